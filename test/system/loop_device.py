@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Loop devices for tests, and why there are none."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+
+from harness import run
+
+NOBODY = 65534
+LOOP_CTL_REMOVE = 0x4C81    # <linux/loop.h>
+
+
+def attach(path, own=False):
+    """A loop device of that file. `own`: its number is beyond those that LOOP_CTL_GET_FREE gives out, so no other process gets it after its release."""
+    device = f"/dev/loop{64 + os.getpid() % 900}"
+    if own and run("losetup", device, path, check=False).returncode == 0:
+        return device
+    return run("losetup", "-f", "--show", path).stdout.strip()
+
+
+def is_attached(device, path):
+    try:
+        with open(f"/sys/block/{os.path.basename(device)}/loop/backing_file") as file:
+            return file.read().strip().removesuffix(" (deleted)") == path
+    except OSError:
+        return False
+
+
+def detach(device, path):
+    """If it is still ours: another test may have been given its number."""
+    if is_attached(device, path):
+        subprocess.run(["losetup", "-d", device], stderr=subprocess.DEVNULL, check=False)
+    number = int(device.removeprefix("/dev/loop"))
+    if number >= 64:
+        with open("/dev/loop-control") as control, contextlib.suppress(OSError):    # it goes when its last user closes it
+            fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
+
+
+def no_loop_reason():
+    if os.geteuid() != 0:
+        return "loop devices take root"
+    if not os.path.exists("/dev/loop-control"):
+        return "there is no /dev/loop-control"
+    if not shutil.which("mkfs.xfs", path="/usr/sbin:/sbin"):
+        return "mkfs.xfs is missing"
+    subprocess.run(["modprobe", "xfs"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False) if shutil.which("modprobe") else None
+    if "xfs" not in open("/proc/filesystems").read().split():
+        return "the kernel has no XFS"
+    return None
+
+NO_LOOP = no_loop_reason()

@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+fathom-helper with real loop devices and real XFS; also when devices, mkfs.xfs or the caller fail. Needs root and loop devices.
+"""
+
+import errno
+import glob
+import os
+import shutil
+import signal
+import struct
+import time
+import unittest
+
+from harness import run
+from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FORCE, FORMAT, FORMATS, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, Case, Refused
+from loop_device import NOBODY, NO_LOOP, is_attached
+
+
+@unittest.skipIf(NO_LOOP, NO_LOOP or "")
+class Devices(Case):
+    def test_a_device_is_formatted_mounted_written_and_unmounted(self):
+        helper, device, target = self.helper(), self.loop(), self.mounts + "/engine0"
+        self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "none")
+        self.refused(errno.EMEDIUMTYPE, "format this one", lambda: helper.call(MOUNT, device, target, ""))
+        made = helper.call(FORMAT, device, "fathom0", 0)
+        self.assertEqual((FORMATS[made["format"]], made["type"], made["label"]), ("xfs", "xfs", "fathom0"))
+        self.assertEqual(made["uuid"], run("blkid", "-p", "-s", "UUID", "-o", "value", device).stdout.strip())
+        self.assertEqual(helper.call(READ_LABEL, device), {"type": "xfs", "label": "fathom0", "uuid": made["uuid"]})
+        self.refused(errno.EMEDIUMTYPE, "has fathom0, not fathom1", lambda: helper.call(MOUNT, device, target, "fathom1"))
+        self.assertEqual(helper.call(MOUNT, device, target, "fathom0"), {"already": 0})
+        self.assertTrue(os.path.ismount(target))
+        self.assertEqual(helper.call(MOUNT, device, target, "fathom0"), {"already": 1})
+        options = [line.split()[5] for line in open("/proc/self/mountinfo") if line.split()[4] == target][0].split(",")
+        for option in ("nosuid", "nodev", "noexec", "noatime"):
+            self.assertIn(option, options)
+        self.assertEqual(os.stat(target).st_mode & 0o7777, 0o700)
+        with open(target + "/data", "wb") as file:
+            file.write(os.urandom(MIB))
+        # in use, in each of the ways
+        self.refused(errno.EBUSY, "mounted at " + target, lambda: helper.call(FORMAT, device, "again", FORCE))
+        self.refused(errno.EBUSY, lambda: helper.call(PREPARE, device, WIPE | FORCE))
+        self.refused(errno.EBUSY, lambda: helper.call(MOUNT, device, self.mounts + "/other", ""))
+        with open(target + "/data", "rb"):
+            self.refused(errno.EBUSY, "stop the engine", lambda: helper.call(UNMOUNT, target))
+        self.assertEqual(helper.call(UNMOUNT, target), {"already": 0})
+        self.assertFalse(os.path.ismount(target))
+        self.assertEqual(helper.call(UNMOUNT, target), {"already": 1})
+        self.refused(errno.EEXIST, "fathom0", lambda: helper.call(FORMAT, device, "again", 0))
+        helper.call(MOUNT, device, target, "")
+        self.assertEqual(os.path.getsize(target + "/data"), MIB)
+        helper.call(UNMOUNT, target)
+        again = helper.call(FORMAT, device, "again", FORCE)
+        self.assertNotEqual(again["uuid"], made["uuid"])
+
+    def test_what_is_mounted_or_prepared_belongs_to_who_asked(self):
+        device, target = self.loop(), self.mounts + "/engine0"
+        helper = self.helper(uid=NOBODY)
+        helper.call(FORMAT, device, "x", 0)
+        helper.call(MOUNT, device, target, "")
+        self.assertEqual((os.stat(target).st_uid, os.stat(target).st_gid), (NOBODY, NOBODY))
+        helper.call(UNMOUNT, target)
+        helper.call(PREPARE, device, OWN)
+        self.assertEqual((os.stat(device).st_uid, os.stat(device).st_gid, os.stat(device).st_mode & 0o777), (NOBODY, NOBODY, 0o600))
+        os.chown(device, 0, 0)
+
+    def test_a_damaged_superblock_is_recognised(self):
+        helper, device = self.helper(), self.loop()
+        helper.call(FORMAT, device, "fathom0", 0)
+        with open(device, "r+b") as file:
+            file.seek(108)
+            file.write(b"damage")
+            os.fsync(file.fileno())
+        found = helper.call(CHECK_FORMAT, device)
+        self.assertEqual((FORMATS[found["format"]], found["damage"]), ("damaged-xfs", "the superblock's checksum is wrong"))
+        self.refused(errno.EUCLEAN, "xfs_repair", lambda: helper.call(MOUNT, device, self.mounts + "/a", ""))
+        with open(device, "r+b") as file:
+            file.write(bytes(512))
+            os.fsync(file.fileno())
+        found = helper.call(CHECK_FORMAT, device)
+        self.assertEqual(FORMATS[found["format"]], "damaged-xfs")
+        self.refused(errno.EEXIST, "xfs_repair", lambda: helper.call(FORMAT, device, "again", 0))
+        if shutil.which("xfs_repair", path="/usr/sbin:/sbin"):
+            run("xfs_repair", device)
+            self.assertEqual(helper.call(READ_LABEL, device)["label"], "fathom0")
+        helper.call(FORMAT, device, "again", FORCE)
+        self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "xfs")
+
+    def test_what_holds_data_is_not_formatted_unless_told_to(self):
+        helper, device = self.helper(), self.loop()
+        with open(device, "r+b") as file:
+            file.write(b"somebody's bytes")
+        self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "unknown")
+        self.refused(errno.EEXIST, "no known kind", lambda: helper.call(FORMAT, device, "x", 0))
+        self.refused(errno.EEXIST, lambda: helper.call(PREPARE, device, WIPE))
+        run("mkfs.ext4", "-q", "-F", device)
+        self.assertEqual(helper.call(CHECK_FORMAT, device)["type"], "ext4")
+        self.refused(errno.EEXIST, "ext4", lambda: helper.call(FORMAT, device, "x", 0))
+        helper.call(PREPARE, device, WIPE | FORCE)
+        self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "none")
+        helper.call(FORMAT, device, "x", 0)
+
+    def test_a_device_with_partitions_is_refused_also_by_force(self):
+        helper, device = self.helper(), self.loop()
+        with open(device, "r+b") as file:
+            entry = struct.pack("<B3sB3sII", 0, b"\0" * 3, 0x83, b"\0" * 3, 2048, 100000)
+            file.write(bytes(446) + entry + bytes(48) + b"\x55\xaa")
+        self.assertEqual(helper.call(CHECK_FORMAT, device)["type"], "dos")
+        self.refused(errno.EBUSY, "partition", lambda: helper.call(FORMAT, device, "x", FORCE))
+
+    def test_a_prepared_device_belongs_to_who_asked_and_nobody_else(self):
+        helper, device = self.helper(), self.loop(16)
+        os.chmod(device, 0o666)
+        os.chown(device, 65534, 65534)
+        helper.call(PREPARE, device, OWN)
+        self.assertEqual(os.stat(device).st_mode & 0o777, 0o600)
+        self.assertEqual((os.stat(device).st_uid, os.stat(device).st_gid), (0, 0))
+
+    def test_links_and_devices_that_are_not_there_are_refused(self):
+        helper, device = self.helper(), self.loop(16)
+        link = "/dev/loopfathom" + str(os.getpid())
+        os.symlink(device, link)
+        self.addCleanup(os.unlink, link)
+        self.refused(errno.ENODEV, "is a link: name the device itself", lambda: helper.call(CHECK_FORMAT, link))
+        self.refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop99"))
+        self.refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop-control"))
+
+    def test_a_link_in_place_of_the_folder_is_refused(self):
+        helper, device = self.helper(), self.loop()
+        helper.call(FORMAT, device, "x", 0)
+        os.mkdir(self.folder + "/elsewhere")
+        os.symlink(self.folder + "/elsewhere", self.mounts + "/engine0")
+        self.refused(errno.ELOOP, lambda: helper.call(MOUNT, device, self.mounts + "/engine0", ""))
+        os.unlink(self.mounts + "/engine0")
+        open(self.mounts + "/engine0", "w").close()
+        self.refused(errno.ENOTDIR, lambda: helper.call(MOUNT, device, self.mounts + "/engine0", ""))
+        self.assertEqual([line for line in open("/proc/self/mountinfo") if self.folder in line.split()[4]], [])
+
+    def test_what_others_mounted_is_left_alone(self):
+        helper, device, target = self.helper(), self.loop(), self.mounts + "/engine0"
+        helper.call(FORMAT, device, "x", 0)
+        os.mkdir(target)
+        run("mount", "-t", "tmpfs", "none", target)
+        self.refused(errno.EPERM, "none of the devices", lambda: helper.call(UNMOUNT, target))
+        self.refused(errno.EBUSY, "something else is mounted", lambda: helper.call(MOUNT, device, target, ""))
+        run("umount", target)
+
+    def test_a_device_that_is_too_small_says_what_mkfs_says(self):
+        helper, device = self.helper(), self.loop(16)
+        self.refused(errno.EIO, "mkfs.xfs failed", "300", lambda: helper.call(FORMAT, device, "x", 0))
+
+    def test_a_device_that_is_open_for_itself_alone_is_refused(self):
+        helper, device = self.helper(), self.loop()
+        fd = os.open(device, os.O_RDWR | os.O_EXCL)
+        try:
+            self.refused(errno.EBUSY, "has it for itself alone", lambda: helper.call(FORMAT, device, "x", FORCE))
+        finally:
+            os.close(fd)
+        helper.call(FORMAT, device, "x", 0)
+
+
+def formatting(device):
+    """The processes of mkfs.xfs at that device; others are of tests that run beside this one."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            if open(path + "/comm").read().strip() == "mkfs.xfs" and device in open(path + "/cmdline").read().split("\0"):
+                found.append(int(path.split("/")[2]))
+        except OSError:
+            pass
+    return found
+
+
+@unittest.skipIf(NO_LOOP, NO_LOOP or "")
+class Trouble(Case):
+    def child(self, helper):
+        """The child that is at the request that was just sent; stopped, so that it stays."""
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while time.monotonic() < deadline:
+            for pid in helper.children():
+                os.kill(pid, signal.SIGSTOP)
+                return pid
+        self.fail("no child came")
+
+    def wait_gone(self, *pids):
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            self.assertLess(time.monotonic(), deadline, f"{pids} live on")
+            time.sleep(0.01)
+
+    def test_of_two_requests_for_one_device_the_second_is_refused(self):
+        helper, device = self.helper(), self.loop()
+        first = helper.send(FORMAT, device, "first", 0)
+        child = self.child(helper)
+        self.refused(errno.EBUSY, "another request (format)", lambda: helper.call(FORMAT, device, "second", FORCE))
+        self.refused(errno.EBUSY, lambda: helper.call(CHECK_FORMAT, device))
+        helper.call(PING)  # which nothing holds up
+        os.kill(child, signal.SIGCONT)
+        self.assertEqual(helper.receive()[1:3], (first, 0))
+        self.assertEqual(helper.call(READ_LABEL, device)["label"], "first")
+
+    def test_of_two_helpers_at_one_device_one_is_refused(self):
+        one, other, device = self.helper(), self.helper(), self.loop()
+        for _ in range(5):
+            one.send(FORMAT, device, "one", FORCE)
+            other.send(FORMAT, device, "other", FORCE)
+            answers = one.receive()[2], other.receive()[2]
+            self.assertLessEqual(set(answers), {0, errno.EBUSY}, answers)
+            self.assertIn(0, answers)
+            self.assertEqual(FORMATS[one.call(CHECK_FORMAT, device)["format"]], "xfs")
+
+    def test_for_one_folder_too(self):
+        helper, target = self.helper(), self.mounts + "/engine0"
+        devices = [self.loop(), self.loop()]
+        for device in devices:
+            helper.call(FORMAT, device, "x", 0)
+        first = helper.send(MOUNT, devices[0], target, "")
+        child = self.child(helper)
+        self.refused(errno.EBUSY, "another request (mount)", lambda: helper.call(MOUNT, devices[1], target, ""))
+        self.refused(errno.EBUSY, "another request (mount)", lambda: helper.call(UNMOUNT, target))
+        os.kill(child, signal.SIGCONT)
+        self.assertEqual(helper.receive()[1:3], (first, 0))
+
+    def test_more_requests_than_it_takes_are_refused_and_the_rest_goes_on(self):
+        helper, devices = self.helper(), [self.loop(16) for _ in range(2)]
+        numbers = [helper.send(CHECK_FORMAT, devices[0]) for _ in range(40)]
+        answers = [helper.receive()[1:3] for _ in numbers]
+        self.assertEqual(sorted(number for number, _ in answers), numbers)
+        self.assertLessEqual({error for _, error in answers}, {0, errno.EBUSY})
+        self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, devices[1])["format"]], "none")
+
+    def test_a_child_that_takes_too_long_is_killed_with_what_it_runs(self):
+        helper, device = self.helper(), self.loop()
+        number = helper.send(FORMAT, device, "x", 0, timeout_ms=1500)   # and it is found before
+        child = self.child(helper)
+        operation, got, error, fields = helper.receive()
+        self.assertEqual((operation, got, error), (FORMAT, number, errno.ETIMEDOUT))
+        self.assertIn(device, fields["text"])
+        self.wait_gone(child)
+        self.assertIn(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], ("none", "unknown", "damaged-xfs", "xfs"))
+        helper.call(FORMAT, device, "again", FORCE)
+
+    def test_a_child_that_dies_is_told(self):
+        helper, device = self.helper(), self.loop()
+        for killed_by in (signal.SIGKILL, signal.SIGTERM):
+            number = helper.send(FORMAT, device, "x", FORCE)
+            child = self.child(helper)
+            os.kill(child, killed_by)
+            os.kill(child, signal.SIGCONT)
+            _, got, error, fields = helper.receive()
+            self.assertEqual((got, error), (number, errno.ECHILD))
+            self.assertIn(f"signal {int(killed_by)}", fields["text"])
+        helper.call(FORMAT, device, "x", FORCE)
+
+    def test_a_killed_helper_takes_its_children_and_mkfs_along_and_nothing_broken_is_mounted(self):
+        device, target = self.loop(2048), self.mounts + "/engine0"
+        seen = set()
+        began = time.monotonic()
+        self.helper().call(FORMAT, device, "x", FORCE)
+        step = (time.monotonic() - began) / 16
+        for moment in range(20):  # the last ones are behind the end
+            helper = self.helper()
+            helper.call(PING)
+            with open(device, "r+b") as file:
+                file.write(bytes(MIB))
+            helper.send(FORMAT, device, "x", FORCE)
+            time.sleep(moment * step)
+            children = helper.children()
+            helper.process.kill()
+            helper.process.wait()
+            self.wait_gone(*children)
+            deadline = time.monotonic() + ANSWER_SECONDS
+            while formatting(device) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            self.assertEqual(formatting(device), [])
+            after = self.helper()
+            found = FORMATS[after.call(CHECK_FORMAT, device)["format"]]
+            seen.add(found)
+            if found == "xfs":
+                after.call(MOUNT, device, target, "x")
+                after.call(UNMOUNT, target)
+                run("xfs_repair", "-n", device)
+            else:
+                self.refused(errno.EMEDIUMTYPE if found != "damaged-xfs" else errno.EUCLEAN, lambda: after.call(MOUNT, device, target, "x"))
+            after.close()
+            helper.close()
+        self.assertIn("none", seen)
+
+    def test_when_the_asker_goes_what_runs_is_finished_and_the_helper_ends(self):
+        helper, device = self.helper(), self.loop()
+        helper.send(FORMAT, device, "finished", 0)
+        child = self.child(helper)
+        helper.socket.close()
+        time.sleep(0.1)
+        self.assertIsNone(helper.process.poll())
+        os.kill(child, signal.SIGCONT)
+        self.assertEqual(helper.process.wait(ANSWER_SECONDS), 0)
+        self.assertEqual(self.helper().call(READ_LABEL, device)["label"], "finished")
+
+    def test_a_device_that_goes_while_it_is_used_is_told(self):
+        helper, device, target = self.helper(), self.loop(own=True), self.mounts + "/engine0"
+        helper.call(FORMAT, device, "x", 0)
+        helper.call(MOUNT, device, target, "")
+        os.truncate(self.loops[0][1], 0)  # every read and write fails from now on
+        with self.assertRaises(OSError):
+            with open(target + "/data", "wb") as file:
+                file.write(bytes(MIB))
+                os.fsync(file.fileno())
+        helper.call(UNMOUNT, target)
+        run("blockdev", "--flushbufs", device)
+        with self.assertRaises(Refused) as caught:
+            helper.call(FORMAT, device, "x", FORCE)
+        self.assertIn(caught.exception.code, (errno.EIO, errno.ENODEV))
+        self.let_go(device)
+        self.refused(errno.ENODEV, "has vanished", lambda: helper.call(CHECK_FORMAT, device))
+
+    def let_go(self, device):
+        """It goes with the last who has it open: a scan of another test's, maybe."""
+        path = dict(self.loops)[device]
+        run("losetup", "-d", device)
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while is_attached(device, path):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def test_a_device_that_is_taken_away_in_the_middle_of_formatting(self):
+        helper, device = self.helper(), self.loop(own=True)
+        number = helper.send(FORMAT, device, "x", 0)
+        child = self.child(helper)
+        run("losetup", "-d", device, check=False)  # goes with the last who has it open
+        os.kill(child, signal.SIGCONT)
+        _, got, error, fields = helper.receive()
+        self.assertEqual(got, number)
+        self.assertIn(error, (0, errno.ENODEV, errno.EIO, errno.EBUSY, errno.ENXIO), fields)
+        helper.call(PING)
+
+
+if __name__ == "__main__":
+    unittest.main()

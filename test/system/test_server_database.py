@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+fathom-server's database: backups, restore, loss, and a full disk.
+"""
+
+import contextlib
+import glob
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+import unittest
+
+from harness import run
+from server_rig import SERVER, Refused, ServerTest, is_alive
+
+
+class Keeping(ServerTest):
+    """The database, and what becomes of a host that has lost it."""
+
+    def map_version(self, path):
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return json.loads(database.execute("SELECT value FROM kv WHERE key = 'system/versions'").fetchone()[0])["map_version"]
+
+    def copies(self, server):
+        return sorted(glob.glob(server.database + ".copy-*"))
+
+    def test_copies_are_kept_for_some_days_and_for_each_system(self):
+        server = self.server(keys="database_copy_after: 100ms\n").start()
+        server.format()
+        server.joined()
+        deadline = time.monotonic() + 20
+        while (not self.copies(server) or self.copies(server)[0].count(".copy-") > 1) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        ours = self.copies(server)[0]
+        self.assertRegex(ours, r"/system\.db\.copy-[0-9a-f-]{36}-\d{4}-\d\d-\d\d$")
+        beside, others = ours[:-10], ours[:-47] + "11111111-1111-4111-8111-111111111111-2001-01-01"
+        old = [f"{beside}2001-01-{day:02}" for day in range(1, 10)]
+        for path in (*old, others, old[0] + ".copy-abcdef"):
+            with open(path, "w") as f:
+                f.write("old")
+        server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"a": "b"}))
+        server.stop()
+        self.assertEqual(self.copies(server), sorted([others, *old[3:], ours]))
+        # what is put back goes on behind all maps that engines may have had since
+        run(SERVER, "restore", "-o", server.config_path, "--from", ours, "--force")
+        self.assertEqual(self.map_version(server.database), self.map_version(ours) + 65536)
+        server.start()
+        server.joined()
+        self.assertEqual(len(server.wait_members("joined")), 1)
+
+    def test_a_lost_database_is_no_new_system_in_silence(self):
+        server = self.server().start()
+        server.format()
+        before = server.joined()[0]
+        server.stop()
+        copy = os.path.join(server.directory, "copy.db")
+        self.assertIn(copy, run(SERVER, "backup", "-o", server.config_path, copy).stdout)
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(server.database + suffix):
+                os.unlink(server.database + suffix)
+        self.assertEqual(server.start(ready=False), 1)
+        self.assertIn("code = 690 ", server.log())
+        self.assertIn("fathom-server restore --from", server.log())
+        self.assertFalse(os.path.exists(server.database))
+        self.assertTrue(is_alive(before.pid))
+        self.assertIn(server.database + ".copy", server.log())
+        kept = os.path.join(self.directory, "kept.db")
+        os.rename(self.copies(server)[0], kept)
+        for source in (kept, copy):
+            run(SERVER, "restore", "-o", server.config_path, "--from", source, *(["--force"] if source == copy else []))
+        server.start()
+        after = server.joined()[0]
+        self.assertEqual((after.pid, after.rank), (before.pid, before.rank))
+        self.assertEqual([member.uuid for member in server.members()], [before.uuid])
+
+    def test_an_empty_database_takes_nobody_who_has_a_rank(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        server.stop()
+        os.unlink(server.database)
+        self.assertEqual(server.start(ready=False), 1)
+        open(server.database, "w").close()  # sqlite takes it as a new one
+        server.start()
+        refused = server.wait(lambda engines: f"has no members, but instance 0 of {server.address} has rank 0" in engines[0].info)[0]
+        self.assertIn("--new-system", refused.info)
+        self.assertIn("rank: server: code = 691 ", server.log())
+        server.stop()
+        server.start("--new-system")
+        self.assertEqual(server.joined()[0].rank, 0)
+        self.assertEqual(len(server.wait_members("joined")), 1)
+
+    def test_the_log_of_a_database_that_is_lost_is_not_played_back_into_the_copy(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        attributes = lambda: dict(server.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes)
+        copy = os.path.join(server.directory, "copy.db")
+        for owner in ("when it was copied", "later"):
+            server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"owner": owner}))
+            if not os.path.exists(copy):
+                run(SERVER, "backup", "-o", server.config_path, copy)
+        server.kill()
+        os.unlink(server.database)
+        self.assertTrue(os.path.getsize(server.database + "-wal"))
+        run(SERVER, "restore", "-o", server.config_path, "--from", copy)
+        self.assertTrue(os.path.getsize(server.database + ".before-1-wal"))
+        server.start()
+        server.joined()
+        self.assertEqual(attributes(), {"owner": "when it was copied"})
+
+    def test_an_empty_database_takes_nobody_of_another_host_either(self):
+        """His engine, that serves or has just been started, waits; with the database that was restored it joins by itself."""
+        first = self.server().start()
+        second = self.server(keys=f"mgmt_svc_replicas: ['{first.address}']\n").start()
+        for server in (first, second):
+            server.format()
+            server.joined()
+        mgmt = self.messages.mgmt
+        first.call("/mgmt.MgmtSvc/SystemSetAttr", mgmt.SystemSetAttrReq(attributes={"owner": "we"}))
+        first.stop()
+        copy = os.path.join(first.directory, "copy.db")
+        run(SERVER, "backup", "-o", first.config_path, copy)
+        for suffix in ("", "-wal", "-shm"):
+            if os.path.exists(first.database + suffix):
+                os.unlink(first.database + suffix)
+        open(first.database, "w").close()
+        first.start()
+        second.stop()
+        second.start()
+        waits = f"has no members, but instance 0 of {second.address} has rank 1"
+        adopted = second.wait(lambda engines: waits in engines[0].info)[0]
+        os.kill(adopted.pid, signal.SIGKILL)
+        new = second.wait(lambda engines: engines[0].pid not in (0, adopted.pid) and waits in engines[0].info)[0]
+        self.assertEqual(second.log().count("rank: server: code = 691 "), 2)  # what, and what to do
+        first.stop()
+        run(SERVER, "restore", "-o", first.config_path, "--force", "--from", copy)
+        first.start()
+        self.assertEqual(first.joined()[0].rank, 0)
+        again = second.joined()[0]
+        self.assertEqual((again.pid, again.rank), (new.pid, 1))
+        self.assertEqual(first.call("/mgmt.MgmtSvc/SystemGetAttr", mgmt.SystemGetAttrReq()).attributes["owner"], "we")
+
+    def large(self):
+        """A server whose database takes a while to be copied."""
+        server = self.server().start()
+        server.format()
+        server.joined()
+        server.stop()
+        with contextlib.closing(sqlite3.connect(server.database)) as database, database:
+            database.execute("CREATE TABLE large AS SELECT randomblob(32000000) AS data")
+        server.start()
+        server.joined()
+        return server
+
+    def backup(self, server, copy):
+        """The command, when the server is at it."""
+        command = subprocess.Popen([SERVER, "backup", "-o", server.config_path, copy], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(command.stdout.close)
+        while not glob.glob(copy + ".copy-*") and command.poll() is None:
+            time.sleep(0.001)
+        return command
+
+    def test_while_a_backup_is_made_the_server_serves(self):
+        server, meanwhile = self.large(), 0
+        copy = os.path.join(server.directory, "copy.db")
+        while meanwhile < 10:
+            command, done = self.backup(server, copy), 0
+            while not os.path.exists(copy) and command.poll() is None:
+                server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"done": str(done)}))
+                done += not os.path.exists(copy)
+            out, _ = command.communicate(timeout=60)
+            self.assertEqual(command.returncode, 0, out)
+            self.assertGreater(done, 0, "nothing was done meanwhile")
+            meanwhile += done
+            with contextlib.closing(sqlite3.connect(copy)) as database:
+                self.assertEqual(database.execute("PRAGMA integrity_check").fetchone()[0], "ok")
+                self.assertIn(f"up to revision {database.execute('SELECT value FROM meta').fetchone()[0]}\n", out)
+            os.unlink(copy)
+
+    def test_a_server_that_leaves_gives_a_backup_up(self):
+        server = self.large()
+        copy = os.path.join(server.directory, "copy.db")
+        command = self.backup(server, copy)
+        self.assertEqual(server.stop(), 0)
+        out, _ = command.communicate(timeout=60)
+        if command.returncode == 0:
+            self.assertTrue(os.path.exists(copy))
+            self.skipTest("it was over before")
+        self.assertIn("the server leaves", out)
+        self.assertEqual(glob.glob(copy + "*"), [])
+
+    def test_nothing_is_restored_over_a_database_unasked(self):
+        server = self.server(engines=0).start()
+        self.assertIn("code = 1054 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)
+        self.assertIn("the database itself", run(SERVER, "backup", "-o", server.config_path, server.database, check=False).stderr)
+        live = run(SERVER, "backup", "-o", server.config_path, "live.db", cwd=server.directory).stdout
+        self.assertRegex(live, r"^live\.db has all of .* up to revision \d+\n$")
+        server.stop()
+        run(SERVER, "restore", "-o", server.config_path, "--from", os.path.join(server.directory, "live.db"), "--force")
+        copy = os.path.join(server.directory, "copy.db")
+        run(SERVER, "backup", "-o", server.config_path, copy)
+        self.assertIn("code = 1057 ", run(SERVER, "restore", "-o", server.config_path, "--from", copy, check=False).stderr)
+        run(SERVER, "restore", "-o", server.config_path, "--from", copy, "--force")
+        server.start()
+
+
+@unittest.skipIf(os.geteuid() != 0, "a filesystem of a few KiB takes root")
+class FullDisk(ServerTest):
+    def test_events_of_a_full_disk_come_when_there_is_room(self):
+        server = self.server(keys="engine_restart: {killed: {delay_min: 10ms, delay_max: 10ms}}\n")
+        os.mkdir(server.state_dir)
+        run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
+        self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
+        server.start()
+        server.format()
+        server.joined()
+        server.wait_members("joined")
+        filler = os.path.join(server.state_dir, "filler")
+        with open(filler, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(b"x" * 4096)
+            except OSError:
+                pass
+        killed = []
+        while "events are kept in memory" not in server.log():  # the spool's last page has room for some
+            self.assertLess(len(killed), 100)
+            engine = server.wait(lambda engines: engines[0].pid and engines[0].incarnation not in (0, *killed))[0]
+            killed.append(engine.incarnation)
+            os.kill(engine.pid, signal.SIGKILL)
+            server.wait(lambda engines: engines[0].pid != engine.pid)
+        os.unlink(filler)
+        server.joined()
+        deadline = time.monotonic() + 30
+        while len(self.died(server)) < len(killed) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.died(server), killed)
+
+    def fill(self, server):
+        filler = os.path.join(server.state_dir, "filler")
+        with open(filler, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(b"x" * 4096)
+            except OSError:
+                pass
+        return filler
+
+    def test_a_start_on_a_full_disk_says_so_at_once(self):
+        server = self.server()
+        os.mkdir(server.state_dir)
+        run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
+        self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
+        server.start()
+        server.format()
+        server.joined()
+        server.wait_members("joined")
+        mgmt = self.messages.mgmt
+        server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(), timeout=60)
+        server.wait_members("stopped")
+        filler = self.fill(server)
+        with self.assertRaises(Refused) as refused:
+            server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=150)
+        fault = refused.exception.fault     # not DEADLINE_EXCEEDED
+        self.assertEqual(fault.get("Code"), "1052")
+        self.assertIn(server.database, fault["Description"])
+        # nothing was begun: what is shown is so
+        self.assertEqual([(member.rank, member.state) for member in server.members()], [(0, "stopped")])
+        self.assertEqual([(engine.state, engine.pid) for engine in server.engines()], [("stopped", 0)])
+        os.unlink(filler)
+        server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60)
+        server.joined()
+        server.wait_members("joined")
+
+    def died(self, server):
+        answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
+        return [event.event.incarnation for event in answer.events if event.event.id == 2]
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+fathom-server with its helper: devices formatted and mounted, and a helper that is missing, hangs or is killed.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import BIN, run
+from loop_device import NOBODY, NO_LOOP, attach, detach
+from server_rig import SERVER, Refused, ServerTest, is_alive, read
+
+
+class Helper(ServerTest):
+    def test_one_that_no_engine_needs_is_started_and_no_error_where_there_is_none(self):
+        ours = os.path.join(self.directory, "helper")
+        with open(ours, "w") as f:
+            f.write(f"#!/bin/sh\necho $$ >{self.directory}/began\nexit 3\n")
+        os.chmod(ours, 0o755)
+        server = self.server(keys=f"helper: {ours}\ncontrol_log_mask: INFO\n").start()
+        deadline = time.monotonic() + 10
+        while "code = 52 " not in server.log() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        line = next(line for line in server.log().splitlines() if "code = 52 " in line)
+        self.assertRegex(line, "INFO: no engine here needs it, but .*ended with status 3")
+        self.assertTrue(os.path.exists(os.path.join(self.directory, "began")))
+
+    def test_what_it_writes_is_a_line_of_the_server_s_log(self):
+        ours, log = os.path.join(self.directory, "helper"), os.path.join(self.directory, "json.log")
+        with open(ours, "w") as f:
+            f.write("#!/bin/sh\necho one\necho '[2026-11-23 05:00:00.000001] ERROR: \"two\"' >&2\nprintf 'no end'\nexit 3\n")
+        os.chmod(ours, 0o755)
+        server = self.server(engines=0, keys=f"helper: {ours}\ncontrol_log_file: {log}\ncontrol_log_json: true\n").start()
+        deadline = time.monotonic() + 10
+        while "no end" not in read(log) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        server.stop()
+        said = [json.loads(line)["message"] for line in read(log).splitlines()]      # each is JSON
+        self.assertEqual([text for text in said if text.startswith("helper: ")][:3], ["helper: one", 'helper: ERROR: "two"', "helper: no end"])
+
+
+@unittest.skipIf(NO_LOOP, NO_LOOP)
+class Devices(ServerTest):
+    """Block devices, formatted with XFS and mounted by fathom-helper."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o755)
+        self.mounts = os.path.join(self.directory, "mnt")
+        os.mkdir(self.mounts)
+        self.loops = {}
+        config = os.path.join(self.directory, "helper.conf")
+        with open(config, "w") as f:
+            f.write(f"mounts {self.mounts}\ndevice loop*\n")
+        # only root may name another list than the helper's own, and this test is root
+        self.helper = os.path.join(self.directory, "helper")
+        with open(self.helper, "w") as f:
+            f.write(f"#!/bin/sh\n[ ! -e {self.directory}/hang ] || exec sleep 1000\nexec {BIN}/fathom-helper --config {config} \"$@\"\n")
+        os.chmod(self.helper, 0o755)
+
+    def tearDown(self):
+        for server in self.servers:
+            server.discard()
+        deadline = time.monotonic() + 10
+        for target in (os.path.join(self.mounts, name) for name in os.listdir(self.mounts)):
+            while os.path.ismount(target) and time.monotonic() < deadline:  # what a killed engine had open is closed a moment later
+                subprocess.run(["umount", target], stderr=subprocess.DEVNULL, check=False)
+        for device, path in self.loops.items():
+            detach(device, path)
+        super().tearDown()
+
+    def loop(self, own=False):
+        path = os.path.join(self.directory, f"image{len(self.loops)}")
+        with open(path, "wb") as f:
+            f.truncate(400 << 20)
+        device = attach(path, own)
+        self.loops[device] = path
+        return device
+
+    def device_server(self, count=1, own=False):
+        devices = [self.loop(own) for _ in range(count)]
+        return self.server(devices=devices, mounts=self.mounts, keys=f"helper: {self.helper}\n"), devices
+
+    def is_mounted(self, server, index=0):
+        return any(line.split()[1] == server.mount(index) for line in read("/proc/mounts").splitlines())
+
+    def test_a_device_is_formatted_mounted_and_outlives_its_server(self):
+        server, devices = self.device_server()
+        server.start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        answer = server.format()
+        self.assertEqual((answer.mrets[0].state.error, answer.crets[0].pci_addr), ("", devices[0]))
+        before = server.joined()[0]
+        self.assertTrue(self.is_mounted(server))
+        scan = server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(
+            nvme=self.messages.ctl.ScanNvmeReq(Meta=True), scm=self.messages.ctl.ScanScmReq(usage=True)))
+        controller = [row for row in scan.nvme.ctrlrs if row.pci_addr == devices[0]][0]
+        self.assertEqual((controller.namespaces[0].size, controller.smd_devices[0].rank), (400 << 20, 0))
+        self.assertEqual((scan.scm.namespaces[0].blockdev, scan.scm.namespaces[0].mount.path),
+                         (os.path.basename(devices[0]), server.mount(0)))
+        server.kill()
+        self.assertTrue(is_alive(before.pid) and self.is_mounted(server))
+        server.start()
+        after = server.joined()[0]
+        self.assertEqual((after.pid, after.adopted), (before.pid, True))
+        rows = server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=60).results
+        self.assertEqual([(row.state, row.msg) for row in rows], [("stopped", "")])
+        self.assertFalse(self.is_mounted(server))
+        server.stop()
+        server.start()
+        self.assertEqual(server.joined()[0].rank, 0)
+
+    def test_one_with_data_is_formatted_by_force_alone(self):
+        server, devices = self.device_server()
+        subprocess.run(["mkfs.xfs", "-q", devices[0]], check=True)
+        server.start()
+        refused = server.format().mrets[0].state
+        self.assertNotEqual((refused.status, refused.error), (0, ""))
+        self.assertNotEqual(refused.info, "")
+        self.assertEqual(server.format(reformat=True).mrets[0].state.error, "")
+        server.joined()
+
+    def test_a_helper_that_hangs_holds_up_nobody_else(self):
+        hang = os.path.join(self.directory, "hang")
+        open(hang, "w").close()
+        server, _ = self.device_server()
+        server.start()
+        began = time.monotonic()
+        server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq())
+        self.assertEqual(server.engines()[0].state, "checking")
+        self.assertLess(time.monotonic() - began, 4, "it waited for the helper")
+        info = server.wait(lambda engines: engines[0].state == "errored")[0].info
+        self.assertRegex(info, "helper")
+        os.unlink(hang)
+        deadline = time.monotonic() + 20    # a helper that could not be started is not started again at once
+        while (error := server.format().mrets[0].state.error) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(error, "")
+        self.assertEqual(server.joined()[0].rank, 0)
+
+    def kill_helper(self, server):
+        """kill -9, if there is one; so of a server that has just begun, or has just lost one, none."""
+        for name in os.listdir("/proc"):
+            try:
+                if name.isdigit() and f"\nPPid:\t{server.process.pid}\n" in read(f"/proc/{name}/status") and \
+                        "fathom-helper" in read(f"/proc/{name}/cmdline"):
+                    os.kill(int(name), signal.SIGKILL)
+                    return True
+            except OSError:
+                pass  # it has ended meanwhile
+        return False
+
+    def test_a_helper_that_is_killed_whenever_costs_a_try_at_most(self):
+        server, _ = self.device_server()
+        server.start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        self.assertTrue(self.kill_helper(server), "there is one, idle")
+        if server.format().mrets[0].state.error:    # it was asked before its end was seen
+            self.assertEqual(server.format().mrets[0].state.error, "")
+        before = server.joined()[0]
+        self.assertTrue(self.kill_helper(server))
+        request = self.messages.ctl.RanksReq()
+        killed = 0
+        for turn in range(24):
+            method, state = (("StopRanks", "stopped"), ("StartRanks", "ready"))[turn % 2]
+            ask = server.channel.unary_unary(f"/ctl.CtlSvc/{method}", request_serializer=lambda r: r.SerializeToString(),
+                                             response_deserializer=self.messages.ctl.RanksResp.FromString).future(
+                request, metadata=(("x-daos-component", "server"),))
+            deadline = time.monotonic() + 0.01 * (turn // 2)  # from at once to when it is over
+            hit = False
+            while not hit and not ask.done() and time.monotonic() < deadline + 0.2:
+                hit = time.monotonic() >= deadline and self.kill_helper(server)
+            killed += hit
+            row = ask.result(60).results[0]
+            until = time.monotonic() + 30
+            while row.errored and time.monotonic() < until:
+                self.assertIn("code = ", row.msg)  # it says what became of it
+                time.sleep(0.05)
+                row = server.call(f"/ctl.CtlSvc/{method}", request, role="server", timeout=60).results[0]
+            self.assertEqual((row.errored, row.state), (False, state), row.msg)
+            self.assertEqual(self.is_mounted(server), method == "StartRanks")
+        self.assertGreater(killed, 4)
+        after = server.joined()[0]
+        self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
+        self.assertEqual(read("/proc/mounts").count(f" {server.mount(0)} "), 1)
+
+    def test_a_device_that_vanished_is_said_and_taken_when_it_is_back(self):
+        server, devices = self.device_server(own=True)
+        server.start()
+        server.format()
+        before = server.joined()[0]
+        stop = self.messages.ctl.RanksReq()
+        server.call("/ctl.CtlSvc/StopRanks", stop, role="server", timeout=60)
+        run("losetup", "-d", devices[0])
+        row = server.call("/ctl.CtlSvc/StartRanks", stop, role="server", timeout=60).results[0]
+        self.assertTrue(row.errored)
+        self.assertIn("code = 150 ", row.msg)
+        run("losetup", devices[0], os.path.join(self.directory, "image0"))
+        row = server.call("/ctl.CtlSvc/StartRanks", stop, role="server", timeout=60).results[0]
+        self.assertEqual((row.errored, row.msg), (False, ""))
+        after = server.joined()[0]
+        self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
+
+    def log_with(self, server, words):
+        deadline = time.monotonic() + 10
+        while words not in server.log() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertIn(words, server.log())
+        return next(line for line in server.log().splitlines() if words in line)
+
+    def test_a_helper_that_is_missing_is_said(self):
+        server, _ = self.device_server()
+        os.unlink(self.helper)
+        server.start()
+        engine = server.wait(lambda engines: engines[0].info != "")[0]
+        self.assertIn(self.helper, engine.info + server.log())
+        self.assertIn("ERROR", self.log_with(server, "code = 4 "))
+
+    def copied_helper(self, mode):
+        """A helper of its own, that the group of an ordinary user may run."""
+        helper = os.path.join(self.directory, "fathom-helper")
+        shutil.copy(os.path.join(BIN, "fathom-helper"), helper)
+        os.chown(helper, 0, NOBODY)
+        os.chmod(helper, mode)
+        return helper
+
+    def start_as_ordinary_user(self, server, listed):
+        """With the helper's list at its place in /etc, in a namespace."""
+        os.chown(server.directory, NOBODY, NOBODY)
+        script = f"""mount --make-rprivate /
+            cp /etc/passwd {server.directory}/passwd
+            mount -t tmpfs -o mode=0755 none /etc
+            mkdir /etc/fathom
+            cp {server.directory}/passwd /etc/passwd
+            printf 'user nobody\n{listed}' >/etc/fathom/helper.conf
+            chmod 0644 /etc/fathom/helper.conf
+            exec setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {SERVER} -o {server.config_path} --name {server.trace_name}"""
+        with open(server.log_path, "w") as log:
+            server.process = subprocess.Popen(["unshare", "-m", "sh", "-e", "-c", script], stdout=log, stderr=log)
+
+    def test_a_helper_that_is_not_installed_set_user_id_is_said_at_the_start(self):
+        helper = self.copied_helper(0o755)
+        server = self.server(engines=0, keys=f"helper: {helper}\nmgmt_svc_replicas: [127.0.0.1]\ncontrol_log_mask: INFO\n")
+        self.start_as_ordinary_user(server, "device nvme*\n")
+        self.assertIn(f"the helper {helper} does not run as root", self.log_with(server, "code = 3 "))
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_server_of_an_ordinary_user_proposes_what_the_helper_sees(self):
+        """Set-user-ID, as installed, with its list at its own place in a namespace. One device is free, one holds XFS, of one the list says nothing."""
+        free, used, other = self.loop(), self.loop(), self.loop()
+        for device in (free, used, other):      # that another test may have given away
+            os.chown(device, 0, 0)
+            os.chmod(device, 0o600)
+        subprocess.run(["mkfs.xfs", "-q", used], check=True)
+        helper = self.copied_helper(0o4750)
+        asked = self.messages.fathom.ConfigGenerateReq(with_loop=True, insecure=True)
+        for listed, words in ((f"device {os.path.basename(free)}\ndevice {os.path.basename(used)}\n", None), ("device nvme*\n", "is not on the helper's list"),
+                              ("nonsense 1\n", "did not start")):
+            server = self.server(engines=0, keys=f"helper: {helper}\nmgmt_svc_replicas: [127.0.0.1]\n")
+            self.start_as_ordinary_user(server, listed)
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    answer = server.call("/fathom.ControlSvc/ConfigGenerate", asked).text
+                except Refused as refused:
+                    if refused.code == "UNAVAILABLE" and time.monotonic() < deadline:
+                        time.sleep(0.05)
+                        continue
+                    answer = refused
+                break
+            if words:
+                self.assertIsInstance(answer, Refused, f"{answer}\n{server.log()}")
+                self.assertEqual(answer.fault.get("Code"), "775", f"{answer}\n{server.log()}")
+                self.assertIn(words, answer.text)
+            else:
+                self.assertEqual(re.findall(r"bdev_list: \[(.*)\]", str(answer)), [free], server.log())
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_helper_without_its_list_is_told_at_the_start_with_what_to_do(self):
+        server, _ = self.device_server()
+        with open(os.path.join(self.directory, "helper.conf"), "w") as f:
+            f.write("mounts\n")
+        server.start()
+        line = self.log_with(server, "code = 52 ")
+        self.assertIn("ERROR", line)
+        self.assertIn(f"run `{self.helper} --check` as root", line)
+        self.log_with(server, "helper.conf:1: a value is missing")      # what the helper says itself
+        error = server.format().mrets[0].state
+        self.assertIn("code = 52 ", error.error)
+        self.assertIn("--check", error.info)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+The life of fathom-server and of its engines: start, ready, a second server, the end of either, restarts, adoption.
+"""
+
+import concurrent.futures
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+import unittest
+
+from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
+
+
+class Living(ServerTest):
+    def test_it_says_that_it_is_ready_and_leaves_on_sigterm(self):
+        server = self.server(engines=0).start()
+        self.assertRegex(server.log(), r"NOTICE: ready after \d+ ms: system daos_server at 127\.0\.0\.1")
+        self.assertEqual(server.engines(), [])
+        self.assertEqual(server.stop(), 0)
+        self.assertFalse(os.path.exists(os.path.join(server.socket_dir, "fathom_server.sock")))
+        above, own = (os.stat(path).st_mode & 0o777 for path in (os.path.dirname(server.socket_dir), server.socket_dir))
+        self.assertEqual((above, own), (0o755, 0o750))     # /run/fathom has another daemon's socket, for anybody
+        server.start()
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_second_one_is_refused(self):
+        server = self.server(engines=0).start()
+        status = subprocess.run([SERVER, "-o", server.config_path, "--name", server.trace_name], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, timeout=20)
+        self.assertEqual(status.returncode, 1)
+        self.assertRegex(status.stdout, r"code = (1051|685|6) ")
+        self.assertEqual(server.engines(), [])
+
+    def test_a_port_that_is_taken_is_told(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            server = self.server(engines=0)
+            text = read(server.config_path).replace(f"port: {server.port}", f"port: {taken.getsockname()[1]}")
+            with open(server.config_path, "w") as f:
+                f.write(text)
+            self.assertEqual(server.start(ready=False), 1)
+            first, second = [line for line in server.log().splitlines() if "code = " in line]
+            name = read("/proc/self/comm").strip()
+            self.assertIn(f'general: code = 53 description = "127.0.0.1:{taken.getsockname()[1]} cannot be listened on: process {os.getpid()} ({name}) '
+                          'listens there"', first)
+            self.assertIn('general: code = 53 resolution = "stop that process', second)
+
+    def test_a_port_that_is_taken_for_a_moment_is_waited_for(self):
+        """A client's end of a connection has the port. The server reports that, and does not call it a listener."""
+        server = self.server(engines=0)
+        with socket.socket() as listener, socket.socket() as client:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            client.bind(("127.0.0.1", server.port))
+            client.connect(listener.getsockname())
+            # closed with a reset: so nothing stays in TIME_WAIT
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            said = f"127.0.0.1:{server.port} cannot be listened on: process {os.getpid()} ({read('/proc/self/comm').strip()}) has a connection from there"
+
+            def end_soon():
+                deadline = time.monotonic() + 20
+                while said not in server.log() and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                client.close()
+
+            thread = threading.Thread(target=end_soon)
+            thread.start()
+            server.start()
+            thread.join()
+        self.assertIn(f"NOTICE: {said} to another's port", server.log())
+        self.assertEqual(server.engines(), [])
+
+    def test_an_engine_whose_port_is_taken_says_so(self):
+        """Its own words, which have address, port and reason: in the state of the engine, in the event, and for all who started it."""
+        server = self.server()
+        port = server.engine_ports[0]
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", port))
+            taken.listen()
+            server.start()
+            server.wait(lambda engines: engines[0].state == "await_format")
+            server.format()
+            engine = server.wait(lambda engines: engines[0].state == "errored" and engines[0].last_end)[0]
+            end = f"exit status 1: cannot listen on 127.0.0.1 port {port}: Address already in use"
+            self.assertEqual(engine.last_end, end)
+            self.assertIn(f"fathom-engine 0 exited: {end}; ", engine.info)
+            self.assertIn(f"fathom-engine 0 exited unexpectedly: {end}", server.log())
+        server.joined()     # the restart policy starts it, and the port is free
+
+    def test_an_engine_with_a_wrong_option_says_so(self):
+        server = self.server(engine_keys="  arguments: [--num-trace-entries, '5']\n").start()
+        server.wait(lambda engines: engines[0].state == "await_format")
+        server.format()
+        engine = server.wait(lambda engines: engines[0].state == "errored" and engines[0].last_end)[0]
+        self.assertIn("--num-trace-entries 5: not 0 and not a power of two", engine.last_end)
+
+    def test_a_socket_that_somebody_has_is_left_to_it(self):
+        server = self.server(engines=0)
+        os.makedirs(server.socket_dir)
+        path = os.path.join(server.socket_dir, "fathom_server.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as taken:
+            taken.bind(path)
+            taken.listen()
+            self.assertEqual(server.start(ready=False), 1)
+            self.assertIn(f'general: code = 6 description = "the socket {path} is already in use', server.log())
+            self.assertTrue(os.path.exists(path))
+
+    def test_a_folder_is_formatted_and_its_engine_joins(self):
+        server = self.server().start()
+        before = server.wait(lambda engines: engines[0].state == "await_format")[0]
+        self.assertEqual((before.pid, before.rank), (0, RANK_NONE))
+        answer = server.format()
+        self.assertEqual(answer.mrets[0].mntpoint, server.mount(0))
+        self.assertEqual((answer.mrets[0].state.status, answer.mrets[0].state.error), (0, ""))
+        engine = server.joined()[0]
+        self.assertEqual((engine.rank, engine.adopted, engine.starts), (0, False, 1))
+        self.assertEqual(engine.uri, f"nvme+tcp://127.0.0.1:{server.engine_ports[0]}")
+        self.assertTrue(is_alive(engine.pid))
+        member = server.wait_members("joined")[0]
+        self.assertEqual((member.rank, member.uuid, member.addr, member.incarnation), (0, engine.uuid, server.address, engine.incarnation))
+        self.assertEqual(os.path.getsize(os.path.join(server.mount(0), "data.img")), 64 << 20)
+        self.assertIn("rank: 0", read(os.path.join(server.mount(0), "superblock")))
+
+    def test_what_is_formatted_is_not_formatted_again(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        state = server.format().mrets[0].state
+        self.assertNotEqual(state.status, 0)
+        self.assertIn("code = ", state.error)
+        self.assertNotEqual(state.info, "")
+
+    def test_three_engines_have_three_ranks(self):
+        server = self.server(engines=3).start()
+        server.format()
+        self.assertEqual(sorted(engine.rank for engine in server.joined()), [0, 1, 2])
+        self.assertEqual([engine.rank for engine in server.engines() if engine.index == 0], [0])
+        self.assertEqual(len(server.wait_members("joined")), 3)
+
+
+class Outliving(ServerTest):
+    """Engines and their servers."""
+
+    def joined_server(self, **kwargs):
+        server = self.server(**kwargs).start()
+        server.format()
+        server.joined()
+        return server
+
+    def adopted(self, server, before):
+        after = server.joined()
+        self.assertEqual([(engine.pid, engine.rank, engine.incarnation) for engine in after],
+                         [(engine.pid, engine.rank, engine.incarnation) for engine in before])
+        self.assertTrue(all(engine.adopted and engine.starts == 0 for engine in after), after)
+        return after
+
+    def test_an_engine_lives_through_the_orderly_end_of_its_server(self):
+        server = self.joined_server(engines=2)
+        before = server.engines()
+        self.assertEqual(server.stop(), 0)
+        self.assertTrue(all(is_alive(engine.pid) for engine in before))
+        server.start()
+        self.adopted(server, before)
+
+    def test_formatting_that_waits_for_an_engine_ends_with_the_server(self):
+        server = self.joined_server()
+        pid = server.engines()[0].pid
+        server.stop()
+        os.kill(pid, signal.SIGSTOP)     # the next one waits to hear who it is
+        try:
+            server.start()
+            server.wait(lambda engines: engines[0].state == "adopting")
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                asked = pool.submit(server.format)
+                time.sleep(0.3)          # it is there
+                server.process.send_signal(signal.SIGTERM)
+                with self.assertRaises(Refused) as refused:
+                    asked.result(20)
+            self.assertEqual(refused.exception.fault.get("Code"), "610")
+            self.assertEqual(server.process.wait(20), 0)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            server.close_channel()
+
+    def test_an_engine_lives_through_kill_9_of_its_server(self):
+        server = self.joined_server()
+        before = server.engines()
+        for _ in range(5):
+            server.kill()
+            self.assertTrue(is_alive(before[0].pid))
+            server.start()
+            self.adopted(server, before)
+        self.assertEqual([member.state for member in server.members()], ["joined"])
+
+    def test_one_that_dies_without_a_server_is_started_by_the_next(self):
+        server = self.joined_server()
+        before = server.engines()[0]
+        server.kill()
+        os.kill(before.pid, signal.SIGKILL)
+        server.start()
+        after = server.joined()[0]
+        self.assertNotEqual(after.pid, before.pid)
+        self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
+        deadline = time.monotonic() + 30
+        while not self.died(server) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for _ in range(2):
+            self.assertEqual(self.died(server), [(before.rank, before.incarnation)])
+            server.kill()
+            server.start()
+            server.joined()
+
+    def died(self, server):
+        events = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq()).events
+        return [(event.event.rank, event.event.incarnation) for event in events if event.event.id == 2]
+
+    def test_one_that_dies_after_it_was_told_to_stop_is_not_said_to_have_died(self):
+        server = self.joined_server()
+        before = server.engines()[0]
+        os.kill(before.pid, signal.SIGSTOP)
+        with self.assertRaises(Refused):  # it hangs, so the server waits
+            server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=0.5)
+        server.wait(lambda engines: engines[0].state == "stopping")
+        server.kill()
+        os.kill(before.pid, signal.SIGKILL)
+        server.start()
+        server.joined()
+        self.assertEqual(self.died(server), [])
+
+    def test_one_that_cannot_be_started_again_is_no_member_that_serves(self):
+        server = self.joined_server(engines=2)
+        before = server.engines()
+        server.kill()
+        os.kill(before[0].pid, signal.SIGKILL)
+        os.kill(before[1].pid, signal.SIGKILL)
+        with open(os.path.join(server.mount(0), "superblock"), "w") as f:
+            f.write("nothing")
+        os.rename(os.path.join(server.mount(1), "data.img"), os.path.join(server.directory, "data.img"))
+        server.start()
+        deadline = time.monotonic() + 20
+        while any(member.state == "joined" for member in server.members()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        states = {member.rank: (member.state, member.info) for member in server.members()}
+        self.assertEqual(states[before[0].rank][0], "errored")
+        self.assertRegex(states[before[0].rank][1], "superblock|exited")     # whichever is reported first
+        self.assertIn("superblock", server.wait(lambda engines: engines[0].state == "errored")[0].info)
+        self.assertIn(states[before[1].rank][0], ("awaitformat", "errored"))
+
+    def test_one_that_is_killed_is_restarted_and_the_event_arrives(self):
+        server = self.joined_server(keys="engine_restart: {killed: {delay_min: 50ms, delay_max: 100ms}}\n")
+        before = server.engines()[0]
+        os.kill(before.pid, signal.SIGKILL)
+        after = server.wait(lambda engines: engines[0].state == "joined" and engines[0].pid != before.pid)[0]
+        self.assertEqual((after.rank, after.uuid, after.starts), (before.rank, before.uuid, 2))
+        self.assertIn("signal 9", after.last_end)
+        events = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq(wait_ms=5000)).events
+        died = [event.event for event in events if event.event.id == 2]
+        self.assertEqual([(event.rank, event.incarnation) for event in died], [(before.rank, before.incarnation)])
+        self.assertEqual([event.number for event in events], list(range(1, len(events) + 1)))
+
+    def test_one_that_is_killed_stays_down_where_restarts_are_off(self):
+        server = self.joined_server(keys="disable_engine_auto_restart: true\n")
+        before = server.engines()[0]
+        os.kill(before.pid, signal.SIGKILL)
+        after = server.wait(lambda engines: engines[0].state == "errored")[0]
+        self.assertEqual((after.pid, after.restart_in_ms), (0, 0))
+        self.assertEqual([member.state for member in server.wait_members("errored")], ["errored"])
+        self.assertRegex(server.log(), r'ERROR: engine 0: server: code = 660 description = ".*signal 9.*"\n'
+                                       r'.*ERROR: engine 0: server: code = 660 resolution = "read \S+engine0.log')
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Ranks of fathom-server: stopped, started and erased over gRPC, on one host and on two.
+"""
+
+import os
+import signal
+import socket
+import time
+import unittest
+
+from harness import free_port, run
+from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive
+
+
+class Ranks(ServerTest):
+    def ranks(self, server, method, role="server", **fields):
+        answer = server.call("/ctl.CtlSvc/" + method, self.messages.ctl.RanksReq(**fields), role=role, timeout=60)
+        return [(row.rank, row.action, row.state, row.errored) for row in answer.results]
+
+    def test_ranks_are_stopped_and_started(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = server.joined()
+        self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
+        self.assertEqual(self.ranks(server, "StopRanks", ranks="1"), [(1, "stop", "stopped", False)])
+        stopped = {engine.rank: engine for engine in server.engines()}[1]
+        self.assertEqual((stopped.state, stopped.pid), ("stopped", 0))
+        self.assertEqual([engine.state for engine in server.engines() if engine.rank == 0], ["joined"])
+        self.assertEqual(self.ranks(server, "StartRanks", ranks="1"), [(1, "start", "ready", False)])
+        after = server.joined()
+        self.assertEqual([engine.rank for engine in after], [engine.rank for engine in before])
+        self.assertEqual(self.ranks(server, "StopRanks", ranks="7"), [])
+
+    def test_all_ranks_are_meant_where_none_is_named(self):
+        server = self.server(engines=2).start()
+        server.format()
+        server.joined()
+        self.assertEqual(sorted(self.ranks(server, "StopRanks", force=True)),
+                         [(0, "stop", "stopped", False), (1, "stop", "stopped", False)])
+
+    def test_a_system_is_stopped_and_started(self):
+        server = self.server(engines=2).start()
+        server.format()
+        server.joined()
+        server.wait_members("joined")
+        mgmt = self.messages.mgmt
+        stopped = server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(prep=True, kill=True), timeout=60).results
+        self.assertEqual(sorted((row.rank, row.state) for row in stopped), [(0, "stopped"), (1, "stopped")])
+        server.wait_members("stopped")
+        started = server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60).results
+        self.assertEqual(sorted((row.rank, row.errored) for row in started), [(0, False), (1, False)])
+        server.wait_members("joined")
+
+    def test_a_rank_that_serves_and_is_thought_dead_joins_again(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = server.joined()
+        server.wait_members("joined")
+        shared, mgmt = self.messages.shared, self.messages.mgmt
+        member = [member for member in server.members() if member.rank == 1][0]
+        event = shared.RASEvent(id=2, msg="it is reported dead", timestamp="2026-11-22T12:00:00.000000+00:00", type=1, severity=1,
+                                hostname="elsewhere", rank=1, incarnation=member.incarnation)
+        server.call("/mgmt.MgmtSvc/ClusterEvent", shared.ClusterEventReq(sequence=1, event=event), role="server")
+        self.assertEqual({member.rank: member.state for member in server.members()}, {0: "joined", 1: "errored"})
+        started = server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60).results
+        self.assertEqual([row.errored for row in started], [False, False])
+        self.assertEqual({member.rank: member.state for member in server.members()}, {0: "joined", 1: "joined"})
+        self.assertEqual([(engine.pid, engine.incarnation) for engine in server.engines()],
+                         [(engine.pid, engine.incarnation) for engine in before])
+
+    def test_a_rank_that_was_prepared_to_stop_serves_when_it_is_started(self):
+        server = self.server(engines=2, keys="server_heartbeat: 1s\n").start()
+        server.format()
+        before = {engine.rank: engine for engine in server.joined()}
+        server.wait_members("joined")
+        self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
+        deadline = time.monotonic() + 20
+        while {member.rank: member.state for member in server.members()} != {0: "joined", 1: "stopping"}:  # the server reports it
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        started = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60).results
+        self.assertEqual([row.errored for row in started], [False, False])
+        after = {engine.rank: engine for engine in server.joined()}
+        self.assertEqual(after[0].pid, before[0].pid)
+        self.assertNotEqual(after[1].pid, before[1].pid)
+        server.wait_members("joined")
+        with socket.create_connection(("127.0.0.1", server.engine_ports[1]), 5) as host:  # who asks is let in
+            host.settimeout(5)
+            host.sendall(bytes([0, 0, 128, 0, 128, 0, 0, 0]) + bytes(120))  # ICReq
+            self.assertEqual(host.recv(1), b"\x01")  # ICResp
+
+    def test_a_system_is_erased_and_formatted_anew(self):
+        server = self.server(engines=2).start()
+        server.format()
+        before = {engine.uuid for engine in server.joined()}
+        server.wait_members("joined")
+        mgmt = self.messages.mgmt
+        server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(prep=True, kill=True), timeout=60)
+        rows = server.call("/mgmt.MgmtSvc/SystemErase", mgmt.SystemEraseReq(), timeout=60).results
+        self.assertEqual([row.msg for row in rows if row.errored], [])
+        self.assertFalse(os.path.exists(os.path.join(server.mount(0), "superblock")))
+        self.assertEqual([engine.state for engine in server.engines()], ["await_format", "await_format"])
+        server.stop()
+        server.start()  # no engine is there to rejoin
+        server.wait(lambda engines: all(engine.state == "await_format" for engine in engines))
+        answer = server.format()
+        self.assertEqual([row.state.error for row in answer.mrets], ["", ""])
+        after = {engine.uuid for engine in server.joined()}
+        self.assertEqual((len(after), after & before), (2, set()))
+        ranks = {member.rank for member in server.wait_members("joined")}
+        self.assertEqual((len(ranks), min(ranks)), (2, 0))  # the host's first engine has rank 0 again
+
+    def test_a_set_of_ranks_that_is_none_is_refused(self):
+        server = self.server(engines=0).start()
+        with self.assertRaises(Refused) as refused:
+            self.ranks(server, "StopRanks", ranks="1-")
+        self.assertEqual(refused.exception.fault.get("Code"), "550")
+
+    def test_the_engines_of_a_host_are_stopped_by_the_command(self):
+        server = self.server(engines=2).start()
+        server.format()
+        engines = server.joined()
+        done = run(SERVER, "stop-engines", "-o", server.config_path)
+        self.assertEqual(sorted(done.stdout.splitlines()), [f"engine {engine.index} (rank {engine.rank}): stopped" for engine in engines])
+        self.assertFalse(any(is_alive(engine.pid) for engine in engines))
+        self.assertEqual([engine.state for engine in server.engines()], ["stopped", "stopped"])
+        server.wait_members("stopped")
+        server.call("/ctl.CtlSvc/ResetFormatRanks", self.messages.ctl.RanksReq(), role="server", timeout=60)
+        server.wait(lambda engines: all(engine.rank == RANK_NONE for engine in engines))
+        self.assertEqual(sorted(run(SERVER, "stop-engines", "-o", server.config_path).stdout.splitlines()),
+                         ["engine 0: stopped", "engine 1: stopped"])     # that have no rank
+        server.stop()
+        self.assertIn("code = 506", run(SERVER, "stop-engines", "-o", server.config_path, check=False).stderr)
+
+
+class TwoHosts(ServerTest):
+    """The management service on one server, engines on both; both on this machine."""
+
+    def hosts(self, keys=""):
+        fast = keys + "engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}}\n"
+        first = self.server(keys=fast)
+        second = self.server(keys=fast + f"mgmt_svc_replicas: ['{first.address}']\n")
+        return first, second
+
+    def events(self, server):
+        answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
+        return [event.event for event in answer.events]
+
+    def test_who_comes_before_the_management_service_waits_for_it(self):
+        first, second = self.hosts()
+        second.start()
+        second.format()
+        second.wait(lambda engines: engines[0].state == "ready")
+        self.assertEqual(second.engines()[0].rank, RANK_NONE)
+        first.start()
+        first.format()
+        first.joined()
+        self.assertEqual((first.engines()[0].rank, second.joined()[0].rank), (0, 1))
+        self.assertEqual({(member.rank, member.addr) for member in first.wait_members("joined")},
+                         {(0, first.address), (1, second.address)})
+
+    def test_events_wait_on_disk_for_the_management_service(self):
+        first, second = self.hosts()
+        first.start()
+        first.format()
+        first.joined()
+        second.start()
+        second.format()
+        before = second.joined()[0]
+        first.kill()
+        os.kill(before.pid, signal.SIGKILL)
+        second.wait(lambda engines: engines[0].incarnation != before.incarnation and engines[0].state == "ready")
+        second.kill()  # what was spooled is still there
+        second.start()
+        first.start()
+        second.joined()
+        deadline = time.monotonic() + 20
+        while not [event for event in self.events(first) if event.id == 2] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual([(event.rank, event.incarnation) for event in self.events(first) if event.id == 2],
+                         [(1, before.incarnation)])
+
+    def refusals(self, server, count):
+        """The events of refused joins, once there are so many, and none comes behind."""
+        deadline = time.monotonic() + 20
+        while len(found := [event for event in self.events(server) if event.id == 26]) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        self.assertEqual(len([event for event in self.events(server) if event.id == 26]), count)
+        return found
+
+    def both_joined(self):
+        first, second = self.hosts()
+        for server in (first, second):
+            server.start()
+            server.format()
+            server.joined()
+        return first, second
+
+    def test_one_that_serves_and_is_refused_is_one_event(self):
+        first, second = self.both_joined()
+        engine = second.engines()[0]
+        second.kill()
+        old, second.port = second.address, free_port()      # of another address its rank does not come back
+        second.address = f"127.0.0.1:{second.port}"
+        with open(second.config_path) as file:
+            text = file.read()
+        with open(second.config_path, "w") as file:
+            file.write(text.replace(f"\nport: {old.split(':')[1]}\n", f"\nport: {second.port}\n"))
+        second.start()
+        second.wait(lambda engines: engines[0].state == "refused")
+        event, = self.refusals(first, 1)
+        self.assertEqual(event.msg, f"fathom-engine 0 serves on, but is refused: rank 1 comes from {second.address}, but its control address is {old}"[:127])
+        self.assertEqual((event.rank, event.incarnation, event.proc_id), (1, engine.incarnation, engine.pid))
+        self.assertTrue(is_alive(engine.pid))
+
+    def test_one_that_was_excluded_while_its_server_was_dead_is_one_event(self):
+        first, second = self.both_joined()
+        engine = second.engines()[0]
+        second.kill()
+        first.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks="1"))
+        second.start()
+        second.wait(lambda engines: engines[0].pid == 0)
+        event, = self.refusals(first, 1)
+        self.assertRegex(event.msg, "^fathom-engine 0 is refused and ends: rank 1 .*excluded")
+        self.assertEqual((event.rank, event.incarnation), (1, engine.incarnation))
+        self.assertEqual([event.id for event in self.events(first) if event.id == 2], [])      # it did not die
+
+    def test_one_that_starts_and_is_refused_is_one_event(self):
+        first, second = self.both_joined()
+        engine = second.engines()[0]
+        first.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks="1"), timeout=60)
+        second.kill()
+        first.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks="1"))
+        second.start()      # which starts it
+        event, = self.refusals(first, 1)
+        self.assertRegex(event.msg, "^rank 1 .*excluded")
+        self.assertEqual(event.rank, 1)
+        self.assertFalse(is_alive(engine.pid))
+
+    def test_a_server_that_is_gone_is_missed_until_it_is_back(self):
+        first, second = self.hosts("server_heartbeat: 200ms\n")
+        for server in (first, second):
+            server.start()
+            server.format()
+            server.joined()
+        before = second.engines()[0]
+        second.kill()
+
+        def wait(state):
+            deadline = time.monotonic() + 20
+            while True:
+                states = {member.rank: member.state for member in first.members()}
+                if states == {0: "joined", 1: state}:
+                    return
+                self.assertLess(time.monotonic(), deadline, f"{states}\n{first.log()}")
+                time.sleep(0.02)
+
+        wait("unresponsive")
+        self.assertTrue(is_alive(before.pid))
+        second.start()
+        wait("joined")
+        self.assertEqual(second.joined()[0].pid, before.pid)
+        # it hangs, and then continues: nothing was restarted
+        second.process.send_signal(signal.SIGSTOP)
+        wait("unresponsive")
+        second.process.send_signal(signal.SIGCONT)
+        wait("joined")
+        self.assertEqual([event.id for event in self.events(first) if event.id in (1001, 1002)], [1001, 1002, 1001, 1002])
+
+    def test_a_system_is_stopped_on_all_its_hosts(self):
+        first, second = self.hosts()
+        for server in (first, second):
+            server.start()
+            server.format()
+            server.joined()
+        first.wait_members("joined")
+        rows = first.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True), timeout=60).results
+        self.assertEqual(sorted((row.rank, row.state, row.addr) for row in rows),
+                         [(0, "stopped", first.address), (1, "stopped", second.address)])
+        self.assertEqual(second.engines()[0].state, "stopped")
+        with self.assertRaises(Refused):  # it says who has the management service
+            second.call("/mgmt.MgmtSvc/SystemQuery", self.messages.mgmt.SystemQueryReq(state_mask=0xFFFF))
+
+
+if __name__ == "__main__":
+    unittest.main()
