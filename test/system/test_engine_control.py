@@ -138,8 +138,8 @@ class WayUp(ControlTest):
         for wrong, said in [
                 (["--instance", "1"], "--socket-dir is missing"),
                 (["--socket-dir", self.directory], "needs --listen"),
-                (["--socket-dir", self.directory + "/none"], "no such folder"),
-                ([*good, "--storage", "/none"], "no such folder"),
+                (["--socket-dir", self.directory + "/none"], "is not an existing folder"),
+                ([*good, "--storage", "/none"], "is not an existing folder"),
                 ([*good, "--instance", "1x"], "number"),
                 ([*good, "--instance", "1000"], "number"),
                 ([*good, "--uuid", "1234"], "UUID"),
@@ -148,8 +148,8 @@ class WayUp(ControlTest):
                 (["--socket-dir", self.directory, "--listen", "127.0.0.1:65536"], "ADDRESS:PORT"),
                 (["--socket-dir", self.directory, "--listen", "::1:4420"], "ADDRESS:PORT"),
                 (["--socket-dir", self.directory, "--listen", "localhost:4420"], "ADDRESS:PORT"),
-                (["--socket-dir", self.directory, "--listen", "0.0.0.0:4420"], "one of this host's"),
-                (["--socket-dir", self.directory, "--listen", "[::]:4420"], "one of this host's")]:
+                (["--socket-dir", self.directory, "--listen", "0.0.0.0:4420"], "is not an address of this host"),
+                (["--socket-dir", self.directory, "--listen", "[::]:4420"], "is not an address of this host")]:
             done = harness.run(harness.ENGINE, *wrong, check=False, timeout=10)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertIn(said, done.stderr, wrong)

@@ -98,7 +98,7 @@ class Living(ServerTest):
         server.wait(lambda engines: engines[0].state == "await_format")
         server.format()
         engine = server.wait(lambda engines: engines[0].state == "errored" and engines[0].last_end)[0]
-        self.assertIn("--num-trace-entries 5: not 0 and not a power of two", engine.last_end)
+        self.assertIn('--num-trace-entries: "5" is not 0 and not a power of two', engine.last_end)
 
     def test_a_socket_that_somebody_has_is_left_to_it(self):
         server = self.server(engines=0)

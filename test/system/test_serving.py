@@ -445,7 +445,8 @@ class Control(EngineTest):
 
     def test_an_engine_that_nobody_could_reach_does_not_start(self):
         done = run(ENGINE, "-r", "", check=False, timeout=20)
-        self.assertEqual((done.returncode, done.stderr), (2, "fathom-engine: -r '': a path has at least one character\n"))
+        self.assertEqual((done.returncode, done.stderr), (2, 'fathom-engine: --rpc-socket: "" is not a path: it has no characters\n'
+                            "`fathom-engine --help` shows the options\n"))
 
     def test_methods_that_do_harm_are_for_tests_alone_and_few_at_a_time(self):
         engine = self.engine()
@@ -467,7 +468,8 @@ class Control(EngineTest):
         for cpus in (f"[{min(ours)},{missing}-255]", hex(1 << min(ours) | 1 << missing | 1 << 175)):
             done = run(ENGINE, "-m", cpus, check=False, timeout=20)
             self.assertEqual((done.returncode, done.stderr),
-                             (2, f"fathom-engine: -m {cpus}: CPU {missing} is not there, or not for this process\n"))
+                             (2, f'fathom-engine: --cpumask: "{cpus}" has CPU {missing}, which does not exist or which this process is '
+                                 "not allowed to use\n`fathom-engine --help` shows the options\n"))
 
     def test_the_socket_is_its_owner_s_alone(self):
         engine = self.engine()
@@ -482,7 +484,8 @@ class Control(EngineTest):
         self.assertEqual({(line["program"], line["pid"]) for line in lines}, {("fathom-engine", engine.pid)})
         self.assertTrue(any(line["message"].startswith("ready: ") for line in lines), lines)
         done = run(ENGINE, "--log-to", "paper", check=False)
-        self.assertEqual((done.returncode, done.stderr), (2, "fathom-engine: --log-to paper: not stderr, json or syslog\n"))
+        self.assertEqual((done.returncode, done.stderr), (2, 'fathom-engine: --log-to: "paper" is not stderr, json or syslog\n'
+                            "`fathom-engine --help` shows the options\n"))
 
     def test_the_program_can_be_ended_by_rpc(self):
         engine = self.engine()

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Declarations shared by the files of the command line. */
+/* options - the command line of fathom-engine. */
 #ifndef CMD_ENGINE_OPTIONS_H
 #define CMD_ENGINE_OPTIONS_H
 
+#include "cmd/options/daemon.h"
 #include "data/engine/engine.h"
 
-enum { EXIT_USAGE = 2 };
+/* What the rows of the table fill. */
+struct engine_command_line {
+	struct engine_options engine;
+	struct daemon_options daemon;
+};
 
-/* Print that an option has an invalid value. Returns EXIT_USAGE. */
-int bad_argument(const char *option, const char *value, const char *wanted);
+extern const struct option_table engine_table;
 
 /* ---- server_options.c: of an engine under a server ---- */
 
-enum server_option {
-	SERVER_OPTION_SOCKET_DIR,
-	SERVER_OPTION_INSTANCE,
-	SERVER_OPTION_UUID,
-	SERVER_OPTION_LISTEN,
-	SERVER_OPTION_STORAGE,
-	SERVER_OPTION_PROVIDER,
-	SERVER_OPTION_INCARNATION_ABOVE,
-};
+/* For rows whose offset is that of engine.server; they store the value in that structure. */
+int engine_read_socket_dir(void *to, const char *text, struct fathom_fault *why);
+int engine_read_instance(void *to, const char *text, struct fathom_fault *why);
+int engine_read_uuid(void *to, const char *text, struct fathom_fault *why);
+int engine_read_listen(void *to, const char *text, struct fathom_fault *why);
+int engine_read_storage(void *to, const char *text, struct fathom_fault *why);
+int engine_read_provider(void *to, const char *text, struct fathom_fault *why);
+int engine_read_incarnation_above(void *to, const char *text, struct fathom_fault *why);
 
-/* 0, or EXIT_USAGE after printing the error. */
-int read_server_option(int option, const char *text, struct engine_server_options *options);
 /* Check the combination of options. 0, or EXIT_USAGE after printing the error. */
-int check_server_options(const struct engine_server_options *options);
+MUST_CHECK int engine_check_server_options(const struct engine_server_options *options);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Options of an engine under a server. The server derives them from its configuration; tests pass them directly. */
 #include <arpa/inet.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <uuid/uuid.h>
@@ -14,112 +14,110 @@ enum { INSTANCE_MAX = 999, ADDRESS_BYTES_MAX = 64, PROVIDER_BYTES_MAX = 32 };
 #define INCARNATION_MAX (UINT64_MAX - 1)
 
 /* The last option given that is invalid without --socket-dir; NULL: none. */
-static const char *given;
+static const char *server_option_given;
 
-static bool is_folder(const char *path)
+static int check_folder(const char *path, struct fathom_fault *why)
 {
 	struct stat status;
 
-	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+		return 0;
+	return fault(why, -EINVAL, "is not an existing folder");
 }
 
-static int read_listen(const char *text, struct engine_server_options *options)
+int engine_read_socket_dir(void *to, const char *text, struct fathom_fault *why)
 {
+	((struct engine_server_options *)to)->socket_dir = text;
+	return check_folder(text, why);
+}
+
+int engine_read_storage(void *to, const char *text, struct fathom_fault *why)
+{
+	server_option_given = "--storage";
+	((struct engine_server_options *)to)->storage = text;
+	return check_folder(text, why);
+}
+
+int engine_read_listen(void *to, const char *text, struct fathom_fault *why)
+{
+	static const char wanted[] = "is not ADDRESS:PORT or [ADDRESS]:PORT, in numbers";
 	static char address[ADDRESS_BYTES_MAX];
+	struct engine_server_options *options = to;
 	const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
 	bool bracketed = text[0] == '[';
 	uint8_t binary[sizeof(struct in6_addr)], none[sizeof(binary)] = { 0 };
 	uint64_t port;
 	int family = bracketed ? AF_INET6 : AF_INET;
 
+	server_option_given = "--listen";
 	if (bracketed && colon && colon > text + 1 && colon[-1] == ']') {
 		begin = text + 1;
 		end = colon - 1;
 	}
 	if (!colon || text_parse_u64(colon + 1, 10, UINT16_MAX, &port) != 0 || end - begin >= ADDRESS_BYTES_MAX)
-		return bad_argument("--listen", text, "not ADDRESS:PORT or [ADDRESS]:PORT, in numbers");
+		return fault(why, -EINVAL, wanted);
 	memcpy(address, begin, (size_t)(end - begin));
 	address[end - begin] = '\0';
 	if (inet_pton(family, address, binary) != 1)
-		return bad_argument("--listen", text, "not ADDRESS:PORT or [ADDRESS]:PORT, in numbers");
+		return fault(why, -EINVAL, wanted);
 	if (memcmp(binary, none, family == AF_INET ? 4 : 16) == 0)
-		return bad_argument("--listen", text, "hosts are told this address, so it must be one of this host's");
+		return fault(why, -EINVAL, "is not an address of this host; hosts connect to this address");
 	options->address = address;
 	options->port = (uint16_t)port;
 	return 0;
 }
 
-static int read_instance(const char *text, struct engine_server_options *options)
+int engine_read_instance(void *to, const char *text, struct fathom_fault *why)
 {
 	uint64_t number;
 
+	server_option_given = "--instance";
 	if (text_parse_u64(text, 10, INSTANCE_MAX, &number) != 0)
-		return bad_argument("--instance", text, "not a number up to 999");
-	options->instance = (uint32_t)number;
+		return fault(why, -EINVAL, "is not a number from 0 to %d", INSTANCE_MAX);
+	((struct engine_server_options *)to)->instance = (uint32_t)number;
 	return 0;
 }
 
-static int read_uuid(const char *text, struct engine_server_options *options)
+int engine_read_uuid(void *to, const char *text, struct fathom_fault *why)
 {
 	uuid_t uuid;
 
+	server_option_given = "--uuid";
 	if (uuid_parse(text, uuid) != 0)
-		return bad_argument("--uuid", text, "not a UUID");
-	options->uuid = text;
+		return fault(why, -EINVAL, "is not a UUID");
+	((struct engine_server_options *)to)->uuid = text;
 	return 0;
 }
 
 /* A URI scheme (RFC 3986, section 3.1), in lower case. */
-static int read_provider(const char *text, struct engine_server_options *options)
+int engine_read_provider(void *to, const char *text, struct fathom_fault *why)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz", others[] = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
 
+	server_option_given = "--provider";
 	if (!text[0] || !strchr(letters, text[0]) || text[strspn(text, others)] || strlen(text) >= PROVIDER_BYTES_MAX)
-		return bad_argument("--provider", text, "not the scheme of a URI, such as nvme+tcp");
-	options->provider = text;
+		return fault(why, -EINVAL, "is not the scheme of a URI, such as nvme+tcp");
+	((struct engine_server_options *)to)->provider = text;
 	return 0;
 }
 
-int read_server_option(int option, const char *text, struct engine_server_options *options)
+int engine_read_incarnation_above(void *to, const char *text, struct fathom_fault *why)
 {
-	switch ((enum server_option)option) {
-	case SERVER_OPTION_SOCKET_DIR:
-		if (!is_folder(text))
-			return bad_argument("--socket-dir", text, "there is no such folder");
-		options->socket_dir = text;
-		return 0;
-	case SERVER_OPTION_INSTANCE:
-		given = "--instance";
-		return read_instance(text, options);
-	case SERVER_OPTION_UUID:
-		given = "--uuid";
-		return read_uuid(text, options);
-	case SERVER_OPTION_LISTEN:
-		given = "--listen";
-		return read_listen(text, options);
-	case SERVER_OPTION_STORAGE:
-		given = "--storage";
-		if (!is_folder(text))
-			return bad_argument("--storage", text, "there is no such folder");
-		options->storage = text;
-		return 0;
-	case SERVER_OPTION_PROVIDER:
-		given = "--provider";
-		return read_provider(text, options);
-	case SERVER_OPTION_INCARNATION_ABOVE:
-		given = "--incarnation-above";
-		if (text_parse_u64(text, 10, INCARNATION_MAX, &options->incarnation_above) != 0)
-			return bad_argument("--incarnation-above", text, "not the number of an incarnation");
-		return 0;
-	}
-	return EXIT_USAGE;
+	struct engine_server_options *options = to;
+
+	server_option_given = "--incarnation-above";
+	if (text_parse_u64(text, 10, INCARNATION_MAX, &options->incarnation_above) != 0)
+		return fault(why, -EINVAL, "is not the number of an incarnation");
+	return 0;
 }
 
-int check_server_options(const struct engine_server_options *options)
+int engine_check_server_options(const struct engine_server_options *options)
 {
-	if (!options->socket_dir && given)
-		return bad_argument(given, "", "only an engine under a server has it: --socket-dir is missing");
+	if (!options->socket_dir && server_option_given)
+		return options_reject(&engine_table,
+				      "%s is valid only for an engine under a server: --socket-dir is missing",
+				      server_option_given);
 	if (options->socket_dir && !options->address)
-		return bad_argument("--socket-dir", options->socket_dir, "an engine under a server needs --listen");
+		return options_reject(&engine_table, "--socket-dir: an engine under a server needs --listen");
 	return 0;
 }

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,30 +15,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cmd/options/options.h"
 #include "control/helper/serve.h"
-
-enum { EXIT_USAGE = 2, OPTION_CHECK = 256, OPTION_VERSION };
-
-static const struct option long_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "check", no_argument, NULL, OPTION_CHECK },
-	{ "version", no_argument, NULL, OPTION_VERSION },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static void usage(FILE *to)
-{
-	fprintf(to,
-		"usage: fathom-helper [OPTION...]\n"
-		"\n"
-		"Mounts, formats and prepares devices for fathom-server, which starts it with a socket as descriptor 3.\n"
-		"\n"
-		"  -c, --config FILE   what is allowed (default " HELPER_POLICY_PATH "); root alone may say another\n"
-		"      --check         read it, say what it allows, and end\n"
-		"      --version       print the version\n"
-		"  -h, --help          print this\n");
-}
 
 /* Open closed standard descriptors: otherwise a device could be opened as descriptor 2, and messages written to it. */
 static int fill_standard_descriptors(void)
@@ -70,65 +47,60 @@ static void print_policy(const struct helper_policy *policy)
 	printf("\n");
 }
 
-struct choices {
+struct helper_command_line {
 	const char *config;
-	bool check;
+	bool is_check;
 };
 
-/* 0: continue; else exit with the result minus 1. */
-static int read_options(int argc, char **argv, struct choices *choices)
+/* The caller of a set-user-ID program must not choose the allow list. */
+static int read_config_path(void *to, const char *text, struct fathom_fault *why)
 {
-	int option;
-
-	while ((option = getopt_long(argc, argv, "c:h", long_options, NULL)) != -1) {
-		switch (option) {
-		case 'c':
-			/* the caller of a set-user-ID program must not choose the allow list */
-			if (getuid() != 0 || getauxval(AT_SECURE) != 0) {
-				fprintf(stderr,
-					"fathom-helper: --config: only for root, and not of a set-user-ID helper\n");
-				return 1 + EXIT_USAGE;
-			}
-			choices->config = optarg;
-			break;
-		case OPTION_CHECK:
-			choices->check = true;
-			break;
-		case OPTION_VERSION:
-			printf("fathom-helper %s\n", FATHOM_VERSION);
-			return 1 + EXIT_SUCCESS;
-		case 'h':
-			usage(stdout);
-			return 1 + EXIT_SUCCESS;
-		default:
-			usage(stderr);
-			return 1 + EXIT_USAGE;
-		}
-	}
-	if (optind == argc)
-		return 0;
-	usage(stderr);
-	return 1 + EXIT_USAGE;
+	if (getuid() != 0 || getauxval(AT_SECURE) != 0)
+		return fault(why, -EINVAL, "is not allowed: only for root, and not of a set-user-ID helper");
+	*(const char **)to = text;
+	return 0;
 }
+
+static const struct option_row rows[] = {
+	{ "config", 'c', OPTION_CALL, "FILE", "list of what is allowed (default " HELPER_POLICY_PATH "); only for root",
+	  .offset = offsetof(struct helper_command_line, config), .read = read_config_path, .values = OPTION_FILES },
+	{ "check", 0, OPTION_FLAG, NULL, "read the list, print what it allows, and exit",
+	  .offset = offsetof(struct helper_command_line, is_check) },
+	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
+	OPTION_HELP_ROW,
+};
+
+static const struct option_table helper_table = {
+	.name = "fathom-helper",
+	.usage = "fathom-helper [OPTION...]",
+	.about = "Mount, format and prepare devices for fathom-server, which starts this program with a socket as "
+		 "descriptor 3.",
+	OPTION_ROWS(rows),
+	.version = FATHOM_VERSION,
+};
 
 int main(int argc, char **argv)
 {
-	struct choices choices = { .config = HELPER_POLICY_PATH };
+	struct helper_command_line line = { .config = HELPER_POLICY_PATH };
 	struct helper_policy policy;
 	struct fathom_fault why;
-	int status;
+	int at, status;
 
 	umask(S_IWGRP | S_IWOTH); /* the caller's umask must not apply */
 	if (clearenv() != 0 || fill_standard_descriptors() != 0)
 		return EXIT_FAILURE;
-	status = read_options(argc, argv, &choices);
-	if (status)
-		return status - 1;
-	if (helper_policy_load(provider_system(), choices.config, &policy, &why) != 0) {
+	if (options_offer(&helper_table, argc, argv))
+		return EXIT_SUCCESS;
+	status = options_parse(&helper_table, argc, argv, &line, &at);
+	if (status != OPTIONS_RUN)
+		return status;
+	if (at < argc)
+		return options_reject(&helper_table, "unexpected argument: %s", argv[at]);
+	if (helper_policy_load(provider_system(), line.config, &policy, &why) != 0) {
 		fprintf(stderr, "fathom-helper: %s\n", why.text);
 		return EXIT_FAILURE;
 	}
-	if (choices.check) {
+	if (line.is_check) {
 		print_policy(&policy);
 		return EXIT_SUCCESS;
 	}

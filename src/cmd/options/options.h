@@ -11,6 +11,7 @@
  *     fathom perf: --depth: "0" is not a number from 1 to 4096
  *     `fathom perf --help` shows the options
  *
+ *   daemon.h     the options that every daemon has
  *   parse.c      reads a command line, and reports what is wrong with it
  *   help.c       prints a table
  *   complete.c   finds the words that can come next
@@ -59,8 +60,11 @@ struct option_row {
 	size_t offset;	      /* of the value in the structure of options_parse() */
 	uint64_t min, max;
 	const char *values; /* OPTION_FILES ..., or words; NULL: nothing is offered */
-	/* For OPTION_CALL. Errors (explained by a predicate, as "is not a UUID"): -EINVAL. `text` is NULL for a flag. */
-	int (*read)(void *values, const char *text, struct fathom_fault *why);
+	/*
+	 * For OPTION_CALL: store the value at `to`, which is `offset` into the structure. `text` is NULL for a flag.
+	 * Errors (explained by a predicate, as "is not a UUID"): -EINVAL.
+	 */
+	int (*read)(void *to, const char *text, struct fathom_fault *why);
 };
 
 #define OPTION_RANGE(least, most) .min = (least), .max = (most)
@@ -84,6 +88,7 @@ struct option_command {
 	const char *help;		  /* NULL: neither shown nor offered */
 	const char *operands;		  /* what completion offers for its operands, as option_row.values; NULL: nothing */
 	const struct option_table *table; /* its own options; NULL: those of the table that this row is in */
+	int (*run)(int argc, char **argv); /* for the program; NULL: it runs the command in another way */
 };
 
 struct option_table {

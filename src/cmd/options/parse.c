@@ -110,7 +110,7 @@ static int set_value(const struct option_row *row, const char *text, void *value
 	case OPTION_DURATION:
 		return read_duration(row, text, (uint64_t *)at, why);
 	case OPTION_CALL:
-		return row->read(values, text, why);
+		return row->read(at, text, why);
 	case OPTION_HEADING:
 	case OPTION_PRINT_HELP:
 	case OPTION_PRINT_VERSION:

@@ -3,9 +3,7 @@
 #ifndef CMD_SERVER_COMMAND_H
 #define CMD_SERVER_COMMAND_H
 
-#include "base/fault.h"
-
-enum { EXIT_USAGE = 2 };
+#include "cmd/options/options.h"
 
 /* Print the fault and its resolution on standard error; returns EXIT_FAILURE. */
 int command_fail(const struct fathom_fault *why);
@@ -14,6 +12,8 @@ int command_fail(const struct fathom_fault *why);
 void command_programs(char *folder);
 
 /* ---- config.c, scan.c ---- */
+extern const struct option_table config_table, storage_table, network_table;
+
 int command_config(int argc, char **argv);
 int command_storage(int argc, char **argv);
 int command_network(int argc, char **argv);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* `fathom-server config`: check, reference, generate. They need no running server. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,65 +10,16 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "cmd/options/daemon.h"
 #include "cmd/server/command.h"
 #include "control/hostlist/rankset.h"
 #include "control/server/server.h"
 #include "control/status/certificate.h"
 
-static int print_usage_error(const char *usage)
-{
-	fputs(usage, stderr);
-	return EXIT_USAGE;
-}
-
-static const char config_usage[] =
-	"usage: fathom-server config check [FILE]\n"
-	"       fathom-server config reference\n"
-	"       fathom-server config generate [OPTION...]\n"
-	"\n"
-	"check says what is wrong with a configuration (default " SERVER_CONFIG_DEFAULT
-	"). reference prints all keys as a page.\n"
-	"generate writes a configuration for this host on standard output:\n"
-	"\n"
-	"  -r, --mgmt-svc-replicas HOST   the management host (default this one)\n"
-	"  -a, --access-points HOST       the same by its older name\n"
-	"  -i, --interface NAME           by which others reach this one (default: the first that has an address)\n"
-	"  -c, --net-class CLASS          only by one of this class: ethernet, infiniband\n"
-	"  -f, --fabric-ports PORTS       of the engines, lowest first, as 4420-4421,4500 (default: from 4420 on)\n"
-	"  -m, --control-metadata-path DIR  superblocks and database there, not with the engines' storage\n"
-	"  -e, --num-engines N            so many engines (default: one for each block device that is free)\n"
-	"  -F, --folder DIR               storage of class file in folders there, instead of block devices\n"
-	"  -s, --size BYTES               of each of these (default 16GiB)\n"
-	"  -p, --port N                   where the server listens (default 10001)\n"
-	"      --with-loop                take loop devices, too\n"
-	"      --insecure                 without certificates\n"
-	"\n"
-	"What block devices hold only root can see.\n";
-
-enum { OPTION_WITH_LOOP = 256, OPTION_INSECURE };
-
-static const struct option generate_options[] = {
-	{ "mgmt-svc-replicas", required_argument, NULL, 'r' },
-	{ "access-points", required_argument, NULL, 'a' },
-	{ "interface", required_argument, NULL, 'i' },
-	{ "net-class", required_argument, NULL, 'c' },
-	{ "fabric-ports", required_argument, NULL, 'f' },
-	{ "control-metadata-path", required_argument, NULL, 'm' },
-	{ "num-engines", required_argument, NULL, 'e' },
-	{ "folder", required_argument, NULL, 'F' },
-	{ "size", required_argument, NULL, 's' },
-	{ "port", required_argument, NULL, 'p' },
-	{ "with-loop", no_argument, NULL, OPTION_WITH_LOOP },
-	{ "insecure", no_argument, NULL, OPTION_INSECURE },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
+struct generate_command_line {
+	struct generate_options choice;
+	struct rank_set ports;
 };
-
-static int reject_value(const char *option)
-{
-	fprintf(stderr, "fathom-server: %s: --%s cannot be that\n", optarg, option);
-	return EXIT_USAGE;
-}
 
 /* A set of ports has the syntax of a set of ranks. */
 static bool read_ports(const char *text, struct rank_set *ports)
@@ -79,52 +29,79 @@ static bool read_ports(const char *text, struct rank_set *ports)
 	       ports->ranks[ports->count - 1] <= UINT16_MAX;
 }
 
-/* 0: continue; else exit with the result minus 1. */
-static int read_generate_option(int option, struct generate_options *choice, struct rank_set *ports)
+static int read_net_class(void *to, const char *text, struct fathom_fault *why)
 {
-	switch (option) {
-	case 'r':
-	case 'a':
-		choice->replica = optarg;
+	*(const char **)to = text;
+	if (strcmp(text, "ethernet") == 0 || strcmp(text, "infiniband") == 0)
 		return 0;
-	case 'c':
-		choice->net_class = optarg;
-		return strcmp(optarg, "ethernet") == 0 || strcmp(optarg, "infiniband") == 0 ? 0
-											    : 1 + reject_value("net-class");
-	case 'f':
-		return read_ports(optarg, ports) ? 0 : 1 + reject_value("fabric-ports");
-	case 'm':
-		choice->metadata = optarg;
-		return optarg[0] == '/' ? 0 : 1 + reject_value("control-metadata-path");
-	case 'i':
-		choice->interface = optarg;
-		return 0;
-	case 'e':
-		if (text_parse_u64(optarg, 10, SERVER_ENGINES_MAX, &choice->engines) != 0 || choice->engines == 0)
-			return 1 + reject_value("num-engines");
-		return 0;
-	case 'F':
-		choice->folder = optarg;
-		return optarg[0] == '/' ? 0 : 1 + reject_value("folder");
-	case 's':
-		return text_parse_bytes(optarg, &choice->folder_bytes) == 0 ? 0 : 1 + reject_value("size");
-	case 'p':
-		if (text_parse_u64(optarg, 10, 65535, &choice->port) != 0 || choice->port == 0)
-			return 1 + reject_value("port");
-		return 0;
-	case OPTION_WITH_LOOP:
-		choice->with_loop = true;
-		return 0;
-	case OPTION_INSECURE:
-		choice->is_insecure = true;
-		return 0;
-	case 'h':
-		fputs(config_usage, stdout);
-		return 1 + EXIT_SUCCESS;
-	default:
-		return 1 + print_usage_error(config_usage);
-	}
+	return fault(why, -EINVAL, "is not ethernet or infiniband");
 }
+
+static int read_fabric_ports(void *to, const char *text, struct fathom_fault *why)
+{
+	return read_ports(text, to) ? 0 : fault(why, -EINVAL, "is not a list of ports, such as 4420-4421,4500");
+}
+
+static int read_absolute_path(void *to, const char *text, struct fathom_fault *why)
+{
+	*(const char **)to = text;
+	return text[0] == '/' ? 0 : fault(why, -EINVAL, "is not an absolute path");
+}
+
+#define AT(member) .offset = offsetof(struct generate_command_line, choice.member)
+
+static const struct option_row generate_rows[] = {
+	{ "mgmt-svc-replicas", 'r', OPTION_TEXT, "HOST", "management host (default: this one)", AT(replica) },
+	{ "access-points", 'a', OPTION_TEXT, "HOST", "older name of --mgmt-svc-replicas", AT(replica) },
+	{ "interface", 'i', OPTION_TEXT, "NAME",
+	  "network interface for other hosts (default: the first one that has an address)", AT(interface) },
+	{ "net-class", 'c', OPTION_CALL, "CLASS", "only interfaces of this class: ethernet, infiniband", AT(net_class),
+	  .read = read_net_class, .values = "ethernet infiniband" },
+	{ "fabric-ports", 'f', OPTION_CALL, "PORTS",
+	  "ports of the engines, lowest first, as 4420-4421,4500 (default: 4420 and the next ones)",
+	  .offset = offsetof(struct generate_command_line, ports), .read = read_fabric_ports },
+	{ "control-metadata-path", 'm', OPTION_CALL, "DIR",
+	  "folder for superblocks and database (default: with the engines' storage)", AT(metadata),
+	  .read = read_absolute_path, .values = OPTION_FOLDERS },
+	{ "num-engines", 'e', OPTION_NUMBER, "N", "number of engines (default: one for each free block device)",
+	  AT(engines), OPTION_RANGE(1, SERVER_ENGINES_MAX) },
+	{ "folder", 'F', OPTION_CALL, "DIR", "storage of class file in folders there, instead of block devices", AT(folder),
+	  .read = read_absolute_path, .values = OPTION_FOLDERS },
+	{ "size", 's', OPTION_SIZE, "BYTES", "size of each of these (default 16GiB)", AT(folder_bytes) },
+	{ "port", 'p', OPTION_NUMBER, "N", "port of the server (default 10001)", AT(port), OPTION_RANGE(1, UINT16_MAX) },
+	{ "with-loop", 0, OPTION_FLAG, NULL, "also use loop devices", AT(with_loop) },
+	{ "insecure", 0, OPTION_FLAG, NULL, "without certificates", AT(is_insecure) },
+	OPTION_HELP_ROW,
+};
+
+static const struct option_table generate_table = {
+	.name = "fathom-server config generate",
+	.usage = "fathom-server config generate [OPTION...]",
+	.about = "Write a configuration for this host to standard output. Only root can see what block devices hold.",
+	OPTION_ROWS(generate_rows),
+};
+
+static const struct option_command config_commands[] = {
+	{ "check", "[FILE]", "report what is wrong with a configuration (default " SERVER_CONFIG_DEFAULT ")", OPTION_FILES,
+	  NULL, NULL },
+	{ "reference", NULL, "print all keys as a page", NULL, NULL, NULL },
+	{ "generate", "[OPTION...]", "write a configuration for this host to standard output", NULL, &generate_table,
+	  NULL },
+};
+
+static const struct option_row config_rows[] = { OPTION_HELP_ROW };
+
+const struct option_table config_table = {
+	.name = "fathom-server config",
+	.usage = "fathom-server config check [FILE]\n"
+		 "fathom-server config reference\n"
+		 "fathom-server config generate [OPTION...]",
+	.about = "Check and write configurations of the server.",
+	OPTION_COMMANDS(config_commands),
+	OPTION_ROWS(config_rows),
+	.more = "`fathom-server config generate --help` shows its options.",
+	.in_front = true,
+};
 
 /* The generated text must be valid for the server: it is read back before it is printed. */
 static int print_generated(const struct generate_options *choice)
@@ -155,19 +132,18 @@ static int print_generated(const struct generate_options *choice)
 
 static int generate_config(int argc, char **argv)
 {
-	struct generate_options choice = { .port = SERVER_PORT_DEFAULT, .folder_bytes = 16ull << 30 };
-	struct rank_set ports = { 0 };
-	int option, status = 0;
+	struct generate_command_line line = { .choice = { .port = SERVER_PORT_DEFAULT, .folder_bytes = 16ull << 30 } };
+	int at, status = options_parse(&generate_table, argc, argv, &line, &at);
 
-	while (status == 0 && (option = getopt_long(argc, argv, "r:a:i:c:f:m:e:F:s:p:h", generate_options, NULL)) != -1)
-		status = read_generate_option(option, &choice, &ports);
-	if (status == 0) {
-		choice.fabric_ports = ports.count ? ports.ranks : NULL;
-		choice.fabric_port_count = ports.count;
-		status = 1 + (optind == argc ? print_generated(&choice) : print_usage_error(config_usage));
+	if (status == OPTIONS_RUN && at < argc)
+		status = options_reject(&generate_table, "unexpected argument: %s", argv[at]);
+	if (status == OPTIONS_RUN) {
+		line.choice.fabric_ports = line.ports.count ? line.ports.ranks : NULL;
+		line.choice.fabric_port_count = line.ports.count;
+		status = print_generated(&line.choice);
 	}
-	rank_set_deinit(&ports);
-	return status - 1;
+	rank_set_deinit(&line.ports);
+	return status;
 }
 
 /* Print the remaining days of certificates that expire soon. */
@@ -250,17 +226,19 @@ static int check_config(const char *path)
 
 int command_config(int argc, char **argv)
 {
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		fputs(config_usage, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argc >= 2 && argc <= 3 && strcmp(argv[1], "check") == 0)
-		return check_config(argc == 3 ? argv[2] : SERVER_CONFIG_DEFAULT);
-	if (argc == 2 && strcmp(argv[1], "reference") == 0) {
+	int at, status = options_parse(&config_table, argc, argv, NULL, &at), count = argc - at;
+
+	if (status != OPTIONS_RUN)
+		return status;
+	argv += at;
+	if (count >= 1 && count <= 2 && strcmp(argv[0], "check") == 0)
+		return check_config(count == 2 ? argv[1] : SERVER_CONFIG_DEFAULT);
+	if (count == 1 && strcmp(argv[0], "reference") == 0) {
 		server_config_print_reference(stdout);
 		return EXIT_SUCCESS;
 	}
-	if (argc >= 2 && strcmp(argv[1], "generate") == 0)
-		return generate_config(argc - 1, argv + 1);
-	return print_usage_error(config_usage);
+	if (count >= 1 && strcmp(argv[0], "generate") == 0)
+		return generate_config(count, argv);
+	options_help(&config_table, stderr);
+	return EXIT_USAGE;
 }

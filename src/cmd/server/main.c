@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom-server - the server of a host: its command line, backup and restore of its database, stop-engines. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cmd/options/daemon.h"
 #include "cmd/server/command.h"
 #include "control/db/sqlite.h"
 #include "control/db/system_store.h"
@@ -21,107 +21,41 @@
 #include "base/observe/trace/daemon.h"
 #include "base/observe/trace/points.gen.h"
 
-enum { OPTION_NAME = 256, OPTION_LOG_TO, OPTION_NEW_SYSTEM, OPTION_FROM, OPTION_FORCE };
-
 static uint64_t began_ns;
 
 /* ---- start ---- */
 
-static void start_usage(FILE *to)
-{
-	fprintf(to,
-		"usage: fathom-server [start] [OPTION...]\n"
-		"\n"
-		"Runs the engines of this host, and answers `fathom` and other servers.\n"
-		"\n"
-		"  -o, --config FILE            its configuration (default " SERVER_CONFIG_DEFAULT ")\n"
-		"      --new-system             begin with an empty database, although engines here have ranks of a "
-		"system\n"
-		"  -e, --tpoint-group GROUPS    what to trace: names, name:POINT+POINT, all (default), none; `-e help` "
-		"lists them\n"
-		"      --name NAME              of the trace file, /dev/shm/NAME_trace.pid... (default " SERVER_NAME_DEFAULT
-		")\n"
-		"  -L, --log-level LEVEL        ERROR, WARNING, NOTICE, INFO or DEBUG, instead of what the configuration "
-		"says\n"
-		"      --log-to WHERE           stderr, json (a line each, on stderr) or syslog, likewise\n"
-		"  -h, --help                   print this\n");
-}
-
-static const struct option start_options[] = {
-	{ "config", required_argument, NULL, 'o' },
-	{ "new-system", no_argument, NULL, OPTION_NEW_SYSTEM },
-	{ "tpoint-group", required_argument, NULL, 'e' },
-	{ "name", required_argument, NULL, OPTION_NAME },
-	{ "log-level", required_argument, NULL, 'L' },
-	{ "log-to", required_argument, NULL, OPTION_LOG_TO },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
-
-struct start {
+struct start_command_line {
 	struct server_options server;
-	const char *log_level, *log_to;
+	struct daemon_options daemon;
 };
 
-static int reject_argument(const char *option, const char *wanted)
+static const struct option_row start_rows[] = {
+	{ "config", 'o', OPTION_TEXT, "FILE", "configuration (default " SERVER_CONFIG_DEFAULT ")",
+	  .offset = offsetof(struct start_command_line, server.config_path), .values = OPTION_FILES },
+	{ "new-system", 0, OPTION_FLAG, NULL,
+	  "start with an empty database, although engines of this host have ranks of a system",
+	  .offset = offsetof(struct start_command_line, server.is_new_system) },
+	DAEMON_OPTION_ROWS(struct start_command_line, daemon, SERVER_NAME_DEFAULT),
+	OPTION_HELP_ROW,
+};
+
+static const struct option_table start_table = {
+	.name = "fathom-server",
+	.usage = "fathom-server [start] [OPTION...]",
+	.about = "Run the engines of this host, and answer `fathom` and other servers.",
+	OPTION_ROWS(start_rows),
+	.more = "Without --log-level and --log-to, the configuration says what is logged and where.",
+};
+
+/* Options go before the configuration, whose values were checked when it was read. */
+static void configure_log(struct daemon_options *options, const struct server_config *config)
 {
-	fprintf(stderr, "fathom-server: --%s %s: %s\n", option, optarg, wanted);
-	return EXIT_USAGE;
-}
-
-/* 0: continue; else exit with the result minus 1. */
-static int read_start_option(int option, struct start *start)
-{
-	enum log_output output;
-	enum log_level level;
-	struct fathom_fault why;
-
-	switch (option) {
-	case 'o':
-		start->server.config_path = optarg;
-		return 0;
-	case OPTION_NEW_SYSTEM:
-		start->server.is_new_system = true;
-		return 0;
-	case 'e':
-		start->server.trace_spec = optarg;
-		if (strcmp(optarg, "help") == 0) {
-			trace_daemon_list_groups();
-			return 1 + EXIT_SUCCESS;
-		}
-		return trace_mask_set(optarg, &why) == 0 ? 0 : 1 + reject_argument("tpoint-group", why.text);
-	case OPTION_NAME:
-		start->server.name = optarg;
-		if (optarg[0] && strlen(optarg) < TRACE_NAME_BYTES_MAX && !strchr(optarg, '/') && optarg[0] != '.')
-			return 0;
-		return 1 + reject_argument("name", "a file's name of 1 to 63 characters, without a slash");
-	case 'L':
-		start->log_level = optarg;
-		return log_level_parse(optarg, &level) == 0
-			       ? 0
-			       : 1 + reject_argument("log-level", "not ERROR, WARNING, NOTICE, INFO or DEBUG");
-	case OPTION_LOG_TO:
-		start->log_to = optarg;
-		return log_output_parse(optarg, &output) == 0 ? 0 : 1 + reject_argument("log-to", "not " LOG_OUTPUT_NAMES);
-	case 'h':
-		start_usage(stdout);
-		return 1 + EXIT_SUCCESS;
-	default:
-		fprintf(stderr, "`fathom-server --help` says more\n");
-		return 1 + EXIT_USAGE;
-	}
-}
-
-static void configure_log(const struct start *start, const struct server_config *config)
-{
-	enum log_output output = config->log_json ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT;
-	enum log_level level = LOG_LEVEL_NOTICE;
-
-	/* both values were checked when they were read */
-	must(log_level_parse(start->log_level ? start->log_level : config->log_mask, &level) == 0);
-	must(!start->log_to || log_output_parse(start->log_to, &output) == 0);
-	log_set_level(level);
-	log_set_output(output, "fathom-server");
+	if (!options->log_level)
+		options->log_level = config->log_mask;
+	if (!options->log_output)
+		options->log_output = config->log_json ? "json" : "stderr";
+	daemon_set_log(options, "fathom-server");
 }
 
 void command_programs(char *folder)
@@ -136,7 +70,7 @@ void command_programs(char *folder)
 		*slash = '\0';
 }
 
-static int start_server(struct start *start)
+static int start_server(struct start_command_line *start)
 {
 	struct server_config config;
 	struct server_places places;
@@ -146,12 +80,14 @@ static int start_server(struct start *start)
 
 	if (server_config_read(start->server.config_path, &config, &why) != 0)
 		return command_fail(&why);
-	configure_log(start, &config);
+	configure_log(&start->daemon, &config);
 	command_programs(programs);
 	if (server_places_find(&config, start->server.config_path, provider_system(), &places, &why) != 0) {
 		server_config_free(&config);
 		return command_fail(&why);
 	}
+	start->server.trace_spec = start->daemon.trace_spec;
+	start->server.name = start->daemon.name;
 	start->server.config = &config;
 	start->server.places = &places;
 	start->server.programs = programs;
@@ -163,81 +99,61 @@ static int start_server(struct start *start)
 
 static int command_start(int argc, char **argv)
 {
-	struct start start = {
-		.server = { .config_path = SERVER_CONFIG_DEFAULT,
-			    .name = SERVER_NAME_DEFAULT,
-			    .trace_spec = "all",
-			    .version = FATHOM_VERSION,
-			    .began_ns = began_ns },
+	struct start_command_line start = {
+		.server = { .config_path = SERVER_CONFIG_DEFAULT, .version = FATHOM_VERSION, .began_ns = began_ns },
+		.daemon = { .trace_spec = "all", .name = SERVER_NAME_DEFAULT },
 	};
-	int option, status;
+	int at, status = options_parse(&start_table, argc, argv, &start, &at);
 
-	while ((option = getopt_long(argc, argv, "o:e:L:h", start_options, NULL)) != -1) {
-		status = read_start_option(option, &start);
-		if (status)
-			return status - 1;
-	}
-	if (optind < argc) {
-		fprintf(stderr, "fathom-server: %s: there are only options; `fathom-server start --help` lists them\n",
-			argv[optind]);
-		return EXIT_USAGE;
-	}
+	if (status != OPTIONS_RUN)
+		return status;
+	if (at < argc)
+		return options_reject(&start_table, "unexpected argument: %s", argv[at]);
+	if (daemon_print_trace_groups(&start.daemon))
+		return EXIT_SUCCESS;
 	return start_server(&start);
 }
 
 /* ---- the database's copies ---- */
-
-static void copy_usage(FILE *to)
-{
-	fprintf(to,
-		"usage: fathom-server backup [-o FILE] COPY\n"
-		"       fathom-server restore [-o FILE] --from COPY [--force]\n"
-		"\n"
-		"Copies the system's database of this management host, and puts a copy in its place. A server that runs "
-		"makes\nthe copy itself, and writes it; a copy is put in place while it does not run.\n"
-		"\n"
-		"  -o, --config FILE   the server's configuration (default " SERVER_CONFIG_DEFAULT ")\n"
-		"      --from COPY     what `backup` wrote\n"
-		"      --force         although there is a database: it is kept beside\n");
-}
-
-static const struct option copy_options[] = {
-	{ "config", required_argument, NULL, 'o' },
-	{ "from", required_argument, NULL, OPTION_FROM },
-	{ "force", no_argument, NULL, OPTION_FORCE },
-	{ "help", no_argument, NULL, 'h' },
-	{ 0 },
-};
 
 struct copy {
 	const char *config_path, *copy;
 	bool is_forced;
 };
 
-/* 0: continue; else exit with the result minus 1. */
-static int read_copy(int argc, char **argv, bool is_restore, struct copy *copy)
-{
-	int option;
-
-	while ((option = getopt_long(argc, argv, "o:h", copy_options, NULL)) != -1) {
-		if (option == 'o') {
-			copy->config_path = optarg;
-		} else if (option == OPTION_FROM && is_restore) {
-			copy->copy = optarg;
-		} else if (option == OPTION_FORCE && is_restore) {
-			copy->is_forced = true;
-		} else {
-			copy_usage(option == 'h' ? stdout : stderr);
-			return 1 + (option == 'h' ? EXIT_SUCCESS : EXIT_USAGE);
-		}
+#define CONFIG_ROW(type)                                                                                                   \
+	{                                                                                                                  \
+		"config", 'o', OPTION_TEXT, "FILE", "configuration of the server (default " SERVER_CONFIG_DEFAULT ")",     \
+			.offset = offsetof(type, config_path), .values = OPTION_FILES                                      \
 	}
-	if (!is_restore && optind + 1 == argc)
-		copy->copy = argv[optind++];
-	if (copy->copy && optind == argc)
-		return 0;
-	copy_usage(stderr);
-	return 1 + EXIT_USAGE;
-}
+
+static const struct option_row backup_rows[] = { CONFIG_ROW(struct copy), OPTION_HELP_ROW };
+
+static const struct option_table backup_table = {
+	.name = "fathom-server backup",
+	.usage = "fathom-server backup [-o FILE] COPY",
+	.about = "Copy the system's database of this management host to a new file COPY. If the server is running, it "
+		 "makes and "
+		 "writes the copy.",
+	OPTION_ROWS(backup_rows),
+	.operands = OPTION_FILES,
+};
+
+static const struct option_row restore_rows[] = {
+	CONFIG_ROW(struct copy),
+	{ "from", 0, OPTION_TEXT, "COPY", "file that `fathom-server backup` wrote", .offset = offsetof(struct copy, copy),
+	  .values = OPTION_FILES },
+	{ "force", 0, OPTION_FLAG, NULL, "replace an existing database, which is kept beside the new one",
+	  .offset = offsetof(struct copy, is_forced) },
+	OPTION_HELP_ROW,
+};
+
+static const struct option_table restore_table = {
+	.name = "fathom-server restore",
+	.usage = "fathom-server restore [-o FILE] --from COPY [--force]",
+	.about = "Put a copy in place of the system's database of this management host. The server must not be running.",
+	OPTION_ROWS(restore_rows),
+};
 
 static int find_database(const struct copy *copy, char *path)
 {
@@ -288,13 +204,16 @@ static int backup_by_server(const struct copy *copy, const char *path)
 static int command_backup(int argc, char **argv)
 {
 	struct copy copy = { .config_path = SERVER_CONFIG_DEFAULT };
-	int status = read_copy(argc, argv, false, &copy);
+	int at, status = options_parse(&backup_table, argc, argv, &copy, &at);
 	struct fathom_fault why = { 0 };
 	char path[PATH_MAX];
 	struct db *db;
 
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_RUN)
+		return status;
+	if (at + 1 != argc)
+		return options_reject(&backup_table, "the name of one new file is needed, for the copy");
+	copy.copy = argv[at];
 	status = find_database(&copy, path);
 	if (status)
 		return status;
@@ -321,12 +240,15 @@ static int command_backup(int argc, char **argv)
 static int command_restore(int argc, char **argv)
 {
 	struct copy copy = { .config_path = SERVER_CONFIG_DEFAULT };
-	int status = read_copy(argc, argv, true, &copy);
+	int at, status = options_parse(&restore_table, argc, argv, &copy, &at);
 	struct fathom_fault why = { 0 };
 	char path[PATH_MAX];
 
-	if (status)
-		return status - 1;
+	if (status != OPTIONS_RUN)
+		return status;
+	if (!copy.copy || at < argc)
+		return options_reject(&restore_table, at < argc ? "unexpected argument: %s" : "--from is missing%s",
+				      at < argc ? argv[at] : "");
 	status = find_database(&copy, path);
 	if (status)
 		return status;
@@ -338,14 +260,26 @@ static int command_restore(int argc, char **argv)
 
 /* ---- the engines ---- */
 
-static const char halt_usage[] = "usage: fathom-server stop-engines [-o FILE] [--force]\n"
-				 "\n"
-				 "Asks the server of this host, which runs, to stop its engines: hosts are sent away, then "
-				 "the engines end. The server "
-				 "goes\non. For a host that shuts down; `fathom system stop` stops a system.\n"
-				 "\n"
-				 "  -o, --config FILE   the server's configuration (default " SERVER_CONFIG_DEFAULT ")\n"
-				 "      --force         at once, by SIGKILL\n";
+struct stop_command_line {
+	const char *config_path;
+	bool is_forced;
+};
+
+static const struct option_row stop_rows[] = {
+	CONFIG_ROW(struct stop_command_line),
+	{ "force", 0, OPTION_FLAG, NULL, "kill them at once, by SIGKILL",
+	  .offset = offsetof(struct stop_command_line, is_forced) },
+	OPTION_HELP_ROW,
+};
+
+static const struct option_table stop_engines_table = {
+	.name = "fathom-server stop-engines",
+	.usage = "fathom-server stop-engines [-o FILE] [--force]",
+	.about = "Ask the running server of this host to stop its engines. They disconnect their hosts, then end; the "
+		 "server keeps "
+		 "running. This is for a host that shuts down; `fathom system stop` stops a system.",
+	OPTION_ROWS(stop_rows),
+};
 
 static int halt_engines(const char *path, bool is_forced)
 {
@@ -367,27 +301,17 @@ static int halt_engines(const char *path, bool is_forced)
 
 static int command_stop_engines(int argc, char **argv)
 {
-	const char *path = SERVER_CONFIG_DEFAULT;
-	bool is_forced = false;
-	int option;
+	struct stop_command_line line = { .config_path = SERVER_CONFIG_DEFAULT };
+	int at, status = options_parse(&stop_engines_table, argc, argv, &line, &at);
 
-	while ((option = getopt_long(argc, argv, "o:h", copy_options, NULL)) != -1) {
-		if (option == 'o') {
-			path = optarg;
-		} else if (option == OPTION_FORCE) {
-			is_forced = true;
-		} else {
-			fputs(halt_usage, option == 'h' ? stdout : stderr);
-			return option == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
-		}
-	}
-	if (optind == argc)
-		return halt_engines(path, is_forced);
-	fputs(halt_usage, stderr);
-	return EXIT_USAGE;
+	if (status != OPTIONS_RUN)
+		return status;
+	if (at < argc)
+		return options_reject(&stop_engines_table, "unexpected argument: %s", argv[at]);
+	return halt_engines(line.config_path, line.is_forced);
 }
 
-/* ---- which ---- */
+/* ---- commands ---- */
 
 static int command_version(int argc, char **argv)
 {
@@ -395,28 +319,34 @@ static int command_version(int argc, char **argv)
 	return EXIT_SUCCESS;
 }
 
-static const struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *help;
-} commands[] = {
-	{ "start", command_start, "run the server; what is done without a command" },
-	{ "config", command_config, "check a configuration, write one for this host, print the reference" },
-	{ "storage", command_storage, "show the block devices of this host" },
-	{ "network", command_network, "show its network interfaces" },
-	{ "stop-engines", command_stop_engines, "stop the engines of this host, for a host that shuts down" },
-	{ "backup", command_backup, "copy the system's database" },
-	{ "restore", command_restore, "put a copy in its place" },
-	{ "version", command_version, "print the version" },
+static const struct option_command commands[] = {
+	{ "start", NULL, "run the server; the default", NULL, &start_table, command_start },
+	{ "config", NULL, "check a configuration, write one for this host, print the reference", NULL, &config_table,
+	  command_config },
+	{ "storage", NULL, "show the block devices of this host", NULL, &storage_table, command_storage },
+	{ "network", NULL, "show the network interfaces of this host", NULL, &network_table, command_network },
+	{ "stop-engines", NULL, "stop the engines of this host, before it shuts down", NULL, &stop_engines_table,
+	  command_stop_engines },
+	{ "backup", NULL, "copy the system's database", NULL, &backup_table, command_backup },
+	{ "restore", NULL, "put a copy in place of the system's database", NULL, &restore_table, command_restore },
+	{ "version", NULL, "print the version", NULL, NULL, command_version },
 };
 
-static void usage(FILE *to)
-{
-	fprintf(to, "usage: fathom-server [COMMAND] [ARGUMENT...]\n\ncommands:\n");
-	for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
-		fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "\n`fathom-server COMMAND --help` says more. --version prints the version.\n");
-}
+static const struct option_row server_rows[] = {
+	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
+	OPTION_HELP_ROW,
+};
+
+static const struct option_table server_table = {
+	.name = "fathom-server",
+	.usage = "fathom-server [COMMAND] [ARGUMENT...]",
+	.about = "Run the engines of this host, and answer `fathom` and other servers.",
+	OPTION_COMMANDS(commands),
+	OPTION_ROWS(server_rows),
+	.more = "`fathom-server COMMAND --help` shows the options of a command.",
+	.version = FATHOM_VERSION,
+	.in_front = true,
+};
 
 static int run_command(int argc, char **argv)
 {
@@ -425,7 +355,7 @@ static int run_command(int argc, char **argv)
 	if (strcmp(argv[1], "--version") == 0)
 		return command_version(argc, argv);
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-		usage(stdout);
+		options_help(&server_table, stdout);
 		return EXIT_SUCCESS;
 	}
 	if (argv[1][0] == '-')
@@ -442,6 +372,8 @@ int main(int argc, char **argv)
 {
 	int status;
 
+	if (options_offer(&server_table, argc, argv))
+		return EXIT_SUCCESS;
 	began_ns = clock_monotonic_ns();
 	trace_schema_set(&fathom_server_schema);
 	status = run_command(argc, argv);

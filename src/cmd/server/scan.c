@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cmd/server/scan.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,48 +141,50 @@ int scan_network(struct provider *provider, bool json, FILE *out)
 
 /* ---- the commands ---- */
 
-static int run_scan_command(int argc, char **argv, const char *usage, int (*scan)(struct provider *, bool, FILE *))
-{
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
-	};
-	bool json = false;
-	int option;
+static const struct option_row scan_rows[] = {
+	{ "json", 'j', OPTION_FLAG, NULL, "print JSON, with the rows that `fathom ... scan --all --json` has",
+	  .offset = 0 },
+	OPTION_HELP_ROW,
+};
 
-	while ((option = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
-		if (option == 'j') {
-			json = true;
-		} else {
-			fputs(usage, option == 'h' ? stdout : stderr);
-			return option == 'h' ? EXIT_SUCCESS : EXIT_USAGE;
-		}
-	}
-	if (optind + 1 == argc && strcmp(argv[optind], "scan") == 0)
+static const struct option_command scan_commands[] = { { "scan", NULL, "scan this host", NULL, NULL, NULL } };
+
+static int run_scan_command(const struct option_table *table, int argc, char **argv,
+			    int (*scan)(struct provider *, bool, FILE *))
+{
+	bool json = false;
+	int at, status = options_parse(table, argc, argv, &json, &at);
+
+	if (status != OPTIONS_RUN)
+		return status;
+	if (at + 1 == argc && strcmp(argv[at], "scan") == 0)
 		return scan(provider_system(), json, stdout);
-	fputs(usage, stderr);
+	options_help(table, stderr);
 	return EXIT_USAGE;
 }
 
+const struct option_table storage_table = {
+	.name = "fathom-server storage",
+	.usage = "fathom-server storage scan [-j]",
+	.about = "Show the block devices of this host, and what uses them.",
+	OPTION_ROWS(scan_rows),
+	OPTION_COMMANDS(scan_commands),
+};
+
 int command_storage(int argc, char **argv)
 {
-	return run_scan_command(argc, argv,
-				"usage: fathom-server storage scan [-j]\n"
-				"\n"
-				"Shows the block devices of this host, and who uses them.\n"
-				"\n"
-				"  -j, --json   print JSON, with the rows that `fathom storage scan --all --json` has\n",
-				scan_storage);
+	return run_scan_command(&storage_table, argc, argv, scan_storage);
 }
+
+const struct option_table network_table = {
+	.name = "fathom-server network",
+	.usage = "fathom-server network scan [-j]",
+	.about = "Show the network interfaces of this host.",
+	OPTION_ROWS(scan_rows),
+	OPTION_COMMANDS(scan_commands),
+};
 
 int command_network(int argc, char **argv)
 {
-	return run_scan_command(argc, argv,
-				"usage: fathom-server network scan [-j]\n"
-				"\n"
-				"Shows the network interfaces of this host.\n"
-				"\n"
-				"  -j, --json   print JSON, with the rows that `fathom network scan --all --json` has\n",
-				scan_network);
+	return run_scan_command(&network_table, argc, argv, scan_network);
 }
