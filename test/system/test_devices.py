@@ -95,7 +95,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
             engine.rpc("bdev_aio_delete", name="Hung", timeout=60)
         except RpcError as error:
             self.assertEqual(error.code, -110)
-            self.assertIn('"Hung" is deleted, but I/O has not come back', error.message)
+            self.assertIn('"Hung" is deleted, but some of its I/O has not completed', error.message)
         else:
             self.fail("its I/O cannot have come back")
         self.assertLess(time.monotonic() - before, 50)

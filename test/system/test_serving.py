@@ -349,7 +349,7 @@ class Control(EngineTest):
             with self.subTest(port=port):
                 done = run(FATHOM, "rpc", "-s", "127.0.0.1", "-p", port, "spdk_get_version", check=False)
                 self.assertEqual((done.returncode, done.stderr.splitlines()[0]),
-                                 (2, f"fathom rpc: -p is not a port from 1 to 65535: {port}"))
+                                 (2, f'fathom rpc: -p: "{port}" is not a port from 1 to 65535'))
         for port in (engine.port + 65536, "0", "-1", f"+{engine.port}", ""):
             with self.subTest(port=port):
                 done = run(FATHOM, "perf", "-a", "127.0.0.1", "-s", port, "-n", NQN, "--time", "0.1", check=False)

@@ -26,5 +26,6 @@ int cmd_trace(int argc, char **argv);
 
 /* The command lines, for completion. */
 extern const struct option_table perf_table;
+extern const struct option_table rpc_table;
 
 #endif

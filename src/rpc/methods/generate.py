@@ -7,6 +7,7 @@ generate - turns methods.def into the engine's decoders, the commands of `fathom
                                       methods.gen.c: their decoders and the rows for rpc_register()
                                       methods_defaults.gen.inc: the defaults that the page shows, for a test
     generate.py --commands DIR DEF    rpc_commands.gen.c: commands, options, help
+                                      rpc_options.gen.inc: the same for completion, as cmd/options/options.h wants it
     generate.py --page DEF            docs/json-rpc.md, on standard output; `make method-page` writes it
 
 methods.def explains its lines. An error names file and line, and no file is written.
@@ -232,6 +233,8 @@ def help_of(param):
         text += f", in {param.unit}"
     if "range" in param.values:
         text += "; " + param.values["range"].replace("..", " to ")
+    if choices_of(param):
+        text += "; one of " + choices_of(param).replace(" ", ", ")
     if "default" in param.values and param.kind != "bool":
         text += f"; default {param.values['default']}"
     return text
@@ -276,10 +279,14 @@ def args(params, group=None):
     return out
 
 
+def shown_commands(table):
+    return sorted((method for method in table.methods if "no-command" not in method.words), key=lambda method: method.name)
+
+
 def commands(table):
     out = ["/* Made from src/rpc/methods/methods.def by generate.py. In alphabetical order. */", '#include "base/bits.h"',
            '#include "cmd/fathom/rpc/client.h"', ""]
-    shown = sorted((method for method in table.methods if "no-command" not in method.words), key=lambda method: method.name)
+    shown = shown_commands(table)
     for method in shown:
         if method.params:
             out += [f"static const struct rpc_arg {method.name}_args[] = {{", *args(method.params), "\t{ .key = NULL },", "};", ""]
@@ -291,6 +298,49 @@ def commands(table):
         parts += [f".{field} = {value}" for field, value in (("adjust", method.adjust), ("run", method.run)) if value]
         out.append("\t{ " + ", ".join(parts) + " },")
     return "\n".join([*out, "};", "const size_t rpc_command_count = ARRAY_COUNT(rpc_commands);", ""])
+
+
+def offered_rows(params):
+    """Rows of struct option_row for the options that the help shows."""
+    for param in params:
+        if param.kind == "object":
+            yield from offered_rows(param.of.params)
+        if param.kind == "object" or not param.is_offered or param.has("positional"):
+            continue
+        name = (param.long_flag or "--" + param.name.replace("_", "-"))[2:]
+        parts = [f'.name = "{name}"', f".help = {c_string(help_of(param))}"]
+        if param.flag and len(param.flag) == 2:
+            parts.append(f".letter = '{param.flag[1]}'")
+        takes_value = arg_type(param) not in ("TRUE", "FALSE", "YES_NO")
+        parts.append('.type = OPTION_TEXT, .argument = "VALUE"' if takes_value else ".type = OPTION_FLAG")
+        if takes_value and choices_of(param):
+            parts.append(f".values = {c_string(choices_of(param))}")
+        yield "\t{ " + ", ".join(parts) + " },"
+        if param.has("yes-no"):
+            yield f'\t{{ .name = "no-{name}", .type = OPTION_FLAG, .help = {c_string(help_of(param))} }},'
+
+
+def operands_of(params):
+    """What completion offers for the positional arguments."""
+    for param in params:
+        if param.has("positional") and choices_of(param):
+            return choices_of(param)
+        if param.has("positional") and param.name == "filename":
+            return "@files"
+    return None
+
+
+def options(table):
+    out, rows = ["/* Made from src/rpc/methods/methods.def by generate.py. For completion. */"], []
+    for method in shown_commands(table):
+        offered = list(offered_rows(method.params))
+        if offered:
+            out += [f"static const struct option_row {method.name}_rows[] = {{", *offered, "};"]
+        out += [f"static const struct option_table {method.name}_table = {{", f'\t.name = "fathom rpc {method.name}",']
+        out += [f"\tOPTION_ROWS({method.name}_rows),"] if offered else []
+        out += [f"\t.operands = {c_string(operands_of(method.params))},", "};", ""]
+        rows.append(f'\t{{ .name = "{method.name}", .help = {c_string(method.does)}, .table = &{method.name}_table }},')
+    return "\n".join([*out, "static const struct option_command rpc_option_commands[] = {", *rows, "};", ""])
 
 
 # ---- the page ----
@@ -389,7 +439,7 @@ def main(arguments):
         write_files(arguments[1], {"methods.gen.h": header(table), "methods.gen.c": source(table),
                                    "methods_defaults.gen.inc": defaults(table)})
     elif len(arguments) == 3 and arguments[0] == "--commands":
-        write_files(arguments[1], {"rpc_commands.gen.c": commands(table)})
+        write_files(arguments[1], {"rpc_commands.gen.c": commands(table), "rpc_options.gen.inc": options(table)})
     else:
         print(__doc__, file=sys.stderr)
         return 2

@@ -436,10 +436,7 @@ static void print_option(FILE *to, const struct rpc_arg *arg)
 	snprintf(left, sizeof(left), "%s%s%s%s%s%s", arg->flag ? arg->flag : "", arg->flag && arg->long_flag ? ", " : "",
 		 arg->long_flag ? arg->long_flag : "", arg->type == RPC_ARG_YES_NO ? " | --no-" : "",
 		 arg->type == RPC_ARG_YES_NO ? arg->long_flag + 2 : "", takes_value(arg) ? " VALUE" : "");
-	fprintf(to, "  %-36s %s%s", left, arg->help, arg->required ? " (required)" : "");
-	if (arg->choices)
-		fprintf(to, ": %s", arg->choices);
-	fprintf(to, "\n");
+	fprintf(to, "  %-36s %s%s\n", left, arg->help, arg->required ? " (required)" : "");
 }
 
 void rpc_command_usage(const struct rpc_command *command, FILE *to)
@@ -454,8 +451,7 @@ void rpc_command_usage(const struct rpc_command *command, FILE *to)
 	fprintf(to, "\n\n%s\n\n", command->help);
 	for (arg = command->args; arg && arg->key; arg++) {
 		if (by_position(arg))
-			fprintf(to, "  %-36s %s%s%s\n", arg->key, arg->help, arg->choices ? ": " : "",
-				arg->choices ? arg->choices : "");
+			fprintf(to, "  %-36s %s\n", arg->key, arg->help);
 	}
 	for (arg = command->args; arg && arg->key; arg++) {
 		if (!by_position(arg) && arg->help)

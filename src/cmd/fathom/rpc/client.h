@@ -107,7 +107,7 @@ struct rpc_client_options {
 	const char *address; /* path or IP address */
 	const char *port;    /* of an IP address */
 	double timeout_sec;
-	int retries;
+	uint32_t retries;
 	bool verbose;
 	bool dry_run;
 };

@@ -116,7 +116,7 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	must(client);
 	client->options = *options;
 	client->fd = options->dry_run ? -1 : connect_once(options, why);
-	for (int i = 0; i < options->retries && client->fd < 0 && !options->dry_run; i++) {
+	for (uint32_t i = 0; i < options->retries && client->fd < 0 && !options->dry_run; i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = RETRY_MS * (long)NS_PER_MS }, NULL);
 		client->fd = connect_once(options, why);
 	}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom rpc - calls methods of an engine through its control socket, as SPDK's rpc.py does; see client.h. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,118 +8,110 @@
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/rpc/client.h"
+#include "cmd/fathom/rpc/rpc_options.gen.inc"
 
 #define TIMEOUT_SEC_DEFAULT 60.0
 
-enum { OPTION_VERBOSE = 256, OPTION_DRY_RUN, OPTION_SERVER };
-
-static const struct option long_options[] = {
-	{ "verbose", required_argument, NULL, OPTION_VERBOSE },
-	{ "dry-run", no_argument, NULL, OPTION_DRY_RUN },
-	{ "server", no_argument, NULL, OPTION_SERVER },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
+enum { RETRIES_MAX = 1000000 };
 
 struct settings {
 	struct rpc_client_options client;
 	bool server;
 };
 
-static void usage(FILE *to)
+static int read_port(void *values, const char *text, struct fathom_fault *why)
 {
-	const struct rpc_command *command;
+	struct settings *settings = values;
+	uint64_t port;
 
-	fprintf(to,
-		"usage: fathom rpc [OPTION...] COMMAND [ARGUMENT...]\n"
-		"       fathom rpc [OPTION...] METHOD --params '{...}'\n"
-		"       fathom rpc [OPTION...] < FILE        a command on each line; # begins a comment\n"
-		"\n"
-		"  -s ADDRESS        control socket (default %s), or an IP address\n"
-		"  -p PORT           of an IP address (default %s)\n"
-		"  -t SECONDS        wait so long for a response (default 60)\n"
-		"  -r COUNT          try so often again to connect, every 0.2 s\n"
-		"  -v                show requests and responses\n"
-		"      --verbose LEVEL  likewise for INFO and DEBUG, not for ERROR\n"
-		"      --dry-run     show the request and do not send it\n"
-		"      --server      read commands until the end, print **STATUS=0 or **STATUS=1 after each\n"
-		"  -h, --help        print this; after COMMAND: its arguments\n"
-		"\n"
-		"commands:\n",
-		RPC_SOCKET_DEFAULT, RPC_PORT_DEFAULT);
-	for (size_t i = 0; (command = rpc_command_at(i)); i++)
-		fprintf(to, "  %-36s %s\n", command->name, command->help);
+	if (text_parse_u64(text, 10, UINT16_MAX, &port) < 0 || port == 0)
+		return fault(why, -EINVAL, "is not a port from 1 to 65535");
+	settings->client.port = text;
+	return 0;
 }
+
+static int read_timeout(void *values, const char *text, struct fathom_fault *why)
+{
+	struct settings *settings = values;
+	char *end;
+	double timeout = strtod(text, &end);
+
+	if (*text == '\0' || *end != '\0' || !(timeout > 0 && timeout < 1e9))
+		return fault(why, -EINVAL, "is not a number of seconds above 0");
+	settings->client.timeout_sec = timeout;
+	return 0;
+}
+
+static int read_verbose(void *values, const char *text, struct fathom_fault *why)
+{
+	struct settings *settings = values;
+
+	if (strcmp(text, "DEBUG") != 0 && strcmp(text, "INFO") != 0 && strcmp(text, "ERROR") != 0)
+		return fault(why, -EINVAL, "is not DEBUG, INFO or ERROR");
+	settings->client.verbose = strcmp(text, "ERROR") != 0;
+	return 0;
+}
+
+static const struct option_row option_rows[] = {
+	{ .letter = 's',
+	  .type = OPTION_TEXT,
+	  .argument = "ADDRESS",
+	  .offset = offsetof(struct settings, client.address),
+	  .help = "control socket, or an IP address; default " RPC_SOCKET_DEFAULT,
+	  .values = OPTION_FILES },
+	{ .letter = 'p',
+	  .type = OPTION_CALL,
+	  .argument = "PORT",
+	  .read = read_port,
+	  .help = "port of an IP address; default " RPC_PORT_DEFAULT },
+	{ .letter = 't',
+	  .type = OPTION_CALL,
+	  .argument = "SECONDS",
+	  .read = read_timeout,
+	  .help = "time limit for each response; default 60" },
+	{ .letter = 'r',
+	  .type = OPTION_NUMBER32,
+	  .argument = "COUNT",
+	  OPTION_RANGE(0, RETRIES_MAX),
+	  .offset = offsetof(struct settings, client.retries),
+	  .help = "retry a failed connection so often, every 0.2 s" },
+	{ .letter = 'v',
+	  .type = OPTION_FLAG,
+	  .offset = offsetof(struct settings, client.verbose),
+	  .help = "show requests and responses" },
+	{ .name = "verbose",
+	  .type = OPTION_CALL,
+	  .argument = "LEVEL",
+	  .read = read_verbose,
+	  .values = "DEBUG INFO ERROR",
+	  .help = "the same for INFO and DEBUG; no effect for ERROR" },
+	{ .name = "dry-run",
+	  .type = OPTION_FLAG,
+	  .offset = offsetof(struct settings, client.dry_run),
+	  .help = "show the request and do not send it" },
+	{ .name = "server",
+	  .type = OPTION_FLAG,
+	  .offset = offsetof(struct settings, server),
+	  .help = "read command lines until the end of the input; print **STATUS=0 or **STATUS=1 after each" },
+	{ "help", 'h', OPTION_PRINT_HELP, .help = "print this text; after COMMAND: its arguments" },
+};
+
+const struct option_table rpc_table = {
+	.name = "fathom rpc",
+	.usage = "fathom rpc [OPTION...] COMMAND [ARGUMENT...]\n"
+		 "fathom rpc [OPTION...] METHOD --params '{...}'\n"
+		 "fathom rpc [OPTION...] < FILE",
+	.about = "Calls methods of an engine, as SPDK's rpc.py does. FILE has a command on each line; # begins a comment. "
+		 "docs/json-rpc.md describes the methods.",
+	OPTION_ROWS(option_rows),
+	OPTION_COMMANDS(rpc_option_commands),
+	.in_front = true,
+};
 
 static int bad(const char *what, const char *value)
 {
 	fprintf(stderr, "fathom rpc: %s%s%s\n", what, value ? ": " : "", value ? value : "");
 	return EXIT_USAGE;
-}
-
-static int read_timeout(const char *text, double *timeout_ret)
-{
-	char *end;
-	double timeout = strtod(text, &end);
-
-	if (*text == '\0' || *end != '\0' || !(timeout > 0 && timeout < 1e9))
-		return bad("-t is not a number of seconds above 0", text);
-	*timeout_ret = timeout;
-	return 0;
-}
-
-/*
- * Read the options in front of the command; *at_ret is the command's index. -1: help was printed. Otherwise 0 or an exit
- * status.
- */
-static int read_options(int argc, char **argv, struct settings *settings, int *at_ret)
-{
-	uint64_t number;
-	int option, status = 0;
-
-	optind = 0; /* restart getopt: lines of a script have options, too */
-	while (status == 0 && (option = getopt_long(argc, argv, "+s:p:t:r:vh", long_options, NULL)) != -1) {
-		switch (option) {
-		case 's':
-			settings->client.address = optarg;
-			break;
-		case 'p':
-			if (text_parse_u64(optarg, 10, UINT16_MAX, &number) < 0 || number == 0)
-				status = bad("-p is not a port from 1 to 65535", optarg);
-			settings->client.port = optarg;
-			break;
-		case 't':
-			status = read_timeout(optarg, &settings->client.timeout_sec);
-			break;
-		case 'r':
-			if (text_parse_u64(optarg, 10, 1000000, &number) < 0)
-				status = bad("-r is not a count", optarg);
-			else
-				settings->client.retries = (int)number;
-			break;
-		case 'v':
-			settings->client.verbose = true;
-			break;
-		case OPTION_VERBOSE:
-			if (strcmp(optarg, "DEBUG") != 0 && strcmp(optarg, "INFO") != 0 && strcmp(optarg, "ERROR") != 0)
-				status = bad("--verbose is none of DEBUG, INFO, ERROR", optarg);
-			settings->client.verbose = strcmp(optarg, "ERROR") != 0;
-			break;
-		case OPTION_DRY_RUN:
-			settings->client.dry_run = true;
-			break;
-		case OPTION_SERVER:
-			settings->server = true;
-			break;
-		case 'h':
-			usage(stdout);
-			return -1;
-		default:
-			return bad("`fathom rpc --help` lists options and commands", NULL);
-		}
-	}
-	*at_ret = optind;
-	return status;
 }
 
 /* ---- one command ---- */
@@ -292,13 +283,13 @@ static int run_server(const struct settings *settings, char *program)
 		} else if (count == 0) {
 			status = EXIT_SUCCESS;
 		} else {
-			/* getopt expects the program's name first */
+			/* options_parse() expects the program's name first */
 			argv = calloc((size_t)count + 2, sizeof(*argv));
 			must(argv);
 			memcpy(argv + 1, words, (size_t)count * sizeof(*argv));
 			argv[0] = program;
-			status = read_options(count + 1, argv, &own, &at);
-			if (status == 0)
+			status = options_parse(&rpc_table, count + 1, argv, &own, &at);
+			if (status == OPTIONS_RUN)
 				status = at <= count ? run_command(&own, count + 1 - at, argv + at) : EXIT_SUCCESS;
 			free(argv);
 		}
@@ -315,16 +306,16 @@ int cmd_rpc(int argc, char **argv)
 	struct settings settings = {
 		.client = { .address = RPC_SOCKET_DEFAULT, .port = RPC_PORT_DEFAULT, .timeout_sec = TIMEOUT_SEC_DEFAULT },
 	};
-	int at, status = read_options(argc, argv, &settings, &at);
+	int at, status = options_parse(&rpc_table, argc, argv, &settings, &at);
 
-	if (status)
-		return status < 0 ? EXIT_SUCCESS : status;
+	if (status != OPTIONS_RUN)
+		return status;
 	if (settings.server)
 		return run_server(&settings, argv[0]);
 	if (at < argc)
 		return run_command(&settings, argc - at, argv + at);
 	if (isatty(STDIN_FILENO)) {
-		usage(stdout);
+		options_help(&rpc_table, stdout);
 		return EXIT_FAILURE;
 	}
 	return run_script(&settings);

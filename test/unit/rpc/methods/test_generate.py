@@ -134,11 +134,19 @@ class MethodTable(unittest.TestCase):
         rows = [line for line in text.split("\n") if line.startswith("\t{ .name")]
         self.assertEqual([row.split('"')[1] for row in rows], ["box_all", "box_close", "box_list", "box_open"])
         self.assertIn('.help = "its width, in bytes; 1 to 100" }', text)
-        self.assertIn('.long_flag = "--color", .choices = "red green", .help = "its color; default green" }', text)
+        self.assertIn('.long_flag = "--color", .choices = "red green", .help = "its color; one of red, green; default green" }', text)
         self.assertIn('{ .key = "street", .type = RPC_ARG_STRING, .flag = "-s", .long_flag = "--street", .group = "place", .required = true', text)
         self.assertIn('{ .key = "key", .type = RPC_ARG_STRING, .long_flag = "--key" },', text)
         self.assertIn('{ .key = "polish", .type = RPC_ARG_TRUE, .long_flag = "--polish", .help = "ignored" },', text)
         self.assertIn(".run = rpc_box_all }", rows[0])
+
+    def test_completion_gets_what_the_help_shows(self):
+        text = Output(self, SMALL).file("rpc_options.gen.inc")
+        self.assertIn('{ .name = "street", .help = "the street", .letter = \'s\', .type = OPTION_TEXT, .argument = "VALUE" },', text)
+        self.assertIn('.argument = "VALUE", .values = "red green" },', text)
+        self.assertIn('{ .name = "polish", .help = "ignored", .type = OPTION_FLAG },', text)
+        self.assertIn('{ .name = "box_list", .help = "list boxes", .table = &box_list_table },', text)
+        self.assertNotIn('"key"', text)
 
     def test_the_page_has_every_method(self):
         page = Output(self, SMALL).page.stdout
