@@ -27,5 +27,6 @@ int cmd_trace(int argc, char **argv);
 /* The command lines, for completion. */
 extern const struct option_table perf_table;
 extern const struct option_table rpc_table;
+extern const struct option_table config_table, network_table, server_table, storage_table, support_table, system_table;
 
 #endif

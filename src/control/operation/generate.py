@@ -3,9 +3,11 @@
 """
 generate - makes code and pages from the table of operations, the *.def files of this folder. table.py describes the rows.
 
-    generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server
+    generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, commands
     generate.py --print WHAT [DEF...]               on standard output; WHAT: roles, absent (as documents have them),
                                                     method-list, absent-list (for tests)
+    generate.py --write                             the pages that lie in the tree: `make operation-pages`
+    generate.py --check                             print which of them differ from the table
 
 Without DEF it reads all *.def files beside it. An error names file and line; no file is written in that case.
 """
@@ -14,15 +16,38 @@ import argparse
 import os
 import sys
 
+import commands
+import manual
 import methods
 import table
 
+TOP = os.path.join(table.HERE, "../../..")
 MAKES = {  # what: {file: its text}
     "mgmt": {"methods.gen.h": lambda rows: methods.header(rows, "mgmt"), "methods.gen.c": lambda rows: methods.source(rows, "mgmt"),
              "absent.gen.inc": methods.absent_rows},
     "server": {"methods.gen.h": lambda rows: methods.header(rows, "server"), "methods.gen.c": lambda rows: methods.source(rows, "server")},
+    "commands": {"commands.gen.h": commands.header, "commands.gen.c": commands.source},
 }
 PRINTS = {"roles": methods.roles_page, "absent": methods.absent_page, "method-list": methods.method_list, "absent-list": methods.absent_list}
+
+
+def pages(rows):
+    """(path, text) of each page in the tree."""
+    for group in rows.groups:
+        yield f"docs/man/{group.page}.1", manual.page(rows, group)
+
+
+def update_pages(rows, write):
+    """Write the pages that differ, or print their names."""
+    for path, text in pages(rows):
+        with open(os.path.join(TOP, path)) as file:
+            if file.read() == text:
+                continue
+        if not write:
+            print(f"{path} differs from the table src/control/operation: make operation-pages")
+            continue
+        with open(os.path.join(TOP, path), "w") as file:
+            file.write(text)
 
 
 def main():
@@ -30,6 +55,8 @@ def main():
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--make", choices=MAKES)
     what.add_argument("--print", choices=PRINTS)
+    what.add_argument("--write", action="store_true")
+    what.add_argument("--check", action="store_true")
     parser.add_argument("--outdir", default=".")
     parser.add_argument("--proto", default=table.PROTO_FOLDER, help="folder of the .proto files")
     parser.add_argument("defs", nargs="*", metavar="DEF")
@@ -38,6 +65,9 @@ def main():
         rows = table.read(given.defs, given.proto)
         if given.print:
             sys.stdout.write(PRINTS[given.print](rows))
+            return 0
+        if given.write or given.check:
+            update_pages(rows, given.write)
             return 0
         texts = {name: make(rows) for name, make in MAKES[given.make].items()}
     except table.DefError as error:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """methods - makes the servers' tables of gRPC methods, their prototypes, and the rows of absent methods."""
 
-from text import c_string
+from text import MADE, c_string
 
-MADE = "/* Made from the table src/control/operation by its generate.py. */\n"
 ARRAYS = {"mgmt": "mgmt_methods", "server": "host_methods"}
 FOLDERS = {"mgmt": "control/mgmt", "server": "control/server/core"}
 

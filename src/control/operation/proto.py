@@ -57,7 +57,8 @@ def snake(name):
 
 def read_file(path):
     """(name, Message) of each message, and the names of enums; types of fields are as written."""
-    text = re.sub(r"//[^\n]*", "", open(path).read())
+    with open(path) as file:
+        text = re.sub(r"//[^\n]*", "", file.read())
     package = re.search(r"\bpackage (\w+);", text)
     stem = os.path.splitext(os.path.basename(path))[0]
     messages, enums, scopes = {}, set(), [package.group(1) if package else None]

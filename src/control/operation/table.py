@@ -12,6 +12,30 @@ table - reads the table of operations: all *.def files of this folder, one line 
         absent SERVICE/NAME [field NUMBER] COMMAND
         Methods of DAOS that servers refuse, with dmg's COMMAND, for this reason. Commands may share a method: a row with a field is for
         requests that contain the field, one without a field for all others.
+
+    group NAME [page PAGE]
+        summary TEXT    in one line, also in the man page's NAME
+        man TEXT        the man page's DESCRIPTION
+        progress TEXT   what a terminal shows of a long command
+        A group of commands, `fathom NAME`; PAGE is its man page (fathom-NAME). The commands below belong to it.
+
+    option NAME [-LETTER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]
+        help TEXT       in one line, for --help
+        man TEXT        for the man page; without it the help is used
+        An option. Below a command it is its own; above all commands any command may name it. `common` declares one that all commands have.
+        TYPES: flag, text, file, folder (completion offers files or folders), path (must be absolute), number:MIN-MAX, size (bytes, such as 16GiB),
+        words:A,B (one of them), list:A,B (several, with commas; the command's function checks them).
+
+    command NAME
+        help TEXT, more TEXT, man TEXT
+        arguments MIN-MAX TEXT
+        options NAME...         options that are declared above all commands
+        exclusive NAME NAME...  at most one of these options
+        required NAME...        at least one of these options
+        alone                   it needs no session with servers
+        run FUNCTION            int FUNCTION(struct control_run *), in src/cmd/fathom/control
+
+    In a text for man pages, **word** is bold and *word* italic; an empty line begins a paragraph, a line that begins with "." is roff.
 """
 
 import os
@@ -60,11 +84,89 @@ class Reason:
         self.where, self.why, self.instead = where, None, None
 
 
+class Group:
+    def __init__(self, text):
+        match = re.match(r"([a-z]+)(?: page ([a-z-]+))?$", text)
+        if not match:
+            raise DefError(f"expected: group NAME [page PAGE]; got \"{text}\"")
+        self.name = match.group(1)
+        self.page = match.group(2) or "fathom-" + self.name
+        self.summary = self.progress = None
+        self.man, self.commands = [], []
+
+
+class Option:
+    TYPES = ("flag", "text", "file", "folder", "path", "number", "size", "words", "list")
+
+    def __init__(self, where, text):
+        match = re.match(r"([a-z][a-z-]*)(?: -([a-zA-Z]))? ([a-z]+)(?::(\S+))?(?: ([A-Z]+))?(?: default (\w+))?$", text)
+        if not match:
+            raise DefError(f"expected: option NAME [-LETTER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]; got \"{text}\"")
+        self.where = where
+        self.name, self.letter, self.type, self.values, self.argument, self.default = match.groups()
+        self.help, self.man = None, []
+        if self.type not in self.TYPES:
+            raise DefError(f"--{self.name} has the type {self.type}, which is none of {', '.join(self.TYPES)}")
+        if (self.type == "flag") != (self.argument is None):
+            raise DefError(f"--{self.name}: every option but a flag has a name for its argument")
+        if (self.type in ("number", "words", "list")) != (self.values is not None):
+            raise DefError(f"--{self.name}: the types number, words and list have values, the others none")
+        if self.type == "number" and not re.match(r"\d+-\d+$", self.values):
+            raise DefError(f"--{self.name}: {self.values} is not MIN-MAX")
+
+    @property
+    def member(self):
+        """Its member of struct control_values."""
+        return self.name.replace("-", "_")
+
+    @property
+    def c_type(self):
+        return {"flag": "bool ", "number": "uint64_t ", "size": "uint64_t "}.get(self.type, "const char *")
+
+
+class Rule:
+    """`exclusive` or `required`."""
+
+    def __init__(self, kind, names):
+        self.kind, self.names = kind, names
+
+    @property
+    def text(self):
+        shown = ["--" + name for name in self.names]
+        if self.kind == "required":
+            return " or ".join(shown) + " is required"
+        return " and ".join([", ".join(shown[:-1]), shown[-1]]) + " exclude each other"
+
+
+class Command:
+    def __init__(self, where, group, name):
+        if not re.match(r"[a-z][a-z -]*$", name):
+            raise DefError(f"expected: command NAME; got \"{name}\"")
+        self.where, self.group, self.name = where, group, name
+        self.help = self.run = self.arguments = None
+        self.args_min = self.args_max = 0
+        self.more, self.man, self.options, self.rules, self.alone = [], [], [], [], False
+
+    @property
+    def words(self):
+        return f"fathom {self.group.name} {self.name}"
+
+    @property
+    def stem(self):
+        """system_query, storage_query_list_devices."""
+        return re.sub("[ -]", "_", f"{self.group.name} {self.name}")
+
+    def option(self, name):
+        return next((option for option in self.options if option.name == name), None)
+
+
 class Table:
     def __init__(self, proto_folder=PROTO_FOLDER):
         self.messages = proto.read(proto_folder)
-        self.methods, self.absent, self.reasons = [], [], []
-        self.open = None  # the row that the next lines belong to
+        self.methods, self.absent, self.reasons, self.groups = [], [], [], []
+        self.common, self.shared = [], {}  # options of all commands; of several, by name
+        self.open = None     # the row that the next lines belong to
+        self.command = None  # the latest command of the file
 
     def message(self, name):
         if name not in self.messages:
@@ -72,6 +174,97 @@ class Table:
         return self.messages[name]
 
     # ---- one function for each first word of a line ----
+
+    def row_group(self, text, where):
+        self.open = Group(text)
+        if self.open.name in {group.name for group in self.groups}:
+            raise DefError(f"a second group {self.open.name}")
+        self.groups.append(self.open)
+
+    def row_summary(self, text, where):
+        self.of(Group, "summary").summary = text
+
+    def row_progress(self, text, where):
+        self.of(Group, "progress").progress = text
+
+    def row_common(self, text, where):
+        self.open = Option(where, text)
+        self.common.append(self.open)
+
+    def row_option(self, text, where):
+        option = self.open = Option(where, text)
+        if not self.command and option.name in self.shared:
+            raise DefError(f"a second option {option.name}")
+        if self.command:
+            self.add_option(option)
+        else:
+            self.shared[option.name] = option
+
+    def row_options(self, text, where):
+        for name in text.split():
+            if name not in self.shared:
+                raise DefError(f"no option {name} is declared above all commands")
+            self.of_command("options").options.append(self.shared[name])
+
+    def add_option(self, option):
+        if self.command.option(option.name):
+            raise DefError(f"a second option {option.name} of {self.command.words}")
+        self.command.options.append(option)
+
+    def row_command(self, text, where):
+        if not self.groups:
+            raise DefError("a command without a group")
+        self.open = self.command = Command(where, self.groups[-1], text)
+        if text in {command.name for command in self.groups[-1].commands}:
+            raise DefError(f"a second command {text}")
+        self.groups[-1].commands.append(self.command)
+
+    def row_help(self, text, where):
+        if not isinstance(self.open, (Option, Command)):
+            raise DefError("\"help\" belongs below a row \"option\" or \"command\"")
+        self.open.help = text
+
+    def row_man(self, text, where):
+        if not isinstance(self.open, (Group, Option, Command)):
+            raise DefError("\"man\" belongs below a row \"group\", \"option\" or \"command\"")
+        self.open.man.append(text)
+
+    def row_more(self, text, where):
+        self.of(Command, "more").more.append(text)
+
+    def row_arguments(self, text, where):
+        match = re.match(r"(\d+)-(\d+) (\S.*)$", text)
+        if not match:
+            raise DefError(f"expected: arguments MIN-MAX TEXT; got \"{text}\"")
+        command = self.of(Command, "arguments")
+        command.args_min, command.args_max, command.arguments = int(match.group(1)), int(match.group(2)), match.group(3)
+
+    def row_exclusive(self, text, where):
+        self.add_rule("exclusive", text.split())
+
+    def row_required(self, text, where):
+        self.add_rule("required", text.split())
+
+    def add_rule(self, kind, names):
+        command = self.of_command(kind)
+        if not names or (kind == "exclusive" and len(names) < 2):
+            raise DefError(f"\"{kind}\" names options")
+        for name in names:
+            option = command.option(name)
+            if not option or option.type in ("number", "size"):
+                raise DefError(f"{command.words} has no option {name} that can be checked: a flag or a text")
+        command.rules.append(Rule(kind, names))
+
+    def row_alone(self, text, where):
+        self.of_command("alone").alone = True
+
+    def row_run(self, text, where):
+        self.of_command("run").run = text
+
+    def of_command(self, word):
+        if not self.command:
+            raise DefError(f"\"{word}\" belongs below a row \"command\"")
+        return self.command
 
     def row_method(self, text, where):
         method = Method(self, text)
@@ -105,7 +298,7 @@ class Table:
         read(text.strip(), where)
 
     def read(self, path):
-        self.open = None
+        self.open = self.command = None
         with open(path) as file:
             for number, line in enumerate(file, 1):
                 line = line.split(" # ")[0].strip() if not line.lstrip().startswith("#") else ""
@@ -124,12 +317,48 @@ class Table:
         for absent in self.absent:
             if absent.path in present:
                 raise DefError(f"{absent.reason.where}: {absent.path} is not absent: it has a row \"method\"")
+        for group in self.groups:
+            for command in group.commands:
+                self.check_command(command)
+        self.check_members()
         # rows with a field come first: the server takes the first that matches
         self.absent.sort(key=lambda absent: absent.field == 0)
 
 
+    def check_command(self, command):
+        if not command.help or not command.run:
+            raise DefError(f"{command.where}: the command needs a line \"help\" and a line \"run\"")
+        letters = set()
+        for option in command.options + self.common:
+            if not option.help:
+                raise DefError(f"{option.where}: --{option.name} needs a line \"help\"")
+            if option.letter in letters and option not in self.common:
+                raise DefError(f"{option.where}: {command.words} has two options -{option.letter}")
+            letters |= {option.letter} - {None}
+            if option not in self.common and option.name in {common.name for common in self.common}:
+                raise DefError(f"{option.where}: all commands have an option {option.name}")
+
+    def all_options(self):
+        """Each option once; of several with a name, which share a member of struct control_values, the first."""
+        options = {}
+        for option in self.common + [option for group in self.groups for command in group.commands for option in command.options]:
+            options.setdefault(option.member, option)
+        return list(options.values())
+
+    def check_members(self):
+        first = {option.member: option for option in self.all_options()}
+        for group in self.groups:
+            for command in group.commands:
+                for option in command.options:
+                    other = first[option.member]
+                    if (option.c_type, option.default) != (other.c_type, other.default):
+                        raise DefError(f"{option.where}: --{option.name} has another type or default at {other.where}")
+
+
 def files():
-    return sorted(os.path.join(HERE, name) for name in os.listdir(HERE) if name.endswith(".def"))
+    """options.def comes first, because the others name its options."""
+    names = sorted(name for name in os.listdir(HERE) if name.endswith(".def"))
+    return [os.path.join(HERE, name) for name in sorted(names, key=lambda name: name != "options.def")]
 
 
 def read(paths=None, proto_folder=PROTO_FOLDER):

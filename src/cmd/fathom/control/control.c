@@ -3,7 +3,6 @@
 #include "cmd/fathom/control/control.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,6 @@
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
 #include "control/fault/fault.h"
-
-enum { NAME_BYTES = 96, WORDS_MAX = 3 };
-
-#define SECONDS_MAX 86400
 
 /* ---- how a command ends ---- */
 
@@ -43,7 +38,7 @@ int control_finish(const struct control_run *run, json_t *response, const struct
 
 int control_fail(const struct control_run *run, const struct fathom_fault *why)
 {
-	bool has_hosts = run->values.text[OPTION_HOSTS] || run->values.text[OPTION_RANK_HOSTS];
+	bool has_hosts = run->values.host_list || run->values.rank_hosts;
 	int status = control_finish(run, NULL, why);
 
 	/* callees parse lists; a bad list in the configuration is not an error of the command line */
@@ -51,18 +46,6 @@ int control_fail(const struct control_run *run, const struct fathom_fault *why)
 			  (why->code == FAULT_HOST_LIST_BAD && has_hosts);
 
 	return is_no_list ? EXIT_USAGE : status;
-}
-
-int control_bad(const struct control_run *run, const char *format, ...)
-{
-	va_list args;
-
-	fprintf(stderr, "%s: ", run->name);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fprintf(stderr, "\n`%s --help` says what it takes\n", run->name);
-	return EXIT_USAGE;
 }
 
 int control_answered(const struct control_run *run, struct fathom_control_answers *answers, json_t *response,
@@ -100,38 +83,6 @@ int control_host_devices(const struct control_run *run, void (*show)(const struc
 	return control_answered(run, answers, control_is_json(run) ? json_hosts(answers) : NULL, NULL);
 }
 
-bool control_timeout(const struct control_values *values, uint32_t *milliseconds_ret)
-{
-	uint64_t seconds = 0;
-
-	if (values->text[OPTION_TIMEOUT] &&
-	    (text_parse_u64(values->text[OPTION_TIMEOUT], 10, SECONDS_MAX, &seconds) < 0 || seconds == 0))
-		return false;
-	*milliseconds_ret = (uint32_t)seconds * 1000;
-	return true;
-}
-
-/* ---- help ---- */
-
-static int print_group(FILE *to, const char *group, const char *help, const struct control_command *commands, size_t count)
-{
-	fprintf(to, "usage: fathom %s COMMAND [OPTION...]\n\n%s\n\ncommands:\n", group, help);
-	for (size_t i = 0; i < count; i++)
-		fprintf(to, "  %-20s %s\n", commands[i].words, commands[i].help);
-	fprintf(to, "\n`fathom %s COMMAND --help` says more.\n", group);
-	return to == stdout ? EXIT_SUCCESS : EXIT_USAGE;
-}
-
-static int print_command(const char *name, const struct control_command *command)
-{
-	printf("usage: %s [OPTION...]%s%s\n\n%s\n\n", name, command->arguments[0] ? " " : "", command->arguments,
-	       command->help);
-	control_options_print(OPTIONS_COMMON | command->options);
-	if (command->more)
-		printf("\n%s\n", command->more);
-	return EXIT_SUCCESS;
-}
-
 /* ---- finding a command ---- */
 
 /* Number of words of `command` at the beginning of `argv`; 0: a different command. */
@@ -152,32 +103,52 @@ static int words_that_match(const struct control_command *command, int argc, cha
 }
 
 /* Do longer commands begin with these words, as in "storage query"? */
-static bool is_prefix(const struct control_command *commands, size_t count, const char *word)
+static bool is_prefix(const struct control_group *group, const char *word)
 {
 	size_t bytes = strlen(word);
 
-	for (size_t i = 0; i < count; i++) {
-		if (strncmp(commands[i].words, word, bytes) == 0 && commands[i].words[bytes] == ' ')
+	for (size_t i = 0; i < group->count; i++) {
+		if (strncmp(group->commands[i].words, word, bytes) == 0 && group->commands[i].words[bytes] == ' ')
 			return true;
 	}
 	return false;
 }
 
-static const struct control_command *find_command(const struct control_command *commands, size_t count, int argc,
-						  char **argv, int *words_ret)
+static const struct control_command *find_command(const struct control_group *group, int argc, char **argv, int *words_ret)
 {
 	const struct control_command *found = NULL;
 
 	*words_ret = 0;
-	for (size_t i = 0; i < count; i++) {
-		int words = words_that_match(&commands[i], argc, argv);
+	for (size_t i = 0; i < group->count; i++) {
+		int words = words_that_match(&group->commands[i], argc, argv);
 
 		if (words > *words_ret) {
 			*words_ret = words;
-			found = &commands[i];
+			found = &group->commands[i];
 		}
 	}
 	return found;
+}
+
+/*
+ * "storage query -l HOST usage": read options that stand between the words of a command, and move the first word behind
+ * them. `at`: the first word. Returns OPTIONS_RUN, or the exit status.
+ */
+static int read_options_between(const struct control_group *group, int argc, char **argv, struct control_values *values,
+				int *at)
+{
+	char *first = argv[*at];
+	int behind, words, status;
+
+	if (!is_prefix(group, first) || find_command(group, 1, argv + *at, &words) || *at + 1 == argc ||
+	    argv[*at + 1][0] != '-')
+		return OPTIONS_RUN;
+	status = options_parse(group->table, argc - *at, argv + *at, values, &behind);
+	if (status == OPTIONS_RUN && behind < argc - *at) {
+		*at += behind - 1;
+		argv[*at] = first;
+	}
+	return status;
 }
 
 /* ---- running a command ---- */
@@ -185,19 +156,18 @@ static const struct control_command *find_command(const struct control_command *
 static int run_command(const struct control_command *command, struct control_run *run)
 {
 	struct fathom_fault why;
-	uint32_t milliseconds;
 	int status;
 
-	if (run->argc < command->args_min || run->argc > command->args_max)
-		return control_bad(run,
-				   run->argc < command->args_min ? "something is missing: %s" : "too many arguments: %s",
-				   command->arguments[0] ? command->arguments : "it takes none");
-	if (!control_timeout(&run->values, &milliseconds))
-		return control_bad(run, "--timeout is not a number of seconds from 1 to %d: %s", SECONDS_MAX,
-				   run->values.text[OPTION_TIMEOUT]);
-	if (option_is_given(&run->values, OPTION_JSON_LOGGING) && !option_is_given(&run->values, OPTION_DEBUG) &&
-	    !run->values.text[OPTION_LOG_FILE])
-		return control_bad(run, "--json-logging is about the log, which takes --debug or --log-file");
+	if (run->argc < command->args_min)
+		return control_bad(run, "an argument is missing: %s", command->arguments);
+	if (run->argc > command->args_max)
+		return control_bad(run, "too many arguments: it takes %s",
+				   command->arguments ? command->arguments : "none");
+	if (run->values.json_logging && !run->values.debug && !run->values.log_file)
+		return control_bad(run, "--json-logging requires --debug or --log-file");
+	status = command->check ? command->check(run) : 0;
+	if (status)
+		return status;
 	if (!command->alone && control_open(&run->values, &run->control, &why))
 		return control_fail(run, &why);
 	if (run->control)
@@ -207,52 +177,32 @@ static int run_command(const struct control_command *command, struct control_run
 	return status;
 }
 
-int control_main(const char *group, const char *help, const struct control_command *commands, size_t count, int argc,
-		 char **argv)
+int control_main(const struct control_group *group, int argc, char **argv)
 {
 	const struct control_command *command;
-	struct control_run run = { 0 };
-	char name[NAME_BYTES];
-	int at, words;
+	struct control_run run = { .values = CONTROL_VALUES_INITIAL };
+	int at, words, status;
 
-	if (!control_options_read(OPTIONS_COMMON, true, argc, argv, &run.values, &at))
-		return EXIT_USAGE;
-	if (at == argc)
-		return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help, commands,
-				   count);
-	if (is_prefix(commands, count, argv[at]) && !find_command(commands, count, 1, argv + at, &words) && at + 1 < argc &&
-	    argv[at + 1][0] == '-') {
-		char *prefix = argv[at];
-		int behind;
-
-		/* "storage query -l HOST usage": options may be between the words */
-		if (!control_options_read(OPTIONS_COMMON, true, argc - at, argv + at, &run.values, &behind))
-			return EXIT_USAGE;
-		if (behind < argc - at) {
-			at += behind - 1;
-			argv[at] = prefix;
-		}
-	}
-	command = find_command(commands, count, argc - at, argv + at, &words);
-	if (!command) {
-		if (is_prefix(commands, count, argv[at]) && (at + 1 == argc || argv[at + 1][0] == '-'))
-			return print_group(option_is_given(&run.values, OPTION_HELP) ? stdout : stderr, group, help,
-					   commands, count);
-		fprintf(stderr, "fathom %s: no command \"%s%s%s\"; `fathom %s --help` lists them\n", group, argv[at],
-			is_prefix(commands, count, argv[at]) ? " " : "",
-			is_prefix(commands, count, argv[at]) ? argv[at + 1] : "", group);
+	status = options_parse(group->table, argc, argv, &run.values, &at);
+	if (status == OPTIONS_RUN && at < argc)
+		status = read_options_between(group, argc, argv, &run.values, &at);
+	if (status != OPTIONS_RUN)
+		return status;
+	command = find_command(group, argc - at, argv + at, &words);
+	if (!command && (at == argc || (at + 1 == argc && is_prefix(group, argv[at])))) {
+		options_help(group->table, stderr);
 		return EXIT_USAGE;
 	}
-	snprintf(name, sizeof(name), "fathom %s %s", group, command->words);
-	run.name = name;
-	at += words - 1;
-	argv[at] = name;
-	argv += at;
-	argc -= at;
-	if (!control_options_read(OPTIONS_COMMON | command->options, false, argc, argv, &run.values, &at))
-		return EXIT_USAGE;
-	if (option_is_given(&run.values, OPTION_HELP))
-		return print_command(name, command);
+	if (!command && is_prefix(group, argv[at]))
+		return options_reject(group->table, "no command \"%s %s\"", argv[at], argv[at + 1]);
+	if (!command)
+		return options_reject(group->table, "no command \"%s\"", argv[at]);
+	argc -= at + words - 1;
+	argv += at + words - 1;
+	run.table = command->table;
+	status = options_parse(command->table, argc, argv, &run.values, &at);
+	if (status != OPTIONS_RUN)
+		return status;
 	run.argc = argc - at;
 	run.argv = argv + at;
 	return run_command(command, &run);

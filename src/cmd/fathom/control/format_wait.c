@@ -104,10 +104,8 @@ bool format_wait(const struct control_run *run, const struct fathom_control_answ
 	uint64_t begin_ns = clock_monotonic_ns(), waited_ns, limit_ns;
 	size_t settling, failed;
 	struct fathom_fault why;
-	uint32_t timeout_ms;
 
-	must(control_timeout(&run->values, &timeout_ms));
-	limit_ns = timeout_ms ? timeout_ms * NS_PER_MS : JOIN_SECONDS_MAX * NS_PER_SEC;
+	limit_ns = (run->values.timeout ? run->values.timeout : JOIN_SECONDS_MAX) * NS_PER_SEC;
 	if (!is_any_formatted(formatted))
 		return true;
 	for (;;) {

@@ -8,13 +8,13 @@
 #include "cmd/fathom/control/control.h"
 #include "cmd/fathom/show/show.h"
 
-static int run_scan(struct control_run *run)
+int run_network_scan(struct control_run *run)
 {
-	const char *provider = run->values.text[OPTION_PROVIDER];
+	const char *provider = run->values.provider;
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
 
-	if (option_is_given(&run->values, OPTION_ALL))
+	if (run->values.all)
 		return control_host_devices(run, show_interfaces);
 	if (provider && strcmp(provider, "all") == 0)
 		provider = NULL;
@@ -26,17 +26,4 @@ static int run_scan(struct control_run *run)
 		show_network_left_out(answers, stderr);
 	}
 	return control_answered(run, answers, control_is_json(run) ? json_network(answers) : NULL, NULL);
-}
-
-static const struct control_command commands[] = {
-	{ .words = "scan",
-	  .arguments = "",
-	  .help = "show the network interfaces that hosts have",
-	  .options = BIT(OPTION_PROVIDER) | BIT(OPTION_ALL),
-	  .run = run_scan },
-};
-
-int cmd_network(int argc, char **argv)
-{
-	return control_main("network", "What hosts have of networks.", commands, ARRAY_COUNT(commands), argc, argv);
 }

@@ -13,7 +13,7 @@
 
 enum { POLICIES_MAX = 16 };
 
-static int run_query(struct control_run *run)
+int run_engines(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
@@ -21,7 +21,7 @@ static int run_query(struct control_run *run)
 	if (fathom_control_engines(run->control, &answers, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))
-		show_engines(answers, option_is_given(&run->values, OPTION_VERBOSE), stdout);
+		show_engines(answers, run->values.verbose, stdout);
 	return control_answered(run, answers, control_is_json(run) ? json_engines(answers) : NULL, NULL);
 }
 
@@ -38,7 +38,7 @@ static int show_all_versions(struct control_run *run)
 	return control_answered(run, answers, control_is_json(run) ? json_versions(answers) : NULL, NULL);
 }
 
-static int run_version(struct control_run *run)
+int run_version(struct control_run *run)
 {
 	struct fathom_control_version *version;
 	struct fathom_fault why;
@@ -53,14 +53,14 @@ static int run_version(struct control_run *run)
 	return status;
 }
 
-static int run_masks(struct control_run *run)
+int run_masks(struct control_run *run)
 {
 	struct fathom_control_answers *answers;
 	const char *failed = NULL;
 	struct fathom_fault why;
 
-	if (fathom_control_log_masks(run->control, run->values.text[OPTION_MASKS], run->values.text[OPTION_STREAMS],
-				     run->values.text[OPTION_SUBSYSTEMS], &answers, &why))
+	if (fathom_control_log_masks(run->control, run->values.masks, run->values.streams, run->values.subsystems, &answers,
+				     &why))
 		return control_fail(run, &why);
 	for (size_t i = 0; i < answers->count; i++) {
 		if (answers->answers[i].masks->error_count > 0)
@@ -118,7 +118,7 @@ static bool read_policy(char *word, struct fathom_control_policy *policy_ret)
 	return true;
 }
 
-static int run_policy(struct control_run *run)
+int run_policy(struct control_run *run)
 {
 	struct fathom_control_policy policies[POLICIES_MAX];
 	struct fathom_control_answers *answers;
@@ -143,31 +143,4 @@ static int run_policy(struct control_run *run)
 	if (!control_is_json(run))
 		show_policies(answers, stdout);
 	return control_answered(run, answers, control_is_json(run) ? json_policies(answers) : NULL, NULL);
-}
-
-static const struct control_command commands[] = {
-	{ .words = "query",
-	  .arguments = "",
-	  .help = "show the engines of hosts, as their servers see them",
-	  .options = BIT(OPTION_VERBOSE),
-	  .run = run_query },
-	{ .words = "set-logmasks",
-	  .arguments = "",
-	  .help = "set what engines log",
-	  .options = BIT(OPTION_MASKS) | BIT(OPTION_STREAMS) | BIT(OPTION_SUBSYSTEMS),
-	  .run = run_masks },
-	{ .words = "restart-policy",
-	  .arguments = "[CAUSE=POLICY...]",
-	  .help = "show or set what becomes of engines that end by themselves",
-	  .more = "CAUSE: exited, failed, crashed, killed, self_terminated, never_ready, gone, hung.\n"
-		  "POLICY: no; yes; FIRST..LONGEST delay, as 1s..5m; that and how often in a row, as 1s..5m*10.",
-	  .args_max = POLICIES_MAX,
-	  .run = run_policy },
-	{ .words = "version", .arguments = "", .help = "show the version of the servers", .run = run_version },
-};
-
-int cmd_server(int argc, char **argv)
-{
-	return control_main("server", "The servers of hosts: their engines, what these log, when they are started again.",
-			    commands, ARRAY_COUNT(commands), argc, argv);
 }

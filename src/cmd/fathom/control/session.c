@@ -68,10 +68,10 @@ static void write_log_line(void *ctx, const char *line)
 /* Naming a log file enables debug logging. */
 static int open_log(const struct control_values *values, struct fathom_control_options *options, struct fathom_fault *why)
 {
-	const char *path = values->text[OPTION_LOG_FILE];
+	const char *path = values->log_file;
 	int fd;
 
-	if (!path && !option_is_given(values, OPTION_DEBUG))
+	if (!path && !values->debug)
 		return 0;
 	if (path) {
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -80,7 +80,7 @@ static int open_log(const struct control_values *values, struct fathom_control_o
 		log_set_fd(fd); /* open until the process ends */
 	}
 	log_set_level(LOG_LEVEL_DEBUG);
-	log_set_output(option_is_given(values, OPTION_JSON_LOGGING) ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT, "fathom");
+	log_set_output(values->json_logging ? LOG_OUTPUT_JSON : LOG_OUTPUT_TEXT, "fathom");
 	options->log = write_log_line;
 	return 0;
 }
@@ -89,17 +89,17 @@ int control_open(const struct control_values *values, struct fathom_control **co
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	struct fathom_control_options options = {
-		.config = values->text[OPTION_CONFIG],
-		.hosts = values->text[OPTION_HOSTS],
-		.insecure = option_is_given(values, OPTION_INSECURE),
+		.config = values->config_path,
+		.hosts = values->host_list,
+		.insecure = values->insecure,
+		.timeout_ms = (uint32_t)values->timeout * 1000,
 	};
 	int error = open_log(values, &options, why);
 
 	if (error)
 		return error;
-	must(control_timeout(values, &options.timeout_ms));
 	/* log lines would break the progress line */
-	if (isatty(STDERR_FILENO) && (!options.log || values->text[OPTION_LOG_FILE]))
+	if (isatty(STDERR_FILENO) && (!options.log || values->log_file))
 		options.progress = show_progress;
 	watched.begin_ns = clock_monotonic_ns();
 	error = fathom_control_open(&options, control_ret, why);

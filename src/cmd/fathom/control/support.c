@@ -63,25 +63,25 @@ static bool read_kinds(const char *text, uint32_t *kinds_ret)
 static int read_what(struct control_run *run, struct fathom_control_collection *what)
 {
 	const struct control_values *values = &run->values;
-	const char *types = values->text[OPTION_LOG_TYPE];
+	const char *types = values->log_type;
 
-	what->folder = values->text[OPTION_TARGET_FOLDER] ? values->text[OPTION_TARGET_FOLDER] : "fathom-logs";
-	what->extra_folder = values->text[OPTION_EXTRA_LOGS_DIR];
-	what->stop_on_error = option_is_given(values, OPTION_STOP_ON_ERROR);
-	if (!read_time(values->text[OPTION_START_DATE], values->text[OPTION_LOG_START_TIME], "00:00:00", &what->from_s))
-		return control_bad(run, "--start-date is a day, as 2026-11-22, --log-start-time a time of it, as 19:00:00");
-	if (!read_time(values->text[OPTION_END_DATE], values->text[OPTION_LOG_END_TIME], "23:59:59", &what->until_s))
-		return control_bad(run, "--end-date is a day, as 2026-11-22, --log-end-time a time of it, as 19:00:00");
+	what->folder = values->target_folder ? values->target_folder : "fathom-logs";
+	what->extra_folder = values->extra_logs_dir;
+	what->stop_on_error = values->stop_on_error;
+	if (!read_time(values->start_date, values->log_start_time, "00:00:00", &what->from_s))
+		return control_bad(
+			run, "--start-date is a day, such as 2026-11-22; --log-start-time is a time, such as 19:00:00");
+	if (!read_time(values->end_date, values->log_end_time, "23:59:59", &what->until_s))
+		return control_bad(run,
+				   "--end-date is a day, such as 2026-11-22; --log-end-time is a time, such as 19:00:00");
 	if (what->until_s && what->until_s < what->from_s)
 		return control_bad(run, "the end is before the start");
 	if (!read_kinds(types, &what->kinds))
-		return control_bad(run, "--log-type is no list of admin, control and server: %s", types);
-	if (what->extra_folder && what->extra_folder[0] != '/')
-		return control_bad(run, "--extra-logs-dir is not an absolute path: %s", what->extra_folder);
+		return control_bad(run, "--log-type: \"%s\" is not a list of admin, control and server", types);
 	return 0;
 }
 
-static int run_collect(struct control_run *run)
+int run_collect(struct control_run *run)
 {
 	struct fathom_control_collection what = { 0 };
 	struct fathom_control_answers *answers;
@@ -97,21 +97,4 @@ static int run_collect(struct control_run *run)
 	(void)fflush(stdout); /* print results first */
 	show_log_warnings(answers, stderr);
 	return control_answered(run, answers, control_is_json(run) ? json_logs(answers) : NULL, NULL);
-}
-
-static const struct control_command commands[] = {
-	{ .words = "collect-log",
-	  .arguments = "",
-	  .help = "fetch logs, configuration and states of hosts as archives",
-	  .more = "Days and times are this host's. A time without a day is of today.",
-	  .options = BIT(OPTION_TARGET_FOLDER) | BIT(OPTION_START_DATE) | BIT(OPTION_END_DATE) |
-		     BIT(OPTION_LOG_START_TIME) | BIT(OPTION_LOG_END_TIME) | BIT(OPTION_LOG_TYPE) |
-		     BIT(OPTION_EXTRA_LOGS_DIR) | BIT(OPTION_STOP_ON_ERROR) | BIT(OPTION_ARCHIVE),
-	  .run = run_collect },
-};
-
-int cmd_support(int argc, char **argv)
-{
-	return control_main("support", "Logs of hosts, for whoever looks for a fault.", commands, ARRAY_COUNT(commands),
-			    argc, argv);
 }

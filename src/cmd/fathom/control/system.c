@@ -21,22 +21,15 @@ enum { PAIRS_MAX = 64, FOLLOW_WAIT_MS = 20000, FOLLOW_PAUSE_US = 200000 };
 static struct fathom_control_choice choice_of(const struct control_run *run)
 {
 	return (struct fathom_control_choice){
-		.ranks = run->values.text[OPTION_RANKS],
-		.hosts = run->values.text[OPTION_RANK_HOSTS],
+		.ranks = run->values.ranks,
+		.hosts = run->values.rank_hosts,
 	};
-}
-
-#define CHOICE_TWICE "--ranks and --rank-hosts exclude each other"
-
-static bool choice_is_fine(const struct fathom_control_choice *choice)
-{
-	return !choice->ranks || !choice->hosts;
 }
 
 /* "system query" */
 static const char *name_of(const struct control_run *run)
 {
-	return run->name + strlen("fathom ");
+	return run->table->name + strlen("fathom ");
 }
 
 /* NULL, or `why`: some of the requested ranks or hosts are absent. */
@@ -80,34 +73,30 @@ static bool read_states(const char *text, uint32_t *bits_ret)
 	return fine && bits;
 }
 
-static int run_query(struct control_run *run)
+int run_query(struct control_run *run)
 {
 	struct fathom_control_choice choice = choice_of(run);
 	struct fathom_control_members *members;
-	const char *states = run->values.text[OPTION_WITH_STATES];
+	const char *states = run->values.with_states;
 	struct fathom_fault why;
 	uint32_t bits = 0;
 	int status;
 
-	if (!choice_is_fine(&choice))
-		return control_bad(run, CHOICE_TWICE);
-	if (states && option_is_given(&run->values, OPTION_NOT_OK))
-		return control_bad(run, "--not-ok and --with-states exclude each other");
 	if (states && !read_states(states, &bits))
-		return control_bad(run, "--with-states is no list of states, such as joined,errored: %s", states);
-	if (option_is_given(&run->values, OPTION_NOT_OK))
+		return control_bad(run, "--with-states: \"%s\" is not a list of states, such as joined,errored", states);
+	if (run->values.not_ok)
 		bits = NOT_OK_STATES;
 	if (fathom_control_query(run->control, &choice, bits, &members, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))
-		show_members(members, option_is_given(&run->values, OPTION_VERBOSE), stdout);
+		show_members(members, run->values.verbose, stdout);
 	status = control_finish(run, control_is_json(run) ? json_members(members) : NULL,
 				find_absent(run, members->absent_ranks, members->absent_hosts, &why));
 	fathom_control_free(members);
 	return status;
 }
 
-static int run_leader(struct control_run *run)
+int run_leader(struct control_run *run)
 {
 	struct fathom_control_leader *leader;
 	struct fathom_fault why;
@@ -116,7 +105,7 @@ static int run_leader(struct control_run *run)
 	if (fathom_control_leader(run->control, &leader, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))
-		show_leader(leader, option_is_given(&run->values, OPTION_DOWN_REPLICAS), stdout);
+		show_leader(leader, run->values.down_replicas, stdout);
 	status = control_finish(run, control_is_json(run) ? json_leader(leader) : NULL, NULL);
 	fathom_control_free(leader);
 	return status;
@@ -171,32 +160,24 @@ static int finish_ranks(struct control_run *run, struct fathom_control_ranks *ra
 	return status;
 }
 
-static int run_start(struct control_run *run)
+int run_start(struct control_run *run)
 {
 	struct fathom_control_choice choice = choice_of(run);
 	struct fathom_control_ranks *ranks;
 	struct fathom_fault why;
 
-	if (!choice_is_fine(&choice))
-		return control_bad(run, CHOICE_TWICE);
-	if (fathom_control_start(run->control, &choice, option_is_given(&run->values, OPTION_IGNORE_ADMIN_EXCLUDED), &ranks,
-				 &why))
+	if (fathom_control_start(run->control, &choice, run->values.ignore_admin_excluded, &ranks, &why))
 		return control_fail(run, &why);
 	return finish_ranks(run, ranks);
 }
 
-static int run_stop(struct control_run *run)
+int run_stop(struct control_run *run)
 {
 	struct fathom_control_choice choice = choice_of(run);
 	struct fathom_control_ranks *ranks;
 	struct fathom_fault why;
 
-	if (!choice_is_fine(&choice))
-		return control_bad(run, CHOICE_TWICE);
-	if (option_is_given(&run->values, OPTION_FORCE) && option_is_given(&run->values, OPTION_FULL))
-		return control_bad(run, "--force and --full exclude each other");
-	if (fathom_control_stop(run->control, &choice, option_is_given(&run->values, OPTION_FORCE),
-				option_is_given(&run->values, OPTION_IGNORE_ADMIN_EXCLUDED), &ranks, &why))
+	if (fathom_control_stop(run->control, &choice, run->values.force, run->values.ignore_admin_excluded, &ranks, &why))
 		return control_fail(run, &why);
 	return finish_ranks(run, ranks);
 }
@@ -207,32 +188,26 @@ static int exclude_ranks(struct control_run *run, bool clear)
 	struct fathom_control_ranks *ranks;
 	struct fathom_fault why;
 
-	if (!choice.ranks && !choice.hosts)
-		return control_bad(run, "--ranks or --rank-hosts is needed");
-	if (!choice_is_fine(&choice))
-		return control_bad(run, CHOICE_TWICE);
 	if (fathom_control_exclude(run->control, &choice, clear, &ranks, &why))
 		return control_fail(run, &why);
 	return finish_ranks(run, ranks);
 }
 
-static int run_exclude(struct control_run *run)
+int run_exclude(struct control_run *run)
 {
 	return exclude_ranks(run, false);
 }
 
-static int run_clear(struct control_run *run)
+int run_clear(struct control_run *run)
 {
 	return exclude_ranks(run, true);
 }
 
-static int run_erase(struct control_run *run)
+int run_erase(struct control_run *run)
 {
 	struct fathom_control_ranks *ranks;
 	struct fathom_fault why;
 
-	if (!option_is_given(&run->values, OPTION_FORCE))
-		return control_bad(run, "all members and their data will be forgotten: say so with --force");
 	if (fathom_control_erase(run->control, &ranks, &why))
 		return control_fail(run, &why);
 	return finish_ranks(run, ranks);
@@ -252,9 +227,9 @@ static int read_pairs(struct control_run *run, bool with_values, struct fathom_c
 			char *colon = with_values ? strchr(word, ':') : NULL;
 
 			if (count == PAIRS_MAX)
-				return control_bad(run, "more than %d at a time", PAIRS_MAX);
+				return control_bad(run, "more than %d names", PAIRS_MAX);
 			if (!word[0] || (with_values && (!colon || colon == word || !colon[1])))
-				return control_bad(run, with_values ? "\"%s\" is not NAME:VALUE" : "\"%s\" is no name",
+				return control_bad(run, with_values ? "\"%s\" is not NAME:VALUE" : "\"%s\" is not a name",
 						   word);
 			if (colon)
 				*colon = '\0';
@@ -321,27 +296,27 @@ static const struct pair_calls properties = {
 	json_properties,
 };
 
-static int run_get_attr(struct control_run *run)
+int run_get_attr(struct control_run *run)
 {
 	return get_pairs(run, &attributes);
 }
 
-static int run_set_attr(struct control_run *run)
+int run_set_attr(struct control_run *run)
 {
 	return set_pairs(run, &attributes, true);
 }
 
-static int run_del_attr(struct control_run *run)
+int run_del_attr(struct control_run *run)
 {
 	return set_pairs(run, &attributes, false);
 }
 
-static int run_get_prop(struct control_run *run)
+int run_get_prop(struct control_run *run)
 {
 	return get_pairs(run, &properties);
 }
 
-static int run_set_prop(struct control_run *run)
+int run_set_prop(struct control_run *run)
 {
 	return set_pairs(run, &properties, true);
 }
@@ -383,11 +358,9 @@ static int follow_events(struct control_run *run, uint64_t after)
 	struct fathom_control_events *events;
 	struct fathom_fault why;
 	bool was_reached = false;
-	uint32_t timeout_ms;
 
-	must(control_timeout(&run->values, &timeout_ms));
-	if (timeout_ms > 0)
-		end_ns = now + timeout_ms * NS_PER_MS;
+	if (run->values.timeout > 0)
+		end_ns = now + run->values.timeout * NS_PER_SEC;
 	for (; !control_was_interrupted() && !ferror(stdout) && now < end_ns; now = clock_monotonic_ns()) {
 		uint32_t wait_ms = (uint32_t)min_u64(FOLLOW_WAIT_MS, (end_ns - now) / NS_PER_MS);
 
@@ -458,95 +431,11 @@ static int print_kept(struct control_run *run, uint64_t after)
 	return control_finish(run, response, NULL);
 }
 
-static int run_events(struct control_run *run)
+int run_events(struct control_run *run)
 {
-	const char *after_text = run->values.text[OPTION_AFTER], *count_text = run->values.text[OPTION_COUNT];
-	uint64_t after = 0, count = 0;
+	uint64_t after = run->values.after, count = run->values.count;
 
-	if (after_text && text_parse_u64(after_text, 10, UINT64_MAX - 1, &after) < 0)
-		return control_bad(run, "--after is not a number: %s", after_text);
-	if (count_text && text_parse_u64(count_text, 10, UINT32_MAX, &count) < 0)
-		return control_bad(run, "--count is not a number: %s", count_text);
-	if (count_text && find_first_event(run, count, &after))
+	if (count != UINT64_MAX && find_first_event(run, count, &after))
 		return EXIT_FAILURE;
-	return option_is_given(&run->values, OPTION_FOLLOW) ? follow_events(run, after) : print_kept(run, after);
-}
-
-#define CHOICE (BIT(OPTION_RANKS) | BIT(OPTION_RANK_HOSTS))
-
-static const struct control_command commands[] = {
-	{ .words = "query",
-	  .arguments = "",
-	  .help = "show the members and their states",
-	  .options = CHOICE | BIT(OPTION_VERBOSE) | BIT(OPTION_NOT_OK) | BIT(OPTION_WITH_STATES),
-	  .run = run_query },
-	{ .words = "leader-query",
-	  .arguments = "",
-	  .help = "show which server leads the management service",
-	  .options = BIT(OPTION_DOWN_REPLICAS),
-	  .run = run_leader },
-	{ .words = "start",
-	  .arguments = "",
-	  .help = "start engines that were stopped",
-	  .options = CHOICE | BIT(OPTION_IGNORE_ADMIN_EXCLUDED),
-	  .run = run_start },
-	{ .words = "stop",
-	  .arguments = "",
-	  .help = "stop engines; each finishes what it has begun",
-	  .options = CHOICE | BIT(OPTION_IGNORE_ADMIN_EXCLUDED) | BIT(OPTION_FORCE) | BIT(OPTION_FULL),
-	  .run = run_stop },
-	{ .words = "exclude",
-	  .arguments = "",
-	  .help = "take ranks out of the system until they are cleared",
-	  .options = CHOICE,
-	  .run = run_exclude },
-	{ .words = "clear-exclude",
-	  .arguments = "",
-	  .help = "let ranks come back that were excluded",
-	  .options = CHOICE,
-	  .run = run_clear },
-	{ .words = "set-attr",
-	  .arguments = "NAME:VALUE[,NAME:VALUE...]",
-	  .help = "set attributes of the system",
-	  .args_min = 1,
-	  .args_max = PAIRS_MAX,
-	  .run = run_set_attr },
-	{ .words = "get-attr",
-	  .arguments = "[NAME[,NAME...]]",
-	  .help = "show attributes of the system",
-	  .args_max = PAIRS_MAX,
-	  .run = run_get_attr },
-	{ .words = "del-attr",
-	  .arguments = "NAME[,NAME...]",
-	  .help = "remove attributes of the system",
-	  .args_min = 1,
-	  .args_max = PAIRS_MAX,
-	  .run = run_del_attr },
-	{ .words = "set-prop",
-	  .arguments = "NAME:VALUE[,NAME:VALUE...]",
-	  .help = "set properties of the system",
-	  .args_min = 1,
-	  .args_max = PAIRS_MAX,
-	  .run = run_set_prop },
-	{ .words = "get-prop",
-	  .arguments = "[NAME[,NAME...]]",
-	  .help = "show properties of the system",
-	  .args_max = PAIRS_MAX,
-	  .run = run_get_prop },
-	{ .words = "erase",
-	  .arguments = "",
-	  .help = "forget all members, which are stopped",
-	  .options = BIT(OPTION_FORCE),
-	  .run = run_erase },
-	{ .words = "events",
-	  .arguments = "",
-	  .help = "show what happened to engines and devices",
-	  .options = BIT(OPTION_FOLLOW) | BIT(OPTION_AFTER) | BIT(OPTION_COUNT),
-	  .run = run_events },
-};
-
-int cmd_system(int argc, char **argv)
-{
-	return control_main("system", "The members of a system: show, start and stop them; its attributes and events.",
-			    commands, ARRAY_COUNT(commands), argc, argv);
+	return run->values.follow ? follow_events(run, after) : print_kept(run, after);
 }
