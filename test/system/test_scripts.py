@@ -200,7 +200,7 @@ class Documents(unittest.TestCase):
         "docs/states.md": "one state\n",
         "src/control/fault/generate.py": "print('one fault')\n",
         "docs/faults.md": "one fault\n",
-        "src/control/operation/generate.py": "import sys\nprint('' if '--check' in sys.argv else '| call | admin | agent | server |\\n|---|---|---|---|\\n| `/a.Svc/One` | yes |  | yes |'"
+        "src/control/operation/generate.py": "import sys\nif '--print' in sys.argv:\n    print('| call | admin | agent | server |\\n|---|---|---|---|\\n| `/a.Svc/One` | yes |  | yes |'"
                                              " if 'roles' in sys.argv else '\\n'.join(f'pool do{n}\\tnot here: no pools. Instead: do without'"
                                              " for n in range(30)))\n",
         "docs/control-plane.md": "<!-- of src/control/operation: it -->\n| call | admin | agent | server |\n|---|---|---|---|\n"

@@ -72,8 +72,8 @@ def page(table, group):
     for command in group.commands:
         out += [f".SS {escape(command.name)}\n", paragraphs(command.man or [sentence(command.help)]), *map(option_entry, command.options)]
     out += [".SH OPTIONS OF ALL COMMANDS\n", *map(option_entry, table.common), ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint the help.\n.PP\n",
-            flow(markup("All of these but **--timeout** and **--help** may also precede the group, as in *dmg*: "
-                        f"**fathom -j {group.name} {group.commands[0].name}**.")),
+            flow(markup("All of these but **--timeout** and **--help** may also precede the group, as in *dmg*:")),
+            f".BR \"fathom \\-j {escape(group.name + ' ' + group.commands[0].name)}\" .\n",
             ".SH OUTPUT\n", paragraphs(OUTPUT.format(progress=progress).split("\n")), ".SH EXIT STATUS\n", paragraphs([EXIT_STATUS])]
     if group.name == "config":
         out += [".SH FILES\n", paragraphs(FILES.split("\n"))]
