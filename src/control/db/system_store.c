@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/text.h"
+#include "control/db/record_json.h"
 #include "control/fault/fault.h"
 
 #define VERSIONS_KEY "system/versions"
@@ -31,13 +31,18 @@ struct loading {
 
 static int load_versions(struct loading *loading, const void *value, size_t bytes, uint64_t version)
 {
-	json_t *json = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
 	json_int_t schema, of_system, of_map, next_rank;
-	int result = json_unpack(json, "{s:I, s:I, s:I, s:I !}", "schema", &schema, "version", &of_system, "map_version",
-				 &of_map, "next_rank", &next_rank);
+	json_t *json;
+	int error;
 
+	record_json_begin();
+	json = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
+	error = record_json_end(json_unpack(json, "{s:I, s:I, s:I, s:I !}", "schema", &schema, "version", &of_system,
+					    "map_version", &of_map, "next_rank", &next_rank) == 0);
 	json_decref(json);
-	if (result < 0 || schema != STORE_SCHEMA || of_system < 0 || of_map < 0 || of_map > UINT32_MAX || next_rank < 1 ||
+	if (error)
+		return error;
+	if (schema != STORE_SCHEMA || of_system < 0 || of_map < 0 || of_map > UINT32_MAX || next_rank < 1 ||
 	    next_rank > (json_int_t)RANK_MAX + 1)
 		return -EBADMSG;
 	loading->store->versions_revision = version;

@@ -51,8 +51,8 @@ enum { SYSTEM_STORE_MAP_LEAP = 1 << 16 };
 MUST_CHECK int system_store_restored(struct db *db, struct fathom_fault *why);
 
 /*
- * Encode and decode one member as JSON. The caller frees `*text_ret`. Errors: -ENOMEM (encode); -EBADMSG (decode):
- * `member_ret` is then undefined.
+ * Encode and decode one member as JSON. The caller frees `*text_ret`. Errors: -ENOMEM; -EBADMSG (decode): `member_ret` is
+ * then undefined.
  */
 MUST_CHECK int member_encode(const struct member *member, char **text_ret);
 MUST_CHECK int member_decode(const char *text, size_t bytes, struct member *member_ret);
