@@ -85,6 +85,10 @@ stats: ## Print the measures of docs and style
 deb: deps ## Build Debian packages of this tree in build/deb
 	@scripts/make-deb $(BUILD)/deb
 
+.PHONY: image
+image: deb ## Make an OCI image of the engine in build/image, from Debian's packages and ours
+	@scripts/make-image $(BUILD)/deb $(BUILD)/image
+
 install: build ## Install into PREFIX (/usr/local), below DESTDIR if that is given
 	@meson install -C $(BUILD)
 
