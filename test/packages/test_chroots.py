@@ -80,6 +80,16 @@ class Built(unittest.TestCase):
                 continue
             self.assertEqual(len(glob.glob(os.path.join(debs, f"{package}-dbgsym_*.deb"))), 1, package)
 
+    def test_an_upgrade_restarts_a_running_server_and_stops_no_engine(self):
+        scripts = os.path.join(place, "scripts")
+        run("dpkg-deb", "-e", glob.glob(os.path.join(debs, "fathom-server_*.deb"))[0], scripts)
+        text = {name: open(os.path.join(scripts, name)).read() for name in ("postinst", "prerm", "postrm")}
+        self.assertEqual(re.findall(r"deb-systemd-invoke (.*?) >", text["postinst"]), ["try-restart 'fathom-server.service'"])
+        self.assertEqual(re.findall(r"deb-systemd-invoke (.*?) >", text["prerm"]), ["stop fathom-engines.service fathom-server.service"])
+        self.assertIn('if [ "$1" = remove ]', text["prerm"])
+        self.assertNotIn("deb-systemd-invoke", text["postrm"])
+        self.assertFalse(os.path.exists(os.path.join(scripts, "preinst")))
+
     def test_the_same_tree_in_another_folder_makes_the_same_bytes(self):
         other = build_packages(self.chroot, self.tree, "/another/place")
         packages = sorted(name for name in os.listdir(debs) if name.endswith(".deb"))
