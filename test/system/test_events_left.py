@@ -87,8 +87,8 @@ class Left(ServerTest):
             self.one.kill()
             self.kill_engine()
             self.start_again()
-        self.assertEqual(self.one.log().count("NOTICE: engine 0 had left "), 1)
-        self.assertIn("NOTICE: engine 0 had left 2 events that no server had taken\n", self.one.log())
+        self.assertEqual(self.one.log().count("NOTICE: engine 0: added "), 1)
+        self.assertIn("NOTICE: engine 0: added 2 unsent events from its spool\n", self.one.log())
 
     def kinds(self, events):
         return [(event[0], event[2]) for event in events]
@@ -135,7 +135,7 @@ class Left(ServerTest):
         self.assertEqual(self.one.engine_logs().count("events that the server has not taken are in memory alone"), 1)
         self.kill_engine()
         self.start_again(server=False)      # a spool that cannot be read stops no engine
-        self.assertRegex(self.one.log(), "ERROR: events of a dead engine stay where they are for now: server: code = 684 ")
+        self.assertRegex(self.one.log(), "ERROR: the spool of a dead engine is kept, and is read again before the next start: server: code = 684 ")
         self.assertEqual(self.of_devices(self.events()), expected)
 
     def test_whoever_is_killed_none_is_lost_and_none_comes_twice(self):

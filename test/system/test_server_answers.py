@@ -285,10 +285,10 @@ class Asking(ServerTest):
         self.assertEqual(os.listdir(server.state_dir), [name for name in os.listdir(server.state_dir) if "journal" not in name])
 
     def test_a_log_that_cannot_be_collected_is_told(self):
-        for script, wanted in (("exit 0\n", "nothing it may read"), ("echo no permission >&2; exit 1\n", "no permission"), ("exec sleep 60\n", "timed out")):
+        for script, wanted in (("exit 0\n", "no line that it may read"), ("echo no permission >&2; exit 1\n", "no permission"), ("exec sleep 60\n", "timed out")):
             server = self.journal(script)
             answer = server.call("/fathom.ControlSvc/CollectLog", self.messages.fathom.CollectLogReq(types=["control"]))
-            self.assertRegex(answer.warning, f"the server's log is not there: `journalctl -u fathom-server` gave nothing .*{wanted}")
+            self.assertRegex(answer.warning, f"the server's log is missing: `journalctl -u fathom-server` printed no line .*{wanted}")
             if "sleep" not in script:   # that takes ten seconds
                 self.assertEqual(self.collect(server, types=["control"])["server.log"].decode(), answer.warning + "\n")
             self.assertEqual([name for name in os.listdir(server.state_dir) if "journal" in name], [])
@@ -301,7 +301,7 @@ class Asking(ServerTest):
         with open(path, "w") as f:
             f.write(f"name: {server.name}\n")
         done = run(FATHOM, "support", "collect-log", "-o", path, "-i", "-l", server.address, "-e", "control", "-t", os.path.join(self.directory, "out"))
-        self.assertRegex(done.stderr, r"(?m)^WARNING: fathom: 127\.0\.0\.1: the server's log is not there: it goes to standard error \(pipe:.*set control_log_file")
+        self.assertRegex(done.stderr, r"(?m)^WARNING: fathom: 127\.0\.0\.1: the server's log is missing: it goes to standard error \(pipe:.*set control_log_file")
         with self.assertRaises(Refused) as refused:
             self.collect(server, types=["control"], stop_on_error=True)
         self.assertEqual(refused.exception.fault.get("Code"), "696")

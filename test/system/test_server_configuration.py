@@ -166,7 +166,7 @@ class Configuring(ServerTest):
         while not os.path.exists(path) and time.monotonic() < deadline:
             time.sleep(0.01)
         server.stop()
-        self.assertIn("the server has left", read(path))
+        self.assertIn("the server has ended", read(path))
 
 
 class Certificates(ServerTest):

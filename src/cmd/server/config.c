@@ -13,6 +13,7 @@
 #include "cmd/options/daemon.h"
 #include "cmd/server/command.h"
 #include "control/hostlist/rankset.h"
+#include "control/server/config/generate.h"
 #include "control/server/server.h"
 #include "control/status/certificate.h"
 

@@ -16,6 +16,7 @@
 #include "control/db/sqlite.h"
 #include "control/db/system_store.h"
 #include "control/fault/fault.h"
+#include "control/server/command/command.h"
 #include "control/server/server.h"
 #include "fathom/trace/trace.h"
 #include "base/observe/trace/daemon.h"

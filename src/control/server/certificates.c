@@ -11,12 +11,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/server/events/events.h"
+#include "control/server/internal.h"
 #include "control/status/certificate.h"
 
-enum { LOOK_SECONDS = 3600 };
+enum { CHECK_SECONDS = 3600 };
 
-static struct grpc_tls_options options_of(const struct server_transport *transport)
+static struct grpc_tls_options tls_options(const struct server_transport *transport)
 {
 	return (struct grpc_tls_options){
 		.ca = transport->ca_cert,
@@ -33,13 +34,13 @@ static int64_t now_s(void)
 
 int server_certificates_open(const struct server_transport *transport, struct grpc_tls **tls_ret, struct fathom_fault *why)
 {
-	const struct grpc_tls_options options = options_of(transport);
-	struct fathom_fault said = { 0 };
+	const struct grpc_tls_options options = tls_options(transport);
+	struct fathom_fault reason = { 0 };
 	struct grpc_tls *tls;
-	int error = grpc_tls_create(&options, &tls, &said);
+	int error = grpc_tls_create(&options, &tls, &reason);
 
 	if (error)
-		return fault_from_tls(&options, error, &said, why);
+		return fault_from_tls(&options, error, &reason, why);
 	error = certificate_check(tls, now_s(), why);
 	if (error)
 		grpc_tls_destroy(tls);
@@ -48,72 +49,79 @@ int server_certificates_open(const struct server_transport *transport, struct gr
 	return error;
 }
 
-static void check_certificates_now(struct deadline *deadline)
-{
-	struct server *server = container_of(deadline, struct server, certificate_due);
-
-	server_look_at_certificates(server, now_s());
-	deadline_set(&server->deadlines, &server->certificate_due, LOOK_SECONDS * NS_PER_SEC, check_certificates_now);
-}
-
-void server_look_at_certificates(struct server *server, int64_t at_s)
+/* Raise an event for each certificate that has reached its next stage. */
+static void announce_expiry(struct server_frame *frame, int64_t at_s)
 {
 	struct grpc_life lives[2];
 	char date[CERTIFICATE_DATE_BYTES];
 
-	static_assert(ARRAY_COUNT(lives) == ARRAY_COUNT(server->certificate_told), "each is watched");
-	grpc_tls_lives(server->tls, lives);
+	static_assert(ARRAY_COUNT(lives) == ARRAY_COUNT(frame->certificate_stages), "each is watched");
+	grpc_tls_lives(frame->tls, lives);
 	for (size_t i = 0; i < ARRAY_COUNT(lives); i++) {
-		int stage = certificate_step(&server->certificate_told[i], at_s, lives[i].ends_s);
+		int stage = certificate_step(&frame->certificate_stages[i], at_s, lives[i].ends_s);
 
 		certificate_date(lives[i].ends_s, date);
 		if (stage == CERTIFICATE_OVER)
-			server_tell(server, RAS_CERTIFICATE_EXPIRED, NULL, NULL, "a certificate expired on %s: %s", date,
-				    lives[i].path);
+			server_tell(&frame->server, RAS_CERTIFICATE_EXPIRED, NULL, NULL, "a certificate expired on %s: %s",
+				    date, lives[i].path);
 		else if (stage != CERTIFICATE_NOT_NEAR)
-			server_tell(server, RAS_CERTIFICATE_EXPIRES, NULL, NULL,
+			server_tell(&frame->server, RAS_CERTIFICATE_EXPIRES, NULL, NULL,
 				    "a certificate expires in %d day%s or less, on %s: %s", stage, stage == 1 ? "" : "s",
 				    date, lives[i].path);
 	}
 }
 
-void server_watch_certificates(struct server *server)
+static void check_certificates(struct deadline *deadline)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(server->certificate_told); i++)
-		server->certificate_told[i] = CERTIFICATE_NOT_NEAR;
-	if (server->tls)
-		check_certificates_now(&server->certificate_due);
+	struct server_frame *frame = container_of(deadline, struct server_frame, certificate_due);
+
+	announce_expiry(frame, now_s());
+	deadline_set(&frame->server.deadlines, &frame->certificate_due, CHECK_SECONDS * NS_PER_SEC, check_certificates);
 }
 
-void server_reload(struct server *server)
+void certificates_watch(struct server_frame *frame)
 {
-	const struct server_transport *transport = &server->config->transport;
-	const struct grpc_tls_options options = options_of(transport);
-	struct grpc_tls *fresh;
-	struct fathom_fault said = { 0 }, why = { 0 };
-	uint32_t changes;
-	int error;
+	for (size_t i = 0; i < ARRAY_COUNT(frame->certificate_stages); i++)
+		frame->certificate_stages[i] = CERTIFICATE_NOT_NEAR;
+	if (frame->tls)
+		check_certificates(&frame->certificate_due);
+}
 
-	if (!server->tls)
+static int reload_files(struct server_frame *frame, struct fathom_fault *why)
+{
+	const struct server_transport *transport = &frame->server.config->transport;
+	const struct grpc_tls_options options = tls_options(transport);
+	struct fathom_fault reason = { 0 };
+	struct grpc_tls *valid;
+	int error = server_certificates_open(transport, &valid, why);
+
+	if (error)
+		return error;
+	grpc_tls_destroy(valid);
+	error = grpc_tls_reload(frame->tls, &reason);
+	return error ? fault_from_tls(&options, error, &reason, why) : 0;
+}
+
+void certificates_reload(struct server_frame *frame)
+{
+	struct server *server = &frame->server;
+	struct fathom_fault why = { 0 };
+	uint32_t changes;
+
+	if (!frame->tls)
 		return;
-	changes = grpc_tls_changes(server->tls);
-	error = server_certificates_open(transport, &fresh, &why);
-	if (!error) {
-		grpc_tls_destroy(fresh);
-		error = grpc_tls_reload(server->tls, &said);
-		if (error)
-			error = fault_from_tls(&options, error, &said, &why);
-	}
-	if (error) {
+	changes = grpc_tls_changes(frame->tls);
+	if (reload_files(frame, &why) != 0) {
 		server_log_fault(LOG_LEVEL_ERROR, "the certificates stay as they were", &why);
 		return;
 	}
 	log_notice("the certificates have been read again");
-	if (grpc_tls_changes(server->tls) == changes)
+	if (grpc_tls_changes(frame->tls) == changes)
 		return;
 	log_notice("they have changed: connections with the old ones are drained");
-	server_tell(server, RAS_CERTIFICATES_CHANGED, NULL, NULL, "certificates were replaced: %s", transport->cert);
-	server_look_at_certificates(server, now_s());
-	grpc_server_renew(server->grpc);
+	server_tell(server, RAS_CERTIFICATES_CHANGED, NULL, NULL, "certificates were replaced: %s",
+		    server->config->transport.cert);
+	announce_expiry(frame, now_s());
+	grpc_server_renew(frame->grpc);
 	grpc_client_renew(server->client);
 }

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/supervisor.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/server/internal.h"
 #include "base/observe/probes.gen.h"
 #include "base/observe/trace/daemon.h"
 #include "base/observe/trace/points.gen.h"
@@ -26,7 +26,7 @@ static struct {
 	int signal_fd;
 	struct fd_watch *signal_watch;
 	struct poller *clock_poller;
-	struct server *server;
+	struct server_frame *frame;
 	bool stopping;
 	int exit_status;
 } process = { .signal_fd = -1 };
@@ -74,8 +74,8 @@ static void stop_daemon(int exit_status)
 	process.stopping = true;
 	process.exit_status = exit_status;
 	supervisor_notify("STOPPING=1");
-	if (process.server)
-		server_leave(process.server, on_server_left, NULL);
+	if (process.frame)
+		server_leave(process.frame, on_server_left, NULL);
 	else
 		stop_reactors();
 }
@@ -88,8 +88,8 @@ static void reload_logs_and_certificates(void)
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 	else if (process.options->config->log_file)
 		log_notice("the log file has been opened again");
-	if (process.server && !process.stopping)
-		server_reload(process.server);
+	if (process.frame && !process.stopping)
+		certificates_reload(process.frame);
 }
 
 static void on_signal(void *ctx, uint32_t events)
@@ -107,8 +107,8 @@ static void on_signal(void *ctx, uint32_t events)
 	} else {
 		log_notice("signal %u from process %u: leaving", info.ssi_signo, info.ssi_pid);
 		snprintf(why, sizeof(why), "signal %u of process %u, uid %u", info.ssi_signo, info.ssi_pid, info.ssi_uid);
-		if (process.server && !process.stopping)
-			server_tell_end(process.server, why);
+		if (process.frame && !process.stopping)
+			server_tell_end(process.frame, why);
 		stop_daemon(EXIT_SUCCESS);
 	}
 }
@@ -132,7 +132,7 @@ static void start_server(void *ctx)
 	must(process.signal_watch);
 	must(process.clock_poller);
 	probe_process_start(clock_ticks(), trace_intern(options->name), getpid());
-	if (server_open(options, &process.server, &why) != 0) {
+	if (server_open(options, &process.frame, &why) != 0) {
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		stop_daemon(EXIT_FAILURE);
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens and closes the server's parts. */
+/* Opens and closes the server's parts, from the lowest to the highest and back. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,43 +10,31 @@
 #include "base/log.h"
 #include "base/log_limit.h"
 #include "control/fault/fault.h"
-#include "control/mgmt/absent.h"
 #include "control/network/port_holder.h"
-#include "control/server/core/core.h"
+#include "control/server/collection/collection.h"
 #include "control/server/core/probes.gen.h"
+#include "control/server/database/database.h"
+#include "control/server/engines/engines.h"
+#include "control/server/events/events.h"
+#include "control/server/host/host.h"
+#include "control/server/internal.h"
 #include "rpc/grpc/address.h"
-#include "rpc/proto/ctl.pb-c.h"
 
-enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REFUSALS_LOGGED_AT_ONCE = 5 };
+enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REJECTIONS_LOGGED_AT_ONCE = 5 };
 enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100 };
 
-/* host_methods, mgmt_methods, and absent methods. The gRPC server borrows the table. */
-static struct grpc_method methods[128];
-
-static size_t all_methods(void)
+static void log_rejected_connection(void *ctx, const char *peer, const char *why)
 {
-	size_t count = 0;
-
-	must(host_method_count + mgmt_method_count + ABSENT_METHODS_MAX <= ARRAY_COUNT(methods));
-	for (size_t i = 0; i < host_method_count; i++)
-		methods[count++] = host_methods[i];
-	for (size_t i = 0; i < mgmt_method_count; i++)
-		methods[count++] = mgmt_methods[i];
-	return count + mgmt_absent_methods(methods + count);
-}
-
-static void log_refused_connection(void *ctx, const char *peer, const char *why)
-{
-	static struct log_limit limit = LOG_LIMIT(REFUSALS_LOGGED_AT_ONCE, NS_PER_SEC);
+	static struct log_limit limit = LOG_LIMIT(REJECTIONS_LOGGED_AT_ONCE, NS_PER_SEC);
 
 	log_line_limited(&limit, clock_monotonic_ns(), LOG_LEVEL_WARNING, "%s was refused: %s", peer, why);
 }
 
-static int open_tls(struct server *server, struct fathom_fault *why)
+static int open_tls(struct server_frame *frame, struct fathom_fault *why)
 {
-	const struct server_transport *transport = &server->config->transport;
+	const struct server_transport *transport = &frame->server.config->transport;
 
-	return transport->allow_insecure ? 0 : server_certificates_open(transport, &server->tls, why);
+	return transport->allow_insecure ? 0 : server_certificates_open(transport, &frame->tls, why);
 }
 
 static void describe_port_holder(struct server *server, char holder[static PORT_HOLDER_TEXT_BYTES])
@@ -69,26 +57,27 @@ static void log_port_taken(struct server *server)
 		   PORT_TRIES * PORT_PAUSE_MS / 1000);
 }
 
-static int open_grpc(struct server *server, struct fathom_fault *why)
+static int open_grpc(struct server_frame *frame, struct fathom_fault *why)
 {
+	struct server *server = &frame->server;
 	char holder[PORT_HOLDER_TEXT_BYTES];
-	const struct grpc_server_options options = {
+	struct grpc_server_options options = {
 		.address = server->places->control,
-		.methods = methods,
-		.method_count = all_methods(),
 		.ctx = server,
-		.tls = server->tls,
-		.refused = log_refused_connection,
+		.tls = frame->tls,
+		.refused = log_rejected_connection,
 		.message_bytes_max = MGMT_MAP_BYTES_MAX, /* the largest message */
 	};
-	int error = grpc_server_open(&options, &server->grpc, why);
+	int error;
 
+	options.methods = server_grpc_methods(&options.method_count);
+	error = grpc_server_open(&options, &frame->grpc, why);
 	/* an earlier server may be ending, or a connection on this port may close soon */
 	for (unsigned int i = 0; error == -EADDRINUSE && i < PORT_TRIES; i++) {
 		if (i == 0)
 			log_port_taken(server);
 		(void)usleep(PORT_PAUSE_MS * 1000);
-		error = grpc_server_open(&options, &server->grpc, why);
+		error = grpc_server_open(&options, &frame->grpc, why);
 	}
 	if (error != -EADDRINUSE)
 		return error;
@@ -96,66 +85,91 @@ static int open_grpc(struct server *server, struct fathom_fault *why)
 	return fault_port_in_use(why, server->places->control, holder);
 }
 
-static int open_client(struct server *server, struct fathom_fault *why)
+static int open_drpc(struct server_frame *frame, struct fathom_fault *why)
+{
+	char path[SERVER_PATH_BYTES];
+	struct drpc_server_options options = {
+		.path = path,
+		.ctx = &frame->server,
+		.option = "socket_dir",
+	};
+	int error;
+
+	options.methods = server_drpc_methods(&options.method_count);
+	snprintf(path, sizeof(path), "%s/" SERVER_SOCKET, frame->server.config->socket_dir);
+	error = drpc_server_open(&options, &frame->drpc, why);
+	return error == -EADDRINUSE ? fault_socket_in_use(why, path) : error;
+}
+
+static int open_client(struct server_frame *frame, struct fathom_fault *why)
 {
 	const struct grpc_client_options options = {
 		.role = GRPC_ROLE_SERVER,
-		.version = server->options->version,
-		.tls = server->tls,
+		.version = frame->server.options->version,
+		.tls = frame->tls,
 	};
 
-	return grpc_client_create(&options, &server->client, why);
+	return grpc_client_create(&options, &frame->server.client, why);
 }
 
 /*
  * Close the parts that are open. No job may be under way. The owners of pending calls end them: the management service, the
  * gRPC client, the instances. The engines keep running.
  */
-static void close_all(struct server *server)
+static void close_all(struct server_frame *frame)
 {
+	struct server *server = &frame->server;
+
 	must(server->jobs == 0);
-	grpc_server_close(server->grpc);
-	server_begin_formats(server);
-	copying_cancel_all(server);
-	server_copy_at_end(server);
+	must(!frame->leave_poller);
+	grpc_server_close(frame->grpc);
+	engines_begin_formats(server);
+	database_finish_copies(server);
 	mgmt_close(server->of_call.mgmt);
 	grpc_client_destroy(server->client);
-	server_destroy_engines(server);
+	engines_close(server);
 	helper_client_destroy(server->helper);
-	server_cancel_events(server);
-	drpc_server_close(server->drpc);
-	spool_close(server->spool);
-	db_close(server->db);
-	grpc_tls_destroy(server->tls);
+	events_cancel_calls(server);
+	drpc_server_close(frame->drpc);
+	events_close(server);
+	database_close(server);
+	scans_close(server);
+	grpc_tls_destroy(frame->tls);
 	collection_free(server->collection);
 	deadlines_deinit(&server->deadlines);
+	must(server->jobs == 0);
 	server_state_move(reactor_now(), server, SERVER_CLOSED);
-	free(server);
+	free(frame);
 }
 
 /* gRPC and dRPC are opened last: their calls use all other parts. */
-static int open_all(struct server *server, struct fathom_fault *why)
+static int open_all(struct server_frame *frame, struct fathom_fault *why)
 {
-	static int (*const opens[])(struct server * server, struct fathom_fault * why) = {
-		open_tls,	    open_client,	   server_open_spool, server_open_system,
-		server_open_helper, server_create_engines, server_open_drpc,  open_grpc,
-	};
+	struct server *server = &frame->server;
 	int error = deadlines_init(&server->deadlines, "server");
 
 	if (error)
 		return fault(why, error, "out of memory");
-	for (size_t i = 0; !error && i < ARRAY_COUNT(opens); i++)
-		error = opens[i](server, why);
-	return error;
+	error = open_tls(frame, why);
+	if (!error)
+		error = open_client(frame, why);
+	if (!error)
+		error = scans_open(server, why);
+	if (!error)
+		error = events_open(server, why);
+	if (!error)
+		error = database_open(server, why);
+	if (!error)
+		error = helper_open(frame, why);
+	if (!error)
+		error = engines_open(server, why);
+	if (!error)
+		error = open_drpc(frame, why);
+	return error ? error : open_grpc(frame, why);
 }
 
-int server_open(const struct server_options *options, struct server **server_ret, struct fathom_fault *why)
+static void init_server(struct server *server, const struct server_options *options)
 {
-	struct server *server = calloc(1, sizeof(*server));
-	int error;
-
-	if (!server)
-		return fault(why, -ENOMEM, "out of memory");
 	server->options = options;
 	server->config = options->config;
 	server->places = options->places;
@@ -164,16 +178,23 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server->of_call.replicas = server->replicas;
 	server->of_call.replica_count = 1;
 	snprintf(server->system, sizeof(server->system), "%s-%s", options->config->name, options->version);
-	STAILQ_INIT(&server->events);
-	STAILQ_INIT(&server->formats);
 	trace_object_init(&server->trace, TRACE_OBJECT_SERVER);
 	server_state_move(reactor_now(), server, SERVER_OPENING);
-	scan_init(&server->storage_scan, server, "storage");
-	scan_init(&server->network_scan, server, "network");
-	scan_init(&server->host_scan, server, "host");
-	error = open_all(server, why);
+}
+
+int server_open(const struct server_options *options, struct server_frame **frame_ret, struct fathom_fault *why)
+{
+	struct server_frame *frame = calloc(1, sizeof(*frame));
+	struct server *server;
+	int error;
+
+	if (!frame)
+		return fault(why, -ENOMEM, "out of memory");
+	server = &frame->server;
+	init_server(server, options);
+	error = open_all(frame, why);
 	if (error) {
-		close_all(server);
+		close_all(frame);
 		return error;
 	}
 	server_state_move(reactor_now(), server, SERVER_READY);
@@ -182,55 +203,60 @@ int server_open(const struct server_options *options, struct server **server_ret
 	server_tell(server, RAS_SERVER_STARTED, NULL, NULL, "fathom-server %s at %s has started, with %zu engine%s",
 		    options->version, server->places->control, server->config->engines.count,
 		    server->config->engines.count == 1 ? "" : "s");
-	server_watch_certificates(server);
-	server_greet_helper(server);
-	server_start_engines(server);
-	uplink_kick(server);
-	server_begin_reports(server);
-	*server_ret = server;
+	certificates_watch(frame);
+	helper_check(frame);
+	engines_start(server);
+	events_send(server);
+	*frame_ret = frame;
 	return 0;
 }
 
 static int finish_leaving(void *ctx)
 {
-	struct server *server = ctx;
-	bool is_late = (int64_t)(reactor_now() - server->leave_by) >= 0;
-	void (*left)(void *ctx, bool is_clean) = server->left;
-	void *left_ctx = server->left_ctx;
+	struct server_frame *frame = ctx;
+	bool is_late = (int64_t)(reactor_now() - frame->leave_by) >= 0;
+	void (*left)(void *ctx, bool is_clean) = frame->left;
+	void *left_ctx = frame->left_ctx;
 
-	if (server->jobs > 0 && !is_late)
+	must(frame->server.state == SERVER_LEAVING);
+	if (frame->server.jobs > 0 && !is_late)
 		return 0;
-	poller_unregister(&server->leave_poller);
-	if (server->jobs > 0) {
+	poller_unregister(&frame->leave_poller);
+	if (frame->server.jobs > 0) {
 		left(left_ctx, false);
 		return 1;
 	}
-	close_all(server);
+	close_all(frame);
 	left(left_ctx, true);
 	return 1;
 }
 
 static void on_grpc_drained(void *ctx)
 {
-	struct server *server = ctx;
+	struct server_frame *frame = ctx;
 
-	server->leave_poller = poller_register("server_leave", finish_leaving, server, LEAVE_LOOK_MS * NS_PER_MS);
-	must(server->leave_poller);
+	must(!frame->leave_poller);
+	frame->leave_poller = poller_register("server_leave", finish_leaving, frame, LEAVE_LOOK_MS * NS_PER_MS);
+	must(frame->leave_poller);
 }
 
-void server_tell_end(struct server *server, const char *why)
+void server_tell_end(struct server_frame *frame, const char *why)
 {
-	server_tell(server, RAS_SERVER_ENDED, NULL, NULL, "fathom-server at %s ends by %s", server->places->control, why);
+	server_tell(&frame->server, RAS_SERVER_ENDED, NULL, NULL, "fathom-server at %s ends by %s",
+		    frame->server.places->control, why);
 }
 
-void server_leave(struct server *server, void (*left)(void *ctx, bool is_clean), void *ctx)
+void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_clean), void *ctx)
 {
-	server->left = left;
-	server->left_ctx = ctx;
-	server->leave_by = reactor_now() + clock_ticks_from_ns(LEAVE_SECONDS * NS_PER_SEC);
+	struct server *server = &frame->server;
+
+	must(server->state == SERVER_READY);
+	frame->left = left;
+	frame->left_ctx = ctx;
+	frame->leave_by = reactor_now() + clock_ticks_from_ns(LEAVE_SECONDS * NS_PER_SEC);
 	server_state_move(reactor_now(), server, SERVER_LEAVING);
 	if (server->of_call.mgmt)
 		mgmt_leave(server->of_call.mgmt);
-	server_begin_formats(server); /* fails the waiting calls */
-	grpc_server_drain(server->grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, server);
+	engines_begin_formats(server); /* fails the waiting calls */
+	grpc_server_drain(frame->grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, frame);
 }

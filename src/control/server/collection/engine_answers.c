@@ -12,11 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control/server/collection/collect.h"
-#include "control/server/core/core.h"
+#include "control/server/collection/internal.h"
 #include "control/server/collection/journal.h"
 
-static int read_whole(const char *path, size_t max, char **bytes_ret, size_t *count_ret)
+enum { ENGINE_BYTES_MAX = 256 << 20 }; /* of one answer; a trace is the largest */
+
+static int read_whole_file(const char *path, size_t max, char **bytes_ret, size_t *count_ret)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW), error = 0;
 	char *bytes = NULL;
@@ -45,26 +46,26 @@ static int read_whole(const char *path, size_t max, char **bytes_ret, size_t *co
 	return 0;
 }
 
-int engine_say(struct provider *os, const char *programs, const char *socket, enum engine_word word, const char *path,
-	       char **bytes_ret, size_t *count_ret)
+int engine_answer_read(const struct server *server, const char *socket, enum engine_question question, const char *path,
+		       char **bytes_ret, size_t *count_ret)
 {
 	char program[4096];
 	char *const rpc[] = {
-		program, "rpc", "-s", (char *)socket, word == ENGINE_CONFIG ? "save_config" : "bdev_get_iostat", NULL
+		program, "rpc", "-s", (char *)socket, question == ENGINE_CONFIG ? "save_config" : "bdev_get_iostat", NULL
 	};
 	char *const freeze[] = { program, "trace", "freeze", "-S", (char *)socket, "-o", (char *)path, NULL };
 	int error;
 
-	if (snprintf(program, sizeof(program), "%s/fathom", programs) >= (int)sizeof(program))
+	if (snprintf(program, sizeof(program), "%s/fathom", server->options->programs) >= (int)sizeof(program))
 		return -ENAMETOOLONG;
-	error = program_write(os, word == ENGINE_TRACE ? freeze : rpc, word == ENGINE_TRACE ? NULL : path);
+	error = program_write(server->os, question == ENGINE_TRACE ? freeze : rpc, question == ENGINE_TRACE ? NULL : path);
 	if (!error)
-		error = read_whole(path, ENGINE_BYTES_MAX, bytes_ret, count_ret);
+		error = read_whole_file(path, ENGINE_BYTES_MAX, bytes_ret, count_ret);
 	(void)unlink(path); /* the program may not have created it */
 	return error;
 }
 
-char *server_print_states(const struct server *server)
+char *engine_states_text(const struct server *server)
 {
 	char *text = NULL;
 	size_t bytes = 0;
@@ -80,7 +81,7 @@ char *server_print_states(const struct server *server)
 		fprintf(out, "engine %u: %s, pid %d, rank %" PRId64 ", %s, %" PRIu64 " starts, last end: %s; %s\n",
 			info.index, instance_state_name(info.state), info.pid,
 			info.rank == RANK_NONE ? -1 : (int64_t)info.rank, info.uri, info.starts,
-			info.last_end[0] ? info.last_end : "none", info.why.error ? info.why.text : "nothing to say");
+			info.last_end[0] ? info.last_end : "none", info.why.error ? info.why.text : "no fault");
 	}
 	must(fclose(out) == 0);
 	return text;

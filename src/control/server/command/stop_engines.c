@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 #include "control/fault/fault.h"
-#include "control/server/server.h"
+#include "control/server/command/command.h"
+#include "control/system/member.h"
 #include "control/status/status.h"
 #include "rpc/grpc/tls.h"
 #include "rpc/proto/ctl.pb-c.h"
@@ -28,21 +29,21 @@ static struct {
 	struct fathom_fault *why;
 	int error;
 	FILE *out;
-} halt;
+} stopping;
 
 static void on_ranks_answered(void *ctx, const struct grpc_result *result);
 
-static void close_client(void *ctx)
+static void close_stop_client(void *ctx)
 {
-	grpc_client_destroy(halt.client);
-	grpc_tls_destroy(halt.tls);
+	grpc_client_destroy(stopping.client);
+	grpc_tls_destroy(stopping.tls);
 	reactors_request_stop();
 }
 
-static void finish_halt(int error)
+static void finish_stop(int error)
 {
-	halt.error = error;
-	thread_send_msg(thread_self(), close_client, NULL);
+	stopping.error = error;
+	thread_send_msg(thread_self(), close_stop_client, NULL);
 }
 
 static void send_ranks_call(bool stop)
@@ -50,11 +51,11 @@ static void send_ranks_call(bool stop)
 	Ctl__RanksReq request = CTL__RANKS_REQ__INIT;
 	int error;
 
-	halt.is_stopping = stop;
-	request.force = halt.is_forced;
-	error = grpc_client_call(halt.client,
+	stopping.is_stopping = stop;
+	request.force = stopping.is_forced;
+	error = grpc_client_call(stopping.client,
 				 &(struct grpc_request){
-					 .address = halt.places->control,
+					 .address = stopping.places->control,
 					 .path = stop ? "/ctl.CtlSvc/StopRanks" : "/ctl.CtlSvc/PrepShutdownRanks",
 					 .message = &request.base,
 					 .response = &ctl__ranks_resp__descriptor,
@@ -62,7 +63,7 @@ static void send_ranks_call(bool stop)
 					 .done = on_ranks_answered,
 				 });
 	if (error)
-		finish_halt(fault(halt.why, error, "the server cannot be asked: %s", strerror(-error)));
+		finish_stop(fault(stopping.why, error, "the request cannot be sent to the server: %s", strerror(-error)));
 }
 
 static void on_ranks_answered(void *ctx, const struct grpc_result *result)
@@ -71,12 +72,12 @@ static void on_ranks_answered(void *ctx, const struct grpc_result *result)
 	size_t failed = 0;
 
 	if (result->code != GRPC_OK) {
-		fault_from_result(result, halt.places->control, halt.why);
-		finish_halt(halt.why->error);
+		fault_from_result(result, stopping.places->control, stopping.why);
+		finish_stop(stopping.why->error);
 		return;
 	}
 	/* an engine that could not be prepared is stopped nevertheless */
-	if (!halt.is_stopping) {
+	if (!stopping.is_stopping) {
 		send_ranks_call(true);
 		return;
 	}
@@ -87,32 +88,32 @@ static void on_ranks_answered(void *ctx, const struct grpc_result *result)
 
 		if (row->rank != RANK_NONE)
 			snprintf(rank, sizeof(rank), " (rank %" PRIu32 ")", row->rank);
-		fprintf(halt.out, "engine %" PRIu32 "%s: %s%s%s\n", row->place - 1, rank, row->state,
+		fprintf(stopping.out, "engine %" PRIu32 "%s: %s%s%s\n", row->place - 1, rank, row->state,
 			row->errored ? ": " : "", row->msg);
 		failed += row->errored;
 	}
-	finish_halt(failed ? fault(halt.why, -EIO, "%zu of %zu engines could not be stopped", failed, answer->n_results)
+	finish_stop(failed ? fault(stopping.why, -EIO, "%zu of %zu engines could not be stopped", failed, answer->n_results)
 			   : 0);
 }
 
-static void start_halt(void *ctx)
+static void start_stop(void *ctx)
 {
-	const struct server_transport *transport = &halt.config->transport;
-	struct grpc_client_options options = { .role = GRPC_ROLE_SERVER, .version = halt.version };
+	const struct server_transport *transport = &stopping.config->transport;
+	struct grpc_client_options options = { .role = GRPC_ROLE_SERVER, .version = stopping.version };
 	const struct grpc_tls_options tls = {
 		.ca = transport->ca_cert,
 		.certificate = transport->cert,
 		.key = transport->key,
 	};
-	int error = transport->allow_insecure ? 0 : grpc_tls_create(&tls, &halt.tls, halt.why);
+	int error = transport->allow_insecure ? 0 : grpc_tls_create(&tls, &stopping.tls, stopping.why);
 
-	options.tls = halt.tls;
+	options.tls = stopping.tls;
 	if (!error)
-		error = grpc_client_create(&options, &halt.client, halt.why);
+		error = grpc_client_create(&options, &stopping.client, stopping.why);
 	if (error)
-		finish_halt(error);
+		finish_stop(error);
 	else
-		send_ranks_call(halt.is_forced); /* a forced stop skips the preparation */
+		send_ranks_call(stopping.is_forced); /* a forced stop skips the preparation */
 }
 
 int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
@@ -123,14 +124,14 @@ int server_halt_engines(const struct server_config *config, const struct server_
 
 	if (error)
 		return fault(why, error, "the reactor cannot start: %s", strerror(-error));
-	halt.config = config;
-	halt.places = places;
-	halt.version = version;
-	halt.is_forced = is_forced;
-	halt.out = out;
-	halt.why = why;
-	thread_send_msg(thread_control(), start_halt, NULL);
+	stopping.config = config;
+	stopping.places = places;
+	stopping.version = version;
+	stopping.is_forced = is_forced;
+	stopping.out = out;
+	stopping.why = why;
+	thread_send_msg(thread_control(), start_stop, NULL);
 	reactors_run();
 	reactors_stop();
-	return halt.error;
+	return stopping.error;
 }

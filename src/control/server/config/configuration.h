@@ -17,6 +17,7 @@
 /* The folder of the engines' mount points. Root owns it, so it is not in state_dir, which the server's user owns. */
 #define SERVER_MOUNTS_DEFAULT "/srv/fathom"
 #define SERVER_PROVIDER_DEFAULT "nvme+tcp"
+#define SERVER_SOCKET "fathom_server.sock" /* in socket_dir: dRPC of engines and of `fathom-server backup` */
 
 enum { SERVER_PORT_DEFAULT = 10001, SERVER_ENGINES_MAX = 64, SERVER_CAUSES = 8 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Generates a configuration for this host from scans of its devices and interfaces. */
+#include "control/server/config/generate.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,8 +9,6 @@
 #include "control/fault/fault.h"
 #include "control/hostlist/hostlist.h"
 #include "control/network/network.h"
-#include "control/server/server.h"
-#include "control/storage/storage.h"
 
 enum { ENGINE_PORT_FIRST = 4420 };
 

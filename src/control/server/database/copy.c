@@ -8,109 +8,118 @@
 
 #include "base/clock.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/server/database/internal.h"
 #include "control/server/core/probes.gen.h"
 
 enum { COPY_PAGES = 64, COPY_PAUSE_MS = 2 };
 
-static void end_copying(struct copying *copying)
+static void end_copy(struct database_copy *copy)
 {
-	struct server *server = copying->server;
+	struct server_database *database = copy->database;
+	uint64_t now = reactor_now();
 
-	probe_server_copied(reactor_now(), server, copying->revision, copying->error, reactor_now() - copying->began);
-	deadline_clear(&server->deadlines, &copying->next);
-	LIST_REMOVE(copying, link);
-	db_copy_end(copying->copy);
-	copying->ended(copying);
+	must(copy->step);
+	probe_server_copied(now, database->server, copy->revision, copy->error, now - copy->began);
+	deadline_clear(&database->server->deadlines, &copy->next);
+	LIST_REMOVE(copy, link);
+	db_copy_end(copy->step);
+	copy->ended(copy); /* frees it */
 }
 
+/* On a worker thread, or in copy_at_once(). */
 static void finish_copy(struct worker_job *job)
 {
-	struct copying *copying = container_of(job, struct copying, job);
+	struct database_copy *copy = container_of(job, struct database_copy, job);
 
-	copying->error = db_copy_finish(copying->copy, &copying->why);
-	if (!copying->error && copying->written)
-		copying->written(copying);
+	copy->error = db_copy_finish(copy->step, &copy->why);
+	if (!copy->error && copy->written)
+		copy->written(copy);
 }
 
 static void on_copy_finished(struct worker_job *job)
 {
-	struct copying *copying = container_of(job, struct copying, job);
+	struct database_copy *copy = container_of(job, struct database_copy, job);
 
-	copying->server->jobs--;
-	end_copying(copying);
+	must(copy->is_finishing);
+	server_job_end(copy->database->server);
+	end_copy(copy);
 }
 
-static void copy_more(struct deadline *deadline)
+static void copy_next_pages(struct deadline *deadline)
 {
-	struct copying *copying = container_of(deadline, struct copying, next);
+	struct database_copy *copy = container_of(deadline, struct database_copy, next);
+	struct server_database *database = copy->database;
 	bool is_done = false;
 
-	copying->error = db_copy_step(copying->copy, COPY_PAGES, &is_done, &copying->why);
-	if (!copying->error && !is_done) {
-		deadline_set(&copying->server->deadlines, &copying->next, COPY_PAUSE_MS * NS_PER_MS, copy_more);
+	must(!copy->is_finishing);
+	must(!copy->error);
+	copy->error = db_copy_step(copy->step, COPY_PAGES, &is_done, &copy->why);
+	if (!copy->error && !is_done) {
+		deadline_set(&database->server->deadlines, &copy->next, COPY_PAUSE_MS * NS_PER_MS, copy_next_pages);
 		return;
 	}
-	if (!copying->error) {
-		copying->revision = db_revision(copying->server->db);
-		copying->job.work = finish_copy;
-		copying->job.done = on_copy_finished;
-		copying->error = worker_start(&copying->job);
-		if (!copying->error) {
-			copying->is_finishing = true;
-			copying->server->jobs++;
+	if (!copy->error) {
+		copy->revision = db_revision(database->db);
+		copy->job.work = finish_copy;
+		copy->job.done = on_copy_finished;
+		copy->error = worker_start(&copy->job);
+		if (!copy->error) {
+			copy->is_finishing = true;
+			server_job_begin(database->server);
 			return;
 		}
-		copying->error = fault_db_failed(&copying->why, copying->path, "be finished", strerror(-copying->error));
+		copy->error = fault_db_failed(&copy->why, copy->path, "be finished", strerror(-copy->error));
 	}
-	end_copying(copying);
+	end_copy(copy);
 }
 
-/* On an error `copying` is not in the list of copies. */
-static int begin_copying(struct server *server, struct copying *copying, const char *path)
+/* On an error `copy` is not in the list of copies. */
+static int start_copy(struct server_database *database, struct database_copy *copy, const char *path)
 {
-	copying->server = server;
-	copying->path = path;
-	copying->began = reactor_now();
-	copying->error = db_copy_begin(server->db, path, &copying->copy, &copying->why);
-	if (copying->error)
-		probe_server_copied(copying->began, server, 0, copying->error, 0);
+	must(copy->ended);
+	must(!copy->step);
+	copy->database = database;
+	copy->path = path;
+	copy->began = reactor_now();
+	copy->error = db_copy_begin(database->db, path, &copy->step, &copy->why);
+	if (copy->error)
+		probe_server_copied(copy->began, database->server, 0, copy->error, 0);
 	else
-		LIST_INSERT_HEAD(&server->copyings, copying, link);
-	return copying->error;
+		LIST_INSERT_HEAD(&database->copies, copy, link);
+	return copy->error;
 }
 
-int copying_begin(struct server *server, struct copying *copying, const char *path)
+int copy_begin(struct server_database *database, struct database_copy *copy, const char *path)
 {
-	int error = begin_copying(server, copying, path);
+	int error = start_copy(database, copy, path);
 
 	if (!error)
-		deadline_set(&server->deadlines, &copying->next, 0, copy_more);
+		deadline_set(&database->server->deadlines, &copy->next, 0, copy_next_pages);
 	return error;
 }
 
-int copying_at_once(struct server *server, struct copying *copying, const char *path)
+int copy_at_once(struct server_database *database, struct database_copy *copy, const char *path)
 {
-	int error = begin_copying(server, copying, path);
+	int error = start_copy(database, copy, path);
 	bool is_done;
 
 	if (error)
 		return error;
-	copying->error = db_copy_step(copying->copy, DB_COPY_ALL, &is_done, &copying->why);
-	copying->revision = db_revision(server->db);
-	if (!copying->error)
-		finish_copy(&copying->job);
-	end_copying(copying);
+	copy->error = db_copy_step(copy->step, DB_COPY_ALL, &is_done, &copy->why);
+	copy->revision = db_revision(database->db);
+	if (!copy->error)
+		finish_copy(&copy->job);
+	end_copy(copy);
 	return 0;
 }
 
-void copying_cancel_all(struct server *server)
+void copy_cancel_all(struct server_database *database)
 {
-	struct copying *copying;
+	struct database_copy *copy;
 
-	while ((copying = LIST_FIRST(&server->copyings))) {
-		must(!copying->is_finishing);
-		copying->error = fault(&copying->why, -ECANCELED, "the server leaves; copy the database when it has");
-		end_copying(copying);
+	while ((copy = LIST_FIRST(&database->copies))) {
+		must(!copy->is_finishing);
+		copy->error = fault(&copy->why, -ECANCELED, "the server is leaving; copy the database when it has ended");
+		end_copy(copy);
 	}
 }

@@ -3,7 +3,7 @@
  * Copies beside the database, for restoring it after a loss: database_copy_after the start, each day, and when the server
  * ends, if the database has changed.
  *
- *	system.db.copy-UUID-2026-11-22		one a day, the last COPIES of them; UUID is the system's
+ *	system.db.copy-UUID-2026-11-22		one a day, the last COPIES_KEPT of them; UUID is the system's
  *	system.db.copy-UUID-2026-11-22.copy-...	a copy under way; garbage after a crash, which the next copy removes
  *
  * The UUID is in the database from the first copy on. It prevents one system's copies from replacing another's.
@@ -21,17 +21,16 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
-#include "control/server/core/probes.gen.h"
+#include "control/server/database/internal.h"
 
-enum { COPY_HOURS = 24, COPIES = 7, DATE_BYTES = 16 };
+enum { COPY_HOURS = 24, COPIES_KEPT = 7, DATE_BYTES = 16 };
 
 #define UUID_KEY "identity/uuid"
 
-struct server_copy {
-	struct copying copying;
+struct daily_copy {
+	struct database_copy copy;
 	char path[SERVER_PATH_BYTES]; /* of the copy */
-	size_t same_bytes;	      /* length of the prefix that all copies of the system have */
+	size_t prefix_bytes;	      /* length of the prefix that all copies of the system have */
 };
 
 /* ---- names ---- */
@@ -64,23 +63,23 @@ static int system_uuid(struct db *db, char *text, struct fathom_fault *why)
 	return db_commit(db, &put, 1, NULL, why);
 }
 
-static int name_copy(struct server *server, struct server_copy *copy, struct fathom_fault *why)
+static int set_copy_path(struct server_database *database, struct daily_copy *daily, struct fathom_fault *why)
 {
 	char path[SERVER_PATH_BYTES], uuid[MEMBER_UUID_TEXT_BYTES], date[DATE_BYTES];
 	time_t now = time(NULL);
 	struct tm tm;
 	int error, bytes;
 
-	must(server_database_path(server->config, path, sizeof(path)) == 0);
+	must(server_database_path(database->server->config, path, sizeof(path)) == 0);
 	must(gmtime_r(&now, &tm));
 	must(strftime(date, sizeof(date), "%Y-%m-%d", &tm) > 0);
-	error = system_uuid(server->db, uuid, why);
+	error = system_uuid(database->db, uuid, why);
 	if (error)
 		return error;
-	bytes = snprintf(copy->path, sizeof(copy->path), "%s.copy-%s-", path, uuid);
-	copy->same_bytes = (size_t)bytes;
-	if ((size_t)snprintf(copy->path + bytes, sizeof(copy->path) - (size_t)bytes, "%s", date) >=
-	    sizeof(copy->path) - (size_t)bytes)
+	bytes = snprintf(daily->path, sizeof(daily->path), "%s.copy-%s-", path, uuid);
+	daily->prefix_bytes = (size_t)bytes;
+	if ((size_t)snprintf(daily->path + bytes, sizeof(daily->path) - (size_t)bytes, "%s", date) >=
+	    sizeof(daily->path) - (size_t)bytes)
 		return fault(why, -ENAMETOOLONG, "the path of the database is too long for its copies");
 	return 0;
 }
@@ -101,24 +100,24 @@ static void remove_copy(const char *folder, const char *name)
 }
 
 /* Remove this system's oldest copies, and files of interrupted copies. May run on a worker thread. */
-static void remove_old_copies(struct copying *copying)
+static void remove_old_copies(struct database_copy *copy)
 {
-	const struct server_copy *copy = container_of(copying, struct server_copy, copying);
+	const struct daily_copy *daily = container_of(copy, struct daily_copy, copy);
 	char folder[SERVER_PATH_BYTES];
-	const char *name = strrchr(copy->path, '/') + 1;
-	size_t same = copy->same_bytes - (size_t)(name - copy->path), length = strlen(name);
+	const char *name = strrchr(daily->path, '/') + 1;
+	size_t same = daily->prefix_bytes - (size_t)(name - daily->path), length = strlen(name);
 	struct dirent **entries;
 	int kept = 0, count;
 
-	snprintf(folder, sizeof(folder), "%.*s", (int)(name - copy->path), copy->path);
+	snprintf(folder, sizeof(folder), "%.*s", (int)(name - daily->path), daily->path);
 	count = scandir(folder, &entries, NULL, compare_newest_first);
 	if (count < 0)
-		log_warning("%s cannot be listed: %s; older copies stay until the next is made", folder, strerror(errno));
+		log_warning("%s cannot be listed: %s; old copies are removed with the next copy", folder, strerror(errno));
 	for (int i = 0; i < count; i++) {
 		const char *other = entries[i]->d_name;
 		bool is_ours = strncmp(other, name, same) == 0;
 
-		if (is_ours && strlen(other) == length && kept < COPIES)
+		if (is_ours && strlen(other) == length && kept < COPIES_KEPT)
 			kept++;
 		else if (is_ours)
 			remove_copy(folder, other);
@@ -130,71 +129,76 @@ static void remove_old_copies(struct copying *copying)
 
 /* ---- one copy ---- */
 
-static void log_failed(const struct fathom_fault *why)
+static void log_copy_failure(const struct fathom_fault *why)
 {
 	log_error("no copy of the database was made: %s; %s", why->text, why->resolution);
 }
 
-static void on_copy_ended(struct copying *copying)
+static void on_daily_copy_ended(struct database_copy *copy)
 {
-	struct server *server = copying->server;
+	struct server_database *database = copy->database;
 
-	if (!copying->error)
-		server->copied_revision = copying->revision;
-	else if (copying->error != -ECANCELED) /* the server is leaving: server_copy_at_end() copies again */
-		log_failed(&copying->why);
-	free(server->copy);
-	server->copy = NULL;
+	must(database->daily && &database->daily->copy == copy);
+	if (!copy->error)
+		database->copied_revision = copy->revision;
+	else if (copy->error != -ECANCELED) /* the server is leaving: daily_copy_at_end() copies again */
+		log_copy_failure(&copy->why);
+	free(database->daily);
+	database->daily = NULL;
 }
 
 /* A database without members is not worth a copy. */
-static bool has_changed(const struct server *server)
+static bool has_changed(const struct server_database *database)
 {
-	return server->of_call.mgmt && db_revision(server->db) != server->copied_revision &&
-	       system_member_count(mgmt_system(server->of_call.mgmt)) > 0;
+	const struct mgmt *mgmt = database->server->of_call.mgmt;
+
+	return mgmt && db_revision(database->db) != database->copied_revision && system_member_count(mgmt_system(mgmt)) > 0;
 }
 
-/* `make`: copying_begin() or copying_at_once(). */
-static int make_copy(struct server *server, int (*make)(struct server *, struct copying *, const char *))
+static int make_daily_copy(struct server_database *database, bool at_once)
 {
-	struct server_copy *copy = calloc(1, sizeof(*copy));
+	struct daily_copy *daily = calloc(1, sizeof(*daily));
 	int error;
 
-	must(copy);
-	copy->copying.written = remove_old_copies;
-	copy->copying.ended = on_copy_ended;
-	server->copy = copy;
-	error = name_copy(server, copy, &copy->copying.why);
+	must(daily);
+	must(!database->daily);
+	daily->copy.written = remove_old_copies;
+	daily->copy.ended = on_daily_copy_ended;
+	database->daily = daily;
+	error = set_copy_path(database, daily, &daily->copy.why);
 	if (!error)
-		error = make(server, &copy->copying, copy->path);
+		error = at_once ? copy_at_once(database, &daily->copy, daily->path)
+				: copy_begin(database, &daily->copy, daily->path);
 	if (error) {
-		log_failed(&copy->copying.why);
-		free(copy);
-		server->copy = NULL;
+		log_copy_failure(&daily->copy.why);
+		free(daily);
+		database->daily = NULL;
 	}
 	return error;
 }
 
-static void on_copy_due(struct deadline *deadline)
+static void on_daily_copy_due(struct deadline *deadline)
 {
-	struct server *server = container_of(deadline, struct server, copy_due);
+	struct server_database *database = container_of(deadline, struct server_database, daily_due);
 
-	if (server->copy || !has_changed(server) || make_copy(server, copying_begin) != 0)
-		server_begin_copies(server); /* check again soon, not a day later */
+	if (database->daily || !has_changed(database) || make_daily_copy(database, false) != 0)
+		daily_copies_begin(database); /* check again soon, not a day later */
 	else
-		deadline_set(&server->deadlines, &server->copy_due, COPY_HOURS * 3600 * NS_PER_SEC, on_copy_due);
+		deadline_set(&database->server->deadlines, &database->daily_due, COPY_HOURS * 3600 * NS_PER_SEC,
+			     on_daily_copy_due);
 }
 
-void server_begin_copies(struct server *server)
+void daily_copies_begin(struct server_database *database)
 {
 	uint64_t ns;
 
-	must(text_parse_duration(server->config->database_copy_after, &ns) == 0);
-	deadline_set(&server->deadlines, &server->copy_due, ns, on_copy_due);
+	must(text_parse_duration(database->server->config->database_copy_after, &ns) == 0);
+	deadline_set(&database->server->deadlines, &database->daily_due, ns, on_daily_copy_due);
 }
 
-void server_copy_at_end(struct server *server)
+void daily_copy_at_end(struct server_database *database)
 {
-	if (has_changed(server))
-		(void)make_copy(server, copying_at_once); /* an error is logged */
+	must(!database->daily); /* copy_cancel_all() has ended it */
+	if (has_changed(database))
+		(void)make_daily_copy(database, true); /* an error is logged */
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens the server's spool of events and, on the management host, the system's database. */
+/* Opens the system's database and the management service, if this is the management host. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,22 +11,7 @@
 #include "base/text.h"
 #include "control/db/sqlite.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
-
-int server_open_spool(struct server *server, struct fathom_fault *why)
-{
-	char path[SERVER_PATH_BYTES];
-	uint64_t cut_bytes = 0;
-	int error;
-
-	snprintf(path, sizeof(path), "%s/events.spool", server->config->state_dir);
-	error = spool_open(path, 0, &server->spool, &cut_bytes, why);
-	if (!error && cut_bytes > 0)
-		log_notice("%s: %llu bytes at its end, whose writing a crash cut short, are gone; nobody was told that "
-			   "they were taken",
-			   path, (unsigned long long)cut_bytes);
-	return error;
-}
+#include "control/server/database/internal.h"
 
 /*
  * The database does not exist. If a superblock that can be read without mounting has a rank, the system existed before:
@@ -49,26 +35,35 @@ static int check_superblocks(const struct server *server, const char *database, 
 	return 0;
 }
 
-int server_open_system(struct server *server, struct fathom_fault *why)
+static int open_service(struct server *server, const char *path, struct fathom_fault *why)
 {
-	const char *const *replicas = server->of_call.replicas;
-	char path[SERVER_PATH_BYTES];
 	struct mgmt_options options = {
 		.name = server->config->name,
 		.version = server->options->version,
 		.provider = server->config->provider,
 		.address = server->places->control,
-		.replicas = replicas,
+		.replicas = server->of_call.replicas,
 		.replica_count = server->of_call.replica_count,
 		.client = server->client,
 		.net_dev_class = server->places->device_class,
 		.is_new_system = server->options->is_new_system,
 		.events_max = (uint32_t)server->config->events_max,
+		.db = server->database->db,
+		.database = path,
 	};
-	int error;
 
 	must(text_parse_duration(server->config->server_heartbeat, &options.heartbeat_ns) == 0);
+	return mgmt_open(&options, &server->of_call.mgmt, why);
+}
 
+int database_open(struct server *server, struct fathom_fault *why)
+{
+	struct server_database *database;
+	char path[SERVER_PATH_BYTES];
+	int error;
+
+	must(!server->database);
+	must(!server->of_call.mgmt);
 	if (!server->places->is_replica)
 		return 0;
 	error = server_database_path(server->config, path, sizeof(path));
@@ -79,11 +74,39 @@ int server_open_system(struct server *server, struct fathom_fault *why)
 		if (error)
 			return error;
 	}
-	error = db_open_sqlite(path, &server->db, why);
-	if (error)
+	database = calloc(1, sizeof(*database));
+	if (!database)
+		return fault_db_no_memory(why, path);
+	database->server = server;
+	LIST_INIT(&database->copies);
+	error = db_open_sqlite(path, &database->db, why);
+	if (error) {
+		free(database);
 		return error;
-	options.db = server->db;
-	options.database = path;
-	server_begin_copies(server);
-	return mgmt_open(&options, &server->of_call.mgmt, why);
+	}
+	server->database = database;
+	daily_copies_begin(database);
+	return open_service(server, path, why);
+}
+
+void database_finish_copies(struct server *server)
+{
+	if (!server->database)
+		return;
+	copy_cancel_all(server->database);
+	daily_copy_at_end(server->database);
+}
+
+void database_close(struct server *server)
+{
+	struct server_database *database = server->database;
+
+	if (!database)
+		return;
+	must(LIST_EMPTY(&database->copies));
+	must(!database->daily);
+	deadline_clear(&server->deadlines, &database->daily_due);
+	db_close(database->db);
+	server->database = NULL;
+	free(database);
 }

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/server/engines/internal.h"
 #include "control/server/core/probes.gen.h"
 #include "control/status/status.h"
 #include "rpc/proto/fathom.pb-c.h"
@@ -56,7 +56,7 @@ static enum member_state shown_state_of(const struct instance_info *info)
 	return info->is_hung && (state == MEMBER_READY || state == MEMBER_JOINED) ? MEMBER_UNRESPONSIVE : state;
 }
 
-static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *info, struct arena *arena)
+static Fathom__ReportEnginesReq__Engine *make_report_row(const struct instance_info *info, struct arena *arena)
 {
 	Fathom__ReportEnginesReq__Engine *row = arena_message(arena, fathom__report_engines_req__engine,
 							      Fathom__ReportEnginesReq__Engine);
@@ -71,57 +71,65 @@ static Fathom__ReportEnginesReq__Engine *report_row(const struct instance_info *
 	return row;
 }
 
-static void send_report(struct server *server);
+static void send_report(struct server_engines *engines);
 
 static void on_report_due(struct deadline *deadline)
 {
-	send_report(container_of(deadline, struct server, report_due));
+	send_report(container_of(deadline, struct server_engines, report_due));
+}
+
+static void report_in(struct server_engines *engines, uint64_t ns)
+{
+	deadline_set(&engines->server->deadlines, &engines->report_due, ns, on_report_due);
 }
 
 /* Up to an eighth earlier, at random: otherwise servers that started together would report together forever. */
-static uint64_t beat_ns(struct server *server, uint32_t again_ms)
+static uint64_t beat_ns(struct server_engines *engines, uint32_t again_ms)
 {
 	uint64_t ns = (again_ms ? again_ms : BEAT_MS) * NS_PER_MS;
 
-	return ns - random_below(&server->chance, ns / 8 + 1);
+	return ns - random_below(&engines->random, ns / 8 + 1);
 }
 
 static void on_reported(void *ctx, const struct grpc_result *result)
 {
 	const Fathom__ReportEnginesResp *answer = (const Fathom__ReportEnginesResp *)result->response;
-	struct server *server = ctx;
+	struct server_engines *engines = ctx;
+	struct server *server = engines->server;
 	struct fathom_fault why;
 
-	server->is_reporting = false;
+	must(engines->is_reporting);
+	engines->is_reporting = false;
 	probe_server_reported(reactor_now(), server, server->instance_count, (uint32_t)result->code);
 	if (server->state == SERVER_LEAVING)
 		return;
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, server->places->replica, &why);
-		if (server->report_pause_ms == 0)
-			server_log_fault(LOG_LEVEL_WARNING, "the management service does not hear how the engines are",
-					 &why);
-		server->report_pause_ms = min_u64(max_u64(2 * server->report_pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
-		deadline_set(&server->deadlines, &server->report_due, server->report_pause_ms * NS_PER_MS, on_report_due);
+		if (engines->report_pause_ms == 0)
+			server_log_fault(LOG_LEVEL_WARNING,
+					 "the engines' states cannot be reported to the management service", &why);
+		engines->report_pause_ms = min_u64(max_u64(2 * engines->report_pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
+		report_in(engines, engines->report_pause_ms * NS_PER_MS);
 		return;
 	}
-	if (server->report_pause_ms > 0)
-		log_notice("the management service hears how the engines are again");
-	server->report_pause_ms = 0;
-	if (!server->report_due.set)
-		deadline_set(&server->deadlines, &server->report_due, beat_ns(server, answer->again_ms), on_report_due);
+	if (engines->report_pause_ms > 0)
+		log_notice("the engines' states are reported to the management service again");
+	engines->report_pause_ms = 0;
+	if (!engines->report_due.set)
+		report_in(engines, beat_ns(engines, answer->again_ms));
 }
 
-static void send_report(struct server *server)
+static void send_report(struct server_engines *engines)
 {
 	Fathom__ReportEnginesReq request = FATHOM__REPORT_ENGINES_REQ__INIT;
+	struct server *server = engines->server;
 	struct arena arena = { 0 };
 	int error;
 
 	if (server->state == SERVER_LEAVING)
 		return;
-	if (server->is_reporting) { /* later changes need a second report */
-		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, on_report_due);
+	if (engines->is_reporting) { /* later changes need a second report */
+		report_in(engines, SETTLE_MS * NS_PER_MS);
 		return;
 	}
 	request.sys = server->system;
@@ -131,9 +139,9 @@ static void send_report(struct server *server)
 		struct instance_info info;
 
 		instance_get_info(server->instances[i], &info);
-		request.engines[request.n_engines++] = report_row(&info, &arena);
+		request.engines[request.n_engines++] = make_report_row(&info, &arena);
 	}
-	request.map_version = server_map_version(server);
+	request.map_version = engines_map_version(server);
 	request.made_ns = clock_realtime_ns();
 	error = grpc_client_call(server->client, &(struct grpc_request){
 							 .address = server->places->replica,
@@ -142,29 +150,27 @@ static void send_report(struct server *server)
 							 .response = &fathom__report_engines_resp__descriptor,
 							 .timeout_ns = REPORT_SECONDS * NS_PER_SEC,
 							 .done = on_reported,
-							 .ctx = server,
+							 .ctx = engines,
 						 });
 	arena_free(&arena);
-	server->is_reporting = !error;
+	engines->is_reporting = !error;
 	if (error)
-		deadline_set(&server->deadlines, &server->report_due, PAUSE_MAX_MS * NS_PER_MS, on_report_due);
+		report_in(engines, PAUSE_MAX_MS * NS_PER_MS);
 }
 
-void server_report_soon(struct server *server)
+void report_soon(struct server_engines *engines)
 {
-	if (server->state != SERVER_READY)
-		return;
-	if (server->report_pause_ms == 0)
-		deadline_set(&server->deadlines, &server->report_due, SETTLE_MS * NS_PER_MS, on_report_due);
+	if (engines->server->state == SERVER_READY && engines->report_pause_ms == 0)
+		report_in(engines, SETTLE_MS * NS_PER_MS);
 }
 
-void server_begin_reports(struct server *server)
+void reports_begin(struct server_engines *engines)
 {
-	random_init(&server->chance, clock_ticks());
-	send_report(server);
+	random_init(&engines->random, clock_ticks());
+	send_report(engines);
 }
 
-uint32_t server_map_version(const struct server *server)
+uint32_t engines_map_version(const struct server *server)
 {
 	uint32_t version = 0;
 

@@ -12,13 +12,13 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/server/events/internal.h"
 
 enum { NAME_BYTES = 64, FILES_MAX = 64 /* further files are read the next time */ };
 
 #define SUFFIX ".events"
 
-struct left {
+struct engine_spools {
 	struct server *server;
 	struct instance *instance;
 	uint32_t index;
@@ -30,15 +30,15 @@ struct left {
 
 static int add_spool_name(void *ctx, const char *name)
 {
-	struct left *left = ctx;
+	struct engine_spools *spools = ctx;
 	char prefix[NAME_BYTES];
 	size_t bytes = strlen(name);
 
-	snprintf(prefix, sizeof(prefix), "fathom_engine%u-", left->index); /* as in SPOOL_OF_ENGINE */
-	if (left->count < FILES_MAX && strncmp(name, prefix, strlen(prefix)) == 0 && bytes > strlen(SUFFIX) &&
+	snprintf(prefix, sizeof(prefix), "fathom_engine%u-", spools->index); /* as in SPOOL_OF_ENGINE */
+	if (spools->count < FILES_MAX && strncmp(name, prefix, strlen(prefix)) == 0 && bytes > strlen(SUFFIX) &&
 	    strcmp(name + bytes - strlen(SUFFIX), SUFFIX) == 0 &&
-	    text_copy(left->names[left->count], NAME_BYTES, name) == 0)
-		left->count++;
+	    text_copy(spools->names[spools->count], NAME_BYTES, name) == 0)
+		spools->count++;
 	return 0;
 }
 
@@ -48,28 +48,28 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-static int keep_left_event(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
+static int keep_spooled_event(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
 {
-	struct left *left = ctx;
+	struct engine_spools *spools = ctx;
 	int error;
 
-	if (origin->instance != left->index)
+	if (origin->instance != spools->index)
 		return 0; /* it belongs to another instance than the file's name: ignore it */
-	error = server_keep_event(left->server, left->instance, origin, event, left->why);
+	error = events_keep(spools->server->events, spools->instance, origin, event, spools->why);
 	if (error == -ENOBUFS) { /* the spool's buffer is full: write it to the disk, and retry */
-		error = spool_flush(left->server->spool, left->why);
+		error = spool_flush(spools->server->events->spool, spools->why);
 		if (!error)
-			error = server_keep_event(left->server, left->instance, origin, event, left->why);
+			error = events_keep(spools->server->events, spools->instance, origin, event, spools->why);
 	}
 	if (!error)
-		left->events++;
+		spools->events++;
 	return error == -EALREADY || error == -EINVAL ? 0 : error; /* an invalid event stays invalid: skip it */
 }
 
 /* All readable events are on disk in the host's spool: remove the file; rename a damaged one, for inspection. */
-static void remove_file(struct left *left, const char *path, const struct spool_loss *loss)
+static void remove_spool(struct engine_spools *spools, const char *path, const struct spool_loss *loss)
 {
-	struct provider *os = left->server->os;
+	struct provider *os = spools->server->os;
 	char about[32], kept[SERVER_PATH_BYTES + 16];
 	struct fathom_fault why;
 
@@ -79,55 +79,56 @@ static void remove_file(struct left *left, const char *path, const struct spool_
 	}
 	snprintf(kept, sizeof(kept), "%s.damaged", path);
 	(void)!os->calls->rename(os, path, kept);
-	fill_fault_events_left_damaged(&why, left->index, loss->damaged_bytes, kept); /* logged below */
-	snprintf(about, sizeof(about), "engine %u", left->index);
+	fill_fault_events_left_damaged(&why, spools->index, loss->damaged_bytes, kept); /* logged below */
+	snprintf(about, sizeof(about), "engine %u", spools->index);
 	server_log_fault(LOG_LEVEL_ERROR, about, &why);
 }
 
-static void take_file(struct left *left, const char *name)
+static void collect_file(struct engine_spools *spools, const char *name)
 {
-	struct server *server = left->server;
+	struct server *server = spools->server;
 	char path[SERVER_PATH_BYTES];
 	struct spool_loss loss;
 	struct fathom_fault why = { 0 };
 	int error;
 
 	snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name);
-	left->why = &why;
-	left->events = 0;
-	error = spool_read_left(path, keep_left_event, left, &loss, &why);
+	spools->why = &why;
+	spools->events = 0;
+	error = spool_read_left(path, keep_spooled_event, spools, &loss, &why);
 	/* before the file is removed, all its events must be on disk, also those that the engine sent in this turn */
 	if (!error)
-		error = spool_flush(server->spool, &why);
-	server_flush_events(server); /* retries a failed flush, and sends the events to the management service */
+		error = spool_flush(server->events->spool, &why);
+	events_flush_soon(server->events); /* retries a failed flush, and sends the events to the management service */
 	if (error) {
 		if (!why.error)
 			error = fault(&why, error, "%s: %s", path, strerror(-error));
 		maybe(error != why.error);
-		server_log_fault(LOG_LEVEL_ERROR, "events of a dead engine stay where they are for now", &why);
+		server_log_fault(LOG_LEVEL_ERROR,
+				 "the spool of a dead engine is kept, and is read again before the next start", &why);
 		return;
 	}
-	if (left->events > 0)
-		log_notice("engine %u had left %llu events that no server had taken", left->index,
-			   (unsigned long long)left->events);
-	remove_file(left, path, &loss);
+	if (spools->events > 0)
+		log_notice("engine %u: added %llu unsent events from its spool", spools->index,
+			   (unsigned long long)spools->events);
+	remove_spool(spools, path, &loss);
 }
 
-void server_take_left(struct server *server, struct instance *instance)
+void events_collect_engine_spool(struct server *server, struct instance *instance)
 {
-	struct left *left;
+	struct engine_spools *spools;
 	struct instance_info info;
 
 	if (server->state == SERVER_LEAVING)
 		return;
-	left = calloc(1, sizeof(*left));
-	must(left);
+	spools = calloc(1, sizeof(*spools));
+	must(spools);
 	instance_get_info(instance, &info);
-	*left = (struct left){ .server = server, .instance = instance, .index = info.index };
+	*spools = (struct engine_spools){ .server = server, .instance = instance, .index = info.index };
 	/* a folder that cannot be listed has no spools */
-	(void)!server->os->calls->list(server->os, server->config->socket_dir, add_spool_name, left);
-	qsort(left->names, left->count, sizeof(left->names[0]), compare_names);
-	for (size_t i = 0; i < left->count; i++)
-		take_file(left, left->names[i]);
-	free(left);
+	(void)!server->os->calls->list(server->os, server->config->socket_dir, add_spool_name, spools);
+	qsort(spools->names, spools->count, sizeof(spools->names[0]), compare_names);
+	for (size_t i = 0; i < spools->count; i++)
+		collect_file(spools, spools->names[i]);
+	free(spools);
 }

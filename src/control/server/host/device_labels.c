@@ -4,28 +4,29 @@
  * allows. Only devices that are not in use are read; the others cannot be free anyway. The time-out is short, so that a
  * device that hangs does not block the scan.
  */
+#include "control/server/host/device_labels.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "control/server/core/core.h"
 
-enum { LOOK_MS = 3000 };
+enum { READ_TIMEOUT_MS = 3000 };
 
-struct look {
-	struct unread *unread;
+struct label_read {
+	struct label_reads *reads;
 	size_t device; /* its place in the scan */
 };
 
-struct unread {
+struct label_reads {
 	struct server *server;
 	struct storage_scan *scan;
 	struct fathom_fault *why;
 	void (*done)(void *ctx);
 	void *ctx;
 	size_t left;
-	struct look looks[];
+	struct label_read parts[];
 };
 
 static bool is_unread(const struct storage_device *device)
@@ -34,50 +35,50 @@ static bool is_unread(const struct storage_device *device)
 	       storage_use(device) == STORAGE_USE_UNREADABLE;
 }
 
-static void finish_reading(void *ctx)
+static void finish_label_reads(void *ctx)
 {
-	struct unread *unread = ctx;
+	struct label_reads *reads = ctx;
 
-	unread->done(unread->ctx);
-	free(unread);
+	reads->done(reads->ctx);
+	free(reads);
 }
 
 static void on_label_read(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
-	struct look *look = ctx;
-	struct unread *unread = look->unread;
-	struct storage_device *device = &unread->scan->devices[look->device];
+	struct label_read *part = ctx;
+	struct label_reads *reads = part->reads;
+	struct storage_device *device = &reads->scan->devices[part->device];
 
 	if (reply->error == 0) {
 		device->signature = reply->signature;
 		device->signature_error = 0;
-	} else if (!unread->why->error) {
-		*unread->why = *why;
+	} else if (!reads->why->error) {
+		*reads->why = *why;
 	}
-	if (--unread->left == 0)
-		finish_reading(unread);
+	if (--reads->left == 0)
+		finish_label_reads(reads);
 }
 
-void server_read_unread(struct server *server, struct storage_scan *scan, struct fathom_fault *why, void (*done)(void *ctx),
+void device_labels_read(struct server *server, struct storage_scan *scan, struct fathom_fault *why, void (*done)(void *ctx),
 			void *ctx)
 {
-	struct unread *unread = calloc(1, sizeof(*unread) + scan->count * sizeof(unread->looks[0]));
+	struct label_reads *reads = calloc(1, sizeof(*reads) + scan->count * sizeof(reads->parts[0]));
 	size_t count = 0;
 
-	must(unread);
+	must(reads);
 	*why = (struct fathom_fault){ 0 };
-	*unread = (struct unread){ .server = server, .scan = scan, .why = why, .done = done, .ctx = ctx };
+	*reads = (struct label_reads){ .server = server, .scan = scan, .why = why, .done = done, .ctx = ctx };
 	for (size_t i = 0; i < scan->count; i++) {
 		if (is_unread(&scan->devices[i]))
-			unread->looks[count++] = (struct look){ .unread = unread, .device = i };
+			reads->parts[count++] = (struct label_read){ .reads = reads, .device = i };
 	}
-	unread->left = count;
+	reads->left = count;
 	if (count == 0)
-		thread_send_msg(thread_self(), finish_reading, unread);
+		thread_send_msg(thread_self(), finish_label_reads, reads);
 	for (size_t i = 0; i < count; i++) { /* on_label_read() is never called from within the submission */
-		struct helper_request request = { .operation = HELPER_READ_LABEL, .timeout_ms = LOOK_MS };
+		struct helper_request request = { .operation = HELPER_READ_LABEL, .timeout_ms = READ_TIMEOUT_MS };
 
-		must(text_copy(request.device, sizeof(request.device), scan->devices[unread->looks[i].device].path) == 0);
-		helper_client_submit(server->helper, &request, on_label_read, &unread->looks[i]);
+		must(text_copy(request.device, sizeof(request.device), scan->devices[reads->parts[i].device].path) == 0);
+		helper_client_submit(server->helper, &request, on_label_read, &reads->parts[i]);
 	}
 }

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
-#include "control/server/server.h"
+#include "control/server/config/generate.h"
 #include "control/server/core/worker.h"
+#include "control/server/host/device_labels.h"
+#include "control/server/host/host.h"
 #include "control/status/status.h"
 #include "rpc/proto/fathom.pb-c.h"
 
@@ -27,7 +29,7 @@ static const char *null_if_empty(const char *text)
 	return text[0] ? text : NULL;
 }
 
-static int generate(struct proposal *proposal, FILE *out, struct fathom_fault *why)
+static int generate_config(struct proposal *proposal, FILE *out, struct fathom_fault *why)
 {
 	const Fathom__ConfigGenerateReq *request = proposal->request;
 	struct generate_options options = {
@@ -51,7 +53,7 @@ static int generate(struct proposal *proposal, FILE *out, struct fathom_fault *w
 	return server_config_generate(&options, proposal->server->os, out, why);
 }
 
-static void generate_text(struct worker_job *job)
+static void generate_and_check(struct worker_job *job)
 {
 	struct proposal *proposal = container_of(job, struct proposal, job);
 	struct server_config config;
@@ -63,7 +65,7 @@ static void generate_text(struct worker_job *job)
 		proposal->why.error = fault(&proposal->why, -ENOMEM, "out of memory");
 		return;
 	}
-	error = generate(proposal, out, &proposal->why);
+	error = generate_config(proposal, out, &proposal->why);
 	if (fclose(out) != 0 && !error)
 		error = fault(&proposal->why, -ENOMEM, "out of memory");
 	if (!error)
@@ -78,7 +80,7 @@ static void reply_proposal(struct worker_job *job)
 	struct proposal *proposal = container_of(job, struct proposal, job);
 	Fathom__ConfigGenerateResp answer = FATHOM__CONFIG_GENERATE_RESP__INIT;
 
-	proposal->server->jobs--;
+	server_job_end(proposal->server);
 	if (proposal->why.error) {
 		call_fail(proposal->call, &proposal->why);
 	} else {
@@ -100,27 +102,27 @@ static void find_devices(struct worker_job *job)
 	proposal->why.error = storage_scan(proposal->server->os, &all, &proposal->devices, &proposal->why);
 }
 
-static void write_text(void *ctx)
+static void start_generating(void *ctx)
 {
 	struct proposal *proposal = ctx;
 	int error;
 
-	proposal->job = (struct worker_job){ .work = generate_text, .done = reply_proposal };
+	proposal->job = (struct worker_job){ .work = generate_and_check, .done = reply_proposal };
 	error = worker_start(&proposal->job);
 	if (!error)
 		return;
-	proposal->why.error = fault(&proposal->why, error, "no thread for it can be started");
+	proposal->why.error = fault(&proposal->why, error, "a worker thread cannot be started: %s", strerror(-error));
 	reply_proposal(&proposal->job);
 }
 
-static void found_devices(struct worker_job *job)
+static void on_devices_found(struct worker_job *job)
 {
 	struct proposal *proposal = container_of(job, struct proposal, job);
 
 	if (proposal->why.error)
 		reply_proposal(job);
 	else
-		server_read_unread(proposal->server, &proposal->devices, &proposal->unread, write_text, proposal);
+		device_labels_read(proposal->server, &proposal->devices, &proposal->unread, start_generating, proposal);
 }
 
 void call_config_generate(struct grpc_call *call, const ProtobufCMessage *message)
@@ -145,17 +147,18 @@ void call_config_generate(struct grpc_call *call, const ProtobufCMessage *messag
 		call_fail(call, &why);
 		return;
 	}
-	*proposal = (struct proposal){
-		.job = { .work = find_devices, .done = found_devices }, .server = server, .call = call, .request = request
-	};
+	*proposal = (struct proposal){ .job = { .work = find_devices, .done = on_devices_found },
+				       .server = server,
+				       .call = call,
+				       .request = request };
 	if (request->folder[0])
-		proposal->job = (struct worker_job){ .work = generate_text, .done = reply_proposal };
+		proposal->job = (struct worker_job){ .work = generate_and_check, .done = reply_proposal };
 	error = worker_start(&proposal->job);
 	if (error) {
 		free(proposal);
-		why.error = fault(&why, error, "no thread for it can be started");
+		why.error = fault(&why, error, "a worker thread cannot be started: %s", strerror(-error));
 		call_fail(call, &why);
 		return;
 	}
-	server->jobs++;
+	server_job_begin(server);
 }

@@ -2,20 +2,79 @@
 /* StorageScan, NetworkScan, HostDevices: on worker threads, one scan of a kind at a time; later calls share its result. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
-#include "control/server/core/core.h"
+#include "base/list.h"
+#include "control/fault/fault.h"
 #include "control/server/core/probes.gen.h"
+#include "control/server/core/worker.h"
+#include "control/server/host/device_labels.h"
+#include "control/server/host/facts.h"
+#include "control/server/host/host.h"
 #include "control/status/status.h"
 
-void scan_init(struct scan *scan, struct server *server, const char *what)
+/* A call that waits for the scan. */
+struct scan_caller {
+	TAILQ_ENTRY(scan_caller) link;
+	struct grpc_call *call;
+	const ProtobufCMessage *request;
+};
+
+/* One kind of scan: at most one runs, and its result answers all waiting calls. */
+struct scan {
+	struct worker_job job;
+	struct server *server;
+	const char *kind;
+	bool is_running;
+	uint64_t began;
+	TAILQ_HEAD(scan_callers, scan_caller) callers;
+	union {
+		struct storage_facts storage;
+		struct network_facts network;
+		struct host_facts host;
+	};
+};
+
+struct server_scans {
+	struct scan storage, network, host;
+};
+
+static void init_scan(struct scan *scan, struct server *server, const char *kind)
 {
 	scan->server = server;
-	scan->what = what;
+	scan->kind = kind;
 	TAILQ_INIT(&scan->callers);
 }
 
-static void fail_all(struct scan *scan, const struct fathom_fault *why)
+int scans_open(struct server *server, struct fathom_fault *why)
+{
+	struct server_scans *scans = calloc(1, sizeof(*scans));
+
+	must(!server->scans);
+	if (!scans)
+		return fault(why, -ENOMEM, "out of memory");
+	init_scan(&scans->storage, server, "storage");
+	init_scan(&scans->network, server, "network");
+	init_scan(&scans->host, server, "host");
+	server->scans = scans;
+	return 0;
+}
+
+void scans_close(struct server *server)
+{
+	struct server_scans *scans = server->scans;
+
+	if (!scans)
+		return;
+	must(!scans->storage.is_running && TAILQ_EMPTY(&scans->storage.callers));
+	must(!scans->network.is_running && TAILQ_EMPTY(&scans->network.callers));
+	must(!scans->host.is_running && TAILQ_EMPTY(&scans->host.callers));
+	server->scans = NULL;
+	free(scans);
+}
+
+static void fail_scan_callers(struct scan *scan, const struct fathom_fault *why)
 {
 	struct scan_caller *caller;
 
@@ -33,15 +92,16 @@ static void end_scan(struct scan *scan, int error)
 	uint64_t now = reactor_now();
 	uint32_t count = 0;
 
+	must(scan->is_running);
 	TAILQ_FOREACH (caller, &scan->callers, link)
 		count++;
 	scan->is_running = false;
-	scan->server->jobs--;
-	probe_server_scan_end(now, scan->server, trace_intern(scan->what), error, count, now - scan->began);
+	server_job_end(scan->server);
+	probe_server_scan_end(now, scan->server, trace_intern(scan->kind), error, count, now - scan->began);
 }
 
 /* Let the call wait for the running scan, or start one. */
-static void join_scan(struct scan *scan, struct grpc_call *call, const ProtobufCMessage *request)
+static void wait_for_scan(struct scan *scan, struct grpc_call *call, const ProtobufCMessage *request)
 {
 	struct scan_caller *caller = malloc(sizeof(*caller));
 	struct fathom_fault why;
@@ -57,15 +117,15 @@ static void join_scan(struct scan *scan, struct grpc_call *call, const ProtobufC
 	if (scan->is_running)
 		return;
 	scan->began = reactor_now();
-	probe_server_scan_begin(scan->began, scan->server, trace_intern(scan->what));
+	probe_server_scan_begin(scan->began, scan->server, trace_intern(scan->kind));
 	error = worker_start(&scan->job);
 	if (error) {
-		why.error = fault(&why, error, "no thread for the scan can be started");
-		fail_all(scan, &why);
+		why.error = fault(&why, error, "a worker thread cannot be started: %s", strerror(-error));
+		fail_scan_callers(scan, &why);
 		return;
 	}
 	scan->is_running = true;
-	scan->server->jobs++;
+	server_job_begin(scan->server);
 }
 
 /* ---- storage ---- */
@@ -125,11 +185,11 @@ static void on_storage_collected(struct worker_job *job)
 
 void call_storage_scan(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct scan *scan = &server_of(call)->storage_scan;
+	struct scan *scan = &server_of(call)->scans->storage;
 
 	scan->job.work = collect_storage;
 	scan->job.done = on_storage_collected;
-	join_scan(scan, call, request);
+	wait_for_scan(scan, call, request);
 }
 
 void call_smd_query(struct grpc_call *call, const ProtobufCMessage *request)
@@ -153,7 +213,7 @@ static void on_network_collected(struct worker_job *job)
 
 	end_scan(scan, scan->network.why.error);
 	if (scan->network.why.error)
-		fail_all(scan, &scan->network.why);
+		fail_scan_callers(scan, &scan->network.why);
 	while ((caller = TAILQ_FIRST(&scan->callers))) {
 		struct arena arena = { 0 };
 
@@ -169,11 +229,11 @@ static void on_network_collected(struct worker_job *job)
 
 void call_network_scan(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct scan *scan = &server_of(call)->network_scan;
+	struct scan *scan = &server_of(call)->scans->network;
 
 	scan->job.work = collect_network;
 	scan->job.done = on_network_collected;
-	join_scan(scan, call, request);
+	wait_for_scan(scan, call, request);
 }
 
 /* ---- HostDevices ---- */
@@ -207,21 +267,21 @@ static void on_host_collected(struct worker_job *job)
 	struct scan *scan = container_of(job, struct scan, job);
 
 	if (!scan->host.why.error) {
-		server_read_unread(scan->server, &scan->host.devices, &scan->host.unread, reply_host_devices, scan);
+		device_labels_read(scan->server, &scan->host.devices, &scan->host.unread, reply_host_devices, scan);
 		return;
 	}
 	end_scan(scan, scan->host.why.error);
-	fail_all(scan, &scan->host.why);
+	fail_scan_callers(scan, &scan->host.why);
 	host_facts_free(&scan->host);
 }
 
 void call_host_devices(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	struct scan *scan = &server_of(call)->host_scan;
+	struct scan *scan = &server_of(call)->scans->host;
 
 	if (!server_is_addressed(server_of(call), call, ((const Fathom__HostDevicesReq *)request)->sys))
 		return;
 	scan->job.work = collect_host;
 	scan->job.done = on_host_collected;
-	join_scan(scan, call, request);
+	wait_for_scan(scan, call, request);
 }

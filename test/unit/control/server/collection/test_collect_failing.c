@@ -21,7 +21,9 @@
 
 #include "base/clock.h"
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/network/network.h"
+#include "control/server/collection/internal.h"
+#include "control/storage/storage.h"
 #include "control/status/status.h"
 #include "fake.h"
 #include "rpc/proto/fathom.pb-c.h"
@@ -201,7 +203,9 @@ static int begin(void **state)
 	config.state_dir = folder;
 	config.log_file = log_path;
 	options.config_path = config_path;
-	server = (struct server){ .config = &config, .options = &options, .places = &places, .os = &fake.provider };
+	server = (struct server){
+		.state = SERVER_READY, .config = &config, .options = &options, .places = &places, .os = &fake.provider
+	};
 	test_pthread = pthread_self();
 	control_start(&none);
 	return on_control(open_both, NULL);

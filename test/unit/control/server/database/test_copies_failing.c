@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "control/db/sqlite.h"
-#include "control/server/core/core.h"
+#include "control/server/database/internal.h"
 #include "failing.h"
 
 enum { RUNS_MAX = 1000, COPIES = 7, OLD_COPIES = 9, PATH_BYTES = 512 };
@@ -26,6 +26,7 @@ enum { RUNS_MAX = 1000, COPIES = 7, OLD_COPIES = 9, PATH_BYTES = 512 };
 static char folder[] = "/dev/shm/fathom-copies-XXXXXX";
 static struct server_config config;
 static struct server server;
+static struct server_database database = { .server = &server };
 
 /* A system with members is the tests' of the management service; here it has one. */
 struct system *__wrap_mgmt_system(const struct mgmt *mgmt);
@@ -71,15 +72,15 @@ static int begin(void **state)
 	must(server_database_path(&config, path, sizeof(path)) == 0);
 	server.config = &config;
 	server.of_call.mgmt = (struct mgmt *)&any;
-	LIST_INIT(&server.copyings);
-	return db_open_sqlite(path, &server.db, NULL);
+	LIST_INIT(&database.copies);
+	return db_open_sqlite(path, &database.db, NULL);
 }
 
 static int end(void **state)
 {
 	char command[64];
 
-	db_close(server.db);
+	db_close(database.db);
 	snprintf(command, sizeof(command), "rm -rf %s", folder);
 	return system(command);
 }
@@ -132,8 +133,8 @@ static uint64_t change(void)
 {
 	struct db_change put = { .key = "key", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = "x", .bytes = 1 };
 
-	assert_int_equal(db_commit(server.db, &put, 1, NULL, NULL), 0);
-	return db_revision(server.db);
+	assert_int_equal(db_commit(database.db, &put, 1, NULL, NULL), 0);
+	return db_revision(database.db);
 }
 
 /* Of other days. */
@@ -160,7 +161,7 @@ static void a_copy_of_the_day_is_the_one_before_or_the_new_one(void **state)
 	uint32_t n;
 
 	before = change();
-	server_copy_at_end(&server);
+	daily_copy_at_end(&database);
 	assert_int_equal(files_with(".copy-", today), 1);
 	assert_int_equal(copied(today), before);
 	for (n = 1; failed; n++) {
@@ -170,18 +171,18 @@ static void a_copy_of_the_day_is_the_one_before_or_the_new_one(void **state)
 		make_old_copies(today);
 		failing_begin_files(n);
 		said[0] = '\0';
-		server_copy_at_end(&server);
+		daily_copy_at_end(&database);
 		failed = failing_end();
 		there = copied(today);
-		if (server.copied_revision != now && !is_explained())
+		if (database.copied_revision != now && !is_explained())
 			fail_msg("call %u: it says \"%s\"", n, said);
-		if (there != now && (there != before || !failed || server.copied_revision == now))
+		if (there != now && (there != before || !failed || database.copied_revision == now))
 			fail_msg("call %u: %d is there, not %d", n, (int)there, (int)now);
-		assert_null(server.copy);
+		assert_null(database.daily);
 		change();
-		server_copy_at_end(&server);
-		before = db_revision(server.db);
-		assert_int_equal(server.copied_revision, before);
+		daily_copy_at_end(&database);
+		before = db_revision(database.db);
+		assert_int_equal(database.copied_revision, before);
 		assert_int_equal(copied(today), before);
 		if (files_with(".copy-", NULL) != COPIES)
 			fail_msg("call %u: %d files", n, files_with(".copy-", NULL));

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "control/fault/fault.h"
-#include "control/server/core/core.h"
+#include "control/server/engines/engines.h"
 
 static bool is_refused(int error, struct fathom_fault *why)
 {
 	assert_true(error < 0);
-	return server_is_join_refused(why);
+	return engines_is_join_rejected(why);
 }
 
 static void what_the_rules_say_is_a_refusal(void **state)

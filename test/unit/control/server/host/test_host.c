@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "control/fault/fault.h"
+#include "control/server/config/generate.h"
 #include "control/server/host/facts.h"
-#include "control/server/server.h"
 #include "failing.h"
 #include "fake.h"
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "control/server/core/core.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "control/fault/fault.h"
+#include "control/status/status.h"
+
+void server_job_begin(struct server *server)
+{
+	must(server->state != SERVER_CLOSED);
+	must(server->jobs < UINT_MAX);
+	server->jobs++;
+}
+
+void server_job_end(struct server *server)
+{
+	must(server->jobs > 0);
+	must(server->state != SERVER_CLOSED);
+	server->jobs--;
+}
+
+bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys)
+{
+	struct fathom_fault why;
+
+	if (mgmt_check_system(sys, server->config->name, &why) == 0)
+		return true;
+	call_fail(call, &why);
+	return false;
+}
+
+void server_program_path(const struct server *server, const char *configured, const char *name,
+			 char path[static SERVER_PATH_BYTES])
+{
+	if (configured)
+		snprintf(path, SERVER_PATH_BYTES, "%s", configured);
+	else
+		snprintf(path, SERVER_PATH_BYTES, "%s/%s", server->options->programs, name);
+}

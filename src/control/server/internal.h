@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * server, internal: the frame.
+ *
+ *	daemon.c	the process		server.c	opens and closes the parts
+ *	methods.c	the tables of gRPC and dRPC methods
+ *	certificates.c	loads, reloads and watches the certificates
+ *	helper.c	starts the privileged helper
+ */
+#ifndef CONTROL_SERVER_INTERNAL_H
+#define CONTROL_SERVER_INTERNAL_H
+
+#include "control/server/core/core.h"
+#include "control/server/server.h"
+#include "rpc/drpc/drpc.h"
+
+struct server_frame {
+	struct server server; /* first: the methods of the server find it by grpc_call_ctx() */
+	struct grpc_tls *tls; /* NULL: without TLS */
+	struct deadline certificate_due;
+	int certificate_stages[2]; /* announced last, of certificate_step(): of our own and of the authority's */
+	struct grpc_server *grpc;
+	struct drpc_server *drpc;
+	uint64_t leave_by; /* tick */
+	struct poller *leave_poller;
+	void (*left)(void *ctx, bool is_clean);
+	void *left_ctx;
+};
+
+/* All on the control thread. */
+
+/* ---- server.c ---- */
+
+/* Errors (explained); then server_leave() must not be called. */
+MUST_CHECK int server_open(const struct server_options *options, struct server_frame **frame_ret, struct fathom_fault *why);
+/*
+ * Finish the calls under way, then close all parts. `left` is called once, later, when `frame` is freed; `is_clean` false:
+ * a worker thread still waits for a device, `frame` still exists, and the process must _exit().
+ */
+void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_clean), void *ctx);
+/* Raise the event server_ended with a reason: "signal 15 of process 1, uid 0". Before server_leave(). */
+void server_tell_end(struct server_frame *frame, const char *why);
+
+/* ---- methods.c ---- */
+
+/* All gRPC methods: of the host, of the management service, and those that are rejected with a reason. */
+const struct grpc_method *server_grpc_methods(size_t *count_ret);
+const struct drpc_method *server_drpc_methods(size_t *count_ret);
+
+/* ---- certificates.c ---- */
+
+/* Read the certificates again. An error is logged, and the former certificates stay in use. */
+void certificates_reload(struct server_frame *frame);
+/* Check now and then every hour whether a certificate expires soon, or has expired: one event for each stage. */
+void certificates_watch(struct server_frame *frame);
+
+/* ---- helper.c ---- */
+
+MUST_CHECK int helper_open(struct server_frame *frame, struct fathom_fault *why);
+/* Ping the helper, which starts it, and log its fault: as an error if an engine's storage needs it. */
+void helper_check(struct server_frame *frame);
+
+#endif
