@@ -6,27 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/supervisor.h"
 #include "data/engine/control.h"
 #include "data/engine/end_report.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
-#include "base/observe/probes.gen.h"
-#include "base/observe/trace/daemon.h"
 #include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
+#include "base/reactor/daemon.h"
 #include "base/reactor/reactor.h"
 #include "data/store/bdev/bdev.h"
 #include "data/target/target.h"
 #include "data/wire/conn/conn.h"
 
 enum {
-	CLOCK_NOTE_SEC = 10,   /* interval of clock pairs in the trace file */
 	STOP_TIMEOUT_SEC = 15, /* then the engine exits without a clean stop */
 	PENDING_SEC = 1,       /* before that, wait this long for the reactors to report pending commands */
 	PENDING_TOLD_MAX = 8,  /* queues in the log */
@@ -42,15 +38,13 @@ static struct {
 	const struct engine_options *options;
 	enum engine_state state;
 	struct config *config;
-	int signal_fd;
-	struct fd_watch *signal_watch;
-	struct poller *clock_poller, *stop_poller;
+	struct poller *stop_poller;
 	engine_done_fn init_done;
 	void *init_ctx;
 	STAILQ_HEAD(, waiter) waiters;
 	bool init_over, target_running, stop_wanted;
 	int exit_status;
-} engine = { .signal_fd = -1, .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
+} engine = { .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
 
 static void begin_stop(void);
 
@@ -111,7 +105,7 @@ static void finish_init(const struct fathom_fault *why)
 	engine.init_done = NULL;
 	if (!told) {
 		engine.state = ENGINE_READY;
-		supervisor_notify("READY=1");
+		daemon_ready();
 		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
 			   engine.options->socket_path);
 		engine_control_ready();
@@ -247,10 +241,8 @@ static void finish(void)
 	complete_waiters(&stopping);
 	bdev_waits_cancel();
 	engine_control_close();
-	poller_unregister(&engine.clock_poller);
 	poller_unregister(&engine.stop_poller);
-	fd_watch_remove(&engine.signal_watch);
-	reactors_request_stop();
+	daemon_end(engine.exit_status);
 }
 
 static void bdevs_gone(void *ctx)
@@ -289,7 +281,7 @@ static void begin_stop(void)
 	}
 	engine.state = ENGINE_STOPPING;
 	engine_control_leave();
-	supervisor_notify("STOPPING=1");
+	daemon_stopping();
 	rpc_trace_finish();
 	rpc_server_close();
 	nvmf_target_on_stuck(target_stuck);
@@ -305,36 +297,21 @@ void engine_stop(void)
 		begin_stop();
 }
 
-static void handle_signal(void *ctx, uint32_t events)
+static void handle_signal(const struct daemon_signal *info)
 {
-	struct signalfd_siginfo info;
-
-	if (read(engine.signal_fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (info.ssi_signo == SIGUSR1) {
-		log_notice("signal SIGUSR1 from process %u: nothing to do", info.ssi_pid);
-		return;
-	}
-	if (info.ssi_signo == SIGINT && debugger_is_there()) {
+	if (info->number == SIGINT && debugger_is_there()) {
 		(void)raise(SIGTRAP); /* ^C in gdb: gdb stops the process here and does not deliver SIGTRAP */
 		return;
 	}
 	if (engine.state == ENGINE_STOPPING || engine.stop_wanted) {
-		log_warning("signal %u while stopping: ending at once", info.ssi_signo);
+		log_warning("signal %u while stopping: ending at once", info->number);
 		_exit(EXIT_FAILURE);
 	}
-	log_notice("signal %u from process %u: stopping", info.ssi_signo, info.ssi_pid);
+	log_notice("signal %u from process %u: stopping", info->number, info->pid);
 	begin_stop();
 }
 
 /* ---- setting up the control thread ---- */
-
-static int note_clocks(void *ctx)
-{
-	trace_clock_note();
-	engine_probes_refresh();
-	return 0;
-}
 
 static void print_trace_hint(void)
 {
@@ -359,16 +336,11 @@ static void fail_start(const struct fathom_fault *why)
 }
 
 /* The first message on the control thread. */
-static void start_on_control(void *ctx)
+static void start_on_control(void)
 {
 	const struct rpc_server_options rpc = { .path = engine.options->socket_path };
 	struct fathom_fault why;
 
-	engine.signal_watch = fd_watch_add(engine.signal_fd, EPOLLIN, handle_signal, NULL);
-	engine.clock_poller = poller_register("trace_clock_note", note_clocks, NULL, CLOCK_NOTE_SEC * NS_PER_SEC);
-	must(engine.signal_watch);
-	must(engine.clock_poller);
-	probe_process_start(clock_ticks(), trace_intern(engine.options->name), getpid());
 	engine_probes_register();
 	register_methods();
 	tcp_transport_register();
@@ -389,7 +361,13 @@ static void start_on_control(void *ctx)
 		must(engine_init(NULL, NULL) == 0);
 }
 
-static int open_trace(const struct engine_options *options, struct fathom_fault *why)
+static void release_probes_and_configuration(void)
+{
+	engine_probes_remove();
+	config_free(engine.config);
+}
+
+int engine_run(const struct engine_options *options)
 {
 	const struct trace_options trace = {
 		.schema = &fathom_schema,
@@ -399,45 +377,26 @@ static int open_trace(const struct engine_options *options, struct fathom_fault 
 		.io_entries = options->trace_entries,
 		.size_option = "--num-trace-entries",
 	};
-
-	core_filter_widen();
-	return trace_daemon_open(options->trace_entries ? &trace : NULL, options->trace_spec, why);
-}
-
-int engine_run(const struct engine_options *options)
-{
-	const struct reactor_options reactors = { .cpus = options->cpus };
+	const struct daemon_options daemon = {
+		.name = options->name,
+		.trace = options->trace_entries ? &trace : NULL,
+		.trace_spec = options->trace_spec,
+		.reactors = { .cpus = options->cpus },
+		.cpus_option = "-m",
+		.start = start_on_control,
+		.on_signal = handle_signal,
+		.on_clock = engine_probes_refresh,
+		.ended = release_probes_and_configuration,
+	};
 	struct fathom_fault why;
-	int error;
+	int status;
 
 	must(!engine.options);
 	engine.options = options;
-	supervisor_raise_descriptor_limit();
-	error = trace_daemon_signals(&engine.signal_fd); /* reactors and helpers inherit the mask and see none */
-	if (error) {
-		fill_fault(&why, error, "signals: %s", strerror(-error));
+	core_filter_widen();
+	if (daemon_run(&daemon, &status, &why) != 0) {
 		report_failure(why.text);
 		return EXIT_FAILURE;
 	}
-	if (open_trace(options, &why)) {
-		report_failure(why.text);
-		return EXIT_FAILURE;
-	}
-	error = reactors_start(&reactors);
-	if (error) {
-		fill_fault(&why, error, "-m: reactors cannot start: %s%s", strerror(-error),
-			   error == -EINVAL ? " (a CPU in the set is not for this process)" : "");
-		report_failure(why.text);
-		trace_close();
-		return EXIT_FAILURE;
-	}
-	thread_send_msg(thread_control(), start_on_control, NULL);
-	reactors_run();
-	probe_process_end(clock_ticks(), engine.exit_status); /* must come before reactors_stop(): then tracing ends here */
-	reactors_stop();
-	engine_probes_remove();
-	config_free(engine.config);
-	close(engine.signal_fd);
-	trace_close();
-	return engine.exit_status;
+	return status;
 }
