@@ -2,7 +2,8 @@
 /*
  * daemon - the frame of a program that runs in the background: signals, trace, reactors, supervisor, end.
  *
- *   daemon_run(): descriptor limit, signals, trace, reactors -> start() -> daemon_ready() -> daemon_stopping() -> daemon_end()
+ *   daemon_run(): descriptor limit, signals, trace, reactors -> start()
+ *   -> daemon_ready() -> daemon_stopping() -> daemon_end()
  *
  * The program arranges its own log (base/log.h). Signals arrive as calls on the control thread: no handler interrupts code.
  * SIGPIPE is ignored. One daemon in a process.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The frame of a daemon: it reports to its supervisor, receives signals as calls, and ends with the status that it was given. */
+/* The frame of a daemon: it reports to its supervisor, receives signals as calls, and ends with the given status. */
 #include "rig.h"
 
 #include <errno.h>
