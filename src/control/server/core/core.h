@@ -2,8 +2,9 @@
 /*
  * core - what the parts of fathom-server share: configuration, clients, instances, and a pointer to each part.
  *
- * grpc_call_ctx() and drpc_call_ctx() of every method are the server. methods.gen.h, made from control/operation, declares the
- * gRPC methods of this host; their functions are in the folders of the parts. A part's structure is known to its own folder only:
+ * grpc_call_ctx() and drpc_call_ctx() of every method are the server. methods.gen.h, made from control/operation, declares
+ * the gRPC methods of this host; their functions are in the folders of the parts. A part's structure is known to its own
+ * folder only:
  *
  *	events		the spool of events; what is sent to the management service		events/
  *	database	the system's database and its copies, on the management host		database/
