@@ -190,7 +190,7 @@ class Keeping(ServerTest):
         if command.returncode == 0:
             self.assertTrue(os.path.exists(copy))
             self.skipTest("it was over before")
-        self.assertIn("the server leaves", out)
+        self.assertIn("the server is leaving", out)
         self.assertEqual(glob.glob(copy + "*"), [])
 
     def test_nothing_is_restored_over_a_database_unasked(self):
