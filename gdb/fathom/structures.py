@@ -173,7 +173,7 @@ SERVER = {
     "superblock": {
         "rank": "uint32_t", "has_rank": "bool",
     },
-    "fault": {
+    "fathom_fault": {
         "error": "int", "code": "int", "text": "char[512]",
     },
     "grpc_server": {

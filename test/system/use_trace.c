@@ -22,7 +22,7 @@
 #define must(x) (void)(x)
 #define likely(x) (x)
 #define min(a, b) ((a) < (b) ? (a) : (b))
-struct fathom_fault {
+struct fault {
 	int mine;
 };
 struct istr {
