@@ -41,7 +41,7 @@ run: build ## Start a server, its helper (if you are root) and an engine with a 
 	@scripts/run --build $(BUILD) $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(RUN_PORT),--port $(RUN_PORT))
 
 # SUITE and NAME reach the recipe by the environment, as make has it for variables of its command line: a quote in them is no end.
-test: build ## Run every test but those of make soak (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
+test: deps options ## Run every test but those of make soak (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
 	@scripts/run-tests --build $(BUILD) $(if $(SUITE),--suite "$$SUITE") $(if $(NAME),--name "$$NAME") $(if $(filter 1,$(GDB)),--gdb) $(ARGS)
 
 soak: build ## Run what make test leaves out: long simulator runs, a minute of each fuzzer, a build by clang

@@ -21,6 +21,7 @@ test('good cases', find_program('good.sh'), protocol: 'tap', suite: 'one')
 test('other cases', find_program('other.sh'), protocol: 'tap', suite: 'one')
 test('crashes', executable('crashes', 'crashes.c'), suite: 'two')
 test('passes', executable('passes', 'passes.c', install: true), suite: 'two')
+test('alone', find_program('good.sh'), protocol: 'tap', suite: 'three', is_parallel: false)
 """
 SCRIPT = """#!/bin/sh
 n=0
@@ -89,7 +90,26 @@ class Scripts(unittest.TestCase):
     def test_an_unknown_suite_lists_those_there_are(self):
         status, said = self.run_tests("--suite", "nosuch")
         self.assertEqual(status, 1)
-        self.assertIn("check one two", said)
+        self.assertIn("check one three two", said)
+
+    def test_only_what_the_chosen_tests_need_is_built(self):
+        source = os.path.join(self.directory, "crashes.c")
+        good = open(source).read()
+        self.addCleanup(lambda: open(source, "w").write(good))
+        with open(source, "w") as file:
+            file.write("no C\n")
+        status, said = self.run_tests("--name", "passes")
+        self.assertEqual(status, 0, said)
+        status, said = self.run_tests("--name", "crashes")
+        self.assertEqual(status, 1)
+        self.assertIn("the build failed", said)
+
+    def test_lanes_run_side_by_side_and_are_counted_together(self):
+        status, said = self.run_tests("--name", "passes|alone")
+        self.assertEqual(status, 0, said)
+        self.assertIn("machine: 1/1 ", said)
+        self.assertIn("rest: 1/1", said)
+        self.assertIn("3 passed, 0 failed, 0 skipped", said)
 
     @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
     def test_gdb_without_a_terminal_ends_with_the_program_s_status(self):
