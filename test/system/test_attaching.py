@@ -118,7 +118,7 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertIn("line 1: a string does not end", self.refuse('BEGIN { printf("'))
         self.assertIn("line 2: a comment does not end", self.refuse("\n/* "))
         for words, text in ((["no-such-script"], "there is no file"), ([self.directory], "is a directory"), ([], "a script is missing"),
-                            (["-d", "soon", "-e", "BEGIN { }"], "takes a time")):
+                            (["-d", "soon", "-e", "BEGIN { }"], "is not a time")):
             done = run(FATHOM, "probe", "run", *words, check=False)
             self.assertEqual(done.returncode, 2, words)
             self.assertIn(text, done.stderr)

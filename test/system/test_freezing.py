@@ -241,7 +241,7 @@ class Freezing(EngineTest):
         self.assertIn("# frozen on request: a slow minute, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
         self.assertEqual(json.loads(freeze("--json").stdout), {"path": engine.trace_path + ".frozen1"})
         self.assertEqual(freeze("-o", "here", "--force", "second").stdout, os.path.join(self.directory, "here") + "\n")
-        self.assertIn("# frozen on request: second, at  ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
+        self.assertIn("# frozen on request: second, at ", engine.trace("-f", os.path.join(self.directory, "here")).stdout)
         for words, complaint in ((("-o", "here"), "cannot make .*/here: File exists; --force overwrites it"),
                                  (("--force",), "--force is for `freeze` with -o"),
                                  (("-o", "/nonexistent/x"), "cannot make /nonexistent/x: No such file"),
@@ -445,14 +445,14 @@ class Freezing(EngineTest):
 
     def test_what_is_wrong_is_said(self):
         engine = self.serving()
-        for words, complaint in (((), "say for what to wait"),
+        for words, complaint in (((), "the expression is missing"),
                                  (("bdev.io_done frob > 1",), "bdev_io_done has no argument of this name; there are: queue_depth, status"),
                                  (("bdev.frob x",), "there are: bdev_io_submit, "),
                                  (("frob.x",), "there are: process"),
                                  (("bdev.io_done", "latency_us > 5"), "one word too many"),
                                  ((SLOW, "--buffer", "1k"), "from 4194304 to"),
-                                 ((SLOW, "--before", "soon"), "--before takes a time"),
-                                 ((SLOW, "--times", "x"), "--times takes a number")):
+                                 ((SLOW, "--before", "soon"), '--before: "soon" is not a time'),
+                                 ((SLOW, "--times", "x"), '--times: "x" is not a number')):
             done = run(FATHOM, "trace", "trigger", "-f", engine.trace_path, *words, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done)
             self.assertIn(complaint, done.stderr)

@@ -387,14 +387,14 @@ class Lines(TopTest):
         engine = self.engine()
         plain = self.file("plain", 0)
         for words, status, sentence in (
-                (("--batch", "--tab", "disks"), 2, 'not "disks"'),
+                (("--batch", "--tab", "disks"), 2, '--tab: "disks" is not threads'),
                 (("--batch", "-i", "1us"), 2, "from 100ms to 1h"),
-                (("--batch", "-n", "0"), 2, 'not "0"'),
+                (("--batch", "-n", "0"), 2, '-n: "0" is not a number'),
                 (("--batch", "--sort", "iops"), 2, "--tab says which"),
                 (("--batch", "--tab", "hosts", "--sort", "colour"), 2, 'no such column: "colour"'),
                 (("-n", "1"), 2, "-n is for --batch and --json"),
                 (("--batch", "a", "b"), 2, 'not also "b"'),
-                (("--colour",), 2, "lists the options"),
+                (("--colour",), 2, "shows the options"),
                 ((), 2, "--batch or --json is for scripts"),
                 (("--batch", "/nowhere/at/all"), 1, "no engine answers there"),
                 (("--batch", plain), 1, plain),

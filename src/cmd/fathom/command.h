@@ -3,7 +3,7 @@
  * command - the sub-commands of `fathom`: one function each, in the folder of its name;
  * those of the control plane (config, network, server, storage, support, system) are in control/.
  *
- * argv[0] is the prefix of getopt_long()'s messages: "fathom perf". Each command supports --help (on stdout, exit status
+ * Each command supports --help (on stdout, exit status
  * 0). The result is the exit status. EXIT_USAGE means an invalid command line, or that no answer is possible, such as an
  * unwritable standard output (main() checks that).
  */
@@ -25,8 +25,7 @@ int cmd_top(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 
 /* The command lines, for completion. */
-extern const struct option_table perf_table;
-extern const struct option_table rpc_table;
+extern const struct option_table perf_table, probe_table, rpc_table, top_table, trace_table;
 extern const struct option_table config_table, network_table, server_table, storage_table, support_table, system_table;
 
 #endif

@@ -89,6 +89,7 @@ struct option_command {
 	const char *operands;		  /* what completion offers for its operands, as option_row.values; NULL: nothing */
 	const struct option_table *table; /* its own options; NULL: those of the table that this row is in */
 	int (*run)(int argc, char **argv); /* for the program; NULL: it runs the command in another way */
+	const void *own;		   /* for the program */
 };
 
 struct option_table {
@@ -120,6 +121,9 @@ int options_reject(const struct option_table *table, const char *format, ...) PR
 
 /* The text of the last error of options_parse() or options_reject(), without the program's name; "": none, or not known. */
 const char *options_error(void);
+
+/* The command of one word; NULL: there is none. */
+const struct option_command *options_find_command(const struct option_table *table, const char *name);
 
 /* Print the help. */
 void options_help(const struct option_table *table, FILE *to);

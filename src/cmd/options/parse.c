@@ -29,6 +29,15 @@ int options_reject(const struct option_table *table, const char *format, ...)
 	return EXIT_USAGE;
 }
 
+const struct option_command *options_find_command(const struct option_table *table, const char *name)
+{
+	for (size_t i = 0; i < table->command_count; i++) {
+		if (strcmp(table->commands[i].name, name) == 0)
+			return &table->commands[i];
+	}
+	return NULL;
+}
+
 /* ---- values ---- */
 
 static int read_number(const struct option_row *row, const char *text, uint64_t *number_ret, struct fathom_fault *why)

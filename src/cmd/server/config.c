@@ -83,11 +83,10 @@ static const struct option_table generate_table = {
 };
 
 static const struct option_command config_commands[] = {
-	{ "check", "[FILE]", "report what is wrong with a configuration (default " SERVER_CONFIG_DEFAULT ")", OPTION_FILES,
-	  NULL, NULL },
-	{ "reference", NULL, "print all keys as a page", NULL, NULL, NULL },
-	{ "generate", "[OPTION...]", "write a configuration for this host to standard output", NULL, &generate_table,
-	  NULL },
+	{ "check", "[FILE]", "report what is wrong with a configuration (default " SERVER_CONFIG_DEFAULT ")",
+	  .operands = OPTION_FILES },
+	{ "reference", NULL, "print all keys as a page", .operands = NULL },
+	{ "generate", "[OPTION...]", "write a configuration for this host to standard output", .table = &generate_table },
 };
 
 static const struct option_row config_rows[] = { OPTION_HELP_ROW };

@@ -321,16 +321,17 @@ static int command_version(int argc, char **argv)
 }
 
 static const struct option_command commands[] = {
-	{ "start", NULL, "run the server; the default", NULL, &start_table, command_start },
-	{ "config", NULL, "check a configuration, write one for this host, print the reference", NULL, &config_table,
-	  command_config },
-	{ "storage", NULL, "show the block devices of this host", NULL, &storage_table, command_storage },
-	{ "network", NULL, "show the network interfaces of this host", NULL, &network_table, command_network },
-	{ "stop-engines", NULL, "stop the engines of this host, before it shuts down", NULL, &stop_engines_table,
-	  command_stop_engines },
-	{ "backup", NULL, "copy the system's database", NULL, &backup_table, command_backup },
-	{ "restore", NULL, "put a copy in place of the system's database", NULL, &restore_table, command_restore },
-	{ "version", NULL, "print the version", NULL, NULL, command_version },
+	{ "start", NULL, "run the server; the default", .run = command_start, .table = &start_table },
+	{ "config", NULL, "check a configuration, write one for this host, print the reference", .run = command_config,
+	  .table = &config_table },
+	{ "storage", NULL, "show the block devices of this host", .run = command_storage, .table = &storage_table },
+	{ "network", NULL, "show the network interfaces of this host", .run = command_network, .table = &network_table },
+	{ "stop-engines", NULL, "stop the engines of this host, before it shuts down", .run = command_stop_engines,
+	  .table = &stop_engines_table },
+	{ "backup", NULL, "copy the system's database", .run = command_backup, .table = &backup_table },
+	{ "restore", NULL, "put a copy in place of the system's database", .run = command_restore,
+	  .table = &restore_table },
+	{ "version", NULL, "print the version", .run = command_version },
 };
 
 static const struct option_row server_rows[] = {
@@ -351,6 +352,8 @@ static const struct option_table server_table = {
 
 static int run_command(int argc, char **argv)
 {
+	const struct option_command *command;
+
 	if (argc < 2)
 		return command_start(argc, argv);
 	if (strcmp(argv[1], "--version") == 0)
@@ -361,10 +364,9 @@ static int run_command(int argc, char **argv)
 	}
 	if (argv[1][0] == '-')
 		return command_start(argc, argv);
-	for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
-		if (strcmp(commands[i].name, argv[1]) == 0)
-			return commands[i].run(argc - 1, argv + 1);
-	}
+	command = options_find_command(&server_table, argv[1]);
+	if (command)
+		return command->run(argc - 1, argv + 1);
 	fprintf(stderr, "fathom-server: no command \"%s\"; `fathom-server --help` lists them\n", argv[1]);
 	return EXIT_USAGE;
 }

@@ -147,7 +147,7 @@ static const struct option_row scan_rows[] = {
 	OPTION_HELP_ROW,
 };
 
-static const struct option_command scan_commands[] = { { "scan", NULL, "scan this host", NULL, NULL, NULL } };
+static const struct option_command scan_commands[] = { { "scan", NULL, "scan this host", .operands = NULL } };
 
 static int run_scan_command(const struct option_table *table, int argc, char **argv,
 			    int (*scan)(struct provider *, bool, FILE *))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom top - shows a live target through its control socket; see top.h. */
-#include <getopt.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,48 +12,7 @@
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/top/top.h"
 
-enum { INTERVAL_MS_MIN = 100, INTERVAL_SEC_MAX = 3600, EXIT_NOBODY = 1 };
-
-static const char help_text[] =
-	"usage: fathom top [OPTION...] [PID|NAME|SOCKET]\n"
-	"\n"
-	"What an engine does: its threads, pollers, cores, volumes, hosts and data buffers. The engine is named by its "
-	"process\n"
-	"id, its program or the name of its trace file, or the path of its control socket; without that it is the one at\n"
-	"/var/tmp/fathom.sock, or the only one that runs. SPDK's targets can be watched, too.\n"
-	"\n"
-	"  -i, --interval TIME  look so often: 500ms, 2s, a number of seconds (1s; from 100ms to 1h)\n"
-	"  -n COUNT             so many times, and end; with --batch or --json\n"
-	"  -b, --batch          lines instead of a screen\n"
-	"      --json           a JSON document each time, in a line\n"
-	"  -t, --totals         all since the engine began instead of the interval\n"
-	"      --tab TAB        threads, pollers, cores, volumes, hosts or buffers: the first to show; with --batch the "
-	"only one\n"
-	"      --sort COLUMN    of the tab that is given, by its title or its key in --json\n"
-	"      --filter TEXT    rows with this in one of their names\n"
-	"  -h, --help           this text; on the screen, h lists the keys\n"
-	"\n"
-	"exit status: 0; 1: the engine is not there; 2: the command line\n";
-
-enum { OPTION_JSON = 256, OPTION_TAB, OPTION_SORT, OPTION_FILTER };
-
-static const struct option longs[] = {
-	{ "interval", required_argument, NULL, 'i' },
-	{ "batch", no_argument, NULL, 'b' },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "totals", no_argument, NULL, 't' },
-	{ "tab", required_argument, NULL, OPTION_TAB },
-	{ "sort", required_argument, NULL, OPTION_SORT },
-	{ "filter", required_argument, NULL, OPTION_FILTER },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
-static int complain(const char *text, const char *value)
-{
-	fprintf(stderr, value ? "fathom top: %s \"%s\"\n" : "fathom top: %s\n", text, value);
-	return EXIT_USAGE;
-}
+enum { INTERVAL_MS_MIN = 100, INTERVAL_SEC_MAX = 3600, EXIT_NO_ENGINE = 1 };
 
 bool top_read_interval(const char *text, uint64_t *ns_ret)
 {
@@ -65,8 +24,15 @@ bool top_read_interval(const char *text, uint64_t *ns_ret)
 	return true;
 }
 
-static int read_tab(const char *text, struct top_options *options)
+static int read_interval(void *to, const char *text, struct fathom_fault *why)
 {
+	return top_read_interval(text, to) ? 0 : fault(why, -EINVAL, "is not a time from 100ms to 1h");
+}
+
+static int read_tab(void *to, const char *text, struct fathom_fault *why)
+{
+	struct top_options *options = to;
+
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		if (strcasecmp(top_tab_key(tab), text) == 0) {
 			options->tab = tab;
@@ -74,53 +40,55 @@ static int read_tab(const char *text, struct top_options *options)
 			return 0;
 		}
 	}
-	return complain("--tab takes threads, pollers, cores, volumes, hosts or buffers, not", text);
+	return fault(why, -EINVAL, "is not threads, pollers, cores, volumes, hosts or buffers");
 }
 
-static int read_option(int option, struct top_options *options)
-{
-	switch (option) {
-	case 'i':
-		if (!top_read_interval(optarg, &options->interval_ns))
-			return complain("-i takes a time from 100ms to 1h, not", optarg);
-		return 0;
-	case 'n':
-		if (text_parse_u64(optarg, 10, UINT32_MAX, &options->count) != 0 || options->count == 0)
-			return complain("-n takes how many times to look, not", optarg);
-		return 0;
-	case 'b':
-		options->batch = true;
-		return 0;
-	case OPTION_JSON:
-		options->json = true;
-		return 0;
-	case 't':
-		options->totals = true;
-		return 0;
-	case OPTION_TAB:
-		return read_tab(optarg, options);
-	case OPTION_SORT:
-		options->sort = optarg;
-		return 0;
-	case OPTION_FILTER:
-		options->filter = optarg;
-		return 0;
-	default:
-		return complain("`fathom top --help` lists the options", NULL);
-	}
-}
+#define AT(member) .offset = offsetof(struct top_options, member)
+
+static const struct option_row rows[] = {
+	{ "interval", 'i', OPTION_CALL, "TIME", "sampling interval: 500ms, 2s, a number of seconds (1s; from 100ms to 1h)",
+	  AT(interval_ns), .read = read_interval },
+	{ NULL, 'n', OPTION_NUMBER, "COUNT", "number of samples; with --batch or --json", AT(count),
+	  OPTION_RANGE(1, UINT32_MAX) },
+	{ "batch", 'b', OPTION_FLAG, NULL, "print lines instead of a screen", AT(batch) },
+	{ "json", 0, OPTION_FLAG, NULL, "print each sample as a JSON document on one line", AT(json) },
+	{ "totals", 't', OPTION_FLAG, NULL, "totals since the engine's start, instead of the interval's values",
+	  AT(totals) },
+	{ "tab", 0, OPTION_CALL, "TAB",
+	  "threads, pollers, cores, volumes, hosts or buffers: the first tab to show; with --batch the only one",
+	  .read = read_tab, .values = "threads pollers cores volumes hosts buffers" },
+	{ "sort", 0, OPTION_TEXT, "COLUMN", "column of that tab, by its title or its key in --json", AT(sort) },
+	{ "filter", 0, OPTION_TEXT, "TEXT", "only rows with this text in a name", AT(filter) },
+	OPTION_HELP_ROW,
+};
+
+const struct option_table top_table = {
+	.name = "fathom top",
+	.usage = "fathom top [OPTION...] [PID|NAME|SOCKET]",
+	.about =
+		"Show the activity of an engine: its threads, pollers, cores, volumes, hosts and data buffers. The "
+		"argument names "
+		"the engine by its process id, its program, the name of its trace file, or the path of its control socket. "
+		"Without an argument it is the engine at /var/tmp/fathom.sock, or the only one that runs. Targets of SPDK "
+		"can "
+		"be watched, too. On the screen, h lists the keys.",
+	OPTION_ROWS(rows),
+	.operands = OPTION_TRACE_NAMES,
+	.more = "Exit status: 0: success; 1: the engine cannot be reached; 2: an error of the command line.",
+};
 
 /* Reject contradictory options. */
 static int check_options(const struct top_options *options)
 {
 	if (options->sort && !options->tab_given)
-		return complain("--sort is for the columns of one tab; --tab says which", NULL);
+		return options_reject(&top_table, "--sort needs a tab; --tab says which");
 	if (options->sort && top_show_column(options->tab, options->sort) < 0)
-		return complain("the tab has no such column:", options->sort);
+		return options_reject(&top_table, "the tab has no such column: \"%s\"", options->sort);
 	if (options->count != UINT64_MAX && !options->batch && !options->json)
-		return complain("-n is for --batch and --json", NULL);
+		return options_reject(&top_table, "-n is for --batch and --json");
 	if (!options->batch && !options->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
-		return complain("this is no terminal; --batch or --json is for scripts", NULL);
+		return options_reject(&top_table,
+				      "standard input or output is no terminal; --batch or --json is for scripts");
 	return 0;
 }
 
@@ -129,25 +97,19 @@ int cmd_top(int argc, char **argv)
 	struct top_options options = { .interval_ns = NS_PER_SEC, .count = UINT64_MAX, .filter = "", .tab = TOP_THREADS };
 	struct top_link *link;
 	struct fathom_fault why;
-	int option, status = 0;
+	int at, status = options_parse(&top_table, argc, argv, &options, &at);
 
-	while (status == 0 && (option = getopt_long(argc, argv, "i:n:bth", longs, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(help_text, stdout);
-			return EXIT_SUCCESS;
-		}
-		status = read_option(option, &options);
-	}
-	if (status == 0 && argc - optind > 1)
-		status = complain("one engine at a time, not also", argv[optind + 1]);
-	if (status == 0)
-		status = check_options(&options);
+	if (status != OPTIONS_RUN)
+		return status;
+	if (argc - at > 1)
+		return options_reject(&top_table, "only one engine at a time, not also \"%s\"", argv[at + 1]);
+	status = check_options(&options);
 	if (status)
 		return status;
-	options.target = argv[optind];
+	options.target = argv[at];
 	if (top_link_open(options.target, &link, &why) != 0) {
 		fprintf(stderr, "fathom top: %s\n", why.text);
-		return EXIT_NOBODY;
+		return EXIT_NO_ENGINE;
 	}
 	return options.batch || options.json ? top_batch(&options, link) : top_screen(&options, link);
 }

@@ -9,38 +9,61 @@
 #include "base/text.h"
 #include "cmd/fathom/trace/trace.h"
 
-/* The row for `option`: the last, if it has no option of this kind yet. NULL: too many. */
-static struct trace_choice *choose_row(struct trace_choices *choices, int option)
+/*
+ * The choice that another -s, -p or -f belongs to: the last one, if `is_part` says that it has room for it; else a new one.
+ * NULL: too many.
+ */
+static struct trace_choice *add_choice(struct trace_choices *choices, bool is_part, struct fathom_fault *why)
 {
-	struct trace_choice *last = choices->count ? &choices->rows[choices->count - 1] : NULL;
-
-	if (last && !last->file && ((option == 's' && !last->name) || (option == 'p' && !last->pid)))
-		return last;
-	return choices->count < TRACE_CHOICES_MAX ? &choices->rows[choices->count++] : NULL;
+	if (is_part)
+		return &choices->rows[choices->count - 1];
+	if (choices->count < TRACE_CHOICES_MAX)
+		return &choices->rows[choices->count++];
+	fill_fault(why, -EINVAL, "is one too many: no more than %d files are read at once", TRACE_CHOICES_MAX);
+	return NULL;
 }
 
-bool trace_choice_take(struct trace_choices *choices, int option, const char *value, int *status_ret)
+static const struct trace_choice *last_choice(const struct trace_choices *choices)
 {
+	static const struct trace_choice none = { .file = "" };
+
+	return choices->count ? &choices->rows[choices->count - 1] : &none;
+}
+
+int trace_choice_read_name(void *to, const char *text, struct fathom_fault *why)
+{
+	const struct trace_choice *last = last_choice(to);
+	struct trace_choice *row = add_choice(to, !last->file && !last->name, why);
+
+	if (!row)
+		return -EINVAL;
+	row->name = text;
+	return 0;
+}
+
+int trace_choice_read_pid(void *to, const char *text, struct fathom_fault *why)
+{
+	const struct trace_choice *last = last_choice(to);
 	struct trace_choice *row;
 	uint64_t pid = 0;
 
-	*status_ret = 0;
-	if (option != 's' && option != 'p' && option != 'f')
-		return false;
-	if (option == 'p' && (text_parse_u64(value, 10, INT32_MAX, &pid) != 0 || pid == 0)) {
-		*status_ret = trace_complain("-p takes the id of a process, not", value) + 1;
-		return true;
-	}
-	row = choose_row(choices, option);
+	if (text_parse_u64(text, 10, INT32_MAX, &pid) != 0 || pid == 0)
+		return fault(why, -EINVAL, "is not a process id");
+	row = add_choice(to, !last->file && !last->pid, why);
 	if (!row)
-		*status_ret = trace_complain("no more than 64 files at once; this is one too many:", value) + 1;
-	else if (option == 's')
-		row->name = value;
-	else if (option == 'p')
-		row->pid = (int32_t)pid;
-	else
-		row->file = value;
-	return true;
+		return -EINVAL;
+	row->pid = (int32_t)pid;
+	return 0;
+}
+
+int trace_choice_read_file(void *to, const char *text, struct fathom_fault *why)
+{
+	struct trace_choice *row = add_choice(to, false, why);
+
+	if (!row)
+		return -EINVAL;
+	row->file = text;
+	return 0;
 }
 
 /* Explain why the process has no trace file, as far as possible. */

@@ -13,10 +13,9 @@
 
 #include "base/fault.h"
 #include "base/must.h"
+#include "cmd/options/options.h"
 
 enum { TRACE_CHOICES_MAX = 64 };
-
-#define TRACE_CHOICE_OPTIONS "s:p:f:"
 
 struct trace_choices {
 	struct trace_choice {
@@ -26,11 +25,33 @@ struct trace_choices {
 	uint32_t count; /* 0: the newest file */
 };
 
-/*
- * Accept `value` if `option` is one of the three; it must stay valid. False: another option. `*status_ret`: 0, or the
- * exit status + 1 after an error message.
- */
-MUST_CHECK bool trace_choice_take(struct trace_choices *choices, int option, const char *value, int *status_ret);
+/* The readers of the three rows below; `to` is the struct trace_choices. Texts are borrowed. */
+int trace_choice_read_name(void *to, const char *text, struct fathom_fault *why);
+int trace_choice_read_pid(void *to, const char *text, struct fathom_fault *why);
+int trace_choice_read_file(void *to, const char *text, struct fathom_fault *why);
+
+/* The rows of a table whose structure `type` has a `struct trace_choices choices`. */
+#define TRACE_CHOICE_ROWS(type)                                                                                            \
+	{ NULL,                                                                                                            \
+	  's',                                                                                                             \
+	  OPTION_CALL,                                                                                                     \
+	  "NAME",                                                                                                          \
+	  "the program that was started with --name NAME",                                                                 \
+	  .offset = offsetof(type, choices),                                                                               \
+	  .read = trace_choice_read_name,                                                                                  \
+	  .values = OPTION_TRACE_NAMES },                                                                                  \
+		{ NULL,                                                                                                    \
+		  'p',                                                                                                     \
+		  OPTION_CALL,                                                                                             \
+		  "PID",                                                                                                   \
+		  "process PID",                                                                                           \
+		  .offset = offsetof(type, choices),                                                                       \
+		  .read = trace_choice_read_pid,                                                                           \
+		  .values = OPTION_TRACE_PIDS },                                                                           \
+	{                                                                                                                  \
+		NULL, 'f', OPTION_CALL, "FILE", "this trace file", .offset = offsetof(type, choices),                      \
+								   .read = trace_choice_read_file, .values = OPTION_FILES  \
+	}
 
 /* The path of choice `index`, or, without choices, of the newest file. Errors: those of reader_find_newest(). */
 MUST_CHECK int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX],

@@ -8,7 +8,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -27,7 +26,7 @@
 #define TIMEOUT_SEC 60.0
 #define POINTS_ALL UINT64_MAX
 
-enum { OPTION_JSON = 256, OPTION_FORCE, NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
+enum { NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
 
 struct control {
 	const char *socket;
@@ -38,29 +37,42 @@ struct control {
 	int word_count;
 };
 
-static const char help_text[] =
-	"usage: fathom trace enable|disable [-S SOCKET | -s NAME | -p PID] GROUP[:POINT[+POINT...]]...\n"
-	"       fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
-	"       fathom trace clear [-S SOCKET | -s NAME | -p PID]\n"
-	"       fathom trace freeze [-S SOCKET | -s NAME | -p PID] [-o FILE [--force]] [REASON]\n"
-	"\n"
-	"What a running engine, or a running target of SPDK, records.\n"
-	"\n"
-	"  enable    record these groups, or these points of them; \"all\": every group\n"
-	"  disable   do not record them\n"
-	"  groups    list groups and points, which of them are recorded, and how often each was, where that is known\n"
-	"  clear     forget what was recorded so far\n"
-	"  freeze    have the engine copy its trace file, into FILE, or beside it as NAME_trace.pidPID.frozen1; print "
-	"which\n"
-	"\n"
-	"  -S, --socket SOCKET   its control socket (default " SOCKET_DEFAULT "; of SPDK mostly /var/tmp/spdk.sock)\n"
-	"  -s NAME, -p PID       the program by the name of its trace file or its process id, as in `fathom trace show`;\n"
-	"                        `groups` reads its trace file then, and does not ask it\n"
-	"  -f FILE               `groups` of that trace file\n"
-	"  --json                a JSON object a line\n"
-	"  -h, --help            this text\n"
-	"\n"
-	"Names may be in upper or lower case. Points may also be a mask in hexadecimal: bdev:0x3.\n";
+#define AT(member) .offset = offsetof(struct control, member)
+
+static const struct option_row rows[] = {
+	{ "socket", 'S', OPTION_TEXT, "SOCKET",
+	  "control socket of the program (default " SOCKET_DEFAULT "; of SPDK mostly /var/tmp/spdk.sock)", AT(socket),
+	  .values = OPTION_FILES },
+	{ NULL, 'o', OPTION_TEXT, "FILE", "of freeze: file to write", AT(output), .values = OPTION_FILES },
+	{ "force", 0, OPTION_FLAG, NULL, "of freeze: overwrite an existing file", AT(force) },
+	{ "json", 0, OPTION_FLAG, NULL, "print a JSON object on each line", AT(json) },
+	OPTION_HELP_ROW,
+	{ .type = OPTION_HEADING,
+	  .help = "The program by its trace file, as in `fathom trace show`; `groups` then reads this file and does not "
+		  "ask the "
+		  "program:" },
+	TRACE_CHOICE_ROWS(struct control),
+};
+
+const struct option_table trace_control_table = {
+	.name = "fathom trace groups",
+	.usage = "fathom trace enable|disable [-S SOCKET | -s NAME | -p PID] GROUP[:POINT[+POINT...]]...\n"
+		 "fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
+		 "fathom trace clear [-S SOCKET | -s NAME | -p PID]\n"
+		 "fathom trace freeze [-S SOCKET | -s NAME | -p PID] [-o FILE [--force]] [REASON]",
+	.about = "What a running engine, or a running target of SPDK, records.\n"
+		 "\n"
+		 "  enable    record these groups, or these points of them; \"all\": every group\n"
+		 "  disable   do not record them\n"
+		 "  groups    list groups and points, which are recorded, and how often each was, where that is known\n"
+		 "  clear     discard what was recorded so far\n"
+		 "  freeze    let the engine copy its trace file, to FILE, or beside it as NAME_trace.pidPID.frozen1; "
+		 "print its "
+		 "name\n"
+		 "\n"
+		 "Names may be in upper or lower case. Points may also be a mask in hexadecimal: bdev:0x3.",
+	OPTION_ROWS(rows),
+};
 
 /* ---- groups and points ---- */
 
@@ -388,59 +400,6 @@ static const struct {
 	{ "clear", clear_all },	     { "freeze", freeze_trace },
 };
 
-bool trace_control_knows(int argc, char **argv)
-{
-	if (argc < 2)
-		return false;
-	for (size_t i = 0; i < ARRAY_COUNT(verbs); i++) {
-		if (strcmp(argv[1], verbs[i].name) == 0)
-			return true;
-	}
-	return strncmp(argv[1], "-S", 2) == 0 || strncmp(argv[1], "--socket", 8) == 0;
-}
-
-/* 0: continue; else the exit status + 1. */
-static int parse_options(int argc, char **argv, struct control *control)
-{
-	static const struct option options[] = {
-		{ "socket", required_argument, NULL, 'S' },
-		{ "force", no_argument, NULL, OPTION_FORCE },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option, status;
-
-	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "S:o:h", options, NULL)) != -1) {
-		if (trace_choice_take(&control->choices, option, optarg, &status)) {
-			if (status)
-				return status;
-			continue;
-		}
-		switch (option) {
-		case 'S':
-			control->socket = optarg;
-			break;
-		case 'o':
-			control->output = optarg;
-			break;
-		case OPTION_FORCE:
-			control->force = true;
-			break;
-		case OPTION_JSON:
-			control->json = true;
-			break;
-		case 'h':
-			fputs(help_text, stdout);
-			return EXIT_SUCCESS + 1;
-		default:
-			fprintf(stderr, "`fathom trace groups --help` says more\n");
-			return EXIT_USAGE + 1;
-		}
-	}
-	return 0;
-}
-
 /* Find the control socket of the program selected by -s or -p. 0, or the exit status after an error message. */
 static int find_program(const struct control *control, char socket[TOP_PATH_BYTES])
 {
@@ -462,16 +421,16 @@ int trace_control(int argc, char **argv)
 	struct fathom_fault why;
 	size_t verb = 0;
 	bool of_file;
-	int status = parse_options(argc, argv, &control);
+	int at, status = options_parse(&trace_control_table, argc, argv, &control, &at);
 
-	if (status)
-		return status - 1;
-	while (verb < ARRAY_COUNT(verbs) && (optind == argc || strcmp(argv[optind], verbs[verb].name) != 0))
+	if (status != OPTIONS_RUN)
+		return status;
+	while (verb < ARRAY_COUNT(verbs) && (at == argc || strcmp(argv[at], verbs[verb].name) != 0))
 		verb++;
 	if (verb == ARRAY_COUNT(verbs))
-		return trace_complain("enable, disable, groups, clear or freeze, not", optind < argc ? argv[optind] : "");
-	control.words = argv + optind + 1;
-	control.word_count = argc - optind - 1;
+		return trace_complain("enable, disable, groups, clear or freeze, not", at < argc ? argv[at] : "");
+	control.words = argv + at + 1;
+	control.word_count = argc - at - 1;
 	of_file = control.choices.count > 0;
 	if (control.output && verbs[verb].run != freeze_trace)
 		return trace_complain("-o is for `freeze`", NULL);

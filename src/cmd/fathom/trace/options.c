@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* options - the command line of `fathom trace`, shared by its sub-commands, and its filters. */
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,106 +10,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cmd/fathom/trace/trace.h"
-
-enum {
-	OPTION_JSON = 256,
-	OPTION_OLDER_THAN,
-	OPTION_ALL,
-	OPTION_FAILED,
-	OPTION_EVENTS,
-	OPTION_OBJECT,
-	OPTION_OWNER,
-	OPTION_SINCE,
-	OPTION_UNTIL,
-	OPTION_WHERE,
-	OPTION_THRESHOLD,
-	OPTION_FORCE,
-	OPTION_CHROME, /* removed; the answer names its replacement */
-	OPTION_FORMAT, /* never existed; likewise */
-	OPTION_EXPORT  /* + a format */
-};
-
-static const char help_text[] =
-	"usage: fathom trace [WORD] [OPTION...]\n"
-	"       fathom trace enable|disable|groups|clear ...   (what is recorded; `fathom trace groups --help` says more)\n"
-	"\n"
-	"Reads the trace file of an engine, or of an SPDK target: running, killed, or copied from another machine.\n"
-	"\n"
-	"  show      events in the order in which they happened, one a line (the default)\n"
-	"  stuck     commands that were started and not finished, and pollers that do not return\n"
-	"  summary   all of it on a page: where the time went since the start, which events there are, what hangs\n"
-	"  slowest [N]  the N (10) slowest requests of all that the file remembers: what each was, and where its time "
-	"went\n"
-	"  io ID     all that happened to one request, r12 or that of the I/O i435: its latest life, or --all\n"
-	"  compare A B  two files, stage by stage: what got slower\n"
-	"  follow    events as they come, until the engine ends or ^C\n"
-	"  top       what a running engine does, once a second; -n COUNT: so many times\n"
-	"  stages    how long commands were in each stage: tables of all commands and block device I/Os, and of the "
-	"commonest\n"
-	"            kinds, such as reads of 4 KiB\n"
-	"  threads   the threads that record, and what each runs now\n"
-	"  export    the events in the formats of other tools\n"
-	"  record    all events of a running engine, into files (`fathom trace record --help` says more)\n"
-	"  trigger   those around the moment in which an expression holds (`fathom trace trigger --help`)\n"
-	"  freeze    a running engine copies its file as it is now (`fathom trace freeze --help`)\n"
-	"  prune     remove files of processes that are gone, but for the newest (`fathom trace prune --help`)\n"
-	"\n"
-	"which file; without these the newest in /dev/shm. Named several times: all of them, on one time line (show, "
-	"slowest,\n"
-	"stuck) or one after the other (summary, stages, threads, io); each line says which process\n"
-	"  -s NAME            of the program that was started with --name NAME\n"
-	"  -p PID             of process PID\n"
-	"  -f FILE            this file\n"
-	"\n"
-	"which events (show, stages, slowest, export); without these all:\n"
-	"  -c CORE[,CORE...]  of these cores\n"
-	"  -g GROUP[,...]     of these groups, and\n"
-	"  -n NAME[,...]      with these names (stages: of those whose stages change with these events)\n"
-	"\n"
-	"  --object r12       of this object, of what belongs to it, and that name it\n"
-	"  --owner TEXT       on behalf of an owner whose text has TEXT in it; or q2\n"
-	"  --since, --until T from and to this moment: 5s (after the start), -5s (before the end), 12:30:00 (time of day)\n"
-	"  --where EXPRESSION for which this holds: 'latency_us > 5ms and (type == READ or device =~ disk)'. Names: "
-	"arguments,\n"
-	"                     and latency_us (total), dwell_us, tick, core, thread, owner, object, name, group, state.\n"
-	"                     == != < <= > >= =~ (contains), and, or, not, parentheses; 4k, 5ms, READ, \"a text\".\n"
-	"                     Times also with _ns, _ms, _s. Of one event alone: 'bdev.io_done latency_us > 5000'\n"
-	"  (stages: --owner, --since and --until; slowest: all but -g and -n)\n"
-	"\n"
-	"what to list (stuck):\n"
-	"  --older-than TIME  begun so long ago: 1s (the default), 500ms, 20us, 0 (the default of an engine that died)\n"
-	"  --all              also those that wait where waiting is normal (io: all lives that the file has)\n"
-	"\n"
-	"which requests, and what of them (slowest):\n"
-	"  --all              each by itself, also those that one stall delayed, which are one line otherwise\n"
-	"  --failed           those that failed, newest first\n"
-	"  --events           also their events\n"
-	"\n"
-	"what counts as slower (compare):\n"
-	"  --threshold PCT    more than so many per cent (10)\n"
-	"\n"
-	"what to write (export); - is standard output:\n"
-	"  --perfetto FILE    for ui.perfetto.dev\n"
-	"  --ctf DIRECTORY    Common Trace Format, for babeltrace2 and Trace Compass\n"
-	"  --html FILE        a page for any browser: time line, slowest I/Os, histograms, heat map\n"
-	"  --force            overwrite what is there already; without it, it is refused\n"
-	"\n"
-	"how:\n"
-	"  -w                 time of day (in the zone of TZ) in place of microseconds since the program started\n"
-	"  --json             a JSON object a line\n"
-	"  -h, --help         this text\n"
-	"\n"
-	"An event line has: core, time in us (`~`: the clock was read for an earlier event and lent to this one), tick, "
-	"name,\n"
-	"[owner], id of the object (and of the one it belongs to), dwell: us since the object's previous event, total: us "
-	"since\n"
-	"the first of its life (`>`: at least, its beginning is no longer in the file), arguments.\n"
-	"\n"
-	"A stage line has: stage, how many went through it, us in it: average, the time that 50, 90 and 99 of 100 did not "
-	"exceed,\n"
-	"the longest; the share of all lives' time. Counted are commands whose whole life is still in the file.\n"
-	"\n"
-	"exit status: 0; stuck: 0 nothing is stuck, 1 something is; compare: 1 something got slower; 2: an error\n";
 
 /* ---- the command line ---- */
 
@@ -141,8 +39,9 @@ char *trace_json_string(const char *text)
 	return json;
 }
 
-static int parse_cores(struct trace_request *request, const char *list)
+static int read_cores(void *to, const char *list, struct fathom_fault *why)
 {
+	struct trace_request *request = to;
 	char *copy = strdup(list), *save = NULL;
 	int rc = *list ? 0 : -EINVAL;
 
@@ -156,128 +55,170 @@ static int parse_cores(struct trace_request *request, const char *list)
 	}
 	free(copy);
 	request->any_core = false;
-	return rc;
+	return rc == 0 ? 0 : fault(why, -EINVAL, "is not a list of core numbers, such as 0,3");
 }
 
-/* Text options and flags, by the offset of their member. */
-static const struct {
-	int option;
-	size_t offset;
-	bool flag;
-} places[] = {
-	{ 'g', offsetof(struct trace_request, groups), false },
-	{ 'n', offsetof(struct trace_request, points), false },
-	{ OPTION_OBJECT, offsetof(struct trace_request, spec.object), false },
-	{ OPTION_OWNER, offsetof(struct trace_request, spec.owner), false },
-	{ OPTION_SINCE, offsetof(struct trace_request, spec.since), false },
-	{ OPTION_UNTIL, offsetof(struct trace_request, spec.until), false },
-	{ OPTION_WHERE, offsetof(struct trace_request, spec.where), false },
-	{ 'w', offsetof(struct trace_request, wall), true },
-	{ OPTION_JSON, offsetof(struct trace_request, json), true },
-	{ OPTION_ALL, offsetof(struct trace_request, all), true },
-	{ OPTION_FAILED, offsetof(struct trace_request, failed), true },
-	{ OPTION_EVENTS, offsetof(struct trace_request, records), true },
-	{ OPTION_FORCE, offsetof(struct trace_request, exports.force), true },
-};
-
-static bool set_plain_option(int option, struct trace_request *request)
-{
-	for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
-		char *at = (char *)request + places[i].offset;
-
-		if (places[i].option != option)
-			continue;
-		if (places[i].flag)
-			*(bool *)at = true;
-		else
-			*(const char **)at = optarg;
-		return true;
-	}
-	if (option < OPTION_EXPORT || option >= OPTION_EXPORT + EXPORT_FORMATS)
-		return false;
-	request->exports.paths[option - OPTION_EXPORT] = optarg;
-	return true;
-}
-
-/* Parse "10", "10%" or "2.5" into a fraction. Errors: -EINVAL. */
-static int parse_per_cent(const char *text, double *part_ret)
+/* "10", "10%" or "2.5", as a fraction. */
+static int read_threshold(void *to, const char *text, struct fathom_fault *why)
 {
 	char *end;
 	double number = strtod(text, &end);
 
 	if (end == text || !(number >= 0) || number > 1e6 || (*end && strcmp(end, "%") != 0))
-		return -EINVAL;
-	*part_ret = number / 100;
+		return fault(why, -EINVAL, "is not a percentage, such as 10");
+	*(double *)to = number / 100;
 	return 0;
 }
 
-/* 0: continue; else the exit status + 1. */
-int trace_parse_options(int argc, char **argv, struct trace_request *request)
+static int reject_chrome(void *to, const char *text, struct fathom_fault *why)
 {
-	static const struct option options[] = {
-		{ "json", no_argument, NULL, OPTION_JSON },
-		{ "older-than", required_argument, NULL, OPTION_OLDER_THAN },
-		{ "all", no_argument, NULL, OPTION_ALL },
-		{ "group", required_argument, NULL, 'g' },
-		{ "name", required_argument, NULL, 'n' },
-		{ "object", required_argument, NULL, OPTION_OBJECT },
-		{ "owner", required_argument, NULL, OPTION_OWNER },
-		{ "since", required_argument, NULL, OPTION_SINCE },
-		{ "until", required_argument, NULL, OPTION_UNTIL },
-		{ "where", required_argument, NULL, OPTION_WHERE },
-		{ "threshold", required_argument, NULL, OPTION_THRESHOLD },
-		{ "failed", no_argument, NULL, OPTION_FAILED },
-		{ "events", no_argument, NULL, OPTION_EVENTS },
-		{ "perfetto", required_argument, NULL, OPTION_EXPORT + EXPORT_PERFETTO },
-		{ "ctf", required_argument, NULL, OPTION_EXPORT + EXPORT_CTF },
-		{ "chrome", required_argument, NULL, OPTION_CHROME },
-		{ "format", required_argument, NULL, OPTION_FORMAT },
-		{ "html", required_argument, NULL, OPTION_EXPORT + EXPORT_HTML },
-		{ "force", no_argument, NULL, OPTION_FORCE },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option, status;
-
-	while ((option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "c:g:n:wh", options, NULL)) != -1) {
-		if (trace_choice_take(&request->choices, option, optarg, &status)) {
-			if (status)
-				return status;
-			continue;
-		}
-		switch (option) {
-		case 'c':
-			if (parse_cores(request, optarg) != 0)
-				return trace_complain("-c takes core numbers, not", optarg) + 1;
-			break;
-		case OPTION_OLDER_THAN:
-			if (text_parse_duration(optarg, &request->older_than_ns) != 0)
-				return trace_complain("--older-than takes a time such as 1s or 500ms, not", optarg) + 1;
-			break;
-		case OPTION_THRESHOLD:
-			if (parse_per_cent(optarg, &request->threshold) != 0)
-				return trace_complain("--threshold takes a percentage, not", optarg) + 1;
-			break;
-		case OPTION_CHROME:
-			return trace_complain("export no longer writes Chrome's JSON; use --perfetto for the file",
-					      optarg) +
-			       1;
-		case OPTION_FORMAT:
-			return trace_complain("use --perfetto FILE, --ctf DIRECTORY or --html FILE; there is no --format",
-					      optarg) +
-			       1;
-		case 'h':
-			fputs(help_text, stdout);
-			return EXIT_SUCCESS + 1;
-		default:
-			if (set_plain_option(option, request))
-				break;
-			fprintf(stderr, "`fathom trace --help` says more\n");
-			return EXIT_USAGE + 1;
-		}
-	}
-	return 0;
+	return fault(why, -EINVAL, "cannot be written: export no longer writes Chrome's JSON; use --perfetto for the file");
 }
+
+static int reject_format(void *to, const char *text, struct fathom_fault *why)
+{
+	return fault(why, -EINVAL, "selects no format: use --perfetto FILE, --ctf DIRECTORY or --html FILE");
+}
+
+#define AT(member) .offset = offsetof(struct trace_request, member)
+
+static const struct option_row rows[] = {
+	{ .type = OPTION_HEADING,
+	  .help = "Which file; without these the newest in /dev/shm. Several files are shown on one time line (show, "
+		  "slowest, "
+		  "stuck) or one after the other (summary, stages, threads, io); each line names its process:" },
+	TRACE_CHOICE_ROWS(struct trace_request),
+	{ .type = OPTION_HEADING,
+	  .help = "Which events (show, stages, slowest, export; stages has only --owner, --since and --until, slowest all "
+		  "but -g "
+		  "and -n); without these all:" },
+	{ NULL, 'c', OPTION_CALL, "CORE[,CORE...]", "events of these cores", .read = read_cores },
+	{ "group", 'g', OPTION_TEXT, "GROUP[,...]", "events of these groups", AT(groups) },
+	{ "name", 'n', OPTION_TEXT, "NAME[,...]",
+	  "events with these names; stages: objects whose stages change with these events", AT(points) },
+	{ "object", 0, OPTION_TEXT, "ID", "events of this object, such as r12, of its parts, and events that name it",
+	  AT(spec.object) },
+	{ "owner", 0, OPTION_TEXT, "TEXT", "events of an owner whose text contains TEXT, or with an id such as q2",
+	  AT(spec.owner) },
+	{ "since", 0, OPTION_TEXT, "T",
+	  "from this time: 5s (after the start), -5s (before the end), 12:30:00 (time of day)", AT(spec.since) },
+	{ "until", 0, OPTION_TEXT, "T", "up to this time", AT(spec.until) },
+	{ "where", 0, OPTION_TEXT, "EXPRESSION",
+	  "events for which it is true: 'latency_us > 5ms and (type == READ or device =~ disk)'. Names are arguments, and "
+	  "latency_us (total), dwell_us, tick, core, thread, owner, object, name, group, state. Operators are == != < <= > "
+	  ">= "
+	  "=~ (contains), and, or, not, parentheses. Values are 4k, 5ms, READ, \"a text\". Times also exist with _ns, _ms "
+	  "and _s. For one kind of event: 'bdev.io_done latency_us > 5000'",
+	  AT(spec.where) },
+	{ .type = OPTION_HEADING, .help = "What to list (stuck, io):" },
+	{ "older-than", 0, OPTION_DURATION, "TIME",
+	  "stuck: requests in progress for this long: 1s (the default), 500ms, 20us; 0 is the default for an engine that "
+	  "died",
+	  AT(older_than_ns) },
+	{ "all", 0, OPTION_FLAG, NULL,
+	  "stuck: also requests in states in which waiting is normal; io: all lives in the file; slowest: each request on "
+	  "a "
+	  "line, also those that one stall delayed",
+	  AT(all) },
+	{ .type = OPTION_HEADING, .help = "Which requests, and what of them (slowest):" },
+	{ "failed", 0, OPTION_FLAG, NULL, "failed requests, newest first", AT(failed) },
+	{ "events", 0, OPTION_FLAG, NULL, "also their events", AT(records) },
+	{ .type = OPTION_HEADING, .help = "What counts as slower (compare):" },
+	{ "threshold", 0, OPTION_CALL, "PCT", "an increase of more than PCT per cent (10)", AT(threshold),
+	  .read = read_threshold },
+	{ .type = OPTION_HEADING, .help = "What to write (export); - is standard output:" },
+	{ "perfetto", 0, OPTION_TEXT, "FILE", "file for ui.perfetto.dev", AT(exports.paths[EXPORT_PERFETTO]),
+	  .values = OPTION_FILES },
+	{ "ctf", 0, OPTION_TEXT, "DIRECTORY", "Common Trace Format, for babeltrace2 and Trace Compass",
+	  AT(exports.paths[EXPORT_CTF]), .values = OPTION_FOLDERS },
+	{ "html", 0, OPTION_TEXT, "FILE", "page for any browser: time line, slowest I/Os, histograms, heat map",
+	  AT(exports.paths[EXPORT_HTML]), .values = OPTION_FILES },
+	{ "force", 0, OPTION_FLAG, NULL, "overwrite existing files", AT(exports.force) },
+	{ "chrome", 0, OPTION_CALL, "FILE", .read = reject_chrome },
+	{ "format", 0, OPTION_CALL, "FORMAT", .read = reject_format },
+	{ .type = OPTION_HEADING, .help = "How to print:" },
+	{ NULL, 'w', OPTION_FLAG, NULL, "time of day (in the zone of TZ) instead of microseconds since the program's start",
+	  AT(wall) },
+	{ "json", 0, OPTION_FLAG, NULL, "print a JSON object on each line", AT(json) },
+	OPTION_HELP_ROW,
+};
+
+#define WORD(function, most_arguments)                                                                                     \
+	.own = &(const struct trace_word)                                                                                  \
+	{                                                                                                                  \
+		function, most_arguments, .only_one = NULL                                                                 \
+	}
+#define WORD_OF_ONE(function, most_arguments, is_live, explanation)                                                        \
+	.own = &(const struct trace_word)                                                                                  \
+	{                                                                                                                  \
+		function, most_arguments, is_live, explanation                                                             \
+	}
+
+static const struct option_command commands[] = {
+	{ "show", NULL, "events in the order of time, one on each line (the default)", WORD(trace_show, 0) },
+	{ "stuck", NULL, "commands that started and did not end, and pollers that do not return", WORD(trace_stuck, 0) },
+	{ "summary", NULL, "the file on one page: time since the start by stage, counts of events, what is stuck",
+	  WORD(trace_summary, 0) },
+	{ "slowest", "[N]", "the N (10) slowest requests in the file, and the time in each of their stages",
+	  WORD(trace_slowest, 1) },
+	{ "io", "ID", "all events of one request, r12 or that of the I/O i435: its latest life, or --all",
+	  WORD(trace_io, 1) },
+	{ "compare", "A B", "what got slower from file A to file B, stage by stage", .operands = OPTION_FILES,
+	  WORD_OF_ONE(NULL, 2, false, "compare takes its two files as arguments: `fathom trace compare A B`") },
+	{ "follow", NULL, "events as they occur, until the engine ends or Ctrl-C",
+	  WORD_OF_ONE(trace_follow, 0, true, "follow shows one program: follow each by itself") },
+	{ "top", NULL, "the activity of a running engine, once a second; -n COUNT: number of seconds",
+	  WORD_OF_ONE(trace_top, 0, true, "top shows one program: run it once for each") },
+	{ "stages", NULL,
+	  "the time of commands in each stage: tables of all commands and block device I/Os, and of the most frequent "
+	  "kinds, "
+	  "such as reads of 4 KiB",
+	  WORD(trace_stages, 0) },
+	{ "threads", NULL, "the threads that record, and what each runs now", WORD(trace_threads, 0) },
+	{ "export", NULL, "write the events in the formats of other tools",
+	  WORD_OF_ONE(trace_export_events, 0, false,
+		      "export writes one file at a time: export each by itself; babeltrace2 and Trace Compass put several "
+		      "directories of --ctf on one time line") },
+	{ "record", NULL, "write all events of a running engine to files", .run = trace_record,
+	  .table = &trace_record_table },
+	{ "trigger", "EXPRESSION", "write the events around the moment at which an expression becomes true",
+	  .run = trace_trigger, .table = &trace_trigger_table },
+	{ "prune", NULL, "remove trace files of ended processes, except the newest", .run = trace_prune,
+	  .table = &trace_prune_table },
+	{ "enable", "GROUP...", "record these groups or points of a running engine", .run = trace_control,
+	  .table = &trace_control_table },
+	{ "disable", "GROUP...", "stop recording them", .run = trace_control, .table = &trace_control_table },
+	{ "groups", "[GROUP...]", "list groups and points, and which are recorded", .run = trace_control,
+	  .table = &trace_control_table },
+	{ "clear", NULL, "discard what a running engine recorded so far", .run = trace_control,
+	  .table = &trace_control_table },
+	{ "freeze", "[REASON]", "copy a running engine's trace file as it is now", .run = trace_control,
+	  .table = &trace_control_table },
+};
+
+const struct option_table trace_table = {
+	.name = "fathom trace",
+	.usage = "fathom trace [COMMAND] [OPTION...]",
+	.about = "Read the trace file of an engine or of an SPDK target: of a running process, a dead one, or another "
+		 "machine.",
+	OPTION_COMMANDS(commands),
+	OPTION_ROWS(rows),
+	.more = "`fathom trace COMMAND --help` shows the options of record, trigger, prune, enable, disable, groups, clear "
+		"and "
+		"freeze.\n\n"
+		"An event line has: core; time in us (`~`: the clock was read for an earlier event, which lent it); tick; "
+		"name; "
+		"[owner]; id of the object, and of the object it belongs to; dwell: us since the object's previous event; "
+		"total: us "
+		"since the first event of its life (`>`: at least, because the beginning is no longer in the file); "
+		"arguments.\n\n"
+		"A stage line has: stage; number of lives that passed it; time in it in us: average, 50th, 90th and 99th "
+		"percentile, maximum; share of the time of all lives. Only commands whose whole life is in the file "
+		"count.\n\n"
+		"Exit status: 0: success; stuck: 0: nothing is stuck, 1: something is; compare: 1: something got slower; "
+		"2: an "
+		"error.",
+};
 
 /* Mark the points named in `list` in request->point_wanted. Errors: -ENOENT (explained). */
 static int choose_points(struct trace_request *request, const struct reader *reader, const char *list, bool groups,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* record - `fathom trace record`: writes all records of a running engine to files, until Ctrl-C or its end. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -17,7 +16,7 @@
 #include "inspect/record/record.h"
 #include "inspect/spdk/spdk_file.h"
 
-enum { PROGRESS_MS = 500, OPTION_ROTATE = 256, OPTION_KEEP, OPTION_TIME, OPTION_FORCE, OPTION_JSON };
+enum { PROGRESS_MS = 500 };
 
 struct record_request {
 	struct trace_choices choices;
@@ -26,95 +25,42 @@ struct record_request {
 	struct recorder_options options;
 };
 
-static const char help_text[] =
-	"usage: fathom trace record -o FILE [-z] [--rotate SIZE] [--keep COUNT] [--time TIME] [--force]\n"
-	"                          [-s NAME] [-p PID] [-f FILE]\n"
-	"\n"
-	"Write all that a running engine traces into a file, from what its rings still hold on, until Ctrl-C, or until "
-	"the\n"
-	"engine ends. The file is read by all words of `fathom trace`, with -f FILE. What the engine wrote faster than it "
-	"could be\n"
-	"read is counted as lost; a larger ring (--num-trace-entries of fathom-engine) loses less.\n"
-	"\n"
-	"  -o FILE            into this file; the next ones are FILE.1, FILE.2 ...\n"
-	"  -z                 compress it (zstd, FILE.zst)\n"
-	"  --rotate SIZE      begin another file after so much: 64M, 1G (the default)\n"
-	"  --keep COUNT       keep that many files, the newest; without it all\n"
-	"  --time TIME        end after 10s, 5m, 1h\n"
-	"  --force            overwrite files that are there already; without it they are refused\n"
-	"  -s NAME, -p PID, -f FILE\n"
-	"                     which engine, by its name, its process or its trace file; without these the newest\n"
-	"  --json             print the result as a JSON object\n"
-	"  -h, --help         this text\n"
-	"\n"
-	"exit status: 0; 1: some records were lost; 2: an error\n";
+#define AT(member) .offset = offsetof(struct record_request, member)
+
+static const struct option_row rows[] = {
+	{ NULL, 'o', OPTION_TEXT, "FILE", "file to write; the next ones are FILE.1, FILE.2 ...", AT(options.output),
+	  .values = OPTION_FILES },
+	{ NULL, 'z', OPTION_FLAG, NULL, "compress it (zstd, FILE.zst)", AT(options.compress) },
+	{ "rotate", 0, OPTION_SIZE, "SIZE", "start another file after this size: 64M, 1G (the default)",
+	  AT(options.rotate_bytes) },
+	{ "keep", 0, OPTION_NUMBER32, "COUNT", "keep only the newest COUNT files (default: all)", AT(options.keep),
+	  OPTION_RANGE(1, UINT32_MAX) },
+	{ "time", 0, OPTION_DURATION, "TIME", "end after 10s, 5m, 1h", AT(time_ns), .min = 1 },
+	{ "force", 0, OPTION_FLAG, NULL, "overwrite existing files", AT(options.force) },
+	{ "json", 0, OPTION_FLAG, NULL, "print the result as a JSON object", AT(json) },
+	OPTION_HELP_ROW,
+	{ .type = OPTION_HEADING, .help = "Which engine; without these the newest:" },
+	TRACE_CHOICE_ROWS(struct record_request),
+};
+
+const struct option_table trace_record_table = {
+	.name = "fathom trace record",
+	.usage = "fathom trace record -o FILE [-z] [--rotate SIZE] [--keep COUNT] [--time TIME] [--force]\n"
+		 "                    [-s NAME] [-p PID] [-f FILE]",
+	.about = "Write all trace records of a running engine to a file, from the oldest ones in its rings on, until "
+		 "Ctrl-C or the "
+		 "end of the engine. All commands of `fathom trace` read the file, with -f FILE. Records that the engine "
+		 "overwrote "
+		 "before they were read count as lost; a larger ring (--num-trace-entries of fathom-engine) loses fewer.",
+	OPTION_ROWS(rows),
+	.more = "Exit status: 0: success; 1: some records were lost; 2: an error.",
+};
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal_number)
+static void handle_signal(int signal_number)
 {
 	stopped = 1;
-}
-
-static int parse_number(const char *text, const char *what, uint64_t max, uint64_t *number_ret)
-{
-	if (text_parse_u64(text, 10, max, number_ret) == 0 && *number_ret > 0)
-		return 0;
-	return trace_complain(what, text) + 1;
-}
-
-/* 0: continue; else the exit status + 1. */
-static int parse_options(int argc, char **argv, struct record_request *request)
-{
-	static const struct option options[] = {
-		{ "rotate", required_argument, NULL, OPTION_ROTATE },
-		{ "keep", required_argument, NULL, OPTION_KEEP },
-		{ "time", required_argument, NULL, OPTION_TIME },
-		{ "force", no_argument, NULL, OPTION_FORCE },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	uint64_t number;
-	int option, rc = 0;
-
-	while (rc == 0 && (option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "o:zh", options, NULL)) != -1) {
-		if (trace_choice_take(&request->choices, option, optarg, &rc))
-			continue;
-		switch (option) {
-		case 'o':
-			request->options.output = optarg;
-			break;
-		case 'z':
-			request->options.compress = true;
-			break;
-		case OPTION_ROTATE:
-			if (text_parse_bytes(optarg, &request->options.rotate_bytes) != 0)
-				rc = trace_complain("--rotate takes a size such as 64M, not", optarg) + 1;
-			break;
-		case OPTION_KEEP:
-			rc = parse_number(optarg, "--keep takes a number of files, not", UINT32_MAX, &number);
-			request->options.keep = rc ? 0 : (uint32_t)number;
-			break;
-		case OPTION_TIME:
-			if (text_parse_duration(optarg, &request->time_ns) != 0 || request->time_ns == 0)
-				rc = trace_complain("--time takes a time such as 10s, not", optarg) + 1;
-			break;
-		case OPTION_FORCE:
-			request->options.force = true;
-			break;
-		case OPTION_JSON:
-			request->json = true;
-			break;
-		case 'h':
-			fputs(help_text, stdout);
-			return EXIT_SUCCESS + 1;
-		default:
-			fprintf(stderr, "`fathom trace record --help` says more\n");
-			return EXIT_USAGE + 1;
-		}
-	}
-	return rc;
 }
 
 static void print_progress(const struct recorder *recorder, uint64_t ns, bool last)
@@ -168,11 +114,6 @@ static int report_result(const struct record_request *request, const struct reco
 	return progress->lost ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-bool trace_record_knows(int argc, char **argv)
-{
-	return argc > 1 && strcmp(argv[1], "record") == 0;
-}
-
 /* SPDK's targets have their own recorder. */
 static bool is_of_spdk(const char *path)
 {
@@ -187,20 +128,20 @@ static bool is_of_spdk(const char *path)
 
 int trace_record(int argc, char **argv)
 {
-	const struct sigaction action = { .sa_handler = stop };
+	const struct sigaction action = { .sa_handler = handle_signal };
 	struct recorder_progress progress;
 	struct record_request request = { 0 };
 	struct recorder *recorder = NULL;
 	struct fathom_fault why = { 0 }, close_why;
 	char path[PATH_MAX];
-	int rc = parse_options(argc, argv, &request), close_rc;
+	int at, rc = options_parse(&trace_record_table, argc, argv, &request, &at), close_rc;
 
-	if (rc)
-		return rc - 1;
-	if (argc - optind > 1)
-		return trace_complain("this is one word too many:", argv[optind + 1]);
+	if (rc != OPTIONS_RUN)
+		return rc;
+	if (argc - at > 1)
+		return options_reject(&trace_record_table, "this is one word too many: \"%s\"", argv[at + 1]);
 	if (!request.options.output)
-		return trace_complain("say into which file, by -o FILE", NULL);
+		return options_reject(&trace_record_table, "-o FILE is missing: the file to write");
 	rc = trace_choice_only_path(&request.choices, "record", path);
 	if (rc)
 		return rc;

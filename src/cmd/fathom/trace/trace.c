@@ -48,70 +48,46 @@ static bool is_wanted_by(const void *ctx, const struct reader_event *event)
 	return trace_is_wanted(ctx, event);
 }
 
-static int export_events(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
+int trace_export_events(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
 	int rc = trace_choose_filters(request, reader);
 
 	return rc ? rc : trace_export(reader, &request->exports, is_wanted_by, request);
 }
 
-static const struct {
-	const char *name;
-	/* NULL: compare, which opens its own files */
-	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
-	int arg_count_max;    /* maximum of arguments after the word */
-	bool follows;	      /* reads future events only */
-	const char *only_one; /* why it does not accept several files, and the alternative; NULL: it does */
-} words[] = {
-	{ "show", trace_show, 0, false, NULL },
-	{ "stuck", trace_stuck, 0, false, NULL },
-	{ "stages", trace_stages, 0, false, NULL },
-	{ "threads", trace_threads, 0, false, NULL },
-	{ "slowest", trace_slowest, 1, false, NULL },
-	{ "summary", trace_summary, 0, false, NULL },
-	{ "io", trace_io, 1, false, NULL },
-	{ "compare", NULL, 2, false, "compare takes its two files behind the word: `fathom trace compare A B`" },
-	{ "follow", trace_follow, 0, true, "follow shows one program: follow each by itself" },
-	{ "top", trace_top, 0, true, "top shows one program: run it once for each" },
-	{ "export", export_events, 0, false,
-	  "export writes one file at a time: export each by itself; babeltrace2 and Trace Compass put several directories "
-	  "of "
-	  "--ctf on one time line" },
-};
-
 int cmd_trace(int argc, char **argv)
 {
 	struct trace_request request = { .older_than_ns = TRACE_OLDER_THAN_DEFAULT, .threshold = 0.1, .any_core = true };
 	struct reader_printer *printer = NULL;
 	struct reader *reader = NULL;
-	size_t word = 0;
-	int status, rc;
+	const struct option_command *command = argc > 1 ? options_find_command(&trace_table, argv[1]) : NULL;
+	const struct trace_word *word;
+	int at, status, rc;
 
-	if (trace_record_knows(argc, argv))
-		return trace_record(argc, argv);
-	if (trace_prune_knows(argc, argv))
+	if (command && command->run)
+		return command->run(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "--prune") == 0)
 		return trace_prune(argc, argv);
-	if (trace_trigger_knows(argc, argv))
-		return trace_trigger(argc, argv);
-	if (trace_control_knows(argc, argv))
+	if (argc > 1 && (strncmp(argv[1], "-S", 2) == 0 || strncmp(argv[1], "--socket", 8) == 0))
 		return trace_control(argc, argv);
-	status = trace_parse_options(argc, argv, &request);
-	if (status)
-		return status - 1;
-	while (argc > optind && word < ARRAY_COUNT(words) && strcmp(argv[optind], words[word].name) != 0)
-		word++;
-	if (word == ARRAY_COUNT(words))
-		return trace_complain("`fathom trace --help` lists the words; none is", argv[optind]);
-	request.args = argv + optind + 1;
-	request.arg_count = argc > optind ? argc - optind - 1 : 0;
-	if (request.arg_count > words[word].arg_count_max)
-		return trace_complain("this is one word too many:", request.args[words[word].arg_count_max]);
+	status = options_parse(&trace_table, argc, argv, &request, &at);
+	if (status != OPTIONS_RUN)
+		return status;
+	command = options_find_command(&trace_table, at < argc ? argv[at] : "show");
+	if (!command)
+		return trace_complain("`fathom trace --help` lists the words; none is", argv[at]);
+	if (command->run)
+		return options_reject(command->table, "the word %s comes before its options", command->name);
+	word = command->own;
+	request.args = argv + at + 1;
+	request.arg_count = argc > at ? argc - at - 1 : 0;
+	if (request.arg_count > word->arg_count_max)
+		return trace_complain("this is one word too many:", request.args[word->arg_count_max]);
 	if (request.choices.count > 1)
-		return words[word].only_one ? trace_complain(words[word].only_one, NULL)
-					    : trace_merged(&request, words[word].run);
-	if (!words[word].run)
+		return word->only_one ? trace_complain(word->only_one, NULL) : trace_merged(&request, word->run);
+	if (!word->run)
 		return trace_compare(&request);
-	if (open_file(&request, words[word].follows, &reader) != 0)
+	if (open_file(&request, word->follows, &reader) != 0)
 		return EXIT_USAGE;
 	if (reader_info(reader)->problem)
 		fprintf(stderr, "fathom trace: %s: %s\n", reader_info(reader)->path, reader_info(reader)->problem);
@@ -121,7 +97,7 @@ int cmd_trace(int argc, char **argv)
 	else
 		reader_printer_set_words(printer, trace_opcode_word);
 	if (printer)
-		status = words[word].run(&request, reader, printer);
+		status = word->run(&request, reader, printer);
 	rc = reader_printer_destroy(printer);
 	if (rc) {
 		fprintf(stderr, "fathom trace: cannot write: %s\n", strerror(-rc));

@@ -40,8 +40,15 @@ struct trace_request {
 int trace_complain(const char *text, const char *value);
 /* `text`, such as a path, as a JSON string with its quotes; invalid UTF-8 becomes "?". Pair: free(). */
 char *trace_json_string(const char *text);
-/* Fill `request`. 0: continue, with the sub-command at optind; else the exit status + 1. */
-MUST_CHECK int trace_parse_options(int argc, char **argv, struct trace_request *request);
+/* The command line. Rows of its commands have a `run`, or a struct trace_word as `own`. */
+struct trace_word {
+	/* NULL: compare, which opens its own files */
+	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
+	int arg_count_max;    /* maximum of arguments after the word */
+	bool follows;	      /* reads future events only */
+	const char *only_one; /* why it does not accept several files, and the alternative; NULL: it does */
+};
+
 /* Resolve the filters in this file. 0, or the exit status after an error message. */
 MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct reader *reader);
 /* The same without messages. Errors (explained). */
@@ -53,30 +60,18 @@ bool trace_is_of_wanted_life(const struct trace_request *request, const struct r
 /* Is the request's whole life wanted? */
 bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar);
 
-/* ---- control.c ---- */
+/* ---- commands that parse their own command line; each returns the exit status ---- */
 
-/* Is the sub-command one that controls a running program: enable, disable, groups, clear? */
-bool trace_control_knows(int argc, char **argv);
-/* Run it. Returns the exit status. */
+/* control.c: what a running program records: enable, disable, groups, clear, freeze. */
 int trace_control(int argc, char **argv);
-
-/* ---- record.c ---- */
-
-bool trace_record_knows(int argc, char **argv);
-/* Returns the exit status. */
 int trace_record(int argc, char **argv);
-
-/* ---- prune.c ---- */
-
-bool trace_prune_knows(int argc, char **argv);
-/* Returns the exit status. */
 int trace_prune(int argc, char **argv);
-
-/* ---- trigger.c ---- */
-
-bool trace_trigger_knows(int argc, char **argv);
-/* Returns the exit status. */
 int trace_trigger(int argc, char **argv);
+extern const struct option_table trace_control_table, trace_record_table, trace_prune_table, trace_trigger_table;
+
+/* ---- trace.c ---- */
+
+int trace_export_events(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
 /* ---- slow.c ---- */
 

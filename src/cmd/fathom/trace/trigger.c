@@ -7,7 +7,6 @@
  * belong to the same file.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -26,14 +25,6 @@
 #include "inspect/trace/slowest.h"
 
 enum {
-	OPTION_BEFORE = 256,
-	OPTION_AFTER,
-	OPTION_TIMES,
-	OPTION_BUFFER,
-	OPTION_TIME,
-	OPTION_ON_CRASH,
-	OPTION_FORCE,
-	OPTION_JSON,
 	PUBLISH_MS = 20, /* a thread publishes its events within a turn; after this time all have */
 	NAMES_TRIED = 10000,
 	FORGET_EVERY_MS = 100,
@@ -66,129 +57,73 @@ struct trigger {
 	bool cut_short; /* ended by Ctrl-C or the time limit */
 };
 
-static const char help_text[] =
-	"usage: fathom trace trigger EXPRESSION [--before TIME] [--after TIME] [-o FILE] [-z] [--times N] [--buffer SIZE]\n"
-	"                            [--time TIME] [--on-crash] [--force] [-s NAME] [-p PID] [-f FILE] [-w] [--json]\n"
-	"       fathom trace trigger --on-crash ...\n"
-	"\n"
-	"Watch a running engine until EXPRESSION holds for an event, and write what lies around that moment into a file, "
-	"which is\n"
-	"read by all words of `fathom trace`, with -f FILE. EXPRESSION is as for --where, mostly with an event before it:\n"
-	"\n"
-	"  fathom trace trigger 'bdev.io_done latency_us > 5000' --before 10s --after 5s\n"
-	"  fathom trace trigger 'bdev.io_done status != SUCCESS and device == Malloc0'\n"
-	"\n"
-	"  --before TIME      from so long before the moment (10s), if it was already watching then, or the rings had it\n"
-	"  --after TIME       to so long after it (5s); events for which it holds meanwhile belong to the same file\n"
-	"  -o FILE            into this file, the next ones into FILE.1, FILE.2 ...; into this directory; without it\n"
-	"                     into NAME_trace.pidPID.trigger1 here, or what number is free\n"
-	"  -z                 compress it (zstd, FILE.zst)\n"
-	"  --times N          so many times (1); 0: until Ctrl-C or the engine's end\n"
-	"  --buffer SIZE      of memory for what may be wanted later (256M); a record takes 32 bytes\n"
-	"  --time TIME        give up after 10s, 5m, 1h\n"
-	"  --force            overwrite a file that is there already; without it, it is refused\n"
-	"  --on-crash         also when the engine is gone without having said so\n"
-	"  -s NAME, -p PID, -f FILE\n"
-	"                     which engine, by its name, its process or its trace file; without these the newest\n"
-	"  -w                 time of day in place of microseconds since the engine started\n"
-	"  --json             JSON objects: each event that set it off, then its file\n"
-	"  -h, --help         this text\n"
-	"\n"
-	"exit status: 0 it fired; 1 it did not, or records were lost; 2 an error\n";
+#define AT(member) .offset = offsetof(struct trigger_options, member)
+
+static const struct option_row rows[] = {
+	{ "before", 0, OPTION_DURATION, "TIME",
+	  "time before the moment (10s), as far as it was watched or the rings still have it", AT(before_ns) },
+	{ "after", 0, OPTION_DURATION, "TIME", "time after it (5s); further matches meanwhile belong to the same file",
+	  AT(after_ns) },
+	{ NULL, 'o', OPTION_TEXT, "FILE",
+	  "file to write, the next ones are FILE.1, FILE.2 ...; or a directory. Default: NAME_trace.pidPID.trigger1 here, "
+	  "with "
+	  "the first free number",
+	  AT(output), .values = OPTION_FILES },
+	{ NULL, 'z', OPTION_FLAG, NULL, "compress it (zstd, FILE.zst)", AT(compress) },
+	{ "times", 0, OPTION_NUMBER, "N", "number of files (1); 0: until Ctrl-C or the engine's end", AT(times),
+	  OPTION_RANGE(0, UINT32_MAX) },
+	{ "buffer", 0, OPTION_SIZE, "SIZE", "memory for records that may be needed later (256M); a record takes 32 bytes",
+	  AT(buffer_bytes) },
+	{ "time", 0, OPTION_DURATION, "TIME", "give up after 10s, 5m, 1h", AT(time_ns) },
+	{ "force", 0, OPTION_FLAG, NULL, "overwrite an existing file", AT(force) },
+	{ "on-crash", 0, OPTION_FLAG, NULL, "also if the engine disappears without reporting its end", AT(on_crash) },
+	{ NULL, 'w', OPTION_FLAG, NULL, "time of day instead of microseconds since the engine's start", AT(wall) },
+	{ "json", 0, OPTION_FLAG, NULL, "print JSON objects: each event that matched, then its file", AT(json) },
+	OPTION_HELP_ROW,
+	{ .type = OPTION_HEADING, .help = "Which engine; without these the newest:" },
+	TRACE_CHOICE_ROWS(struct trigger_options),
+};
+
+const struct option_table trace_trigger_table = {
+	.name = "fathom trace trigger",
+	.usage = "fathom trace trigger EXPRESSION [--before TIME] [--after TIME] [-o FILE] [-z] [--times N] [--buffer "
+		 "SIZE]\n"
+		 "                     [--time TIME] [--on-crash] [--force] [-s NAME] [-p PID] [-f FILE] [-w] [--json]\n"
+		 "fathom trace trigger --on-crash ...",
+	.about = "Watch a running engine until EXPRESSION is true for an event, and write the events around that moment to "
+		 "a file. "
+		 "All commands of `fathom trace` read the file, with -f FILE. EXPRESSION is that of --where, mostly after "
+		 "the name "
+		 "of an event:\n"
+		 "\n"
+		 "  fathom trace trigger 'bdev.io_done latency_us > 5000' --before 10s --after 5s\n"
+		 "  fathom trace trigger 'bdev.io_done status != SUCCESS and device == Malloc0'",
+	OPTION_ROWS(rows),
+	.more = "Exit status: 0: a file was written; 1: the expression was never true, or records were lost; 2: an error.",
+};
 
 static volatile sig_atomic_t stopped;
 
-static void stop(int signal_number)
+static void handle_signal(int signal_number)
 {
 	stopped = 1;
 }
 
-/* ---- the command line ---- */
-
-static int parse_count(const char *text, const char *what, uint64_t max, uint64_t *number_ret)
+/* OPTIONS_RUN, or the exit status. */
+static int parse_command_line(int argc, char **argv, struct trigger_options *options)
 {
-	return text_parse_u64(text, 10, max, number_ret) == 0 ? 0 : trace_complain(what, text) + 1;
-}
+	int at, status = options_parse(&trace_trigger_table, argc, argv, options, &at);
 
-static int parse_time(const char *text, const char *what, uint64_t *ns_ret)
-{
-	return text_parse_duration(text, ns_ret) == 0 ? 0 : trace_complain(what, text) + 1;
-}
-
-static int parse_option(int option, struct trigger_options *options)
-{
-	int status;
-
-	if (trace_choice_take(&options->choices, option, optarg, &status))
+	if (status != OPTIONS_RUN)
 		return status;
-	switch (option) {
-	case 'o':
-		options->output = optarg;
-		return 0;
-	case 'z':
-		options->compress = true;
-		return 0;
-	case 'w':
-		options->wall = true;
-		return 0;
-	case OPTION_BEFORE:
-		return parse_time(optarg, "--before takes a time such as 10s, not", &options->before_ns);
-	case OPTION_AFTER:
-		return parse_time(optarg, "--after takes a time such as 5s, not", &options->after_ns);
-	case OPTION_TIME:
-		return parse_time(optarg, "--time takes a time such as 10s, not", &options->time_ns);
-	case OPTION_TIMES:
-		return parse_count(optarg, "--times takes a number, not", UINT32_MAX, &options->times);
-	case OPTION_BUFFER:
-		return text_parse_bytes(optarg, &options->buffer_bytes) == 0
-			       ? 0
-			       : trace_complain("--buffer takes a size such as 256M, not", optarg) + 1;
-	case OPTION_ON_CRASH:
-		options->on_crash = true;
-		return 0;
-	case OPTION_FORCE:
-		options->force = true;
-		return 0;
-	case OPTION_JSON:
-		options->json = true;
-		return 0;
-	case 'h':
-		fputs(help_text, stdout);
-		return EXIT_SUCCESS + 1;
-	default:
-		fprintf(stderr, "`fathom trace trigger --help` says more\n");
-		return EXIT_USAGE + 1;
-	}
-}
-
-/* 0: continue; else the exit status + 1. */
-static int parse_options(int argc, char **argv, struct trigger_options *options)
-{
-	static const struct option longs[] = {
-		{ "before", required_argument, NULL, OPTION_BEFORE },
-		{ "after", required_argument, NULL, OPTION_AFTER },
-		{ "times", required_argument, NULL, OPTION_TIMES },
-		{ "buffer", required_argument, NULL, OPTION_BUFFER },
-		{ "time", required_argument, NULL, OPTION_TIME },
-		{ "on-crash", no_argument, NULL, OPTION_ON_CRASH },
-		{ "force", no_argument, NULL, OPTION_FORCE },
-		{ "json", no_argument, NULL, OPTION_JSON },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
-	int option, rc = 0;
-
-	while (rc == 0 && (option = getopt_long(argc, argv, TRACE_CHOICE_OPTIONS "o:zwh", longs, NULL)) != -1)
-		rc = parse_option(option, options);
-	if (rc)
-		return rc;
-	if (argc - optind > 2)
-		return trace_complain("this is one word too many (put the expression in quotes):", argv[optind + 2]) + 1;
-	options->where = argc - optind == 2 ? argv[optind + 1] : NULL;
+	if (argc - at > 2)
+		return options_reject(&trace_trigger_table,
+				      "this is one word too many (put the expression in quotes): \"%s\"", argv[at + 2]);
+	options->where = argc - at == 2 ? argv[at + 1] : NULL;
 	if (!options->where && !options->on_crash)
-		return trace_complain("say for what to wait: fathom trace trigger 'bdev.io_done latency_us > 5000'", NULL) +
-		       1;
-	return 0;
+		return options_reject(&trace_trigger_table,
+				      "the expression is missing: fathom trace trigger 'bdev.io_done latency_us > 5000'");
+	return OPTIONS_RUN;
 }
 
 /* ---- the file ---- */
@@ -463,7 +398,7 @@ static int read_existing_records(struct trigger *trigger, struct fathom_fault *w
 
 static int run_trigger(const struct trigger_options *options, const char *path)
 {
-	const struct sigaction action = { .sa_handler = stop };
+	const struct sigaction action = { .sa_handler = handle_signal };
 	struct trigger trigger = { .options = options };
 	struct fathom_fault why = { 0 };
 	int rc = open_all(&trigger, path, &why), status;
@@ -491,21 +426,16 @@ static int run_trigger(const struct trigger_options *options, const char *path)
 	return status;
 }
 
-bool trace_trigger_knows(int argc, char **argv)
-{
-	return argc > 1 && strcmp(argv[1], "trigger") == 0;
-}
-
 int trace_trigger(int argc, char **argv)
 {
 	struct trigger_options options = {
 		.before_ns = 10 * NS_PER_SEC, .after_ns = 5 * NS_PER_SEC, .times = 1, .buffer_bytes = 256 << 20
 	};
 	char path[PATH_MAX];
-	int rc = parse_options(argc, argv, &options);
+	int rc = parse_command_line(argc, argv, &options);
 
-	if (rc)
-		return rc - 1;
+	if (rc != OPTIONS_RUN)
+		return rc;
 	rc = trace_choice_only_path(&options.choices, "trigger", path);
 	return rc ? rc : run_trigger(&options, path);
 }

@@ -435,7 +435,7 @@ class Command(unittest.TestCase):
         self.run_bad("lists the words; none is", "frobnicate")
         self.run_bad("one word too many: \"more\"", "show", "more")
         self.run_bad("--older-than", "stuck", "--older-than", "soon")
-        self.run_bad("-p takes", "-p", "x")
+        self.run_bad('-p: "x" is not a process id', "-p", "x")
 
     def test_a_truncated_file_gives_what_it_has(self):
         cut = os.path.join(self.folder, "cut")
