@@ -2,7 +2,7 @@
 """
 chroots - Debian systems in folders, in which packages are built, installed and removed.
 
-mmdebstrap makes them from Debian's registry. What runs in one has no network but lo, a /proc and PIDs of its own, and new /run, /tmp and
+mmdebstrap makes them from Debian's registry. What runs in one has no network but lo, a /proc, a /sys and PIDs of its own, and new /run, /tmp and
 /dev/shm, so that it leaves nothing on the machine.
 """
 
@@ -41,6 +41,7 @@ class Chroot:
             ip link set lo up
             cd '{self.root}'
             mount -t proc proc proc
+            mount -t sysfs -o ro sysfs sys
             mount --rbind /dev dev
             for place in run tmp dev/shm; do mount -t tmpfs -o mode=1777 none $place; done
             chmod 0755 run
