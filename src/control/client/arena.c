@@ -95,6 +95,22 @@ const char *arena_text(struct arena *arena, const char *text)
 	return copy;
 }
 
+const int32_t *arena_i32s(struct arena *arena, const int32_t *numbers, size_t count)
+{
+	int32_t *copies = arena_array(arena, int32_t, count);
+
+	if (count > 0)
+		memcpy(copies, numbers, count * sizeof(*copies));
+	return copies;
+}
+
+const char *enum_name(const ProtobufCEnumDescriptor *names, int value)
+{
+	const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(names, value);
+
+	return found ? found->name : "UNKNOWN";
+}
+
 const char *const *arena_texts(struct arena *arena, char *const *texts, size_t count)
 {
 	const char **copies = arena_array(arena, const char *, count);

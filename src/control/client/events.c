@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system's events, with the numbers of the management service. */
-#include "base/bits.h"
-#include "base/clock.h"
+/* The system's events: names of ids, types and severities, and lines of a log. */
 #include "control/client/internal.h"
 #include "rpc/proto/fathom.pb-c.h"
 #include "rpc/ras/event.h"
@@ -29,7 +27,7 @@ static void take_event(struct arena *arena, const Fathom__NumberedEvent *from, s
 	};
 }
 
-static void take_events(void *ctx, const ProtobufCMessage *message)
+void take_events(void *ctx, const ProtobufCMessage *message)
 {
 	const Fathom__SystemEventsResp *response = (const Fathom__SystemEventsResp *)message;
 	struct fathom_control_events *result = ctx;
@@ -43,25 +41,4 @@ static void take_events(void *ctx, const ProtobufCMessage *message)
 	result->events = events;
 	result->first = response->first;
 	result->last = response->last;
-}
-
-int fathom_control_events(struct fathom_control *control, uint64_t after, uint32_t max, uint32_t wait_ms,
-			  struct fathom_control_events **ret, struct fathom_fault *why)
-{
-	Fathom__SystemEventsReq message = FATHOM__SYSTEM_EVENTS_REQ__INIT;
-	struct request request = {
-		.path = "/fathom.ControlSvc/SystemEvents",
-		.name = "system events",
-		.message = &message.base,
-		.response = &fathom__system_events_resp__descriptor,
-		.again = AGAIN_READ,
-		.extra_ns = wait_ms * NS_PER_MS,
-	};
-	struct fathom_control_events *result = result_create(sizeof(*result));
-
-	message.sys = control->system;
-	message.after = after;
-	message.max = max;
-	message.wait_ms = wait_ms;
-	return service_result(control, &request, take_events, result, (void **)ret, why);
 }

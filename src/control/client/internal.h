@@ -3,8 +3,8 @@
  * Internals of a session: results are allocated in arenas; each call runs the control reactor until it is done.
  *
  * Each call is a struct task on the stack of the public function. A message starts it on the control thread. It makes its
- * gRPC calls there, and task_end() ends the run of the reactor. system.c and hosts.c only build requests and convert
- * answers. service.c and fan.c choose the servers and repeat calls.
+ * gRPC calls there, and task_end() ends the run of the reactor. The build makes most public functions from the table of
+ * operations (calls.gen.c): they build requests and copy answers. service.c and fan.c choose the servers and repeat calls.
  */
 #ifndef CONTROL_CLIENT_INTERNAL_H
 #define CONTROL_CLIENT_INTERNAL_H
@@ -13,6 +13,7 @@
 
 #include "base/fault.h"
 #include "base/must.h"
+#include "control/client/calls.gen.h"
 #include "control/client/config.h"
 #include "control/hostlist/hostlist.h"
 #include "fathom/control.h"
@@ -43,6 +44,9 @@ void *arena_zero(struct arena *arena, size_t bytes);
 /* Copy `text`; NULL gives "". */
 const char *arena_text(struct arena *arena, const char *text);
 const char *const *arena_texts(struct arena *arena, char *const *texts, size_t count);
+const int32_t *arena_i32s(struct arena *arena, const int32_t *numbers, size_t count);
+/* The name of an enum's value, "NORMAL"; static. "UNKNOWN": it has none. */
+const char *enum_name(const ProtobufCEnumDescriptor *names, int value);
 /* An arena without a result, to build a request in. */
 struct arena *arena_create(void);
 void arena_destroy(struct arena *arena);
@@ -137,6 +141,13 @@ MUST_CHECK int choose(struct fathom_control *control, const struct fathom_contro
 		      struct fathom_fault *why);
 void chosen_free(struct chosen *chosen);
 
+/* Put `chosen` into a request's fields `ranks` and `hosts`. */
+#define set_choice(message, chosen)                                                                                        \
+	((message).ranks = (chosen).ranks ? (chosen).ranks : (char *)"",                                                   \
+	 (message).hosts = (chosen).hosts ? (chosen).hosts : (char *)"")
+
+#define ALL_STATES 0xffff /* the mask that DAOS's tools send */
+
 /* ---- the management service ---- */
 
 /* Whether a request may be repeated if it is unknown whether the server has executed it. */
@@ -170,6 +181,12 @@ MUST_CHECK int service_result(struct fathom_control *control, const struct reque
 /* Whether the server never received the request; whether the server or the management service is still starting. */
 bool result_is_unreached(const struct grpc_result *result);
 bool result_is_starting(const struct grpc_result *result, const struct fathom_fault *why);
+
+/*
+ * Check a format before it starts. Errors (explained): -EINVAL if `instances` is not a list or names none; -EBUSY
+ * (format_running) if a member runs on storage that `reformat` would erase.
+ */
+MUST_CHECK int check_format(struct fathom_control *control, const char *instances, bool reformat, struct fathom_fault *why);
 
 /* ---- all hosts ---- */
 

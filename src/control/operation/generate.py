@@ -3,7 +3,7 @@
 """
 generate - makes code and pages from the table of operations, the *.def files of this folder. table.py describes the rows.
 
-    generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, commands
+    generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, client, commands
     generate.py --print WHAT [DEF...]               on standard output; WHAT: roles, absent (as documents have them),
                                                     method-list, absent-list (for tests)
     generate.py --write                             the pages that lie in the tree: `make operation-pages`
@@ -16,7 +16,9 @@ import argparse
 import os
 import sys
 
+import client
 import commands
+import library
 import manual
 import methods
 import table
@@ -26,15 +28,23 @@ MAKES = {  # what: {file: its text}
     "mgmt": {"methods.gen.h": lambda rows: methods.header(rows, "mgmt"), "methods.gen.c": lambda rows: methods.source(rows, "mgmt"),
              "absent.gen.inc": methods.absent_rows},
     "server": {"methods.gen.h": lambda rows: methods.header(rows, "server"), "methods.gen.c": lambda rows: methods.source(rows, "server")},
+    "client": {"calls.gen.h": client.header, "calls.gen.c": client.source},
     "commands": {"commands.gen.h": commands.header, "commands.gen.c": commands.source},
 }
 PRINTS = {"roles": methods.roles_page, "absent": methods.absent_page, "method-list": methods.method_list, "absent-list": methods.absent_list}
 
 
+LIBRARY = {"include/fathom/control.h": library.header, "src/control/client/libfathom-control.map": library.version_script,
+           "docs/man/libfathom-control.3": library.man_functions}
+
+
 def pages(rows):
-    """(path, text) of each page in the tree."""
+    """(path, text) of each file in the tree that comes from the table, or has parts of it."""
     for group in rows.groups:
         yield f"docs/man/{group.page}.1", manual.page(rows, group)
+    for path, make in LIBRARY.items():
+        with open(os.path.join(TOP, path)) as file:
+            yield path, make(rows, file.read())
 
 
 def update_pages(rows, write):

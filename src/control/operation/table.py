@@ -35,6 +35,9 @@ table - reads the table of operations: all *.def files of this folder, one line 
         alone                   it needs no session with servers
         run FUNCTION            int FUNCTION(struct control_run *), in src/cmd/fathom/control
 
+    record, field, fill, json, json-list, columns; call, argument, part, set, name, before, progress, wait, result, equalize
+        The client library: records.py describes these rows.
+
     In a text for man pages, **word** is bold and *word* italic; an empty line begins a paragraph, a line that begins with "." is roff.
 """
 
@@ -42,16 +45,14 @@ import os
 import re
 
 import proto
+import records
+from errors import DefError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROTO_FOLDER = os.path.join(HERE, "../../rpc/proto")
 PLACES = {"mgmt": "mgmt_", "server": "call_"}
 ROLES = ("admin", "agent", "server")
 PATH = re.compile(r"^(\w+)\.\w+/(\w+)$")
-
-
-class DefError(Exception):
-    pass
 
 
 class Method:
@@ -164,6 +165,8 @@ class Table:
     def __init__(self, proto_folder=PROTO_FOLDER):
         self.messages = proto.read(proto_folder)
         self.methods, self.absent, self.reasons, self.groups = [], [], [], []
+        self.records, self.calls, self.answers = {}, [], []
+        records.map_entries(self.messages)
         self.common, self.shared = [], {}  # options of all commands; of several, by name
         self.open = None     # the row that the next lines belong to
         self.command = None  # the latest command of the file
@@ -185,7 +188,9 @@ class Table:
         self.of(Group, "summary").summary = text
 
     def row_progress(self, text, where):
-        self.of(Group, "progress").progress = text
+        if not isinstance(self.open, (Group, records.Call)):
+            raise DefError("\"progress\" belongs below a row \"group\" or \"call\"")
+        self.open.progress = text
 
     def row_common(self, text, where):
         self.open = Option(where, text)
@@ -261,6 +266,74 @@ class Table:
     def row_run(self, text, where):
         self.of_command("run").run = text
 
+    # ---- the client library ----
+
+    def row_record(self, text, where):
+        record = self.open = records.Record(self, where, text, self.comment)
+        record.group = self.groups[-1].name if self.groups else None
+        if record.name in self.records:
+            raise DefError(f"a second record {record.name}")
+        self.records[record.name] = record
+
+    def row_field(self, text, where):
+        self.of(records.Record, "field").fields.append(records.Field(text, self.behind))
+
+    def row_fill(self, text, where):
+        self.of(records.Record, "fill").fill = text
+
+    def row_json(self, text, where):
+        if isinstance(self.open, records.Call):
+            self.open.json = text.split()
+        else:
+            self.of(records.Record, "json").json = [records.JsonKey(word) for word in text.split()]
+
+    def row_json_list(self, text, where):
+        self.of(records.Record, "json-list").json_list = text
+
+    def row_columns(self, text, where):
+        self.of(records.Record, "columns").columns = [records.Column(column) for column in text.split(",")]
+
+    def row_answers(self, text, where):
+        self.answers = text.split()
+
+    def row_call(self, text, where):
+        call = self.open = records.Call(self, where, text, self.comment)
+        call.group = self.groups[-1].name if self.groups else None
+        if call.name in {other.name for other in self.calls}:
+            raise DefError(f"a second call {call.name}")
+        self.calls.append(call)
+
+    def row_argument(self, text, where):
+        self.of(records.Call, "argument").arguments.append(records.Argument(text, self.behind))
+
+    def row_part(self, text, where):
+        self.of(records.Call, "part").parts.append(text)
+
+    def row_set(self, text, where):
+        name, equals, expression = text.partition(" = ")
+        if not equals:
+            raise DefError(f"expected: set FIELD = EXPRESSION; got \"{text}\"")
+        self.of(records.Call, "set").sets.append((name, expression))
+
+    def row_name(self, text, where):
+        self.of(records.Call, "name").name_expression = text
+
+    def row_before(self, text, where):
+        self.of(records.Call, "before").before = text
+
+    def row_wait(self, text, where):
+        self.of(records.Call, "wait").wait = text
+
+    def row_result(self, text, where):
+        match = re.match(r"(\w+)(?: by (\w+))?$", text)
+        if not match:
+            raise DefError(f"expected: result RECORD [by FUNCTION]; got \"{text}\"")
+        call = self.of(records.Call, "result")
+        call.result, call.taken_by = match.groups()
+
+    def row_equalize(self, text, where):
+        self.of(records.Call, "equalize").equalize = text
+
     def of_command(self, word):
         if not self.command:
             raise DefError(f"\"{word}\" belongs below a row \"command\"")
@@ -292,21 +365,27 @@ class Table:
 
     def read_line(self, line, where):
         word, _, text = line.partition(" ")
-        read = getattr(self, "row_" + word, None)
+        read = getattr(self, "row_" + word.replace("-", "_"), None)
         if not read:
             raise DefError(f"\"{word}\" is not understood")
         read(text.strip(), where)
 
     def read(self, path):
         self.open = self.command = None
+        self.comment = []  # the lines of comment directly above
         with open(path) as file:
             for number, line in enumerate(file, 1):
-                line = line.split(" # ")[0].strip() if not line.lstrip().startswith("#") else ""
+                line = line.strip()
+                if line.startswith("#"):
+                    self.comment.append(line[1:].strip())
+                    continue
+                line, _, self.behind = line.partition(" # ")
                 try:
                     if line:
-                        self.read_line(line, f"{path}:{number}")
+                        self.read_line(line.strip(), f"{path}:{number}")
                 except DefError as error:
                     raise DefError(f"{path}:{number}: {error}") from None
+                self.comment = []
 
     def check(self):
         """What only the whole table can tell."""
@@ -321,6 +400,8 @@ class Table:
             for command in group.commands:
                 self.check_command(command)
         self.check_members()
+        for row in [*self.records.values(), *self.calls]:
+            row.check(self)
         # rows with a field come first: the server takes the first that matches
         self.absent.sort(key=lambda absent: absent.field == 0)
 
