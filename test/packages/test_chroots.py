@@ -107,7 +107,7 @@ class Installed(unittest.TestCase):
         needed = [name for path in paths for name in names(field(path, "Depends") + "," + field(path, "Pre-Depends")) if name not in cls.ours]
         cls.chroot = Chroot(os.path.join(place, "install"), "minbase", needed)
         for path in paths:
-            shutil.copy(path, cls.chroot.root + "/debs/") if os.path.isdir(cls.chroot.root + "/debs") else cls.chroot.copy(path, "/debs")
+            cls.chroot.copy(path, "/debs")
         cls.before = cls.chroot.files()
         cls.version = field(paths[0], "Version")
 
@@ -166,7 +166,25 @@ END
         self.assertIn("/tmp/server.yml is right", done.stdout)
         self.assertRegex(done.stdout, r"users: +root \d+")
 
-    def test_6_a_removal_leaves_conffiles_and_a_purge_nothing(self):
+    def test_6_the_server_formats_storage_and_runs_an_engine(self):
+        """As the unit starts it, without certificates: their maker takes openssl, which is only recommended."""
+        self.addCleanup(self.chroot.run, "rm -rf /var/lib/fathom")
+        done = self.chroot.run("""
+            ask() { fathom "$@" -i -l 127.0.0.1; }
+            install -d -o fathom -g fathom -m 0750 /run/fathom/server /var/lib/fathom /tmp/storage /tmp/storage/engine0
+            fathom-server config generate --insecure -i lo -F /tmp/storage -s 67108864 > /tmp/server.yml
+            (cd /; exec setpriv --reuid fathom --regid fathom --init-groups fathom-server start -o /tmp/server.yml) > /tmp/log 2>&1 & server=$!
+            for i in $(seq 100); do ask storage scan > /tmp/said 2>&1 && break; sleep 0.1; done
+            ask storage format || { cat /tmp/log; exit 1; }
+            for i in $(seq 300); do ask system query -v > /tmp/said && grep -q Joined /tmp/said && break; sleep 0.1; done
+            cat /tmp/said
+            ask system stop
+            kill $server
+            wait $server
+            """)
+        self.assertRegex(done.stdout, r"(?m)^0 +[-0-9a-f]{36} 127\.0\.0\.1:10001 +/\S+ +Joined")
+
+    def test_7_a_removal_leaves_conffiles_and_a_purge_nothing(self):
         self.chroot.run(f"dpkg --remove {' '.join(self.ours)}")
         self.assertEqual(sorted(os.listdir(self.chroot.root + "/etc/fathom")), ["fathom_control.yml", "helper.conf"])
         self.chroot.run(f"dpkg --purge {' '.join(self.ours)}")
