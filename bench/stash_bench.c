@@ -188,10 +188,13 @@ static void run_stash(struct stash *stash, uint32_t round)
 		.pid = PID, .uid = 1000, .start_time = 5000, .exec_device = 2049, .exec_inode = 77
 	};
 	const struct stash_mapping mapping = { .device = 2049, .inode = 55 };
+	const struct stash_addition addition = {
+		.process = &process, .mapping = &mapping, .input = &bench.input, .set = &bench.set
+	};
 	struct fathom_fault why = { 0 };
 	uint64_t began = clock_ticks(), generation;
 
-	if (stash_add(stash, &process, &mapping, &bench.input, &bench.set, &generation, &why) != 0) {
+	if (stash_add(stash, &addition, &generation, &why) != 0) {
 		fprintf(stderr, "stash-bench: %s\n", why.text);
 		exit(1);
 	}

@@ -109,7 +109,9 @@ static void add(struct stash *stash, pid_t pid)
 
 	input.blocks[0] = (struct dof_block){ .base = 16, .data = "note", .bytes = 4 };
 	input.blocks[1] = (struct dof_block){ .base = 32, .data = "rodata", .bytes = 6 };
-	must(stash_add(stash, &process, &mapping, &input, &set, &generation, &why) == 0);
+	must(stash_add(stash,
+		       &(struct stash_addition){ .process = &process, .mapping = &mapping, .input = &input, .set = &set },
+		       &generation, &why) == 0);
 }
 
 static int read_and_parse(void *ctx, const struct stash_registration *registration)

@@ -85,7 +85,7 @@ static void device_there(void *ctx, int error)
 		stop(EXIT_FAILURE);
 }
 
-static void say(void *ctx, const char *text)
+static void log_stash(void *ctx, const char *text)
 {
 	log_warning("%s", text);
 }
@@ -94,7 +94,7 @@ static int open_registry(struct fathom_fault *why)
 {
 	struct registry_options options = probed.options->registry;
 
-	options.stash.say = say;
+	options.stash.log = log_stash;
 	options.ready = looked_through;
 	return registry_create(&options, &probed.registry, why);
 }

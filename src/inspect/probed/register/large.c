@@ -173,7 +173,7 @@ static bool is_copying(const struct registration *registration)
 
 void large_wake(struct registry *registry)
 {
-	bool any = stash_has_to_give_back(registry->stash);
+	bool any = stash_has_slices_to_free(registry->stash);
 	const struct large_user *user;
 
 	TAILQ_FOREACH (user, &registry->large_users, link)
@@ -190,7 +190,7 @@ static int take_turn(void *ctx)
 	struct registration *registration = NULL;
 	struct large_user *user;
 
-	stash_give_back(registry->stash);
+	stash_free_slice(registry->stash);
 	TAILQ_FOREACH (user, &registry->large_users, link) {
 		registration = TAILQ_FIRST(&user->queue);
 		if (is_copying(registration))

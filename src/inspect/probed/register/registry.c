@@ -107,8 +107,13 @@ static int put(struct registration *registration, const struct dof_set *set, uin
 		return error;
 	if (registration->again)
 		return stash_reparsed(registry->stash, &registration->known, set, why);
-	error = stash_add_uploaded(registry->stash, &process->identity.process, &registration->mapping,
-				   &registration->input, registration->uploads, set, generation_ret, why);
+	error = stash_add(registry->stash,
+			  &(struct stash_addition){ .process = &process->identity.process,
+						    .mapping = &registration->mapping,
+						    .input = &registration->input,
+						    .set = set,
+						    .uploads = registration->uploads },
+			  generation_ret, why);
 	if (error == 0)
 		process_hold(process, &registration->mapping, *generation_ret, registration->way);
 	return error;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * add - a registration, all or nothing.
+ * add - adds a registration, all or nothing.
  *
- *   of a new process                     of one that is known
- *   work/process/...   made              work/mapping/...   made
- *   work/probes/...    made              work/probes/...    made, as far as it is missing
- *                                        $gen               linked, to a folder that is not there yet
- *   probes/$pid        renamed there     probes/$pid/...    renamed there
- *   dof-pid/$pid       renamed there     dof-pid/$pid/$dev-$ino   renamed there
+ *   new process                        known process
+ *   work/process/...   made            work/mapping/...         made
+ *   work/probes/...    made            work/probes/...          made, as far as probes/$pid lacks it
+ *                                      $gen                     linked to the mapping's folder, which does not exist yet
+ *   probes/$pid        renamed there   probes/$pid/...          renamed there
+ *   dof-pid/$pid       renamed there   dof-pid/$pid/$dev-$ino   renamed there
  *
- * The last rename commits it. Until then files in probes/ have their other link in work/, so that a sweep, which
- * empties that first, finds them to be nobody's.
+ * The last rename commits. Before it, a file in probes/ has its other link in work/. A sweep empties work/ first, so it then
+ * finds that no registration has the file, and removes it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,28 +20,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "inspect/probed/stash/internal.h"
 
-struct addition {
+/* The state of one stash_add(). */
+struct adding {
 	struct stash *stash;
-	const struct stash_process *process;
-	const struct stash_mapping *mapping;
-	const struct dof_input *input;
-	struct stash_upload *const *uploads; /* NULL: none */
-	const struct dof_set *set;
+	const struct stash_addition *addition;
 	struct fathom_fault *why;
 	struct stash_owner *owner;
-	bool is_new; /* the owner is */
-	char name[STASH_MAPPING_NAME_BYTES];
+	bool is_new_owner;
+	char mapping_name[STASH_MAPPING_NAME_BYTES];
 	uint64_t generation;
 	int top, folder, parsed; /* work/process, the mapping's folder, its parsed/ */
 	struct stash_stage stage;
 };
 
-static int failed(const struct addition *addition, int error, const char *what)
+static int add_failed(const struct adding *adding, int error, const char *what)
 {
-	return fault(addition->why, error, "cannot register probes of process %d: %s: %s", (int)addition->process->pid,
-		     what, strerror(-error));
+	return fault(adding->why, error, "cannot register probes of process %d: %s: %s",
+		     (int)adding->addition->process->pid, what, strerror(-error));
 }
 
 static uint64_t input_bytes(const struct dof_input *input)
@@ -55,21 +53,9 @@ static uint64_t input_bytes(const struct dof_input *input)
 
 /* ---- generations ---- */
 
-static int resize(int at, const char *path, uint64_t size, int flags)
-{
-	int fd = openat(at, path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | flags, 0644);
-	int rc;
-
-	if (fd < 0)
-		return -errno;
-	rc = ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
-	close(fd);
-	return rc;
-}
-
-/* The process's next generation, which is given to nobody else after this, and its link to `mapping_name`. */
-static int take_generation(struct stash *stash, struct stash_owner *owner, const char *mapping_name,
-			   uint64_t *generation_ret)
+/* Allocate the process's next generation and link it to `mapping_name`. After an error the number may be used up. */
+static int allocate_generation(struct stash *stash, struct stash_owner *owner, const char *mapping_name,
+			       uint64_t *generation_ret)
 {
 	uint64_t generation = owner->next_generation;
 	char path[STASH_PATH_BYTES];
@@ -78,10 +64,11 @@ static int take_generation(struct stash *stash, struct stash_owner *owner, const
 	if (generation >= STASH_GENERATION_MAX)
 		return -EOVERFLOW;
 	snprintf(path, sizeof(path), "%d/next-gen", (int)owner->process.pid);
-	rc = resize(stash->pids, path, generation + 1, 0);
+	rc = stash_put_size(stash->pids, path, generation + 1, 0);
 	if (rc)
 		return rc;
 	owner->next_generation++;
+	must(owner->next_generation <= STASH_GENERATION_MAX);
 	snprintf(path, sizeof(path), "%d/%" PRIu64, (int)owner->process.pid, generation);
 	if (symlinkat(mapping_name, stash->pids, path) != 0)
 		return -errno;
@@ -89,207 +76,219 @@ static int take_generation(struct stash *stash, struct stash_owner *owner, const
 	return 0;
 }
 
-/* ---- the same again ---- */
+/* ---- a registered mapping ---- */
 
-static int check_same(struct addition *addition)
+static int check_same_input(struct adding *adding)
 {
+	const struct stash_addition *addition = adding->addition;
 	char path[STASH_PATH_BYTES];
 	bool same = false;
 	int folder, rc;
 
-	snprintf(path, sizeof(path), "%d/%s", (int)addition->process->pid, addition->name);
-	rc = stash_open_folder(addition->stash->pids, path, &folder);
+	snprintf(path, sizeof(path), "%d/%s", (int)addition->process->pid, adding->mapping_name);
+	rc = stash_open_folder(adding->stash->pids, path, &folder);
 	if (rc)
-		return failed(addition, rc, "the same mapping, registered before, cannot be opened");
+		return add_failed(adding, rc, "cannot open the earlier registration of the mapping");
 	rc = stash_same_input(folder, addition->input, addition->uploads, &same);
 	close(folder);
 	if (rc)
-		return failed(addition, rc, "the same mapping, registered before, cannot be read");
+		return add_failed(adding, rc, "cannot read the earlier registration of the mapping");
 	if (same)
 		return 0;
-	addition->stash->stats.refused++;
-	return fault(
-		addition->why, -ESTALE,
-		"process %d has registered mapping %s before, with other bytes or at another address; remove that first",
-		(int)addition->process->pid, addition->name);
+	adding->stash->stats.refused++;
+	return fault(adding->why, -ESTALE,
+		     "process %d has registered mapping %s with other bytes or at another address; remove that first",
+		     (int)addition->process->pid, adding->mapping_name);
 }
 
-static int add_again(struct addition *addition)
+static int add_generation(struct adding *adding)
 {
+	const struct stash_addition *addition = adding->addition;
 	const struct stash_counts more = { .objects = 1 };
-	struct stash *stash = addition->stash;
-	struct stash_owner *owner = addition->owner;
+	struct stash *stash = adding->stash;
+	struct stash_owner *owner = adding->owner;
 	struct stash_mapped *mapped = stash_find_mapped(owner, addition->mapping);
-	int rc = stash_admit(stash, addition->process, owner, &more, addition->why);
+	int rc = stash_admit(stash, addition->process, owner, &more, adding->why);
 
 	if (rc == 0)
-		rc = check_same(addition);
+		rc = check_same_input(adding);
 	if (rc == 0 && mapped->stale) {
 		const struct stash_registration registration = { .process = owner->process, .mapping = *addition->mapping };
 
-		rc = stash_reparsed(stash, &registration, addition->set, addition->why);
+		rc = stash_reparsed(stash, &registration, addition->set, adding->why);
+		owner = stash_find_owner(stash, addition->process->pid); /* a sweep may have made the index again */
+		mapped = owner ? stash_find_mapped(owner, addition->mapping) : NULL;
+		if (rc == 0 && !mapped)
+			rc = add_failed(adding, -EIO, "the tree could not be swept");
 	}
 	if (rc)
 		return rc;
-	rc = take_generation(stash, owner, addition->name, &addition->generation);
+	rc = allocate_generation(stash, owner, adding->mapping_name, &adding->generation);
 	if (rc)
-		return failed(addition, rc, "generation");
+		return add_failed(adding, rc, "cannot allocate a generation");
+	must(mapped->count > 0);
 	mapped->count++;
 	stash_count(stash, owner, 1, 1, 0, 0);
 	return 0;
 }
 
-/* ---- something new ---- */
+/* ---- a new mapping ---- */
 
-static int make_input(struct addition *addition)
+static int make_input(struct adding *adding)
 {
-	struct stash *stash = addition->stash;
-	int rc = addition->is_new ? stash_make_folder(stash->work, "process", &addition->top) : 0;
+	struct stash *stash = adding->stash;
+	int rc = adding->is_new_owner ? stash_make_folder(stash->work, "process", &adding->top) : 0;
 
 	if (rc == 0)
-		rc = stash_make_folder(addition->is_new ? addition->top : stash->work,
-				       addition->is_new ? addition->name : "mapping", &addition->folder);
+		rc = stash_make_folder(adding->is_new_owner ? adding->top : stash->work,
+				       adding->is_new_owner ? adding->mapping_name : "mapping", &adding->folder);
 	if (rc == 0)
-		rc = stash_put_input(stash, addition->process->pid, addition->mapping, addition->input, addition->uploads,
-				     addition->folder);
+		rc = stash_put_input(stash, adding->addition, adding->folder);
 	if (rc == 0)
-		rc = stash_make_folder(addition->folder, "parsed", &addition->parsed);
+		rc = stash_make_folder(adding->folder, "parsed", &adding->parsed);
 	if (rc == 0)
-		rc = stash_put_version(stash, addition->parsed);
-	return rc ? failed(addition, rc, "what it handed over cannot be written down") : 0;
+		rc = stash_put_version(stash, adding->parsed);
+	return rc ? add_failed(adding, rc, "cannot write its object") : 0;
 }
 
-static int make_process(struct addition *addition)
+static int make_process(struct adding *adding)
 {
-	int rc = stash_put_process(addition->top, addition->process);
+	int rc = stash_put_process(adding->top, adding->addition->process);
 
+	must(adding->is_new_owner && adding->generation == 0);
 	if (rc == 0)
-		rc = resize(addition->top, "next-gen", 1, O_CREAT | O_EXCL);
-	if (rc == 0 && symlinkat(addition->name, addition->top, "0") != 0)
+		rc = stash_put_size(adding->top, "next-gen", 1, O_CREAT | O_EXCL);
+	if (rc == 0 && symlinkat(adding->mapping_name, adding->top, "0") != 0)
 		rc = -errno;
-	return rc ? failed(addition, rc, "what is known of it cannot be written down") : 0;
+	return rc ? add_failed(adding, rc, "cannot write the files of the process") : 0;
 }
 
-static int make(struct addition *addition)
+static int make_files(struct adding *adding)
 {
-	int rc = make_input(addition);
+	const struct stash_addition *addition = adding->addition;
+	int rc = make_input(adding);
 
 	if (rc == 0)
-		rc = stash_stage_begin(addition->stash, addition->process->pid, addition->parsed, addition->set,
-				       &addition->stage, addition->why);
-	if (rc == 0 && addition->is_new)
-		rc = make_process(addition);
+		rc = stash_stage_begin(adding->stash, addition->process->pid, adding->parsed, addition->set, &adding->stage,
+				       adding->why);
+	if (rc == 0 && adding->is_new_owner)
+		rc = make_process(adding);
 	return rc;
 }
 
-static int install(struct addition *addition)
+static int install_files(struct adding *adding)
 {
-	struct stash *stash = addition->stash;
+	struct stash *stash = adding->stash;
 	char path[STASH_PATH_BYTES];
-	int rc = stash_stage_install(&addition->stage);
+	int rc = stash_stage_install(&adding->stage);
 
 	if (rc)
 		return rc;
-	snprintf(path, sizeof(path), "%d%s%s", (int)addition->process->pid, addition->is_new ? "" : "/",
-		 addition->is_new ? "" : addition->name);
-	return renameat(stash->work, addition->is_new ? "process" : "mapping", stash->pids, path) == 0 ? 0 : -errno;
+	snprintf(path, sizeof(path), "%d%s%s", (int)adding->addition->process->pid, adding->is_new_owner ? "" : "/",
+		 adding->is_new_owner ? "" : adding->mapping_name);
+	return renameat(stash->work, adding->is_new_owner ? "process" : "mapping", stash->pids, path) == 0 ? 0 : -errno;
 }
 
-static void close_all(struct addition *addition)
+static void close_folders(struct adding *adding)
 {
-	const int fds[] = { addition->top, addition->folder, addition->parsed };
+	const int fds[] = { adding->top, adding->folder, adding->parsed };
 
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+	for (size_t i = 0; i < ARRAY_COUNT(fds); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);
 	}
-	stash_stage_end(&addition->stage);
+	stash_stage_end(&adding->stage);
 }
 
-static int empty_work(struct addition *addition)
+static int remove_made_files(struct adding *adding)
 {
-	int rc = stash_remove_tree(addition->stash->work, addition->is_new ? "process" : "mapping");
+	const struct stash_addition *addition = adding->addition;
+	int rc = stash_remove_tree(adding->stash->work, adding->is_new_owner ? "process" : "mapping");
 
 	if (rc == 0)
-		rc = stash_remove_tree(addition->stash->work, "probes");
+		rc = stash_remove_tree(adding->stash->work, "probes");
 	if (rc == 0)
-		rc = stash_drop_raw(addition->stash, addition->process->pid, addition->mapping, DOF_BLOCKS_MAX);
+		rc = stash_drop_raw(adding->stash, addition->process->pid, addition->mapping, DOF_BLOCKS_MAX);
 	return rc;
 }
 
-/* In memory, before the tree has it: so that nothing can fail afterwards. */
-static struct stash_mapped *reserve(struct addition *addition)
+/* Before the tree has the mapping, so that nothing can fail after the commit. */
+static struct stash_mapped *add_to_index(struct adding *adding)
 {
 	struct stash_mapped *mapped;
 
-	if (addition->is_new)
-		addition->owner = stash_index_owner(addition->stash, addition->process);
-	mapped = addition->owner ? stash_index_mapped(addition->owner, addition->mapping) : NULL;
-	if (!mapped && addition->owner && addition->is_new)
-		stash_forget_owner(addition->stash, addition->owner);
+	must(adding->is_new_owner == !adding->owner);
+	if (adding->is_new_owner)
+		adding->owner = stash_index_owner(adding->stash, adding->addition->process);
+	mapped = adding->owner ? stash_index_mapped(adding->owner, adding->addition->mapping) : NULL;
+	if (!mapped && adding->owner && adding->is_new_owner)
+		stash_forget_owner(adding->stash, adding->owner);
 	return mapped;
 }
 
-static void unreserve(struct addition *addition, struct stash_mapped *mapped)
+static void remove_from_index(struct adding *adding, struct stash_mapped *mapped)
 {
-	if (addition->is_new)
-		stash_forget_owner(addition->stash, addition->owner);
+	if (adding->is_new_owner)
+		stash_forget_owner(adding->stash, adding->owner);
 	else
-		stash_forget_mapped(addition->stash, addition->owner, mapped);
+		stash_forget_mapped(adding->stash, adding->owner, mapped);
 }
 
-static int add_new(struct addition *addition)
+static int add_mapping(struct adding *adding)
 {
+	const struct stash_addition *addition = adding->addition;
 	const struct stash_counts more = { 1, input_bytes(addition->input), stash_set_probes(addition->set) };
-	struct stash *stash = addition->stash;
+	struct stash *stash = adding->stash;
 	struct stash_mapped *mapped;
 	bool installing = false;
-	int rc = stash_admit(stash, addition->process, addition->owner, &more, addition->why);
+	int rc = stash_admit(stash, addition->process, adding->owner, &more, adding->why);
 
 	if (rc)
 		return rc;
-	mapped = reserve(addition);
+	mapped = add_to_index(adding);
 	if (!mapped)
-		return failed(addition, -ENOMEM, "out of memory");
-	rc = make(addition);
-	if (rc == 0 && !addition->is_new) {
-		rc = take_generation(stash, addition->owner, addition->name, &addition->generation);
+		return add_failed(adding, -ENOMEM, "index");
+	rc = make_files(adding);
+	if (rc == 0 && !adding->is_new_owner) {
+		rc = allocate_generation(stash, adding->owner, adding->mapping_name, &adding->generation);
 		if (rc)
-			rc = failed(addition, rc, "generation");
+			rc = add_failed(adding, rc, "cannot allocate a generation");
 	}
 	if (rc == 0) {
 		installing = true;
-		rc = install(addition);
+		rc = install_files(adding);
 		if (rc)
-			rc = failed(addition, rc, "its files cannot be put in place");
+			rc = add_failed(adding, rc, "cannot move its files into place");
 	}
-	close_all(addition);
+	close_folders(adding);
 	if (rc) {
-		unreserve(addition, mapped);
-		if (installing || empty_work(addition) != 0)
+		remove_from_index(adding, mapped);
+		if (installing || remove_made_files(adding) != 0)
 			return stash_recover(stash, rc);
 		return rc;
 	}
-	if (addition->is_new)
-		addition->owner->next_generation = 1;
+	if (adding->is_new_owner)
+		adding->owner->next_generation = 1;
+	must(adding->generation < adding->owner->next_generation);
+	must(more.probes == adding->stage.probe_count);
 	mapped->count = 1;
 	mapped->block_count = stash_block_count(addition->input);
 	mapped->bytes = more.bytes;
 	mapped->probes = (uint32_t)more.probes;
-	stash_count(stash, addition->owner, 1, 1, more.bytes, more.probes);
-	if (addition->stage.was_there && stash_remove_tree(stash->work, "probes") != 0)
+	stash_count(stash, adding->owner, 1, 1, more.bytes, more.probes);
+	if (adding->stage.has_rest && stash_remove_tree(stash->work, "probes") != 0)
 		(void)stash_recover(stash, 0);
 	return 0;
 }
 
-/* ---- whose it is ---- */
+/* ---- the process ---- */
 
 static int put_identity(struct stash *stash, int folder, const struct stash_process *process)
 {
 	static const char *const names[] = { "exec-mapping", "process" };
 	int rc = stash_put_process(folder, process);
 
-	for (size_t i = 0; i < 2 && rc == 0; i++) {
+	for (size_t i = 0; i < ARRAY_COUNT(names) && rc == 0; i++) {
 		char path[STASH_PATH_BYTES];
 
 		snprintf(path, sizeof(path), "%d/%s", (int)process->pid, names[i]);
@@ -298,7 +297,7 @@ static int put_identity(struct stash *stash, int folder, const struct stash_proc
 	return rc;
 }
 
-/* The process was another program, or another user's: it keeps its generations, and nothing else. */
+/* The process has another program or user. It keeps its generations only. */
 static int rewrite_process(struct stash *stash, struct stash_owner *owner, const struct stash_process *process)
 {
 	int folder, rc = stash_make_folder(stash->work, "identity", &folder);
@@ -314,76 +313,67 @@ static int rewrite_process(struct stash *stash, struct stash_owner *owner, const
 	return rc ? stash_recover(stash, rc) : 0;
 }
 
-static int check_owner(struct addition *addition)
+/* Find the owner. If the pid was reused or the process has execed, remove the old registrations first. */
+static int find_owner(struct adding *adding)
 {
-	struct stash *stash = addition->stash;
-	const struct stash_process *process = addition->process;
+	struct stash *stash = adding->stash;
+	const struct stash_process *process = adding->addition->process;
 	struct stash_owner *owner = stash_find_owner(stash, process->pid);
 	bool execed;
 	int rc = 0;
 
 	if (owner && owner->process.start_time != process->start_time) {
-		rc = stash_remove_process(stash, process->pid, addition->why);
-		addition->is_new = true;
+		rc = stash_remove_process(stash, process->pid, adding->why);
+		adding->is_new_owner = true;
 		return rc;
 	}
 	execed = owner &&
 		 (owner->process.exec_device != process->exec_device || owner->process.exec_inode != process->exec_inode);
 	if (execed) {
-		rc = stash_clear_process(stash, process->pid, addition->why);
+		rc = stash_clear_process(stash, process->pid, adding->why);
 		if (rc)
 			return rc;
-		owner = stash_find_owner(stash, process->pid); /* there may have been a sweep */
-		must(owner);
+		owner = stash_find_owner(stash, process->pid); /* a sweep may have made the index again */
+		must(!owner || owner->mapped_count == 0);
 	}
 	if (owner && (execed || owner->process.uid != process->uid)) {
 		rc = rewrite_process(stash, owner, process);
 		if (rc)
-			return failed(addition, rc, "who it is now cannot be written down");
+			return add_failed(adding, rc, "cannot rewrite the files of the process");
 	}
-	addition->owner = owner;
-	addition->is_new = owner == NULL;
+	adding->owner = owner;
+	adding->is_new_owner = owner == NULL;
 	return 0;
 }
 
-int stash_add(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
-	      const struct dof_input *input, const struct dof_set *set, uint64_t *generation_ret, struct fathom_fault *why)
+int stash_add(struct stash *stash, const struct stash_addition *addition, uint64_t *generation_ret,
+	      struct fathom_fault *why)
 {
-	return stash_add_uploaded(stash, process, mapping, input, NULL, set, generation_ret, why);
-}
+	struct adding adding = { .stash = stash,
+				 .addition = addition,
+				 .why = why,
+				 .top = -1,
+				 .folder = -1,
+				 .parsed = -1,
+				 .stage = { .made = -1, .current = -1 } };
+	int rc = stash_sweep_if_dirty(stash, why);
 
-int stash_add_uploaded(struct stash *stash, const struct stash_process *process, const struct stash_mapping *mapping,
-		       const struct dof_input *input, struct stash_upload *const *uploads, const struct dof_set *set,
-		       uint64_t *generation_ret, struct fathom_fault *why)
-{
-	struct addition addition = { .stash = stash,
-				     .process = process,
-				     .mapping = mapping,
-				     .input = input,
-				     .uploads = uploads,
-				     .set = set,
-				     .why = why,
-				     .top = -1,
-				     .folder = -1,
-				     .parsed = -1,
-				     .stage = { .made = -1, .there = -1 } };
-	int rc = stash_begin(stash, why);
-
-	must(process->pid > 0);
+	must(addition->process->pid > 0);
 	if (rc == 0)
-		rc = stash_check_set(set, why);
+		rc = stash_check_set(addition->set, why);
 	if (rc == 0)
-		rc = check_owner(&addition);
+		rc = find_owner(&adding);
 	if (rc)
 		return rc;
-	stash_mapping_name(mapping, addition.name);
-	if (addition.owner && stash_find_mapped(addition.owner, mapping))
-		rc = add_again(&addition);
+	stash_mapping_name(addition->mapping, adding.mapping_name);
+	if (adding.owner && stash_find_mapped(adding.owner, addition->mapping))
+		rc = add_generation(&adding);
 	else
-		rc = add_new(&addition);
+		rc = add_mapping(&adding);
 	if (rc)
 		return rc;
 	stash->stats.added++;
-	*generation_ret = addition.generation;
+	must(adding.generation < STASH_GENERATION_MAX);
+	*generation_ret = adding.generation;
 	return 0;
 }

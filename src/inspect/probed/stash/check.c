@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * check - dof-pid/$pid, read after a start or after an error: registrations that are whole are counted, what was cut
- * short is undone, and what somebody damaged is repaired from what is left of it. What the parsed files of a
- * registration have lost, its raw object brings back: it is then `stale`, and is parsed again.
+ * check - reads dof-pid/$pid of a sweep, and indexes its whole registrations.
+ *
+ *   raw, dh, blocks, process, exec-mapping   originals. Damaged: the entry is set aside, for nothing can restore it.
+ *   parsed/, probes/$pid                     made of the originals. Damaged: removed, and the registration is `stale` until it
+ *                                            is parsed again from raw.
+ *   $gen without a mapping, or a mapping without $gen     left by an operation that was cut short: removed
+ *
+ * Nothing damaged is mended in place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "inspect/probed/stash/internal.h"
 #include "inspect/probed/stash/record.h"
 
@@ -21,12 +27,13 @@ struct check {
 	struct stash *stash;
 	struct stash_owner *owner;
 	const char *pid_name;
-	int folder; /* dof-pid/$pid */
+	char where[32]; /* "dof-pid/$pid", for log lines */
+	int folder;	/* dof-pid/$pid */
 };
 
 /* ---- one probe ---- */
 
-/* -EINVAL: it is not what its name says. */
+/* -EINVAL: the record is not of the probe that its name says. */
 static int check_record(struct stash *stash, int parsed, const char *name, const char *pid_name,
 			const struct stash_probe_name *split)
 {
@@ -42,6 +49,7 @@ static int check_record(struct stash *stash, int parsed, const char *name, const
 	free(data);
 	if (rc)
 		return rc;
+	must(record.set.provider_count == 1 && record.set.providers->probe_count == 1);
 	snprintf(provider, sizeof(provider), "%s%s", record.set.providers->name, pid_name);
 	if (record.version != stash->record_version || strcmp(provider, split->provider) != 0 ||
 	    strcmp(record.set.providers->probes->module, split->module) != 0 ||
@@ -52,98 +60,30 @@ static int check_record(struct stash *stash, int parsed, const char *name, const
 	return rc;
 }
 
-/* `$pid/$prv$pid/$mod/$fun/$prb`, or the first parts of it: none, only the process; four, all. */
-static void path_of(const char *pid_name, const struct stash_probe_name *split, int depth, char *path)
-{
-	size_t used = strlen(pid_name);
-
-	memcpy(path, pid_name, used + 1);
-	if (depth > 0) {
-		path[used] = '/';
-		stash_probe_path(split, depth, path + used + 1);
-	}
-}
-
-/* A folder there, whatever was. */
-static int make_folder_again(struct stash *stash, const char *path)
-{
-	struct stat status;
-	int rc;
-
-	if (mkdirat(stash->probes, path, 0755) == 0)
-		return 0;
-	if (errno != EEXIST || fstatat(stash->probes, path, &status, AT_SYMLINK_NOFOLLOW) != 0)
-		return -errno;
-	if (S_ISDIR(status.st_mode))
-		return 0;
-	rc = stash_set_aside(stash, stash->probes, path, "probes", "a folder should be there");
-	if (rc == 0 && mkdirat(stash->probes, path, 0755) != 0)
-		rc = -errno;
-	return rc;
-}
-
-static int link_again(struct stash *stash, int parsed, const char *name, const char *pid_name,
-		      const struct stash_probe_name *split)
-{
-	char path[STASH_PATH_BYTES + 16];
-	int rc = 0;
-
-	for (int depth = 0; depth < 4 && rc == 0; depth++) {
-		path_of(pid_name, split, depth, path);
-		rc = make_folder_again(stash, path);
-	}
-	if (rc)
-		return rc;
-	path_of(pid_name, split, 4, path);
-	if (linkat(parsed, name, stash->probes, path, 0) != 0)
-		return -errno;
-	stash->stats.repaired++;
-	stash_say(stash, "probes/%s: was missing; linked again", path);
-	return 0;
-}
-
-/* Before they are sorted. */
-static bool is_anybodys(const struct stash_sweep *sweep, uint64_t inode)
-{
-	for (size_t i = 0; i < sweep->seen_count; i++) {
-		if (sweep->seen[i].inode == inode)
-			return true;
-	}
-	return false;
-}
-
-/* One parsed file. Damage: the registration is to be parsed again. */
+/* Check a parsed file and its link in probes/. An error that is damage: the registration must be parsed again. */
 static int check_probe(struct check *check, int parsed, const char *name)
 {
-	struct stash *stash = check->stash;
 	struct stash_probe_name split;
-	struct stat own, there;
+	struct stat own, link;
 	char path[STASH_PATH_BYTES + 16];
 	int rc;
 
 	if (!stash_probe_of(parsed, name, check->owner->process.pid, &split))
 		return -EINVAL;
-	rc = check_record(stash, parsed, name, check->pid_name, &split);
+	rc = check_record(check->stash, parsed, name, check->pid_name, &split);
 	if (rc)
 		return rc;
-	if (fstatat(parsed, name, &own, AT_SYMLINK_NOFOLLOW) != 0)
+	rc = snprintf(path, sizeof(path), "%s/", check->pid_name);
+	stash_probe_path(&split, 4, path + rc);
+	if (fstatat(parsed, name, &own, AT_SYMLINK_NOFOLLOW) != 0 ||
+	    fstatat(check->stash->probes, path, &link, AT_SYMLINK_NOFOLLOW) != 0)
 		return -errno;
-	path_of(check->pid_name, &split, 4, path);
-	if (fstatat(stash->probes, path, &there, AT_SYMLINK_NOFOLLOW) != 0) {
-		rc = errno == ENOENT || errno == ENOTDIR ? link_again(stash, parsed, name, check->pid_name, &split)
-							 : -errno;
-	} else if (there.st_ino != own.st_ino) {
-		if (is_anybodys(check->sweep, there.st_ino))
-			return -EEXIST; /* of another mapping, and different */
-		rc = stash_set_aside(stash, stash->probes, path, "probes", "it is not what was registered");
-		if (rc == 0)
-			rc = link_again(stash, parsed, name, check->pid_name, &split);
-	}
-	return rc ? rc : stash_see(check->sweep, own.st_ino, stash_path_hash(path));
+	return link.st_ino == own.st_ino ? stash_see(check->sweep, own.st_ino, stash_path_hash(path)) : -EINVAL;
 }
 
 /* ---- one mapping ---- */
 
+/* -ENOTSUP: of another version; -ENOENT: not complete. */
 static int check_version(struct stash *stash, int parsed)
 {
 	uint64_t version;
@@ -175,12 +115,13 @@ static int check_probes(struct check *check, struct stash_mapped *mapped, int pa
 	return rc;
 }
 
-/* The probes of a mapping, which are whole, or not there until they are parsed again. */
+/* Remove parsed/ unless all of its probes are whole. The sweep then removes the links that only it had in probes/. */
 static int check_parsed(struct check *check, struct stash_mapped *mapped, int folder)
 {
 	const size_t seen_before = check->sweep->seen_count;
 	int parsed, rc = stash_open_folder(folder, "parsed", &parsed);
 
+	must(!mapped->stale && mapped->probes == 0);
 	if (rc == 0) {
 		int version = check_version(check->stash, parsed);
 
@@ -188,7 +129,7 @@ static int check_parsed(struct check *check, struct stash_mapped *mapped, int fo
 		close(parsed);
 		if (rc && version == 0 && stash_is_damage(rc)) {
 			check->stash->stats.repaired++;
-			stash_say(check->stash, "probes of process %s: damaged; they are to be parsed again",
+			stash_log(check->stash, "probes of process %s: damaged; they will be parsed again",
 				  check->pid_name);
 		}
 	}
@@ -197,44 +138,42 @@ static int check_parsed(struct check *check, struct stash_mapped *mapped, int fo
 	mapped->stale = true;
 	mapped->probes = 0;
 	check->sweep->seen_count = seen_before;
-	/* links in probes/ that were theirs alone are found there */
 	return stash_remove_tree(folder, "parsed");
 }
 
-static int check_open_mapping(struct check *check, struct stash_mapped *mapped, int folder)
+/* Set aside a mapping that cannot be parsed again, with its generations. */
+static int set_mapping_aside(struct check *check, const char *name)
 {
-	int rc = stash_check_input(check->sweep, check->owner->process.pid, mapped, folder);
+	int rc = stash_set_aside(check->stash, check->folder, name, check->where,
+				 "raw, dh or blocks is damaged, so it cannot be parsed again");
 
-	if (rc && stash_is_damage(rc))
-		return -EBADMSG;
-	return rc ? rc : check_parsed(check, mapped, folder);
+	return rc ? rc : stash_unlink_links(check->folder, name);
 }
 
-/* -EBADMSG: it is no longer there. */
-static int check_mapping(struct check *check, struct stash_mapped *mapped)
+/* `*whole_ret`: the mapping is in the tree. If not, it was removed or set aside. */
+static int check_mapping(struct check *check, struct stash_mapped *mapped, bool *whole_ret)
 {
-	char name[STASH_MAPPING_NAME_BYTES], where[32];
+	char name[STASH_MAPPING_NAME_BYTES];
 	int folder, rc;
 
+	*whole_ret = false;
 	stash_mapping_name(&mapped->mapping, name);
 	if (mapped->count == 0) {
 		check->stash->stats.swept++;
-		rc = stash_remove_tree(check->folder, name);
-		return rc ? rc : -EBADMSG;
+		return stash_remove_tree(check->folder, name);
 	}
 	rc = stash_open_folder(check->folder, name, &folder);
 	if (rc)
 		return rc;
-	rc = check_open_mapping(check, mapped, folder);
+	rc = stash_check_input(check->sweep, check->owner->process.pid, mapped, folder);
+	if (rc == 0) {
+		*whole_ret = true;
+		rc = check_parsed(check, mapped, folder);
+	} else if (stash_is_damage(rc)) {
+		rc = set_mapping_aside(check, name);
+	}
 	close(folder);
-	if (rc != -EBADMSG)
-		return rc;
-	snprintf(where, sizeof(where), "dof-pid/%s", check->pid_name);
-	rc = stash_set_aside(check->stash, check->folder, name, where,
-			     "raw or dh, without which it cannot be parsed, is damaged");
-	if (rc == 0)
-		rc = stash_unlink_links(check->folder, name);
-	return rc ? rc : -EBADMSG;
+	return rc;
 }
 
 /* ---- a process ---- */
@@ -256,7 +195,7 @@ static int index_mappings(struct check *check, const struct stash_list *list)
 	return 0;
 }
 
-/* A link that leads nowhere is of a registration that was cut short. */
+/* A generation without its mapping is of a registration that was cut short. */
 static int check_generation(struct check *check, const char *name, uint64_t generation)
 {
 	char target[STASH_MAPPING_NAME_BYTES];
@@ -264,6 +203,7 @@ static int check_generation(struct check *check, const char *name, uint64_t gene
 	struct stash_mapped *mapped;
 	int rc = stash_read_link(check->folder, name, target);
 
+	must(generation < STASH_GENERATION_MAX);
 	if (rc)
 		return rc;
 	if (!stash_parse_mapping(target, &mapping))
@@ -284,10 +224,9 @@ static int check_entry(struct check *check, const char *name)
 	static const char *const known[] = { "next-gen", "exec-mapping", "process" };
 	struct stash_mapping mapping;
 	uint64_t generation;
-	char where[32];
 	int rc = -EINVAL;
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < ARRAY_COUNT(known); i++) {
 		if (strcmp(name, known[i]) == 0)
 			return 0;
 	}
@@ -297,39 +236,40 @@ static int check_entry(struct check *check, const char *name)
 		rc = check_generation(check, name, generation);
 	if (!rc || !stash_is_damage(rc))
 		return rc;
-	snprintf(where, sizeof(where), "dof-pid/%s", check->pid_name);
-	return stash_set_aside(check->stash, check->folder, name, where, "nothing of this kind belongs here");
+	return stash_set_aside(check->stash, check->folder, name, check->where,
+			       "not a generation, mapping or file of ours");
 }
 
 /*
- * The counter must be beyond what was given. Where it was lost, nobody knows what was given and removed again: it goes on
- * far beyond.
+ * The counter must be above every generation that was given. A lost counter may have been far above the generations that are
+ * left, so it goes on a million further.
  */
 static int check_next_generation(struct check *check)
 {
-	enum { FAR = 1 << 20 };
+	enum { GAP = 1 << 20 };
 	uint64_t seen = check->owner->next_generation;
 	struct stat status;
-	int fd, rc;
+	int rc;
 
-	if (fstatat(check->folder, "next-gen", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
-	    (uint64_t)status.st_size >= seen && status.st_size <= STASH_GENERATION_MAX) {
-		check->owner->next_generation = (uint64_t)status.st_size;
-		return 0;
+	must(seen <= STASH_GENERATION_MAX);
+	if (fstatat(check->folder, "next-gen", &status, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (S_ISREG(status.st_mode) && (uint64_t)status.st_size >= seen && status.st_size <= STASH_GENERATION_MAX) {
+			check->owner->next_generation = (uint64_t)status.st_size;
+			return 0;
+		}
+	} else if (errno != ENOENT) {
+		return -errno;
 	}
+	check->owner->next_generation = min_u64(seen + GAP, STASH_GENERATION_MAX);
 	rc = stash_remove_tree(check->folder, "next-gen");
+	if (rc == 0)
+		rc = stash_put_size(check->folder, "next-gen", check->owner->next_generation, O_CREAT | O_EXCL);
 	if (rc)
 		return rc;
-	check->owner->next_generation = seen + FAR < STASH_GENERATION_MAX ? seen + FAR : STASH_GENERATION_MAX;
-	fd = openat(check->folder, "next-gen", O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return -errno;
-	rc = ftruncate(fd, (off_t)check->owner->next_generation) == 0 ? 0 : -errno;
-	close(fd);
 	check->stash->stats.repaired++;
-	stash_say(check->stash, "dof-pid/%s/next-gen: was lost; generations go on at %" PRIu64, check->pid_name,
+	stash_log(check->stash, "%s/next-gen: lost; generations go on at %" PRIu64, check->where,
 		  check->owner->next_generation);
-	return rc;
+	return 0;
 }
 
 static int check_mappings(struct check *check)
@@ -340,14 +280,15 @@ static int check_mappings(struct check *check)
 	for (uint32_t i = 0; i < owner->mapped_count && rc == 0;) {
 		struct stash_mapped *mapped = &owner->mapped[i];
 		struct stash_mapped counted;
+		bool whole;
 
-		rc = check_mapping(check, mapped);
+		rc = check_mapping(check, mapped, &whole);
 		counted = *mapped;
-		mapped->count = mapped->bytes = mapped->probes = 0; /* not counted yet */
-		if (rc == -EBADMSG) {
+		mapped->count = mapped->bytes = mapped->probes = 0; /* they count once the mapping is known to be whole */
+		if (rc == 0 && !whole) {
 			stash_forget_mapped(check->stash, owner, mapped);
-			rc = 0;
 		} else if (rc == 0) {
+			must(counted.count > 0 && counted.block_count > 0);
 			*mapped = counted;
 			stash_count(check->stash, owner, 1, mapped->count, mapped->bytes, mapped->probes);
 			i++;
@@ -387,8 +328,9 @@ int stash_check_process(struct stash_sweep *sweep, const char *name)
 	}
 	if (rc)
 		return stash_is_damage(rc) ? stash_set_aside(sweep->stash, sweep->stash->pids, name, "dof-pid",
-							     "it does not say which process it is")
+							     "it does not say which process it is of")
 					   : rc;
+	snprintf(check.where, sizeof(check.where), "dof-pid/%s", name);
 	check.owner = stash_index_owner(sweep->stash, &process);
 	rc = check.owner ? check_open_process(&check) : -ENOMEM;
 	close(check.folder);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* index - what is registered, in memory: the tree counted, for limits and for walks. */
+/* index - processes and mappings in memory, with counts for limits. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "inspect/probed/stash/internal.h"
 
-/* Room for one more, and a gap for it at `at`. NULL: out of memory; else where the elements are now. */
+/* Make a gap for a new element at index `at`. Returns the array, which may have moved; NULL: out of memory. */
 static void *make_gap(void *elements, uint32_t count, uint32_t *room, uint32_t at, size_t element_bytes)
 {
 	must(at <= count);
+	must(count <= *room);
 	if (count == *room) {
 		uint32_t more = *room ? *room * 2 : 4;
 		void *grown = realloc(elements, more * element_bytes);
@@ -33,7 +35,7 @@ static void close_gap(void *elements, uint32_t count, uint32_t at, size_t elemen
 		(count - at - 1) * element_bytes);
 }
 
-/* ---- owners and what they have ---- */
+/* ---- owners and their mappings ---- */
 
 uint32_t stash_owner_at_least(const struct stash *stash, pid_t pid)
 {
@@ -82,7 +84,7 @@ static struct stash_user *find_user(const struct stash *stash, uid_t uid)
 	return NULL;
 }
 
-/* NULL: out of memory. A user stays: there are not many, and each is small. */
+/* NULL: out of memory. Users are never removed; they are few and small. */
 static struct stash_user *index_user(struct stash *stash, uid_t uid)
 {
 	struct stash_user *user = find_user(stash, uid), *users;
@@ -103,19 +105,20 @@ struct stash_owner *stash_index_owner(struct stash *stash, const struct stash_pr
 	uint32_t at = stash_owner_at_least(stash, process->pid);
 	struct stash_owner *owner = calloc(1, sizeof(*owner)), **owners;
 
+	must(process->pid > 0);
 	must(!stash_find_owner(stash, process->pid));
 	if (!owner || !index_user(stash, process->uid))
-		goto no_memory;
+		goto out_of_memory;
 	owners = make_gap(stash->owners, stash->owner_count, &stash->owner_room, at, sizeof(*owners));
 	if (!owners)
-		goto no_memory;
+		goto out_of_memory;
 	owner->process = *process;
 	stash->owners = owners;
 	owners[at] = owner;
 	stash->owner_count++;
 	return owner;
 
-no_memory:
+out_of_memory:
 	free(owner);
 	return NULL;
 }
@@ -152,6 +155,7 @@ int stash_index_identity(struct stash *stash, struct stash_owner *owner, const s
 
 void stash_forget_mapped(struct stash *stash, struct stash_owner *owner, struct stash_mapped *mapped)
 {
+	must(mapped >= owner->mapped && mapped < owner->mapped + owner->mapped_count);
 	stash_count(stash, owner, -1, mapped->count, mapped->bytes, mapped->probes);
 	close_gap(owner->mapped, owner->mapped_count, (uint32_t)(mapped - owner->mapped), sizeof(*mapped));
 	owner->mapped_count--;
@@ -167,6 +171,7 @@ void stash_forget_owner(struct stash *stash, struct stash_owner *owner)
 {
 	uint32_t at = stash_owner_at_least(stash, owner->process.pid);
 
+	must(at < stash->owner_count && stash->owners[at] == owner);
 	while (owner->mapped_count > 0)
 		stash_forget_mapped(stash, owner, &owner->mapped[owner->mapped_count - 1]);
 	must(owner->counts.objects == 0 && owner->counts.bytes == 0 && owner->counts.probes == 0);
@@ -189,10 +194,13 @@ void stash_forget_all(struct stash *stash)
 
 /* ---- counts and limits ---- */
 
-static void count(struct stash_counts *counts, int sign, uint64_t objects, uint64_t bytes, uint64_t probes)
+static void add_counts(struct stash_counts *counts, int sign, uint64_t objects, uint64_t bytes, uint64_t probes)
 {
+	must(sign == 1 || sign == -1);
 	if (sign < 0) {
-		must(counts->objects >= objects && counts->bytes >= bytes && counts->probes >= probes);
+		must(counts->objects >= objects);
+		must(counts->bytes >= bytes);
+		must(counts->probes >= probes);
 		*counts = (struct stash_counts){ counts->objects - objects, counts->bytes - bytes,
 						 counts->probes - probes };
 	} else {
@@ -207,22 +215,28 @@ void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint6
 	struct stash_user *user = find_user(stash, owner->process.uid);
 
 	must(user);
-	count(&owner->counts, sign, objects, bytes, probes);
-	count(&user->counts, sign, objects, bytes, probes);
-	count(&stash->total, sign, objects, 0, probes);
+	add_counts(&owner->counts, sign, objects, bytes, probes);
+	add_counts(&user->counts, sign, objects, bytes, probes);
+	add_counts(&stash->total, sign, objects, 0, probes);
+	must(owner->counts.objects <= user->counts.objects && user->counts.objects <= stash->total.objects);
+	must(owner->counts.probes <= user->counts.probes && user->counts.probes <= stash->total.probes);
 }
 
-static int over(struct stash *stash, const char *limit, const char *whose, uint64_t id, uint64_t there, uint64_t more,
-		uint64_t max, struct fathom_fault *why)
-{
-	char who[64] = "";
+/* A limit, the count that it holds, and the count to be added. */
+struct limit_check {
+	const char *limit, *scope;
+	uint64_t id, used, more, max;
+};
 
-	if (whose[0])
-		snprintf(who, sizeof(who), " of %s %" PRIu64, whose, id);
+static int over_limit(struct stash *stash, const struct limit_check *check, struct fathom_fault *why)
+{
+	char scope[64] = "";
+
+	if (check->scope[0])
+		snprintf(scope, sizeof(scope), " of %s %" PRIu64, check->scope, check->id);
 	stash->stats.refused++;
-	return fault(why, -EDQUOT,
-		     "the limit %s%s is %" PRIu64 ", %" PRIu64 " are there and %" PRIu64 " more are asked for", limit, who,
-		     max, there, more);
+	return fault(why, -EDQUOT, "the limit %s%s is %" PRIu64 "; %" PRIu64 " are used, and %" PRIu64 " more are needed",
+		     check->limit, scope, check->max, check->used, check->more);
 }
 
 int stash_admit(struct stash *stash, const struct stash_process *process, const struct stash_owner *owner,
@@ -232,15 +246,12 @@ int stash_admit(struct stash *stash, const struct stash_process *process, const 
 	const struct stash_user *user = find_user(stash, process->uid);
 	const struct stash_counts *own = owner ? &owner->counts : &none, *users = user ? &user->counts : &none;
 	const struct stash_limits *limits = &stash->limits;
-	const struct {
-		const char *limit, *whose;
-		uint64_t id, there, more, max;
-	} rows[] = {
-#define LIMIT(what, scope, whose, id, counts)                                                                              \
-	{ #what "_" #scope, whose, id, (counts)->what, more->what, limits->what##_##scope }
-#define LIMITS(scope, whose, id, counts)                                                                                   \
-	LIMIT(objects, scope, whose, id, counts), LIMIT(bytes, scope, whose, id, counts),                                  \
-		LIMIT(probes, scope, whose, id, counts)
+	const struct limit_check checks[] = {
+#define LIMIT(what, suffix, scope, id, counts)                                                                             \
+	{ #what "_" #suffix, scope, id, (counts)->what, more->what, limits->what##_##suffix }
+#define LIMITS(suffix, scope, id, counts)                                                                                  \
+	LIMIT(objects, suffix, scope, id, counts), LIMIT(bytes, suffix, scope, id, counts),                                \
+		LIMIT(probes, suffix, scope, id, counts)
 		LIMITS(per_process, "process", (uint64_t)process->pid, own),
 		LIMITS(per_user, "user", process->uid, users),
 		LIMITS(total, "", 0, &stash->total),
@@ -248,10 +259,11 @@ int stash_admit(struct stash *stash, const struct stash_process *process, const 
 #undef LIMIT
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].more > 0 && (rows[i].there > rows[i].max || rows[i].more > rows[i].max - rows[i].there))
-			return over(stash, rows[i].limit, rows[i].whose, rows[i].id, rows[i].there, rows[i].more,
-				    rows[i].max, why);
+	for (size_t i = 0; i < ARRAY_COUNT(checks); i++) {
+		const struct limit_check *check = &checks[i];
+
+		if (check->more > 0 && (check->used > check->max || check->more > check->max - check->used))
+			return over_limit(stash, check, why);
 	}
 	return 0;
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * internal - what the files of the stash share.
+ * internal - shared by the files of the stash.
  *
- *   names.c    what files are called
- *   tree.c     files and folders: whole writes, listing, removing with all that is below
- *   index.c    what is registered, in memory: the tree counted, for limits and for walks
- *   raw.c      objects as they were received; process.c: whose they are; upload.c: large ones, in slices
- *   stage.c    the files of a registration's probes, made in stash/work and put in place
+ *   names.c    names of files
+ *   tree.c     files and folders: whole writes, listing, removing folders
+ *   index.c    the index in memory: counts for limits, and the order of walks
+ *   raw.c      objects as they were received; process.c: files of a process; upload.c: large objects, in slices
+ *   stage.c    the files of a registration's probes, made in stash/work and renamed into place
  *   add.c, remove.c, reparse.c
- *   sweep.c    the tree read again: what was cut short is undone; makes the index. check.c and repair.c: what is damaged
- *              is repaired or set aside
+ *   sweep.c    reads the whole tree, undoes operations that were cut short, makes the index. check.c: the folder of a process.
+ *              aside.c: damaged entries
  *
- * An operation makes what it needs in stash/work, where nobody looks, and puts it in place by renames. What commits it
- * is one name: that of the process's folder or of the generation. Whatever fails before is undone; where undoing fails,
- * or a rename between, `dirty` is set and the tree is swept before anything else is done.
+ * An operation makes its files in stash/work, which no consumer reads, and renames them into place. One rename commits it:
+ * that of the process's folder, or of the mapping's. An error before the commit is undone. If undoing or a rename fails,
+ * `dirty` is set, and the tree is swept before the next operation.
  */
 #ifndef PROBED_STASH_INTERNAL_H
 #define PROBED_STASH_INTERNAL_H
@@ -21,12 +21,12 @@
 #include "base/list.h"
 #include "inspect/probed/stash/stash.h"
 
-/* Of the longest name in the tree, that of a file or of `$prv$pid/$mod/$fun/$prb`, with its NUL. */
+/* The longest name of a file and the longest `$prv$pid/$mod/$fun/$prb`, with the NUL. */
 enum { STASH_FILE_NAME_BYTES = 256, STASH_PATH_BYTES = 512, STASH_MAPPING_NAME_BYTES = 48 };
-enum { STASH_GENERATION_MAX = 0x7fffffff }; /* what an ioctl can return */
+enum { STASH_GENERATION_MAX = 0x7fffffff }; /* an ioctl returns an int */
 
 struct stash_counts {
-	uint64_t objects; /* registrations: a mapping counts as often as it was added */
+	uint64_t objects; /* additions: a mapping counts each time it was added */
 	uint64_t bytes;
 	uint64_t probes;
 };
@@ -40,7 +40,7 @@ struct stash_mapped {
 	bool stale;
 };
 
-/* A process. It stays, without mappings, until it is removed: its generations must not be given twice. */
+/* A process. It stays, also without mappings, until it is removed: its generations must not be reused. */
 struct stash_owner {
 	struct stash_process process;
 	uint64_t next_generation;
@@ -61,8 +61,8 @@ struct stash {
 	bool provider_links;
 	bool dirty;
 	struct stash_limits limits;
-	void (*say)(void *ctx, const char *text);
-	void *say_ctx;
+	void (*log)(void *ctx, const char *text);
+	void *log_ctx;
 
 	struct stash_owner **owners; /* by pid */
 	uint32_t owner_count, owner_room;
@@ -71,31 +71,28 @@ struct stash {
 	struct stash_counts total;
 	struct stash_stats stats;
 
-	TAILQ_HEAD(, stash_leaving) leaving; /* large files that are being given back */
-	uint32_t leaving_count;
+	TAILQ_HEAD(, stash_garbage) garbage; /* large files and mappings to be freed in slices */
+	uint32_t garbage_count;
 
-	uint8_t *record; /* the one that is being written */
+	uint8_t *record; /* buffer of the record to be written */
 	size_t record_room;
 };
 
-/* ---- names.c: all return false if `name` is no such name ---- */
+/* ---- names.c: false: `name` is not such a name ---- */
 
 struct stash_probe_name {
 	char text[STASH_PATH_BYTES];
-	const char *provider, *module, *function, *name; /* in `text`; the provider's with the pid */
+	const char *provider, *module, *function, *name; /* in `text`; the provider has the pid appended */
 };
 
 void stash_mapping_name(const struct stash_mapping *mapping, char *name);
 bool stash_parse_mapping(const char *name, struct stash_mapping *mapping_ret);
 bool stash_parse_number(const char *name, uint64_t max, uint64_t *number_ret);
-/*
- * `$prv$pid:$mod:$fun:$prb`, or if that is longer than a file's name may be `:$number`: then the file itself says which
- * probe it is.
- */
+/* `$prv$pid:$mod:$fun:$prb`, or `:$number` if that is too long for a file name; then only the record names the probe. */
 void stash_parsed_name(const char *provider, pid_t pid, const struct dof_probe *probe, uint32_t number, char *name);
 bool stash_is_long_name(const char *name);
 bool stash_split_parsed_name(const char *name, struct stash_probe_name *split);
-/* `$prv$pid/$mod/$fun/$prb` of a split one, or the first `depth` parts of it. */
+/* `$prv$pid/$mod/$fun/$prb`, or its first `depth` parts. `path` has STASH_PATH_BYTES. */
 void stash_probe_path(const struct stash_probe_name *split, int depth, char *path);
 
 /* ---- tree.c: negative errno ---- */
@@ -113,25 +110,30 @@ static inline const char *stash_list_at(const struct stash_list *list, uint32_t 
 	return list->text + list->offsets[index];
 }
 void stash_list_free(struct stash_list *list);
-/* Names in a folder but `.` and `..`, in the order of strcmp(). */
+/* List the names in a folder, without `.` and `..`, in the order of strcmp(). */
 MUST_CHECK int stash_list_folder(int folder, struct stash_list *list);
 
 MUST_CHECK int stash_open_folder(int at, const char *name, int *fd_ret);
-/* Open, and make if it is not there. */
+/* Open a folder; make it if it does not exist. */
 MUST_CHECK int stash_make_folder(int at, const char *name, int *fd_ret);
-/* A new file, complete or with an error. */
+/* Write a new file. After an error it may exist in part. -EEXIST */
 MUST_CHECK int stash_write_file(int at, const char *name, const void *data, size_t bytes);
-/* All of a file, at most `bytes_max` (-EFBIG); -EINVAL: it is no file. `*data_ret` is for free(), and has a NUL behind. */
+/* Give a sparse file its size. `flags`: O_CREAT | O_EXCL for a new file, or 0. */
+MUST_CHECK int stash_put_size(int at, const char *path, uint64_t size, int flags);
+/*
+ * Read a file of at most `bytes_max` (else -EFBIG); -EINVAL: not a regular file. A NUL follows `*data_ret`, which the caller
+ * frees with free().
+ */
 MUST_CHECK int stash_read_file(int at, const char *name, size_t bytes_max, void **data_ret, size_t *bytes_ret);
-/* Where a symbolic link leads; -EINVAL: it is none, or longer than the names of mappings are. */
+/* The target of a symbolic link; -EINVAL: not a link, or longer than any mapping's name. */
 MUST_CHECK int stash_read_link(int at, const char *name, char *target);
-/* 0: no name there, either. */
+/* 0 also if the name does not exist. */
 MUST_CHECK int stash_unlink(int at, const char *name, int flags);
-/* Symbolic links in `folder` that lead to `target`. */
+/* Unlink the symbolic links in `folder` whose target is `target`. */
 MUST_CHECK int stash_unlink_links(int folder, const char *target);
-/* With all that is below; 0: no name there, either. */
+/* Remove a file, or a folder with its content; 0 also if the name does not exist. */
 MUST_CHECK int stash_remove_tree(int at, const char *name);
-/* Likewise; of one that is likely to be an empty folder. */
+/* The same, faster for an empty folder. */
 MUST_CHECK int stash_remove_folder(int at, const char *name);
 
 /* ---- index.c ---- */
@@ -141,18 +143,21 @@ struct stash_mapped *stash_find_mapped(const struct stash_owner *owner, const st
 int stash_compare_mappings(const struct stash_mapping *a, const struct stash_mapping *b);
 /* The first whose pid is not below `pid`. */
 uint32_t stash_owner_at_least(const struct stash *stash, pid_t pid);
-/* Both add empty ones, so that nothing has to be allocated once the tree has them. NULL: out of memory. */
+/*
+ * Add an empty owner or mapping to the index before it is in the tree, so that nothing can fail after the commit.
+ * NULL: out of memory.
+ */
 struct stash_owner *stash_index_owner(struct stash *stash, const struct stash_process *process);
 struct stash_mapped *stash_index_mapped(struct stash_owner *owner, const struct stash_mapping *mapping);
-/* It is `process` now: of another user perhaps, whose limits then count. -ENOMEM. */
+/* The owner becomes `process`; if the user changes, its counts move to that user. -ENOMEM */
 MUST_CHECK int stash_index_identity(struct stash *stash, struct stash_owner *owner, const struct stash_process *process);
 void stash_forget_mapped(struct stash *stash, struct stash_owner *owner, struct stash_mapped *mapped);
 void stash_forget_owner(struct stash *stash, struct stash_owner *owner);
 void stash_forget_all(struct stash *stash);
-/* Of all that has them; `sign` is 1 or -1. Bytes of the whole tree are counted apart, for files are shared. */
+/* Add (`sign` 1) or subtract (-1) in all counts. The total of bytes is counted in raw.c, because processes share objects. */
 void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint64_t objects, uint64_t bytes,
 		 uint64_t probes);
-/* Whether that much more is within the limits. `owner`: NULL: a new one. */
+/* Check that `more` is within the limits. `owner` NULL: a new process. -EDQUOT (explained) */
 MUST_CHECK int stash_admit(struct stash *stash, const struct stash_process *process, const struct stash_owner *owner,
 			   const struct stash_counts *more, struct fathom_fault *why);
 
@@ -161,38 +166,37 @@ MUST_CHECK int stash_admit(struct stash *stash, const struct stash_process *proc
 struct stash_stage {
 	struct stash *stash;
 	pid_t pid;
-	int parsed;		     /* the folder where parsed files are made */
-	int made;		     /* stash/work/probes: what will lie in probes/$pid */
-	int there;		     /* probes/$pid; -1: there is none */
-	struct stash_list installs;  /* paths in `made` that are to be renamed to `there` */
-	struct stash_list providers; /* new ones, for links */
+	int parsed;		     /* the folder of parsed files */
+	int made;		     /* stash/work/probes: folders and files to be moved to probes/$pid */
+	int current;		     /* probes/$pid; -1: it does not exist */
+	struct stash_list installs;  /* paths to be renamed from `made` to `current` */
+	struct stash_list providers; /* new providers, for links */
 	uint32_t probe_count;
-	bool was_there; /* so that something is left of `made` */
+	bool has_rest; /* probes/$pid existed, so empty folders of `made` are left */
 	uint32_t long_names;
 };
 
 uint64_t stash_set_probes(const struct dof_set *set);
-/* Whether all names can be files'. -EINVAL, -E2BIG (explained). */
+/* Check that all names are valid file names. -EINVAL, -E2BIG (explained). */
 MUST_CHECK int stash_check_set(const struct dof_set *set, struct fathom_fault *why);
-/* Make the files of `set` in stash/work and `parsed`, which is lent until the end. */
+/* Make the files of `set` in stash/work and `parsed`, which is lent until stash_stage_end(). */
 MUST_CHECK int stash_stage_begin(struct stash *stash, pid_t pid, int parsed, const struct dof_set *set,
 				 struct stash_stage *stage, struct fathom_fault *why);
-/* Put them in place. After an error some are. */
+/* Rename the files into place. After an error some are in place. */
 MUST_CHECK int stash_stage_install(struct stash_stage *stage);
 void stash_stage_end(struct stash_stage *stage);
 
-/* ---- what sweep.c, check.c and raw.c share ---- */
+/* ---- shared by sweep.c, check.c and raw.c ---- */
 
-/* What a sweep has seen of parsed files and raw objects, so that it knows whose a file in probes/ or dof/ is. */
+/* A file in probes/ or dof/ that a registration has. The sweep removes all others. */
 struct stash_seen {
-	uint64_t inode, path_hash; /* of its path below probes/, or dof/ */
+	uint64_t inode, path_hash; /* the hash of its path below probes/ or dof/ */
 };
 
 struct stash_sweep {
 	struct stash *stash;
 	struct stash_seen *seen;
 	size_t seen_count, seen_room;
-	bool objects_missing;
 };
 
 MUST_CHECK int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash);
@@ -202,72 +206,62 @@ MUST_CHECK int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t pat
 /* The name of a block: `raw`, `raw-1`. */
 const char *stash_raw_name(uint32_t block);
 uint32_t stash_block_count(const struct dof_input *input);
-/*
- * Write raw, dh and blocks of `input` to `folder`, as links to DIR/stash/dof where it is there already. `uploads`: as of
- * stash_add_uploaded().
- */
-MUST_CHECK int stash_put_input(struct stash *stash, pid_t pid, const struct stash_mapping *mapping,
-			       const struct dof_input *input, struct stash_upload *const *uploads, int folder);
-/* The name in dof/; of one that differs if `own`. */
+/* Write raw, dh and blocks of the input to `folder`; raw becomes a link if stash/dof has an equal object. */
+MUST_CHECK int stash_put_input(struct stash *stash, const struct stash_addition *addition, int folder);
+/* The object's name in dof/; `own`: of an object that differs from the first of its file. */
 void stash_object_name(const struct stash_mapping *mapping, pid_t pid, uint32_t block, bool own, char *name);
-/* After `folder` lost them: remove what nobody else has from DIR/stash/dof. */
+/* Remove the mapping's objects from stash/dof that no registration uses any more. */
 MUST_CHECK int stash_drop_raw(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, uint32_t block_count);
 MUST_CHECK int stash_get_input(int folder, struct dof_input *input_ret, void **memory_ret);
-/* Is what `folder` of a mapping has the same as `input`? Of blocks with an upload that comparison says it. */
+/* Compare `folder` of a mapping with `input`. For a block with an upload, the result of its comparison is used. */
 MUST_CHECK int stash_same_input(int folder, const struct dof_input *input, struct stash_upload *const *uploads,
 				bool *same_ret);
 
 /* ---- upload.c ---- */
 
-/* Was it compared with the file `name` of folder `at`, and found equal? -ENOENT. */
+/* Was it compared with the file `name` of folder `at`, and found equal? -ENOENT */
 MUST_CHECK int stash_upload_is(const struct stash_upload *upload, int at, const char *name, bool *same_ret);
-/* Give it a name. -EEXIST ... */
+/* Give the file its first name. -EEXIST ... */
 MUST_CHECK int stash_upload_link(struct stash_upload *upload, int folder, const char *name);
-/* Give back a file of that many bytes that has no name any more, in slices. `fd` is taken. */
-void stash_leave_file(struct stash *stash, int fd, uint64_t bytes);
-/* All at once. */
-void stash_leave_all(struct stash *stash);
+/* Free a file of `bytes` that has no name any more, in slices. `fd` is taken. */
+void stash_discard_file(struct stash *stash, int fd, uint64_t bytes);
+/* Free all discarded files now. */
+void stash_free_garbage(struct stash *stash);
 
-/* What is in the folder of a mapping: how many blocks and bytes. -EINVAL: it is damaged. */
+/* Check raw, dh and blocks of a mapping's folder; count its blocks and bytes. An error that is damage, or another. */
 MUST_CHECK int stash_check_input(struct stash_sweep *sweep, pid_t pid, struct stash_mapped *mapped, int folder);
-/* The names in dof/ of its objects, where they are missing. */
-MUST_CHECK int stash_link_objects(struct stash *stash, pid_t pid, const struct stash_mapping *mapping);
 
 /* ---- remove.c ---- */
 
-/* Which probe the file `name` of the folder `parsed` is. */
+/* The probe of the file `name` in the folder `parsed`. False: damaged. */
 bool stash_probe_of(int parsed, const char *name, pid_t pid, struct stash_probe_name *split);
-/*
- * Remove the parsed files of the folder `parsed`, and what they are linked to below `probes`, a folder as probes/$pid is
- * (-1: there is none); if `shared`, only what nobody else has.
- */
-MUST_CHECK int stash_unlink_parsed(struct stash *stash, int parsed, int probes, pid_t pid, bool shared);
 
 /* ---- reparse.c ---- */
 
-/* The file `version` of a parsed/ folder. */
+/* Write the file `version` of a parsed/ folder, which commits it. */
 MUST_CHECK int stash_put_version(struct stash *stash, int parsed);
 
 /* ---- sweep.c ---- */
 
 MUST_CHECK int stash_sweep(struct stash *stash, struct fathom_fault *why);
-/* Before anything else: sweep if something was left. */
-MUST_CHECK int stash_begin(struct stash *stash, struct fathom_fault *why);
-/* After an error that leaves the tree in between: sweep, or keep in mind that it has to be. Returns `error`. */
+/* Sweep if the tree is dirty. Every operation begins with it. */
+MUST_CHECK int stash_sweep_if_dirty(struct stash *stash, struct fathom_fault *why);
+/* Sweep after an error in the middle of an operation; if that fails, the tree stays dirty. Returns `error`. */
 int stash_recover(struct stash *stash, int error);
 
 uint64_t stash_path_hash(const char *path);
 
-/* ---- check.c: a process's folder, and what it has in probes/ ---- */
+/* ---- check.c ---- */
 
+/* Check dof-pid/`name` and the probes of its registrations; index them. */
 MUST_CHECK int stash_check_process(struct stash_sweep *sweep, const char *name);
 
-/* ---- repair.c ---- */
+/* ---- aside.c ---- */
 
-void stash_say(struct stash *stash, const char *format, ...) PRINTF_LIKE(2, 3);
-/* Whether an error says that the tree is not as it should be, rather than that it could not be looked at. */
+void stash_log(struct stash *stash, const char *format, ...) PRINTF_LIKE(2, 3);
+/* True: the error means a damaged tree. False: the tree could not be read. */
 bool stash_is_damage(int error);
-/* Move what is damaged to stash/aside, and say why. */
+/* Move the entry `name` of folder `at` to stash/aside, and log why. `where`: the folder's path in the log. */
 MUST_CHECK int stash_set_aside(struct stash *stash, int at, const char *name, const char *where, const char *why_text);
 
 /* ---- process.c: the files of a process ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* names - what files of the tree are called, and what their names say. */
+/* names - makes and parses the names of files in the tree. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "inspect/probed/stash/internal.h"
 
 static_assert(STASH_FILE_NAME_BYTES == NAME_MAX + 1, "");
-/* `$prv$pid/$mod/$fun/$prb`, each part with what stands behind it */
+/* `$prv$pid/$mod/$fun/$prb`: each part with its separator */
 static_assert(DOF_PROVIDER_BYTES + 10 + DOF_MODULE_BYTES + DOF_FUNCTION_BYTES + DOF_NAME_BYTES <= STASH_PATH_BYTES, "");
 
 void stash_mapping_name(const struct stash_mapping *mapping, char *name)
@@ -19,7 +19,7 @@ void stash_mapping_name(const struct stash_mapping *mapping, char *name)
 
 bool stash_parse_number(const char *name, uint64_t max, uint64_t *number_ret)
 {
-	/* one number has one name */
+	/* no leading zeros: one number has one name */
 	return name[0] >= '0' && name[0] <= '9' && (name[0] != '0' || !name[1]) &&
 	       text_parse_u64(name, 10, max, number_ret) == 0;
 }
@@ -43,8 +43,11 @@ bool stash_parse_mapping(const char *name, struct stash_mapping *mapping_ret)
 
 void stash_parsed_name(const char *provider, pid_t pid, const struct dof_probe *probe, uint32_t number, char *name)
 {
-	int bytes = snprintf(name, STASH_FILE_NAME_BYTES, "%s%d:%s:%s:%s", provider, (int)pid, probe->module,
-			     probe->function, probe->name);
+	int bytes;
+
+	must(pid > 0);
+	bytes = snprintf(name, STASH_FILE_NAME_BYTES, "%s%d:%s:%s:%s", provider, (int)pid, probe->module, probe->function,
+			 probe->name);
 
 	if (bytes >= STASH_FILE_NAME_BYTES)
 		snprintf(name, STASH_FILE_NAME_BYTES, ":%" PRIu32, number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* open - a tree made or found, locked, swept; and let go. */
+/* open - makes or opens a tree, locks and sweeps it; closes it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ static int open_folders(struct stash *stash)
 	return rc;
 }
 
-/* Who has the lock, for people. */
-static int say_who(int folder)
+/* Write our pid to the lock file, for error messages of other daemons. */
+static int write_lock_pid(int folder)
 {
 	char text[24];
 	int bytes = snprintf(text, sizeof(text), "%d\n", (int)getpid()), rc;
@@ -52,12 +52,12 @@ static int say_who(int folder)
 	return rc;
 }
 
-/* -EBUSY: somebody has it; `*holder_ret` is the pid that the file says. */
+/* -EBUSY: another process holds it; `*holder_ret` is the pid in the file. */
 static int take_lock(struct stash *stash, long *holder_ret)
 {
 	char text[24] = "";
 
-	/* not open for writing: that would keep a filesystem from being made read-only */
+	/* read-only: a file open for writing would prevent a remount of the filesystem as read-only */
 	stash->lock = openat(stash->folder, "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (stash->lock < 0)
 		return -errno;
@@ -68,10 +68,10 @@ static int take_lock(struct stash *stash, long *holder_ret)
 			*holder_ret = strtol(text, NULL, 10);
 		return -EBUSY;
 	}
-	return say_who(stash->folder);
+	return write_lock_pid(stash->folder);
 }
 
-/* DIR/stash/version, which parsed/ of every registration has a link to. */
+/* Make DIR/stash/version, to which parsed/ of every registration has a link. */
 static int make_version(struct stash *stash)
 {
 	const uint64_t version = stash->record_version;
@@ -103,7 +103,7 @@ static int open_tree(struct stash *stash, struct fathom_fault *why)
 		return fault(why, rc, "cannot use %s as the state directory: %s", stash->directory, strerror(-rc));
 	rc = take_lock(stash, &holder);
 	if (rc == -EBUSY)
-		return fault(why, rc, "process %ld has the state directory %s already; end it, or choose another directory",
+		return fault(why, rc, "process %ld uses the state directory %s; end it, or choose another directory",
 			     holder, stash->directory);
 	if (rc)
 		return fault(why, rc, "cannot lock %s/stash/lock: %s", stash->directory, strerror(-rc));
@@ -113,7 +113,7 @@ static int open_tree(struct stash *stash, struct fathom_fault *why)
 	return stash_sweep(stash, why);
 }
 
-/* What is 0 is the default: what half a gigabyte of memory holds, on a tmpfs. */
+/* The defaults fit into half a gigabyte of memory on a tmpfs. */
 static void set_limits(struct stash *stash, const struct stash_limits *limits)
 {
 #define LIMIT(name, value) stash->limits.name = limits->name ? limits->name : (value)
@@ -137,12 +137,12 @@ int stash_open(const struct stash_options *options, struct stash **stash_ret, st
 	if (!stash)
 		return fault(why, -ENOMEM, "out of memory for the stash");
 	stash->root = stash->folder = stash->dof = stash->pids = stash->probes = stash->work = stash->lock = -1;
-	TAILQ_INIT(&stash->leaving);
+	TAILQ_INIT(&stash->garbage);
 	stash->record_version = options->record_version ? options->record_version : STASH_RECORD_VERSION_DEFAULT;
 	must(stash->record_version >= STASH_RECORD_VERSION_MIN && stash->record_version <= STASH_RECORD_VERSION_MAX);
 	stash->provider_links = options->provider_links;
-	stash->say = options->say;
-	stash->say_ctx = options->say_ctx;
+	stash->log = options->log;
+	stash->log_ctx = options->log_ctx;
 	set_limits(stash, &options->limits);
 	stash->directory = strdup(options->directory ? options->directory : STASH_DIRECTORY_DEFAULT);
 	rc = stash->directory ? open_tree(stash, why) : fault(why, -ENOMEM, "out of memory for the stash");
@@ -163,7 +163,8 @@ void stash_close(struct stash *stash)
 	memcpy(fds, (int[]){ stash->root, stash->folder, stash->dof, stash->pids, stash->probes, stash->work, stash->lock },
 	       sizeof(fds));
 	stash_forget_all(stash);
-	stash_leave_all(stash);
+	stash_free_garbage(stash);
+	must(stash->garbage_count == 0);
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		if (fds[i] >= 0)
 			close(fds[i]);

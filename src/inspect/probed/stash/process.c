@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * process - whose folder dof-pid/$pid is.
+ * process - the files in dof-pid/$pid that identify the process.
  *
- *   exec-mapping    `$dev-$ino` of its program: another after exec
- *   process         its start time and user: another start time is another process
+ *   exec-mapping    `$dev-$ino` of its program; exec changes it
+ *   process         its start time and user; a reused pid has another start time
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * raw - objects as they were received, and what else it takes to parse them again.
+ * raw - objects as they were received, and all that is needed to parse them again.
  *
- *   dof/$dev-$ino[-1]         the first that came of a file; its second block
- *   dof/$dev-$ino.$pid[-1]    one that differs from it: what a process says it has in a file, another need not have. The
- *                             dynamic linker relocates objects, so they often differ between processes
+ *   dof/$dev-$ino[-1]         the first object received for a mapped file; its second block
+ *   dof/$dev-$ino.$pid[-1]    an object of another process that differs from the first. The dynamic linker relocates objects,
+ *                             so objects of one file often differ
  *   dof-pid/$pid/$dev-$ino/raw[-1], dh
- *   dof-pid/$pid/$dev-$ino/blocks     of ELF notes only: kind and addresses, as text
+ *   dof-pid/$pid/$dev-$ino/blocks     for ELF notes only: kind and addresses, as text
  *
- * The number of links is who has it: one is that of dof/ itself.
+ * The number of links counts the users of an object, plus one for its name in dof/. An object without a name in dof/, which
+ * only damage can cause, works; it is not shared and does not count for the limit in total.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 #include "base/bits.h"
 #include "inspect/probed/stash/internal.h"
 
-static_assert(sizeof(struct dof_helper) == 80, "dh is what programs hand over, byte for byte");
+static_assert(sizeof(struct dof_helper) == 80, "dh is the structure that programs pass, byte for byte");
 
 enum { BLOCKS_TEXT_BYTES = 128 };
 
@@ -51,7 +52,7 @@ void stash_object_name(const struct stash_mapping *mapping, pid_t pid, uint32_t 
 	snprintf(name, STASH_FILE_NAME_BYTES, "%s%s%s", base, owner, block ? "-1" : "");
 }
 
-static int compare_open(int fd, const struct dof_block *block, bool *same_ret)
+static int compare_file(int fd, const struct dof_block *block, bool *same_ret)
 {
 	uint8_t piece[65536];
 
@@ -71,8 +72,8 @@ static int compare_open(int fd, const struct dof_block *block, bool *same_ret)
 	return 0;
 }
 
-/* Whether dof/`name` is that block. -ENOENT: it is not there. */
-static int compare(struct stash *stash, const char *name, const struct dof_block *block, bool *same_ret)
+/* Compare dof/`name` with a block. -ENOENT: there is no such object. */
+static int compare_object(struct stash *stash, const char *name, const struct dof_block *block, bool *same_ret)
 {
 	struct stat status;
 	int fd, rc;
@@ -85,14 +86,14 @@ static int compare(struct stash *stash, const char *name, const struct dof_block
 	fd = openat(stash->dof, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	rc = compare_open(fd, block, same_ret);
+	rc = compare_file(fd, block, same_ret);
 	close(fd);
 	return rc;
 }
 
-/* A new object, at first in `folder`: its name in dof/ appears when it is whole. */
-static int put_new(struct stash *stash, const char *name, const struct dof_block *block, struct stash_upload *upload,
-		   int folder, const char *raw)
+/* Write a new object to `folder`, then link it to `name` in dof/, where it is whole when it appears. */
+static int put_new_object(struct stash *stash, const char *name, const struct dof_block *block, struct stash_upload *upload,
+			  int folder, const char *raw)
 {
 	int rc = upload ? stash_upload_link(upload, folder, raw) : -ENOENT;
 
@@ -107,47 +108,51 @@ static int put_new(struct stash *stash, const char *name, const struct dof_block
 	return 0;
 }
 
-static int put_block(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, const struct dof_block *block,
-		     struct stash_upload *upload, uint32_t index, int folder)
+static int put_block(struct stash *stash, const struct stash_addition *addition, uint32_t index, int folder)
 {
+	const struct dof_block *block = &addition->input->blocks[index];
+	struct stash_upload *upload = addition->uploads ? addition->uploads[index] : NULL;
+	pid_t pid = addition->process->pid;
 	const char *raw = stash_raw_name(index);
 	char name[STASH_FILE_NAME_BYTES];
 	bool same = false;
 	int rc;
 
-	stash_object_name(mapping, pid, index, false, name);
-	rc = upload ? stash_upload_is(upload, stash->dof, name, &same) : compare(stash, name, block, &same);
+	stash_object_name(addition->mapping, pid, index, false, name);
+	rc = upload ? stash_upload_is(upload, stash->dof, name, &same) : compare_object(stash, name, block, &same);
 	if (rc == -ENOENT)
-		return put_new(stash, name, block, upload, folder, raw);
+		return put_new_object(stash, name, block, upload, folder, raw);
 	if (rc)
 		return rc;
 	if (same && linkat(stash->dof, name, folder, raw, 0) == 0)
 		return 0;
-	if (same && errno != EMLINK) /* as many as the filesystem counts */
+	if (same && errno != EMLINK) /* the filesystem's limit; a copy has links of its own */
 		return -errno;
-	stash_object_name(mapping, pid, index, true, name);
-	return put_new(stash, name, block, upload, folder, raw);
+	stash_object_name(addition->mapping, pid, index, true, name);
+	return put_new_object(stash, name, block, upload, folder, raw);
 }
 
-int stash_put_input(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, const struct dof_input *input,
-		    struct stash_upload *const *uploads, int folder)
+int stash_put_input(struct stash *stash, const struct stash_addition *addition, int folder)
 {
+	const struct dof_input *input = addition->input;
 	char text[BLOCKS_TEXT_BYTES];
 	int rc = 0, bytes;
 
+	must((size_t)input->kind < ARRAY_COUNT(kinds));
 	for (uint32_t i = 0; i < stash_block_count(input) && rc == 0; i++)
-		rc = put_block(stash, pid, mapping, &input->blocks[i], uploads ? uploads[i] : NULL, i, folder);
+		rc = put_block(stash, addition, i, folder);
 	if (rc == 0)
 		rc = stash_write_file(folder, "dh", &input->helper, sizeof(input->helper));
 	if (rc || input->kind == DOF_KIND_DOF)
 		return rc;
 	bytes = snprintf(text, sizeof(text), "%s %d %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", kinds[input->kind],
 			 input->bits_32 ? 32 : 64, input->blocks[0].base, input->blocks[1].base, input->note_base);
+	must(bytes > 0 && (size_t)bytes < sizeof(text));
 	return stash_write_file(folder, "blocks", text, (size_t)bytes);
 }
 
-/* `*dropped_ret`: it was there, and nobody had it any more. */
-static int drop(struct stash *stash, const char *name, bool *dropped_ret)
+/* Remove dof/`name` if no process uses it. `*dropped_ret`: it was removed. */
+static int drop_object(struct stash *stash, const char *name, bool *dropped_ret)
 {
 	struct stat status;
 	int rc, fd = -1;
@@ -158,14 +163,15 @@ static int drop(struct stash *stash, const char *name, bool *dropped_ret)
 	if (!S_ISREG(status.st_mode) || status.st_nlink > 1)
 		return 0;
 	if (status.st_size > STASH_SLICE_BYTES)
-		fd = openat(stash->dof, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC); /* none: it goes at once */
+		fd = openat(stash->dof, name,
+			    O_WRONLY | O_NOFOLLOW | O_CLOEXEC); /* if this fails, unlink() frees it at once */
 	rc = stash_unlink(stash->dof, name, 0);
 	if (fd >= 0 && rc)
 		close(fd);
 	if (rc)
 		return rc;
 	if (fd >= 0)
-		stash_leave_file(stash, fd, (uint64_t)status.st_size);
+		stash_discard_file(stash, fd, (uint64_t)status.st_size);
 	stash->total.bytes -= min_u64(stash->total.bytes, (uint64_t)status.st_size);
 	*dropped_ret = true;
 	return 0;
@@ -175,15 +181,16 @@ int stash_drop_raw(struct stash *stash, pid_t pid, const struct stash_mapping *m
 {
 	int rc = 0;
 
+	must(block_count <= DOF_BLOCKS_MAX);
 	for (uint32_t i = 0; i < block_count && rc == 0; i++) {
 		char name[STASH_FILE_NAME_BYTES];
 		bool dropped;
 
 		stash_object_name(mapping, pid, i, false, name);
-		rc = drop(stash, name, &dropped);
-		if (rc == 0 && !dropped) { /* else it was the one, for a mapping has one of the two */
+		rc = drop_object(stash, name, &dropped);
+		if (rc == 0 && !dropped) { /* a mapping has only one of the two */
 			stash_object_name(mapping, pid, i, true, name);
-			rc = drop(stash, name, &dropped);
+			rc = drop_object(stash, name, &dropped);
 		}
 	}
 	return rc;
@@ -223,7 +230,7 @@ static int get_blocks(int folder, struct dof_input *input)
 	int rc = stash_read_file(folder, "blocks", BLOCKS_TEXT_BYTES, &text, &bytes);
 
 	if (rc == -ENOENT)
-		return 0; /* DOF */
+		return 0; /* no file: it is DOF */
 	if (rc == 0) {
 		rc = parse_blocks(text, input);
 		free(text);
@@ -318,98 +325,45 @@ int stash_same_input(int folder, const struct dof_input *input, struct stash_upl
 	return rc;
 }
 
-/* Which name in dof/ an object has. -ENOENT: none, somebody removed it. */
-static int find_name(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, uint32_t block, ino_t inode,
-		     char *name)
-{
-	for (int own = 0; own < 2; own++) {
-		struct stat status;
-
-		stash_object_name(mapping, pid, block, own != 0, name);
-		if (fstatat(stash->dof, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-			if (status.st_ino == inode)
-				return 0;
-		} else if (errno != ENOENT) {
-			return -errno;
-		}
-	}
-	return -ENOENT;
-}
-
 static int check_block(struct stash_sweep *sweep, pid_t pid, const struct stash_mapping *mapping, uint32_t block,
 		       int folder, uint64_t *bytes)
 {
-	char name[STASH_FILE_NAME_BYTES];
-	struct stat status;
-	int rc;
+	struct stat status, named;
 
 	if (fstatat(folder, stash_raw_name(block), &status, AT_SYMLINK_NOFOLLOW) != 0)
 		return -errno;
 	if (!S_ISREG(status.st_mode) || status.st_size > DOF_BYTES_MAX)
 		return -EINVAL;
 	*bytes += (uint64_t)status.st_size;
-	rc = find_name(sweep->stash, pid, mapping, block, status.st_ino, name);
-	if (rc == -ENOENT) {
-		sweep->objects_missing = true; /* once it is known which names are anybody's, it gets one again */
-		return 0;
-	}
-	return rc ? rc : stash_see(sweep, status.st_ino, stash_path_hash(name));
-}
-
-static int link_block(struct stash *stash, pid_t pid, const struct stash_mapping *mapping, uint32_t block, int folder)
-{
-	char name[STASH_FILE_NAME_BYTES];
-	struct stat status;
-	int rc;
-
-	if (fstatat(folder, stash_raw_name(block), &status, AT_SYMLINK_NOFOLLOW) != 0)
-		return errno == ENOENT ? 0 : -errno; /* it has no second one */
-	rc = find_name(stash, pid, mapping, block, status.st_ino, name);
-	if (rc != -ENOENT)
-		return rc;
 	for (int own = 0; own < 2; own++) {
+		char name[STASH_FILE_NAME_BYTES];
+
 		stash_object_name(mapping, pid, block, own != 0, name);
-		if (linkat(folder, stash_raw_name(block), stash->dof, name, 0) == 0)
-			break;
-		if (errno != EEXIST || own)
-			return -errno;
+		if (fstatat(sweep->stash->dof, name, &named, AT_SYMLINK_NOFOLLOW) != 0) {
+			if (errno != ENOENT)
+				return -errno;
+		} else if (named.st_ino == status.st_ino) {
+			return stash_see(sweep, status.st_ino, stash_path_hash(name));
+		}
 	}
-	stash->total.bytes += (uint64_t)status.st_size;
-	stash->stats.repaired++;
-	stash_say(stash, "dof/%s: was missing; linked again", name);
-	return 0;
+	return 0; /* its name in dof/ is lost */
 }
 
-int stash_link_objects(struct stash *stash, pid_t pid, const struct stash_mapping *mapping)
-{
-	char path[STASH_PATH_BYTES], name[STASH_MAPPING_NAME_BYTES];
-	int folder, rc;
-
-	stash_mapping_name(mapping, name);
-	snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
-	rc = stash_open_folder(stash->pids, path, &folder);
-	if (rc)
-		return rc;
-	for (uint32_t i = 0; i < DOF_BLOCKS_MAX && rc == 0; i++)
-		rc = link_block(stash, pid, mapping, i, folder);
-	close(folder);
-	return rc;
-}
-
-/* What else is in the folder of a mapping is nobody's. */
-static int check_names(struct stash *stash, int folder, uint32_t blocks, bool is_dof)
+/* Set other entries of a mapping's folder aside: a hard link among them would keep an unused object in dof/. */
+static int check_mapping_names(struct stash *stash, int folder, const struct dof_input *input)
 {
 	struct stash_list list = { 0 };
 	int rc = stash_list_folder(folder, &list);
 
 	for (uint32_t i = 0; i < list.count && rc == 0; i++) {
 		const char *name = stash_list_at(&list, i);
+		bool known = strcmp(name, "dh") == 0 || strcmp(name, "parsed") == 0 ||
+			     (strcmp(name, "blocks") == 0 && input->kind != DOF_KIND_DOF);
 
-		if (strcmp(name, "dh") == 0 || strcmp(name, "parsed") == 0 || (!is_dof && strcmp(name, "blocks") == 0) ||
-		    strcmp(name, "raw") == 0 || (blocks > 1 && strcmp(name, "raw-1") == 0))
-			continue;
-		rc = stash_set_aside(stash, folder, name, "dof-pid",
-				     "nothing of this kind belongs into a mapping's folder");
+		for (uint32_t block = 0; block < stash_block_count(input); block++)
+			known |= strcmp(name, stash_raw_name(block)) == 0;
+		if (!known)
+			rc = stash_set_aside(stash, folder, name, "dof-pid", "not a file of a mapping");
 	}
 	stash_list_free(&list);
 	return rc;
@@ -426,5 +380,5 @@ int stash_check_input(struct stash_sweep *sweep, pid_t pid, struct stash_mapped 
 	mapped->block_count = stash_block_count(&input);
 	for (uint32_t i = 0; rc == 0 && i < mapped->block_count; i++)
 		rc = check_block(sweep, pid, &mapped->mapping, i, folder, &mapped->bytes);
-	return rc ? rc : check_names(sweep->stash, folder, mapped->block_count, input.kind == DOF_KIND_DOF);
+	return rc ? rc : check_mapping_names(sweep->stash, folder, &input);
 }

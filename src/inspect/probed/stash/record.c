@@ -10,7 +10,7 @@
 
 enum kind { PROVIDER = 0, PROBE = 1, SITE = 2, NATIVE = 5, TRANSLATED = 6, MAP = 7 };
 
-/* Every record begins with its size and kind; these are where things lie in it. */
+/* Every record begins with its size and kind. Offsets of fields: */
 enum {
 	VERSION_BYTES = 8,
 	KIND_AT = 8,
@@ -26,7 +26,7 @@ enum {
 	SITE_IS_ENABLED_AT = 24,
 	SITE_ARGS_AT = 28, /* from version 3 on */
 	SITE_BYTES_V1 = 32,
-	SITE_BYTES = 48, /* if it has no args */
+	SITE_BYTES = 48, /* without args */
 };
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");
 
@@ -68,6 +68,8 @@ size_t record_bytes(const struct dof_provider *provider, const struct dof_probe 
 	size_t bytes = VERSION_BYTES + provider_bytes(provider) + probe_bytes(probe, version);
 
 	must(version >= RECORD_VERSION_MIN && version <= RECORD_VERSION_MAX);
+	must(probe->site_count > 0);
+	must(probe->native_count <= DOF_ARGS_MAX && probe->translated_count <= DOF_ARGS_MAX);
 	if (version > 1 && probe->native_count > 0)
 		bytes += BODY_AT + types_bytes(probe->native, probe->native_count);
 	if (version > 1 && probe->translated_count > 0)
@@ -82,7 +84,7 @@ static void put_u64(uint8_t *at, uint64_t value)
 	memcpy(at, &value, sizeof(value));
 }
 
-/* All zeroes but size and kind. */
+/* Write size and kind; clear the rest of the head. */
 static uint8_t *put_head(uint8_t *at, size_t bytes, enum kind kind, size_t head_bytes)
 {
 	memset(at, 0, head_bytes);
@@ -134,7 +136,7 @@ static uint8_t *put_site(uint8_t *at, const struct dof_site *site, uint32_t vers
 	return at + bytes;
 }
 
-/* A set has them by address; a file those that fire before those that ask. */
+/* A set orders sites by address; a file has firing sites before is-enabled sites. */
 static uint8_t *put_sites(uint8_t *at, const struct dof_probe *probe, bool is_enabled, uint32_t version)
 {
 	for (uint32_t i = 0; i < probe->site_count; i++) {
@@ -197,32 +199,34 @@ static uint64_t get_u64(const uint8_t *at)
 	return value;
 }
 
-static int bad(const struct cursor *cursor, const char *what)
+static int invalid_record(const struct cursor *cursor, const char *what)
 {
 	return fault(cursor->why, -EINVAL, "byte %zu: %s", cursor->at, what);
 }
 
-/* The next record, which has to be of `kind` and of at least `bytes_min`. */
+/* The next record; -EINVAL unless it is of `kind` and has at least `bytes_min`. */
 static int next_piece(struct cursor *cursor, enum kind kind, size_t bytes_min, struct piece *piece_ret)
 {
 	size_t left = cursor->bytes - cursor->at;
 	const uint8_t *data = cursor->data + cursor->at;
-	uint32_t kind_there;
+	uint32_t found;
 
+	must(cursor->at <= cursor->bytes);
+	must(bytes_min >= BODY_AT);
 	if (left < BODY_AT)
-		return bad(cursor, "the file ends where a record should be");
+		return invalid_record(cursor, "the file ends before its last record");
 	if (get_u64(data) < bytes_min || get_u64(data) > left)
-		return bad(cursor, "the size of a record is not what its kind needs, or beyond the end");
-	memcpy(&kind_there, data + KIND_AT, sizeof(kind_there));
-	if (kind_there != kind)
-		return fault(cursor->why, -EINVAL, "byte %zu: a record of kind %" PRIu32 ", not %d", cursor->at, kind_there,
+		return invalid_record(cursor, "a record is too short for its kind, or longer than the file");
+	memcpy(&found, data + KIND_AT, sizeof(found));
+	if (found != kind)
+		return fault(cursor->why, -EINVAL, "byte %zu: a record of kind %" PRIu32 ", expected %d", cursor->at, found,
 			     (int)kind);
 	*piece_ret = (struct piece){ data, get_u64(data) };
 	cursor->at += piece_ret->bytes;
 	return 0;
 }
 
-/* The string at `*offset` of a piece, which moves behind it; NULL: it has no end. */
+/* The string at `*offset` of a piece; moves `*offset` behind it. NULL: it has no NUL. */
 static const char *next_string(const struct piece *piece, size_t *offset)
 {
 	const char *text = (const char *)piece->data + *offset;
@@ -234,7 +238,7 @@ static const char *next_string(const struct piece *piece, size_t *offset)
 	return text;
 }
 
-/* What a file has, before memory for it is known: where its records are. */
+/* The records of a file, found before the size of the result is known. */
 struct outline {
 	struct piece provider, probe, native, translated, map;
 	size_t sites_at;
@@ -254,7 +258,7 @@ static int read_args(struct cursor *cursor, struct outline *outline)
 		rc = next_piece(cursor, MAP, BODY_AT + outline->translated_count, &outline->map);
 	for (uint64_t i = 0; rc == 0 && i < outline->translated_count; i++) {
 		if (outline->map.data[BODY_AT + i] >= outline->native_count)
-			rc = bad(cursor, "the map before it leads to an argument that is not there");
+			rc = invalid_record(cursor, "the map before it names an argument that does not exist");
 	}
 	return rc;
 }
@@ -264,9 +268,9 @@ static int read_outline(struct cursor *cursor, struct outline *outline)
 	int rc;
 
 	if (cursor->bytes < VERSION_BYTES || cursor->bytes > RECORD_BYTES_MAX)
-		return fault(cursor->why, -EINVAL, "%zu bytes are no record", cursor->bytes);
+		return fault(cursor->why, -EINVAL, "%zu bytes are not a record", cursor->bytes);
 	if (get_u64(cursor->data) < RECORD_VERSION_MIN || get_u64(cursor->data) > RECORD_VERSION_MAX)
-		return fault(cursor->why, -ENOTSUP, "version %" PRIu64 " is none of %d to %d", get_u64(cursor->data),
+		return fault(cursor->why, -ENOTSUP, "version %" PRIu64 " is not one of %d to %d", get_u64(cursor->data),
 			     RECORD_VERSION_MIN, RECORD_VERSION_MAX);
 	outline->version = (uint32_t)get_u64(cursor->data);
 	cursor->at = VERSION_BYTES;
@@ -281,17 +285,17 @@ static int read_outline(struct cursor *cursor, struct outline *outline)
 		outline->translated_count = get_u64(outline->probe.data + PROBE_TRANSLATED_AT);
 	}
 	if (outline->native_count > DOF_ARGS_MAX || outline->translated_count > DOF_ARGS_MAX)
-		return bad(cursor, "the probe before it has too many arguments");
+		return invalid_record(cursor, "the probe before it has too many arguments");
 	rc = read_args(cursor, outline);
 	if (rc)
 		return rc;
 	outline->sites_at = cursor->at;
 	if (outline->site_count == 0 || outline->site_count > (cursor->bytes - cursor->at) / SITE_ARGS_AT)
-		return bad(cursor, "the number of sites is not what there is room for");
+		return invalid_record(cursor, "the number of sites is zero, or too large for the file");
 	return 0;
 }
 
-/* One piece of memory: the structures, and a copy of the file that strings point into. */
+/* One allocation: the structures, the sites, and a copy of the file, into which strings point. */
 struct memory {
 	struct dof_provider provider;
 	struct dof_probe probe;
@@ -307,7 +311,7 @@ static int fill_types(struct cursor *cursor, const struct piece *piece, uint64_t
 	for (uint64_t i = 0; i < count; i++) {
 		types[i] = next_string(piece, &offset);
 		if (!types[i] || strlen(types[i]) >= DOF_TYPE_BYTES)
-			return bad(cursor, "a type of an argument before it has no end, or is too long");
+			return invalid_record(cursor, "the type of an argument before it has no NUL, or is too long");
 	}
 	return 0;
 }
@@ -322,20 +326,20 @@ static int fill_names(struct cursor *cursor, const struct outline *outline, stru
 	probe->function = probe->module ? next_string(&outline->probe, &offsets) : NULL;
 	probe->name = probe->function ? next_string(&outline->probe, &offsets) : NULL;
 	if (!memory->provider.name || !probe->name)
-		return bad(cursor, "a name before it has no end");
+		return invalid_record(cursor, "a name before it has no NUL");
 	if (!dof_name_ok(memory->provider.name, DOF_PROVIDER_BYTES) || !dof_name_ok(probe->module, DOF_MODULE_BYTES) ||
 	    !dof_name_ok(probe->function, DOF_FUNCTION_BYTES) || !dof_name_ok(probe->name, DOF_NAME_BYTES))
-		return bad(cursor, "a name before it is none that a probe can have");
+		return invalid_record(cursor, "a name before it is not a valid name");
 	return 0;
 }
 
-/* In a file: those that fire before those that ask, each by address. */
+/* The order in a file: firing sites before is-enabled sites, each by address. */
 static bool in_order(const struct dof_site *a, const struct dof_site *b)
 {
 	return a->is_enabled == b->is_enabled ? a->address < b->address : b->is_enabled;
 }
 
-/* In a set: by address. */
+/* The order in a set: by address. */
 static int compare_sites(const void *a, const void *b)
 {
 	const struct dof_site *one = a, *other = b;
@@ -359,24 +363,25 @@ static int fill_sites(struct cursor *cursor, const struct outline *outline, stru
 		site->is_enabled = !is_all_zero(piece.data + SITE_IS_ENABLED_AT, 4);
 		site->args = outline->version > 2 ? next_string(&piece, &offset) : "";
 		if (!site->args)
-			return bad(cursor, "where the arguments of the site before it are has no end");
+			return invalid_record(cursor, "the argument locations of the site before it have no NUL");
 		if (strlen(site->args) >= DOF_SITE_ARGS_BYTES || (i > 0 && !in_order(site - 1, site)))
-			return bad(cursor, "the site before it is out of order, or says too much of its arguments");
+			return invalid_record(cursor,
+					      "the site before it is out of order, or its argument locations are too long");
 	}
 	if (cursor->at != cursor->bytes)
-		return bad(cursor, "bytes behind the last record");
+		return invalid_record(cursor, "bytes behind the last record");
 	qsort(memory->sites, outline->site_count, sizeof(memory->sites[0]), compare_sites);
 	return 0;
 }
 
-/* The same file at another place. */
+/* Point into the copy of the file. */
 static void move_piece(struct piece *piece, const uint8_t *from, const uint8_t *to)
 {
 	if (piece->data)
 		piece->data = to + (piece->data - from);
 }
 
-static int fill(struct cursor *cursor, struct outline *outline, struct memory *memory)
+static int fill_memory(struct cursor *cursor, struct outline *outline, struct memory *memory)
 {
 	const uint8_t *copy = (const uint8_t *)&memory->sites[outline->site_count];
 	struct dof_probe *probe = &memory->probe;
@@ -423,7 +428,7 @@ int record_decode(const void *data, size_t bytes, struct record *record_ret, str
 	if (!memory)
 		return fault(why, -ENOMEM, "out of memory for a record of %zu bytes", bytes);
 	memcpy((uint8_t *)memory + sizeof(*memory) + sites_bytes, data, bytes);
-	rc = fill(&cursor, &outline, memory);
+	rc = fill_memory(&cursor, &outline, memory);
 	if (rc) {
 		free(memory);
 		return rc;

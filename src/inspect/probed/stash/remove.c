@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * remove - the other way: a rename to stash/work takes a mapping, or a process, out of the tree at once. What it had is
- * taken apart there, and what is linked to it in probes/ and dof/, where a link that is the last is nobody's. An error
- * after the rename is not the end of it: a sweep does the rest, now or before the next operation.
+ * remove - removes registrations. One rename to stash/work takes a mapping or a process out of the tree. Then its files are
+ * removed, with their links in probes/ and dof/. After an error behind the rename a sweep does the rest, now or before the
+ * next operation.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,25 +13,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "inspect/probed/stash/internal.h"
 #include "inspect/probed/stash/record.h"
 
 /* ---- probes ---- */
 
-/* Folders that this was the last of, from the third part up to `to_depth`. */
-static int remove_folders(struct stash *stash, int probes, const struct stash_probe_name *name, int to_depth)
+/* Remove the folders of a removed probe that are empty now, from depth 3 up to `to_depth`. */
+static int remove_probe_folders(struct stash *stash, int probes, const struct stash_probe_name *name, int to_depth)
 {
 	char path[STASH_PATH_BYTES];
 
 	for (int depth = 3; depth >= to_depth; depth--) {
 		stash_probe_path(name, depth, path);
 		if (unlinkat(probes, path, AT_REMOVEDIR) != 0 && errno != ENOENT)
-			return errno == ENOTEMPTY || errno == EEXIST ? 0 : -errno; /* others have probes there */
+			return errno == ENOTEMPTY || errno == EEXIST ? 0 : -errno; /* other probes are in it */
 	}
 	return to_depth == 1 && stash->provider_links ? stash_unlink(stash->probes, name->provider, 0) : 0;
 }
 
-/* How many parts, of the first three, two names have in common. */
+/* The number of parts, of the first three, that two names have in common. */
 static int common_depth(const struct stash_probe_name *a, const struct stash_probe_name *b)
 {
 	if (strcmp(a->provider, b->provider) != 0)
@@ -41,8 +42,8 @@ static int common_depth(const struct stash_probe_name *a, const struct stash_pro
 	return strcmp(a->function, b->function) == 0 ? 3 : 2;
 }
 
-/* The names of a file whose name could not say them. */
-static bool read_names(int parsed, const char *name, pid_t pid, struct stash_probe_name *split)
+/* Read the names from the record of a file with a `:$number` name. */
+static bool read_record_names(int parsed, const char *name, pid_t pid, struct stash_probe_name *split)
 {
 	struct record record;
 	size_t bytes;
@@ -66,15 +67,16 @@ static bool read_names(int parsed, const char *name, pid_t pid, struct stash_pro
 
 bool stash_probe_of(int parsed, const char *name, pid_t pid, struct stash_probe_name *split)
 {
-	return stash_is_long_name(name) ? read_names(parsed, name, pid, split) : stash_split_parsed_name(name, split);
+	return stash_is_long_name(name) ? read_record_names(parsed, name, pid, split)
+					: stash_split_parsed_name(name, split);
 }
 
-/* Whether another mapping of the process has the probe, too: links that somebody made by hand do not count. */
-static int look_for_others(struct stash *stash, pid_t pid, const char *name, ino_t inode, bool *found_ret)
+/* Find out whether another mapping of the process has the probe. Links made by hand do not count. */
+static int find_other_mapping(struct stash *stash, pid_t pid, const char *name, ino_t inode, bool *found_ret)
 {
 	const struct stash_owner *owner = stash_find_owner(stash, pid);
 
-	*found_ret = stash_is_long_name(name); /* it may have another number there */
+	*found_ret = stash_is_long_name(name); /* its number may differ in the other mapping */
 	for (uint32_t i = 0; owner && i < owner->mapped_count; i++) {
 		char path[2 * STASH_PATH_BYTES], mapping[STASH_MAPPING_NAME_BYTES];
 		struct stat status;
@@ -89,29 +91,36 @@ static int look_for_others(struct stash *stash, pid_t pid, const char *name, ino
 	return 0;
 }
 
-/* One parsed file, and its link in probes/. */
-static int unlink_one(struct stash *stash, int parsed, const char *name, int probes, const struct stash_probe_name *split,
-		      pid_t pid, bool shared)
+/* The probes to remove. */
+struct removal {
+	struct stash *stash;
+	pid_t pid;
+	int probes;  /* the folder probes/$pid, perhaps in work/; -1: it does not exist */
+	bool shared; /* other mappings of the process remain, and may have some of the probes */
+};
+
+/* Remove a parsed file, and its link in probes/ unless another mapping has the probe. */
+static int unlink_probe(const struct removal *removal, int parsed, const char *name, const struct stash_probe_name *split)
 {
+	bool keep_link = false;
 	char path[STASH_PATH_BYTES];
 	struct stat status;
 	int rc = 0;
 
-	if (shared) {
+	if (removal->shared) {
 		if (fstatat(parsed, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
 			return errno == ENOENT ? 0 : -errno;
-		shared = status.st_nlink > 2;
-		if (shared)
-			rc = look_for_others(stash, pid, name, status.st_ino, &shared);
+		if (status.st_nlink > 2)
+			rc = find_other_mapping(removal->stash, removal->pid, name, status.st_ino, &keep_link);
 	}
-	if (rc == 0 && !shared && probes >= 0) {
+	if (rc == 0 && !keep_link && removal->probes >= 0) {
 		stash_probe_path(split, 4, path);
-		rc = stash_unlink(probes, path, 0);
+		rc = stash_unlink(removal->probes, path, 0);
 	}
 	return rc && rc != -ENOTDIR ? rc : stash_unlink(parsed, name, 0);
 }
 
-int stash_unlink_parsed(struct stash *stash, int parsed, int probes, pid_t pid, bool shared)
+static int unlink_probes(const struct removal *removal, int parsed)
 {
 	struct stash_list list = { 0 };
 	struct stash_probe_name names[2];
@@ -122,59 +131,59 @@ int stash_unlink_parsed(struct stash *stash, int parsed, int probes, pid_t pid, 
 		const char *name = stash_list_at(&list, i);
 		struct stash_probe_name *split = before == &names[0] ? &names[1] : &names[0];
 
-		if (!stash_probe_of(parsed, name, pid, split)) { /* version, and what is damaged */
+		if (!stash_probe_of(parsed, name, removal->pid, split)) { /* `version`, or a damaged file */
 			rc = stash_unlink(parsed, name, 0);
 			continue;
 		}
-		if (before && probes >= 0)
-			rc = remove_folders(stash, probes, before, common_depth(before, split) + 1);
+		if (before && removal->probes >= 0)
+			rc = remove_probe_folders(removal->stash, removal->probes, before, common_depth(before, split) + 1);
 		if (rc == 0)
-			rc = unlink_one(stash, parsed, name, probes, split, pid, shared);
+			rc = unlink_probe(removal, parsed, name, split);
 		before = split;
 	}
-	if (rc == 0 && before && probes >= 0)
-		rc = remove_folders(stash, probes, before, 1);
+	if (rc == 0 && before && removal->probes >= 0)
+		rc = remove_probe_folders(removal->stash, removal->probes, before, 1);
 	stash_list_free(&list);
 	return rc;
 }
 
-/* ---- what was taken out of the tree ---- */
+/* ---- folders in work/ ---- */
 
-/* The rest of a mapping's folder, whose files are known; if there are others it is searched. */
-static int remove_rest(struct stash *stash, const char *name)
+/* Remove the rest of a mapping's folder: first the usual files by name, then all that is left. */
+static int remove_mapping_files(struct stash *stash, const char *name)
 {
-	static const char *const files[] = { "raw", "dh" };
+	static const char *const files[] = { "raw", "dh" }; /* the usual ones */
 	char path[STASH_PATH_BYTES];
 	int rc;
 
 	snprintf(path, sizeof(path), "%s/parsed", name);
 	rc = stash_remove_folder(stash->work, path);
-	for (size_t i = 0; i < 2 && rc == 0; i++) {
+	for (size_t i = 0; i < ARRAY_COUNT(files) && rc == 0; i++) {
 		snprintf(path, sizeof(path), "%s/%s", name, files[i]);
 		rc = stash_unlink(stash->work, path, 0);
 	}
 	return rc ? rc : stash_remove_folder(stash->work, name);
 }
 
-/* Of a mapping's folder: its parsed files, and all else. `name`, in work/, is gone then. */
-static int take_apart(struct stash *stash, const char *name, int probes, pid_t pid, bool shared)
+/* Remove the mapping's folder work/`name`, with its links in probes/. */
+static int remove_mapping_folder(const struct removal *removal, const char *name)
 {
 	char path[STASH_PATH_BYTES];
 	int parsed, rc;
 
 	snprintf(path, sizeof(path), "%s/parsed", name);
-	rc = stash_open_folder(stash->work, path, &parsed);
+	rc = stash_open_folder(removal->stash->work, path, &parsed);
 	if (rc == 0) {
-		rc = stash_unlink_parsed(stash, parsed, probes, pid, shared);
+		rc = unlink_probes(removal, parsed);
 		close(parsed);
 	} else if (rc == -ENOENT) {
 		rc = 0;
 	}
-	return rc ? rc : remove_rest(stash, name);
+	return rc ? rc : remove_mapping_files(removal->stash, name);
 }
 
-/* Take probes/$pid out of the tree, to work/probes. `*probes_ret`: the folder; -1: there is none. */
-static int take_probes(struct stash *stash, pid_t pid, int *probes_ret)
+/* Move probes/$pid out of the tree, to work/probes. `*probes_ret`: the folder; -1: it does not exist. */
+static int move_probes_to_work(struct stash *stash, pid_t pid, int *probes_ret)
 {
 	char name[16];
 
@@ -185,17 +194,20 @@ static int take_probes(struct stash *stash, pid_t pid, int *probes_ret)
 	return stash_open_folder(stash->work, "probes", probes_ret);
 }
 
-static int finish_mapping(struct stash *stash, pid_t pid, const struct stash_mapped *mapped, bool shared)
+/* Remove the files of a mapping, which is in work/mapping now. */
+static int remove_mapping_from_work(struct stash *stash, pid_t pid, const struct stash_mapped *mapped, bool shared)
 {
+	struct removal removal = { .stash = stash, .pid = pid, .probes = -1, .shared = shared };
 	char name[16];
-	int probes = -1, rc;
+	int rc;
 
 	snprintf(name, sizeof(name), "%d", (int)pid);
-	rc = shared ? stash_open_folder(stash->probes, name, &probes) : take_probes(stash, pid, &probes);
+	rc = shared ? stash_open_folder(stash->probes, name, &removal.probes)
+		    : move_probes_to_work(stash, pid, &removal.probes);
 	if (rc == 0 || rc == -ENOENT)
-		rc = take_apart(stash, "mapping", probes, pid, shared);
-	if (probes >= 0)
-		close(probes);
+		rc = remove_mapping_folder(&removal, "mapping");
+	if (removal.probes >= 0)
+		close(removal.probes);
 	if (rc == 0)
 		rc = stash_remove_folder(stash->work, "probes");
 	if (rc == 0 && shared && unlinkat(stash->probes, name, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY && errno != ENOENT)
@@ -203,19 +215,21 @@ static int finish_mapping(struct stash *stash, pid_t pid, const struct stash_map
 	return rc ? rc : stash_drop_raw(stash, pid, &mapped->mapping, mapped->block_count);
 }
 
-static int finish_process(struct stash *stash, const struct stash_owner *owner)
+/* Remove the files of a process, which is in work/process now. */
+static int remove_process_from_work(struct stash *stash, const struct stash_owner *owner)
 {
 	pid_t pid = owner->process.pid;
-	int probes, rc = take_probes(stash, pid, &probes);
+	struct removal removal = { .stash = stash, .pid = pid };
+	int rc = move_probes_to_work(stash, pid, &removal.probes);
 
 	for (uint32_t i = 0; i < owner->mapped_count && rc == 0; i++) {
 		char path[STASH_PATH_BYTES] = "process/";
 
 		stash_mapping_name(&owner->mapped[i].mapping, path + strlen(path));
-		rc = take_apart(stash, path, probes, pid, false);
+		rc = remove_mapping_folder(&removal, path);
 	}
-	if (probes >= 0)
-		close(probes);
+	if (removal.probes >= 0)
+		close(removal.probes);
 	if (rc == 0)
 		rc = stash_remove_tree(stash->work, "process");
 	if (rc == 0)
@@ -225,20 +239,20 @@ static int finish_process(struct stash *stash, const struct stash_owner *owner)
 	return rc;
 }
 
-/* ---- the door ---- */
+/* ---- operations ---- */
 
-static int failed(struct fathom_fault *why, int error, pid_t pid)
+static int remove_failed(struct fathom_fault *why, int error, pid_t pid)
 {
 	return fault(why, error, "cannot remove probes of process %d: %s", (int)pid, strerror(-error));
 }
 
-/* What is left after an error is done by a sweep, so that what was asked for is done in the end. */
-static int finish(struct stash *stash, int rc, pid_t pid, struct fathom_fault *why)
+/* After an error a sweep completes the removal. It fails only if the sweep fails, too. */
+static int complete_removal(struct stash *stash, int rc, pid_t pid, struct fathom_fault *why)
 {
 	if (rc == 0)
 		return 0;
 	(void)stash_recover(stash, rc);
-	return stash->dirty ? failed(why, rc, pid) : 0;
+	return stash->dirty ? remove_failed(why, rc, pid) : 0;
 }
 
 static int unlink_generation(struct stash *stash, pid_t pid, const char *generation)
@@ -263,26 +277,26 @@ static int unlink_generations(struct stash *stash, pid_t pid, const char *mappin
 	return rc;
 }
 
-/* `generation`: the only one, if that is known; else NULL. */
+/* `generation`: the mapping's only generation; NULL: it may have several. */
 static int remove_mapping(struct stash *stash, struct stash_owner *owner, struct stash_mapped *mapped,
 			  const char *generation, struct fathom_fault *why)
 {
-	const struct stash_mapped was = *mapped;
+	const struct stash_mapped removed = *mapped;
 	bool shared = owner->mapped_count > 1;
 	pid_t pid = owner->process.pid;
 	char path[STASH_PATH_BYTES], name[STASH_MAPPING_NAME_BYTES];
 	int rc;
 
-	stash_mapping_name(&was.mapping, name);
+	stash_mapping_name(&removed.mapping, name);
 	snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
 	if (renameat(stash->pids, path, stash->work, "mapping") != 0 && errno != ENOENT)
-		return failed(why, -errno, pid);
+		return remove_failed(why, -errno, pid);
 	stash->stats.removed += mapped->count;
 	stash_forget_mapped(stash, owner, mapped);
 	rc = generation ? unlink_generation(stash, pid, generation) : unlink_generations(stash, pid, name);
 	if (rc == 0)
-		rc = finish_mapping(stash, pid, &was, shared);
-	return finish(stash, rc, pid, why);
+		rc = remove_mapping_from_work(stash, pid, &removed, shared);
+	return complete_removal(stash, rc, pid, why);
 }
 
 int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fathom_fault *why)
@@ -291,7 +305,7 @@ int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fat
 	struct stash_mapping mapping;
 	struct stash_mapped *mapped;
 	struct stash_owner *owner;
-	int rc = stash_begin(stash, why);
+	int rc = stash_sweep_if_dirty(stash, why);
 
 	if (rc)
 		return rc;
@@ -302,14 +316,15 @@ int stash_remove(struct stash *stash, pid_t pid, uint64_t generation, struct fat
 	snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
 	rc = stash_read_link(stash->pids, path, target);
 	if (rc)
-		return rc == -ENOENT ? 0 : failed(why, rc, pid);
+		return rc == -ENOENT ? 0 : remove_failed(why, rc, pid);
 	mapped = stash_parse_mapping(target, &mapping) ? stash_find_mapped(owner, &mapping) : NULL;
 	if (mapped && mapped->count == 1)
 		return remove_mapping(stash, owner, mapped, name, why);
 	rc = unlink_generation(stash, pid, name);
 	if (rc)
-		return failed(why, rc, pid);
+		return remove_failed(why, rc, pid);
 	if (mapped) {
+		must(mapped->count > 1);
 		mapped->count--;
 		stash_count(stash, owner, -1, 1, 0, 0);
 		stash->stats.removed++;
@@ -321,7 +336,7 @@ int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapp
 {
 	struct stash_owner *owner;
 	struct stash_mapped *mapped;
-	int rc = stash_begin(stash, why);
+	int rc = stash_sweep_if_dirty(stash, why);
 
 	if (rc)
 		return rc;
@@ -332,10 +347,10 @@ int stash_remove_mapping(struct stash *stash, pid_t pid, const struct stash_mapp
 
 int stash_clear_process(struct stash *stash, pid_t pid, struct fathom_fault *why)
 {
-	int rc = stash_begin(stash, why);
+	int rc = stash_sweep_if_dirty(stash, why);
 
 	while (rc == 0) {
-		/* anew each time: there may have been a sweep */
+		/* found again each time: a sweep may have made the index again */
 		struct stash_owner *owner = stash_find_owner(stash, pid);
 
 		if (!owner || owner->mapped_count == 0)
@@ -349,7 +364,7 @@ int stash_remove_process(struct stash *stash, pid_t pid, struct fathom_fault *wh
 {
 	struct stash_owner *owner;
 	char name[16];
-	int rc = stash_begin(stash, why);
+	int rc = stash_sweep_if_dirty(stash, why);
 
 	if (rc)
 		return rc;
@@ -358,9 +373,9 @@ int stash_remove_process(struct stash *stash, pid_t pid, struct fathom_fault *wh
 		return 0;
 	snprintf(name, sizeof(name), "%d", (int)pid);
 	if (renameat(stash->pids, name, stash->work, "process") != 0 && errno != ENOENT)
-		return failed(why, -errno, pid);
+		return remove_failed(why, -errno, pid);
 	stash->stats.removed += owner->counts.objects;
-	rc = finish_process(stash, owner);
+	rc = remove_process_from_work(stash, owner);
 	stash_forget_owner(stash, owner);
-	return finish(stash, rc, pid, why);
+	return complete_removal(stash, rc, pid, why);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reparse - probes of a registration whose files are of another version, or were damaged: its folder parsed/ is made
- * again. The file `version` in it is what commits that: parsed/ without one is as good as none.
+ * reparse - writes the probes of a stale registration: they were of another record version, or damaged. The folder parsed/ is
+ * made again. The file `version` in it commits: a sweep removes a parsed/ without one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,13 @@ int stash_put_version(struct stash *stash, int parsed)
 {
 	const uint64_t version = stash->record_version;
 
-	/* a page of memory for each registration, for eight bytes, would be a pity */
+	/* a link saves a page of memory for each registration */
 	if (linkat(stash->folder, "version", parsed, "version", 0) == 0)
 		return 0;
 	return stash_write_file(parsed, "version", &version, sizeof(version));
 }
 
-static int put(struct stash *stash, struct stash_stage *stage, pid_t pid, const char *mapping_name, int parsed)
+static int install_parsed(struct stash *stash, struct stash_stage *stage, pid_t pid, const char *mapping_name, int parsed)
 {
 	char path[STASH_PATH_BYTES];
 	int rc;
@@ -33,10 +33,10 @@ static int put(struct stash *stash, struct stash_stage *stage, pid_t pid, const 
 	return rc ? rc : stash_put_version(stash, parsed);
 }
 
-static int reparse(struct stash *stash, pid_t pid, const char *mapping_name, const struct dof_set *set,
-		   struct fathom_fault *why)
+static int write_parsed(struct stash *stash, pid_t pid, const char *mapping_name, const struct dof_set *set,
+			struct fathom_fault *why)
 {
-	struct stash_stage stage = { .made = -1, .there = -1 };
+	struct stash_stage stage = { .made = -1, .current = -1 };
 	bool installing = false;
 	int parsed, rc;
 
@@ -46,9 +46,9 @@ static int reparse(struct stash *stash, pid_t pid, const char *mapping_name, con
 	rc = stash_stage_begin(stash, pid, parsed, set, &stage, why);
 	if (rc == 0) {
 		installing = true;
-		rc = put(stash, &stage, pid, mapping_name, parsed);
+		rc = install_parsed(stash, &stage, pid, mapping_name, parsed);
 		if (rc)
-			rc = fault(why, rc, "cannot put probes of process %d in place: %s", (int)pid, strerror(-rc));
+			rc = fault(why, rc, "cannot move probes of process %d into place: %s", (int)pid, strerror(-rc));
 	}
 	stash_stage_end(&stage);
 	close(parsed);
@@ -67,7 +67,7 @@ int stash_reparsed(struct stash *stash, const struct stash_registration *registr
 	char name[STASH_MAPPING_NAME_BYTES];
 	struct stash_mapped *mapped;
 	struct stash_owner *owner;
-	int rc = stash_begin(stash, why);
+	int rc = stash_sweep_if_dirty(stash, why);
 
 	if (rc)
 		return rc;
@@ -78,14 +78,15 @@ int stash_reparsed(struct stash *stash, const struct stash_registration *registr
 		return fault(why, -ENOENT, "process %d has no registration of mapping %s", (int)pid, name);
 	if (!mapped->stale)
 		return 0;
+	must(mapped->probes == 0);
 	rc = stash_check_set(set, why);
 	if (rc == 0)
 		rc = stash_admit(stash, &owner->process, owner, &more, why);
 	if (rc == 0)
-		rc = reparse(stash, pid, name, set, why);
+		rc = write_parsed(stash, pid, name, set, why);
 	if (rc)
 		return rc;
-	owner = stash_find_owner(stash, pid); /* after a sweep they are others, and counted */
+	owner = stash_find_owner(stash, pid); /* a sweep may have made the index again, with the new probes counted */
 	mapped = owner ? stash_find_mapped(owner, &registration->mapping) : NULL;
 	if (mapped && mapped->stale) {
 		mapped->stale = false;

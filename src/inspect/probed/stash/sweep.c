@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sweep - the tree read as a whole, and made whole: at the start, and when an operation could not undo itself.
+ * sweep - reads the whole tree and makes it consistent: at the start, and when an operation could not undo itself.
  *
- *   work/      what an operation was at: removed
- *   dof-pid/   registrations without their folder, or folders without a generation: removed (check.c)
- *   probes/    files that no registration has, folders without files: removed
- *   dof/       objects that nobody links to: removed
+ *   work/      files of an operation that was cut short: removed
+ *   dof-pid/   check.c
+ *   probes/    records that no registration has, and empty folders: removed; other files: set aside
+ *   dof/       objects that no registration has: removed
+ *
+ * The index in memory is built again. Registrations whose probes were damaged are `stale` in it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +49,7 @@ int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
 
 static int compare_seen(const void *a, const void *b)
 {
-	return memcmp(a, b, sizeof(struct stash_seen)); /* any order will do */
+	return memcmp(a, b, sizeof(struct stash_seen)); /* any order, for bsearch() */
 }
 
 static bool is_seen(const struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
@@ -57,8 +59,8 @@ static bool is_seen(const struct stash_sweep *sweep, uint64_t inode, uint64_t pa
 	return sweep->seen_count > 0 && bsearch(&seen, sweep->seen, sweep->seen_count, sizeof(seen), compare_seen);
 }
 
-/* A file of probes/ that no registration has: of one that was cut short, if it is a record at all. */
-static int remove_stray(struct stash *stash, int folder, const char *name, const char *path)
+/* Remove a record in probes/ that no registration has; an operation that was cut short left it. Set other files aside. */
+static int remove_unregistered(struct stash *stash, int folder, const char *name, const char *path)
 {
 	struct record record;
 	size_t bytes;
@@ -72,7 +74,7 @@ static int remove_stray(struct stash *stash, int folder, const char *name, const
 	if (rc && !stash_is_damage(rc))
 		return rc;
 	if (rc)
-		return stash_set_aside(stash, folder, name, path, "nobody registered it");
+		return stash_set_aside(stash, folder, name, path, "not a record of a registered probe");
 	record_free(&record);
 	stash->stats.swept++;
 	return stash_unlink(folder, name, 0);
@@ -86,7 +88,7 @@ static int sweep_file(struct stash_sweep *sweep, int folder, const char *name, c
 		return -errno;
 	if (is_seen(sweep, status.st_ino, stash_path_hash(path)))
 		return 0;
-	return remove_stray(sweep->stash, folder, name, parent);
+	return remove_unregistered(sweep->stash, folder, name, parent);
 }
 
 enum { FILE_DEPTH = 4 };
@@ -113,14 +115,14 @@ static int sweep_below(struct stash_sweep *sweep, int folder, const char *path, 
 	return rc;
 }
 
-/* A folder at `depth` below probes/ (0: that of a process), which goes if nothing is in it. */
+/* Sweep a folder at `depth` below probes/ (0: that of a process), and remove it if it is empty. */
 static int sweep_folder(struct stash_sweep *sweep, int at, const char *name, const char *parent, int depth)
 {
 	char path[3 * STASH_PATH_BYTES];
 	int folder, rc = stash_open_folder(at, name, &folder);
 
 	if (rc && stash_is_damage(rc))
-		return stash_set_aside(sweep->stash, at, name, *parent ? parent : "probes", "a folder should be here");
+		return stash_set_aside(sweep->stash, at, name, *parent ? parent : "probes", "not a folder");
 	if (rc)
 		return rc;
 	snprintf(path, sizeof(path), "%s%s%s", parent, *parent ? "/" : "", name);
@@ -133,7 +135,7 @@ static int sweep_folder(struct stash_sweep *sweep, int at, const char *name, con
 
 /* ---- links of providers ---- */
 
-static int sweep_link(struct stash *stash, const char *name)
+static int sweep_provider_link(struct stash *stash, const char *name)
 {
 	char target[STASH_PATH_BYTES];
 	ssize_t bytes = readlinkat(stash->probes, name, target, sizeof(target) - 1);
@@ -149,13 +151,13 @@ static int sweep_link(struct stash *stash, const char *name)
 	return stash_unlink(stash->probes, name, 0);
 }
 
-static int link_providers(struct stash *stash, const char *pid_name)
+static int restore_provider_links(struct stash *stash, const char *pid_name)
 {
 	struct stash_list list = { 0 };
 	int folder, rc = stash_open_folder(stash->probes, pid_name, &folder);
 
 	if (rc)
-		return rc == -ENOENT ? 0 : rc; /* there was nothing in it */
+		return rc == -ENOENT ? 0 : rc; /* it was empty, and was removed */
 	rc = stash_list_folder(folder, &list);
 	for (uint32_t i = 0; i < list.count && rc == 0; i++) {
 		char target[STASH_PATH_BYTES];
@@ -179,11 +181,11 @@ static int sweep_probes_entry(struct stash_sweep *sweep, const char *name)
 	if (fstatat(stash->probes, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
 		return -errno;
 	if (S_ISLNK(status.st_mode))
-		return sweep_link(stash, name);
+		return sweep_provider_link(stash, name);
 	if (!stash_parse_number(name, INT32_MAX, &pid))
-		return stash_set_aside(stash, stash->probes, name, "probes", "it is no process");
+		return stash_set_aside(stash, stash->probes, name, "probes", "not the folder of a process");
 	rc = sweep_folder(sweep, stash->probes, name, "", 0);
-	return rc == 0 && stash->provider_links ? link_providers(stash, name) : rc;
+	return rc == 0 && stash->provider_links ? restore_provider_links(stash, name) : rc;
 }
 
 /* ---- the whole ---- */
@@ -196,7 +198,7 @@ static int sweep_object(struct stash_sweep *sweep, const char *name)
 	if (fstatat(stash->dof, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
 		return -errno;
 	if (!S_ISREG(status.st_mode))
-		return stash_set_aside(stash, stash->dof, name, "dof", "it is no file");
+		return stash_set_aside(stash, stash->dof, name, "dof", "not a regular file");
 	if (is_seen(sweep, status.st_ino, stash_path_hash(name))) {
 		stash->total.bytes += (uint64_t)status.st_size;
 		return 0;
@@ -205,19 +207,14 @@ static int sweep_object(struct stash_sweep *sweep, const char *name)
 	return stash_unlink(stash->dof, name, 0);
 }
 
-static int sweep_process(struct stash_sweep *sweep, const char *name)
-{
-	return stash_check_process(sweep, name);
-}
-
 static int sweep_work(struct stash_sweep *sweep, const char *name)
 {
 	sweep->stash->stats.swept++;
 	return stash_remove_tree(sweep->stash->work, name);
 }
 
-/* DIR itself may have other things in it: those of others. */
-static int sweep_top(struct stash_sweep *sweep, const char *name)
+/* In DIR/stash. DIR itself may have entries of other programs. */
+static int sweep_stash_entry(struct stash_sweep *sweep, const char *name)
 {
 	static const char *const known[] = { "aside", "dof", "dof-pid", "lock", "version", "work" };
 
@@ -225,10 +222,10 @@ static int sweep_top(struct stash_sweep *sweep, const char *name)
 		if (strcmp(name, known[i]) == 0)
 			return 0;
 	}
-	return stash_set_aside(sweep->stash, sweep->stash->folder, name, "stash", "nothing of this name belongs here");
+	return stash_set_aside(sweep->stash, sweep->stash->folder, name, "stash", "not a file or folder of the stash");
 }
 
-static int each(struct stash_sweep *sweep, int folder, int (*visit)(struct stash_sweep *sweep, const char *name))
+static int sweep_entries(struct stash_sweep *sweep, int folder, int (*visit)(struct stash_sweep *sweep, const char *name))
 {
 	struct stash_list list = { 0 };
 	int rc = stash_list_folder(folder, &list);
@@ -239,35 +236,20 @@ static int each(struct stash_sweep *sweep, int folder, int (*visit)(struct stash
 	return rc;
 }
 
-static int link_objects(struct stash *stash)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; i < stash->owner_count && rc == 0; i++) {
-		const struct stash_owner *owner = stash->owners[i];
-
-		for (uint32_t j = 0; j < owner->mapped_count && rc == 0; j++)
-			rc = stash_link_objects(stash, owner->process.pid, &owner->mapped[j].mapping);
-	}
-	return rc;
-}
-
-static int sweep_all(struct stash_sweep *sweep)
+static int sweep_tree(struct stash_sweep *sweep)
 {
 	struct stash *stash = sweep->stash;
-	int rc = each(sweep, stash->work, sweep_work);
+	int rc = sweep_entries(sweep, stash->work, sweep_work);
 
 	if (rc == 0)
-		rc = each(sweep, stash->folder, sweep_top);
+		rc = sweep_entries(sweep, stash->folder, sweep_stash_entry);
 	if (rc == 0)
-		rc = each(sweep, stash->pids, sweep_process);
+		rc = sweep_entries(sweep, stash->pids, stash_check_process);
 	if (rc == 0 && sweep->seen_count > 0)
 		qsort(sweep->seen, sweep->seen_count, sizeof(sweep->seen[0]), compare_seen);
 	if (rc == 0)
-		rc = each(sweep, stash->probes, sweep_probes_entry);
-	if (rc == 0)
-		rc = each(sweep, stash->dof, sweep_object);
-	return rc == 0 && sweep->objects_missing ? link_objects(stash) : rc;
+		rc = sweep_entries(sweep, stash->probes, sweep_probes_entry);
+	return rc ? rc : sweep_entries(sweep, stash->dof, sweep_object);
 }
 
 int stash_sweep(struct stash *stash, struct fathom_fault *why)
@@ -277,15 +259,16 @@ int stash_sweep(struct stash *stash, struct fathom_fault *why)
 
 	stash->dirty = true;
 	stash_forget_all(stash);
-	rc = sweep_all(&sweep);
+	must(stash->owner_count == 0 && stash->total.objects == 0 && stash->total.bytes == 0);
+	rc = sweep_tree(&sweep);
 	free(sweep.seen);
 	if (rc)
-		return fault(why, rc, "the tree %s cannot be made whole: %s", stash->directory, strerror(-rc));
+		return fault(why, rc, "cannot sweep the tree %s: %s", stash->directory, strerror(-rc));
 	stash->dirty = false;
 	return 0;
 }
 
-int stash_begin(struct stash *stash, struct fathom_fault *why)
+int stash_sweep_if_dirty(struct stash *stash, struct fathom_fault *why)
 {
 	return stash->dirty ? stash_sweep(stash, why) : 0;
 }
@@ -294,6 +277,7 @@ int stash_recover(struct stash *stash, int error)
 {
 	int rc = stash_sweep(stash, NULL);
 
+	must(error <= 0);
 	must((rc != 0) == stash->dirty);
 	return error;
 }

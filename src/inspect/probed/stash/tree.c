@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tree - files and folders: written whole, listed, removed with all that is below. */
+/* tree - files and folders: whole writes, listing, removal of folders with their content. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,12 +12,12 @@
 #include "base/file.h"
 #include "inspect/probed/stash/internal.h"
 
-/* A tree of ours has six levels, and is not made deeper by those who register. */
+/* Our tree has six levels; registrations cannot make it deeper. */
 enum { DEPTH_MAX = 16, ENTRIES_BYTES = 16384 };
 
 /* ---- lists ---- */
 
-static int grow(void **memory, size_t *room, size_t needed, size_t element_bytes)
+static int grow_array(void **memory, size_t *room, size_t needed, size_t element_bytes)
 {
 	size_t more = round_up_power_of_two(max_u64(needed, 64));
 	void *grown;
@@ -40,14 +40,16 @@ int stash_list_add(struct stash_list *list, const char *name)
 
 	if (list->used + bytes > UINT32_MAX)
 		return -E2BIG;
-	rc = grow(&text, &list->room, list->used + bytes, 1);
+	rc = grow_array(&text, &list->room, list->used + bytes, 1);
 	list->text = text;
 	if (rc == 0)
-		rc = grow(&offsets, &offset_room, list->count + 1ul, sizeof(list->offsets[0]));
+		rc = grow_array(&offsets, &offset_room, list->count + 1ul, sizeof(list->offsets[0]));
 	list->offsets = offsets;
 	list->offset_room = (uint32_t)offset_room;
 	if (rc)
 		return rc;
+	must(list->count < list->offset_room);
+	must(list->used + bytes <= list->room);
 	list->offsets[list->count++] = (uint32_t)list->used;
 	memcpy(list->text + list->used, name, bytes);
 	list->used += bytes;
@@ -66,8 +68,8 @@ static int compare_names(const void *a, const void *b, void *text)
 	return strcmp((const char *)text + *(const uint32_t *)a, (const char *)text + *(const uint32_t *)b);
 }
 
-/* Names of the next entries of `folder`. 0: there are no more. */
-static ssize_t list_some(int folder, struct stash_list *list)
+/* List the next entries of `folder`. 0: the end. */
+static ssize_t list_next_entries(int folder, struct stash_list *list)
 {
 	char entries[ENTRIES_BYTES] __attribute__((aligned(16)));
 	ssize_t bytes = getdents64(folder, entries, sizeof(entries));
@@ -95,7 +97,7 @@ int stash_list_folder(int folder, struct stash_list *list)
 	if (lseek(folder, 0, SEEK_SET) != 0)
 		return -errno;
 	do {
-		rc = list_some(folder, list);
+		rc = list_next_entries(folder, list);
 	} while (rc > 0);
 	if (rc == 0 && list->count > 1)
 		qsort_r(list->offsets, list->count, sizeof(list->offsets[0]), compare_names, list->text);
@@ -134,7 +136,19 @@ int stash_write_file(int at, const char *name, const void *data, size_t bytes)
 	return rc;
 }
 
-static int read_all(int fd, size_t bytes, void *data)
+int stash_put_size(int at, const char *path, uint64_t size, int flags)
+{
+	int fd = openat(at, path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | flags, 0644);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
+	close(fd);
+	return rc;
+}
+
+static int read_bytes(int fd, size_t bytes, void *data)
 {
 	for (size_t done = 0; done < bytes;) {
 		ssize_t got = read(fd, (char *)data + done, bytes - done);
@@ -148,7 +162,7 @@ static int read_all(int fd, size_t bytes, void *data)
 	return 0;
 }
 
-static int read_open(int fd, size_t bytes_max, void **data_ret, size_t *bytes_ret)
+static int read_open_file(int fd, size_t bytes_max, void **data_ret, size_t *bytes_ret)
 {
 	struct stat status;
 	char *data;
@@ -163,7 +177,7 @@ static int read_open(int fd, size_t bytes_max, void **data_ret, size_t *bytes_re
 	data = malloc((size_t)status.st_size + 1);
 	if (!data)
 		return -ENOMEM;
-	rc = read_all(fd, (size_t)status.st_size, data);
+	rc = read_bytes(fd, (size_t)status.st_size, data);
 	if (rc) {
 		free(data);
 		return rc;
@@ -176,13 +190,13 @@ static int read_open(int fd, size_t bytes_max, void **data_ret, size_t *bytes_re
 
 int stash_read_file(int at, const char *name, size_t bytes_max, void **data_ret, size_t *bytes_ret)
 {
-	/* not to wait for a writer, if it is a pipe that somebody put there */
+	/* O_NONBLOCK: open() must not wait for a writer if a damaged tree has a pipe here */
 	int fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	int rc;
 
 	if (fd < 0)
 		return errno == ELOOP ? -EINVAL : -errno;
-	rc = read_open(fd, bytes_max, data_ret, bytes_ret);
+	rc = read_open_file(fd, bytes_max, data_ret, bytes_ret);
 	close(fd);
 	return rc;
 }
@@ -216,39 +230,39 @@ int stash_unlink_links(int folder, const char *target)
 		if (rc == 0 && strcmp(there, target) == 0)
 			rc = stash_unlink(folder, stash_list_at(&list, i), 0);
 		else if (rc == -EINVAL)
-			rc = 0; /* no link */
+			rc = 0; /* not a link */
 	}
 	stash_list_free(&list);
 	return rc;
 }
 
-static int remove_below(int folder, int depth);
+static int remove_content(int folder, int depth);
 
-static int remove_one(int at, const char *name, int depth)
+static int remove_entry(int at, const char *name, int depth)
 {
 	int fd = -1, rc;
 
 	if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
 		return 0;
-	if (errno != EISDIR && errno != EPERM) /* the second is what POSIX says of folders */
+	if (errno != EISDIR && errno != EPERM) /* for folders: Linux, POSIX */
 		return -errno;
 	if (depth == DEPTH_MAX)
 		return -ELOOP;
 	rc = stash_open_folder(at, name, &fd);
 	if (rc)
 		return rc;
-	rc = remove_below(fd, depth + 1);
+	rc = remove_content(fd, depth + 1);
 	close(fd);
 	return rc ? rc : stash_unlink(at, name, AT_REMOVEDIR);
 }
 
-static int remove_below(int folder, int depth)
+static int remove_content(int folder, int depth)
 {
 	struct stash_list list = { 0 };
 	int rc = stash_list_folder(folder, &list);
 
 	for (uint32_t i = 0; i < list.count && rc == 0; i++)
-		rc = remove_one(folder, stash_list_at(&list, i), depth);
+		rc = remove_entry(folder, stash_list_at(&list, i), depth);
 	stash_list_free(&list);
 	return rc;
 }
@@ -262,5 +276,5 @@ int stash_remove_folder(int at, const char *name)
 
 int stash_remove_tree(int at, const char *name)
 {
-	return remove_one(at, name, 0);
+	return remove_entry(at, name, 0);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * upload - large objects, in slices: written to a file without a name before they are registered, compared with what is
- * there, and given back after they are removed.
+ * upload - large objects in slices: written to an unnamed file, compared with the tree's object, and freed after removal.
  *
- *   begin -> write ... -> map -> compare ... -> stash_add_uploaded(): the file gets its names, or those of an equal one
- *                                            -> end: what is mapped, and a file that got no name, is given back
+ *   begin -> write ... -> map -> compare ... -> stash_add(): the file gets names, or an equal object is linked
+ *                                            -> end: the mapping, and a file without a name, become garbage
  *
- * A file without a name (O_TMPFILE) is gone with its daemon. Removing the last name of a large file hands its memory back
- * in one go, so such a file is kept open and made shorter, slice by slice (stash_give_back()). If too many are on their way
- * out, the next is given back at once.
+ * An unnamed file (O_TMPFILE) disappears with its daemon. Unlinking the last name of a large file would free all its memory
+ * in one call. So the file is kept open and truncated slice by slice (stash_free_slice()). If there is too much garbage, the
+ * next file is freed at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,15 +22,15 @@
 #include "base/file.h"
 #include "inspect/probed/stash/internal.h"
 
-enum { LEAVING_MAX = 64, PIECE_BYTES = 64 << 10 };
-/* Giving back takes a fraction of what writing takes. */
-enum { GIVE_BACK_BYTES = 4 * STASH_SLICE_BYTES };
+enum { GARBAGE_MAX = 64, PIECE_BYTES = 64 << 10 };
+/* Freeing is faster than writing. */
+enum { FREE_BYTES = 4 * STASH_SLICE_BYTES };
 
-/* What is to be given back: of an upload, or of a file in dof/ that lost its last name. */
-struct stash_leaving {
-	TAILQ_ENTRY(stash_leaving) link;
+/* Memory to be freed: of an upload, or of a file in dof/ that lost its last name. */
+struct stash_garbage {
+	TAILQ_ENTRY(stash_garbage) link;
 	int fd;
-	uint64_t bytes; /* of the file, to be cut off; 0: others have it */
+	uint64_t bytes; /* of the file, to be truncated; 0: the file is in use */
 	void *map;
 	uint64_t map_bytes;
 };
@@ -42,33 +41,35 @@ struct stash_upload {
 	uint64_t bytes;
 	void *map;
 	bool has_name;
-	/* the comparison */
+	/* the comparison with another file */
 	int other;
 	uint64_t other_inode, compared;
 	bool same;
 };
 
-/* ---- giving back ---- */
+/* ---- garbage ---- */
 
-static void end_leaving(struct stash *stash, struct stash_leaving *leaving)
+static void free_garbage(struct stash *stash, struct stash_garbage *garbage)
 {
-	TAILQ_REMOVE(&stash->leaving, leaving, link);
-	stash->leaving_count--;
-	if (leaving->map_bytes > 0)
-		munmap(leaving->map, leaving->map_bytes);
-	if (leaving->fd >= 0)
-		close(leaving->fd);
-	free(leaving);
+	must(stash->garbage_count > 0);
+	TAILQ_REMOVE(&stash->garbage, garbage, link);
+	stash->garbage_count--;
+	if (garbage->map_bytes > 0)
+		munmap(garbage->map, garbage->map_bytes);
+	if (garbage->fd >= 0)
+		close(garbage->fd);
+	free(garbage);
 }
 
-static void leave(struct stash *stash, struct stash_leaving what)
+static void add_garbage(struct stash *stash, struct stash_garbage what)
 {
-	struct stash_leaving *leaving = stash->leaving_count < LEAVING_MAX ? malloc(sizeof(*leaving)) : NULL;
+	struct stash_garbage *garbage = stash->garbage_count < GARBAGE_MAX ? malloc(sizeof(*garbage)) : NULL;
 
-	if (leaving) {
-		*leaving = what;
-		TAILQ_INSERT_TAIL(&stash->leaving, leaving, link);
-		stash->leaving_count++;
+	must(what.fd >= 0);
+	if (garbage) {
+		*garbage = what;
+		TAILQ_INSERT_TAIL(&stash->garbage, garbage, link);
+		stash->garbage_count++;
 		return;
 	}
 	if (what.map_bytes > 0)
@@ -76,43 +77,43 @@ static void leave(struct stash *stash, struct stash_leaving what)
 	close(what.fd);
 }
 
-void stash_leave_file(struct stash *stash, int fd, uint64_t bytes)
+void stash_discard_file(struct stash *stash, int fd, uint64_t bytes)
 {
-	leave(stash, (struct stash_leaving){ .fd = fd, .bytes = bytes });
+	add_garbage(stash, (struct stash_garbage){ .fd = fd, .bytes = bytes });
 }
 
-void stash_leave_all(struct stash *stash)
+void stash_free_garbage(struct stash *stash)
 {
-	while (!TAILQ_EMPTY(&stash->leaving))
-		end_leaving(stash, TAILQ_FIRST(&stash->leaving));
+	while (!TAILQ_EMPTY(&stash->garbage))
+		free_garbage(stash, TAILQ_FIRST(&stash->garbage));
 }
 
-bool stash_give_back(struct stash *stash)
+bool stash_free_slice(struct stash *stash)
 {
-	struct stash_leaving *leaving = TAILQ_FIRST(&stash->leaving);
+	struct stash_garbage *garbage = TAILQ_FIRST(&stash->garbage);
 	uint64_t left;
 
-	if (!leaving)
+	if (!garbage)
 		return false;
-	if (leaving->map_bytes > 0) {
-		left = leaving->map_bytes > GIVE_BACK_BYTES ? leaving->map_bytes - GIVE_BACK_BYTES : 0;
-		left = round_up(left, GIVE_BACK_BYTES);
-		left = left < leaving->map_bytes ? left : 0;
-		munmap((char *)leaving->map + left, leaving->map_bytes - left);
-		leaving->map_bytes = left;
-	} else if (leaving->bytes > 0) {
-		leaving->bytes -= min_u64(leaving->bytes, GIVE_BACK_BYTES);
-		if (ftruncate(leaving->fd, (off_t)leaving->bytes) != 0)
-			leaving->bytes = 0; /* closing it does the rest */
+	if (garbage->map_bytes > 0) {
+		left = garbage->map_bytes > FREE_BYTES ? garbage->map_bytes - FREE_BYTES : 0;
+		left = round_up(left, FREE_BYTES);
+		left = left < garbage->map_bytes ? left : 0;
+		munmap((char *)garbage->map + left, garbage->map_bytes - left);
+		garbage->map_bytes = left;
+	} else if (garbage->bytes > 0) {
+		garbage->bytes -= min_u64(garbage->bytes, FREE_BYTES);
+		if (ftruncate(garbage->fd, (off_t)garbage->bytes) != 0)
+			garbage->bytes = 0; /* close() frees the rest */
 	}
-	if (leaving->map_bytes == 0 && leaving->bytes == 0)
-		end_leaving(stash, leaving);
-	return !TAILQ_EMPTY(&stash->leaving);
+	if (garbage->map_bytes == 0 && garbage->bytes == 0)
+		free_garbage(stash, garbage);
+	return !TAILQ_EMPTY(&stash->garbage);
 }
 
-bool stash_has_to_give_back(const struct stash *stash)
+bool stash_has_slices_to_free(const struct stash *stash)
 {
-	return !TAILQ_EMPTY(&stash->leaving);
+	return !TAILQ_EMPTY(&stash->garbage);
 }
 
 /* ---- an upload ---- */
@@ -128,7 +129,7 @@ int stash_upload_begin(struct stash *stash, uint64_t bytes, struct stash_upload 
 	*upload = (struct stash_upload){ .stash = stash, .bytes = bytes, .other = -1 };
 	upload->fd = openat(stash->work, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
 	if (upload->fd < 0) {
-		rc = errno == EISDIR || errno == EINVAL ? -EOPNOTSUPP : -errno; /* as filesystems without it say */
+		rc = errno == EISDIR || errno == EINVAL ? -EOPNOTSUPP : -errno; /* of filesystems without O_TMPFILE */
 		free(upload);
 		return rc;
 	}
@@ -138,7 +139,8 @@ int stash_upload_begin(struct stash *stash, uint64_t bytes, struct stash_upload 
 
 int stash_upload_write(struct stash_upload *upload, uint64_t at, const void *data, size_t bytes)
 {
-	must(!upload->map && at + bytes <= upload->bytes);
+	must(!upload->map);
+	must(at <= upload->bytes && bytes <= upload->bytes - at);
 	return file_write_at(upload->fd, data, bytes, at);
 }
 
@@ -150,7 +152,7 @@ int stash_upload_map(struct stash_upload *upload, const void **data_ret)
 	if (fstat(upload->fd, &status) != 0)
 		return -errno;
 	if ((uint64_t)status.st_size != upload->bytes)
-		return -EIO; /* beyond its end there would be a signal */
+		return -EIO; /* a read behind the end of the file raises SIGBUS */
 	upload->map = mmap(NULL, upload->bytes, PROT_READ, MAP_SHARED, upload->fd, 0);
 	if (upload->map == MAP_FAILED) {
 		upload->map = NULL;
@@ -160,8 +162,8 @@ int stash_upload_map(struct stash_upload *upload, const void **data_ret)
 	return 0;
 }
 
-/* What it may be equal to: what this process has of the mapping, or what the first process that came had. */
-static void open_other(struct stash_upload *upload, pid_t pid, const struct stash_mapping *mapping, uint32_t block)
+/* Open the object to compare with: this process's object for the mapping, or the first object of the file. */
+static void open_other_object(struct stash_upload *upload, pid_t pid, const struct stash_mapping *mapping, uint32_t block)
 {
 	char name[STASH_FILE_NAME_BYTES], path[STASH_PATH_BYTES];
 	struct stash *stash = upload->stash;
@@ -186,7 +188,7 @@ bool stash_upload_compare(struct stash_upload *upload, pid_t pid, const struct s
 
 	must(upload->map);
 	if (upload->other < 0)
-		open_other(upload, pid, mapping, block);
+		open_other_object(upload, pid, mapping, block);
 	while (upload->same && upload->compared < end) {
 		uint64_t want = min_u64(sizeof(piece), end - upload->compared);
 		ssize_t got = pread(upload->other, piece, want, (off_t)upload->compared);
@@ -194,6 +196,7 @@ bool stash_upload_compare(struct stash_upload *upload, pid_t pid, const struct s
 		upload->same = got > 0 && memcmp(piece, (char *)upload->map + upload->compared, (size_t)got) == 0;
 		upload->compared += got > 0 ? (uint64_t)got : 0;
 	}
+	must(upload->compared <= upload->bytes);
 	return upload->same && upload->compared < upload->bytes;
 }
 
@@ -221,17 +224,17 @@ int stash_upload_link(struct stash_upload *upload, int folder, const char *name)
 void stash_upload_end(struct stash_upload *upload)
 {
 	struct stat status;
-	bool is_ours;
+	bool is_unused;
 
 	if (!upload)
 		return;
-	/* a registration that failed may have taken its names away again */
-	is_ours = !upload->has_name || (fstat(upload->fd, &status) == 0 && status.st_nlink == 0);
+	/* a registration that failed may have removed the names again */
+	is_unused = !upload->has_name || (fstat(upload->fd, &status) == 0 && status.st_nlink == 0);
 	if (upload->other >= 0)
 		close(upload->other);
-	leave(upload->stash, (struct stash_leaving){ .fd = upload->fd,
-						     .bytes = is_ours ? upload->bytes : 0,
-						     .map = upload->map,
-						     .map_bytes = upload->map ? upload->bytes : 0 });
+	add_garbage(upload->stash, (struct stash_garbage){ .fd = upload->fd,
+							   .bytes = is_unused ? upload->bytes : 0,
+							   .map = upload->map,
+							   .map_bytes = upload->map ? upload->bytes : 0 });
 	free(upload);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* walk - what is there, for the daemon: registrations, processes, their objects, counts. */
+/* walk - reads the tree for the daemon: registrations, processes, their objects, counts. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "inspect/probed/stash/internal.h"
 
-/* The first mapping behind `after`; NULL: of all. */
+/* The first mapping greater than `after`; `after` NULL: the first of all. */
 static const struct stash_mapped *next_mapped(const struct stash_owner *owner, const struct stash_mapping *after)
 {
 	for (uint32_t i = 0; i < owner->mapped_count; i++) {
@@ -17,7 +17,7 @@ static const struct stash_mapped *next_mapped(const struct stash_owner *owner, c
 	return NULL;
 }
 
-/* Each is looked up again after a visit, which may have removed it, or anything else. */
+/* After each visit the next mapping is looked up again: the visit may have removed any registration. */
 static int walk_owner(struct stash *stash, pid_t pid, stash_visit_fn visit, void *ctx)
 {
 	struct stash_mapping after;
@@ -47,7 +47,7 @@ static int walk_owner(struct stash *stash, pid_t pid, stash_visit_fn visit, void
 int stash_walk(struct stash *stash, stash_visit_fn visit, void *ctx)
 {
 	pid_t pid = 0;
-	int rc = stash_begin(stash, NULL);
+	int rc = stash_sweep_if_dirty(stash, NULL);
 
 	while (rc == 0) {
 		uint32_t at = stash_owner_at_least(stash, pid);
@@ -64,7 +64,7 @@ int stash_walk(struct stash *stash, stash_visit_fn visit, void *ctx)
 int stash_walk_processes(struct stash *stash, stash_visit_process_fn visit, void *ctx)
 {
 	pid_t pid = 0;
-	int rc = stash_begin(stash, NULL);
+	int rc = stash_sweep_if_dirty(stash, NULL);
 
 	while (rc == 0) {
 		uint32_t at = stash_owner_at_least(stash, pid);
@@ -83,7 +83,7 @@ int stash_read(struct stash *stash, const struct stash_registration *registratio
 	       void **memory_ret, struct fathom_fault *why)
 {
 	char path[STASH_PATH_BYTES], name[STASH_MAPPING_NAME_BYTES];
-	int folder, rc = stash_begin(stash, why);
+	int folder, rc = stash_sweep_if_dirty(stash, why);
 
 	if (rc)
 		return rc;

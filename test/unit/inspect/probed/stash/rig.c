@@ -17,12 +17,12 @@
 
 /* ---- directories ---- */
 
-static void say(void *ctx, const char *text)
+static void append_log(void *ctx, const char *text)
 {
 	struct rig *rig = ctx;
-	size_t used = strlen(rig->said);
+	size_t used = strlen(rig->logged);
 
-	snprintf(rig->said + used, sizeof(rig->said) - used, "%s\n", text);
+	snprintf(rig->logged + used, sizeof(rig->logged) - used, "%s\n", text);
 }
 
 int rig_setup(void **state)
@@ -33,7 +33,7 @@ int rig_setup(void **state)
 	assert_non_null(rig);
 	snprintf(rig->directory, sizeof(rig->directory), "/dev/shm/stash-test-XXXXXX");
 	assert_non_null(mkdtemp(rig->directory));
-	rig->options = (struct stash_options){ .directory = rig->directory, .say = say, .say_ctx = rig };
+	rig->options = (struct stash_options){ .directory = rig->directory, .log = append_log, .log_ctx = rig };
 	if (stash_open(&rig->options, &rig->stash, &why) != 0)
 		fail_msg("%s", why.text);
 	*state = rig;
@@ -177,7 +177,7 @@ int64_t rig_add(struct rig *rig, pid_t pid, uint64_t inode, const struct rig_set
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
 	struct fathom_fault why = { 0 };
 	uint64_t generation;
-	int rc = stash_add(rig->stash, &process, &mapping, &set->input, &set->set, &generation, &why);
+	int rc = stash_add(rig->stash, &RIG_ADDITION(&process, &mapping, set), &generation, &why);
 
 	if (rc) {
 		assert_int_equal(why.error, rc);

@@ -11,7 +11,7 @@ struct rig {
 	char directory[64]; /* on a tmpfs */
 	struct stash *stash;
 	struct stash_options options;
-	char said[16384]; /* lines for the operator */
+	char logged[16384]; /* lines of the stash's log */
 };
 
 /* cmocka's setup and teardown: a new directory with an open stash; closed and removed. */
@@ -33,6 +33,15 @@ struct rig_set {
  */
 struct rig_set *rig_set(const char *prefix, uint32_t providers, uint32_t probes, uint32_t functions, uint64_t base);
 void rig_free(struct rig_set *set);
+
+/* A registration of `set` for stash_add(). */
+#define RIG_ADDITION(process_arg, mapping_arg, set_arg)                                                                    \
+	((struct stash_addition){                                                                                          \
+		.process = (process_arg),                                                                                  \
+		.mapping = (mapping_arg),                                                                                  \
+		.input = &(set_arg)->input,                                                                                \
+		.set = &(set_arg)->set,                                                                                    \
+	})
 
 /* pid, its usual start time, uid and program. */
 struct stash_process rig_process(pid_t pid);

@@ -156,7 +156,7 @@ static void a_restart_parses_again_only_when_the_version_changed(void **state)
 	rig->options.record_version = 2;
 	rig_reopen(rig);
 	assert_int_equal(stale(rig), 1);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	assert_int_equal(rig_count_files(rig, "probes"), 0); /* none that a reader of version 2 would stumble over */
 	assert_whole(rig, 2);
 	assert_int_equal(stash_reparsed(rig->stash, &registration, &set->set, &why), 0);
@@ -183,7 +183,7 @@ static void every_process_has_its_program_noted_and_exec_is_seen(void **state)
 	assert_int_equal(status_of(rig, "stash/dof-pid/8/exec-mapping").st_size, 7);
 	rig_reopen(rig);
 	process.exec_inode++;
-	assert_int_equal(stash_add(rig->stash, &process, &mapping, &other->input, &other->set, &generation, &why), 0);
+	assert_int_equal(stash_add(rig->stash, &RIG_ADDITION(&process, &mapping, other), &generation, &why), 0);
 	assert_int_equal(generation, 1); /* it is the same process: what it was given before is not given again */
 	assert_whole(rig, 3);
 	assert_false(rig_exists(rig, "probes/8/prova8"));
@@ -253,7 +253,7 @@ static void no_file_that_a_reader_does_not_take_stays_in_probes(void **state)
 	assert_whole(rig, 3);
 	assert_int_equal(stale(rig), 1);
 	assert_int_equal(rig_count_files(rig, "stash/aside"), 2);
-	assert_non_null(strstr(rig->said, "probe"));
+	assert_non_null(strstr(rig->logged, "probe"));
 	rig_free(set);
 }
 
@@ -303,7 +303,7 @@ static void names_that_are_long_together_are_kept_and_removed(void **state)
 	assert_int_equal(rig_count_files(rig, "probes"), 3);
 	assert_true(rig_exists(rig, "stash/dof-pid/123456/2049-55/parsed/:2"));
 	rig_reopen(rig);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	assert_int_equal(stale(rig), 0);
 	assert_whole(rig, 3);
 	remove_generation(rig, 123456, 0);

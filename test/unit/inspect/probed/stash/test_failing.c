@@ -111,7 +111,7 @@ static int add(struct rig *rig, const struct stash_process *process, uint64_t in
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
 	uint64_t generation;
 
-	return stash_add(rig->stash, process, &mapping, &set->input, &set->set, &generation, why);
+	return stash_add(rig->stash, &RIG_ADDITION(process, &mapping, set), &generation, why);
 }
 
 static void prepare_nothing(struct rig *rig)
@@ -250,6 +250,7 @@ static int upload(struct rig *rig, const char *data, struct stash_upload *upload
 	const struct stash_process process = rig_process(PID);
 	const struct stash_mapping mapping = { .device = 2049, .inode = 61 };
 	struct stash_upload *const uploads[DOF_BLOCKS_MAX] = { upload };
+	struct stash_addition addition = { .input = input, .set = &one->set };
 	uint64_t generation;
 	int rc = 0;
 
@@ -263,7 +264,10 @@ static int upload(struct rig *rig, const char *data, struct stash_upload *upload
 	input->blocks[0].bytes = LARGE_BYTES;
 	while (stash_upload_compare(upload, PID, &mapping, 0))
 		;
-	return stash_add_uploaded(rig->stash, &process, &mapping, input, uploads, &one->set, &generation, why);
+	addition.process = &process;
+	addition.mapping = &mapping;
+	addition.uploads = uploads;
+	return stash_add(rig->stash, &addition, &generation, why);
 }
 
 static int run_upload(struct rig *rig, struct fathom_fault *why)
@@ -278,7 +282,7 @@ static int run_upload(struct rig *rig, struct fathom_fault *why)
 	memset(data, 'x', LARGE_BYTES);
 	rc = upload(rig, data, begun, &input, why);
 	stash_upload_end(begun);
-	while (stash_give_back(rig->stash))
+	while (stash_free_slice(rig->stash))
 		;
 	return rc;
 }
@@ -295,7 +299,7 @@ static int run_remove_large(struct rig *rig, struct fathom_fault *why)
 {
 	int rc = stash_remove(rig->stash, PID, 0, why);
 
-	while (stash_give_back(rig->stash))
+	while (stash_free_slice(rig->stash))
 		;
 	return rc;
 }
@@ -454,7 +458,7 @@ static bool fail_long(const struct operation *operation, const struct expected *
 	/* whatever comes next puts it right */
 	assert_int_equal(stash_walk(rig->stash, count_one, NULL), 0);
 	check(operation, expected, rig, n, failed ? rc : 0, "and all after it fail");
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	rig_teardown(&state);
 	return failed;
 }
@@ -504,7 +508,7 @@ static bool kill_one(const struct operation *operation, const struct expected *e
 	assert_int_equal(nftw(probes, check_complete, 32, FTW_PHYS), 0);
 	rig_reopen(rig);
 	/* what kill -9 leaves is no damage */
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	check(operation, expected, rig, n, killed ? -EINTR : 0, "is not lived to see");
 	rig_teardown(&state);
 	return killed;

@@ -23,7 +23,7 @@ static int add(struct rig *rig, pid_t pid, uid_t uid, uint64_t inode, const stru
 	uint64_t generation;
 
 	process.uid = uid;
-	return stash_add(rig->stash, &process, &mapping, &set->input, &set->set, &generation, why);
+	return stash_add(rig->stash, &RIG_ADDITION(&process, &mapping, set), &generation, why);
 }
 
 struct limit {
@@ -157,7 +157,7 @@ static void fill(struct rig *rig, const struct rig_set *set, const struct rig_se
 	assert_int_equal(invariants_broken(rig->directory, 3), 0);
 	assert_int_equal(add(rig, 2000, 10, 55, set, &why), 0);
 	rig_reopen(rig);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	stash_get_stats(rig->stash, &stats);
 	assert_int_equal(stats.swept, 0);
 	for (pid_t pid = 1; pid <= 2000; pid++)

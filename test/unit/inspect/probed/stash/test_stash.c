@@ -243,7 +243,7 @@ static void what_is_registered_survives_the_daemon(void **state)
 	stash_get_stats(rig->stash, &before);
 	rig_reopen(rig);
 	stash_get_stats(rig->stash, &after);
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	assert_int_equal(after.objects, before.objects);
 	assert_int_equal(after.probes, before.probes);
 	assert_int_equal(after.bytes, before.bytes);
@@ -266,7 +266,7 @@ static int64_t add_as(struct rig *rig, const struct stash_process *process, uint
 	const struct stash_mapping mapping = { .device = 2049, .inode = inode };
 	struct fathom_fault why = { 0 };
 	uint64_t generation;
-	int rc = stash_add(rig->stash, process, &mapping, &set->input, &set->set, &generation, &why);
+	int rc = stash_add(rig->stash, &RIG_ADDITION(process, &mapping, set), &generation, &why);
 
 	return rc ? rc : (int64_t)generation;
 }
@@ -380,7 +380,7 @@ static void what_was_registered_can_be_read_again(void **state)
 		assert_int_equal(rig_add(rig, 7, 55, set), i);
 		assert_int_equal(rig_add(rig, 8, 55, set), i); /* which shares it */
 		rig_reopen(rig);
-		assert_string_equal(rig->said, "");
+		assert_string_equal(rig->logged, "");
 		assert_int_equal(stash_read(rig->stash, &registration, &input, &memory, &why), 0);
 		assert_int_equal(input.kind, kinds[i]);
 		assert_int_equal(input.bits_32, set->input.bits_32);
@@ -422,7 +422,7 @@ static void providers_are_found_by_links_if_that_is_asked_for(void **state)
 	rig->options.provider_links = false;
 	rig_reopen(rig);
 	assert_false(rig_exists(rig, "probes/oneb7"));
-	assert_string_equal(rig->said, "");
+	assert_string_equal(rig->logged, "");
 	rig_free(one);
 	rig_free(more);
 }
@@ -490,6 +490,7 @@ static uint32_t add_large(struct rig *rig, pid_t pid, const struct rig_set *set,
 	const struct stash_mapping mapping = { .device = 2049, .inode = 55 };
 	struct dof_input input = set->input;
 	struct stash_upload *uploads[DOF_BLOCKS_MAX] = { NULL };
+	struct stash_addition addition;
 	struct fathom_fault why = { 0 };
 	uint32_t slices = 0;
 	uint64_t generation;
@@ -501,8 +502,8 @@ static uint32_t add_large(struct rig *rig, pid_t pid, const struct rig_set *set,
 	do
 		slices++;
 	while (stash_upload_compare(uploads[0], pid, &mapping, 0));
-	assert_int_equal(stash_add_uploaded(rig->stash, &process, &mapping, &input, uploads, &set->set, &generation, &why),
-			 0);
+	addition = (struct stash_addition){ &process, &mapping, &input, &set->set, uploads };
+	assert_int_equal(stash_add(rig->stash, &addition, &generation, &why), 0);
 	stash_upload_end(uploads[0]);
 	return slices;
 }
@@ -527,15 +528,15 @@ static void a_large_object_is_kept_once_and_given_back_in_slices(void **state)
 	assert_whole(rig);
 	stash_get_stats(rig->stash, &stats);
 	assert_int_equal(stats.bytes, 2 * BYTES);
-	while (stash_give_back(rig->stash))
+	while (stash_free_slice(rig->stash))
 		;
 	remove_all(rig, 9, 0);
-	assert_true(stash_has_to_give_back(rig->stash));
-	while (stash_give_back(rig->stash))
+	assert_true(stash_has_slices_to_free(rig->stash));
+	while (stash_free_slice(rig->stash))
 		slices++;
 	assert_false(rig_exists(rig, "stash/dof/2049-55.9"));
 	remove_all(rig, 8, 0);
-	assert_false(stash_has_to_give_back(rig->stash)); /* the other has it */
+	assert_false(stash_has_slices_to_free(rig->stash)); /* the other has it */
 	assert_int_equal(links(rig, "stash/dof/2049-55"), 2);
 	assert_whole(rig);
 	free(data);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* repair - what cannot be mended is set aside, with a word to the operator. */
+/* aside - moves damaged entries to stash/aside, with a log line and a count. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -16,27 +16,29 @@
 
 enum { ASIDE_MAX = 1 << 20 };
 
-void stash_say(struct stash *stash, const char *format, ...)
+void stash_log(struct stash *stash, const char *format, ...)
 {
 	char text[FAULT_TEXT_BYTES_MAX], shown[FAULT_TEXT_BYTES_MAX];
 	va_list args;
 	size_t bytes;
 
-	if (!stash->say)
+	if (!stash->log)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* names come from whoever damaged the tree */
+	/* names in a damaged tree are untrusted */
 	bytes = text_utf8_copy(shown, sizeof(shown) - 1, text, strlen(text));
+	must(bytes < sizeof(shown));
 	shown[bytes] = '\0';
-	stash->say(stash->say_ctx, shown);
+	stash->log(stash->log_ctx, shown);
 }
 
 bool stash_is_damage(int error)
 {
 	static const int errors[] = { EINVAL, ENOENT, EFBIG, ENOTDIR, EISDIR, ELOOP, ENOTSUP, ENXIO, ENODEV, EEXIST };
 
+	must(error <= 0);
 	for (size_t i = 0; i < ARRAY_COUNT(errors); i++) {
 		if (error == -errors[i])
 			return true;
@@ -45,10 +47,10 @@ bool stash_is_damage(int error)
 }
 
 /*
- * Files of what was set aside become files of their own: links say who has what, and these have nothing any more. One that
- * cannot be copied is removed; it is still where its other link is.
+ * Replace hard links below `name` by copies: the number of links tells whether a file of the tree is in use. A file that
+ * cannot be copied is removed; its content is still at its other link.
  */
-static void copy_links(int at, const char *name)
+static void replace_links_by_copies(int at, const char *name)
 {
 	struct stash_list list = { 0 };
 	struct stat status;
@@ -71,7 +73,7 @@ static void copy_links(int at, const char *name)
 		return;
 	if (stash_list_folder(folder, &list) == 0) {
 		for (uint32_t i = 0; i < list.count; i++)
-			copy_links(folder, stash_list_at(&list, i));
+			replace_links_by_copies(folder, stash_list_at(&list, i));
 	}
 	stash_list_free(&list);
 	close(folder);
@@ -80,24 +82,24 @@ static void copy_links(int at, const char *name)
 int stash_set_aside(struct stash *stash, int at, const char *name, const char *where, const char *why_text)
 {
 	char path[STASH_FILE_NAME_BYTES + 16];
-	const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-	bool is_long = strlen(last) + 16 > STASH_FILE_NAME_BYTES;
+	bool is_long = strlen(name) + 16 > STASH_FILE_NAME_BYTES;
 
+	must(!strchr(name, '/')); /* an entry of the folder `at` */
 	if (mkdirat(stash->folder, "aside", 0755) != 0 && errno != EEXIST)
 		return -errno;
 	for (uint32_t number = 0; number < ASIDE_MAX; number++) {
 		struct stat status;
 
-		snprintf(path, sizeof(path), "aside/%u%s%s", number, is_long ? "" : "-", is_long ? "" : last);
+		snprintf(path, sizeof(path), "aside/%u%s%s", number, is_long ? "" : "-", is_long ? "" : name);
 		if (fstatat(stash->folder, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
 		if (errno != ENOENT)
 			return -errno;
 		if (renameat(at, name, stash->folder, path) != 0)
 			return errno == ENOENT ? 0 : -errno;
-		copy_links(stash->folder, path);
+		replace_links_by_copies(stash->folder, path);
 		stash->stats.set_aside++;
-		stash_say(stash, "%s/%s: %s; set aside as stash/%s", where, name, why_text, path);
+		stash_log(stash, "%s/%s: %s; set aside as stash/%s", where, name, why_text, path);
 		return 0;
 	}
 	return -EMFILE;
