@@ -362,7 +362,7 @@ class Daemon(RegistryTest):
         with probed.connect() as one:
             error, _, text = one.ask(ADD, data=b"\x7fDOF" + bytes(96), address=int(maps.split("-")[0], 16))
         self.assertEqual(error, -13)
-        self.assertIn("may not be looked at by this daemon: it serves its own user's processes", text)
+        self.assertIn("it serves only processes of its own user", text)
         self.assertTrue(roots)
 
     def test_its_trace_tells_the_life_of_a_registration(self):
@@ -732,7 +732,7 @@ class Hostile(RegistryTest):
                 self.assertIn("memfd", text)
             short = os.memfd_create("short")
             os.write(short, bytes(100))
-            self.assertIn("has 100 bytes, and should have 4096", one.ask(ADD, length=4096, address=self.address(), fds=[short])[2])
+            self.assertIn("has 100 bytes instead of 4096", one.ask(ADD, length=4096, address=self.address(), fds=[short])[2])
             os.close(short)
         for end in ends:
             os.close(end)
@@ -781,9 +781,9 @@ class Hostile(RegistryTest):
             one.reply()
         os.close(file)
         self.wait_for_log(probed, self.refusal("", module=", module \"lib??.so\""))
-        self.wait_for_log(probed, self.refusal("address 0x10"))
-        self.wait_for_log(probed, self.refusal("the object has 1048577 bytes, and 1048576 are the most"))
-        self.wait_for_log(probed, self.refusal("100 bytes stand behind the request, and it says 99"))
+        self.wait_for_log(probed, self.refusal("no file is mapped at address 0x10"))
+        self.wait_for_log(probed, self.refusal("the object has 1048577 bytes; the limit is 1048576"))
+        self.wait_for_log(probed, self.refusal("100 bytes follow the request instead of 99"))
         self.wait_for_log(probed, self.refusal("the message is shorter than a request", module=""))
         self.assertEqual(probed.status()["refused"], 5)
 
@@ -800,7 +800,7 @@ class Hostile(RegistryTest):
         with probed.connect() as one:
             error, _, text = one.ask(ADD, data=b"\x7fDOF" + bytes(60), address=0x10)
             self.assertEqual(error, -22)
-            self.assertIn("lies in no mapped file", text)
+            self.assertIn("no file is mapped at address", text)
 
     def test_a_generation_is_its_own_processes_only(self):
         probed = self.probed()
@@ -833,7 +833,7 @@ class Hostile(RegistryTest):
         wait_for(lambda: probed.providers(client.pid) == ["client"])
         for one in silent:
             one.close()
-        self.assertIn("8 clients are connected; more have to wait", probed.text())
+        self.assertIn("8 clients are connected, the limit; new ones wait", probed.text())
 
     def test_a_user_has_so_many_connections(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):

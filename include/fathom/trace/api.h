@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * api - what the headers of the trace are written with.
+ * api - macros of the trace's headers.
  *
- * In C all names begin with trace_ or TRACE_; for the linker, so that a program's own trace_open() elsewhere stays its own,
- * each of them is fathom_trace_...
+ * In C all names begin with trace_ or TRACE_. For the linker each is fathom_trace_..., so that a program may have a
+ * trace_open() of its own.
  */
 #ifndef FATHOM_TRACE_API_H
 #define FATHOM_TRACE_API_H
@@ -15,7 +15,10 @@
 #define TRACE_LIKELY(x) __builtin_expect(!!(x), 1)
 #define TRACE_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* What only a bug of the program can break, such as a move that its table does not allow: said on stderr, then abort(). */
+/*
+ * An invariant that only a bug of the program breaks, such as a move that its table does not allow. Prints to stderr,
+ * aborts.
+ */
 #define TRACE_MUST(condition)                                                                                              \
 	do {                                                                                                               \
 		if (TRACE_UNLIKELY(!(condition)))                                                                          \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * life - the end of a request's life: into the histograms of its stages, and kept whole if it was slow or failed.
+ * life - the end of a request's life: adds its stages to histograms, and keeps it whole if it was slow or failed.
  *
- * Requests of one batch have the same ticks, because one clock read serves them all. So a life that is like the one before
- * costs a few comparisons and a count; only another is summed up, out of line. Used by generated code only.
+ * Requests of one batch have the same ticks, because one clock read serves them all. So a life equal to the previous one
+ * costs a few comparisons and an increment; a different one is added by a call. Used by generated code only.
  */
 #ifndef FATHOM_TRACE_LIFE_H
 #define FATHOM_TRACE_LIFE_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* Another life than the one before, or one to keep. `with`: the story of the I/O that it made; NULL: none. */
+/* Add a life that differs from the previous one, or is to be kept. `with`: the story of its I/O; NULL: none. */
 void trace_life_sum(struct trace_lives *lives, struct trace_story *story, const struct trace_story *with, bool failed,
 		    bool may_keep, uint64_t now) TRACE_API(trace_life_sum);
 
@@ -39,7 +39,7 @@ static inline bool trace_life_is_alike(const struct trace_lives *lives, const st
 	return true;
 }
 
-/* `story`, of the type that has place `type` (TRACE_LIVES_*), has just entered state 0, at `now`. */
+/* `story`, of type TRACE_LIVES_* `type`, has entered state 0 at `now`. */
 static inline void trace_life_end(unsigned int type, struct trace_story *story, const struct trace_story *with, bool failed,
 				  bool may_keep, uint64_t now)
 {
@@ -54,7 +54,7 @@ static inline void trace_life_end(unsigned int type, struct trace_story *story, 
 		trace_life_sum(lives, story, with, failed, may_keep, now);
 }
 
-/* The histogram's bucket of a stay of so many ticks. */
+/* The histogram's bucket for a stay of `ticks`. */
 static inline unsigned int trace_bucket(uint64_t ticks)
 {
 	int doublings;
@@ -68,7 +68,7 @@ static inline unsigned int trace_bucket(uint64_t ticks)
 	       (unsigned int)(ticks >> (doublings - 3)) % TRACE_BUCKETS_OCTAVE;
 }
 
-/* The shortest stay that bucket has. */
+/* The shortest stay in the bucket. */
 static inline uint64_t trace_bucket_begin(unsigned int bucket)
 {
 	if (bucket < 2 * TRACE_BUCKETS_OCTAVE)

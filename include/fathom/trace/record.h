@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * record - the one hot function of tracing, inlined into every probe.
+ * record - the hot function of tracing, inlined into every probe.
  *
- * No lock, no allocation, no call: a test of the point's bit, the thread's ring out of thread-local storage, 32 bytes, and
- * the new head. The caller brings the tick. On x86 the two fences are for the compiler only.
+ * No lock, no allocation, no call: it tests the point's bit, finds the thread's ring in thread-local storage, and stores 32
+ * bytes and the new head. The caller passes the tick. On x86 the two fences affect only the compiler.
  */
 #ifndef FATHOM_TRACE_RECORD_H
 #define FATHOM_TRACE_RECORD_H
@@ -16,21 +16,21 @@
 #include "fathom/trace/format.h"
 
 #ifdef __cplusplus
-/* Anonymous and flexible members are C11. Compilers of C++ have them, too, and only -Wpedantic complains. */
+/* C11 has anonymous and flexible members. C++ compilers accept them; only -Wpedantic warns. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 extern "C" {
 #endif
 
-/* A ring as its writer knows it: all that a record needs, loaded at once. */
+/* The writer's view of a ring: all that a record needs, on one cache line. */
 struct trace_lane {
 	struct trace_record *records; /* NULL: the thread has no rings */
 	uint64_t mask;		      /* entry_count - 1 */
-	struct trace_ring *ring;      /* its head is read and stored there alone */
+	struct trace_ring *ring;      /* has the only copy of the head */
 	uint64_t reserved;
 };
 
-/* A pthread's way to its rings, in thread-local storage itself: a clock read hides no chain of loads behind it. */
+/* A pthread's rings. The struct itself is in thread-local storage, which saves a load through a pointer. */
 struct trace_writer {
 	struct trace_lane lane[TRACE_RINGS_PER_THREAD];
 	uint32_t seq;
@@ -39,20 +39,20 @@ struct trace_writer {
 	struct trace_exemplars *exemplars; /* NULL: keeps none */
 };
 
-/* An interned string: `id` for the ring, `text` for USDT and people. Lives as long as the process. */
+/* An interned string: `id` for the ring, `text` for USDT and people. It is never freed. */
 struct trace_istr {
 	uint32_t id;
 	char text[];
 };
 
-/* initial-exec: found without a call, also in a shared library */
+/* initial-exec: accessed without a call, also in a shared library */
 extern __thread struct trace_writer trace_self TRACE_API(trace_self) __attribute__((tls_model("initial-exec")));
-extern uint64_t trace_masks[TRACE_POINTS_MAX / 64] TRACE_API(trace_masks); /* recorded without further question */
+extern uint64_t trace_masks[TRACE_POINTS_MAX / 64] TRACE_API(trace_masks); /* recorded for all owners */
 extern uint64_t trace_filter_masks[TRACE_POINTS_MAX / 64] TRACE_API(
-	trace_filter_masks); /* recorded on behalf of chosen owners only */
-extern uint64_t trace_filter_owners[TRACE_OWNERS_MAX / 64] TRACE_API(trace_filter_owners); /* these */
+	trace_filter_masks); /* recorded only for owners in trace_filter_owners */
+extern uint64_t trace_filter_owners[TRACE_OWNERS_MAX / 64] TRACE_API(trace_filter_owners);
 
-/* Ticks now: even, for TRACE_TICK_SHARED. Where there is no counter to read, nanoseconds from a call. Any thread. */
+/* Ticks now; bit 0, TRACE_TICK_SHARED, is clear. Without a time stamp counter: nanoseconds, by a call. Any thread. */
 uint64_t trace_now_by_call(void) TRACE_API(trace_now_by_call);
 
 static inline uint64_t trace_now(void)
@@ -72,7 +72,7 @@ static inline bool trace_enabled(uint16_t point)
 	return (trace_masks[point / 64] >> (point % 64)) & 1;
 }
 
-/* Also while a filter decides. */
+/* True also if a filter may select the point. */
 static inline bool trace_wanted(uint16_t point)
 {
 	return ((trace_masks[point / 64] | trace_filter_masks[point / 64]) >> (point % 64)) & 1;
@@ -90,8 +90,8 @@ static inline struct trace_record *trace_slot(const struct trace_lane *lane, uin
 }
 
 /*
- * A ring is larger than the innermost cache, so a store to its next line waits for memory. Asking for the line some records
- * ahead, for writing, takes that wait off a full server. Past the ring's end the line is a stranger's, which is harmless.
+ * A ring is larger than the L1 cache, so a store to its next line waits for memory. Prefetching a line some records ahead,
+ * for writing, hides this wait. Behind the ring's end another line is prefetched, which is harmless.
  */
 enum { TRACE_PREFETCH_RECORDS = 16 };
 
@@ -107,17 +107,17 @@ static inline void trace_prefetch(const struct trace_record *record)
 static inline void trace_publish(struct trace_lane *lane, uint64_t head)
 {
 	__atomic_store_n(&lane->ring->head, head, __ATOMIC_RELEASE);
-	/* what comes next overwrites an old record: not before the head that says so */
+	/* the next record overwrites an old one: its stores must not be visible before the new head */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* Two fields in one store: a processor has two of them a cycle, and a record in its fields has seven. */
+/* Two fields in one store: a record has seven fields, and a processor completes two stores per cycle. */
 static inline uint64_t trace_word(uint32_t low, uint32_t high)
 {
 	return low | (uint64_t)high << 32;
 }
 
-/* An event with up to three argument slots. */
+/* Record an event with up to three argument slots. Eight parameters, because it is inlined: none of them is stored. */
 static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
 				uint32_t arg0, uint32_t arg1, uint32_t arg2)
 {
@@ -141,7 +141,7 @@ static inline void trace_record(uint64_t tick, uint16_t point, enum trace_ring_k
 	trace_publish(lane, head + 1);
 }
 
-/* An event with more: the same, and continuation records behind it. Rare events only, so out of line. */
+/* Record an event with more slots, with continuation records. Only for rare events, so it is not inlined. */
 void trace_record_long(uint64_t tick, uint16_t point, enum trace_ring_kind kind, uint16_t owner, uint32_t object,
 		       const uint32_t *slots, size_t slot_count) TRACE_API(trace_record_long);
 
@@ -152,10 +152,10 @@ static inline uint32_t trace_ref(const struct trace_object *object)
 }
 
 /*
- * Where a function is in the program's file, which the trace names by its build-id: the same in every run, wherever it was
- * loaded. For `function` arguments.
+ * The offset of a function in the program's file, for `function` arguments. It does not depend on the load address; the
+ * trace has the file's build-id.
  */
-extern const char __executable_start[]; /* the linker's */
+extern const char __executable_start[]; /* defined by the linker */
 
 static inline uint64_t trace_place(const void *function)
 {

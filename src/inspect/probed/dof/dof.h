@@ -6,9 +6,9 @@
  *   .note.usdt and its .rodata               docs/formats/dof.md    dof_parse()
  *   .note.stapsdt                            docs/formats/dof.md    dof_parse()
  *
- * Pure code: bytes in, a set out, no system call except to allocate memory. The bytes are untrusted: every offset, size,
- * count and index is checked in 64 bits before use, and one violation rejects the whole object. The daemon parses in a
- * jailed child (inspect/probed/jail/jail.h). Any thread; no state between calls.
+ * Pure code: it makes a set from bytes, without system calls except to allocate. The bytes are untrusted: every offset,
+ * size, count and index is checked in 64 bits before use, and one violation rejects the whole object. The daemon parses in
+ * a jailed child (inspect/probed/jail/jail.h). Any thread; no state between calls.
  *
  *   set 1 -- n provider 1 -- n probe 1 -- n site
  */

@@ -19,7 +19,7 @@
 #include "inspect/probed/jail/child.h"
 #include "inspect/probed/jail/protocol.h"
 
-enum { NOBODY = 65534, SLACK_BYTES = 1 << 20 };
+enum { UNPRIVILEGED_ID = 65534, SLACK_BYTES = 1 << 20 };
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -39,8 +39,8 @@ static int drop_privileges(struct fathom_fault *why)
 	if (geteuid() == 0) {
 		/* fails in a container without such a user: then dropping all capabilities below must suffice */
 		(void)!setgroups(0, NULL);
-		(void)!setresgid(NOBODY, NOBODY, NOBODY);
-		(void)!setresuid(NOBODY, NOBODY, NOBODY);
+		(void)!setresgid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
+		(void)!setresuid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID);
 	}
 	memset(none, 0, sizeof(none));
 	if (syscall(SYS_capset, &header, none) != 0)

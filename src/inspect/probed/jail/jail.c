@@ -120,7 +120,7 @@ struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 	struct child *child = calloc(1, sizeof(*child));
 
 	if (!child) {
-		fill_fault(why, -ENOMEM, "cannot start a parser: out of memory"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "cannot start a parser: out of memory");
 		return NULL;
 	}
 	child->jail = jail;
@@ -132,7 +132,7 @@ struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 	}
 	child->watch = fd_watch_add(child->process.answers, EPOLLIN, handle_answer, child);
 	if (!child->watch) {
-		fill_fault(why, -errno, "cannot listen to a parser: %s", strerror(errno)); /* NULL says it */
+		fill_fault(why, -errno, "cannot listen to a parser: %s", strerror(errno));
 		if (!jail_process_end(&child->process, false, NULL))
 			add_ending(jail, child->process.pid);
 		free(child);
@@ -153,7 +153,7 @@ void jail_refuse_waiting(struct jail *jail, const struct fathom_fault *why)
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.died++;
-		fill_fault(&request->why, -ECHILD, "%s", why->text); /* it is told below */
+		fill_fault(&request->why, -ECHILD, "%s", why->text);
 		jail_settle(jail, request);
 	}
 }
@@ -201,7 +201,7 @@ static void end_nonsense_child(struct child *child, const char *what)
 	struct fathom_fault why;
 
 	jail->stats.nonsense++;
-	fill_fault(&why, -EPROTO, "the parser talked nonsense: %s", what); /* it is told here */
+	fill_fault(&why, -EPROTO, "the parser violated the protocol: %s", what);
 	if (request)
 		fail_request(jail, request, &why);
 	else if (was_starting && TAILQ_EMPTY(&jail->children))
@@ -253,8 +253,8 @@ static void process_greeting(struct child *child, const struct jail_answer *answ
 		child->state = IDLE;
 		return;
 	}
-	fill_fault(&why, -ECHILD, "%.*s", (int)sizeof(answer->text) - 1, answer->text); /* it is told here */
-	(void)jail_end_child(child, JAIL_END_STARTING, NULL);				/* it had none */
+	fill_fault(&why, -ECHILD, "%.*s", (int)sizeof(answer->text) - 1, answer->text);
+	(void)jail_end_child(child, JAIL_END_STARTING, NULL); /* it had none */
 	if (TAILQ_EMPTY(&jail->children))
 		jail_refuse_waiting(jail, &why);
 }
@@ -272,10 +272,9 @@ static void handle_death(struct child *child)
 	request = jail_end_child(child, JAIL_END_DIED, &status);
 	if (status >= 0 && WIFSIGNALED(status))
 		fill_fault(&why, -ECHILD, "the parser died of signal %d (%s)", WTERMSIG(status),
-			   strsignal(WTERMSIG(status))); /* it is told here */
+			   strsignal(WTERMSIG(status)));
 	else
-		fill_fault(&why, -ECHILD, "the parser ended, with status %d",
-			   status >= 0 ? WEXITSTATUS(status) : -1); /* likewise */
+		fill_fault(&why, -ECHILD, "the parser ended, with status %d", status >= 0 ? WEXITSTATUS(status) : -1);
 	if (request && is_guiltless) {
 		jail->stats.busy--;
 		TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
@@ -328,7 +327,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 	TAILQ_FOREACH (child, &jail->children, in_jail) {
 		if (child->state == IDLE || child->deadline > now)
 			continue;
-		fill_fault(&why, -ETIMEDOUT, "the parser stalled for %" PRIu64 " ms", timeout_ms); /* it is told here */
+		fill_fault(&why, -ETIMEDOUT, "the parser stalled for %" PRIu64 " ms", timeout_ms);
 		request = jail_end_child(child, JAIL_END_STALLED, NULL);
 		jail->stats.timed_out++;
 		if (request)
@@ -341,7 +340,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.timed_out++;
-		fill_fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms); /* likewise */
+		fill_fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms);
 		complete_request(jail, request, why.error, NULL, &why);
 		return true;
 	}
@@ -414,7 +413,7 @@ struct jail *jail_create(const struct jail_options *options, struct fathom_fault
 	why = why ? why : &unheard;
 	must(thread_self());
 	if (!jail) {
-		fill_fault(why, -ENOMEM, "out of memory for the jail"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "out of memory for the jail");
 		return NULL;
 	}
 	TAILQ_INIT(&jail->children);
@@ -424,7 +423,7 @@ struct jail *jail_create(const struct jail_options *options, struct fathom_fault
 	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
 	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
 	if (!jail->beat || !jail->filler)
-		fill_fault(why, -ENOMEM, "out of memory for the jail's timers"); /* NULL says it */
+		fill_fault(why, -ENOMEM, "out of memory for the jail's timers");
 	if (!jail->beat || !jail->filler || start_first_child(jail, why) != 0) {
 		jail_destroy(jail);
 		return NULL;
@@ -442,7 +441,7 @@ void jail_destroy(struct jail *jail)
 	if (!jail)
 		return;
 	must(!jail->telling);
-	fill_fault(&why, -ECANCELED, "the registry is ending"); /* it is told here */
+	fill_fault(&why, -ECANCELED, "the registry is ending");
 	while ((child = TAILQ_FIRST(&jail->children))) {
 		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
 
@@ -479,7 +478,7 @@ void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn d
 		bytes = input->blocks[i].bytes > bytes_max ? UINT64_MAX / 2 : bytes + input->blocks[i].bytes;
 	if (bytes > bytes_max) {
 		jail->stats.refused++;
-		fill_fault(&request->why, -E2BIG, "more than %" PRIu64 " bytes", bytes_max); /* it is told below */
+		fill_fault(&request->why, -E2BIG, "more than %" PRIu64 " bytes", bytes_max);
 		jail_settle(jail, request);
 		return;
 	}

@@ -2,7 +2,7 @@
 /*
  * jail - parses untrusted bytes in child processes that can only compute, read orders and write answers.
  *
- * A child has a seccomp filter, no descriptors except its pipes, no memory except earlier mappings, and no privileges.
+ * A child has a seccomp filter, only its pipes as descriptors, only its earlier mappings as memory, and no privileges.
  * Parsing an object takes one round trip. A child that stalls, dies or violates the protocol is ended and replaced; its
  * request fails within the timeout. Other requests do not wait: they use other children, started on demand up to
  * children_max. A large object is copied to its child in slices, one per turn, and large objects leave one child to small

@@ -26,8 +26,7 @@ static void fail_filling(struct child *child, int error)
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
 
-	fill_fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s",
-		   strerror(-error)); /* it is told later */
+	fill_fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s", strerror(-error));
 	child->state = IDLE;
 	child->request = NULL;
 	jail->stats.busy--;

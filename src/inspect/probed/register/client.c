@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * client - requests in, replies out. Everything in a request is a stranger's, but for who sent it, which the kernel says of
- * each message: a child that writes to a socket of its parent speaks for itself.
+ * client - requests in, replies out. A request is untrusted. Its sender is known by the kernel's credentials of each
+ * message: a child that writes to its parent's socket acts for itself.
  */
 #include "inspect/probed/register/client.h"
 
@@ -22,8 +22,8 @@
 
 enum { STATUS_BYTES = 2048, FDS_TAKEN_MAX = 8 };
 enum { HELPER_MODULE_BYTES = DOF_MODULE_BYTES, DOF_HEADER_BYTES = 64 };
-static_assert((int)PROBED_MESSAGE_BYTES_MAX <= (int)REGISTRY_SLICE_BYTES, "what comes in a message is small");
-static_assert(sizeof(((struct probed_request *)0)->helper) == sizeof(struct dof_helper), "the same");
+static_assert((int)PROBED_MESSAGE_BYTES_MAX <= (int)REGISTRY_SLICE_BYTES, "an object in a message is not large");
+static_assert(sizeof(((struct probed_request *)0)->helper) == sizeof(struct dof_helper), "helper is a struct dof_helper");
 
 static void client_ready(void *ctx, uint32_t events);
 
@@ -55,7 +55,7 @@ struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid
 	return client;
 }
 
-static void heard(struct client *client)
+static void note_client_activity(struct client *client)
 {
 	client->heard_ns = clock_monotonic_ns();
 	TAILQ_REMOVE(&client->server->clients, client, link);
@@ -81,7 +81,7 @@ void client_leave(struct client *client, enum probed_leave_reason reason)
 	server->client_count--;
 	server_has_room(server);
 	client->gone = true;
-	if (!client->busy) /* else when its registration has ended */
+	if (!client->busy) /* else answer_add() frees it */
 		free(client);
 }
 
@@ -93,7 +93,7 @@ void client_watch(struct client *client)
 		fd_watch_modify(client->watch, client->listing ? EPOLLOUT : EPOLLIN);
 }
 
-/* ---- out ---- */
+/* ---- replies ---- */
 
 bool client_reply(struct client *client, int error, bool more, uint64_t value, const char *text, size_t bytes)
 {
@@ -111,17 +111,17 @@ bool client_reply(struct client *client, int error, bool more, uint64_t value, c
 	must(bytes <= PROBED_REPLY_TEXT_BYTES_MAX);
 	if (sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return true;
-	return errno != EAGAIN && errno != ENOBUFS && errno != EINTR; /* whoever has left will be seen to have */
+	return errno != EAGAIN && errno != ENOBUFS && errno != EINTR; /* the watch reports a closed connection */
 }
 
 void client_answer(struct client *client, int error, uint64_t value, const char *text)
 {
-	/* it has one request under way, and has taken the answers to those before: its socket is full if it did not */
+	/* a client has one request in progress: its socket is full only if it did not take earlier answers */
 	if (!client_reply(client, error, false, value, text, strlen(text)))
 		client_leave(client, PROBED_LEAVE_READER_TOO_SLOW);
 }
 
-static void say_status(struct client *client)
+static void send_status(struct client *client)
 {
 	struct registry_stats registry;
 	struct stash_stats stash;
@@ -149,31 +149,31 @@ static void say_status(struct client *client)
 
 /* ---- ADD ---- */
 
-static void added(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
+static void answer_add(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
 {
 	struct client *client = ctx;
 
 	must(client->busy);
+	must(!client->queued && !client->listing);
 	client->busy = false;
 	if (client->gone) {
 		free(client);
 		return;
 	}
-	heard(client);
+	note_client_activity(client);
 	client_watch(client);
 	client_answer(client, error, generation, error ? why->text : "");
 }
 
-/* Only a memfd: reading anything else may take as long as somebody likes. */
+/* Only a memfd: a read of another file could block. */
 static int check_object_file(int fd, size_t bytes, struct fathom_fault *why)
 {
 	struct stat stat_of;
 
 	if (fstat(fd, &stat_of) < 0 || !S_ISREG(stat_of.st_mode) || fcntl(fd, F_GET_SEALS) < 0)
-		return fault(why, -EINVAL, "the descriptor is not that of a memfd");
+		return fault(why, -EINVAL, "the descriptor is not a memfd");
 	if (stat_of.st_size < 0 || (uint64_t)stat_of.st_size < bytes)
-		return fault(why, -EINVAL, "the memfd has %lld bytes, and should have %zu", (long long)stat_of.st_size,
-			     bytes);
+		return fault(why, -EINVAL, "the memfd has %lld bytes instead of %zu", (long long)stat_of.st_size, bytes);
 	return 0;
 }
 
@@ -187,24 +187,24 @@ static int read_object_file(int fd, void *data, size_t bytes, struct fathom_faul
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return fault(why, -EINVAL, "the memfd has only %zu bytes, and should have %zu", done, bytes);
+			return fault(why, -EINVAL, "the memfd has only %zu bytes instead of %zu", done, bytes);
 		done += (size_t)got;
 	}
 	return 0;
 }
 
-/* What its header says is loaded: what lies behind that is nothing to a parser, and neither kept nor charged. */
+/* The loaded part of an object, by its header. The rest is not parsed, stored or charged. */
 static size_t loaded_bytes(const void *data, size_t bytes, size_t object_bytes)
 {
 	struct dof_outline outline;
 
 	if (!dof_outline(data, bytes, &outline) || outline.load_bytes < DOF_HEADER_BYTES ||
 	    outline.load_bytes > object_bytes)
-		return object_bytes; /* the parser says what is wrong with it */
+		return object_bytes; /* the parser reports the error */
 	return (size_t)outline.load_bytes;
 }
 
-static int take_object(const struct probed_request *request, const void *inline_data, size_t inline_bytes, int fd,
+static int read_object(const struct probed_request *request, const void *inline_data, size_t inline_bytes, int fd,
 		       struct registry_object *object, struct fathom_fault *why)
 {
 	char header[DOF_HEADER_BYTES];
@@ -212,15 +212,15 @@ static int take_object(const struct probed_request *request, const void *inline_
 	int error = 0;
 
 	if (fd < 0 && inline_bytes != request->bytes)
-		return fault(why, -EINVAL, "%zu bytes stand behind the request, and it says %llu", inline_bytes,
+		return fault(why, -EINVAL, "%zu bytes follow the request instead of %llu", inline_bytes,
 			     (unsigned long long)request->bytes);
 	if (fd >= 0 && inline_bytes > 0)
-		return fault(why, -EINVAL, "the object is either in the message or in a memfd");
+		return fault(why, -EINVAL, "the object is both in the message and in a memfd");
 	if (request->bytes == 0)
 		return 0;
 	if (request->bytes > DOF_BYTES_MAX)
-		return fault(why, -E2BIG, "the object has %llu bytes, and %d are the most",
-			     (unsigned long long)request->bytes, DOF_BYTES_MAX);
+		return fault(why, -E2BIG, "the object has %llu bytes; the limit is %d", (unsigned long long)request->bytes,
+			     DOF_BYTES_MAX);
 	if (fd >= 0)
 		error = check_object_file(fd, bytes, why);
 	if (fd >= 0 && error == 0)
@@ -241,7 +241,7 @@ static int take_object(const struct probed_request *request, const void *inline_
 	return 0;
 }
 
-static void add(struct client *client, const void *inline_data, size_t inline_bytes, int fd)
+static void handle_add(struct client *client, const void *inline_data, size_t inline_bytes, int fd)
 {
 	const struct probed_request *request = &client->request;
 	struct registry_object object = {
@@ -252,21 +252,22 @@ static void add(struct client *client, const void *inline_data, size_t inline_by
 
 	memcpy(&object.helper, request->helper, sizeof(object.helper));
 	object.address = request->address ? request->address : object.helper.dof ? object.helper.dof : object.helper.base;
-	error = take_object(request, inline_data, inline_bytes, fd, &object, &why);
+	error = read_object(request, inline_data, inline_bytes, fd, &object, &why);
 	if (error) {
 		free(object.data);
 		registry_turn_away(client->server->registry, &object, error, why.text);
 		client_answer(client, error, 0, why.text);
 		return;
 	}
+	must(!client->busy && !client->gone);
 	client->busy = true;
 	client_watch(client);
-	registry_add(client->server->registry, &object, added, client);
+	registry_add(client->server->registry, &object, answer_add, client);
 }
 
-/* ---- in ---- */
+/* ---- requests ---- */
 
-static void carry_out(struct client *client, const void *rest, size_t rest_bytes, int fd)
+static void execute_request(struct client *client, const void *rest, size_t rest_bytes, int fd)
 {
 	struct fathom_fault why = { 0 };
 	int error;
@@ -274,10 +275,10 @@ static void carry_out(struct client *client, const void *rest, size_t rest_bytes
 	client->requests++;
 	switch (client->request.operation) {
 	case PROBED_HELLO:
-		say_status(client);
+		send_status(client);
 		return;
 	case PROBED_ADD:
-		add(client, rest, rest_bytes, fd);
+		handle_add(client, rest, rest_bytes, fd);
 		return;
 	case PROBED_REMOVE:
 		error = registry_remove(client->server->registry, client->pid, client->request.value, &why);
@@ -288,19 +289,19 @@ static void carry_out(struct client *client, const void *rest, size_t rest_bytes
 		listing_begin(client);
 		return;
 	default:
-		client_answer(client, -ENOTSUP, 0, "there is no such operation");
+		client_answer(client, -ENOTSUP, 0, "unknown operation");
 	}
 }
 
 struct received {
 	ssize_t bytes;
-	bool cut, known; /* known: the kernel said who sent it */
+	bool cut, known; /* known: `sender` is valid */
 	struct ucred sender;
 	int fds[FDS_TAKEN_MAX];
 	unsigned int fd_count;
 };
 
-static void take_control(struct msghdr *message, struct received *received)
+static void parse_control_data(struct msghdr *message, struct received *received)
 {
 	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
 		size_t bytes = part->cmsg_len - CMSG_LEN(0);
@@ -318,12 +319,12 @@ static void take_control(struct msghdr *message, struct received *received)
 	}
 }
 
-/* One message of any client: there is one buffer. */
-static char message_room[PROBED_MESSAGE_BYTES_MAX];
+/* One buffer for all clients: a message is processed before the next is received. */
+static char message_buffer[PROBED_MESSAGE_BYTES_MAX];
 
-static void receive(struct client *client, struct received *received)
+static void receive_message(struct client *client, struct received *received)
 {
-	struct iovec iov = { message_room, sizeof(message_room) };
+	struct iovec iov = { message_buffer, sizeof(message_buffer) };
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(FDS_TAKEN_MAX * sizeof(int))];
@@ -339,32 +340,31 @@ static void receive(struct client *client, struct received *received)
 		return;
 	}
 	received->cut = message.msg_flags & (MSG_TRUNC | MSG_CTRUNC);
-	take_control(&message, received);
+	parse_control_data(&message, received);
 }
 
-/* What is wrong with it, in words; NULL: nothing. */
-static const char *fault_of(const struct received *received)
+/* The error of a malformed message; NULL: none. */
+static const char *find_message_error(const struct received *received)
 {
-	const struct probed_request *request = (const struct probed_request *)message_room;
+	const struct probed_request *request = (const struct probed_request *)message_buffer;
 
 	if (received->cut)
-		return "the message is longer, or has more descriptors, than this daemon takes";
+		return "the message is too long, or has too many descriptors";
 	if ((size_t)received->bytes < sizeof(*request))
 		return "the message is shorter than a request";
 	if (request->version != PROBED_PROTOCOL_VERSION)
 		return "this daemon speaks version 1 of the protocol";
 	if (!received->known || received->sender.pid <= 0)
-		return "the kernel does not say which process sent this: it is in a process namespace that this daemon "
-		       "does not see";
+		return "the sender is unknown: it is in a process namespace that is hidden from this daemon";
 	if (received->fd_count > 1 || (received->fd_count == 1 && request->operation != PROBED_ADD))
-		return "there are descriptors that nobody asked for";
+		return "the message has unexpected descriptors";
 	if (request->operation != PROBED_ADD && (size_t)received->bytes != sizeof(*request))
 		return "the message is longer than its request";
 	return NULL;
 }
 
-/* A message that may have been a registration. */
-static void turn_away_message(struct client *client, const struct received *received, const char *why)
+/* A malformed message may have been a registration: count, trace and log it. */
+static void refuse_message(struct client *client, const struct received *received, const char *why)
 {
 	const struct registry_object object = {
 		.way = PROBED_WAY_SOCKET,
@@ -375,16 +375,16 @@ static void turn_away_message(struct client *client, const struct received *rece
 	registry_turn_away(client->server->registry, &object, -EPROTO, why);
 }
 
-static void take_message(struct client *client, const struct received *received)
+static void process_message(struct client *client, const struct received *received)
 {
-	const char *wrong = fault_of(received);
+	const char *wrong = find_message_error(received);
 
 	memset(&client->request, 0, sizeof(client->request));
-	memcpy(&client->request, message_room,
+	memcpy(&client->request, message_buffer,
 	       (size_t)received->bytes < sizeof(client->request) ? (size_t)received->bytes : sizeof(client->request));
-	heard(client);
+	note_client_activity(client);
 	if (wrong) {
-		turn_away_message(client, received, wrong);
+		refuse_message(client, received, wrong);
 		if (client_reply(client, -EPROTO, false, 0, wrong, strlen(wrong)))
 			client_leave(client, PROBED_LEAVE_MALFORMED);
 		else
@@ -393,8 +393,8 @@ static void take_message(struct client *client, const struct received *received)
 	}
 	client->pid = received->sender.pid;
 	client->uid = received->sender.uid;
-	carry_out(client, message_room + sizeof(client->request), (size_t)received->bytes - sizeof(client->request),
-		  received->fd_count ? received->fds[0] : -1);
+	execute_request(client, message_buffer + sizeof(client->request), (size_t)received->bytes - sizeof(client->request),
+			received->fd_count ? received->fds[0] : -1);
 }
 
 static void client_ready(void *ctx, uint32_t events)
@@ -406,16 +406,16 @@ static void client_ready(void *ctx, uint32_t events)
 		if (events & (EPOLLHUP | EPOLLERR))
 			client_leave(client, PROBED_LEAVE_CLIENT_LEFT);
 		else if (client->listing && !listing_waits(client->listing))
-			listing_go_on(client);
+			listing_continue(client);
 		return;
 	}
-	receive(client, &received);
+	receive_message(client, &received);
 	if (received.bytes == -EAGAIN || received.bytes == -EINTR)
 		return;
 	if (received.bytes <= 0)
 		client_leave(client, PROBED_LEAVE_CLIENT_LEFT);
 	else
-		take_message(client, &received);
+		process_message(client, &received);
 	for (unsigned int i = 0; i < received.fd_count; i++)
 		close(received.fds[i]);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cuse - libfuse's session, driven from the reactor: its descriptor is watched, and each request is read and carried out
- * here. What an ioctl wants is decided in helper.c; who calls is what the kernel says: a thread, whose process is looked
- * up.
+ * cuse - libfuse's session on the reactor: watches its descriptor, reads and executes requests. helper.c decides what an
+ * ioctl needs. The kernel names the calling thread; its process is found in /proc.
  */
 #define FUSE_USE_VERSION 31
 
@@ -36,10 +35,9 @@ struct cuse {
 	struct poller *expire_poller;
 	struct helper *helper;
 	char device_name[256];
-	void (*there)(void *ctx, int error);
+	void (*made)(void *ctx, int error);
 	void *ctx;
-	bool is_there;
-	struct log_limit unknown_limit; /* of ioctls that are none of the device's */
+	struct log_limit unknown_limit; /* of the log line for unknown ioctls */
 	LIST_HEAD(, cuse_file) files;
 	LIST_HEAD(, cuse_add) adds;
 };
@@ -52,19 +50,19 @@ struct cuse_file {
 /* An ADDDOF whose object is being parsed. */
 struct cuse_add {
 	LIST_ENTRY(cuse_add) link;
-	struct cuse *cuse; /* NULL: it has been closed */
+	struct cuse *cuse; /* NULL: closed */
 	fuse_req_t request;
 };
 
 /* ---- requests ---- */
 
-static void added(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
+static void reply_add(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
 {
 	struct cuse_add *add = ctx;
 
 	if (add->cuse) {
 		LIST_REMOVE(add, link);
-		/* whatever it is, callers know one error. Nobody there any more: it was killed meanwhile */
+		/* DTrace's programs know only EINVAL. A reply fails if the caller was killed */
 		if (error || generation > INT_MAX)
 			(void)fuse_reply_err(add->request, EINVAL);
 		else
@@ -73,7 +71,7 @@ static void added(void *ctx, int error, uint64_t generation, const struct fathom
 	free(add);
 }
 
-static void begin_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct helper_step *step)
+static void start_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct helper_step *step)
 {
 	struct registry_object object = {
 		.way = PROBED_WAY_CUSE,
@@ -97,18 +95,18 @@ static void begin_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 	add->cuse = cuse;
 	add->request = request;
 	LIST_INSERT_HEAD(&cuse->adds, add, link);
-	registry_add(cuse->registry, &object, added, add);
+	registry_add(cuse->registry, &object, reply_add, add);
 }
 
-/* A thread whose process is unknown. */
-static void turn_away_thread(struct cuse *cuse, fuse_req_t request, pid_t thread, int error, const char *why)
+/* Refuse a thread whose process cannot be found. */
+static void refuse_thread(struct cuse *cuse, fuse_req_t request, pid_t thread, int error, const char *why)
 {
 	const struct registry_object object = { .way = PROBED_WAY_CUSE, .pid = thread, .uid = fuse_req_ctx(request)->uid };
 
 	registry_turn_away(cuse->registry, &object, error, why);
 }
 
-static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struct helper_step *step)
+static void execute_step(struct cuse *cuse, fuse_req_t request, pid_t thread, struct helper_step *step)
 {
 	struct iovec piece;
 	struct fathom_fault why;
@@ -124,10 +122,10 @@ static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struc
 		return;
 	case HELPER_ADD:
 		if (identity_of_thread(thread, &pid) == 0) {
-			begin_add(cuse, request, pid, step);
+			start_add(cuse, request, pid, step);
 			return;
 		}
-		turn_away_thread(cuse, request, thread, -ESRCH, "the thread that registered them has ended");
+		refuse_thread(cuse, request, thread, -ESRCH, "the registering thread has ended");
 		free(step->object);
 		(void)fuse_reply_err(request, EINVAL);
 		return;
@@ -141,9 +139,9 @@ static void carry_out(struct cuse *cuse, fuse_req_t request, pid_t thread, struc
 	}
 }
 
-/* A call that may have been a registration; a terminal's ioctls come here, too, where a program asks what it opened. */
-static void turn_away_call(struct cuse *cuse, fuse_req_t request, const struct helper_call *call,
-			   const struct helper_step *step)
+/* Refuse a call that may have been a registration. Programs also send a terminal's ioctls to find out what they opened. */
+static void refuse_call(struct cuse *cuse, fuse_req_t request, const struct helper_call *call,
+			const struct helper_step *step)
 {
 	struct registry_object object = { .way = PROBED_WAY_CUSE, .uid = fuse_req_ctx(request)->uid };
 
@@ -173,14 +171,14 @@ static void device_ioctl(fuse_req_t request, int command, void *argument, struct
 	struct helper_step step;
 
 	if (call.thread <= 0) {
-		turn_away_thread(cuse, request, 0, -EPERM, "its process namespace is hidden from this daemon");
+		refuse_thread(cuse, request, 0, -EPERM, "its process namespace is hidden from this daemon");
 		(void)fuse_reply_err(request, EINVAL);
 		return;
 	}
 	helper_step(file->helper, &call, &step);
 	if (step.action == HELPER_ANSWER)
-		turn_away_call(cuse, request, &call, &step);
-	carry_out(cuse, request, call.thread, &step);
+		refuse_call(cuse, request, &call, &step);
+	execute_step(cuse, request, call.thread, &step);
 }
 
 static void file_free(struct cuse_file *file)
@@ -214,7 +212,7 @@ static void device_release(fuse_req_t request, struct fuse_file_info *info)
 	(void)fuse_reply_err(request, 0);
 }
 
-/* The kernel has made the device. Where no udev gives it to everybody, we do. */
+/* The kernel has made the device. Without udev only root may open it: set its mode. */
 static void device_made(void *userdata)
 {
 	struct cuse *cuse = userdata;
@@ -222,9 +220,8 @@ static void device_made(void *userdata)
 
 	snprintf(path, sizeof(path), "/dev/%s", cuse->device_name);
 	if (chmod(path, DEVICE_MODE) < 0)
-		log_info("%s: %s: udev is to say who may use it", path, strerror(errno));
-	cuse->is_there = true;
-	cuse->there(cuse->ctx, 0);
+		log_info("%s: cannot change its mode: %s; udev's rules apply", path, strerror(errno));
+	cuse->made(cuse->ctx, 0);
 }
 
 static const struct cuse_lowlevel_ops operations = {
@@ -236,13 +233,13 @@ static const struct cuse_lowlevel_ops operations = {
 
 /* ---- the session ---- */
 
-/* The one that a message is about, which may be gone when it comes. */
+/* The session that a message in flight is about; NULL: it was closed. */
 static struct cuse *ended;
 
-static void has_ended(void *unused)
+static void report_ended_session(void *unused)
 {
 	if (ended)
-		ended->there(ended->ctx, -ENODEV);
+		ended->made(ended->ctx, -ENODEV);
 }
 
 static void session_ready(void *ctx, uint32_t events)
@@ -255,18 +252,18 @@ static void session_ready(void *ctx, uint32_t events)
 		if (got == -EINTR || got == -EAGAIN)
 			return;
 		if (got <= 0 || fuse_session_exited(cuse->session)) {
-			log_error("/dev/%s: the kernel has ended it: %s", cuse->device_name,
+			log_error("/dev/%s: the kernel has ended the device: %s", cuse->device_name,
 				  strerror(got < 0 ? -got : ENODEV));
 			fd_watch_remove(&cuse->watch);
 			ended = cuse;
-			thread_send_msg(thread_self(), has_ended, NULL); /* not within */
+			thread_send_msg(thread_self(), report_ended_session, NULL); /* the callee closes the session */
 			return;
 		}
 		fuse_session_process_buf(cuse->session, &cuse->buffer);
 	}
 }
 
-static int expire(void *ctx)
+static int expire_pending_adds(void *ctx)
 {
 	struct cuse *cuse = ctx;
 
@@ -274,8 +271,8 @@ static int expire(void *ctx)
 	return 0;
 }
 
-__attribute__((format(printf, 2, 0))) static void log_of_fuse(enum fuse_log_level level, const char *format,
-							      va_list arguments)
+__attribute__((format(printf, 2, 0))) static void log_fuse_line(enum fuse_log_level level, const char *format,
+								va_list arguments)
 {
 	char text[512];
 
@@ -295,25 +292,25 @@ static int open_session(struct cuse *cuse, struct fathom_fault *why)
 	int many_threads, fd;
 
 	snprintf(name, sizeof(name), "DEVNAME=%s", cuse->device_name);
-	fuse_set_log_func(log_of_fuse);
+	fuse_set_log_func(log_fuse_line);
 	cuse->session = cuse_lowlevel_setup(3, argv, &info, &operations, &many_threads, cuse);
 	if (!cuse->session)
 		return fault(
 			why, -ENODEV,
-			"/dev/%s cannot be made (is module cuse loaded, and may /dev/cuse be opened?); the socket works "
-			"without it: --no-cuse",
+			"cannot make /dev/%s: load the module cuse, and allow access to /dev/cuse, or use only the socket: "
+			"--no-cuse",
 			cuse->device_name);
 	fd = fuse_session_fd(cuse->session);
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return fault(why, -errno, "/dev/cuse: %s", strerror(errno));
 	cuse->watch = fd_watch_add(fd, EPOLLIN, session_ready, cuse);
-	cuse->expire_poller = poller_register("probed_cuse_expire", expire, cuse, EXPIRE_SEC * NS_PER_SEC);
+	cuse->expire_poller = poller_register("probed_cuse_expire", expire_pending_adds, cuse, EXPIRE_SEC * NS_PER_SEC);
 	if (!cuse->watch || !cuse->expire_poller)
-		return fault(why, -ENOMEM, "/dev/cuse: cannot be watched: %s", strerror(errno));
+		return fault(why, -ENOMEM, "cannot watch /dev/cuse: %s", strerror(errno));
 	return 0;
 }
 
-int cuse_open(struct registry *registry, const char *device_name, void (*there)(void *ctx, int error), void *ctx,
+int cuse_open(struct registry *registry, const char *device_name, void (*made)(void *ctx, int error), void *ctx,
 	      struct cuse **cuse_ret, struct fathom_fault *why)
 {
 	const struct helper_limits limits = { .object_bytes = registry->options.object_bytes_max,
@@ -327,7 +324,7 @@ int cuse_open(struct registry *registry, const char *device_name, void (*there)(
 	LIST_INIT(&cuse->files);
 	LIST_INIT(&cuse->adds);
 	cuse->registry = registry;
-	cuse->there = there;
+	cuse->made = made;
 	cuse->ctx = ctx;
 	cuse->unknown_limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
 	snprintf(cuse->device_name, sizeof(cuse->device_name), "%s", device_name);

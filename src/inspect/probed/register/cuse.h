@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cuse - DTrace's helper device (/dev/dtrace/helper), by which programs that were made with `dtrace -G` register: the
- * kernel's part. What an ioctl means is in helper.h.
+ * cuse - DTrace's helper device (/dev/dtrace/helper), for programs built with `dtrace -G`: the session with the kernel.
+ * helper.h interprets the ioctls.
  */
 #ifndef PROBED_REGISTER_CUSE_H
 #define PROBED_REGISTER_CUSE_H
@@ -12,12 +12,12 @@
 struct cuse;
 
 /*
- * Make /dev/`device_name`. `there(ctx, 0)` when it can be opened; with an error, said already, when the kernel has refused
- * it or ended it. Errors (explained): -ENOTSUP: built without libfuse; -ENODEV, -EACCES ...
+ * Make /dev/`device_name`. Calls `made(ctx, 0)` when it can be opened, and `made(ctx, error)` when the kernel has refused
+ * or ended it, which is logged. Errors (explained): -ENOTSUP: built without libfuse; -ENODEV, -EACCES ...
  */
-MUST_CHECK int cuse_open(struct registry *registry, const char *device_name, void (*there)(void *ctx, int error), void *ctx,
+MUST_CHECK int cuse_open(struct registry *registry, const char *device_name, void (*made)(void *ctx, int error), void *ctx,
 			 struct cuse **cuse_ret, struct fathom_fault *why);
-/* Before registry_destroy(). Accepts NULL. */
+/* Call it before registry_destroy(). Accepts NULL. */
 void cuse_close(struct cuse *cuse);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * daemon - one thread: the control reactor, with the socket, the device, the processes and the jail's children all watched
- * from it.
+ * daemon - one thread, the control reactor: it watches the socket, the device, the processes and the jail's children.
  *
- *   signals, trace, reactor -> tree, jail -> socket, device -> ready, when what was in the tree has been looked through
+ *   signals, trace, reactor -> tree, jail -> socket, device -> ready, when the registrations of the tree are adopted
  */
 #include "inspect/probed/register/daemon.h"
 
@@ -45,7 +44,7 @@ static void stop(int exit_status)
 
 static void signal_came(const struct daemon_signal *info)
 {
-	log_notice("signal %u from process %u: stopping; what is registered stays in %s", info->number, info->pid,
+	log_notice("signal %u from process %u: stopping; registrations stay in %s", info->number, info->pid,
 		   probed.options->registry.stash.directory);
 	stop(EXIT_SUCCESS);
 }
@@ -66,7 +65,7 @@ static void say_ready(void)
 		   probed.cuse ? ", /dev/" : "", probed.cuse ? probed.options->device_name : "",
 		   probed.options->registry.stash.directory, registry.processes);
 	if (geteuid() != 0)
-		log_notice("not root: only processes of user %u can be seen, and register", geteuid());
+		log_notice("not root: serving only processes of user %u", geteuid());
 	daemon_ready();
 }
 
@@ -114,7 +113,7 @@ static int open_socket(struct fathom_fault *why)
 	return server_open(probed.registry, &options, &probed.server, why);
 }
 
-/* Where there is no CUSE, the socket is the only way in, and whoever did not ask for the device need not know. */
+/* Without CUSE, programs register by the socket only. That is not worth a warning unless --cuse asks for the device. */
 static int open_device(struct fathom_fault *why)
 {
 	int error;
@@ -123,14 +122,14 @@ static int open_device(struct fathom_fault *why)
 	if (probed.options->cuse == PROBED_CUSE_OFF)
 		return 0;
 	if (probed.options->cuse == PROBED_CUSE_AUTO && access("/dev/cuse", R_OK | W_OK) != 0) {
-		log_info("/dev/cuse: %s: there will be no /dev/%s", strerror(errno), probed.options->device_name);
+		log_info("/dev/cuse: %s: running without /dev/%s", strerror(errno), probed.options->device_name);
 		return 0;
 	}
 	probed.device_there = false;
 	error = cuse_open(probed.registry, probed.options->device_name, device_there, NULL, &probed.cuse, why);
 	if (error == 0 || probed.options->cuse == PROBED_CUSE_ON)
 		return error;
-	log_warning("%s; there will be no /dev/%s", why->text, probed.options->device_name);
+	log_warning("%s; running without /dev/%s", why->text, probed.options->device_name);
 	probed.device_there = true;
 	return 0;
 }
@@ -148,7 +147,7 @@ static void begin(void)
 	say_ready();
 }
 
-/* That of systemd, if it gave us one. More than one is one too many. */
+/* Use the socket from systemd, if any. -EINVAL: more than one. */
 static int take_sockets(void)
 {
 	unsigned int count = supervisor_sockets();

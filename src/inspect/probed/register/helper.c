@@ -12,24 +12,24 @@
 enum { LOADSZ_AT = 40 };
 static_assert(sizeof(struct dof_helper) == 80, "dof_helper_t");
 
-/* An ADDDOF of one thread, between two calls. */
-struct began {
-	TAILQ_ENTRY(began) link;
+/* An ADDDOF of a thread, between two calls. */
+struct pending_add {
+	TAILQ_ENTRY(pending_add) link;
 	int32_t thread;
 	uint64_t since_ns;
 	enum { WANTS_HELPER, WANTS_HEADER, WANTS_OBJECT } wants;
-	size_t asked; /* bytes of the piece that is to come */
+	size_t asked; /* bytes of the requested piece */
 	struct dof_helper helper;
 	unsigned char *object;
-	size_t room, got, bytes; /* of the object: allocated, here, in all */
+	size_t room, got, bytes; /* of the object: allocated, received, total */
 };
 
 struct helper_file {
 	LIST_ENTRY(helper_file) link;
 	struct helper *helper;
 	uint32_t user;
-	TAILQ_HEAD(, began) began; /* the oldest first */
-	uint32_t began_count;
+	TAILQ_HEAD(, pending_add) adds; /* the oldest first */
+	uint32_t add_count;
 	size_t room;
 };
 
@@ -72,43 +72,43 @@ struct helper_file *helper_file_create(struct helper *helper, uint32_t user)
 		return NULL;
 	file->helper = helper;
 	file->user = user;
-	TAILQ_INIT(&file->began);
+	TAILQ_INIT(&file->adds);
 	LIST_INSERT_HEAD(&helper->files, file, link);
 	return file;
 }
 
 /* ---- room for objects ---- */
 
-static void give_room_back(struct helper_file *file, struct began *began)
+static void release_object_room(struct helper_file *file, struct pending_add *add)
 {
-	must(file->room >= began->room);
-	must(file->helper->room >= began->room);
-	file->room -= began->room;
-	file->helper->room -= began->room;
-	began->room = 0;
+	must(file->room >= add->room);
+	must(file->helper->room >= add->room);
+	file->room -= add->room;
+	file->helper->room -= add->room;
+	add->room = 0;
 }
 
-static void forget(struct helper_file *file, struct began *began)
+static void free_pending_add(struct helper_file *file, struct pending_add *add)
 {
-	give_room_back(file, began);
-	TAILQ_REMOVE(&file->began, began, link);
-	must(file->began_count > 0);
-	file->began_count--;
-	free(began->object);
-	free(began);
+	release_object_room(file, add);
+	TAILQ_REMOVE(&file->adds, add, link);
+	must(file->add_count > 0);
+	file->add_count--;
+	free(add->object);
+	free(add);
 }
 
 void helper_file_destroy(struct helper_file *file)
 {
-	struct began *began;
+	struct pending_add *add;
 
-	while ((began = TAILQ_FIRST(&file->began)))
-		forget(file, began);
+	while ((add = TAILQ_FIRST(&file->adds)))
+		free_pending_add(file, add);
 	LIST_REMOVE(file, link);
 	free(file);
 }
 
-static size_t room_of_user(const struct helper *helper, uint32_t user)
+static size_t user_room(const struct helper *helper, uint32_t user)
 {
 	const struct helper_file *file;
 	size_t room = 0;
@@ -118,26 +118,30 @@ static size_t room_of_user(const struct helper *helper, uint32_t user)
 	return room;
 }
 
-/* For `bytes` of the object; memory is taken as the object comes, not as its header says. NULL: done; else why not. */
-static const char *make_room(struct helper_file *file, struct began *began, size_t bytes)
+/*
+ * Allocate room for the first `bytes` of the object. Memory grows with the bytes received, because the size in the header
+ * is untrusted. NULL: done; else the reason why not.
+ */
+static const char *reserve_object_room(struct helper_file *file, struct pending_add *add, size_t bytes)
 {
 	struct helper *helper = file->helper;
 	size_t room, more;
 	void *object;
 
-	if (bytes <= began->room)
+	if (bytes <= add->room)
 		return NULL;
-	room = min_u64(round_up_power_of_two(bytes), began->bytes);
+	room = min_u64(round_up_power_of_two(bytes), add->bytes);
 	must(room >= bytes);
-	more = room - began->room;
+	must(add->got <= add->room && helper->room >= file->room);
+	more = room - add->room;
 	if (helper->room + more > helper->limits.bytes ||
-	    room_of_user(helper, file->user) + more > helper->limits.bytes_a_user)
-		return "too many bytes of objects are on their way";
-	object = realloc(began->object, room);
+	    user_room(helper, file->user) + more > helper->limits.bytes_a_user)
+		return "too many bytes of objects are in progress";
+	object = realloc(add->object, room);
 	if (!object)
 		return "out of memory";
-	began->object = object;
-	began->room = room;
+	add->object = object;
+	add->room = room;
 	file->room += more;
 	helper->room += more;
 	return NULL;
@@ -145,101 +149,102 @@ static const char *make_room(struct helper_file *file, struct began *began, size
 
 /* ---- steps ---- */
 
-static void answer(struct helper_step *step, int error, const char *why)
+static void answer_call(struct helper_step *step, int error, const char *why)
 {
 	*step = (struct helper_step){ .action = HELPER_ANSWER, .error = error, .why = why };
 }
 
-static void retry(struct helper_step *step, struct began *began, uint64_t address, size_t bytes)
+static void request_memory(struct helper_step *step, struct pending_add *add, uint64_t address, size_t bytes)
 {
-	began->asked = bytes;
+	add->asked = bytes;
 	*step = (struct helper_step){ .action = HELPER_RETRY, .address = address, .bytes = bytes };
 }
 
-static struct began *find(struct helper_file *file, int32_t thread)
+static struct pending_add *find_pending_add(struct helper_file *file, int32_t thread)
 {
-	struct began *began;
+	struct pending_add *add;
 
-	TAILQ_FOREACH (began, &file->began, link) {
-		if (began->thread == thread)
-			return began;
+	TAILQ_FOREACH (add, &file->adds, link) {
+		if (add->thread == thread)
+			return add;
 	}
 	return NULL;
 }
 
-static void begin(struct helper_file *file, const struct helper_call *call, struct helper_step *step)
+static void start_pending_add(struct helper_file *file, const struct helper_call *call, struct helper_step *step)
 {
-	struct began *began = find(file, call->thread);
+	struct pending_add *add = find_pending_add(file, call->thread);
 
-	if (began)
-		forget(file, began);
-	else if (file->began_count == HELPER_THREADS_MAX)
-		forget(file, TAILQ_FIRST(&file->began));
-	began = calloc(1, sizeof(*began));
-	if (!began) {
-		answer(step, -ENOMEM, "out of memory");
+	if (add)
+		free_pending_add(file, add);
+	else if (file->add_count == HELPER_THREADS_MAX)
+		free_pending_add(file, TAILQ_FIRST(&file->adds));
+	add = calloc(1, sizeof(*add));
+	if (!add) {
+		answer_call(step, -ENOMEM, "out of memory");
 		return;
 	}
-	began->thread = call->thread;
-	began->since_ns = call->now_ns;
-	began->wants = WANTS_HELPER;
-	TAILQ_INSERT_TAIL(&file->began, began, link);
-	file->began_count++;
-	retry(step, began, call->argument, sizeof(began->helper));
+	add->thread = call->thread;
+	add->since_ns = call->now_ns;
+	add->wants = WANTS_HELPER;
+	TAILQ_INSERT_TAIL(&file->adds, add, link);
+	file->add_count++;
+	request_memory(step, add, call->argument, sizeof(add->helper));
 }
 
-/* All of it is here. */
-static void give(struct helper_file *file, struct began *began, struct helper_step *step)
+/* The object is complete. */
+static void complete_pending_add(struct helper_file *file, struct pending_add *add, struct helper_step *step)
 {
 	*step = (struct helper_step){
 		.action = HELPER_ADD,
-		.helper = began->helper,
-		.address = began->object ? began->helper.dof : began->helper.base,
-		.object = began->object,
-		.bytes = began->bytes,
+		.helper = add->helper,
+		.address = add->object ? add->helper.dof : add->helper.base,
+		.object = add->object,
+		.bytes = add->bytes,
 	};
-	began->object = NULL;
-	forget(file, began);
+	add->object = NULL;
+	free_pending_add(file, add);
 }
 
-static void refuse(struct helper_file *file, struct began *began, struct helper_step *step, const char *why)
+static void reject_pending_add(struct helper_file *file, struct pending_add *add, struct helper_step *step, const char *why)
 {
-	forget(file, began);
-	answer(step, -EINVAL, why);
+	free_pending_add(file, add);
+	answer_call(step, -EINVAL, why);
 }
 
-static void want_more(struct helper_file *file, struct began *began, struct helper_step *step)
+static void request_next_piece(struct helper_file *file, struct pending_add *add, struct helper_step *step)
 {
-	size_t bytes = min_u64(began->bytes - began->got, HELPER_CHUNK_BYTES);
+	size_t bytes = min_u64(add->bytes - add->got, HELPER_CHUNK_BYTES);
 	const char *why;
 
-	if (began->got == began->bytes) {
-		give(file, began, step);
+	must(add->got <= add->bytes && add->got <= add->room);
+	if (add->got == add->bytes) {
+		complete_pending_add(file, add, step);
 		return;
 	}
-	why = make_room(file, began, began->got + bytes);
+	why = reserve_object_room(file, add, add->got + bytes);
 	if (why)
-		refuse(file, began, step, why);
+		reject_pending_add(file, add, step, why);
 	else
-		retry(step, began, began->helper.dof + began->got, bytes);
+		request_memory(step, add, add->helper.dof + add->got, bytes);
 }
 
-static void take_helper(struct helper_file *file, struct began *began, const void *data, struct helper_step *step)
+static void receive_helper(struct helper_file *file, struct pending_add *add, const void *data, struct helper_step *step)
 {
-	memcpy(&began->helper, data, sizeof(began->helper));
-	if (!memchr(began->helper.module, '\0', sizeof(began->helper.module))) {
-		refuse(file, began, step, "the name of the module has no end");
+	memcpy(&add->helper, data, sizeof(add->helper));
+	if (!memchr(add->helper.module, '\0', sizeof(add->helper.module))) {
+		reject_pending_add(file, add, step, "the name of the module has no NUL");
 		return;
 	}
-	if (began->helper.dof == 0) {
-		give(file, began, step);
+	if (add->helper.dof == 0) {
+		complete_pending_add(file, add, step);
 		return;
 	}
-	began->wants = WANTS_HEADER;
-	retry(step, began, began->helper.dof, HELPER_HEADER_BYTES);
+	add->wants = WANTS_HEADER;
+	request_memory(step, add, add->helper.dof, HELPER_HEADER_BYTES);
 }
 
-static void take_header(struct helper_file *file, struct began *began, const void *data, struct helper_step *step)
+static void receive_header(struct helper_file *file, struct pending_add *add, const void *data, struct helper_step *step)
 {
 	static const unsigned char magic[4] = { 0x7f, 'D', 'O', 'F' };
 	const char *why;
@@ -247,51 +252,52 @@ static void take_header(struct helper_file *file, struct began *began, const voi
 
 	memcpy(&bytes, (const char *)data + LOADSZ_AT, sizeof(bytes));
 	if (memcmp(data, magic, sizeof(magic)) != 0) {
-		refuse(file, began, step, "it is no DOF");
+		reject_pending_add(file, add, step, "not a DOF object");
 		return;
 	}
 	if (bytes < HELPER_HEADER_BYTES || bytes > file->helper->limits.object_bytes ||
-	    began->helper.dof > UINT64_MAX - bytes) {
-		refuse(file, began, step, "the object is longer than --limit-object-bytes, or shorter than its header");
+	    add->helper.dof > UINT64_MAX - bytes) {
+		reject_pending_add(file, add, step,
+				   "the object is longer than --limit-object-bytes, or shorter than its header");
 		return;
 	}
-	began->bytes = bytes;
-	why = make_room(file, began, HELPER_HEADER_BYTES);
+	add->bytes = bytes;
+	why = reserve_object_room(file, add, HELPER_HEADER_BYTES);
 	if (why) {
-		refuse(file, began, step, why);
+		reject_pending_add(file, add, step, why);
 		return;
 	}
-	memcpy(began->object, data, HELPER_HEADER_BYTES);
-	began->got = HELPER_HEADER_BYTES;
-	began->wants = WANTS_OBJECT;
-	want_more(file, began, step);
+	memcpy(add->object, data, HELPER_HEADER_BYTES);
+	add->got = HELPER_HEADER_BYTES;
+	add->wants = WANTS_OBJECT;
+	request_next_piece(file, add, step);
 }
 
-static void go_on(struct helper_file *file, const struct helper_call *call, struct helper_step *step)
+static void continue_pending_add(struct helper_file *file, const struct helper_call *call, struct helper_step *step)
 {
-	struct began *began = find(file, call->thread);
+	struct pending_add *add = find_pending_add(file, call->thread);
 
-	if (!began) {
-		answer(step, -EINVAL, "the ioctl was not begun, or took too long");
+	if (!add) {
+		answer_call(step, -EINVAL, "the ioctl was not started, or has expired");
 		return;
 	}
-	if (call->bytes != began->asked) {
-		refuse(file, began, step, "the kernel gives another piece of memory than was asked for");
+	if (call->bytes != add->asked) {
+		reject_pending_add(file, add, step, "the kernel sent another piece of memory than requested");
 		return;
 	}
-	began->since_ns = call->now_ns;
-	switch (began->wants) {
+	add->since_ns = call->now_ns;
+	switch (add->wants) {
 	case WANTS_HELPER:
-		take_helper(file, began, call->data, step);
+		receive_helper(file, add, call->data, step);
 		return;
 	case WANTS_HEADER:
-		take_header(file, began, call->data, step);
+		receive_header(file, add, call->data, step);
 		return;
 	case WANTS_OBJECT:
-		must(began->got + call->bytes <= began->room);
-		memcpy(began->object + began->got, call->data, call->bytes);
-		began->got += call->bytes;
-		want_more(file, began, step);
+		must(add->got + call->bytes <= add->room);
+		memcpy(add->object + add->got, call->data, call->bytes);
+		add->got += call->bytes;
+		request_next_piece(file, add, step);
 		return;
 	}
 }
@@ -306,25 +312,25 @@ void helper_step(struct helper_file *file, const struct helper_call *call, struc
 	switch (call->command) {
 	case HELPER_IOCTL_ADDDOF:
 		if (call->bytes == 0)
-			begin(file, call, step_ret);
+			start_pending_add(file, call, step_ret);
 		else
-			go_on(file, call, step_ret);
+			continue_pending_add(file, call, step_ret);
 		return;
 	case HELPER_IOCTL_ADDNOTES:
 		if (call->argument == 0)
-			answer(step_ret, -EINVAL, "there is no address in a file that has notes");
+			answer_call(step_ret, -EINVAL, "the address in a file with notes is 0");
 		else
 			*step_ret = (struct helper_step){ .action = HELPER_ADD, .address = call->argument };
 		return;
 	case HELPER_IOCTL_REMOVE:
-		/* an int, whatever stands in the upper half of the register */
+		/* the argument is an int; the upper half of the register is undefined */
 		*step_ret = (struct helper_step){ .action = HELPER_REMOVE, .generation = (uint32_t)call->argument };
 		return;
 	case HELPER_IOCTL_ADD:
-		answer(step_ret, -EINVAL, "the ioctl is that of long ago, which had no place for the module's name");
+		answer_call(step_ret, -EINVAL, "the obsolete ioctl HELPER_ADD, which has no module name");
 		return;
 	default:
-		answer(step_ret, -EINVAL, "there is no such ioctl");
+		answer_call(step_ret, -EINVAL, "unknown ioctl");
 	}
 }
 
@@ -333,11 +339,11 @@ void helper_expire(struct helper *helper, uint64_t now_ns)
 	struct helper_file *file;
 
 	LIST_FOREACH (file, &helper->files, link) {
-		struct began *began, *next;
+		struct pending_add *add, *next;
 
-		TAILQ_FOREACH_SAFE (began, &file->began, link, next) {
-			if (now_ns - began->since_ns >= HELPER_STALE_SEC * NS_PER_SEC)
-				forget(file, began);
+		TAILQ_FOREACH_SAFE (add, &file->adds, link, next) {
+			if (now_ns - add->since_ns >= HELPER_STALE_SEC * NS_PER_SEC)
+				free_pending_add(file, add);
 		}
 	}
 }

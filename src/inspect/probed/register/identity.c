@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * identity - who a process is, by what the kernel says of it in /proc, and of nothing else.
+ * identity - identifies a process by /proc only.
  *
- * A process is its pid and its start time; the program that it runs is the file behind /proc/PID/exe; one exec of that
- * program is told from the next by where the kernel has put its stack and its code, which it chooses anew each time.
+ * A process is its pid and its start time. Its program is the file behind /proc/PID/exe. Two execs of the same program
+ * differ in the addresses of stack and code, which the kernel randomises.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,23 +20,23 @@
 #include "inspect/probed/register/internal.h"
 
 enum { STAT_BYTES = 2048, MAPS_BYTES = 16384, STATUS_BYTES = 4096 };
-/* Fields of /proc/PID/stat, counted from the one behind the name, which is the third. */
+/* Indices of fields in /proc/PID/stat, from field 3 on, the first behind the name. */
 enum { FIELD_START_TIME = 22 - 3, FIELD_START_CODE = 26 - 3, FIELD_START_STACK = 28 - 3, FIELDS = 30 };
 
-static int not_seen(pid_t pid, int error, struct fathom_fault *why)
+static int proc_error(pid_t pid, int error, struct fathom_fault *why)
 {
 	if (error == ENOENT || error == ESRCH)
-		return fault(why, -ESRCH, "process %d is gone", pid);
+		return fault(why, -ESRCH, "process %d has ended", pid);
 	if (error == EACCES || error == EPERM)
 		return fault(why, -EACCES,
-			     "process %d may not be looked at by this daemon: it serves its own user's processes, unless "
-			     "it runs as root",
+			     "this daemon may not inspect process %d: it serves only processes of its own user, unless it "
+			     "runs as root",
 			     pid);
 	return fault(why, -error, "process %d: %s", pid, strerror(error));
 }
 
-/* A small file of /proc, NUL-terminated. -errno, else its bytes. */
-static ssize_t read_small(const char *path, char *text, size_t room)
+/* Read a small file of /proc; adds a NUL. Returns its bytes, or -errno. */
+static ssize_t read_proc_file(const char *path, char *text, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t got;
@@ -60,10 +60,10 @@ static int read_stat(pid_t pid, uint64_t fields[FIELDS])
 	ssize_t got;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	got = read_small(path, text, sizeof(text));
+	got = read_proc_file(path, text, sizeof(text));
 	if (got < 0)
 		return (int)got;
-	at = strrchr(text, ')'); /* the name before it may have any characters */
+	at = strrchr(text, ')'); /* the name before it may contain any character, also ')' */
 	if (!at)
 		return -ESRCH;
 	at++;
@@ -88,9 +88,9 @@ int identity_start_time(pid_t pid, uint64_t *start_time_ret)
 	return 0;
 }
 
-static uint64_t image_of(const uint64_t fields[FIELDS])
+static uint64_t hash_image(const uint64_t fields[FIELDS])
 {
-	/* to those who may not know, the kernel says 0 or 1 */
+	/* without permission, the kernel shows 0 or 1 */
 	if (fields[FIELD_START_CODE] <= 1 || fields[FIELD_START_STACK] <= 1)
 		return 0;
 	return fields[FIELD_START_CODE] * 31 ^ fields[FIELD_START_STACK];
@@ -106,18 +106,18 @@ int identity_read(pid_t pid, struct identity *identity_ret, struct fathom_fault 
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	if (stat(path, &stat_of) < 0)
-		return not_seen(pid, errno, why);
+		return proc_error(pid, errno, why);
 	identity.process.uid = stat_of.st_uid;
 	error = read_stat(pid, fields);
 	if (error)
-		return not_seen(pid, -error, why);
+		return proc_error(pid, -error, why);
 	if (fields[0] == 'Z' || fields[0] == 'X')
-		return not_seen(pid, ESRCH, why);
+		return proc_error(pid, ESRCH, why);
 	identity.process.start_time = fields[FIELD_START_TIME];
-	identity.image = image_of(fields);
+	identity.image = hash_image(fields);
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (stat(path, &stat_of) < 0)
-		return not_seen(pid, errno, why);
+		return proc_error(pid, errno, why);
 	identity.process.exec_device = stat_of.st_dev;
 	identity.process.exec_inode = stat_of.st_ino;
 	*identity_ret = identity;
@@ -130,7 +130,7 @@ int identity_of_thread(pid_t tid, pid_t *pid_ret)
 	uint64_t pid;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	if (read_small(path, text, sizeof(text)) < 0)
+	if (read_proc_file(path, text, sizeof(text)) < 0)
 		return -ESRCH;
 	at = strstr(text, "\nTgid:\t");
 	if (!at)
@@ -147,11 +147,11 @@ int identity_of_thread(pid_t tid, pid_t *pid_ret)
 
 struct map {
 	uint64_t start, end, offset;
-	struct stash_mapping mapping; /* inode 0: no file */
+	struct stash_mapping mapping; /* inode 0: anonymous memory */
 	const char *path;
 };
 
-/* 55e0c8a00000-55e0c8a21000 r-xp 00002000 fd:01 1234567   /usr/bin/thing. False: it is none. */
+/* 55e0c8a00000-55e0c8a21000 r-xp 00002000 fd:01 1234567   /usr/bin/thing. False: not such a line. */
 static bool parse_map(char *line, struct map *map)
 {
 	uint64_t major_number, minor_number;
@@ -176,8 +176,8 @@ static bool parse_map(char *line, struct map *map)
 
 typedef int (*map_fn)(void *ctx, const struct map *map);
 
-/* The lines that are whole in `text`; what is left of it is moved to its beginning. */
-static int take_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
+/* Parse the complete lines of `text`, and move the rest to its beginning. */
+static int parse_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
 {
 	char *line = text, *end;
 	int result = 0;
@@ -196,8 +196,8 @@ static int take_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
 	return result;
 }
 
-/* fn()'s result, 0, or -errno. */
-static int each_map(pid_t pid, map_fn fn, void *ctx)
+/* Returns the result of fn() that ended the visit, 0, or -errno. */
+static int visit_maps(pid_t pid, map_fn fn, void *ctx)
 {
 	static char text[MAPS_BYTES + 1];
 	size_t bytes = 0;
@@ -216,9 +216,9 @@ static int each_map(pid_t pid, map_fn fn, void *ctx)
 			break;
 		}
 		bytes += (size_t)got;
-		result = take_lines(text, &bytes, fn, ctx);
+		result = parse_lines(text, &bytes, fn, ctx);
 		if (bytes == MAPS_BYTES)
-			bytes = 0; /* a line that long has a path that nobody can open */
+			bytes = 0; /* a line longer than any path that can be opened */
 	}
 	close(fd);
 	return result;
@@ -241,7 +241,7 @@ struct file_at {
 
 enum { VISIT_ENDED = 1 };
 
-static int see_address(void *ctx, const struct map *map)
+static int match_address(void *ctx, const struct map *map)
 {
 	struct file_at *at = ctx;
 
@@ -256,25 +256,25 @@ int identity_file_at(pid_t pid, uint64_t address, struct identity_file *file_ret
 {
 	struct identity_file file;
 	struct file_at at = { address, &file, false };
-	int result = each_map(pid, see_address, &at);
+	int result = visit_maps(pid, match_address, &at);
 
 	if (result < 0)
-		return not_seen(pid, -result, why);
+		return proc_error(pid, -result, why);
 	if (result == 0 || at.no_file)
-		return fault(why, -EINVAL, "address 0x%llx of process %d lies in no mapped file",
-			     (unsigned long long)address, pid);
+		return fault(why, -EINVAL, "no file is mapped at address 0x%llx of process %d", (unsigned long long)address,
+			     pid);
 	*file_ret = file;
 	return 0;
 }
 
-/* ---- one of its files ---- */
+/* ---- a mapped file ---- */
 
 struct program {
 	uint64_t inode;
 	struct identity_file *file;
 };
 
-static int see_program(void *ctx, const struct map *map)
+static int match_program(void *ctx, const struct map *map)
 {
 	struct program *program = ctx;
 
@@ -293,18 +293,18 @@ int identity_program(pid_t pid, struct identity_file *file_ret, struct fathom_fa
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (stat(path, &stat_of) < 0)
-		return not_seen(pid, errno, why);
-	result = each_map(pid, see_program, &(struct program){ stat_of.st_ino, &file });
+		return proc_error(pid, errno, why);
+	result = visit_maps(pid, match_program, &(struct program){ stat_of.st_ino, &file });
 	if (result < 0)
-		return not_seen(pid, -result, why);
+		return proc_error(pid, -result, why);
 	if (result == 0)
-		return fault(why, -EINVAL, "process %d has its program not mapped", pid);
+		return fault(why, -EINVAL, "process %d has not mapped its program", pid);
 	*file_ret = file;
 	return 0;
 }
 
-/* A path that leads to `inode`, which is a file and not somebody's; opened without waiting for anybody. */
-static int open_path(const char *path, uint64_t inode)
+/* Open `path` if it is the regular file `inode`, and not on FUSE: open() or read() could block there. */
+static int open_checked(const char *path, uint64_t inode)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC), opened = -1;
 	struct statfs filesystem;
@@ -332,22 +332,22 @@ int identity_open(pid_t pid, const struct identity_file *file, int *fd_ret, stru
 
 	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid, (unsigned long long)file->start,
 		 (unsigned long long)file->end);
-	fd = open_path(path, file->mapping.inode);
+	fd = open_checked(path, file->mapping.inode);
 	if (fd < 0) {
 		snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-		fd = open_path(path, file->mapping.inode);
+		fd = open_checked(path, file->mapping.inode);
 	}
 	if (fd < 0 && file->path[0] == '/') {
 		snprintf(path, sizeof(path), "/proc/%d/root%s", pid, file->path);
-		fd = open_path(path, file->mapping.inode);
+		fd = open_checked(path, file->mapping.inode);
 	}
 	if (fd < 0)
-		return fault(why, fd, "%s of process %d cannot be read: %s", file->path, pid, strerror(-fd));
+		return fault(why, fd, "cannot read %s of process %d: %s", file->path, pid, strerror(-fd));
 	*fd_ret = fd;
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all mapped files ---- */
 
 struct files {
 	identity_file_fn fn;
@@ -355,7 +355,7 @@ struct files {
 	struct stash_mapping last;
 };
 
-static int see_file(void *ctx, const struct map *map)
+static int visit_file(void *ctx, const struct map *map)
 {
 	struct files *files = ctx;
 	struct identity_file file;
@@ -371,7 +371,7 @@ static int see_file(void *ctx, const struct map *map)
 int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fathom_fault *why)
 {
 	struct files files = { .fn = fn, .ctx = ctx };
-	int result = each_map(pid, see_file, &files);
+	int result = visit_maps(pid, visit_file, &files);
 
-	return result < 0 ? not_seen(pid, -result, why) : result;
+	return result < 0 ? proc_error(pid, -result, why) : result;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the registry share. Everything on the control thread. */
+/* internal - shared by the files of the registry. Thread: control. */
 #ifndef PROBED_REGISTER_INTERNAL_H
 #define PROBED_REGISTER_INTERNAL_H
 
@@ -11,14 +11,14 @@
 #include "inspect/probed/register/states.gen.h"
 #include "inspect/probed/stash/stash.h"
 
-/* ---- identity.c: who a process is, as /proc says ---- */
+/* ---- identity.c: identifies a process by /proc ---- */
 
 struct identity {
-	struct stash_process process; /* its uid is that of its files in /proc */
-	uint64_t image;		      /* differs after an exec of the same program, too; 0: not known */
+	struct stash_process process; /* the uid is the owner of its files in /proc */
+	uint64_t image;		      /* changes with every exec, also of the same program; 0: unknown */
 };
 
-/* Errors (explained): -ESRCH: it is gone; -EACCES: not for this daemon's eyes. */
+/* Errors (explained): -ESRCH: it has ended; -EACCES: the daemon may not inspect it. */
 MUST_CHECK int identity_read(pid_t pid, struct identity *identity_ret, struct fathom_fault *why);
 
 /* The start time alone. -ESRCH. */
@@ -27,49 +27,49 @@ MUST_CHECK int identity_start_time(pid_t pid, uint64_t *start_time_ret);
 /* A file that a process has mapped. */
 struct identity_file {
 	struct stash_mapping mapping;
-	uint64_t start, end, offset; /* of the part that was asked for */
-	char path[512];		     /* in the process's view; "": longer */
+	uint64_t start, end, offset; /* of the mapping */
+	char path[512];		     /* in the process's mount namespace; "": too long */
 };
 
-/* What `address` of `pid` lies in. Errors (explained): -EINVAL: in no mapped file; -ESRCH, -EACCES. */
+/* The file mapped at `address` of `pid`. Errors (explained): -EINVAL: no file is mapped there; -ESRCH, -EACCES. */
 MUST_CHECK int identity_file_at(pid_t pid, uint64_t address, struct identity_file *file_ret, struct fathom_fault *why);
 
-/* The first part of the file that `pid` runs. Errors as above. */
+/* The first mapping of the program of `pid`. Errors as above. */
 MUST_CHECK int identity_program(pid_t pid, struct identity_file *file_ret, struct fathom_fault *why);
 
 /*
- * Open for reading what `file` of `pid` is: also one that has been removed, and in another mount namespace. Nothing but
- * files, and not those of a filesystem that somebody serves from user space, who could let us wait. Errors (explained).
+ * Open `file` of `pid` for reading, also if it was removed or is in another mount namespace. Only regular files, and none
+ * on FUSE: a process that serves a filesystem could block the daemon. Errors (explained).
  */
 MUST_CHECK int identity_open(pid_t pid, const struct identity_file *file, int *fd_ret, struct fathom_fault *why);
 
-/* Visit each mapped file of `pid`, once for each stretch of parts that lie together. Non-zero ends it. -ESRCH, -EACCES. */
+/* Visit the mapped files of `pid`; adjacent mappings of a file count as one. Non-zero ends the visit. -ESRCH, -EACCES */
 typedef int (*identity_file_fn)(void *ctx, const struct identity_file *file);
 MUST_CHECK int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fathom_fault *why);
 
-/* The process of a thread, which may be its first. -ESRCH. */
+/* The process of a thread, which may be its first. -ESRCH */
 MUST_CHECK int identity_of_thread(pid_t tid, pid_t *pid_ret);
 
-/* ---- process.c: those that have something registered, or on its way ---- */
+/* ---- process.c: processes with registrations, stored or in progress ---- */
 
-/* One thing that it has registered, to know later what it was. */
+/* A registration that a process holds. */
 struct held {
 	LIST_ENTRY(held) link;
 	struct stash_mapping mapping;
-	uint64_t generation; /* UINT64_MAX: kept by a daemon before this one, which knew */
+	uint64_t generation; /* UINT64_MAX: unknown, of an earlier daemon */
 	enum probed_way way;
 };
 
 struct probed_process {
 	LIST_ENTRY(probed_process) in_bucket;
-	TAILQ_ENTRY(probed_process) in_order; /* of being looked at */
+	TAILQ_ENTRY(probed_process) in_order; /* the least recently checked first */
 	struct identity identity;
 	int pidfd;
 	struct fd_watch *watch;
 	LIST_HEAD(, held) held;
-	uint32_t pending; /* registrations on their way */
-	bool stored;	  /* the tree has, or had, something of it */
-	bool dead;	  /* it has ended, and waits for those */
+	uint32_t pending; /* registrations in progress, and other users; not freed before 0 */
+	bool stored;	  /* the tree has its generations */
+	bool dead;	  /* it has ended; freed when `pending` is 0 */
 	struct trace_object trace;
 };
 
@@ -77,28 +77,27 @@ enum { PROCESS_BUCKETS = 4096 };
 LIST_HEAD(process_bucket, probed_process);
 TAILQ_HEAD(process_order, probed_process);
 
-/* NULL: nothing of it is known here. */
+/* NULL: unknown, or dead. */
 struct probed_process *process_find(struct registry *registry, pid_t pid);
 
 /*
- * The process `pid`, made known if it is not, and held against being forgotten until process_put(). What it was before,
- * when it ran another program or was another process, is gone from the tree then. Errors (explained): -ESRCH, -EACCES,
- * -EMFILE, -ENOMEM.
+ * Find or create the entry of process `pid`, and keep it until process_put(). If the pid was reused or the process has
+ * execed, its old registrations are removed from the tree. Errors (explained): -ESRCH, -EACCES, -EMFILE, -ENOMEM.
  */
 MUST_CHECK int process_get(struct registry *registry, pid_t pid, uid_t uid, enum probed_way way,
 			   struct probed_process **process_ret, struct fathom_fault *why);
 void process_put(struct registry *registry, struct probed_process *process);
 
-/* What it registered. No memory: it is not noted, and is looked at no more than the tree itself. */
+/* Note a stored registration. Out of memory: it is not noted, and its unmapping is not detected. */
 void process_hold(struct probed_process *process, const struct stash_mapping *mapping, uint64_t generation,
 		  enum probed_way way);
-/* It has taken that back. */
-void process_let_go(struct probed_process *process, uint64_t generation);
+/* The process has removed that registration. */
+void process_release(struct probed_process *process, uint64_t generation);
 enum probed_way process_way(const struct probed_process *process, const struct stash_mapping *mapping);
 
-/* Look whether it runs what it ran and still has mapped what it registered; else remove that. It may be freed. */
-void process_look(struct registry *registry, struct probed_process *process);
-/* Is it gone? Then what it had is removed, and true returned: it may be freed. */
+/* Check program and mappings of the process again; remove registrations that are no longer mapped. May free `process`. */
+void process_recheck(struct registry *registry, struct probed_process *process);
+/* True: it has ended, its registrations are removed, and it may be freed. */
 bool process_check_dead(struct registry *registry, struct probed_process *process);
 void processes_free(struct registry *registry);
 
@@ -111,20 +110,20 @@ struct registration {
 	uint64_t image;
 	enum probed_way way;
 	uint8_t state; /* enum registration_state */
-	bool again;    /* parsed again after a restart: `known` */
+	bool again;    /* parsed again after a restart; the tree has it as `known` */
 	struct stash_registration known;
 	struct stash_mapping mapping;
 	struct dof_input input;
 	void *memory;
-	struct elf_file *file; /* where input's blocks are, of notes */
-	/* of a large object, large.c */
+	struct elf_file *file; /* contains the input's blocks, if they are notes */
+	/* of a large object: large.c */
 	struct large_user *large;
 	TAILQ_ENTRY(registration) in_user;
-	int source; /* what it is read from, -1: memory; the file's offsets of the blocks */
+	int source; /* the file to read from; -1: memory */
 	uint64_t source_at[DOF_BLOCKS_MAX];
 	uint64_t received;
 	struct stash_upload *uploads[DOF_BLOCKS_MAX];
-	bool in_memory;	    /* the tree's filesystem has no uploads */
+	bool in_memory;	    /* the tree's filesystem has no unnamed files, so there are no uploads */
 	struct dof_set set; /* COMPARING */
 	uint64_t begun;
 	registry_added_fn done;
@@ -143,51 +142,51 @@ struct registry {
 	uint32_t under_way_count;
 	uint64_t under_way_bytes;
 	struct poller *look_poller;
-	TAILQ_HEAD(, large_user) large_users; /* the next to have a turn first */
+	TAILQ_HEAD(, large_user) large_users; /* the next to be served first */
 	struct poller *large_poller;
 	struct registry_stats stats;
-	struct restart *restart; /* while it is going on */
+	struct restart *restart; /* NULL: complete */
 };
 
-/* Remove what it has from the tree, whatever it is. Errors are said. */
+/* Remove all registrations of a dead process from the tree. Errors are logged, here and below. */
 void registry_remove_process(struct registry *registry, pid_t pid);
-/* Of one that lives on. */
+/* The same for a process that lives on. */
 void registry_clear_process(struct registry *registry, pid_t pid);
 void registry_remove_mapping(struct registry *registry, pid_t pid, const struct stash_mapping *mapping);
 
-/* Parse a registration that the tree has, again. */
+/* Parse a registration of the tree again. */
 void registry_reparse(struct registry *registry, struct probed_process *process, const struct stash_registration *known,
 		      registry_added_fn done, void *ctx);
 
 uint64_t registration_bytes(const struct registration *registration);
-/* Each ends the registration, which may have freed its process. */
+/* Both end the registration, and may free its process. */
 void registration_refuse(struct registration *registration, int error, const struct fathom_fault *why);
-/* All that was to be known of it is. */
+/* Store the parsed registration in the tree. */
 void registration_store(struct registration *registration);
-/* Its blocks are in memory. */
+/* Parse; all blocks must be in memory. */
 void registration_parse(struct registration *registration);
 
 /* ---- large.c ---- */
 
 bool large_is(const struct dof_input *input);
 MUST_CHECK int large_init(struct registry *registry, struct fathom_fault *why);
-/* Those that the jail does not have are answered with -ECANCELED. */
+/* Refuse registrations that are being received or compared, with -ECANCELED. */
 void large_cancel(struct registry *registry);
 
-/* Receive it, in turns; then registration_parse(). */
+/* Receive the object in slices, then call registration_parse(). */
 void large_begin(struct registration *registration);
-/* Its `set` is there: compare it, in turns; then registration_store(). */
+/* After parsing: compare the object in slices, then call registration_store(). */
 void large_compare(struct registration *registration);
-/* It ends, however; of one that is not large, too. */
+/* Release what large.c holds for a registration, large or not. */
 void large_end(struct registration *registration);
-/* Something may be to be copied or given back. */
+/* Run the poller if there are slices to copy or to free. */
 void large_wake(struct registry *registry);
 
 /* ---- restart.c ---- */
 
-/* Look through the tree of a daemon before this one. `options.ready` is called when it is done, perhaps at once. */
+/* Adopt the tree of an earlier daemon. Calls `options.ready` when done, perhaps before it returns. */
 MUST_CHECK int restart_begin(struct registry *registry, struct fathom_fault *why);
-/* No further steps; `ready` is not called. What is under way ends with its registration. */
+/* No further steps; `ready` is not called. A registration that is being parsed ends as usual. */
 void restart_cancel(struct registry *registry);
 void restart_free(struct registry *registry);
 

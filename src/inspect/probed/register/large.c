@@ -2,13 +2,13 @@
 /*
  * large - registrations of objects that are too large to be copied at once.
  *
- *   RECEIVING   from the memfd, the file with notes, or the daemon's memory, into a file of the tree without a name
- *   PARSING     in the jail, which copies it to a child in slices of its own
- *   COMPARING   with the object that the tree has of the same file
+ *   RECEIVING   from the memfd, the file with notes, or the daemon's memory, into an unnamed file of the tree
+ *   PARSING     in the jail, which copies the object to a child in slices of its own
+ *   COMPARING   with the tree's object of the same mapped file
  *
- * One slice (STASH_SLICE_BYTES) is copied a turn of the thread, however many registrations there are, and the thread serves
- * everybody else in between. Users take turns; of each user one large object is on its way at a time, the first that came.
- * So a user with many large objects delays nobody but himself.
+ * Each turn of the thread copies one slice (STASH_SLICE_BYTES), for all registrations together, and the thread does other
+ * work between turns. Users take turns, and each user has one large object in progress at a time. So a user with many large
+ * objects delays no other user.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +28,10 @@ enum { TURN_NS = 1, PAGE_BYTES = 4096 };
 struct large_user {
 	TAILQ_ENTRY(large_user) link;
 	uid_t uid;
-	TAILQ_HEAD(, registration) queue; /* the first is on its way */
+	TAILQ_HEAD(, registration) queue; /* the first is in progress */
 };
 
-static char slice_room[STASH_SLICE_BYTES]; /* of any registration: one thread */
+static char slice_buffer[STASH_SLICE_BYTES]; /* shared by all registrations: one thread */
 
 bool large_is(const struct dof_input *input)
 {
@@ -48,31 +48,31 @@ static int read_slice(int fd, uint64_t at, uint64_t bytes, char *to, struct fath
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			return fault(why, -EINVAL, "the object's file ends %llu bytes early, or cannot be read",
+			return fault(why, -EINVAL, "the object's file is %llu bytes too short, or cannot be read",
 				     (unsigned long long)(bytes - done));
 		done += (uint64_t)got;
 	}
 	return 0;
 }
 
-/* Pages of our copy that are not needed any more go one slice at a time, too: all at once they would take as long. */
+/* Free the pages of a copied slice now: to free all of them at the end would take long. */
 static void drop_pages(char *data, uint64_t bytes)
 {
 	uintptr_t first = round_up((uintptr_t)data, PAGE_BYTES),
 		  end = ((uintptr_t)data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
 
 	if (first < end)
-		(void)madvise((void *)first, end - first, MADV_DONTNEED); /* else they go with the rest */
+		(void)madvise((void *)first, end - first, MADV_DONTNEED); /* on failure they are freed with the rest */
 }
 
-/* Where the piece goes: an upload, or memory where the filesystem has none. */
+/* Begin to receive a block into an upload, or into memory if the filesystem has no unnamed files. */
 static int begin_block(struct registration *registration, uint32_t index, struct fathom_fault *why)
 {
 	const struct dof_block *block = &registration->input.blocks[index];
 	int rc = stash_upload_begin(registration->registry->stash, block->bytes, &registration->uploads[index]);
 
 	if (rc != -EOPNOTSUPP)
-		return rc ? fault(why, rc, "the object cannot be written down: %s", strerror(-rc)) : 0;
+		return rc ? fault(why, rc, "cannot write the object: %s", strerror(-rc)) : 0;
 	registration->in_memory = true;
 	if (!registration->memory)
 		registration->memory = malloc(registration_bytes(registration));
@@ -85,7 +85,7 @@ static int receive_piece(struct registration *registration, uint32_t index, uint
 			 struct fathom_fault *why)
 {
 	char *here = registration->memory ? (char *)registration->memory + registration->received : NULL;
-	char *from = registration->source < 0 || registration->in_memory ? here : slice_room;
+	char *from = registration->source < 0 || registration->in_memory ? here : slice_buffer;
 	int rc = 0;
 
 	if (registration->source >= 0)
@@ -94,14 +94,14 @@ static int receive_piece(struct registration *registration, uint32_t index, uint
 		return rc;
 	rc = stash_upload_write(registration->uploads[index], at, from, bytes);
 	if (rc)
-		return fault(why, rc, "the object cannot be written down: %s", strerror(-rc));
+		return fault(why, rc, "cannot write the object: %s", strerror(-rc));
 	if (registration->source < 0)
 		drop_pages(from, bytes);
 	return 0;
 }
 
-/* All is here: from now on it is parsed and stored from where it is. */
-static int finish_receiving(struct registration *registration, struct fathom_fault *why)
+/* The object is complete: point the blocks to it, and close its source. */
+static int complete_receiving(struct registration *registration, struct fathom_fault *why)
 {
 	char *at = registration->memory;
 
@@ -110,7 +110,7 @@ static int finish_receiving(struct registration *registration, struct fathom_fau
 		int rc = registration->uploads[i] ? stash_upload_map(registration->uploads[i], &block->data) : 0;
 
 		if (rc)
-			return fault(why, rc, "the object cannot be mapped: %s", strerror(-rc));
+			return fault(why, rc, "cannot map the object: %s", strerror(-rc));
 		if (!registration->uploads[i] && block->bytes > 0)
 			block->data = at;
 		at += at ? block->bytes : 0;
@@ -133,6 +133,8 @@ static void receive_slice(struct registration *registration)
 	uint64_t bytes;
 	int rc = 0;
 
+	must(registration->state == REGISTRATION_RECEIVING);
+	must(at < registration_bytes(registration));
 	at -= index ? first : 0;
 	bytes = min_u64(STASH_SLICE_BYTES, registration->input.blocks[index].bytes - at);
 	if (!registration->uploads[index] && !registration->in_memory)
@@ -143,7 +145,7 @@ static void receive_slice(struct registration *registration)
 	if (rc == 0 && registration->received < registration_bytes(registration))
 		return;
 	if (rc == 0)
-		rc = finish_receiving(registration, &why);
+		rc = complete_receiving(registration, &why);
 	if (rc)
 		registration_refuse(registration, rc, &why);
 	else
@@ -156,6 +158,7 @@ static void compare_slice(struct registration *registration)
 {
 	pid_t pid = registration->process->identity.process.pid;
 
+	must(registration->state == REGISTRATION_COMPARING);
 	for (uint32_t i = 0; i < DOF_BLOCKS_MAX; i++) {
 		if (registration->uploads[i] &&
 		    stash_upload_compare(registration->uploads[i], pid, &registration->mapping, i))
@@ -184,7 +187,7 @@ void large_wake(struct registry *registry)
 		poller_pause(registry->large_poller);
 }
 
-static int take_turn(void *ctx)
+static int run_turn(void *ctx)
 {
 	struct registry *registry = ctx;
 	struct registration *registration = NULL;
@@ -209,7 +212,7 @@ static int take_turn(void *ctx)
 	return 1;
 }
 
-static struct large_user *find_user(struct registry *registry, uid_t uid)
+static struct large_user *get_large_user(struct registry *registry, uid_t uid)
 {
 	struct large_user *user;
 
@@ -229,9 +232,10 @@ static struct large_user *find_user(struct registry *registry, uid_t uid)
 void large_begin(struct registration *registration)
 {
 	struct registry *registry = registration->registry;
-	struct large_user *user = find_user(registry, registration->process->identity.process.uid);
+	struct large_user *user = get_large_user(registry, registration->process->identity.process.uid);
 
-	must(user); /* some bytes, as a message's */
+	must(user); /* out of memory aborts, as for a message */
+	must(registration->received == 0);
 	registration->large = user;
 	TAILQ_INSERT_TAIL(&user->queue, registration, in_user);
 	registration_state_move(clock_ticks(), registration, REGISTRATION_RECEIVING);
@@ -268,7 +272,7 @@ void large_end(struct registration *registration)
 
 int large_init(struct registry *registry, struct fathom_fault *why)
 {
-	registry->large_poller = poller_register("probed_large", take_turn, registry, TURN_NS);
+	registry->large_poller = poller_register("probed_large", run_turn, registry, TURN_NS);
 	if (!registry->large_poller)
 		return fault(why, -ENOMEM, "out of memory");
 	poller_pause(registry->large_poller);

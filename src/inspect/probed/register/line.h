@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* line - a probe of a process in JSON, as `fathom probe registry --json` has it: docs/formats/probed.md. */
+/* line - a probe of a process as a line of JSON, for `fathom probe registry --json`: docs/formats/probed.md. */
 #ifndef PROBED_REGISTER_LINE_H
 #define PROBED_REGISTER_LINE_H
 
@@ -8,10 +8,10 @@
 
 #include "inspect/probed/dof/dof.h"
 
-/* What came from elsewhere and may be no UTF-8, shown as far as it is. NULL: out of memory. */
+/* Untrusted text: invalid UTF-8 becomes '?'. NULL: out of memory. */
 json_t *line_text(const char *text);
 
-/* `found`: how it came to be known. The caller's. NULL: out of memory. */
+/* `found`: how the daemon learned of the probe. The caller owns the result. NULL: out of memory. */
 json_t *line_of_probe(pid_t pid, const char *found, const struct dof_provider *provider, const struct dof_probe *probe);
 
 #endif

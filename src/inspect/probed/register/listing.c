@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * listing - the answers to LIST and NOTES: a line of JSON for each probe that is in the tree, a registration at a time, or
- * that SDT notes have, a file at a time, as fast as the client takes them; between two of them others have their turn.
+ * listing - the answers to LIST and NOTES: one line of JSON per probe, of the tree (one registration at a time) or of SDT
+ * notes (one file at a time). Lines are sent as fast as the client takes them; other clients are served in between.
  *
- * Each process is looked at before it is told of, so that nothing is listed that was unmapped.
+ * Each process is checked before its probes are listed, so unmapped files are not listed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,12 +31,12 @@ struct listing {
 	size_t count, room, next;
 	pid_t pid; /* 0: all */
 	pid_t looked_at;
-	char command[COMMAND_BYTES]; /* of that one */
-	char *text;		     /* what is to be said yet: [sent, used) */
+	char command[COMMAND_BYTES]; /* of process `looked_at` */
+	char *text;		     /* [sent, used) is to be sent */
 	size_t used, sent, text_room;
-	bool no_memory;
+	bool out_of_memory;
 	struct notes *notes; /* of NOTES */
-	bool waiting;	     /* for a file to be parsed */
+	bool waiting;	     /* until a file is parsed */
 };
 
 void listing_free(struct listing *listing)
@@ -50,7 +50,7 @@ void listing_free(struct listing *listing)
 
 /* ---- lines ---- */
 
-static int append(const char *bytes, size_t count, void *ctx)
+static int append_text(const char *bytes, size_t count, void *ctx)
 {
 	struct listing *listing = ctx;
 
@@ -59,7 +59,7 @@ static int append(const char *bytes, size_t count, void *ctx)
 		char *more = realloc(listing->text, room);
 
 		if (!more) {
-			listing->no_memory = true;
+			listing->out_of_memory = true;
 			return -1;
 		}
 		listing->text = more;
@@ -70,18 +70,18 @@ static int append(const char *bytes, size_t count, void *ctx)
 	return 0;
 }
 
-/* In the words of people: how it came to be known. */
-static const char *const found[] = {
+/* How the daemon learned of a registration, for people. */
+static const char *const way_names[] = {
 	[PROBED_WAY_KEPT] = "a daemon before this one",
 	[PROBED_WAY_SOCKET] = "socket",
 	[PROBED_WAY_CUSE] = "device",
 	[PROBED_WAY_SDT] = "SDT notes",
 };
 
-static void say_probe(struct listing *listing, const struct stash_registration *registration, enum probed_way way,
-		      const struct dof_provider *provider, const struct dof_probe *probe)
+static void write_probe(struct listing *listing, const struct stash_registration *registration, enum probed_way way,
+			const struct dof_provider *provider, const struct dof_probe *probe)
 {
-	json_t *line = line_of_probe(registration->process.pid, found[way], provider, probe);
+	json_t *line = line_of_probe(registration->process.pid, way_names[way], provider, probe);
 
 	if (line) {
 		json_object_set_new(line, "uid", json_integer((json_int_t)registration->process.uid));
@@ -92,15 +92,16 @@ static void say_probe(struct listing *listing, const struct stash_registration *
 		if (registration->count)
 			json_object_set_new(line, "count", json_integer((json_int_t)registration->count));
 	}
-	if (!line || json_dump_callback(line, append, listing, JSON_COMPACT) != 0 || append("\n", 1, listing) != 0)
-		listing->no_memory = true;
+	if (!line || json_dump_callback(line, append_text, listing, JSON_COMPACT) != 0 ||
+	    append_text("\n", 1, listing) != 0)
+		listing->out_of_memory = true;
 	json_decref(line);
 }
 
-/* ---- the files ---- */
+/* ---- records of the tree ---- */
 
-static void say_file(struct listing *listing, const struct stash_registration *registration, enum probed_way way,
-		     int folder, const char *name)
+static void write_record_file(struct listing *listing, const struct stash_registration *registration, enum probed_way way,
+			      int folder, const char *name)
 {
 	static char room[RECORD_FILE_BYTES_MAX];
 	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -109,20 +110,21 @@ static void say_file(struct listing *listing, const struct stash_registration *r
 	ssize_t got;
 
 	if (fd < 0)
-		return; /* it has gone meanwhile */
+		return; /* it was removed meanwhile */
 	got = read(fd, room, sizeof(room));
 	close(fd);
 	if (got <= 0 || record_decode(room, (size_t)got, &record, &why) != 0)
-		return; /* not ours */
+		return; /* not a record */
 	for (uint32_t i = 0; i < record.set.provider_count; i++) {
 		for (uint32_t n = 0; n < record.set.providers[i].probe_count; n++)
-			say_probe(listing, registration, way, &record.set.providers[i], &record.set.providers[i].probes[n]);
+			write_probe(listing, registration, way, &record.set.providers[i],
+				    &record.set.providers[i].probes[n]);
 	}
 	record_free(&record);
 }
 
-static void say_registration(struct listing *listing, const struct server *server,
-			     const struct stash_registration *registration, enum probed_way way)
+static void write_registration(struct listing *listing, const struct server *server,
+			       const struct stash_registration *registration, enum probed_way way)
 {
 	struct dirent *entry;
 	char path[512];
@@ -135,7 +137,7 @@ static void say_registration(struct listing *listing, const struct server *serve
 		return;
 	while ((entry = readdir(folder))) {
 		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "version") != 0)
-			say_file(listing, registration, way, dirfd(folder), entry->d_name);
+			write_record_file(listing, registration, way, dirfd(folder), entry->d_name);
 	}
 	closedir(folder);
 }
@@ -156,9 +158,9 @@ static void read_command(struct listing *listing, pid_t pid)
 	listing->command[strcspn(listing->command, "\n")] = '\0';
 }
 
-/* One of the notes. */
-static void say_note(void *ctx, const struct stash_process *process, const struct stash_mapping *mapping,
-		     const struct dof_provider *provider, const struct dof_probe *probe)
+/* A probe of SDT notes. */
+static void write_note(void *ctx, const struct stash_process *process, const struct stash_mapping *mapping,
+		       const struct dof_provider *provider, const struct dof_probe *probe)
 {
 	const struct stash_registration registration = { .process = *process, .mapping = *mapping };
 	struct client *client = ctx;
@@ -166,10 +168,10 @@ static void say_note(void *ctx, const struct stash_process *process, const struc
 	if (client->listing->looked_at != process->pid)
 		read_command(client->listing, process->pid);
 	client->listing->looked_at = process->pid;
-	say_probe(client->listing, &registration, PROBED_WAY_SDT, provider, probe);
+	write_probe(client->listing, &registration, PROBED_WAY_SDT, provider, probe);
 }
 
-static void note_has_come(void *ctx)
+static void resume_listing(void *ctx)
 {
 	struct client *client = ctx;
 
@@ -177,8 +179,8 @@ static void note_has_come(void *ctx)
 	client_watch(client);
 }
 
-/* The next registration's lines. */
-static void say_next(struct listing *listing, struct server *server)
+/* Write the lines of the next registration. */
+static void write_next_registration(struct listing *listing, struct server *server)
 {
 	const struct stash_registration *registration = &listing->found[listing->next++];
 	struct probed_process *process = process_find(server->registry, registration->process.pid);
@@ -187,16 +189,16 @@ static void say_next(struct listing *listing, struct server *server)
 		listing->looked_at = registration->process.pid;
 		read_command(listing, registration->process.pid);
 		if (process)
-			process_look(server->registry, process);
+			process_recheck(server->registry, process);
 		process = process_find(server->registry, registration->process.pid);
 	}
-	say_registration(listing, server, registration,
-			 process ? process_way(process, &registration->mapping) : PROBED_WAY_KEPT);
+	write_registration(listing, server, registration,
+			   process ? process_way(process, &registration->mapping) : PROBED_WAY_KEPT);
 }
 
-/* ---- saying ---- */
+/* ---- sending ---- */
 
-static int note_found(void *ctx, const struct stash_registration *registration)
+static int collect_registration(void *ctx, const struct stash_registration *registration)
 {
 	struct listing *listing = ctx;
 
@@ -215,7 +217,7 @@ static int note_found(void *ctx, const struct stash_registration *registration)
 	return 0;
 }
 
-static void finish(struct client *client, int error, const char *text)
+static void finish_listing(struct client *client, int error, const char *text)
 {
 	struct server *server = client->server;
 
@@ -226,8 +228,8 @@ static void finish(struct client *client, int error, const char *text)
 	listing_ended(server);
 }
 
-/* What is there to be said, as far as the client takes it. */
-static bool say_text(struct client *client)
+/* Send the text. False: the socket is full; the rest is sent later. */
+static bool send_text(struct client *client)
 {
 	struct listing *listing = client->listing;
 
@@ -236,19 +238,19 @@ static bool say_text(struct client *client)
 
 		if (!client_reply(client, 0, true, 0, listing->text + listing->sent, bytes))
 			return false;
-		client->heard_ns = clock_monotonic_ns(); /* it listens */
+		client->heard_ns = clock_monotonic_ns(); /* the client reads, so it is not silent */
 		listing->sent += bytes;
 	}
 	listing->sent = listing->used = 0;
 	return true;
 }
 
-/* False: there are no more. */
-static bool more_notes(struct client *client)
+/* False: the end. */
+static bool read_more_notes(struct client *client)
 {
 	enum notes_step step = notes_step(client->listing->notes);
 
-	client->heard_ns = clock_monotonic_ns(); /* it is we who take the time */
+	client->heard_ns = clock_monotonic_ns(); /* the daemon takes this time, not the client */
 	client->listing->waiting = step == NOTES_WAIT;
 	client_watch(client);
 	return step != NOTES_END;
@@ -259,23 +261,23 @@ bool listing_waits(const struct listing *listing)
 	return listing->waiting;
 }
 
-void listing_go_on(struct client *client)
+void listing_continue(struct client *client)
 {
 	struct listing *listing = client->listing;
 
-	if (!say_text(client))
+	if (!send_text(client))
 		return;
-	if (listing->no_memory) {
-		finish(client, -ENOMEM, "the daemon is out of memory for the answer");
+	if (listing->out_of_memory) {
+		finish_listing(client, -ENOMEM, "the daemon is out of memory");
 		return;
 	}
-	if (listing->notes ? !more_notes(client) : listing->next == listing->count) {
-		finish(client, 0, "");
+	if (listing->notes ? !read_more_notes(client) : listing->next == listing->count) {
+		finish_listing(client, 0, "");
 		return;
 	}
 	if (!listing->notes)
-		say_next(listing, client->server);
-	(void)say_text(client); /* the rest when there is room */
+		write_next_registration(listing, client->server);
+	(void)send_text(client); /* the rest is sent when the socket is writable */
 }
 
 void listing_ended(struct server *server)
@@ -298,8 +300,9 @@ void listing_begin(struct client *client)
 	struct server *server = client->server;
 	struct listing *listing;
 
+	must(!client->listing && !client->busy);
 	if (client->request.value > INT32_MAX) {
-		client_answer(client, -EINVAL, 0, "there is no such pid");
+		client_answer(client, -EINVAL, 0, "not a valid pid");
 		return;
 	}
 	if (server->listing_count >= LISTINGS_MAX) {
@@ -309,18 +312,19 @@ void listing_begin(struct client *client)
 	}
 	listing = calloc(1, sizeof(*listing));
 	if (!listing) {
-		client_answer(client, -ENOMEM, 0, "the daemon is out of memory for the answer");
+		client_answer(client, -ENOMEM, 0, "the daemon is out of memory");
 		return;
 	}
-	client->heard_ns = clock_monotonic_ns(); /* it may have waited for its turn */
+	client->heard_ns = clock_monotonic_ns(); /* it may have been queued for long */
 	listing->pid = (pid_t)client->request.value;
 	client->listing = listing;
 	server->listing_count++;
 	if (client->request.operation == PROBED_NOTES) {
-		listing->notes = notes_create(server->registry, client->uid, listing->pid, say_note, note_has_come, client);
-		listing->no_memory = !listing->notes;
-	} else if (stash_walk(server->registry->stash, note_found, listing) != 0) {
-		listing->no_memory = true;
+		listing->notes = notes_create(server->registry, client->uid, listing->pid, write_note, resume_listing,
+					      client);
+		listing->out_of_memory = !listing->notes;
+	} else if (stash_walk(server->registry->stash, collect_registration, listing) != 0) {
+		listing->out_of_memory = true;
 	}
 	client_watch(client);
 }

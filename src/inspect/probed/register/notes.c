@@ -11,11 +11,11 @@
 
 #include "base/text.h"
 
-enum { FILES_A_STEP_MAX = 64, FILES_KNOWN_MAX = 16384, FILES_A_PROCESS_MAX = 1024 };
+enum { FILES_A_STEP_MAX = 64, FILES_SCANNED_MAX = 16384, FILES_A_PROCESS_MAX = 1024 };
 
-/* A file, and what is in it. */
-struct known {
-	LIST_ENTRY(known) link;
+/* A file with its SDT notes, parsed once. */
+struct scanned_file {
+	LIST_ENTRY(scanned_file) link;
 	struct stash_mapping mapping;
 	struct elf_file elf;
 	struct dof_set set; /* addresses as linked */
@@ -30,16 +30,16 @@ struct notes {
 	void *ctx;
 	pid_t *pids;
 	size_t pid_count, pid_room, pid_next;
-	struct stash_process process; /* the one that is being looked at */
+	struct stash_process process; /* the current one */
 	struct identity_file files[FILES_A_PROCESS_MAX];
 	size_t file_count, file_next;
-	LIST_HEAD(, known) known;
-	size_t known_count;
-	struct known *parsing; /* in a child */
-	bool abandoned;
+	LIST_HEAD(, scanned_file) scanned_files;
+	size_t scanned_count;
+	struct scanned_file *parsing; /* in a child */
+	bool destroyed;		      /* freed when the child has answered */
 };
 
-/* ---- which processes ---- */
+/* ---- processes ---- */
 
 static int add_pid(struct notes *notes, pid_t pid)
 {
@@ -74,7 +74,7 @@ static int add_all_pids(struct notes *notes)
 	return error;
 }
 
-static int see_file(void *ctx, const struct identity_file *file)
+static int add_mapped_file(void *ctx, const struct identity_file *file)
 {
 	struct notes *notes = ctx;
 
@@ -83,7 +83,7 @@ static int see_file(void *ctx, const struct identity_file *file)
 	return notes->file_count == FILES_A_PROCESS_MAX;
 }
 
-/* The files of the next process that may be looked at. False: there is none. */
+/* List the files of the next process that the client may inspect. False: the end. */
 static bool next_process(struct notes *notes)
 {
 	struct identity identity;
@@ -94,91 +94,92 @@ static bool next_process(struct notes *notes)
 		pid_t pid = notes->pids[notes->pid_next++];
 
 		if (identity_read(pid, &identity, &why) != 0 || (notes->uid != 0 && notes->uid != identity.process.uid))
-			continue; /* gone, a thread of the kernel, or not for whoever asks */
+			continue; /* it has ended, is a kernel thread, or belongs to another user */
 		notes->process = identity.process;
-		if (identity_files(pid, see_file, notes, &why) >= 0 && notes->file_count > 0)
+		if (identity_files(pid, add_mapped_file, notes, &why) >= 0 && notes->file_count > 0)
 			return true;
 		notes->file_count = 0;
 	}
 	return false;
 }
 
-/* ---- one file ---- */
+/* ---- files ---- */
 
-static struct known *find(struct notes *notes, const struct stash_mapping *mapping)
+static struct scanned_file *find_scanned_file(struct notes *notes, const struct stash_mapping *mapping)
 {
-	struct known *known;
+	struct scanned_file *scanned;
 
-	LIST_FOREACH (known, &notes->known, link) {
-		if (known->mapping.inode == mapping->inode && known->mapping.device == mapping->device)
-			return known;
+	LIST_FOREACH (scanned, &notes->scanned_files, link) {
+		if (scanned->mapping.inode == mapping->inode && scanned->mapping.device == mapping->device)
+			return scanned;
 	}
 	return NULL;
 }
 
 static void free_notes(struct notes *notes)
 {
-	struct known *known;
+	struct scanned_file *scanned;
 
-	while ((known = LIST_FIRST(&notes->known))) {
-		LIST_REMOVE(known, link);
-		if (known->has_probes)
-			dof_set_free(&known->set);
-		elf_free(&known->elf);
-		free(known);
+	while ((scanned = LIST_FIRST(&notes->scanned_files))) {
+		LIST_REMOVE(scanned, link);
+		if (scanned->has_probes)
+			dof_set_free(&scanned->set);
+		elf_free(&scanned->elf);
+		free(scanned);
 	}
 	free(notes->pids);
 	free(notes);
 }
 
-static void parsed(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
+static void handle_parsed_notes(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
 {
 	struct notes *notes = ctx;
-	struct known *known = notes->parsing;
+	struct scanned_file *scanned = notes->parsing;
 
+	must(scanned && !scanned->has_probes);
 	notes->parsing = NULL;
 	if (error == 0) {
-		known->set = *set;
-		known->has_probes = true;
+		scanned->set = *set;
+		scanned->has_probes = true;
 	}
-	if (notes->abandoned)
+	if (notes->destroyed)
 		free_notes(notes);
 	else
 		notes->wake(notes->ctx);
 }
 
-/* Read a file that has not been seen. True: it is being parsed, and to be waited for. */
-static bool learn(struct notes *notes, const struct identity_file *file)
+/* Read a new file. True: it is being parsed; wait. */
+static bool scan_file(struct notes *notes, const struct identity_file *file)
 {
 	const struct dof_limits limits = { .bytes_max = notes->registry->options.object_bytes_max };
 	const char *slash = strrchr(file->path, '/');
-	struct known *known = calloc(1, sizeof(*known));
+	struct scanned_file *scanned = calloc(1, sizeof(*scanned));
 	struct dof_input *input = NULL;
 	struct fathom_fault why;
 	int fd = -1;
 
-	if (!known)
+	if (!scanned)
 		return false;
-	known->mapping = file->mapping;
-	LIST_INSERT_HEAD(&notes->known, known, link);
-	notes->known_count++;
+	scanned->mapping = file->mapping;
+	LIST_INSERT_HEAD(&notes->scanned_files, scanned, link);
+	notes->scanned_count++;
 	if (identity_open(notes->process.pid, file, &fd, &why) != 0)
 		return false;
-	if (elf_read(fd, &limits, &known->elf, &why) == 0)
-		input = elf_input(&known->elf, DOF_KIND_SDT);
+	if (elf_read(fd, &limits, &scanned->elf, &why) == 0)
+		input = elf_input(&scanned->elf, DOF_KIND_SDT);
 	else
-		memset(&known->elf, 0, sizeof(known->elf));
+		memset(&scanned->elf, 0, sizeof(scanned->elf));
 	close(fd);
 	if (!input)
 		return false;
 	(void)text_copy(input->helper.module, sizeof(input->helper.module), slash ? slash + 1 : file->path); /* cut */
-	notes->parsing = known;
-	jail_parse(notes->registry->jail, input, parsed, notes);
+	notes->parsing = scanned;
+	jail_parse(notes->registry->jail, input, handle_parsed_notes, notes);
 	return true;
 }
 
-static void tell_probe(struct notes *notes, const struct known *known, uint64_t base, const struct dof_provider *provider,
-		       const struct dof_probe *of_file)
+static void report_probe(struct notes *notes, const struct scanned_file *scanned, uint64_t base,
+			 const struct dof_provider *provider, const struct dof_probe *of_file)
 {
 	struct dof_site *sites = calloc(of_file->site_count, sizeof(*sites));
 	struct dof_probe probe = *of_file;
@@ -190,40 +191,40 @@ static void tell_probe(struct notes *notes, const struct known *known, uint64_t 
 		sites[i].address += base;
 	}
 	probe.sites = sites;
-	notes->fn(notes->ctx, &notes->process, &known->mapping, provider, &probe);
+	notes->fn(notes->ctx, &notes->process, &scanned->mapping, provider, &probe);
 	free(sites);
 }
 
-static void tell(struct notes *notes, const struct known *known, const struct identity_file *file)
+static void report_file(struct notes *notes, const struct scanned_file *scanned, const struct identity_file *file)
 {
 	uint64_t base;
 
-	if (elf_base(&known->elf, file->start, file->offset, &base) != 0)
+	if (elf_base(&scanned->elf, file->start, file->offset, &base) != 0)
 		return;
-	for (uint32_t i = 0; i < known->set.provider_count; i++) {
-		const struct dof_provider *provider = &known->set.providers[i];
+	for (uint32_t i = 0; i < scanned->set.provider_count; i++) {
+		const struct dof_provider *provider = &scanned->set.providers[i];
 
 		for (uint32_t n = 0; n < provider->probe_count; n++)
-			tell_probe(notes, known, base, provider, &provider->probes[n]);
+			report_probe(notes, scanned, base, provider, &provider->probes[n]);
 	}
 }
 
 enum notes_step notes_step(struct notes *notes)
 {
-	must(!notes->parsing);
+	must(!notes->parsing && !notes->destroyed);
 	for (int i = 0; i < FILES_A_STEP_MAX; i++) {
 		const struct identity_file *file;
-		const struct known *known;
+		const struct scanned_file *scanned;
 
 		if (notes->file_next == notes->file_count && !next_process(notes))
 			return NOTES_END;
 		file = &notes->files[notes->file_next];
-		known = find(notes, &file->mapping);
-		if (!known && notes->known_count < FILES_KNOWN_MAX && learn(notes, file))
-			return NOTES_WAIT; /* and the file again */
+		scanned = find_scanned_file(notes, &file->mapping);
+		if (!scanned && notes->scanned_count < FILES_SCANNED_MAX && scan_file(notes, file))
+			return NOTES_WAIT; /* the next step reports the file */
 		notes->file_next++;
-		if (known && known->has_probes) {
-			tell(notes, known, file);
+		if (scanned && scanned->has_probes) {
+			report_file(notes, scanned, file);
 			return NOTES_MORE;
 		}
 	}
@@ -244,7 +245,7 @@ struct notes *notes_create(struct registry *registry, uid_t uid, pid_t only, not
 	notes->fn = fn;
 	notes->wake = wake;
 	notes->ctx = ctx;
-	LIST_INIT(&notes->known);
+	LIST_INIT(&notes->scanned_files);
 	if ((only ? add_pid(notes, only) : add_all_pids(notes)) != 0) {
 		free_notes(notes);
 		return NULL;
@@ -255,7 +256,7 @@ struct notes *notes_create(struct registry *registry, uid_t uid, pid_t only, not
 void notes_destroy(struct notes *notes)
 {
 	if (notes->parsing)
-		notes->abandoned = true;
+		notes->destroyed = true;
 	else
 		free_notes(notes);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * process - those that have something registered: found by pid, watched by a pidfd, whose end takes away what they had.
+ * process - processes with registrations, found by pid. A pidfd reports the end of a process; then its registrations are
+ * removed.
  *
- * A pid is not a process. Before anything is believed of one, its start time is compared with what is known, and the
- * program that it runs. A process of which something was stored is known until it ends, also when it has taken everything
- * back: the tree keeps its generations, so that none is given twice. Others are forgotten when nothing is on its way.
+ * A pid may be reused: before each use, the start time and the program are compared. A process with a stored registration
+ * has an entry until it ends, also after it has removed everything: its generations in the tree must not be reused. Other
+ * entries are freed when no registration is in progress.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +19,7 @@
 #include "base/reactor/reactor.h"
 #include "inspect/probed/register/probes.gen.h"
 
-static struct process_bucket *bucket_of(struct registry *registry, pid_t pid)
+static struct process_bucket *process_bucket_of(struct registry *registry, pid_t pid)
 {
 	return &registry->buckets[(uint32_t)pid % PROCESS_BUCKETS];
 }
@@ -27,21 +28,21 @@ struct probed_process *process_find(struct registry *registry, pid_t pid)
 {
 	struct probed_process *process;
 
-	LIST_FOREACH (process, bucket_of(registry, pid), in_bucket) {
+	LIST_FOREACH (process, process_bucket_of(registry, pid), in_bucket) {
 		if (process->identity.process.pid == pid && !process->dead)
 			return process;
 	}
 	return NULL;
 }
 
-/* ---- what it holds ---- */
+/* ---- registrations that a process holds ---- */
 
 static bool same_mapping(const struct stash_mapping *a, const struct stash_mapping *b)
 {
 	return a->inode == b->inode && a->device == b->device;
 }
 
-static void held_free(struct probed_process *process)
+static void free_held(struct probed_process *process)
 {
 	struct held *held;
 
@@ -74,15 +75,15 @@ enum probed_way process_way(const struct probed_process *process, const struct s
 	return PROBED_WAY_KEPT;
 }
 
-/* ---- coming and going ---- */
+/* ---- start and end ---- */
 
-static void forget(struct registry *registry, struct probed_process *process)
+static void free_process(struct registry *registry, struct probed_process *process)
 {
 	must(process->pending == 0);
 	must(registry->process_count > 0);
 	fd_watch_remove(&process->watch);
 	close(process->pidfd);
-	held_free(process);
+	free_held(process);
 	LIST_REMOVE(process, in_bucket);
 	TAILQ_REMOVE(&registry->order, process, in_order);
 	free(process);
@@ -90,29 +91,29 @@ static void forget(struct registry *registry, struct probed_process *process)
 		poller_pause(registry->look_poller);
 }
 
-static void forget_if_nobody(struct registry *registry, struct probed_process *process)
+static void free_unused_process(struct registry *registry, struct probed_process *process)
 {
 	if (process->pending == 0 && (process->dead || !process->stored))
-		forget(registry, process);
+		free_process(registry, process);
 }
 
-static void has_died(struct registry *registry, struct probed_process *process)
+static void remove_dead_process(struct registry *registry, struct probed_process *process)
 {
 	must(!process->dead);
 	process->dead = true;
 	registry->stats.processes_dead++;
-	fd_watch_remove(&process->watch); /* it stays readable */
+	fd_watch_remove(&process->watch); /* the pidfd stays readable */
 	registry_remove_process(registry, process->identity.process.pid);
 	probe_probed_process_dead(clock_ticks(), process, process->identity.process.pid);
-	held_free(process);
-	forget_if_nobody(registry, process);
+	free_held(process);
+	free_unused_process(registry, process);
 }
 
 static struct registry *the_registry;
 
 static void pidfd_ready(void *ctx, uint32_t events)
 {
-	has_died(the_registry, ctx);
+	remove_dead_process(the_registry, ctx);
 }
 
 bool process_check_dead(struct registry *registry, struct probed_process *process)
@@ -121,16 +122,16 @@ bool process_check_dead(struct registry *registry, struct probed_process *proces
 
 	if (process->dead || poll(&ended, 1, 0) != 1)
 		return process->dead;
-	has_died(registry, process);
+	remove_dead_process(registry, process);
 	return true;
 }
 
-static void runs_another_program(struct registry *registry, struct probed_process *process, const struct identity *now)
+static void handle_exec(struct registry *registry, struct probed_process *process, const struct identity *now)
 {
 	registry->stats.execs++;
 	probe_probed_process_exec(clock_ticks(), process, process->identity.process.pid);
 	registry_clear_process(registry, process->identity.process.pid);
-	held_free(process);
+	free_held(process);
 	process->identity.process.exec_device = now->process.exec_device;
 	process->identity.process.exec_inode = now->process.exec_inode;
 	process->identity.image = now->image;
@@ -150,14 +151,14 @@ static int open_pidfd(pid_t pid, struct fathom_fault *why)
 	if (fd >= 0)
 		return fd;
 	if (errno == EMFILE || errno == ENFILE)
-		return fault(why, -errno, "one process more than the daemon may have descriptors for: raise LimitNOFILE");
+		return fault(why, -errno, "out of descriptors for processes: raise LimitNOFILE");
 	if (errno == ESRCH || errno == EINVAL)
-		return fault(why, -ESRCH, "process %d is gone", pid);
+		return fault(why, -ESRCH, "process %d has ended", pid);
 	return fault(why, -errno, "pidfd of process %d: %s", pid, strerror(errno));
 }
 
-static int make(struct registry *registry, const struct identity *identity, int pidfd, enum probed_way way,
-		struct probed_process **process_ret, struct fathom_fault *why)
+static int create_process(struct registry *registry, const struct identity *identity, int pidfd, enum probed_way way,
+			  struct probed_process **process_ret, struct fathom_fault *why)
 {
 	struct probed_process *process = calloc(1, sizeof(*process));
 
@@ -171,9 +172,9 @@ static int make(struct registry *registry, const struct identity *identity, int 
 	process->watch = fd_watch_add(pidfd, EPOLLIN, pidfd_ready, process);
 	if (!process->watch) {
 		free(process);
-		return fault(why, -ENOMEM, "a process cannot be watched: %s", strerror(errno));
+		return fault(why, -ENOMEM, "cannot watch a process: %s", strerror(errno));
 	}
-	LIST_INSERT_HEAD(bucket_of(registry, identity->process.pid), process, in_bucket);
+	LIST_INSERT_HEAD(process_bucket_of(registry, identity->process.pid), process, in_bucket);
 	TAILQ_INSERT_TAIL(&registry->order, process, in_order);
 	if (registry->process_count++ == 0 && registry->look_poller)
 		poller_resume(registry->look_poller);
@@ -183,8 +184,8 @@ static int make(struct registry *registry, const struct identity *identity, int 
 	return 0;
 }
 
-static int know(struct registry *registry, const struct identity *identity, enum probed_way way,
-		struct probed_process **process_ret, struct fathom_fault *why)
+static int find_or_create_process(struct registry *registry, const struct identity *identity, enum probed_way way,
+				  struct probed_process **process_ret, struct fathom_fault *why)
 {
 	struct probed_process *process = process_find(registry, identity->process.pid);
 	uint64_t start_time;
@@ -192,21 +193,21 @@ static int know(struct registry *registry, const struct identity *identity, enum
 
 	if (process && process->identity.process.start_time == identity->process.start_time) {
 		if (!is_same_program(&process->identity, identity))
-			runs_another_program(registry, process, identity);
+			handle_exec(registry, process, identity);
 		*process_ret = process;
 		return 0;
 	}
 	if (process)
-		has_died(registry, process); /* its pid is another's already */
+		remove_dead_process(registry, process); /* its pid was reused */
 	pidfd = open_pidfd(identity->process.pid, why);
 	if (pidfd < 0)
 		return pidfd;
-	/* what was read in /proc before is of the one that the pidfd is of, or it has ended meanwhile */
+	/* if the start time is unchanged, /proc and the pidfd describe the same process */
 	error = identity_start_time(identity->process.pid, &start_time);
 	if (error || start_time != identity->process.start_time)
-		error = fault(why, -ESRCH, "process %d is gone", identity->process.pid);
+		error = fault(why, -ESRCH, "process %d has ended", identity->process.pid);
 	else
-		error = make(registry, identity, pidfd, way, process_ret, why);
+		error = create_process(registry, identity, pidfd, way, process_ret, why);
 	if (error)
 		close(pidfd);
 	return error;
@@ -221,8 +222,8 @@ int process_get(struct registry *registry, pid_t pid, uid_t uid, enum probed_way
 
 	if (error)
 		return error;
-	identity.process.uid = uid; /* as it is charged: what /proc says may be root's, of one that is not to be dumped */
-	error = know(registry, &identity, way, &process, why);
+	identity.process.uid = uid; /* the user to charge: in /proc a process that is not dumpable belongs to root */
+	error = find_or_create_process(registry, &identity, way, &process, why);
 	if (error)
 		return error;
 	process->pending++;
@@ -234,10 +235,10 @@ void process_put(struct registry *registry, struct probed_process *process)
 {
 	must(process->pending > 0);
 	process->pending--;
-	forget_if_nobody(registry, process);
+	free_unused_process(registry, process);
 }
 
-void process_let_go(struct probed_process *process, uint64_t generation)
+void process_release(struct probed_process *process, uint64_t generation)
 {
 	struct held *held;
 
@@ -257,33 +258,33 @@ void processes_free(struct registry *registry)
 	struct probed_process *process;
 
 	while ((process = TAILQ_FIRST(&registry->order)))
-		forget(registry, process);
+		free_process(registry, process);
 }
 
-/* ---- looking ---- */
+/* ---- checks ---- */
 
 enum { MAPPINGS_LOOKED_AT_MAX = 256 };
 
-struct look {
-	struct stash_mapping *there; /* of what is held, as far as it has been seen */
+struct mapping_search {
+	struct stash_mapping *missing; /* held mappings that were not found yet */
 	size_t count;
 };
 
-static int see_mapped(void *ctx, const struct identity_file *file)
+static int match_mapped_file(void *ctx, const struct identity_file *file)
 {
-	struct look *look = ctx;
+	struct mapping_search *search = ctx;
 
-	for (size_t i = 0; i < look->count; i++) {
-		if (same_mapping(&look->there[i], &file->mapping)) {
-			look->there[i] = look->there[--look->count];
+	for (size_t i = 0; i < search->count; i++) {
+		if (same_mapping(&search->missing[i], &file->mapping)) {
+			search->missing[i] = search->missing[--search->count];
 			break;
 		}
 	}
-	return look->count == 0; /* all have been seen */
+	return search->count == 0; /* all are mapped */
 }
 
-/* The mappings that it holds, each once. */
-static size_t mappings_of(const struct probed_process *process, struct stash_mapping *mappings)
+/* The mappings of its registrations, each once. */
+static size_t list_held_mappings(const struct probed_process *process, struct stash_mapping *mappings)
 {
 	const struct held *held;
 	size_t count = 0, i;
@@ -297,7 +298,7 @@ static size_t mappings_of(const struct probed_process *process, struct stash_map
 	return count;
 }
 
-static void mapping_gone(struct registry *registry, struct probed_process *process, const struct stash_mapping *mapping)
+static void remove_unmapped(struct registry *registry, struct probed_process *process, const struct stash_mapping *mapping)
 {
 	struct held *held, *next;
 
@@ -313,10 +314,10 @@ static void mapping_gone(struct registry *registry, struct probed_process *proce
 	}
 }
 
-void process_look(struct registry *registry, struct probed_process *process)
+void process_recheck(struct registry *registry, struct probed_process *process)
 {
 	struct stash_mapping mappings[MAPPINGS_LOOKED_AT_MAX];
-	struct look look = { .there = mappings };
+	struct mapping_search search = { .missing = mappings };
 	struct identity now;
 	struct fathom_fault why;
 
@@ -324,14 +325,14 @@ void process_look(struct registry *registry, struct probed_process *process)
 		return;
 	if (identity_read(process->identity.process.pid, &now, &why) != 0 ||
 	    now.process.start_time != process->identity.process.start_time)
-		return; /* it is ending, which will be seen, or is no longer for our eyes */
+		return; /* it is ending, which the pidfd reports, or may no longer be inspected */
 	if (!is_same_program(&process->identity, &now)) {
-		runs_another_program(registry, process, &now);
+		handle_exec(registry, process, &now);
 	} else {
-		look.count = mappings_of(process, mappings);
-		if (look.count > 0 && identity_files(process->identity.process.pid, see_mapped, &look, &why) < 0)
+		search.count = list_held_mappings(process, mappings);
+		if (search.count > 0 && identity_files(process->identity.process.pid, match_mapped_file, &search, &why) < 0)
 			return;
-		for (size_t i = 0; i < look.count; i++)
-			mapping_gone(registry, process, &look.there[i]);
+		for (size_t i = 0; i < search.count; i++)
+			remove_unmapped(registry, process, &search.missing[i]);
 	}
 }

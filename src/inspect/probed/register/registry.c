@@ -15,7 +15,7 @@
 #include "inspect/probed/register/probes.gen.h"
 #include "inspect/probed/register/refusal_log.h"
 
-/* ---- a registration on its way ---- */
+/* ---- registrations in progress ---- */
 
 uint64_t registration_bytes(const struct registration *registration)
 {
@@ -27,6 +27,8 @@ static void end_registration(struct registration *registration)
 	struct registry *registry = registration->registry;
 
 	must(registry->under_way_count > 0);
+	must(registry->under_way_bytes >= registration_bytes(registration));
+	must(!registration->set.memory);
 	TAILQ_REMOVE(&registry->under_way, registration, link);
 	registry->under_way_count--;
 	registry->under_way_bytes -= registration_bytes(registration);
@@ -53,7 +55,7 @@ static void log_refused(const struct registration *registration, int error, cons
 		.why = why->text,
 	};
 
-	if (!registration->again) /* else restart.c logs what it removes */
+	if (!registration->again) /* restart.c logs those */
 		refusal_log(&refusal);
 }
 
@@ -69,6 +71,7 @@ void registration_refuse(struct registration *registration, int error, const str
 	registration->done(registration->ctx, error, 0, why);
 	if (registration->set.memory)
 		dof_set_free(&registration->set);
+	registration->set = (struct dof_set){ 0 };
 	end_registration(registration);
 }
 
@@ -84,8 +87,8 @@ static void note_stored(struct registration *registration, uint64_t generation)
 	end_registration(registration);
 }
 
-/* Is the process what it was when it asked? A child took its time. */
-static int still_there(const struct registration *registration, struct fathom_fault *why)
+/* The process may have ended or execed while a child was parsing. */
+static int check_process(const struct registration *registration, struct fathom_fault *why)
 {
 	struct probed_process *process = registration->process;
 
@@ -96,12 +99,12 @@ static int still_there(const struct registration *registration, struct fathom_fa
 	return 0;
 }
 
-static int put(struct registration *registration, const struct dof_set *set, uint64_t *generation_ret,
-	       struct fathom_fault *why)
+static int add_to_stash(struct registration *registration, const struct dof_set *set, uint64_t *generation_ret,
+			struct fathom_fault *why)
 {
 	struct registry *registry = registration->registry;
 	struct probed_process *process = registration->process;
-	int error = still_there(registration, why);
+	int error = check_process(registration, why);
 
 	if (error)
 		return error;
@@ -123,7 +126,7 @@ void registration_store(struct registration *registration)
 {
 	uint64_t generation = 0;
 	struct fathom_fault why;
-	int error = put(registration, &registration->set, &generation, &why);
+	int error = add_to_stash(registration, &registration->set, &generation, &why);
 
 	dof_set_free(&registration->set);
 	registration->set = (struct dof_set){ 0 };
@@ -133,7 +136,7 @@ void registration_store(struct registration *registration)
 		note_stored(registration, generation);
 }
 
-static void parsed(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
+static void handle_parsed(void *ctx, int error, struct dof_set *set, const struct fathom_fault *why)
 {
 	struct registration *registration = ctx;
 
@@ -151,15 +154,16 @@ static void parsed(void *ctx, int error, struct dof_set *set, const struct fatho
 void registration_parse(struct registration *registration)
 {
 	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
-	jail_parse(registration->registry->jail, &registration->input, parsed, registration);
+	jail_parse(registration->registry->jail, &registration->input, handle_parsed, registration);
 }
 
-/* One that has a process; `process` is held by it. */
-static struct registration *begin(struct registry *registry, struct probed_process *process, enum probed_way way,
-				  registry_added_fn done, void *ctx)
+/* Create a registration; takes the caller's hold of `process`. NULL: out of memory. */
+static struct registration *create_registration(struct registry *registry, struct probed_process *process,
+						enum probed_way way, registry_added_fn done, void *ctx)
 {
 	struct registration *registration = calloc(1, sizeof(*registration));
 
+	must(!process->dead);
 	if (!registration)
 		return NULL;
 	registration->registry = registry;
@@ -176,7 +180,7 @@ static struct registration *begin(struct registry *registry, struct probed_proce
 	return registration;
 }
 
-static void note_begun(struct registration *registration)
+static void begin_registration(struct registration *registration)
 {
 	registration->registry->under_way_bytes += registration_bytes(registration);
 	registration->registry->stats.received++;
@@ -187,7 +191,7 @@ static void note_begun(struct registration *registration)
 
 /* ---- in ---- */
 
-/* May `uid` have so many bytes more under way? At most half of what there may be, but that one object is always taken. */
+/* A user may have at most half of all bytes in progress; a user's first object is accepted whatever its size. */
 static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
 {
 	const struct registration *registration;
@@ -213,7 +217,7 @@ static int check_room(const struct registry *registry, const struct registry_obj
 		      struct fathom_fault *why)
 {
 	if (bytes > registry->options.object_bytes_max)
-		return fault(why, -E2BIG, "the object has %zu bytes, and %llu are the most (--limit-object-bytes)", bytes,
+		return fault(why, -E2BIG, "the object has %zu bytes; the limit is %llu (--limit-object-bytes)", bytes,
 			     (unsigned long long)registry->options.object_bytes_max);
 	if (!has_room(registry, object->uid, bytes))
 		return fault(why, -EBUSY, "%u registrations with %llu bytes are being parsed; try again",
@@ -225,7 +229,7 @@ static int check_room(const struct registry *registry, const struct registry_obj
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-/* Does who connected live yet, and is it `pid`? Kernels before 6.5 do not say. */
+/* True: `pid` made the connection and lives. False: not, or the kernel is older than 6.5 and cannot tell. */
 static bool is_peer(int connection, pid_t pid)
 {
 	struct ucred peer;
@@ -242,36 +246,37 @@ static bool is_peer(int connection, pid_t pid)
 }
 
 /*
- * The pid that the kernel said may be another's by now. Then whoever had it has ended, and with it its end of the
- * connection; who has only lost patience is there yet.
+ * The sender may have ended, and its pid been reused. Then the connection is closed. A live process that closed its
+ * connection is still the peer.
  */
-static bool may_be_another(int connection, pid_t pid)
+static bool is_pid_reused(int connection, pid_t pid)
 {
 	char byte;
 
 	return connection >= 0 && recv(connection, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 && !is_peer(connection, pid);
 }
 
-/* Who it is, and in which file its probes are. */
-static int identify(struct registry *registry, const struct registry_object *object, struct probed_process **process_ret,
-		    struct identity_file *file_ret, struct fathom_fault *why)
+/* Identify the process and the mapped file that contains the probes. */
+static int identify_process(struct registry *registry, const struct registry_object *object,
+			    struct probed_process **process_ret, struct identity_file *file_ret, struct fathom_fault *why)
 {
 	int error = process_get(registry, object->pid, object->uid, object->way, process_ret, why);
 
 	if (error)
 		return error;
-	if (may_be_another(object->connection, object->pid))
-		error = fault(why, -ESRCH, "process %d has left", object->pid);
+	if (is_pid_reused(object->connection, object->pid))
+		error = fault(why, -ESRCH, "process %d has ended", object->pid);
 	else if (object->address)
 		error = identity_file_at(object->pid, object->address, file_ret, why);
 	else
-		error = identity_program(object->pid, file_ret, why); /* not relocated: a program */
+		error = identity_program(object->pid, file_ret,
+					 why); /* only a program that is not relocated has no address */
 	if (error)
 		process_put(registry, *process_ret);
 	return error;
 }
 
-/* The notes of a mapped file, for an object that is none; of large ones only where in `*source_ret` they are. */
+/* Read the notes of a mapped file. Large notes stay in the file: `*source_ret` is its descriptor. */
 static int read_notes(struct registry *registry, const struct registry_object *object, const struct identity_file *file,
 		      struct elf_file **file_ret, int *source_ret, struct fathom_fault *why)
 {
@@ -305,7 +310,7 @@ static int read_notes(struct registry *registry, const struct registry_object *o
 	return 0;
 }
 
-/* Who registers by an address alone says neither how its module is called nor where it lies: the mapping does. */
+/* A registration by address has no module name and base: take them from the mapped file. */
 static int complete_helper(struct dof_helper *helper, pid_t pid, const struct elf_file *elf,
 			   const struct identity_file *file, struct fathom_fault *why)
 {
@@ -315,14 +320,14 @@ static int complete_helper(struct dof_helper *helper, pid_t pid, const struct el
 	if (helper->module[0] != '\0')
 		return 0;
 	if (elf_base(elf, file->start, file->offset, &helper->base) != 0)
-		return fault(why, -EINVAL, "%s of process %d is not mapped as its header says", file->path, pid);
-	/* a long name is cut, as those who say it cut it */
+		return fault(why, -EINVAL, "%s of process %d is mapped differently from its ELF header", file->path, pid);
+	/* a long name is truncated, as clients do */
 	memcpy(helper->module, name, strnlen(name, sizeof(helper->module) - 1));
 	return 0;
 }
 
-/* What is to be parsed, or where it comes from, is `registration`'s from here on. */
-static void take_input(struct registration *registration, struct registry_object *object, struct elf_file *elf, int source)
+/* `registration` takes the object, or its source. */
+static void set_input(struct registration *registration, struct registry_object *object, struct elf_file *elf, int source)
 {
 	registration->memory = object->data;
 	registration->file = elf;
@@ -336,15 +341,15 @@ static void take_input(struct registration *registration, struct registry_object
 	must(source < 0 || large_is(&registration->input));
 }
 
-/* A large object stays in its file until its turn. */
-static int take_file(struct registry_object *object, int *source_ret, struct fathom_fault *why)
+/* A large object stays in its file until it is received. */
+static int keep_object_file(struct registry_object *object, int *source_ret, struct fathom_fault *why)
 {
 	*source_ret = fcntl(object->file, F_DUPFD_CLOEXEC, 0);
-	return *source_ret >= 0 ? 0 : fault(why, -errno, "the object's descriptor cannot be kept: %s", strerror(errno));
+	return *source_ret >= 0 ? 0 : fault(why, -errno, "cannot duplicate the object's descriptor: %s", strerror(errno));
 }
 
-static int begin_object(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx,
-			struct registration **registration_ret, struct fathom_fault *why)
+static int identify_object(struct registry *registry, struct registry_object *object, registry_added_fn done, void *ctx,
+			   struct registration **registration_ret, struct fathom_fault *why)
 {
 	struct registration *registration;
 	struct probed_process *process = NULL;
@@ -354,16 +359,16 @@ static int begin_object(struct registry *registry, struct registry_object *objec
 	int source = -1, error = check_room(registry, object, object->bytes, why);
 
 	if (error == 0)
-		error = identify(registry, object, &process, &file, why);
+		error = identify_process(registry, object, &process, &file, why);
 	if (error)
 		return error;
 	if (object->file >= 0)
-		error = take_file(object, &source, why);
+		error = keep_object_file(object, &source, why);
 	else if (!object->data)
 		error = read_notes(registry, object, &file, &elf, &source, why);
 	if (error == 0 && elf)
 		error = complete_helper(&helper, object->pid, elf, &file, why);
-	registration = error ? NULL : begin(registry, process, object->way, done, ctx);
+	registration = error ? NULL : create_registration(registry, process, object->way, done, ctx);
 	if (!registration) {
 		if (source >= 0)
 			close(source);
@@ -374,9 +379,9 @@ static int begin_object(struct registry *registry, struct registry_object *objec
 		return error ? error : fault(why, -ENOMEM, "out of memory");
 	}
 	registration->mapping = file.mapping;
-	take_input(registration, object, elf, source);
+	set_input(registration, object, elf, source);
 	registration->input.helper = helper;
-	note_begun(registration);
+	begin_registration(registration);
 	*registration_ret = registration;
 	return 0;
 }
@@ -402,7 +407,7 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
 {
 	struct registration *registration = NULL;
 	struct fathom_fault why;
-	int error = begin_object(registry, object, done, ctx, &registration, &why);
+	int error = identify_object(registry, object, done, ctx, &registration, &why);
 
 	if (error == 0) {
 		if (large_is(&registration->input))
@@ -419,7 +424,7 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
 void registry_reparse(struct registry *registry, struct probed_process *process, const struct stash_registration *known,
 		      registry_added_fn done, void *ctx)
 {
-	struct registration *registration = begin(registry, process, PROBED_WAY_KEPT, done, ctx);
+	struct registration *registration = create_registration(registry, process, PROBED_WAY_KEPT, done, ctx);
 	struct fathom_fault why;
 	int error;
 
@@ -429,15 +434,15 @@ void registry_reparse(struct registry *registry, struct probed_process *process,
 	registration->known = *known;
 	registration->mapping = known->mapping;
 	error = stash_read(registry->stash, known, &registration->input, &registration->memory, &why);
-	note_begun(registration);
+	begin_registration(registration);
 	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
 	if (error)
 		registration_refuse(registration, error, &why);
 	else
-		jail_parse(registry->jail, &registration->input, parsed, registration);
+		jail_parse(registry->jail, &registration->input, handle_parsed, registration);
 }
 
-/* ---- out ---- */
+/* ---- removal ---- */
 
 int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fathom_fault *why)
 {
@@ -448,7 +453,7 @@ int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, s
 	registry->stats.removed += error == 0;
 	probe_registration_removed(clock_ticks(), pid, generation, error);
 	if (error == 0 && process)
-		process_let_go(process, generation);
+		process_release(process, generation);
 	return error;
 }
 
@@ -457,7 +462,7 @@ void registry_remove_process(struct registry *registry, pid_t pid)
 	struct fathom_fault why;
 
 	if (stash_remove_process(registry->stash, pid, &why) != 0)
-		log_error("what process %d had registered cannot be removed: %s", pid, why.text);
+		log_error("cannot remove the probes of process %d: %s", pid, why.text);
 	large_wake(registry);
 }
 
@@ -466,7 +471,7 @@ void registry_clear_process(struct registry *registry, pid_t pid)
 	struct fathom_fault why;
 
 	if (stash_clear_process(registry->stash, pid, &why) != 0)
-		log_error("what process %d had registered before exec cannot be removed: %s", pid, why.text);
+		log_error("cannot remove the probes that process %d registered before exec: %s", pid, why.text);
 	large_wake(registry);
 }
 
@@ -475,12 +480,12 @@ void registry_remove_mapping(struct registry *registry, pid_t pid, const struct 
 	struct fathom_fault why;
 
 	if (stash_remove_mapping(registry->stash, pid, mapping, &why) != 0)
-		log_error("what process %d had registered of a file that it unmapped cannot be removed: %s", pid, why.text);
+		log_error("cannot remove the probes of a file that process %d unmapped: %s", pid, why.text);
 	large_wake(registry);
 }
 
-/* The ones that have not been looked at for the longest time. */
-static int look(void *ctx)
+/* Check the least recently checked processes. */
+static int check_next_processes(void *ctx)
 {
 	struct registry *registry = ctx;
 	uint32_t count = registry->process_count < REGISTRY_LOOKED_AT_MAX ? registry->process_count
@@ -492,14 +497,14 @@ static int look(void *ctx)
 		TAILQ_REMOVE(&registry->order, process, in_order);
 		TAILQ_INSERT_TAIL(&registry->order, process, in_order);
 		if (!process->dead)
-			process_look(registry, process);
+			process_recheck(registry, process);
 	}
 	return 0;
 }
 
 /* ---- life ---- */
 
-static void with_defaults(struct registry_options *options)
+static void set_registry_defaults(struct registry_options *options)
 {
 	if (options->object_bytes_max == 0)
 		options->object_bytes_max = REGISTRY_OBJECT_BYTES;
@@ -507,7 +512,7 @@ static void with_defaults(struct registry_options *options)
 		options->look_ns = REGISTRY_LOOK_SEC * NS_PER_SEC;
 }
 
-static int open_parts(struct registry *registry, struct fathom_fault *why)
+static int open_registry_parts(struct registry *registry, struct fathom_fault *why)
 {
 	int error = stash_open(&registry->options.stash, &registry->stash, why);
 
@@ -519,7 +524,8 @@ static int open_parts(struct registry *registry, struct fathom_fault *why)
 	if (!registry->jail)
 		return why->error ? why->error : -ENOMEM;
 	if (registry->options.look_ns != UINT64_MAX) {
-		registry->look_poller = poller_register("probed_look", look, registry, registry->options.look_ns);
+		registry->look_poller = poller_register("probed_look", check_next_processes, registry,
+							registry->options.look_ns);
 		must(registry->look_poller);
 		poller_pause(registry->look_poller);
 	}
@@ -534,11 +540,11 @@ int registry_create(const struct registry_options *options, struct registry **re
 	if (!registry)
 		return fault(why, -ENOMEM, "out of memory");
 	registry->options = *options;
-	with_defaults(&registry->options);
+	set_registry_defaults(&registry->options);
 	TAILQ_INIT(&registry->order);
 	TAILQ_INIT(&registry->under_way);
 	TAILQ_INIT(&registry->large_users);
-	error = open_parts(registry, why);
+	error = open_registry_parts(registry, why);
 	if (error) {
 		registry_destroy(registry);
 		return error;
@@ -556,6 +562,7 @@ void registry_destroy(struct registry *registry)
 	if (registry->jail)
 		jail_destroy(registry->jail);
 	must(TAILQ_EMPTY(&registry->under_way));
+	must(registry->under_way_count == 0 && registry->under_way_bytes == 0);
 	restart_free(registry);
 	processes_free(registry);
 	poller_unregister(&registry->look_poller);

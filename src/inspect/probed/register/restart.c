@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * restart - what a daemon before this one left in the tree: the dead are removed, the living are watched again, and what is
- * of another record version is parsed again, one after the other, so that registrants have their turn.
+ * restart - adopts the tree of an earlier daemon: removes the registrations of dead processes, watches live ones, and
+ * parses stale registrations again, one at a time, so that new registrations are served in between.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,17 +15,17 @@
 
 struct restart {
 	struct registry *registry;
-	struct stash_registration *found; /* at first all; then those to be parsed again */
+	struct stash_registration *found; /* all registrations; after adoption the stale ones */
 	size_t count, room, next, empty_from;
 	uint32_t kept, reparsed, removed;
 	uint64_t begun;
 	bool cancelled;
 };
 
-/* The one that messages are about, which may be gone when they come. */
+/* The registry that a message in flight is about; NULL: it was destroyed. */
 static struct registry *restarting;
 
-static int note_found(void *ctx, const struct stash_registration *registration)
+static int collect_found(void *ctx, const struct stash_registration *registration)
 {
 	struct restart *restart = ctx;
 
@@ -47,8 +47,8 @@ static bool same_program(const struct stash_process *a, const struct stash_proce
 	return a->exec_device == b->exec_device && a->exec_inode == b->exec_inode;
 }
 
-/* The process of `known`, watched, if it is the one it was. NULL: what it had is gone. */
-static struct probed_process *take_up(struct restart *restart, const struct stash_registration *known, bool holds)
+/* Watch the process of `known`. NULL: it has ended, or execed, and its registrations are removed. */
+static struct probed_process *adopt_process(struct restart *restart, const struct stash_registration *known, bool holds)
 {
 	struct registry *registry = restart->registry;
 	struct probed_process *process;
@@ -59,7 +59,7 @@ static struct probed_process *take_up(struct restart *restart, const struct stas
 		if (why.error == -ESRCH)
 			registry_remove_process(registry, known->process.pid);
 		else
-			log_warning("%s; what it registered stays as it is", why.text);
+			log_warning("%s; its registrations stay", why.text);
 		return NULL;
 	}
 	if (identity.process.start_time != known->process.start_time) {
@@ -67,7 +67,7 @@ static struct probed_process *take_up(struct restart *restart, const struct stas
 		return NULL;
 	}
 	if (holds && !same_program(&identity.process, &known->process)) {
-		registry_clear_process(registry, known->process.pid); /* it is found again among the empty */
+		registry_clear_process(registry, known->process.pid); /* adopt_empty_processes() adopts it */
 		return NULL;
 	}
 	if (process_get(registry, known->process.pid, known->process.uid, PROBED_WAY_KEPT, &process, &why) != 0) {
@@ -84,11 +84,12 @@ static struct probed_process *take_up(struct restart *restart, const struct stas
 	return process;
 }
 
-static void finish(struct restart *restart)
+static void finish_restart(struct restart *restart)
 {
 	struct registry *registry = restart->registry;
 
 	must(registry->restart == restart);
+	must(restart->next == restart->count && !restart->cancelled);
 	registry->restart = NULL;
 	restarting = NULL;
 	probe_probed_restart(clock_ticks(), restart->kept, restart->reparsed, restart->removed,
@@ -104,7 +105,7 @@ static void finish(struct restart *restart)
 
 static void parse_next(void *unused);
 
-static void parsed_again(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
+static void handle_reparsed(void *ctx, int error, uint64_t generation, const struct fathom_fault *why)
 {
 	struct restart *restart = ctx;
 	const struct stash_registration *known = &restart->found[restart->next];
@@ -114,14 +115,15 @@ static void parsed_again(void *ctx, int error, uint64_t generation, const struct
 	if (error == 0) {
 		restart->reparsed++;
 	} else {
-		log_error("what process %d registered cannot be parsed again, and is removed: %s", known->process.pid,
+		log_error("probes of process %d cannot be parsed again, and are removed: %s", known->process.pid,
 			  why->text);
 		registry_remove_mapping(restart->registry, known->process.pid, &known->mapping);
+		must(restart->kept > 0);
 		restart->kept--;
 		restart->removed++;
 	}
 	restart->next++;
-	thread_send_msg(thread_self(), parse_next, NULL); /* not from within: another may come first */
+	thread_send_msg(thread_self(), parse_next, NULL); /* by a message, so that new registrations come first */
 }
 
 static void parse_next(void *unused)
@@ -136,21 +138,21 @@ static void parse_next(void *unused)
 		struct probed_process *process = process_find(registry, known->process.pid);
 
 		if (process) {
-			registry_reparse(registry, process, known, parsed_again, restart);
+			registry_reparse(registry, process, known, handle_reparsed, restart);
 			return;
 		}
 		restart->next++; /* it has ended */
 	}
-	finish(restart);
+	finish_restart(restart);
 }
 
-/* Keep what lives; `found` then has what is to be parsed again. */
-static void sort_out(struct restart *restart)
+/* Adopt the processes of all registrations. `found` then has the stale ones. */
+static void adopt_processes(struct restart *restart)
 {
 	size_t stale = 0;
 
 	for (size_t i = 0; i < restart->count; i++) {
-		if (!take_up(restart, &restart->found[i], true)) {
+		if (!adopt_process(restart, &restart->found[i], true)) {
 			restart->removed++;
 			continue;
 		}
@@ -161,34 +163,34 @@ static void sort_out(struct restart *restart)
 	restart->count = stale;
 }
 
-static int note_empty(void *ctx, const struct stash_process *process)
+static int collect_empty_process(void *ctx, const struct stash_process *process)
 {
 	struct restart *restart = ctx;
 	const struct stash_registration nothing = { .process = *process };
 
-	return process_find(restart->registry, process->pid) ? 0 : note_found(ctx, &nothing);
+	return process_find(restart->registry, process->pid) ? 0 : collect_found(ctx, &nothing);
 }
 
-/* Those that have taken everything back, of whom the tree keeps the generations while they live. */
-static int take_up_empty(struct restart *restart)
+/* Adopt live processes without registrations: their generations must not be reused. */
+static int adopt_empty_processes(struct restart *restart)
 {
 	int error;
 
 	restart->empty_from = restart->count;
-	error = stash_walk_processes(restart->registry->stash, note_empty, restart);
+	error = stash_walk_processes(restart->registry->stash, collect_empty_process, restart);
 	for (size_t i = restart->empty_from; i < restart->count; i++)
-		(void)take_up(restart, &restart->found[i], false); /* those that are not taken up are gone from the tree */
+		(void)adopt_process(restart, &restart->found[i], false); /* else it is removed from the tree */
 	restart->count = restart->empty_from;
 	return error;
 }
 
-/* A file that was unmapped meanwhile. */
-static void look_at_all(struct registry *registry)
+/* Detect files that were unmapped while no daemon ran. */
+static void recheck_all(struct registry *registry)
 {
 	struct probed_process *process, *next;
 
 	TAILQ_FOREACH_SAFE (process, &registry->order, in_order, next)
-		process_look(registry, process);
+		process_recheck(registry, process);
 }
 
 int restart_begin(struct registry *registry, struct fathom_fault *why)
@@ -200,18 +202,18 @@ int restart_begin(struct registry *registry, struct fathom_fault *why)
 		return fault(why, -ENOMEM, "out of memory");
 	restart->registry = registry;
 	restart->begun = clock_ticks();
-	error = stash_walk(registry->stash, note_found, restart);
+	error = stash_walk(registry->stash, collect_found, restart);
 	if (error) {
 		free(restart->found);
 		free(restart);
-		return fault(why, error, "the tree of a daemon before this one cannot be read: %s", strerror(-error));
+		return fault(why, error, "cannot read the tree of the earlier daemon: %s", strerror(-error));
 	}
 	registry->restart = restart;
 	restarting = registry;
-	sort_out(restart);
-	if (take_up_empty(restart) != 0)
-		log_warning("not all processes in the tree could be examined: out of memory");
-	look_at_all(registry);
+	adopt_processes(restart);
+	if (adopt_empty_processes(restart) != 0)
+		log_warning("out of memory: not all processes of the tree were adopted");
+	recheck_all(registry);
 	thread_send_msg(thread_self(), parse_next, NULL);
 	return 0;
 }

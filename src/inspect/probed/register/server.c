@@ -16,15 +16,15 @@
 #include "base/reactor/reactor.h"
 #include "inspect/probed/register/client.h"
 
-enum { FULL_LOOK_MS = 50, FULL_SILENT_MS = 100 }; /* when others wait */
-enum { BACKLOG = 4096 };			  /* a machine that starts */
-enum { SOCKET_MODE = 0666, SILENT_LOOKS = 4 };	  /* how often in that time is looked for those who are silent */
+enum { FULL_LOOK_MS = 50, FULL_SILENT_MS = 100 }; /* when new connections wait */
+enum { BACKLOG = 4096 };			  /* many programs start when a machine boots */
+enum { SOCKET_MODE = 0666, SILENT_LOOKS = 4 };	  /* checks per silent_ns */
 
 static void watch_listener(struct server *server, bool on)
 {
-	if (server->watch && server->deaf == on)
+	if (server->watch && server->is_paused == on)
 		fd_watch_modify(server->watch, on ? EPOLLIN : 0);
-	server->deaf = !on;
+	server->is_paused = !on;
 	if (on)
 		poller_pause(server->full_poller);
 	else
@@ -38,7 +38,7 @@ void server_has_room(struct server *server)
 		poller_pause(server->silent_poller);
 }
 
-static uint32_t clients_of(const struct server *server, uid_t uid)
+static uint32_t count_user_clients(const struct server *server, uid_t uid)
 {
 	const struct client *client;
 	uint32_t count = 0;
@@ -48,8 +48,8 @@ static uint32_t clients_of(const struct server *server, uid_t uid)
 	return count;
 }
 
-/* Who has connected. Its pid is not used for anything but the trace: each message says who sent it. */
-static void welcome(struct server *server, int fd)
+/* The peer's pid is only traced: each message has the credentials of its sender. */
+static void add_client(struct server *server, int fd)
 {
 	struct ucred peer = { .pid = 0, .uid = (uid_t)-1 };
 	socklen_t bytes = sizeof(peer);
@@ -66,11 +66,12 @@ static void welcome(struct server *server, int fd)
 				 "%s: out of memory for a client", server->options.path);
 		return;
 	}
-	if (peer.uid != 0 && peer.uid != geteuid() && clients_of(server, peer.uid) > server->options.connections_a_user)
+	if (peer.uid != 0 && peer.uid != geteuid() &&
+	    count_user_clients(server, peer.uid) > server->options.connections_a_user)
 		client_leave(client, PROBED_LEAVE_TOO_MANY);
 }
 
-static void accept_some(void *ctx, uint32_t events)
+static void accept_clients(void *ctx, uint32_t events)
 {
 	struct server *server = ctx;
 
@@ -78,14 +79,14 @@ static void accept_some(void *ctx, uint32_t events)
 		int fd = accept4(server->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
-			welcome(server, fd);
+			add_client(server, fd);
 			continue;
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
 		if (errno == EAGAIN)
 			return;
-		/* out of descriptors, most likely. It stays readable: look away, and again in FULL_LOOK_MS */
+		/* probably out of descriptors. The listener stays readable: pause it for FULL_LOOK_MS */
 		log_line_limited(&server->failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
 				 "%s: cannot accept a client: %s; the next attempt is in %d ms", server->options.path,
 				 strerror(errno), FULL_LOOK_MS);
@@ -94,14 +95,15 @@ static void accept_some(void *ctx, uint32_t events)
 	}
 	watch_listener(server, false);
 	log_line_limited(&server->full_limit, clock_monotonic_ns(), LOG_LEVEL_WARNING,
-			 "%s: %u clients are connected; more have to wait", server->options.path, server->client_count);
+			 "%s: %u clients are connected, the limit; new ones wait", server->options.path,
+			 server->client_count);
 }
 
 /*
- * Who has said nothing for `silent_ns`, and waits for nothing: the first in the list has been silent for longest. Whoever
- * leaves may make others leave, so the list is begun again each time.
+ * A client that was silent for `silent_ns` and waits for nothing. The list begins with the longest silent one. Closing one
+ * may close others, so the caller must search again each time.
  */
-static struct client *silent(struct server *server, uint64_t silent_ns, bool or_slow)
+static struct client *find_silent_client(struct server *server, uint64_t silent_ns, bool or_slow)
 {
 	uint64_t now = clock_monotonic_ns();
 	struct client *client;
@@ -115,26 +117,26 @@ static struct client *silent(struct server *server, uint64_t silent_ns, bool or_
 	return NULL;
 }
 
-static int leave_silent(void *ctx)
+static int close_silent_clients(void *ctx)
 {
 	struct server *server = ctx;
 	struct client *client;
 
-	while ((client = silent(server, server->options.silent_ns, true)))
+	while ((client = find_silent_client(server, server->options.silent_ns, true)))
 		client_leave(client, client->listing ? PROBED_LEAVE_READER_TOO_SLOW : PROBED_LEAVE_SILENT);
 	return 0;
 }
 
-/* All connections are taken, and others wait: whoever says nothing has had its time. One that registers speaks at once. */
-static int make_way(void *ctx)
+/* All connections are in use and others wait: close silent ones soon. A registering client sends its request at once. */
+static int close_silent_when_full(void *ctx)
 {
 	struct server *server = ctx;
 	struct client *client;
 
-	while ((client = silent(server, FULL_SILENT_MS * NS_PER_MS, false)))
+	while ((client = find_silent_client(server, FULL_SILENT_MS * NS_PER_MS, false)))
 		client_leave(client, PROBED_LEAVE_SILENT);
-	/* after a failed accept() there may be room already: retry */
-	if (server->deaf && server->client_count < server->options.connections_max)
+	/* after a failed accept(): retry */
+	if (server->is_paused && server->client_count < server->options.connections_max)
 		watch_listener(server, true);
 	return 0;
 }
@@ -146,7 +148,7 @@ static int make_folder(const char *path, struct fathom_fault *why)
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)], *folder;
 
 	if (text_copy(copy, sizeof(copy), path) < 0)
-		return 0; /* listener_open() says it */
+		return 0; /* listener_open() reports it */
 	folder = dirname(copy);
 	if (mkdir(folder, 0755) == 0 || errno == EEXIST)
 		return 0;
@@ -170,21 +172,21 @@ static int open_listener(struct server *server, struct fathom_fault *why)
 	return error;
 }
 
-/* One that systemd made. */
-static int take_listener(struct server *server, int fd, struct fathom_fault *why)
+/* Use the socket that systemd made. */
+static int adopt_listener(struct server *server, int fd, struct fathom_fault *why)
 {
 	socklen_t bytes = sizeof(int);
 	int type = 0;
 
 	server->listener.fd = fd;
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) < 0 || type != SOCK_SEQPACKET)
-		return fault(why, -EINVAL, "the socket of systemd is not one with ListenSequentialPacket=");
+		return fault(why, -EINVAL, "the socket from systemd is not SOCK_SEQPACKET: use ListenSequentialPacket=");
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
-		return fault(why, -errno, "the socket of systemd: %s", strerror(errno));
+		return fault(why, -errno, "the socket from systemd: %s", strerror(errno));
 	return 0;
 }
 
-static void with_defaults(struct server_options *options)
+static void set_server_defaults(struct server_options *options)
 {
 	if (!options->connections_max)
 		options->connections_max = SERVER_CONNECTIONS_MAX;
@@ -194,22 +196,22 @@ static void with_defaults(struct server_options *options)
 		options->silent_ns = SERVER_SILENT_SEC * NS_PER_SEC;
 }
 
-static int start(struct server *server, struct fathom_fault *why)
+static int start_listening(struct server *server, struct fathom_fault *why)
 {
 	const int on = 1;
-	int error = server->options.fd >= 0 ? take_listener(server, server->options.fd, why) : open_listener(server, why);
+	int error = server->options.fd >= 0 ? adopt_listener(server, server->options.fd, why) : open_listener(server, why);
 
 	if (error)
 		return error;
-	/* those who connect inherit it, and who wrote before they were accepted is known, too */
+	/* connections inherit it, so messages sent before accept() have credentials, too */
 	if (setsockopt(server->listener.fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
 		return fault(why, -errno, "%s: %s", server->options.path, strerror(errno));
-	server->watch = fd_watch_add(server->listener.fd, EPOLLIN, accept_some, server);
-	server->silent_poller = poller_register("probed_silent", leave_silent, server,
+	server->watch = fd_watch_add(server->listener.fd, EPOLLIN, accept_clients, server);
+	server->silent_poller = poller_register("probed_silent", close_silent_clients, server,
 						server->options.silent_ns / SILENT_LOOKS);
-	server->full_poller = poller_register("probed_full", make_way, server, FULL_LOOK_MS * NS_PER_MS);
+	server->full_poller = poller_register("probed_full", close_silent_when_full, server, FULL_LOOK_MS * NS_PER_MS);
 	if (!server->watch || !server->silent_poller || !server->full_poller)
-		return fault(why, -ENOMEM, "%s: cannot be watched: %s", server->options.path, strerror(errno));
+		return fault(why, -ENOMEM, "cannot watch %s: %s", server->options.path, strerror(errno));
 	poller_pause(server->silent_poller);
 	poller_pause(server->full_poller);
 	return 0;
@@ -227,9 +229,9 @@ int server_open(struct registry *registry, const struct server_options *options,
 	server->options = *options;
 	server->listener.fd = -1;
 	server->full_limit = server->failed_limit = (struct log_limit)LOG_LIMIT(1, NS_PER_SEC);
-	with_defaults(&server->options);
+	set_server_defaults(&server->options);
 	TAILQ_INIT(&server->clients);
-	error = start(server, why);
+	error = start_listening(server, why);
 	if (error)
 		server_close(server);
 	else

@@ -2,10 +2,9 @@
 /*
  * server - the UNIX socket of fathom-probed: docs/formats/probed.md.
  *
- * A connection has one request under way; nothing more is read from it until that is answered. One that says nothing for
- * SERVER_SILENT_SEC is closed, and so is one that does not take what it asked for. When all connections are taken, others
- * wait in the socket's queue, and those that say nothing are closed at once; a user has at most SERVER_PER_USER_MAX, root
- * all.
+ * A connection has one request in progress; the next is read when that is answered. A connection that is silent for
+ * SERVER_SILENT_SEC, or does not read its answer, is closed. When all connections are in use, new ones wait in the socket's
+ * backlog, and silent ones are closed much earlier. A user has at most SERVER_PER_USER_MAX connections; root has no limit.
  */
 #ifndef PROBED_REGISTER_SERVER_H
 #define PROBED_REGISTER_SERVER_H
@@ -18,8 +17,8 @@
 enum { SERVER_CONNECTIONS_MAX = 512, SERVER_PER_USER_MAX = 128, SERVER_SILENT_SEC = 10 };
 
 struct server_options {
-	const char *path;	     /* of the socket; its folder is made if it is not there; lent */
-	int fd;			     /* one that is listening already, taken; -1: none */
+	const char *path;	     /* of the socket; its folder is made if it does not exist; lent */
+	int fd;			     /* a listening socket, taken; -1: none */
 	uint32_t connections_max;    /* 0: SERVER_CONNECTIONS_MAX */
 	uint32_t connections_a_user; /* 0: SERVER_PER_USER_MAX */
 	uint64_t silent_ns;	     /* 0: SERVER_SILENT_SEC */
@@ -29,10 +28,10 @@ struct server_options {
 
 struct server;
 
-/* Errors (explained): -EADDRINUSE: somebody serves it; -EACCES ... */
+/* Errors (explained): -EADDRINUSE: another process serves it; -EACCES ... */
 MUST_CHECK int server_open(struct registry *registry, const struct server_options *options, struct server **server_ret,
 			   struct fathom_fault *why);
-/* Before registry_destroy(). Accepts NULL. */
+/* Call it before registry_destroy(). Accepts NULL. */
 void server_close(struct server *server);
 
 #endif

@@ -9,8 +9,8 @@
  *   probes/$pid        renamed there   probes/$pid/...          renamed there
  *   dof-pid/$pid       renamed there   dof-pid/$pid/$dev-$ino   renamed there
  *
- * The last rename commits. Before it, a file in probes/ has its other link in work/. A sweep empties work/ first, so it then
- * finds that no registration has the file, and removes it.
+ * The last rename commits. Before it, a file in probes/ has its other link in work/. A sweep empties work/ first, so it
+ * then finds that no registration has the file, and removes it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 /*
  * check - reads dof-pid/$pid of a sweep, and indexes its whole registrations.
  *
- *   raw, dh, blocks, process, exec-mapping   originals. Damaged: the entry is set aside, for nothing can restore it.
- *   parsed/, probes/$pid                     made of the originals. Damaged: removed, and the registration is `stale` until it
- *                                            is parsed again from raw.
+ *   raw, dh, blocks, process, exec-mapping   originals. Damaged: the entry is set aside; nothing can restore it.
+ *   parsed/, probes/$pid                     made of the originals. Damaged: removed; the registration is `stale`
+ *                                            until it is parsed again from raw.
  *   $gen without a mapping, or a mapping without $gen     left by an operation that was cut short: removed
  *
  * Nothing damaged is mended in place.
@@ -241,8 +241,8 @@ static int check_entry(struct check *check, const char *name)
 }
 
 /*
- * The counter must be above every generation that was given. A lost counter may have been far above the generations that are
- * left, so it goes on a million further.
+ * The counter must be above every generation that was given. A lost counter may have been far above the generations that
+ * are left, so it goes on a million further.
  */
 static int check_next_generation(struct check *check)
 {

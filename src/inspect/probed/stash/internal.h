@@ -8,8 +8,8 @@
  *   raw.c      objects as they were received; process.c: files of a process; upload.c: large objects, in slices
  *   stage.c    the files of a registration's probes, made in stash/work and renamed into place
  *   add.c, remove.c, reparse.c
- *   sweep.c    reads the whole tree, undoes operations that were cut short, makes the index. check.c: the folder of a process.
- *              aside.c: damaged entries
+ *   sweep.c    reads the whole tree, undoes operations that were cut short, makes the index.
+ *              check.c: the folder of a process; aside.c: damaged entries
  *
  * An operation makes its files in stash/work, which no consumer reads, and renames them into place. One rename commits it:
  * that of the process's folder, or of the mapping's. An error before the commit is undone. If undoing or a rename fails,
@@ -121,8 +121,8 @@ MUST_CHECK int stash_write_file(int at, const char *name, const void *data, size
 /* Give a sparse file its size. `flags`: O_CREAT | O_EXCL for a new file, or 0. */
 MUST_CHECK int stash_put_size(int at, const char *path, uint64_t size, int flags);
 /*
- * Read a file of at most `bytes_max` (else -EFBIG); -EINVAL: not a regular file. A NUL follows `*data_ret`, which the caller
- * frees with free().
+ * Read a file of at most `bytes_max` (else -EFBIG); -EINVAL: not a regular file. A NUL follows `*data_ret`, which the
+ * caller frees with free().
  */
 MUST_CHECK int stash_read_file(int at, const char *name, size_t bytes_max, void **data_ret, size_t *bytes_ret);
 /* The target of a symbolic link; -EINVAL: not a link, or longer than any mapping's name. */
@@ -154,7 +154,9 @@ MUST_CHECK int stash_index_identity(struct stash *stash, struct stash_owner *own
 void stash_forget_mapped(struct stash *stash, struct stash_owner *owner, struct stash_mapped *mapped);
 void stash_forget_owner(struct stash *stash, struct stash_owner *owner);
 void stash_forget_all(struct stash *stash);
-/* Add (`sign` 1) or subtract (-1) in all counts. The total of bytes is counted in raw.c, because processes share objects. */
+/*
+ * Add (`sign` 1) or subtract (-1) in all counts. The total of bytes is counted in raw.c, because processes share objects.
+ */
 void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint64_t objects, uint64_t bytes,
 		 uint64_t probes);
 /* Check that `more` is within the limits. `owner` NULL: a new process. -EDQUOT (explained) */

@@ -3,8 +3,8 @@
  * raw - objects as they were received, and all that is needed to parse them again.
  *
  *   dof/$dev-$ino[-1]         the first object received for a mapped file; its second block
- *   dof/$dev-$ino.$pid[-1]    an object of another process that differs from the first. The dynamic linker relocates objects,
- *                             so objects of one file often differ
+ *   dof/$dev-$ino.$pid[-1]    an object of another process that differs from the first. The dynamic linker relocates
+ *                             objects, so objects of one file often differ
  *   dof-pid/$pid/$dev-$ino/raw[-1], dh
  *   dof-pid/$pid/$dev-$ino/blocks     for ELF notes only: kind and addresses, as text
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * reparse - writes the probes of a stale registration: they were of another record version, or damaged. The folder parsed/ is
- * made again. The file `version` in it commits: a sweep removes a parsed/ without one.
+ * reparse - writes the probes of a stale registration: they were of another record version, or damaged. The folder parsed/
+ * is made again. The file `version` in it commits: a sweep removes a parsed/ without one.
  */
 #include <errno.h>
 #include <fcntl.h>

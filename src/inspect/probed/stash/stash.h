@@ -86,8 +86,8 @@ MUST_CHECK int stash_add(struct stash *stash, const struct stash_addition *addit
 			 struct fathom_fault *why);
 
 /*
- * Large objects are uploaded before they are registered, in slices, so that the caller can serve others in between. An upload
- * is written in order, mapped, parsed, and compared with the object that the tree has.
+ * Large objects are uploaded before they are registered, in slices, so that the caller can serve others in between. An
+ * upload is written in order, mapped, parsed, and compared with the object that the tree has.
  */
 enum { STASH_SLICE_BYTES = 256 << 10 };
 
@@ -101,7 +101,9 @@ bool stash_upload_compare(struct stash_upload *upload, pid_t pid, const struct s
 /* End an upload, registered or not; its mapping becomes invalid. Call it before stash_close(). Accepts NULL. */
 void stash_upload_end(struct stash_upload *upload);
 
-/* Free one slice of the large files that were removed or not registered. False: none is left. stash_close() frees the rest. */
+/*
+ * Free one slice of the large files that were removed or not registered. False: none is left. stash_close() frees the rest.
+ */
 bool stash_free_slice(struct stash *stash);
 bool stash_has_slices_to_free(const struct stash *stash);
 
@@ -127,7 +129,10 @@ struct stash_registration {
 	uint64_t bytes;	 /* raw */
 };
 
-/* Visit all registrations in the order of pids. A visit may remove its registration. Non-zero ends the walk, and is returned. */
+/*
+ * Visit all registrations in the order of pids. A visit may remove its registration. Non-zero ends the walk, and is
+ * returned.
+ */
 typedef int (*stash_visit_fn)(void *ctx, const struct stash_registration *registration);
 MUST_CHECK int stash_walk(struct stash *stash, stash_visit_fn visit, void *ctx);
 
@@ -139,8 +144,9 @@ typedef int (*stash_visit_process_fn)(void *ctx, const struct stash_process *pro
 MUST_CHECK int stash_walk_processes(struct stash *stash, stash_visit_process_fn visit, void *ctx);
 
 /*
- * Read the object of a registration, to parse it again. Blocks point into `*memory_ret`, which the caller frees with free().
- * stash_reparsed() writes the probes of a stale registration, all or nothing, as stash_add() does; else it does nothing.
+ * Read the object of a registration, to parse it again. Blocks point into `*memory_ret`, which the caller frees with
+ * free(). stash_reparsed() writes the probes of a stale registration, all or nothing, as stash_add() does; else it does
+ * nothing.
  */
 MUST_CHECK int stash_read(struct stash *stash, const struct stash_registration *registration, struct dof_input *input_ret,
 			  void **memory_ret, struct fathom_fault *why);

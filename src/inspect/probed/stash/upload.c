@@ -6,8 +6,8 @@
  *                                            -> end: the mapping, and a file without a name, become garbage
  *
  * An unnamed file (O_TMPFILE) disappears with its daemon. Unlinking the last name of a large file would free all its memory
- * in one call. So the file is kept open and truncated slice by slice (stash_free_slice()). If there is too much garbage, the
- * next file is freed at once.
+ * in one call. So the file is kept open and truncated slice by slice (stash_free_slice()). If there is too much garbage,
+ * the next file is freed at once.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A tree damaged by hand. Opening it removes damaged probes, which are then parsed again from raw, and sets aside other damaged
- * entries with a log line and a count. Nothing that raw has is lost, nothing damaged is served, and the stash opens.
+ * A tree damaged by hand. Opening it removes damaged probes, which are then parsed again from raw, and sets aside other
+ * damaged entries with a log line and a count. Nothing that raw has is lost, nothing damaged is served, and the stash
+ * opens.
  */
 #include <dirent.h>
 #include <errno.h>
