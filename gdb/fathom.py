@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-fathom.py - what gdb knows of a Fathom engine, alive or in a core: commands fathom_*, and printers for its structures.
+fathom.py - commands fathom_* and printers for gdb, for a Fathom engine or server that runs or left a core.
 
-gdb loads it by itself with fathom-engine where it is allowed to (docs/debugging.md); else `source .../gdb/fathom.py`. The parts are
-in the folder beside it.
+gdb loads this file automatically with fathom-engine if auto-loading is allowed (docs/debugging.md); else `source .../gdb/fathom.py`.
+The modules are in the folder beside it.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 _folder = os.path.dirname(os.path.realpath(__file__))
 if _folder not in sys.path:
     sys.path.insert(0, _folder)
-# again, when it is sourced again: whoever works on it sees the change
+# load the modules again if this file is sourced again, so that changes take effect
 for _name in [name for name in sys.modules if name == "fathom" or name.startswith("fathom.")]:
     del sys.modules[_name]
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-chain - one I/O with all that it belongs to and is made of.
+chain - one I/O with the objects that it belongs to and that belong to it.
 
     nvmf_req - queue pair, host, subsystem, namespace
       bdev_io - device, states with their times
-        its pieces (a split I/O), or the I/O on the base (a faulty device), or the operation that the kernel has (a file)
+        its pieces (a split I/O), or the I/O on the base (a faulty device), or the operation in the kernel (a file)
 """
 
 import gdb
@@ -19,13 +19,13 @@ DEPTH_MAX = 16
 
 
 def find(words):
-    """The request or I/O that `words`, an expression or a name out of the trace (r193, i193), is about: a pointer."""
+    """A pointer to the request or I/O of `words`: an expression, or a name from the trace (r193, i193)."""
     if len(words) > 1 and words[0] in "ri" and words[1:].isdigit():
         return find_named(words)
     try:
         value = gdb.parse_and_eval(words)
     except gdb.error as error:
-        return refuse(f"{words}: {error}. An I/O is given by its address, an expression (io, &req->io) or its name in the trace (r193, i193)")
+        return refuse(f"{words}: {error}. Name an I/O by its address, an expression (io, &req->io) or its name in the trace (r193, i193)")
     if value.type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY:
         value = value.address
     value, tag = struct_of(value) if struct_of(value)[0] is not None else (value, None)
@@ -33,14 +33,14 @@ def find(words):
         try:
             value = pointer("trace_object", int(value)).dereference()
         except gdb.error:
-            return refuse(f"{words} is no address")
+            return refuse(f"{words} is not an address")
     if tag not in INSIDE:
         return refuse(f"{words} is a struct {tag}; an I/O is a struct nvmf_req or a struct bdev_io")
     need_pools()
-    # all of them begin with their story, and this with its identity
+    # each begins with its story, and the story with the identity
     kind = INSIDE[tag] or object_type(pointer("trace_object", int(value.address)))
     if kind not in ("nvmf_req", "bdev_io"):
-        return refuse(f"at {int(value.address):#x} there is neither an nvmf_req nor a bdev_io; fathom_print_requests lists those under way")
+        return refuse(f"at {int(value.address):#x} there is neither an nvmf_req nor a bdev_io; fathom_print_requests lists those in progress")
     return pointer(kind, int(value.address))
 
 
@@ -53,7 +53,7 @@ def find_named(name):
 
 
 def parent_of(found):
-    """On whose behalf an I/O is; None: it is nobody's, or a request."""
+    """The request or I/O that an I/O belongs to; None: none, or `found` is a request."""
     if struct_of(found)[1] != "bdev_io":
         return None
     if number(found, "split_parent"):
@@ -106,7 +106,7 @@ def namespace_lines(request, subsystem):
     if describe.is_admin(request):
         return
     spaces = [ns for ns in describe.namespaces(subsystem) if number(ns, "nsid") == number(request, "cmd", "nsid")]
-    yield f"    to {describe.namespace(spaces[0])}" if spaces else f"    to namespace {number(request, 'cmd', 'nsid')}, which is not there"
+    yield f"    to {describe.namespace(spaces[0])}" if spaces else f"    to namespace {number(request, 'cmd', 'nsid')}, which does not exist"
 
 
 def io_lines(io, found, now, indent, depth):

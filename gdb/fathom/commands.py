@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""commands - what is typed: fathom_print_*, fathom_find_bdev, fathom_trace. Each list takes a pattern and ends with a count."""
+"""commands - the commands: fathom_print_*, fathom_find_bdev, fathom_trace. Each list takes a pattern and ends with a count."""
 
 import re
 
@@ -8,11 +8,11 @@ import gdb
 from fathom import chain, describe, trace, walk
 from fathom.memory import as_expression, count_of, field, need_process, newest_tick, number, refuse, text, tick_rate
 
-TRACE_EVENTS = 20   # of each ring, where nobody says how many
+TRACE_EVENTS = 20   # default, of each ring
 
 
 class Command(gdb.Command):
-    """Turns what goes wrong into a sentence. `run(words)` does the work. `programs`: whose command it is."""
+    """A command. `run(words)` does the work; errors become one sentence. `programs`: the programs that it works on."""
 
     name, usage, programs = "", "", ("engine",)
 
@@ -24,10 +24,10 @@ class Command(gdb.Command):
             need_process(self.programs)
             self.run(gdb.string_to_argv(argument))
         except gdb.MemoryError as error:
-            refuse(f"{error}: that memory is not there. A core has it only as far as the process's core filter and the size limit allow "
+            refuse(f"{error}: that memory is not there. The process's core filter and the size limit determine what a core contains "
                    "(docs/debugging.md, cores)")
         except gdb.error as error:
-            refuse(f"{error}. If the program and these scripts are of one build, its memory has been overwritten there")
+            refuse(f"{error}. If the program and these scripts are of one build, its memory was overwritten")
 
     def misused(self, what):
         refuse(f"{what}. Usage: {self.name}{' ' if self.usage else ''}{self.usage}")
@@ -37,7 +37,7 @@ class Command(gdb.Command):
 
 
 class ListCommand(Command):
-    """One line each (and perhaps some below it); those of which a line matches the pattern, and how many these are."""
+    """Lists objects, one line each (and perhaps lines below it). A pattern selects those with a matching line. Ends with a count."""
 
     usage = "[PATTERN]"
     one, many = "", None
@@ -47,12 +47,12 @@ class ListCommand(Command):
         raise NotImplementedError
 
     def also(self, rows):
-        """What the last line says beside the count."""
+        """An addition to the last line, behind the count."""
         return ""
 
     def run(self, words):
         if len(words) > 1:
-            self.misused("one pattern at most, in quotes if there is a blank in it")
+            self.misused("one pattern at most; quote it if it contains a blank")
         self.show(list(self.rows()), words[0] if words else None)
 
     def show(self, rows, pattern):
@@ -75,8 +75,8 @@ def line_of(value, sentence):
 
 
 class PrintBdevs(ListCommand):
-    """Block devices: address, name, what it is. PATTERN, a regular expression, chooses.
-The count is that of the RPC bdev_get_bdevs."""
+    """Lists block devices: address, name, properties. PATTERN is a regular expression.
+The RPC bdev_get_bdevs lists the same number."""
 
     name, one = "fathom_print_bdevs", "bdev"
 
@@ -85,7 +85,7 @@ The count is that of the RPC bdev_get_bdevs."""
 
 
 class FindBdev(ListCommand):
-    """Block devices with NAME in their name, and their channels with what is under way on them."""
+    """Lists block devices with NAME in their name, and their channels with the I/Os in progress."""
 
     name, usage, one = "fathom_find_bdev", "NAME", "bdev"
 
@@ -99,7 +99,7 @@ class FindBdev(ListCommand):
 
 
 class PrintIoDevices(ListCommand):
-    """What threads have channels to: name, address, how many threads refer to it; and these channels with their reference counts."""
+    """Lists I/O devices, to which threads have channels: name, address, number of channels; below them the channels with their references."""
 
     name, one, programs = "fathom_print_io_devices", "device", ("engine", "server")
 
@@ -111,7 +111,7 @@ class PrintIoDevices(ListCommand):
 
 
 class PrintSubsystems(ListCommand):
-    """Subsystems: NQN, id, state; their namespaces and controllers below. The count is that of the RPC nvmf_get_subsystems."""
+    """Lists subsystems: NQN, id, state; below them namespaces and controllers. The RPC nvmf_get_subsystems lists the same number."""
 
     name, one = "fathom_print_nvmf_subsystems", "subsystem"
 
@@ -123,8 +123,8 @@ class PrintSubsystems(ListCommand):
 
 
 class PrintThreads(ListCommand):
-    """Light threads: name, where they live; their channels below, with devices and reference counts.
-The counts are those of the RPCs thread_get_stats and thread_get_io_channels."""
+    """Lists light threads: name, reactor; below them their channels with devices and references.
+The RPCs thread_get_stats and thread_get_io_channels list the same numbers."""
 
     name, one, programs = "fathom_print_threads", "thread", ("engine", "server")
 
@@ -137,8 +137,8 @@ The counts are those of the RPCs thread_get_stats and thread_get_io_channels."""
 
 
 class PrintReactors(ListCommand):
-    """Reactors: CPU, asleep or what they run, how busy; the control reactor is the last.
-The count is that of the RPC framework_get_reactors, and the control reactor."""
+    """Lists reactors: CPU, asleep or what they run, how busy; the control reactor is the last.
+The RPC framework_get_reactors lists the others."""
 
     name, one, programs = "fathom_print_reactors", "reactor", ("engine", "server")
 
@@ -148,7 +148,7 @@ The count is that of the RPC framework_get_reactors, and the control reactor."""
 
 
 class PrintPollers(ListCommand):
-    """Pollers by thread: name, active, timed or paused, how often they ran. The count is that of the RPC thread_get_pollers."""
+    """Lists pollers by thread: name, active, timed or paused, number of runs. The RPC thread_get_pollers lists the same number."""
 
     name, one, programs = "fathom_print_pollers", "poller", ("engine", "server")
 
@@ -157,8 +157,8 @@ class PrintPollers(ListCommand):
 
 
 class PrintQpairs(ListCommand):
-    """Queue pairs: whose, from where, how many requests. The count is that of the RPC nvmf_subsystem_get_qpairs of all subsystems,
-and those that have not connected yet."""
+    """Lists queue pairs: host, address, number of requests. The RPC nvmf_subsystem_get_qpairs lists them by subsystem,
+without those that have not connected yet."""
 
     name, one = "fathom_print_qpairs", "queue pair"
 
@@ -167,8 +167,8 @@ and those that have not connected yet."""
 
 
 class PrintRequests(ListCommand):
-    """NVMe requests that are under way, the oldest first: command, state and for how long, age, queue pair, block device.
-With --older-than MS only those that have been under way for so many milliseconds. `fathom_print_io` shows one in full."""
+    """Lists NVMe requests in progress, the oldest first: command, state and time in it, age, queue pair, block device.
+--older-than MS lists only requests of at least that age in milliseconds. `fathom_print_io` shows one in full."""
 
     name, usage, one = "fathom_print_requests", "[--older-than MS] [PATTERN]", "request"
 
@@ -197,21 +197,21 @@ With --older-than MS only those that have been under way for so many millisecond
 
 
 class PrintIo(Command):
-    """One I/O with all that it belongs to and is made of: request, queue pair, host, namespace, bdev_io, its parts, with states and times.
+    """Shows one I/O with its request, queue pair, host, namespace, bdev_io and its parts, with states and times.
 PTR is an address, an expression (io, &req->io), or the name in the trace (r193, i193)."""
 
     name, usage = "fathom_print_io", "PTR"
 
     def run(self, words):
         if not words:
-            self.misused("whose address? fathom_print_requests lists what is under way")
+            self.misused("give an address; fathom_print_requests lists the requests in progress")
         for line in chain.lines(chain.find(" ".join(words))):
             print(line)
 
 
 class Trace(Command):
-    """The last N events (20) of each ring of the trace, in their order, out of the process or core. PATTERN, a regular expression, chooses.
-`fathom trace` shows more of them, from the trace file."""
+    """Shows the last N events (20) of each ring of the trace, in order, from the process or core. PATTERN is a regular expression.
+`fathom trace` shows more, from the trace file."""
 
     name, usage, programs = "fathom_trace", "[N] [PATTERN]", ("engine", "server")
 
@@ -235,19 +235,19 @@ class Trace(Command):
 
 
 class PrintMembers(ListCommand):
-    """Members of the system: rank, state, incarnation, host, fault domain, why. Of the server that keeps the system's database.
-The count is that of `fathom system query`."""
+    """Lists members of the system: rank, state, incarnation, host, fault domain, reason. Only on a server with the system's database.
+`fathom system query` lists the same number."""
 
     name, one, programs = "fathom_print_members", "member", ("server",)
 
     def rows(self):
         if not walk.has_members():
-            refuse("this server keeps no members: the system's database is elsewhere (mgmt_svc_replicas), or not open yet")
+            refuse("this server has no members: another host has the system's database (mgmt_svc_replicas), or it is not open yet")
         return [(line_of(member, describe.member(member)), []) for member in walk.members()]
 
 
 class PrintInstances(ListCommand):
-    """Engines of the server's host: state, rank, process, how often it was started, what is wrong. As `fathom server query`."""
+    """Lists the engines of the server's host: state, rank, process, number of starts, fault. As `fathom server query`."""
 
     name, one, programs = "fathom_print_instances", "instance", ("server",)
 
@@ -256,7 +256,7 @@ class PrintInstances(ListCommand):
 
 
 class PrintCalls(ListCommand):
-    """gRPC calls that are not answered yet: of others, with their role, and to others; for how long."""
+    """Lists gRPC calls without an answer yet: received ones with the caller's role, then sent ones; with their ages."""
 
     name, one, programs = "fathom_print_calls", "call", ("server",)
 
@@ -266,7 +266,7 @@ class PrintCalls(ListCommand):
 
 
 class PrintConnections(ListCommand):
-    """gRPC connections of others and to others, with how many calls they have."""
+    """Lists gRPC connections, incoming and outgoing, with their numbers of calls."""
 
     name, one, programs = "fathom_print_connections", "connection", ("server",)
 
@@ -275,7 +275,7 @@ class PrintConnections(ListCommand):
 
 
 class LoadMacros(Command):
-    """For habit: there is nothing to load."""
+    """Does nothing: the commands are loaded already."""
 
     name = "fathom_load_macros"
 

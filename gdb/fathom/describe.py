@@ -18,7 +18,7 @@ def machine_states(story):
 
 
 def name_of(states, state):
-    """What memory that was overwritten has may be no state."""
+    """The name of a state. Overwritten memory may contain an invalid one."""
     return states[state]["name"] if state < len(states) else f"state {state}"
 
 
@@ -34,7 +34,7 @@ def story_ticks(story):
 
 
 def ages(story, now):
-    """(ticks in the present state, ticks of the life)"""
+    """(ticks in the current state, ticks of the life)"""
     ticks = story_ticks(story)
     return now - ticks.get(number(story, "state"), ticks[0]), now - ticks[0]
 
@@ -51,7 +51,7 @@ def story(value):
 
 
 def stages(value, now):
-    """When it entered which state, counted from its beginning."""
+    """The states that it entered, with their times since its beginning."""
     ticks = story_ticks(value)
     states = machine_states(value)
     order = sorted((tick, state) for state, tick in ticks.items() if state)

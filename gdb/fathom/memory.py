@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-memory - reading the process or core: globals, fields, lists, names of enums, time.
+memory - reads the process or core: globals, fields, lists, names of enums, time.
 
-Every field is read by field(), which knows no other than those that structures.py lists. What cannot be read is said in a sentence that
-tells what to do (gdb.GdbError, which gdb prints as it is).
+field() reads all fields, and only those that structures.py lists. An error is one sentence with the remedy (gdb.GdbError, which gdb
+prints unchanged).
 """
 
 import json
@@ -16,14 +16,14 @@ from fathom.structures import STRUCTURES
 
 POINTERS = (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF)
 MAGIC = b"FATHOMTR"
-LIST_MAX = 1 << 20      # more is a loop: memory that was overwritten
+LIST_MAX = 1 << 20      # a longer list is a loop in overwritten memory
 
 
 def refuse(text):
     raise gdb.GdbError("fathom: " + text)
 
 
-# ---- what there is to read ----
+# ---- the program and its process ----
 
 def program():
     return gdb.current_progspace().filename
@@ -39,8 +39,8 @@ def build_id():
 def no_symbols():
     number = build_id()
     place = f"{number[:2]}/{number[2:]}.debug" if number else "..."
-    refuse(f"{program()} has no debug information that gdb found. Its debug file is looked for as .build-id/{place} below "
-           f"{gdb.parameter('debug-file-directory')}: install it there (`make install` does), name the folder it is in with "
+    refuse(f"{program()} has no debug information that gdb found. gdb looks for the debug file .build-id/{place} below "
+           f"{gdb.parameter('debug-file-directory')}: install it there (`make install` does), name its folder with "
            "`set debug-file-directory FOLDER` and load the program again with `file PROGRAM`, or load it with `symbol-file FILE.debug`")
 
 
@@ -65,15 +65,15 @@ def need_process(kinds):
 
 
 def need_pools():
-    """Requests lie in the trace file. What a core has not reads as zeroes, and would be nonsense."""
+    """Requests are in the trace file. Memory that a core lacks reads as zeroes, which would be taken for requests."""
     memory = number(global_value("trace_file"), "memory")
     if memory and gdb.selected_inferior().read_memory(memory, len(MAGIC)).tobytes() != MAGIC:
-        refuse("this core is without shared memory, and so without requests and trace: the process's core filter was changed (docs/debugging.md). "
-               f"The file itself may be left: `fathom trace stuck -f {text(global_value('trace_file'), 'path')}`")
+        refuse("this core has no shared memory, so it has no requests and no trace: the process's core filter was changed (docs/debugging.md). "
+               f"The file may still exist: `fathom trace stuck -f {text(global_value('trace_file'), 'path')}`")
 
 
 def is_live():
-    """A process of this machine, as opposed to a core and to one behind a gdbserver."""
+    """True for a process of this machine; false for a core, or a process of a gdbserver."""
     connection = gdb.selected_inferior().connection
     return connection is not None and connection.type == "native"
 
@@ -81,24 +81,24 @@ def is_live():
 def global_value(name):
     symbol = gdb.lookup_global_symbol(name)
     if symbol is None:
-        refuse(f"the program has no variable {name}: these scripts are of another version than {program()}; use those installed with it")
+        refuse(f"the program has no variable {name}: these scripts are not of the same version as {program()}; use those installed with it")
     return symbol.value()
 
 
 def static_value(function, name):
-    """A variable of the file in which `function` is."""
+    """A variable of the source file with `function`."""
     symbol = gdb.lookup_global_symbol(function)
     if symbol is not None and symbol.symtab is not None:
         for found in symbol.symtab.static_block():
             if found.is_variable and found.name == name:
                 return found.value()
-    return refuse(f"there is no variable {name} beside {function}(): these scripts are of another version than {program()}")
+    return refuse(f"there is no variable {name} beside {function}(): these scripts are not of the same version as {program()}")
 
 
 # ---- fields ----
 
 def shape(kind):
-    """A type's name, the same in every program that has the same declaration."""
+    """A type's name, which depends only on its declaration."""
     kind = kind.unqualified()
     if kind.code == gdb.TYPE_CODE_PTR:
         return shape(kind.target()) + " *"
@@ -130,7 +130,7 @@ def field(value, *path):
         try:
             value = value[name]
         except gdb.error:
-            refuse(f"struct {tag} of this program has no {name}: these scripts are of another version than {program()}; "
+            refuse(f"struct {tag} of this program has no {name}: these scripts are not of the same version as {program()}; "
                    "use those installed with it")
     return value
 
@@ -143,7 +143,7 @@ def text(value, *path):
     """A char array or char *; "" for a NULL."""
     found = field(value, *path)
     kind = found.type.strip_typedefs()
-    if kind.code == gdb.TYPE_CODE_ARRAY and kind.range()[1] <= 0:   # as long as it is
+    if kind.code == gdb.TYPE_CODE_ARRAY and kind.range()[1] <= 0:   # a flexible array: read up to the NUL
         found = found.address.cast(kind.target().pointer())
     if found.type.strip_typedefs().code == gdb.TYPE_CODE_PTR and int(found) == 0:
         return ""
@@ -165,7 +165,7 @@ def pointer(tag, at):
 
 
 def as_expression(value):
-    """What can be typed after `p *`."""
+    """An expression for use after `p *`."""
     return f"(struct {struct_of(value)[1]} *) {address(value):#x}"
 
 
@@ -211,7 +211,7 @@ _enums = {}
 
 
 def enum_names(tag):
-    """{number: name without what all of them begin with}"""
+    """{number: name without the common prefix}"""
     if tag not in _enums:
         try:
             rows = [(member.enumval, member.name) for member in gdb.lookup_type("enum " + tag).fields()]
@@ -233,7 +233,7 @@ _schema = {}
 
 
 def schema():
-    """The program's own: what it traces, by number."""
+    """The program's schema: its objects, points and machines, by number."""
     where = (program(), build_id())
     if where not in _schema:
         _schema.clear()
@@ -262,7 +262,7 @@ def tick_rate():
 
 
 def newest_tick():
-    """That of the moment at which the process stands, as near as it can be known: a core ends with the last that anybody read."""
+    """The current tick, approximately; of a core the latest tick in its memory."""
     ticks = [0]
     everything = static_value("reactors_start", "process")
     if int(everything["reactors"]):
@@ -293,7 +293,7 @@ def trace_ticks(file):
 
 
 def seconds(ticks):
-    """As a person says it."""
+    """A time for people."""
     rate = tick_rate()
     ns = (max(0, ticks) * 10**9 + rate // 2) // rate
     if ns < 1000:

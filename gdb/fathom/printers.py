@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-printers - so that gdb's `print` says what a structure is: `p *io`. `p/r *io` shows the fields, `p io->done` one of them.
+printers - pretty printers: `p *io` shows a sentence, `p/r *io` the fields, `p io->done` one of them.
 
-A list of <sys/queue.h> is printed as its elements. By which member they are linked is not in the list's type: it is the one whose
-pointer back leads to the list's head, or in lists without pointers back, the one whose last leads to where the head says.
+A list of <sys/queue.h> is printed as its elements. The list's type does not name the member that links them: it is the one whose
+back pointer is the list's head, or in lists without back pointers, the one whose last pointer is the head's.
 """
 
 import gdb
@@ -49,7 +49,7 @@ class SentencePrinter:
         try:
             return self.say(self.value)
         except gdb.MemoryError:
-            return "(not all of its memory is there; p/r shows what is)"
+            return "(some of its memory is missing; p/r shows the rest)"
         except (gdb.error, gdb.GdbError) as error:
             return f"({error}; p/r shows the fields)"
 
@@ -67,7 +67,7 @@ class ListPrinter:
 
 
 def links_of(kind, following):
-    """The members of a structure by which it can be in a list."""
+    """The members of a structure that can link it in a list."""
     for member in kind.fields():
         inner = member.type.strip_typedefs()
         if member.name and inner.code == gdb.TYPE_CODE_STRUCT and following in [one.name for one in inner.fields()]:
@@ -75,7 +75,7 @@ def links_of(kind, following):
 
 
 def elements_of(head):
-    """The list's elements; None: by which member they are linked cannot be told."""
+    """The list's elements; None: the linking member is unknown."""
     first, last = next((names for names in (("tqh_first", "tqh_last"), ("stqh_first", "stqh_last")) if names[0] in fields_of(head)))
     if int(head[first]) == 0:
         return []

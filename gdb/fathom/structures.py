@@ -2,8 +2,8 @@
 """
 structures - the fields that these scripts read, and their types as memory.shape() spells them.
 
-Nothing else is read: memory.field() knows no field that is not here. test/system/test_gdb.py holds all of it against the program's debug
-information, so whoever renames or retypes a field finds the printer that has to follow.
+memory.field() reads only these. test/system/test_gdb.py compares the list with the program's debug information: if you rename or retype
+a field, it names the printer to change.
 """
 
 ENGINE = {      # the server has the threads, reactors and trace of these too

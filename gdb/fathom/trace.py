@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""trace - the newest records of each ring out of the process or core, by the schema that lies beside them in memory."""
+"""trace - reads the newest records of each ring from the process or core, with the schema in its memory."""
 
 import gdb
 
@@ -8,11 +8,11 @@ from fathom.trace_file import TraceFile
 
 
 
-meanings = {}  # of the arguments: what the schema says of each, by the event's name and its own
+meanings = {}  # the schema's description of an argument, by the names of the event and of the argument
 
 
 def newest(count):
-    """The last `count` events of each ring, all in their order, as `fathom trace --json` has them."""
+    """The last `count` events of each ring, in order, as in `fathom trace --json`."""
     file = global_value("trace_file")
     memory, size = number(file, "memory"), number(file, "bytes")
     if memory == 0:
@@ -28,7 +28,7 @@ def newest(count):
 
 
 def function_at(place):
-    """The function at a place of the program's image, as gdb's symbols have it; None: they do not."""
+    """The function at an offset of the program's image, by gdb's symbols; None: unknown."""
     try:
         image = int(gdb.parse_and_eval("(unsigned long)&__executable_start"))
         said = gdb.execute(f"info symbol {image + place:#x}", to_string=True)
@@ -45,7 +45,7 @@ def in_words(arg, value):
 
 
 def line(row):
-    """As `fathom trace` prints it, but for what takes a machine's word: how long since."""
+    """A line as `fathom trace` prints it, without the times since earlier events."""
     core = "-" if row["core"] is None else str(row["core"])
     said = f"{core:>3}: {row['time_us']:>16.3f} us{'~' if row.get('shared') else ' '} {row['name'].upper():<28} "
     words = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-trace_file - the events of a trace file, out of its bytes. Written from docs/formats/trace.md alone, all in memory, and slow.
+trace_file - reads the events of a trace file from its bytes. Written from docs/formats/trace.md alone; slow, and all in memory.
 
-Of a program that has ended, was killed, or stands still: gdb's fathom_trace has its bytes from the process or core,
-test/unit/inspect/trace/read_trace.py those of a file.
+The program must have ended, or be stopped. gdb's fathom_trace reads the bytes from the process or core,
+test/unit/inspect/trace/read_trace.py from a file.
 """
 
 import json
@@ -20,13 +20,13 @@ def text_of(raw):
 
 
 def falls(a, b):
-    """Is sequence number `a` before `b`?"""
+    """True if sequence number `a` is before `b`."""
     return (a - b) & 0x80000000 != 0
 
 
 class TraceFile:
     def __init__(self, data, last=None):
-        """`data`: all of the file. `last`: only so many events of each ring, its newest."""
+        """`data`: the whole file. `last`: read only that many events of each ring, the newest."""
         self.data, self.last = data, last
         magic, version, _, _, count, _, self.unregistered, self.clear_tick = struct.unpack_from("<8sIIQIIQQ", data)
         if magic != b"FATHOMTR" or version != 1:
@@ -100,7 +100,7 @@ class TraceFile:
         return list(self.events(rows[-(self.last + 1) * PARTS_MAX:]))[-self.last:] if self.last else []
 
     def thread_events(self, offset, index):
-        """One thread's events in order, each with the tick that counts for its place."""
+        """A thread's events in order, each with the tick that determines its place."""
         lanes = [self.newest(self.ring(o))[::-1] for o in struct.unpack_from("<QQ", self.data, offset + 56)]
         key = 0
         while lanes[0] or lanes[1]:
@@ -151,7 +151,7 @@ class TraceFile:
         return self.schema["enums"][arg["enum"]].get(str(number), number) if "enum" in arg else number
 
     def lines(self, lives=None):
-        """`lives`: to be filled with what is known of each object in the end."""
+        """`lives`: gets the final state of each object."""
         lives = {} if lives is None else lives
         begun = {p["object"] for p in self.points.values() if "object" in p and ("machine" in p or p.get("begins"))}
         for _, _, _, name, cpu, (tick, seq, point, owner, target, slots) in self.merged():

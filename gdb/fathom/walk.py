@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""walk - the engine's and the server's objects, in their own order. All give pointers."""
+"""walk - lists the engine's and the server's objects, in their own order. All functions return pointers."""
 
 import gdb
 
@@ -49,7 +49,7 @@ def qpairs():
 
 
 def requests():
-    """Those that the target holds: received, and the response not yet sent."""
+    """The requests of the target: received, and not answered yet."""
     need_pools()
     for qpair in qpairs():
         yield from tail_queue(qpair, "reqs", link="link")
@@ -64,11 +64,11 @@ def constant(name):
     try:
         return int(gdb.parse_and_eval(name))
     except gdb.error:
-        return refuse(f"the program has no {name}: these scripts are of another version than it")
+        return refuse(f"the program has no {name}: these scripts are not of its version")
 
 
 def children(io):
-    """The pieces of a split I/O that are under way."""
+    """The pieces of a split I/O that are in progress."""
     channel = field(io, "channel")
     if int(channel) == 0 or int(field(channel, "children")) == 0 or number(io, "split_children") == 0:
         return []
@@ -78,19 +78,19 @@ def children(io):
 
 
 def faulty_channel(io):
-    """Of an I/O on a faulty device, its channel's state there."""
+    """The faulty device's channel of an I/O."""
     return field(io, "channel", "backend_ctx").cast(gdb.lookup_type("struct faulty_channel").pointer())
 
 
 def base_ios(io):
-    """What a faulty device made of an I/O: its I/O on the base."""
+    """The I/Os on the base device that a faulty device made for an I/O."""
     pool = field(faulty_channel(io), "pool")
     rows = [pool[i] for i in range(constant("BASE_IOS"))]
     return [field(row, "io").address for row in rows if number(row, "upper") == int(io)]
 
 
 def held_by_rule(io):
-    """"pending" or "delayed", if a faulty device keeps the I/O; None: it does not."""
+    """"pending" or "delayed" if a faulty device holds the I/O; else None."""
     channel = faulty_channel(io)
     for name in ("pending", "delayed"):
         if any(number(held, "io") == int(io) for held in tail_queue(channel, name, link="link")):
@@ -105,7 +105,7 @@ def ctrlrs(subsystem):
 # ---- the server ----
 
 def server():
-    """None: it is not open, or not any more."""
+    """None: it is not open."""
     found = static_value("server_run", "process")["server"]
     return found if int(found) else None
 
@@ -121,7 +121,7 @@ def has_members():
 
 
 def members():
-    """Of the system, where this host keeps its database."""
+    """The members of the system, if this host has its database."""
     if not has_members():
         return []
     system = field(server(), "of_call", "mgmt", "system")
@@ -130,12 +130,12 @@ def members():
 
 
 def calls():
-    """Of others, that are not answered yet."""
+    """Received calls without an answer yet."""
     return tail_queue(field(server(), "grpc"), "calls", link="in_server") if server() is not None else []
 
 
 def client_calls():
-    """To others, that are not answered yet."""
+    """Sent calls without an answer yet."""
     if server() is None or number(server(), "client") == 0:
         return
     for link in tail_queue(field(server(), "client"), "links", link="link"):
@@ -143,7 +143,7 @@ def client_calls():
 
 
 def links():
-    """Connections, of others and to others."""
+    """Connections, incoming and outgoing."""
     if server() is not None:
         yield from tail_queue(field(server(), "grpc"), "links", link="link")
         yield from tail_queue(field(server(), "client"), "links", link="link")
