@@ -67,9 +67,9 @@ static void check_room(const struct dof_input *input, const struct dof_set *expe
 	static _Alignas(16) char room[ROOM_BYTES], packed[ROOM_BYTES];
 	struct dof_room part = { room, sizeof(room) };
 	struct fathom_fault why = { 0 };
+	struct dof_packed result = { .data = packed, .bytes_max = sizeof(packed) };
 	struct dof_set set;
-	size_t bytes;
-	int rc = dof_parse_packed(input, NULL, &part, packed, sizeof(packed), &bytes, &why);
+	int rc = dof_parse_packed(input, NULL, &part, &result, &why);
 
 	if (rc) {
 		must(why.text[0]);
@@ -77,7 +77,7 @@ static void check_room(const struct dof_input *input, const struct dof_set *expe
 		return;
 	}
 	must(expected);
-	must(dof_unpack(packed, bytes, &set, &why) == 0);
+	must(dof_unpack(packed, result.bytes, &set, &why) == 0);
 	must(dof_set_equal(&set, expected));
 	dof_set_free(&set);
 }

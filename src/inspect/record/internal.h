@@ -52,13 +52,20 @@ struct segment {
 
 MUST_CHECK int record_source_open(struct source *source, const char *path, struct fathom_fault *why);
 void record_source_close(struct source *source);
-/*
- * Copy up to CHUNK_RECORDS records of ring `i` from `*next` up to `head` into `chunk`, and advance `*next`. Returns
- * their number; `*records_ret` points into `chunk`. `*lost_ret`: number of records overwritten before or during the
- * copy.
- */
-uint64_t record_source_take(const struct source *source, uint32_t i, uint64_t head, uint64_t *next,
-			    struct trace_record *chunk, const struct trace_record **records_ret, uint64_t *lost_ret);
+/* A batch of records of a ring. */
+struct record_batch {
+	uint32_t ring;
+	uint64_t head;		    /* copy up to here */
+	uint64_t *next;		    /* copy from here on; advanced */
+	struct trace_record *chunk; /* room for CHUNK_RECORDS */
+	/* results */
+	const struct trace_record *records; /* in `chunk` */
+	uint64_t count;
+	uint64_t lost; /* records overwritten before or during the copy */
+};
+
+/* Copy up to CHUNK_RECORDS records of a ring. */
+void record_source_copy(const struct source *source, struct record_batch *batch);
 /* The oldest complete position of ring `i` now. */
 uint64_t record_source_oldest(const struct source *source, uint32_t i);
 /* Has the program ended? Then its rings do not change any more. */

@@ -141,17 +141,16 @@ static int finish_segment(struct recorder *recorder, struct fathom_fault *why)
 /* Copy up to a chunk of new records of ring `i`. */
 static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, struct fathom_fault *why)
 {
-	const struct trace_record *records;
-	uint64_t lost, count;
+	struct record_batch batch = { .ring = i, .head = head, .next = &recorder->next[i], .chunk = recorder->chunk };
 	int rc;
 
-	count = record_source_take(&recorder->source, i, head, &recorder->next[i], recorder->chunk, &records, &lost);
-	recorder->segment.lost[i] += lost;
-	recorder->lost += lost;
-	rc = segment_append(&recorder->segment, i, records, count, why);
+	record_source_copy(&recorder->source, &batch);
+	recorder->segment.lost[i] += batch.lost;
+	recorder->lost += batch.lost;
+	rc = segment_append(&recorder->segment, i, batch.records, batch.count, why);
 	if (rc == 0) {
-		recorder->records += count;
-		recorder->segment_records += count;
+		recorder->records += batch.count;
+		recorder->segment_records += batch.count;
 	}
 	return rc;
 }

@@ -101,22 +101,22 @@ void record_source_close(struct source *source)
 	close(source->fd);
 }
 
-uint64_t record_source_take(const struct source *source, uint32_t i, uint64_t head, uint64_t *next,
-			    struct trace_record *chunk, const struct trace_record **records_ret, uint64_t *lost_ret)
+void record_source_copy(const struct source *source, struct record_batch *batch)
 {
-	const struct trace_ring *ring = source->rings[i];
-	uint64_t from = max_u64(*next, trace_oldest_whole(ring->entry_count, head));
-	uint64_t count = min_u64(head - from, CHUNK_RECORDS), whole;
+	const struct trace_ring *ring = source->rings[batch->ring];
+	uint64_t from = max_u64(*batch->next, trace_oldest_whole(ring->entry_count, batch->head));
+	uint64_t count = min_u64(batch->head - from, CHUNK_RECORDS), oldest, overwritten;
 
 	for (uint64_t n = 0; n < count; n++)
-		chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
+		batch->chunk[n] = ring->records[(from + n) & (ring->entry_count - 1)];
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	whole = record_source_oldest(source, i);
-	whole = whole > from ? min_u64(whole - from, count) : 0; /* number of records overwritten during the copy */
-	*lost_ret = from - *next + whole;
-	*next = from + count;
-	*records_ret = chunk + whole;
-	return count - whole;
+	oldest = record_source_oldest(source, batch->ring);
+	overwritten = oldest > from ? min_u64(oldest - from, count) : 0; /* during the copy */
+	batch->lost = from - *batch->next + overwritten;
+	*batch->next = from + count;
+	batch->records = batch->chunk + overwritten;
+	batch->count = count - overwritten;
+	must(batch->count <= CHUNK_RECORDS);
 }
 
 uint64_t record_source_oldest(const struct source *source, uint32_t i)

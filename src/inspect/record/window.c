@@ -157,19 +157,19 @@ static int append_records(struct window *window, uint32_t i, const struct trace_
 /* Copy a chunk of ring `i`. If there is a gap in front of it, it stays pending: `*gap_ret`. */
 static int copy_chunk(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fathom_fault *why)
 {
-	const struct trace_record *records;
-	uint64_t lost, count;
+	struct record_batch batch = { .ring = i, .head = head, .next = &window->parts[i].next, .chunk = window->chunk };
 
-	count = record_source_take(&window->source, i, head, &window->parts[i].next, window->chunk, &records, &lost);
-	*gap_ret = lost > 0 && window->segment.count[i] > 0;
-	if (lost && !*gap_ret && count) /* the window begins a little later: the ring has overwritten its first records */
-		window->since = max_u64(window->since, records[0].tick & ~1ull);
+	record_source_copy(&window->source, &batch);
+	*gap_ret = batch.lost > 0 && window->segment.count[i] > 0;
+	if (batch.lost && !*gap_ret &&
+	    batch.count) /* the ring has overwritten its first records: the window begins later */
+		window->since = max_u64(window->since, batch.records[0].tick & ~1ull);
 	if (!*gap_ret)
-		return append_records(window, i, records, count, why);
-	window->lost += lost;
-	window->segment.lost[i] += lost;
+		return append_records(window, i, batch.records, batch.count, why);
+	window->lost += batch.lost;
+	window->segment.lost[i] += batch.lost;
 	window->parts[i].gap_at = window->segment.count[i];
-	keep_pending(window, i, records, count);
+	keep_pending(window, i, batch.records, batch.count);
 	return 0;
 }
 
@@ -325,10 +325,15 @@ const uint64_t *window_records_offsets(const struct window *window)
 
 /* ---- freezing ---- */
 
-/* Find the first position of ring `i` in [low, high] with a tick of at least `tick`. Ticks increase, except lent ones. */
-static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint64_t high, uint64_t tick,
-		     uint64_t *position_ret, struct fathom_fault *why)
+/*
+ * Find the first position of ring `i`, from `*position` up to `high`, with a tick of at least `tick`. Ticks increase, except
+ * lent ones.
+ */
+static int find_tick(const struct window *window, uint32_t i, uint64_t *position, uint64_t high, uint64_t tick,
+		     struct fathom_fault *why)
 {
+	uint64_t low = *position;
+
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		struct trace_record record = { 0 };
@@ -341,7 +346,7 @@ static int find_tick(const struct window *window, uint32_t i, uint64_t low, uint
 		else
 			high = middle;
 	}
-	*position_ret = low;
+	*position = low;
 	return 0;
 }
 
@@ -367,13 +372,15 @@ static int cut_segment(const struct window *window, const struct trace_frozen *f
 	int rc = 0;
 
 	for (uint32_t i = 0; i < window->source.ring_count && rc == 0; i++) {
-		uint64_t first = segment->first[i], end = segment->count[i], from, to;
+		uint64_t first = segment->first[i], end = segment->count[i], from = first, to;
 
-		rc = find_tick(window, i, first, end, frozen->from_tick, &from, why);
+		rc = find_tick(window, i, &from, end, frozen->from_tick, why);
+		to = from;
 		if (rc == 0)
-			rc = find_tick(window, i, from, end, frozen->to_tick + 1, &to, why);
+			rc = find_tick(window, i, &to, end, frozen->to_tick + 1, why);
 		if (rc)
 			break;
+		must(first <= from && from <= to && to <= max_u64(first, end));
 		/* lent ticks may be slightly out of order */
 		segment->first[i] = max_u64(first, from - min_u64(from, BEFORE_RECORDS));
 		segment->count[i] = min_u64(end, to + BEFORE_RECORDS);
@@ -400,7 +407,7 @@ static int write_frozen(const struct window *window, const struct trace_frozen *
 	return rc ? fault(why, rc, "cannot write: %s", strerror(-rc)) : 0;
 }
 
-int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress, bool force,
+int window_freeze(struct window *window, const struct trace_frozen *frozen, const struct window_output *output,
 		  struct window_result *result_ret, struct fathom_fault *why)
 {
 	struct segment *segment;
@@ -416,11 +423,12 @@ int window_freeze(struct window *window, const struct trace_frozen *frozen, cons
 	if (!segment)
 		return fault(why, -ENOMEM, "out of memory");
 	*segment = window->segment;
-	segment->force = force;
+	segment->force = output->force;
 	segment->fd = fcntl(window->segment.fd, F_DUPFD_CLOEXEC, 0); /* owned by segment_pack() */
 	must(segment->fd >= 0);
-	if (snprintf(segment->packed_path, sizeof(segment->packed_path), "%s", path) >= (int)sizeof(segment->packed_path))
-		rc = fault(why, -ENAMETOOLONG, "%s: the name is too long", path);
+	if (snprintf(segment->packed_path, sizeof(segment->packed_path), "%s", output->path) >=
+	    (int)sizeof(segment->packed_path))
+		rc = fault(why, -ENAMETOOLONG, "%s: the name is too long", output->path);
 	memcpy(segment->path, segment->packed_path, sizeof(segment->path));
 	if (rc == 0)
 		rc = cut_segment(window, frozen, segment, why);
@@ -432,7 +440,7 @@ int window_freeze(struct window *window, const struct trace_frozen *frozen, cons
 			result_ret->records += segment->count[i] - segment->first[i];
 			result_ret->lost += segment->lost[i];
 		}
-		rc = segment_pack(segment, &window->source, compress, why);
+		rc = segment_pack(segment, &window->source, output->compress, why);
 	}
 	free(segment);
 	return rc;

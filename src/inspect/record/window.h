@@ -68,12 +68,17 @@ struct window_result {
 	uint64_t records, lost;
 };
 
+struct window_output {
+	const char *path;
+	bool compress; /* by zstd */
+	bool force;    /* replace an existing file */
+};
+
 /*
- * Write the records between the two ticks of `frozen`, and the current tables, into a trace file `path`, compressed by
- * zstd if `compress`. The window does not change. Errors (explained), after which there is no such file: -EEXIST (and
- * not `force`), -ENOSPC, -EACCES ...
+ * Write the records between the two ticks of `frozen`, and the current tables, into a trace file. The window does not
+ * change. Errors (explained), after which there is no such file: -EEXIST (and not `force`), -ENOSPC, -EACCES ...
  */
-MUST_CHECK int window_freeze(struct window *window, const struct trace_frozen *frozen, const char *path, bool compress,
-			     bool force, struct window_result *result_ret, struct fathom_fault *why);
+MUST_CHECK int window_freeze(struct window *window, const struct trace_frozen *frozen, const struct window_output *output,
+			     struct window_result *result_ret, struct fathom_fault *why);
 
 #endif

@@ -25,17 +25,23 @@ static bool is_resting(const struct reader_object *object, uint32_t state)
 
 /* ---- text ---- */
 
-static void add_stage(struct reader_printer *printer, int indent, const char *object, const char *stage, uint64_t ns,
-		      uint64_t whole_ns, bool resting)
+struct stage_line {
+	int indent;
+	const char *object, *stage; /* object "": the request's own stage */
+	uint64_t ns, whole_ns;	    /* in the stage; of the whole life */
+	bool resting;
+};
+
+static void add_stage_line(struct reader_printer *printer, const struct stage_line *line)
 {
-	double share = whole_ns ? (double)ns / (double)whole_ns : 0;
+	double share = line->whole_ns ? (double)line->ns / (double)line->whole_ns : 0;
 	size_t from = printer->used;
 
-	add_spaces(printer, indent);
-	add_format(printer, "%s%s%s", object, object[0] ? " " : "", stage);
+	add_spaces(printer, line->indent);
+	add_format(printer, "%s%s%s", line->object, line->object[0] ? " " : "", line->stage);
 	add_spaces(printer, (int)(STAGE_WIDTH + from) - (int)printer->used);
-	add_us(printer, ns, false, 14, false);
-	if (resting) {
+	add_us(printer, line->ns, false, 14, false);
+	if (line->resting) {
 		ADD_LITERAL(printer, " us        -  waits as long as it likes");
 	} else {
 		int bar = (int)(share * BAR_WIDTH + 0.5);
@@ -61,13 +67,20 @@ static void add_io_stages(struct reader_printer *printer, const struct reader_ex
 	if (exemplar->story_count < 2 || begin < own->begins[stay] || (!is_last && begin >= own->begins[stay + 1]))
 		return;
 	for (uint32_t i = 0; i < io->count; i++) {
-		add_stage(printer, 8, object->name, state_name(object, io->states[i]),
-			  tick_scale_ns(&printer->reader->scale, io->ticks[i]), whole_ns, false);
+		add_stage_line(printer, &(struct stage_line){ .indent = 8,
+							      .object = object->name,
+							      .stage = state_name(object, io->states[i]),
+							      .ns = tick_scale_ns(&printer->reader->scale, io->ticks[i]),
+							      .whole_ns = whole_ns });
 		io_ticks += io->ticks[i];
 	}
 	if (own->ticks[stay] > io_ticks)
-		add_stage(printer, 8, "", "beside", tick_scale_ns(&printer->reader->scale, own->ticks[stay] - io_ticks),
-			  whole_ns, false);
+		add_stage_line(printer, &(struct stage_line){
+						.indent = 8,
+						.object = "",
+						.stage = "beside",
+						.ns = tick_scale_ns(&printer->reader->scale, own->ticks[stay] - io_ticks),
+						.whole_ns = whole_ns });
 }
 
 static void add_why(struct reader_printer *printer, const struct reader_exemplar *exemplar)
@@ -218,9 +231,14 @@ static void print_text(struct reader_printer *printer, uint32_t number, const st
 	for (uint32_t i = 0; i < exemplar->stays[0].count; i++) {
 		uint32_t state = exemplar->stays[0].states[i];
 
-		add_stage(printer, 6, "", state_name(story->object, state),
-			  tick_scale_ns(&printer->reader->scale, exemplar->stays[0].ticks[i]), whole_ns,
-			  is_resting(story->object, state));
+		add_stage_line(printer, &(struct stage_line){
+						.indent = 6,
+						.object = "",
+						.stage = state_name(story->object, state),
+						.ns = tick_scale_ns(&printer->reader->scale, exemplar->stays[0].ticks[i]),
+						.whole_ns = whole_ns,
+						.resting = is_resting(story->object, state),
+					});
 		add_io_stages(printer, exemplar, i, whole_ns);
 	}
 }

@@ -205,27 +205,36 @@ static void begin_ring_life(struct reader_slowest *slowest, struct ring_life *li
 	life->args_known = story_args_of_event(event, life->args);
 }
 
-/* `args` NULL: not known. */
-static void fill_story(const struct reader *reader, struct reader_exemplar *exemplar, uint32_t index, uint16_t type,
-		       uint32_t id, uint16_t owner, const uint64_t *ticks, uint32_t path, uint64_t end,
-		       const uint32_t *args)
+/* A life to be added to an exemplar. */
+struct ended_life {
+	uint16_t type, owner;
+	uint32_t id, path;
+	const uint64_t *ticks;
+	uint64_t end;
+	const uint32_t *args; /* NULL: unknown */
+};
+
+static void add_story(const struct reader *reader, struct reader_exemplar *exemplar, const struct ended_life *life)
 {
+	uint32_t index = exemplar->story_count++;
 	struct reader_story *story = &exemplar->stories[index];
 
-	*story = (struct reader_story){
-		.object = schema_object_by_id(&reader->schema, type), .id = id, .owner = owner, .begin_tick = ticks[0]
-	};
-	memcpy(story->ticks, ticks, sizeof(story->ticks));
-	if (args)
-		memcpy(story->args, args, sizeof(story->args));
-	exemplar->args_known[index] = args != NULL;
-	exemplar->end_ticks[index] = end;
-	reader_stays(ticks, path, end, &exemplar->stays[index]);
+	must(index < ARRAY_COUNT(exemplar->stories));
+	*story = (struct reader_story){ .object = schema_object_by_id(&reader->schema, life->type),
+					.id = life->id,
+					.owner = life->owner,
+					.begin_tick = life->ticks[0] };
+	memcpy(story->ticks, life->ticks, sizeof(story->ticks));
+	if (life->args)
+		memcpy(story->args, life->args, sizeof(story->args));
+	exemplar->args_known[index] = life->args != NULL;
+	exemplar->end_ticks[index] = life->end;
+	reader_stays(life->ticks, life->path, life->end, &exemplar->stays[index]);
 }
 
 static void end_ring_life(struct reader_slowest *slowest, struct ring_life *life, const struct reader_event *event)
 {
-	struct reader_exemplar exemplar = { .thread = event->thread, .cpu = event->cpu, .story_count = 1 };
+	struct reader_exemplar exemplar = { .thread = event->thread, .cpu = event->cpu };
 
 	if (life->parent_type) {
 		struct ring_life *parent = find_place(slowest, life->parent_type, life->parent_id);
@@ -245,11 +254,23 @@ static void end_ring_life(struct reader_slowest *slowest, struct ring_life *life
 	if (slowest->want.order == READER_SLOWEST_FIRST && slowest->count == SLOWEST_MAX &&
 	    event->tick - min_u64(life->ticks[0], event->tick) <= slowest->rows[0]->key)
 		return;
-	fill_story(slowest->reader, &exemplar, 0, life->type, life->id, life->owner, life->ticks, life->path, event->tick,
-		   life->args_known ? life->args : NULL);
+	add_story(slowest->reader, &exemplar,
+		  &(struct ended_life){ .type = life->type,
+					.owner = life->owner,
+					.id = life->id,
+					.path = life->path,
+					.ticks = life->ticks,
+					.end = event->tick,
+					.args = life->args_known ? life->args : NULL });
 	if (life->io_type)
-		fill_story(slowest->reader, &exemplar, exemplar.story_count++, life->io_type, life->io_id, life->io_owner,
-			   life->io_ticks, life->io_path, life->io_end, life->io_args_known ? life->io_args : NULL);
+		add_story(slowest->reader, &exemplar,
+			  &(struct ended_life){ .type = life->io_type,
+						.owner = life->io_owner,
+						.id = life->io_id,
+						.path = life->io_path,
+						.ticks = life->io_ticks,
+						.end = life->io_end,
+						.args = life->io_args_known ? life->io_args : NULL });
 	exemplar.spent_ticks = reader_exemplar_spent(&exemplar);
 	add_candidate(slowest, &exemplar);
 }

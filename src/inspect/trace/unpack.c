@@ -55,20 +55,24 @@ static int write_nonzero_blocks(int fd, const uint8_t *data, size_t bytes, uint6
 
 /* ---- zstd ---- */
 
+struct inflater {
+	ZSTD_DCtx *zstd;
+	uint8_t *in_chunk, *out_chunk; /* CHUNK_BYTES each */
+};
+
 /* Decompress as much as possible: a truncated file gives what is in front of the cut. */
-static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t *out_chunk, uint64_t *bytes_ret,
-		   struct fathom_fault *why)
+static int inflate(const struct inflater *inflater, int from, int to, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint64_t offset = 0;
 	ssize_t got;
 
-	while ((got = read(from, in_chunk, CHUNK_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
-		ZSTD_inBuffer in = { .src = in_chunk, .size = got > 0 ? (size_t)got : 0 };
+	while ((got = read(from, inflater->in_chunk, CHUNK_BYTES)) > 0 || (got < 0 && errno == EINTR)) {
+		ZSTD_inBuffer in = { .src = inflater->in_chunk, .size = got > 0 ? (size_t)got : 0 };
 
 		while (in.pos < in.size) {
-			ZSTD_outBuffer out = { .dst = out_chunk, .size = CHUNK_BYTES };
-			size_t hint = ZSTD_decompressStream(zstd, &out, &in);
-			int rc = write_nonzero_blocks(to, out_chunk, out.pos, offset, why);
+			ZSTD_outBuffer out = { .dst = inflater->out_chunk, .size = CHUNK_BYTES };
+			size_t hint = ZSTD_decompressStream(inflater->zstd, &out, &in);
+			int rc = write_nonzero_blocks(to, inflater->out_chunk, out.pos, offset, why);
 
 			if (rc)
 				return rc;
@@ -77,7 +81,7 @@ static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t
 			if (ZSTD_isError(hint))
 				return 0; /* damaged from here on: keep what is there */
 			if (offset > UNPACKED_BYTES_MAX)
-				return fault(why, -EFBIG, "there is more than a TiB in it");
+				return fault(why, -EFBIG, "the file has more than a TiB");
 		}
 	}
 	return got < 0 ? fault(why, -errno, "cannot read: %s", strerror(errno)) : 0;
@@ -85,17 +89,16 @@ static int inflate(int from, int to, ZSTD_DCtx *zstd, uint8_t *in_chunk, uint8_t
 
 static int unpack_zstd(int from, int to, uint64_t *bytes_ret, struct fathom_fault *why)
 {
-	uint8_t *in_chunk = malloc(CHUNK_BYTES), *out_chunk = malloc(CHUNK_BYTES);
-	ZSTD_DCtx *zstd = ZSTD_createDCtx();
+	struct inflater inflater = { ZSTD_createDCtx(), malloc(CHUNK_BYTES), malloc(CHUNK_BYTES) };
 	int rc = -ENOMEM;
 
-	if (in_chunk && out_chunk && zstd && lseek(from, 0, SEEK_SET) == 0)
-		rc = inflate(from, to, zstd, in_chunk, out_chunk, bytes_ret, why);
+	if (inflater.in_chunk && inflater.out_chunk && inflater.zstd && lseek(from, 0, SEEK_SET) == 0)
+		rc = inflate(&inflater, from, to, bytes_ret, why);
 	else
 		rc = fault(why, rc, "out of memory");
-	ZSTD_freeDCtx(zstd);
-	free(in_chunk);
-	free(out_chunk);
+	ZSTD_freeDCtx(inflater.zstd);
+	free(inflater.in_chunk);
+	free(inflater.out_chunk);
 	return rc;
 }
 

@@ -219,7 +219,9 @@ static int write_file(struct trigger *trigger, struct fathom_fault *why)
 	frozen.realtime_ns = clock_realtime_ns() - ns_between(trigger, shot->tick, now);
 	(void)text_copy(frozen.text, sizeof(frozen.text), options->where ? options->where : "");
 	window_state(trigger->window, &state);
-	rc = window_freeze(trigger->window, &frozen, path, options->compress, options->force, &result, why);
+	rc = window_freeze(trigger->window, &frozen,
+			   &(struct window_output){ .path = path, .compress = options->compress, .force = options->force },
+			   &result, why);
 	if (rc)
 		return rc;
 	if (!shot->ended) {

@@ -168,12 +168,19 @@ struct dof_room {
 	size_t bytes;
 };
 
+/* Memory for a packed set. */
+struct dof_packed {
+	void *data; /* aligned to 8 */
+	size_t bytes_max;
+	size_t bytes; /* result */
+};
+
 /*
  * dof_parse() and dof_pack() together, for a process that cannot allocate memory. All working memory comes from `room`,
- * from its start on; the result goes to `packed`, aligned to 8. Errors (explained): as dof_parse(); -ENOMEM: `room` is too
- * small, -E2BIG: the result exceeds `packed_max`.
+ * from its start on; the result goes to `packed`. Errors (explained): as dof_parse(); -ENOMEM: `room` is too small, -E2BIG:
+ * the result exceeds packed->bytes_max.
  */
 MUST_CHECK int dof_parse_packed(const struct dof_input *input, const struct dof_limits *limits, const struct dof_room *room,
-				void *packed, size_t packed_max, size_t *bytes_ret, struct fathom_fault *why);
+				struct dof_packed *packed, struct fathom_fault *why);
 
 #endif

@@ -181,7 +181,7 @@ int dof_pack(const struct dof_set *set, void **data_ret, size_t *bytes_ret)
 }
 
 int dof_parse_packed(const struct dof_input *input, const struct dof_limits *limits, const struct dof_room *room,
-		     void *packed, size_t packed_max, size_t *bytes_ret, struct fathom_fault *why)
+		     struct dof_packed *packed, struct fathom_fault *why)
 {
 	struct dof_memory memory = { .room = room->start, .room_bytes = room->bytes };
 	struct dof_set set = { 0 };
@@ -192,9 +192,9 @@ int dof_parse_packed(const struct dof_input *input, const struct dof_limits *lim
 	if (rc)
 		return rc;
 	must(!set.memory);
-	if (compute_places(&set, &head, &places) != 0 || places.bytes > packed_max)
-		return fault(why, -E2BIG, "what the object says takes more than %zu bytes", packed_max);
-	write_set(&set, &head, &places, packed);
-	*bytes_ret = places.bytes;
+	if (compute_places(&set, &head, &places) != 0 || places.bytes > packed->bytes_max)
+		return fault(why, -E2BIG, "the object's probes need more than %zu bytes", packed->bytes_max);
+	write_set(&set, &head, &places, packed->data);
+	packed->bytes = places.bytes;
 	return 0;
 }

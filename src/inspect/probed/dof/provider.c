@@ -70,26 +70,33 @@ static struct dof_probe_record probe_record(const struct dof_object *object, con
 	return record;
 }
 
-static int check_name(const struct dof_object *object, const struct plan *plan, uint32_t index, const char *what,
-		      uint32_t offset, size_t bytes_max, const char **name_ret)
+/* A probe of a provider, by its index. */
+struct probe_ref {
+	const struct dof_object *object;
+	const struct plan *plan;
+	uint32_t index;
+};
+
+static int check_name(const struct probe_ref *ref, const char *what, uint32_t offset, size_t bytes_max,
+		      const char **name_ret)
 {
-	*name_ret = string_at(object, &plan->strings, offset, bytes_max);
+	*name_ret = string_at(ref->object, &ref->plan->strings, offset, bytes_max);
 	if (*name_ret && dof_name_ok(*name_ret, bytes_max))
 		return 0;
-	return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
+	return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
 				 "the name of the %s, at 0x%" PRIx32 " of the strings, cannot be one", what, offset);
 }
 
-static int check_types(const struct dof_object *object, const struct plan *plan, uint32_t index, const char *what,
-		       uint32_t offset, uint32_t count)
+static int check_types(const struct probe_ref *ref, const char *what, uint32_t offset, uint32_t count)
 {
 	uint64_t at = offset;
 
 	for (uint32_t i = 0; i < count; i++) {
-		const char *type = string_at(object, &plan->strings, at, DOF_TYPE_BYTES);
+		const char *type = string_at(ref->object, &ref->plan->strings, at, DOF_TYPE_BYTES);
 
 		if (!type || !dof_text_ok(type, DOF_TYPE_BYTES))
-			return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
+			return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index,
+						 at_probe(ref->plan, ref->index),
 						 "the %s type of argument %" PRIu32 ", at 0x%" PRIx64
 						 " of the strings, cannot be one",
 						 what, i, at);
@@ -98,24 +105,24 @@ static int check_types(const struct dof_object *object, const struct plan *plan,
 	return 0;
 }
 
-static int check_arguments(const struct dof_object *object, const struct plan *plan, uint32_t index,
-			   const struct dof_probe_record *record)
+static int check_arguments(const struct probe_ref *ref, const struct dof_probe_record *record)
 {
-	int rc = check_types(object, plan, index, "native", record->native, record->native_count);
+	int rc = check_types(ref, "native", record->native, record->native_count);
 
 	if (rc == 0)
-		rc = check_types(object, plan, index, "translated", record->translated, record->translated_count);
+		rc = check_types(ref, "translated", record->translated, record->translated_count);
 	if (rc)
 		return rc;
-	if ((uint64_t)record->map_index + record->translated_count > plan->map.bytes)
-		return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
+	if ((uint64_t)record->map_index + record->translated_count > ref->plan->map.bytes)
+		return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
 					 "%u arguments from %" PRIu32 " of %" PRIu64 " on", record->translated_count,
-					 record->map_index, plan->map.bytes);
+					 record->map_index, ref->plan->map.bytes);
 	for (uint32_t i = 0; i < record->translated_count; i++) {
-		uint8_t from = (uint8_t)*bytes_at(object, &plan->map, record->map_index + i);
+		uint8_t from = (uint8_t)*bytes_at(ref->object, &ref->plan->map, record->map_index + i);
 
 		if (from >= record->native_count)
-			return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
+			return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index,
+						 at_probe(ref->plan, ref->index),
 						 "argument %" PRIu32 " is made of argument %u of %u", i, from,
 						 record->native_count);
 	}
@@ -123,14 +130,14 @@ static int check_arguments(const struct dof_object *object, const struct plan *p
 }
 
 /* An empty range is checked, too: its start must be in the table or at its end. */
-static int check_range(const struct dof_object *object, const struct plan *plan, uint32_t index, const char *what,
-		       const struct dof_section *section, uint32_t first, uint32_t count)
+static int check_range(const struct probe_ref *ref, const char *what, const struct dof_section *section, uint32_t first,
+		       uint32_t count)
 {
 	uint64_t have = section->bytes / sizeof(uint32_t);
 
 	if ((uint64_t)first + count <= have)
 		return 0;
-	return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
+	return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
 				 "%" PRIu32 " %s from %" PRIu32 " of %" PRIu64 " on", count, what, first, have);
 }
 
@@ -140,19 +147,19 @@ static uint32_t enabled_count(const struct dof_object *object, const struct dof_
 	return object->header.version >= 3 ? record->enabled_count : 0;
 }
 
-static int check_sites(const struct dof_object *object, const struct plan *plan, uint32_t index,
-		       const struct dof_probe_record *record)
+static int check_sites(const struct probe_ref *ref, const struct dof_probe_record *record)
 {
-	int rc = check_range(object, plan, index, "sites", &plan->sites, record->site_index, record->site_count);
+	int rc = check_range(ref, "sites", &ref->plan->sites, record->site_index, record->site_count);
 
-	if (rc == 0 && object->header.version >= 2)
-		rc = check_range(object, plan, index, "is-enabled sites", &plan->enabled, record->enabled_index,
+	if (rc == 0 && ref->object->header.version >= 2)
+		rc = check_range(ref, "is-enabled sites", &ref->plan->enabled, record->enabled_index,
 				 record->enabled_count);
 	if (rc)
 		return rc;
-	if (record->site_count + enabled_count(object, record) == 0)
-		return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index), "it is at no site%s",
-					 object->header.version == 2 && record->enabled_count
+	if (record->site_count + enabled_count(ref->object, record) == 0)
+		return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
+					 "it is at no site%s",
+					 ref->object->header.version == 2 && record->enabled_count
 						 ? ": is-enabled sites of version 2 are not supported"
 						 : "");
 	return 0;
@@ -162,17 +169,18 @@ static int check_probe(const struct dof_object *object, const struct plan *plan,
 {
 	const uint64_t parts_max = (uint64_t)object->parsing->limits.probes_max * PARTS_PER_PROBE_MAX;
 	struct dof_probe_record record = probe_record(object, plan, index);
+	const struct probe_ref ref = { object, plan, index };
 	struct key *key = &plan->keys[index];
 	int rc;
 
 	key->index = index;
-	rc = check_name(object, plan, index, "function", record.function, DOF_FUNCTION_BYTES, &key->function);
+	rc = check_name(&ref, "function", record.function, DOF_FUNCTION_BYTES, &key->function);
 	if (rc == 0)
-		rc = check_name(object, plan, index, "probe", record.name, DOF_NAME_BYTES, &key->name);
+		rc = check_name(&ref, "probe", record.name, DOF_NAME_BYTES, &key->name);
 	if (rc == 0)
-		rc = check_arguments(object, plan, index, &record);
+		rc = check_arguments(&ref, &record);
 	if (rc == 0)
-		rc = check_sites(object, plan, index, &record);
+		rc = check_sites(&ref, &record);
 	if (rc)
 		return rc;
 	shape->sites += record.site_count + enabled_count(object, &record);
@@ -317,10 +325,12 @@ static int plan_providers(struct reading *reading)
 
 /* ---- filling ---- */
 
-static int add_sites(const struct dof_object *object, const struct plan *plan, uint32_t index,
-		     const struct dof_section *from, uint32_t first, uint32_t count, struct dof_site *to)
+static int add_sites(const struct probe_ref *ref, const struct dof_section *from, uint32_t first, uint32_t count,
+		     struct dof_site *to)
 {
-	uint64_t function = object->addresses[object->first_address[plan->probes_index] + index];
+	const struct dof_object *object = ref->object;
+	const struct plan *plan = ref->plan;
+	uint64_t function = object->addresses[object->first_address[plan->probes_index] + ref->index];
 	uint64_t highest = object->header.model == DOF_MODEL_32 ? UINT32_MAX : UINT64_MAX;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -329,7 +339,7 @@ static int add_sites(const struct dof_object *object, const struct plan *plan, u
 		memcpy(&offset, bytes_at(object, from, ((uint64_t)first + i) * sizeof(offset)), sizeof(offset));
 		to[i] = (struct dof_site){ .is_enabled = from == &plan->enabled, .args = "" };
 		if (__builtin_add_overflow(function, (uint64_t)offset, &to[i].address) || to[i].address > highest)
-			return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, index),
+			return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, ref->index),
 						 "a site's address is beyond the data model");
 	}
 	return 0;
@@ -339,10 +349,11 @@ static int fill_sites(struct reading *reading, const struct plan *plan, uint32_t
 		      const struct dof_probe_record *record, struct dof_site *sites, uint32_t count)
 {
 	const struct dof_object *object = reading->object;
-	int rc = add_sites(object, plan, index, &plan->sites, record->site_index, record->site_count, sites);
+	const struct probe_ref ref = { object, plan, index };
+	int rc = add_sites(&ref, &plan->sites, record->site_index, record->site_count, sites);
 
 	if (rc == 0)
-		rc = add_sites(object, plan, index, &plan->enabled, record->enabled_index, count - record->site_count,
+		rc = add_sites(&ref, &plan->enabled, record->enabled_index, count - record->site_count,
 			       sites + record->site_count);
 	if (rc)
 		return rc;

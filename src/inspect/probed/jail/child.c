@@ -42,15 +42,16 @@ static void execute_order(const struct child *child, const struct jail_order *or
 	};
 	struct dof_limits limits = { .bytes_max = order->bytes_max, .probes_max = order->probes_max };
 	struct fathom_fault why = { 0 };
-	size_t bytes = 0;
+	struct dof_packed packed = { .data = child->memory + jail_answer_at(child->blocks_max),
+				     .bytes_max = child->answer_max };
 	int rc = find_blocks(child, order, &input);
 
 	if (rc == 0)
-		rc = dof_parse_packed(&input, &limits, &child->room, child->memory + jail_answer_at(child->blocks_max),
-				      child->answer_max, &bytes, &why);
+		rc = dof_parse_packed(&input, &limits, &child->room, &packed, &why);
+	must(packed.bytes <= packed.bytes_max);
 	answer->sequence = order->sequence;
 	answer->error = rc;
-	answer->bytes = rc ? 0 : bytes;
+	answer->bytes = rc ? 0 : packed.bytes;
 	(void)text_copy(answer->text, sizeof(answer->text), why.text); /* it fits */
 }
 

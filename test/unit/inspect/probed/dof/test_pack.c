@@ -112,14 +112,18 @@ static void it_works_where_no_memory_can_be_asked_for(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
 		struct dof_set set = parse_sample(names[i]), again;
-		size_t bytes, packed_bytes, least = 0;
+		struct dof_packed result = { .data = packed };
+		size_t bytes, least = 0;
 		char *data = sample_read(names[i], ".dof", &bytes);
 		struct dof_input input = sample_input(data, bytes, 0x1000);
 		struct fathom_fault why = { 0 };
 
 		/* with less room it says so, until there is enough */
 		for (struct dof_room part = { room, 0 };; part.bytes += 64) {
-			int rc = dof_parse_packed(&input, NULL, &part, packed, sizeof(packed), &packed_bytes, &why);
+			int rc;
+
+			result.bytes_max = sizeof(packed);
+			rc = dof_parse_packed(&input, NULL, &part, &result, &why);
 
 			assert_true(part.bytes < sizeof(room));
 			least = part.bytes;
@@ -128,10 +132,10 @@ static void it_works_where_no_memory_can_be_asked_for(void **state)
 			assert_int_equal(rc, -ENOMEM);
 		}
 		assert_true(least > 0);
-		assert_int_equal(dof_unpack(packed, packed_bytes, &again, &why), 0);
+		assert_int_equal(dof_unpack(packed, result.bytes, &again, &why), 0);
 		assert_true(dof_set_equal(&set, &again));
-		assert_int_equal(dof_parse_packed(&input, NULL, &(struct dof_room){ room, sizeof(room) }, packed,
-						  packed_bytes - 1, &packed_bytes, &why),
+		result.bytes_max = result.bytes - 1;
+		assert_int_equal(dof_parse_packed(&input, NULL, &(struct dof_room){ room, sizeof(room) }, &result, &why),
 				 -E2BIG);
 		dof_set_free(&again);
 		dof_set_free(&set);
