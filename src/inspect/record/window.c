@@ -326,8 +326,8 @@ const uint64_t *window_records_offsets(const struct window *window)
 /* ---- freezing ---- */
 
 /*
- * Find the first position of ring `i`, from `*position` up to `high`, with a tick of at least `tick`. Ticks increase, except
- * lent ones.
+ * Find the first position of ring `i`, from `*position` up to `high`, with a tick of at least `tick`. Ticks increase,
+ * except lent ones.
  */
 static int find_tick(const struct window *window, uint32_t i, uint64_t *position, uint64_t high, uint64_t tick,
 		     struct fathom_fault *why)
