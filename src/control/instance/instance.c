@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Requests wait in a list until the next turn of the reactor's loop; handle_next_call() then decides by the state. All
- * requests for the same end (started, stopped) are answered together. Answers are sent in the turn, too: `done` is never
- * called from within a request, so callers need not be reentrant.
- */
+/* An instance's states, the steps of its operations, its creation and its end; requests.c has its requests. */
 #include "control/instance/instance.h"
 
 #include <errno.h>
@@ -19,50 +15,61 @@
 #include "control/instance/internal.h"
 #include "control/instance/probes.gen.h"
 
-/* ---- calls ---- */
+/* ---- invariants ---- */
 
-void instance_answer(struct instance *instance, struct instance_call *call, const struct fathom_fault *why)
+bool instance_is_resting(enum instance_state state)
 {
-	TAILQ_REMOVE(&instance->calls, call, link);
-	if (why)
-		call->why = *why;
-	TAILQ_INSERT_TAIL(&instance->answered, call, link);
-	instance_turn_soon(instance);
+	return state == INSTANCE_IDLE || state == INSTANCE_AWAIT_FORMAT || state == INSTANCE_MISSING ||
+	       state == INSTANCE_STOPPED || state == INSTANCE_ERRORED;
 }
 
-void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fathom_fault *why)
+static bool has_running_engine(enum instance_state state)
 {
-	struct instance_call *call, *next;
-
-	TAILQ_FOREACH_SAFE (call, &instance->calls, link, next) {
-		if (call->kind == kind && call->taken)
-			instance_answer(instance, call, why);
-	}
+	return state == INSTANCE_STARTING || state == INSTANCE_READY || state == INSTANCE_REFUSED ||
+	       state == INSTANCE_JOINED;
 }
 
-bool instance_waits(const struct instance *instance, enum instance_request kind)
+static void check_process(const struct instance *instance)
 {
-	const struct instance_call *call;
+	const struct instance_process *process = &instance->process;
+	bool is_there = process->pid != 0;
 
-	TAILQ_FOREACH (call, &instance->calls, link) {
-		if (call->kind == kind && call->taken)
-			return true;
-	}
-	return false;
+	must(process->pid >= 0);
+	must(is_there == (process->pid_fd >= 0));
+	must(is_there == (process->watch != NULL));
+	must(is_there || !process->serving);
+	must(is_there || !process->prepared);
+	must(is_there || !process->killed);
+	must(is_there || !process->hung);
+	must(is_there || !process->given_up.error);
+	must(process->killed || !process->given_up.error);
+	must(is_there || !instance->ready);
+	must(is_there || !instance->ping.set);
 }
 
-static struct instance_call *queue_call(struct instance *instance, enum instance_request kind, instance_done_fn done,
-					void *ctx)
+void instance_check(const struct instance *instance)
 {
-	struct instance_call *call = calloc(1, sizeof(*call));
+	enum instance_state state = instance->state;
+	bool is_joined = state == INSTANCE_JOINED;
 
 	must_be_on(instance->thread);
 	must(!instance->destroying);
-	must(call); /* as for messages: a server that cannot allocate so little must end */
-	*call = (struct instance_call){ .kind = kind, .done = done, .ctx = ctx };
-	TAILQ_INSERT_TAIL(&instance->calls, call, link);
-	instance_turn_soon(instance);
-	return call;
+	check_process(instance);
+	/* a process exists exactly where the state says so; while STOPPING it may have ended already */
+	must(instance->process.pid != 0 || !has_running_engine(state));
+	must(instance->process.pid == 0 || has_running_engine(state) || state == INSTANCE_STOPPING);
+	must(instance->ready || (state != INSTANCE_READY && state != INSTANCE_REFUSED && !is_joined));
+	must(instance->process.serving || (state != INSTANCE_REFUSED && !is_joined));
+	/* what belongs to one state is gone with it */
+	must(state == INSTANCE_ADOPTING || !instance->described);
+	must((instance->described != NULL) == (instance->described_fd > 0));
+	must(state == INSTANCE_STOPPING || !instance->stop_why.error);
+	must(state == INSTANCE_ERRORED || !instance->restart.set);
+	must(is_joined || !instance->steady.set);
+	must(is_joined || !instance->group_sent);
+	must(!instance->restart_held || state == INSTANCE_ADOPTING || state == INSTANCE_CHECKING ||
+	     state == INSTANCE_FORMATTING);
+	must(!instance->mounted || instance->options.storage == INSTANCE_STORAGE_DEVICE);
 }
 
 /* ---- steps ---- */
@@ -72,6 +79,8 @@ struct instance_step *instance_step_begin(struct instance *instance)
 	struct instance_step *step = calloc(1, sizeof(*step));
 
 	must(step);
+	must_be_on(instance->thread);
+	must(!instance->destroying);
 	step->instance = instance;
 	step->moves = instance->moves;
 	LIST_INSERT_HEAD(&instance->steps, step, link);
@@ -83,8 +92,11 @@ struct instance *instance_step_end(struct instance_step *step, bool *current_ret
 	struct instance *instance = step->instance;
 
 	*current_ret = instance && step->moves == instance->moves;
-	if (instance)
+	if (instance) {
+		must(step->moves <= instance->moves);
+		instance_check(instance);
 		LIST_REMOVE(step, link);
+	}
 	free(step);
 	return instance;
 }
@@ -95,6 +107,8 @@ void instance_move(struct instance *instance, enum instance_state to)
 {
 	enum instance_state from = instance->state;
 
+	must_be_on(instance->thread);
+	must(!instance->destroying);
 	instance_state_move(reactor_now(), instance, to);
 	instance->moves++;
 	instance->tries = 0;
@@ -131,7 +145,8 @@ void instance_fail(struct instance *instance, const struct fathom_fault *why, co
 {
 	struct fathom_fault kept = *why; /* `why` may point into the instance */
 
-	must(why->error && instance->process.pid == 0);
+	must(why->error < 0);
+	must(instance->process.pid == 0);
 	raise_not_started(instance, why);
 	instance->why = kept;
 	instance_move(instance, INSTANCE_ERRORED);
@@ -153,6 +168,9 @@ void instance_restore(struct instance *instance)
 	bool start = instance_waits(instance, INSTANCE_DO_START), stopped = instance->purpose == INSTANCE_DO_STOP;
 	struct fathom_fault why = instance->before_why;
 
+	must(instance->state == INSTANCE_ADOPTING || instance->state == INSTANCE_FORMATTING);
+	must(instance_is_resting(instance->before));
+	must(instance->process.pid == 0);
 	if ((instance->before == INSTANCE_AWAIT_FORMAT || instance->before == INSTANCE_MISSING) && !stopped) {
 		instance->why = why;
 		instance_move(instance, instance->before);
@@ -172,256 +190,15 @@ void instance_restore(struct instance *instance)
 
 void instance_begin(struct instance *instance, enum instance_request purpose)
 {
-	must(instance->process.pid == 0 && instance->working == 0);
+	must(instance->process.pid == 0);
+	must(instance->working == 0);
+	must(instance_is_resting(instance->state));
 	instance->purpose = purpose;
 	instance_move(instance, INSTANCE_ADOPTING);
 	instance_look(instance);
 }
 
-/* ---- requests ---- */
-
-/*
- * The engine runs. A prepared engine has disconnected its hosts, so it is stopped and started. Any other engine joins
- * again, since the management service may list it in another state; its hosts do not notice.
- */
-static void start_running_engine(struct instance *instance)
-{
-	if (instance->process.killed) {
-		instance_kill_again(instance);
-	} else if (instance->process.prepared) {
-		instance_begin_stopping(instance, false);
-	} else if (instance->process.hung) {
-		instance_answer_all(instance, INSTANCE_DO_START, &instance->process.hung_why);
-	} else if (instance->state != INSTANCE_READY) {
-		instance_move(instance, INSTANCE_READY);
-		instance_join(instance);
-	}
-}
-
-static void handle_start(struct instance *instance, struct instance_call *call)
-{
-	instance_clear_history(instance);
-	switch (instance->state) {
-	case INSTANCE_READY:
-	case INSTANCE_REFUSED:
-	case INSTANCE_JOINED:
-		start_running_engine(instance);
-		break;
-	case INSTANCE_ADOPTING:
-		if (instance->purpose == INSTANCE_DO_LOOK)
-			instance->purpose = INSTANCE_DO_START;
-		break;
-	case INSTANCE_STARTING:
-	case INSTANCE_STOPPING:
-		instance_kill_again(instance);
-		break;
-	case INSTANCE_IDLE:
-	case INSTANCE_AWAIT_FORMAT:
-	case INSTANCE_MISSING:
-	case INSTANCE_STOPPED:
-	case INSTANCE_ERRORED:
-		instance_begin(instance, INSTANCE_DO_START);
-		break;
-	default: /* a start is under way, or follows the operation that is under way */
-		break;
-	}
-}
-
-static void cancel_starts(struct instance *instance)
-{
-	struct fathom_fault why;
-
-	fill_fault_instance_stopped(&why, instance->options.index); /* reported */
-	instance_answer_all(instance, INSTANCE_DO_START, &why);
-}
-
-static void handle_stop(struct instance *instance, struct instance_call *call)
-{
-	instance_clear_history(instance);
-	cancel_starts(instance);
-	switch (instance->state) {
-	case INSTANCE_IDLE:
-	case INSTANCE_ERRORED: /* its process may exist: it did not answer when it was looked for, or started since */
-		instance_begin(instance, INSTANCE_DO_STOP);
-		break;
-	case INSTANCE_ADOPTING:
-		if (instance->purpose == INSTANCE_DO_START || instance->purpose == INSTANCE_DO_LOOK)
-			instance->purpose = INSTANCE_DO_STOP;
-		break;
-	case INSTANCE_FORMATTING: /* it does not run, and is not started after the formatting */
-		instance->purpose = INSTANCE_DO_STOP;
-		instance_answer(instance, call, NULL);
-		break;
-	case INSTANCE_AWAIT_FORMAT:
-	case INSTANCE_MISSING:
-		instance->why.error = 0;
-		instance_begin_stopping(instance, false);
-		break;
-	case INSTANCE_STOPPED:
-		instance_answer(instance, call, NULL);
-		break;
-	case INSTANCE_CHECKING:
-		if (instance->purpose == INSTANCE_DO_START)
-			instance_begin_stopping(instance, false);
-		break; /* erasing ends in AWAIT_FORMAT, which answers the stop */
-	case INSTANCE_STOPPING:
-		instance->stop_why.error = 0;
-		if (call->force && instance->process.pid != 0 && !instance->process.killed)
-			instance_kill(instance);
-		instance_kill_again(instance);
-		break;
-	default:
-		instance->why.error = 0;
-		instance_begin_stopping(instance, call->force);
-		break;
-	}
-}
-
-/* Look for an engine, and remember what the instance is now. */
-static void look_for_engine_first(struct instance *instance, enum instance_request purpose)
-{
-	instance->before = instance->state;
-	instance->before_why = instance->why;
-	instance_hold_restart(instance);
-	instance_begin(instance, purpose);
-}
-
-static void handle_look(struct instance *instance, struct instance_call *call)
-{
-	if (instance->state == INSTANCE_AWAIT_FORMAT || instance->state == INSTANCE_MISSING ||
-	    instance->state == INSTANCE_STOPPED || instance->state == INSTANCE_ERRORED)
-		look_for_engine_first(instance, INSTANCE_DO_LOOK);
-	else
-		instance_answer(instance, call, NULL); /* ADOPTING, or another state that looks for the engine */
-}
-
-static void handle_storage_call(struct instance *instance, struct instance_call *call)
-{
-	const char *what = call->kind == INSTANCE_DO_FORMAT ? "formatting" : "erasing";
-	struct fathom_fault why;
-
-	switch (instance->state) {
-	case INSTANCE_IDLE:
-	case INSTANCE_AWAIT_FORMAT:
-	case INSTANCE_MISSING:
-	case INSTANCE_STOPPED:
-	case INSTANCE_ERRORED:
-		look_for_engine_first(instance, call->kind);
-		break;
-	case INSTANCE_STARTING:
-	case INSTANCE_READY:
-	case INSTANCE_REFUSED:
-	case INSTANCE_JOINED:
-		fill_fault_engine_running(&why, instance->options.index, what); /* reported */
-		instance_answer(instance, call, &why);
-		break;
-	default:
-		fill_fault_instance_busy(&why, instance->options.index,
-					 instance_state_name(instance->state)); /* likewise */
-		instance_answer(instance, call, &why);
-		break;
-	}
-}
-
-/* In a state of rest a request waits until the last operation on the storage has ended. */
-static bool may_handle_call(const struct instance *instance, const struct instance_call *call)
-{
-	bool rests = instance->state == INSTANCE_IDLE || instance->state == INSTANCE_AWAIT_FORMAT ||
-		     instance->state == INSTANCE_MISSING || instance->state == INSTANCE_STOPPED ||
-		     instance->state == INSTANCE_ERRORED;
-
-	return !call->taken && (instance->working == 0 || !rests);
-}
-
-/* Handle the next request; false: there is none. */
-static bool handle_next_call(struct instance *instance)
-{
-	struct instance_call *call;
-
-	TAILQ_FOREACH (call, &instance->calls, link) {
-		if (may_handle_call(instance, call))
-			break;
-	}
-	if (!call)
-		return false;
-	call->taken = true;
-	if (call->kind == INSTANCE_DO_START)
-		handle_start(instance, call);
-	else if (call->kind == INSTANCE_DO_STOP)
-		handle_stop(instance, call);
-	else if (call->kind == INSTANCE_DO_LOOK)
-		handle_look(instance, call);
-	else if (call->kind != INSTANCE_DO_TELL) /* answered when the engine answers */
-		handle_storage_call(instance, call);
-	return true;
-}
-
-static void run_turn(struct deadline *deadline)
-{
-	struct instance *instance = container_of(deadline, struct instance, turn);
-	struct instance_call *call;
-
-	while (handle_next_call(instance))
-		;
-	while ((call = TAILQ_FIRST(&instance->answered))) {
-		TAILQ_REMOVE(&instance->answered, call, link);
-		call->done(call->ctx, call->why.error ? &call->why : NULL);
-		free(call);
-	}
-}
-
-void instance_turn_soon(struct instance *instance)
-{
-	if (!instance->destroying)
-		deadline_set(&instance->deadlines, &instance->turn, 0, run_turn);
-}
-
-/* ---- the door: requests ---- */
-
-void instance_start(struct instance *instance, instance_done_fn done, void *ctx)
-{
-	queue_call(instance, INSTANCE_DO_START, done, ctx);
-}
-
-void instance_stop(struct instance *instance, bool force, instance_done_fn done, void *ctx)
-{
-	queue_call(instance, INSTANCE_DO_STOP, done, ctx)->force = force;
-}
-
-void instance_format(struct instance *instance, const struct instance_format *format, instance_done_fn done, void *ctx)
-{
-	queue_call(instance, INSTANCE_DO_FORMAT, done, ctx)->format = *format;
-}
-
-void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
-{
-	queue_call(instance, INSTANCE_DO_ERASE, done, ctx);
-}
-
-static void ignore_look_result(void *ctx, const struct fathom_fault *why)
-{
-}
-
-void instance_look_soon(struct instance *instance)
-{
-	const struct instance_call *call;
-
-	TAILQ_FOREACH (call, &instance->calls, link) {
-		if (call->kind == INSTANCE_DO_LOOK)
-			return;
-	}
-	queue_call(instance, INSTANCE_DO_LOOK, ignore_look_result, NULL);
-}
-
-struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx)
-{
-	struct instance_call *call = queue_call(instance, INSTANCE_DO_TELL, done, ctx);
-
-	call->taken = true;
-	return call;
-}
-
-/* ---- the door: life ---- */
+/* ---- creation ---- */
 
 static int make_path(char *path, const char *folder, const char *name, struct fathom_fault *why)
 {
@@ -530,6 +307,7 @@ void instance_destroy(struct instance *instance)
 	if (!instance)
 		return;
 	must_be_on(instance->thread);
+	must(!instance->destroying); /* neither a hook nor a `done` may destroy it */
 	instance->destroying = true;
 	while ((step = LIST_FIRST(&instance->steps))) {
 		LIST_REMOVE(step, link);
@@ -540,15 +318,18 @@ void instance_destroy(struct instance *instance)
 	instance_drop_group(instance);
 	if (instance->state != INSTANCE_IDLE)
 		instance_state_move(reactor_now(), instance, INSTANCE_IDLE);
-	fill_fault(&why, -ECANCELED, "the server lets go of instance %u", instance->options.index); /* reported */
+	fill_fault(&why, -ECANCELED, "the server has closed instance %u", instance->options.index); /* reported */
 	cancel_calls(&instance->answered, NULL);
 	cancel_calls(&instance->calls, &why);
 	if (instance->heard)
 		srv__notify_ready_req__free_unpacked(instance->heard, NULL);
+	must(TAILQ_EMPTY(&instance->calls));
+	must(TAILQ_EMPTY(&instance->answered));
+	must(LIST_EMPTY(&instance->steps));
 	destroy_parts(instance);
 }
 
-/* ---- the door: its state ---- */
+/* ---- its state ---- */
 
 void instance_get_info(const struct instance *instance, struct instance_info *info)
 {

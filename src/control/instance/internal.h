@@ -2,11 +2,14 @@
 /*
  * instance, internal: declarations that its files share.
  *
- *	instance.c	requests, states, answers
+ *	instance.c	states, steps, creation
+ *	requests.c	requests and answers
  *	stop.c		stopping
  *	options.c	options: check, copy, free
  *	adopt.c		finds and adopts a running engine
- *	storage.c	checks the storage; the superblock
+ *	storage.c	checks the storage
+ *	superblock.c	superblock, engine.uuid, superblock.erased
+ *	files.c		small files: replaced, synced
  *	storage_lock.c		checks that no other process holds the storage
  *	missing.c	checks that the storage exists
  *	storage_record.c	the server's record of the storage
@@ -25,6 +28,8 @@
  */
 #ifndef CONTROL_INSTANCE_INTERNAL_H
 #define CONTROL_INSTANCE_INTERNAL_H
+
+#include <sys/stat.h>
 
 #include "base/bits.h"
 #include "base/list.h"
@@ -166,25 +171,34 @@ struct instance {
 
 /* ---- instance.c ---- */
 
+/* Its parts agree with each other and with its state. Called where callbacks enter; not in the middle of a change. */
+void instance_check(const struct instance *instance);
+/* IDLE, AWAIT_FORMAT, MISSING, STOPPED, ERRORED: nothing is under way. */
+bool instance_is_resting(enum instance_state state);
 void instance_move(struct instance *instance, enum instance_state to);
 /* Move to ERRORED and fail the pending requests. `cause`: schedule a restart by its policy; NULL: schedule none. */
 void instance_fail(struct instance *instance, const struct fathom_fault *why, const enum instance_cause *cause);
+/* From IDLE, STOPPED, ERRORED, AWAIT_FORMAT, MISSING: look for a running engine, then do `purpose`. */
+void instance_begin(struct instance *instance, enum instance_request purpose);
+/* Nothing was changed: return to the state before ADOPTING, with the restart that was scheduled. */
+void instance_restore(struct instance *instance);
+
+struct instance_step *instance_step_begin(struct instance *instance);
+/* Returns the step's instance, NULL if that was destroyed. `current_ret`: the state has not changed since. Frees `step`. */
+struct instance *instance_step_end(struct instance_step *step, bool *current_ret);
+
+/* ---- requests.c ---- */
+
 /* Answer all calls of this kind that are under way. `why` NULL: success. */
 void instance_answer_all(struct instance *instance, enum instance_request kind, const struct fathom_fault *why);
 void instance_answer(struct instance *instance, struct instance_call *call, const struct fathom_fault *why);
 bool instance_waits(const struct instance *instance, enum instance_request kind);
 /* Process requests and answers in the reactor's next turn. */
 void instance_turn_soon(struct instance *instance);
-/* From IDLE, STOPPED, ERRORED, AWAIT_FORMAT, MISSING: look for a running engine, then do `purpose`. */
-void instance_begin(struct instance *instance, enum instance_request purpose);
-/* Nothing was changed: return to the state before ADOPTING, with the restart that was scheduled. */
-void instance_restore(struct instance *instance);
 /* An engine without a known process has reported that it is ready: look for it, unless something else is under way. */
 void instance_look_soon(struct instance *instance);
-
-struct instance_step *instance_step_begin(struct instance *instance);
-/* Returns the step's instance, NULL if that was destroyed. `current_ret`: the state has not changed since. Frees `step`. */
-struct instance *instance_step_end(struct instance_step *step, bool *current_ret);
+/* A call of kind TELL, under way: the caller answers it. */
+struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx);
 
 /* ---- stop.c ---- */
 
@@ -203,9 +217,6 @@ MUST_CHECK int instance_options_check(const struct instance_options *options, st
 MUST_CHECK int instance_options_copy(struct instance_options *options, const struct instance_options *from);
 void instance_options_free(struct instance_options *options);
 
-/* A call of kind TELL, under way: the caller answers it. */
-struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx);
-
 /* ---- adopt.c ---- */
 
 /* ADOPTING: if an engine is found: STARTING, READY or STOPPING; else continue with the purpose. */
@@ -216,10 +227,33 @@ void instance_forget_described(struct instance *instance);
 
 /* CHECKING: ends in STARTING, AWAIT_FORMAT, MISSING, ERRORED. */
 void instance_check_storage(struct instance *instance);
+void instance_ask_helper(struct instance *instance, struct helper_request *request,
+			 void (*then)(struct instance *, const struct helper_reply *, const struct fathom_fault *, bool));
+struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);
+void instance_unmount(struct instance *instance);
+
+/* ---- files.c ---- */
+
 /* Sync the folder that holds `path`. -errno. */
 MUST_CHECK int instance_sync_folder(struct instance *instance, const char *path);
 /* Replace the file `path` by `text` atomically. `sync`: durable on return. -errno; then "PATH.new" may remain. */
 MUST_CHECK int instance_replace_file(struct instance *instance, const char *path, const char *text, bool sync);
+/* -errno; -ENOENT: it does not exist. */
+MUST_CHECK int instance_stat_file(struct instance *instance, const char *path, struct stat *stat_ret);
+/* -errno; a file that does not exist is no error. */
+MUST_CHECK int instance_remove_file(struct instance *instance, const char *path);
+/* Create `path` with its parents. Errors explained. */
+MUST_CHECK int instance_make_folders(struct instance *instance, const char *path, struct fathom_fault *why);
+
+/* ---- superblock.c ---- */
+
+/*
+ * engine.uuid and the superblock, which may be outside of the storage, must have the same UUID. If only engine.uuid is
+ * missing, it is written. `missing`: there is no superblock; that is a fault if engine.uuid exists.
+ */
+MUST_CHECK int instance_check_identity(struct instance *instance, bool missing, struct fathom_fault *why);
+/* Superblock and engine.uuid agree, so superblock.erased is obsolete. */
+void instance_remove_erased_sign(struct instance *instance);
 bool instance_is_formatted_folder(struct instance *instance);
 /*
  * A device was erased, or its formatting was interrupted, and it was not formatted since: superblock.erased exists, and
@@ -230,17 +264,11 @@ bool instance_is_erased(struct instance *instance);
 MUST_CHECK int instance_sign_erased(struct instance *instance);
 /* Remove data.img, engine.uuid, engine.json and the superblock of a folder, in this order. -errno: some may remain. */
 MUST_CHECK int instance_clear_folder(struct instance *instance);
-/* Create `path` with its parents. Errors explained. */
-MUST_CHECK int instance_make_folders(struct instance *instance, const char *path, struct fathom_fault *why);
 MUST_CHECK int instance_write_superblock(struct instance *instance, struct fathom_fault *why);
 /* Write a superblock with a new UUID and no rank, and engine.uuid. `replace`: it takes the previous engine's rank. */
 MUST_CHECK int instance_new_superblock(struct instance *instance, bool replace, struct fathom_fault *why);
 /* -ENOENT: there is none. On an error the instance keeps its rank, or takes that of the record. */
 MUST_CHECK int instance_read_superblock(struct instance *instance, struct fathom_fault *why);
-void instance_ask_helper(struct instance *instance, struct helper_request *request,
-			 void (*then)(struct instance *, const struct helper_reply *, const struct fathom_fault *, bool));
-struct helper_request instance_helper_request(const struct instance *instance, enum helper_operation operation);
-void instance_unmount(struct instance *instance);
 
 /* ---- missing.c ---- */
 

@@ -19,25 +19,13 @@
 #include "control/fault/fault.h"
 #include "control/instance/internal.h"
 
-static int stat_path(struct instance *instance, const char *path, struct stat *stat_ret)
-{
-	struct provider *os = instance->options.os;
-	int fd = os->calls->open(os, path, O_PATH, 0, false), error;
-
-	if (fd < 0)
-		return fd;
-	error = os->calls->stat(os, fd, stat_ret);
-	os->calls->close_fd(os, fd);
-	return error;
-}
-
 bool instance_is_mount(struct instance *instance)
 {
 	char above[INSTANCE_PATH_BYTES + 16];
 	struct stat here, there;
 
 	snprintf(above, sizeof(above), "%s/..", instance->options.mount);
-	return stat_path(instance, instance->options.mount, &here) == 0 && stat_path(instance, above, &there) == 0 &&
+	return instance_stat_file(instance, instance->options.mount, &here) == 0 && instance_stat_file(instance, above, &there) == 0 &&
 	       here.st_dev != there.st_dev;
 }
 
@@ -60,7 +48,7 @@ int instance_check_remembered(struct instance *instance, struct fathom_fault *wh
 		return explain_missing(instance, what, why);
 	}
 	if (instance->options.storage == INSTANCE_STORAGE_FOLDER && instance->options.superblock_dir &&
-	    stat_path(instance, instance->superblock_path, &stat) == 0)
+	    instance_stat_file(instance, instance->superblock_path, &stat) == 0)
 		return explain_missing(instance, "it is empty, and its superblock elsewhere says that it was formatted",
 				       why);
 	return 0;
@@ -72,7 +60,7 @@ int instance_check_present(struct instance *instance, struct fathom_fault *why)
 	struct stat stat;
 
 	must(instance->options.storage == INSTANCE_STORAGE_FOLDER);
-	if (stat_path(instance, instance->options.mount, &stat) == -ENOENT)
+	if (instance_stat_file(instance, instance->options.mount, &stat) == -ENOENT)
 		return explain_missing(instance, "there is no such folder", why);
 	if (instance_read_record(instance, &record) && record.is_mount && !instance_is_mount(instance))
 		return explain_missing(instance, "nothing is mounted there, and a filesystem of its own was", why);
