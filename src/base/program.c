@@ -28,24 +28,24 @@ static int set_attributes(posix_spawnattr_t *attributes, short flags)
 	return posix_spawnattr_setflags(attributes, (short)(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | flags));
 }
 
-int program_start(const char *program, char *const argv[], char *const env[], const struct program_fd *fds, size_t count,
-		  short flags, pid_t *pid_ret)
+int program_start(const struct program *program, pid_t *pid_ret)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int error;
 
-	must(count > 0);
+	must(program->path && program->argv && program->env);
+	must(program->fd_count > 0);
 	error = posix_spawn_file_actions_init(&actions);
 	if (error)
 		return -error;
 	error = posix_spawnattr_init(&attributes);
 	if (!error) {
-		error = set_descriptors(&actions, fds, count);
+		error = set_descriptors(&actions, program->fds, program->fd_count);
 		if (!error)
-			error = set_attributes(&attributes, flags);
+			error = set_attributes(&attributes, program->flags);
 		if (!error)
-			error = posix_spawn(pid_ret, program, &actions, &attributes, argv, env);
+			error = posix_spawn(pid_ret, program->path, &actions, &attributes, program->argv, program->env);
 		posix_spawnattr_destroy(&attributes);
 	}
 	posix_spawn_file_actions_destroy(&actions);

@@ -17,12 +17,18 @@ struct program_fd {
 	int from;
 };
 
+struct program {
+	const char *path;
+	char *const *argv, *const *env; /* NULL-terminated */
+	const struct program_fd *fds;	/* set up in order, so `from` may name an earlier one */
+	size_t fd_count;		/* at least 1 */
+	short flags; /* POSIX_SPAWN_SETSID: own session; POSIX_SPAWN_SETPGROUP: own process group; or 0 */
+};
+
 /*
- * Start `program`. The child sets up `fds` in order, so `from` may name an earlier one; it closes all descriptors above the
- * last. `flags`: POSIX_SPAWN_SETSID (own session), POSIX_SPAWN_SETPGROUP (own process group) or 0. The child ignores and
- * blocks no signal. Returns 0 or -errno, also if the program cannot be executed. Any thread.
+ * Start the program. The child inherits `fds` and no other descriptor, and ignores and blocks no signal. Returns 0 or
+ * -errno, also if the program cannot be executed. Any thread.
  */
-MUST_CHECK int program_start(const char *program, char *const argv[], char *const env[], const struct program_fd *fds,
-			     size_t count, short flags, pid_t *pid_ret);
+MUST_CHECK int program_start(const struct program *program, pid_t *pid_ret);
 
 #endif

@@ -20,6 +20,22 @@ enum { ENDING_SECONDS_MAX = 5 };
 
 static void schedule_turn(struct helper_client *client);
 
+/* Its parts agree with its state. Called where callbacks enter. */
+static void check_client(const struct helper_client *client)
+{
+	const struct helper_process *process = &client->process;
+	bool is_up = client->state == HELPER_STARTING || client->state == HELPER_READY;
+
+	must_be_on(client->thread);
+	must((client->state == HELPER_DOWN) == (process->pid == 0));
+	must((process->pid == 0) == (process->pid_fd < 0));
+	must((process->pid == 0) == (process->ends == NULL));
+	must(is_up == (process->fd >= 0)); /* an ENDING helper's socket is closed */
+	must(is_up == (process->answers != NULL));
+	must(client->pause <= client->pause_max);
+	must(client->state != HELPER_READY || client->start_why.error == 0);
+}
+
 /* ---- calls ---- */
 
 static const struct trace_istr *operation_istr(const struct helper_call *call)
@@ -34,6 +50,8 @@ static void finish_call(struct helper_call *call, const struct helper_reply *rep
 	uint64_t now = reactor_now();
 	struct fathom_fault why;
 
+	must(reply->operation == call->request.operation);
+	must(call->state == HELPER_CALL_WAITING || call->state == HELPER_CALL_SENT);
 	helper_reply_fault(reply, &why);
 	client->stats.failed += reply->error != 0;
 	client->stats.answered += reply->error == 0;
@@ -111,7 +129,7 @@ static void explain_end(const struct helper_client *client, int status, struct f
 
 	if (client->never_ready && (client->end == HELPER_END_HUNG || client->end == HELPER_END_UNASKED)) {
 		if (client->end == HELPER_END_HUNG)
-			snprintf(how, sizeof(how), "it gave no sign of life");
+			snprintf(how, sizeof(how), "it did not answer the first ping");
 		else if (WIFSIGNALED(status))
 			snprintf(how, sizeof(how), "it was ended by signal %d", WTERMSIG(status));
 		else
@@ -124,9 +142,9 @@ static void explain_end(const struct helper_client *client, int status, struct f
 		return;
 	}
 	if (client->end == HELPER_END_HUNG)
-		snprintf(how, sizeof(how), "%s gave no answer", client->program);
+		snprintf(how, sizeof(how), "%s did not answer", client->program);
 	else if (client->end == HELPER_END_NONSENSE)
-		snprintf(how, sizeof(how), "%s gave an invalid answer", client->program);
+		snprintf(how, sizeof(how), "%s sent an invalid answer", client->program);
 	else if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
 		snprintf(how, sizeof(how), "%s was ended by signal %d", client->program, WTERMSIG(status));
 	else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
@@ -141,7 +159,10 @@ static void on_helper_reaped(struct helper_client *client, int status)
 {
 	struct fathom_fault why;
 
+	must(client->state == HELPER_ENDING);
+	must(client->process.pid == 0);
 	explain_end(client, status, &why);
+	must(why.error < 0);
 	helper_state_move(reactor_now(), client, HELPER_DOWN);
 	client->stats.lost += count_calls(client, HELPER_CALL_SENT);
 	fail_calls_in(client, HELPER_CALL_SENT, &why);
@@ -155,6 +176,7 @@ void helper_client_process_gone(void *ctx, uint32_t events)
 	struct helper_client *client = ctx;
 	int status;
 
+	check_client(client);
 	if (client->state == HELPER_STARTING || client->state == HELPER_READY) {
 		helper_client_readable(client, EPOLLIN); /* first handle the answers that it has sent */
 		if (client->state != HELPER_ENDING)
@@ -193,9 +215,8 @@ static void check_first_ping(struct helper_client *client, const struct helper_r
 		return;
 	}
 	if (client->version[0] != '\0' && strcmp(client->version, reply->version) != 0) {
-		fill_fault(&client->start_why, -ECONNRESET,
-			   "%s is of version %s, the server of %s: install both of one release", client->program,
-			   reply->version, client->version); /* waiting calls fail with it */
+		fill_fault(&client->start_why, -ECONNRESET, "%s has version %s, the server %s: install both of one release",
+			   client->program, reply->version, client->version); /* waiting calls fail with it */
 		end_helper(client, HELPER_END_FOREIGN);
 		return;
 	}
@@ -260,6 +281,8 @@ static void send_waiting(struct helper_client *client)
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct helper_call *call;
 
+	must(client->state == HELPER_READY);
+	must(sent <= HELPER_REQUESTS_MAX);
 	TAILQ_FOREACH (call, &client->calls, link) {
 		size_t bytes;
 
@@ -325,6 +348,7 @@ static int on_tick(void *ctx)
 	struct helper_call *call;
 	int status;
 
+	check_client(client);
 	if (client->state == HELPER_STARTING && now >= client->limit)
 		end_helper(client, HELPER_END_HUNG);
 	else if (client->state == HELPER_READY) {
@@ -358,11 +382,14 @@ static void run_turn(void *ctx)
 	struct helper_client *client = ctx;
 	uint64_t now = reactor_now();
 
+	must(client->turning);
 	client->turning = false;
 	if (client->destroyed) {
+		must(TAILQ_EMPTY(&client->calls));
 		free(client);
 		return;
 	}
+	check_client(client);
 	if (client->state == HELPER_DOWN && count_calls(client, HELPER_CALL_WAITING) > 0 && now >= client->start_from) {
 		client->start_why.error = 0;
 		start_helper(client);
@@ -427,13 +454,15 @@ void helper_client_destroy(struct helper_client *client)
 	if (!client)
 		return;
 	must_be_on(client->thread);
+	must(!client->destroyed);
 	if (client->state == HELPER_STARTING || client->state == HELPER_READY)
 		end_helper(client, HELPER_END_DESTROYED);
 	if (client->state == HELPER_ENDING) {
 		(void)helper_process_reap(client, true, &status); /* it is killed and has no device open: a short wait */
 		helper_state_move(reactor_now(), client, HELPER_DOWN);
 	}
-	fill_fault(&why, -ECANCELED, "the server lets go of its helper");
+	must(client->process.pid == 0);
+	fill_fault(&why, -ECANCELED, "the server has closed its helper");
 	client->destroyed = true;
 	while (!TAILQ_EMPTY(&client->calls))
 		fail_call(TAILQ_FIRST(&client->calls), &why);
@@ -450,6 +479,9 @@ void helper_client_submit(struct helper_client *client, const struct helper_requ
 
 	must_be_on(client->thread);
 	must(!client->destroyed);
+	must(done);
+	must(request->operation >= HELPER_PING);
+	must(request->operation < HELPER_OPERATIONS_END);
 	must(call); /* as for messages: a server that cannot allocate so little must end */
 	*call = (struct helper_call){ .client = client, .request = *request, .done = done, .ctx = ctx, .began = now };
 	call->request.id = client->next_id++;

@@ -19,8 +19,8 @@ static const struct helper_process no_process = { .pid_fd = -1, .fd = -1, .words
 /* Its descriptors: /dev/null, `words` (a pipe, or our standard error) twice, its end of the socketpair. */
 static int spawn_helper(const struct helper_client *client, int theirs, int words, pid_t *pid_ret)
 {
-	char option[] = "--config", program[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX];
-	char *argv[] = { program, client->config[0] != '\0' ? option : NULL, config, NULL }, *env[] = { NULL };
+	char option[] = "--config", path[HELPER_PROGRAM_BYTES_MAX], config[HELPER_PROGRAM_BYTES_MAX];
+	char *argv[] = { path, client->config[0] != '\0' ? option : NULL, config, NULL }, *env[] = { NULL };
 	const struct program_fd fds[] = {
 		{ .fd = STDIN_FILENO, .path = "/dev/null", .flags = O_RDONLY },
 		{ .fd = STDOUT_FILENO, .from = words },
@@ -28,9 +28,11 @@ static int spawn_helper(const struct helper_client *client, int theirs, int word
 		{ .fd = HELPER_FD, .from = theirs },
 	};
 
-	memcpy(program, client->program, sizeof(program));
+	const struct program helper = { .path = path, .argv = argv, .env = env, .fds = fds, .fd_count = ARRAY_COUNT(fds) };
+
+	memcpy(path, client->program, sizeof(path));
 	memcpy(config, client->config, sizeof(config));
-	return program_start(program, argv, env, fds, ARRAY_COUNT(fds), 0, pid_ret);
+	return program_start(&helper, pid_ret);
 }
 
 /* Both ends are above the descriptors that the child overwrites. */
@@ -78,6 +80,7 @@ int helper_process_start(struct helper_client *client, struct fathom_fault *why)
 	int pair[2], error = make_socketpair(pair), words = STDERR_FILENO, status;
 
 	must(process->pid == 0);
+	must(!process->ends && !process->answers);
 	*process = no_process;
 	if (error)
 		return fault(why, error, "no socketpair for %s: %s", client->program, strerror(-error));

@@ -83,6 +83,8 @@ void helper_reply_fail(struct helper_reply *reply, enum helper_operation operati
 		       const struct fathom_fault *why)
 {
 	must(why->error < 0);
+	must(why->code >= 0);
+	must(operation < HELPER_OPERATIONS_END);
 	*reply =
 		(struct helper_reply){ .operation = operation, .id = id, .error = why->error, .code = (uint32_t)why->code };
 	memcpy(reply->text, why->text, sizeof(reply->text));
@@ -92,6 +94,9 @@ void helper_reply_fail(struct helper_reply *reply, enum helper_operation operati
 
 void helper_reply_fault(const struct helper_reply *reply, struct fathom_fault *why_ret)
 {
+	must(reply->error <= 0);
+	static_assert(sizeof(why_ret->text) == sizeof(reply->text), "a fault's text fits");
+	static_assert(sizeof(why_ret->resolution) == sizeof(reply->resolution), "its resolution, too");
 	*why_ret = (struct fathom_fault){ .error = reply->error, .code = (int)reply->code };
 	memcpy(why_ret->text, reply->text, sizeof(reply->text));
 	memcpy(why_ret->resolution, reply->resolution, sizeof(reply->resolution));
@@ -118,11 +123,19 @@ static bool is_end(const struct field *field)
 	return field->offset == 0 && field->room == 0;
 }
 
-static size_t encode(uint8_t *frame, uint32_t magic, enum helper_operation operation, uint32_t word, uint64_t id,
-		     const struct field *fields, const void *message)
+/* The header of a message. */
+struct head {
+	uint32_t magic;
+	enum helper_operation operation;
+	uint32_t word; /* of a request: its time-out; of a reply: its error */
+	uint64_t id;
+};
+
+static size_t encode_message(uint8_t *frame, const struct head *head, const struct field *fields, const void *message)
 {
 	size_t used = HELPER_HEADER_BYTES;
 
+	must(head->magic == REQUEST_MAGIC || head->magic == REPLY_MAGIC);
 	for (; !is_end(fields); fields++) {
 		const uint8_t *value = (const uint8_t *)message + fields->offset;
 
@@ -142,12 +155,12 @@ static size_t encode(uint8_t *frame, uint32_t magic, enum helper_operation opera
 		}
 		must(used <= HELPER_FRAME_BYTES_MAX / 2); /* the longest message needs at most half a frame */
 	}
-	put_le(frame + MAGIC_AT, 4, magic);
+	put_le(frame + MAGIC_AT, 4, head->magic);
 	put_le(frame + BYTES_AT, 4, used);
 	put_le(frame + VERSION_AT, 2, HELPER_PROTOCOL_VERSION);
-	put_le(frame + OPERATION_AT, 2, operation);
-	put_le(frame + WORD_AT, 4, word);
-	put_le(frame + ID_AT, 8, id);
+	put_le(frame + OPERATION_AT, 2, head->operation);
+	put_le(frame + WORD_AT, 4, head->word);
+	put_le(frame + ID_AT, 8, head->id);
 	return used;
 }
 
@@ -161,18 +174,22 @@ static const struct field *reply_fields(unsigned int operation, int error)
 
 size_t helper_encode_request(const struct helper_request *request, uint8_t frame[HELPER_FRAME_BYTES_MAX])
 {
-	must(request->operation >= HELPER_PING && request->operation < HELPER_OPERATIONS_END);
-	return encode(frame, REQUEST_MAGIC, request->operation, request->timeout_ms, request->id,
-		      rows[request->operation].request, request);
+	const struct head head = { REQUEST_MAGIC, request->operation, request->timeout_ms, request->id };
+
+	must(request->operation >= HELPER_PING);
+	must(request->operation < HELPER_OPERATIONS_END);
+	return encode_message(frame, &head, rows[request->operation].request, request);
 }
 
 size_t helper_encode_reply(const struct helper_reply *reply, uint8_t frame[HELPER_FRAME_BYTES_MAX])
 {
+	const struct head head = { REPLY_MAGIC, reply->operation, (uint32_t)-reply->error, reply->id };
+
 	must(reply->operation < HELPER_OPERATIONS_END);
 	must(reply->error <= 0);
 	must(reply->operation != 0 || reply->error != 0);
-	return encode(frame, REPLY_MAGIC, reply->operation, (uint32_t)-reply->error, reply->id,
-		      reply_fields(reply->operation, reply->error), reply);
+	must(reply->format < STORAGE_FORMATS);
+	return encode_message(frame, &head, reply_fields(reply->operation, reply->error), reply);
 }
 
 static int malformed(struct fathom_fault *why, const char *what)
@@ -186,16 +203,17 @@ static int decode_header(const uint8_t *frame, size_t bytes, uint32_t magic, uin
 	if (bytes < HELPER_HEADER_BYTES)
 		return malformed(why, "it is shorter than its header");
 	if (get_le(frame + MAGIC_AT, 4) != magic)
-		return malformed(why, "it does not begin as one");
+		return malformed(why, "its magic number is wrong");
 	*id_ret = get_le(frame + ID_AT, 8);
 	if (bytes > HELPER_FRAME_BYTES_MAX || get_le(frame + BYTES_AT, 4) > HELPER_FRAME_BYTES_MAX)
 		return fault(why, -EMSGSIZE, "a message of more than %d bytes", HELPER_FRAME_BYTES_MAX);
 	if (get_le(frame + VERSION_AT, 2) != HELPER_PROTOCOL_VERSION)
-		return fault(why, -EPROTONOSUPPORT,
-			     "a message of protocol version %u, known is %d: install server and helper of one release",
-			     (unsigned int)get_le(frame + VERSION_AT, 2), HELPER_PROTOCOL_VERSION);
+		return fault(
+			why, -EPROTONOSUPPORT,
+			"a message of protocol version %u, this program has %d: install server and helper of one release",
+			(unsigned int)get_le(frame + VERSION_AT, 2), HELPER_PROTOCOL_VERSION);
 	if (get_le(frame + BYTES_AT, 4) != bytes)
-		return malformed(why, "its length is not what it says");
+		return malformed(why, "its length field is wrong");
 	return 0;
 }
 
@@ -227,13 +245,16 @@ static int decode_fields(const uint8_t *frame, size_t bytes, const struct field 
 		if (length >= fields->room)
 			return malformed(why, "a string is too long");
 		if (memchr(frame + at, 0, length))
-			return malformed(why, "a string has a NUL in it");
+			return malformed(why, "a string contains a NUL");
 		memcpy(value, frame + at, length);
 		value[length] = '\0';
 		at += length;
 	}
-	return at == bytes ? 0 : malformed(why, "there is something behind its end");
+	must(at <= bytes);
+	return at == bytes ? 0 : malformed(why, "bytes follow its end");
 }
+
+static_assert(HELPER_HEADER_BYTES == ID_AT + 8, "the header ends with the id");
 
 int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_request *request_ret, struct fathom_fault *why)
 {
@@ -246,7 +267,7 @@ int helper_decode_request(const uint8_t *frame, size_t bytes, struct helper_requ
 		return error;
 	operation = (unsigned int)get_le(frame + OPERATION_AT, 2);
 	if (operation < HELPER_PING || operation >= HELPER_OPERATIONS_END)
-		return fault(why, -EOPNOTSUPP, "there is no operation %u", operation);
+		return fault(why, -EOPNOTSUPP, "unknown operation %u", operation);
 	request_ret->operation = (enum helper_operation)operation;
 	request_ret->timeout_ms = (uint32_t)get_le(frame + WORD_AT, 4);
 	return decode_fields(frame, bytes, rows[operation].request, request_ret, why);
@@ -265,13 +286,13 @@ int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply 
 	operation = (unsigned int)get_le(frame + OPERATION_AT, 2);
 	word = (uint32_t)get_le(frame + WORD_AT, 4);
 	if (operation >= HELPER_OPERATIONS_END || word > INT32_MAX || (operation == 0 && word == 0))
-		return malformed(why, "an answer to nothing");
+		return malformed(why, "a reply to no operation");
 	reply_ret->operation = (enum helper_operation)operation;
 	reply_ret->error = -(int)word;
 	error = decode_fields(frame, bytes, reply_fields(operation, reply_ret->error), reply_ret, why);
 	if (!error && reply_ret->code > INT32_MAX)
-		return malformed(why, "a code that there is not");
+		return malformed(why, "an unknown fault code");
 	if (!error && reply_ret->format >= STORAGE_FORMATS)
-		return malformed(why, "a format that there is not");
+		return malformed(why, "an unknown format");
 	return error;
 }

@@ -25,8 +25,8 @@ bool instance_is_mount(struct instance *instance)
 	struct stat here, there;
 
 	snprintf(above, sizeof(above), "%s/..", instance->options.mount);
-	return instance_stat_file(instance, instance->options.mount, &here) == 0 && instance_stat_file(instance, above, &there) == 0 &&
-	       here.st_dev != there.st_dev;
+	return instance_stat_file(instance, instance->options.mount, &here) == 0 &&
+	       instance_stat_file(instance, above, &there) == 0 && here.st_dev != there.st_dev;
 }
 
 static int explain_missing(const struct instance *instance, const char *what, struct fathom_fault *why)
@@ -72,7 +72,9 @@ static void look_for_folder(struct deadline *deadline)
 	struct instance *instance = container_of(deadline, struct instance, again);
 	struct fathom_fault why;
 
+	instance_check(instance);
 	must(instance->state == INSTANCE_MISSING);
+	must(instance->options.storage == INSTANCE_STORAGE_FOLDER);
 	if (instance->working == 0 &&
 	    (instance_is_formatted_folder(instance) || instance_check_present(instance, &why) == 0))
 		instance_begin(instance, INSTANCE_DO_START);
@@ -102,7 +104,9 @@ void instance_miss(struct instance *instance, const struct fathom_fault *why)
 {
 	struct ras_event event;
 
-	must(instance->state == INSTANCE_CHECKING && why->error);
+	must(instance->state == INSTANCE_CHECKING);
+	must(why->error < 0);
+	must(instance->process.pid == 0);
 	if (instance->purpose == INSTANCE_DO_ERASE) { /* ERRORED: the engine must not start when its storage is back */
 		instance_fail(instance, why, NULL);
 		return;

@@ -17,8 +17,16 @@ int provider_system_start(struct provider *self, char *const argv[], char *const
 		{ .fd = STDOUT_FILENO, .path = log_file ? log_file : "/dev/null", .flags = O_WRONLY | O_CREAT | O_APPEND },
 		{ .fd = STDERR_FILENO, .from = STDOUT_FILENO },
 	};
+	const struct program program = {
+		.path = argv[0],
+		.argv = argv,
+		.env = env,
+		.fds = fds,
+		.fd_count = ARRAY_COUNT(fds),
+		.flags = POSIX_SPAWN_SETSID,
+	};
 
-	return program_start(argv[0], argv, env, fds, ARRAY_COUNT(fds), POSIX_SPAWN_SETSID, pid_ret);
+	return program_start(&program, pid_ret);
 }
 
 int provider_system_open_process(struct provider *self, pid_t pid)

@@ -98,8 +98,13 @@ static int spawn(const char *program, const struct jail_sizes *sizes, const stru
 	snprintf(answer, sizeof(answer), "%" PRIu64, sizes->answer_max);
 	snprintf(room, sizeof(room), "%" PRIu64, sizes->room);
 	/* own process group: the terminal's signals go to the parent only */
-	return program_start(program ? program : "/proc/self/exe", words, environ, descriptors, ARRAY_COUNT(descriptors),
-			     POSIX_SPAWN_SETPGROUP, pid_ret);
+	return program_start(&(struct program){ .path = program ? program : "/proc/self/exe",
+						.argv = words,
+						.env = environ,
+						.fds = descriptors,
+						.fd_count = ARRAY_COUNT(descriptors),
+						.flags = POSIX_SPAWN_SETPGROUP },
+			     pid_ret);
 }
 
 int jail_process_start(const char *program, const struct jail_sizes *sizes, struct jail_process *process_ret,

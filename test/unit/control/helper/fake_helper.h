@@ -5,7 +5,7 @@
  *	good		answers all; format takes 50 ms; check-format of /dev/loopN says label N
  *	silent		answers nothing, not even the first ping
  *	gone		ends at once, with status 7
- *	old		is of version 0.0.1
+ *	old		has version 0.0.1
  *	nonsense	answers with bytes
  *	stranger	answers without a request
  *	hangs		answers check-format, and nothing else
