@@ -12,6 +12,7 @@
 
 #include "cmd/options/options.h"
 
+int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_network(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
@@ -25,7 +26,7 @@ int cmd_top(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
 
 /* The command lines, for completion. */
-extern const struct option_table perf_table, probe_table, rpc_table, top_table, trace_table;
+extern const struct option_table completion_table, perf_table, probe_table, rpc_table, top_table, trace_table;
 extern const struct option_table config_table, network_table, server_table, storage_table, support_table, system_table;
 
 #endif

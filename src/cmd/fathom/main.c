@@ -7,43 +7,44 @@
 #include "base/bits.h"
 #include "cmd/fathom/command.h"
 
-struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *help; /* one line */
+/* In alphabetical order. */
+static const struct option_command commands[] = {
+	{ "completion", NULL, "print a script that completes command lines in a shell", .run = cmd_completion,
+	  .table = &completion_table },
+	{ "config", NULL, "configuration files", .run = cmd_config, .table = &config_table },
+	{ "network", NULL, "network interfaces of the system's hosts", .run = cmd_network, .table = &network_table },
+	{ "perf", NULL, "drive I/O to a namespace, measure it, and verify the data", .run = cmd_perf,
+	  .table = &perf_table },
+	{ "probe", NULL, "the USDT probes of running engines, with their arguments", .run = cmd_probe,
+	  .table = &probe_table },
+	{ "rpc", NULL, "call methods of an engine, as SPDK's rpc.py does", .run = cmd_rpc, .table = &rpc_table },
+	{ "server", NULL, "servers of hosts: their engines, log masks, restart policies, version", .run = cmd_server,
+	  .table = &server_table },
+	{ "storage", NULL, "storage of the system's hosts: show it, format it, show its usage", .run = cmd_storage,
+	  .table = &storage_table },
+	{ "support", NULL, "collect logs of the system's hosts", .run = cmd_support, .table = &support_table },
+	{ "system", NULL, "members of a system: show, start, stop and exclude them; attributes, events", .run = cmd_system,
+	  .table = &system_table },
+	{ "top", NULL, "watch an engine's threads, pollers, cores, volumes and hosts", .run = cmd_top,
+	  .table = &top_table },
+	{ "trace", NULL, "show what an engine did: events, stuck commands, what each thread runs", .run = cmd_trace,
+	  .table = &trace_table },
 };
 
-/* In alphabetical order: this is what `fathom --help` prints. */
-static const struct command commands[] = {
-	{ "config", cmd_config, "configuration files" },
-	{ "network", cmd_network, "network interfaces of the system's hosts" },
-	{ "perf", cmd_perf, "drive I/O to a namespace, measure it, verify what it keeps" },
-	{ "probe", cmd_probe, "the USDT probes of running engines, with their arguments" },
-	{ "rpc", cmd_rpc, "tell an engine what to do, and ask it, as SPDK's rpc.py does" },
-	{ "server", cmd_server, "servers of hosts: their engines, log masks, restart policies, version" },
-	{ "storage", cmd_storage, "storage of the system's hosts: show, format, how much is used" },
-	{ "support", cmd_support, "fetch logs of the system's hosts" },
-	{ "system", cmd_system, "members of a system: show, start, stop and exclude them; attributes, events" },
-	{ "top", cmd_top, "watch an engine's threads, pollers, cores, volumes and hosts" },
-	{ "trace", cmd_trace, "show what an engine did: events, hung commands, what each thread runs" },
+static const struct option_row rows[] = {
+	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
+	OPTION_HELP_ROW,
 };
 
-static void usage(FILE *to)
-{
-	fprintf(to, "usage: fathom COMMAND [ARGUMENT...]\n\ncommands:\n");
-	for (size_t i = 0; i < ARRAY_COUNT(commands); i++)
-		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
-	fprintf(to, "\n`fathom COMMAND --help` says more. --version prints the version.\n");
-}
-
-static const struct command *find_command(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
-		if (strcmp(commands[i].name, name) == 0)
-			return &commands[i];
-	}
-	return NULL;
-}
+static const struct option_table fathom_table = {
+	.name = "fathom",
+	.usage = "fathom COMMAND [ARGUMENT...]",
+	.about = "Control and observe Fathom: its engines, the servers of its hosts, and what they record.",
+	OPTION_COMMANDS(commands),
+	OPTION_ROWS(rows),
+	.more = "`fathom COMMAND --help` shows the options of a command; fathom(1) lists the manual pages.",
+	.version = FATHOM_VERSION,
+};
 
 /* Returns `status`, unless standard output could not be written: a full disk is an error. */
 static int check_output(int status)
@@ -57,7 +58,7 @@ static int check_output(int status)
 /* `fathom help trace` is `fathom trace --help`. */
 static int print_help(int argc, char **argv)
 {
-	const struct command *command = argc > 1 ? find_command(argv[1]) : NULL;
+	const struct option_command *command = argc > 1 ? options_find_command(&fathom_table, argv[1]) : NULL;
 
 	if (argc > 1 && !command) {
 		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
@@ -68,24 +69,21 @@ static int print_help(int argc, char **argv)
 
 		return command->run(2, help_argv);
 	}
-	usage(stdout);
+	options_help(&fathom_table, stdout);
 	return EXIT_SUCCESS;
 }
 
 /* Does this option, which dmg accepts in front of the command, take an argument? -1: not such an option. */
 static int front_option_takes_argument(const char *word)
 {
-	static const struct {
-		const char *name;
-		int takes_one;
-	} options[] = { { "-i", 0 },	    { "--insecure", 0 },    { "-j", 0 }, { "--json", 0 },
-			{ "-o", 1 },	    { "--config-path", 1 }, { "-l", 1 }, { "--host-list", 1 },
-			{ "-d", 0 },	    { "--debug", 0 },	    { "-J", 0 }, { "--json-logging", 0 },
-			{ "--log-file", 1 } };
+	for (size_t i = 0; i < system_table.row_count; i++) { /* all commands for operators begin with the same rows */
+		const struct option_row *row = &system_table.rows[i];
 
-	for (size_t i = 0; i < ARRAY_COUNT(options); i++) {
-		if (strcmp(options[i].name, word) == 0)
-			return options[i].takes_one;
+		if (row->type == OPTION_HEADING || row->type == OPTION_PRINT_HELP)
+			continue;
+		if ((row->letter && word[0] == '-' && word[1] == row->letter && !word[2]) ||
+		    (word[0] == '-' && word[1] == '-' && strcmp(word + 2, row->name) == 0))
+			return option_takes_argument(row);
 	}
 	return -1;
 }
@@ -98,7 +96,7 @@ static void move_front_options(int argc, char **argv)
 
 	while (at < argc && (option = front_option_takes_argument(argv[at])) >= 0)
 		at += 1 + option;
-	if (at == 1 || at >= argc || !find_command(argv[at]))
+	if (at == 1 || at >= argc || !options_find_command(&fathom_table, argv[at]))
 		return;
 	command = argv[at];
 	memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
@@ -108,11 +106,11 @@ static void move_front_options(int argc, char **argv)
 static int run_command(int argc, char **argv)
 {
 	static char name[32];
-	const struct command *command;
+	const struct option_command *command;
 
 	move_front_options(argc, argv);
 	if (argc < 2) {
-		usage(stderr);
+		options_help(&fathom_table, stderr);
 		return EXIT_USAGE;
 	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
@@ -121,7 +119,7 @@ static int run_command(int argc, char **argv)
 		printf("fathom %s\n", FATHOM_VERSION);
 		return EXIT_SUCCESS;
 	}
-	command = find_command(argv[1]);
+	command = options_find_command(&fathom_table, argv[1]);
 	if (!command) {
 		fprintf(stderr, "fathom: no command \"%s\"; `fathom --help` lists them\n", argv[1]);
 		return EXIT_USAGE;
@@ -133,5 +131,7 @@ static int run_command(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (options_offer(&fathom_table, argc, argv))
+		return check_output(EXIT_SUCCESS);
 	return check_output(run_command(argc, argv));
 }

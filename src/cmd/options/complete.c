@@ -174,6 +174,13 @@ static const struct option_row *pending_letter(const struct option_table *table,
 	return NULL;
 }
 
+/* Go on to the table of a command line that has options before a command. */
+static void enter_options(struct place *place)
+{
+	if (place->table->otherwise && !place->command)
+		place->table = place->table->otherwise;
+}
+
 /* Go on to the command that `word` names, if it names one. */
 static void enter_command(struct place *place, const char *word)
 {
@@ -209,20 +216,25 @@ static void read_word(struct place *place, const char *word)
 	} else if (strcmp(word, "--") == 0) {
 		place->is_after_options = true;
 	} else if (word[1] == '-') {
-		const struct option_row *row = find_long(place->table, word);
+		const struct option_row *row;
 
+		enter_options(place);
+		row = find_long(place->table, word);
 		place->pending = row && option_takes_argument(row) && !strchr(word, '=') ? row : NULL;
 	} else {
+		enter_options(place);
 		place->pending = pending_letter(place->table, word);
 	}
 }
 
 /* ---- the answer ---- */
 
-static void offer_words(FILE *to, const struct place *place, const char *word)
+static void offer_words(FILE *to, struct place *place, const char *word)
 {
 	const char *equals = strchr(word, '=');
 
+	if (!place->is_after_options && word[0] == '-')
+		enter_options(place);
 	if (place->pending) {
 		offer_values(to, place->pending->values, "", word);
 	} else if (!place->is_after_options && begins_with(word, "--") && equals) {

@@ -100,10 +100,11 @@ struct option_table {
 	size_t row_count;
 	const struct option_command *commands;
 	size_t command_count;
-	const char *operands; /* as option_row.values */
-	const char *more;     /* paragraphs after the options; NULL: none */
-	const char *version;  /* for OPTION_PRINT_VERSION */
-	bool in_front;	      /* options end at the first operand */
+	const struct option_table *otherwise; /* of a command line that begins with an option; NULL: this table */
+	const char *operands;		      /* as option_row.values */
+	const char *more;		      /* paragraphs after the options; NULL: none */
+	const char *version;		      /* for OPTION_PRINT_VERSION */
+	bool in_front;			      /* options end at the first operand */
 };
 
 #define OPTION_ROWS(array) .rows = (array), .row_count = ARRAY_COUNT(array)

@@ -38,6 +38,7 @@ static const struct option_row start_rows[] = {
 	  "start with an empty database, although engines of this host have ranks of a system",
 	  .offset = offsetof(struct start_command_line, server.is_new_system) },
 	DAEMON_OPTION_ROWS(struct start_command_line, daemon, SERVER_NAME_DEFAULT),
+	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
 	OPTION_HELP_ROW,
 };
 
@@ -46,6 +47,7 @@ static const struct option_table start_table = {
 	.usage = "fathom-server [start] [OPTION...]",
 	.about = "Run the engines of this host, and answer `fathom` and other servers.",
 	OPTION_ROWS(start_rows),
+	.version = FATHOM_VERSION,
 	.more = "Without --log-level and --log-to, the configuration says what is logged and where.",
 };
 
@@ -347,6 +349,7 @@ static const struct option_table server_table = {
 	OPTION_ROWS(server_rows),
 	.more = "`fathom-server COMMAND --help` shows the options of a command.",
 	.version = FATHOM_VERSION,
+	.otherwise = &start_table,
 	.in_front = true,
 };
 

@@ -697,6 +697,21 @@ def generate_for_program(options):
         write(options.outdir, f"{name}_{ending}", text)
 
 
+def offer_completions(parser, words):
+    """What can stand in place of the last word: see src/cmd/options/options.h, options_offer()."""
+    word, before = (words or [""])[-1], words[-2:-1]
+    shown = [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
+    if before == ["--outdir"]:
+        print("@folders")
+    elif word.startswith("-"):
+        for action in shown:
+            for name in action.option_strings:
+                if name.startswith(word) and (name.startswith("--") or name == word):
+                    print(f"{name}\t{action.help}")
+    elif before != ["--provider"]:
+        print("@files")
+
+
 def main():
     parser = argparse.ArgumentParser(
         usage="%(prog)s --provider NAME [--outdir DIR] DEF...", formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -707,6 +722,9 @@ def main():
     parser.add_argument("--srcdir", action="append", help=argparse.SUPPRESS)  # a module is named from here; the longest counts
     parser.add_argument("--module", help=argparse.SUPPRESS)
     parser.add_argument("defs", nargs="+", metavar="DEF", help="tables of points; ids run through them in the order given")
+    if sys.argv[1:2] == ["--complete"]:  # asked by the scripts of `fathom completion`
+        offer_completions(parser, sys.argv[2:])
+        return
     options = parser.parse_args()
     if not options.provider and not (options.module and options.srcdir):
         parser.error("--provider is missing: the name of your program, such as --provider kitchen")
