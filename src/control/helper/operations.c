@@ -494,7 +494,7 @@ static int unmount_target(struct job *job)
 	return 0;
 }
 
-static int perform(struct job *job)
+static int perform_operation(struct job *job)
 {
 	int error = helper_policy_check(job->by->policy, job->request, &job->name, &job->mount, &job->folder, &job->why);
 
@@ -527,7 +527,7 @@ void helper_perform(const struct helper_operator *by, const struct helper_reques
 	int error;
 
 	*reply_ret = (struct helper_reply){ .operation = request->operation, .id = request->id };
-	error = perform(&job);
+	error = perform_operation(&job);
 	if (!error)
 		return;
 	must(job.why.error == error);

@@ -41,7 +41,7 @@ static void handle_no_engine(struct instance *instance)
 
 	forget_heard(instance);
 	instance->hooks.gone(instance->hooks.ctx, instance);
-	instance_tell_noted(instance);
+	instance_raise_recorded_death(instance);
 	instance_answer_all(instance, INSTANCE_DO_LOOK, NULL);
 	switch (instance->purpose) {
 	case INSTANCE_DO_STOP:
@@ -76,16 +76,16 @@ static void fail_foreign(struct instance *instance, const char *reason)
 }
 
 /*
- * The engine is to be stopped and does not answer. The process of the note was started by a server of this host, so it may
- * be stopped without an answer. False: no stop is requested, or there is no such process.
+ * The engine is to be stopped and does not answer. A server of this host started the process of the pid file, so it may be
+ * stopped without an answer. False: no stop is requested, or there is no such process.
  */
-static bool stop_noted(struct instance *instance)
+static bool stop_recorded_process(struct instance *instance)
 {
 	pid_t pid;
 	int pid_fd;
 
 	if (!instance_waits(instance, INSTANCE_DO_STOP) || instance_waits(instance, INSTANCE_DO_START) ||
-	    instance_noted_open(instance, &pid, &pid_fd) != 0)
+	    instance_open_pid_file_process(instance, &pid, &pid_fd) != 0)
 		return false;
 	if (instance_process_take(instance, pid, pid_fd) != 0)
 		return false;
@@ -104,7 +104,7 @@ static void fail_silent(struct instance *instance)
 	bool start = instance->purpose == INSTANCE_DO_START;
 	struct fathom_fault why;
 
-	if (stop_noted(instance))
+	if (stop_recorded_process(instance))
 		return;
 	fill_fault_engine_silent(&why, instance->options.index, instance->socket_path); /* reported */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &why);				/* a process listens there */
@@ -179,7 +179,7 @@ static void continue_adopted(struct instance *instance, const Fathom__DescribeRe
 	forget_heard(instance);
 }
 
-static void adopt(struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
+static void adopt_engine(struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
 {
 	int pid_fd = instance->described_fd, error;
 
@@ -220,7 +220,7 @@ static void check_identity(struct instance *instance, const Fathom__DescribeResp
 	else if (memcmp(uuid, instance->superblock.uuid, sizeof(uuid)) != 0)
 		fail_foreign(instance, "its UUID is another one than that of the superblock");
 	else
-		adopt(instance, is, pid);
+		adopt_engine(instance, is, pid);
 }
 
 static bool is_same_engine(const struct instance *instance, const Fathom__DescribeResp *is, pid_t pid)
@@ -261,7 +261,7 @@ static void on_described(struct instance *instance, const struct drpc_result *re
 
 	must(instance->state == INSTANCE_ADOPTING);
 	nobody_there = result->error == -ENOENT || result->error == -ECONNREFUSED || result->error == -ENOTDIR;
-	if (nobody_there && instance_noted_lives(instance)) {
+	if (nobody_there && instance_pid_file_process_lives(instance)) {
 		wait_for_listen(instance);
 	} else if (nobody_there) {
 		instance_forget_described(instance);
@@ -285,8 +285,15 @@ static void on_described(struct instance *instance, const struct drpc_result *re
 
 static void send_describe(struct instance *instance)
 {
-	instance_ask_engine(instance, DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, NULL, &fathom__describe_resp__descriptor,
-			    instance->options.answer_timeout_ns, on_described);
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_FATHOM,
+				    .method = DRPC_FATHOM_DESCRIBE,
+				    .message = NULL,
+				    .response = &fathom__describe_resp__descriptor,
+				    .timeout_ns = instance->options.answer_timeout_ns,
+			    },
+			    on_described);
 }
 
 void instance_look(struct instance *instance)

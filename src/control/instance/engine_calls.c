@@ -50,22 +50,18 @@ static void on_engine_answered(void *ctx, const struct drpc_result *result)
 		then(instance, result);
 }
 
-void instance_ask_engine(struct instance *instance, int32_t module, int32_t method, const ProtobufCMessage *request,
-			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_engine_fn then)
+void instance_ask_engine(struct instance *instance, const struct drpc_request *request, instance_engine_fn then)
 {
 	struct instance_step *step = instance_step_begin(instance);
+	struct drpc_request call = *request;
 	struct drpc_result result = { .error = 0 };
 
+	must(then);
+	must(request->response);
 	step->then.engine = then;
-	result.error = drpc_client_call(instance->engine, &(struct drpc_request){
-								  .module = module,
-								  .method = method,
-								  .message = request,
-								  .response = response,
-								  .timeout_ns = timeout_ns,
-								  .done = on_engine_answered,
-								  .ctx = step,
-							  });
+	call.done = on_engine_answered;
+	call.ctx = step;
+	result.error = drpc_client_call(instance->engine, &call);
 	if (!result.error)
 		return;
 	fill_fault(&result.why, result.error, "no call could be made: %s", strerror(-result.error)); /* reported */
@@ -150,6 +146,8 @@ static void on_call_answered(void *ctx, const struct drpc_result *result)
 
 	if (!instance)
 		return; /* instance_destroy() has answered the call */
+	must(call->kind == INSTANCE_DO_TELL);
+	must(call->taken);
 	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && is_not_prepared(result))
 		instance->process.prepared = false;
 	if (call->method == DRPC_MGMT_PREP_SHUTDOWN && result->error == -ETIMEDOUT && instance->process.pid != 0) {
@@ -164,16 +162,19 @@ static void on_call_answered(void *ctx, const struct drpc_result *result)
 		instance_answer(instance, call, NULL);
 }
 
-static void send_call(struct instance *instance, int32_t method, const char *words, const ProtobufCMessage *request,
-		      uint64_t timeout_ns, instance_done_fn done, void *ctx)
+/* `words` name the call in faults; `done` and `ctx` of `request` are ignored. */
+static void send_call(struct instance *instance, const struct drpc_request *request, const char *words,
+		      instance_done_fn done, void *ctx)
 {
 	struct instance_call *call = instance_ask_to_tell(instance, done, ctx);
+	struct drpc_request sent = *request;
 	struct instance_step *step;
 	struct fathom_fault why;
 	int error;
 
+	must(request->module == DRPC_MODULE_MGMT);
 	call->request = words;
-	call->method = method;
+	call->method = request->method;
 	if (instance->process.pid == 0) {
 		fill_fault_engine_not_running(&why, instance->options.index); /* reported */
 		instance_answer(instance, call, &why);
@@ -181,15 +182,9 @@ static void send_call(struct instance *instance, int32_t method, const char *wor
 	}
 	step = instance_step_begin(instance);
 	step->call = call;
-	error = drpc_client_call(instance->engine, &(struct drpc_request){
-							   .module = DRPC_MODULE_MGMT,
-							   .method = method,
-							   .message = request,
-							   .response = &mgmt__daos_resp__descriptor,
-							   .timeout_ns = timeout_ns,
-							   .done = on_call_answered,
-							   .ctx = step,
-						   });
+	sent.done = on_call_answered;
+	sent.ctx = step;
+	error = drpc_client_call(instance->engine, &sent);
 	if (error) {
 		struct drpc_result result = { .error = error };
 
@@ -198,10 +193,23 @@ static void send_call(struct instance *instance, int32_t method, const char *wor
 	}
 }
 
+/* A call of the module "mgmt", answered with a DaosResp. */
+static struct drpc_request mgmt_request(int32_t method, const ProtobufCMessage *message, uint64_t timeout_ns)
+{
+	return (struct drpc_request){
+		.module = DRPC_MODULE_MGMT,
+		.method = method,
+		.message = message,
+		.response = &mgmt__daos_resp__descriptor,
+		.timeout_ns = timeout_ns,
+	};
+}
+
 void instance_set_log_masks(struct instance *instance, const char *masks, const char *streams, const char *subsystems,
 			    instance_done_fn done, void *ctx)
 {
 	Ctl__SetLogMasksReq request = CTL__SET_LOG_MASKS_REQ__INIT;
+	struct drpc_request call;
 
 	request.reset_masks = !masks;
 	request.reset_streams = !streams;
@@ -209,16 +217,18 @@ void instance_set_log_masks(struct instance *instance, const char *masks, const 
 	request.masks = masks ? (char *)masks : "";
 	request.streams = streams ? (char *)streams : "";
 	request.subsystems = subsystems ? (char *)subsystems : "";
-	send_call(instance, DRPC_MGMT_SET_LOG_MASKS, "the setting of log masks", &request.base,
-		  INSTANCE_RANK_SECONDS * NS_PER_SEC, done, ctx);
+	call = mgmt_request(DRPC_MGMT_SET_LOG_MASKS, &request.base, INSTANCE_RANK_SECONDS * NS_PER_SEC);
+	send_call(instance, &call, "the setting of log masks", done, ctx);
 }
 
 void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done_fn done, void *ctx)
 {
 	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
+	struct drpc_request call;
 
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	send_call(instance, DRPC_MGMT_PING_RANK, "a ping", &request.base, timeout_ns, done, ctx);
+	call = mgmt_request(DRPC_MGMT_PING_RANK, &request.base, timeout_ns);
+	send_call(instance, &call, "a ping", done, ctx);
 }
 
 static void nothing_to_prepare(struct instance *instance, instance_done_fn done, void *ctx)
@@ -229,6 +239,7 @@ static void nothing_to_prepare(struct instance *instance, instance_done_fn done,
 void instance_prepare_stop(struct instance *instance, instance_done_fn done, void *ctx)
 {
 	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
+	struct drpc_request call;
 
 	if (instance->process.pid == 0 || instance->process.hung || instance->state == INSTANCE_STARTING ||
 	    instance->state == INSTANCE_STOPPING) {
@@ -237,8 +248,8 @@ void instance_prepare_stop(struct instance *instance, instance_done_fn done, voi
 	}
 	instance->process.prepared = true;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	send_call(instance, DRPC_MGMT_PREP_SHUTDOWN, "the preparation for its end", &request.base,
-		  instance->options.prepare_timeout_ns, done, ctx);
+	call = mgmt_request(DRPC_MGMT_PREP_SHUTDOWN, &request.base, instance->options.prepare_timeout_ns);
+	send_call(instance, &call, "the preparation for its end", done, ctx);
 }
 
 /* ---- group maps ---- */
@@ -274,6 +285,8 @@ static void on_group_answered(struct instance *instance, const struct drpc_resul
 	const Mgmt__GroupUpdateResp *response = (const Mgmt__GroupUpdateResp *)result->response;
 	bool done = !result->error && result->status == DRPC_SUCCESS && response && response->status == 0;
 
+	must(instance->state == INSTANCE_JOINED);
+	must(instance->group_sent);
 	if (done)
 		instance->group_version = (uint32_t)max_u64(instance->group_version, instance->group_sent->map_version);
 	if (done || instance->group_next) { /* the next map replaces one that failed */
@@ -290,11 +303,19 @@ void instance_send_group(struct instance *instance)
 {
 	if (instance->state != INSTANCE_JOINED || instance->group_sent || !instance->group_next)
 		return;
+	must(instance->process.serving);
 	deadline_clear(&instance->deadlines, &instance->group_again);
 	instance->group_sent = instance->group_next;
 	instance->group_next = NULL;
-	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, &instance->group_sent->base,
-			    &mgmt__group_update_resp__descriptor, INSTANCE_RANK_SECONDS * NS_PER_SEC, on_group_answered);
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_MGMT,
+				    .method = DRPC_MGMT_GROUP_UPDATE,
+				    .message = &instance->group_sent->base,
+				    .response = &mgmt__group_update_resp__descriptor,
+				    .timeout_ns = INSTANCE_RANK_SECONDS * NS_PER_SEC,
+			    },
+			    on_group_answered);
 }
 
 void instance_take_back_group(struct instance *instance)
@@ -316,7 +337,7 @@ void instance_drop_group(struct instance *instance)
 
 void instance_group_update(struct instance *instance, const Mgmt__GroupUpdateReq *update)
 {
-	must_be_on(instance->thread);
+	instance_check(instance);
 	if (instance->process.pid == 0 || instance->state == INSTANCE_STOPPING)
 		return; /* an engine gets the current map when it joins */
 	if (instance->group_next && instance->group_next->map_version > update->map_version)

@@ -54,6 +54,9 @@ static void finish_format(struct instance *instance)
 	bool replace = format_call(instance)->format.replace, stopped = instance->purpose == INSTANCE_DO_STOP;
 	struct fathom_fault why;
 
+	must(instance->state == INSTANCE_FORMATTING);
+	must(instance->working == 0);
+	must(!instance->restart_held); /* another engine from here on: the former engine's restart does not apply */
 	if (instance_new_superblock(instance, replace, &why) != 0) {
 		instance_fail(instance, &why, NULL);
 		return;
@@ -114,7 +117,9 @@ static void close_data_file(struct filling *filling, int error)
 	free(filling);
 	if (!instance)
 		return;
-	must(current && instance->state == INSTANCE_FORMATTING);
+	must(current);
+	must(instance->state == INSTANCE_FORMATTING);
+	must(instance->working > 0);
 	instance->working--;
 	finish_data_file(instance, error);
 	instance_turn_soon(instance);
@@ -138,6 +143,7 @@ static void allocate_slice(struct filling *filling)
 {
 	struct uring_op *op = &filling->op;
 
+	must(filling->done_bytes <= filling->bytes);
 	op->kind = filling->done_bytes < filling->bytes ? URING_FALLOCATE : URING_FDATASYNC;
 	op->offset_bytes = filling->done_bytes;
 	op->length_bytes = min_u64(filling->bytes - filling->done_bytes, SLICE_BYTES);
@@ -152,6 +158,7 @@ static void create_data_file(struct instance *instance)
 	int fd;
 
 	must(filling);
+	must(instance->options.file_bytes > 0);
 	new_path(instance, path);
 	fd = os->calls->open(os, path, O_WRONLY | O_CREAT | O_TRUNC, 0600, false);
 	if (fd < 0) {

@@ -102,7 +102,7 @@ struct instance_process {
 	pid_t pid; /* 0: none */
 	int pid_fd;
 	struct fd_watch *watch;
-	uint64_t noted_incarnation; /* 0: its note has none */
+	uint64_t recorded_incarnation; /* 0: its pid file has none */
 	bool adopted, serving, self_terminated, prepared, killed, hung;
 	uint32_t misses;	      /* unanswered pings in a row */
 	uint64_t answered;	      /* tick of its last answer */
@@ -339,17 +339,17 @@ void instance_remove_end_report(struct instance *instance);
 
 /* ---- pid_file.c ---- */
 
-/* Write the note of its process: after the start, when it is ready, has its rank, is being stopped. -errno: not written. */
-MUST_CHECK int instance_note_process(struct instance *instance);
-void instance_remove_note(struct instance *instance);
-/* The process of the note, which an earlier server may have written, still exists. */
-bool instance_noted_lives(struct instance *instance);
-/* No engine runs: if the process of the note was not stopped by a server, raise its death event. */
-void instance_tell_noted(struct instance *instance);
+/* Write it: after the start, when the engine is ready, has its rank, is being stopped. -errno: it was not written. */
+MUST_CHECK int instance_write_pid_file(struct instance *instance);
+void instance_remove_pid_file(struct instance *instance);
+/* The process of the file, which an earlier server may have written, still exists. */
+bool instance_pid_file_process_lives(struct instance *instance);
+/* No engine runs: if no server stopped the process of the file, raise its death event. */
+void instance_raise_recorded_death(struct instance *instance);
 /* False: the process has ended, or is ending: the kernel is freeing its memory, its files and then their locks. */
 bool instance_process_lives(struct provider *os, uint64_t pid);
-/* Open the process of the note. The caller owns the descriptor. -ESRCH: it has ended, or there is no note; -errno. */
-MUST_CHECK int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret);
+/* Open the process of the file. The caller owns the descriptor. -ESRCH: it has ended, or there is no file; -errno. */
+MUST_CHECK int instance_open_pid_file_process(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret);
 
 /* ---- join.c ---- */
 
@@ -387,9 +387,8 @@ void instance_begin_steady(struct instance *instance);
 /* ---- engine_calls.c ---- */
 
 typedef void (*instance_engine_fn)(struct instance *instance, const struct drpc_result *result);
-/* Call the engine. `then` is called only if the state has not changed meanwhile. */
-void instance_ask_engine(struct instance *instance, int32_t module, int32_t method, const ProtobufCMessage *request,
-			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, instance_engine_fn then);
+/* Call the engine, with another `done` and `ctx`. `then` is called only if the state has not changed meanwhile. */
+void instance_ask_engine(struct instance *instance, const struct drpc_request *request, instance_engine_fn then);
 /* 0 if the call succeeded; else its error, explained. `what` names the call. */
 MUST_CHECK int instance_engine_said(const struct instance *instance, const char *what, const struct drpc_result *result,
 				    struct fathom_fault *why);

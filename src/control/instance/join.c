@@ -60,6 +60,8 @@ static bool write_changed_superblock(struct instance *instance, const struct sup
 	struct superblock before = instance->superblock;
 	struct fathom_fault why;
 
+	must(instance->process.pid != 0);
+	must(memcmp(before.uuid, changed->uuid, sizeof(before.uuid)) == 0); /* a running engine keeps its identity */
 	if (memcmp(&before, changed, sizeof(before)) == 0)
 		return true;
 	instance->superblock = *changed;
@@ -83,9 +85,11 @@ static void set_text(char *to, size_t bytes, const char *from)
 
 static void enter_joined(struct instance *instance)
 {
+	must(is_joining(instance));
+	must(instance->process.pid != 0);
 	instance->process.serving = true;
 	instance->said_not_started = 0;
-	(void)!instance_note_process(instance); /* adds its rank; without it the former note is sufficient */
+	(void)!instance_write_pid_file(instance); /* adds its rank; without it the former file is sufficient */
 	instance->why.error = 0;
 	instance_move(instance, INSTANCE_JOINED);
 	instance_begin_steady(instance);
@@ -133,18 +137,35 @@ static void on_rank_set(struct instance *instance, const struct drpc_result *res
 	if (instance_engine_said(instance, "the setting of its rank", result, &why) != 0)
 		fail_set_up(instance, result, &why);
 	else
-		instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, NULL, &mgmt__daos_resp__descriptor,
-				    instance->options.ready_timeout_ns, on_set_up_answered);
+		instance_ask_engine(instance,
+				    &(struct drpc_request){
+					    .module = DRPC_MODULE_MGMT,
+					    .method = DRPC_MGMT_SET_UP,
+					    .message = NULL,
+					    .response = &mgmt__daos_resp__descriptor,
+					    .timeout_ns = instance->options.ready_timeout_ns,
+				    },
+				    on_set_up_answered);
 }
 
 static void set_rank(struct instance *instance)
 {
 	Mgmt__SetRankReq request = MGMT__SET_RANK_REQ__INIT;
 
+	must(instance->state == INSTANCE_READY);
+	must(!instance->process.serving);
+	must(instance->superblock.has_rank); /* the rank is on disk before the engine gets it */
 	request.rank = instance->superblock.rank;
 	request.map_version = instance->map_version;
-	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_SET_RANK, &request.base, &mgmt__daos_resp__descriptor,
-			    INSTANCE_RANK_SECONDS * NS_PER_SEC, on_rank_set);
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_MGMT,
+				    .method = DRPC_MGMT_SET_RANK,
+				    .message = &request.base,
+				    .response = &mgmt__daos_resp__descriptor,
+				    .timeout_ns = INSTANCE_RANK_SECONDS * NS_PER_SEC,
+			    },
+			    on_rank_set);
 }
 
 /* ---- joining ---- */
@@ -253,7 +274,8 @@ static void ask_to_join(struct instance *instance)
 		.serves = instance->process.serving,
 	};
 
-	must(is_joining(instance) && instance->ready);
+	must(is_joining(instance));
+	must(instance->ready);
 	memcpy(join.uuid, instance->superblock.uuid, sizeof(join.uuid));
 	instance->hooks.join(instance->hooks.ctx, instance, &join, join_answered, instance_step_begin(instance));
 }
@@ -273,18 +295,19 @@ void instance_became_ready(struct instance *instance, Srv__NotifyReadyReq *ready
 	struct superblock changed = instance->superblock;
 
 	must(!instance->ready);
+	must(instance->process.pid != 0);
 	instance->ready = ready;
 	changed.incarnation = ready->incarnation;
 	set_text(changed.uri, sizeof(changed.uri), ready->uri);
 	instance_move(instance, INSTANCE_READY);
-	(void)!instance_note_process(instance); /* without it, a death event of the next server has no incarnation */
+	(void)!instance_write_pid_file(instance); /* without it, a death event of the next server has no incarnation */
 	if (write_changed_superblock(instance, &changed))
 		instance_join(instance);
 }
 
 void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq *ready, pid_t pid)
 {
-	must_be_on(instance->thread);
+	instance_check(instance);
 	if (instance->process.pid == pid && pid != 0) {
 		if (instance->state == INSTANCE_STARTING && !instance->process.given_up.error)
 			instance_became_ready(instance, instance_copy_ready(ready));

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The note: the pid file of an engine's process. A started process listens at its socket only a moment later. If the server
+ * The pid file of an engine's process. A started process listens at its socket only a moment later. If the server
  * dies in that moment, the next one must not start a second engine: so the pid and the start time of each process are
  * written to a file beside its socket. The folder does not survive a reboot; a reused pid has another start time.
  *
  *	PID START INCARNATION RANK ASKED	(ASKED: 1, the server stopped it)
  *
- * The note stays when an engine dies without a stop: the next server that finds it raises the death event, with the
- * incarnation and the rank of the note. So no death is lost with a server that dies before it could raise the event, or
- * while no server runs. The spool drops an event with an incarnation that it has already; a note without an incarnation is
+ * The file stays when an engine dies without a stop: the next server that finds it raises the death event, with the
+ * incarnation and the rank of the file. So no death is lost with a server that dies before it could raise the event, or
+ * while no server runs. The spool drops an event with an incarnation that it has already; a file without an incarnation is
  * removed before its event is raised, so that the event comes once.
  */
 #include <errno.h>
@@ -22,10 +22,10 @@
 #include "base/text.h"
 #include "control/instance/internal.h"
 
-enum { STAT_BYTES = 1024, FIELD_STATE = 3, FIELD_FLAGS = 9, FIELD_START = 22, NOTE_BYTES = 128 };
+enum { STAT_BYTES = 1024, FIELD_STATE = 3, FIELD_FLAGS = 9, FIELD_START = 22, PID_FILE_BYTES = 128 };
 enum { PROCESS_EXITING = 0x4 }; /* PF_EXITING of the kernel */
 
-struct note {
+struct pid_record {
 	uint64_t pid, start, incarnation, rank, asked;
 };
 
@@ -66,101 +66,102 @@ bool instance_process_lives(struct provider *os, uint64_t pid)
 	return read_stat_field(os, pid, FIELD_FLAGS, &flags) == 0 && !(flags & PROCESS_EXITING);
 }
 
-static void note_path(const struct instance *instance, char *path)
+static void pid_file_path(const struct instance *instance, char *path)
 {
 	snprintf(path, INSTANCE_PATH_BYTES + 40, "%s/fathom_engine%u.pid", instance->options.socket_dir,
 		 instance->options.index);
 }
 
-int instance_note_process(struct instance *instance)
+int instance_write_pid_file(struct instance *instance)
 {
-	char path[INSTANCE_PATH_BYTES + 40], text[NOTE_BYTES];
+	char path[INSTANCE_PATH_BYTES + 40], text[PID_FILE_BYTES];
 	uint64_t start;
 	int error = read_start_time(instance->options.os, (uint64_t)instance->process.pid, &start);
 
 	if (error)
 		return error == -ESRCH ? 0 : error; /* it has ended already: its pidfd reports that */
-	note_path(instance, path);
+	pid_file_path(instance, path);
+	must(instance->process.pid > 0);
 	snprintf(text, sizeof(text), "%d %" PRIu64 " %" PRIu64 " %" PRIu32 " %d\n", instance->process.pid, start,
 		 instance->ready ? instance->ready->incarnation : 0,
 		 instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE,
 		 instance->state == INSTANCE_STOPPING);
 	error = instance_replace_file(instance, path, text, false);
 	if (!error && instance->ready)
-		instance->process.noted_incarnation = instance->ready->incarnation;
+		instance->process.recorded_incarnation = instance->ready->incarnation;
 	return error;
 }
 
-void instance_remove_note(struct instance *instance)
+void instance_remove_pid_file(struct instance *instance)
 {
 	char path[INSTANCE_PATH_BYTES + 40];
 
-	note_path(instance, path);
+	pid_file_path(instance, path);
 	(void)!instance->options.os->calls->remove(instance->options.os,
 						   path); /* one that stays names a process that has ended */
 }
 
-static bool read_note(struct instance *instance, struct note *note_ret)
+static bool read_pid_file(struct instance *instance, struct pid_record *record_ret)
 {
-	uint64_t *const numbers[] = { &note_ret->pid, &note_ret->start, &note_ret->incarnation, &note_ret->rank,
-				      &note_ret->asked };
-	char path[INSTANCE_PATH_BYTES + 40], text[NOTE_BYTES], *next = text;
+	uint64_t *const numbers[] = { &record_ret->pid, &record_ret->start, &record_ret->incarnation, &record_ret->rank,
+				      &record_ret->asked };
+	char path[INSTANCE_PATH_BYTES + 40], text[PID_FILE_BYTES], *next = text;
 
-	note_path(instance, path);
+	pid_file_path(instance, path);
 	if (provider_read_text(instance->options.os, path, text, sizeof(text)) != 0)
 		return false;
 	for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
 		if (!next || text_parse_u64(strsep(&next, " "), 10, UINT64_MAX, numbers[i]) != 0)
 			return false;
 	}
-	return note_ret->pid > 0 && note_ret->pid <= INT32_MAX;
+	return record_ret->pid > 0 && record_ret->pid <= INT32_MAX;
 }
 
-static bool noted_process_lives(struct instance *instance, const struct note *note)
+static bool recorded_process_lives(struct instance *instance, const struct pid_record *record)
 {
 	uint64_t start;
 
-	return read_start_time(instance->options.os, note->pid, &start) == 0 && start == note->start;
+	return read_start_time(instance->options.os, record->pid, &start) == 0 && start == record->start;
 }
 
-bool instance_noted_lives(struct instance *instance)
+bool instance_pid_file_process_lives(struct instance *instance)
 {
-	struct note note;
+	struct pid_record record;
 
-	return read_note(instance, &note) && noted_process_lives(instance, &note);
+	return read_pid_file(instance, &record) && recorded_process_lives(instance, &record);
 }
 
-void instance_tell_noted(struct instance *instance)
+void instance_raise_recorded_death(struct instance *instance)
 {
-	struct note note;
+	struct pid_record record;
 	char how[INSTANCE_END_BYTES];
 
-	if (!read_note(instance, &note) || note.asked || noted_process_lives(instance, &note))
+	if (!read_pid_file(instance, &record) || record.asked || recorded_process_lives(instance, &record))
 		return;
-	snprintf(how, sizeof(how), "process %" PRIu64 " has gone", note.pid);
-	instance_describe_end(instance, note.pid, how);
-	if (note.incarnation == 0)
-		instance_remove_note(instance);
-	instance_tell_died(instance, how, (uint64_t)note.pid, note.incarnation, (uint32_t)note.rank);
+	snprintf(how, sizeof(how), "process %" PRIu64 " has gone", record.pid);
+	instance_describe_end(instance, record.pid, how);
+	if (record.incarnation == 0)
+		instance_remove_pid_file(instance);
+	instance_tell_died(instance, how, (uint64_t)record.pid, record.incarnation, (uint32_t)record.rank);
 }
 
-int instance_noted_open(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret)
+int instance_open_pid_file_process(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret)
 {
 	struct provider *os = instance->options.os;
-	struct note note;
+	struct pid_record record;
 	int fd;
 
-	if (!read_note(instance, &note))
+	if (!read_pid_file(instance, &record))
 		return -ESRCH;
-	fd = os->calls->open_process(os, (pid_t)note.pid);
+	fd = os->calls->open_process(os, (pid_t)record.pid);
 	if (fd < 0)
 		return fd;
 	/* checked after it was opened: so the descriptor is not that of a later process with this pid */
-	if (!noted_process_lives(instance, &note)) {
+	if (!recorded_process_lives(instance, &record)) {
 		close(fd);
 		return -ESRCH;
 	}
-	*pid_ret = (pid_t)note.pid;
+	*pid_ret = (pid_t)record.pid;
 	*pid_fd_ret = fd;
 	return 0;
 }

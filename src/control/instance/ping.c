@@ -49,6 +49,7 @@ void instance_note_hung(struct instance *instance)
 	char text[32];
 	struct tm tm;
 
+	must(process->pid != 0);
 	if (process->hung)
 		return;
 	must(gmtime_r(&since, &tm));
@@ -90,10 +91,19 @@ static void send_ping(struct deadline *deadline)
 	struct instance *instance = container_of(deadline, struct instance, ping);
 	Mgmt__PingRankReq request = MGMT__PING_RANK_REQ__INIT;
 
+	instance_check(instance);
 	must(instance->process.pid != 0);
+	must(instance->process.serving);
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PING_RANK, &request.base, &mgmt__daos_resp__descriptor,
-			    min_u64(instance->options.answer_timeout_ns, instance->options.ping_interval_ns),
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_MGMT,
+				    .method = DRPC_MGMT_PING_RANK,
+				    .message = &request.base,
+				    .response = &mgmt__daos_resp__descriptor,
+				    .timeout_ns = min_u64(instance->options.answer_timeout_ns,
+							  instance->options.ping_interval_ns),
+			    },
 			    on_ping_answered);
 }
 

@@ -112,6 +112,8 @@ static void on_process_ended(void *ctx, uint32_t events)
 	char how[INSTANCE_END_BYTES];
 	int status;
 
+	instance_check(instance);
+	must(pid > 0);
 	if (!reap_process(process, &status))
 		return;
 	instance->hooks.gone(instance->hooks.ctx, instance); /* collects its last events, maybe engine_self_terminated */
@@ -121,8 +123,8 @@ static void on_process_ended(void *ctx, uint32_t events)
 		instance_describe_end(instance, (uint64_t)pid, how);
 	memcpy(instance->last_end, how, sizeof(how));
 	probe_instance_ended(reactor_now(), instance, pid, cause, status, asked);
-	if (asked || process->noted_incarnation == 0)
-		instance_remove_note(instance);
+	if (asked || process->recorded_incarnation == 0)
+		instance_remove_pid_file(instance);
 	instance_drop_group(instance);
 	if (asked) {
 		instance->why.error = 0; /* engine_unkillable does not apply any more */
@@ -153,7 +155,8 @@ void instance_signal(struct instance *instance, int signal)
 
 void instance_give_up(struct instance *instance, const struct fathom_fault *why, enum instance_cause cause)
 {
-	must(why->error && instance->process.pid > 0);
+	must(why->error < 0);
+	must(instance->process.pid > 0);
 	if (instance->process.given_up.error)
 		return;
 	instance->process.given_up = *why;
@@ -166,7 +169,10 @@ int instance_process_take(struct instance *instance, pid_t pid, int pid_fd)
 {
 	struct instance_process *process = &instance->process;
 
-	must(process->pid == 0 && pid > 0);
+	must(process->pid == 0);
+	must(pid > 0);
+	must(pid_fd >= 0);
+	must(!instance->ready);
 	*process = (struct instance_process){ .pid = pid, .pid_fd = pid_fd };
 	process->watch = fd_watch_add(pid_fd, EPOLLIN, on_process_ended, instance);
 	if (process->watch)
@@ -200,7 +206,7 @@ static int watch_or_kill(struct instance *instance, pid_t pid)
 	if (!error)
 		error = instance_process_take(instance, pid, pid_fd);
 	if (!error) {
-		error = instance_note_process(instance);
+		error = instance_write_pid_file(instance);
 		if (!error)
 			return 0;
 		instance_process_forget(instance);
@@ -216,6 +222,8 @@ static void on_ready_timeout(struct deadline *deadline)
 	struct instance *instance = container_of(deadline, struct instance, limit);
 	struct fathom_fault why;
 
+	instance_check(instance);
+	must(instance->state == INSTANCE_STARTING);
 	fill_fault_engine_not_ready(&why, instance->options.index,
 				    (uint32_t)(instance->options.ready_timeout_ns / NS_PER_SEC),
 				    instance_log(instance)); /* reported */
@@ -224,6 +232,7 @@ static void on_ready_timeout(struct deadline *deadline)
 
 void instance_limit_start(struct instance *instance)
 {
+	must(instance->state == INSTANCE_STARTING);
 	deadline_set(&instance->deadlines, &instance->limit, instance->options.ready_timeout_ns, on_ready_timeout);
 }
 
@@ -232,8 +241,13 @@ void instance_spawn(struct instance *instance)
 	enum instance_cause cause = INSTANCE_FAILED;
 	struct fathom_fault why;
 	pid_t pid;
-	int error = start_process(instance, &pid);
+	int error;
 
+	/* never two engines on one storage, and none without a superblock */
+	must(instance->state == INSTANCE_CHECKING);
+	must(instance->process.pid == 0);
+	must(instance->has_superblock);
+	error = start_process(instance, &pid);
 	if (!error)
 		error = watch_or_kill(instance, pid);
 	if (error) {

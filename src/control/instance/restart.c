@@ -83,6 +83,7 @@ static void start_due_restart(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, restart);
 
+	instance_check(instance);
 	must(instance->state == INSTANCE_ERRORED);
 	if (instance->working > 0) { /* an abandoned operation on the storage has not ended yet */
 		deadline_set(&instance->deadlines, &instance->restart, INSTANCE_AGAIN_MS * NS_PER_MS, start_due_restart);
@@ -126,6 +127,8 @@ void instance_schedule_restart(struct instance *instance, enum instance_cause ca
 	uint64_t delay = restart_delay_ns(restart, instance->restarts);
 	char how[FAULT_TEXT_BYTES_MAX];
 
+	must((unsigned int)cause < INSTANCE_CAUSES);
+	must(!instance->restart.set);
 	must(instance->state == INSTANCE_ERRORED);
 	if (!restart->restart)
 		return;
@@ -165,6 +168,8 @@ void instance_died(struct instance *instance, enum instance_cause cause, const c
 	uint32_t rank = instance->superblock.has_rank ? instance->superblock.rank : RAS_RANK_NONE;
 	struct fathom_fault why = instance->process.given_up;
 
+	must(instance->process.pid == 0);
+	must(pid > 0);
 	if (cause == INSTANCE_SELF_TERMINATED)
 		raise_excluded(instance, (uint64_t)pid, incarnation, rank);
 	else

@@ -19,6 +19,9 @@ static void finish_stop(struct instance *instance)
 {
 	struct fathom_fault why = instance->stop_why;
 
+	must(instance->process.pid == 0);
+	must(instance->working == 0);
+	must(!instance->mounted || why.error); /* a stop for another reason leaves the storage mounted */
 	instance->stop_why.error = 0;
 	if (why.error) {
 		instance_fail(instance, &why, NULL);
@@ -46,6 +49,8 @@ static void on_kill_timeout(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, limit);
 
+	instance_check(instance);
+	must(instance->process.killed);
 	fill_fault_engine_unkillable(&instance->why, instance->options.index,
 				     (uint32_t)instance->process.pid); /* it is shown */
 	instance_answer_all(instance, INSTANCE_DO_STOP, &instance->why);
@@ -70,6 +75,10 @@ static void on_term_timeout(struct deadline *deadline)
 	struct instance *instance = container_of(deadline, struct instance, limit);
 	char text[128];
 
+	instance_check(instance);
+	must(instance->state == INSTANCE_STOPPING);
+	must(instance->process.pid != 0);
+	must(!instance->process.killed);
 	snprintf(text, sizeof(text), "fathom-engine %u did not stop within %u s and was killed: process %d",
 		 instance->options.index, (uint32_t)(stop_timeout_ns(instance) / NS_PER_SEC), instance->process.pid);
 	instance_raise(instance, RAS_ENGINE_KILLED, text);
@@ -82,7 +91,7 @@ void instance_kill_again(struct instance *instance)
 		instance_kill(instance);
 }
 
-static void terminate(struct instance *instance)
+static void terminate_process(struct instance *instance)
 {
 	if (instance->process.pid == 0)
 		return;
@@ -97,7 +106,7 @@ static void terminate(struct instance *instance)
 /* Terminate it, whatever it answered. */
 static void on_prepared(struct instance *instance, const struct drpc_result *result)
 {
-	terminate(instance);
+	terminate_process(instance);
 }
 
 static void prepare_engine(struct instance *instance, instance_engine_fn then)
@@ -105,8 +114,15 @@ static void prepare_engine(struct instance *instance, instance_engine_fn then)
 	Mgmt__PrepShutdownReq request = MGMT__PREP_SHUTDOWN_REQ__INIT;
 
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
-	instance_ask_engine(instance, DRPC_MODULE_MGMT, DRPC_MGMT_PREP_SHUTDOWN, &request.base,
-			    &mgmt__daos_resp__descriptor, instance->options.prepare_timeout_ns, then);
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_MGMT,
+				    .method = DRPC_MGMT_PREP_SHUTDOWN,
+				    .message = &request.base,
+				    .response = &mgmt__daos_resp__descriptor,
+				    .timeout_ns = instance->options.prepare_timeout_ns,
+			    },
+			    then);
 }
 
 void instance_begin_stopping(struct instance *instance, bool force)
@@ -116,7 +132,7 @@ void instance_begin_stopping(struct instance *instance, bool force)
 	instance_move(instance, INSTANCE_STOPPING);
 	instance_drop_group(instance);
 	if (instance->process.pid != 0)
-		(void)!instance_note_process(instance); /* ASKED: the next server raises no death event */
+		(void)!instance_write_pid_file(instance); /* ASKED: the next server raises no death event */
 	if (instance->process.pid == 0)
 		instance_stop_next(instance);
 	else if (force)
@@ -124,5 +140,5 @@ void instance_begin_stopping(struct instance *instance, bool force)
 	else if (serves && !instance->process.prepared && !instance->process.hung)
 		prepare_engine(instance, on_prepared);
 	else
-		terminate(instance);
+		terminate_process(instance);
 }

@@ -61,7 +61,8 @@ static int write_record(struct instance *instance, bool is_formatted)
 	record_path(instance, path);
 	if (is_formatted)
 		member_uuid_format(superblock->uuid, uuid);
-	snprintf(text, sizeof(text), "%s %" PRIu32 " %d %d\n", uuid, rank, is_formatted, instance_is_mount(instance));
+	must((size_t)snprintf(text, sizeof(text), "%s %" PRIu32 " %d %d\n", uuid, rank, is_formatted,
+			      instance_is_mount(instance)) < sizeof(text));
 	if (provider_read_text(instance->options.os, path, before, sizeof(before)) == 0 &&
 	    strncmp(before, text, strlen(text) - 1) == 0 && strlen(before) == strlen(text) - 1)
 		return 0;
@@ -71,6 +72,7 @@ static int write_record(struct instance *instance, bool is_formatted)
 int instance_record_formatted(struct instance *instance)
 {
 	must(instance->has_superblock);
+	must(!is_all_zero(instance->superblock.uuid, sizeof(instance->superblock.uuid)));
 	return write_record(instance, true);
 }
 

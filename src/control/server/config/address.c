@@ -222,10 +222,19 @@ static int check_port(const struct server_config *config, size_t index, const ch
 	return fault_config_shared(why, server_config_place(file, key, place), "port", key, port);
 }
 
-static int find_engines(const struct server_config *config, const char *file, struct provider *os,
-			const struct network_scan *scan, const char *control, struct server_places *places,
+/* What addresses are resolved from. */
+struct place_sources {
+	const struct server_config *config;
+	const char *file;
+	struct provider *os;
+	const struct network_scan *scan;
+};
+
+static int find_engines(const struct place_sources *from, const char *control, struct server_places *places,
 			struct fathom_fault *why)
 {
+	const struct server_config *config = from->config;
+	const char *file = from->file;
 	int error = 0;
 
 	for (size_t i = 0; !error && i < config->engines.count; i++) {
@@ -234,14 +243,14 @@ static int find_engines(const struct server_config *config, const char *file, st
 
 		snprintf(key, sizeof(key), "engines[%zu].fabric_iface", i);
 		if (engine->fabric_iface)
-			error = address_of_interface(file, key, engine->fabric_iface, scan, places->engines[i].address,
-						     why);
+			error = address_of_interface(file, key, engine->fabric_iface, from->scan,
+						     places->engines[i].address, why);
 		else
 			text_copy(places->engines[i].address, NETWORK_ADDRESS_BYTES_MAX, control);
 		if (!error)
 			error = check_port(config, i, file, control, places->engines[i].address, why);
 		if (!error)
-			error = find_cpus(config, i, file, os, places->engines[i].cpus, why);
+			error = find_cpus(config, i, file, from->os, places->engines[i].cpus, why);
 	}
 	return error;
 }
@@ -265,7 +274,7 @@ int server_places_find(const struct server_config *config, const char *file, str
 	if (!error)
 		error = find_domain(config, file, os, places.domain, why);
 	if (!error)
-		error = find_engines(config, file, os, &scan, control, &places, why);
+		error = find_engines(&(struct place_sources){ config, file, os, &scan }, control, &places, why);
 	network_scan_free(&scan);
 	if (error)
 		server_places_free(&places);

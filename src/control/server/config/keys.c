@@ -79,7 +79,7 @@ static const char *check_small_number(const char *value)
 {
 	uint64_t number;
 
-	return text_parse_u64(value, 10, CPUSET_CPUS_MAX - 1, &number) == 0 ? NULL : "a number from 0 on";
+	return text_parse_u64(value, 10, CPUSET_CPUS_MAX - 1, &number) == 0 ? NULL : "a number, 0 or more";
 }
 
 static const char *check_duration(const char *value)
@@ -105,35 +105,35 @@ static const struct config_key transport_keys[] = {
 	  .type = CONFIG_BOOL,
 	  AT(server_transport, allow_insecure),
 	  .initial = "false",
-	  .doc = "talk without certificates: whoever reaches the port may do everything" },
+	  .doc = "connect without certificates: any host that reaches the port may do everything" },
 	{ .name = "allow_tls12",
 	  .type = CONFIG_BOOL,
 	  AT(server_transport, allow_tls12),
 	  .initial = "false",
-	  .doc = "take TLS 1.2 with the one suite of DAOS's tools, too" },
+	  .doc = "also accept TLS 1.2, with the one cipher suite of DAOS's tools" },
 	{ .name = "ca_cert",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, ca_cert),
 	  .initial = "/etc/fathom/certs/ca.crt",
 	  .check = check_absolute,
-	  .doc = "certificate of the authority of this system" },
+	  .doc = "the certificate of this system's authority" },
 	{ .name = "cert",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, cert),
 	  .initial = "/etc/fathom/certs/server.crt",
 	  .check = check_absolute,
-	  .doc = "certificate of this server" },
+	  .doc = "the certificate of this server" },
 	{ .name = "key",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, key),
 	  .initial = "/etc/fathom/certs/server.key",
 	  .check = check_absolute,
-	  .doc = "its key; one that everybody may read or write is refused" },
+	  .doc = "its private key; a key that all users may read or write is rejected" },
 	{ .name = "client_cert_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_transport, client_cert_dir),
 	  .check = check_absolute,
-	  .doc = "taken from DAOS's files and not read: who has a certificate of the authority has its role" },
+	  .doc = "accepted for DAOS's files and not used: a certificate of the authority has its role" },
 };
 static const struct config_schema transport_schema = CONFIG_SCHEMA(struct server_transport, transport_keys);
 
@@ -142,8 +142,8 @@ static const struct config_key metadata_keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_metadata, path),
 	  .check = check_absolute,
-	  .doc = "a folder for the superblocks (engineN/superblock) and the database; "
-		 "without it superblocks lie in the engines' storage and the database in state_dir" },
+	  .doc = "the folder of the superblocks (engineN/superblock) and of the database; "
+		 "default: superblocks in the engines' storage, the database in state_dir" },
 };
 static const struct config_schema metadata_schema = CONFIG_SCHEMA(struct server_metadata, metadata_keys);
 
@@ -154,19 +154,19 @@ static const struct config_schema metadata_schema = CONFIG_SCHEMA(struct server_
 		  .type = CONFIG_BOOL,                                                                                     \
 		  AT(server_restart, restart),                                                                             \
 		  .initial = (yes),                                                                                        \
-		  .doc = "whether it is started again" },                                                                  \
+		  .doc = "whether the engine is restarted" },                                                              \
 		{ .name = "delay_min",                                                                                     \
 		  .type = CONFIG_STRING,                                                                                   \
 		  AT(server_restart, delay_min),                                                                           \
 		  .initial = (least),                                                                                      \
 		  .check = check_duration,                                                                                 \
-		  .doc = "time before the first restart in a row; doubled with each" },                                    \
+		  .doc = "the delay before the first restart in a row; it doubles with each restart" },                    \
 		{ .name = "delay_max",                                                                                     \
 		  .type = CONFIG_STRING,                                                                                   \
 		  AT(server_restart, delay_max),                                                                           \
 		  .initial = (most),                                                                                       \
 		  .check = check_duration,                                                                                 \
-		  .doc = "the longest it becomes" },                                                                       \
+		  .doc = "the longest delay" },                                                                            \
 		{ .name = "limit",                                                                                         \
 		  .type = CONFIG_NUMBER,                                                                                   \
 		  AT(server_restart, limit),                                                                               \
@@ -195,14 +195,14 @@ const char *const server_cause_names[SERVER_CAUSES] = { "exited",	   "failed",	 
 		.schema = &restart_##cause##_schema, .doc = (text)                                                         \
 	}
 static const struct config_key restart_keys[] = {
-	RESTART_ROW(0, exited, "it ended by itself, with status 0"),
-	RESTART_ROW(1, failed, "it ended by itself, with another status"),
-	RESTART_ROW(2, crashed, "a signal of its own ended it: SIGSEGV, SIGABRT ..."),
-	RESTART_ROW(3, killed, "somebody ended it: SIGKILL, SIGTERM"),
-	RESTART_ROW(4, self_terminated, "it ended itself because the others had excluded it"),
+	RESTART_ROW(0, exited, "it exited with status 0"),
+	RESTART_ROW(1, failed, "it exited with another status"),
+	RESTART_ROW(2, crashed, "it crashed: SIGSEGV, SIGABRT ..."),
+	RESTART_ROW(3, killed, "another process killed it: SIGKILL, SIGTERM"),
+	RESTART_ROW(4, self_terminated, "it ended itself because its rank was excluded"),
 	RESTART_ROW(5, never_ready, "it did not become ready, or never joined"),
-	RESTART_ROW(6, gone, "it ended while no server watched it"),
-	RESTART_ROW(7, hung, "it does not answer any more: it is killed only if it is to be started again"),
+	RESTART_ROW(6, gone, "it ended while no server was running"),
+	RESTART_ROW(7, hung, "it does not answer pings: it is killed only if `restart` is true"),
 };
 static const struct config_schema restart_schema = {
 	.keys = restart_keys,
@@ -219,24 +219,24 @@ static const struct config_key storage_keys[] = {
 	  .is_required = true,
 	  .choices = storage_classes,
 	  .doc = "kdev, nvme: a block device that is formatted with XFS and mounted by the helper; "
-		 "file: a folder that is there, which takes no privilege" },
+		 "file: an existing folder, which needs no privilege" },
 	{ .name = "bdev_list",
 	  .type = CONFIG_STRINGS,
 	  AT(server_storage, bdev_list),
 	  .check = check_absolute,
-	  .doc = "of kdev and nvme: the device, one: [/dev/nvme0n1]" },
+	  .doc = "with kdev and nvme: one device: [/dev/nvme0n1]" },
 	{ .name = "bdev_size",
 	  .type = CONFIG_BYTES,
 	  AT(server_storage, bdev_size),
 	  .min = 1 << 20,
 	  .max = 1ull << 50,
-	  .doc = "of file: formatting makes data.img of this size in the folder" },
+	  .doc = "with file: formatting creates data.img of this size in the folder" },
 	{ .name = "scm_mount",
 	  .type = CONFIG_STRING,
 	  AT(server_storage, scm_mount),
 	  .is_required = true,
 	  .check = check_absolute,
-	  .doc = "where it is mounted, or the folder, which must exist" },
+	  .doc = "the mount point of the device, or the folder, which must exist" },
 };
 static const struct config_schema storage_schema = CONFIG_SCHEMA(struct server_storage, storage_keys);
 
@@ -245,39 +245,39 @@ static const struct config_key engine_keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_engine, fabric_iface),
 	  .check = check_interface,
-	  .doc = "interface at whose first address it serves NVMe/TCP; without it the address of the server" },
+	  .doc = "the engine serves NVMe/TCP at the first address of this interface; default: the address of the server" },
 	{ .name = "fabric_iface_port",
 	  .type = CONFIG_NUMBER,
 	  AT(server_engine, fabric_iface_port),
 	  .initial = "4420",
 	  .min = 1,
 	  .max = 65535,
-	  .doc = "the port there; another for each engine, and than the server's at the same address" },
+	  .doc = "its port: different for each engine, and different from the server's port at the same address" },
 	{ .name = "log_mask",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, log_mask),
 	  .check = check_log_mask,
-	  .doc = "ERROR, WARNING, NOTICE, INFO or DEBUG; without it the engine's default" },
+	  .doc = "ERROR, WARNING, NOTICE, INFO or DEBUG; default: that of the engine" },
 	{ .name = "log_file",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, log_file),
 	  .check = check_absolute,
-	  .doc = "where its lines go; without it engineN.log in state_dir" },
+	  .doc = "the file of its log; default: engineN.log in state_dir" },
 	{ .name = "env_vars",
 	  .type = CONFIG_STRINGS,
 	  AT(server_engine, env_vars),
 	  .check = check_assignment,
-	  .doc = "variables of its environment: [NAME=value]; it has no others" },
+	  .doc = "its environment: [NAME=value]; it has no other variables" },
 	{ .name = "env_pass_through",
 	  .type = CONFIG_STRINGS,
 	  AT(server_engine, env_pass_through),
 	  .check = check_variable,
-	  .doc = "names of variables that it has from the server" },
+	  .doc = "names of variables that it inherits from the server" },
 	{ .name = "cpus",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, cpus),
 	  .check = check_cpus,
-	  .doc = "CPUs of its reactors, as `fathom-engine -m` takes them: [0,2-3]; without it the first" },
+	  .doc = "the CPUs of its reactors, as for `fathom-engine -m`: [0,2-3]; default: the first CPU" },
 	{ .name = "first_core",
 	  .type = CONFIG_STRING,
 	  AT(server_engine, first_core),
@@ -291,13 +291,13 @@ static const struct config_key engine_keys[] = {
 	{ .name = "arguments",
 	  .type = CONFIG_STRINGS,
 	  AT(server_engine, arguments),
-	  .doc = "further words for fathom-engine's command line" },
+	  .doc = "further arguments of fathom-engine" },
 	{ .name = "storage",
 	  .type = CONFIG_LIST,
 	  AT(server_engine, storage),
 	  .is_required = true,
 	  .schema = &storage_schema,
-	  .doc = "a list of one" },
+	  .doc = "a list with one entry" },
 };
 static const struct config_schema engine_schema = CONFIG_SCHEMA(struct server_engine, engine_keys);
 
@@ -307,26 +307,28 @@ static const struct config_key keys[] = {
 	  AT(server_config, name),
 	  .initial = "fathom",
 	  .check = config_system_name,
-	  .doc = "of the system: letters, digits, `-`, `_` and `.`; the same on all its hosts" },
+	  .doc = "the system's name: letters, digits, `-`, `_` and `.`; the same on all its hosts" },
 	{ .name = "port",
 	  .type = CONFIG_NUMBER,
 	  AT(server_config, port),
 	  .initial = "10001",
 	  .min = 1,
 	  .max = 65535,
-	  .doc = "where the server listens for gRPC" },
+	  .doc = "the port where the server listens for gRPC" },
 	{ .name = "control_iface",
 	  .type = CONFIG_STRING,
 	  AT(server_config, control_iface),
 	  .check = check_interface,
-	  .doc = "interface at whose first address it listens; without it, the address here that mgmt_svc_replicas names" },
+	  .doc = "the server listens at the first address of this interface; default: the address of this host in "
+		 "mgmt_svc_replicas" },
 	{ .name = "mgmt_svc_replicas",
 	  .alias = "access_points",
 	  .type = CONFIG_STRINGS,
 	  AT(server_config, mgmt_svc_replicas),
 	  .initial = "[localhost]",
 	  .check = check_host,
-	  .doc = "the host that keeps the system's database: [node1:10001]; one. The old name is access_points" },
+	  .doc = "the one host that keeps the system's database: [node1:10001]. The old name of this key is "
+		 "access_points" },
 	{ .name = "transport_config",
 	  .type = CONFIG_MAP,
 	  AT(server_config, transport),
@@ -336,113 +338,111 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_MAP,
 	  AT(server_config, metadata),
 	  .schema = &metadata_schema,
-	  .doc = "where the server keeps what it must not forget" },
+	  .doc = "the storage of superblocks and database" },
 	{ .name = "fault_path",
 	  .type = CONFIG_STRING,
 	  AT(server_config, fault_path),
 	  .check = check_domain,
-	  .doc = "fault domain of this host: /rack0/node0; without it the host's name" },
+	  .doc = "the fault domain of this host: /rack0/node0; default: the host's name" },
 	{ .name = "fault_cb",
 	  .type = CONFIG_STRING,
 	  AT(server_config, fault_cb),
 	  .check = check_absolute,
-	  .doc = "instead of fault_path: a program that prints it; writable by its owner alone" },
+	  .doc = "instead of fault_path: a program that prints it; only its owner may be able to write it" },
 	{ .name = "provider",
 	  .type = CONFIG_STRING,
 	  AT(server_config, provider),
 	  .initial = SERVER_PROVIDER_DEFAULT,
 	  .check = check_scheme,
-	  .doc = "the beginning of the engines' URIs; the same in the whole system" },
+	  .doc = "the scheme of the engines' URIs; the same in the whole system" },
 	{ .name = "socket_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_config, socket_dir),
 	  .initial = "/run/fathom/server",
 	  .check = check_absolute,
-	  .doc = "sockets of the server and of its engines" },
+	  .doc = "the folder of the sockets of the server and of its engines" },
 	{ .name = "state_dir",
 	  .type = CONFIG_STRING,
 	  AT(server_config, state_dir),
 	  .initial = "/var/lib/fathom",
 	  .check = check_absolute,
-	  .doc = "database, spooled events, logs of engines" },
+	  .doc = "the folder of the database, of spooled events and of the engines' logs" },
 	{ .name = "control_log_mask",
 	  .type = CONFIG_STRING,
 	  AT(server_config, log_mask),
 	  .initial = "NOTICE",
 	  .check = check_log_mask,
-	  .doc = "what the server logs: ERROR, WARNING, NOTICE, INFO or DEBUG" },
+	  .doc = "the level of the server's log: ERROR, WARNING, NOTICE, INFO or DEBUG" },
 	{ .name = "control_log_file",
 	  .type = CONFIG_STRING,
 	  AT(server_config, log_file),
 	  .check = check_absolute,
-	  .doc = "where to; without it standard error. SIGHUP opens it again" },
+	  .doc = "the file of the server's log; default: standard error. SIGHUP opens it again" },
 	{ .name = "control_log_json",
 	  .type = CONFIG_BOOL,
 	  AT(server_config, log_json),
 	  .initial = "false",
-	  .doc = "a JSON object a line" },
+	  .doc = "log one JSON object per line" },
 	{ .name = "helper",
 	  .type = CONFIG_STRING,
 	  AT(server_config, helper),
 	  .check = check_absolute,
-	  .doc = "the privileged program; without it fathom-helper beside fathom-server" },
+	  .doc = "the privileged program; default: fathom-helper in the folder of fathom-server" },
 	{ .name = "engine_program",
 	  .type = CONFIG_STRING,
 	  AT(server_config, engine_program),
 	  .check = check_absolute,
-	  .doc = "the engines' program; without it fathom-engine beside fathom-server" },
+	  .doc = "the engines' program; default: fathom-engine in the folder of fathom-server" },
 	{ .name = "disable_engine_auto_restart",
 	  .type = CONFIG_BOOL,
 	  AT(server_config, disable_engine_auto_restart),
 	  .initial = "false",
-	  .doc = "no engine is started again by itself, whatever engine_restart says" },
+	  .doc = "restart no engine automatically; overrides engine_restart" },
 	{ .name = "engine_auto_restart_min_delay",
 	  .type = CONFIG_NUMBER,
 	  AT(server_config, engine_auto_restart_min_delay),
 	  .initial = "0",
 	  .max = 86400,
-	  .doc = "seconds before an engine is started again that ended itself (self_terminated); 0: as engine_restart "
-		 "says" },
+	  .doc = "seconds before the restart of an engine that ended itself (self_terminated); 0: as in "
+		 "engine_restart" },
 	{ .name = "engine_restart",
 	  .type = CONFIG_MAP,
 	  AT(server_config, restart),
 	  .schema = &restart_schema,
-	  .doc = "what becomes of an engine that ended without having been told to, by cause" },
+	  .doc = "restarts of an engine that ended without a stop, for each cause" },
 	{ .name = "events_max",
 	  .type = CONFIG_NUMBER,
 	  AT(server_config, events_max),
 	  .initial = "100000",
 	  .min = 100,
 	  .max = 10000000,
-	  .doc = "RAS events that the management service keeps" },
+	  .doc = "the number of RAS events that the management service keeps" },
 	{ .name = "server_heartbeat",
 	  .type = CONFIG_STRING,
 	  AT(server_config, server_heartbeat),
 	  .initial = "10s",
 	  .check = check_pause,
-	  .doc = "on the management host: how often each server reports its engines (with more than 1000 servers, less "
-		 "often); "
-		 "when one has not reported for three times as long, its ranks become Unresponsive" },
+	  .doc = "on the management host: the interval of each server's reports of its engines (longer with more than "
+		 "1000 servers). The ranks of a server that does not report for three intervals become Unresponsive" },
 	{ .name = "engine_heartbeat",
 	  .type = CONFIG_STRING,
 	  AT(server_config, engine_heartbeat),
 	  .initial = "10s",
 	  .check = check_pause,
-	  .doc = "how often the server pings each engine that serves; one that does not answer three pings in a row, for "
-		 "as "
-		 "long each time but five seconds at most, hangs" },
+	  .doc = "the interval of pings to each serving engine. An engine that misses three pings in a row hangs; the "
+		 "time-out of a ping is the interval, at most five seconds" },
 	{ .name = "database_copy_after",
 	  .type = CONFIG_STRING,
 	  AT(server_config, database_copy_after),
 	  .initial = "60s",
 	  .check = check_pause,
-	  .doc = "on the management host: how long after its start the database is copied beside itself, if anything has "
-		 "changed; then once a day" },
+	  .doc = "on the management host: the time from the start to the first copy of the database, if it has changed; "
+		 "then it is copied once a day" },
 	{ .name = "engines",
 	  .type = CONFIG_LIST,
 	  AT(server_config, engines),
 	  .schema = &engine_schema,
-	  .doc = "the engines of this host; a server without any only answers" },
+	  .doc = "the engines of this host; a server without engines only answers calls" },
 };
 const struct config_schema server_config_schema = {
 	.keys = keys,
@@ -454,15 +454,15 @@ const struct config_schema server_config_schema = {
 void server_config_print_reference(FILE *out)
 {
 	fputs("# The server's configuration\n\n"
-	      "`fathom-server` reads one YAML file, " SERVER_CONFIG_DEFAULT
-	      " or what `-o` names. It is read strictly: a key that "
-	      "is not in this table, one that\nstands there twice and a value of another type are errors that name file, "
-	      "line and "
-	      "key. The names are those of DAOS's `daos_server.yml` where the\nthing exists here. `fathom-server config "
-	      "check FILE` "
-	      "says whether a file is right, `fathom-server config generate` writes one for this host, and\n"
-	      "`packaging/fathom-server.yml` is a sample. Sizes may have a unit (4096, 16MiB, 2GiB), times too (500ms, "
-	      "10s, 5m).\n\n"
+	      "`fathom-server` reads one YAML file: " SERVER_CONFIG_DEFAULT
+	      ", or the file of `-o`. These are errors with the "
+	      "file, the line and the key: an unknown key,\na key that appears twice, a value of another type. Keys have "
+	      "the "
+	      "names of DAOS's `daos_server.yml` where both have the setting.\n\n"
+	      "`fathom-server config check FILE` checks a file, and `fathom-server config generate` writes one for this "
+	      "host. `packaging/fathom-server.yml`\nis a sample. Sizes and times may have a unit: 4096, 16MiB, 2GiB; "
+	      "500ms, "
+	      "10s, 5m.\n\n"
 	      "This page is printed by `fathom-server config reference`.\n\n",
 	      out);
 	config_print_reference(&server_config_schema, out);

@@ -48,7 +48,7 @@ static void on_state_changed(void *ctx, struct instance *instance, enum instance
 		server_job_begin(server);
 		thread_send_msg(thread_self(), begin_waiting_formats, server);
 	}
-	/* no report for READY and JOINED: the join has told the management service already */
+	/* no report for READY and JOINED: the join has reported these to the management service */
 	if (to == INSTANCE_STOPPED || to == INSTANCE_ERRORED || to == INSTANCE_AWAIT_FORMAT || to == INSTANCE_MISSING ||
 	    to == INSTANCE_STARTING || to == INSTANCE_STOPPING)
 		report_soon(server->engines);
