@@ -113,17 +113,19 @@ static void write_text(enum log_level level, const char *message)
 	(void)!write(output_fd, line, used);
 }
 
-/* Copy `text`, valid UTF-8, with the escapes of a JSON string; truncated to fit `to`. Returns the bytes written. */
+/* Copy `text` with the escapes of a JSON string; truncated to fit `to`. Returns the bytes written. */
 static size_t escape_json(char *to, size_t to_bytes, const char *text, size_t text_bytes)
 {
 	size_t used = 0;
 
-	for (size_t i = 0; i < text_bytes && used + 2 <= to_bytes; i++) {
-		const char *escapes = "\"\\\n\t", *names = "\"\\nt", *found = strchr(escapes, text[i]);
+	for (size_t at = 0, read; at < text_bytes; at += read) {
+		char escaped[TEXT_JSON_BYTES_MAX];
+		size_t bytes = text_json_escape(escaped, text + at, text_bytes - at, false, &read);
 
-		if (found)
-			to[used++] = '\\';
-		to[used++] = found ? names[found - escapes] : text[i];
+		if (used + bytes > to_bytes)
+			break;
+		memcpy(to + used, escaped, bytes);
+		used += bytes;
 	}
 	return used;
 }

@@ -122,6 +122,43 @@ size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_b
 	return used;
 }
 
+/* Write "\uXXXX". Returns its bytes. */
+static size_t put_code(char to[TEXT_JSON_BYTES_MAX], unsigned int code)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	must(code <= 0xffff);
+	memcpy(to, "\\u", 2);
+	for (int i = 0; i < 4; i++)
+		to[2 + i] = digits[code >> (12 - 4 * i) & 15];
+	return 6;
+}
+
+size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t bytes, bool for_html, size_t *read_ret)
+{
+	static const char special[] = "\"\\\n\t", names[] = "\"\\nt";
+	size_t length = text_utf8_length(text, bytes);
+	const char *found = *text ? strchr(special, *text) : NULL;
+	unsigned char c = (unsigned char)*text;
+
+	*read_ret = max_u64(length, 1);
+	if (length == 0 || c == 0x7f) {
+		to[0] = '?';
+		return 1;
+	}
+	if (found) {
+		to[0] = '\\';
+		to[1] = names[found - special];
+		return 2;
+	}
+	if (c < 0x20 || (for_html && (c == '<' || c == '>' || c == '&')))
+		return put_code(to, c);
+	if (for_html && length == 3 && (memcmp(text, "\u2028", 3) == 0 || memcmp(text, "\u2029", 3) == 0))
+		return put_code(to, 0x2028 + (text[2] & 1));
+	memcpy(to, text, length);
+	return length;
+}
+
 void text_copy_words(char *to, size_t to_bytes, const char *from)
 {
 	static const char more[] = " ...";

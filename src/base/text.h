@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* text - parsing of numbers, sizes and durations; UTF-8; bounded copies. */
+/* text - parsing of numbers, sizes and durations; UTF-8; JSON strings; bounded copies. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,15 @@ size_t text_utf8_length(const char *text, size_t bytes);
  * two characters to fit. The copy is never longer than `from`. Returns its bytes; it is not NUL-terminated.
  */
 size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes);
+
+enum { TEXT_JSON_BYTES_MAX = 6 };
+
+/*
+ * Write the first character of `text` (`bytes` > 0) to `to` as it stands in a JSON string. Each invalid UTF-8 byte and DEL
+ * become '?'. With `for_html` the string cannot end an HTML script element or a line of JavaScript: '<', '>', '&' and the
+ * two Unicode line ends are escaped, too. Returns the bytes written; `*read_ret`: the bytes of `text` that were read.
+ */
+size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t bytes, bool for_html, size_t *read_ret);
 
 /*
  * Copy `from`, cleaned like text_utf8_copy() and with a blank for each line end and tab. A text that does not fit is cut

@@ -98,17 +98,11 @@ static void put_bytes(struct writer *writer, const char *string, size_t bytes)
 static void put_quoted(struct writer *writer, const char *string)
 {
 	put_bytes(writer, "\"", 1);
-	while (*string) {
-		size_t bytes = text_utf8_length(string, strlen(string));
-		const char *escaped = *string == '"'	? "\\\""
-				      : *string == '\\' ? "\\\\"
-				      : *string == '\n' ? "\\n"
-				      : *string == '\t' ? "\\t"
-							: NULL;
+	for (size_t read; *string; string += read) {
+		char escaped[TEXT_JSON_BYTES_MAX];
+		size_t bytes = text_json_escape(escaped, string, strlen(string), false, &read);
 
-		must(bytes > 0);
-		put_bytes(writer, escaped ? escaped : string, escaped ? strlen(escaped) : bytes);
-		string += bytes;
+		put_bytes(writer, escaped, bytes);
 	}
 	put_bytes(writer, "\"", 1);
 }

@@ -80,23 +80,11 @@ void out_json(struct out *out, const char *text, size_t count)
 
 	out_char(out, '"');
 	out_bytes(out, text, plain);
-	for (size_t at = plain; at < count;) {
-		unsigned char c = (unsigned char)text[at];
-		size_t length = text_utf8_length(text + at, count - at);
+	for (size_t at = plain, read; at < count; at += read) {
+		char escaped[TEXT_JSON_BYTES_MAX];
+		size_t bytes = text_json_escape(escaped, text + at, count - at, true, &read);
 
-		if (length == 0 || c == 0x7f)
-			out_char(out, '?');
-		else if (c < 0x20 || c == '<' || c == '>' || c == '&')
-			out_format(out, "\\u%04x", c);
-		else if (c == '"' || c == '\\')
-			out_format(out, "\\%c", c);
-		else if (length == 3 && memcmp(text + at, "\xe2\x80\xa8", 3) == 0)
-			out_text(out, "\\u2028");
-		else if (length == 3 && memcmp(text + at, "\xe2\x80\xa9", 3) == 0)
-			out_text(out, "\\u2029");
-		else
-			out_bytes(out, text + at, length);
-		at += max_u64(length, 1);
+		out_bytes(out, escaped, bytes);
 	}
 	out_char(out, '"');
 }

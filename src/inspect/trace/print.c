@@ -83,6 +83,31 @@ static bool is_plain(const char *text, size_t bytes)
 	return is_plain_word(word);
 }
 
+static void add_escaped(struct reader_printer *printer, const char *text, size_t bytes)
+{
+	for (size_t at = 0, read; at < bytes; at += read) {
+		char escaped[TEXT_JSON_BYTES_MAX];
+		size_t escaped_bytes = text_json_escape(escaped, text + at, bytes - at, false, &read);
+
+		must(escaped_bytes <= sizeof(escaped));
+		add(printer, escaped, escaped_bytes);
+	}
+}
+
+/* Unprintable bytes become '?'. */
+static void add_printable(struct reader_printer *printer, const char *text, size_t bytes)
+{
+	for (size_t at = 0, length; at < bytes; at += max_u64(length, 1)) {
+		unsigned char c = (unsigned char)text[at];
+
+		length = text_utf8_length(text + at, bytes - at);
+		if (length == 0 || c == 0x7f || c < 0x20)
+			add_char(printer, '?');
+		else
+			add(printer, text + at, length);
+	}
+}
+
 void add_foreign(struct reader_printer *printer, const char *text, size_t bytes)
 {
 	bytes = min_u64(bytes, STRING_BYTES_MAX);
@@ -90,20 +115,10 @@ void add_foreign(struct reader_printer *printer, const char *text, size_t bytes)
 		add(printer, text, bytes);
 		return;
 	}
-	for (size_t at = 0; at < bytes;) {
-		size_t length = text_utf8_length(text + at, bytes - at);
-		unsigned char c = (unsigned char)text[at];
-
-		if (length == 0 || c == 0x7f || (c < 0x20 && !printer->json))
-			add_char(printer, '?');
-		else if (printer->json && c < 0x20)
-			add_format(printer, "\\u%04x", c);
-		else if (printer->json && (c == '"' || c == '\\'))
-			add_format(printer, "\\%c", c);
-		else
-			add(printer, text + at, length);
-		at += max_u64(length, 1);
-	}
+	if (printer->json)
+		add_escaped(printer, text, bytes);
+	else
+		add_printable(printer, text, bytes);
 }
 
 /* ---- times ---- */

@@ -193,6 +193,48 @@ static void only_the_shortest_form_of_a_character_is_utf8(void **state)
 	}
 }
 
+static void json_strings_have_escapes(void **state)
+{
+	static const struct {
+		const char *text, *plain, *html;
+	} rows[] = {
+		{ "a", "a", "a" },
+		{ "\"", "\\\"", "\\\"" },
+		{ "\\", "\\\\", "\\\\" },
+		{ "\n", "\\n", "\\n" },
+		{ "\t", "\\t", "\\t" },
+		{ "\x01", "\\u0001", "\\u0001" },
+		{ "\x1f", "\\u001f", "\\u001f" },
+		{ "\x7f", "?", "?" },
+		{ "\xff", "?", "?" },
+		{ "\xc3\xa9", "\xc3\xa9", "\xc3\xa9" },
+		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
+		{ "<", "<", "\\u003c" },
+		{ "&", "&", "\\u0026" },
+		{ "\xe2\x80\xa8", "\xe2\x80\xa8", "\\u2028" },
+		{ "\xe2\x80\xa9", "\xe2\x80\xa9", "\\u2029" },
+	};
+	char to[TEXT_JSON_BYTES_MAX];
+	size_t read;
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		for (int html = 0; html < 2; html++) {
+			const char *wanted = html ? rows[i].html : rows[i].plain;
+			size_t bytes = text_json_escape(to, rows[i].text, strlen(rows[i].text), html, &read);
+
+			assert_int_equal(read, strlen(rows[i].text));
+			assert_int_equal(bytes, strlen(wanted));
+			assert_memory_equal(to, wanted, bytes);
+		}
+	}
+	/* a NUL inside of a text; a character that is cut */
+	assert_int_equal(text_json_escape(to, "\0", 1, false, &read), 6);
+	assert_memory_equal(to, "\\u0000", 6);
+	assert_int_equal(text_json_escape(to, "\xc3\xa9", 1, false, &read), 1);
+	assert_int_equal(read, 1);
+	assert_int_equal(to[0], '?');
+}
+
 static void what_is_no_utf8_is_a_question_mark_in_the_copy(void **state)
 {
 	static const char from[] = "a\xff\xc3\xa4\x01\t\n\x7f\xe2\x82";
@@ -359,6 +401,7 @@ int main(void)
 		cmocka_unit_test(durations_have_units_and_are_seconds_without),
 		cmocka_unit_test(numbers_are_taken_whole_or_not_at_all),
 		cmocka_unit_test(only_the_shortest_form_of_a_character_is_utf8),
+		cmocka_unit_test(json_strings_have_escapes),
 		cmocka_unit_test(what_is_no_utf8_is_a_question_mark_in_the_copy),
 		cmocka_unit_test(a_copy_is_cut_and_ended),
 		cmocka_unit_test(what_does_not_fit_is_cut_between_words),
