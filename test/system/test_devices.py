@@ -73,7 +73,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
         return engine, hung, host
 
     def check_slow_and_recovered(self, engine, hung, host):
-        self.wait_log(engine, r"WARNING: device Hung is slow: \d+ I/Os are under way, and none has ended for \d+ s")
+        self.wait_log(engine, r"WARNING: device Hung is slow: \d+ I/Os are under way, and none has completed for \d+ s")
         self.assertNotRegex(engine.log_text(), "WARNING: device Sound")
         hung.release()
         self.wait_log(engine, r"NOTICE: device Hung has recovered: it was slow for \d+ s")
@@ -107,7 +107,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
     def test_an_engine_with_hung_io_ends_in_bounded_time(self):
         engine, hung, host = self.hung_beside_sound()
         engine.process.terminate()
-        self.wait_log(engine, "ERROR: .*: ending (without them|anyway)", 40)
+        self.wait_log(engine, "ERROR: .*: exiting (without them|anyway)", 40)
         hung.release()      # the kernel lets no process go whose I/O is out
         self.assertEqual(engine.process.wait(30), 1)
 
@@ -154,7 +154,7 @@ class Failing(DeviceTest):
         hung.hang()
         for _ in range(4):      # 128 I/Os of a device may be under way on a core
             self.start_perf(engine, NQN, "--rw", "randread", "--bs", "4k", "--depth", 100, "--time", 300, "--timeout", 0)
-        self.wait_log(engine, r"WARNING: device Hung: its queue is full: \d+ I/Os? waited for those before them")
+        self.wait_log(engine, r"WARNING: device Hung: its queue is full: \d+ I/Os? waited for earlier ones")
         hung.release()
 
 

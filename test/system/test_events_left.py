@@ -68,7 +68,7 @@ class Left(ServerTest):
         return glob.glob(os.path.join(self.one.socket_dir, f"fathom_engine0-*.events{suffix}"))
 
     def plugged(self, *names):
-        return [(PLUGGED, f"device {name} has come", self.engine.incarnation) for name in names]
+        return [(PLUGGED, f"device {name} was added", self.engine.incarnation) for name in names]
 
     def test_what_an_engine_raised_between_two_kills_arrives_once(self):
         expected = self.raise_events("taken")
@@ -111,7 +111,7 @@ class Left(ServerTest):
         self.kill_engine()
         path, = self.files()
         data = read(path, "rb")
-        at = data.index(b"device second has come")
+        at = data.index(b"device second was added")
         with open(path, "wb") as f:
             f.write(data[:at] + b"X" + data[at + 1:] + data[-100:-30])     # and a record that a crash cut short
         del expected[1]
@@ -132,7 +132,7 @@ class Left(ServerTest):
         for name in ("first", "second"):
             expected += self.raise_events(name)
             self.has(lambda events: self.of_devices(events) == expected)    # as it was without one
-        self.assertEqual(self.one.engine_logs().count("events that the server has not taken are in memory alone"), 1)
+        self.assertEqual(self.one.engine_logs().count("cannot store events on disk"), 1)
         self.kill_engine()
         self.start_again(server=False)      # a spool that cannot be read stops no engine
         self.assertRegex(self.one.log(), "ERROR: the spool of a dead engine is kept, and is read again before the next start: server: code = 684 ")

@@ -128,7 +128,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
         self.hang_one(engine)
         self.assertEqual(engine.stop(), 1)
         log = engine.log_text()
-        self.assertIn("1 command at block devices that do not answer: ending without it", log)
+        self.assertIn("1 command at block devices that do not respond: exiting without it", log)
         self.assertIn("Read at block device EE_M1", log)
         self.assertNotIn("not stopped after", log)
         stuck = engine.trace("stuck", "-f", engine.trace_path, check=False)

@@ -55,7 +55,7 @@ class Kills(ServerTest):
         for engine in self.one.engines():
             name = f"d{len(self.raised)}"
             run(FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", name, "1", "4096")
-            self.raised.append(f"device {name} has come")
+            self.raised.append(f"device {name} was added")
 
     def seen(self, engine):
         """How many events it has raised."""

@@ -185,7 +185,7 @@ nvmf_subsystem_add_ns {NQN} null0
                 path = self.config([{"method": "bdev_null_create", "params": {}}, {"method": method}])
                 done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
                 self.assertEqual(done.returncode, 1)
-                self.assertIn(f"call 2: {method} has no place in a configuration", done.stderr)
+                self.assertIn(f"call 2: {method} is not allowed in a configuration", done.stderr)
 
     def test_what_does_not_work_is_refused_and_not_offered(self):
         engine = self.engine()
@@ -459,7 +459,7 @@ class Control(EngineTest):
             engine.rpc("reactor_hold", reactor=0, milliseconds=500)
         with self.assertRaises(RpcError) as caught:
             engine.rpc("reactor_hold", reactor=0, milliseconds=500)
-        self.assertIn("the most at a time", caught.exception.message)
+        self.assertIn("which is the limit", caught.exception.message)
         self.assertTrue(answer(engine, "reactor_hold", reactor=0, milliseconds=1))  # once one of them is over
 
     def test_a_cpu_that_is_not_there_is_named(self):

@@ -32,7 +32,7 @@ struct config {
 	/* replaying */
 	size_t next;
 	bool startup;
-	bool calling, again;	     /* next_call() loops after a call that ends at once; recursion would grow the stack */
+	bool calling, call_ended;    /* next_call() loops after a call that ends at once; recursion would grow the stack */
 	bool under_way;		     /* a call is in flight */
 	bool cancelled, freed;	     /* when the call in flight ends, it calls no `done` / frees this configuration */
 	struct fathom_fault failure; /* error 0: none yet */
@@ -73,8 +73,8 @@ static int add_call(struct config *config, const char *subsystem, size_t index, 
 	if (method_of(json_string_value(method))->states & RPC_CLIENTS_ONLY)
 		return fault(
 			why, -EINVAL,
-			"%s: subsystem \"%s\", call %zu: %s has no place in a configuration, which is made on the way to"
-			" being ready; a client may call it",
+			"%s: subsystem \"%s\", call %zu: %s is not allowed in a configuration, which is replayed before the"
+			" engine is ready; a client may call it",
 			config->path, subsystem, index + 1, json_string_value(method));
 	if (params && !json_is_object(params) && !json_is_null(params))
 		return fault(why, -EINVAL, "%s: subsystem \"%s\", call %zu (%s): \"params\" is not an object", config->path,
@@ -116,7 +116,7 @@ static int add_subsystem(struct config *config, size_t position, const json_t *s
 	return 0;
 }
 
-static int check_method(struct config *config, struct fathom_fault *why)
+static int add_calls(struct config *config, struct fathom_fault *why)
 {
 	const json_t *subsystems = json_object_get(config->root, "subsystems");
 	json_t *subsystem;
@@ -154,7 +154,7 @@ int config_load(const char *path, struct config **config_ret, struct fathom_faul
 	config->root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
 	fclose(file);
 	if (config->root)
-		rc = check_method(config, why);
+		rc = add_calls(config, why);
 	else
 		rc = fault(why, -EINVAL, "%s: line %d, column %d: %s", path, error.line, error.column, error.text);
 	if (rc) {
@@ -200,7 +200,7 @@ static void call_done(void *ctx, int code, const char *message, const json_t *re
 		     0);
 	config->next++;
 	if (config->calling)
-		config->again = true;
+		config->call_ended = true;
 	else
 		next_call(config);
 }
@@ -218,7 +218,7 @@ static void next_call(struct config *config)
 	must(!config->calling);
 	must(!config->under_way);
 	do {
-		config->again = false;
+		config->call_ended = false;
 		while (config->next < config->call_count && !is_wanted(config))
 			config->next++;
 		if (config->failure.error || config->next == config->call_count) {
@@ -228,7 +228,7 @@ static void next_call(struct config *config)
 		config->calling = config->under_way = true;
 		rpc_call(config->calls[config->next].method, config->calls[config->next].params, call_done, config);
 		config->calling = false;
-	} while (config->again);
+	} while (config->call_ended);
 }
 
 void config_replay(struct config *config, bool startup, engine_done_fn done, void *ctx)

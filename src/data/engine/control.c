@@ -68,7 +68,7 @@ static void check_membership(void)
 	    group_version() <= engine_control.rank_map_version ||
 	    group_has(engine_control.rank, engine_control.incarnation))
 		return;
-	snprintf(text, sizeof(text), "rank %u is no member of the system any more, says version %u of the map",
+	snprintf(text, sizeof(text), "rank %u: version %u of the group map does not contain this engine",
 		 engine_control.rank, group_version());
 	engine_self_terminate(text);
 }
@@ -88,7 +88,7 @@ static int32_t apply_rank(const Mgmt__SetRankReq *request)
 	engine_control.rank = request->rank;
 	engine_control.rank_map_version = request->map_version;
 	engine_control_move(ENGINE_RANK_RANKED);
-	log_notice("this is rank %u", request->rank);
+	log_notice("the server assigned rank %u", request->rank);
 	return 0;
 }
 
@@ -116,7 +116,7 @@ static int32_t start_serving(void)
 	if (engine_control.state == ENGINE_RANK_RANKED) {
 		nvmf_target_admit(true);
 		engine_control_move(ENGINE_RANK_SERVING);
-		log_notice("set up: hosts may come to %s", engine_control.uri);
+		log_notice("set up: hosts may connect to %s", engine_control.uri);
 	}
 	return 0;
 }
@@ -203,7 +203,7 @@ static int32_t apply_masks(const Ctl__SetLogMasksReq *request)
 			return status;
 	}
 	log_set_level(level);
-	log_notice("the server wants lines of level %s and above", log_level_name(level));
+	log_notice("the server set the log level to %s", log_level_name(level));
 	return 0;
 }
 

@@ -12,7 +12,7 @@
  *   control.c  open to close, the methods          listen.c  the address to which hosts connect
  *   uplink.c   calls to the server                 group.c   the group map
  *   event.c    events queued for the server        drain.c   draining, self-termination
- *   devices.c  events of block devices
+ *   device_events.c  events of block devices
  */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
@@ -123,7 +123,7 @@ void event_remove_first(bool taken);
 void events_free(void);
 void events_stats(json_t *object);
 
-/* ---- devices.c ---- */
+/* ---- device_events.c ---- */
 
 /* Start to raise events of block devices. Existing devices raise no "added" event. */
 void devices_watch(void);

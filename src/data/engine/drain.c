@@ -18,7 +18,7 @@
 
 enum {
 	DRAIN_TIMEOUT_SEC = 8, /* less than the server's timeout */
-	TELL_TIMEOUT_SEC = 5,  /* how long self-termination waits for the server to accept the event */
+	EVENT_TIMEOUT_SEC = 5, /* how long self-termination waits for the server to accept the event */
 };
 
 struct drain_waiter {
@@ -29,11 +29,11 @@ struct drain_waiter {
 
 static struct {
 	STAILQ_HEAD(, drain_waiter) waiters;
-	struct deadline timeout, tell_timeout;
-	bool is_terminating, drained, told;
+	struct deadline timeout, event_timeout;
+	bool is_terminating, drained, event_wait_ended;
 } drain = { .waiters = STAILQ_HEAD_INITIALIZER(drain.waiters) };
 
-static void complete_waiters(int32_t status)
+static void complete_drain_waiters(int32_t status)
 {
 	struct drain_waiter *waiter;
 
@@ -44,12 +44,12 @@ static void complete_waiters(int32_t status)
 	}
 }
 
-static void stop_next(void *ctx);
+static void stop_next_subsystem(void *ctx);
 
 static void subsystem_stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	maybe(rc != 0); /* the subsystem was removed meanwhile */
-	thread_send_msg(thread_control(), stop_next, NULL);
+	thread_send_msg(thread_control(), stop_next_subsystem, NULL);
 }
 
 /* Refers to the subsystem by NQN, because it may have been removed meanwhile. */
@@ -68,11 +68,11 @@ static void finish_drain(void)
 	engine_control_move(ENGINE_RANK_DRAINED);
 	log_notice("drained: no host is connected");
 	drain.drained = true;
-	complete_waiters(0);
+	complete_drain_waiters(0);
 	self_terminate_check();
 }
 
-static void stop_next(void *ctx)
+static void stop_next_subsystem(void *ctx)
 {
 	struct nvmf_subsystem *subsystem;
 	char *nqn;
@@ -94,8 +94,8 @@ static void stop_next(void *ctx)
 
 static void drain_timed_out(struct deadline *deadline)
 {
-	log_error("I/O has not ended in %d s; `fathom trace stuck` shows it", DRAIN_TIMEOUT_SEC);
-	complete_waiters(DER_TIMEDOUT);
+	log_error("I/O has not completed in %d s; `fathom trace stuck` shows it", DRAIN_TIMEOUT_SEC);
+	complete_drain_waiters(DER_TIMEDOUT);
 	drain.drained = true; /* give up waiting: self-termination must go on */
 	self_terminate_check();
 }
@@ -104,12 +104,12 @@ static void start_drain(void)
 {
 	if (engine_control.state == ENGINE_RANK_DRAINING || engine_control.state == ENGINE_RANK_DRAINED)
 		return;
-	log_notice("draining: hosts are sent away");
+	log_notice("draining: hosts are disconnected");
 	engine_control_move(ENGINE_RANK_DRAINING);
 	drain.drained = false;
 	nvmf_target_admit(false);
 	deadline_set(&engine_control.deadlines, &drain.timeout, DRAIN_TIMEOUT_SEC * NS_PER_SEC, drain_timed_out);
-	thread_send_msg(thread_control(), stop_next, NULL);
+	thread_send_msg(thread_control(), stop_next_subsystem, NULL);
 }
 
 void engine_drain(drain_done_fn done, void *ctx)
@@ -131,8 +131,8 @@ void engine_drain(drain_done_fn done, void *ctx)
 void drain_cancel(void)
 {
 	deadline_clear(&engine_control.deadlines, &drain.timeout);
-	deadline_clear(&engine_control.deadlines, &drain.tell_timeout);
-	complete_waiters(DER_CANCELED);
+	deadline_clear(&engine_control.deadlines, &drain.event_timeout);
+	complete_drain_waiters(DER_CANCELED);
 }
 
 /* ---- self-termination ---- */
@@ -144,7 +144,7 @@ static void stop_engine(void *ctx)
 
 void self_terminate_check(void)
 {
-	if (!drain.is_terminating || !drain.drained || (event_first() && !drain.told))
+	if (!drain.is_terminating || !drain.drained || (event_first() && !drain.event_wait_ended))
 		return;
 	drain.is_terminating = false;
 	thread_send_msg(thread_control(), stop_engine,
@@ -153,7 +153,7 @@ void self_terminate_check(void)
 
 static void event_timed_out(struct deadline *deadline)
 {
-	drain.told = true;
+	drain.event_wait_ended = true;
 	self_terminate_check();
 }
 
@@ -161,11 +161,11 @@ void engine_self_terminate(const char *reason)
 {
 	if (drain.is_terminating)
 		return;
-	log_error("%s: ending", reason);
+	log_error("%s: stopping", reason);
 	drain.is_terminating = true;
 	devices_unwatch(); /* no device event may follow this one */
 	engine_raise_event(RAS_ENGINE_SELF_TERMINATED, NULL, "%s", reason);
-	deadline_set(&engine_control.deadlines, &drain.tell_timeout, TELL_TIMEOUT_SEC * NS_PER_SEC, event_timed_out);
+	deadline_set(&engine_control.deadlines, &drain.event_timeout, EVENT_TIMEOUT_SEC * NS_PER_SEC, event_timed_out);
 	if (engine_control.state == ENGINE_RANK_DRAINED)
 		self_terminate_check();
 	else

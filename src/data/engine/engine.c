@@ -23,9 +23,9 @@
 #include "data/wire/conn/conn.h"
 
 enum {
-	STOP_TIMEOUT_SEC = 15, /* then the engine exits without a clean stop */
-	PENDING_SEC = 1,       /* before that, wait this long for the reactors to report pending commands */
-	PENDING_TOLD_MAX = 8,  /* queues in the log */
+	STOP_TIMEOUT_SEC = 15,	/* then the engine exits without a clean stop */
+	PENDING_SEC = 1,	/* before that, wait this long for the reactors to report pending commands */
+	PENDING_LOGGED_MAX = 8, /* queues in the log */
 };
 
 struct waiter {
@@ -46,7 +46,7 @@ static struct {
 	int exit_status;
 } engine = { .waiters = STAILQ_HEAD_INITIALIZER(engine.waiters) };
 
-static void begin_stop(void);
+static void start_stop(void);
 
 /* Log `why`, report it to the server, and exit with failure after the stop. */
 static void report_failure(const char *why)
@@ -78,9 +78,9 @@ void engine_wait_ready(engine_done_fn done, void *ctx)
 	STAILQ_INSERT_TAIL(&engine.waiters, waiter, link);
 }
 
-static const struct fathom_fault stopping = { .error = -ECANCELED, .text = "the engine stops" };
+static const struct fathom_fault stopping = { .error = -ECANCELED, .text = "the engine is stopping" };
 
-static void complete_waiters(const struct fathom_fault *why)
+static void complete_ready_waiters(const struct fathom_fault *why)
 {
 	struct waiter *waiter;
 
@@ -94,7 +94,7 @@ static void complete_waiters(const struct fathom_fault *why)
 /* End of startup; `why` NULL: success, or canceled by a stop. */
 static void finish_init(const struct fathom_fault *why)
 {
-	const struct fathom_fault *told = !why && engine.stop_wanted ? &stopping : why;
+	const struct fathom_fault *result = !why && engine.stop_wanted ? &stopping : why;
 	engine_done_fn done = engine.init_done;
 
 	must(engine.state == ENGINE_STARTING);
@@ -103,7 +103,7 @@ static void finish_init(const struct fathom_fault *why)
 	config_free(engine.config);
 	engine.config = NULL;
 	engine.init_done = NULL;
-	if (!told) {
+	if (!result) {
 		engine.state = ENGINE_READY;
 		daemon_ready();
 		log_notice("ready: %u reactor%s, control socket %s", reactors_count(), reactors_count() == 1 ? "" : "s",
@@ -112,14 +112,14 @@ static void finish_init(const struct fathom_fault *why)
 		device_health_start();
 	}
 	if (done)
-		done(engine.init_ctx, told);
-	complete_waiters(told);
-	if (!told)
+		done(engine.init_ctx, result);
+	complete_ready_waiters(result);
+	if (!result)
 		rpc_hold_calls(false);
 	if (why)
 		report_failure(why->text);
-	if (told)
-		begin_stop();
+	if (result)
+		start_stop();
 }
 
 static void discovery_listening(void *ctx, const struct fathom_fault *why)
@@ -193,7 +193,7 @@ static void exit_without_stop(const char *trace_command)
 
 static void log_pending_and_exit(void *ctx, const struct nvmf_pending_info *infos, size_t count)
 {
-	for (size_t i = 0; i < count && i < PENDING_TOLD_MAX; i++) {
+	for (size_t i = 0; i < count && i < PENDING_LOGGED_MAX; i++) {
 		const struct nvmf_pending_info *info = &infos[i];
 
 		log_error("under way: %u command%s of %s, queue %u of %s:%s; the oldest is %s%s%s, since %llu s",
@@ -202,14 +202,14 @@ static void log_pending_and_exit(void *ctx, const struct nvmf_pending_info *info
 			  info->oldest_opcode, info->bdev_name[0] ? " at block device " : "", info->bdev_name,
 			  clock_ns_from_ticks(info->oldest_ticks) / NS_PER_SEC);
 	}
-	if (count > PENDING_TOLD_MAX)
-		log_error("and commands of %zu other queues", count - PENDING_TOLD_MAX);
+	if (count > PENDING_LOGGED_MAX)
+		log_error("and commands of %zu other queues", count - PENDING_LOGGED_MAX);
 	exit_without_stop("stuck");
 }
 
 static int pending_timed_out(void *ctx)
 {
-	log_error("a reactor does not answer");
+	log_error("a reactor does not respond");
 	exit_without_stop("threads");
 	return 0;
 }
@@ -217,8 +217,8 @@ static int pending_timed_out(void *ctx)
 /* Log the commands that block the stop, and exit. */
 static int stop_timed_out(void *ctx)
 {
-	log_error("not stopped after %d s: target is %s, %u block devices are going; ending anyway", STOP_TIMEOUT_SEC,
-		  nvmf_tgt_state_name(nvmf_target_state()), bdev_going_count());
+	log_error("not stopped after %d s: target is %s, %u block devices are being removed; exiting anyway",
+		  STOP_TIMEOUT_SEC, nvmf_tgt_state_name(nvmf_target_state()), bdev_going_count());
 	poller_unregister(&engine.stop_poller);
 	engine.stop_poller = poller_register("engine_stop_pending", pending_timed_out, NULL, PENDING_SEC * NS_PER_SEC);
 	must(engine.stop_poller);
@@ -231,14 +231,14 @@ static void target_stuck(uint32_t count)
 {
 	if (engine.state != ENGINE_STOPPING)
 		return;
-	log_error("%u command%s at block devices that do not answer: ending without %s", count, count == 1 ? "" : "s",
+	log_error("%u command%s at block devices that do not respond: exiting without %s", count, count == 1 ? "" : "s",
 		  count == 1 ? "it" : "them");
 	nvmf_target_get_pending(log_pending_and_exit, NULL);
 }
 
-static void finish(void)
+static void finish_stop(void)
 {
-	complete_waiters(&stopping);
+	complete_ready_waiters(&stopping);
 	bdev_waits_cancel();
 	engine_control_close();
 	poller_unregister(&engine.stop_poller);
@@ -247,7 +247,7 @@ static void finish(void)
 
 static void bdevs_gone(void *ctx)
 {
-	uplink_flush(finish);
+	uplink_flush(finish_stop);
 }
 
 static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
@@ -265,7 +265,7 @@ static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
 	bdev_wait_gone(bdevs_gone, NULL);
 }
 
-static void begin_stop(void)
+static void start_stop(void)
 {
 	if (engine.state == ENGINE_STOPPING)
 		return;
@@ -274,7 +274,7 @@ static void begin_stop(void)
 						     STOP_TIMEOUT_SEC * NS_PER_SEC);
 	if (engine.state == ENGINE_STARTING && !engine.init_over) {
 		must(!engine.stop_wanted);
-		engine.stop_wanted = true; /* finish_init() calls begin_stop() again */
+		engine.stop_wanted = true; /* finish_init() calls start_stop() again */
 		if (engine.config && config_cancel(engine.config))
 			finish_init(NULL);
 		return;
@@ -294,7 +294,7 @@ static void begin_stop(void)
 void engine_stop(void)
 {
 	if (engine.state != ENGINE_STOPPING && !engine.stop_wanted)
-		begin_stop();
+		start_stop();
 }
 
 static void handle_signal(const struct daemon_signal *info)
@@ -304,11 +304,11 @@ static void handle_signal(const struct daemon_signal *info)
 		return;
 	}
 	if (engine.state == ENGINE_STOPPING || engine.stop_wanted) {
-		log_warning("signal %u while stopping: ending at once", info->number);
+		log_warning("signal %u while stopping: exiting at once", info->number);
 		_exit(EXIT_FAILURE);
 	}
 	log_notice("signal %u from process %u: stopping", info->number, info->pid);
-	begin_stop();
+	start_stop();
 }
 
 /* ---- setting up the control thread ---- */
@@ -332,7 +332,7 @@ static void register_methods(void)
 static void fail_start(const struct fathom_fault *why)
 {
 	report_failure(why->text);
-	begin_stop();
+	start_stop();
 }
 
 /* The first message on the control thread. */

@@ -63,7 +63,8 @@ static void count_lost(const Shared__RASEvent *message)
 	events.lost++;
 	events.lost_untold++;
 	probe_engine_event_lost(clock_ticks(), &engine_control, message->id, events.lost);
-	log_error("no room for an event: \"%s\" is lost; %u wait for the server", message->msg, events.waiting_count);
+	log_error("cannot queue an event: \"%s\" is lost; %u events wait for the server", message->msg,
+		  events.waiting_count);
 }
 
 /* ---- on disk ---- */
@@ -119,10 +120,11 @@ static void save_to_spool(void)
 		error = error ? error : flush_error;
 	}
 	if (error && !events.is_spool_failing)
-		log_error("events that the server has not taken are in memory alone, and end with this process: %s",
+		log_error("cannot store events on disk; those that the server has not accepted are lost with this process: "
+			  "%s",
 			  why.text[0] ? why.text : strerror(-error));
 	if (!error && events.is_spool_failing)
-		log_notice("events that the server has not taken are kept in %s again", events.path);
+		log_notice("events that the server has not accepted are stored in %s again", events.path);
 	events.is_spool_failing = error != 0;
 }
 
@@ -216,9 +218,9 @@ void events_free(void)
 	struct engine_event *event;
 
 	if (!all_taken && events.is_spool_failing)
-		log_warning("events that the server has not taken end with the engine");
+		log_warning("events that the server has not accepted are lost");
 	else if (!all_taken)
-		log_warning("events that the server has not taken are left for it in %s", events.path);
+		log_warning("events that the server has not accepted remain in %s", events.path);
 	while ((event = event_first())) {
 		STAILQ_REMOVE_HEAD(&events.waiting, link);
 		event_free(event);

@@ -59,7 +59,7 @@ int32_t group_update(const Mgmt__GroupUpdateReq *update, bool *kept_ret)
 	if (update->map_version == 0)
 		return DER_INVAL;
 	if (update->map_version <= group.version) {
-		log_info("map version %u comes after %u and is not taken", update->map_version, group.version);
+		log_info("group map ignored: its version %u is not above %u", update->map_version, group.version);
 		return 0;
 	}
 	if (update->n_engines > ENGINE_GROUP_MAX)

@@ -20,7 +20,7 @@ const struct engine_options *engine_options(void);
 /* Stop as on SIGTERM. Must be called from the reactor's loop. */
 void engine_stop(void);
 
-/* ---- health.c: log lines about block devices ---- */
+/* ---- device_health.c: log lines about block devices ---- */
 
 /* Start once the engine is ready; stop before the devices are removed. */
 void device_health_start(void);
@@ -55,7 +55,7 @@ void engine_probes_register(void);
 void engine_probes_refresh(void);
 void engine_probes_remove(void);
 
-/* ---- core.c ---- */
+/* ---- debugger.c ---- */
 
 /* Include the trace file in core files. Silent if the kernel does not allow it: the trace file itself remains. */
 void core_filter_widen(void);

@@ -99,7 +99,8 @@ struct described {
 	uint8_t map[ARGS_MAX];
 };
 
-static void describe(json_t *schema, const struct dof_probe *noted, struct described *described, struct dof_probe *probe)
+static void describe_probe(json_t *schema, const struct dof_probe *noted, struct described *described,
+			   struct dof_probe *probe)
 {
 	json_t *point = point_of(schema, noted->name);
 
@@ -115,7 +116,7 @@ static void describe(json_t *schema, const struct dof_probe *noted, struct descr
 	probe->map = described->map;
 }
 
-static int encode(const struct dof_provider *noted, void **object_ret, size_t *bytes_ret, struct fathom_fault *why)
+static int encode_provider(const struct dof_provider *noted, void **object_ret, size_t *bytes_ret, struct fathom_fault *why)
 {
 	static const struct dof_encoding encoding = { .version = 2, .relocate = true };
 	struct dof_probe *probes = calloc(noted->probe_count, sizeof(*probes));
@@ -129,7 +130,7 @@ static int encode(const struct dof_provider *noted, void **object_ret, size_t *b
 	must(described);
 	must(schema);
 	for (uint32_t i = 0; i < noted->probe_count; i++)
-		describe(schema, &noted->probes[i], &described[i], &probes[i]);
+		describe_probe(schema, &noted->probes[i], &described[i], &probes[i]);
 	provider.probes = probes;
 	error = dof_encode(&set, &encoding, object_ret, bytes_ret, why);
 	json_decref(schema);
@@ -148,7 +149,7 @@ static int encode_notes(const struct dof_input *notes, void **object_ret, size_t
 	error = fault(why, -ENOENT, "its notes have no provider %s", provider_name);
 	for (uint32_t i = 0; i < set.provider_count; i++) {
 		if (strcmp(set.providers[i].name, provider_name) == 0)
-			error = encode(&set.providers[i], object_ret, bytes_ret, why);
+			error = encode_provider(&set.providers[i], object_ret, bytes_ret, why);
 	}
 	dof_set_free(&set);
 	return error;
@@ -189,13 +190,13 @@ void engine_probes_register(void)
 	}
 	object.dof = registered.object;
 	if (fathom_probe_add(&registered.probe, &object) == 0)
-		log_info("the engine's probes are registered at fathom-probed");
+		log_info("the engine's probes are registered with fathom-probed");
 }
 
 void engine_probes_refresh(void)
 {
 	if (fathom_probe_refresh() > 0)
-		log_info("the engine's probes are registered at fathom-probed");
+		log_info("the engine's probes are registered with fathom-probed");
 }
 
 void engine_probes_remove(void)

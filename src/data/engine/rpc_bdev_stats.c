@@ -106,7 +106,7 @@ static bool check_names(struct rpc_request *request, const struct bdev_get_iosta
 	}
 	if (p->per_channel && json_array_size(p->names) != 1) {
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: \"per_channel\" is for exactly one of \"names\"");
+			  "Invalid parameters: \"per_channel\" needs exactly one name in \"names\"");
 		return false;
 	}
 	return true;

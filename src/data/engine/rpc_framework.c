@@ -184,6 +184,6 @@ void method_framework_set_scheduler(struct rpc_request *request, const struct fr
 		rpc_reply(request, NULL);
 	else
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
-			  "Invalid parameters: there is no scheduler \"%.64s\", only \"%s\": threads stay where they began",
+			  "Invalid parameters: there is no scheduler \"%.64s\", only \"%s\": threads stay on their reactor",
 			  p->name, SCHEDULER);
 }

@@ -210,7 +210,7 @@ void method_reactor_hold(struct rpc_request *request, const struct reactor_hold_
 		return;
 	}
 	if (hold_count == HOLDS_MAX) {
-		rpc_error(request, RPC_CODE_INTERNAL, "reactors are being held by %d calls, the most at a time", HOLDS_MAX);
+		rpc_error(request, RPC_CODE_INTERNAL, "%d calls hold reactors already, which is the limit", HOLDS_MAX);
 		return;
 	}
 	hold_count++;

@@ -78,7 +78,7 @@ static void handle_notify_reply(void *ctx, const struct drpc_result *result)
 	} else {
 		uplink.calls_failed++;
 		if (result->error == 0 && uplink.notify_attempts == 1)
-			log_warning("the server does not take it that we are ready: %s", drpc_status_name(result->status));
+			log_warning("the server rejects NotifyReady: %s", drpc_status_name(result->status));
 		uplink.notify_wanted = true;
 	}
 	notify_later();
@@ -177,7 +177,7 @@ static void handle_event_reply(void *ctx, const struct drpc_result *result)
 	probe_engine_event_answered(clock_ticks(), &engine_control, event->message->sequence, error, status);
 	if (error == 0 && (status == 0 || status == DER_INVAL)) {
 		if (status)
-			log_error("the server says that event %llu, \"%s\", is none",
+			log_error("the server rejects event %llu as invalid: \"%s\"",
 				  (unsigned long long)event->message->sequence, event->message->event->msg);
 		event_remove_first(status == 0);
 		uplink.event_delay_ns = RETRY_MIN_MS * NS_PER_MS;
@@ -275,7 +275,7 @@ static void handle_folder_events(void *ctx, uint32_t events)
 {
 	char buffer[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
 	const struct inotify_event *event;
-	bool came = false, gone = false;
+	bool created = false, gone = false;
 	ssize_t bytes;
 
 	while ((bytes = read(uplink.watch_fd, buffer, sizeof(buffer))) > 0) {
@@ -283,7 +283,7 @@ static void handle_folder_events(void *ctx, uint32_t events)
 			event = (const struct inotify_event *)(buffer + at);
 			if (event->mask & IN_Q_OVERFLOW || (event->mask & (IN_CREATE | IN_MOVED_TO) && event->len &&
 							    strcmp(event->name, SERVER_SOCKET) == 0))
-				came = true;
+				created = true;
 			if (event->mask & (IN_IGNORED | IN_MOVE_SELF) && event->wd == uplink.watch)
 				gone = true;
 		}
@@ -294,7 +294,7 @@ static void handle_folder_events(void *ctx, uint32_t events)
 		uplink.watch = -1;
 		poll_socket(NULL);
 	}
-	if (came)
+	if (created)
 		handle_new_server();
 }
 
@@ -308,7 +308,7 @@ static void open_watch(void)
 		uplink.watch_ready = fd_watch_add(uplink.watch_fd, EPOLLIN, handle_folder_events, NULL);
 	if (uplink.watch_ready)
 		return;
-	log_info("--socket-dir: cannot be watched, and is looked at every second: %s", strerror(errno));
+	log_info("--socket-dir: cannot watch the folder, so it is polled every second: %s", strerror(errno));
 	if (uplink.watch_fd >= 0)
 		close(uplink.watch_fd);
 	uplink.watch_fd = -1;

@@ -18,13 +18,13 @@
 
 static bool may_read(const struct rpc_connection *c)
 {
-	return !c->eof && !c->refused && c->requests_open < RPC_REQUESTS_OPEN_MAX &&
+	return !c->eof && !c->malformed && c->requests_open < RPC_REQUESTS_OPEN_MAX &&
 	       c->out_end - c->out_begin < RPC_SEND_BYTES_PAUSE;
 }
 
 /* ---- out ---- */
 
-static void out_append(struct rpc_connection *c, const char *bytes, size_t count)
+static void append_output(struct rpc_connection *c, const char *bytes, size_t count)
 {
 	if (c->out_begin > 0 && c->out_end + count > c->out_room) {
 		memmove(c->out, c->out + c->out_begin, c->out_end - c->out_begin);
@@ -62,8 +62,8 @@ void connection_respond(struct rpc_connection *c, const json_t *response)
 	char *line = json_dumps(response, JSON_COMPACT);
 
 	must(line);
-	out_append(c, line, strlen(line));
-	out_append(c, "\n", 1);
+	append_output(c, line, strlen(line));
+	append_output(c, "\n", 1);
 	free(line);
 	if (!c->stepping)
 		connection_step(c);
@@ -72,7 +72,7 @@ void connection_respond(struct rpc_connection *c, const json_t *response)
 /* ---- in ---- */
 
 /* The bytes are not JSON: send an error, and read no more. */
-static void refuse(struct rpc_connection *c, enum json_split result)
+static void reject_bytes(struct rpc_connection *c, enum json_split result)
 {
 	char message[RPC_MESSAGE_BYTES_MAX];
 	json_t *response;
@@ -80,13 +80,13 @@ static void refuse(struct rpc_connection *c, enum json_split result)
 	snprintf(message, sizeof(message), "Parse error: at byte %zu: %s", c->splitter.at - c->splitter.begin,
 		 json_split_text(result));
 	response = response_error(NULL, RPC_CODE_PARSE_ERROR, message);
-	c->refused = true;
+	c->malformed = true;
 	connection_respond(c, response);
 	json_decref(response);
 }
 
-/* Begin the requests that have arrived completely. True: it stopped at a limit, and there may be more. */
-static bool take_values(struct rpc_connection *c)
+/* Begin the requests that have arrived completely. True: it stopped at a limit, and more may be there. */
+static bool begin_complete_requests(struct rpc_connection *c)
 {
 	enum json_split result = JSON_SPLIT_VALUE;
 
@@ -95,11 +95,11 @@ static bool take_values(struct rpc_connection *c)
 		if (result != JSON_SPLIT_VALUE)
 			break;
 		if (!requests_begin(c, c->in + c->splitter.begin, c->splitter.at - c->splitter.begin))
-			c->refused = true;
+			c->malformed = true;
 		c->splitter.begin = c->splitter.at;
 	}
 	if (result != JSON_SPLIT_VALUE && result != JSON_SPLIT_MORE)
-		refuse(c, result);
+		reject_bytes(c, result);
 	if (c->splitter.begin > 0) {
 		size_t used = c->splitter.begin;
 
@@ -130,18 +130,18 @@ static bool receive_some(struct rpc_connection *c)
 		return false;
 	}
 	c->in_bytes += (size_t)received;
-	server_heard(c);
+	server_note_bytes(c);
 	return true;
 }
 
 /* ---- life ---- */
 
-static bool over(const struct rpc_connection *c)
+static bool is_finished(const struct rpc_connection *c)
 {
-	return (c->eof || c->refused) && c->requests_open == 0 && c->out_begin == c->out_end;
+	return (c->eof || c->malformed) && c->requests_open == 0 && c->out_begin == c->out_end;
 }
 
-static void watch_what_is_needed(struct rpc_connection *c)
+static void update_watched_events(struct rpc_connection *c)
 {
 	uint32_t events = (may_read(c) ? EPOLLIN : 0u) | (c->out_begin < c->out_end ? EPOLLOUT : 0u);
 
@@ -160,7 +160,7 @@ void connection_step(struct rpc_connection *c)
 	/* first the requests that waited while too much was unsent; then receive once */
 	alive = send_some(c);
 	for (int i = 0; alive && i < 2; i++) {
-		while (take_values(c) && (alive = send_some(c)) && may_read(c))
+		while (begin_complete_requests(c) && (alive = send_some(c)) && may_read(c))
 			;
 		if (i == 0 && (!alive || !may_read(c) || !receive_some(c)))
 			break;
@@ -171,10 +171,10 @@ void connection_step(struct rpc_connection *c)
 		connection_destroy(c, RPC_CLOSE_SEND_FAILED);
 	else if (c->out_end - c->out_begin > RPC_SEND_BYTES_MAX)
 		connection_destroy(c, RPC_CLOSE_READER_TOO_SLOW);
-	else if (over(c))
-		connection_destroy(c, c->refused ? RPC_CLOSE_MALFORMED : RPC_CLOSE_CLIENT_LEFT);
+	else if (is_finished(c))
+		connection_destroy(c, c->malformed ? RPC_CLOSE_MALFORMED : RPC_CLOSE_CLIENT_LEFT);
 	else
-		watch_what_is_needed(c);
+		update_watched_events(c);
 }
 
 static void connection_ready(void *ctx, uint32_t events)
@@ -211,7 +211,7 @@ struct rpc_connection *connection_create(int fd)
 	/* only for the trace; -1 if the kernel does not know it */
 	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes);
 	probe_rpc_connection_open(clock_ticks(), c, peer.pid);
-	server_remember(c);
+	server_add(c);
 	return c;
 }
 
@@ -230,6 +230,6 @@ void connection_destroy(struct rpc_connection *c, enum rpc_close_reason reason)
 	close(c->fd);
 	free(c->in);
 	free(c->out);
-	server_forget(c);
+	server_remove(c);
 	free(c);
 }

@@ -26,7 +26,7 @@ struct rpc_batch {
 	struct rpc_connection *connection; /* NULL: closed, or a call from inside the process */
 	TAILQ_ENTRY(rpc_batch) link;	   /* in the connection */
 	bool in_brackets;
-	bool beginning; /* more of its requests are to be begun: it is not complete */
+	bool beginning; /* some of its requests have not begun, so it is not complete */
 	uint32_t requests_open;
 	json_t *responses; /* array */
 	rpc_done_fn done;  /* of a call from inside the process */
@@ -59,7 +59,7 @@ struct rpc_connection {
 	uint32_t requests_open;
 	uint64_t heard_tick; /* when it connected, or last sent bytes */
 	bool eof;	     /* the client sends no more */
-	bool refused;	     /* it sent malformed bytes: respond and close */
+	bool malformed;	     /* it sent bytes that are not JSON: respond and close */
 	bool stepping;	     /* connection_step() is on the stack, and will send and close */
 };
 
@@ -75,18 +75,18 @@ void connection_step(struct rpc_connection *connection);
 
 /* ---- server.c ---- */
 
-/* Remove the connection from the list. */
-void server_forget(struct rpc_connection *connection);
-void server_remember(struct rpc_connection *connection);
-/* The client sent bytes: it is not idle. */
-void server_heard(struct rpc_connection *connection);
+/* The list of connections. */
+void server_remove(struct rpc_connection *connection);
+void server_add(struct rpc_connection *connection);
+/* The client sent bytes, so it is not idle. */
+void server_note_bytes(struct rpc_connection *connection);
 
 /* ---- request.c ---- */
 
 /* Begin the requests of one JSON value; the brackets of `text` match. False: it is not JSON; an error was sent. */
 MUST_CHECK bool requests_begin(struct rpc_connection *connection, const char *text, size_t bytes);
 /* The server closes: end the requests that wait for the engine with an error. */
-void requests_give_up(void);
+void requests_cancel_held(void);
 /* {"jsonrpc": "2.0", "id": id, "error": ...}; `id` NULL: null. */
 json_t *response_error(json_t *id, int code, const char *message);
 

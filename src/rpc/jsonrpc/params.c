@@ -356,7 +356,7 @@ int rpc_params_read(const json_t *params, const struct rpc_param *fields, void *
 	int error;
 
 	if (!json_is_object(params))
-		return fault(why, -EINVAL, "parameters are given by name, in an object; this is %s", type_name(params));
+		return fault(why, -EINVAL, "\"params\" must be an object; this is %s", type_name(params));
 	if (!fields)
 		fields = none;
 	error = read_object(&decoder, params, fields, into);

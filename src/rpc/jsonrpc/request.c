@@ -10,7 +10,7 @@
 #include "rpc/jsonrpc/probes.gen.h"
 
 /* Requests come from malloc. An engine that cannot allocate 100 bytes aborts. */
-static void *zalloc(size_t bytes)
+static void *allocate_zeroed(size_t bytes)
 {
 	void *memory = calloc(1, bytes);
 
@@ -35,7 +35,7 @@ json_t *response_error(json_t *id, int code, const char *message)
 
 	/* the message quotes bytes that are not UTF-8 */
 	if (!text)
-		text = json_string("an error whose message cannot be sent as JSON");
+		text = json_string("an error whose message is not valid UTF-8");
 	must(json_object_set_new(response, "error", json_pack("{s:i, s:o}", "code", code, "message", text)) == 0);
 	return response;
 }
@@ -44,7 +44,7 @@ json_t *response_error(json_t *id, int code, const char *message)
 
 static struct rpc_batch *batch_begin(struct rpc_connection *connection, bool in_brackets)
 {
-	struct rpc_batch *batch = zalloc(sizeof(*batch));
+	struct rpc_batch *batch = allocate_zeroed(sizeof(*batch));
 
 	batch->connection = connection;
 	batch->in_brackets = in_brackets;
@@ -75,7 +75,7 @@ static void batch_settle(struct rpc_batch *batch)
 	free(batch);
 }
 
-static void batch_begun(struct rpc_batch *batch)
+static void batch_end_beginning(struct rpc_batch *batch)
 {
 	batch->beginning = false;
 	batch_settle(batch);
@@ -86,7 +86,7 @@ static void batch_begun(struct rpc_batch *batch)
 static struct rpc_request *request_begin(struct rpc_batch *batch, const struct trace_istr *method, json_t *id,
 					 const json_t *params)
 {
-	struct rpc_request *request = zalloc(sizeof(*request));
+	struct rpc_request *request = allocate_zeroed(sizeof(*request));
 
 	trace_object_init(&request->trace, TRACE_OBJECT_RPC_REQUEST);
 	request->batch = batch;
@@ -194,7 +194,7 @@ static bool may_wait(const struct rpc_batch *batch, const struct rpc_method *met
 	return holding && batch->connection && (method->states & RPC_RUNTIME) && !(method->states & rpc_get_state());
 }
 
-static void hold(struct rpc_request *request, const struct rpc_method *method)
+static void hold_request(struct rpc_request *request, const struct rpc_method *method)
 {
 	request->method_held = method;
 	STAILQ_INSERT_TAIL(&held_requests, request, held_link);
@@ -215,18 +215,18 @@ void rpc_hold_calls(bool on)
 	}
 }
 
-void requests_give_up(void)
+void requests_cancel_held(void)
 {
 	struct rpc_request *request;
 
 	holding = false;
 	while ((request = STAILQ_FIRST(&held_requests))) {
 		STAILQ_REMOVE_HEAD(&held_requests, held_link);
-		rpc_error(request, RPC_CODE_WRONG_STATE, "the engine stops before it was ready");
+		rpc_error(request, RPC_CODE_WRONG_STATE, "the engine stops before it is ready");
 	}
 }
 
-static void call(struct rpc_batch *batch, const char *name, json_t *id, const json_t *params)
+static void call_method(struct rpc_batch *batch, const char *name, json_t *id, const json_t *params)
 {
 	const struct rpc_method_entry *entry = method_find(name);
 	struct rpc_request *request = request_begin(batch, entry ? entry->name : unknown_method(), id, params);
@@ -234,7 +234,7 @@ static void call(struct rpc_batch *batch, const char *name, json_t *id, const js
 	if (!entry)
 		rpc_error(request, RPC_CODE_METHOD_NOT_FOUND, "Method not found: there is no \"%.128s\"", name);
 	else if (may_wait(batch, entry->method) && json_is_object(request->params))
-		hold(request, entry->method);
+		hold_request(request, entry->method);
 	else if (!(entry->method->states & rpc_get_state()))
 		rpc_error(request, RPC_CODE_WRONG_STATE,
 			  rpc_get_state() == RPC_STARTUP ? "%s can be called only after framework_start_init; the engine "
@@ -243,7 +243,7 @@ static void call(struct rpc_batch *batch, const char *name, json_t *id, const js
 							   "with --wait-for-rpc waits; this one has started",
 			  name);
 	else if (!json_is_object(request->params))
-		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: they are given by name, in an object");
+		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"params\" must be an object");
 	else
 		entry->method->fn(request, request->params);
 }
@@ -255,8 +255,8 @@ void rpc_call(const char *method, const json_t *params, rpc_done_fn done, void *
 	must(done);
 	batch->done = done;
 	batch->done_ctx = ctx;
-	call(batch, method, NULL, params);
-	batch_begun(batch);
+	call_method(batch, method, NULL, params);
+	batch_end_beginning(batch);
 }
 
 /* ---- parsing ---- */
@@ -290,7 +290,7 @@ static const char *request_check(const json_t *value, char *text, size_t text_by
 	return NULL;
 }
 
-static void refuse(struct rpc_batch *batch, json_t *id, int code, const char *what)
+static void add_error(struct rpc_batch *batch, json_t *id, int code, const char *what)
 {
 	char message[RPC_MESSAGE_BYTES_MAX];
 
@@ -299,16 +299,17 @@ static void refuse(struct rpc_batch *batch, json_t *id, int code, const char *wh
 	must(json_array_append_new(batch->responses, response_error(id, code, message)) == 0);
 }
 
-static void request_value(struct rpc_batch *batch, const json_t *value)
+static void begin_request_value(struct rpc_batch *batch, const json_t *value)
 {
 	char text[RPC_MESSAGE_BYTES_MAX];
 	const char *wrong = request_check(value, text, sizeof(text));
 	json_t *id = json_object_get(value, "id");
 
 	if (wrong)
-		refuse(batch, json_is_string(id) || json_is_number(id) ? id : NULL, RPC_CODE_INVALID_REQUEST, wrong);
+		add_error(batch, json_is_string(id) || json_is_number(id) ? id : NULL, RPC_CODE_INVALID_REQUEST, wrong);
 	else
-		call(batch, json_string_value(json_object_get(value, "method")), id, json_object_get(value, "params"));
+		call_method(batch, json_string_value(json_object_get(value, "method")), id,
+			    json_object_get(value, "params"));
 }
 
 /*
@@ -317,7 +318,7 @@ static void request_value(struct rpc_batch *batch, const json_t *value)
  */
 static char *quote_long_numbers(const char *text, size_t bytes, size_t *bytes_ret)
 {
-	char *copy = zalloc(bytes * 2 + 1);
+	char *copy = allocate_zeroed(bytes * 2 + 1);
 	bool in_string = false;
 	size_t used = 0;
 
@@ -346,7 +347,7 @@ static char *quote_long_numbers(const char *text, size_t bytes, size_t *bytes_re
 }
 
 /* NULL: not JSON; `error` has the reason. */
-static json_t *parse(const char *text, size_t bytes, json_error_t *error)
+static json_t *parse_value(const char *text, size_t bytes, json_error_t *error)
 {
 	json_t *value = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, error);
 	char *copy;
@@ -362,24 +363,24 @@ static json_t *parse(const char *text, size_t bytes, json_error_t *error)
 bool requests_begin(struct rpc_connection *connection, const char *text, size_t bytes)
 {
 	json_error_t error;
-	json_t *value = parse(text, bytes, &error), *element;
+	json_t *value = parse_value(text, bytes, &error), *element;
 	bool duplicate = !value && json_error_code(&error) == json_error_duplicate_key;
 	struct rpc_batch *batch = batch_begin(connection, json_is_array(value) && json_array_size(value) > 0);
 	size_t index;
 
 	must(connection->stepping);
 	if (duplicate)
-		refuse(batch, NULL, RPC_CODE_INVALID_REQUEST, error.text);
+		add_error(batch, NULL, RPC_CODE_INVALID_REQUEST, error.text);
 	else if (!value)
-		refuse(batch, NULL, RPC_CODE_PARSE_ERROR, error.text);
+		add_error(batch, NULL, RPC_CODE_PARSE_ERROR, error.text);
 	else if (batch->in_brackets)
 		json_array_foreach (value, index, element)
-			request_value(batch, element);
+			begin_request_value(batch, element);
 	else if (json_is_array(value))
-		refuse(batch, NULL, RPC_CODE_INVALID_REQUEST, "an empty batch");
+		add_error(batch, NULL, RPC_CODE_INVALID_REQUEST, "an empty batch");
 	else
-		request_value(batch, value);
+		begin_request_value(batch, value);
 	json_decref(value);
-	batch_begun(batch);
+	batch_end_beginning(batch);
 	return value || duplicate;
 }

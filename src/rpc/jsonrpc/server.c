@@ -23,8 +23,8 @@ enum {
 	CONNECTIONS_LEAST = 8,
 	RESERVE_PART = 2,      /* clients here may use one half of the reserve of descriptors */
 	ACCEPT_AGAIN_MS = 100, /* after a failure, and while no client can be closed */
-	IDLE_LEAST_MS = 1000,  /* a client is not closed earlier than this: it is about to send a request */
-	IDLE_LOOKS = 16,       /* checks for idle clients in each idle time */
+	IDLE_LEAST_MS = 1000,  /* a client is not closed earlier than this, because it is about to send a request */
+	IDLE_CHECKS = 16,      /* checks for idle clients in each idle time */
 };
 
 static struct {
@@ -32,8 +32,8 @@ static struct {
 	struct listener listener;
 	struct fd_watch *watch;
 	struct deadlines deadlines;
-	struct deadline accept_again, idle_look;
-	TAILQ_HEAD(, rpc_connection) connections; /* the one that has been silent longest is first */
+	struct deadline accept_again, idle_check;
+	TAILQ_HEAD(, rpc_connection) connections; /* the longest idle first */
 	uint32_t connection_count;
 	struct log_limit full_limit, failed_limit;
 	bool open;
@@ -41,16 +41,16 @@ static struct {
 
 /* ---- the listener ---- */
 
-static void accept_now(struct deadline *deadline)
+static void resume_accepting(struct deadline *deadline)
 {
 	fd_watch_modify(server.watch, EPOLLIN);
 }
 
 /* Pause: the listener stays readable, and would use all of the thread's time. */
-static void look_away(void)
+static void pause_accepting(void)
 {
 	fd_watch_modify(server.watch, 0);
-	deadline_set(&server.deadlines, &server.accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
+	deadline_set(&server.deadlines, &server.accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, resume_accepting);
 }
 
 static bool is_full(void)
@@ -61,7 +61,7 @@ static bool is_full(void)
 /* ---- idle clients ---- */
 
 /* The client that has been idle longest, if for `idle_ns` or more; NULL: none. */
-static struct rpc_connection *idle_one(uint64_t idle_ns)
+static struct rpc_connection *find_idle(uint64_t idle_ns)
 {
 	uint64_t now = reactor_now(), idle_ticks = clock_ticks_from_ns(idle_ns);
 	struct rpc_connection *connection;
@@ -79,59 +79,59 @@ static void close_idle(struct deadline *deadline)
 {
 	struct rpc_connection *connection;
 
-	while ((connection = idle_one(server.options.idle_ns)))
+	while ((connection = find_idle(server.options.idle_ns)))
 		connection_destroy(connection, RPC_CLOSE_IDLE);
 	if (server.connection_count > 0)
-		deadline_set(&server.deadlines, &server.idle_look, server.options.idle_ns / IDLE_LOOKS, close_idle);
+		deadline_set(&server.deadlines, &server.idle_check, server.options.idle_ns / IDLE_CHECKS, close_idle);
 }
 
 /* ---- connections ---- */
 
-void server_remember(struct rpc_connection *connection)
+void server_add(struct rpc_connection *connection)
 {
 	connection->heard_tick = reactor_now();
 	TAILQ_INSERT_TAIL(&server.connections, connection, link);
 	server.connection_count++;
-	if (!server.idle_look.set)
-		deadline_set(&server.deadlines, &server.idle_look, server.options.idle_ns / IDLE_LOOKS, close_idle);
+	if (!server.idle_check.set)
+		deadline_set(&server.deadlines, &server.idle_check, server.options.idle_ns / IDLE_CHECKS, close_idle);
 }
 
-void server_heard(struct rpc_connection *connection)
+void server_note_bytes(struct rpc_connection *connection)
 {
 	connection->heard_tick = reactor_now();
 	TAILQ_REMOVE(&server.connections, connection, link);
 	TAILQ_INSERT_TAIL(&server.connections, connection, link);
 }
 
-void server_forget(struct rpc_connection *connection)
+void server_remove(struct rpc_connection *connection)
 {
 	must(server.connection_count > 0);
 	TAILQ_REMOVE(&server.connections, connection, link);
 	server.connection_count--;
 	if (server.accept_again.set) {
 		deadline_clear(&server.deadlines, &server.accept_again);
-		accept_now(&server.accept_again);
+		resume_accepting(&server.accept_again);
 	}
 }
 
 /* False: all clients are busy or have just connected. */
-static bool make_room(void)
+static bool close_longest_idle(void)
 {
-	struct rpc_connection *idle = idle_one(IDLE_LEAST_MS * NS_PER_MS);
+	struct rpc_connection *idle = find_idle(IDLE_LEAST_MS * NS_PER_MS);
 
 	if (idle)
 		connection_destroy(idle, RPC_CLOSE_MADE_ROOM);
 	return idle;
 }
 
-static void say_full(void)
+static void log_full(void)
 {
 	log_line_limited(&server.full_limit, clock_monotonic_ns(), LOG_LEVEL_WARNING,
 			 "%s: %u clients are connected, the limit; others wait", server.listener.address.sun_path,
 			 server.connection_count);
 }
 
-static void say_failed(const char *what, int error)
+static void log_failure(const char *what, int error)
 {
 	log_line_limited(&server.failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
 			 "%s: cannot %s a client: %s; the next attempt is in %d ms", server.listener.address.sun_path, what,
@@ -141,9 +141,9 @@ static void say_failed(const char *what, int error)
 static void accept_some(void *ctx, uint32_t events)
 {
 	/* only before the first accept() is it certain that a client waits */
-	if (is_full() && !make_room()) {
-		say_full();
-		look_away();
+	if (is_full() && !close_longest_idle()) {
+		log_full();
+		pause_accepting();
 		return;
 	}
 	while (!is_full()) {
@@ -155,9 +155,9 @@ static void accept_some(void *ctx, uint32_t events)
 			return;
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
-		say_failed(fd < 0 ? "accept" : "watch", errno);
-		(void)make_room(); /* accept() may need only its descriptor */
-		look_away();
+		log_failure(fd < 0 ? "accept" : "watch", errno);
+		(void)close_longest_idle(); /* accept() may need only its descriptor */
+		pause_accepting();
 		return;
 	}
 }
@@ -212,13 +212,13 @@ void rpc_server_close(void)
 	if (!server.open)
 		return;
 	server.open = false;
-	requests_give_up();
+	requests_cancel_held();
 	deadline_clear(&server.deadlines, &server.accept_again);
 	/* close the clients first: when the lock is free, another process may own the path */
 	while ((connection = TAILQ_FIRST(&server.connections)))
 		connection_destroy(connection, RPC_CLOSE_SERVER_ENDS);
 	fd_watch_remove(&server.watch);
-	deadline_clear(&server.deadlines, &server.idle_look);
+	deadline_clear(&server.deadlines, &server.idle_check);
 	deadlines_deinit(&server.deadlines);
 	listener_close(&server.listener);
 }

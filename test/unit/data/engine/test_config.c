@@ -140,7 +140,7 @@ static void says_where_a_file_is_wrong(void **state)
 		{ CALLS("{\"method\": \"note\", \"params\": []}"),
 		  "subsystem \"bdev\", call 1 (note): \"params\" is not an object" },
 		{ CALLS(NOTE("a") ", {\"method\": \"wait_for_the_engine\"}"),
-		  "subsystem \"bdev\", call 2: wait_for_the_engine has no place in a configuration" },
+		  "subsystem \"bdev\", call 2: wait_for_the_engine is not allowed in a configuration" },
 		{ CALLS("[" NOTE("a") ", {\"method\": \"nto\"}]"),
 		  "subsystem \"bdev\", call 1: there is no method \"nto\"" },
 	};

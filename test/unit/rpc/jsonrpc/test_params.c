@@ -224,7 +224,7 @@ static void names_what_is_wrong(void **state)
 		/* types come first */
 		{ "{\"name\":\"n\",\"psk\":\"key\",\"depth\":\"x\"}",
 		  "parameter \"depth\" is a string, not a whole number" },
-		{ "[]", "parameters are given by name, in an object; this is an array" },
+		{ "[]", "\"params\" must be an object; this is an array" },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

@@ -50,7 +50,7 @@ static void says_what_is_wrong_with_a_request(void **state)
 		{ "{\"method\":\"nothing\",\"id\":1,\"params\":5}",
 		  BAD("1", "-32600", "Invalid request: \\\"params\\\" is not an object") },
 		{ "{\"method\":\"nothing\",\"id\":1,\"params\":[]}",
-		  BAD("1", "-32602", "Invalid parameters: they are given by name, in an object") },
+		  BAD("1", "-32602", "Invalid parameters: \\\"params\\\" must be an object") },
 		{ "{\"method\":\"nothing\",\"id\":1,\"params\":{\"y\":1}}",
 		  BAD("1", "-32602", "Invalid parameters: no parameter \\\"y\\\" here; there are none") },
 		{ "[]", BAD("null", "-32600", "Invalid request: an empty batch") },
@@ -170,7 +170,7 @@ static void calls_that_wait_end_when_the_server_closes(void **state)
 	say(fd, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
 	expect(fd, OK("2", "true"));
 	on_control(close_server, NULL);
-	expect(fd, BAD("1", "-1", "the engine stops before it was ready"));
+	expect(fd, BAD("1", "-1", "the engine stops before it is ready"));
 	expect(fd, "");
 	close(fd);
 	rpc_set_state(RPC_RUNTIME);

@@ -5,7 +5,7 @@
  * Once a second a check compares the statistics with those of the second before. The I/O path has no code for it.
  *
  *   errors     the first of a kind at the next check, then at most one line a minute with the count since the last line
- *   slow       I/O is in flight and none has ended for SLOW_SEC, or the I/O that ended since the last check took
+ *   slow       I/O is in flight and none has completed for SLOW_SEC, or the I/O that ended since the last check took
  *              SLOW_MEAN_MS on average. Recovered: a check with progress that finds neither.
  *   full       I/O waited because the device used its whole share of the file I/O resources (base/reactor/share.h)
  *
@@ -35,9 +35,9 @@ enum {
 static_assert((int)SLOW_SEC > (int)CHECK_SEC, "several checks");
 
 struct counted {
-	uint64_t before; /* the statistics' value at the last check */
-	uint64_t unsaid; /* since the last line */
-	uint64_t total;	 /* since the first check of the device */
+	uint64_t before;   /* the statistics' value at the last check */
+	uint64_t unlogged; /* since the last line */
+	uint64_t total;	   /* since the first check of the device */
 	struct log_limit limit;
 };
 
@@ -78,7 +78,7 @@ static const char *describe_status(enum io_status status)
 	case IO_NOT_PERMITTED:
 		return "not permitted";
 	case IO_GONE:
-		return "the device has gone";
+		return "the device is gone";
 	case IO_ABORTED:
 		return "aborted";
 	case IO_TIMED_OUT:
@@ -120,7 +120,7 @@ static void count_increase(struct counted *counted, uint64_t now)
 	uint64_t more = now >= counted->before ? now - counted->before : now;
 
 	counted->before = now;
-	counted->unsaid += more;
+	counted->unlogged += more;
 	counted->total += more;
 }
 
@@ -129,36 +129,35 @@ static bool line_due(struct counted *counted, uint64_t now_ns, bool is_last, uin
 {
 	uint64_t suppressed;
 
-	if (counted->unsaid == 0)
+	if (counted->unlogged == 0)
 		return false;
 	if (!log_limit_admit(&counted->limit, now_ns, &suppressed) && !is_last)
 		return false;
-	*unsaid_ret = counted->unsaid;
-	counted->unsaid = 0;
+	*unsaid_ret = counted->unlogged;
+	counted->unlogged = 0;
 	return true;
 }
 
 static void log_errors(struct health *health, uint64_t now_ns, bool is_last)
 {
-	uint64_t unsaid;
+	uint64_t unlogged;
 
 	for (enum io_status status = 0; status <= IO_TIMED_OUT; status++) {
 		struct counted *errors = &health->errors[status];
 		const char *what = describe_status(status);
 
-		if (!what || !line_due(errors, now_ns, is_last, &unsaid))
+		if (!what || !line_due(errors, now_ns, is_last, &unlogged))
 			continue;
-		if (errors->total == unsaid)
-			log_warning("device %s: %" PRIu64 " I/O%s failed: %s", health->name, unsaid, unsaid == 1 ? "" : "s",
-				    what);
+		if (errors->total == unlogged)
+			log_warning("device %s: %" PRIu64 " I/O%s failed: %s", health->name, unlogged,
+				    unlogged == 1 ? "" : "s", what);
 		else
 			log_warning("device %s: %" PRIu64 " more I/O%s failed, %" PRIu64 " in all: %s", health->name,
-				    unsaid, unsaid == 1 ? "" : "s", errors->total, what);
+				    unlogged, unlogged == 1 ? "" : "s", errors->total, what);
 	}
-	if (line_due(&health->waits, now_ns, is_last, &unsaid))
-		log_warning("device %s: its queue is full: %" PRIu64 " I/O%s waited for those before them, %" PRIu64
-			    " in all",
-			    health->name, unsaid, unsaid == 1 ? "" : "s", health->waits.total);
+	if (line_due(&health->waits, now_ns, is_last, &unlogged))
+		log_warning("device %s: its queue is full: %" PRIu64 " I/O%s waited for earlier ones, %" PRIu64 " in all",
+			    health->name, unlogged, unlogged == 1 ? "" : "s", health->waits.total);
 }
 
 /* ---- slow ---- */
@@ -213,7 +212,7 @@ static void check_slow(struct health *health, struct bdev *bdev, const struct bd
 	is_slow = is_stalled || mean_ms >= SLOW_MEAN_MS;
 	if (is_slow && !health->is_slow && is_stalled) {
 		mark_slow(health, bdev, health->progress_ns, now_ns);
-		log_warning("device %s is slow: %" PRIu64 " I/O%s under way, and none has ended for %" PRIu64
+		log_warning("device %s is slow: %" PRIu64 " I/O%s under way, and none has completed for %" PRIu64
 			    " s; `fathom trace stuck` shows them",
 			    health->name, stats->queue_depth, stats->queue_depth == 1 ? " is" : "s are", stalled_sec);
 	} else if (is_slow && !health->is_slow) {
@@ -283,7 +282,7 @@ void device_health_start(void)
 	must(!poller);
 	poller = poller_register("device_health", poll_devices, NULL, CHECK_SEC * NS_PER_SEC);
 	if (!poller)
-		log_warning("out of memory: the log will have no lines about block devices");
+		log_warning("out of memory: the log has no lines about the health of block devices");
 }
 
 void device_health_stop(void)

@@ -19,7 +19,7 @@
 
 enum {
 	CHECK_SEC = 1,
-	TELL_SEC = 60,	       /* interval between events about a device's errors */
+	REPORT_SEC = 60,       /* interval between events about a device's errors */
 	NAME_SHOWN_BYTES = 64, /* of a device, in an event */
 };
 
@@ -27,8 +27,8 @@ struct device {
 	uint8_t uuid[16];
 	char name[NAME_SHOWN_BYTES];
 	uint64_t media_errors, gone_errors; /* the statistics' values at the last check */
-	uint64_t media_untold;
-	uint64_t told_ns; /* 0: never */
+	uint64_t media_unreported;
+	uint64_t reported_ns; /* 0: never */
 	bool is_seen, is_gone;
 	TAILQ_ENTRY(device) link;
 };
@@ -59,7 +59,7 @@ static void raise_device_event(const struct device *device, enum ras_id id, cons
 		engine_raise_event(id, uuid, "device %s %s", device->name, what);
 }
 
-static struct device *device_add(const struct bdev *bdev, bool is_told)
+static struct device *device_add(const struct bdev *bdev, bool is_reported)
 {
 	struct device *device = calloc(1, sizeof(*device));
 
@@ -68,8 +68,8 @@ static struct device *device_add(const struct bdev *bdev, bool is_told)
 	uuid_copy(device->uuid, bdev->uuid);
 	(void)text_copy(device->name, sizeof(device->name), bdev->name); /* truncated if too long */
 	TAILQ_INSERT_TAIL(&devices, device, link);
-	if (is_told)
-		raise_device_event(device, RAS_DEVICE_PLUGGED, "has come", 0);
+	if (is_reported)
+		raise_device_event(device, RAS_DEVICE_PLUGGED, "was added", 0);
 	return device;
 }
 
@@ -94,20 +94,21 @@ static void check_device(struct device *device, struct bdev *bdev, uint64_t now_
 	uint64_t gone;
 
 	bdev_stats_get(bdev, STATS_RESET_NONE, &stats);
-	device->media_untold += count_increase(stats.errors[IO_MEDIA_ERROR], &device->media_errors);
+	device->media_unreported += count_increase(stats.errors[IO_MEDIA_ERROR], &device->media_errors);
 	gone = count_increase(stats.errors[IO_GONE], &device->gone_errors);
-	if (device->media_untold && (device->told_ns == 0 || now_ns - device->told_ns >= TELL_SEC * NS_PER_SEC)) {
-		raise_device_event(device, RAS_DEVICE_MEDIA_ERROR, "the medium has errors", device->media_untold);
-		device->media_untold = 0;
-		device->told_ns = now_ns;
+	if (device->media_unreported &&
+	    (device->reported_ns == 0 || now_ns - device->reported_ns >= REPORT_SEC * NS_PER_SEC)) {
+		raise_device_event(device, RAS_DEVICE_MEDIA_ERROR, "the medium has errors", device->media_unreported);
+		device->media_unreported = 0;
+		device->reported_ns = now_ns;
 	}
 	if (gone && !device->is_gone) {
-		raise_device_event(device, RAS_DEVICE_UNPLUGGED, "the device has gone", gone);
+		raise_device_event(device, RAS_DEVICE_UNPLUGGED, "the device is gone", gone);
 		device->is_gone = true;
 	}
 }
 
-static void check_devices(bool are_new_told)
+static void check_devices(bool report_new)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	struct device *device, *next;
@@ -118,7 +119,7 @@ static void check_devices(bool are_new_told)
 	for (bdev = bdev_first(); bdev; bdev = bdev_next(bdev)) {
 		device = device_find(bdev);
 		if (!device)
-			device = device_add(bdev, are_new_told);
+			device = device_add(bdev, report_new);
 		if (!device)
 			continue;
 		device->is_seen = true;
@@ -127,7 +128,7 @@ static void check_devices(bool are_new_told)
 	TAILQ_FOREACH_SAFE (device, &devices, link, next) {
 		if (device->is_seen)
 			continue;
-		raise_device_event(device, RAS_DEVICE_UNPLUGGED, "was taken away", 0);
+		raise_device_event(device, RAS_DEVICE_UNPLUGGED, "was removed", 0);
 		device_remove(device);
 	}
 }
@@ -144,7 +145,7 @@ void devices_watch(void)
 	check_devices(false);
 	poller = poller_register("engine_devices", poll_devices, NULL, CHECK_SEC * NS_PER_SEC);
 	if (!poller)
-		log_warning("out of memory: block devices will have no events");
+		log_warning("out of memory: no events about block devices");
 }
 
 void devices_unwatch(void)
