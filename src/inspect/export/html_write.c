@@ -35,7 +35,7 @@ static void put_u64(struct out *out, const char *key, uint64_t number)
 	out_u64(out, number);
 }
 
-static void comma(struct out *out, uint64_t index)
+static void put_comma(struct out *out, uint64_t index)
 {
 	if (index > 0)
 		out_char(out, ',');
@@ -59,7 +59,7 @@ static int compare_lives(const void *left, const void *right)
 	return a->life.serial < b->life.serial ? -1 : a->life.serial > b->life.serial;
 }
 
-static void collect(const struct html *html, struct shown *shown)
+static void collect_shown(const struct html *html, struct shown *shown)
 {
 	uint64_t newest_events = min_u64(html->event_count, HTML_EVENTS_MAX);
 	uint64_t newest_lives = min_u64(html->life_count, HTML_LIVES_MAX);
@@ -140,7 +140,7 @@ static void write_kinds(struct export *export)
 		const struct html_kind *kind = html->kinds[i];
 		const struct reader_machine *machine = kind->object->machine;
 
-		comma(out, i);
+		put_comma(out, i);
 		out_char(out, '{');
 		put_text(out, "name", kind->object->name);
 		out_char(out, ',');
@@ -149,7 +149,7 @@ static void write_kinds(struct export *export)
 		for (uint32_t state = 0; state < machine->state_count && state < LIVES_STATES_MAX; state++) {
 			bool any = false;
 
-			comma(out, state);
+			put_comma(out, state);
 			out_char(out, '{');
 			put_text(out, "name", machine->states[state].name);
 			out_char(out, ',');
@@ -158,7 +158,7 @@ static void write_kinds(struct export *export)
 			for (uint32_t bucket = 0; bucket < HTML_BUCKETS; bucket++) {
 				if (kind->buckets[state][bucket] == 0)
 					continue;
-				comma(out, any);
+				put_comma(out, any);
 				any = true;
 				out_format(out, "%u,%u", bucket, kind->buckets[state][bucket]);
 			}
@@ -170,7 +170,7 @@ static void write_kinds(struct export *export)
 
 			if (kind->heat[column][row] == 0)
 				continue;
-			comma(out, any++);
+			put_comma(out, any++);
 			out_format(out, "%u,%u,%u", column, row, kind->heat[column][row]);
 		}
 		out_text(out, "]}");
@@ -187,14 +187,14 @@ static void write_points(struct export *export)
 	for (uint32_t i = 0; i < reader_info(export->reader)->point_count; i++) {
 		const struct reader_point *point = reader_point_at(export->reader, i);
 
-		comma(out, i);
+		put_comma(out, i);
 		out_format(out, "\"%u\":{", point->id);
 		put_text(out, "name", point->name);
 		out_char(out, ',');
 		put_text(out, "group", point->group->name);
 		out_text(out, ",\"args\":[");
 		for (uint32_t j = 0; j < point->arg_count; j++) {
-			comma(out, j);
+			put_comma(out, j);
 			out_char(out, '[');
 			out_json(out, point->args[j].name, strlen(point->args[j].name));
 			if (point->args[j].unit) {
@@ -214,7 +214,7 @@ static void write_points(struct export *export)
 			continue;
 		if (!reader_thread(export->reader, i, &row))
 			row = (struct reader_thread){ .name = "?", .cpu = -1 };
-		comma(out, any++);
+		put_comma(out, any++);
 		out_format(out, "\"%u\":{", i);
 		put_text(out, "name", row.name);
 		out_format(out, ",\"core\":%" PRId32 "}", row.cpu);
@@ -231,7 +231,7 @@ static void write_points(struct export *export)
 		for (uint32_t at = 0; at < (count); at++) {                                                                \
 			const typeof(**(rows)) *row = (rows)[at];                                                          \
                                                                                                                            \
-			comma(out, at);                                                                                    \
+			put_comma(out, at);                                                                                \
 			out_format(out, format, __VA_ARGS__);                                                              \
 		}                                                                                                          \
 		out_char(out, ']');                                                                                        \
@@ -264,7 +264,7 @@ static void write_lives(struct export *export, const struct shown *shown)
 	for (uint32_t i = 0; i < shown->life_count; i++) {
 		uint64_t ns = ns_of(export, shown, shown->lives[i]->life.began);
 
-		comma(out, i);
+		put_comma(out, i);
 		out_u64(out, ns - last);
 		last = ns;
 	}
@@ -285,19 +285,19 @@ static void write_lives(struct export *export, const struct shown *shown)
 
 		while (kind < html->kind_count && html->kinds[kind]->object != shown->lives[i]->life.object)
 			kind++;
-		comma(out, i);
+		put_comma(out, i);
 		out_u64(out, kind);
 	}
 	out_text(out, "],\"what\":[");
 	for (uint32_t i = 0; i < shown->life_count; i++) {
 		const char *what = shown->lives[i]->life.what;
 
-		comma(out, i);
+		put_comma(out, i);
 		out_json(out, what ? what : "", what ? strlen(what) : 0);
 	}
 	out_text(out, "],\"owner\":[");
 	for (uint32_t i = 0; i < shown->life_count; i++) {
-		comma(out, i);
+		put_comma(out, i);
 		put_owner(export, shown->lives[i]->life.owner, shown->lives[i]->life.began);
 	}
 	out_text(out, "],\"stages\":[");
@@ -305,10 +305,10 @@ static void write_lives(struct export *export, const struct shown *shown)
 		const struct html_life *life = shown->lives[i];
 		uint64_t began = value_ns(export->reader, life->life.began);
 
-		comma(out, i);
+		put_comma(out, i);
 		out_char(out, '[');
 		for (uint32_t j = 0; j < life->stage_count; j++) {
-			comma(out, j);
+			put_comma(out, j);
 			out_format(out, "%u,%" PRIu64, life->states[j], value_ns(export->reader, life->entered[j]) - began);
 		}
 		out_char(out, ']');
@@ -364,7 +364,7 @@ static void write_slowest(struct export *export)
 	qsort(html->slowest, html->slowest_count, sizeof(html->slowest[0]), compare_slowest);
 	out_text(out, ",\"slowest\":[");
 	for (uint32_t i = 0; i < html->slowest_count; i++) {
-		comma(out, i);
+		put_comma(out, i);
 		out_u64(out, html->slowest[i]->present.life.serial);
 		stalls[i] = stall_of(html->slowest[i]);
 	}
@@ -396,7 +396,7 @@ static void put_args(struct export *export, const struct html_event *event)
 		struct value value;
 
 		value_of_arg(export->reader, &event->point->args[i], event->slots, &value);
-		comma(out, i);
+		put_comma(out, i);
 		if (value.kind == VALUE_TEXT)
 			out_json(out, value.text, value.bytes);
 		else if (value.kind == VALUE_NONE)
@@ -421,7 +421,7 @@ static void write_events(struct export *export, const struct shown *shown)
 	for (uint32_t i = 0; i < shown->event_count; i++) {
 		int64_t ns = (int64_t)ns_of(export, shown, shown->events[i]->tick);
 
-		comma(out, i);
+		put_comma(out, i);
 		out_format(out, "%" PRId64, ns - last); /* a lent tick may be older than the previous one */
 		last = ns;
 	}
@@ -437,12 +437,12 @@ static void write_events(struct export *export, const struct shown *shown)
 
 		if (event->has_object)
 			value_object(event->point->object, event->object_id, text, sizeof(text));
-		comma(out, i);
+		put_comma(out, i);
 		out_json(out, text, strlen(text));
 	}
 	out_text(out, "],\"args\":[");
 	for (uint32_t i = 0; i < shown->event_count; i++) {
-		comma(out, i);
+		put_comma(out, i);
 		put_args(export, shown->events[i]);
 	}
 	out_text(out, "]}");
@@ -454,7 +454,7 @@ void html_write(struct export *export, const struct reader_counts *counts)
 	const struct html *html = export->state;
 	uint64_t first = html->last_tick;
 
-	collect(html, &shown);
+	collect_shown(html, &shown);
 	for (uint32_t i = 0; i < shown.event_count; i++)
 		first = min_u64(first, shown.events[i]->tick);
 	for (uint32_t i = 0; i < shown.life_count; i++)

@@ -56,7 +56,7 @@ static uint32_t place_of(const struct lives *lives, const struct reader_object *
 }
 
 /* Double the table: it is at most half full. */
-static bool grow(struct lives *lives)
+static bool grow_life_table(struct lives *lives)
 {
 	struct lives bigger = *lives;
 
@@ -82,7 +82,7 @@ static struct life *life_of(struct lives *lives, const struct reader_object *obj
 
 	if (lives->places[place])
 		return lives->places[place];
-	if (lives->used == LIVES_OBJECTS_MAX || (lives->used * 2 >= lives->place_count && !grow(lives)))
+	if (lives->used == LIVES_OBJECTS_MAX || (lives->used * 2 >= lives->place_count && !grow_life_table(lives)))
 		return NULL;
 	place = place_of(lives, object, id);
 	lives->places[place] = calloc(1, sizeof(struct life));

@@ -127,7 +127,7 @@ static void packet_end(struct export *export, uint32_t flags)
 }
 
 /* `text` must live as long as the reader. When the table is half full, further names become "?". */
-static uint64_t intern(struct perfetto *perfetto, uint32_t field, const char *text)
+static uint64_t intern_name(struct perfetto *perfetto, uint32_t field, const char *text)
 {
 	static const char too_many[] = "?";
 	char clean[256];
@@ -316,15 +316,15 @@ static void event_end(struct export *export, size_t begin)
 
 static void set_name(struct perfetto *perfetto, const char *category, const char *name)
 {
-	proto_u64(&perfetto->packet, EVENT_CATEGORY_IIDS, intern(perfetto, INTERNED_CATEGORIES, category));
-	proto_u64(&perfetto->packet, EVENT_NAME_IID, intern(perfetto, INTERNED_EVENT_NAMES, name));
+	proto_u64(&perfetto->packet, EVENT_CATEGORY_IIDS, intern_name(perfetto, INTERNED_CATEGORIES, category));
+	proto_u64(&perfetto->packet, EVENT_NAME_IID, intern_name(perfetto, INTERNED_EVENT_NAMES, name));
 }
 
 static size_t annotation_begin(struct perfetto *perfetto, const char *name)
 {
 	size_t begin = proto_begin(&perfetto->packet, EVENT_DEBUG_ANNOTATIONS);
 
-	proto_u64(&perfetto->packet, ANNOTATION_NAME_IID, intern(perfetto, INTERNED_ANNOTATION_NAMES, name));
+	proto_u64(&perfetto->packet, ANNOTATION_NAME_IID, intern_name(perfetto, INTERNED_ANNOTATION_NAMES, name));
 	return begin;
 }
 

@@ -33,7 +33,7 @@ void objects_deinit(struct objects *objects)
 }
 
 /* Returns the object's place in the table, or the empty one where it belongs. */
-static uint32_t *find_place(const struct objects *objects, uint8_t type, uint64_t pointer)
+static uint32_t *find_object_slot(const struct objects *objects, uint8_t type, uint64_t pointer)
 {
 	uint64_t hash = (pointer ^ (uint64_t)type << 56) * 0x9e3779b97f4a7c15ull;
 
@@ -51,7 +51,7 @@ static uint32_t *find_place(const struct objects *objects, uint8_t type, uint64_
 
 struct object *objects_find(const struct objects *objects, uint8_t type, uint64_t pointer)
 {
-	uint32_t found = *find_place(objects, type, pointer);
+	uint32_t found = *find_object_slot(objects, type, pointer);
 
 	return found ? &objects->rows[found - 1] : NULL;
 }
@@ -73,7 +73,7 @@ static int grow_table(struct objects *objects)
 	objects->places = places;
 	objects->place_count = room;
 	for (uint32_t i = 0; i < objects->count; i++)
-		*find_place(objects, objects->rows[i].type, objects->rows[i].pointer) = i + 1;
+		*find_object_slot(objects, objects->rows[i].type, objects->rows[i].pointer) = i + 1;
 	return 0;
 }
 
@@ -86,7 +86,7 @@ static int add_object(struct objects *objects, uint8_t type, uint64_t pointer, s
 			return rc;
 	}
 	objects->rows[objects->count] = (struct object){ .type = type, .pointer = pointer };
-	*find_place(objects, type, pointer) = ++objects->count;
+	*find_object_slot(objects, type, pointer) = ++objects->count;
 	*object_ret = &objects->rows[objects->count - 1];
 	return 0;
 }

@@ -26,7 +26,7 @@ void strings_deinit(struct strings *strings)
 }
 
 /* Returns the place of a text, or the empty one where it belongs. */
-static uint32_t *find_place(const struct strings *strings, const char *text, size_t bytes)
+static uint32_t *find_string_slot(const struct strings *strings, const char *text, size_t bytes)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
 
@@ -53,7 +53,7 @@ static int grow_table(struct strings *strings)
 		const char *text = strings->text + strings->places[i];
 
 		if (strings->places[i])
-			*find_place(&larger, text, strlen(text)) = strings->places[i];
+			*find_string_slot(&larger, text, strlen(text)) = strings->places[i];
 	}
 	free(strings->places);
 	*strings = larger;
@@ -70,7 +70,7 @@ int strings_intern(struct strings *strings, const char *text, size_t bytes, uint
 	}
 	if (strings->used >= strings->place_count / 2 && grow_table(strings) != 0)
 		return -ENOMEM;
-	found = find_place(strings, text, bytes);
+	found = find_string_slot(strings, text, bytes);
 	if (*found == 0 && strings->bytes + bytes + 1 > strings->bytes_max) {
 		*id_ret = UINT32_MAX;
 		return 0;

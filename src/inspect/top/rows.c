@@ -23,7 +23,7 @@ static const char *const counters[TOP_TABS][8] = {
 	[TOP_HOSTS] = { "num_commands", "bytes_read", "bytes_written" },
 };
 
-static double field(const json_t *json, const char *name)
+static double get_number(const json_t *json, const char *name)
 {
 	return json_number_value(json_object_get(json, name));
 }
@@ -31,7 +31,7 @@ static double field(const json_t *json, const char *name)
 static bool is_new(enum top_tab tab, const json_t *before, const json_t *now)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(counters[tab]) && counters[tab][i]; i++) {
-		if (field(now, counters[tab][i]) < field(before, counters[tab][i]))
+		if (get_number(now, counters[tab][i]) < get_number(before, counters[tab][i]))
 			return true;
 	}
 	return false;
@@ -43,7 +43,7 @@ static double seconds_between(const struct top_sample *before, const struct top_
 	enum call call = call_of(tab);
 
 	if (tab == TOP_VOLUMES && now->tick_rate > 0) {
-		double from = field(before->answers[call], "ticks"), to = field(now->answers[call], "ticks");
+		double from = get_number(before->answers[call], "ticks"), to = get_number(now->answers[call], "ticks");
 
 		if (from > 0 && to > from)
 			return (to - from) / now->tick_rate;
@@ -85,7 +85,7 @@ struct top_value pair_gauge(const struct pair *pair, const char *name)
 struct top_value pair_count(const struct pair *pair, const char *name)
 {
 	struct top_value value = pair_gauge(pair, name);
-	double was = field(pair->before, name);
+	double was = get_number(pair->before, name);
 
 	if (value.kind == TOP_NOTHING || !pair->known)
 		return nothing();
@@ -116,12 +116,12 @@ static struct top_value percent_of(struct top_value part, struct top_value whole
 	return share.kind == TOP_NUMBER ? number(share.number > 1 ? 100 : share.number * 100) : share;
 }
 
-static struct top_value string(const json_t *object, const char *name)
+static struct top_value get_text_value(const json_t *object, const char *name)
 {
 	return text(json_string_value(json_object_get(object, name)));
 }
 
-static struct top_value microseconds(const struct pair *pair, struct top_value ticks)
+static struct top_value convert_to_us(const struct pair *pair, struct top_value ticks)
 {
 	return value_divide(ticks, pair->now->tick_rate / 1e6);
 }
@@ -138,14 +138,14 @@ static void fill_thread(const struct pair *pair, struct top_value *to)
 	const json_t *thread = pair->item->json, *core = json_object_get(pair->now->cores, pair->item->key);
 	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle");
 
-	*to++ = string(thread, "name");
+	*to++ = get_text_value(thread, "name");
 	*to++ = pair_gauge(pair, "id");
 	*to++ = core ? number(json_number_value(core)) : nothing();
 	*to++ = pair_gauge(pair, "active_pollers_count");
 	*to++ = pair_gauge(pair, "timed_pollers_count");
 	*to++ = pair_gauge(pair, "paused_pollers_count");
-	*to++ = microseconds(pair, idle);
-	*to++ = microseconds(pair, busy);
+	*to++ = convert_to_us(pair, idle);
+	*to++ = convert_to_us(pair, busy);
 	*to++ = percent_of(busy, pair->totals ? value_add(busy, idle) : number(pair->ticks));
 	*to = busy_or_idle(busy);
 }
@@ -154,14 +154,14 @@ static void fill_thread(const struct pair *pair, struct top_value *to)
 
 static void fill_poller(const struct pair *pair, struct top_value *to)
 {
-	struct top_value busy = pair_count(pair, "busy_count"), state = string(pair->item->json, "state");
+	struct top_value busy = pair_count(pair, "busy_count"), state = get_text_value(pair->item->json, "state");
 
-	*to++ = string(pair->item->json, "name");
+	*to++ = get_text_value(pair->item->json, "name");
 	*to++ = text(pair->item->text);
-	*to++ = string(pair->item->parent, "name");
+	*to++ = get_text_value(pair->item->parent, "name");
 	*to++ = pair_count(pair, "run_count");
 	*to++ = busy;
-	*to++ = microseconds(pair, pair_gauge(pair, "period_ticks"));
+	*to++ = convert_to_us(pair, pair_gauge(pair, "period_ticks"));
 	*to = state.kind == TOP_TEXT && strcmp(state.text, "waiting") != 0 ? state : busy_or_idle(busy);
 }
 
@@ -182,8 +182,8 @@ static struct top_value pollers_on(const struct top_sample *now, const json_t *l
 		thread = json_object_get(now->threads, id);
 		if (!thread)
 			return nothing();
-		sum.number += field(thread, "active_pollers_count") + field(thread, "timed_pollers_count") +
-			      field(thread, "paused_pollers_count");
+		sum.number += get_number(thread, "active_pollers_count") + get_number(thread, "timed_pollers_count") +
+			      get_number(thread, "paused_pollers_count");
 	}
 	return sum;
 }
@@ -202,8 +202,8 @@ static void fill_core(const struct pair *pair, struct top_value *to)
 	*to++ = pair_gauge(pair, "lcore");
 	*to++ = json_is_array(threads) ? number((double)json_array_size(threads)) : nothing();
 	*to++ = pollers_on(pair->now, threads);
-	*to++ = microseconds(pair, idle);
-	*to++ = microseconds(pair, busy);
+	*to++ = convert_to_us(pair, idle);
+	*to++ = convert_to_us(pair, busy);
 	*to++ = percent_of(busy, all);
 	*to++ = busy.kind == TOP_NUMBER && busy.number == 0 && json_is_true(asleep) ? text("asleep") : busy_or_idle(busy);
 	*to++ = json_is_boolean(asleep) ? text(json_is_true(asleep) ? "yes" : "no") : nothing();
@@ -226,7 +226,7 @@ static struct top_value errors_of(const struct pair *pair)
 	if (!json_is_object(now) || !pair->known)
 		return nothing();
 	json_object_foreach ((json_t *)now, status, count) {
-		double is = json_number_value(count), was = field(before, status);
+		double is = json_number_value(count), was = get_number(before, status);
 
 		sum += is >= was ? is - was : is;
 	}
@@ -251,15 +251,15 @@ static void fill_volume(const struct pair *pair, struct top_value *to)
 	if (ticks.kind == TOP_NUMBER)
 		ticks.number += or_0(pair_count(pair, "unmap_latency_ticks")) +
 				or_0(pair_count(pair, "copy_latency_ticks"));
-	*to++ = string(pair->item->json, "name");
+	*to++ = get_text_value(pair->item->json, "name");
 	*to++ = value_divide(all, pair->seconds);
 	*to++ = value_divide(reads, pair->seconds);
 	*to++ = value_divide(writes, pair->seconds);
 	*to++ = pair_rate(pair, "bytes_read");
 	*to++ = pair_rate(pair, "bytes_written");
-	*to++ = microseconds(pair, value_divide(ticks, or_0(all)));
-	*to++ = microseconds(pair, value_divide(read_ticks, or_0(reads)));
-	*to++ = microseconds(pair, value_divide(write_ticks, or_0(writes)));
+	*to++ = convert_to_us(pair, value_divide(ticks, or_0(all)));
+	*to++ = convert_to_us(pair, value_divide(read_ticks, or_0(reads)));
+	*to++ = convert_to_us(pair, value_divide(write_ticks, or_0(writes)));
 	*to++ = value_divide(ticks, pair->ticks);
 	*to++ = pair_gauge(pair, "queue_depth");
 	*to++ = value_divide(unmaps, pair->seconds);
@@ -271,7 +271,7 @@ static void fill_volume(const struct pair *pair, struct top_value *to)
 static void fill_buffer(const struct pair *pair, struct top_value *to)
 {
 	const json_t *share = pair->item->json, *all = pair->item->parent, *limit = NULL;
-	struct top_value host = string(share, "host"), device = string(share, "name"),
+	struct top_value host = get_text_value(share, "host"), device = get_text_value(share, "name"),
 			 lent = pair_gauge(pair, "lent_bytes");
 	struct top_value kind = text(host.kind == TOP_TEXT ? "host" : device.kind == TOP_TEXT ? "device" : "all");
 

@@ -31,7 +31,7 @@ static void unmap_places(struct life *places, uint32_t count)
 		munmap(places, count * sizeof(*places));
 }
 
-static uint32_t hash(uint16_t type, uint32_t id)
+static uint32_t hash_life(uint16_t type, uint32_t id)
 {
 	return (uint32_t)(((uint64_t)type << 32 | id) * 0x9e3779b97f4a7c15ull >> 32);
 }
@@ -50,9 +50,9 @@ void life_table_deinit(struct life_table *table)
 }
 
 /* Returns the object's place, or the empty place where it belongs. */
-static struct life *find_place(const struct life_table *table, uint16_t type, uint32_t id)
+static struct life *find_life_slot(const struct life_table *table, uint16_t type, uint32_t id)
 {
-	uint32_t at = hash(type, id);
+	uint32_t at = hash_life(type, id);
 
 	for (;; at++) {
 		struct life *life = &table->places[at & (table->place_count - 1)];
@@ -64,7 +64,7 @@ static struct life *find_place(const struct life_table *table, uint16_t type, ui
 
 const struct life *life_table_find(const struct life_table *table, uint16_t type, uint32_t id)
 {
-	const struct life *life = find_place(table, type, id);
+	const struct life *life = find_life_slot(table, type, id);
 
 	return life->type ? life : NULL;
 }
@@ -84,7 +84,7 @@ static bool rehash_table(struct life_table *table, uint32_t place_count, uint64_
 		const struct life *life = &old.places[i];
 
 		if (life->type && life->last >= since) {
-			*find_place(table, life->type, life->id) = *life;
+			*find_life_slot(table, life->type, life->id) = *life;
 			table->used++;
 		}
 		/* rehashing keeps neighbours together, so release old pages as the new ones fill */
@@ -177,11 +177,11 @@ void life_table_event(struct life_table *table, struct reader_event *event)
 	event->related = NULL;
 	if (!point || !point->object || event->object_id == READER_NO_OBJECT)
 		return;
-	life = find_place(table, point->object->id, event->object_id);
+	life = find_life_slot(table, point->object->id, event->object_id);
 	is_new = life->type == 0;
 	if (is_new) {
 		make_room(table);
-		life = find_place(table, point->object->id, event->object_id);
+		life = find_life_slot(table, point->object->id, event->object_id);
 		table->used++;
 	}
 	seen_to_begin = begins_life(event);

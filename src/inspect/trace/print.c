@@ -54,7 +54,7 @@ void add_hex(struct reader_printer *printer, uint64_t number, int digits)
  * Sets the top bit of each zero byte of `word`. A byte above a zero byte may be wrong; whether there is a zero byte is
  * right.
  */
-static inline uint64_t zeros(uint64_t word)
+static inline uint64_t mark_zero_bytes(uint64_t word)
 {
 	return (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
 }
@@ -63,8 +63,8 @@ static inline bool is_plain_word(uint64_t word)
 {
 	uint64_t control = (word - 0x2020202020202020ull) & ~word;
 
-	return ((word | control) & 0x8080808080808080ull) == 0 && zeros(word ^ 0x7f7f7f7f7f7f7f7full) == 0 &&
-	       zeros(word ^ 0x2222222222222222ull) == 0 && zeros(word ^ 0x5c5c5c5c5c5c5c5cull) == 0;
+	return ((word | control) & 0x8080808080808080ull) == 0 && mark_zero_bytes(word ^ 0x7f7f7f7f7f7f7f7full) == 0 &&
+	       mark_zero_bytes(word ^ 0x2222222222222222ull) == 0 && mark_zero_bytes(word ^ 0x5c5c5c5c5c5c5c5cull) == 0;
 }
 
 /* Is all of it printable ASCII that JSON needs no escape for? Checks eight bytes at a time. */

@@ -173,7 +173,7 @@ void reader_slowest_destroy(struct reader_slowest *slowest)
 /* ---- lives in the rings ---- */
 
 /* Returns the life's place, else a free one; NULL: the set is full. */
-static struct ring_life *find_place(struct reader_slowest *slowest, uint16_t type, uint32_t id)
+static struct ring_life *find_ring_life(struct reader_slowest *slowest, uint16_t type, uint32_t id)
 {
 	struct ring_life *set = slowest->sets[(((uint64_t)type << 32 | id) * 0x9e3779b97f4a7c15ull >> 32) & (SETS - 1)];
 	struct ring_life *free_one = NULL;
@@ -237,7 +237,7 @@ static void end_ring_life(struct reader_slowest *slowest, struct ring_life *life
 	struct reader_exemplar exemplar = { .thread = event->thread, .cpu = event->cpu };
 
 	if (life->parent_type) {
-		struct ring_life *parent = find_place(slowest, life->parent_type, life->parent_id);
+		struct ring_life *parent = find_ring_life(slowest, life->parent_type, life->parent_id);
 
 		if (!parent || !parent->type || parent->io_type)
 			return;
@@ -287,7 +287,7 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 	    point->object->machine != point->machine || event->object_id == READER_NO_OBJECT ||
 	    !event_move(event, &from, &to))
 		return;
-	life = find_place(slowest, point->object->id, event->object_id);
+	life = find_ring_life(slowest, point->object->id, event->object_id);
 	if (!life)
 		return;
 	if (to != 0 && (from == 0 || point->begins)) {

@@ -13,8 +13,8 @@
 #include "base/must.h"
 #include "inspect/types/internal.h"
 
-static int declare(Dwarf *dwarf, const struct types_wanted *wanted, struct types_declared *declared,
-		   struct fathom_fault *why)
+static int declare_program_types(Dwarf *dwarf, const struct types_wanted *wanted, struct types_declared *declared,
+				 struct fathom_fault *why)
 {
 	struct found found;
 	int rc = types_find(dwarf, wanted, &found, why);
@@ -53,7 +53,7 @@ int types_declare(const struct types_program *program, const struct types_wanted
 	dwfl_report_end(dwfl, NULL, NULL);
 	dwarf = module ? dwfl_module_getdwarf(module, &bias) : NULL;
 	if (dwarf)
-		rc = declare(dwarf, wanted, &declared, why);
+		rc = declare_program_types(dwarf, wanted, &declared, why);
 	else
 		rc = fault(why, -ENODATA, "%s has no debug information, and there is no debug file of it", program->beside);
 	dwfl_end(dwfl);

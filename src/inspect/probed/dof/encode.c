@@ -33,7 +33,7 @@ struct encoder {
 
 /* ---- bytes ---- */
 
-static void *append(struct encoder *encoder, struct output *output, const void *data, size_t bytes)
+static void *append_bytes(struct encoder *encoder, struct output *output, const void *data, size_t bytes)
 {
 	size_t at = output->bytes;
 
@@ -60,7 +60,7 @@ static uint32_t put_text(struct encoder *encoder, const char *text)
 {
 	uint32_t at = (uint32_t)encoder->strings.bytes;
 
-	append(encoder, &encoder->strings, text, strlen(text) + 1);
+	append_bytes(encoder, &encoder->strings, text, strlen(text) + 1);
 	return at;
 }
 
@@ -70,7 +70,7 @@ static uint32_t begin_section(struct encoder *encoder, enum dof_section_type typ
 	struct dof_section section = { type, align, DOF_SECTION_LOADED, entry_bytes, 0, 0 };
 	uint32_t index = encoder->section_count++;
 
-	append(encoder, &encoder->body, NULL, round_up(encoder->body.bytes, align) - encoder->body.bytes);
+	append_bytes(encoder, &encoder->body, NULL, round_up(encoder->body.bytes, align) - encoder->body.bytes);
 	section.offset = encoder->body.bytes;
 	if (!encoder->out_of_memory)
 		memcpy(encoder->body.data + sizeof(struct dof_header) + index * sizeof(section), &section, sizeof(section));
@@ -225,7 +225,7 @@ static uint32_t put_probes(struct encoder *encoder, const struct dof_provider *p
 			.enabled_count = (uint16_t)count_sites(probe, true),
 		};
 
-		append(encoder, &encoder->body, &record, sizeof(record));
+		append_bytes(encoder, &encoder->body, &record, sizeof(record));
 		map += record.translated_count;
 		sites += record.site_count;
 		enabled += record.enabled_count;
@@ -241,11 +241,12 @@ static uint32_t put_map(struct encoder *encoder, const struct dof_provider *prov
 
 	for (uint32_t i = 0; i < provider->probe_count; i++) {
 		if (provider->probes[i].translated_count)
-			append(encoder, &encoder->body, provider->probes[i].map, provider->probes[i].translated_count);
+			append_bytes(encoder, &encoder->body, provider->probes[i].map,
+				     provider->probes[i].translated_count);
 	}
 	/* never empty, as with `dtrace -G` */
 	if (encoder->body.bytes == before)
-		append(encoder, &encoder->body, NULL, 1);
+		append_bytes(encoder, &encoder->body, NULL, 1);
 	end_section(encoder, section);
 	return section;
 }
@@ -262,7 +263,7 @@ static uint32_t put_sites(struct encoder *encoder, const struct dof_provider *pr
 			uint32_t offset = (uint32_t)(probe->sites[j].address - first);
 
 			if (probe->sites[j].is_enabled == is_enabled)
-				append(encoder, &encoder->body, &offset, sizeof(offset));
+				append_bytes(encoder, &encoder->body, &offset, sizeof(offset));
 		}
 	}
 	end_section(encoder, section);
@@ -280,11 +281,11 @@ static void put_relocations(struct encoder *encoder, const struct dof_provider *
 						 .type = DOF_RELOCATION_SETX,
 						 .offset = i * sizeof(struct dof_probe_record) };
 
-		append(encoder, &encoder->body, &record, sizeof(record));
+		append_bytes(encoder, &encoder->body, &record, sizeof(record));
 	}
 	end_section(encoder, header.relocations);
 	section = begin_section(encoder, DOF_SECTION_URELHDR, 4, 0);
-	append(encoder, &encoder->body, &header, sizeof(header));
+	append_bytes(encoder, &encoder->body, &header, sizeof(header));
 	end_section(encoder, section);
 }
 
@@ -301,7 +302,7 @@ static void put_provider(struct encoder *encoder, const struct dof_provider *pro
 	record.name = put_text(encoder, provider->name);
 	memcpy(record.attributes, provider->attributes, sizeof(record.attributes));
 	section = begin_section(encoder, DOF_SECTION_PROVIDER, 4, 0);
-	append(encoder, &encoder->body, &record, sizeof(record));
+	append_bytes(encoder, &encoder->body, &record, sizeof(record));
 	end_section(encoder, section);
 	if (encoder->encoding->relocate)
 		put_relocations(encoder, provider, record.probes);
@@ -335,15 +336,15 @@ static void put_set(struct encoder *encoder, const struct dof_set *set)
 	};
 
 	memcpy(header.magic, DOF_MAGIC, sizeof(header.magic));
-	append(encoder, &encoder->body, NULL, sizeof(header) + header.section_count * sizeof(struct dof_section));
-	append(encoder, &encoder->strings, "", 1);
+	append_bytes(encoder, &encoder->body, NULL, sizeof(header) + header.section_count * sizeof(struct dof_section));
+	append_bytes(encoder, &encoder->strings, "", 1);
 	encoder->section_count = 1; /* the strings */
 	for (uint32_t i = 0; i < set->provider_count; i++)
 		put_provider(encoder, &set->providers[i]);
 	must(encoder->section_count == header.section_count);
 	strings.offset = encoder->body.bytes;
 	strings.bytes = encoder->strings.bytes;
-	if (encoder->out_of_memory || !append(encoder, &encoder->body, encoder->strings.data, encoder->strings.bytes))
+	if (encoder->out_of_memory || !append_bytes(encoder, &encoder->body, encoder->strings.data, encoder->strings.bytes))
 		return;
 	header.load_bytes = header.file_bytes = encoder->body.bytes;
 	memcpy(encoder->body.data, &header, sizeof(header));

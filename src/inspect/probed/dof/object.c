@@ -260,8 +260,9 @@ static void read_addresses(struct dof_object *object)
  * Add the base to addresses that are still offsets. If the dynamic linker relocated them at start (R_X86_64_RELATIVE), they
  * are above the base already.
  */
-static int relocate(struct dof_object *object, uint32_t section, uint64_t at, const struct dof_relocation_header *header,
-		    const struct dof_section *strings, const struct dof_section *target)
+static int relocate_address(struct dof_object *object, uint32_t section, uint64_t at,
+			    const struct dof_relocation_header *header, const struct dof_section *strings,
+			    const struct dof_section *target)
 {
 	uint64_t base = object->parsing->input->helper.base, *address;
 	struct dof_relocation record;
@@ -310,7 +311,7 @@ static int apply_table(struct dof_object *object, uint32_t index, const struct d
 		return rc;
 	*left -= relocations.bytes;
 	for (uint64_t at = 0; rc == 0 && at < relocations.bytes; at += relocations.entry_bytes)
-		rc = relocate(object, header.relocations, relocations.offset + at, &header, &strings, &target);
+		rc = relocate_address(object, header.relocations, relocations.offset + at, &header, &strings, &target);
 	return rc;
 }
 

@@ -9,7 +9,7 @@
 /* Upper bounds of the limits, so that counts of parts fit in 32 bits. */
 enum { BYTES_HIGHEST = 1 << 30, PROBES_HIGHEST = 1 << 26 };
 
-static struct dof_limits complete(const struct dof_limits *limits)
+static struct dof_limits apply_default_limits(const struct dof_limits *limits)
 {
 	size_t bytes_max = limits && limits->bytes_max ? limits->bytes_max : DOF_BYTES_MAX;
 	uint32_t probes_max = limits && limits->probes_max ? limits->probes_max : DOF_PROBES_MAX;
@@ -39,7 +39,9 @@ static int check_input(const struct dof_parsing *parsing)
 int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const struct dof_limits *limits,
 		 struct dof_set *set_ret, struct fathom_fault *why)
 {
-	struct dof_parsing parsing = { .input = input, .limits = complete(limits), .memory = memory, .why = why };
+	struct dof_parsing parsing = {
+		.input = input, .limits = apply_default_limits(limits), .memory = memory, .why = why
+	};
 	int rc = check_input(&parsing);
 
 	if (rc)

@@ -225,7 +225,7 @@ static const char *function_at(const struct dof_parsing *parsing, uint64_t addre
 }
 
 /* C identifiers cannot contain a hyphen: replace each `__` by `-`, from left to right. NULL: out of memory. */
-static const char *hyphenate(const struct reading *reading, const char *name)
+static const char *hyphenate_name(const struct reading *reading, const char *name)
 {
 	char *hyphenated, *to;
 
@@ -258,7 +258,7 @@ static int take_site(struct reading *reading, const struct note *note)
 	    !dof_note_take_text(&bytes, &row.args))
 		return dof_note_refuse(parsing, -EINVAL, note->offset,
 				       "a note that does not hold two addresses and strings");
-	row.name = hyphenate(reading, row.name);
+	row.name = hyphenate_name(reading, row.name);
 	if (!row.name)
 		return -ENOMEM;
 	row.function = function_at(parsing, function);

@@ -102,6 +102,8 @@ struct request *jail_end_child(struct child *child, enum jail_end why, int *stat
 	bool has_died = why == JAIL_END_DIED;
 	int status = -1;
 
+	must((request != NULL) == (child->state == FILLING || child->state == BUSY));
+	must(jail->stats.children > 0);
 	fd_watch_remove(&child->watch);
 	if (!jail_process_end(&child->process, has_died, &status))
 		add_ending(jail, child->process.pid);
@@ -150,6 +152,7 @@ void jail_refuse_waiting(struct jail *jail, const struct fathom_fault *why)
 	struct request *request;
 
 	while ((request = TAILQ_FIRST(&jail->waiting))) {
+		must(jail->stats.waiting > 0);
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.died++;
@@ -188,6 +191,8 @@ static int read_set(const struct child *child, uint64_t bytes, struct dof_set *s
 /* Fail the request of a child that has been ended. */
 static void fail_request(struct jail *jail, struct request *request, struct fathom_fault *why)
 {
+	must(jail->stats.busy > 0);
+	must(why->error < 0);
 	jail->stats.busy--;
 	complete_request(jail, request, why->error, NULL, why);
 }
@@ -217,6 +222,8 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 	uint64_t now;
 	int rc = answer->error;
 
+	must(child->state == BUSY);
+	must(request);
 	answer->text[sizeof(answer->text) - 1] = '\0';
 	if (answer->sequence != child->sequence || (rc && !is_parse_error(rc))) {
 		end_nonsense_child(child, "an unexpected answer");
@@ -249,6 +256,8 @@ static void process_greeting(struct child *child, const struct jail_answer *answ
 	struct jail *jail = child->jail;
 	struct fathom_fault why;
 
+	must(child->state == STARTING);
+	must(!child->request);
 	if (answer->sequence == 0 && answer->error == 0) {
 		child->state = IDLE;
 		return;
@@ -347,7 +356,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 	return false;
 }
 
-static int beat(void *ctx)
+static int check_timeouts(void *ctx)
 {
 	struct jail *jail = ctx;
 	/* also what would expire before the next beat */
@@ -420,7 +429,7 @@ struct jail *jail_create(const struct jail_options *options, struct fathom_fault
 	TAILQ_INIT(&jail->waiting);
 	TAILQ_INIT(&jail->settled);
 	set_options(jail, options);
-	jail->beat = poller_register("jail", beat, jail, jail->beat_ns);
+	jail->beat = poller_register("jail", check_timeouts, jail, jail->beat_ns);
 	jail->filler = poller_register("jail_fill", jail_fill, jail, JAIL_TURN_NS);
 	if (!jail->beat || !jail->filler)
 		fill_fault(why, -ENOMEM, "out of memory for the jail's timers");
@@ -472,6 +481,8 @@ void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn d
 	uint64_t bytes_max = jail->options.limits.bytes_max, bytes = 0;
 
 	must(request); /* out of memory aborts, as for a message */
+	must(!jail->destroyed);
+	must(done);
 	*request = (struct request){ .input = *input, .done = done, .ctx = ctx };
 	request->deadline = clock_monotonic_ns() + jail->options.timeout_ns;
 	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++)

@@ -26,6 +26,8 @@ static void fail_filling(struct child *child, int error)
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
 
+	must(child->state == FILLING);
+	must(jail->stats.busy > 0);
 	fill_fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s", strerror(-error));
 	child->state = IDLE;
 	child->request = NULL;
@@ -40,6 +42,8 @@ void jail_take_back(struct child *child, bool is_nonsense)
 	struct jail *jail = child->jail;
 	struct request *request = jail_end_child(child, JAIL_END_NONSENSE, NULL);
 
+	must(request);
+	must(jail->stats.busy > 0);
 	jail->stats.nonsense += is_nonsense;
 	jail->stats.busy--;
 	TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
@@ -60,6 +64,7 @@ static void fill_child(struct child *child)
 		return;
 	}
 	child->filled += slice;
+	must(child->filled <= jail_input_bytes(input));
 	jail->stats.slices++;
 	if (child->filled < jail_input_bytes(input))
 		return;
@@ -96,6 +101,9 @@ static void assign_request(struct child *child, struct request *request)
 {
 	struct jail *jail = child->jail;
 
+	must(child->state == IDLE);
+	must(!child->request);
+	must(jail->stats.waiting > 0);
 	TAILQ_REMOVE(&jail->waiting, request, in_list);
 	jail->stats.waiting--;
 	jail->stats.busy++;
@@ -137,6 +145,25 @@ static struct request *find_request(const struct jail *jail)
 	return NULL;
 }
 
+/* A child has a request exactly while it is FILLING or BUSY, and the counts are those of the lists. */
+static void check_invariants(const struct jail *jail)
+{
+	uint32_t children = 0, busy = 0;
+	const struct child *child;
+
+	TAILQ_FOREACH (child, &jail->children, in_jail) {
+		bool has_work = child->state == FILLING || child->state == BUSY;
+
+		must((child->request != NULL) == has_work);
+		children++;
+		busy += has_work;
+	}
+	must(children == jail->stats.children);
+	must(busy == jail->stats.busy);
+	must(children <= jail->options.children_max);
+	must(TAILQ_EMPTY(&jail->waiting) == (jail->stats.waiting == 0));
+}
+
 static void set_timers(struct jail *jail)
 {
 	bool filling = false, at_work = jail->ending_count > 0 || !TAILQ_EMPTY(&jail->waiting);
@@ -162,6 +189,7 @@ void jail_go_on(struct jail *jail)
 	struct fathom_fault why;
 	uint32_t starting;
 
+	check_invariants(jail);
 	while ((request = find_request(jail))) {
 		struct child *child = find_child(jail, &starting);
 

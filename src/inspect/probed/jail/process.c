@@ -24,7 +24,7 @@ struct descriptors {
 	int orders[2], answers[2], memory;
 };
 
-static void close_all(struct descriptors *fds)
+static void close_descriptors(struct descriptors *fds)
 {
 	int *each[] = { &fds->orders[0], &fds->orders[1], &fds->answers[0], &fds->answers[1], &fds->memory };
 
@@ -62,7 +62,7 @@ static int open_memory(uint64_t bytes)
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_all(struct descriptors *fds, uint64_t memory_bytes)
+static int open_descriptors(struct descriptors *fds, uint64_t memory_bytes)
 {
 	int *each[] = { &fds->orders[0], &fds->orders[1], &fds->answers[0], &fds->answers[1], &fds->memory };
 	int rc = 0;
@@ -83,7 +83,7 @@ static int open_all(struct descriptors *fds, uint64_t memory_bytes)
 	return rc;
 }
 
-static int spawn(const char *program, const struct jail_sizes *sizes, const struct descriptors *fds, pid_t *pid_ret)
+static int spawn_child(const char *program, const struct jail_sizes *sizes, const struct descriptors *fds, pid_t *pid_ret)
 {
 	char parent[NUMBER_BYTES], blocks[NUMBER_BYTES], answer[NUMBER_BYTES], room[NUMBER_BYTES];
 	char *words[JAIL_WORDS + 1] = { (char *)(uintptr_t)jail_child_name, parent, blocks, answer, room, NULL };
@@ -112,12 +112,12 @@ int jail_process_start(const char *program, const struct jail_sizes *sizes, stru
 {
 	struct descriptors fds;
 	pid_t pid = -1;
-	int rc = open_all(&fds, jail_answer_at(sizes->blocks_max) + sizes->answer_max);
+	int rc = open_descriptors(&fds, jail_answer_at(sizes->blocks_max) + sizes->answer_max);
 
 	if (rc == 0)
-		rc = spawn(program, sizes, &fds, &pid);
+		rc = spawn_child(program, sizes, &fds, &pid);
 	if (rc) {
-		close_all(&fds);
+		close_descriptors(&fds);
 		return fault(why, rc, "cannot start a parser: %s", strerror(-rc));
 	}
 	close(fds.answers[1]);
@@ -208,6 +208,7 @@ int jail_process_order(const struct jail_process *process, uint64_t sequence, co
 	};
 	ssize_t written;
 
+	must(sequence > 0); /* 0 is that of the greeting */
 	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++) {
 		order.blocks[i].at = block_at(input, i);
 		order.blocks[i].base = input->blocks[i].base;

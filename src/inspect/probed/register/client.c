@@ -57,6 +57,7 @@ struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid
 
 static void note_client_activity(struct client *client)
 {
+	must(!client->gone);
 	client->heard_ns = clock_monotonic_ns();
 	TAILQ_REMOVE(&client->server->clients, client, link);
 	TAILQ_INSERT_TAIL(&client->server->clients, client, link);

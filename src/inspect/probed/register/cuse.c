@@ -86,6 +86,7 @@ static void start_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 	};
 	struct cuse_add *add = calloc(1, sizeof(*add));
 
+	must(step->action == HELPER_ADD && pid > 0);
 	if (!add) {
 		registry_turn_away(cuse->registry, &object, -ENOMEM, "out of memory");
 		free(step->object);

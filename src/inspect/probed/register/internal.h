@@ -158,7 +158,14 @@ void registry_remove_mapping(struct registry *registry, pid_t pid, const struct 
 void registry_reparse(struct registry *registry, struct probed_process *process, const struct stash_registration *known,
 		      registry_added_fn done, void *ctx);
 
+/* ---- registration.c ---- */
+
 uint64_t registration_bytes(const struct registration *registration);
+/* Create a registration; takes the caller's hold of `process`. NULL: out of memory. */
+struct registration *registration_create(struct registry *registry, struct probed_process *process, enum probed_way way,
+					 registry_added_fn done, void *ctx);
+/* Count and trace a new registration, whose input is known. */
+void registration_begin(struct registration *registration);
 /* Both end the registration, and may free its process. */
 void registration_refuse(struct registration *registration, int error, const struct fathom_fault *why);
 /* Store the parsed registration in the tree. */

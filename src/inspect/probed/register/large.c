@@ -105,6 +105,7 @@ static int complete_receiving(struct registration *registration, struct fathom_f
 {
 	char *at = registration->memory;
 
+	must(registration->received == registration_bytes(registration));
 	for (uint32_t i = 0; i < DOF_BLOCKS_MAX; i++) {
 		struct dof_block *block = &registration->input.blocks[i];
 		int rc = registration->uploads[i] ? stash_upload_map(registration->uploads[i], &block->data) : 0;
@@ -259,6 +260,7 @@ void large_end(struct registration *registration)
 	if (registration->source >= 0)
 		close(registration->source);
 	if (user) {
+		must(!TAILQ_EMPTY(&user->queue));
 		TAILQ_REMOVE(&user->queue, registration, in_user);
 		if (TAILQ_EMPTY(&user->queue)) {
 			TAILQ_REMOVE(&registry->large_users, user, link);

@@ -319,6 +319,7 @@ void listing_begin(struct client *client)
 	listing->pid = (pid_t)client->request.value;
 	client->listing = listing;
 	server->listing_count++;
+	must(server->listing_count <= LISTINGS_MAX);
 	if (client->request.operation == PROBED_NOTES) {
 		listing->notes = notes_create(server->registry, client->uid, listing->pid, write_note, resume_listing,
 					      client);

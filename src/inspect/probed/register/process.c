@@ -57,6 +57,7 @@ void process_hold(struct probed_process *process, const struct stash_mapping *ma
 {
 	struct held *held = malloc(sizeof(*held));
 
+	must(!process->dead);
 	process->stored = true;
 	if (!held)
 		return;
@@ -128,6 +129,8 @@ bool process_check_dead(struct registry *registry, struct probed_process *proces
 
 static void handle_exec(struct registry *registry, struct probed_process *process, const struct identity *now)
 {
+	must(!process->dead);
+	must(process->identity.process.pid == now->process.pid);
 	registry->stats.execs++;
 	probe_probed_process_exec(clock_ticks(), process, process->identity.process.pid);
 	registry_clear_process(registry, process->identity.process.pid);

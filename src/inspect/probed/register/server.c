@@ -248,6 +248,8 @@ void server_close(struct server *server)
 	fd_watch_remove(&server->watch);
 	while ((client = TAILQ_FIRST(&server->clients)))
 		client_leave(client, PROBED_LEAVE_SERVER_ENDS);
+	must(server->client_count == 0);
+	must(server->listing_count == 0);
 	poller_unregister(&server->silent_poller);
 	poller_unregister(&server->full_poller);
 	if (server->own_path)

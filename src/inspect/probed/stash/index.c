@@ -116,6 +116,8 @@ struct stash_owner *stash_index_owner(struct stash *stash, const struct stash_pr
 	stash->owners = owners;
 	owners[at] = owner;
 	stash->owner_count++;
+	must(at == 0 || owners[at - 1]->process.pid < process->pid);
+	must(at + 1 == stash->owner_count || owners[at + 1]->process.pid > process->pid);
 	return owner;
 
 out_of_memory:
@@ -137,6 +139,8 @@ struct stash_mapped *stash_index_mapped(struct stash_owner *owner, const struct 
 	owner->mapped = mapped;
 	owner->mapped_count++;
 	mapped[at] = (struct stash_mapped){ .mapping = *mapping };
+	must(at == 0 || stash_compare_mappings(&mapped[at - 1].mapping, mapping) < 0);
+	must(at + 1 == owner->mapped_count || stash_compare_mappings(&mapped[at + 1].mapping, mapping) > 0);
 	return &mapped[at];
 }
 

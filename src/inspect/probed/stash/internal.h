@@ -107,6 +107,8 @@ struct stash_list {
 MUST_CHECK int stash_list_add(struct stash_list *list, const char *name);
 static inline const char *stash_list_at(const struct stash_list *list, uint32_t index)
 {
+	must(index < list->count);
+	must(list->offsets[index] < list->used);
 	return list->text + list->offsets[index];
 }
 void stash_list_free(struct stash_list *list);
@@ -199,6 +201,7 @@ struct stash_sweep {
 	struct stash *stash;
 	struct stash_seen *seen;
 	size_t seen_count, seen_room;
+	bool is_sorted; /* complete, and searched from now on */
 };
 
 MUST_CHECK int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash);

@@ -21,6 +21,7 @@ int stash_put_process(int folder, const struct stash_process *process)
 	char text[TEXT_BYTES];
 	int rc;
 
+	must(process->pid > 0);
 	stash_mapping_name(&program, text);
 	rc = stash_write_file(folder, "exec-mapping", text, strlen(text));
 	if (rc)

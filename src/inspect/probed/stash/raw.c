@@ -278,6 +278,7 @@ int stash_get_input(int folder, struct dof_input *input_ret, void **memory_ret)
 		free(blocks[0]);
 		return rc;
 	}
+	must(blocks[0] && input.blocks[0].bytes <= DOF_BYTES_MAX);
 	input.blocks[0].data = blocks[0];
 	if (stash_block_count(&input) > 1)
 		input.blocks[1].data = (uint8_t *)blocks[0] + input.blocks[0].bytes;

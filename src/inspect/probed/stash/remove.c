@@ -24,6 +24,7 @@ static int remove_probe_folders(struct stash *stash, int probes, const struct st
 {
 	char path[STASH_PATH_BYTES];
 
+	must(to_depth >= 1);
 	for (int depth = 3; depth >= to_depth; depth--) {
 		stash_probe_path(name, depth, path);
 		if (unlinkat(probes, path, AT_REMOVEDIR) != 0 && errno != ENOENT)
@@ -249,6 +250,7 @@ static int remove_failed(struct fathom_fault *why, int error, pid_t pid)
 /* After an error a sweep completes the removal. It fails only if the sweep fails, too. */
 static int complete_removal(struct stash *stash, int rc, pid_t pid, struct fathom_fault *why)
 {
+	must(rc <= 0);
 	if (rc == 0)
 		return 0;
 	(void)stash_recover(stash, rc);
@@ -291,6 +293,7 @@ static int remove_mapping(struct stash *stash, struct stash_owner *owner, struct
 	snprintf(path, sizeof(path), "%d/%s", (int)pid, name);
 	if (renameat(stash->pids, path, stash->work, "mapping") != 0 && errno != ENOENT)
 		return remove_failed(why, -errno, pid);
+	must(mapped->count > 0);
 	stash->stats.removed += mapped->count;
 	stash_forget_mapped(stash, owner, mapped);
 	rc = generation ? unlink_generation(stash, pid, generation) : unlink_generations(stash, pid, name);

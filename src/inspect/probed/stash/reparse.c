@@ -89,6 +89,7 @@ int stash_reparsed(struct stash *stash, const struct stash_registration *registr
 	owner = stash_find_owner(stash, pid); /* a sweep may have made the index again, with the new probes counted */
 	mapped = owner ? stash_find_mapped(owner, &registration->mapping) : NULL;
 	if (mapped && mapped->stale) {
+		must(mapped->probes == 0);
 		mapped->stale = false;
 		mapped->probes = (uint32_t)more.probes;
 		stash_count(stash, owner, 1, 0, 0, more.probes);

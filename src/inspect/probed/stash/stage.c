@@ -51,6 +51,8 @@ static int make_probe_folder(struct position *position, int depth)
 	struct stat status;
 	int rc = 0;
 
+	must(depth >= 1 && depth <= 3);
+	must(stage->made >= 0);
 	stash_probe_path(&position->names, depth, path);
 	position->exists[depth - 1] = false;
 	if (mkdirat(stage->made, path, 0755) != 0)
@@ -97,7 +99,10 @@ static int share_probe(struct position *position, const char *path, const char *
 	size_t other_bytes;
 	void *other;
 	bool same;
-	int rc = stash_read_file(stage->current, path, RECORD_BYTES_MAX, &other, &other_bytes);
+	int rc;
+
+	must(stage->current >= 0);
+	rc = stash_read_file(stage->current, path, RECORD_BYTES_MAX, &other, &other_bytes);
 
 	*shared_ret = false;
 	if (rc == -ENOENT)
@@ -253,6 +258,8 @@ int stash_stage_install(struct stash_stage *stage)
 
 	if (stage->made < 0)
 		return 0;
+	must(stage->current >= 0 || stage->installs.count == 0); /* a new probes/$pid is renamed as a whole */
+	must(stage->probe_count > 0);
 	snprintf(name, sizeof(name), "%d", (int)stage->pid);
 	if (stage->current < 0 && renameat(stage->stash->work, "probes", stage->stash->probes, name) != 0)
 		return -errno;

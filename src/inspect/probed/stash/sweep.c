@@ -34,6 +34,8 @@ uint64_t stash_path_hash(const char *path)
 
 int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
 {
+	must(!sweep->is_sorted);
+	must(sweep->seen_count <= sweep->seen_room);
 	if (sweep->seen_count == sweep->seen_room) {
 		size_t room = sweep->seen_room ? sweep->seen_room * 2 : 256;
 		struct stash_seen *grown = realloc(sweep->seen, room * sizeof(*grown));
@@ -56,6 +58,7 @@ static bool is_seen(const struct stash_sweep *sweep, uint64_t inode, uint64_t pa
 {
 	const struct stash_seen seen = { inode, path_hash };
 
+	must(sweep->is_sorted);
 	return sweep->seen_count > 0 && bsearch(&seen, sweep->seen, sweep->seen_count, sizeof(seen), compare_seen);
 }
 
@@ -247,6 +250,7 @@ static int sweep_tree(struct stash_sweep *sweep)
 		rc = sweep_entries(sweep, stash->pids, stash_check_process);
 	if (rc == 0 && sweep->seen_count > 0)
 		qsort(sweep->seen, sweep->seen_count, sizeof(sweep->seen[0]), compare_seen);
+	sweep->is_sorted = true;
 	if (rc == 0)
 		rc = sweep_entries(sweep, stash->probes, sweep_probes_entry);
 	return rc ? rc : sweep_entries(sweep, stash->dof, sweep_object);
@@ -259,7 +263,9 @@ int stash_sweep(struct stash *stash, struct fathom_fault *why)
 
 	stash->dirty = true;
 	stash_forget_all(stash);
-	must(stash->owner_count == 0 && stash->total.objects == 0 && stash->total.bytes == 0);
+	must(stash->lock >= 0 && stash->work >= 0 && stash->probes >= 0); /* no other daemon writes to the tree */
+	must(stash->owner_count == 0);
+	must(stash->total.objects == 0 && stash->total.bytes == 0 && stash->total.probes == 0);
 	rc = sweep_tree(&sweep);
 	free(sweep.seen);
 	if (rc)

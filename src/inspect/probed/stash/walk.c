@@ -30,6 +30,7 @@ static int walk_owner(struct stash *stash, pid_t pid, stash_visit_fn visit, void
 
 		if (!mapped)
 			break;
+		must(first || stash_compare_mappings(&mapped->mapping, &after) > 0); /* so the walk ends */
 		after = mapped->mapping;
 		registration = (struct stash_registration){
 			.process = owner->process,
@@ -54,6 +55,7 @@ int stash_walk(struct stash *stash, stash_visit_fn visit, void *ctx)
 
 		if (at == stash->owner_count)
 			break;
+		must(stash->owners[at]->process.pid >= pid);
 		pid = stash->owners[at]->process.pid;
 		rc = walk_owner(stash, pid, visit, ctx);
 		pid++;
@@ -73,6 +75,7 @@ int stash_walk_processes(struct stash *stash, stash_visit_process_fn visit, void
 		if (at == stash->owner_count)
 			break;
 		process = stash->owners[at]->process;
+		must(process.pid >= pid);
 		rc = visit(ctx, &process);
 		pid = process.pid + 1;
 	}
