@@ -12,30 +12,30 @@
 static const struct top_column threads[] = {
 	{ "name", "THREAD", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 0, "its name" },
 	{ "id", "ID", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 2, "its number" },
-	{ "core", "CORE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 0, "where it runs; -: on no core of its own" },
-	{ "active_pollers", "ACTIVE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "pollers that always run" },
-	{ "timed_pollers", "TIMED", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 0, "pollers that run now and then" },
+	{ "core", "CORE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 0, "its core; -: not pinned" },
+	{ "active_pollers", "ACTIVE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "pollers that run in every turn" },
+	{ "timed_pollers", "TIMED", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 0, "pollers with a period" },
 	{ "paused_pollers", "PAUSED", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 1, "pollers that do not run" },
 	{ "idle_us", "IDLE us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "polled and found nothing, or slept" },
 	{ "busy_us", "BUSY us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "found something to do" },
 	{ "cpu_percent", "CPU %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 0, "share of a core's time" },
-	{ "status", "STATUS", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 1, "whether it was busy at all" },
+	{ "status", "STATUS", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 1, "busy or idle in the interval" },
 };
 
 static const struct top_column pollers[] = {
 	{ "name", "POLLER", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 18, 0, "its name" },
 	{ "type", "TYPE", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 0, "active, timed or paused" },
-	{ "thread", "THREAD", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 0, "whose it is" },
-	{ "runs", "RUNS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 9, 0, "how often it ran" },
-	{ "busy_runs", "BUSY RUNS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 9, 0, "and found something to do" },
-	{ "period_us", "PERIOD us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 9, 0, "of a timed one" },
+	{ "thread", "THREAD", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 0, "its thread" },
+	{ "runs", "RUNS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 9, 0, "number of runs" },
+	{ "busy_runs", "BUSY RUNS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 9, 0, "runs that found something to do" },
+	{ "period_us", "PERIOD us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 9, 0, "period of a timed poller" },
 	{ "status", "STATUS", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 7, 1, "busy or idle, or what it does now" },
 };
 
 static const struct top_column cores[] = {
 	{ "core", "CORE", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 4, 0, "its number" },
-	{ "threads", "THREADS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "that run there" },
-	{ "pollers", "POLLERS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "of these threads" },
+	{ "threads", "THREADS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "threads on this core" },
+	{ "pollers", "POLLERS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "pollers of these threads" },
 	{ "idle_us", "IDLE us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "polled and found nothing, or slept" },
 	{ "busy_us", "BUSY us", NULL, NULL, TOP_UNIT_US, TOP_UNIT_US, 10, 0, "found something to do" },
 	{ "busy_percent", "BUSY %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 0, "share of both" },
@@ -55,19 +55,19 @@ static const struct top_column volumes[] = {
 	{ "read_bytes_per_second", "READ B/S", "read_bytes", "READ B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0, "bytes read" },
 	{ "write_bytes_per_second", "WRITE B/S", "write_bytes", "WRITE B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 9, 0,
 	  "bytes written" },
-	{ "latency_us", "AVG us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 0, "an I/O's time, on average" },
-	{ "read_latency_us", "READ us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 4, "a read's" },
-	{ "write_latency_us", "WRITE us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 4, "a write's" },
+	{ "latency_us", "AVG us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 0, "average time of an I/O" },
+	{ "read_latency_us", "READ us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 4, "average time of a read" },
+	{ "write_latency_us", "WRITE us", NULL, NULL, TOP_UNIT_LATENCY, TOP_UNIT_LATENCY, 8, 4, "average time of a write" },
 	{ "depth", "DEPTH", NULL, NULL, TOP_UNIT_DEPTH, TOP_UNIT_DEPTH, 7, 0,
-	  "I/Os under way on average, by the time that those which ended took" },
-	{ "depth_now", "NOW", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 1, "I/Os under way at this moment" },
+	  "average number of I/Os in flight, from the times of those that ended" },
+	{ "depth_now", "NOW", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 1, "I/Os in flight now" },
 	{ "unmap_iops", "UNMAP/S", "unmap_ops", "UNMAPS", TOP_UNIT_RATE, TOP_UNIT_COUNT, 8, 5, "unmaps" },
 	{ "errors", "ERRORS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 3, "I/Os that failed" },
 };
 
 static const struct top_column hosts[] = {
 	{ "host", "HOST", NULL, NULL, TOP_UNIT_NAME, TOP_UNIT_NAME, 18, 0, "its NQN" },
-	{ "subsystems", "SUBSYS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 2, "it is connected to" },
+	{ "subsystems", "SUBSYS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 2, "subsystems to which it is connected" },
 	{ "controllers", "CTRLRS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "its associations" },
 	{ "qpairs", "QPAIRS", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 6, 0, "its I/O queues" },
 	{ "iops", "IOPS", "commands", "COMMANDS", TOP_UNIT_RATE, TOP_UNIT_COUNT, 9, 0, "commands of I/O queues" },
@@ -75,18 +75,17 @@ static const struct top_column hosts[] = {
 	  "bytes that these read" },
 	{ "write_bytes_per_second", "WRITE B/S", "write_bytes", "WRITE B", TOP_UNIT_BYTES, TOP_UNIT_BYTES, 9, 0,
 	  "bytes that these wrote" },
-	{ "depth_now", "NOW", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 1,
-	  "commands under way at this moment, on I/O queues" },
+	{ "depth_now", "NOW", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 5, 1, "commands in flight now, on I/O queues" },
 };
 
 static const struct top_column buffers[] = {
 	{ "user", "USER", NULL, NULL, TOP_UNIT_NAME, TOP_UNIT_NAME, 18, 0, "a host, a block device, or all of them" },
 	{ "kind", "KIND", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 6, 0, "host, device or all" },
-	{ "poll_group", "POLL GROUP", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 2, "whose buffers these are" },
+	{ "poll_group", "POLL GROUP", NULL, NULL, TOP_UNIT_TEXT, TOP_UNIT_TEXT, 23, 2, "the poll group of the buffers" },
 	{ "lent_bytes", "LENT", NULL, NULL, TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0, "data buffers that it holds now" },
 	{ "limit_bytes", "LIMIT", NULL, NULL, TOP_UNIT_BYTES, TOP_UNIT_BYTES, 8, 0,
-	  "a host's part at this moment; of all, what may be lent" },
-	{ "lent_percent", "LENT %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 1, "of the limit" },
+	  "current limit of a host; of all: the total that can be lent" },
+	{ "lent_percent", "LENT %", NULL, NULL, TOP_UNIT_PERCENT, TOP_UNIT_PERCENT, 6, 1, "share of the limit" },
 	{ "waiting", "WAITING", NULL, NULL, TOP_UNIT_COUNT, TOP_UNIT_COUNT, 7, 0, "commands that wait for a buffer" },
 };
 

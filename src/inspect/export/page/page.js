@@ -38,7 +38,7 @@ function bytesText(bytes) {
 
 const countText = number => number.toLocaleString("en-US");
 
-// Time since the program started, with enough digits to tell moments apart that differ by `step`.
+// Time since the program started, with enough digits to distinguish moments that differ by `step`.
 function momentText(ns, step) {
   const at = ns + data.about.from_ns;
   const digits = Math.max(3, Math.min(9, Math.ceil(-Math.log10((step || 1000) / 1e9))));
@@ -137,10 +137,10 @@ function writeHeader() {
     ("start_ms" in about ? `, started ${wallText(-about.from_ns)}` : "") + (about.build ? `, build ${about.build}` : "");
   const parts = [`${countText(about.events)} events were exported and ${countText(about.lives)} lives of objects seen.`];
   parts.push(about.events_left_out ?
-    `The page has the newest and those of the slowest I/Os: ${countText(about.events_left_out)} events are left out` +
+    `The page has the newest events, and all events of the slowest I/Os; ${countText(about.events_left_out)} events are left out` +
     (about.lives_left_out ? `, and ${countText(about.lives_left_out)} lives.` : ".") :
     about.lives_left_out ? `${countText(about.lives_left_out)} lives are left out.` : "All are on this page.");
-  if (about.lives_left_out || about.events_left_out) parts.push("Histograms and the heat map are of all.");
+  if (about.lives_left_out || about.events_left_out) parts.push("Histograms and the heat map count all lives.");
   if (about.overwritten || about.missing)
     parts.push(`The file itself no longer had ${countText(about.overwritten)} records, overwritten by later ones` +
                (about.missing ? `, and ${countText(about.missing)} were torn or missing.` : "."));
@@ -448,7 +448,7 @@ function writeSlowest() {
   listed = slowest.filter(i => !grouped || !stalls.has(i) || stalls.get(i)[0] === i);
   const list = $("slowest"), most = slowest.reduce((max, i) => Math.max(max, lives.dur[i]), 1);
   $("slowest-hint").textContent = slowest.length ?
-    `The ${slowest.length} that took longest, without time in states in which waiting is normal; the block device's I/O below each.` :
+    `The ${slowest.length} slowest, without the time in states where waiting is normal; the block device's I/O is below each.` :
     "No life was seen from its beginning to its end.";
   list.replaceChildren(...listed.map((i, row) => {
     const node = element("div", { class: "io", role: "option", id: "io-" + row, "aria-selected": String(row === rowOf(selected)) },
@@ -507,7 +507,7 @@ function eventRows(serials, origin) {
     const point = data.points[events.point[e]] || { name: "point " + events.point[e], args: [] };
     const thread = data.threads[events.thread[e]];
     rows.push(element("tr", {},
-      element("td", { class: "number", title: events.shared[e] ? "this clock was read for an earlier event" : "" },
+      element("td", { class: "number", title: events.shared[e] ? "the clock was read for an earlier event" : "" },
         "+" + timeText(events.t[e] - origin) + (events.shared[e] ? " ~" : "")),
       element("td", {}, thread ? thread.name : ""),
       element("td", {}, point.name),
@@ -608,7 +608,7 @@ function writeStages() {
           `${timeText(percentile(pairs, count, 0.9))} \u00b7 p99 ${timeText(percentile(pairs, count, 0.99))}`)));
     }
     $("stages").append(element("h3", {}, `${kind.name}: ${countText(kind.count)} whole lives` +
-      (kind.partial ? `, ${countText(kind.partial)} of which not all was seen are left out` : "")), panels);
+      (kind.partial ? `; ${countText(kind.partial)} incomplete ones are left out` : "")), panels);
   });
   if (!$("stages").children.length) $("stages").append(element("p", { class: "hint" }, "No life was seen from its beginning to its end."));
 }
