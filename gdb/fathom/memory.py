@@ -68,7 +68,7 @@ def need_pools():
     """Requests are in the trace file. Memory that a core lacks reads as zeroes, which would be taken for requests."""
     memory = number(global_value("trace_file"), "memory")
     if memory and gdb.selected_inferior().read_memory(memory, len(MAGIC)).tobytes() != MAGIC:
-        refuse("this core has no shared memory, so it has no requests and no trace: the process's core filter was changed (docs/debugging.md). "
+        refuse("this core is without shared memory, so it has no requests and no trace: the process's core filter was changed (docs/debugging.md). "
                f"The file may still exist: `fathom trace stuck -f {text(global_value('trace_file'), 'path')}`")
 
 

@@ -140,9 +140,12 @@ ENGINE = {      # the server has the threads, reactors and trace of these too
 }
 
 SERVER = {
+    "server_frame": {
+        "server": "struct server", "grpc": "struct grpc_server *",
+    },
     "server": {
-        "of_call": "struct mgmt_of_call", "grpc": "struct grpc_server *", "client": "struct grpc_client *",
-        "instances": "struct instance *[64]", "instance_count": "uint32_t",
+        "of_call": "struct mgmt_of_call", "client": "struct grpc_client *", "instances": "struct instance *[64]",
+        "instance_count": "uint32_t",
     },
     "mgmt_of_call": {
         "mgmt": "struct mgmt *",

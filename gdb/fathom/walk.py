@@ -104,10 +104,16 @@ def ctrlrs(subsystem):
 
 # ---- the server ----
 
+def server_frame():
+    """None: it is not open."""
+    found = static_value("server_run", "process")["frame"]
+    return found if int(found) else None
+
+
 def server():
     """None: it is not open."""
-    found = static_value("server_run", "process")["server"]
-    return found if int(found) else None
+    frame = server_frame()
+    return field(frame, "server").address if frame is not None else None
 
 
 def instances():
@@ -131,7 +137,7 @@ def members():
 
 def calls():
     """Received calls without an answer yet."""
-    return tail_queue(field(server(), "grpc"), "calls", link="in_server") if server() is not None else []
+    return tail_queue(field(server_frame(), "grpc"), "calls", link="in_server") if server() is not None else []
 
 
 def client_calls():
@@ -145,5 +151,5 @@ def client_calls():
 def links():
     """Connections, incoming and outgoing."""
     if server() is not None:
-        yield from tail_queue(field(server(), "grpc"), "links", link="link")
+        yield from tail_queue(field(server_frame(), "grpc"), "links", link="link")
         yield from tail_queue(field(server(), "client"), "links", link="link")

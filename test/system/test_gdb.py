@@ -492,8 +492,8 @@ class ServerGdb(SystemTest):
         members, engines, pid = system.members(), system.engines(), system.process.pid
         said = gdb("-p", pid, commands=("fathom_print_members", "fathom_print_instances", "fathom_print_calls", "fathom_print_connections",
                                         "fathom_print_threads", "fathom_print_reactors", "fathom_print_pollers", "fathom_trace 3",
-                                        'fathom_print_members "rank 1,"', "fathom_print_bdevs", "p *process.server->instances[0]",
-                                        "p process.server->grpc->links"))
+                                        'fathom_print_members "rank 1,"', "fathom_print_bdevs", "p *process.frame->server.instances[0]",
+                                        "p process.frame->grpc->links"))
         for text in ("Traceback", "Python Exception", "Error occurred in Python"):
             self.assertNotIn(text, said[None])
         found = re.findall(r"member rank (\d+), (\w+), incarnation ([0-9a-f]+), at (\S+) (\S+)$", said["fathom_print_members"], re.M)
@@ -511,8 +511,8 @@ class ServerGdb(SystemTest):
         self.assertGreater(count_of(said["fathom_print_pollers"]), 0)
         self.assertRegex(said["fathom_trace 3"], r"\d+ events? of \d+ threads?$")
         self.assertIn("is no fathom-engine: load it with", said["fathom_print_bdevs"])
-        self.assertRegex(said["p *process.server->instances[0]"], r"^\$1 = instance 0, JOINED, ")
-        self.assertRegex(said["p process.server->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
+        self.assertRegex(said["p *process.frame->server.instances[0]"], r"^\$1 = instance 0, JOINED, ")
+        self.assertRegex(said["p process.frame->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
         self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # gdb has let it go on
 
     def test_a_breakpoint_on_a_call_shows_what_was_asked(self):

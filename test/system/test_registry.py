@@ -355,7 +355,7 @@ class Daemon(RegistryTest):
         os.chown(self.directory, 65534, 65534)
         unprivileged = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         probed = self.probed(prefix=unprivileged)
-        self.assertIn("not root: only processes of user 65534", probed.text())
+        self.assertIn("not root: serving only processes of user 65534", probed.text())
         mine, roots = self.client(probed, prefix=unprivileged), self.client(probed)
         self.assertEqual({row["pid"] for row in probed.rows()}, {mine.pid})
         maps = read("/proc/self/maps")
