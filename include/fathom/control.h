@@ -447,7 +447,7 @@ struct fathom_control_engines {
 	size_t count;
 };
 
-/* What the server does when an engine ends by itself, by the way in which it ended. */
+/* What the server does when an engine ends by itself, for each cause. */
 struct fathom_control_policy {
 	const char *cause; /* "crashed", "killed" ... */
 	bool restart;

@@ -79,7 +79,7 @@ int scan_storage(struct provider *provider, bool json, FILE *out)
 
 		storage_use_text(from, use, sizeof(use));
 		if (json)
-			append(rows, json_block_device(&device));
+			append(rows, json_of_block_device(&device));
 		else
 			add_device(table, &device);
 	}
@@ -114,7 +114,7 @@ static json_t *interface_row(const struct network_interface *from)
 
 	for (uint32_t i = 0; i < from->address_count && i < NETWORK_ADDRESSES_MAX; i++)
 		addresses[interface.address_count++] = from->addresses[i].text;
-	return json_host_interface(&interface);
+	return json_of_host_interface(&interface);
 }
 
 int scan_network(struct provider *provider, bool json, FILE *out)

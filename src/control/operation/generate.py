@@ -3,7 +3,7 @@
 """
 generate - makes code and pages from the table of operations, the *.def files of this folder. table.py describes the rows.
 
-    generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, client, commands
+    generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, client, commands, show
     generate.py --print WHAT [DEF...]               on standard output; WHAT: roles, absent (as documents have them),
                                                     method-list, absent-list (for tests)
     generate.py --write                             the pages that lie in the tree: `make operation-pages`
@@ -21,6 +21,8 @@ import commands
 import library
 import manual
 import methods
+import reference
+import show
 import table
 
 TOP = os.path.join(table.HERE, "../../..")
@@ -29,6 +31,7 @@ MAKES = {  # what: {file: its text}
              "absent.gen.inc": methods.absent_rows},
     "server": {"methods.gen.h": lambda rows: methods.header(rows, "server"), "methods.gen.c": lambda rows: methods.source(rows, "server")},
     "client": {"calls.gen.h": client.header, "calls.gen.c": client.source},
+    "show": {"show.gen.h": show.header, "show.gen.c": show.source},
     "commands": {"commands.gen.h": commands.header, "commands.gen.c": commands.source},
 }
 PRINTS = {"roles": methods.roles_page, "absent": methods.absent_page, "method-list": methods.method_list, "absent-list": methods.absent_list}
@@ -42,6 +45,7 @@ def pages(rows):
     """(path, text) of each file in the tree that comes from the table, or has parts of it."""
     for group in rows.groups:
         yield f"docs/man/{group.page}.1", manual.page(rows, group)
+    yield "docs/operations.md", reference.page(rows)
     for path, make in LIBRARY.items():
         with open(os.path.join(TOP, path)) as file:
             yield path, make(rows, file.read())

@@ -120,6 +120,9 @@ class Record:
         return f"copy_{self.name}" + ("_from_" + message.c_words()[-1] if len(self.messages) > 1 else "")
 
     def check(self, table):
+        names = [key.field for key in self.json or [] if not key.function and not key.constant] + [column.field for column in self.columns or []]
+        for name in names + ([self.json_list] if self.json_list else []):
+            self.field(name)
         for field in self.fields:
             if field.record and field.record not in table.records:
                 raise DefError(f"{self.where}: no record {field.record}")

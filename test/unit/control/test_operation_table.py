@@ -3,13 +3,20 @@
 """src/control/operation/generate.py: what it makes of a table, and that a mistake is named with file and line."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+BUILD = os.environ.get("FATHOM_BUILD", os.path.join(TOP, "build"))  # for headers that other generators make
 GENERATE = os.path.join(TOP, "src/control/operation/generate.py")
+
+
+def open_text(path):
+    with open(path) as file:
+        return file.read()
 
 
 class Table(unittest.TestCase):
@@ -143,6 +150,116 @@ command list all
         self.assert_refused(self.SAMPLE + "option json flag\n\thelp x\n", lines + 1, "all commands have an option json")
         self.assert_refused(self.SAMPLE + "command bare\n\thelp x\n", lines + 1, 'a line "run"')
         self.assert_refused(self.SAMPLE + "command two\n\thelp x\n\trun x\noption depth flag\n\thelp x\n", lines + 4, "another type or default")
+
+
+class NewCall(unittest.TestCase):
+    """A call needs its messages and its rows; the code that comes of them compiles. docs/adding-a-call.md has the same call."""
+
+    MESSAGES = """
+message SystemNewReq {
+    string sys = 1;
+    string ranks = 2;
+    string hosts = 3;
+    bool deep = 4;
+    repeated SystemPart parts = 5;
+}
+message SystemPart {
+    uint32 rank = 1;
+    string what = 2;
+    uint64 size = 3;
+}
+message SystemNewResp {
+    repeated SystemPart parts = 1;
+    string note = 2;
+}
+"""
+    ROWS = """
+record part from mgmt.SystemPart
+    field u32 rank
+    field text what
+    field u64 bytes = size
+    json rank|no_rank what size=bytes
+    columns "Rank" rank, "What" what, "Size" bytes:size
+record parts from mgmt.SystemNewResp
+    field list parts count of part sorted rank
+    field text note
+    json parts note?
+method mgmt.MgmtSvc/SystemNew by mgmt for admin agent
+call new asks mgmt.MgmtSvc/SystemNew as system new retry same
+    argument choice
+    argument bool deep
+    argument list part parts
+    result parts
+command new
+    help do what is new
+    options ranks rank-hosts
+    option deep flag
+        help look at each device
+    exclusive ranks rank-hosts
+    run run_new
+"""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(subprocess.run, ["rm", "-r", self.folder], check=True)
+        self.source = os.path.join(self.folder, "src")
+        self.proto = os.path.join(self.source, "rpc/proto")
+        shutil.copytree(os.path.join(TOP, "src/rpc/proto"), self.proto)
+        self.operation = os.path.join(self.folder, "operation")
+        shutil.copytree(os.path.dirname(GENERATE), self.operation, ignore=shutil.ignore_patterns("__pycache__"))
+        with open(os.path.join(self.proto, "mgmt.proto"), "a") as file:
+            file.write(self.MESSAGES)
+        with open(os.path.join(self.operation, "system.def"), "a") as file:
+            file.write(self.ROWS)
+
+    def make(self, what, place):
+        os.makedirs(os.path.join(self.source, place), exist_ok=True)
+        subprocess.run([sys.executable, os.path.join(self.operation, "generate.py"), "--proto", self.proto, "--make", what,
+                        "--outdir", os.path.join(self.source, place)], check=True)
+
+    def test_its_code_compiles(self):
+        for name in ("ctl", "fathom", "mgmt", "shared", "srv"):
+            subprocess.run(["protoc-c", "--proto_path=" + self.source, "--c_out=" + self.source, f"rpc/proto/{name}.proto"], check=True)
+        for what, place in (("mgmt", "control/mgmt"), ("client", "control/client"), ("commands", "cmd/fathom/control"), ("show", "cmd/fathom/show")):
+            self.make(what, place)
+        sys.path.insert(0, self.operation)
+        self.addCleanup(sys.path.remove, self.operation)
+        declared = subprocess.run([sys.executable, "-c", "import library, sys, table; rows = table.read(proto_folder=sys.argv[1]);"
+                                   "sys.stdout.write(library.header(rows, sys.stdin.read()))", self.proto], cwd=self.operation, check=True, text=True,
+                                  stdout=subprocess.PIPE, input=open_text(os.path.join(TOP, "include/fathom/control.h"))).stdout
+        self.assertIn("int fathom_control_new(struct fathom_control *control,", declared)
+        os.makedirs(os.path.join(self.folder, "include/fathom"))
+        with open(os.path.join(self.folder, "include/fathom/control.h"), "w") as file:
+            file.write(declared)
+        for path in ("control/mgmt/methods.gen.c", "control/client/calls.gen.c", "cmd/fathom/control/commands.gen.c", "cmd/fathom/show/show.gen.c"):
+            done = subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-fsyntax-only",
+                                   "-I", os.path.join(self.folder, "include"), "-I", self.source, "-I", os.path.join(TOP, "src"),
+                                   "-I", os.path.join(TOP, "include"), "-I", os.path.join(BUILD, "src"), os.path.join(self.source, path)], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        made = open_text(os.path.join(self.source, "control/client/calls.gen.c"))
+        self.assertIn("qsort(rows, count, sizeof(*rows), compare_part_by_rank);", made)
+        self.assertIn("row->size = parts[i].bytes;", made)
+
+    def refused(self, rows):
+        with open(os.path.join(self.operation, "system.def"), "a") as file:
+            file.write(rows)
+        return subprocess.run([sys.executable, os.path.join(self.operation, "generate.py"), "--proto", self.proto, "--make", "client",
+                               "--outdir", self.folder], capture_output=True, text=True).stderr
+
+    def test_a_field_of_another_type_is_named(self):
+        self.assertIn("bytes is u32, but size of mgmt.SystemPart is uint64", self.refused("record x from mgmt.SystemPart\nfield u32 bytes = size\n"))
+
+    def test_a_field_that_is_not_there_is_named(self):
+        self.assertIn("mgmt.SystemPart has no field colour", self.refused("record x from mgmt.SystemPart\nfield text colour\n"))
+
+    def test_a_call_without_its_method_is_named(self):
+        self.assertIn('no row "method" for mgmt.MgmtSvc/SystemOld', self.refused("call old asks mgmt.MgmtSvc/SystemOld as system old retry read\n"))
+
+    def test_an_argument_that_nothing_uses_is_named(self):
+        self.assertIn("wide is used by no field", self.refused("call old asks mgmt.MgmtSvc/SystemNew as system old retry read\nargument bool wide\n"))
+
+    def test_a_column_of_no_field_is_named(self):
+        self.assertIn("x has no field y", self.refused('record x from mgmt.SystemPart\nfield text what\ncolumns "Y" y\n'))
 
 
 class Pages(Table):

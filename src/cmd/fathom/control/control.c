@@ -80,7 +80,7 @@ int control_host_devices(const struct control_run *run, void (*show)(const struc
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show(answers, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_hosts(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_host_answers(answers) : NULL, NULL);
 }
 
 /* ---- finding a command ---- */

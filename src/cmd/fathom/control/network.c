@@ -25,5 +25,5 @@ int run_network_scan(struct control_run *run)
 		(void)fflush(stdout); /* print the table first; main() reports write errors */
 		show_network_left_out(answers, stderr);
 	}
-	return control_answered(run, answers, control_is_json(run) ? json_network(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_network_answers(answers) : NULL, NULL);
 }

@@ -22,7 +22,7 @@ int run_engines(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_engines(answers, run->values.verbose, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_engines(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_engines_answers(answers) : NULL, NULL);
 }
 
 /* Without a system, each server reports its own version. */
@@ -68,7 +68,7 @@ int run_masks(struct control_run *run)
 	}
 	if (!control_is_json(run))
 		show_masks(answers, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_masks(answers) : NULL, failed);
+	return control_answered(run, answers, control_is_json(run) ? json_of_masks_answers(answers) : NULL, failed);
 }
 
 /* ---- restart policies ---- */
@@ -142,5 +142,5 @@ int run_policy(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_policies(answers, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_policies(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_policies_answers(answers) : NULL, NULL);
 }

@@ -22,7 +22,7 @@ int run_scan(struct control_run *run)
 		show_storage_verbose(answers, run->values.nvme_health, stdout);
 	else if (!control_is_json(run))
 		show_storage(answers, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_storage(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_storage_answers(answers) : NULL, NULL);
 }
 
 int run_format(struct control_run *run)
@@ -55,7 +55,7 @@ int run_usage(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_usage(answers, run->values.show_usable, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_storage(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_storage_answers(answers) : NULL, NULL);
 }
 
 enum { FAILED_BYTES = 128 };

@@ -90,7 +90,7 @@ int run_query(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_members(members, run->values.verbose, stdout);
-	status = control_finish(run, control_is_json(run) ? json_members(members) : NULL,
+	status = control_finish(run, control_is_json(run) ? json_of_members(members) : NULL,
 				find_absent(run, members->absent_ranks, members->absent_hosts, &why));
 	fathom_control_free(members);
 	return status;
@@ -106,7 +106,7 @@ int run_leader(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_leader(leader, run->values.down_replicas, stdout);
-	status = control_finish(run, control_is_json(run) ? json_leader(leader) : NULL, NULL);
+	status = control_finish(run, control_is_json(run) ? json_of_leader(leader) : NULL, NULL);
 	fathom_control_free(leader);
 	return status;
 }
@@ -155,7 +155,7 @@ static int finish_ranks(struct control_run *run, struct fathom_control_ranks *ra
 		failed = find_failed(run, ranks, &why);
 	if (!control_is_json(run))
 		show_ranks(ranks, stdout);
-	status = control_finish(run, control_is_json(run) ? json_ranks(ranks) : NULL, failed);
+	status = control_finish(run, control_is_json(run) ? json_of_ranks(ranks) : NULL, failed);
 	fathom_control_free(ranks);
 	return status;
 }
@@ -329,7 +329,7 @@ static void print_events(struct control_run *run, const struct fathom_control_ev
 		show_events(events, stdout);
 	for (size_t i = 0; i < events->count && control_is_json(run); i++) {
 		/* one per line: the stream has no end at which an envelope could be closed */
-		json_t *event = json_event(&events->events[i]);
+		json_t *event = json_of_event(&events->events[i]);
 
 		must(json_dumpf(event, stdout, JSON_COMPACT) == 0 || ferror(stdout));
 		putchar('\n');

@@ -17,22 +17,6 @@ static const char *pid_text(uint64_t pid, char *text)
 	return pid == 0 ? "-" : number_text(pid, text);
 }
 
-static void show_brief(const struct fathom_control_engines *engines, FILE *out)
-{
-	static const char *const titles[] = { "Instance", "State", "Rank", "PID", "Starts", "Storage", "Reason" };
-	struct table *table = titled(titles, ARRAY_COUNT(titles));
-
-	for (size_t i = 0; i < engines->count; i++) {
-		const struct fathom_control_engine *engine = &engines->engines[i];
-		char index[SIZE_TEXT_BYTES], rank[SIZE_TEXT_BYTES], pid[SIZE_TEXT_BYTES], starts[SIZE_TEXT_BYTES];
-
-		add_row(table, (const char *[]){ number_text(engine->index, index), engine->state,
-						 rank_text(engine->rank, rank), pid_text(engine->process, pid),
-						 number_text(engine->starts, starts), engine->storage, engine->info });
-	}
-	finish_table(table, 2, out);
-}
-
 static void show_full(const struct fathom_control_engine *engine, FILE *out)
 {
 	char title[64], rank[SIZE_TEXT_BYTES], pid[SIZE_TEXT_BYTES], starts[SIZE_TEXT_BYTES], incarnation[SIZE_TEXT_BYTES];
@@ -72,41 +56,8 @@ void show_engines(const struct fathom_control_answers *answers, bool verbose, FI
 		if (engines->count == 0)
 			fprintf(out, "  No engines are configured\n");
 		else if (!verbose)
-			show_brief(engines, out);
+			table_of_engine(engines->engines, engines->count, 0, 2, out);
 		for (size_t k = 0; verbose && k < engines->count; k++)
 			show_full(&engines->engines[k], out);
 	}
-}
-
-static json_t *json_host(const struct fathom_control_answer *answer)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < answer->engines->count; i++) {
-		const struct fathom_control_engine *from = &answer->engines->engines[i];
-		json_t *engine = json_object();
-
-		put_number(engine, "index", from->index);
-		put_text(engine, "state", from->state);
-		put(engine, "rank", from->rank == FATHOM_CONTROL_NO_RANK ? json_null() : json_integer(from->rank));
-		put_text(engine, "uuid", from->uuid);
-		put_number(engine, "incarnation", from->incarnation);
-		put_number(engine, "pid", from->process);
-		put_bool(engine, "adopted", from->adopted);
-		put_text(engine, "uri", from->uri);
-		put_text(engine, "storage", from->storage);
-		put_text(engine, "info", from->info);
-		put_number(engine, "starts", from->starts);
-		put_number(engine, "restart_in_ms", from->restart_in_ms);
-		put_text(engine, "last_end", from->last_end);
-		put_text(engine, "rpc_socket", from->rpc_socket);
-		put_text(engine, "version", from->version);
-		append(list, engine);
-	}
-	return list;
-}
-
-json_t *json_engines(const struct fathom_control_answers *answers)
-{
-	return json_answers(answers, "HostEngines", "hosts", "engines", json_host);
 }

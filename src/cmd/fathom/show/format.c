@@ -8,7 +8,7 @@
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
 
-enum { CELL_BYTES = 768 };
+enum { RESULT_BYTES = 768 };
 
 /* A host without devices reports one device with the address "<nil>". */
 static bool is_nothing(const struct fathom_control_formatted *part)
@@ -34,7 +34,7 @@ static void show_failed(const struct fathom_control_answers *answers, FILE *out)
 {
 	static const char *const titles[] = { "Hosts", "Error" };
 	struct folded *folded = folded_create(FOLDED_HOSTS, titles, ARRAY_COUNT(titles));
-	char cell[CELL_BYTES];
+	char cell[RESULT_BYTES];
 
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_format *format = answers->answers[i].format;

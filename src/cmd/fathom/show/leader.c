@@ -37,16 +37,6 @@ void show_leader(const struct fathom_control_leader *leader, bool down_only, FIL
 	free(down);
 }
 
-json_t *json_leader(const struct fathom_control_leader *leader)
-{
-	json_t *response = json_object();
-
-	put_text(response, "current_leader", leader->leader);
-	put(response, "replicas", list_of_texts(leader->replicas, leader->replica_count));
-	put(response, "down_replicas", list_of_texts(leader->down_replicas, leader->down_replica_count));
-	return response;
-}
-
 static const char *version_text(const struct fathom_control_version *version, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%u.%u.%u", version->major, version->minor, version->patch);

@@ -34,13 +34,7 @@ void show_log_warnings(const struct fathom_control_answers *answers, FILE *out)
 
 static json_t *json_host(const struct fathom_control_answer *answer)
 {
-	json_t *log = json_object();
-
-	put_text(log, "path", answer->log->path);
-	put_number(log, "bytes", answer->log->bytes);
-	if (answer->log->warning[0])
-		put_text(log, "warning", answer->log->warning);
-	return log;
+	return json_of_log(answer->log);
 }
 
 json_t *json_logs(const struct fathom_control_answers *answers)

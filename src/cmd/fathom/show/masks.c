@@ -19,13 +19,3 @@ void show_masks(const struct fathom_control_answers *answers, FILE *out)
 	}
 	folded_finish(folded, false, 0, out);
 }
-
-static json_t *json_host(const struct fathom_control_answer *answer)
-{
-	return list_of_texts(answer->masks->errors, answer->masks->error_count);
-}
-
-json_t *json_masks(const struct fathom_control_answers *answers)
-{
-	return json_answers(answers, "HostMasks", "hosts", "errors", json_host);
-}

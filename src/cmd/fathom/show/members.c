@@ -58,35 +58,3 @@ void show_members(const struct fathom_control_members *members, bool verbose, FI
 	if (members->count > 0)
 		fputc('\n', out);
 }
-
-json_t *json_members(const struct fathom_control_members *members)
-{
-	json_t *response = json_object(), *list = json_array();
-
-	for (size_t i = 0; i < members->count; i++) {
-		const struct fathom_control_member *from = &members->members[i];
-		json_t *member = json_object();
-
-		put_text(member, "addr", from->address);
-		put_text(member, "state", from->state);
-		put_text(member, "fault_domain", from->fault_domain);
-		put_number(member, "rank", from->rank);
-		put_number(member, "incarnation", from->incarnation);
-		put_text(member, "uuid", from->uuid);
-		put_text(member, "fabric_uri", from->fabric_uri);
-		put(member, "secondary_fabric_uris", list_of_texts(from->secondary_uris, from->secondary_uri_count));
-		put_number(member, "fabric_contexts", from->fabric_contexts);
-		put(member, "secondary_fabric_contexts", json_null());
-		put_text(member, "info", from->info);
-		put_text(member, "last_update", from->last_update);
-		append(list, member);
-	}
-	put(response, "members", or_null(list));
-	if (members->absent_ranks[0])
-		put_text(response, "absent_ranks", members->absent_ranks);
-	if (members->absent_hosts[0])
-		put_text(response, "absent_hosts", members->absent_hosts);
-	put(response, "providers", list_of_texts(members->providers, members->provider_count));
-	put_text(response, "sys_self_heal_policy", members->self_heal);
-	return response;
-}

@@ -113,34 +113,12 @@ void show_network_left_out(const struct fathom_control_answers *answers, FILE *o
 			left_out == 1 ? "it" : "them");
 }
 
-static json_t *json_host(const struct fathom_control_answer *answer)
+json_t *json_providers(const struct fathom_control_network *network)
 {
-	const struct fathom_control_network *network = answer->network;
-	json_t *host = json_object(), *interfaces = json_array();
-	const char **providers;
 	size_t count;
+	const char **providers = providers_of(network, -1, &count);
+	json_t *list = list_of_texts(providers, count);
 
-	for (size_t i = 0; i < network->count; i++) {
-		const struct fathom_control_interface *from = &network->interfaces[i];
-		json_t *interface = json_object();
-
-		put_text(interface, "Provider", from->provider);
-		put_text(interface, "Device", from->device);
-		put_number(interface, "NumaNode", from->numa_node);
-		put_number(interface, "Priority", from->priority);
-		put_number(interface, "NetDevClass", from->device_class);
-		append(interfaces, interface);
-	}
-	providers = providers_of(network, -1, &count);
-	put(host, "Interfaces", or_null(interfaces));
-	put(host, "Providers", list_of_texts(providers, count));
-	put(host, "NumaCount", json_integer(network->numa_nodes));
-	put(host, "CoresPerNuma", json_integer(network->cores_per_node));
 	free(providers);
-	return host;
-}
-
-json_t *json_network(const struct fathom_control_answers *answers)
-{
-	return json_answers(answers, "HostFabrics", "HostSet", "HostFabric", json_host);
+	return list;
 }

@@ -277,6 +277,22 @@ const char *number_text(uint64_t number, char *text)
 	return text;
 }
 
+const char *integer_text(int64_t number, char *text)
+{
+	snprintf(text, SIZE_TEXT_BYTES, "%" PRId64, number);
+	return text;
+}
+
+const char *joined_text(const char *const *texts, size_t count, char *text)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < count && used + strlen(texts[i]) + 3 < CELL_BYTES; i++)
+		used += (size_t)snprintf(text + used, CELL_BYTES - used, "%s%s", used ? ", " : "", texts[i]);
+	return used ? text : "-";
+}
+
 const char *node_text(int64_t node, char *text)
 {
 	snprintf(text, SIZE_TEXT_BYTES, node < 0 ? "-" : "%" PRId64, node);
@@ -356,6 +372,15 @@ json_t *list_of_texts(const char *const *texts, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		append(list, json_text(texts[i]));
+	return or_null(list);
+}
+
+json_t *list_of_numbers(const int32_t *numbers, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		append(list, json_integer(numbers[i]));
 	return or_null(list);
 }
 

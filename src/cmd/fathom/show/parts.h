@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/must.h"
+#include "cmd/fathom/show/show.gen.h"
 #include "control/text/table.h"
 #include "fathom/control.h"
 
@@ -41,7 +42,12 @@ void hosts_are(const char *hosts);
 /* "node[1-3]" for "node[1-3]:10001": without ports, unless two hosts would become equal. The caller frees it. */
 char *hosts_text(const char *hosts);
 
+enum { CELL_BYTES = 1024 };
+
 const char *number_text(uint64_t number, char *text); /* of SIZE_TEXT_BYTES */
+const char *integer_text(int64_t number, char *text); /* the same */
+/* "a, b"; "-" if there are none. At most CELL_BYTES, what does not fit is left out. */
+const char *joined_text(const char *const *texts, size_t count, char *text);
 /* "1" and "100 Mb/s"; "-" if negative: unknown. `text` has SIZE_TEXT_BYTES. */
 const char *node_text(int64_t node, char *text);
 const char *speed_text(int64_t mbps, char *text);
@@ -57,8 +63,9 @@ void put_number(json_t *object, const char *key, uint64_t number);
 void put_bool(json_t *object, const char *key, bool value);
 /* A list; `null` if there is none, as Go's programs write it. */
 json_t *list_of_texts(const char *const *texts, size_t count);
-void append(json_t *list, json_t *value); /* takes */
-json_t *or_null(json_t *list);		  /* takes */
+json_t *list_of_numbers(const int32_t *numbers, size_t count); /* the same */
+void append(json_t *list, json_t *value);		       /* takes */
+json_t *or_null(json_t *list);				       /* takes */
 
 /* A row of "faults": a fault and its hosts (NULL: of the whole system). */
 json_t *json_fault(const struct fathom_fault *why, const char *hosts);

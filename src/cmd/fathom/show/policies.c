@@ -7,14 +7,14 @@
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
 
-enum { CELL_BYTES = 64 };
+enum { DELAY_BYTES = 64 };
 
 static const char *delay_text(uint64_t ms, char *text)
 {
 	if (ms % 1000 == 0)
-		snprintf(text, CELL_BYTES, "%" PRIu64 " s", ms / 1000);
+		snprintf(text, DELAY_BYTES, "%" PRIu64 " s", ms / 1000);
 	else
-		snprintf(text, CELL_BYTES, "%" PRIu64 " ms", ms);
+		snprintf(text, DELAY_BYTES, "%" PRIu64 " ms", ms);
 	return text;
 }
 
@@ -25,7 +25,7 @@ static void show_host(const struct fathom_control_policies *policies, FILE *out)
 
 	for (size_t i = 0; i < policies->count; i++) {
 		const struct fathom_control_policy *policy = &policies->policies[i];
-		char first[CELL_BYTES], longest[CELL_BYTES], limit[SIZE_TEXT_BYTES];
+		char first[DELAY_BYTES], longest[DELAY_BYTES], limit[SIZE_TEXT_BYTES];
 
 		add_row(table, (const char *[]){ policy->cause, policy->restart ? "yes" : "no",
 						 policy->restart ? delay_text(policy->delay_min_ms, first) : "-",
@@ -46,27 +46,4 @@ void show_policies(const struct fathom_control_answers *answers, FILE *out)
 		free(hosts);
 		show_host(answers->answers[i].policies, out);
 	}
-}
-
-static json_t *json_host(const struct fathom_control_answer *answer)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < answer->policies->count; i++) {
-		const struct fathom_control_policy *from = &answer->policies->policies[i];
-		json_t *policy = json_object();
-
-		put_text(policy, "cause", from->cause);
-		put_bool(policy, "restart", from->restart);
-		put_number(policy, "delay_min_ms", from->delay_min_ms);
-		put_number(policy, "delay_max_ms", from->delay_max_ms);
-		put_number(policy, "limit", from->limit);
-		append(list, policy);
-	}
-	return list;
-}
-
-json_t *json_policies(const struct fathom_control_answers *answers)
-{
-	return json_answers(answers, "HostPolicies", "hosts", "policies", json_host);
 }

@@ -49,27 +49,3 @@ void show_ranks(const struct fathom_control_ranks *ranks, FILE *out)
 	if (unranked > 0)
 		show_unranked(ranks, out);
 }
-
-json_t *json_ranks(const struct fathom_control_ranks *ranks)
-{
-	json_t *response = json_object(), *list = json_array();
-
-	for (size_t i = 0; i < ranks->count; i++) {
-		const struct fathom_control_rank *from = &ranks->ranks[i];
-		json_t *rank = json_object();
-
-		put_text(rank, "state", from->state);
-		put_text(rank, "Addr", from->address);
-		put_number(rank, "Rank", from->rank);
-		put_text(rank, "Action", from->action);
-		put_bool(rank, "Errored", from->errored);
-		put_text(rank, "Msg", from->message);
-		append(list, rank);
-	}
-	put(response, "Results", or_null(list));
-	if (ranks->absent_ranks[0])
-		put_text(response, "absent_ranks", ranks->absent_ranks);
-	if (ranks->absent_hosts[0])
-		put_text(response, "absent_hosts", ranks->absent_hosts);
-	return response;
-}

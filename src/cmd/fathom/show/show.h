@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * show - prints the answers of servers as tables and as JSON: one file per topic. Tables and keys are those of dmg, so
+ * show - prints the answers of servers as tables and as JSON: one file per topic. The build makes regular JSON and tables
+ * from the table of operations (show.gen.h). Tables and keys are those of dmg, so
  * that programs which parse its output work unchanged. All arguments are borrowed. Write errors are left to ferror(out).
  */
 #ifndef CMD_FATHOM_SHOW_SHOW_H
@@ -10,21 +11,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cmd/fathom/show/show.gen.h"
 #include "fathom/control.h"
 
 /* ---- the system ---- */
 
 void show_members(const struct fathom_control_members *members, bool verbose, FILE *out);
-json_t *json_members(const struct fathom_control_members *members);
 
 void show_leader(const struct fathom_control_leader *leader, bool down_only, FILE *out);
-json_t *json_leader(const struct fathom_control_leader *leader);
 
 void show_version(const struct fathom_control_version *version, FILE *out);
 json_t *json_version(const struct fathom_control_version *version);
 
 void show_ranks(const struct fathom_control_ranks *ranks, FILE *out);
-json_t *json_ranks(const struct fathom_control_ranks *ranks);
 
 void show_attributes(const struct fathom_control_pairs *pairs, FILE *out);
 json_t *json_attributes(const struct fathom_control_pairs *pairs);
@@ -32,7 +31,6 @@ void show_properties(const struct fathom_control_pairs *pairs, FILE *out);
 json_t *json_properties(const struct fathom_control_pairs *pairs);
 
 void show_events(const struct fathom_control_events *events, FILE *out);
-json_t *json_event(const struct fathom_control_event *event);
 json_t *json_events(const struct fathom_control_events *events);
 /* Append more events to `response`, which json_events() created. */
 void json_add_events(json_t *response, const struct fathom_control_events *events);
@@ -53,7 +51,6 @@ json_t *json_answers(const struct fathom_control_answers *answers, const char *n
 void show_storage(const struct fathom_control_answers *answers, FILE *out);
 void show_storage_verbose(const struct fathom_control_answers *answers, bool health, FILE *out);
 void show_usage(const struct fathom_control_answers *answers, bool usable, FILE *out);
-json_t *json_storage(const struct fathom_control_answers *answers);
 
 /* Selects devices; all zero, except `rank` FATHOM_CONTROL_NO_RANK: all. */
 struct device_choice {
@@ -76,26 +73,18 @@ bool format_has_errors(const struct fathom_control_answers *answers);
 /* `fathom storage scan --all` and `network scan --all`: also what DAOS's answers have no fields for. */
 void show_block_devices(const struct fathom_control_answers *answers, FILE *out);
 void show_interfaces(const struct fathom_control_answers *answers, FILE *out);
-json_t *json_hosts(const struct fathom_control_answers *answers);
-/* One device or interface, as a row. */
-json_t *json_block_device(const struct fathom_control_block_device *device);
-json_t *json_host_interface(const struct fathom_control_host_interface *interface);
 void show_network(const struct fathom_control_answers *answers, const char *provider, FILE *out);
 /* The number of interfaces not shown; dmg's table has no such line, so do not print it on standard output. */
 void show_network_left_out(const struct fathom_control_answers *answers, FILE *out);
-json_t *json_network(const struct fathom_control_answers *answers);
 
 void show_engines(const struct fathom_control_answers *answers, bool verbose, FILE *out);
-json_t *json_engines(const struct fathom_control_answers *answers);
 
 void show_versions(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_versions(const struct fathom_control_answers *answers);
 
 void show_policies(const struct fathom_control_answers *answers, FILE *out);
-json_t *json_policies(const struct fathom_control_answers *answers);
 
 void show_masks(const struct fathom_control_answers *answers, FILE *out);
-json_t *json_masks(const struct fathom_control_answers *answers);
 
 void show_logs(const struct fathom_control_answers *answers, FILE *out);
 /* Print what is missing in the logs. */
