@@ -120,7 +120,7 @@ static size_t escape_json(char *to, size_t to_bytes, const char *text, size_t te
 
 	for (size_t at = 0, read; at < text_bytes; at += read) {
 		char escaped[TEXT_JSON_BYTES_MAX];
-		size_t bytes = text_json_escape(escaped, text + at, text_bytes - at, false, &read);
+		size_t bytes = text_json_escape(escaped, text + at, text_bytes - at, TEXT_JSON_SHORT, &read);
 
 		if (used + bytes > to_bytes)
 			break;

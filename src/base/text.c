@@ -134,8 +134,10 @@ static size_t put_code(char to[TEXT_JSON_BYTES_MAX], unsigned int code)
 	return 6;
 }
 
-size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t bytes, bool for_html, size_t *read_ret)
+size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t bytes, enum text_json_style style,
+			size_t *read_ret)
 {
+	const bool for_html = style == TEXT_JSON_HTML;
 	static const char special[] = "\"\\\n\t", names[] = "\"\\nt";
 	size_t length = text_utf8_length(text, bytes);
 	const char *found = *text ? strchr(special, *text) : NULL;
@@ -146,7 +148,7 @@ size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t b
 		to[0] = '?';
 		return 1;
 	}
-	if (found) {
+	if (found && (c >= 0x20 || style == TEXT_JSON_SHORT)) {
 		to[0] = '\\';
 		to[1] = names[found - special];
 		return 2;

@@ -3,7 +3,6 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,12 +34,18 @@ size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_b
 
 enum { TEXT_JSON_BYTES_MAX = 6 };
 
+enum text_json_style {
+	TEXT_JSON_PLAIN, /* a control character becomes "\u000a" */
+	TEXT_JSON_SHORT, /* the same, but "\n" and "\t" */
+	TEXT_JSON_HTML,	 /* the string cannot end an HTML script element or a line of JavaScript: "<", ">", "&" ... */
+};
+
 /*
  * Write the first character of `text` (`bytes` > 0) to `to` as it stands in a JSON string. Each invalid UTF-8 byte and DEL
- * become '?'. With `for_html` the string cannot end an HTML script element or a line of JavaScript: '<', '>', '&' and the
- * two Unicode line ends are escaped, too. Returns the bytes written; `*read_ret`: the bytes of `text` that were read.
+ * become '?'. Returns the bytes written; `*read_ret`: the bytes of `text` that were read.
  */
-size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t bytes, bool for_html, size_t *read_ret);
+size_t text_json_escape(char to[TEXT_JSON_BYTES_MAX], const char *text, size_t bytes, enum text_json_style style,
+			size_t *read_ret);
 
 /*
  * Copy `from`, cleaned like text_utf8_copy() and with a blank for each line end and tab. A text that does not fit is cut

@@ -100,7 +100,7 @@ static void put_quoted(struct writer *writer, const char *string)
 	put_bytes(writer, "\"", 1);
 	for (size_t read; *string; string += read) {
 		char escaped[TEXT_JSON_BYTES_MAX];
-		size_t bytes = text_json_escape(escaped, string, strlen(string), false, &read);
+		size_t bytes = text_json_escape(escaped, string, strlen(string), TEXT_JSON_SHORT, &read);
 
 		put_bytes(writer, escaped, bytes);
 	}

@@ -82,7 +82,7 @@ void out_json(struct out *out, const char *text, size_t count)
 	out_bytes(out, text, plain);
 	for (size_t at = plain, read; at < count; at += read) {
 		char escaped[TEXT_JSON_BYTES_MAX];
-		size_t bytes = text_json_escape(escaped, text + at, count - at, true, &read);
+		size_t bytes = text_json_escape(escaped, text + at, count - at, TEXT_JSON_HTML, &read);
 
 		out_bytes(out, escaped, bytes);
 	}

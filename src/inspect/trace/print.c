@@ -87,7 +87,7 @@ static void add_escaped(struct reader_printer *printer, const char *text, size_t
 {
 	for (size_t at = 0, read; at < bytes; at += read) {
 		char escaped[TEXT_JSON_BYTES_MAX];
-		size_t escaped_bytes = text_json_escape(escaped, text + at, bytes - at, false, &read);
+		size_t escaped_bytes = text_json_escape(escaped, text + at, bytes - at, TEXT_JSON_PLAIN, &read);
 
 		must(escaped_bytes <= sizeof(escaped));
 		add(printer, escaped, escaped_bytes);

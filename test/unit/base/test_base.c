@@ -196,31 +196,35 @@ static void only_the_shortest_form_of_a_character_is_utf8(void **state)
 static void json_strings_have_escapes(void **state)
 {
 	static const struct {
-		const char *text, *plain, *html;
+		const char *text, *plain, *one_letter, *html;
 	} rows[] = {
-		{ "a", "a", "a" },
-		{ "\"", "\\\"", "\\\"" },
-		{ "\\", "\\\\", "\\\\" },
-		{ "\n", "\\n", "\\n" },
-		{ "\t", "\\t", "\\t" },
-		{ "\x01", "\\u0001", "\\u0001" },
-		{ "\x1f", "\\u001f", "\\u001f" },
-		{ "\x7f", "?", "?" },
-		{ "\xff", "?", "?" },
-		{ "\xc3\xa9", "\xc3\xa9", "\xc3\xa9" },
-		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
-		{ "<", "<", "\\u003c" },
-		{ "&", "&", "\\u0026" },
-		{ "\xe2\x80\xa8", "\xe2\x80\xa8", "\\u2028" },
-		{ "\xe2\x80\xa9", "\xe2\x80\xa9", "\\u2029" },
+		{ "a", "a", "a", "a" },
+		{ "\"", "\\\"", "\\\"", "\\\"" },
+		{ "\\", "\\\\", "\\\\", "\\\\" },
+		{ "\n", "\\u000a", "\\n", "\\u000a" },
+		{ "\t", "\\u0009", "\\t", "\\u0009" },
+		{ "\x01", "\\u0001", "\\u0001", "\\u0001" },
+		{ "\x1f", "\\u001f", "\\u001f", "\\u001f" },
+		{ "\x7f", "?", "?", "?" },
+		{ "\xff", "?", "?", "?" },
+		{ "\xc3\xa9", "\xc3\xa9", "\xc3\xa9", "\xc3\xa9" },
+		{ "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80" },
+		{ "<", "<", "<", "\\u003c" },
+		{ "&", "&", "&", "\\u0026" },
+		{ "\xe2\x80\xa8", "\xe2\x80\xa8", "\xe2\x80\xa8", "\\u2028" },
+		{ "\xe2\x80\xa9", "\xe2\x80\xa9", "\xe2\x80\xa9", "\\u2029" },
 	};
 	char to[TEXT_JSON_BYTES_MAX];
 	size_t read;
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		for (int html = 0; html < 2; html++) {
-			const char *wanted = html ? rows[i].html : rows[i].plain;
-			size_t bytes = text_json_escape(to, rows[i].text, strlen(rows[i].text), html, &read);
+		const char *wanted_by_style[] = { [TEXT_JSON_PLAIN] = rows[i].plain,
+						  [TEXT_JSON_SHORT] = rows[i].one_letter,
+						  [TEXT_JSON_HTML] = rows[i].html };
+
+		for (enum text_json_style style = TEXT_JSON_PLAIN; style <= TEXT_JSON_HTML; style++) {
+			const char *wanted = wanted_by_style[style];
+			size_t bytes = text_json_escape(to, rows[i].text, strlen(rows[i].text), style, &read);
 
 			assert_int_equal(read, strlen(rows[i].text));
 			assert_int_equal(bytes, strlen(wanted));
@@ -228,9 +232,9 @@ static void json_strings_have_escapes(void **state)
 		}
 	}
 	/* a NUL inside of a text; a character that is cut */
-	assert_int_equal(text_json_escape(to, "\0", 1, false, &read), 6);
+	assert_int_equal(text_json_escape(to, "\0", 1, TEXT_JSON_SHORT, &read), 6);
 	assert_memory_equal(to, "\\u0000", 6);
-	assert_int_equal(text_json_escape(to, "\xc3\xa9", 1, false, &read), 1);
+	assert_int_equal(text_json_escape(to, "\xc3\xa9", 1, TEXT_JSON_SHORT, &read), 1);
 	assert_int_equal(read, 1);
 	assert_int_equal(to[0], '?');
 }
