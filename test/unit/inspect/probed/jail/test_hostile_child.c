@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Children that were taken over: whatever they say, the registrant gets an error, and the next one is well served. */
+/* Compromised children: the registrant gets an error, and the next registration works. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "samples.h"
 
-static const char *liar;
+static const char *hostile_child;
 
 static void parse_with(const char *lie, struct jail_rig_result *result, struct jail_rig_result *next,
 		       struct jail_stats *stats)
@@ -21,8 +21,8 @@ static void parse_with(const char *lie, struct jail_rig_result *result, struct j
 	struct dof_input input = sample_input(data, bytes, 0);
 	struct fathom_fault why = { 0 };
 
-	assert_int_equal(setenv("LIAR", lie, 1), 0);
-	if (!jail_rig_start(liar, 1, &why))
+	assert_int_equal(setenv("HOSTILE_CHILD", lie, 1), 0);
+	if (!jail_rig_start(hostile_child, 1, &why))
 		fail_msg("%s: %s", lie, why.text);
 	jail_rig_parse_now(&input, result);
 	jail_rig_parse_now(&input, next);
@@ -31,7 +31,7 @@ static void parse_with(const char *lie, struct jail_rig_result *result, struct j
 	free(data);
 }
 
-static void every_lie_is_an_error_and_the_end_of_the_liar(void **state)
+static void every_violation_is_an_error_and_ends_the_child(void **state)
 {
 	static const struct {
 		const char *name;
@@ -102,8 +102,8 @@ static void a_jail_whose_first_child_cannot_be_confined_is_none(void **state)
 	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
 		struct fathom_fault why = { 0 };
 
-		assert_int_equal(setenv("LIAR", kinds[i].name, 1), 0);
-		assert_null(jail_rig_start(liar, 1, &why));
+		assert_int_equal(setenv("HOSTILE_CHILD", kinds[i].name, 1), 0);
+		assert_null(jail_rig_start(hostile_child, 1, &why));
 		if (!strstr(why.text, kinds[i].text))
 			fail_msg("%s: %s", kinds[i].name, why.text);
 		jail_rig_stop();
@@ -118,21 +118,21 @@ static void a_jail_whose_later_children_cannot_start_says_so_and_goes_on(void **
 	struct jail_rig_result result;
 
 	/* the first is well until it is asked; those after it never are */
-	assert_int_equal(setenv("LIAR", "abort", 1), 0);
-	assert_non_null(jail_rig_start(liar, 1, NULL));
+	assert_int_equal(setenv("HOSTILE_CHILD", "abort", 1), 0);
+	assert_non_null(jail_rig_start(hostile_child, 1, NULL));
 	jail_rig_parse_now(&input, &result);
 	assert_int_equal(result.error, -ECHILD);
-	assert_int_equal(setenv("LIAR", "refuse", 1), 0);
+	assert_int_equal(setenv("HOSTILE_CHILD", "refuse", 1), 0);
 	jail_rig_parse_now(&input, &result);
 	assert_int_equal(result.error, -ECHILD);
 	assert_non_null(strstr(result.why.text, "no seccomp here"));
-	assert_int_equal(setenv("LIAR", "mute", 1), 0);
+	assert_int_equal(setenv("HOSTILE_CHILD", "mute", 1), 0);
 	jail_rig_parse_now(&input, &result);
 	assert_int_equal(result.error, -ETIMEDOUT);
-	assert_int_equal(setenv("LIAR", "stillborn", 1), 0);
+	assert_int_equal(setenv("HOSTILE_CHILD", "stillborn", 1), 0);
 	jail_rig_parse_now(&input, &result);
 	assert_int_equal(result.error, -ECHILD);
-	assert_int_equal(setenv("LIAR", "control", 1), 0);
+	assert_int_equal(setenv("HOSTILE_CHILD", "control", 1), 0);
 	jail_rig_parse_now(&input, &result);
 	assert_int_equal(result.error, -EINVAL);
 	jail_rig_stop();
@@ -147,8 +147,8 @@ static void an_order_that_nobody_lives_to_read_is_given_up_in_time(void **state)
 	struct dof_input input = sample_input(data, bytes, 0);
 	struct jail_rig_result result;
 
-	assert_int_equal(setenv("LIAR", "deaf", 1), 0);
-	if (jail_rig_start(liar, 1, NULL)) {
+	assert_int_equal(setenv("HOSTILE_CHILD", "deaf", 1), 0);
+	if (jail_rig_start(hostile_child, 1, NULL)) {
 		jail_rig_parse_now(&input, &result);
 		assert_true(result.error == -ETIMEDOUT || result.error == -ECHILD);
 	}
@@ -159,7 +159,7 @@ static void an_order_that_nobody_lives_to_read_is_given_up_in_time(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_lie_is_an_error_and_the_end_of_the_liar),
+		cmocka_unit_test(every_violation_is_an_error_and_ends_the_child),
 		cmocka_unit_test(what_a_child_says_is_cleaned_before_it_is_shown),
 		cmocka_unit_test(an_answer_ahead_of_its_question_is_not_taken_for_it),
 		cmocka_unit_test(a_jail_whose_first_child_cannot_be_confined_is_none),
@@ -168,9 +168,9 @@ int main(int argc, char **argv)
 	};
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: %s LIAR\n", argv[0]);
+		fprintf(stderr, "usage: %s HOSTILE_CHILD\n", argv[0]);
 		return 2;
 	}
-	liar = argv[1];
+	hostile_child = argv[1];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * liar - a child of the jail that does not do what it should. What, its variable LIAR says. It knows the protocol, as one
- * that was taken over would.
+ * hostile_child - a child of the jail that violates the protocol. Its variable HOSTILE_CHILD selects the violation. It
+ * knows the protocol, as a compromised child would.
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ static void say(const struct jail_answer *answer, size_t bytes)
 
 static bool is(const char *what)
 {
-	return strcmp(getenv("LIAR"), what) == 0;
+	return strcmp(getenv("HOSTILE_CHILD"), what) == 0;
 }
 
 static void lie(struct jail_answer *answer, char *packed, uint64_t answer_max)
