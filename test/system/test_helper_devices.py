@@ -142,7 +142,7 @@ class Devices(Case):
         os.mkdir(target)
         run("mount", "-t", "tmpfs", "none", target)
         self.refused(errno.EPERM, "none of the devices", lambda: helper.call(UNMOUNT, target))
-        self.refused(errno.EBUSY, "something else is mounted", lambda: helper.call(MOUNT, device, target, ""))
+        self.refused(errno.EBUSY, "another filesystem is mounted", lambda: helper.call(MOUNT, device, target, ""))
         run("umount", target)
 
     def test_a_device_that_is_too_small_says_what_mkfs_says(self):
@@ -153,7 +153,7 @@ class Devices(Case):
         helper, device = self.helper(), self.loop()
         fd = os.open(device, os.O_RDWR | os.O_EXCL)
         try:
-            self.refused(errno.EBUSY, "has it for itself alone", lambda: helper.call(FORMAT, device, "x", FORCE))
+            self.refused(errno.EBUSY, "has opened it exclusively", lambda: helper.call(FORMAT, device, "x", FORCE))
         finally:
             os.close(fd)
         helper.call(FORMAT, device, "x", 0)

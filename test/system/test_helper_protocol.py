@@ -111,7 +111,7 @@ class Protocol(Case):
         os.waitpid(pid, 0)
         _, number, error, fields = helper.receive()
         self.assertEqual((number, error), (9, errno.EPERM), fields)
-        self.assertIn("is not who started the helper", fields["text"])
+        self.assertIn("did not start the helper", fields["text"])
         helper.call(PING)
 
     def test_a_list_that_others_could_write_is_refused(self):
@@ -122,7 +122,7 @@ class Protocol(Case):
             self.assertIn(words, done.stderr)
         os.chmod(self.config, 0o644)
         os.chmod(self.mounts, 0o777)
-        self.assertIn("can be changed by others", run(HELPER, "-c", self.config, "--check", check=False).stderr)
+        self.assertIn("can be changed by other users", run(HELPER, "-c", self.config, "--check", check=False).stderr)
         os.chmod(self.mounts, 0o755)
         os.symlink(self.config, self.folder + "/link")
         self.assertIn("symbolic link", run(HELPER, "-c", self.folder + "/link", "--check", check=False).stderr)

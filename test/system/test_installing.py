@@ -166,7 +166,7 @@ class Installing(EngineTest):
             echo mounts /var/lib/fathom/mnt >>/var/lib/helper.conf
             {helper} -c /var/lib/helper.conf --check; echo $?; ls /var/lib/fathom""")
         self.assertEqual(done.stdout, "1\n")
-        self.assertIn("/var/lib/fathom can be changed by others than root", done.stderr)
+        self.assertIn("/var/lib/fathom can be changed by other users than root", done.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ("openssl", "systemd-sysusers", "systemd-tmpfiles", "useradd", "unshare"))),
                          "takes root, openssl, systemd-sysusers, systemd-tmpfiles, useradd and unshare")

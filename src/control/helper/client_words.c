@@ -47,6 +47,7 @@ static void split_lines(struct helper_client *client, const char *text, size_t b
 {
 	struct helper_words *words = &client->process.words;
 
+	must(words->bytes < sizeof(words->line));
 	for (size_t i = 0; i < bytes; i++) {
 		if (text[i] != '\n')
 			words->line[words->bytes++] = text[i];

@@ -179,6 +179,7 @@ static int keep_capabilities(uint64_t keep, bool bounding, struct fathom_fault *
 						  { .effective = (uint32_t)(keep >> 32),
 						    .permitted = (uint32_t)(keep >> 32) } };
 
+	must((keep & ~CAPS_OF_ALL) == 0);
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0)
 		return explain_refused(why, "ambient capabilities", -errno);
 	for (unsigned long cap = 0; bounding; cap++) {

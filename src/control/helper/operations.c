@@ -54,19 +54,22 @@ static int open_device(struct job *job, int flags)
 {
 	const char *path = job->facts.path;
 	struct stat stat;
-	int fd = job->provider->calls->open(job->provider, path, flags | O_NONBLOCK, 0, true), error;
+	int fd, error;
 
+	must(job->name);
+	must(strcmp(path, job->request->device) == 0); /* no other device than the requested one */
+	fd = job->provider->calls->open(job->provider, path, flags | O_NONBLOCK, 0, true);
 	if (fd == -ELOOP)
-		return fault(&job->why, -ELOOP, "%s is a symbolic link; say the device's own name", path);
+		return fault(&job->why, -ELOOP, "%s is a symbolic link; use the device's own name", path);
 	if (fd == -EBUSY)
-		return fault_device_in_use(&job->why, path, "something has it for itself alone");
+		return fault_device_in_use(&job->why, path, "another program has opened it exclusively");
 	if (fd < 0)
 		return fault(&job->why, fd, "%s cannot be opened: %s", path, strerror(-fd));
 	error = job->provider->calls->stat(job->provider, fd, &stat);
 	if (error)
 		error = fault(&job->why, error, "%s: %s", path, strerror(-error));
 	else if (!S_ISBLK(stat.st_mode) || stat.st_rdev != makedev(job->facts.major, job->facts.minor))
-		error = fault(&job->why, -ENODEV, "%s is not the block device that the kernel calls so", path);
+		error = fault(&job->why, -ENODEV, "%s is not the block device of that name in sysfs", path);
 	if (!error)
 		return fd;
 	job->provider->calls->close_fd(job->provider, fd);
@@ -144,6 +147,7 @@ static int open_for_overwriting(struct job *job)
 {
 	int fd = open_device(job, O_RDWR), claimed, error;
 
+	must(job->request->operation == HELPER_FORMAT || job->request->operation == HELPER_PREPARE);
 	if (fd < 0)
 		return fd;
 	error = job->provider->calls->lock(job->provider, fd);
@@ -194,8 +198,12 @@ static int run_mkfs(struct job *job)
 	struct provider_run run;
 	char said[200];
 	int used;
-	int error = job->provider->calls->run(job->provider, argv, env, &run);
+	int error;
 
+	must(job->request->operation == HELPER_FORMAT);
+	must(job->request->label[0] != '\0');
+	must(job->facts.mount_count == 0 && job->facts.holder_count == 0 && !job->facts.swap);
+	error = job->provider->calls->run(job->provider, argv, env, &run);
 	if (error == -ENOENT)
 		return fault_missing_program(&job->why, argv[0]);
 	if (error)
@@ -262,6 +270,8 @@ static int wipe_ends(struct job *job, int fd)
 	uint64_t bytes, part;
 	int error = job->provider->calls->device_bytes(job->provider, fd, &bytes);
 
+	must(job->request->operation == HELPER_PREPARE);
+	must(job->request->flags & HELPER_FLAG_WIPE);
 	if (!zeroes || error) {
 		free(zeroes);
 		error = error ? error : -ENOMEM;
@@ -295,8 +305,10 @@ static int open_and_wipe(struct job *job)
 
 static int give_device_to_user(struct job *job)
 {
-	int fd = open_device(job, O_RDONLY), error;
+	int fd, error;
 
+	must(job->request->flags & HELPER_FLAG_OWN);
+	fd = open_device(job, O_RDONLY);
 	if (fd < 0)
 		return fd;
 	error = job->provider->calls->change_mode(job->provider, fd, MODE_OWN);
@@ -347,7 +359,7 @@ static int open_folder(struct job *job, const char *path, int flags, dev_t *devi
 	struct stat stat;
 
 	if (fd == -ELOOP || fd == -ENOTDIR)
-		return fault(&job->why, fd, "%s is no folder, or there is a symbolic link on the way to it", path);
+		return fault(&job->why, fd, "%s is not a folder, or its path contains a symbolic link", path);
 	if (fd < 0)
 		return fault(&job->why, fd, "%s cannot be opened: %s", path, strerror(-fd));
 	error = job->provider->calls->stat(job->provider, fd, &stat);
@@ -386,13 +398,13 @@ static int mount_at_target(struct job *job, int mount_fd, dev_t mount_device)
 	int error = job->provider->calls->make_folder(job->provider, target, MODE_MOUNTED), fd;
 
 	if (error && error != -EEXIST)
-		return fault(&job->why, error, "%s cannot be made: %s", target, strerror(-error));
+		return fault(&job->why, error, "%s cannot be created: %s", target, strerror(-error));
 	fd = open_folder(job, target, O_PATH, &device);
 	if (fd < 0)
 		return fd;
 	if (device != mount_device) {
 		job->provider->calls->close_fd(job->provider, fd);
-		return fault(&job->why, -EBUSY, "something else is mounted at %s: unmount it, or choose another folder",
+		return fault(&job->why, -EBUSY, "another filesystem is mounted at %s: unmount it, or choose another folder",
 			     target);
 	}
 	error = job->provider->calls->mount(job->provider, job->facts.path, fd, "xfs",
@@ -455,7 +467,7 @@ static int find_mounted(struct job *job, bool *found_ret)
 	}
 	storage_scan_free(&scan);
 	if (!error && !*found_ret && unread) /* unknown, which must not be taken for "not mounted" */
-		error = fault(&job->why, unread, "it cannot be read what is mounted at %s: %s", job->request->target,
+		error = fault(&job->why, unread, "the mounts at %s cannot be read: %s", job->request->target,
 			      strerror(-unread));
 	return error;
 }
@@ -463,9 +475,11 @@ static int find_mounted(struct job *job, bool *found_ret)
 static int unmount_target(struct job *job)
 {
 	dev_t outside, inside;
-	bool found;
+	bool found = false;
 	int error = find_mounted(job, &found), fd, target_fd;
 
+	must(job->mount && job->folder);
+	must(!strchr(job->folder, '/')); /* it is unmounted relative to its parent */
 	if (error)
 		return error;
 	fd = open_folder(job, job->mount, O_PATH, &outside);
@@ -488,7 +502,7 @@ static int unmount_target(struct job *job)
 	if (target_fd >= 0)
 		job->provider->calls->close_fd(job->provider, target_fd);
 	if (target_fd >= 0 && inside != outside)
-		return fault(&job->why, -EPERM, "what is mounted at %s is none of the devices on the helper's list",
+		return fault(&job->why, -EPERM, "the device mounted at %s is not on the helper's list",
 			     job->request->target);
 	job->reply->already = 1;
 	return 0;
@@ -526,10 +540,12 @@ void helper_perform(const struct helper_operator *by, const struct helper_reques
 	struct job job = { .by = by, .request = request, .reply = reply_ret, .provider = by->provider };
 	int error;
 
+	must(request->operation != HELPER_PING);
 	*reply_ret = (struct helper_reply){ .operation = request->operation, .id = request->id };
 	error = perform_operation(&job);
 	if (!error)
 		return;
+	must(error < 0);
 	must(job.why.error == error);
 	helper_reply_fail(reply_ret, request->operation, request->id, &job.why);
 }

@@ -176,7 +176,7 @@ static int check_safe(struct provider *provider, int fd, const char *path, struc
 		return fault(why, error, "%s: %s", path, strerror(-error));
 	sticky_folder = S_ISDIR(stat.st_mode) && (stat.st_mode & S_ISVTX);
 	if (stat.st_uid != 0 || ((stat.st_mode & (S_IWGRP | S_IWOTH)) && !sticky_folder))
-		return fault(why, -EPERM, "%s can be changed by others than root: chown root: %s; chmod go-w %s", path,
+		return fault(why, -EPERM, "%s can be changed by other users than root: chown root: %s; chmod go-w %s", path,
 			     path, path);
 	return 0;
 }
@@ -187,6 +187,7 @@ static int check_path_safe(struct provider *provider, const char *path, struct f
 	char part[PROVIDER_PATH_BYTES_MAX];
 	size_t length = 0;
 
+	must(path[0] == '/');
 	if (strlen(path) >= sizeof(part))
 		return fault(why, -ENAMETOOLONG, "%s: %s", path, strerror(ENAMETOOLONG));
 	do {
@@ -197,7 +198,7 @@ static int check_path_safe(struct provider *provider, const char *path, struct f
 		part[length] = '\0';
 		fd = provider->calls->open(provider, part, O_PATH, 0, true);
 		if (fd == -ELOOP)
-			return fault(why, fd, "%s leads over a symbolic link; write the path without it", part);
+			return fault(why, fd, "%s contains a symbolic link; write the path without it", part);
 		if (fd < 0)
 			return fault(why, fd, "%s: %s", part, strerror(-fd));
 		error = check_safe(provider, fd, part, why);
@@ -217,7 +218,7 @@ static int check_mounts(struct provider *provider, const char *path, struct fath
 		return error;
 	error = provider->calls->make_folder(provider, path, MODE_MOUNTS);
 	if (error && error != -EEXIST)
-		return fault(why, error, "%s is not there and cannot be made: %s", path, strerror(-error));
+		return fault(why, error, "%s does not exist and cannot be created: %s", path, strerror(-error));
 	return check_path_safe(provider, path, why);
 }
 
@@ -277,7 +278,8 @@ static int check_device(const struct helper_policy *policy, const char *path, co
 	const char *name = path + 5;
 
 	if (strncmp(path, "/dev/", 5) != 0 || !is_name(name))
-		return fault(why, -EINVAL, "\"%s\" is no device's own path: say /dev/NAME, as the scan of devices shows it",
+		return fault(why, -EINVAL,
+			     "\"%s\" is not a device's own path: use /dev/NAME, as the scan of devices shows it",
 			     printable(path, text));
 	for (size_t i = 0; i < policy->device_count; i++) {
 		if (fnmatch(policy->devices[i], name, FNM_PERIOD) == 0) {
@@ -294,7 +296,7 @@ static int check_target(const struct helper_policy *policy, const char *path, co
 	char text[64];
 
 	if (!is_plain_path(path))
-		return fault(why, -EINVAL, "\"%s\" is no plain path: absolute, without links and \"..\"",
+		return fault(why, -EINVAL, "\"%s\" is not a plain path: absolute, without links and \"..\"",
 			     printable(path, text));
 	for (size_t i = 0; i < policy->mount_count; i++) {
 		size_t length = strlen(policy->mounts[i]);
@@ -315,11 +317,16 @@ int helper_policy_check(const struct helper_policy *policy, const struct helper_
 			const char **mount_ret, const char **folder_ret, struct fathom_fault *why)
 {
 	enum helper_operation operation = request->operation;
+	bool has_device = operation != HELPER_PING && operation != HELPER_UNMOUNT;
+	bool has_target = operation == HELPER_MOUNT || operation == HELPER_UNMOUNT;
 	uint32_t flags = operation == HELPER_FORMAT    ? HELPER_FLAG_FORCE
 			 : operation == HELPER_PREPARE ? HELPER_FLAG_FORCE | HELPER_FLAG_WIPE | HELPER_FLAG_OWN
 						       : 0;
 	int error = 0;
 
+	must(policy->user_count <= POLICY_USERS_MAX);
+	must(policy->mount_count <= POLICY_MOUNTS_MAX);
+	must(policy->device_count <= POLICY_DEVICES_MAX);
 	*name_ret = *mount_ret = *folder_ret = NULL;
 	if (!helper_policy_allows_operation(policy, operation))
 		return fault(why, -EPERM, "%s is not on the helper's list: add \"operation %s\" to " HELPER_POLICY_PATH,
@@ -327,12 +334,16 @@ int helper_policy_check(const struct helper_policy *policy, const struct helper_
 	if ((request->flags & ~flags) != 0)
 		return fault(why, -EINVAL, "%s has no such flags: 0x%x", helper_operation_name(operation), request->flags);
 	if (request->label[0] != '\0' && !is_name(request->label))
-		return fault(why, -EINVAL, "a label is of letters, digits, dots, hyphens and underscores");
+		return fault(why, -EINVAL, "a label consists of letters, digits, dots, hyphens and underscores");
 	if (operation == HELPER_FORMAT && request->label[0] == '\0')
-		return fault(why, -EINVAL, "a filesystem gets a label");
-	if (operation != HELPER_PING && operation != HELPER_UNMOUNT)
+		return fault(why, -EINVAL, "a label for the filesystem is missing");
+	if (has_device)
 		error = check_device(policy, request->device, name_ret, why);
-	if (!error && (operation == HELPER_MOUNT || operation == HELPER_UNMOUNT))
+	if (!error && has_target)
 		error = check_target(policy, request->target, mount_ret, folder_ret, why);
+	/* an allowed operation has all names that it needs, each from the list */
+	must(error || has_device == (*name_ret != NULL));
+	must(error || has_target == (*mount_ret != NULL));
+	must(error || has_target == (*folder_ret != NULL));
 	return error;
 }

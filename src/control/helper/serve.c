@@ -45,6 +45,7 @@ static void send_reply(struct server *server, const struct helper_reply *reply)
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	size_t bytes = helper_encode_reply(reply, frame);
 
+	must(bytes <= sizeof(frame));
 	if (server->closing)
 		return;
 	if (send(server->options->fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)bytes)
@@ -146,6 +147,9 @@ static int start_worker(struct server *server, const struct helper_request *requ
 	pid_t parent = getpid(), pid;
 	int ends[2];
 
+	must(worker); /* check_request() has found a free slot */
+	must(server->privileged);
+	must(!find_conflicting(server, request)); /* one child for a device or folder */
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return fault(why, -errno, "the helper cannot start a child: %s", strerror(errno));
 	pid = fork();
@@ -174,8 +178,7 @@ static void handle_request(struct server *server, const uint8_t *frame, size_t b
 	int error = helper_decode_request(frame, bytes, &request, &why);
 
 	if (!error && (from->pid != server->peer.pid || from->uid != server->peer.uid))
-		error = fault(&why, -EPERM, "process %d of user %u is not who started the helper", (int)from->pid,
-			      from->uid);
+		error = fault(&why, -EPERM, "process %d of user %u did not start the helper", (int)from->pid, from->uid);
 	if (!error && request.operation == HELPER_PING) {
 		answer_ping(server, &request);
 		return;
@@ -243,7 +246,7 @@ static void reply_child_died(struct server *server, const struct worker *worker,
 	struct fathom_fault why;
 
 	if (WIFSIGNALED(status))
-		fill_fault(&why, -ECHILD, "%s was ended by signal %d (%s): look at what is there before trying again",
+		fill_fault(&why, -ECHILD, "%s was ended by signal %d (%s): check the device before a retry",
 			   helper_operation_name(worker->request.operation), WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		fill_fault(&why, -ECHILD, "%s ended without an answer (exit status %d)",
@@ -257,9 +260,12 @@ static void read_worker(struct server *server, struct worker *worker)
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct helper_reply reply;
 	struct fathom_fault why;
-	ssize_t got = read(worker->fd, frame, sizeof(frame));
+	ssize_t got;
 	int status;
 
+	must(worker->pid > 0);
+	must(worker->fd >= 0);
+	got = read(worker->fd, frame, sizeof(frame));
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	close(worker->fd);
@@ -278,8 +284,11 @@ static void read_worker(struct server *server, struct worker *worker)
 static void reap_worker(struct server *server, struct worker *worker)
 {
 	int status = 0; /* stays 0 if waitpid() fails: the status is unknown */
-	pid_t reaped = waitpid(worker->pid, &status, WNOHANG);
+	pid_t reaped;
 
+	must(worker->pid > 0);
+	must(worker->fd < 0);
+	reaped = waitpid(worker->pid, &status, WNOHANG);
 	if (reaped == 0 || (reaped < 0 && errno == EINTR))
 		return;
 	if (!worker->killed)
@@ -292,7 +301,9 @@ static void kill_worker(struct server *server, struct worker *worker)
 {
 	struct fathom_fault why;
 
-	fill_fault(&why, -ETIMEDOUT, "%s of %s took too long and was ended: look at the device, and at the kernel's log",
+	must(worker->pid > 0);
+	must(!worker->killed);
+	fill_fault(&why, -ETIMEDOUT, "%s of %s timed out and was killed: look at the device, and at the kernel's log",
 		   helper_operation_name(worker->request.operation),
 		   worker->request.device[0] != '\0' ? worker->request.device : worker->request.target);
 	worker->killed = true;
@@ -371,7 +382,7 @@ static int check_peer(struct server *server, struct fathom_fault *why)
 	socklen_t type_bytes = sizeof(type);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) != 0)
-		return fault(why, -errno, "descriptor %d is no socket; fathom-server starts the helper, people do not", fd);
+		return fault(why, -errno, "descriptor %d is not a socket; fathom-server starts the helper, not a user", fd);
 	if (type != SOCK_SEQPACKET || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &server->peer, &bytes) != 0)
 		return fault(why, -EPROTOTYPE, "descriptor %d is not one end of a socketpair of packets", fd);
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0)
@@ -396,7 +407,7 @@ int helper_serve(const struct helper_serve_options *options, struct fathom_fault
 	if (server.error == -EINVAL || server.error == -ENOMEM)
 		return fault(why, server.error, "the helper cannot wait for requests: %s", strerror(-server.error));
 	if (server.error)
-		return fault(why, server.error, "answers are not taken: the server has hung");
+		return fault(why, server.error, "the server does not read replies: it hangs");
 	if (server.deafness)
 		return fault(why, server.deafness, "requests cannot be read: %s", strerror(-server.deafness));
 	return 0;

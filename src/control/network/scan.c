@@ -118,6 +118,7 @@ static int visit_interface(void *ctx, const char *name)
 
 	if (error || type < 0)
 		return error;
+	must(walk->scan.count <= walk->room);
 	if (walk->scan.count == NETWORK_INTERFACES_MAX)
 		return -E2BIG;
 	if (walk->scan.count == walk->room) {

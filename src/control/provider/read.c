@@ -27,9 +27,9 @@ int provider_read_text(struct provider *provider, const char *path, char *to, si
 	int fd = provider->calls->open(provider, path, O_RDONLY, 0, false);
 	ssize_t got;
 
+	must(bytes > 0);
 	if (fd < 0)
 		return fd;
-	must(bytes > 0);
 	got = provider->calls->read_at(provider, fd, to, bytes, 0);
 	provider->calls->close_fd(provider, fd);
 	if (got < 0)
@@ -85,6 +85,7 @@ static int read_all(struct provider *provider, int fd, size_t bytes_max, char **
 		if (got == 0)
 			break;
 	}
+	must(used < room);
 	text[used] = '\0';
 	*text_ret = text;
 	return 0;

@@ -52,6 +52,7 @@ static int system_open(struct provider *self, const char *path, int flags, mode_
 
 static void system_close(struct provider *self, int fd)
 {
+	must(fd >= 0);
 	close(fd);
 }
 
@@ -59,6 +60,7 @@ static ssize_t system_read_at(struct provider *self, int fd, void *to, size_t by
 {
 	size_t done = 0;
 
+	must(fd >= 0);
 	while (done < bytes) {
 		ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
 
@@ -77,6 +79,7 @@ static ssize_t system_write_at(struct provider *self, int fd, const void *from, 
 {
 	size_t done = 0;
 
+	must(fd >= 0);
 	while (done < bytes) {
 		ssize_t put = pwrite(fd, (const char *)from + done, bytes - done, (off_t)(offset + done));
 
@@ -93,11 +96,13 @@ static ssize_t system_write_at(struct provider *self, int fd, const void *from, 
 
 static int system_sync(struct provider *self, int fd)
 {
+	must(fd >= 0);
 	return or_errno(fsync(fd));
 }
 
 static int system_stat(struct provider *self, int fd, struct stat *stat_ret)
 {
+	must(fd >= 0);
 	return or_errno(fstat(fd, stat_ret));
 }
 
@@ -148,16 +153,19 @@ static int system_make_folder(struct provider *self, const char *path, mode_t mo
 
 static int system_change_owner(struct provider *self, int fd, uid_t uid, gid_t gid)
 {
+	must(fd >= 0);
 	return or_errno(fchown(fd, uid, gid));
 }
 
 static int system_change_mode(struct provider *self, int fd, mode_t mode)
 {
+	must(fd >= 0);
 	return or_errno(fchmod(fd, mode));
 }
 
 static int system_lock(struct provider *self, int fd)
 {
+	must(fd >= 0);
 	return or_errno(flock(fd, LOCK_EX | LOCK_NB));
 }
 

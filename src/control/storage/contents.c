@@ -29,6 +29,9 @@ void storage_judge_contents(const struct provider_signature *signature, const ui
 		contents.format = is_all_zero(head, head_bytes) ? STORAGE_FORMAT_NONE : STORAGE_FORMAT_UNKNOWN;
 	if (contents.format != STORAGE_FORMAT_DAMAGED)
 		contents.damage[0] = '\0';
+	/* only a device without any content counts as empty */
+	must(contents.format != STORAGE_FORMAT_NONE || !known);
+	must(contents.format != STORAGE_FORMAT_NONE || super == XFS_SUPER_NONE);
 	*contents_ret = contents;
 }
 

@@ -42,6 +42,7 @@ static int add_device(struct walk *walk, const char *name, const char *sys_path,
 	struct storage_device *device;
 
 	*device_ret = NULL;
+	must(walk->scan.count <= walk->room);
 	if (walk->scan.count == STORAGE_DEVICES_MAX)
 		return -E2BIG;
 	device = reserve_device(walk);

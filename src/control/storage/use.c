@@ -185,11 +185,18 @@ int storage_may_overwrite(const struct storage_device *device, bool force, struc
 		return fault_device_unreadable(why, device->path,
 					       strerror(device->use_error ? -device->use_error : -device->signature_error));
 	case STORAGE_USE_FREE:
-		return 0;
+		break;
 	default:
+		if (!force)
+			return fault_device_holds_data(why, device->path, use + strlen("holds "));
 		break;
 	}
-	if (!force)
-		return fault_device_holds_data(why, device->path, use + strlen("holds "));
+	/* whatever the reason: a device in use is never overwritten */
+	must(device->mount_count == 0);
+	must(device->holder_count == 0);
+	must(device->partition_count == 0);
+	must(!device->swap);
+	must(!device->read_only);
+	must(!device->use_error);
 	return 0;
 }

@@ -47,6 +47,8 @@ static uint32_t crc_of(const uint8_t *sector, uint32_t bytes)
 	static const uint8_t no_crc[4];
 	uint32_t crc = ~0u; /* ISA-L neither presets nor inverts; its prototype lacks const */
 
+	must(bytes >= SECTOR_BYTES_MIN);
+	must(bytes <= SECTOR_BYTES_MAX);
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)sector, SUPER_CRC_AT, crc);
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)no_crc, sizeof(no_crc), crc);
 	crc = crc32_iscsi((unsigned char *)(uintptr_t)sector + SUPER_CRC_AT + sizeof(no_crc),
@@ -84,15 +86,15 @@ enum xfs_super storage_xfs_super(const uint8_t *head, size_t bytes, char *damage
 	if (memcmp(head, "XFSB", 4) != 0) {
 		if (!has_group_heads(head, bytes))
 			return XFS_SUPER_NONE;
-		return report_damage(damage, damage_bytes, "the superblock is overwritten, what stands behind it is XFS");
+		return report_damage(damage, damage_bytes, "the superblock is overwritten; the sectors behind it are XFS");
 	}
 	sector_bytes = be16(head + SUPER_SECTOR_BYTES_AT);
 	block_bytes = be32(head + SUPER_BLOCK_BYTES_AT);
 	if (!is_power_of_two(sector_bytes) || sector_bytes < SECTOR_BYTES_MIN || sector_bytes > SECTOR_BYTES_MAX ||
 	    sector_bytes > bytes)
-		return report_damage(damage, damage_bytes, "the superblock's sector size cannot be");
+		return report_damage(damage, damage_bytes, "the superblock has an invalid sector size");
 	if (!is_power_of_two(block_bytes) || block_bytes < SECTOR_BYTES_MIN || block_bytes > BLOCK_BYTES_MAX)
-		return report_damage(damage, damage_bytes, "the superblock's block size cannot be");
+		return report_damage(damage, damage_bytes, "the superblock has an invalid block size");
 	if ((be16(head + SUPER_VERSION_AT) & VERSION_MASK) == VERSION_WITH_CRC &&
 	    crc_of(head, sector_bytes) != le32(head + SUPER_CRC_AT))
 		return report_damage(damage, damage_bytes, "the superblock's checksum is wrong");

@@ -60,6 +60,9 @@ static void on_collected(struct worker_job *job)
 	struct server *server = collection->server;
 	struct grpc_call *call = collection->call;
 
+	must(server->collection == collection);
+	must(call);
+	must(!collection->is_ready);
 	server_job_end(server);
 	collection->call = NULL;
 	if (collection->error) {

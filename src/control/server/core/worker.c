@@ -7,6 +7,7 @@ static void finish_job(void *ctx)
 {
 	struct worker_job *job = ctx;
 
+	must_be_on(job->home);
 	job->done(job);
 }
 
@@ -25,6 +26,7 @@ int worker_start(struct worker_job *job)
 	pthread_t thread;
 	int error;
 
+	must(job->work && job->done);
 	job->home = thread_self();
 	must(job->home);
 	error = pthread_attr_init(&attributes);

@@ -67,6 +67,9 @@ static void on_formatted(void *ctx, const struct fathom_fault *why)
 	struct format_part *part = ctx;
 	struct format_call *format = part->format;
 
+	must(format->left > 0);
+	must(format->answer.n_mrets < format->server->instance_count);
+	must(!why || why->error < 0);
 	add_format_rows(format, part->instance, why);
 	if (!why)
 		server_tell(format->server, RAS_STORAGE_FORMATTED, "storage format", format->who,

@@ -58,6 +58,7 @@ static void on_join_answered(void *ctx, const struct grpc_result *result)
 	const Mgmt__JoinResp *answer = (const Mgmt__JoinResp *)result->response;
 	struct instance_joined joined = { .rank = RANK_NONE };
 
+	must(join->server->engines);
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, join->server->places->replica, &joined.why);
 		joined.again = !engines_is_join_rejected(&joined.why);
@@ -105,6 +106,9 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
 	int error;
 
 	must(call);
+	must(join->ready);
+	must(join->index < server->instance_count);
+	must(done);
 	*call = (struct join_call){ .server = server, .index = join->index, .done = done, .done_ctx = done_ctx };
 	request.sys = server->system;
 	request.uuid = (char *)member_uuid_format(join->uuid, uuid);

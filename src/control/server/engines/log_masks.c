@@ -29,6 +29,8 @@ static void on_mask_set(void *ctx, const struct fathom_fault *why)
 	struct masks_part *part = ctx;
 	struct masks_call *masks = part->masks;
 
+	must(masks->left > 0);
+	must(part->row < masks->answer.n_errors);
 	if (why)
 		masks->answer.errors[part->row] = (char *)server_fault_text(why, &masks->arena);
 	if (--masks->left == 0)

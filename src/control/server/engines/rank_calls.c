@@ -36,6 +36,9 @@ static void on_part_done(void *ctx, const struct fathom_fault *why)
 	Shared__RankResult *row = arena_message(&ranks->arena, shared__rank_result, Shared__RankResult);
 	struct instance_info info;
 
+	must(ranks->left > 0);
+	must(part->instance < ranks->server->instance_count);
+	must(ranks->answer.n_results < ranks->server->instance_count);
 	instance_get_info(ranks->server->instances[part->instance], &info);
 	row->rank = part->rank == RANK_NONE ? info.rank : part->rank; /* it may have joined */
 	row->place = part->instance + 1;

@@ -166,6 +166,8 @@ void report_soon(struct server_engines *engines)
 
 void reports_begin(struct server_engines *engines)
 {
+	must(!engines->is_reporting);
+	must(!engines->report_due.set);
 	random_init(&engines->random, clock_ticks());
 	send_report(engines);
 }

@@ -69,8 +69,11 @@ static void log_event(const Shared__RASEvent *event)
 int events_keep(struct server_events *events, struct instance *instance, const struct spool_origin *origin,
 		const Shared__RASEvent *event, struct fathom_fault *why)
 {
-	int error = spool_add(events->spool, origin, event, why);
+	int error;
 
+	must(instance);
+	must(origin->instance < SERVER_ENGINES_MAX);
+	error = spool_add(events->spool, origin, event, why);
 	if (error)
 		return error;
 	log_event(event);

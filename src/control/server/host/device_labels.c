@@ -49,6 +49,8 @@ static void on_label_read(void *ctx, const struct helper_reply *reply, const str
 	struct label_reads *reads = part->reads;
 	struct storage_device *device = &reads->scan->devices[part->device];
 
+	must(reads->left > 0);
+	must(part->device < reads->scan->count);
 	if (reply->error == 0) {
 		device->signature = reply->signature;
 		device->signature_error = 0;

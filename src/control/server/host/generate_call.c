@@ -80,6 +80,8 @@ static void reply_proposal(struct worker_job *job)
 	struct proposal *proposal = container_of(job, struct proposal, job);
 	Fathom__ConfigGenerateResp answer = FATHOM__CONFIG_GENERATE_RESP__INIT;
 
+	must(proposal->call);
+	must(proposal->text || proposal->why.error);
 	server_job_end(proposal->server);
 	if (proposal->why.error) {
 		call_fail(proposal->call, &proposal->why);

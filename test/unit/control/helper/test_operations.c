@@ -150,7 +150,7 @@ static void another_device_under_the_name_is_refused(void **state)
 {
 	fake_file(&fake, "/sys/class/block/nvme0n1/dev", "259:77\n"); /* the node's number is not the kernel's */
 	assert_int_equal(perform(forced), -ENODEV);
-	assert_non_null(strstr(reply.text, "not the block device that the kernel calls so"));
+	assert_non_null(strstr(reply.text, "not the block device of that name in sysfs"));
 	assert_int_equal(fake.run_count, 0);
 }
 

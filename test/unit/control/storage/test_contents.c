@@ -74,19 +74,19 @@ static void a_damaged_superblock_is_told_with_what_is_wrong(void **state)
 	assert_int_equal(judge(&xfs, sizeof(head), "formatting was not finished"), STORAGE_FORMAT_DAMAGED);
 	write_super();
 	head[7] = 3;
-	assert_int_equal(judge(&xfs, sizeof(head), "the superblock's block size cannot be"), STORAGE_FORMAT_DAMAGED);
+	assert_int_equal(judge(&xfs, sizeof(head), "the superblock has an invalid block size"), STORAGE_FORMAT_DAMAGED);
 	write_super();
 	head[103] = 1;
-	assert_int_equal(judge(&xfs, sizeof(head), "the superblock's sector size cannot be"), STORAGE_FORMAT_DAMAGED);
+	assert_int_equal(judge(&xfs, sizeof(head), "the superblock has an invalid sector size"), STORAGE_FORMAT_DAMAGED);
 	write_super();
 	head[101] = 0xa5; /* version 5 has a checksum, which this one lacks */
 	assert_int_equal(judge(&xfs, sizeof(head), "the superblock's checksum is wrong"), STORAGE_FORMAT_DAMAGED);
 	write_super();
 	memset(head, 0x5a, 512);
-	assert_int_equal(judge(&nothing, sizeof(head), "the superblock is overwritten, what stands behind it is XFS"),
+	assert_int_equal(judge(&nothing, sizeof(head), "the superblock is overwritten; the sectors behind it are XFS"),
 			 STORAGE_FORMAT_DAMAGED);
 	memset(head + 512, 0, 512); /* two of the three heads are enough */
-	assert_int_equal(judge(&nothing, sizeof(head), "the superblock is overwritten, what stands behind it is XFS"),
+	assert_int_equal(judge(&nothing, sizeof(head), "the superblock is overwritten; the sectors behind it are XFS"),
 			 STORAGE_FORMAT_DAMAGED);
 	memset(head + 1024, 0, 512);
 	assert_int_equal(judge(&nothing, sizeof(head), ""), STORAGE_FORMAT_UNKNOWN);
