@@ -27,7 +27,7 @@ struct collect_host {
 	struct collect *collect;
 	struct address *address;
 	size_t place;
-	struct fan_part part;
+	struct host_answer part;
 	char *id;	/* of the host's archive; NULL: no piece received yet */
 	char *path;	/* final path */
 	char *path_now; /* path while incomplete */
@@ -113,7 +113,7 @@ static void host_is_done(struct collect_host *host)
 	struct collect *collect = host->collect;
 
 	collect->gave_up |= !host->part.answered && collect->what->stop_on_error;
-	fan_hang_up(collect->task.control, collect->host_count, host->address->text[host->place]);
+	hang_up_host(collect->task.control, collect->host_count, host->address->text[host->place]);
 	collect->task.done++;
 	task_progress(&collect->task);
 	start_hosts(collect);
@@ -252,7 +252,7 @@ static void stop_collect(struct task *task)
 
 static void fold_results(struct collect *collect, struct fathom_control_answers *result)
 {
-	struct fan_part *parts = calloc(collect->host_count, sizeof(*parts));
+	struct host_answer *parts = calloc(collect->host_count, sizeof(*parts));
 
 	must(parts);
 	for (size_t i = 0; i < collect->host_count; i++) {
@@ -260,10 +260,10 @@ static void fold_results(struct collect *collect, struct fathom_control_answers 
 		parts[i].host = collect->hosts[i].address->host;
 		if (parts[i].answered)
 			continue;
-		fan_key_of_error(&parts[i], collect->hosts[i].address->text[collect->hosts[i].place]);
+		set_error_key(&parts[i], collect->hosts[i].address->text[collect->hosts[i].place]);
 		collect->hosts[i].part.key = parts[i].key; /* host_free() frees it */
 	}
-	fan_fold(collect->arena, result, parts, collect->host_count);
+	fold_answers(collect->arena, result, parts, collect->host_count);
 	free(parts);
 }
 

@@ -14,44 +14,44 @@
 #include "control/fault/fault.h"
 #include "control/status/status.h"
 
-struct fan;
+struct hosts_task;
 
-struct fan_host {
-	struct fan *fan;
+struct called_host {
+	struct hosts_task *run;
 	struct address *address;
 	size_t place; /* index of the address being called */
-	struct fan_part part;
+	struct host_answer part;
 };
 
-struct fan {
+struct hosts_task {
 	struct task task;
-	const struct fan_request *request;
+	const struct hosts_request *request;
 	struct arena *arena;
-	struct fan_host *hosts;
+	struct called_host *hosts;
 	size_t host_count, next, running;
 	bool stopped;
 };
 
-static void start_hosts(struct fan *fan);
+static void start_hosts(struct hosts_task *run);
 
-static struct fan *fan_of(struct task *task)
+static struct hosts_task *hosts_task_of(struct task *task)
 {
-	return container_of(task, struct fan, task);
+	return container_of(task, struct hosts_task, task);
 }
 
-static void host_is_done(struct fan_host *host)
+static void host_is_done(struct called_host *host)
 {
-	struct fan *fan = host->fan;
+	struct hosts_task *run = host->run;
 
-	fan->task.done++;
-	task_progress(&fan->task);
+	run->task.done++;
+	task_progress(&run->task);
 }
 
-static void take_answer(struct fan_host *host, ProtobufCMessage *response)
+static void take_answer(struct called_host *host, ProtobufCMessage *response)
 {
-	struct fan_part *part = &host->part;
+	struct host_answer *part = &host->part;
 
-	host->fan->request->take(host->fan->arena, response, &part->answer);
+	host->run->request->take(host->run->arena, response, &part->answer);
 	part->answered = true;
 	part->key_bytes = protobuf_c_message_get_packed_size(response);
 	part->key = malloc(part->key_bytes + 1);
@@ -59,19 +59,19 @@ static void take_answer(struct fan_host *host, ProtobufCMessage *response)
 	must(protobuf_c_message_pack(response, part->key) == part->key_bytes);
 }
 
-static int call_host(struct fan_host *host);
+static int call_host(struct called_host *host);
 
 static void host_call_done(void *ctx, const struct grpc_result *result)
 {
-	struct fan_host *host = ctx;
-	struct fan *fan = host->fan;
+	struct called_host *host = ctx;
+	struct hosts_task *run = host->run;
 
-	fan->running--;
+	run->running--;
 	if (result->code == GRPC_OK) {
 		/* the response may be modified: it has no other user and is freed when we return */
 		take_answer(host, (ProtobufCMessage *)result->response);
-	} else if (fan->task.control->cancelled) {
-		must(task_is_over(&fan->task, fan->request->request.name, &host->part.why) < 0);
+	} else if (run->task.control->cancelled) {
+		must(task_is_over(&run->task, run->request->request.name, &host->part.why) < 0);
 	} else {
 		fault_from_result(result, host->address->text[host->place], &host->part.why);
 		if (result_is_unreached(result) && host->place + 1 < host->address->count) {
@@ -80,30 +80,30 @@ static void host_call_done(void *ctx, const struct grpc_result *result)
 				return;
 		}
 	}
-	fan_hang_up(fan->task.control, fan->host_count, host->address->text[host->place]);
+	hang_up_host(run->task.control, run->host_count, host->address->text[host->place]);
 	host_is_done(host);
-	start_hosts(fan);
+	start_hosts(run);
 }
 
-void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address)
+void hang_up_host(struct fathom_control *control, size_t host_count, const char *address)
 {
 	if (host_count > CONNECTIONS_KEPT && control->client)
 		grpc_client_hang_up(control->client, address);
 }
 
-static int call_host(struct fan_host *host)
+static int call_host(struct called_host *host)
 {
-	struct fan *fan = host->fan;
-	const struct request *request = &fan->request->request;
+	struct hosts_task *run = host->run;
+	const struct request *request = &run->request->request;
 
 	for (;; host->place++) {
 		const char *address = host->address->text[host->place];
 		struct grpc_result unsent = { .code = GRPC_UNAVAILABLE, .is_unsent = true };
-		uint64_t left = task_left_ns(&fan->task);
+		uint64_t left = task_left_ns(&run->task);
 
 		if (left == 0)
-			return task_is_over(&fan->task, request->name, &host->part.why);
-		unsent.error = task_call(&fan->task, address, request->path, request->message, request->response, left,
+			return task_is_over(&run->task, request->name, &host->part.why);
+		unsent.error = task_call(&run->task, address, request->path, request->message, request->response, left,
 					 host_call_done, host);
 		if (!unsent.error)
 			break;
@@ -111,14 +111,14 @@ static int call_host(struct fan_host *host)
 		if (host->place + 1 == host->address->count)
 			return host->part.why.error;
 	}
-	fan->running++;
+	run->running++;
 	return 0;
 }
 
-static void start_hosts(struct fan *fan)
+static void start_hosts(struct hosts_task *run)
 {
-	while (!fan->stopped && fan->next < fan->host_count && fan->running < fan->task.control->parallel_max) {
-		struct fan_host *host = &fan->hosts[fan->next++];
+	while (!run->stopped && run->next < run->host_count && run->running < run->task.control->parallel_max) {
+		struct called_host *host = &run->hosts[run->next++];
 
 		if (host->address->count == 0)
 			host->part.why = host->address->why;
@@ -126,25 +126,25 @@ static void start_hosts(struct fan *fan)
 			continue;
 		host_is_done(host);
 	}
-	if (fan->running > 0 || fan->task.ended)
+	if (run->running > 0 || run->task.ended)
 		return;
-	if (fan->task.control->cancelled)
-		task_end(&fan->task, task_is_over(&fan->task, fan->request->request.name, &fan->task.why));
+	if (run->task.control->cancelled)
+		task_end(&run->task, task_is_over(&run->task, run->request->request.name, &run->task.why));
 	else
-		task_end(&fan->task, 0);
+		task_end(&run->task, 0);
 }
 
-static void begin_fan(struct task *task)
+static void begin_hosts_task(struct task *task)
 {
-	start_hosts(fan_of(task));
+	start_hosts(hosts_task_of(task));
 }
 
-static void stop_fan(struct task *task)
+static void stop_hosts_task(struct task *task)
 {
-	struct fan *fan = fan_of(task);
+	struct hosts_task *run = hosts_task_of(task);
 
-	fan->stopped = true;
-	start_hosts(fan);
+	run->stopped = true;
+	start_hosts(run);
 }
 
 /* ---- folding ---- */
@@ -158,14 +158,14 @@ static uint64_t hash_of(const uint8_t *bytes, size_t count)
 	return hash;
 }
 
-static bool are_alike(const struct fan_part *a, const struct fan_part *b)
+static bool are_alike(const struct host_answer *a, const struct host_answer *b)
 {
 	return a->hash == b->hash && a->answered == b->answered && a->why.code == b->why.code &&
 	       a->key_bytes == b->key_bytes && (a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0);
 }
 
 /* "the server at 10.0.0.1:10001 refused the connection" gives "the server refused the connection". */
-void fan_key_of_error(struct fan_part *part, const char *address)
+void set_error_key(struct host_answer *part, const char *address)
 {
 	char *text = strdup(part->why.text), *at;
 	size_t bytes = strlen(address);
@@ -192,7 +192,7 @@ static const char *fold_hosts(struct arena *arena, const struct host_set *set)
 }
 
 /* The hosts of all parts equal to `first`. Build one text first, because each host_set_add() merges the whole set. */
-static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t count, size_t *left_out_ret)
+static struct host_set *take_alike(struct host_answer *parts, size_t first, size_t count, size_t *left_out_ret)
 {
 	struct host_set *set;
 	char *text = NULL;
@@ -213,8 +213,8 @@ static struct host_set *take_alike(struct fan_part *parts, size_t first, size_t 
 	return set;
 }
 
-struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_control_answers *result, struct fan_part *parts,
-					size_t count)
+struct fathom_control_answers *fold_answers(struct arena *arena, struct fathom_control_answers *result,
+					    struct host_answer *parts, size_t count)
 {
 	struct fathom_control_answer *answers = arena_array(arena, struct fathom_control_answer, count);
 	struct fathom_control_error *errors = arena_array(arena, struct fathom_control_error, count);
@@ -255,59 +255,59 @@ struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_contr
 
 /* ---- the call ---- */
 
-static struct fathom_control_answers *fold_results(struct fan *fan, struct fathom_control_answers *result)
+static struct fathom_control_answers *fold_results(struct hosts_task *run, struct fathom_control_answers *result)
 {
-	struct fan_part *parts = calloc(fan->host_count, sizeof(*parts));
+	struct host_answer *parts = calloc(run->host_count, sizeof(*parts));
 
 	must(parts);
-	for (size_t i = 0; i < fan->host_count; i++) {
-		parts[i] = fan->hosts[i].part;
-		parts[i].host = fan->hosts[i].address->host;
+	for (size_t i = 0; i < run->host_count; i++) {
+		parts[i] = run->hosts[i].part;
+		parts[i].host = run->hosts[i].address->host;
 		if (parts[i].answered)
 			continue;
-		fan_key_of_error(&parts[i], fan->hosts[i].address->text[fan->hosts[i].place]);
-		fan->hosts[i].part.key = parts[i].key; /* fan_call() frees it */
+		set_error_key(&parts[i], run->hosts[i].address->text[run->hosts[i].place]);
+		run->hosts[i].part.key = parts[i].key; /* call_hosts() frees it */
 	}
-	fan_fold(fan->arena, result, parts, fan->host_count);
+	fold_answers(run->arena, result, parts, run->host_count);
 	free(parts);
 	return result;
 }
 
-int fan_call(struct fathom_control *control, const struct fan_request *request, struct fathom_control_answers **ret,
-	     struct fathom_fault *why)
+int call_hosts(struct fathom_control *control, const struct hosts_request *request, struct fathom_control_answers **ret,
+	       struct fathom_fault *why)
 {
 	size_t count = host_set_count(control->hosts);
 	struct fathom_control_answers *result = result_create(sizeof(*result));
 	struct address *addresses = calloc(count, sizeof(*addresses));
-	struct fan fan = {
+	struct hosts_task run = {
 		.task = { .control = control,
-			  .begin = begin_fan,
+			  .begin = begin_hosts_task,
 			  .total = (uint32_t)count,
-			  .stop = stop_fan,
+			  .stop = stop_hosts_task,
 			  .deadline_ns = clock_monotonic_ns() + control->timeout_ns },
 		.request = request,
 		.arena = result_arena(result),
-		.hosts = calloc(count, sizeof(*fan.hosts)),
+		.hosts = calloc(count, sizeof(*run.hosts)),
 		.host_count = count,
 	};
 	int error;
 
 	must(addresses);
-	must(fan.hosts);
+	must(run.hosts);
 	for (size_t i = 0; i < count; i++) {
-		fan.hosts[i].fan = &fan;
-		fan.hosts[i].address = &addresses[i];
+		run.hosts[i].run = &run;
+		run.hosts[i].address = &addresses[i];
 	}
-	error = resolve(control, control->hosts, addresses, fan.task.deadline_ns, why);
+	error = resolve(control, control->hosts, addresses, run.task.deadline_ns, why);
 	if (error == 0)
-		error = task_run(&fan.task, why);
+		error = task_run(&run.task, why);
 	if (error == 0)
-		*ret = fold_results(&fan, result);
+		*ret = fold_results(&run, result);
 	else
 		fathom_control_free(result);
 	for (size_t i = 0; i < count; i++)
-		free(fan.hosts[i].part.key);
-	free(fan.hosts);
+		free(run.hosts[i].part.key);
+	free(run.hosts);
 	free(addresses);
 	return error;
 }

@@ -78,7 +78,7 @@ int fathom_control_propose(struct fathom_control *control, const struct fathom_c
 			   struct fathom_control_answers **ret, struct fathom_fault *why)
 {
 	Fathom__ConfigGenerateReq message = FATHOM__CONFIG_GENERATE_REQ__INIT;
-	struct fan_request request = {
+	struct hosts_request request = {
 		.request = { .path = "/fathom.ControlSvc/ConfigGenerate",
 			     .name = "config generate",
 			     .message = &message.base,
@@ -101,5 +101,5 @@ int fathom_control_propose(struct fathom_control *control, const struct fathom_c
 	message.fabric_ports = (uint32_t *)wish->fabric_ports;
 	message.n_fabric_ports = wish->fabric_port_count;
 	message.insecure = !control->tls;
-	return fan_call(control, &request, ret, why);
+	return call_hosts(control, &request, ret, why);
 }

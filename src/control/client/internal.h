@@ -4,7 +4,8 @@
  *
  * Each call is a struct task on the stack of the public function. A message starts it on the control thread. It makes its
  * gRPC calls there, and task_end() ends the run of the reactor. The build makes most public functions from the table of
- * operations (calls.gen.c): they build requests and copy answers. service.c and fan.c choose the servers and repeat calls.
+ * operations (calls.gen.c): they build requests and copy answers. service.c and host_calls.c choose the servers and repeat
+ * calls.
  */
 #ifndef CONTROL_CLIENT_INTERNAL_H
 #define CONTROL_CLIENT_INTERNAL_H
@@ -80,8 +81,8 @@ struct task {
 	uint64_t extra_ns;		    /* time beyond the session's time-out */
 	void (*on_tick)(struct task *task); /* called each second; may be NULL */
 	enum fathom_control_unit unit;
-	uint32_t done, total; /* 0 of 0: a call to the management service */
-	struct look *look;    /* the progress query under way; NULL: none */
+	uint32_t done, total;		       /* 0 of 0: a call to the management service */
+	struct progress_query *progress_query; /* the progress query under way; NULL: none */
 	bool ended;
 	int error;
 	struct fathom_fault why;
@@ -105,9 +106,9 @@ void control_log(const struct fathom_control *control, const char *format, ...) 
  * Query the members selected by `query` (borrowed for the call), and report the number in `state` ("stopped", which must
  * live as long as the task) as progress. No effect if the session has no progress callback, or if a query is under way.
  */
-void task_look(struct task *task, const char *address, const ProtobufCMessage *query, const char *state);
+void task_query_progress(struct task *task, const char *address, const ProtobufCMessage *query, const char *state);
 /* Ignore the answer of a progress query under way. */
-void task_look_no_more(struct task *task);
+void task_forget_progress_query(struct task *task);
 /* The time left; 0: none, or the task was cancelled. */
 uint64_t task_left_ns(const struct task *task);
 /* Returns -ECANCELED or -ETIMEDOUT with `why`, when task_left_ns() is 0. `request` names the request in the message. */
@@ -164,8 +165,8 @@ struct request {
 	enum again again;
 	uint64_t extra_ns; /* time that the server waits on purpose */
 	/* for progress: a SystemQueryReq with the request's ranks (NULL: no progress), and their final state */
-	const ProtobufCMessage *look;
-	const char *look_for;
+	const ProtobufCMessage *progress_query;
+	const char *progress_state;
 };
 
 typedef void (*take_fn)(void *ctx, const ProtobufCMessage *response);
@@ -194,36 +195,36 @@ MUST_CHECK int check_format(struct fathom_control *control, const char *instance
  * Convert a host's `response` into `answer_ret`. Then zero fields in `response` that differ even between similar hosts
  * (free memory), because answers with equal responses are reported together.
  */
-typedef void (*fan_take_fn)(struct arena *arena, ProtobufCMessage *response, struct fathom_control_answer *answer_ret);
+typedef void (*take_host_fn)(struct arena *arena, ProtobufCMessage *response, struct fathom_control_answer *answer_ret);
 
-struct fan_request {
+struct hosts_request {
 	struct request request;
-	fan_take_fn take;
+	take_host_fn take;
 };
 
-MUST_CHECK int fan_call(struct fathom_control *control, const struct fan_request *request,
-			struct fathom_control_answers **ret, struct fathom_fault *why);
+MUST_CHECK int call_hosts(struct fathom_control *control, const struct hosts_request *request,
+			  struct fathom_control_answers **ret, struct fathom_fault *why);
 
 /* All calls to a host are done: close its connection, if there are more hosts than CONNECTIONS_KEPT. */
-void fan_hang_up(struct fathom_control *control, size_t host_count, const char *address);
+void hang_up_host(struct fathom_control *control, size_t host_count, const char *address);
 
 /* The answer or error of one host. Equal ones become one entry of the result. */
-struct fan_part {
+struct host_answer {
 	const char *host;
 	bool answered;
 	void *key; /* compared: the packed response, or the text of an error without the host's address */
 	size_t key_bytes;
-	uint64_t hash; /* of the key; set by fan_fold() */
+	uint64_t hash; /* of the key; set by fold_answers() */
 	struct fathom_control_answer answer;
 	struct fathom_fault why;
 	bool taken; /* already in the result */
 };
 
 /* Set the key of an error: its text without `address`, so that equal errors of several hosts are reported together. */
-void fan_key_of_error(struct fan_part *part, const char *address);
+void set_error_key(struct host_answer *part, const char *address);
 
 /* Fold `parts` into `result`, which lives in `arena`: one entry for all hosts with equal answers or errors. */
-struct fathom_control_answers *fan_fold(struct arena *arena, struct fathom_control_answers *result, struct fan_part *parts,
-					size_t count);
+struct fathom_control_answers *fold_answers(struct arena *arena, struct fathom_control_answers *result,
+					    struct host_answer *parts, size_t count);
 
 #endif

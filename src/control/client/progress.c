@@ -11,9 +11,9 @@
 #include "control/client/internal.h"
 #include "rpc/proto/mgmt.pb-c.h"
 
-#define LOOK_NS (10 * NS_PER_SEC)
+#define PROGRESS_QUERY_NS (10 * NS_PER_SEC)
 
-struct look {
+struct progress_query {
 	struct task *task; /* NULL: the task has ended */
 	const char *state;
 };
@@ -31,36 +31,36 @@ static void count_members(struct task *task, const char *state, const Mgmt__Syst
 
 static void progress_query_done(void *ctx, const struct grpc_result *result)
 {
-	struct look *look = ctx;
-	struct task *task = look->task;
+	struct progress_query *query = ctx;
+	struct task *task = query->task;
 
 	if (task) {
-		task->look = NULL;
+		task->progress_query = NULL;
 		if (result->code == GRPC_OK) {
-			count_members(task, look->state, (const Mgmt__SystemQueryResp *)result->response);
+			count_members(task, query->state, (const Mgmt__SystemQueryResp *)result->response);
 			task_progress(task);
 		}
 	}
-	free(look);
+	free(query);
 }
 
-void task_look(struct task *task, const char *address, const ProtobufCMessage *query, const char *state)
+void task_query_progress(struct task *task, const char *address, const ProtobufCMessage *query, const char *state)
 {
-	if (task->look || !task->control->progress)
+	if (task->progress_query || !task->control->progress)
 		return;
-	task->look = malloc(sizeof(*task->look));
-	must(task->look);
-	*task->look = (struct look){ .task = task, .state = state };
-	if (task_call(task, address, "/mgmt.MgmtSvc/SystemQuery", query, &mgmt__system_query_resp__descriptor, LOOK_NS,
-		      progress_query_done, task->look) == 0)
+	task->progress_query = malloc(sizeof(*task->progress_query));
+	must(task->progress_query);
+	*task->progress_query = (struct progress_query){ .task = task, .state = state };
+	if (task_call(task, address, "/mgmt.MgmtSvc/SystemQuery", query, &mgmt__system_query_resp__descriptor,
+		      PROGRESS_QUERY_NS, progress_query_done, task->progress_query) == 0)
 		return;
-	free(task->look);
-	task->look = NULL; /* the next tick tries again */
+	free(task->progress_query);
+	task->progress_query = NULL; /* the next tick tries again */
 }
 
-void task_look_no_more(struct task *task)
+void task_forget_progress_query(struct task *task)
 {
-	if (task->look)
-		task->look->task = NULL;
-	task->look = NULL;
+	if (task->progress_query)
+		task->progress_query->task = NULL;
+	task->progress_query = NULL;
 }

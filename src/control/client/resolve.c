@@ -16,7 +16,7 @@
 #include "control/client/internal.h"
 #include "control/fault/fault.h"
 
-enum { LOOKUPS_MAX = 64, LOOK_NS = 1000000 };
+enum { LOOKUPS_MAX = 64, PROGRESS_QUERY_NS = 1000000 };
 
 static bool add_number(struct address *address, int family, const char *number, uint16_t port)
 {
@@ -82,7 +82,7 @@ static void take_lookup(const struct fathom_control *control, struct lookup *loo
  */
 static bool are_lookups_done(struct lookup *lookups, size_t count)
 {
-	const struct timespec time = { .tv_nsec = LOOK_NS };
+	const struct timespec time = { .tv_nsec = PROGRESS_QUERY_NS };
 
 	for (size_t i = 0; i < count; i++) {
 		if (gai_error(&lookups[i].request) == EAI_INPROGRESS) {

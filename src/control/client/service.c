@@ -265,7 +265,8 @@ static void query_progress(struct task *task)
 	const struct service_task *service = service_of(task);
 
 	if (service->place < service->place_count)
-		task_look(task, service->places[service->place], service->request->look, service->request->look_for);
+		task_query_progress(task, service->places[service->place], service->request->progress_query,
+				    service->request->progress_state);
 }
 
 static void stop_service_call(struct task *task)
@@ -281,7 +282,7 @@ int service_call(struct fathom_control *control, const struct request *request, 
 		.task = { .control = control,
 			  .begin = begin_service_call,
 			  .stop = stop_service_call,
-			  .on_tick = request->look ? query_progress : NULL,
+			  .on_tick = request->progress_query ? query_progress : NULL,
 			  .extra_ns = request->extra_ns,
 			  .deadline_ns = now + control->timeout_ns + request->extra_ns },
 		.request = request,

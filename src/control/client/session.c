@@ -153,7 +153,7 @@ static void task_tick(struct deadline *deadline)
 void task_end(struct task *task, int error)
 {
 	must(!task->ended);
-	task_look_no_more(task);
+	task_forget_progress_query(task);
 	deadline_clear(&task->control->deadlines, &task->tick);
 	task->ended = true;
 	task->error = error;

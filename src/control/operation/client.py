@@ -194,14 +194,14 @@ def request_fields(call):
     if call.wait:
         fields.append(f".extra_ns = {call.wait}")
     if call.progress:
-        fields += [".look = &progress.base", f".look_for = {c_string(call.progress)}"]
+        fields += [".progress_query = &progress.base", f".progress_state = {c_string(call.progress)}"]
     return ",\n\t\t".join(fields)
 
 
 def end_call(call):
     take = call.taken_by or f"take_{call.name}"
     if call.is_hosts:
-        return "\terror = fan_call(control, &request, ret, why);\n"
+        return "\terror = call_hosts(control, &request, ret, why);\n"
     if call.result:
         return f"\tresult = result_create(sizeof(*result));\n\terror = service_result(control, &request, {take}, result, (void **)ret, why);\n"
     return "\terror = service_call(control, &request, take_nothing, NULL, why);\n"
@@ -215,7 +215,7 @@ def call_function(table, call):
     if call.progress:
         out.append("\tMgmt__SystemQueryReq progress = MGMT__SYSTEM_QUERY_REQ__INIT;\n")
     if call.is_hosts:
-        out.append(f"\tstruct fan_request request = {{ .request = {{\n\t\t{request_fields(call)} }},\n"
+        out.append(f"\tstruct hosts_request request = {{ .request = {{\n\t\t{request_fields(call)} }},\n"
                    f"\t\t.take = {call.taken_by or 'take_' + call.name} }};\n")
     else:
         out.append(f"\tstruct request request = {{\n\t\t{request_fields(call)} }};\n")
