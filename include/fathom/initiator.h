@@ -181,9 +181,10 @@ FATHOM_MUST_CHECK int fathom_reconnect_create(const struct fathom_connect_option
 void fathom_reconnect_destroy(struct fathom_reconnect *reconnect);
 
 /*
- * Go on. 0: `*controller_ret` is the caller's; after its loss (destroy its queue pairs, fathom_disconnect()), call this
- * again. -EINPROGRESS: not yet; `why` has the last failure, if there was one. Else attempts_max have failed; a further call
- * begins anew. Does not block. When to call it: once fd is readable (-1: there is none), or after the timeout (-1: none).
+ * Continue to reconnect. 0: the caller owns `*controller_ret`; after its loss, destroy its queue pairs, call
+ * fathom_disconnect(), and call this again. -EINPROGRESS: not connected yet; `why` has the last failure, if any. Other
+ * errors: attempts_max attempts have failed; a further call starts again. Does not block. Call it when fd is readable (-1:
+ * none), or after the timeout (-1: none).
  */
 FATHOM_MUST_CHECK int fathom_reconnect_poll(struct fathom_reconnect *reconnect, struct fathom_fault *why,
 					    struct fathom_controller **controller_ret);
@@ -308,9 +309,8 @@ FATHOM_MUST_CHECK int fathom_deallocate(struct fathom_qpair *qpair, uint32_t nsi
 					fathom_done_fn done, void *ctx);
 
 /*
- * Any command: FATHOM_COMMAND_BYTES as they go into the capsule; command identifier, SGL and its flags are filled in
- * here. Which way the data goes is told by the opcode (Fabrics: by FCTYPE), as the specification has it. No data:
- * iov_count 0.
+ * Submit any command: FATHOM_COMMAND_BYTES of the capsule. The command identifier, the SGL and its flags are filled in.
+ * The opcode (Fabrics: FCTYPE) gives the direction of the data, as in the specification. iov_count 0: no data.
  */
 FATHOM_MUST_CHECK int fathom_submit(struct fathom_qpair *qpair, const void *command, const struct iovec *iov, int iov_count,
 				    fathom_done_fn done, void *ctx);

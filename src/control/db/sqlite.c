@@ -270,7 +270,7 @@ static int check_integrity(struct sqlite_db *sqlite, struct fathom_fault *why)
 	return error;
 }
 
-static int migrate(struct sqlite_db *sqlite, int64_t schema, struct fathom_fault *why)
+static int migrate_schema(struct sqlite_db *sqlite, int64_t schema, struct fathom_fault *why)
 {
 	int error = 0;
 
@@ -329,7 +329,7 @@ static int set_up_database(struct sqlite_db *sqlite, struct fathom_fault *why)
 	if (!error)
 		error = check_integrity(sqlite, why);
 	if (!error)
-		error = migrate(sqlite, schema, why);
+		error = migrate_schema(sqlite, schema, why);
 	return error ? error : prepare_statements(sqlite, why);
 }
 

@@ -19,17 +19,17 @@ enum { PATH_BYTES_MAX = 4096 };
 
 #define NUMBER_MAX (UINT64_MAX / 2) /* larger numbers are damage; below it, additions cannot overflow */
 
-static uint32_t crc(uint32_t sum, const void *data, size_t bytes)
+static uint32_t crc_update(uint32_t sum, const void *data, size_t bytes)
 {
 	return crc32_iscsi((unsigned char *)(uintptr_t)data, (int)bytes, sum);
 }
 
 uint32_t spool_sum(const struct spool_record *record, const void *payload)
 {
-	uint32_t sum = crc(UINT32_MAX, &record->payload_bytes,
-			   sizeof(*record) - offsetof(struct spool_record, payload_bytes));
+	uint32_t sum = crc_update(UINT32_MAX, &record->payload_bytes,
+				  sizeof(*record) - offsetof(struct spool_record, payload_bytes));
 
-	return record->payload_bytes > 0 ? crc(sum, payload, record->payload_bytes) : sum;
+	return record->payload_bytes > 0 ? crc_update(sum, payload, record->payload_bytes) : sum;
 }
 
 void spool_record_fill(struct spool_record *record, enum spool_kind kind, uint64_t number,
@@ -115,7 +115,7 @@ static void append_head(struct writing *writing, const struct spool *spool)
 	struct spool_head head = { .magic = SPOOL_MAGIC, .version = SPOOL_VERSION, .head_bytes = sizeof(head) };
 
 	memcpy(head.uuid, spool->uuid, sizeof(head.uuid));
-	head.sum = crc(UINT32_MAX, &head, offsetof(struct spool_head, sum));
+	head.sum = crc_update(UINT32_MAX, &head, offsetof(struct spool_head, sum));
 	append_bytes(writing, &head, sizeof(head));
 }
 
@@ -299,7 +299,7 @@ const char *spool_head_check(const uint8_t *data, uint64_t bytes, struct spool_h
 	memcpy(head_ret, data, sizeof(*head_ret));
 	if (memcmp(head_ret->magic, SPOOL_MAGIC, sizeof(head_ret->magic)) != 0)
 		return "it is no spool of events";
-	if (head_ret->sum != crc(UINT32_MAX, head_ret, offsetof(struct spool_head, sum)))
+	if (head_ret->sum != crc_update(UINT32_MAX, head_ret, offsetof(struct spool_head, sum)))
 		return "its head has changed since it was written";
 	if (head_ret->version != SPOOL_VERSION || head_ret->head_bytes != sizeof(*head_ret))
 		return "it is of another version";

@@ -34,7 +34,7 @@ struct fathom_connecting {
 	struct fathom_controller *controller;
 };
 
-static void destroy(struct fathom_connecting *connecting)
+static void destroy_connecting(struct fathom_connecting *connecting)
 {
 	fathom_disconnect(connecting->controller);
 	controller_words_free(&connecting->words);
@@ -62,7 +62,7 @@ static void *connect_thread(void *ctx)
 		(void)!write(connecting->ended_fd, &one, sizeof(one)); /* cannot block: the counter is 0 */
 	(void)pthread_mutex_unlock(&connecting->lock);
 	if (left)
-		destroy(connecting);
+		destroy_connecting(connecting);
 	return NULL;
 }
 
@@ -144,7 +144,7 @@ int fathom_connect_finish(struct fathom_connecting *connecting, struct fathom_fa
 	else
 		fill_fault(why, error, "%s", connecting->why.text); /* it is returned below */
 	connecting->controller = NULL;
-	destroy(connecting);
+	destroy_connecting(connecting);
 	return error;
 }
 
@@ -159,7 +159,7 @@ void fathom_connect_cancel(struct fathom_connecting *connecting)
 	connecting->left = true;
 	(void)pthread_mutex_unlock(&connecting->lock);
 	if (ended)
-		destroy(connecting);
+		destroy_connecting(connecting);
 }
 
 /* ---- Reconnecting ---- */

@@ -206,7 +206,7 @@ static uint32_t cc_enabled(const struct fathom_controller *controller)
 	       IOCQES << NVME_CC_IOCQES_SHIFT;
 }
 
-static int enable(struct fathom_controller *controller, struct fathom_fault *why)
+static int enable_controller(struct fathom_controller *controller, struct fathom_fault *why)
 {
 	uint64_t cc, version;
 	int error = property_get(controller, NVME_PROPERTY_CAP, true, "reading CAP", why, &controller->cap);
@@ -407,8 +407,8 @@ int controller_words_fix_host(struct controller_words *words)
 	return words->hostnqn ? 0 : -ENOMEM;
 }
 
-static int create(const struct fathom_connect_options *options, struct fathom_fault *why,
-		  struct fathom_controller **controller_ret)
+static int create_controller(const struct fathom_connect_options *options, struct fathom_fault *why,
+			     struct fathom_controller **controller_ret)
 {
 	struct fathom_controller *controller = calloc(1, sizeof(*controller));
 
@@ -430,7 +430,7 @@ static int create(const struct fathom_connect_options *options, struct fathom_fa
 	return 0;
 }
 
-static void destroy(struct fathom_controller *controller)
+static void destroy_controller(struct fathom_controller *controller)
 {
 	fathom_qpair_destroy(controller->admin);
 	free(controller->address);
@@ -448,18 +448,18 @@ int fathom_connect(const struct fathom_connect_options *program_options, struct 
 	int error = controller_take_options(program_options, why, &taken);
 
 	if (!error)
-		error = create(options, why, &controller);
+		error = create_controller(options, why, &controller);
 	if (!error)
 		error = open_queue(controller, 0, ADMIN_ENTRIES, ADMIN_IN_CAPSULE_BYTES, why, &controller->admin);
 	if (!error)
-		error = enable(controller, why);
+		error = enable_controller(controller, why);
 	if (!error)
 		error = identify_controller(controller, why);
 	if (!error)
 		error = ask_for_queues(controller, why);
 	if (error) {
 		if (controller)
-			destroy(controller);
+			destroy_controller(controller);
 		return error;
 	}
 	controller->next_qid = 1;
@@ -476,7 +476,7 @@ void fathom_disconnect(struct fathom_controller *controller)
 	controller->options.connect_timeout_ms = SHUTDOWN_TIMEOUT_MS;
 	(void)property_set_cc(controller, cc_enabled(controller) | NVME_CC_SHN_NORMAL << NVME_CC_SHN_SHIFT, "shutting down",
 			      NULL);
-	destroy(controller);
+	destroy_controller(controller);
 }
 
 const struct fathom_controller_info *fathom_controller_info(const struct fathom_controller *controller)

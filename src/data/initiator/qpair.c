@@ -13,7 +13,7 @@
 #include "data/nvme/opcode.h"
 #include "data/nvme/status.h"
 
-static void destroy(struct fathom_qpair *qpair)
+static void destroy_qpair(struct fathom_qpair *qpair)
 {
 	if (qpair->fd >= 0)
 		close(qpair->fd);
@@ -23,7 +23,7 @@ static void destroy(struct fathom_qpair *qpair)
 	free(qpair);
 }
 
-static int allocate(struct fathom_qpair *qpair, uint32_t depth, uint32_t r2ts_max)
+static int allocate_slots(struct fathom_qpair *qpair, uint32_t depth, uint32_t r2ts_max)
 {
 	uint32_t ring = (uint32_t)round_up_power_of_two((uint64_t)depth * (r2ts_max + 1));
 
@@ -59,8 +59,8 @@ int qpair_open(int fd, const struct qpair_params *params, struct fathom_qpair **
 	memset(qpair, 0, sizeof(*qpair));
 	qpair->fd = fd;
 	qpair->params = *params;
-	if (allocate(qpair, params->depth, params->r2ts_max) != 0) {
-		destroy(qpair);
+	if (allocate_slots(qpair, params->depth, params->r2ts_max) != 0) {
+		destroy_qpair(qpair);
 		return -ENOMEM;
 	}
 	qpair->phase = QPAIR_IC;
@@ -217,7 +217,7 @@ void qpair_lose(struct fathom_qpair *qpair, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(qpair->fault.text, sizeof(qpair->fault.text), format, args);
 	va_end(args);
-	/* What the socket still holds (a TermReq perhaps) is sent. destroy() closes it. */
+	/* What the socket still holds (a TermReq perhaps) is sent. destroy_qpair() closes it. */
 	(void)shutdown(qpair->fd, SHUT_WR);
 }
 
@@ -250,7 +250,7 @@ void fathom_qpair_destroy(struct fathom_qpair *qpair)
 	qpair_lose(qpair, -ECANCELED, "the queue pair was destroyed");
 	qpair->polling = true;
 	end_all(qpair);
-	destroy(qpair);
+	destroy_qpair(qpair);
 }
 
 /* ---- Polling ---- */

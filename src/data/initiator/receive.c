@@ -15,8 +15,8 @@
 #include "data/nvme/status.h"
 
 /* The peer broke the protocol. Send a TermReq with the reason, and end the connection. */
-static void refuse(struct fathom_qpair *qpair, const struct pdu_step *step, enum nvme_tcp_fes fes, uint32_t fei,
-		   const char *what)
+static void terminate_connection(struct fathom_qpair *qpair, const struct pdu_step *step, enum nvme_tcp_fes fes,
+				 uint32_t fei, const char *what)
 {
 	uint8_t term_req[PDU_TERM_REQ_BYTES_MAX];
 
@@ -37,7 +37,7 @@ static void refuse(struct fathom_qpair *qpair, const struct pdu_step *step, enum
 
 static void refuse_field(struct fathom_qpair *qpair, const struct pdu_step *step, size_t fei, const char *what)
 {
-	refuse(qpair, step, NVME_TCP_FES_INVALID_HEADER_FIELD, (uint32_t)fei, what);
+	terminate_connection(qpair, step, NVME_TCP_FES_INVALID_HEADER_FIELD, (uint32_t)fei, what);
 }
 
 /* ---- One PDU ---- */
@@ -67,7 +67,7 @@ static void on_icresp(struct fathom_qpair *qpair, const struct pdu_step *step)
 }
 
 /* Complete a command with the controller's status, and with errors of our own about its data. */
-static void complete(struct fathom_qpair *qpair, struct slot *slot, uint16_t status_field, uint64_t result)
+static void complete_command(struct fathom_qpair *qpair, struct slot *slot, uint16_t status_field, uint64_t result)
 {
 	struct fathom_completion completion = {
 		.status = nvme_status_from_field(status_field),
@@ -99,7 +99,7 @@ static inline void on_capsule_resp(struct fathom_qpair *qpair, const struct pdu_
 			     "response to a command that is not in flight");
 		return;
 	}
-	complete(qpair, slot, resp->completion.status, resp->completion.result);
+	complete_command(qpair, slot, resp->completion.status, resp->completion.result);
 }
 
 static inline void on_c2h_data(struct fathom_qpair *qpair, const struct pdu_step *step)
@@ -116,7 +116,7 @@ static inline void on_c2h_data(struct fathom_qpair *qpair, const struct pdu_step
 		return;
 	}
 	if (unlikely(data->datal > slot->data_bytes - slot->data_done)) {
-		refuse(qpair, step, NVME_TCP_FES_DATA_OUT_OF_RANGE, 0, "more data than asked for");
+		terminate_connection(qpair, step, NVME_TCP_FES_DATA_OUT_OF_RANGE, 0, "more data than asked for");
 		return;
 	}
 	must(data->datal == step->data_bytes);
@@ -137,11 +137,11 @@ static void on_r2t(struct fathom_qpair *qpair, const struct pdu_step *step)
 		return;
 	}
 	if ((uint64_t)r2t->r2to + r2t->r2tl > slot->data_bytes || r2t->r2tl > slot->data_bytes - slot->data_done) {
-		refuse(qpair, step, NVME_TCP_FES_DATA_OUT_OF_RANGE, 0, "R2T for more data than there is");
+		terminate_connection(qpair, step, NVME_TCP_FES_DATA_OUT_OF_RANGE, 0, "R2T for more data than there is");
 		return;
 	}
 	if (slot->r2ts == qpair->params.r2ts_max) {
-		refuse(qpair, step, NVME_TCP_FES_LIMIT_EXCEEDED, 0, "more R2Ts at a time than agreed");
+		terminate_connection(qpair, step, NVME_TCP_FES_LIMIT_EXCEEDED, 0, "more R2Ts at a time than agreed");
 		return;
 	}
 	slot->r2ts++;
@@ -215,13 +215,13 @@ static inline void on_end(struct fathom_qpair *qpair, const struct pdu_step *ste
 	if (unlikely(!step->digest_ok))
 		slot->digest_failed = true;
 	if (qpair->data_flags & NVME_TCP_FLAG_SUCCESS)
-		complete(qpair, slot, 0, 0);
+		complete_command(qpair, slot, 0, 0);
 }
 
 /* ---- The window ---- */
 
 /* Parse the window. The rest, the beginning of a header or a digest, moves to its front. */
-static void parse(struct fathom_qpair *qpair)
+static void parse_window(struct fathom_qpair *qpair)
 {
 	uint32_t begin = qpair->window_begin, end = qpair->window_end;
 	struct pdu_step step;
@@ -239,7 +239,7 @@ static void parse(struct fathom_qpair *qpair)
 		} else if (kind == PDU_NEED_MORE) {
 			break;
 		} else {
-			refuse(qpair, &step, (enum nvme_tcp_fes)step.fes, step.fei, "a PDU that cannot be");
+			terminate_connection(qpair, &step, (enum nvme_tcp_fes)step.fes, step.fei, "a PDU that cannot be");
 		}
 	}
 	must(begin <= end);
@@ -294,7 +294,7 @@ static bool receive_some(struct fathom_qpair *qpair)
 		account_direct(qpair, iov, min_u64((size_t)bytes, direct));
 	if ((size_t)bytes > direct)
 		qpair->window_end += (uint32_t)((size_t)bytes - direct);
-	parse(qpair);
+	parse_window(qpair);
 	return (size_t)bytes == (size_t)direct + room;
 }
 

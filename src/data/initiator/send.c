@@ -104,7 +104,7 @@ static void encode_h2c_data(struct fathom_qpair *qpair, struct slot *slot, struc
 }
 
 /* Encode from the ring until it is empty or the batch is full. */
-static void fill(struct fathom_qpair *qpair)
+static void fill_batch(struct fathom_qpair *qpair)
 {
 	while (qpair->pending_head != qpair->pending_tail) {
 		struct pending *next = &qpair->pending[qpair->pending_head & qpair->pending_mask];
@@ -128,7 +128,7 @@ static void fill(struct fathom_qpair *qpair)
 	}
 }
 
-static struct pending *push(struct fathom_qpair *qpair)
+static struct pending *push_pending(struct fathom_qpair *qpair)
 {
 	must(qpair->pending_tail - qpair->pending_head <= qpair->pending_mask);
 	return &qpair->pending[qpair->pending_tail++ & qpair->pending_mask];
@@ -142,13 +142,13 @@ void send_command(struct fathom_qpair *qpair, struct slot *slot, const struct nv
 		return;
 	}
 	slot->command = *command;
-	*push(qpair) = (struct pending){ .cid = slot->cid };
+	*push_pending(qpair) = (struct pending){ .cid = slot->cid };
 }
 
 void send_r2t(struct fathom_qpair *qpair, const struct pending *r2t)
 {
 	must(r2t->bytes > 0);
-	*push(qpair) = *r2t;
+	*push_pending(qpair) = *r2t;
 }
 
 void send_raw(struct fathom_qpair *qpair, const uint8_t *bytes, size_t bytes_count)
@@ -162,7 +162,7 @@ void send_raw(struct fathom_qpair *qpair, const uint8_t *bytes, size_t bytes_cou
 }
 
 /* `bytes_count` bytes were sent. */
-static void advance(struct batch *batch, size_t bytes_count)
+static void advance_batch(struct batch *batch, size_t bytes_count)
 {
 	while (bytes_count > 0) {
 		struct iovec *first = &batch->iov[batch->iov_sent];
@@ -199,7 +199,7 @@ void send_flush(struct fathom_qpair *qpair)
 		ssize_t bytes;
 
 		if (qpair->phase == QPAIR_RUNNING)
-			fill(qpair);
+			fill_batch(qpair);
 		if (batch->iov_sent == batch->iov_count)
 			return;
 		message.msg_iov = &batch->iov[batch->iov_sent];
@@ -213,7 +213,7 @@ void send_flush(struct fathom_qpair *qpair)
 			qpair_lose(qpair, -errno, "sending: %s", strerror(errno));
 			return;
 		}
-		advance(batch, (size_t)bytes);
+		advance_batch(batch, (size_t)bytes);
 		if (batch->iov_sent < batch->iov_count)
 			return; /* the socket is full */
 		start_again(qpair);

@@ -24,7 +24,7 @@ static bool is_loopback(const struct sockaddr *addr)
 }
 
 /* Each of these is for speed, and the connection works without. */
-static void tune(int fd, const struct sockaddr *addr)
+static void set_socket_options(int fd, const struct sockaddr *addr)
 {
 	int one = 1, bytes = BUFFER_BYTES;
 
@@ -74,7 +74,7 @@ static int connect_one(const struct addrinfo *info, const struct fathom_connect_
 
 	if (fd < 0)
 		return -errno;
-	tune(fd, info->ai_addr);
+	set_socket_options(fd, info->ai_addr);
 	if (connect(fd, info->ai_addr, info->ai_addrlen) < 0)
 		error = errno == EINPROGRESS || errno == EINTR ? finish_connect(fd, options) : -errno;
 	if (error) {

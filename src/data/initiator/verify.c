@@ -108,8 +108,8 @@ void verify_write_end(struct verify *verify, uint64_t block, uint32_t generation
 /* ---- Checking ---- */
 
 /* Check one sector. If it is good: *generation_ret is its generation, 0 for contents from before the first write. */
-static enum verify_kind judge(const struct verify *verify, uint64_t block, uint32_t index, const struct sector *sector,
-			      uint32_t *generation_ret)
+static enum verify_kind check_sector(const struct verify *verify, uint64_t block, uint32_t index,
+				     const struct sector *sector, uint32_t *generation_ret)
 {
 	const struct verify_entry *entry = &verify->entries[block];
 	bool ours = sector->magic == SECTOR_MAGIC && sector->run == verify->run;
@@ -133,8 +133,8 @@ static enum verify_kind judge(const struct verify *verify, uint64_t block, uint3
 	return VERIFY_GOOD;
 }
 
-static void note(const struct verify *verify, uint64_t block, uint32_t index, const struct sector *sector,
-		 enum verify_kind kind, struct verify_finding *finding)
+static void note_finding(const struct verify *verify, uint64_t block, uint32_t index, const struct sector *sector,
+			 enum verify_kind kind, struct verify_finding *finding)
 {
 	if (finding->bad_sectors++ > 0)
 		return;
@@ -166,10 +166,10 @@ bool verify_read(struct verify *verify, uint64_t block, const void *bytes, struc
 	must(block < verify->blocks);
 	for (uint32_t i = 0; i < sectors; i++) {
 		uint32_t generation = 0;
-		enum verify_kind kind = judge(verify, block, i, &from[i], &generation);
+		enum verify_kind kind = check_sector(verify, block, i, &from[i], &generation);
 
 		if (kind != VERIFY_GOOD) {
-			note(verify, block, i, &from[i], kind, &finding);
+			note_finding(verify, block, i, &from[i], kind, &finding);
 			continue;
 		}
 		must(generation >= entry->low && generation <= entry->high);

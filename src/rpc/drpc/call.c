@@ -12,7 +12,7 @@ static_assert((int)DRPC_UNKNOWN_METHOD == (int)DRPC__STATUS__UNKNOWN_METHOD, "th
 
 /* ---- out ---- */
 
-static uint8_t *pack(const ProtobufCMessage *message, size_t bytes)
+static uint8_t *pack_message(const ProtobufCMessage *message, size_t bytes)
 {
 	uint8_t *data = malloc(bytes + 1); /* not NULL for an empty message either */
 	size_t packed = data ? protobuf_c_message_pack(message, data) : bytes;
@@ -22,7 +22,8 @@ static uint8_t *pack(const ProtobufCMessage *message, size_t bytes)
 }
 
 /* Send a Response and free its body. False: out of memory. */
-static bool respond(struct drpc_connection *c, int64_t sequence, enum drpc_status status, uint8_t *body, size_t body_bytes)
+static bool send_response(struct drpc_connection *c, int64_t sequence, enum drpc_status status, uint8_t *body,
+			  size_t body_bytes)
 {
 	Drpc__Response response = DRPC__RESPONSE__INIT;
 	size_t bytes;
@@ -33,7 +34,7 @@ static bool respond(struct drpc_connection *c, int64_t sequence, enum drpc_statu
 	response.status = (Drpc__Status)status;
 	response.body = (ProtobufCBinaryData){ .len = body_bytes, .data = body };
 	bytes = drpc__response__get_packed_size(&response);
-	data = pack(&response.base, bytes);
+	data = pack_message(&response.base, bytes);
 	free(body);
 	if (!data)
 		return false;
@@ -50,7 +51,7 @@ static void call_free(struct drpc_call *call)
 	free(call);
 }
 
-static void finish(struct drpc_call *call, enum drpc_status status, const ProtobufCMessage *response)
+static void finish_call(struct drpc_call *call, enum drpc_status status, const ProtobufCMessage *response)
 {
 	struct drpc_connection *c = call->connection;
 	size_t body_bytes = 0;
@@ -61,7 +62,7 @@ static void finish(struct drpc_call *call, enum drpc_status status, const Protob
 		body_bytes = protobuf_c_message_get_packed_size(response);
 		/* the fields around the body: sequence, status, length */
 		if (body_bytes <= c->server->options.message_bytes_max - 64)
-			body = pack(response, body_bytes);
+			body = pack_message(response, body_bytes);
 		if (!body) {
 			status = DRPC_FAILED_MARSHAL;
 			body_bytes = 0;
@@ -77,7 +78,7 @@ static void finish(struct drpc_call *call, enum drpc_status status, const Protob
 	if (c) {
 		must(c->call == call);
 		c->call = NULL;
-		sent = respond(c, call->sequence, status, body, body_bytes);
+		sent = send_response(c, call->sequence, status, body, body_bytes);
 		if (!sent)
 			drpc_server_connection_close(c, DRPC_CLOSE_NO_MEMORY);
 	}
@@ -86,19 +87,19 @@ static void finish(struct drpc_call *call, enum drpc_status status, const Protob
 
 void drpc_reply(struct drpc_call *call, const ProtobufCMessage *response)
 {
-	finish(call, DRPC_SUCCESS, response);
+	finish_call(call, DRPC_SUCCESS, response);
 }
 
 void drpc_fail(struct drpc_call *call, enum drpc_status status)
 {
 	must(status != DRPC_SUCCESS);
 	must(status <= DRPC_FAILED_MARSHAL);
-	finish(call, status, NULL);
+	finish_call(call, status, NULL);
 }
 
 /* ---- in ---- */
 
-static enum drpc_status find(const struct drpc_server_options *options, struct drpc_call *call)
+static enum drpc_status find_method(const struct drpc_server_options *options, struct drpc_call *call)
 {
 	enum drpc_status status = DRPC_UNKNOWN_MODULE;
 
@@ -117,10 +118,10 @@ static enum drpc_status find(const struct drpc_server_options *options, struct d
 }
 
 /* Find the method, and unpack its request. */
-static enum drpc_status understand(struct drpc_server *server, struct drpc_call *call)
+static enum drpc_status unpack_request(struct drpc_server *server, struct drpc_call *call)
 {
 	const ProtobufCBinaryData *body = &call->message->body;
-	enum drpc_status status = find(&server->options, call);
+	enum drpc_status status = find_method(&server->options, call);
 
 	if (status == DRPC_SUCCESS && call->method->request) {
 		call->request = protobuf_c_message_unpack(call->method->request, NULL, body->len, body->data);
@@ -157,14 +158,14 @@ bool drpc_call_begin(struct drpc_connection *c)
 		call->module_number = call->message->module;
 		call->method_number = call->message->method;
 		call->sequence = call->message->sequence;
-		status = understand(server, call);
+		status = unpack_request(server, call);
 	}
 	probe_drpc_call_received(call->received_tick | TICK_SHARED, call, call->module_number, call->method_number,
 				 call->message ? (uint32_t)call->message->body.len : 0, c);
 	if (status == DRPC_SUCCESS)
 		call->method->fn(call, call->request);
 	else
-		finish(call, status, NULL);
+		finish_call(call, status, NULL);
 	return true;
 }
 

@@ -20,7 +20,7 @@ static enum drpc_chunk check_first(const struct drpc_chunk_header *h, uint64_t b
 	return DRPC_CHUNK_MORE;
 }
 
-static enum drpc_chunk check(const struct drpc_message *m, const struct drpc_chunk_header *h, uint64_t bytes_max)
+static enum drpc_chunk check_chunk(const struct drpc_message *m, const struct drpc_chunk_header *h, uint64_t bytes_max)
 {
 	enum drpc_chunk first = m->total_chunks == 0 ? check_first(h, bytes_max) : DRPC_CHUNK_MORE;
 
@@ -39,7 +39,7 @@ static enum drpc_chunk check(const struct drpc_message *m, const struct drpc_chu
 	return DRPC_CHUNK_MORE;
 }
 
-static bool reserve(struct drpc_message *m, uint64_t bytes)
+static bool reserve_message(struct drpc_message *m, uint64_t bytes)
 {
 	uint64_t room = min_u64(m->total_bytes, round_up_power_of_two(bytes));
 	uint8_t *data;
@@ -67,11 +67,11 @@ enum drpc_chunk drpc_message_take(struct drpc_message *m, const uint8_t *packet,
 	memcpy(&h, packet, sizeof(h));
 	if (h.chunk_bytes != packet_bytes - sizeof(h))
 		return DRPC_CHUNK_WRONG_BYTES;
-	result = check(m, &h, bytes_max);
+	result = check_chunk(m, &h, bytes_max);
 	if (result != DRPC_CHUNK_MORE)
 		return result;
 	m->total_bytes = h.total_bytes;
-	if (!reserve(m, m->bytes + h.chunk_bytes))
+	if (!reserve_message(m, m->bytes + h.chunk_bytes))
 		return DRPC_CHUNK_NO_MEMORY;
 	m->total_chunks = h.total_chunks;
 	if (h.chunk_bytes > 0)

@@ -38,19 +38,19 @@ struct drpc_client {
 	bool destroying;
 };
 
-static void step(struct drpc_connection *c);
-static void pump(struct deadline *deadline);
+static void step_connection(struct drpc_connection *c);
+static void start_waiting_calls(struct deadline *deadline);
 
 static void pump_soon(struct drpc_client *client)
 {
 	if (!client->destroying)
-		deadline_set(&client->deadlines, &client->pump, 0, pump);
+		deadline_set(&client->deadlines, &client->pump, 0, start_waiting_calls);
 }
 
 /* ---- the end of a call ---- */
 
 /* Call the `done` of `call` and free it. False: the client was destroyed. */
-static bool finish(struct drpc_client_call *call, const struct drpc_result *result)
+static bool finish_call(struct drpc_client_call *call, const struct drpc_result *result)
 {
 	struct drpc_client *client = call->client;
 	bool ended = false, *ended_before = client->ended;
@@ -82,13 +82,13 @@ static bool finish(struct drpc_client_call *call, const struct drpc_result *resu
 	return true;
 }
 
-static bool fail(struct drpc_client_call *call, int error, const char *what)
+static bool fail_call(struct drpc_client_call *call, int error, const char *what)
 {
 	struct drpc_result result = { .error = error };
 
 	fill_fault(&result.why, error, "%s: module %d, method %d: %s", call->client->options.path, call->module,
 		   call->method, what); /* passed to `done`, not returned */
-	return finish(call, &result);
+	return finish_call(call, &result);
 }
 
 /* ---- connections ---- */
@@ -127,12 +127,12 @@ static bool connection_fail(struct drpc_connection *c, enum drpc_close_reason re
 	connection_close(c, reason);
 	if (!client->destroying && client->stats.calls_waiting > 0)
 		pump_soon(client);
-	return call ? fail(call, error, what) : true;
+	return call ? fail_call(call, error, what) : true;
 }
 
-static void ready(void *ctx, uint32_t events)
+static void connection_is_ready(void *ctx, uint32_t events)
 {
-	step(ctx);
+	step_connection(ctx);
 }
 
 static void connect_again(struct deadline *deadline);
@@ -144,7 +144,7 @@ static int try_to_connect(struct drpc_connection *c)
 
 	if (connect(c->fd, (const struct sockaddr *)&client->address, sizeof(client->address)) == 0) {
 		/* not earlier: an unconnected socket is always ready in epoll */
-		c->watch = fd_watch_add(c->fd, EPOLLIN, ready, c);
+		c->watch = fd_watch_add(c->fd, EPOLLIN, connection_is_ready, c);
 		if (!c->watch)
 			return -errno;
 		c->watched_events = EPOLLIN;
@@ -169,7 +169,7 @@ static void connect_again(struct deadline *deadline)
 	if (error)
 		(void)connection_fail(c, DRPC_CLOSE_PEER_LEFT, error, strerror(-error)); /* nothing is done after it */
 	else if (c->state == DRPC_CONNECTION_IDLE)
-		step(c);
+		step_connection(c);
 }
 
 static int connection_create(struct drpc_client *client, struct drpc_connection **c_ret)
@@ -203,7 +203,7 @@ static int connection_create(struct drpc_client *client, struct drpc_connection 
 
 /* ---- one call on its connection ---- */
 
-static void begin(struct drpc_connection *c, struct drpc_client_call *call)
+static void begin_call(struct drpc_connection *c, struct drpc_client_call *call)
 {
 	struct drpc_client *client = c->client;
 
@@ -236,7 +236,7 @@ static const char *read_response(const struct drpc_client_call *call, const Drpc
 }
 
 /* A whole message was received. Settle the connection's state before `done` is called. */
-static void respond(struct drpc_connection *c)
+static void take_response(struct drpc_connection *c)
 {
 	struct drpc_client_call *call = c->client_call;
 	struct drpc_message message = c->in;
@@ -255,7 +255,7 @@ static void respond(struct drpc_connection *c)
 		drpc_connection_watch(c, EPOLLIN);
 		if (c->client->stats.calls_waiting > 0)
 			pump_soon(c->client);
-		(void)finish(call, &result); /* likewise */
+		(void)finish_call(call, &result); /* likewise */
 	}
 	if (unpacked)
 		protobuf_c_message_free_unpacked(unpacked, NULL);
@@ -311,7 +311,7 @@ static void receive_some(struct drpc_connection *c)
 		break;
 	case DRPC_PACKETS_DONE:
 		if (c->state == DRPC_CONNECTION_WORKING) {
-			respond(c);
+			take_response(c);
 			return;
 		}
 		break;
@@ -329,7 +329,7 @@ static void receive_some(struct drpc_connection *c)
 }
 
 /* May close the connection and end its call, whose `done` may destroy the client. */
-static void step(struct drpc_connection *c)
+static void step_connection(struct drpc_connection *c)
 {
 	must_be_on(c->client->thread);
 	if (c->client_call && (c->state == DRPC_CONNECTION_IDLE || c->state == DRPC_CONNECTION_SENDING)) {
@@ -352,7 +352,7 @@ static struct drpc_connection *idle_connection(struct drpc_client *client)
 	return NULL;
 }
 
-static void pump(struct deadline *deadline)
+static void start_waiting_calls(struct deadline *deadline)
 {
 	struct drpc_client *client = container_of(deadline, struct drpc_client, pump);
 	struct drpc_client_call *call;
@@ -366,16 +366,16 @@ static void pump(struct deadline *deadline)
 		if (!c)
 			error = connection_create(client, &c);
 		if (error) {
-			if (!fail(call, error, strerror(-error)))
+			if (!fail_call(call, error, strerror(-error)))
 				return;
 			continue;
 		}
-		begin(c, call);
+		begin_call(c, call);
 		if (c->state == DRPC_CONNECTION_IDLE) {
 			bool ended = false, *ended_before = client->ended;
 
 			client->ended = &ended;
-			step(c);
+			step_connection(c);
 			if (ended)
 				return;
 			client->ended = ended_before;
@@ -391,7 +391,7 @@ static void call_timed_out(struct deadline *deadline)
 		(void)connection_fail(call->connection, DRPC_CLOSE_CALL_TIMED_OUT, -ETIMEDOUT,
 				      "no answer in time"); /* nothing is done after it */
 	else
-		(void)fail(call, -ETIMEDOUT, "no connection was free in time"); /* likewise */
+		(void)fail_call(call, -ETIMEDOUT, "no connection was free in time"); /* likewise */
 }
 
 static int pack_call(struct drpc_client_call *call, const ProtobufCMessage *request, uint64_t bytes_max,
@@ -514,7 +514,7 @@ void drpc_client_destroy(struct drpc_client *client)
 		(void)connection_fail(c, DRPC_CLOSE_OWNER_ENDS, -ECANCELED,
 				      "given up"); /* `done` must not destroy the client here */
 	while ((call = TAILQ_FIRST(&client->waiting)))
-		(void)fail(call, -ECANCELED, "given up"); /* likewise */
+		(void)fail_call(call, -ECANCELED, "given up"); /* likewise */
 	deadlines_deinit(&client->deadlines);
 	if (client->ended)
 		*client->ended = true;

@@ -17,7 +17,7 @@
 
 enum { ACCEPT_AGAIN_MS = 100 };
 
-static void step(struct drpc_connection *c);
+static void step_connection(struct drpc_connection *c);
 
 /* ---- accepting ---- */
 
@@ -45,15 +45,15 @@ static struct drpc_connection *idle_one(struct drpc_server *server)
 	return NULL;
 }
 
-static void ready(void *ctx, uint32_t events)
+static void connection_is_ready(void *ctx, uint32_t events)
 {
 	struct drpc_connection *c = ctx;
 
-	/* nobody is there to be answered; what was sent before has been read */
+	/* the peer has closed and needs no answer; all its input was read */
 	if ((events & (EPOLLHUP | EPOLLERR)) && c->state == DRPC_CONNECTION_WORKING)
 		drpc_server_connection_close(c, DRPC_CLOSE_PEER_LEFT);
 	else
-		step(c);
+		step_connection(c);
 }
 
 /* Takes `fd`. False: out of memory, or epoll refused it. */
@@ -67,7 +67,7 @@ static bool connection_create(struct drpc_server *server, int fd)
 	c->fd = fd;
 	c->server = server;
 	c->watched_events = EPOLLIN;
-	c->watch = fd_watch_add(fd, EPOLLIN, ready, c);
+	c->watch = fd_watch_add(fd, EPOLLIN, connection_is_ready, c);
 	if (!c->watch) {
 		free(c);
 		return false;
@@ -160,7 +160,7 @@ void drpc_server_send(struct drpc_connection *c, uint8_t *data, uint64_t bytes)
 	drpc_connection_move(c, DRPC_CONNECTION_SENDING);
 	deadline_set(&c->server->deadlines, &c->deadline, c->server->options.message_timeout_ns, send_too_slow);
 	if (!c->stepping)
-		step(c);
+		step_connection(c);
 }
 
 /* True: all was sent, and the next call may come. */
@@ -189,7 +189,7 @@ static bool send_some(struct drpc_connection *c)
 	return true;
 }
 
-static void refuse(struct drpc_connection *c, enum drpc_chunk chunk)
+static void refuse_connection(struct drpc_connection *c, enum drpc_chunk chunk)
 {
 	c->server->stats.refused_total++;
 	c->bad_chunk = chunk;
@@ -221,7 +221,7 @@ static bool receive_some(struct drpc_connection *c)
 		drpc_connection_watch(c, EPOLLIN);
 		return false;
 	case DRPC_PACKETS_REFUSED:
-		refuse(c, chunk);
+		refuse_connection(c, chunk);
 		return false;
 	default:
 		drpc_server_connection_close(c, DRPC_CLOSE_PEER_LEFT);
@@ -230,7 +230,7 @@ static bool receive_some(struct drpc_connection *c)
 }
 
 /* Send what waits, then receive one more call. May free `c`. */
-static void step(struct drpc_connection *c)
+static void step_connection(struct drpc_connection *c)
 {
 	struct drpc_server *server = c->server;
 	bool received = false;

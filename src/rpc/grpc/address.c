@@ -20,7 +20,8 @@ int grpc_address_parse(const char *text, struct sockaddr_storage *address_ret, s
 	uint64_t port;
 
 	if (!colon || text_copy(host, sizeof(host), text) < 0 || text_parse_u64(colon + 1, 10, UINT16_MAX, &port) < 0)
-		return fault(why, -EINVAL, "\"%s\" is no address and port, such as 10.0.0.1:10001 or [::1]:10001", text);
+		return fault(why, -EINVAL, "\"%s\" is not an address and a port such as 10.0.0.1:10001 or [::1]:10001",
+			     text);
 	host[colon - text] = '\0';
 	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
 		v4->sin_family = AF_INET;
@@ -30,10 +31,10 @@ int grpc_address_parse(const char *text, struct sockaddr_storage *address_ret, s
 		size_t length = strlen(host);
 
 		if (length < 2 || host[0] != '[' || host[length - 1] != ']')
-			return fault(why, -EINVAL, "\"%s\" is no address; write numbers, IPv6 in brackets", text);
+			return fault(why, -EINVAL, "\"%s\" is not an address; write it in numbers, IPv6 in brackets", text);
 		host[length - 1] = '\0';
 		if (inet_pton(AF_INET6, host + 1, &v6->sin6_addr) != 1)
-			return fault(why, -EINVAL, "\"%s\" is no IPv6 address", text);
+			return fault(why, -EINVAL, "\"%s\" is not an IPv6 address", text);
 		v6->sin6_family = AF_INET6;
 		v6->sin6_port = htons((uint16_t)port);
 		*bytes_ret = sizeof(*v6);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A call on the server's side. A stream of HTTP/2 is a call from its first header on. When the request is complete the
- * method has it; from then on the call lives until the method has answered, whatever becomes of the stream.
+ * A call in the server. A call begins with the first header of an HTTP/2 stream. When the request is complete, the method
+ * is called. From then on the call lives until the method has answered, even if the stream closes earlier.
  *
  *   RECEIVING -> WORKING -> ANSWERED -> gone with the stream
  *                      \-> OVER (stream gone, or deadline over) -> gone with the answer
@@ -19,23 +19,24 @@
 #include "rpc/grpc/server.h"
 #include "rpc/grpc/text.h"
 
-enum { IGNORED_MS = 10000, IGNORED_BYTES_MAX = 256 << 10 }; /* of a request that is refused already */
+enum { IGNORED_MS = 10000, IGNORED_BYTES_MAX = 256 << 10 }; /* of the rest of a refused request */
 
-static void move(struct grpc_call *call, enum grpc_call_state to)
+static void move_call(struct grpc_call *call, enum grpc_call_state to)
 {
 	grpc_call_state_move(clock_ticks(), call, to);
 }
 
 /* ---- the end ---- */
 
-static void detach(struct grpc_call *call)
+static void detach_call(struct grpc_call *call)
 {
 	struct grpc_link *on = call->on;
 
 	if (!on)
 		return;
 	deadline_clear(on->deadlines, &call->deadline);
-	(void)nghttp2_session_set_stream_user_data(on->session, call->stream, NULL); /* it may be gone already */
+	(void)nghttp2_session_set_stream_user_data(on->session, call->stream,
+						   NULL); /* fails if the stream is already closed */
 	TAILQ_REMOVE(&on->calls, call, link);
 	call->on = NULL;
 	link_count_call(on, -1);
@@ -44,7 +45,7 @@ static void detach(struct grpc_call *call)
 static void call_free(struct grpc_call *call)
 {
 	must(!call->on);
-	move(call, GRPC_CALL_FREE);
+	move_call(call, GRPC_CALL_FREE);
 	if (call->server) {
 		TAILQ_REMOVE(&call->server->calls, call, in_server);
 		call->server->stats.calls_open--;
@@ -63,13 +64,13 @@ static void call_free(struct grpc_call *call)
 
 void call_left(struct grpc_call *call)
 {
-	detach(call);
+	detach_call(call);
 	if (call->state == GRPC_CALL_WORKING) {
-		move(call, GRPC_CALL_OVER);
+		move_call(call, GRPC_CALL_OVER);
 		return;
 	}
 	if (call->state == GRPC_CALL_RECEIVING)
-		move(call, GRPC_CALL_OVER);
+		move_call(call, GRPC_CALL_OVER);
 	call_free(call);
 }
 
@@ -88,7 +89,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
 		return (ssize_t)count;
 	*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
 	if (nghttp2_submit_trailer(session, stream, &trailer, 1))
-		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* the stream is reset, which its end tells */
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* reset: on_stream_close() ends the call */
 	return (ssize_t)count;
 }
 
@@ -101,21 +102,22 @@ static void note_end(struct grpc_call *call, enum grpc_code code)
 		call->server->stats.failed_total += code != GRPC_OK;
 }
 
-/* Submit headers (and the message, where there is one). The stream tells when it is over. */
-static void submit(struct grpc_call *call, const nghttp2_nv *headers, size_t count, bool with_message)
+/* Submit the headers and the message, if any. on_stream_close() ends the call. */
+static void submit_response(struct grpc_call *call, const nghttp2_nv *headers, size_t count, bool with_message)
 {
 	nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_out };
 	struct grpc_link *on = call->on;
 
-	move(call, GRPC_CALL_ANSWERED);
+	move_call(call, GRPC_CALL_ANSWERED);
 	deadline_clear(on->deadlines, &call->deadline);
 	if (nghttp2_submit_response(on->session, call->stream, headers, count, with_message ? &provider : NULL))
-		(void)nghttp2_submit_rst_stream(on->session, NGHTTP2_FLAG_NONE, call->stream,
-						NGHTTP2_INTERNAL_ERROR); /* nor this: the link ends by its deadline */
+		(void)nghttp2_submit_rst_stream(
+			on->session, NGHTTP2_FLAG_NONE, call->stream,
+			NGHTTP2_INTERNAL_ERROR); /* if this fails too, the deadline of the link closes it */
 	link_kick(on);
 }
 
-/* Trailers without anything before them. */
+/* Submit only trailers. */
 static void submit_error(struct grpc_call *call, enum grpc_code code, const char *message, const char *details)
 {
 	char number[4], encoded[3 * GRPC_TEXT_BYTES_MAX];
@@ -133,12 +135,12 @@ static void submit_error(struct grpc_call *call, enum grpc_code code, const char
 		headers[count++] = header("grpc-status-details-bin", details);
 	if (call->is_encoded)
 		headers[count++] = header("grpc-accept-encoding", "identity");
-	submit(call, headers, count, false);
+	submit_response(call, headers, count, false);
 }
 
 /*
- * Before any method had it. The answer waits until the request has come, or has become long: there are clients that take an
- * early one for a failure of the connection.
+ * Answer a call that was refused before its method. The answer waits for the end of the request, up to a limit: some
+ * clients treat an early answer as a failed connection.
  */
 static void answer_refused(struct grpc_call *call)
 {
@@ -146,32 +148,32 @@ static void answer_refused(struct grpc_call *call)
 
 	note_end(call, call->refused_code);
 	if (call->refused_http)
-		submit(call, &http, 1, false);
+		submit_response(call, &http, 1, false);
 	else
 		submit_error(call, call->refused_code, call->refused_text ? call->refused_text : "", NULL);
 }
 
-static void waited_for_long(struct deadline *deadline)
+static void refusal_expired(struct deadline *deadline)
 {
 	answer_refused(container_of(deadline, struct grpc_call, deadline));
 }
 
-static void refuse_so(struct grpc_call *call, const char *http, enum grpc_code code, const char *message)
+static void refuse_call_by_http(struct grpc_call *call, const char *http, enum grpc_code code, const char *message)
 {
 	if (call->is_refused)
 		return;
 	call->is_refused = true;
 	call->refused_http = http;
 	call->refused_code = code;
-	call->refused_text = strdup(message); /* when out of memory the code says it alone */
+	call->refused_text = strdup(message); /* out of memory: the code is sent without a text */
 	if (call->has_ended)
 		answer_refused(call);
 	else
-		deadline_set(call->on->deadlines, &call->deadline, IGNORED_MS * NS_PER_MS, waited_for_long);
+		deadline_set(call->on->deadlines, &call->deadline, IGNORED_MS * NS_PER_MS, refusal_expired);
 }
 
-static void refuse(struct grpc_call *call, enum grpc_code code, const char *format, ...) PRINTF_LIKE(3, 4);
-static void refuse(struct grpc_call *call, enum grpc_code code, const char *format, ...)
+static void refuse_call(struct grpc_call *call, enum grpc_code code, const char *format, ...) PRINTF_LIKE(3, 4);
+static void refuse_call(struct grpc_call *call, enum grpc_code code, const char *format, ...)
 {
 	char message[GRPC_TEXT_BYTES_MAX];
 	va_list args;
@@ -179,7 +181,7 @@ static void refuse(struct grpc_call *call, enum grpc_code code, const char *form
 	va_start(args, format);
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
-	refuse_so(call, NULL, code, message);
+	refuse_call_by_http(call, NULL, code, message);
 }
 
 void grpc_fail(struct grpc_call *call, enum grpc_code code, const Google__Rpc__ErrorInfo *info, const char *format, ...)
@@ -214,7 +216,7 @@ void grpc_reply(struct grpc_call *call, const ProtobufCMessage *response)
 	}
 	bytes = protobuf_c_message_get_packed_size(response);
 	if (bytes > UINT32_MAX) {
-		grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, NULL, "the response would have %zu bytes", bytes);
+		grpc_fail(call, GRPC_RESOURCE_EXHAUSTED, NULL, "the response has %zu bytes, too many for gRPC", bytes);
 		return;
 	}
 	call->out = malloc(GRPC_PREFIX_BYTES + bytes);
@@ -226,7 +228,7 @@ void grpc_reply(struct grpc_call *call, const ProtobufCMessage *response)
 	must(protobuf_c_message_pack(response, call->out + GRPC_PREFIX_BYTES) == bytes);
 	call->out_bytes = GRPC_PREFIX_BYTES + bytes;
 	note_end(call, GRPC_OK);
-	submit(call, headers, ARRAY_COUNT(headers), true);
+	submit_response(call, headers, ARRAY_COUNT(headers), true);
 }
 
 /* ---- in ---- */
@@ -237,25 +239,25 @@ static void deadline_over(struct deadline *deadline)
 	struct grpc_link *on = call->on;
 
 	if (call->state == GRPC_CALL_RECEIVING) {
-		call->has_ended = true; /* what comes now is too late */
-		refuse(call, GRPC_DEADLINE_EXCEEDED, "the request did not come in time");
+		call->has_ended = true; /* ignore the rest of the request */
+		refuse_call(call, GRPC_DEADLINE_EXCEEDED, "the request did not come in time");
 		return;
 	}
 	must(call->state == GRPC_CALL_WORKING);
-	/* the stream is answered, the call stays its method's */
+	/* answer the stream now; the call stays until its method answers */
 	nghttp2_nv headers[] = { header(":status", "200"), header("content-type", "application/grpc"),
-				 header("grpc-status", "4"), header("grpc-message", "the deadline is over") };
+				 header("grpc-status", "4"), header("grpc-message", "the deadline has passed") };
 
 	if (nghttp2_submit_response(on->session, call->stream, headers, ARRAY_COUNT(headers), NULL))
 		(void)nghttp2_submit_rst_stream(on->session, NGHTTP2_FLAG_NONE, call->stream,
-						NGHTTP2_CANCEL); /* nor this: the link ends by its deadline */
+						NGHTTP2_CANCEL); /* if this fails too, the deadline of the link closes it */
 	call->timeout_ns = 0;
-	detach(call);
-	move(call, GRPC_CALL_OVER);
+	detach_call(call);
+	move_call(call, GRPC_CALL_OVER);
 	link_kick(on);
 }
 
-static const struct grpc_method *find(const struct grpc_server *server, const char *path, size_t *index_ret)
+static const struct grpc_method *find_method(const struct grpc_server *server, const char *path, size_t *index_ret)
 {
 	for (size_t i = 0; i < server->options.method_count; i++) {
 		if (strcmp(server->options.methods[i].path, path) == 0) {
@@ -266,45 +268,46 @@ static const struct grpc_method *find(const struct grpc_server *server, const ch
 	return NULL;
 }
 
-/* May this caller do that? False: it has been told. */
-static bool permit(struct grpc_call *call)
+/* Check the caller's role. False: the call was refused. */
+static bool check_role(struct grpc_call *call)
 {
 	enum grpc_role certified = call->on->role;
 	const char *component = grpc_call_header(call, GRPC_HEADER_COMPONENT);
 
 	if (call->has_component && call->role == 0) {
-		refuse(call, GRPC_PERMISSION_DENIED, "%s says \"%s\"; there are admin, agent and server",
-		       GRPC_HEADER_COMPONENT, component ? component : "?");
+		refuse_call(call, GRPC_PERMISSION_DENIED, "%s is \"%s\"; it must be admin, agent or server",
+			    GRPC_HEADER_COMPONENT, component ? component : "?");
 		return false;
 	}
 	if (certified && call->has_component && call->role != certified) {
-		refuse(call, GRPC_PERMISSION_DENIED, "%s says \"%s\" and the certificate \"%s\"", GRPC_HEADER_COMPONENT,
-		       component ? component : "?", grpc_role_name(certified));
+		refuse_call(call, GRPC_PERMISSION_DENIED, "%s is \"%s\", but the certificate is for \"%s\"",
+			    GRPC_HEADER_COMPONENT, component ? component : "?", grpc_role_name(certified));
 		return false;
 	}
 	if (certified)
 		call->role = certified;
 	if (call->method->roles != GRPC_ROLE_ANYBODY && !(call->method->roles & call->role)) {
-		refuse(call, GRPC_PERMISSION_DENIED, "%s may not call %s", grpc_role_name(call->role), call->method->path);
+		refuse_call(call, GRPC_PERMISSION_DENIED, "%s may not call %s", grpc_role_name(call->role),
+			    call->method->path);
 		return false;
 	}
 	return true;
 }
 
-/* All headers are there. */
+/* All headers were received. */
 static void headers_are_in(struct grpc_call *call)
 {
 	if (!call->is_post) {
-		refuse_so(call, "405", GRPC_UNKNOWN, "");
+		refuse_call_by_http(call, "405", GRPC_UNKNOWN, "");
 	} else if (!call->is_grpc) {
-		refuse_so(call, "415", GRPC_UNKNOWN, "");
+		refuse_call_by_http(call, "415", GRPC_UNKNOWN, "");
 	} else if (!call->method) {
-		refuse(call, GRPC_UNIMPLEMENTED, "there is no such method or service");
+		refuse_call(call, GRPC_UNIMPLEMENTED, "there is no such method or service");
 	} else if (call->is_encoded) {
-		refuse(call, GRPC_UNIMPLEMENTED, "compressed messages are not understood");
+		refuse_call(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
 	} else if (call->has_bad_timeout) {
-		refuse(call, GRPC_INVALID_ARGUMENT, "grpc-timeout is not understood");
-	} else if (permit(call) && call->timeout_ns != GRPC_NO_DEADLINE) {
+		refuse_call(call, GRPC_INVALID_ARGUMENT, "the header grpc-timeout is invalid");
+	} else if (check_role(call) && call->timeout_ns != GRPC_NO_DEADLINE) {
 		deadline_set(call->on->deadlines, &call->deadline, call->timeout_ns, deadline_over);
 	}
 }
@@ -315,40 +318,41 @@ static void refuse_frame(struct grpc_call *call, enum grpc_frame result)
 
 	switch (result) {
 	case GRPC_FRAME_COMPRESSED:
-		refuse(call, GRPC_INTERNAL, "a message is compressed, and grpc-encoding did not say how");
+		refuse_call(call, GRPC_INTERNAL, "the message is compressed, but the request has no grpc-encoding");
 		break;
 	case GRPC_FRAME_TOO_LARGE:
-		refuse(call, GRPC_RESOURCE_EXHAUSTED, "the message has %u bytes, more than %u", call->in.total_bytes, max);
+		refuse_call(call, GRPC_RESOURCE_EXHAUSTED, "the message has %u bytes, more than %u", call->in.total_bytes,
+			    max);
 		break;
 	case GRPC_FRAME_SECOND:
-		refuse(call, GRPC_INTERNAL, "more than one message came for a method that takes one");
+		refuse_call(call, GRPC_INTERNAL, "the request has more than one message");
 		break;
 	case GRPC_FRAME_NO_MEMORY:
-		refuse(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message of %u bytes", call->in.total_bytes);
+		refuse_call(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message of %u bytes", call->in.total_bytes);
 		break;
 	default:
-		refuse(call, GRPC_INTERNAL, "the message's prefix is not gRPC's");
+		refuse_call(call, GRPC_INTERNAL, "the prefix of the message is invalid");
 	}
 }
 
 /* The request is complete. */
-static void run(struct grpc_call *call)
+static void run_method(struct grpc_call *call)
 {
 	if (!grpc_message_is_whole(&call->in)) {
-		refuse(call, GRPC_INTERNAL, "the request ends before its message does");
+		refuse_call(call, GRPC_INTERNAL, "the request ends before its message is complete");
 		return;
 	}
 	call->request = protobuf_c_message_unpack(call->method->request, NULL, call->in.bytes, call->in.data);
 	grpc_message_clear(&call->in);
 	if (!call->request) {
-		refuse(call, GRPC_INVALID_ARGUMENT, "the request is no %s", call->method->request->name);
+		refuse_call(call, GRPC_INVALID_ARGUMENT, "the request is not a valid %s", call->method->request->name);
 		return;
 	}
-	move(call, GRPC_CALL_WORKING);
+	move_call(call, GRPC_CALL_WORKING);
 	call->method->fn(call, call->request);
 }
 
-/* ---- what nghttp2 tells ---- */
+/* ---- callbacks of nghttp2 ---- */
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 {
@@ -368,14 +372,14 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 	call->path = on->server->unknown;
 	call->timeout_ns = GRPC_NO_DEADLINE;
 	call->received_tick = clock_ticks();
-	(void)text_copy(call->peer, sizeof(call->peer), on->peer); /* as long as it */
+	(void)text_copy(call->peer, sizeof(call->peer), on->peer); /* both have the same size */
 	TAILQ_INSERT_TAIL(&on->calls, call, link);
 	TAILQ_INSERT_TAIL(&on->server->calls, call, in_server);
 	on->server->stats.calls_open++;
 	on->server->stats.calls_total++;
 	link_count_call(on, 1);
-	move(call, GRPC_CALL_RECEIVING);
-	(void)nghttp2_session_set_stream_user_data(session, call->stream, call); /* it is there */
+	move_call(call, GRPC_CALL_RECEIVING);
+	(void)nghttp2_session_set_stream_user_data(session, call->stream, call); /* cannot fail: the stream is open */
 	return 0;
 }
 
@@ -399,7 +403,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		     const uint8_t *value_bytes, size_t value_length, uint8_t flags, void *ctx)
 {
 	struct grpc_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-	/* both end with a NUL, nghttp2 says */
+	/* nghttp2 guarantees a NUL at the end of both */
 	const char *name = (const char *)name_bytes, *value = (const char *)value_bytes;
 	size_t index;
 
@@ -408,7 +412,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	if (strcmp(name, ":method") == 0) {
 		call->is_post = strcmp(value, "POST") == 0;
 	} else if (strcmp(name, ":path") == 0) {
-		call->method = find(call->server, value, &index);
+		call->method = find_method(call->server, value, &index);
 		call->path = call->method ? call->server->names[index] : call->server->unknown;
 	} else if (strcmp(name, "content-type") == 0) {
 		call->is_grpc = strncmp(value, "application/grpc", 16) == 0 && (!value[16] || strchr("+;", value[16])) &&
@@ -466,17 +470,17 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	if (call->is_refused)
 		answer_refused(call);
 	else
-		run(call);
+		run_method(call);
 	return 0;
 }
 
-/* An answer went out before the request had come in: no more of it is needed. */
+/* The answer was sent before the request was complete: reset the stream, so that the peer stops sending. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 {
 	if (frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) &&
 	    nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) == 0)
 		(void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-						NGHTTP2_NO_ERROR); /* when out of memory the peer sends on in vain */
+						NGHTTP2_NO_ERROR); /* if this fails (out of memory), the rest is ignored */
 	return 0;
 }
 
@@ -520,7 +524,7 @@ int server_session_new(struct grpc_link *link)
 	return 0;
 }
 
-/* ---- what a method may ask ---- */
+/* ---- for methods ---- */
 
 void *grpc_call_ctx(const struct grpc_call *call)
 {

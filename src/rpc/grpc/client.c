@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The client: one link to each address, made when it is first needed and kept while it is used. A call is submitted when
- * its link speaks HTTP/2. A call that a leaving server says it has not begun goes to a new link, once.
+ * The client: one link for each address, opened for the first call and kept while it is used. A call is submitted when its
+ * link is open. If a draining server refuses a call, the call is submitted once more, on a new link.
  *
- * Ends are told from a list, by the reactor's loop and never from inside of nghttp2, so `done` may do what it likes, even
- * destroy the client; who tells looks at *ended before going on.
+ * Finished calls wait in a list. The reactor's loop reports them, never a callback of nghttp2. So `done` may do everything,
+ * even destroy the client. The reporting function checks `*ended` before it continues.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@ struct grpc_client {
 	struct grpc_client_options options;
 	char version[VERSION_BYTES_MAX];
 	struct deadlines deadlines;
-	struct deadline tell; /* those in `finished` */
+	struct deadline tell; /* reports the calls in `finished` */
 	TAILQ_HEAD(, grpc_link) links;
 	TAILQ_HEAD(, grpc_client_call) finished;
 	struct grpc_client_stats stats;
@@ -36,7 +36,7 @@ struct grpc_client {
 	bool destroying;
 };
 
-static int submit(struct grpc_link *link, struct grpc_client_call *call);
+static int submit_call(struct grpc_link *link, struct grpc_client_call *call);
 
 /* ---- the end of a call ---- */
 
@@ -49,8 +49,8 @@ static void call_free(struct grpc_client_call *call)
 	free(call);
 }
 
-/* Tell how `call` ended. False: the client is gone. */
-static bool tell(struct grpc_client_call *call)
+/* Report the result of `call` and free it. False: the client was destroyed. */
+static bool report_call_end(struct grpc_client_call *call)
 {
 	struct grpc_client *client = call->client;
 	struct grpc_result *result = &call->result;
@@ -64,8 +64,8 @@ static bool tell(struct grpc_client_call *call)
 		if (!response) {
 			result->code = GRPC_INTERNAL;
 			result->error = -EPROTO;
-			snprintf(result->message, sizeof(result->message), "%s: %s: the response is no %s", call->address,
-				 call->path, call->response->name);
+			snprintf(result->message, sizeof(result->message), "%s: %s: the response is not a valid %s",
+				 call->address, call->path, call->response->name);
 		}
 	}
 	result->response = response;
@@ -96,12 +96,12 @@ static void tell_finished(struct deadline *deadline)
 
 	while ((call = TAILQ_FIRST(&client->finished))) {
 		TAILQ_REMOVE(&client->finished, call, link);
-		if (!tell(call))
+		if (!report_call_end(call))
 			return;
 	}
 }
 
-static void detach(struct grpc_client_call *call)
+static void detach_call(struct grpc_client_call *call)
 {
 	struct grpc_link *on = call->on;
 
@@ -109,29 +109,30 @@ static void detach(struct grpc_client_call *call)
 	TAILQ_REMOVE(&on->client_calls, call, link);
 	call->on = NULL;
 	if (call->stream > 0 && on->session)
-		(void)nghttp2_session_set_stream_user_data(on->session, call->stream, NULL); /* it may be gone */
+		(void)nghttp2_session_set_stream_user_data(on->session, call->stream,
+							   NULL); /* fails if the stream is already closed */
 	link_count_call(on, -1);
 }
 
-/* It has ended as call->result says. */
-static void finish(struct grpc_client_call *call)
+/* The call has ended with call->result. */
+static void finish_call(struct grpc_client_call *call)
 {
 	struct grpc_client *client = call->client;
 
-	detach(call);
+	detach_call(call);
 	deadline_clear(&client->deadlines, &call->deadline);
 	TAILQ_INSERT_TAIL(&client->finished, call, link);
 	if (!client->destroying)
 		deadline_set(&client->deadlines, &client->tell, 0, tell_finished);
 }
 
-static void fail(struct grpc_client_call *call, enum grpc_code code, int error, const char *what)
+static void fail_call(struct grpc_client_call *call, enum grpc_code code, int error, const char *what)
 {
 	call->result.code = code;
 	call->result.error = error;
 	call->result.is_unsent = call->stream == 0;
 	snprintf(call->result.message, sizeof(call->result.message), "%s: %s: %s", call->address, call->path, what);
-	finish(call);
+	finish_call(call);
 }
 
 static void call_timed_out(struct deadline *deadline)
@@ -140,21 +141,22 @@ static void call_timed_out(struct deadline *deadline)
 	struct grpc_link *on = call->on;
 
 	if (call->stream > 0)
-		(void)nghttp2_submit_rst_stream(on->session, NGHTTP2_FLAG_NONE, call->stream,
-						NGHTTP2_CANCEL); /* else the server finds out by itself */
-	fail(call, GRPC_DEADLINE_EXCEEDED, -ETIMEDOUT,
-	     call->stream > 0 ? "no answer in time" : "the connection was not there in time");
-	/* what nghttp2 still asks of it must not be asked of a call that is gone */
+		(void)nghttp2_submit_rst_stream(
+			on->session, NGHTTP2_FLAG_NONE, call->stream,
+			NGHTTP2_CANCEL); /* if this fails, the server finds out by its own deadline */
+	fail_call(call, GRPC_DEADLINE_EXCEEDED, -ETIMEDOUT,
+		  call->stream > 0 ? "no answer in time" : "the connection was not there in time");
+	/* send the reset now: nghttp2 must not read the body of a freed call */
 	link_kick(on);
 }
 
-/* ---- what nghttp2 tells ---- */
+/* ---- callbacks of nghttp2 ---- */
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name_bytes, size_t name_length,
 		     const uint8_t *value_bytes, size_t value_length, uint8_t flags, void *ctx)
 {
 	struct grpc_client_call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-	/* both end with a NUL, nghttp2 says */
+	/* nghttp2 guarantees a NUL at the end of both */
 	const char *name = (const char *)name_bytes, *value = (const char *)value_bytes;
 	uint64_t number;
 
@@ -192,7 +194,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return 0;
 }
 
-/* What an answer that is HTTP's and not gRPC's means. */
+/* The gRPC code for an HTTP status, if the response is not gRPC. */
 static enum grpc_code code_of_http(unsigned int status)
 {
 	switch (status) {
@@ -218,32 +220,33 @@ static void fail_frame(struct grpc_client_call *call)
 {
 	switch (call->in_result) {
 	case GRPC_FRAME_COMPRESSED:
-		fail(call, GRPC_INTERNAL, -EPROTO, "the response is compressed, and nobody asked for that");
+		fail_call(call, GRPC_INTERNAL, -EPROTO,
+			  "the response is compressed, but this client accepts no compression");
 		break;
 	case GRPC_FRAME_TOO_LARGE:
-		fail(call, GRPC_RESOURCE_EXHAUSTED, -EMSGSIZE, "the response is larger than allowed");
+		fail_call(call, GRPC_RESOURCE_EXHAUSTED, -EMSGSIZE, "the response is larger than allowed");
 		break;
 	case GRPC_FRAME_NO_MEMORY:
-		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory for the response");
+		fail_call(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory for the response");
 		break;
 	default:
-		fail(call, GRPC_INTERNAL, -EPROTO, "the response is not one message of gRPC");
+		fail_call(call, GRPC_INTERNAL, -EPROTO, "the response is not exactly one gRPC message");
 	}
 }
 
-/* The stream ended with nothing that says how the call did. */
+/* The stream ended without a gRPC status. */
 static void fail_stream(struct grpc_client_call *call, uint32_t error)
 {
 	if (error == NGHTTP2_NO_ERROR)
-		fail(call, GRPC_INTERNAL, -EPROTO, "the response ends without a status");
+		fail_call(call, GRPC_INTERNAL, -EPROTO, "the response ends without a status");
 	else if (error == NGHTTP2_REFUSED_STREAM)
-		fail(call, GRPC_UNAVAILABLE, -EAGAIN, "the server takes no call");
+		fail_call(call, GRPC_UNAVAILABLE, -EAGAIN, "the server rejected the call");
 	else if (error == NGHTTP2_CANCEL)
-		fail(call, GRPC_CANCELLED, -ECANCELED, "the server cancelled the call");
+		fail_call(call, GRPC_CANCELLED, -ECANCELED, "the server cancelled the call");
 	else if (error == NGHTTP2_ENHANCE_YOUR_CALM)
-		fail(call, GRPC_RESOURCE_EXHAUSTED, -EBUSY, "the server is asked too much");
+		fail_call(call, GRPC_RESOURCE_EXHAUSTED, -EBUSY, "the server limits its load; retry later");
 	else
-		fail(call, GRPC_INTERNAL, -EPROTO, nghttp2_http2_strerror(error));
+		fail_call(call, GRPC_INTERNAL, -EPROTO, nghttp2_http2_strerror(error));
 }
 
 static struct grpc_link *link_to(struct grpc_client *client, const char *address, struct fathom_fault *why);
@@ -255,7 +258,7 @@ static void put_on(struct grpc_link *link, struct grpc_client_call *call)
 	link_count_call(link, 1);
 }
 
-/* The server left before it began the call. False: it does not go anywhere again. */
+/* A draining server refused the call: submit it on a new link. False: it was already submitted again, or no link. */
 static bool start_again(struct grpc_client_call *call)
 {
 	struct grpc_client *client = call->client;
@@ -267,12 +270,12 @@ static bool start_again(struct grpc_client_call *call)
 	if (!link)
 		return false;
 	call->again = true;
-	detach(call);
+	detach_call(call);
 	call->stream = 0;
 	call->out_sent = 0;
 	put_on(link, call);
-	if (link->session && submit(link, call))
-		fail(call, GRPC_UNAVAILABLE, -ENOMEM, "out of memory: cannot send it again");
+	if (link->session && submit_call(link, call))
+		fail_call(call, GRPC_UNAVAILABLE, -ENOMEM, "out of memory: cannot send it again");
 	link_kick(link);
 	return true;
 }
@@ -290,16 +293,16 @@ static int on_stream_close(nghttp2_session *session, int32_t stream, uint32_t er
 	if (call->in_result > GRPC_FRAME_WHOLE) {
 		fail_frame(call);
 	} else if (call->http_status != 0 && call->http_status != 200 && call->grpc_status < 0) {
-		snprintf(text, sizeof(text), "the server answers with HTTP status %u", call->http_status);
-		fail(call, code_of_http(call->http_status), 0, text);
+		snprintf(text, sizeof(text), "the server answered with HTTP status %u", call->http_status);
+		fail_call(call, code_of_http(call->http_status), 0, text);
 	} else if (call->grpc_status < 0) {
 		fail_stream(call, error);
 	} else if (call->grpc_status == (int)GRPC_OK && !grpc_message_is_whole(&call->in)) {
-		fail(call, GRPC_INTERNAL, -EPROTO, "the server says that all is well, and the message is missing");
+		fail_call(call, GRPC_INTERNAL, -EPROTO, "the server reports success without a message");
 	} else {
 		call->result.code = call->grpc_status <= (int)GRPC_UNAUTHENTICATED ? (enum grpc_code)call->grpc_status
 										   : GRPC_UNKNOWN;
-		finish(call);
+		finish_call(call);
 	}
 	return 0;
 }
@@ -310,7 +313,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
 	struct grpc_client_call *call = nghttp2_session_get_stream_user_data(session, stream);
 	size_t count;
 
-	if (!call) /* it has ended; so does its stream */
+	if (!call) /* the call has ended: end the stream */
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	count = min_u64(room, call->out_bytes - call->out_sent);
 	memcpy(to, call->out + call->out_sent, count);
@@ -320,7 +323,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
 	return (ssize_t)count;
 }
 
-static int submit(struct grpc_link *link, struct grpc_client_call *call)
+static int submit_call(struct grpc_link *link, struct grpc_client_call *call)
 {
 	const struct grpc_client_options *options = &call->client->options;
 	nghttp2_data_provider provider = { .read_callback = read_out };
@@ -374,8 +377,8 @@ int client_session_new(struct grpc_link *link)
 	    nghttp2_session_set_local_window_size(link->session, NGHTTP2_FLAG_NONE, 0, 1 << 20))
 		return -ENOMEM;
 	TAILQ_FOREACH_SAFE (call, &link->client_calls, link, next) {
-		if (submit(link, call))
-			fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
+		if (submit_call(link, call))
+			fail_call(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
 	}
 	return 0;
 }
@@ -401,13 +404,13 @@ void client_link_closed(struct grpc_link *link)
 	struct grpc_client_call *call;
 
 	while ((call = TAILQ_FIRST(&link->client_calls)))
-		fail(call, client->destroying ? GRPC_CANCELLED : GRPC_UNAVAILABLE, link->error ? link->error : -ECONNRESET,
-		     link->why);
+		fail_call(call, client->destroying ? GRPC_CANCELLED : GRPC_UNAVAILABLE,
+			  link->error ? link->error : -ECONNRESET, link->why);
 	TAILQ_REMOVE(&client->links, link, link);
 	client->stats.connections--;
 }
 
-/* Begin to connect. The link is not in the client's list yet. */
+/* Start to connect. The link is not in the client's list yet. */
 static int link_start(struct grpc_link *link, const char *address_text, struct fathom_fault *why)
 {
 	struct grpc_client *client = link->client;
@@ -417,13 +420,13 @@ static int link_start(struct grpc_link *link, const char *address_text, struct f
 
 	if (error)
 		return error;
-	(void)text_copy(link->peer, sizeof(link->peer), address_text);	     /* it was parsed, so it is short */
-	link->peer_port = ntohs(((struct sockaddr_in *)&address)->sin_port); /* IPv6 has it there, too */
+	(void)text_copy(link->peer, sizeof(link->peer), address_text);	     /* it was parsed, so it fits */
+	link->peer_port = ntohs(((struct sockaddr_in *)&address)->sin_port); /* at the same offset for IPv6 */
 	fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return fault(why, -errno, "socket: %s", strerror(errno));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* slower without, and right */
-	/* a refusal at once is told by the socket, as a later one is */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* only slower if it fails */
+	/* an immediate failure is reported by the socket, like a later one */
 	if (connect(fd, (struct sockaddr *)&address, bytes) < 0 && errno != EINPROGRESS && errno != ECONNREFUSED) {
 		error = fault(why, -errno, "%s: %s", address_text, strerror(errno));
 		close(fd);
@@ -433,7 +436,7 @@ static int link_start(struct grpc_link *link, const char *address_text, struct f
 	return error ? fault(why, error, "%s: %s", address_text, strerror(-error)) : 0;
 }
 
-/* The link to `address` on which a call can begin, made if there is none. NULL: `why`. */
+/* Find or open a link to `address` for a new call. NULL: `why`. */
 static struct grpc_link *link_to(struct grpc_client *client, const char *address, struct fathom_fault *why)
 {
 	struct grpc_link *link;
@@ -486,7 +489,7 @@ void grpc_client_renew(struct grpc_client *client)
 
 /* ---- calls ---- */
 
-/* The message with its prefix. */
+/* Pack the message with its prefix. */
 static int pack_message(struct grpc_client_call *call, const ProtobufCMessage *request)
 {
 	size_t bytes = protobuf_c_message_get_packed_size(request);
@@ -545,8 +548,8 @@ int grpc_client_call(struct grpc_client *client, const struct grpc_request *requ
 	probe_grpc_client_call_start(call->begin_tick | TICK_SHARED, call, call->path_name, (uint32_t)call->out_bytes,
 				     link);
 	deadline_set(&client->deadlines, &call->deadline, request->timeout_ns, call_timed_out);
-	if (link->session && submit(link, call))
-		fail(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
+	if (link->session && submit_call(link, call))
+		fail_call(call, GRPC_RESOURCE_EXHAUSTED, -ENOMEM, "out of memory: cannot send it");
 	link_kick(link);
 	return 0;
 }
@@ -563,7 +566,7 @@ int grpc_client_create(const struct grpc_client_options *options, struct grpc_cl
 	}
 	client->options = *options;
 	if (options->version) {
-		(void)text_copy(client->version, sizeof(client->version), options->version); /* a longer one is cut */
+		(void)text_copy(client->version, sizeof(client->version), options->version); /* a longer version is cut */
 		client->options.version = client->version;
 	}
 	if (!client->options.message_bytes_max)
@@ -592,10 +595,10 @@ void grpc_client_destroy(struct grpc_client *client)
 	must(!client->destroying);
 	client->destroying = true;
 	while ((link = TAILQ_FIRST(&client->links)))
-		link_doom(link, GRPC_CLOSE_OWNER_ENDS, -ECANCELED, "given up");
+		link_doom(link, GRPC_CLOSE_OWNER_ENDS, -ECANCELED, "the client was destroyed");
 	while ((call = TAILQ_FIRST(&client->finished))) {
 		TAILQ_REMOVE(&client->finished, call, link);
-		(void)tell(call); /* the client cannot be gone */
+		(void)report_call_end(call); /* false is impossible: the client is being destroyed here */
 	}
 	deadlines_deinit(&client->deadlines);
 	if (client->ended)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* details - what goes with an error: an ErrorInfo in a Status in base64, the value of grpc-status-details-bin. */
+/* details - the value of grpc-status-details-bin: a google.rpc.Status with an ErrorInfo, in base64. */
 #ifndef GRPC_DETAILS_H
 #define GRPC_DETAILS_H
 
@@ -7,9 +7,9 @@
 
 #include "rpc/proto/rpc.pb-c.h"
 
-/* NULL: out of memory. To be freed. */
+/* NULL: out of memory. The caller frees it. */
 char *details_encode(int32_t code, const char *message, const Google__Rpc__ErrorInfo *info);
-/* NULL: there is none. To be freed by google__rpc__error_info__free_unpacked(). */
+/* NULL: no valid ErrorInfo, or out of memory. Free it with google__rpc__error_info__free_unpacked(). */
 Google__Rpc__ErrorInfo *details_decode(const char *text);
 
 #endif

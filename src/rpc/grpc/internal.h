@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A *link* is one TCP connection, of a server or of a client: bytes, TLS if there is any, and nghttp2's session. Calls
- * belong to a link. rpc/grpc/link.c moves bytes; rpc/grpc/call.c has the server's calls, rpc/grpc/client.c the client's.
+ * A link is one TCP connection of a server or a client, with optional TLS and a session of nghttp2. Calls belong to a link.
+ * rpc/grpc/link.c moves bytes. rpc/grpc/call.c has the calls of a server, rpc/grpc/client.c those of a client.
  *
- * nghttp2 calls back from inside of a link's step. Nothing there may close the link: link_doom() says that it is to be
- * closed, and why, and the step does it at its end.
+ * nghttp2 calls back within a step of the link. These callbacks must not close the link, because the step still uses it:
+ * link_doom() notes the reason, and the step closes the link at its end.
  */
 #ifndef GRPC_INTERNAL_H
 #define GRPC_INTERNAL_H
@@ -24,25 +24,25 @@
 enum {
 	LINK_IN_BYTES = 64 << 10,  /* received at a time */
 	LINK_OUT_BYTES = 64 << 10, /* gathered before they are sent */
-	CALL_HEADERS_MAX = 16,	   /* that are kept for grpc_call_header() */
+	CALL_HEADERS_MAX = 16,	   /* kept for grpc_call_header() */
 };
 
 struct grpc_header {
 	char *name, *value;
 };
 
-/* ---- a call that came to a server ---- */
+/* ---- a call of a server ---- */
 
 struct grpc_call {
 	struct trace_object trace;
 	enum grpc_call_state state;
 	TAILQ_ENTRY(grpc_call) link;	  /* in the link */
-	TAILQ_ENTRY(grpc_call) in_server; /* while that is there */
+	TAILQ_ENTRY(grpc_call) in_server; /* until the server is closed */
 	struct grpc_link *on;		  /* NULL: the stream is gone */
-	struct grpc_server *server;	  /* NULL: it is gone, too */
+	struct grpc_server *server;	  /* NULL: it was closed */
 	void *ctx;
 	int32_t stream;
-	const struct grpc_method *method; /* NULL: not known (yet) */
+	const struct grpc_method *method; /* NULL: unknown, or not yet known */
 	const struct trace_istr *path;
 	enum grpc_role role;
 	char peer[GRPC_ADDRESS_BYTES_MAX];
@@ -56,25 +56,25 @@ struct grpc_call {
 	ProtobufCMessage *request;
 	uint8_t *out; /* prefix and message */
 	size_t out_bytes, out_sent;
-	/* before a method has it */
+	/* refused before a method gets it */
 	bool has_ended, is_refused;
-	const char *refused_http; /* a status of HTTP's; NULL: one of gRPC's */
+	const char *refused_http; /* HTTP status; NULL: a gRPC status */
 	enum grpc_code refused_code;
 	char *refused_text;
-	size_t ignored_bytes; /* of the request, since */
+	size_t ignored_bytes; /* of the request, after it was refused */
 };
 
-/* ---- a call that a client makes ---- */
+/* ---- a call of a client ---- */
 
 struct grpc_client_call {
 	struct trace_object trace;
-	TAILQ_ENTRY(grpc_client_call) link; /* in the link, or among the finished */
+	TAILQ_ENTRY(grpc_client_call) link; /* in the link, or in `finished` */
 	struct grpc_client *client;
 	struct grpc_link *on; /* NULL: finished */
 	char address[GRPC_ADDRESS_BYTES_MAX];
 	char *path;
 	const struct trace_istr *path_name;
-	int32_t stream; /* 0: not begun */
+	int32_t stream; /* 0: not submitted */
 	const ProtobufCMessageDescriptor *response;
 	grpc_done_fn done;
 	void *ctx;
@@ -84,9 +84,9 @@ struct grpc_client_call {
 	size_t out_bytes, out_sent;
 	struct grpc_message in;
 	unsigned int http_status;
-	int grpc_status; /* -1: none came */
-	char *details;	 /* grpc-status-details-bin as it came */
-	bool again;	 /* it was refused before by a server that was about to leave */
+	int grpc_status; /* -1: not received */
+	char *details;	 /* grpc-status-details-bin as received */
+	bool again;	 /* it was already submitted a second time, after a draining server refused it */
 	enum grpc_frame in_result;
 	struct grpc_result result;
 };
@@ -96,7 +96,7 @@ struct grpc_client_call {
 struct grpc_link {
 	struct trace_object trace;
 	enum grpc_connection_state state;
-	TAILQ_ENTRY(grpc_link) link; /* in its owner */
+	TAILQ_ENTRY(grpc_link) link; /* in the list of its owner */
 	struct grpc_server *server;
 	struct grpc_client *client; /* one of the two */
 	struct deadlines *deadlines;
@@ -107,17 +107,17 @@ struct grpc_link {
 	int fd;
 	struct fd_watch *watch;
 	uint32_t watched_events;
-	struct tls_stream *tls; /* NULL: in the clear */
+	struct tls_stream *tls; /* NULL: no TLS */
 	nghttp2_session *session;
 	uint8_t *out;
 	size_t out_begin, out_end, out_room;
-	enum grpc_role role; /* by certificate; 0: none */
+	enum grpc_role role; /* of its certificate; 0: none */
 	TAILQ_HEAD(, grpc_call) calls;
 	TAILQ_HEAD(, grpc_client_call) client_calls;
 	uint32_t calls_open;
 	uint64_t idle_since; /* tick */
 	bool heard, greeted, pinged;
-	bool asked, makes_room; /* to leave; because others want in */
+	bool asked, makes_room; /* it was asked to leave; to make room for a new connection */
 	bool stepping, doomed;
 	enum grpc_close_reason reason;
 	int error;
@@ -127,37 +127,39 @@ struct grpc_link {
 /* ---- link.c ---- */
 
 /*
- * A link on `fd`, which is taken also on failure; `link` has its owner, peer and times already, and is the caller's to
- * free on failure. CONNECTING afterwards, unless `connected`. -ENOMEM, -errno of watching.
+ * Open a link on `fd`, which is taken also on failure. The caller has set the owner, peer and times of `link`, and frees it
+ * on failure. Its state becomes CONNECTING, unless `connected`. Errors: -ENOMEM, -errno of watching the descriptor.
  */
 MUST_CHECK int link_open(struct grpc_link *link, int fd, struct grpc_tls *tls, bool connected);
-/* Close it at the end of the step, or at once outside of one: then `link` is gone. The first reason counts. */
+/*
+ * Close the link at the end of the current step; outside a step immediately, and `link` is freed. The first reason counts.
+ */
 void link_doom(struct grpc_link *link, enum grpc_close_reason reason, int error, const char *format, ...) PRINTF_LIKE(4, 5);
-/* Something waits to be sent. May close the link, outside of a step. */
+/* Send what waits. Outside a step it may close and free the link. */
 void link_kick(struct grpc_link *link);
-/* The peer has said its first word of HTTP/2. */
+/* The peer has sent its first HTTP/2 frame. */
 void link_greet(struct grpc_link *link);
-/* A call began or ended. */
+/* A call has begun (1) or ended (-1). */
 void link_count_call(struct grpc_link *link, int by);
 /*
- * Ask the peer to begin nothing more here, and to leave; what is on its way is answered. Of a client: it begins nothing
- * more here itself, and leaves when its calls have ended. May close the link.
+ * Server: ask the peer to start no more calls on this link and to close it; calls under way are answered. Client: start no
+ * more calls on it, and close it when its calls have ended. May close and free the link.
  */
 void link_ask_to_leave(struct grpc_link *link);
-/* Tell the peer that no new call is taken; the link closes when those under way have ended. */
+/* Send a GOAWAY: no new call is accepted. The link closes when the calls under way have ended. */
 void link_drain(struct grpc_link *link);
 
 /* ---- the owners: server.c and client.c ---- */
 
-/* Make link->session. */
+/* Create link->session. */
 MUST_CHECK int server_session_new(struct grpc_link *link);
 MUST_CHECK int client_session_new(struct grpc_link *link);
-/* HTTP/2 can be spoken. False: it must not be, and link_doom() has been called. */
+/* The link can use HTTP/2 now. False: it must not, and link_doom() was called. */
 MUST_CHECK bool server_link_is_open(struct grpc_link *link);
 MUST_CHECK bool client_link_is_open(struct grpc_link *link);
-/* Its last call has ended. */
+/* The last call of the link has ended. */
 void server_link_idle(struct grpc_link *link);
-/* It is closed; frees what is the owner's. `link` is freed by the caller. */
+/* The link is closed: free the owner's part. The caller frees `link`. */
 void server_link_closed(struct grpc_link *link);
 void client_link_closed(struct grpc_link *link);
 
@@ -167,7 +169,7 @@ void address_format(char text[static GRPC_ADDRESS_BYTES_MAX], const struct socka
 
 /* ---- status.c ---- */
 
-/* NV of constant name and a value that nghttp2 copies. */
+/* A header with a constant name; nghttp2 copies the value. */
 nghttp2_nv header(const char *name, const char *value);
 
 #endif

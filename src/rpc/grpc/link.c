@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * socket <-> TLS <-> HTTP/2. What waits to be sent is asked of nghttp2 only when all before it has gone to the socket, so a
- * peer that does not read costs LINK_OUT_BYTES and what its calls hold.
+ * socket <-> TLS <-> HTTP/2. New bytes are taken from nghttp2 only when all earlier ones were written to the socket. So a
+ * peer that does not read costs at most LINK_OUT_BYTES and the memory of its calls.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,18 +14,18 @@
 #include "base/clock.h"
 #include "rpc/grpc/probes.gen.h"
 
-enum { LEAVE_MS = 1000 }; /* that a peer has to leave when it is asked to */
+enum { LEAVE_MS = 1000 }; /* the time that a peer has to close after it was asked to */
 
-static void step(struct grpc_link *link, uint32_t events);
-static void look_after(struct deadline *deadline);
+static void step_link(struct grpc_link *link, uint32_t events);
+static void link_deadline_expired(struct deadline *deadline);
 
-static void move(struct grpc_link *link, enum grpc_connection_state to)
+static void move_link(struct grpc_link *link, enum grpc_connection_state to)
 {
 	if (link->state != to)
 		grpc_connection_state_move(clock_ticks(), link, to);
 }
 
-static bool speaks(const struct grpc_link *link)
+static bool has_session_open(const struct grpc_link *link)
 {
 	return link->state == GRPC_CONNECTION_OPEN || link->state == GRPC_CONNECTION_DRAINING;
 }
@@ -37,13 +37,13 @@ static void link_close(struct grpc_link *link)
 	must(!link->stepping);
 	must(link->doomed);
 	probe_grpc_connection_close(clock_ticks(), link, link->reason, link->error);
-	move(link, GRPC_CONNECTION_CLOSED);
+	move_link(link, GRPC_CONNECTION_CLOSED);
 	deadline_clear(link->deadlines, &link->deadline);
 	fd_watch_remove(&link->watch);
 	if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
-	/* before the session: it tells of its streams no more */
+	/* first, because the end of the session must not report streams */
 	if (link->server)
 		server_link_closed(link);
 	else
@@ -107,12 +107,12 @@ static bool out_append(struct grpc_link *link, const uint8_t *data, size_t bytes
 	return true;
 }
 
-/* Gather what is to be sent. */
+/* Collect the bytes to send. */
 static void out_fill(struct grpc_link *link)
 {
 	while (link->out_end < LINK_OUT_BYTES && !link->doomed) {
 		const uint8_t *data = NULL;
-		ssize_t bytes = speaks(link) ? nghttp2_session_mem_send(link->session, &data) : 0;
+		ssize_t bytes = has_session_open(link) ? nghttp2_session_mem_send(link->session, &data) : 0;
 
 		if (bytes > 0 && !out_append(link, data, (size_t)bytes))
 			return;
@@ -134,7 +134,7 @@ static void out_fill(struct grpc_link *link)
 	}
 }
 
-/* True: everything is out. */
+/* True: all bytes were written. */
 static bool send_all(struct grpc_link *link)
 {
 	for (;;) {
@@ -165,14 +165,15 @@ static void http2_feed(struct grpc_link *link, const uint8_t *data, size_t bytes
 	ssize_t used = nghttp2_session_mem_recv(link->session, data, bytes);
 
 	if (used < 0)
-		link_doom(link, GRPC_CLOSE_BAD_HTTP2, -EPROTO, "what came is no HTTP/2: %s", nghttp2_strerror((int)used));
+		link_doom(link, GRPC_CLOSE_BAD_HTTP2, -EPROTO, "the peer does not speak HTTP/2: %s",
+			  nghttp2_strerror((int)used));
 }
 
 static void open_http2(struct grpc_link *link)
 {
 	int error;
 
-	move(link, GRPC_CONNECTION_OPEN);
+	move_link(link, GRPC_CONNECTION_OPEN);
 	if (!(link->server ? server_link_is_open(link) : client_link_is_open(link)))
 		return;
 	error = link->server ? server_session_new(link) : client_session_new(link);
@@ -204,13 +205,12 @@ static void tls_in(struct grpc_link *link, const uint8_t *data, size_t bytes)
 		link_doom(link, GRPC_CLOSE_PEER_LEFT, -ECONNRESET, "the peer closed the connection");
 	if (result == TLS_FAILED) {
 		if (link->state == GRPC_CONNECTION_HANDSHAKING)
-			(void)send_all(
-				link); /* the alert, so that the peer knows, too; if it does not fit, it goes without */
+			(void)send_all(link); /* send the alert; it is dropped if it does not fit */
 		link_doom(link, GRPC_CLOSE_TLS_FAILED, -EACCES, "%s", tls_why(link->tls));
 	}
 }
 
-static void receive(struct grpc_link *link)
+static void receive_bytes(struct grpc_link *link)
 {
 	static _Thread_local uint8_t data[LINK_IN_BYTES];
 	ssize_t count = recv(link->fd, data, sizeof(data), MSG_DONTWAIT);
@@ -229,8 +229,8 @@ static void receive(struct grpc_link *link)
 		http2_feed(link, data, (size_t)count);
 }
 
-/* The TCP connection of a client is there, or is not. */
-static void connected(struct grpc_link *link)
+/* The TCP connection of a client was made, or has failed. */
+static void finish_connect(struct grpc_link *link)
 {
 	int error = 0;
 	socklen_t bytes = sizeof(error);
@@ -245,71 +245,74 @@ static void connected(struct grpc_link *link)
 		open_http2(link);
 		return;
 	}
-	move(link, GRPC_CONNECTION_HANDSHAKING);
-	tls_in(link, NULL, 0); /* our first word */
+	move_link(link, GRPC_CONNECTION_HANDSHAKING);
+	tls_in(link, NULL, 0); /* start the handshake */
 }
 
 /* ---- the loop ---- */
 
-static void watch(struct grpc_link *link, uint32_t events)
+static void watch_link(struct grpc_link *link, uint32_t events)
 {
 	if (link->watched_events != events)
 		fd_watch_modify(link->watch, events);
 	link->watched_events = events;
 }
 
-static void step(struct grpc_link *link, uint32_t events)
+static void step_link(struct grpc_link *link, uint32_t events)
 {
 	bool sent = true;
 
 	must(!link->stepping);
 	link->stepping = true;
 	if (link->state == GRPC_CONNECTION_CONNECTING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
-		connected(link);
+		finish_connect(link);
 	else if (link->state != GRPC_CONNECTION_CONNECTING && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
-		receive(link);
+		receive_bytes(link);
 	if (!link->doomed && link->state != GRPC_CONNECTION_CONNECTING)
 		sent = send_all(link);
-	if (!link->doomed && sent && speaks(link) && !nghttp2_session_want_read(link->session) &&
+	if (!link->doomed && sent && has_session_open(link) && !nghttp2_session_want_read(link->session) &&
 	    !nghttp2_session_want_write(link->session))
-		link_doom(link, GRPC_CLOSE_IN_ORDER, 0, "the connection was ended in order");
+		link_doom(link, GRPC_CLOSE_IN_ORDER, 0, "the connection was closed in order");
 	link->stepping = false;
 	if (link->doomed)
 		link_close(link);
 	else if (link->state != GRPC_CONNECTION_CONNECTING)
-		watch(link, sent ? EPOLLIN : EPOLLIN | EPOLLOUT);
+		watch_link(link, sent ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
-static void ready(void *ctx, uint32_t events)
+static void link_is_ready(void *ctx, uint32_t events)
 {
-	step(ctx, events);
+	step_link(ctx, events);
 }
 
 void link_kick(struct grpc_link *link)
 {
-	if (!link->stepping && speaks(link))
-		step(link, 0);
+	if (!link->stepping && has_session_open(link))
+		step_link(link, 0);
 }
 
-/* ---- who is silent ---- */
+/* ---- silent peers ---- */
 
-/* It was asked to. A server then says which calls are the last; a client has them finish before. */
+/*
+ * The peer was asked to leave and has not. A server names the last calls in a GOAWAY; a client lets its calls finish
+ * first.
+ */
 static bool must_leave(const struct grpc_link *link)
 {
 	return link->asked && (link->calls_open == 0 || (link->server && link->state == GRPC_CONNECTION_OPEN));
 }
 
-static void arm(struct grpc_link *link)
+static void arm_link_deadline(struct grpc_link *link)
 {
 	uint64_t after_ns = !link->greeted			    ? link->handshake_ns
 			    : must_leave(link)			    ? LEAVE_MS * NS_PER_MS
 			    : link->client && link->calls_open == 0 ? link->idle_ns
 								    : link->keepalive_ns;
 
-	deadline_set(link->deadlines, &link->deadline, after_ns, look_after);
+	deadline_set(link->deadlines, &link->deadline, after_ns, link_deadline_expired);
 }
 
-static void look_after(struct deadline *deadline)
+static void link_deadline_expired(struct deadline *deadline)
 {
 	struct grpc_link *link = container_of(deadline, struct grpc_link, deadline);
 
@@ -317,10 +320,10 @@ static void look_after(struct deadline *deadline)
 		bool connecting = link->state == GRPC_CONNECTION_CONNECTING;
 
 		link_doom(link, connecting ? GRPC_CLOSE_CONNECT_FAILED : GRPC_CLOSE_TOO_SLOW, -ETIMEDOUT,
-			  connecting ? "no connection in time" : "the peer did not speak HTTP/2 in time");
+			  connecting ? "connecting timed out" : "the peer sent no HTTP/2 in time");
 		return;
 	}
-	arm(link);
+	arm_link_deadline(link);
 	if (must_leave(link) && link->state == GRPC_CONNECTION_DRAINING) {
 		link_doom(link, link->makes_room ? GRPC_CLOSE_MADE_ROOM : GRPC_CLOSE_OWNER_ENDS, 0,
 			  "it was asked to leave");
@@ -336,8 +339,11 @@ static void look_after(struct deadline *deadline)
 	}
 	link->pinged = !link->heard;
 	link->heard = false;
-	/* what cannot be submitted when out of memory ends the link the next time, unless it is heard of */
-	if (link->pinged && speaks(link))
+	/*
+	 * if the ping cannot be submitted (out of memory), the next deadline closes the link, unless the peer sends
+	 * something
+	 */
+	if (link->pinged && has_session_open(link))
 		(void)nghttp2_submit_ping(link->session, NGHTTP2_FLAG_NONE, NULL);
 	link_kick(link);
 }
@@ -347,7 +353,7 @@ void link_greet(struct grpc_link *link)
 	if (link->greeted)
 		return;
 	link->greeted = true;
-	arm(link);
+	arm_link_deadline(link);
 }
 
 void link_count_call(struct grpc_link *link, int by)
@@ -359,16 +365,16 @@ void link_count_call(struct grpc_link *link, int by)
 			server_link_idle(link);
 	}
 	if (link->client && link->greeted && !link->doomed && (link->calls_open == 0 || (link->calls_open == 1 && by > 0)))
-		arm(link);
+		arm_link_deadline(link);
 }
 
 void link_ask_to_leave(struct grpc_link *link)
 {
 	link->asked = true;
 	if (!link->greeted)
-		return; /* when it has */
-	arm(link);
-	/* when out of memory it goes without having been asked */
+		return; /* link_drain() follows when it has */
+	arm_link_deadline(link);
+	/* if this fails (out of memory), the link is closed without a warning */
 	if (link->server && link->state == GRPC_CONNECTION_OPEN)
 		(void)nghttp2_submit_shutdown_notice(link->session);
 	link_kick(link);
@@ -377,12 +383,12 @@ void link_ask_to_leave(struct grpc_link *link)
 void link_drain(struct grpc_link *link)
 {
 	if (link->state == GRPC_CONNECTION_OPEN) {
-		move(link, GRPC_CONNECTION_DRAINING);
+		move_link(link, GRPC_CONNECTION_DRAINING);
 		(void)nghttp2_submit_goaway(link->session, NGHTTP2_FLAG_NONE,
 					    nghttp2_session_get_last_proc_stream_id(link->session), NGHTTP2_NO_ERROR, NULL,
-					    0); /* when out of memory the link stays until its peer leaves */
+					    0); /* if this fails (out of memory), the link stays until its peer closes it */
 		link_kick(link);
-	} else if (!speaks(link)) {
+	} else if (!has_session_open(link)) {
 		link_doom(link, GRPC_CLOSE_OWNER_ENDS, -ECANCELED, "given up");
 	}
 }
@@ -398,7 +404,7 @@ int link_open(struct grpc_link *link, int fd, struct grpc_tls *tls, bool is_conn
 	TAILQ_INIT(&link->client_calls);
 	link->fd = fd;
 	link->watched_events = is_connected ? EPOLLIN : EPOLLOUT;
-	link->watch = fd_watch_add(fd, link->watched_events, ready, link);
+	link->watch = fd_watch_add(fd, link->watched_events, link_is_ready, link);
 	error = link->watch ? 0 : -errno;
 	if (!error && tls) {
 		link->tls = tls_stream_create(tls, link->server);
@@ -413,7 +419,9 @@ int link_open(struct grpc_link *link, int fd, struct grpc_tls *tls, bool is_conn
 		return error;
 	}
 	probe_grpc_connection_open(clock_ticks(), link, link->peer_port, link->client, tls);
-	move(link, !is_connected ? GRPC_CONNECTION_CONNECTING : tls ? GRPC_CONNECTION_HANDSHAKING : GRPC_CONNECTION_OPEN);
-	arm(link);
+	move_link(link, !is_connected ? GRPC_CONNECTION_CONNECTING
+			: tls	      ? GRPC_CONNECTION_HANDSHAKING
+				      : GRPC_CONNECTION_OPEN);
+	arm_link_deadline(link);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who calls: the common name of the certificate, and the user or the address. A caller on this host has its socket here,
- * whose user the kernel tells (sock_diag); of one on another host there is none.
+ * Describe a caller: the common name of its certificate, and its user or address. If the caller is on this host, the kernel
+ * knows the user of its socket (sock_diag). Otherwise only the address is known.
  */
 #include <errno.h>
 #include <linux/inet_diag.h>
@@ -38,8 +38,8 @@ static void put_address(const struct sockaddr_storage *address, __be16 *port, __
 	}
 }
 
-/* The question for the socket whose own address is our peer's, and whose peer is us. */
-static int ask(int fd, struct question *question)
+/* Ask the kernel for the other end of our connection: the socket whose local address is the address of our peer. */
+static int query_socket(int fd, struct question *question)
 {
 	struct sockaddr_storage ours, theirs;
 	socklen_t ours_bytes = sizeof(ours), theirs_bytes = sizeof(theirs);
@@ -60,7 +60,7 @@ static int ask(int fd, struct question *question)
 	return 0;
 }
 
-/* -ENOENT: it is not on this host, or has gone. The kernel answers within send(). */
+/* Errors: -ENOENT: the socket is not on this host, or is closed. The kernel answers within send(). */
 static int peer_uid(int fd, uid_t *uid_ret)
 {
 	struct {
@@ -69,7 +69,7 @@ static int peer_uid(int fd, uid_t *uid_ret)
 		char attributes[1024];
 	} answer;
 	struct question question;
-	int netlink, error = ask(fd, &question);
+	int netlink, error = query_socket(fd, &question);
 	ssize_t got = 0;
 
 	if (error)

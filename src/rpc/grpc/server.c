@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's connections: who is let in, who has to go, and how it ends. */
+/* The connections of a server: accepting them, making room for new ones, draining. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,8 +18,8 @@ enum {
 	LISTEN_BACKLOG = 4096,
 	ACCEPT_AGAIN_MS = 100,
 	CONNECTIONS_LEAST = 16,
-	SILENT_MS = 1000, /* that a peer has to speak HTTP/2 where others wait */
-	ASKED_MAX = 4,	  /* to leave, at a time: not all of them may be alive */
+	SILENT_MS = 1000, /* time for the first HTTP/2 frame while other peers wait */
+	ASKED_MAX = 4,	  /* connections asked to leave at a time; some of them may be dead */
 };
 
 static void watch_listener(struct grpc_server *server, bool on)
@@ -33,7 +33,7 @@ static void accept_now(struct deadline *deadline)
 	watch_listener(container_of(deadline, struct grpc_server, accept_again), true);
 }
 
-/* Somebody has left, or may be asked to. */
+/* A connection has closed, or can be asked to leave. */
 static void look_who_waits(struct grpc_server *server)
 {
 	if (!server->accept_again.set || server->drained)
@@ -52,7 +52,9 @@ static bool is_full(const struct grpc_server *server)
 	return server->stats.connections >= server->options.connections_max;
 }
 
-/* The one that has been without calls for longest, or NULL. One that has not greeted yet has come for one. */
+/*
+ * The connection that has been without calls for longest; NULL: none. A new one without its first frame is about to call.
+ */
 static struct grpc_link *idle_one(struct grpc_server *server)
 {
 	struct grpc_link *link, *oldest = NULL;
@@ -75,7 +77,7 @@ static uint32_t count_asked(const struct grpc_server *server)
 	return count;
 }
 
-/* Links that have not greeted are of strangers: they must not keep out those that have a certificate. */
+/* Peers without a first frame may be without a certificate: they must not block peers with one. */
 static void close_silent(struct grpc_server *server)
 {
 	uint64_t now = clock_ticks(), silent_ticks = clock_ticks_from_ns(SILENT_MS * NS_PER_MS);
@@ -84,11 +86,11 @@ static void close_silent(struct grpc_server *server)
 	TAILQ_FOREACH_SAFE (link, &server->links, link, next) {
 		if (!link->greeted && !link->stepping && now - link->idle_since > silent_ticks)
 			link_doom(link, GRPC_CLOSE_TOO_SLOW, -ETIMEDOUT,
-				  "it did not speak HTTP/2 in %d ms, and others wait", SILENT_MS);
+				  "it sent no HTTP/2 in %d ms while other peers wait", SILENT_MS);
 	}
 }
 
-/* Somebody waits, and there is no room: he is let in when somebody has left. */
+/* The limit is reached and a peer waits: it is accepted when another connection has closed. */
 static void make_room(struct grpc_server *server)
 {
 	struct grpc_link *idle;
@@ -102,7 +104,7 @@ static void make_room(struct grpc_server *server)
 	}
 }
 
-/* `fd` is taken. False: out of memory, or none to watch it with. */
+/* Takes `fd`. False: out of memory, or the descriptor cannot be watched. */
 static bool let_in(struct grpc_server *server, int fd, const struct sockaddr_storage *peer)
 {
 	struct grpc_link *link = calloc(1, sizeof(*link));
@@ -112,14 +114,14 @@ static bool let_in(struct grpc_server *server, int fd, const struct sockaddr_sto
 		close(fd);
 		return false;
 	}
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* slower without, and right */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* only slower if it fails */
 	link->server = server;
 	link->deadlines = &server->deadlines;
 	link->handshake_ns = server->options.handshake_timeout_ns;
 	link->keepalive_ns = server->options.keepalive_ns;
 	link->idle_since = clock_ticks();
 	address_format(link->peer, peer);
-	link->peer_port = ntohs(((const struct sockaddr_in *)peer)->sin_port); /* IPv6 has it there, too */
+	link->peer_port = ntohs(((const struct sockaddr_in *)peer)->sin_port); /* at the same offset for IPv6 */
 	if (link_open(link, fd, server->options.tls, true)) {
 		free(link);
 		return false;
@@ -150,14 +152,14 @@ static void accept_some(void *ctx, uint32_t events)
 			return;
 		if (fd >= 0 && let_in(server, fd, &peer))
 			continue;
-		/* out of descriptors or memory: the listener stays readable, so look away for a while */
+		/* out of descriptors or memory: the listener stays readable, so stop watching it for a while */
 		watch_listener(server, false);
 		deadline_set(&server->deadlines, &server->accept_again, ACCEPT_AGAIN_MS * NS_PER_MS, accept_now);
 		return;
 	}
 }
 
-static void refused(struct grpc_link *link, const char *why)
+static void report_refused_link(struct grpc_link *link, const char *why)
 {
 	struct grpc_server *server = link->server;
 
@@ -194,7 +196,7 @@ void server_link_closed(struct grpc_link *link)
 
 	if (link->reason == GRPC_CLOSE_TLS_FAILED || link->reason == GRPC_CLOSE_BAD_HTTP2 ||
 	    link->reason == GRPC_CLOSE_TOO_SLOW)
-		refused(link, link->why);
+		report_refused_link(link, link->why);
 	while ((call = TAILQ_FIRST(&link->calls)))
 		call_left(call);
 	TAILQ_REMOVE(&server->links, link, link);
@@ -218,13 +220,13 @@ static int listen_there(struct grpc_server *server, struct fathom_fault *why)
 	server->fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (server->fd < 0)
 		return fault(why, -errno, "socket: %s", strerror(errno));
-	(void)setsockopt(server->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)); /* bind() tells */
+	(void)setsockopt(server->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)); /* if it fails, bind() reports it */
 	if (bind(server->fd, (struct sockaddr *)&address, bytes) < 0 || listen(server->fd, LISTEN_BACKLOG) < 0)
 		return fault(why, -errno, "%s: cannot listen: %s; choose another port", server->options.address,
 			     strerror(errno));
 	bytes = sizeof(address);
 	must(getsockname(server->fd, (struct sockaddr *)&address, &bytes) == 0);
-	server->port = ntohs(((struct sockaddr_in *)&address)->sin_port); /* IPv6 has it there, too */
+	server->port = ntohs(((struct sockaddr_in *)&address)->sin_port); /* at the same offset for IPv6 */
 	server->watch = fd_watch_add(server->fd, EPOLLIN, accept_some, server);
 	return server->watch ? 0
 			     : fault(why, -errno, "%s: cannot be watched: %s", server->options.address, strerror(errno));

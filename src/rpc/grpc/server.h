@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rpc/grpc/server.c (connections) and rpc/grpc/call.c (what is in them) know of each other. */
+/* Shared by rpc/grpc/server.c (connections) and rpc/grpc/call.c (calls). */
 #ifndef GRPC_SERVER_H
 #define GRPC_SERVER_H
 
@@ -22,7 +22,7 @@ struct grpc_server {
 	struct fathom_thread *thread;
 };
 
-/* The stream is gone, or its link: the call goes, unless its method has it. */
+/* The stream or its link has closed: free the call, unless its method still has it. */
 void call_left(struct grpc_call *call);
 
 #endif

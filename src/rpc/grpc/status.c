@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers, and who may call: names of roles. */
+/* Make headers, and convert roles to names and back. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -27,7 +27,7 @@ const char *grpc_role_name(enum grpc_role role)
 		if (roles[i].role == role)
 			return roles[i].name;
 	}
-	return "nobody";
+	return "a caller without a role";
 }
 
 enum grpc_role grpc_role_of(const char *name)

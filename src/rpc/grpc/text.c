@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rpc/grpc/grpc.h"
 #include "base/bits.h"
 #include "base/clock.h"
 
@@ -20,6 +21,7 @@ static const struct unit {
 };
 
 enum { TIMEOUT_DIGITS_MAX = 8, TIMEOUT_MAX = 99999999 };
+#define TIMEOUT_NS_MAX (100 * 365 * 24 * UINT64_C(3600) * NS_PER_SEC) /* a longer time-out is no deadline */
 
 int grpc_timeout_parse(const char *text, uint64_t *ns_ret)
 {
@@ -32,8 +34,8 @@ int grpc_timeout_parse(const char *text, uint64_t *ns_ret)
 		number = number * 10 + (uint64_t)(text[i] - '0');
 	for (size_t i = 0; i < ARRAY_COUNT(units); i++) {
 		if (text[digits] == units[i].letter && text[digits + 1] == '\0') {
-			/* 99999999 hours are 360 of 584 years */
-			*ns_ret = number * units[i].ns;
+			/* 99999999 hours do not fit into 64 bits */
+			*ns_ret = number > TIMEOUT_NS_MAX / units[i].ns ? GRPC_NO_DEADLINE : number * units[i].ns;
 			return 0;
 		}
 	}

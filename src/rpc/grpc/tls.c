@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* OpenSSL between two memories: what comes from the socket goes in, what is to go there comes out. It sees no socket. */
+/* OpenSSL between two memory buffers: received bytes go in, bytes to send come out. It has no socket. */
 #include "rpc/grpc/tls.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 enum { NAME_BYTES_MAX = 65, PATH_BYTES = 4096 }; /* a common name has at most 64 */
 
-/* HTTP/2 as ALPN writes it: its length, its name. */
+/* HTTP/2 in ALPN: length and name. */
 static const unsigned char h2[] = { 2, 'h', '2' };
 
 struct grpc_tls {
@@ -48,7 +48,7 @@ static int choose_h2(SSL *ssl, const unsigned char **chosen, unsigned char *chos
 	return SSL_TLSEXT_ERR_OK;
 }
 
-/* What OpenSSL said last about a file. */
+/* A fault with the last error of OpenSSL about a file. */
 static int file_fault(struct fathom_fault *why, const char *path, const char *what)
 {
 	unsigned long error = ERR_peek_last_error();
@@ -57,10 +57,10 @@ static int file_fault(struct fathom_fault *why, const char *path, const char *wh
 	if (ERR_GET_LIB(ERR_peek_error()) == ERR_LIB_SYS)
 		return fault(why, -(int)ERR_GET_REASON(ERR_peek_error()), "%s: %s", path,
 			     strerror((int)ERR_GET_REASON(ERR_peek_error())));
-	return fault(why, -EINVAL, "%s: %s: %s", path, what, reason ? reason : "nothing of it is understood");
+	return fault(why, -EINVAL, "%s: %s: %s", path, what, reason ? reason : "not valid PEM");
 }
 
-/* A key that others can read is no secret. */
+/* Reject a key that other users can read or write: it may be known to them. */
 static int check_key(const char *path, struct fathom_fault *why)
 {
 	struct stat stat_of;
@@ -69,13 +69,13 @@ static int check_key(const char *path, struct fathom_fault *why)
 		return fault(why, -errno, "%s: %s", path, strerror(errno));
 	if (stat_of.st_mode & 07)
 		return fault(why, -EKEYREJECTED,
-			     "%s: everybody may read or write this key; chmod 0600 it, and make a new one", path);
+			     "%s: other users may read or write this key; make a new key, and chmod 0600 it", path);
 	return 0;
 }
 
 /*
- * OpenSSL takes certificates and keys of which it could not decode all, also when out of memory, and finds that out in the
- * next handshake and every one after it.
+ * OpenSSL accepts certificates and keys that it has decoded only in part, for example when out of memory. Then each later
+ * handshake fails. So check here that the key was decoded.
  */
 static bool is_whole(const EVP_PKEY *key)
 {
@@ -87,8 +87,7 @@ static bool has_whole_authorities(SSL_CTX *context)
 	STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
 
 	for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
-		X509 *certificate = X509_OBJECT_get0_X509(
-			sk_X509_OBJECT_value(objects, i)); /* NULL: a list of revoked ones */
+		X509 *certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i)); /* NULL: a revocation list */
 
 		if (certificate && !is_whole(X509_get0_pubkey(certificate)))
 			return false;
@@ -98,31 +97,31 @@ static bool has_whole_authorities(SSL_CTX *context)
 
 static int part_fault(struct fathom_fault *why, const char *path)
 {
-	return fault(why, -ENOMEM, "%s: a key in it could not be taken in full; is this host short of memory?", path);
+	return fault(why, -ENOMEM, "%s: out of memory: a key in it was decoded only in part", path);
 }
 
-static int load(const struct grpc_tls *tls, SSL_CTX *context, struct fathom_fault *why)
+static int load_files(const struct grpc_tls *tls, SSL_CTX *context, struct fathom_fault *why)
 {
 	int error;
 
 	ERR_clear_error();
 	if (SSL_CTX_load_verify_locations(context, tls->ca, NULL) != 1)
-		return file_fault(why, tls->ca, "no certificate of an authority");
+		return file_fault(why, tls->ca, "no certificate of an authority found");
 	if (!has_whole_authorities(context))
 		return part_fault(why, tls->ca);
 	if (SSL_CTX_use_certificate_chain_file(context, tls->certificate) != 1)
-		return file_fault(why, tls->certificate, "no certificate");
+		return file_fault(why, tls->certificate, "no certificate found");
 	if (!is_whole(X509_get0_pubkey(SSL_CTX_get0_certificate(context))))
 		return part_fault(why, tls->certificate);
 	error = check_key(tls->key, why);
 	if (error)
 		return error;
 	if (SSL_CTX_use_PrivateKey_file(context, tls->key, SSL_FILETYPE_PEM) != 1)
-		return file_fault(why, tls->key, "no private key of that certificate");
+		return file_fault(why, tls->key, "no private key found");
 	if (!is_whole(SSL_CTX_get0_privatekey(context)))
 		return part_fault(why, tls->key);
 	if (SSL_CTX_check_private_key(context) != 1)
-		return fault(why, -EINVAL, "%s: is not the key of %s", tls->key, tls->certificate);
+		return fault(why, -EINVAL, "%s is not the key of %s", tls->key, tls->certificate);
 	return 0;
 }
 
@@ -139,14 +138,14 @@ static int context_new(const struct grpc_tls *tls, bool server, SSL_CTX **contex
 	SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 	if (server)
 		SSL_CTX_set_alpn_select_cb(context, choose_h2, NULL);
-	/* the suite of 1.2; those of 1.3 are named elsewhere */
+	/* only the suite of TLS 1.2; 1.3 keeps its defaults */
 	if (SSL_CTX_set_min_proto_version(context, tls->with_tls12 ? TLS1_2_VERSION : TLS1_3_VERSION) != 1 ||
 	    SSL_CTX_set_cipher_list(context, "AES256-GCM-SHA384") != 1 ||
 	    (!server && SSL_CTX_set_alpn_protos(context, h2, sizeof(h2)) != 0)) {
 		SSL_CTX_free(context);
 		return fault(why, -ENOMEM, "out of memory for TLS");
 	}
-	error = load(tls, context, why);
+	error = load_files(tls, context, why);
 	if (error) {
 		SSL_CTX_free(context);
 		return error;
@@ -168,18 +167,18 @@ static bool are_same_authorities(SSL_CTX *a, SSL_CTX *b)
 			   *y = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(of_b, i));
 
 		if (!x || !y || X509_cmp(x, y) != 0)
-			return false; /* also of lists of revoked ones, which are not compared */
+			return false; /* also for revocation lists, which are not compared */
 	}
 	return true;
 }
 
-/* The key is the certificate's. */
+/* Whether the key belongs to the certificate. */
 static bool are_same(SSL_CTX *a, SSL_CTX *b)
 {
 	return X509_cmp(SSL_CTX_get0_certificate(a), SSL_CTX_get0_certificate(b)) == 0 && are_same_authorities(a, b);
 }
 
-/* A date that is none is not ours to judge: it will be refused, or not, by those who look at it. */
+/* An invalid date is not an error here: the verification of the peer decides about it. */
 static int64_t seconds_of(const ASN1_TIME *time, int64_t otherwise)
 {
 	struct tm tm;
@@ -187,7 +186,7 @@ static int64_t seconds_of(const ASN1_TIME *time, int64_t otherwise)
 	return ASN1_TIME_to_tm(time, &tm) == 1 ? (int64_t)timegm(&tm) : otherwise;
 }
 
-/* In the file of authorities there may be others. `certificate` itself, if it has signed itself. */
+/* Find the authority of `certificate`: the file may have several. `certificate` itself, if it is self-signed. */
 static const X509 *find_authority(SSL_CTX *context, X509 *certificate)
 {
 	STACK_OF(X509_OBJECT) *objects = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
@@ -233,7 +232,7 @@ int grpc_tls_reload(struct grpc_tls *tls, struct fathom_fault *why)
 	}
 	tls->changes += tls->side[1] && !are_same(tls->side[1], side[1]);
 	for (int server = 0; server < 2; server++) {
-		SSL_CTX_free(tls->side[server]); /* connections hold theirs */
+		SSL_CTX_free(tls->side[server]); /* existing connections keep a reference */
 		tls->side[server] = side[server];
 	}
 	return 0;
@@ -271,7 +270,7 @@ void grpc_tls_destroy(struct grpc_tls *tls)
 	free(tls);
 }
 
-/* ---- a connection's ---- */
+/* ---- one connection ---- */
 
 struct tls_stream *tls_stream_create(struct grpc_tls *tls, bool server)
 {
@@ -290,7 +289,7 @@ struct tls_stream *tls_stream_create(struct grpc_tls *tls, bool server)
 		free(stream);
 		return NULL;
 	}
-	SSL_set_bio(stream->ssl, stream->in, stream->out); /* they are its from now on */
+	SSL_set_bio(stream->ssl, stream->in, stream->out); /* takes both */
 	if (server)
 		SSL_set_accept_state(stream->ssl);
 	else
@@ -311,8 +310,8 @@ bool tls_feed(struct tls_stream *stream, const uint8_t *data, size_t bytes)
 	return bytes == 0 || BIO_write(stream->in, data, (int)bytes) == (int)bytes;
 }
 
-/* What the peer has against us, or OpenSSL against it. */
-static void explain(struct tls_stream *stream)
+/* Write a sentence about the error that the peer or OpenSSL reported. */
+static void explain_tls_error(struct tls_stream *stream)
 {
 	long verified = SSL_get_verify_result(stream->ssl);
 	unsigned long error = ERR_peek_error();
@@ -335,7 +334,8 @@ static void explain(struct tls_stream *stream)
 		text = "the certificate of the other side is of another authority: all hosts of a system need those of one";
 		break;
 	case X509_V_ERR_INVALID_PURPOSE:
-		text = "the certificate of the other side is not meant for this: only a server's may serve";
+		text = "the certificate of the other side is not valid for this purpose: a server needs the certificate of "
+		       "a server";
 		break;
 	default:
 		text = X509_verify_cert_error_string(verified);
@@ -352,7 +352,7 @@ static void explain(struct tls_stream *stream)
 			text = "the other side says that our certificate has expired: make new ones";
 			break;
 		case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-			text = "the other side asks for a certificate";
+			text = "the other side requires a certificate";
 			break;
 		case SSL_R_HTTP_REQUEST:
 		case SSL_R_WRONG_VERSION_NUMBER:
@@ -366,7 +366,7 @@ static void explain(struct tls_stream *stream)
 			break;
 		}
 	}
-	snprintf(stream->why, sizeof(stream->why), "TLS: %s", text ? text : "the other side breaks the rules");
+	snprintf(stream->why, sizeof(stream->why), "TLS: %s", text ? text : "the other side broke the protocol");
 	ERR_clear_error();
 }
 
@@ -379,7 +379,7 @@ static enum tls_result result_of(struct tls_stream *stream, int returned)
 	case SSL_ERROR_ZERO_RETURN:
 		return TLS_CLOSED;
 	default:
-		explain(stream);
+		explain_tls_error(stream);
 		return TLS_FAILED;
 	}
 }
@@ -392,7 +392,7 @@ static void note_name(struct tls_stream *stream)
 	if (certificate)
 		length = X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, stream->name,
 						   sizeof(stream->name));
-	if (length < 0 || strlen(stream->name) != (size_t)length) /* none, or one with a NUL in it */
+	if (length < 0 || strlen(stream->name) != (size_t)length) /* no common name, or one with a NUL in it */
 		stream->name[0] = '\0';
 	X509_free(certificate);
 }

@@ -15,7 +15,7 @@
 #include "base/text.h"
 
 enum {
-	ID_MAX = 9999, /* one of a newer release is taken, though it has no name here */
+	ID_MAX = 9999, /* ids of newer releases are accepted, although they have no name here */
 	REPLICAS_MAX = 64,
 };
 
@@ -31,7 +31,7 @@ static const struct row rows[] = { { RAS_UNKNOWN, "unknown", RAS_TYPE_ANY, RAS_S
 				   RAS_EVENTS(ROW)
 #undef ROW
 };
-static_assert(ARRAY_COUNT(rows) == RAS_ID_COUNT + 1, "each id has a row, and so has none");
+static_assert(ARRAY_COUNT(rows) == RAS_ID_COUNT + 1, "one row for each id, and one for unknown ids");
 
 static const struct row *row_of(uint32_t id)
 {
@@ -131,7 +131,7 @@ void ras_event_set_engine(struct ras_event *event, uint32_t rank, uint64_t incar
 	event->message.engine_state_info = &event->engine;
 }
 
-/* ---- what came from elsewhere ---- */
+/* ---- received events ---- */
 
 static bool is_text(const char *text, size_t limit)
 {
@@ -150,7 +150,7 @@ static bool is_text(const char *text, size_t limit)
 	return true;
 }
 
-/* `count` digits of `*text`, up to `max`. */
+/* Parse `count` digits of `*text`; the number must be at most `max`. */
 static bool take_number(const char **text, int count, int max)
 {
 	int number = 0;
@@ -189,7 +189,7 @@ static bool is_time(const char *text)
 		return *text == '\0';
 	if ((!take_letter(&text, '+') && !take_letter(&text, '-')) || !take_number(&text, 2, 23))
 		return false;
-	(void)take_letter(&text, ':'); /* it may stand there */
+	(void)take_letter(&text, ':'); /* optional */
 	return take_number(&text, 2, 59) && *text == '\0';
 }
 
@@ -222,20 +222,20 @@ int ras_event_check(const Shared__RASEvent *event, struct fathom_fault *why)
 	};
 
 	if (event->id == RAS_UNKNOWN || event->id > ID_MAX)
-		return fault(why, -EINVAL, "the event's id cannot be %" PRIu32, event->id);
+		return fault(why, -EINVAL, "the event's id is invalid: %" PRIu32, event->id);
 	if (event->type != RAS_TYPE_STATE_CHANGE && event->type != RAS_TYPE_INFO)
-		return fault(why, -EINVAL, "the event's type cannot be %" PRIu32, event->type);
+		return fault(why, -EINVAL, "the event's type is invalid: %" PRIu32, event->type);
 	if (event->severity < RAS_SEVERITY_ERROR || event->severity > RAS_SEVERITY_NOTICE)
-		return fault(why, -EINVAL, "the event's severity cannot be %" PRIu32, event->severity);
+		return fault(why, -EINVAL, "the event's severity is invalid: %" PRIu32, event->severity);
 	for (size_t i = 0; i < ARRAY_COUNT(texts); i++) {
 		if (!texts[i].text || !is_text(texts[i].text, texts[i].limit))
 			return fault(why, -EINVAL, "the event's %s is not printable, or longer than %zu bytes",
 				     texts[i].name, texts[i].limit - 1);
 	}
 	if (!is_time(event->timestamp))
-		return fault(why, -EINVAL, "the event's timestamp is no time: \"%s\"", event->timestamp);
+		return fault(why, -EINVAL, "the event's timestamp is not a valid time: \"%s\"", event->timestamp);
 	if (!is_info_good(event))
-		return fault(why, -EINVAL, "the event's further facts are not printable, or too long");
+		return fault(why, -EINVAL, "the event's extended info is not printable, or too long");
 	return 0;
 }
 
@@ -246,10 +246,10 @@ struct line {
 	size_t used;
 };
 
-static void put(struct line *line, const char *name, const char *format, ...) PRINTF_LIKE(3, 4);
+static void put_field(struct line *line, const char *name, const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* ` name: [value]`, whole or not at all. */
-static void put(struct line *line, const char *name, const char *format, ...)
+/* Append ` name: [value]`, unless it does not fit. */
+static void put_field(struct line *line, const char *name, const char *format, ...)
 {
 	char value[RAS_HOST_BYTES], clean[RAS_HOST_BYTES];
 	va_list args;
@@ -269,13 +269,13 @@ static void put(struct line *line, const char *name, const char *format, ...)
 static void put_text(struct line *line, const char *name, const char *text)
 {
 	if (text && *text)
-		put(line, name, "%s", text);
+		put_field(line, name, "%s", text);
 }
 
 static void put_number(struct line *line, const char *name, uint64_t number)
 {
 	if (number != 0)
-		put(line, name, "%" PRIu64, number);
+		put_field(line, name, "%" PRIu64, number);
 }
 
 static void put_info(struct line *line, const Shared__RASEvent *event)
@@ -283,11 +283,11 @@ static void put_info(struct line *line, const Shared__RASEvent *event)
 	if (event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_STR_INFO)
 		put_text(line, "data", event->str_info);
 	if (event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_ENGINE_STATE_INFO && event->engine_state_info) {
-		put(line, "instance", "%" PRIu32, event->engine_state_info->instance);
+		put_field(line, "instance", "%" PRIu32, event->engine_state_info->instance);
 		put_text(line, "error", event->engine_state_info->error);
 	}
 	if (event->extended_info_case == SHARED__RASEVENT__EXTENDED_INFO_POOL_SVC_INFO && event->pool_svc_info)
-		put(line, "svc_version", "%" PRIu64, event->pool_svc_info->version);
+		put_field(line, "svc_version", "%" PRIu64, event->pool_svc_info->version);
 }
 
 const char *ras_event_line(const Shared__RASEvent *event, char *text)
@@ -295,17 +295,17 @@ const char *ras_event_line(const Shared__RASEvent *event, char *text)
 	struct line line = { .text = text };
 
 	text[0] = '\0';
-	put(&line, "id", "%s", ras_id_name(event->id));
+	put_field(&line, "id", "%s", ras_id_name(event->id));
 	put_text(&line, "ts", event->timestamp);
 	put_text(&line, "host", event->hostname);
-	put(&line, "type", "%s", ras_type_name(event->type));
-	put(&line, "sev", "%s", ras_severity_name(event->severity));
+	put_field(&line, "type", "%s", ras_type_name(event->type));
+	put_field(&line, "sev", "%s", ras_severity_name(event->severity));
 	put_text(&line, "msg", event->msg);
 	put_text(&line, "hwid", event->hw_id);
 	put_number(&line, "pid", event->proc_id);
 	put_number(&line, "tid", event->thread_id);
 	if (event->rank != RAS_RANK_NONE)
-		put(&line, "rank", "%" PRIu32, event->rank);
+		put_field(&line, "rank", "%" PRIu32, event->rank);
 	put_number(&line, "incarnation", event->incarnation);
 	put_text(&line, "jobid", event->job_id);
 	put_text(&line, "puuid", event->pool_uuid);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * events - every event that a system can raise: its id, its name, what it is. Ids below 1000 are DAOS's, those of Fathom
- * begin at 1001. A number is never used again. docs/events.md has those that Fathom raises (`scripts/check-docs --write`).
+ * events - every event of a system: its id, name, type and severity. Ids below 1000 are those of DAOS; ids of Fathom
+ * begin at 1001. A number is never reused. docs/events.md lists the events that Fathom raises (`scripts/check-docs
+ * --write`).
  */
 #ifndef RAS_EVENTS_H
 #define RAS_EVENTS_H
 
-/* X(identifier, id, name, type, severity, when it is raised; "" where Fathom does not raise it) */
+/* X(identifier, id, name, type, severity, when it is raised; "": Fathom does not raise it) */
 #define RAS_EVENTS(X)                                                                                                      \
 	X(ENGINE_FORMAT_REQUIRED, 1, "engine_format_required", INFO, NOTICE,                                               \
-	  "the storage of an engine waits for `fathom storage format`")                                                    \
+	  "the storage of an engine must be formatted with `fathom storage format`")                                       \
 	X(ENGINE_DIED, 2, "engine_died", STATE_CHANGE, ERROR,                                                              \
 	  "the process of an engine ended without a stop; its rank becomes Errored")                                       \
 	X(ENGINE_ASSERTED, 3, "engine_asserted", STATE_CHANGE, ERROR, "")                                                  \
 	X(ENGINE_CLOCK_DRIFT, 4, "engine_clock_drift", INFO, ERROR, "")                                                    \
 	X(ENGINE_SELF_TERMINATED, 5, "engine_self_terminated", INFO, NOTICE,                                               \
-	  "an engine ends because its rank was excluded; a second event when it has ended")                                \
+	  "an engine ends because its rank was excluded; another event reports its end")                                   \
 	X(POOL_CORRUPTION_DETECTED, 6, "pool_corruption_detected", INFO, ERROR, "")                                        \
 	X(POOL_REBUILD_STARTED, 7, "pool_rebuild_started", INFO, NOTICE, "")                                               \
 	X(POOL_REBUILD_FINISHED, 8, "pool_rebuild_finished", INFO, NOTICE, "")                                             \
@@ -28,49 +29,52 @@
 	X(RDB_DURABLE_FORMAT_INCOMPATIBLE, 15, "rdb_durable_format_incompatible", INFO, ERROR, "")                         \
 	X(SWIM_RANK_ALIVE, 16, "swim_rank_alive", STATE_CHANGE, NOTICE, "")                                                \
 	X(SWIM_RANK_DEAD, 17, "swim_rank_dead", STATE_CHANGE, NOTICE, "")                                                  \
-	X(SYSTEM_START_FAILED, 18, "system_start_failed", INFO, ERROR, "ranks of a start could not be started")            \
-	X(SYSTEM_STOP_FAILED, 19, "system_stop_failed", INFO, ERROR, "ranks of a stop could not be stopped")               \
+	X(SYSTEM_START_FAILED, 18, "system_start_failed", INFO, ERROR, "a system start failed for some of its ranks")      \
+	X(SYSTEM_STOP_FAILED, 19, "system_stop_failed", INFO, ERROR, "a system stop failed for some of its ranks")         \
 	X(DEVICE_SET_FAULTY, 20, "device_set_faulty", INFO, NOTICE, "")                                                    \
-	X(DEVICE_MEDIA_ERROR, 21, "device_media_error", INFO, ERROR,                                                       \
-	  "a device of an engine reported errors of its medium")                                                           \
-	X(DEVICE_UNPLUGGED, 22, "device_unplugged", INFO, NOTICE, "a device of an engine has gone")                        \
-	X(DEVICE_PLUGGED, 23, "device_plugged", INFO, NOTICE, "a device of an engine has come")                            \
+	X(DEVICE_MEDIA_ERROR, 21, "device_media_error", INFO, ERROR, "a device of an engine reported media errors")        \
+	X(DEVICE_UNPLUGGED, 22, "device_unplugged", INFO, NOTICE, "a device of an engine was removed")                     \
+	X(DEVICE_PLUGGED, 23, "device_plugged", INFO, NOTICE, "a device of an engine was added")                           \
 	X(DEVICE_REPLACE, 24, "device_replace", INFO, NOTICE, "")                                                          \
 	X(SYSTEM_FABRIC_PROVIDER_CHANGED, 25, "system_fabric_provider_changed", INFO, NOTICE, "")                          \
-	X(ENGINE_JOIN_FAILED, 26, "engine_join_failed", INFO, ERROR, "an engine may not join")                             \
+	X(ENGINE_JOIN_FAILED, 26, "engine_join_failed", INFO, ERROR, "the join of an engine was rejected")                 \
 	X(DEVICE_LINK_SPEED_CHANGED, 27, "device_link_speed_changed", INFO, NOTICE, "")                                    \
 	X(DEVICE_LINK_WIDTH_CHANGED, 28, "device_link_width_changed", INFO, NOTICE, "")                                    \
 	X(OBJ_CSUM_ERROR, 29, "obj_csum_error", INFO, ERROR, "")                                                           \
 	X(DEVICE_LED_SET, 30, "device_led_set", INFO, NOTICE, "")                                                          \
 	X(SERVER_SILENT, 1001, "server_silent", STATE_CHANGE, ERROR,                                                       \
-	  "three reports of a server are missing; its ranks become Unresponsive")                                          \
+	  "a server missed three reports; its ranks become Unresponsive")                                                  \
 	X(SERVER_HEARD, 1002, "server_heard", STATE_CHANGE, NOTICE, "a silent server reports again")                       \
 	X(ENGINE_HUNG, 1003, "engine_hung", INFO, ERROR, "an engine did not answer three pings in a row")                  \
-	X(ENGINE_ANSWERS, 1004, "engine_answers", INFO, NOTICE, "an engine that hung answers again")                       \
+	X(ENGINE_ANSWERS, 1004, "engine_answers", INFO, NOTICE, "a hung engine answers pings again")                       \
 	X(ENGINE_KILLED, 1005, "engine_killed", INFO, WARNING, "an engine did not stop in time and was killed")            \
-	X(STORAGE_MISSING, 1006, "storage_missing", INFO, ERROR, "the storage of an engine is not there")                  \
+	X(STORAGE_MISSING, 1006, "storage_missing", INFO, ERROR, "the storage of an engine is missing")                    \
 	X(ENGINE_NOT_STARTED, 1007, "engine_not_started", INFO, ERROR,                                                     \
 	  "an engine cannot be started, for example because of its storage")                                               \
 	X(SERVER_STARTED, 1010, "server_started", INFO, NOTICE,                                                            \
 	  "a server has started: its release and the number of its engines")                                               \
-	X(SERVER_ENDED, 1011, "server_ended", INFO, NOTICE, "a server ends by a signal or a stop; its engines go on")      \
-	X(STORAGE_FORMATTED, 1012, "storage_formatted", INFO, NOTICE, "the storage of an engine was formatted, by whom")   \
+	X(SERVER_ENDED, 1011, "server_ended", INFO, NOTICE,                                                                \
+	  "a server ends after a signal or a stop; its engines keep running")                                              \
+	X(STORAGE_FORMATTED, 1012, "storage_formatted", INFO, NOTICE,                                                      \
+	  "the storage of an engine was formatted; it names the operator")                                                 \
 	X(ENGINE_JOINED, 1013, "engine_joined", INFO, NOTICE,                                                              \
-	  "engines have joined; one event for those that joined together")                                                 \
-	X(SYSTEM_STARTED, 1014, "system_started", INFO, NOTICE, "ranks were started, by whom")                             \
-	X(SYSTEM_STOPPED, 1015, "system_stopped", INFO, NOTICE, "ranks were stopped, by whom")                             \
-	X(RANK_EXCLUDED, 1016, "rank_excluded", INFO, NOTICE, "ranks were excluded, by whom")                              \
-	X(RANK_EXCLUDE_CLEARED, 1017, "rank_exclude_cleared", INFO, NOTICE, "the exclusion of ranks was cleared, by whom") \
-	X(SYSTEM_ERASED, 1018, "system_erased", INFO, WARNING, "ranks were erased, by whom")                               \
+	  "engines have joined; one event for all that joined at the same time")                                           \
+	X(SYSTEM_STARTED, 1014, "system_started", INFO, NOTICE, "ranks were started; it names the operator")               \
+	X(SYSTEM_STOPPED, 1015, "system_stopped", INFO, NOTICE, "ranks were stopped; it names the operator")               \
+	X(RANK_EXCLUDED, 1016, "rank_excluded", INFO, NOTICE, "ranks were excluded; it names the operator")                \
+	X(RANK_EXCLUDE_CLEARED, 1017, "rank_exclude_cleared", INFO, NOTICE,                                                \
+	  "the exclusion of ranks was cleared; it names the operator")                                                     \
+	X(SYSTEM_ERASED, 1018, "system_erased", INFO, WARNING, "ranks were erased; it names the operator")                 \
 	X(ATTRIBUTES_CHANGED, 1019, "attributes_changed", INFO, NOTICE,                                                    \
-	  "attributes of the system were set or deleted, by whom")                                                         \
-	X(PROPERTIES_CHANGED, 1020, "properties_changed", INFO, NOTICE, "properties of the system were set, by whom")      \
+	  "attributes of the system were set or deleted; it names the operator")                                           \
+	X(PROPERTIES_CHANGED, 1020, "properties_changed", INFO, NOTICE,                                                    \
+	  "properties of the system were set; it names the operator")                                                      \
 	X(ENGINE_RESTARTED, 1021, "engine_restarted", INFO, NOTICE,                                                        \
-	  "a server started an engine again, as its restart policy says")                                                  \
+	  "a server started an engine again, according to its restart policy")                                             \
 	X(ENGINE_STOPPED, 1022, "engine_stopped", INFO, NOTICE,                                                            \
-	  "an engine was stopped on its host (`fathom-server stop-engines`), by whom")                                     \
+	  "an engine was stopped on its host (`fathom-server stop-engines`); it names the operator")                       \
 	X(RESTART_POLICY_CHANGED, 1023, "restart_policy_changed", INFO, NOTICE,                                            \
-	  "the restart policy of a host was changed, by whom")                                                             \
+	  "the restart policy of a host was changed; it names the operator")                                               \
 	X(CERTIFICATES_CHANGED, 1024, "certificates_changed", INFO, NOTICE,                                                \
 	  "a server loaded other certificates after SIGHUP")                                                               \
 	X(CERTIFICATE_EXPIRES, 1025, "certificate_expires", INFO, WARNING,                                                 \

@@ -629,7 +629,7 @@ PROGRAM_HEAD = """\
 #endif
 #endif
 
-/* Newer compilers do this without being told: a wrong argument of a probe is an error, not a warning. */
+/* The default of newer compilers: a wrong argument of a probe is an error, not a warning. */
 #if defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wint-conversion"

@@ -220,7 +220,7 @@ static inline uint64_t vector_bytes(const struct iovec *iov, int iov_count)
 }
 
 /* IO_SUCCESS: valid. */
-static inline enum io_status validate(const struct bdev_channel *ch, const struct bdev_io *io)
+static inline enum io_status validate_io(const struct bdev_channel *ch, const struct bdev_io *io)
 {
 	if (unlikely(!(ch->able & BIT(io->type))))
 		return (CHANGING_TYPES & BIT(io->type)) && ch->bdev->read_only ? IO_READ_ONLY : IO_UNSUPPORTED;
@@ -268,7 +268,7 @@ static inline __attribute__((always_inline)) void submit_io(struct bdev_io *io, 
 	io->split_parent = NULL;
 	counter_add(&ch->queue_depth, 1);
 	io_enter(ch, io, now);
-	status = validate(ch, io);
+	status = validate_io(ch, io);
 	if (unlikely(status != IO_SUCCESS))
 		io_finish(ch, io, status, now | TICK_SHARED);
 	else if (unlikely(ch->has_limits || !(ch->native & BIT(type)) || type == IO_TYPE_RESET))

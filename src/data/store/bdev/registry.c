@@ -17,7 +17,7 @@ static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
 
 /* ---- registering ---- */
 
-static int validate(const struct bdev *bdev, struct fathom_fault *why)
+static int validate_bdev(const struct bdev *bdev, struct fathom_fault *why)
 {
 	size_t name_bytes = strnlen(bdev->name, BDEV_NAME_BYTES_MAX);
 	uint32_t physical = bdev->physical_block_bytes, alignment = bdev->buffer_alignment;
@@ -59,7 +59,7 @@ int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 	must(bdev->ops->destroy);
 	must(bdev->ops->kind);
 	must(!bdev->ops->channel_create || bdev->ops->channel_ctx_bytes > 0);
-	rc = validate(bdev, why);
+	rc = validate_bdev(bdev, why);
 	if (rc < 0)
 		return rc;
 	rc = zeroes_map();

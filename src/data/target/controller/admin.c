@@ -12,7 +12,7 @@
 
 /* ---- Fabrics ---- */
 
-static uint8_t fctype(const struct nvmf_req *req)
+static uint8_t fabrics_type(const struct nvmf_req *req)
 {
 	return ((const struct nvme_fabrics_command *)&req->cmd)->fctype;
 }
@@ -21,14 +21,14 @@ enum nvme_status nvmf_fabrics_received(struct nvmf_req *req, uint32_t capsule_by
 {
 	const struct nvmf_qpair *qpair = req->qpair;
 
-	if (fctype(req) == NVME_FABRICS_CONNECT) {
+	if (fabrics_type(req) == NVME_FABRICS_CONNECT) {
 		if (qpair->state != NVMF_QPAIR_CONNECTING)
 			return NVME_SC_COMMAND_SEQUENCE_ERROR;
 		return nvmf_connect_received(req, capsule_bytes);
 	}
 	if (qpair->state != NVMF_QPAIR_ENABLED)
 		return NVME_SC_COMMAND_SEQUENCE_ERROR;
-	switch (fctype(req)) {
+	switch (fabrics_type(req)) {
 	case NVME_FABRICS_PROPERTY_GET:
 	case NVME_FABRICS_PROPERTY_SET:
 		return qpair->qid == 0 ? NVME_SC_SUCCESS : NVME_SC_INVALID_QUEUE_TYPE;
@@ -39,7 +39,7 @@ enum nvme_status nvmf_fabrics_received(struct nvmf_req *req, uint32_t capsule_by
 
 void nvmf_fabrics_execute(struct nvmf_req *req, uint64_t now)
 {
-	switch (fctype(req)) {
+	switch (fabrics_type(req)) {
 	case NVME_FABRICS_CONNECT:
 		nvmf_connect_execute(req, now);
 		return;

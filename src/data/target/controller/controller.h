@@ -36,7 +36,7 @@ enum {
 	NVMF_IOCQES = 4,
 };
 static_assert((int)NVMF_CHANGED_NS_MAX <= (int)NVME_NS_LIST_ENTRIES, "the log lists them all");
-static_assert(1 << NVMF_IOSQES == NVME_COMMAND_BYTES, "what a host is told to set");
+static_assert(1 << NVMF_IOSQES == NVME_COMMAND_BYTES, "the host must set this value");
 static_assert(1 << NVMF_IOCQES == NVME_COMPLETION_BYTES, "likewise");
 
 /* An I/O queue in the list of its controller's home. */

@@ -28,7 +28,7 @@ static uint64_t now_ns(void)
 }
 
 /* Replace bytes that are not printable ASCII in a name that a host chose. */
-static const char *printable(const char *name, char to[static NVME_NQN_FIELD_BYTES])
+static const char *printable_host_name(const char *name, char to[static NVME_NQN_FIELD_BYTES])
 {
 	size_t i;
 
@@ -52,7 +52,7 @@ static void log_connected(void *ctx)
 	char name[NVME_NQN_FIELD_BYTES];
 
 	log_line_limited(&connected_limit, now_ns(), level_of(ctrlr), "host %s at %s connected to %s: controller %u",
-			 printable(ctrlr->host_nqn, name), ctrlr->peer_address, ctrlr->subsystem->options.nqn,
+			 printable_host_name(ctrlr->host_nqn, name), ctrlr->peer_address, ctrlr->subsystem->options.nqn,
 			 ctrlr->cntlid);
 }
 
@@ -67,7 +67,7 @@ void nvmf_host_log_left(const struct nvmf_ctrlr *ctrlr)
 	char name[NVME_NQN_FIELD_BYTES];
 
 	log_line_limited(&left_limit, now_ns(), level_of(ctrlr), "host %s at %s left %s, controller %u: %s",
-			 printable(ctrlr->host_nqn, name), ctrlr->peer_address, ctrlr->subsystem->options.nqn,
+			 printable_host_name(ctrlr->host_nqn, name), ctrlr->peer_address, ctrlr->subsystem->options.nqn,
 			 ctrlr->cntlid, ctrlr->end_reason ? ctrlr->end_reason->text : "its admin queue was closed");
 }
 
@@ -130,8 +130,8 @@ static void log_refused(void *ctx)
 	char host[NVME_NQN_FIELD_BYTES], nqn[NVME_NQN_FIELD_BYTES];
 
 	log_line_limited(&refused_limit, now_ns(), LOG_LEVEL_WARNING, "host %s at %s was refused by %s, queue %u: %s",
-			 printable(refusal->host_nqn, host), refusal->peer_address, printable(refusal->subsystem_nqn, nqn),
-			 refusal->qid, nvmf_refusal_text(refusal));
+			 printable_host_name(refusal->host_nqn, host), refusal->peer_address,
+			 printable_host_name(refusal->subsystem_nqn, nqn), refusal->qid, nvmf_refusal_text(refusal));
 	free(refusal);
 }
 

@@ -17,7 +17,7 @@
 
 enum { CC_KNOWN_BITS = 0x00fffff1 };
 
-static uint64_t cap(const struct nvmf_ctrlr *ctrlr)
+static uint64_t cap_register(const struct nvmf_ctrlr *ctrlr)
 {
 	const struct nvmf_transport_options *rules = nvmf_transport_rules();
 	uint64_t value = NVME_CAP_MQES(rules->max_queue_depth - 1u) | NVME_CAP_CQR | NVME_CAP_TO(NVMF_CAP_TO_HALF_SECONDS) |
@@ -39,9 +39,9 @@ void nvmf_property_get(struct nvmf_req *req, uint64_t now)
 	if ((cmd->attrib & NVME_PROPERTY_SIZE_MASK) > NVME_PROPERTY_8_BYTES)
 		status = NVME_SC_INVALID_FIELD;
 	else if (cmd->ofst == NVME_PROPERTY_CAP)
-		req->cpl.result = wide ? cap(ctrlr) : (uint32_t)cap(ctrlr);
+		req->cpl.result = wide ? cap_register(ctrlr) : (uint32_t)cap_register(ctrlr);
 	else if (cmd->ofst == NVME_PROPERTY_CAP + 4 && !wide)
-		req->cpl.result = cap(ctrlr) >> 32;
+		req->cpl.result = cap_register(ctrlr) >> 32;
 	else if (wide)
 		status = NVME_SC_INVALID_FIELD;
 	else if (cmd->ofst == NVME_PROPERTY_VS)

@@ -11,7 +11,7 @@ enum { TRIM_BYTES_MAX = 8 << 20 }; /* per round: madvise() takes time, and the r
 
 static_assert((MEMORY_BYTES_MIN & (MEMORY_BYTES_MIN - 1)) == 0, "sizes are powers of two");
 
-static void *reserve(size_t bytes)
+static void *reserve_address_range(size_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -52,8 +52,8 @@ int memory_init(struct memory *memory, uint32_t bytes_max, uint64_t most_bytes)
 
 		must(memory->size_count < MEMORY_SIZES_MAX);
 		s->count = (uint32_t)(most_bytes / size);
-		s->base = reserve((size_t)s->count * size);
-		s->free = reserve(s->count * sizeof(*s->free));
+		s->base = reserve_address_range((size_t)s->count * size);
+		s->free = reserve_address_range(s->count * sizeof(*s->free));
 		memory->size_count++;
 		if (!s->base || !s->free) {
 			memory_deinit(memory);

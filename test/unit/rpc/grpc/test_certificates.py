@@ -98,7 +98,7 @@ class Certificates(unittest.TestCase):
     def test_header_and_certificate_must_agree(self):
         said = peer.call(self.serve().address, "/test.Echo/Say", role="admin", tls=self.tls("agent"))
         self.assertEqual(said["code"], "7")
-        self.assertIn('says "admin" and the certificate "agent"', said["message"])
+        self.assertIn('is "admin", but the certificate is for "agent"', said["message"])
 
     def test_without_a_header_the_certificate_counts(self):
         said = peer.call(self.serve().address, "/test.Echo/Who", role="none", tls=self.tls("agent"))
@@ -132,7 +132,7 @@ class Certificates(unittest.TestCase):
         self.refused(self.odd("king"), "", 'for "king", which is no role')
 
     def test_who_is_no_server_may_not_serve(self):
-        self.refused(self.tls("agent"), "only a server's may serve", None, self.serve(*self.tls("admin")))
+        self.refused(self.tls("agent"), "a server needs the certificate of a server", None, self.serve(*self.tls("admin")))
 
     def test_in_the_clear_against_tls(self):
         server = self.serve()

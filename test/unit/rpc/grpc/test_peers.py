@@ -49,7 +49,7 @@ class GrpcioCallsUs(unittest.TestCase):
     def test_metadata_and_deadline_arrive(self):
         answer = self.stub("Who")(b"", timeout=50, metadata=[("x-daos-component", "admin"), ("x-daos-version", "2.9.100")])
         self.assertEqual(peer.read_status(answer), (1, "admin admin 2.9.100"))
-        self.assertEqual(peer.read_status(self.stub("Who")(b"")), (0, "nobody - -"))
+        self.assertEqual(peer.read_status(self.stub("Who")(b"")), (0, "a caller without a role - -"))
 
     def test_errors_with_details(self):
         error = self.fails(grpc.StatusCode.NOT_FOUND, "Fail", peer.status(5, "100 % of pool „x“\nis gone"))

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "rpc/grpc/frame.h"
+#include "rpc/grpc/grpc.h"
 #include "rpc/grpc/text.h"
 
 static void time_outs_are_read(void **state)
@@ -28,6 +29,9 @@ static void time_outs_are_read(void **state)
 		{ "7u", 7000 },
 		{ "99999999n", 99999999 },
 		{ "0S", 0 },
+		{ "5124096H", GRPC_NO_DEADLINE }, /* 80 ms, modulo 2^64 */
+		{ "99999999H", GRPC_NO_DEADLINE },
+		{ "876000H", 876000 * UINT64_C(3600000000000) },
 	};
 	static const char *const wrong[] = { "", "5", "m", "123456789m", "-5S", "5s", "5SS", " 5S", "5 S", "1.5S" };
 	uint64_t ns = 77;
@@ -56,6 +60,7 @@ static void time_outs_are_never_shortened(void **state)
 	}
 	grpc_timeout_format(text, UINT64_MAX);
 	assert_int_equal(grpc_timeout_parse(text, &ns), 0);
+	assert_true(ns == GRPC_NO_DEADLINE);
 }
 
 static void messages_survive_a_header(void **state)

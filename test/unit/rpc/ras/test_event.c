@@ -154,7 +154,7 @@ static void what_cannot_be_is_refused_by_name(void **state)
 	}
 	ras_event_set_engine(&event, 1, 2, 0, 5, "x");
 	event.engine.error = long_text;
-	refuse(&event.message, "facts");
+	refuse(&event.message, "extended info");
 	/* an id that only a newer release has is taken */
 	copy = event.message;
 	copy.extended_info_case = SHARED__RASEVENT__EXTENDED_INFO__NOT_SET;
