@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An engine's double: it speaks dRPC as fathom-engine does, and serves nothing. How it behaves is in the file "manner"
- * beside its sockets, words that it reads again whenever it has to decide:
+ * The engine's double: it speaks dRPC like fathom-engine, and serves no hosts. The words in the file "manner" beside its
+ * sockets select its behaviour. It reads the file again at each decision:
  *
- *	exit0 exit3 abort	ends at once, so
- *	exit4			reports a reason, then ends
- *	exit5			the same, in the name of another process
- *	silent			never says that it is ready
- *	mute			listens, and answers nothing
- *	no-term			does not end by SIGTERM
- *	refuse-rank refuse-setup	says an error
- *	die-setup		crashes when it is set up
- *	hang-setup		does not answer it
- *	slow-prepare		does not answer when it is prepared to be stopped
- *	self-terminate		when it is set up: says so to the server, and kills itself when that has answered
- *	refuse-group		says an error to every other group
- *	foreign			has another UUID than it was given
+ *	exit0 exit3 abort	ends at once with this status, or by abort()
+ *	exit4			writes a reason for its end, then ends with status 4
+ *	exit5			the same with status 5, but the reason has the pid of another process
+ *	silent			does not report that it is ready
+ *	mute			does not answer DESCRIBE
+ *	no-term			ignores SIGTERM
+ *	refuse-rank refuse-setup	answers SET_RANK or SET_UP with an error
+ *	die-setup		crashes at SET_UP
+ *	hang-setup		does not answer SET_UP
+ *	slow-prepare		does not answer PREP_SHUTDOWN
+ *	self-terminate		after SET_UP: reports that it left, and kills itself after the answer
+ *	refuse-group		answers every other GROUP_UPDATE with an error
+ *	foreign			describes itself with another UUID than it was given
+ *	old			reports an older version
+ *	env			prints its environment, descriptors and arguments
  *
- * It writes each request that it gets into the file "told", a line each. It holds a lock in its storage: a second one there
- * writes "TWICE" and ends.
+ * It appends a line to the file "told" for each request that it receives. It locks a file in its storage: a second double
+ * on the same storage writes "TWICE" and ends.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -155,7 +157,7 @@ static void ping(struct drpc_call *call, const ProtobufCMessage *message)
 
 static void prepare(struct drpc_call *call, const ProtobufCMessage *message)
 {
-	if (rank == UINT32_MAX) { /* as the engine's */
+	if (rank == UINT32_MAX) { /* like the engine */
 		answer(call, -1015);
 		return;
 	}
@@ -332,8 +334,8 @@ int main(int argc, char **argv)
 {
 	struct reactor_options options = { .spin_ns = 0 };
 
-	alarm(240);		  /* whatever becomes of the test */
-	signal(SIGSEGV, SIG_DFL); /* a sanitizer would make an exit of it */
+	alarm(240);		  /* ends even if the test has ended before */
+	signal(SIGSEGV, SIG_DFL); /* a sanitizer would turn it into an exit status */
 	read_arguments(argc, argv);
 	incarnation = max_u64(clock_realtime_ns(), incarnation_above + 1);
 	if (has_manner("env")) {

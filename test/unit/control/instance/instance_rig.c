@@ -13,118 +13,14 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "control/fault/fault.h"
-#include "rpc/drpc/drpc.h"
 
 #include "../../control_thread.h"
 
 enum { WAIT_SECONDS = 60 };
 
 struct rig rig;
-static struct drpc_server *server;
 static unsigned int fds_before;
 static uint64_t unanswered;
-
-/* ---- the server's side ---- */
-
-static void notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
-{
-	if (!rig.instance) {
-		drpc_fail(call, DRPC_FAILURE);
-		return;
-	}
-	instance_notify_ready(rig.instance, (const Srv__NotifyReadyReq *)message, drpc_call_peer(call)->pid);
-	drpc_reply(call, NULL);
-}
-
-static void cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
-{
-	if (rig.instance)
-		instance_note_event(rig.instance, ((const Shared__ClusterEventReq *)message)->event);
-	drpc_reply(call, NULL);
-}
-
-static const struct drpc_method methods[] = {
-	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, notify_ready },
-	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor, cluster_event },
-};
-
-static void answer_join(enum rig_join how, instance_joined_fn done, void *ctx)
-{
-	struct instance_joined joined = { .rank = rig.rank, .map_version = 7, .domain = "/rack9/node0" };
-
-	if (how == RIG_REFUSE)
-		fill_fault_join_incarnation_old(&joined.why, rig.rank, 1, 2);
-	if (how == RIG_EXCLUDE)
-		fill_fault_rank_excluded(&joined.why, rig.rank);
-	if (how == RIG_NOBODY)
-		fill_fault_refused(&joined.why, "node1:10001");
-	if (how == RIG_FULL)
-		fill_fault_db_full(&joined.why, "system.db");
-	joined.again = how == RIG_NOBODY || (joined.is_lasting = how == RIG_FULL);
-	done(ctx, &joined);
-}
-
-static void on_join(void *ctx, struct instance *instance, const struct instance_join *join, instance_joined_fn done,
-		    void *done_ctx)
-{
-	rig.joins++;
-	rig.joined_as_replacement = join->is_replacement;
-	rig.joined_rank = join->rank;
-	rig.joined_incarnation = join->ready->incarnation;
-	must(strcmp(join->ready->uri, "nvme+tcp://127.0.0.1:4420") == 0);
-	if (rig.join == RIG_HOLD) {
-		must(!rig.held);
-		rig.held = done;
-		rig.held_ctx = done_ctx;
-	} else {
-		answer_join(rig.join, done, done_ctx);
-	}
-}
-
-static void on_event(void *ctx, struct instance *instance, const Shared__RASEvent *event)
-{
-	struct fathom_fault why;
-
-	must(ras_event_check(event, &why) == 0);
-	rig.format_required += event->id == RAS_ENGINE_FORMAT_REQUIRED;
-	rig.join_failed += event->id == RAS_ENGINE_JOIN_FAILED;
-	if (event->id >= RAS_OWN_FIRST && event->id < RAS_OWN_END)
-		rig.own_events[event->id - RAS_OWN_FIRST]++;
-	if (event->id != RAS_ENGINE_DIED && event->id != RAS_ENGINE_SELF_TERMINATED)
-		return;
-	must((event->type == RAS_TYPE_STATE_CHANGE) == (event->id == RAS_ENGINE_DIED));
-	if (event->proc_id == rig.died_pid)
-		return; /* the spool has it */
-	rig.died++;
-	must(rig.gone >= rig.died); /* what it had not said comes before */
-	rig.died_pid = event->proc_id;
-	rig.died_rank = event->rank;
-	rig.died_incarnation = event->incarnation;
-	snprintf(rig.died_text, sizeof(rig.died_text), "%s", event->msg);
-	snprintf(rig.died_error, sizeof(rig.died_error), "%s", event->engine_state_info->error);
-}
-
-static void on_gone(void *ctx, struct instance *instance)
-{
-	struct instance_info info;
-
-	instance_get_info(instance, &info);
-	must(info.state != INSTANCE_JOINED || info.pid != 0);
-	rig.gone++;
-}
-
-static void on_changed(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to)
-{
-	size_t used = strlen(rig.trail);
-
-	must(from != to);
-	rig.stops += to == INSTANCE_STOPPING;
-	if (used + 4 < sizeof(rig.trail))
-		snprintf(rig.trail + used, sizeof(rig.trail) - used, "%s%.2s", used ? " " : "", instance_state_name(to));
-	if (rig.changed)
-		rig.changed(instance, to);
-}
 
 /* ---- calls on the control thread ---- */
 
@@ -231,17 +127,6 @@ static int do_group(void *ctx)
 	return 0;
 }
 
-static int do_release(void *ctx)
-{
-	enum rig_join *how = ctx;
-	instance_joined_fn held = rig.held;
-
-	must(held);
-	rig.held = NULL;
-	answer_join(*how, held, rig.held_ctx);
-	return 0;
-}
-
 static int do_look(void *unused)
 {
 	instance_get_info(rig.instance, &rig.info);
@@ -250,13 +135,10 @@ static int do_look(void *unused)
 
 static int do_create(void *unused)
 {
-	static const struct instance_hooks hooks = {
-		.join = on_join, .event = on_event, .gone = on_gone, .changed = on_changed
-	};
 	struct fathom_fault why;
 
 	must(!rig.instance);
-	must(instance_create(&rig.options, &hooks, &rig.instance, &why) == 0);
+	must(instance_create(&rig.options, &rig_hooks, &rig.instance, &why) == 0);
 	return 0;
 }
 
@@ -281,23 +163,6 @@ static int do_set_restart(void *ctx)
 	return 0;
 }
 
-static int do_open(void *unused)
-{
-	char path[96];
-	struct drpc_server_options options = { .path = path, .methods = methods, .method_count = ARRAY_COUNT(methods) };
-	struct fathom_fault why;
-
-	snprintf(path, sizeof(path), "%s/fathom_server.sock", rig.folder);
-	must(drpc_server_open(&options, &server, &why) == 0);
-	return 0;
-}
-
-static int do_close(void *unused)
-{
-	drpc_server_close(server);
-	return 0;
-}
-
 struct refused {
 	const struct instance_options *options;
 	struct fathom_fault *why;
@@ -305,12 +170,9 @@ struct refused {
 
 static int do_refuse(void *ctx)
 {
-	static const struct instance_hooks hooks = {
-		.join = on_join, .event = on_event, .gone = on_gone, .changed = on_changed
-	};
 	struct refused *refused = ctx;
 	struct instance *instance = NULL;
-	int error = instance_create(refused->options, &hooks, &instance, refused->why);
+	int error = instance_create(refused->options, &rig_hooks, &instance, refused->why);
 
 	instance_destroy(instance);
 	return error;
@@ -394,11 +256,6 @@ void rig_group(uint32_t map_version)
 	on_control(do_group, &(struct request){ .number = map_version });
 }
 
-void rig_release_join(enum rig_join how)
-{
-	on_control(do_release, &how);
-}
-
 void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart)
 {
 	on_control(do_set_restart, &(struct request){ .cause = cause, .restart = restart });
@@ -451,7 +308,7 @@ void rig_until_gone(pid_t pid)
 	uint64_t until = wait_until();
 
 	while (rig_look()->pid == pid)
-		wait_or_fail(until, "it does not go");
+		wait_or_fail(until, "its process does not end");
 }
 
 void rig_fails(struct rig_asked *asked, int code)
@@ -470,12 +327,25 @@ void rig_until(enum instance_state state)
 		wait_or_fail(until, instance_state_name(state));
 }
 
+static int do_compare_trail(void *trail)
+{
+	return strcmp(rig.trail, trail) == 0;
+}
+
+void rig_until_trail(const char *trail)
+{
+	uint64_t until = wait_until();
+
+	while (!on_control(do_compare_trail, (void *)trail))
+		wait_or_fail(until, trail);
+}
+
 void rig_until_died(uint64_t count)
 {
 	uint64_t until = wait_until();
 
 	while ((uint64_t)on_control(do_count, &rig.died) < count)
-		wait_or_fail(until, "it does not die");
+		wait_or_fail(until, "it does not raise as many death events");
 	assert_int_equal(rig.died, count);
 }
 
@@ -537,7 +407,7 @@ struct superblock rig_superblock(void)
 	return superblock;
 }
 
-/* Without those of the reactor, which it opens when it first needs them. */
+/* Without those of the reactor, which opens them when it first needs them. */
 static unsigned int count_fds(void)
 {
 	DIR *folder = opendir("/proc/self/fd");
@@ -565,7 +435,7 @@ static int remove_one(const char *path, const struct stat *stat, int kind, struc
 
 static void set_options(void)
 {
-	assert_non_null(getenv("FATHOM_DOUBLE")); /* the test's engine-double: `meson test` sets it */
+	assert_non_null(getenv("FATHOM_DOUBLE")); /* the path of engine-double: `meson test` sets it */
 	rig.options = (struct instance_options){
 		.program = getenv("FATHOM_DOUBLE"),
 		.system = "fathom",
@@ -600,7 +470,7 @@ void rig_begin(void)
 	rig.rank = 3;
 	set_options();
 	control_start(&options);
-	on_control(do_open, NULL);
+	on_control(rig_open_server, NULL);
 	fds_before = count_fds();
 }
 
@@ -616,11 +486,11 @@ void rig_end(void)
 	if (rig.instance)
 		rig_destroy();
 	assert_null(rig.held);
-	while (count_fds() > fds_before) { /* connections of doubles that have gone */
+	while (count_fds() > fds_before) { /* connections of doubles that have ended */
 		assert_true(clock_monotonic_ns() < until);
 		on_control(do_nothing, NULL);
 	}
-	on_control(do_close, NULL);
+	on_control(rig_close_server, NULL);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 	assert_int_equal(errno, ECHILD);
 	control_stop();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * instance_rig - an instance on the control reactor, its server's side of dRPC, a management service of three lines, and
- * the engine's double (double.c) as its program. What it does is in the trail: the states it went through.
+ * instance_rig - runs one instance on the control reactor, with a dRPC server, a minimal management service, and the
+ * engine's double (double.c) as its program. The trail records the states that the instance enters.
  */
 #ifndef TEST_UNIT_CONTROL_INSTANCE_RIG_H
 #define TEST_UNIT_CONTROL_INSTANCE_RIG_H
@@ -22,16 +22,17 @@
 
 enum { RIG_ASKED_MAX = 16, RIG_PATH_BYTES = 128 };
 
+/* Answers of the management service to a join. */
 enum rig_join {
-	RIG_WELCOME,
-	RIG_REFUSE,
-	RIG_EXCLUDE,
-	RIG_NOBODY,
-	RIG_FULL,
-	RIG_HOLD
-}; /* the last waits for rig_release_join() */
+	RIG_WELCOME,   /* accepted */
+	RIG_REFUSE,    /* rejected: the incarnation is old */
+	RIG_EXCLUDE,   /* rejected: the rank is excluded */
+	RIG_NO_ANSWER, /* the service cannot be reached; a retry may succeed */
+	RIG_FULL,      /* the database is full; a retry succeeds after an operator acts */
+	RIG_HOLD       /* no answer until rig_release_join() */
+};
 
-/* Something asked for. */
+/* The answer to a request. */
 struct rig_asked {
 	uint64_t answers;
 	bool failed;
@@ -42,18 +43,18 @@ struct rig {
 	char folder[64], storage[80], told_path[96], log_path[96], engine_socket[96];
 	struct instance_options options;
 	struct instance *instance;
-	char trail[65536]; /* states it moved to, by their first two letters, and blanks: "AD CH ST RE JO" */
+	char trail[1 << 18]; /* the states that it entered, in lower case: "adopting checking starting ready joined" */
 	enum rig_join join;
-	uint32_t rank; /* that it is given */
+	uint32_t rank; /* in the answer to its join */
 	uint64_t joins;
 	bool joined_as_replacement;
-	uint32_t joined_rank; /* as it came */
+	uint32_t joined_rank; /* in its last join */
 	uint64_t joined_incarnation;
 	instance_joined_fn held;
 	void *held_ctx;
-	uint64_t stops;				     /* times it was STOPPING */
+	uint64_t stops;				     /* times it entered STOPPING */
 	uint64_t died, format_required, join_failed; /* events */
-	uint64_t gone;				     /* reports that no process is left */
+	uint64_t gone;				     /* calls of the hook `gone` */
 	uint64_t own_events[RAS_OWN_END - RAS_OWN_FIRST];
 	char died_text[128], died_error[128];
 	uint64_t died_pid, died_incarnation;
@@ -63,17 +64,22 @@ struct rig {
 };
 
 extern struct rig rig;
+extern const struct instance_hooks rig_hooks; /* instance_rig_server.c */
 
-/* A folder, the reactor, the server's socket; the options as most tests want them. */
+/* Of rig_begin() and rig_end(), on the control thread: the server's dRPC socket in rig.folder. Return 0. */
+int rig_open_server(void *unused);
+int rig_close_server(void *unused);
+
+/* Create the folder, the reactor, the server's socket, and options that suit most tests. */
 void rig_begin(void);
-/* No child, no descriptor, no thing unanswered is left. */
+/* Destroy all of it. Asserts that no child, descriptor or unanswered request is left. */
 void rig_end(void);
 void rig_create(void);
 void rig_destroy(void);
 int rig_destroy_here(void *unused); /* the same, on the control thread */
-/* What instance_create() says to these; one that was made is destroyed. */
+/* The result of instance_create() with these options; an instance that it created is destroyed. */
 int rig_refuses(const struct instance_options *options, struct fathom_fault *why);
-/* How the double behaves from now on; "": well. */
+/* How the double behaves from now on: words of double.c; "": as a correct engine. */
 void rig_manner(const char *words);
 
 /* Run it on the control thread. */
@@ -82,7 +88,7 @@ void rig_run(void (*fn)(void *), void *ctx);
 void rig_start_it(struct rig_asked *asked);
 void rig_stop_it(struct rig_asked *asked, bool force);
 void rig_format_it(struct rig_asked *asked, bool reformat, bool replace);
-/* Where its storage is missing. */
+/* With `new_storage`: also if its storage is missing. */
 void rig_format_new(struct rig_asked *asked, bool reformat);
 void rig_erase_it(struct rig_asked *asked);
 void rig_prepare_it(struct rig_asked *asked);
@@ -94,25 +100,27 @@ void rig_release_join(enum rig_join how);
 /* Wait for the answer: it must be success, or the fault of that code. */
 void rig_done(struct rig_asked *asked);
 void rig_fails(struct rig_asked *asked, int code);
-/* Wait for the answer, whatever it is: it comes once. */
+/* Wait for the answer, with or without a fault. It must come exactly once. */
 void rig_answered(struct rig_asked *asked);
-/* Wait until that process is reaped and its end was handled. */
+/* Wait until the instance has handled the end of this process. */
 void rig_until_gone(pid_t pid);
 const struct instance_info *rig_look(void);
 void rig_until(enum instance_state state);
+/* Wait until the trail is exactly this. */
+void rig_until_trail(const char *trail);
 void rig_until_died(uint64_t count);
-/* Lines in "told" that are so. */
+/* Count the lines in "told" (requests that the double received) that are equal to `line`. */
 unsigned int rig_told(const char *line);
 void rig_until_told(const char *line, unsigned int count);
-/* Formatted, started, joined. */
+/* Create it, format it, and wait until it is JOINED. */
 void rig_bring_up(void);
-/* The superblock as it lies there. */
+/* Read the superblock from the storage. */
 struct superblock rig_superblock(void);
 void rig_set_restart(enum instance_cause cause, const struct instance_restart *restart);
-/* Send `signal` to its process, which must be there. */
+/* Send `signal` to its process, which must exist. */
 void rig_kill(int signal);
 
-/* Stopped, and its process is gone. */
+/* Stop it. It must be STOPPED, without a process. */
 static inline void rig_stop(void)
 {
 	static struct rig_asked asked;
@@ -123,13 +131,13 @@ static inline void rig_stop(void)
 	assert_int_equal(rig.info.pid, 0);
 }
 
-/* Of a file on its storage: `path` has RIG_PATH_BYTES. */
+/* Write the path of a file on its storage to `path`, which has RIG_PATH_BYTES. */
 static inline void rig_path(char *path, const char *name)
 {
 	must(snprintf(path, RIG_PATH_BYTES, "%s/%s", rig.storage, name) < RIG_PATH_BYTES);
 }
 
-/* A socket that is bound is there a moment before it is listened at. */
+/* The socket exists from bind(), and accepts only from listen(): a test of its existence is too early. */
 static inline bool is_listened_at(const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Engines that outlive their server: each is found, recognised and adopted in its state; a foreign one is not. */
+/* Engines that outlive their server: the next one finds, checks and adopts each in its state. It adopts no foreign one. */
 #include "instance_rig.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@ static const struct instance_restart quick = { .restart = true,
 					       .delay_min_ns = 20 * NS_PER_MS,
 					       .delay_max_ns = NS_PER_SEC };
 
-/* The server dies, and another begins. */
-static pid_t begin_again(void)
+/* Replace the server by a new one, which knows no process yet. Returns the pid of the engine. */
+static pid_t restart_server(void)
 {
 	pid_t pid = rig_look()->pid;
 
@@ -32,22 +32,22 @@ static pid_t begin_again(void)
 	return pid;
 }
 
-/* ---- where it stands ---- */
+/* ---- adoption in each state ---- */
 
-static void one_that_serves_is_not_disturbed(void **state)
+static void a_serving_engine_is_adopted_undisturbed(void **state)
 {
 	uint64_t incarnation;
 	pid_t pid;
 
 	rig_begin();
-	rig_manner("old"); /* its server was upgraded */
+	rig_manner("old"); /* an older version than the server */
 	rig_bring_up();
 	incarnation = rig_look()->incarnation;
 	for (uint64_t times = 1; times <= 3; times++) {
-		pid = begin_again();
+		pid = restart_server();
 		rig_start_it(&asked);
 		rig_done(&asked);
-		assert_string_equal(rig.trail, "AD RE JO");
+		assert_string_equal(rig.trail, "adopting ready joined");
 		assert_int_equal(rig_look()->pid, pid);
 		assert_true(rig.info.is_adopted);
 		assert_int_equal(rig.info.incarnation, incarnation);
@@ -69,7 +69,7 @@ static void one_that_serves_is_not_disturbed(void **state)
 	rig_end();
 }
 
-static void one_that_begins_is_waited_for(void **state)
+static void a_starting_engine_is_adopted_and_awaited(void **state)
 {
 	pid_t pid;
 
@@ -80,9 +80,9 @@ static void one_that_begins_is_waited_for(void **state)
 	rig_done(&asked);
 	rig_until(INSTANCE_STARTING);
 	rig_until_told("BEGINS 0", 1);
-	pid = begin_again();
+	pid = restart_server();
 	rig_start_it(&asked);
-	rig_until(INSTANCE_STARTING); /* found, if its socket was there by now */
+	rig_until(INSTANCE_STARTING); /* adopted as soon as it listens on its socket */
 	rig_manner("");
 	rig_done(&asked);
 	assert_int_equal(rig_look()->pid, pid);
@@ -91,7 +91,7 @@ static void one_that_begins_is_waited_for(void **state)
 	rig_end();
 }
 
-static void one_that_was_joining_joins(void **state)
+static void a_joining_engine_is_adopted_and_joins(void **state)
 {
 	pid_t pid;
 
@@ -101,39 +101,39 @@ static void one_that_was_joining_joins(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_READY);
-	pid = begin_again();
-	rig_release_join(RIG_WELCOME); /* too late */
+	pid = restart_server();
+	rig_release_join(RIG_WELCOME); /* too late: its instance was destroyed */
 	rig.join = RIG_WELCOME;
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_string_equal(rig.trail, "AD RE JO");
+	assert_string_equal(rig.trail, "adopting ready joined");
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
 	rig_stop();
 	rig_end();
 }
 
-static void one_that_was_stopping_stops_and_begins_again(void **state)
+static void an_engine_prepared_to_stop_is_stopped_and_started(void **state)
 {
 	rig_begin();
 	rig_bring_up();
 	rig_prepare_it(&asked);
 	rig_done(&asked);
-	begin_again();
+	restart_server();
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_string_equal(rig.trail, "AD ST ST AD CH ST RE JO");
+	assert_string_equal(rig.trail, "adopting stopping stopped adopting checking starting ready joined");
 	assert_int_equal(rig_told("BEGINS 0"), 2);
 	assert_int_equal(rig.died, 0);
 	rig_prepare_it(&asked);
 	rig_done(&asked);
-	begin_again();
-	rig_stop(); /* it need not run */
-	assert_string_equal(rig.trail, "AD ST ST");
+	restart_server();
+	rig_stop(); /* without a start before it */
+	assert_string_equal(rig.trail, "adopting stopping stopped");
 	rig_end();
 }
 
-static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
+static void an_end_without_a_server_is_reported_by_the_next(void **state)
 {
 	static const char *const manners[] = { "", "silent" };
 
@@ -148,7 +148,7 @@ static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
 		rig_done(&asked);
 		rig_until(i == 0 ? INSTANCE_JOINED : INSTANCE_STARTING);
 		incarnation = i == 0 ? rig_look()->incarnation : 0;
-		pid = begin_again();
+		pid = restart_server();
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		rig_manner("");
@@ -160,26 +160,26 @@ static void one_that_ended_meanwhile_is_told_of_and_not_found(void **state)
 		assert_int_equal(rig.died_rank, i == 0 ? 3 : RANK_NONE);
 		assert_true(rig_look()->pid != pid);
 		assert_false(rig.info.is_adopted);
-		begin_again(); /* the end of the next one is not reported */
+		restart_server(); /* no second death event for the same end */
 		rig_stop();
 		assert_int_equal(rig.died, 1);
 		rig_end();
 	}
 }
 
-/* ---- what is asked before it was looked for ---- */
+/* ---- requests before the engine was adopted ---- */
 
-static void a_stop_finds_it(void **state)
+static void a_stop_adopts_the_engine_first(void **state)
 {
 	rig_begin();
 	rig_bring_up();
-	begin_again();
+	restart_server();
 	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	rig_end();
 }
 
-static void its_storage_is_neither_formatted_nor_erased(void **state)
+static void storage_of_a_running_engine_is_not_formatted_or_erased(void **state)
 {
 	struct superblock before, after;
 	pid_t pid;
@@ -187,12 +187,12 @@ static void its_storage_is_neither_formatted_nor_erased(void **state)
 	rig_begin();
 	rig_bring_up();
 	before = rig_superblock();
-	pid = begin_again();
+	pid = restart_server();
 	rig_format_it(&asked, true, false);
 	rig_fails(&asked, 666);
-	rig_until(INSTANCE_JOINED); /* now that it is known */
+	rig_until(INSTANCE_JOINED); /* the request has adopted it */
 	assert_int_equal(rig_look()->pid, pid);
-	begin_again();
+	restart_server();
 	rig_erase_it(&asked);
 	rig_fails(&asked, 666);
 	rig_until(INSTANCE_JOINED);
@@ -202,16 +202,16 @@ static void its_storage_is_neither_formatted_nor_erased(void **state)
 	rig_end();
 }
 
-/* ---- others ---- */
+/* ---- foreign and silent engines ---- */
 
-static void somebody_else_is_a_fault(void **state)
+static void a_foreign_engine_is_a_fault(void **state)
 {
 	char path[128], aside[128];
 	pid_t pid;
 
 	rig_begin();
 	rig_bring_up();
-	pid = begin_again();
+	pid = restart_server();
 	rig_manner("foreign");
 	rig_start_it(&asked);
 	rig_fails(&asked, 663);
@@ -223,7 +223,7 @@ static void somebody_else_is_a_fault(void **state)
 	snprintf(aside, sizeof(aside), "%s/aside", rig.storage);
 	must(rename(path, aside) == 0);
 	rig_start_it(&asked);
-	rig_fails(&asked, 663); /* its owner is unknown */
+	rig_fails(&asked, 663); /* the UUID to expect is unknown */
 	must(rename(aside, path) == 0);
 	rig_format_it(&asked, true, false);
 	rig_fails(&asked, 666);
@@ -249,7 +249,7 @@ static void close_stranger(void *server)
 	drpc_server_close(*(struct drpc_server **)server);
 }
 
-static void a_program_that_is_no_engine_is_a_fault(void **state)
+static void a_program_that_is_not_an_engine_is_a_fault(void **state)
 {
 	struct drpc_server *server;
 
@@ -268,19 +268,19 @@ static void a_program_that_is_no_engine_is_a_fault(void **state)
 	rig_end();
 }
 
-static void one_that_says_nothing_is_not_joined_by_a_second(void **state)
+static void no_second_engine_starts_beside_a_silent_one(void **state)
 {
 	pid_t pid;
 
 	rig_begin();
 	rig.options.restart[INSTANCE_FAILED] = quick;
 	rig_bring_up();
-	pid = begin_again();
+	pid = restart_server();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&asked);
 	rig_fails(&asked, 664);
 	assert_int_equal(kill(pid, SIGCONT), 0);
-	rig_until(INSTANCE_JOINED); /* it is looked at again by itself */
+	rig_until(INSTANCE_JOINED); /* the restart policy repeats the search */
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
 	rig_stop();
@@ -289,8 +289,8 @@ static void one_that_says_nothing_is_not_joined_by_a_second(void **state)
 
 static const struct instance_restart never = { .restart = false };
 
-/* It hangs when it is looked for, and so it does not get the request to end: our note of its process is enough. */
-static void one_that_says_nothing_is_stopped(void **state)
+/* It answers neither DESCRIBE nor PREP_SHUTDOWN. The pid file identifies its process, so a stop can kill it. */
+static void a_silent_engine_is_stopped_by_its_pid_file(void **state)
 {
 	pid_t pid;
 
@@ -299,28 +299,28 @@ static void one_that_says_nothing_is_stopped(void **state)
 	rig.options.restart[INSTANCE_FAILED] = never;
 	rig.options.answer_timeout_ns = NS_PER_SEC;
 	rig_bring_up();
-	pid = begin_again();
+	pid = restart_server();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&other);
 	rig_until(INSTANCE_ADOPTING);
-	rig_stop_it(&asked, false); /* while it is looked for */
+	rig_stop_it(&asked, false); /* during the search */
 	rig_fails(&other, 668);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
 	assert_true(kill(pid, 0) != 0);
 	rig_start_it(&asked);
 	rig_done(&asked);
-	pid = begin_again();
+	pid = restart_server();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	rig_start_it(&other);
 	rig_fails(&other, 664);
-	rig_stop(); /* when it was found silent before */
+	rig_stop(); /* after a search without an answer */
 	assert_true(kill(pid, 0) != 0);
 	assert_int_equal(rig.died, 0);
 	rig_end();
 }
 
-static void one_that_nobody_noted_is_not_said_to_be_stopped(void **state)
+static void without_a_pid_file_a_silent_engine_is_not_reported_stopped(void **state)
 {
 	char path[128];
 	pid_t pid;
@@ -329,7 +329,7 @@ static void one_that_nobody_noted_is_not_said_to_be_stopped(void **state)
 	rig.options.restart[INSTANCE_FAILED] = never;
 	rig.options.answer_timeout_ns = NS_PER_SEC;
 	rig_bring_up();
-	pid = begin_again();
+	pid = restart_server();
 	snprintf(path, sizeof(path), "%s/fathom_engine0.pid", rig.folder);
 	must(unlink(path) == 0);
 	assert_int_equal(kill(pid, SIGSTOP), 0);
@@ -356,7 +356,7 @@ static void say_ready(void *ctx)
 	instance_notify_ready(rig.instance, &ready->message, ready->pid);
 }
 
-static void only_its_own_process_can_say_that_it_is_ready(void **state)
+static void a_ready_report_counts_only_from_the_own_process(void **state)
 {
 	struct ready ready = { .pid = getpid(), .message = SRV__NOTIFY_READY_REQ__INIT };
 
@@ -375,7 +375,7 @@ static void only_its_own_process_can_say_that_it_is_ready(void **state)
 	rig_until(INSTANCE_JOINED);
 	rig_run(say_ready, &ready);
 	ready.pid = rig_look()->pid;
-	rig_run(say_ready, &ready); /* as if it had not heard the answer */
+	rig_run(say_ready, &ready); /* as if the answer to its report was lost */
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
 	assert_int_equal(rig.joins, 1);
 	assert_string_equal(rig_look()->uri, "nvme+tcp://127.0.0.1:4420");
@@ -383,7 +383,7 @@ static void only_its_own_process_can_say_that_it_is_ready(void **state)
 	rig_end();
 }
 
-static void one_that_was_thought_gone_is_taken_up_when_it_speaks(void **state)
+static void a_silent_engine_is_adopted_when_it_reports_ready(void **state)
 {
 	struct ready ready = { .message = SRV__NOTIFY_READY_REQ__INIT };
 
@@ -391,7 +391,7 @@ static void one_that_was_thought_gone_is_taken_up_when_it_speaks(void **state)
 	rig.options.restart[INSTANCE_FAILED] = never;
 	rig.options.answer_timeout_ns = NS_PER_SEC;
 	rig_bring_up();
-	ready.pid = begin_again();
+	ready.pid = restart_server();
 	ready.message.uri = "nvme+tcp://127.0.0.1:4420";
 	assert_int_equal(kill(ready.pid, SIGSTOP), 0);
 	rig_start_it(&asked);
@@ -400,26 +400,15 @@ static void one_that_was_thought_gone_is_taken_up_when_it_speaks(void **state)
 	rig.trail[0] = '\0';
 	rig_run(say_ready, &ready);
 	rig_until(INSTANCE_JOINED);
-	assert_string_equal(rig.trail, "AD RE JO");
+	assert_string_equal(rig.trail, "adopting ready joined");
 	assert_int_equal(rig_look()->pid, ready.pid);
 	assert_int_equal(rig_told("BEGINS 0"), 1);
 	rig_stop();
 	rig_end();
 }
 
-static void until_went(const char *trail)
-{
-	uint64_t until = clock_monotonic_ns() + 60 * NS_PER_SEC;
-
-	while (strcmp(rig.trail, trail) != 0) {
-		if (clock_monotonic_ns() > until)
-			fail_msg("%s", rig.trail);
-		rig_look(); /* it is written on the control thread */
-	}
-}
-
-/* A false claim to be this engine is checked and refused: nothing is started for it, nothing is forgotten. */
-static void a_lie_changes_nothing(void **state)
+/* The server checks the report and restores the state: it starts no engine, and keeps the fault and a scheduled restart. */
+static void a_ready_report_of_a_foreign_process_changes_nothing(void **state)
 {
 	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 };
 	struct ready ready = { .pid = getpid(), .message = SRV__NOTIFY_READY_REQ__INIT };
@@ -432,7 +421,7 @@ static void a_lie_changes_nothing(void **state)
 	rig_fails(&asked, 152);
 	rig.trail[0] = '\0';
 	rig_run(say_ready, &ready);
-	until_went("AD AW");
+	rig_until_trail("adopting await_format");
 	assert_int_equal(rig_look()->why.code, 152);
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
@@ -441,16 +430,16 @@ static void a_lie_changes_nothing(void **state)
 	rig_until(INSTANCE_ERRORED);
 	rig.trail[0] = '\0';
 	rig_run(say_ready, &ready);
-	until_went("AD ER");
+	rig_until_trail("adopting errored");
 	assert_true(rig_look()->restart_in_ns > 3500 * NS_PER_SEC);
 	assert_int_equal(rig.info.why.code, 660);
 	rig_run(say_ready, &ready);
-	rig_start_it(&asked); /* while it is looked for */
+	rig_start_it(&asked); /* during the search */
 	rig_done(&asked);
 	rig_stop();
 	rig.trail[0] = '\0';
 	rig_run(say_ready, &ready);
-	until_went("AD ST");
+	rig_until_trail("adopting stopped");
 	rig_run(say_ready, &ready);
 	rig_stop();
 	assert_int_equal(rig_told("BEGINS 0"), 2);
@@ -459,13 +448,13 @@ static void a_lie_changes_nothing(void **state)
 
 /* ---- joining again ---- */
 
-static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
+static void a_rejected_join_does_not_end_a_serving_engine(void **state)
 {
 	pid_t pid;
 
 	rig_begin();
 	rig_bring_up();
-	pid = begin_again();
+	pid = restart_server();
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
@@ -474,8 +463,8 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	assert_int_equal(rig.info.pid, pid);
 	assert_int_equal(rig.join_failed, 1);
 	rig.join = RIG_WELCOME;
-	rig_until(INSTANCE_JOINED); /* it has asked again */
-	assert_string_equal(rig.trail, "AD RE RE JO");
+	rig_until(INSTANCE_JOINED); /* by the retry of the join */
+	assert_string_equal(rig.trail, "adopting ready refused joined");
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig.info.why.error, 0);
 	assert_int_equal(rig.join_failed, 1);
@@ -483,12 +472,12 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
-	assert_string_equal(rig.trail, "RE RE");
+	assert_string_equal(rig.trail, "ready refused");
 	assert_int_equal(rig.join_failed, 2);
 	rig_format_it(&asked, true, false);
 	rig_fails(&asked, 666);
 	rig.join = RIG_WELCOME;
-	rig_start_it(&asked); /* it need not be waited for */
+	rig_start_it(&asked); /* joins without waiting for the next retry */
 	rig_done(&asked);
 	assert_int_equal(rig_look()->pid, pid);
 	rig.join = RIG_REFUSE;
@@ -499,11 +488,11 @@ static void one_that_serves_is_not_ended_by_a_refused_join(void **state)
 	rig_end();
 }
 
-static void one_that_serves_as_another_rank_is_ended(void **state)
+static void a_serving_engine_with_another_rank_is_ended(void **state)
 {
 	rig_begin();
 	rig_bring_up();
-	begin_again();
+	restart_server();
 	rig.rank = 4;
 	rig_start_it(&asked);
 	rig_fails(&asked, 673);
@@ -514,9 +503,9 @@ static void one_that_serves_as_another_rank_is_ended(void **state)
 	rig_end();
 }
 
-/* ---- engines that are no children of ours ---- */
+/* ---- orphans: engines that are not children of this process ---- */
 
-/* As a server that is dead by now has started it. */
+/* Start the double as a previous server would have left it: as a grandchild whose parent has ended. */
 static void run_orphan(void)
 {
 	struct superblock superblock = rig_superblock();
@@ -541,7 +530,7 @@ static void run_orphan(void)
 		usleep(500);
 }
 
-static void the_end_of_one_that_is_no_child_is_seen(void **state)
+static void the_end_of_an_orphan_is_detected(void **state)
 {
 	static const struct {
 		const char *manner, *how;
@@ -582,7 +571,7 @@ static void the_end_of_one_that_is_no_child_is_seen(void **state)
 	}
 }
 
-static void one_that_is_no_child_is_stopped(void **state)
+static void an_orphan_is_stopped(void **state)
 {
 	rig_begin();
 	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
@@ -607,25 +596,25 @@ static void one_that_is_no_child_is_stopped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_that_serves_is_not_disturbed),
-		cmocka_unit_test(one_that_begins_is_waited_for),
-		cmocka_unit_test(one_that_was_joining_joins),
-		cmocka_unit_test(one_that_was_stopping_stops_and_begins_again),
-		cmocka_unit_test(one_that_ended_meanwhile_is_told_of_and_not_found),
-		cmocka_unit_test(a_stop_finds_it),
-		cmocka_unit_test(its_storage_is_neither_formatted_nor_erased),
-		cmocka_unit_test(somebody_else_is_a_fault),
-		cmocka_unit_test(a_program_that_is_no_engine_is_a_fault),
-		cmocka_unit_test(one_that_says_nothing_is_not_joined_by_a_second),
-		cmocka_unit_test(one_that_says_nothing_is_stopped),
-		cmocka_unit_test(one_that_nobody_noted_is_not_said_to_be_stopped),
-		cmocka_unit_test(one_that_was_thought_gone_is_taken_up_when_it_speaks),
-		cmocka_unit_test(a_lie_changes_nothing),
-		cmocka_unit_test(only_its_own_process_can_say_that_it_is_ready),
-		cmocka_unit_test(one_that_serves_is_not_ended_by_a_refused_join),
-		cmocka_unit_test(one_that_serves_as_another_rank_is_ended),
-		cmocka_unit_test(the_end_of_one_that_is_no_child_is_seen),
-		cmocka_unit_test(one_that_is_no_child_is_stopped),
+		cmocka_unit_test(a_serving_engine_is_adopted_undisturbed),
+		cmocka_unit_test(a_starting_engine_is_adopted_and_awaited),
+		cmocka_unit_test(a_joining_engine_is_adopted_and_joins),
+		cmocka_unit_test(an_engine_prepared_to_stop_is_stopped_and_started),
+		cmocka_unit_test(an_end_without_a_server_is_reported_by_the_next),
+		cmocka_unit_test(a_stop_adopts_the_engine_first),
+		cmocka_unit_test(storage_of_a_running_engine_is_not_formatted_or_erased),
+		cmocka_unit_test(a_foreign_engine_is_a_fault),
+		cmocka_unit_test(a_program_that_is_not_an_engine_is_a_fault),
+		cmocka_unit_test(no_second_engine_starts_beside_a_silent_one),
+		cmocka_unit_test(a_silent_engine_is_stopped_by_its_pid_file),
+		cmocka_unit_test(without_a_pid_file_a_silent_engine_is_not_reported_stopped),
+		cmocka_unit_test(a_silent_engine_is_adopted_when_it_reports_ready),
+		cmocka_unit_test(a_ready_report_of_a_foreign_process_changes_nothing),
+		cmocka_unit_test(a_ready_report_counts_only_from_the_own_process),
+		cmocka_unit_test(a_rejected_join_does_not_end_a_serving_engine),
+		cmocka_unit_test(a_serving_engine_with_another_rank_is_ended),
+		cmocka_unit_test(the_end_of_an_orphan_is_detected),
+		cmocka_unit_test(an_orphan_is_stopped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An engine on a block device: the real helper, a real loop device, a real XFS. Root only; else it says why not. */
+/* An engine on a block device, with the real helper, a loop device and XFS. Needs root: otherwise all are skipped. */
 #include "instance_rig.h"
 
 #include <dirent.h>
@@ -88,7 +88,7 @@ static void end(void)
 	if (rig.instance)
 		rig_destroy();
 	rig_run(destroy_helper, NULL);
-	(void)umount(rig.storage); /* what a busy one, or a broken device, left */
+	(void)umount(rig.storage); /* still mounted if it was busy or its device is broken */
 	rig_end();
 	loop_release(&device);
 }
@@ -106,7 +106,7 @@ static bool is_mounted(void)
 	return mounted;
 }
 
-static void formatted_mounted_adopted_unmounted(void **state)
+static void a_device_is_formatted_mounted_adopted_and_unmounted(void **state)
 {
 	struct superblock first, second;
 	char path[128];
@@ -142,7 +142,7 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	snprintf(path, sizeof(path), "%s/superblock", rig.storage);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	rig_stop(); /* somebody has a file open there */
+	rig_stop(); /* the open file keeps the mount busy */
 	assert_true(rig_look()->why.error != 0);
 	assert_int_equal(rig.info.why.code, 159);
 	assert_true(is_mounted());
@@ -167,7 +167,7 @@ static void formatted_mounted_adopted_unmounted(void **state)
 	end();
 }
 
-static void an_erased_one_waits_for_its_formatting(void **state)
+static void an_erased_engine_awaits_format(void **state)
 {
 	struct superblock first, second;
 
@@ -183,8 +183,8 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	rig_destroy();
 	rig_create();
 	rig_start_it(&asked);
-	rig_fails(&asked, 152);		     /* it stays so */
-	rig_format_it(&asked, false, false); /* erased is not what anybody wants to keep */
+	rig_fails(&asked, 152);		     /* the state survives the server */
+	rig_format_it(&asked, false, false); /* erased storage needs no force */
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
 	first = rig_superblock();
@@ -194,7 +194,7 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	rig_done(&asked);
 	rig_stop();
 	assert_false(is_mounted());
-	rig_format_it(&asked, false, false); /* now it could be another device: that takes force */
+	rig_format_it(&asked, false, false); /* not mounted since: it may be another device, which needs force */
 	rig_fails(&asked, 153);
 	rig_start_it(&asked);
 	rig_fails(&asked, 152);
@@ -230,10 +230,10 @@ static bool mkfs_runs(void)
 }
 
 /*
- * Superblocks are apart from the storage, and the server dies while it is formatted again. The helper finishes that; what
- * is left is an old superblock, and storage that does not state its owner. No engine starts on it.
+ * The superblock is outside of the storage, and the server dies while the device is reformatted. The helper completes the
+ * formatting. This leaves an old superblock, and a device without engine.uuid: no engine may start on it.
  */
-static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
+static void no_engine_starts_after_the_server_died_during_formatting(void **state)
 {
 	struct superblock before, after;
 	char apart[RIG_PATH_BYTES], path[RIG_PATH_BYTES + 16];
@@ -246,7 +246,7 @@ static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
 	snprintf(path, sizeof(path), "%s/superblock", apart);
 	rig.options.superblock_dir = apart;
 	rig_bring_up();
-	do { /* until it was in time */
+	do { /* until the server can die during the formatting */
 		rig_until(INSTANCE_JOINED);
 		must(superblock_read(path, NULL, &before, &why) == 0);
 		rig_stop();
@@ -258,7 +258,7 @@ static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
 	while (mkfs_runs())
 		usleep(1000);
 	rig_create();
-	for (unsigned int tries = 0;; tries++) { /* the helper has the device open still, for a moment */
+	for (unsigned int tries = 0;; tries++) { /* the helper keeps the device open for a moment */
 		rig_start_it(&asked);
 		rig_answered(&asked);
 		assert_true(asked.failed);
@@ -268,7 +268,7 @@ static void formatting_that_a_server_dies_of_brings_nobody_back(void **state)
 			fail_msg("%s", asked.why.text);
 		usleep(5000);
 	}
-	rig_format_it(&asked, false, false); /* its data is not needed */
+	rig_format_it(&asked, false, false); /* without force: there is no data to keep */
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
 	must(superblock_read(path, NULL, &after, &why) == 0);
@@ -302,7 +302,7 @@ static void data_is_not_overwritten_without_force(void **state)
 	end();
 }
 
-static void deaths_of_helper_and_engine_are_survived(void **state)
+static void the_engine_joins_again_after_deaths_of_helper_and_engine(void **state)
 {
 	if (!can_run())
 		skip();
@@ -316,12 +316,12 @@ static void deaths_of_helper_and_engine_are_survived(void **state)
 		rig_until(INSTANCE_JOINED);
 		rig_stop();
 		rig_start_it(&asked);
-		usleep((useconds_t)(round * 3000)); /* in another operation each time */
+		usleep((useconds_t)(round * 3000)); /* the helper is killed in another operation each round */
 		rig_run(look_at_helper, NULL);
 		if (stats.pid > 0)
 			(void)kill(stats.pid, SIGKILL);
 		rig_until(INSTANCE_JOINED);
-		rig_answered(&asked); /* told a turn after it has joined, or when the first try failed */
+		rig_answered(&asked); /* a turn after JOINED, or when the first try failed */
 		assert_int_equal(asked.answers, 1);
 		assert_true(is_mounted());
 	}
@@ -330,14 +330,14 @@ static void deaths_of_helper_and_engine_are_survived(void **state)
 	end();
 }
 
-static void a_device_that_vanishes_is_told(void **state)
+static void a_device_that_vanishes_is_reported(void **state)
 {
 	if (!can_run())
 		skip();
 	begin();
 	rig_bring_up();
 	rig_stop();
-	assert_int_equal(ftruncate(device.file_fd, 0), 0); /* from now on all that is read fails */
+	assert_int_equal(ftruncate(device.file_fd, 0), 0); /* from now on each read fails */
 	rig_start_it(&asked);
 	rig_answered(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
@@ -349,12 +349,12 @@ static void a_device_that_vanishes_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(formatted_mounted_adopted_unmounted),
-		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
-		cmocka_unit_test(formatting_that_a_server_dies_of_brings_nobody_back),
+		cmocka_unit_test(a_device_is_formatted_mounted_adopted_and_unmounted),
+		cmocka_unit_test(an_erased_engine_awaits_format),
+		cmocka_unit_test(no_engine_starts_after_the_server_died_during_formatting),
 		cmocka_unit_test(data_is_not_overwritten_without_force),
-		cmocka_unit_test(deaths_of_helper_and_engine_are_survived),
-		cmocka_unit_test(a_device_that_vanishes_is_told),
+		cmocka_unit_test(the_engine_joins_again_after_deaths_of_helper_and_engine),
+		cmocka_unit_test(a_device_that_vanishes_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

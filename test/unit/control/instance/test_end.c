@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How an engine ends, what happens to it then, and which calls it gets while it lives. */
+/* The ends of an engine, its restarts, its pings, and the calls that it gets while it runs. */
 #include "instance_rig.h"
 
 #include <signal.h>
@@ -21,14 +21,14 @@ static const struct instance_restart never = { .restart = false };
 
 struct death {
 	const char *manner;
-	int signal; /* 0: by itself */
+	int signal; /* 0: it ends without a signal */
 	enum instance_cause cause;
 	const char *how;
 	int code;
 };
 
-/* With each cause's policy alone set to restart, so that it is seen which one was looked at. */
-static void each_cause_is_told_once_and_has_its_own_policy(void **state)
+/* Only the policy of the expected cause restarts: the restart proves that the instance used that policy. */
+static void each_cause_is_reported_once_and_has_its_own_policy(void **state)
 {
 	static const struct death deaths[] = {
 		{ "exit0", 0, INSTANCE_EXITED, "exit status 0", 660 },
@@ -67,19 +67,19 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 		}
 		rig_until_died(1);
 		rig_manner("");
-		/* that of an operator is no failure */
+		/* an exclusion is a decision of an operator: the event has no error */
 		snprintf(text, sizeof(text), "%.127s", death->cause == INSTANCE_SELF_TERMINATED ? "" : death->how);
 		assert_string_equal(rig.died_error, text);
 		if (death->cause == INSTANCE_SELF_TERMINATED)
 			snprintf(text, sizeof(text), "%s", "fathom-engine 0 has ended because its rank was excluded");
 		else
 			snprintf(text, sizeof(text), "fathom-engine 0 exited unexpectedly: %s", death->how);
-		text_copy_words(message, sizeof(message), text); /* as far as a message goes */
+		text_copy_words(message, sizeof(message), text); /* cut to the size of a message */
 		assert_string_equal(rig.died_text, message);
 		assert_int_equal(rig.died_rank, 3);
 		if (!death->signal && strcmp(death->manner, "self-terminate") != 0)
 			rig_fails(&asked, death->code);
-		rig_until(INSTANCE_JOINED); /* again, by itself */
+		rig_until(INSTANCE_JOINED); /* restarted without a request */
 		assert_int_equal(rig.died, 1);
 		assert_int_equal(rig.own_events[RAS_ENGINE_RESTARTED - RAS_OWN_FIRST], 1);
 		rig_stop();
@@ -87,7 +87,7 @@ static void each_cause_is_told_once_and_has_its_own_policy(void **state)
 	}
 }
 
-static void without_a_policy_it_stays_down_and_says_why(void **state)
+static void without_a_restart_policy_it_stays_errored_with_the_reason(void **state)
 {
 	rig_begin();
 	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
@@ -107,7 +107,7 @@ static void without_a_policy_it_stays_down_and_says_why(void **state)
 	rig_end();
 }
 
-static void one_that_never_gets_ready_is_killed(void **state)
+static void an_engine_that_is_not_ready_in_time_is_killed(void **state)
 {
 	rig_begin();
 	rig.options.ready_timeout_ns = 300 * NS_PER_MS;
@@ -126,7 +126,7 @@ static void one_that_never_gets_ready_is_killed(void **state)
 	rig_end();
 }
 
-/* ---- silence ---- */
+/* ---- engines that hang ---- */
 
 static void begin_asking(void)
 {
@@ -143,12 +143,12 @@ static void until_event(uint32_t id, uint64_t count)
 
 	while (rig.own_events[id - RAS_OWN_FIRST] < count) {
 		assert_true(clock_monotonic_ns() < until);
-		rig_look(); /* they are counted on the control thread */
+		rig_look(); /* a turn of the control thread, which counts them */
 	}
 	assert_int_equal(rig.own_events[id - RAS_OWN_FIRST], count);
 }
 
-static void one_that_hangs_is_told_and_left_alone(void **state)
+static void a_hung_engine_is_reported_and_left_alone(void **state)
 {
 	pid_t pid;
 
@@ -172,12 +172,12 @@ static void one_that_hangs_is_told_and_left_alone(void **state)
 	assert_int_equal(rig.died, 0);
 	assert_true(rig_look()->is_hung);
 	assert_non_null(strstr(rig.info.why.text, "has not answered since 20"));
-	rig_start_it(&asked); /* which is no reason to end what may serve */
+	rig_start_it(&asked); /* fails, but does not end an engine that may still serve */
 	rig_fails(&asked, 674);
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
 	assert_int_equal(rig.info.pid, pid);
 	rig_prepare_it(&asked);
-	rig_done(&asked); /* without waiting for what it cannot say */
+	rig_done(&asked); /* at once: it cannot answer */
 	assert_int_equal(rig.own_events[RAS_ENGINE_KILLED - RAS_OWN_FIRST], 0);
 	rig_stop();
 	until_event(RAS_ENGINE_KILLED, 1);
@@ -188,8 +188,8 @@ static void one_that_hangs_is_told_and_left_alone(void **state)
 	rig_end();
 }
 
-/* The server does not know yet that it hangs: it is pinged before it is stopped all the same. */
-static void one_that_cannot_be_prepared_hangs_or_is_slow(void **state)
+/* The server has not noticed a hang yet. An engine that does not answer the ping after the time-out hangs. */
+static void after_a_preparation_timeout_a_ping_tells_hung_from_slow(void **state)
 {
 	rig_begin();
 	rig.options.ping_interval_ns = 3600 * NS_PER_SEC;
@@ -219,7 +219,7 @@ static void one_that_cannot_be_prepared_hangs_or_is_slow(void **state)
 	rig_end();
 }
 
-static void one_that_hangs_is_started_again_where_that_is_wanted(void **state)
+static void a_hung_engine_is_restarted_if_the_policy_says_so(void **state)
 {
 	pid_t pid;
 
@@ -227,7 +227,7 @@ static void one_that_hangs_is_started_again_where_that_is_wanted(void **state)
 	pid = rig_look()->pid;
 	rig_kill(SIGSTOP);
 	until_event(RAS_ENGINE_HUNG, 1);
-	rig_set_restart(INSTANCE_HUNG, &quick); /* also of one that hangs already */
+	rig_set_restart(INSTANCE_HUNG, &quick); /* applies although it hangs already */
 	rig_until_died(1);
 	assert_non_null(strstr(rig.died_error, "fathom-engine 0 hangs"));
 	rig_until(INSTANCE_JOINED);
@@ -239,7 +239,7 @@ static void one_that_hangs_is_started_again_where_that_is_wanted(void **state)
 
 /* ---- restarts in a row ---- */
 
-static void restarts_in_a_row_wait_longer_and_end(void **state)
+static void restarts_in_a_row_back_off_up_to_the_limit(void **state)
 {
 	static const struct instance_restart few = { true, 20 * NS_PER_MS, 80 * NS_PER_MS, 3 };
 	uint64_t began, took;
@@ -267,7 +267,7 @@ static void restarts_in_a_row_wait_longer_and_end(void **state)
 	rig_end();
 }
 
-static void a_row_ends_when_it_is_steady(void **state)
+static void a_steady_uptime_ends_the_row_of_restarts(void **state)
 {
 	static const struct instance_restart once = { true, NS_PER_MS, NS_PER_MS, 1 };
 
@@ -297,8 +297,8 @@ static void a_row_ends_when_it_is_steady(void **state)
 	rig_end();
 }
 
-/* What is asked of other engines of the host comes here, too. */
-static void what_is_refused_leaves_a_restart_due(void **state)
+/* A request for all engines of a host also reaches those that it does not fit. */
+static void a_rejected_format_keeps_a_scheduled_restart(void **state)
 {
 	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 },
 					     soon = { true, 800 * NS_PER_MS, 800 * NS_PER_MS, 0 };
@@ -312,7 +312,7 @@ static void what_is_refused_leaves_a_restart_due(void **state)
 	rig_fails(&asked, 153);
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
 	assert_true(rig.info.restart_in_ns > 3500 * NS_PER_SEC);
-	assert_int_equal(rig.info.why.code, 660); /* and says why, as before */
+	assert_int_equal(rig.info.why.code, 660); /* the fault is kept */
 	rig_start_it(&asked);
 	rig_done(&asked);
 	rig_set_restart(INSTANCE_KILLED, &soon);
@@ -320,12 +320,12 @@ static void what_is_refused_leaves_a_restart_due(void **state)
 	rig_until(INSTANCE_ERRORED);
 	rig_format_it(&asked, false, false);
 	rig_fails(&asked, 153);
-	rig_until(INSTANCE_JOINED); /* by itself */
+	rig_until(INSTANCE_JOINED); /* by the scheduled restart */
 	rig_set_restart(INSTANCE_KILLED, &later);
 	rig_kill(SIGKILL);
 	rig_until(INSTANCE_ERRORED);
 	rig_manner("exit3");
-	rig_format_it(&asked, true, false); /* that one was meant: what was due is over */
+	rig_format_it(&asked, true, false); /* accepted: it cancels the scheduled restart */
 	rig_done(&asked);
 	rig_until_died(4);
 	rig_stop();
@@ -333,7 +333,7 @@ static void what_is_refused_leaves_a_restart_due(void **state)
 	rig_end();
 }
 
-static void a_start_while_formatting_is_refused_begins(void **state)
+static void a_start_behind_a_rejected_format_is_done(void **state)
 {
 	struct rig_asked format;
 
@@ -343,7 +343,7 @@ static void a_start_while_formatting_is_refused_begins(void **state)
 	rig_kill(SIGKILL);
 	rig_until(INSTANCE_ERRORED);
 	rig_format_it(&format, false, false);
-	rig_start_it(&asked); /* what it was before is no answer to this one */
+	rig_start_it(&asked); /* the restored fault must not answer it */
 	rig_fails(&format, 153);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
@@ -351,7 +351,7 @@ static void a_start_while_formatting_is_refused_begins(void **state)
 	rig_end();
 }
 
-static void defaults_are_as_the_door_says(void **state)
+static void default_policies_are_as_instance_h_states(void **state)
 {
 	for (unsigned int cause = 0; cause < INSTANCE_CAUSES; cause++) {
 		struct instance_restart restart = instance_restart_default((enum instance_cause)cause);
@@ -365,9 +365,9 @@ static void defaults_are_as_the_door_says(void **state)
 	assert_int_equal(instance_restart_default(INSTANCE_NEVER_READY).limit, 5);
 }
 
-/* ---- talk ---- */
+/* ---- calls to the engine ---- */
 
-static void the_newest_group_wins(void **state)
+static void only_the_newest_group_map_is_sent(void **state)
 {
 	rig_begin();
 	rig_create();
@@ -385,7 +385,7 @@ static void the_newest_group_wins(void **state)
 	assert_int_equal(rig_told("GROUP 9"), 0);
 	rig_manner("refuse-group");
 	rig_group(11);
-	rig_until_told("GROUP 11", 1); /* again, after it was refused */
+	rig_until_told("GROUP 11", 1); /* by a retry after the rejection */
 	assert_int_equal(rig_told("GROUP_REFUSED 11"), 1);
 	rig_manner("");
 	rig.join = RIG_WELCOME;
@@ -418,7 +418,7 @@ static void pings_and_log_masks_are_answered(void **state)
 	rig_fails(&asked, 699);
 	rig_kill(SIGSTOP);
 	rig_ping_it(&asked);
-	rig_fails(&asked, 697); /* it refused nothing */
+	rig_fails(&asked, 697); /* no answer is not a rejection */
 	rig_ping_it(&asked);
 	rig_kill(SIGKILL);
 	rig_fails(&asked, 698);
@@ -429,18 +429,18 @@ static void pings_and_log_masks_are_answered(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_cause_is_told_once_and_has_its_own_policy),
-		cmocka_unit_test(without_a_policy_it_stays_down_and_says_why),
-		cmocka_unit_test(one_that_never_gets_ready_is_killed),
-		cmocka_unit_test(one_that_hangs_is_told_and_left_alone),
-		cmocka_unit_test(one_that_cannot_be_prepared_hangs_or_is_slow),
-		cmocka_unit_test(one_that_hangs_is_started_again_where_that_is_wanted),
-		cmocka_unit_test(restarts_in_a_row_wait_longer_and_end),
-		cmocka_unit_test(a_row_ends_when_it_is_steady),
-		cmocka_unit_test(what_is_refused_leaves_a_restart_due),
-		cmocka_unit_test(a_start_while_formatting_is_refused_begins),
-		cmocka_unit_test(defaults_are_as_the_door_says),
-		cmocka_unit_test(the_newest_group_wins),
+		cmocka_unit_test(each_cause_is_reported_once_and_has_its_own_policy),
+		cmocka_unit_test(without_a_restart_policy_it_stays_errored_with_the_reason),
+		cmocka_unit_test(an_engine_that_is_not_ready_in_time_is_killed),
+		cmocka_unit_test(a_hung_engine_is_reported_and_left_alone),
+		cmocka_unit_test(after_a_preparation_timeout_a_ping_tells_hung_from_slow),
+		cmocka_unit_test(a_hung_engine_is_restarted_if_the_policy_says_so),
+		cmocka_unit_test(restarts_in_a_row_back_off_up_to_the_limit),
+		cmocka_unit_test(a_steady_uptime_ends_the_row_of_restarts),
+		cmocka_unit_test(a_rejected_format_keeps_a_scheduled_restart),
+		cmocka_unit_test(a_start_behind_a_rejected_format_is_done),
+		cmocka_unit_test(default_policies_are_as_instance_h_states),
+		cmocka_unit_test(only_the_newest_group_map_is_sent),
 		cmocka_unit_test(pings_and_log_masks_are_answered),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each call to the operating system fails once: the instance says so, holds nothing, and does it right the next time. */
+/* Each call to the operating system fails once. The instance reports it, leaks nothing, and succeeds the next time. */
 #include "instance_rig.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 static struct rig_asked asked, other;
 
-/* Up, or down with a fault that says what to do. */
+/* No operation is under way: it serves, or it needs a request. */
 static bool settled(void)
 {
 	enum instance_state state = rig_look()->state;
@@ -21,6 +21,7 @@ static bool settled(void)
 	return state == INSTANCE_JOINED || state == INSTANCE_ERRORED || state == INSTANCE_AWAIT_FORMAT;
 }
 
+/* Wait for the answer and the final state: JOINED, or without a process and with a fault that has a resolution. */
 static void settle(void)
 {
 	rig_answered(&asked);
@@ -32,7 +33,7 @@ static void settle(void)
 	assert_int_equal(rig.info.pid, 0);
 }
 
-/* It was formatted: it comes up, if not by itself, when it is started. The one call has failed by then. */
+/* The storage is formatted. If the engine has not joined, the one call has failed, and a start must succeed. */
 static void settle_up(const struct failing *failing)
 {
 	while (!settled())
@@ -52,7 +53,7 @@ static void formatting_and_starting(int error)
 	for (failing_begin(&failing, provider_system(), error); failing_goes_on(&failing); rounds++) {
 		rig_begin();
 		rig.options.os = &failing.provider;
-		rig.options.stop_timeout_ns = 200 * NS_PER_MS; /* of a signal that fails */
+		rig.options.stop_timeout_ns = 200 * NS_PER_MS; /* waited in full if the signal fails */
 		rig_create();
 		rig_format_it(&asked, false, false);
 		settle();
@@ -63,7 +64,7 @@ static void formatting_and_starting(int error)
 		rig_done(&asked);
 		rig_format_it(&asked, true, false);
 		settle();
-		if (rig.info.state != INSTANCE_JOINED) { /* now the one call has failed: all is well */
+		if (rig.info.state != INSTANCE_JOINED) { /* the one call has failed: now it must succeed */
 			assert_true(failing.failed);
 			rig_format_it(&asked, true, false);
 			rig_done(&asked);
@@ -77,14 +78,14 @@ static void formatting_and_starting(int error)
 	assert_true(rounds > 5 && failed > 2);
 }
 
-static void each_failing_call_is_told(void **state)
+static void each_failing_call_is_reported(void **state)
 {
 	formatting_and_starting(-EIO);
 	formatting_and_starting(-ENOSPC);
 	formatting_and_starting(-EMFILE);
 }
 
-/* ---- one that runs ---- */
+/* ---- a running engine ---- */
 
 static bool rests(void)
 {
@@ -94,8 +95,8 @@ static bool rests(void)
 }
 
 /*
- * An engine that serves, a new server, a call that fails while it is found, stopped and erased. It is never joined by a
- * second one, and each answer is true: an engine that is reported stopped has no process.
+ * A new server adopts, stops and erases a serving engine, and one call fails. A second engine never runs beside the first,
+ * and each answer is true: an engine that is reported stopped has no process.
  */
 static void finding_stopping_and_erasing(int error)
 {
@@ -123,7 +124,7 @@ static void finding_stopping_and_erasing(int error)
 			assert_true(kill(pid, 0) != 0);
 		}
 		failed += asked.failed;
-		rig_stop_it(&asked, true); /* the second time it goes, whatever was in the way */
+		rig_stop_it(&asked, true); /* the second one succeeds, whichever call failed */
 		rig_done(&asked);
 		assert_true(kill(pid, 0) != 0);
 		rig_erase_it(&asked);
@@ -153,32 +154,32 @@ static void finding_stopping_and_erasing(int error)
 	assert_true(rounds > 15 && failed > 2);
 }
 
-static void one_that_runs_is_not_lost(void **state)
+static void a_running_engine_is_not_lost_when_a_call_fails(void **state)
 {
 	finding_stopping_and_erasing(-EIO);
 	finding_stopping_and_erasing(-EMFILE);
 }
 
-/* ---- one that does not die ---- */
+/* ---- an engine that cannot be killed ---- */
 
-static bool is_deaf;
+static bool signals_are_lost;
 
-static int signal_the_deaf(struct provider *self, int pid_fd, int signal)
+static int signal_unless_lost(struct provider *self, int pid_fd, int signal)
 {
-	return is_deaf ? 0 : provider_system()->calls->signal_process(provider_system(), pid_fd, signal);
+	return signals_are_lost ? 0 : provider_system()->calls->signal_process(provider_system(), pid_fd, signal);
 }
 
-static void one_that_does_not_die_is_told(void **state)
+static void an_unkillable_engine_is_reported(void **state)
 {
 	static struct provider_calls calls;
-	static struct provider deaf = { .calls = &calls };
+	static struct provider losing = { .calls = &calls };
 	pid_t pid;
 
 	calls = *provider_system()->calls;
-	calls.signal_process = signal_the_deaf;
-	is_deaf = true;
+	calls.signal_process = signal_unless_lost;
+	signals_are_lost = true;
 	rig_begin();
-	rig.options.os = &deaf;
+	rig.options.os = &losing;
 	rig.options.stop_timeout_ns = 50 * NS_PER_MS;
 	rig_bring_up();
 	pid = rig_look()->pid;
@@ -187,36 +188,36 @@ static void one_that_does_not_die_is_told(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_STOPPING);
 	assert_int_equal(rig.info.why.code, 669);
 	assert_int_equal(rig.info.pid, pid);
-	rig_stop_it(&asked, true); /* who asks later is answered, too */
+	rig_stop_it(&asked, true); /* a later request gets the same answer */
 	rig_fails(&asked, 669);
 	rig_start_it(&asked);
 	rig_fails(&asked, 669);
-	is_deaf = false;
+	signals_are_lost = false;
 	rig_stop_it(&asked, false);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
 	assert_int_equal(rig.info.why.error, 0);
-	is_deaf = true;
-	rig_manner("refuse-setup"); /* it is given up */
+	signals_are_lost = true;
+	rig_manner("refuse-setup"); /* the server kills it for this */
 	rig_start_it(&asked);
 	rig_fails(&asked, 669);
 	rig_stop_it(&asked, false);
 	rig_fails(&asked, 669);
 	rig_manner("");
-	is_deaf = false;
+	signals_are_lost = false;
 	rig_stop_it(&asked, false);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->pid, 0);
 	rig_end();
 }
 
-static void what_cannot_be_used_is_a_fault(void **state)
+static void unusable_storage_is_a_fault(void **state)
 {
 	FILE *file;
 
 	rig_begin();
 	must(rmdir(rig.storage) == 0);
-	file = fopen(rig.storage, "w"); /* where its folder should be */
+	file = fopen(rig.storage, "w"); /* a file in place of the folder */
 	must(file && fclose(file) == 0);
 	rig_create();
 	rig_start_it(&asked);
@@ -226,7 +227,7 @@ static void what_cannot_be_used_is_a_fault(void **state)
 	rig_fails(&asked, 670);
 	must(unlink(rig.storage) == 0 && mkdir(rig.storage, 0700) == 0);
 	rig_format_it(&asked, false, false);
-	rig_format_it(&other, false, false); /* while it is */
+	rig_format_it(&other, false, false); /* during the first one */
 	rig_fails(&other, 667);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
@@ -235,7 +236,7 @@ static void what_cannot_be_used_is_a_fault(void **state)
 	rig_end();
 }
 
-static void half_options_are_refused(void **state)
+static void incomplete_options_are_rejected(void **state)
 {
 	struct instance_options options;
 	struct fathom_fault why;
@@ -261,9 +262,11 @@ static void half_options_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_failing_call_is_told),	 cmocka_unit_test(one_that_runs_is_not_lost),
-		cmocka_unit_test(one_that_does_not_die_is_told), cmocka_unit_test(what_cannot_be_used_is_a_fault),
-		cmocka_unit_test(half_options_are_refused),
+		cmocka_unit_test(each_failing_call_is_reported),
+		cmocka_unit_test(a_running_engine_is_not_lost_when_a_call_fails),
+		cmocka_unit_test(an_unkillable_engine_is_reported),
+		cmocka_unit_test(unusable_storage_is_a_fault),
+		cmocka_unit_test(incomplete_options_are_rejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An engine's life as its server has it: formatted, started, joined, stopped; and what stands in its way. */
+/* The life of an engine: it is formatted, started, joined and stopped; and the faults of each of these. */
 #include "instance_rig.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static bool is_there(const char *name)
 	return access(path, F_OK) == 0;
 }
 
-/* ---- the way up ---- */
+/* ---- formatting and erasing ---- */
 
 static void formatted_started_joined_and_stopped(void **state)
 {
@@ -39,13 +39,14 @@ static void formatted_started_joined_and_stopped(void **state)
 	rig_fails(&asked, 152);
 	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
 	assert_int_equal(rig.format_required, 1);
-	rig_start_it(&asked); /* it is examined again, and not reported again */
+	rig_start_it(&asked); /* checks again, without a second event */
 	rig_fails(&asked, 152);
 	assert_int_equal(rig.format_required, 1);
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
-	assert_string_equal(rig.trail, "AD CH AW AD CH AW AD FO CH ST RE JO");
+	assert_string_equal(rig.trail, "adopting checking await_format adopting checking await_format "
+				       "adopting formatting checking starting ready joined");
 	rig_path(path, "data.img");
 	assert_int_equal(stat(path, &data), 0);
 	assert_int_equal(data.st_size, 1 << 20);
@@ -63,7 +64,7 @@ static void formatted_started_joined_and_stopped(void **state)
 	assert_int_equal(rig.joined_rank, RANK_NONE);
 	assert_int_equal(rig_told("SET_RANK 3"), 1);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
-	rig_start_it(&asked); /* of one that runs: done */
+	rig_start_it(&asked); /* it runs: no fault */
 	rig_done(&asked);
 	rig_format_it(&asked, true, false);
 	rig_fails(&asked, 666);
@@ -73,16 +74,16 @@ static void formatted_started_joined_and_stopped(void **state)
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	assert_string_equal(rig.info.last_end, "exit status 0");
 	assert_int_equal(rig.died, 0);
-	rig_stop(); /* of one that does not run: done */
+	rig_stop(); /* it does not run: no fault */
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_int_equal(rig.joined_rank, 3); /* as it remembers */
+	assert_int_equal(rig.joined_rank, 3); /* from the superblock */
 	assert_int_equal(rig.info.starts, 1);
 	rig_stop();
 	rig_end();
 }
 
-static void formatting_again_takes_force_and_gives_another_uuid(void **state)
+static void reformatting_needs_force_and_assigns_a_new_uuid(void **state)
 {
 	struct superblock before, after;
 	char path[128];
@@ -108,12 +109,12 @@ static void formatting_again_takes_force_and_gives_another_uuid(void **state)
 	rig_stop();
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_false(rig.joined_as_replacement); /* once */
+	assert_false(rig.joined_as_replacement); /* only until it has joined */
 	rig_stop();
 	rig_end();
 }
 
-static void what_is_half_formatted_is_not_formatted(void **state)
+static void interrupted_formatting_counts_as_not_formatted(void **state)
 {
 	char path[128], new_path[128];
 
@@ -133,7 +134,7 @@ static void what_is_half_formatted_is_not_formatted(void **state)
 	rig_end();
 }
 
-static void an_erased_one_waits_for_its_formatting(void **state)
+static void an_erased_engine_awaits_format(void **state)
 {
 	struct superblock before, after;
 
@@ -150,11 +151,11 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	assert_int_equal(rig.info.rank, RANK_NONE);
 	assert_int_equal(rig.format_required, 1);
 	rig_destroy();
-	rig_create(); /* another server: it stays so */
+	rig_create(); /* the state survives the server */
 	rig_start_it(&asked);
 	rig_fails(&asked, 152);
 	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
-	rig_erase_it(&asked); /* once more, and it is stopped meanwhile */
+	rig_erase_it(&asked); /* again, with a stop queued behind it */
 	rig_stop_it(&other, false);
 	rig_done(&asked);
 	rig_done(&other);
@@ -169,12 +170,12 @@ static void an_erased_one_waits_for_its_formatting(void **state)
 	rig_end();
 }
 
-/* It is remembered until it has joined, whatever ends meanwhile. */
-static void a_replacement_is_one_until_it_has_joined(void **state)
+/* The superblock records the replacement until the engine has joined: deaths of engine and server do not lose it. */
+static void a_replacement_stays_one_until_it_has_joined(void **state)
 {
 	rig_begin();
 	rig_create();
-	rig.join = RIG_NOBODY;
+	rig.join = RIG_NO_ANSWER;
 	rig_format_it(&asked, false, true);
 	rig_done(&asked);
 	rig_until(INSTANCE_READY);
@@ -213,7 +214,7 @@ static bool log_has(const char *line)
 	return has;
 }
 
-static void it_gets_what_the_table_says_and_nothing_else(void **state)
+static void the_process_gets_the_configured_environment_and_arguments_only(void **state)
 {
 	static const char *const env[] = { "DOUBLE_A=1" }, *const pass[] = { "DOUBLE_B", "DOUBLE_A", "DOUBLE_C" };
 	static const char *const more[] = { "--log-level", "info" };
@@ -244,13 +245,13 @@ static void it_gets_what_the_table_says_and_nothing_else(void **state)
 	assert_true(log_has("arg ERROR"));
 	assert_true(log_has("arg info"));
 	assert_true(log_has("arg --uuid"));
-	assert_false(log_has("arg --config")); /* there is none */
+	assert_false(log_has("arg --config")); /* it has no option */
 	assert_false(log_has("arg --cpumask"));
 	rig_stop();
 	rig_end();
 }
 
-static void a_program_that_is_not_there_is_a_fault(void **state)
+static void a_missing_program_is_a_fault(void **state)
 {
 	rig_begin();
 	rig.options.program = "/no/such/engine";
@@ -268,7 +269,7 @@ static void a_program_that_is_not_there_is_a_fault(void **state)
 
 /* ---- joins ---- */
 
-static void a_refused_join_ends_the_engine(void **state)
+static void a_rejected_join_ends_the_engine(void **state)
 {
 	rig_begin();
 	rig_create();
@@ -278,7 +279,7 @@ static void a_refused_join_ends_the_engine(void **state)
 	rig_until(INSTANCE_ERRORED);
 	assert_int_equal(rig_look()->why.code, 457);
 	assert_int_equal(rig.info.pid, 0);
-	assert_int_equal(rig.died, 0);	      /* we ended it */
+	assert_int_equal(rig.died, 0);	      /* the server ended it */
 	assert_int_equal(rig.join_failed, 0); /* the management service has reported it */
 	assert_int_equal(rig.info.restart_in_ns, 0);
 	rig_start_it(&asked);
@@ -291,8 +292,8 @@ static void a_refused_join_ends_the_engine(void **state)
 	rig_end();
 }
 
-/* The start is answered at once, with what an operator has to do; the engine joins when that is done. */
-static void where_the_database_takes_nothing_the_start_says_so(void **state)
+/* The start fails at once, with a fault that an operator must remove. The engine joins after that. */
+static void a_start_fails_if_the_database_is_full(void **state)
 {
 	rig_begin();
 	rig_bring_up();
@@ -310,11 +311,11 @@ static void where_the_database_takes_nothing_the_start_says_so(void **state)
 	rig_end();
 }
 
-static void where_nobody_answers_it_asks_again(void **state)
+static void a_join_without_an_answer_is_retried(void **state)
 {
 	rig_begin();
 	rig_create();
-	rig.join = RIG_NOBODY;
+	rig.join = RIG_NO_ANSWER;
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	while (rig.joins < 3)
@@ -351,7 +352,7 @@ static void a_late_answer_to_a_join_changes_nothing(void **state)
 	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
 	rig_start_it(&asked);
 	rig_until(INSTANCE_READY);
-	rig_destroy(); /* and of one that is there no more */
+	rig_destroy(); /* the answer comes after it was destroyed */
 	assert_int_equal(asked.why.error, -ECANCELED);
 	rig_release_join(RIG_WELCOME);
 	rig.join = RIG_WELCOME;
@@ -361,8 +362,8 @@ static void a_late_answer_to_a_join_changes_nothing(void **state)
 	rig_end();
 }
 
-/* Its server died before it could report the exclusion. */
-static void one_that_serves_and_is_excluded_is_ended(void **state)
+/* An excluded engine may still serve if its server died before it reported the exclusion. */
+static void a_serving_engine_is_ended_if_its_rank_is_excluded(void **state)
 {
 	rig_begin();
 	rig_bring_up();
@@ -375,13 +376,13 @@ static void one_that_serves_and_is_excluded_is_ended(void **state)
 	assert_int_equal(rig.join_failed, 1);
 	assert_int_equal(rig.died, 0);
 	assert_int_equal(rig.info.restart_in_ns, 0);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* its hosts were sent away */
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* it disconnected its hosts */
 	rig_end();
 }
 
 /* ---- stops ---- */
 
-static void one_that_does_not_end_is_killed(void **state)
+static void an_engine_that_ignores_sigterm_is_killed(void **state)
 {
 	rig_begin();
 	rig.options.stop_timeout_ns = 200 * NS_PER_MS;
@@ -393,7 +394,7 @@ static void one_that_does_not_end_is_killed(void **state)
 	rig_end();
 }
 
-static void force_does_not_wait(void **state)
+static void a_forced_stop_does_not_wait(void **state)
 {
 	rig_begin();
 	rig_manner("no-term");
@@ -407,11 +408,11 @@ static void force_does_not_wait(void **state)
 	rig_done(&asked);
 	rig_stop_it(&asked, true);
 	rig_done(&asked);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* not a second time */
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* no second one by the forced stop */
 	rig_end();
 }
 
-static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
+static void a_stop_cancels_a_scheduled_restart_but_no_later_start(void **state)
 {
 	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 };
 
@@ -426,7 +427,7 @@ static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
 	rig_start_it(&asked);
 	rig_done(&asked);
 	rig_stop_it(&asked, false);
-	rig_start_it(&other); /* while it is stopped: when it has gone */
+	rig_start_it(&other); /* during the stop: it starts when the process has ended */
 	rig_done(&asked);
 	rig_done(&other);
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
@@ -440,8 +441,8 @@ static void a_stop_cancels_what_is_due_and_a_start_after_it_begins(void **state)
 	rig_end();
 }
 
-/* Its hosts were sent away: it is of no use until it is restarted. */
-static void one_that_was_prepared_begins_anew(void **state)
+/* The engine has disconnected its hosts, and accepts none until it is restarted. */
+static void a_start_restarts_an_engine_prepared_to_stop(void **state)
 {
 	rig_begin();
 	rig_bring_up();
@@ -450,7 +451,7 @@ static void one_that_was_prepared_begins_anew(void **state)
 	rig.trail[0] = '\0';
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_string_equal(rig.trail, "ST ST AD CH ST RE JO");
+	assert_string_equal(rig.trail, "stopping stopped adopting checking starting ready joined");
 	assert_int_equal(rig_told("BEGINS 0"), 2);
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	assert_int_equal(rig.died, 0);
@@ -459,8 +460,8 @@ static void one_that_was_prepared_begins_anew(void **state)
 	rig_end();
 }
 
-/* It has no rank yet, so it refuses, and goes on: it is not taken for one that was prepared. */
-static void one_that_could_not_be_prepared_is_not_begun_anew(void **state)
+/* An engine without a rank rejects PREP_SHUTDOWN and continues. It must not count as prepared. */
+static void a_start_does_not_restart_an_engine_that_rejected_its_preparation(void **state)
 {
 	rig_begin();
 	rig.join = RIG_HOLD;
@@ -477,14 +478,14 @@ static void one_that_could_not_be_prepared_is_not_begun_anew(void **state)
 	rig.trail[0] = '\0';
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_string_equal(rig.trail, "RE JO"); /* it joins again, as one that serves */
+	assert_string_equal(rig.trail, "ready joined"); /* it only joins again: no restart */
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* its hosts were sent away then */
+	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* by this stop */
 	rig_end();
 }
 
-/* Whatever the management service thought of it, an engine that serves is not disturbed by being started. */
-static void one_that_serves_joins_again_when_it_is_started(void **state)
+/* The start repeats the join only: the process, its rank and its hosts stay. */
+static void a_start_makes_a_serving_engine_join_again(void **state)
 {
 	uint64_t incarnation;
 	pid_t pid;
@@ -496,18 +497,18 @@ static void one_that_serves_joins_again_when_it_is_started(void **state)
 	rig.trail[0] = '\0';
 	rig_start_it(&asked);
 	rig_done(&asked);
-	assert_string_equal(rig.trail, "RE JO");
+	assert_string_equal(rig.trail, "ready joined");
 	assert_int_equal(rig.joins, 2);
 	assert_int_equal(rig.joined_rank, 3);
 	assert_int_equal(rig.joined_incarnation, incarnation);
 	assert_int_equal(rig_look()->pid, pid);
 	assert_int_equal(rig_told("SET_UP 0"), 1);
 	assert_int_equal(rig_told("SET_RANK 3"), 1);
-	rig.join = RIG_NOBODY;
+	rig.join = RIG_NO_ANSWER;
 	rig_start_it(&asked);
 	while (rig.joins < 4)
 		rig_look();
-	rig_group(9); /* for when it is a member again */
+	rig_group(9); /* to be sent after the join */
 	rig.join = RIG_WELCOME;
 	rig_done(&asked);
 	rig_until_told("GROUP 9", 1);
@@ -516,8 +517,8 @@ static void one_that_serves_joins_again_when_it_is_started(void **state)
 	rig_end();
 }
 
-/* The answer to a map that was under way then is dropped: that map is sent again, and so are those behind it. */
-static void a_map_under_way_when_it_is_started_again_is_sent(void **state)
+/* A start drops the answer to the map being sent. That map is sent again, and then the maps that wait behind it. */
+static void a_start_repeats_the_group_map_being_sent(void **state)
 {
 	rig_begin();
 	rig_bring_up();
@@ -543,7 +544,7 @@ static void a_map_under_way_when_it_is_started_again_is_sent(void **state)
 	rig_end();
 }
 
-static void stopping_is_prepared_once(void **state)
+static void a_stop_is_prepared_once(void **state)
 {
 	rig_begin();
 	rig_bring_up();
@@ -552,7 +553,7 @@ static void stopping_is_prepared_once(void **state)
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
 	rig_stop();
 	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
-	rig_prepare_it(&asked); /* nothing runs */
+	rig_prepare_it(&asked); /* it does not run: no fault */
 	rig_done(&asked);
 	rig_end();
 }
@@ -561,25 +562,25 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(formatted_started_joined_and_stopped),
-		cmocka_unit_test(formatting_again_takes_force_and_gives_another_uuid),
-		cmocka_unit_test(what_is_half_formatted_is_not_formatted),
-		cmocka_unit_test(an_erased_one_waits_for_its_formatting),
-		cmocka_unit_test(a_replacement_is_one_until_it_has_joined),
-		cmocka_unit_test(it_gets_what_the_table_says_and_nothing_else),
-		cmocka_unit_test(a_program_that_is_not_there_is_a_fault),
-		cmocka_unit_test(a_refused_join_ends_the_engine),
-		cmocka_unit_test(one_that_serves_and_is_excluded_is_ended),
-		cmocka_unit_test(where_the_database_takes_nothing_the_start_says_so),
-		cmocka_unit_test(where_nobody_answers_it_asks_again),
+		cmocka_unit_test(reformatting_needs_force_and_assigns_a_new_uuid),
+		cmocka_unit_test(interrupted_formatting_counts_as_not_formatted),
+		cmocka_unit_test(an_erased_engine_awaits_format),
+		cmocka_unit_test(a_replacement_stays_one_until_it_has_joined),
+		cmocka_unit_test(the_process_gets_the_configured_environment_and_arguments_only),
+		cmocka_unit_test(a_missing_program_is_a_fault),
+		cmocka_unit_test(a_rejected_join_ends_the_engine),
+		cmocka_unit_test(a_serving_engine_is_ended_if_its_rank_is_excluded),
+		cmocka_unit_test(a_start_fails_if_the_database_is_full),
+		cmocka_unit_test(a_join_without_an_answer_is_retried),
 		cmocka_unit_test(a_late_answer_to_a_join_changes_nothing),
-		cmocka_unit_test(one_that_does_not_end_is_killed),
-		cmocka_unit_test(force_does_not_wait),
-		cmocka_unit_test(a_stop_cancels_what_is_due_and_a_start_after_it_begins),
-		cmocka_unit_test(a_map_under_way_when_it_is_started_again_is_sent),
-		cmocka_unit_test(stopping_is_prepared_once),
-		cmocka_unit_test(one_that_was_prepared_begins_anew),
-		cmocka_unit_test(one_that_could_not_be_prepared_is_not_begun_anew),
-		cmocka_unit_test(one_that_serves_joins_again_when_it_is_started),
+		cmocka_unit_test(an_engine_that_ignores_sigterm_is_killed),
+		cmocka_unit_test(a_forced_stop_does_not_wait),
+		cmocka_unit_test(a_stop_cancels_a_scheduled_restart_but_no_later_start),
+		cmocka_unit_test(a_start_repeats_the_group_map_being_sent),
+		cmocka_unit_test(a_stop_is_prepared_once),
+		cmocka_unit_test(a_start_restarts_an_engine_prepared_to_stop),
+		cmocka_unit_test(a_start_does_not_restart_an_engine_that_rejected_its_preparation),
+		cmocka_unit_test(a_start_makes_a_serving_engine_join_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

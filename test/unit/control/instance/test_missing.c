@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Storage that is not there is not taken for storage that was never formatted. */
+/* Missing storage is not mistaken for storage that was never formatted. */
 #include "instance_rig.h"
 
 #include <signal.h>
@@ -28,7 +28,7 @@ static void move_away(void)
 
 static void bring_back(void)
 {
-	(void)!rmdir(rig.storage); /* if it is there, it is empty */
+	(void)!rmdir(rig.storage); /* if it exists, it is empty */
 	assert_int_equal(rename(away, rig.storage), 0);
 }
 
@@ -44,7 +44,7 @@ static void write_record(const char *text)
 	must(fclose(file) == 0);
 }
 
-/* Its server is another one by now, which never read the superblock: what is remembered says which rank it is. */
+/* The new server has not read the superblock: only the record tells it the rank and the UUID. */
 static void restart_server(void)
 {
 	rig_destroy();
@@ -57,7 +57,7 @@ static void until_event(uint32_t id, uint64_t count)
 
 	while (rig.own_events[id - RAS_OWN_FIRST] < count) {
 		assert_true(clock_monotonic_ns() < until);
-		rig_look(); /* they are counted on the control thread */
+		rig_look(); /* a turn of the control thread, which counts them */
 	}
 	assert_int_equal(rig.own_events[id - RAS_OWN_FIRST], count);
 }
@@ -73,14 +73,14 @@ static void is_missing_and_left_alone(void)
 	rig_format_it(&asked, false, false);
 	rig_fails(&asked, 168);
 	assert_int_equal(rig_look()->state, INSTANCE_MISSING);
-	rig_format_it(&asked, true, true); /* force is for data that is there */
+	rig_format_it(&asked, true, true); /* force overwrites existing data only */
 	rig_fails(&asked, 168);
 	assert_int_equal(rig_look()->state, INSTANCE_MISSING);
 	assert_int_equal(rig.format_required, 0);
 	until_event(RAS_STORAGE_MISSING, 1);
 }
 
-static void a_folder_that_has_gone_is_missing(void **state)
+static void a_folder_that_was_removed_is_missing(void **state)
 {
 	struct superblock before, after;
 
@@ -93,7 +93,7 @@ static void a_folder_that_has_gone_is_missing(void **state)
 		if (restart)
 			restart_server();
 		is_missing_and_left_alone();
-		assert_int_equal(access(rig.storage, F_OK), -1); /* none was made */
+		assert_int_equal(access(rig.storage, F_OK), -1); /* the server did not create it */
 		bring_back();
 		rig_start_it(&asked); /* by the same server */
 		rig_done(&asked);
@@ -105,8 +105,8 @@ static void a_folder_that_has_gone_is_missing(void **state)
 	}
 }
 
-/* As the place of a filesystem that is not mounted. */
-static void an_empty_folder_that_was_formatted_is_missing(void **state)
+/* The mount point of a filesystem that is not mounted looks like this. */
+static void a_formatted_folder_that_is_empty_now_is_missing(void **state)
 {
 	for (int restart = 0; restart < 2; restart++) {
 		begin();
@@ -125,7 +125,7 @@ static void an_empty_folder_that_was_formatted_is_missing(void **state)
 	}
 }
 
-static void one_that_comes_back_is_noticed(void **state)
+static void storage_that_returns_is_detected(void **state)
 {
 	begin();
 	rig.options.missing_interval_ns = 20 * NS_PER_MS;
@@ -134,7 +134,7 @@ static void one_that_comes_back_is_noticed(void **state)
 	move_away();
 	rig_start_it(&asked);
 	rig_fails(&asked, 168);
-	usleep(100000); /* it is looked for meanwhile */
+	usleep(100000); /* the server looks for it several times */
 	assert_int_equal(rig_look()->state, INSTANCE_MISSING);
 	assert_int_equal(rig.own_events[RAS_STORAGE_MISSING - RAS_OWN_FIRST], 1);
 	bring_back();
@@ -147,11 +147,11 @@ static void one_that_comes_back_is_noticed(void **state)
 	rig_done(&asked);
 	bring_back();
 	usleep(100000);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED); /* somebody asked */
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED); /* the stop is kept */
 	rig_end();
 }
 
-static void a_folder_that_was_never_there_is_missing_too(void **state)
+static void a_folder_that_never_existed_is_missing(void **state)
 {
 	begin();
 	assert_int_equal(rmdir(rig.storage), 0);
@@ -172,7 +172,7 @@ static void a_folder_that_was_never_there_is_missing_too(void **state)
 	rig_end();
 }
 
-static void an_operator_who_says_so_begins_anew(void **state)
+static void missing_storage_is_formatted_if_the_operator_requests_new_storage(void **state)
 {
 	struct superblock before, after;
 
@@ -183,7 +183,7 @@ static void an_operator_who_says_so_begins_anew(void **state)
 	move_away();
 	rig_format_it(&asked, false, false);
 	rig_fails(&asked, 168);
-	assert_int_equal(rig_look()->state, INSTANCE_STOPPED); /* as before */
+	assert_int_equal(rig_look()->state, INSTANCE_STOPPED); /* unchanged */
 	rig_format_new(&asked, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
@@ -193,10 +193,10 @@ static void an_operator_who_says_so_begins_anew(void **state)
 	rig_end();
 }
 
-static void what_was_a_mount_is_not_made_on_the_disk_below(void **state)
+static void a_former_mount_point_is_not_formatted_on_the_disk_below(void **state)
 {
 	begin();
-	write_record("- 4294967295 0 1\n"); /* it was erased: only the operator who mounted it has a claim */
+	write_record("- 4294967295 0 1\n"); /* erased, and a mount point: here nothing is mounted */
 	rig_create();
 	rig_start_it(&asked);
 	rig_fails(&asked, 168);
@@ -213,7 +213,7 @@ static void what_was_a_mount_is_not_made_on_the_disk_below(void **state)
 	rig_end();
 }
 
-static void what_was_erased_awaits_its_formatting(void **state)
+static void erased_storage_awaits_format(void **state)
 {
 	begin();
 	rig_bring_up();
@@ -229,7 +229,7 @@ static void what_was_erased_awaits_its_formatting(void **state)
 	rig_until(INSTANCE_JOINED);
 	rig_stop();
 	move_away();
-	rig_erase_it(&other); /* its data would come back */
+	rig_erase_it(&other); /* rejected: otherwise its data would come back */
 	rig_fails(&other, 168);
 	bring_back();
 	rig_start_it(&asked);
@@ -238,7 +238,7 @@ static void what_was_erased_awaits_its_formatting(void **state)
 	rig_end();
 }
 
-static void a_record_that_is_none_is_not_believed(void **state)
+static void an_invalid_record_is_ignored(void **state)
 {
 	static const char *const texts[] = { "", "x", "- 0 2 0\n", "nonsense 1 1 0\n", "- 0 0\n", "- -1 0 0\n" };
 
@@ -255,14 +255,14 @@ static void a_record_that_is_none_is_not_believed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_folder_that_has_gone_is_missing),
-		cmocka_unit_test(an_empty_folder_that_was_formatted_is_missing),
-		cmocka_unit_test(one_that_comes_back_is_noticed),
-		cmocka_unit_test(a_folder_that_was_never_there_is_missing_too),
-		cmocka_unit_test(an_operator_who_says_so_begins_anew),
-		cmocka_unit_test(what_was_a_mount_is_not_made_on_the_disk_below),
-		cmocka_unit_test(what_was_erased_awaits_its_formatting),
-		cmocka_unit_test(a_record_that_is_none_is_not_believed),
+		cmocka_unit_test(a_folder_that_was_removed_is_missing),
+		cmocka_unit_test(a_formatted_folder_that_is_empty_now_is_missing),
+		cmocka_unit_test(storage_that_returns_is_detected),
+		cmocka_unit_test(a_folder_that_never_existed_is_missing),
+		cmocka_unit_test(missing_storage_is_formatted_if_the_operator_requests_new_storage),
+		cmocka_unit_test(a_former_mount_point_is_not_formatted_on_the_disk_below),
+		cmocka_unit_test(erased_storage_awaits_format),
+		cmocka_unit_test(an_invalid_record_is_ignored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thousand random steps: requests, deaths of the engine and of the server, a management service that refuses or does not
- * answer, engines that misbehave. After each: one process at most (the double's lock says so), one engine_died for each
- * death without a request, a whole superblock; at the end every request was answered once and nothing is left.
- * And before that the death of each of the two in each state, when it has just come to it.
+ * First: the engine or the server dies in each state, as soon as the instance has entered it.
+ *
+ * Then a thousand random steps: requests, deaths of the engine and of the server, a management service that rejects or
+ * does not answer, engines that misbehave. Invariants: at most one process (the double's lock detects a second), one event
+ * engine_died for each death without a request, and a superblock that is complete or does not exist. At the end each
+ * request was answered once, and no process is left.
  */
 #include "instance_rig.h"
 
@@ -27,7 +29,7 @@ static size_t asked_count;
 static uint64_t kills, server_deaths, orphans;
 static struct random random_steps;
 
-/* A place for an answer; when there is none left, all are waited for. */
+/* A place for an answer. When all are used, stop the engine and wait for all answers. */
 static struct rig_asked *place(void)
 {
 	if (asked_count == ASKED) {
@@ -42,11 +44,11 @@ static struct rig_asked *place(void)
 	return &asked[asked_count++];
 }
 
-/* Its process dies: an event reports it, unless a requested stop came between. */
+/* Kill its process. An event must report the death, unless a requested stop came first. */
 static void kill_engine(void)
 {
 	static const int signals[] = { SIGKILL, SIGSEGV };
-	uint64_t told = rig.died, stops = rig.stops; /* before it is looked at: a stop may be on its way */
+	uint64_t told = rig.died, stops = rig.stops; /* read before the state, since a stop may be pending */
 	const struct instance_info *info = rig_look();
 	pid_t pid = info->pid;
 
@@ -66,10 +68,10 @@ static void kill_engine(void)
 	}
 }
 
-static void die_as_server(void)
+static void restart_server(void)
 {
 	if (rig.held)
-		rig_release_join(RIG_NOBODY);
+		rig_release_join(RIG_NO_ANSWER);
 	rig_destroy();
 	server_deaths++;
 	if (random_below(&random_steps, 2))
@@ -107,7 +109,7 @@ static void step(void)
 		break;
 	case 9:
 	case 10:
-		die_as_server();
+		restart_server();
 		break;
 	case 11:
 		rig_format_it(place(), random_below(&random_steps, 2), random_below(&random_steps, 2));
@@ -138,19 +140,19 @@ static void check(void)
 	assert_int_equal(rig_told("TWICE"), 0);
 	snprintf(path, sizeof(path), "%s/superblock", rig.storage);
 	error = superblock_read(path, "fathom", &superblock, &why);
-	if (error && error != -ENOENT) /* there is none, or it is whole */
+	if (error && error != -ENOENT) /* it does not exist, or it is complete */
 		fail_msg("%s", why.text);
 }
 
 static const struct instance_restart soon = { true, NS_PER_MS, 20 * NS_PER_MS, 0 };
 
 static struct {
-	enum instance_state at; /* when it moves there, once */
-	bool armed, server;	/* the server dies; else kill -9 of the engine */
-	pid_t pid;		/* of it, or 0: of the one that the instance has */
+	enum instance_state at; /* strike when it enters this state, once */
+	bool armed, server;	/* the server dies; else SIGKILL for the engine */
+	pid_t pid;		/* of the engine; 0: as the instance knows it */
 } strike;
 
-/* Not from within the change; nothing but what was sent before comes between. */
+/* A hook must not destroy its instance, so this is a message. Only messages that were sent earlier run before it. */
 static void strike_server(void *unused)
 {
 	(void)rig_destroy_here(NULL);
@@ -189,7 +191,7 @@ static void until_struck(void)
 	}
 }
 
-/* Whatever it is now: it serves. */
+/* From any state to JOINED; formats it if it cannot start. */
 static void bring_back(void)
 {
 	struct rig_asked again;
@@ -203,7 +205,7 @@ static void bring_back(void)
 	rig_until(INSTANCE_JOINED);
 }
 
-/* It goes through every state but REFUSED; in `at` one of the two dies. */
+/* Take the instance to state `at`, where the server or the engine dies; then all must work again. */
 static void die_in(enum instance_state at, bool server)
 {
 	bool engine_found = at == INSTANCE_ADOPTING && !server;
@@ -224,7 +226,7 @@ static void die_in(enum instance_state at, bool server)
 	strike.armed = true;
 	rig.changed = maybe_strike;
 	rig_create();
-	rig_start_it(&first); /* looks for it, checks, and finds that there is nothing */
+	rig_start_it(&first); /* without storage: ADOPTING, CHECKING, AWAIT_FORMAT */
 	if (at != INSTANCE_ADOPTING && at != INSTANCE_CHECKING && at != INSTANCE_AWAIT_FORMAT) {
 		rig_answered(&first);
 		rig_format_it(&second, false, false);
@@ -246,12 +248,12 @@ static void die_in(enum instance_state at, bool server)
 	assert_int_equal(rig_told("TWICE"), 0);
 	rig_stop_it(&last, false);
 	rig_done(&last);
-	while (waitpid(-1, NULL, WNOHANG) > 0) /* who ended while no server was there */
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* reap engines that ended without a server */
 		;
 	rig_end();
 }
 
-static void each_dies_in_every_state(void **state)
+static void server_and_engine_die_in_every_state(void **state)
 {
 	static const enum instance_state with_process[] = { INSTANCE_ADOPTING, INSTANCE_STARTING, INSTANCE_READY,
 							    INSTANCE_JOINED, INSTANCE_STOPPING };
@@ -300,12 +302,11 @@ static void a_thousand_random_steps(void **state)
 	for (size_t i = 0; i < asked_count; i++)
 		rig_answered(&asked[i]);
 	check();
-	print_message("# %u engines, %llu killed, %llu told\n", rig_told("BEGINS 0"), (unsigned long long)kills,
+	print_message("# %u engines, %llu killed, %llu reported\n", rig_told("BEGINS 0"), (unsigned long long)kills,
 		      (unsigned long long)rig.died);
 	assert_int_equal(rig.died, kills);
 	assert_true(kills >= KILLS_MIN);
-	while (waitpid(-1, NULL, WNOHANG) >
-	       0) /* who ended while no server was there: of our children that is to be cleared */
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* reap engines that ended without a server */
 		orphans++;
 	assert_true(orphans <= server_deaths);
 	rig_end();
@@ -314,7 +315,7 @@ static void a_thousand_random_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_dies_in_every_state),
+		cmocka_unit_test(server_and_engine_die_in_every_state),
 		cmocka_unit_test(a_thousand_random_steps),
 	};
 

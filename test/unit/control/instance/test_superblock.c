@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The storage's owner: superblocks that are damaged, that are another engine's, that are missing. */
+/* The owner of the storage: superblocks that are damaged, missing, or of another engine. */
 #include "instance_rig.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "base/bits.h"
 
-enum { LIVING_US = 1400000 }; /* more than a process that lives is waited for */
+enum { LIVING_US = 1400000 }; /* longer than the retries for a lock of a living process */
 
 static struct rig_asked asked, other;
 
@@ -27,7 +27,7 @@ static void spoil_superblock(const char *with)
 	must(fclose(file) == 0);
 }
 
-static void a_superblock_is_never_guessed(void **state)
+static void an_unusable_superblock_is_never_replaced(void **state)
 {
 	struct superblock before, after;
 	struct fathom_fault why;
@@ -38,7 +38,7 @@ static void a_superblock_is_never_guessed(void **state)
 	before = rig_superblock();
 	rig_stop();
 	rig_path(path, "superblock");
-	spoil_superblock(before.uuid[0] >> 4 ? "version: 1\nuuid: 0" : "version: 1\nuuid: 1"); /* another first digit */
+	spoil_superblock(before.uuid[0] >> 4 ? "version: 1\nuuid: 0" : "version: 1\nuuid: 1"); /* changes its first digit */
 	rig_start_it(&asked);
 	rig_fails(&asked, 160);
 	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
@@ -47,7 +47,7 @@ static void a_superblock_is_never_guessed(void **state)
 	assert_int_equal(rig.own_events[RAS_ENGINE_NOT_STARTED - RAS_OWN_FIRST], 1);
 	rig_start_it(&asked);
 	rig_fails(&asked, 160);
-	assert_int_equal(rig.own_events[RAS_ENGINE_NOT_STARTED - RAS_OWN_FIRST], 1); /* for the same reason */
+	assert_int_equal(rig.own_events[RAS_ENGINE_NOT_STARTED - RAS_OWN_FIRST], 1); /* the same fault: no second event */
 	spoil_superblock("version: 9\n");
 	rig_start_it(&asked);
 	rig_fails(&asked, 161);
@@ -67,8 +67,8 @@ static void a_superblock_is_never_guessed(void **state)
 	rig_end();
 }
 
-/* The superblock may be apart from the storage (control_metadata), and one of them another's, or not there. */
-static void storage_says_whose_it_is(void **state)
+/* With control_metadata the superblock is outside of the storage: one of them may be missing, or of another engine. */
+static void engine_uuid_states_the_owner_of_the_storage(void **state)
 {
 	struct superblock before, found;
 	char apart[128], path[160], identity[128];
@@ -92,10 +92,10 @@ static void storage_says_whose_it_is(void **state)
 	assert_int_equal(unlink(path), 0);
 	rig_start_it(&asked);
 	rig_fails(&asked, 164);
-	assert_int_equal(access(path, F_OK), -1); /* none is made */
-	assert_int_equal(rig_look()->rank, 3);	  /* by which an operator names it */
+	assert_int_equal(access(path, F_OK), -1); /* the server does not create one */
+	assert_int_equal(rig_look()->rank, 3);	  /* kept: operators name the engine by it */
 	must(superblock_write(path, &before, &why) == 0);
-	assert_int_equal(unlink(identity), 0); /* as before there were any: it is made */
+	assert_int_equal(unlink(identity), 0); /* storage of an older version has none: the start creates it */
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(access(identity, F_OK), 0);
@@ -117,10 +117,10 @@ static void storage_says_whose_it_is(void **state)
 }
 
 /*
- * The kernel lets go of the lock of an engine that was killed a moment after its pid is gone. Here: a child locks a file
- * that it shares with us, and ends.
+ * The kernel releases the lock of a killed engine a moment after its pid has disappeared. Here a child takes the lock on a
+ * file description that it shares with this test, and ends: the lock stays until the test closes the file.
  */
-static void storage_of_a_process_that_ends_is_waited_for(void **state)
+static void the_lock_of_an_ending_process_is_waited_for(void **state)
 {
 	int fd, status;
 	pid_t pid;
@@ -152,8 +152,8 @@ static void storage_of_a_process_that_ends_is_waited_for(void **state)
 	rig_end();
 }
 
-/* The clock is set back to before its last start: the next process comes after it all the same. */
-static void a_clock_that_was_set_back_makes_no_older_engine(void **state)
+/* The clock was set back to a time before the last start. The next process must still have a greater incarnation. */
+static void the_incarnation_grows_although_the_clock_was_set_back(void **state)
 {
 	struct superblock before;
 	struct fathom_fault why;
@@ -182,10 +182,10 @@ static void a_clock_that_was_set_back_makes_no_older_engine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_superblock_is_never_guessed),
-		cmocka_unit_test(storage_says_whose_it_is),
-		cmocka_unit_test(storage_of_a_process_that_ends_is_waited_for),
-		cmocka_unit_test(a_clock_that_was_set_back_makes_no_older_engine),
+		cmocka_unit_test(an_unusable_superblock_is_never_replaced),
+		cmocka_unit_test(engine_uuid_states_the_owner_of_the_storage),
+		cmocka_unit_test(the_lock_of_an_ending_process_is_waited_for),
+		cmocka_unit_test(the_incarnation_grows_although_the_clock_was_set_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
