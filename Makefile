@@ -28,7 +28,7 @@ $(BUILD)/build.ninja: | deps
 	@meson setup $(BUILD) $(MESON_OPTIONS)
 	@echo '$(MESON_OPTIONS)' > $(BUILD)/make-options
 
-# A build directory that is there already takes what is said now; without a word it stays as it is.
+# An existing build directory takes the options of this call; without options it stays unchanged.
 .PHONY: options
 options: $(BUILD)/build.ninja
 	@[ -z '$(strip $(MESON_OPTIONS))' ] || [ "$$(cat $(BUILD)/make-options 2>&1)" = '$(MESON_OPTIONS)' ] || \

@@ -21,12 +21,12 @@ HEAD = """\
 
 <!-- Made from src/*/probes.def by src/base/observe/probe/page.py: `make probe-page`. -->
 
-Each of these moments is a USDT probe of provider `fathom`, for bpftrace, perf, gdb, SystemTap and bcc, and a record in the trace
-file, by the same name and with the same arguments. `fathom probe list` shows the same for a running engine, `fathom probe docs`
-prints this page.
+Each of these moments is a USDT probe of provider `fathom`, for bpftrace, perf, gdb, SystemTap and bcc. It is also a record in the
+trace file, with the same name and arguments. `fathom probe list` shows the probes of a running engine, `fathom probe docs` prints
+this page.
 
-`arg0` is always the tick, as the trace has it: bit 0 is set where it was read for an earlier event. What follows it stands in the
-tables, as `arg1`, `arg2` ... An argument named after a structure (`struct bdev_io *`) is its address; a string is the address of its
+`arg0` is always the tick, as the trace has it: bit 0 is set where it was read for an earlier event. The tables list the arguments
+after it, as `arg1`, `arg2` ... An argument named after a structure (`struct bdev_io *`) is its address; a string is the address of its
 text, for bpftrace's `str()`; a function an address for `usym()`. Names and orders of the `nvmf_` probes are those that scripts for
 SPDK's target expect.
 
@@ -183,8 +183,8 @@ def page(model):
     out.append("\n## Enums")
     for enum in model.enums.values():
         if enum.name not in model.machines:
-            out.append(f"\n### {enum.name}\n")
-            out.append(", ".join(f"{value} {label}" for label, value in enum.values))
+            out.append(f"\n### {enum.name}\n\n| value | name |\n|---|---|")
+            out += [f"| {value} | {label} |" for label, value in enum.values]
     return "\n".join(out) + "\n"
 
 

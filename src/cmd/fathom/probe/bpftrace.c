@@ -242,7 +242,7 @@ static int explain_script(const char *said, const char *script, struct fathom_fa
 	text += strlen("ERROR: ");
 	if (strncmp(text, "tracepoint not found", strlen("tracepoint not found")) == 0 && access(TRACEPOINTS, F_OK) != 0)
 		return fault(why, -ENOENT,
-			     "%s, line %d: the kernel's tracepoints are not to be seen: as root, mount -t tracefs tracefs "
+			     "%s, line %d: the kernel's tracepoints are not mounted: as root, mount -t tracefs tracefs "
 			     "/sys/kernel/tracing",
 			     script, line);
 	return fault(why, -EINVAL, "%s, line %d: %.*s", script, line, (int)min_u64(strcspn(text, "\n"), 300), text);

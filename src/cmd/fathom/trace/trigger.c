@@ -197,7 +197,7 @@ static void report_file(const struct trigger *trigger, const char *path, const s
 	if (!reaches)
 		printf("# no further back: %s\n",
 		       state->room_ended ? "the buffer has room for no more; see --buffer"
-					 : "before that nobody was watching, and the rings had it no longer");
+					 : "the command was not watching then, and the rings no longer had it");
 }
 
 static int write_file(struct trigger *trigger, struct fathom_fault *why)
