@@ -141,7 +141,7 @@ class Devices(Case):
         helper.call(FORMAT, device, "x", 0)
         os.mkdir(target)
         run("mount", "-t", "tmpfs", "none", target)
-        self.refused(errno.EPERM, "none of the devices", lambda: helper.call(UNMOUNT, target))
+        self.refused(errno.EPERM, "is not on the helper's list", lambda: helper.call(UNMOUNT, target))
         self.refused(errno.EBUSY, "another filesystem is mounted", lambda: helper.call(MOUNT, device, target, ""))
         run("umount", target)
 

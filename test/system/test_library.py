@@ -67,7 +67,7 @@ def text_of(path):
 def environment():
     return dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(find("fathom-trace.pc")), PKG_CONFIG_SYSROOT_DIR=root,
                 LD_LIBRARY_PATH=os.path.dirname(find("libfathom-trace.so.0")),
-                PATH=os.path.dirname(find("fathom-probes")) + ":" + os.environ["PATH"])
+                PATH=os.path.join(root, "usr", "local", "bin") + ":" + os.environ["PATH"])
 
 
 def flags(*words):

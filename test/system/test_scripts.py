@@ -206,12 +206,16 @@ a name 13392/13393 [001] 17353.635140:   10101010 cpu-clock:
         self.assertIn("perf script", done.stderr)
 
 
+COMMANDS = [f"command{number}" for number in range(10)]    # of `fathom`; check-docs expects that many
+PAGES = ["fathom.1", "fathom-probes.1", *(f"fathom-{name}.1" for name in COMMANDS)]
+
+
 class Documents(unittest.TestCase):
     """scripts/check-docs on a tree of a few files, right at first; then with one mistake at a time."""
 
     FILES = {
         "Makefile": "build:\n\t@echo $(BUILD)\n",
-        "README.md": "`make build BUILD=x`\n",
+        "README.md": "`make build BUILD=x`\n" + " ".join(PAGES) + "\n",
         "CONTRIBUTING.md": "    make build     all of it\n",
         "ARCHITECTURE.md": "Only `a` and `b` use atomics. `a/one.c:begin` calls it. See [this](README.md) and `src/a/one.c`.\n",
         "src/a/one.c": "int begin(void)\n{\n\treturn helper(atomic_load(x));\n}\n",
@@ -219,6 +223,13 @@ class Documents(unittest.TestCase):
         "docs/probes.md": "one probe\n",
         "docs/states.md": "one state\n",
         "src/control/fault/generate.py": "print('one fault')\n",
+        "src/rpc/methods/generate.py": "print('one method')\n",
+        "docs/json-rpc.md": "one method\n",
+        "bin/meson.build": "executable('fathom', 'main.c')\n",
+        "meson.build": "".join(f"'docs/man/{page}'\n" for page in PAGES),
+        "src/cmd/fathom/main.c": "".join('{ "%s", NULL, "it does", .run = cmd_%s },\n' % (name, name) for name in COMMANDS),
+        **{f"docs/man/{page}": "" for page in PAGES},
+        "docs/man/fathom.1": "".join(f".B {name}\n" for name in COMMANDS) + "".join(f".BR {page[:-2]} (1)\n" for page in PAGES),
         "docs/faults.md": "one fault\n",
         "src/control/operation/generate.py": "import sys\nif '--print' in sys.argv:\n    print('| call | admin | agent | server |\\n|---|---|---|---|\\n| `/a.Svc/One` | yes |  | yes |'"
                                              " if 'roles' in sys.argv else '\\n'.join(f'pool do{n}\\tnot here: no pools. Instead: do without'"
@@ -235,6 +246,8 @@ class Documents(unittest.TestCase):
     def check(self, **changes):
         with tempfile.TemporaryDirectory() as top:
             for name, text in {**self.FILES, **{name.replace("_", "."): text for name, text in changes.items()}}.items():
+                if text is None:
+                    continue
                 os.makedirs(os.path.dirname(os.path.join(top, name)), exist_ok=True)
                 with open(os.path.join(top, name), "w") as file:
                     file.write(text)
@@ -270,6 +283,9 @@ class Documents(unittest.TestCase):
                               ({"ARCHITECTURE_md": architecture.replace(" and `b`", "")}, "src/b/c uses atomics"),
                               ({"ARCHITECTURE_md": architecture.replace("`b`", "`b`, `d`")}, "src/d uses no atomics"),
                               ({"README_md": "`make biuld`\n"}, "make has no target biuld"),
+                              ({"README_md": self.FILES["README.md"].replace(" fathom-probes.1", "")}, "README.md does not name docs/man/fathom-probes.1"),
+                              ({"docs/man/fathom-command3.1": None}, "docs/man has no page of `fathom command3`"),
+                              ({"docs/json-rpc.md": "two methods\n"}, "docs/json-rpc.md is not what the tables say"),
                               ({"CONTRIBUTING_md": "    make build BIULD=x\n"}, "make has no variable BIULD")):
             status, out = self.check(**changes)
             self.assertEqual((status, said in out), (1, True), out)

@@ -91,6 +91,9 @@ void hang_up_host(struct fathom_control *control, size_t host_count, const char 
 		grpc_client_hang_up(control->client, address);
 }
 
+/* A timer may fire a moment before the deadline: the next host has no time left then, not one that no server could meet. */
+#define CALL_NS_MIN NS_PER_MS
+
 static int call_host(struct called_host *host)
 {
 	struct hosts_task *run = host->run;
@@ -101,7 +104,7 @@ static int call_host(struct called_host *host)
 		struct grpc_result unsent = { .code = GRPC_UNAVAILABLE, .is_unsent = true };
 		uint64_t left = task_left_ns(&run->task);
 
-		if (left == 0)
+		if (left < CALL_NS_MIN)
 			return task_is_over(&run->task, request->name, &host->part.why);
 		unsent.error = task_call(&run->task, address, request->path, request->message, request->response, left,
 					 host_call_done, host);

@@ -23,8 +23,9 @@ PAGE_HEAD = """\
 
 <!-- Made from src/control/fault/faults.def by src/control/fault/generate.py: `make fault-page`. -->
 
-What the control plane cannot do by itself it tells as a fault: a code that never changes its meaning, what happened, and what to do
-about it. Programs print two lines:
+The control plane reports a problem that an operator can solve as a fault: a code that never changes its meaning, what happened, and what
+to do. To add one, add a row to `src/control/fault/faults.def`, which explains its rows, then run `make fault-page`; `make check` fails if
+this page is out of date. Programs print two lines:
 
     server: code = 609 description = "pool label \\"p1\\" already exists in the system"
     server: code = 609 resolution = "retry the request with a unique pool label"

@@ -34,7 +34,8 @@ def commands_of(*path):
     if len(path) > 1 and said == help_of(*path[:-1]):   # the same for all words: only those behind a first are commands
         said = "".join(re.findall(rf"(?m)^  {path[-1]} ([a-z].*\n)", said)) and said.replace(f"\n  {path[-1]} ", "\n  ")
     usage = re.findall(rf"(?m)^(?:usage:|      ) {' '.join(path)} ([a-z][a-z|-]*)", said)
-    return {word for words in usage for word in words.split("|")} | set(re.findall(r"(?m)^  ([a-z][\w-]+)(?= |$)", said))
+    own = {"help"} if path == ("fathom",) else set()    # it is in no list, as in most programs
+    return {word for words in usage for word in words.split("|")} | set(re.findall(r"(?m)^  ([a-z][\w-]+)(?= |$)", said)) | own
 
 
 def wrong_in(command):
