@@ -159,7 +159,7 @@ class Asking(ServerTest):
         ctl = self.messages.ctl
         answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="DEBUG"))
         self.assertEqual((answer.status, list(answer.errors)), (0, [""]))
-        self.assertIn("lines of level DEBUG", server.engine_logs())
+        self.assertIn("set the log level to DEBUG", server.engine_logs())
         answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="LOUD"))
         self.assertEqual(list(answer.errors), [
             'server: code = 699 description = "fathom-engine 0 does not take these log masks: there is no such priority"; '
