@@ -29,6 +29,12 @@ static size_t asked_count;
 static uint64_t kills, server_deaths, orphans;
 static struct random random_steps;
 
+static void wait_for_answers(void)
+{
+	for (size_t i = 0; i < asked_count; i++)
+		rig_answered(&asked[i]);
+}
+
 /* A place for an answer. When all are used, stop the engine and wait for all answers. */
 static struct rig_asked *place(void)
 {
@@ -37,8 +43,7 @@ static struct rig_asked *place(void)
 		rig_manner("");
 		rig_stop_it(&last, true);
 		rig_done(&last);
-		for (size_t i = 0; i < ASKED; i++)
-			rig_answered(&asked[i]);
+		wait_for_answers();
 		asked_count = 0;
 	}
 	return &asked[asked_count++];
@@ -294,13 +299,13 @@ static void a_thousand_random_steps(void **state)
 	rig.join = RIG_WELCOME;
 	rig_stop_it(&last, true);
 	rig_done(&last);
+	wait_for_answers(); /* a stop does not wait for formatting, and a format during it is rejected */
 	rig_format_it(&last, true, false);
 	rig_done(&last);
 	rig_until(INSTANCE_JOINED);
 	rig_stop_it(&last, false);
 	rig_done(&last);
-	for (size_t i = 0; i < asked_count; i++)
-		rig_answered(&asked[i]);
+	wait_for_answers(); /* still one for each request */
 	check();
 	print_message("# %u engines, %llu killed, %llu reported\n", rig_told("BEGINS 0"), (unsigned long long)kills,
 		      (unsigned long long)rig.died);
