@@ -39,7 +39,7 @@
 #include "../../failing_calls.h"
 #include "echo.h"
 
-enum { OPENSSL_STEP = 211, RUNS_MAX = 100000, CALL_MS = 3000, SHORT_MS = 1000 };
+enum { OPENSSL_STEP = 211, RUNS_MAX = 100000, CALL_MS = 9000, SHORT_MS = 3000 };
 
 /* ---- calls that fail ---- */
 
