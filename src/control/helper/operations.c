@@ -9,6 +9,7 @@
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/text.h"
@@ -139,6 +140,9 @@ static int read_label(struct job *job)
 	return 0;
 }
 
+/* Other programs, such as one that mounts or probes each device, claim a device for a moment: that is not use. */
+enum { CLAIM_TRIES = 20, CLAIM_PAUSE_US = 50000 };
+
 /*
  * Open the device for writing: locked while it is open, and not in use by the kernel. The O_EXCL claim ends here, so that
  * mkfs.xfs can make its own; in between, other programs meet the lock.
@@ -157,6 +161,10 @@ static int open_for_overwriting(struct job *job)
 		error = fault(&job->why, error, "%s cannot be locked: %s", job->facts.path, strerror(-error));
 	if (!error) {
 		claimed = open_device(job, O_RDWR | O_EXCL);
+		for (int i = 0; i < CLAIM_TRIES && claimed < 0 && job->why.code == FAULT_DEVICE_IN_USE; i++) {
+			usleep(CLAIM_PAUSE_US);
+			claimed = open_device(job, O_RDWR | O_EXCL);
+		}
 		if (claimed >= 0)
 			close_device(job, claimed);
 		else
