@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import struct
+import threading
 import time
 import unittest
 
@@ -148,6 +149,14 @@ class Devices(Case):
     def test_a_device_that_is_too_small_says_what_mkfs_says(self):
         helper, device = self.helper(), self.loop(16)
         self.refused(errno.EIO, "mkfs.xfs failed", "300", lambda: helper.call(FORMAT, device, "x", 0))
+
+    def test_a_device_that_another_program_claims_for_a_moment_is_formatted(self):
+        helper, device = self.helper(), self.loop()
+        fd = os.open(device, os.O_RDWR | os.O_EXCL)
+        release = threading.Timer(0.3, os.close, [fd])
+        release.start()
+        helper.call(FORMAT, device, "x", 0)
+        release.join()
 
     def test_a_device_that_is_open_for_itself_alone_is_refused(self):
         helper, device = self.helper(), self.loop()

@@ -163,6 +163,7 @@ static int open_for_overwriting(struct job *job)
 		claimed = open_device(job, O_RDWR | O_EXCL);
 		for (int i = 0; i < CLAIM_TRIES && claimed < 0 && job->why.code == FAULT_DEVICE_IN_USE; i++) {
 			usleep(CLAIM_PAUSE_US);
+			job->why = (struct fathom_fault){ 0 };
 			claimed = open_device(job, O_RDWR | O_EXCL);
 		}
 		if (claimed >= 0)
