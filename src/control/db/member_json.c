@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "control/db/record_json.h"
+#include "base/json/json_memory.h"
 #include "control/db/system_store.h"
 
 /* jansson's integers are signed; the conversion keeps the bits. */
@@ -39,7 +39,7 @@ int member_encode(const struct member *member, char **text_ret)
 
 	must(member->fabric_count > 0);
 	must(member->fabric_count <= MEMBER_FABRICS_MAX);
-	record_json_begin();
+	json_memory_begin();
 	json = json_pack("{s:o, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o}", "rank", pack_u64(member->rank), "uuid",
 			 member_uuid_format(member->uuid, uuid), "state", member_state_wire(member->state), "incarnation",
 			 pack_u64(member->incarnation), "updated_ns", pack_u64(member->updated_ns), "address",
@@ -47,7 +47,7 @@ int member_encode(const struct member *member, char **text_ret)
 			 pack_fabrics(member));
 	text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 	json_decref(json);
-	if (record_json_end(text) < 0) {
+	if (json_memory_end(text) < 0) {
 		free(text);
 		return -ENOMEM;
 	}
@@ -104,9 +104,9 @@ int member_decode(const char *text, size_t bytes, struct member *member_ret)
 	bool is_good;
 
 	memset(member_ret, 0, sizeof(*member_ret));
-	record_json_begin();
+	json_memory_begin();
 	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
 	is_good = json && unpack_member(json, member_ret);
 	json_decref(json);
-	return record_json_end(is_good);
+	return json_memory_end(is_good);
 }

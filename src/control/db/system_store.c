@@ -9,7 +9,7 @@
 
 #include "base/bits.h"
 #include "base/text.h"
-#include "control/db/record_json.h"
+#include "base/json/json_memory.h"
 #include "control/fault/fault.h"
 
 #define VERSIONS_KEY "system/versions"
@@ -35,9 +35,9 @@ static int load_versions(struct loading *loading, const void *value, size_t byte
 	json_t *json;
 	int error;
 
-	record_json_begin();
+	json_memory_begin();
 	json = json_loadb(value, bytes, JSON_REJECT_DUPLICATES, NULL);
-	error = record_json_end(json_unpack(json, "{s:I, s:I, s:I, s:I !}", "schema", &schema, "version", &of_system,
+	error = json_memory_end(json_unpack(json, "{s:I, s:I, s:I, s:I !}", "schema", &schema, "version", &of_system,
 					    "map_version", &of_map, "next_rank", &next_rank) == 0);
 	json_decref(json);
 	if (error)

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/bits.h"
+#include "base/json/json_memory.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
 
@@ -151,9 +150,11 @@ void fault_from_result(const struct grpc_result *result, const char *address, st
 /* "[\"10.0.0.1:10001\"]"; the caller frees it. NULL: out of memory. */
 static char *addresses_text(const char *const *addresses, size_t count)
 {
-	json_t *json = json_array();
+	json_t *json;
 	char *text;
 
+	json_memory_begin();
+	json = json_array();
 	for (size_t i = 0; json && i < count; i++) {
 		if (json_array_append_new(json, json_string(addresses[i])) < 0) {
 			json_decref(json);
@@ -162,7 +163,10 @@ static char *addresses_text(const char *const *addresses, size_t count)
 	}
 	text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 	json_decref(json);
-	return text;
+	if (json_memory_end(text) == 0)
+		return text;
+	free(text);
+	return NULL;
 }
 
 void call_fail_not_replica(struct grpc_call *call, const char *const *replicas, size_t replica_count)
@@ -179,10 +183,17 @@ void call_fail_not_replica(struct grpc_call *call, const char *const *replicas, 
 
 static int read_addresses(const char *text, struct status_redirect *redirect)
 {
-	json_t *json = json_loads(text, 0, NULL), *item;
-	int error = json_is_array(json) || json_is_null(json) ? 0 : -EBADMSG;
+	json_t *json, *item;
 	size_t i;
+	int error;
 
+	json_memory_begin();
+	json = json_loads(text, 0, NULL);
+	error = json_memory_end(json_is_array(json) || json_is_null(json));
+	if (error) {
+		json_decref(json);
+		return error;
+	}
 	json_array_foreach (json, i, item) {
 		const char *address = json_string_value(item);
 

@@ -14,6 +14,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/json/json_memory.h"
 #include "rpc/jsonrpc/probes.gen.h"
 
 static bool may_read(const struct rpc_connection *c)
@@ -56,14 +57,38 @@ static bool send_some(struct rpc_connection *c)
 	return true;
 }
 
+/* A response that needs no memory. A client finds its request by the id, if that is an integer. */
+static void append_out_of_memory(struct rpc_connection *c, const json_t *response)
+{
+	const json_t *id = json_object_get(response, "id");
+	char id_text[24] = "null", line[128];
+	int bytes;
+
+	if (json_is_integer(id))
+		snprintf(id_text, sizeof(id_text), "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+	bytes = snprintf(
+		line, sizeof(line),
+		"{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":%d,\"message\":\"Internal error: out of memory\"}}\n",
+		id_text, RPC_CODE_INTERNAL);
+	must(bytes < (int)sizeof(line));
+	append_output(c, line, (size_t)bytes);
+}
+
 void connection_respond(struct rpc_connection *c, const json_t *response)
 {
-	/* all strings are valid UTF-8 here, so dumping fails only when out of memory */
-	char *line = json_dumps(response, JSON_COMPACT);
+	char *line;
+	int error;
 
-	must(line);
-	append_output(c, line, strlen(line));
-	append_output(c, "\n", 1);
+	json_memory_begin();
+	line = json_dumps(response, JSON_COMPACT);
+	error = json_memory_end(line);
+	must(error == 0 || error == -ENOMEM); /* all strings are valid UTF-8 here */
+	if (!error) {
+		append_output(c, line, strlen(line));
+		append_output(c, "\n", 1);
+	} else {
+		append_out_of_memory(c, response);
+	}
 	free(line);
 	if (!c->stepping)
 		connection_step(c);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "base/bits.h"
 #include "base/random.h"
@@ -381,5 +382,6 @@ int main(void)
 		CASE(memory_and_disk_never_part),
 	};
 
+	json_set_alloc_funcs(malloc, free); /* of failing.h, not of the C library */
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

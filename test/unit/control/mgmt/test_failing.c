@@ -3,6 +3,7 @@
  * What a request finds when out of memory, at the first, second, third ... allocation, until one meets none; and when the
  * disk is full. It ends, well or with an error; what is in memory is what is stored; and the request after it works.
  */
+#include <jansson.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -384,5 +385,6 @@ int main(void)
 	};
 
 	signal(SIGXFSZ, SIG_IGN);
+	json_set_alloc_funcs(malloc, free); /* of this file, not of the C library */
 	return cmocka_run_group_tests_name("control mgmt failing", tests, NULL, NULL);
 }

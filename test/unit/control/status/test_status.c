@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -270,6 +271,41 @@ static void who_has_the_management_service_is_said(void **state)
 	assert_string_equal(received.text, "nonsense");
 }
 
+/* ---- memory ---- */
+
+static unsigned int json_calls_left, fail_at; /* 0: none fails */
+static bool has_failed;
+
+static void *failing_malloc(size_t bytes)
+{
+	if (json_calls_left == 0 || --json_calls_left > 0)
+		return malloc(bytes);
+	has_failed = true;
+	return NULL;
+}
+
+static void elsewhere_without_memory(struct grpc_call *call)
+{
+	json_calls_left = fail_at;
+	elsewhere(call);
+	json_calls_left = 0;
+}
+
+/* Each allocation of jansson in the server fails once: the addresses are sent whole, or none is. */
+static void addresses_without_memory_are_not_cut(void **state)
+{
+	do {
+		has_failed = false;
+		fail_at++;
+		memset(&redirect, 0, sizeof(redirect));
+		get(elsewhere_without_memory);
+		assert_int_equal(redirect_error, 0);
+		assert_int_equal(redirect.replica_count, has_failed ? 0 : 2);
+	} while (has_failed);
+	assert_true(fail_at > 10);
+	assert_string_equal(redirect.replicas[1], replicas[1]);
+}
+
 static void hold(struct grpc_call *call)
 {
 	must(grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE);
@@ -317,12 +353,14 @@ int main(void)
 		cmocka_unit_test(a_status_without_details_is_still_told),
 		cmocka_unit_test(what_is_not_permitted_or_not_known_says_what_to_do),
 		cmocka_unit_test(who_has_the_management_service_is_said),
+		cmocka_unit_test(addresses_without_memory_are_not_cut),
 		cmocka_unit_test(what_fails_on_this_side_has_its_fault),
 		cmocka_unit_test(each_error_of_the_transport_is_one_of_the_table),
 	};
 	struct reactor_options none = { .simulated = false };
 	int failed;
 
+	json_set_alloc_funcs(failing_malloc, free);
 	sem_init(&done, 0, 0);
 	control_start(&none);
 	must(on_control(open_both, NULL) == 0);
