@@ -19,7 +19,7 @@ import time
 import unittest
 
 from harness import BIN, FATHOM, TOP, run
-from server_rig import Refused, ServerTest, read
+from server_rig import SERVER, Refused, ServerTest, read
 
 SIOCGIFADDR = 0x8915    # <linux/sockios.h>
 
@@ -182,13 +182,29 @@ class Asking(ServerTest):
         with open(path, "wb") as f:
             f.write(unpack_zstd(data))
         names = {name.split("/", 1)[1] for name in run("tar", "tf", path).stdout.split()}
-        self.assertEqual(names, {"server.yml", "engines.txt", "engine0.log", "superblock0", "devices.txt", "interfaces.txt",
+        self.assertEqual(names, {"server.yml", "engines.txt", "statistics.txt", "engine0.log", "superblock0", "devices.txt", "interfaces.txt",
                                  "server.log", "engine0.config.json", "engine0.iostat.json", "engine0.trace", "events.txt"})
         states = run("tar", "xOf", path, first.id + "/engines.txt").stdout
         self.assertIn("engine 0: JOINED", states)
         with self.assertRaises(Refused) as refused:
             server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq(id="fathom-1"))
         self.assertEqual(refused.exception.fault.get("Code"), "695")
+
+    def test_the_running_server_shows_its_counters(self):
+        server = self.server().start()
+        server.format()
+        server.joined()
+        shown = json.loads(run(SERVER, "stats", "--json", "-o", server.config_path).stdout)
+        self.assertEqual(set(shown), {"server", "mgmt"})
+        self.assertEqual(shown["mgmt"]["joins"], 1)
+        self.assertEqual((shown["mgmt"]["queue_full"], shown["server"]["events_foreign"]), (0, 0))
+        self.assertGreater(shown["server"]["events_added"], 0)
+        lines = run(SERVER, "stats", "-o", server.config_path).stdout.splitlines()
+        self.assertEqual(lines[0].split(), ["Group", "Counter", "Value", "Meaning"])
+        self.assertEqual(len(lines), 2 + sum(len(group) for group in shown.values()))
+        self.assertTrue(any(line.split()[:3] == ["mgmt", "joins", "1"] for line in lines))
+        server.stop()
+        self.assertIn(server.socket_dir, run(SERVER, "stats", "-o", server.config_path, check=False).stderr)
 
     def test_what_engines_say_of_themselves_is_collected(self):
         server = self.server().start()

@@ -11,11 +11,19 @@ int command_fail(const struct fathom_fault *why);
 /* The folder of this program, into `folder` of PATH_MAX bytes; "" if it is unknown. */
 void command_programs(char *folder);
 
-/* ---- config.c, scan.c ---- */
-extern const struct option_table config_table, storage_table, network_table;
+/* The option -o of commands that read the server's configuration. `type` has the path as `config_path`. */
+#define SERVER_CONFIG_ROW(type)                                                                                            \
+	{                                                                                                                  \
+		"config", 'o', OPTION_TEXT, "FILE", "configuration of the server (default " SERVER_CONFIG_DEFAULT ")",     \
+			.offset = offsetof(type, config_path), .values = OPTION_FILES                                      \
+	}
+
+/* ---- config.c, scan.c, statistics.c ---- */
+extern const struct option_table config_table, storage_table, network_table, stats_table;
 
 int command_config(int argc, char **argv);
 int command_storage(int argc, char **argv);
 int command_network(int argc, char **argv);
+int command_stats(int argc, char **argv);
 
 #endif

@@ -124,13 +124,7 @@ struct copy {
 	bool is_forced;
 };
 
-#define CONFIG_ROW(type)                                                                                                   \
-	{                                                                                                                  \
-		"config", 'o', OPTION_TEXT, "FILE", "configuration of the server (default " SERVER_CONFIG_DEFAULT ")",     \
-			.offset = offsetof(type, config_path), .values = OPTION_FILES                                      \
-	}
-
-static const struct option_row backup_rows[] = { CONFIG_ROW(struct copy), OPTION_HELP_ROW };
+static const struct option_row backup_rows[] = { SERVER_CONFIG_ROW(struct copy), OPTION_HELP_ROW };
 
 static const struct option_table backup_table = {
 	.name = "fathom-server backup",
@@ -143,7 +137,7 @@ static const struct option_table backup_table = {
 };
 
 static const struct option_row restore_rows[] = {
-	CONFIG_ROW(struct copy),
+	SERVER_CONFIG_ROW(struct copy),
 	{ "from", 0, OPTION_TEXT, "COPY", "file that `fathom-server backup` wrote", .offset = offsetof(struct copy, copy),
 	  .values = OPTION_FILES },
 	{ "force", 0, OPTION_FLAG, NULL, "replace an existing database, which is kept beside the new one",
@@ -269,7 +263,7 @@ struct stop_command_line {
 };
 
 static const struct option_row stop_rows[] = {
-	CONFIG_ROW(struct stop_command_line),
+	SERVER_CONFIG_ROW(struct stop_command_line),
 	{ "force", 0, OPTION_FLAG, NULL, "kill them at once, by SIGKILL",
 	  .offset = offsetof(struct stop_command_line, is_forced) },
 	OPTION_HELP_ROW,
@@ -330,6 +324,7 @@ static const struct option_command commands[] = {
 	{ "network", NULL, "show the network interfaces of this host", .run = command_network, .table = &network_table },
 	{ "stop-engines", NULL, "stop the engines of this host, before it shuts down", .run = command_stop_engines,
 	  .table = &stop_engines_table },
+	{ "stats", NULL, "show what the running server has counted", .run = command_stats, .table = &stats_table },
 	{ "backup", NULL, "copy the system's database", .run = command_backup, .table = &backup_table },
 	{ "restore", NULL, "put a copy in place of the system's database", .run = command_restore,
 	  .table = &restore_table },

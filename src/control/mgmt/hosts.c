@@ -246,7 +246,11 @@ void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request
 	if (!mgmt)
 		return;
 	mgmt->stats.reports++;
-	report = mgmt->report_count < MGMT_JOINS_MAX ? calloc(1, sizeof(*report)) : NULL;
+	if (mgmt->report_count >= mgmt->joins_max) {
+		mgmt_fail(call, mgmt_refuse_full(mgmt, "reports", mgmt->report_count, &why), &why);
+		return;
+	}
+	report = calloc(1, sizeof(*report));
 	error = report ? system_read_address(asked->addr, report->address, &why) : -ENOMEM;
 	if (error) {
 		free(report);

@@ -61,6 +61,7 @@ struct mgmt {
 	size_t replica_count;
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
 	uint32_t net_dev_class;
+	uint32_t joins_max; /* in `joins`, and in `reports` */
 	struct grpc_client *client;
 	struct db *db;
 	struct system *system;
@@ -138,6 +139,9 @@ MUST_CHECK int mgmt_call(struct mgmt *mgmt, const struct grpc_request *request, 
  * counted and recorded as refused.
  */
 void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why);
+
+/* Count a refusal because `count` of `what` ("joins") wait already. Returns the error, with the fault mgmt_queue_full. */
+MUST_CHECK int mgmt_refuse_full(struct mgmt *mgmt, const char *what, size_t count, struct fathom_fault *why);
 
 /* Count and record a state of a rank that the rules of the system refused with `error`, except -EALREADY. */
 void mgmt_count_refused_state(struct mgmt *mgmt, const struct member_report *report, int error);

@@ -297,7 +297,11 @@ void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request)
 
 	if (!mgmt)
 		return;
-	join = mgmt->join_count < MGMT_JOINS_MAX ? calloc(1, sizeof(*join)) : NULL;
+	if (mgmt->join_count >= mgmt->joins_max) {
+		mgmt_fail(call, mgmt_refuse_full(mgmt, "joins", mgmt->join_count, &why), &why);
+		return;
+	}
+	join = calloc(1, sizeof(*join));
 	if (!join) {
 		mgmt_fail(call, -ENOMEM, &why);
 		return;

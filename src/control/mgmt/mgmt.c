@@ -40,6 +40,7 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	mgmt->rank_timeout_ns = options->rank_timeout_ns ? options->rank_timeout_ns : RANK_TIMEOUT_S * NS_PER_SEC;
 	mgmt->heartbeat_ns = options->heartbeat_ns ? options->heartbeat_ns : HEARTBEAT_S * NS_PER_SEC;
 	mgmt->net_dev_class = options->net_dev_class;
+	mgmt->joins_max = options->joins_max ? options->joins_max : MGMT_JOINS_MAX;
 	mgmt->is_new_system = options->is_new_system;
 	mgmt->client = options->client;
 	mgmt->db = options->db;
@@ -115,6 +116,17 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 	return stats;
 }
 
+void mgmt_counters(const struct mgmt *mgmt, struct mgmt_counter counters_ret[static MGMT_COUNTERS])
+{
+	struct mgmt_stats stats = mgmt_stats(mgmt);
+	size_t count = 0;
+
+#define ADD_COUNTER(field, text) counters_ret[count++] = (struct mgmt_counter){ #field, text, stats.field };
+	MGMT_STATS(ADD_COUNTER)
+#undef ADD_COUNTER
+	must(count == MGMT_COUNTERS);
+}
+
 /* ---- incoming calls ---- */
 
 void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why)
@@ -130,6 +142,13 @@ void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why)
 	probe_mgmt_call_refused(reactor_tick(), trace_intern(grpc_call_method(call)->path), (uint32_t)why->code,
 				why->error);
 	call_fail(call, why);
+}
+
+int mgmt_refuse_full(struct mgmt *mgmt, const char *what, size_t count, struct fathom_fault *why)
+{
+	must(count > 0);
+	mgmt->stats.queue_full++;
+	return fault_mgmt_queue_full(why, (uint32_t)count, what);
 }
 
 void mgmt_count_refused_state(struct mgmt *mgmt, const struct member_report *report, int error)

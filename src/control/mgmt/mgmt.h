@@ -38,6 +38,7 @@ struct mgmt_options {
 	uint64_t rank_timeout_ns; /* for a server to start or stop its ranks; 0: 180 s, more than the server's own limit */
 	uint64_t heartbeat_ns;	  /* interval of servers' reports; 0: 10 s. Three missed: unresponsive */
 	uint32_t net_dev_class;	  /* ARPHRD_* of the engines' interface, for clients; 0: unknown */
+	uint32_t joins_max;	  /* joins that wait for their transaction, and likewise reports; 0: MGMT_JOINS_MAX */
 };
 
 /* Open the service and load the system from the database. Errors: those of system_store_load() and event_store_open(). */
@@ -71,21 +72,48 @@ char *mgmt_events_text(struct mgmt *mgmt);
 
 const struct system *mgmt_system(const struct mgmt *mgmt);
 
-/* Counters since mgmt_open(). */
+/* Counters since mgmt_open(), and their meaning for operators: `fathom-server stats` prints them. */
+#define MGMT_STATS(X)                                                                                                      \
+	X(queries, "queries about members, attributes, properties and events")                                             \
+	X(joins, "joins of engines that were stored")                                                                      \
+	X(joins_refused, "joins that were answered with a fault")                                                          \
+	X(join_batches, "transactions that stored joins")                                                                  \
+	X(queue_full, "joins, reports and operations refused because too many were waiting")                               \
+	X(map_updates, "versions of the group map")                                                                        \
+	X(map_calls, "calls that sent the group map to a server")                                                          \
+	X(map_failures, "of these, calls that failed")                                                                     \
+	X(map_behind, "servers that currently lack the latest group map")                                                  \
+	X(events_taken, "events that were stored")                                                                         \
+	X(events_acted, "of these, events that changed a rank's state")                                                    \
+	X(events_lost, "events of the management service that could not be stored")                                        \
+	X(events_refused, "invalid events from servers")                                                                   \
+	X(starts, "requests to start ranks")                                                                               \
+	X(stops, "requests to stop ranks")                                                                                 \
+	X(erases, "requests to erase the system")                                                                          \
+	X(rank_calls, "calls to servers for these requests")                                                               \
+	X(rank_failures, "ranks for which a request failed")                                                               \
+	X(results_refused, "results of servers for ranks that they were not called for")                                   \
+	X(states_refused, "states of ranks that the rules of the system refused")                                          \
+	X(engines_refused, "reports with engines without a rank that could not be kept")                                   \
+	X(calls_refused, "calls that were answered with a fault")                                                          \
+	X(reports, "reports of servers about their engines")                                                               \
+	X(ranks_seen, "states of ranks changed by a report or by missing reports")
+
 struct mgmt_stats {
-	uint64_t queries;
-	uint64_t joins, joins_refused, join_batches;
-	uint64_t map_updates, map_calls, map_failures;	  /* versions, calls to servers, failed calls */
-	uint32_t map_behind;				  /* servers that currently lack the latest map */
-	uint64_t events_taken, events_acted, events_lost; /* lost: own events that could not be stored */
-	uint64_t events_refused;			  /* invalid events from servers */
-	uint64_t starts, stops, erases, rank_calls, rank_failures;
-	uint64_t results_refused;     /* results of servers for ranks that they were not called for */
-	uint64_t states_refused;      /* states of ranks that the rules of the system refused */
-	uint64_t engines_refused;     /* reports with engines without a rank that could not be kept */
-	uint64_t calls_refused;	      /* calls that were answered with a fault */
-	uint64_t reports, ranks_seen; /* reports of servers; states changed by a report or by missing reports */
+#define MGMT_STATS_FIELD(name, meaning) uint64_t name;
+	MGMT_STATS(MGMT_STATS_FIELD)
+#undef MGMT_STATS_FIELD
 };
 struct mgmt_stats mgmt_stats(const struct mgmt *mgmt);
+
+struct mgmt_counter {
+	const char *name, *meaning; /* static */
+	uint64_t value;
+};
+#define MGMT_STATS_ONE(name, meaning) +1
+enum { MGMT_COUNTERS = 0 MGMT_STATS(MGMT_STATS_ONE) };
+#undef MGMT_STATS_ONE
+/* The counters by name, in the order of the table. */
+void mgmt_counters(const struct mgmt *mgmt, struct mgmt_counter counters_ret[static MGMT_COUNTERS]);
 
 #endif

@@ -37,7 +37,7 @@ bool mgmt_is_busy(const struct mgmt *mgmt, uint32_t rank)
 	return operation_of(mgmt, rank);
 }
 
-static int check_no_rank_busy(const struct mgmt *mgmt, const struct mgmt_selection *selection, struct fathom_fault *why)
+static int check_no_rank_busy(struct mgmt *mgmt, const struct mgmt_selection *selection, struct fathom_fault *why)
 {
 	const struct mgmt_operation *operation;
 
@@ -47,7 +47,9 @@ static int check_no_rank_busy(const struct mgmt *mgmt, const struct mgmt_selecti
 				return fault_rank_busy(why, operation->ranks[i].rank, operation->kind->participle);
 		}
 	}
-	return mgmt->operation_count < MGMT_OPERATIONS_MAX ? 0 : -EAGAIN;
+	return mgmt->operation_count < MGMT_OPERATIONS_MAX
+		       ? 0
+		       : mgmt_refuse_full(mgmt, "operations on ranks", mgmt->operation_count, why);
 }
 
 /* ---- the end ---- */

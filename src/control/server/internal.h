@@ -6,6 +6,7 @@
  *	methods.c	the tables of gRPC and dRPC methods
  *	certificates.c	loads, reloads and watches the certificates
  *	helper.c	starts the privileged helper
+ *	statistics.c	answers with the counters
  */
 #ifndef CONTROL_SERVER_INTERNAL_H
 #define CONTROL_SERVER_INTERNAL_H
@@ -46,6 +47,11 @@ void server_tell_end(struct server_frame *frame, const char *why);
 /* All gRPC methods: of the host, of the management service, and those that are rejected with a reason. */
 const struct grpc_method *server_grpc_methods(size_t *count_ret);
 const struct drpc_method *server_drpc_methods(size_t *count_ret);
+
+/* ---- statistics.c ---- */
+
+/* The dRPC method STATS. */
+void call_stats(struct drpc_call *call, const ProtobufCMessage *request);
 
 /* ---- certificates.c ---- */
 

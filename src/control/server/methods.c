@@ -30,6 +30,7 @@ static const struct drpc_method drpc_methods[] = {
 	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor,
 	  call_cluster_event },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, "BACKUP", &fathom__backup_req__descriptor, call_backup },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_STATS, "STATS", &fathom__stats_req__descriptor, call_stats },
 };
 
 const struct drpc_method *server_drpc_methods(size_t *count_ret)

@@ -56,6 +56,7 @@ enum drpc_method_number {
 	DRPC_SEC_VALIDATE_CREDS = 401,
 	DRPC_FATHOM_DESCRIBE = 7001,
 	DRPC_FATHOM_BACKUP = 7002,
+	DRPC_FATHOM_STATS = 7003,
 };
 
 /* ---- server ---- */

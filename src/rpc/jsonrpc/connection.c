@@ -57,7 +57,7 @@ static bool send_some(struct rpc_connection *c)
 	return true;
 }
 
-/* A response that needs no memory. A client finds its request by the id, if that is an integer. */
+/* A response that is formatted without an allocation. A client finds its request by the id, if that is an integer. */
 static void append_out_of_memory(struct rpc_connection *c, const json_t *response)
 {
 	const json_t *id = json_object_get(response, "id");

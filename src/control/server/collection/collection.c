@@ -24,6 +24,7 @@ void collection_free(struct collection *collection)
 	if (!collection)
 		return;
 	free(collection->states);
+	free(collection->statistics);
 	free(collection->events);
 	for (size_t i = 0; i < SERVER_ENGINES_MAX; i++)
 		free(collection->sockets[i]);
@@ -132,6 +133,7 @@ static void begin_collection(struct server *server, struct grpc_call *call, cons
 	collection->server = server;
 	collection->call = call;
 	collection->states = engine_states_text(server);
+	collection->statistics = server_counters_text(server);
 	collection->events = server->of_call.mgmt ? mgmt_events_text(server->of_call.mgmt) : NULL;
 	copy_engine_sockets(collection);
 	collection->job.work = collection_make;

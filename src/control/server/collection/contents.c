@@ -7,7 +7,7 @@
  *	devices.txt		block devices and their use		interfaces.txt		network interfaces
  *	engineN.config.json	its configuration			engineN.iostat.json	its statistics
  *	engineN.trace		its trace, frozen			events.txt		on the management host
- *	extra/...		files of a folder that the request names
+ *	statistics.txt		counters of the server			extra/...		of the folder in the request
  *
  * Without a configured log file, the server's log is read from the file of standard error, or from the journal.
  */
@@ -241,6 +241,9 @@ void collection_make(struct worker_job *job)
 	if (!collection->logs_alone) {
 		archive_add_file(collection, "server.yml", server->options->config_path, false);
 		archive_add_bytes(collection, "engines.txt", collection->states, strlen(collection->states));
+		if (collection->statistics)
+			archive_add_bytes(collection, "statistics.txt", collection->statistics,
+					  strlen(collection->statistics));
 	}
 	if (!collection->logs_alone || collection->control_log)
 		add_server_log(collection);

@@ -33,8 +33,8 @@ struct collection {
 	bool logs_alone, control_log, engine_logs; /* all false: everything */
 	bool stop_on_error;
 	char extra_folder[COLLECTION_FOLDER_BYTES]; /* "": none */
-	char *states, *events;			    /* engines.txt and events.txt, made on the control thread; NULL: none */
-	char *sockets[SERVER_ENGINES_MAX];	    /* RPC sockets of running engines; else NULL */
+	char *states, *statistics, *events; /* engines.txt, statistics.txt, events.txt: of the control thread; NULL: none */
+	char *sockets[SERVER_ENGINES_MAX];  /* RPC sockets of running engines; else NULL */
 	FILE *tar;
 	char *plain;
 	size_t plain_bytes;

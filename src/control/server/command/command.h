@@ -26,4 +26,10 @@ MUST_CHECK int server_halt_engines(const struct server_config *config, const str
 MUST_CHECK int server_backup(const struct server_config *config, const char *path, uint64_t *revision_ret,
 			     struct fathom_fault *why);
 
+/* A counter; the texts are borrowed for the call. A result other than 0 ends the command and becomes its result. */
+typedef int (*server_counter_fn)(void *ctx, const char *group, const char *name, uint64_t value, const char *meaning);
+/* Ask the server of this host for its counters, and call `each` for each of them. Errors (explained): of the call. */
+MUST_CHECK int server_statistics(const struct server_config *config, server_counter_fn each, void *ctx,
+				 struct fathom_fault *why);
+
 #endif

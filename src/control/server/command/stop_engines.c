@@ -10,12 +10,11 @@
 
 #include "base/clock.h"
 #include "control/fault/fault.h"
-#include "control/server/command/command.h"
+#include "control/server/command/internal.h"
 #include "control/system/member.h"
 #include "control/status/status.h"
 #include "rpc/grpc/tls.h"
 #include "rpc/proto/ctl.pb-c.h"
-#include "base/reactor/reactor.h"
 
 enum { PREPARE_SECONDS = 60, STOP_SECONDS = 120 };
 
@@ -27,23 +26,20 @@ static struct {
 	struct grpc_tls *tls;
 	struct grpc_client *client;
 	struct fathom_fault *why;
-	int error;
 	FILE *out;
 } stopping;
 
 static void on_ranks_answered(void *ctx, const struct grpc_result *result);
 
-static void close_stop_client(void *ctx)
+static void close_stop_client(void)
 {
 	grpc_client_destroy(stopping.client);
 	grpc_tls_destroy(stopping.tls);
-	reactors_request_stop();
 }
 
 static void finish_stop(int error)
 {
-	stopping.error = error;
-	thread_send_msg(thread_self(), close_stop_client, NULL);
+	command_end(error, close_stop_client);
 }
 
 static void send_ranks_call(bool stop)
@@ -119,19 +115,11 @@ static void start_stop(void *ctx)
 int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
 			bool is_forced, FILE *out, struct fathom_fault *why)
 {
-	const struct reactor_options reactors = { .spin_ns = 0 };
-	int error = reactors_start(&reactors);
-
-	if (error)
-		return fault(why, error, "the reactor cannot start: %s", strerror(-error));
 	stopping.config = config;
 	stopping.places = places;
 	stopping.version = version;
 	stopping.is_forced = is_forced;
 	stopping.out = out;
 	stopping.why = why;
-	thread_send_msg(thread_control(), start_stop, NULL);
-	reactors_run();
-	reactors_stop();
-	return stopping.error;
+	return command_run(start_stop, why);
 }

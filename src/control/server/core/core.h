@@ -27,6 +27,7 @@
 #include "control/server/core/arena.h"
 #include "control/server/core/methods.gen.h"
 #include "control/server/core/options.h"
+#include "control/server/core/statistics.h"
 #include "control/server/core/states.gen.h"
 #include "fathom/trace/trace.h"
 #include "rpc/grpc/grpc.h"
@@ -48,6 +49,7 @@ struct server {
 	struct helper_client *helper;
 	struct instance *instances[SERVER_ENGINES_MAX]; /* of the configured engines, in their order */
 	uint32_t instance_count;
+	struct server_stats stats;
 	unsigned int jobs; /* worker threads and messages under way; the server is not freed before they end */
 
 	/* the parts; NULL: not open */

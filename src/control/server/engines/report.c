@@ -104,6 +104,7 @@ static void on_reported(void *ctx, const struct grpc_result *result)
 	if (server->state == SERVER_LEAVING)
 		return;
 	if (result->code != GRPC_OK) {
+		server->stats.report_failures++;
 		fault_from_result(result, server->places->replica, &why);
 		if (engines->report_pause_ms == 0)
 			server_log_fault(LOG_LEVEL_WARNING,

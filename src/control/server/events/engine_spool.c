@@ -23,7 +23,7 @@ struct engine_spools {
 	struct instance *instance;
 	uint32_t index;
 	struct fathom_fault *why;
-	uint64_t events; /* new events of the current file */
+	uint64_t events, foreign; /* of the current file: new events; events of another instance than its name, skipped */
 	size_t count;
 	char names[FILES_MAX][NAME_BYTES];
 };
@@ -53,11 +53,13 @@ static int keep_spooled_event(void *ctx, const struct spool_origin *origin, cons
 	struct engine_spools *spools = ctx;
 	int error;
 
-	if (origin->instance != spools->index)
-		return 0; /* it belongs to another instance than the file's name: ignore it */
+	if (origin->instance != spools->index) {
+		spools->foreign++;
+		return 0;
+	}
 	error = events_keep(spools->server->events, spools->instance, origin, event, spools->why);
 	if (error == -ENOBUFS) { /* the spool's buffer is full: write it to the disk, and retry */
-		error = spool_flush(spools->server->events->spool, spools->why);
+		error = events_flush(spools->server->events, spools->why);
 		if (!error)
 			error = events_keep(spools->server->events, spools->instance, origin, event, spools->why);
 	}
@@ -94,11 +96,11 @@ static void collect_file(struct engine_spools *spools, const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name);
 	spools->why = &why;
-	spools->events = 0;
+	spools->events = spools->foreign = 0;
 	error = spool_read_left(path, keep_spooled_event, spools, &loss, &why);
 	/* before the file is removed, all its events must be on disk, also those that the engine sent in this turn */
 	if (!error)
-		error = spool_flush(server->events->spool, &why);
+		error = events_flush(server->events, &why);
 	events_flush_soon(server->events); /* retries a failed flush, and sends the events to the management service */
 	if (error) {
 		if (!why.error)
@@ -108,9 +110,15 @@ static void collect_file(struct engine_spools *spools, const char *name)
 				 "the spool of a dead engine is kept, and is read again before the next start", &why);
 		return;
 	}
+	server->stats.events_left += spools->events;
+	server->stats.events_foreign += spools->foreign;
 	if (spools->events > 0)
 		log_notice("engine %u: added %llu unsent events from its spool", spools->index,
 			   (unsigned long long)spools->events);
+	if (spools->foreign > 0)
+		log_warning("engine %u: skipped %llu events of another instance in its spool %s; they were written under a "
+			    "wrong name, and are lost",
+			    spools->index, (unsigned long long)spools->foreign, path);
 	remove_spool(spools, path, &loss);
 }
 

@@ -17,6 +17,15 @@ enum { FLUSH_AGAIN_MS = 1000 };
 
 static void retry_flush(struct deadline *deadline);
 
+int events_flush(struct server_events *events, struct fathom_fault *why)
+{
+	int error = spool_flush(events->spool, why);
+
+	events->server->stats.flush_failures += error != 0;
+	events->server->stats.events_waiting = spool_left(events->spool);
+	return error;
+}
+
 /* Write the events of this turn to the disk, and answer their calls. */
 static void flush_events(void *ctx)
 {
@@ -27,7 +36,7 @@ static void flush_events(void *ctx)
 	must(events->is_flush_due);
 	events->is_flush_due = false;
 	server_job_end(events->server);
-	error = spool_flush(events->spool, &why);
+	error = events_flush(events, &why);
 	if (error) {
 		if (!events->is_flush_failing)
 			server_log_fault(LOG_LEVEL_ERROR, "events are kept in memory, and their writing is retried", &why);
@@ -66,6 +75,15 @@ static void log_event(const Shared__RASEvent *event)
 		 "event %s", ras_event_line(event, line));
 }
 
+void events_count_added(struct server_events *events, int error)
+{
+	struct server_stats *stats = &events->server->stats;
+
+	stats->events_added += error == 0;
+	stats->events_repeated += error == -EALREADY;
+	stats->events_rejected += error != 0 && error != -EALREADY && error != -ENOBUFS; /* ENOBUFS: it is added again */
+}
+
 int events_keep(struct server_events *events, struct instance *instance, const struct spool_origin *origin,
 		const Shared__RASEvent *event, struct fathom_fault *why)
 {
@@ -74,6 +92,7 @@ int events_keep(struct server_events *events, struct instance *instance, const s
 	must(instance);
 	must(origin->instance < SERVER_ENGINES_MAX);
 	error = spool_add(events->spool, origin, event, why);
+	events_count_added(events, error);
 	if (error)
 		return error;
 	log_event(event);
@@ -93,6 +112,7 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 	must(server->events);
 	must(instance < SERVER_ENGINES_MAX);
 	error = spool_add(server->events->spool, comes_again ? &origin : NULL, event, &why);
+	events_count_added(server->events, error);
 	if (error == -EALREADY)
 		return;
 	log_event(event);
@@ -138,6 +158,7 @@ int events_open(struct server *server, struct fathom_fault *why)
 		return error;
 	}
 	server->events = events;
+	server->stats.events_waiting = spool_left(events->spool);
 	if (cut_bytes > 0)
 		log_notice("%s: cut off %llu bytes at its end, an event that a crash left incomplete; it was never "
 			   "acknowledged",

@@ -37,6 +37,7 @@ static void resume_sending(struct deadline *deadline)
 static void pause_sending(struct server_events *events)
 {
 	must(!events->is_sending);
+	events->server->stats.send_failures++;
 	events->send_pause_ms = events->send_pause_ms ? events->send_pause_ms * 2 : PAUSE_MIN_MS;
 	if (events->send_pause_ms > PAUSE_MAX_MS)
 		events->send_pause_ms = PAUSE_MAX_MS;
@@ -69,6 +70,7 @@ static void on_events_answered(void *ctx, const struct grpc_result *result)
 			  (unsigned long long)answer->refused[i]->number, answer->refused[i]->reason);
 	if (spool_taken(events->spool, min_u64(answer->taken, spool_last(events->spool)), &why) != 0)
 		server_log_fault(LOG_LEVEL_ERROR, "events", &why);
+	server->stats.events_waiting = spool_left(events->spool);
 	send_next_batch(events);
 }
 

@@ -63,6 +63,7 @@ static struct {
 	const char *replicas[1];
 	struct fake fakes[FAKES];
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
+	uint32_t joins_max;
 	uint64_t events_max;
 	bool is_new_system;
 	const char *name, *provider, *version;
@@ -239,7 +240,8 @@ static inline int open_mgmt(void *unused)
 					.join_wait_ns = fixture.join_wait_ns,
 					.rank_timeout_ns = fixture.rank_timeout_ns,
 					.heartbeat_ns = fixture.heartbeat_ns,
-					.net_dev_class = 772 };
+					.net_dev_class = 772,
+					.joins_max = fixture.joins_max };
 	struct fathom_fault why = { 0 };
 	int error = db_open_sqlite(fixture.path, &fixture.db, &why);
 
@@ -334,6 +336,7 @@ static inline int fixture_end(void **state)
 	}
 	rmdir(fixture.folder);
 	fixture.is_new_system = false;
+	fixture.joins_max = 0;
 	fixture.rank_timeout_ns = fixture.events_max = fixture.heartbeat_ns = 0;
 	return 0;
 }

@@ -39,6 +39,7 @@ static void what_fails_at_the_management_host_is_not(void **state)
 	assert_false(is_refused(fault_db_conflict(&why, "k", 1, 2), &why));
 	assert_false(is_refused(fault_db_damaged(&why, "/x", "a checksum"), &why));
 	assert_false(is_refused(fault_not_started(&why), &why));
+	assert_false(is_refused(fault_mgmt_queue_full(&why, 65536, "joins"), &why));
 	assert_false(is_refused(fault_database_empty(&why, "/x", 0, "10.0.0.1:10001", 1), &why));
 	assert_false(is_refused(fault_timed_out(&why, "10.0.0.1:10001"), &why));
 	assert_false(is_refused(fault_not_trusted(&why, "10.0.0.1:10001", "expired"), &why));
