@@ -14,7 +14,10 @@
 #include "base/observe/trace/daemon.h"
 #include "base/supervisor.h"
 
-enum { CLOCK_NOTE_SEC = 10 }; /* interval of clock pairs in the trace file */
+enum {
+	CLOCK_NOTE_SEC = 10,	 /* interval of clock pairs in the trace file */
+	SMALL_POOL_BYTES = 4096, /* a small daemon has no request pools */
+};
 
 static struct {
 	const struct daemon_options *options;
@@ -150,4 +153,27 @@ int daemon_run(const struct daemon_options *options, int *status_ret, struct fat
 	trace_close();
 	*status_ret = process.status;
 	return 0;
+}
+
+int daemon_run_small(const struct small_daemon_options *options, int *status_ret, struct fathom_fault *why)
+{
+	const struct trace_options trace = {
+		.schema = options->schema,
+		.name = options->name,
+		.version = options->version,
+		.thread_count = 1,
+		.small_thread_count = 1,
+		.io_entries = TRACE_IO_ENTRIES_MIN,
+		.rare_entries = options->trace_entries,
+		.pool_bytes = SMALL_POOL_BYTES,
+	};
+	const struct daemon_options daemon = {
+		.name = options->name,
+		.trace = &trace,
+		.trace_spec = options->trace_spec,
+		.start = options->start,
+		.on_signal = options->on_signal,
+	};
+
+	return daemon_run(&daemon, status_ret, why);
 }

@@ -39,6 +39,19 @@ struct daemon_options {
  */
 MUST_CHECK int daemon_run(const struct daemon_options *options, int *status_ret, struct fathom_fault *why);
 
+/* A daemon without a data path: one light thread, and a trace file with small rings. All borrowed while it runs. */
+struct small_daemon_options {
+	const char *name, *version;
+	const struct trace_schema *schema;
+	const char *trace_spec; /* what to trace: "all" */
+	uint32_t trace_entries; /* of the ring of rare events; a power of two */
+	void (*start)(void);	/* as in daemon_options */
+	void (*on_signal)(const struct daemon_signal *info);
+};
+
+/* daemon_run() with these options. */
+MUST_CHECK int daemon_run_small(const struct small_daemon_options *options, int *status_ret, struct fathom_fault *why);
+
 /* The rest on the control thread. */
 
 /* Report to the supervisor that the daemon serves, once, and that it is stopping, once. */

@@ -24,18 +24,11 @@ struct mgmt_join {
 	struct fathom_fault why;
 };
 
-static size_t provider_bytes(const char *uri)
-{
-	const char *end = strstr(uri, "://");
-
-	return end ? (size_t)(end - uri) : strlen(uri);
-}
-
 /* The first member must use the provider of the configuration. system_join() checks the later members against the first. */
 static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *request, struct fathom_fault *why)
 {
 	char given[MEMBER_URI_BYTES];
-	size_t bytes = provider_bytes(request->uri);
+	size_t bytes = member_provider_bytes(request->uri);
 
 	if (*request->uri && (system_member_count(mgmt->system) > 0 || !*mgmt->provider))
 		return 0;

@@ -61,9 +61,9 @@ static void fill_member_message(const struct member *member, struct shown_member
 /* Copy "ofi+tcp" of "ofi+tcp://..." to `provider`, of MEMBER_URI_BYTES. */
 static void write_provider(const struct member *member, char *provider)
 {
-	const char *end = strstr(member->fabrics[0].uri, "://");
-	size_t bytes = end ? (size_t)(end - member->fabrics[0].uri) : strlen(member->fabrics[0].uri);
+	size_t bytes = member_provider_bytes(member->fabrics[0].uri);
 
+	must(bytes < MEMBER_URI_BYTES);
 	memcpy(provider, member->fabrics[0].uri, bytes);
 	provider[bytes] = '\0';
 }

@@ -214,7 +214,7 @@ static int start_operation(struct mgmt *mgmt, const struct mgmt_operation *setti
 	mgmt->operation_count++;
 	must(mgmt->operation_count <= MGMT_OPERATIONS_MAX);
 	mgmt_operation_state_move(reactor_now(), operation,
-				  operation->is_forced ? kind->first_state_forced : kind->first_state);
+				  operation->is_forced ? MGMT_OPERATION_STOPPING : kind->first_state);
 	mgmt_operation_run(operation);
 	return 0;
 }
@@ -233,6 +233,7 @@ void mgmt_operation_start(struct grpc_call *call, const struct mgmt_operation_ki
 	struct mgmt *mgmt;
 	int error;
 
+	must(!request->is_forced || kind->is_stop);
 	mgmt = kind->engine_count ? mgmt_enter_for_engines(call, request->sys) : mgmt_enter(call, request->sys, true);
 	if (!mgmt)
 		return;

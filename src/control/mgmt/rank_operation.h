@@ -38,7 +38,7 @@ enum { MGMT_STATE_BYTES = 24 };
 struct mgmt_operation_kind {
 	const char *command;	/* "system stop": ctl_op of its events, and info of ranks for which it succeeded */
 	const char *participle; /* "stopped" */
-	enum mgmt_operation_state first_state, first_state_forced;
+	enum mgmt_operation_state first_state; /* a forced stop begins with STOPPING instead */
 	bool is_stop;	       /* its ranks become Stopping before the first call; an exit of them is no failure */
 	bool is_removal;       /* ranks for which it succeeded are removed from the system */
 	enum ras_id succeeded; /* the event about ranks for which it succeeded */

@@ -81,31 +81,22 @@ static uint32_t erasable_engines(const struct mgmt_unranked *unranked)
 
 /* ---- answers ---- */
 
-static void reply_start(const struct mgmt_operation *operation, const struct mgmt_results *results)
-{
-	Mgmt__SystemStartResp response = MGMT__SYSTEM_START_RESP__INIT;
-
-	response.n_results = results->count;
-	response.results = results->places;
-	if (operation->absent_ranks)
-		response.absentranks = operation->absent_ranks;
-	if (operation->absent_hosts)
-		response.absenthosts = operation->absent_hosts;
-	grpc_reply(operation->call, &response.base);
-}
-
-static void reply_stop(const struct mgmt_operation *operation, const struct mgmt_results *results)
-{
-	Mgmt__SystemStopResp response = MGMT__SYSTEM_STOP_RESP__INIT;
-
-	response.n_results = results->count;
-	response.results = results->places;
-	if (operation->absent_ranks)
-		response.absentranks = operation->absent_ranks;
-	if (operation->absent_hosts)
-		response.absenthosts = operation->absent_hosts;
-	grpc_reply(operation->call, &response.base);
-}
+/* Start and stop have the same answer, in messages of two types. */
+#define DEFINE_REPLY(function, type, init)                                                                                 \
+	static void function(const struct mgmt_operation *operation, const struct mgmt_results *results)                   \
+	{                                                                                                                  \
+		type response = init;                                                                                      \
+                                                                                                                           \
+		response.n_results = results->count;                                                                       \
+		response.results = results->places;                                                                        \
+		if (operation->absent_ranks)                                                                               \
+			response.absentranks = operation->absent_ranks;                                                    \
+		if (operation->absent_hosts)                                                                               \
+			response.absenthosts = operation->absent_hosts;                                                    \
+		grpc_reply(operation->call, &response.base);                                                               \
+	}
+DEFINE_REPLY(reply_start, Mgmt__SystemStartResp, MGMT__SYSTEM_START_RESP__INIT)
+DEFINE_REPLY(reply_stop, Mgmt__SystemStopResp, MGMT__SYSTEM_STOP_RESP__INIT)
 
 static void reply_erase(const struct mgmt_operation *operation, const struct mgmt_results *results)
 {
@@ -118,48 +109,24 @@ static void reply_erase(const struct mgmt_operation *operation, const struct mgm
 
 /* ---- the table ---- */
 
-static const struct mgmt_operation_kind start_kind = {
-	.command = "system start",
-	.participle = "started",
-	.first_state = MGMT_OPERATION_STARTING,
-	.first_state_forced = MGMT_OPERATION_STARTING,
-	.succeeded = RAS_SYSTEM_STARTED,
-	.failed = RAS_SYSTEM_START_FAILED,
-	.counter = offsetof(struct mgmt_stats, starts),
-	.engine_count = startable_engines,
-	.check = leave_out_excluded,
-	.prepare = check_database_room,
-	.reply = reply_start,
-};
+/* What follows from the verb, and from its participle; then the fields that are special. */
+#define KIND(verb, past, first, prepares, ...)                                                                             \
+	{                                                                                                                  \
+		.command = "system " #verb, .participle = past, .counter = offsetof(struct mgmt_stats, verb##s),           \
+		.first_state = MGMT_OPERATION_##first, .prepare = (prepares), .reply = reply_##verb, __VA_ARGS__           \
+	}
 
-static const struct mgmt_operation_kind stop_kind = {
-	.command = "system stop",
-	.participle = "stopped",
-	.first_state = MGMT_OPERATION_PREPARING,
-	.first_state_forced = MGMT_OPERATION_STOPPING,
-	.is_stop = true,
-	.succeeded = RAS_SYSTEM_STOPPED,
-	.failed = RAS_SYSTEM_STOP_FAILED,
-	.counter = offsetof(struct mgmt_stats, stops),
-	.check = leave_out_excluded,
-	.prepare = mgmt_operation_mark_stopping,
-	.reply = reply_stop,
-};
-
-static const struct mgmt_operation_kind erase_kind = {
-	.command = "system erase",
-	.participle = "erased",
-	.first_state = MGMT_OPERATION_ERASING,
-	.first_state_forced = MGMT_OPERATION_ERASING,
-	.is_removal = true,
-	.succeeded = RAS_SYSTEM_ERASED,
-	.failed = RAS_UNKNOWN,
-	.counter = offsetof(struct mgmt_stats, erases),
-	.engine_count = erasable_engines,
-	.check = check_all_ended,
-	.prepare = check_database_room,
-	.reply = reply_erase,
-};
+static const struct mgmt_operation_kind start_kind = KIND(start, "started", STARTING, check_database_room,
+							  .check = leave_out_excluded, .engine_count = startable_engines,
+							  .succeeded = RAS_SYSTEM_STARTED,
+							  .failed = RAS_SYSTEM_START_FAILED);
+static const struct mgmt_operation_kind stop_kind = KIND(stop, "stopped", PREPARING, mgmt_operation_mark_stopping,
+							 .check = leave_out_excluded, .is_stop = true,
+							 .succeeded = RAS_SYSTEM_STOPPED, .failed = RAS_SYSTEM_STOP_FAILED);
+static const struct mgmt_operation_kind erase_kind = KIND(erase, "erased", ERASING, check_database_room,
+							  .check = check_all_ended, .engine_count = erasable_engines,
+							  .is_removal = true, .succeeded = RAS_SYSTEM_ERASED,
+							  .failed = RAS_UNKNOWN);
 
 /* ---- methods ---- */
 

@@ -16,7 +16,7 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 
-enum { TRACE_IO_ENTRIES = TRACE_IO_ENTRIES_MIN, TRACE_RARE_ENTRIES = 1 << 15 };
+enum { TRACE_ENTRIES = 1 << 15 };
 
 static struct {
 	const struct server_options *options;
@@ -154,20 +154,12 @@ static int prepare_files(const struct server_config *config, struct fathom_fault
 
 int server_run(const struct server_options *options)
 {
-	const struct trace_options trace = {
-		.schema = &fathom_server_schema,
+	const struct small_daemon_options daemon = {
 		.name = options->name,
 		.version = options->version,
-		.thread_count = 1,
-		.small_thread_count = 1,
-		.io_entries = TRACE_IO_ENTRIES,
-		.rare_entries = TRACE_RARE_ENTRIES,
-		.pool_bytes = 4096,
-	};
-	const struct daemon_options daemon = {
-		.name = options->name,
-		.trace = &trace,
+		.schema = &fathom_server_schema,
 		.trace_spec = options->trace_spec,
+		.trace_entries = TRACE_ENTRIES,
 		.start = start_server,
 		.on_signal = on_signal,
 	};
@@ -177,7 +169,7 @@ int server_run(const struct server_options *options)
 	must(!process.options);
 	process.options = options;
 	umask(027);
-	if (prepare_files(options->config, &why) != 0 || daemon_run(&daemon, &status, &why) != 0) {
+	if (prepare_files(options->config, &why) != 0 || daemon_run_small(&daemon, &status, &why) != 0) {
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		return EXIT_FAILURE;
 	}

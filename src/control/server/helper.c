@@ -7,15 +7,6 @@
 #include "control/fault/fault.h"
 #include "control/server/internal.h"
 
-static bool needs_helper(const struct server *server)
-{
-	for (size_t i = 0; i < server->config->engines.count; i++) {
-		if (server_engine_storage(server_config_engine(server->config, i))->class != SERVER_STORAGE_FILE)
-			return true;
-	}
-	return false;
-}
-
 /* Log a fault of the helper at the start of the server, not only when storage is formatted. */
 static void on_helper_pinged(void *ctx, const struct helper_reply *reply, const struct fathom_fault *why)
 {
@@ -34,9 +25,9 @@ static void on_helper_pinged(void *ctx, const struct helper_reply *reply, const 
 		return;
 	}
 	fault_show(&lacking, &shown);
-	log_line(needs_helper(server) ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s%s; %s",
-		 needs_helper(server) ? "" : "no engine here needs it, but ", fault_message(&shown, text, sizeof(text)),
-		 shown.resolution);
+	log_line(server_config_needs_helper(server->config) ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s%s; %s",
+		 server_config_needs_helper(server->config) ? "" : "no engine here needs it, but ",
+		 fault_message(&shown, text, sizeof(text)), shown.resolution);
 }
 
 void helper_check(struct server_frame *frame)

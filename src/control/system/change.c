@@ -151,14 +151,11 @@ int system_rank_dead(const struct system *system, uint32_t rank, uint64_t incarn
 int system_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,
 		   struct fathom_fault *why)
 {
-	return system_report(system,
-			     &(struct member_report){
-				     .rank = rank,
-				     .to = MEMBER_ADMIN_EXCLUDED,
-				     .info = "an operator excluded it",
-				     .now_ns = now_ns,
-			     },
-			     change_ret, why);
+	const struct member_report excluded = {
+		.rank = rank, .to = MEMBER_ADMIN_EXCLUDED, .info = "an operator excluded it", .now_ns = now_ns
+	};
+
+	return system_report(system, &excluded, change_ret, why);
 }
 
 int system_clear_exclude(const struct system *system, uint32_t rank, uint64_t now_ns, struct system_change *change_ret,

@@ -25,13 +25,6 @@ int system_read_address(const char *text, char *address_ret, struct fathom_fault
 	return error;
 }
 
-static size_t provider_bytes(const char *uri)
-{
-	const char *end = strstr(uri, "://");
-
-	return end ? (size_t)(end - uri) : strlen(uri);
-}
-
 /* All members must use the same provider for their primary fabric. */
 static int check_provider(const struct system *system, const struct member *after, struct fathom_fault *why)
 {
@@ -41,12 +34,13 @@ static int check_provider(const struct system *system, const struct member *afte
 	if (system->count == 0)
 		return 0;
 	other = system->members[0]->record.fabrics[0].uri;
-	if (provider_bytes(uri) == provider_bytes(other) && memcmp(uri, other, provider_bytes(uri)) == 0)
+	if (member_provider_bytes(uri) == member_provider_bytes(other) &&
+	    memcmp(uri, other, member_provider_bytes(uri)) == 0)
 		return 0;
 	memcpy(given, uri, sizeof(given));
-	given[provider_bytes(uri)] = '\0';
+	given[member_provider_bytes(uri)] = '\0';
 	memcpy(providers, other, sizeof(providers));
-	providers[provider_bytes(other)] = '\0';
+	providers[member_provider_bytes(other)] = '\0';
 	return fault_join_provider(why, given, providers);
 }
 

@@ -10,6 +10,13 @@
 
 enum { DOMAIN_LEVELS_MAX = 8 };
 
+size_t member_provider_bytes(const char *uri)
+{
+	const char *end = strstr(uri, "://");
+
+	return end ? (size_t)(end - uri) : strlen(uri);
+}
+
 static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9'   ? c - '0'

@@ -71,6 +71,9 @@ MUST_CHECK int member_state_parse(const char *text, enum member_state *state_ret
  */
 bool member_may_report(enum member_state from, enum member_state to);
 
+/* The length of the provider in a URI: 8 of "ofi+tcp1://..."; all of a text without "://". */
+size_t member_provider_bytes(const char *uri);
+
 /* Errors: -EINVAL. `text` of MEMBER_UUID_TEXT_BYTES. */
 MUST_CHECK int member_uuid_parse(const char *text, uint8_t *uuid_ret);
 const char *member_uuid_format(const uint8_t *uuid, char *text);

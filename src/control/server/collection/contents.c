@@ -120,14 +120,30 @@ static void add_server_log(struct collection *collection)
 		add_missing_log(collection, place, 0, "");
 }
 
-/* Add the text of the memory stream `out`; closes `out`, and frees `text`. */
-static void add_stream(struct collection *collection, const char *name, FILE *out, char **text, const size_t *bytes)
+/* A file of the collection that is written as text. */
+struct text_file {
+	FILE *out;
+	char *text;
+	size_t bytes;
+};
+
+/* Returns `file->out`. NULL: out of memory, which is kept in the collection. */
+static FILE *begin_text(struct collection *collection, struct text_file *file)
 {
-	if (fclose(out) == 0)
-		archive_add_bytes(collection, name, *text, *bytes);
+	*file = (struct text_file){ 0 };
+	file->out = open_memstream(&file->text, &file->bytes);
+	if (!file->out)
+		collection->error = -ENOMEM;
+	return file->out;
+}
+
+static void end_text(struct collection *collection, struct text_file *file, const char *name)
+{
+	if (fclose(file->out) == 0)
+		archive_add_bytes(collection, name, file->text, file->bytes);
 	else
 		collection->error = -ENOMEM;
-	free(*text);
+	free(file->text);
 }
 
 static void add_devices(struct collection *collection)
@@ -135,14 +151,11 @@ static void add_devices(struct collection *collection)
 	const struct storage_scan_options all = { 0 };
 	struct storage_scan scan;
 	struct fathom_fault why;
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
+	struct text_file file;
+	FILE *out = begin_text(collection, &file);
 
-	if (!out) {
-		collection->error = -ENOMEM;
+	if (!out)
 		return;
-	}
 	if (storage_scan(collection->server->os, &all, &scan, &why) == 0) {
 		for (size_t i = 0; i < scan.count; i++) {
 			char use[256];
@@ -156,21 +169,18 @@ static void add_devices(struct collection *collection)
 	} else {
 		fprintf(out, "%s\n", why.text);
 	}
-	add_stream(collection, "devices.txt", out, &text, &bytes);
+	end_text(collection, &file, "devices.txt");
 }
 
 static void add_interfaces(struct collection *collection)
 {
 	struct network_scan scan;
 	struct fathom_fault why;
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
+	struct text_file file;
+	FILE *out = begin_text(collection, &file);
 
-	if (!out) {
-		collection->error = -ENOMEM;
+	if (!out)
 		return;
-	}
 	if (network_scan(collection->server->os, &scan, &why) == 0) {
 		for (size_t i = 0; i < scan.count; i++) {
 			const struct network_interface *interface = &scan.interfaces[i];
@@ -185,7 +195,7 @@ static void add_interfaces(struct collection *collection)
 	} else {
 		fprintf(out, "%s\n", why.text);
 	}
-	add_stream(collection, "interfaces.txt", out, &text, &bytes);
+	end_text(collection, &file, "interfaces.txt");
 }
 
 static void add_engine(struct collection *collection, size_t index)

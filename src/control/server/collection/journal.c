@@ -53,9 +53,8 @@ static int wait_for_exit(struct provider *os, pid_t pid, int *status_ret)
 	return error;
 }
 
-int program_write(struct provider *os, char *const argv[], const char *path)
+static int run_into_file(struct provider *os, char *const argv[], char *const env[], const char *path)
 {
-	char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", NULL };
 	int error, status = 0;
 	pid_t pid;
 
@@ -65,6 +64,13 @@ int program_write(struct provider *os, char *const argv[], const char *path)
 	return error ? error : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
+int program_write(struct provider *os, char *const argv[], const char *path)
+{
+	char *const env[] = { "PATH=/usr/bin:/bin", "LC_ALL=C", NULL };
+
+	return run_into_file(os, argv, env, path);
+}
+
 int journal_write(struct provider *os, uint64_t from_s, uint64_t until_s, const char *path)
 {
 	char since[TIME_BYTES], until[TIME_BYTES] = "--until=now", where[PATH_WORD_BYTES];
@@ -72,15 +78,10 @@ int journal_write(struct provider *os, uint64_t from_s, uint64_t until_s, const 
 	char *const argv[] = { "/usr/bin/env", "journalctl",	     "--quiet", "--no-pager", "--output=short-iso",
 			       "--unit=" UNIT, "--lines=" LINES_MAX, since,	until,	      NULL };
 	char *const env[] = { where, "LC_ALL=C", NULL };
-	int error, status = 0;
-	pid_t pid;
 
 	snprintf(where, sizeof(where), "PATH=%s", paths ? paths : "/usr/bin:/bin");
 	snprintf(since, sizeof(since), "--since=@%" PRIu64, from_s);
 	if (until_s)
 		snprintf(until, sizeof(until), "--until=@%" PRIu64, until_s + 1);
-	error = os->calls->start(os, argv, env, path, &pid);
-	if (!error)
-		error = wait_for_exit(os, pid, &status);
-	return error ? error : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+	return run_into_file(os, argv, env, path);
 }

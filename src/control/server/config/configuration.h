@@ -105,6 +105,9 @@ MUST_CHECK int server_config_check(const struct server_config *config, const cha
 const struct server_engine *server_config_engine(const struct server_config *config, size_t index);
 const struct server_storage *server_engine_storage(const struct server_engine *engine);
 
+/* Whether the storage of an engine is a device, which the privileged helper formats and mounts. */
+bool server_config_needs_helper(const struct server_config *config);
+
 /* The path of the database: "system.db" in control_metadata's path, or in state_dir. -ENAMETOOLONG. */
 MUST_CHECK int server_database_path(const struct server_config *config, char *path, size_t bytes);
 /* The path of the superblock of engine `index`: in its storage, or in control_metadata's path. -ENAMETOOLONG. */

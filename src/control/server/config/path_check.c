@@ -60,15 +60,6 @@ static int check_parent(const struct checked *checked, const char *key, const ch
 	return S_ISDIR(stat_now.st_mode) ? 0 : explain_absent(checked, key, parent, ENOTDIR);
 }
 
-static bool needs_helper(const struct server_config *config)
-{
-	for (size_t i = 0; i < config->engines.count; i++) {
-		if (server_engine_storage(server_config_engine(config, i))->class != SERVER_STORAGE_FILE)
-			return true;
-	}
-	return false;
-}
-
 int server_config_check(const struct server_config *config, const char *file, const char *programs,
 			struct fathom_fault *why)
 {
@@ -79,7 +70,7 @@ int server_config_check(const struct server_config *config, const char *file, co
 		error = check_parent(&checked, "state_dir", config->state_dir);
 	if (!error)
 		error = check_parent(&checked, "control_metadata.path", config->metadata.path);
-	if (!error && (config->helper || needs_helper(config)))
+	if (!error && (config->helper || server_config_needs_helper(config)))
 		error = check_program(&checked, "helper", config->helper, "fathom-helper", 0);
 	if (!error && (config->engine_program || config->engines.count > 0))
 		error = check_program(&checked, "engine_program", config->engine_program, "fathom-engine", X_OK);

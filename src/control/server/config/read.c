@@ -53,6 +53,15 @@ const struct server_storage *server_engine_storage(const struct server_engine *e
 	return engine->storage.items;
 }
 
+bool server_config_needs_helper(const struct server_config *config)
+{
+	for (size_t i = 0; i < config->engines.count; i++) {
+		if (server_engine_storage(server_config_engine(config, i))->class != SERVER_STORAGE_FILE)
+			return true;
+	}
+	return false;
+}
+
 /* "engines[1].storage[0].scm_mount". Returns `key`, of KEY_BYTES. */
 static const char *engine_key(char *key, size_t index, const char *rest)
 {

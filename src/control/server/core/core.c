@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "control/fault/fault.h"
 #include "control/status/status.h"
 
@@ -20,6 +21,21 @@ void server_job_end(struct server *server)
 	must(server->jobs > 0);
 	must(server->state != SERVER_CLOSED);
 	server->jobs--;
+}
+
+int server_call_mgmt(struct server *server, const struct server_mgmt_call *call)
+{
+	must(server->client);
+	must(call->seconds > 0);
+	return grpc_client_call(server->client, &(struct grpc_request){
+							.address = server->places->replica,
+							.path = call->path,
+							.message = call->request,
+							.response = call->response,
+							.timeout_ns = call->seconds * NS_PER_SEC,
+							.done = call->done,
+							.ctx = call->ctx,
+						});
 }
 
 bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys)

@@ -31,6 +31,7 @@
 #include "control/server/core/states.gen.h"
 #include "fathom/trace/trace.h"
 #include "rpc/grpc/grpc.h"
+#include "rpc/proto/ctl.pb-c.h"
 
 enum { SERVER_PATH_BYTES = 4352, SERVER_SYSTEM_BYTES = 96 };
 
@@ -70,6 +71,21 @@ static inline struct server *server_of(const struct grpc_call *call)
 /* Job: work outside of this turn that uses the server. server_job_end() is called on the control thread. */
 void server_job_begin(struct server *server);
 void server_job_end(struct server *server);
+
+/* A call to the management service, by gRPC also if it is in this server, so that there is only one path. */
+struct server_mgmt_call {
+	const char *path; /* "/mgmt.MgmtSvc/Join" */
+	const ProtobufCMessage *request;
+	const ProtobufCMessageDescriptor *response;
+	uint32_t seconds; /* time-out */
+	grpc_done_fn done;
+	void *ctx;
+};
+/* Borrows the request. Errors: those of grpc_client_call(): `done` is not called. */
+MUST_CHECK int server_call_mgmt(struct server *server, const struct server_mgmt_call *call);
+
+/* The state of a device or mount in an answer: without a fault success, else `status`, what happened, and what to do. */
+Ctl__ResponseState *server_response_state(const struct fathom_fault *why, Ctl__ResponseStatus status, struct arena *arena);
 
 /* False: the request names another system, and is answered with a fault. */
 MUST_CHECK bool server_is_addressed(const struct server *server, struct grpc_call *call, const char *sys);

@@ -18,6 +18,22 @@ void server_log_fault(enum log_level level, const char *about, const struct fath
 		log_line(level, "%s", line);
 }
 
+Ctl__ResponseState *server_response_state(const struct fathom_fault *why, Ctl__ResponseStatus status, struct arena *arena)
+{
+	Ctl__ResponseState *state = arena_message(arena, ctl__response_state, Ctl__ResponseState);
+	char text[FAULT_TEXT_BYTES_MAX];
+	struct fault_shown shown;
+
+	must(status != CTL__RESPONSE_STATUS__CTL_SUCCESS);
+	if (why->error == 0)
+		return state;
+	fault_show(why, &shown);
+	state->status = status;
+	state->error = arena_text(arena, fault_message(&shown, text, sizeof(text)));
+	state->info = arena_text(arena, shown.resolution);
+	return state;
+}
+
 const char *server_fault_text(const struct fathom_fault *why, struct arena *arena)
 {
 	char text[FAULT_TEXT_BYTES_MAX];

@@ -23,21 +23,6 @@ struct format_call {
 	} parts[SERVER_ENGINES_MAX];
 };
 
-static Ctl__ResponseState *format_state(struct arena *arena, const struct fathom_fault *why)
-{
-	Ctl__ResponseState *state = arena_message(arena, ctl__response_state, Ctl__ResponseState);
-	char text[FAULT_TEXT_BYTES_MAX];
-	struct fault_shown shown;
-
-	if (!why)
-		return state;
-	fault_show(why, &shown);
-	state->status = CTL__RESPONSE_STATUS__CTL_ERR_SCM;
-	state->error = arena_text(arena, fault_message(&shown, text, sizeof(text)));
-	state->info = arena_text(arena, shown.resolution);
-	return state;
-}
-
 static void add_format_rows(struct format_call *format, uint32_t instance, const struct fathom_fault *why)
 {
 	const struct server_storage *storage = server_engine_storage(
@@ -45,14 +30,15 @@ static void add_format_rows(struct format_call *format, uint32_t instance, const
 	Ctl__NvmeControllerResult *device = arena_message(&format->arena, ctl__nvme_controller_result,
 							  Ctl__NvmeControllerResult);
 	Ctl__ScmMountResult *mount = arena_message(&format->arena, ctl__scm_mount_result, Ctl__ScmMountResult);
+	const struct fathom_fault none = { 0 };
 
 	mount->mntpoint = arena_text(&format->arena, storage->scm_mount);
-	mount->state = format_state(&format->arena, why);
+	mount->state = server_response_state(why ? why : &none, CTL__RESPONSE_STATUS__CTL_ERR_SCM, &format->arena);
 	mount->instanceidx = instance;
 	format->answer.mrets[format->answer.n_mrets++] = mount;
 	if (why)
 		return;
-	device->state = format_state(&format->arena, NULL);
+	device->state = server_response_state(&none, CTL__RESPONSE_STATUS__CTL_ERR_SCM, &format->arena);
 	if (storage->bdev_list.count > 0) {
 		device->pci_addr = arena_text(&format->arena, storage->bdev_list.items[0]);
 	} else {

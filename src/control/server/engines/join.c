@@ -127,15 +127,14 @@ void server_join(void *ctx, struct instance *instance, const struct instance_joi
 	request.check_mode = join->ready->check_mode;
 	request.replace = join->is_replacement;
 	request.serves = join->serves;
-	error = grpc_client_call(server->client, &(struct grpc_request){
-							 .address = server->places->replica,
-							 .path = "/mgmt.MgmtSvc/Join",
-							 .message = &request.base,
-							 .response = &mgmt__join_resp__descriptor,
-							 .timeout_ns = JOIN_SECONDS * NS_PER_SEC,
-							 .done = on_join_answered,
-							 .ctx = call,
-						 });
+	error = server_call_mgmt(server, &(struct server_mgmt_call){
+						 .path = "/mgmt.MgmtSvc/Join",
+						 .request = &request.base,
+						 .response = &mgmt__join_resp__descriptor,
+						 .seconds = JOIN_SECONDS,
+						 .done = on_join_answered,
+						 .ctx = call,
+					 });
 	if (!error)
 		return;
 	call->why.error = fault(&call->why, error, "the join of engine %u cannot be sent: %s", join->index,

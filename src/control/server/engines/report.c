@@ -144,15 +144,14 @@ static void send_report(struct server_engines *engines)
 	}
 	request.map_version = engines_map_version(server);
 	request.made_ns = clock_realtime_ns();
-	error = grpc_client_call(server->client, &(struct grpc_request){
-							 .address = server->places->replica,
-							 .path = "/fathom.ControlSvc/ReportEngines",
-							 .message = &request.base,
-							 .response = &fathom__report_engines_resp__descriptor,
-							 .timeout_ns = REPORT_SECONDS * NS_PER_SEC,
-							 .done = on_reported,
-							 .ctx = engines,
-						 });
+	error = server_call_mgmt(server, &(struct server_mgmt_call){
+						 .path = "/fathom.ControlSvc/ReportEngines",
+						 .request = &request.base,
+						 .response = &fathom__report_engines_resp__descriptor,
+						 .seconds = REPORT_SECONDS,
+						 .done = on_reported,
+						 .ctx = engines,
+					 });
 	arena_free(&arena);
 	engines->is_reporting = !error;
 	if (error)

@@ -97,15 +97,14 @@ static void send_next_batch(struct server_events *events)
 	request.source = (char *)spool_source(events->spool);
 	request.n_events = batch->count;
 	request.events = batch->events;
-	error = grpc_client_call(server->client, &(struct grpc_request){
-							 .address = server->places->replica,
-							 .path = "/fathom.ControlSvc/TakeEvents",
-							 .message = &request.base,
-							 .response = &fathom__take_events_resp__descriptor,
-							 .timeout_ns = TAKE_SECONDS * NS_PER_SEC,
-							 .done = on_events_answered,
-							 .ctx = events,
-						 });
+	error = server_call_mgmt(server, &(struct server_mgmt_call){
+						 .path = "/fathom.ControlSvc/TakeEvents",
+						 .request = &request.base,
+						 .response = &fathom__take_events_resp__descriptor,
+						 .seconds = TAKE_SECONDS,
+						 .done = on_events_answered,
+						 .ctx = events,
+					 });
 	spool_batch_deinit(batch);
 	free(batch);
 	if (error)

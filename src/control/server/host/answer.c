@@ -6,22 +6,8 @@
 
 #include "control/fault/fault.h"
 #include "control/server/config/address.h"
+#include "control/server/core/core.h"
 #include "control/server/host/facts.h"
-
-static Ctl__ResponseState *state_of(const struct fathom_fault *why, Ctl__ResponseStatus status, struct arena *arena)
-{
-	Ctl__ResponseState *state = arena_message(arena, ctl__response_state, Ctl__ResponseState);
-	char text[FAULT_TEXT_BYTES_MAX];
-	struct fault_shown shown;
-
-	if (why->error == 0)
-		return state;
-	fault_show(why, &shown);
-	state->status = status;
-	state->error = arena_text(arena, fault_message(&shown, text, sizeof(text)));
-	state->info = arena_text(arena, shown.resolution);
-	return state;
-}
 
 static Ctl__MemInfo *node_answer(const struct facts_memory *node, uint32_t index, struct arena *arena)
 {
@@ -121,7 +107,7 @@ static Ctl__ScanNvmeResp *nvme_answer(const struct storage_facts *facts, const s
 	Ctl__ScanNvmeResp *answer = arena_message(arena, ctl__scan_nvme_resp, Ctl__ScanNvmeResp);
 	bool basic = request && request->basic, meta = request && request->meta;
 
-	answer->state = state_of(&facts->why, CTL__RESPONSE_STATUS__CTL_ERR_NVME, arena);
+	answer->state = server_response_state(&facts->why, CTL__RESPONSE_STATUS__CTL_ERR_NVME, arena);
 	answer->ctrlrs = arena_take(arena, (facts->scan.count + 1) * sizeof(Ctl__NvmeController *));
 	for (size_t i = 0; i < facts->scan.count; i++) {
 		const struct storage_device *device = &facts->scan.devices[i];

@@ -128,6 +128,25 @@ static void wait_for_scan(struct scan *scan, struct grpc_call *call, const Proto
 	server_job_begin(scan->server);
 }
 
+/* An answer from the facts of `scan`, in `arena`. */
+typedef const ProtobufCMessage *(*scan_answer_fn)(const struct scan *scan, const ProtobufCMessage *request,
+						  struct arena *arena);
+
+static void reply_scan_callers(struct scan *scan, scan_answer_fn answer)
+{
+	struct scan_caller *caller;
+
+	must(!scan->is_running);
+	while ((caller = TAILQ_FIRST(&scan->callers))) {
+		struct arena arena = { 0 };
+
+		TAILQ_REMOVE(&scan->callers, caller, link);
+		grpc_reply(caller->call, answer(scan, caller->request, &arena));
+		arena_free(&arena);
+		free(caller);
+	}
+}
+
 /* ---- storage ---- */
 
 static void collect_storage(struct worker_job *job)
@@ -154,32 +173,24 @@ static void fill_engines(const struct server *server, struct facts_engine *engin
 }
 
 /* StorageScan and SmdQuery share the facts of one scan. */
-static const ProtobufCMessage *storage_answer(const struct scan *scan, const struct facts_engine *engines,
-					      const ProtobufCMessage *request, struct arena *arena)
+static const ProtobufCMessage *storage_answer(const struct scan *scan, const ProtobufCMessage *request, struct arena *arena)
 {
 	const struct server_config *config = scan->server->config;
+	struct facts_engine engines[SERVER_ENGINES_MAX] = { 0 };
 
+	fill_engines(scan->server, engines);
 	if (request->descriptor == &ctl__smd_query_req__descriptor)
 		return &smd_query_answer(&scan->storage, config, engines, (const Ctl__SmdQueryReq *)request, arena)->base;
+	must(request->descriptor == &ctl__storage_scan_req__descriptor);
 	return &storage_scan_answer(&scan->storage, config, engines, (const Ctl__StorageScanReq *)request, arena)->base;
 }
 
 static void on_storage_collected(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
-	struct facts_engine engines[SERVER_ENGINES_MAX] = { 0 };
-	struct scan_caller *caller;
 
 	end_scan(scan, scan->storage.why.error);
-	fill_engines(scan->server, engines);
-	while ((caller = TAILQ_FIRST(&scan->callers))) {
-		struct arena arena = { 0 };
-
-		TAILQ_REMOVE(&scan->callers, caller, link);
-		grpc_reply(caller->call, storage_answer(scan, engines, caller->request, &arena));
-		arena_free(&arena);
-		free(caller);
-	}
+	reply_scan_callers(scan, storage_answer);
 	storage_facts_free(&scan->storage);
 }
 
@@ -206,24 +217,21 @@ static void collect_network(struct worker_job *job)
 	network_facts_collect(scan->server->os, &scan->network);
 }
 
+static const ProtobufCMessage *network_answer(const struct scan *scan, const ProtobufCMessage *request, struct arena *arena)
+{
+	return &network_scan_answer(&scan->network, scan->server->config, (const Ctl__NetworkScanReq *)request, arena)
+			->base;
+}
+
 static void on_network_collected(struct worker_job *job)
 {
 	struct scan *scan = container_of(job, struct scan, job);
-	struct scan_caller *caller;
 
 	end_scan(scan, scan->network.why.error);
 	if (scan->network.why.error)
 		fail_scan_callers(scan, &scan->network.why);
-	while ((caller = TAILQ_FIRST(&scan->callers))) {
-		struct arena arena = { 0 };
-
-		TAILQ_REMOVE(&scan->callers, caller, link);
-		grpc_reply(caller->call, &network_scan_answer(&scan->network, scan->server->config,
-							      (const Ctl__NetworkScanReq *)caller->request, &arena)
-						  ->base);
-		arena_free(&arena);
-		free(caller);
-	}
+	else
+		reply_scan_callers(scan, network_answer);
 	network_facts_free(&scan->network);
 }
 
@@ -245,20 +253,17 @@ static void collect_host(struct worker_job *job)
 	host_facts_collect(scan->server->os, &scan->host);
 }
 
+static const ProtobufCMessage *host_answer(const struct scan *scan, const ProtobufCMessage *request, struct arena *arena)
+{
+	return &host_devices_answer(&scan->host, arena)->base;
+}
+
 static void reply_host_devices(void *ctx)
 {
 	struct scan *scan = ctx;
-	struct scan_caller *caller;
-	struct arena arena = { 0 };
-	const Fathom__HostDevicesResp *answer = host_devices_answer(&scan->host, &arena);
 
 	end_scan(scan, 0);
-	while ((caller = TAILQ_FIRST(&scan->callers))) {
-		TAILQ_REMOVE(&scan->callers, caller, link);
-		grpc_reply(caller->call, &answer->base);
-		free(caller);
-	}
-	arena_free(&arena);
+	reply_scan_callers(scan, host_answer);
 	host_facts_free(&scan->host);
 }
 

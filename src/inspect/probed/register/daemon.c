@@ -18,7 +18,7 @@
 #include "inspect/probed/register/cuse.h"
 #include "inspect/probed/register/server.h"
 
-enum { TRACE_IO_ENTRIES = TRACE_IO_ENTRIES_MIN, TRACE_RARE_ENTRIES = 1 << 14 };
+enum { TRACE_ENTRIES = 1 << 14 };
 
 static struct {
 	const struct probed_options *options;
@@ -161,20 +161,12 @@ static int take_sockets(void)
 
 int probed_run(const struct probed_options *options)
 {
-	const struct trace_options trace = {
-		.schema = &fathom_probed_schema,
+	const struct small_daemon_options daemon = {
 		.name = options->name,
 		.version = options->version,
-		.thread_count = 1,
-		.small_thread_count = 1,
-		.io_entries = TRACE_IO_ENTRIES,
-		.rare_entries = TRACE_RARE_ENTRIES,
-		.pool_bytes = 4096,
-	};
-	const struct daemon_options daemon = {
-		.name = options->name,
-		.trace = &trace,
+		.schema = &fathom_probed_schema,
 		.trace_spec = options->trace_spec,
+		.trace_entries = TRACE_ENTRIES,
 		.start = begin,
 		.on_signal = signal_came,
 	};
@@ -187,7 +179,7 @@ int probed_run(const struct probed_options *options)
 		log_error("systemd gave more than one socket; fathom-probed.socket has one");
 		return EXIT_FAILURE;
 	}
-	if (daemon_run(&daemon, &status, &why) != 0) {
+	if (daemon_run_small(&daemon, &status, &why) != 0) {
 		log_error("%s", why.text);
 		return EXIT_FAILURE;
 	}
