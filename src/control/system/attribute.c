@@ -120,6 +120,7 @@ int system_set_attributes(const struct system *system, const struct system_pair 
 {
 	size_t added = 0;
 
+	must(system->attributes.count <= SYSTEM_PAIRS_MAX);
 	for (size_t i = 0; i < pair_count; i++) {
 		int error = check_attribute(system, &pairs[i], why);
 
@@ -182,6 +183,7 @@ const char *system_property(const struct system *system, const char *name)
 	const char *value = pairs_get(&system->properties, name);
 
 	must(property);
+	must(property->check(property->initial));
 	return value ? value : property->initial;
 }
 

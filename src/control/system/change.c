@@ -10,6 +10,8 @@
 void system_change_begin(const struct system *system, enum system_change_kind kind, bool is_map_changed,
 			 struct system_change *change)
 {
+	must(kind <= SYSTEM_PROPERTIES);
+	must(system->version < UINT64_MAX);
 	memset(change, 0, sizeof(*change));
 	change->kind = kind;
 	change->version = system->version + 1;
@@ -27,6 +29,7 @@ static bool is_map_changed(const struct member *before, const struct member *aft
 {
 	bool was_in = before && system_is_in_map(before), is_in = after && system_is_in_map(after);
 
+	must(before || after);
 	if (!was_in || !is_in)
 		return was_in != is_in;
 	return before->incarnation != after->incarnation || memcmp(before->uuid, after->uuid, sizeof(after->uuid)) != 0 ||
@@ -37,6 +40,7 @@ static bool is_map_changed(const struct member *before, const struct member *aft
 void system_change_member(const struct system *system, const struct member *before, const struct member *after,
 			  struct system_change *change)
 {
+	must(!before || before->rank == after->rank);
 	system_change_begin(system, SYSTEM_MEMBER, is_map_changed(before, after), change);
 	change->member = *after;
 }
@@ -48,6 +52,7 @@ static void set_member_state(const struct system *system, const struct member *m
 	struct member after = *member;
 
 	must(report->rank == member->rank);
+	must(report->to != MEMBER_UNKNOWN);
 	after.state = report->to;
 	after.updated_ns = report->now_ns;
 	memset(after.info, 0, sizeof(after.info));
@@ -71,6 +76,8 @@ int system_report(const struct system *system, const struct member_report *repor
 {
 	const struct member *member = system_member_by_rank(system, report->rank);
 
+	must(report->to < MEMBER_STATES);
+	must(report->info);
 	if (!member)
 		return fault_no_such_rank(why, report->rank);
 	if (report->incarnation && report->incarnation < member->incarnation)
@@ -120,6 +127,7 @@ int system_raise_map(const struct system *system, uint32_t map_version, struct s
 		return -EALREADY;
 	system_change_begin(system, SYSTEM_ATTRIBUTES, false, change_ret);
 	change_ret->map_version = map_version + 1;
+	must(change_ret->map_version > system->map_version);
 	return 0;
 }
 

@@ -48,6 +48,7 @@ static int add_node(struct domain_tree *tree, const char *domain, uint32_t level
 	struct domain_node *nodes, *node;
 	size_t bytes = prefix_bytes(domain, level);
 
+	must(tree->count == 0 ? level == 0 : parent < tree->count);
 	if (is_power_of_two(tree->count) || tree->count == 0) {
 		nodes = realloc(tree->nodes, max_u64(tree->count * 2, 1) * sizeof(*nodes));
 		if (!nodes)
@@ -80,13 +81,16 @@ static int add_level(struct domain_tree *tree, const struct member *const *membe
 
 			/* the parent level is sorted like the members, so `parent` only advances */
 			while (strlen(tree->nodes[parent].name) != prefix_bytes(domain, level - 1) ||
-			       memcmp(tree->nodes[parent].name, domain, prefix_bytes(domain, level - 1)) != 0)
+			       memcmp(tree->nodes[parent].name, domain, prefix_bytes(domain, level - 1)) != 0) {
 				parent++;
+				must(parent < tree->count);
+			}
 			error = add_node(tree, domain, level, (uint32_t)parent);
 			if (error)
 				return error;
 		}
 		tree->nodes[tree->count - 1].rank_count++;
+		must(tree->nodes[tree->count - 1].level == level);
 		last = domain;
 	}
 	return 0;
@@ -105,6 +109,7 @@ int system_domain_tree(const struct system *system, uint32_t out_bits, struct do
 		if (!(member_state_bit(member->state) & out_bits))
 			members[count++] = member;
 	}
+	must(count <= system->count);
 	if (!error)
 		tree.nodes[0].rank_count = (uint32_t)count;
 	if (count > 0) {

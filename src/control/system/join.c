@@ -34,6 +34,8 @@ static int check_provider(const struct system *system, const struct member *afte
 	if (system->count == 0)
 		return 0;
 	other = system->members[0]->record.fabrics[0].uri;
+	must(member_provider_bytes(uri) < sizeof(given));
+	must(member_provider_bytes(other) < sizeof(providers));
 	if (member_provider_bytes(uri) == member_provider_bytes(other) &&
 	    memcmp(uri, other, member_provider_bytes(uri)) == 0)
 		return 0;
@@ -84,6 +86,7 @@ static const struct member *find_same(const struct system *system, const struct 
 static int check_rejoin(const struct member *before, const struct join_request *request, const struct member *after,
 			struct fathom_fault *why)
 {
+	must(memcmp(before->uuid, after->uuid, MEMBER_UUID_BYTES) == 0);
 	if (before->state == MEMBER_ADMIN_EXCLUDED)
 		return fault_rank_excluded(why, before->rank);
 	if (request->rank != RANK_NONE && request->rank != before->rank)
@@ -129,6 +132,7 @@ static int find_rank(const struct system *system, const struct join_request *req
 		rank = request->is_first_instance && !system_member_by_rank(system, 0) ? 0 : system->next_rank;
 	if (rank > RANK_MAX)
 		return fault_system_full(why, (uint32_t)system->count);
+	must(!system_member_by_rank(system, rank));
 	*rank_ret = rank;
 	return 0;
 }
@@ -187,10 +191,13 @@ int system_join(const struct system *system, const struct join_request *request,
 		error = check_provider(system, &after, why);
 	if (error < 0)
 		return error;
+	must(!before || after.rank == before->rank);
 	system_change_member(system, before, &after, change_ret);
 	change_ret->next_rank = (uint32_t)max_u64(change_ret->next_rank, after.rank + 1);
+	must(change_ret->next_rank > after.rank);
 	/* an engine of that host has a later map: our database was lost, or restored from an older copy */
 	if (request->map_version > system->map_version && request->map_version <= SYSTEM_MAP_VERSION_BELIEVED)
 		change_ret->map_version = request->map_version + 1;
+	must(change_ret->map_version >= system->map_version);
 	return 0;
 }

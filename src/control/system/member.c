@@ -9,6 +9,8 @@
 #include "control/fault/fault.h"
 
 enum { DOMAIN_LEVELS_MAX = 8 };
+static_assert(MEMBER_UUID_TEXT_BYTES == 2 * MEMBER_UUID_BYTES + 4 + 1,
+	      "two digits for each byte, four dashes, and the NUL");
 
 size_t member_provider_bytes(const char *uri)
 {
@@ -42,6 +44,7 @@ int member_uuid_parse(const char *text, uint8_t *uuid_ret)
 		uuid[i] = (uint8_t)(high << 4 | low);
 		at += 2;
 	}
+	must(at == text + MEMBER_UUID_TEXT_BYTES - 1);
 	if (*at)
 		return -EINVAL;
 	memcpy(uuid_ret, uuid, sizeof(uuid));
@@ -105,6 +108,8 @@ int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret,
 	}
 	if (labelled && labelled != depth)
 		return fault_fault_domain_bad(why, text, "some levels have a label and some have none");
+	must(depth > 0 && depth <= DOMAIN_LEVELS_MAX);
+	must(used < sizeof(labels)); /* labels are parts of the text */
 	labels[used] = '\0';
 	memcpy(labels_ret, labels, used + 1);
 	*depth_ret = depth;

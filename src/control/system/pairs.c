@@ -19,6 +19,8 @@ static size_t pair_index(const struct pairs *pairs, const char *name)
 		else
 			high = middle;
 	}
+	must(low == 0 || strcmp(pairs->items[low - 1].name, name) < 0);
+	must(low == pairs->count || strcmp(pairs->items[low].name, name) >= 0);
 	return low;
 }
 
@@ -36,6 +38,7 @@ const char *pairs_get(const struct pairs *pairs, const char *name)
 
 static void remove_at(struct pairs *pairs, size_t at)
 {
+	must(at < pairs->count);
 	free(pairs->items[at].name);
 	free(pairs->items[at].value);
 	pairs->count--;
@@ -47,6 +50,8 @@ static int insert_at(struct pairs *pairs, size_t at, const char *name, const cha
 	struct pair *items = realloc(pairs->items, (pairs->count + 1) * sizeof(*items));
 	struct pair pair;
 
+	must(at <= pairs->count);
+	must(*value); /* an empty value means no pair */
 	if (!items)
 		return -ENOMEM;
 	pairs->items = items;
@@ -102,6 +107,7 @@ int pairs_apply(struct pairs *pairs, const struct system_pair *changes, size_t c
 		pairs_deinit(&after);
 		return error;
 	}
+	must(after.count <= pairs->count + count);
 	pairs_deinit(pairs);
 	*pairs = after;
 	return 0;

@@ -28,6 +28,7 @@ static const struct {
 #undef S
 };
 static_assert(ARRAY_COUNT(rows) == MEMBER_STATES, "");
+static_assert(MEMBER_STATES - 1 <= 16, "each state has its bit in MEMBER_ALL_BITS");
 
 int member_state_of_bit(uint32_t bit, enum member_state *state_ret)
 {

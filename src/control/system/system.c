@@ -10,6 +10,10 @@
 #include "control/system/internal.h"
 #include "control/system/probes.gen.h"
 
+static_assert((int)SYSTEM_MEMBERS_MAX <= (int)RANK_MAX, "each member has a rank");
+static_assert(SYSTEM_MAP_VERSION_BELIEVED < UINT32_MAX, "a later version exists");
+static_assert((MEMBER_OUT_BITS & MEMBER_AVAILABLE_BITS) == 0, "a member that is not in the map gets no pools");
+
 struct system *system_create(void)
 {
 	struct system *system = calloc(1, sizeof(*system));
@@ -70,6 +74,8 @@ static size_t member_index(const struct system *system, uint32_t rank)
 		else
 			high = middle;
 	}
+	must(low == 0 || system->members[low - 1]->record.rank < rank);
+	must(low == system->count || system->members[low]->record.rank >= rank);
 	return low;
 }
 
@@ -132,6 +138,8 @@ static void add_to_indexes(struct system *system, struct system_member *member)
 	struct system_member **by_address =
 		&system->by_address[bucket_of(member->record.address, strlen(member->record.address))];
 
+	must(!member->next_by_uuid);
+	must(!member->next_by_address);
 	member->next_by_uuid = *by_uuid;
 	*by_uuid = member;
 	member->next_by_address = *by_address;
@@ -142,13 +150,14 @@ static void remove_from_indexes(struct system *system, struct system_member *mem
 {
 	struct system_member **place = &system->by_uuid[bucket_of(member->record.uuid, MEMBER_UUID_BYTES)];
 
-	while (*place != member)
-		place = &(*place)->next_by_uuid;
+	for (; *place != member; place = &(*place)->next_by_uuid)
+		must(*place);
 	*place = member->next_by_uuid;
 	place = &system->by_address[bucket_of(member->record.address, strlen(member->record.address))];
-	while (*place != member)
-		place = &(*place)->next_by_address;
+	for (; *place != member; place = &(*place)->next_by_address)
+		must(*place);
 	*place = member->next_by_address;
+	member->next_by_uuid = member->next_by_address = NULL;
 }
 
 static int add_member(struct system *system, const struct member *record, uint64_t tick)
@@ -156,6 +165,12 @@ static int add_member(struct system *system, const struct member *record, uint64
 	size_t at = member_index(system, record->rank);
 	struct system_member *member;
 
+	must(system->count < SYSTEM_MEMBERS_MAX);
+	must(system->count <= system->room);
+	must(record->rank <= RANK_MAX);
+	must(record->fabric_count > 0 && record->fabric_count <= MEMBER_FABRICS_MAX);
+	must(at == system->count || system->members[at]->record.rank != record->rank);
+	must(!system_member_by_uuid(system, record->uuid));
 	if (system->count == system->room) {
 		size_t room = max_u64(system->room * 2, 16);
 		struct system_member **members = realloc(system->members, room * sizeof(*members));
@@ -182,7 +197,11 @@ static int add_member(struct system *system, const struct member *record, uint64
 static void change_member(struct system *system, struct system_member *member, const struct member *record, uint64_t tick)
 {
 	enum member_state from = member->record.state;
+	const struct member *holder = system_member_by_uuid(system, record->uuid);
 
+	must(record->rank == member->record.rank);
+	must(record->state != MEMBER_UNKNOWN);
+	must(!holder || holder == &member->record);
 	remove_from_indexes(system, member);
 	member->record = *record;
 	member->record.state = from;
@@ -195,6 +214,8 @@ static void remove_member(struct system *system, struct system_member *member, u
 {
 	size_t at = member_index(system, member->record.rank);
 
+	must(at < system->count);
+	must(system->members[at] == member);
 	remove_from_indexes(system, member);
 	member_state_move(tick, member, MEMBER_UNKNOWN);
 	system->count--;
@@ -207,9 +228,12 @@ int system_apply(struct system *system, const struct system_change *change, uint
 	struct system_member *member = NULL;
 	int error = 0;
 
+	must(change->kind <= SYSTEM_PROPERTIES);
+	must(change->pair_count == 0 || change->pairs);
 	must(change->version == system->version + 1);
 	must(change->map_version >= system->map_version);
 	must(change->next_rank >= system->next_rank || (change->kind == SYSTEM_MEMBER_GONE && system->count == 1));
+	must(change->kind != SYSTEM_MEMBER || change->next_rank > change->member.rank);
 	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
 		member = find_member(system, change->member.rank);
 	if (change->kind == SYSTEM_ATTRIBUTES) {
@@ -218,6 +242,7 @@ int system_apply(struct system *system, const struct system_change *change, uint
 		error = pairs_apply(&system->properties, change->pairs, change->pair_count);
 	} else if (change->kind == SYSTEM_MEMBER_GONE) {
 		must(member);
+		must(memcmp(member->record.uuid, change->member.uuid, MEMBER_UUID_BYTES) == 0);
 		remove_member(system, member, tick);
 	} else if (member) {
 		change_member(system, member, &change->member, tick);
@@ -229,6 +254,7 @@ int system_apply(struct system *system, const struct system_change *change, uint
 	system->version = change->version;
 	system->map_version = change->map_version;
 	system->next_rank = change->next_rank;
+	must(system->count == 0 || system->members[system->count - 1]->record.rank < system->next_rank);
 	return 0;
 }
 
