@@ -26,31 +26,35 @@ uint64_t db_revision(const struct db *db)
 int db_scan(struct db *db, const char *prefix, db_row_fn row, void *ctx, struct fathom_fault *why)
 {
 	must(strlen(prefix) < DB_KEY_BYTES_MAX);
+	must(row);
 	return db->backend->scan(db, prefix, false, row, ctx, why);
 }
 
 struct counted {
 	db_row_fn row;
 	void *ctx;
-	bool was_there;
+	size_t rows;
 };
 
 static int count_row(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
 {
 	struct counted *counted = ctx;
 
-	counted->was_there = true;
+	counted->rows++;
 	return counted->row(counted->ctx, key, value, bytes, version);
 }
 
 int db_get(struct db *db, const char *key, db_row_fn row, void *ctx, struct fathom_fault *why)
 {
-	struct counted counted = { row, ctx, false };
+	struct counted counted = { row, ctx, 0 };
 	int error;
 
 	must(strlen(key) < DB_KEY_BYTES_MAX);
+	must(*key);
+	must(row);
 	error = db->backend->scan(db, key, true, count_row, &counted, why);
-	return error == 0 && !counted.was_there ? -ENOENT : error;
+	must(counted.rows <= 1); /* a key is unique */
+	return error == 0 && counted.rows == 0 ? -ENOENT : error;
 }
 
 static void notify_watches(struct db *db, const struct db_change *change)
@@ -76,6 +80,7 @@ int db_commit(struct db *db, const struct db_change *changes, size_t count, uint
 		must(strlen(changes[i].key) < DB_KEY_BYTES_MAX && changes[i].key[0]);
 		must(changes[i].bytes <= DB_VALUE_BYTES_MAX);
 		must(changes[i].what != DB_PUT || changes[i].value);
+		must(changes[i].what <= DB_CHECK);
 	}
 	error = db->backend->commit(db, changes, count, why);
 	must(db->revision == before + (error == 0));
@@ -83,6 +88,7 @@ int db_commit(struct db *db, const struct db_change *changes, size_t count, uint
 		return error;
 	for (size_t i = 0; i < count; i++)
 		notify_watches(db, &changes[i]);
+	must(db->revision == before + 1); /* no watch has committed */
 	if (revision_ret)
 		*revision_ret = db->revision;
 	return 0;
@@ -90,6 +96,8 @@ int db_commit(struct db *db, const struct db_change *changes, size_t count, uint
 
 int db_watch(struct db *db, const char *prefix, db_watch_fn changed, void *ctx)
 {
+	must(changed);
+	must(db->watch_count <= DB_WATCHES_MAX);
 	if (db->watch_count == DB_WATCHES_MAX)
 		return -ENOSPC;
 	must(text_copy(db->watches[db->watch_count].prefix, DB_KEY_BYTES_MAX, prefix) == 0);
@@ -155,6 +163,7 @@ int db_lease_take(struct db *db, const char *name, const char *owner, uint64_t n
 	struct lease lease;
 	int error;
 
+	must(duration_ns <= UINT64_MAX - now_ns);
 	must(strlen(owner) > 0);
 	must(strlen(owner) < DB_OWNER_BYTES);
 	must((size_t)snprintf(key, sizeof(key), "lease/%s", name) < sizeof(key));
@@ -165,6 +174,7 @@ int db_lease_take(struct db *db, const char *name, const char *owner, uint64_t n
 		return fault_db_lease_held(why, name, lease.owner);
 	change.expected = lease.version;
 	change.bytes = (size_t)snprintf(value, sizeof(value), "%" PRIu64 " %s", now_ns + duration_ns, owner);
+	must(change.bytes < sizeof(value));
 	return db_commit(db, &change, 1, NULL, why);
 }
 
@@ -175,6 +185,7 @@ int db_lease_release(struct db *db, const char *name, const char *owner, struct 
 	struct lease lease;
 	int error;
 
+	must(*owner);
 	must((size_t)snprintf(key, sizeof(key), "lease/%s", name) < sizeof(key));
 	error = get_lease(db, key, &lease, why);
 	if (error < 0 || !lease.version || strcmp(lease.owner, owner) != 0)
@@ -185,11 +196,15 @@ int db_lease_release(struct db *db, const char *name, const char *owner, struct 
 
 int db_copy_begin(struct db *db, const char *path, struct db_copy **copy_ret, struct fathom_fault *why)
 {
-	return db->backend->copy_begin(db, path, copy_ret, why);
+	int error = db->backend->copy_begin(db, path, copy_ret, why);
+
+	must(error || (*copy_ret)->backend == db->backend);
+	return error;
 }
 
 int db_copy_step(struct db_copy *copy, int pages, bool *is_done_ret, struct fathom_fault *why)
 {
+	must(pages > 0 || pages == DB_COPY_ALL);
 	return copy->backend->copy_step(copy, pages, is_done_ret, why);
 }
 
@@ -213,6 +228,7 @@ int db_backup(struct db *db, const char *path, struct fathom_fault *why)
 	if (error)
 		return error;
 	error = db_copy_step(copy, DB_COPY_ALL, &is_done, why);
+	must(error || is_done);
 	if (!error)
 		error = db_copy_finish(copy, why);
 	db_copy_end(copy);

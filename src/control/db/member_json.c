@@ -39,6 +39,8 @@ int member_encode(const struct member *member, char **text_ret)
 
 	must(member->fabric_count > 0);
 	must(member->fabric_count <= MEMBER_FABRICS_MAX);
+	must(member->rank <= RANK_MAX);
+	must(member->state != MEMBER_UNKNOWN);
 	json_memory_begin();
 	json = json_pack("{s:o, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o}", "rank", pack_u64(member->rank), "uuid",
 			 member_uuid_format(member->uuid, uuid), "state", member_state_wire(member->state), "incarnation",

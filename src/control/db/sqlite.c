@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <isa-l/crc.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,8 @@ static const char *const statements[] = {
 	[STATEMENT_SET_REVISION] = "UPDATE meta SET value = ?1 WHERE name = 'revision'",
 };
 static_assert(ARRAY_COUNT(statements) == STATEMENTS, "");
+static_assert(DB_VALUE_BYTES_MAX <= INT_MAX, "SQLite takes the length of a value as an int");
+static_assert(offsetof(struct sqlite_db, db) == 0, "a backend's structure begins with the database");
 
 static struct sqlite_db *sqlite_of(struct db *db)
 {
@@ -70,6 +73,7 @@ static uint32_t row_checksum(const char *key, uint64_t version, const void *valu
 {
 	uint32_t sum = 0xffffffff;
 
+	must(bytes <= INT_MAX);
 	sum = crc32_iscsi((unsigned char *)(uintptr_t)key, (int)strlen(key) + 1, sum);
 	sum = crc32_iscsi((unsigned char *)&version, sizeof(version), sum);
 	return bytes ? crc32_iscsi((unsigned char *)(uintptr_t)value, (int)bytes, sum) : sum;
@@ -114,6 +118,7 @@ static int verify_row(struct sqlite_db *sqlite, sqlite3_stmt *statement, db_row_
 	const void *value = sqlite3_column_blob(statement, 3);
 	size_t bytes = (size_t)sqlite3_column_bytes(statement, 3);
 
+	must(sqlite3_column_count(statement) == 4);
 	if (!key)
 		return fault_db_no_memory(why, sqlite->path);
 	if (row_checksum(key, version, value, bytes) != (uint64_t)sqlite3_column_int64(statement, 2)) {
@@ -138,6 +143,7 @@ static bool prefix_end(const char *prefix, char *end)
 	if (bytes == 0 || (unsigned char)end[bytes - 1] == 0xff)
 		return false;
 	end[bytes - 1] = (char)((unsigned char)end[bytes - 1] + 1);
+	must(strcmp(prefix, end) < 0);
 	return true;
 }
 
@@ -152,6 +158,7 @@ static int scan_rows(struct db *db, const char *prefix, bool is_one, db_row_fn r
 	int result, error = 0;
 
 	must(is_one || has_end || *prefix == '\0');
+	must(!sqlite3_stmt_busy(statement)); /* `row` does not scan again */
 	if ((is_one || has_end) && sqlite3_bind_text(statement, 1, prefix, -1, SQLITE_STATIC) != SQLITE_OK)
 		error = sqlite_fault(sqlite, "be read", why);
 	if (has_end && sqlite3_bind_text(statement, 2, end, -1, SQLITE_STATIC) != SQLITE_OK)
@@ -176,9 +183,12 @@ static int read_version(void *ctx, const char *key, const void *value, size_t by
 
 static int step_once(struct sqlite_db *sqlite, enum sqlite_statement which, struct fathom_fault *why)
 {
-	int result = sqlite3_step(sqlite->statements[which]);
-	int error = result == SQLITE_DONE ? 0 : sqlite_fault(sqlite, "be written", why);
+	int result, error;
 
+	must(which == STATEMENT_PUT || which == STATEMENT_DELETE || which == STATEMENT_SET_REVISION);
+	must(!sqlite3_stmt_busy(sqlite->statements[which]));
+	result = sqlite3_step(sqlite->statements[which]);
+	error = result == SQLITE_DONE ? 0 : sqlite_fault(sqlite, "be written", why);
 	sqlite3_reset(sqlite->statements[which]);
 	sqlite3_clear_bindings(sqlite->statements[which]);
 	return error;
@@ -191,6 +201,7 @@ static int apply_change(struct sqlite_db *sqlite, const struct db_change *change
 	uint64_t version = DB_VERSION_NONE;
 	int error = scan_rows(&sqlite->db, change->key, true, read_version, &version, why);
 
+	must(error || version < revision); /* older than this transaction */
 	if (error)
 		return error;
 	if (change->expected != DB_VERSION_ANY && change->expected != version)
@@ -224,6 +235,7 @@ static int commit_changes(struct db *db, const struct db_change *changes, size_t
 	}
 	if (!error)
 		error = exec_sql(sqlite, "COMMIT", "commit", why);
+	must(error || sqlite3_get_autocommit(sqlite->handle)); /* the transaction has ended */
 	if (!error)
 		db->revision = revision;
 	else if (!sqlite3_get_autocommit(sqlite->handle))
@@ -248,6 +260,8 @@ static int check_head(struct sqlite_db *sqlite, int64_t *schema_ret, struct fath
 		return error;
 	if (application != APPLICATION_ID && (application != 0 || tables != 0 || *schema_ret != 0))
 		return fault_db_foreign(why, sqlite->path);
+	if (*schema_ret < 0)
+		return fault_db_damaged(why, sqlite->path, "its schema version is negative");
 	if (*schema_ret > SCHEMA_VERSION)
 		return fault_db_newer(why, sqlite->path, (uint32_t)*schema_ret, SCHEMA_VERSION);
 	return 0;
@@ -274,6 +288,7 @@ static int migrate_schema(struct sqlite_db *sqlite, int64_t schema, struct fatho
 {
 	int error = 0;
 
+	must(schema >= 0 && schema <= SCHEMA_VERSION); /* check_head() has rejected others */
 	for (; !error && schema < SCHEMA_VERSION; schema++) {
 		char *sql;
 

@@ -42,8 +42,10 @@ static int sync_file_and_folder(const char *path, struct fathom_fault *why)
 /* Sync `beside`, then rename it to `path`: after a crash `path` is never incomplete. */
 static int install_file(const char *beside, const char *path, struct fathom_fault *why)
 {
-	int error = sync_file_and_folder(beside, why);
+	int error;
 
+	must(strcmp(beside, path) != 0);
+	error = sync_file_and_folder(beside, why);
 	if (!error && rename(beside, path) < 0)
 		error = fault_db_failed(why, path, "be renamed", strerror(errno));
 	return error;
@@ -71,6 +73,7 @@ struct sqlite_copy {
 	char path[PATH_BYTES_MAX], beside[PATH_BYTES_MAX];
 	bool is_there; /* `beside` exists */
 };
+static_assert(offsetof(struct sqlite_copy, copy) == 0, "copy_of() converts the pointer");
 
 static struct sqlite_copy *copy_of(struct db_copy *copy)
 {
@@ -90,6 +93,9 @@ static int make_beside(struct sqlite_copy *copy, struct fathom_fault *why)
 
 static int open_beside(struct sqlite_copy *copy, struct sqlite_db *from, struct fathom_fault *why)
 {
+	must(copy->is_there);
+	must(!copy->to.handle);
+	must(!copy->backup);
 	copy->to.path = copy->beside;
 	if (sqlite3_open_v2(copy->beside, &copy->to.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
 		return copy->to.handle ? sqlite_fault(&copy->to, "be opened", why) : fault_db_no_memory(why, copy->path);
@@ -146,6 +152,7 @@ int sqlite_copy_step(struct db_copy *db_copy, int pages, bool *is_done_ret, stru
 	int result;
 
 	must(copy->backup);
+	must(copy->to.handle);
 	result = sqlite3_backup_step(copy->backup, pages);
 	if (result == SQLITE_DONE) {
 		*is_done_ret = true;
@@ -166,6 +173,8 @@ int sqlite_copy_finish(struct db_copy *db_copy, struct fathom_fault *why)
 	int error;
 
 	must(!copy->to.handle);
+	must(!copy->backup);
+	must(copy->is_there);
 	error = install_file(copy->beside, copy->path, why);
 	if (error)
 		return error;
@@ -177,6 +186,7 @@ void sqlite_copy_end(struct db_copy *db_copy)
 {
 	struct sqlite_copy *copy = copy_of(db_copy);
 
+	must(!copy->backup || copy->to.handle);
 	if (copy->backup)
 		sqlite3_backup_finish(copy->backup);
 	sqlite3_close(copy->to.handle);
@@ -242,6 +252,7 @@ static void undo_put_aside(const char *path, const char *aside)
 {
 	char log[PATH_BYTES_MAX], aside_log[PATH_BYTES_MAX];
 
+	must(strcmp(path, aside) != 0);
 	for (size_t i = 0; i < ARRAY_COUNT(logs); i++) {
 		must(make_log_path(log, path, i, NULL) == 0 && make_log_path(aside_log, aside, i, NULL) == 0);
 		if (link(aside_log, log) == 0 || errno == EEXIST) /* EEXIST: its original name was not yet removed */

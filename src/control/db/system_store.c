@@ -18,6 +18,10 @@
 #define PROPERTY_PREFIX "system/property/"
 
 enum { STORE_SCHEMA = 1, VERSIONS_BYTES = 160, MEMBER_KEY_BYTES = 40 };
+static_assert(sizeof(MEMBER_PREFIX) + 8 <= MEMBER_KEY_BYTES, "a rank has 8 digits");
+static_assert(SYSTEM_PAIRS_MAX + 1 <= DB_CHANGES_MAX, "all pairs and the versions fit into one transaction");
+static_assert((int)SYSTEM_VALUE_BYTES <= (int)DB_VALUE_BYTES_MAX, "each value fits into a record");
+static_assert(sizeof(ATTRIBUTE_PREFIX) + SYSTEM_NAME_BYTES <= DB_KEY_BYTES_MAX, "each name fits into a key");
 
 struct loading {
 	struct system_store *store;
@@ -118,6 +122,7 @@ int system_store_load(struct db *db, uint64_t tick, struct system_store *store_r
 		system_destroy(loading.system);
 		return error;
 	}
+	must(store.versions_revision <= db_revision(db));
 	*store_ret = store;
 	*system_ret = loading.system;
 	return 0;
@@ -137,6 +142,8 @@ static void make_versions_put(const struct system_store *store, const struct sys
 			     STORE_SCHEMA, change->version, change->map_version, change->next_rank);
 
 	must(bytes < VERSIONS_BYTES);
+	must(change->version > 0);
+	must(change->next_rank > 0);
 	*put_ret = (struct db_change){ .key = VERSIONS_KEY,
 				       .expected = store->versions_revision,
 				       .what = DB_PUT,
@@ -170,6 +177,8 @@ int system_store_members(struct system_store *store, const struct system_change 
 
 	must(count > 0);
 	must(count <= SYSTEM_STORE_MEMBERS_MAX);
+	for (size_t i = 1; i < count; i++)
+		must(changes[i].version == changes[i - 1].version + 1);
 	if (!error)
 		make_versions_put(store, &changes[count - 1], versions, &puts[0]);
 	for (size_t i = 0; !error && i < count; i++)
@@ -181,6 +190,7 @@ int system_store_members(struct system_store *store, const struct system_change 
 	free(texts);
 	free(keys);
 	free(puts);
+	must(error || db_revision(store->db) > store->versions_revision);
 	if (!error)
 		store->versions_revision = db_revision(store->db);
 	return error;
@@ -218,6 +228,8 @@ int system_store_change(struct system_store *store, const struct system_change *
 
 	if (change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE)
 		return system_store_members(store, change, 1, why);
+	must(change->kind == SYSTEM_ATTRIBUTES || change->kind == SYSTEM_PROPERTIES);
+	must(change->pair_count <= SYSTEM_PAIRS_MAX);
 	changes = calloc(change->pair_count + 1, sizeof(*changes));
 	if (!changes)
 		return -ENOMEM;

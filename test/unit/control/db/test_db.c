@@ -358,6 +358,8 @@ static void rubbish_and_strangers_files_are_left_alone(void **state)
 	db_close(open_db());
 	run_sql("PRAGMA user_version = 9");
 	assert_open_fails(-EPROTO, FAULT_DB_NEWER);
+	run_sql("PRAGMA user_version = -1");
+	assert_open_fails(-EBADMSG, FAULT_DB_DAMAGED);
 	unlink(path);
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_open_fails(-EIO, FAULT_DB_FAILED);
