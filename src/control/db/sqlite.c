@@ -201,7 +201,7 @@ static int apply_change(struct sqlite_db *sqlite, const struct db_change *change
 	uint64_t version = DB_VERSION_NONE;
 	int error = scan_rows(&sqlite->db, change->key, true, read_version, &version, why);
 
-	must(error || version < revision); /* older than this transaction */
+	must(error || version <= revision); /* of an older transaction, or of an earlier change of this one */
 	if (error)
 		return error;
 	if (change->expected != DB_VERSION_ANY && change->expected != version)

@@ -18,8 +18,10 @@
 
 int spool_failed(const char *path, int error, const char *operation, struct fathom_fault *why)
 {
-	int result = fault_spool_failed(why, path, operation, strerror(-error));
+	int result;
 
+	must(error < 0);
+	result = fault_spool_failed(why, path, operation, strerror(-error));
 	if (why)
 		why->error = error;
 	maybe(result == error);
@@ -36,6 +38,21 @@ int spool_lock(int fd, const char *path, struct fathom_fault *why)
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 		return 0;
 	return errno == EWOULDBLOCK ? fault_spool_in_use(why, path) : spool_failed(path, -errno, "be locked", why);
+}
+
+/* The counts of an open spool, between calls. */
+static void check_spool(const struct spool *spool)
+{
+	must(spool->fd >= 0);
+	must(spool->taken <= spool->last);
+	must(spool->place_count == spool->last - spool->taken);
+	must(spool->place_first + spool->place_count <= spool->place_room);
+	must(spool->bytes >= sizeof(struct spool_head));
+	must(spool->synced <= spool->bytes);
+	must(spool->pending_bytes <= spool->pending_room);
+	must(spool->pending_count <= SPOOL_PENDING_MAX);
+	must((spool->pending_count == 0) == (spool->pending_bytes == 0));
+	must(spool->live_bytes >= spool->pending_bytes);
 }
 
 static int create_file(struct spool *spool, struct fathom_fault *why)
@@ -76,6 +93,8 @@ int spool_open(const char *path, uint64_t bytes_max, struct spool **spool_ret, u
 		spool_close(spool);
 		return error;
 	}
+	check_spool(spool);
+	must(spool->pending_count == 0);
 	uuid_unparse_lower(spool->uuid, spool->source);
 	if (cut_bytes_ret)
 		*cut_bytes_ret = cut_bytes;
@@ -102,6 +121,7 @@ bool spool_is_known(const struct spool *spool, const struct spool_origin *origin
 	const struct spool_known *known = spool->known[origin->instance];
 	uint64_t oldest = UINT64_MAX;
 
+	must(origin->instance < SPOOL_SOURCES_MAX);
 	for (size_t i = 0; i < SPOOL_INCARNATIONS; i++) {
 		if (known[i].incarnation == origin->incarnation)
 			return origin->sequence <= known[i].sequence;
@@ -115,6 +135,8 @@ void spool_learn(struct spool *spool, const struct spool_origin *origin)
 {
 	struct spool_known *known = spool->known[origin->instance], *oldest = known;
 
+	must(origin->instance < SPOOL_SOURCES_MAX);
+	must(origin->incarnation > 0); /* 0 marks a free place */
 	for (size_t i = 0; i < SPOOL_INCARNATIONS; i++) {
 		if (known[i].incarnation == origin->incarnation) {
 			known[i].sequence = max_u64(known[i].sequence, origin->sequence);
@@ -193,21 +215,28 @@ int spool_add(struct spool *spool, const struct spool_origin *origin, const Shar
 	spool->live_bytes += bytes;
 	if (origin)
 		spool_learn(spool, origin);
+	must(!origin || spool_is_known(spool, origin));
+	check_spool(spool);
 	return 0;
 }
 
 /* The pending records are now in the file, at offset `bytes`. */
 static void mark_written(struct spool *spool)
 {
-	for (size_t at = 0; at < spool->pending_bytes;) {
+	size_t at = 0;
+
+	while (at < spool->pending_bytes) {
 		struct spool_record record;
 
 		memcpy(&record, spool->pending + at, sizeof(record));
 		must(record.number == spool->last + 1);
+		must(record.magic == SPOOL_RECORD_MAGIC);
+		must(record.kind == SPOOL_EVENT);
 		spool_places_add(spool, spool->bytes + at, record.payload_bytes);
 		spool->last++;
 		at += sizeof(record) + record.payload_bytes;
 	}
+	must(at == spool->pending_bytes);
 	spool->bytes += spool->pending_bytes;
 	spool->synced = spool->bytes;
 	spool->pending_bytes = spool->pending_count = 0;
@@ -229,6 +258,8 @@ int spool_flush(struct spool *spool, struct fathom_fault *why)
 	if (fdatasync(spool->fd) < 0)
 		return report_failure(spool, -errno, "be synced", why);
 	mark_written(spool);
+	check_spool(spool);
+	must(spool->synced == spool->bytes);
 	return 0;
 }
 
@@ -242,8 +273,12 @@ static int read_event(const struct spool *spool, uint64_t number, Fathom__Number
 	size_t count = sizeof(struct spool_record) + place->payload_bytes;
 	struct spool_record record;
 	Fathom__NumberedEvent *event;
-	ssize_t got = pread(spool->fd, bytes, count, (off_t)place->offset);
+	ssize_t got;
 
+	must(place->offset >= sizeof(struct spool_head));
+	must(place->offset + count <= spool->bytes);
+	must(count <= sizeof(bytes));
+	got = pread(spool->fd, bytes, count, (off_t)place->offset);
 	if (got < 0)
 		return report_failure(spool, -errno, "be read", why);
 	memcpy(&record, bytes, sizeof(record));
@@ -268,6 +303,7 @@ int spool_batch(struct spool *spool, size_t max, size_t bytes_max, struct spool_
 {
 	size_t bytes = 0;
 
+	must(max > 0);
 	batch_ret->count = 0;
 	for (uint64_t number = spool->taken + 1; number <= spool->last && batch_ret->count < min_u64(max, SPOOL_BATCH_MAX);
 	     number++) {
@@ -281,6 +317,7 @@ int spool_batch(struct spool *spool, size_t max, size_t bytes_max, struct spool_
 			spool_batch_deinit(batch_ret);
 			return error;
 		}
+		must(batch_ret->events[batch_ret->count]->number == number);
 		batch_ret->count++;
 	}
 	return 0;
@@ -301,10 +338,15 @@ int spool_taken(struct spool *spool, uint64_t number, struct fathom_fault *why)
 	must(number <= spool->last);
 	if (number <= spool->taken)
 		return 0;
-	for (uint64_t taken = spool->taken + 1; taken <= number; taken++)
-		spool->live_bytes -= sizeof(record) + spool_place(spool, taken)->payload_bytes;
+	for (uint64_t taken = spool->taken + 1; taken <= number; taken++) {
+		uint64_t bytes = sizeof(record) + spool_place(spool, taken)->payload_bytes;
+
+		must(spool->live_bytes >= bytes);
+		spool->live_bytes -= bytes;
+	}
 	spool_places_drop(spool, number - spool->taken);
 	spool->taken = number;
+	check_spool(spool);
 	/* no rewrite with pending events: the new file would mark them as known, although they are not on disk */
 	if (spool->pending_count == 0 && spool->bytes > SPOOL_COMPACT_BYTES && spool->live_bytes < spool->bytes / 2) {
 		error = spool_rewrite(spool);

@@ -36,6 +36,8 @@ void spool_record_fill(struct spool_record *record, enum spool_kind kind, uint64
 		       const struct spool_origin *origin, const void *payload, size_t payload_bytes, uint64_t synced)
 {
 	must(payload_bytes <= SPOOL_PAYLOAD_MAX);
+	must(payload || payload_bytes == 0);
+	must(kind >= SPOOL_EVENT && kind <= SPOOL_MARK);
 	*record = (struct spool_record){
 		.magic = SPOOL_RECORD_MAGIC,
 		.payload_bytes = (uint32_t)payload_bytes,
@@ -55,6 +57,7 @@ struct spool_place *spool_place(const struct spool *spool, uint64_t number)
 {
 	must(number > spool->taken);
 	must(number - spool->taken <= spool->place_count);
+	must(spool->place_first + spool->place_count <= spool->place_room);
 	return &spool->places[spool->place_first + (number - spool->taken - 1)];
 }
 
@@ -84,6 +87,8 @@ void spool_places_add(struct spool *spool, uint64_t offset, uint32_t payload_byt
 	size_t at = spool->place_first + spool->place_count++;
 
 	must(at < spool->place_room);
+	must(offset >= sizeof(struct spool_head));
+	must(payload_bytes <= SPOOL_PAYLOAD_MAX);
 	spool->places[at] = (struct spool_place){ offset, payload_bytes };
 }
 
@@ -114,6 +119,7 @@ static void append_head(struct writing *writing, const struct spool *spool)
 {
 	struct spool_head head = { .magic = SPOOL_MAGIC, .version = SPOOL_VERSION, .head_bytes = sizeof(head) };
 
+	must(writing->bytes == 0);
 	memcpy(head.uuid, spool->uuid, sizeof(head.uuid));
 	head.sum = crc_update(UINT32_MAX, &head, offsetof(struct spool_head, sum));
 	append_bytes(writing, &head, sizeof(head));
@@ -145,8 +151,11 @@ static void append_events(struct writing *writing, const struct spool *spool)
 	for (uint64_t number = spool->taken + 1; number <= spool->last && !writing->error; number++) {
 		const struct spool_place *place = spool_place(spool, number);
 		size_t count = sizeof(struct spool_record) + place->payload_bytes;
-		ssize_t got = pread(spool->fd, bytes, count, (off_t)place->offset);
+		ssize_t got;
 
+		must(count <= sizeof(bytes));
+		must(place->offset + count <= spool->bytes);
+		got = pread(spool->fd, bytes, count, (off_t)place->offset);
 		if (got < 0)
 			writing->error = -errno;
 		else if ((size_t)got != count)
@@ -165,6 +174,7 @@ static void update_places(struct spool *spool, uint64_t events_at)
 		place->offset = events_at;
 		events_at += sizeof(struct spool_record) + place->payload_bytes;
 	}
+	must(events_at == spool->bytes);
 }
 
 int spool_rewrite(struct spool *spool)
@@ -173,6 +183,7 @@ int spool_rewrite(struct spool *spool)
 	struct writing writing = { .fd = -1 };
 	uint64_t events_at;
 
+	must(spool->pending_count == 0); /* the new file would mark pending events as known */
 	if ((size_t)snprintf(path, sizeof(path), "%s.new", spool->path) >= sizeof(path))
 		return -ENAMETOOLONG;
 	writing.fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -212,6 +223,7 @@ struct reading {
 
 bool spool_record_read(const uint8_t *data, uint64_t bytes, uint64_t at, struct spool_record *record_ret)
 {
+	must(at <= bytes);
 	if (bytes - at < sizeof(*record_ret))
 		return false;
 	memcpy(record_ret, data + at, sizeof(*record_ret));
@@ -263,8 +275,12 @@ static int load_taken(struct reading *reading, const struct spool_record *record
 		spool->last = spool->taken = record->number; /* a rewrite dropped the events before */
 	if (record->number < spool->taken || record->number > spool->last)
 		return -EBADMSG;
-	for (uint64_t number = spool->taken + 1; number <= record->number; number++)
-		spool->live_bytes -= sizeof(*record) + spool_place(spool, number)->payload_bytes;
+	for (uint64_t number = spool->taken + 1; number <= record->number; number++) {
+		uint64_t bytes = sizeof(*record) + spool_place(spool, number)->payload_bytes;
+
+		must(spool->live_bytes >= bytes);
+		spool->live_bytes -= bytes;
+	}
 	spool_places_drop(spool, record->number - spool->taken);
 	spool->taken = record->number;
 	return 0;
@@ -358,6 +374,7 @@ int spool_read_all(int fd, uint8_t **data_ret, uint64_t *bytes_ret)
 		free(data);
 		return -errno;
 	}
+	must(used <= (uint64_t)about.st_size);
 	*data_ret = data;
 	*bytes_ret = used;
 	return 0;
@@ -381,6 +398,8 @@ int spool_load(struct spool *spool, uint64_t *cut_bytes_ret, struct fathom_fault
 	free(data);
 	if (error)
 		return error;
+	must(good_bytes >= sizeof(struct spool_head));
+	must(good_bytes <= reading.bytes);
 	if (good_bytes < reading.bytes && ftruncate(spool->fd, (off_t)good_bytes) < 0)
 		return fault_spool_failed(why, spool->path, "be cut", strerror(errno));
 	/* sync what was read, so that a later crash cannot lose it */

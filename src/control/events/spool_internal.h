@@ -50,6 +50,7 @@ static_assert(sizeof(struct spool_record) == 48, "on disk");
 static_assert(offsetof(struct spool_record, synced) == 40, "on disk");
 
 #define SPOOL_NO_INSTANCE UINT16_MAX
+static_assert(SPOOL_SOURCES_MAX < SPOOL_NO_INSTANCE, "no instance has this number");
 
 /* The position of an event in the file. */
 struct spool_place {

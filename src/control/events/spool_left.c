@@ -26,6 +26,7 @@ static bool find_record(struct left *left, uint64_t *at, struct spool_record *re
 {
 	uint64_t from = *at;
 
+	must(from <= left->bytes);
 	for (; *at < left->bytes; ++*at) {
 		if (!spool_record_read(left->data, left->bytes, *at, record_ret))
 			continue;
@@ -47,6 +48,7 @@ static int pass_event(struct left *left, const struct spool_record *record, uint
 	Shared__RASEvent *event;
 	int error;
 
+	must(at + record_bytes(record) <= left->bytes);
 	if (record->kind != SPOOL_EVENT || record->number <= left->taken)
 		return 0;
 	event = shared__rasevent__unpack(NULL, record->payload_bytes, left->data + at + sizeof(*record));
@@ -69,6 +71,7 @@ static int read_events(struct left *left)
 	uint64_t begin = spool_head_check(left->data, left->bytes, &head) ? 0 : sizeof(head);
 	int error = 0;
 
+	must(begin <= left->bytes);
 	for (uint64_t at = begin; find_record(left, &at, &record); at += record_bytes(&record)) {
 		if (record.kind == SPOOL_TAKEN)
 			left->taken = max_u64(left->taken, record.number);

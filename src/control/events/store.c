@@ -25,6 +25,7 @@ enum {
 };
 enum { OTHER_CHANGES = 3 }; /* the range, the source, the source that it replaces */
 static_assert(EVENT_STORE_TAKE_MAX + PRUNE_MAX + OTHER_CHANGES <= DB_CHANGES_MAX, "a transaction has room for all of it");
+static_assert(sizeof(SOURCE_PREFIX) + UUID_TEXT_BYTES <= KEY_BYTES, "each source has a key");
 
 struct source {
 	char uuid[UUID_TEXT_BYTES];
@@ -60,6 +61,7 @@ static struct source *find_oldest(const struct event_store *store)
 {
 	struct source *oldest = &store->sources[0];
 
+	must(store->source_count > 0);
 	for (size_t i = 1; i < store->source_count; i++) {
 		if (store->sources[i].used < oldest->used)
 			oldest = &store->sources[i];
@@ -73,6 +75,7 @@ static int reserve_source(struct event_store *store)
 	size_t room = max_u64(2 * store->source_room, 16);
 	struct source *sources;
 
+	must(store->source_count <= store->source_room);
 	if (store->source_count < store->source_room)
 		return 0;
 	sources = realloc(store->sources, room * sizeof(*sources));
@@ -99,6 +102,8 @@ static void set_source(struct event_store *store, const char *uuid, struct sourc
 {
 	struct source *source = find_source(store, uuid);
 
+	must(!forgotten || !source); /* a known source replaces none */
+	must(!source || taken >= source->taken);
 	if (forgotten) {
 		must(text_copy(forgotten->uuid, sizeof(forgotten->uuid), uuid) == 0);
 		source = forgotten;
@@ -213,8 +218,9 @@ uint64_t event_store_last(const struct event_store *store)
 struct transaction {
 	struct db_change *changes;
 	char (*keys)[KEY_BYTES];
-	size_t count;
-	uint8_t *data; /* the packed events, one after the other */
+	size_t count, room; /* of changes and keys */
+	uint8_t *data;	    /* the packed events, one after the other */
+	size_t data_bytes;
 	uint64_t first, last;
 	uint64_t taken;
 };
@@ -224,6 +230,7 @@ static struct db_change *add_change(struct transaction *transaction, const char 
 	char *key = transaction->keys[transaction->count];
 	struct db_change *change = &transaction->changes[transaction->count++];
 
+	must(transaction->count <= transaction->room); /* with this change */
 	snprintf(key, KEY_BYTES, "%s%016" PRIx64, prefix, number);
 	*change = (struct db_change){ .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
 	return change;
@@ -233,6 +240,7 @@ static void put_text(struct transaction *transaction, const char *key, const cha
 {
 	struct db_change *change = &transaction->changes[transaction->count];
 
+	must(transaction->count < transaction->room);
 	must(text_copy(transaction->keys[transaction->count], KEY_BYTES, key) == 0);
 	*change = (struct db_change){ .key = transaction->keys[transaction->count++],
 				      .expected = DB_VERSION_ANY,
@@ -302,7 +310,9 @@ static void fill_transaction(const struct event_store *store, const char *source
 		change->value = at;
 		change->bytes = shared__rasevent__pack(events[i]->event, at);
 		at += change->bytes;
+		must((size_t)(at - transaction->data) <= transaction->data_bytes);
 	}
+	must(transaction->last >= store->last && transaction->last - store->last <= count);
 	for (int i = 0; i < PRUNE_MAX && transaction->last - transaction->first + 1 > store->events_max; i++) {
 		add_change(transaction, "event/", transaction->first++);
 	}
@@ -345,6 +355,9 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 	}
 	if (error)
 		return error;
+	must(store->first <= store->last + 1);
+	transaction.room = changes;
+	transaction.data_bytes = bytes;
 	transaction.changes = calloc(changes, sizeof(*transaction.changes));
 	transaction.keys = calloc(changes, sizeof(*transaction.keys));
 	transaction.data = malloc(bytes + 1);
@@ -362,6 +375,8 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 		return error;
 	if (source && transaction.taken != taken)
 		set_source(store, source, forgotten, transaction.taken);
+	must(transaction.first >= store->first);
+	must(transaction.taken >= taken);
 	store->first = transaction.first;
 	store->last = transaction.last;
 	*taken_ret = transaction.taken;
@@ -428,6 +443,7 @@ int event_store_read(struct event_store *store, uint64_t after, uint32_t max, si
 		event_store_free(events, count);
 		return error;
 	}
+	must(count <= most);
 	*events_ret = events;
 	*count_ret = count;
 	return 0;
