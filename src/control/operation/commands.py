@@ -16,8 +16,9 @@ def header(table):
     out += ["};\n\n#define CONTROL_VALUES_INITIAL \\\n\t{ \\\n"]
     out += [f"\t\t.{option.member} = {option.default}, \\\n" for option in options if option.default]
     out += ["\t}\n\n"]
-    functions = sorted({command.run for group in table.groups for command in group.commands})
+    functions = sorted({command.run for group in table.groups for command in group.commands if command.run})
     out += [f"int {function}(struct control_run *run);\n" for function in functions]
+    out += [f"int {record.end}(struct control_run *run, {record.struct} *result);\n" for record in table.records.values() if record.end]
     return "".join(out) + "\n#endif\n"
 
 
@@ -82,11 +83,65 @@ def checks(command):
             + "".join(out) + "\treturn 0;\n}\n")
 
 
+def argument_value(command, argument):
+    """What the call gets for it, in C."""
+    if argument.type == "choice":
+        return "&(struct fathom_control_choice){ .ranks = run->values.ranks, .hosts = run->values.rank_hosts }"
+    if argument.type == "list":
+        return "pairs, count"
+    value = command.given.get(argument.name) or f"run->values.{argument.name}"
+    return f"(uint32_t){value}" if argument.type == "u32" else value
+
+
+def json_value(table, command):
+    """The JSON of its result, in C: by the table, or by a function of src/cmd/fathom/show."""
+    record = table.records[command.call.result]
+    if command.call.is_hosts:
+        return f"json_of_{record.name}_answers(result)" if command.call.json else f"json_{command.printed or record.name}(result)"
+    return f"json_of_{record.name}(result)" if record.json or record.json_list else f"json_{command.printed or record.name}(result)"
+
+
+def end_of_command(table, command):
+    """Print the result, and end."""
+    if not command.call.result:
+        return ("\tif (!control_is_json(run))\n\t\tprintf(\"%s succeeded\\n\", control_name(run));\n"
+                "\treturn control_finish(run, NULL, NULL);\n")
+    record = table.records[command.call.result]
+    if record.end:
+        return f"\treturn {record.end}(run, result);\n"
+    shown = ", ".join(["result", *(f"run->values.{name.replace('-', '_')}" for name in command.printed_options), "stdout"])
+    json = f"control_is_json(run) ? {json_value(table, command)} : NULL"
+    out = f"\tif (!control_is_json(run))\n\t\tshow_{command.printed or record.name}({shown});\n"
+    if command.call.is_hosts:
+        return out + f"\treturn control_answered(run, result, {json}, NULL);\n"
+    return out + f"\tstatus = control_finish(run, {json}, NULL);\n\tfathom_control_free(result);\n\treturn status;\n"
+
+
+def run_function(table, command):
+    """Makes the call of the row `calls`, and prints its result."""
+    call = command.call
+    pairs = next((command.given[argument.name] for argument in call.arguments if argument.type == "list"), None)
+    is_plain = call.result and not call.is_hosts and not table.records[call.result].end
+    given = ", ".join(["run->control", *(argument_value(command, argument) for argument in call.arguments), *(["&result"] if call.result else []), "&why"])
+    out = [f"static int run_{command.stem}(struct control_run *run)\n{{\n"]
+    if pairs:
+        out.append("\tstruct fathom_control_pair pairs[CONTROL_PAIRS_MAX];\n\tsize_t count;\n")
+    if call.result:
+        out.append(f"\tstruct fathom_control_{'answers' if call.is_hosts else call.result} *result;\n")
+    out.append("\tstruct fathom_fault why;\n")
+    if pairs or is_plain:
+        out.append("\tint status;\n")
+    if pairs:
+        out.append(f"\n\tstatus = control_read_pairs(run, {'true' if pairs == 'values' else 'false'}, pairs, &count);\n\tif (status)\n\t\treturn status;")
+    out.append(f"\n\tif (fathom_control_{call.name}({given}))\n\t\treturn control_fail(run, &why);\n{end_of_command(table, command)}}}\n")
+    return "".join(out)
+
+
 def group_tables(group):
     """The rows of all its commands, and its function."""
     out = [f"static const struct control_command {group.name}_commands[] = {{\n"]
     for command in group.commands:
-        fields = [f".words = {c_string(command.name)}", f".table = &{command.stem}_table", f".run = {command.run}"]
+        fields = [f".words = {c_string(command.name)}", f".table = &{command.stem}_table", f".run = {command.run or 'run_' + command.stem}"]
         if command.arguments:
             fields += [f".arguments = {c_string(command.arguments)}", f".args_min = {command.args_min}", f".args_max = {command.args_max}"]
         if checks(command):
@@ -109,12 +164,14 @@ def group_tables(group):
 
 
 def source(table):
-    out = [MADE, "#include <string.h>\n\n#include \"base/bits.h\"\n#include \"cmd/fathom/command.h\"\n#include \"cmd/fathom/control/control.h\"\n\n"
+    out = [MADE, "#include <stdio.h>\n#include <string.h>\n\n#include \"base/bits.h\"\n#include \"cmd/fathom/command.h\"\n#include \"cmd/fathom/control/control.h\"\n#include \"cmd/fathom/show/show.h\"\n\n"
            "static const struct option_row common_rows[] = {\n", *(option_row(option, True) for option in table.common), "\tOPTION_HELP_ROW,\n};\n"]
     for group in table.groups:
         for command in group.commands:
             out += ["\n", option_rows(table, command), option_table(command)]
             if checks(command):
                 out += ["\n", checks(command)]
+            if command.call:
+                out += ["\n", run_function(table, command)]
         out += ["\n", group_tables(group)]
     return "".join(out)

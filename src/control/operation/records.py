@@ -14,6 +14,8 @@ and one behind a field or an argument, too.
         a pointer, NULL if the message has none; `record` lies in the structure.
     fill FUNCTION
         void FUNCTION(struct arena *, const MESSAGE *from, struct fathom_control_NAME *to) fills what is not copied.
+    end FUNCTION
+        int FUNCTION(struct control_run *, struct fathom_control_NAME *) prints the result of a command and ends it (src/cmd/fathom/control).
     json KEY[=FIELD]...
         The JSON object of the record, made by json_of_NAME(). KEY=null, KEY="", KEY=false: a constant; KEY?: only if the text is not empty; KEY[]: an
         empty list is [], not null; KEY|no_rank: null for FATHOM_CONTROL_NO_RANK; KEY@FUNCTION: json_t *FUNCTION(const struct ... *).
@@ -21,6 +23,9 @@ and one behind a field or an argument, too.
         The record's JSON is that list.
     columns "TITLE" FIELD[:FORMAT], ...
         table_of_NAME() prints records as a table. FORMAT: size, node, speed, rank, pid, joined; by default as the field is.
+
+    table FIELD
+        show_NAME() prints that list, whose record has a row `columns`.
 
     call NAME asks SERVICE/METHOD as REQUEST retry read|same|never
     call NAME asks SERVICE/METHOD as REQUEST hosts
@@ -104,7 +109,7 @@ class Record:
             raise DefError(f"expected: record NAME [from MESSAGE...]; got \"{text}\"")
         self.where, self.name, self.comment = where, words[0], comment
         self.messages = [table.message(name) for name in words[2:]]
-        self.fields, self.fill, self.json, self.json_list, self.columns = [], None, None, None, None
+        self.fields, self.fill, self.end, self.json, self.json_list, self.columns, self.table = [], None, None, None, None, None, None
 
     def field(self, name):
         for field in self.fields:
@@ -123,6 +128,8 @@ class Record:
         names = [key.field for key in self.json or [] if not key.function and not key.constant] + [column.field for column in self.columns or []]
         for name in names + ([self.json_list] if self.json_list else []):
             self.field(name)
+        if self.table and not (self.field(self.table).record and table.records[self.field(self.table).record].columns):
+            raise DefError(f"{self.where}: {self.table} is no list of a record with columns")
         for field in self.fields:
             if field.record and field.record not in table.records:
                 raise DefError(f"{self.where}: no record {field.record}")

@@ -34,6 +34,14 @@ def table_prototype(record):
     return f"void table_of_{record.name}(const {record.struct} *rows, size_t count, size_t columns, unsigned int indent, FILE *out)"
 
 
+def with_table(table):
+    return [record for record in table.records.values() if record.table]
+
+
+def show_prototype(record):
+    return f"void show_{record.name}(const {record.struct} *from, FILE *out)"
+
+
 def answers_prototype(call):
     return f"json_t *json_of_{call.result}_answers(const struct fathom_control_answers *answers)"
 
@@ -44,7 +52,10 @@ def header(table):
            "\n/* The JSON of the answers of hosts: errors, and the record of each group of hosts. */\n",
            *(answers_prototype(call) + ";\n" for call in answer_calls(table)),
            "\n/* Print `count` rows as a table of the first `columns` columns; 0: of all. */\n",
-           *(table_prototype(record) + ";\n" for record in with_columns(table)), "\n/* Hand-written: functions that rows of the table name. */\n"]
+           *(table_prototype(record) + ";\n" for record in with_columns(table))]
+    if with_table(table):
+        out += ["\n/* Print a result as its table. */\n", *(show_prototype(record) + ";\n" for record in with_table(table))]
+    out += ["\n/* Hand-written: functions that rows of the table name. */\n"]
     for record in with_json(table):
         out += [f"json_t *{key.function}(const {record.struct} *from);\n" for key in record.json or [] if key.function]
     return "".join(out) + "\n#endif\n"
@@ -131,6 +142,11 @@ def table_function(record):
             f"\t\tadd_row(table, (const char *[]){{\n\t\t\t{cells} }});\n\t}}\n\tfinish_table(table, indent, out);\n}}\n\n")
 
 
+def show_function(record):
+    field = record.field(record.table)
+    return f"{show_prototype(record)}\n{{\n\ttable_of_{field.record}(from->{field.name}, from->{field.count}, 0, 0, out);\n}}\n\n"
+
+
 def source(table):
     out = [MADE, "#include \"cmd/fathom/show/show.gen.h\"\n\n#include \"base/bits.h\"\n#include \"cmd/fathom/show/parts.h\"\n"
            "#include \"cmd/fathom/show/show.h\"\n\n"]
@@ -138,4 +154,5 @@ def source(table):
     out += [json_function(record) for record in with_json(table)]
     out += [answers_function(call) for call in answer_calls(table)]
     out += [table_function(record) for record in with_columns(table)]
+    out += [show_function(record) for record in with_table(table)]
     return "".join(out).rstrip("\n") + "\n"

@@ -33,9 +33,13 @@ table - reads the table of operations: all *.def files of this folder, one line 
         exclusive NAME NAME...  at most one of these options
         required NAME...        at least one of these options
         alone                   it needs no session with servers
-        run FUNCTION            int FUNCTION(struct control_run *), in src/cmd/fathom/control
+        calls CALL [ARGUMENT=EXPRESSION]...
+            The command makes this call of the client library and prints its result. An argument gets the option of its name, or EXPRESSION, in C;
+            `choice` gets the options ranks and rank-hosts; a list of pairs gets the command's arguments, by ARGUMENT=names or ARGUMENT=values (NAME:VALUE).
+        print NAME [OPTION...]  instead of the result's name: show_NAME(result, OPTION..., stdout) prints it
+        run FUNCTION            instead of `calls`: int FUNCTION(struct control_run *), in src/cmd/fathom/control, does what the table cannot declare
 
-    record, field, fill, json, json-list, columns; call, argument, part, set, name, before, progress, wait, result, equalize
+    record, field, fill, end, table, json, json-list, columns; call, argument, part, set, name, before, progress, wait, result, equalize
         The client library: records.py describes these rows.
 
     In a text for man pages, **word** is bold and *word* italic; an empty line begins a paragraph, a line that begins with "." is roff.
@@ -147,6 +151,9 @@ class Command:
         self.help = self.run = self.arguments = None
         self.args_min = self.args_max = 0
         self.more, self.man, self.options, self.rules, self.alone = [], [], [], [], False
+        self.call_name, self.given = None, {}  # of the row `calls`: the call, and expressions by argument
+        self.call = None                       # found when all rows are read
+        self.printed, self.printed_options = None, []
 
     @property
     def words(self):
@@ -266,6 +273,19 @@ class Table:
     def row_run(self, text, where):
         self.of_command("run").run = text
 
+    def row_calls(self, text, where):
+        command = self.of_command("calls")
+        command.call_name, *words = text.split()
+        for word in words:
+            name, equals, expression = word.partition("=")
+            if not equals or not expression:
+                raise DefError(f"expected: calls CALL [ARGUMENT=EXPRESSION]...; got \"{text}\"")
+            command.given[name] = expression
+
+    def row_print(self, text, where):
+        command = self.of_command("print")
+        command.printed, *command.printed_options = text.split()
+
     # ---- the client library ----
 
     def row_record(self, text, where):
@@ -277,6 +297,9 @@ class Table:
 
     def row_field(self, text, where):
         self.of(records.Record, "field").fields.append(records.Field(text, self.behind))
+
+    def row_end(self, text, where):
+        self.of(records.Record, "end").end = text
 
     def row_fill(self, text, where):
         self.of(records.Record, "fill").fill = text
@@ -292,6 +315,9 @@ class Table:
 
     def row_columns(self, text, where):
         self.of(records.Record, "columns").columns = [records.Column(column) for column in text.split(",")]
+
+    def row_table(self, text, where):
+        self.of(records.Record, "table").table = text
 
     def row_answers(self, text, where):
         self.answers = text.split()
@@ -407,8 +433,10 @@ class Table:
 
 
     def check_command(self, command):
-        if not command.help or not command.run:
-            raise DefError(f"{command.where}: the command needs a line \"help\" and a line \"run\"")
+        if not command.help or bool(command.run) == bool(command.call_name):
+            raise DefError(f"{command.where}: the command needs a line \"help\", and a line \"calls\" or \"run\"")
+        if command.call_name:
+            self.check_calls(command)
         letters = set()
         for option in command.options + self.common:
             if not option.help:
@@ -418,6 +446,27 @@ class Table:
             letters |= {option.letter} - {None}
             if option not in self.common and option.name in {common.name for common in self.common}:
                 raise DefError(f"{option.where}: all commands have an option {option.name}")
+
+    def check_calls(self, command):
+        command.call = next((call for call in self.calls if call.name == command.call_name), None)
+        if not command.call:
+            raise DefError(f"{command.where}: no call {command.call_name}")
+        arguments = {argument.name: argument for argument in command.call.arguments}
+        for name in command.given:
+            if name not in arguments:
+                raise DefError(f"{command.where}: {command.call_name} has no argument {name}")
+        for argument in arguments.values():
+            if argument.type == "choice":
+                known = command.option("ranks") and command.option("rank-hosts")
+            elif argument.type == "list":
+                known = argument.record == "pair" and command.given.get(argument.name) in ("names", "values")
+            else:
+                known = argument.name in command.given or argument.name.replace("_", "-") in {option.name for option in command.options}
+            if not known:
+                raise DefError(f"{command.where}: {command.call_name} needs its argument {argument.name}: an option of that name, or ARGUMENT=...")
+        for name in command.printed_options:
+            if not command.option(name):
+                raise DefError(f"{command.where}: the command has no option {name}")
 
     def all_options(self):
         """Each option once; of several with a name, which share a member of struct control_values, the first."""

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """src/control/operation/generate.py: what it makes of a table, and that a mistake is named with file and line."""
 
+import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -148,7 +150,7 @@ command list all
         self.assert_refused(self.SAMPLE + "option other -r flag\n\thelp x\n", lines + 1, "two options -r")
         self.assert_refused(self.SAMPLE + "option other flag\n", lines + 1, 'needs a line "help"')
         self.assert_refused(self.SAMPLE + "option json flag\n\thelp x\n", lines + 1, "all commands have an option json")
-        self.assert_refused(self.SAMPLE + "command bare\n\thelp x\n", lines + 1, 'a line "run"')
+        self.assert_refused(self.SAMPLE + "command bare\n\thelp x\n", lines + 1, 'a line "calls" or "run"')
         self.assert_refused(self.SAMPLE + "command two\n\thelp x\n\trun x\noption depth flag\n\thelp x\n", lines + 4, "another type or default")
 
 
@@ -181,6 +183,7 @@ record part from mgmt.SystemPart
     json rank|no_rank what size=bytes
     columns "Rank" rank, "What" what, "Size" bytes:size
 record parts from mgmt.SystemNewResp
+    table parts
     field list parts count of part sorted rank
     field text note
     json parts note?
@@ -188,6 +191,8 @@ method mgmt.MgmtSvc/SystemNew by mgmt for admin agent
 call new asks mgmt.MgmtSvc/SystemNew as system new retry same
     argument choice
     argument bool deep
+    result parts
+call fill asks mgmt.MgmtSvc/SystemNew as system new retry same
     argument list part parts
     result parts
 command new
@@ -196,7 +201,49 @@ command new
     option deep flag
         help look at each device
     exclusive ranks rank-hosts
-    run run_new
+    calls new
+"""
+    # instead of a server: the result of the call
+    ANSWER = """
+#include <stdlib.h>
+#include <string.h>
+#include "fathom/control.h"
+
+int fathom_control_new(struct fathom_control *control, const struct fathom_control_choice *choice, bool deep, struct fathom_control_parts **ret,
+                       struct fathom_fault *why)
+{
+    static const struct fathom_control_part parts[] = { { .rank = 3, .what = "disk", .bytes = 4096 } };
+    struct fathom_control_parts *result = calloc(1, sizeof(*result));
+
+    if (!result || !choice->ranks || strcmp(choice->ranks, "3") != 0 || !deep)
+        abort();
+    result->parts = parts;
+    result->count = 1;
+    result->note = "";
+    *ret = result;
+    return 0;
+}
+
+/* no server is asked */
+int control_open(const void *values, struct fathom_control **control_ret, struct fathom_fault *why)
+{
+    *control_ret = NULL;
+    return 0;
+}
+
+void control_close(struct fathom_control *control)
+{
+}
+
+bool control_was_interrupted(void)
+{
+    return false;
+}
+
+void fathom_control_free(void *result)
+{
+    free(result);
+}
 """
 
     def setUp(self):
@@ -217,7 +264,8 @@ command new
         subprocess.run([sys.executable, os.path.join(self.operation, "generate.py"), "--proto", self.proto, "--make", what,
                         "--outdir", os.path.join(self.source, place)], check=True)
 
-    def test_its_code_compiles(self):
+    def make_all(self):
+        """Everything that the build makes of the table, with the sample in it."""
         for name in ("ctl", "fathom", "mgmt", "shared", "srv"):
             subprocess.run(["protoc-c", "--proto_path=" + self.source, "--c_out=" + self.source, f"rpc/proto/{name}.proto"], check=True)
         for what, place in (("mgmt", "control/mgmt"), ("client", "control/client"), ("commands", "cmd/fathom/control"), ("show", "cmd/fathom/show")):
@@ -231,14 +279,59 @@ command new
         os.makedirs(os.path.join(self.folder, "include/fathom"))
         with open(os.path.join(self.folder, "include/fathom/control.h"), "w") as file:
             file.write(declared)
+
+    def compile(self, path, *arguments):
+        done = subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+                               "-I", os.path.join(self.folder, "include"), "-I", self.source, "-I", os.path.join(TOP, "src"),
+                               "-I", os.path.join(TOP, "include"), "-I", os.path.join(BUILD, "src"), *arguments, path], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_its_code_compiles(self):
+        self.make_all()
         for path in ("control/mgmt/methods.gen.c", "control/client/calls.gen.c", "cmd/fathom/control/commands.gen.c", "cmd/fathom/show/show.gen.c"):
-            done = subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror", "-fsyntax-only",
-                                   "-I", os.path.join(self.folder, "include"), "-I", self.source, "-I", os.path.join(TOP, "src"),
-                                   "-I", os.path.join(TOP, "include"), "-I", os.path.join(BUILD, "src"), os.path.join(self.source, path)], capture_output=True, text=True)
-            self.assertEqual(done.returncode, 0, done.stderr)
+            self.compile(os.path.join(self.source, path), "-fsyntax-only")
         made = open_text(os.path.join(self.source, "control/client/calls.gen.c"))
         self.assertIn("qsort(rows, count, sizeof(*rows), compare_part_by_rank);", made)
         self.assertIn("row->size = parts[i].bytes;", made)
+
+    def link(self):
+        """The program fathom with the sample; its call is ANSWER's."""
+        with open(os.path.join(self.folder, "answer.c"), "w") as file:
+            file.write(self.ANSWER)
+        own = os.path.join(TOP, "src/cmd/fathom/control")
+        sources = [os.path.join(self.folder, "answer.c"), os.path.join(self.source, "cmd/fathom/control/commands.gen.c"),
+                   os.path.join(self.source, "cmd/fathom/show/show.gen.c")]
+        sources += [os.path.join(own, name) for name in sorted(os.listdir(own)) if name.endswith(".c") and name != "session.c"]
+        objects = []
+        for number, path in enumerate(sources):
+            objects.append(os.path.join(self.folder, f"{number}.o"))
+            self.compile(path, "-c", "-fPIE", "-o", objects[-1])
+        command = subprocess.run(["ninja", "-C", BUILD, "-t", "commands", "-s", "bin/fathom"], check=True, capture_output=True, text=True).stdout
+        words = [word for word in shlex.split(command.splitlines()[-1]) if "cmd_fathom_control_" not in word]
+        at = words.index("-o")
+        words[at:at + 2] = ["-o", os.path.join(self.folder, "fathom"), "-Wl,--allow-multiple-definition", *objects]
+        done = subprocess.run(words, cwd=BUILD, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def fathom(self, *arguments):
+        return subprocess.run([os.path.join(self.folder, "fathom"), *arguments], capture_output=True, text=True, timeout=30)
+
+    def test_its_command_runs_without_a_line_of_c(self):
+        self.make_all()
+        self.link()
+        done = self.fathom("system", "new", "--help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("--deep", done.stdout)
+        self.assertIn("look at each device", done.stdout)
+        done = self.fathom("system", "new", "--ranks", "3", "--rank-hosts", "a")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("--ranks and --rank-hosts exclude each other", done.stderr)
+        done = self.fathom("system", "new", "--ranks", "3", "--deep")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([line.split() for line in done.stdout.splitlines() if line],
+                         [["Rank", "What", "Size"], ["----", "----", "----"], ["3", "disk", "4.1", "kB"]])
+        done = self.fathom("system", "new", "--ranks", "3", "--deep", "--json")
+        self.assertEqual(json.loads(done.stdout)["response"], {"parts": [{"rank": 3, "what": "disk", "size": 4096}]})
 
     def refused(self, rows):
         with open(os.path.join(self.operation, "system.def"), "a") as file:
@@ -260,6 +353,16 @@ command new
 
     def test_a_column_of_no_field_is_named(self):
         self.assertIn("x has no field y", self.refused('record x from mgmt.SystemPart\nfield text what\ncolumns "Y" y\n'))
+
+
+    def test_a_command_whose_call_lacks_an_argument_is_named(self):
+        for line, words in (("calls nothing", "no call nothing"), ("calls new deep=true wide=true", "new has no argument wide"),
+                            ("calls new", "new needs its argument choice"), ("calls fill", "fill needs its argument parts"),
+                            ("calls new deep", "expected: calls"), ("run f\ncalls leader", 'a line "calls" or "run"'),
+                            ("calls leader\nprint leader long", "has no option long")):
+            self.assertIn(words, self.refused(f"command bad\nhelp x\n{line}\n"), line)
+            with open(os.path.join(self.operation, "system.def"), "w") as file:
+                file.write(open_text(os.path.join(os.path.dirname(GENERATE), "system.def")) + self.ROWS)
 
 
 class Pages(Table):

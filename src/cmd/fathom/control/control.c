@@ -83,6 +83,38 @@ int control_host_devices(const struct control_run *run, void (*show)(const struc
 	return control_answered(run, answers, control_is_json(run) ? json_of_host_answers(answers) : NULL, NULL);
 }
 
+/* ---- arguments ---- */
+
+const char *control_name(const struct control_run *run)
+{
+	return run->table->name + strlen("fathom ");
+}
+
+int control_read_pairs(const struct control_run *run, bool with_values, struct fathom_control_pair *pairs,
+		       size_t *count_ret)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < run->argc; i++) {
+		char *rest = run->argv[i], *word;
+
+		while ((word = strsep(&rest, ","))) {
+			char *colon = with_values ? strchr(word, ':') : NULL;
+
+			if (count == CONTROL_PAIRS_MAX)
+				return control_bad(run, "more than %d names", CONTROL_PAIRS_MAX);
+			if (!word[0] || (with_values && (!colon || colon == word || !colon[1])))
+				return control_bad(run, with_values ? "\"%s\" is not NAME:VALUE" : "\"%s\" is not a name",
+						   word);
+			if (colon)
+				*colon = '\0';
+			pairs[count++] = (struct fathom_control_pair){ word, colon ? colon + 1 : "" };
+		}
+	}
+	*count_ret = count;
+	return 0;
+}
+
 /* ---- finding a command ---- */
 
 /* Number of words of `command` at the beginning of `argv`; 0: a different command. */

@@ -21,6 +21,8 @@
 #include "cmd/options/options.h"
 #include "fathom/control.h"
 
+enum { CONTROL_PAIRS_MAX = 64 };
+
 /* A running command. */
 struct control_run {
 	const struct option_table *table; /* of the command; its name is "fathom system query" */
@@ -48,6 +50,16 @@ struct control_group {
 
 /* Run a command of the group. Returns the exit status. */
 int control_main(const struct control_group *group, int argc, char **argv);
+
+/* Its name without "fathom": "system query". */
+const char *control_name(const struct control_run *run);
+/*
+ * Read the arguments of the command as names, or as NAME:VALUE, each several separated by commas. Fills at most
+ * CONTROL_PAIRS_MAX `pairs`; their texts are the arguments', which are cut. Returns 0, or the exit status after an error
+ * message.
+ */
+int control_read_pairs(const struct control_run *run, bool with_values, struct fathom_control_pair *pairs,
+		       size_t *count_ret);
 
 /* ---- how a command ends; each returns the exit status ---- */
 

@@ -13,18 +13,6 @@
 
 enum { POLICIES_MAX = 16 };
 
-int run_engines(struct control_run *run)
-{
-	struct fathom_control_answers *answers;
-	struct fathom_fault why;
-
-	if (fathom_control_engines(run->control, &answers, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		show_engines(answers, run->values.verbose, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_of_engines_answers(answers) : NULL, NULL);
-}
-
 /* Without a system, each server reports its own version. */
 static int show_all_versions(struct control_run *run)
 {

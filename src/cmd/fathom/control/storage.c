@@ -46,18 +46,6 @@ int run_format(struct control_run *run)
 	return control_answered(run, answers, control_is_json(run) ? json_format(answers) : NULL, failed);
 }
 
-int run_usage(struct control_run *run)
-{
-	struct fathom_control_answers *answers;
-	struct fathom_fault why;
-
-	if (fathom_control_storage_scan(run->control, true, true, &answers, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		show_usage(answers, run->values.show_usable, stdout);
-	return control_answered(run, answers, control_is_json(run) ? json_of_storage_answers(answers) : NULL, NULL);
-}
-
 enum { FAILED_BYTES = 128 };
 
 int run_devices(struct control_run *run)

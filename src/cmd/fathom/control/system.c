@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom system - the members of a system: query, start, stop, exclude, clear; attributes; events. */
+/* fathom system - query and events; how commands that change ranks end. The build makes the other commands. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,21 +16,7 @@
 #include "control/hostlist/rankset.h"
 #include "control/system/member.h"
 
-enum { PAIRS_MAX = 64, FOLLOW_WAIT_MS = 20000, FOLLOW_PAUSE_US = 200000 };
-
-static struct fathom_control_choice choice_of(const struct control_run *run)
-{
-	return (struct fathom_control_choice){
-		.ranks = run->values.ranks,
-		.hosts = run->values.rank_hosts,
-	};
-}
-
-/* "system query" */
-static const char *name_of(const struct control_run *run)
-{
-	return run->table->name + strlen("fathom ");
-}
+enum { FOLLOW_WAIT_MS = 20000, FOLLOW_PAUSE_US = 200000 };
 
 /* NULL, or `why`: some of the requested ranks or hosts are absent. */
 static const struct fathom_fault *find_absent(const struct control_run *run, const char *ranks, const char *hosts,
@@ -43,7 +29,7 @@ static const struct fathom_fault *find_absent(const struct control_run *run, con
 	if (!ranks[0] && !hosts[0])
 		return NULL;
 	must(asprintf(&text, "%s %s", kind, ranks[0] ? ranks : hosts) >= 0);
-	fill_fault_members_absent(why, name_of(run), text);
+	fill_fault_members_absent(why, control_name(run), text);
 	free(text);
 	return why;
 }
@@ -75,7 +61,7 @@ static bool read_states(const char *text, uint32_t *bits_ret)
 
 int run_query(struct control_run *run)
 {
-	struct fathom_control_choice choice = choice_of(run);
+	struct fathom_control_choice choice = { .ranks = run->values.ranks, .hosts = run->values.rank_hosts };
 	struct fathom_control_members *members;
 	const char *states = run->values.with_states;
 	struct fathom_fault why;
@@ -96,22 +82,7 @@ int run_query(struct control_run *run)
 	return status;
 }
 
-int run_leader(struct control_run *run)
-{
-	struct fathom_control_leader *leader;
-	struct fathom_fault why;
-	int status;
-
-	if (fathom_control_leader(run->control, &leader, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		show_leader(leader, run->values.down_replicas, stdout);
-	status = control_finish(run, control_is_json(run) ? json_of_leader(leader) : NULL, NULL);
-	fathom_control_free(leader);
-	return status;
-}
-
-/* ---- start, stop, exclude, erase ---- */
+/* ---- results of start, stop, exclude and erase ---- */
 
 /* NULL, or `why`: the operation failed for some ranks. */
 static const struct fathom_fault *find_failed(const struct control_run *run, const struct fathom_control_ranks *ranks,
@@ -137,14 +108,14 @@ static const struct fathom_fault *find_failed(const struct control_run *run, con
 			      : failed.count == 1 ? "rank "
 						  : "ranks ",
 			      folded, failed.count == 0 ? "" : " and ", unranked, unranked == 1 ? "" : "s") >= 0);
-	fill_fault_ranks_failed(why, name_of(run), text);
+	fill_fault_ranks_failed(why, control_name(run), text);
 	rank_set_deinit(&failed);
 	free(folded);
 	free(text);
 	return why;
 }
 
-static int finish_ranks(struct control_run *run, struct fathom_control_ranks *ranks)
+int end_ranks(struct control_run *run, struct fathom_control_ranks *ranks)
 {
 	const struct fathom_fault *failed;
 	struct fathom_fault why;
@@ -158,167 +129,6 @@ static int finish_ranks(struct control_run *run, struct fathom_control_ranks *ra
 	status = control_finish(run, control_is_json(run) ? json_of_ranks(ranks) : NULL, failed);
 	fathom_control_free(ranks);
 	return status;
-}
-
-int run_start(struct control_run *run)
-{
-	struct fathom_control_choice choice = choice_of(run);
-	struct fathom_control_ranks *ranks;
-	struct fathom_fault why;
-
-	if (fathom_control_start(run->control, &choice, run->values.ignore_admin_excluded, &ranks, &why))
-		return control_fail(run, &why);
-	return finish_ranks(run, ranks);
-}
-
-int run_stop(struct control_run *run)
-{
-	struct fathom_control_choice choice = choice_of(run);
-	struct fathom_control_ranks *ranks;
-	struct fathom_fault why;
-
-	if (fathom_control_stop(run->control, &choice, run->values.force, run->values.ignore_admin_excluded, &ranks, &why))
-		return control_fail(run, &why);
-	return finish_ranks(run, ranks);
-}
-
-static int exclude_ranks(struct control_run *run, bool clear)
-{
-	struct fathom_control_choice choice = choice_of(run);
-	struct fathom_control_ranks *ranks;
-	struct fathom_fault why;
-
-	if (fathom_control_exclude(run->control, &choice, clear, &ranks, &why))
-		return control_fail(run, &why);
-	return finish_ranks(run, ranks);
-}
-
-int run_exclude(struct control_run *run)
-{
-	return exclude_ranks(run, false);
-}
-
-int run_clear(struct control_run *run)
-{
-	return exclude_ranks(run, true);
-}
-
-int run_erase(struct control_run *run)
-{
-	struct fathom_control_ranks *ranks;
-	struct fathom_fault why;
-
-	if (fathom_control_erase(run->control, &ranks, &why))
-		return control_fail(run, &why);
-	return finish_ranks(run, ranks);
-}
-
-/* ---- attributes and properties ---- */
-
-/* Each argument may have several names, or names with ':' and a value, separated by commas. Fills at most PAIRS_MAX. */
-static int read_pairs(struct control_run *run, bool with_values, struct fathom_control_pair *pairs, size_t *count_ret)
-{
-	size_t count = 0;
-
-	for (int i = 0; i < run->argc; i++) {
-		char *rest = run->argv[i], *word;
-
-		while ((word = strsep(&rest, ","))) {
-			char *colon = with_values ? strchr(word, ':') : NULL;
-
-			if (count == PAIRS_MAX)
-				return control_bad(run, "more than %d names", PAIRS_MAX);
-			if (!word[0] || (with_values && (!colon || colon == word || !colon[1])))
-				return control_bad(run, with_values ? "\"%s\" is not NAME:VALUE" : "\"%s\" is not a name",
-						   word);
-			if (colon)
-				*colon = '\0';
-			pairs[count++] = (struct fathom_control_pair){ word, colon ? colon + 1 : "" };
-		}
-	}
-	*count_ret = count;
-	return 0;
-}
-
-struct pair_calls {
-	int (*get)(struct fathom_control *, const struct fathom_control_pair *, size_t, struct fathom_control_pairs **,
-		   struct fathom_fault *);
-	int (*set)(struct fathom_control *, const struct fathom_control_pair *, size_t, struct fathom_fault *);
-	void (*show)(const struct fathom_control_pairs *, FILE *);
-	json_t *(*json)(const struct fathom_control_pairs *);
-};
-
-static int get_pairs(struct control_run *run, const struct pair_calls *calls)
-{
-	struct fathom_control_pair pairs[PAIRS_MAX];
-	struct fathom_control_pairs *result;
-	struct fathom_fault why;
-	size_t count;
-	int status = read_pairs(run, false, pairs, &count);
-
-	if (status)
-		return status;
-	if (calls->get(run->control, pairs, count, &result, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		calls->show(result, stdout);
-	status = control_finish(run, control_is_json(run) ? calls->json(result) : NULL, NULL);
-	fathom_control_free(result);
-	return status;
-}
-
-static int set_pairs(struct control_run *run, const struct pair_calls *calls, bool with_values)
-{
-	struct fathom_control_pair pairs[PAIRS_MAX];
-	struct fathom_fault why;
-	size_t count;
-	int status = read_pairs(run, with_values, pairs, &count);
-
-	if (status)
-		return status;
-	if (calls->set(run->control, pairs, count, &why))
-		return control_fail(run, &why);
-	if (!control_is_json(run))
-		printf("%s succeeded\n", name_of(run));
-	return control_finish(run, NULL, NULL);
-}
-
-static const struct pair_calls attributes = {
-	fathom_control_get_attributes,
-	fathom_control_set_attributes,
-	show_attributes,
-	json_attributes,
-};
-static const struct pair_calls properties = {
-	fathom_control_get_properties,
-	fathom_control_set_properties,
-	show_properties,
-	json_properties,
-};
-
-int run_get_attr(struct control_run *run)
-{
-	return get_pairs(run, &attributes);
-}
-
-int run_set_attr(struct control_run *run)
-{
-	return set_pairs(run, &attributes, true);
-}
-
-int run_del_attr(struct control_run *run)
-{
-	return set_pairs(run, &attributes, false);
-}
-
-int run_get_prop(struct control_run *run)
-{
-	return get_pairs(run, &properties);
-}
-
-int run_set_prop(struct control_run *run)
-{
-	return set_pairs(run, &properties, true);
 }
 
 /* ---- events ---- */
