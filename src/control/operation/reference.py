@@ -27,6 +27,17 @@ def methods(table):
     return "".join(out)
 
 
+def fault_names(table, names):
+    return ", ".join(f"{table.fault_codes[name]} `{name}`" for name in sorted(names, key=table.fault_codes.get)) or "-"
+
+
+def faults(table):
+    out = ["\n## Faults\n\nEach method can answer these: ", fault_names(table, table.general_faults), ".\n[faults.md](faults.md) explains them all. "
+           "A fault that concerns one rank or engine stands in the results of the call.\n\n", cells("method", "faults"), "|---|---|\n"]
+    out += [cells(f"`/{method.path}`", fault_names(table, method.faults)) for method in table.methods if method.faults]
+    return "".join(out)
+
+
 def option_line(option):
     letter = f"-{option.letter}, " if option.letter else ""
     return cells(f"`{letter}--{option.name}{' ' + option.argument if option.argument else ''}`", option.type, sentence(option.help))
@@ -57,7 +68,7 @@ def record(record):
 
 
 def page(table):
-    out = [HEAD, methods(table), "\n## Options of all commands\n\n", cells("option", "type", ""), "|---|---|---|\n", *map(option_line, table.common)]
+    out = [HEAD, methods(table), faults(table), "\n## Options of all commands\n\n", cells("option", "type", ""), "|---|---|---|\n", *map(option_line, table.common)]
     for group in table.groups:
         out.append(f"\n## fathom {group.name}\n\n{sentence(group.summary)}\n")
         out += ["\n" + command(each) for each in group.commands]

@@ -6,6 +6,10 @@ table - reads the table of operations: all *.def files of this folder, one line 
         A gRPC method of a server. PLACE is `mgmt` (src/control/mgmt) or `server` (src/control/server); ROLES are admin, agent, server.
         By default the messages are NAMEReq and NAMEResp of the service's package, and the function is mgmt_NAME() or call_NAME().
 
+    faults NAME...
+        Below a method: faults of src/control/fault/faults.def that it answers, beside those of a row `faults` that stands below no method; these
+        can be the answer to any call. A fault about one rank or engine stands in the results. A test compares the rows with the source.
+
     reason
         why TEXT
         instead TEXT
@@ -59,6 +63,13 @@ ROLES = ("admin", "agent", "server")
 PATH = re.compile(r"^(\w+)\.\w+/(\w+)$")
 
 
+def read_fault_codes():
+    """{name: code} of faults.def."""
+    with open(os.path.join(HERE, "../fault/faults.def")) as file:
+        rows = [line.split() for line in file if line.startswith("fault ")]
+    return {row[2]: int(row[1]) for row in rows}
+
+
 class Method:
     def __init__(self, table, text):
         match = re.match(r"(\S+) by (\S+) for ((?:admin|agent|server)(?: (?:admin|agent|server))*)"
@@ -74,6 +85,7 @@ class Method:
         self.request = table.message(request or f"{package}.{self.name}Req")
         self.answer = table.message(answer or f"{package}.{self.name}Resp")
         self.function = function or PLACES[self.place] + proto.snake(self.name)
+        self.faults = []
 
 
 class Absent:
@@ -172,6 +184,7 @@ class Table:
     def __init__(self, proto_folder=PROTO_FOLDER):
         self.messages = proto.read(proto_folder)
         self.methods, self.absent, self.reasons, self.groups = [], [], [], []
+        self.fault_codes, self.general_faults = read_fault_codes(), []
         self.records, self.calls, self.answers = {}, [], []
         records.map_entries(self.messages)
         self.common, self.shared = [], {}  # options of all commands; of several, by name
@@ -370,6 +383,14 @@ class Table:
         if method.path in {other.path for other in self.methods}:
             raise DefError(f"a second row for {method.path}")
         self.methods.append(method)
+        self.open = method
+
+    def row_faults(self, text, where):
+        for name in text.split():
+            if name not in self.fault_codes:
+                raise DefError(f"no fault {name} in faults.def")
+        faults = self.open.faults if isinstance(self.open, Method) else self.general_faults
+        faults.extend(text.split())
 
     def row_reason(self, text, where):
         self.open = Reason(where)

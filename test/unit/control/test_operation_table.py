@@ -70,6 +70,7 @@ class Methods(Table):
                             ("method mgmt.MgmtSvc/SystemQuery by mgmt for everybody", "expected: method"),
                             ("method mgmt.MgmtSvc/SystemGuess by mgmt for admin", "no message mgmt.SystemGuessReq"),
                             (self.QUERY.strip(), "a second row for mgmt.MgmtSvc/SystemQuery"),
+                            ("faults rank_busy guessed", "no fault guessed in faults.def"),
                             ("methods mgmt.MgmtSvc/SystemQuery", '"methods" is not understood')):
             self.assert_refused(self.QUERY + "\n" + line + "\n", 3, words)
 
@@ -254,6 +255,8 @@ void fathom_control_free(void *result)
         shutil.copytree(os.path.join(TOP, "src/rpc/proto"), self.proto)
         self.operation = os.path.join(self.folder, "operation")
         shutil.copytree(os.path.dirname(GENERATE), self.operation, ignore=shutil.ignore_patterns("__pycache__"))
+        os.makedirs(os.path.join(self.folder, "fault"))
+        shutil.copy(os.path.join(TOP, "src/control/fault/faults.def"), os.path.join(self.folder, "fault"))
         with open(os.path.join(self.proto, "mgmt.proto"), "a") as file:
             file.write(self.MESSAGES)
         with open(os.path.join(self.operation, "system.def"), "a") as file:
