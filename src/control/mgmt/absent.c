@@ -57,6 +57,7 @@ size_t mgmt_absent_methods(struct grpc_method *methods)
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		if (has_method(methods, count, rows[i].path))
 			continue;
+		must(count < ABSENT_METHODS_MAX);
 		methods[count++] = (struct grpc_method){
 			.path = rows[i].path,
 			.request = &fathom__absent_req__descriptor,

@@ -80,6 +80,7 @@ static int apply_event(struct mgmt *mgmt, const Shared__RASEvent *event, struct 
 		return 0;
 	decided = decide_event(mgmt, event, &change);
 	error = decided ? 0 : mgmt_batch_add(mgmt, batch, &change, why);
+	must(decided <= 0);
 	mgmt->stats.events_acted += !decided && !error;
 	probe_mgmt_event_acted(reactor_tick(), event->id, event->rank, decided ? decided : error);
 	return error;
@@ -115,6 +116,8 @@ static void reply_events(struct grpc_call *call, struct mgmt *mgmt, uint64_t aft
 		mgmt_fail(call, error, &why);
 		return;
 	}
+	must(count <= EVENT_STORE_TAKE_MAX);
+	must(count == 0 || events[0]->number > after);
 	response.n_events = count;
 	response.events = events;
 	response.first = event_store_first(mgmt->events);
@@ -127,9 +130,12 @@ static void end_waiter(struct mgmt_waiter *waiter)
 {
 	struct mgmt *mgmt = waiter->mgmt;
 
+	must(mgmt->waiter_count > 0);
+	must(thread_self() == mgmt->home);
 	TAILQ_REMOVE(&mgmt->waiters, waiter, link);
 	mgmt->waiter_count--;
 	deadline_clear(&mgmt->deadlines, &waiter->deadline);
+	must(TAILQ_EMPTY(&mgmt->waiters) == (mgmt->waiter_count == 0));
 	reply_events(waiter->call, mgmt, waiter->after, waiter->max);
 	free(waiter);
 }
@@ -188,6 +194,7 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 	waiter->max = asked->max;
 	TAILQ_INSERT_TAIL(&mgmt->waiters, waiter, link);
 	mgmt->waiter_count++;
+	must(mgmt->waiter_count <= MGMT_WAITERS_MAX);
 	deadline_set(&mgmt->deadlines, &waiter->deadline, wait_ns, waiter_expired);
 }
 
@@ -204,6 +211,7 @@ static int take_events(struct mgmt *mgmt, const char *source, Fathom__NumberedEv
 		error = event_store_take(mgmt->events, source, events, count, is_bad, taken_ret, why);
 	if (error)
 		return error;
+	must(event_store_last(mgmt->events) >= last);
 	mgmt->stats.events_taken += event_store_last(mgmt->events) - last;
 	probe_mgmt_events_taken(reactor_tick(), (uint32_t)(event_store_last(mgmt->events) - last), *taken_ret,
 				event_store_last(mgmt->events));
@@ -238,6 +246,7 @@ static void reply_taken(struct grpc_call *call, struct mgmt *mgmt, const Fathom_
 	struct refusal *refusals;
 	Fathom__TakeEventsResp__Refusal **places;
 
+	must(asked->n_events <= EVENT_STORE_TAKE_MAX); /* event_store_take() rejects more */
 	for (size_t i = 0; i < asked->n_events; i++)
 		bad += is_bad[i];
 	refusals = bad ? calloc(bad, sizeof(*refusals)) : NULL;
@@ -249,6 +258,7 @@ static void reply_taken(struct grpc_call *call, struct mgmt *mgmt, const Fathom_
 		places[response.n_refused] = &refusals[response.n_refused].row;
 		response.n_refused++;
 	}
+	must(response.n_refused <= bad);
 	mgmt->stats.events_refused += bad;
 	response.taken = taken;
 	response.refused = places;
@@ -314,6 +324,7 @@ void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 	struct fathom_fault why = { 0 };
 	uint64_t taken;
 
+	must(event->message.id != RAS_UNKNOWN);
 	numbered.number = 1;
 	numbered.event = (Shared__RASEvent *)(uintptr_t)&event->message;
 	if (event_store_take(mgmt->events, NULL, events, 1, NULL, &taken, &why) < 0)

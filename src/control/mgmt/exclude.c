@@ -17,6 +17,8 @@ static int change_exclusions(struct mgmt *mgmt, const struct mgmt_selection *sel
 	struct mgmt_batch batch = { 0 };
 	int error = 0;
 
+	must(!selection->is_all);
+	must(changed->count == 0);
 	for (size_t i = 0; !error && i < selection->ranks.count; i++) {
 		uint32_t rank = selection->ranks.ranks[i];
 		struct system_change change;
@@ -34,6 +36,7 @@ static int change_exclusions(struct mgmt *mgmt, const struct mgmt_selection *sel
 		if (!error)
 			error = rank_set_add(changed, rank);
 	}
+	must(changed->count <= selection->ranks.count);
 	if (!error)
 		return mgmt_batch_commit(mgmt, &batch, why);
 	mgmt_batch_drop(mgmt, &batch);
@@ -52,6 +55,7 @@ static int check_selection(const struct mgmt_selection *selection, struct fathom
 		return fault(why, -ENOENT, "no rank is at %s", selection->absent_hosts);
 	if (selection->absent_ranks && *selection->absent_ranks) {
 		error = rank_set_parse(selection->absent_ranks, &absent, why);
+		must(error || absent.count > 0); /* it is the text of a set with ranks */
 		if (!error)
 			error = fault_no_such_rank(why, absent.ranks[0]);
 		rank_set_deinit(&absent);
@@ -76,6 +80,7 @@ static void reply_exclude(struct grpc_call *call, const struct mgmt *mgmt, const
 						  .address = member->address,
 					  });
 	}
+	must(results->count == selection->ranks.count);
 	response.n_results = results->count;
 	response.results = results->places;
 	grpc_reply(call, &response.base);

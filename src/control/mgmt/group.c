@@ -70,6 +70,7 @@ static struct mgmt_map *make_map(const struct system *system)
 		if (system_is_in_map(system_member_at(system, i)))
 			add_engine(map, system_member_at(system, i));
 	}
+	must(map->request.n_engines <= count);
 	return map;
 }
 
@@ -106,6 +107,7 @@ static void free_target(struct mgmt_target *target)
 /* Drop a target whose address no member has any more. During a call, the end of the call frees it. */
 static void drop_target(struct mgmt_target *target)
 {
+	must(!target->is_gone);
 	if (target->state == MGMT_TARGET_SENDING) {
 		target->is_gone = true;
 		TAILQ_INSERT_TAIL(&target->mgmt->gone_targets, target, link);
@@ -126,6 +128,8 @@ static size_t find_addresses(const struct system *system, const char **addresses
 		if (unique == 0 || strcmp(addresses[i], addresses[unique - 1]) != 0)
 			addresses[unique++] = addresses[i];
 	}
+	must(unique <= count);
+	must((unique == 0) == (count == 0));
 	return unique;
 }
 
@@ -135,6 +139,7 @@ static int merge_targets(struct mgmt *mgmt, const char *const *addresses, size_t
 	size_t old = 0;
 
 	for (size_t i = 0; i < count; i++) {
+		must(i == 0 || strcmp(addresses[i - 1], addresses[i]) < 0);
 		while (old < mgmt->target_count && strcmp(mgmt->targets[old]->address, addresses[i]) < 0)
 			old++;
 		if (old < mgmt->target_count && strcmp(mgmt->targets[old]->address, addresses[i]) == 0)
@@ -154,6 +159,7 @@ static struct mgmt_target *find_target(struct mgmt_target *const *targets, size_
 
 	while (low < high) {
 		size_t middle = (low + high) / 2;
+		must(low == 0 || strcmp(targets[low - 1]->address, address) < 0);
 		int order = strcmp(targets[middle]->address, address);
 
 		if (order == 0)
@@ -206,14 +212,18 @@ static void resume_target(struct deadline *deadline)
 {
 	struct mgmt_target *target = container_of(deadline, struct mgmt_target, deadline);
 
+	must(!target->is_gone); /* it is freed instead of paused */
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_CURRENT);
 	start_map_calls(target->mgmt);
 }
 
 static void pause_target(struct mgmt_target *target)
 {
-	uint64_t doublings = min_u64(target->failures++, PAUSE_DOUBLINGS_MAX);
+	uint64_t doublings;
 
+	must(!target->is_gone);
+	must(!target->deadline.set);
+	doublings = min_u64(target->failures++, PAUSE_DOUBLINGS_MAX);
 	target->mgmt->stats.map_failures++;
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_WAITING);
 	deadline_set(&target->mgmt->deadlines, &target->deadline, (PAUSE_MS << doublings) * NS_PER_MS, resume_target);
@@ -227,6 +237,10 @@ static void map_call_done(void *ctx, const struct grpc_result *result)
 	struct fathom_fault why = { 0 };
 	int error = 0;
 
+	must(target->state == MGMT_TARGET_SENDING);
+	must(mgmt->map_calls > 0);
+	must(mgmt->doubtful_calls >= target->is_doubtful);
+	must(mgmt->doubtful_calls <= mgmt->map_calls);
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, target->address, &why);
 		error = why.error;
@@ -260,6 +274,9 @@ static void send_map(struct mgmt_target *target)
 	struct mgmt *mgmt = target->mgmt;
 	int error;
 
+	must(mgmt->map && mgmt->map->request.map_version == mgmt->map_version);
+	must(mgmt->map_calls < MGMT_PARALLEL_MAX);
+	must(!target->is_gone);
 	target->sent = mgmt->map_version;
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_SENDING);
 	error = mgmt_call(mgmt,
@@ -280,6 +297,7 @@ static void send_map(struct mgmt_target *target)
 	}
 	target->is_doubtful = is_doubtful(target);
 	mgmt->doubtful_calls += target->is_doubtful;
+	must(mgmt->doubtful_calls <= MGMT_DOUBTFUL_MAX);
 	mgmt->map_calls++;
 	mgmt->stats.map_calls++;
 }
@@ -308,6 +326,7 @@ static void begin_map_update(struct deadline *deadline)
 			deadline_set(&mgmt->deadlines, deadline, PAUSE_MS * NS_PER_MS, begin_map_update);
 			return;
 		}
+		must(map->request.map_version == system_map_version(mgmt->system));
 		free_map(mgmt->map);
 		mgmt->map = map;
 		mgmt->map_version = map->request.map_version;
@@ -332,6 +351,7 @@ void mgmt_map_changed(struct mgmt *mgmt)
 
 struct mgmt_target *mgmt_find_target(const struct mgmt *mgmt, const char *address)
 {
+	must(thread_self() == mgmt->home);
 	return find_target(mgmt->targets, mgmt->target_count, address);
 }
 

@@ -40,6 +40,7 @@ struct mgmt_report {
 
 uint64_t mgmt_beat_ns(const struct mgmt *mgmt)
 {
+	must(mgmt->heartbeat_ns > 0);
 	return mgmt->heartbeat_ns * (1 + mgmt->target_count / SERVERS_PER_BEAT);
 }
 
@@ -84,6 +85,7 @@ static int report_member(struct mgmt *mgmt, struct mgmt_batch *batch, const stru
 
 	if (report.to == MEMBER_UNKNOWN || mgmt_is_busy(mgmt, report.rank))
 		return 0;
+	must(report.to < MEMBER_STATES);
 	error = system_see(mgmt->system, &report, &change, &not_legal);
 	if (error) {
 		mgmt_count_refused_state(mgmt, &report, error);
@@ -150,11 +152,13 @@ static int report_absent(struct mgmt *mgmt, struct mgmt_batch *batch, const Fath
 	if (!is_complete_report(request, &absent.info))
 		return 0;
 	count = min_u64(system_members_at(mgmt->system, address, members, ARRAY_COUNT(members)), ARRAY_COUNT(members));
+	must(count <= ARRAY_COUNT(ranks));
 	for (size_t i = 0; i < count; i++) /* copy the ranks: a change reorders the index by address */
 		ranks[i] = members[i]->rank;
 	for (size_t i = 0; !error && i < count; i++) {
 		const struct member *member = system_member_by_rank(mgmt->system, ranks[i]);
 
+		must(member);
 		/* an engine that started after the report was made cannot be in it */
 		if (may_be_running(member) && member->incarnation < request->made_ns && !is_named(request, member))
 			error = report_member(mgmt, batch, member, &absent, why);
@@ -189,6 +193,7 @@ static int raise_map(struct mgmt *mgmt, uint32_t map_version, struct fathom_faul
 
 	if (system_raise_map(mgmt->system, map_version, &change) < 0)
 		return 0;
+	must(change.map_version > map_version);
 	return mgmt_change_pairs(mgmt, &change, why);
 }
 
@@ -197,6 +202,8 @@ static void answer_report(struct mgmt *mgmt, struct mgmt_report *report, int err
 	Fathom__ReportEnginesResp response = FATHOM__REPORT_ENGINES_RESP__INIT;
 	struct fathom_fault own = *why;
 
+	must(mgmt->report_count > 0);
+	must(error <= 0);
 	TAILQ_REMOVE(&mgmt->reports, report, link);
 	mgmt->report_count--;
 	if (error) {
@@ -217,6 +224,7 @@ static void process_reports(struct deadline *deadline)
 	uint32_t map_version = 0;
 	int error = 0;
 
+	must(mgmt->report_count > 0);
 	error = mgmt_load_again(mgmt, &why);
 	TAILQ_FOREACH (report, &mgmt->reports, link) {
 		map_version = (uint32_t)max_u64(map_version, report->request->map_version);
@@ -233,6 +241,7 @@ static void process_reports(struct deadline *deadline)
 	}
 	while ((report = TAILQ_FIRST(&mgmt->reports)))
 		answer_report(mgmt, report, error, &why);
+	must(mgmt->report_count == 0);
 }
 
 void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request)
@@ -261,6 +270,7 @@ void mgmt_report_engines(struct grpc_call *call, const ProtobufCMessage *request
 	report->request = asked;
 	TAILQ_INSERT_TAIL(&mgmt->reports, report, link);
 	mgmt->report_count++;
+	must(mgmt->report_count <= mgmt->joins_max);
 	mgmt_heard(mgmt, report->address);
 	mgmt_note_unranked(mgmt, report->address, asked);
 	if (!mgmt->report_deadline.set)
@@ -276,6 +286,7 @@ void mgmt_heard(struct mgmt *mgmt, const char *address)
 
 	if (!target)
 		return;
+	must(strcmp(target->address, address) == 0);
 	target->heard = reactor_now();
 	if (!target->is_silent)
 		return;
@@ -308,6 +319,7 @@ static int mark_silent(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 	for (size_t i = ranks->count; !error && i-- > 0;) {
 		uint32_t rank = ranks->ranks[i];
 
+		must(system_member_by_rank(mgmt->system, rank));
 		error = report_member(mgmt, batch, system_member_by_rank(mgmt->system, rank), &silent, why);
 		if (!error && system_member_by_rank(mgmt->system, rank)->state != MEMBER_UNRESPONSIVE)
 			rank_set_remove(ranks, rank); /* the change was illegal: do not report it at each check */
@@ -336,6 +348,7 @@ static int note_silent(struct missing *missing, struct mgmt_target *target, cons
 	missing->ranks += ranks->count;
 	if (missing->servers++ >= EVENTS_AT_ONCE)
 		return 0;
+	must(missing->servers <= EVENTS_AT_ONCE);
 	error = rank_set_fold(ranks, false, &text);
 	if (error)
 		return error;
@@ -356,6 +369,7 @@ static void raise_silent_events(struct mgmt *mgmt, const struct missing *missing
 		mgmt_raise(mgmt, &event);
 		return;
 	}
+	must(missing->servers <= ARRAY_COUNT(missing->events));
 	for (uint32_t i = 0; i < missing->servers; i++)
 		mgmt_raise(mgmt, &missing->events[i]);
 }
@@ -432,6 +446,7 @@ static void check_silence(struct deadline *deadline)
 
 void mgmt_watch(struct mgmt *mgmt)
 {
+	must(!mgmt->watch_deadline.set);
 	mgmt->watched = reactor_now();
 	deadline_set(&mgmt->deadlines, &mgmt->watch_deadline, mgmt->heartbeat_ns, check_silence);
 }
@@ -442,6 +457,7 @@ void mgmt_reports_close(struct mgmt *mgmt)
 
 	while ((report = TAILQ_FIRST(&mgmt->reports))) {
 		TAILQ_REMOVE(&mgmt->reports, report, link);
+		mgmt->report_count--;
 		grpc_fail(report->call, GRPC_UNAVAILABLE, NULL, "the management service ends");
 		free(report);
 	}

@@ -61,7 +61,8 @@ struct mgmt {
 	size_t replica_count;
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
 	uint32_t net_dev_class;
-	uint32_t joins_max; /* in `joins`, and in `reports` */
+	uint32_t joins_max;	    /* in `joins`, and in `reports` */
+	struct fathom_thread *home; /* the light thread that all of it runs on */
 	struct grpc_client *client;
 	struct db *db;
 	struct system *system;

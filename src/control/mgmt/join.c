@@ -30,6 +30,7 @@ static int check_first_provider(const struct mgmt *mgmt, const Mgmt__JoinReq *re
 	char given[MEMBER_URI_BYTES];
 	size_t bytes = member_provider_bytes(request->uri);
 
+	must(bytes <= strlen(request->uri));
 	if (*request->uri && (system_member_count(mgmt->system) > 0 || !*mgmt->provider))
 		return 0;
 	if (*request->uri && strlen(mgmt->provider) == bytes && memcmp(request->uri, mgmt->provider, bytes) == 0)
@@ -57,6 +58,7 @@ static size_t read_fabrics(const Mgmt__JoinReq *request, struct member_fabric *f
 		(void)text_copy(fabrics[count].uri, sizeof(fabrics[count].uri), request->secondary_uris[i]);
 		fabrics[count].contexts = i < request->n_secondary_nctxs ? request->secondary_nctxs[i] : 0;
 	}
+	must(count <= MEMBER_FABRICS_MAX);
 	return count;
 }
 
@@ -87,6 +89,8 @@ static int decide_join(struct mgmt *mgmt, struct mgmt_join *join, struct system_
 		error = system_join(mgmt->system, &decision, clock_realtime_ns(), change, &join->why);
 	if (!error)
 		join->member = change->member;
+	must(error || join->member.state == MEMBER_JOINED || join->member.state == MEMBER_CHECKER_STARTED);
+	must(error || join->member.rank <= RANK_MAX);
 	probe_mgmt_join(reactor_tick(), error ? request->rank : join->member.rank, request->incarnation, error);
 	return error;
 }
@@ -113,6 +117,7 @@ static void forget_refusals(struct mgmt *mgmt, const uint8_t *uuid)
 		}
 		*place = refusal->next;
 		free(refusal);
+		must(mgmt->refusal_count > 0);
 		mgmt->refusal_count--;
 	}
 }
@@ -124,10 +129,12 @@ static void forget_all_refusals(struct mgmt *mgmt)
 
 		while ((refusal = mgmt->refusals[i])) {
 			mgmt->refusals[i] = refusal->next;
+			must(mgmt->refusal_count > 0);
+			mgmt->refusal_count--;
 			free(refusal);
 		}
 	}
-	mgmt->refusal_count = 0;
+	must(mgmt->refusal_count == 0);
 }
 
 /* Whether this rejection was not reported yet. A rejected engine keeps trying, and must cause only one event. */
@@ -136,6 +143,7 @@ static bool is_new_refusal(struct mgmt *mgmt, const struct mgmt_join *join)
 	uint8_t uuid[MEMBER_UUID_BYTES];
 	struct mgmt_refusal *refusal;
 
+	must(join->why.error < 0);
 	if (member_uuid_parse(join->request->uuid, uuid) < 0)
 		memset(uuid, 0, sizeof(uuid));
 	for (refusal = *bucket_of(mgmt, uuid); refusal; refusal = refusal->next) {
@@ -144,6 +152,7 @@ static bool is_new_refusal(struct mgmt *mgmt, const struct mgmt_join *join)
 	}
 	if (mgmt->refusal_count >= MGMT_REFUSALS)
 		forget_all_refusals(mgmt);
+	must(mgmt->refusal_count < MGMT_REFUSALS);
 	refusal = calloc(1, sizeof(*refusal));
 	if (!refusal)
 		return true;
@@ -159,6 +168,7 @@ static void reject_join(struct mgmt *mgmt, struct mgmt_join *join)
 {
 	struct ras_event event;
 
+	must(join->error < 0);
 	mgmt->stats.joins_refused++;
 	if (join->is_refused && !join->request->serves && is_new_refusal(mgmt, join)) {
 		ras_event_init(&event, RAS_ENGINE_JOIN_FAILED, "%s", join->why.text);
@@ -182,6 +192,8 @@ static void accept_join(struct mgmt *mgmt, struct mgmt_join *join)
 {
 	Mgmt__JoinResp response = MGMT__JOIN_RESP__INIT;
 
+	must(join->error == 0);
+	must(system_member_by_rank(mgmt->system, join->member.rank));
 	mgmt->stats.joins++;
 	forget_refusals(mgmt, join->member.uuid);
 	mgmt_map_forgotten(mgmt, join->member.address);
@@ -200,8 +212,10 @@ static uint32_t store_joins(struct mgmt *mgmt, struct mgmt_batch *batch, struct 
 			    const struct mgmt_join *end, int error)
 {
 	struct fathom_fault why = { 0 };
+	size_t decided = batch->count;
 	uint32_t count = 0;
 
+	must(first || decided == 0);
 	if (error)
 		mgmt_batch_drop(mgmt, batch);
 	else
@@ -214,6 +228,8 @@ static uint32_t store_joins(struct mgmt *mgmt, struct mgmt_batch *batch, struct 
 		join->why = why;
 		count += !error;
 	}
+	must(error || count == decided);
+	must(batch->count == 0);
 	return count;
 }
 
@@ -268,17 +284,19 @@ static void join_all(struct deadline *deadline)
 	uint32_t count = decide_all(mgmt);
 	struct mgmt_join *join;
 
+	must(count <= mgmt->join_count);
 	tell_joined(mgmt);
 	probe_mgmt_joined(reactor_now(), count, system_map_version(mgmt->system), reactor_now() - began);
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);
+		mgmt->join_count--;
 		if (join->error)
 			reject_join(mgmt, join);
 		else
 			accept_join(mgmt, join);
 		free(join);
 	}
-	mgmt->join_count = 0;
+	must(mgmt->join_count == 0);
 }
 
 void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request)
@@ -303,6 +321,7 @@ void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request)
 	join->request = asked;
 	TAILQ_INSERT_TAIL(&mgmt->joins, join, link);
 	mgmt->join_count++;
+	must(mgmt->join_count <= mgmt->joins_max);
 	if (!mgmt->join_deadline.set)
 		deadline_set(&mgmt->deadlines, &mgmt->join_deadline, mgmt->join_wait_ns, join_all);
 }
@@ -313,6 +332,7 @@ void mgmt_joins_close(struct mgmt *mgmt)
 
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);
+		mgmt->join_count--;
 		grpc_fail(join->call, GRPC_UNAVAILABLE, NULL, "the management service ends");
 		free(join);
 	}

@@ -22,6 +22,10 @@ static void abandon_calls(struct mgmt *mgmt);
 
 static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 {
+	must(options->name && options->version && options->provider && options->address);
+	must(options->replica_count == 0 || options->replicas);
+	must(options->client);
+	must(options->db);
 	mgmt->name = strdup(options->name);
 	mgmt->version = strdup(options->version);
 	mgmt->provider = strdup(options->provider);
@@ -54,6 +58,8 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 
 	if (!mgmt)
 		return -ENOMEM;
+	mgmt->home = thread_self();
+	must(mgmt->home);
 	TAILQ_INIT(&mgmt->calls);
 	TAILQ_INIT(&mgmt->joins);
 	TAILQ_INIT(&mgmt->reports);
@@ -71,6 +77,7 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 		mgmt_close(mgmt);
 		return error;
 	}
+	must(event_store_first(mgmt->events) <= event_store_last(mgmt->events));
 	mgmt_map_changed(mgmt);
 	mgmt_watch(mgmt);
 	*mgmt_ret = mgmt;
@@ -81,6 +88,7 @@ void mgmt_close(struct mgmt *mgmt)
 {
 	if (!mgmt)
 		return;
+	must(thread_self() == mgmt->home);
 	mgmt_joins_close(mgmt);
 	mgmt_reports_close(mgmt);
 	mgmt_unranked_close(mgmt);
@@ -88,6 +96,12 @@ void mgmt_close(struct mgmt *mgmt)
 	mgmt_operations_close(mgmt);
 	mgmt_map_close(mgmt);
 	abandon_calls(mgmt);
+	must(TAILQ_EMPTY(&mgmt->joins) && mgmt->join_count == 0);
+	must(TAILQ_EMPTY(&mgmt->reports) && mgmt->report_count == 0);
+	must(TAILQ_EMPTY(&mgmt->operations) && mgmt->operation_count == 0);
+	must(TAILQ_EMPTY(&mgmt->waiters) && mgmt->waiter_count == 0);
+	must(TAILQ_EMPTY(&mgmt->gone_targets));
+	must(TAILQ_EMPTY(&mgmt->calls));
 	deadlines_deinit(&mgmt->deadlines);
 	event_store_close(mgmt->events);
 	system_destroy(mgmt->system);
@@ -111,6 +125,7 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 {
 	struct mgmt_stats stats = mgmt->stats;
 
+	must(stats.map_behind == 0); /* it is counted here */
 	for (size_t i = 0; i < mgmt->target_count; i++)
 		stats.map_behind += mgmt->targets[i]->acknowledged != system_map_version(mgmt->system);
 	return stats;
@@ -137,6 +152,7 @@ void mgmt_fail(struct grpc_call *call, int error, struct fathom_fault *why)
 	if (why->error == 0)
 		error = fault(why, error, "%s", strerror(-error));
 	maybe(error != why->error);
+	must(why->error < 0);
 	if (mgmt)
 		mgmt->stats.calls_refused++;
 	probe_mgmt_call_refused(reactor_tick(), trace_intern(grpc_call_method(call)->path), (uint32_t)why->code,
@@ -154,6 +170,7 @@ int mgmt_refuse_full(struct mgmt *mgmt, const char *what, size_t count, struct f
 void mgmt_count_refused_state(struct mgmt *mgmt, const struct member_report *report, int error)
 {
 	must(error < 0);
+	must(report->to < MEMBER_STATES);
 	if (error == -EALREADY)
 		return;
 	mgmt->stats.states_refused++;
@@ -177,6 +194,8 @@ int mgmt_check_system(const char *sys, const char *name, struct fathom_fault *wh
 	size_t bytes = name_bytes(sys);
 	char given[SYSTEM_NAME_BYTES];
 
+	must(*name);
+	must(bytes <= strlen(sys));
 	/* also compare the whole text, because a name may end like a version */
 	if (!*sys || strcmp(sys, name) == 0 || (strlen(name) == bytes && memcmp(sys, name, bytes) == 0))
 		return 0;
@@ -231,6 +250,7 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 		call_fail_not_replica(call, of_call->replicas, of_call->replica_count);
 		return NULL;
 	}
+	must(thread_self() == mgmt->home);
 	error = mgmt_check_system(sys, mgmt->name, &why);
 	if (!error)
 		error = check_version(mgmt, call, &why);
@@ -244,6 +264,7 @@ struct mgmt *mgmt_enter(struct grpc_call *call, const char *sys, bool needs_memb
 		grpc_fail(call, GRPC_UNKNOWN, NULL, "%s", STATUS_UNINITIALIZED);
 		return NULL;
 	}
+	must(!mgmt->is_stale);
 	return mgmt;
 }
 
@@ -255,6 +276,8 @@ int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct sys
 	int error = 0;
 
 	must(change->kind == SYSTEM_MEMBER || change->kind == SYSTEM_MEMBER_GONE);
+	must(batch->count <= batch->room);
+	must(batch->count <= SYSTEM_STORE_MEMBERS_MAX);
 	if (batch->count == SYSTEM_STORE_MEMBERS_MAX)
 		error = mgmt_batch_commit(mgmt, batch, why);
 	if (!error && batch->count == batch->room) {
@@ -270,6 +293,7 @@ int mgmt_batch_add(struct mgmt *mgmt, struct mgmt_batch *batch, const struct sys
 		error = system_apply(mgmt->system, change, reactor_tick());
 	if (!error)
 		batch->changes[batch->count++] = *change;
+	must(error || batch->changes[batch->count - 1].version == system_version(mgmt->system));
 	return error;
 }
 
@@ -283,6 +307,7 @@ int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fathom
 {
 	int error = 0;
 
+	must(batch->count == 0 || batch->changes[batch->count - 1].version == system_version(mgmt->system));
 	if (batch->count > 0)
 		error = system_store_members(&mgmt->store, batch->changes, batch->count, why);
 	if (error) {
@@ -307,8 +332,11 @@ void mgmt_batch_drop(struct mgmt *mgmt, struct mgmt_batch *batch)
 
 int mgmt_change_pairs(struct mgmt *mgmt, const struct system_change *change, struct fathom_fault *why)
 {
-	int error = system_store_change(&mgmt->store, change, why);
+	int error;
 
+	must(change->kind == SYSTEM_ATTRIBUTES || change->kind == SYSTEM_PROPERTIES);
+	must(change->version == system_version(mgmt->system) + 1);
+	error = system_store_change(&mgmt->store, change, why);
 	if (error == -ESTALE)
 		mgmt->is_stale = true;
 	if (error)
@@ -328,6 +356,7 @@ static void end_call(void *ctx, const struct grpc_result *result)
 {
 	struct mgmt_call *call = ctx;
 
+	must(call->done);
 	if (call->mgmt) {
 		TAILQ_REMOVE(&call->mgmt->calls, call, link);
 		call->done(call->ctx, result);
@@ -343,6 +372,9 @@ int mgmt_call(struct mgmt *mgmt, const struct grpc_request *request, void (*rele
 	struct grpc_request own = *request;
 	int error;
 
+	must(request->address && request->path);
+	must(request->timeout_ns > 0);
+	must(thread_self() == mgmt->home);
 	if (!call)
 		return -ENOMEM;
 	call->mgmt = mgmt;

@@ -18,6 +18,8 @@ static void raise_failures(const struct mgmt_operation *operation)
 			first = (uint32_t)i;
 		}
 	}
+	must(failed == 0 || first < operation->count);
+	must(failed <= operation->count);
 	mgmt->stats.rank_failures += failed;
 	if (failed == 0 || operation->kind->failed == RAS_UNKNOWN)
 		return;
@@ -46,6 +48,7 @@ static void raise_successes(const struct mgmt_operation *operation)
 			error = rank_set_add(&done, rank->rank);
 		unranked += !rank->errored && rank->rank == RANK_NONE && !rank->is_left_out;
 	}
+	must(error || done.count + unranked <= operation->count);
 	if (unranked > 0)
 		mgmt_tell(operation->mgmt, kind->succeeded, kind->command, operation->who,
 			  "%u engine%s without a rank %s %s", unranked, unranked == 1 ? "" : "s",
@@ -58,6 +61,8 @@ static void raise_successes(const struct mgmt_operation *operation)
 
 void mgmt_tell_outcome(const struct mgmt_operation *operation)
 {
+	must(operation->state == MGMT_OPERATION_IDLE);
+	must(operation->unsettled_count == 0);
 	raise_successes(operation);
 	raise_failures(operation);
 }
@@ -85,6 +90,7 @@ void mgmt_reply_outcome(const struct mgmt_operation *operation)
 						   .address = rank->address,
 					   });
 	}
+	must(results.count <= operation->count);
 	operation->kind->reply(operation, &results);
 	mgmt_results_deinit(&results);
 }

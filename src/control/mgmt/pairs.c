@@ -27,6 +27,7 @@ static void raise_pairs_event(struct mgmt *mgmt, const struct grpc_call *call, c
 
 		used = min_u64(used + (size_t)bytes, sizeof(text) - 1);
 	}
+	must(used < sizeof(text));
 	mgmt_tell(mgmt, is_attributes ? RAS_ATTRIBUTES_CHANGED : RAS_PROPERTIES_CHANGED,
 		  is_attributes ? "system set-attr" : "system set-prop", grpc_call_who(call, who), "set %s", text);
 }
@@ -39,6 +40,8 @@ static void set_pairs(struct grpc_call *call, struct mgmt *mgmt, const struct sy
 	struct system_change change;
 	int error = 0;
 
+	must(kind == SYSTEM_ATTRIBUTES || kind == SYSTEM_PROPERTIES);
+	must(count <= SYSTEM_PAIRS_MAX);
 	if (count > 0 && kind == SYSTEM_ATTRIBUTES)
 		error = system_set_attributes(mgmt->system, pairs, count, &change, &why);
 	else if (count > 0)
@@ -122,6 +125,7 @@ static int forget_pairs(struct mgmt *mgmt, enum system_change_kind kind, struct 
 		if (!error)
 			error = mgmt_change_pairs(mgmt, &change, why);
 	}
+	must(error || (is_attributes ? system_attribute_count(mgmt->system) : system_property_count(mgmt->system)) == 0);
 	for (size_t i = 0; i < count; i++)
 		free((char *)(uintptr_t)pairs[i].name);
 	free(pairs);
@@ -146,6 +150,7 @@ static void add_attribute(struct got_attributes *got, const char *name, const ch
 {
 	Mgmt__SystemGetAttrResp__AttributesEntry *entry = &got->entries[got->count];
 
+	must(got->count < ARRAY_COUNT(got->entries));
 	mgmt__system_get_attr_resp__attributes_entry__init(entry);
 	entry->key = (char *)name;
 	entry->value = (char *)value;

@@ -53,6 +53,7 @@ static void fill_member_message(const struct member *member, struct shown_member
 	message->info = (char *)member->info;
 	message->fault_domain = (char *)member->domain;
 	message->last_update = shown->updated;
+	must(member->fabric_count > 0 && member->fabric_count <= MEMBER_FABRICS_MAX);
 	for (uint32_t i = 1; i < member->fabric_count; i++)
 		shown->secondary_uris[message->n_secondary_fabric_uris++] = (char *)member->fabrics[i].uri;
 	message->secondary_fabric_uris = shown->secondary_uris;
@@ -84,6 +85,7 @@ static void reply_members(struct grpc_call *call, const struct mgmt *mgmt, const
 		places[response.n_members] = &shown[response.n_members].message;
 		response.n_members++;
 	}
+	must(response.n_members <= selection->ranks.count);
 	write_provider(system_member_at(mgmt->system, 0), provider);
 	response.members = places;
 	if (selection->absent_ranks)
@@ -146,7 +148,7 @@ void mgmt_leader_query(struct grpc_call *call, const ProtobufCMessage *request)
 
 struct attach {
 	Mgmt__GetAttachInfoResp__RankUri *uris, **first, **secondary;
-	size_t uri_count;
+	size_t uri_count, room;
 	uint32_t *ms_ranks;
 };
 
@@ -161,6 +163,7 @@ static bool is_replica(const struct mgmt *mgmt, const char *address)
 
 static void add_uris(const struct member *member, struct attach *attach, Mgmt__GetAttachInfoResp *response)
 {
+	must(attach->uri_count + member->fabric_count <= attach->room);
 	for (uint32_t i = 0; i < member->fabric_count; i++) {
 		Mgmt__GetAttachInfoResp__RankUri *uri = &attach->uris[attach->uri_count++];
 
@@ -189,6 +192,8 @@ static void fill_ranks(const struct mgmt *mgmt, bool all_ranks, struct attach *a
 		if (is_ms || all_ranks)
 			add_uris(member, attach, response);
 	}
+	must(response->n_rank_uris + response->n_secondary_rank_uris == attach->uri_count);
+	must(response->n_ms_ranks <= system_member_count(mgmt->system));
 	response->rank_uris = attach->first;
 	response->secondary_rank_uris = attach->secondary;
 	response->ms_ranks = attach->ms_ranks;
@@ -227,6 +232,8 @@ void mgmt_get_attach_info(struct grpc_call *call, const ProtobufCMessage *reques
 		return;
 	mgmt->stats.queries++;
 	count = system_member_count(mgmt->system) * MEMBER_FABRICS_MAX;
+	must(count > 0); /* mgmt_enter() requires members */
+	attach.room = count;
 	attach.uris = calloc(count, sizeof(*attach.uris));
 	attach.first = calloc(count, sizeof(*attach.first));
 	attach.secondary = calloc(count, sizeof(*attach.secondary));

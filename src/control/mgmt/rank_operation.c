@@ -47,6 +47,7 @@ static int check_no_rank_busy(struct mgmt *mgmt, const struct mgmt_selection *se
 				return fault_rank_busy(why, operation->ranks[i].rank, operation->kind->participle);
 		}
 	}
+	must(mgmt->operation_count <= MGMT_OPERATIONS_MAX);
 	return mgmt->operation_count < MGMT_OPERATIONS_MAX
 		       ? 0
 		       : mgmt_refuse_full(mgmt, "operations on ranks", mgmt->operation_count, why);
@@ -101,6 +102,9 @@ static void end_operation(struct mgmt_operation *operation)
 /* Start the second phase of a stop. Ranks whose preparation failed are left out. */
 static void start_stop_phase(struct mgmt_operation *operation)
 {
+	must(operation->kind->is_stop);
+	must(operation->calls == 0);
+	must(operation->next == operation->count);
 	mgmt_operation_settle(operation);
 	for (size_t i = 0; i < operation->count; i++)
 		operation->ranks[i].is_left_out = operation->ranks[i].errored;
@@ -111,11 +115,13 @@ static void start_stop_phase(struct mgmt_operation *operation)
 void mgmt_operation_run(struct mgmt_operation *operation)
 {
 	must(operation->state != MGMT_OPERATION_IDLE);
+	must(operation->calls <= MGMT_PARALLEL_MAX);
 	for (;;) {
 		while (operation->next < operation->count && operation->calls < MGMT_PARALLEL_MAX)
 			mgmt_operation_call_next(operation);
 		if (operation->calls > 0)
 			return;
+		must(operation->next == operation->count);
 		if (operation->state != MGMT_OPERATION_PREPARING)
 			break;
 		start_stop_phase(operation);
@@ -165,6 +171,7 @@ static void note_members(struct mgmt_operation *operation)
 		if (operation->ranks[i].is_unranked)
 			continue;
 		must(member);
+		must(member->rank == operation->ranks[i].rank);
 		operation->ranks[i].incarnation = member->incarnation;
 		operation->ranks[i].was_joined = member->state == MEMBER_JOINED;
 	}
@@ -179,6 +186,7 @@ static int create_operation(struct mgmt *mgmt, const struct mgmt_operation *sett
 
 	if (!operation)
 		return -ENOMEM;
+	must(settings->call && settings->kind);
 	*operation = *settings;
 	operation->mgmt = mgmt;
 	grpc_call_who(operation->call, operation->who);
@@ -198,6 +206,7 @@ static int start_operation(struct mgmt *mgmt, const struct mgmt_operation *setti
 	struct mgmt_operation *operation;
 	int error = check_no_rank_busy(mgmt, selection, why);
 
+	must(kind->check && kind->prepare && kind->reply);
 	if (!error)
 		error = kind->check(mgmt, selection, is_ignored, why);
 	if (!error)
@@ -209,6 +218,7 @@ static int start_operation(struct mgmt *mgmt, const struct mgmt_operation *setti
 		free_operation(operation);
 		return error;
 	}
+	must(operation->calls == 0 && operation->next == 0);
 	note_members(operation);
 	TAILQ_INSERT_TAIL(&mgmt->operations, operation, link);
 	mgmt->operation_count++;
@@ -237,6 +247,7 @@ void mgmt_operation_start(struct grpc_call *call, const struct mgmt_operation_ki
 	mgmt = kind->engine_count ? mgmt_enter_for_engines(call, request->sys) : mgmt_enter(call, request->sys, true);
 	if (!mgmt)
 		return;
+	must(kind->counter <= sizeof(mgmt->stats) - sizeof(uint64_t));
 	++*(uint64_t *)((char *)&mgmt->stats + kind->counter);
 	error = mgmt_select(mgmt, request->ranks, request->hosts, &selection, &why);
 	if (!error && kind->engine_count && !*request->ranks)
@@ -254,6 +265,8 @@ void mgmt_operations_close(struct mgmt *mgmt)
 
 	while ((operation = TAILQ_FIRST(&mgmt->operations))) {
 		TAILQ_REMOVE(&mgmt->operations, operation, link);
+		mgmt->operation_count--;
+		must(operation->state != MGMT_OPERATION_IDLE);
 		deadline_clear(&mgmt->deadlines, &operation->deadline);
 		grpc_fail(operation->call, GRPC_UNAVAILABLE, NULL, "the management service ends; what was begun goes on");
 		free_operation(operation);

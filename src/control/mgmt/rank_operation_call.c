@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "base/reactor/reactor.h"
@@ -58,6 +59,7 @@ static void take_results(const struct rank_call *rank_call, const Ctl__RanksResp
 			probe_mgmt_result_refused(reactor_now(), operation, result->rank);
 			continue;
 		}
+		must(at >= rank_call->first && at < rank_call->first + rank_call->count);
 		operation->ranks[at].rank = result->rank;
 		mgmt_operation_set_result(operation, at, result->errored, result->state,
 					  result->errored ? result->msg : operation->kind->command);
@@ -71,6 +73,7 @@ static void fail_unanswered(const struct rank_call *rank_call, enum member_state
 {
 	struct mgmt_operation *operation = rank_call->operation;
 
+	must(rank_call->first + rank_call->count <= operation->count);
 	for (size_t at = rank_call->first; at < rank_call->first + rank_call->count; at++) {
 		if (!operation->ranks[at].is_answered && !operation->ranks[at].is_left_out)
 			mgmt_operation_set_result(operation, at, true, member_state_wire(state), message);
@@ -85,6 +88,7 @@ static void ranks_done(void *ctx, const struct grpc_result *result)
 
 	must(operation->calls > 0);
 	must(operation->state != MGMT_OPERATION_IDLE);
+	must(rank_call->count > 0);
 	if (result->code == GRPC_OK) {
 		take_results(rank_call, (const Ctl__RanksResp *)result->response);
 		fail_unanswered(rank_call, MEMBER_ERRORED, "its server does not know it");
@@ -121,8 +125,11 @@ static int call_server(struct rank_call *rank_call)
 	struct mgmt_operation *operation = rank_call->operation;
 	Ctl__RanksReq request = CTL__RANKS_REQ__INIT;
 	char *ranks = NULL;
-	int error = list_ranks(rank_call, &ranks);
+	int error;
 
+	must(rank_call->first + rank_call->count <= operation->count);
+	must((size_t)operation->state < ARRAY_COUNT(phases));
+	error = list_ranks(rank_call, &ranks);
 	if (error)
 		return error;
 	request.ranks = ranks;
@@ -163,6 +170,8 @@ static size_t take_next_range(struct mgmt_operation *operation, struct rank_call
 		rank->is_answered = false;
 		taking_part++;
 	}
+	must(range.count > 0);
+	must(range.first + range.count == operation->next);
 	*range_ret = range;
 	return taking_part;
 }
@@ -172,6 +181,7 @@ void mgmt_operation_call_next(struct mgmt_operation *operation)
 	struct rank_call range, *rank_call;
 	int error;
 
+	must(operation->calls < MGMT_PARALLEL_MAX);
 	must(phases[operation->state].path);
 	if (take_next_range(operation, &range) == 0)
 		return;

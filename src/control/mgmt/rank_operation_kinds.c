@@ -25,6 +25,7 @@ static int leave_out_excluded(const struct mgmt *mgmt, struct mgmt_selection *se
 	for (size_t i = selection->ranks.count; i-- > 0;) {
 		uint32_t rank = selection->ranks.ranks[i];
 
+		must(system_member_by_rank(mgmt->system, rank)); /* a selection has only members */
 		if (system_member_by_rank(mgmt->system, rank)->state != MEMBER_ADMIN_EXCLUDED)
 			continue;
 		if (!selection->is_all && !is_ignored)
@@ -61,6 +62,8 @@ static int check_database_room(struct mgmt_operation *operation, struct fathom_f
 		.key = "operation/latest", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = note, .bytes = sizeof(note)
 	};
 
+	must(!operation->kind->is_stop);
+	must(operation->state == MGMT_OPERATION_IDLE);
 	memset(note, ' ', sizeof(note));
 	snprintf(note, sizeof(note), "%zu ranks are %s by %s", operation->count, operation->kind->participle,
 		 operation->who);

@@ -22,8 +22,10 @@ static int report_rank(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 {
 	struct system_change change;
 	struct fathom_fault not_legal;
-	int error = system_report(mgmt->system, report, &change, &not_legal);
+	int error;
 
+	must(report->to != MEMBER_UNKNOWN);
+	error = system_report(mgmt->system, report, &change, &not_legal);
 	if (error) {
 		mgmt_count_refused_state(mgmt, report, error);
 		return 0;
@@ -53,6 +55,7 @@ int mgmt_operation_mark_stopping(struct mgmt_operation *operation, struct fathom
 
 	must(operation->kind->is_stop);
 	must(operation->state == MGMT_OPERATION_IDLE); /* no server was called yet */
+	must(operation->calls == 0);
 	for (size_t i = 0; !error && i < operation->count; i++) {
 		const struct member *member = system_member_by_rank(mgmt->system, operation->ranks[i].rank);
 		const struct member_report report = {
@@ -103,6 +106,7 @@ static int store_result(struct mgmt_operation *operation, struct mgmt_batch *bat
 	};
 
 	must(rank->is_answered);
+	must(rank >= operation->ranks && rank < operation->ranks + operation->count);
 	if (rank->is_unranked)
 		return 0; /* not a member; if it has joined, the join has stored its state */
 	if (operation->kind->is_removal && !rank->errored)
@@ -122,8 +126,10 @@ void mgmt_operation_settle(struct mgmt_operation *operation)
 	must(operation->unsettled_count <= operation->count);
 	deadline_clear(&mgmt->deadlines, &operation->deadline);
 	error = mgmt_load_again(mgmt, &why);
-	for (size_t i = 0; !error && i < operation->unsettled_count; i++)
+	for (size_t i = 0; !error && i < operation->unsettled_count; i++) {
+		must(operation->unsettled[i] < operation->count);
 		error = store_result(operation, &batch, &operation->ranks[operation->unsettled[i]], &why);
+	}
 	if (error)
 		mgmt_batch_drop(mgmt, &batch);
 	else
@@ -136,6 +142,7 @@ void mgmt_operation_settle(struct mgmt_operation *operation)
 		snprintf(rank->message, sizeof(rank->message), "%.250s", why.error ? why.text : strerror(-error));
 	}
 	operation->unsettled_count = 0;
+	must(!operation->deadline.set);
 }
 
 static void settle_expired(struct deadline *deadline)
@@ -145,6 +152,7 @@ static void settle_expired(struct deadline *deadline)
 
 void mgmt_operation_settle_soon(struct mgmt_operation *operation)
 {
+	must(operation->state != MGMT_OPERATION_IDLE);
 	if (operation->unsettled_count > 0 && !operation->deadline.set)
 		deadline_set(&operation->mgmt->deadlines, &operation->deadline, SETTLE_MS * NS_PER_MS, settle_expired);
 }
@@ -156,6 +164,8 @@ void mgmt_operation_set_result(struct mgmt_operation *operation, size_t at, bool
 
 	must(at < operation->count);
 	must(!rank->is_answered);
+	must(!rank->is_left_out);
+	must(operation->state != MGMT_OPERATION_IDLE);
 	must(operation->unsettled_count < operation->count);
 	rank->is_answered = true;
 	rank->errored = errored;

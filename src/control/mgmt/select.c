@@ -16,6 +16,7 @@ static int select_all(const struct mgmt *mgmt, struct mgmt_selection *selection)
 	selection->is_all = true;
 	for (size_t i = 0; !error && i < system_member_count(mgmt->system); i++)
 		error = rank_set_add(&selection->ranks, system_member_at(mgmt->system, i)->rank);
+	must(error || selection->ranks.count == system_member_count(mgmt->system));
 	return error;
 }
 
@@ -30,6 +31,7 @@ static int select_ranks(const struct mgmt *mgmt, const char *text, struct mgmt_s
 
 		error = rank_set_add(is_there ? &selection->ranks : &absent, asked.ranks[i]);
 	}
+	must(error || selection->ranks.count + absent.count == asked.count);
 	if (!error)
 		error = rank_set_fold(&absent, false, &selection->absent_ranks);
 	rank_set_deinit(&asked);
@@ -64,6 +66,8 @@ static size_t host_index(const struct asked_host *hosts, size_t count, const cha
 		else
 			high = middle;
 	}
+	must(low == 0 || strcmp(hosts[low - 1].address.host, host) < 0);
+	must(low == count || strcmp(hosts[low].address.host, host) >= 0);
 	return low;
 }
 
@@ -156,6 +160,8 @@ static int select_hosts(const struct mgmt *mgmt, const char *text, struct mgmt_s
 int mgmt_select(const struct mgmt *mgmt, const char *ranks, const char *hosts, struct mgmt_selection *selection_ret,
 		struct fathom_fault *why)
 {
+	must(ranks && hosts);
+	must(!mgmt->is_stale);
 	memset(selection_ret, 0, sizeof(*selection_ret));
 	if (*ranks && *hosts)
 		return fault_ranks_and_hosts(why);
@@ -207,6 +213,7 @@ void mgmt_results_add(struct mgmt_results *results, const struct mgmt_result *re
 
 void mgmt_results_deinit(struct mgmt_results *results)
 {
+	must(results->count <= results->room);
 	free(results->results);
 	free(results->places);
 	*results = (struct mgmt_results){ 0 };
@@ -216,6 +223,7 @@ const char *mgmt_ranks_text(const struct rank_set *ranks, char *text)
 {
 	char *folded = NULL;
 
+	must(ranks->count > 0);
 	/* if the list is too long or memory runs out, print only their number */
 	if (rank_set_fold(ranks, false, &folded) == 0 && strlen(folded) + sizeof("ranks ") <= MGMT_RANKS_BYTES)
 		snprintf(text, MGMT_RANKS_BYTES, "rank%s %s", ranks->count == 1 ? "" : "s", folded);

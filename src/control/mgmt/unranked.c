@@ -32,12 +32,14 @@ static struct mgmt_unranked *add_unranked(struct mgmt *mgmt, const char *address
 
 	if (mgmt->unranked_count == MGMT_UNRANKED_MAX)
 		return NULL;
+	must(mgmt->unranked_count < MGMT_UNRANKED_MAX);
 	all = realloc(mgmt->unranked, (mgmt->unranked_count + 1) * sizeof(*all));
 	if (!all)
 		return NULL; /* the next report tries again */
 	mgmt->unranked = all;
 	all += mgmt->unranked_count++;
 	*all = (struct mgmt_unranked){ 0 };
+	must(strlen(address) < sizeof(all->address));
 	snprintf(all->address, sizeof(all->address), "%s", address);
 	return all;
 }
@@ -68,6 +70,8 @@ void mgmt_note_unranked(struct mgmt *mgmt, const char *address, const Fathom__Re
 	}
 	if (!unranked)
 		return;
+	must(unranked >= mgmt->unranked && unranked < mgmt->unranked + mgmt->unranked_count);
+	must(strcmp(unranked->address, address) == 0);
 	unranked->idle = counts.idle;
 	unranked->formatted = counts.formatted;
 	unranked->heard = reactor_now();
@@ -159,6 +163,7 @@ int mgmt_select_unranked(const struct mgmt *mgmt, uint32_t (*engine_count)(const
 	uint64_t limit = clock_ticks_from_ns(MGMT_BEATS_MISSED * mgmt_beat_ns(mgmt));
 	int error = *hosts ? host_set_parse(hosts, &asked, why) : 0;
 
+	must(!selection->unranked);
 	if (!error) {
 		selection->unranked = calloc(mgmt->unranked_count + 1, sizeof(*selection->unranked));
 		error = selection->unranked ? 0 : -ENOMEM;
@@ -170,6 +175,7 @@ int mgmt_select_unranked(const struct mgmt *mgmt, uint32_t (*engine_count)(const
 		/* do not wait for a server that has stopped reporting: it may be gone for good */
 		if (count == 0 || reactor_now() - unranked->heard > limit || !is_asked_for(unranked->address, asked))
 			continue;
+		must(selection->unranked_count < mgmt->unranked_count);
 		selection->unranked[selection->unranked_count] = *unranked;
 		selection->unranked[selection->unranked_count++].count = count;
 	}
@@ -188,6 +194,8 @@ size_t mgmt_unranked_engines(const struct mgmt_selection *selection)
 
 void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_operation_rank *rows)
 {
+	const struct mgmt_operation_rank *first = rows;
+
 	for (size_t i = 0; i < selection->unranked_count; i++) {
 		for (uint32_t k = 0; k < selection->unranked[i].count; k++, rows++) {
 			rows->rank = RANK_NONE;
@@ -195,4 +203,5 @@ void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_oper
 			memcpy(rows->address, selection->unranked[i].address, sizeof(rows->address));
 		}
 	}
+	must((size_t)(rows - first) == mgmt_unranked_engines(selection));
 }
