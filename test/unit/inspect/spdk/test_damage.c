@@ -348,6 +348,38 @@ static void a_file_of_another_user_is_refused_with_a_reason(void **state)
 static struct spdk_file whole;
 static int opened, refused;
 
+/*
+ * One file for all damaged contents. Its name has the pid of a process that ended. Without a pid each open reads the
+ * maps of every process to find the writer, so the time of this test grows with the number of processes on the machine.
+ */
+static struct {
+	char folder[64], path[128];
+	int fd;
+} damaged;
+
+static void damaged_create(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	snprintf(damaged.folder, sizeof(damaged.folder), "/tmp/fathom-spdk-XXXXXX");
+	assert_non_null(mkdtemp(damaged.folder));
+	snprintf(damaged.path, sizeof(damaged.path), "%s/damaged_trace.pid%d", damaged.folder, pid);
+	damaged.fd = memfd_create("damaged", MFD_CLOEXEC);
+	assert_true(damaged.fd >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", damaged.fd);
+	assert_int_equal(symlink(path, damaged.path), 0);
+}
+
+static void damaged_destroy(void)
+{
+	unlink(damaged.path);
+	rmdir(damaged.folder);
+	close(damaged.fd);
+}
+
 static int make_whole(void **state)
 {
 	/* few points and owners, so that every byte can be tried */
@@ -372,27 +404,27 @@ static int make_whole(void **state)
 
 		spdk_file_record(&whole, i % 2, &event);
 	}
+	damaged_create();
 	return 0;
 }
 
 static int free_whole(void **state)
 {
+	damaged_destroy();
 	spdk_file_free(&whole);
 	return 0;
 }
 
 static void read_bytes(const uint8_t *bytes, size_t size)
 {
-	int fd = memfd_create("damaged", 0);
 	struct reader_counts counts;
 
-	assert_int_equal(write(fd, bytes, size), size);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (rig_read_all(path, &counts) == 0)
+	assert_int_equal(ftruncate(damaged.fd, 0), 0);
+	assert_int_equal(pwrite(damaged.fd, bytes, size, 0), size);
+	if (rig_read_all(damaged.path, &counts) == 0)
 		opened++;
 	else
 		refused++;
-	close(fd);
 }
 
 static void flip(uint64_t offset, uint8_t bits)
