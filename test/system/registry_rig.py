@@ -26,7 +26,13 @@ LARGE = os.path.join(PROGRAMS, "registry-large.so")
 HELLO, ADD, REMOVE, LIST, NOTES = 1, 2, 3, 4, 5
 REQUEST, REPLY = struct.Struct("<IIQQQQ80s"), struct.Struct("<IIQiIQ")
 WAIT_SECONDS = 30
+OBJECT_PROBES, LIBRARY_PROBES, LARGE_PROBES = 2, 3, 5000
 counter = 0
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
 
 
 def wait_for(what, seconds=WAIT_SECONDS):

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which files `fathom trace export` writes, replaces, and refuses to replace."""
+
+import os
+import subprocess
+import unittest
+
+from export_rig import ExportTest, harness, traces
+
+tearDownModule = traces.remove
+
+
+class Names(ExportTest):
+    """What appears under which name, and when nothing does."""
+
+    def test_it_must_be_said_what(self):
+        self.refuse("export to what?", "export", "-f", traces.story)
+
+    def test_a_removed_format_names_its_replacement(self):
+        self.refuse("use --perfetto", "export", "-f", traces.story, "--chrome", self.path("x"))
+        self.refuse("use --perfetto", "export", "-f", traces.story, "--format", "chrome")
+
+    def test_no_such_directory(self):
+        self.refuse("cannot write", "export", "-f", traces.story, "--perfetto", "/nonexistent/x")
+
+    def test_a_failed_write_leaves_nothing(self):
+        path = self.path("limited")
+        done = subprocess.run(["sh", "-c", f"trap '' XFSZ; ulimit -f 8; exec {harness.FATHOM} trace export -f {traces.engine} --perfetto {path}"],
+                              stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("cannot write", done.stderr)
+        self.assertEqual([name for name in os.listdir(traces.folder) if name.startswith(os.path.basename(path))], [])
+
+    def test_a_full_device(self):
+        self.refuse("No space left", "export", "-f", traces.story, "--perfetto", "/dev/full")
+
+    def test_what_is_there_is_refused(self):
+        for option in ("--perfetto", "--html"):
+            path = self.path("mine")
+            with open(path, "w") as file:
+                file.write("before")
+            self.refuse("--force overwrites it", "export", "-f", traces.story, option, path)
+            with open(path) as file:
+                self.assertEqual(file.read(), "before")
+        path = self.path("mine.ctf")
+        self.export(traces.story, "--ctf", path)
+        self.refuse("--force overwrites it", "export", "-f", traces.story, "--ctf", path)
+        self.export(traces.story, "--ctf", path, "--force")
+        # a file that is not a trace stays, with --force too
+        other = self.path("mine.folder")
+        os.mkdir(other)
+        with open(os.path.join(other, "letter"), "w"):
+            pass
+        self.refuse("has something in it already", "export", "-f", traces.story, "--ctf", other, "--force")
+        self.assertEqual(os.listdir(other), ["letter"])
+
+    def test_what_was_there_is_replaced_when_it_is_whole(self):
+        path = self.path("replaced")
+        with open(path, "w") as file:
+            file.write("before")
+        with open(path) as old:
+            self.export(traces.story, "--perfetto", path, "--force")
+            self.assertEqual(old.read(), "before")
+        with open(path, "rb") as new:
+            self.assertNotEqual(new.read(6), b"before")
+
+
+if __name__ == "__main__":
+    unittest.main()
