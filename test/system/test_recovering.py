@@ -149,7 +149,7 @@ class Places(RecoveringTest):
         os.mkdir(self.meta)
         system.start()
         for instance in range(3):
-            self.assertRegex(self.why(instance), "superblock .* is missing; the storage at .* is that of engine")
+            self.assertRegex(self.why(instance), "superblock .* is missing; the storage at .* belongs to engine")
         self.assertEqual(system.pids(), {})
         system.stop()
         shutil.rmtree(self.meta)
@@ -171,7 +171,7 @@ class Places(RecoveringTest):
         swap()
         system.start()
         for instance in (0, 1):
-            self.assertRegex(self.why(instance), "superblock .* is that of engine .*, the storage at .* that of engine")
+            self.assertRegex(self.why(instance), "superblock .* belongs to engine .*, but the storage at .* belongs to engine")
         system.until(lambda: system.engines()[2]["state"] == "joined", "the third joins")
         swap()
         system.fathom("system", "start")
@@ -352,7 +352,7 @@ class Strays(RecoveringTest):
         system.start()
         system.until(lambda: "code = 652" in system.log_text(), "the server reports it")
         system.fathom("server", "query")
-        self.assertEqual(system.log_text().count(f"process {pid} says that it is fathom-engine 1"), 1)
+        self.assertEqual(system.log_text().count(f"process {pid} reports as fathom-engine 1"), 1)
         system.stop()
         config.write_text(whole)
         system.start()

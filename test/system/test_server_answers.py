@@ -162,7 +162,7 @@ class Asking(ServerTest):
         self.assertIn("set the log level to DEBUG", server.engine_logs())
         answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="LOUD"))
         self.assertEqual(list(answer.errors), [
-            'server: code = 699 description = "fathom-engine 0 does not take these log masks: there is no such priority"; '
+            'server: code = 699 description = "fathom-engine 0 rejects these log masks: there is no such priority"; '
             'give one priority, ERROR, WARNING, NOTICE, INFO or DEBUG, without facilities, streams and subsystems'])
         answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="INFO,RPC=ERR"))
         self.assertIn("it has one level for all its lines", answer.errors[0])

@@ -25,7 +25,7 @@ class Configuring(ServerTest):
         done = self.check("name: x\nprot: 1\n", "config", "check")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r'^fathom-server: config: code = 753 description = ".*c\.yml:2: .*prot.*"\n'
-                                      r'fathom-server: config: code = 753 resolution = "did you mean .*port.*"\n$')
+                                      r'fathom-server: config: code = 753 resolution = "use .*port.*"\n$')
         self.assertEqual(self.check("name: x\nprot: 1\n", "start", "-o").stderr, done.stderr)
 
     def test_places_that_cannot_be_are_said(self):
@@ -76,7 +76,7 @@ class Configuring(ServerTest):
         self.assertEqual(self.check(text, "config", "check").returncode, 0)
         for first, last, words in (
                 ("20200101000000Z", "20200201000000Z", f'security: code = 951 description = "the certificate {folder}/server.crt expired on 2020-02-01"'),
-                ("20900101000000Z", "20910101000000Z", f'security: code = 952 description = "the certificate {folder}/server.crt is valid only from 2090-01-01')):
+                ("20900101000000Z", "20910101000000Z", f'security: code = 952 description = "the certificate {folder}/server.crt is not valid before 2090-01-01')):
             self.expire(folder, "server", first, last)
             done = self.check(text, "config", "check")
             self.assertEqual(done.returncode, 1)
@@ -97,7 +97,7 @@ class Configuring(ServerTest):
         for words in (("config", "check"), ("start", "-o")):
             done = self.check(text, *words)
             self.assertEqual(done.returncode, 1)
-            self.assertIn(f'code = 953 description = "everybody may read or write the key {folder}/server.key"', done.stderr)
+            self.assertIn(f'code = 953 description = "all users may read or write the key {folder}/server.key"', done.stderr)
             self.assertIn("chmod 0600", done.stderr)
 
     def test_what_is_not_on_this_host_is_said_with_file_line_and_key(self):

@@ -47,7 +47,7 @@ class Living(ServerTest):
             self.assertEqual(server.start(ready=False), 1)
             first, second = [line for line in server.log().splitlines() if "code = " in line]
             name = read("/proc/self/comm").strip()
-            self.assertIn(f'general: code = 53 description = "127.0.0.1:{taken.getsockname()[1]} cannot be listened on: process {os.getpid()} ({name}) '
+            self.assertIn(f'general: code = 53 description = "cannot listen on 127.0.0.1:{taken.getsockname()[1]}: process {os.getpid()} ({name}) '
                           'listens there"', first)
             self.assertIn('general: code = 53 resolution = "stop that process', second)
 
@@ -61,7 +61,7 @@ class Living(ServerTest):
             client.connect(listener.getsockname())
             # closed with a reset: so nothing stays in TIME_WAIT
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            said = f"127.0.0.1:{server.port} cannot be listened on: process {os.getpid()} ({read('/proc/self/comm').strip()}) has a connection from there"
+            said = f"cannot listen on 127.0.0.1:{server.port}: process {os.getpid()} ({read('/proc/self/comm').strip()}) has a connection from there"
 
             def end_soon():
                 deadline = time.monotonic() + 20

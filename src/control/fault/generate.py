@@ -39,7 +39,7 @@ fields are the rows of `faults`, which is there if something failed; `hosts` say
         "domain": "client",
         "code": 508,
         "description": "the server did not answer in time",
-        "resolution": "check the address and the network between; the request may be tried again"
+        "resolution": "check the address and the network; then repeat the request"
       }
     ]
 

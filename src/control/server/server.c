@@ -53,7 +53,7 @@ static void log_port_taken(struct server *server)
 
 	describe_port_holder(server, holder);
 	probe_server_port_taken(reactor_now(), server, trace_intern_foreign(holder));
-	log_notice("%s cannot be listened on: %s; trying again for %d s", server->places->control, holder,
+	log_notice("cannot listen on %s: %s; trying again for %d s", server->places->control, holder,
 		   PORT_TRIES * PORT_PAUSE_MS / 1000);
 }
 

@@ -31,7 +31,7 @@ def bodies():
                 lines = file.read().splitlines()
             for name, first, count in c_functions.functions(lines):
                 out[name].append((path, "\n".join(lines[first - 1:first + count])))
-            for match in re.finditer(r"^(?:static )?const [^\n=;(]*?(\w+)(?:\[[^\n=]*\])* = \{\n.*?^\};$", "\n".join(lines), re.M | re.S):
+            for match in re.finditer(r"^(?:static )?const [^\n=;(]*?(\w+)(?:\[[^\n=]*\])* =[^;]*;$", "\n".join(lines), re.M | re.S):
                 out[match.group(1)].append((path, match.group(0)))
     return out
 

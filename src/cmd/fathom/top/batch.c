@@ -125,10 +125,10 @@ static void print_loss(const struct top_show *show)
 /* Documents include all tabs. */
 static bool make_sample(const struct top_options *options, struct top_link *link, struct top_show *show)
 {
-	struct top_look look;
+	struct top_reply reply;
 
-	top_look_make(link, options->tab_given && !options->json ? BIT(options->tab) : TOP_ALL_TABS, &look);
-	return top_show_take(show, &look);
+	top_reply_get(link, options->tab_given && !options->json ? BIT(options->tab) : TOP_ALL_TABS, &reply);
+	return top_show_take(show, &reply);
 }
 
 static void wait_until(uint64_t until_ns)

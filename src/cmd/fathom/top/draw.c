@@ -26,9 +26,9 @@ static const char *const help_lines[] = {
 	"R                the other way round",
 	"/                only rows with a text in one of their names; Esc shows all",
 	"t                totals since the engine began, or the interval",
-	"r                how often to look",
+	"r                change the interval",
 	"p                pause: what is shown stays",
-	"Space            look at once",
+	"Space            sample at once",
 	"h ?              this page",
 	"q                quit",
 	"",
@@ -193,7 +193,7 @@ static void draw_tabs(const struct top_screen *screen)
 		  screen->paused				     ? "paused"
 		  : screen->totals				     ? "totals"
 		  : top_show_seconds(&screen->show, screen->tab) > 0 ? "interval"
-								     : "first look");
+								     : "first sample");
 }
 
 static void draw_header(const struct top_screen *screen, const struct layout *layout)
@@ -305,7 +305,7 @@ static void draw_keys(const struct top_screen *screen)
 
 	if (screen->mode == TOP_MODE_FILTER || screen->mode == TOP_MODE_INTERVAL) {
 		snprintf(text, sizeof(text), "%s%s",
-			 screen->mode == TOP_MODE_FILTER ? "only rows with: " : "look every (500ms, 2s, ...): ",
+			 screen->mode == TOP_MODE_FILTER ? "only rows with: " : "interval (500ms, 2s, ...): ",
 			 screen->input);
 		draw_line(LINES - 1, text);
 		move(LINES - 1, (int)min_u64(strlen(text), (uint64_t)COLS - 1));

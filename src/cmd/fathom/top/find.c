@@ -109,7 +109,9 @@ static int socket_of(int32_t pid, char path_ret[TOP_PATH_BYTES], struct fathom_f
 			return fault(why, -ENOENT, "there is no process %d", pid);
 		return fault(why, rc, "process %d listens at no control socket; is it an engine?", pid);
 	case -EACCES:
-		return fault(why, rc, "process %d is not yours to look at; name its socket's path instead, or be its user",
+		return fault(why, rc,
+			     "process %d belongs to another user: run this command as that user or as root, or name the "
+			     "path of its socket",
 			     pid);
 	default:
 		return fault(why, rc, "process %d: its control socket cannot be found (%s); name the socket's path instead",

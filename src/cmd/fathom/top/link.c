@@ -168,10 +168,10 @@ static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **s
 	return 0;
 }
 
-void top_look_make(struct top_link *link, uint32_t tabs, struct top_look *look_ret)
+void top_reply_get(struct top_link *link, uint32_t tabs, struct top_reply *reply_ret)
 {
-	*look_ret = (struct top_look){ .sample = NULL };
-	if (link_look(link, tabs, &look_ret->sample, &look_ret->why) != 0)
-		must(!look_ret->sample);
-	(void)text_copy(look_ret->path, sizeof(look_ret->path), link->path); /* same size */
+	*reply_ret = (struct top_reply){ .sample = NULL };
+	if (link_look(link, tabs, &reply_ret->sample, &reply_ret->why) != 0)
+		must(!reply_ret->sample);
+	(void)text_copy(reply_ret->path, sizeof(reply_ret->path), link->path); /* same size */
 }

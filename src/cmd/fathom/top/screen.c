@@ -101,16 +101,16 @@ static void start_sample(struct top_screen *screen)
 {
 	bool first = !screen->show.now[screen->tab];
 
-	if (!top_looker_is_under_way(screen->looker))
-		top_looker_begin(screen->looker, first ? TOP_ALL_TABS : BIT(screen->tab));
+	if (!top_sampler_is_busy(screen->sampler))
+		top_sampler_begin(screen->sampler, first ? TOP_ALL_TABS : BIT(screen->tab));
 }
 
 /* Show a finished sample. The table borrows from samples that will be released, so it is destroyed first. */
 static void show_sample(struct top_screen *screen)
 {
-	struct top_look made;
+	struct top_reply made;
 
-	if (!top_looker_end(screen->looker, &made))
+	if (!top_sampler_end(screen->sampler, &made))
 		return;
 	top_table_destroy(screen->table);
 	screen->table = NULL;
@@ -311,7 +311,7 @@ static int ms_left(const struct top_screen *screen)
 		 now = clock_monotonic_ns();
 	uint64_t due = screen->show.looked_ns + interval;
 
-	if (top_looker_is_under_way(screen->looker))
+	if (top_sampler_is_busy(screen->sampler))
 		return LOOK_WAIT_MS;
 	if (screen->paused && screen->show.now[screen->tab] && !screen->show.lost.error)
 		return KEY_WAIT_MS_MAX;
@@ -321,7 +321,7 @@ static int ms_left(const struct top_screen *screen)
 static void init_screen(struct top_screen *screen, const struct top_options *options, struct top_link *link)
 {
 	*screen = (struct top_screen){ .show = { .pid = -1 },
-				       .looker = top_looker_create(link),
+				       .sampler = top_sampler_create(link),
 				       .tab = options->tab,
 				       .totals = options->totals,
 				       .interval_ns = options->interval_ns };
@@ -338,7 +338,7 @@ static void init_screen(struct top_screen *screen, const struct top_options *opt
 /* Do not wait for a sample in progress: it ends with the process. */
 static void deinit_screen(struct top_screen *screen, struct top_link *link)
 {
-	if (top_looker_destroy(screen->looker))
+	if (top_sampler_destroy(screen->sampler))
 		top_link_close(link);
 	top_table_destroy(screen->table);
 	top_show_deinit(&screen->show);
@@ -378,7 +378,7 @@ int top_screen(const struct top_options *options, struct top_link *link)
 		int key;
 
 		show_sample(&screen);
-		if (!top_looker_is_under_way(screen.looker) && ms_left(&screen) == 0)
+		if (!top_sampler_is_busy(screen.sampler) && ms_left(&screen) == 0)
 			start_sample(&screen);
 		top_draw(&screen);
 		timeout(ms_left(&screen));

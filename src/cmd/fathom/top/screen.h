@@ -39,7 +39,7 @@ struct top_text {
 
 struct top_screen {
 	struct top_show show;
-	struct top_looker *looker;
+	struct top_sampler *sampler;
 	enum top_tab tab;
 	enum top_mode mode;
 	bool totals, paused, quit;

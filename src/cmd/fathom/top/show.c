@@ -32,26 +32,26 @@ static void read_program(struct top_show *show)
 	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* long names are cut */
 }
 
-bool top_show_take(struct top_show *show, const struct top_look *look)
+bool top_show_take(struct top_show *show, const struct top_reply *reply)
 {
 	show->looked_ns = clock_monotonic_ns();
-	show->lost = look->why;
-	(void)text_copy(show->path, sizeof(show->path), look->path); /* same size */
-	if (!look->sample)
+	show->lost = reply->why;
+	(void)text_copy(show->path, sizeof(show->path), reply->path); /* same size */
+	if (!reply->sample)
 		return false;
 	show->wall_sec = time(NULL);
-	if (top_sample_pid(look->sample) != show->pid) {
-		show->pid = top_sample_pid(look->sample);
+	if (top_sample_pid(reply->sample) != show->pid) {
+		show->pid = top_sample_pid(reply->sample);
 		read_program(show);
 	}
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
-		if (!(top_sample_tabs(look->sample) & BIT(tab)))
+		if (!(top_sample_tabs(reply->sample) & BIT(tab)))
 			continue;
 		top_sample_release(show->before[tab]);
 		show->before[tab] = show->now[tab];
-		show->now[tab] = top_sample_hold(look->sample);
+		show->now[tab] = top_sample_hold(reply->sample);
 	}
-	top_sample_release(look->sample);
+	top_sample_release(reply->sample);
 	return true;
 }
 

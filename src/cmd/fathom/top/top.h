@@ -5,7 +5,7 @@
  *   top.c         its options; chooses between screen and lines
  *   find.c    finds the target: a process, a name or a socket -> the path of its control socket
  *   link.c    the connection: makes the calls of a sample, reconnects after a loss
- *   looker.c  makes samples in a thread, for the screen
+ *   sampler.c  makes samples in a thread, for the screen
  *   show.c    the samples that are shown: shared by screen and lines
  *   screen.c  ncurses: reads keys       draw.c   draws the state in screen.h
  *   batch.c   lines and JSON for scripts
@@ -52,7 +52,7 @@ MUST_CHECK int top_link_open(const char *target, struct top_link **link_ret, str
 /* Accepts NULL. */
 void top_link_close(struct top_link *link);
 /* A sample, or the reason why there is none. */
-struct top_look {
+struct top_reply {
 	struct top_sample *sample; /* NULL: there is none */
 	struct fathom_fault why;
 	char path[TOP_PATH_BYTES]; /* the path that was tried */
@@ -61,21 +61,21 @@ struct top_look {
  * Sample the target for the tabs with their bits set; reconnects if the connection was lost. Blocks until the target
  * answers, or the time limit is over.
  */
-void top_look_make(struct top_link *link, uint32_t tabs, struct top_look *look_ret);
+void top_reply_get(struct top_link *link, uint32_t tabs, struct top_reply *reply_ret);
 
-/* ---- looker.c ---- */
+/* ---- sampler.c ---- */
 
-struct top_looker;
+struct top_sampler;
 
 /* Makes samples with `link`, which it uses exclusively until it is destroyed. Thread: one; no function blocks. */
-struct top_looker *top_looker_create(struct top_link *link);
+struct top_sampler *top_sampler_create(struct top_link *link);
 /* False: a sample is in progress, which may take long. Then nothing was destroyed, and the link is still in use. */
-MUST_CHECK bool top_looker_destroy(struct top_looker *looker);
-bool top_looker_is_under_way(const struct top_looker *looker);
-/* Start a sample for the tabs with their bits set; none may be in progress. Pair: top_looker_end(). */
-void top_looker_begin(struct top_looker *looker, uint32_t tabs);
+MUST_CHECK bool top_sampler_destroy(struct top_sampler *sampler);
+bool top_sampler_is_busy(const struct top_sampler *sampler);
+/* Start a sample for the tabs with their bits set; none may be in progress. Pair: top_sampler_end(). */
+void top_sampler_begin(struct top_sampler *sampler, uint32_t tabs);
 /* False: still in progress, or none was started. */
-MUST_CHECK bool top_looker_end(struct top_looker *looker, struct top_look *look_ret);
+MUST_CHECK bool top_sampler_end(struct top_sampler *sampler, struct top_reply *reply_ret);
 
 /* ---- show.c ---- */
 
@@ -93,9 +93,9 @@ struct top_show {
 
 /*
  * Add the result of a sample. False: it failed, show->lost has the reason; earlier samples stay. Takes the contents of
- * `look`.
+ * `reply`.
  */
-bool top_show_take(struct top_show *show, const struct top_look *look);
+bool top_show_take(struct top_show *show, const struct top_reply *reply);
 void top_show_deinit(struct top_show *show);
 /* Seconds between the tab's two samples; 0: fewer than two. */
 double top_show_seconds(const struct top_show *show, enum top_tab tab);

@@ -167,8 +167,8 @@ static int explain_too_few(const struct generate_options *options, const struct 
 	char reason[FAULT_TEXT_BYTES_MAX];
 
 	if (unread == 0)
-		return fault_config_nothing_found(why, usable == 0 ? "block device that is free"
-								   : "free block device for each engine");
+		return fault_config_nothing_found(why,
+						  usable == 0 ? "free block device" : "free block device for each engine");
 	if (options->unread)
 		snprintf(reason, sizeof(reason), "%s", options->unread->text);
 	else

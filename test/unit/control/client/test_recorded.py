@@ -31,10 +31,10 @@ DIFFERENCES = [
     ('"system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)"',
      r'"server: code = 650 description = \"the system is not formatted\""', "a fault with a code"),
     ('  "status": -1025\n}', '  "status": -1025,\n  "faults": [{"domain": "server", "code": 650, "description": "the system is not formatted", "resolution": '
-     '"`fathom storage format`; if that was just done, its engines are starting: try again in a moment"}]\n}', "what to do about it"),
+     '"run `fathom storage format`; if it was formatted just now, its engines are starting: try again in a few seconds"}]\n}', "what to do about it"),
     ("ERROR: dmg: system query failed: rpc error: code = Unknown desc = system is uninitialized (storage format required?)",
      'ERROR: fathom: server: code = 650 description = "the system is not formatted"\n'
-     'ERROR: fathom: server: code = 650 resolution = "`fathom storage format`; if that was just done, its engines are starting: try again in a moment"', "a fault with a code, the program's name"),
+     'ERROR: fathom: server: code = 650 resolution = "run `fathom storage format`; if it was formatted just now, its engines are starting: try again in a few seconds"', "a fault with a code, the program's name"),
     ("/mnt/scm0", "/mnt/fastpool/s0", "the recording shows another path than the answer in it has"),
 ]
 

@@ -263,7 +263,7 @@ class Ways(CommandTest):
         port = free_port()
         done = self.fathom(f"127.0.0.1:{port}", "system", "query", "--timeout", 1, status=1)
         self.assertEqual(done.stderr, f'ERROR: fathom: client: code = 506 description = "the server at 127.0.0.1:{port} refused the connection"\n'
-                         'ERROR: fathom: client: code = 506 resolution = "check that a server runs there, and that its port is this one"\n')
+                         'ERROR: fathom: client: code = 506 resolution = "check that a server runs there and listens on this port"\n')
         done = self.fathom([f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}"], "system", "query", "-j", "--timeout", 1, status=1)
         self.assertIn("code = 564", done.stderr)
         envelope = json.loads(done.stdout)
@@ -277,7 +277,7 @@ class Ways(CommandTest):
         with FakeServer({QUERY: Failure(grpc.StatusCode.UNKNOWN, "no such thing")}) as server:
             self.assertIn("no such thing", self.fathom(server, "system", "query", status=1).stderr)
         for code, text, number, advice in (("PERMISSION_DENIED", "agent may not call it", 950, "use the certificate of a role that may"),
-                                           ("UNIMPLEMENTED", "no such method", 560, "use programs of its release")):
+                                           ("UNIMPLEMENTED", "no such method", 560, "use programs of the server's release")):
             with FakeServer({QUERY: Failure(grpc.StatusCode[code], text)}) as server:
                 first, second = self.fathom(server, "system", "query", status=1).stderr.splitlines()
                 self.assertRegex(first, f'^ERROR: fathom: [a-z]+: code = {number} description = "the server at {server.address} .*: {text}"$')
@@ -388,7 +388,7 @@ class Configuration(CommandTest):
 
     def test_it_is_read_strictly(self):
         self.write("hostlists: [a]\n")
-        self.assertRegex(self.run_plain("system", "query").stderr, 'code = 753 (.|\n)*did you mean ..hostlist')
+        self.assertRegex(self.run_plain("system", "query").stderr, 'code = 753 (.|\n)*use ..hostlist')
         self.assertIn("code = 750", self.run_plain("system", "query", "-o", "/no/such/file").stderr)
         self.write("name: a+b\n")
         self.assertRegex(self.run_plain("system", "query").stderr, "code = 755 (.|\n)*1 to 63 letters")
@@ -427,7 +427,7 @@ class Certificates(CommandTest):
             self.configure(server, f"127.0.0.1:{free_port()}")
             first, second = self.run_plain("system", "query", "--timeout", 2).stderr.splitlines()
             self.assertRegex(first, "code = 564 .*authority")
-            self.assertRegex(second, 'code = 564 resolution = "check that both use certificates of the same authority')
+            self.assertRegex(second, 'code = 564 resolution = "check that both sides use certificates of the same authority')
 
     def test_a_key_that_this_user_may_not_read(self):
         """root may read all files, so this is another user; who may execute the program."""

@@ -12,7 +12,7 @@ from rig import FATHOM
 
 BIN = os.path.dirname(FATHOM)
 OURS = ("fathom", "fathom-server", "fathom-helper", "fathom-engine", "fathom-probed")
-OTHERS = ("fuser", "namei", "ss", "ulimit")   # of every Linux host
+OTHERS = ("chmod", "chown", "fuser", "namei", "ss", "ulimit")   # of every Linux host
 helps = {}
 
 

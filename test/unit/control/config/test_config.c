@@ -90,15 +90,15 @@ static void what_is_not_said_has_its_default(void **state)
 
 static void a_wrong_key_is_named_with_line_and_the_one_that_was_meant(void **state)
 {
-	assert_refused("name: x\nprot: 1\n", FAULT_CONFIG_KEY_NEARLY, "s.yml:2: \"prot\" is no key here");
-	assert_refused("name: x\nbananas: 1\n", FAULT_CONFIG_KEY_UNKNOWN, "s.yml:2: \"bananas\" is no key here");
-	assert_refused("name: x\nsecurity:\n  port: 1\n", FAULT_CONFIG_KEY_UNKNOWN, "s.yml:3: \"port\" is no key here");
+	assert_refused("name: x\nprot: 1\n", FAULT_CONFIG_KEY_NEARLY, "s.yml:2: unknown key \"prot\"");
+	assert_refused("name: x\nbananas: 1\n", FAULT_CONFIG_KEY_UNKNOWN, "s.yml:2: unknown key \"bananas\"");
+	assert_refused("name: x\nsecurity:\n  port: 1\n", FAULT_CONFIG_KEY_UNKNOWN, "s.yml:3: unknown key \"port\"");
 	assert_refused("name: x\nengines:\n- cores: 1\n  coers: 2\n", FAULT_CONFIG_KEY_NEARLY,
-		       "s.yml:4: \"coers\" is no key here");
+		       "s.yml:4: unknown key \"coers\"");
 	assert_refused("name: x\nport: 1\n\nport: 2\n", FAULT_CONFIG_KEY_TWICE,
-		       "s.yml:4: \"port\" stands here a second time, first in line 2");
+		       "s.yml:4: \"port\" is a duplicate of line 2");
 	assert_refused("name: x\nport: 1\nlisten: 2\n", FAULT_CONFIG_KEY_TWICE,
-		       "s.yml:3: \"port\" stands here a second time, first in line 2");
+		       "s.yml:3: \"port\" is a duplicate of line 2");
 	assert_refused("port: 1\n", FAULT_CONFIG_KEY_MISSING, "s.yml:1: \"name\" is missing");
 	assert_refused("", FAULT_CONFIG_KEY_MISSING, "s.yml:1: \"name\" is missing");
 	assert_refused("# nothing\n---\n", FAULT_CONFIG_KEY_MISSING, "s.yml:1: \"name\" is missing");
@@ -110,7 +110,7 @@ static void the_fault_says_what_is_expected(void **state)
 	struct fathom_fault why = { 0 };
 
 	assert_int_equal(read_text("nmae: x\n", &sample, &why), -EINVAL);
-	assert_string_equal(why.resolution, "did you mean \"name\"?");
+	assert_string_equal(why.resolution, "use \"name\" if you meant that");
 	assert_int_equal(read_text("port: 70000\n", &sample, &why), -EINVAL);
 	assert_string_equal(why.resolution, "write a number from 1 to 65535");
 	assert_int_equal(read_text("level: loud\n", &sample, &why), -EINVAL);

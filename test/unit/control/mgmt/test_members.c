@@ -224,7 +224,8 @@ static void another_system_is_refused_by_name(void **state)
 		question = ADMIN_ASK("SystemQuery", request, system_query);
 		assert_int_equal(question->code, GRPC_INTERNAL);
 		assert_int_equal(question->why.code, 603);
-		snprintf(text, sizeof(text), "the request is for the system \"%s\", this is \"fathom\"", shown[i]);
+		snprintf(text, sizeof(text), "the request is for the system \"%s\", but this system is \"fathom\"",
+			 shown[i]);
 		assert_string_equal(question->why.text, text); /* a name has no version in it */
 	}
 }

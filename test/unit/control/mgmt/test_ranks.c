@@ -273,7 +273,7 @@ static void what_is_being_done_with_a_rank_is_said_by_its_name(void **state)
 		usleep(1000);
 	refused = ADMIN_ASK("SystemStart", start, system_start);
 	assert_int_equal(refused->why.code, 689);
-	assert_non_null(strstr(refused->why.text, "rank 1 is being erased"));
+	assert_non_null(strstr(refused->why.text, "rank 1 is already being erased"));
 	assert_int_equal(on_control(fake_kill, &fixture.fakes[1]), 0);
 	question_wait(&waiting);
 	question_end(&waiting);

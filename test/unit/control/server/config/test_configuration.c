@@ -200,19 +200,19 @@ static void neighbours_with_like_names_are_no_conflict(void **state)
 static void what_excludes_each_other_is_refused(void **state)
 {
 	assert_refused("fault_path: /a\nfault_cb: /b\n", FAULT_CONFIG_BESIDE,
-		       "s.yml:2: \"fault_cb\" cannot stand beside \"fault_path\"");
+		       "s.yml:2: \"fault_cb\" and \"fault_path\" exclude each other");
 	assert_refused("transport_config: {allow_insecure: true, allow_tls12: true}\n", FAULT_CONFIG_BESIDE,
-		       "s.yml:1: \"transport_config.allow_tls12\" cannot stand beside \"allow_insecure: true\"");
+		       "s.yml:1: \"transport_config.allow_tls12\" and \"allow_insecure: true\" exclude each other");
 	assert_refused("engines:\n" ENGINE("1", "/a") "  cpus: \"0x3\"\n  first_core: 1\n", FAULT_CONFIG_BESIDE,
-		       "s.yml:5: \"engines[0].first_core\" cannot stand beside \"engines[0].cpus\"");
+		       "s.yml:5: \"engines[0].first_core\" and \"engines[0].cpus\" exclude each other");
 	assert_refused("engines:\n" ENGINE("1", "/a") "  first_core: 0\n  pinned_numa_node: 1\n", FAULT_CONFIG_BESIDE,
-		       "s.yml:5: \"engines[0].pinned_numa_node\" cannot stand beside \"engines[0].first_core\"");
+		       "s.yml:5: \"engines[0].pinned_numa_node\" and \"engines[0].first_core\" exclude each other");
 	assert_refused("engines:\n- storage: [{class: file, scm_mount: /a, bdev_list: [/dev/x]}]\n", FAULT_CONFIG_BESIDE,
-		       "s.yml:2: \"engines[0].storage[0].bdev_list\" cannot stand beside \"class: file\"");
+		       "s.yml:2: \"engines[0].storage[0].bdev_list\" and \"class: file\" exclude each other");
 	assert_refused(
 		"engines:\n- storage: [{class: kdev, scm_mount: /a, bdev_list: [/dev/x], bdev_size: 1GiB}]\n",
 		FAULT_CONFIG_BESIDE,
-		"s.yml:2: \"engines[0].storage[0].bdev_size\" cannot stand beside \"engines[0].storage[0].bdev_list\"");
+		"s.yml:2: \"engines[0].storage[0].bdev_size\" and \"engines[0].storage[0].bdev_list\" exclude each other");
 }
 
 static void what_there_must_be_one_of_is_counted(void **state)
