@@ -211,7 +211,7 @@ class TwoHosts(ServerTest):
         second.start()
         second.wait(lambda engines: engines[0].state == "refused")
         event, = self.refusals(first, 1)
-        self.assertEqual(event.msg, f"fathom-engine 0 serves on, but is refused: rank 1 comes from {second.address}, but its control address is {old}"[:127])
+        self.assertEqual(event.msg, f"fathom-engine 0 serves on, but is refused: rank 1 joins from {second.address}, but its control address is {old}"[:127])
         self.assertEqual((event.rank, event.incarnation, event.proc_id), (1, engine.incarnation, engine.pid))
         self.assertTrue(is_alive(engine.pid))
 
