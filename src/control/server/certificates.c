@@ -55,11 +55,13 @@ static void announce_expiry(struct server_frame *frame, int64_t at_s)
 	struct grpc_life lives[2];
 	char date[CERTIFICATE_DATE_BYTES];
 
+	must(frame->tls);
 	static_assert(ARRAY_COUNT(lives) == ARRAY_COUNT(frame->certificate_stages), "each is watched");
 	grpc_tls_lives(frame->tls, lives);
 	for (size_t i = 0; i < ARRAY_COUNT(lives); i++) {
 		int stage = certificate_step(&frame->certificate_stages[i], at_s, lives[i].ends_s);
 
+		must(stage == CERTIFICATE_NOT_NEAR || stage == CERTIFICATE_OVER || stage > 0);
 		certificate_date(lives[i].ends_s, date);
 		if (stage == CERTIFICATE_OVER)
 			server_tell(&frame->server, RAS_CERTIFICATE_EXPIRED, NULL, NULL, "a certificate expired on %s: %s",
@@ -75,6 +77,7 @@ static void check_certificates(struct deadline *deadline)
 {
 	struct server_frame *frame = container_of(deadline, struct server_frame, certificate_due);
 
+	must(!frame->certificate_due.set);
 	announce_expiry(frame, now_s());
 	deadline_set(&frame->server.deadlines, &frame->certificate_due, CHECK_SECONDS * NS_PER_SEC, check_certificates);
 }
@@ -95,6 +98,7 @@ static int reload_files(struct server_frame *frame, struct fathom_fault *why)
 	struct grpc_tls *valid;
 	int error = server_certificates_open(transport, &valid, why);
 
+	must(frame->tls);
 	if (error)
 		return error;
 	grpc_tls_destroy(valid);

@@ -43,6 +43,8 @@ static int open_log(const struct server_config *config, struct fathom_fault *why
 
 static void on_server_left(void *ctx, bool is_clean)
 {
+	must(process.frame);
+	must(daemon_is_stopping());
 	if (!is_clean) {
 		log_warning("a scan still waits for a device: the server ends without its result");
 		daemon_abandon(process.exit_status);
@@ -85,6 +87,7 @@ static void on_signal(const struct daemon_signal *info)
 		reload_logs_and_certificates();
 		return;
 	}
+	must(info->number == SIGTERM || info->number == SIGINT);
 	log_notice("signal %u from process %u: leaving", info->number, info->pid);
 	snprintf(why, sizeof(why), "signal %u of process %u, uid %u", info->number, info->pid, info->uid);
 	if (process.frame && !daemon_is_stopping())
@@ -99,6 +102,7 @@ static void start_server(void)
 	const struct server_options *options = process.options;
 	struct fathom_fault why = { 0 };
 
+	must(!process.frame);
 	if (server_open(options, &process.frame, &why) != 0) {
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		stop_server(EXIT_FAILURE);
@@ -125,6 +129,7 @@ static void make_parent(const char *path)
 	char parent[SERVER_PATH_BYTES];
 	int bytes = (int)(strrchr(path, '/') - path);
 
+	must(path[0] == '/');
 	if (bytes >= (int)sizeof(parent))
 		return;
 	snprintf(parent, sizeof(parent), "%.*s", bytes, path);
@@ -167,6 +172,7 @@ int server_run(const struct server_options *options)
 	int status;
 
 	must(!process.options);
+	must(options->config && options->places);
 	process.options = options;
 	umask(027);
 	if (prepare_files(options->config, &why) != 0 || daemon_run_small(&daemon, &status, &why) != 0) {

@@ -15,6 +15,7 @@ static void on_helper_pinged(void *ctx, const struct helper_reply *reply, const 
 	struct fathom_fault lacking = *why;
 	struct fault_shown shown;
 
+	must(reply->error <= 0);
 	if (reply->error == -ECANCELED)
 		return;
 	server_program_path(server, server->config->helper, "fathom-helper", path);
@@ -34,6 +35,7 @@ void helper_check(struct server_frame *frame)
 {
 	const struct helper_request ping = { .operation = HELPER_PING };
 
+	must(frame->server.helper);
 	helper_client_submit(frame->server.helper, &ping, on_helper_pinged, &frame->server);
 }
 
@@ -55,6 +57,7 @@ int helper_open(struct server_frame *frame, struct fathom_fault *why)
 		.said = log_helper_line,
 	};
 
+	must(!server->helper);
 	server_program_path(server, server->config->helper, "fathom-helper", path);
 	server->helper = helper_client_create(&options, why);
 	return server->helper ? 0 : why->error;

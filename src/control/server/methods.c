@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tables of methods: what a host answers over gRPC and over dRPC. */
+#include <string.h>
+
 #include "control/mgmt/absent.h"
 #include "control/server/database/database.h"
 #include "control/server/engines/engines.h"
@@ -12,6 +14,16 @@
 /* host_methods, mgmt_methods, and absent methods. The gRPC server borrows the table. */
 static struct grpc_method grpc_methods[128];
 
+static void check_paths_unique(size_t count)
+{
+	must(count <= ARRAY_COUNT(grpc_methods));
+	for (size_t i = 0; i < count; i++) {
+		must(grpc_methods[i].fn);
+		for (size_t k = 0; k < i; k++)
+			must(strcmp(grpc_methods[i].path, grpc_methods[k].path) != 0);
+	}
+}
+
 const struct grpc_method *server_grpc_methods(size_t *count_ret)
 {
 	size_t count = 0;
@@ -22,6 +34,7 @@ const struct grpc_method *server_grpc_methods(size_t *count_ret)
 	for (size_t i = 0; i < mgmt_method_count; i++)
 		grpc_methods[count++] = mgmt_methods[i];
 	*count_ret = count + mgmt_absent_methods(grpc_methods + count);
+	check_paths_unique(*count_ret);
 	return grpc_methods;
 }
 

@@ -34,6 +34,7 @@ static int open_tls(struct server_frame *frame, struct fathom_fault *why)
 {
 	const struct server_transport *transport = &frame->server.config->transport;
 
+	must(!frame->tls);
 	return transport->allow_insecure ? 0 : server_certificates_open(transport, &frame->tls, why);
 }
 
@@ -70,6 +71,7 @@ static int open_grpc(struct server_frame *frame, struct fathom_fault *why)
 	};
 	int error;
 
+	must(!frame->grpc);
 	options.methods = server_grpc_methods(&options.method_count);
 	error = grpc_server_open(&options, &frame->grpc, why);
 	/* an earlier server may be ending, or a connection on this port may close soon */
@@ -95,8 +97,9 @@ static int open_drpc(struct server_frame *frame, struct fathom_fault *why)
 	};
 	int error;
 
+	must(!frame->drpc);
 	options.methods = server_drpc_methods(&options.method_count);
-	snprintf(path, sizeof(path), "%s/" SERVER_SOCKET, frame->server.config->socket_dir);
+	must((size_t)snprintf(path, sizeof(path), "%s/" SERVER_SOCKET, frame->server.config->socket_dir) < sizeof(path));
 	error = drpc_server_open(&options, &frame->drpc, why);
 	return error == -EADDRINUSE ? fault_socket_in_use(why, path) : error;
 }
@@ -109,6 +112,7 @@ static int open_client(struct server_frame *frame, struct fathom_fault *why)
 		.tls = frame->tls,
 	};
 
+	must(!frame->server.client);
 	return grpc_client_create(&options, &frame->server.client, why);
 }
 
@@ -126,6 +130,7 @@ static void close_all(struct server_frame *frame)
 	engines_begin_formats(server);
 	database_finish_copies(server);
 	mgmt_close(server->of_call.mgmt);
+	server->of_call.mgmt = NULL;
 	grpc_client_destroy(server->client);
 	engines_close(server);
 	helper_client_destroy(server->helper);
@@ -138,6 +143,8 @@ static void close_all(struct server_frame *frame)
 	collection_free(server->collection);
 	deadlines_deinit(&server->deadlines);
 	must(server->jobs == 0);
+	must(!server->events && !server->database && !server->engines && !server->scans);
+	must(server->instance_count == 0);
 	server_state_move(reactor_now(), server, SERVER_CLOSED);
 	free(frame);
 }
@@ -170,6 +177,9 @@ static int open_all(struct server_frame *frame, struct fathom_fault *why)
 
 static void init_server(struct server *server, const struct server_options *options)
 {
+	must(server->state == SERVER_CLOSED);
+	must(options->config && options->places && options->version && options->programs);
+	must(thread_self() == thread_control());
 	server->options = options;
 	server->config = options->config;
 	server->places = options->places;
@@ -177,7 +187,8 @@ static void init_server(struct server *server, const struct server_options *opti
 	server->replicas[0] = options->places->replica;
 	server->of_call.replicas = server->replicas;
 	server->of_call.replica_count = 1;
-	snprintf(server->system, sizeof(server->system), "%s-%s", options->config->name, options->version);
+	must((size_t)snprintf(server->system, sizeof(server->system), "%s-%s", options->config->name, options->version) <
+	     sizeof(server->system));
 	trace_object_init(&server->trace, TRACE_OBJECT_SERVER);
 	server_state_move(reactor_now(), server, SERVER_OPENING);
 }
@@ -197,6 +208,7 @@ int server_open(const struct server_options *options, struct server_frame **fram
 		close_all(frame);
 		return error;
 	}
+	must(frame->grpc && frame->drpc && server->client);
 	server_state_move(reactor_now(), server, SERVER_READY);
 	probe_server_ready(reactor_now(), server, (uint32_t)server->config->engines.count,
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
@@ -235,6 +247,7 @@ static void on_grpc_drained(void *ctx)
 {
 	struct server_frame *frame = ctx;
 
+	must(frame->server.state == SERVER_LEAVING);
 	must(!frame->leave_poller);
 	frame->leave_poller = poller_register("server_leave", finish_leaving, frame, LEAVE_LOOK_MS * NS_PER_MS);
 	must(frame->leave_poller);
@@ -242,6 +255,7 @@ static void on_grpc_drained(void *ctx)
 
 void server_tell_end(struct server_frame *frame, const char *why)
 {
+	must(frame->server.state == SERVER_READY);
 	server_tell(&frame->server, RAS_SERVER_ENDED, NULL, NULL, "fathom-server at %s ends by %s",
 		    frame->server.places->control, why);
 }
@@ -251,6 +265,8 @@ void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_cl
 	struct server *server = &frame->server;
 
 	must(server->state == SERVER_READY);
+	must(left && !frame->left);
+	must(frame->grpc);
 	frame->left = left;
 	frame->left_ctx = ctx;
 	frame->leave_by = reactor_now() + clock_ticks_from_ns(LEAVE_SECONDS * NS_PER_SEC);

@@ -32,6 +32,7 @@ static_assert(sizeof(struct tar_head) == TAR_BLOCK_BYTES, "POSIX ustar");
 
 static void put_bytes(struct collection *collection, const void *bytes, size_t count)
 {
+	must(collection->tar);
 	/* fclose() need not report this error */
 	if (fwrite(bytes, 1, count, collection->tar) != count && !collection->error)
 		collection->error = -ENOMEM;
@@ -44,6 +45,8 @@ void archive_add_bytes(struct collection *collection, const char *name, const vo
 	const uint8_t *raw = (const uint8_t *)&head;
 	unsigned int sum = 0;
 
+	must(collection->id[0] && name[0]);
+	must(count < 1ull << 33); /* 11 octal digits */
 	snprintf(head.name, sizeof(head.name), "%.31s/%.66s", collection->id, name);
 	snprintf(head.mode, sizeof(head.mode), "%07o", 0640u);
 	snprintf(head.uid, sizeof(head.uid), "%07o", 0u);
@@ -54,6 +57,7 @@ void archive_add_bytes(struct collection *collection, const char *name, const vo
 	for (size_t i = 0; i < sizeof(head); i++)
 		sum += raw[i];
 	snprintf(head.sum, sizeof(head.sum), "%06o", sum);
+	must(head.sum[6] == '\0');
 	put_bytes(collection, &head, sizeof(head));
 	put_bytes(collection, bytes, count);
 	put_bytes(collection, zeroes, (TAR_BLOCK_BYTES - count % TAR_BLOCK_BYTES) % TAR_BLOCK_BYTES);
@@ -77,6 +81,7 @@ static int read_lines(struct collection *collection, FILE *file, char **bytes_re
 			memmove(bytes, bytes + used - FILE_BYTES_MAX, FILE_BYTES_MAX);
 			used = FILE_BYTES_MAX;
 		}
+		must(used + count <= 2 * FILE_BYTES_MAX);
 		memcpy(bytes + used, line, count);
 		used += count;
 	}
@@ -112,6 +117,7 @@ static int read_end(int fd, off_t size, char **bytes_ret, size_t *count_ret)
 		free(bytes);
 		return error;
 	}
+	must(used <= FILE_BYTES_MAX);
 	*bytes_ret = bytes;
 	*count_ret = used;
 	return 0;
@@ -149,6 +155,7 @@ void archive_add_reason(struct collection *collection, const char *name, const c
 {
 	char why[512];
 
+	must(error < 0);
 	snprintf(why, sizeof(why), "%.400s: %s\n", path, error == -EINVAL ? "not a regular file" : strerror(-error));
 	archive_add_bytes(collection, name, why, strlen(why));
 	if (collection->stop_on_error && !collection->error) {
@@ -163,6 +170,7 @@ void archive_add_file(struct collection *collection, const char *name, const cha
 	size_t count = 0;
 	int error = archive_read_file(collection, path, is_log, &bytes, &count);
 
+	must(count <= FILE_BYTES_MAX);
 	if (error == 0 && memmem(bytes, count, KEY_WORDS, strlen(KEY_WORDS))) {
 		snprintf(why, sizeof(why), "%.400s has a private key, which is not collected\n", path);
 		archive_add_bytes(collection, name, why, strlen(why));
@@ -177,6 +185,7 @@ void archive_add_file(struct collection *collection, const char *name, const cha
 int archive_open(struct collection *collection)
 {
 	must(!collection->tar);
+	must(!collection->plain && !collection->packed);
 	collection->tar = open_memstream(&collection->plain, &collection->plain_bytes);
 	if (!collection->tar)
 		collection->error = -ENOMEM;
@@ -187,6 +196,8 @@ static void compress_archive(struct collection *collection)
 {
 	size_t bound = ZSTD_compressBound(collection->plain_bytes), bytes;
 
+	must(collection->plain);
+	must(collection->plain_bytes % TAR_BLOCK_BYTES == 0);
 	collection->packed = malloc(bound);
 	if (!collection->packed) {
 		collection->error = -ENOMEM;
@@ -205,6 +216,7 @@ void archive_finish(struct collection *collection)
 {
 	static const char end[2 * TAR_BLOCK_BYTES];
 
+	must(!collection->is_ready);
 	put_bytes(collection, end, sizeof(end));
 	if (fclose(collection->tar) != 0 && !collection->error)
 		collection->error = -ENOMEM;

@@ -38,12 +38,15 @@ static void reply_piece(const struct collection *collection, struct grpc_call *c
 	Fathom__CollectLogResp answer = FATHOM__COLLECT_LOG_RESP__INIT;
 	uint64_t left = offset < collection->packed_bytes ? collection->packed_bytes - offset : 0;
 
+	must(collection->is_ready);
+	must(collection->packed && collection->packed_bytes > 0);
 	answer.id = (char *)collection->id;
 	answer.name = (char *)collection->name;
 	answer.warning = (char *)collection->warning;
 	answer.total_bytes = collection->packed_bytes;
 	answer.piece.data = collection->packed + (left ? offset : 0);
 	answer.piece.len = left < PIECE_BYTES_MAX ? left : PIECE_BYTES_MAX;
+	must(answer.piece.len <= left);
 	grpc_reply(call, &answer.base);
 }
 
@@ -64,6 +67,8 @@ static void on_collected(struct worker_job *job)
 	must(server->collection == collection);
 	must(call);
 	must(!collection->is_ready);
+	must(!collection->tar); /* archive_finish() has closed it */
+	must(collection->error <= 0);
 	server_job_end(server);
 	collection->call = NULL;
 	if (collection->error) {
@@ -78,6 +83,7 @@ static void on_collected(struct worker_job *job)
 
 static void copy_engine_sockets(struct collection *collection)
 {
+	must(collection->server->instance_count <= ARRAY_COUNT(collection->sockets));
 	for (uint32_t i = 0; i < collection->server->instance_count; i++) {
 		struct instance_info info;
 
@@ -144,6 +150,7 @@ static void begin_collection(struct server *server, struct grpc_call *call, cons
 		fail_collection(call, strerror(-error));
 		return;
 	}
+	must(!server->collection);
 	server->collection = collection;
 	server_job_begin(server);
 }

@@ -91,6 +91,7 @@ static void add_journal(struct collection *collection, const char *place)
 	size_t count = 0;
 	int error;
 
+	must(collection->id[0]); /* it makes the path unique */
 	snprintf(path, sizeof(path), "%s/.%s.journal", collection->server->config->state_dir, collection->id);
 	error = journal_write(collection->server->os, collection->from_s, collection->until_s, path);
 	if (archive_read_file(collection, path, false, &bytes, &count) == 0 && error == 0 && count > 0) {
@@ -139,6 +140,7 @@ static FILE *begin_text(struct collection *collection, struct text_file *file)
 
 static void end_text(struct collection *collection, struct text_file *file, const char *name)
 {
+	must(file->out);
 	if (fclose(file->out) == 0)
 		archive_add_bytes(collection, name, file->text, file->bytes);
 	else
@@ -204,6 +206,7 @@ static void add_engine(struct collection *collection, size_t index)
 	const char *log_file = server_config_engine(config, index)->log_file;
 	char name[COLLECTION_NAME_BYTES], path[SERVER_PATH_BYTES];
 
+	must(index < SERVER_ENGINES_MAX);
 	snprintf(path, sizeof(path), "%s/engine%zu.log", config->state_dir, index);
 	snprintf(name, sizeof(name), "engine%zu.log", index);
 	if (!collection->logs_alone || collection->engine_logs)
@@ -222,6 +225,8 @@ static void add_engine_answers(struct collection *collection, size_t index)
 	char name[COLLECTION_NAME_BYTES], path[SERVER_PATH_BYTES];
 	int error = 0;
 
+	static_assert(ARRAY_COUNT(names) == ENGINE_TRACE + 1, "each question has its file");
+	must(index < ARRAY_COUNT(collection->sockets));
 	for (size_t question = 0; collection->sockets[index] && question < ARRAY_COUNT(names); question++) {
 		char *bytes = NULL;
 		size_t count = 0;
@@ -246,6 +251,7 @@ void collection_make(struct worker_job *job)
 	const struct server *server = collection->server;
 
 	must(!collection->is_ready);
+	must(collection->call);
 	if (archive_open(collection) != 0)
 		return;
 	if (!collection->logs_alone) {
@@ -271,4 +277,5 @@ void collection_make(struct worker_job *job)
 	if (collection->extra_folder[0])
 		add_extra(collection);
 	archive_finish(collection);
+	must(!collection->tar);
 }

@@ -41,6 +41,7 @@ static int read_whole_file(const char *path, size_t max, char **bytes_ret, size_
 		free(bytes);
 		return error;
 	}
+	must(got >= 0 && got <= stat.st_size);
 	*bytes_ret = bytes;
 	*count_ret = (size_t)got;
 	return 0;
@@ -56,6 +57,8 @@ int engine_answer_read(const struct server *server, const char *socket, enum eng
 	char *const freeze[] = { program, "trace", "freeze", "-S", (char *)socket, "-o", (char *)path, NULL };
 	int error;
 
+	must(question <= ENGINE_TRACE);
+	must(*socket && *path == '/');
 	if (snprintf(program, sizeof(program), "%s/fathom", server->options->programs) >= (int)sizeof(program))
 		return -ENAMETOOLONG;
 	error = program_write(server->os, question == ENGINE_TRACE ? freeze : rpc, question == ENGINE_TRACE ? NULL : path);

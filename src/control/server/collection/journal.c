@@ -18,9 +18,12 @@ enum { TIMEOUT_MS = 10000, TIME_BYTES = 40, PATH_WORD_BYTES = 4096 };
 
 bool log_place(char *place, size_t bytes)
 {
-	ssize_t got = readlink("/proc/self/fd/2", place, bytes - 1);
 	struct stat stat;
+	ssize_t got;
 
+	must(bytes > 1);
+	got = readlink("/proc/self/fd/2", place, bytes - 1);
+	must(got < (ssize_t)bytes);
 	place[got > 0 ? got : 0] = '\0';
 	return got > 0 && fstat(STDERR_FILENO, &stat) == 0 && S_ISREG(stat.st_mode);
 }
@@ -59,6 +62,7 @@ static int run_into_file(struct provider *os, char *const argv[], char *const en
 	pid_t pid;
 
 	error = os->calls->start(os, argv, env, path, &pid);
+	must(error || pid > 0);
 	if (!error)
 		error = wait_for_exit(os, pid, &status);
 	return error ? error : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;

@@ -6,10 +6,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/must.h"
+
 #define TEXT_HEAD "["
 #define JSON_HEAD "{\"time\":\""
 
 enum { STAMP_LENGTH = LOG_STAMP_BYTES - 1 };
+static_assert(sizeof("dddd-dd-dd?dd:dd:dd") == LOG_STAMP_BYTES, "the form of is_stamp() has the length of a stamp");
 
 static void format_stamp(char *text, uint64_t seconds, bool is_local)
 {
@@ -51,6 +54,8 @@ bool log_window_takes(struct log_window *window, const char *line, size_t bytes)
 	const char *from = is_json ? window->json.from : window->text.from;
 	const char *until = is_json ? window->json.until : window->text.until;
 
+	must(!window->is_all || window->is_inside);
+	must(from[0] && until[0]); /* log_window_init() */
 	if (window->is_all)
 		return true;
 	if (bytes >= head + STAMP_LENGTH && (is_json || line[0] == TEXT_HEAD[0]) && is_stamp(line + head))

@@ -34,6 +34,7 @@ int server_backup(const struct server_config *config, const char *path, uint64_t
 		.timeout_ns = BACKUP_SECONDS * NS_PER_SEC,
 	};
 
+	must(path[0] == '/'); /* the server resolves no relative path */
 	message.path = (char *)path;
 	return command_call(config, &request, take_revision, revision_ret, why);
 }

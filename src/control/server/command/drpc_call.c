@@ -34,6 +34,7 @@ static void on_answered(void *ctx, const struct drpc_result *result)
 	} else {
 		error = call.take(call.ctx, result->response, call.why);
 	}
+	must(error <= 0);
 	command_end(error, close_client);
 }
 
@@ -43,6 +44,7 @@ static void send_request(void *ctx)
 	struct drpc_request request = *call.request;
 	int error = drpc_client_create(&options, &call.client, call.why);
 
+	must(error || call.client);
 	if (error) {
 		command_end(error, close_client);
 		return;
@@ -60,6 +62,7 @@ int command_call(const struct server_config *config, const struct drpc_request *
 {
 	must(!call.request);
 	must(request->message && request->response);
+	must(take && why);
 	snprintf(call.socket, sizeof(call.socket), "%s/" SERVER_SOCKET, config->socket_dir);
 	call.request = request;
 	call.take = take;

@@ -47,6 +47,8 @@ static void send_ranks_call(bool stop)
 	Ctl__RanksReq request = CTL__RANKS_REQ__INIT;
 	int error;
 
+	must(stopping.client);
+	must(!stopping.is_stopping); /* the stop is the last call */
 	stopping.is_stopping = stop;
 	request.force = stopping.is_forced;
 	error = grpc_client_call(stopping.client,
@@ -67,6 +69,7 @@ static void on_ranks_answered(void *ctx, const struct grpc_result *result)
 	const Ctl__RanksResp *answer = (const Ctl__RanksResp *)result->response;
 	size_t failed = 0;
 
+	must(stopping.client);
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, stopping.places->control, stopping.why);
 		finish_stop(stopping.why->error);
@@ -115,6 +118,8 @@ static void start_stop(void *ctx)
 int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
 			bool is_forced, FILE *out, struct fathom_fault *why)
 {
+	must(!stopping.config);
+	must(out && why);
 	stopping.config = config;
 	stopping.places = places;
 	stopping.version = version;

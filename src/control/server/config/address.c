@@ -18,9 +18,12 @@
 
 static int join_port(const char *address, uint64_t port, char *text)
 {
-	int used = snprintf(text, GRPC_ADDRESS_BYTES_MAX, strchr(address, ':') ? "[%s]:%" PRIu64 : "%s:%" PRIu64, address,
-			    port);
+	int used;
 
+	must(port > 0 && port <= UINT16_MAX);
+	must(*address);
+	used = snprintf(text, GRPC_ADDRESS_BYTES_MAX, strchr(address, ':') ? "[%s]:%" PRIu64 : "%s:%" PRIu64, address,
+			port);
 	return used < GRPC_ADDRESS_BYTES_MAX ? 0 : -ENAMETOOLONG;
 }
 
@@ -94,6 +97,7 @@ static int find_control(const struct server_config *config, const char *file, co
 	bool is_here;
 	int error;
 
+	must(config->mgmt_svc_replicas.count == 1);
 	host_address(config->mgmt_svc_replicas.items[0], (uint16_t)config->port, &host);
 	error = resolve(file, "mgmt_svc_replicas", host.host, replica, why);
 	if (error)
@@ -108,6 +112,7 @@ static int find_control(const struct server_config *config, const char *file, co
 						      config->mgmt_svc_replicas.items[0]);
 	if (error)
 		return error;
+	must(*control);
 	if (find_interface_with(scan, control))
 		places->device_class = server_device_class(find_interface_with(scan, control)->class);
 	places->is_replica = is_here && host.port == config->port;
@@ -170,6 +175,7 @@ static int domain_of_program(const char *place, const char *path, struct provide
 	run.output[strcspn(run.output, "\n")] = '\0';
 	if (member_domain_parse(run.output, &depth, labels, &lower) != 0)
 		return fault_fault_cb_bad(why, place, path, lower.text);
+	must(depth > 0);
 	return text_copy(domain, MEMBER_DOMAIN_BYTES, run.output);
 }
 
@@ -191,6 +197,7 @@ static int find_cpus(const struct server_config *config, size_t index, const cha
 	const struct server_engine *engine = server_config_engine(config, index);
 	char path[128], list[SERVER_CPUS_BYTES - 2], key[64], place[SERVER_PLACE_BYTES];
 
+	must(!engine->cpus + !engine->first_core + !engine->pinned_numa_node >= 2); /* check_engine() rejects others */
 	cpus[0] = '\0';
 	if (engine->cpus)
 		return text_copy(cpus, SERVER_CPUS_BYTES, engine->cpus);
@@ -247,6 +254,7 @@ static int find_engines(const struct place_sources *from, const char *control, s
 						     places->engines[i].address, why);
 		else
 			text_copy(places->engines[i].address, NETWORK_ADDRESS_BYTES_MAX, control);
+		must(error || places->engines[i].address[0]);
 		if (!error)
 			error = check_port(config, i, file, control, places->engines[i].address, why);
 		if (!error)
@@ -263,6 +271,7 @@ int server_places_find(const struct server_config *config, const char *file, str
 	struct network_scan scan;
 	int error;
 
+	must(config->engines.count <= SERVER_ENGINES_MAX);
 	if (!places.engines)
 		return -ENOMEM;
 	error = network_scan(os, &scan, why);
@@ -276,6 +285,7 @@ int server_places_find(const struct server_config *config, const char *file, str
 	if (!error)
 		error = find_engines(&(struct place_sources){ config, file, os, &scan }, control, &places, why);
 	network_scan_free(&scan);
+	must(error || (places.control[0] && places.replica[0] && places.domain[0] == '/'));
 	if (error)
 		server_places_free(&places);
 	else

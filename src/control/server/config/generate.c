@@ -87,6 +87,8 @@ static void print_replica(const struct generate_options *options, const struct n
 
 static void print_head(const struct generate_options *options, const struct network_interface *interface, FILE *out)
 {
+	must(network_first_address(interface)); /* is_suitable() */
+	must(options->port > 0 && options->port <= UINT16_MAX);
 	fprintf(out,
 		"# Written by `fathom-server config generate`. docs/server-configuration.md has all keys and their "
 		"defaults.\n"
@@ -107,8 +109,11 @@ static void print_head(const struct generate_options *options, const struct netw
 static void print_engine(const struct generate_options *options, uint64_t index, const struct network_interface *interface,
 			 FILE *out)
 {
-	uint64_t port = options->fabric_ports ? options->fabric_ports[index] : ENGINE_PORT_FIRST + index;
+	uint64_t port;
 
+	must(index < SERVER_ENGINES_MAX);
+	must(!options->fabric_ports || index < options->fabric_port_count);
+	port = options->fabric_ports ? options->fabric_ports[index] : ENGINE_PORT_FIRST + index;
 	fprintf(out,
 		"- fabric_iface: %s\n"
 		"  fabric_iface_port: %" PRIu64 "\n"
@@ -148,6 +153,7 @@ static void print_devices(const struct generate_options *options, const struct n
 			device->model, device->path, done);
 		done++;
 	}
+	must(done == engines); /* that many are usable */
 }
 
 /* Whole devices that are not in use and could not be read: they may be free. */
@@ -166,6 +172,7 @@ static int explain_too_few(const struct generate_options *options, const struct 
 	uint32_t unread = (uint32_t)count_unread(scan);
 	char reason[FAULT_TEXT_BYTES_MAX];
 
+	must(usable == 0 || usable < options->engines);
 	if (unread == 0)
 		return fault_config_nothing_found(why,
 						  usable == 0 ? "free block device" : "free block device for each engine");
@@ -196,6 +203,7 @@ static int print_engines_on(const struct generate_options *options, const struct
 		usable = options->engines;
 	else if (usable > SERVER_ENGINES_MAX)
 		usable = SERVER_ENGINES_MAX;
+	must(usable > 0 && usable <= SERVER_ENGINES_MAX);
 	error = check_ports(options, usable, why);
 	if (error)
 		return error;

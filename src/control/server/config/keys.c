@@ -100,6 +100,9 @@ static const char *check_pause(const char *value)
 
 #define AT(structure, field) .offset = offsetof(struct structure, field)
 
+static_assert(sizeof(((struct server_storage *)0)->class) == sizeof(uint32_t), "the type of a choice");
+static_assert(sizeof(((struct server_config *)0)->port) == sizeof(uint64_t), "the type of a number");
+
 static const struct config_key transport_keys[] = {
 	{ .name = "allow_insecure",
 	  .type = CONFIG_BOOL,
@@ -204,6 +207,7 @@ static const struct config_key restart_keys[] = {
 	RESTART_ROW(6, gone, "it ended while no server was running"),
 	RESTART_ROW(7, hung, "it does not answer pings: it is killed only if `restart` is true"),
 };
+static_assert(ARRAY_COUNT(restart_keys) == SERVER_CAUSES, "each cause has its row");
 static const struct config_schema restart_schema = {
 	.keys = restart_keys,
 	.key_count = ARRAY_COUNT(restart_keys),
@@ -211,6 +215,7 @@ static const struct config_schema restart_schema = {
 };
 
 static const char *const storage_classes[] = { "kdev", "nvme", "file", NULL };
+static_assert(ARRAY_COUNT(storage_classes) == SERVER_STORAGE_FILE + 2, "each class has its name");
 
 static const struct config_key storage_keys[] = {
 	{ .name = "class",

@@ -34,6 +34,8 @@ static int check_program(const struct checked *checked, const char *key, const c
 	char path[PATH_BYTES];
 	struct stat stat_now;
 
+	must(said || checked->programs);
+	must(!said || *said == '/');
 	snprintf(path, sizeof(path), "%s%s%s", said ? said : checked->programs, said ? "" : "/", said ? "" : name);
 	if (stat(path, &stat_now) != 0 || (mode && access(path, mode) != 0))
 		return explain_absent(checked, key, path, errno);
@@ -47,12 +49,14 @@ static int check_parent(const struct checked *checked, const char *key, const ch
 	struct stat stat_now;
 	size_t bytes = path ? strlen(path) : 0;
 
+	must(!path || *path == '/');
 	while (bytes > 1 && path[bytes - 1] == '/')
 		bytes--;
 	while (bytes > 1 && path[bytes - 1] != '/')
 		bytes--;
 	if (bytes < 2)
 		return 0;
+	must(path[bytes - 1] == '/');
 	snprintf(parent, sizeof(parent), "%.*s", (int)bytes - 1, path);
 	if (stat(parent, &stat_now) != 0)
 		/* on EACCES it is unknown: the server's user may have access */

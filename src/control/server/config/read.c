@@ -65,7 +65,8 @@ bool server_config_needs_helper(const struct server_config *config)
 /* "engines[1].storage[0].scm_mount". Returns `key`, of KEY_BYTES. */
 static const char *engine_key(char *key, size_t index, const char *rest)
 {
-	snprintf(key, KEY_BYTES, "engines[%zu].%s", index, rest);
+	must(index < SERVER_ENGINES_MAX);
+	must((size_t)snprintf(key, KEY_BYTES, "engines[%zu].%s", index, rest) < KEY_BYTES);
 	return key;
 }
 
@@ -121,6 +122,7 @@ static bool paths_overlap(const char *a, const char *b)
 {
 	size_t bytes = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
 
+	must(*a == '/' && *b == '/'); /* the table of keys requires absolute paths */
 	while (bytes > 1 && (a[bytes - 1] == '/' || b[bytes - 1] == '/'))
 		bytes--;
 	return strncmp(a, b, bytes) == 0 && (a[bytes] == '\0' || a[bytes] == '/') && (b[bytes] == '\0' || b[bytes] == '/');
@@ -134,6 +136,7 @@ static int check_pair(struct source *source, const struct server_config *config,
 	const struct server_storage *of_one = server_engine_storage(one), *of_two = server_engine_storage(two);
 	char key[KEY_BYTES], other[KEY_BYTES], text[32];
 
+	must(a < b);
 	if (one->fabric_iface_port == two->fabric_iface_port) {
 		snprintf(text, sizeof(text), "%" PRIu64, one->fabric_iface_port);
 		return fault_config_shared(why, key_place(source, engine_key(other, b, "fabric_iface_port")),
@@ -230,8 +233,12 @@ static int add_default_replica(struct server_config *config)
 static int check_and_return(struct source *source, int error, struct server_config *config,
 			    struct server_config *config_ret, struct fathom_fault *why)
 {
+	must(error <= 0);
 	if (error)
 		return error;
+	must(config->name && config->provider && config->socket_dir && config->state_dir); /* they have defaults */
+	must(config->transport.ca_cert && config->transport.cert && config->transport.key);
+	must(config->port > 0 && config->port <= UINT16_MAX);
 	error = add_default_replica(config);
 	if (!error)
 		error = check_all(source, config, why);
@@ -239,6 +246,7 @@ static int check_and_return(struct source *source, int error, struct server_conf
 		server_config_free(config);
 	else
 		*config_ret = *config;
+	must(error || (config_ret->mgmt_svc_replicas.count == 1 && config_ret->engines.count <= SERVER_ENGINES_MAX));
 	return error;
 }
 
@@ -271,6 +279,7 @@ int server_database_path(const struct server_config *config, char *path, size_t 
 	const char *folder = config->metadata.path ? config->metadata.path : config->state_dir;
 	int used = snprintf(path, bytes, "%s/system.db", folder);
 
+	must(*folder == '/');
 	return used < 0 || (size_t)used >= bytes ? -ENAMETOOLONG : 0;
 }
 
@@ -278,6 +287,7 @@ int server_superblock_path(const struct server_config *config, size_t index, cha
 {
 	int used;
 
+	must(index < config->engines.count);
 	if (config->metadata.path)
 		used = snprintf(path, bytes, "%s/engine%zu/superblock", config->metadata.path, index);
 	else

@@ -15,8 +15,10 @@ struct arena_piece {
 
 void *arena_take(struct arena *arena, size_t bytes)
 {
-	struct arena_piece *piece = calloc(1, sizeof(*piece) + bytes);
+	struct arena_piece *piece;
 
+	must(bytes <= SIZE_MAX - sizeof(*piece));
+	piece = calloc(1, sizeof(*piece) + bytes);
 	must(piece);
 	piece->next = arena->pieces;
 	arena->pieces = piece;

@@ -11,6 +11,7 @@
 
 void server_job_begin(struct server *server)
 {
+	must(thread_self() == thread_control());
 	must(server->state != SERVER_CLOSED);
 	must(server->jobs < UINT_MAX);
 	server->jobs++;
@@ -18,6 +19,7 @@ void server_job_begin(struct server *server)
 
 void server_job_end(struct server *server)
 {
+	must(thread_self() == thread_control());
 	must(server->jobs > 0);
 	must(server->state != SERVER_CLOSED);
 	server->jobs--;
@@ -26,6 +28,8 @@ void server_job_end(struct server *server)
 int server_call_mgmt(struct server *server, const struct server_mgmt_call *call)
 {
 	must(server->client);
+	must(call->done && call->path[0] == '/');
+	must(thread_self() == thread_control());
 	must(call->seconds > 0);
 	return grpc_client_call(server->client, &(struct grpc_request){
 							.address = server->places->replica,
@@ -42,6 +46,7 @@ bool server_is_addressed(const struct server *server, struct grpc_call *call, co
 {
 	struct fathom_fault why;
 
+	must(server_of(call) == server);
 	if (mgmt_check_system(sys, server->config->name, &why) == 0)
 		return true;
 	call_fail(call, &why);
@@ -51,6 +56,7 @@ bool server_is_addressed(const struct server *server, struct grpc_call *call, co
 void server_program_path(const struct server *server, const char *configured, const char *name,
 			 char path[static SERVER_PATH_BYTES])
 {
+	must(!configured || configured[0] == '/');
 	if (configured)
 		snprintf(path, SERVER_PATH_BYTES, "%s", configured);
 	else

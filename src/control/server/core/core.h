@@ -34,6 +34,7 @@
 #include "rpc/proto/ctl.pb-c.h"
 
 enum { SERVER_PATH_BYTES = 4352, SERVER_SYSTEM_BYTES = 96 };
+static_assert(CONFIG_STRING_BYTES_MAX + 256 <= SERVER_PATH_BYTES, "a folder of the configuration and a name of ours fit");
 
 struct server {
 	struct mgmt_of_call of_call; /* first: methods of the management service find it by grpc_call_ctx() */

@@ -15,6 +15,7 @@ static void *run_job(void *ctx)
 {
 	struct worker_job *job = ctx;
 
+	must(!thread_self()); /* a worker is no light thread: it may block */
 	job->work(job);
 	thread_send_msg(job->home, finish_job, job);
 	return NULL;

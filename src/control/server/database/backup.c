@@ -36,6 +36,8 @@ static void on_backup_ended(struct database_copy *copy)
 {
 	struct backup *backup = container_of(copy, struct backup, copy);
 
+	must(backup->call);
+	must((copy->error == 0) == (copy->why.error == 0));
 	if (!copy->error)
 		log_notice("%s has a copy of the database, up to revision %llu", backup->path,
 			   (unsigned long long)copy->revision);
@@ -60,6 +62,7 @@ static int begin_backup(struct server *server, struct drpc_call *call, const cha
 	backup->path = path;
 	error = copy_begin(server->database, &backup->copy, path);
 	if (error) {
+		must(backup->copy.why.error < 0);
 		*why = backup->copy.why;
 		free(backup);
 	}

@@ -19,6 +19,9 @@ static void end_copy(struct database_copy *copy)
 	uint64_t now = reactor_now();
 
 	must(copy->step);
+	must(!copy->is_finishing);
+	must(copy->error <= 0);
+	must(!copy->error || copy->why.error);
 	probe_server_copied(now, database->server, copy->revision, copy->error, now - copy->began);
 	deadline_clear(&database->server->deadlines, &copy->next);
 	LIST_REMOVE(copy, link);
@@ -31,6 +34,7 @@ static void finish_copy(struct worker_job *job)
 {
 	struct database_copy *copy = container_of(job, struct database_copy, job);
 
+	must(copy->step);
 	copy->error = db_copy_finish(copy->step, &copy->why);
 	if (!copy->error && copy->written)
 		copy->written(copy);
@@ -41,6 +45,7 @@ static void on_copy_finished(struct worker_job *job)
 	struct database_copy *copy = container_of(job, struct database_copy, job);
 
 	must(copy->is_finishing);
+	copy->is_finishing = false;
 	server_job_end(copy->database->server);
 	end_copy(copy);
 }
@@ -53,6 +58,7 @@ static void copy_next_pages(struct deadline *deadline)
 
 	must(!copy->is_finishing);
 	must(!copy->error);
+	must(copy->step);
 	copy->error = db_copy_step(copy->step, COPY_PAGES, &is_done, &copy->why);
 	if (!copy->error && !is_done) {
 		deadline_set(&database->server->deadlines, &copy->next, COPY_PAUSE_MS * NS_PER_MS, copy_next_pages);
@@ -78,6 +84,8 @@ static int start_copy(struct server_database *database, struct database_copy *co
 {
 	must(copy->ended);
 	must(!copy->step);
+	must(!copy->is_finishing);
+	must(path[0] == '/');
 	copy->database = database;
 	copy->path = path;
 	copy->began = reactor_now();
@@ -106,6 +114,7 @@ int copy_at_once(struct server_database *database, struct database_copy *copy, c
 	if (error)
 		return error;
 	copy->error = db_copy_step(copy->step, DB_COPY_ALL, &is_done, &copy->why);
+	must(copy->error || is_done);
 	copy->revision = db_revision(database->db);
 	if (!copy->error)
 		finish_copy(&copy->job);
@@ -122,4 +131,5 @@ void copy_cancel_all(struct server_database *database)
 		copy->error = fault(&copy->why, -ECANCELED, "the server is leaving; copy the database when it has ended");
 		end_copy(copy);
 	}
+	must(LIST_EMPTY(&database->copies));
 }

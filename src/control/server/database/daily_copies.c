@@ -59,6 +59,7 @@ static int system_uuid(struct db *db, char *text, struct fathom_fault *why)
 		return error;
 	uuid_generate(uuid);
 	uuid_unparse_lower(uuid, text);
+	must(strlen(text) == MEMBER_UUID_TEXT_BYTES - 1);
 	put.bytes = strlen(text);
 	return db_commit(db, &put, 1, NULL, why);
 }
@@ -77,6 +78,7 @@ static int set_copy_path(struct server_database *database, struct daily_copy *da
 	if (error)
 		return error;
 	bytes = snprintf(daily->path, sizeof(daily->path), "%s.copy-%s-", path, uuid);
+	must(bytes > 0 && (size_t)bytes < sizeof(daily->path));
 	daily->prefix_bytes = (size_t)bytes;
 	if ((size_t)snprintf(daily->path + bytes, sizeof(daily->path) - (size_t)bytes, "%s", date) >=
 	    sizeof(daily->path) - (size_t)bytes)
@@ -109,6 +111,8 @@ static void remove_old_copies(struct database_copy *copy)
 	struct dirent **entries;
 	int kept = 0, count;
 
+	must(name > daily->path);
+	must(same < length); /* the date follows */
 	snprintf(folder, sizeof(folder), "%.*s", (int)(name - daily->path), daily->path);
 	count = scandir(folder, &entries, NULL, compare_newest_first);
 	if (count < 0)
@@ -139,6 +143,7 @@ static void on_daily_copy_ended(struct database_copy *copy)
 	struct server_database *database = copy->database;
 
 	must(database->daily && &database->daily->copy == copy);
+	must(copy->error || copy->revision >= database->copied_revision);
 	if (!copy->error)
 		database->copied_revision = copy->revision;
 	else if (copy->error != -ECANCELED) /* the server is leaving: daily_copy_at_end() copies again */
@@ -152,6 +157,7 @@ static bool has_changed(const struct server_database *database)
 {
 	const struct mgmt *mgmt = database->server->of_call.mgmt;
 
+	must(database->copied_revision <= db_revision(database->db));
 	return mgmt && db_revision(database->db) != database->copied_revision && system_member_count(mgmt_system(mgmt)) > 0;
 }
 
@@ -192,6 +198,7 @@ void daily_copies_begin(struct server_database *database)
 {
 	uint64_t ns;
 
+	must(!database->daily_due.set);
 	must(text_parse_duration(database->server->config->database_copy_after, &ns) == 0);
 	deadline_set(&database->server->deadlines, &database->daily_due, ns, on_daily_copy_due);
 }

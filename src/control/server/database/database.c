@@ -24,6 +24,7 @@ static int check_superblocks(const struct server *server, const char *database, 
 		struct superblock superblock;
 		struct fathom_fault ignored;
 
+		must(i < SERVER_ENGINES_MAX);
 		if (server_superblock_path(server->config, i, path, sizeof(path)) != 0)
 			continue;
 		/* the engine's instance reports a damaged superblock */
@@ -53,6 +54,8 @@ static int open_service(struct server *server, const char *path, struct fathom_f
 	};
 
 	must(text_parse_duration(server->config->server_heartbeat, &options.heartbeat_ns) == 0);
+	must(server->places->is_replica);
+	must(server->config->events_max <= UINT32_MAX);
 	return mgmt_open(&options, &server->of_call.mgmt, why);
 }
 
@@ -103,6 +106,7 @@ void database_close(struct server *server)
 
 	if (!database)
 		return;
+	must(!server->of_call.mgmt); /* it uses the database */
 	must(LIST_EMPTY(&database->copies));
 	must(!database->daily);
 	deadline_clear(&server->deadlines, &database->daily_due);

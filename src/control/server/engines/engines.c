@@ -18,6 +18,7 @@ static void on_instance_event(void *ctx, struct instance *instance, const Shared
 	struct instance_info info;
 
 	instance_get_info(instance, &info);
+	must(info.index < SERVER_ENGINES_MAX);
 	server_add_event(ctx, info.index, event);
 	if (event->id == RAS_ENGINE_HUNG || event->id == RAS_ENGINE_ANSWERS)
 		report_soon(((struct server *)ctx)->engines);
@@ -44,6 +45,9 @@ static void on_state_changed(void *ctx, struct instance *instance, enum instance
 	char about[32];
 
 	instance_get_info(instance, &info);
+	must(from != to);
+	must(server->engines);
+	must(info.index < SERVER_ENGINES_MAX);
 	if (!STAILQ_EMPTY(&server->engines->formats)) {
 		server_job_begin(server);
 		thread_send_msg(thread_self(), begin_waiting_formats, server);
@@ -94,6 +98,9 @@ int engines_open(struct server *server, struct fathom_fault *why)
 
 	must(!server->engines);
 	must(server->events); /* hooks raise events */
+	must(server->instance_count == 0);
+	must(server->config->engines.count <= SERVER_ENGINES_MAX);
+	must(server->helper);
 	if (!engines)
 		return fault(why, -ENOMEM, "out of memory");
 	engines->server = server;
@@ -110,6 +117,7 @@ int engines_open(struct server *server, struct fathom_fault *why)
 		if (!error)
 			server->instance_count++;
 	}
+	must(error || server->instance_count == server->config->engines.count);
 	return error;
 }
 
@@ -119,6 +127,7 @@ static void on_engine_started(void *ctx, const struct fathom_fault *why)
 	struct server *server = ctx;
 
 	must(server->engines->starting > 0);
+	must(server->engines->starting <= server->instance_count);
 	if (--server->engines->starting == 0)
 		probe_server_engines_settled(reactor_now(), server, server->instance_count,
 					     clock_ticks_from_ns(clock_monotonic_ns() - server->options->began_ns));
@@ -126,6 +135,7 @@ static void on_engine_started(void *ctx, const struct fathom_fault *why)
 
 void engines_start(struct server *server)
 {
+	must(server->state == SERVER_READY);
 	must(server->engines->starting == 0);
 	server->engines->starting = server->instance_count;
 	for (size_t i = 0; i < server->instance_count; i++)
@@ -141,6 +151,7 @@ void engines_close(struct server *server)
 		return;
 	must(STAILQ_EMPTY(&engines->formats)); /* engines_begin_formats() has failed them */
 	must(!engines->is_reporting);
+	must(server->state != SERVER_READY);
 	for (size_t i = 0; i < server->instance_count; i++)
 		instance_destroy(server->instances[i]);
 	server->instance_count = 0;

@@ -16,7 +16,7 @@ struct format_call {
 	struct arena arena;
 	Ctl__StorageFormatResp answer;
 	char who[GRPC_WHO_BYTES];
-	size_t left;
+	size_t left, total; /* engines without a result, and all of the request */
 	struct format_part {
 		struct format_call *format;
 		uint32_t instance;
@@ -54,6 +54,8 @@ static void on_formatted(void *ctx, const struct fathom_fault *why)
 	struct format_call *format = part->format;
 
 	must(format->left > 0);
+	must(format->left + format->answer.n_mrets == format->total);
+	must(part->instance < format->server->instance_count);
 	must(format->answer.n_mrets < format->server->instance_count);
 	must(!why || why->error < 0);
 	add_format_rows(format, part->instance, why);
@@ -62,6 +64,7 @@ static void on_formatted(void *ctx, const struct fathom_fault *why)
 			    "the storage of instance %u was formatted", part->instance);
 	if (--format->left > 0)
 		return;
+	must(format->answer.n_crets <= format->answer.n_mrets);
 	grpc_reply(format->call, &format->answer.base);
 	arena_free(&format->arena);
 	free(format);
@@ -119,6 +122,7 @@ void call_storage_format(struct grpc_call *call, const ProtobufCMessage *message
 	struct format_wait *wait;
 	struct fathom_fault why;
 
+	must(server->engines);
 	if (server->instance_count == 0) {
 		why.error = fault_no_engines(&why, server->options->config_path);
 		call_fail(call, &why);
@@ -142,6 +146,7 @@ static bool choose_format_engines(struct server *server, const Ctl__StorageForma
 	struct rank_set set = { 0 };
 	bool waits = false;
 
+	must(server->instance_count > 0 && server->instance_count <= SERVER_ENGINES_MAX);
 	if (request->instances[0]) {
 		if (rank_set_parse(request->instances, &set, why) != 0)
 			return false;
@@ -192,6 +197,8 @@ static void begin_format(struct server *server, struct grpc_call *call, const Ct
 			format->parts[format->left++] = (struct format_part){ .format = format, .instance = i };
 	}
 	must(format->left > 0);
+	must(format->left <= server->instance_count);
+	format->total = format->left;
 	/* on_formatted() is never called from within the loop, so `format` is not freed in it */
 	for (size_t count = format->left, at = 0; at < count; at++) {
 		struct format_part *part = &format->parts[at];

@@ -16,13 +16,18 @@ int engine_options_fill(struct server *server, uint32_t index, struct instance_t
 	const struct server_engine *engine = server_config_engine(config, index);
 	const struct server_storage *storage = server_engine_storage(engine);
 
+	must(index < config->engines.count);
+	must(storage->scm_mount && storage->scm_mount[0] == '/');
 	server_program_path(server, config->engine_program, "fathom-engine", texts->program);
-	snprintf(texts->log_file, sizeof(texts->log_file), "%s/engine%u.log", config->state_dir, index);
+	must((size_t)snprintf(texts->log_file, sizeof(texts->log_file), "%s/engine%u.log", config->state_dir, index) <
+	     sizeof(texts->log_file));
 	if (config->metadata.path) {
 		snprintf(texts->superblock_dir, sizeof(texts->superblock_dir), "%s/engine%u", config->metadata.path, index);
 		if (mkdir(texts->superblock_dir, 0750) != 0 && errno != EEXIST)
 			return fault_folder(why, texts->superblock_dir, strerror(errno));
 	}
+	must(server->places->engines[index].address[0]);
+	must(engine->fabric_iface_port > 0 && engine->fabric_iface_port <= UINT16_MAX);
 	*options = (struct instance_options){
 		.index = index,
 		.program = texts->program,

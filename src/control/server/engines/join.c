@@ -45,6 +45,7 @@ static void log_waiting_join(struct join_call *join, const struct instance_joine
 	struct server *server = join->server;
 	char about[64];
 
+	must(join->index < server->instance_count);
 	if (joined->again && !server->engines->is_join_waiting) {
 		snprintf(about, sizeof(about), "engine %u waits for its rank", join->index);
 		server_log_fault(LOG_LEVEL_WARNING, about, &joined->why);
@@ -59,6 +60,7 @@ static void on_join_answered(void *ctx, const struct grpc_result *result)
 	struct instance_joined joined = { .rank = RANK_NONE };
 
 	must(join->server->engines);
+	must(join->done);
 	if (result->code != GRPC_OK) {
 		fault_from_result(result, join->server->places->replica, &joined.why);
 		joined.again = !engines_is_join_rejected(&joined.why);
@@ -71,6 +73,8 @@ static void on_join_answered(void *ctx, const struct grpc_result *result)
 		joined.map_version = answer->map_version;
 		joined.domain = answer->faultdomain;
 	}
+	must(joined.why.error <= 0);
+	must(!joined.is_lasting || joined.again);
 	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);
 	if (join->server->state != SERVER_LEAVING)
 		log_waiting_join(join, &joined);
@@ -83,6 +87,8 @@ static void answer_unsent_join(void *ctx)
 	struct join_call *join = ctx;
 	struct instance_joined joined = { .rank = RANK_NONE, .why = join->why };
 
+	must(join->why.error < 0);
+	must(join->server->engines);
 	joined.again = join->why.error == -EBUSY || join->why.error == -ENOMEM;
 	server_job_end(join->server);
 	probe_server_join_answered(reactor_now(), join->server, join->index, joined.rank, joined.why.error);

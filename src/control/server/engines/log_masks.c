@@ -31,6 +31,7 @@ static void on_mask_set(void *ctx, const struct fathom_fault *why)
 
 	must(masks->left > 0);
 	must(part->row < masks->answer.n_errors);
+	must(masks->left <= masks->answer.n_errors + 1);
 	if (why)
 		masks->answer.errors[part->row] = (char *)server_fault_text(why, &masks->arena);
 	if (--masks->left == 0)
@@ -77,6 +78,7 @@ void call_set_engine_log_masks(struct grpc_call *call, const ProtobufCMessage *m
 		instance_set_log_masks(server->instances[i], mask, request->streams, request->subsystems, on_mask_set,
 				       &masks->parts[count++]);
 	}
+	must(count <= server->instance_count);
 	if (--masks->left == 0)
 		reply_masks(masks);
 }

@@ -10,6 +10,7 @@ static void log_stranger(struct server *server, pid_t pid, uint32_t instance)
 	pid_t *logged = &server->engines->strangers[instance % SERVER_ENGINES_MAX];
 	struct fathom_fault why;
 
+	must(instance >= server->instance_count);
 	if (*logged == pid)
 		return;
 	*logged = pid;
@@ -22,6 +23,7 @@ void call_notify_ready(struct drpc_call *call, const ProtobufCMessage *message)
 	const Srv__NotifyReadyReq *ready = (const Srv__NotifyReadyReq *)message;
 	struct server *server = drpc_call_ctx(call);
 
+	must(server->engines);
 	if (ready->instanceidx >= server->instance_count || server->state == SERVER_LEAVING) {
 		if (server->state != SERVER_LEAVING)
 			log_stranger(server, drpc_call_peer(call)->pid, ready->instanceidx);

@@ -24,6 +24,7 @@ static Fathom__EngineQueryResp__Engine *make_engine_row(const struct instance *i
 	struct instance_info info;
 
 	instance_get_info(instance, &info);
+	must(info.pid >= 0);
 	row->index = info.index;
 	row->state = arena_text(arena, instance_state_name(info.state));
 	for (char *letter = row->state; *letter; letter++)
@@ -57,6 +58,7 @@ void call_engine_query(struct grpc_call *call, const ProtobufCMessage *request)
 	answer.engines = arena_take(&arena, (server->instance_count + 1) * sizeof(*answer.engines));
 	for (size_t i = 0; i < server->instance_count; i++)
 		answer.engines[answer.n_engines++] = make_engine_row(server->instances[i], &arena);
+	must(answer.n_engines == server->instance_count);
 	answer.version = (char *)server->options->version;
 	grpc_reply(call, &answer.base);
 	arena_free(&arena);

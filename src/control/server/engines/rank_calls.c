@@ -25,7 +25,7 @@ struct ranks_call {
 	char who[GRPC_WHO_BYTES]; /* the caller, for the event; "": the management service raises the event */
 	Ctl__RanksResp answer;
 	const char *action, *state; /* of the answer: the action, and the state after its success */
-	size_t left;
+	size_t left, total;	    /* engines without a result, and all of the request */
 	struct ranks_part parts[SERVER_ENGINES_MAX];
 };
 
@@ -37,8 +37,10 @@ static void on_part_done(void *ctx, const struct fathom_fault *why)
 	struct instance_info info;
 
 	must(ranks->left > 0);
+	must(ranks->left + ranks->answer.n_results == ranks->total);
 	must(part->instance < ranks->server->instance_count);
 	must(ranks->answer.n_results < ranks->server->instance_count);
+	must(!why || why->error < 0);
 	instance_get_info(ranks->server->instances[part->instance], &info);
 	row->rank = part->rank == RANK_NONE ? info.rank : part->rank; /* it may have joined */
 	row->place = part->instance + 1;
@@ -96,6 +98,8 @@ static struct ranks_call *begin_ranks_call(struct grpc_call *call, const Ctl__Ra
 			continue;
 		ranks->parts[ranks->left++] = (struct ranks_part){ .call = ranks, .instance = i, .rank = info.rank };
 	}
+	must(ranks->left <= server->instance_count);
+	ranks->total = ranks->left;
 	rank_set_deinit(&set);
 	if (ranks->left > 0)
 		return ranks;

@@ -88,6 +88,7 @@ static uint64_t beat_ns(struct server_engines *engines, uint32_t again_ms)
 {
 	uint64_t ns = (again_ms ? again_ms : BEAT_MS) * NS_PER_MS;
 
+	must(ns > 0);
 	return ns - random_below(&engines->random, ns / 8 + 1);
 }
 
@@ -110,6 +111,7 @@ static void on_reported(void *ctx, const struct grpc_result *result)
 			server_log_fault(LOG_LEVEL_WARNING,
 					 "the engines' states cannot be reported to the management service", &why);
 		engines->report_pause_ms = min_u64(max_u64(2 * engines->report_pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
+		must(engines->report_pause_ms >= PAUSE_MIN_MS && engines->report_pause_ms <= PAUSE_MAX_MS);
 		report_in(engines, engines->report_pause_ms * NS_PER_MS);
 		return;
 	}
@@ -142,6 +144,8 @@ static void send_report(struct server_engines *engines)
 		instance_get_info(server->instances[i], &info);
 		request.engines[request.n_engines++] = make_report_row(&info, &arena);
 	}
+	must(request.n_engines == server->instance_count);
+	must(!engines->is_reporting);
 	request.map_version = engines_map_version(server);
 	request.made_ns = clock_realtime_ns();
 	error = server_call_mgmt(server, &(struct server_mgmt_call){
@@ -166,6 +170,7 @@ void report_soon(struct server_engines *engines)
 
 void reports_begin(struct server_engines *engines)
 {
+	must(engines->server->state == SERVER_READY);
 	must(!engines->is_reporting);
 	must(!engines->report_due.set);
 	random_init(&engines->random, clock_ticks());

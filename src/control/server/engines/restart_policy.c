@@ -35,6 +35,8 @@ void restart_policies_init(struct server_engines *engines)
 			.limit = (uint32_t)configured->limit,
 		};
 	}
+	for (int cause = 0; cause < INSTANCE_CAUSES; cause++)
+		must(engines->restart[cause].delay_min_ns <= engines->restart[cause].delay_max_ns);
 	if (config->engine_auto_restart_min_delay) {
 		struct instance_restart *restart = &engines->restart[INSTANCE_SELF_TERMINATED];
 
@@ -76,6 +78,7 @@ static int set_restart_policies(struct server *server, const Fathom__EngineSetRe
 		};
 
 		must(check_restart_policy(policy, &cause, why) == 0);
+		must(restart.delay_min_ns <= restart.delay_max_ns);
 		server->engines->restart[cause] = restart;
 		for (size_t instance = 0; instance < server->instance_count; instance++)
 			instance_set_restart(server->instances[instance], cause, &restart);
@@ -117,6 +120,7 @@ void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *mes
 		policy->limit = restart->limit;
 		answer.policies[answer.n_policies++] = policy;
 	}
+	must(answer.n_policies == INSTANCE_CAUSES);
 	grpc_reply(call, &answer.base);
 	arena_free(&arena);
 }

@@ -13,6 +13,7 @@ static void answer_event(struct drpc_call *call, uint64_t sequence, int32_t stat
 {
 	Shared__ClusterEventResp answer = SHARED__CLUSTER_EVENT_RESP__INIT;
 
+	must(status <= 0);
 	answer.sequence = sequence;
 	answer.status = status;
 	drpc_reply(call, &answer.base);
@@ -27,6 +28,7 @@ void events_answer_calls(struct server_events *events, int32_t status)
 		answer_event(waiting->call, waiting->sequence, status);
 		free(waiting);
 	}
+	must(STAILQ_EMPTY(&events->calls));
 }
 
 void events_cancel_calls(struct server *server)
@@ -37,6 +39,7 @@ void events_cancel_calls(struct server *server)
 
 static int32_t event_status(int error)
 {
+	must(error <= 0);
 	return error == 0 || error == -EALREADY ? 0
 	       : error == -EINVAL		? DER_INVAL
 	       : error == -ENOSPC		? DER_NOSPACE
@@ -46,6 +49,7 @@ static int32_t event_status(int error)
 /* The instance whose process it is, or that the event names. NULL: none. */
 static struct instance *find_event_instance(struct server *server, pid_t pid, const Shared__RASEvent *event)
 {
+	must(server->instance_count <= SERVER_ENGINES_MAX);
 	for (size_t i = 0; i < server->instance_count; i++) {
 		struct instance_info info;
 
@@ -67,6 +71,7 @@ static void wait_for_flush(struct server_events *events, struct drpc_call *call,
 	must(waiting);
 	*waiting = (struct event_call){ .call = call, .sequence = sequence };
 	STAILQ_INSERT_TAIL(&events->calls, waiting, link);
+	must(spool_pending(events->spool) > 0 || spool_last(events->spool) > 0); /* its event is there */
 	events_flush_soon(events);
 }
 
@@ -94,6 +99,7 @@ void call_cluster_event(struct drpc_call *call, const ProtobufCMessage *message)
 		return;
 	}
 	instance_get_info(instance, &info);
+	must(info.index < server->instance_count);
 	origin.instance = info.index;
 	origin.incarnation = request->event->incarnation;
 	error = events_keep(server->events, instance, &origin, request->event, &why);

@@ -34,6 +34,7 @@ static int add_spool_name(void *ctx, const char *name)
 	char prefix[NAME_BYTES];
 	size_t bytes = strlen(name);
 
+	must(spools->count <= FILES_MAX);
 	snprintf(prefix, sizeof(prefix), "fathom_engine%u-", spools->index); /* as in SPOOL_OF_ENGINE */
 	if (spools->count < FILES_MAX && strncmp(name, prefix, strlen(prefix)) == 0 && bytes > strlen(SUFFIX) &&
 	    strcmp(name + bytes - strlen(SUFFIX), SUFFIX) == 0 &&
@@ -53,6 +54,7 @@ static int keep_spooled_event(void *ctx, const struct spool_origin *origin, cons
 	struct engine_spools *spools = ctx;
 	int error;
 
+	must(origin->instance < SPOOL_SOURCES_MAX); /* spool_read_left() passes no other */
 	if (origin->instance != spools->index) {
 		spools->foreign++;
 		return 0;
@@ -79,7 +81,7 @@ static void remove_spool(struct engine_spools *spools, const char *path, const s
 		(void)!os->calls->remove(os, path); /* the events of a file that stays are recognised the next time */
 		return;
 	}
-	snprintf(kept, sizeof(kept), "%s.damaged", path);
+	must((size_t)snprintf(kept, sizeof(kept), "%s.damaged", path) < sizeof(kept));
 	(void)!os->calls->rename(os, path, kept);
 	fill_fault_events_left_damaged(&why, spools->index, loss->damaged_bytes, kept); /* logged below */
 	snprintf(about, sizeof(about), "engine %u", spools->index);
@@ -94,7 +96,7 @@ static void collect_file(struct engine_spools *spools, const char *name)
 	struct fathom_fault why = { 0 };
 	int error;
 
-	snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name);
+	must((size_t)snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name) < sizeof(path));
 	spools->why = &why;
 	spools->events = spools->foreign = 0;
 	error = spool_read_left(path, keep_spooled_event, spools, &loss, &why);
@@ -110,6 +112,7 @@ static void collect_file(struct engine_spools *spools, const char *name)
 				 "the spool of a dead engine is kept, and is read again before the next start", &why);
 		return;
 	}
+	must(spool_pending(server->events->spool) == 0); /* its events are on disk: the file may be removed */
 	server->stats.events_left += spools->events;
 	server->stats.events_foreign += spools->foreign;
 	if (spools->events > 0)
@@ -132,6 +135,7 @@ void events_collect_engine_spool(struct server *server, struct instance *instanc
 	spools = calloc(1, sizeof(*spools));
 	must(spools);
 	instance_get_info(instance, &info);
+	must(info.index < SERVER_ENGINES_MAX);
 	*spools = (struct engine_spools){ .server = server, .instance = instance, .index = info.index };
 	/* a folder that cannot be listed has no spools */
 	(void)!server->os->calls->list(server->os, server->config->socket_dir, add_spool_name, spools);

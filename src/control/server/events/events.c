@@ -21,6 +21,8 @@ int events_flush(struct server_events *events, struct fathom_fault *why)
 {
 	int error = spool_flush(events->spool, why);
 
+	must(error <= 0);
+	must(error || spool_pending(events->spool) == 0);
 	events->server->stats.flush_failures += error != 0;
 	events->server->stats.events_waiting = spool_left(events->spool);
 	return error;
@@ -34,6 +36,7 @@ static void flush_events(void *ctx)
 	int error;
 
 	must(events->is_flush_due);
+	must(events->server->events == events);
 	events->is_flush_due = false;
 	server_job_end(events->server);
 	error = events_flush(events, &why);
@@ -52,6 +55,7 @@ void events_flush_soon(struct server_events *events)
 {
 	if (events->is_flush_due)
 		return;
+	must(thread_self() == thread_control()); /* the message below runs there */
 	events->is_flush_due = true;
 	server_job_begin(events->server);
 	thread_send_msg(thread_self(), flush_events, events);
@@ -91,6 +95,7 @@ int events_keep(struct server_events *events, struct instance *instance, const s
 
 	must(instance);
 	must(origin->instance < SERVER_ENGINES_MAX);
+	must(events->server->state != SERVER_CLOSED);
 	error = spool_add(events->spool, origin, event, why);
 	events_count_added(events, error);
 	if (error)
@@ -111,6 +116,7 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 
 	must(server->events);
 	must(instance < SERVER_ENGINES_MAX);
+	must(event->id != RAS_UNKNOWN);
 	error = spool_add(server->events->spool, comes_again ? &origin : NULL, event, &why);
 	events_count_added(server->events, error);
 	if (error == -EALREADY)
@@ -174,6 +180,7 @@ void events_close(struct server *server)
 		return;
 	must(!events->is_flush_due);
 	must(STAILQ_EMPTY(&events->calls));
+	must(!events->is_sending); /* the client of the management service was closed before */
 	deadline_clear(&server->deadlines, &events->flush_again);
 	deadline_clear(&server->deadlines, &events->send_again);
 	spool_close(events->spool);

@@ -14,6 +14,8 @@
 #include "control/events/spool.h"
 #include "control/server/events/events.h"
 
+static_assert((int)SERVER_ENGINES_MAX <= (int)SPOOL_INSTANCES_MAX, "the spool tells the events of all engines apart");
+
 /* An event whose sender waits for the flush. */
 struct event_call {
 	STAILQ_ENTRY(event_call) link;

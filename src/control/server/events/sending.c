@@ -26,6 +26,7 @@ enum {
 	BATCH_EVENTS = 256,
 	BATCH_BYTES = 1 << 20,
 };
+static_assert((int)BATCH_EVENTS <= (int)SPOOL_BATCH_MAX, "the spool returns as many at once");
 
 static void send_next_batch(struct server_events *events);
 
@@ -41,6 +42,7 @@ static void pause_sending(struct server_events *events)
 	events->send_pause_ms = events->send_pause_ms ? events->send_pause_ms * 2 : PAUSE_MIN_MS;
 	if (events->send_pause_ms > PAUSE_MAX_MS)
 		events->send_pause_ms = PAUSE_MAX_MS;
+	must(events->send_pause_ms >= PAUSE_MIN_MS && events->send_pause_ms <= PAUSE_MAX_MS);
 	deadline_set(&events->server->deadlines, &events->send_again, events->send_pause_ms * NS_PER_MS, resume_sending);
 }
 
@@ -93,6 +95,7 @@ static void send_next_batch(struct server_events *events)
 		pause_sending(events);
 		return;
 	}
+	must(batch->count > 0 && batch->count <= BATCH_EVENTS);
 	request.sys = server->system;
 	request.source = (char *)spool_source(events->spool);
 	request.n_events = batch->count;
@@ -115,6 +118,7 @@ static void send_next_batch(struct server_events *events)
 
 void events_send(struct server *server)
 {
+	must(server->events);
 	if (server->state != SERVER_LEAVING)
 		send_next_batch(server->events);
 }

@@ -27,6 +27,7 @@ static Ctl__SysMemInfo *memory_answer(const struct storage_facts *facts, struct 
 {
 	Ctl__SysMemInfo *info = arena_message(arena, ctl__sys_mem_info, Ctl__SysMemInfo);
 
+	must(facts->node_count <= FACTS_NODES_MAX);
 	info->hugepages_total = facts->memory.hugepages_total;
 	info->hugepages_free = facts->memory.hugepages_free;
 	info->hugepages_reserved = facts->memory.hugepages_reserved;
@@ -121,6 +122,7 @@ static Ctl__ScanNvmeResp *nvme_answer(const struct storage_facts *facts, const s
 			add_engine(controller, &facts->usage[owner], &engines[owner], arena);
 		answer->ctrlrs[answer->n_ctrlrs++] = controller;
 	}
+	must(answer->n_ctrlrs <= facts->scan.count);
 	return answer;
 }
 
@@ -132,6 +134,9 @@ static Ctl__ScmNamespace *namespace_answer(const struct server_storage *storage,
 	Ctl__ScmNamespace__Mount *mount = arena_message(arena, ctl__scm_namespace__mount, Ctl__ScmNamespace__Mount);
 	static const char *const classes[] = { "kdev", "nvme", "file" };
 
+	must(storage->class < ARRAY_COUNT(classes));
+	must(engine->is_formatted && usage->error == 0);
+	must(storage->bdev_list.count == 0 || storage->bdev_list.items[0][0] == '/');
 	mount->path = arena_text(arena, storage->scm_mount);
 	mount->total_bytes = usage->total_bytes;
 	mount->avail_bytes = usage->avail_bytes;
@@ -222,6 +227,7 @@ static Ctl__SmdDevice *smd_answer(const struct storage_facts *facts, const struc
 	const struct facts_usage *usage = &facts->usage[index];
 	Ctl__SmdDevice *device = arena_message(arena, ctl__smd_device, Ctl__SmdDevice);
 
+	must(engine->has_rank);
 	device->uuid = arena_text(arena, engine->uuid);
 	device->rank = engine->rank;
 	device->ctrlr_namespace_id = 1;
@@ -256,6 +262,7 @@ const Ctl__SmdQueryResp *smd_query_answer(const struct storage_facts *facts, con
 		rank->devices[0] = smd_answer(facts, config, i, &engines[i], arena);
 		answer->ranks[answer->n_ranks++] = rank;
 	}
+	must(answer->n_ranks <= config->engines.count);
 	return answer;
 }
 
@@ -306,6 +313,7 @@ const Fathom__HostDevicesResp *host_devices_answer(const struct host_facts *fact
 	answer->interfaces = arena_take(arena, (facts->interfaces.count + 1) * sizeof(*answer->interfaces));
 	for (size_t i = 0; i < facts->interfaces.count; i++)
 		answer->interfaces[answer->n_interfaces++] = interface_answer(&facts->interfaces.interfaces[i], arena);
+	must(answer->n_devices == facts->devices.count && answer->n_interfaces == facts->interfaces.count);
 	return answer;
 }
 
@@ -357,5 +365,6 @@ const Ctl__NetworkScanResp *network_scan_answer(const struct network_facts *fact
 		row->netdevclass = server_device_class(interface->class);
 		answer->interfaces[answer->n_interfaces++] = row;
 	}
+	must(answer->n_interfaces + answer->left_out <= facts->scan.count);
 	return answer;
 }

@@ -39,6 +39,7 @@ static void finish_label_reads(void *ctx)
 {
 	struct label_reads *reads = ctx;
 
+	must(reads->left == 0);
 	reads->done(reads->ctx);
 	free(reads);
 }
@@ -51,6 +52,8 @@ static void on_label_read(void *ctx, const struct helper_reply *reply, const str
 
 	must(reads->left > 0);
 	must(part->device < reads->scan->count);
+	must(reads->left <= reads->scan->count);
+	must(reply->error <= 0);
 	if (reply->error == 0) {
 		device->signature = reply->signature;
 		device->signature_error = 0;
@@ -74,6 +77,7 @@ void device_labels_read(struct server *server, struct storage_scan *scan, struct
 		if (is_unread(&scan->devices[i]))
 			reads->parts[count++] = (struct label_read){ .reads = reads, .device = i };
 	}
+	must(count <= scan->count);
 	reads->left = count;
 	if (count == 0)
 		thread_send_msg(thread_self(), finish_label_reads, reads);

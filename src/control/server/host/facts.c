@@ -114,6 +114,7 @@ void storage_facts_collect(struct provider *os, const struct server_config *conf
 {
 	const struct storage_scan_options options = { 0 };
 
+	must(config->engines.count <= SERVER_ENGINES_MAX);
 	memset(facts_ret, 0, sizeof(*facts_ret));
 	facts_ret->usage = calloc(config->engines.count + 1, sizeof(*facts_ret->usage));
 	if (!facts_ret->usage) {
@@ -167,6 +168,7 @@ void network_facts_collect(struct provider *os, struct network_facts *facts_ret)
 	facts_ret->cores_per_node = count_cores(os) / facts_ret->node_count;
 	if (facts_ret->cores_per_node == 0)
 		facts_ret->cores_per_node = 1;
+	must(facts_ret->node_count > 0 && facts_ret->cores_per_node > 0);
 }
 
 void network_facts_free(struct network_facts *facts)

@@ -50,6 +50,8 @@ static int generate_config(struct proposal *proposal, FILE *out, struct fathom_f
 		.unread = proposal->unread.error ? &proposal->unread : NULL,
 	};
 
+	must(request->engines <= SERVER_ENGINES_MAX);
+	must(options.port <= UINT16_MAX);
 	return server_config_generate(&options, proposal->server->os, out, why);
 }
 
@@ -82,6 +84,7 @@ static void reply_proposal(struct worker_job *job)
 
 	must(proposal->call);
 	must(proposal->text || proposal->why.error);
+	must(proposal->why.error <= 0);
 	server_job_end(proposal->server);
 	if (proposal->why.error) {
 		call_fail(proposal->call, &proposal->why);
@@ -109,6 +112,8 @@ static void start_generating(void *ctx)
 	struct proposal *proposal = ctx;
 	int error;
 
+	must(!proposal->text);
+	must(proposal->why.error == 0);
 	proposal->job = (struct worker_job){ .work = generate_and_check, .done = reply_proposal };
 	error = worker_start(&proposal->job);
 	if (!error)
@@ -121,6 +126,8 @@ static void on_devices_found(struct worker_job *job)
 {
 	struct proposal *proposal = container_of(job, struct proposal, job);
 
+	must(proposal->call);
+	must(proposal->why.error <= 0);
 	if (proposal->why.error)
 		reply_proposal(job);
 	else

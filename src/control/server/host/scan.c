@@ -42,6 +42,7 @@ struct server_scans {
 
 static void init_scan(struct scan *scan, struct server *server, const char *kind)
 {
+	must(!scan->is_running);
 	scan->server = server;
 	scan->kind = kind;
 	TAILQ_INIT(&scan->callers);
@@ -78,6 +79,8 @@ static void fail_scan_callers(struct scan *scan, const struct fathom_fault *why)
 {
 	struct scan_caller *caller;
 
+	must(why->error < 0);
+	must(!scan->is_running);
 	while ((caller = TAILQ_FIRST(&scan->callers))) {
 		TAILQ_REMOVE(&scan->callers, caller, link);
 		call_fail(caller->call, why);
@@ -95,6 +98,8 @@ static void end_scan(struct scan *scan, int error)
 	must(scan->is_running);
 	TAILQ_FOREACH (caller, &scan->callers, link)
 		count++;
+	must(count > 0); /* a scan begins with a caller, and callers stay until it ends */
+	must(error <= 0);
 	scan->is_running = false;
 	server_job_end(scan->server);
 	probe_server_scan_end(now, scan->server, trace_intern(scan->kind), error, count, now - scan->began);
@@ -112,10 +117,12 @@ static void wait_for_scan(struct scan *scan, struct grpc_call *call, const Proto
 		call_fail(call, &why);
 		return;
 	}
+	must(scan->job.work && scan->job.done);
 	*caller = (struct scan_caller){ .call = call, .request = request };
 	TAILQ_INSERT_TAIL(&scan->callers, caller, link);
 	if (scan->is_running)
 		return;
+	must(TAILQ_FIRST(&scan->callers) == caller); /* the only one: each scan answers all */
 	scan->began = reactor_now();
 	probe_server_scan_begin(scan->began, scan->server, trace_intern(scan->kind));
 	error = worker_start(&scan->job);
@@ -158,6 +165,7 @@ static void collect_storage(struct worker_job *job)
 
 static void fill_engines(const struct server *server, struct facts_engine *engines)
 {
+	must(server->instance_count <= SERVER_ENGINES_MAX);
 	for (size_t i = 0; i < server->instance_count; i++) {
 		struct instance_info info;
 
