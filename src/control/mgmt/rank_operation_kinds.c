@@ -112,24 +112,35 @@ static void reply_erase(const struct mgmt_operation *operation, const struct mgm
 
 /* ---- the table ---- */
 
-/* What follows from the verb, and from its participle; then the fields that are special. */
-#define KIND(verb, past, first, prepares, ...)                                                                             \
-	{                                                                                                                  \
-		.command = "system " #verb, .participle = past, .counter = offsetof(struct mgmt_stats, verb##s),           \
-		.first_state = MGMT_OPERATION_##first, .prepare = (prepares), .reply = reply_##verb, __VA_ARGS__           \
-	}
+/* What follows from the verb, and from its participle. */
+#define KIND(verb, past, first, prepares)                                                                                  \
+	.command = "system " #verb, .participle = past, .counter = offsetof(struct mgmt_stats, verb##s),                   \
+	.first_state = MGMT_OPERATION_##first, .prepare = (prepares), .reply = reply_##verb
 
-static const struct mgmt_operation_kind start_kind = KIND(start, "started", STARTING, check_database_room,
-							  .check = leave_out_excluded, .engine_count = startable_engines,
-							  .succeeded = RAS_SYSTEM_STARTED,
-							  .failed = RAS_SYSTEM_START_FAILED);
-static const struct mgmt_operation_kind stop_kind = KIND(stop, "stopped", PREPARING, mgmt_operation_mark_stopping,
-							 .check = leave_out_excluded, .is_stop = true,
-							 .succeeded = RAS_SYSTEM_STOPPED, .failed = RAS_SYSTEM_STOP_FAILED);
-static const struct mgmt_operation_kind erase_kind = KIND(erase, "erased", ERASING, check_database_room,
-							  .check = check_all_ended, .engine_count = erasable_engines,
-							  .is_removal = true, .succeeded = RAS_SYSTEM_ERASED,
-							  .failed = RAS_UNKNOWN);
+static const struct mgmt_operation_kind start_kind = {
+	KIND(start, "started", STARTING, check_database_room),
+	.check = leave_out_excluded,
+	.engine_count = startable_engines,
+	.succeeded = RAS_SYSTEM_STARTED,
+	.failed = RAS_SYSTEM_START_FAILED,
+};
+
+static const struct mgmt_operation_kind stop_kind = {
+	KIND(stop, "stopped", PREPARING, mgmt_operation_mark_stopping),
+	.check = leave_out_excluded,
+	.is_stop = true,
+	.succeeded = RAS_SYSTEM_STOPPED,
+	.failed = RAS_SYSTEM_STOP_FAILED,
+};
+
+static const struct mgmt_operation_kind erase_kind = {
+	KIND(erase, "erased", ERASING, check_database_room),
+	.check = check_all_ended,
+	.engine_count = erasable_engines,
+	.is_removal = true,
+	.succeeded = RAS_SYSTEM_ERASED,
+	.failed = RAS_UNKNOWN,
+};
 
 /* ---- methods ---- */
 
