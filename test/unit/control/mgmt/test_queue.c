@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests beyond the limits of what may wait: each is refused with a fault that says what to do, and is counted. */
+#include "control/mgmt/internal.h"
+
 #include "fixture.h"
 
 /* More joins than the queue holds: the others are refused with what to do, and their next join is accepted. */
@@ -66,6 +68,59 @@ static void a_full_queue_of_reports_refuses_with_a_fault(void **state)
 			    &fathom__report_engines_resp__descriptor));
 }
 
+static int release_all(void *unused)
+{
+	for (size_t i = 0; i < FAKES; i++)
+		fake_release(&fixture.fakes[i]);
+	return 0;
+}
+
+static bool all_are_held(void *unused)
+{
+	size_t held = 0;
+
+	for (size_t i = 0; i < FAKES; i++)
+		held += fixture.fakes[i].held_count;
+	return held == MGMT_OPERATIONS_MAX;
+}
+
+/* As many operations as may run at a time wait for their servers: the next one is refused, and accepted afterwards. */
+static void too_many_operations_are_refused_with_a_fault(void **state)
+{
+	static struct question questions[MGMT_OPERATIONS_MAX];
+	static Mgmt__SystemStopReq requests[MGMT_OPERATIONS_MAX + 1];
+	static char ranks[MGMT_OPERATIONS_MAX + 1][8];
+	struct question *refused;
+
+	memset(questions, 0, sizeof(questions));
+	join_many(MGMT_OPERATIONS_MAX + 1);
+	for (size_t i = 0; i < FAKES; i++)
+		fixture.fakes[i].way = FAKE_HANGS;
+	for (size_t i = 0; i <= MGMT_OPERATIONS_MAX; i++) {
+		snprintf(ranks[i], sizeof(ranks[i]), "%zu", i);
+		mgmt__system_stop_req__init(&requests[i]);
+		requests[i].ranks = ranks[i];
+		requests[i].force = true;
+	}
+	for (size_t i = 0; i < MGMT_OPERATIONS_MAX; i++)
+		ask_begin(&questions[i], fixture.admin, "/mgmt.MgmtSvc/SystemStop", &requests[i].base,
+			  &mgmt__system_stop_resp__descriptor);
+	refused = ADMIN_ASK("SystemStop", requests[MGMT_OPERATIONS_MAX], system_stop);
+	assert_int_equal(refused->why.code, FAULT_MGMT_QUEUE_FULL);
+	assert_non_null(strstr(refused->why.text, "8 operations on ranks"));
+	assert_int_equal(mgmt_stats(fixture.mgmt).queue_full, 1);
+	wait_until(all_are_held, NULL);
+	on_control(release_all, NULL);
+	for (size_t i = 0; i < MGMT_OPERATIONS_MAX; i++) {
+		question_wait(&questions[i]);
+		question_end(&questions[i]);
+	}
+	for (size_t i = 0; i < FAKES; i++)
+		fixture.fakes[i].way = FAKE_ANSWERS;
+	(void)answer_of(ADMIN_ASK("SystemStop", requests[MGMT_OPERATIONS_MAX], system_stop));
+	assert_string_equal(state_of_rank(MGMT_OPERATIONS_MAX), "stopped");
+}
+
 /* The table of counters names each field once, with its value. */
 static void counters_have_names_and_meanings(void **state)
 {
@@ -90,6 +145,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_full_queue_of_joins_refuses_with_a_fault),
 		TEST(a_full_queue_of_reports_refuses_with_a_fault),
+		TEST(too_many_operations_are_refused_with_a_fault),
 		TEST(counters_have_names_and_meanings),
 	};
 
