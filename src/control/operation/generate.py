@@ -4,8 +4,7 @@
 generate - makes code and pages from the table of operations, the *.def files of this folder. table.py describes the rows.
 
     generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, client, commands, show
-    generate.py --print WHAT [DEF...]               on standard output; WHAT: roles, absent (as documents have them),
-                                                    method-list, absent-list (for tests)
+    generate.py --print WHAT [DEF...]               on standard output; WHAT: method-list, absent-list, for tests
     generate.py --write                             the pages that lie in the tree: `make operation-pages`
     generate.py --check                             print which of them differ from the table
 
@@ -14,10 +13,12 @@ Without DEF it reads all *.def files beside it. An error names file and line; no
 
 import argparse
 import os
+import re
 import sys
 
 import client
 import commands
+import dmg
 import library
 import manual
 import methods
@@ -34,11 +35,24 @@ MAKES = {  # what: {file: its text}
     "show": {"show.gen.h": show.header, "show.gen.c": show.source},
     "commands": {"commands.gen.h": commands.header, "commands.gen.c": commands.source},
 }
-PRINTS = {"roles": methods.roles_page, "absent": methods.absent_page, "method-list": methods.method_list, "absent-list": methods.absent_list}
+PRINTS = {"method-list": methods.method_list, "absent-list": methods.absent_list}
 
 
 LIBRARY = {"include/fathom/control.h": library.header, "src/control/client/libfathom-control.map": library.version_script,
            "docs/man/libfathom-control.3": library.man_functions}
+PARTS = {  # of a document, each between the lines "<!-- of src/control/operation: NAME -->" and "<!-- end -->"
+    "docs/control-plane.md": {"roles": methods.roles_page},
+    "docs/dmg.md": {"comparison": dmg.comparison, "additions": dmg.additions},
+}
+
+
+def replace_parts(rows, path, text):
+    for name, make in PARTS[path].items():
+        place = re.compile(rf"(<!-- of src/control/operation: {name} -->\n)(.*?)(<!-- end -->)", re.S)
+        text, places = place.subn(lambda found, make=make: found.group(1) + make(rows) + found.group(3), text)
+        if places != 1:
+            raise table.DefError(f"{path}: expected one part \"<!-- of src/control/operation: {name} -->\", found {places}")
+    return text
 
 
 def pages(rows):
@@ -49,6 +63,9 @@ def pages(rows):
     for path, make in LIBRARY.items():
         with open(os.path.join(TOP, path)) as file:
             yield path, make(rows, file.read())
+    for path in PARTS:
+        with open(os.path.join(TOP, path)) as file:
+            yield path, replace_parts(rows, path, file.read())
 
 
 def update_pages(rows, write):

@@ -50,11 +50,6 @@ def roles_page(table):
     return "".join(lines)
 
 
-def absent_page(table):
-    """COMMAND, a tab, and its text in docs/dmg.md: a line for each."""
-    return "".join(f"{row.command}\tnot here: {row.reason.why}. Instead: {row.reason.instead}\n" for row in table.absent)
-
-
 def method_list(table):
     return "".join(f"{method.path} {' '.join(method.roles)}\n" for method in table.methods)
 

@@ -13,9 +13,15 @@ table - reads the table of operations: all *.def files of this folder, one line 
     reason
         why TEXT
         instead TEXT
-        absent SERVICE/NAME [field NUMBER] COMMAND
+        absent SERVICE/NAME [field NUMBER] COMMAND [(WORD, ...)]
         Methods of DAOS that servers refuse, with dmg's COMMAND, for this reason. Commands may share a method: a row with a field is for
-        requests that contain the field, one without a field for all others.
+        requests that contain the field, one without a field for all others. The words in brackets are the commands below COMMAND.
+        unsupported COMMAND [-LETTER, --OPTION]
+        A command or an option of dmg that has no method of its own, and that `fathom` does not have for this reason. `instead` may be left out.
+
+    dmg same|other|none [WORDS] [| TEXT]
+        Below a command or an option: what dmg has of it, for docs/dmg.md. WORDS is dmg's name, if it is another one; TEXT is the difference.
+        `none`: dmg does not have it. Without this row dmg does not have a command, and an option stands in the row of its command.
 
     group NAME [page PAGE]
         summary TEXT    in one line, also in the man page's NAME
@@ -88,17 +94,34 @@ class Method:
         self.faults = []
 
 
+class Dmg:
+    """What dmg has of a command or an option."""
+
+    def __init__(self, text):
+        match = re.match(r"(same|other|none)(?: ([^|]*[^| ]))?(?: \| (\S.*))?$", text)
+        if not match:
+            raise DefError(f"expected: dmg same|other|none [WORDS] [| TEXT]; got \"{text}\"")
+        self.kind, self.words, self.text = match.groups()
+
+
 class Absent:
     def __init__(self, reason, text):
-        match = re.match(r"(\S+)(?: field (\d+))? (\S.*)$", text)
+        match = re.match(r"(\S+)(?: field (\d+))? ([^(]*[^( ])(?: \(([a-z-]+(?:, [a-z-]+)*)\))?$", text)
         if not match or not PATH.match(match.group(1)):
-            raise DefError(f"expected: absent SERVICE/NAME [field NUMBER] COMMAND; got \"{text}\"")
+            raise DefError(f"expected: absent SERVICE/NAME [field NUMBER] COMMAND [(WORD, ...)]; got \"{text}\"")
         self.reason, self.path, self.field, self.command = reason, match.group(1), int(match.group(2) or 0), match.group(3)
+        self.dmg_commands = [f"{self.command} {word}" for word in match.group(4).split(", ")] if match.group(4) else [self.command]
 
 
 class Reason:
     def __init__(self, where):
         self.where, self.why, self.instead = where, None, None
+        self.dmg_commands = []  # of dmg, that are absent for this reason
+        self.has_methods = False
+
+    @property
+    def text(self):
+        return self.why + (f". Instead: {self.instead}" if self.instead else "")
 
 
 class Group:
@@ -121,7 +144,7 @@ class Option:
             raise DefError(f"expected: option NAME [-LETTER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]; got \"{text}\"")
         self.where = where
         self.name, self.letter, self.type, self.values, self.argument, self.default = match.groups()
-        self.help, self.man = None, []
+        self.help, self.man, self.dmg = None, [], None
         if self.type not in self.TYPES:
             raise DefError(f"--{self.name} has the type {self.type}, which is none of {', '.join(self.TYPES)}")
         if (self.type == "flag") != (self.argument is None):
@@ -161,6 +184,7 @@ class Command:
             raise DefError(f"expected: command NAME; got \"{name}\"")
         self.where, self.group, self.name = where, group, name
         self.help = self.run = self.arguments = None
+        self.dmg = Dmg("none")
         self.args_min = self.args_max = 0
         self.more, self.man, self.options, self.rules, self.alone = [], [], [], [], False
         self.call_name, self.given = None, {}  # of the row `calls`: the call, and expressions by argument
@@ -253,6 +277,11 @@ class Table:
         if not isinstance(self.open, (Group, Option, Command)):
             raise DefError("\"man\" belongs below a row \"group\", \"option\" or \"command\"")
         self.open.man.append(text)
+
+    def row_dmg(self, text, where):
+        if not isinstance(self.open, (Option, Command)):
+            raise DefError("\"dmg\" belongs below a row \"option\" or \"command\"")
+        self.open.dmg = Dmg(text)
 
     def row_more(self, text, where):
         self.of(Command, "more").more.append(text)
@@ -403,7 +432,13 @@ class Table:
         self.of(Reason, "instead").instead = text
 
     def row_absent(self, text, where):
-        self.absent.append(Absent(self.of(Reason, "absent"), text))
+        reason = self.of(Reason, "absent")
+        self.absent.append(Absent(reason, text))
+        reason.dmg_commands += self.absent[-1].dmg_commands
+        reason.has_methods = True
+
+    def row_unsupported(self, text, where):
+        self.of(Reason, "unsupported").dmg_commands.append(text)
 
     def of(self, kind, word):
         if not isinstance(self.open, kind):
@@ -437,7 +472,7 @@ class Table:
     def check(self):
         """What only the whole table can tell."""
         for reason in self.reasons:
-            if not reason.why or not reason.instead:
+            if not reason.why or (reason.has_methods and not reason.instead):
                 raise DefError(f"{reason.where}: the reason needs a line \"why\" and a line \"instead\"")
         present = {method.path for method in self.methods}
         for absent in self.absent:

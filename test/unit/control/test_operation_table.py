@@ -82,13 +82,13 @@ class Absent(Table):
         rows = self.made(self.REASON + "absent a.Svc/One do all\nabsent a.Svc/One field 4 do some\n", "mgmt", "absent.gen.inc")
         self.assertEqual(rows.splitlines(), ['{ "/a.Svc/One", 4, "do some", "there are \\"none\\"", "do without" },',
                                              '{ "/a.Svc/One", 0, "do all", "there are \\"none\\"", "do without" },'])
-        done = self.generate(self.REASON + "absent a.Svc/One do all\n", "--print", "absent")
-        self.assertEqual(done.stdout, 'do all\tnot here: there are "none". Instead: do without\n')
 
     def test_mistakes_are_named(self):
         self.assert_refused("absent a.Svc/One do all\n", 1, '"absent" belongs below a row "reason"')
         self.assert_refused("\nreason\n\twhy there are none\n\tabsent a.Svc/One do all\n", 2, '"instead"')
         self.assert_refused(self.REASON + "absent a.Svc do all\n", 4, "expected: absent")
+        self.assert_refused(self.REASON + "absent a.Svc/One do all (One)\n", 4, "expected: absent")
+        self.assert_refused("unsupported do all\n", 1, '"unsupported" belongs below a row "reason"')
         self.assert_refused(Methods.QUERY + self.REASON + "absent mgmt.MgmtSvc/SystemQuery do all\n", 2, "is not absent")
 
 
@@ -381,6 +381,64 @@ class Pages(Table):
         for words in ("\n.B fathom pool list all\n.RI [ OPTION ...]\n[NAME...]\n", "\n.SS list all\nShow the \\fBpools\\fR, all\\-day; \\fIreally\\fR.\n",
                       "\n.TP\n\\fB\\-j\\fR, \\fB\\-\\-justify\\fR \\fISIDE\\fR\nWhere the text stands.\n", "\n.TP\n\\fB\\-\\-brief\\fR\nLess.\n"):
             self.assertIn(words, page)
+
+    DMG = """common json -j flag
+    help print JSON
+    dmg same
+common timeout number:1-9 SECONDS
+    help limit for the command
+    dmg none
+group pool
+    summary pools of the system
+command list
+    help show the pools
+    dmg other pools | it is a command of a group
+    option brief -b flag
+        help show less
+    option long -v flag
+        help show more
+        dmg other -l, --verbose | its letter
+    option colour flag
+        help show colours
+        dmg none
+    run run_pool_list
+command watch
+    help show changes
+    run run_pool_watch
+reason
+    why there are none
+    instead do without
+    absent a.Svc/One pool list
+    absent a.Svc/Two pool heal (start, stop)
+    absent a.Svc/Three disk list
+reason
+    why it is slow
+    unsupported --fast
+    unsupported pools --wide
+"""
+
+    def test_the_page_for_users_of_dmg_has_each_command_and_option(self):
+        sys.path.insert(0, os.path.dirname(GENERATE))
+        import dmg
+        import table
+        path = os.path.join(self.folder, "sample.def")
+        with open(path, "w") as file:
+            file.write(self.DMG)
+        rows = table.read([path])
+        self.assertEqual(dmg.comparison(rows).splitlines()[2:], [
+            "| `-j, --json` | `fathom system query -j --json` | same |",
+            "| `--fast` | - | not here: it is slow |",
+            "| `version` | `fathom --version` | other |",
+            "| `pools` | `fathom pool list -b --brief` | other: it is a command of a group |",
+            "| `pools -l, --verbose` | `fathom pool list -v --long` | other: its letter |",
+            "| `pool heal start` | - | not here: there are none. Instead: do without |",
+            "| `pool heal stop` | - | not here: there are none. Instead: do without |",
+            "| `disk list` | - | not here: there are none. Instead: do without |",
+            "| `pools --wide` | - | not here: it is slow |"])
+        self.assertEqual(dmg.additions(rows).splitlines(), [
+            "- `fathom pool list --colour`: show colours", "- `fathom pool watch`: show changes", "- `--timeout`: limit for the command"])
+        for text, words in (("dmg alike", "expected: dmg"), ("man x\ngroup other\ndmg same", 'belongs below a row "option" or "command"')):
+            self.assert_refused(self.DMG.replace("common timeout", "common late flag\n" + text + "\ncommon timeout"), 4 + text.count("\n") + 1, words)
 
     def test_the_pages_of_the_tree_are_up_to_date(self):
         done = subprocess.run([sys.executable, GENERATE, "--check"], capture_output=True, text=True)
