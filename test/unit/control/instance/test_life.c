@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/reactor/reactor.h"
+#include "rpc/ras/event.h"
 
 static struct rig_asked asked, other;
 static const struct instance_restart never = { .restart = false };
@@ -412,6 +415,44 @@ static void a_forced_stop_does_not_wait(void **state)
 	rig_end();
 }
 
+static pid_t stopped_pid;
+
+/* The server pauses until its engine has ended and the time-out of the stop has passed. */
+static void pause_server(void *unused)
+{
+	siginfo_t info;
+
+	must(waitid(P_PID, (id_t)stopped_pid, &info, WEXITED | WNOWAIT) == 0);
+	usleep(60000);
+}
+
+static void pause_when_stopping(struct instance *instance, enum instance_state to)
+{
+	if (to == INSTANCE_STOPPING) /* it runs after the signal was sent */
+		thread_send_msg(thread_control(), pause_server, NULL);
+}
+
+static void an_engine_that_ended_while_the_server_paused_is_not_killed_or_called_unkillable(void **state)
+{
+	static const bool forced[] = { false, true };
+
+	for (size_t i = 0; i < ARRAY_COUNT(forced); i++) {
+		rig_begin();
+		rig.options.stop_timeout_ns = 30 * NS_PER_MS;
+		rig_bring_up();
+		stopped_pid = rig_look()->pid;
+		rig_prepare_it(&asked); /* the stop then sends SIGTERM at once */
+		rig_done(&asked);
+		rig.changed = pause_when_stopping;
+		rig_stop_it(&asked, forced[i]);
+		rig_done(&asked);
+		assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
+		assert_string_equal(rig.info.last_end, forced[i] ? "killed by signal 9" : "exit status 0");
+		assert_int_equal(rig.own_events[RAS_ENGINE_KILLED - RAS_OWN_FIRST], 0);
+		rig_end();
+	}
+}
+
 static void a_stop_cancels_a_scheduled_restart_but_no_later_start(void **state)
 {
 	static const struct instance_restart later = { true, 3600 * NS_PER_SEC, 3600 * NS_PER_SEC, 0 };
@@ -575,6 +616,7 @@ int main(void)
 		cmocka_unit_test(a_late_answer_to_a_join_changes_nothing),
 		cmocka_unit_test(an_engine_that_ignores_sigterm_is_killed),
 		cmocka_unit_test(a_forced_stop_does_not_wait),
+		cmocka_unit_test(an_engine_that_ended_while_the_server_paused_is_not_killed_or_called_unkillable),
 		cmocka_unit_test(a_stop_cancels_a_scheduled_restart_but_no_later_start),
 		cmocka_unit_test(a_start_repeats_the_group_map_being_sent),
 		cmocka_unit_test(a_stop_is_prepared_once),
