@@ -318,7 +318,7 @@ class Installing(EngineTest):
             self.assertNotIn(".debug_info", run("readelf", "-S", "--wide", self.find(f"libfathom-{library}.a")).stdout)
 
     def test_pages_of_section_3_and_examples_are_there(self):
-        for name in ("libfathom-initiator.3", "libfathom-control.3", "libfathom-probe.3", "use_initiator.c", "use_control.c", "abi.md"):
+        for name in ("libfathom-initiator.3", "libfathom-control.3", "libfathom-probe.3", "libfathom-trace.3", "use_initiator.c", "use_control.c", "abi.md"):
             self.assertGreater(os.path.getsize(self.find(name)), 500)
 
 

@@ -251,7 +251,7 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 
 	top = (struct top){ .request = request, .reader = reader, .printer = printer };
 	if (request->points && (text_parse_u64(request->points, 10, UINT32_MAX, &count) != 0 || count == 0))
-		return trace_complain("-n takes how many times to look, not", request->points);
+		return trace_complain("-n takes a number of seconds, not", request->points);
 	if (!reader_is_alive(reader))
 		return trace_complain(
 			"nothing happens any more: the program has ended; `fathom trace summary` shows what did", NULL);
