@@ -92,19 +92,19 @@ int member_domain_parse(const char *text, uint32_t *depth_ret, char *labels_ret,
 		return fault_fault_domain_bad(why, text, "it is longer than 255 characters");
 	if (text[0] != '/')
 		return fault_fault_domain_bad(why, text, "it does not begin with /");
-	while (*text) {
-		size_t bytes = strcspn(text + 1, "/");
+	for (const char *level = text; *level;) {
+		size_t bytes = strcspn(level + 1, "/");
 		bool has_label = false;
-		const char *wrong = check_level(text + 1, bytes, &has_label);
+		const char *wrong = check_level(level + 1, bytes, &has_label);
 
 		if (wrong || depth == DOMAIN_LEVELS_MAX)
 			return fault_fault_domain_bad(why, text, wrong ? wrong : "it has more than 8 levels");
 		if (has_label)
-			used += (size_t)snprintf(labels + used, sizeof(labels) - used, "/%.*s", (int)strcspn(text + 1, "="),
-						 text + 1);
+			used += (size_t)snprintf(labels + used, sizeof(labels) - used, "/%.*s",
+						 (int)strcspn(level + 1, "="), level + 1);
 		labelled += has_label;
 		depth++;
-		text += bytes + 1;
+		level += bytes + 1;
 	}
 	if (labelled && labelled != depth)
 		return fault_fault_domain_bad(why, text, "some levels have a label and some have none");
