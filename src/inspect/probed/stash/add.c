@@ -38,6 +38,7 @@ struct adding {
 
 static int add_failed(const struct adding *adding, int error, const char *what)
 {
+	must(error < 0);
 	return fault(adding->why, error, "cannot register probes of process %d: %s: %s",
 		     (int)adding->addition->process->pid, what, strerror(-error));
 }
@@ -46,6 +47,7 @@ static uint64_t input_bytes(const struct dof_input *input)
 {
 	uint64_t bytes = 0;
 
+	must(stash_block_count(input) > 0 && stash_block_count(input) <= DOF_BLOCKS_MAX);
 	for (uint32_t i = 0; i < stash_block_count(input); i++)
 		bytes += input->blocks[i].bytes;
 	return bytes;
@@ -110,6 +112,8 @@ static int add_generation(struct adding *adding)
 	struct stash_mapped *mapped = stash_find_mapped(owner, addition->mapping);
 	int rc = stash_admit(stash, addition->process, owner, &more, adding->why);
 
+	must(mapped);
+	must(!adding->is_new_owner);
 	if (rc == 0)
 		rc = check_same_input(adding);
 	if (rc == 0 && mapped->stale) {
@@ -127,8 +131,10 @@ static int add_generation(struct adding *adding)
 	if (rc)
 		return add_failed(adding, rc, "cannot allocate a generation");
 	must(mapped->count > 0);
+	must(!mapped->stale); /* it was stale only until stash_reparsed() */
 	mapped->count++;
 	stash_count(stash, owner, 1, 1, 0, 0);
+	must(mapped->count <= owner->counts.objects);
 	return 0;
 }
 
@@ -139,6 +145,7 @@ static int make_input(struct adding *adding)
 	struct stash *stash = adding->stash;
 	int rc = adding->is_new_owner ? stash_make_folder(stash->work, "process", &adding->top) : 0;
 
+	must(adding->folder < 0 && adding->parsed < 0);
 	if (rc == 0)
 		rc = stash_make_folder(adding->is_new_owner ? adding->top : stash->work,
 				       adding->is_new_owner ? adding->mapping_name : "mapping", &adding->folder);
@@ -168,6 +175,7 @@ static int make_files(struct adding *adding)
 	const struct stash_addition *addition = adding->addition;
 	int rc = make_input(adding);
 
+	must(rc || (adding->folder >= 0 && adding->parsed >= 0));
 	if (rc == 0)
 		rc = stash_stage_begin(adding->stash, addition->process->pid, adding->parsed, addition->set, &adding->stage,
 				       adding->why);
@@ -182,6 +190,7 @@ static int install_files(struct adding *adding)
 	char path[STASH_PATH_BYTES];
 	int rc = stash_stage_install(&adding->stage);
 
+	must((adding->top >= 0) == adding->is_new_owner);
 	if (rc)
 		return rc;
 	snprintf(path, sizeof(path), "%d%s%s", (int)adding->addition->process->pid, adding->is_new_owner ? "" : "/",
@@ -267,6 +276,7 @@ static int add_mapping(struct adding *adding)
 			return stash_recover(stash, rc);
 		return rc;
 	}
+	must(mapped->count == 0);
 	if (adding->is_new_owner)
 		adding->owner->next_generation = 1;
 	must(adding->generation < adding->owner->next_generation);
@@ -288,6 +298,7 @@ static int put_identity(struct stash *stash, int folder, const struct stash_proc
 	static const char *const names[] = { "exec-mapping", "process" };
 	int rc = stash_put_process(folder, process);
 
+	must(process->pid > 0);
 	for (size_t i = 0; i < ARRAY_COUNT(names) && rc == 0; i++) {
 		char path[STASH_PATH_BYTES];
 
@@ -302,6 +313,7 @@ static int rewrite_process(struct stash *stash, struct stash_owner *owner, const
 {
 	int folder, rc = stash_make_folder(stash->work, "identity", &folder);
 
+	must(owner->process.pid == process->pid);
 	if (rc)
 		return stash_recover(stash, rc);
 	rc = put_identity(stash, folder, process);

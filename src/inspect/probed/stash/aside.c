@@ -85,6 +85,7 @@ int stash_set_aside(struct stash *stash, int at, const char *name, const char *w
 	bool is_long = strlen(name) + 16 > STASH_FILE_NAME_BYTES;
 
 	must(!strchr(name, '/')); /* an entry of the folder `at` */
+	must(name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0);
 	if (mkdirat(stash->folder, "aside", 0755) != 0 && errno != EEXIST)
 		return -errno;
 	for (uint32_t number = 0; number < ASIDE_MAX; number++) {

@@ -21,6 +21,7 @@ static void *make_gap(void *elements, uint32_t count, uint32_t *room, uint32_t a
 		if (!grown)
 			return NULL;
 		elements = grown;
+		must(more > count);
 		*room = more;
 	}
 	memmove((char *)elements + (at + 1) * element_bytes, (char *)elements + at * element_bytes,
@@ -30,6 +31,7 @@ static void *make_gap(void *elements, uint32_t count, uint32_t *room, uint32_t a
 
 static void close_gap(void *elements, uint32_t count, uint32_t at, size_t element_bytes)
 {
+	must(element_bytes > 0);
 	must(at < count);
 	memmove((char *)elements + at * element_bytes, (char *)elements + (at + 1) * element_bytes,
 		(count - at - 1) * element_bytes);
@@ -49,6 +51,8 @@ uint32_t stash_owner_at_least(const struct stash *stash, pid_t pid)
 		else
 			high = middle;
 	}
+	must(low == high);
+	must(low <= stash->owner_count);
 	return low;
 }
 
@@ -91,6 +95,7 @@ static struct stash_user *index_user(struct stash *stash, uid_t uid)
 
 	if (user)
 		return user;
+	must(stash->user_count <= stash->user_room);
 	users = make_gap(stash->users, stash->user_count, &stash->user_room, stash->user_count, sizeof(*users));
 	if (!users)
 		return NULL;
@@ -149,6 +154,7 @@ int stash_index_identity(struct stash *stash, struct stash_owner *owner, const s
 	const struct stash_counts counts = owner->counts;
 
 	must(owner->process.pid == process->pid);
+	must(stash_find_owner(stash, process->pid) == owner);
 	if (!index_user(stash, process->uid))
 		return -ENOMEM;
 	stash_count(stash, owner, -1, counts.objects, counts.bytes, counts.probes);
@@ -167,6 +173,7 @@ void stash_forget_mapped(struct stash *stash, struct stash_owner *owner, struct 
 
 static void free_owner(struct stash_owner *owner)
 {
+	must(owner->mapped_count <= owner->mapped_room);
 	free(owner->mapped);
 	free(owner);
 }
@@ -194,6 +201,7 @@ void stash_forget_all(struct stash *stash)
 	stash->users = NULL;
 	stash->owner_count = stash->owner_room = stash->user_count = stash->user_room = 0;
 	stash->total = (struct stash_counts){ 0 };
+	must(!stash->owners && !stash->users);
 }
 
 /* ---- counts and limits ---- */
@@ -224,6 +232,7 @@ void stash_count(struct stash *stash, struct stash_owner *owner, int sign, uint6
 	add_counts(&stash->total, sign, objects, 0, probes);
 	must(owner->counts.objects <= user->counts.objects && user->counts.objects <= stash->total.objects);
 	must(owner->counts.probes <= user->counts.probes && user->counts.probes <= stash->total.probes);
+	must(owner->counts.bytes <= user->counts.bytes); /* objects that processes share count for each of them */
 }
 
 /* A limit, the count that it holds, and the count to be added. */
@@ -236,6 +245,7 @@ static int over_limit(struct stash *stash, const struct limit_check *check, stru
 {
 	char scope[64] = "";
 
+	must(check->used > check->max || check->more > check->max - check->used);
 	if (check->scope[0])
 		snprintf(scope, sizeof(scope), " of %s %" PRIu64, check->scope, check->id);
 	stash->stats.refused++;
@@ -263,6 +273,8 @@ int stash_admit(struct stash *stash, const struct stash_process *process, const 
 #undef LIMIT
 	};
 
+	must(!owner || owner->process.pid == process->pid);
+	static_assert(ARRAY_COUNT(checks) == 9, "three counts, each of a process, a user and in total");
 	for (size_t i = 0; i < ARRAY_COUNT(checks); i++) {
 		const struct limit_check *check = &checks[i];
 

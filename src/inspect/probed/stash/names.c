@@ -14,7 +14,8 @@ static_assert(DOF_PROVIDER_BYTES + 10 + DOF_MODULE_BYTES + DOF_FUNCTION_BYTES + 
 
 void stash_mapping_name(const struct stash_mapping *mapping, char *name)
 {
-	snprintf(name, STASH_MAPPING_NAME_BYTES, "%" PRIu64 "-%" PRIu64, mapping->device, mapping->inode);
+	must(snprintf(name, STASH_MAPPING_NAME_BYTES, "%" PRIu64 "-%" PRIu64, mapping->device, mapping->inode) <
+	     STASH_MAPPING_NAME_BYTES);
 }
 
 bool stash_parse_number(const char *name, uint64_t max, uint64_t *number_ret)
@@ -51,6 +52,7 @@ void stash_parsed_name(const char *provider, pid_t pid, const struct dof_probe *
 
 	if (bytes >= STASH_FILE_NAME_BYTES)
 		snprintf(name, STASH_FILE_NAME_BYTES, ":%" PRIu32, number);
+	must(strlen(name) > 0 && strlen(name) < STASH_FILE_NAME_BYTES);
 }
 
 bool stash_is_long_name(const char *name)
@@ -96,5 +98,6 @@ void stash_probe_path(const struct stash_probe_name *split, int depth, char *pat
 		memcpy(path + at, parts[i], bytes);
 		at += bytes;
 	}
+	must(at > 0 && at < STASH_PATH_BYTES);
 	path[at] = '\0';
 }

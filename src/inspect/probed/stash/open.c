@@ -33,6 +33,7 @@ static int open_folders(struct stash *stash)
 	};
 	int rc = open_root(stash);
 
+	must(rc == 0 ? stash->root >= 0 : stash->root < 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && rc == 0; i++)
 		rc = stash_make_folder(*rows[i].at, rows[i].name, rows[i].fd);
 	return rc;
@@ -47,6 +48,7 @@ static int write_lock_pid(int folder)
 
 	if (fd < 0)
 		return -errno;
+	must(bytes > 0 && bytes < (int)sizeof(text));
 	rc = file_write(fd, text, (size_t)bytes);
 	close(fd);
 	return rc;
@@ -57,6 +59,8 @@ static int take_lock(struct stash *stash, long *holder_ret)
 {
 	char text[24] = "";
 
+	must(stash->lock < 0);
+	must(stash->folder >= 0);
 	/* read-only: a file open for writing would prevent a remount of the filesystem as read-only */
 	stash->lock = openat(stash->folder, "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (stash->lock < 0)

@@ -14,6 +14,7 @@
 #include "inspect/probed/stash/internal.h"
 
 enum { TEXT_BYTES = 64 };
+static_assert((int)STASH_MAPPING_NAME_BYTES <= (int)TEXT_BYTES, "exec-mapping has the name of a mapping");
 
 int stash_put_process(int folder, const struct stash_process *process)
 {
@@ -23,6 +24,7 @@ int stash_put_process(int folder, const struct stash_process *process)
 
 	must(process->pid > 0);
 	stash_mapping_name(&program, text);
+	must(strlen(text) < TEXT_BYTES);
 	rc = stash_write_file(folder, "exec-mapping", text, strlen(text));
 	if (rc)
 		return rc;
@@ -63,6 +65,8 @@ int stash_get_process(int folder, pid_t pid, struct stash_process *process_ret)
 	void *text;
 	int rc = stash_read_file(folder, "process", TEXT_BYTES, &text, &bytes);
 
+	must(pid > 0);
+	must(rc || bytes <= TEXT_BYTES);
 	if (rc)
 		return rc;
 	rc = parse_process(text, &process);

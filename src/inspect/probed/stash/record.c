@@ -87,6 +87,7 @@ static void put_u64(uint8_t *at, uint64_t value)
 /* Write size and kind; clear the rest of the head. */
 static uint8_t *put_head(uint8_t *at, size_t bytes, enum kind kind, size_t head_bytes)
 {
+	must(bytes >= head_bytes && head_bytes >= BODY_AT);
 	memset(at, 0, head_bytes);
 	put_u64(at, bytes);
 	at[KIND_AT] = (uint8_t)kind;
@@ -223,6 +224,7 @@ static int next_piece(struct cursor *cursor, enum kind kind, size_t bytes_min, s
 			     (int)kind);
 	*piece_ret = (struct piece){ data, get_u64(data) };
 	cursor->at += piece_ret->bytes;
+	must(cursor->at <= cursor->bytes);
 	return 0;
 }
 
@@ -235,6 +237,7 @@ static const char *next_string(const struct piece *piece, size_t *offset)
 	if (!end)
 		return NULL;
 	*offset += (size_t)(end - text) + 1;
+	must(*offset <= piece->bytes);
 	return text;
 }
 
@@ -290,6 +293,7 @@ static int read_outline(struct cursor *cursor, struct outline *outline)
 	if (rc)
 		return rc;
 	outline->sites_at = cursor->at;
+	must(outline->sites_at > VERSION_BYTES);
 	if (outline->site_count == 0 || outline->site_count > (cursor->bytes - cursor->at) / SITE_ARGS_AT)
 		return invalid_record(cursor, "the number of sites is zero, or too large for the file");
 	return 0;
@@ -308,6 +312,7 @@ static int fill_types(struct cursor *cursor, const struct piece *piece, uint64_t
 {
 	size_t offset = BODY_AT;
 
+	must(count <= DOF_ARGS_MAX);
 	for (uint64_t i = 0; i < count; i++) {
 		types[i] = next_string(piece, &offset);
 		if (!types[i] || strlen(types[i]) >= DOF_TYPE_BYTES)
@@ -378,7 +383,8 @@ static int fill_sites(struct cursor *cursor, const struct outline *outline, stru
 static void move_piece(struct piece *piece, const uint8_t *from, const uint8_t *to)
 {
 	if (piece->data)
-		piece->data = to + (piece->data - from);
+		must(piece->data > from);
+	piece->data = to + (piece->data - from);
 }
 
 static int fill_memory(struct cursor *cursor, struct outline *outline, struct memory *memory)

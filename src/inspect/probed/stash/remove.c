@@ -244,6 +244,7 @@ static int remove_process_from_work(struct stash *stash, const struct stash_owne
 
 static int remove_failed(struct fathom_fault *why, int error, pid_t pid)
 {
+	must(error < 0);
 	return fault(why, error, "cannot remove probes of process %d: %s", (int)pid, strerror(-error));
 }
 
@@ -261,6 +262,8 @@ static int unlink_generation(struct stash *stash, pid_t pid, const char *generat
 {
 	char path[STASH_PATH_BYTES];
 
+	must(pid > 0);
+	must(generation[0] >= '0' && generation[0] <= '9'); /* never another entry of the folder */
 	snprintf(path, sizeof(path), "%d/%s", (int)pid, generation);
 	return stash_unlink(stash->pids, path, 0);
 }
@@ -294,6 +297,8 @@ static int remove_mapping(struct stash *stash, struct stash_owner *owner, struct
 	if (renameat(stash->pids, path, stash->work, "mapping") != 0 && errno != ENOENT)
 		return remove_failed(why, -errno, pid);
 	must(mapped->count > 0);
+	must(mapped->count <= owner->counts.objects);
+	must(!generation || mapped->count == 1);
 	stash->stats.removed += mapped->count;
 	stash_forget_mapped(stash, owner, mapped);
 	rc = generation ? unlink_generation(stash, pid, generation) : unlink_generations(stash, pid, name);
@@ -358,6 +363,7 @@ int stash_clear_process(struct stash *stash, pid_t pid, struct fathom_fault *why
 
 		if (!owner || owner->mapped_count == 0)
 			break;
+		must(owner->process.pid == pid);
 		rc = remove_mapping(stash, owner, &owner->mapped[0], NULL, why);
 	}
 	return rc;
@@ -378,7 +384,9 @@ int stash_remove_process(struct stash *stash, pid_t pid, struct fathom_fault *wh
 	if (renameat(stash->pids, name, stash->work, "process") != 0 && errno != ENOENT)
 		return remove_failed(why, -errno, pid);
 	stash->stats.removed += owner->counts.objects;
+	must(owner->counts.objects >= owner->mapped_count);
 	rc = remove_process_from_work(stash, owner);
 	stash_forget_owner(stash, owner);
+	must(!stash_find_owner(stash, pid));
 	return complete_removal(stash, rc, pid, why);
 }

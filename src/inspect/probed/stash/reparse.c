@@ -15,6 +15,8 @@ int stash_put_version(struct stash *stash, int parsed)
 {
 	const uint64_t version = stash->record_version;
 
+	must(version >= STASH_RECORD_VERSION_MIN && version <= STASH_RECORD_VERSION_MAX);
+	must(parsed >= 0);
 	/* a link saves a page of memory for each registration */
 	if (linkat(stash->folder, "version", parsed, "version", 0) == 0)
 		return 0;
@@ -26,6 +28,7 @@ static int install_parsed(struct stash *stash, struct stash_stage *stage, pid_t 
 	char path[STASH_PATH_BYTES];
 	int rc;
 
+	must(stage->pid == pid && stage->parsed == parsed);
 	snprintf(path, sizeof(path), "%d/%s/parsed", (int)pid, mapping_name);
 	if (renameat(stash->work, "parsed", stash->pids, path) != 0)
 		return -errno;

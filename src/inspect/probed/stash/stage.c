@@ -53,6 +53,7 @@ static int make_probe_folder(struct position *position, int depth)
 
 	must(depth >= 1 && depth <= 3);
 	must(stage->made >= 0);
+	must(position->names.provider == position->names.text);
 	stash_probe_path(&position->names, depth, path);
 	position->exists[depth - 1] = false;
 	if (mkdirat(stage->made, path, 0755) != 0)
@@ -87,6 +88,7 @@ static int encode_probe(struct stash *stash, const struct dof_provider *provider
 		stash->record_room = room;
 	}
 	must(bytes <= stash->record_room);
+	must(bytes <= RECORD_BYTES_MAX);
 	record_encode(provider, probe, stash->record_version, stash->record);
 	*bytes_ret = bytes;
 	return 0;
@@ -144,6 +146,7 @@ static int stage_probe(struct position *position, const struct dof_provider *pro
 	size_t bytes = 0;
 	int rc = 0;
 
+	must(depth_same >= 0 && depth_same <= 3);
 	position->names.module = probe->module;
 	position->names.function = probe->function;
 	position->names.name = probe->name;
@@ -179,6 +182,7 @@ static int stage_provider(struct position *position, const struct dof_provider *
 	const struct dof_probe *probes = provider->probes;
 	int rc = 0;
 
+	must(position->stage->pid > 0);
 	snprintf(position->names.text, sizeof(position->names.text), "%s%d", provider->name, (int)position->stage->pid);
 	position->names.provider = position->names.text;
 	for (uint32_t i = 0; i < provider->probe_count && rc == 0; i++)

@@ -45,6 +45,7 @@ int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
 		sweep->seen = grown;
 		sweep->seen_room = room;
 	}
+	must(sweep->seen_count < sweep->seen_room);
 	sweep->seen[sweep->seen_count++] = (struct stash_seen){ inode, path_hash };
 	return 0;
 }
@@ -70,6 +71,7 @@ static int remove_unregistered(struct stash *stash, int folder, const char *name
 	void *data;
 	int rc = stash_read_file(folder, name, RECORD_BYTES_MAX, &data, &bytes);
 
+	must(!strchr(name, '/'));
 	if (rc == 0) {
 		rc = record_decode(data, bytes, &record, NULL);
 		free(data);
@@ -103,6 +105,7 @@ static int sweep_below(struct stash_sweep *sweep, int folder, const char *path, 
 	struct stash_list list = { 0 };
 	int rc = stash_list_folder(folder, &list);
 
+	must(depth > 0 && depth <= FILE_DEPTH);
 	for (uint32_t i = 0; i < list.count && rc == 0; i++) {
 		const char *name = stash_list_at(&list, i);
 		char below[4 * STASH_PATH_BYTES];
@@ -124,6 +127,7 @@ static int sweep_folder(struct stash_sweep *sweep, int at, const char *name, con
 	char path[3 * STASH_PATH_BYTES];
 	int folder, rc = stash_open_folder(at, name, &folder);
 
+	must(depth >= 0 && depth < FILE_DEPTH);
 	if (rc && stash_is_damage(rc))
 		return stash_set_aside(sweep->stash, at, name, *parent ? parent : "probes", "not a folder");
 	if (rc)
@@ -250,6 +254,7 @@ static int sweep_tree(struct stash_sweep *sweep)
 		rc = sweep_entries(sweep, stash->pids, stash_check_process);
 	if (rc == 0 && sweep->seen_count > 0)
 		qsort(sweep->seen, sweep->seen_count, sizeof(sweep->seen[0]), compare_seen);
+	must(!sweep->is_sorted);
 	sweep->is_sorted = true;
 	if (rc == 0)
 		rc = sweep_entries(sweep, stash->probes, sweep_probes_entry);

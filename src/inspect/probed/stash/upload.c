@@ -25,6 +25,7 @@
 enum { GARBAGE_MAX = 64, PIECE_BYTES = 64 << 10 };
 /* Freeing is faster than writing. */
 enum { FREE_BYTES = 4 * STASH_SLICE_BYTES };
+static_assert(STASH_SLICE_BYTES % PIECE_BYTES == 0, "a slice is compared in whole pieces");
 
 /* Memory to be freed: of an upload, or of a file in dof/ that lost its last name. */
 struct stash_garbage {
@@ -52,6 +53,7 @@ struct stash_upload {
 static void free_garbage(struct stash *stash, struct stash_garbage *garbage)
 {
 	must(stash->garbage_count > 0);
+	must(garbage->fd >= 0);
 	TAILQ_REMOVE(&stash->garbage, garbage, link);
 	stash->garbage_count--;
 	if (garbage->map_bytes > 0)
@@ -70,6 +72,7 @@ static void add_garbage(struct stash *stash, struct stash_garbage what)
 		*garbage = what;
 		TAILQ_INSERT_TAIL(&stash->garbage, garbage, link);
 		stash->garbage_count++;
+		must(stash->garbage_count <= GARBAGE_MAX);
 		return;
 	}
 	if (what.map_bytes > 0)
@@ -86,6 +89,7 @@ void stash_free_garbage(struct stash *stash)
 {
 	while (!TAILQ_EMPTY(&stash->garbage))
 		free_garbage(stash, TAILQ_FIRST(&stash->garbage));
+	must(stash->garbage_count == 0);
 }
 
 bool stash_free_slice(struct stash *stash)
@@ -99,6 +103,8 @@ bool stash_free_slice(struct stash *stash)
 		left = garbage->map_bytes > FREE_BYTES ? garbage->map_bytes - FREE_BYTES : 0;
 		left = round_up(left, FREE_BYTES);
 		left = left < garbage->map_bytes ? left : 0;
+		must(left < garbage->map_bytes); /* so the loop of the caller ends */
+		must(left % FREE_BYTES == 0);
 		munmap((char *)garbage->map + left, garbage->map_bytes - left);
 		garbage->map_bytes = left;
 	} else if (garbage->bytes > 0) {
@@ -140,6 +146,7 @@ int stash_upload_begin(struct stash *stash, uint64_t bytes, struct stash_upload 
 int stash_upload_write(struct stash_upload *upload, uint64_t at, const void *data, size_t bytes)
 {
 	must(!upload->map);
+	must(!upload->has_name);
 	must(at <= upload->bytes && bytes <= upload->bytes - at);
 	return file_write_at(upload->fd, data, bytes, at);
 }
@@ -149,6 +156,7 @@ int stash_upload_map(struct stash_upload *upload, const void **data_ret)
 	struct stat status;
 
 	must(!upload->map);
+	must(upload->fd >= 0);
 	if (fstat(upload->fd, &status) != 0)
 		return -errno;
 	if ((uint64_t)status.st_size != upload->bytes)
@@ -169,6 +177,8 @@ static void open_other_object(struct stash_upload *upload, pid_t pid, const stru
 	struct stash *stash = upload->stash;
 	struct stat status;
 
+	must(upload->other < 0 && upload->compared == 0);
+	must(block < DOF_BLOCKS_MAX);
 	stash_mapping_name(mapping, name);
 	snprintf(path, sizeof(path), "%d/%.*s/%s", (int)pid, STASH_MAPPING_NAME_BYTES, name, stash_raw_name(block));
 	upload->other = openat(stash->pids, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -214,6 +224,7 @@ int stash_upload_link(struct stash_upload *upload, int folder, const char *name)
 {
 	char path[64];
 
+	must(upload->fd >= 0);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", upload->fd);
 	if (linkat(AT_FDCWD, path, folder, name, AT_SYMLINK_FOLLOW) != 0)
 		return -errno;

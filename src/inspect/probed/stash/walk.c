@@ -90,6 +90,7 @@ int stash_read(struct stash *stash, const struct stash_registration *registratio
 
 	if (rc)
 		return rc;
+	must(registration->process.pid > 0);
 	stash_mapping_name(&registration->mapping, name);
 	snprintf(path, sizeof(path), "%d/%s", (int)registration->process.pid, name);
 	rc = stash_open_folder(stash->pids, path, &folder);
@@ -107,6 +108,7 @@ void stash_get_stats(const struct stash *stash, struct stash_stats *stats)
 	stats->registrations = 0;
 	for (uint32_t i = 0; i < stash->owner_count; i++)
 		stats->registrations += stash->owners[i]->mapped_count;
+	must(stats->registrations <= stash->total.objects); /* each has one addition or more */
 	stats->objects = stash->total.objects;
 	stats->bytes = stash->total.bytes;
 	stats->probes = stash->total.probes;
