@@ -6,6 +6,7 @@ the project's definitions.
 Engines outlive their server, so the rig ends them, by the pids that the server says.
 """
 
+import functools
 import os
 import re
 import shutil
@@ -58,6 +59,17 @@ class Messages:
         finally:
             sys.path.remove(self.directory)
         self.ctl, self.fathom, self.mgmt, self.rpc, self.shared = ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2
+
+
+@functools.cache
+def listed_faults():
+    """{path: codes of the faults that the table of operations lists for the method}"""
+    rows = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", "fault-list"], stdout=subprocess.PIPE, text=True, check=True)
+    return {"/" + path: set(codes) for path, *codes in (line.split() for line in rows.stdout.splitlines())}
+
+
+def is_listed(path, code):
+    return code is None or path not in listed_faults() or code in listed_faults()[path]
 
 
 class Refused(Exception):
@@ -147,7 +159,10 @@ class Server:
         try:
             return call(request, timeout=timeout, metadata=(("x-daos-component", role), ("x-daos-version", "0.1.0")))
         except grpc.RpcError as error:
-            raise Refused(error.code().name, error.details(), self.fault_of(error)) from None
+            refused = Refused(error.code().name, error.details(), self.fault_of(error))
+            if not is_listed(path, refused.fault.get("Code")):
+                raise AssertionError(f"no row `faults` of {path} has the fault {refused.fault}: src/control/operation") from None
+            raise refused from None
 
     def answer_of(self, module, method):
         special = {"SystemSetAttr": "DaosResp", "SystemSetProp": "DaosResp", "StartRanks": "RanksResp", "StopRanks": "RanksResp",

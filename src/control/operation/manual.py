@@ -63,6 +63,17 @@ def synopsis(group):
     return ".br\n".join(lines)
 
 
+def faults(table, group):
+    """The faults of each command that has some, by number and name."""
+    def listed(names):
+        return "".join(f".br\n{table.fault_codes[name]} {escape(name)}\n" for name in names)
+
+    rows = [f".TP\n.B {escape(command.name)}\n{listed(table.faults_of(command))[len('.br') + 1:]}"
+            for command in group.commands if table.faults_of(command)]
+    general = sorted(table.general_faults, key=table.fault_codes.get)
+    return "".join([".SH FAULTS\nEach command can fail with these:\n", listed(general), ".PP\nThese commands have more:\n", *rows]) if rows else ""
+
+
 def page(table, group):
     pages = sorted([other.page for other in table.groups if other is not group]) + ["fathom-server"]
     progress = f": {group.progress}" if group.progress else ""
@@ -74,7 +85,7 @@ def page(table, group):
     out += [".SH OPTIONS OF ALL COMMANDS\n", *map(option_entry, table.common), ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nPrint the help.\n.PP\n",
             flow(markup("All of these but **--timeout** and **--help** may also precede the group, as in *dmg*:")),
             f".BR \"fathom \\-j {escape(group.name + ' ' + group.commands[0].name)}\" .\n",
-            ".SH OUTPUT\n", paragraphs(OUTPUT.format(progress=progress).split("\n")), ".SH EXIT STATUS\n", paragraphs([EXIT_STATUS])]
+            ".SH OUTPUT\n", paragraphs(OUTPUT.format(progress=progress).split("\n")), ".SH EXIT STATUS\n", paragraphs([EXIT_STATUS]), faults(table, group)]
     if group.name == "config":
         out += [".SH FILES\n", paragraphs(FILES.split("\n"))]
     out += [".SH SEE ALSO\n", ",\n".join(f".BR {escape(name)} ({'8' if name == 'fathom-server' else '1'})" for name in pages), "\n"]

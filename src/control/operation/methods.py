@@ -56,3 +56,9 @@ def method_list(table):
 
 def absent_list(table):
     return "".join(f"{row.path} {row.field} {row.command}\n" for row in table.absent)
+
+
+def fault_list(table):
+    """Each method with the codes of all faults that it can answer."""
+    return "".join(" ".join([method.path, *(str(table.fault_codes[name]) for name in table.general_faults + method.faults)]) + "\n"
+                   for method in table.methods)

@@ -92,6 +92,7 @@ class Method:
         self.answer = table.message(answer or f"{package}.{self.name}Resp")
         self.function = function or PLACES[self.place] + proto.snake(self.name)
         self.faults = []
+        self.below = None  # the first command below this row
 
 
 class Dmg:
@@ -267,6 +268,10 @@ class Table:
         if text in {command.name for command in self.groups[-1].commands}:
             raise DefError(f"a second command {text}")
         self.groups[-1].commands.append(self.command)
+        for method in self.methods[::-1]:
+            if method.below or method.group != self.groups[-1]:
+                break
+            method.below = self.command
 
     def row_help(self, text, where):
         if not isinstance(self.open, (Option, Command)):
@@ -411,6 +416,7 @@ class Table:
         method = Method(self, text)
         if method.path in {other.path for other in self.methods}:
             raise DefError(f"a second row for {method.path}")
+        method.group = self.groups[-1] if self.groups else None
         self.methods.append(method)
         self.open = method
 
@@ -523,6 +529,17 @@ class Table:
         for name in command.printed_options:
             if not command.option(name):
                 raise DefError(f"{command.where}: the command has no option {name}")
+
+    def methods_of(self, command):
+        """The methods that it calls: of its calls, else those directly above the command, which hand-written code calls."""
+        request = f"{command.group.name} {command.name}"
+        calls = [call for call in self.calls if call is command.call or call.request_name == request]
+        return [call.method for call in calls] or [method for method in self.methods if method.below is command]
+
+    def faults_of(self, command):
+        """Names of the faults that its methods answer, by code, without those of every method."""
+        names = {name for method in self.methods_of(command) for name in method.faults}
+        return sorted(names, key=self.fault_codes.get)
 
     def all_options(self):
         """Each option once; of several with a name, which share a member of struct control_values, the first."""

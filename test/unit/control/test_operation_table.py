@@ -381,6 +381,21 @@ class Pages(Table):
         for words in ("\n.B fathom pool list all\n.RI [ OPTION ...]\n[NAME...]\n", "\n.SS list all\nShow the \\fBpools\\fR, all\\-day; \\fIreally\\fR.\n",
                       "\n.TP\n\\fB\\-j\\fR, \\fB\\-\\-justify\\fR \\fISIDE\\fR\nWhere the text stands.\n", "\n.TP\n\\fB\\-\\-brief\\fR\nLess.\n"):
             self.assertIn(words, page)
+        self.assertNotIn(".SH FAULTS", page)
+
+    def test_the_faults_of_a_command_are_those_of_its_methods(self):
+        sys.path.insert(0, os.path.dirname(GENERATE))
+        import manual
+        import table
+        rows = table.read()
+        storage, system = (next(group for group in rows.groups if group.name == name) for name in ("storage", "system"))
+        faults = {command.name: rows.faults_of(command) for command in system.commands + storage.commands}
+        self.assertEqual(faults["set-prop"], ["property_unknown", "property_bad", "property_absent"])
+        self.assertEqual(faults["exclude"], faults["clear-exclude"])    # one call
+        self.assertIn("not_excluded", faults["exclude"])
+        self.assertEqual(faults["leader-query"], [])
+        self.assertIn("\n.SH FAULTS\n", manual.page(rows, system))
+        self.assertIn("\n.TP\n.B erase\n468 system_running\n.br\n653 mgmt_queue_full\n.br\n689 rank_busy\n", manual.page(rows, system))
 
     DMG = """common json -j flag
     help print JSON
