@@ -97,7 +97,7 @@ def json_value(table, command):
     """The JSON of its result, in C: by the table, or by a function of src/cmd/fathom/show."""
     record = table.records[command.call.result]
     if command.call.is_hosts:
-        return f"json_of_{record.name}_answers(result)" if command.call.json else f"json_{command.printed or record.name}(result)"
+        return f"json_of_{record.name}_answers(result)" if record.json_answers else f"json_{command.printed or record.name}(result)"
     return f"json_of_{record.name}(result)" if record.json or record.json_list else f"json_{command.printed or record.name}(result)"
 
 

@@ -20,9 +20,11 @@ and one behind a field or an argument, too.
         The JSON object of the record, made by json_of_NAME(). KEY=null, KEY="", KEY=false: a constant; KEY?: only if the text is not empty; KEY[]: an
         empty list is [], not null; KEY|no_rank: null for FATHOM_CONTROL_NO_RANK; KEY@FUNCTION: json_t *FUNCTION(const struct ... *).
     json-list FIELD
-        The record's JSON is that list.
+        The record's JSON is that list, or that text.
+    json-answers NAME HOSTS BODY
+        The keys of the JSON of hosts' answers, made by json_of_NAME_answers().
     columns "TITLE" FIELD[:FORMAT], ...
-        table_of_NAME() prints records as a table. FORMAT: size, node, speed, rank, pid, joined; by default as the field is.
+        table_of_NAME() prints records as a table. FORMAT: size, node, speed, rank, pid, state, joined; by default as the field is.
 
     table FIELD
         show_NAME() prints that list, whose record has a row `columns`.
@@ -43,7 +45,6 @@ and one behind a field or an argument, too.
     result RECORD [by FUNCTION]
         FUNCTION takes the whole response; without it the record is copied.
     equalize FUNCTION       void FUNCTION(MESSAGE *, struct fathom_control_answer *) clears what differs between similar hosts, after the copy
-    json NAME HOSTS BODY    the keys of the answers' JSON, made by json_NAME_answers()
 """
 
 import re
@@ -53,7 +54,7 @@ from errors import DefError
 
 SCALARS = {"u32": "uint32_t ", "u64": "uint64_t ", "i32": "int32_t ", "i64": "int64_t ", "bool": "bool ", "text": "const char *", "enum": "const char *"}
 PROTO_KINDS = {"u32": "uint32", "u64": "uint64", "i32": "int32", "i64": "int64", "bool": "bool", "text": "string", "texts": "string", "i32s": "int32"}
-FORMATS = ("size", "node", "speed", "rank", "pid", "joined")
+FORMATS = ("size", "node", "speed", "rank", "pid", "state", "joined")
 RETRIES = {"read": "AGAIN_READ", "same": "AGAIN_SAME", "never": "AGAIN_NEVER"}
 
 
@@ -109,7 +110,8 @@ class Record:
             raise DefError(f"expected: record NAME [from MESSAGE...]; got \"{text}\"")
         self.where, self.name, self.comment = where, words[0], comment
         self.messages = [table.message(name) for name in words[2:]]
-        self.fields, self.fill, self.end, self.json, self.json_list, self.columns, self.table = [], None, None, None, None, None, None
+        self.fields, self.fill, self.end, self.table = [], None, None, None
+        self.json = self.json_list = self.json_answers = self.columns = None
 
     def field(self, name):
         for field in self.fields:
@@ -192,7 +194,7 @@ class Call:
         self.is_hosts = bool(hosts)
         self.method = None  # found when all rows are read
         self.arguments, self.parts, self.sets = [], [], []
-        self.name_expression = self.before = self.progress = self.wait = self.result = self.taken_by = self.equalize = self.json = None
+        self.name_expression = self.before = self.progress = self.wait = self.result = self.taken_by = self.equalize = None
 
     @property
     def has_choice(self):

@@ -7,8 +7,9 @@ FORMATS = {  # the C expression of a cell; `text` is its buffer
     "size": "size_text({value}, {text})",
     "node": "node_text({value}, {text})",
     "speed": "speed_text({value}, {text})",
-    "rank": "{value} == FATHOM_CONTROL_NO_RANK ? \"-\" : number_text({value}, {text})",
-    "pid": "{value} == 0 ? \"-\" : number_text({value}, {text})",
+    "rank": "rank_text({value}, {text})",
+    "pid": "pid_text({value}, {text})",
+    "state": "state_title({value})",
     "joined": "joined_text({value}, {row}.{count}, {text})",
 }
 CONSTANTS = {"null": "json_null()", "false": "json_false()", '""': "json_text(\"\")"}
@@ -22,8 +23,8 @@ def with_columns(table):
     return [record for record in table.records.values() if record.columns]
 
 
-def answer_calls(table):
-    return [call for call in table.calls if call.json]
+def with_answers(table):
+    return [record for record in table.records.values() if record.json_answers]
 
 
 def json_prototype(record):
@@ -42,15 +43,15 @@ def show_prototype(record):
     return f"void show_{record.name}(const {record.struct} *from, FILE *out)"
 
 
-def answers_prototype(call):
-    return f"json_t *json_of_{call.result}_answers(const struct fathom_control_answers *answers)"
+def answers_prototype(record):
+    return f"json_t *json_of_{record.name}_answers(const struct fathom_control_answers *answers)"
 
 
 def header(table):
     out = [MADE, "#ifndef CMD_FATHOM_SHOW_SHOW_GEN_H\n#define CMD_FATHOM_SHOW_SHOW_GEN_H\n\n#include <jansson.h>\n#include <stdio.h>\n\n"
            "#include \"fathom/control.h\"\n\n/* The JSON of a record. */\n", *(json_prototype(record) + ";\n" for record in with_json(table)),
            "\n/* The JSON of the answers of hosts: errors, and the record of each group of hosts. */\n",
-           *(answers_prototype(call) + ";\n" for call in answer_calls(table)),
+           *(answers_prototype(record) + ";\n" for record in with_answers(table)),
            "\n/* Print `count` rows as a table of the first `columns` columns; 0: of all. */\n",
            *(table_prototype(record) + ";\n" for record in with_columns(table))]
     if with_table(table):
@@ -101,7 +102,7 @@ def rows_function(record):
 def json_function(record):
     if record.json_list:
         field = record.field(record.json_list)
-        made = f"list_of_texts(from->{field.name}, from->{field.count})" if field.type == "texts" else \
+        made = f"json_text(from->{field.name})" if field.type == "text" else f"list_of_texts(from->{field.name}, from->{field.count})" if field.type == "texts" else \
             f"rows_of_{field.record}(from->{field.name}, from->{field.count})"
         return f"{json_prototype(record)}\n{{\n\treturn {made};\n}}\n\n"
     out = [f"{json_prototype(record)}\n{{\n\tjson_t *object = json_object();\n\n"]
@@ -112,11 +113,11 @@ def json_function(record):
     return "".join(out) + "\treturn object;\n}\n\n"
 
 
-def answers_function(call):
-    name, hosts, body = call.json
-    return (f"static json_t *body_of_{call.result}(const struct fathom_control_answer *answer)\n{{\n"
-            f"\treturn json_of_{call.result}(answer->{call.result});\n}}\n\n{answers_prototype(call)}\n{{\n"
-            f"\treturn json_answers(answers, {c_string(name)}, {c_string(hosts)}, {c_string(body)}, body_of_{call.result});\n}}\n\n")
+def answers_function(record):
+    name, hosts, body = record.json_answers
+    return (f"static json_t *body_of_{record.name}(const struct fathom_control_answer *answer)\n{{\n"
+            f"\treturn json_of_{record.name}(answer->{record.name});\n}}\n\n{answers_prototype(record)}\n{{\n"
+            f"\treturn json_answers(answers, {c_string(name)}, {c_string(hosts)}, {c_string(body)}, body_of_{record.name});\n}}\n\n")
 
 
 # ---- tables ----
@@ -152,7 +153,7 @@ def source(table):
            "#include \"cmd/fathom/show/show.h\"\n\n"]
     out += [rows_function(record) for record in listed(table)]
     out += [json_function(record) for record in with_json(table)]
-    out += [answers_function(call) for call in answer_calls(table)]
+    out += [answers_function(record) for record in with_answers(table)]
     out += [table_function(record) for record in with_columns(table)]
     out += [show_function(record) for record in with_table(table)]
     return "".join(out).rstrip("\n") + "\n"

@@ -49,7 +49,7 @@ table - reads the table of operations: all *.def files of this folder, one line 
         print NAME [OPTION...]  instead of the result's name: show_NAME(result, OPTION..., stdout) prints it
         run FUNCTION            instead of `calls`: int FUNCTION(struct control_run *), in src/cmd/fathom/control, does what the table cannot declare
 
-    record, field, fill, end, table, json, json-list, columns; call, argument, part, set, name, before, progress, wait, result, equalize
+    record, field, fill, end, table, json, json-list, json-answers, columns; call, argument, part, set, name, before, progress, wait, result, equalize
         The client library: records.py describes these rows.
 
     In a text for man pages, **word** is bold and *word* italic; an empty line begins a paragraph, a line that begins with "." is roff.
@@ -352,10 +352,12 @@ class Table:
         self.of(records.Record, "fill").fill = text
 
     def row_json(self, text, where):
-        if isinstance(self.open, records.Call):
-            self.open.json = text.split()
-        else:
-            self.of(records.Record, "json").json = [records.JsonKey(word) for word in text.split()]
+        self.of(records.Record, "json").json = [records.JsonKey(word) for word in text.split()]
+
+    def row_json_answers(self, text, where):
+        if len(text.split()) != 3:
+            raise DefError(f"expected: json-answers NAME HOSTS BODY; got \"{text}\"")
+        self.of(records.Record, "json-answers").json_answers = text.split()
 
     def row_json_list(self, text, where):
         self.of(records.Record, "json-list").json_list = text

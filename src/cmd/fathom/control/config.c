@@ -115,7 +115,7 @@ static int propose(struct control_run *run, const struct fathom_control_wish *wi
 		for (size_t i = 0; i < answers->count && !control_is_json(run); i++)
 			fprintf(stderr, "Alike: %s\n", answers->answers[i].hosts);
 	}
-	return control_answered(run, answers, control_is_json(run) ? json_proposals(answers) : NULL, failed);
+	return control_answered(run, answers, control_is_json(run) ? json_of_proposal_answers(answers) : NULL, failed);
 }
 
 int run_generate(struct control_run *run)

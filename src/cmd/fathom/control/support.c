@@ -96,5 +96,5 @@ int run_collect(struct control_run *run)
 		show_logs(answers, stdout);
 	(void)fflush(stdout); /* print results first */
 	show_log_warnings(answers, stderr);
-	return control_answered(run, answers, control_is_json(run) ? json_logs(answers) : NULL, NULL);
+	return control_answered(run, answers, control_is_json(run) ? json_of_log_answers(answers) : NULL, NULL);
 }

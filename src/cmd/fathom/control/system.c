@@ -230,7 +230,7 @@ static int print_kept(struct control_run *run, uint64_t after)
 		if (control_is_json(run) && response)
 			json_add_events(response, events);
 		else if (control_is_json(run))
-			response = json_events(events);
+			response = json_of_events(events);
 		else
 			print_events(run, events);
 		more = events->count > 0 && events->events[events->count - 1].number < events->last;

@@ -81,10 +81,7 @@ bool has_devices(const struct fathom_control_answers *answers, const struct devi
 void show_devices(const struct fathom_control_answers *answers, const struct device_choice *choice, FILE *out)
 {
 	for (size_t i = 0; i < answers->count; i++) {
-		char *hosts = hosts_text(answers->answers[i].hosts);
-
-		heading_print(hosts, 0, out);
-		free(hosts);
+		print_hosts(&answers->answers[i], out);
 		if (show_host(answers->answers[i].storage, choice, out) == 0)
 			fprintf(out, "  No devices found\n");
 	}
@@ -94,55 +91,32 @@ void show_devices(const struct fathom_control_answers *answers, const struct dev
 
 static const struct device_choice *json_choice;
 
+/* A controller as in a scan, but its namespaces do not repeat its address, and its devices stand around it. */
 static json_t *json_controller(const struct fathom_control_nvme *nvme)
 {
-	json_t *controller = json_object(), *namespaces = json_array();
+	json_t *controller = json_of_nvme(nvme), *namespaces = json_array();
 
-	for (size_t i = 0; i < nvme->namespace_count; i++) {
-		json_t *namespace = json_object();
-
-		put_number(namespace, "id", nvme->namespaces[i].id);
-		put_number(namespace, "size", nvme->namespaces[i].bytes);
-		append(namespaces, namespace);
-	}
-	put_text(controller, "info", "");
-	put_text(controller, "model", nvme->model);
-	put_text(controller, "serial", nvme->serial);
-	put_text(controller, "pci_addr", nvme->address);
-	put_text(controller, "fw_rev", nvme->firmware);
-	put_text(controller, "vendor_id", nvme->vendor);
+	for (size_t i = 0; i < nvme->namespace_count; i++)
+		append(namespaces, json_of_namespace(&nvme->namespaces[i]));
 	put_text(controller, "pci_type", "");
-	put(controller, "socket_id", json_integer(nvme->numa_node));
-	put(controller, "health_stats", json_null());
 	put(controller, "namespaces", namespaces);
 	put(controller, "smd_devices", json_null());
-	put_text(controller, "dev_state", nvme->state);
 	put_text(controller, "led_state", LED);
 	return controller;
 }
 
 static json_t *json_device(const struct fathom_control_nvme *nvme, const struct fathom_control_smd *smd)
 {
-	json_t *device = json_object(), *targets = json_array();
+	json_t *device = json_object();
 	char roles[ROLES_BYTES];
 	bool has_system = false;
 
-	for (size_t i = 0; i < smd->target_count; i++) {
+	for (size_t i = 0; i < smd->target_count; i++)
 		has_system |= smd->targets[i] == SYSTEM_TARGET;
-		append(targets, json_integer(smd->targets[i]));
-	}
-	put_number(device, "role_bits", smd->roles);
-	put_text(device, "uuid", smd->uuid);
-	put(device, "tgt_ids", targets);
-	put_number(device, "rank", smd->rank);
-	put_number(device, "total_bytes", smd->total_bytes);
-	put_number(device, "avail_bytes", smd->available_bytes);
-	put_number(device, "usable_bytes", smd->usable_bytes);
-	put_number(device, "cluster_size", smd->cluster_bytes);
-	put_number(device, "meta_size", smd->meta_bytes);
-	put_number(device, "meta_wal_size", smd->meta_wal_bytes);
-	put_number(device, "rdb_size", smd->rdb_bytes);
-	put_number(device, "rdb_wal_size", smd->rdb_wal_bytes);
+	put_number(device, "role_bits", smd->roles); /* the first key in dmg's output of this command */
+	must(json_object_update_new(device, json_of_smd(smd)) == 0);
+	if (smd->target_count == 0)
+		put(device, "tgt_ids", json_array());
 	put_text(device, "roles", roles_text(smd->roles, roles));
 	put_bool(device, "has_sys_xs", has_system);
 	put(device, "ctrlr", json_controller(nvme));
@@ -152,7 +126,8 @@ static json_t *json_device(const struct fathom_control_nvme *nvme, const struct 
 
 static json_t *json_host(const struct fathom_control_answer *answer)
 {
-	json_t *host = json_object(), *smd_info = json_object(), *devices = json_array();
+	const struct fathom_control_storage none = { .has_memory = false };
+	json_t *host = json_of_storage(&none), *smd_info = json_object(), *devices = json_array();
 
 	for (size_t i = 0; i < answer->storage->nvme_count; i++) {
 		const struct fathom_control_nvme *nvme = &answer->storage->nvmes[i];
@@ -164,13 +139,7 @@ static json_t *json_host(const struct fathom_control_answer *answer)
 	}
 	put(smd_info, "devices", or_null(devices));
 	put(smd_info, "pools", json_object());
-	put(host, "nvme_devices", json_null());
-	put(host, "scm_modules", json_null());
-	put(host, "scm_namespaces", json_null());
-	put(host, "scm_mount_points", json_null());
 	put(host, "smd_info", smd_info);
-	put_bool(host, "reboot_required", false);
-	put(host, "mem_info", json_null());
 	return host;
 }
 

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The engines of hosts, as their servers see them: `fathom server query`. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "base/bits.h"
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
-
-static const char *rank_text(uint32_t rank, char *text)
-{
-	return rank == FATHOM_CONTROL_NO_RANK ? "-" : number_text(rank, text);
-}
-
-static const char *pid_text(uint64_t pid, char *text)
-{
-	return pid == 0 ? "-" : number_text(pid, text);
-}
 
 static void show_full(const struct fathom_control_engine *engine, FILE *out)
 {
@@ -49,10 +38,8 @@ void show_engines(const struct fathom_control_answers *answers, bool verbose, FI
 {
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_engines *engines = answers->answers[i].engines;
-		char *hosts = hosts_text(answers->answers[i].hosts);
 
-		heading_print(hosts, 0, out);
-		free(hosts);
+		print_hosts(&answers->answers[i], out);
 		if (engines->count == 0)
 			fprintf(out, "  No engines are configured\n");
 		else if (!verbose)

@@ -20,12 +20,3 @@ void json_add_events(json_t *response, const struct fathom_control_events *event
 	put_number(response, "first", events->first);
 	put_number(response, "last", events->last);
 }
-
-json_t *json_events(const struct fathom_control_events *events)
-{
-	json_t *response = json_object();
-
-	put(response, "events", json_array());
-	json_add_events(response, events);
-	return response;
-}

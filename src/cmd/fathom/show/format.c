@@ -143,11 +143,8 @@ void show_format(const struct fathom_control_answers *answers, bool verbose, FIL
 		return;
 	}
 	for (size_t i = 0; i < answers->count; i++) {
-		char *hosts = hosts_text(answers->answers[i].hosts);
-
-		heading_print(hosts, 0, out);
+		print_hosts(&answers->answers[i], out);
 		fputc('\n', out);
-		free(hosts);
 		show_host(answers->answers[i].format, out);
 	}
 }

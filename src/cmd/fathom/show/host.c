@@ -1,17 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* All block devices and interfaces of hosts: `fathom storage scan --all`, `fathom network scan --all`. */
-#include <stdlib.h>
-
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
-
-static void print_hosts(const struct fathom_control_answer *answer, FILE *out)
-{
-	char *hosts = hosts_text(answer->hosts);
-
-	heading_print(hosts, 0, out);
-	free(hosts);
-}
 
 void show_block_devices(const struct fathom_control_answers *answers, FILE *out)
 {

@@ -31,13 +31,3 @@ void show_log_warnings(const struct fathom_control_answers *answers, FILE *out)
 		free(hosts);
 	}
 }
-
-static json_t *json_host(const struct fathom_control_answer *answer)
-{
-	return json_of_log(answer->log);
-}
-
-json_t *json_logs(const struct fathom_control_answers *answers)
-{
-	return json_answers(answers, "HostLogs", "hosts", "log", json_host);
-}

@@ -1,35 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The members of the system: `fathom system query`. */
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-
 #include "base/bits.h"
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
 #include "control/system/member.h"
 
-/* "Joined" for "joined"; unknown states are unchanged. */
-static const char *state_title(const char *state)
+const char *state_title(const char *state)
 {
 	enum member_state known;
 
 	return member_state_parse(state, &known) == 0 ? member_state_title(known) : state;
-}
-
-static void show_all(const struct fathom_control_members *members, FILE *out)
-{
-	static const char *const titles[] = { "Rank", "UUID", "Control Address", "Fault Domain", "State", "Reason" };
-	struct table *table = titled(titles, ARRAY_COUNT(titles));
-
-	for (size_t i = 0; i < members->count; i++) {
-		const struct fathom_control_member *member = &members->members[i];
-		char rank[SIZE_TEXT_BYTES];
-
-		add_row(table, (const char *[]){ number_text(member->rank, rank), member->uuid, member->address,
-						 member->fault_domain, state_title(member->state), member->info });
-	}
-	finish_table(table, 0, out);
 }
 
 static void show_states(const struct fathom_control_members *members, FILE *out)
@@ -52,7 +32,7 @@ void show_members(const struct fathom_control_members *members, bool verbose, FI
 	if (members->count == 0)
 		fprintf(out, "Query matches no ranks in system\n");
 	else if (verbose)
-		show_all(members, out);
+		table_of_member(members->members, members->count, 0, 0, out);
 	else
 		show_states(members, out);
 	if (members->count > 0)

@@ -271,10 +271,28 @@ char *hosts_text(const char *hosts)
 	return text;
 }
 
+void print_hosts(const struct fathom_control_answer *answer, FILE *out)
+{
+	char *hosts = hosts_text(answer->hosts);
+
+	heading_print(hosts, 0, out);
+	free(hosts);
+}
+
 const char *number_text(uint64_t number, char *text)
 {
 	snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64, number);
 	return text;
+}
+
+const char *rank_text(uint32_t rank, char *text)
+{
+	return rank == FATHOM_CONTROL_NO_RANK ? "-" : number_text(rank, text);
+}
+
+const char *pid_text(uint64_t pid, char *text)
+{
+	return pid == 0 ? "-" : number_text(pid, text);
 }
 
 const char *integer_text(int64_t number, char *text)

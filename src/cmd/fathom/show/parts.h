@@ -42,6 +42,9 @@ void hosts_are(const char *hosts);
 /* "node[1-3]" for "node[1-3]:10001": without ports, unless two hosts would become equal. The caller frees it. */
 char *hosts_text(const char *hosts);
 
+/* Print the hosts of an answer as a heading. */
+void print_hosts(const struct fathom_control_answer *answer, FILE *out);
+
 enum { CELL_BYTES = 1024 };
 
 const char *number_text(uint64_t number, char *text); /* of SIZE_TEXT_BYTES */
@@ -51,6 +54,10 @@ const char *joined_text(const char *const *texts, size_t count, char *text);
 /* "1" and "100 Mb/s"; "-" if negative: unknown. `text` has SIZE_TEXT_BYTES. */
 const char *node_text(int64_t node, char *text);
 const char *speed_text(int64_t mbps, char *text);
+const char *rank_text(uint32_t rank, char *text); /* "-" for FATHOM_CONTROL_NO_RANK; of SIZE_TEXT_BYTES */
+const char *pid_text(uint64_t pid, char *text);	  /* "-" for 0; the same */
+/* "Joined" for "joined"; unknown states are unchanged. */
+const char *state_title(const char *state);
 /* "1 device", "2 devices". */
 const char *plural(size_t count, const char *one);
 

@@ -40,10 +40,7 @@ static void show_host(const struct fathom_control_policies *policies, FILE *out)
 void show_policies(const struct fathom_control_answers *answers, FILE *out)
 {
 	for (size_t i = 0; i < answers->count; i++) {
-		char *hosts = hosts_text(answers->answers[i].hosts);
-
-		heading_print(hosts, 0, out);
-		free(hosts);
+		print_hosts(&answers->answers[i], out);
 		show_host(answers->answers[i].policies, out);
 	}
 }

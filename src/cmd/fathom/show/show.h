@@ -31,8 +31,7 @@ void show_properties(const struct fathom_control_pairs *pairs, FILE *out);
 json_t *json_properties(const struct fathom_control_pairs *pairs);
 
 void show_events(const struct fathom_control_events *events, FILE *out);
-json_t *json_events(const struct fathom_control_events *events);
-/* Append more events to `response`, which json_events() created. */
+/* Append more events to `response`, which json_of_events() created. */
 void json_add_events(json_t *response, const struct fathom_control_events *events);
 
 /* ---- hosts ---- */
@@ -89,8 +88,5 @@ void show_masks(const struct fathom_control_answers *answers, FILE *out);
 void show_logs(const struct fathom_control_answers *answers, FILE *out);
 /* Print what is missing in the logs. */
 void show_log_warnings(const struct fathom_control_answers *answers, FILE *out);
-json_t *json_logs(const struct fathom_control_answers *answers);
-
-json_t *json_proposals(const struct fathom_control_answers *answers);
 
 #endif

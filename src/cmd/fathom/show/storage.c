@@ -53,10 +53,8 @@ void show_storage_verbose(const struct fathom_control_answers *answers, bool hea
 {
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_storage *storage = answers->answers[i].storage;
-		char *hosts = hosts_text(answers->answers[i].hosts);
 
-		heading_print(hosts, 0, out);
-		free(hosts);
+		print_hosts(&answers->answers[i], out);
 		if (storage->has_memory)
 			fprintf(out, "HugePage Size: %" PRIu32 " KB\n\n", storage->memory.hugepage_kb);
 		if (storage->scm_error[0])
@@ -86,10 +84,8 @@ json_t *json_namespaces(const struct fathom_control_nvme *nvme)
 	json_t *namespaces = json_array();
 
 	for (size_t i = 0; i < nvme->namespace_count; i++) {
-		json_t *space = json_object();
+		json_t *space = json_of_namespace(&nvme->namespaces[i]);
 
-		put_number(space, "id", nvme->namespaces[i].id);
-		put_number(space, "size", nvme->namespaces[i].bytes);
 		put_text(space, "ctrlr_pci_addr", nvme->address);
 		append(namespaces, space);
 	}
