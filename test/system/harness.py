@@ -7,6 +7,7 @@ folder of the programs (default build/bin).
 """
 
 import glob
+import inspect
 import json
 import os
 import random
@@ -45,6 +46,18 @@ def free_port():
                 return port
             except OSError:
                 pass
+
+
+def wait_for(what, seconds=60, pause=0.02):
+    """Call `what` until its result is true; return that. AssertionError after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not true within {seconds} s: {inspect.getsource(what).strip()}")
+        time.sleep(pause)
 
 
 def run(*command, check=True, timeout=120, **kwargs):
@@ -139,6 +152,18 @@ nvmf_subsystem_add_ns {NQN} {name}
 
     def perf_json(self, *options, **kwargs):
         return json.loads(self.perf("--json", *options, **kwargs).stdout)
+
+    def wait_for_ios(self, count, device):
+        """Return when the device has completed `count` reads and writes."""
+        def are_done():
+            stats = self.rpc("bdev_get_iostat", names=[device])["bdevs"][0]
+            return stats["num_read_ops"] + stats["num_write_ops"] >= count
+        wait_for(are_done)
+
+    def under_way(self, *words):
+        """The rows of `fathom trace stuck`: what is under way in the engine and older than a second, or as `words` say."""
+        done = self.trace("stuck", "--json", *words, "-f", self.trace_path, check=False)
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def trace(self, *words, check=True):
         return run(FATHOM, "trace", *words, check=check)

@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-from harness import BIN, FATHOM, run
+from harness import BIN, FATHOM, run, wait_for
 
 PROBED = os.path.join(BIN, "fathom-probed")
 PROGRAMS = os.path.join(os.environ.get("FATHOM_BUILD", os.path.dirname(BIN)), "test", "system", "registry")
@@ -33,18 +33,6 @@ counter = 0
 def read(path):
     with open(path) as file:
         return file.read()
-
-
-def wait_for(what, seconds=WAIT_SECONDS):
-    """What it returns when that is true."""
-    deadline = time.monotonic() + seconds
-    while True:
-        value = what()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError("it did not come to that")
-        time.sleep(0.02)
 
 
 class Connection:

@@ -389,7 +389,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
         engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
         engine.lines(f"nvmf_delete_subsystem {NQN}\n")
-        time.sleep(1.5)     # what is printed once a second has been
+        time.sleep(1.5)     # some scripts print once a second
         after = self.summary(engine)
         for process, _, _ in started.values():
             process.send_signal(signal.SIGINT)

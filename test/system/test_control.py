@@ -140,7 +140,7 @@ class Ways(SystemTest):
                                   stderr=subprocess.PIPE, text=True)
         try:
             seen = [json.loads(follow.stdout.readline())["number"] for _ in system.events()]
-            time.sleep(6)       # longer than it has patience with a server that it has never seen
+            time.sleep(6)       # a command gives up a server that it never reached after 5 s; this one must not
             system.kill()
             system.start()
             system.until_states("joined")

@@ -9,7 +9,7 @@ import sys
 import time
 import unittest
 
-from harness import FATHOM, NQN, TOP, EngineTest, run
+from harness import FATHOM, NQN, TOP, EngineTest, run, wait_for
 
 sys.path.insert(0, os.path.join(TOP, "test/unit/inspect/trace"))
 
@@ -80,9 +80,9 @@ class Explaining(EngineTest):
                                  "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         ended, deadline = 0, time.monotonic() + 60
         while ended < wanted and time.monotonic() < deadline:
-            time.sleep(0.5)
+            time.sleep(0.5)     # each summary takes processor time from the load
             ended = next(row["ended"] for row in self.json_rows(engine, "summary") if row.get("object_type") == "nvmf_req" and "ended" in row)
-        time.sleep(1.5)
+        self.wait_until_stuck(engine)
         engine.kill()
         for process in (held, load):
             process.kill()
@@ -159,11 +159,16 @@ class Explaining(EngineTest):
             time.sleep(0.05)
         raise AssertionError("the device does not have it")
 
+    def wait_until_stuck(self, engine):
+        """Return when the read of namespace 2 was older than 1 s, the limit of `stuck`, at the last sign of life, one a second."""
+        wait_for(lambda: any(row.get("object_type") == "nvmf_req" and row["args"]["nsid"] == 2
+                             for row in engine.under_way("--older-than", "2200ms")), pause=0.1)
+
     def test_what_was_under_way_is_stuck_for_good_once_the_engine_is_killed(self):
         """README's tour: its ages are to the death, not to the last record, which is as old as the read."""
         engine = self.slow_engine()
         self.hold_a_read(engine)
-        time.sleep(2.5)
+        self.wait_until_stuck(engine)
         engine.kill()
         rows = self.json_rows(engine, "stuck", status=1)
         request = [row for row in rows if row.get("object_type") == "nvmf_req"]
@@ -183,7 +188,7 @@ class Explaining(EngineTest):
         self.hold_a_read(engine)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
                                  "--bs", "4k", "--depth", "64", "--time", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(0.5)
+        engine.wait_for_ios(1000, "Disk0")
         engine.process.send_signal(signal.SIGSEGV)
         engine.process.wait()
         load.kill()
@@ -194,11 +199,15 @@ class Explaining(EngineTest):
         # how many of the load were with the engine just then is chance
         self.assertEqual(len([row for row in stuck if row["args"]["nsid"] == 2]), 1)
 
+    @staticmethod
+    def what_is_stuck(engine):
+        return run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
+
     def test_an_engine_that_is_stopped_is_not_called_alive_and_well(self):
         engine = self.slow_engine()
         engine.process.send_signal(signal.SIGSTOP)
         try:
-            time.sleep(1.5)
+            wait_for(lambda: "it has written nothing for 1." in self.what_is_stuck(engine).stdout, pause=0.1)
             text = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
             self.assertEqual(text.returncode, 1)
             self.assertRegex(text.stdout, r"alive, but stopped by a signal or a debugger, it has written nothing for 1\.\d+ s")
@@ -207,14 +216,14 @@ class Explaining(EngineTest):
             self.assertTrue(self.json_rows(engine, "threads")[0]["trace"]["stopped"])
         finally:
             engine.process.send_signal(signal.SIGCONT)
-        time.sleep(1.2)
+        wait_for(lambda: self.what_is_stuck(engine).returncode == 0, pause=0.1)
         self.assertNotIn("stopped", run(FATHOM, "trace", "stuck", "-f", engine.trace_path).stdout)
 
     def test_an_engine_whose_reactor_hangs_is_not_called_alive_and_well(self):
         engine = self.engine("-m", "0x1", "--test-methods")
         engine.serve("bdev_malloc_create", 64, 512)
         engine.rpc("reactor_hold", reactor=0, milliseconds=4000)
-        time.sleep(2)
+        wait_for(lambda: self.what_is_stuck(engine).returncode == 1, pause=0.1)     # 1 s after the thread's last sign of life
         text = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
         self.assertEqual(text.returncode, 1)
         self.assertRegex(text.stdout, r", alive, but 1 of its threads hangs: for [12]\.\d+ s")
@@ -276,7 +285,7 @@ class Explaining(EngineTest):
         processes = [subprocess.Popen([*words, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                      for more in (["--nsid", "1", "--time", "60"], ["--nsid", "2", "--count", "1"])]
         try:
-            time.sleep(1)
+            wait_for(lambda: any(row.get("object_type") == "bdev_io" for row in engine.under_way("--older-than", "500ms")))
             rows = self.json_rows(engine, "top", "-n", "2", "--older-than", "500ms")
         finally:
             for process in processes:

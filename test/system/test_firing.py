@@ -187,7 +187,7 @@ bdev_malloc_delete M3
         self.assertEqual(slow.connect(1, cntlid & 0xffff)[1], 0)
         for cid in range(100):
             slow.s.sendall(hostile.capsule(hostile.read(cid, hostile.LARGE)))
-        time.sleep(0.5)
+        self.wait_until(lambda: any(row.get("stage") == "SENDING" for row in engine.under_way("--older-than", "300ms")))
         # more ranges than Identify says are processed
         ranges = b"".join(struct.pack("<IIQ", 0, 8, 8 * i) for i in range(256))
         slow2 = hostile.Host(engine)

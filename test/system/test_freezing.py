@@ -86,7 +86,7 @@ class Freezing(EngineTest):
         output = os.path.join(self.directory, "short")
         process = self.trigger(engine, "bdev.io_done status != SUCCESS", "--before", "300ms", "--after", "0", "-o", output, "--json")
         self.read(engine, 500)
-        time.sleep(1.5)
+        time.sleep(0.4)     # longer than --before
         engine.rpc("bdev_error_inject_error", name="EE_Disk0", io_type="read", error_type="failure", num=1)
         engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "1", check=False)
         said = self.end(process).splitlines()

@@ -13,7 +13,7 @@ import time
 import unittest
 
 import harness
-from harness import NQN
+from harness import NQN, wait_for
 
 READ, FABRICS, IDENTIFY, CONNECT, PROPERTY_SET = 0x02, 0x7f, 0x06, 1, 0
 IC_RESP, TERM_REQ, RESPONSE, C2H_DATA, R2T = 1, 3, 5, 7, 9
@@ -251,8 +251,8 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         engine = self.serve()
         _, io = self.io_queue(engine, receive_bytes=4096)
         io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
-        time.sleep(1.5)
-        rows = [json.loads(line) for line in engine.trace("stuck", "--json", "-f", engine.trace_path, check=False).stdout.splitlines()]
+        time.sleep(0.5)     # so long the kernel's send buffer is full
+        rows = engine.under_way("--older-than", "200ms")
         stages = {row["stage"] for row in rows if row.get("object_type") == "nvmf_req"}
         self.assertEqual(stages - {"WAIT_BUFFER"}, {"SENDING"})
         io.s.close()
@@ -261,17 +261,17 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             rows = [json.loads(line) for line in engine.trace("stages", "--json", "-f", engine.trace_path).stdout.splitlines()]
             longest = max([row["max_us"] for row in rows if (row.get("object_type"), row.get("stage")) == ("tcp_send_sample", "QUEUED")],
                           default=0)
-            if longest > 1e6:
+            if longest > 3e5:
                 break
             time.sleep(0.1)
-        self.assertGreater(longest, 1e6, "the kernel's send buffer was full for a second")
+        self.assertGreater(longest, 3e5, "the kernel's send buffer was full for 0.3 s")
 
     def test_connects_whose_data_never_come(self):
         engine = self.serve()
         silent = [Host(engine) for _ in range(LARGE_BUFFERS + 8)]
         for host in silent:
             host.s.sendall(capsule(connect(0, sgl=sgl_transport(LARGE))))
-        time.sleep(0.5)
+        wait_for(lambda: sum(row.get("object_type") == "nvmf_req" for row in engine.under_way("--older-than", "0")) == len(silent))
         begin = time.monotonic()
         self.must_be_well(engine)
         self.assertLess(time.monotonic() - begin, 20)

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import FATHOM, NQN, EngineTest, run
+from harness import FATHOM, NQN, EngineTest, run, wait_for
 
 COMMANDS = 20000
 RING_OF_ALL = ("--num-trace-entries", str(1 << 18))     # so that nothing is lost even if the recorder gets no processor
@@ -181,7 +181,7 @@ class Recording(EngineTest):
         engine = self.serving(*RING_OF_ALL)
         process, output = self.record(engine)
         self.read(COMMANDS, engine)
-        time.sleep(1.5)     # tables are written once a second
+        wait_for(lambda: self.reads_done(output) == COMMANDS, pause=0.2)    # the recorder writes tables once a second
         process.kill()
         process.wait()
         self.assertEqual(self.reads_done(output), COMMANDS)

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, run
+from harness import ENGINE, FATHOM, NQN, EngineTest, run, wait_for
 from host import Host
 
 
@@ -116,7 +116,7 @@ class Seeing(EngineTest):
         with Host(engine) as host:
             host.connect()
             host.async_event_request()
-            time.sleep(1.5)
+            time.sleep(1.1)     # longer than the limit of `stuck`, 1 s
             done = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
             self.assertIn("# 0 stuck, 1 under way", done.stdout)
             self.assertEqual(done.returncode, 0, done.stdout)
@@ -225,7 +225,7 @@ class Seeing(EngineTest):
         engine = self.serving("-m", "0x1", "--test-methods")
         # SIGSTOP would stop all threads
         engine.rpc("reactor_hold", reactor=0, milliseconds=3000)
-        time.sleep(0.5)
+        wait_for(lambda: "reactor_hold" in engine.trace("threads", "-f", engine.trace_path).stdout)
         began = time.monotonic()
         stats = engine.rpc("thread_get_stats", timeout=2)
         self.assertLess(time.monotonic() - began, 2)

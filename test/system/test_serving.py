@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, free_port, run
+from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, free_port, run, wait_for
 
 
 def answer(engine, method, **params):
@@ -227,7 +227,7 @@ nvmf_subsystem_add_ns {NQN} null0
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "randwrite", "--bs", "4k",
                                  "--depth", "32", "--time", "20", "--verify", "--verify-state", state],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1.5)
+        engine.wait_for_ios(10000, "Disk0")
         engine.kill()
         self.assertNotEqual(load.wait(30), 0)
         self.assertTrue(os.path.exists(state))
@@ -252,7 +252,7 @@ nvmf_subsystem_add_ns {NQN} null0
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "mix", "--bs", "4k",
                                  "--depth", "64", "--time", "10"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1)
+        engine.wait_for_ios(1000, "Disk0")
         self.assertEqual(engine.stop(), 0, engine.log_text())
         self.assertNotEqual(load.wait(20), 0)
         self.assertFalse(os.path.exists(engine.sock))
@@ -307,7 +307,7 @@ nvmf_subsystem_add_ns {NQN} null0
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="write", error_type="pending", num=3)
         held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "randwrite", "--bs", "4k",
                                  "--depth", "3", "--count", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1)
+        wait_for(lambda: sum(row.get("object_type") == "bdev_io" for row in engine.under_way("--older-than", "0")) >= 3)
         self.assertEqual(engine.stop(), 1)
         held.kill()
         held.wait()
