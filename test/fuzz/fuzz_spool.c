@@ -39,7 +39,7 @@ static void drain(struct spool *spool)
 	struct spool_batch batch;
 	struct fathom_fault why;
 
-	while (spool_left(spool) > 0) {
+	while (spool_untaken(spool) > 0) {
 		int error = spool_batch(spool, SPOOL_BATCH_MAX, SIZE_MAX, &batch, &why);
 
 		must(error == 0 || error == -EBADMSG); /* a sum that is right over bytes that are no protobuf */
@@ -64,7 +64,7 @@ static void read_left(size_t size)
 	struct spool_loss loss;
 	uint64_t count = 0;
 
-	must(spool_read_left(path, count_left, &count, &loss, NULL) == 0);
+	must(spool_recover(path, count_left, &count, &loss, NULL) == 0);
 	must(count * sizeof(struct spool_record) + loss.cut_bytes + loss.damaged_bytes <= size);
 }
 

@@ -201,7 +201,7 @@ int spool_add(struct spool *spool, const struct spool_origin *origin, const Shar
 	if (spool->pending_count == SPOOL_PENDING_MAX)
 		return -ENOBUFS;
 	if (spool->live_bytes + bytes > spool->bytes_max)
-		return fault_spool_full(why, spool->path, spool_left(spool) + spool->pending_count);
+		return fault_spool_full(why, spool->path, spool_untaken(spool) + spool->pending_count);
 	error = reserve_pending(spool, bytes);
 	if (error)
 		return error;
@@ -375,7 +375,7 @@ uint64_t spool_pending(const struct spool *spool)
 	return spool->pending_count;
 }
 
-uint64_t spool_left(const struct spool *spool)
+uint64_t spool_untaken(const struct spool *spool)
 {
 	return spool->last - spool->taken;
 }

@@ -15,7 +15,7 @@
  * opened. Damage before the end is distinguished from it, and the file is rejected.
  *
  * Each engine has its own spool, in the same format, next to its socket. It holds the events that no server has taken. When
- * the engine is dead, the host's server reads the rest with spool_read_left().
+ * the engine is dead, the host's server reads the rest with spool_recover().
  *
  * One thread. Calls block until the disk has finished.
  */
@@ -95,7 +95,7 @@ MUST_CHECK int spool_taken(struct spool *spool, uint64_t number, struct fathom_f
 const char *spool_source(const struct spool *spool); /* UUID, for TakeEvents */
 uint64_t spool_last(const struct spool *spool);	     /* number of the newest event on disk; 0: none yet */
 uint64_t spool_pending(const struct spool *spool);   /* events added and not flushed; their numbers follow the last */
-uint64_t spool_left(const struct spool *spool);	     /* events on disk and not taken */
+uint64_t spool_untaken(const struct spool *spool);   /* events on disk and not taken */
 uint64_t spool_bytes(const struct spool *spool);
 
 /* ---- the spool of a dead engine ---- */
@@ -114,7 +114,7 @@ typedef int (*spool_event_fn)(void *ctx, const struct spool_origin *origin, cons
  * are damaged. The file is not changed. Errors: the result of `each`; with `why`: -EBUSY (spool_in_use: its owner lives),
  * -EIO and other system errors (spool_failed); -ENOMEM. `loss_ret` is set when 0 is returned.
  */
-MUST_CHECK int spool_read_left(const char *path, spool_event_fn each, void *ctx, struct spool_loss *loss_ret,
-			       struct fathom_fault *why);
+MUST_CHECK int spool_recover(const char *path, spool_event_fn each, void *ctx, struct spool_loss *loss_ret,
+			     struct fathom_fault *why);
 
 #endif

@@ -127,21 +127,18 @@ int __wrap_asprintf(char **text, const char *format, ...)
 	return bytes;
 }
 
-WRAP(int, fsync, (int fd), (fd), EIO, -1)
-WRAP(int, rename, (const char *from, const char *to), (from, to), EIO, -1)
-WRAP(int, link, (const char *from, const char *to), (from, to), EMLINK, -1)
-WRAP(int, unlink, (const char *path), (path), EIO, -1)
-WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode), EMFILE, -1)
-WRAP(int, mkostemp64, (char *path, int flags), (path, flags), EMFILE, -1)
-WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), ENOSPC, -1)
-WRAP(int, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), EPERM, -1)
-WRAP(int, stat64, (const char *path, struct stat *to), (path, to), EIO, -1)
-WRAP(int, access, (const char *path, int mode), (path, mode), EIO, -1)
-WRAP(int, scandir64,
-     (const char *path, struct dirent ***entries, int (*takes)(const struct dirent *),
-      int (*compare)(const struct dirent **, const struct dirent **)),
-     (path, entries, takes, compare), ENOMEM, -1)
-WRAP(ssize_t, read, (int fd, void *to, size_t bytes), (fd, to, bytes), EIO, -1)
+FAILING_CALL(fsync)
+FAILING_CALL(rename)
+FAILING_CALL(link)
+FAILING_CALL(unlink)
+FAILING_CALL(open64)
+FAILING_CALL(mkostemp64)
+FAILING_CALL(mkdir)
+FAILING_CALL(fchown)
+FAILING_CALL(stat64)
+FAILING_CALL(access)
+FAILING_CALL(scandir64)
+FAILING_CALL(read)
 
 /* Of what is to be written half is taken, each time. */
 ssize_t __real_write(int fd, const void *data, size_t bytes);

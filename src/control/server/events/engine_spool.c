@@ -99,7 +99,7 @@ static void collect_file(struct engine_spools *spools, const char *name)
 	must((size_t)snprintf(path, sizeof(path), "%s/%s", server->config->socket_dir, name) < sizeof(path));
 	spools->why = &why;
 	spools->events = spools->foreign = 0;
-	error = spool_read_left(path, keep_spooled_event, spools, &loss, &why);
+	error = spool_recover(path, keep_spooled_event, spools, &loss, &why);
 	/* before the file is removed, all its events must be on disk, also those that the engine sent in this turn */
 	if (!error)
 		error = events_flush(server->events, &why);

@@ -24,7 +24,7 @@ int events_flush(struct server_events *events, struct fathom_fault *why)
 	must(error <= 0);
 	must(error || spool_pending(events->spool) == 0);
 	events->server->stats.flush_failures += error != 0;
-	events->server->stats.events_waiting = spool_left(events->spool);
+	events->server->stats.events_waiting = spool_untaken(events->spool);
 	return error;
 }
 
@@ -164,7 +164,7 @@ int events_open(struct server *server, struct fathom_fault *why)
 		return error;
 	}
 	server->events = events;
-	server->stats.events_waiting = spool_left(events->spool);
+	server->stats.events_waiting = spool_untaken(events->spool);
 	if (cut_bytes > 0)
 		log_notice("%s: cut off %llu bytes at its end, an event that a crash left incomplete; it was never "
 			   "acknowledged",

@@ -72,7 +72,7 @@ static void on_events_answered(void *ctx, const struct grpc_result *result)
 			  (unsigned long long)answer->refused[i]->number, answer->refused[i]->reason);
 	if (spool_taken(events->spool, min_u64(answer->taken, spool_last(events->spool)), &why) != 0)
 		server_log_fault(LOG_LEVEL_ERROR, "events", &why);
-	server->stats.events_waiting = spool_left(events->spool);
+	server->stats.events_waiting = spool_untaken(events->spool);
 	send_next_batch(events);
 }
 
@@ -84,7 +84,7 @@ static void send_next_batch(struct server_events *events)
 	struct fathom_fault why = { 0 };
 	int error;
 
-	if (events->is_sending || events->send_again.set || spool_left(events->spool) == 0)
+	if (events->is_sending || events->send_again.set || spool_untaken(events->spool) == 0)
 		return;
 	batch = calloc(1, sizeof(*batch));
 	must(batch);

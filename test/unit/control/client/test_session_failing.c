@@ -52,19 +52,16 @@ static bool interrupts(bool *is_odd)
 	return *is_odd;
 }
 
-WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
-WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
-WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
-WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
-WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(int, epoll_create1, (int flags), (flags), EMFILE, -1)
-WRAP(int, eventfd, (unsigned int count, int flags), (count, flags), EMFILE, -1)
-WRAP(int, sched_getaffinity, (pid_t pid, size_t bytes, cpu_set_t *set), (pid, bytes, set), ENOSYS, -1)
-WRAP(const char *, inet_ntop, (int family, const void *from, char *to, socklen_t bytes), (family, from, to, bytes), ENOSPC,
-     NULL)
+FAILING_CALL(socket)
+FAILING_CALL(connect)
+FAILING_CALL(recv)
+FAILING_CALL(send)
+FAILING_CALL(setsockopt)
+FAILING_CALL(getsockopt)
+FAILING_CALL(epoll_create1)
+FAILING_CALL(eventfd)
+FAILING_CALL(sched_getaffinity)
+FAILING_CALL(inet_ntop)
 
 int __real_prctl(int option, unsigned long a, unsigned long b, unsigned long c);
 int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c);
@@ -203,18 +200,6 @@ static int end(void **state)
 	return rmdir(folder);
 }
 
-static int descriptors(void)
-{
-	DIR *entries = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(entries);
-	while (readdir(entries))
-		count++;
-	closedir(entries);
-	return count;
-}
-
 static void take_line(void *ctx, const char *line)
 {
 	assert_true(line[0] != '\0');
@@ -308,10 +293,10 @@ static bool run(uint32_t n)
 static void a_session_says_what_failed_and_goes_on(void **state)
 {
 	uint32_t n, calls = 0, missed = 0;
-	int before;
+	uint32_t before;
 
 	assert_false(run(RUNS_MAX)); /* the resolver's thread is there from now on */
-	before = descriptors();
+	before = descriptor_count();
 	for (n = 1; missed < MISSES; n++) { /* how often it reads depends on the time, too */
 		assert_true(n < RUNS_MAX);
 		if (run(n)) {
@@ -320,9 +305,9 @@ static void a_session_says_what_failed_and_goes_on(void **state)
 		} else {
 			missed++;
 		}
-		for (int i = 0; descriptors() != before; i++) { /* the resolver may be at it still */
+		for (int i = 0; descriptor_count() != before; i++) { /* the resolver may be at it still */
 			if (i == 1000)
-				fail_msg("call %u: %d descriptors, not %d", n, descriptors(), before);
+				fail_msg("call %u: %u descriptors, not %u", n, descriptor_count(), before);
 			usleep(1000);
 		}
 	}

@@ -2,25 +2,13 @@
 /* A host's spool: order, once each, what a crash leaves, damage, a full disk, files that get smaller. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "base/bits.h"
-#include "control/events/spool.h"
 #include "control/events/spool_internal.h"
 #include "control/fault/fault.h"
+#include "spool_fixture.h"
 
-#include "event_sample.h"
-
-static char folder[] = "/tmp/fathom-spool-XXXXXX";
-static char path[64];
+#define FAILING_ERRNO(of_row) fail_with
+#include "../../failing_calls.h"
 
 /* Which of the wrapped calls fails from now on: 0 none. `half`: the write is done in part first. */
 static uint32_t calls, fail_at;
@@ -46,32 +34,14 @@ ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off_t offset)
 	return -1;
 }
 
-#define WRAP_INT(name, parameters, arguments)                                                                              \
-	int __real_##name parameters;                                                                                      \
-	int __wrap_##name parameters;                                                                                      \
-	int __wrap_##name parameters                                                                                       \
-	{                                                                                                                  \
-		return fails() ? -1 : __real_##name arguments;                                                             \
-	}
-WRAP_INT(fdatasync, (int fd), (fd))
-WRAP_INT(fsync, (int fd), (fd))
-WRAP_INT(rename, (const char *from, const char *to), (from, to))
+FAILING_CALL(fdatasync)
+FAILING_CALL(fsync)
+FAILING_CALL(rename)
 
 static int begin(void **state)
 {
 	calls = fail_at = 0;
-	unlink(path);
-	return 0;
-}
-
-static struct spool *open_spool(void)
-{
-	struct fathom_fault why = { 0 };
-	struct spool *spool;
-
-	if (spool_open(path, 0, &spool, NULL, &why) < 0)
-		fail_msg("%s", why.text);
-	return spool;
+	return spool_delete(state);
 }
 
 static void add(struct spool *spool, uint64_t number)
@@ -93,7 +63,7 @@ static void must_have(struct spool *spool, uint64_t first, uint64_t last)
 {
 	struct spool_batch batch;
 
-	assert_int_equal(spool_left(spool), last - first + 1);
+	assert_int_equal(spool_untaken(spool), last - first + 1);
 	assert_int_equal(spool_last(spool), last);
 	assert_int_equal(spool_batch(spool, SPOOL_BATCH_MAX, SIZE_MAX, &batch, NULL), 0);
 	assert_int_equal(batch.count, last - first + 1);
@@ -106,12 +76,12 @@ static void must_have(struct spool *spool, uint64_t first, uint64_t last)
 
 static void events_are_handed_over_in_order_after_a_flush(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	struct spool_batch batch;
 	char source[64];
 
 	add(spool, 1);
-	assert_int_equal(spool_left(spool), 0);
+	assert_int_equal(spool_untaken(spool), 0);
 	must_have(spool, 1, 0);
 	assert_int_equal(spool_flush(spool, NULL), 0);
 	must_have(spool, 1, 1);
@@ -127,20 +97,20 @@ static void events_are_handed_over_in_order_after_a_flush(void **state)
 	must_have(spool, 4, 5);
 	snprintf(source, sizeof(source), "%s", spool_source(spool));
 	spool_close(spool);
-	spool = open_spool();
+	spool = spool_open_whole();
 	must_have(spool, 4, 5);
 	assert_string_equal(spool_source(spool), source);
 	assert_int_equal(strlen(source), 36);
 	spool_close(spool);
-	unlink(path);
-	spool = open_spool();
+	unlink(spool_path);
+	spool = spool_open_whole();
 	assert_string_not_equal(spool_source(spool), source);
 	spool_close(spool);
 }
 
 static void an_engines_event_is_taken_once(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	struct spool_origin origin = { 1, 100, 1 };
 
 	assert_int_equal(spool_add(spool, &origin, sample_event(1), NULL), 0);
@@ -149,7 +119,7 @@ static void an_engines_event_is_taken_once(void **state)
 	assert_int_equal(spool_taken(spool, 1, NULL), 0);
 	assert_int_equal(spool_add(spool, &origin, sample_event(1), NULL), -EALREADY);
 	spool_close(spool);
-	spool = open_spool();
+	spool = spool_open_whole();
 	assert_int_equal(spool_add(spool, &origin, sample_event(1), NULL), -EALREADY);
 	origin.instance = 2; /* another engine, another incarnation, the next sequence */
 	assert_int_equal(spool_add(spool, &origin, sample_event(2), NULL), 0);
@@ -174,7 +144,7 @@ static void an_engines_event_is_taken_once(void **state)
 
 static void what_is_no_event_is_refused(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	struct spool_origin origins[] = { { SPOOL_SOURCES_MAX, 1, 1 }, { 0, 0, 1 }, { 0, 1, 0 } };
 	Shared__RASEvent event = *sample_event(1);
 	struct fathom_fault why;
@@ -189,37 +159,10 @@ static void what_is_no_event_is_refused(void **state)
 	spool_close(spool);
 }
 
-static uint64_t file_bytes(void)
-{
-	struct stat about;
-
-	assert_int_equal(stat(path, &about), 0);
-	return (uint64_t)about.st_size;
-}
-
-static uint8_t *read_file(void)
-{
-	uint64_t bytes = file_bytes();
-	uint8_t *data = malloc(bytes);
-	FILE *file = fopen(path, "r");
-
-	assert_int_equal(fread(data, 1, bytes, file), bytes);
-	fclose(file);
-	return data;
-}
-
-static void write_file(const uint8_t *data, size_t bytes)
-{
-	FILE *file = fopen(path, "w");
-
-	assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-	fclose(file);
-}
-
 /* A crash while events 3 and 4 were being written, at every byte. */
 static void what_was_being_written_is_cut_off(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	uint64_t before, whole;
 	uint8_t *data;
 
@@ -228,19 +171,19 @@ static void what_was_being_written_is_cut_off(void **state)
 	add_and_flush(spool, 3, 3);
 	whole = spool_bytes(spool);
 	spool_close(spool);
-	data = read_file();
+	data = spool_file_read();
 	for (uint64_t bytes = before; bytes <= whole; bytes++) {
 		uint64_t cut;
 
-		write_file(data, bytes);
-		assert_int_equal(spool_open(path, 0, &spool, &cut, NULL), 0);
+		spool_file_write(data, bytes);
+		assert_int_equal(spool_open(spool_path, 0, &spool, &cut, NULL), 0);
 		assert_int_equal(cut, bytes == whole ? 0 : bytes - before);
 		must_have(spool, 1, bytes == whole ? 3 : 2);
 		if (bytes != whole)
 			add_and_flush(spool, 3, 3);
 		must_have(spool, 1, 3);
 		spool_close(spool);
-		assert_int_equal(file_bytes(), whole);
+		assert_int_equal(spool_file_bytes(), whole);
 	}
 	free(data);
 }
@@ -248,7 +191,7 @@ static void what_was_being_written_is_cut_off(void **state)
 /* Every byte of what was acknowledged, and then something was written behind it. */
 static void damage_is_told_from_a_crash(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	struct fathom_fault why;
 	uint64_t first, whole;
 	uint8_t *data;
@@ -258,29 +201,29 @@ static void damage_is_told_from_a_crash(void **state)
 	add_and_flush(spool, 2, 2);
 	whole = spool_bytes(spool);
 	spool_close(spool);
-	data = read_file();
+	data = spool_file_read();
 	for (uint64_t at = 0; at < first; at++) {
 		data[at] ^= 0x40;
-		write_file(data, whole);
-		assert_int_equal(spool_open(path, 0, &spool, NULL, &why), -EBADMSG);
+		spool_file_write(data, whole);
+		assert_int_equal(spool_open(spool_path, 0, &spool, NULL, &why), -EBADMSG);
 		assert_int_equal(why.code, 683);
-		assert_non_null(strstr(why.text, path));
+		assert_non_null(strstr(why.text, spool_path));
 		data[at] ^= 0x40;
 	}
-	write_file(data, sizeof(struct spool_head) - 1);
-	assert_int_equal(spool_open(path, 0, &spool, NULL, &why), -EBADMSG);
+	spool_file_write(data, sizeof(struct spool_head) - 1);
+	assert_int_equal(spool_open(spool_path, 0, &spool, NULL, &why), -EBADMSG);
 	free(data);
 }
 
 static void a_record_that_changes_under_us_is_seen(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	struct spool_batch batch;
 	struct fathom_fault why;
 	int fd;
 
 	add_and_flush(spool, 1, 3);
-	fd = open(path, O_RDWR);
+	fd = open(spool_path, O_RDWR);
 	assert_int_equal(__real_pwrite64(fd, "x", 1, (off_t)spool_place(spool, 2)->offset + 60), 1);
 	close(fd);
 	assert_int_equal(spool_batch(spool, 9, SIZE_MAX, &batch, &why), -EBADMSG);
@@ -290,10 +233,10 @@ static void a_record_that_changes_under_us_is_seen(void **state)
 
 static void two_do_not_open_it(void **state)
 {
-	struct spool *spool = open_spool(), *other;
+	struct spool *spool = spool_open_whole(), *other;
 	struct fathom_fault why;
 
-	assert_int_equal(spool_open(path, 0, &other, NULL, &why), -EBUSY);
+	assert_int_equal(spool_open(spool_path, 0, &other, NULL, &why), -EBUSY);
 	assert_int_equal(why.code, 685);
 	spool_close(spool);
 	spool_close(NULL);
@@ -313,7 +256,7 @@ static void a_full_disk_loses_nothing(void **state)
 
 		begin(NULL);
 		fail_with = errors[n % 2];
-		spool = open_spool();
+		spool = spool_open_whole();
 		calls = 0;
 		fail_at = n;
 		for (uint64_t number = 1; number <= 4; number++) {
@@ -323,7 +266,7 @@ static void a_full_disk_loses_nothing(void **state)
 				assert_int_equal(error, -fail_with);
 				assert_int_equal(why.code, 684);
 				/* the sender repeats it, and it is not yet there */
-				assert_int_equal(spool_left(spool), spool_last(spool));
+				assert_int_equal(spool_untaken(spool), spool_last(spool));
 				assert_int_equal(spool_last(spool), number - 1);
 				assert_int_equal(spool_flush(spool, NULL), 0);
 			}
@@ -331,13 +274,13 @@ static void a_full_disk_loses_nothing(void **state)
 		}
 		error = spool_taken(spool, 2, &why);
 		maybe(error == 0);
-		assert_int_equal(spool_left(spool), 2);
+		assert_int_equal(spool_untaken(spool), 2);
 		seen = calls >= fail_at;
 		fail_at = 0;
 		spool_close(spool);
-		spool = open_spool();
+		spool = spool_open_whole();
 		assert_int_equal(spool_last(spool), 4);
-		assert_true(spool_left(spool) == 2 || error < 0);
+		assert_true(spool_untaken(spool) == 2 || error < 0);
 		assert_int_equal(spool_taken(spool, 2, NULL), 0);
 		must_have(spool, 3, 4);
 		spool_close(spool);
@@ -347,7 +290,7 @@ static void a_full_disk_loses_nothing(void **state)
 /* A server dies after a write that failed: what is left of it is no event, and no damage. */
 static void what_a_failed_write_left_is_cut_off(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 
 	add_and_flush(spool, 1, 1);
 	add(spool, 2);
@@ -358,8 +301,8 @@ static void what_a_failed_write_left_is_cut_off(void **state)
 	assert_int_equal(spool_flush(spool, NULL), -ENOSPC);
 	assert_int_equal(spool_taken(spool, 1, NULL), 0);
 	spool_close(spool);
-	spool = open_spool();
-	assert_int_equal(spool_left(spool), 0);
+	spool = spool_open_whole();
+	assert_int_equal(spool_untaken(spool), 0);
 	add_and_flush(spool, 4, 4);
 	spool_close(spool);
 }
@@ -371,7 +314,7 @@ static void there_is_an_end_to_its_size(void **state)
 	uint64_t count = 0;
 	int error = 0;
 
-	assert_int_equal(spool_open(path, 4096, &spool, NULL, NULL), 0);
+	assert_int_equal(spool_open(spool_path, 4096, &spool, NULL, NULL), 0);
 	while (!error) {
 		error = spool_add(spool, NULL, sample_event(count + 1), &why);
 		count += !error;
@@ -385,7 +328,7 @@ static void there_is_an_end_to_its_size(void **state)
 	assert_int_equal(spool_taken(spool, count, NULL), 0);
 	assert_int_equal(spool_add(spool, NULL, sample_event(1), NULL), 0);
 	spool_close(spool);
-	assert_int_equal(spool_open(path, 1 << 30, &spool, NULL, NULL), 0);
+	assert_int_equal(spool_open(spool_path, 1 << 30, &spool, NULL, NULL), 0);
 	for (int i = 0; i < SPOOL_PENDING_MAX; i++)
 		assert_int_equal(spool_add(spool, NULL, sample_event(1), NULL), 0);
 	assert_int_equal(spool_add(spool, NULL, sample_event(1), NULL), -ENOBUFS);
@@ -395,7 +338,7 @@ static void there_is_an_end_to_its_size(void **state)
 /* 40,000 events go through, and the file stays small; each call of a rewriting may fail. */
 static void a_file_of_what_was_taken_gets_smaller(void **state)
 {
-	struct spool *spool = open_spool();
+	struct spool *spool = spool_open_whole();
 	uint64_t most = 0, rewritten = 0;
 
 	for (uint64_t number = 1; number <= 40000; number += 100) {
@@ -412,11 +355,11 @@ static void a_file_of_what_was_taken_gets_smaller(void **state)
 		maybe(error == 0);
 		must_have(spool, number + 90, number + 99);
 		rewritten += spool_bytes(spool) < before;
-		most = max_u64(most, file_bytes());
+		most = max_u64(most, spool_file_bytes());
 		if (number % 1000 == 1) {
 			spool_close(spool);
-			spool = open_spool();
-			assert_true(spool_left(spool) >= 10);
+			spool = spool_open_whole();
+			assert_true(spool_untaken(spool) >= 10);
 			assert_int_equal(spool_taken(spool, number + 89, NULL), 0);
 			must_have(spool, number + 90, number + 99);
 		}
@@ -449,10 +392,8 @@ int main(void)
 	};
 	int failed;
 
-	must(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/spool", folder);
+	spool_folder_create();
 	failed = cmocka_run_group_tests_name("control spool", tests, NULL, NULL);
-	unlink(path);
-	rmdir(folder);
+	spool_folder_remove();
 	return failed;
 }

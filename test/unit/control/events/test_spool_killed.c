@@ -5,28 +5,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include "base/bits.h"
 #include "base/random.h"
-#include "control/events/spool.h"
-
-#include "event_sample.h"
+#include "spool_fixture.h"
 
 enum { KILLS = 500, WAIT_US_MAX = 3000, GROUP = 64 };
-
-static char folder[] = "/tmp/fathom-spool-killed-XXXXXX";
-static char path[64];
 
 /* Never returns: the engine's events have its sequence as their number; it says what it acknowledged. */
 static void run_until_killed(int fd, uint64_t acknowledged)
@@ -34,7 +20,7 @@ static void run_until_killed(int fd, uint64_t acknowledged)
 	struct spool *spool;
 	uint64_t sequence = acknowledged;
 
-	must(spool_open(path, 0, &spool, NULL, NULL) == 0);
+	must(spool_open(spool_path, 0, &spool, NULL, NULL) == 0);
 	for (;;) {
 		for (int i = 0; i < GROUP; i++) {
 			struct spool_origin origin = { 0, 1, ++sequence };
@@ -44,7 +30,7 @@ static void run_until_killed(int fd, uint64_t acknowledged)
 		}
 		must(spool_flush(spool, NULL) == 0);
 		must(write(fd, &sequence, sizeof(sequence)) == sizeof(sequence));
-		if (spool_left(spool) > GROUP)
+		if (spool_untaken(spool) > GROUP)
 			must(spool_taken(spool, spool_last(spool) - GROUP / 2, NULL) == 0);
 	}
 }
@@ -77,20 +63,17 @@ static uint64_t run_and_kill(struct random *random, uint64_t acknowledged)
 /* Returns the last event that is there. */
 static uint64_t look(uint64_t acknowledged)
 {
-	struct fathom_fault why = { 0 };
-	struct spool *spool;
+	struct spool *spool = spool_open_whole();
 	struct spool_batch batch;
 	uint64_t last;
 
-	if (spool_open(path, 0, &spool, NULL, &why) < 0)
-		fail_msg("%s", why.text);
 	last = spool_last(spool);
 	assert_true(last >= acknowledged);
 	assert_true(last <= acknowledged + GROUP);
 	assert_int_equal(spool_batch(spool, SPOOL_BATCH_MAX, SIZE_MAX, &batch, NULL), 0);
-	assert_int_equal(batch.count, min_u64(spool_left(spool), SPOOL_BATCH_MAX));
+	assert_int_equal(batch.count, min_u64(spool_untaken(spool), SPOOL_BATCH_MAX));
 	for (size_t i = 0; i < batch.count; i++) {
-		assert_int_equal(batch.events[i]->number, last - spool_left(spool) + 1 + i);
+		assert_int_equal(batch.events[i]->number, last - spool_untaken(spool) + 1 + i);
 		assert_int_equal(sample_number(batch.events[i]->event), batch.events[i]->number);
 	}
 	spool_batch_deinit(&batch);
@@ -118,12 +101,8 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(what_was_acknowledged_survives_every_kill) };
 	int failed;
 
-	must(mkdtemp(folder));
-	snprintf(path, sizeof(path), "%s/spool", folder);
+	spool_folder_create();
 	failed = cmocka_run_group_tests_name("control spool killed", tests, NULL, NULL);
-	unlink(path);
-	snprintf(path, sizeof(path), "%s/spool.new", folder);
-	unlink(path);
-	rmdir(folder);
+	spool_folder_remove();
 	return failed;
 }

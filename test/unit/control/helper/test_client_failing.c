@@ -33,34 +33,22 @@ static char own_path[256];
 
 /* ---- calls that fail ---- */
 
-static struct {
-	bool armed, met;
-	uint32_t count, fail_at;
-} failing;
+static struct failing_calls failing;
 
 static bool fails(void)
 {
-	if (!failing.armed || !home || thread_self() != home)
-		return false;
-	if (++failing.count != failing.fail_at)
-		return false;
-	failing.met = true;
-	return true;
+	return home && thread_self() == home && failing_calls_next(&failing);
 }
 
-WRAP(int, socketpair, (int domain, int type, int protocol, int pair[2]), (domain, type, protocol, pair), EMFILE, -1)
-WRAP(int, fcntl64, (int fd, int command, long argument), (fd, command, argument), EMFILE, -1)
-WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(int, posix_spawn_file_actions_init, (posix_spawn_file_actions_t * actions), (actions), 0, ENOMEM)
-WRAP(int, posix_spawnattr_init, (posix_spawnattr_t * attributes), (attributes), 0, ENOMEM)
-WRAP(int, posix_spawn,
-     (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-      char *const argv[], char *const env[]),
-     (pid, path, actions, attributes, argv, env), 0, EAGAIN)
-WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
-WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
-WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+FAILING_CALL(socketpair)
+FAILING_CALL(fcntl64)
+FAILING_CALL(setsockopt)
+FAILING_CALL(posix_spawn_file_actions_init)
+FAILING_CALL(posix_spawnattr_init)
+FAILING_CALL(posix_spawn)
+FAILING_CALL(recv)
+FAILING_CALL(send)
+FAILING_CALL(fd_watch_add)
 
 /* pidfd_open() alone: the C library's other calls do not come this way. */
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -137,18 +125,6 @@ static void ask(void)
 	assert_int_equal(answers, before + 1);
 }
 
-static uint32_t descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	uint32_t count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	assert_int_equal(closedir(folder), 0);
-	return count;
-}
-
 /* True: a call failed in it. */
 static bool attempt(uint32_t fail_at)
 {
@@ -177,9 +153,9 @@ static void each_call_fails_once(void **state)
 	rig_start(1);
 	home = thread_create("asker", rig_reactor(0));
 	assert_false(attempt(0));
-	before = descriptors();
+	before = descriptor_count();
 	for (n = 1; attempt(n); n++) {
-		assert_int_equal(descriptors(), before);
+		assert_int_equal(descriptor_count(), before);
 		assert_true(n < 1000);
 	}
 	printf("# %u calls failed, one at a time\n", n - 1);

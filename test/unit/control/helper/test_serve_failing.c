@@ -51,11 +51,10 @@ static struct {
 } * run;
 
 static bool is_helper, is_worker; /* which of them this one is */
-static int spared;		  /* inside of what is faked */
 
 static bool fails(void)
 {
-	if (!is_helper || !run->armed || is_worker != run->in_worker || spared)
+	if (!is_helper || !run->armed || is_worker != run->in_worker || failing_spared)
 		return false;
 	if (++run->count != run->fail_at)
 		return false;
@@ -63,60 +62,35 @@ static bool fails(void)
 	return true;
 }
 
-WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
-WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
-WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
-WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags), ENOMEM, -1)
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
+FAILING_CALL(getsockopt)
+FAILING_CALL(setsockopt)
+FAILING_CALL(recvmsg)
+/* not as in the table: EPIPE would say that the server has closed the connection */
 WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), ENOBUFS, -1)
-WRAP(int, poll, (struct pollfd * fds, nfds_t count, int timeout_ms), (fds, count, timeout_ms), ENOMEM, -1)
-WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), EMFILE, -1)
-WRAP(int, setpgid, (pid_t pid, pid_t group), (pid, group), EPERM, -1)
-WRAP(int, kill, (pid_t pid, int signal), (pid, signal), EPERM, -1)
-WRAP(pid_t, waitpid, (pid_t pid, int *status, int options), (pid, status, options), ECHILD, -1)
-WRAP(ssize_t, read, (int fd, void *data, size_t bytes), (fd, data, bytes), EIO, -1)
-WRAP(ssize_t, write, (int fd, const void *data, size_t bytes), (fd, data, bytes), EPIPE, -1)
-WRAP(int, clearenv, (void), (), ENOMEM, -1)
-WRAP(int, chdir, (const char *path), (path), EACCES, -1)
-WRAP(int, setrlimit64, (int resource, const struct rlimit *limit), (resource, limit), EPERM, -1)
-WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d), (option, a, b, c, d),
-     EPERM, -1)
-WRAP(long, syscall, (long number, long a, long b, long c, long d, long e, long f), (number, a, b, c, d, e, f), EPERM, -1)
+FAILING_CALL(poll)
+FAILING_CALL(pipe2)
+FAILING_CALL(setpgid)
+FAILING_CALL(kill)
+FAILING_CALL(waitpid)
+FAILING_CALL(read)
+FAILING_CALL(write)
+FAILING_CALL(clearenv)
+FAILING_CALL(chdir)
+FAILING_CALL(setrlimit64)
+FAILING_CALL(prctl)
+FAILING_CALL(syscall)
 WRAP(scmp_filter_ctx, seccomp_init, (uint32_t otherwise), (otherwise), ENOMEM, NULL)
 WRAP(int, seccomp_rule_add, (scmp_filter_ctx ctx, uint32_t action, int number, unsigned int count),
      (ctx, action, number, count), 0, -ENOMEM)
 WRAP(int, seccomp_load, (scmp_filter_ctx ctx), (ctx), 0, -EFAULT)
 
-pid_t __real_fork(void);
-pid_t __wrap_fork(void);
-pid_t __wrap_fork(void)
-{
-	pid_t pid;
-
-	if (fails()) {
-		errno = EAGAIN;
-		return -1;
-	}
-	pid = __real_fork();
-	is_worker |= is_helper && pid == 0;
-	return pid;
-}
+FAILING_FORK(is_worker |= is_helper)
 
 /* Ends the program when out of memory, by its contract. */
-const struct trace_istr *__real_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
-{
-	const struct trace_istr *name;
-
-	spared++;
-	name = __real_fathom_trace_intern(text);
-	spared--;
-	return name;
-}
+SPARED_CALL(fathom_trace_intern)
 
 /* ---- the operating system: a fake, and looks at who asks it ---- */
 
@@ -171,9 +145,9 @@ static int observing_open(struct provider *self, const char *path, int flags, mo
 
 	if (is_worker && !is_confined())
 		run->loose++;
-	spared++;
+	failing_spared++;
 	fd = faked->open(self, path, flags, mode, plain);
-	spared--;
+	failing_spared--;
 	return fd;
 }
 
@@ -181,9 +155,9 @@ static int observing_stat(struct provider *self, int fd, struct stat *stat_ret)
 {
 	int error;
 
-	spared++;
+	failing_spared++;
 	error = faked->stat(self, fd, stat_ret);
-	spared--;
+	failing_spared--;
 	return error;
 }
 
@@ -211,9 +185,9 @@ static int observing_mount(struct provider *self, const char *device, int target
 {
 	int error;
 
-	spared++;
+	failing_spared++;
 	error = faked->mount(self, device, target_fd, type, flags);
-	spared--;
+	failing_spared--;
 	return error;
 }
 
@@ -221,9 +195,9 @@ static int observing_unmount(struct provider *self, int parent_fd, const char *n
 {
 	int error;
 
-	spared++;
+	failing_spared++;
 	error = faked->unmount(self, parent_fd, name);
-	spared--;
+	failing_spared--;
 	return error;
 }
 

@@ -10,13 +10,11 @@
 #include "control/db/system_store.h"
 #include "fixture.h"
 
+#include "../../failing_calls.h"
+
 /* ---- calls that fail ---- */
 
-static struct {
-	bool armed, met;
-	uint32_t count, fail_at;
-	int spared; /* inside of what must not fail */
-} failing;
+static struct failing_calls failing;
 
 static bool is_control(void)
 {
@@ -25,52 +23,18 @@ static bool is_control(void)
 
 static bool fails(void)
 {
-	if (!failing.armed || !is_control() || failing.spared || fixture_works > 0 || ++failing.count != failing.fail_at)
-		return false;
-	failing.met = true;
-	errno = ENOMEM;
-	return true;
+	return is_control() && fixture_works <= 0 && failing_calls_next(&failing);
 }
 
-#define WRAP(name, parameters, arguments)                                                                                  \
-	void *__real_##name parameters;                                                                                    \
-	void *__wrap_##name parameters;                                                                                    \
-	void *__wrap_##name parameters                                                                                     \
-	{                                                                                                                  \
-		return fails() ? NULL : __real_##name arguments;                                                           \
-	}
-WRAP(malloc, (size_t bytes), (bytes))
-WRAP(calloc, (size_t count, size_t bytes), (count, bytes))
-WRAP(realloc, (void *block, size_t bytes), (block, bytes))
-WRAP(strdup, (const char *text), (text))
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
+FAILING_CALL(strdup)
 
 /* What ends the program by its contract when out of memory. */
-void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
-{
-	bool here = is_control();
-
-	failing.spared += here;
-	__real_thread_send_msg(thread, fn, ctx);
-	failing.spared -= here;
-}
-
-#define WRAP_INTERN(name)                                                                                                  \
-	const struct trace_istr *__real_fathom_##name(const char *text);                                                   \
-	const struct trace_istr *__wrap_fathom_##name(const char *text);                                                   \
-	const struct trace_istr *__wrap_fathom_##name(const char *text)                                                    \
-	{                                                                                                                  \
-		const struct trace_istr *name;                                                                             \
-		bool here = is_control();                                                                                  \
-                                                                                                                           \
-		failing.spared += here;                                                                                    \
-		name = __real_fathom_##name(text);                                                                         \
-		failing.spared -= here;                                                                                    \
-		return name;                                                                                               \
-	}
-WRAP_INTERN(trace_intern)
-WRAP_INTERN(trace_intern_foreign)
+SPARED_CALL(thread_send_msg)
+SPARED_CALL(fathom_trace_intern)
+SPARED_CALL(fathom_trace_intern_foreign)
 
 static int arm(void *fail_at)
 {

@@ -192,7 +192,7 @@ static unsigned int count_left(void)
 	struct spool_loss loss;
 
 	left.count = 0;
-	assert_int_equal(spool_read_left(spool_of_engine(), see_left, NULL, &loss, &why), 0);
+	assert_int_equal(spool_recover(spool_of_engine(), see_left, NULL, &loss, &why), 0);
 	assert_int_equal(loss.cut_bytes + loss.damaged_bytes, 0);
 	return left.count;
 }

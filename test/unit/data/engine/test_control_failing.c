@@ -17,11 +17,7 @@
 
 enum { EVENTS = 3, RUNS_MAX = 2000 };
 
-static struct {
-	bool armed, met;
-	uint32_t count, fail_at;
-	int spared; /* inside of what must not fail */
-} failing;
+static struct failing_calls failing;
 
 static bool is_here(void)
 {
@@ -30,28 +26,23 @@ static bool is_here(void)
 
 static bool fails(void)
 {
-	if (!failing.armed || failing.spared || !is_here())
-		return false;
-	if (++failing.count != failing.fail_at)
-		return false;
-	failing.met = true;
-	return true;
+	return is_here() && failing_calls_next(&failing);
 }
 
-WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
-WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
-WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
-WRAP(char *, strdup, (const char *text), (text), ENOMEM, NULL)
-WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
-WRAP(int, bind, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), EACCES, -1)
-WRAP(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
-WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
-WRAP(int, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags), (fd, address, bytes, flags), EMFILE, -1)
-WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
-WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
-WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), ENOBUFS, -1)
-WRAP(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), (fd, path, mask), ENOSPC, -1)
-WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
+FAILING_CALL(strdup)
+FAILING_CALL(socket)
+FAILING_CALL(bind)
+FAILING_CALL(listen)
+FAILING_CALL(connect)
+FAILING_CALL(accept4)
+FAILING_CALL(recv)
+FAILING_CALL(send)
+FAILING_CALL(sendmsg)
+FAILING_CALL(inotify_add_watch)
+FAILING_CALL(fd_watch_add)
 
 static bool has_no_inotify;
 
@@ -67,29 +58,8 @@ int __wrap_inotify_init1(int flags)
 }
 
 /* What cannot fail, or ends the program. */
-void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
-{
-	bool here = is_here();
-
-	failing.spared += here;
-	__real_thread_send_msg(thread, fn, ctx);
-	failing.spared -= here;
-}
-
-const struct trace_istr *__real_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
-{
-	const struct trace_istr *name;
-	bool here = is_here();
-
-	failing.spared += here;
-	name = __real_fathom_trace_intern(text);
-	failing.spared -= here;
-	return name;
-}
+SPARED_CALL(thread_send_msg)
+SPARED_CALL(fathom_trace_intern)
 
 /* ---- one run ---- */
 
@@ -131,12 +101,12 @@ static int tell(void *ctx)
 	engine.uri = "x";
 	told->map_status = group_update(&request, &kept);
 	told->version = group_version();
-	failing.spared++;
+	failing_spared++;
 	stats = json_object();
 	events_stats(stats);
 	told->lost = (uint64_t)json_integer_value(json_object_get(stats, "lost"));
 	json_decref(stats);
-	failing.spared--;
+	failing_spared--;
 	assert_int_equal(kept, told->map_status == 0);
 	return 0;
 }

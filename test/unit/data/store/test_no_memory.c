@@ -14,21 +14,11 @@
 #include "base/clock.h"
 #include "data/store/filter/filter.h"
 
+#include "../../descriptor_count.h"
+
 enum { BLOCKS = 64, BLOCK = 512, FILE_BYTES = 1 << 20 };
 
 static char path[] = "/tmp/fathom-no-memory-XXXXXX";
-
-static uint32_t descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	uint32_t count = 0;
-
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	assert_int_equal(closedir(directory), 0);
-	return count;
-}
 
 static int never_run(void *unused)
 {
@@ -84,7 +74,7 @@ static void do_attempt(void *ctx)
  */
 static uint32_t fail_each(struct attempt *attempt, struct fathom_thread *thread)
 {
-	uint32_t held = failing_held(), fds = descriptors();
+	uint32_t held = failing_held(), fds = descriptor_count();
 
 	for (attempt->n = 1;; attempt->n++) {
 		memset(&attempt->why, 0, sizeof(attempt->why));
@@ -94,7 +84,7 @@ static uint32_t fail_each(struct attempt *attempt, struct fathom_thread *thread)
 		assert_int_equal(attempt->rc, -ENOMEM);
 		rig_settle();
 		assert_int_equal(failing_held(), held);
-		assert_int_equal(descriptors(), fds);
+		assert_int_equal(descriptor_count(), fds);
 	}
 	assert_int_equal(attempt->rc, 0);
 	return attempt->n - 1;

@@ -32,60 +32,30 @@
 
 /* ---- calls that fail ---- */
 
-static struct {
-	bool armed, met;
-	uint32_t count, fail_at;
-	int spared; /* inside of what must not fail */
-} failing;
+static struct failing_calls failing;
 
 static bool fails(void)
 {
-	if (!failing.armed || failing.spared || !pthread_equal(pthread_self(), control_pthread))
-		return false;
-	if (++failing.count != failing.fail_at)
-		return false;
-	failing.met = true;
-	return true;
+	return pthread_equal(pthread_self(), control_pthread) && failing_calls_next(&failing);
 }
 
-WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
-WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
-WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
-WRAP(void *, aligned_alloc, (size_t to, size_t bytes), (to, bytes), ENOMEM, NULL)
-WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
-WRAP(int, bind, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), EACCES, -1)
-WRAP(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
-WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
-WRAP(int, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags), (fd, address, bytes, flags), EMFILE, -1)
-WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
-WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
-WRAP(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags), ENOBUFS, -1)
-WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
+FAILING_CALL(aligned_alloc)
+FAILING_CALL(socket)
+FAILING_CALL(bind)
+FAILING_CALL(listen)
+FAILING_CALL(connect)
+FAILING_CALL(accept4)
+FAILING_CALL(recv)
+FAILING_CALL(send)
+FAILING_CALL(sendmsg)
+FAILING_CALL(fd_watch_add)
 
 /* What cannot fail, or ends the program. */
-void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
-{
-	bool here = pthread_equal(pthread_self(), control_pthread);
-
-	failing.spared += here;
-	__real_thread_send_msg(thread, fn, ctx);
-	failing.spared -= here;
-}
-
-const struct trace_istr *__real_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
-{
-	const struct trace_istr *name;
-	bool here = pthread_equal(pthread_self(), control_pthread);
-
-	failing.spared += here;
-	name = __real_fathom_trace_intern(text);
-	failing.spared -= here;
-	return name;
-}
+SPARED_CALL(thread_send_msg)
+SPARED_CALL(fathom_trace_intern)
 
 /* ---- one run ---- */
 
@@ -186,18 +156,6 @@ static int end(void *unused)
 	return 0;
 }
 
-static uint32_t descriptors(void)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	uint32_t count = 0;
-
-	assert_non_null(folder);
-	while (readdir(folder))
-		count++;
-	assert_int_equal(closedir(folder), 0);
-	return count;
-}
-
 /* True: a call failed in it. */
 static bool attempt(bool over_grpc, uint32_t fail_at)
 {
@@ -227,9 +185,9 @@ static void each_call_fails_once(bool over_grpc)
 	uint32_t before, n;
 
 	assert_false(attempt(over_grpc, 0));
-	before = descriptors();
+	before = descriptor_count();
 	for (n = 1; attempt(over_grpc, n); n++) {
-		assert_int_equal(descriptors(), before);
+		assert_int_equal(descriptor_count(), before);
 		assert_true(n < 10000);
 	}
 	assert_true(n > 20);

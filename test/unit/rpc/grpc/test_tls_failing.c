@@ -45,24 +45,15 @@ enum { OPENSSL_STEP = 211, RUNS_MAX = 100000, CALL_MS = 9000, SHORT_MS = 3000 };
 
 enum what { CALLS, NGHTTP2_MEMORY, OPENSSL_MEMORY };
 
-static struct {
-	bool armed, met;
-	enum what what; /* of these fails */
-	uint32_t count, fail_at;
-	int spared;	  /* inside of what must not fail */
-	bool any_version; /* it was the least version of TLS that could not be set */
-} failing;
+static struct failing_calls failing;
+static enum what failing_what; /* calls of this kind fail */
+static bool any_version;       /* the least version of TLS could not be set */
 
 static int64_t held; /* blocks of OpenSSL's */
 
 static bool fails_of(enum what what)
 {
-	if (!failing.armed || failing.what != what || failing.spared || !pthread_equal(pthread_self(), control_pthread))
-		return false;
-	if (++failing.count != failing.fail_at)
-		return false;
-	failing.met = true;
-	return true;
+	return failing_what == what && pthread_equal(pthread_self(), control_pthread) && failing_calls_next(&failing);
 }
 
 static bool fails(void)
@@ -70,24 +61,23 @@ static bool fails(void)
 	return fails_of(CALLS);
 }
 
-WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
-WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
-WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
-WRAP(void *, aligned_alloc, (size_t to, size_t bytes), (to, bytes), ENOMEM, NULL)
-WRAP(char *, strdup, (const char *text), (text), ENOMEM, NULL)
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
+FAILING_CALL(aligned_alloc)
+FAILING_CALL(strdup)
+/* a certificate that this user may not read */
 WRAP(int, stat64, (const char *path, struct stat *to), (path, to), EACCES, -1)
-WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
-WRAP(int, bind, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), EACCES, -1)
-WRAP(int, listen, (int fd, int backlog), (fd, backlog), EADDRINUSE, -1)
-WRAP(int, connect, (int fd, const struct sockaddr *address, socklen_t bytes), (fd, address, bytes), ENETUNREACH, -1)
-WRAP(int, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags), (fd, address, bytes, flags), EMFILE, -1)
-WRAP(int, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(int, setsockopt, (int fd, int level, int name, const void *value, socklen_t bytes), (fd, level, name, value, bytes),
-     ENOBUFS, -1)
-WRAP(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags), EIO, -1)
-WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), EPIPE, -1)
-WRAP(struct fd_watch *, fd_watch_add, (int fd, uint32_t events, fd_fn fn, void *ctx), (fd, events, fn, ctx), ENOSPC, NULL)
+FAILING_CALL(socket)
+FAILING_CALL(bind)
+FAILING_CALL(listen)
+FAILING_CALL(connect)
+FAILING_CALL(accept4)
+FAILING_CALL(getsockopt)
+FAILING_CALL(setsockopt)
+FAILING_CALL(recv)
+FAILING_CALL(send)
+FAILING_CALL(fd_watch_add)
 
 /* OpenSSL says in its own queue what has failed. */
 static bool fails_in_openssl(void)
@@ -130,7 +120,7 @@ long __wrap_SSL_CTX_ctrl(SSL_CTX *ctx, int command, long number, void *data)
 {
 	if (command != SSL_CTRL_SET_MIN_PROTO_VERSION || !fails_in_openssl())
 		return __real_SSL_CTX_ctrl(ctx, command, number, data);
-	failing.any_version = true;
+	any_version = true;
 	return 0;
 }
 
@@ -226,29 +216,8 @@ static void *openssl_reallocate(void *block, size_t bytes, const char *file, int
 }
 
 /* What cannot fail, or ends the program. */
-void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
-{
-	bool here = pthread_equal(pthread_self(), control_pthread);
-
-	failing.spared += here;
-	__real_thread_send_msg(thread, fn, ctx);
-	failing.spared -= here;
-}
-
-const struct trace_istr *__real_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
-{
-	const struct trace_istr *name;
-	bool here = pthread_equal(pthread_self(), control_pthread);
-
-	failing.spared += here;
-	name = __real_fathom_trace_intern(text);
-	failing.spared -= here;
-	return name;
-}
+SPARED_CALL(thread_send_msg)
+SPARED_CALL(fathom_trace_intern)
 
 /* ---- one run ---- */
 
@@ -312,10 +281,10 @@ static int start(void *unused)
 	int error;
 
 	failing.count = 0;
-	failing.met = failing.any_version = false;
+	failing.met = any_version = false;
 	failing.armed = true;
 	error = grpc_tls_create(&files, &run.server_tls, &run.why);
-	must(error < 0 || !failing.any_version);
+	must(error < 0 || !any_version);
 	there.tls = run.server_tls;
 	if (!error)
 		error = grpc_server_open(&there, &run.server, &run.why);
@@ -331,10 +300,10 @@ static int reload(void *unused)
 {
 	int error;
 
-	failing.any_version = false;
+	any_version = false;
 	run.why = (struct fathom_fault){ 0 };
 	error = grpc_tls_reload(run.server_tls, &run.why);
-	must(error < 0 || !failing.any_version);
+	must(error < 0 || !any_version);
 	grpc_client_hang_up(run.client, run.address);
 	return error;
 }
@@ -374,18 +343,6 @@ static void wait_for_call(void)
 	assert_int_equal(run.done_count, 1);
 }
 
-static uint32_t descriptors(void)
-{
-	DIR *entries = opendir("/proc/self/fd");
-	uint32_t count = 0;
-
-	assert_non_null(entries);
-	while (readdir(entries))
-		count++;
-	assert_int_equal(closedir(entries), 0);
-	return count;
-}
-
 /* True: a call failed in it. */
 static bool attempt(enum what what, uint32_t fail_at)
 {
@@ -394,7 +351,7 @@ static bool attempt(enum what what, uint32_t fail_at)
 
 	memset(&run, 0, sizeof(run));
 	sem_init(&run.done, 0, 0);
-	failing.what = what;
+	failing_what = what;
 	failing.fail_at = fail_at;
 	error = on_control(start, NULL);
 	if (!error)
@@ -424,10 +381,10 @@ static void each_fails_once(enum what what, uint32_t step)
 
 	assert_false(attempt(what, 0));
 	assert_false(attempt(what, 0));
-	fds = descriptors();
+	fds = descriptor_count();
 	blocks = held;
 	for (n = 1; attempt(what, n); n += step) {
-		assert_int_equal(descriptors(), fds);
+		assert_int_equal(descriptor_count(), fds);
 		if (held > blocks)
 			fail_msg("call %u: %d blocks of OpenSSL's are left", n, (int)(held - blocks));
 		assert_true(n < RUNS_MAX);

@@ -35,40 +35,28 @@ enum { RUNS_MAX = 5000, BLOCK_BYTES = 512, NAMES = 5, PLAIN_BYTES_MAX = 1 << 20 
 
 /* ---- calls that fail ---- */
 
-static struct {
-	bool armed, met;
-	uint32_t count, fail_at;
-} failing;
-static _Thread_local int spared; /* inside of what must not fail, or is faked */
+static struct failing_calls failing;
 static pthread_t test_pthread;
 
 static bool fails(void)
 {
-	if (!failing.armed || spared || pthread_equal(pthread_self(), control_pthread) ||
-	    pthread_equal(pthread_self(), test_pthread))
-		return false;
-	if (++failing.count != failing.fail_at)
-		return false;
-	failing.met = true;
-	return true;
+	return !pthread_equal(pthread_self(), control_pthread) && !pthread_equal(pthread_self(), test_pthread) &&
+	       failing_calls_next(&failing);
 }
 
-WRAP(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)
-WRAP(void *, calloc, (size_t count, size_t bytes), (count, bytes), ENOMEM, NULL)
-WRAP(void *, realloc, (void *block, size_t bytes), (block, bytes), ENOMEM, NULL)
-WRAP(FILE *, open_memstream, (char **to, size_t *bytes), (to, bytes), ENOMEM, NULL)
-WRAP(size_t, fwrite, (const void *from, size_t size, size_t count, FILE *to), (from, size, count, to), ENOMEM, count / 2)
-WRAP(int, open64, (const char *path, int flags, mode_t mode), (path, flags, mode), EMFILE, -1)
-WRAP(int, fstat64, (int fd, struct stat *to), (fd, to), EIO, -1)
-WRAP(ssize_t, pread64, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset), EIO, -1)
-WRAP(FILE *, fdopen, (int fd, const char *mode), (fd, mode), ENOMEM, NULL)
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
+FAILING_CALL(open_memstream)
+FAILING_CALL(fwrite)
+FAILING_CALL(open64)
+FAILING_CALL(fstat64)
+FAILING_CALL(pread64)
+FAILING_CALL(fdopen)
 /* optimised, the one is the other */
-WRAP(ssize_t, getline, (char **line, size_t *room, FILE *from), (line, room, from), ENOMEM, -1)
-WRAP(ssize_t, __getdelim, (char **line, size_t *room, int end, FILE *from), (line, room, end, from), ENOMEM, -1)
-WRAP(int, scandir64,
-     (const char *path, struct dirent ***entries, int (*takes)(const struct dirent *),
-      int (*compare)(const struct dirent **, const struct dirent **)),
-     (path, entries, takes, compare), ENOMEM, -1)
+FAILING_CALL(getline)
+FAILING_CALL(__getdelim)
+FAILING_CALL(scandir64)
 WRAP(size_t, ZSTD_compress, (void *to, size_t room, const void *from, size_t bytes, int level),
      (to, room, from, bytes, level), 0, (size_t)-1)
 
@@ -94,9 +82,9 @@ int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *
 
 	if (fails())
 		return fault(why, -EMFILE, "the scan failed");
-	spared++;
+	failing_spared++;
 	error = __real_storage_scan(os, how, scan_ret, why);
-	spared--;
+	failing_spared--;
 	return error;
 }
 
@@ -108,32 +96,15 @@ int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, stru
 
 	if (fails())
 		return fault(why, -EMFILE, "the scan failed");
-	spared++;
+	failing_spared++;
 	error = __real_network_scan(os, scan_ret, why);
-	spared--;
+	failing_spared--;
 	return error;
 }
 
 /* What ends the program when out of memory, by its contract. */
-void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
-void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx)
-{
-	spared++;
-	__real_thread_send_msg(thread, fn, ctx);
-	spared--;
-}
-
-const struct trace_istr *__real_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text);
-const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
-{
-	const struct trace_istr *name;
-	spared++;
-	name = __real_fathom_trace_intern(text);
-	spared--;
-	return name;
-}
+SPARED_CALL(thread_send_msg)
+SPARED_CALL(fathom_trace_intern)
 
 /* ---- a server that can do that alone ---- */
 

@@ -43,43 +43,24 @@ static bool fails(void)
 	return failing_this_call();
 }
 
-WRAP(int, pipe2, (int ends[2], int flags), (ends, flags), EMFILE, -1)
-WRAP(int, fstat64, (int fd, struct stat *to), (fd, to), EIO, -1)
-WRAP(ssize_t, pread64, (int fd, void *to, size_t bytes, off_t offset), (fd, to, bytes, offset), EIO, -1)
-WRAP(DIR *, opendir, (const char *path), (path), EMFILE, NULL)
-WRAP(struct dirent *, readdir64, (DIR * folder), (folder), EIO, NULL)
-WRAP(ssize_t, readlink, (const char *path, char *to, size_t bytes), (path, to, bytes), EIO, -1)
-WRAP(int, getifaddrs, (struct ifaddrs * *all), (all), ENOBUFS, -1)
-WRAP(int, gethostname, (char *name, size_t bytes), (name, bytes), EPERM, -1)
-WRAP(int, getaddrinfo, (const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **found_ret),
-     (name, service, hints, found_ret), EIO, EAI_AGAIN)
-WRAP(int, getnameinfo,
-     (const struct sockaddr *address, socklen_t bytes, char *host, socklen_t host_bytes, char *service,
-      socklen_t service_bytes, int flags),
-     (address, bytes, host, host_bytes, service, service_bytes, flags), EIO, EAI_FAIL)
-WRAP(int, socket, (int domain, int type, int protocol), (domain, type, protocol), EMFILE, -1)
-WRAP(ssize_t, sendto, (int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to, socklen_t to_bytes),
-     (fd, data, bytes, flags, to, to_bytes), ECONNREFUSED, -1)
-WRAP(int, dup2, (int from, int to), (from, to), EBUSY, -1)
-WRAP(int, close_range, (unsigned int from, unsigned int to, int flags), (from, to, flags), ENOSYS, -1)
-WRAP(int, execve, (const char *path, char *const argv[], char *const env[]), (path, argv, env), ENOMEM, -1)
+FAILING_CALL(pipe2)
+FAILING_CALL(fstat64)
+FAILING_CALL(pread64)
+FAILING_CALL(opendir)
+FAILING_CALL(readdir64)
+FAILING_CALL(readlink)
+FAILING_CALL(getifaddrs)
+FAILING_CALL(gethostname)
+FAILING_CALL(getaddrinfo)
+FAILING_CALL(getnameinfo)
+FAILING_CALL(socket)
+FAILING_CALL(sendto)
+FAILING_CALL(dup2)
+FAILING_CALL(close_range)
+FAILING_CALL(execve)
 
 /* In the child other calls fail, or none. */
-pid_t __real_fork(void);
-pid_t __wrap_fork(void);
-pid_t __wrap_fork(void)
-{
-	pid_t pid;
-
-	if (fails()) {
-		errno = EAGAIN;
-		return -1;
-	}
-	pid = __real_fork();
-	if (pid == 0)
-		failing_begin_files(child_fails_at);
-	return pid;
-}
+FAILING_FORK(failing_begin_files(child_fails_at))
 
 /* It has ended all the same. */
 pid_t __real_waitpid(pid_t pid, int *status, int options);
@@ -144,22 +125,10 @@ static int end(void **state)
 	return rmdir(folder);
 }
 
-static int descriptors(void)
+static void check_nothing_is_left(uint32_t n, uint32_t before)
 {
-	DIR *entries = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(entries);
-	while (readdir(entries))
-		count++;
-	closedir(entries);
-	return count;
-}
-
-static void check_nothing_is_left(uint32_t n, int before)
-{
-	if (descriptors() != before)
-		fail_msg("call %u: %d descriptors, not %d", n, descriptors(), before);
+	if (descriptor_count() != before)
+		fail_msg("call %u: %u descriptors, not %u", n, descriptor_count(), before);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 }
@@ -172,7 +141,8 @@ static bool start(uint32_t n, const char *path, const char *domain, bool *failed
 	struct server_config config;
 	struct server_places places = { 0 };
 	struct fathom_fault why = { 0 };
-	int before = descriptors(), error;
+	uint32_t before = descriptor_count();
+	int error;
 
 	failing_begin_files(n);
 	error = server_config_read(path, &config, &why);
@@ -243,7 +213,7 @@ static void a_program_that_does_not_begin_is_no_domain(void **state)
 
 static void a_supervisor_that_cannot_be_told_is_no_error(void **state)
 {
-	int before = descriptors();
+	uint32_t before = descriptor_count();
 	bool failed = true;
 	uint32_t n;
 

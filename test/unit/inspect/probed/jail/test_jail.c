@@ -14,6 +14,8 @@
 #include "children.h"
 #include "samples.h"
 
+#include "../../../descriptor_count.h"
+
 enum { MANY = 200, WAIT_STEPS = 20000, WAIT_STEP_US = 500 };
 
 static const char *const names[] = SAMPLE_NAMES;
@@ -365,18 +367,6 @@ static void a_child_that_dies_before_it_has_read_its_order_is_no_error(void **st
 	no_child_is_left();
 }
 
-static size_t open_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	size_t count = 0;
-
-	assert_non_null(directory);
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 static void a_child_that_is_killed_while_idle_is_replaced_unseen(void **state)
 {
 	pid_t pids[CHILDREN_MAX];
@@ -386,7 +376,7 @@ static void a_child_that_is_killed_while_idle_is_replaced_unseen(void **state)
 	start(1);
 	open_sample(&sample, "clau", 0);
 	assert_int_equal(children_of_this(pids), 1);
-	descriptors = open_descriptors();
+	descriptors = descriptor_count();
 	for (int i = 0; i < 5; i++) {
 		struct jail_rig_result result;
 
@@ -398,7 +388,7 @@ static void a_child_that_is_killed_while_idle_is_replaced_unseen(void **state)
 	}
 	assert_int_equal(stats_now().died, 0);
 	assert_int_equal(stats_now().parsed, 5);
-	assert_int_equal(open_descriptors(), descriptors);
+	assert_int_equal(descriptor_count(), descriptors);
 	close_sample(&sample);
 	jail_rig_stop();
 	no_child_is_left();

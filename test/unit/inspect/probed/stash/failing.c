@@ -11,6 +11,9 @@
 
 #include "base/must.h"
 
+#define FAILING_ERRNO(of_row) failing.error
+#include "../../../failing_calls.h"
+
 static struct {
 	bool counting;
 	enum failing_kind kind;
@@ -51,39 +54,23 @@ static bool fails(void)
 	return true;
 }
 
-#define WRAP(type, name, parameters, arguments)                                                                            \
-	type __real_##name parameters;                                                                                     \
-	type __wrap_##name parameters;                                                                                     \
-	type __wrap_##name parameters                                                                                      \
-	{                                                                                                                  \
-		return fails() ? (type)-1 : __real_##name arguments;                                                       \
-	}
-
-#define WRAP_MEMORY(name, parameters, arguments)                                                                           \
-	void *__real_##name parameters;                                                                                    \
-	void *__wrap_##name parameters;                                                                                    \
-	void *__wrap_##name parameters                                                                                     \
-	{                                                                                                                  \
-		return fails() ? NULL : __real_##name arguments;                                                           \
-	}
-
-WRAP(int, mkdirat, (int at, const char *path, mode_t mode), (at, path, mode))
-WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode))
-WRAP(int, fstatat64, (int at, const char *path, struct stat64 *status, int flags), (at, path, status, flags))
-WRAP(int, fstat64, (int fd, struct stat64 *status), (fd, status))
-WRAP(int, linkat, (int at, const char *path, int to, const char *to_path, int flags), (at, path, to, to_path, flags))
-WRAP(int, unlinkat, (int at, const char *path, int flags), (at, path, flags))
-WRAP(int, renameat, (int at, const char *path, int to, const char *to_path), (at, path, to, to_path))
-WRAP(int, symlinkat, (const char *target, int at, const char *path), (target, at, path))
-WRAP(ssize_t, readlinkat, (int at, const char *path, char *target, size_t bytes), (at, path, target, bytes))
-WRAP(int, ftruncate64, (int fd, off64_t bytes), (fd, bytes))
-WRAP(ssize_t, getdents64, (int fd, void *entries, size_t bytes), (fd, entries, bytes))
-WRAP(off64_t, lseek64, (int fd, off64_t offset, int whence), (fd, offset, whence))
-WRAP(ssize_t, read, (int fd, void *data, size_t bytes), (fd, data, bytes))
-WRAP(int, flock, (int fd, int operation), (fd, operation))
-WRAP_MEMORY(malloc, (size_t bytes), (bytes))
-WRAP_MEMORY(calloc, (size_t count, size_t bytes), (count, bytes))
-WRAP_MEMORY(realloc, (void *memory, size_t bytes), (memory, bytes))
+FAILING_CALL(mkdirat)
+FAILING_CALL(mkdir)
+FAILING_CALL(fstatat64)
+FAILING_CALL(fstat64)
+FAILING_CALL(linkat)
+FAILING_CALL(unlinkat)
+FAILING_CALL(renameat)
+FAILING_CALL(symlinkat)
+FAILING_CALL(readlinkat)
+FAILING_CALL(ftruncate64)
+FAILING_CALL(getdents64)
+FAILING_CALL(lseek64)
+FAILING_CALL(read)
+FAILING_CALL(flock)
+FAILING_CALL(malloc)
+FAILING_CALL(calloc)
+FAILING_CALL(realloc)
 
 int __real_openat64(int at, const char *path, int flags, ...);
 int __wrap_openat64(int at, const char *path, int flags, ...);

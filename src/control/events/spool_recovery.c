@@ -86,7 +86,7 @@ static int read_events(struct left *left)
 	return error;
 }
 
-int spool_read_left(const char *path, spool_event_fn each, void *ctx, struct spool_loss *loss_ret, struct fathom_fault *why)
+int spool_recover(const char *path, spool_event_fn each, void *ctx, struct spool_loss *loss_ret, struct fathom_fault *why)
 {
 	struct left left = { .each = each, .ctx = ctx };
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), error;
