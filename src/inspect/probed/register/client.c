@@ -51,6 +51,7 @@ struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid
 	}
 	TAILQ_INSERT_TAIL(&server->clients, client, link);
 	server->client_count++;
+	must(server->client_count <= server->options.connections_max);
 	probe_probed_client_connected(clock_ticks(), client, pid, uid);
 	return client;
 }
@@ -68,6 +69,8 @@ void client_leave(struct client *client, enum probed_leave_reason reason)
 	struct server *server = client->server;
 
 	must(!client->gone);
+	must(client->fd >= 0);
+	must(!client->queued || !client->listing); /* a queued one has no listing yet */
 	probe_probed_client_left(clock_ticks(), client, reason, client->requests);
 	fd_watch_remove(&client->watch);
 	close(client->fd);
@@ -80,6 +83,7 @@ void client_leave(struct client *client, enum probed_leave_reason reason)
 	must(server->client_count > 0);
 	TAILQ_REMOVE(&server->clients, client, link);
 	server->client_count--;
+	must((server->client_count == 0) == TAILQ_EMPTY(&server->clients));
 	server_has_room(server);
 	client->gone = true;
 	if (!client->busy) /* else answer_add() frees it */
@@ -109,6 +113,8 @@ bool client_reply(struct client *client, int error, bool more, uint64_t value, c
 	struct iovec iov[2] = { { &reply, sizeof(reply) }, { (void *)text, bytes } };
 	const struct msghdr message = { .msg_iov = iov, .msg_iovlen = 2 };
 
+	must(!client->gone && client->fd >= 0);
+	must(error <= 0);
 	must(bytes <= PROBED_REPLY_TEXT_BYTES_MAX);
 	if (sendmsg(client->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return true;
@@ -182,6 +188,7 @@ static int read_object_file(int fd, void *data, size_t bytes, struct fathom_faul
 {
 	size_t done = 0;
 
+	must(fd >= 0);
 	while (done < bytes) {
 		ssize_t got = pread(fd, (char *)data + done, bytes - done, (off_t)done);
 
@@ -228,7 +235,9 @@ static int read_object(const struct probed_request *request, const void *inline_
 		error = read_object_file(fd, header, header_bytes, why);
 	if (error)
 		return error;
+	must(header_bytes <= DOF_HEADER_BYTES);
 	object->bytes = loaded_bytes(fd < 0 ? inline_data : header, header_bytes, bytes);
+	must(object->bytes <= bytes); /* of a message or a memfd that has so many */
 	if (object->bytes > REGISTRY_SLICE_BYTES) {
 		object->file = fd;
 		return 0;
@@ -273,6 +282,8 @@ static void execute_request(struct client *client, const void *rest, size_t rest
 	struct fathom_fault why = { 0 };
 	int error;
 
+	must(!client->busy && !client->queued && !client->listing);
+	must(client->pid > 0);
 	client->requests++;
 	switch (client->request.operation) {
 	case PROBED_HELLO:
@@ -380,6 +391,7 @@ static void process_message(struct client *client, const struct received *receiv
 {
 	const char *wrong = find_message_error(received);
 
+	must(received->bytes > 0 && (size_t)received->bytes <= sizeof(message_buffer));
 	memset(&client->request, 0, sizeof(client->request));
 	memcpy(&client->request, message_buffer,
 	       (size_t)received->bytes < sizeof(client->request) ? (size_t)received->bytes : sizeof(client->request));

@@ -60,6 +60,7 @@ static void reply_add(void *ctx, int error, uint64_t generation, const struct fa
 {
 	struct cuse_add *add = ctx;
 
+	must(add->request);
 	if (add->cuse) {
 		LIST_REMOVE(add, link);
 		/* DTrace's programs know only EINVAL. A reply fails if the caller was killed */
@@ -87,6 +88,7 @@ static void start_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 	struct cuse_add *add = calloc(1, sizeof(*add));
 
 	must(step->action == HELPER_ADD && pid > 0);
+	must(!step->object || step->bytes >= HELPER_HEADER_BYTES);
 	if (!add) {
 		registry_turn_away(cuse->registry, &object, -ENOMEM, "out of memory");
 		free(step->object);
@@ -176,6 +178,7 @@ static void device_ioctl(fuse_req_t request, int command, void *argument, struct
 		(void)fuse_reply_err(request, EINVAL);
 		return;
 	}
+	must(file && file->helper);
 	helper_step(file->helper, &call, &step);
 	if (step.action == HELPER_ANSWER)
 		refuse_call(cuse, request, &call, &step);

@@ -11,6 +11,7 @@
 
 enum { LOADSZ_AT = 40 };
 static_assert(sizeof(struct dof_helper) == 80, "dof_helper_t");
+static_assert(LOADSZ_AT + 8 <= HELPER_HEADER_BYTES, "the size is in the header");
 
 /* An ADDDOF of a thread, between two calls. */
 struct pending_add {
@@ -82,6 +83,7 @@ struct helper_file *helper_file_create(struct helper *helper, uint32_t user)
 static void release_object_room(struct helper_file *file, struct pending_add *add)
 {
 	must(file->room >= add->room);
+	must(file->helper->room >= file->room);
 	must(file->helper->room >= add->room);
 	file->room -= add->room;
 	file->helper->room -= add->room;
@@ -94,6 +96,8 @@ static void free_pending_add(struct helper_file *file, struct pending_add *add)
 	TAILQ_REMOVE(&file->adds, add, link);
 	must(file->add_count > 0);
 	file->add_count--;
+	must((file->add_count == 0) == TAILQ_EMPTY(&file->adds));
+	must(!add->object || add->bytes >= HELPER_HEADER_BYTES);
 	free(add->object);
 	free(add);
 }
@@ -104,6 +108,7 @@ void helper_file_destroy(struct helper_file *file)
 
 	while ((add = TAILQ_FIRST(&file->adds)))
 		free_pending_add(file, add);
+	must(file->add_count == 0 && file->room == 0);
 	LIST_REMOVE(file, link);
 	free(file);
 }
@@ -115,6 +120,7 @@ static size_t user_room(const struct helper *helper, uint32_t user)
 
 	LIST_FOREACH (file, &helper->files, link)
 		room += file->user == user ? file->room : 0;
+	must(room <= helper->room);
 	return room;
 }
 
@@ -144,6 +150,8 @@ static const char *reserve_object_room(struct helper_file *file, struct pending_
 	add->room = room;
 	file->room += more;
 	helper->room += more;
+	must(helper->room <= helper->limits.bytes);
+	must(add->room <= file->room);
 	return NULL;
 }
 
@@ -151,6 +159,7 @@ static const char *reserve_object_room(struct helper_file *file, struct pending_
 
 static void answer_call(struct helper_step *step, int error, const char *why)
 {
+	must(error < 0 && why);
 	*step = (struct helper_step){ .action = HELPER_ANSWER, .error = error, .why = why };
 }
 
@@ -281,6 +290,7 @@ static void continue_pending_add(struct helper_file *file, const struct helper_c
 		answer_call(step, -EINVAL, "the ioctl was not started, or has expired");
 		return;
 	}
+	must(add->thread == call->thread);
 	if (call->bytes != add->asked) {
 		reject_pending_add(file, add, step, "the kernel sent another piece of memory than requested");
 		return;
@@ -297,6 +307,7 @@ static void continue_pending_add(struct helper_file *file, const struct helper_c
 		must(add->got + call->bytes <= add->room);
 		memcpy(add->object + add->got, call->data, call->bytes);
 		add->got += call->bytes;
+		must(add->got <= add->bytes);
 		request_next_piece(file, add, step);
 		return;
 	}

@@ -22,9 +22,11 @@
 enum { STAT_BYTES = 2048, MAPS_BYTES = 16384, STATUS_BYTES = 4096 };
 /* Indices of fields in /proc/PID/stat, from field 3 on, the first behind the name. */
 enum { FIELD_START_TIME = 22 - 3, FIELD_START_CODE = 26 - 3, FIELD_START_STACK = 28 - 3, FIELDS = 30 };
+static_assert(FIELD_START_STACK < FIELDS, "all that is used is read");
 
 static int proc_error(pid_t pid, int error, struct fathom_fault *why)
 {
+	must(error > 0);
 	if (error == ENOENT || error == ESRCH)
 		return fault(why, -ESRCH, "process %d has ended", pid);
 	if (error == EACCES || error == EPERM)
@@ -41,6 +43,7 @@ static ssize_t read_proc_file(const char *path, char *text, size_t room)
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t got;
 
+	must(room > 1);
 	if (fd < 0)
 		return -errno;
 	got = read(fd, text, room - 1);
@@ -182,6 +185,7 @@ static int parse_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
 	char *line = text, *end;
 	int result = 0;
 
+	must(*bytes <= MAPS_BYTES);
 	text[*bytes] = '\0';
 	while (result == 0 && (end = strchr(line, '\n'))) {
 		struct map map;
@@ -191,6 +195,7 @@ static int parse_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
 			result = fn(ctx, &map);
 		line = end + 1;
 	}
+	must((size_t)(line - text) <= *bytes);
 	*bytes -= (size_t)(line - text);
 	memmove(text, line, *bytes);
 	return result;
@@ -216,6 +221,7 @@ static int visit_maps(pid_t pid, map_fn fn, void *ctx)
 			break;
 		}
 		bytes += (size_t)got;
+		must(bytes <= MAPS_BYTES);
 		result = parse_lines(text, &bytes, fn, ctx);
 		if (bytes == MAPS_BYTES)
 			bytes = 0; /* a line longer than any path that can be opened */

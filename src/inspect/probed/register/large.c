@@ -31,6 +31,7 @@ struct large_user {
 	TAILQ_HEAD(, registration) queue; /* the first is in progress */
 };
 
+static_assert(STASH_SLICE_BYTES % PAGE_BYTES == 0, "the pages of a slice are dropped as a whole");
 static char slice_buffer[STASH_SLICE_BYTES]; /* shared by all registrations: one thread */
 
 bool large_is(const struct dof_input *input)
@@ -61,6 +62,7 @@ static void drop_pages(char *data, uint64_t bytes)
 	uintptr_t first = round_up((uintptr_t)data, PAGE_BYTES),
 		  end = ((uintptr_t)data + bytes) & ~(uintptr_t)(PAGE_BYTES - 1);
 
+	must(first % PAGE_BYTES == 0 && end % PAGE_BYTES == 0);
 	if (first < end)
 		(void)madvise((void *)first, end - first, MADV_DONTNEED); /* on failure they are freed with the rest */
 }
@@ -71,6 +73,8 @@ static int begin_block(struct registration *registration, uint32_t index, struct
 	const struct dof_block *block = &registration->input.blocks[index];
 	int rc = stash_upload_begin(registration->registry->stash, block->bytes, &registration->uploads[index]);
 
+	must(rc <= 0);
+	must((rc == 0) == (registration->uploads[index] != NULL));
 	if (rc != -EOPNOTSUPP)
 		return rc ? fault(why, rc, "cannot write the object: %s", strerror(-rc)) : 0;
 	registration->in_memory = true;
@@ -88,6 +92,9 @@ static int receive_piece(struct registration *registration, uint32_t index, uint
 	char *from = registration->source < 0 || registration->in_memory ? here : slice_buffer;
 	int rc = 0;
 
+	must(bytes > 0 && bytes <= STASH_SLICE_BYTES);
+	must(from);
+	must(registration->received + bytes <= registration_bytes(registration));
 	if (registration->source >= 0)
 		rc = read_slice(registration->source, registration->source_at[index] + at, bytes, from, why);
 	if (rc || registration->in_memory)
@@ -136,6 +143,7 @@ static void receive_slice(struct registration *registration)
 
 	must(registration->state == REGISTRATION_RECEIVING);
 	must(at < registration_bytes(registration));
+	must(TAILQ_FIRST(&registration->large->queue) == registration); /* a user has one in progress */
 	at -= index ? first : 0;
 	bytes = min_u64(STASH_SLICE_BYTES, registration->input.blocks[index].bytes - at);
 	if (!registration->uploads[index] && !registration->in_memory)
@@ -160,6 +168,7 @@ static void compare_slice(struct registration *registration)
 	pid_t pid = registration->process->identity.process.pid;
 
 	must(registration->state == REGISTRATION_COMPARING);
+	must(registration->source < 0);
 	for (uint32_t i = 0; i < DOF_BLOCKS_MAX; i++) {
 		if (registration->uploads[i] &&
 		    stash_upload_compare(registration->uploads[i], pid, &registration->mapping, i))
@@ -204,6 +213,8 @@ static int run_turn(void *ctx)
 		TAILQ_REMOVE(&registry->large_users, user, link);
 		TAILQ_INSERT_TAIL(&registry->large_users, user, link);
 		registry->stats.slices++;
+		must(!TAILQ_EMPTY(&user->queue));
+		must(registration->large == user);
 		if (registration->state == REGISTRATION_RECEIVING)
 			receive_slice(registration);
 		else
@@ -237,6 +248,8 @@ void large_begin(struct registration *registration)
 
 	must(user); /* out of memory aborts, as for a message */
 	must(registration->received == 0);
+	must(!registration->large);
+	must(large_is(&registration->input));
 	registration->large = user;
 	TAILQ_INSERT_TAIL(&user->queue, registration, in_user);
 	registration_state_move(clock_ticks(), registration, REGISTRATION_RECEIVING);
@@ -246,6 +259,8 @@ void large_begin(struct registration *registration)
 
 void large_compare(struct registration *registration)
 {
+	must(registration->large);
+	must(registration->received == registration_bytes(registration));
 	registration_state_move(clock_ticks(), registration, REGISTRATION_COMPARING);
 	large_wake(registration->registry);
 }

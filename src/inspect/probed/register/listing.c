@@ -65,6 +65,7 @@ static int append_text(const char *bytes, size_t count, void *ctx)
 		listing->text = more;
 		listing->text_room = room;
 	}
+	must(listing->sent <= listing->used && listing->used + count <= listing->text_room);
 	memcpy(listing->text + listing->used, bytes, count);
 	listing->used += count;
 	return 0;
@@ -83,6 +84,7 @@ static void write_probe(struct listing *listing, const struct stash_registration
 {
 	json_t *line = line_of_probe(registration->process.pid, way_names[way], provider, probe);
 
+	must(way_names[way]);
 	if (line) {
 		json_object_set_new(line, "uid", json_integer((json_int_t)registration->process.uid));
 		json_object_set_new(line, "program", line_text(listing->command));
@@ -175,6 +177,7 @@ static void resume_listing(void *ctx)
 {
 	struct client *client = ctx;
 
+	must(client->listing && client->listing->waiting);
 	client->listing->waiting = false;
 	client_watch(client);
 }
@@ -185,6 +188,7 @@ static void write_next_registration(struct listing *listing, struct server *serv
 	const struct stash_registration *registration = &listing->found[listing->next++];
 	struct probed_process *process = process_find(server->registry, registration->process.pid);
 
+	must(listing->next <= listing->count);
 	if (registration->process.pid != listing->looked_at) {
 		listing->looked_at = registration->process.pid;
 		read_command(listing, registration->process.pid);
@@ -213,6 +217,7 @@ static int collect_registration(void *ctx, const struct stash_registration *regi
 		listing->found = more;
 		listing->room = room;
 	}
+	must(listing->count < listing->room);
 	listing->found[listing->count++] = *registration;
 	return 0;
 }
@@ -221,6 +226,8 @@ static void finish_listing(struct client *client, int error, const char *text)
 {
 	struct server *server = client->server;
 
+	must(client->listing && !client->queued);
+	must(server->listing_count > 0);
 	listing_free(client->listing);
 	client->listing = NULL;
 	client_watch(client);
@@ -240,6 +247,7 @@ static bool send_text(struct client *client)
 			return false;
 		client->heard_ns = clock_monotonic_ns(); /* the client reads, so it is not silent */
 		listing->sent += bytes;
+		must(listing->sent <= listing->used);
 	}
 	listing->sent = listing->used = 0;
 	return true;
@@ -301,6 +309,7 @@ void listing_begin(struct client *client)
 	struct listing *listing;
 
 	must(!client->listing && !client->busy);
+	must(!client->queued && !client->gone);
 	if (client->request.value > INT32_MAX) {
 		client_answer(client, -EINVAL, 0, "not a valid pid");
 		return;

@@ -52,6 +52,7 @@ static int add_pid(struct notes *notes, pid_t pid)
 		notes->pids = more;
 		notes->pid_room = room;
 	}
+	must(notes->pid_count < notes->pid_room);
 	notes->pids[notes->pid_count++] = pid;
 	return 0;
 }
@@ -78,6 +79,7 @@ static int add_mapped_file(void *ctx, const struct identity_file *file)
 {
 	struct notes *notes = ctx;
 
+	must(notes->file_count < FILES_A_PROCESS_MAX);
 	if (file->path[0] == '/')
 		notes->files[notes->file_count++] = *file;
 	return notes->file_count == FILES_A_PROCESS_MAX;
@@ -160,6 +162,8 @@ static bool scan_file(struct notes *notes, const struct identity_file *file)
 
 	if (!scanned)
 		return false;
+	must(!notes->parsing);
+	must(!find_scanned_file(notes, &file->mapping)); /* each file is parsed once */
 	scanned->mapping = file->mapping;
 	LIST_INSERT_HEAD(&notes->scanned_files, scanned, link);
 	notes->scanned_count++;

@@ -58,6 +58,7 @@ void process_hold(struct probed_process *process, const struct stash_mapping *ma
 	struct held *held = malloc(sizeof(*held));
 
 	must(!process->dead);
+	must(process->pending > 0); /* a registration in progress holds it */
 	process->stored = true;
 	if (!held)
 		return;
@@ -81,6 +82,7 @@ enum probed_way process_way(const struct probed_process *process, const struct s
 static void free_process(struct registry *registry, struct probed_process *process)
 {
 	must(process->pending == 0);
+	must(process->pidfd >= 0);
 	must(registry->process_count > 0);
 	fd_watch_remove(&process->watch);
 	close(process->pidfd);
@@ -88,7 +90,9 @@ static void free_process(struct registry *registry, struct probed_process *proce
 	LIST_REMOVE(process, in_bucket);
 	TAILQ_REMOVE(&registry->order, process, in_order);
 	free(process);
-	if (--registry->process_count == 0 && registry->look_poller)
+	registry->process_count--;
+	must((registry->process_count == 0) == TAILQ_EMPTY(&registry->order));
+	if (registry->process_count == 0 && registry->look_poller)
 		poller_pause(registry->look_poller);
 }
 
@@ -114,6 +118,7 @@ static struct registry *the_registry;
 
 static void pidfd_ready(void *ctx, uint32_t events)
 {
+	must(the_registry);
 	remove_dead_process(the_registry, ctx);
 }
 
@@ -131,6 +136,7 @@ static void handle_exec(struct registry *registry, struct probed_process *proces
 {
 	must(!process->dead);
 	must(process->identity.process.pid == now->process.pid);
+	must(process->identity.process.start_time == now->process.start_time);
 	registry->stats.execs++;
 	probe_probed_process_exec(clock_ticks(), process, process->identity.process.pid);
 	registry_clear_process(registry, process->identity.process.pid);
@@ -167,6 +173,9 @@ static int create_process(struct registry *registry, const struct identity *iden
 
 	if (!process)
 		return fault(why, -ENOMEM, "out of memory");
+	must(!process_find(registry, identity->process.pid));
+	must(pidfd >= 0);
+	must(!the_registry || the_registry == registry || registry->process_count == 0);
 	the_registry = registry;
 	process->identity = *identity;
 	process->pidfd = pidfd;
@@ -229,6 +238,8 @@ int process_get(struct registry *registry, pid_t pid, uid_t uid, enum probed_way
 	error = find_or_create_process(registry, &identity, way, &process, why);
 	if (error)
 		return error;
+	must(!process->dead);
+	must(process->identity.process.pid == pid);
 	process->pending++;
 	*process_ret = process;
 	return 0;
@@ -279,6 +290,7 @@ static int match_mapped_file(void *ctx, const struct identity_file *file)
 
 	for (size_t i = 0; i < search->count; i++) {
 		if (same_mapping(&search->missing[i], &file->mapping)) {
+			must(search->count > 0);
 			search->missing[i] = search->missing[--search->count];
 			break;
 		}
@@ -298,6 +310,7 @@ static size_t list_held_mappings(const struct probed_process *process, struct st
 		if (i == count && count < MAPPINGS_LOOKED_AT_MAX)
 			mappings[count++] = held->mapping;
 	}
+	must(count <= MAPPINGS_LOOKED_AT_MAX);
 	return count;
 }
 

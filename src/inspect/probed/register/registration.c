@@ -23,6 +23,7 @@ static void end_registration(struct registration *registration)
 	TAILQ_REMOVE(&registry->under_way, registration, link);
 	registry->under_way_count--;
 	registry->under_way_bytes -= registration_bytes(registration);
+	must((registry->under_way_count == 0) == TAILQ_EMPTY(&registry->under_way));
 	registration_state_move(clock_ticks(), registration, REGISTRATION_NONE);
 	large_end(registration);
 	process_put(registry, registration->process);
@@ -54,6 +55,7 @@ void registration_refuse(struct registration *registration, int error, const str
 {
 	uint64_t now = clock_ticks();
 
+	must(error < 0);
 	registration->registry->stats.refused++;
 	registration_state_move(now, registration, REGISTRATION_REFUSED);
 	probe_registration_refused(now, registration, registration->process->identity.process.pid, error,
@@ -70,6 +72,8 @@ static void note_stored(struct registration *registration, uint64_t generation)
 {
 	uint64_t now = clock_ticks();
 
+	must(registration->again || registration->process->stored);
+	must(!registration->process->dead);
 	registration->registry->stats.stored++;
 	registration_state_move(now, registration, REGISTRATION_STORED);
 	probe_registration_stored(now, registration, registration->process->identity.process.pid, generation,
@@ -99,6 +103,8 @@ static int add_to_stash(struct registration *registration, const struct dof_set 
 
 	if (error)
 		return error;
+	must(!process->dead);
+	must(process->pending > 0);
 	if (registration->again)
 		return stash_reparsed(registry->stash, &registration->known, set, why);
 	error = stash_add(registry->stash,
@@ -135,6 +141,8 @@ static void handle_parsed(void *ctx, int error, struct dof_set *set, const struc
 		registration_refuse(registration, error, why);
 		return;
 	}
+	must(registration->state == REGISTRATION_PARSING);
+	must(!registration->set.memory);
 	registration->set = *set;
 	if (registration->uploads[0])
 		large_compare(registration);
@@ -144,6 +152,7 @@ static void handle_parsed(void *ctx, int error, struct dof_set *set, const struc
 
 void registration_parse(struct registration *registration)
 {
+	must(!registration->large || registration->received == registration_bytes(registration));
 	registration_state_move(clock_ticks(), registration, REGISTRATION_PARSING);
 	jail_parse(registration->registry->jail, &registration->input, handle_parsed, registration);
 }
@@ -167,11 +176,13 @@ struct registration *registration_create(struct registry *registry, struct probe
 	trace_object_init(&registration->trace, TRACE_OBJECT_REGISTRATION);
 	TAILQ_INSERT_TAIL(&registry->under_way, registration, link);
 	registry->under_way_count++;
+	must(registration->state == REGISTRATION_NONE);
 	return registration;
 }
 
 void registration_begin(struct registration *registration)
 {
+	must(registration->received == 0);
 	registration->registry->under_way_bytes += registration_bytes(registration);
 	registration->registry->stats.received++;
 	registration_state_move(registration->begun, registration, REGISTRATION_IDENTIFIED);

@@ -32,6 +32,8 @@ static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
 			bytes_of_user += registration_bytes(registration);
 		}
 	}
+	must(count <= registry->under_way_count);
+	must(bytes_of_user <= registry->under_way_bytes);
 	if (count >= REGISTRY_UNDER_WAY_PER_USER_MAX)
 		return false;
 	if (bytes_of_user > 0 && bytes_of_user + bytes > REGISTRY_UNDER_WAY_BYTES / 2)
@@ -63,6 +65,7 @@ static bool is_peer(int connection, pid_t pid)
 	struct pollfd ended = { .fd = -1, .events = POLLIN };
 	bool lives;
 
+	must(connection >= 0);
 	if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) < 0 || peer.pid != pid ||
 	    getsockopt(connection, SOL_SOCKET, SO_PEERPIDFD, &ended.fd, &fd_bytes) < 0)
 		return false;
@@ -111,6 +114,8 @@ static int read_notes(struct registry *registry, const struct registry_object *o
 	int fd = -1, error = elf ? identity_open(object->pid, file, &fd, why) : fault(why, -ENOMEM, "out of memory");
 	const struct dof_input *input = NULL;
 
+	must(!object->data && object->file < 0);
+	must(error || fd >= 0);
 	if (error == 0)
 		error = elf_find(fd, DOF_KIND_USDT, &limits, elf, why);
 	if (error == 0) {
@@ -132,6 +137,8 @@ static int read_notes(struct registry *registry, const struct registry_object *o
 		free(elf);
 		return error;
 	}
+	must(elf_input(elf, DOF_KIND_USDT) == input);
+	must((*source_ret >= 0) == large_is(input));
 	*file_ret = elf;
 	return 0;
 }
@@ -155,6 +162,8 @@ static int complete_helper(struct dof_helper *helper, pid_t pid, const struct el
 /* `registration` takes the object, or its source. */
 static void set_input(struct registration *registration, struct registry_object *object, struct elf_file *elf, int source)
 {
+	must(!registration->memory && !registration->file && registration->source < 0);
+	must(!object->data || !elf);
 	registration->memory = object->data;
 	registration->file = elf;
 	registration->source = source;
@@ -170,6 +179,7 @@ static void set_input(struct registration *registration, struct registry_object 
 /* A large object stays in its file until it is received. */
 static int keep_object_file(struct registry_object *object, int *source_ret, struct fathom_fault *why)
 {
+	must(object->file >= 0 && !object->data);
 	*source_ret = fcntl(object->file, F_DUPFD_CLOEXEC, 0);
 	return *source_ret >= 0 ? 0 : fault(why, -errno, "cannot duplicate the object's descriptor: %s", strerror(errno));
 }
@@ -224,6 +234,7 @@ void registry_turn_away(struct registry *registry, const struct registry_object 
 		.why = why,
 	};
 
+	must(error < 0);
 	registry->stats.refused++;
 	probe_registration_turned_away(clock_ticks(), object->pid, error, trace_intern_foreign(why));
 	refusal_log(&refusal);
@@ -235,6 +246,8 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
 	struct fathom_fault why;
 	int error = identify_object(registry, object, done, ctx, &registration, &why);
 
+	must((error == 0) == (registration != NULL));
+	must_be_on(thread_control());
 	if (error == 0) {
 		if (large_is(&registration->input))
 			large_begin(registration);
@@ -254,6 +267,7 @@ void registry_reparse(struct registry *registry, struct probed_process *process,
 	struct fathom_fault why;
 	int error;
 
+	must(process->identity.process.pid == known->process.pid);
 	process->pending++;
 	must(registration);
 	registration->again = true;
@@ -323,6 +337,7 @@ static int check_next_processes(void *ctx)
 
 		TAILQ_REMOVE(&registry->order, process, in_order);
 		TAILQ_INSERT_TAIL(&registry->order, process, in_order);
+		must(registry->process_count > 0);
 		if (!process->dead)
 			process_recheck(registry, process);
 	}
@@ -376,6 +391,7 @@ int registry_create(const struct registry_options *options, struct registry **re
 		registry_destroy(registry);
 		return error;
 	}
+	must(registry->stash && registry->jail && registry->large_poller);
 	*registry_ret = registry;
 	return 0;
 }
@@ -392,6 +408,8 @@ void registry_destroy(struct registry *registry)
 	must(registry->under_way_count == 0 && registry->under_way_bytes == 0);
 	restart_free(registry);
 	processes_free(registry);
+	must(registry->process_count == 0);
+	must(TAILQ_EMPTY(&registry->large_users));
 	poller_unregister(&registry->look_poller);
 	poller_unregister(&registry->large_poller);
 	if (registry->stash)

@@ -208,6 +208,7 @@ int restart_begin(struct registry *registry, struct fathom_fault *why)
 		free(restart);
 		return fault(why, error, "cannot read the tree of the earlier daemon: %s", strerror(-error));
 	}
+	must(!registry->restart && !restarting);
 	registry->restart = restart;
 	restarting = registry;
 	adopt_processes(restart);
@@ -229,6 +230,7 @@ void restart_free(struct registry *registry)
 {
 	if (!registry->restart)
 		return;
+	must(registry->restart->registry == registry);
 	must(registry->restart->cancelled);
 	free(registry->restart->found);
 	free(registry->restart);

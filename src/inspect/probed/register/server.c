@@ -34,6 +34,7 @@ static void watch_listener(struct server *server, bool on)
 void server_has_room(struct server *server)
 {
 	watch_listener(server, true);
+	must(server->client_count < server->options.connections_max);
 	if (server->client_count == 0)
 		poller_pause(server->silent_poller);
 }
@@ -45,6 +46,7 @@ static uint32_t count_user_clients(const struct server *server, uid_t uid)
 
 	TAILQ_FOREACH (client, &server->clients, link)
 		count += client->owner == uid;
+	must(count <= server->client_count);
 	return count;
 }
 
@@ -55,6 +57,7 @@ static void add_client(struct server *server, int fd)
 	socklen_t bytes = sizeof(peer);
 	struct client *client;
 
+	must(server->client_count < server->options.connections_max);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0) {
 		close(fd);
 		return;
@@ -194,6 +197,8 @@ static void set_server_defaults(struct server_options *options)
 		options->connections_a_user = SERVER_PER_USER_MAX;
 	if (!options->silent_ns)
 		options->silent_ns = SERVER_SILENT_SEC * NS_PER_SEC;
+	must(options->connections_max > 0 && options->connections_a_user > 0);
+	must(options->silent_ns / SILENT_LOOKS > 0);
 }
 
 static int start_listening(struct server *server, struct fathom_fault *why)
