@@ -32,66 +32,13 @@ static void check_client(const struct helper_client *client)
 	must((process->pid == 0) == (process->ends == NULL));
 	must(is_up == (process->fd >= 0)); /* an ENDING helper's socket is closed */
 	must(is_up == (process->answers != NULL));
+	must(process->pid != 0 || process->words.fd < 0); /* no pipe without a process */
 	must(client->pause <= client->pause_max);
+	must(helper_calls_count(client, HELPER_CALL_SENT) <= HELPER_REQUESTS_MAX);
+	/* only a READY helper gets calls, and its reaping fails those that it had */
+	must(client->state == HELPER_READY || client->state == HELPER_ENDING ||
+	     helper_calls_count(client, HELPER_CALL_SENT) == 0);
 	must(client->state != HELPER_READY || client->start_why.error == 0);
-}
-
-/* ---- calls ---- */
-
-static const struct trace_istr *operation_istr(const struct helper_call *call)
-{
-	return trace_intern(helper_operation_name(call->request.operation));
-}
-
-/* Answer the call and free it. */
-static void finish_call(struct helper_call *call, const struct helper_reply *reply)
-{
-	struct helper_client *client = call->client;
-	uint64_t now = reactor_now();
-	struct fathom_fault why;
-
-	must(reply->operation == call->request.operation);
-	must(call->state == HELPER_CALL_WAITING || call->state == HELPER_CALL_SENT);
-	helper_reply_fault(reply, &why);
-	client->stats.failed += reply->error != 0;
-	client->stats.answered += reply->error == 0;
-	TAILQ_REMOVE(&client->calls, call, link);
-	probe_helper_call_end(now, call, operation_istr(call), reply->error, now - call->began);
-	helper_call_state_move(now, call, HELPER_CALL_FREE);
-	call->done(call->ctx, reply, &why);
-	free(call);
-}
-
-static void fail_call(struct helper_call *call, const struct fathom_fault *why)
-{
-	struct helper_reply reply;
-
-	helper_reply_fail(&reply, call->request.operation, call->request.id, why);
-	finish_call(call, &reply);
-}
-
-/* Fail all calls in that state. A `done` may add calls: they are behind `last`, and are left alone. */
-static void fail_calls_in(struct helper_client *client, enum helper_call_state state, const struct fathom_fault *why)
-{
-	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
-	bool was_last = false;
-
-	for (call = TAILQ_FIRST(&client->calls); call && !was_last; call = next) {
-		next = TAILQ_NEXT(call, link);
-		was_last = call == last;
-		if (call->state == state)
-			fail_call(call, why);
-	}
-}
-
-static uint32_t count_calls(const struct helper_client *client, enum helper_call_state state)
-{
-	const struct helper_call *call;
-	uint32_t found = 0;
-
-	TAILQ_FOREACH (call, &client->calls, link)
-		found += call->state == state;
-	return found;
 }
 
 /* ---- the helper's process ---- */
@@ -117,7 +64,7 @@ static void end_helper(struct helper_client *client, enum helper_end why)
 	client->stats.hung += why == HELPER_END_HUNG;
 	client->stats.died += why == HELPER_END_UNASKED || why == HELPER_END_NONSENSE;
 	client->stats.foreign += why == HELPER_END_FOREIGN;
-	probe_helper_ended(now, client, client->process.pid, why, count_calls(client, HELPER_CALL_SENT));
+	probe_helper_ended(now, client, client->process.pid, why, helper_calls_count(client, HELPER_CALL_SENT));
 	helper_process_kill(client);
 	helper_state_move(now, client, HELPER_ENDING);
 }
@@ -164,8 +111,8 @@ static void on_helper_reaped(struct helper_client *client, int status)
 	explain_end(client, status, &why);
 	must(why.error < 0);
 	helper_state_move(reactor_now(), client, HELPER_DOWN);
-	client->stats.lost += count_calls(client, HELPER_CALL_SENT);
-	fail_calls_in(client, HELPER_CALL_SENT, &why);
+	client->stats.lost += helper_calls_count(client, HELPER_CALL_SENT);
+	helper_calls_fail(client, HELPER_CALL_SENT, &why);
 	if (client->never_ready)
 		client->start_why = why;
 	schedule_turn(client);
@@ -247,7 +194,7 @@ static void handle_answer(struct helper_client *client, const uint8_t *frame, si
 			end_helper(client, HELPER_END_NONSENSE);
 			return;
 		}
-		finish_call(call, &reply);
+		helper_call_finish(call, &reply);
 		schedule_turn(client); /* another call can be sent */
 		return;
 	}
@@ -259,6 +206,7 @@ void helper_client_readable(void *ctx, uint32_t events)
 	struct helper_client *client = ctx;
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 
+	check_client(client);
 	while (client->state == HELPER_STARTING || client->state == HELPER_READY) {
 		ssize_t got = recv(client->process.fd, frame, sizeof(frame), MSG_DONTWAIT | MSG_TRUNC);
 
@@ -277,7 +225,7 @@ void helper_client_readable(void *ctx, uint32_t events)
 
 static void send_waiting(struct helper_client *client)
 {
-	uint32_t sent = count_calls(client, HELPER_CALL_SENT);
+	uint32_t sent = helper_calls_count(client, HELPER_CALL_SENT);
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct helper_call *call;
 
@@ -299,46 +247,16 @@ static void send_waiting(struct helper_client *client)
 	}
 }
 
-static void explain_time_out(const struct helper_call *call, struct fathom_fault *why)
-{
-	const struct helper_request *request = &call->request;
-	char what[HELPER_TARGET_BYTES_MAX + 32];
-
-	snprintf(what, sizeof(what), "%s of %s", helper_operation_name(request->operation),
-		 request->device[0] != '\0' ? request->device : request->target);
-	fill_fault_helper_timed_out(why, what, request->timeout_ms / 1000); /* the call fails with it */
-}
-
 /* The helper exceeded the call's time-out: kill it, and fail the call. */
 static void kill_hung_helper(struct helper_client *client, struct helper_call *call)
 {
 	struct fathom_fault why;
-	explain_time_out(call, &why);
+
+	must(call->state == HELPER_CALL_SENT);
+	helper_call_explain_time_out(call, &why);
 	end_helper(client, HELPER_END_HUNG);
 	client->stats.timed_out++;
-	fail_call(call, &why);
-}
-
-/* Fail the unsent calls whose time-out has passed; all unsent calls if the last helper could not be started. */
-static void fail_expired_calls(struct helper_client *client, uint64_t now)
-{
-	struct helper_call *last = TAILQ_LAST(&client->calls, helper_calls), *call, *next;
-	bool was_last = false;
-
-	for (call = TAILQ_FIRST(&client->calls); call && !was_last; call = next) {
-		struct fathom_fault why;
-
-		next = TAILQ_NEXT(call, link);
-		was_last = call == last; /* calls that a `done` adds wait for the next turn */
-		if (call->state != HELPER_CALL_WAITING || (call->limit > now && client->start_why.error == 0))
-			continue;
-		client->stats.timed_out += client->start_why.error == 0;
-		if (client->start_why.error != 0)
-			why = client->start_why;
-		else
-			explain_time_out(call, &why);
-		fail_call(call, &why);
-	}
+	helper_call_fail(call, &why);
 }
 
 static int on_tick(void *ctx)
@@ -390,13 +308,14 @@ static void run_turn(void *ctx)
 		return;
 	}
 	check_client(client);
-	if (client->state == HELPER_DOWN && count_calls(client, HELPER_CALL_WAITING) > 0 && now >= client->start_from) {
+	if (client->state == HELPER_DOWN && helper_calls_count(client, HELPER_CALL_WAITING) > 0 &&
+	    now >= client->start_from) {
 		client->start_why.error = 0;
 		start_helper(client);
 	}
 	if (client->state == HELPER_READY)
 		send_waiting(client);
-	fail_expired_calls(client, now);
+	helper_calls_fail_expired(client, now);
 	set_ticker(client);
 }
 
@@ -420,6 +339,7 @@ struct helper_client *helper_client_create(const struct helper_client_options *o
 	struct helper_client *client = calloc(1, sizeof(*client));
 
 	must(thread_self());
+	must(options->program);
 	if (!client) {
 		fill_fault(why, -ENOMEM, "out of memory for the helper's client");
 		return NULL;
@@ -465,7 +385,7 @@ void helper_client_destroy(struct helper_client *client)
 	fill_fault(&why, -ECANCELED, "the server has closed its helper");
 	client->destroyed = true;
 	while (!TAILQ_EMPTY(&client->calls))
-		fail_call(TAILQ_FIRST(&client->calls), &why);
+		helper_call_fail(TAILQ_FIRST(&client->calls), &why);
 	poller_unregister(&client->ticker);
 	if (!client->turning)
 		free(client);
@@ -485,13 +405,14 @@ void helper_client_submit(struct helper_client *client, const struct helper_requ
 	must(call); /* as for messages: a server that cannot allocate so little must end */
 	*call = (struct helper_call){ .client = client, .request = *request, .done = done, .ctx = ctx, .began = now };
 	call->request.id = client->next_id++;
+	must(call->request.id != 0); /* the id of a start's ping */
 	if (call->request.timeout_ms == 0 || call->request.timeout_ms > helper_operation_limit_ms(request->operation))
 		call->request.timeout_ms = helper_operation_limit_ms(request->operation);
 	call->limit = now + clock_ticks_from_ns(call->request.timeout_ms * NS_PER_MS) + client->grace;
 	trace_object_init(&call->trace, TRACE_OBJECT_HELPER_CALL);
 	TAILQ_INSERT_TAIL(&client->calls, call, link);
 	helper_call_state_move(now, call, HELPER_CALL_WAITING);
-	probe_helper_call_begin(now, call, operation_istr(call),
+	probe_helper_call_begin(now, call, helper_call_operation(call),
 				trace_intern(request->device[0] != '\0' ? request->device : request->target));
 	schedule_turn(client);
 }
@@ -499,7 +420,7 @@ void helper_client_submit(struct helper_client *client, const struct helper_requ
 void helper_client_get_stats(const struct helper_client *client, struct helper_client_stats *stats)
 {
 	*stats = client->stats;
-	stats->waiting = count_calls(client, HELPER_CALL_WAITING);
-	stats->sent = count_calls(client, HELPER_CALL_SENT);
+	stats->waiting = helper_calls_count(client, HELPER_CALL_WAITING);
+	stats->sent = helper_calls_count(client, HELPER_CALL_SENT);
 	stats->pid = client->process.pid;
 }

@@ -81,6 +81,18 @@ MUST_CHECK int helper_words_watch(struct helper_client *client);
 /* Read the rest of the pipe and close it. Accepts a pipe that is not open. */
 void helper_words_close(struct helper_client *client);
 
+/* The name of its operation, for probes. */
+const struct trace_istr *helper_call_operation(const struct helper_call *call);
+/* Answer the call, WAITING or SENT, and free it. `reply` is to this call. */
+void helper_call_finish(struct helper_call *call, const struct helper_reply *reply);
+void helper_call_fail(struct helper_call *call, const struct fathom_fault *why);
+void helper_call_explain_time_out(const struct helper_call *call, struct fathom_fault *why);
+/* Fail all calls in that state, except those that a `done` adds. */
+void helper_calls_fail(struct helper_client *client, enum helper_call_state state, const struct fathom_fault *why);
+/* Fail the unsent calls whose time-out has passed; all unsent calls if the last helper could not be started. */
+void helper_calls_fail_expired(struct helper_client *client, uint64_t now);
+uint32_t helper_calls_count(const struct helper_client *client, enum helper_call_state state);
+
 /* Callbacks of descriptors: answers are readable; the process has ended. */
 void helper_client_readable(void *ctx, uint32_t events);
 void helper_client_process_gone(void *ctx, uint32_t events);

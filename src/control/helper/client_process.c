@@ -14,6 +14,8 @@
 #include "control/fault/fault.h"
 #include "control/helper/client_internal.h"
 
+static_assert(HELPER_FD > STDERR_FILENO, "the socket is beside the standard descriptors");
+
 static const struct helper_process no_process = { .pid_fd = -1, .fd = -1, .words = { .fd = -1 } };
 
 /* Its descriptors: /dev/null, `words` (a pipe, or our standard error) twice, its end of the socketpair. */
@@ -30,6 +32,9 @@ static int spawn_helper(const struct helper_client *client, int theirs, int word
 
 	const struct program helper = { .path = path, .argv = argv, .env = env, .fds = fds, .fd_count = ARRAY_COUNT(fds) };
 
+	/* the child's descriptors must not overwrite the ones that they are copied from */
+	must(theirs > HELPER_FD);
+	must(words == STDERR_FILENO || words > HELPER_FD);
 	memcpy(path, client->program, sizeof(path));
 	memcpy(config, client->config, sizeof(config));
 	return program_start(&helper, pid_ret);
@@ -62,6 +67,8 @@ static int watch_process(struct helper_client *client)
 {
 	struct helper_process *process = &client->process;
 
+	must(process->pid > 0);
+	must(process->fd >= 0);
 	process->pid_fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
 	if (process->pid_fd < 0)
 		return -errno;
@@ -113,6 +120,7 @@ void helper_process_kill(struct helper_client *client)
 {
 	struct helper_process *process = &client->process;
 
+	must_be_on(client->thread);
 	must(process->pid > 0);
 	fd_watch_remove(&process->answers);
 	if (process->fd >= 0)

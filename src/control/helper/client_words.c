@@ -36,6 +36,7 @@ static void end_line(struct helper_client *client)
 {
 	struct helper_words *words = &client->process.words;
 
+	must(words->bytes < sizeof(words->line));
 	words->line[words->bytes] = '\0';
 	if (words->bytes > 0)
 		client->said(client->said_ctx, words->line);
@@ -60,8 +61,10 @@ static void split_lines(struct helper_client *client, const char *text, size_t b
 static ssize_t read_piece(struct helper_client *client)
 {
 	char piece[1024];
-	ssize_t got = read(client->process.words.fd, piece, sizeof(piece));
+	ssize_t got;
 
+	must(client->process.words.fd >= 0);
+	got = read(client->process.words.fd, piece, sizeof(piece));
 	if (got > 0)
 		split_lines(client, piece, (size_t)got);
 	return got;
@@ -80,6 +83,7 @@ int helper_words_watch(struct helper_client *client)
 {
 	struct helper_words *words = &client->process.words;
 
+	must(!words->watch);
 	words->watch = words->fd < 0 ? NULL : fd_watch_add(words->fd, EPOLLIN, on_words_readable, client);
 	return words->fd < 0 || words->watch ? 0 : errno ? -errno : -ENOMEM;
 }

@@ -21,6 +21,8 @@
 #define CAPS_OF_READING BIT(CAP_DAC_OVERRIDE)
 #define CAPS_OF_PREPARE (BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | BIT(CAP_DAC_OVERRIDE))
 
+static_assert(((CAPS_OF_FORMAT | CAPS_OF_READING | CAPS_OF_PREPARE) & ~CAPS_OF_ALL) == 0, "a child gets no other");
+
 /* System calls of the helper, its children and mkfs.xfs, and those that the C library may make at any time. */
 static const int allowed[] = {
 	/* files */
@@ -156,6 +158,7 @@ static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, si
 	scmp_filter_ctx ctx = seccomp_init(otherwise);
 	int error = 0;
 
+	must(count > 0);
 	if (!ctx)
 		return explain_refused(why, "seccomp", -ENOMEM);
 	for (size_t i = 0; i < count && !error; i++)
@@ -255,6 +258,8 @@ int helper_confine_for(enum helper_operation operation, struct fathom_fault *why
 	bool has_all;
 	int error = has_capabilities(CAPS_OF_ALL, &has_all, why);
 
+	must(operation > HELPER_PING); /* which needs no child */
+	must(operation < HELPER_OPERATIONS_END);
 	if (!error && has_all)
 		error = keep_capabilities(capabilities_of(operation), false, why);
 	if (!error && operation != HELPER_FORMAT)

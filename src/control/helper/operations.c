@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "control/helper/operations.h"
-
+/* Operations on devices: check, read, format and wipe them. The mounts are in operation_mounts.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,22 +12,12 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
+#include "control/helper/operations_internal.h"
 
-enum { MODE_OWN = 0600, MODE_MOUNTED = 0700, WIPE_BYTES = 1 << 20 };
-
-/* The request that is being performed. */
-struct job {
-	const struct helper_operator *by;
-	const struct helper_request *request;
-	struct helper_reply *reply;
-	struct provider *provider;
-	const char *name, *mount, *folder; /* of helper_policy_check() */
-	struct storage_device facts;	   /* of the device */
-	struct fathom_fault why;
-};
+enum { MODE_OWN = 0600, WIPE_BYTES = 1 << 20 };
 
 /* Scan for the device with exactly this name. */
-static int find_device(struct job *job)
+static int find_device(struct helper_job *job)
 {
 	struct storage_scan_options only = { .only = job->name };
 	const struct storage_device *device;
@@ -51,7 +39,7 @@ static int find_device(struct job *job)
 }
 
 /* Open the device. The path must not be a link, and must be the block device that the scan found. */
-static int open_device(struct job *job, int flags)
+static int open_device(struct helper_job *job, int flags)
 {
 	const char *path = job->facts.path;
 	struct stat stat;
@@ -77,12 +65,12 @@ static int open_device(struct job *job, int flags)
 	return error;
 }
 
-static void close_device(struct job *job, int fd)
+static void close_device(struct helper_job *job, int fd)
 {
 	job->provider->calls->close_fd(job->provider, fd);
 }
 
-static void fill_signature(struct job *job, const struct provider_signature *signature)
+static void fill_signature(struct helper_job *job, const struct provider_signature *signature)
 {
 	job->reply->signature = *signature;
 	if (signature->several)
@@ -95,13 +83,12 @@ static void fill_signature(struct job *job, const struct provider_signature *sig
 	memset(job->reply->signature.partition_table, 0, sizeof(job->reply->signature.partition_table));
 }
 
-static int read_contents(struct job *job, int fd, struct storage_contents *contents)
+static int read_contents(struct helper_job *job, int fd, struct storage_contents *contents)
 {
 	return storage_read_contents(job->provider, fd, job->facts.path, contents, &job->why);
 }
 
-/* Of a device that is not open yet. */
-static int open_and_read_contents(struct job *job, struct storage_contents *contents)
+int helper_read_contents(struct helper_job *job, struct storage_contents *contents)
 {
 	int fd = open_device(job, O_RDONLY), error;
 
@@ -112,10 +99,10 @@ static int open_and_read_contents(struct job *job, struct storage_contents *cont
 	return error;
 }
 
-static int check_format(struct job *job)
+static int check_format(struct helper_job *job)
 {
 	struct storage_contents contents;
-	int error = open_and_read_contents(job, &contents);
+	int error = helper_read_contents(job, &contents);
 
 	if (error)
 		return error;
@@ -125,7 +112,7 @@ static int check_format(struct job *job)
 	return 0;
 }
 
-static int read_label(struct job *job)
+static int read_label(struct helper_job *job)
 {
 	struct provider_signature signature;
 	int fd = open_device(job, O_RDONLY), error;
@@ -147,7 +134,7 @@ enum { CLAIM_TRIES = 20, CLAIM_PAUSE_US = 50000 };
  * Open the device for writing: locked while it is open, and not in use by the kernel. The O_EXCL claim ends here, so that
  * mkfs.xfs can make its own; in between, other programs meet the lock.
  */
-static int open_for_overwriting(struct job *job)
+static int open_for_overwriting(struct helper_job *job)
 {
 	int fd = open_device(job, O_RDWR), claimed, error;
 
@@ -166,6 +153,7 @@ static int open_for_overwriting(struct job *job)
 			job->why = (struct fathom_fault){ 0 };
 			claimed = open_device(job, O_RDWR | O_EXCL);
 		}
+		must(claimed < 0 || job->why.error == 0); /* a success leaves no fault behind */
 		if (claimed >= 0)
 			close_device(job, claimed);
 		else
@@ -178,7 +166,7 @@ static int open_for_overwriting(struct job *job)
 }
 
 /* Reject a device with data, unless the request has HELPER_FLAG_FORCE. */
-static int check_contents(struct job *job, int fd)
+static int check_contents(struct helper_job *job, int fd)
 {
 	struct storage_contents contents;
 	char what[STORAGE_TEXT_BYTES_MAX + 64];
@@ -197,7 +185,7 @@ static int check_contents(struct job *job, int fd)
 	return fault_device_holds_data(&job->why, job->facts.path, what);
 }
 
-static int run_mkfs(struct job *job)
+static int run_mkfs(struct helper_job *job)
 {
 	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC0", NULL };
 	const char *const argv[] = {
@@ -228,7 +216,7 @@ static int run_mkfs(struct job *job)
 }
 
 /* Read the filesystem back: the exit status of mkfs.xfs alone is not trusted. */
-static int verify_format(struct job *job, int fd)
+static int verify_format(struct helper_job *job, int fd)
 {
 	struct storage_contents contents;
 	int error = read_contents(job, fd, &contents);
@@ -243,7 +231,7 @@ static int verify_format(struct job *job, int fd)
 	return 0;
 }
 
-static int format_device(struct job *job)
+static int format_device(struct helper_job *job)
 {
 	int error = storage_may_overwrite(&job->facts, (job->request->flags & HELPER_FLAG_FORCE) != 0, &job->why), fd;
 
@@ -261,10 +249,12 @@ static int format_device(struct job *job)
 	return error;
 }
 
-static int write_zeroes(struct job *job, int fd, const uint8_t *zeroes, uint64_t offset, uint64_t bytes)
+static int write_zeroes(struct helper_job *job, int fd, const uint8_t *zeroes, uint64_t offset, uint64_t bytes)
 {
-	ssize_t put = job->provider->calls->write_at(job->provider, fd, zeroes, bytes, offset);
+	ssize_t put;
 
+	must(bytes <= WIPE_BYTES); /* as many as there are at `zeroes` */
+	put = job->provider->calls->write_at(job->provider, fd, zeroes, bytes, offset);
 	if (put >= 0 && (uint64_t)put < bytes)
 		put = -EIO;
 	if (put < 0)
@@ -273,7 +263,7 @@ static int write_zeroes(struct job *job, int fd, const uint8_t *zeroes, uint64_t
 }
 
 /* Overwrite the first and the last MiB: superblocks, partition tables and their copies, metadata of RAID and volumes. */
-static int wipe_ends(struct job *job, int fd)
+static int wipe_ends(struct helper_job *job, int fd)
 {
 	uint8_t *zeroes = calloc(1, WIPE_BYTES);
 	uint64_t bytes, part;
@@ -299,7 +289,7 @@ static int wipe_ends(struct job *job, int fd)
 	return 0;
 }
 
-static int open_and_wipe(struct job *job)
+static int open_and_wipe(struct helper_job *job)
 {
 	int fd = open_for_overwriting(job), error;
 
@@ -312,7 +302,7 @@ static int open_and_wipe(struct job *job)
 	return error;
 }
 
-static int give_device_to_user(struct job *job)
+static int give_device_to_user(struct helper_job *job)
 {
 	int fd, error;
 
@@ -330,7 +320,7 @@ static int give_device_to_user(struct job *job)
 	return 0;
 }
 
-static int prepare_device(struct job *job)
+static int prepare_device(struct helper_job *job)
 {
 	/* without a wipe the device may hold data, which the user gets with the device */
 	bool wiped = (job->request->flags & HELPER_FLAG_WIPE) != 0,
@@ -344,180 +334,7 @@ static int prepare_device(struct job *job)
 	return error;
 }
 
-/* The device must hold an undamaged XFS with the expected label. */
-static int check_mountable(struct job *job)
-{
-	struct storage_contents contents;
-	int error = open_and_read_contents(job, &contents);
-
-	if (error)
-		return error;
-	if (contents.format == STORAGE_FORMAT_DAMAGED)
-		return fault_filesystem_damaged(&job->why, job->facts.path, contents.damage);
-	if (contents.format != STORAGE_FORMAT_XFS)
-		return fault_other_filesystem(&job->why, job->facts.path, storage_format_name(contents.format), "XFS");
-	if (job->request->label[0] != '\0' && strcmp(job->request->label, contents.signature.label) != 0)
-		return fault_other_filesystem(&job->why, job->facts.path, contents.signature.label, job->request->label);
-	return 0;
-}
-
-/* Open the folder `path`; `device_ret`: the number of its filesystem. */
-static int open_folder(struct job *job, const char *path, int flags, dev_t *device_ret)
-{
-	int fd = job->provider->calls->open(job->provider, path, flags | O_DIRECTORY, 0, true), error;
-	struct stat stat;
-
-	if (fd == -ELOOP || fd == -ENOTDIR)
-		return fault(&job->why, fd, "%s is not a folder, or its path contains a symbolic link", path);
-	if (fd < 0)
-		return fault(&job->why, fd, "%s cannot be opened: %s", path, strerror(-fd));
-	error = job->provider->calls->stat(job->provider, fd, &stat);
-	if (!error) {
-		*device_ret = stat.st_dev;
-		return fd;
-	}
-	job->provider->calls->close_fd(job->provider, fd);
-	return fault(&job->why, error, "%s: %s", path, strerror(-error));
-}
-
-/* Give the mounted folder to the requesting user. On failure it is unmounted again. */
-static int give_mounted_to_user(struct job *job, int mount_fd)
-{
-	dev_t device;
-	int fd = open_folder(job, job->request->target, O_RDONLY, &device), error = fd < 0 ? fd : 0;
-
-	if (!error) {
-		error = job->provider->calls->change_mode(job->provider, fd, MODE_MOUNTED);
-		if (!error)
-			error = job->provider->calls->change_owner(job->provider, fd, job->by->uid, job->by->gid);
-		if (error)
-			error = fault(&job->why, error, "%s cannot be given to user %u: %s", job->request->target,
-				      job->by->uid, strerror(-error));
-		job->provider->calls->close_fd(job->provider, fd);
-	}
-	if (error) /* report this error even if unmounting fails; the next scan shows the mount */
-		(void)job->provider->calls->unmount(job->provider, mount_fd, job->folder);
-	return error;
-}
-
-static int mount_at_target(struct job *job, int mount_fd, dev_t mount_device)
-{
-	const char *target = job->request->target;
-	dev_t device;
-	int error = job->provider->calls->make_folder(job->provider, target, MODE_MOUNTED), fd;
-
-	if (error && error != -EEXIST)
-		return fault(&job->why, error, "%s cannot be created: %s", target, strerror(-error));
-	fd = open_folder(job, target, O_PATH, &device);
-	if (fd < 0)
-		return fd;
-	if (device != mount_device) {
-		job->provider->calls->close_fd(job->provider, fd);
-		return fault(&job->why, -EBUSY, "another filesystem is mounted at %s: unmount it, or choose another folder",
-			     target);
-	}
-	error = job->provider->calls->mount(job->provider, job->facts.path, fd, "xfs",
-					    MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME);
-	job->provider->calls->close_fd(job->provider, fd);
-	if (error)
-		return fault(&job->why, error, "%s cannot be mounted at %s: %s; look at the kernel's log", job->facts.path,
-			     target, strerror(-error));
-	return give_mounted_to_user(job, mount_fd);
-}
-
-static int mount_device(struct job *job)
-{
-	const struct storage_device *facts = &job->facts;
-	enum storage_use use = storage_use(facts);
-	dev_t device;
-	int fd, error;
-
-	if (facts->mount_count == 1 && strcmp(facts->mounted_at, job->request->target) == 0) {
-		job->reply->already = 1;
-		return 0;
-	}
-	if (use == STORAGE_USE_MOUNTED || use == STORAGE_USE_SWAP || use == STORAGE_USE_HELD ||
-	    use == STORAGE_USE_PARTITIONED || use == STORAGE_USE_UNREADABLE)
-		return storage_may_overwrite(facts, true, &job->why); /* fails for each of these uses, with its fault */
-	error = check_mountable(job);
-	if (error)
-		return error;
-	fd = open_folder(job, job->mount, O_PATH, &device);
-	if (fd < 0)
-		return fd;
-	error = mount_at_target(job, fd, device);
-	job->provider->calls->close_fd(job->provider, fd);
-	return error;
-}
-
-/* `found_ret`: a device is mounted at the target. An error if that device is not on the list. */
-static int find_mounted(struct job *job, bool *found_ret)
-{
-	struct storage_scan_options options = { .without_signatures = true };
-	struct helper_request of_device = { .operation = HELPER_READ_LABEL };
-	const char *name, *mount, *folder;
-	struct storage_scan scan;
-	int error = storage_scan(job->provider, &options, &scan, &job->why), unread = 0;
-
-	if (error)
-		return error;
-	*found_ret = false;
-	for (size_t i = 0; !error && i < scan.count; i++) {
-		struct helper_policy any = *job->by->policy;
-
-		unread = unread ? unread : scan.devices[i].use_error;
-		if (strcmp(scan.devices[i].mounted_at, job->request->target) != 0)
-			continue;
-		*found_ret = true;
-		any.operations = UINT32_MAX;
-		error = text_copy(of_device.device, sizeof(of_device.device), scan.devices[i].path);
-		if (!error)
-			error = helper_policy_check(&any, &of_device, &name, &mount, &folder, &job->why);
-	}
-	storage_scan_free(&scan);
-	if (!error && !*found_ret && unread) /* unknown, which must not be taken for "not mounted" */
-		error = fault(&job->why, unread, "the mounts at %s cannot be read: %s", job->request->target,
-			      strerror(-unread));
-	return error;
-}
-
-static int unmount_target(struct job *job)
-{
-	dev_t outside, inside;
-	bool found = false;
-	int error = find_mounted(job, &found), fd, target_fd;
-
-	must(job->mount && job->folder);
-	must(!strchr(job->folder, '/')); /* it is unmounted relative to its parent */
-	if (error)
-		return error;
-	fd = open_folder(job, job->mount, O_PATH, &outside);
-	if (fd < 0)
-		return fd;
-	if (found) {
-		error = job->provider->calls->unmount(job->provider, fd, job->folder);
-		if (error == -EBUSY)
-			error = fault_mount_in_use(&job->why, job->request->target);
-		else if (error)
-			error = fault(&job->why, error, "%s cannot be unmounted: %s", job->request->target,
-				      strerror(-error));
-		job->provider->calls->close_fd(job->provider, fd);
-		return error;
-	}
-	job->provider->calls->close_fd(job->provider, fd);
-	target_fd = open_folder(job, job->request->target, O_PATH, &inside);
-	if (target_fd < 0 && target_fd != -ENOENT)
-		return target_fd;
-	if (target_fd >= 0)
-		job->provider->calls->close_fd(job->provider, target_fd);
-	if (target_fd >= 0 && inside != outside)
-		return fault(&job->why, -EPERM, "the device mounted at %s is not on the helper's list",
-			     job->request->target);
-	job->reply->already = 1;
-	return 0;
-}
-
-static int perform_operation(struct job *job)
+static int perform_operation(struct helper_job *job)
 {
 	int error = helper_policy_check(job->by->policy, job->request, &job->name, &job->mount, &job->folder, &job->why);
 
@@ -531,9 +348,9 @@ static int perform_operation(struct job *job)
 	case HELPER_FORMAT:
 		return format_device(job);
 	case HELPER_MOUNT:
-		return mount_device(job);
+		return helper_mount_device(job);
 	case HELPER_UNMOUNT:
-		return unmount_target(job);
+		return helper_unmount_target(job);
 	case HELPER_READ_LABEL:
 		return read_label(job);
 	case HELPER_PREPARE:
@@ -546,7 +363,7 @@ static int perform_operation(struct job *job)
 
 void helper_perform(const struct helper_operator *by, const struct helper_request *request, struct helper_reply *reply_ret)
 {
-	struct job job = { .by = by, .request = request, .reply = reply_ret, .provider = by->provider };
+	struct helper_job job = { .by = by, .request = request, .reply = reply_ret, .provider = by->provider };
 	int error;
 
 	must(request->operation != HELPER_PING);

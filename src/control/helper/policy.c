@@ -15,6 +15,8 @@
 
 enum { MODE_MOUNTS = 0755 };
 
+static_assert(HELPER_OPERATIONS_END < 32, "a bit of `operations` for each");
+
 /* A name in a folder: letters, digits, dot, hyphen, underscore; not "." and not "..". */
 static bool is_name(const char *name)
 {
@@ -250,6 +252,7 @@ bool helper_policy_allows_user(const struct helper_policy *policy, uint32_t uid)
 {
 	bool allowed = uid == 0;
 
+	must(policy->user_count <= POLICY_USERS_MAX);
 	for (size_t i = 0; i < policy->user_count; i++)
 		allowed |= policy->users[i] == uid;
 	return allowed;
@@ -257,6 +260,7 @@ bool helper_policy_allows_user(const struct helper_policy *policy, uint32_t uid)
 
 bool helper_policy_allows_operation(const struct helper_policy *policy, enum helper_operation operation)
 {
+	must(operation < HELPER_OPERATIONS_END);
 	return (policy->operations & BIT(operation)) != 0;
 }
 
@@ -324,7 +328,6 @@ int helper_policy_check(const struct helper_policy *policy, const struct helper_
 						       : 0;
 	int error = 0;
 
-	must(policy->user_count <= POLICY_USERS_MAX);
 	must(policy->mount_count <= POLICY_MOUNTS_MAX);
 	must(policy->device_count <= POLICY_DEVICES_MAX);
 	*name_ret = *mount_ret = *folder_ret = NULL;

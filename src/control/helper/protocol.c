@@ -15,6 +15,9 @@ struct field {
 	uint16_t offset, room;
 };
 
+static_assert(sizeof(struct helper_request) <= UINT16_MAX, "each offset fits a field");
+static_assert(sizeof(struct helper_reply) <= UINT16_MAX, "each offset fits a field");
+
 #define TEXT_OF(type, member)                                                                                              \
 	{                                                                                                                  \
 		offsetof(struct type, member), sizeof(((struct type *)0)->member)                                          \
@@ -54,6 +57,9 @@ static const struct operation_row rows[HELPER_OPERATIONS_END] = {
 static const struct field error_fields[] = {
 	TEXT_OF(helper_reply, text), U32_OF(helper_reply, code), TEXT_OF(helper_reply, resolution), { 0, 0 }
 };
+static_assert(HELPER_HEADER_BYTES + 2 + FAULT_TEXT_BYTES_MAX + 4 + 2 + FAULT_RESOLUTION_BYTES_MAX <=
+		      HELPER_FRAME_BYTES_MAX / 2,
+	      "the longest error fits a frame");
 static const struct field no_fields[] = { { 0, 0 } };
 
 const char *helper_operation_name(enum helper_operation operation)
@@ -95,6 +101,7 @@ void helper_reply_fail(struct helper_reply *reply, enum helper_operation operati
 void helper_reply_fault(const struct helper_reply *reply, struct fathom_fault *why_ret)
 {
 	must(reply->error <= 0);
+	must(reply->code <= INT32_MAX);
 	static_assert(sizeof(why_ret->text) == sizeof(reply->text), "a fault's text fits");
 	static_assert(sizeof(why_ret->resolution) == sizeof(reply->resolution), "its resolution, too");
 	*why_ret = (struct fathom_fault){ .error = reply->error, .code = (int)reply->code };
@@ -105,6 +112,8 @@ void helper_reply_fault(const struct helper_reply *reply, struct fathom_fault *w
 /* Little-endian numbers of `bytes` bytes. */
 static void put_le(uint8_t *at, size_t bytes, uint64_t number)
 {
+	must(bytes <= sizeof(number));
+	must(bytes == sizeof(number) || number >> 8 * bytes == 0); /* nothing is cut off */
 	for (size_t i = 0; i < bytes; i++)
 		at[i] = (uint8_t)(number >> 8 * i);
 }
@@ -113,6 +122,7 @@ static uint64_t get_le(const uint8_t *at, size_t bytes)
 {
 	uint64_t number = 0;
 
+	must(bytes <= sizeof(number));
 	for (size_t i = 0; i < bytes; i++)
 		number |= (uint64_t)at[i] << 8 * i;
 	return number;
@@ -222,6 +232,8 @@ static int decode_fields(const uint8_t *frame, size_t bytes, const struct field 
 {
 	size_t at = HELPER_HEADER_BYTES;
 
+	must(bytes >= HELPER_HEADER_BYTES);
+	must(bytes <= HELPER_FRAME_BYTES_MAX);
 	for (; !is_end(fields); fields++) {
 		uint8_t *value = (uint8_t *)message + fields->offset;
 		size_t length;

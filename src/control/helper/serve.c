@@ -60,6 +60,7 @@ static void send_fault(struct server *server, enum helper_operation operation, u
 {
 	struct helper_reply reply = { .operation = operation, .id = id, .error = why->error };
 
+	must(why->error < 0);
 	(void)text_copy(reply.text, sizeof(reply.text), why->text); /* the same size */
 	send_reply(server, &reply);
 }
@@ -82,6 +83,8 @@ static void run_child(const struct server *server, const struct helper_request *
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct fathom_fault why;
 
+	must(request->operation != HELPER_PING); /* the loop answers it */
+	must(fd != server->options->fd);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent || setpgid(0, 0) != 0)
 		_exit(1);
 	close(server->options->fd);
@@ -245,6 +248,7 @@ static void reply_child_died(struct server *server, const struct worker *worker,
 {
 	struct fathom_fault why;
 
+	must(!worker->killed); /* its reply is sent */
 	if (WIFSIGNALED(status))
 		fill_fault(&why, -ECHILD, "%s was ended by signal %d (%s): check the device before a retry",
 			   helper_operation_name(worker->request.operation), WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -288,6 +292,7 @@ static void reap_worker(struct server *server, struct worker *worker)
 
 	must(worker->pid > 0);
 	must(worker->fd < 0);
+	must(worker->killed || worker->limit_ns != UINT64_MAX);
 	reaped = waitpid(worker->pid, &status, WNOHANG);
 	if (reaped == 0 || (reaped < 0 && errno == EINTR))
 		return;
@@ -348,6 +353,7 @@ static bool run_turn(struct server *server)
 		at[i] = count;
 		polled[count++] = (struct pollfd){ .fd = worker->fd, .events = POLLIN };
 	}
+	must(count <= ARRAY_COUNT(polled));
 	if (server->closing && killed_only)
 		return false; /* killed children that hang in the kernel need no parent */
 	if (poll(polled, count, ms_to_next_limit(server)) < 0) {
@@ -396,8 +402,12 @@ static int check_peer(struct server *server, struct fathom_fault *why)
 int helper_serve(const struct helper_serve_options *options, struct fathom_fault *why)
 {
 	struct server server = { .options = options };
-	int error = check_peer(&server, why);
+	int error;
 
+	must(options->provider);
+	must(options->policy);
+	must(options->version);
+	error = check_peer(&server, why);
 	if (!error)
 		error = helper_confine(&server.privileged, why);
 	if (error)

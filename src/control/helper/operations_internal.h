@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* operations, internal: the request that a child performs. One thread. */
+#ifndef CONTROL_HELPER_OPERATIONS_INTERNAL_H
+#define CONTROL_HELPER_OPERATIONS_INTERNAL_H
+
+#include "control/helper/operations.h"
+
+/* The request that is being performed. */
+struct helper_job {
+	const struct helper_operator *by;
+	const struct helper_request *request;
+	struct helper_reply *reply;
+	struct provider *provider;
+	const char *name, *mount, *folder; /* of helper_policy_check() */
+	struct storage_device facts;	   /* of the device */
+	struct fathom_fault why;
+};
+
+/* Open the device and determine its contents. Errors (explained in `job->why`): it cannot be opened or read. */
+MUST_CHECK int helper_read_contents(struct helper_job *job, struct storage_contents *contents);
+
+/*
+ * Mount the device at the requested folder and give it to the requesting user; unmount that folder. If there is nothing to
+ * do, the reply says so (`already`). Errors (explained in `job->why`).
+ */
+MUST_CHECK int helper_mount_device(struct helper_job *job);
+MUST_CHECK int helper_unmount_target(struct helper_job *job);
+
+#endif
