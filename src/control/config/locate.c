@@ -25,6 +25,7 @@ static void enter_key(struct place *place, const char *name, size_t bytes)
 	const yaml_node_t *map = place->node;
 	const struct config_key *wanted = place->schema ? config_find_key(place->schema, name, bytes) : NULL;
 
+	must(map);
 	place->node = NULL;
 	if (!wanted || map->type != YAML_MAPPING_NODE)
 		return;
@@ -45,6 +46,7 @@ static void enter_item(struct place *place, size_t index)
 {
 	const yaml_node_t *list = place->node;
 
+	must(list);
 	place->node = NULL;
 	if (list->type != YAML_SEQUENCE_NODE ||
 	    index >= (size_t)(list->data.sequence.items.top - list->data.sequence.items.start))

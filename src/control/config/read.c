@@ -22,11 +22,14 @@ struct reader {
 
 static uint32_t line_of(const struct reader *reader)
 {
+	must(reader->has_event);
 	return (uint32_t)reader->event.start_mark.line + 1;
 }
 
 static const char *text_of(const struct reader *reader)
 {
+	must(reader->has_event);
+	must(reader->event.type == YAML_SCALAR_EVENT);
 	return (const char *)reader->event.data.scalar.value;
 }
 
@@ -78,6 +81,7 @@ static int skip_node(struct reader *reader)
 {
 	int depth = 1, error = 0;
 
+	must(reader->event.type == YAML_MAPPING_START_EVENT || reader->event.type == YAML_SEQUENCE_START_EVENT);
 	while (depth > 0 && !error) {
 		error = next_event(reader);
 		if (error)
@@ -124,6 +128,7 @@ static int read_item(struct reader *reader, const struct config_key *key, struct
 
 	if (reader->event.type != YAML_MAPPING_START_EVENT)
 		return reject_value(reader, key, config_expected(key, expected));
+	must(list->count < CONFIG_ITEMS_MAX);
 	items = realloc(list->items, (list->count + 1) * bytes);
 	if (!items)
 		return -ENOMEM;
@@ -140,6 +145,7 @@ static int read_list(struct reader *reader, const struct config_key *key, void *
 	char expected[CONFIG_EXPECTED_BYTES];
 	int error = 0;
 
+	must(key->type == CONFIG_STRINGS || key->type == CONFIG_LIST);
 	if (reader->event.type != YAML_SEQUENCE_START_EVENT)
 		return reject_value(reader, key, config_expected(key, expected));
 	for (size_t count = 0; !error; count++) {
@@ -206,9 +212,11 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 {
 	uint32_t lines[CONFIG_KEYS_MAX] = { 0 }; /* the line of each key; 0: absent */
 	uint32_t begin = line_of(reader);
-	int error = next_event(reader);
+	int error;
 
 	must(schema->key_count <= CONFIG_KEYS_MAX);
+	must(reader->event.type == YAML_MAPPING_START_EVENT);
+	error = next_event(reader);
 	while (!error && reader->event.type != YAML_MAPPING_END_EVENT) {
 		const struct config_key *key;
 		size_t index;
@@ -219,6 +227,7 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 		if (!key)
 			return reject_key(reader, schema, text_of(reader));
 		index = (size_t)(key - schema->keys);
+		must(index < schema->key_count);
 		if (lines[index])
 			return fault_config_key_twice(reader->why, reader->name, line_of(reader), key->name, lines[index]);
 		lines[index] = line_of(reader);
@@ -228,6 +237,7 @@ static int read_map(struct reader *reader, const struct config_schema *schema, v
 		if (!error)
 			error = next_event(reader);
 	}
+	must(error || reader->event.type == YAML_MAPPING_END_EVENT);
 	for (size_t i = 0; !error && i < schema->key_count; i++) {
 		if (schema->keys[i].is_required && !lines[i])
 			return fault_config_key_missing(reader->why, reader->name, begin, schema->keys[i].name);
@@ -320,6 +330,7 @@ static int read_text(const char *path, char **text_ret, size_t *bytes_ret, struc
 		else if (got < 0 && errno == EINTR)
 			got = 1;
 	}
+	must(used <= CONFIG_FILE_BYTES_MAX + 1);
 	error = !text ? -ENOMEM : got < 0 ? fault_config_unreadable(why, path, strerror(errno)) : 0;
 	close(fd);
 	if (error) {

@@ -8,6 +8,11 @@
 #include "base/text.h"
 #include "control/config/internal.h"
 
+/* config_set_defaults() uses the order: a type before STRINGS has one scalar as its value */
+static_assert(CONFIG_BOOL < CONFIG_STRINGS && CONFIG_NUMBER < CONFIG_STRINGS && CONFIG_BYTES < CONFIG_STRINGS, "scalars");
+static_assert(CONFIG_STRING < CONFIG_STRINGS && CONFIG_CHOICE < CONFIG_STRINGS, "scalars");
+static_assert(CONFIG_MAP > CONFIG_STRINGS && CONFIG_LIST > CONFIG_STRINGS, "no scalars");
+
 static void *place_of(const struct config_key *key, void *target)
 {
 	return (char *)target + key->offset;
@@ -15,6 +20,7 @@ static void *place_of(const struct config_key *key, void *target)
 
 static uint64_t max_of(const struct config_key *key)
 {
+	must(key->type == CONFIG_NUMBER || key->type == CONFIG_BYTES);
 	return key->max ? key->max : UINT64_MAX;
 }
 
@@ -65,6 +71,7 @@ static int parse_number(const struct config_key *key, const char *value, uint64_
 	uint64_t number = 0;
 	int error;
 
+	must(key->min <= max_of(key)); /* else no value is valid */
 	if (key->type == CONFIG_BYTES)
 		error = text_parse_bytes(value, &number);
 	else if (strncmp(value, "0x", 2) == 0)
@@ -79,6 +86,7 @@ static int parse_number(const struct config_key *key, const char *value, uint64_
 
 static int parse_choice(const struct config_key *key, const char *value, uint32_t *choice_ret)
 {
+	must(key->type == CONFIG_CHOICE);
 	for (uint32_t i = 0; key->choices[i]; i++) {
 		if (strcmp(value, key->choices[i]) == 0) {
 			*choice_ret = i;
@@ -105,6 +113,7 @@ static int set_string(const struct config_key *key, void *place, const char *val
 	struct config_strings *strings = place;
 	char *copy, **items;
 
+	must(key->type == CONFIG_STRING || key->type == CONFIG_STRINGS);
 	if (wrong) {
 		snprintf(expected_ret, CONFIG_EXPECTED_BYTES, "%s", wrong);
 		return -EINVAL;
@@ -132,6 +141,7 @@ int config_set(const struct config_key *key, void *target, const char *value, bo
 	void *place = place_of(key, target);
 	bool is_text = key->type == CONFIG_STRING || key->type == CONFIG_STRINGS;
 
+	must(key->type <= CONFIG_STRINGS); /* a map and a list have no scalar value */
 	config_expected(key, expected_ret);
 	/* no value; "~" and "null" mean no value to other YAML parsers */
 	if (!is_quoted && (!*value || strcmp(value, "~") == 0 || strcmp(value, "null") == 0))
@@ -147,15 +157,28 @@ int config_set(const struct config_key *key, void *target, const char *value, bo
 	return parse_number(key, value, place);
 }
 
+/* A key in its table: the fields that its type requires, and no others. */
+static void check_key(const struct config_schema *schema, const struct config_key *key)
+{
+	must(key->name);
+	must(key->offset < schema->struct_bytes);
+	must((key->choices != NULL) == (key->type == CONFIG_CHOICE));
+	must((key->schema != NULL) == (key->type == CONFIG_MAP || key->type == CONFIG_LIST));
+	must(!key->check || key->type == CONFIG_STRING || key->type == CONFIG_STRINGS);
+	must(!key->is_required || !key->initial); /* a required key needs no default */
+}
+
 int config_set_defaults(const struct config_schema *schema, void *target)
 {
 	char expected[CONFIG_EXPECTED_BYTES];
 	int error = 0;
 
+	must(schema->key_count <= CONFIG_KEYS_MAX);
 	memset(target, 0, schema->struct_bytes);
 	for (size_t i = 0; !error && i < schema->key_count; i++) {
 		const struct config_key *key = &schema->keys[i];
 
+		check_key(schema, key);
 		if (key->type == CONFIG_MAP)
 			error = config_set_defaults(key->schema, place_of(key, target));
 		else if (key->initial && key->type < CONFIG_STRINGS)
@@ -169,6 +192,7 @@ int config_set_defaults(const struct config_schema *schema, void *target)
 
 static void free_strings(struct config_strings *strings)
 {
+	must(strings->items || strings->count == 0);
 	for (size_t i = 0; i < strings->count; i++)
 		free(strings->items[i]);
 	free(strings->items);
@@ -176,6 +200,7 @@ static void free_strings(struct config_strings *strings)
 
 static void free_list(const struct config_schema *schema, struct config_list *list)
 {
+	must(list->items || list->count == 0);
 	for (size_t i = 0; i < list->count; i++)
 		config_free(schema, (char *)list->items + i * schema->struct_bytes);
 	free(list->items);
