@@ -20,6 +20,8 @@ static const struct row rows[] = {
 
 enum { CODE_MAX = 99999 };
 
+static_assert(CODE_MAX < 1000000000 && sizeof(((struct fault_info *)0)->code_text) > 10, "a code's digits fit");
+
 static const struct row *find_row(int code)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -38,6 +40,7 @@ const char *fault_name(int code)
 
 static void copy_text(char *to, size_t to_bytes, const char *from)
 {
+	must(to_bytes > 0);
 	to[text_utf8_copy(to, to_bytes - 1, from, strlen(from))] = '\0';
 }
 
@@ -46,6 +49,7 @@ static void copy_domain(char *to, size_t to_bytes, const char *from)
 {
 	size_t used = 0;
 
+	must(to_bytes > 0);
 	for (; *from && used < to_bytes - 1; from++) {
 		if (*from > ' ' && *from < 0x7f && *from != ':')
 			to[used++] = *from;
@@ -73,6 +77,7 @@ void fault_from_shown(const struct fault_shown *shown, struct fathom_fault *why_
 	const struct row *row = find_row(shown->code);
 
 	why_ret->error = row ? row->error : -EREMOTEIO;
+	must(why_ret->error < 0);
 	why_ret->code = shown->code;
 	copy_text(why_ret->text, sizeof(why_ret->text), shown->description);
 	copy_text(why_ret->resolution, sizeof(why_ret->resolution), shown->resolution);
@@ -87,6 +92,7 @@ struct writer {
 
 static void put_bytes(struct writer *writer, const char *string, size_t bytes)
 {
+	must(writer->used < writer->bytes);
 	/* append all of `string` or none of it: never a part of a UTF-8 character or of an escape */
 	if (writer->used + bytes < writer->bytes) {
 		memcpy(writer->text + writer->used, string, bytes);
