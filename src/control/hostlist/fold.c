@@ -92,6 +92,7 @@ static int compare_rest(const struct piece *a, const struct piece *b)
 
 static uint64_t number_of(const struct piece *piece)
 {
+	must(piece->begin < piece->end);
 	return strtoull(piece->text + piece->begin, NULL, 10);
 }
 
@@ -126,6 +127,7 @@ static char *join_pieces(const struct piece *pieces, size_t count)
 	char *text = malloc(bytes);
 	const char *comma = "";
 
+	must(count > 1); /* a single number gets no bracket */
 	if (!text)
 		return NULL;
 	used = (size_t)snprintf(text, bytes, "%.*s[", (int)pieces[0].begin, pieces[0].text);
@@ -176,9 +178,12 @@ static int fold_pass(struct piece *pieces, size_t *count, int pass)
 			*count = kept + *count - i;
 			return -ENOMEM;
 		}
+		must(kept < end);
+		must(first != SIZE_MAX);
 		pieces[kept].first = first;
 		pieces[kept++].text = text;
 	}
+	must(kept <= *count);
 	*count = kept;
 	return 0;
 }
@@ -225,6 +230,7 @@ int host_set_fold(const struct host_set *set, char **text_ret)
 	for (int pass = 0; !error && pass < PASSES_MAX; pass++)
 		error = fold_pass(pieces, &count, pass);
 	if (!error) {
+		must(count <= set->count);
 		qsort(pieces, count, sizeof(*pieces), compare_firsts);
 		text = concatenate(pieces, count);
 		error = text ? 0 : -ENOMEM;

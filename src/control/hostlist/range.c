@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <errno.h>
 
+static_assert(RANGE_DIGITS_MAX <= 19, "so many digits fit an uint64_t");
+
 static int parse_number(const char *text, const char *end, uint64_t *number_ret)
 {
 	uint64_t number = 0;
@@ -25,6 +27,7 @@ int range_parse(const char *text, const char *end, uint64_t span_max, struct ran
 	const char *at = text;
 	int digits;
 
+	must(text <= end);
 	*reason_ret = "a number of at most 18 digits is expected";
 	*at_ret = at;
 	digits = parse_number(at, end, &range_ret->low);
@@ -52,5 +55,7 @@ int range_parse(const char *text, const char *end, uint64_t span_max, struct ran
 	if (at < end && *at != ',')
 		return -EINVAL;
 	must(at > text);
+	must(at <= end);
+	must(range_ret->low <= range_ret->high);
 	return (int)(at - text);
 }

@@ -13,6 +13,8 @@
 
 enum { RANK_TEXT_BYTES = 24 };
 
+static_assert(RANK_MAX < 100000000 && RANK_TEXT_BYTES >= sizeof(",12345678-12345678"), "a range of ranks fits");
+
 void rank_set_deinit(struct rank_set *set)
 {
 	free(set->ranks);
@@ -47,6 +49,7 @@ int rank_set_add(struct rank_set *set, uint32_t rank)
 	size_t at = rank_index(set, rank);
 
 	must(rank <= RANK_MAX);
+	must(set->count <= set->room);
 	if (at < set->count && set->ranks[at] == rank)
 		return 0;
 	if (set->count == RANK_SET_MAX)
@@ -63,6 +66,10 @@ int rank_set_add(struct rank_set *set, uint32_t rank)
 	memmove(&set->ranks[at + 1], &set->ranks[at], (set->count - at) * sizeof(*set->ranks));
 	set->ranks[at] = rank;
 	set->count++;
+	must(set->count <= RANK_SET_MAX);
+	/* ascending, without duplicates */
+	must(at == 0 || set->ranks[at - 1] < rank);
+	must(at + 1 == set->count || rank < set->ranks[at + 1]);
 	return 0;
 }
 
@@ -78,6 +85,7 @@ void rank_set_remove(struct rank_set *set, uint32_t rank)
 
 static int add_range(struct rank_set *set, const struct range *range)
 {
+	must(range->high <= RANK_MAX);
 	for (uint64_t rank = range->low; rank <= range->high; rank++) {
 		int error = rank_set_add(set, (uint32_t)rank);
 
@@ -148,6 +156,7 @@ int rank_set_fold(const struct rank_set *set, bool is_bracketed, char **text_ret
 	for (size_t i = 0, last; i < set->count; i = last + 1) {
 		for (last = i; last + 1 < set->count && set->ranks[last + 1] == set->ranks[last] + 1; last++)
 			;
+		must(used < room);
 		used += (size_t)snprintf(text + used, room - used, "%s%" PRIu32, ranges++ ? "," : "", set->ranks[i]);
 		if (last > i)
 			used += (size_t)snprintf(text + used, room - used, "-%" PRIu32, set->ranks[last]);

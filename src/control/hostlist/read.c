@@ -15,6 +15,10 @@
 
 enum { NAME_BYTES_MAX = 253, BRACKETS_MAX = 8, PORT_BYTES = 8 };
 
+static_assert(NAME_BYTES_MAX + PORT_BYTES <= HOST_BYTES_MAX, "a name with a port and a NUL");
+static_assert(INET6_ADDRSTRLEN + 2 + PORT_BYTES <= HOST_BYTES_MAX, "an IPv6 address in brackets with a port");
+static_assert(PORT_BYTES > sizeof(":65535") - 1, "a port and a NUL");
+
 struct reading {
 	struct host_set *set;
 	const char *text; /* the whole list, to compute columns */
@@ -25,6 +29,7 @@ struct reading {
 
 static int reject_list(const struct reading *reading, const char *at, const char *reason)
 {
+	must(at >= reading->text);
 	return fault_host_list_bad(reading->why, reading->text, (uint32_t)(at - reading->text) + 1, reason);
 }
 
@@ -51,6 +56,7 @@ static int read_port(struct reading *reading, const char *at, const char *end)
 {
 	uint64_t port = 0;
 
+	must(at <= end);
 	reading->port[0] = '\0';
 	if (at == end)
 		return 0;
@@ -100,6 +106,8 @@ static int append_name(struct reading *reading, const char *name, const char *at
 	struct in_addr address;
 	size_t bytes = strlen(name);
 
+	must(bytes > 0);
+	must(bytes <= NAME_BYTES_MAX);
 	if (!isalnum((unsigned char)name[0]) || !isalnum((unsigned char)name[bytes - 1]))
 		return reject_list(reading, at, "a name begins and ends with a letter or digit");
 	if (name[strspn(name, "0123456789.")] == '\0' && inet_pton(AF_INET, name, &address) != 1)
@@ -114,6 +122,9 @@ static int expand_name(struct reading *reading, const char *at, char *name, size
 	const char *close, *reason, *wrong;
 	int taken, error = 0;
 
+	must(at <= reading->token_end);
+	must(used <= NAME_BYTES_MAX);
+	must(brackets <= BRACKETS_MAX);
 	for (; at < reading->token_end && *at != '['; at++) {
 		if (!isalnum((unsigned char)*at) && !strchr("-._", *at))
 			return reject_list(reading, at, "this character is in no host's name");
@@ -131,6 +142,7 @@ static int expand_name(struct reading *reading, const char *at, char *name, size
 		taken = range_parse(at, close, HOST_RANGE_MAX, &range, &reason, &wrong);
 		if (taken < 0)
 			return reject_list(reading, wrong, reason);
+		must(at + taken <= close);
 		if (used + RANGE_DIGITS_MAX > NAME_BYTES_MAX)
 			return reject_list(reading, at, "the name is too long");
 		for (uint64_t number = range.low; !error && number <= range.high; number++) {
@@ -152,6 +164,7 @@ static int read_token(struct reading *reading, const char *at, const char *end)
 	const char *colon = NULL;
 	int colons = 0, error;
 
+	must(at < end);
 	if (*at == '[') {
 		const char *close = memchr(at, ']', (size_t)(end - at));
 

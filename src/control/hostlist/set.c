@@ -64,6 +64,7 @@ void host_set_destroy(struct host_set *set)
 
 int host_set_append(struct host_set *set, char *host)
 {
+	must(set->count <= set->room);
 	if (set->count == set->room) {
 		size_t room = max_u64(set->room * 2, 16);
 		/* twice the limit, because host_set_sort() removes duplicates later */
@@ -98,6 +99,7 @@ void host_set_sort(struct host_set *set)
 		else
 			set->hosts[++kept] = set->hosts[i];
 	}
+	must(kept < set->count);
 	set->count = kept + 1;
 }
 
@@ -158,7 +160,7 @@ int host_set_add(struct host_set *set, const char *text, struct fathom_fault *wh
 	else if (!(hosts = malloc((count + 1) * sizeof(*hosts))))
 		error = -ENOMEM;
 	if (!error) {
-		merge_sets(set, added, hosts);
+		must(merge_sets(set, added, hosts) == count);
 		free(set->hosts);
 		*set = (struct host_set){ .hosts = hosts, .count = count, .room = count + 1 };
 		added->count = 0; /* `set` owns the texts now */
@@ -217,6 +219,7 @@ int host_set_combine(const struct host_set *a, const struct host_set *b, enum ho
 	struct host_set *set = host_set_create();
 	int error = set ? 0 : -ENOMEM;
 
+	must(operation <= HOST_SET_DIFFERENCE);
 	if (!error)
 		error = append_matching(set, a, b, operation == HOST_SET_INTERSECTION);
 	if (!error && operation == HOST_SET_UNION) {
@@ -226,6 +229,8 @@ int host_set_combine(const struct host_set *a, const struct host_set *b, enum ho
 	}
 	if (!error) {
 		host_set_sort(set);
+		must(operation == HOST_SET_UNION || set->count <= a->count);
+		must(operation != HOST_SET_UNION || set->count >= max_u64(a->count, b->count));
 		error = set->count > HOSTS_MAX ? -ERANGE : 0;
 	}
 	if (error) {
@@ -242,6 +247,7 @@ void host_address(const char *host, uint16_t port, struct host_address *address_
 	uint64_t number = port;
 
 	address_ret->is_ipv6 = *host == '[';
+	must(!address_ret->is_ipv6 || strchr(host, ']')); /* as host_set_at() spells it */
 	colon = strchr(address_ret->is_ipv6 ? strchr(host, ']') : host, ':');
 	if (colon) {
 		must(text_parse_u64(colon + 1, 10, UINT16_MAX, &number) == 0);
@@ -252,6 +258,7 @@ void host_address(const char *host, uint16_t port, struct host_address *address_
 		host++;
 		end--;
 	}
+	must(end > host);
 	must((size_t)(end - host) < sizeof(address_ret->host));
 	memcpy(address_ret->host, host, (size_t)(end - host));
 	address_ret->host[end - host] = '\0';
