@@ -16,6 +16,9 @@
 enum { STATE_TIME_WAIT = 0x06, STATE_LISTEN = 0x0A };
 enum { LINE_BYTES = 512, CHUNK_BYTES = 16384, NAME_BYTES = 64 };
 
+static_assert(NAME_BYTES + 32 + sizeof(" has a connection from there to another's port 65535") <= PORT_HOLDER_TEXT_BYTES,
+	      "the longest text fits");
+
 struct tcp_socket {
 	unsigned int state;
 	uint64_t inode; /* 0: no process has the socket open */
@@ -39,6 +42,7 @@ static unsigned int rank_state(unsigned int state)
 /* "0100007F": 32-bit words in the machine's byte order. False: not an address. */
 static bool read_address(const char *hex, uint8_t *to, size_t bytes)
 {
+	must(bytes % 4 == 0);
 	for (size_t at = 0; at < bytes; at += 4) {
 		unsigned int word;
 
@@ -53,6 +57,7 @@ static bool is_any(const uint8_t *address, size_t bytes)
 {
 	static const uint8_t none[16];
 
+	must(bytes <= sizeof(none));
 	return memcmp(address, none, bytes) == 0;
 }
 
@@ -74,6 +79,7 @@ static void read_line(struct search *search, const char *line, size_t address_by
 	unsigned long inode;
 	uint8_t theirs[16];
 
+	must(address_bytes <= sizeof(theirs));
 	if (sscanf(line, " %*u: %39[0-9A-F]:%x %39[0-9A-F]:%x %x %*s %*s %*s %*u %*u %lu", local, &port, peer, &peer_port,
 		   &state, &inode) != 6 ||
 	    port != search->port || strlen(local) != 2 * address_bytes || !read_address(local, theirs, address_bytes) ||
@@ -93,11 +99,13 @@ static void read_table(struct search *search, const char *path, size_t address_b
 	if (fd < 0)
 		return;
 	while ((got = search->os->calls->read_at(search->os, fd, chunk, CHUNK_BYTES, at)) > 0) {
+		must(got <= CHUNK_BYTES);
 		for (ssize_t i = 0; i < got; i++) {
 			if (chunk[i] != '\n' && used < sizeof(line) - 1) {
 				line[used++] = chunk[i];
 				continue;
 			}
+			must(used < sizeof(line));
 			line[used] = '\0';
 			read_line(search, line, address_bytes);
 			used = 0;
@@ -125,6 +133,7 @@ static int visit_descriptor(void *ctx, const char *name)
 	bytes = search->os->calls->read_link(search->os, path, link, sizeof(link) - 1);
 	if (bytes < 0)
 		return 0;
+	must((size_t)bytes < sizeof(link));
 	link[bytes] = '\0';
 	return strcmp(link, search->wanted) == 0;
 }

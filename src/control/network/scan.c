@@ -17,6 +17,7 @@ static const char *const class_names[] = { "ethernet", "infiniband", "loopback",
 static const char *const state_names[] = { "up", "down", "unknown" };
 static_assert(ARRAY_COUNT(class_names) == NETWORK_CLASSES, "");
 static_assert(ARRAY_COUNT(state_names) == NETWORK_STATES, "");
+static_assert(NETWORK_ADDRESS_BYTES_MAX >= INET6_ADDRSTRLEN, "inet_ntop() has room");
 
 const char *network_class_name(enum network_class class)
 {
@@ -69,6 +70,7 @@ static void read_text(struct provider *provider, const char *interface, const ch
 {
 	char path[PROVIDER_PATH_BYTES_MAX], text[PROVIDER_NAME_BYTES_MAX];
 
+	must(bytes > 0);
 	to[0] = '\0';
 	if (format_path(path, interface, file) && provider_read_text(provider, path, text, sizeof(text)) == 0)
 		to[text_utf8_copy(to, bytes - 1, text, strlen(text))] = '\0';
@@ -132,6 +134,7 @@ static int visit_interface(void *ctx, const char *name)
 	}
 	interface = &walk->scan.interfaces[walk->scan.count++];
 	*interface = (struct network_interface){ .class = network_class_of(type) };
+	must(strlen(name) < sizeof(interface->name)); /* read_type() finds no type for a longer name */
 	memcpy(interface->name, name, strlen(name) + 1);
 	interface->state = read_state(walk->provider, name);
 	interface->virtual_device = is_virtual(walk->provider, name);
@@ -145,6 +148,7 @@ static int visit_interface(void *ctx, const char *name)
 
 static bool is_link_local(const struct provider_address *address)
 {
+	must(address->family == AF_INET || address->family == AF_INET6);
 	if (address->family == AF_INET)
 		return (ntohl(address->v4.s_addr) & 0xffff0000) == 0xa9fe0000;
 	return IN6_IS_ADDR_LINKLOCAL(&address->v6);
@@ -194,6 +198,7 @@ static int scan_all(struct provider *provider, struct network_scan *scan_ret, st
 	}
 	if (walk.scan.count > 1)
 		qsort(walk.scan.interfaces, walk.scan.count, sizeof(*walk.scan.interfaces), compare_names);
+	must(walk.scan.count <= NETWORK_INTERFACES_MAX);
 	*scan_ret = walk.scan;
 	return 0;
 }
