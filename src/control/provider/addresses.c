@@ -49,6 +49,7 @@ int provider_system_addresses(struct provider *self, provider_address_fn visit, 
 	struct ifaddrs *all;
 	int error = 0;
 
+	must(visit);
 	if (getifaddrs(&all) != 0)
 		return -errno;
 	for (const struct ifaddrs *at = all; at && !error; at = at->ifa_next) {

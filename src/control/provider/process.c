@@ -26,17 +26,22 @@ int provider_system_start(struct provider *self, char *const argv[], char *const
 		.flags = POSIX_SPAWN_SETSID,
 	};
 
+	must(argv[0]);
 	return program_start(&program, pid_ret);
 }
 
 int provider_system_open_process(struct provider *self, pid_t pid)
 {
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int fd;
 
+	must(pid > 0);
+	fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return fd < 0 ? -errno : fd;
 }
 
 int provider_system_signal_process(struct provider *self, int pid_fd, int signal)
 {
+	must(pid_fd >= 0);
+	must(signal >= 0);
 	return syscall(SYS_pidfd_send_signal, pid_fd, signal, NULL, 0) != 0 ? -errno : 0;
 }

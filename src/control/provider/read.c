@@ -34,6 +34,7 @@ int provider_read_text(struct provider *provider, const char *path, char *to, si
 	provider->calls->close_fd(provider, fd);
 	if (got < 0)
 		return (int)got;
+	must((size_t)got <= bytes);
 	if ((size_t)got == bytes)
 		return -EFBIG;
 	cut_white_space(to, (size_t)got);
@@ -81,6 +82,7 @@ static int read_all(struct provider *provider, int fd, size_t bytes_max, char **
 			free(text);
 			return (int)got;
 		}
+		must((size_t)got < room - used);
 		used += (size_t)got;
 		if (got == 0)
 			break;
@@ -109,6 +111,7 @@ void provider_lock_holder(struct provider *provider, int fd, char *to)
 	char wanted[64], *text = NULL, *next;
 	struct stat stat;
 
+	must(fd >= 0);
 	must(text_copy(to, PROVIDER_HOLDER_BYTES, "(unknown)") == 0);
 	if (provider->calls->stat(provider, fd, &stat) != 0 ||
 	    provider_read_file(provider, "/proc/locks", LOCKS_BYTES_MAX, &text) != 0)
@@ -139,6 +142,7 @@ static int append_part(char *path, size_t bytes, const char *part, size_t part_b
 {
 	size_t used = strlen(path);
 
+	must(used < bytes);
 	if (used + 1 + part_bytes + 1 > bytes)
 		return -ENAMETOOLONG;
 	path[used] = '/';
@@ -155,6 +159,7 @@ int provider_follow(struct provider *provider, const char *path, char *to, size_
 
 	if (got < 0)
 		return (int)got;
+	must((size_t)got < sizeof(link));
 	link[got] = '\0';
 	if (link[0] != '/') {
 		error = text_copy(joined, sizeof(joined), path);

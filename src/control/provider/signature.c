@@ -21,6 +21,7 @@ int provider_blkid_signature(struct provider *self, int fd, struct provider_sign
 	blkid_probe probe = blkid_new_probe();
 	int result;
 
+	must(fd >= 0);
 	if (!probe)
 		return -ENOMEM;
 	errno = 0;

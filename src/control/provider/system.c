@@ -72,6 +72,7 @@ static ssize_t system_read_at(struct provider *self, int fd, void *to, size_t by
 			break;
 		done += (size_t)got;
 	}
+	must(done <= bytes);
 	return (ssize_t)done;
 }
 
@@ -91,6 +92,7 @@ static ssize_t system_write_at(struct provider *self, int fd, const void *from, 
 			break;
 		done += (size_t)put;
 	}
+	must(done <= bytes);
 	return (ssize_t)done;
 }
 
@@ -126,6 +128,7 @@ static int system_list(struct provider *self, const char *path, provider_name_fn
 	struct dirent *entry;
 	DIR *folder;
 
+	must(visit);
 	if (error)
 		return error;
 	folder = opendir(full);
@@ -171,6 +174,7 @@ static int system_lock(struct provider *self, int fd)
 
 static int system_device_bytes(struct provider *self, int fd, uint64_t *bytes_ret)
 {
+	must(fd >= 0);
 	return or_errno(ioctl(fd, BLKGETSIZE64, bytes_ret));
 }
 
@@ -179,6 +183,7 @@ static int system_mount(struct provider *self, const char *device, int target_fd
 	char full[PROVIDER_PATH_BYTES_MAX], target[32];
 	int error = full_path(self, device, full);
 
+	must(target_fd >= 0);
 	if (error)
 		return error;
 	snprintf(target, sizeof(target), "/proc/self/fd/%d", target_fd);
@@ -190,6 +195,8 @@ static int system_unmount(struct provider *self, int parent_fd, const char *name
 {
 	int error;
 
+	must(parent_fd >= 0);
+	must(!strchr(name, '/'));
 	if (fchdir(parent_fd) != 0)
 		return -errno;
 	error = or_errno(umount2(name, UMOUNT_NOFOLLOW));
@@ -221,12 +228,14 @@ static int read_output(int fd, struct provider_run *run)
 			used += take;
 		}
 	}
+	must(used < sizeof(run->output));
 	run->output[used] = '\0';
 	return 0;
 }
 
 static int wait_for_exit(pid_t pid, int *status_ret)
 {
+	must(pid > 0); /* not "any child" */
 	while (waitpid(pid, status_ret, 0) < 0) {
 		if (errno != EINTR)
 			return -errno;
