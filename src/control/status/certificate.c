@@ -11,6 +11,8 @@
 
 enum { DAY_S = 86400 };
 
+static_assert(CERTIFICATE_DATE_BYTES >= sizeof("2026-11-24"), "a date fits");
+
 static const int stage_days[] = { 1, 7, 30 };
 
 static int file_fault(const char *path, int error, const char *reason, struct fathom_fault *why)
@@ -63,6 +65,7 @@ int certificate_check(const struct grpc_tls *tls, int64_t now_s, struct fathom_f
 
 	grpc_tls_lives(tls, lives);
 	for (size_t i = 0; i < ARRAY_COUNT(lives); i++) {
+		must(lives[i].path);
 		if (lives[i].ends_s <= now_s)
 			return fault_certificate_expired(why, lives[i].path, certificate_date(lives[i].ends_s, date));
 		if (lives[i].begins_s > now_s)

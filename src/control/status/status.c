@@ -32,6 +32,8 @@ static void add_entry(struct info *info, const char *key, const char *value)
 {
 	size_t at = info->message.n_metadata++;
 
+	must(key);
+	must(value);
 	must(at < FAULT_PAIRS_MAX);
 	google__rpc__error_info__metadata_entry__init(&info->entries[at]);
 	info->entries[at].key = (char *)key;
@@ -64,6 +66,7 @@ static int convert_error(const struct grpc_result *result, const char *address, 
 {
 	int error;
 
+	must(result->error < 0);
 	switch (-result->error) {
 	case ECONNREFUSED:
 		return fault_refused(why, address);
@@ -107,6 +110,7 @@ static int convert_info(const Google__Rpc__ErrorInfo *message, struct fathom_fau
 		info.metadata_count++;
 	}
 	error = fault_from_info(&info, &shown);
+	must(error || shown.code > 0);
 	if (!error)
 		fault_from_shown(&shown, why);
 	return error;
@@ -115,6 +119,7 @@ static int convert_info(const Google__Rpc__ErrorInfo *message, struct fathom_fau
 /* The server answered with a status and without an ErrorInfo of ours. */
 static int convert_status(const struct grpc_result *result, const char *address, struct fathom_fault *why)
 {
+	must(result->error == 0); /* the server has answered */
 	if (result->code == GRPC_DEADLINE_EXCEEDED)
 		return fault_timed_out(why, address);
 	if (result->code == GRPC_PERMISSION_DENIED)
@@ -203,6 +208,7 @@ static int read_addresses(const char *text, struct status_redirect *redirect)
 			error = -EBADMSG;
 	}
 	json_decref(json);
+	must(redirect->replica_count <= STATUS_REPLICAS_MAX);
 	return error;
 }
 
