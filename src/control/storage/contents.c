@@ -32,6 +32,7 @@ void storage_judge_contents(const struct provider_signature *signature, const ui
 	/* only a device without any content counts as empty */
 	must(contents.format != STORAGE_FORMAT_NONE || !known);
 	must(contents.format != STORAGE_FORMAT_NONE || super == XFS_SUPER_NONE);
+	must(contents.format != STORAGE_FORMAT_XFS || super == XFS_SUPER_WHOLE);
 	*contents_ret = contents;
 }
 

@@ -11,6 +11,8 @@
 
 enum { SECTOR_BYTES = 512 /* the unit of sysfs, for all devices */, VPD_HEADER_BYTES = 4 };
 
+static_assert(sizeof(((struct storage_device *)0)->path) >= STORAGE_NAME_BYTES_MAX + sizeof("/dev/") - 1, "each name");
+
 static bool join_path(char to[PROVIDER_PATH_BYTES_MAX], const char *folder, const char *file)
 {
 	int used = snprintf(to, PROVIDER_PATH_BYTES_MAX, "%s/%s", folder, file);
@@ -35,6 +37,7 @@ static void read_first_text(struct provider *provider, const char *folder, const
 {
 	char path[PROVIDER_PATH_BYTES_MAX], text[STORAGE_TEXT_BYTES_MAX];
 
+	must(bytes > 0);
 	to[0] = '\0';
 	for (; *files && to[0] == '\0'; files++) {
 		const char *begin;
@@ -58,6 +61,7 @@ static void read_serial_page(struct provider *provider, const char *folder, char
 		return;
 	said = (size_t)page[2] << 8 | page[3];
 	said = min_u64(said, sizeof(text) - 1 - VPD_HEADER_BYTES);
+	must(VPD_HEADER_BYTES + said < sizeof(text));
 	text[VPD_HEADER_BYTES + said] = '\0';
 	said = strlen(text + VPD_HEADER_BYTES);
 	while (said > 0 && text[VPD_HEADER_BYTES + said - 1] == ' ')

@@ -77,6 +77,7 @@ static int visit_file(void *ctx, const char *name)
 		must(whole_at > 0);
 		whole = &walk->scan.devices[--whole_at];
 	} while (whole->parent[0] != '\0');
+	must(strcmp(whole->name, walk->whole) == 0);
 	whole->partition_count++;
 	memcpy(partition->parent, whole->name, sizeof(partition->parent));
 	partition->class = whole->class;
@@ -122,11 +123,13 @@ static int visit_device(void *ctx, const char *name)
 	if (error || !device)
 		return error;
 	if (!is_of_interest(walk, device, path)) {
+		must(walk->scan.count > 0);
 		walk->scan.count--;
 		return 0;
 	}
 	whole_at = walk->scan.count - 1;
 	error = walk->provider->calls->list(walk->provider, path, visit_file, walk);
+	must(whole_at < walk->scan.count);
 	if (error == -ENOMEM || error == -E2BIG)
 		return error;
 	if (error)
@@ -183,6 +186,7 @@ static void remove_unwanted(struct walk *walk)
 			walk->scan.devices[kept] = *device;
 		kept++;
 	}
+	must(kept <= walk->scan.count);
 	walk->scan.count = kept;
 }
 
@@ -206,6 +210,7 @@ static int scan_all(struct provider *provider, const struct storage_scan_options
 	remove_unwanted(&walk);
 	if (walk.scan.count > 1)
 		qsort(walk.scan.devices, walk.scan.count, sizeof(*walk.scan.devices), compare_names);
+	must(walk.scan.count <= STORAGE_DEVICES_MAX);
 	*scan_ret = walk.scan;
 	return 0;
 }

@@ -13,6 +13,8 @@
 
 enum { MOUNTINFO_ID = 2, MOUNTINFO_PLACE = 4, MOUNTINFO_FIELDS = 6 };
 
+static_assert((int)MOUNTINFO_ID < MOUNTINFO_FIELDS && (int)MOUNTINFO_PLACE < MOUNTINFO_FIELDS, "both are read");
+
 static bool names_device(const struct storage_device *device, const char *id, const char *source)
 {
 	char own[24];
@@ -26,6 +28,7 @@ static void copy_unescaped(char *to, size_t bytes, const char *from)
 {
 	size_t used = 0;
 
+	must(bytes > 0);
 	while (*from != '\0' && used + 1 < bytes) {
 		if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3) {
 			to[used++] = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
@@ -34,6 +37,7 @@ static void copy_unescaped(char *to, size_t bytes, const char *from)
 			to[used++] = *from++;
 		}
 	}
+	must(used < bytes);
 	to[used] = '\0';
 }
 
@@ -136,6 +140,7 @@ void storage_use_text(const struct storage_device *device, char *to, size_t byte
 {
 	const struct provider_signature *signature = &device->signature;
 
+	must(bytes > 0);
 	switch (storage_use(device)) {
 	case STORAGE_USE_MOUNTED:
 		snprintf(to, bytes, "mounted at %s", device->mounted_at);
@@ -187,6 +192,7 @@ int storage_may_overwrite(const struct storage_device *device, bool force, struc
 	case STORAGE_USE_FREE:
 		break;
 	default:
+		must(strncmp(use, "holds ", strlen("holds ")) == 0); /* of storage_use_text() */
 		if (!force)
 			return fault_device_holds_data(why, device->path, use + strlen("holds "));
 		break;
@@ -198,5 +204,6 @@ int storage_may_overwrite(const struct storage_device *device, bool force, struc
 	must(!device->swap);
 	must(!device->read_only);
 	must(!device->use_error);
+	must(!device->signature_error);
 	return 0;
 }

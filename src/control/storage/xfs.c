@@ -27,6 +27,10 @@ enum {
 	VERSION_WITH_CRC = 5,
 };
 
+static_assert(SUPER_BYTES <= SECTOR_BYTES_MIN, "the superblock is in the first sector");
+static_assert(SUPER_CRC_AT + 4 <= SUPER_BYTES, "its checksum, too");
+static_assert(4 * SECTOR_BYTES_MAX <= STORAGE_HEAD_BYTES, "the headers of the largest sectors are read");
+
 static uint32_t be32(const uint8_t *at)
 {
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
