@@ -29,6 +29,7 @@ int superblock_read(const char *path, const char *system, struct superblock *sup
 		got = read(fd, text + used, sizeof(text) - used);
 		used += got > 0 ? (size_t)got : 0;
 	}
+	must(used <= sizeof(text));
 	error = got < 0 ? errno : 0;
 	close(fd);
 	if (error)
@@ -66,6 +67,7 @@ int superblock_write(const char *path, const struct superblock *superblock, stru
 
 	if (error)
 		return fault_superblock_unwritten(why, path, "a value in it cannot be");
+	must(bytes <= sizeof(text));
 	if ((size_t)snprintf(new_path, sizeof(new_path), "%s.new", path) >= sizeof(new_path))
 		return fault_superblock_unwritten(why, path, strerror(ENAMETOOLONG));
 	error = write_new(new_path, text, bytes);

@@ -14,6 +14,14 @@
 
 enum { CHECKSUM_DIGITS = 8, VALUE_BYTES = 256 };
 
+/* what superblock_encode() writes, superblock_decode() reads */
+static_assert(SUPERBLOCK_SYSTEM_BYTES <= (int)VALUE_BYTES, "a system's name is a value");
+static_assert(MEMBER_URI_BYTES <= (int)VALUE_BYTES, "an URI is a value");
+static_assert(MEMBER_DOMAIN_BYTES <= (int)VALUE_BYTES, "a fault domain is a value");
+static_assert(SUPERBLOCK_SYSTEM_BYTES + MEMBER_URI_BYTES + MEMBER_DOMAIN_BYTES + MEMBER_UUID_TEXT_BYTES + 256 <=
+		      SUPERBLOCK_TEXT_BYTES_MAX,
+	      "all values and the keys fit");
+
 static uint32_t checksum_of(const char *text, size_t bytes)
 {
 	return crc32_iscsi((unsigned char *)(uintptr_t)text, (int)bytes, 0xffffffff) ^ 0xffffffff;
