@@ -10,6 +10,8 @@
 #include "base/bits.h"
 #include "base/text.h"
 
+static_assert(SIZE_TEXT_BYTES > sizeof("18446744073709551615 kB"), "the longest number and unit fit");
+
 struct table {
 	size_t column_count;
 	size_t row_count; /* with the titles */
@@ -33,12 +35,13 @@ static size_t width_of(const char *text)
 
 static char *copy_cell(const char *text)
 {
-	size_t bytes = strlen(text);
-	char *copy = malloc(bytes + 1);
+	size_t room = strlen(text), bytes;
+	char *copy = malloc(room + 1);
 
 	if (!copy)
 		return NULL;
-	bytes = text_utf8_copy(copy, bytes, text, bytes);
+	bytes = text_utf8_copy(copy, room, text, room);
+	must(bytes <= room);
 	copy[bytes] = '\0';
 	for (size_t i = 0; i < bytes; i++) {
 		if (copy[i] == '\n' || copy[i] == '\t')
@@ -88,6 +91,7 @@ static bool copy_row(char **row, const char *const *cells, size_t count)
 
 int table_add(struct table *table, const char *const *cells)
 {
+	must(table->row_count <= table->row_room);
 	if (table->row_count == table->row_room) {
 		size_t room = max_u64(table->row_room * 2, 8);
 		char **grown = realloc(table->cells, room * table->column_count * sizeof(*grown));
@@ -121,6 +125,7 @@ void table_print(const struct table *table, unsigned int indent, FILE *out)
 {
 	size_t widths[TABLE_COLUMNS_MAX] = { 0 };
 
+	must(table->row_count > 0); /* the titles */
 	for (size_t i = 0; i < table->row_count * table->column_count; i++)
 		widths[i % table->column_count] = max_u64(widths[i % table->column_count], width_of(table->cells[i]));
 	for (size_t row = 0; row < table->row_count; row++) {
@@ -188,8 +193,10 @@ const char *size_text(uint64_t bytes, char *text)
 		snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64 " B", bytes);
 		return text;
 	}
+	must(unit < ARRAY_COUNT(units));
 	/* in tenths, rounded half up; one decimal is shown below 10 */
 	tenths = bytes / divisor * 10 + (bytes % divisor * 10 + divisor / 2) / divisor;
+	must(tenths >= 10); /* else a smaller unit fits */
 	if (tenths < 100)
 		snprintf(text, SIZE_TEXT_BYTES, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10, tenths % 10, units[unit]);
 	else
