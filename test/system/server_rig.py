@@ -62,14 +62,15 @@ class Messages:
 
 
 @functools.cache
-def listed_faults():
-    """{path: codes of the faults that the table of operations lists for the method}"""
-    rows = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", "fault-list"], stdout=subprocess.PIPE, text=True, check=True)
-    return {"/" + path: set(codes) for path, *codes in (line.split() for line in rows.stdout.splitlines())}
+def table_rows(what):
+    """{path of a method: words} of the table of operations, for one of its --print."""
+    made = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", what], stdout=subprocess.PIPE, text=True, check=True)
+    return {"/" + path: words for path, *words in (line.split() for line in made.stdout.splitlines())}
 
 
 def is_listed(path, code):
-    return code is None or path not in listed_faults() or code in listed_faults()[path]
+    """Whether the table says that the method can answer the fault. A method that is not in the table answers any."""
+    return code is None or path not in table_rows("fault-list") or code in table_rows("fault-list")[path]
 
 
 class Refused(Exception):
@@ -149,9 +150,7 @@ class Server:
 
     def call(self, path, request, role="admin", timeout=30, raw=None, answer=None):
         """One call; the answer, or Refused. `raw`: bytes instead of the request; `answer`: its type, of a call that we do not have."""
-        service, method = path.strip("/").split("/")
-        module = {"ctl": self.messages.ctl, "mgmt": self.messages.mgmt, "fathom": self.messages.fathom}[service.split(".")[0]]
-        answer = answer or self.answer_of(module, method)
+        answer = answer or self.answer_of(path)
         if self.channel is None:
             self.channel = grpc.insecure_channel(self.address)
         call = self.channel.unary_unary(path, request_serializer=lambda r: raw if raw is not None else r.SerializeToString(),
@@ -164,14 +163,9 @@ class Server:
                 raise AssertionError(f"no row `faults` of {path} has the fault {refused.fault}: src/control/operation") from None
             raise refused from None
 
-    def answer_of(self, module, method):
-        special = {"SystemSetAttr": "DaosResp", "SystemSetProp": "DaosResp", "StartRanks": "RanksResp", "StopRanks": "RanksResp",
-                   "PrepShutdownRanks": "RanksResp", "ResetFormatRanks": "RanksResp", "SetEngineLogMasks": "SetLogMasksResp"}
-        if method == "GroupUpdate":
-            return self.messages.mgmt.GroupUpdateResp
-        if method == "ClusterEvent":
-            return self.messages.shared.ClusterEventResp
-        return getattr(module, special.get(method, method + "Resp"))
+    def answer_of(self, path):
+        package, _, name = table_rows("answer-list")[path][0].partition(".")
+        return getattr(getattr(self.messages, package), name)
 
     def fault_of(self, error):
         details = [value for key, value in error.trailing_metadata() or () if key == "grpc-status-details-bin"]

@@ -86,7 +86,7 @@ class Replaying(ServerTest):
             self.assertEqual((codes.get(refused.exception.code), refused.exception.text), (status, message))
             return None
         ours = server.call(path, None, raw=request, timeout=60)
-        theirs = server.answer_of(module, method).FromString(response)
+        theirs = server.answer_of(path).FromString(response)
         self.assert_same_fields(method, ours, theirs)
         return ours, theirs
 

@@ -4,7 +4,8 @@
 generate - makes code and pages from the table of operations, the *.def files of this folder. table.py describes the rows.
 
     generate.py --make WHAT --outdir DIR [DEF...]   files for the build; WHAT: mgmt, server, client, commands, show
-    generate.py --print WHAT [DEF...]               on standard output; WHAT: method-list, absent-list, fault-list, for tests
+    generate.py --print WHAT [DEF...]               on standard output; WHAT: method-list, absent-list, fault-list,
+                                                    answer-list, for tests
     generate.py --write                             the pages that lie in the tree: `make operation-pages`
     generate.py --check                             print which of them differ from the table
 
@@ -35,7 +36,8 @@ MAKES = {  # what: {file: its text}
     "show": {"show.gen.h": show.header, "show.gen.c": show.source},
     "commands": {"commands.gen.h": commands.header, "commands.gen.c": commands.source},
 }
-PRINTS = {"method-list": methods.method_list, "absent-list": methods.absent_list, "fault-list": methods.fault_list}
+PRINTS = {"method-list": methods.method_list, "absent-list": methods.absent_list, "fault-list": methods.fault_list,
+          "answer-list": methods.answer_list}
 
 
 LIBRARY = {"include/fathom/control.h": library.header, "src/control/client/libfathom-control.map": library.version_script,

@@ -54,6 +54,10 @@ def method_list(table):
     return "".join(f"{method.path} {' '.join(method.roles)}\n" for method in table.methods)
 
 
+def answer_list(table):
+    return "".join(f"{method.path} {method.answer.name}\n" for method in table.methods)
+
+
 def absent_list(table):
     return "".join(f"{row.path} {row.field} {row.command}\n" for row in table.absent)
 

@@ -34,7 +34,7 @@ table - reads the table of operations: all *.def files of this folder, one line 
         man TEXT        for the man page; without it the help is used
         An option. Below a command it is its own; above all commands any command may name it. `common` declares one that all commands have.
         TYPES: flag, text, file, folder (completion offers files or folders), path (must be absolute), number:MIN-MAX, size (bytes, such as 16GiB),
-        words:A,B (one of them), list:A,B (several, with commas; the command's function checks them).
+        words:A,B (one of them), list:A,B (several, with commas; the command's function checks them). {values} in a text stands for these words.
 
     command NAME
         help TEXT, more TEXT, man TEXT
@@ -276,12 +276,20 @@ class Table:
     def row_help(self, text, where):
         if not isinstance(self.open, (Option, Command)):
             raise DefError("\"help\" belongs below a row \"option\" or \"command\"")
-        self.open.help = text
+        self.open.help = self.with_values(text)
 
     def row_man(self, text, where):
         if not isinstance(self.open, (Group, Option, Command)):
             raise DefError("\"man\" belongs below a row \"group\", \"option\" or \"command\"")
-        self.open.man.append(text)
+        self.open.man.append(self.with_values(text))
+
+    def with_values(self, text):
+        """The text of the open row, with the option's words for {values}."""
+        if "{values}" not in text:
+            return text
+        if not isinstance(self.open, Option) or self.open.type not in ("words", "list"):
+            raise DefError("only an option of the type words or list has {values}")
+        return text.replace("{values}", self.open.values.replace(",", ", "))
 
     def row_dmg(self, text, where):
         if not isinstance(self.open, (Option, Command)):

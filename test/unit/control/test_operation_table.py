@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -126,6 +127,7 @@ command list all
                       ' .values = "left right" }', rows)
         self.assertIn('{ "depth", 0, OPTION_NUMBER, "COUNT", "so many levels", .offset = offsetof(struct control_values, depth),'
                       ' OPTION_RANGE(UINT64_C(1), UINT64_C(64)) }', rows)
+        self.assertIn('"one of left, right"', self.made(self.SAMPLE.replace("where the text stands", "one of {values}"), "commands", "commands.gen.c"))
         self.assertIn('{ "json", 0, OPTION_FLAG', rows)       # its letter is the command's own here
         self.assertIn('{ "json", \'j\', OPTION_FLAG', source.split("common_rows[] = {")[1].split("};")[0])
         self.assertIn("int cmd_pool(int argc, char **argv)", source)
@@ -143,7 +145,7 @@ command list all
                             ("option all flag ALL", "every option but a flag"), ("option all number COUNT", "have values"),
                             ("option all number:x COUNT", "is not MIN-MAX"), ("options nothing", "no option nothing"),
                             ("exclusive brief", "names options"), ("exclusive brief depth", "no option depth that can be checked"),
-                            ("required what", "no option what"), ("arguments some", "expected: arguments"), ("command list all", "a second command"),
+                            ("required what", "no option what"), ("help the words {values}", "only an option of the type words or list"), ("arguments some", "expected: arguments"), ("command list all", "a second command"),
                             ("summary late", 'belongs below a row "group"'), ("group pool", "a second group pool")):
             self.assert_refused(self.SAMPLE + line + "\n", lines + 1, words)
         self.assert_refused(self.HEAD + "command x\n", 5, "a command without a group")
@@ -366,6 +368,35 @@ void fathom_control_free(void *result)
             self.assertIn(words, self.refused(f"command bad\nhelp x\n{line}\n"), line)
             with open(os.path.join(self.operation, "system.def"), "w") as file:
                 file.write(open_text(os.path.join(os.path.dirname(GENERATE), "system.def")) + self.ROWS)
+
+
+class Lists(unittest.TestCase):
+    """Lists of words that the table of operations repeats from other sources."""
+
+    def words_of(self, pattern, path):
+        found = re.search(pattern, open_text(os.path.join(TOP, path)), re.M)
+        self.assertTrue(found, path)
+        return found.group(1).replace(",", " ").split()
+
+    def option(self, group, command, name):
+        sys.path.insert(0, os.path.dirname(GENERATE))
+        import table
+        rows = next(each for each in table.read().groups if each.name == group)
+        return next(each for each in rows.commands if each.name == command).option(name)
+
+    def test_the_states_of_members_are_those_of_the_server(self):
+        rows = re.findall(r'\[MEMBER_\w+\] = \{ "\w+", "(\w+)"', open_text(os.path.join(TOP, "src/control/system/states.c")))
+        self.assertGreater(len(rows), 10)
+        offered = self.option("system", "query", "with-states").values.split(",")
+        self.assertEqual(set(rows) - set(offered), {"unknown", "checkerstarted"})    # Fathom's members do not enter these
+        self.assertEqual(set(offered) - set(rows), set())
+
+    def test_the_causes_of_an_end_are_those_of_the_engines(self):
+        causes = [cause.lower() for cause in self.words_of(r"^enum instance_cause prefix=INSTANCE_ \{ ([A-Z_ ]+) \}", "src/control/instance/probes.def")]
+        self.assertGreater(len(causes), 5)
+        self.assertEqual(self.words_of(r"more CAUSE: ([a-z_, ]+)\.", "src/control/operation/server.def"), causes)
+        said = self.words_of(r"^fault 693 [^\n]*\n(?:\t[^\n]*\n)*?\tdo use ([a-z_, ]+)$", "src/control/fault/faults.def")
+        self.assertEqual([word for word in said if word != "or"], causes)
 
 
 class Pages(Table):

@@ -5,27 +5,20 @@
 #include "base/bits.h"
 #include "cmd/fathom/show/show.h"
 #include "cmd/fathom/show/parts.h"
+#include "control/system/system.h"
 
 static const char *const titles[] = { "Name", "Value" };
 
-/* Descriptions of properties. */
-static const struct {
-	const char *name, *description;
-} properties[] = {
-	{ "daos_system", "System name" },
-	{ "daos_version", "System version" },
-	{ "fathom_system", "System name" },
-	{ "fathom_version", "System version" },
-	{ "pool_scrub_mode", "Checksum scrubbing mode" },
-	{ "pool_scrub_thresh", "Checksum scrubbing threshold" },
-	{ "self_heal", "Self-heal policy for the system" },
-};
-
+/* "": not a property of this release. */
 static const char *description_of(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
-		if (strcmp(properties[i].name, name) == 0)
-			return properties[i].description;
+	if (strcmp(name, "daos_system") == 0 || strcmp(name, "fathom_system") == 0)
+		return "System name";
+	if (strcmp(name, "daos_version") == 0 || strcmp(name, "fathom_version") == 0)
+		return "System version";
+	for (const struct system_property *property = system_properties; property->name; property++) {
+		if (strcmp(property->name, name) == 0)
+			return property->title;
 	}
 	return "";
 }
