@@ -26,6 +26,11 @@
 
 enum { CONNECT_SEC = 1, ANSWER_SEC = 2 };
 enum { DOF_HEADER_BYTES = 64, DOF_LOADSZ_AT = 40, HELPER_MODULE_BYTES = 64 };
+static_assert(sizeof(((struct probed_request *)0)->helper) == HELPER_MODULE_BYTES + 2 * sizeof(uint64_t), "as sent");
+static_assert(sizeof(((struct fathom_probe *)0)->module) == HELPER_MODULE_BYTES, "copied whole");
+static_assert(DOF_LOADSZ_AT + sizeof(uint64_t) <= DOF_HEADER_BYTES, "in the header");
+static_assert(sizeof(PROBED_SOCKET_DEFAULT) <= sizeof(((struct sockaddr_un *)0)->sun_path), "the default path fits");
+static_assert(offsetof(Elf64_Ehdr, e_type) == offsetof(Elf32_Ehdr, e_type), "read before the class is known");
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fathom_probe *list;

@@ -48,6 +48,7 @@ static void *append_bytes(struct encoder *encoder, struct output *output, const 
 		output->data = grown;
 		output->room = room;
 	}
+	must(bytes <= output->room - output->bytes);
 	output->bytes += bytes;
 	if (data)
 		memcpy(output->data + at, data, bytes);
@@ -72,6 +73,9 @@ static uint32_t begin_section(struct encoder *encoder, enum dof_section_type typ
 
 	append_bytes(encoder, &encoder->body, NULL, round_up(encoder->body.bytes, align) - encoder->body.bytes);
 	section.offset = encoder->body.bytes;
+	must(is_power_of_two(align));
+	/* the table of sections lies before the first section */
+	must(encoder->out_of_memory || sizeof(struct dof_header) + (index + 1) * sizeof(section) <= section.offset);
 	if (!encoder->out_of_memory)
 		memcpy(encoder->body.data + sizeof(struct dof_header) + index * sizeof(section), &section, sizeof(section));
 	return index;
@@ -86,6 +90,7 @@ static void end_section(struct encoder *encoder, uint32_t index)
 		return;
 	at = encoder->body.data + sizeof(struct dof_header) + index * sizeof(section);
 	memcpy(&section, at, sizeof(section));
+	must(section.offset <= encoder->body.bytes);
 	section.bytes = encoder->body.bytes - section.offset;
 	memcpy(at, &section, sizeof(section));
 }
@@ -225,6 +230,10 @@ static uint32_t put_probes(struct encoder *encoder, const struct dof_provider *p
 			.enabled_count = (uint16_t)count_sites(probe, true),
 		};
 
+		/* check_set() has refused counts that the record cannot hold */
+		must(record.native_count == probe->native_count);
+		must(record.translated_count == probe->translated_count);
+		must((uint32_t)record.site_count + record.enabled_count == probe->site_count);
 		append_bytes(encoder, &encoder->body, &record, sizeof(record));
 		map += record.translated_count;
 		sites += record.site_count;

@@ -45,6 +45,9 @@ struct dof_layout {
 MUST_CHECK int dof_layout_make(struct dof_memory *memory, const struct dof_shape *shape, struct dof_set *set_ret,
 			       struct dof_layout *layout_ret);
 
+/* After a set was filled: each array holds exactly the counted elements. Strings are the caller's to check. */
+void dof_layout_check_filled(const struct dof_layout *layout, const struct dof_shape *shape, const struct dof_set *set);
+
 /* ---- names, order ---- */
 
 /* Whether a type, or a site's `args`, is printable: no control characters, shorter than `bytes_max`. */

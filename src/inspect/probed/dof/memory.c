@@ -19,9 +19,11 @@ static void *take_room(struct dof_memory *memory, uint64_t bytes)
 	void *at = memory->room + memory->room_used;
 
 	must(memory->room_used <= memory->room_bytes);
+	must((uintptr_t)at % ALIGNMENT == 0);
 	if (bytes > left || round_up(bytes, ALIGNMENT) > left)
 		return NULL;
 	memory->room_used += round_up(bytes, ALIGNMENT);
+	must(memory->room_used <= memory->room_bytes);
 	return at;
 }
 
@@ -83,9 +85,27 @@ int dof_layout_make(struct dof_memory *memory, const struct dof_shape *shape, st
 	layout_ret->types = (void *)(layout_ret->sites + shape->sites);
 	layout_ret->map = (void *)(layout_ret->types + shape->types);
 	layout_ret->strings = (char *)(layout_ret->map + shape->map_bytes);
+	must(layout_ret->strings + shape->string_bytes == at + bytes);
 	return 0;
+}
+
+void dof_layout_check_filled(const struct dof_layout *layout, const struct dof_shape *shape, const struct dof_set *set)
+{
+	const struct dof_probe *probes = (const void *)(set->providers + shape->providers);
+	const struct dof_site *sites = (const void *)(probes + shape->probes);
+	const char **types = (const char **)(uintptr_t)(sites + shape->sites);
+	const uint8_t *map = (const uint8_t *)(types + shape->types);
+
+	must(set->provider_count == shape->providers);
+	must(layout->providers == set->providers + shape->providers);
+	must(layout->probes == probes + shape->probes);
+	must(layout->sites == sites + shape->sites);
+	must(layout->types == types + shape->types);
+	must(layout->map == map + shape->map_bytes);
 }
 
 static_assert(_Alignof(struct dof_provider) == 8 && sizeof(struct dof_provider) % 8 == 0, "");
 static_assert(_Alignof(struct dof_probe) == 8 && sizeof(struct dof_probe) % 8 == 0, "");
 static_assert(_Alignof(struct dof_site) == 8 && sizeof(struct dof_site) % 8 == 0, "");
+static_assert(offsetof(struct dof_memory_block, data) % ALIGNMENT == 0, "a block is aligned for any type");
+static_assert(ALIGNMENT >= _Alignof(max_align_t), "");

@@ -12,6 +12,9 @@
 
 /* Arguments and sites per probe, on average. */
 enum { PARTS_PER_PROBE_MAX = 16 };
+/* one walk reads the notes of both classes */
+static_assert(sizeof(Elf64_Nhdr) == sizeof(Elf32_Nhdr), "");
+static_assert(offsetof(Elf64_Nhdr, n_type) == offsetof(Elf32_Nhdr, n_type), "");
 
 int dof_note_refuse(const struct dof_parsing *parsing, int error, uint64_t offset, const char *format, ...)
 {
@@ -29,6 +32,7 @@ int dof_note_refuse(const struct dof_parsing *parsing, int error, uint64_t offse
 
 bool dof_note_take(struct note_bytes *bytes, void *to, size_t count)
 {
+	must(bytes->at <= bytes->end);
 	if (count > (size_t)(bytes->end - bytes->at))
 		return false;
 	memcpy(to, bytes->at, count);
@@ -44,6 +48,7 @@ bool dof_note_take_text(struct note_bytes *bytes, const char **text_ret)
 		return false;
 	*text_ret = bytes->at;
 	bytes->at = nul + 1;
+	must(bytes->at <= bytes->end);
 	return true;
 }
 
@@ -77,6 +82,8 @@ int dof_notes_walk(const struct dof_parsing *parsing, int (*visit)(void *ctx, co
 		note.desc.at = start + at + name_room;
 		note.desc.end = note.desc.at + header.n_descsz;
 		at += name_room + min_u64(desc_room, left - name_room);
+		must(at <= block->bytes);
+		must(note.desc.end <= start + at);
 		rc = visit(ctx, &note);
 	}
 	return rc;
@@ -99,6 +106,7 @@ int dof_rows_add(struct note_rows *rows, uint64_t offset, const struct note_row 
 	struct note_row *to;
 	uint64_t highest = parsing->input->bits_32 ? UINT32_MAX : UINT64_MAX;
 
+	must(rows->count <= rows->room);
 	if (rows->count == rows->room)
 		return dof_note_refuse(parsing, -E2BIG, offset, "more than %" PRIu32 " sites", rows->room);
 	if (!dof_name_ok(row->provider, DOF_PROVIDER_BYTES))
@@ -147,6 +155,8 @@ int dof_rows_sort(struct note_rows *rows)
 		if (kept == 0 || compare_rows(&rows->rows[kept - 1], &rows->rows[i]) != 0)
 			rows->rows[kept++] = rows->rows[i];
 	}
+	must(kept <= rows->count);
+	must((kept == 0) == (rows->count == 0));
 	rows->count = kept;
 	return 0;
 }
@@ -158,6 +168,7 @@ static uint32_t count_sites(const struct note_rows *rows, uint32_t from)
 {
 	uint32_t end = from + 1;
 
+	must(from < rows->count);
 	while (end < rows->count && compare_probes(&rows->rows[from], &rows->rows[end]) == 0)
 		end++;
 	return end - from;
@@ -188,6 +199,7 @@ static void measure_set(const struct note_rows *rows, struct dof_shape *shape)
 
 		sites = count_sites(rows, at);
 		rows->types(rows->ctx, row, &types);
+		must(types.native_count <= DOF_ARGS_MAX && types.translated_count <= DOF_ARGS_MAX);
 		if (begins_provider(rows, at)) {
 			shape->providers++;
 			shape->string_bytes += strlen(row->provider) + 1;
@@ -282,7 +294,10 @@ int dof_rows_make_set(const struct note_rows *rows, struct dof_set *set_ret)
 			       sizeof(provider->attributes));
 		}
 		fill_probe(rows, row, sites, module, empty, &layout);
+		must(provider);
 		provider->probe_count++;
 	}
+	dof_layout_check_filled(&layout, &shape, set_ret);
+	must(layout.strings == (char *)layout.map + shape.string_bytes); /* the strings follow the maps */
 	return 0;
 }

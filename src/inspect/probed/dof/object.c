@@ -16,6 +16,7 @@ const char *dof_section_name(uint32_t type)
 					     "PROFFS",	 "INTTAB",   "UTSNAME", "XLTAB",    "XLMEMBERS", "XLIMPORT",
 					     "XLEXPORT", "PREXPORT", "PRENOFFS" };
 
+	static_assert(ARRAY_COUNT(names) == DOF_SECTION_PRENOFFS + 1, "the names go to the last type that is read");
 	return type < ARRAY_COUNT(names) ? names[type] : "unknown";
 }
 
@@ -224,6 +225,8 @@ static int check_sections(struct dof_object *object, uint64_t *probe_count_ret)
 			return dof_object_refuse(object, -E2BIG, i, at_section(object, i), "more than %" PRIu32 " probes",
 						 probes_max);
 	}
+	must(probe_count <= probes_max); /* so that an index has 32 bits */
+	must(object->provider_count <= object->header.section_count);
 	*probe_count_ret = probe_count;
 	return 0;
 }
@@ -309,6 +312,8 @@ static int apply_table(struct dof_object *object, uint32_t index, const struct d
 		rc = dof_object_refuse(object, -E2BIG, index, section->offset, "too many relocations");
 	if (rc)
 		return rc;
+	must(relocations.entry_bytes >= sizeof(struct dof_relocation)); /* by check_items() */
+	must(target.entry_bytes >= sizeof(struct dof_probe_record));
 	*left -= relocations.bytes;
 	for (uint64_t at = 0; rc == 0 && at < relocations.bytes; at += relocations.entry_bytes)
 		rc = relocate_address(object, header.relocations, relocations.offset + at, &header, &strings, &target);
@@ -345,6 +350,8 @@ int dof_object_open(struct dof_object *object, const struct dof_parsing *parsing
 	if (rc)
 		return rc;
 	object->load_bytes = object->header.load_bytes;
+	must(object->load_bytes >= sizeof(object->header) && object->load_bytes <= block->bytes);
+	must(at_section(object, object->header.section_count) <= object->load_bytes);
 	object->first_address = dof_memory_take(parsing->memory, object->header.section_count, sizeof(uint32_t));
 	if (!object->first_address)
 		return -ENOMEM;

@@ -25,6 +25,13 @@ static uint64_t text_bytes(const char *text, const char *known)
 	return known && (text == known || strcmp(text, known) == 0) ? 0 : strlen(text) + 1;
 }
 
+/* Each part begins aligned, because the sizes of those before it are multiples of its alignment. */
+static_assert(sizeof(struct pack_head) % _Alignof(struct pack_site) == 0, "");
+static_assert(sizeof(struct pack_site) % _Alignof(struct pack_provider) == 0, "");
+static_assert(sizeof(struct pack_provider) % _Alignof(struct pack_probe) == 0, "");
+static_assert(sizeof(struct pack_probe) % _Alignof(uint32_t) == 0, "");
+static_assert(PACK_BYTES_MAX <= UINT32_MAX, "an offset in the strings has 32 bits");
+
 /* ---- measuring ---- */
 
 static void measure_probe(const struct dof_probe *probe, const struct dof_probe *before, struct dof_shape *shape)
@@ -84,6 +91,8 @@ static void put_probe(struct packer *packer, const struct dof_probe *probe)
 {
 	const uint32_t *native = packer->types;
 
+	must(probe->native_count <= DOF_ARGS_MAX && probe->translated_count <= DOF_ARGS_MAX);
+	must(probe->site_count > 0);
 	*packer->probes++ = (struct pack_probe){
 		.module = put_again(packer, probe->module, &packer->module, &packer->module_at),
 		.function = put_again(packer, probe->function, &packer->function, &packer->function_at),
@@ -97,6 +106,7 @@ static void put_probe(struct packer *packer, const struct dof_probe *probe)
 	for (uint32_t i = 0; i < probe->translated_count; i++) {
 		const char *type = probe->translated[i];
 
+		must(probe->map[i] < probe->native_count);
 		*packer->types++ = text_bytes(type, probe->native[probe->map[i]]) ? put_text(packer, type)
 										  : native[probe->map[i]];
 		*packer->map++ = probe->map[i];
@@ -112,6 +122,7 @@ static void put_probe(struct packer *packer, const struct dof_probe *probe)
 
 static void put_set(struct packer *packer, const struct dof_set *set)
 {
+	must(packer->string_bytes == 0); /* offset 0 is the empty string */
 	packer->strings[packer->string_bytes++] = '\0';
 	for (uint32_t i = 0; i < set->provider_count; i++) {
 		const struct dof_provider *provider = &set->providers[i];
@@ -157,6 +168,7 @@ static void write_set(const struct dof_set *set, const struct pack_head *head, c
 		.strings = to + places->strings,
 	};
 
+	must((uintptr_t)to % _Alignof(struct pack_site) == 0);
 	memcpy(to, head, sizeof(*head));
 	put_set(&packer, set);
 	/* the measured sizes equal the written ones */
@@ -192,8 +204,10 @@ int dof_parse_packed(const struct dof_input *input, const struct dof_limits *lim
 	if (rc)
 		return rc;
 	must(!set.memory);
+	must(memory.room_used <= room->bytes);
 	if (compute_places(&set, &head, &places) != 0 || places.bytes > packed->bytes_max)
 		return fault(why, -E2BIG, "the object's probes need more than %zu bytes", packed->bytes_max);
+	must(places.strings + head.string_bytes == places.bytes);
 	write_set(&set, &head, &places, packed->data);
 	packed->bytes = places.bytes;
 	return 0;

@@ -8,6 +8,8 @@
 
 /* Upper bounds of the limits, so that counts of parts fit in 32 bits. */
 enum { BYTES_HIGHEST = 1 << 30, PROBES_HIGHEST = 1 << 26 };
+static_assert((int)DOF_BYTES_MAX <= (int)BYTES_HIGHEST, "the default is allowed");
+static_assert((int)DOF_PROBES_MAX <= (int)PROBES_HIGHEST, "the default is allowed");
 
 static struct dof_limits apply_default_limits(const struct dof_limits *limits)
 {
@@ -27,6 +29,7 @@ static int check_input(const struct dof_parsing *parsing)
 		if (input->blocks[i].bytes > parsing->limits.bytes_max - bytes)
 			return fault(parsing->why, -E2BIG, "more than %zu bytes", parsing->limits.bytes_max);
 		bytes += input->blocks[i].bytes;
+		must(bytes <= parsing->limits.bytes_max);
 	}
 	if (!memchr(input->helper.module, '\0', sizeof(input->helper.module)))
 		return fault(parsing->why, -EINVAL, "the module's name does not end within %d bytes", DOF_MODULE_BYTES);
@@ -42,8 +45,12 @@ int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const
 	struct dof_parsing parsing = {
 		.input = input, .limits = apply_default_limits(limits), .memory = memory, .why = why
 	};
-	int rc = check_input(&parsing);
+	int rc;
 
+	must(parsing.limits.bytes_max > 0 && parsing.limits.bytes_max <= BYTES_HIGHEST);
+	must(parsing.limits.probes_max > 0 && parsing.limits.probes_max <= PROBES_HIGHEST);
+	must(!memory->room || memory->room_used <= memory->room_bytes);
+	rc = check_input(&parsing);
 	if (rc)
 		return rc;
 	switch (input->kind) {

@@ -66,6 +66,7 @@ static struct dof_probe_record probe_record(const struct dof_object *object, con
 {
 	struct dof_probe_record record;
 
+	must(index < plan->probe_count);
 	memcpy(&record, object->bytes + at_probe(plan, index), sizeof(record));
 	return record;
 }
@@ -208,6 +209,7 @@ static int compare_plans(const void *a, const void *b)
 /* A buffer of at least `bytes` > 0; NULL: out of memory. */
 static void *get_scratch(struct reading *reading, uint64_t bytes)
 {
+	must(bytes > 0);
 	if (bytes > reading->scratch_bytes) {
 		reading->scratch = dof_memory_take(reading->object->parsing->memory, bytes, 1);
 		reading->scratch_bytes = reading->scratch ? bytes : 0;
@@ -372,6 +374,7 @@ static const char *const *fill_types(const char *first, uint32_t count, struct d
 {
 	const char **types = layout->types;
 
+	must(count <= DOF_ARGS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		types[i] = first;
 		first += strlen(first) + 1;
@@ -479,9 +482,11 @@ int dof_parse_object(const struct dof_parsing *parsing, struct dof_set *set_ret)
 	if (rc)
 		return rc;
 	rc = fill_set(&reading, &layout);
-	if (rc)
+	if (rc) {
 		dof_set_free(&set);
-	else
+	} else {
+		dof_layout_check_filled(&layout, &reading.shape, &set);
 		*set_ret = set;
+	}
 	return rc;
 }

@@ -20,6 +20,7 @@ static void merge_runs(char *to, const char *left, const char *middle, const cha
 {
 	const char *right = middle;
 
+	must(left <= middle && middle <= end);
 	while (left < middle && right < end) {
 		const char **from = compare(left, right) <= 0 ? &left : &right;
 
@@ -36,8 +37,11 @@ void dof_sort(void *items, size_t count, size_t bytes, int (*compare)(const void
 	char *from = items, *to = scratch;
 	const size_t all = count * bytes;
 
+	must(bytes > 0);
 	if (is_sorted(items, count, bytes, compare))
 		return;
+	must(scratch && scratch != items);
+	must(all / bytes == count);
 	for (size_t width = bytes; width < all; width *= 2) {
 		char *swap = from;
 

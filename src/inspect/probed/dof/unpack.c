@@ -171,6 +171,7 @@ static int unpack_all(struct unpacker *unpacker, struct dof_set *set)
 			unpacker->left.map_bytes))
 		rc = refuse_packed(unpacker, "something is left");
 	must(unpacker->left.string_bytes == strings);
+	must(rc <= 0);
 	return rc;
 }
 
@@ -188,6 +189,7 @@ int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct f
 	if (bytes < sizeof(head))
 		return refuse_packed(&unpacker, "too short");
 	memcpy(&head, data, sizeof(head));
+	must((uintptr_t)data % _Alignof(struct pack_site) == 0);
 	places = pack_places(&head);
 	if (head.magic != PACK_MAGIC || head.pad || places.bytes != bytes || bytes > PACK_BYTES_MAX ||
 	    head.string_bytes == 0 || from[bytes - 1] != '\0' || from[places.strings] != '\0')
@@ -206,6 +208,14 @@ int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct f
 	unpacker.strings = unpacker.layout.strings;
 	unpacker.left = head;
 	rc = unpack_all(&unpacker, &set);
+	if (rc == 0) {
+		dof_layout_check_filled(&unpacker.layout, &shape, &set);
+		must((const char *)unpacker.sites == from + places.providers);
+		must((const char *)unpacker.providers == from + places.probes);
+		must((const char *)unpacker.probes == from + places.types);
+		must((const char *)unpacker.types == from + places.map);
+		must((const char *)unpacker.map == from + places.strings);
+	}
 	if (rc)
 		dof_set_free(&set);
 	else

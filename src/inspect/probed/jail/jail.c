@@ -32,6 +32,9 @@ enum {
 	ROOM_BYTES_DEFAULT = 64 << 20,
 	ROOM_BYTES_MIN = 64 << 10
 };
+static_assert(CHILDREN_DEFAULT > 1, "large objects leave one child to small ones");
+static_assert((int)ROOM_BYTES_DEFAULT >= (int)ROOM_BYTES_MIN, "");
+static_assert((int)KEPT_BYTES_MAX >= (int)JAIL_SLICE_BYTES, "a child is kept after a small object");
 
 static void handle_answer(void *ctx, uint32_t events);
 
@@ -42,6 +45,8 @@ static void complete_request(struct jail *jail, struct request *request, int err
 {
 	bool telling = jail->telling;
 
+	must(error <= 0);
+	must((error == 0) == (set != NULL));
 	jail->telling = true;
 	request->done(request->ctx, error, set, why);
 	jail->telling = telling;
@@ -64,6 +69,7 @@ static void complete_settled(void *ctx)
 {
 	struct jail *jail = ctx;
 
+	must(jail->tells_soon);
 	jail->tells_soon = false;
 	if (jail->destroyed)
 		free(jail);
@@ -74,6 +80,7 @@ static void complete_settled(void *ctx)
 void jail_settle(struct jail *jail, struct request *request)
 {
 	must(request->why.error < 0);
+	must(!jail->destroyed);
 	TAILQ_INSERT_TAIL(&jail->settled, request, in_list);
 	if (!jail->tells_soon)
 		thread_send_msg(thread_self(), complete_settled, jail);
@@ -84,6 +91,7 @@ void jail_settle(struct jail *jail, struct request *request)
 
 static void add_ending(struct jail *jail, pid_t pid)
 {
+	must(pid > 0); /* 0 and -1 would wait for any child */
 	if (jail->ending_count == jail->ending_room) {
 		uint32_t room = jail->ending_room ? 2 * jail->ending_room : 8;
 		pid_t *ending = realloc(jail->ending, room * sizeof(*ending));
@@ -92,6 +100,7 @@ static void add_ending(struct jail *jail, pid_t pid)
 		jail->ending = ending;
 		jail->ending_room = room;
 	}
+	must(jail->ending_count < jail->ending_room);
 	jail->ending[jail->ending_count++] = pid;
 }
 
@@ -104,6 +113,7 @@ struct request *jail_end_child(struct child *child, enum jail_end why, int *stat
 
 	must((request != NULL) == (child->state == FILLING || child->state == BUSY));
 	must(jail->stats.children > 0);
+	must(!request || jail->stats.busy > 0);
 	fd_watch_remove(&child->watch);
 	if (!jail_process_end(&child->process, has_died, &status))
 		add_ending(jail, child->process.pid);
@@ -121,6 +131,8 @@ struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 {
 	struct child *child = calloc(1, sizeof(*child));
 
+	must(!jail->destroyed);
+	must(jail->stats.children < jail->options.children_max);
 	if (!child) {
 		fill_fault(why, -ENOMEM, "cannot start a parser: out of memory");
 		return NULL;
@@ -176,6 +188,7 @@ static int read_set(const struct child *child, uint64_t bytes, struct dof_set *s
 	void *data;
 	int rc;
 
+	must(child->state == BUSY);
 	if (bytes > sizes->answer_max)
 		return fault(why, -EPROTO, "an answer of %" PRIu64 " bytes", bytes);
 	data = malloc(max_u64(bytes, 1));
@@ -237,6 +250,7 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 		end_nonsense_child(child, why.text);
 		return;
 	}
+	must(jail->stats.busy > 0);
 	why.error = rc;
 	child->state = IDLE;
 	child->request = NULL;
@@ -285,6 +299,7 @@ static void handle_death(struct child *child)
 	else
 		fill_fault(&why, -ECHILD, "the parser ended, with status %d", status >= 0 ? WEXITSTATUS(status) : -1);
 	if (request && is_guiltless) {
+		must(jail->stats.busy > 0);
 		jail->stats.busy--;
 		TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
 		jail->stats.waiting++;
@@ -346,6 +361,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 	TAILQ_FOREACH (request, &jail->waiting, in_list) {
 		if (request->deadline > now)
 			continue;
+		must(jail->stats.waiting > 0);
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.timed_out++;
@@ -365,6 +381,7 @@ static int check_timeouts(void *ctx)
 
 	while (end_one_expired(jail, now))
 		any = true;
+	must(jail->ending_count <= jail->ending_room);
 	for (uint32_t i = 0; i < jail->ending_count;) {
 		if (jail_process_reap(jail->ending[i]))
 			jail->ending[i] = jail->ending[--jail->ending_count];
@@ -391,6 +408,8 @@ static void set_options(struct jail *jail, const struct jail_options *options)
 					   round_up(full->memory_bytes, 4096) };
 	jail->beat_ns = max_u64(full->timeout_ns / BEATS_PER_TIMEOUT, NS_PER_MS);
 	jail->beat_ns = min_u64(jail->beat_ns, full->timeout_ns);
+	must(jail->beat_ns > 0);
+	must(jail->sizes.room > 0 && jail->sizes.answer_max > 0);
 }
 
 /* Start the first child, and wait for its first answer. */
@@ -410,6 +429,7 @@ static int start_first_child(struct jail *jail, struct fathom_fault *why)
 		return fault(why, -ECHILD, "a parser ends as soon as it starts");
 	if (answer.error)
 		return fault(why, -ECHILD, "%.*s", (int)sizeof(answer.text) - 1, answer.text);
+	must(child->state == STARTING && !child->request);
 	child->state = IDLE;
 	return 0;
 }
@@ -450,6 +470,7 @@ void jail_destroy(struct jail *jail)
 	if (!jail)
 		return;
 	must(!jail->telling);
+	must(!jail->destroyed);
 	fill_fault(&why, -ECANCELED, "the registry is ending");
 	while ((child = TAILQ_FIRST(&jail->children))) {
 		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
@@ -464,6 +485,7 @@ void jail_destroy(struct jail *jail)
 		complete_request(jail, request, why.error, NULL, &why);
 	}
 	complete_all_settled(jail);
+	must(jail->stats.children == 0);
 	poller_unregister(&jail->beat);
 	poller_unregister(&jail->filler);
 	/* they are killed, so this wait is short; it leaves no zombies */

@@ -26,6 +26,7 @@ static void fail_filling(struct child *child, int error)
 	struct jail *jail = child->jail;
 	struct request *request = child->request;
 
+	must(error < 0);
 	must(child->state == FILLING);
 	must(jail->stats.busy > 0);
 	fill_fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s", strerror(-error));
@@ -59,6 +60,7 @@ static void fill_child(struct child *child)
 	int rc = jail_process_put(&child->process, input, child->filled, slice);
 
 	must(child->state == FILLING);
+	must(rc <= 0);
 	if (rc) {
 		fail_filling(child, rc);
 		return;
@@ -107,6 +109,7 @@ static void assign_request(struct child *child, struct request *request)
 	TAILQ_REMOVE(&jail->waiting, request, in_list);
 	jail->stats.waiting--;
 	jail->stats.busy++;
+	must(jail->stats.busy <= jail->stats.children);
 	child->state = FILLING;
 	child->request = request;
 	child->filled = 0;
@@ -126,6 +129,7 @@ static struct child *find_child(struct jail *jail, uint32_t *starting_ret)
 			return child;
 		*starting_ret += child->state == STARTING;
 	}
+	must(*starting_ret <= jail->stats.children);
 	return NULL;
 }
 
@@ -138,6 +142,7 @@ static struct request *find_request(const struct jail *jail)
 
 	TAILQ_FOREACH (child, &jail->children, in_jail)
 		large += child->request && jail_is_large(&child->request->input);
+	must(large <= jail->stats.busy);
 	TAILQ_FOREACH (request, &jail->waiting, in_list) {
 		if (large < large_max || !jail_is_large(&request->input))
 			return request;
@@ -189,6 +194,7 @@ void jail_go_on(struct jail *jail)
 	struct fathom_fault why;
 	uint32_t starting;
 
+	must(!jail->destroyed);
 	check_invariants(jail);
 	while ((request = find_request(jail))) {
 		struct child *child = find_child(jail, &starting);

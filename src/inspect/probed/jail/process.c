@@ -18,6 +18,7 @@
 #include "inspect/probed/jail/internal.h"
 
 enum { NUMBER_BYTES = 24 };
+static_assert(NUMBER_BYTES > 20, "a number of 64 bits has 20 digits");
 
 /* Pipe ends and the memory. All numbers are above the child's, so dup2() to those overwrites none of these. */
 struct descriptors {
@@ -43,6 +44,7 @@ static int raise_fd(int *fd)
 		return -errno;
 	if (raised != *fd)
 		close(*fd);
+	must(raised >= JAIL_FDS); /* dup2() to a child's number must not overwrite it */
 	*fd = raised;
 	return 0;
 }
@@ -120,6 +122,7 @@ int jail_process_start(const char *program, const struct jail_sizes *sizes, stru
 		close_descriptors(&fds);
 		return fault(why, rc, "cannot start a parser: %s", strerror(-rc));
 	}
+	must(pid > 0);
 	close(fds.answers[1]);
 	*process_ret = (struct jail_process){ .pid = pid,
 					      .orders = fds.orders[1],
@@ -131,6 +134,7 @@ int jail_process_start(const char *program, const struct jail_sizes *sizes, stru
 
 bool jail_process_reap(pid_t pid)
 {
+	must(pid > 0);
 	/* ECHILD: SIGCHLD is ignored, so the kernel has reaped it */
 	return waitpid(pid, NULL, WNOHANG) != 0;
 }
@@ -140,6 +144,7 @@ bool jail_process_end(struct jail_process *process, bool has_died, int *status_r
 	int status = 0;
 	pid_t gone;
 
+	must(process->pid > 0); /* kill() of 0 or -1 would signal other processes */
 	/* a child that is already dead keeps its status */
 	kill(process->pid, SIGKILL);
 	gone = waitpid(process->pid, &status, has_died ? 0 : WNOHANG);
@@ -171,6 +176,7 @@ static uint64_t block_at(const struct dof_input *input, size_t index)
 {
 	uint64_t at = 0;
 
+	must(index < DOF_BLOCKS_MAX);
 	for (size_t i = 0; i < index; i++)
 		at += round_up(input->blocks[i].bytes, 16);
 	return at;
@@ -187,6 +193,7 @@ int jail_process_put(const struct jail_process *process, const struct dof_input 
 
 		if (rc)
 			return rc;
+		must(piece <= bytes);
 		from = from > block->bytes ? from - block->bytes : 0;
 		bytes -= piece;
 	}
