@@ -14,6 +14,7 @@
 #include "inspect/probed/dof/notes.h"
 
 enum { NOTE_TYPE_SDT = 3, ADDRESSES = 3, NOTE_BYTES_MIN = 12 + 8 + ADDRESSES * 4 + 4 };
+static_assert(DOF_ARGS_MAX <= UINT8_MAX, "a map holds the index of an argument in 8 bits");
 
 static const char *type_of(const char *arg, size_t bytes)
 {

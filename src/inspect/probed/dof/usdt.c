@@ -16,6 +16,7 @@
 #include "inspect/probed/dof/notes.h"
 
 enum { SITE_FIRES = 1, SITE_ASKS = 2, PROVIDER = 1, NOTE_BYTES_MIN = 12 + 8 + 16 + 4, DECLARED_BYTES_MIN = 3 };
+static_assert(DOF_ARGS_MAX <= UINT8_MAX, "a note counts arguments in 8 bits");
 
 /* A probe that a provider declares. */
 struct declared {
@@ -76,6 +77,7 @@ static bool take_types(struct note_bytes *bytes, uint8_t count, bool has_map, ui
 			return false;
 	}
 	types->end = bytes->at;
+	must(types->at <= types->end);
 	return true;
 }
 
@@ -83,6 +85,7 @@ static int take_declared(struct reading *reading, const struct note *note, const
 {
 	struct declared *declared;
 
+	must(reading->declared_count <= reading->declared_room);
 	if (reading->declared_count == reading->declared_room)
 		return dof_note_refuse(reading->parsing, -E2BIG, note->offset, "more than %" PRIu32 " probes",
 				       reading->declared_room);
@@ -177,6 +180,8 @@ static int order_declared(struct reading *reading)
 		if (!is_repeated)
 			reading->declared[kept++] = *declared;
 	}
+	must(kept <= reading->declared_count);
+	must((kept == 0) == (reading->declared_count == 0));
 	reading->declared_count = kept;
 	return 0;
 }
@@ -315,6 +320,7 @@ static void get_types(const void *ctx, const struct note_row *row, struct note_t
 		fits &= dof_note_take_text(&translated, &types->translated[i]) &&
 			dof_note_take(&translated, &types->map[i], 1);
 	must(fits); /* take_types() checked it */
+	must(native.at == declared->native.end && translated.at == declared->translated.end);
 }
 
 static const uint32_t *get_attributes(const void *ctx, const char *provider)

@@ -13,6 +13,10 @@
 
 enum { SECTIONS_MAX = 1 << 16, SEGMENTS_SEEN_MAX = 1 << 10, NAMES_BYTES_MAX = 1 << 20, PAGE_BYTES = 4096 };
 enum { TABLE_BYTES_MAX = SECTIONS_MAX * sizeof(Elf64_Shdr) };
+static_assert(sizeof(Elf64_Ehdr) == 64 && sizeof(Elf32_Ehdr) == 52, "as in files");
+static_assert(sizeof(Elf64_Shdr) == 64 && sizeof(Elf32_Shdr) == 40, "as in files");
+static_assert(sizeof(Elf64_Phdr) == 56 && sizeof(Elf32_Phdr) == 32, "as in files");
+static_assert(EI_NIDENT <= sizeof(Elf32_Ehdr), "the class is read before the header");
 
 /* State of reading one file. 32-bit headers are converted to 64 bits. */
 struct source {
@@ -51,6 +55,7 @@ static int read_at(const struct source *source, uint64_t offset, void *to, uint6
 			return fault(source->why, -errno, "cannot be read at 0x%" PRIx64 ": %s", offset, strerror(errno));
 		if (got == 0)
 			return fault(source->why, -EINVAL, "it became shorter while it was read");
+		must((uint64_t)got <= bytes - done);
 		done += (uint64_t)got;
 	}
 	return 0;
@@ -62,6 +67,7 @@ static int read_to_heap(const struct source *source, uint64_t offset, uint64_t b
 	void *data;
 	int rc;
 
+	must(!*data_ret); /* else this would lose memory */
 	if (!is_within(source, offset, bytes))
 		return read_at(source, offset, NULL, bytes);
 	data = malloc(max_u64(bytes, 1));
@@ -156,6 +162,7 @@ static int read_segments(struct source *source)
 										      .is_executable = segment.p_flags &
 												       PF_X };
 	}
+	must(file->segment_count <= ELF_SEGMENTS_MAX);
 	return rc;
 }
 
@@ -195,6 +202,8 @@ static int read_table(struct source *source)
 
 	if (bytes > TABLE_BYTES_MAX)
 		return fault(source->why, -E2BIG, "section headers of %" PRIu64 " bytes", bytes);
+	must(entry >= (source->file->bits_32 ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr)));
+	must(!source->sections);
 	source->sections = calloc(source->section_count, sizeof(*source->sections));
 	if (!source->sections)
 		return fault(source->why, -ENOMEM, "out of memory for %" PRIu32 " sections", source->section_count);
@@ -243,6 +252,7 @@ static int read_sections(struct source *source)
 	if (names >= count)
 		return fault(source->why, -EINVAL, "the names of sections are in section %" PRIu64 " of %" PRIu64, names,
 			     count);
+	must(names < source->section_count);
 	section = &source->sections[names];
 	if (section->sh_type != SHT_STRTAB || section->sh_size == 0 || section->sh_size > NAMES_BYTES_MAX)
 		return fault(source->why, -EINVAL, "section %" PRIu64 " does not have the names of sections", names);
@@ -275,6 +285,8 @@ static int find_block(struct source *source, const Elf64_Shdr *section, uint32_t
 {
 	struct elf_file *file = source->file;
 
+	must(file->input_count < ELF_INPUTS_MAX);
+	must(index < DOF_BLOCKS_MAX);
 	if (section->sh_size > source->bytes_left)
 		return fault(source->why, -E2BIG, "a section of %" PRIu64 " bytes; %" PRIu64 " are left of what is allowed",
 			     section->sh_size, source->bytes_left);
@@ -364,6 +376,7 @@ int elf_load(int fd, struct elf_file *file, struct fathom_fault *why)
 {
 	const struct source source = { .fd = fd, .bytes = UINT64_MAX, .file = file, .why = why };
 
+	must(file->input_count <= ELF_INPUTS_MAX);
 	for (uint32_t i = 0; i < file->input_count; i++) {
 		for (uint32_t j = 0; j < DOF_BLOCKS_MAX; j++) {
 			void **memory = &file->memory[i * DOF_BLOCKS_MAX + j];
@@ -372,6 +385,7 @@ int elf_load(int fd, struct elf_file *file, struct fathom_fault *why)
 
 			if (rc)
 				return rc;
+			must(!block->bytes || *memory);
 			block->data = *memory;
 		}
 	}
