@@ -48,10 +48,17 @@ uint64_t image_place(struct build *build, enum trace_section_kind kind, uint32_t
 /* Reserve a section and write it. */
 MUST_CHECK int image_append(struct build *build, enum trace_section_kind kind, uint32_t stride, const void *data,
 			    uint64_t bytes);
+/* Fill the slots of an event. `slots` must be zero, with SPDK_SLOTS_MAX + TRACE_ARG_SLOTS_PART elements. -ENOMEM. */
+MUST_CHECK int image_fill_slots(struct build *build, const struct event *event, uint32_t parent, uint32_t *slots);
 /* Append the events of the items to the rings. */
 MUST_CHECK int image_write_events(struct build *build);
 /* Write all texts collected so far. */
 MUST_CHECK int image_write_strings(struct build *build);
+
+/* ---- image_stories.c ---- */
+
+/* Reserve and write the sections of objects in progress; none of a live target. Errors: -ENOMEM, -EIO ... */
+MUST_CHECK int image_append_stories(struct build *build);
 
 /* ---- owners.c ---- */
 
