@@ -50,6 +50,9 @@ struct probed_reply {
 static_assert(sizeof(struct probed_request) == 120, "frozen");
 static_assert(offsetof(struct probed_request, helper) == 40, "frozen");
 static_assert(sizeof(struct probed_reply) == 32, "frozen");
+static_assert(offsetof(struct probed_request, bytes) == 24, "frozen");
+static_assert(offsetof(struct probed_reply, error) == 16, "frozen");
+static_assert(offsetof(struct probed_reply, value) == 24, "frozen");
 static_assert(sizeof(struct probed_reply) + PROBED_REPLY_TEXT_BYTES_MAX <= PROBED_MESSAGE_BYTES_MAX, "one message");
 
 #endif

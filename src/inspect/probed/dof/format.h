@@ -80,14 +80,21 @@ struct dof_relocation {
 };
 
 static_assert(sizeof(struct dof_header) == 64, "");
+static_assert(offsetof(struct dof_header, version) == 6, "");
+static_assert(offsetof(struct dof_header, flags) == 16, "");
+static_assert(offsetof(struct dof_header, section_count) == 28, "");
 static_assert(offsetof(struct dof_header, sections_at) == 32, "");
+static_assert(offsetof(struct dof_header, load_bytes) == 40, "helper.c and libfathom-probe read it there");
 static_assert(sizeof(struct dof_section) == 32, "");
+static_assert(offsetof(struct dof_section, offset) == 16, "");
 static_assert(sizeof(struct dof_provider_record) == 44, "");
 static_assert(offsetof(struct dof_provider_record, enabled_sites) == 40, "");
 static_assert(sizeof(struct dof_probe_record) == 48, "");
 static_assert(offsetof(struct dof_probe_record, native_count) == 32, "");
+static_assert(offsetof(struct dof_probe_record, enabled_index) == 36, "");
 static_assert(sizeof(struct dof_relocation_header) == 12, "");
 static_assert(sizeof(struct dof_relocation) == 24, "");
+static_assert(offsetof(struct dof_relocation, offset) == 8, "");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "objects are read as they lie");
 
 #endif
