@@ -13,6 +13,8 @@ static const uint8_t classes[256] = {
 	['?'] = NO_NAME,	  ['['] = NO_NAME,    [']'] = NO_NAME, ['\\'] = NO_NAME, [0x80 ... 0xff] = LONG,
 };
 
+static_assert(sizeof(classes) == 256, "a class for each byte");
+
 /* The length of a UTF-8 character beyond ASCII; 0: invalid, or a control character (U+0080 to U+009F). */
 static size_t utf8_length(const char *at, size_t bytes)
 {
@@ -26,6 +28,8 @@ static size_t checked_length(const char *text, size_t bytes_max, enum class high
 {
 	size_t bytes = strnlen(text, bytes_max);
 
+	must(bytes_max > 1);
+	must(highest < LONG); /* bytes beyond ASCII are checked as UTF-8 */
 	if (bytes == bytes_max)
 		return 0;
 	for (size_t at = 0; at < bytes;) {
@@ -35,6 +39,7 @@ static size_t checked_length(const char *text, size_t bytes_max, enum class high
 		if (length == 0)
 			return 0;
 		at += length;
+		must(at <= bytes);
 	}
 	return bytes;
 }

@@ -8,6 +8,7 @@
 
 void dof_set_free(struct dof_set *set)
 {
+	must(set->memory || set->provider_count == 0);
 	free(set->memory);
 	*set = (struct dof_set){ 0 };
 }
@@ -32,6 +33,7 @@ int dof_site_compare(const void *a, const void *b)
 
 static bool texts_equal(const char *const *a, const char *const *b, uint32_t count)
 {
+	must(count <= DOF_ARGS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		if (strcmp(a[i], b[i]) != 0)
 			return false;
@@ -65,6 +67,8 @@ static const void **create_sorted_index(const void *items, uint32_t count, size_
 {
 	const void **pointers = malloc(count * sizeof(*pointers) + 1);
 
+	must(bytes > 0);
+	must(items || count == 0);
 	must(pointers);
 	for (uint32_t i = 0; i < count; i++)
 		pointers[i] = (const char *)items + i * bytes;
@@ -78,6 +82,7 @@ static bool sites_equal(const struct dof_probe *a, const struct dof_probe *b)
 	const void **right = create_sorted_index(b->sites, b->site_count, sizeof(*b->sites), compare_sites);
 	bool equal = true;
 
+	must(a->site_count == b->site_count);
 	for (uint32_t i = 0; equal && i < a->site_count; i++) {
 		const struct dof_site *one = left[i], *other = right[i];
 

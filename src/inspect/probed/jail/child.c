@@ -2,6 +2,7 @@
 #include "inspect/probed/jail/child.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 const char jail_child_name[] = JAIL_CHILD_NAME;
 
 enum { EXIT_NOT_CONFINED = 3, EXIT_NO_ANSWER = 4 };
+static_assert(sizeof(struct jail_order) <= PIPE_BUF && sizeof(struct jail_answer) <= PIPE_BUF, "written in one piece");
 
 struct child {
 	uint64_t blocks_max, answer_max;
@@ -24,6 +26,7 @@ struct child {
 
 static int find_blocks(const struct child *child, const struct jail_order *order, struct dof_input *input)
 {
+	must(child->memory);
 	for (size_t i = 0; i < DOF_BLOCKS_MAX; i++) {
 		uint64_t at = order->blocks[i].at, bytes = order->blocks[i].bytes, end = jail_answer_at(child->blocks_max);
 
@@ -48,6 +51,7 @@ static void execute_order(const struct child *child, const struct jail_order *or
 
 	if (rc == 0)
 		rc = dof_parse_packed(&input, &limits, &child->room, &packed, &why);
+	must(rc <= 0);
 	must(packed.bytes <= packed.bytes_max);
 	answer->sequence = order->sequence;
 	answer->error = rc;

@@ -20,6 +20,9 @@
 #include "inspect/probed/jail/protocol.h"
 
 enum { UNPRIVILEGED_ID = 65534, SLACK_BYTES = 1 << 20 };
+/* what jail_confine() leaves open: orders and answers */
+static_assert(JAIL_FD_ANSWERS == JAIL_FD_ORDERS + 1 && JAIL_FD_MEMORY == JAIL_FD_ANSWERS + 1, "two adjacent descriptors");
+static_assert(JAIL_FD_ORDERS > STDERR_FILENO, "the standard descriptors are closed");
 
 #ifndef __has_feature
 #define __has_feature(feature) 0
@@ -98,6 +101,7 @@ static int release_pages(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
 
+	must((page & (page + 1)) == 0);
 	for (size_t i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		uintptr_t begin = (info->dlpi_addr + segment->p_vaddr) & ~page;

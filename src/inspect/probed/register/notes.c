@@ -91,6 +91,8 @@ static bool next_process(struct notes *notes)
 	struct identity identity;
 	struct fathom_fault why;
 
+	must(notes->file_next == notes->file_count);
+	must(notes->pid_next <= notes->pid_count);
 	notes->file_count = notes->file_next = 0;
 	while (notes->pid_next < notes->pid_count) {
 		pid_t pid = notes->pids[notes->pid_next++];
@@ -122,6 +124,7 @@ static void free_notes(struct notes *notes)
 {
 	struct scanned_file *scanned;
 
+	must(!notes->parsing);
 	while ((scanned = LIST_FIRST(&notes->scanned_files))) {
 		LIST_REMOVE(scanned, link);
 		if (scanned->has_probes)
@@ -138,6 +141,7 @@ static void handle_parsed_notes(void *ctx, int error, struct dof_set *set, const
 	struct notes *notes = ctx;
 	struct scanned_file *scanned = notes->parsing;
 
+	must((error == 0) == (set != NULL));
 	must(scanned && !scanned->has_probes);
 	notes->parsing = NULL;
 	if (error == 0) {
@@ -205,6 +209,7 @@ static void report_file(struct notes *notes, const struct scanned_file *scanned,
 
 	if (elf_base(&scanned->elf, file->start, file->offset, &base) != 0)
 		return;
+	must(scanned->has_probes);
 	for (uint32_t i = 0; i < scanned->set.provider_count; i++) {
 		const struct dof_provider *provider = &scanned->set.providers[i];
 
@@ -222,6 +227,7 @@ enum notes_step notes_step(struct notes *notes)
 
 		if (notes->file_next == notes->file_count && !next_process(notes))
 			return NOTES_END;
+		must(notes->file_next < notes->file_count);
 		file = &notes->files[notes->file_next];
 		scanned = find_scanned_file(notes, &file->mapping);
 		if (!scanned && notes->scanned_count < FILES_SCANNED_MAX && scan_file(notes, file))

@@ -18,6 +18,7 @@ static void copy_printable(char to[static REFUSAL_TEXT_BYTES], const char *from,
 
 	for (i = 0; i < from_bytes && i < REFUSAL_TEXT_BYTES - 1 && from[i]; i++)
 		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : '?';
+	must(i < REFUSAL_TEXT_BYTES);
 	to[i] = '\0';
 }
 

@@ -38,6 +38,7 @@ static int collect_found(void *ctx, const struct stash_registration *registratio
 		restart->found = more;
 		restart->room = room;
 	}
+	must(restart->count < restart->room);
 	restart->found[restart->count++] = *registration;
 	return 0;
 }
@@ -77,6 +78,7 @@ static struct probed_process *adopt_process(struct restart *restart, const struc
 			log_error("%s", why.text);
 		return NULL;
 	}
+	must(!process->dead);
 	process->stored = true;
 	if (holds)
 		process_hold(process, &known->mapping, UINT64_MAX, PROBED_WAY_KEPT);
@@ -110,6 +112,7 @@ static void handle_reparsed(void *ctx, int error, uint64_t generation, const str
 	struct restart *restart = ctx;
 	const struct stash_registration *known = &restart->found[restart->next];
 
+	must(restart->next < restart->count);
 	if (restart->cancelled)
 		return;
 	if (error == 0) {
@@ -160,6 +163,7 @@ static void adopt_processes(struct restart *restart)
 		if (restart->found[i].stale)
 			restart->found[stale++] = restart->found[i];
 	}
+	must(stale <= restart->kept);
 	restart->count = stale;
 }
 
