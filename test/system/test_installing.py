@@ -255,8 +255,8 @@ class Installing(EngineTest):
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
     def test_a_tool_of_somebody_else_s_asks_servers_of_two_systems(self):
         port = free_port()
-        refused = (f"query: the server at 127.0.0.1:{port} refused the connection (code 506): check that a server runs there, and that its "
-                   "port is this one\n")
+        refused = (f"query: the server at 127.0.0.1:{port} refused the connection (code 506): check that a server runs there and "
+                   "listens on this port\n")
         hosts = f"its hosts are 127.0.0.1:{port}\n"
         for static in (False, True):
             program = self.compiled("use_control.c", "fathom-control", static=static)

@@ -24,8 +24,14 @@ PAGE_HEAD = """\
 <!-- Made from src/control/fault/faults.def by src/control/fault/generate.py: `make fault-page`. -->
 
 The control plane reports a problem that an operator can solve as a fault: a code that never changes its meaning, what happened, and what
-to do. To add one, add a row to `src/control/fault/faults.def`, which explains its rows, then run `make fault-page`; `make check` fails if
-this page is out of date. Programs print two lines:
+to do. To add one, add a row to `src/control/fault/faults.def`, then run `make fault-page`; `make check` fails if this page is out of date. A row is
+
+    fault 689 rank_busy EBUSY args: u32 rank, str what
+        says rank {rank} is already being {what}
+        do wait until that has ended; `fathom system query` shows the state
+
+and makes the function `fault_rank_busy(why, rank, what)`. The row stands below the `domain` whose range contains its code. Take a free code whose
+last two digits are 50 or more: the others are DAOS's. Programs print two lines:
 
     server: code = 609 description = "pool label \\"p1\\" already exists in the system"
     server: code = 609 resolution = "retry the request with a unique pool label"
