@@ -278,7 +278,7 @@ static const struct option_table stop_engines_table = {
 	OPTION_ROWS(stop_rows),
 };
 
-static int halt_engines(const char *path, bool is_forced)
+static int request_engines_stop(const char *path, bool is_forced)
 {
 	struct server_config config;
 	struct server_places places;
@@ -289,7 +289,7 @@ static int halt_engines(const char *path, bool is_forced)
 		return command_fail(&why);
 	error = server_places_find(&config, path, provider_system(), &places, &why);
 	if (!error) {
-		error = server_halt_engines(&config, &places, FATHOM_VERSION, is_forced, stdout, &why);
+		error = server_request_engines_stop(&config, &places, FATHOM_VERSION, is_forced, stdout, &why);
 		server_places_free(&places);
 	}
 	server_config_free(&config);
@@ -305,7 +305,7 @@ static int command_stop_engines(int argc, char **argv)
 		return status;
 	if (at < argc)
 		return options_reject(&stop_engines_table, "unexpected argument: %s", argv[at]);
-	return halt_engines(line.config_path, line.is_forced);
+	return request_engines_stop(line.config_path, line.is_forced);
 }
 
 /* ---- commands ---- */

@@ -161,7 +161,7 @@ static uint64_t hash_of(const uint8_t *bytes, size_t count)
 	return hash;
 }
 
-static bool are_alike(const struct host_answer *a, const struct host_answer *b)
+static bool have_equal_answers(const struct host_answer *a, const struct host_answer *b)
 {
 	return a->hash == b->hash && a->answered == b->answered && a->why.code == b->why.code &&
 	       a->key_bytes == b->key_bytes && (a->key_bytes == 0 || memcmp(a->key, b->key, a->key_bytes) == 0);
@@ -195,7 +195,7 @@ static const char *fold_hosts(struct arena *arena, const struct host_set *set)
 }
 
 /* The hosts of all parts equal to `first`. Build one text first, because each host_set_add() merges the whole set. */
-static struct host_set *take_alike(struct host_answer *parts, size_t first, size_t count, size_t *left_out_ret)
+static struct host_set *take_equal_answers(struct host_answer *parts, size_t first, size_t count, size_t *left_out_ret)
 {
 	struct host_set *set;
 	char *text = NULL;
@@ -204,7 +204,7 @@ static struct host_set *take_alike(struct host_answer *parts, size_t first, size
 
 	must(out);
 	for (size_t i = first; i < count; i++) {
-		if (parts[i].taken || !are_alike(&parts[first], &parts[i]))
+		if (parts[i].taken || !have_equal_answers(&parts[first], &parts[i]))
 			continue;
 		parts[i].taken = true;
 		*left_out_ret += parts[i].answer.left_out;
@@ -233,7 +233,7 @@ struct fathom_control_answers *fold_answers(struct arena *arena, struct fathom_c
 
 		if (parts[i].taken)
 			continue;
-		set = take_alike(parts, i, count, &left_out);
+		set = take_equal_answers(parts, i, count, &left_out);
 		if (parts[i].answered) {
 			struct fathom_control_answer *answer = &answers[result->count++];
 

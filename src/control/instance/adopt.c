@@ -296,7 +296,7 @@ static void send_describe(struct instance *instance)
 			    on_described);
 }
 
-void instance_look(struct instance *instance)
+void instance_find_engine(struct instance *instance)
 {
 	must(instance->state == INSTANCE_ADOPTING);
 	send_describe(instance);

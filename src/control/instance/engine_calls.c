@@ -166,7 +166,7 @@ static void on_call_answered(void *ctx, const struct drpc_result *result)
 static void send_call(struct instance *instance, const struct drpc_request *request, const char *words,
 		      instance_done_fn done, void *ctx)
 {
-	struct instance_call *call = instance_ask_to_tell(instance, done, ctx);
+	struct instance_call *call = instance_begin_report(instance, done, ctx);
 	struct drpc_request sent = *request;
 	struct instance_step *step;
 	struct fathom_fault why;
@@ -233,7 +233,7 @@ void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done
 
 static void nothing_to_prepare(struct instance *instance, instance_done_fn done, void *ctx)
 {
-	instance_answer(instance, instance_ask_to_tell(instance, done, ctx), NULL);
+	instance_answer(instance, instance_begin_report(instance, done, ctx), NULL);
 }
 
 void instance_prepare_stop(struct instance *instance, instance_done_fn done, void *ctx)

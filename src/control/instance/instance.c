@@ -175,7 +175,7 @@ void instance_restore(struct instance *instance)
 		instance->why = why;
 		instance_move(instance, instance->before);
 		if (instance->state == INSTANCE_MISSING)
-			instance_look_for_storage(instance);
+			instance_poll_missing_storage(instance);
 		instance_answer_all(instance, INSTANCE_DO_START, &why);
 	} else if (instance->before == INSTANCE_ERRORED && !stopped && !start) {
 		instance_fail(instance, &why, NULL);
@@ -195,7 +195,7 @@ void instance_begin(struct instance *instance, enum instance_request purpose)
 	must(instance_is_resting(instance->state));
 	instance->purpose = purpose;
 	instance_move(instance, INSTANCE_ADOPTING);
-	instance_look(instance);
+	instance_find_engine(instance);
 }
 
 /* ---- creation ---- */

@@ -196,9 +196,9 @@ bool instance_waits(const struct instance *instance, enum instance_request kind)
 /* Process requests and answers in the reactor's next turn. */
 void instance_turn_soon(struct instance *instance);
 /* An engine without a known process has reported that it is ready: look for it, unless something else is under way. */
-void instance_look_soon(struct instance *instance);
+void instance_find_engine_soon(struct instance *instance);
 /* A call of kind TELL, under way: the caller answers it. */
-struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx);
+struct instance_call *instance_begin_report(struct instance *instance, instance_done_fn done, void *ctx);
 
 /* ---- stop.c ---- */
 
@@ -220,7 +220,7 @@ void instance_options_free(struct instance_options *options);
 /* ---- adopt.c ---- */
 
 /* ADOPTING: if an engine is found: STARTING, READY or STOPPING; else continue with the purpose. */
-void instance_look(struct instance *instance);
+void instance_find_engine(struct instance *instance);
 void instance_forget_described(struct instance *instance);
 
 /* ---- storage.c ---- */
@@ -283,7 +283,7 @@ void instance_miss(struct instance *instance, const struct fathom_fault *why);
 /* Without a known rank: take rank and UUID from the record. */
 void instance_remember_rank(struct instance *instance);
 /* MISSING: look for the folder again after missing_interval_ns. Devices are not looked for. */
-void instance_look_for_storage(struct instance *instance);
+void instance_poll_missing_storage(struct instance *instance);
 
 /* ---- storage_record.c ---- */
 
@@ -371,7 +371,7 @@ void instance_raise(struct instance *instance, enum ras_id id, const char *text)
 /* ---- restart.c ---- */
 
 /* Raise the event engine_died. */
-void instance_tell_died(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank);
+void instance_report_death(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank);
 /* Raise its event, move to ERRORED, schedule a restart. */
 void instance_died(struct instance *instance, enum instance_cause cause, const char *how, pid_t pid, uint64_t incarnation);
 /* ERRORED: schedule a restart if the policy of `cause` allows it; at its limit, `why` is the fault restarts_spent. */

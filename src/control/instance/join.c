@@ -321,7 +321,7 @@ void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq 
 		srv__notify_ready_req__free_unpacked(instance->heard, NULL);
 	instance->heard = instance_copy_ready(ready);
 	instance->heard_pid = pid;
-	instance_look_soon(instance);
+	instance_find_engine_soon(instance);
 }
 
 void instance_note_event(struct instance *instance, const Shared__RASEvent *event)

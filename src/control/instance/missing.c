@@ -67,7 +67,7 @@ int instance_check_present(struct instance *instance, struct fathom_fault *why)
 	return instance_is_formatted_folder(instance) ? 0 : instance_check_remembered(instance, why);
 }
 
-static void look_for_folder(struct deadline *deadline)
+static void check_missing_folder(struct deadline *deadline)
 {
 	struct instance *instance = container_of(deadline, struct instance, again);
 	struct fathom_fault why;
@@ -79,14 +79,14 @@ static void look_for_folder(struct deadline *deadline)
 	    (instance_is_formatted_folder(instance) || instance_check_present(instance, &why) == 0))
 		instance_begin(instance, INSTANCE_DO_START);
 	else
-		instance_look_for_storage(instance);
+		instance_poll_missing_storage(instance);
 }
 
-void instance_look_for_storage(struct instance *instance)
+void instance_poll_missing_storage(struct instance *instance)
 {
 	if (instance->options.storage == INSTANCE_STORAGE_FOLDER)
 		deadline_set(&instance->deadlines, &instance->again, instance->options.missing_interval_ns,
-			     look_for_folder);
+			     check_missing_folder);
 }
 
 void instance_remember_rank(struct instance *instance)
@@ -121,5 +121,5 @@ void instance_miss(struct instance *instance, const struct fathom_fault *why)
 	}
 	instance_answer_all(instance, INSTANCE_DO_START, why);
 	instance_answer_all(instance, INSTANCE_DO_STOP, NULL); /* it does not run */
-	instance_look_for_storage(instance);
+	instance_poll_missing_storage(instance);
 }

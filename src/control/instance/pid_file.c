@@ -142,7 +142,7 @@ void instance_raise_recorded_death(struct instance *instance)
 	instance_describe_end(instance, record.pid, how);
 	if (record.incarnation == 0)
 		instance_remove_pid_file(instance);
-	instance_tell_died(instance, how, (uint64_t)record.pid, record.incarnation, (uint32_t)record.rank);
+	instance_report_death(instance, how, (uint64_t)record.pid, record.incarnation, (uint32_t)record.rank);
 }
 
 int instance_open_pid_file_process(struct instance *instance, pid_t *pid_ret, int *pid_fd_ret)

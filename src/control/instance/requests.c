@@ -161,7 +161,7 @@ static void handle_stop(struct instance *instance, struct instance_call *call)
 }
 
 /* Look for an engine, and remember what the instance is now. */
-static void look_for_engine_first(struct instance *instance, enum instance_request purpose)
+static void find_engine_first(struct instance *instance, enum instance_request purpose)
 {
 	must(instance_is_resting(instance->state));
 	instance->before = instance->state;
@@ -170,11 +170,11 @@ static void look_for_engine_first(struct instance *instance, enum instance_reque
 	instance_begin(instance, purpose);
 }
 
-static void handle_look(struct instance *instance, struct instance_call *call)
+static void handle_find_engine(struct instance *instance, struct instance_call *call)
 {
 	if (instance->state == INSTANCE_AWAIT_FORMAT || instance->state == INSTANCE_MISSING ||
 	    instance->state == INSTANCE_STOPPED || instance->state == INSTANCE_ERRORED)
-		look_for_engine_first(instance, INSTANCE_DO_LOOK);
+		find_engine_first(instance, INSTANCE_DO_LOOK);
 	else
 		instance_answer(instance, call, NULL); /* ADOPTING, or another state that looks for the engine */
 }
@@ -191,7 +191,7 @@ static void handle_storage_call(struct instance *instance, struct instance_call 
 	case INSTANCE_MISSING:
 	case INSTANCE_STOPPED:
 	case INSTANCE_ERRORED:
-		look_for_engine_first(instance, call->kind);
+		find_engine_first(instance, call->kind);
 		break;
 	case INSTANCE_STARTING:
 	case INSTANCE_READY:
@@ -231,7 +231,7 @@ static bool handle_next_call(struct instance *instance)
 	else if (call->kind == INSTANCE_DO_STOP)
 		handle_stop(instance, call);
 	else if (call->kind == INSTANCE_DO_LOOK)
-		handle_look(instance, call);
+		handle_find_engine(instance, call);
 	else if (call->kind != INSTANCE_DO_TELL) /* answered when the engine answers */
 		handle_storage_call(instance, call);
 	return true;
@@ -281,11 +281,11 @@ void instance_erase(struct instance *instance, instance_done_fn done, void *ctx)
 	queue_call(instance, INSTANCE_DO_ERASE, done, ctx);
 }
 
-static void ignore_look_result(void *ctx, const struct fathom_fault *why)
+static void ignore_find_result(void *ctx, const struct fathom_fault *why)
 {
 }
 
-void instance_look_soon(struct instance *instance)
+void instance_find_engine_soon(struct instance *instance)
 {
 	const struct instance_call *call;
 
@@ -293,10 +293,10 @@ void instance_look_soon(struct instance *instance)
 		if (call->kind == INSTANCE_DO_LOOK)
 			return;
 	}
-	queue_call(instance, INSTANCE_DO_LOOK, ignore_look_result, NULL);
+	queue_call(instance, INSTANCE_DO_LOOK, ignore_find_result, NULL);
 }
 
-struct instance_call *instance_ask_to_tell(struct instance *instance, instance_done_fn done, void *ctx)
+struct instance_call *instance_begin_report(struct instance *instance, instance_done_fn done, void *ctx)
 {
 	struct instance_call *call = queue_call(instance, INSTANCE_DO_TELL, done, ctx);
 

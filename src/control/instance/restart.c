@@ -142,7 +142,7 @@ void instance_schedule_restart(struct instance *instance, enum instance_cause ca
 	deadline_set(&instance->deadlines, &instance->restart, delay, start_due_restart);
 }
 
-void instance_tell_died(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank)
+void instance_report_death(struct instance *instance, const char *how, uint64_t pid, uint64_t incarnation, uint32_t rank)
 {
 	struct ras_event event;
 
@@ -173,7 +173,7 @@ void instance_died(struct instance *instance, enum instance_cause cause, const c
 	if (cause == INSTANCE_SELF_TERMINATED)
 		raise_excluded(instance, (uint64_t)pid, incarnation, rank);
 	else
-		instance_tell_died(instance, how, (uint64_t)pid, incarnation, rank);
+		instance_report_death(instance, how, (uint64_t)pid, incarnation, rank);
 	if (!why.error)
 		fill_fault_engine_ended(&why, instance->options.index, how, instance_log(instance)); /* it is shown */
 	instance_fail(instance, &why, &cause);

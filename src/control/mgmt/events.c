@@ -333,7 +333,8 @@ void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 		wake_waiters(mgmt);
 }
 
-void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *format, ...)
+void mgmt_raise_operation(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *format,
+			  ...)
 {
 	struct ras_event event;
 	va_list args;

@@ -96,11 +96,11 @@ static void raise_exclude_event(struct mgmt *mgmt, const struct grpc_call *call,
 	grpc_call_who(call, who);
 	mgmt_ranks_text(changed, ranks);
 	if (is_clear)
-		mgmt_tell(mgmt, RAS_RANK_EXCLUDE_CLEARED, "system clear-exclude", who, "the exclusion of %s was cleared",
-			  ranks);
+		mgmt_raise_operation(mgmt, RAS_RANK_EXCLUDE_CLEARED, "system clear-exclude", who,
+				     "the exclusion of %s was cleared", ranks);
 	else
-		mgmt_tell(mgmt, RAS_RANK_EXCLUDED, "system exclude", who, "%s %s excluded", ranks,
-			  changed->count == 1 ? "was" : "were");
+		mgmt_raise_operation(mgmt, RAS_RANK_EXCLUDED, "system exclude", who, "%s %s excluded", ranks,
+				     changed->count == 1 ? "was" : "were");
 }
 
 void mgmt_system_exclude(struct grpc_call *call, const ProtobufCMessage *request)

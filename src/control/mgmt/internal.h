@@ -263,7 +263,7 @@ void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event);
  * Raise an event about a completed operation: "WHAT by WHO". If the text is too long, WHAT is cut. `operation` ("system
  * stop") becomes the event's ctl_op. `who` NULL: no operator requested it.
  */
-void mgmt_tell(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *what, ...)
+void mgmt_raise_operation(struct mgmt *mgmt, enum ras_id id, const char *operation, const char *who, const char *what, ...)
 	PRINTF_LIKE(5, 6);
 void mgmt_waiters_close(struct mgmt *mgmt);
 

@@ -261,7 +261,7 @@ static uint32_t decide_all(struct mgmt *mgmt)
 }
 
 /* Raise one event for the whole batch, because the start of a large system has many joins. */
-static void tell_joined(struct mgmt *mgmt)
+static void raise_joined(struct mgmt *mgmt)
 {
 	struct rank_set joined = { 0 };
 	const struct mgmt_join *join;
@@ -273,7 +273,7 @@ static void tell_joined(struct mgmt *mgmt)
 			error = rank_set_add(&joined, join->member.rank);
 	}
 	if (joined.count > 0)
-		mgmt_tell(mgmt, RAS_ENGINE_JOINED, NULL, NULL, "%s joined", mgmt_ranks_text(&joined, ranks));
+		mgmt_raise_operation(mgmt, RAS_ENGINE_JOINED, NULL, NULL, "%s joined", mgmt_ranks_text(&joined, ranks));
 	rank_set_deinit(&joined);
 }
 
@@ -285,7 +285,7 @@ static void join_all(struct deadline *deadline)
 	struct mgmt_join *join;
 
 	must(count <= mgmt->join_count);
-	tell_joined(mgmt);
+	raise_joined(mgmt);
 	probe_mgmt_joined(reactor_now(), count, system_map_version(mgmt->system), reactor_now() - began);
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);

@@ -50,16 +50,16 @@ static void raise_successes(const struct mgmt_operation *operation)
 	}
 	must(error || done.count + unranked <= operation->count);
 	if (unranked > 0)
-		mgmt_tell(operation->mgmt, kind->succeeded, kind->command, operation->who,
-			  "%u engine%s without a rank %s %s", unranked, unranked == 1 ? "" : "s",
-			  unranked == 1 ? "was" : "were", kind->participle);
+		mgmt_raise_operation(operation->mgmt, kind->succeeded, kind->command, operation->who,
+				     "%u engine%s without a rank %s %s", unranked, unranked == 1 ? "" : "s",
+				     unranked == 1 ? "was" : "were", kind->participle);
 	if (done.count > 0)
-		mgmt_tell(operation->mgmt, kind->succeeded, kind->command, operation->who, "%s %s %s",
-			  mgmt_ranks_text(&done, ranks), done.count == 1 ? "was" : "were", kind->participle);
+		mgmt_raise_operation(operation->mgmt, kind->succeeded, kind->command, operation->who, "%s %s %s",
+				     mgmt_ranks_text(&done, ranks), done.count == 1 ? "was" : "were", kind->participle);
 	rank_set_deinit(&done);
 }
 
-void mgmt_tell_outcome(const struct mgmt_operation *operation)
+void mgmt_raise_outcome(const struct mgmt_operation *operation)
 {
 	must(operation->state == MGMT_OPERATION_IDLE);
 	must(operation->unsettled_count == 0);

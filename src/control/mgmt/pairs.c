@@ -28,8 +28,9 @@ static void raise_pairs_event(struct mgmt *mgmt, const struct grpc_call *call, c
 		used = min_u64(used + (size_t)bytes, sizeof(text) - 1);
 	}
 	must(used < sizeof(text));
-	mgmt_tell(mgmt, is_attributes ? RAS_ATTRIBUTES_CHANGED : RAS_PROPERTIES_CHANGED,
-		  is_attributes ? "system set-attr" : "system set-prop", grpc_call_who(call, who), "set %s", text);
+	mgmt_raise_operation(mgmt, is_attributes ? RAS_ATTRIBUTES_CHANGED : RAS_PROPERTIES_CHANGED,
+			     is_attributes ? "system set-attr" : "system set-prop", grpc_call_who(call, who), "set %s",
+			     text);
 }
 
 static void set_pairs(struct grpc_call *call, struct mgmt *mgmt, const struct system_pair *pairs, size_t count,

@@ -88,7 +88,7 @@ static void end_operation(struct mgmt_operation *operation)
 	mgmt->operation_count--;
 	must(TAILQ_EMPTY(&mgmt->operations) == (mgmt->operation_count == 0));
 	qsort(operation->ranks, operation->count, sizeof(*operation->ranks), compare_ranks);
-	mgmt_tell_outcome(operation);
+	mgmt_raise_outcome(operation);
 	if (error)
 		mgmt_fail(operation->call, error, &why);
 	else

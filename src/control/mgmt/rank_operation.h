@@ -127,7 +127,7 @@ void mgmt_operation_settle(struct mgmt_operation *operation);
 /* ---- outcome.c ---- */
 
 /* Raise the events of the operation's end, and count its failures. */
-void mgmt_tell_outcome(const struct mgmt_operation *operation);
+void mgmt_raise_outcome(const struct mgmt_operation *operation);
 /* Answer the operation's call. */
 void mgmt_reply_outcome(const struct mgmt_operation *operation);
 

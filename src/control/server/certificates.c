@@ -64,12 +64,12 @@ static void announce_expiry(struct server_frame *frame, int64_t at_s)
 		must(stage == CERTIFICATE_NOT_NEAR || stage == CERTIFICATE_OVER || stage > 0);
 		certificate_date(lives[i].ends_s, date);
 		if (stage == CERTIFICATE_OVER)
-			server_tell(&frame->server, RAS_CERTIFICATE_EXPIRED, NULL, NULL, "a certificate expired on %s: %s",
-				    date, lives[i].path);
+			server_raise_operation(&frame->server, RAS_CERTIFICATE_EXPIRED, NULL, NULL,
+					       "a certificate expired on %s: %s", date, lives[i].path);
 		else if (stage != CERTIFICATE_NOT_NEAR)
-			server_tell(&frame->server, RAS_CERTIFICATE_EXPIRES, NULL, NULL,
-				    "a certificate expires in %d day%s or less, on %s: %s", stage, stage == 1 ? "" : "s",
-				    date, lives[i].path);
+			server_raise_operation(&frame->server, RAS_CERTIFICATE_EXPIRES, NULL, NULL,
+					       "a certificate expires in %d day%s or less, on %s: %s", stage,
+					       stage == 1 ? "" : "s", date, lives[i].path);
 	}
 }
 
@@ -123,8 +123,8 @@ void certificates_reload(struct server_frame *frame)
 	if (grpc_tls_changes(frame->tls) == changes)
 		return;
 	log_notice("they have changed: connections with the old ones are drained");
-	server_tell(server, RAS_CERTIFICATES_CHANGED, NULL, NULL, "certificates were replaced: %s",
-		    server->config->transport.cert);
+	server_raise_operation(server, RAS_CERTIFICATES_CHANGED, NULL, NULL, "certificates were replaced: %s",
+			       server->config->transport.cert);
 	announce_expiry(frame, now_s());
 	grpc_server_renew(frame->grpc);
 	grpc_client_renew(server->client);

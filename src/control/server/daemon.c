@@ -91,7 +91,7 @@ static void on_signal(const struct daemon_signal *info)
 	log_notice("signal %u from process %u: leaving", info->number, info->pid);
 	snprintf(why, sizeof(why), "signal %u of process %u, uid %u", info->number, info->pid, info->uid);
 	if (process.frame && !daemon_is_stopping())
-		server_tell_end(process.frame, why);
+		server_raise_end(process.frame, why);
 	stop_server(EXIT_SUCCESS);
 }
 

@@ -40,7 +40,7 @@ MUST_CHECK int server_open(const struct server_options *options, struct server_f
  */
 void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_clean), void *ctx);
 /* Raise the event server_ended with a reason: "signal 15 of process 1, uid 0". Before server_leave(). */
-void server_tell_end(struct server_frame *frame, const char *why);
+void server_raise_end(struct server_frame *frame, const char *why);
 
 /* ---- methods.c ---- */
 

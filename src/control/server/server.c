@@ -212,9 +212,10 @@ int server_open(const struct server_options *options, struct server_frame **fram
 	server_state_move(reactor_now(), server, SERVER_READY);
 	probe_server_ready(reactor_now(), server, (uint32_t)server->config->engines.count,
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
-	server_tell(server, RAS_SERVER_STARTED, NULL, NULL, "fathom-server %s at %s has started, with %zu engine%s",
-		    options->version, server->places->control, server->config->engines.count,
-		    server->config->engines.count == 1 ? "" : "s");
+	server_raise_operation(server, RAS_SERVER_STARTED, NULL, NULL,
+			       "fathom-server %s at %s has started, with %zu engine%s", options->version,
+			       server->places->control, server->config->engines.count,
+			       server->config->engines.count == 1 ? "" : "s");
 	certificates_watch(frame);
 	helper_check(frame);
 	engines_start(server);
@@ -253,11 +254,11 @@ static void on_grpc_drained(void *ctx)
 	must(frame->leave_poller);
 }
 
-void server_tell_end(struct server_frame *frame, const char *why)
+void server_raise_end(struct server_frame *frame, const char *why)
 {
 	must(frame->server.state == SERVER_READY);
-	server_tell(&frame->server, RAS_SERVER_ENDED, NULL, NULL, "fathom-server at %s ends by %s",
-		    frame->server.places->control, why);
+	server_raise_operation(&frame->server, RAS_SERVER_ENDED, NULL, NULL, "fathom-server at %s ends by %s",
+			       frame->server.places->control, why);
 }
 
 void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_clean), void *ctx)

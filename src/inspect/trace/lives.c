@@ -88,7 +88,7 @@ static void copy_lives(const struct reader *reader, const struct trace_lives *fr
 	}
 }
 
-static void add_stage(const struct trace_stage *stage, uint64_t slow_ticks, struct reader_stay_sums *sums)
+static void add_stage(const struct trace_stage *stage, uint64_t slow_ticks, struct reader_dwell_sums *sums)
 {
 	sums->ticks += stage->ticks;
 	sums->ticks_max = max_u64(sums->ticks_max, stage->ticks_max);
@@ -117,7 +117,7 @@ static uint64_t bucket_begin(uint32_t bucket)
 	return (uint64_t)(TRACE_BUCKETS_OCTAVE + bucket % TRACE_BUCKETS_OCTAVE) << (bucket / TRACE_BUCKETS_OCTAVE - 1);
 }
 
-void reader_stay_add(struct reader_stay_sums *sums, uint64_t ticks, uint64_t times)
+void reader_dwell_add(struct reader_dwell_sums *sums, uint64_t ticks, uint64_t times)
 {
 	sums->count += times;
 	sums->ticks += ticks * times;
@@ -134,9 +134,9 @@ static void add_last(const struct trace_lives *lives, struct reader_lives *sums)
 	if (lives->last.alike == 0)
 		return;
 	reader_stays(lives->last.ticks, lives->last.path, lives->last.end, &stays);
-	reader_stay_add(&sums->stages[0], end > begin ? end - begin : 0, lives->last.alike);
+	reader_dwell_add(&sums->stages[0], end > begin ? end - begin : 0, lives->last.alike);
 	for (uint32_t i = 0; i < stays.count; i++)
-		reader_stay_add(&sums->stages[stays.states[i]], stays.ticks[i], lives->last.alike);
+		reader_dwell_add(&sums->stages[stays.states[i]], stays.ticks[i], lives->last.alike);
 }
 
 bool reader_lives(const struct reader *reader, const struct reader_object *object, uint32_t thread,
@@ -197,7 +197,7 @@ uint64_t reader_lives_waiting(const struct reader *reader, uint64_t tick)
 	return reader->lives_of_events ? stages_waiting(reader->lives_of_events, tick) : 0;
 }
 
-double reader_stay_percentile(const struct reader_stay_sums *sums, uint32_t per_100000)
+double reader_dwell_percentile(const struct reader_dwell_sums *sums, uint32_t per_100000)
 {
 	/* the rank of the wanted stay, from 1 */
 	uint64_t rank = (uint64_t)(((unsigned __int128)sums->count * per_100000 + 99999) / 100000), before = 0;
@@ -218,11 +218,11 @@ double reader_stay_percentile(const struct reader_stay_sums *sums, uint32_t per_
 	return 0;
 }
 
-void reader_stay_difference(const struct reader_stay_sums *later, const struct reader_stay_sums *earlier,
-			    struct reader_stay_sums *sums_ret)
+void reader_dwell_difference(const struct reader_dwell_sums *later, const struct reader_dwell_sums *earlier,
+			     struct reader_dwell_sums *sums_ret)
 {
-	*sums_ret = (struct reader_stay_sums){ .ticks = later->ticks - min_u64(earlier->ticks, later->ticks),
-					       .slow_ticks = later->slow_ticks };
+	*sums_ret = (struct reader_dwell_sums){ .ticks = later->ticks - min_u64(earlier->ticks, later->ticks),
+						.slow_ticks = later->slow_ticks };
 	for (uint32_t bucket = 0; bucket < TRACE_BUCKETS; bucket++) {
 		uint64_t here = later->buckets[bucket] - min_u64(earlier->buckets[bucket], later->buckets[bucket]);
 

@@ -15,7 +15,7 @@
 
 /* ---- histograms ---- */
 
-struct reader_stay_sums {
+struct reader_dwell_sums {
 	uint64_t count, ticks, ticks_max; /* number of stays, their sum, the longest */
 	uint64_t slow_ticks;		  /* shortest stay that counts as slow now, on any thread; 0: none does */
 	uint64_t buckets[TRACE_BUCKETS];
@@ -24,9 +24,9 @@ struct reader_stay_sums {
 /* All ended lives of one type. */
 struct reader_lives {
 	const struct reader_object *object;
-	uint32_t thread_count;					/* threads with ended lives */
-	uint64_t failed, kept;					/* kept: exemplars ever made */
-	struct reader_stay_sums stages[TRACE_STORY_STATES_MAX]; /* [0]: the whole life; s: state s */
+	uint32_t thread_count;					 /* threads with ended lives */
+	uint64_t failed, kept;					 /* kept: exemplars ever made */
+	struct reader_dwell_sums stages[TRACE_STORY_STATES_MAX]; /* [0]: the whole life; s: state s */
 };
 
 /* Does the file have histograms? Files of the first engines, and of SPDK, have none. */
@@ -50,20 +50,20 @@ bool reader_lives(const struct reader *reader, const struct reader_object *objec
 		  struct reader_lives *lives_ret);
 
 /* Add `times` stays of `ticks`. */
-void reader_stay_add(struct reader_stay_sums *sums, uint64_t ticks, uint64_t times);
+void reader_dwell_add(struct reader_dwell_sums *sums, uint64_t ticks, uint64_t times);
 
 /*
  * The duration in ticks that `per_100000` of 100,000 stays did not exceed (50000: the median). Interpolated within a
  * bucket: the error is at most 1/8.
  */
-double reader_stay_percentile(const struct reader_stay_sums *sums, uint32_t per_100000);
+double reader_dwell_percentile(const struct reader_dwell_sums *sums, uint32_t per_100000);
 
 /*
  * `later` minus `earlier`, of the same file and threads: what ended in between. The longest stay comes from the
  * histogram.
  */
-void reader_stay_difference(const struct reader_stay_sums *later, const struct reader_stay_sums *earlier,
-			    struct reader_stay_sums *sums_ret);
+void reader_dwell_difference(const struct reader_dwell_sums *later, const struct reader_dwell_sums *earlier,
+			     struct reader_dwell_sums *sums_ret);
 
 /* ---- one life ---- */
 

@@ -20,7 +20,7 @@ static double us_of(const struct reader_printer *printer, double ticks)
 
 /* Print a row. `state` NULL: the whole life. */
 static void print_row(struct reader_printer *printer, const struct reader_lives *lives, const struct reader_state *state,
-		      const struct reader_stay_sums *sums, double whole)
+		      const struct reader_dwell_sums *sums, double whole)
 {
 	double share = whole > 0 ? (double)sums->ticks / whole : 0, slow_us = us_of(printer, (double)sums->slow_ticks);
 	bool resting = state && state->resting;
@@ -37,7 +37,7 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 			   us_of(printer, (double)sums->ticks) / (double)sums->count);
 		for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
 			add_format(printer, ",\"%s\":%.3f", percentiles[i].key,
-				   us_of(printer, reader_stay_percentile(sums, percentiles[i].per_100000)));
+				   us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
 		add_format(printer, ",\"max_us\":%.3f,\"slow_us\":%.3f", us_of(printer, (double)sums->ticks_max), slow_us);
 		if (resting)
 			ADD_LITERAL(printer, ",\"resting\":true}");
@@ -49,7 +49,7 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 	add_format(printer, "  %-*s %10" PRIu64 " %10.1f", STAGE_WIDTH, state ? state->name : "whole life", sums->count,
 		   us_of(printer, (double)sums->ticks) / (double)sums->count);
 	for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
-		add_format(printer, " %9.1f", us_of(printer, reader_stay_percentile(sums, percentiles[i].per_100000)));
+		add_format(printer, " %9.1f", us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
 	add_format(printer, " %11.1f", us_of(printer, (double)sums->ticks_max));
 	if (resting)
 		ADD_LITERAL(printer, "       -");

@@ -203,9 +203,9 @@ static void finish_life(struct reader_stages *stages, struct stage_kind *kind, s
 	add_states(&kind->sums, life->visited, life->sums, whole);
 	for (uint32_t state = 1; state < TRACE_STORY_STATES_MAX; state++) {
 		if (life->visited & BIT(state))
-			reader_stay_add(&kind->lives.stages[state], life->sums[state], 1);
+			reader_dwell_add(&kind->lives.stages[state], life->sums[state], 1);
 	}
-	reader_stay_add(&kind->lives.stages[0], whole, 1);
+	reader_dwell_add(&kind->lives.stages[0], whole, 1);
 	add_to_parent(stages, life, whole);
 	/* several children may have overlapped: their summed times do not describe the parent */
 	if (life->child_count == 1 && life->what && life->has_bytes) {

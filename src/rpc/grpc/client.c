@@ -89,7 +89,7 @@ static bool report_call_end(struct grpc_client_call *call)
 	return true;
 }
 
-static void tell_finished(struct deadline *deadline)
+static void report_finished(struct deadline *deadline)
 {
 	struct grpc_client *client = container_of(deadline, struct grpc_client, tell);
 	struct grpc_client_call *call;
@@ -123,7 +123,7 @@ static void finish_call(struct grpc_client_call *call)
 	deadline_clear(&client->deadlines, &call->deadline);
 	TAILQ_INSERT_TAIL(&client->finished, call, link);
 	if (!client->destroying)
-		deadline_set(&client->deadlines, &client->tell, 0, tell_finished);
+		deadline_set(&client->deadlines, &client->tell, 0, report_finished);
 }
 
 static void fail_call(struct grpc_client_call *call, enum grpc_code code, int error, const char *what)

@@ -34,7 +34,7 @@ static void accept_now(struct deadline *deadline)
 }
 
 /* A connection has closed, or can be asked to leave. */
-static void look_who_waits(struct grpc_server *server)
+static void resume_accepting_links(struct grpc_server *server)
 {
 	if (!server->accept_again.set || server->drained)
 		return;
@@ -44,7 +44,7 @@ static void look_who_waits(struct grpc_server *server)
 
 void server_link_idle(struct grpc_link *link)
 {
-	look_who_waits(link->server);
+	resume_accepting_links(link->server);
 }
 
 static bool is_full(const struct grpc_server *server)
@@ -202,7 +202,7 @@ void server_link_closed(struct grpc_link *link)
 	TAILQ_REMOVE(&server->links, link, link);
 	must(server->stats.connections > 0);
 	server->stats.connections--;
-	look_who_waits(server);
+	resume_accepting_links(server);
 	if (server->drained && TAILQ_EMPTY(&server->links))
 		deadline_set(&server->deadlines, &server->drain, 0, drain_ends);
 }

@@ -141,7 +141,7 @@ static int call_about_cores(struct top_link *link, struct top_sample *sample, co
 	return rc;
 }
 
-static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fathom_fault *why)
+static int link_sample(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fathom_fault *why)
 {
 	struct top_sample *sample;
 	const json_t *params;
@@ -171,7 +171,7 @@ static int link_look(struct top_link *link, uint32_t tabs, struct top_sample **s
 void top_reply_get(struct top_link *link, uint32_t tabs, struct top_reply *reply_ret)
 {
 	*reply_ret = (struct top_reply){ .sample = NULL };
-	if (link_look(link, tabs, &reply_ret->sample, &reply_ret->why) != 0)
+	if (link_sample(link, tabs, &reply_ret->sample, &reply_ret->why) != 0)
 		must(!reply_ret->sample);
 	(void)text_copy(reply_ret->path, sizeof(reply_ret->path), link->path); /* same size */
 }

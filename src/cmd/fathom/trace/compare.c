@@ -27,13 +27,13 @@ static const struct {
 
 enum { MEASURES = 3 };
 
-static void measure(const struct reader *reader, const struct reader_stay_sums *sums, double *us)
+static void measure(const struct reader *reader, const struct reader_dwell_sums *sums, double *us)
 {
 	double scale = 1e6 / (double)reader_info(reader)->tick_rate;
 
 	us[0] = sums->count ? (double)sums->ticks / (double)sums->count * scale : 0;
-	us[1] = reader_stay_percentile(sums, 50000) * scale;
-	us[2] = reader_stay_percentile(sums, 99000) * scale;
+	us[1] = reader_dwell_percentile(sums, 50000) * scale;
+	us[2] = reader_dwell_percentile(sums, 99000) * scale;
 }
 
 static const struct reader_object *same_object(const struct reader *reader, const struct reader_object *object)
@@ -48,7 +48,7 @@ static const struct reader_object *same_object(const struct reader *reader, cons
 }
 
 /* The stage with this name; NULL: not in the other file. Files of different versions may number stages differently. */
-static const struct reader_stay_sums *same_stage(const struct reader_lives *lives, const char *name)
+static const struct reader_dwell_sums *same_stage(const struct reader_lives *lives, const char *name)
 {
 	const struct reader_machine *machine = lives->object->machine;
 
@@ -63,8 +63,8 @@ static const struct reader_stay_sums *same_stage(const struct reader_lives *live
 
 /* Print a line. Returns the number of measures that got slower by more than the threshold. */
 static int compare_stage(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer,
-			 const char *object, const char *stage, const struct reader_stay_sums *before,
-			 const struct reader_stay_sums *after)
+			 const char *object, const char *stage, const struct reader_dwell_sums *before,
+			 const struct reader_dwell_sums *after)
 {
 	double us[2][MEASURES];
 	char line[512], change_text[32];
@@ -122,7 +122,7 @@ static int compare_objects(const struct trace_request *request, struct reader *r
 	reader_print_line(printer, line);
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
 		const char *name = machine->states[state].name;
-		const struct reader_stay_sums *there = same_stage(after, name);
+		const struct reader_dwell_sums *there = same_stage(after, name);
 
 		/* resting states do not count: waiting there is normal */
 		if (there && !machine->states[state].resting)
@@ -180,7 +180,7 @@ static void subtract_lives(struct reader_lives *earlier, struct reader_lives *la
 
 	rest = *later;
 	for (int stage = 0; stage < TRACE_STORY_STATES_MAX; stage++)
-		reader_stay_difference(&later->stages[stage], &earlier->stages[stage], &rest.stages[stage]);
+		reader_dwell_difference(&later->stages[stage], &earlier->stages[stage], &rest.stages[stage]);
 	/* too few ended in between: compare them unreduced */
 	if (rest.stages[0].count >= COUNT_MIN)
 		*later = rest;

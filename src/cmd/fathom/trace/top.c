@@ -101,11 +101,11 @@ static void wait_second(struct top *top)
 	}
 }
 
-static void print_stage(struct top *top, const char *object, const char *stage, const struct reader_stay_sums *sums)
+static void print_stage(struct top *top, const char *object, const char *stage, const struct reader_dwell_sums *sums)
 {
 	double scale = 1e6 / (double)reader_info(top->reader)->tick_rate;
 	double average = (double)sums->ticks / (double)sums->count * scale,
-	       p50 = reader_stay_percentile(sums, 50000) * scale, p99 = reader_stay_percentile(sums, 99000) * scale,
+	       p50 = reader_dwell_percentile(sums, 50000) * scale, p99 = reader_dwell_percentile(sums, 99000) * scale,
 	       longest = (double)sums->ticks_max * scale;
 	char line[256];
 
@@ -149,10 +149,10 @@ static void print_kind(struct top *top, uint32_t kind, double seconds)
 {
 	const struct reader_lives *now = &top->now[kind], *before = &top->before[kind];
 	const struct reader_machine *machine = now->object->machine;
-	struct reader_stay_sums sums;
+	struct reader_dwell_sums sums;
 	uint64_t ended;
 
-	reader_stay_difference(&now->stages[0], &before->stages[0], &sums);
+	reader_dwell_difference(&now->stages[0], &before->stages[0], &sums);
 	ended = top->events ? top->ended_now[kind] - top->ended_before[kind] : sums.count;
 	/* most types of an SPDK target's objects do not occur */
 	if (top->events && top->ended_now[kind] == 0)
@@ -162,7 +162,7 @@ static void print_kind(struct top *top, uint32_t kind, double seconds)
 		return;
 	print_stage(top, now->object->name, NULL, &sums);
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
-		reader_stay_difference(&now->stages[state], &before->stages[state], &sums);
+		reader_dwell_difference(&now->stages[state], &before->stages[state], &sums);
 		if (sums.count)
 			print_stage(top, now->object->name, machine->states[state].name, &sums);
 	}

@@ -16,8 +16,8 @@
  * Ask the server of this host to stop its engines (`is_forced`: to kill them), and write the result of each to `out`.
  * Errors (explained): of the call; -EIO: at least one engine could not be stopped.
  */
-MUST_CHECK int server_halt_engines(const struct server_config *config, const struct server_places *places,
-				   const char *version, bool is_forced, FILE *out, struct fathom_fault *why);
+MUST_CHECK int server_request_engines_stop(const struct server_config *config, const struct server_places *places,
+					   const char *version, bool is_forced, FILE *out, struct fathom_fault *why);
 
 /*
  * Ask the server of this host, which has the database open, to copy it to the absolute path `path`. Errors (explained): no

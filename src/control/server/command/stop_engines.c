@@ -115,8 +115,8 @@ static void start_stop(void *ctx)
 		send_ranks_call(stopping.is_forced); /* a forced stop skips the preparation */
 }
 
-int server_halt_engines(const struct server_config *config, const struct server_places *places, const char *version,
-			bool is_forced, FILE *out, struct fathom_fault *why)
+int server_request_engines_stop(const struct server_config *config, const struct server_places *places, const char *version,
+				bool is_forced, FILE *out, struct fathom_fault *why)
 {
 	must(!stopping.config);
 	must(out && why);

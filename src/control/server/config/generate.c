@@ -157,7 +157,7 @@ static void print_devices(const struct generate_options *options, const struct n
 }
 
 /* Whole devices that are not in use and could not be read: they may be free. */
-static size_t count_unread(const struct storage_scan *scan)
+static size_t count_not_read(const struct storage_scan *scan)
 {
 	size_t count = 0;
 
@@ -169,7 +169,7 @@ static size_t count_unread(const struct storage_scan *scan)
 static int explain_too_few(const struct generate_options *options, const struct storage_scan *scan, uint64_t usable,
 			   struct fathom_fault *why)
 {
-	uint32_t unread = (uint32_t)count_unread(scan);
+	uint32_t unread = (uint32_t)count_not_read(scan);
 	char reason[FAULT_TEXT_BYTES_MAX];
 
 	must(usable == 0 || usable < options->engines);

@@ -60,8 +60,8 @@ static void on_formatted(void *ctx, const struct fathom_fault *why)
 	must(!why || why->error < 0);
 	add_format_rows(format, part->instance, why);
 	if (!why)
-		server_tell(format->server, RAS_STORAGE_FORMATTED, "storage format", format->who,
-			    "the storage of instance %u was formatted", part->instance);
+		server_raise_operation(format->server, RAS_STORAGE_FORMATTED, "storage format", format->who,
+				       "the storage of instance %u was formatted", part->instance);
 	if (--format->left > 0)
 		return;
 	must(format->answer.n_crets <= format->answer.n_mrets);

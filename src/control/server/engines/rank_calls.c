@@ -53,8 +53,8 @@ static void on_part_done(void *ctx, const struct fathom_fault *why)
 	}
 	ranks->answer.results[ranks->answer.n_results++] = row;
 	if (!why && ranks->who[0])
-		server_tell(ranks->server, RAS_ENGINE_STOPPED, "stop-engines", ranks->who,
-			    "engine %u of this host was stopped", part->instance);
+		server_raise_operation(ranks->server, RAS_ENGINE_STOPPED, "stop-engines", ranks->who,
+				       "engine %u of this host was stopped", part->instance);
 	if (--ranks->left > 0)
 		return;
 	grpc_reply(ranks->call, &ranks->answer.base);

@@ -104,9 +104,9 @@ void call_engine_set_restart(struct grpc_call *call, const ProtobufCMessage *mes
 	for (size_t i = 0; i < request->n_policies; i++) {
 		const Fathom__RestartPolicy *policy = request->policies[i];
 
-		server_tell(server, RAS_RESTART_POLICY_CHANGED, "server restart-policy", grpc_call_who(call, who),
-			    "engines that ended as \"%s\" are %sstarted again", policy->cause,
-			    policy->restart ? "" : "not ");
+		server_raise_operation(server, RAS_RESTART_POLICY_CHANGED, "server restart-policy",
+				       grpc_call_who(call, who), "engines that ended as \"%s\" are %sstarted again",
+				       policy->cause, policy->restart ? "" : "not ");
 	}
 	answer.policies = arena_take(&arena, INSTANCE_CAUSES * sizeof(*answer.policies));
 	for (int cause = 0; cause < INSTANCE_CAUSES; cause++) {

@@ -132,7 +132,8 @@ void server_add_event(struct server *server, uint32_t instance, const Shared__RA
 	server_log_fault(LOG_LEVEL_ERROR, "an event of this server is lost", &why);
 }
 
-void server_tell(struct server *server, enum ras_id id, const char *operation, const char *who, const char *format, ...)
+void server_raise_operation(struct server *server, enum ras_id id, const char *operation, const char *who,
+			    const char *format, ...)
 {
 	struct ras_event event;
 	va_list args;

@@ -22,9 +22,9 @@ void events_close(struct server *server);
 
 /* Log and spool the server's event about that engine, unless the spool has it already. Borrows. */
 void server_add_event(struct server *server, uint32_t instance, const Shared__RASEvent *event);
-/* Log and spool an event of this server. Arguments as of mgmt_tell(). */
-void server_tell(struct server *server, enum ras_id id, const char *operation, const char *who, const char *what, ...)
-	PRINTF_LIKE(5, 6);
+/* Log and spool an event of this server. Arguments as of mgmt_raise_operation(). */
+void server_raise_operation(struct server *server, enum ras_id id, const char *operation, const char *who, const char *what,
+			    ...) PRINTF_LIKE(5, 6);
 /* Send the events that are on disk, unless a call for that is under way. */
 void events_send(struct server *server);
 /* The engine has no process: add the events of its own spool that no server has received, each once. */

@@ -29,7 +29,7 @@ struct label_reads {
 	struct label_read parts[];
 };
 
-static bool is_unread(const struct storage_device *device)
+static bool is_not_read(const struct storage_device *device)
 {
 	return (device->signature_error == -EACCES || device->signature_error == -EPERM) && !device->use_error &&
 	       storage_use(device) == STORAGE_USE_UNREADABLE;
@@ -74,7 +74,7 @@ void device_labels_read(struct server *server, struct storage_scan *scan, struct
 	*why = (struct fathom_fault){ 0 };
 	*reads = (struct label_reads){ .server = server, .scan = scan, .why = why, .done = done, .ctx = ctx };
 	for (size_t i = 0; i < scan->count; i++) {
-		if (is_unread(&scan->devices[i]))
+		if (is_not_read(&scan->devices[i]))
 			reads->parts[count++] = (struct label_read){ .reads = reads, .device = i };
 	}
 	must(count <= scan->count);

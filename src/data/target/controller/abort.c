@@ -51,7 +51,7 @@ static void complete_abort(struct nvmf_req *req, bool aborted, uint64_t now)
 	nvmf_req_complete(req, NVME_SC_SUCCESS, now);
 }
 
-static void answer_at_home(void *ctx)
+static void answer_on_ctrlr_thread(void *ctx)
 {
 	struct abortion *abortion = ctx;
 
@@ -71,7 +71,7 @@ static void abort_on_group(void *ctx)
 	must(abortion->qpair->qid != 0);
 	abortion->aborted = abort_on(abortion->qpair, abortion->cid, NULL, reactor_now());
 	/* The controller still exists: its admin queue holds the Abort and cannot drain without it. */
-	thread_send_msg(abortion->ctrlr->group->thread, answer_at_home, abortion);
+	thread_send_msg(abortion->ctrlr->group->thread, answer_on_ctrlr_thread, abortion);
 }
 
 void nvmf_abort(struct nvmf_req *req, uint64_t now)

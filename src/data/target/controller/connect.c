@@ -173,7 +173,7 @@ static struct nvmf_group_subsystem *find_live_part(struct connect *connect)
 }
 
 /* The control thread has created the controller; this thread is its home. */
-static void admin_at_home(void *ctx)
+static void connect_admin_on_ctrlr_thread(void *ctx)
 {
 	struct connect *connect = ctx;
 	struct nvmf_ctrlr *ctrlr = connect->ctrlr;
@@ -258,7 +258,7 @@ static void io_check(struct connect *connect)
 		reject_connect(connect, NVME_SC_INVALID_QUEUE_ID);
 }
 
-static void io_at_home(void *ctx)
+static void connect_io_on_ctrlr_thread(void *ctx)
 {
 	struct connect *connect = ctx;
 	struct nvmf_ctrlr *ctrlr = connect->ctrlr;
@@ -442,9 +442,9 @@ static void connect_on_control(void *ctx)
 	if (connect->status != NVME_SC_SUCCESS)
 		thread_send_msg(connect->group->thread, io_on_group, connect);
 	else if (connect->cmd.qid == 0)
-		thread_send_msg(connect->group->thread, admin_at_home, connect);
+		thread_send_msg(connect->group->thread, connect_admin_on_ctrlr_thread, connect);
 	else
-		thread_send_msg(connect->ctrlr->group->thread, io_at_home, connect);
+		thread_send_msg(connect->ctrlr->group->thread, connect_io_on_ctrlr_thread, connect);
 }
 
 /* ---- first step, on the group ---- */

@@ -29,7 +29,7 @@ static struct ctrlr_msg *create_message(struct nvmf_ctrlr *ctrlr)
 	return msg;
 }
 
-static void drop_at_home(void *ctx)
+static void drop_on_ctrlr_thread(void *ctx)
 {
 	struct ctrlr_msg *msg = ctx;
 
@@ -43,10 +43,10 @@ void nvmf_ctrlr_drop(struct nvmf_ctrlr *ctrlr, const char *reason)
 
 	must_be_on(thread_control());
 	msg->reason = reason;
-	thread_send_msg(ctrlr->group->thread, drop_at_home, msg);
+	thread_send_msg(ctrlr->group->thread, drop_on_ctrlr_thread, msg);
 }
 
-static void tell_at_home(void *ctx)
+static void send_event_on_ctrlr_thread(void *ctx)
 {
 	struct ctrlr_msg *msg = ctx;
 
@@ -54,14 +54,14 @@ static void tell_at_home(void *ctx)
 	free(msg);
 }
 
-void nvmf_ctrlr_tell(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid)
+void nvmf_ctrlr_send_event(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid)
 {
 	struct ctrlr_msg *msg = create_message(ctrlr);
 
 	must_be_on(thread_control());
 	msg->event = event;
 	msg->nsid = nsid;
-	thread_send_msg(ctrlr->group->thread, tell_at_home, msg);
+	thread_send_msg(ctrlr->group->thread, send_event_on_ctrlr_thread, msg);
 }
 
 struct nvmf_ctrlr *nvmf_ctrlr_find(const struct nvmf_subsystem *subsystem, uint16_t cntlid)
@@ -94,12 +94,12 @@ void nvmf_ctrlr_disconnect_all(struct nvmf_ctrlr *ctrlr, const char *reason)
 		nvmf_qpair_disconnect(ctrlr->admin, reason);
 }
 
-static void left_on_group(void *ctx)
+static void finish_on_group_thread(void *ctx)
 {
 	nvmf_qpair_finish(ctx);
 }
 
-static void leave_at_home(void *ctx)
+static void leave_on_ctrlr_thread(void *ctx)
 {
 	struct ctrlr_msg *msg = ctx;
 	struct nvmf_ctrlr *ctrlr = msg->ctrlr;
@@ -116,7 +116,7 @@ static void leave_at_home(void *ctx)
 	TAILQ_REMOVE(&ctrlr->io_qpairs, io, link);
 	ctrlr->io_count--;
 	free(io);
-	thread_send_msg(msg->group->thread, left_on_group, msg->qpair);
+	thread_send_msg(msg->group->thread, finish_on_group_thread, msg->qpair);
 	free(msg);
 	nvmf_ctrlr_check(ctrlr);
 }
@@ -130,12 +130,12 @@ void nvmf_ctrlr_io_qpair_leave(struct nvmf_ctrlr *ctrlr, struct nvmf_qpair *qpai
 	must(qpair->qid != 0);
 	msg->qpair = qpair;
 	msg->group = qpair->group;
-	thread_send_msg(ctrlr->group->thread, leave_at_home, msg);
+	thread_send_msg(ctrlr->group->thread, leave_on_ctrlr_thread, msg);
 }
 
 /* ---- end of the association ---- */
 
-static void free_at_home(void *ctx)
+static void free_on_ctrlr_thread(void *ctx)
 {
 	struct nvmf_ctrlr *ctrlr = ctx;
 
@@ -164,7 +164,7 @@ static void remove_on_control(void *ctx)
 	TAILQ_REMOVE(&subsystem->ctrlrs, ctrlr, link);
 	subsystem->ctrlr_count--;
 	nvmf_tgt.ctrlr_count--;
-	thread_send_msg(ctrlr->group->thread, free_at_home, ctrlr);
+	thread_send_msg(ctrlr->group->thread, free_on_ctrlr_thread, ctrlr);
 	nvmf_subsystem_ctrlr_gone(subsystem);
 	nvmf_target_check_down();
 }
@@ -299,7 +299,7 @@ static void noted_on_group(void *ctx)
 	qpair->error_told = false;
 }
 
-static void note_at_home(void *ctx)
+static void note_on_ctrlr_thread(void *ctx)
 {
 	struct ctrlr_msg *msg = ctx;
 
@@ -345,5 +345,5 @@ void nvmf_ctrlr_note_error(struct nvmf_qpair *qpair, const struct nvmf_req *req,
 	msg->error = error;
 	msg->errors_untold = qpair->errors_untold;
 	qpair->errors_untold = 0;
-	thread_send_msg(ctrlr->group->thread, note_at_home, msg);
+	thread_send_msg(ctrlr->group->thread, note_on_ctrlr_thread, msg);
 }

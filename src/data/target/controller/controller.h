@@ -157,7 +157,7 @@ struct nvmf_ctrlr *nvmf_ctrlr_find(const struct nvmf_subsystem *subsystem, uint1
 /* Disconnect its queues, soon. */
 void nvmf_ctrlr_drop(struct nvmf_ctrlr *ctrlr, const char *reason);
 /* Call nvmf_ctrlr_event() at its home, by a message. */
-void nvmf_ctrlr_tell(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid);
+void nvmf_ctrlr_send_event(struct nvmf_ctrlr *ctrlr, enum nvmf_event event, uint32_t nsid);
 
 /* discovery/discovery.c: the log page for `host_nqn`; the caller must free() it. Control thread. */
 struct nvme_discovery_log *nvmf_discovery_log(const char *host_nqn, const char *local_address, const char *local_service,

@@ -230,7 +230,7 @@ struct controller_list {
 	struct nvme_controller_list list;
 };
 
-static void list_at_home(void *ctx)
+static void list_on_ctrlr_thread(void *ctx)
 {
 	struct controller_list *fetch = ctx;
 
@@ -252,7 +252,7 @@ static void list_on_control(void *ctx)
 		if (ctrlr->cntlid >= fetch->least && fetch->list.count < NVME_CONTROLLER_LIST_ENTRIES)
 			fetch->list.cntlid[fetch->list.count++] = ctrlr->cntlid;
 	}
-	thread_send_msg(fetch->ctrlr->group->thread, list_at_home, fetch);
+	thread_send_msg(fetch->ctrlr->group->thread, list_on_ctrlr_thread, fetch);
 }
 
 static void identify_controllers(struct nvmf_req *req, uint64_t now)

@@ -154,7 +154,7 @@ static uint64_t data_units(uint64_t bytes)
 	return (bytes + NVME_SMART_DATA_UNIT_BYTES - 1) / NVME_SMART_DATA_UNIT_BYTES;
 }
 
-static void smart_at_home(void *ctx)
+static void read_smart_on_ctrlr_thread(void *ctx)
 {
 	struct smart *smart = ctx;
 	uint64_t hours = clock_ns_from_ticks(reactor_now() - smart->ctrlr->created_tick) / NS_PER_SEC / 3600;
@@ -181,7 +181,7 @@ static void smart_gathered(int status, void *ctx)
 
 	must_be_on(thread_control());
 	must(status == 0);
-	thread_send_msg(smart->ctrlr->group->thread, smart_at_home, smart);
+	thread_send_msg(smart->ctrlr->group->thread, read_smart_on_ctrlr_thread, smart);
 }
 
 static void smart_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -230,7 +230,7 @@ struct discovery {
 	size_t bytes;
 };
 
-static void discovery_at_home(void *ctx)
+static void read_discovery_on_ctrlr_thread(void *ctx)
 {
 	struct discovery *fetch = ctx;
 
@@ -247,7 +247,7 @@ static void discovery_on_control(void *ctx)
 
 	fetch->log = nvmf_discovery_log(fetch->ctrlr->host_nqn, fetch->ctrlr->local_address, fetch->ctrlr->local_service,
 					&fetch->bytes);
-	thread_send_msg(fetch->ctrlr->group->thread, discovery_at_home, fetch);
+	thread_send_msg(fetch->ctrlr->group->thread, read_discovery_on_ctrlr_thread, fetch);
 }
 
 static void discovery_log(struct nvmf_req *req)

@@ -22,7 +22,7 @@ void nvmf_discovery_changed(void)
 	if (!nvmf_tgt.discovery)
 		return;
 	TAILQ_FOREACH (ctrlr, &nvmf_tgt.discovery->ctrlrs, link)
-		nvmf_ctrlr_tell(ctrlr, NVMF_EVENT_DISCOVERY_CHANGED, 0);
+		nvmf_ctrlr_send_event(ctrlr, NVMF_EVENT_DISCOVERY_CHANGED, 0);
 }
 
 static void put_text(char *field, size_t bytes, const char *text)

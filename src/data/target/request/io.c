@@ -113,7 +113,7 @@ static bool known_opcode(uint8_t opcode)
 enum { MPSMIN_BYTES = 4096 }; /* CAP.MPSMIN is 0 */
 
 /* Whether a Write Zeroes exceeds WZSL in Identify (in pages of CAP.MPSMIN). */
-static bool more_zeroes_than_told(const struct nvmf_req *req, const struct nvmf_group_ns *ns)
+static bool exceeds_zeroes_limit(const struct nvmf_req *req, const struct nvmf_group_ns *ns)
 {
 	uint8_t wzsl = req->qpair->subsystem->subsystem->options.wzsl;
 
@@ -142,7 +142,7 @@ enum nvme_status nvmf_io_received(struct nvmf_req *req, uint32_t capsule_bytes)
 			return NVME_SC_NAMESPACE_WRITE_PROTECTED;
 		if (!in_range(ns, nvme_command_slba(&req->cmd), nvme_command_blocks(&req->cmd)))
 			return NVME_SC_LBA_OUT_OF_RANGE;
-		if (more_zeroes_than_told(req, ns))
+		if (exceeds_zeroes_limit(req, ns))
 			return NVME_SC_INVALID_FIELD;
 		return NVME_SC_SUCCESS;
 	case NVME_NVM_DATASET_MANAGEMENT:

@@ -535,5 +535,5 @@ void nvmf_ns_changed(struct nvmf_subsystem *subsystem, uint32_t nsid)
 	struct nvmf_ctrlr *ctrlr;
 
 	TAILQ_FOREACH (ctrlr, &subsystem->ctrlrs, link)
-		nvmf_ctrlr_tell(ctrlr, NVMF_EVENT_NS_CHANGED, nsid);
+		nvmf_ctrlr_send_event(ctrlr, NVMF_EVENT_NS_CHANGED, nsid);
 }

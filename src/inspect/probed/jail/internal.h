@@ -35,7 +35,7 @@ bool jail_process_reap(pid_t pid);
 
 /* Whether the pipe contains unread bytes: of answers, or of orders. */
 bool jail_process_has_said(const struct jail_process *process);
-bool jail_process_has_unread(const struct jail_process *process);
+bool jail_process_has_unread_order(const struct jail_process *process);
 
 /* Copy `bytes` of `input` to the memory, from byte `from` of its concatenated blocks on. They must fit. 0 or -errno. */
 MUST_CHECK int jail_process_put(const struct jail_process *process, const struct dof_input *input, uint64_t from,

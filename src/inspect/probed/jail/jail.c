@@ -286,7 +286,8 @@ static void handle_death(struct child *child)
 {
 	/* an unread order cannot have caused the death: the request is retried with another child */
 	bool was_starting = child->state == STARTING;
-	bool is_guiltless = child->state == FILLING || (child->state == BUSY && jail_process_has_unread(&child->process));
+	bool is_guiltless = child->state == FILLING ||
+			    (child->state == BUSY && jail_process_has_unread_order(&child->process));
 	struct jail *jail = child->jail;
 	struct request *request;
 	struct fathom_fault why;

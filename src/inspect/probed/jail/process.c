@@ -164,7 +164,7 @@ bool jail_process_has_said(const struct jail_process *process)
 	return ioctl(process->answers, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-bool jail_process_has_unread(const struct jail_process *process)
+bool jail_process_has_unread_order(const struct jail_process *process)
 {
 	int bytes = 0;
 

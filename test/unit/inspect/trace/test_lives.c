@@ -181,19 +181,19 @@ static void percentiles_are_within_a_bucket(void **state)
 		go(i, now, 2 * i, 0);
 	reader = open_image();
 	assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &lives));
-	assert_near(reader_stay_percentile(&lives.stages[0], 50 * PERCENT), 10000);
-	assert_near(reader_stay_percentile(&lives.stages[0], 90 * PERCENT), 18000);
-	assert_near(reader_stay_percentile(&lives.stages[0], 99 * PERCENT), 19800);
-	assert_true(reader_stay_percentile(&lives.stages[0], 100 * PERCENT) <= 20000);
-	assert_true(reader_stay_percentile(&lives.stages[0], 1) >= 1);
-	assert_true(reader_stay_percentile(&lives.stages[ERRAND_WAITING], 50 * PERCENT) < 1);
+	assert_near(reader_dwell_percentile(&lives.stages[0], 50 * PERCENT), 10000);
+	assert_near(reader_dwell_percentile(&lives.stages[0], 90 * PERCENT), 18000);
+	assert_near(reader_dwell_percentile(&lives.stages[0], 99 * PERCENT), 19800);
+	assert_true(reader_dwell_percentile(&lives.stages[0], 100 * PERCENT) <= 20000);
+	assert_true(reader_dwell_percentile(&lives.stages[0], 1) >= 1);
+	assert_true(reader_dwell_percentile(&lives.stages[ERRAND_WAITING], 50 * PERCENT) < 1);
 	reader_close(reader);
 }
 
 static void a_difference_is_what_ended_in_between(void **state)
 {
 	static struct reader_lives before, after;
-	struct reader_stay_sums between;
+	struct reader_dwell_sums between;
 	struct reader *reader;
 
 	for (uint32_t i = 0; i < 100; i++)
@@ -207,10 +207,10 @@ static void a_difference_is_what_ended_in_between(void **state)
 	reader = open_image();
 	assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &after));
 	reader_close(reader);
-	reader_stay_difference(&after.stages[0], &before.stages[0], &between);
+	reader_dwell_difference(&after.stages[0], &before.stages[0], &between);
 	assert_int_equal(between.count, 10);
 	assert_int_equal(between.ticks, 5000);
-	assert_near(reader_stay_percentile(&between, 50 * PERCENT), 500);
+	assert_near(reader_dwell_percentile(&between, 50 * PERCENT), 500);
 	assert_in_range(between.ticks_max, 500, 600);
 }
 
