@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* drpc_call - one call of a command to the dRPC socket of the running server. */
 #include <stdio.h>
 #include <string.h>
 

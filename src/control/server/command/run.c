@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* run - runs a reactor for the time of one command, and ends it with the command's result. */
 #include <string.h>
 
 #include "control/fault/fault.h"

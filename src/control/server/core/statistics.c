@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* statistics - lists the server's counters with their meanings, and writes them as text. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
