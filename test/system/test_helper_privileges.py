@@ -36,10 +36,13 @@ class SetUserId(Case):
     def as_server(self, script, setup="", **values):
         """What the script, SERVER and then `script`, says: an ordinary user's who has the helper. `setup` is root's, in the same namespace."""
         path = os.path.join(self.folder, "server.py")
+        modules = os.path.join(self.folder, "modules")  # this folder, where that user reaches it: a clone can lie in one of mode 0700
+        os.mkdir(modules)
         with open(path, "w") as file:
-            file.write((SERVER + script).format(folder=os.path.dirname(os.path.abspath(__file__)), program=self.program, **values))
+            file.write((SERVER + script).format(folder=modules, program=self.program, **values))
         done = run("unshare", "-m", "sh", "-e", "-c", f"""
             mount --make-rprivate /
+            mount --bind {os.path.dirname(os.path.abspath(__file__))} {modules}
             cp /etc/passwd {self.folder}/passwd
             mount -t tmpfs none /etc
             mkdir /etc/fathom
