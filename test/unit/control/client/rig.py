@@ -27,9 +27,9 @@ class CommandTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def run_plain(self, *words, timeout=60, **kwargs):
+    def run_plain(self, *words, timeout=60, program=FATHOM, **kwargs):
         """`fathom` as it stands."""
-        return subprocess.run([FATHOM, *map(str, words)], capture_output=True, text=True, timeout=timeout, cwd=self.folder,
+        return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=timeout, cwd=self.folder,
                               env=dict(os.environ, HOME=self.folder, LC_ALL="C"), **kwargs)
 
     def fathom(self, servers, *words, status=0, **kwargs):
