@@ -206,14 +206,14 @@ class Large(RegistryTest):
     def test_users_take_turns(self):
         """One user's large objects wait for each other, not another user's for them."""
         probed, size, small = self.probed(), 48 << 20, 1 << 20
-        address = self.address()
+        address, large = self.address(), self.object(size)  # read here: the other user may not reach a clone in a private folder
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             os.setresuid(65534, 65534, 65534)
             flood = [probed.connect() for _ in range(2)]
             for one in flood:
-                self.add(one, size, self.object(size), address)
+                self.add(one, size, large, address)
             os.write(writer, b"1")
             for one in flood:
                 one.reply()
