@@ -210,17 +210,20 @@ class Large(RegistryTest):
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            os.setresuid(65534, 65534, 65534)
-            flood = [probed.connect() for _ in range(2)]
-            for one in flood:
-                self.add(one, size, large, address)
-            os.write(writer, b"1")
-            for one in flood:
-                one.reply()
-            signal.pause()
-            os._exit(0)
+            try:
+                os.setresuid(65534, 65534, 65534)
+                flood = [probed.connect() for _ in range(2)]
+                for one in flood:
+                    self.add(one, size, large, address)
+                os.write(writer, b"1")
+                for one in flood:
+                    one.reply()
+                signal.pause()
+            finally:
+                os._exit(1)  # it must not go on with the tests
+        os.close(writer)
         try:
-            os.read(reader, 1)
+            self.assertEqual(os.read(reader, 1), b"1", "the other user ended before it had sent its objects")
             with probed.connect() as one:
                 self.add(one, small, self.object(small), address)
                 error, _, text = one.reply()
@@ -233,7 +236,6 @@ class Large(RegistryTest):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             os.close(reader)
-            os.close(writer)
 
 
 if __name__ == "__main__":
