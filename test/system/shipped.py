@@ -1,10 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the scripts of probes/ printed of an engine, held against what the engine's trace counted meanwhile."""
+"""What scripts on an engine printed: those of probes/ against what the engine's trace counted meanwhile; lines in the order of time."""
 
 import json
 import re
 
 FAILURES = 4    # reads that were made to fail, on EE_M1
+LINES = 'usdt:__EXE__:bdev_io_submit { printf("%lu %d %s\\n", nsecs, tid, @io_type[arg2]); }'
+
+
+def lines_in_order(test, printed):
+    """
+    `printed` by `fathom probe run --json` with LINES: [time, thread, type] of each line, which must be in the order of time.
+
+    The order is that of `time_ns`, which is read just before the line's own time. A machine may stop in between, so the lines' own
+    times can be out of order; but each is between its `time_ns` and the next `time_ns` of its thread.
+    """
+    rows = [row for row in map(json.loads, printed.splitlines()) if row["type"] == "printf"]
+    lines = [row["data"].split() for row in rows]
+    times = [row["time_ns"] for row in rows]
+    test.assertEqual(times, sorted(times))
+    latest = {}
+    for (own, thread, _), ns in zip(lines, times):
+        test.assertLessEqual(latest.get(thread, 0), ns)
+        test.assertLessEqual(ns, int(own))
+        latest[thread] = int(own)
+    return lines
 
 
 def counts(summary):

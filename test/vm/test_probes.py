@@ -38,7 +38,6 @@ nvmf_subsystem_add_ns {NQN} EE_M1
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s 4420
 """
 PERF = f"fathom perf -a 127.0.0.1 -s 4420 -n {NQN} --quiet"
-LINES = 'usdt:__EXE__:bdev_io_submit { printf("%lu %d %s\\n", nsecs, tid, @io_type[arg2]); }'
 
 
 class TestProbes(unittest.TestCase):
@@ -95,8 +94,8 @@ class TestProbes(unittest.TestCase):
         for path in sorted((TOP / "probes").glob("*.bt")):
             self.write(f"/usr/share/fathom/probes/{path.name}", path.read_text())
             scripts[path.stem] = path.stem + (" -- 1" if path.stem == "slowest" else "")
-        self.write("/tmp/lines.bt", LINES)
-        jobs = self.attach({**scripts, "lines": "/tmp/lines.bt fathom"})
+        self.write("/tmp/lines.bt", shipped.LINES)
+        jobs = self.attach({**scripts, "lines": "--json /tmp/lines.bt fathom"})
         before = self.summary()
         self.host.check(f"{PERF} --count 300 --rw mix --depth 8 --queues 2", 240)
         self.host.check(f"echo 'bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}' | fathom rpc")
@@ -108,9 +107,8 @@ class TestProbes(unittest.TestCase):
         new = {key: after[key] - before.get(key, 0) for key in after}
         self.assertGreater(new["bdev_io_submit"], 300)
         shipped.compare(self, printed, new)
-        lines = [line.split() for line in printed["lines"].splitlines() if line]
+        lines = shipped.lines_in_order(self, printed["lines"])
         self.assertEqual(len(lines), new["bdev_io_submit"])
-        self.assertEqual([line[0] for line in lines], [line[0] for line in sorted(lines, key=lambda line: int(line[0]))])
         self.assertEqual(len({line[1] for line in lines}), 2, "both reactors had something to do")
         self.host.check("kill -TERM $(pidof fathom-engine)")
         self.assertEqual(self.host.wait(engine)[0], 0, self.host.run("cat /tmp/engine.log")[1])
