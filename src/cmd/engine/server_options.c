@@ -16,7 +16,7 @@ enum { INSTANCE_MAX = 999, ADDRESS_BYTES_MAX = 64, PROVIDER_BYTES_MAX = 32 };
 /* The last option given that is invalid without --socket-dir; NULL: none. */
 static const char *server_option_given;
 
-static int check_folder(const char *path, struct fathom_fault *why)
+static int check_existing_folder(const char *path, struct fathom_fault *why)
 {
 	struct stat status;
 
@@ -28,14 +28,14 @@ static int check_folder(const char *path, struct fathom_fault *why)
 int engine_read_socket_dir(void *to, const char *text, struct fathom_fault *why)
 {
 	((struct engine_server_options *)to)->socket_dir = text;
-	return check_folder(text, why);
+	return check_existing_folder(text, why);
 }
 
 int engine_read_storage(void *to, const char *text, struct fathom_fault *why)
 {
 	server_option_given = "--storage";
 	((struct engine_server_options *)to)->storage = text;
-	return check_folder(text, why);
+	return check_existing_folder(text, why);
 }
 
 int engine_read_listen(void *to, const char *text, struct fathom_fault *why)

@@ -103,7 +103,7 @@ static void move_front_options(int argc, char **argv)
 	argv[1] = command;
 }
 
-static int run_command(int argc, char **argv)
+static int run_fathom_command(int argc, char **argv)
 {
 	static char name[32];
 	const struct option_command *command;
@@ -133,5 +133,5 @@ int main(int argc, char **argv)
 {
 	if (options_offer(&fathom_table, argc, argv))
 		return check_output(EXIT_SUCCESS);
-	return check_output(run_command(argc, argv));
+	return check_output(run_fathom_command(argc, argv));
 }

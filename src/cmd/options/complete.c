@@ -23,7 +23,7 @@ struct place {
 	bool is_after_options;		      /* "--" was there */
 };
 
-static bool begins_with(const char *text, const char *begin)
+static bool has_beginning(const char *text, const char *begin)
 {
 	return strncmp(text, begin, strlen(begin)) == 0;
 }
@@ -49,9 +49,9 @@ static void offer_trace_files(FILE *to, const char *front, const char *begin, bo
 		if (!found)
 			continue;
 		pid = found + sizeof(middle) - 1;
-		if (pids && begins_with(pid, begin))
+		if (pids && has_beginning(pid, begin))
 			print_offer(to, front, pid, strspn(pid, "0123456789"), "");
-		else if (!pids && begins_with(entry->d_name, begin))
+		else if (!pids && has_beginning(entry->d_name, begin))
 			print_offer(to, front, entry->d_name, (size_t)(found - entry->d_name), "");
 	}
 	if (directory)
@@ -80,7 +80,7 @@ static void offer_values(FILE *to, const char *values, const char *front, const 
 }
 
 /* The first sentence of a help text is enough beside a word. */
-static void print_option(FILE *to, const char *word, const char *help)
+static void print_option_offer(FILE *to, const char *word, const char *help)
 {
 	fprintf(to, "%s\t%.*s\n", word, (int)strcspn(help, "\n;."), help);
 }
@@ -94,11 +94,11 @@ static void offer_options(FILE *to, const struct option_table *table, const char
 		if (row->type == OPTION_HEADING || !row->help)
 			continue;
 		snprintf(word, sizeof(word), "--%s", row->name ? row->name : "");
-		if (row->name && begins_with(word, begin))
-			print_option(to, word, row->help);
+		if (row->name && has_beginning(word, begin))
+			print_option_offer(to, word, row->help);
 		snprintf(word, sizeof(word), "-%c", row->letter);
-		if (row->letter && begins_with(word, begin) && (!row->name || strcmp(begin, word) == 0))
-			print_option(to, word, row->help);
+		if (row->letter && has_beginning(word, begin) && (!row->name || strcmp(begin, word) == 0))
+			print_option_offer(to, word, row->help);
 	}
 }
 
@@ -110,7 +110,7 @@ static bool is_offered(const struct place *place, size_t index, const char *word
 	for (size_t i = 0; i < index; i++) {
 		const char *name = place->table->commands[i].name;
 
-		if (place->table->commands[i].help && begins_with(name, place->path) &&
+		if (place->table->commands[i].help && has_beginning(name, place->path) &&
 		    strncmp(name + path, word, bytes) == 0 && (name[path + bytes] == ' ' || !name[path + bytes]))
 			return true;
 	}
@@ -127,11 +127,11 @@ static bool offer_commands(FILE *to, const struct place *place, const char *begi
 		const char *word = command->name + path;
 		size_t bytes;
 
-		if (!command->help || !begins_with(command->name, place->path))
+		if (!command->help || !has_beginning(command->name, place->path))
 			continue;
 		is_any = true;
 		bytes = strcspn(word, " ");
-		if (begins_with(word, begin) && bytes >= strlen(begin) && !is_offered(place, i, word, bytes))
+		if (has_beginning(word, begin) && bytes >= strlen(begin) && !is_offered(place, i, word, bytes))
 			print_offer(to, "", word, bytes, word[bytes] ? "" : command->help);
 	}
 	return is_any;
@@ -140,7 +140,7 @@ static bool offer_commands(FILE *to, const struct place *place, const char *begi
 /* ---- finding the place ---- */
 
 /* The row that "--NAME" or "--NAME=..." means; a unique beginning of a name is enough, as for getopt_long(). */
-static const struct option_row *find_long(const struct option_table *table, const char *word)
+static const struct option_row *find_row_of_name(const struct option_table *table, const char *word)
 {
 	size_t bytes = strcspn(word + 2, "=");
 	const struct option_row *found = NULL;
@@ -160,7 +160,7 @@ static const struct option_row *find_long(const struct option_table *table, cons
 }
 
 /* The row whose value the next word is, if `word` ends with a letter that takes one. */
-static const struct option_row *pending_letter(const struct option_table *table, const char *word)
+static const struct option_row *find_pending_letter(const struct option_table *table, const char *word)
 {
 	for (const char *letter = word + 1; *letter; letter++) {
 		for (size_t i = 0; i < table->row_count; i++) {
@@ -193,7 +193,7 @@ static void enter_command(struct place *place, const char *word)
 	for (size_t i = 0; i < place->table->command_count; i++) {
 		const struct option_command *command = &place->table->commands[i];
 
-		if (!begins_with(command->name, name) || (command->name[bytes] && command->name[bytes] != ' '))
+		if (!has_beginning(command->name, name) || (command->name[bytes] && command->name[bytes] != ' '))
 			continue;
 		if (!command->name[bytes])
 			place->command = command;
@@ -207,7 +207,7 @@ static void enter_command(struct place *place, const char *word)
 	}
 }
 
-static void read_word(struct place *place, const char *word)
+static void follow_word(struct place *place, const char *word)
 {
 	if (place->pending) {
 		place->pending = NULL;
@@ -219,11 +219,11 @@ static void read_word(struct place *place, const char *word)
 		const struct option_row *row;
 
 		enter_options(place);
-		row = find_long(place->table, word);
+		row = find_row_of_name(place->table, word);
 		place->pending = row && option_takes_argument(row) && !strchr(word, '=') ? row : NULL;
 	} else {
 		enter_options(place);
-		place->pending = pending_letter(place->table, word);
+		place->pending = find_pending_letter(place->table, word);
 	}
 }
 
@@ -237,8 +237,8 @@ static void offer_words(FILE *to, struct place *place, const char *word)
 		enter_options(place);
 	if (place->pending) {
 		offer_values(to, place->pending->values, "", word);
-	} else if (!place->is_after_options && begins_with(word, "--") && equals) {
-		const struct option_row *row = find_long(place->table, word);
+	} else if (!place->is_after_options && has_beginning(word, "--") && equals) {
+		const struct option_row *row = find_row_of_name(place->table, word);
 		char front[PATH_BYTES];
 
 		snprintf(front, sizeof(front), "%.*s", (int)(equals + 1 - word), word);
@@ -260,7 +260,7 @@ bool options_offer(const struct option_table *program, int argc, char **argv)
 	if (argc < 2 || strcmp(argv[1], "--complete") != 0)
 		return false;
 	for (int i = 2; i < argc - 1; i++)
-		read_word(&place, argv[i]);
+		follow_word(&place, argv[i]);
 	offer_words(stdout, &place, argc > 2 ? argv[argc - 1] : "");
 	return true;
 }

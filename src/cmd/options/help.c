@@ -48,14 +48,14 @@ static void print_paragraphs(FILE *to, const char *text)
 }
 
 /* Columns for the names: the longest, unless few are longer than the limit. */
-static size_t widen(size_t columns, const char *name)
+static size_t fit_name_column(size_t columns, const char *name)
 {
 	size_t bytes = strlen(name);
 
 	return bytes > columns && bytes <= NAME_COLUMNS_MAX ? bytes : columns;
 }
 
-static void print_row(FILE *to, const char *name, const char *help, size_t columns)
+static void print_help_row(FILE *to, const char *name, const char *help, size_t columns)
 {
 	size_t bytes = strlen(name), indent = 2 + columns + 2;
 
@@ -69,7 +69,7 @@ static void print_row(FILE *to, const char *name, const char *help, size_t colum
 
 /* ---- options ---- */
 
-static const char *option_text(const struct option_row *row, char text[NAME_BYTES])
+static const char *format_option_name(const struct option_row *row, char text[NAME_BYTES])
 {
 	char letter[8] = "    ";
 
@@ -87,7 +87,7 @@ void options_help_rows(const struct option_table *table, FILE *to)
 
 	for (size_t i = 0; i < table->row_count; i++) {
 		if (table->rows[i].type != OPTION_HEADING && table->rows[i].help)
-			columns = widen(columns, option_text(&table->rows[i], text));
+			columns = fit_name_column(columns, format_option_name(&table->rows[i], text));
 	}
 	for (size_t i = 0; i < table->row_count; i++) {
 		const struct option_row *row = &table->rows[i];
@@ -96,14 +96,14 @@ void options_help_rows(const struct option_table *table, FILE *to)
 			fprintf(to, "%s", i ? "\n" : "");
 			print_wrapped(to, row->help, 0, 0);
 		} else if (row->help) {
-			print_row(to, option_text(row, text), row->help, columns);
+			print_help_row(to, format_option_name(row, text), row->help, columns);
 		}
 	}
 }
 
 /* ---- the whole ---- */
 
-static const char *command_text(const struct option_command *command, char text[NAME_BYTES])
+static const char *format_command_name(const struct option_command *command, char text[NAME_BYTES])
 {
 	snprintf(text, NAME_BYTES, "%s%s%s", command->name, command->arguments ? " " : "",
 		 command->arguments ? command->arguments : "");
@@ -118,11 +118,12 @@ static void print_commands(const struct option_table *table, FILE *to)
 	fputs("\ncommands:\n", to);
 	for (size_t i = 0; i < table->command_count; i++) {
 		if (table->commands[i].help)
-			columns = widen(columns, command_text(&table->commands[i], text));
+			columns = fit_name_column(columns, format_command_name(&table->commands[i], text));
 	}
 	for (size_t i = 0; i < table->command_count; i++) {
 		if (table->commands[i].help)
-			print_row(to, command_text(&table->commands[i], text), table->commands[i].help, columns);
+			print_help_row(to, format_command_name(&table->commands[i], text), table->commands[i].help,
+				       columns);
 	}
 }
 

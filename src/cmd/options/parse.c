@@ -40,7 +40,8 @@ const struct option_command *options_find_command(const struct option_table *tab
 
 /* ---- values ---- */
 
-static int read_number(const struct option_row *row, const char *text, uint64_t *number_ret, struct fathom_fault *why)
+static int parse_number_value(const struct option_row *row, const char *text, uint64_t *number_ret,
+			      struct fathom_fault *why)
 {
 	uint64_t number;
 
@@ -51,7 +52,8 @@ static int read_number(const struct option_row *row, const char *text, uint64_t 
 	return 0;
 }
 
-static int read_seconds(const struct option_row *row, const char *text, double *seconds_ret, struct fathom_fault *why)
+static int parse_seconds_value(const struct option_row *row, const char *text, double *seconds_ret,
+			       struct fathom_fault *why)
 {
 	char *end;
 	double seconds;
@@ -70,7 +72,7 @@ static bool is_in_range(const struct option_row *row, uint64_t value)
 	return value >= row->min && (row->max == 0 || value <= row->max);
 }
 
-static int read_size(const struct option_row *row, const char *text, uint64_t *bytes_ret, struct fathom_fault *why)
+static int parse_size_value(const struct option_row *row, const char *text, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint64_t bytes;
 
@@ -80,7 +82,7 @@ static int read_size(const struct option_row *row, const char *text, uint64_t *b
 	return 0;
 }
 
-static int read_duration(const struct option_row *row, const char *text, uint64_t *ns_ret, struct fathom_fault *why)
+static int parse_duration_value(const struct option_row *row, const char *text, uint64_t *ns_ret, struct fathom_fault *why)
 {
 	uint64_t ns;
 
@@ -91,7 +93,7 @@ static int read_duration(const struct option_row *row, const char *text, uint64_
 }
 
 /* Store `text` where the row says. Errors (explained): -EINVAL. */
-static int set_value(const struct option_row *row, const char *text, void *values, struct fathom_fault *why)
+static int set_row_value(const struct option_row *row, const char *text, void *values, struct fathom_fault *why)
 {
 	char *at = (char *)values + row->offset;
 	uint64_t number = 0;
@@ -105,19 +107,19 @@ static int set_value(const struct option_row *row, const char *text, void *value
 		*(const char **)at = text;
 		return 0;
 	case OPTION_NUMBER:
-		return read_number(row, text, (uint64_t *)at, why);
+		return parse_number_value(row, text, (uint64_t *)at, why);
 	case OPTION_NUMBER32:
 		must(row->max <= UINT32_MAX);
-		error = read_number(row, text, &number, why);
+		error = parse_number_value(row, text, &number, why);
 		if (!error)
 			*(uint32_t *)at = (uint32_t)number;
 		return error;
 	case OPTION_SECONDS:
-		return read_seconds(row, text, (double *)at, why);
+		return parse_seconds_value(row, text, (double *)at, why);
 	case OPTION_SIZE:
-		return read_size(row, text, (uint64_t *)at, why);
+		return parse_size_value(row, text, (uint64_t *)at, why);
 	case OPTION_DURATION:
-		return read_duration(row, text, (uint64_t *)at, why);
+		return parse_duration_value(row, text, (uint64_t *)at, why);
 	case OPTION_CALL:
 		return row->read(at, text, why);
 	case OPTION_HEADING:
@@ -160,7 +162,7 @@ static void fill_getopt_tables(const struct option_table *table, struct option *
 }
 
 /* The row of an id or a letter that getopt_long() found. */
-static const struct option_row *find_row(const struct option_table *table, int found)
+static const struct option_row *find_parsed_row(const struct option_table *table, int found)
 {
 	if (found >= ID_FIRST)
 		return &table->rows[found - ID_FIRST];
@@ -171,8 +173,8 @@ static const struct option_row *find_row(const struct option_table *table, int f
 	return NULL;
 }
 
-static int reject_value(const struct option_table *table, const struct option_row *row, const char *text,
-			const struct fathom_fault *why)
+static int reject_row_value(const struct option_table *table, const struct option_row *row, const char *text,
+			    const struct fathom_fault *why)
 {
 	char letter[2] = { row->letter };
 	const char *dashes = row->name ? "--" : "-", *name = row->name ? row->name : letter;
@@ -182,7 +184,7 @@ static int reject_value(const struct option_table *table, const struct option_ro
 	return options_reject(table, "%s%s: \"%.64s\" %s", dashes, name, text, why->text);
 }
 
-static int parse_by(const struct option_table *table, int argc, char **argv, void *values)
+static int parse_by_table(const struct option_table *table, int argc, char **argv, void *values)
 {
 	struct option options[OPTIONS_MAX + 1];
 	char letters[LETTERS_BYTES];
@@ -190,7 +192,7 @@ static int parse_by(const struct option_table *table, int argc, char **argv, voi
 
 	fill_getopt_tables(table, options, letters);
 	while ((found = getopt_long(argc, argv, letters, options, NULL)) != -1) {
-		const struct option_row *row = find_row(table, found);
+		const struct option_row *row = find_parsed_row(table, found);
 		struct fathom_fault why = { 0 };
 
 		if (!row) { /* getopt_long() printed the error */
@@ -206,8 +208,8 @@ static int parse_by(const struct option_table *table, int argc, char **argv, voi
 			printf("%s %s\n", table->name, table->version);
 			return EXIT_SUCCESS;
 		}
-		if (set_value(row, optarg, values, &why) != 0)
-			return reject_value(table, row, optarg, &why);
+		if (set_row_value(row, optarg, values, &why) != 0)
+			return reject_row_value(table, row, optarg, &why);
 	}
 	return OPTIONS_RUN;
 }
@@ -220,7 +222,7 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
 	last_error[0] = '\0';
 	argv[0] = (char *)table->name; /* begins the messages of getopt_long(), which does not change it */
 	optind = 0;		       /* restart getopt */
-	status = parse_by(table, argc, argv, values);
+	status = parse_by_table(table, argc, argv, values);
 	argv[0] = name;
 	*operands_ret = optind;
 	return status;

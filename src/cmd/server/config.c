@@ -23,7 +23,7 @@ struct generate_command_line {
 };
 
 /* A set of ports has the syntax of a set of ranks. */
-static bool read_ports(const char *text, struct rank_set *ports)
+static bool parse_fabric_ports(const char *text, struct rank_set *ports)
 {
 	rank_set_deinit(ports);
 	return rank_set_parse(text, ports, NULL) == 0 && ports->count > 0 && ports->ranks[0] > 0 &&
@@ -40,7 +40,7 @@ static int read_net_class(void *to, const char *text, struct fathom_fault *why)
 
 static int read_fabric_ports(void *to, const char *text, struct fathom_fault *why)
 {
-	return read_ports(text, to) ? 0 : fault(why, -EINVAL, "is not a list of ports, such as 4420-4421,4500");
+	return parse_fabric_ports(text, to) ? 0 : fault(why, -EINVAL, "is not a list of ports, such as 4420-4421,4500");
 }
 
 static int read_absolute_path(void *to, const char *text, struct fathom_fault *why)
@@ -130,7 +130,7 @@ static int print_generated(const struct generate_options *choice)
 	return EXIT_SUCCESS;
 }
 
-static int generate_config(int argc, char **argv)
+static int generate_config_file(int argc, char **argv)
 {
 	struct generate_command_line line = { .choice = { .port = SERVER_PORT_DEFAULT, .folder_bytes = 16ull << 30 } };
 	int at, status = options_parse(&generate_table, argc, argv, &line, &at);
@@ -167,7 +167,7 @@ static void print_expiring_certificates(const struct grpc_tls *tls)
  * Certificates may be created later, or be readable only by the server's user: neither is an error of the configuration.
  * An invalid certificate is, if all of them are readable.
  */
-static int check_certificates(const struct server_config *config, struct fathom_fault *why)
+static int check_certificate_files(const struct server_config *config, struct fathom_fault *why)
 {
 	const char *const paths[] = { config->transport.ca_cert, config->transport.cert, config->transport.key };
 	bool are_readable = true;
@@ -195,7 +195,7 @@ static int check_certificates(const struct server_config *config, struct fathom_
 	return 0;
 }
 
-static int check_config(const char *path)
+static int check_config_file(const char *path)
 {
 	struct server_config config;
 	struct server_places places;
@@ -210,7 +210,7 @@ static int check_config(const char *path)
 	if (!error)
 		error = server_places_find(&config, path, provider_system(), &places, &why);
 	if (!error) {
-		error = check_certificates(&config, &why);
+		error = check_certificate_files(&config, &why);
 		if (error)
 			server_places_free(&places);
 	}
@@ -232,13 +232,13 @@ int command_config(int argc, char **argv)
 		return status;
 	argv += at;
 	if (count >= 1 && count <= 2 && strcmp(argv[0], "check") == 0)
-		return check_config(count == 2 ? argv[1] : SERVER_CONFIG_DEFAULT);
+		return check_config_file(count == 2 ? argv[1] : SERVER_CONFIG_DEFAULT);
 	if (count == 1 && strcmp(argv[0], "reference") == 0) {
 		server_config_print_reference(stdout);
 		return EXIT_SUCCESS;
 	}
 	if (count >= 1 && strcmp(argv[0], "generate") == 0)
-		return generate_config(count, argv);
+		return generate_config_file(count, argv);
 	options_help(&config_table, stderr);
 	return EXIT_USAGE;
 }

@@ -73,7 +73,7 @@ void command_programs(char *folder)
 		*slash = '\0';
 }
 
-static int start_server(struct start_command_line *start)
+static int run_configured_server(struct start_command_line *start)
 {
 	struct server_config config;
 	struct server_places places;
@@ -114,7 +114,7 @@ static int command_start(int argc, char **argv)
 		return options_reject(&start_table, "unexpected argument: %s", argv[at]);
 	if (daemon_print_trace_groups(&start.daemon))
 		return EXIT_SUCCESS;
-	return start_server(&start);
+	return run_configured_server(&start);
 }
 
 /* ---- the database's copies ---- */
@@ -169,7 +169,7 @@ static int find_database(const struct copy *copy, char *path)
 	return 0;
 }
 
-static void print_copied(const char *copy, const char *path, uint64_t revision)
+static void print_copied_revision(const char *copy, const char *path, uint64_t revision)
 {
 	printf("%s has all of %s up to revision %llu\n", copy, path, (unsigned long long)revision);
 }
@@ -194,7 +194,7 @@ static int backup_by_server(const struct copy *copy, const char *path)
 	server_config_free(&config);
 	if (error)
 		return command_fail(&why);
-	print_copied(copy->copy, path, revision);
+	print_copied_revision(copy->copy, path, revision);
 	return EXIT_SUCCESS;
 }
 
@@ -229,7 +229,7 @@ static int command_backup(int argc, char **argv)
 	if (db_backup(db, copy.copy, &why) != 0)
 		status = command_fail(&why);
 	else
-		print_copied(copy.copy, path, db_revision(db));
+		print_copied_revision(copy.copy, path, db_revision(db));
 	db_close(db);
 	return status;
 }
@@ -348,7 +348,7 @@ static const struct option_table server_table = {
 	.in_front = true,
 };
 
-static int run_command(int argc, char **argv)
+static int run_server_command(int argc, char **argv)
 {
 	const struct option_command *command;
 
@@ -377,7 +377,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	began_ns = clock_monotonic_ns();
 	trace_schema_set(&fathom_server_schema);
-	status = run_command(argc, argv);
+	status = run_server_command(argc, argv);
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
 	fprintf(stderr, "fathom-server: standard output could not be written\n");

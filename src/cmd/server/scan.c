@@ -23,7 +23,7 @@ static int report_fault(const struct fathom_fault *why, bool json, FILE *out)
 }
 
 /* Print `rows` with `json`, else `table`. Takes both. */
-static int print_result(struct table *table, const char *name, json_t *rows, bool json, FILE *out)
+static int print_scan_result(struct table *table, const char *name, json_t *rows, bool json, FILE *out)
 {
 	json_t *response;
 
@@ -41,7 +41,7 @@ static int print_result(struct table *table, const char *name, json_t *rows, boo
 
 /* ---- storage ---- */
 
-static void add_device(struct table *table, const struct fathom_control_block_device *device)
+static void add_device_row(struct table *table, const struct fathom_control_block_device *device)
 {
 	char size[SIZE_TEXT_BYTES], node[SIZE_TEXT_BYTES];
 
@@ -81,15 +81,15 @@ int scan_storage(struct provider *provider, bool json, FILE *out)
 		if (json)
 			append(rows, json_of_block_device(&device));
 		else
-			add_device(table, &device);
+			add_device_row(table, &device);
 	}
 	storage_scan_free(&scan);
-	return print_result(table, "devices", rows, json, out);
+	return print_scan_result(table, "devices", rows, json, out);
 }
 
 /* ---- network ---- */
 
-static void add_interface(struct table *table, const struct network_interface *interface)
+static void add_interface_row(struct table *table, const struct network_interface *interface)
 {
 	const struct network_address *first = network_first_address(interface);
 	char speed[SIZE_TEXT_BYTES], node[SIZE_TEXT_BYTES];
@@ -100,7 +100,7 @@ static void add_interface(struct table *table, const struct network_interface *i
 				       node_text(interface->numa_node, node), first ? first->text : "-" });
 }
 
-static json_t *interface_row(const struct network_interface *from)
+static json_t *make_interface_json(const struct network_interface *from)
 {
 	const char *addresses[NETWORK_ADDRESSES_MAX];
 	struct fathom_control_host_interface interface = {
@@ -131,12 +131,12 @@ int scan_network(struct provider *provider, bool json, FILE *out)
 	rows = json_array();
 	for (size_t i = 0; i < scan.count; i++) {
 		if (json)
-			append(rows, interface_row(&scan.interfaces[i]));
+			append(rows, make_interface_json(&scan.interfaces[i]));
 		else
-			add_interface(table, &scan.interfaces[i]);
+			add_interface_row(table, &scan.interfaces[i]);
 	}
 	network_scan_free(&scan);
-	return print_result(table, "interfaces", rows, json, out);
+	return print_scan_result(table, "interfaces", rows, json, out);
 }
 
 /* ---- the commands ---- */

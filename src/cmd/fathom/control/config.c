@@ -40,7 +40,7 @@ int run_reference(struct control_run *run)
 /* ---- generate ---- */
 
 /* Port sets use the syntax of rank sets. */
-static bool read_ports(const char *text, struct rank_set *ports)
+static bool parse_port_list(const char *text, struct rank_set *ports)
 {
 	return !text || (rank_set_parse(text, ports, NULL) == 0 && ports->count > 0 && ports->ranks[0] > 0 &&
 			 ports->ranks[ports->count - 1] <= UINT16_MAX);
@@ -50,7 +50,7 @@ static int read_wish(struct control_run *run, struct rank_set *ports, struct fat
 {
 	const struct control_values *values = &run->values;
 
-	if (!read_ports(values->fabric_ports, ports))
+	if (!parse_port_list(values->fabric_ports, ports))
 		return control_bad(run, "--fabric-ports: \"%s\" is not a list of ports, such as 4420-4421,4500",
 				   values->fabric_ports);
 	*wish_ret = (struct fathom_control_wish){
@@ -95,7 +95,7 @@ static int write_config(struct control_run *run, const char *text)
 	return control_fail(run, &why);
 }
 
-static int propose(struct control_run *run, const struct fathom_control_wish *wish)
+static int request_proposal(struct control_run *run, const struct fathom_control_wish *wish)
 {
 	struct fathom_control_answers *answers;
 	const char *failed = NULL;
@@ -125,7 +125,7 @@ int run_generate(struct control_run *run)
 	int status = read_wish(run, &ports, &wish);
 
 	if (status == 0)
-		status = propose(run, &wish);
+		status = request_proposal(run, &wish);
 	rank_set_deinit(&ports);
 	return status;
 }

@@ -135,7 +135,7 @@ static int words_that_match(const struct control_command *command, int argc, cha
 }
 
 /* Do longer commands begin with these words, as in "storage query"? */
-static bool is_prefix(const struct control_group *group, const char *word)
+static bool is_command_prefix(const struct control_group *group, const char *word)
 {
 	size_t bytes = strlen(word);
 
@@ -146,7 +146,8 @@ static bool is_prefix(const struct control_group *group, const char *word)
 	return false;
 }
 
-static const struct control_command *find_command(const struct control_group *group, int argc, char **argv, int *words_ret)
+static const struct control_command *find_control_command(const struct control_group *group, int argc, char **argv,
+							  int *words_ret)
 {
 	const struct control_command *found = NULL;
 
@@ -172,7 +173,7 @@ static int read_options_between(const struct control_group *group, int argc, cha
 	char *first = argv[*at];
 	int behind, words, status;
 
-	if (!is_prefix(group, first) || find_command(group, 1, argv + *at, &words) || *at + 1 == argc ||
+	if (!is_command_prefix(group, first) || find_control_command(group, 1, argv + *at, &words) || *at + 1 == argc ||
 	    argv[*at + 1][0] != '-')
 		return OPTIONS_RUN;
 	status = options_parse(group->table, argc - *at, argv + *at, values, &behind);
@@ -185,7 +186,7 @@ static int read_options_between(const struct control_group *group, int argc, cha
 
 /* ---- running a command ---- */
 
-static int run_command(const struct control_command *command, struct control_run *run)
+static int run_control_command(const struct control_command *command, struct control_run *run)
 {
 	struct fathom_fault why;
 	int status;
@@ -220,12 +221,12 @@ int control_main(const struct control_group *group, int argc, char **argv)
 		status = read_options_between(group, argc, argv, &run.values, &at);
 	if (status != OPTIONS_RUN)
 		return status;
-	command = find_command(group, argc - at, argv + at, &words);
-	if (!command && (at == argc || (at + 1 == argc && is_prefix(group, argv[at])))) {
+	command = find_control_command(group, argc - at, argv + at, &words);
+	if (!command && (at == argc || (at + 1 == argc && is_command_prefix(group, argv[at])))) {
 		options_help(group->table, stderr);
 		return EXIT_USAGE;
 	}
-	if (!command && is_prefix(group, argv[at]))
+	if (!command && is_command_prefix(group, argv[at]))
 		return options_reject(group->table, "no command \"%s %s\"", argv[at], argv[at + 1]);
 	if (!command)
 		return options_reject(group->table, "no command \"%s\"", argv[at]);
@@ -237,5 +238,5 @@ int control_main(const struct control_group *group, int argc, char **argv)
 		return status;
 	run.argc = argc - at;
 	run.argv = argv + at;
-	return run_command(command, &run);
+	return run_control_command(command, &run);
 }

@@ -16,7 +16,8 @@
 
 enum { LOOK_MS = 200, JOIN_SECONDS_MAX = 90, REFUSED_SECONDS_MAX = 10 };
 
-static bool is_formatted(const struct fathom_control_answers *answers, const struct fathom_control_engine *engine)
+static bool is_on_formatted_storage(const struct fathom_control_answers *answers,
+				    const struct fathom_control_engine *engine)
 {
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_format *format = answers->answers[i].format;
@@ -33,7 +34,7 @@ static bool is_formatted(const struct fathom_control_answers *answers, const str
 }
 
 /* Is the engine still starting? A rejected join may succeed later: the management service starts at the same time. */
-static bool is_settling(const struct fathom_control_engine *engine, uint64_t waited_ns)
+static bool is_still_starting(const struct fathom_control_engine *engine, uint64_t waited_ns)
 {
 	static const char *const states[] = { "adopting", "checking", "formatting", "starting", "ready" };
 
@@ -45,8 +46,9 @@ static bool is_settling(const struct fathom_control_engine *engine, uint64_t wai
 }
 
 /* Count the formatted engines that are still starting, and those that have not joined and will not soon. */
-static void count_engines(const struct fathom_control_answers *formatted, const struct fathom_control_answers *engines,
-			  uint64_t waited_ns, size_t *settling_ret, size_t *failed_ret)
+static void count_formatted_engines(const struct fathom_control_answers *formatted,
+				    const struct fathom_control_answers *engines, uint64_t waited_ns, size_t *settling_ret,
+				    size_t *failed_ret)
 {
 	*settling_ret = *failed_ret = 0;
 	for (size_t i = 0; i < engines->count; i++) {
@@ -55,9 +57,9 @@ static void count_engines(const struct fathom_control_answers *formatted, const 
 		for (size_t k = 0; k < list->count; k++) {
 			const struct fathom_control_engine *engine = &list->engines[k];
 
-			if (!is_formatted(formatted, engine) || strcmp(engine->state, "joined") == 0)
+			if (!is_on_formatted_storage(formatted, engine) || strcmp(engine->state, "joined") == 0)
 				continue;
-			if (is_settling(engine, waited_ns))
+			if (is_still_starting(engine, waited_ns))
 				(*settling_ret)++;
 			else
 				(*failed_ret)++;
@@ -65,8 +67,8 @@ static void count_engines(const struct fathom_control_answers *formatted, const 
 	}
 }
 
-static void show_late(const struct fathom_control_answers *formatted, const struct fathom_control_answers *engines,
-		      FILE *out)
+static void print_unjoined_engines(const struct fathom_control_answers *formatted,
+				   const struct fathom_control_answers *engines, FILE *out)
 {
 	for (size_t i = 0; i < engines->count; i++) {
 		const struct fathom_control_engines *list = engines->answers[i].engines;
@@ -75,7 +77,7 @@ static void show_late(const struct fathom_control_answers *formatted, const stru
 		for (size_t k = 0; k < list->count; k++) {
 			const struct fathom_control_engine *engine = &list->engines[k];
 
-			if (is_formatted(formatted, engine) && strcmp(engine->state, "joined") != 0)
+			if (is_on_formatted_storage(formatted, engine) && strcmp(engine->state, "joined") != 0)
 				fprintf(out,
 					"ERROR: fathom: engine %" PRIu32 " of %s is formatted and has not joined: %s%s%s\n",
 					engine->index, hosts, engine->state, engine->info[0] ? ": " : "", engine->info);
@@ -115,13 +117,13 @@ bool format_wait(const struct control_run *run, const struct fathom_control_answ
 		if (fathom_control_engines(run->control, &engines, &why))
 			return true;
 		waited_ns = clock_monotonic_ns() - begin_ns;
-		count_engines(formatted, engines, waited_ns, &settling, &failed);
+		count_formatted_engines(formatted, engines, waited_ns, &settling, &failed);
 		if (settling == 0 || waited_ns >= limit_ns || control_was_interrupted())
 			break;
 		fathom_control_free(engines);
 	}
 	if (settling + failed > 0)
-		show_late(formatted, engines, stderr);
+		print_unjoined_engines(formatted, engines, stderr);
 	fathom_control_free(engines);
 	return settling + failed == 0;
 }

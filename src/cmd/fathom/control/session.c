@@ -24,7 +24,7 @@ static struct {
 	bool is_shown;
 } watched;
 
-static void on_signal(int number)
+static void cancel_session(int number)
 {
 	interrupted = 1;
 	if (current)
@@ -36,7 +36,7 @@ bool control_was_interrupted(void)
 	return interrupted;
 }
 
-static void show_progress(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total)
+static void show_call_progress(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total)
 {
 	const char *name = unit == FATHOM_CONTROL_UNIT_RANKS ? "rank" : "host";
 	uint64_t now = clock_monotonic_ns();
@@ -66,7 +66,8 @@ static void write_log_line(void *ctx, const char *line)
 }
 
 /* Naming a log file enables debug logging. */
-static int open_log(const struct control_values *values, struct fathom_control_options *options, struct fathom_fault *why)
+static int open_session_log(const struct control_values *values, struct fathom_control_options *options,
+			    struct fathom_fault *why)
 {
 	const char *path = values->log_file;
 	int fd;
@@ -87,20 +88,20 @@ static int open_log(const struct control_values *values, struct fathom_control_o
 
 int control_open(const struct control_values *values, struct fathom_control **control_ret, struct fathom_fault *why)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = cancel_session };
 	struct fathom_control_options options = {
 		.config = values->config_path,
 		.hosts = values->host_list,
 		.insecure = values->insecure,
 		.timeout_ms = (uint32_t)values->timeout * 1000,
 	};
-	int error = open_log(values, &options, why);
+	int error = open_session_log(values, &options, why);
 
 	if (error)
 		return error;
 	/* log lines would break the progress line */
 	if (isatty(STDERR_FILENO) && (!options.log || values->log_file))
-		options.progress = show_progress;
+		options.progress = show_call_progress;
 	watched.begin_ns = clock_monotonic_ns();
 	error = fathom_control_open(&options, control_ret, why);
 	if (error)

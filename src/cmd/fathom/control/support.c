@@ -60,7 +60,7 @@ static bool read_kinds(const char *text, uint32_t *kinds_ret)
 }
 
 /* 0, or the exit status after an error message. */
-static int read_what(struct control_run *run, struct fathom_control_collection *what)
+static int read_collection(struct control_run *run, struct fathom_control_collection *what)
 {
 	const struct control_values *values = &run->values;
 	const char *types = values->log_type;
@@ -86,7 +86,7 @@ int run_collect(struct control_run *run)
 	struct fathom_control_collection what = { 0 };
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
-	int status = read_what(run, &what);
+	int status = read_collection(run, &what);
 
 	if (status)
 		return status;

@@ -149,7 +149,7 @@ static void print_events(struct control_run *run, const struct fathom_control_ev
 }
 
 /* A restarting server soon accepts connections again, and it keeps its events. */
-static bool may_come_back(int error)
+static bool may_server_return(int error)
 {
 	return error == -ECONNREFUSED || error == -ECONNRESET || error == -ETIMEDOUT || error == -EHOSTUNREACH ||
 	       error == -EAGAIN;
@@ -177,7 +177,7 @@ static int follow_events(struct control_run *run, uint64_t after)
 		if (fathom_control_events(run->control, after, 0, wait_ms, &events, &why)) {
 			if (control_was_interrupted())
 				break;
-			if (!was_reached || !may_come_back(why.error))
+			if (!was_reached || !may_server_return(why.error))
 				return control_fail(run, &why);
 			pause_following();
 			continue;
@@ -215,7 +215,7 @@ static int find_first_event(struct control_run *run, uint64_t count, uint64_t *a
 }
 
 /* Print all events behind `after`, in as many calls as necessary. */
-static int print_kept(struct control_run *run, uint64_t after)
+static int print_kept_events(struct control_run *run, uint64_t after)
 {
 	struct fathom_control_events *events;
 	json_t *response = NULL;
@@ -247,5 +247,5 @@ int run_events(struct control_run *run)
 
 	if (count != UINT64_MAX && find_first_event(run, count, &after))
 		return EXIT_FAILURE;
-	return run->values.follow ? follow_events(run, after) : print_kept(run, after);
+	return run->values.follow ? follow_events(run, after) : print_kept_events(run, after);
 }

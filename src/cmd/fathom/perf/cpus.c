@@ -29,7 +29,7 @@ static bool is_reactor(uint64_t pid, uint64_t tid)
 }
 
 /* Add the CPUs on which threads of `pid` spin. */
-static void add_process(uint64_t pid, cpu_set_t *spun)
+static void add_reactor_cpus(uint64_t pid, cpu_set_t *spun)
 {
 	char path[64];
 	struct dirent *entry;
@@ -58,7 +58,7 @@ static void find_reactors(cpu_set_t *spun)
 	CPU_ZERO(spun);
 	while (processes && (entry = readdir(processes))) {
 		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) == 0)
-			add_process(pid, spun);
+			add_reactor_cpus(pid, spun);
 	}
 	if (processes)
 		closedir(processes);

@@ -26,7 +26,7 @@ enum {
 
 static volatile sig_atomic_t signals;
 
-static void on_signal(int number)
+static void count_signal(int number)
 {
 	signals = signals + 1;
 }
@@ -34,7 +34,7 @@ static void on_signal(int number)
 /* ---- Set up ---- */
 
 /* Check the options against the namespace. Fills perf->blocks, perf->lbas_per_io. */
-static int check_range(struct perf *perf, struct fathom_fault *why)
+static int check_namespace_range(struct perf *perf, struct fathom_fault *why)
 {
 	const struct fathom_controller_info *info = fathom_controller_info(perf->controller);
 	struct perf_options *options = &perf->options;
@@ -139,12 +139,12 @@ static int open_workers(struct perf *perf, struct fathom_fault *why)
 	return 0;
 }
 
-static void say_waiting(void *ctx, const char *what)
+static void print_waiting_step(void *ctx, const char *what)
 {
 	fprintf(stderr, "fathom perf: %s\n", what);
 }
 
-static int set_up(struct perf *perf, struct fathom_fault *why)
+static int connect_and_prepare(struct perf *perf, struct fathom_fault *why)
 {
 	struct fathom_fault reason;
 	int error;
@@ -152,13 +152,13 @@ static int set_up(struct perf *perf, struct fathom_fault *why)
 	perf->cpus = perf_avoid_reactors(perf->options.queues, perf->options.quiet);
 	perf->options.connect.io_queues = (uint16_t)perf->options.queues;
 	if (!perf->options.quiet)
-		perf->options.connect.waiting = say_waiting;
+		perf->options.connect.waiting = print_waiting_step;
 	error = fathom_connect(&perf->options.connect, &reason, &perf->controller);
 	if (!error)
 		error = fathom_namespace_info(perf->controller, perf->options.nsid, &reason, &perf->ns);
 	if (error)
 		return fault(why, error, "%s", reason.text);
-	error = check_range(perf, why);
+	error = check_namespace_range(perf, why);
 	if (!error)
 		error = open_ledger(perf, why);
 	if (!error)
@@ -166,7 +166,7 @@ static int set_up(struct perf *perf, struct fathom_fault *why)
 	return error;
 }
 
-static void tear_down(struct perf *perf)
+static void disconnect_and_free(struct perf *perf)
 {
 	for (uint32_t i = 0; perf->workers && i < perf->options.queues; i++) {
 		fathom_qpair_destroy(perf->workers[i].qpair);
@@ -180,7 +180,7 @@ static void tear_down(struct perf *perf)
 /* ---- Running ---- */
 
 /* The sum of all workers' progress. The mutex is held. */
-static struct perf_progress total_progress(const struct perf *perf)
+static struct perf_progress sum_progress(const struct perf *perf)
 {
 	struct perf_progress total = { .finished = true };
 
@@ -262,7 +262,7 @@ static void print_interval(const struct perf *perf, struct display *display, con
 	display->second_ns = now_ns;
 }
 
-static void show_progress(const struct perf *perf, struct display *display, const struct perf_progress *now)
+static void show_load_progress(const struct perf *perf, struct display *display, const struct perf_progress *now)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
@@ -273,7 +273,7 @@ static void show_progress(const struct perf *perf, struct display *display, cons
 }
 
 /* Wait for a worker to finish, at most TICK_MS. The mutex is held. */
-static void wait_a_tick(struct perf *perf)
+static void wait_for_worker(struct perf *perf)
 {
 	struct timespec until;
 
@@ -298,10 +298,10 @@ static void supervise_workers(struct perf *perf)
 	display.second_ns = display.bar_ns = display.started_ns;
 	for (;;) {
 		pthread_mutex_lock(&perf->mutex);
-		progress = total_progress(perf);
+		progress = sum_progress(perf);
 		if (!progress.finished) {
-			wait_a_tick(perf);
-			progress = total_progress(perf);
+			wait_for_worker(perf);
+			progress = sum_progress(perf);
 		}
 		if (!alive)
 			perf->stop = PERF_LOST;
@@ -310,7 +310,7 @@ static void supervise_workers(struct perf *perf)
 		pthread_mutex_unlock(&perf->mutex);
 		if (progress.finished)
 			break;
-		show_progress(perf, &display, &progress);
+		show_load_progress(perf, &display, &progress);
 		if (alive && fathom_controller_poll(perf->controller) < 0) {
 			alive = false;
 			perf_complain(perf, "the admin queue is lost: %s",
@@ -353,9 +353,9 @@ static void hold_connection(struct perf *perf)
 		nanosleep(&tick, NULL);
 }
 
-static void catch_signals(void)
+static void count_end_signals(void)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = count_signal };
 
 	(void)sigaction(SIGINT, &action, NULL); /* cannot fail for these signals */
 	(void)sigaction(SIGTERM, &action, NULL);
@@ -370,12 +370,12 @@ int cmd_perf(int argc, char **argv)
 
 	if (status != OPTIONS_RUN)
 		return status;
-	if (set_up(&perf, &why) != 0) {
+	if (connect_and_prepare(&perf, &why) != 0) {
 		fprintf(stderr, "fathom perf: %s\n", why.text);
-		tear_down(&perf);
+		disconnect_and_free(&perf);
 		return EXIT_USAGE;
 	}
-	catch_signals();
+	count_end_signals();
 	run_workers(&perf);
 	good = perf_report(&perf);
 	fflush(stdout);
@@ -384,6 +384,6 @@ int cmd_perf(int argc, char **argv)
 		fprintf(stderr, "fathom perf: saving the ledger: %s\n", why.text);
 		good = false;
 	}
-	tear_down(&perf);
+	disconnect_and_free(&perf);
 	return good ? EXIT_SUCCESS : EXIT_WRONG;
 }

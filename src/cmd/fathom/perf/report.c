@@ -24,13 +24,13 @@ static const struct {
 	uint32_t per_10000;
 } percentiles[] = { { "p50", 5000 }, { "p90", 9000 }, { "p99", 9900 }, { "p99.9", 9990 } };
 
-static double us(uint64_t ticks)
+static double us_from_ticks(uint64_t ticks)
 {
 	return (double)clock_ns_from_ticks(ticks) / NS_PER_US;
 }
 
 /* `kinds`: one bit for each kind. */
-static void make_row(const struct perf *perf, const char *name, unsigned int kinds, struct row *row)
+static void fill_report_row(const struct perf *perf, const char *name, unsigned int kinds, struct row *row)
 {
 	row->name = name;
 	for (uint32_t i = 0; i < perf->options.queues; i++) {
@@ -47,29 +47,31 @@ static void make_row(const struct perf *perf, const char *name, unsigned int kin
 	}
 	row->mib_per_s = row->iops * (double)perf->options.io_bytes / (1 << 20);
 	if (row->latency.count > 0)
-		row->average_us = us(row->latency.sum / row->latency.count);
+		row->average_us = us_from_ticks(row->latency.sum / row->latency.count);
 }
 
-static void print_row(const struct row *row)
+static void print_report_row(const struct row *row)
 {
 	const struct histogram *latency = &row->latency;
 
-	printf("%-6s %11.0f %10.1f %9.1f %8.1f", row->name, row->iops, row->mib_per_s, row->average_us, us(latency->min));
+	printf("%-6s %11.0f %10.1f %9.1f %8.1f", row->name, row->iops, row->mib_per_s, row->average_us,
+	       us_from_ticks(latency->min));
 	for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
-		printf(" %8.1f", us(histogram_percentile(latency, percentiles[i].per_10000)));
-	printf(" %9.1f %7" PRIu64 "\n", us(latency->max), row->errors);
+		printf(" %8.1f", us_from_ticks(histogram_percentile(latency, percentiles[i].per_10000)));
+	printf(" %9.1f %7" PRIu64 "\n", us_from_ticks(latency->max), row->errors);
 }
 
-static json_t *row_to_json(const struct row *row)
+static json_t *make_row_json(const struct row *row)
 {
 	json_t *latency = json_object(), *object = json_object();
 
 	json_object_set_new(latency, "avg", json_real(row->average_us));
-	json_object_set_new(latency, "min", json_real(us(row->latency.min)));
+	json_object_set_new(latency, "min", json_real(us_from_ticks(row->latency.min)));
 	for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
 		json_object_set_new(latency, percentiles[i].name,
-				    json_real(us(histogram_percentile(&row->latency, percentiles[i].per_10000))));
-	json_object_set_new(latency, "max", json_real(us(row->latency.max)));
+				    json_real(
+					    us_from_ticks(histogram_percentile(&row->latency, percentiles[i].per_10000))));
+	json_object_set_new(latency, "max", json_real(us_from_ticks(row->latency.max)));
 	json_object_set_new(object, "ios", json_integer((json_int_t)row->latency.count));
 	json_object_set_new(object, "iops", json_real(row->iops));
 	json_object_set_new(object, "mib_per_s", json_real(row->mib_per_s));
@@ -78,7 +80,7 @@ static json_t *row_to_json(const struct row *row)
 	return object;
 }
 
-static double longest_s(const struct perf *perf)
+static double find_longest_seconds(const struct perf *perf)
 {
 	double longest = 0;
 
@@ -87,7 +89,7 @@ static double longest_s(const struct perf *perf)
 	return longest;
 }
 
-static uint64_t checked(const struct perf *perf)
+static uint64_t count_read_back(const struct perf *perf)
 {
 	uint64_t blocks = 0;
 
@@ -96,7 +98,7 @@ static uint64_t checked(const struct perf *perf)
 	return blocks;
 }
 
-static uint64_t left_out(const struct perf *perf)
+static uint64_t count_left_out(const struct perf *perf)
 {
 	uint64_t blocks = 0;
 
@@ -105,7 +107,7 @@ static uint64_t left_out(const struct perf *perf)
 	return blocks;
 }
 
-static void print_json(const struct perf *perf, const struct row *rows, bool good)
+static void print_report_json(const struct perf *perf, const struct row *rows, bool good)
 {
 	const struct perf_options *options = &perf->options;
 	json_t *object = json_object(), *verify;
@@ -122,14 +124,14 @@ static void print_json(const struct perf *perf, const struct row *rows, bool goo
 	json_object_set_new(object, "header_digest", json_boolean(options->connect.header_digest));
 	json_object_set_new(object, "data_digest", json_boolean(options->connect.data_digest));
 	json_object_set_new(object, "seed", json_integer((json_int_t)options->seed));
-	json_object_set_new(object, "seconds", json_real(longest_s(perf)));
-	json_object_set_new(object, "read", row_to_json(&rows[PERF_READ]));
-	json_object_set_new(object, "write", row_to_json(&rows[PERF_WRITE]));
-	json_object_set_new(object, "total", row_to_json(&rows[PERF_KINDS]));
+	json_object_set_new(object, "seconds", json_real(find_longest_seconds(perf)));
+	json_object_set_new(object, "read", make_row_json(&rows[PERF_READ]));
+	json_object_set_new(object, "write", make_row_json(&rows[PERF_WRITE]));
+	json_object_set_new(object, "total", make_row_json(&rows[PERF_KINDS]));
 	if (options->verify) {
 		verify = json_object();
-		json_object_set_new(verify, "blocks_read_back", json_integer((json_int_t)checked(perf)));
-		json_object_set_new(verify, "blocks_left_out", json_integer((json_int_t)left_out(perf)));
+		json_object_set_new(verify, "blocks_read_back", json_integer((json_int_t)count_read_back(perf)));
+		json_object_set_new(verify, "blocks_left_out", json_integer((json_int_t)count_left_out(perf)));
 		json_object_set_new(verify, "wrong_reads", json_integer((json_int_t)perf->findings));
 		json_object_set_new(object, "verify", verify);
 	}
@@ -139,26 +141,27 @@ static void print_json(const struct perf *perf, const struct row *rows, bool goo
 	json_decref(object);
 }
 
-static void print_table(const struct perf *perf, const struct row *rows)
+static void print_report_table(const struct perf *perf, const struct row *rows)
 {
 	const struct perf_options *options = &perf->options;
 	bool both = rows[PERF_READ].latency.count > 0 && rows[PERF_WRITE].latency.count > 0;
 
 	printf("%s, %" PRIu64 " bytes, depth %" PRIu32 ", %" PRIu32 " queue%s, %.2f s\n", options->rw, options->io_bytes,
-	       perf->depth, options->queues, options->queues == 1 ? "" : "s", longest_s(perf));
+	       perf->depth, options->queues, options->queues == 1 ? "" : "s", find_longest_seconds(perf));
 	printf("%-6s %11s %10s %9s %8s %8s %8s %8s %8s %9s %7s\n", "", "IOPS", "MiB/s", "avg us", "min", "p50", "p90",
 	       "p99", "p99.9", "max", "errors");
 	for (size_t i = 0; i < PERF_KINDS; i++) {
 		if (rows[i].latency.count > 0 || rows[i].errors > 0)
-			print_row(&rows[i]);
+			print_report_row(&rows[i]);
 	}
 	if (both || rows[PERF_KINDS].latency.count == 0)
-		print_row(&rows[PERF_KINDS]);
+		print_report_row(&rows[PERF_KINDS]);
 	if (!options->verify)
 		return;
-	printf("verified: %" PRIu64 " blocks read back, %" PRIu64 " reads were wrong\n", checked(perf), perf->findings);
-	if (left_out(perf) > 0)
-		printf("not verified: %" PRIu64 " blocks were written and not read back\n", left_out(perf));
+	printf("verified: %" PRIu64 " blocks read back, %" PRIu64 " reads were wrong\n", count_read_back(perf),
+	       perf->findings);
+	if (count_left_out(perf) > 0)
+		printf("not verified: %" PRIu64 " blocks were written and not read back\n", count_left_out(perf));
 }
 
 bool perf_report(struct perf *perf)
@@ -167,18 +170,18 @@ bool perf_report(struct perf *perf)
 	bool good = perf->findings == 0;
 
 	must(rows); /* 90 KB at the end of a run */
-	make_row(perf, "read", BIT(PERF_READ), &rows[PERF_READ]);
-	make_row(perf, "write", BIT(PERF_WRITE), &rows[PERF_WRITE]);
-	make_row(perf, "total", BIT(PERF_READ) | BIT(PERF_WRITE), &rows[PERF_KINDS]);
-	good = good && rows[PERF_KINDS].errors == 0 && left_out(perf) == 0;
+	fill_report_row(perf, "read", BIT(PERF_READ), &rows[PERF_READ]);
+	fill_report_row(perf, "write", BIT(PERF_WRITE), &rows[PERF_WRITE]);
+	fill_report_row(perf, "total", BIT(PERF_READ) | BIT(PERF_WRITE), &rows[PERF_KINDS]);
+	good = good && rows[PERF_KINDS].errors == 0 && count_left_out(perf) == 0;
 	for (uint32_t i = 0; i < perf->options.queues; i++)
 		good = good && !perf->workers[i].lost;
 	if (perf->error_lines > PERF_ERROR_LINES_MAX)
 		fprintf(stderr, "fathom perf: ... and %" PRIu64 " more\n", perf->error_lines - PERF_ERROR_LINES_MAX);
 	if (perf->options.json)
-		print_json(perf, rows, good);
+		print_report_json(perf, rows, good);
 	else
-		print_table(perf, rows);
+		print_report_table(perf, rows);
 	free(rows);
 	return good;
 }

@@ -117,7 +117,7 @@ static uint64_t choose_block(struct job *job)
 }
 
 /* Choose the next block to read back. False: no more written blocks. */
-static bool next_written_block(struct job *job, uint64_t *at_ret)
+static bool find_next_written_block(struct job *job, uint64_t *at_ret)
 {
 	while (job->cursor < job->worker->blocks) {
 		uint64_t at = job->cursor++;
@@ -132,16 +132,18 @@ static bool next_written_block(struct job *job, uint64_t *at_ret)
 
 /* ---- I/O ---- */
 
-static void on_done(void *ctx, const struct fathom_completion *completion);
+static void handle_completion(void *ctx, const struct fathom_completion *completion);
 
-static int submit(struct io *io)
+static int submit_io(struct io *io)
 {
 	const struct perf *perf = io->job->perf;
 	uint64_t lba = perf->options.range_offset / perf->ns.block_bytes + io->block * perf->lbas_per_io;
 
 	if (io->kind == PERF_READ)
-		return fathom_read(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1, on_done, io);
-	return fathom_write(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1, on_done, io);
+		return fathom_read(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1,
+				   handle_completion, io);
+	return fathom_write(io->job->worker->qpair, perf->ns.nsid, lba, perf->lbas_per_io, &io->iov, 1, handle_completion,
+			    io);
 }
 
 /* Start the next I/O with `io`, if there is work; `tick` is the present. */
@@ -153,7 +155,7 @@ static void start_io(struct io *io, uint64_t tick)
 	if (job->stopping)
 		return;
 	if (job->phase == PHASE_CHECK) {
-		if (!next_written_block(job, &at))
+		if (!find_next_written_block(job, &at))
 			return;
 		io->kind = PERF_READ;
 	} else {
@@ -173,7 +175,7 @@ static void start_io(struct io *io, uint64_t tick)
 		if (io->kind == PERF_WRITE)
 			io->generation = verify_write_begin(job->ledger, io->block, io->iov.iov_base);
 	}
-	if (submit(io) != 0) {
+	if (submit_io(io) != 0) {
 		/* submission fails only on a lost connection, which the poll reports */
 		job->stopping = true;
 		return;
@@ -195,7 +197,7 @@ static void check_content(struct io *io)
 	pthread_mutex_unlock(&perf->mutex);
 }
 
-static void on_failed(struct io *io, const struct fathom_completion *completion)
+static void report_failed_io(struct io *io, const struct fathom_completion *completion)
 {
 	char text[160];
 
@@ -207,7 +209,7 @@ static void on_failed(struct io *io, const struct fathom_completion *completion)
 }
 
 /* Publish progress; check for a stop request and for the begin of the measurement. */
-static void on_event(struct job *job, uint64_t now)
+static void publish_progress(struct job *job, uint64_t now)
 {
 	struct perf *perf = job->perf;
 
@@ -232,7 +234,7 @@ static void on_event(struct job *job, uint64_t now)
 		job->event_tick = min_u64(job->event_tick, max_u64(job->measure_tick, now + 1));
 }
 
-static void on_done(void *ctx, const struct fathom_completion *completion)
+static void handle_completion(void *ctx, const struct fathom_completion *completion)
 {
 	uint64_t now = clock_ticks();
 	struct io *io = ctx;
@@ -241,9 +243,9 @@ static void on_done(void *ctx, const struct fathom_completion *completion)
 	must(job->in_flight > 0);
 	job->in_flight--;
 	if (unlikely(now >= job->event_tick))
-		on_event(job, now);
+		publish_progress(job, now);
 	if (unlikely(completion->error || completion->status)) {
-		on_failed(io, completion);
+		report_failed_io(io, completion);
 	} else if (job->phase == PHASE_LOAD) {
 		histogram_add(&job->worker->counts->latency[io->kind], now - io->tick);
 		job->progress.done[io->kind]++;
@@ -275,7 +277,7 @@ static bool run_phase(struct job *job, enum phase phase)
 	job->phase = phase;
 	job->cursor = 0;
 	job->event_tick = 0;
-	on_event(job, now);
+	publish_progress(job, now);
 	for (uint32_t i = 0; i < job->ios_count; i++)
 		start_io(&job->ios[i], clock_ticks());
 	while (job->in_flight > 0) {
@@ -290,7 +292,7 @@ static bool run_phase(struct job *job, enum phase phase)
 			if (idle == 1)
 				quiet_since = now;
 			if (now >= job->event_tick)
-				on_event(job, now);
+				publish_progress(job, now);
 			if (job->lost) {
 				fathom_qpair_abort(job->worker->qpair);
 				continue;
@@ -312,7 +314,7 @@ static uint64_t count_written(const struct job *job)
 	return total;
 }
 
-static bool check_blocks(struct job *job)
+static bool read_back_blocks(struct job *job)
 {
 	job->progress.check_total += count_written(job);
 	job->read_back = 0;
@@ -341,14 +343,14 @@ static bool run_phases(struct job *job)
 	bool check_only = job->perf->options.time_s == 0 && job->perf->options.count == 0;
 
 	job->stop_level = PERF_STOP_LOAD;
-	if (job->ledger && job->perf->ledger_loaded && !check_blocks(job))
+	if (job->ledger && job->perf->ledger_loaded && !read_back_blocks(job))
 		return false;
 	if (!check_only && !job->stopping && !run_load(job))
 		return false;
 	/* A signal ends only the load: written blocks are still read back, until the next signal. */
 	job->stop_level = PERF_STOP_ALL;
 	job->stopping = false;
-	return !job->ledger || check_only || check_blocks(job);
+	return !job->ledger || check_only || read_back_blocks(job);
 }
 
 static bool prepare_job(struct job *job)

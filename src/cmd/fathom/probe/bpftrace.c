@@ -63,7 +63,7 @@ int bpftrace_check(struct fathom_fault *why)
 /* ---- the child ---- */
 
 /* Returns an fd that differs from those reserved in the child. */
-static int text_fd(const char *text, struct fathom_fault *why)
+static int make_text_fd(const char *text, struct fathom_fault *why)
 {
 	int low = memfd_create("script", MFD_CLOEXEC);
 	int fd = low < 0 ? -1 : fcntl(low, F_DUPFD_CLOEXEC, FREE_FD);
@@ -121,7 +121,7 @@ static void become_bpftrace(const struct bpftrace_start *start, const struct chi
 	_exit(STATUS_NO_EXEC);
 }
 
-static void close_all(const struct child_fds *fds)
+static void close_child_fds(const struct child_fds *fds)
 {
 	close(fds->program);
 	close(fds->types);
@@ -129,13 +129,13 @@ static void close_all(const struct child_fds *fds)
 	close(fds->said);
 }
 
-static int open_all(const struct bpftrace_start *start, struct child_fds *fds, int *out_ret, int *said_ret,
-		    struct fathom_fault *why)
+static int open_child_fds(const struct bpftrace_start *start, struct child_fds *fds, int *out_ret, int *said_ret,
+			  struct fathom_fault *why)
 {
 	int out[2] = { -1, -1 }, said[2] = { -1, -1 }, rc = 0;
 
-	fds->program = text_fd(start->program, why);
-	fds->types = fds->program < 0 ? fds->program : text_fd(start->types, why);
+	fds->program = make_text_fd(start->program, why);
+	fds->types = fds->program < 0 ? fds->program : make_text_fd(start->types, why);
 	if (fds->types < 0)
 		rc = fds->types;
 	else if (pipe2(out, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0)
@@ -150,14 +150,14 @@ static int open_all(const struct bpftrace_start *start, struct child_fds *fds, i
 int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fathom_fault *why)
 {
 	struct child_fds fds;
-	int out, said, rc = open_all(start, &fds, &out, &said, why);
+	int out, said, rc = open_child_fds(start, &fds, &out, &said, why);
 	pid_t parent = getpid(), pid = rc ? -1 : fork();
 
 	if (pid == 0)
 		become_bpftrace(start, &fds, parent);
 	if (rc == 0 && pid < 0)
 		rc = fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
-	close_all(&fds);
+	close_child_fds(&fds);
 	if (rc) {
 		close(out);
 		close(said);
@@ -231,7 +231,7 @@ static const struct {
 };
 
 /* Explain "/proc/self/fd/3:4:16-29: ERROR: text": the error and its line in the script. */
-static int explain_script(const char *said, const char *script, struct fathom_fault *why)
+static int explain_script_error(const char *said, const char *script, struct fathom_fault *why)
 {
 	const char *at = strstr(said, PROGRAM_PATH ":");
 	const char *text = at ? strstr(at, "ERROR: ") : NULL;
@@ -248,10 +248,10 @@ static int explain_script(const char *said, const char *script, struct fathom_fa
 	return fault(why, -EINVAL, "%s, line %d: %.*s", script, line, (int)min_u64(strcspn(text, "\n"), 300), text);
 }
 
-static int explain(const char *said, const char *script, struct fathom_fault *why)
+static int explain_bpftrace_error(const char *said, const char *script, struct fathom_fault *why)
 {
 	const char *error;
-	int rc = explain_script(said, script, why);
+	int rc = explain_script_error(said, script, why);
 
 	if (rc)
 		return rc;
@@ -282,5 +282,5 @@ int bpftrace_finish(struct bpftrace *child, const char *script, struct fathom_fa
 		return fault(why, -ENOEXEC, "bpftrace cannot be started: is it installed whole?");
 	if (WIFSIGNALED(status))
 		return fault(why, -EIO, "%s: bpftrace was ended by signal %d", script, WTERMSIG(status));
-	return explain(child->said ? child->said : "", script, why);
+	return explain_bpftrace_error(child->said ? child->said : "", script, why);
 }

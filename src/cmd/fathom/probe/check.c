@@ -54,7 +54,8 @@ static const char kubernetes_context[] =
 	"securityContext: { runAsUser: 0, capabilities: { add: [SYS_ADMIN, SYS_PTRACE] } }";
 static const char kubernetes_pod[] = "shareProcessNamespace: true";
 
-PRINTF_LIKE(4, 5) static void add(struct check *check, const char *name, enum answer answer, const char *format, ...)
+PRINTF_LIKE(4, 5)
+static void add_check_row(struct check *check, const char *name, enum answer answer, const char *format, ...)
 {
 	struct row *row = &check->rows[check->row_count++];
 	va_list args;
@@ -70,7 +71,7 @@ PRINTF_LIKE(4, 5) static void add(struct check *check, const char *name, enum an
 /* ---- our rights ---- */
 
 /* The rest of the first line of `path` that begins with `key`; "": none. */
-static void read_value(const char *path, const char *key, char *value, size_t bytes)
+static void read_line_after(const char *path, const char *key, char *value, size_t bytes)
 {
 	FILE *file = fopen(path, "re");
 	char line[512];
@@ -94,11 +95,11 @@ static void read_own_rights(struct check *check)
 	unsigned int major = 0, minor = 0;
 	char value[128];
 
-	read_value("/proc/self/status", "CapEff:", value, sizeof(value));
+	read_line_after("/proc/self/status", "CapEff:", value, sizeof(value));
 	check->capabilities = strtoull(value, NULL, 16);
-	read_value("/proc/self/status", "Seccomp:", value, sizeof(value));
+	read_line_after("/proc/self/status", "Seccomp:", value, sizeof(value));
 	check->seccomp = strcmp(value, "2") == 0;
-	read_value("/proc/self/uid_map", "", value, sizeof(value));
+	read_line_after("/proc/self/uid_map", "", value, sizeof(value));
 	check->initial_user_ns = strtoul(value, NULL, 10) == 0 && strstr(value, "4294967295");
 	if (uname(&name) == 0 && sscanf(name.release, "%u.%u", &major, &minor) == 2)
 		check->kernel = major << 8 | minor;
@@ -121,15 +122,19 @@ static void check_rights(struct check *check)
 	char value[128];
 
 	check->rights_missing = !has_rights(check) || !check->initial_user_ns;
-	add(check, "capabilities", has_rights(check) ? YES : NO, "%s",
-	    has_rights(check) ? "they suffice"
+	add_check_row(check, "capabilities", has_rights(check) ? YES : NO, "%s",
+		      has_rights(check)
+			      ? "they suffice"
 			      : "CAP_SYS_ADMIN is missing; from Linux 5.8 to 6.15 CAP_BPF and CAP_PERFMON do as well");
-	add(check, "user namespace", check->initial_user_ns ? YES : NO,
-	    check->initial_user_ns ? "the initial one"
-				   : "not the initial one: capabilities of another do not count for BPF and uprobes");
-	read_value("/proc/self/status", "Seccomp_filters:", value, sizeof(value));
-	add(check, "seccomp", check->seccomp ? UNCLEAR : YES,
-	    check->seccomp ? "%s filters are in force; they may refuse bpf(2) or perf_event_open(2)" : "no filter", value);
+	add_check_row(check, "user namespace", check->initial_user_ns ? YES : NO,
+		      check->initial_user_ns
+			      ? "the initial one"
+			      : "not the initial one: capabilities of another do not count for BPF and uprobes");
+	read_line_after("/proc/self/status", "Seccomp_filters:", value, sizeof(value));
+	add_check_row(check, "seccomp", check->seccomp ? UNCLEAR : YES,
+		      check->seccomp ? "%s filters are in force; they may refuse bpf(2) or perf_event_open(2)"
+				     : "no filter",
+		      value);
 }
 
 static void check_kernel(struct check *check)
@@ -137,32 +142,33 @@ static void check_kernel(struct check *check)
 	char value[128], text[128];
 	struct rlimit limit = { 0 };
 
-	read_value("/sys/kernel/security/lockdown", "", value, sizeof(value));
-	add(check, "lockdown", strstr(value, "[confidentiality]") ? NO : YES, "%s",
-	    value[0] ? value : "this kernel has none, or hides it");
-	read_value("/proc/sys/kernel/unprivileged_bpf_disabled", "", value, sizeof(value));
-	read_value("/proc/sys/kernel/perf_event_paranoid", "", text, sizeof(text));
-	add(check, "settings", YES,
-	    "kernel.unprivileged_bpf_disabled is %s, kernel.perf_event_paranoid %s; with the capabilities neither counts",
-	    value[0] ? value : "not there", text[0] ? text : "not there");
+	read_line_after("/sys/kernel/security/lockdown", "", value, sizeof(value));
+	add_check_row(check, "lockdown", strstr(value, "[confidentiality]") ? NO : YES, "%s",
+		      value[0] ? value : "this kernel has none, or hides it");
+	read_line_after("/proc/sys/kernel/unprivileged_bpf_disabled", "", value, sizeof(value));
+	read_line_after("/proc/sys/kernel/perf_event_paranoid", "", text, sizeof(text));
+	add_check_row(check, "settings", YES,
+		      "kernel.unprivileged_bpf_disabled is %s, kernel.perf_event_paranoid %s; with the capabilities "
+		      "neither counts",
+		      value[0] ? value : "not there", text[0] ? text : "not there");
 	(void)getrlimit(RLIMIT_MEMLOCK, &limit); /* of this process */
 	if (check->kernel >= (5 << 8 | 11))
-		add(check, "locked memory", YES, "no limit for BPF since Linux 5.11");
+		add_check_row(check, "locked memory", YES, "no limit for BPF since Linux 5.11");
 	else
-		add(check, "locked memory", limit.rlim_cur == RLIM_INFINITY ? YES : UNCLEAR,
-		    "at most %" PRIu64 " KiB: ulimit -l unlimited", (uint64_t)limit.rlim_cur / 1024);
-	read_value("/sys/fs/selinux/enforce", "", value, sizeof(value));
-	read_value("/proc/self/attr/current", "", text, sizeof(text));
-	add(check, "security module", value[0] == '1' ? UNCLEAR : YES,
-	    value[0] == '1'
-		    ? "SELinux enforces; our context is %s, which needs bpf { prog_load prog_run } and perf_event { open }"
-	    : text[0] != '\0' ? "our context is %s"
-			      : "nothing in the way%s",
-	    text);
-	add(check, "types", access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? YES : UNCLEAR, "%s",
-	    access("/sys/kernel/btf/vmlinux", R_OK) == 0
-		    ? "the kernel's BTF is there"
-		    : "no /sys/kernel/btf/vmlinux: scripts cannot name the kernel's structures");
+		add_check_row(check, "locked memory", limit.rlim_cur == RLIM_INFINITY ? YES : UNCLEAR,
+			      "at most %" PRIu64 " KiB: ulimit -l unlimited", (uint64_t)limit.rlim_cur / 1024);
+	read_line_after("/sys/fs/selinux/enforce", "", value, sizeof(value));
+	read_line_after("/proc/self/attr/current", "", text, sizeof(text));
+	add_check_row(check, "security module", value[0] == '1' ? UNCLEAR : YES,
+		      value[0] == '1'	? "SELinux enforces; our context is %s, which needs bpf { prog_load prog_run } and "
+					  "perf_event { open }"
+		      : text[0] != '\0' ? "our context is %s"
+					: "nothing in the way%s",
+		      text);
+	add_check_row(check, "types", access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? YES : UNCLEAR, "%s",
+		      access("/sys/kernel/btf/vmlinux", R_OK) == 0
+			      ? "the kernel's BTF is there"
+			      : "no /sys/kernel/btf/vmlinux: scripts cannot name the kernel's structures");
 }
 
 /* ---- the tracer ---- */
@@ -178,16 +184,16 @@ static void check_bpftrace(struct check *check)
 		pclose(output);
 	}
 	if (!version[0])
-		add(check, "bpftrace", NO, "not found in PATH: apt-get install bpftrace");
+		add_check_row(check, "bpftrace", NO, "not found in PATH: apt-get install bpftrace");
 	else if (geteuid() != 0)
-		add(check, "bpftrace", NO, "%s insists on user 0; we are %u", version, (unsigned int)geteuid());
+		add_check_row(check, "bpftrace", NO, "%s insists on user 0; we are %u", version, (unsigned int)geteuid());
 	else
-		add(check, "bpftrace", YES, "%s", version);
+		add_check_row(check, "bpftrace", YES, "%s", version);
 }
 
 /* ---- the program ---- */
 
-static void check_file(struct check *check, const struct process *process)
+static void check_program_file(struct check *check, const struct process *process)
 {
 	int bytes = (int)process_program_bytes(process);
 	char path[PATH_MAX + 64];
@@ -196,22 +202,25 @@ static void check_file(struct check *check, const struct process *process)
 
 	switch (process_file_of(process, path, sizeof(path))) {
 	case PROCESS_FILE_HIDDEN:
-		add(check, "file", NO, "/proc/%d/exe: %s", process->pid, strerror(errno));
+		add_check_row(check, "file", NO, "/proc/%d/exe: %s", process->pid, strerror(errno));
 		break;
 	case PROCESS_FILE_GONE:
-		add(check, "file", NO, "%.*s is gone: restart the engine, or attach by /proc/%d/exe", bytes,
-		    process->program, process->pid);
+		add_check_row(check, "file", NO, "%.*s is gone: restart the engine, or attach by /proc/%d/exe", bytes,
+			      process->program, process->pid);
 		break;
 	case PROCESS_FILE_RUNS:
-		add(check, "file", YES, "%s is the one that runs, build-id %s", process->program, process->notes.build_id);
+		add_check_row(check, "file", YES, "%s is the one that runs, build-id %s", process->program,
+			      process->notes.build_id);
 		break;
 	case PROCESS_FILE_OTHER:
 		if (notes_read(path, &notes, &why) != 0)
 			notes = (struct notes){ 0 };
-		add(check, "file", NO,
-		    "%.*s is not the one that runs (build-id %s there, %s runs): a probe on it never fires; restart the "
-		    "engine",
-		    bytes, process->program, notes.build_id[0] ? notes.build_id : "none", process->notes.build_id);
+		add_check_row(check, "file", NO,
+			      "%.*s is not the one that runs (build-id %s there, %s runs): a probe on it never fires; "
+			      "restart the "
+			      "engine",
+			      bytes, process->program, notes.build_id[0] ? notes.build_id : "none",
+			      process->notes.build_id);
 		notes_free(&notes);
 		break;
 	}
@@ -242,7 +251,7 @@ static void add_attempt(struct check *check, const char *name, int rc, const cha
 		why = ": the kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted: ";
 	else if (rc && !check->rights_missing && check->seccomp)
 		why = ": in spite of our rights, so the seccomp filter refuses ";
-	add(check, name, rc ? NO : YES, "%s%s%s", rc ? strerror(-rc) : taken, why, *why ? call : "");
+	add_check_row(check, name, rc ? NO : YES, "%s%s%s", rc ? strerror(-rc) : taken, why, *why ? call : "");
 }
 
 static void check_attempt(struct check *check)
@@ -257,7 +266,7 @@ static void check_attempt(struct check *check)
 
 /* ---- the answer ---- */
 
-static bool verdict(const struct check *check)
+static bool is_attach_allowed(const struct check *check)
 {
 	for (uint32_t i = 0; i < check->row_count; i++) {
 		const char *name = check->rows[i].name;
@@ -271,14 +280,14 @@ static bool verdict(const struct check *check)
 	return true;
 }
 
-static void print_text(const struct check *check, const struct process *process)
+static void print_check_text(const struct check *check, const struct process *process)
 {
 	static const char *const words[] = { "no", "yes", "?" };
 
 	printf("%s, pid %d: may the kernel attach here?\n\n", process_name(process), process->pid);
 	for (uint32_t i = 0; i < check->row_count; i++)
 		printf("  %-3s  %-16s %s\n", words[check->rows[i].answer], check->rows[i].name, check->rows[i].text);
-	printf("\n  %s\n", verdict(check) ? "Yes." : "No.");
+	printf("\n  %s\n", is_attach_allowed(check) ? "Yes." : "No.");
 	if (check->rights_missing)
 		printf("\n  A container that may:\n"
 		       "    docker run %s ...\n"
@@ -290,7 +299,7 @@ static void print_text(const struct check *check, const struct process *process)
 	putchar('\n');
 }
 
-static void print_json(const struct check *check, const struct process *process)
+static void print_check_json(const struct check *check, const struct process *process)
 {
 	json_t *rows = json_array(), *all;
 
@@ -302,8 +311,8 @@ static void print_json(const struct check *check, const struct process *process)
 						row->answer == UNCLEAR ? json_null() : json_boolean(row->answer == YES),
 						"why", row->text));
 	}
-	all = json_pack("{si, ss, sb, so}", "pid", process->pid, "program", process->program, "may_attach", verdict(check),
-			"requirements", rows);
+	all = json_pack("{si, ss, sb, so}", "pid", process->pid, "program", process->program, "may_attach",
+			is_attach_allowed(check), "requirements", rows);
 	must(all);
 	if (check->rights_missing)
 		json_object_set_new(all, "container",
@@ -314,7 +323,7 @@ static void print_json(const struct check *check, const struct process *process)
 	json_decref(all);
 }
 
-static void check_one(void *ctx, struct process *process)
+static void check_process(void *ctx, struct process *process)
 {
 	struct check check = { 0 };
 	struct run *run = ctx;
@@ -322,21 +331,22 @@ static void check_one(void *ctx, struct process *process)
 	read_own_rights(&check);
 	try_attaching(&check, process);
 	if (process->program[0]) {
-		add(&check, "probes", YES, "%u at %u places", process->notes.probe_count, process->notes.site_count);
-		check_file(&check, process);
+		add_check_row(&check, "probes", YES, "%u at %u places", process->notes.probe_count,
+			      process->notes.site_count);
+		check_program_file(&check, process);
 	} else {
-		add(&check, "file", NO, "/proc/%d/exe cannot be looked at: that takes its user, or CAP_SYS_PTRACE",
-		    process->pid);
+		add_check_row(&check, "file", NO,
+			      "/proc/%d/exe cannot be looked at: that takes its user, or CAP_SYS_PTRACE", process->pid);
 	}
 	check_rights(&check);
 	check_kernel(&check);
 	check_bpftrace(&check);
 	check_attempt(&check);
 	if (run->request->json)
-		print_json(&check, process);
+		print_check_json(&check, process);
 	else
-		print_text(&check, process);
-	if (!verdict(&check))
+		print_check_text(&check, process);
+	if (!is_attach_allowed(&check))
 		run->status = EXIT_NOBODY;
 }
 
@@ -355,7 +365,7 @@ static bool check_hidden(const char *target, struct run *run)
 	if (rc != -EACCES && rc != -EPERM)
 		return false;
 	process = (struct process){ .pid = (int32_t)pid, .command = "process" };
-	check_one(run, &process);
+	check_process(run, &process);
 	return true;
 }
 
@@ -365,13 +375,13 @@ int probe_check(const struct probe_request *request)
 	int status = EXIT_SUCCESS;
 
 	if (request->target_count == 0)
-		status = process_each(request, check_one, &run);
+		status = process_each(request, check_process, &run);
 	for (int i = 0; i < request->target_count; i++) {
 		struct probe_request one = *request;
 
 		one.targets = &request->targets[i];
 		one.target_count = 1;
-		if (!check_hidden(request->targets[i], &run) && process_each(&one, check_one, &run) != EXIT_SUCCESS)
+		if (!check_hidden(request->targets[i], &run) && process_each(&one, check_process, &run) != EXIT_SUCCESS)
 			status = EXIT_NOBODY;
 	}
 	return status ? status : run.status;

@@ -38,7 +38,7 @@ static const char *kind_name(enum dof_kind kind)
 
 /* ---- reading ---- */
 
-static int read_object(int fd, struct elf_file *file, struct fathom_fault *why)
+static int read_dof_object(int fd, struct elf_file *file, struct fathom_fault *why)
 {
 	struct dof_block *block = &file->inputs[0].blocks[0];
 	struct stat status;
@@ -72,7 +72,7 @@ static int read_subject(struct subject *subject, struct fathom_fault *why)
 	if (fd < 0)
 		return fault(why, -errno, "cannot be opened: %s", strerror(errno));
 	if (pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177DOF", sizeof(magic)) == 0)
-		rc = read_object(fd, &subject->file, why);
+		rc = read_dof_object(fd, &subject->file, why);
 	else
 		rc = elf_read(fd, NULL, &subject->file, why);
 	close(fd);
@@ -91,7 +91,7 @@ static void name_module(const char *path, struct dof_helper *helper)
 
 /* ---- in words ---- */
 
-static void print_kind(const struct subject *subject, const struct dof_input *input)
+static void print_input_kind(const struct subject *subject, const struct dof_input *input)
 {
 	struct dof_outline outline;
 
@@ -128,7 +128,7 @@ static bool is_identity(const struct dof_probe *probe)
 }
 
 /* "(int, char *)"; if scripts see other types: "seen as (char * = the 2nd)". */
-static void print_types(const struct dof_probe *probe)
+static void print_probe_types(const struct dof_probe *probe)
 {
 	putchar('(');
 	for (uint32_t i = 0; i < probe->native_count; i++)
@@ -143,7 +143,7 @@ static void print_types(const struct dof_probe *probe)
 	putchar(')');
 }
 
-static void print_sites(const struct dof_probe *probe, bool is_enabled)
+static void print_probe_sites(const struct dof_probe *probe, bool is_enabled)
 {
 	uint32_t shown = 0, count = 0;
 
@@ -185,7 +185,7 @@ static void print_attributes(const uint32_t *attributes)
 	putchar('\n');
 }
 
-static const char *plural(uint64_t count)
+static const char *plural_suffix(uint64_t count)
 {
 	return count == 1 ? "" : "s";
 }
@@ -193,22 +193,22 @@ static const char *plural(uint64_t count)
 static void print_provider(const struct dof_provider *provider)
 {
 	printf("\n  provider %s, %" PRIu32 " probe%s\n", provider->name, provider->probe_count,
-	       plural(provider->probe_count));
+	       plural_suffix(provider->probe_count));
 	print_attributes(provider->attributes);
 	for (uint32_t i = 0; i < provider->probe_count; i++) {
 		const struct dof_probe *probe = &provider->probes[i];
 
 		printf("    %s:%s", probe->function, probe->name);
-		print_types(probe);
+		print_probe_types(probe);
 		putchar('\n');
-		print_sites(probe, false);
-		print_sites(probe, true);
+		print_probe_sites(probe, false);
+		print_probe_sites(probe, true);
 	}
 }
 
-static void print_text(const struct subject *subject, const struct dof_input *input, const struct dof_set *set)
+static void print_dof_text(const struct subject *subject, const struct dof_input *input, const struct dof_set *set)
 {
-	print_kind(subject, input);
+	print_input_kind(subject, input);
 	putchar('\n');
 	for (uint32_t i = 0; i < set->provider_count; i++)
 		print_provider(&set->providers[i]);
@@ -217,7 +217,7 @@ static void print_text(const struct subject *subject, const struct dof_input *in
 
 /* ---- as JSON ---- */
 
-static void print_row(json_t *row)
+static void print_json_row(json_t *row)
 {
 	must(row);
 	json_dumpf(row, stdout, JSON_COMPACT);
@@ -225,7 +225,7 @@ static void print_row(json_t *row)
 	json_decref(row);
 }
 
-static json_t *json_of_texts(const char *const *texts, uint32_t count)
+static json_t *make_json_of_texts(const char *const *texts, uint32_t count)
 {
 	json_t *array = json_array();
 
@@ -234,7 +234,7 @@ static json_t *json_of_texts(const char *const *texts, uint32_t count)
 	return array;
 }
 
-static json_t *json_of_sites(const struct dof_probe *probe)
+static json_t *make_json_of_sites(const struct dof_probe *probe)
 {
 	json_t *array = json_array();
 
@@ -247,7 +247,7 @@ static json_t *json_of_sites(const struct dof_probe *probe)
 	return array;
 }
 
-static json_t *json_of_map(const struct dof_probe *probe)
+static json_t *make_json_of_map(const struct dof_probe *probe)
 {
 	json_t *array = json_array();
 
@@ -256,7 +256,7 @@ static json_t *json_of_map(const struct dof_probe *probe)
 	return array;
 }
 
-static void print_json(const struct subject *subject, const struct dof_input *input, const struct dof_set *set)
+static void print_dof_json(const struct subject *subject, const struct dof_input *input, const struct dof_set *set)
 {
 	for (uint32_t i = 0; i < set->provider_count; i++) {
 		const struct dof_provider *provider = &set->providers[i];
@@ -267,12 +267,13 @@ static void print_json(const struct subject *subject, const struct dof_input *in
 		for (uint32_t j = 0; j < provider->probe_count; j++) {
 			const struct dof_probe *probe = &provider->probes[j];
 
-			print_row(json_pack("{ss, ss, ss, sO, ss, ss, ss, so, so, so, so}", "file", subject->path, "kind",
-					    kind_name(input->kind), "provider", provider->name, "attributes", attributes,
-					    "module", probe->module, "function", probe->function, "probe", probe->name,
-					    "native", json_of_texts(probe->native, probe->native_count), "translated",
-					    json_of_texts(probe->translated, probe->translated_count), "map",
-					    json_of_map(probe), "sites", json_of_sites(probe)));
+			print_json_row(json_pack("{ss, ss, ss, sO, ss, ss, ss, so, so, so, so}", "file", subject->path,
+						 "kind", kind_name(input->kind), "provider", provider->name, "attributes",
+						 attributes, "module", probe->module, "function", probe->function, "probe",
+						 probe->name, "native",
+						 make_json_of_texts(probe->native, probe->native_count), "translated",
+						 make_json_of_texts(probe->translated, probe->translated_count), "map",
+						 make_json_of_map(probe), "sites", make_json_of_sites(probe)));
 		}
 		json_decref(attributes);
 	}
@@ -280,7 +281,7 @@ static void print_json(const struct subject *subject, const struct dof_input *in
 
 /* ---- checking ---- */
 
-static void count(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sites_ret)
+static void count_sites(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sites_ret)
 {
 	*probes_ret = *sites_ret = 0;
 	for (uint32_t i = 0; i < set->provider_count; i++) {
@@ -297,22 +298,23 @@ static void print_check(const struct subject *subject, const struct dof_input *i
 	uint64_t probes, sites;
 
 	if (subject->request->json) {
-		print_row(set ? json_pack("{ss, ss, sb}", "file", subject->path, "kind", kind_name(input->kind), "right", 1)
-			      : json_pack("{ss, ss, sb, ss}", "file", subject->path, "kind", kind_name(input->kind),
-					  "right", 0, "error", why->text));
+		print_json_row(
+			set ? json_pack("{ss, ss, sb}", "file", subject->path, "kind", kind_name(input->kind), "right", 1)
+			    : json_pack("{ss, ss, sb, ss}", "file", subject->path, "kind", kind_name(input->kind), "right",
+					0, "error", why->text));
 		return;
 	}
 	if (!set) {
 		printf("%s: %s: wrong: %s\n", subject->path, kind_name(input->kind), why->text);
 		return;
 	}
-	count(set, &probes, &sites);
-	print_kind(subject, input);
+	count_sites(set, &probes, &sites);
+	print_input_kind(subject, input);
 	printf(": right: %" PRIu32 " provider%s, %" PRIu64 " probe%s, %" PRIu64 " site%s\n", set->provider_count,
-	       plural(set->provider_count), probes, plural(probes), sites, plural(sites));
+	       plural_suffix(set->provider_count), probes, plural_suffix(probes), sites, plural_suffix(sites));
 }
 
-static int show(const struct subject *subject, struct dof_input *input)
+static int show_input(const struct subject *subject, struct dof_input *input)
 {
 	struct fathom_fault why = { 0 };
 	struct dof_set set;
@@ -325,9 +327,9 @@ static int show(const struct subject *subject, struct dof_input *input)
 	else if (rc)
 		fprintf(stderr, "fathom probe: %s: %s: %s\n", subject->path, kind_name(input->kind), why.text);
 	else if (subject->request->json)
-		print_json(subject, input, &set);
+		print_dof_json(subject, input, &set);
 	else
-		print_text(subject, input, &set);
+		print_dof_text(subject, input, &set);
 	if (rc)
 		return EXIT_WRONG;
 	dof_set_free(&set);
@@ -352,7 +354,7 @@ int probe_dof(const struct probe_request *request)
 		if (subject.file.input_count == 0 && !request->json)
 			printf("%s: no probes: it has no section .SUNW_dof, .note.usdt or .note.stapsdt\n", subject.path);
 		for (uint32_t n = 0; n < subject.file.input_count; n++) {
-			int rc = show(&subject, &subject.file.inputs[n]);
+			int rc = show_input(&subject, &subject.file.inputs[n]);
 
 			status = (int)max_u64((uint64_t)status, (uint64_t)rc);
 		}

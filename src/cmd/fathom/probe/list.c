@@ -26,7 +26,7 @@ static const char *const type_names[] = {
 
 /* ---- what ---- */
 
-static const struct reader_point *point_of(const struct process *process, const struct note_probe *probe)
+static const struct reader_point *point_of_probe(const struct process *process, const struct note_probe *probe)
 {
 	return process->reader ? reader_point_by_name(process->reader, probe->name) : NULL;
 }
@@ -46,7 +46,7 @@ static void print_arg(const struct reader_arg *arg, uint32_t number)
 
 static void print_probe(const struct process *process, const struct note_probe *probe)
 {
-	const struct reader_point *point = point_of(process, probe);
+	const struct reader_point *point = point_of_probe(process, probe);
 
 	printf("  %-*s ", NAME_WIDTH, probe->name);
 	if (!point) {
@@ -73,7 +73,7 @@ static void print_enums(const struct process *process)
 	uint32_t seen_count = 0;
 
 	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
-		const struct reader_point *point = point_of(process, &process->notes.probes[i]);
+		const struct reader_point *point = point_of_probe(process, &process->notes.probes[i]);
 
 		for (uint32_t n = 0; point && n < point->arg_count; n++) {
 			const struct reader_enum *labels = point->args[n].labels;
@@ -92,7 +92,7 @@ static void print_enums(const struct process *process)
 	}
 }
 
-static void print_text(const struct process *process)
+static void print_probes_text(const struct process *process)
 {
 	const struct notes *notes = &process->notes;
 
@@ -134,7 +134,7 @@ static json_t *json_of_arg(const struct reader_arg *arg)
 
 static json_t *json_of_args(const struct process *process, const struct note_probe *probe)
 {
-	const struct reader_point *point = point_of(process, probe);
+	const struct reader_point *point = point_of_probe(process, probe);
 	json_t *args = json_array();
 
 	if (point) {
@@ -155,7 +155,7 @@ static json_t *json_of_args(const struct process *process, const struct note_pro
 	return args;
 }
 
-static void print_json(const struct process *process)
+static void print_probes_json(const struct process *process)
 {
 	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
 		const struct note_probe *probe = &process->notes.probes[i];
@@ -174,17 +174,17 @@ static void print_json(const struct process *process)
 static void print_process(const struct probe_request *request, const struct process *process)
 {
 	if (request->json)
-		print_json(process);
+		print_probes_json(process);
 	else
-		print_text(process);
+		print_probes_text(process);
 }
 
-static void print_one(void *ctx, struct process *process)
+static void print_each_process(void *ctx, struct process *process)
 {
 	print_process(ctx, process);
 }
 
 int probe_list(const struct probe_request *request)
 {
-	return process_each(request, print_one, (void *)request);
+	return process_each(request, print_each_process, (void *)request);
 }

@@ -22,7 +22,7 @@ static void make_printable(char *text)
 	}
 }
 
-static void read_line(int32_t pid, const char *file, char *to, size_t bytes)
+static void read_proc_line(int32_t pid, const char *file, char *to, size_t bytes)
 {
 	char path[64];
 	FILE *from;
@@ -92,7 +92,7 @@ int process_open(int32_t pid, struct process *process, struct fathom_fault *why)
 	rc = notes_read(path, &process->notes, why);
 	if (rc)
 		return rc;
-	read_line(pid, "comm", process->command, sizeof(process->command));
+	read_proc_line(pid, "comm", process->command, sizeof(process->command));
 	make_printable(process->command);
 	make_printable(process->program);
 	find_trace(process);
@@ -134,7 +134,7 @@ const char *process_name(const struct process *process)
 	return process->trace_name[0] ? process->trace_name : process->command;
 }
 
-static bool is_ours(const struct process *process)
+static bool process_is_engine(const struct process *process)
 {
 	for (uint32_t i = 0; i < process->notes.probe_count; i++) {
 		const char *provider = process->notes.probes[i].provider;
@@ -145,7 +145,7 @@ static bool is_ours(const struct process *process)
 	return false;
 }
 
-static bool is_named(const struct process *process, const char *name)
+static bool process_has_name(const struct process *process, const char *name)
 {
 	const char *slash = strrchr(process->program, '/');
 
@@ -165,8 +165,8 @@ static bool is_this_program(int32_t pid)
 }
 
 /* Call `each` for all processes with `name`; NULL: all engines, or all with probes. Returns their number. */
-static int each_matching(const struct probe_request *request, const char *name, void (*each)(void *, struct process *),
-			 void *ctx)
+static int call_for_matching(const struct probe_request *request, const char *name, void (*each)(void *, struct process *),
+			     void *ctx)
 {
 	DIR *directory = opendir("/proc");
 	struct dirent *entry;
@@ -180,7 +180,7 @@ static int each_matching(const struct probe_request *request, const char *name, 
 		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) != 0 || is_this_program((int32_t)pid))
 			continue;
 		if (process_open((int32_t)pid, &process, &why) == 0 && process.notes.probe_count &&
-		    (name ? is_named(&process, name) : request->all || is_ours(&process))) {
+		    (name ? process_has_name(&process, name) : request->all || process_is_engine(&process))) {
 			each(ctx, &process);
 			count++;
 		}
@@ -191,7 +191,7 @@ static int each_matching(const struct probe_request *request, const char *name, 
 	return count;
 }
 
-static int one_by_pid(int32_t pid, void (*each)(void *, struct process *), void *ctx)
+static int call_for_pid(int32_t pid, void (*each)(void *, struct process *), void *ctx)
 {
 	struct process process;
 	struct fathom_fault why;
@@ -215,7 +215,7 @@ int process_each(const struct probe_request *request, void (*each)(void *ctx, st
 {
 	int status = EXIT_SUCCESS;
 
-	if (request->target_count == 0 && each_matching(request, NULL, each, ctx) == 0) {
+	if (request->target_count == 0 && call_for_matching(request, NULL, each, ctx) == 0) {
 		fprintf(stderr, "fathom probe: no engine is running%s\n",
 			request->all ? ", nor anything else that has probes" : "; --all lists whatever has probes");
 		return EXIT_NOBODY;
@@ -225,9 +225,9 @@ int process_each(const struct probe_request *request, void (*each)(void *ctx, st
 		uint64_t pid;
 
 		if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0) {
-			if (one_by_pid((int32_t)pid, each, ctx) != EXIT_SUCCESS)
+			if (call_for_pid((int32_t)pid, each, ctx) != EXIT_SUCCESS)
 				status = EXIT_NOBODY;
-		} else if (each_matching(request, target, each, ctx) == 0) {
+		} else if (call_for_matching(request, target, each, ctx) == 0) {
 			fprintf(stderr,
 				"fathom probe: no process with probes is called \"%s\"; `fathom probe list --all` has "
 				"all\n",

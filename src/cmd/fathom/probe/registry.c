@@ -27,36 +27,36 @@ struct rows {
 	const struct probe_request *request;
 };
 
-static const char *text_of(json_t *row, const char *key)
+static const char *get_row_text(json_t *row, const char *key)
 {
 	const char *text = json_string_value(json_object_get(row, key));
 
 	return text ? text : "";
 }
 
-static long long pid_of(json_t *row)
+static long long get_row_pid(json_t *row)
 {
 	return json_integer_value(json_object_get(row, "pid"));
 }
 
 /* ---- selecting ---- */
 
-static bool fits(const char *pattern, const char *text)
+static bool part_matches(const char *pattern, const char *text)
 {
 	return *pattern == '\0' || fnmatch(pattern, text, 0) == 0;
 }
 
 /* "app" or "app1234", as in DTrace. */
-static bool fits_provider(const char *pattern, json_t *row)
+static bool provider_matches(const char *pattern, json_t *row)
 {
 	char with_pid[128];
 
-	snprintf(with_pid, sizeof(with_pid), "%s%lld", text_of(row, "provider"), pid_of(row));
-	return fits(pattern, text_of(row, "provider")) || fits(pattern, with_pid);
+	snprintf(with_pid, sizeof(with_pid), "%s%lld", get_row_text(row, "provider"), get_row_pid(row));
+	return part_matches(pattern, get_row_text(row, "provider")) || part_matches(pattern, with_pid);
 }
 
 /* As in DTrace, missing parts are those at the left: "start", "main:start". A single part may also be a provider. */
-static bool fits_description(const char *description, json_t *row)
+static bool description_matches(const char *description, json_t *row)
 {
 	static const char *const keys[PATTERN_PARTS] = { "provider", "module", "function", "probe" };
 	char copy[512], *rest = copy, *parts[PATTERN_PARTS];
@@ -68,25 +68,25 @@ static bool fits_description(const char *description, json_t *row)
 		parts[count++] = strsep(&rest, ":");
 	if (rest)
 		return false;
-	if (count == 1 && fits_provider(parts[0], row))
+	if (count == 1 && provider_matches(parts[0], row))
 		return true;
 	for (int i = 0; i < count; i++) {
 		int key = PATTERN_PARTS - count + i;
 
-		if (key == 0 ? !fits_provider(parts[i], row) : !fits(parts[i], text_of(row, keys[key])))
+		if (key == 0 ? !provider_matches(parts[i], row) : !part_matches(parts[i], get_row_text(row, keys[key])))
 			return false;
 	}
 	return true;
 }
 
-static bool is_wanted(const struct probe_request *request, json_t *row)
+static bool is_selected_row(const struct probe_request *request, json_t *row)
 {
 	for (int i = 0; i < request->target_count; i++) {
 		const char *target = request->targets[i];
 		uint64_t pid;
 
-		if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0 ? (long long)pid == pid_of(row)
-								     : fits_description(target, row))
+		if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0 ? (long long)pid == get_row_pid(row)
+								     : description_matches(target, row))
 			return true;
 	}
 	return request->target_count == 0;
@@ -108,7 +108,7 @@ static void add_row(void *ctx, json_t *row)
 {
 	struct rows *rows = ctx;
 
-	if (!is_wanted(rows->request, row))
+	if (!is_selected_row(rows->request, row))
 		return;
 	if (rows->count == rows->room) {
 		rows->room = rows->room ? rows->room * 2 : 64;
@@ -127,14 +127,14 @@ static void free_rows(struct rows *rows)
 
 static int compare_text(json_t *a, json_t *b, const char *key)
 {
-	return strverscmp(text_of(a, key), text_of(b, key));
+	return strverscmp(get_row_text(a, key), get_row_text(b, key));
 }
 
 static int by_process_and_name(const void *a_ref, const void *b_ref)
 {
 	static const char *const keys[] = { "provider", "module", "function", "probe", "found" };
 	json_t *a = *(json_t *const *)a_ref, *b = *(json_t *const *)b_ref;
-	int order = pid_of(a) < pid_of(b) ? -1 : pid_of(a) > pid_of(b);
+	int order = get_row_pid(a) < get_row_pid(b) ? -1 : get_row_pid(a) > get_row_pid(b);
 
 	for (size_t i = 0; order == 0 && i < ARRAY_COUNT(keys); i++)
 		order = compare_text(a, b, keys[i]);
@@ -160,7 +160,7 @@ static int get_rows(const struct probe_request *request, struct rows *rows, stru
 
 /* ---- showing ---- */
 
-static void print_types(json_t *types)
+static void print_registry_types(json_t *types)
 {
 	size_t i;
 	json_t *type;
@@ -171,7 +171,7 @@ static void print_types(json_t *types)
 		printf("%s%s", i ? ", " : "", json_string_value(type));
 }
 
-static void print_sites(json_t *sites, bool is_enabled, const char *before)
+static void print_registry_sites(json_t *sites, bool is_enabled, const char *before)
 {
 	size_t i;
 	json_t *site;
@@ -180,40 +180,40 @@ static void print_sites(json_t *sites, bool is_enabled, const char *before)
 	json_array_foreach (sites, i, site) {
 		if (json_is_true(json_object_get(site, "is_enabled")) != is_enabled)
 			continue;
-		printf("%s%s", any ? ", " : before, text_of(site, "address"));
+		printf("%s%s", any ? ", " : before, get_row_text(site, "address"));
 		any = true;
 	}
 }
 
-static void print_row(json_t *row, const char *before)
+static void print_registry_row(json_t *row, const char *before)
 {
 	char name[512];
 	json_t *args = json_object_get(row, "args");
 
-	snprintf(name, sizeof(name), "%s%lld:%s:%s:%s", text_of(row, "provider"), pid_of(row), text_of(row, "module"),
-		 text_of(row, "function"), text_of(row, "probe"));
+	snprintf(name, sizeof(name), "%s%lld:%s:%s:%s", get_row_text(row, "provider"), get_row_pid(row),
+		 get_row_text(row, "module"), get_row_text(row, "function"), get_row_text(row, "probe"));
 	printf("%s%-*s ", before, NAME_WIDTH, name);
-	print_types(args);
-	print_sites(json_object_get(row, "sites"), false, "; at ");
-	print_sites(json_object_get(row, "sites"), true, "; is-enabled at ");
+	print_registry_types(args);
+	print_registry_sites(json_object_get(row, "sites"), false, "; at ");
+	print_registry_sites(json_object_get(row, "sites"), true, "; is-enabled at ");
 	putchar('\n');
 }
 
-static void print_text(const struct rows *rows)
+static void print_registry_text(const struct rows *rows)
 {
 	for (size_t i = 0; i < rows->count; i++) {
 		json_t *row = rows->rows[i];
 
-		if (i == 0 || pid_of(row) != pid_of(rows->rows[i - 1]) ||
-		    strcmp(text_of(row, "found"), text_of(rows->rows[i - 1], "found")) != 0)
+		if (i == 0 || get_row_pid(row) != get_row_pid(rows->rows[i - 1]) ||
+		    strcmp(get_row_text(row, "found"), get_row_text(rows->rows[i - 1], "found")) != 0)
 			printf("%s%s, pid %lld, found by %s\n", i ? "\n" : "",
-			       *text_of(row, "program") ? text_of(row, "program") : "process", pid_of(row),
-			       text_of(row, "found"));
-		print_row(row, "  ");
+			       *get_row_text(row, "program") ? get_row_text(row, "program") : "process", get_row_pid(row),
+			       get_row_text(row, "found"));
+		print_registry_row(row, "  ");
 	}
 }
 
-static void print_json(json_t *row, const char *event)
+static void print_registry_json(json_t *row, const char *event)
 {
 	if (event)
 		json_object_set_new(row, "event", json_string(event));
@@ -228,9 +228,9 @@ static void print_json(json_t *row, const char *event)
 static void print_change(const struct probe_request *request, json_t *row, bool added)
 {
 	if (request->json)
-		print_json(row, added ? "added" : "removed");
+		print_registry_json(row, added ? "added" : "removed");
 	else
-		print_row(row, added ? "+ " : "- ");
+		print_registry_row(row, added ? "+ " : "- ");
 }
 
 /* Both are sorted. */
@@ -255,7 +255,7 @@ static void print_changes(const struct probe_request *request, const struct rows
 	fflush(stdout);
 }
 
-static int watch(const struct probe_request *request, struct rows *rows)
+static int watch_registry(const struct probe_request *request, struct rows *rows)
 {
 	struct rows now;
 	struct fathom_fault why;
@@ -287,12 +287,12 @@ int probe_registry(const struct probe_request *request)
 	}
 	if (request->watch) {
 		print_changes(request, &none, &rows);
-		status = watch(request, &rows);
+		status = watch_registry(request, &rows);
 	} else if (request->json) {
 		for (size_t i = 0; i < rows.count; i++)
-			print_json(rows.rows[i], NULL);
+			print_registry_json(rows.rows[i], NULL);
 	} else {
-		print_text(&rows);
+		print_registry_text(&rows);
 	}
 	if (rows.count == 0 && request->target_count > 0 && !request->watch)
 		status = EXIT_FAILURE;

@@ -14,7 +14,7 @@
 
 enum { PATIENCE_SEC = 20 };
 
-static const char *socket_path(const char *path)
+static const char *choose_daemon_socket(const char *path)
 {
 	const char *named = getenv(PROBED_SOCKET_ENV);
 
@@ -23,7 +23,7 @@ static const char *socket_path(const char *path)
 	return named && *named ? named : PROBED_SOCKET_DEFAULT;
 }
 
-static int connect_daemon(const char *path, int *fd_ret, struct fathom_fault *why)
+static int connect_to_probed(const char *path, int *fd_ret, struct fathom_fault *why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const struct timeval patience = { .tv_sec = PATIENCE_SEC };
@@ -58,7 +58,7 @@ struct lines {
 	void *ctx;
 };
 
-static int parse_lines(struct lines *lines, struct fathom_fault *why)
+static int parse_received_lines(struct lines *lines, struct fathom_fault *why)
 {
 	char *line = lines->text, *end;
 
@@ -76,7 +76,7 @@ static int parse_lines(struct lines *lines, struct fathom_fault *why)
 	return 0;
 }
 
-static int add_text(struct lines *lines, const char *text, size_t bytes, struct fathom_fault *why)
+static int append_received_text(struct lines *lines, const char *text, size_t bytes, struct fathom_fault *why)
 {
 	if (bytes == 0)
 		return 0;
@@ -87,7 +87,7 @@ static int add_text(struct lines *lines, const char *text, size_t bytes, struct 
 	}
 	memcpy(lines->text + lines->used, text, bytes);
 	lines->used += bytes;
-	return parse_lines(lines, why);
+	return parse_received_lines(lines, why);
 }
 
 static int receive_replies(int fd, struct lines *lines, struct fathom_fault *why)
@@ -109,7 +109,7 @@ static int receive_replies(int fd, struct lines *lines, struct fathom_fault *why
 		if (reply.error)
 			return fault(why, reply.error < 0 ? reply.error : -EPROTO, "fathom-probed: %.*s",
 				     (int)((size_t)got - sizeof(reply)), room + sizeof(reply));
-		error = add_text(lines, room + sizeof(reply), (size_t)got - sizeof(reply), why);
+		error = append_received_text(lines, room + sizeof(reply), (size_t)got - sizeof(reply), why);
 	} while (error == 0 && reply.more);
 	return error;
 }
@@ -120,7 +120,7 @@ int registry_ask(const char *path, uint64_t pid, bool notes, registry_line_fn fn
 						.operation = notes ? PROBED_NOTES : PROBED_LIST,
 						.value = pid };
 	struct lines lines = { .fn = fn, .ctx = ctx };
-	int fd = -1, error = connect_daemon(socket_path(path), &fd, why);
+	int fd = -1, error = connect_to_probed(choose_daemon_socket(path), &fd, why);
 
 	if (error)
 		return error;

@@ -33,7 +33,7 @@ static void report_record(pid_t pid, const struct record *record, registry_line_
 	}
 }
 
-static void read_file(pid_t pid, const char *path, registry_line_fn fn, void *ctx)
+static void read_record_file(pid_t pid, const char *path, registry_line_fn fn, void *ctx)
 {
 	static char room[FILE_BYTES_MAX];
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -53,7 +53,7 @@ static void read_file(pid_t pid, const char *path, registry_line_fn fn, void *ct
 	}
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static int compare_entry_names(const FTSENT **a, const FTSENT **b)
 {
 	return strverscmp((*a)->fts_name, (*b)->fts_name);
 }
@@ -69,7 +69,7 @@ int registry_read(const char *directory, uint64_t pid, registry_line_fn fn, void
 	if (access(path, R_OK | X_OK) < 0)
 		return fault(why, -errno, "%s: %s; --state-dir names the directory that fathom-probed was given", path,
 			     strerror(errno));
-	tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+	tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, compare_entry_names);
 	if (!tree)
 		return fault(why, -errno, "%s: %s", path, strerror(errno));
 	while ((entry = fts_read(tree))) {
@@ -77,7 +77,7 @@ int registry_read(const char *directory, uint64_t pid, registry_line_fn fn, void
 		    (text_parse_u64(entry->fts_name, 10, INT32_MAX, &of) != 0 || (pid && of != pid)))
 			(void)fts_set(tree, entry, FTS_SKIP);
 		else if (entry->fts_info == FTS_F && entry->fts_level == DEPTH_OF_FILES)
-			read_file((pid_t)of, entry->fts_path, fn, ctx);
+			read_record_file((pid_t)of, entry->fts_path, fn, ctx);
 	}
 	(void)fts_close(tree);
 	return 0;

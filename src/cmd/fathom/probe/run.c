@@ -68,7 +68,7 @@ struct run {
 	bool killed;
 };
 
-static int complain(const char *text)
+static int report_run_error(const char *text)
 {
 	fprintf(stderr, "fathom probe: %s\n", text);
 	return EXIT_USAGE;
@@ -76,7 +76,7 @@ static int complain(const char *text)
 
 /* ---- the program of each process ---- */
 
-static void add_source(void *ctx, struct process *process)
+static void add_process_source(void *ctx, struct process *process)
 {
 	struct run *run = ctx;
 	struct source *source = &run->sources[run->source_count];
@@ -90,7 +90,7 @@ static void add_source(void *ctx, struct process *process)
 	}
 	if (run->source_count == SOURCES_MAX) {
 		run->failed = true;
-		complain("32 processes are the most");
+		report_run_error("32 processes are the most");
 		return;
 	}
 	*source = (struct source){ .pid = process->pid, .child = { .out_fd = -1, .said_fd = -1 } };
@@ -116,7 +116,7 @@ static void add_source(void *ctx, struct process *process)
 	run->source_count++;
 }
 
-static const char *types_of(const struct source *source)
+static const char *declarations_of(const struct source *source)
 {
 	return source->types.text ? source->types.text : "";
 }
@@ -126,7 +126,7 @@ static void print_programs(const struct run *run)
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		if (run->source_count > 1)
 			printf("// %s, process %d\n", run->sources[i].name, run->sources[i].pid);
-		fputs(types_of(&run->sources[i]), stdout);
+		fputs(declarations_of(&run->sources[i]), stdout);
 		fputs(run->sources[i].program.text, stdout);
 	}
 }
@@ -155,7 +155,7 @@ static void print_prefixed(struct run *run, struct source *source, const char *t
 }
 
 /* The text begins with its kind: 'p' for output of the script, 'o' for an object of bpftrace. */
-static void print_json(struct run *run, const struct source *source, const struct order_text *text)
+static void print_output_json(struct run *run, const struct source *source, const struct order_text *text)
 {
 	json_t *row = text->text[0] == 'o'
 			      ? json_loadb(text->text + 1, text->bytes - 1, 0, NULL)
@@ -178,7 +178,7 @@ static void emit_text(void *ctx, const struct order_text *text)
 	struct source *source = &run->sources[text->source];
 
 	if (run->request->json)
-		print_json(run, source, text);
+		print_output_json(run, source, text);
 	else if (run->source_count > 1)
 		print_prefixed(run, source, text->text, text->bytes);
 	else
@@ -273,7 +273,7 @@ static void handle_output(struct run *run, uint32_t number, uint64_t now_ns)
 
 /* ---- running ---- */
 
-static void end_all(struct run *run, int signal)
+static void signal_all_sources(struct run *run, int signal)
 {
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		if (run->sources[i].running)
@@ -282,9 +282,9 @@ static void end_all(struct run *run, int signal)
 }
 
 /* An identifier that bpftrace does not know may be the program's: without debug information it was not declared. */
-static void complain_of(const struct source *source, const struct fathom_fault *why)
+static void report_source_error(const struct source *source, const struct fathom_fault *why)
 {
-	complain(why->text);
+	report_run_error(why->text);
 	if (!source->types.text && strstr(why->text, "Unknown identifier"))
 		fprintf(stderr,
 			"fathom probe: %s has no debug information, which enumerators are known by: install its debug "
@@ -303,9 +303,9 @@ static void end_source(struct run *run, uint32_t number)
 	source->running = false;
 	order_end(run->order, number);
 	if (bpftrace_finish(&source->child, run->title, &why) != 0) {
-		complain_of(source, &why);
+		report_source_error(source, &why);
 		run->failed = true;
-		end_all(run, SIGINT);
+		signal_all_sources(run, SIGINT);
 	}
 	if (run->request->verbose && source->child.said)
 		fputs(source->child.said, stderr);
@@ -334,14 +334,14 @@ static bool announce_attached(struct run *run)
 	return true;
 }
 
-static void handle_signal(struct run *run, int signals)
+static void handle_run_signal(struct run *run, int signals)
 {
 	struct signalfd_siginfo info;
 
 	if (read(signals, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (run->interrupted_ns)
-		end_all(run, SIGKILL);
+		signal_all_sources(run, SIGKILL);
 	else
 		run->end_ns = clock_monotonic_ns() + GRACE_NS;
 }
@@ -359,7 +359,7 @@ static bool poll_once(struct run *run, int signals)
 	if (poll(fds, 1 + FDS_PER_SOURCE * run->source_count, TURN_MS) < 0 && errno != EINTR)
 		return false;
 	if (fds[0].revents)
-		handle_signal(run, signals);
+		handle_run_signal(run, signals);
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		struct source *source = &run->sources[i];
 
@@ -376,7 +376,7 @@ static bool poll_once(struct run *run, int signals)
 	return running;
 }
 
-static int signals_of_an_end(void)
+static int open_end_signals(void)
 {
 	sigset_t set;
 	int fd;
@@ -391,7 +391,7 @@ static int signals_of_an_end(void)
 	return fd;
 }
 
-static int start_all(struct run *run)
+static int start_all_sources(struct run *run)
 {
 	struct fathom_fault why;
 
@@ -400,13 +400,13 @@ static int start_all(struct run *run)
 
 		order_expect(run->order, i, source->program.beats);
 		if (bpftrace_start(&(struct bpftrace_start){ .program = source->program.text,
-							     .types = types_of(source),
+							     .types = declarations_of(source),
 							     .pid = source->pid,
 							     .json = run->request->json,
 							     .args = run->request->script_args },
 				   &source->child, &why) != 0) {
-			end_all(run, SIGINT);
-			return complain(why.text);
+			signal_all_sources(run, SIGINT);
+			return report_run_error(why.text);
 		}
 		source->running = true;
 	}
@@ -428,7 +428,7 @@ static void enforce_time_limits(struct run *run)
 	}
 	if (run->end_ns && now >= run->end_ns && !run->interrupted_ns) {
 		run->interrupted_ns = now;
-		end_all(run, SIGINT);
+		signal_all_sources(run, SIGINT);
 	}
 	if (run->interrupted_ns && now - run->interrupted_ns >= END_SEC_MAX * NS_PER_SEC && !run->killed) {
 		fprintf(stderr,
@@ -436,17 +436,17 @@ static void enforce_time_limits(struct run *run)
 			"lost\n",
 			END_SEC_MAX);
 		run->killed = run->failed = true;
-		end_all(run, SIGKILL);
+		signal_all_sources(run, SIGKILL);
 	}
 }
 
 static void run_until_end(struct run *run)
 {
-	int signals = signals_of_an_end();
+	int signals = open_end_signals();
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	run->order = order_create(run->source_count, cpus > 0 ? (uint32_t)cpus : 1, emit_text, run);
-	run->failed = start_all(run) != 0;
+	run->failed = start_all_sources(run) != 0;
 	run->begun_ns = clock_monotonic_ns();
 	while (poll_once(run, signals))
 		enforce_time_limits(run);
@@ -470,13 +470,13 @@ static void free_sources(struct run *run)
 	}
 }
 
-static int run_script(struct run *run)
+static int run_script_to_output(struct run *run)
 {
 	struct fathom_fault why;
 
 	if (bpftrace_check(&why) != 0 ||
 	    (run->request->output && file_check_new(run->request->output, run->request->force, &why) != 0))
-		return complain(why.text);
+		return report_run_error(why.text);
 	run->out = run->request->output ? fopen(run->request->output, "we") : stdout;
 	if (!run->out) {
 		fprintf(stderr, "fathom probe: cannot write \"%s\": %s\n", run->request->output, strerror(errno));
@@ -513,15 +513,15 @@ int probe_run(const struct probe_request *request)
 		must(run->script);
 	} else if (probe_script_read(request->targets[0], &run->script, &why) != 0) {
 		free(run);
-		return complain(why.text);
+		return report_run_error(why.text);
 	}
-	status = process_each(&targets, add_source, run);
+	status = process_each(&targets, add_process_source, run);
 	if (status == 0 && run->failed)
 		status = EXIT_USAGE;
 	if (status == 0 && request->print)
 		print_programs(run);
 	else if (status == 0)
-		status = run_script(run);
+		status = run_script_to_output(run);
 	free_sources(run);
 	free(run->script);
 	free(run);

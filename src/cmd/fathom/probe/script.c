@@ -17,7 +17,7 @@ enum { SCRIPT_BYTES_MAX = 1 << 20 };
 
 /* ---- files ---- */
 
-static int read_all(FILE *from, const char *name, char **text_ret, struct fathom_fault *why)
+static int read_script_text(FILE *from, const char *name, char **text_ret, struct fathom_fault *why)
 {
 	char *text = malloc(SCRIPT_BYTES_MAX + 1);
 	size_t bytes;
@@ -52,7 +52,7 @@ static bool find_script_directory(char *path_ret, size_t bytes)
 	return stat(path_ret, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-static int by_name(const void *left, const void *right)
+static int compare_names(const void *left, const void *right)
 {
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
@@ -76,7 +76,7 @@ static void list_scripts(const char *directory, char *list, size_t bytes)
 	}
 	if (open)
 		closedir(open);
-	qsort(names, count, sizeof(*names), by_name);
+	qsort(names, count, sizeof(*names), compare_names);
 	for (size_t i = 0; i < count; i++) {
 		if (at < bytes)
 			at += (size_t)snprintf(list + at, bytes - at, "%s%s", i ? ", " : "", names[i]);
@@ -118,7 +118,7 @@ int probe_script_read(const char *name, char **text_ret, struct fathom_fault *wh
 	if (fstat(fileno(from), &there) == 0 && S_ISDIR(there.st_mode))
 		rc = fault(why, -EISDIR, "\"%s\" is a directory", name);
 	else
-		rc = read_all(from, name, text_ret, why);
+		rc = read_script_text(from, name, text_ret, why);
 	fclose(from);
 	return rc;
 }

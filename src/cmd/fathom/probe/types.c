@@ -9,7 +9,7 @@
 #include "inspect/script/script.h"
 
 /* In blocks that read the kernel, a structure name means the kernel's structure, if the kernel has it. */
-static void sort_out(struct types_wanted *wanted, const struct types_names *kernels)
+static void add_program_structures(struct types_wanted *wanted, const struct types_names *kernels)
 {
 	for (uint32_t i = 0; i < kernels->count; i++) {
 		if (!types_kernel_has(wanted->kernel, kernels->names[i]))
@@ -19,7 +19,7 @@ static void sort_out(struct types_wanted *wanted, const struct types_names *kern
 }
 
 /* The first name that needs debug information; NULL: none. */
-static const char *needed(const struct types_wanted *wanted, const char **kind_ret)
+static const char *find_needed_name(const struct types_wanted *wanted, const char **kind_ret)
 {
 	*kind_ret = "struct";
 	for (uint32_t i = 0; i < wanted->structures.count; i++) {
@@ -31,10 +31,10 @@ static const char *needed(const struct types_wanted *wanted, const char **kind_r
 }
 
 /* Handle missing debug information. */
-static int do_without(const struct process *process, const struct types_wanted *wanted, enum process_file file,
-		      struct fathom_fault *why)
+static int explain_missing_debug_info(const struct process *process, const struct types_wanted *wanted,
+				      enum process_file file, struct fathom_fault *why)
 {
-	const char *kind, *name = needed(wanted, &kind);
+	const char *kind, *name = find_needed_name(wanted, &kind);
 	const char *id = process->notes.build_id[0] ? process->notes.build_id : "none";
 	int bytes = (int)process_program_bytes(process);
 
@@ -52,8 +52,8 @@ static int do_without(const struct process *process, const struct types_wanted *
 		kind, name, bytes, process->program, file == PROCESS_FILE_GONE ? "removed" : "replaced", id);
 }
 
-static int declare(const struct process *process, const struct types_wanted *wanted, struct types_declared *declared_ret,
-		   struct fathom_fault *why)
+static int declare_types(const struct process *process, const struct types_wanted *wanted,
+			 struct types_declared *declared_ret, struct fathom_fault *why)
 {
 	char running[64], root[64], path[PATH_MAX + 64];
 	enum process_file file = process_file_of(process, path, sizeof(path));
@@ -69,7 +69,7 @@ static int declare(const struct process *process, const struct types_wanted *wan
 		beside = process->program;
 	rc = types_declare(&(struct types_program){ .path = running, .beside = beside, .root = root }, wanted, declared_ret,
 			   why);
-	return rc == -ENODATA ? do_without(process, wanted, file, why) : rc;
+	return rc == -ENODATA ? explain_missing_debug_info(process, wanted, file, why) : rc;
 }
 
 static int declare_wanted(const struct process *process, struct types_wanted *wanted, const struct types_names *kernels,
@@ -79,8 +79,8 @@ static int declare_wanted(const struct process *process, struct types_wanted *wa
 	int rc;
 
 	wanted->kernel = kernel;
-	sort_out(wanted, kernels);
-	rc = declare(process, wanted, declared_ret, why);
+	add_program_structures(wanted, kernels);
+	rc = declare_types(process, wanted, declared_ret, why);
 	types_kernel_close(kernel);
 	return rc;
 }

@@ -26,7 +26,7 @@ struct reader {
 	struct fathom_fault *why;
 };
 
-static bool by_position(const struct rpc_arg *arg)
+static bool is_positional(const struct rpc_arg *arg)
 {
 	return !arg->flag && !arg->long_flag;
 }
@@ -36,7 +36,7 @@ static bool takes_value(const struct rpc_arg *arg)
 	return arg->type != RPC_ARG_TRUE && arg->type != RPC_ARG_FALSE && arg->type != RPC_ARG_YES_NO;
 }
 
-static const char *arg_name(const struct rpc_arg *arg)
+static const char *name_of_arg(const struct rpc_arg *arg)
 {
 	return arg->long_flag ? arg->long_flag : arg->key;
 }
@@ -79,7 +79,7 @@ static json_t *split_list(const char *text, char separator)
 	}
 }
 
-static void remove_all(json_t *names)
+static void remove_name_all(json_t *names)
 {
 	json_t *name;
 	size_t i;
@@ -93,7 +93,7 @@ static void remove_all(json_t *names)
 }
 
 /* "a,b" as an array; "all" becomes all other choices. NULL: a name is none of the choices, or not valid UTF-8. */
-static json_t *list_value(const struct rpc_arg *arg, const char *text)
+static json_t *make_json_list(const struct rpc_arg *arg, const char *text)
 {
 	json_t *names = split_list(text, ','), *name;
 	bool all = false;
@@ -112,12 +112,12 @@ static json_t *list_value(const struct rpc_arg *arg, const char *text)
 		return names;
 	json_decref(names);
 	names = split_list(arg->choices, ' ');
-	remove_all(names);
+	remove_name_all(names);
 	return names;
 }
 
 /* NULL: `text` is invalid for this type. */
-static json_t *value_of(const struct rpc_arg *arg, const char *text)
+static json_t *make_json_value(const struct rpc_arg *arg, const char *text)
 {
 	const char *digits = text + (text[0] == '-' || text[0] == '+');
 	uint64_t number;
@@ -128,7 +128,7 @@ static json_t *value_of(const struct rpc_arg *arg, const char *text)
 	case RPC_ARG_STRING:
 		return json_string(text);
 	case RPC_ARG_LIST:
-		return list_value(arg, text);
+		return make_json_list(arg, text);
 	case RPC_ARG_INT:
 		if (text_parse_u64(digits, 10, INT64_MAX, &number) < 0)
 			return NULL;
@@ -172,13 +172,15 @@ static int add_param_text(struct reader *reader, const struct rpc_arg *arg, cons
 	json_t *value;
 
 	if (arg->choices && arg->type != RPC_ARG_LIST && !is_choice(arg->choices, text))
-		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is none of %s", arg_name(arg), text, arg->choices);
-	value = value_of(arg, text);
+		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is none of %s", name_of_arg(arg), text,
+			     arg->choices);
+	value = make_json_value(arg, text);
 	if (!value && arg->choices)
-		return fault(reader->why, -EINVAL, "argument %s: \"%s\" has a name other than %s", arg_name(arg), text,
+		return fault(reader->why, -EINVAL, "argument %s: \"%s\" has a name other than %s", name_of_arg(arg), text,
 			     arg->choices);
 	if (!value)
-		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is not %s", arg_name(arg), text, kinds[arg->type]);
+		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is not %s", name_of_arg(arg), text,
+			     kinds[arg->type]);
 	add_param(reader, arg, value);
 	return 0;
 }
@@ -186,7 +188,8 @@ static int add_param_text(struct reader *reader, const struct rpc_arg *arg, cons
 /* ---- options ---- */
 
 /* `*no_ret`: the --no- form was used. -EINVAL: no option, or several, with this prefix. */
-static int find_long(struct reader *reader, const char *word, size_t bytes, const struct rpc_arg **arg_ret, bool *no_ret)
+static int find_long_option(struct reader *reader, const char *word, size_t bytes, const struct rpc_arg **arg_ret,
+			    bool *no_ret)
 {
 	const struct rpc_arg *found = NULL;
 	bool found_no = false;
@@ -217,7 +220,7 @@ static int find_long(struct reader *reader, const char *word, size_t bytes, cons
 	return 0;
 }
 
-static const struct rpc_arg *find_short(const struct rpc_command *command, const char *word)
+static const struct rpc_arg *find_short_option(const struct rpc_command *command, const char *word)
 {
 	const struct rpc_arg *found = NULL;
 
@@ -235,13 +238,13 @@ static int read_option(struct reader *reader, const struct rpc_arg *arg, const c
 {
 	if (!takes_value(arg)) {
 		if (attached)
-			return fault(reader->why, -EINVAL, "option %s takes no value", arg_name(arg));
+			return fault(reader->why, -EINVAL, "option %s takes no value", name_of_arg(arg));
 		add_param(reader, arg, json_boolean(arg->type == RPC_ARG_TRUE || (arg->type == RPC_ARG_YES_NO && !no)));
 		return 0;
 	}
 	if (!attached) {
 		if (reader->at == reader->argc)
-			return fault(reader->why, -EINVAL, "option %s needs a value", arg_name(arg));
+			return fault(reader->why, -EINVAL, "option %s needs a value", name_of_arg(arg));
 		attached = reader->argv[reader->at++];
 	}
 	return add_param_text(reader, arg, attached);
@@ -252,7 +255,7 @@ static int read_long_option(struct reader *reader, const char *word)
 	size_t bytes = strcspn(word, "=");
 	const struct rpc_arg *arg = NULL;
 	bool no = false;
-	int error = find_long(reader, word, bytes, &arg, &no);
+	int error = find_long_option(reader, word, bytes, &arg, &no);
 
 	return error ? error : read_option(reader, arg, word[bytes] == '=' ? word + bytes + 1 : NULL, no);
 }
@@ -262,7 +265,7 @@ static int read_short_option(struct reader *reader, const char *word)
 	char rest[256];
 
 	for (;;) {
-		const struct rpc_arg *arg = find_short(reader->command, word);
+		const struct rpc_arg *arg = find_short_option(reader->command, word);
 		const char *behind;
 		int error;
 
@@ -286,7 +289,7 @@ static int read_positional(struct reader *reader, const char *word)
 	size_t position = 0;
 
 	for (const struct rpc_arg *arg = reader->command->args; arg && arg->key; arg++) {
-		if (by_position(arg) && position++ == reader->positions_read) {
+		if (is_positional(arg) && position++ == reader->positions_read) {
 			reader->positions_read++;
 			return add_param_text(reader, arg, word);
 		}
@@ -301,10 +304,10 @@ static bool is_option(const struct reader *reader, const char *word)
 
 	if (reader->options_over || word[0] != '-' || word[1] == '\0')
 		return false;
-	return find_short(reader->command, word) || text_parse_u64(word + 1, 10, UINT64_MAX, &number) < 0;
+	return find_short_option(reader->command, word) || text_parse_u64(word + 1, 10, UINT64_MAX, &number) < 0;
 }
 
-static int read_word(struct reader *reader)
+static int read_argument(struct reader *reader)
 {
 	const char *word = reader->argv[reader->at++];
 
@@ -326,7 +329,7 @@ static int add_defaults(struct reader *reader)
 		if (json_object_get(into, arg->key))
 			continue;
 		if (arg->required)
-			return fault(reader->why, -EINVAL, "argument %s is missing", arg_name(arg));
+			return fault(reader->why, -EINVAL, "argument %s is missing", name_of_arg(arg));
 		if (arg->type == RPC_ARG_TRUE || arg->type == RPC_ARG_FALSE)
 			add_param(reader, arg, json_boolean(arg->type == RPC_ARG_FALSE));
 		else if (arg->send_false)
@@ -347,7 +350,7 @@ static bool wants_help(int argc, char **argv)
 }
 
 /* METHOD --params JSON, for methods outside the table, or with other arguments. */
-static int read_raw(int argc, char **argv, struct rpc_call *call, struct fathom_fault *why)
+static int read_raw_params(int argc, char **argv, struct rpc_call *call, struct fathom_fault *why)
 {
 	const char *text = argv[1] + strlen("--params");
 	json_error_t error;
@@ -365,7 +368,7 @@ static int read_raw(int argc, char **argv, struct rpc_call *call, struct fathom_
 	return 0;
 }
 
-static int read_known(int argc, char **argv, struct rpc_call *call, struct fathom_fault *why)
+static int read_by_table(int argc, char **argv, struct rpc_call *call, struct fathom_fault *why)
 {
 	struct reader reader = {
 		.command = call->command,
@@ -380,7 +383,7 @@ static int read_known(int argc, char **argv, struct rpc_call *call, struct fatho
 
 	must(reader.params);
 	while (reader.at < argc && error == 0)
-		error = read_word(&reader);
+		error = read_argument(&reader);
 	if (error == 0)
 		error = add_defaults(&reader);
 	wrong = error == 0 && call->command->adjust ? call->command->adjust(reader.params) : NULL;
@@ -405,9 +408,9 @@ enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_
 	}
 	if (argc > 1 && strncmp(argv[1], "--params", strlen("--params")) == 0) {
 		call.command = NULL;
-		error = read_raw(argc, argv, &call, why);
+		error = read_raw_params(argc, argv, &call, why);
 	} else if (call.command) {
-		error = read_known(argc, argv, &call, why);
+		error = read_by_table(argc, argv, &call, why);
 	} else {
 		error = fault(why, -EINVAL,
 			      "no such command; `fathom rpc --help` lists them, `%.64s --params '{...}'` calls any method",
@@ -429,7 +432,7 @@ void rpc_call_deinit(struct rpc_call *call)
 
 /* ---- help ---- */
 
-static void print_option(FILE *to, const struct rpc_arg *arg)
+static void print_command_option(FILE *to, const struct rpc_arg *arg)
 {
 	char left[96];
 
@@ -445,24 +448,24 @@ void rpc_command_usage(const struct rpc_command *command, FILE *to)
 
 	fprintf(to, "usage: fathom rpc %s [OPTION...]", command->name);
 	for (arg = command->args; arg && arg->key; arg++) {
-		if (by_position(arg))
+		if (is_positional(arg))
 			fprintf(to, arg->required ? " %s" : " [%s]", arg->key);
 	}
 	fprintf(to, "\n\n%s\n\n", command->help);
 	for (arg = command->args; arg && arg->key; arg++) {
-		if (by_position(arg))
+		if (is_positional(arg))
 			fprintf(to, "  %-36s %s\n", arg->key, arg->help);
 	}
 	for (arg = command->args; arg && arg->key; arg++) {
-		if (!by_position(arg) && arg->help)
-			print_option(to, arg);
+		if (!is_positional(arg) && arg->help)
+			print_command_option(to, arg);
 	}
 }
 
 /* ---- words of a line ---- */
 
 /* Copy the next word of *line into `word` (as long as the line). False: no more. */
-static bool next_word(const char **line, char *word, bool *closed)
+static bool read_next_word(const char **line, char *word, bool *closed)
 {
 	const char *at = *line + strspn(*line, " \t\r\n");
 	char quote = '\0';
@@ -497,7 +500,7 @@ int rpc_words_split(const char *line, char ***words_ret, int *count_ret, struct 
 
 	must(words);
 	must(word);
-	while (next_word(&line, word, &closed) && closed) {
+	while (read_next_word(&line, word, &closed) && closed) {
 		must(count + 1 < room);
 		words[count] = strdup(word);
 		must(words[count]);

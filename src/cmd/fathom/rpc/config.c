@@ -41,7 +41,7 @@ static int get_config(struct rpc_client *client, const char *subsystem, const js
 
 /* ---- selecting subsystems ---- */
 
-static const json_t *subsystem_named(const json_t *subsystems, const char *name)
+static const json_t *find_subsystem_by_name(const json_t *subsystems, const char *name)
 {
 	json_t *subsystem;
 	size_t i;
@@ -56,9 +56,9 @@ static const json_t *subsystem_named(const json_t *subsystems, const char *name)
 }
 
 /* Add `name` and its dependencies to the set `wanted`. -ENOENT: no such subsystem. */
-static int add_subsystem(const json_t *subsystems, const char *name, json_t *wanted, struct fathom_fault *why)
+static int add_wanted_subsystem(const json_t *subsystems, const char *name, json_t *wanted, struct fathom_fault *why)
 {
-	const json_t *subsystem = subsystem_named(subsystems, name);
+	const json_t *subsystem = find_subsystem_by_name(subsystems, name);
 	json_t *needed;
 	size_t i;
 
@@ -68,7 +68,9 @@ static int add_subsystem(const json_t *subsystems, const char *name, json_t *wan
 		return 0;
 	json_object_set_new(wanted, name, json_true());
 	json_array_foreach (json_object_get(subsystem, "depends_on"), i, needed) {
-		int error = json_is_string(needed) ? add_subsystem(subsystems, json_string_value(needed), wanted, why) : 0;
+		int error = json_is_string(needed)
+				    ? add_wanted_subsystem(subsystems, json_string_value(needed), wanted, why)
+				    : 0;
 
 		if (error)
 			return error;
@@ -83,7 +85,7 @@ static int add_listed_subsystems(const json_t *subsystems, const char *list, jso
 
 	must(copy);
 	for (char *name = strtok_r(copy, ",", &save); name && error == 0; name = strtok_r(NULL, ",", &save))
-		error = add_subsystem(subsystems, name, wanted, why);
+		error = add_wanted_subsystem(subsystems, name, wanted, why);
 	free(copy);
 	return error;
 }
@@ -167,7 +169,7 @@ static int get_methods(struct rpc_client *client, bool current, const json_t *pa
 	return error;
 }
 
-static bool is_among(const json_t *methods, const char *name)
+static bool has_method(const json_t *methods, const char *name)
 {
 	json_t *method;
 	size_t i;
@@ -180,20 +182,20 @@ static bool is_among(const json_t *methods, const char *name)
 }
 
 /* Check that every element of the list is {"method": a method of the engine, ...}. */
-static int check_calls(const json_t *calls, const json_t *methods, const char *subsystem, struct fathom_fault *why)
+static int check_config_calls(const json_t *calls, const json_t *methods, const char *subsystem, struct fathom_fault *why)
 {
 	json_t *call;
 	size_t i;
 
 	json_array_foreach ((json_t *)calls, i, call) {
 		const char *method = json_string_value(json_object_get(call, "method"));
-		int error = json_is_array(call) ? check_calls(call, methods, subsystem, why) : 0;
+		int error = json_is_array(call) ? check_config_calls(call, methods, subsystem, why) : 0;
 
 		if (error)
 			return error;
 		if (!json_is_array(call) && !method)
 			return fault(why, -EINVAL, "subsystem \"%s\", call %zu: has no \"method\"", subsystem, i + 1);
-		if (!json_is_array(call) && !is_among(methods, method))
+		if (!json_is_array(call) && !has_method(methods, method))
 			return fault(why, -EINVAL, "subsystem \"%s\", call %zu: the engine has no method \"%s\"", subsystem,
 				     i + 1, method);
 	}
@@ -208,21 +210,21 @@ static const char *subsystem_name(const json_t *subsystem)
 }
 
 /* Can all of the call's methods be called now? */
-static bool callable(const json_t *call, const json_t *current)
+static bool is_call_allowed(const json_t *call, const json_t *current)
 {
 	json_t *inner;
 	size_t i;
 
 	if (!json_is_array(call))
-		return is_among(current, json_string_value(json_object_get(call, "method")));
+		return has_method(current, json_string_value(json_object_get(call, "method")));
 	json_array_foreach ((json_t *)call, i, inner) {
-		if (!callable(inner, current))
+		if (!is_call_allowed(inner, current))
 			return false;
 	}
 	return true;
 }
 
-static int make_call(struct rpc_client *client, const json_t *call, struct fathom_fault *why)
+static int make_config_call(struct rpc_client *client, const json_t *call, struct fathom_fault *why)
 {
 	json_t *inner, *result = NULL;
 	size_t i;
@@ -236,24 +238,24 @@ static int make_call(struct rpc_client *client, const json_t *call, struct fatho
 	}
 	json_array_foreach ((json_t *)call, i, inner) {
 		if (error == 0)
-			error = make_call(client, inner, why);
+			error = make_config_call(client, inner, why);
 	}
 	return error;
 }
 
 /* Make the calls that are possible now, and remove them from the list. */
-static int make_calls(struct rpc_client *client, json_t *calls, const json_t *current, bool *any_ret,
-		      struct fathom_fault *why)
+static int make_allowed_calls(struct rpc_client *client, json_t *calls, const json_t *current, bool *any_ret,
+			      struct fathom_fault *why)
 {
 	for (size_t i = 0; i < json_array_size(calls);) {
 		const json_t *call = json_array_get(calls, i);
 		int error;
 
-		if (!callable(call, current)) {
+		if (!is_call_allowed(call, current)) {
 			i++;
 			continue;
 		}
-		error = make_call(client, call, why);
+		error = make_config_call(client, call, why);
 		if (error)
 			return error;
 		*any_ret = true;
@@ -263,8 +265,8 @@ static int make_calls(struct rpc_client *client, json_t *calls, const json_t *cu
 }
 
 /* One pass over all subsystems. `*any_ret`: a call was possible. `*left_ret`: number of remaining calls. */
-static int load_round(struct rpc_client *client, json_t *subsystems, const json_t *params, bool *any_ret, size_t *left_ret,
-		      struct fathom_fault *why)
+static int load_once(struct rpc_client *client, json_t *subsystems, const json_t *params, bool *any_ret, size_t *left_ret,
+		     struct fathom_fault *why)
 {
 	json_t *current = NULL, *subsystem, *result = NULL;
 	size_t i;
@@ -276,10 +278,10 @@ static int load_round(struct rpc_client *client, json_t *subsystems, const json_
 		json_t *calls = json_object_get(subsystem, "config");
 
 		if (error == 0)
-			error = make_calls(client, calls, current, any_ret, why);
+			error = make_allowed_calls(client, calls, current, any_ret, why);
 		*left_ret += json_array_size(calls);
 	}
-	if (error == 0 && is_among(current, "framework_start_init")) {
+	if (error == 0 && has_method(current, "framework_start_init")) {
 		error = rpc_client_call(client, "framework_start_init", NULL, &result, why);
 		json_decref(result);
 		*any_ret = true;
@@ -297,12 +299,13 @@ static int load_subsystems(struct rpc_client *client, json_t *subsystems, const 
 
 	json_array_foreach (subsystems, i, subsystem) {
 		if (error == 0)
-			error = check_calls(json_object_get(subsystem, "config"), methods, subsystem_name(subsystem), why);
+			error = check_config_calls(json_object_get(subsystem, "config"), methods, subsystem_name(subsystem),
+						   why);
 	}
 	json_decref(methods);
 	do {
 		if (error == 0)
-			error = load_round(client, subsystems, params, &any, &left, why);
+			error = load_once(client, subsystems, params, &any, &left, why);
 	} while (error == 0 && any && left > 0);
 	if (error == 0 && left > 0)
 		printf("Some configs were skipped because the RPC state that can call them passed over.\n");
@@ -336,11 +339,11 @@ int rpc_load_subsystem_config(struct rpc_client *client, const json_t *params, s
 	calls = json_object_get(config, "config");
 	error = get_methods(client, false, params, &methods, why);
 	if (error == 0)
-		error = check_calls(calls, methods, subsystem_name(config), why);
+		error = check_config_calls(calls, methods, subsystem_name(config), why);
 	if (error == 0)
 		error = get_methods(client, true, params, &current, why);
 	if (error == 0)
-		error = make_calls(client, calls, current, &any, why);
+		error = make_allowed_calls(client, calls, current, &any, why);
 	if (error == 0 && json_array_size(calls) > 0)
 		printf("Some configs were skipped because they cannot be called in the current RPC state.\n");
 	json_decref(methods);

@@ -30,7 +30,7 @@ struct rpc_client {
 /* ---- JSON in Python's format ---- */
 
 /* Remove quotes and mark of marked numbers; convert the digits of escaped characters to lower case. */
-static void finish_text(char *text)
+static void convert_to_python_format(char *text)
 {
 	static const char mark[] = "\"\\u0001u64:";
 	char *from = text, *to = text;
@@ -59,7 +59,7 @@ char *rpc_json_text(const json_t *value, int indent)
 	char *text = json_dumps(value, flags);
 
 	must(text);
-	finish_text(text);
+	convert_to_python_format(text);
 	return text;
 }
 
@@ -130,7 +130,7 @@ int rpc_client_open(const struct rpc_client_options *options, struct rpc_client 
 	return 0;
 }
 
-static void disconnect(struct rpc_client *client)
+static void close_connection(struct rpc_client *client)
 {
 	if (client->fd >= 0)
 		close(client->fd);
@@ -141,7 +141,7 @@ void rpc_client_close(struct rpc_client *client)
 {
 	if (!client)
 		return;
-	disconnect(client);
+	close_connection(client);
 	free(client->in);
 	free(client->error);
 	free(client->message);
@@ -173,7 +173,7 @@ static uint64_t deadline_ns(const struct rpc_client *client)
 }
 
 /* Wait until the socket is ready for `events`. 0: ready. */
-static int wait_for(const struct rpc_client *client, short events, uint64_t until_ns, struct fathom_fault *why)
+static int wait_until_ready(const struct rpc_client *client, short events, uint64_t until_ns, struct fathom_fault *why)
 {
 	for (;;) {
 		uint64_t now = clock_monotonic_ns();
@@ -190,12 +190,12 @@ static int wait_for(const struct rpc_client *client, short events, uint64_t unti
 	}
 }
 
-static int send_all(const struct rpc_client *client, const char *text, uint64_t until_ns, struct fathom_fault *why)
+static int send_request_text(const struct rpc_client *client, const char *text, uint64_t until_ns, struct fathom_fault *why)
 {
 	size_t bytes = strlen(text), sent = 0;
 
 	while (sent < bytes) {
-		int error = wait_for(client, POLLOUT, until_ns, why);
+		int error = wait_until_ready(client, POLLOUT, until_ns, why);
 		ssize_t n = error ? 0 : send(client->fd, text + sent, bytes - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (error)
@@ -210,7 +210,7 @@ static int send_all(const struct rpc_client *client, const char *text, uint64_t 
 /* Receive more of the response. -ECONNRESET: the connection has ended. */
 static int receive_more(struct rpc_client *client, uint64_t until_ns, struct fathom_fault *why)
 {
-	int error = wait_for(client, POLLIN, until_ns, why);
+	int error = wait_until_ready(client, POLLIN, until_ns, why);
 	ssize_t n;
 
 	if (error)
@@ -224,7 +224,7 @@ static int receive_more(struct rpc_client *client, uint64_t until_ns, struct fat
 	if (n < 0 && errno == EINTR)
 		return 0;
 	if (n <= 0) {
-		disconnect(client);
+		close_connection(client);
 		if (client->in_bytes == 0 || memchr(client->in, '\0', client->in_bytes))
 			return fault(why, -ECONNRESET, "%s closed the connection %s; is it a control socket?",
 				     client->options.address,
@@ -255,7 +255,7 @@ static json_t *parse_response(struct rpc_client *client)
 
 /* ---- calls ---- */
 
-static json_t *request_new(struct rpc_client *client, const char *method, const json_t *params)
+static json_t *make_request(struct rpc_client *client, const char *method, const json_t *params)
 {
 	json_t *request = json_object();
 
@@ -268,7 +268,7 @@ static json_t *request_new(struct rpc_client *client, const char *method, const 
 	return request;
 }
 
-static void print_dry(const char *method, const json_t *params)
+static void print_dry_run(const char *method, const json_t *params)
 {
 	json_t *request = json_object();
 	char *text;
@@ -293,7 +293,7 @@ static void print_verbose(const struct rpc_client *client, const char *what, con
 }
 
 /* Keep the server's error message. With -v also what rpc.py shows: the parameters with method and id, then the error. */
-static void keep_error(struct rpc_client *client, const char *method, const json_t *params, const json_t *error)
+static void store_server_error(struct rpc_client *client, const char *method, const json_t *params, const json_t *error)
 {
 	json_t *shown = json_object();
 	const char *message = json_string_value(json_object_get(error, "message"));
@@ -320,11 +320,12 @@ static void keep_error(struct rpc_client *client, const char *method, const json
 	json_decref(shown);
 }
 
-static int exchange(struct rpc_client *client, const json_t *request, json_t **response_ret, struct fathom_fault *why)
+static int send_and_receive(struct rpc_client *client, const json_t *request, json_t **response_ret,
+			    struct fathom_fault *why)
 {
 	uint64_t until_ns = deadline_ns(client);
 	char *text = rpc_json_text(request, -1);
-	int error = send_all(client, text, until_ns, why);
+	int error = send_request_text(client, text, until_ns, why);
 
 	free(text);
 	while (error == 0) {
@@ -346,15 +347,15 @@ int rpc_client_call(struct rpc_client *client, const char *method, const json_t 
 	int error;
 
 	if (client->options.dry_run) {
-		print_dry(method, params);
+		print_dry_run(method, params);
 		*result_ret = json_null();
 		return 0;
 	}
 	if (client->fd < 0)
 		return fault(why, -ENOTCONN, "the connection to %s is closed", client->options.address);
-	request = request_new(client, method, params);
+	request = make_request(client, method, params);
 	print_verbose(client, "Requests", request);
-	error = exchange(client, request, &response, why);
+	error = send_and_receive(client, request, &response, why);
 	json_decref(request);
 	/* a killed server does not answer */
 	if (error == -ECONNRESET && strcmp(method, "spdk_kill_instance") == 0) {
@@ -366,7 +367,7 @@ int rpc_client_call(struct rpc_client *client, const char *method, const json_t 
 	print_verbose(client, "response", response);
 	failure = json_object_get(response, "error");
 	if (failure) {
-		keep_error(client, method, params, failure);
+		store_server_error(client, method, params, failure);
 		error = fault(why, -EREMOTEIO, "%.400s", client->error);
 	} else if (json_object_get(response, "result")) {
 		*result_ret = json_incref(json_object_get(response, "result"));

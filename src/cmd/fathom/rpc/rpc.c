@@ -19,7 +19,7 @@ struct settings {
 	bool server;
 };
 
-static int read_port(void *values, const char *text, struct fathom_fault *why)
+static int read_rpc_port(void *values, const char *text, struct fathom_fault *why)
 {
 	struct settings *settings = values;
 	uint64_t port;
@@ -62,7 +62,7 @@ static const struct option_row option_rows[] = {
 	{ .letter = 'p',
 	  .type = OPTION_CALL,
 	  .argument = "PORT",
-	  .read = read_port,
+	  .read = read_rpc_port,
 	  .help = "port of an IP address; default " RPC_PORT_DEFAULT },
 	{ .letter = 't',
 	  .type = OPTION_CALL,
@@ -108,7 +108,7 @@ const struct option_table rpc_table = {
 	.in_front = true,
 };
 
-static int bad(const char *what, const char *value)
+static int print_rpc_error(const char *what, const char *value)
 {
 	fprintf(stderr, "fathom rpc: %s%s%s\n", what, value ? ": " : "", value ? value : "");
 	return EXIT_USAGE;
@@ -116,7 +116,7 @@ static int bad(const char *what, const char *value)
 
 /* ---- one command ---- */
 
-static void print_result(enum rpc_output output, const json_t *result)
+static void print_rpc_result(enum rpc_output output, const json_t *result)
 {
 	char *text = rpc_json_text(result, 2), *begin = text;
 	size_t bytes = strlen(text);
@@ -132,8 +132,8 @@ static void print_result(enum rpc_output output, const json_t *result)
 }
 
 /* 0, or an error; then `text_ret` is the text to print, borrowed from `client` or `why`. */
-static int make_call(struct rpc_client *client, const struct rpc_call *call, const char **text_ret,
-		     struct fathom_fault *why)
+static int make_rpc_call(struct rpc_client *client, const struct rpc_call *call, const char **text_ret,
+			 struct fathom_fault *why)
 {
 	/* a method outside the table prints its result */
 	enum rpc_output output = call->command ? call->command->output : RPC_OUTPUT_JSON;
@@ -145,7 +145,7 @@ static int make_call(struct rpc_client *client, const struct rpc_call *call, con
 	else
 		error = rpc_client_call(client, call->method, call->params, &result, why);
 	if (error == 0 && result && output != RPC_OUTPUT_NONE && !rpc_client_is_dry(client))
-		print_result(output, result);
+		print_rpc_result(output, result);
 	json_decref(result);
 	fflush(stdout);
 	*text_ret = error == -EREMOTEIO ? rpc_client_error(client) : why->text;
@@ -153,7 +153,7 @@ static int make_call(struct rpc_client *client, const struct rpc_call *call, con
 }
 
 /* Parse a command's arguments. -1: continue with `call_ret`. Otherwise an exit status; messages were printed. */
-static int read_command(int argc, char **argv, struct rpc_call *call_ret)
+static int parse_rpc_command(int argc, char **argv, struct rpc_call *call_ret)
 {
 	struct fathom_fault why;
 
@@ -171,18 +171,18 @@ static int read_command(int argc, char **argv, struct rpc_call *call_ret)
 	}
 }
 
-static int run_command(const struct settings *settings, int argc, char **argv)
+static int run_rpc_command(const struct settings *settings, int argc, char **argv)
 {
 	struct rpc_client *client = NULL;
 	struct rpc_call call;
 	struct fathom_fault why;
 	const char *text;
-	int status = read_command(argc, argv, &call);
+	int status = parse_rpc_command(argc, argv, &call);
 
 	if (status >= 0)
 		return status;
 	text = why.text;
-	if (rpc_client_open(&settings->client, &client, &why) || make_call(client, &call, &text, &why)) {
+	if (rpc_client_open(&settings->client, &client, &why) || make_rpc_call(client, &call, &text, &why)) {
 		printf("%s\n", text);
 		status = EXIT_FAILURE;
 	} else {
@@ -206,7 +206,7 @@ static char *append_line(char *done, const char *line)
 }
 
 /* Run one line of a script over `client`. 0, or the exit status that ends the script. */
-static int run_line(struct rpc_client *client, const char *line, const char *lines)
+static int run_script_line(struct rpc_client *client, const char *line, const char *lines)
 {
 	struct rpc_call call;
 	struct fathom_fault why;
@@ -217,14 +217,14 @@ static int run_line(struct rpc_client *client, const char *line, const char *lin
 	if (line[strspn(line, " \t")] == '#')
 		return 0;
 	if (rpc_words_split(line, &words, &count, &why))
-		return bad(why.text, line);
+		return print_rpc_error(why.text, line);
 	must(count > 0);
 	if (words[0][0] == '-') {
-		status = bad("options stand before the script, not in its lines", words[0]);
+		status = print_rpc_error("options stand before the script, not in its lines", words[0]);
 	} else {
-		status = read_command(count, words, &call);
+		status = parse_rpc_command(count, words, &call);
 		if (status < 0) {
-			status = make_call(client, &call, &text, &why) ? EXIT_FAILURE : 0;
+			status = make_rpc_call(client, &call, &text, &why) ? EXIT_FAILURE : 0;
 			if (status)
 				printf("Exception:\n%s <<<\n%s\n", lines, text);
 			rpc_call_deinit(&call);
@@ -234,7 +234,7 @@ static int run_line(struct rpc_client *client, const char *line, const char *lin
 	return status;
 }
 
-static int run_script(const struct settings *settings)
+static int run_rpc_script(const struct settings *settings)
 {
 	struct rpc_client *client;
 	struct fathom_fault why;
@@ -255,7 +255,7 @@ static int run_script(const struct settings *settings)
 		if (bytes == 0)
 			continue;
 		lines = append_line(lines, line);
-		status = run_line(client, line, lines);
+		status = run_script_line(client, line, lines);
 		if (status == EXIT_USAGE)
 			fprintf(stderr, "fathom rpc: that was line %d: %s\n", number, line);
 	}
@@ -266,7 +266,7 @@ static int run_script(const struct settings *settings)
 }
 
 /* Run each line like a separate `fathom rpc`; `program` is our argv[0]. */
-static int run_server(const struct settings *settings, char *program)
+static int run_command_server(const struct settings *settings, char *program)
 {
 	char *line = NULL;
 	size_t room = 0;
@@ -290,7 +290,7 @@ static int run_server(const struct settings *settings, char *program)
 			argv[0] = program;
 			status = options_parse(&rpc_table, count + 1, argv, &own, &at);
 			if (status == OPTIONS_RUN)
-				status = at <= count ? run_command(&own, count + 1 - at, argv + at) : EXIT_SUCCESS;
+				status = at <= count ? run_rpc_command(&own, count + 1 - at, argv + at) : EXIT_SUCCESS;
 			free(argv);
 		}
 		rpc_words_free(words);
@@ -311,12 +311,12 @@ int cmd_rpc(int argc, char **argv)
 	if (status != OPTIONS_RUN)
 		return status;
 	if (settings.server)
-		return run_server(&settings, argv[0]);
+		return run_command_server(&settings, argv[0]);
 	if (at < argc)
-		return run_command(&settings, argc - at, argv + at);
+		return run_rpc_command(&settings, argc - at, argv + at);
 	if (isatty(STDIN_FILENO)) {
 		options_help(&rpc_table, stdout);
 		return EXIT_FAILURE;
 	}
-	return run_script(&settings);
+	return run_rpc_script(&settings);
 }

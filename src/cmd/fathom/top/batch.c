@@ -13,14 +13,14 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int number)
+static void stop_batch(int number)
 {
 	interrupted = 1;
 }
 
 /* ---- lines ---- */
 
-static void print_table(const struct top_options *options, const struct top_table *table)
+static void print_tab_table(const struct top_options *options, const struct top_table *table)
 {
 	char text[TOP_TEXT_BYTES_MAX];
 	uint32_t count;
@@ -59,7 +59,7 @@ static void print_tab(const struct top_options *options, const struct top_show *
 	top_table_filter(table, options->filter);
 	top_table_sort(table, (uint32_t)column, top_show_descending(tab, (uint32_t)column));
 	printf("%s\n", top_tab_title(tab));
-	print_table(options, table);
+	print_tab_table(options, table);
 	if (top_table_note(table, show->now[tab], note, sizeof(note)))
 		printf("(%s)\n", note);
 	putchar('\n');
@@ -93,7 +93,7 @@ static void print_document(json_t *document)
 	json_decref(document);
 }
 
-static void print_json(const struct top_options *options, const struct top_show *show)
+static void print_sample_json(const struct top_options *options, const struct top_show *show)
 {
 	json_t *document = json_object(),
 	       *tables = top_json(show->before[options->tab], show->now[options->tab], options->totals);
@@ -110,7 +110,7 @@ static void print_json(const struct top_options *options, const struct top_show 
 }
 
 /* Print a document with the error instead of tables. */
-static void print_loss(const struct top_show *show)
+static void print_sample_error(const struct top_show *show)
 {
 	json_t *document;
 
@@ -139,7 +139,7 @@ static void wait_until(uint64_t until_ns)
 		;
 }
 
-static bool is_shown(const struct top_options *options, const struct top_show *show, bool there)
+static bool is_sample_printed(const struct top_options *options, const struct top_show *show, bool there)
 {
 	return there ? top_show_seconds(show, options->tab) > 0 || options->totals
 		     : options->json; /* a document per interval, also after a failure */
@@ -148,14 +148,14 @@ static bool is_shown(const struct top_options *options, const struct top_show *s
 static void print_sample(const struct top_options *options, const struct top_show *show)
 {
 	if (options->json)
-		print_json(options, show);
+		print_sample_json(options, show);
 	else
 		print_page(options, show);
 }
 
 int top_batch(const struct top_options *options, struct top_link *link)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = stop_batch };
 	uint64_t next_ns = clock_monotonic_ns(), shown = 0;
 	struct top_show show = { .pid = -1 };
 	bool there = true;
@@ -170,11 +170,11 @@ int top_batch(const struct top_options *options, struct top_link *link)
 			fprintf(stderr, "fathom top: %s answers again\n", show.path);
 		if (!there && was_there)
 			fprintf(stderr, "fathom top: %s; trying again\n", show.lost.text);
-		if (is_shown(options, &show, there)) {
+		if (is_sample_printed(options, &show, there)) {
 			if (there)
 				print_sample(options, &show);
 			else
-				print_loss(&show);
+				print_sample_error(&show);
 			shown++;
 		}
 		if (fflush(stdout) != 0)

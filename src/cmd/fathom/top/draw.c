@@ -49,7 +49,7 @@ uint32_t top_draw_rows(void)
 /* ---- cells ---- */
 
 /* Convert to wide characters; unprintable ones become '?'. Returns the length. */
-static size_t widen(const char *text, wchar_t *to)
+static size_t convert_to_wide(const char *text, wchar_t *to)
 {
 	mbstate_t state = { 0 };
 	size_t used = 0;
@@ -69,7 +69,7 @@ static size_t widen(const char *text, wchar_t *to)
 	return used;
 }
 
-static int width_of(const wchar_t *text, size_t count)
+static int measure_width(const wchar_t *text, size_t count)
 {
 	int width = 0;
 
@@ -82,13 +82,13 @@ static int width_of(const wchar_t *text, size_t count)
 static void draw_cell(int y, int x, int width, bool right, enum cut cut, const char *text)
 {
 	wchar_t wide[CELL_MAX];
-	size_t count = widen(text, wide), begin = 0;
+	size_t count = convert_to_wide(text, wide), begin = 0;
 	int used;
 
 	width = x + width > COLS ? COLS - x : width;
 	if (width <= 0)
 		return;
-	used = width_of(wide, count);
+	used = measure_width(wide, count);
 	if (used > width) {
 		while (count > begin && used > width - 1)
 			used -= cut == CUT_END ? wcwidth(wide[--count]) : wcwidth(wide[begin++]);
@@ -334,7 +334,7 @@ static void draw_text(struct top_screen *screen, const char *title, const char *
 }
 
 /* The mark of a column in a list: a chosen column may not fit. */
-static const char *mark_of(const struct top_screen *screen, const struct layout *layout, uint32_t column)
+static const char *column_mark(const struct top_screen *screen, const struct layout *layout, uint32_t column)
 {
 	for (uint32_t i = 0; i < layout->count; i++) {
 		if (layout->columns[i] == column)
@@ -359,7 +359,7 @@ static void draw_choice(const struct top_screen *screen)
 		char text[CELL_MAX] = "";
 
 		if (first + i < count)
-			snprintf(text, sizeof(text), " %s %-10s %s", is_sort ? "" : mark_of(screen, &layout, first + i),
+			snprintf(text, sizeof(text), " %s %-10s %s", is_sort ? "" : column_mark(screen, &layout, first + i),
 				 top_show_title(&columns[first + i], screen->totals), columns[first + i].help);
 		if (first + i == screen->choice)
 			attron(A_REVERSE);

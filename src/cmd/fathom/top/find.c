@@ -24,7 +24,7 @@ enum { SOCKETS_MAX = 4096, ACCEPTS = 0x10000, STREAM = 1, PIDS_SHOWN_MAX = 8 };
 /* ---- the socket of a process ---- */
 
 /* The inodes of all its sockets. Errors: -errno of its directory. */
-static int sockets_of(int32_t pid, uint64_t *inodes, uint32_t *count_ret)
+static int list_socket_inodes(int32_t pid, uint64_t *inodes, uint32_t *count_ret)
 {
 	char path[64], to[64];
 	struct dirent *entry;
@@ -48,7 +48,7 @@ static int sockets_of(int32_t pid, uint64_t *inodes, uint32_t *count_ret)
 	return 0;
 }
 
-static bool is_among(uint64_t inode, const uint64_t *inodes, uint32_t count)
+static bool has_inode(uint64_t inode, const uint64_t *inodes, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (inodes[i] == inode)
@@ -58,7 +58,7 @@ static bool is_among(uint64_t inode, const uint64_t *inodes, uint32_t count)
 }
 
 /* The path as we can reach it: its working directory and root may differ from ours. Errors: -ENAMETOOLONG. */
-static int reachable_path(int32_t pid, const char *name, char path_ret[TOP_PATH_BYTES])
+static int make_reachable_path(int32_t pid, const char *name, char path_ret[TOP_PATH_BYTES])
 {
 	char path[PATH_MAX];
 
@@ -69,7 +69,7 @@ static int reachable_path(int32_t pid, const char *name, char path_ret[TOP_PATH_
 }
 
 /* Find the path of its listening socket. -ENOENT: none. */
-static int listening_at(int32_t pid, const uint64_t *inodes, uint32_t count, char path_ret[TOP_PATH_BYTES])
+static int find_listening_path(int32_t pid, const uint64_t *inodes, uint32_t count, char path_ret[TOP_PATH_BYTES])
 {
 	char path[64], line[512], name[256];
 	unsigned int flags, type;
@@ -83,23 +83,23 @@ static int listening_at(int32_t pid, const uint64_t *inodes, uint32_t count, cha
 		return -errno;
 	while (rc == -ENOENT && fgets(line, sizeof(line), from)) {
 		if (sscanf(line, "%*s %*s %*s %x %x %*s %llu %255[^\n]", &flags, &type, &inode, name) == 4 &&
-		    (flags & ACCEPTS) && type == STREAM && name[0] != '@' && is_among(inode, inodes, count))
-			rc = reachable_path(pid, name, path_ret);
+		    (flags & ACCEPTS) && type == STREAM && name[0] != '@' && has_inode(inode, inodes, count))
+			rc = make_reachable_path(pid, name, path_ret);
 	}
 	fclose(from);
 	return rc;
 }
 
-static int socket_of(int32_t pid, char path_ret[TOP_PATH_BYTES], struct fathom_fault *why)
+static int find_socket_of_process(int32_t pid, char path_ret[TOP_PATH_BYTES], struct fathom_fault *why)
 {
 	uint64_t *inodes = calloc(SOCKETS_MAX, sizeof(*inodes));
 	uint32_t count = 0;
 	int rc;
 
 	must(inodes);
-	rc = sockets_of(pid, inodes, &count);
+	rc = list_socket_inodes(pid, inodes, &count);
 	if (rc == 0)
-		rc = listening_at(pid, inodes, count, path_ret);
+		rc = find_listening_path(pid, inodes, count, path_ret);
 	free(inodes);
 	switch (rc) {
 	case 0:
@@ -126,7 +126,7 @@ struct found {
 	uint32_t count; /* of all */
 };
 
-static void found_add(struct found *found, int32_t pid)
+static void add_found_pid(struct found *found, int32_t pid)
 {
 	for (uint32_t i = 0; i < found->count && i < PIDS_SHOWN_MAX; i++) {
 		if (found->pids[i] == pid)
@@ -160,7 +160,7 @@ static void find_by_program(const char *program, struct found *found)
 
 	while (directory && (entry = readdir(directory))) {
 		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) == 0 && runs_program((int32_t)pid, program))
-			found_add(found, (int32_t)pid);
+			add_found_pid(found, (int32_t)pid);
 	}
 	if (directory)
 		closedir(directory);
@@ -181,21 +181,21 @@ static void find_by_trace_name(const char *name, struct found *found)
 		if (strncmp(entry->d_name, name, bytes) == 0 && strncmp(rest, middle, sizeof(middle) - 1) == 0 &&
 		    text_parse_u64(rest + sizeof(middle) - 1, 10, INT32_MAX, &pid) == 0 &&
 		    (kill((int32_t)pid, 0) == 0 || errno == EPERM))
-			found_add(found, (int32_t)pid);
+			add_found_pid(found, (int32_t)pid);
 	}
 	if (directory)
 		closedir(directory);
 }
 
 /* The socket of the process, if one was found. `what`: the search term, for messages. */
-static int socket_of_found(const struct found *found, const char *what, char path_ret[TOP_PATH_BYTES],
-			   struct fathom_fault *why)
+static int find_socket_of_match(const struct found *found, const char *what, char path_ret[TOP_PATH_BYTES],
+				struct fathom_fault *why)
 {
 	char pids[PIDS_SHOWN_MAX * 12] = "";
 	size_t used = 0;
 
 	if (found->count == 1)
-		return socket_of(found->pids[0], path_ret, why);
+		return find_socket_of_process(found->pids[0], path_ret, why);
 	if (found->count == 0)
 		return fault(why, -ENOENT, "no %s is running; `fathom top SOCKET` takes the path of a control socket",
 			     what);
@@ -222,10 +222,10 @@ int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fa
 		target = RPC_SOCKET_DEFAULT;
 	if (!target) {
 		find_by_program(ENGINE, &found);
-		return socket_of_found(&found, ENGINE, path_ret, why);
+		return find_socket_of_match(&found, ENGINE, path_ret, why);
 	}
 	if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0 && pid > 0)
-		return socket_of((int32_t)pid, path_ret, why);
+		return find_socket_of_process((int32_t)pid, path_ret, why);
 	if (strchr(target, '/') || is_socket(target)) {
 		if (text_copy(path_ret, TOP_PATH_BYTES, target) != 0)
 			return fault(why, -ENAMETOOLONG, "%.200s: longer than a socket's path can be (%d characters)",
@@ -236,5 +236,5 @@ int top_find_socket(const char *target, char path_ret[TOP_PATH_BYTES], struct fa
 	if (found.count == 0)
 		find_by_program(target, &found);
 	snprintf(what, sizeof(what), "process named \"%.100s\"", target);
-	return socket_of_found(&found, what, path_ret, why);
+	return find_socket_of_match(&found, what, path_ret, why);
 }

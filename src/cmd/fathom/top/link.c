@@ -29,14 +29,14 @@ struct top_link {
 	uint32_t silent_looks;		 /* samples for which these calls are still skipped */
 };
 
-static int open_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fathom_fault *why)
+static int open_rpc_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fathom_fault *why)
 {
 	const struct rpc_client_options options = { .address = path, .port = RPC_PORT_DEFAULT, .timeout_sec = timeout_sec };
 
 	return rpc_client_open(&options, client_ret, why);
 }
 
-static void disconnect(struct top_link *link)
+static void close_link_clients(struct top_link *link)
 {
 	rpc_client_close(link->client);
 	rpc_client_close(link->cores_client);
@@ -46,7 +46,7 @@ static void disconnect(struct top_link *link)
 }
 
 /* Connect. The path gets a slash if it has none, since it would be taken for an address. */
-static int connect_to(struct top_link *link, struct fathom_fault *why)
+static int connect_to_target(struct top_link *link, struct fathom_fault *why)
 {
 	char path[TOP_PATH_BYTES], with_slash[TOP_PATH_BYTES + 2];
 	struct fathom_fault ignored;
@@ -58,7 +58,7 @@ static int connect_to(struct top_link *link, struct fathom_fault *why)
 	if (rc == 0)
 		(void)text_copy(link->path, sizeof(link->path), path); /* fits */
 	snprintf(with_slash, sizeof(with_slash), "%s%s", strchr(link->path, '/') ? "" : "./", link->path);
-	rc = open_client(with_slash, ANSWER_SEC, &link->client, &ignored);
+	rc = open_rpc_client(with_slash, ANSWER_SEC, &link->client, &ignored);
 	if (rc)
 		return fault(why, rc, "%s: %s", link->path,
 			     rc == -ECONNREFUSED || rc == -ENOENT ? "no engine answers there" : strerror(-rc));
@@ -72,7 +72,7 @@ int top_link_open(const char *target, struct top_link **link_ret, struct fathom_
 
 	must(link);
 	link->target = target;
-	rc = connect_to(link, why);
+	rc = connect_to_target(link, why);
 	if (rc) {
 		top_link_close(link);
 		return rc;
@@ -85,20 +85,20 @@ void top_link_close(struct top_link *link)
 {
 	if (!link)
 		return;
-	disconnect(link);
+	close_link_clients(link);
 	free(link);
 }
 
 /* Does the target have to ask its cores for this call? */
-static bool asks_cores(const char *method)
+static bool needs_cores(const char *method)
 {
 	return strncmp(method, "nvmf_subsystem_get_", strlen("nvmf_subsystem_get_")) == 0 ||
 	       strcmp(method, "nvmf_get_stats") == 0;
 }
 
 /* 0: answered or rejected. */
-static int make_call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
-		     const json_t *params, struct fathom_fault *why)
+static int make_sample_call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
+			    const json_t *params, struct fathom_fault *why)
 {
 	json_t *result = NULL;
 	int rc = rpc_client_call(client, method, params, &result, why);
@@ -119,17 +119,17 @@ static int make_call(struct top_link *link, struct rpc_client *client, struct to
 }
 
 /* The same for calls that need the cores; a timeout is not an error. */
-static int call_about_cores(struct top_link *link, struct top_sample *sample, const char *method, const json_t *params,
-			    struct fathom_fault *why)
+static int make_cores_call(struct top_link *link, struct top_sample *sample, const char *method, const json_t *params,
+			   struct fathom_fault *why)
 {
 	int rc = 0;
 
 	if (link->silent_looks == 0 && !link->cores_client)
-		rc = open_client(link->path, CORES_ANSWER_SEC, &link->cores_client, why);
+		rc = open_rpc_client(link->path, CORES_ANSWER_SEC, &link->cores_client, why);
 	if (rc)
 		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
 	if (link->cores_client)
-		rc = make_call(link, link->cores_client, sample, method, params, why);
+		rc = make_sample_call(link, link->cores_client, sample, method, params, why);
 	if (rc == -ETIMEDOUT) {
 		rpc_client_close(link->cores_client);
 		link->cores_client = NULL;
@@ -141,12 +141,12 @@ static int call_about_cores(struct top_link *link, struct top_sample *sample, co
 	return rc;
 }
 
-static int link_sample(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fathom_fault *why)
+static int take_sample(struct top_link *link, uint32_t tabs, struct top_sample **sample_ret, struct fathom_fault *why)
 {
 	struct top_sample *sample;
 	const json_t *params;
 	const char *method;
-	int rc = link->client ? 0 : connect_to(link, why);
+	int rc = link->client ? 0 : connect_to_target(link, why);
 
 	if (rc)
 		return rc;
@@ -154,14 +154,14 @@ static int link_sample(struct top_link *link, uint32_t tabs, struct top_sample *
 		link->silent_looks--;
 	sample = top_sample_create(tabs);
 	while (rc == 0 && top_sample_ask(sample, &method, &params)) {
-		if (asks_cores(method))
-			rc = call_about_cores(link, sample, method, params, why);
+		if (needs_cores(method))
+			rc = make_cores_call(link, sample, method, params, why);
 		else
-			rc = make_call(link, link->client, sample, method, params, why);
+			rc = make_sample_call(link, link->client, sample, method, params, why);
 	}
 	if (rc) {
 		top_sample_release(sample);
-		disconnect(link);
+		close_link_clients(link);
 		return rc;
 	}
 	*sample_ret = sample;
@@ -171,7 +171,7 @@ static int link_sample(struct top_link *link, uint32_t tabs, struct top_sample *
 void top_reply_get(struct top_link *link, uint32_t tabs, struct top_reply *reply_ret)
 {
 	*reply_ret = (struct top_reply){ .sample = NULL };
-	if (link_sample(link, tabs, &reply_ret->sample, &reply_ret->why) != 0)
+	if (take_sample(link, tabs, &reply_ret->sample, &reply_ret->why) != 0)
 		must(!reply_ret->sample);
 	(void)text_copy(reply_ret->path, sizeof(reply_ret->path), link->path); /* same size */
 }

@@ -16,7 +16,7 @@ struct top_sampler {
 	struct top_reply reply;
 };
 
-static void *run(void *ctx)
+static void *run_sampler(void *ctx)
 {
 	struct top_sampler *sampler = ctx;
 
@@ -44,7 +44,7 @@ struct top_sampler *top_sampler_create(struct top_link *link)
 	sampler->link = link;
 	must(pthread_mutex_init(&sampler->mutex, NULL) == 0);
 	must(pthread_cond_init(&sampler->changed, NULL) == 0);
-	must(pthread_create(&sampler->thread, NULL, run, sampler) == 0);
+	must(pthread_create(&sampler->thread, NULL, run_sampler, sampler) == 0);
 	return sampler;
 }
 

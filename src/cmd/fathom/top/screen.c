@@ -21,19 +21,19 @@ enum { KEY_ESCAPE = 27, ESCAPE_DELAY_MS = 25, RETRY_MS = 1000, LOOK_WAIT_MS = 10
 
 static volatile sig_atomic_t ended;
 
-static void on_signal(int number)
+static void stop_screen(int number)
 {
 	ended = 1;
 }
 
 /* ---- the shown table and texts ---- */
 
-static struct top_view *view_of(struct top_screen *screen)
+static struct top_view *view_of_tab(struct top_screen *screen)
 {
 	return &screen->views[screen->tab];
 }
 
-static void text_clear(struct top_text *text)
+static void clear_text(struct top_text *text)
 {
 	for (uint32_t i = 0; i < text->count; i++)
 		free(text->lines[i]);
@@ -42,7 +42,7 @@ static void text_clear(struct top_text *text)
 	text->count = 0;
 }
 
-static void text_add(void *ctx, const char *line)
+static void add_text_line(void *ctx, const char *line)
 {
 	struct top_text *text = ctx;
 
@@ -55,7 +55,7 @@ static void text_add(void *ctx, const char *line)
 
 static void select_row(struct top_screen *screen, int64_t index)
 {
-	struct top_view *view = view_of(screen);
+	struct top_view *view = view_of_tab(screen);
 
 	free(view->selected);
 	view->selected = NULL;
@@ -68,7 +68,7 @@ static void select_row(struct top_screen *screen, int64_t index)
 
 static int64_t selected_index(struct top_screen *screen)
 {
-	int64_t index = screen->table ? top_table_find(screen->table, view_of(screen)->selected) : -1;
+	int64_t index = screen->table ? top_table_find(screen->table, view_of_tab(screen)->selected) : -1;
 
 	return index < 0 ? 0 : index;
 }
@@ -77,7 +77,7 @@ static int64_t selected_index(struct top_screen *screen)
 static void rebuild_table(struct top_screen *screen)
 {
 	const struct top_sample *before = screen->show.before[screen->tab], *now = screen->show.now[screen->tab];
-	struct top_view *view = view_of(screen);
+	struct top_view *view = view_of_tab(screen);
 
 	top_table_destroy(screen->table);
 	screen->table = NULL;
@@ -86,8 +86,8 @@ static void rebuild_table(struct top_screen *screen)
 	screen->table = top_table_create(before, now, screen->tab, screen->totals);
 	screen->rows_all = screen->table->row_count;
 	if (screen->mode == TOP_MODE_DETAILS) {
-		text_clear(&screen->text);
-		top_details(screen->table, before, now, view->selected, text_add, &screen->text);
+		clear_text(&screen->text);
+		top_details(screen->table, before, now, view->selected, add_text_line, &screen->text);
 	}
 	top_table_filter(screen->table, screen->filter);
 	top_table_sort(screen->table, view->sort, view->descending);
@@ -131,7 +131,7 @@ static void open_details(struct top_screen *screen)
 
 static void sort_by(struct top_screen *screen, uint32_t column)
 {
-	struct top_view *view = view_of(screen);
+	struct top_view *view = view_of_tab(screen);
 
 	if (view->sort == column && screen->mode == TOP_MODE_SORT)
 		view->descending = !view->descending;
@@ -140,12 +140,12 @@ static void sort_by(struct top_screen *screen, uint32_t column)
 	view->sort = column;
 }
 
-static void sort_beside(struct top_screen *screen, int step)
+static void sort_by_neighbor(struct top_screen *screen, int step)
 {
 	uint32_t count;
 
 	(void)top_columns(screen->tab, &count); /* only the number */
-	sort_by(screen, (view_of(screen)->sort + count + (uint32_t)step) % count);
+	sort_by(screen, (view_of_tab(screen)->sort + count + (uint32_t)step) % count);
 }
 
 static void show_tab(struct top_screen *screen, int tab)
@@ -162,7 +162,7 @@ static void begin_input(struct top_screen *screen, enum top_mode mode, const cha
 }
 
 /* The row to which a key moves from `at`; -1: not a movement key. */
-static int64_t moved_row(int key, int64_t at, uint32_t page, uint32_t count)
+static int64_t find_moved_row(int key, int64_t at, uint32_t page, uint32_t count)
 {
 	switch (key) {
 	case KEY_UP:
@@ -182,9 +182,10 @@ static int64_t moved_row(int key, int64_t at, uint32_t page, uint32_t count)
 	}
 }
 
-static void key_of_rows(struct top_screen *screen, int key)
+static void handle_rows_key(struct top_screen *screen, int key)
 {
-	int64_t to = moved_row(key, selected_index(screen), top_draw_rows(), screen->table ? screen->table->row_count : 0);
+	int64_t to = find_moved_row(key, selected_index(screen), top_draw_rows(),
+				    screen->table ? screen->table->row_count : 0);
 
 	if (to >= 0)
 		select_row(screen, to);
@@ -197,9 +198,9 @@ static void key_of_rows(struct top_screen *screen, int key)
 	else if (key == '\n' || key == '\r' || key == KEY_ENTER)
 		open_details(screen);
 	else if (key == '<' || key == '>')
-		sort_beside(screen, key == '<' ? -1 : 1);
+		sort_by_neighbor(screen, key == '<' ? -1 : 1);
 	else if (key == 'R')
-		view_of(screen)->descending = !view_of(screen)->descending;
+		view_of_tab(screen)->descending = !view_of_tab(screen)->descending;
 	else if (key == 't')
 		screen->totals = !screen->totals;
 	else if (key == 'p')
@@ -214,14 +215,14 @@ static void key_of_rows(struct top_screen *screen, int key)
 		begin_input(screen, TOP_MODE_INTERVAL, "");
 	else if (key == 's' || key == 'c') {
 		screen->mode = key == 's' ? TOP_MODE_SORT : TOP_MODE_COLUMNS;
-		screen->choice = key == 's' ? view_of(screen)->sort : 0;
+		screen->choice = key == 's' ? view_of_tab(screen)->sort : 0;
 	}
 }
 
-static void key_of_text(struct top_screen *screen, int key)
+static void handle_text_key(struct top_screen *screen, int key)
 {
 	uint32_t count = screen->mode == TOP_MODE_HELP ? top_draw_help_lines() : screen->text.count;
-	int64_t to = moved_row(key, screen->text.first, top_draw_rows(), count);
+	int64_t to = find_moved_row(key, screen->text.first, top_draw_rows(), count);
 
 	if (to >= 0)
 		screen->text.first = (uint32_t)min_u64((uint64_t)to, count);
@@ -234,17 +235,17 @@ static void show_or_hide(struct top_screen *screen, uint32_t column)
 	if (column == 0)
 		snprintf(screen->notice, sizeof(screen->notice), "the first column stays: it says what a row is");
 	else
-		view_of(screen)->hidden ^= (uint32_t)BIT(column);
+		view_of_tab(screen)->hidden ^= (uint32_t)BIT(column);
 }
 
-static void key_of_choice(struct top_screen *screen, int key)
+static void handle_choice_key(struct top_screen *screen, int key)
 {
 	bool is_enter = key == '\n' || key == '\r' || key == KEY_ENTER;
 	uint32_t count;
 	int64_t to;
 
 	(void)top_columns(screen->tab, &count); /* only the number */
-	to = moved_row(key, screen->choice, top_draw_rows(), count);
+	to = find_moved_row(key, screen->choice, top_draw_rows(), count);
 	if (to >= 0)
 		screen->choice = (uint32_t)min_u64((uint64_t)to, count - 1);
 	else if (screen->mode == TOP_MODE_COLUMNS && (is_enter || key == ' '))
@@ -266,7 +267,7 @@ static void apply_input(struct top_screen *screen)
 	screen->mode = TOP_MODE_ROWS;
 }
 
-static void key_of_input(struct top_screen *screen, int key)
+static void handle_input_key(struct top_screen *screen, int key)
 {
 	size_t bytes = strlen(screen->input);
 
@@ -286,18 +287,18 @@ static void handle_key(struct top_screen *screen, int key)
 {
 	screen->notice[0] = '\0';
 	if (screen->mode == TOP_MODE_FILTER || screen->mode == TOP_MODE_INTERVAL) {
-		key_of_input(screen, key);
+		handle_input_key(screen, key);
 	} else if (key == 'q') {
 		screen->quit = true;
 	} else if (key == 'h' || key == '?') {
 		screen->mode = TOP_MODE_HELP;
 		screen->text.first = 0;
 	} else if (screen->mode == TOP_MODE_ROWS) {
-		key_of_rows(screen, key);
+		handle_rows_key(screen, key);
 	} else if (screen->mode == TOP_MODE_SORT || screen->mode == TOP_MODE_COLUMNS) {
-		key_of_choice(screen, key);
+		handle_choice_key(screen, key);
 	} else {
-		key_of_text(screen, key);
+		handle_text_key(screen, key);
 	}
 	rebuild_table(screen);
 }
@@ -305,7 +306,7 @@ static void handle_key(struct top_screen *screen, int key)
 /* ---- the loop ---- */
 
 /* Milliseconds until the next sample is due, or may be finished. */
-static int ms_left(const struct top_screen *screen)
+static int ms_until_sample(const struct top_screen *screen)
 {
 	uint64_t interval = screen->show.lost.error ? RETRY_MS * NS_PER_MS : screen->interval_ns,
 		 now = clock_monotonic_ns();
@@ -342,7 +343,7 @@ static void deinit_screen(struct top_screen *screen, struct top_link *link)
 		top_link_close(link);
 	top_table_destroy(screen->table);
 	top_show_deinit(&screen->show);
-	text_clear(&screen->text);
+	clear_text(&screen->text);
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++)
 		free(screen->views[tab].selected);
 }
@@ -362,7 +363,7 @@ static bool begin_curses(void)
 
 int top_screen(const struct top_options *options, struct top_link *link)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = stop_screen };
 	struct top_screen screen;
 
 	if (!begin_curses()) {
@@ -378,10 +379,10 @@ int top_screen(const struct top_options *options, struct top_link *link)
 		int key;
 
 		show_sample(&screen);
-		if (!top_sampler_is_busy(screen.sampler) && ms_left(&screen) == 0)
+		if (!top_sampler_is_busy(screen.sampler) && ms_until_sample(&screen) == 0)
 			start_sample(&screen);
 		top_draw(&screen);
-		timeout(ms_left(&screen));
+		timeout(ms_until_sample(&screen));
 		key = getch();
 		if (key != ERR && key != KEY_RESIZE)
 			handle_key(&screen, key);

@@ -18,7 +18,7 @@ static const char *const first_sorts[] = {
 	[TOP_VOLUMES] = "iops",	   [TOP_HOSTS] = "iops",	[TOP_BUFFERS] = "lent_bytes",
 };
 
-static void read_program(struct top_show *show)
+static void read_program_name(struct top_show *show)
 {
 	char path[64], file[512];
 	const char *slash;
@@ -42,7 +42,7 @@ bool top_show_take(struct top_show *show, const struct top_reply *reply)
 	show->wall_sec = time(NULL);
 	if (top_sample_pid(reply->sample) != show->pid) {
 		show->pid = top_sample_pid(reply->sample);
-		read_program(show);
+		read_program_name(show);
 	}
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		if (!(top_sample_tabs(reply->sample) & BIT(tab)))

@@ -78,7 +78,7 @@ const struct option_table top_table = {
 };
 
 /* Reject contradictory options. */
-static int check_options(const struct top_options *options)
+static int check_top_options(const struct top_options *options)
 {
 	if (options->sort && !options->tab_given)
 		return options_reject(&top_table, "--sort needs a tab; --tab says which");
@@ -103,7 +103,7 @@ int cmd_top(int argc, char **argv)
 		return status;
 	if (argc - at > 1)
 		return options_reject(&top_table, "only one engine at a time, not also \"%s\"", argv[at + 1]);
-	status = check_options(&options);
+	status = check_top_options(&options);
 	if (status)
 		return status;
 	options.target = argv[at];

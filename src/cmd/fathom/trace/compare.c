@@ -27,7 +27,7 @@ static const struct {
 
 enum { MEASURES = 3 };
 
-static void measure(const struct reader *reader, const struct reader_dwell_sums *sums, double *us)
+static void measure_stage(const struct reader *reader, const struct reader_dwell_sums *sums, double *us)
 {
 	double scale = 1e6 / (double)reader_info(reader)->tick_rate;
 
@@ -36,7 +36,7 @@ static void measure(const struct reader *reader, const struct reader_dwell_sums 
 	us[2] = reader_dwell_percentile(sums, 99000) * scale;
 }
 
-static const struct reader_object *same_object(const struct reader *reader, const struct reader_object *object)
+static const struct reader_object *find_same_object(const struct reader *reader, const struct reader_object *object)
 {
 	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
 		const struct reader_object *other = reader_point_at(reader, i)->object;
@@ -48,7 +48,7 @@ static const struct reader_object *same_object(const struct reader *reader, cons
 }
 
 /* The stage with this name; NULL: not in the other file. Files of different versions may number stages differently. */
-static const struct reader_dwell_sums *same_stage(const struct reader_lives *lives, const char *name)
+static const struct reader_dwell_sums *find_same_stage(const struct reader_lives *lives, const char *name)
 {
 	const struct reader_machine *machine = lives->object->machine;
 
@@ -73,8 +73,8 @@ static int compare_stage(const struct trace_request *request, struct reader *rea
 
 	if (before->count < COUNT_MIN || after->count < COUNT_MIN)
 		return 0;
-	measure(readers[0], before, us[0]);
-	measure(readers[1], after, us[1]);
+	measure_stage(readers[0], before, us[0]);
+	measure_stage(readers[1], after, us[1]);
 	if (request->json) {
 		at = (size_t)snprintf(line, sizeof(line), "{\"object_type\":\"%.40s\",\"stage\":%s%.40s%s", object,
 				      stage ? "\"" : "", stage ? stage : "null", stage ? "\"" : "");
@@ -122,7 +122,7 @@ static int compare_objects(const struct trace_request *request, struct reader *r
 	reader_print_line(printer, line);
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
 		const char *name = machine->states[state].name;
-		const struct reader_dwell_sums *there = same_stage(after, name);
+		const struct reader_dwell_sums *there = find_same_stage(after, name);
 
 		/* resting states do not count: waiting there is normal */
 		if (there && !machine->states[state].resting)
@@ -146,7 +146,7 @@ static bool is_one_process(struct reader *readers[2])
  * The tick up to which another recording of the process has the same records: a recording begins with the rings'
  * contents.
  */
-static uint64_t recorded_before(struct reader *readers[2], int which)
+static uint64_t last_tick_in_other(struct reader *readers[2], int which)
 {
 	uint64_t latest = reader_latest_record(readers[!which]);
 
@@ -194,7 +194,7 @@ static int later_of_one_process(struct reader *readers[2])
 	return reader_now(readers[1]) >= reader_now(readers[0]);
 }
 
-static uint64_t first_event(struct reader *reader)
+static uint64_t first_event_tick(struct reader *reader)
 {
 	struct reader_events *events;
 	struct reader_event event;
@@ -217,7 +217,7 @@ static void print_span(struct reader_printer *printer, struct reader *readers[2]
 	char line[512];
 
 	if (reader_is_recording(reader)) {
-		from = max_u64(first_event(reader), recorded_before(readers, which));
+		from = max_u64(first_event_tick(reader), last_tick_in_other(readers, which));
 		to = reader_latest_record(reader);
 	} else if (later == which) {
 		from = reader_now(readers[!which]);
@@ -241,7 +241,7 @@ static int compare_files(const struct trace_request *request, struct reader *rea
 
 		for (uint32_t j = 0; j < i && !seen; j++)
 			seen = reader_point_at(readers[0], j)->object == object;
-		other = seen ? NULL : same_object(readers[1], object);
+		other = seen ? NULL : find_same_object(readers[1], object);
 		if (!other || !reader_lives(readers[0], object, READER_ALL_THREADS, &lives[0]) ||
 		    !reader_lives(readers[1], other, READER_ALL_THREADS, &lives[1]))
 			continue;
@@ -275,7 +275,7 @@ int trace_compare(struct trace_request *request)
 	}
 	for (int i = 0; i < 2 && status == EXIT_SUCCESS; i++) {
 		if ((!reader_has_lives(readers[i]) || reader_is_recording(readers[i])) &&
-		    read_lives(readers[i], recorded_before(readers, i)) != 0)
+		    read_lives(readers[i], last_tick_in_other(readers, i)) != 0)
 			status = trace_complain("out of memory", NULL);
 	}
 	if (status == EXIT_SUCCESS &&

@@ -77,7 +77,7 @@ const struct option_table trace_control_table = {
 /* ---- groups and points ---- */
 
 /* All groups with their points, from the program. NULL: the error was printed. */
-static json_t *ask_groups(struct rpc_client *client)
+static json_t *request_groups(struct rpc_client *client)
 {
 	json_t *groups = NULL;
 	struct fathom_fault why;
@@ -95,7 +95,7 @@ static json_t *ask_groups(struct rpc_client *client)
 }
 
 /* The group with this name, ignoring case; `*exact_ret` is the program's spelling. NULL: none. */
-static json_t *find_group(json_t *groups, const char *name, const char **exact_ret)
+static json_t *find_json_group(json_t *groups, const char *name, const char **exact_ret)
 {
 	const char *key;
 	json_t *group;
@@ -110,7 +110,7 @@ static json_t *find_group(json_t *groups, const char *name, const char **exact_r
 }
 
 /* The bit of a group's point with this name; 0: none. */
-static uint64_t find_point(json_t *group, const char *name)
+static uint64_t find_point_bit(json_t *group, const char *name)
 {
 	size_t index;
 	json_t *point;
@@ -153,7 +153,7 @@ static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t
 		*name_ret = "all";
 		return 0;
 	}
-	group = find_group(groups, term, name_ret);
+	group = find_json_group(groups, term, name_ret);
 	if (!group) {
 		trace_complain("no trace group", term);
 		list_groups(groups);
@@ -163,7 +163,7 @@ static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t
 		return 0;
 	*points_ret = 0;
 	for (char *name = strtok_r(points, "+", &save); name; name = strtok_r(NULL, "+", &save)) {
-		uint64_t point = find_point(group, name);
+		uint64_t point = find_point_bit(group, name);
 
 		if (!point) {
 			fprintf(stderr, "fathom trace: group %s has no point \"%s\"; `fathom trace groups %s` lists them\n",
@@ -195,7 +195,7 @@ static int send_mask(struct rpc_client *client, const char *method, const char *
 	return rc ? trace_complain(why.text, NULL) : EXIT_SUCCESS;
 }
 
-static int switch_points(struct rpc_client *client, const struct control *control, bool enable)
+static int enable_or_disable_points(struct rpc_client *client, const struct control *control, bool enable)
 {
 	json_t *groups;
 	const char **names = calloc((size_t)control->word_count + 1, sizeof(*names));
@@ -206,7 +206,7 @@ static int switch_points(struct rpc_client *client, const struct control *contro
 	must(points);
 	if (control->word_count == 0)
 		status = trace_complain("which groups? `fathom trace groups` lists them", NULL);
-	groups = status == EXIT_SUCCESS ? ask_groups(client) : NULL;
+	groups = status == EXIT_SUCCESS ? request_groups(client) : NULL;
 	if (!groups)
 		status = EXIT_USAGE;
 	for (int i = 0; i < control->word_count && status == EXIT_SUCCESS; i++) {
@@ -229,12 +229,12 @@ static int switch_points(struct rpc_client *client, const struct control *contro
 
 static int enable_groups(struct rpc_client *client, const struct control *control)
 {
-	return switch_points(client, control, true);
+	return enable_or_disable_points(client, control, true);
 }
 
 static int disable_groups(struct rpc_client *client, const struct control *control)
 {
-	return switch_points(client, control, false);
+	return enable_or_disable_points(client, control, false);
 }
 
 static int clear_all(struct rpc_client *client, const struct control *control)
@@ -246,7 +246,7 @@ static int clear_all(struct rpc_client *client, const struct control *control)
 
 /* ---- groups ---- */
 
-static bool is_wanted(const struct control *control, const char *group)
+static bool is_selected_group(const struct control *control, const char *group)
 {
 	for (int i = 0; i < control->word_count; i++) {
 		if (strcasecmp(control->words[i], group) == 0)
@@ -255,14 +255,15 @@ static bool is_wanted(const struct control *control, const char *group)
 	return control->word_count == 0;
 }
 
-static void print_head(const struct control *control, bool totals)
+static void print_groups_header(const struct control *control, bool totals)
 {
 	if (!control->json)
 		printf("%-*s %-*s %s\n", NAME_WIDTH, "GROUP", POINT_WIDTH, "POINT", totals ? "ON         RECORDED" : "ON");
 }
 
 /* `total` NULL: unknown. */
-static void print_point(const struct control *control, const char *group, const char *point, bool on, const uint64_t *total)
+static void print_point_row(const struct control *control, const char *group, const char *point, bool on,
+			    const uint64_t *total)
 {
 	char upper[128];
 	size_t i;
@@ -288,31 +289,31 @@ static void print_point(const struct control *control, const char *group, const 
 	}
 }
 
-static int show_groups(struct rpc_client *client, const struct control *control)
+static int show_groups_of_program(struct rpc_client *client, const struct control *control)
 {
-	json_t *groups = ask_groups(client), *group, *point;
+	json_t *groups = request_groups(client), *group, *point;
 	const char *key;
 	size_t index;
 
 	if (!groups)
 		return EXIT_USAGE;
 	for (int i = 0; i < control->word_count; i++) {
-		if (!find_group(groups, control->words[i], &key)) {
+		if (!find_json_group(groups, control->words[i], &key)) {
 			trace_complain("no trace group", control->words[i]);
 			list_groups(groups);
 			json_decref(groups);
 			return EXIT_USAGE;
 		}
 	}
-	print_head(control, false);
+	print_groups_header(control, false);
 	json_object_foreach (groups, key, group) {
-		if (!json_is_object(group) || !is_wanted(control, key))
+		if (!json_is_object(group) || !is_selected_group(control, key))
 			continue;
 		json_array_foreach (json_object_get(group, "tpoints"), index, point) {
 			const char *name = json_string_value(json_object_get(point, "name"));
 
 			if (name)
-				print_point(control, key, name, json_is_true(json_object_get(point, "enabled")), NULL);
+				print_point_row(control, key, name, json_is_true(json_object_get(point, "enabled")), NULL);
 		}
 	}
 	json_decref(groups);
@@ -320,7 +321,7 @@ static int show_groups(struct rpc_client *client, const struct control *control)
 }
 
 /* The same from a trace file. */
-static int show_file(const struct control *control)
+static int show_groups_of_file(const struct control *control)
 {
 	char path[PATH_MAX];
 	struct reader *reader = NULL;
@@ -339,13 +340,13 @@ static int show_file(const struct control *control)
 	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++)
 		totals |= reader_point_at(reader, i)->total_known;
 	if (rc == 0)
-		print_head(control, totals);
+		print_groups_header(control, totals);
 	for (uint32_t i = 0; i < reader_info(reader)->point_count && rc == 0; i++) {
 		const struct reader_point *point = reader_point_at(reader, i);
 
-		if (is_wanted(control, point->group->name))
-			print_point(control, point->group->name, point->name, reader_point_enabled(reader, point),
-				    point->total_known ? &point->total : NULL);
+		if (is_selected_group(control, point->group->name))
+			print_point_row(control, point->group->name, point->name, reader_point_enabled(reader, point),
+					point->total_known ? &point->total : NULL);
 	}
 	reader_close(reader);
 	return rc;
@@ -396,12 +397,12 @@ static const struct {
 	const char *name;
 	int (*run)(struct rpc_client *client, const struct control *control);
 } verbs[] = {
-	{ "enable", enable_groups }, { "disable", disable_groups }, { "groups", show_groups },
+	{ "enable", enable_groups }, { "disable", disable_groups }, { "groups", show_groups_of_program },
 	{ "clear", clear_all },	     { "freeze", freeze_trace },
 };
 
 /* Find the control socket of the program selected by -s or -p. 0, or the exit status after an error message. */
-static int find_program(const struct control *control, char socket[TOP_PATH_BYTES])
+static int find_control_socket(const struct control *control, char socket[TOP_PATH_BYTES])
 {
 	const struct trace_choice *row = &control->choices.rows[0];
 	struct fathom_fault why = { 0 };
@@ -438,10 +439,10 @@ int trace_control(int argc, char **argv)
 		return trace_complain("--force is for `freeze` with -o", NULL);
 	if (of_file && control.socket)
 		return trace_complain("-s, -p and -f stand in place of --socket", NULL);
-	if (of_file && verbs[verb].run == show_groups)
-		return show_file(&control);
+	if (of_file && verbs[verb].run == show_groups_of_program)
+		return show_groups_of_file(&control);
 	if (of_file) {
-		status = find_program(&control, socket);
+		status = find_control_socket(&control, socket);
 		if (status)
 			return status;
 		control.socket = socket;

@@ -7,13 +7,13 @@
 
 #include "cmd/fathom/command.h"
 
-static int complain(const char *text)
+static int print_export_error(const char *text)
 {
 	fprintf(stderr, "fathom trace: %s\n", text);
 	return EXIT_USAGE;
 }
 
-static int check_files(const struct trace_export_files *files)
+static int check_export_files(const struct trace_export_files *files)
 {
 	int count = 0, to_stdout = 0;
 
@@ -22,9 +22,9 @@ static int check_files(const struct trace_export_files *files)
 		to_stdout += files->paths[i] && strcmp(files->paths[i], "-") == 0;
 	}
 	if (count == 0)
-		return complain("export to what? --perfetto FILE, --ctf DIRECTORY or --html FILE");
+		return print_export_error("export to what? --perfetto FILE, --ctf DIRECTORY or --html FILE");
 	if (to_stdout > 1)
-		return complain("only one of the formats can go to standard output");
+		return print_export_error("only one of the formats can go to standard output");
 	return EXIT_SUCCESS;
 }
 
@@ -36,14 +36,14 @@ int trace_export(struct reader *reader, const struct trace_export_files *files,
 	struct reader_counts counts;
 	struct reader_event event;
 	struct fathom_fault why = { 0 };
-	int status = check_files(files);
+	int status = check_export_files(files);
 
 	for (int i = 0; i < EXPORT_FORMATS && status == EXIT_SUCCESS; i++) {
 		if (files->paths[i] && export_create(reader, i, files->paths[i], files->force, &exports[i], &why) != 0)
-			status = complain(why.text);
+			status = print_export_error(why.text);
 	}
 	if (status == EXIT_SUCCESS && reader_events(reader, &events) != 0)
-		status = complain("out of memory");
+		status = print_export_error("out of memory");
 	while (status == EXIT_SUCCESS && reader_event_next(events, &event)) {
 		bool wanted = is_wanted(ctx, &event);
 
@@ -56,7 +56,7 @@ int trace_export(struct reader *reader, const struct trace_export_files *files,
 		reader_events_counts(events, &counts);
 	for (int i = 0; i < EXPORT_FORMATS; i++) {
 		if (events && exports[i] && export_finish(exports[i], &counts, &why) != 0)
-			status = complain(why.text);
+			status = print_export_error(why.text);
 		export_destroy(exports[i]);
 	}
 	reader_events_free(events);

@@ -16,22 +16,22 @@ enum {
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int number)
+static void stop_following(int number)
 {
 	interrupted = 1;
 }
 
-static void catch_signals(void)
+static void catch_follow_signals(void)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = stop_following };
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 }
 
 /* Returns 0, or the errno if the reader of our output has gone. */
-static int print_until(const struct trace_request *request, struct reader_events *events, struct reader_printer *printer,
-		       uint64_t until)
+static int print_events_until(const struct trace_request *request, struct reader_events *events,
+			      struct reader_printer *printer, uint64_t until)
 {
 	struct reader_event event;
 
@@ -58,10 +58,10 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 		return trace_complain("nothing more comes: the program has ended; `fathom trace` shows what it did", NULL);
 	if (reader_events_follow(reader, &events) != 0)
 		return trace_complain("out of memory", NULL);
-	catch_signals();
+	catch_follow_signals();
 	reader_print_header(printer, NULL);
 	for (int look = 1; alive && !interrupted && error == 0; look++) {
-		error = print_until(request, events, printer, clock_ticks() - held_back);
+		error = print_events_until(request, events, printer, clock_ticks() - held_back);
 		nanosleep(&pause, NULL);
 		if (look % LOOKS_PER_ALIVE == 0)
 			alive = reader_is_alive(reader);
@@ -70,7 +70,7 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 	/* read the rest, which may exceed one batch */
 	for (uint64_t before = UINT64_MAX; !alive && error == 0 && before != counts.events;) {
 		before = counts.events;
-		error = print_until(request, events, printer, UINT64_MAX);
+		error = print_events_until(request, events, printer, UINT64_MAX);
 		reader_events_counts(events, &counts);
 	}
 	if (counts.overwritten && !request->json) {

@@ -42,7 +42,7 @@ static bool is_subject(const void *ctx, const struct reader_exemplar *exemplar)
 }
 
 /* The parent of `subject`, from the latest event that names one. False: none does. */
-static bool parent_in_rings(struct reader *reader, struct subject subject, struct subject *parent)
+static bool find_parent_in_rings(struct reader *reader, struct subject subject, struct subject *parent)
 {
 	struct reader_events *events;
 	struct reader_event event;
@@ -69,7 +69,7 @@ static bool parent_in_rings(struct reader *reader, struct subject subject, struc
 	return found;
 }
 
-static bool parent_in_exemplars(const struct reader *reader, struct subject subject, struct subject *parent)
+static bool find_parent_in_exemplars(const struct reader *reader, struct subject subject, struct subject *parent)
 {
 	struct reader_exemplar_walk walk = { 0 };
 	struct reader_exemplar exemplar;
@@ -87,12 +87,13 @@ static bool parent_in_exemplars(const struct reader *reader, struct subject subj
 	return latest != 0;
 }
 
-static void find_request(struct reader *reader, struct subject *subject)
+static void find_request_of_part(struct reader *reader, struct subject *subject)
 {
 	for (int level = 0; level < LEVELS_MAX; level++) {
 		struct subject parent;
 
-		if (!parent_in_rings(reader, *subject, &parent) && !parent_in_exemplars(reader, *subject, &parent))
+		if (!find_parent_in_rings(reader, *subject, &parent) &&
+		    !find_parent_in_exemplars(reader, *subject, &parent))
 			return;
 		*subject = parent;
 	}
@@ -100,7 +101,7 @@ static void find_request(struct reader *reader, struct subject *subject)
 
 /* ---- the lives ---- */
 
-static int by_begin(const void *left, const void *right)
+static int compare_begins(const void *left, const void *right)
 {
 	const struct told *a = left, *b = right;
 
@@ -130,12 +131,12 @@ static uint32_t choose_lives(struct reader *reader, const struct reader_slowest 
 					       .end = exemplar->end_ticks[0],
 					       .owner = exemplar->stories[0].owner };
 	}
-	qsort(told, count, sizeof(told[0]), by_begin);
+	qsort(told, count, sizeof(told[0]), compare_begins);
 	return count;
 }
 
 /* Does the event belong to the request or its children, or to its connection at that time? */
-static bool is_about(struct reader_filter *family, const struct told *life, const struct reader_event *event)
+static bool event_is_of_life(struct reader_filter *family, const struct told *life, const struct reader_event *event)
 {
 	const struct reader_object *object = event->point ? event->point->object : NULL;
 
@@ -147,7 +148,7 @@ static bool is_about(struct reader_filter *family, const struct told *life, cons
 }
 
 /* The life at `tick`, or the next. */
-static struct told *life_at(struct told *told, uint32_t count, uint64_t tick)
+static struct told *find_life(struct told *told, uint32_t count, uint64_t tick)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (tick <= told[i].end)
@@ -165,8 +166,8 @@ static void print_life(struct reader *reader, struct reader_printer *printer, co
 }
 
 /* Read all events once: count those of each life or, with a printer, print them below it. */
-static int read_events(struct reader *reader, struct reader_printer *printer, struct told *told, uint32_t count,
-		       const char *name)
+static int count_or_print_events(struct reader *reader, struct reader_printer *printer, struct told *told, uint32_t count,
+				 const char *name)
 {
 	const struct reader_filter_spec spec = { .object = name };
 	struct reader_filter *family;
@@ -182,8 +183,8 @@ static int read_events(struct reader *reader, struct reader_printer *printer, st
 		return trace_complain("out of memory", NULL);
 	}
 	while (reader_event_next(events, &event)) {
-		struct told *life = life_at(told, count, event.tick);
-		bool about = life && is_about(family, life, &event);
+		struct told *life = find_life(told, count, event.tick);
+		bool about = life && event_is_of_life(family, life, &event);
 
 		/* the filter must see all events, also those not shown */
 		if (!life || event.tick < life->begin)
@@ -205,8 +206,8 @@ static int read_events(struct reader *reader, struct reader_printer *printer, st
 	return EXIT_SUCCESS;
 }
 
-static int print_lives(struct trace_request *request, struct reader *reader, struct reader_printer *printer,
-		       struct reader_slowest *lives, struct subject subject)
+static int print_request_lives(struct trace_request *request, struct reader *reader, struct reader_printer *printer,
+			       struct reader_slowest *lives, struct subject subject)
 {
 	struct told *told = calloc(reader_slowest_count(lives) + 1, sizeof(*told));
 	uint32_t count;
@@ -221,9 +222,9 @@ static int print_lives(struct trace_request *request, struct reader *reader, str
 		free(told);
 		return trace_complain("the file has no whole life of", name);
 	}
-	status = read_events(reader, NULL, told, count, name);
+	status = count_or_print_events(reader, NULL, told, count, name);
 	if (status == EXIT_SUCCESS)
-		status = read_events(reader, printer, told, count, name);
+		status = count_or_print_events(reader, printer, told, count, name);
 	free(told);
 	return status;
 }
@@ -247,7 +248,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 	if (reader_object_parse(reader, request->args[0], &subject.object, &subject.id, &why) != 0)
 		return trace_complain(why.text, NULL);
 	subject.tick = 0;
-	find_request(reader, &subject);
+	find_request_of_part(reader, &subject);
 	if (request->all)
 		subject.tick = 0;
 	if (reader_events(reader, &events) != 0 || reader_slowest_create(reader, &want, &lives) != 0)
@@ -264,7 +265,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 			reader_slowest_add_record(lives, &event);
 		reader_events_free(events);
 	}
-	status = print_lives(request, reader, printer, lives, subject);
+	status = print_request_lives(request, reader, printer, lives, subject);
 	reader_slowest_destroy(lives);
 	return status;
 }

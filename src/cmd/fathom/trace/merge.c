@@ -39,7 +39,7 @@ struct merged {
 
 /* ---- opening ---- */
 
-static int open_all(struct merged *merged)
+static int open_chosen_files(struct merged *merged)
 {
 	const struct trace_choices *choices = &merged->request->choices;
 	struct reader *readers[TRACE_CHOICES_MAX];
@@ -91,7 +91,7 @@ static void make_printers(struct merged *merged)
 	}
 }
 
-static int close_all(struct merged *merged, int status)
+static int close_chosen_files(struct merged *merged, int status)
 {
 	for (uint32_t i = 0; i < merged->count; i++) {
 		int rc = reader_printer_destroy(merged->files[i].printer);
@@ -127,7 +127,7 @@ static int choose_all_filters(struct merged *merged)
 
 /* ---- heads ---- */
 
-static void print_heads(struct merged *merged)
+static void print_file_headers(struct merged *merged)
 {
 	for (uint32_t i = 0; i < merged->count; i++) {
 		struct file *file = &merged->files[i];
@@ -160,7 +160,7 @@ static int show_events(struct merged *merged)
 	struct reader_event event;
 	uint32_t index, printed = 0;
 
-	print_heads(merged);
+	print_file_headers(merged);
 	while (reader_merge_next(merged->merge, &index, &event)) {
 		struct file *file = &merged->files[index];
 
@@ -203,7 +203,7 @@ static int show_slowest(struct merged *merged)
 		status = trace_slowest_find(&merged->files[i].request, merged->files[i].reader, &merged->files[i].slowest);
 	if (status != EXIT_SUCCESS)
 		return status;
-	print_heads(merged);
+	print_file_headers(merged);
 	while (number < count_max) {
 		struct file *best = NULL;
 		uint64_t best_rank = 0;
@@ -240,7 +240,7 @@ static int show_slowest(struct merged *merged)
  * Run on one file after the other, each with its head. The worst exit status; files that lack a filter's names are
  * ignored.
  */
-static int run_each(struct merged *merged, trace_word_fn run)
+static int run_on_each_file(struct merged *merged, trace_word_fn run)
 {
 	int status = EXIT_SUCCESS;
 	uint32_t answered = 0;
@@ -265,7 +265,7 @@ int trace_merged(struct trace_request *request, trace_word_fn run)
 
 	must(merged);
 	merged->request = request;
-	status = open_all(merged);
+	status = open_chosen_files(merged);
 	if (status == EXIT_SUCCESS) {
 		make_printers(merged);
 		if (run == trace_show || run == trace_slowest) {
@@ -275,10 +275,10 @@ int trace_merged(struct trace_request *request, trace_word_fn run)
 			if (status == EXIT_SUCCESS)
 				status = run == trace_show ? show_events(merged) : show_slowest(merged);
 		} else {
-			status = run_each(merged, run);
+			status = run_on_each_file(merged, run);
 		}
 	}
-	status = close_all(merged, status);
+	status = close_chosen_files(merged, status);
 	free(merged);
 	return status;
 }

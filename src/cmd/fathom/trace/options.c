@@ -70,12 +70,12 @@ static int read_threshold(void *to, const char *text, struct fathom_fault *why)
 	return 0;
 }
 
-static int reject_chrome(void *to, const char *text, struct fathom_fault *why)
+static int reject_option_chrome(void *to, const char *text, struct fathom_fault *why)
 {
 	return fault(why, -EINVAL, "cannot be written: export no longer writes Chrome's JSON; use --perfetto for the file");
 }
 
-static int reject_format(void *to, const char *text, struct fathom_fault *why)
+static int reject_option_format(void *to, const char *text, struct fathom_fault *why)
 {
 	return fault(why, -EINVAL, "selects no format: use --perfetto FILE, --ctf DIRECTORY or --html FILE");
 }
@@ -134,8 +134,8 @@ static const struct option_row rows[] = {
 	{ "html", 0, OPTION_TEXT, "FILE", "page for any browser: time line, slowest I/Os, histograms, heat map",
 	  AT(exports.paths[EXPORT_HTML]), .values = OPTION_FILES },
 	{ "force", 0, OPTION_FLAG, NULL, "overwrite existing files", AT(exports.force) },
-	{ "chrome", 0, OPTION_CALL, "FILE", .read = reject_chrome },
-	{ "format", 0, OPTION_CALL, "FORMAT", .read = reject_format },
+	{ "chrome", 0, OPTION_CALL, "FILE", .read = reject_option_chrome },
+	{ "format", 0, OPTION_CALL, "FORMAT", .read = reject_option_format },
 	{ .type = OPTION_HEADING, .help = "How to print:" },
 	{ NULL, 'w', OPTION_FLAG, NULL, "time of day (in the zone of TZ) instead of microseconds since the program's start",
 	  AT(wall) },

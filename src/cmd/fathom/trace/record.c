@@ -58,7 +58,7 @@ const struct option_table trace_record_table = {
 
 static volatile sig_atomic_t stopped;
 
-static void handle_signal(int signal_number)
+static void stop_recording(int signal_number)
 {
 	stopped = 1;
 }
@@ -99,7 +99,7 @@ static int run_recorder(const struct record_request *request, struct recorder *r
 	return rc;
 }
 
-static int report_result(const struct record_request *request, const struct recorder_progress *progress)
+static int report_recording(const struct record_request *request, const struct recorder_progress *progress)
 {
 	const char *suffix = request->options.compress ? ".zst" : "";
 
@@ -128,7 +128,7 @@ static bool is_of_spdk(const char *path)
 
 int trace_record(int argc, char **argv)
 {
-	const struct sigaction action = { .sa_handler = handle_signal };
+	const struct sigaction action = { .sa_handler = stop_recording };
 	struct recorder_progress progress;
 	struct record_request request = { 0 };
 	struct recorder *recorder = NULL;
@@ -162,5 +162,5 @@ int trace_record(int argc, char **argv)
 	close_rc = recorder_close(recorder, &progress, rc ? &close_why : &why);
 	if (rc || close_rc)
 		return trace_complain(why.text, NULL);
-	return report_result(&request, &progress);
+	return report_recording(&request, &progress);
 }

@@ -22,13 +22,13 @@ const char *trace_opcode_word(const struct reader_object *object, const struct r
 	return strstr(owner_text, "qid:") ? nvme_nvm_opcode_name((uint8_t)value) : NULL;
 }
 
-static bool accepts(const void *ctx, const struct reader_exemplar *exemplar)
+static bool is_wanted_exemplar(const void *ctx, const struct reader_exemplar *exemplar)
 {
 	return trace_is_wanted_life(ctx, exemplar);
 }
 
-static void read_events(struct reader_slowest *slowest, struct reader_events *events,
-			void (*take)(struct reader_slowest *slowest, const struct reader_event *event))
+static void feed_slowest(struct reader_slowest *slowest, struct reader_events *events,
+			 void (*take)(struct reader_slowest *slowest, const struct reader_event *event))
 {
 	struct reader_event event;
 
@@ -72,7 +72,7 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 {
 	struct reader_slowest_want want = { .order = request->failed ? READER_FAILED : READER_SLOWEST_FIRST,
 					    .each = request->all,
-					    .accepts = accepts,
+					    .accepts = is_wanted_exemplar,
 					    .ctx = request };
 	struct reader_events *events = NULL;
 	struct reader_slowest *slowest;
@@ -87,12 +87,12 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 		return trace_complain("out of memory", NULL);
 	}
 	if (!request->failed)
-		read_events(slowest, events, reader_slowest_event);
+		feed_slowest(slowest, events, reader_slowest_event);
 	reader_slowest_finish(slowest);
 	reader_events_free(events);
 	/* the arguments of lives in the rings are in their records */
 	if (!request->failed && reader_events(reader, &events) == 0) {
-		read_events(slowest, events, reader_slowest_add_record);
+		feed_slowest(slowest, events, reader_slowest_add_record);
 		reader_events_free(events);
 	}
 	*slowest_ret = slowest;

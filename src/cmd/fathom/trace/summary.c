@@ -9,7 +9,7 @@
 enum { KINDS_MAX = 8 };
 
 /* Sorts by total time, descending: a request comes before the I/O that is part of it. */
-static int by_time(const void *left, const void *right)
+static int compare_total_times(const void *left, const void *right)
 {
 	const struct reader_lives *a = left, *b = right;
 
@@ -19,7 +19,7 @@ static int by_time(const void *left, const void *right)
 }
 
 /* Print all types of requests. Returns the number of types with ended lives. */
-static int print_lives(struct reader *reader, struct reader_printer *printer, double seconds)
+static int print_stage_histograms(struct reader *reader, struct reader_printer *printer, double seconds)
 {
 	static struct reader_lives lives[KINDS_MAX];
 	int count = 0;
@@ -34,7 +34,7 @@ static int print_lives(struct reader *reader, struct reader_printer *printer, do
 		    lives[count].stages[0].count > 0)
 			count++;
 	}
-	qsort(lives, (size_t)count, sizeof(lives[0]), by_time);
+	qsort(lives, (size_t)count, sizeof(lives[0]), compare_total_times);
 	for (int i = 0; i < count; i++)
 		reader_print_lives(printer, &lives[i], seconds);
 	return count;
@@ -78,7 +78,7 @@ int trace_summary(struct trace_request *request, struct reader *reader, struct r
 		reader_print_line(printer,
 				  "\nWHERE THE TIME WENT, of the requests whose whole life is still in the rings, in us.\n"
 				  "P99: what 99 of 100 did not exceed. SHARE: of the time of all.");
-	if (print_lives(reader, printer, seconds) == 0 && reader_has_lives(reader))
+	if (print_stage_histograms(reader, printer, seconds) == 0 && reader_has_lives(reader))
 		reader_print_line(printer, "\n  none has ended");
 	else if (!reader_has_lives(reader) && trace_stages_of_rings(request, reader, printer) != EXIT_SUCCESS)
 		return EXIT_USAGE;

@@ -38,7 +38,7 @@ struct top {
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int number)
+static void stop_top(int number)
 {
 	interrupted = 1;
 }
@@ -145,7 +145,7 @@ static void print_rate(struct top *top, uint32_t kind, uint64_t ended, double se
 	reader_print_raw(top->printer, line);
 }
 
-static void print_kind(struct top *top, uint32_t kind, double seconds)
+static void print_object_kind(struct top *top, uint32_t kind, double seconds)
 {
 	const struct reader_lives *now = &top->now[kind], *before = &top->before[kind];
 	const struct reader_machine *machine = now->object->machine;
@@ -213,7 +213,7 @@ static void print_unseen(struct top *top, uint64_t now)
 	}
 }
 
-static void show_once(struct top *top, bool terminal)
+static void print_activity(struct top *top, bool terminal)
 {
 	uint64_t now;
 	double seconds;
@@ -228,7 +228,7 @@ static void show_once(struct top *top, bool terminal)
 		reader_print_raw(top->printer, "\033[H\033[J");
 	reader_print_header(top->printer, NULL);
 	for (uint32_t kind = 0; kind < top->kind_count; kind++)
-		print_kind(top, kind, seconds);
+		print_object_kind(top, kind, seconds);
 	reader_print_line(top->printer, "\nTHREADS");
 	for (uint32_t i = 0; i < reader_info(top->reader)->thread_count; i++) {
 		struct reader_thread thread;
@@ -246,7 +246,7 @@ static void show_once(struct top *top, bool terminal)
 int trace_top(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
 	static struct top top;
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = stop_top };
 	uint64_t count = UINT64_MAX;
 
 	top = (struct top){ .request = request, .reader = reader, .printer = printer };
@@ -266,7 +266,7 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 		wait_second(&top);
 		if (interrupted)
 			break;
-		show_once(&top, !request->json && isatty(STDOUT_FILENO));
+		print_activity(&top, !request->json && isatty(STDOUT_FILENO));
 		if (reader_printer_flush(printer) != 0)
 			break;
 	}

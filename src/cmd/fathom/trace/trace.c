@@ -30,7 +30,7 @@
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/slowest.h"
 
-static int open_file(const struct trace_request *request, bool follow, struct reader **reader_ret)
+static int open_chosen_file(const struct trace_request *request, bool follow, struct reader **reader_ret)
 {
 	char path[PATH_MAX];
 	struct fathom_fault why = { 0 };
@@ -87,7 +87,7 @@ int cmd_trace(int argc, char **argv)
 		return word->only_one ? trace_complain(word->only_one, NULL) : trace_merged(&request, word->run);
 	if (!word->run)
 		return trace_compare(&request);
-	if (open_file(&request, word->follows, &reader) != 0)
+	if (open_chosen_file(&request, word->follows, &reader) != 0)
 		return EXIT_USAGE;
 	if (reader_info(reader)->problem)
 		fprintf(stderr, "fathom trace: %s: %s\n", reader_info(reader)->path, reader_info(reader)->problem);

@@ -104,7 +104,7 @@ const struct option_table trace_trigger_table = {
 
 static volatile sig_atomic_t stopped;
 
-static void handle_signal(int signal_number)
+static void stop_trigger(int signal_number)
 {
 	stopped = 1;
 }
@@ -132,7 +132,7 @@ static int parse_command_line(int argc, char **argv, struct trigger_options *opt
  * "FILE", then "FILE.1" ...; in a directory NAME_trace.pidPID.triggerN, the first free name. Errors: -ENAMETOOLONG,
  * -EEXIST.
  */
-static int choose_path(const struct trigger *trigger, char *path)
+static int choose_trigger_path(const struct trigger *trigger, char *path)
 {
 	const struct reader_info *info = reader_info(trigger->reader);
 	const char *output = trigger->options->output, *suffix = trigger->options->compress ? ".zst" : "";
@@ -155,7 +155,7 @@ static int choose_path(const struct trigger *trigger, char *path)
 	return -EEXIST;
 }
 
-static uint64_t ticks_of(const struct trigger *trigger, uint64_t ns)
+static uint64_t ticks_from_ns(const struct trigger *trigger, uint64_t ns)
 {
 	return (uint64_t)((unsigned __int128)ns * reader_info(trigger->reader)->tick_rate / NS_PER_SEC);
 }
@@ -165,8 +165,8 @@ static uint64_t ns_between(const struct trigger *trigger, uint64_t from, uint64_
 	return to > from ? reader_ns_from_ticks(trigger->reader, to - from) : 0;
 }
 
-static void report_file(const struct trigger *trigger, const char *path, const struct trace_frozen *frozen,
-			const struct window_state *state, const struct window_result *result)
+static void report_trigger_file(const struct trigger *trigger, const char *path, const struct trace_frozen *frozen,
+				const struct window_state *state, const struct window_result *result)
 {
 	const struct shot *shot = &trigger->shot;
 	double before = (double)ns_between(trigger, max_u64(frozen->from_tick, state->since), frozen->tick) / NS_PER_SEC;
@@ -204,7 +204,7 @@ static int write_file(struct trigger *trigger, struct fathom_fault *why)
 {
 	const struct trigger_options *options = trigger->options;
 	struct shot *shot = &trigger->shot;
-	uint64_t now = clock_ticks(), before = ticks_of(trigger, options->before_ns);
+	uint64_t now = clock_ticks(), before = ticks_from_ns(trigger, options->before_ns);
 	struct trace_frozen frozen = { .tick = shot->tick,
 				       .why = shot->ended ? TRACE_FROZEN_ENDED : TRACE_FROZEN_TRIGGER,
 				       .from_tick = shot->tick > before ? shot->tick - before : 1,
@@ -212,7 +212,7 @@ static int write_file(struct trigger *trigger, struct fathom_fault *why)
 	struct window_result result;
 	struct window_state state;
 	char path[PATH_MAX];
-	int rc = choose_path(trigger, path);
+	int rc = choose_trigger_path(trigger, path);
 
 	if (rc)
 		return fault(why, rc, "cannot find a name for the file: %s", strerror(-rc));
@@ -230,7 +230,7 @@ static int write_file(struct trigger *trigger, struct fathom_fault *why)
 		if (rc)
 			return fault(why, rc, "cannot write: %s", strerror(-rc));
 	}
-	report_file(trigger, path, &frozen, &state, &result);
+	report_trigger_file(trigger, path, &frozen, &state, &result);
 	fflush(stdout);
 	trigger->files++;
 	trigger->lost += result.lost;
@@ -248,7 +248,7 @@ static void begin_shot(struct trigger *trigger, const struct reader_event *event
 	if (shot->tick == 0) {
 		shot->tick = event->tick;
 		shot->event = *event;
-		shot->deadline = shot->tick + ticks_of(trigger, trigger->options->after_ns);
+		shot->deadline = shot->tick + ticks_from_ns(trigger, trigger->options->after_ns);
 		window_keep(trigger->window, shot->tick);
 	}
 	if (event->tick <= shot->deadline)
@@ -285,7 +285,7 @@ static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 /* Write the file, if its time has come. `last`: no more events will come. */
 static int finish_shot(struct trigger *trigger, bool last, struct fathom_fault *why)
 {
-	uint64_t ready = trigger->shot.deadline + ticks_of(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
+	uint64_t ready = trigger->shot.deadline + ticks_from_ns(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
 
 	return trigger->shot.tick && (last || now > ready || is_room_ending(trigger, now)) ? write_file(trigger, why) : 0;
 }
@@ -306,7 +306,7 @@ static int end_trigger(struct trigger *trigger, struct fathom_fault *why)
 
 static int forget_old_records(struct trigger *trigger, struct fathom_fault *why)
 {
-	uint64_t before = ticks_of(trigger, trigger->options->before_ns) + ticks_of(trigger, NS_PER_SEC);
+	uint64_t before = ticks_from_ns(trigger, trigger->options->before_ns) + ticks_from_ns(trigger, NS_PER_SEC);
 	uint64_t moment = trigger->shot.tick ? trigger->shot.tick : clock_ticks();
 
 	return moment > before ? window_forget(trigger->window, moment - before, why) : 0;
@@ -346,7 +346,7 @@ static int watch_events(struct trigger *trigger, struct fathom_fault *why)
 
 /* ---- open and run ---- */
 
-static int open_all(struct trigger *trigger, const char *path, struct fathom_fault *why)
+static int open_trigger(struct trigger *trigger, const char *path, struct fathom_fault *why)
 {
 	const struct trigger_options *options = trigger->options;
 	const struct reader_filter_spec spec = { .where = options->where };
@@ -400,10 +400,10 @@ static int read_existing_records(struct trigger *trigger, struct fathom_fault *w
 
 static int run_trigger(const struct trigger_options *options, const char *path)
 {
-	const struct sigaction action = { .sa_handler = handle_signal };
+	const struct sigaction action = { .sa_handler = stop_trigger };
 	struct trigger trigger = { .options = options };
 	struct fathom_fault why = { 0 };
-	int rc = open_all(&trigger, path, &why), status;
+	int rc = open_trigger(&trigger, path, &why), status;
 
 	if (rc == 0) {
 		sigaction(SIGINT, &action, NULL);
