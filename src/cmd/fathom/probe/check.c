@@ -323,7 +323,7 @@ static void print_check_json(const struct check *check, const struct process *pr
 	json_decref(all);
 }
 
-static void check_process(void *ctx, struct process *process)
+static void check_one_process(void *ctx, struct process *process)
 {
 	struct check check = { 0 };
 	struct run *run = ctx;
@@ -365,7 +365,7 @@ static bool check_hidden(const char *target, struct run *run)
 	if (rc != -EACCES && rc != -EPERM)
 		return false;
 	process = (struct process){ .pid = (int32_t)pid, .command = "process" };
-	check_process(run, &process);
+	check_one_process(run, &process);
 	return true;
 }
 
@@ -375,13 +375,13 @@ int probe_check(const struct probe_request *request)
 	int status = EXIT_SUCCESS;
 
 	if (request->target_count == 0)
-		status = process_each(request, check_process, &run);
+		status = process_each(request, check_one_process, &run);
 	for (int i = 0; i < request->target_count; i++) {
 		struct probe_request one = *request;
 
 		one.targets = &request->targets[i];
 		one.target_count = 1;
-		if (!check_hidden(request->targets[i], &run) && process_each(&one, check_process, &run) != EXIT_SUCCESS)
+		if (!check_hidden(request->targets[i], &run) && process_each(&one, check_one_process, &run) != EXIT_SUCCESS)
 			status = EXIT_NOBODY;
 	}
 	return status ? status : run.status;

@@ -281,7 +281,7 @@ static void print_dof_json(const struct subject *subject, const struct dof_input
 
 /* ---- checking ---- */
 
-static void count_sites(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sites_ret)
+static void count_set_sites(const struct dof_set *set, uint64_t *probes_ret, uint64_t *sites_ret)
 {
 	*probes_ret = *sites_ret = 0;
 	for (uint32_t i = 0; i < set->provider_count; i++) {
@@ -308,7 +308,7 @@ static void print_check(const struct subject *subject, const struct dof_input *i
 		printf("%s: %s: wrong: %s\n", subject->path, kind_name(input->kind), why->text);
 		return;
 	}
-	count_sites(set, &probes, &sites);
+	count_set_sites(set, &probes, &sites);
 	print_input_kind(subject, input);
 	printf(": right: %" PRIu32 " provider%s, %" PRIu64 " probe%s, %" PRIu64 " site%s\n", set->provider_count,
 	       plural_suffix(set->provider_count), probes, plural_suffix(probes), sites, plural_suffix(sites));

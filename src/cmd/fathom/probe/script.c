@@ -52,7 +52,7 @@ static bool find_script_directory(char *path_ret, size_t bytes)
 	return stat(path_ret, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-static int compare_names(const void *left, const void *right)
+static int compare_script_names(const void *left, const void *right)
 {
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
@@ -76,7 +76,7 @@ static void list_scripts(const char *directory, char *list, size_t bytes)
 	}
 	if (open)
 		closedir(open);
-	qsort(names, count, sizeof(*names), compare_names);
+	qsort(names, count, sizeof(*names), compare_script_names);
 	for (size_t i = 0; i < count; i++) {
 		if (at < bytes)
 			at += (size_t)snprintf(list + at, bytes - at, "%s%s", i ? ", " : "", names[i]);

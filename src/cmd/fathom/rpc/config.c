@@ -169,7 +169,7 @@ static int get_methods(struct rpc_client *client, bool current, const json_t *pa
 	return error;
 }
 
-static bool has_method(const json_t *methods, const char *name)
+static bool is_listed_method(const json_t *methods, const char *name)
 {
 	json_t *method;
 	size_t i;
@@ -195,7 +195,7 @@ static int check_config_calls(const json_t *calls, const json_t *methods, const 
 			return error;
 		if (!json_is_array(call) && !method)
 			return fault(why, -EINVAL, "subsystem \"%s\", call %zu: has no \"method\"", subsystem, i + 1);
-		if (!json_is_array(call) && !has_method(methods, method))
+		if (!json_is_array(call) && !is_listed_method(methods, method))
 			return fault(why, -EINVAL, "subsystem \"%s\", call %zu: the engine has no method \"%s\"", subsystem,
 				     i + 1, method);
 	}
@@ -216,7 +216,7 @@ static bool is_call_allowed(const json_t *call, const json_t *current)
 	size_t i;
 
 	if (!json_is_array(call))
-		return has_method(current, json_string_value(json_object_get(call, "method")));
+		return is_listed_method(current, json_string_value(json_object_get(call, "method")));
 	json_array_foreach ((json_t *)call, i, inner) {
 		if (!is_call_allowed(inner, current))
 			return false;
@@ -281,7 +281,7 @@ static int load_once(struct rpc_client *client, json_t *subsystems, const json_t
 			error = make_allowed_calls(client, calls, current, any_ret, why);
 		*left_ret += json_array_size(calls);
 	}
-	if (error == 0 && has_method(current, "framework_start_init")) {
+	if (error == 0 && is_listed_method(current, "framework_start_init")) {
 		error = rpc_client_call(client, "framework_start_init", NULL, &result, why);
 		json_decref(result);
 		*any_ret = true;

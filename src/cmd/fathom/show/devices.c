@@ -38,7 +38,8 @@ static const char *targets_text(const struct fathom_control_smd *smd, char *text
 	return text;
 }
 
-static size_t show_host(const struct fathom_control_storage *storage, const struct device_choice *choice, FILE *out)
+static size_t print_host_devices(const struct fathom_control_storage *storage, const struct device_choice *choice,
+				 FILE *out)
 {
 	char roles[ROLES_BYTES], targets[TARGETS_BYTES];
 	size_t shown = 0;
@@ -82,7 +83,7 @@ void show_devices(const struct fathom_control_answers *answers, const struct dev
 {
 	for (size_t i = 0; i < answers->count; i++) {
 		print_hosts(&answers->answers[i], out);
-		if (show_host(answers->answers[i].storage, choice, out) == 0)
+		if (print_host_devices(answers->answers[i].storage, choice, out) == 0)
 			fprintf(out, "  No devices found\n");
 	}
 }
@@ -124,7 +125,7 @@ static json_t *json_device(const struct fathom_control_nvme *nvme, const struct 
 	return device;
 }
 
-static json_t *json_host(const struct fathom_control_answer *answer)
+static json_t *make_devices_json(const struct fathom_control_answer *answer)
 {
 	const struct fathom_control_storage none = { .has_memory = false };
 	json_t *host = json_of_storage(&none), *smd_info = json_object(), *devices = json_array();
@@ -146,5 +147,5 @@ static json_t *json_host(const struct fathom_control_answer *answer)
 json_t *json_devices(const struct fathom_control_answers *answers, const struct device_choice *choice)
 {
 	json_choice = choice;
-	return json_answers(answers, "host_storage_map", "hosts", "storage", json_host);
+	return json_answers(answers, "host_storage_map", "hosts", "storage", make_devices_json);
 }

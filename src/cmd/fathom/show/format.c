@@ -111,7 +111,7 @@ static void show_summary(const struct fathom_control_answers *answers, FILE *out
 	folded_finish(folded, false, 2, out);
 }
 
-static void show_host(const struct fathom_control_format *format, FILE *out)
+static void print_host_format(const struct fathom_control_format *format, FILE *out)
 {
 	static const char *const mount_titles[] = { "SCM Mount", "Format Result" };
 	static const char *const device_titles[] = { "NVMe PCI", "Format Result" };
@@ -145,7 +145,7 @@ void show_format(const struct fathom_control_answers *answers, bool verbose, FIL
 	for (size_t i = 0; i < answers->count; i++) {
 		print_hosts(&answers->answers[i], out);
 		fputc('\n', out);
-		show_host(answers->answers[i].format, out);
+		print_host_format(answers->answers[i].format, out);
 	}
 }
 
@@ -164,7 +164,7 @@ static json_t *json_part(const struct fathom_control_formatted *from)
 	return part;
 }
 
-static json_t *json_host(const struct fathom_control_answer *answer)
+static json_t *make_format_json(const struct fathom_control_answer *answer)
 {
 	json_t *host = json_object(), *mounts = json_array(), *devices = json_array();
 
@@ -180,5 +180,5 @@ static json_t *json_host(const struct fathom_control_answer *answer)
 
 json_t *json_format(const struct fathom_control_answers *answers)
 {
-	return json_answers(answers, "HostStorage", "hosts", "storage", json_host);
+	return json_answers(answers, "HostStorage", "hosts", "storage", make_format_json);
 }

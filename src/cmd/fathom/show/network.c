@@ -10,7 +10,7 @@
 
 enum { LIST_BYTES = 4096 };
 
-static int compare_texts(const void *a, const void *b)
+static int compare_provider_names(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -26,7 +26,7 @@ static const char **providers_of(const struct fathom_control_network *network, i
 		if (node < 0 || network->interfaces[i].numa_node == node)
 			providers[count++] = network->interfaces[i].provider;
 	}
-	qsort(providers, count, sizeof(*providers), compare_texts);
+	qsort(providers, count, sizeof(*providers), compare_provider_names);
 	for (size_t i = 0; i < count; i++) {
 		if (i == 0 || strcmp(providers[i], providers[kept - 1]) != 0)
 			providers[kept++] = providers[i];
@@ -35,8 +35,8 @@ static const char **providers_of(const struct fathom_control_network *network, i
 	return providers;
 }
 
-static void add_devices(struct table *table, const struct fathom_control_network *network, uint32_t node,
-			const char *provider)
+static void add_provider_devices(struct table *table, const struct fathom_control_network *network, uint32_t node,
+				 const char *provider)
 {
 	char list[LIST_BYTES] = "";
 	size_t used = 0;
@@ -65,7 +65,7 @@ static void show_node(const struct fathom_control_network *network, uint32_t nod
 	heading_print(heading, 4, out);
 	fputc('\n', out);
 	for (size_t i = 0; i < count; i++)
-		add_devices(table, network, node, providers[i]);
+		add_provider_devices(table, network, node, providers[i]);
 	finish_table(table, 8, out);
 	fputc('\n', out);
 	free(providers);

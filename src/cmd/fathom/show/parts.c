@@ -66,7 +66,7 @@ struct folded *folded_create(enum folded_kind kind, const char *const *titles, s
 	return folded;
 }
 
-static uint64_t hash_of(const struct folded *folded, const char *const *cells)
+static uint64_t hash_cells(const struct folded *folded, const char *const *cells)
 {
 	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
 
@@ -81,7 +81,7 @@ static uint64_t hash_of(const struct folded *folded, const char *const *cells)
 }
 
 /* The place of the row with these cells, or the empty one where it belongs. */
-static size_t *find_place(const struct folded *folded, uint64_t hash, const char *const *cells)
+static size_t *find_row_place(const struct folded *folded, uint64_t hash, const char *const *cells)
 {
 	size_t at = hash & (folded->place_count - 1);
 
@@ -98,7 +98,7 @@ static size_t *find_place(const struct folded *folded, uint64_t hash, const char
 	return &folded->places[at];
 }
 
-static void grow_table(struct folded *folded)
+static void grow_folded_rows(struct folded *folded)
 {
 	free(folded->places);
 	folded->place_count *= 2;
@@ -107,18 +107,18 @@ static void grow_table(struct folded *folded)
 	folded->rows = realloc(folded->rows, folded->place_count / 2 * sizeof(*folded->rows));
 	must(folded->rows);
 	for (size_t i = 0; i < folded->row_count; i++)
-		*find_place(folded, folded->rows[i].hash, (const char *const *)folded->rows[i].cells) = i + 1;
+		*find_row_place(folded, folded->rows[i].hash, (const char *const *)folded->rows[i].cells) = i + 1;
 }
 
-static struct row *row_of(struct folded *folded, const char *const *cells)
+static struct row *find_or_add_row(struct folded *folded, const char *const *cells)
 {
-	uint64_t hash = hash_of(folded, cells);
+	uint64_t hash = hash_cells(folded, cells);
 	size_t *place;
 	struct row *row;
 
 	if (!folded->rows || 2 * folded->row_count == folded->place_count)
-		grow_table(folded);
-	place = find_place(folded, hash, cells);
+		grow_folded_rows(folded);
+	place = find_row_place(folded, hash, cells);
 	if (*place)
 		return &folded->rows[*place - 1];
 	row = &folded->rows[folded->row_count++];
@@ -134,7 +134,7 @@ static struct row *row_of(struct folded *folded, const char *const *cells)
 
 void folded_add(struct folded *folded, const char *member, const char *const *cells)
 {
-	struct row *row = row_of(folded, cells);
+	struct row *row = find_or_add_row(folded, cells);
 	size_t bytes = strlen(member);
 
 	if (row->used + bytes + 2 > row->room) {
@@ -182,7 +182,7 @@ static char *text_of_row(const struct folded *folded, struct row *row)
 
 static size_t compared_cells;
 
-static int compare(const void *a, const void *b)
+static int compare_folded_rows(const void *a, const void *b)
 {
 	const struct row *left = a, *right = b;
 	int order = 0;
@@ -192,7 +192,7 @@ static int compare(const void *a, const void *b)
 	return order;
 }
 
-static void row_free(struct folded *folded, struct row *row)
+static void free_folded_row(struct folded *folded, struct row *row)
 {
 	free(row->members);
 	for (size_t k = 0; k + 1 < folded->column_count; k++)
@@ -206,7 +206,7 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 
 	compared_cells = folded->column_count - 1;
 	if (sorted && folded->row_count > 0)
-		qsort(folded->rows, folded->row_count, sizeof(*folded->rows), compare);
+		qsort(folded->rows, folded->row_count, sizeof(*folded->rows), compare_folded_rows);
 	for (size_t i = 0; i < folded->row_count; i++) {
 		const char *cells[TABLE_COLUMNS_MAX];
 		char *first = text_of_row(folded, &folded->rows[i]);
@@ -216,7 +216,7 @@ void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE
 			cells[k] = folded->rows[i].cells[k - 1];
 		add_row(table, cells);
 		free(first);
-		row_free(folded, &folded->rows[i]);
+		free_folded_row(folded, &folded->rows[i]);
 	}
 	if (folded->row_count > 0)
 		table_print(table, indent, out);

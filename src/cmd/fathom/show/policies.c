@@ -18,7 +18,7 @@ static const char *delay_text(uint64_t ms, char *text)
 	return text;
 }
 
-static void show_host(const struct fathom_control_policies *policies, FILE *out)
+static void print_host_policies(const struct fathom_control_policies *policies, FILE *out)
 {
 	static const char *const titles[] = { "Cause", "Restart", "First Delay", "Longest Delay", "In a Row" };
 	struct table *table = titled(titles, ARRAY_COUNT(titles));
@@ -41,6 +41,6 @@ void show_policies(const struct fathom_control_answers *answers, FILE *out)
 {
 	for (size_t i = 0; i < answers->count; i++) {
 		print_hosts(&answers->answers[i], out);
-		show_host(answers->answers[i].policies, out);
+		print_host_policies(answers->answers[i].policies, out);
 	}
 }

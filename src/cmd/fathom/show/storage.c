@@ -11,7 +11,7 @@ enum { SUMMARY_BYTES = 128, NVME_COLUMNS = 5 /* without state and serial number 
 
 /* ---- one row per host ---- */
 
-static const char *summary(uint64_t bytes, size_t count, const char *what, const char *error, char *cell)
+static const char *format_devices_summary(uint64_t bytes, size_t count, const char *what, const char *error, char *cell)
 {
 	char size[SIZE_TEXT_BYTES];
 
@@ -38,10 +38,10 @@ void show_storage(const struct fathom_control_answers *answers, FILE *out)
 			scms += storage->scms[k].bytes;
 		for (size_t k = 0; k < storage->nvme_count; k++)
 			nvmes += storage->nvmes[k].bytes;
-		summary(storage->scm_count ? scms : modules,
-			storage->scm_count ? storage->scm_count : storage->module_count,
-			storage->scm_count ? "namespace" : "module", storage->scm_error, scm_cell);
-		summary(nvmes, storage->nvme_count, "controller", storage->nvme_error, nvme_cell);
+		format_devices_summary(storage->scm_count ? scms : modules,
+				       storage->scm_count ? storage->scm_count : storage->module_count,
+				       storage->scm_count ? "namespace" : "module", storage->scm_error, scm_cell);
+		format_devices_summary(nvmes, storage->nvme_count, "controller", storage->nvme_error, nvme_cell);
 		folded_add(folded, answers->answers[i].hosts, (const char *[]){ scm_cell, nvme_cell });
 	}
 	folded_finish(folded, false, 0, out);

@@ -19,14 +19,14 @@ void show_versions(const struct fathom_control_answers *answers, FILE *out)
 	folded_finish(folded, true, 0, out);
 }
 
-static json_t *json_host(const struct fathom_control_answer *answer)
+static json_t *make_version_json(const struct fathom_control_answer *answer)
 {
 	return json_text(answer->version);
 }
 
 json_t *json_versions(const struct fathom_control_answers *answers)
 {
-	json_t *response = json_answers(answers, "HostVersions", "hosts", "version", json_host);
+	json_t *response = json_answers(answers, "HostVersions", "hosts", "version", make_version_json);
 
 	/* as for a system, which has one version */
 	put_text(response, "name", PROGRAM);

@@ -148,7 +148,7 @@ static bool event_is_of_life(struct reader_filter *family, const struct told *li
 }
 
 /* The life at `tick`, or the next. */
-static struct told *find_life(struct told *told, uint32_t count, uint64_t tick)
+static struct told *find_life_at(struct told *told, uint32_t count, uint64_t tick)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (tick <= told[i].end)
@@ -183,7 +183,7 @@ static int count_or_print_events(struct reader *reader, struct reader_printer *p
 		return trace_complain("out of memory", NULL);
 	}
 	while (reader_event_next(events, &event)) {
-		struct told *life = find_life(told, count, event.tick);
+		struct told *life = find_life_at(told, count, event.tick);
 		bool about = life && event_is_of_life(family, life, &event);
 
 		/* the filter must see all events, also those not shown */
