@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""registry_rig - a fathom-probed of a test's own, programs that register at it, and its tree, checked."""
+"""registry_rig - runs a private fathom-probed and programs that register with it; checks its tree of files."""
 
 import glob
 import json
@@ -36,7 +36,7 @@ def read(path):
 
 
 class Connection:
-    """One connection to the socket, for what no library would say."""
+    """One connection to the daemon's socket, also for requests that the library never sends."""
 
     def __init__(self, path, timeout=20):
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -49,7 +49,7 @@ class Connection:
         socket.send_fds(self.s, [message], list(fds)) if fds else self.s.send(message)
 
     def reply(self):
-        """(error, value, text), all of it."""
+        """Read a whole reply, all its parts: (error, value, text)."""
         text = b""
         while True:
             message = self.s.recv(65536)
@@ -105,7 +105,7 @@ class Probed:
         return Connection(self.socket, **kwargs)
 
     def status(self):
-        """A daemon whose connections are all in use closes those that have not sent anything yet: then it is asked again."""
+        """The daemon's status. With all connections in use, the daemon closes those that have sent nothing; so retry."""
         for _ in range(100):
             try:
                 with self.connect() as one:
@@ -126,7 +126,7 @@ class Probed:
     def providers(self, pid):
         return sorted({row["provider"] for row in self.rows(str(pid))})
 
-    def descriptors(self):
+    def descriptor_count(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def stop(self):
@@ -163,14 +163,14 @@ class Client:
     def wait_ready(self):
         said = self.process.stdout.readline()
         if said != "ready\n":
-            raise AssertionError(f"the client said {said!r} and ended with {self.process.wait()}")
+            raise AssertionError(f"the client printed {said!r} and ended with {self.process.wait()}")
 
-    def say(self):
+    def send_line(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
-    def end(self):
-        """In order."""
+    def close_and_wait(self):
+        """Close its standard input, so that it unregisters and ends; its exit status."""
         self.process.stdin.close()
         status = self.process.wait(WAIT_SECONDS)
         self.process.stdout.close()
@@ -206,7 +206,7 @@ class RegistryTest(unittest.TestCase):
     # ---- the tree ----
 
     def check_tree(self, tree, living=()):
-        """What must be true at every moment at which nothing is under way."""
+        """The invariants of the tree while no registration is in progress. `living`: the pids that may be in it."""
         pids = {name for name in os.listdir(f"{tree}/stash/dof-pid") if name.isdigit()}
         self.assertLessEqual(set(os.listdir(f"{tree}/probes")), pids)
         self.assertLessEqual(pids, set(map(str, living)))
@@ -224,7 +224,7 @@ class RegistryTest(unittest.TestCase):
                 if name.isdigit():
                     self.assertIn(os.readlink(f"{folder}/{name}"), mappings)
                     self.assertLess(int(name), os.stat(f"{folder}/next-gen").st_size)
-        # notes have a second block, their .rodata
+        # an object with notes has a second block, NAME-1: its .rodata
         self.assertEqual({re.sub(r"^(\d+-\d+)-1$", r"\1", name) for name in os.listdir(f"{tree}/stash/dof")}, set(links))
         for name, count in links.items():
             self.assertEqual(os.stat(f"{tree}/stash/dof/{name}").st_nlink, 1 + count, name)
@@ -235,5 +235,5 @@ class RegistryTest(unittest.TestCase):
         self.assertTrue(os.path.samefile(path, seen), seen)
         self.assertGreater(os.stat(path).st_size, 8)
 
-    def empty(self, probed):
+    def tree_is_empty(self, probed):
         return probed.status()["tree"]["processes"] == 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-server_rig - a fathom-server of a test's own: configuration, folders, ports; calls to it by grpcio with modules that protoc makes of
-the project's definitions.
+server_rig - runs a private fathom-server: configuration, folders, ports. Calls use grpcio with modules that
+protoc generates from the project's .proto files.
 
-Engines outlive their server, so the rig ends them, by the pids that the server says.
+Engines outlive their server, so the rig kills them, by the pids that the server reports.
 """
 
 import functools
@@ -36,8 +36,8 @@ def read(path, mode="r"):
         return f.read()
 
 
-def need():
-    """Skip where the machine has not what talking to a server takes."""
+def skip_without_grpc():
+    """Skip the tests if grpcio or protoc, which calls to a server need, is missing."""
     if grpc is None:
         raise unittest.SkipTest("python3-grpcio is missing")
     if not shutil.which("protoc"):
@@ -63,7 +63,7 @@ class Messages:
 
 @functools.cache
 def table_rows(what):
-    """{path of a method: words} of the table of operations, for one of its --print."""
+    """{path of a method: words} of the table of operations. `what`: an argument of generate.py --print."""
     made = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", what], stdout=subprocess.PIPE, text=True, check=True)
     return {"/" + path: words for path, *words in (line.split() for line in made.stdout.splitlines())}
 
@@ -74,7 +74,7 @@ def is_listed(path, code):
 
 
 class Refused(Exception):
-    """A call that ended otherwise than well. `fault`: the metadata of its ErrorInfo, {}."""
+    """A call that returned an error. `fault`: the metadata of its ErrorInfo, or {}."""
 
     def __init__(self, code, text, fault):
         super().__init__(f"{code}: {text}")
@@ -83,10 +83,10 @@ class Refused(Exception):
 
 class Server:
     """
-    A fathom-server. `engines`: of class file, in folders of their own; `devices`: one for each of these instead, mounted below
-    `mounts`. `keys`: lines of the configuration that come before.
+    A fathom-server. `engines`: how many, each with storage of class file in its own folder. `devices`: one engine of class
+    kdev for each of these instead, mounted below `mounts`. `keys`: configuration lines before the engines.
     """
-    pause = 0.02     # seconds, between two looks of wait()
+    pause = 0.02     # seconds between two queries of wait()
 
     def __init__(self, messages, directory, engines=1, keys="", engine_keys="", size="64MiB", name="daos_server", insecure=True,
                  devices=(), mounts=None):
@@ -94,7 +94,7 @@ class Server:
         engines = len(devices) or engines
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.socket_dir = os.path.join(directory, "run", "server")     # as /run/fathom/server: what holds it is made too
+        self.socket_dir = os.path.join(directory, "run", "server")     # the server creates both levels
         self.state_dir = os.path.join(directory, "state")
         self.log_path = os.path.join(directory, "server.log")
         self.config_path = os.path.join(directory, "server.yml")
@@ -108,20 +108,23 @@ class Server:
         if engines:
             text += "engines:\n"
         for index, port in enumerate(self.engine_ports):
-            text += f"- fabric_iface_port: {port}\n{engine_keys}  storage:\n  - scm_mount: {self.mount(index)}\n"
+            text += f"- fabric_iface_port: {port}\n{engine_keys}  storage:\n  - scm_mount: {self.mount_path(index)}\n"
             if devices:
                 text += f"    class: kdev\n    bdev_list: [{devices[index]}]\n"
             else:
-                os.makedirs(self.mount(index), exist_ok=True)
+                os.makedirs(self.mount_path(index), exist_ok=True)
                 text += f"    class: file\n    bdev_size: {size}\n"
         with open(self.config_path, "w") as f:
             f.write(text)
 
-    def mount(self, index):
+    def mount_path(self, index):
         return os.path.join(self.mounts or self.directory, f"e{index}")
 
     def start(self, *options, ready=True, stderr=None, env=None):
-        """Start it; it is ready when it says so to whom systemd would be. `stderr`: a descriptor, instead of its log; `env`: more of it."""
+        """
+        Start it and wait until it sends READY=1 to NOTIFY_SOCKET. `ready` false: wait until it ends; its exit status.
+        `stderr`: a descriptor, instead of its log. `env`: variables to add.
+        """
         path = os.path.join(self.directory, "notify")
         if os.path.exists(path):
             os.unlink(path)
@@ -149,7 +152,7 @@ class Server:
         return read(self.log_path) if os.path.exists(self.log_path) else ""
 
     def call(self, path, request, role="admin", timeout=30, raw=None, answer=None):
-        """One call; the answer, or Refused. `raw`: bytes instead of the request; `answer`: its type, of a call that we do not have."""
+        """One call; the answer, or Refused. `raw`: bytes instead of the request; `answer`: its type, for other methods."""
         answer = answer or self.answer_of(path)
         if self.channel is None:
             self.channel = grpc.insecure_channel(self.address)
@@ -175,7 +178,7 @@ class Server:
         return dict(self.messages.rpc.ErrorInfo.FromString(status.details[0].value).metadata) if status.details else {}
 
     def engines(self):
-        """EngineQuery; the pids are remembered, so that none is left behind."""
+        """EngineQuery. Remembers the pids, so that discard() kills every engine."""
         found = list(self.call("/fathom.ControlSvc/EngineQuery", self.messages.fathom.EngineQueryReq()).engines)
         self.pids |= {engine.pid for engine in found if engine.pid}
         return found
@@ -184,14 +187,14 @@ class Server:
         return self.call("/ctl.CtlSvc/StorageFormat", self.messages.ctl.StorageFormatReq(**fields), timeout=60)
 
     def wait(self, what, seconds=JOIN_SECONDS):
-        """Until `what(engines)` is true; the engines then."""
+        """Wait until `what(engines)` is true; return the engines."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             engines = self.engines()
             if what(engines):
                 return engines
             time.sleep(self.pause)
-        raise AssertionError(f"it did not come so:\n{self.engines()}\n{self.log()}\n{self.engine_logs()}")
+        raise AssertionError(f"not true of the engines within {seconds} s:\n{self.engines()}\n{self.log()}\n{self.engine_logs()}")
 
     def engine_logs(self):
         text = ""
@@ -201,7 +204,7 @@ class Server:
                 text += f"--- engine {index}\n{read(path)}"
         return text
 
-    def joined(self):
+    def wait_joined(self):
         return self.wait(lambda engines: all(engine.state == "joined" for engine in engines))
 
     def members(self):
@@ -214,7 +217,7 @@ class Server:
             if members and all(member.state == state for member in members):
                 return members
             time.sleep(0.02)
-        raise AssertionError(f"not all are {state}:\n{self.members()}\n{self.log()}")
+        raise AssertionError(f"not all members are {state}:\n{self.members()}\n{self.log()}")
 
     def close_channel(self):
         if self.channel is not None:
@@ -240,7 +243,7 @@ class Server:
                 pass
             self.kill()
         self.close_channel()
-        for pid in self.pids | self.pids_in_logs():
+        for pid in self.pids | self.running_engine_pids():
             end_engine(pid, self.socket_dir)
         for name in os.listdir("/dev/shm"):
             if name.startswith(self.trace_name + "_trace") or any(name.endswith(f".pid{pid}") for pid in self.pids):
@@ -249,8 +252,8 @@ class Server:
                 except OSError:
                     pass
 
-    def pids_in_logs(self):
-        """Of engines that serve in our folder, whatever the server said."""
+    def running_engine_pids(self):
+        """Pids of processes that are engines in our folder, also those that the server did not report."""
         found = set()
         for name in os.listdir("/proc"):
             if name.isdigit() and is_engine(int(name), self.socket_dir):
@@ -293,7 +296,7 @@ class ServerTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        need()
+        skip_without_grpc()
         cls.messages = Messages()
 
     @classmethod

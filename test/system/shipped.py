@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What scripts on an engine printed: those of probes/ against what the engine's trace counted meanwhile; lines in the order of time."""
+"""Checks of what scripts printed on an engine: counts of those in probes/ against its trace; the order of printed lines."""
 
 import json
 import re
@@ -27,16 +27,16 @@ def lines_in_order(test, printed):
     return lines
 
 
-def counts(summary):
-    """Of `fathom trace summary --json`: {event: how often, (type of request, stage): how many}."""
+def counts_of_summary(summary):
+    """From the output of `fathom trace summary --json`: {event: count, (type of request, stage): count}."""
     rows = [json.loads(line) for line in summary.splitlines()]
     counted = {row["name"]: row["count"] for row in rows if "group" in row}
     counted.update({(row["object_type"], row["stage"]): row["count"] for row in rows if "stage" in row and "avg_us" in row})
     return counted
 
 
-def compare(test, printed, new):
-    """`printed`: {script: its output}; `new`: counts() of the same time. `test`: the unittest.TestCase."""
+def assert_scripts_match_trace(test, printed, new):
+    """`printed`: {script: its output}; `new`: counts_of_summary() for the same period. `test`: the unittest.TestCase."""
     def total(name, pattern):
         return sum(int(number) for number in re.findall(pattern, printed[name], re.MULTILINE))
 

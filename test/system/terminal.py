@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-terminal - a program on a pseudo-terminal: keys go in, and what a person would see comes out, as python3-pyte draws it.
+terminal - runs a program on a pseudo-terminal: sends keys, and reads the screen as python3-pyte draws it.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ import time
 
 try:
     import pyte
-except ModuleNotFoundError:     # Debian's package, where another Python goes before Debian's
+except ModuleNotFoundError:     # a Python other than Debian's does not search the folder of Debian's package
     sys.path.append("/usr/lib/python3/dist-packages")
     import pyte
 
@@ -25,8 +25,8 @@ KEYS = {"up": "\x1bOA", "down": "\x1bOB", "right": "\x1bOC", "left": "\x1bOD", "
 
 class Terminal:
     """
-    Runs `command` on a terminal of `columns` x `lines`: a VT100, as pyte does not insert characters where others would. Everything
-    waits for what the screen shows, never for a time.
+    Runs `command` on a terminal of `columns` x `lines`. It is a VT100: pyte cannot insert characters, as newer
+    terminals do. All methods wait for contents of the screen, never for a time.
     """
 
     def __init__(self, *command, columns=80, lines=24, env=None):
@@ -52,7 +52,7 @@ class Terminal:
             os.write(self.fd, KEYS.get(key, key).encode())
 
     def read(self, seconds):
-        """Take what comes within a time. False: the program has ended."""
+        """Read output that arrives within `seconds`. False: the program has ended."""
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
         try:
@@ -71,11 +71,11 @@ class Terminal:
         return "\n".join(self.lines)
 
     def wait(self, seen, what=None):
-        """Until `seen(lines)` gives something true, which is the result."""
+        """Wait until `seen(lines)` returns something true; return that."""
         deadline = time.monotonic() + WAIT_SECONDS
         alive = True
         while True:
-            while alive and select.select([self.fd], [], [], 0.02)[0]:  # what is half drawn is not looked at, if it can be helped
+            while alive and select.select([self.fd], [], [], 0.02)[0]:  # `seen` gets the screen after all pending output
                 alive = self.read(0)
             result = seen(self.lines)
             if result:
@@ -87,8 +87,8 @@ class Terminal:
     def wait_text(self, text):
         return self.wait(lambda lines: text in "\n".join(lines), repr(text))
 
-    def end(self):
-        """Wait until it has ended by itself: its exit status."""
+    def wait_exit(self):
+        """Wait until the program ends by itself; its exit status."""
         deadline = time.monotonic() + WAIT_SECONDS
         while self.status is None and time.monotonic() < deadline:
             self.read(0.05)
@@ -96,7 +96,7 @@ class Terminal:
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
         if self.status is None:
-            raise AssertionError(f"it did not end:\n{self.text}")
+            raise AssertionError(f"the program did not end:\n{self.text}")
         return self.status
 
     def close(self):

@@ -355,7 +355,7 @@ class Shipped(Live):
     """The scripts of probes/, all at once on one engine under one load: what they count is what the engine counts."""
 
     def summary(self, engine):
-        return shipped.counts(engine.trace("summary", "--json", "-f", engine.trace_path).stdout)
+        return shipped.counts_of_summary(engine.trace("summary", "--json", "-f", engine.trace_path).stdout)
 
     def start_all(self, engine):
         """{name: (process, file of its output)}, attached."""
@@ -396,7 +396,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
             self.assertEqual(process.returncode, 0, f"{name}: {read(said)}")
         new = {key: after[key] - before.get(key, 0) for key in after}
         self.assertGreater(new["bdev_io_submit"], IOS)
-        shipped.compare(self, {name: read(out) for name, (_, out, _) in started.items()}, new)
+        shipped.assert_scripts_match_trace(self, {name: read(out) for name, (_, out, _) in started.items()}, new)
 
 
 if __name__ == "__main__":

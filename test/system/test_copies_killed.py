@@ -70,7 +70,7 @@ class Restore(ServerTest):
         super().setUp()
         self.system = self.server().start()
         self.system.format()
-        self.system.joined()
+        self.system.wait_joined()
         self.path, self.copy = self.system.database, os.path.join(self.system.directory, "copy.db")
         for value in (NEW, OLD):
             request = self.messages.mgmt.SystemSetAttrReq(attributes={"owner": value.decode()})

@@ -114,7 +114,7 @@ class Replaying(ServerTest):
                     self.assertLessEqual(set(pair[1].properties) - {"daos_version", "daos_system"}, set(pair[0].properties))
             done.append(method)
             if method == "StorageFormat":
-                server.joined()
+                server.wait_joined()
         self.assertEqual(queries, 3)
         self.assertEqual(len(done), 20, done)
 

@@ -458,7 +458,7 @@ class Real(server_rig.ServerTest):
     def test_an_excluded_rank_says_so_and_ends(self):
         server = self.server(engines=2).start()
         server.format()
-        server.joined()
+        server.wait_joined()
         engine = next(engine for engine in server.engines() if engine.rank == 1)
         harness.run(harness.FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", "n0", "1", "4096")
         self.assertIn((23, 1), self.events_until(server, 23))

@@ -23,7 +23,7 @@ class Left(ServerTest):
         super().setUp()
         self.one = self.server(keys="engine_restart: {killed: {delay_min: 20ms, delay_max: 50ms}}\n").start()
         self.one.format()
-        self.engine = self.one.joined()[0]
+        self.engine = self.one.wait_joined()[0]
 
     def control(self):
         return json.loads(run(FATHOM, "rpc", "-s", self.engine.rpc_socket, "framework_get_control").stdout)["events"]
@@ -100,7 +100,7 @@ class Left(ServerTest):
         self.one.kill()
         expected = self.raise_events("last")
         self.kill_engine()
-        with open(os.path.join(self.one.mount(0), "superblock"), "w") as f:
+        with open(os.path.join(self.one.mount_path(0), "superblock"), "w") as f:
             f.write("nothing")
         self.one.start()
         self.assertEqual(self.of_devices(self.has(self.of_devices)), expected)
@@ -153,7 +153,7 @@ class Left(ServerTest):
                 self.kill_engine()
             if who == "server":
                 self.one.start()
-                self.one.joined()
+                self.one.wait_joined()
             else:
                 self.start_again(server=who == "both")
         seen = self.has(lambda events: len(self.of_devices(events)) >= len(raised))

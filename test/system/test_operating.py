@@ -89,8 +89,8 @@ class Operating(ServerTest):
         uuids = {member["rank"]: member["uuid"] for member in self.answer(server, "system", "query")["members"]}
         said = self.fathom(server, "storage", "query", "list-devices").stdout
         for rank in (0, 1):
-            self.assertIn(f"UUID:{uuids[rank]} [TrAddr:{server.mount(rank)}/data.img NSID:1]\n      Roles:NA Targets:[] Rank:{rank} State:NORMAL", said)
-        os.unlink(os.path.join(server.mount(1), "data.img"))
+            self.assertIn(f"UUID:{uuids[rank]} [TrAddr:{server.mount_path(rank)}/data.img NSID:1]\n      Roles:NA Targets:[] Rank:{rank} State:NORMAL", said)
+        os.unlink(os.path.join(server.mount_path(1), "data.img"))
         host, = self.answer(server, "storage", "query", "list-devices")["host_storage_map"].values()
         self.assertEqual([(one["rank"], one["total_bytes"], one["ctrlr"]["dev_state"]) for one in host["storage"]["smd_info"]["devices"]],
                          [(0, 64 << 20, "NORMAL"), (1, 0, "UNPLUGGED")])

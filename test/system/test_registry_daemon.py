@@ -40,7 +40,7 @@ class Daemon(RegistryTest):
         self.check_tree(again.tree, [client.pid])
         client.process.kill()
         client.process.wait()
-        wait_for(lambda: self.empty(again))
+        wait_for(lambda: self.tree_is_empty(again))
         self.check_tree(again.tree)
 
     def test_restart_parses_again_only_for_another_version(self):
@@ -71,17 +71,17 @@ class Daemon(RegistryTest):
         probed = self.probed()
         probed.stop()
         client = self.client(probed, "refresh")
-        client.say()
+        client.send_line()
         self.assertEqual(client.process.stdout.readline(), "0\n")
         again = self.probed()
-        client.say()
+        client.send_line()
         self.assertEqual(client.process.stdout.readline(), "1\n")
         self.assertEqual(again.providers(client.pid), ["client"])
-        client.say()
+        client.send_line()
         self.assertEqual(client.process.stdout.readline(), "0\n")
         again.stop()
         last = self.probed()
-        client.say()
+        client.send_line()
         self.assertEqual(client.process.stdout.readline(), "1\n")
         self.assertEqual({row["count"] for row in last.rows(str(client.pid))}, {1})
 
@@ -109,8 +109,8 @@ class Daemon(RegistryTest):
         os.kill(probed.pid, signal.SIGCONT)
         if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5):     # before, the kernel cannot tell whether it is the same process
             wait_for(lambda: probed.providers(client.pid) == ["client"])
-        self.assertEqual(client.end(), 0)
-        wait_for(lambda: self.empty(probed))
+        self.assertEqual(client.close_and_wait(), 0)
+        wait_for(lambda: self.tree_is_empty(probed))
 
     def test_a_parser_that_dies_is_replaced(self):
         probed = self.probed()
@@ -128,9 +128,9 @@ class Daemon(RegistryTest):
         def resident():
             return int(re.search(r"RssAnon:\s+(\d+)", read(f"/proc/{probed.pid}/status"))[1])
 
-        before, descriptors = resident(), probed.descriptors()
+        before, descriptors = resident(), probed.descriptor_count()
         self.client(probed, "threads", 8, 500)
-        self.assertLessEqual(probed.descriptors(), descriptors + 10)    # one more process, and perhaps more parsers
+        self.assertLessEqual(probed.descriptor_count(), descriptors + 10)    # one more process, and perhaps more parsers
         self.assertLess(resident() - before, 1024)
 
     def test_two_daemons_do_not_share_a_socket_or_a_tree(self):
@@ -184,7 +184,7 @@ class Daemon(RegistryTest):
         client = self.client(probed)
         client.process.kill()
         client.process.wait()
-        wait_for(lambda: self.empty(probed))
+        wait_for(lambda: self.tree_is_empty(probed))
         probed.stop()
         rows = [json.loads(line) for line in run(FATHOM, "trace", "show", "--json", "-f", probed.trace_path).stdout.splitlines()]
         names = [row.get("point", row.get("name", "")) for row in rows]

@@ -42,7 +42,7 @@ class Hostile(RegistryTest):
         """Requests with anything in them, by seed; after each thousand the daemon is what it was."""
         probed = self.probed()
         client = self.client(probed)
-        before = probed.descriptors()
+        before = probed.descriptor_count()
         random_ = random.Random(20261122)
         file = os.memfd_create("any")
         os.write(file, random_.randbytes(5000))
@@ -63,12 +63,12 @@ class Hostile(RegistryTest):
             if number % 1000 == 999:
                 self.assertEqual(len(probed.rows(str(client.pid))), OBJECT_PROBES)
         os.close(file)
-        wait_for(lambda: probed.descriptors() <= before + 8)    # and the other parsers' pipes
+        wait_for(lambda: probed.descriptor_count() <= before + 8)    # and the other parsers' pipes
         self.check_tree(probed.tree, [client.pid, os.getpid()])
 
     def test_descriptors_that_nobody_asked_for_are_closed(self):
         probed = self.probed()
-        before = probed.descriptors()
+        before = probed.descriptor_count()
         ends = os.pipe()
         for operation, count in ((HELLO, 1), (ADD, 2), (REMOVE, 1), (ADD, 20)):
             with probed.connect() as one:
@@ -76,7 +76,7 @@ class Hostile(RegistryTest):
                 self.assertEqual(one.reply()[0], -71)
         for end in ends:
             os.close(end)
-        wait_for(lambda: probed.descriptors() == before)
+        wait_for(lambda: probed.descriptor_count() == before)
 
     def test_only_a_memfd_is_read(self):
         """A pipe would be waited for by everybody."""

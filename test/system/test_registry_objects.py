@@ -40,7 +40,7 @@ class EngineItself(RegistryTest):
             for site in row["sites"]:
                 self.assertTrue(any(start <= int(site["address"], 16) < end for start, end in code), row["probe"])
         self.assertEqual(engine.stop(), 0)
-        wait_for(lambda: self.empty(probed))
+        wait_for(lambda: self.tree_is_empty(probed))
 
     def test_a_daemon_that_comes_later_is_found(self):
         engine = self.engine(os.path.join(self.directory, "probed.sock"))

@@ -27,8 +27,8 @@ class Living(RegistryTest):
         self.assertEqual([(int(site["address"], 16) - base, site.get("is_enabled", False)) for site in row["sites"]],
                          [(0x1000, False), (0x1008, True)])
         self.check_tree(probed.tree, [client.pid])
-        self.assertEqual(client.end(), 0)
-        wait_for(lambda: self.empty(probed))
+        self.assertEqual(client.close_and_wait(), 0)
+        wait_for(lambda: self.tree_is_empty(probed))
         self.check_tree(probed.tree)
 
     def test_a_killed_program_is_gone_at_once(self):
@@ -37,7 +37,7 @@ class Living(RegistryTest):
         self.assertTrue(os.path.exists(f"{probed.tree}/probes/{client.pid}"))
         client.process.kill()
         client.process.wait()
-        wait_for(lambda: self.empty(probed))
+        wait_for(lambda: self.tree_is_empty(probed))
         self.assertEqual(os.listdir(f"{probed.tree}/probes"), [])
         self.check_tree(probed.tree)
 
@@ -47,8 +47,8 @@ class Living(RegistryTest):
         client = self.client(probed, "again", 3)
         self.assertEqual({row["count"] for row in probed.rows(str(client.pid))}, {4})
         self.check_tree(probed.tree, [client.pid])
-        self.assertEqual(client.end(), 0)
-        wait_for(lambda: self.empty(probed))
+        self.assertEqual(client.close_and_wait(), 0)
+        wait_for(lambda: self.tree_is_empty(probed))
 
     def test_a_library_is_there_while_it_is_loaded(self):
         probed = self.probed()
@@ -100,12 +100,12 @@ class Living(RegistryTest):
                     address = int(site["address"], 16)
                     self.assertTrue(any(int(start, 16) <= address < int(end, 16) for start, end in mapped), site)
             self.check_tree(probed.tree, [client.pid])
-            self.assertEqual(client.end(), 0)
-            wait_for(lambda: self.empty(probed))
+            self.assertEqual(client.close_and_wait(), 0)
+            wait_for(lambda: self.tree_is_empty(probed))
         before = probed.status()["received"]
         client = self.client(probed, program=OWN_NOTHING)
         self.assertEqual(probed.status()["received"], before)
-        self.assertEqual(client.end(), 0)
+        self.assertEqual(client.close_and_wait(), 0)
 
     def test_children_register_for_themselves(self):
         probed = self.probed()
@@ -131,7 +131,7 @@ class Living(RegistryTest):
         probed = self.probed()
         client = self.client(probed, "become", "/bin/cat")
         self.assertEqual(len(probed.rows(str(client.pid))), OBJECT_PROBES)
-        client.say()
+        client.send_line()
         wait_for(lambda: read(f"/proc/{client.pid}/comm") == "cat\n")
         self.assertEqual(probed.rows(str(client.pid)), [])
         self.assertEqual(probed.status()["execs"], 1)
@@ -140,7 +140,7 @@ class Living(RegistryTest):
         probed = self.probed()
         client = self.client(probed, "unmap", os.path.join(self.directory, "mapped"))
         self.assertEqual({row["module"] for row in probed.rows(str(client.pid))}, {"registry-client", "mapped"})
-        client.say()
+        client.send_line()
         client.wait_ready()
         self.assertEqual({row["module"] for row in probed.rows(str(client.pid))}, {"registry-client"})
         self.assertEqual(probed.status()["mappings_gone"], 1)
@@ -149,7 +149,7 @@ class Living(RegistryTest):
     def test_what_was_unmapped_is_gone_although_nobody_looks(self):
         probed = self.probed("--look", "100ms")
         client = self.client(probed, "unmap", os.path.join(self.directory, "mapped"))
-        client.say()
+        client.send_line()
         client.wait_ready()
         wait_for(lambda: probed.status()["mappings_gone"] == 1)
 
@@ -179,15 +179,15 @@ class Living(RegistryTest):
         self.assertEqual(sorted({row["pid"] for row in probed.rows()}), sorted(living))
         for client in clients[1::2]:
             client.process.stdin.close()
-        wait_for(lambda: self.empty(probed))
+        wait_for(lambda: self.tree_is_empty(probed))
         self.check_tree(probed.tree)
-        self.assertLess(probed.descriptors(), 40)
+        self.assertLess(probed.descriptor_count(), 40)
 
     def test_no_daemon_is_no_trouble(self):
         probed = self.probed()
         probed.stop()
         client = self.client(probed)
-        self.assertEqual(client.end(), 0)
+        self.assertEqual(client.close_and_wait(), 0)
 
 
 class Command(RegistryTest):

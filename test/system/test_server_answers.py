@@ -104,12 +104,12 @@ class Asking(ServerTest):
         usage = self.messages.ctl.StorageScanReq(scm=self.messages.ctl.ScanScmReq(usage=True))
         self.assertEqual(len(server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces), 0)
         server.format()
-        server.joined()
+        server.wait_joined()
         mount = server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces[0].mount
-        self.assertEqual((mount.path, mount.total_bytes, mount.rank), (server.mount(0), 64 << 20, 0))
+        self.assertEqual((mount.path, mount.total_bytes, mount.rank), (server.mount_path(0), 64 << 20, 0))
         free = mount.avail_bytes
         self.assertLessEqual(free, mount.total_bytes)
-        with open(os.path.join(server.mount(0), "data.img"), "r+b") as f:
+        with open(os.path.join(server.mount_path(0), "data.img"), "r+b") as f:
             f.seek(16 << 20)
             f.write(b"x" * (1 << 20))
             os.fsync(f.fileno())
@@ -155,7 +155,7 @@ class Asking(ServerTest):
     def test_masks_reach_the_engines(self):
         server = self.server(engine_keys="  log_mask: NOTICE\n").start()
         server.format()
-        server.joined()
+        server.wait_joined()
         ctl = self.messages.ctl
         answer = server.call("/ctl.CtlSvc/SetEngineLogMasks", ctl.SetLogMasksReq(masks="DEBUG"))
         self.assertEqual((answer.status, list(answer.errors)), (0, [""]))
@@ -171,7 +171,7 @@ class Asking(ServerTest):
     def test_logs_are_collected(self):
         server = self.server().start()
         server.format()
-        server.joined()
+        server.wait_joined()
         fathom = self.messages.fathom
         first = server.call("/fathom.ControlSvc/CollectLog", fathom.CollectLogReq())
         data = first.piece
@@ -193,7 +193,7 @@ class Asking(ServerTest):
     def test_the_running_server_shows_its_counters(self):
         server = self.server().start()
         server.format()
-        server.joined()
+        server.wait_joined()
         shown = json.loads(run(SERVER, "stats", "--json", "-o", server.config_path).stdout)
         self.assertEqual(set(shown), {"server", "mgmt"})
         self.assertEqual(shown["mgmt"]["joins"], 1)
@@ -209,7 +209,7 @@ class Asking(ServerTest):
     def test_what_engines_say_of_themselves_is_collected(self):
         server = self.server().start()
         server.format()
-        engine, = server.joined()
+        engine, = server.wait_joined()
         run(FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", "n0", "1", "4096")
         found = self.collect(server)
         self.assertIn("subsystems", json.loads(found["engine0.config.json"]))

@@ -199,7 +199,7 @@ class Certificates(ServerTest):
         server = self.server(keys=keys, insecure=False).start()
         self.secure_channel(server, folder, "admin")
         server.format()
-        server.joined()
+        server.wait_joined()
         self.secure_channel(server, folder, "agent")
         with self.assertRaises(Refused) as refused:
             server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(), role="agent")

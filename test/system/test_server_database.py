@@ -30,7 +30,7 @@ class Keeping(ServerTest):
     def test_copies_are_kept_for_some_days_and_for_each_system(self):
         server = self.server(keys="database_copy_after: 100ms\n").start()
         server.format()
-        server.joined()
+        server.wait_joined()
         deadline = time.monotonic() + 20
         while (not self.copies(server) or self.copies(server)[0].count(".copy-") > 1) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -48,13 +48,13 @@ class Keeping(ServerTest):
         run(SERVER, "restore", "-o", server.config_path, "--from", ours, "--force")
         self.assertEqual(self.map_version(server.database), self.map_version(ours) + 65536)
         server.start()
-        server.joined()
+        server.wait_joined()
         self.assertEqual(len(server.wait_members("joined")), 1)
 
     def test_a_lost_database_is_no_new_system_in_silence(self):
         server = self.server().start()
         server.format()
-        before = server.joined()[0]
+        before = server.wait_joined()[0]
         server.stop()
         copy = os.path.join(server.directory, "copy.db")
         self.assertIn(copy, run(SERVER, "backup", "-o", server.config_path, copy).stdout)
@@ -72,14 +72,14 @@ class Keeping(ServerTest):
         for source in (kept, copy):
             run(SERVER, "restore", "-o", server.config_path, "--from", source, *(["--force"] if source == copy else []))
         server.start()
-        after = server.joined()[0]
+        after = server.wait_joined()[0]
         self.assertEqual((after.pid, after.rank), (before.pid, before.rank))
         self.assertEqual([member.uuid for member in server.members()], [before.uuid])
 
     def test_an_empty_database_takes_nobody_who_has_a_rank(self):
         server = self.server().start()
         server.format()
-        server.joined()
+        server.wait_joined()
         server.stop()
         os.unlink(server.database)
         self.assertEqual(server.start(ready=False), 1)
@@ -90,13 +90,13 @@ class Keeping(ServerTest):
         self.assertIn("rank: server: code = 691 ", server.log())
         server.stop()
         server.start("--new-system")
-        self.assertEqual(server.joined()[0].rank, 0)
+        self.assertEqual(server.wait_joined()[0].rank, 0)
         self.assertEqual(len(server.wait_members("joined")), 1)
 
     def test_the_log_of_a_database_that_is_lost_is_not_played_back_into_the_copy(self):
         server = self.server().start()
         server.format()
-        server.joined()
+        server.wait_joined()
         attributes = lambda: dict(server.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes)
         copy = os.path.join(server.directory, "copy.db")
         for owner in ("when it was copied", "later"):
@@ -109,7 +109,7 @@ class Keeping(ServerTest):
         run(SERVER, "restore", "-o", server.config_path, "--from", copy)
         self.assertTrue(os.path.getsize(server.database + ".before-1-wal"))
         server.start()
-        server.joined()
+        server.wait_joined()
         self.assertEqual(attributes(), {"owner": "when it was copied"})
 
     def test_an_empty_database_takes_nobody_of_another_host_either(self):
@@ -118,7 +118,7 @@ class Keeping(ServerTest):
         second = self.server(keys=f"mgmt_svc_replicas: ['{first.address}']\n").start()
         for server in (first, second):
             server.format()
-            server.joined()
+            server.wait_joined()
         mgmt = self.messages.mgmt
         first.call("/mgmt.MgmtSvc/SystemSetAttr", mgmt.SystemSetAttrReq(attributes={"owner": "we"}))
         first.stop()
@@ -139,8 +139,8 @@ class Keeping(ServerTest):
         first.stop()
         run(SERVER, "restore", "-o", first.config_path, "--force", "--from", copy)
         first.start()
-        self.assertEqual(first.joined()[0].rank, 0)
-        again = second.joined()[0]
+        self.assertEqual(first.wait_joined()[0].rank, 0)
+        again = second.wait_joined()[0]
         self.assertEqual((again.pid, again.rank), (new.pid, 1))
         self.assertEqual(first.call("/mgmt.MgmtSvc/SystemGetAttr", mgmt.SystemGetAttrReq()).attributes["owner"], "we")
 
@@ -148,12 +148,12 @@ class Keeping(ServerTest):
         """A server whose database takes a while to be copied."""
         server = self.server().start()
         server.format()
-        server.joined()
+        server.wait_joined()
         server.stop()
         with contextlib.closing(sqlite3.connect(server.database)) as database, database:
             database.execute("CREATE TABLE large AS SELECT randomblob(32000000) AS data")
         server.start()
-        server.joined()
+        server.wait_joined()
         return server
 
     def backup(self, server, copy):
@@ -217,7 +217,7 @@ class FullDisk(ServerTest):
         self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
         server.start()
         server.format()
-        server.joined()
+        server.wait_joined()
         server.wait_members("joined")
         filler = os.path.join(server.state_dir, "filler")
         with open(filler, "wb", buffering=0) as f:
@@ -234,7 +234,7 @@ class FullDisk(ServerTest):
             os.kill(engine.pid, signal.SIGKILL)
             server.wait(lambda engines: engines[0].pid != engine.pid)
         os.unlink(filler)
-        server.joined()
+        server.wait_joined()
         deadline = time.monotonic() + 30
         while len(self.died(server)) < len(killed) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -257,7 +257,7 @@ class FullDisk(ServerTest):
         self.addCleanup(subprocess.run, ["umount", "-l", server.state_dir], check=False)
         server.start()
         server.format()
-        server.joined()
+        server.wait_joined()
         server.wait_members("joined")
         mgmt = self.messages.mgmt
         server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(), timeout=60)
@@ -273,7 +273,7 @@ class FullDisk(ServerTest):
         self.assertEqual([(engine.state, engine.pid) for engine in server.engines()], [("stopped", 0)])
         os.unlink(filler)
         server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=60)
-        server.joined()
+        server.wait_joined()
         server.wait_members("joined")
 
     def died(self, server):

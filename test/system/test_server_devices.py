@@ -88,7 +88,7 @@ class Devices(ServerTest):
         return self.server(devices=devices, mounts=self.mounts, keys=f"helper: {self.helper}\n"), devices
 
     def is_mounted(self, server, index=0):
-        return any(line.split()[1] == server.mount(index) for line in read("/proc/mounts").splitlines())
+        return any(line.split()[1] == server.mount_path(index) for line in read("/proc/mounts").splitlines())
 
     def test_a_device_is_formatted_mounted_and_outlives_its_server(self):
         server, devices = self.device_server()
@@ -96,25 +96,25 @@ class Devices(ServerTest):
         server.wait(lambda engines: engines[0].state == "await_format")
         answer = server.format()
         self.assertEqual((answer.mrets[0].state.error, answer.crets[0].pci_addr), ("", devices[0]))
-        before = server.joined()[0]
+        before = server.wait_joined()[0]
         self.assertTrue(self.is_mounted(server))
         scan = server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(
             nvme=self.messages.ctl.ScanNvmeReq(Meta=True), scm=self.messages.ctl.ScanScmReq(usage=True)))
         controller = [row for row in scan.nvme.ctrlrs if row.pci_addr == devices[0]][0]
         self.assertEqual((controller.namespaces[0].size, controller.smd_devices[0].rank), (400 << 20, 0))
         self.assertEqual((scan.scm.namespaces[0].blockdev, scan.scm.namespaces[0].mount.path),
-                         (os.path.basename(devices[0]), server.mount(0)))
+                         (os.path.basename(devices[0]), server.mount_path(0)))
         server.kill()
         self.assertTrue(is_alive(before.pid) and self.is_mounted(server))
         server.start()
-        after = server.joined()[0]
+        after = server.wait_joined()[0]
         self.assertEqual((after.pid, after.adopted), (before.pid, True))
         rows = server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=60).results
         self.assertEqual([(row.state, row.msg) for row in rows], [("stopped", "")])
         self.assertFalse(self.is_mounted(server))
         server.stop()
         server.start()
-        self.assertEqual(server.joined()[0].rank, 0)
+        self.assertEqual(server.wait_joined()[0].rank, 0)
 
     def test_one_with_data_is_formatted_by_force_alone(self):
         server, devices = self.device_server()
@@ -124,7 +124,7 @@ class Devices(ServerTest):
         self.assertNotEqual((refused.status, refused.error), (0, ""))
         self.assertNotEqual(refused.info, "")
         self.assertEqual(server.format(reformat=True).mrets[0].state.error, "")
-        server.joined()
+        server.wait_joined()
 
     def test_a_helper_that_hangs_holds_up_nobody_else(self):
         hang = os.path.join(self.directory, "hang")
@@ -142,7 +142,7 @@ class Devices(ServerTest):
         while (error := server.format().mrets[0].state.error) and time.monotonic() < deadline:
             time.sleep(0.1)
         self.assertEqual(error, "")
-        self.assertEqual(server.joined()[0].rank, 0)
+        self.assertEqual(server.wait_joined()[0].rank, 0)
 
     def kill_helper(self, server):
         """kill -9, if there is one; so of a server that has just begun, or has just lost one, none."""
@@ -163,7 +163,7 @@ class Devices(ServerTest):
         self.assertTrue(self.kill_helper(server), "there is one, idle")
         if server.format().mrets[0].state.error:    # it was asked before its end was seen
             self.assertEqual(server.format().mrets[0].state.error, "")
-        before = server.joined()[0]
+        before = server.wait_joined()[0]
         self.assertTrue(self.kill_helper(server))
         request = self.messages.ctl.RanksReq()
         killed = 0
@@ -186,15 +186,15 @@ class Devices(ServerTest):
             self.assertEqual((row.errored, row.state), (False, state), row.msg)
             self.assertEqual(self.is_mounted(server), method == "StartRanks")
         self.assertGreater(killed, 4)
-        after = server.joined()[0]
+        after = server.wait_joined()[0]
         self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
-        self.assertEqual(read("/proc/mounts").count(f" {server.mount(0)} "), 1)
+        self.assertEqual(read("/proc/mounts").count(f" {server.mount_path(0)} "), 1)
 
     def test_a_device_that_vanished_is_said_and_taken_when_it_is_back(self):
         server, devices = self.device_server(own=True)
         server.start()
         server.format()
-        before = server.joined()[0]
+        before = server.wait_joined()[0]
         stop = self.messages.ctl.RanksReq()
         server.call("/ctl.CtlSvc/StopRanks", stop, role="server", timeout=60)
         run("losetup", "-d", devices[0])
@@ -204,7 +204,7 @@ class Devices(ServerTest):
         run("losetup", devices[0], os.path.join(self.directory, "image0"))
         row = server.call("/ctl.CtlSvc/StartRanks", stop, role="server", timeout=60).results[0]
         self.assertEqual((row.errored, row.msg), (False, ""))
-        after = server.joined()[0]
+        after = server.wait_joined()[0]
         self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
 
     def log_with(self, server, words):

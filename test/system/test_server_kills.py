@@ -74,11 +74,11 @@ class Kills(ServerTest):
     def settled(self, what):
         """All have joined, each once. The engines, by rank."""
         with self.subTest(what, seed=self.seed):
-            engines = {engine.rank: engine for engine in self.one.joined()}
+            engines = {engine.rank: engine for engine in self.one.wait_joined()}
             self.assertEqual(sorted(engines), list(range(ENGINES)))
             members = {member.rank: member.uuid for member in self.one.wait_members("joined")}
             self.assertEqual(members, {rank: engine.uuid for rank, engine in engines.items()})
-            self.assertEqual(self.one.pids_in_logs(), {engine.pid for engine in engines.values()})
+            self.assertEqual(self.one.running_engine_pids(), {engine.pid for engine in engines.values()})
             events = self.events()
             self.assertEqual([event.number for event in events], list(range(1, len(events) + 1)))
             died = [event.event.incarnation for event in events if event.event.id == DIED]
@@ -129,7 +129,7 @@ class Kills(ServerTest):
             self.kill_after(0.04)
             self.answered()
             self.one.start()
-            self.one.joined()
+            self.one.wait_joined()
         last = self.settled("stopping")
         self.assertEqual(self.identities(last), self.identities(first))
         self.raise_events()

@@ -91,7 +91,7 @@ class Living(ServerTest):
             self.assertEqual(engine.last_end, end)
             self.assertIn(f"fathom-engine 0 exited: {end}; ", engine.info)
             self.assertIn(f"fathom-engine 0 exited unexpectedly: {end}", server.log())
-        server.joined()     # the restart policy starts it, and the port is free
+        server.wait_joined()     # the restart policy starts it, and the port is free
 
     def test_an_engine_with_a_wrong_option_says_so(self):
         server = self.server(engine_keys="  arguments: [--num-trace-entries, '5']\n").start()
@@ -116,21 +116,21 @@ class Living(ServerTest):
         before = server.wait(lambda engines: engines[0].state == "await_format")[0]
         self.assertEqual((before.pid, before.rank), (0, RANK_NONE))
         answer = server.format()
-        self.assertEqual(answer.mrets[0].mntpoint, server.mount(0))
+        self.assertEqual(answer.mrets[0].mntpoint, server.mount_path(0))
         self.assertEqual((answer.mrets[0].state.status, answer.mrets[0].state.error), (0, ""))
-        engine = server.joined()[0]
+        engine = server.wait_joined()[0]
         self.assertEqual((engine.rank, engine.adopted, engine.starts), (0, False, 1))
         self.assertEqual(engine.uri, f"nvme+tcp://127.0.0.1:{server.engine_ports[0]}")
         self.assertTrue(is_alive(engine.pid))
         member = server.wait_members("joined")[0]
         self.assertEqual((member.rank, member.uuid, member.addr, member.incarnation), (0, engine.uuid, server.address, engine.incarnation))
-        self.assertEqual(os.path.getsize(os.path.join(server.mount(0), "data.img")), 64 << 20)
-        self.assertIn("rank: 0", read(os.path.join(server.mount(0), "superblock")))
+        self.assertEqual(os.path.getsize(os.path.join(server.mount_path(0), "data.img")), 64 << 20)
+        self.assertIn("rank: 0", read(os.path.join(server.mount_path(0), "superblock")))
 
     def test_what_is_formatted_is_not_formatted_again(self):
         server = self.server().start()
         server.format()
-        server.joined()
+        server.wait_joined()
         state = server.format().mrets[0].state
         self.assertNotEqual(state.status, 0)
         self.assertIn("code = ", state.error)
@@ -139,7 +139,7 @@ class Living(ServerTest):
     def test_three_engines_have_three_ranks(self):
         server = self.server(engines=3).start()
         server.format()
-        self.assertEqual(sorted(engine.rank for engine in server.joined()), [0, 1, 2])
+        self.assertEqual(sorted(engine.rank for engine in server.wait_joined()), [0, 1, 2])
         self.assertEqual([engine.rank for engine in server.engines() if engine.index == 0], [0])
         self.assertEqual(len(server.wait_members("joined")), 3)
 
@@ -150,11 +150,11 @@ class Outliving(ServerTest):
     def joined_server(self, **kwargs):
         server = self.server(**kwargs).start()
         server.format()
-        server.joined()
+        server.wait_joined()
         return server
 
     def adopted(self, server, before):
-        after = server.joined()
+        after = server.wait_joined()
         self.assertEqual([(engine.pid, engine.rank, engine.incarnation) for engine in after],
                          [(engine.pid, engine.rank, engine.incarnation) for engine in before])
         self.assertTrue(all(engine.adopted and engine.starts == 0 for engine in after), after)
@@ -204,7 +204,7 @@ class Outliving(ServerTest):
         server.kill()
         os.kill(before.pid, signal.SIGKILL)
         server.start()
-        after = server.joined()[0]
+        after = server.wait_joined()[0]
         self.assertNotEqual(after.pid, before.pid)
         self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
         deadline = time.monotonic() + 30
@@ -214,7 +214,7 @@ class Outliving(ServerTest):
             self.assertEqual(self.died(server), [(before.rank, before.incarnation)])
             server.kill()
             server.start()
-            server.joined()
+            server.wait_joined()
 
     def died(self, server):
         events = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq()).events
@@ -230,7 +230,7 @@ class Outliving(ServerTest):
         server.kill()
         os.kill(before.pid, signal.SIGKILL)
         server.start()
-        server.joined()
+        server.wait_joined()
         self.assertEqual(self.died(server), [])
 
     def test_one_that_cannot_be_started_again_is_no_member_that_serves(self):
@@ -239,9 +239,9 @@ class Outliving(ServerTest):
         server.kill()
         os.kill(before[0].pid, signal.SIGKILL)
         os.kill(before[1].pid, signal.SIGKILL)
-        with open(os.path.join(server.mount(0), "superblock"), "w") as f:
+        with open(os.path.join(server.mount_path(0), "superblock"), "w") as f:
             f.write("nothing")
-        os.rename(os.path.join(server.mount(1), "data.img"), os.path.join(server.directory, "data.img"))
+        os.rename(os.path.join(server.mount_path(1), "data.img"), os.path.join(server.directory, "data.img"))
         server.start()
         deadline = time.monotonic() + 20
         while any(member.state == "joined" for member in server.members()) and time.monotonic() < deadline:

@@ -21,28 +21,28 @@ class Ranks(ServerTest):
     def test_ranks_are_stopped_and_started(self):
         server = self.server(engines=2).start()
         server.format()
-        before = server.joined()
+        before = server.wait_joined()
         self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
         self.assertEqual(self.ranks(server, "StopRanks", ranks="1"), [(1, "stop", "stopped", False)])
         stopped = {engine.rank: engine for engine in server.engines()}[1]
         self.assertEqual((stopped.state, stopped.pid), ("stopped", 0))
         self.assertEqual([engine.state for engine in server.engines() if engine.rank == 0], ["joined"])
         self.assertEqual(self.ranks(server, "StartRanks", ranks="1"), [(1, "start", "ready", False)])
-        after = server.joined()
+        after = server.wait_joined()
         self.assertEqual([engine.rank for engine in after], [engine.rank for engine in before])
         self.assertEqual(self.ranks(server, "StopRanks", ranks="7"), [])
 
     def test_all_ranks_are_meant_where_none_is_named(self):
         server = self.server(engines=2).start()
         server.format()
-        server.joined()
+        server.wait_joined()
         self.assertEqual(sorted(self.ranks(server, "StopRanks", force=True)),
                          [(0, "stop", "stopped", False), (1, "stop", "stopped", False)])
 
     def test_a_system_is_stopped_and_started(self):
         server = self.server(engines=2).start()
         server.format()
-        server.joined()
+        server.wait_joined()
         server.wait_members("joined")
         mgmt = self.messages.mgmt
         stopped = server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(prep=True, kill=True), timeout=60).results
@@ -55,7 +55,7 @@ class Ranks(ServerTest):
     def test_a_rank_that_serves_and_is_thought_dead_joins_again(self):
         server = self.server(engines=2).start()
         server.format()
-        before = server.joined()
+        before = server.wait_joined()
         server.wait_members("joined")
         shared, mgmt = self.messages.shared, self.messages.mgmt
         member = [member for member in server.members() if member.rank == 1][0]
@@ -72,7 +72,7 @@ class Ranks(ServerTest):
     def test_a_rank_that_was_prepared_to_stop_serves_when_it_is_started(self):
         server = self.server(engines=2, keys="server_heartbeat: 1s\n").start()
         server.format()
-        before = {engine.rank: engine for engine in server.joined()}
+        before = {engine.rank: engine for engine in server.wait_joined()}
         server.wait_members("joined")
         self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
         deadline = time.monotonic() + 20
@@ -81,7 +81,7 @@ class Ranks(ServerTest):
             time.sleep(0.05)
         started = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60).results
         self.assertEqual([row.errored for row in started], [False, False])
-        after = {engine.rank: engine for engine in server.joined()}
+        after = {engine.rank: engine for engine in server.wait_joined()}
         self.assertEqual(after[0].pid, before[0].pid)
         self.assertNotEqual(after[1].pid, before[1].pid)
         server.wait_members("joined")
@@ -93,20 +93,20 @@ class Ranks(ServerTest):
     def test_a_system_is_erased_and_formatted_anew(self):
         server = self.server(engines=2).start()
         server.format()
-        before = {engine.uuid for engine in server.joined()}
+        before = {engine.uuid for engine in server.wait_joined()}
         server.wait_members("joined")
         mgmt = self.messages.mgmt
         server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(prep=True, kill=True), timeout=60)
         rows = server.call("/mgmt.MgmtSvc/SystemErase", mgmt.SystemEraseReq(), timeout=60).results
         self.assertEqual([row.msg for row in rows if row.errored], [])
-        self.assertFalse(os.path.exists(os.path.join(server.mount(0), "superblock")))
+        self.assertFalse(os.path.exists(os.path.join(server.mount_path(0), "superblock")))
         self.assertEqual([engine.state for engine in server.engines()], ["await_format", "await_format"])
         server.stop()
         server.start()  # no engine is there to rejoin
         server.wait(lambda engines: all(engine.state == "await_format" for engine in engines))
         answer = server.format()
         self.assertEqual([row.state.error for row in answer.mrets], ["", ""])
-        after = {engine.uuid for engine in server.joined()}
+        after = {engine.uuid for engine in server.wait_joined()}
         self.assertEqual((len(after), after & before), (2, set()))
         ranks = {member.rank for member in server.wait_members("joined")}
         self.assertEqual((len(ranks), min(ranks)), (2, 0))  # the host's first engine has rank 0 again
@@ -120,7 +120,7 @@ class Ranks(ServerTest):
     def test_the_engines_of_a_host_are_stopped_by_the_command(self):
         server = self.server(engines=2).start()
         server.format()
-        engines = server.joined()
+        engines = server.wait_joined()
         done = run(SERVER, "stop-engines", "-o", server.config_path)
         self.assertEqual(sorted(done.stdout.splitlines()), [f"engine {engine.index} (rank {engine.rank}): stopped" for engine in engines])
         self.assertFalse(any(is_alive(engine.pid) for engine in engines))
@@ -155,8 +155,8 @@ class TwoHosts(ServerTest):
         self.assertEqual(second.engines()[0].rank, RANK_NONE)
         first.start()
         first.format()
-        first.joined()
-        self.assertEqual((first.engines()[0].rank, second.joined()[0].rank), (0, 1))
+        first.wait_joined()
+        self.assertEqual((first.engines()[0].rank, second.wait_joined()[0].rank), (0, 1))
         self.assertEqual({(member.rank, member.addr) for member in first.wait_members("joined")},
                          {(0, first.address), (1, second.address)})
 
@@ -164,17 +164,17 @@ class TwoHosts(ServerTest):
         first, second = self.hosts()
         first.start()
         first.format()
-        first.joined()
+        first.wait_joined()
         second.start()
         second.format()
-        before = second.joined()[0]
+        before = second.wait_joined()[0]
         first.kill()
         os.kill(before.pid, signal.SIGKILL)
         second.wait(lambda engines: engines[0].incarnation != before.incarnation and engines[0].state == "ready")
         second.kill()  # what was spooled is still there
         second.start()
         first.start()
-        second.joined()
+        second.wait_joined()
         deadline = time.monotonic() + 20
         while not [event for event in self.events(first) if event.id == 2] and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -195,7 +195,7 @@ class TwoHosts(ServerTest):
         for server in (first, second):
             server.start()
             server.format()
-            server.joined()
+            server.wait_joined()
         return first, second
 
     def test_one_that_serves_and_is_refused_is_one_event(self):
@@ -244,7 +244,7 @@ class TwoHosts(ServerTest):
         for server in (first, second):
             server.start()
             server.format()
-            server.joined()
+            server.wait_joined()
         before = second.engines()[0]
         second.kill()
 
@@ -261,7 +261,7 @@ class TwoHosts(ServerTest):
         self.assertTrue(is_alive(before.pid))
         second.start()
         wait("joined")
-        self.assertEqual(second.joined()[0].pid, before.pid)
+        self.assertEqual(second.wait_joined()[0].pid, before.pid)
         # it hangs, and then continues: nothing was restarted
         second.process.send_signal(signal.SIGSTOP)
         wait("unresponsive")
@@ -274,7 +274,7 @@ class TwoHosts(ServerTest):
         for server in (first, second):
             server.start()
             server.format()
-            server.joined()
+            server.wait_joined()
         first.wait_members("joined")
         rows = first.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True), timeout=60).results
         self.assertEqual(sorted((row.rank, row.state, row.addr) for row in rows),

@@ -32,7 +32,7 @@ class Load:
         self.runs, self.failed, self.ending = 0, "", False
         run(FATHOM, "rpc", "-s", os.path.join(rig.socket_dir, f"engine{index}.sock"), input=f"""nvmf_create_subsystem {NQN} -a -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {rig.engine_ports[index]}
-bdev_aio_create {rig.mount(index)}/data.img Data 4096
+bdev_aio_create {rig.mount_path(index)}/data.img Data 4096
 nvmf_subsystem_add_ns {NQN} Data
 """)
         self.command = [FATHOM, "perf", "-a", "127.0.0.1", "-s", str(rig.engine_ports[index]), "-n", NQN, "--rw", "mix", "--bs", "4k", "--depth",
@@ -199,7 +199,7 @@ class Steps(ServerTest):
                                "gone: {delay_min: 20ms, delay_max: 40ms}, failed: {delay_min: 50ms, delay_max: 100ms}}\n").start()
         self.rig.pause = 0.005
         self.rig.format()
-        self.rank_of = {engine.uuid: engine.rank for engine in self.rig.joined()}
+        self.rank_of = {engine.uuid: engine.rank for engine in self.rig.wait_joined()}
         self.rig.wait_members("joined")
         steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.exclude] * 2 + [
             self.kill_both, self.kill_engine_that_stops, self.end_server, self.stop_ranks, self.start_system, self.scan, self.set_attribute]
@@ -226,7 +226,7 @@ class Steps(ServerTest):
         if excluded:
             self.rig.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks=",".join(excluded), clear=True))
         self.start_system()
-        self.rig.joined()
+        self.rig.wait_joined()
         self.rig.wait_members("joined")
         deadline = time.monotonic() + 20
         while not {kill[:2] for kill in self.killed} <= set(self.died()) and time.monotonic() < deadline:

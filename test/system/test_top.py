@@ -84,7 +84,7 @@ class Screen(TopTest):
             self.check_hosts(engine, top, columns)
             self.assertTrue(all(len(line) <= columns for line in top.lines))
             top.press("q")
-            self.assertEqual(top.end(), 0)
+            self.assertEqual(top.wait_exit(), 0)
 
     def check_threads(self, engine, top):
         begin = 1 if top.screen.columns == 80 else 2    # the number of the thread stands before
@@ -229,7 +229,7 @@ class Screen(TopTest):
         top.press("left")
         top.wait_text("QPAIRS")
         top.press("q")
-        self.assertEqual(top.end(), 0)
+        self.assertEqual(top.wait_exit(), 0)
 
     def test_an_engine_that_goes_is_told_and_found_again(self):
         engine = self.serving()
@@ -264,7 +264,7 @@ class Screen(TopTest):
             top.press("2")
             top.wait_text("BUSY RUNS")
             top.press("q")
-            self.assertEqual(top.end(), 0)
+            self.assertEqual(top.wait_exit(), 0)
         finally:
             os.kill(engine.pid, signal.SIGCONT)
 
@@ -320,7 +320,7 @@ class Lines(TopTest):
         top.wait_text("EE_M1")
         top.wait_text("512.0ki")
         top.press("q")
-        self.assertEqual(top.end(), 0)
+        self.assertEqual(top.wait_exit(), 0)
 
     def test_what_a_host_writes_is_counted_as_written(self):
         engine = self.serving()
@@ -448,7 +448,7 @@ class SpdkTop(TopTest):
         terminal.press("3")
         terminal.wait(lambda lines: row(lines, "0") and "N/A" in row(lines, "0"), "its core")
         terminal.press("q")
-        self.assertEqual(terminal.end(), 0)
+        self.assertEqual(terminal.wait_exit(), 0)
 
     @unittest.skipUnless(os.environ.get("FATHOM_SPDK_BIN"), "FATHOM_SPDK_BIN does not say where nvmf_tgt is")
     def test_ours_shows_its_target(self):
