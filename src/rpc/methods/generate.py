@@ -36,8 +36,9 @@ method. `fathom rpc METHOD --help` prints the options; `fathom rpc METHOD --para
 - A method is allowed at any time, unless its text says "after `framework_start_init`". A configuration file may contain it, unless its text
   says "not in a configuration".
 - Unknown parameters and wrong types are rejected with code -32602. The message names the parameter.
+- *default*: the value of a parameter that is absent. In code style it is a value, otherwise its description. *none*: nothing is set.
 - *ignored*: SPDK has this parameter, Fathom does not have what it tunes. The engine logs this once.
-- *rejected*: any other value than the default is rejected with the reason that stands here.
+- *rejected*: only the default is accepted. Any other value is rejected with the reason in its row.
 - u64 also accepts a string of digits. Enums ignore case.
 """
 
@@ -369,9 +370,18 @@ def option_cell(param, no_command):
 
 
 def default_cell(param):
+    """What an absent parameter means. One that is ignored has no default; an object's parameters have theirs."""
     if param.has("required"):
         return "required"
-    return f"`{param.values['default']}`" if "default" in param.values else ""
+    if "default" in param.values:
+        return f"`{param.values['default']}`"
+    if param.default_words:
+        return param.default_words
+    if param.has("ignored") or param.kind == "object":
+        return ""
+    if param.kind == "bool":
+        return "`false`"
+    return "`0`" if param.kind in method_table.NUMBERS else "none"
 
 
 def meaning_cell(param):
@@ -381,7 +391,7 @@ def meaning_cell(param):
         return f"*`{param.values['rejects']}` is rejected:* {param.text}"
     if param.has("ignored"):
         return "*ignored*" + (": " + param.text if param.text else "")
-    return param.text + (f"; {param.values['range'].replace('..', ' to ')}" if "range" in param.values else "")
+    return param.text_without_default + (f"; {param.values['range'].replace('..', ' to ')}" if "range" in param.values else "")
 
 
 def page_rows(params, no_command, prefix=""):

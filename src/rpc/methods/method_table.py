@@ -13,6 +13,7 @@ UNITS = {"bytes", "blocks", "ns", "us", "ms", "s"}
 STATES = {"startup", "runtime", "always"}
 RESULTS = {"none", "json", "text"}
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+DEFAULT = re.compile(r"; default: (.+)$")  # ends the text of a parameter if its default is no single value
 SIZED = re.compile(r"^(text|hex|list)\((\w+)\)$")
 FLAG_WORDS = {"required", "positional", "ignored", "rejected", "hidden", "hex", "opposite", "yes-no", "send-false", "no-option"}
 VALUE_WORDS = {"default", "absent", "range", "rejects", "check", "choices", "in"}
@@ -38,6 +39,16 @@ class Param:
     def is_dropped(self):
         """It has no place in the structure of the method."""
         return self.has("ignored") or self.has("rejected")
+
+    @property
+    def default_words(self):
+        """The default as its text words it, or None."""
+        found = DEFAULT.search(self.text)
+        return found.group(1) if found else None
+
+    @property
+    def text_without_default(self):
+        return DEFAULT.sub("", self.text)
 
     @property
     def is_offered(self):
@@ -134,6 +145,15 @@ def check_default(param):
         raise TableError(f"{param.name}: a required parameter has no default")
 
 
+def check_default_is_stated(param):
+    """An absent number is 0 and an absent bool false. Other types have no such value: `default=` or the text states the default."""
+    zero_is_default = param.kind in ("bool", *NUMBERS) and "absent" not in param.values
+    if param.client_only or param.is_dropped or param.has("required") or param.kind == "object" or zero_is_default:
+        return
+    if "default" not in param.values and not param.default_words:
+        raise TableError(f"{param.name}: it is optional, so write default=VALUE, or end its text by '; default: WORDS'")
+
+
 def check_range(param):
     if "range" not in param.values:
         return
@@ -163,6 +183,7 @@ def check_param(param):
         raise TableError(f"{param.name}: no text")
     if re.search(r"[^ -~]", param.text):
         raise TableError(f"{param.name}: its text has more than ASCII")
+    check_default_is_stated(param)
 
 
 def new_param(table, words, text, where):

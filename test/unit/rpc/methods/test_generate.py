@@ -30,6 +30,7 @@ method box_open runtime clients
 	param color color default=green | its color
 	param width u32:bytes range=1..100 | its width
 	param place place required
+	param label string | its label; default: the color
 	param key string rejected | boxes have no locks
 	param polish bool ignored
 	argument size float required positional | size in MiB
@@ -87,6 +88,7 @@ class MethodTable(unittest.TestCase):
                               ("param a u8 range=0..256 | x", "is not within u8"), ("param a string range=1..2 | x", "of a number"),
                               ("param a bool required | x", "needs yes-no"), ("param a u32 opposite | x", "is for a bool"),
                               ("param a text(5) ignored", "not text()"), ("param a u32 positional -a | x", "positional, but with an option"),
+                              ("param a string | x", "write default=VALUE, or end its text"), ("param a u64 absent=X | x", "write default=VALUE"),
                               ("use a", "no common parameter a"), ("ask a", '"ask" is not understood'), ("param A u32 | x", "expected: NAME")):
             with self.subTest(line):
                 self.assert_error(head + "\t" + line + "\n", 5, message)
@@ -114,7 +116,7 @@ class MethodTable(unittest.TestCase):
         header, source = out.file("methods.gen.h"), out.file("methods.gen.c")
         self.assertIn('#include "data/target/target.h"', header)
         self.assertIn("enum rpc_color {\n\tRPC_COLOR_RED,\n\tRPC_COLOR_GREEN,\n};", header)
-        self.assertIn("struct box_open_params {\n\tconst char *nqn;\n\tint color;\n\tuint32_t width;\n\tstruct place_params place;\n};\n"
+        self.assertIn("struct box_open_params {\n\tconst char *nqn;\n\tint color;\n\tuint32_t width;\n\tstruct place_params place;\n\tconst char *label;\n};\n"
                       "void method_box_open(struct rpc_request *request, const struct box_open_params *p);", header)
         self.assertIn("struct place_params {\n\tconst char *street;\n\tuint16_t number;\n};", header)
         self.assertIn("void method_box_list(struct rpc_request *request);", header)
@@ -151,7 +153,11 @@ class MethodTable(unittest.TestCase):
     def test_the_page_has_every_method(self):
         page = Output(self, SMALL).page.stdout
         self.assertIn("### box_open\n\nOpen a box. After `framework_start_init`, not in a configuration. Result: `{\"box\"}`.", page)
-        self.assertIn("| `width` | u32, bytes |  | `--width` | its width; 1 to 100 |", page)
+        self.assertIn("| `width` | u32, bytes | `0` | `--width` | its width; 1 to 100 |", page)
+        self.assertIn("| `color` | `red`, `green` | `green` | `--color` | its color |", page)
+        self.assertIn("| `label` | string | the color | `--label` | its label |", page)
+        self.assertIn("| `key` | string | none |  | *rejected:* boxes have no locks |", page)
+        self.assertIn("| `polish` | bool |  | `--polish` | *ignored* |", page)
         self.assertIn("| `place.street` | string | required | `-s` `--street` | the street |", page)
         self.assertIn("*rejected:* boxes have no locks", page)
         self.assertNotIn("box_all", page)
