@@ -17,6 +17,7 @@ import sys
 TYPES = {"str": ("const char *", "%s"), "u32": ("uint32_t ", "%\" PRIu32 \""), "u64": ("uint64_t ", "%\" PRIu64 \""),
          "i32": ("int32_t ", "%\" PRId32 \"")}
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+CLOSED = ("what", "which", "how", "use", "operation")  # names of values that have few forms: a row `values` lists them
 VALUE = re.compile(r"\{(\w+)\}")
 PAGE_HEAD = """\
 # Faults
@@ -29,9 +30,10 @@ to do. To add one, add a row to `src/control/fault/faults.def`, then run `make f
     fault 689 rank_busy EBUSY args: u32 rank, str what
         says rank {rank} is already being {what}
         do wait until that has ended; `fathom system query` shows the state
+        values what: "started"; "stopped"; "erased"
 
 and makes the function `fault_rank_busy(why, rank, what)`. The row stands below the `domain` whose range contains its code. Take a free code whose
-last two digits are 50 or more: the others are DAOS's. Programs print two lines:
+last two digits are 50 or more: the others are DAOS's. A row `values` lists the forms of a value. Programs print two lines:
 
     server: code = 609 description = "pool label \\"p1\\" already exists in the system"
     server: code = 609 resolution = "retry the request with a unique pool label"
@@ -49,7 +51,17 @@ fields are the rows of `faults`, which is there if something failed; `hosts` say
       }
     ]
 
-Codes whose last two digits are below 50 are DAOS's, and mean the same there. Words in braces stand for values.
+Codes whose last two digits are below 50 are DAOS's, and mean the same there. Words in braces stand for values. [Values](#values) lists what the values
+of some faults can be.
+"""
+VALUES_HEAD = """
+## Values
+
+A `str` value not listed here is a name, a path, an address, an error text of the system, or a reason in words. Words in capitals stand for names and
+numbers.
+
+| code | name | value | can be |
+|---|---|---|---|
 """
 
 
@@ -61,6 +73,7 @@ class Fault:
     def __init__(self, where, domain, code, name, error, args):
         self.where, self.domain, self.code, self.name, self.error, self.args = where, domain, code, name, error, args
         self.says = self.do = None
+        self.values = {}
 
 
 def parse_args(text):
@@ -111,9 +124,25 @@ def check_whole(fault):
             raise DefError(f"fault {fault.code} has no value {', '.join(sorted(unknown))}")
         if re.search(r"[^ -~]", text):
             raise DefError(f"fault {fault.code} has more than ASCII")
+    args = dict((name, kind) for kind, name in fault.args)
+    unknown = set(fault.values) - set(args)
+    if unknown:
+        raise DefError(f"fault {fault.code} has no value {', '.join(sorted(unknown))}")
+    unlisted = {name for name, kind in args.items() if kind == "str" and name in CLOSED} - set(fault.values)
+    if unlisted:
+        raise DefError(f'fault {fault.code} has no line "values {sorted(unlisted)[0]}: TEXT"')
     unused = {name for _, name in fault.args} - set(VALUE.findall(fault.says + fault.do))
     if unused:
         raise DefError(f"fault {fault.code} does not say its value {', '.join(sorted(unused))}")
+
+
+def parse_values(fault, text):
+    name, colon, can_be = text.partition(": ")
+    if not colon or not can_be.strip() or re.search(r"[^ -~]", can_be):
+        raise DefError("expected: values NAME: TEXT, in ASCII")
+    if name in fault.values:
+        raise DefError(f"a second line of values of {name}")
+    fault.values[name] = can_be.strip()
 
 
 def parse_line(line, where, faults, domain):
@@ -128,6 +157,9 @@ def parse_line(line, where, faults, domain):
         faults.append(fault)
         return domain
     word, _, text = line.partition(" ")
+    if word == "values" and faults:
+        parse_values(faults[-1], text)
+        return domain
     if word not in ("says", "do") or not faults:
         raise DefError(f'"{word}" is not understood')
     if getattr(faults[-1], word):
@@ -196,17 +228,23 @@ def samples(faults):
     return "".join(out)
 
 
+def table_row(*cells):
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
 def page(faults):
     out, domain = [PAGE_HEAD], None
     for fault in faults:
         if fault.domain != domain:
             domain = fault.domain
             out.append(f"## {domain}\n\n| code | name | says | what to do |\n|---|---|---|---|\n")
-        cells = [str(fault.code), f"`{fault.name}`", fault.says, fault.do]
-        out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+        out.append(table_row(str(fault.code), f"`{fault.name}`", fault.says, fault.do))
         following = faults[faults.index(fault) + 1:][:1]
         if following and following[0].domain != domain:
             out.append("\n")
+    out.append(VALUES_HEAD)
+    for fault in faults:
+        out += [table_row(str(fault.code), f"`{fault.name}`", f"{{{name}}}", text) for name, text in fault.values.items()]
     return out[0] + "\n" + "".join(out[1:])
 
 

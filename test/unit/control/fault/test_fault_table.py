@@ -15,6 +15,12 @@ fault 601 gone ENOENT args: str name
     says "{name}" is 100 % gone
     do look for {name}
 """
+LISTED = """domain server 600-699
+fault 650 gone ENOENT args: str what
+    says the {what} is gone
+    do look for it
+    values what: "hat"; "COLOR coat"
+"""
 
 
 # What nothing raises yet, and why. It may only shrink.
@@ -73,6 +79,15 @@ class Rows(unittest.TestCase):
                               if name in of_client or not path.startswith(DOUBLED))}
         self.assertEqual(missing, set())
 
+    def test_each_quoted_value_is_in_the_source(self):
+        with open(os.path.join(TOP, "src/control/fault/faults.def")) as file:
+            rows = re.findall(r"(?m)^\tvalues \w+: (.*)$", file.read())
+        text = "".join(text for path, text in sources("src/control", "src/cmd/fathom/control"))
+        self.assertGreater(len(rows), 20)
+        for phrase in re.findall(r'"([^"]+)"', " ".join(rows)):
+            for words in re.split(r"\b[A-Z]+\b", phrase):  # words in capitals stand for values
+                self.assertTrue(words.strip(" -[]") in text, phrase)
+
     def test_only_an_assertion_on_that_code_is_one(self):
         for text in ('assertIn("code = 157 ", log)', 'assertRegex(log, r"code = 157 .*disk")', "x('storage: code = 157 description')",
                      "assert_int_equal(rig_look()->why.code, 157);", "assert_int_equal(why.code, FAULT_NAMED);", "rig_fails(&asked, 157);",
@@ -116,6 +131,20 @@ class FaultTable(unittest.TestCase):
         self.assert_refused(GOOD.replace("{name}", "{other}"), 2, "has no value other")
         self.assert_refused(GOOD.replace("str name", "str name, u32 count"), 2, "does not say its value count")
         self.assert_refused(GOOD.replace("str name", "double name"), 2, "is no argument")
+
+    def test_forms_of_a_value_are_listed(self):
+        self.assertEqual(self.run_on(LISTED)[0].stderr, "")
+        self.assert_refused(LISTED.replace("    values", "#"), 2, 'no line "values what: TEXT"')
+        self.assert_refused(LISTED.replace("values what", "values which"), 2, "has no value which")
+        self.assert_refused(LISTED.replace("what: ", "what "), 5, "expected: values NAME: TEXT")
+        self.assert_refused(LISTED + "    values what: x\n", 6, "a second line")
+
+    def test_the_page_lists_the_forms_of_a_value(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".def") as file:
+            file.write(LISTED)
+            file.flush()
+            done = subprocess.run([sys.executable, GENERATE, "--page", file.name], capture_output=True, text=True)
+        self.assertIn('| 650 | `gone` | {what} | "hat"; "COLOR coat" |\n', done.stdout)
 
     def test_codes_are_unique_and_of_their_domain(self):
         self.assert_refused(GOOD + GOOD.split("\n", 1)[1], 5, "is that of")
