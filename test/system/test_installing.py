@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`make install` gives programs, man pages, and a library that a stranger's program can be built with."""
+"""`make install`: programs, man pages, documents, units, and libraries that other programs can be built with."""
 
 import fnmatch
 import os
@@ -20,7 +20,7 @@ class Installing(EngineTest):
         super().setUp()
         build = os.environ.get("FATHOM_BUILD")
         if not build or os.environ.get("FATHOM_CONFINED"):
-            self.skipTest("the build directory is needed (FATHOM_BUILD), and the right to write to it")
+            self.skipTest("a writable build directory is needed (FATHOM_BUILD)")
         self.root = os.path.join(self.directory, "root")
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", self.root)
         self.prefix = os.path.join(self.root, "usr", "local")
@@ -31,14 +31,14 @@ class Installing(EngineTest):
                 return os.path.join(folder, name)
         self.fail(f"{name} is not installed")
 
-    def test_programs_and_pages_are_there(self):
+    def test_programs_and_man_pages_are_installed(self):
         for name in ("fathom", "fathom-engine", "fathom-probed", "fathom-probes"):
             self.assertIn("usage", run(self.find(name), "--help").stdout.lower())
         for page in PAGES:
             self.find(page)
         self.assertTrue(os.path.exists(os.path.join(self.prefix, "share", "bash-completion", "completions", "fathom")))
 
-    def test_programs_are_stripped_and_their_symbols_lie_where_gdb_looks(self):
+    def test_programs_are_stripped_and_their_debug_info_is_in_usr_lib_debug(self):
         for name in ("fathom", "fathom-engine"):
             program = self.find(name)
             self.assertNotRegex(run("readelf", "-S", "--wide", program).stdout, r"\.(symtab|debug_info)\b")
@@ -47,7 +47,7 @@ class Installing(EngineTest):
             self.assertRegex(run("readelf", "-S", "--wide", symbols).stdout, r"\.debug_info\b")
             self.assertEqual(os.stat(symbols).st_mode & 0o777, 0o644)
 
-    def test_who_may_not_write_to_usr_lib_debug_has_symbols_beside_the_program(self):
+    def test_debug_info_goes_beside_the_program_if_usr_lib_debug_is_not_writable(self):
         folder = os.path.join(self.directory, "bin")
         os.mkdir(folder)
         program = shutil.copy(os.path.join(os.environ["FATHOM_BUILD"], "bin", "fathom"), folder)
@@ -58,15 +58,15 @@ class Installing(EngineTest):
         self.assertIn(b"fathom.debug\0", open(program, "rb").read())
 
     @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
-    def test_gdb_has_the_commands_of_an_installed_engine(self):
+    def test_gdb_loads_our_commands_for_an_installed_engine(self):
         engine = self.engine(program=self.find("fathom-engine"))
         said = run("gdb", "-q", "-nx", "-batch", "-iex", f"set debug-file-directory {self.root}/usr/lib/debug", "-iex", "add-auto-load-safe-path /",
                    "-p", engine.pid, "-ex", "fathom_print_threads", cwd="/").stdout
         self.assertIn("thread app_thread (id 1), ACTIVE, on the control reactor", said)
 
     @unittest.skipUnless(shutil.which("lexgrog"), "lexgrog (man-db) is missing")
-    def test_pages_name_themselves_and_are_without_warnings(self):
-        """What apropos(1) and `man -l` make of them."""
+    def test_man_pages_have_a_name_line_and_a_synopsis_and_no_warnings(self):
+        """lexgrog(1), the parser of apropos(1), finds the name; `man -l` prints the page without warnings."""
         for page in PAGES:
             path = self.find(page)
             self.assertIn(f'"{page[:-2]} - ', run("lexgrog", path).stdout)
@@ -79,7 +79,7 @@ class Installing(EngineTest):
             for use in uses:
                 self.assertTrue("".join(use).startswith(typed), synopsis)
 
-    def test_pages_have_every_option_that_help_has(self):
+    def test_man_pages_have_every_option_of_help(self):
         for page, words in (("fathom-engine.8", ["fathom-engine"]), ("fathom-probed.8", ["fathom-probed"]), ("fathom-probes.1", ["fathom-probes"]), ("fathom-perf.1", ["fathom", "perf"]),
                             ("fathom-probe.1", ["fathom", "probe"]),
                             ("fathom-rpc.1", ["fathom", "rpc"])):
@@ -89,8 +89,8 @@ class Installing(EngineTest):
             self.assertTrue(options, said)
             self.assertEqual([option for option in sorted(options) if not re.search(option + r"(?![\w-])", text)], [], page)
 
-    def test_documents_are_there_and_their_links_lead_somewhere(self):
-        """Links from page to page, and the files that man pages name as docs/..."""
+    def test_links_in_installed_documents_name_installed_files(self):
+        """Also the files that man pages name as docs/..."""
         folder = os.path.dirname(self.find("ARCHITECTURE.md"))
         links = []
         for at, _, files in os.walk(folder):
@@ -101,19 +101,19 @@ class Installing(EngineTest):
             links += [os.path.join(folder, name) for name in re.findall(r"\bdocs/[\w./-]+\.md", open(self.find(page)).read())]
         self.assertEqual([link for link in links if not os.path.exists(link)], [])
 
-    def test_units_name_the_installed_daemon(self):
+    def test_systemd_units_name_the_installed_program_and_the_documented_sockets(self):
         unit = open(self.find("fathom-probed.service")).read()
         program = re.search(r"ExecStart=(\S+)", unit)[1]
         self.assertTrue(os.path.exists(self.root + program), program)
         self.assertIn("Type=notify", unit)
         self.assertIn("ListenSequentialPacket=/run/fathom/probed.sock", open(self.find("fathom-probed.socket")).read())
         self.find("60-fathom-probed.rules")
-        # the server's folder is private, so it is not the one that holds everybody's socket
+        # the server's folder is private; /run/fathom holds the socket of fathom-probed, which all users may reach
         server = open(self.find("fathom-server.service")).read()
         self.assertEqual("/run/" + re.search(r"^RuntimeDirectory=(\S+)", server, re.MULTILINE)[1], "/run/fathom/server")
         self.assertIn("| `socket_dir` | a text | /run/fathom/server |", open(self.find("server-configuration.md")).read())
 
-    def test_unit_sample_and_list_of_the_helper_fit_each_other(self):
+    def test_server_unit_sample_configuration_and_helper_conf_agree(self):
         unit, sample, listed = (open(self.find(name)).read() for name in ("fathom-server.service", "fathom-server.yml", "helper.conf"))
         user, state = (re.search(rf"^{key}=(\S+)", unit, re.MULTILINE)[1] for key in ("User", "StateDirectory"))
         said = dict(line.split() for line in listed.splitlines() if line and line[0] != "#")
@@ -123,7 +123,7 @@ class Installing(EngineTest):
         generated = re.search(r'SERVER_MOUNTS_DEFAULT "(.*)"', open(os.path.join(TOP, "src/control/server/config/configuration.h")).read())[1]
         self.assertEqual({os.path.dirname(mount) for mount in mounts}, {said["mounts"]})
         self.assertEqual(generated, said["mounts"])
-        # what is the unit's user's cannot hold what only root may change
+        # the helper refuses mounts below a folder that a user other than root may change, as the unit's StateDirectory
         self.assertFalse((said["mounts"] + "/").startswith(f"/var/lib/{state}/"))
         devices = re.findall(r"bdev_list: \[/dev/(\S+)\]", sample)
         self.assertTrue(devices and all(fnmatch.fnmatch(name, said["device"]) for name in devices), devices)
@@ -135,9 +135,9 @@ class Installing(EngineTest):
         return path
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("systemd-sysusers") and shutil.which("systemd-tmpfiles"),
-                         "takes root, systemd-sysusers and systemd-tmpfiles")
-    def test_what_is_installed_makes_the_user_and_a_helper_that_takes_its_list(self):
-        """The user and the helper's mode by systemd's own tools; then the helper, in a namespace where /var/lib/fathom is as the unit leaves it."""
+                         "root, systemd-sysusers and systemd-tmpfiles are needed")
+    def test_sysusers_and_tmpfiles_prepare_a_helper_that_accepts_helper_conf(self):
+        """The helper runs in a namespace with /var/lib/fathom as the unit leaves it."""
         os.makedirs(os.path.join(self.root, "etc"))
         run("systemd-sysusers", f"--root={self.root}", self.find_in("sysusers.d", "fathom.conf"))
         run("systemd-tmpfiles", f"--root={self.root}", "--create", self.find_in("tmpfiles.d", "fathom.conf"))
@@ -161,7 +161,7 @@ class Installing(EngineTest):
             stat -c "%a %U" /srv/fathom""")
         self.assertIn(f"users:      root {uid}\n", done.stdout)
         self.assertTrue(done.stdout.endswith("/srv/fathom/.\n755 root\n"), done.stdout)
-        # below what is the user's it is refused, and nothing is made
+        # mounts below a folder of the user are refused, and nothing is created there
         done = run("unshare", "-m", "sh", "-c", checked + f"""
             echo mounts /var/lib/fathom/mnt >>/var/lib/helper.conf
             {helper} -c /var/lib/helper.conf --check; echo $?; ls /var/lib/fathom""")
@@ -169,9 +169,9 @@ class Installing(EngineTest):
         self.assertIn("/var/lib/fathom can be changed by other users than root", done.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ("openssl", "systemd-sysusers", "systemd-tmpfiles", "useradd", "unshare"))),
-                         "takes root, openssl, systemd-sysusers, systemd-tmpfiles, useradd and unshare")
-    def test_a_storage_host_comes_up_by_the_lines_of_the_readme(self):
-        """As they stand there, those behind `$` by an ordinary user; in namespaces, where a script is systemctl and storage lies in folders."""
+                         "root, openssl, systemd-sysusers, systemd-tmpfiles, useradd and unshare are needed")
+    def test_readme_commands_bring_a_storage_host_to_joined(self):
+        """In namespaces where a script replaces systemctl and storage lies in folders. An ordinary user runs lines after `$`."""
         lines = re.findall(r"(?m)^    ([#$]) (.*)$", open(os.path.join(TOP, "README.md")).read().split("## A host of engines\n")[1].split("\n## ")[0])
         self.assertGreater(len(lines), 8)
         unit = dict(re.findall(r"(?m)^(\w+)=(.*)$", open(self.find("fathom-server.service")).read()))
@@ -197,8 +197,8 @@ class Installing(EngineTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^0 +[-0-9a-f]{36} 127\.0\.0\.1:10001 +/\S+ +Joined")
 
-    def test_a_strangers_program_registers_with_the_installed_library(self):
-        """In strict C11, and silently where no daemon is."""
+    def test_a_strict_c11_program_registers_with_the_installed_library(self):
+        """Without a daemon the program prints nothing, and fathom_probe_refresh() returns 0."""
         source = os.path.join(self.directory, "stranger.c")
         with open(source, "w") as file:
             file.write('#include <fathom/probe.h>\nstatic const unsigned char dof[64] = { 0x7f, \'D\', \'O\', \'F\', [40] = 64 };\n'
@@ -213,18 +213,18 @@ class Installing(EngineTest):
                                          FATHOM_PROBED_SOCKET=os.path.join(self.directory, "none")))
             self.assertEqual(done.stdout + done.stderr, "")
 
-    def flags(self, library, *words):
-        """What pkg-config says of an installed library; the sysroot before a system's own paths does no harm."""
+    def library_flags(self, library, *words):
+        """What pkg-config prints. It also puts the sysroot before paths of the system, which does no harm."""
         env = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find(library + ".pc")), PKG_CONFIG_SYSROOT_DIR=self.root)
         return subprocess.check_output(["pkg-config", *words, library], env=env, text=True).split()
 
-    def environment(self):
+    def library_environment(self):
         return dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(self.find("libfathom-initiator.so.0")))
 
-    def compiled(self, source, library="fathom-initiator", static=False):
-        """A program of `source` and the installed library, built with what pkg-config says."""
+    def build_program(self, source, library="fathom-initiator", static=False):
+        """Build a program from `source` and the installed library with the flags of pkg-config; its path."""
         program = os.path.join(self.directory, "program")
-        words = self.flags(library, "--cflags", "--libs", *(["--static"] if static else []))
+        words = self.library_flags(library, "--cflags", "--libs", *(["--static"] if static else []))
         if static:
             words = [self.find(f"lib{library}.a") if word == f"-l{library}" else word for word in words]
         run("cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L", os.path.join(HERE, source),
@@ -233,43 +233,43 @@ class Installing(EngineTest):
         self.assertEqual(f"lib{library}.so.0" in needed, not static, needed)
         return program
 
-    def served(self):
+    def serve_disk(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         return "127.0.0.1", engine.port, NQN
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
-    def test_a_program_of_somebody_else_s_reads_what_it_wrote(self):
-        served = self.served()
+    def test_a_program_with_libfathom_initiator_reads_back_what_it_wrote(self):
+        served = self.serve_disk()
         for static in (False, True):
-            program = self.compiled("use_initiator.c", static=static)
-            self.assertIn("same bytes", run(program, *served, env=self.environment()).stdout)
+            program = self.build_program("use_initiator.c", static=static)
+            self.assertIn("same bytes", run(program, *served, env=self.library_environment()).stdout)
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
-    def test_a_program_may_have_functions_called_as_ours_inside(self):
-        served = self.served()
+    def test_functions_of_a_program_with_names_of_our_internal_ones_are_not_called(self):
+        served = self.serve_disk()
         for static in (False, True):
-            program = self.compiled("own_names.c", static=static)
-            self.assertRegex(run(program, *served, env=self.environment()).stdout, "^0 calls of mine, fault: .*refused")
+            program = self.build_program("own_names.c", static=static)
+            self.assertRegex(run(program, *served, env=self.library_environment()).stdout, "^0 calls of mine, fault: .*refused")
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
-    def test_a_tool_of_somebody_else_s_asks_servers_of_two_systems(self):
+    def test_a_program_with_libfathom_control_queries_two_systems(self):
         port = free_port()
         refused = (f"query: the server at 127.0.0.1:{port} refused the connection (code 506): check that a server runs there and "
                    "listens on this port\n")
         hosts = f"its hosts are 127.0.0.1:{port}\n"
         for static in (False, True):
-            program = self.compiled("use_control.c", "fathom-control", static=static)
-            self.assertEqual(run(program, f"127.0.0.1:{port}", "other", env=self.environment()).stdout,
+            program = self.build_program("use_control.c", "fathom-control", static=static)
+            self.assertEqual(run(program, f"127.0.0.1:{port}", "other", env=self.library_environment()).stdout,
                              f"the system is fathom, {hosts}the system is other, {hosts}{refused}{refused}"
                              f"127.0.0.1:{port}: the server at 127.0.0.1:{port} refused the connection\n")
-            done = run(program, f"127.0.0.1:{port}", "no/name", env=self.environment(), check=False)
+            done = run(program, f"127.0.0.1:{port}", "no/name", env=self.library_environment(), check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn('"no/name" is no name of a system', done.stdout)
 
     @unittest.skipUnless(shutil.which("pkg-config"), "pkg-config is missing")
-    def test_a_library_of_somebody_else_s_may_contain_ours(self):
-        """gcc -shared with the archive, linked by a program that knows nothing of it."""
+    def test_our_archives_can_be_linked_into_another_shared_library(self):
+        """`gcc -shared` takes the whole archive; a program linked with the result finds our function by dlsym()."""
         main = os.path.join(self.directory, "main.c")
         with open(main, "w") as file:
             file.write("#include <dlfcn.h>\nint main(int argc, char **argv) { return argc == 2 && dlsym(RTLD_DEFAULT, argv[1]) ? 0 : 2; }\n")
@@ -277,7 +277,7 @@ class Installing(EngineTest):
         for library, source, name in (("fathom-initiator", "use_initiator.c", "fathom_connect"), ("fathom-control", "use_control.c", "fathom_control_open"),
                                       ("fathom-probe", None, "fathom_probe_add")):
             plugin = os.path.join(self.directory, f"{library}.so")
-            words = self.flags(library, "--static", "--cflags", "--libs")
+            words = self.library_flags(library, "--static", "--cflags", "--libs")
             words = [word for word in words if word != f"-l{library}"]
             run("cc", "-shared", "-fPIC", "-Wl,--no-undefined", "-Wl,-z,text", *([os.path.join(HERE, source)] if source else []), "-o", plugin,
                 "-Wl,--whole-archive", self.find(f"lib{library}.a"), "-Wl,--no-whole-archive", *words)
@@ -285,16 +285,16 @@ class Installing(EngineTest):
             run(program, name)
 
     @unittest.skipUnless(shutil.which("pkg-config") and shutil.which("g++"), "pkg-config or g++ is missing")
-    def test_headers_are_strict_c_plus_plus(self):
+    def test_headers_compile_as_strict_c_plus_plus(self):
         source = os.path.join(self.directory, "use.cc")
         for library, header in (("fathom-initiator", "initiator"), ("fathom-control", "control"), ("fathom-probe", "probe")):
             with open(source, "w") as file:
                 file.write(f"#include <fathom/{header}.h>\nint main() {{ return 0; }}\n")
             for standard in ("-std=c++11", "-std=c++17"):
                 run("g++", standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", source, "-o", os.path.join(self.directory, "use"),
-                    *self.flags(library, "--cflags", "--libs"))
+                    *self.library_flags(library, "--cflags", "--libs"))
 
-    def test_the_libraries_have_no_global_names_but_the_headers(self):
+    def test_libraries_define_only_the_global_names_that_their_headers_declare(self):
         for library in ("initiator", "control"):
             with open(os.path.join(TOP, "include", "fathom", f"{library}.h")) as file:
                 header = file.read()
@@ -305,7 +305,7 @@ class Installing(EngineTest):
                 names = {line[2].split("@")[0] for line in lines if len(line) == 3 and line[1] != "A"}
                 self.assertEqual(sorted(names), sorted(declared), library)
 
-    def test_shared_libraries_have_sonames_versions_and_no_symbols_left(self):
+    def test_shared_libraries_have_sonames_and_versions_and_no_debug_info(self):
         for library in ("initiator", "control"):
             path = self.find(f"libfathom-{library}.so.0.1.0")
             self.assertIn(f"[libfathom-{library}.so.0]", run("readelf", "-d", path).stdout)
@@ -317,7 +317,7 @@ class Installing(EngineTest):
             self.assertNotIn("TEXTREL", run("readelf", "-d", path).stdout)
             self.assertNotIn(".debug_info", run("readelf", "-S", "--wide", self.find(f"libfathom-{library}.a")).stdout)
 
-    def test_pages_of_section_3_and_examples_are_there(self):
+    def test_man_pages_of_section_3_and_examples_are_installed(self):
         for name in ("libfathom-initiator.3", "libfathom-control.3", "libfathom-probe.3", "libfathom-trace.3", "use_initiator.c", "use_control.c", "abi.md"):
             self.assertGreater(os.path.getsize(self.find(name)), 500)
 

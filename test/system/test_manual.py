@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Each command and each option that a program's help shows is in its man page. Pages of the table of operations are made from it."""
+"""
+Each command and each option that a program's help shows is in its man page. Pages that are
+generated from the table of operations, as their help is, are not checked here.
+"""
 
 import os
 import re
@@ -28,7 +31,7 @@ def commands_in(text):
     return re.findall(r"(?m)^  ([a-z][a-z-]*)", found.group(1)) if found else []
 
 
-def plain(page):
+def page_text(page):
     """A page of man(7) or mdoc(7) without markup: an option is --NAME in it."""
     with open(os.path.join(TOP, "docs", "man", page)) as file:
         text = file.read().replace("\\-", "-")
@@ -36,7 +39,7 @@ def plain(page):
     return re.sub(r"\bFl -", "Fl --", re.sub(r", -(?=[a-z]{2,})", ", --", text))
 
 
-def is_in(option, text):
+def has_option(option, text):
     return re.search(rf"(?<![\w-])--{option}(?![\w-])", text)
 
 
@@ -45,24 +48,24 @@ def without_markup(text):
 
 
 class Manual(unittest.TestCase):
-    def test_the_patterns_find_what_help_shows(self):
+    def test_patterns_find_options_and_commands_in_help(self):
         self.assertEqual(options_in("  -a, --all     x\n      --older-than T  y\n  see --other\n"), {"all", "older-than"})
         self.assertEqual(commands_in("usage: x\n\ncommands:\n  one    it\n         more\n  two N  it\n\noptions:\n  three\n"), ["one", "two"])
-        self.assertFalse(is_in("all", ".Op Fl --all-day"))
-        self.assertTrue(is_in("all", ".Op Fl --all"))
+        self.assertFalse(has_option("all", ".Op Fl --all-day"))
+        self.assertTrue(has_option("all", ".Op Fl --all"))
 
-    def test_each_option_is_in_its_page(self):
+    def test_each_option_is_in_its_man_page(self):
         missing, count = [], 0
         for words, page in PAGES.items():
-            text, first = plain(page), help_of(words)
+            text, first = page_text(page), help_of(words)
             for command in [[]] + [[name] for name in commands_in(first) if words != NAMED_ELSEWHERE]:
                 options = options_in(help_of([*words, *command]))
                 count += len(options)
-                missing += [f"{page}: {' '.join([*words, *command])} --{option}" for option in sorted(options) if not is_in(option, text)]
+                missing += [f"{page}: {' '.join([*words, *command])} --{option}" for option in sorted(options) if not has_option(option, text)]
         self.assertEqual(sorted(set(missing)), [])
         self.assertGreater(count, 150)
 
-    def test_each_command_has_a_synopsis(self):
+    def test_each_command_is_in_the_synopsis_of_its_man_page(self):
         missing = []
         for words, page in PAGES.items():
             with open(os.path.join(TOP, "docs", "man", page)) as file:

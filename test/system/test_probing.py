@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom probe`: what it says of an engine's probes is what others find in the same program."""
+"""`fathom probe` lists the same probes of an engine as readelf, gdb and perf do."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import unittest
 
 from harness import ENGINE, FATHOM, EngineTest, run
 
-# what SPDK's public scripts take from arg1 on, by our names for it
+# arguments that SPDK's public scripts read, from arg1 on, by our names
 SPDK_ARGUMENTS = {
     "nvmf_tgt_state": "to",
     "nvmf_subsystem_change_state": "subnqn requested current",
@@ -55,8 +55,8 @@ class Probing(EngineTest):
     def rows(self, *words):
         return [json.loads(line) for line in run(FATHOM, "probe", "list", "--json", *words).stdout.splitlines()]
 
-    def test_the_command_itself_is_never_who_is_meant(self):
-        """It is made of libraries that have probes, too."""
+    def test_processes_of_the_fathom_command_are_not_listed(self):
+        """The command has probes too: those of the libraries it is linked with."""
         engine = self.engine("--name", "fathom")
         engine.name = "fathom"
         with subprocess.Popen([FATHOM, "rpc", "-s", engine.sock], stdin=subprocess.PIPE) as command:
@@ -65,7 +65,7 @@ class Probing(EngineTest):
             self.assertNotIn(command.pid, {row["pid"] for row in self.rows()})
             command.stdin.close()
 
-    def test_an_engine_has_the_probes_that_readelf_finds_with_as_many_arguments(self):
+    def test_readelf_finds_the_same_probes_with_arguments_of_the_same_widths(self):
         engine = self.engine()
         rows = self.rows(engine.name)
         self.assertEqual({row["pid"] for row in rows}, {engine.pid})
@@ -89,7 +89,7 @@ class Probing(EngineTest):
                                                                                               "-ex", r"echo \n")), ENGINE).stdout
         self.assertEqual(re.findall(r"(?m)^0x\w+$", bytes_there), ["0x90"] * len(sites))
 
-    def test_gdb_and_perf_find_them_too(self):
+    def test_gdb_and_perf_find_the_same_probes(self):
         names = {row["probe"] for row in self.rows(self.engine().name)}
         by_gdb = run("gdb", "-q", "-batch", "-nx", "-ex", "info probes stap fathom", ENGINE).stdout
         self.assertEqual(set(re.findall(r"(?m)^stap +fathom +(\w+) ", by_gdb)), names)
@@ -116,7 +116,7 @@ class Probing(EngineTest):
             self.assertEqual(rows[name][1:1 + len(words.split())], words.split(), name)
 
     def test_functions_that_spdk_s_scripts_attach_to_have_the_names_they_expect(self):
-        """send_msg.bt takes the second argument of both; ours have the message's function there."""
+        """send_msg.bt reads the second argument of both; in ours it is the function of the message."""
         symbols = {}
         for line in run("nm", ENGINE).stdout.splitlines():
             words = line.split()
@@ -125,7 +125,7 @@ class Probing(EngineTest):
         for name in ("thread_send_msg", "for_each_channel"):
             self.assertEqual(symbols.get("spdk_" + name), symbols[name], name)
 
-    def test_docs_have_every_probe_that_an_engine_has(self):
+    def test_probe_docs_shows_every_probe_of_an_engine(self):
         page = run(FATHOM, "probe", "docs").stdout
         for row in self.rows(self.engine().name):
             line = next(line for line in page.splitlines() if line.startswith(f"| `{row['probe']}` |"))
@@ -133,33 +133,33 @@ class Probing(EngineTest):
                 self.assertIn(f"arg{number} struct " if arg["name"] == "object" else f"arg{number} `{arg['name']}`", line)
         self.assertEqual(run(FATHOM, "probe", "docs", "engine", check=False).returncode, 2)
 
-    def test_all_engines_are_listed_and_one_without_a_trace_file_by_widths(self):
+    def test_an_engine_without_a_trace_file_is_listed_with_widths_of_arguments_only(self):
         named, other = self.engine(), self.engine("--num-trace-entries", "0")
         rows = self.rows()
         self.assertLessEqual({named.pid, other.pid}, {row["pid"] for row in rows})
         done = next(row for row in rows if row["pid"] == other.pid and row["probe"] == "bdev_io_done")
         self.assertEqual(done["args"], [{"type": "u64"}, {"type": "u64"}, {"type": "u32"}, {"type": "u32"}, {"type": "u64"}])
 
-    def test_an_engine_whose_program_is_gone_is_listed(self):
+    def test_an_engine_whose_program_file_was_removed_is_listed(self):
         program = os.path.join(self.directory, "fathom-engine")
         shutil.copy(ENGINE, program)
         engine = self.engine(program=program)
         os.unlink(program)
         self.assertGreater(len(self.rows(str(engine.pid))), 80)
 
-    @unittest.skipUnless(os.geteuid() == 0, "another user's process takes root")
-    def test_a_stranger_is_told_whose_a_process_is_and_what_is_missing(self):
+    @unittest.skipUnless(os.geteuid() == 0, "root is needed to run a command as another user")
+    def test_listing_another_users_process_names_its_user_and_the_missing_capability(self):
         pid = self.engine().pid
         done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", FATHOM, "probe", "list", str(pid), check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("user 0 runs it, and you are user 65534; run this as that user, or with CAP_SYS_PTRACE", done.stderr)
 
-    def test_who_is_not_there_is_said(self):
+    def test_listing_fails_for_a_process_that_does_not_exist_or_has_no_probes(self):
         for target, text in (("no-such-engine", "no process with probes is called"), (str(2**22 + 1), "there is none"),
                              (str(os.getpid()), "has no probes")):
             done = run(FATHOM, "probe", "list", target, check=False)
             if "has no probes" in text and done.returncode == 0:
-                continue    # this Python was built with some
+                continue    # this Python was built with probes
             self.assertEqual(done.returncode, 1, target)
             self.assertIn(text, done.stderr)
         done = run(FATHOM, "probe", "lost", check=False)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Everything a live engine traces, recorded into files of any length: whole, compressed, cut off, and out of a core file."""
+"""`fathom trace record` of a running engine into plain, compressed and rotated files; the trace in a core file."""
 
 import json
 import os
@@ -13,18 +13,18 @@ import unittest
 from harness import FATHOM, NQN, EngineTest, run, wait_for
 
 COMMANDS = 20000
-RING_OF_ALL = ("--num-trace-entries", str(1 << 18))     # so that nothing is lost even if the recorder gets no processor
+RING_OF_ALL = ("--num-trace-entries", str(1 << 18))     # no record is lost even if the recorder gets no processor
 EVENTS_OF_A_READ = 7
 
 
 class Recording(EngineTest):
-    def serving(self, *options):
+    def serving_engine(self, *options):
         engine = self.engine(*options)
         engine.serve("bdev_null_create", "Null0", 64, 512)
         return engine
 
-    def record(self, engine, *options):
-        """A recorder that has begun, and the file it writes."""
+    def start_recorder(self, engine, *options):
+        """Start a recorder and wait until it writes: (process, output file)."""
         output = os.path.join(self.directory, f"recorded{time.monotonic_ns()}")
         process = subprocess.Popen([FATHOM, "trace", "record", "-f", engine.trace_path, "-o", output, "--json", *options],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -36,39 +36,39 @@ class Recording(EngineTest):
             time.sleep(0.01)
         return process, output
 
-    def end(self, process, status=0):
+    def stop_recorder(self, process, status=0):
         process.send_signal(signal.SIGINT)
         said, complaint = process.communicate(timeout=60)
         self.assertEqual(process.returncode, status, complaint)
         return json.loads(said)
 
     @staticmethod
-    def read(count, engine):
+    def read_blocks(count, engine):
         return engine.perf_json("--rw", "randread", "--bs", "4k", "--depth", "4", "--count", count)
 
     def events(self, path, *words):
         lines = run(FATHOM, "trace", "--json", "-f", path, *words).stdout.splitlines()
         return [row for row in map(json.loads, lines) if "name" in row and "tick" in row]
 
-    def reads_done(self, path):
+    def count_reads_done(self, path):
         return sum(row["args"]["status"] == "SUCCESS" for row in self.events(path, "-n", "bdev_io_done"))
 
-    def test_every_event_of_a_load_is_in_the_file(self):
-        engine = self.serving(*RING_OF_ALL)
-        process, output = self.record(engine)
-        self.read(COMMANDS, engine)
-        said = self.end(process)
+    def test_the_recording_has_every_event_in_the_order_of_the_ring(self):
+        engine = self.serving_engine(*RING_OF_ALL)
+        process, output = self.start_recorder(engine)
+        self.read_blocks(COMMANDS, engine)
+        said = self.stop_recorder(process)
         self.assertEqual((said["lost"], said["files"], said["engine_ended"]), (0, 1, False))
-        self.assertEqual(self.reads_done(output), COMMANDS)
+        self.assertEqual(self.count_reads_done(output), COMMANDS)
         self.assertGreaterEqual(said["records"], COMMANDS * EVENTS_OF_A_READ)
-        # the same, in the same order, as the engine's own file, whose ring has room for all of this
+        # the engine's ring has room for all events, so its trace file has the same ones in the same order
         own = [(row["seq"], row["tick"], row["name"]) for row in self.events(engine.trace_path, "-g", "bdev,nvmf_tcp")]
         recorded = [(row["seq"], row["tick"], row["name"]) for row in self.events(output, "-g", "bdev,nvmf_tcp")]
         self.assertEqual(recorded, own[:len(recorded)])
         self.assertGreater(len(recorded), COMMANDS * EVENTS_OF_A_READ // 2)
 
-    def test_two_recordings_of_one_engine_are_compared_by_what_each_has(self):
-        """Half a million quick commands before either of them hide nothing."""
+    def test_compare_reports_the_stage_that_is_slower_in_the_second_recording(self):
+        """The 20000 quick commands before both recordings are in neither, so they hide nothing."""
         engine = self.engine(*RING_OF_ALL)
         engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
@@ -79,9 +79,9 @@ class Recording(EngineTest):
         for delay in (0, 20000):
             if delay:
                 engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=delay, num=100)
-            process, output = self.record(engine)
+            process, output = self.start_recorder(engine)
             engine.perf(*load)
-            self.end(process)
+            self.stop_recorder(process)
             outputs.append(output)
         done = run(FATHOM, "trace", "compare", "--json", *outputs, check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -90,7 +90,7 @@ class Recording(EngineTest):
         self.assertLess(rows["bdev_io", "DISPATCHED"]["p50_us"]["before"], 15000)
         self.assertTrue(rows["bdev_io", "DISPATCHED"]["p50_us"]["slower"])
 
-    def test_two_copies_of_one_engine_are_compared_by_what_ended_in_between(self):
+    def test_compare_of_two_frozen_copies_uses_requests_that_ended_in_between(self):
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
@@ -106,8 +106,8 @@ class Recording(EngineTest):
         rows = {(row["object_type"], row["stage"]): row for row in map(json.loads, done.stdout.splitlines()) if "stage" in row}
         self.assertGreater(rows["bdev_io", "DISPATCHED"]["p50_us"]["after"], 15000)
 
-    def test_a_file_that_is_there_is_not_overwritten(self):
-        engine = self.serving()
+    def test_an_existing_file_is_overwritten_only_with_force(self):
+        engine = self.serving_engine()
         output = os.path.join(self.directory, "mine")
         with open(output, "w") as file:
             file.write("mine")
@@ -120,14 +120,14 @@ class Recording(EngineTest):
         run(FATHOM, *words, "--force")
         self.assertNotEqual(self.events(output), [])
 
-    def test_a_ring_that_goes_round_faster_is_told_as_lost(self):
-        engine = self.serving("--num-trace-entries", "1024")
-        process, output = self.record(engine)
-        process.send_signal(signal.SIGSTOP)     # which gets no processor for a while
-        self.read(COMMANDS, engine)
+    def test_records_overwritten_before_they_are_read_are_counted_as_lost(self):
+        engine = self.serving_engine("--num-trace-entries", "1024")
+        process, output = self.start_recorder(engine)
+        process.send_signal(signal.SIGSTOP)     # as if the recorder got no processor for a while
+        self.read_blocks(COMMANDS, engine)
         process.send_signal(signal.SIGCONT)
         time.sleep(0.2)
-        said = self.end(process, status=1)
+        said = self.stop_recorder(process, status=1)
         self.assertGreater(said["lost"], COMMANDS)
         header = json.loads(run(FATHOM, "trace", "--json", "-f", output).stdout.splitlines()[0])["trace"]
         self.assertEqual(header["missing"], said["lost"])
@@ -135,11 +135,11 @@ class Recording(EngineTest):
         ticks = [row["tick"] for row in events if row["thread"] == events[0]["thread"] and not row.get("shared")]
         self.assertEqual(ticks, sorted(ticks))
 
-    def test_files_are_rotated_compressed_and_kept_to_a_number(self):
-        engine = self.serving(*RING_OF_ALL)
-        process, output = self.record(engine, "-z", "--rotate", "1M", "--keep", "2")
-        self.read(COMMANDS, engine)
-        said = self.end(process)
+    def test_files_are_rotated_and_compressed_and_only_the_last_two_are_kept(self):
+        engine = self.serving_engine(*RING_OF_ALL)
+        process, output = self.start_recorder(engine, "-z", "--rotate", "1M", "--keep", "2")
+        self.read_blocks(COMMANDS, engine)
+        said = self.stop_recorder(process)
         self.assertEqual(said["lost"], 0)
         self.assertGreaterEqual(said["files"], COMMANDS * EVENTS_OF_A_READ * 32 >> 20)
         there = sorted(name for name in os.listdir(self.directory) if name.startswith(os.path.basename(output)))
@@ -148,15 +148,15 @@ class Recording(EngineTest):
         self.assertGreater(len(self.events(f"{output}.{last - 1}.zst")), 10000)
         self.assertLess(os.path.getsize(f"{output}.{last - 1}.zst"), 1 << 19)
 
-    @unittest.skipIf(os.geteuid() != 0, "a file system that is full wants root")
-    def test_a_full_disk_is_told_and_what_was_written_stays(self):
-        engine = self.serving(*RING_OF_ALL)
+    @unittest.skipIf(os.geteuid() != 0, "root is needed to mount a small file system")
+    def test_a_full_disk_is_reported_and_written_files_stay(self):
+        engine = self.serving_engine(*RING_OF_ALL)
         small = os.path.join(self.directory, "small")
         os.mkdir(small)
         run("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", small)
         self.addCleanup(run, "umount", small)
         output = os.path.join(small, "recorded")
-        self.read(COMMANDS, engine)
+        self.read_blocks(COMMANDS, engine)
         for options in (("--rotate", "1M"), ("--rotate", "1M", "-z"), ()):
             for name in os.listdir(small):
                 os.unlink(os.path.join(small, name))
@@ -168,29 +168,29 @@ class Recording(EngineTest):
             first = [name for name in os.listdir(small) if name.startswith("recorded")]
             self.assertTrue(first)
 
-    def test_it_ends_with_the_engine_and_has_its_last_words(self):
-        engine = self.serving(*RING_OF_ALL)
-        process, output = self.record(engine)
-        self.read(100, engine)
+    def test_the_recorder_ends_with_the_engine_and_has_its_process_end_event(self):
+        engine = self.serving_engine(*RING_OF_ALL)
+        process, output = self.start_recorder(engine)
+        self.read_blocks(100, engine)
         self.assertEqual(engine.stop(), 0)
         said = json.loads(process.communicate(timeout=60)[0])
         self.assertEqual((process.returncode, said["engine_ended"]), (0, True))
         self.assertEqual(self.events(output, "-n", "process_start,process_end")[-1]["args"], {"status": 0})
 
-    def test_what_a_killed_recorder_leaves_can_be_read(self):
-        engine = self.serving(*RING_OF_ALL)
-        process, output = self.record(engine)
-        self.read(COMMANDS, engine)
-        wait_for(lambda: self.reads_done(output) == COMMANDS, pause=0.2)    # the recorder writes tables once a second
+    def test_the_file_of_a_killed_recorder_can_be_read(self):
+        engine = self.serving_engine(*RING_OF_ALL)
+        process, output = self.start_recorder(engine)
+        self.read_blocks(COMMANDS, engine)
+        wait_for(lambda: self.count_reads_done(output) == COMMANDS, pause=0.2)    # the recorder writes tables once a second
         process.kill()
         process.wait()
-        self.assertEqual(self.reads_done(output), COMMANDS)
+        self.assertEqual(self.count_reads_done(output), COMMANDS)
 
-    def test_a_compressed_file_that_was_cut_off_gives_what_is_before(self):
-        engine = self.serving(*RING_OF_ALL)
-        process, output = self.record(engine, "-z")
-        self.read(COMMANDS, engine)
-        self.end(process)
+    def test_a_truncated_compressed_file_gives_the_events_before_the_cut(self):
+        engine = self.serving_engine(*RING_OF_ALL)
+        process, output = self.start_recorder(engine, "-z")
+        self.read_blocks(COMMANDS, engine)
+        self.stop_recorder(process)
         with open(output + ".zst", "rb") as file:
             whole = file.read()
         cut = os.path.join(self.directory, "cut.zst")
@@ -198,21 +198,21 @@ class Recording(EngineTest):
             file.write(whole[:len(whole) // 2])
         done = run(FATHOM, "trace", "--json", "-f", cut)
         self.assertIn("truncated", done.stderr)
-        self.assertIn(self.reads_done(cut), range(100, COMMANDS))
+        self.assertIn(self.count_reads_done(cut), range(100, COMMANDS))
 
     @unittest.skipUnless(shutil.which("gcore"), "gcore (package gdb) not found")
     def test_a_core_file_holds_the_trace(self):
-        engine = self.serving()
-        self.read(1000, engine)
+        engine = self.serving_engine()
+        self.read_blocks(1000, engine)
         core = os.path.join(self.directory, "core")
         done = run("gcore", "-o", core, engine.pid, check=False)
         path = f"{core}.{engine.pid}"
         if not os.path.exists(path):
-            self.skipTest(f"gcore may not look at the engine: {done.stderr.strip().splitlines()[-1:]}")
-        self.assertEqual(self.reads_done(path), 1000)
+            self.skipTest(f"gcore may not attach to the engine: {done.stderr.strip().splitlines()[-1:]}")
+        self.assertEqual(self.count_reads_done(path), 1000)
         os.unlink(path)
 
-    def test_what_is_no_engine_is_refused(self):
+    def test_a_source_without_a_trace_is_refused(self):
         nothing = os.path.join(self.directory, "nothing")
         with open(nothing, "wb") as file:
             file.write(b"FATHOMTR" + bytes(4096))
