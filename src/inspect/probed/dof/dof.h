@@ -70,7 +70,7 @@ struct dof_provider {
 struct dof_set {
 	uint32_t provider_count;
 	const struct dof_provider *providers; /* ordered by name; no duplicates */
-	void *memory;
+	void *memory; /* the allocation; NULL: the set is empty, or lives in a room and owns nothing */
 };
 
 void dof_set_free(struct dof_set *set);

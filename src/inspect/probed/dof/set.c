@@ -8,7 +8,6 @@
 
 void dof_set_free(struct dof_set *set)
 {
-	must(set->memory || set->provider_count == 0);
 	free(set->memory);
 	*set = (struct dof_set){ 0 };
 }

@@ -16,6 +16,8 @@
 #include "inspect/probed/dof/format.h"
 #include "samples.h"
 
+enum { ROOM_BYTES = 1 << 20 };
+
 static const char *const names[] = SAMPLE_NAMES;
 
 /* Sections of a provider with is-enabled sites, and of the second provider. */
@@ -91,16 +93,22 @@ static void rename_at(struct object *object, uint32_t at, const char *name, size
 	memcpy((char *)content(object, STRTAB) + at, name, bytes);
 }
 
-/* `text` is a part of the error. */
+/* `text` is a part of the error. Both ways to parse answer the same: with malloc(), and in a preallocated room. */
 static void refused(struct object *object, uint64_t base, int error, const char *text, const char *what)
 {
 	struct dof_input input = sample_input(object->data, object->bytes, base);
+	static _Alignas(16) char room[ROOM_BYTES], packed[ROOM_BYTES];
+	struct dof_packed result = { .data = packed, .bytes_max = sizeof(packed) };
 	struct fathom_fault why = { 0 };
 	struct dof_set set;
 	int rc = dof_parse(&input, NULL, &set, &why);
 
 	if (rc != error || !strstr(why.text, text))
 		fail_msg("%s: %d, \"%s\"", what, rc, why.text);
+	why = (struct fathom_fault){ 0 };
+	rc = dof_parse_packed(&input, NULL, &(struct dof_room){ room, sizeof(room) }, &result, &why);
+	if (rc != error || !strstr(why.text, text))
+		fail_msg("%s, in a room: %d, \"%s\"", what, rc, why.text);
 	free(object->data);
 }
 
