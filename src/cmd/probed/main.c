@@ -77,7 +77,7 @@ static int read_device(void *to, const char *text, struct fathom_fault *why)
 static_assert((int)STASH_RECORD_VERSION_MIN == 1 && (int)STASH_RECORD_VERSION_MAX == 3 &&
 		      (int)STASH_RECORD_VERSION_DEFAULT == 3,
 	      "as the help says");
-static_assert((int)REGISTRY_LOOK_SEC == 30 && (int)SERVER_SILENT_SEC == 10, "as the help says");
+static_assert((int)REGISTRY_CHECK_SEC == 30 && (int)SERVER_SILENT_SEC == 10, "as the help says");
 
 #define AT(member) .offset = offsetof(struct probed_command_line, probed.member)
 #define LIMIT_AT(member) AT(registry.stash.limits.member)
@@ -109,7 +109,7 @@ static const struct option_row rows[] = {
 	{ "parse-timeout", 0, OPTION_DURATION, "TIME", "time limit for parsing one object (default 5s)",
 	  AT(registry.jail.timeout_ns), .min = 1 },
 	{ "look", 0, OPTION_DURATION, "TIME", "how often processes are checked for files that they unmapped (default 30s)",
-	  AT(registry.look_ns), .min = 1 },
+	  AT(registry.check_ns), .min = 1 },
 	{ "silent", 0, OPTION_DURATION, "TIME", "time after which a silent connection is closed (default 10s)",
 	  AT(silent_ns), .min = 1 },
 	DAEMON_OPTION_ROWS(struct probed_command_line, daemon, PROBED_NAME_DEFAULT),

@@ -38,7 +38,7 @@ struct html_kind *html_kind(struct html *html, const struct reader_object *objec
 /* ---- tracks of lives ---- */
 
 /* NULL: too many tracks. */
-static struct html_track *track_of(struct html *html, struct life *life)
+static struct html_track *get_track(struct html *html, struct life *life)
 {
 	struct html_track *track = life->mine;
 
@@ -62,7 +62,7 @@ static struct html_track *track_of(struct html *html, struct life *life)
 
 static void enter_stage(struct html *html, struct life *life)
 {
-	struct html_track *track = track_of(html, life);
+	struct html_track *track = get_track(html, life);
 	struct html_life *present;
 
 	if (!track || track->present.stage_count == HTML_LIFE_STAGES_MAX)
@@ -100,7 +100,7 @@ static bool is_faster(const struct html *html, uint32_t a, uint32_t b)
 	return html->slowest[a]->present.busy_ticks < html->slowest[b]->present.busy_ticks;
 }
 
-static void swap_slowest(struct html *html, uint32_t a, uint32_t b)
+static void swap_slowest_lives(struct html *html, uint32_t a, uint32_t b)
 {
 	struct html_track *track = html->slowest[a];
 
@@ -108,7 +108,7 @@ static void swap_slowest(struct html *html, uint32_t a, uint32_t b)
 	html->slowest[b] = track;
 }
 
-static void keep_if_slow(struct html *html, const struct html_track *track)
+static void keep_slow_life(struct html *html, const struct html_track *track)
 {
 	uint32_t at = html->slowest_count;
 
@@ -123,7 +123,7 @@ static void keep_if_slow(struct html *html, const struct html_track *track)
 				child++;
 			if (child >= html->slowest_count || !is_faster(html, child, at))
 				return;
-			swap_slowest(html, at, child);
+			swap_slowest_lives(html, at, child);
 			at = child;
 		}
 	}
@@ -132,13 +132,13 @@ static void keep_if_slow(struct html *html, const struct html_track *track)
 	*html->slowest[at] = *track;
 	html->slowest_count++;
 	for (; at > 0 && is_faster(html, at, (at - 1) / 2); at = (at - 1) / 2)
-		swap_slowest(html, at, (at - 1) / 2);
+		swap_slowest_lives(html, at, (at - 1) / 2);
 }
 
 /* ---- sums ---- */
 
 /* The heat map's column of `tick`. Merges columns in pairs until there is one. */
-static uint32_t heat_column(struct html *html, uint64_t tick)
+static uint32_t find_heat_column(struct html *html, uint64_t tick)
 {
 	uint64_t since = tick - min_u64(tick, html->heat_from);
 
@@ -160,7 +160,7 @@ static uint32_t heat_column(struct html *html, uint64_t tick)
 	return (uint32_t)(since / html->heat_ticks);
 }
 
-static void sum_up(struct export *export, struct html_life *ended)
+static void add_to_sums(struct export *export, struct html_life *ended)
 {
 	const struct reader_machine *machine = ended->life.object->machine;
 	struct html *html = export->state;
@@ -190,7 +190,8 @@ static void sum_up(struct export *export, struct html_life *ended)
 			kind->buckets[state][html_bucket(reader_ns_from_ticks(export->reader, times[state]))]++;
 	}
 	kind->buckets[0][html_bucket(reader_ns_from_ticks(export->reader, ended->busy_ticks))]++;
-	kind->heat[heat_column(html, ended->ended)][html_bucket(reader_ns_from_ticks(export->reader, ended->busy_ticks))]++;
+	kind->heat[find_heat_column(html, ended->ended)]
+		  [html_bucket(reader_ns_from_ticks(export->reader, ended->busy_ticks))]++;
 }
 
 /* ---- events ---- */
@@ -209,11 +210,11 @@ static void end_life(struct export *export, const struct life *life, uint64_t ti
 	track->present.ended = max_u64(tick, life->entered);
 	track->present.is_open = is_open;
 	track->present.busy_ticks = 0;
-	sum_up(export, &track->present);
+	add_to_sums(export, &track->present);
 	html->done[html->life_count++ % HTML_LIVES_MAX] = track->present;
 	add_to_parent(html, track);
 	if (life->parent_serial == 0 && (life->whole || is_open))
-		keep_if_slow(html, track);
+		keep_slow_life(html, track);
 	track->next_free = html->free_tracks;
 	html->free_tracks = track;
 }
@@ -221,7 +222,7 @@ static void end_life(struct export *export, const struct life *life, uint64_t ti
 static void keep_event(struct html *html, const struct html_event *noted, struct life *life)
 {
 	html->events[html->event_count++ % HTML_EVENTS_MAX] = *noted;
-	if (life && track_of(html, life))
+	if (life && get_track(html, life))
 		add_event(life->mine, noted);
 }
 

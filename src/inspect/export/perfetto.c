@@ -95,7 +95,7 @@ struct interned {
 
 struct perfetto {
 	struct lives *lives;
-	struct proto packet, news; /* news: interned data of the current packet */
+	struct proto packet, interned_data; /* interned_data: of the current packet */
 	struct interned interned[INTERNED_MAX];
 	uint64_t iid_count, flow_count;
 	bool threads[TRACE_THREADS_MAX];
@@ -109,7 +109,7 @@ struct perfetto {
 
 static void packet_begin(struct perfetto *perfetto)
 {
-	perfetto->packet.used = perfetto->news.used = 0;
+	perfetto->packet.used = perfetto->interned_data.used = 0;
 }
 
 static void packet_end(struct export *export, uint32_t flags)
@@ -120,8 +120,8 @@ static void packet_end(struct export *export, uint32_t flags)
 
 	proto_u64(packet, PACKET_SEQUENCE_ID, SEQUENCE);
 	proto_u64(packet, PACKET_SEQUENCE_FLAGS, flags);
-	if (perfetto->news.used)
-		proto_bytes(packet, PACKET_INTERNED_DATA, perfetto->news.bytes, perfetto->news.used);
+	if (perfetto->interned_data.used)
+		proto_bytes(packet, PACKET_INTERNED_DATA, perfetto->interned_data.bytes, perfetto->interned_data.used);
 	out_bytes(export->out, head, 1 + proto_put_varint(head + 1, packet->used));
 	out_bytes(export->out, packet->bytes, packet->used);
 }
@@ -144,11 +144,11 @@ static uint64_t intern_name(struct perfetto *perfetto, uint32_t field, const cha
 			continue;
 		must(perfetto->iid_count < INTERNED_MAX - 1);
 		*place = (struct interned){ text, field, ++perfetto->iid_count };
-		begin = proto_begin(&perfetto->news, field);
-		proto_u64(&perfetto->news, INTERNED_IID, place->iid);
-		proto_bytes(&perfetto->news, INTERNED_NAME, clean,
+		begin = proto_begin(&perfetto->interned_data, field);
+		proto_u64(&perfetto->interned_data, INTERNED_IID, place->iid);
+		proto_bytes(&perfetto->interned_data, INTERNED_NAME, clean,
 			    text_utf8_copy(clean, sizeof(clean), text, strlen(text)));
-		proto_end(&perfetto->news, begin);
+		proto_end(&perfetto->interned_data, begin);
 		return place->iid;
 	}
 }
@@ -528,7 +528,7 @@ static void perfetto_destroy(struct export *export)
 		return;
 	lives_destroy(perfetto->lives);
 	proto_deinit(&perfetto->packet);
-	proto_deinit(&perfetto->news);
+	proto_deinit(&perfetto->interned_data);
 	free(perfetto->objects);
 	free(perfetto);
 }

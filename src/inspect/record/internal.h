@@ -69,7 +69,7 @@ void record_source_copy(const struct source *source, struct record_batch *batch)
 /* The oldest complete position of ring `i` now. */
 uint64_t record_source_oldest(const struct source *source, uint32_t i);
 /* Has the program ended? Then its rings do not change any more. */
-bool record_source_is_gone(const struct source *source);
+bool record_source_has_ended(const struct source *source);
 /*
  * The time to sleep in us after a step; `fill`: per cent of the fullest ring that were unread; `sleep_us`: the previous
  * time.

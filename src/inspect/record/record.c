@@ -174,7 +174,7 @@ static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint6
 
 int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fathom_fault *why)
 {
-	bool gone = record_source_is_gone(&recorder->source);
+	bool gone = record_source_has_ended(&recorder->source);
 	uint64_t fullest = 0, now;
 	bool whole;
 	int rc = 0;

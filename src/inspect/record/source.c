@@ -126,7 +126,7 @@ uint64_t record_source_oldest(const struct source *source, uint32_t i)
 	return trace_oldest_whole(ring->entry_count, __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE));
 }
 
-bool record_source_is_gone(const struct source *source)
+bool record_source_has_ended(const struct source *source)
 {
 	return __atomic_load_n(&source->process->end_tick, __ATOMIC_ACQUIRE) != 0 ||
 	       (kill(source->pid, 0) != 0 && errno == ESRCH);

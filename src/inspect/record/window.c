@@ -38,7 +38,7 @@ struct window {
 	uint64_t offsets[RINGS_MAX];
 	uint64_t records_max, records, lost;
 	uint64_t since;
-	bool room_ended;
+	bool is_size_limited;
 	uint64_t sleep_us;
 	uint64_t kept_tick; /* window_keep() */
 	bool full;	    /* pending records do not fit without freeing records that must be kept */
@@ -137,7 +137,7 @@ static int append_records(struct window *window, uint32_t i, const struct trace_
 		uint32_t oldest = oldest_ring(window);
 
 		must(oldest < RINGS_MAX);
-		window->room_ended = true;
+		window->is_size_limited = true;
 		if (window->kept_tick && window->parts[oldest].oldest_to_tick >= window->kept_tick) {
 			window->full = true;
 			keep_pending(window, i, records, count);
@@ -178,9 +178,9 @@ void window_keep(struct window *window, uint64_t tick)
 	window->kept_tick = tick;
 }
 
-int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret, struct fathom_fault *why)
+int window_step(struct window *window, enum window_progress *progress_ret, uint64_t *sleep_ns_ret, struct fathom_fault *why)
 {
-	bool gone = record_source_is_gone(&window->source), gap = false, more = false;
+	bool gone = record_source_has_ended(&window->source), gap = false, more = false;
 	uint64_t fullest = 0;
 	int rc = 0;
 
@@ -205,11 +205,11 @@ int window_step(struct window *window, enum window_news *news_ret, uint64_t *sle
 	window->sleep_us = record_source_pace(fullest, window->sleep_us);
 	*sleep_ns_ret = window->sleep_us * NS_PER_US;
 	if (rc == 0)
-		*news_ret = window->full ? WINDOW_FULL
-			    : gap	 ? WINDOW_GAP
-			    : more	 ? WINDOW_MORE
-			    : gone	 ? WINDOW_END
-					 : WINDOW_IDLE;
+		*progress_ret = window->full ? WINDOW_FULL
+				: gap	     ? WINDOW_GAP
+				: more	     ? WINDOW_MORE
+				: gone	     ? WINDOW_END
+					     : WINDOW_IDLE;
 	return rc;
 }
 
@@ -298,8 +298,8 @@ void window_state(const struct window *window, struct window_state *state_ret)
 		.records = window->records,
 		.lost = window->lost,
 		.since = window->since,
-		.room_ended = window->room_ended,
-		.said_end = __atomic_load_n(&window->source.process->end_tick, __ATOMIC_ACQUIRE) != 0,
+		.is_size_limited = window->is_size_limited,
+		.ended_normally = __atomic_load_n(&window->source.process->end_tick, __ATOMIC_ACQUIRE) != 0,
 	};
 }
 

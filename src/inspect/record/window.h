@@ -31,7 +31,7 @@ MUST_CHECK int window_open(const char *source, uint64_t bytes, struct window **w
 /* Accepts NULL. */
 void window_close(struct window *window);
 
-enum window_news {
+enum window_progress {
 	WINDOW_IDLE, /* all available records were copied: sleep a little */
 	WINDOW_MORE, /* more may be available already */
 	WINDOW_GAP,  /* the next records of a ring do not follow those copied: records in between are lost */
@@ -40,7 +40,7 @@ enum window_news {
 };
 
 /* Copy some of what is available. After WINDOW_IDLE, step again within `*sleep_ns_ret`. Errors (explained): -EIO. */
-MUST_CHECK int window_step(struct window *window, enum window_news *news_ret, uint64_t *sleep_ns_ret,
+MUST_CHECK int window_step(struct window *window, enum window_progress *progress_ret, uint64_t *sleep_ns_ret,
 			   struct fathom_fault *why);
 
 /* Do not free records from this tick on to make space; 0: remove the protection. */
@@ -50,11 +50,11 @@ void window_keep(struct window *window, uint64_t tick);
 MUST_CHECK int window_forget(struct window *window, uint64_t tick, struct fathom_fault *why);
 
 struct window_state {
-	uint64_t records; /* in it now */
-	uint64_t lost;	  /* ever */
-	uint64_t since;	  /* tick since which it is complete, except for lost records */
-	bool room_ended;  /* with more space it would reach further back */
-	bool said_end;	  /* the program ended normally */
+	uint64_t records;     /* in it now */
+	uint64_t lost;	      /* ever */
+	uint64_t since;	      /* tick since which it is complete, except for lost records */
+	bool is_size_limited; /* with more space it would reach further back */
+	bool ended_normally;  /* the program ended normally */
 };
 void window_state(const struct window *window, struct window_state *state_ret);
 

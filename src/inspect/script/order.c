@@ -16,7 +16,7 @@
 enum { MARK_BYTES_MAX = 40, RECORDS_MAX = 1 << 20 };
 
 struct record {
-	uint64_t ns, seq, came_ns;
+	uint64_t ns, seq, arrival_ns;
 	uint32_t source;
 	bool marked;
 	char *text;
@@ -24,7 +24,7 @@ struct record {
 };
 
 struct cpu {
-	uint64_t ns, came_ns; /* time of its latest mark, and when that arrived; came_ns 0: none yet */
+	uint64_t ns, arrival_ns; /* time of its latest mark, and when that arrived; arrival_ns 0: none yet */
 };
 
 enum feeding { FEED_PLAIN, FEED_MARK, FEED_TEXT };
@@ -91,7 +91,7 @@ void order_expect(struct order *order, uint32_t source, bool beats)
 	order->sources[source].beats = beats;
 }
 
-void order_lose(struct order *order, uint32_t source, uint64_t count)
+void order_count_lost(struct order *order, uint32_t source, uint64_t count)
 {
 	order->sources[source].lost += count;
 }
@@ -129,7 +129,7 @@ static bool read_mark(struct source *source, const char *mark, uint64_t now_ns, 
 
 	if (sscanf(mark, "%llx,%x%c", &ns, &cpu, &end) != 2 || cpu >= ORDER_CPUS_MAX)
 		return false;
-	source->cpus[cpu] = (struct cpu){ .ns = max_u64(source->cpus[cpu].ns, ns), .came_ns = now_ns };
+	source->cpus[cpu] = (struct cpu){ .ns = max_u64(source->cpus[cpu].ns, ns), .arrival_ns = now_ns };
 	source->latest_ns = max_u64(source->latest_ns, ns);
 	if (!source->first_ns)
 		source->first_ns = now_ns;
@@ -140,7 +140,7 @@ static bool read_mark(struct source *source, const char *mark, uint64_t now_ns, 
 static void put_marked(struct order *order, uint32_t source, uint64_t ns, const char *text, size_t bytes, uint64_t now_ns)
 {
 	order->sources[source].open_ns = 0;
-	add_record(order, (struct record){ .ns = ns, .source = source, .marked = true, .came_ns = now_ns }, text, bytes);
+	add_record(order, (struct record){ .ns = ns, .source = source, .marked = true, .arrival_ns = now_ns }, text, bytes);
 }
 
 /* An unmarked text gets the time of the open mark in front of it, else the source's latest time. */
@@ -149,7 +149,7 @@ static void put_plain(struct order *order, uint32_t source, const char *text, si
 	const struct source *from = &order->sources[source];
 	uint64_t ns = from->open_ns ? from->open_ns : from->latest_ns;
 
-	add_record(order, (struct record){ .ns = ns, .source = source, .marked = from->open_ns != 0, .came_ns = now_ns },
+	add_record(order, (struct record){ .ns = ns, .source = source, .marked = from->open_ns != 0, .arrival_ns = now_ns },
 		   text, bytes);
 }
 
@@ -179,7 +179,7 @@ void order_put(struct order *order, uint32_t source, const char *text, size_t by
 /* ---- streams ---- */
 
 /* Messages of bpftrace itself. */
-static bool is_noise(struct source *source, const char *line, size_t bytes)
+static bool is_bpftrace_message(struct source *source, const char *line, size_t bytes)
 {
 	unsigned long long count;
 	char text[64];
@@ -211,7 +211,7 @@ static void put_lines(struct order *order, uint32_t number, bool all, uint64_t n
 		/* bpftrace prints empty lines around maps, also around cleared ones: keep one of several */
 		bool empty = source->text[at] == '\n';
 
-		if (!is_noise(source, source->text + at, bytes) && (!empty || source->printed))
+		if (!is_bpftrace_message(source, source->text + at, bytes) && (!empty || source->printed))
 			put_plain(order, number, source->text + at, bytes, now_ns);
 		source->printed = !empty;
 		at += bytes;
@@ -307,8 +307,8 @@ static uint64_t complete_until(const struct order *order, const struct source *s
 	if (source->ended || !source->beats)
 		return UINT64_MAX;
 	for (uint32_t i = 0; i < ORDER_CPUS_MAX; i++) {
-		there += source->cpus[i].came_ns != 0;
-		if (source->cpus[i].came_ns && now_ns - source->cpus[i].came_ns < PATIENCE_NS)
+		there += source->cpus[i].arrival_ns != 0;
+		if (source->cpus[i].arrival_ns && now_ns - source->cpus[i].arrival_ns < PATIENCE_NS)
 			until = min_u64(until, source->cpus[i].ns);
 	}
 	if (there < order->cpu_count && (!source->first_ns || now_ns - source->first_ns < PATIENCE_NS))
@@ -335,7 +335,7 @@ void order_release(struct order *order, uint64_t now_ns)
 	for (uint32_t i = 0; i < order->source_count; i++)
 		until = min_u64(until, complete_until(order, &order->sources[i], now_ns));
 	for (size_t i = 0; i < order->record_count; i++) {
-		if (now_ns > order->records[i].came_ns + PATIENCE_NS || order->record_count > RECORDS_MAX)
+		if (now_ns > order->records[i].arrival_ns + PATIENCE_NS || order->record_count > RECORDS_MAX)
 			until = max_u64(until, order->records[i].ns);
 	}
 	qsort(order->records, order->record_count, sizeof(*order->records), compare_records);

@@ -53,7 +53,7 @@ void order_release(struct order *order, uint64_t now_ns);
  * Count events that bpftrace reports as lost, outside of the stream; order_lost() returns the sum with those in the
  * stream.
  */
-void order_lose(struct order *order, uint32_t source, uint64_t count);
+void order_count_lost(struct order *order, uint32_t source, uint64_t count);
 uint64_t order_lost(const struct order *order, uint32_t source);
 
 #endif

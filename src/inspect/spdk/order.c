@@ -36,26 +36,26 @@ static int compare_items(const void *left, const void *right)
 /* ---- counting ---- */
 
 /* The order of a ring's ticks: `highs` has the highest tick so far, at each of the latest WAITING_MAX events. */
-struct tide {
+struct tick_watermark {
 	uint64_t highs[WAITING_MAX];
 	uint64_t high, count;
 	bool falls, falls_far;
 };
 
-static void tide_add(struct tide *tide, uint64_t tick)
+static void watermark_add(struct tick_watermark *watermark, uint64_t tick)
 {
-	uint64_t *place = &tide->highs[tide->count % WAITING_MAX];
+	uint64_t *place = &watermark->highs[watermark->count % WAITING_MAX];
 
-	tide->falls |= tick < tide->high;
-	tide->falls_far |= tide->count >= WAITING_MAX && tick < *place;
-	*place = tide->high = max_u64(tide->high, tick);
-	tide->count++;
+	watermark->falls |= tick < watermark->high;
+	watermark->falls_far |= watermark->count >= WAITING_MAX && tick < *place;
+	*place = watermark->high = max_u64(watermark->high, tick);
+	watermark->count++;
 }
 
 static void count_ring(struct source *source, uint32_t index)
 {
 	struct ring *ring = &source->rings[index];
-	struct tide tide = { 0 };
+	struct tick_watermark watermark = { 0 };
 	uint64_t position = ring->first;
 	struct item item;
 
@@ -68,9 +68,9 @@ static void count_ring(struct source *source, uint32_t index)
 		ring->event_count++;
 		if (source->event_count++ == 0 || item.tick < source->start_tick)
 			source->start_tick = item.tick;
-		tide_add(&tide, item.tick);
+		watermark_add(&watermark, item.tick);
 	}
-	ring->waiting_max = tide.falls_far ? 0 : tide.falls ? WAITING_MAX : 1;
+	ring->waiting_max = watermark.falls_far ? 0 : watermark.falls ? WAITING_MAX : 1;
 }
 
 /* ---- sorting a ring with ticks far out of order ---- */

@@ -70,7 +70,7 @@ static int allocate_windows(struct source *source)
 	return 0;
 }
 
-static bool is_there(const struct ring *ring, uint64_t position)
+static bool is_in_file(const struct ring *ring, uint64_t position)
 {
 	return (ring->linear ? position : position & (ring->entry_count - 1)) < ring->entries_there;
 }
@@ -108,11 +108,11 @@ static void skip_newer_entries(const struct source *source, struct ring *ring, s
 	if (ring->first == 0)
 		return;
 	for (uint64_t back = 1; back <= min_u64(TICKS_APART, (end - ring->first) / 2); back++) {
-		if (is_there(ring, end - back))
+		if (is_in_file(ring, end - back))
 			newest = max_u64(newest, entry_at(source, ring, &ring->ahead, end - back)->tick);
 	}
 	for (uint64_t position = ring->first; position < end && position - bad_end < TICKS_APART; position++) {
-		if (is_there(ring, position) && entry_at(source, ring, &ring->ahead, position)->tick > newest)
+		if (is_in_file(ring, position) && entry_at(source, ring, &ring->ahead, position)->tick > newest)
 			bad_end = position + 1;
 	}
 	if (bad_end == ring->first)
@@ -144,7 +144,7 @@ static int copy_ring(const struct source *source, struct ring *ring, uint64_t at
 static int init_ring(const struct source *source, struct ring *ring, bool alive, uint64_t copy_at,
 		     struct spdk_counts *counts)
 {
-	uint64_t whole_from = 0;
+	uint64_t oldest_complete = 0;
 
 	ring->next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE);
 	if (alive) {
@@ -156,7 +156,7 @@ static int init_ring(const struct source *source, struct ring *ring, bool alive,
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		ring->linear = !is_power_of_two(ring->entry_count);
 		after = __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED) + source->part_max;
-		whole_from = after > ring->entry_count ? after - ring->entry_count : 0;
+		oldest_complete = after > ring->entry_count ? after - ring->entry_count : 0;
 	} else {
 		ring->linear = is_linear(source, ring);
 	}
@@ -168,7 +168,7 @@ static int init_ring(const struct source *source, struct ring *ring, bool alive,
 		ring->first = 0;
 		ring->next = min_u64(ring->next, ring->entry_count);
 	} else {
-		ring->first = min_u64(max_u64(ring->first, whole_from), ring->next);
+		ring->first = min_u64(max_u64(ring->first, oldest_complete), ring->next);
 		counts->overwritten += ring->first;
 		if (!alive)
 			skip_newer_entries(source, ring, counts);
@@ -180,7 +180,7 @@ static bool is_part_of(const struct source *source, struct ring *ring, uint64_t 
 {
 	const struct spdk_entry *entry;
 
-	if (position >= ring->next || !is_there(ring, position))
+	if (position >= ring->next || !is_in_file(ring, position))
 		return false;
 	entry = entry_at(source, ring, &ring->ahead, position);
 	return entry->tpoint == source->part_mark && entry->tick == tick;
@@ -295,7 +295,7 @@ int rings_follow(struct source *source)
 }
 
 /* The oldest complete position now. */
-static uint64_t whole_from(const struct source *source, const struct ring *ring, uint64_t next)
+static uint64_t oldest_complete(const struct source *source, const struct ring *ring, uint64_t next)
 {
 	uint64_t end = next + source->part_max;
 
@@ -318,7 +318,7 @@ static uint64_t copy_more(const struct source *source, struct ring *ring, struct
 	uint64_t next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE), end;
 
 	ring->first = min_u64(ring->taken, next);
-	skip_to(ring, whole_from(source, ring, next), next, counts);
+	skip_to(ring, oldest_complete(source, ring, next), next, counts);
 	end = min_u64(next, ring->first + FOLLOW_ENTRIES);
 	/* include the rest of the last event */
 	ring->next = min_u64(next, end + source->part_max);
@@ -332,7 +332,8 @@ static uint64_t copy_more(const struct source *source, struct ring *ring, struct
 		position += count;
 	}
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	skip_to(ring, whole_from(source, ring, __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED)), ring->next, counts);
+	skip_to(ring, oldest_complete(source, ring, __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED)), ring->next,
+		counts);
 	counts->recorded += ring->next - ring->taken;
 	return end;
 }

@@ -114,7 +114,7 @@ static void print_volume(const struct teller *to, const struct top_sample *now, 
 
 /* ---- hosts ---- */
 
-static const char *value_text(struct top_value value, enum top_unit unit, char *text_ret)
+static const char *format_value(struct top_value value, enum top_unit unit, char *text_ret)
 {
 	return top_value_text(&value, unit, text_ret);
 }
@@ -128,10 +128,10 @@ static void print_qpair(const struct teller *to, const struct pair *pair)
 	print_line(to, "    queue %lld, %s, %s, from %s port %s", integer_member(json, "qid"), string_member(json, "state"),
 		   string_member(json, "thread"), string_member(peer, "traddr"), string_member(peer, "trsvcid"));
 	print_line(to, "      %.40s commands%s, read %.40sB%s, written %.40sB%s, %.40s under way",
-		   value_text(pair_rate(pair, "num_commands"), TOP_UNIT_RATE, iops), rate,
-		   value_text(pair_rate(pair, "bytes_read"), TOP_UNIT_BYTES, read), rate,
-		   value_text(pair_rate(pair, "bytes_written"), TOP_UNIT_BYTES, written), rate,
-		   value_text(pair_gauge(pair, "commands_under_way"), TOP_UNIT_COUNT, depth));
+		   format_value(pair_rate(pair, "num_commands"), TOP_UNIT_RATE, iops), rate,
+		   format_value(pair_rate(pair, "bytes_read"), TOP_UNIT_BYTES, read), rate,
+		   format_value(pair_rate(pair, "bytes_written"), TOP_UNIT_BYTES, written), rate,
+		   format_value(pair_gauge(pair, "commands_under_way"), TOP_UNIT_COUNT, depth));
 }
 
 static void print_host(const struct teller *to, const struct top_sample *before, const struct top_sample *now,

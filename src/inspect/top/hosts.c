@@ -25,11 +25,11 @@ static struct top_row *row_of(struct top_table *table, const char *host)
 		return &table->rows[index];
 	row = &table->rows[table->row_count++];
 	row->key = host;
-	row->values[HOST] = text(host);
+	row->values[HOST] = value_text(host);
 	for (enum column i = SUBSYSTEMS; i <= QPAIRS; i++)
-		row->values[i] = number(0);
+		row->values[i] = value_number(0);
 	for (enum column i = IOPS; i <= NOW; i++)
-		row->values[i] = nothing();
+		row->values[i] = value_none();
 	return row;
 }
 

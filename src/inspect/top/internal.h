@@ -72,18 +72,18 @@ struct pair {
 struct pair pair_make(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
 		      const struct item *item, bool totals);
 
-static inline struct top_value nothing(void)
+static inline struct top_value value_none(void)
 {
 	return (struct top_value){ .kind = TOP_NOTHING };
 }
 
-static inline struct top_value number(double value)
+static inline struct top_value value_number(double value)
 {
 	return (struct top_value){ .kind = TOP_NUMBER, .number = value };
 }
 
 /* NULL: nothing. */
-static inline struct top_value text(const char *value)
+static inline struct top_value value_text(const char *value)
 {
 	return (struct top_value){ .kind = value ? TOP_TEXT : TOP_NOTHING, .text = value };
 }

@@ -79,7 +79,7 @@ struct top_value pair_gauge(const struct pair *pair, const char *name)
 {
 	const json_t *value = json_object_get(pair->item->json, name);
 
-	return json_is_number(value) ? number(json_number_value(value)) : nothing();
+	return json_is_number(value) ? value_number(json_number_value(value)) : value_none();
 }
 
 struct top_value pair_count(const struct pair *pair, const char *name)
@@ -88,9 +88,9 @@ struct top_value pair_count(const struct pair *pair, const char *name)
 	double was = get_number(pair->before, name);
 
 	if (value.kind == TOP_NOTHING || !pair->known)
-		return nothing();
+		return value_none();
 	/* other counters may have been reset separately */
-	return number(value.number >= was ? value.number - was : value.number);
+	return value_number(value.number >= was ? value.number - was : value.number);
 }
 
 struct top_value pair_rate(const struct pair *pair, const char *name)
@@ -100,25 +100,25 @@ struct top_value pair_rate(const struct pair *pair, const char *name)
 
 struct top_value value_add(struct top_value a, struct top_value b)
 {
-	return a.kind == TOP_NUMBER && b.kind == TOP_NUMBER ? number(a.number + b.number) : nothing();
+	return a.kind == TOP_NUMBER && b.kind == TOP_NUMBER ? value_number(a.number + b.number) : value_none();
 }
 
 struct top_value value_divide(struct top_value a, double by)
 {
-	return a.kind == TOP_NUMBER && by > 0 ? number(a.number / by) : nothing();
+	return a.kind == TOP_NUMBER && by > 0 ? value_number(a.number / by) : value_none();
 }
 
-static struct top_value percent_of(struct top_value part, struct top_value whole)
+static struct top_value value_percent(struct top_value part, struct top_value whole)
 {
 	struct top_value share = value_divide(part, whole.kind == TOP_NUMBER ? whole.number : 0);
 
 	/* limit to 100: the two are not read at the same instant */
-	return share.kind == TOP_NUMBER ? number(share.number > 1 ? 100 : share.number * 100) : share;
+	return share.kind == TOP_NUMBER ? value_number(share.number > 1 ? 100 : share.number * 100) : share;
 }
 
 static struct top_value get_text_value(const json_t *object, const char *name)
 {
-	return text(json_string_value(json_object_get(object, name)));
+	return value_text(json_string_value(json_object_get(object, name)));
 }
 
 static struct top_value convert_to_us(const struct pair *pair, struct top_value ticks)
@@ -126,9 +126,9 @@ static struct top_value convert_to_us(const struct pair *pair, struct top_value 
 	return value_divide(ticks, pair->now->tick_rate / 1e6);
 }
 
-static struct top_value busy_or_idle(struct top_value busy)
+static struct top_value busy_status(struct top_value busy)
 {
-	return busy.kind == TOP_NUMBER ? text(busy.number > 0 ? "busy" : "idle") : nothing();
+	return busy.kind == TOP_NUMBER ? value_text(busy.number > 0 ? "busy" : "idle") : value_none();
 }
 
 /* ---- threads ---- */
@@ -140,14 +140,14 @@ static void fill_thread(const struct pair *pair, struct top_value *to)
 
 	*to++ = get_text_value(thread, "name");
 	*to++ = pair_gauge(pair, "id");
-	*to++ = core ? number(json_number_value(core)) : nothing();
+	*to++ = core ? value_number(json_number_value(core)) : value_none();
 	*to++ = pair_gauge(pair, "active_pollers_count");
 	*to++ = pair_gauge(pair, "timed_pollers_count");
 	*to++ = pair_gauge(pair, "paused_pollers_count");
 	*to++ = convert_to_us(pair, idle);
 	*to++ = convert_to_us(pair, busy);
-	*to++ = percent_of(busy, pair->totals ? value_add(busy, idle) : number(pair->ticks));
-	*to = busy_or_idle(busy);
+	*to++ = value_percent(busy, pair->totals ? value_add(busy, idle) : value_number(pair->ticks));
+	*to = busy_status(busy);
 }
 
 /* ---- pollers ---- */
@@ -157,20 +157,20 @@ static void fill_poller(const struct pair *pair, struct top_value *to)
 	struct top_value busy = pair_count(pair, "busy_count"), state = get_text_value(pair->item->json, "state");
 
 	*to++ = get_text_value(pair->item->json, "name");
-	*to++ = text(pair->item->text);
+	*to++ = value_text(pair->item->text);
 	*to++ = get_text_value(pair->item->parent, "name");
 	*to++ = pair_count(pair, "run_count");
 	*to++ = busy;
 	*to++ = convert_to_us(pair, pair_gauge(pair, "period_ticks"));
-	*to = state.kind == TOP_TEXT && strcmp(state.text, "waiting") != 0 ? state : busy_or_idle(busy);
+	*to = state.kind == TOP_TEXT && strcmp(state.text, "waiting") != 0 ? state : busy_status(busy);
 }
 
 /* ---- cores ---- */
 
 /* The pollers of all threads on this core; TOP_NOTHING if the threads are not reported. */
-static struct top_value pollers_on(const struct top_sample *now, const json_t *lw_threads)
+static struct top_value count_pollers_on_core(const struct top_sample *now, const json_t *lw_threads)
 {
-	struct top_value sum = number(0);
+	struct top_value sum = value_number(0);
 	const json_t *lw_thread;
 	size_t i;
 
@@ -181,7 +181,7 @@ static struct top_value pollers_on(const struct top_sample *now, const json_t *l
 		snprintf(id, sizeof(id), "%lld", (long long)json_integer_value(json_object_get(lw_thread, "id")));
 		thread = json_object_get(now->threads, id);
 		if (!thread)
-			return nothing();
+			return value_none();
 		sum.number += get_number(thread, "active_pollers_count") + get_number(thread, "timed_pollers_count") +
 			      get_number(thread, "paused_pollers_count");
 	}
@@ -195,22 +195,23 @@ static void fill_core(const struct pair *pair, struct top_value *to)
 	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle"), all = value_add(busy, idle);
 	struct top_value sys = pair_count(pair, "sys"), irq = pair_count(pair, "irq"), usr = pair_count(pair, "usr");
 	/* hundredths of a second in the interval */
-	struct top_value jiffies = number((pair->totals ? all.number / pair->now->tick_rate : pair->seconds) * 100);
+	struct top_value jiffies = value_number((pair->totals ? all.number / pair->now->tick_rate : pair->seconds) * 100);
 
 	if (all.kind == TOP_NOTHING || pair->now->tick_rate <= 0)
-		jiffies = nothing();
+		jiffies = value_none();
 	*to++ = pair_gauge(pair, "lcore");
-	*to++ = json_is_array(threads) ? number((double)json_array_size(threads)) : nothing();
-	*to++ = pollers_on(pair->now, threads);
+	*to++ = json_is_array(threads) ? value_number((double)json_array_size(threads)) : value_none();
+	*to++ = count_pollers_on_core(pair->now, threads);
 	*to++ = convert_to_us(pair, idle);
 	*to++ = convert_to_us(pair, busy);
-	*to++ = percent_of(busy, all);
-	*to++ = busy.kind == TOP_NUMBER && busy.number == 0 && json_is_true(asleep) ? text("asleep") : busy_or_idle(busy);
-	*to++ = json_is_boolean(asleep) ? text(json_is_true(asleep) ? "yes" : "no") : nothing();
-	*to++ = percent_of(sys, jiffies);
-	*to++ = percent_of(irq, jiffies);
-	*to++ = percent_of(value_add(value_add(sys, usr), irq), jiffies);
-	*to = json_is_number(mhz) ? number(json_number_value(mhz)) : nothing();
+	*to++ = value_percent(busy, all);
+	*to++ = busy.kind == TOP_NUMBER && busy.number == 0 && json_is_true(asleep) ? value_text("asleep")
+										    : busy_status(busy);
+	*to++ = json_is_boolean(asleep) ? value_text(json_is_true(asleep) ? "yes" : "no") : value_none();
+	*to++ = value_percent(sys, jiffies);
+	*to++ = value_percent(irq, jiffies);
+	*to++ = value_percent(value_add(value_add(sys, usr), irq), jiffies);
+	*to = json_is_number(mhz) ? value_number(json_number_value(mhz)) : value_none();
 }
 
 /* ---- volumes ---- */
@@ -224,16 +225,16 @@ static struct top_value errors_of(const struct pair *pair)
 	double sum = 0;
 
 	if (!json_is_object(now) || !pair->known)
-		return nothing();
+		return value_none();
 	json_object_foreach ((json_t *)now, status, count) {
 		double is = json_number_value(count), was = get_number(before, status);
 
 		sum += is >= was ? is - was : is;
 	}
-	return number(sum);
+	return value_number(sum);
 }
 
-static double or_0(struct top_value value)
+static double number_or_zero(struct top_value value)
 {
 	return value.kind == TOP_NUMBER ? value.number : 0;
 }
@@ -247,19 +248,19 @@ static void fill_volume(const struct pair *pair, struct top_value *to)
 
 	ticks = value_add(read_ticks, write_ticks);
 	if (all.kind == TOP_NUMBER)
-		all.number += or_0(unmaps) + or_0(pair_count(pair, "num_copy_ops"));
+		all.number += number_or_zero(unmaps) + number_or_zero(pair_count(pair, "num_copy_ops"));
 	if (ticks.kind == TOP_NUMBER)
-		ticks.number += or_0(pair_count(pair, "unmap_latency_ticks")) +
-				or_0(pair_count(pair, "copy_latency_ticks"));
+		ticks.number += number_or_zero(pair_count(pair, "unmap_latency_ticks")) +
+				number_or_zero(pair_count(pair, "copy_latency_ticks"));
 	*to++ = get_text_value(pair->item->json, "name");
 	*to++ = value_divide(all, pair->seconds);
 	*to++ = value_divide(reads, pair->seconds);
 	*to++ = value_divide(writes, pair->seconds);
 	*to++ = pair_rate(pair, "bytes_read");
 	*to++ = pair_rate(pair, "bytes_written");
-	*to++ = convert_to_us(pair, value_divide(ticks, or_0(all)));
-	*to++ = convert_to_us(pair, value_divide(read_ticks, or_0(reads)));
-	*to++ = convert_to_us(pair, value_divide(write_ticks, or_0(writes)));
+	*to++ = convert_to_us(pair, value_divide(ticks, number_or_zero(all)));
+	*to++ = convert_to_us(pair, value_divide(read_ticks, number_or_zero(reads)));
+	*to++ = convert_to_us(pair, value_divide(write_ticks, number_or_zero(writes)));
 	*to++ = value_divide(ticks, pair->ticks);
 	*to++ = pair_gauge(pair, "queue_depth");
 	*to++ = value_divide(unmaps, pair->seconds);
@@ -273,18 +274,18 @@ static void fill_buffer(const struct pair *pair, struct top_value *to)
 	const json_t *share = pair->item->json, *all = pair->item->parent, *limit = NULL;
 	struct top_value host = get_text_value(share, "host"), device = get_text_value(share, "name"),
 			 lent = pair_gauge(pair, "lent_bytes");
-	struct top_value kind = text(host.kind == TOP_TEXT ? "host" : device.kind == TOP_TEXT ? "device" : "all");
+	struct top_value kind = value_text(host.kind == TOP_TEXT ? "host" : device.kind == TOP_TEXT ? "device" : "all");
 
 	if (host.kind == TOP_TEXT)
 		limit = json_object_get(all, "host_limit_bytes");
 	else if (device.kind != TOP_TEXT)
 		limit = json_object_get(all, "most_bytes");
-	*to++ = host.kind == TOP_TEXT ? host : device.kind == TOP_TEXT ? device : text("(all)");
+	*to++ = host.kind == TOP_TEXT ? host : device.kind == TOP_TEXT ? device : value_text("(all)");
 	*to++ = kind;
-	*to++ = text(pair->item->text);
+	*to++ = value_text(pair->item->text);
 	*to++ = lent;
-	*to++ = json_is_number(limit) ? number(json_number_value(limit)) : nothing();
-	*to++ = json_is_number(limit) ? percent_of(lent, number(json_number_value(limit))) : nothing();
+	*to++ = json_is_number(limit) ? value_number(json_number_value(limit)) : value_none();
+	*to++ = json_is_number(limit) ? value_percent(lent, value_number(json_number_value(limit))) : value_none();
 	*to = pair_gauge(pair, "waiting");
 }
 

@@ -238,7 +238,7 @@ static void PRINTF_LIKE(5, 6) add_item(struct items *items, const json_t *json, 
 	va_end(args);
 }
 
-static int by_key(const void *a, const void *b)
+static int compare_item_keys(const void *a, const void *b)
 {
 	return strcmp(((const struct item *)a)->key, ((const struct item *)b)->key);
 }
@@ -247,7 +247,7 @@ const struct item *items_find(const struct items *items, const char *key)
 {
 	const struct item wanted = { .key = (char *)key };
 
-	return items->count ? bsearch(&wanted, items->items, items->count, sizeof(wanted), by_key) : NULL;
+	return items->count ? bsearch(&wanted, items->items, items->count, sizeof(wanted), compare_item_keys) : NULL;
 }
 
 static json_int_t integer_member(const json_t *object, const char *field)
@@ -386,6 +386,6 @@ static void complete_sample(struct top_sample *sample)
 	}
 	for (i = 0; i < TOP_TABS; i++) {
 		if (sample->items[i].count > 1)
-			qsort(sample->items[i].items, sample->items[i].count, sizeof(struct item), by_key);
+			qsort(sample->items[i].items, sample->items[i].count, sizeof(struct item), compare_item_keys);
 	}
 }

@@ -116,7 +116,7 @@ static bool is_empty(const struct top_table *table, uint32_t column, const struc
 	return true;
 }
 
-static bool knows_interval(const struct top_table *table)
+static bool is_interval_known(const struct top_table *table)
 {
 	static const uint32_t always_known_later[] = {
 		[TOP_THREADS] = 6, [TOP_POLLERS] = 3, [TOP_CORES] = 3,
@@ -145,7 +145,7 @@ bool top_table_note(const struct top_table *table, const struct top_sample *now,
 		snprintf(text_ret, bytes, "the target does not tell: %s", refusal);
 		return true;
 	}
-	for (uint32_t i = 0; i < count && knows_interval(table) && used < bytes; i++) {
+	for (uint32_t i = 0; i < count && is_interval_known(table) && used < bytes; i++) {
 		if (is_empty(table, i, &columns[i]))
 			used += (size_t)snprintf(text_ret + used, bytes - used, "%s%s",
 						 used ? ", " : "the target does not offer: ", title_of(table, &columns[i]));
@@ -189,7 +189,7 @@ json_t *top_row_json(const struct top_table *table, const struct top_row *row)
 	return object;
 }
 
-static json_t *not_offered(const struct top_table *table, const struct top_sample *now)
+static json_t *list_missing_columns(const struct top_table *table, const struct top_sample *now)
 {
 	uint32_t count;
 	const struct top_column *columns = top_columns(table->tab, &count);
@@ -197,7 +197,7 @@ static json_t *not_offered(const struct top_table *table, const struct top_sampl
 
 	must(list);
 	for (uint32_t i = 0; i < count; i++) {
-		if (now->refusals[call_of(table->tab)] || (knows_interval(table) && is_empty(table, i, &columns[i])))
+		if (now->refusals[call_of(table->tab)] || (is_interval_known(table) && is_empty(table, i, &columns[i])))
 			json_array_append_new(list, json_string(key_of(table, &columns[i])));
 	}
 	return list;
@@ -220,7 +220,7 @@ json_t *top_json(const struct top_sample *before, const struct top_sample *now, 
 		json_object_set_new(document, top_tab_key(tab), rows);
 		json_object_set_new(seconds, top_tab_key(tab),
 				    totals ? json_null() : json_real(top_seconds(before, now, tab)));
-		json_object_set_new(missing, top_tab_key(tab), not_offered(table, now));
+		json_object_set_new(missing, top_tab_key(tab), list_missing_columns(table, now));
 		top_table_destroy(table);
 	}
 	json_object_set_new(document, "seconds", seconds);

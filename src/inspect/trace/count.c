@@ -74,7 +74,7 @@ static void count_ring(struct counter *counter, uint64_t offset, uint64_t now, s
 	ring.window = counter->window;
 	ring.window_capacity = WINDOW_RECORDS;
 	if (info->liveness == READER_DEAD && !counter->reader->spdk)
-		ring_reader_distrust(&ring, tick_scale_ticks(&counter->reader->scale, SEQ_DECIDES_MS * NS_PER_MS));
+		ring_reader_skip_overwritten(&ring, tick_scale_ticks(&counter->reader->scale, SEQ_DECIDES_MS * NS_PER_MS));
 	since = ring.next > 0 ? 0 : info->start_tick;
 	while ((record = ring_reader_peek(&ring))) {
 		if (first == UINT64_MAX)

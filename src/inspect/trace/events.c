@@ -204,8 +204,8 @@ static bool init_lane(struct reader_events *events, struct lane *lane, const str
 	if (!rings)
 		return ring_reader_init(&lane->ring, events->reader, thread->ring_offset[kind], &events->counts);
 	if (number < rings->count && rings->rings[number])
-		ring_reader_init_apart(&lane->ring, rings->rings[number], rings->fd, rings->records_offset[number],
-				       &events->counts);
+		ring_reader_init_external(&lane->ring, rings->rings[number], rings->fd, rings->records_offset[number],
+					  &events->counts);
 	return true;
 }
 
@@ -273,7 +273,8 @@ static int create_events(struct reader *reader, bool follow, const struct reader
 	for (uint32_t i = 0; i < events->stream_count; i++) {
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
 			if (reader->info.liveness == READER_DEAD && !reader->spdk)
-				ring_reader_distrust(&events->streams[i].lanes[kind].ring, events->seq_decides_ticks);
+				ring_reader_skip_overwritten(&events->streams[i].lanes[kind].ring,
+							     events->seq_decides_ticks);
 			lane_advance(events, &events->streams[i].lanes[kind]);
 		}
 		stream_choose(events, &events->streams[i]);

@@ -31,7 +31,7 @@ int reader_object_parse(const struct reader *reader, const char *text, const str
 	return fault(why, -ENOENT, "no object is called \"%.60s\"; they are called as in the text, such as r12", text);
 }
 
-static bool is_family(const struct reader_filter *filter, const struct reader_object *object, uint32_t id)
+static bool is_family_member(const struct reader_filter *filter, const struct reader_object *object, uint32_t id)
 {
 	for (uint32_t i = 0; i < filter->family_count; i++) {
 		if (filter->family[i].type == object->id && filter->family[i].id == id)
@@ -49,7 +49,7 @@ static void leave_family(struct reader_filter *filter, const struct reader_objec
 	}
 }
 
-static bool names_family(const struct reader_filter *filter, const struct reader_event *event)
+static bool names_family_member(const struct reader_filter *filter, const struct reader_event *event)
 {
 	const struct reader_object *object;
 	uint32_t id;
@@ -57,7 +57,7 @@ static bool names_family(const struct reader_filter *filter, const struct reader
 	for (uint32_t i = 0; i < event->point->arg_count; i++) {
 		if (event->point->args[i].type >= READER_OBJ &&
 		    reader_arg_object(filter->reader, &event->point->args[i], event->slots, &object, &id) &&
-		    is_family(filter, object, id))
+		    is_family_member(filter, object, id))
 			return true;
 	}
 	return false;
@@ -67,22 +67,22 @@ static bool names_family(const struct reader_filter *filter, const struct reader
  * An object joins the family when one of its events names a member. It leaves when its next life begins without naming
  * one.
  */
-static bool is_of_object(struct reader_filter *filter, const struct reader_event *event)
+static bool passes_object(struct reader_filter *filter, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 	bool named, member;
 
 	if (!point)
 		return false;
-	named = names_family(filter, event);
+	named = names_family_member(filter, event);
 	if (!point->object || event->object_id == READER_NO_OBJECT)
 		return named;
-	member = is_family(filter, point->object, event->object_id);
+	member = is_family_member(filter, point->object, event->object_id);
 	if (event->related && !member)
-		named |= is_family(filter, event->related, event->related_id);
+		named |= is_family_member(filter, event->related, event->related_id);
 	if (member && !named && point->begins) {
 		leave_family(filter, point->object, event->object_id);
-		member = is_family(filter, point->object, event->object_id);
+		member = is_family_member(filter, point->object, event->object_id);
 	}
 	if (named && !member && filter->family_count < FAMILY_MAX && point->object->machine)
 		filter->family[filter->family_count++] = (struct member){ point->object->id, event->object_id };
@@ -104,7 +104,7 @@ static bool contains_text(const char *text, const char *part)
 	return false;
 }
 
-static bool is_of_owner(struct reader_filter *filter, uint16_t owner_id, uint64_t tick)
+static bool passes_owner(struct reader_filter *filter, uint16_t owner_id, uint64_t tick)
 {
 	struct owner_verdict *verdict = &filter->owners[owner_id % TRACE_OWNERS_MAX];
 	struct reader_owner owner;
@@ -387,20 +387,20 @@ void reader_filter_destroy(struct reader_filter *filter)
 	free(filter);
 }
 
-bool reader_filter_while(struct reader_filter *filter, const struct reader_event *event)
+bool reader_filter_time_and_owner(struct reader_filter *filter, const struct reader_event *event)
 {
 	return event->tick >= filter->since && event->tick <= filter->until &&
-	       (!filter->owner || is_of_owner(filter, event->owner, event->tick));
+	       (!filter->owner || passes_owner(filter, event->owner, event->tick));
 }
 
 bool reader_filter_event(struct reader_filter *filter, const struct reader_event *event)
 {
 	/* before any other condition: it must see every event to maintain the family */
-	if (filter->object && !is_of_object(filter, event))
+	if (filter->object && !passes_object(filter, event))
 		return false;
 	if (filter->point && filter->point != event->point)
 		return false;
-	if (!reader_filter_while(filter, event))
+	if (!reader_filter_time_and_owner(filter, event))
 		return false;
 	filter->event = event;
 	return !filter->where || expression_evaluate(filter->where, event_lookup, filter);
@@ -412,9 +412,9 @@ bool reader_filter_life(struct reader_filter *filter, const struct reader_exempl
 	bool of_object = !filter->object;
 
 	for (uint32_t i = 0; i < exemplar->story_count && !of_object; i++)
-		of_object = is_family(filter, exemplar->stories[i].object, exemplar->stories[i].id);
+		of_object = is_family_member(filter, exemplar->stories[i].object, exemplar->stories[i].id);
 	if (!of_object || exemplar->end_ticks[0] < filter->since || story->begin_tick > filter->until ||
-	    (filter->owner && !is_of_owner(filter, story->owner, story->begin_tick)))
+	    (filter->owner && !passes_owner(filter, story->owner, story->begin_tick)))
 		return false;
 	if (filter->point && filter->point->object != story->object &&
 	    !(exemplar->story_count > 1 && filter->point->object == exemplar->stories[1].object))

@@ -43,7 +43,7 @@ void reader_filter_destroy(struct reader_filter *filter);
 
 bool reader_filter_event(struct reader_filter *filter, const struct reader_event *event);
 /* Checks only time and owner. */
-bool reader_filter_while(struct reader_filter *filter, const struct reader_event *event);
+bool reader_filter_time_and_owner(struct reader_filter *filter, const struct reader_event *event);
 bool reader_filter_life(struct reader_filter *filter, const struct reader_exemplar *exemplar);
 
 /* Parse "r12" into an object type and a number. Errors: -ENOENT (explained). */

@@ -149,8 +149,8 @@ struct ring_reader {
 /* Start at the oldest record of the ring at `offset`. False: no ring, or damaged. The caller then provides the window. */
 bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uint64_t offset, struct reader_counts *counts);
 /* The same for a ring outside the file, in which nothing has been overwritten. Starts at its head. */
-void ring_reader_init_apart(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
-			    struct reader_counts *counts);
+void ring_reader_init_external(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
+			       struct reader_counts *counts);
 /* Returns the next record, valid until the next peek or refresh; NULL: no more. */
 const struct trace_record *ring_reader_peek(struct ring_reader *ring);
 static inline void ring_reader_take(struct ring_reader *ring)
@@ -163,7 +163,7 @@ void ring_reader_refresh(struct ring_reader *ring);
  * Call before the first peek, if the file may be a copy of a live one: skip what was overwritten during the copy. Within
  * `seq_decides_ticks` the sequence number cannot have wrapped.
  */
-void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks);
+void ring_reader_skip_overwritten(struct ring_reader *ring, uint64_t seq_decides_ticks);
 /* Returns the latest tick in the last few records; 0: none. */
 uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset);
 

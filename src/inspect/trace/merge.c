@@ -59,7 +59,7 @@ static bool is_same_counter(const struct reader *a, const struct reader *b)
 	       SAME_COUNTER_MS * NS_PER_MS + (uint64_t)((double)uptime * (double)apart / (double)rate);
 }
 
-static int by_tick(const void *left, const void *right)
+static int compare_pairs_by_tick(const void *left, const void *right)
 {
 	const struct trace_clock_pair *a = left, *b = right;
 
@@ -84,7 +84,7 @@ static int share_pairs(struct reader_merge *merge, uint32_t first)
 		count += reader->pair_count;
 		reader->all_pairs = source->pairs;
 	}
-	qsort(source->pairs, count, sizeof(source->pairs[0]), by_tick);
+	qsort(source->pairs, count, sizeof(source->pairs[0]), compare_pairs_by_tick);
 	for (uint32_t i = first; i < merge->count; i++) {
 		if (merge->sources[i].reader->all_pairs == source->pairs)
 			merge->sources[i].reader->all_pair_count = count;
@@ -93,7 +93,7 @@ static int share_pairs(struct reader_merge *merge, uint32_t first)
 }
 
 /* Difference between the pair's time of day and the one interpolated from its neighbours. */
-static uint64_t disagreement(const struct trace_clock_pair *pair)
+static uint64_t pair_error_ns(const struct trace_clock_pair *pair)
 {
 	double part = (double)(pair->tick - pair[-1].tick) / (double)(pair[1].tick - pair[-1].tick);
 	double expected = part * (double)(int64_t)(pair[1].realtime_ns - pair[-1].realtime_ns);
@@ -125,7 +125,7 @@ uint64_t reader_wall_error_ns(const struct reader *reader)
 		return UINT64_MAX;
 	for (uint32_t i = 1; i + 1 < reader->pair_count; i++) {
 		if (pairs[i + 1].tick > pairs[i - 1].tick)
-			error = max_u64(error, disagreement(&pairs[i]));
+			error = max_u64(error, pair_error_ns(&pairs[i]));
 	}
 	if (begin < pairs[0].tick)
 		beyond = pairs[0].tick - begin;

@@ -198,7 +198,7 @@ static void print_class(struct reader_printer *printer, const struct stage_class
 	print_sums(printer, class->object, &class->sums, class);
 }
 
-static int commonest_first(const void *left, const void *right)
+static int compare_class_counts(const void *left, const void *right)
 {
 	const struct stage_class *a = *(const struct stage_class *const *)left,
 				 *b = *(const struct stage_class *const *)right;
@@ -220,7 +220,7 @@ void reader_print_stages(struct reader_printer *printer, const struct reader_sta
 			print_kind(printer, stages, &stages->kinds[i]);
 	}
 	memcpy(classes, stages->classes, sizeof(classes));
-	qsort(classes, stages->class_count, sizeof(classes[0]), commonest_first);
+	qsort(classes, stages->class_count, sizeof(classes[0]), compare_class_counts);
 	for (uint32_t i = 0; i < stages->class_count && printed < CLASSES_PRINTED_MAX; i++) {
 		for (uint32_t k = 0; k < stages->kind_count; k++) {
 			const struct stage_kind *kind = &stages->kinds[k];

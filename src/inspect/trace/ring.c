@@ -30,7 +30,7 @@ static uint64_t oldest_whole(const struct ring_reader *ring, uint64_t head)
 	return trace_oldest_whole(ring->entry_count, head);
 }
 
-static bool is_there(const struct ring_reader *ring, uint64_t position)
+static bool is_in_file(const struct ring_reader *ring, uint64_t position)
 {
 	return (position & (ring->entry_count - 1)) < ring->slots_there;
 }
@@ -57,8 +57,8 @@ bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uin
 	return true;
 }
 
-void ring_reader_init_apart(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
-			    struct reader_counts *counts)
+void ring_reader_init_external(struct ring_reader *ring, const struct trace_ring *there, int fd, uint64_t records_offset,
+			       struct reader_counts *counts)
 {
 	must(is_power_of_two(there->entry_count));
 	*ring = (struct ring_reader){
@@ -160,7 +160,7 @@ void ring_reader_refresh(struct ring_reader *ring)
 	}
 }
 
-void ring_reader_distrust(struct ring_reader *ring, uint64_t seq_decides_ticks)
+void ring_reader_skip_overwritten(struct ring_reader *ring, uint64_t seq_decides_ticks)
 {
 	uint64_t position = ring->next, last_drop = 0, tick = 0;
 	uint32_t seq = 0;
@@ -200,7 +200,7 @@ uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset)
 	if (!ring_reader_init(&ring, reader, offset, &counts))
 		return 0;
 	for (uint64_t back = 1; back <= LATEST_LOOKED_AT && back <= ring.head - ring.next; back++) {
-		if (is_there(&ring, ring.head - back))
+		if (is_in_file(&ring, ring.head - back))
 			latest = max_u64(latest, record_at(&ring, ring.head - back)->tick & ~reader->shared_bit);
 	}
 	return latest;

@@ -66,7 +66,7 @@ static int compare_u64(uint64_t a, uint64_t b)
 }
 
 /* Sorts entries of one life together: failed exemplars first, then slow ones, then lives from the rings. */
-static int by_identity(const void *left, const void *right)
+static int compare_identities(const void *left, const void *right)
 {
 	const struct reader_exemplar *a = exemplar_of(left), *b = exemplar_of(right);
 	int order = compare_u64(a->stories[0].object->id, b->stories[0].object->id);
@@ -82,7 +82,7 @@ static int by_identity(const void *left, const void *right)
 	return order ? order : compare_u64(b->record_count, a->record_count);
 }
 
-static int by_key(const void *left, const void *right)
+static int compare_row_keys(const void *left, const void *right)
 {
 	const struct row *a = *(struct row *const *)left, *b = *(struct row *const *)right;
 
@@ -90,7 +90,7 @@ static int by_key(const void *left, const void *right)
 		return compare_u64(b->key, a->key);
 	if (a->exemplar.stories[0].begin_tick != b->exemplar.stories[0].begin_tick)
 		return compare_u64(a->exemplar.stories[0].begin_tick, b->exemplar.stories[0].begin_tick);
-	return by_identity(left, right);
+	return compare_identities(left, right);
 }
 
 /* ---- the heap ---- */
@@ -105,16 +105,16 @@ static void swap_rows(struct row **a, struct row **b)
 
 static void sift_up(struct reader_slowest *slowest, uint32_t at)
 {
-	for (; at > 0 && by_key(&slowest->rows[(at - 1) / 2], &slowest->rows[at]) < 0; at = (at - 1) / 2)
+	for (; at > 0 && compare_row_keys(&slowest->rows[(at - 1) / 2], &slowest->rows[at]) < 0; at = (at - 1) / 2)
 		swap_rows(&slowest->rows[(at - 1) / 2], &slowest->rows[at]);
 }
 
 static void sift_down(struct reader_slowest *slowest)
 {
 	for (uint32_t at = 0, child; (child = 2 * at + 1) < slowest->count; at = child) {
-		if (child + 1 < slowest->count && by_key(&slowest->rows[child + 1], &slowest->rows[child]) > 0)
+		if (child + 1 < slowest->count && compare_row_keys(&slowest->rows[child + 1], &slowest->rows[child]) > 0)
 			child++;
-		if (by_key(&slowest->rows[child], &slowest->rows[at]) <= 0)
+		if (compare_row_keys(&slowest->rows[child], &slowest->rows[at]) <= 0)
 			return;
 		swap_rows(&slowest->rows[child], &slowest->rows[at]);
 	}
@@ -131,7 +131,7 @@ static void add_candidate(struct reader_slowest *slowest, const struct reader_ex
 		return;
 	row = (struct row){ .key = key, .exemplar = *exemplar };
 	if (slowest->count == SLOWEST_MAX) {
-		if (by_key(&new, &slowest->rows[0]) < 0) {
+		if (compare_row_keys(&new, &slowest->rows[0]) < 0) {
 			*slowest->rows[0] = row;
 			sift_down(slowest);
 		}
@@ -336,9 +336,9 @@ static void close_gaps(struct reader_slowest *slowest)
 	slowest->count = count;
 }
 
-static void drop_doubles(struct reader_slowest *slowest)
+static void drop_duplicates(struct reader_slowest *slowest)
 {
-	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), by_identity);
+	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), compare_identities);
 	for (uint32_t i = 0, kept = 0; i < slowest->count; i++) {
 		struct reader_exemplar *first = &slowest->rows[kept]->exemplar, *second = &slowest->rows[i]->exemplar;
 		const struct reader_story *a = &first->stories[0], *b = &second->stories[0];
@@ -428,8 +428,8 @@ static void form_groups(struct reader_slowest *slowest)
 
 void reader_slowest_finish(struct reader_slowest *slowest)
 {
-	drop_doubles(slowest);
-	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), by_key);
+	drop_duplicates(slowest);
+	qsort(slowest->rows, slowest->count, sizeof(slowest->rows[0]), compare_row_keys);
 	drop_parts(slowest);
 	form_groups(slowest);
 	for (uint32_t i = 0; i < slowest->count; i++) {

@@ -32,7 +32,7 @@ static bool pool_at(const struct reader *reader, uint64_t index, struct trace_po
 	return true;
 }
 
-uint64_t reader_stories_elsewhere(const struct reader *reader, const struct reader_object *object)
+uint64_t reader_stories_outside_file(const struct reader *reader, const struct reader_object *object)
 {
 	uint16_t type = object ? object->id : 0;
 	uint64_t count = 0;

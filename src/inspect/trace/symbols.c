@@ -107,7 +107,7 @@ static const char *name_at(const struct symbols *symbols, const Elf64_Shdr *stri
 	return text;
 }
 
-static int by_place(const void *left, const void *right)
+static int compare_places(const void *left, const void *right)
 {
 	const struct symbol *a = left, *b = right;
 
@@ -135,7 +135,7 @@ static void read_table(struct symbols *symbols, const Elf64_Shdr *table)
 									   .bytes = rows[i].st_size,
 									   .name = name };
 	}
-	qsort(symbols->rows, symbols->count, sizeof(*symbols->rows), by_place);
+	qsort(symbols->rows, symbols->count, sizeof(*symbols->rows), compare_places);
 }
 
 static void unmap_file(struct symbols *symbols)

@@ -407,7 +407,7 @@ struct reader_walk {
  * Number of requests outside the file, whose pools did not fit into it: of `object`, or with NULL of pools with several
  * types. It is not known whether they are in progress.
  */
-uint64_t reader_stories_elsewhere(const struct reader *reader, const struct reader_object *object);
+uint64_t reader_stories_outside_file(const struct reader *reader, const struct reader_object *object);
 
 /* Returns the next request in progress; false: no more. */
 MUST_CHECK bool reader_story_next(const struct reader *reader, struct reader_walk *walk, struct reader_story *story_ret);

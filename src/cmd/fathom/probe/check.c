@@ -347,7 +347,7 @@ static void check_one_process(void *ctx, struct process *process)
 	else
 		print_check_text(&check, process);
 	if (!is_attach_allowed(&check))
-		run->status = EXIT_NOBODY;
+		run->status = EXIT_NO_PROCESS;
 }
 
 /* Also report on a process that is not readable for us: the user wants to know what is missing. */
@@ -382,7 +382,7 @@ int probe_check(const struct probe_request *request)
 		one.targets = &request->targets[i];
 		one.target_count = 1;
 		if (!check_hidden(request->targets[i], &run) && process_each(&one, check_one_process, &run) != EXIT_SUCCESS)
-			status = EXIT_NOBODY;
+			status = EXIT_NO_PROCESS;
 	}
 	return status ? status : run.status;
 }

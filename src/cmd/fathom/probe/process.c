@@ -200,13 +200,13 @@ static int call_for_pid(int32_t pid, void (*each)(void *, struct process *), voi
 	if (rc) {
 		fprintf(stderr, "fathom probe: %s\n", why.text);
 		process_close(&process);
-		return EXIT_NOBODY;
+		return EXIT_NO_PROCESS;
 	}
 	if (process.notes.probe_count)
 		each(ctx, &process);
 	else
 		fprintf(stderr, "fathom probe: %s (process %d) has no probes\n", process.program, pid);
-	rc = process.notes.probe_count ? EXIT_SUCCESS : EXIT_NOBODY;
+	rc = process.notes.probe_count ? EXIT_SUCCESS : EXIT_NO_PROCESS;
 	process_close(&process);
 	return rc;
 }
@@ -218,7 +218,7 @@ int process_each(const struct probe_request *request, void (*each)(void *ctx, st
 	if (request->target_count == 0 && call_for_matching(request, NULL, each, ctx) == 0) {
 		fprintf(stderr, "fathom probe: no engine is running%s\n",
 			request->all ? ", nor anything else that has probes" : "; --all lists whatever has probes");
-		return EXIT_NOBODY;
+		return EXIT_NO_PROCESS;
 	}
 	for (int i = 0; i < request->target_count; i++) {
 		const char *target = request->targets[i];
@@ -226,13 +226,13 @@ int process_each(const struct probe_request *request, void (*each)(void *ctx, st
 
 		if (text_parse_u64(target, 10, INT32_MAX, &pid) == 0) {
 			if (call_for_pid((int32_t)pid, each, ctx) != EXIT_SUCCESS)
-				status = EXIT_NOBODY;
+				status = EXIT_NO_PROCESS;
 		} else if (call_for_matching(request, target, each, ctx) == 0) {
 			fprintf(stderr,
 				"fathom probe: no process with probes is called \"%s\"; `fathom probe list --all` has "
 				"all\n",
 				target);
-			status = EXIT_NOBODY;
+			status = EXIT_NO_PROCESS;
 		}
 	}
 	return status;

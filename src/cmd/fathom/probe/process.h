@@ -15,7 +15,8 @@
 #include "inspect/notes/notes.h"
 #include "inspect/trace/trace_file.h"
 
-enum { EXIT_NOBODY = 1 };
+/* Exit status: a selected process was not found, could not be read or has no probes; of `check`: it cannot be traced. */
+enum { EXIT_NO_PROCESS = 1 };
 
 struct process {
 	int32_t pid;
@@ -48,7 +49,7 @@ const char *process_name(const struct process *process);
 
 /*
  * Call `each` for all processes with probes that `request` selects; it borrows its process for the call. Missing
- * processes are reported on stderr. Returns the exit status: 0, or EXIT_NOBODY.
+ * processes are reported on stderr. Returns the exit status: 0, or EXIT_NO_PROCESS.
  */
 int process_each(const struct probe_request *request, void (*each)(void *ctx, struct process *process), void *ctx);
 

@@ -225,7 +225,7 @@ static void handle_json(struct run *run, uint32_t number, const char *line, size
 
 		put_printed(run, number, text, now_ns);
 	} else if (type && strcmp(type, "lost_events") == 0) {
-		order_lose(run->order, number, (uint64_t)json_integer_value(json_object_get(data, "events")));
+		order_count_lost(run->order, number, (uint64_t)json_integer_value(json_object_get(data, "events")));
 	} else if (type && strcmp(type, "attached_probes") != 0 && !probe_is_cleared_table(row)) {
 		memmove(clean + 1, clean, bytes);
 		clean[0] = 'o';

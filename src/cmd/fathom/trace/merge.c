@@ -18,7 +18,8 @@
 #include "inspect/trace/slowest.h"
 #include "inspect/trace/summary.h"
 
-enum { ERROR_SAID_NS = 10 * NS_PER_US }; /* larger errors of times of day are reported */
+/* print_heads() warns of a file whose times of day may be wrong by more than this */
+enum { WALL_ERROR_REPORTED_NS = 10 * NS_PER_US };
 static_assert((int)TRACE_CHOICES_MAX <= (int)READER_MERGE_MAX, "all that can be named can be merged");
 
 struct file {
@@ -137,7 +138,7 @@ static void print_file_headers(struct merged *merged)
 
 		reader_merge_counts(merged->merge, i, &counts);
 		reader_print_header(file->printer, &counts);
-		if (error_ns > ERROR_SAID_NS && !reader_merge_is_one_counter(merged->merge)) {
+		if (error_ns > WALL_ERROR_REPORTED_NS && !reader_merge_is_one_counter(merged->merge)) {
 			snprintf(line, sizeof(line),
 				 "its times of day are known to about %.3f ms only: so far it may be from the others",
 				 (double)error_ns / NS_PER_MS);

@@ -289,7 +289,8 @@ bool trace_is_wanted(const struct trace_request *request, const struct reader_ev
 
 bool trace_is_of_wanted_life(const struct trace_request *request, const struct reader_event *event)
 {
-	return (!request->filter || reader_filter_while(request->filter, event)) && trace_is_on_wanted_core(request, event);
+	return (!request->filter || reader_filter_time_and_owner(request->filter, event)) &&
+	       trace_is_on_wanted_core(request, event);
 }
 
 bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar)

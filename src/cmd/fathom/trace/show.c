@@ -184,7 +184,7 @@ static void remark_requests_elsewhere(const struct reader *reader, struct reader
 				seen = reader_point_at(reader, j)->object == object;
 			seen |= !object;
 		}
-		count = seen ? 0 : reader_stories_elsewhere(reader, object);
+		count = seen ? 0 : reader_stories_outside_file(reader, object);
 		if (count == 0)
 			continue;
 		snprintf(

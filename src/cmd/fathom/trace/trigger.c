@@ -180,7 +180,7 @@ static void report_trigger_file(const struct trigger *trigger, const char *path,
 		       ",\"before_s\":%.6f,\"after_s\":%.6f,\"complete\":%s,\"buffer_too_small\":%s,\"records\":%" PRIu64
 		       ",\"lost\":%" PRIu64 "}}\n",
 		       file, shot->ended ? "ended" : "event", frozen->tick, shot->held, before, after,
-		       reaches ? "true" : "false", !reaches && state->room_ended ? "true" : "false", result->records,
+		       reaches ? "true" : "false", !reaches && state->is_size_limited ? "true" : "false", result->records,
 		       result->lost);
 		free(file);
 		return;
@@ -193,11 +193,11 @@ static void report_trigger_file(const struct trigger *trigger, const char *path,
 	putchar('\n');
 	if (after + 0.01 < (double)trigger->options->after_ns / NS_PER_SEC)
 		printf("# no further on: %s\n",
-		       state->room_ended ? "the buffer has room for no more; see --buffer" : "it was ended before");
+		       state->is_size_limited ? "the buffer has room for no more; see --buffer" : "it was ended before");
 	if (!reaches)
 		printf("# no further back: %s\n",
-		       state->room_ended ? "the buffer has room for no more; see --buffer"
-					 : "the command was not watching then, and the rings no longer had it");
+		       state->is_size_limited ? "the buffer has room for no more; see --buffer"
+					      : "the command was not watching then, and the rings no longer had it");
 }
 
 static int write_file(struct trigger *trigger, struct fathom_fault *why)
@@ -279,7 +279,7 @@ static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 	struct window_state state;
 
 	window_state(trigger->window, &state);
-	return state.room_ended && state.since > tick - min_u64(tick, now - min_u64(tick, now));
+	return state.is_size_limited && state.since > tick - min_u64(tick, now - min_u64(tick, now));
 }
 
 /* Write the file, if its time has come. `last`: no more events will come. */
@@ -297,7 +297,7 @@ static int end_trigger(struct trigger *trigger, struct fathom_fault *why)
 	int rc = finish_shot(trigger, true, why);
 
 	window_state(trigger->window, &state);
-	if (rc || is_done(trigger) || !trigger->options->on_crash || state.said_end)
+	if (rc || is_done(trigger) || !trigger->options->on_crash || state.ended_normally)
 		return rc;
 	trigger->shot = (struct shot){ .tick = clock_ticks(), .ended = true };
 	trigger->shot.deadline = trigger->shot.tick;
@@ -315,7 +315,7 @@ static int forget_old_records(struct trigger *trigger, struct fathom_fault *why)
 static int watch_events(struct trigger *trigger, struct fathom_fault *why)
 {
 	uint64_t began = clock_monotonic_ns(), forgot = began, now = began, sleep_ns = 0;
-	enum window_news news = WINDOW_MORE;
+	enum window_progress news = WINDOW_MORE;
 	int rc = 0;
 
 	while (rc == 0 && !is_done(trigger)) {
@@ -381,7 +381,7 @@ static int open_trigger(struct trigger *trigger, const char *path, struct fathom
 /* Keep what the rings already hold, but do not evaluate it: it happened before the start. */
 static int read_existing_records(struct trigger *trigger, struct fathom_fault *why)
 {
-	enum window_news news = WINDOW_MORE;
+	enum window_progress news = WINDOW_MORE;
 	uint64_t sleep_ns;
 	int rc = 0;
 

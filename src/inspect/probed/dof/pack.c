@@ -79,7 +79,7 @@ static uint32_t put_text(struct packer *packer, const char *text)
 	return at;
 }
 
-static uint32_t put_again(struct packer *packer, const char *text, const char **last, uint32_t *last_at)
+static uint32_t put_repeated_text(struct packer *packer, const char *text, const char **last, uint32_t *last_at)
 {
 	if (text_bytes(text, *last) > 0)
 		*last_at = put_text(packer, text);
@@ -94,8 +94,8 @@ static void put_probe(struct packer *packer, const struct dof_probe *probe)
 	must(probe->native_count <= DOF_ARGS_MAX && probe->translated_count <= DOF_ARGS_MAX);
 	must(probe->site_count > 0);
 	*packer->probes++ = (struct pack_probe){
-		.module = put_again(packer, probe->module, &packer->module, &packer->module_at),
-		.function = put_again(packer, probe->function, &packer->function, &packer->function_at),
+		.module = put_repeated_text(packer, probe->module, &packer->module, &packer->module_at),
+		.function = put_repeated_text(packer, probe->function, &packer->function, &packer->function_at),
 		.name = put_text(packer, probe->name),
 		.native_count = probe->native_count,
 		.translated_count = probe->translated_count,

@@ -101,7 +101,7 @@ static uint64_t read_number(char **words, int word)
 /*
  * Runs before main(), so any program with this file can be its own child. glibc passes main()'s arguments to constructors.
  */
-__attribute__((constructor)) static void be_child(int argc, char **argv)
+__attribute__((constructor)) static void run_as_child(int argc, char **argv)
 {
 	struct jail_answer refusal = { 0 };
 	struct child child = { 0 };

@@ -34,7 +34,7 @@ bool jail_process_end(struct jail_process *process, bool has_died, int *status_r
 bool jail_process_reap(pid_t pid);
 
 /* Whether the pipe contains unread bytes: of answers, or of orders. */
-bool jail_process_has_said(const struct jail_process *process);
+bool jail_process_has_answer(const struct jail_process *process);
 bool jail_process_has_unread_order(const struct jail_process *process);
 
 /* Copy `bytes` of `input` to the memory, from byte `from` of its concatenated blocks on. They must fit. 0 or -errno. */

@@ -43,13 +43,13 @@ static void handle_answer(void *ctx, uint32_t events);
 static void complete_request(struct jail *jail, struct request *request, int error, struct dof_set *set,
 			     const struct fathom_fault *why)
 {
-	bool telling = jail->telling;
+	bool in_done = jail->in_done;
 
 	must(error <= 0);
 	must((error == 0) == (set != NULL));
-	jail->telling = true;
+	jail->in_done = true;
 	request->done(request->ctx, error, set, why);
-	jail->telling = telling;
+	jail->in_done = in_done;
 	free(request);
 }
 
@@ -69,8 +69,8 @@ static void complete_settled(void *ctx)
 {
 	struct jail *jail = ctx;
 
-	must(jail->tells_soon);
-	jail->tells_soon = false;
+	must(jail->settle_pending);
+	jail->settle_pending = false;
 	if (jail->destroyed)
 		free(jail);
 	else
@@ -82,9 +82,9 @@ void jail_settle(struct jail *jail, struct request *request)
 	must(request->why.error < 0);
 	must(!jail->destroyed);
 	TAILQ_INSERT_TAIL(&jail->settled, request, in_list);
-	if (!jail->tells_soon)
+	if (!jail->settle_pending)
 		thread_send_msg(thread_self(), complete_settled, jail);
-	jail->tells_soon = true;
+	jail->settle_pending = true;
 }
 
 /* ---- children ---- */
@@ -211,7 +211,7 @@ static void fail_request(struct jail *jail, struct request *request, struct fath
 }
 
 /* The child violated the protocol: end it and fail its request, if any. */
-static void end_nonsense_child(struct child *child, const char *what)
+static void end_misbehaving_child(struct child *child, const char *what)
 {
 	bool was_starting = child->state == STARTING;
 	struct jail *jail = child->jail;
@@ -239,7 +239,7 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 	must(request);
 	answer->text[sizeof(answer->text) - 1] = '\0';
 	if (answer->sequence != child->sequence || (rc && !is_parse_error(rc))) {
-		end_nonsense_child(child, "an unexpected answer");
+		end_misbehaving_child(child, "an unexpected answer");
 		return;
 	}
 	if (rc == 0)
@@ -247,7 +247,7 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 	else
 		why.text[text_utf8_copy(why.text, sizeof(why.text) - 1, answer->text, strlen(answer->text))] = '\0';
 	if (rc == -EPROTO) {
-		end_nonsense_child(child, why.text);
+		end_misbehaving_child(child, why.text);
 		return;
 	}
 	must(jail->stats.busy > 0);
@@ -286,8 +286,8 @@ static void handle_death(struct child *child)
 {
 	/* an unread order cannot have caused the death: the request is retried with another child */
 	bool was_starting = child->state == STARTING;
-	bool is_guiltless = child->state == FILLING ||
-			    (child->state == BUSY && jail_process_has_unread_order(&child->process));
+	bool is_retried = child->state == FILLING ||
+			  (child->state == BUSY && jail_process_has_unread_order(&child->process));
 	struct jail *jail = child->jail;
 	struct request *request;
 	struct fathom_fault why;
@@ -299,7 +299,7 @@ static void handle_death(struct child *child)
 			   strsignal(WTERMSIG(status)));
 	else
 		fill_fault(&why, -ECHILD, "the parser ended, with status %d", status >= 0 ? WEXITSTATUS(status) : -1);
-	if (request && is_guiltless) {
+	if (request && is_retried) {
 		must(jail->stats.busy > 0);
 		jail->stats.busy--;
 		TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
@@ -328,16 +328,16 @@ static void handle_answer(void *ctx, uint32_t events)
 	if (bytes <= 0)
 		handle_death(child);
 	else if (bytes != sizeof(heard.answer))
-		end_nonsense_child(child, "an answer of another length");
+		end_misbehaving_child(child, "an answer of another length");
 	else if (child->state == STARTING)
 		process_greeting(child, &heard.answer);
 	else if (child->state == BUSY)
 		process_answer(child, &heard.answer);
 	else if (child->state == FILLING)
-		jail_take_back(child, true);
+		jail_requeue_request(child, true);
 	else
-		end_nonsense_child(child, "it was not asked");
-	jail_go_on(jail);
+		end_misbehaving_child(child, "it was not asked");
+	jail_schedule(jail);
 }
 
 /* ---- time ---- */
@@ -389,7 +389,7 @@ static int check_timeouts(void *ctx)
 		else
 			i++;
 	}
-	jail_go_on(jail);
+	jail_schedule(jail);
 	return any;
 }
 
@@ -470,7 +470,7 @@ void jail_destroy(struct jail *jail)
 
 	if (!jail)
 		return;
-	must(!jail->telling);
+	must(!jail->in_done);
 	must(!jail->destroyed);
 	fill_fault(&why, -ECANCELED, "the registry is ending");
 	while ((child = TAILQ_FIRST(&jail->children))) {
@@ -494,7 +494,7 @@ void jail_destroy(struct jail *jail)
 		(void)!waitpid(jail->ending[i], NULL, 0);
 	free(jail->ending);
 	jail->destroyed = true;
-	if (!jail->tells_soon)
+	if (!jail->settle_pending)
 		free(jail);
 }
 
@@ -518,7 +518,7 @@ void jail_parse(struct jail *jail, const struct dof_input *input, jail_done_fn d
 	}
 	TAILQ_INSERT_TAIL(&jail->waiting, request, in_list);
 	jail->stats.waiting++;
-	jail_go_on(jail);
+	jail_schedule(jail);
 }
 
 void jail_get_stats(const struct jail *jail, struct jail_stats *stats)

@@ -38,14 +38,14 @@ static void fail_filling(struct child *child, int error)
 	jail_settle(jail, request);
 }
 
-void jail_take_back(struct child *child, bool is_nonsense)
+void jail_requeue_request(struct child *child, bool has_misbehaved)
 {
 	struct jail *jail = child->jail;
 	struct request *request = jail_end_child(child, JAIL_END_NONSENSE, NULL);
 
 	must(request);
 	must(jail->stats.busy > 0);
-	jail->stats.nonsense += is_nonsense;
+	jail->stats.nonsense += has_misbehaved;
 	jail->stats.busy--;
 	TAILQ_INSERT_HEAD(&jail->waiting, request, in_list);
 	jail->stats.waiting++;
@@ -71,11 +71,11 @@ static void fill_child(struct child *child)
 	if (child->filled < jail_input_bytes(input))
 		return;
 	/* an unrequested answer must not be taken for the answer to this order */
-	rc = jail_process_has_said(&child->process)
+	rc = jail_process_has_answer(&child->process)
 		     ? -EPROTO
 		     : jail_process_order(&child->process, ++child->sequence, input, &jail->options.limits);
 	if (rc)
-		jail_take_back(child, rc == -EPROTO);
+		jail_requeue_request(child, rc == -EPROTO);
 	else
 		child->state = BUSY;
 }
@@ -93,7 +93,7 @@ int jail_fill(void *ctx)
 		fill_child(child);
 		break;
 	}
-	jail_go_on(jail);
+	jail_schedule(jail);
 	return 1;
 }
 
@@ -188,7 +188,7 @@ static void set_timers(struct jail *jail)
 		poller_pause(jail->filler);
 }
 
-void jail_go_on(struct jail *jail)
+void jail_schedule(struct jail *jail)
 {
 	struct request *request;
 	struct fathom_fault why;

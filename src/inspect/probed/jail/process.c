@@ -157,7 +157,7 @@ bool jail_process_end(struct jail_process *process, bool has_died, int *status_r
 	return gone != 0;
 }
 
-bool jail_process_has_said(const struct jail_process *process)
+bool jail_process_has_answer(const struct jail_process *process)
 {
 	int bytes = 0;
 

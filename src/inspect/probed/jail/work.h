@@ -49,9 +49,9 @@ struct jail {
 	uint64_t beat_ns;
 	struct poller *filler; /* runs while a child is FILLING */
 	struct jail_stats stats;
-	bool telling;	 /* within `done` */
-	bool tells_soon; /* the message for complete_settled() is in flight */
-	bool destroyed;	 /* that message must free this */
+	bool in_done;	     /* within `done` */
+	bool settle_pending; /* the message for complete_settled() is in flight */
+	bool destroyed;	     /* that message must free this */
 };
 
 /* ---- jail.c ---- */
@@ -72,9 +72,9 @@ void jail_refuse_waiting(struct jail *jail, const struct fathom_fault *why);
 bool jail_is_large(const struct dof_input *input);
 uint64_t jail_input_bytes(const struct dof_input *input);
 /* Assign waiting requests, start children as needed, and run the beat and the filler only while they have work. */
-void jail_go_on(struct jail *jail);
+void jail_schedule(struct jail *jail);
 /* End `child`, which sent an unrequested answer or accepts no orders. Its unread request waits for another child. */
-void jail_take_back(struct child *child, bool is_nonsense);
+void jail_requeue_request(struct child *child, bool has_misbehaved);
 /* The filler poller: copies one slice to one child. */
 int jail_fill(void *ctx);
 

@@ -265,7 +265,7 @@ static void handle_add(struct client *client, const void *inline_data, size_t in
 	error = read_object(request, inline_data, inline_bytes, fd, &object, &why);
 	if (error) {
 		free(object.data);
-		registry_turn_away(client->server->registry, &object, error, why.text);
+		registry_refuse_object(client->server->registry, &object, error, why.text);
 		client_answer(client, error, 0, why.text);
 		return;
 	}
@@ -384,7 +384,7 @@ static void refuse_message(struct client *client, const struct received *receive
 		.uid = received->known ? received->sender.uid : client->uid,
 	};
 
-	registry_turn_away(client->server->registry, &object, -EPROTO, why);
+	registry_refuse_object(client->server->registry, &object, -EPROTO, why);
 }
 
 static void process_message(struct client *client, const struct received *received)

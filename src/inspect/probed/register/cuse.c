@@ -90,7 +90,7 @@ static void start_add(struct cuse *cuse, fuse_req_t request, pid_t pid, struct h
 	must(step->action == HELPER_ADD && pid > 0);
 	must(!step->object || step->bytes >= HELPER_HEADER_BYTES);
 	if (!add) {
-		registry_turn_away(cuse->registry, &object, -ENOMEM, "out of memory");
+		registry_refuse_object(cuse->registry, &object, -ENOMEM, "out of memory");
 		free(step->object);
 		(void)fuse_reply_err(request, EINVAL);
 		return;
@@ -106,7 +106,7 @@ static void refuse_thread(struct cuse *cuse, fuse_req_t request, pid_t thread, i
 {
 	const struct registry_object object = { .way = PROBED_WAY_CUSE, .pid = thread, .uid = fuse_req_ctx(request)->uid };
 
-	registry_turn_away(cuse->registry, &object, error, why);
+	registry_refuse_object(cuse->registry, &object, error, why);
 }
 
 static void execute_step(struct cuse *cuse, fuse_req_t request, pid_t thread, struct helper_step *step)
@@ -155,7 +155,7 @@ static void refuse_call(struct cuse *cuse, fuse_req_t request, const struct help
 	}
 	if (identity_of_thread(call->thread, &object.pid) != 0)
 		object.pid = call->thread;
-	registry_turn_away(cuse->registry, &object, step->error, step->why);
+	registry_refuse_object(cuse->registry, &object, step->error, step->why);
 }
 
 static void device_ioctl(fuse_req_t request, int command, void *argument, struct fuse_file_info *info, unsigned int flags,

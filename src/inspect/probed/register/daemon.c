@@ -26,12 +26,14 @@ static struct {
 	struct registry *registry;
 	struct server *server;
 	struct cuse *cuse;
-	bool looked_through, device_there, ready;
+	bool registry_ready; /* the registrations of an earlier daemon are adopted */
+	bool device_ready;   /* the device can be opened, or none is provided */
+	bool ready;	     /* reported to the supervisor */
 } probed = { .socket_fd = -1 };
 
 /* ---- down ---- */
 
-static void stop(int exit_status)
+static void stop_probed(int exit_status)
 {
 	if (daemon_is_stopping())
 		return;
@@ -42,22 +44,22 @@ static void stop(int exit_status)
 	daemon_end(exit_status);
 }
 
-static void signal_came(const struct daemon_signal *info)
+static void handle_signal(const struct daemon_signal *info)
 {
 	log_notice("signal %u from process %u: stopping; registrations stay in %s", info->number, info->pid,
 		   probed.options->registry.stash.directory);
-	stop(EXIT_SUCCESS);
+	stop_probed(EXIT_SUCCESS);
 }
 
 /* ---- up ---- */
 
-static void say_ready(void)
+static void report_ready(void)
 {
 	struct registry_stats registry;
 	struct stash_stats stash;
 	struct jail_stats jail;
 
-	if (probed.ready || daemon_is_stopping() || !probed.looked_through || !probed.device_there)
+	if (probed.ready || daemon_is_stopping() || !probed.registry_ready || !probed.device_ready)
 		return;
 	probed.ready = true;
 	registry_get_stats(probed.registry, &registry, &stash, &jail);
@@ -69,19 +71,19 @@ static void say_ready(void)
 	daemon_ready();
 }
 
-static void looked_through(void *ctx)
+static void handle_registry_ready(void *ctx)
 {
-	probed.looked_through = true;
-	say_ready();
+	probed.registry_ready = true;
+	report_ready();
 }
 
-static void device_there(void *ctx, int error)
+static void handle_device_made(void *ctx, int error)
 {
-	probed.device_there = true;
+	probed.device_ready = true;
 	if (error == 0)
-		say_ready();
+		report_ready();
 	else
-		stop(EXIT_FAILURE);
+		stop_probed(EXIT_FAILURE);
 }
 
 static void log_stash(void *ctx, const char *text)
@@ -94,7 +96,7 @@ static int open_registry(struct fathom_fault *why)
 	struct registry_options options = probed.options->registry;
 
 	options.stash.log = log_stash;
-	options.ready = looked_through;
+	options.ready = handle_registry_ready;
 	return registry_create(&options, &probed.registry, why);
 }
 
@@ -118,37 +120,37 @@ static int open_device(struct fathom_fault *why)
 {
 	int error;
 
-	probed.device_there = true;
+	probed.device_ready = true;
 	if (probed.options->cuse == PROBED_CUSE_OFF)
 		return 0;
 	if (probed.options->cuse == PROBED_CUSE_AUTO && access("/dev/cuse", R_OK | W_OK) != 0) {
 		log_info("/dev/cuse: %s: running without /dev/%s", strerror(errno), probed.options->device_name);
 		return 0;
 	}
-	probed.device_there = false;
-	error = cuse_open(probed.registry, probed.options->device_name, device_there, NULL, &probed.cuse, why);
+	probed.device_ready = false;
+	error = cuse_open(probed.registry, probed.options->device_name, handle_device_made, NULL, &probed.cuse, why);
 	if (error == 0 || probed.options->cuse == PROBED_CUSE_ON)
 		return error;
 	log_warning("%s; running without /dev/%s", why->text, probed.options->device_name);
-	probed.device_there = true;
+	probed.device_ready = true;
 	return 0;
 }
 
 /* First of all on the control thread. */
-static void begin(void)
+static void start_probed(void)
 {
 	struct fathom_fault why = { 0 };
 
 	if (open_registry(&why) != 0 || open_socket(&why) != 0 || open_device(&why) != 0) {
 		log_error("%s", why.text);
-		stop(EXIT_FAILURE);
+		stop_probed(EXIT_FAILURE);
 		return;
 	}
-	say_ready();
+	report_ready();
 }
 
 /* Use the socket from systemd, if any. -EINVAL: more than one. */
-static int take_sockets(void)
+static int take_systemd_socket(void)
 {
 	unsigned int count = supervisor_sockets();
 
@@ -167,15 +169,15 @@ int probed_run(const struct probed_options *options)
 		.schema = &fathom_probed_schema,
 		.trace_spec = options->trace_spec,
 		.trace_entries = TRACE_ENTRIES,
-		.start = begin,
-		.on_signal = signal_came,
+		.start = start_probed,
+		.on_signal = handle_signal,
 	};
 	struct fathom_fault why;
 	int status;
 
 	must(!probed.options);
 	probed.options = options;
-	if (take_sockets() != 0) {
+	if (take_systemd_socket() != 0) {
 		log_error("systemd gave more than one socket; fathom-probed.socket has one");
 		return EXIT_FAILURE;
 	}

@@ -141,7 +141,7 @@ struct registry {
 	TAILQ_HEAD(, registration) under_way;
 	uint32_t under_way_count;
 	uint64_t under_way_bytes;
-	struct poller *look_poller;
+	struct poller *check_poller;
 	TAILQ_HEAD(, large_user) large_users; /* the next to be served first */
 	struct poller *large_poller;
 	struct registry_stats stats;

@@ -30,8 +30,8 @@ struct listing {
 	struct stash_registration *found;
 	size_t count, room, next;
 	pid_t pid; /* 0: all */
-	pid_t looked_at;
-	char command[COMMAND_BYTES]; /* of process `looked_at` */
+	pid_t command_pid;
+	char command[COMMAND_BYTES]; /* of process `command_pid` */
 	char *text;		     /* [sent, used) is to be sent */
 	size_t used, sent, text_room;
 	bool out_of_memory;
@@ -167,9 +167,9 @@ static void write_note(void *ctx, const struct stash_process *process, const str
 	const struct stash_registration registration = { .process = *process, .mapping = *mapping };
 	struct client *client = ctx;
 
-	if (client->listing->looked_at != process->pid)
+	if (client->listing->command_pid != process->pid)
 		read_command(client->listing, process->pid);
-	client->listing->looked_at = process->pid;
+	client->listing->command_pid = process->pid;
 	write_probe(client->listing, &registration, PROBED_WAY_SDT, provider, probe);
 }
 
@@ -189,8 +189,8 @@ static void write_next_registration(struct listing *listing, struct server *serv
 	struct probed_process *process = process_find(server->registry, registration->process.pid);
 
 	must(listing->next <= listing->count);
-	if (registration->process.pid != listing->looked_at) {
-		listing->looked_at = registration->process.pid;
+	if (registration->process.pid != listing->command_pid) {
+		listing->command_pid = registration->process.pid;
 		read_command(listing, registration->process.pid);
 		if (process)
 			process_recheck(server->registry, process);

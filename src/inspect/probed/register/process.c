@@ -92,8 +92,8 @@ static void free_process(struct registry *registry, struct probed_process *proce
 	free(process);
 	registry->process_count--;
 	must((registry->process_count == 0) == TAILQ_EMPTY(&registry->order));
-	if (registry->process_count == 0 && registry->look_poller)
-		poller_pause(registry->look_poller);
+	if (registry->process_count == 0 && registry->check_poller)
+		poller_pause(registry->check_poller);
 }
 
 static void free_unused_process(struct registry *registry, struct probed_process *process)
@@ -188,8 +188,8 @@ static int create_process(struct registry *registry, const struct identity *iden
 	}
 	LIST_INSERT_HEAD(process_bucket_of(registry, identity->process.pid), process, in_bucket);
 	TAILQ_INSERT_TAIL(&registry->order, process, in_order);
-	if (registry->process_count++ == 0 && registry->look_poller)
-		poller_resume(registry->look_poller);
+	if (registry->process_count++ == 0 && registry->check_poller)
+		poller_resume(registry->check_poller);
 	probe_probed_process_known(clock_ticks(), process, identity->process.pid, identity->process.uid,
 				   identity->process.start_time, way);
 	*process_ret = process;
@@ -277,7 +277,7 @@ void processes_free(struct registry *registry)
 
 /* ---- checks ---- */
 
-enum { MAPPINGS_LOOKED_AT_MAX = 256 };
+enum { MAPPINGS_CHECKED_MAX = 256 };
 
 struct mapping_search {
 	struct stash_mapping *missing; /* held mappings that were not found yet */
@@ -307,10 +307,10 @@ static size_t list_held_mappings(const struct probed_process *process, struct st
 	LIST_FOREACH (held, &process->held, link) {
 		for (i = 0; i < count && !same_mapping(&mappings[i], &held->mapping); i++)
 			;
-		if (i == count && count < MAPPINGS_LOOKED_AT_MAX)
+		if (i == count && count < MAPPINGS_CHECKED_MAX)
 			mappings[count++] = held->mapping;
 	}
-	must(count <= MAPPINGS_LOOKED_AT_MAX);
+	must(count <= MAPPINGS_CHECKED_MAX);
 	return count;
 }
 
@@ -332,7 +332,7 @@ static void remove_unmapped(struct registry *registry, struct probed_process *pr
 
 void process_recheck(struct registry *registry, struct probed_process *process)
 {
-	struct stash_mapping mappings[MAPPINGS_LOOKED_AT_MAX];
+	struct stash_mapping mappings[MAPPINGS_CHECKED_MAX];
 	struct mapping_search search = { .missing = mappings };
 	struct identity now;
 	struct fathom_fault why;

@@ -222,7 +222,7 @@ static int identify_object(struct registry *registry, struct registry_object *ob
 	return 0;
 }
 
-void registry_turn_away(struct registry *registry, const struct registry_object *object, int error, const char *why)
+void registry_refuse_object(struct registry *registry, const struct registry_object *object, int error, const char *why)
 {
 	const struct refusal refusal = {
 		.pid = object->pid,
@@ -255,7 +255,7 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
 			registration_parse(registration);
 		return;
 	}
-	registry_turn_away(registry, object, error, why.text);
+	registry_refuse_object(registry, object, error, why.text);
 	free(object->data);
 	done(ctx, error, 0, &why);
 }
@@ -329,8 +329,7 @@ void registry_remove_mapping(struct registry *registry, pid_t pid, const struct 
 static int check_next_processes(void *ctx)
 {
 	struct registry *registry = ctx;
-	uint32_t count = registry->process_count < REGISTRY_LOOKED_AT_MAX ? registry->process_count
-									  : REGISTRY_LOOKED_AT_MAX;
+	uint32_t count = registry->process_count < REGISTRY_CHECKED_MAX ? registry->process_count : REGISTRY_CHECKED_MAX;
 
 	for (uint32_t i = 0; i < count && !TAILQ_EMPTY(&registry->order); i++) {
 		struct probed_process *process = TAILQ_FIRST(&registry->order);
@@ -350,8 +349,8 @@ static void set_registry_defaults(struct registry_options *options)
 {
 	if (options->object_bytes_max == 0)
 		options->object_bytes_max = REGISTRY_OBJECT_BYTES;
-	if (options->look_ns == 0)
-		options->look_ns = REGISTRY_LOOK_SEC * NS_PER_SEC;
+	if (options->check_ns == 0)
+		options->check_ns = REGISTRY_CHECK_SEC * NS_PER_SEC;
 }
 
 static int open_registry_parts(struct registry *registry, struct fathom_fault *why)
@@ -365,11 +364,11 @@ static int open_registry_parts(struct registry *registry, struct fathom_fault *w
 	registry->jail = jail_create(&registry->options.jail, why);
 	if (!registry->jail)
 		return why->error ? why->error : -ENOMEM;
-	if (registry->options.look_ns != UINT64_MAX) {
-		registry->look_poller = poller_register("probed_look", check_next_processes, registry,
-							registry->options.look_ns);
-		must(registry->look_poller);
-		poller_pause(registry->look_poller);
+	if (registry->options.check_ns != UINT64_MAX) {
+		registry->check_poller = poller_register("probed_look", check_next_processes, registry,
+							 registry->options.check_ns);
+		must(registry->check_poller);
+		poller_pause(registry->check_poller);
 	}
 	return restart_begin(registry, why);
 }
@@ -410,7 +409,7 @@ void registry_destroy(struct registry *registry)
 	processes_free(registry);
 	must(registry->process_count == 0);
 	must(TAILQ_EMPTY(&registry->large_users));
-	poller_unregister(&registry->look_poller);
+	poller_unregister(&registry->check_poller);
 	poller_unregister(&registry->large_poller);
 	if (registry->stash)
 		stash_close(registry->stash);

@@ -9,7 +9,7 @@
  *
  * All persistent state is in the tree. A registry that opens a tree adopts every process in it that lives, and removes the
  * others. A process may unmap a file without removing its probes: this is detected at a LIST (listing.c), and every
- * REGISTRY_LOOK_SEC for some of the processes.
+ * REGISTRY_CHECK_SEC for some of the processes.
  *
  * Thread: control.
  */
@@ -21,8 +21,8 @@
 #include "inspect/probed/stash/stash.h"
 
 enum {
-	REGISTRY_LOOK_SEC = 30,
-	REGISTRY_LOOKED_AT_MAX = 64,	/* processes checked at a time */
+	REGISTRY_CHECK_SEC = 30,
+	REGISTRY_CHECKED_MAX = 64,	/* processes checked at a time */
 	REGISTRY_UNDER_WAY_MAX = 16384, /* small, except for their objects, which have limits of their own */
 	REGISTRY_UNDER_WAY_PER_USER_MAX = 4096,
 };
@@ -35,7 +35,7 @@ struct registry_options {
 	struct stash_options stash;
 	struct jail_options jail;
 	uint64_t object_bytes_max; /* 0: REGISTRY_OBJECT_BYTES */
-	uint64_t look_ns;	   /* 0: REGISTRY_LOOK_SEC; UINT64_MAX: never */
+	uint64_t check_ns;	   /* 0: REGISTRY_CHECK_SEC; UINT64_MAX: never */
 	/* Called when the registrations of the tree are adopted. */
 	void (*ready)(void *ctx);
 	void *ready_ctx;
@@ -75,7 +75,7 @@ void registry_add(struct registry *registry, struct registry_object *object, reg
  * Count, trace and log an object that is refused before registry_add(), with the `error` (a negative errno) and `why` that
  * its sender gets. Borrows all; `object` needs way, pid, uid and helper.
  */
-void registry_turn_away(struct registry *registry, const struct registry_object *object, int error, const char *why);
+void registry_refuse_object(struct registry *registry, const struct registry_object *object, int error, const char *why);
 
 /* Remove a registration. 0 also if it does not exist. */
 MUST_CHECK int registry_remove(struct registry *registry, pid_t pid, uint64_t generation, struct fathom_fault *why);

@@ -16,9 +16,9 @@
 #include "base/reactor/reactor.h"
 #include "inspect/probed/register/client.h"
 
-enum { FULL_LOOK_MS = 50, FULL_SILENT_MS = 100 }; /* when new connections wait */
-enum { BACKLOG = 4096 };			  /* many programs start when a machine boots */
-enum { SOCKET_MODE = 0666, SILENT_LOOKS = 4 };	  /* checks per silent_ns */
+enum { FULL_CHECK_MS = 50, FULL_SILENT_MS = 100 }; /* when new connections wait */
+enum { BACKLOG = 4096 };			   /* many programs start when a machine boots */
+enum { SOCKET_MODE = 0666, SILENT_CHECKS = 4 };	   /* checks per silent_ns */
 
 static void watch_listener(struct server *server, bool on)
 {
@@ -89,10 +89,10 @@ static void accept_clients(void *ctx, uint32_t events)
 			continue;
 		if (errno == EAGAIN)
 			return;
-		/* probably out of descriptors. The listener stays readable: pause it for FULL_LOOK_MS */
+		/* probably out of descriptors. The listener stays readable: pause it for FULL_CHECK_MS */
 		log_line_limited(&server->failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
 				 "%s: cannot accept a client: %s; the next attempt is in %d ms", server->options.path,
-				 strerror(errno), FULL_LOOK_MS);
+				 strerror(errno), FULL_CHECK_MS);
 		watch_listener(server, false);
 		return;
 	}
@@ -198,7 +198,7 @@ static void set_server_defaults(struct server_options *options)
 	if (!options->silent_ns)
 		options->silent_ns = SERVER_SILENT_SEC * NS_PER_SEC;
 	must(options->connections_max > 0 && options->connections_a_user > 0);
-	must(options->silent_ns / SILENT_LOOKS > 0);
+	must(options->silent_ns / SILENT_CHECKS > 0);
 }
 
 static int start_listening(struct server *server, struct fathom_fault *why)
@@ -213,8 +213,8 @@ static int start_listening(struct server *server, struct fathom_fault *why)
 		return fault(why, -errno, "%s: %s", server->options.path, strerror(errno));
 	server->watch = fd_watch_add(server->listener.fd, EPOLLIN, accept_clients, server);
 	server->silent_poller = poller_register("probed_silent", close_silent_clients, server,
-						server->options.silent_ns / SILENT_LOOKS);
-	server->full_poller = poller_register("probed_full", close_silent_when_full, server, FULL_LOOK_MS * NS_PER_MS);
+						server->options.silent_ns / SILENT_CHECKS);
+	server->full_poller = poller_register("probed_full", close_silent_when_full, server, FULL_CHECK_MS * NS_PER_MS);
 	if (!server->watch || !server->silent_poller || !server->full_poller)
 		return fault(why, -ENOMEM, "cannot watch %s: %s", server->options.path, strerror(errno));
 	poller_pause(server->silent_poller);

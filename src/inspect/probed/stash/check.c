@@ -78,7 +78,7 @@ static int check_probe(struct check *check, int parsed, const char *name)
 	if (fstatat(parsed, name, &own, AT_SYMLINK_NOFOLLOW) != 0 ||
 	    fstatat(check->stash->probes, path, &link, AT_SYMLINK_NOFOLLOW) != 0)
 		return -errno;
-	return link.st_ino == own.st_ino ? stash_see(check->sweep, own.st_ino, stash_path_hash(path)) : -EINVAL;
+	return link.st_ino == own.st_ino ? stash_add_seen(check->sweep, own.st_ino, stash_path_hash(path)) : -EINVAL;
 }
 
 /* ---- one mapping ---- */

@@ -204,7 +204,7 @@ struct stash_sweep {
 	bool is_sorted; /* complete, and searched from now on */
 };
 
-MUST_CHECK int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash);
+MUST_CHECK int stash_add_seen(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash);
 
 /* ---- raw.c: objects as they were received ---- */
 

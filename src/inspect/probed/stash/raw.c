@@ -344,7 +344,7 @@ static int check_block(struct stash_sweep *sweep, pid_t pid, const struct stash_
 			if (errno != ENOENT)
 				return -errno;
 		} else if (named.st_ino == status.st_ino) {
-			return stash_see(sweep, status.st_ino, stash_path_hash(name));
+			return stash_add_seen(sweep, status.st_ino, stash_path_hash(name));
 		}
 	}
 	return 0; /* its name in dof/ is lost */

@@ -32,7 +32,7 @@ uint64_t stash_path_hash(const char *path)
 	return hash;
 }
 
-int stash_see(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
+int stash_add_seen(struct stash_sweep *sweep, uint64_t inode, uint64_t path_hash)
 {
 	must(!sweep->is_sorted);
 	must(sweep->seen_count <= sweep->seen_room);

@@ -111,8 +111,8 @@ static void requests_for_which_there_was_no_room_are_counted(void **state)
 	rig_run(&rig, 1024, make_a_pool_that_is_too_large, NULL);
 	reader = rig_open(&rig);
 	assert_true(reader_story_next(reader, &walk, &story));
-	assert_int_equal(reader_stories_elsewhere(reader, story.object), 4096);
-	assert_int_equal(reader_stories_elsewhere(reader, NULL), 0);
+	assert_int_equal(reader_stories_outside_file(reader, story.object), 4096);
+	assert_int_equal(reader_stories_outside_file(reader, NULL), 0);
 	assert_false(reader_story_next(reader, &walk, &story));
 	reader_close(reader);
 	rig_clean(&rig);
