@@ -13,7 +13,7 @@ import time
 import unittest
 
 from harness import TOP
-from server_rig import Refused, ServerTest, need
+from server_rig import Refused, ServerTest, skip_without_grpc
 
 CALLS = os.path.join(TOP, "test", "unit", "rpc", "grpc", "dmg-calls.txt")
 OTHER_PART = ("PoolCreate", "PoolQuery", "PoolDestroy")
