@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 confined [--as-root] TEST.py - run a system test under the strictest conditions: as an ordinary user, with io_uring refused by seccomp,
-and with a /dev/shm of 64 MiB. --as-root: without these three, only with what follows.
+and with a /dev/shm of 64 MiB. --as-root: as root, with io_uring and the usual
+size of /dev/shm; only the namespaces and copies below remain.
 
 The test, the engine and the tools all run in mount and network namespaces of their own, with copies of the programs in a folder that
 the user may read. So confined tests share no port, shared memory or probe, and run side by side.
@@ -33,7 +34,7 @@ def skip_all(reason):
 
 
 def copy_programs(directory):
-    """bin/, scripts/, gdb/, test/system/ and what it imports and reads, with their place in the tree kept."""
+    """Copy bin/, scripts/, gdb/, test/system/ and the files that tests import or read. Each keeps its path in the tree."""
     bin_dir = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
     shutil.copytree(bin_dir, os.path.join(directory, "build", "bin"), ignore=shutil.ignore_patterns("*.p"))
     shutil.copytree(HERE, os.path.join(directory, "test", "system"), ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,7 +53,7 @@ def copy_programs(directory):
 
 
 def refuse_io_uring():
-    """io_uring_setup, _enter and _register give EPERM, as under Docker's default profile. Inherited by all children."""
+    """Make io_uring_setup, _enter and _register fail with EPERM, as Docker's default profile does. Children inherit the filter."""
     seccomp = ctypes.CDLL("libseccomp.so.2")
     seccomp.seccomp_init.restype = ctypes.c_void_p
     allow, errno_eperm = 0x7FFF0000, 0x00050000 | 1
@@ -65,16 +66,16 @@ def refuse_io_uring():
         raise OSError("seccomp_load failed")
 
 
-def enter(directory, as_root):
+def enter_namespaces(directory, as_root):
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     tmpfs = {"/dev/shm": "mode=1777"} if as_root else {"/dev/shm": "size=64m,mode=1777"}
     if as_root:
         tmpfs.update({path: "mode=755" for path in ("/run/dtrace", "/run/fathom")})
-    for path, how in tmpfs.items():
+    for path, options in tmpfs.items():
         os.makedirs(path, exist_ok=True)
-        if libc.mount(b"tmpfs", path.encode(), b"tmpfs", 0, how.encode()) != 0:
+        if libc.mount(b"tmpfs", path.encode(), b"tmpfs", 0, options.encode()) != 0:
             raise OSError(ctypes.get_errno(), f"mount tmpfs on {path}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:     # lo of a new namespace is down
         fcntl.ioctl(probe, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
@@ -92,7 +93,7 @@ def main():
     unittest_tap = os.path.join("scripts", "unittest-tap")
     if os.geteuid() != 0:
         if as_root:
-            os.execv(sys.executable, [sys.executable, os.path.join(TOP, unittest_tap), path])     # test/system/meson.build runs these one at a time
+            os.execv(sys.executable, [sys.executable, os.path.join(TOP, unittest_tap), path])     # not confined: meson.build runs these one at a time
         skip_all("root is needed to make a small /dev/shm")
     with tempfile.TemporaryDirectory(prefix="fathom-confined-") as directory:
         copy_programs(directory)
@@ -102,7 +103,7 @@ def main():
         command = [sys.executable, os.path.join(directory, unittest_tap), os.path.join(directory, "test", "system", os.path.basename(path))]
         if os.path.realpath(sys.executable).startswith("/root/"):
             command[0] = "/usr/bin/python3"
-        return subprocess.call(command, env=env, preexec_fn=lambda: enter(directory, as_root))
+        return subprocess.call(command, env=env, preexec_fn=lambda: enter_namespaces(directory, as_root))
 
 
 sys.exit(main())

@@ -23,24 +23,24 @@ HELPER = os.path.join(BIN, "fathom-helper")
 SETTLE_SECONDS = 30
 
 
-class Ended(AssertionError):
+class ServerEnded(AssertionError):
     pass
 
 
 def make_certificates(folder):
-    """Of an authority of their own: ca, server, admin, agent."""
+    """Make a new authority and its certificates in `folder`: ca, server, admin, agent. Returns `folder`."""
     run(os.path.join(TOP, "scripts", "make-certificates"), folder)
     return folder
 
 
-def transport(folder, role, tls12=False):
-    """What a configuration says of certificates."""
+def transport_config(folder, role, tls12=False):
+    """The line `transport_config` of a configuration, with the certificate of `role` in `folder`."""
     return (f"transport_config: {{allow_insecure: false, {'allow_tls12: true, ' if tls12 else ''}ca_cert: {folder}/ca.crt, "
             f"cert: {folder}/{role}.crt, key: {folder}/{role}.key}}")
 
 
 class System:
-    """A server and its engines. `engines` is how many; `text` goes to the end of the configuration's top level."""
+    """A server and its engines. `engines`: their number. `text`: more keys for the configuration's top level."""
 
     def __init__(self, directory, engines=3, text="", storage=None, state=None):
         self.directory = directory
@@ -76,13 +76,13 @@ engines:
   log_file: {directory}/engine{number}.log
   storage: [{storage(number)}]
 """)
-        self.be(None, None)
+        self.use_certificate(None, None)
 
-    def be(self, folder, role):
-        """Whom the command shows itself as: a role, with the certificate of `folder`; None: insecure."""
+    def use_certificate(self, folder, role):
+        """Let the `fathom` command present the certificate of `role` in `folder`; None: connect without TLS."""
         with open(self.client_config, "w") as file:
             file.write(f"name: test\nport: {self.port}\nhostlist: ['127.0.0.1']\n"
-                       f"{transport(folder, role) if folder else 'transport_config: {allow_insecure: true}'}\n")
+                       f"{transport_config(folder, role) if folder else 'transport_config: {allow_insecure: true}'}\n")
 
     # ---- the server ----
 
@@ -93,12 +93,12 @@ engines:
             self.until(lambda: self.fathom("server", "query", check=False).returncode == 0, "the server answers")
 
     def kill(self):
-        """kill -9; the engines go on."""
+        """Kill the server with SIGKILL. Its engines keep running."""
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        """An orderly end, which leaves the engines as well; its exit status."""
+        """Stop the server with SIGTERM; its exit status. Its engines keep running."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(20)
 
@@ -111,7 +111,7 @@ engines:
         return run(FATHOM, *words, "-o", self.client_config, check=check, **kwargs)
 
     def json(self, *words, check=True):
-        """What is in `response`; an error of the envelope fails."""
+        """The field `response` of the command's JSON. With `check`, an error in the envelope fails the test."""
         done = self.fathom(*words, "--json", check=False)
         answer = json.loads(done.stdout)
         if check and (answer["error"] or done.returncode):
@@ -119,7 +119,7 @@ engines:
         return answer["response"]
 
     def engines(self):
-        """The host's engines by index, as its server sees them."""
+        """{index: engine} of this host, as its server reports them."""
         hosts = self.json("server", "query")["HostEngines"].values()
         return {engine["index"]: engine for host in hosts for engine in host["engines"]}
 
@@ -136,11 +136,11 @@ engines:
     # ---- engines ----
 
     def pids(self):
-        """Of the engines that live, by instance; by what they were started with, whatever a server says."""
+        """{instance: [pid]} of the running engines, found by their command lines: the server may be dead."""
         found = {}
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                words = (folder / "cmdline").read_text().split("\0")      # empty of one that has ended
+                words = (folder / "cmdline").read_text().split("\0")      # empty for a zombie
                 if self.run_dir in words and "--instance" in words:
                     found.setdefault(int(words[words.index("--instance") + 1]), []).append(int(folder.name))
             except OSError:
@@ -157,7 +157,7 @@ engines:
         return run(FATHOM, "rpc", "-s", os.path.join(self.run_dir, f"engine{instance}.sock"), input=text).stdout
 
     def serve(self, instance):
-        """A subsystem on the engine's own storage: a file device on what formatting made."""
+        """Export a subsystem with a file device on the storage that formatting prepared."""
         self.rpc(instance, f"""nvmf_create_subsystem {NQN} -a -s FATHOM000000000{instance} -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {self.ports[instance]}
 bdev_aio_create {self.directory}/e{instance}/data.img Data{instance} 4096
@@ -165,25 +165,26 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
 """)
 
     def perf(self, instance, *options):
-        """Verified I/O, begun; .wait() says 0 if every byte was right."""
+        """Start a verified load. Its exit status is 0 if every byte read back was right."""
         return subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(self.ports[instance]), "-n", NQN, "--rw", "mix", "--bs", "4k",
                                  "--depth", "16", "--verify", *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     # ---- waiting ----
 
-    def until(self, true, what, seconds=SETTLE_SECONDS):
+    def until(self, condition, what, seconds=SETTLE_SECONDS):
+        """Wait until `condition()` is true. `what`: the text of a timeout, or a function that returns it."""
         deadline = time.monotonic() + seconds
         while True:
             if self.process and self.process.poll() is not None:
-                raise Ended(f"the server ended with {self.process.returncode} before {what}:\n{self.log_text()}")
-            if true():
+                raise ServerEnded(f"the server ended with {self.process.returncode} before {what}:\n{self.log_text()}")
+            if condition():
                 return
             if time.monotonic() > deadline:
                 raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}\n{self.log_text()[-8000:]}")
             time.sleep(0.02)
 
     def until_states(self, wanted, seconds=SETTLE_SECONDS):
-        """`wanted`: {rank: state}, or one state for all."""
+        """Wait until the ranks are in these states. `wanted`: {rank: state}, or one state for all ranks."""
         seen = {}
 
         def reached():
@@ -212,7 +213,7 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
 
 
 class SystemTest(unittest.TestCase):
-    """A folder for each test; what runs in it is gone after it."""
+    """Each test has a folder of its own. tearDown() kills the servers and engines that run in it."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="fathom-")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-fake_server - fathom-server's side of dRPC, for tests of the engine: its socket, and calls to the engine's.
+fake_server - fathom-server's side of dRPC, for tests of the engine: it serves the server's socket and calls the engine's.
 
-Chunks and messages are made here, from their description, and by protoc's Python, so that nothing of the engine's own code
-is on both sides.
+Chunks are packed by hand and messages by protoc's Python, so no code of the engine is on both sides.
 """
 
 import importlib
@@ -27,7 +26,7 @@ RANK_NONE = 2 ** 32 - 1
 
 
 class Protocol:
-    """Modules made of src/rpc/proto: protocol.mgmt.SetRankReq() ..."""
+    """The Python modules that protoc makes from src/rpc/proto: protocol.mgmt.SetRankReq() ..."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fathom-proto-")
@@ -46,13 +45,13 @@ protocol = Protocol()
 
 
 def chunks(message):
-    """The packets that `message` goes in."""
+    """The packets of `message`, which is split into chunks of at most CHUNK_BYTES_MAX."""
     pieces = [message[at:at + CHUNK_BYTES_MAX] for at in range(0, len(message), CHUNK_BYTES_MAX)] or [b""]
     return [CHUNK.pack(len(message), len(piece), i, len(pieces)) + piece for i, piece in enumerate(pieces)]
 
 
 def receive(sock):
-    """A whole message; None: the peer has left."""
+    """Receive a whole message; None: the peer closed the connection."""
     message = b""
     while True:
         packet = sock.recv(1 << 17)
@@ -66,7 +65,7 @@ def receive(sock):
 
 
 def call(path, module, method, request=None, response=None, timeout=20):
-    """Call a method of the program that listens at `path`: (status of dRPC, the message or None)."""
+    """Call a method of the program that listens at `path`: (dRPC status, response or None)."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(timeout)
         sock.connect(path)
@@ -84,18 +83,18 @@ def call(path, module, method, request=None, response=None, timeout=20):
 
 class Server:
     """
-    Serves DIR/fathom_server.sock on a thread of its own until stop(). `answer_event(event)` is the status of each.
+    Serves FOLDER/fathom_server.sock on its own thread until stop(). `answer_event(event)` returns the status for an event; None: no answer.
 
-    What came is in `ready` and `offered`, in order; in `events` what was taken, by a status of 0.
+    `ready` has the NotifyReady requests and `offered` the events, in order of arrival; `events` has the events accepted with status 0.
     """
 
     def __init__(self, folder, answer_event=lambda event: 0):
         self.path = os.path.join(folder, "fathom_server.sock")
         self.answer_event = answer_event
         self.ready, self.events, self.offered = [], [], []
-        self.came = threading.Condition()
+        self.changed = threading.Condition()
         if os.path.exists(self.path):
-            os.unlink(self.path)        # of a predecessor, that was killed
+            os.unlink(self.path)        # left by a server that was killed
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(self.path)
         self.listener.listen(8)
@@ -126,32 +125,32 @@ class Server:
             return
         request = protocol.drpc.Call.FromString(message)
         reply = protocol.drpc.Response(sequence=request.sequence)
-        with self.came:
+        with self.changed:
             if (request.module, request.method) == (SRV, NOTIFY_READY):
                 self.ready.append(protocol.srv.NotifyReadyReq.FromString(request.body))
             elif (request.module, request.method) == (SRV, CLUSTER_EVENT):
                 event = protocol.shared.ClusterEventReq.FromString(request.body)
                 self.offered.append(event)
                 status = self.answer_event(event)
-                self.came.notify_all()
+                self.changed.notify_all()
                 if status is None:
-                    return              # it never answers
+                    return              # the engine gets no answer
                 if status == 0:
                     self.events.append(event)
                 reply.body = protocol.shared.ClusterEventResp(sequence=event.sequence, status=status).SerializeToString()
             else:
                 reply.status = protocol.drpc.UNKNOWN_METHOD
-            self.came.notify_all()
+            self.changed.notify_all()
         for packet in chunks(reply.SerializeToString()):
             sock.send(packet)
 
     def wait(self, condition, timeout=15):
-        """Until `condition()` holds; whether it does."""
-        with self.came:
-            return self.came.wait_for(condition, timeout)
+        """Wait until `condition()` holds; false after `timeout` seconds."""
+        with self.changed:
+            return self.changed.wait_for(condition, timeout)
 
     def stop(self, remove=True):
-        """As a server that ends, or with remove=False one that was killed, whose socket stays."""
+        """Close all sockets, as a server that ends. remove=False: leave the socket's file, as a killed server does."""
         self.wake.send(b"x")
         self.thread.join()
         for sock in [self.listener, self.wake, self.woken, *self.connections]:

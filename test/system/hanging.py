@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""hanging - a file whose I/O hangs as long as one likes: a filesystem of one file, by the kernel's FUSE protocol, in this process."""
+"""hanging - a file whose I/O a test suspends and resumes: a FUSE filesystem with one file, served by this process."""
 
 import ctypes
 import os
@@ -18,11 +18,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class HangingFile:
-    """`path` is a file of zeroes. hang(): what is read, written or flushed from now on gets no answer until release()."""
+    """`path` is a file of zeroes. After hang(), reads, writes and flushes get no answer until release()."""
 
     def __init__(self, directory, size):
         if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
-            raise unittest.SkipTest("mounting wants root and /dev/fuse")
+            raise unittest.SkipTest("mounting needs root and /dev/fuse")
         self.mount = os.path.join(directory, "hanging")
         os.mkdir(self.mount)
         self.path = os.path.join(self.mount, "disk")
@@ -85,7 +85,7 @@ class HangingFile:
         try:
             os.write(self.fd, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
         except OSError:
-            pass            # the one who asked has gone
+            pass            # the process that sent the request has ended
 
     def answer(self, opcode, unique, node, body):
         if opcode == INIT:

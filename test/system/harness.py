@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-harness - what the system tests share: an engine of their own, its socket, its port, its trace file.
+harness - starts engines for the system tests and knows their socket, port and trace file.
 
 Every engine gets a name, a directory and a free port of its own, so tests can run beside anything else. FATHOM_BIN names the
 folder of the programs (default build/bin).
@@ -34,7 +34,7 @@ ports_given = set()
 
 
 def free_port():
-    """A TCP port of 127.0.0.1 on which no process listens; not the same twice."""
+    """A TCP port of 127.0.0.1 on which no process listens; never the same port twice."""
     while True:
         port = random.SystemRandom().choice(PORTS)
         if port in ports_given:
@@ -48,15 +48,15 @@ def free_port():
                 pass
 
 
-def wait_for(what, seconds=60, pause=0.02):
-    """Call `what` until its result is true; return that. AssertionError after `seconds`."""
+def wait_for(condition, seconds=60, pause=0.02):
+    """Call `condition` until its result is true; return the result. AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
-        value = what()
+        value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not true within {seconds} s: {inspect.getsource(what).strip()}")
+            raise AssertionError(f"not true within {seconds} s: {inspect.getsource(condition).strip()}")
         time.sleep(pause)
 
 
@@ -121,6 +121,7 @@ class Engine:
         return reply["result"]
 
     def raw(self, request, timeout=20):
+        """Send `request`, JSON as bytes, on a connection of its own; the decoded reply."""
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(timeout)
             s.connect(self.sock)
@@ -134,11 +135,11 @@ class Engine:
         return json.loads(reply)
 
     def lines(self, text):
-        """Commands for `fathom rpc` on standard input, as people type them."""
+        """Run commands, one a line, through the standard input of `fathom rpc`; its output."""
         return run(FATHOM, "rpc", "-s", self.sock, input=text).stdout
 
     def serve(self, *create):
-        """A subsystem with one namespace on the device that the command `create` makes; the last word printed is its name."""
+        """Export a subsystem with one namespace on the device that the command `create` makes; the device's name."""
         name = self.lines(" ".join(map(str, create)) + "\n").split()[-1]
         self.lines(f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
@@ -161,7 +162,7 @@ nvmf_subsystem_add_ns {NQN} {name}
         wait_for(are_done)
 
     def under_way(self, *words):
-        """The rows of `fathom trace stuck`: what is under way in the engine and older than a second, or as `words` say."""
+        """The rows of `fathom trace stuck`: operations under way that are older than 1 s, or than the options `words` say."""
         done = self.trace("stuck", "--json", *words, "-f", self.trace_path, check=False)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -169,7 +170,7 @@ nvmf_subsystem_add_ns {NQN} {name}
         return run(FATHOM, "trace", *words, check=check)
 
     def cpu_ticks(self):
-        """(user + system, voluntary switches) of the whole process so far."""
+        """User and system time of the process so far, in clock ticks."""
         fields = open(f"/proc/{self.pid}/stat").read().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
 
@@ -182,7 +183,7 @@ nvmf_subsystem_add_ns {NQN} {name}
         self.process.wait()
 
     def stop(self):
-        """An orderly end; its exit status."""
+        """Stop the engine with SIGTERM; its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -194,7 +195,7 @@ nvmf_subsystem_add_ns {NQN} {name}
     def discard(self):
         self.kill()
         self.log.close()
-        for path in glob.glob(self.trace_path + "*"):   # with the second name that a crash gave it
+        for path in glob.glob(self.trace_path + "*"):   # a crash adds a name with a suffix
             if path == self.trace_path or path.startswith(self.trace_path + "."):
                 os.unlink(path)
 
@@ -205,19 +206,19 @@ class RpcError(Exception):
         self.code, self.message = error["code"], error["message"]
 
 
-def need_to_attach(*programs):
-    """Skip a test that attaches to probes where the machine does not have what that takes."""
+def skip_unless_attachable(*programs):
+    """Skip the test unless this machine can attach to probes and has these programs."""
     for program in programs:
         if not shutil.which(program):
             raise unittest.SkipTest(f"{program} is missing")
     if os.geteuid() != 0:
-        raise unittest.SkipTest("attaching wants root")
+        raise unittest.SkipTest("attaching needs root")
     if not os.path.exists("/sys/bus/event_source/devices/uprobe"):
         raise unittest.SkipTest("this kernel has no uprobes")
 
 
 class EngineTest(unittest.TestCase):
-    """A directory for each test; engines made by self.engine() are gone after it."""
+    """Each test has a directory of its own. tearDown() kills the engines that self.engine() started."""
 
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="fathom-")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A fathom-helper and the frames of its protocol, as docs/formats/helper.md has them."""
+"""Starts a fathom-helper and speaks its protocol as docs/formats/helper.md describes it."""
 
 import errno
 import glob
@@ -60,26 +60,26 @@ def unpack(data):
 
 
 class Helper:
-    """A fathom-helper with a socketpair to it. `uid`: whose the socketpair is."""
+    """A fathom-helper with a socketpair to it. `uid`: the user that makes the socketpair and sends requests; None: this process."""
 
     def __init__(self, config, uid=None, env=None, options=()):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         if uid is not None:
             ours.close()
             theirs.close()
-            ours = Asker(uid)
+            ours = OtherUser(uid)
             theirs = socket.socket(fileno=ours.theirs)
-        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # before anything is sent
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # a request sent before has no credentials
         self.socket, self.number = ours, 0
         self.log = tempfile.TemporaryFile("w+")
         read_fd = theirs.fileno()
 
-        def place():
+        def place_socket_at_3():
             os.dup2(read_fd, 200)
             os.dup2(200, 3)
             os.set_inheritable(3, True)
 
-        self.process = subprocess.Popen([HELPER, "--config", config, *options], preexec_fn=place, close_fds=False,
+        self.process = subprocess.Popen([HELPER, "--config", config, *options], preexec_fn=place_socket_at_3, close_fds=False,
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=env)
         theirs.close()
         self.pid = self.process.pid
@@ -126,35 +126,35 @@ class Helper:
         self.log.close()
 
 
-class Asker:
-    """A process of another user, which makes the socketpair and sends what the test orders; answers are read here."""
+class OtherUser:
+    """A child process of another user. It makes the socketpair and sends the frames given to send(); this process reads the answers."""
 
     def __init__(self, uid):
-        self.told, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.orders, received_orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
-            self.told.close()
+            self.orders.close()
             os.setgroups([])
             os.setgid(uid)
             os.setuid(uid)
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            socket.send_fds(orders, [b"x"], [ours.fileno(), theirs.fileno()])
+            socket.send_fds(received_orders, [b"x"], [ours.fileno(), theirs.fileno()])
             theirs.close()
-            while data := orders.recv(65536):
+            while data := received_orders.recv(65536):
                 ours.send(data)
             os._exit(0)
-        orders.close()
-        _, (ours, self.theirs), _, _ = socket.recv_fds(self.told, 1, 2)
+        received_orders.close()
+        _, (ours, self.theirs), _, _ = socket.recv_fds(self.orders, 1, 2)
         self.answers = socket.socket(fileno=ours)
-        self.send, self.recv, self.fileno = self.told.send, self.answers.recv, self.answers.fileno
+        self.send, self.recv, self.fileno = self.orders.send, self.answers.recv, self.answers.fileno
 
     def close(self):
-        self.told.close()
+        self.orders.close()
         self.answers.close()
         os.waitpid(self.pid, 0)
 
 
-class Case(unittest.TestCase):
+class HelperTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="fathom-helper-")
         os.chmod(self.folder, 0o755)
@@ -193,8 +193,8 @@ class Case(unittest.TestCase):
         self.loops.append((device, path))
         return device
 
-    def refused(self, code, *words, helper=None):
-        """The call is refused with that errno, and says these words."""
+    def assert_refused(self, code, *words, helper=None):
+        """The last argument, a call, is refused with errno `code`; the reply contains the other arguments."""
         *words, call = words
         with self.assertRaises(Refused) as caught:
             call()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""host - an NVMe/TCP host's admin queue in a few lines, for what fathom perf does not do: event requests left with a controller."""
+"""host - the admin queue of an NVMe/TCP host, for what fathom perf does not do: outstanding Asynchronous Event Requests."""
 
 import socket
 import struct
@@ -29,30 +29,30 @@ class Host:
         self.socket.sendall(struct.pack("<BBBBI", kind, 0, 8 + len(header), 8 + len(header) if data else 0,
                                         8 + len(header) + len(data)) + header + data)
 
-    def take(self, count):
+    def receive_exactly(self, count):
         taken = b""
         while len(taken) < count:
-            taken += self.socket.recv(count - len(taken)) or self.fail()
+            taken += self.socket.recv(count - len(taken)) or self.raise_closed()
         return taken
 
     @staticmethod
-    def fail():
+    def raise_closed():
         raise AssertionError("the target has closed the connection")
 
     def receive(self):
-        """(kind, what is behind the common header)"""
-        kind, _, _, _, length = struct.unpack("<BBBBI", self.take(8))
-        return kind, self.take(length - 8)
+        """Receive a PDU: (type, the bytes after the common header)."""
+        kind, _, _, _, length = struct.unpack("<BBBBI", self.receive_exactly(8))
+        return kind, self.receive_exactly(length - 8)
 
     def command(self, opcode, fabrics=0, cdws=b"", data=b""):
-        """Send one; returns its identifier."""
+        """Send a command; its command identifier."""
         self.cid += 1
         sgl = struct.pack("<QI3xB", 0, len(data), SGL_IN_CAPSULE if data else SGL_TRANSPORT)
         self.send(COMMAND, struct.pack("<BBHI16x", opcode, 0x40, self.cid, fabrics) + sgl + cdws.ljust(24, b"\0"), data)
         return self.cid
 
-    def finish(self, cid):
-        """The response to `cid`, which must be good: its first eight bytes."""
+    def receive_completion(self, cid):
+        """Receive the successful completion of command `cid`; its first eight bytes."""
         kind, body = self.receive()
         result, _, _, answered, status = struct.unpack("<8sHHHH", body)
         if (kind, answered, status >> 1) != (RESPONSE, cid, 0):
@@ -60,14 +60,14 @@ class Host:
         return result
 
     def connect(self):
-        """To an enabled controller."""
+        """Connect the admin queue and enable the controller."""
         self.send(ICREQ, struct.pack("<HBBI112x", 0, 0, 0, 0))
         assert self.receive()[0] == ICRESP
         names = NQN.encode().ljust(256, b"\0") + b"nqn.2026-11.org.fathom:host".ljust(256, b"\0")
         data = bytes(range(16)) + struct.pack("<H238x", 0xFFFF) + names + bytes(256)
-        self.finish(self.command(FABRICS, CONNECT, struct.pack("<HHHBxI", 0, 0, 31, 0, 0), data))
-        self.finish(self.command(FABRICS, PROPERTY_SET, struct.pack("<B3xIQ", 0, CC, CC_ENABLE)))
+        self.receive_completion(self.command(FABRICS, CONNECT, struct.pack("<HHHBxI", 0, 0, 31, 0, 0), data))
+        self.receive_completion(self.command(FABRICS, PROPERTY_SET, struct.pack("<B3xIQ", 0, CC, CC_ENABLE)))
 
     def async_event_request(self):
-        """Leave one with the controller; no answer is waited for."""
+        """Send an Asynchronous Event Request and do not wait for its completion."""
         return self.command(ASYNC_EVENT_REQUEST)

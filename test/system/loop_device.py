@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loop devices for tests, and why there are none."""
+"""Loop devices for tests, and the reason to skip where a machine has none."""
 
 import contextlib
 import fcntl
@@ -30,18 +30,18 @@ def is_attached(device, path):
 
 
 def detach(device, path):
-    """If it is still ours: another test may have been given its number."""
+    """Detach the device if it still has the file `path`; another test may have its number by now."""
     if is_attached(device, path):
         subprocess.run(["losetup", "-d", device], stderr=subprocess.DEVNULL, check=False)
     number = int(device.removeprefix("/dev/loop"))
     if number >= 64:
-        with open("/dev/loop-control") as control, contextlib.suppress(OSError):    # it goes when its last user closes it
+        with open("/dev/loop-control") as control, contextlib.suppress(OSError):    # EBUSY: a process still has it open
             fcntl.ioctl(control, LOOP_CTL_REMOVE, number)
 
 
 def no_loop_reason():
     if os.geteuid() != 0:
-        return "loop devices take root"
+        return "loop devices need root"
     if not os.path.exists("/dev/loop-control"):
         return "there is no /dev/loop-control"
     if not shutil.which("mkfs.xfs", path="/usr/sbin:/sbin"):

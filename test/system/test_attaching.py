@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom probe run`: scripts filled in for an engine; and, where the kernel lets us, what they print of one under load."""
+"""`fathom probe run`: how it fills scripts in for an engine, and what they print under load where probes can be attached."""
 
 import json
 import os
@@ -21,8 +21,8 @@ UPROBES = "/sys/bus/event_source/devices/uprobe/type"
 TRACEPOINTS = "/sys/kernel/tracing/events"
 
 
-def why_not():
-    """Why nothing can be attached here; None: it can."""
+def attach_obstacle():
+    """The reason why this machine cannot attach probes; None: it can."""
     if os.geteuid() != 0:
         return "not root"
     if not shutil.which("bpftrace"):
@@ -40,23 +40,24 @@ def read(path):
         return file.read()
 
 
-def end_at_once(process):
+def kill_process(process):
     process.kill()
     process.communicate()
 
 
-class Filling(EngineTest):
-    """What bpftrace would get."""
+class FilledScripts(EngineTest):
+    """The program that --print shows is the one that bpftrace would run."""
 
     def program(self, script, *more):
         return run(FATHOM, "probe", "run", "--print", "-e", script, self.engines[0].name, *more).stdout
 
-    def refuse(self, script):
+    def error_of(self, script):
+        """The message for a script that is rejected."""
         done = run(FATHOM, "probe", "run", "--print", "-e", script, self.engines[0].name, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stdout)
         return done.stderr
 
-    def test_markers_are_filled_in_where_they_stand_and_nowhere_else(self):
+    def test_markers_are_replaced_in_code_and_underscored_ones_in_strings_too(self):
         engine = self.engine()
         pid, exe = str(engine.pid), os.path.realpath(ENGINE)
         text = self.program("""// EXE PID __PID__
@@ -72,7 +73,7 @@ tracepoint:syscalls:sys_exit_readv /pid == __PID__/ { @ = 1 }
         self.assertIn("struct x { int PID; int EXE; };", text)
         self.assertIn(f"sys_exit_readv /pid == {pid}/", text)
 
-    def test_tables_are_those_that_the_script_reads_and_does_not_write(self):
+    def test_enum_tables_are_added_for_maps_that_the_script_only_reads(self):
         self.engine()
         text = self.program("""BEGIN { @begun = 1; } END { printf("%s", @subsystem[1]); }
 usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]); @io_status[arg2] = count(); }""")
@@ -80,14 +81,14 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertIn('@target[0] = "NONE"; @target[1] = "CREATE_TARGET";', begin)
         self.assertIn('@subsystem[2] = "ACTIVE";', begin)
         self.assertIn('@io_type[0] = "READ";', begin)
-        self.assertTrue(begin.rstrip().endswith("@begun = 1;"), "the tables are there before the script's own words")
+        self.assertTrue(begin.rstrip().endswith("@begun = 1;"), "the tables are filled before the script's own statements")
         self.assertNotIn("@io_status[0]", text)
         for name in ("target", "subsystem", "io_type"):
             self.assertIn(f"clear(@{name});", end)
         self.assertEqual(text.count("BEGIN {"), 1)
         self.assertNotIn("BEGIN", self.program("usdt:__EXE__:bdev_io_done { @[arg3] = count(); }"))
 
-    def test_all_tables_have_the_words_of_probe_list(self):
+    def test_every_enum_table_has_the_values_that_probe_list_shows(self):
         engine = self.engine()
         rows = [json.loads(line) for line in run(FATHOM, "probe", "list", "--json", engine.name).stdout.splitlines()]
         enums = {arg["enum"]: arg["values"] for row in rows for arg in row["args"] if "enum" in arg}
@@ -97,7 +98,7 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
             for value, word in values.items():
                 self.assertIn(f'@{name}[{value}] = "{word}";', text)
 
-    def test_printing_says_when_and_every_cpu_is_waited_for_only_where_several_print(self):
+    def test_prints_carry_time_and_cpu_and_a_profile_probe_is_added_only_if_probes_print(self):
         self.engine()
         text = self.program('usdt:EXE:bdev_io_done { printf("%d \\"x\\"\\n", arg2); print(@a); }')
         self.assertIn('printf("\\036%lx,%x\\037%d \\"x\\"\\n\\035", nsecs, cpu, arg2);', text)
@@ -105,18 +106,18 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertIn("profile:ms:100", text)
         self.assertNotIn("profile", self.program('interval:s:1 { print(@a); } usdt:EXE:bdev_io_done { @a = count(); }'))
 
-    def test_scripts_for_spdk_may_name_its_provider_and_its_functions(self):
+    def test_spdk_provider_and_function_names_are_mapped_to_ours(self):
         self.engine()
         text = self.program("usdt:__EXE__:spdk:bdev_io_done, usdt:__EXE__:spdk:spdk_bdev_io_submit { @ = count(); }")
         self.assertIn(":fathom:bdev_io_done,", text)
         self.assertIn(":fathom:bdev_io_submit {", text)
 
-    def test_what_is_wrong_is_said_in_a_sentence(self):
+    def test_wrong_scripts_and_options_are_rejected_with_a_message(self):
         engine = self.engine()
         self.assertIn('line 2: ' + engine.name + ' has no probe "bdev_io_dome"; did you mean "bdev_io_done"?',
-                      self.refuse("BEGIN { }\nusdt:__EXE__:bdev_io_dome { }"))
-        self.assertIn("line 1: a string does not end", self.refuse('BEGIN { printf("'))
-        self.assertIn("line 2: a comment does not end", self.refuse("\n/* "))
+                      self.error_of("BEGIN { }\nusdt:__EXE__:bdev_io_dome { }"))
+        self.assertIn("line 1: a string does not end", self.error_of('BEGIN { printf("'))
+        self.assertIn("line 2: a comment does not end", self.error_of("\n/* "))
         for words, text in ((["no-such-script"], "there is no file"), ([self.directory], "is a directory"), ([], "a script is missing"),
                             (["-d", "soon", "-e", "BEGIN { }"], "is not a time")):
             done = run(FATHOM, "probe", "run", *words, check=False)
@@ -128,7 +129,7 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertIn("bpftrace is not installed", done.stderr)
         self.assertEqual(done.returncode, 2)
 
-    def test_a_script_comes_from_a_file_and_from_standard_input(self):
+    def test_a_script_is_read_from_a_file_or_from_standard_input(self):
         engine = self.engine()
         path = os.path.join(self.directory, "mine.bt")
         with open(path, "w", encoding="utf-8") as file:
@@ -136,14 +137,14 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
         self.assertIn(f"@ = {engine.pid};", run(FATHOM, "probe", "run", "--print", path, engine.name).stdout)
         self.assertIn(f"@ = {engine.pid};", run(FATHOM, "probe", "run", "--print", "-", engine.name, input="BEGIN { @ = PID; }").stdout)
 
-    def test_of_two_engines_each_has_its_own_program(self):
+    def test_each_of_two_engines_gets_its_own_program(self):
         one, other = self.engine(), self.engine()
         text = run(FATHOM, "probe", "run", "--print", "-e", "BEGIN { @ = PID; }\n", one.name, str(other.pid), one.name).stdout
         self.assertEqual(re.findall(r"@ = (\d+)", text), [str(one.pid), str(other.pid)])
 
 
 FAKE = r"""#!/usr/bin/env python3
-# In place of bpftrace: always busy, as under load; prints what a probe printed, or not; ends when it is interrupted, or not.
+# Stands in for bpftrace and never sleeps, as under load. `prints`: it prints lines of a probe. `ends`: SIGINT ends it.
 import os, signal, sys, time
 ended = []
 signal.signal(signal.SIGINT, (lambda *_: ended.append(1)) if %(ends)s else signal.SIG_IGN)
@@ -156,11 +157,11 @@ while not ended:
 """
 
 
-@unittest.skipUnless(os.geteuid() == 0 and os.path.exists(UPROBES), "root and uprobes are asked for before bpftrace is started")
-class Bounded(EngineTest):
-    """-d ends it, whatever bpftrace does."""
+@unittest.skipUnless(os.geteuid() == 0 and os.path.exists(UPROBES), "fathom requires root and uprobes before it starts bpftrace")
+class TimeLimit(EngineTest):
+    """-d ends the run even if bpftrace does not react."""
 
-    def start(self, **kind):
+    def run_with_fake_bpftrace(self, **kind):
         folder = os.path.join(self.directory, "bin")
         os.makedirs(folder, exist_ok=True)
         path = os.path.join(folder, "bpftrace")
@@ -170,43 +171,44 @@ class Bounded(EngineTest):
         return run(FATHOM, "probe", "run", "--verbose", "-d", "0.2", "-e", 'usdt:__EXE__:bdev_io_done { printf("line\\n"); }', self.engine("-m", "1").name,
                    check=False, timeout=60, env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"))
 
-    def test_one_that_never_waits_has_attached_when_a_probe_prints(self):
-        done = self.start(prints=True, ends=True)
+    def test_the_first_output_of_a_probe_shows_that_bpftrace_has_attached(self):
+        done = self.run_with_fake_bpftrace(prints=True, ends=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("not seen to attach", done.stderr)
         self.assertIn("line", done.stdout)
 
-    def test_one_that_is_never_seen_to_attach_and_does_not_end_is_killed(self):
-        done = self.start(prints=False, ends=False)
+    def test_a_bpftrace_that_neither_attaches_nor_ends_is_killed(self):
+        done = self.run_with_fake_bpftrace(prints=False, ends=False)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("was not seen to attach within 20 s", done.stderr)
         self.assertIn("did not end within 10 s of its interrupt, and is killed", done.stderr)
 
 
-class Live(EngineTest):
-    """Only where the kernel lets us."""
+class LiveTest(EngineTest):
+    """Skipped where probes cannot be attached."""
 
     @classmethod
     def setUpClass(cls):
-        reason = why_not()
+        reason = attach_obstacle()
         if reason:
             raise unittest.SkipTest(reason)
 
     def start(self, *words):
-        """Run it in the background; returns when it has attached."""
+        """Start `fathom probe run` in the background; returns when it has attached."""
         said = os.path.join(self.directory, "said")
         with open(said, "w", encoding="utf-8") as file:
             started = subprocess.Popen([FATHOM, "probe", "run", *words], stdout=subprocess.PIPE, stderr=file, text=True)
-        self.addCleanup(end_at_once, started)
+        self.addCleanup(kill_process, started)
         deadline = time.monotonic() + ATTACH_SECONDS
         while not read(said).startswith("# "):
             self.assertIsNone(started.poll(), read(said))
-            self.assertLess(time.monotonic(), deadline, "it does not attach")
+            self.assertLess(time.monotonic(), deadline, "fathom probe run did not attach")
             time.sleep(0.02)
         self.said = said
         return started
 
     def end(self, started, interrupt=True):
+        """Interrupt the run, or wait for its own end; its output."""
         if interrupt:
             started.send_signal(signal.SIGINT)
         output = started.communicate(timeout=60)[0]
@@ -220,10 +222,10 @@ class Live(EngineTest):
         return engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"]
 
 
-class Attached(Live):
+class Attached(LiveTest):
     """bpftrace on an engine under load."""
 
-    def test_counts_are_the_engines_and_ctrl_c_prints_the_maps(self):
+    def test_counts_match_the_engine_and_ctrl_c_prints_the_maps(self):
         engine = self.engine("-m", "3")
         engine.serve("bdev_malloc_create", 16, 512)
         before = self.reads(engine)
@@ -232,20 +234,20 @@ class Attached(Live):
         expected = self.reads(engine) - before
         self.assertEqual(re.findall(r"^@ios\[\w+\]: (\d+)$", self.end(started), re.MULTILINE), [str(expected)])
 
-    def test_lines_are_in_the_order_of_time_whichever_reactor_printed_them(self):
+    def test_lines_of_two_reactors_are_in_the_order_of_time(self):
         engine = self.engine("-m", "3")
         engine.serve("bdev_malloc_create", 16, 512)
         before = self.reads(engine)
         path = os.path.join(self.directory, "lines")
         started = self.start("--json", "-o", path, "-e", shipped.LINES, engine.name)
         self.load(engine)
-        self.assertEqual(self.end(started), "", "what is printed is in the file")
+        self.assertEqual(self.end(started), "", "output goes to the file of -o alone")
         lines = shipped.lines_in_order(self, read(path))
         self.assertEqual(len(lines), self.reads(engine) - before)
-        self.assertEqual(len({line[1] for line in lines}), 2, "both reactors had something to do")
+        self.assertEqual(len({line[1] for line in lines}), 2, "both reactors did I/O")
         self.assertEqual({line[2] for line in lines}, {"READ"})
 
-    def test_json_has_an_object_a_line_and_an_end_after_its_time(self):
+    def test_json_prints_an_object_a_line_and_ends_after_its_time_limit(self):
         engine = self.engine("-m", "3")
         engine.serve("bdev_malloc_create", 16, 512)
         before = self.reads(engine)
@@ -259,7 +261,7 @@ class Attached(Live):
         self.assertEqual(times, sorted(times))
         self.assertEqual([row["data"] for row in rows if row["type"] == "map"], [{"@ios": {"SUCCESS": expected}}])
 
-    def test_two_engines_are_told_apart(self):
+    def test_each_line_names_the_engine_that_it_comes_from(self):
         one, other = self.engine("-m", "1"), self.engine("-m", "1")
         started = self.start("-e", 'usdt:__EXE__:rpc_request_received { printf("%s of %d\\n", str(arg2), pid); @calls = count(); }', one.name, other.name)
         one.rpc("rpc_get_methods")
@@ -270,14 +272,14 @@ class Attached(Live):
                                      f"{one.name}[{one.pid}] bdev_get_bdevs of {one.pid}"])
         self.assertEqual(sorted(lines[3:]), sorted([f"{one.name}[{one.pid}] @calls: 2", f"{other.name}[{other.pid}] @calls: 1"]))
 
-    def test_it_ends_with_the_engine_and_passes_arguments_on(self):
+    def test_a_run_ends_with_the_engine_and_passes_arguments_to_the_script(self):
         engine = self.engine("-m", "1")
         started = self.start("-e", 'usdt:__EXE__:rpc_request_received { @said[str($1), $2] = count(); }', engine.name, "--", "word", "7")
         engine.rpc("rpc_get_methods")
         engine.stop()
         self.assertIn("@said[word, 7]: 1", self.end(started, interrupt=False))
 
-    def test_a_mistake_in_the_script_has_its_line(self):
+    def test_an_error_in_the_script_is_reported_with_its_line(self):
         engine = self.engine("-m", "1")
         done = run(FATHOM, "probe", "run", "-e", "BEGIN { }\nusdt:__EXE__:bdev_io_done { @x = nothing(); }", engine.name, check=False)
         self.assertEqual(done.returncode, 2)
@@ -286,7 +288,7 @@ class Attached(Live):
         done = run(FATHOM, "probe", "run", "--verbose", "-e", "BEGIN { @x = nothing(); }", engine.name, check=False)
         self.assertIn("~~~", done.stderr)
 
-    def test_a_script_for_spdk_prints_the_same_kind_of_lines(self):
+    def test_a_script_written_for_spdk_runs_unchanged(self):
         engine = self.engine("-m", "3")
         path = os.path.join(self.directory, "theirs.bt")
         with open(path, "w", encoding="utf-8") as file:
@@ -303,8 +305,8 @@ tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @calls = count(); }
         self.assertRegex(output, r"@calls: [1-9]\d*\n")
 
 
-    def test_functions_that_scripts_for_spdk_attach_to_are_entered_with_what_they_print(self):
-        """Plain bpftrace, without our tool: the functions have SPDK's names, and their second argument is a function with a name."""
+    def test_functions_with_spdks_names_get_a_named_function_as_second_argument(self):
+        """Plain bpftrace attaches to functions with SPDK's names. Their second argument is a function, and usym() prints its name."""
         engine = self.engine("-m", "3")
         program = os.path.realpath(ENGINE)
         script = "".join('uprobe:%s:%s { printf("%s %%s\\n", usym(arg1)); }' % (program, name, name)
@@ -313,7 +315,7 @@ tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @calls = count(); }
         with open(seen, "w", encoding="utf-8") as file:
             tracer = subprocess.Popen(["bpftrace", "-B", "line", "-p", str(engine.pid), "-e", script + 'interval:s:1 { printf("attached\\n"); }'],
                                       stdout=file, stderr=subprocess.DEVNULL)
-        self.addCleanup(end_at_once, tracer)
+        self.addCleanup(kill_process, tracer)
 
         def wait_for(pattern):
             deadline = time.monotonic() + ATTACH_SECONDS
@@ -327,10 +329,10 @@ tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @calls = count(); }
         wait_for("^spdk_for_each_channel nvmf_transport_groups_create$")
         wait_for("^spdk_thread_send_msg connect_on_control$")
 
-class Session(Live):
-    """docs/usdt.md: its session, replayed."""
+class DocumentedSession(LiveTest):
+    """Replays the session of docs/usdt.md."""
 
-    def test_the_session_of_the_page_prints_what_the_page_says(self):
+    def test_the_session_prints_the_output_that_the_page_shows(self):
         page = read(os.path.join(TOP, "docs", "usdt.md"))
         blocks = re.findall(r"^```(session|output \w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
         engine, running, compared = None, None, 0
@@ -351,21 +353,21 @@ class Session(Live):
         self.assertEqual(compared, 3)
 
 
-class Shipped(Live):
-    """The scripts of probes/, all at once on one engine under one load: what they count is what the engine counts."""
+class ShippedScripts(LiveTest):
+    """All scripts of probes/ run at once on one engine under one load; their counts are compared with the engine's."""
 
     def summary(self, engine):
         return shipped.counts_of_summary(engine.trace("summary", "--json", "-f", engine.trace_path).stdout)
 
     def start_all(self, engine):
-        """{name: (process, file of its output)}, attached."""
+        """Start every script: {name: (process, path of its output, path of its messages)} when all have attached."""
         started = {}
         for name in sorted(file.removesuffix(".bt") for file in os.listdir(PROBES)):
             said, out = (os.path.join(self.directory, f"{name}.{kind}") for kind in ("said", "out"))
             with open(said, "w", encoding="utf-8") as file:
                 words = [FATHOM, "probe", "run", "-o", out, name, engine.name, *(["--", "1"] if name == "slowest" else [])]
                 started[name] = subprocess.Popen(words, stderr=file), out, said
-            self.addCleanup(end_at_once, started[name][0])
+            self.addCleanup(kill_process, started[name][0])
         for name, (process, _, said) in started.items():
             deadline = time.monotonic() + ATTACH_SECONDS
             while not read(said).startswith("# "):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom probe check` against what happens: its answer under confinements is compared with bpftrace's attempt under the same."""
+"""`fathom probe check` under confinements: its answer must agree with an attempt of bpftrace under the same confinement."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import ENGINE, FATHOM, EngineTest, need_to_attach, run
+from harness import ENGINE, FATHOM, EngineTest, skip_unless_attachable, run
 
 NOBODY = 65534
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
@@ -18,8 +18,8 @@ SECCOMP_ALLOW, SECCOMP_EPERM = 0x7FFF0000, 0x00050000 | 1
 SYSCALLS = {"bpf": 321, "perf_event_open": 298}     # x86-64
 
 
-def refuse(name):
-    """A seccomp filter that has one system call fail with EPERM, from here on."""
+def refuse_syscall(name):
+    """Make one system call of this process fail with EPERM, by seccomp."""
     code = [(0x20, 0, 0, 0), (0x15, 0, 1, SYSCALLS[name]), (0x06, 0, 0, SECCOMP_EPERM), (0x06, 0, 0, SECCOMP_ALLOW)]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *row) for row in code))
 
@@ -32,13 +32,13 @@ def refuse(name):
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
-# how to run a command in it, and the obstacle that must be reported: "" for none, None if that depends on the kernel
+# {name: (how to run a command in it, the obstacle that must be reported)}; "": none, None: it depends on the kernel
 CONFINEMENTS = {
     "root": ([], ""),
-    "the capabilities of our advice": (["setpriv", "--bounding-set", "-all,+sys_admin,+sys_ptrace"], ""),
-    "those of Linux 5.8": (["setpriv", "--bounding-set", "-all,+bpf,+perfmon,+sys_ptrace"], None),
+    "the recommended capabilities": (["setpriv", "--bounding-set", "-all,+sys_admin,+sys_ptrace"], ""),
+    "bpf and perfmon of Linux 5.8": (["setpriv", "--bounding-set", "-all,+bpf,+perfmon,+sys_ptrace"], None),
     "no capabilities": (["setpriv", "--bounding-set", "-all"], "capabilities"),
-    "one of the two": (["setpriv", "--bounding-set", "-all,+bpf,+sys_ptrace"], "capabilities"),
+    "bpf without perfmon": (["setpriv", "--bounding-set", "-all,+bpf,+sys_ptrace"], "capabilities"),
     "an ordinary user": (["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"], "bpftrace"),
     "a user namespace": (["unshare", "--user", "--map-root-user"], "user namespace"),
     "a filter without bpf": ("bpf", "BPF program"),
@@ -50,7 +50,7 @@ CONFINEMENTS = {
 class Checking(EngineTest):
     @classmethod
     def setUpClass(cls):
-        need_to_attach("bpftrace", "setpriv", "unshare")
+        skip_unless_attachable("bpftrace", "setpriv", "unshare")
 
     def setUp(self):
         super().setUp()
@@ -60,11 +60,12 @@ class Checking(EngineTest):
         self.traced = self.engine(program=self.program)
 
     def confined(self, how, *command):
-        words, setup = (how, None) if isinstance(how, list) else ([], lambda: refuse(how))
+        """Run a command under a confinement of CONFINEMENTS."""
+        words, setup = (how, None) if isinstance(how, list) else ([], lambda: refuse_syscall(how))
         return subprocess.run([*words, *command], capture_output=True, text=True, timeout=60, check=False, preexec_fn=setup)
 
     def bpftrace_sees(self, how, path):
-        """Whether it sees remote procedure calls that are made meanwhile."""
+        """Whether bpftrace sees the RPCs that are made meanwhile."""
         stop = threading.Event()
 
         def call():
@@ -88,7 +89,7 @@ class Checking(EngineTest):
         self.assertEqual(answer["may_attach"], done.returncode == 0)
         return answer, {row["requirement"]: row["met"] for row in answer["requirements"]}
 
-    def test_the_answer_is_what_bpftrace_finds(self):
+    def test_the_answer_agrees_with_an_attempt_of_bpftrace(self):
         for name, (how, in_the_way) in CONFINEMENTS.items():
             with self.subTest(name):
                 answer, met = self.check(how)
@@ -98,24 +99,24 @@ class Checking(EngineTest):
                 if in_the_way:
                     self.assertIs(met[in_the_way], False, answer)
 
-    def test_a_file_that_is_not_the_one_running(self):
+    def test_a_deleted_or_replaced_program_file_is_reported(self):
         os.unlink(self.program)
         answer, met = self.check([])
         self.assertIs(met["file"], False)
         self.assertIn("is gone", answer["requirements"][1]["why"])
-        shutil.copy(FATHOM, self.program)       # somebody installs something else under its name
+        shutil.copy(FATHOM, self.program)       # another program is installed under its name
         answer, met = self.check([])
         self.assertIs(met["file"], False)
         self.assertRegex(answer["requirements"][1]["why"], r"build-id [0-9a-f]{40} there, [0-9a-f]{40} runs")
         self.assertFalse(self.bpftrace_sees([], self.program))
 
-    def test_a_program_without_notes(self):
+    def test_a_program_without_probes_is_reported(self):
         done = run(FATHOM, "probe", "check", str(os.getpid()), check=False)
         if "may the kernel attach" not in done.stdout:      # Debian's python has probes of its own
             self.assertIn("has no probes", done.stderr)
             self.assertEqual(done.returncode, 1)
 
-    def test_what_a_container_needs_is_said_where_rights_are_missing(self):
+    def test_missing_capabilities_are_reported_with_the_options_for_a_container(self):
         text = self.confined(CONFINEMENTS["no capabilities"][0], FATHOM, "probe", "check", str(self.traced.pid)).stdout
         self.assertIn("--cap-add=SYS_ADMIN --cap-add=SYS_PTRACE", text)
         self.assertIn("add: [SYS_ADMIN, SYS_PTRACE]", text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The sub-commands of `fathom` as people type them: what they say when something is not as it should be, and with which status."""
+"""The subcommands of `fathom`: their messages and exit statuses when something is wrong."""
 
 import json
 import os
@@ -19,25 +19,25 @@ class Commands(EngineTest):
         engine.serve("bdev_malloc_create", "-b", "Disk0", mebibytes, 512)
         return engine
 
-    def to_full(self, *words):
-        """Exit status and standard error of `fathom WORDS`, whose standard output takes nothing."""
+    def run_on_full_output(self, *words):
+        """(exit status, standard error) of `fathom WORDS` with /dev/full as standard output."""
         with open("/dev/full", "w") as full:
             done = subprocess.run([FATHOM, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
         return done.returncode, done.stderr
 
-    def test_output_that_is_lost_is_no_success(self):
+    def test_output_that_cannot_be_written_gives_status_2(self):
         engine = self.serving()
         perf = ("perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--count", 100, "--quiet")
         for words in (("rpc", "-s", engine.sock, "save_config"), ("rpc", "-s", engine.sock, "bdev_get_bdevs"), perf,
                       (*perf, "--json"), ("--help",)):
-            status, said = self.to_full(*words)
+            status, said = self.run_on_full_output(*words)
             self.assertEqual((status, said), (2, "fathom: standard output could not be written\n"), words)
 
-    def test_what_a_second_signal_kept_from_being_verified_is_no_success(self):
+    def test_perf_fails_if_a_second_signal_ends_its_verification(self):
         engine = self.serving(512)
         perf = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "write", "--bs", "4k",
                                  "--time", "60", "--verify", "--quiet", "--json"], stdout=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 30  # until enough is written that reading it back takes a while
+        deadline = time.monotonic() + 30  # until reading the data back takes longer than the two signals are apart
         while engine.rpc("bdev_get_iostat")["bdevs"][0]["bytes_written"] < 256 << 20 and time.monotonic() < deadline:
             time.sleep(0.05)
         os.kill(perf.pid, signal.SIGTERM)
@@ -48,7 +48,7 @@ class Commands(EngineTest):
         self.assertFalse(result["ok"])
         self.assertEqual(perf.returncode, 1)
 
-    def test_one_signal_ends_the_load_and_all_is_verified(self):
+    def test_one_signal_ends_the_load_and_every_block_is_verified(self):
         engine = self.serving()
         perf = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "mix", "--time", "60",
                                  "--verify", "--quiet"], stdout=subprocess.PIPE, text=True)
@@ -66,7 +66,7 @@ class Commands(EngineTest):
         return done.returncode, done.stderr
 
     def perf_at(self, answer):
-        """`fathom perf` at a port that accepts connections and sends `answer` to what comes; None: nothing."""
+        """(port, messages) of `fathom perf` at a port that accepts the connection and replies `answer`; None: it sends nothing."""
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
             load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(port), "-n", NQN, "--connect-timeout", "2000"],
@@ -81,7 +81,7 @@ class Commands(EngineTest):
         # other tests' reactors may spin on each CPU
         return port, re.sub(r"fathom perf: reactors spin on each CPU [^\n]*\n", "", said)
 
-    def test_perf_names_a_port_that_is_no_target(self):
+    def test_perf_reports_a_port_that_does_not_speak_nvme_tcp(self):
         port, said = self.perf_at(None)
         self.assertEqual(said, f"fathom perf: 127.0.0.1 port {port} accepted the connection; waiting for ICResp\n"
                                f"fathom perf: 127.0.0.1 port {port} accepted the connection but sent no ICResp within 2.0 s; is it an "
@@ -90,7 +90,7 @@ class Commands(EngineTest):
         self.assertRegex(said, rf"^fathom perf: 127.0.0.1 port {port} accepted the connection, but: it answered with something other than "
                                r"ICResp \(.+\); is it an NVMe/TCP port\?\n$")
 
-    def test_perf_says_what_an_option_has_to_be(self):
+    def test_perf_reports_the_valid_values_of_an_option(self):
         hint = "\n`fathom perf --help` shows the options\n"
         for option, value, wanted in (
                 ("--depth", "5000", "a number from 1 to 4096"), ("--queues", "65", "a number from 1 to 64"),
@@ -103,40 +103,40 @@ class Commands(EngineTest):
             self.assertTrue(done.stderr.startswith(f'fathom perf: {option}: "{value}" is not {wanted}'), done.stderr)
             self.assertTrue(done.stderr.endswith(hint), done.stderr)
 
-    def test_an_unknown_option_is_told_by_the_name_that_was_typed(self):
+    def test_an_unknown_option_is_reported_as_it_was_typed(self):
         for command in ("perf", "rpc", "trace"):
             done = run(FATHOM, command, "--bogus", check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"fathom {command}: unrecognized option '--bogus'\n", done.stderr)
             self.assertIn(f"`fathom {command} --help`", done.stderr)
 
-    def test_perf_says_what_does_not_fit(self):
+    def test_perf_rejects_a_range_that_does_not_fit_the_namespace(self):
         engine = self.serving()
         self.assertEqual(self.perf(engine, "--range", "100:4k"),
                          (2, "fathom perf: --range: byte 100 is not the first of a block of 512 bytes\n"))
         self.assertEqual(self.perf(engine, "--range", "16M:4k"),
                          (2, "fathom perf: --range: not inside the namespace's 16777216 bytes\n"))
 
-    def test_perf_says_that_there_is_no_such_subsystem(self):
+    def test_perf_reports_an_unknown_subsystem(self):
         engine = self.serving()
         done = run(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN + "x", check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn(f'127.0.0.1 port {engine.port} has no subsystem "{NQN}x"', done.stderr)
 
-    def test_a_ledger_that_cannot_be_saved_is_found_before_the_run(self):
+    def test_an_unwritable_verify_state_is_reported_before_the_run(self):
         engine = self.serving()
         status, said = self.perf(engine, "--rw", "write", "--time", 30, "--verify-state", "/nonexistent/ledger")
         self.assertEqual((status, said), (2, "fathom perf: /nonexistent/ledger.tmp: No such file or directory\n"))
         self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_write_ops"], 0)
 
-    def test_a_ledger_that_is_too_large_says_what_makes_it_smaller(self):
+    def test_a_namespace_too_large_to_verify_is_rejected_with_a_hint_at_range(self):
         engine = self.engine()
         engine.serve("bdev_null_create", "Null0", 1 << 36, 4096)
         status, said = self.perf(engine, "--rw", "write", "--verify")
         self.assertEqual(status, 2)
         self.assertIn("--range makes them fewer", said)
 
-    def test_a_line_that_cannot_be_understood_is_named(self):
+    def test_an_invalid_command_is_reported_with_its_line(self):
         engine = self.engine()
         for line, why in (("no_such_command", "no such command"), ("bdev_get_bdevs -Q", "no option -Q"), ("bdev_get_bdevs 'a", "")):
             done = run(FATHOM, "rpc", "-s", engine.sock, input=f"bdev_get_bdevs\n\n# a comment\n{line}\nbdev_get_bdevs\n", check=False)
@@ -145,19 +145,19 @@ class Commands(EngineTest):
             self.assertIn(f"that was line 4: {line}\n", done.stderr)
 
     def test_help_lists_no_command_that_an_engine_lacks(self):
-        here = {"load_config", "load_subsystem_config", "save_config", "save_subsystem_config"}  # of several requests
+        here = {"load_config", "load_subsystem_config", "save_config", "save_subsystem_config"}  # `fathom rpc` makes several requests of each
         methods = set(self.engine().rpc("rpc_get_methods"))
         commands = set(re.findall(r"(?m)^  (\w+) {2,}", run(FATHOM, "rpc", "--help").stdout.split("commands:\n")[1]))
         self.assertGreater(len(commands), 50)
         self.assertEqual(commands - methods - here, set())
 
-    # Those that take one of few values; else any number is fine.
+    # Options that do not accept any number.
     VALUES = {"--uuid": "8f6bb4d1-3b8e-4b5a-9c2a-0d9b1f9f7d11", "--nguid": "0" * 31 + "1", "--eui64": "0" * 15 + "1", "--tgt-name": "nvmf_tgt",
               "--trtype": "tcp", "--traddr": "127.0.0.1", "--adrfam": "ipv4", "--physical-block-size": "4096", "--max-queue-depth": "64",
               "--max-io-size": "65536", "--max-aq-depth": "64", "--in-capsule-data-size": "8192", "--wzsl": "4", "--max-namespaces": "4"}
 
-    def test_help_has_only_options_that_do_something(self):
-        """Others are taken for scripts of SPDK's, and help says that they have no effect, or does not name them: those are refused."""
+    def test_every_option_in_help_without_a_remark_has_an_effect(self):
+        """Help marks options that are accepted for SPDK's scripts without effect. It does not list options that are refused."""
         subsystem, tried = "nqn.2026-01.io.fathom:help", 0
         calls = {"bdev_malloc_create": ["8", "512"], "bdev_null_create": ["Null0", "8", "512"], "nvmf_create_subsystem": [subsystem],
                  "nvmf_subsystem_add_ns": [NQN, "Malloc0"], "nvmf_subsystem_add_listener": [NQN, "-t", "tcp", "-a", "127.0.0.1"],
@@ -169,7 +169,7 @@ class Commands(EngineTest):
             more = []
             for flag, value, what in re.findall(r"(?m)^  (?:-\w, )?(--[\w-]+)( VALUE)? +(.*)", run(FATHOM, "rpc", method, "--help").stdout):
                 if not re.match("ignored|no effect|accepted", what):
-                    values = {**self.VALUES, "--trsvcid": str(engine.port)}  # below 1024 is not for everybody
+                    values = {**self.VALUES, "--trsvcid": str(engine.port)}  # ports below 1024 need privileges
                     more += [flag] + ([values.get(flag, "1")] if value else [])
                     tried += 1
             done = run(FATHOM, "rpc", "-s", engine.sock, method, *words, *more, check=False)
@@ -182,7 +182,7 @@ class Commands(EngineTest):
             for option in ("--md-size", "--dif-type", "--dif-pi-format"):
                 self.assertNotIn(option, said)
 
-    def test_the_life_of_a_request_is_found_as_docs_life_of_an_io_says(self):
+    def test_the_commands_of_docs_life_of_an_io_find_the_records_of_a_request(self):
         engine = self.serving()
         engine.perf("--count", 3, "--depth", 1)
         last = engine.trace("-p", engine.pid, "-n", "bdev_io_done").stdout.splitlines()[-1]

@@ -75,7 +75,7 @@ class Completion(unittest.TestCase):
             done = run(*command, "--complete", "--")
             self.assertEqual({line.split("\t")[0] for line in done.stdout.splitlines()}, options, program)
 
-    def test_words_of_several_levels_are_followed(self):
+    def test_nested_commands_offer_their_own_words_and_options(self):
         self.assertEqual(offers("fathom", "storage", "query", ""), ["usage", "list-devices"])
         self.assertEqual(offers("fathom", "storage", "-l", "node1", "query", "u"), ["usage"])
         self.assertEqual(offers("fathom", "trace", "s"), ["show", "stuck", "summary", "slowest", "stages"])
@@ -84,23 +84,23 @@ class Completion(unittest.TestCase):
         self.assertEqual(offers("fathom-server", "config", "generate", "--net-class", ""), ["ethernet", "infiniband"])
         self.assertEqual(offers("fathom", "-j", "-l", "node1", "sys"), ["system"])
 
-    def test_values_are_offered(self):
+    def test_values_of_options_are_offered(self):
         self.assertEqual(offers("fathom", "perf", "--rw", "rand"), ["randread", "randwrite"])
         self.assertEqual(offers("fathom", "perf", "--rw=rand"), ["--rw=randread", "--rw=randwrite"])
         self.assertEqual(offers("fathom", "trace", "-f", ""), ["@files"])
-        self.assertEqual(offers("fathom", "trace", "-fx", ""), offers("fathom", "trace", ""), "x is the value")
+        self.assertEqual(offers("fathom", "trace", "-fx", ""), offers("fathom", "trace", ""), "x is the value of -f")
         self.assertEqual(offers("fathom-engine", "--socket-dir", ""), ["@folders"])
         self.assertEqual(offers("fathom-engine", "-L", "W"), ["WARNING"])
-        self.assertEqual(offers("fathom", "perf", "--depth", "1"), [], "any number")
-        self.assertEqual(offers("fathom-probed", "--", "--"), [], "these are no options")
+        self.assertEqual(offers("fathom", "perf", "--depth", "1"), [], "any number is valid")
+        self.assertEqual(offers("fathom-probed", "--", "--"), [], "words after -- are no options")
 
-    def test_methods_are_offered(self):
+    def test_rpc_methods_and_their_options_are_offered(self):
         self.assertEqual(offers("fathom", "rpc", "bdev_malloc_"), ["bdev_malloc_create", "bdev_malloc_delete"])
         self.assertIn("--uuid", offers("fathom", "rpc", "-s", "/a/socket", "bdev_malloc_create", "--u"))
         methods = re.findall(r"(?m)^  (\w+) ", run(FATHOM, "rpc", "--help").stdout.split("commands:\n")[1])
         self.assertLessEqual(set(methods), set(offers("fathom", "rpc", "")))
 
-    def test_a_word_that_no_table_has_offers_nothing(self):
+    def test_an_unknown_word_offers_nothing(self):
         for words in (("frobnicate", ""), ("trace", "--nothing="), ("rpc", "no_such_method", "--"), ("perf", "x" * 4096), ("x" * 4096, "")):
             done = run(FATHOM, "--complete", *words)
             self.assertEqual((done.returncode, done.stderr), (0, ""), words)
@@ -116,7 +116,7 @@ class Completion(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(complaint, done.stderr)
 
-    # ---- what the shells make of it ----
+    # ---- completion in the shells ----
 
     def test_bash_offers_words(self):
         self.assertEqual(self.bash("fathom", "tr"), ["trace"])
@@ -139,8 +139,8 @@ class Completion(unittest.TestCase):
         self.assertEqual(set(self.fish("fathom-server --config=serv")), {"--config=server.yml"})
         self.assertEqual(set(self.fish("fathom-engine --storage s")), {"some/"})
 
-    def typed(self, shell, options, start, typed, wanted):
-        """Type into an interactive shell, and wait for what it makes of it."""
+    def type_and_wait(self, shell, options, start, typed, wanted):
+        """Type `typed` into an interactive shell and wait until its screen has `wanted`."""
         environment = {"PATH": PATH, "HOME": self.directory, "PS1": "$ ", "INPUTRC": "/dev/null", "HISTFILE": ""}
         terminal = Terminal(self.shell(shell), *options, columns=120, env=environment)
         self.addCleanup(terminal.close)
@@ -152,17 +152,17 @@ class Completion(unittest.TestCase):
     def test_bash_completes_what_is_typed(self):
         os.mkdir(os.path.join(self.directory, "a-folder"))
         start = f"source {SCRIPTS}/fathom"
-        self.typed("bash", ["--norc", "-i"], start, "fathom trac\tsumm\t--ob\t", "fathom trace summary --object ")
-        self.typed("bash", ["--norc", "-i"], start, "fathom trace export --ctf a-fo\t", "--ctf a-folder/")
-        self.typed("bash", ["--norc", "-i"], start, "fathom rpc bdev_malloc_c\t", "fathom rpc bdev_malloc_create ")
+        self.type_and_wait("bash", ["--norc", "-i"], start, "fathom trac\tsumm\t--ob\t", "fathom trace summary --object ")
+        self.type_and_wait("bash", ["--norc", "-i"], start, "fathom trace export --ctf a-fo\t", "--ctf a-folder/")
+        self.type_and_wait("bash", ["--norc", "-i"], start, "fathom rpc bdev_malloc_c\t", "fathom rpc bdev_malloc_create ")
 
     def test_zsh_completes_what_is_typed(self):
         os.mkdir(os.path.join(self.directory, "a-folder"))
         start = f"fpath=({SCRIPTS} $fpath); autoload -Uz compinit; compinit -u -d {self.directory}/dump"
-        self.typed("zsh", ["-f", "-i"], start, "fathom trac\tsumm\t--ob\t", "fathom trace summary --object ")
-        self.typed("zsh", ["-f", "-i"], start, "fathom trace export --ctf=a-fo\t", "--ctf=a-folder/")
-        self.typed("zsh", ["-f", "-i"], start, "fathom-engine --log-l\t", "fathom-engine --log-level ")
-        self.typed("zsh", ["-f", "-i"], 'autoload -Uz compinit; compinit -u -d dump; eval "$(fathom completion zsh)"', "fathom trac\t",
+        self.type_and_wait("zsh", ["-f", "-i"], start, "fathom trac\tsumm\t--ob\t", "fathom trace summary --object ")
+        self.type_and_wait("zsh", ["-f", "-i"], start, "fathom trace export --ctf=a-fo\t", "--ctf=a-folder/")
+        self.type_and_wait("zsh", ["-f", "-i"], start, "fathom-engine --log-l\t", "fathom-engine --log-level ")
+        self.type_and_wait("zsh", ["-f", "-i"], 'autoload -Uz compinit; compinit -u -d dump; eval "$(fathom completion zsh)"', "fathom trac\t",
                    "fathom trace ")
 
 

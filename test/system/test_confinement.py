@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""That the confined run is really confined, and that the engine says so; and the same unconfined."""
+"""The confined run has its limits and the engine logs its fallback; the other run has neither."""
 
 import ctypes
 import os
@@ -22,11 +22,11 @@ class Confinement(EngineTest):
         else:
             os.close(fd)
 
-    def test_the_world_is_small_exactly_when_confined(self):
+    def test_dev_shm_is_small_and_the_user_not_root_exactly_when_confined(self):
         stat = os.statvfs("/dev/shm")
         self.assertEqual(stat.f_blocks * stat.f_frsize == 64 << 20 and os.geteuid() != 0, CONFINED)
 
-    def test_the_engine_says_once_when_it_uses_helper_threads(self):
+    def test_the_engine_logs_once_that_it_uses_helper_threads(self):
         engine = self.engine()
         engine.serve("bdev_uring_create", self.file("disk", 16), "Disk0", 512)
         engine.perf("--rw", "mix", "--bs", "4k", "--time", "0.5", "--verify")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-control - three engines on one host under a real fathom-server, driven by the `fathom` command: what dies, what goes on, and
-that nothing is lost or doubled.
+control - three engines on one host under a real fathom-server, driven by the `fathom` command. Servers and engines
+are killed; engines keep serving, ranks rejoin, and each event appears once.
 """
 
 import json
@@ -13,17 +13,17 @@ import subprocess
 import time
 import unittest
 
-from control_rig import SystemTest, make_certificates, transport
+from control_rig import SystemTest, make_certificates, transport_config
 from harness import FATHOM, TOP, run
 
 
-class Ways(SystemTest):
-    def test_a_command_directly_after_the_formatting_finds_all_ranks(self):
+class ServerAndEngines(SystemTest):
+    def test_all_ranks_are_joined_when_storage_format_returns(self):
         system = self.system(2, formatted=False)
         system.fathom("storage", "format")
         self.assertRegex(system.fathom("system", "query").stdout, r"(?m)^\[0-1\] +Joined *$")
 
-    def test_from_nothing_to_verified_io(self):
+    def test_a_new_system_is_formatted_joins_and_serves_verified_io(self):
         system = self.system(formatted=False)
         self.assertEqual(system.fathom("system", "query", check=False).returncode, 1)
         self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
@@ -54,7 +54,7 @@ class Ways(SystemTest):
             self.assertIn("system start failed for 1 engine without a rank", done.stderr)
         self.assertRegex(system.fathom("system", "start").stdout, r"(?m)^\[0-1\] +start +OK *$")
         system.until_states("joined")
-        # and one is erased that has not joined: no engine is left that could make a system again
+        # an engine that has not joined is erased too: none is left that could form the system again
         system.fathom("system", "stop")
         system.fathom("system", "erase", "--force")
         with socket.socket() as taken:
@@ -66,7 +66,7 @@ class Ways(SystemTest):
             self.assertRegex(system.fathom("system", "erase", "--force").stdout, r"(?ms)^0 +erase +OK.*^  127\.0\.0\.1 erase +OK")
         self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
 
-    def test_an_engine_that_is_killed_is_told_of_once_and_comes_back(self):
+    def test_a_killed_engine_is_reported_once_and_rejoins(self):
         system = self.system()
         before = system.members()
         instance_of = {engine["rank"]: index for index, engine in system.engines().items()}
@@ -77,7 +77,7 @@ class Ways(SystemTest):
         self.assertEqual([(event[2], event[3]) for event in died], [(1, before[1]["incarnation"])])
         self.assertEqual(system.members()[1]["uuid"], before[1]["uuid"])
 
-    def test_engines_live_through_the_death_of_their_server(self):
+    def test_engines_keep_serving_and_are_adopted_after_their_server_is_killed(self):
         system = self.system()
         system.serve(0)
         pids, before = system.pids(), system.members()
@@ -93,10 +93,10 @@ class Ways(SystemTest):
             system.start()
             system.until_states("joined")
         self.assertEqual(load.wait(60), 0)
-        # far above what a busy machine does, far below what waiting for a server, or for a time-out, would be
+        # far above the latency on a busy machine, far below a wait for the server or for a timeout
         self.assertLess(self.latency_max(load), max(20 * usual, 15))
         system.kill()
-        alone = system.perf(0, "--count", "5000", "--json", "--quiet", "--range", "4M")     # from connecting to its end there is no server
+        alone = system.perf(0, "--count", "5000", "--json", "--quiet", "--range", "4M")     # no server runs during this load
         self.assertEqual(alone.wait(60), 0, alone.stdout.read())
         alone.stdout.close()
         system.start()
@@ -109,11 +109,11 @@ class Ways(SystemTest):
         self.assertEqual([event for event in system.events() if event[1] == "engine_died"], [])
 
     def latency_max(self, load):
-        """Seconds."""
+        """The highest latency of the load, in seconds."""
         with load.stdout as text:
             return json.load(text)["total"]["latency_us"]["max"] / 1e6
 
-    def test_an_orderly_end_of_the_server_leaves_the_engines_too(self):
+    def test_stopping_the_server_leaves_its_engines_running(self):
         system = self.system()
         pids = system.pids()
         self.assertEqual(system.stop(), 0)
@@ -122,7 +122,7 @@ class Ways(SystemTest):
         system.until_states("joined")
         self.assertEqual(system.pids(), pids)
 
-    def test_an_engine_that_dies_while_there_is_no_server_is_told_of_when_there_is_one(self):
+    def test_an_engine_that_dies_without_a_server_is_reported_when_the_server_starts(self):
         system = self.system()
         before = system.members()
         instance_of = {engine["rank"]: index for index, engine in system.engines().items()}
@@ -134,13 +134,13 @@ class Ways(SystemTest):
         died = [event for event in system.events() if event[1] == "engine_died"]
         self.assertEqual([(event[2], event[3]) for event in died], [(2, before[2]["incarnation"])])
 
-    def test_who_follows_events_sees_all_of_them_through_restarts_of_the_server(self):
+    def test_a_follower_of_events_sees_each_event_across_restarts_of_the_server(self):
         system = self.system(1)
         follow = subprocess.Popen([FATHOM, "system", "events", "--follow", "--json", "-o", system.client_config], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
         try:
             seen = [json.loads(follow.stdout.readline())["number"] for _ in system.events()]
-            time.sleep(6)       # a command gives up a server that it never reached after 5 s; this one must not
+            time.sleep(6)       # 5 s is the limit for the first connection; it must not end a follower that was connected
             system.kill()
             system.start()
             system.until_states("joined")
@@ -156,7 +156,7 @@ class Ways(SystemTest):
             follow.kill()
             follow.communicate()
 
-    def test_stop_and_start_by_rank(self):
+    def test_chosen_ranks_stop_and_rejoin_without_a_death_event(self):
         system = self.system()
         system.fathom("system", "stop", "--ranks", "0,2")
         self.assertEqual(system.states(), {0: "stopped", 1: "joined", 2: "stopped"})
@@ -165,7 +165,7 @@ class Ways(SystemTest):
         system.until_states("joined")
         self.assertEqual([event for event in system.events() if event[1] == "engine_died"], [])
 
-    def test_exclusion_and_return(self):
+    def test_an_excluded_rank_rejoins_after_clear_exclude(self):
         system = self.system()
         system.fathom("system", "exclude", "--ranks", "1")
         self.assertEqual(system.states()[1], "adminexcluded")
@@ -175,42 +175,42 @@ class Ways(SystemTest):
 
 
 class Certificates(SystemTest):
-    def test_roles_are_what_certificates_say(self):
+    def test_a_certificate_of_another_role_or_authority_is_refused(self):
         folder = make_certificates(os.path.join(self.directory, "certs"))
         foreign = make_certificates(os.path.join(self.directory, "foreign"))
-        system = self.system(1, transport(folder, "server"), formatted=False, start=False)
-        system.be(folder, "admin")
+        system = self.system(1, transport_config(folder, "server"), formatted=False, start=False)
+        system.use_certificate(folder, "admin")
         system.start()
         system.format()
-        for authority, role, said in ((folder, "agent", "(?i)agent|role|permission|mismatch"),    # it calls what it may not
+        for authority, role, said in ((folder, "agent", "(?i)agent|role|permission|mismatch"),    # an agent may not make this call
                                       (foreign, "admin", "authority|certificate"),
                                       (None, None, "TLS|certificate|insecure")):
-            system.be(authority, role)
+            system.use_certificate(authority, role)
             done = system.fathom("system", "query", check=False)
             self.assertEqual(done.returncode, 1, f"{authority} {role}")
             self.assertRegex(done.stderr, said)
-        system.be(folder, "admin")
+        system.use_certificate(folder, "admin")
         self.assertEqual(system.states(), {0: "joined"})
 
-    def story(self, system):
+    def event_texts(self, system):
         return [(event["id"], event["msg"]) for event in system.json("system", "events")["events"]]
 
-    def test_events_tell_what_was_done_and_who_asked(self):
+    def test_events_name_each_operation_and_its_user(self):
         folder = make_certificates(os.path.join(self.directory, "certs"))
-        system = self.system(2, transport(folder, "server"), formatted=False, start=False)
-        system.be(folder, "admin")
+        system = self.system(2, transport_config(folder, "server"), formatted=False, start=False)
+        system.use_certificate(folder, "admin")
         system.start()
         system.format()
         me = f"by admin, uid {os.geteuid()}"
         system.fathom("system", "set-attr", "rack:3")
         system.fathom("system", "set-prop", "self_heal:none")
         system.fathom("system", "exclude", "--ranks", "1")
-        system.until(lambda: [name for name, _ in self.story(system)].count("engine_self_terminated") == 2, "rank 1 ends")
+        system.until(lambda: [name for name, _ in self.event_texts(system)].count("engine_self_terminated") == 2, "rank 1 ends")
         system.fathom("system", "clear-exclude", "--ranks", "1")
         system.until_states("joined")
         system.fathom("server", "restart-policy", "killed=100ms..1s")
         os.kill(system.pid(0), signal.SIGKILL)
-        system.until(lambda: "engine_restarted" in [name for name, _ in self.story(system)][-4:], "it is started again")
+        system.until(lambda: "engine_restarted" in [name for name, _ in self.event_texts(system)][-4:], "it is started again")
         system.until_states("joined")
         system.fathom("system", "stop")
         system.fathom("system", "start")
@@ -219,12 +219,12 @@ class Certificates(SystemTest):
             os.remove(os.path.join(folder, name))
         make_certificates(folder)
         system.process.send_signal(signal.SIGHUP)
-        system.until(lambda: "certificates_changed" in [name for name, _ in self.story(system)], "certificates are read")
+        system.until(lambda: "certificates_changed" in [name for name, _ in self.event_texts(system)], "certificates are read")
         self.assertEqual(system.stop(), 0)
         system.start()
         system.until_states("joined")
-        story = self.story(system)
-        told = [name for name, _ in story]
+        events = self.event_texts(system)
+        names = [name for name, _ in events]
         for name, words in (("storage_formatted", f"the storage of instance 0 was formatted {me}"),
                             ("attributes_changed", f"set rack=3 {me}"),
                             ("properties_changed", f"set self_heal=none {me}"),
@@ -234,28 +234,28 @@ class Certificates(SystemTest):
                             ("system_stopped", f"ranks 0-1 were stopped {me}"),
                             ("system_started", f"ranks 0-1 were started {me}"),
                             ("certificates_changed", f"certificates were replaced: {folder}/server.crt")):
-            self.assertIn((name, words), story)
-        self.assertEqual(told[0], "server_started")
-        self.assertEqual((told.count("server_started"), told.count("server_ended"), told.count("engine_died")), (2, 1, 1))
-        ended = [words for name, words in story if name == "server_ended"][0]
+            self.assertIn((name, words), events)
+        self.assertEqual(names[0], "server_started")
+        self.assertEqual((names.count("server_started"), names.count("server_ended"), names.count("engine_died")), (2, 1, 1))
+        ended = [words for name, words in events if name == "server_ended"][0]
         self.assertRegex(ended, rf"^fathom-server at 127\.0\.0\.1:{system.port} ends by signal 15 of process \d+, uid {os.geteuid()}$")
-        self.assertIn("engine_joined", told)
+        self.assertIn("engine_joined", names)
 
-    def test_a_certificate_that_ends_soon_is_an_event(self):
+    def test_a_certificate_that_expires_soon_raises_an_event(self):
         folder = os.path.join(self.directory, "certs")
         run(os.path.join(TOP, "scripts", "make-certificates"), folder, "5")
-        system = self.system(1, transport(folder, "server"), formatted=False, start=False)
-        system.be(folder, "admin")
+        system = self.system(1, transport_config(folder, "server"), formatted=False, start=False)
+        system.use_certificate(folder, "admin")
         system.start()
-        system.until(lambda: [name for name, _ in self.story(system)].count("certificate_expires") == 2, "events of both certificates")
-        said = [words for name, words in self.story(system) if name == "certificate_expires"]
+        system.until(lambda: [name for name, _ in self.event_texts(system)].count("certificate_expires") == 2, "events of both certificates")
+        said = [words for name, words in self.event_texts(system) if name == "certificate_expires"]
         self.assertRegex(said[0], rf"^a certificate expires in 7 days or less, on 20\d\d-\d\d-\d\d: {folder}/server\.crt$")
         self.assertIn("WARNING: event id: [certificate_expires]", system.log_text())
 
-    def test_an_expired_certificate_is_named(self):
+    def test_an_expired_certificate_is_reported_with_its_path(self):
         folder = make_certificates(os.path.join(self.directory, "certs"))
-        system = self.system(1, transport(folder, "server"), formatted=False, start=False)
-        system.be(folder, "admin")
+        system = self.system(1, transport_config(folder, "server"), formatted=False, start=False)
+        system.use_certificate(folder, "admin")
         system.start()
         expired = os.path.join(self.directory, "expired")
         os.mkdir(expired)
@@ -264,7 +264,7 @@ class Certificates(SystemTest):
         request = os.path.join(expired, "request")
         run("openssl", "req", "-new", "-key", f"{expired}/admin.key", "-subj", "/CN=admin", "-out", request)
         run("openssl", "x509", "-req", "-in", request, "-CA", f"{folder}/ca.crt", "-CAkey", f"{folder}/ca.key", "-days", "-1", "-out", f"{expired}/admin.crt")
-        system.be(expired, "admin")
+        system.use_certificate(expired, "admin")
         done = system.fathom("system", "query", check=False)
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, rf'code = 951 description = "the certificate {expired}/admin.crt expired on 20')

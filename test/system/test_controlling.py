@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom trace enable|disable|groups|clear`: what a running program records, by its control socket; groups from a file, too."""
+"""`fathom trace enable|disable|groups|clear` through the control socket of a running program; groups also from a trace file."""
 
 import json
 import os
@@ -11,52 +11,53 @@ from harness import FATHOM, EngineTest, run
 
 
 class Controlling(EngineTest):
-    def control(self, engine, *words, **kwargs):
+    def trace_by_socket(self, engine, *words, **kwargs):
         return run(FATHOM, "trace", *words, "--socket", engine.sock, **kwargs)
 
-    def names(self, engine):
+    def recorded_names(self, engine):
         lines = engine.trace("--json", "-f", engine.trace_path).stdout.splitlines()
         return {row["name"].upper() for row in map(json.loads, lines) if "name" in row and "tick" in row}
 
     def groups(self, engine, *words):
         return {(row["group"], row["point"]): row["enabled"]
-                for row in map(json.loads, self.control(engine, "groups", "--json", *words).stdout.splitlines())}
+                for row in map(json.loads, self.trace_by_socket(engine, "groups", "--json", *words).stdout.splitlines())}
 
-    def load(self, engine):
-        self.control(engine, "clear")
+    def names_under_load(self, engine):
+        """Clear the trace, run a load; the names of the recorded events."""
+        self.trace_by_socket(engine, "clear")
         engine.perf("--rw", "randread", "--bs", "4k", "--count", "50")
-        return self.names(engine)
+        return self.recorded_names(engine)
 
     def serving(self, *options):
         engine = self.engine(*options)
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
         return engine
 
-    def test_a_group_is_switched_on_and_off_again(self):
+    def test_a_group_is_enabled_and_disabled(self):
         engine = self.serving("-e", "none")
         self.assertFalse(any(self.groups(engine).values()))
-        self.assertEqual(self.load(engine), set())
-        self.control(engine, "enable", "bdev")
+        self.assertEqual(self.names_under_load(engine), set())
+        self.trace_by_socket(engine, "enable", "bdev")
         self.assertTrue(all(self.groups(engine, "bdev").values()))
-        names = self.load(engine)
+        names = self.names_under_load(engine)
         self.assertIn("BDEV_IO_DONE", names)
         self.assertTrue(all(name.startswith("BDEV") for name in names), names)
-        self.control(engine, "disable", "BDEV")
-        self.assertEqual(self.load(engine), set())
+        self.trace_by_socket(engine, "disable", "BDEV")
+        self.assertEqual(self.names_under_load(engine), set())
 
-    def test_points_are_switched_by_name_and_by_mask(self):
+    def test_points_are_enabled_and_disabled_by_name_and_by_mask(self):
         engine = self.serving("-e", "none")
-        self.control(engine, "enable", "bdev:bdev_io_done+BDEV_IO_SUBMIT", "nvmf_tcp:tcp_receive")
-        self.assertEqual(self.load(engine), {"BDEV_IO_DONE", "BDEV_IO_SUBMIT", "TCP_RECEIVE"})
-        self.control(engine, "disable", "bdev:BDEV_IO_SUBMIT")
-        self.assertEqual(self.load(engine), {"BDEV_IO_DONE", "TCP_RECEIVE"})
+        self.trace_by_socket(engine, "enable", "bdev:bdev_io_done+BDEV_IO_SUBMIT", "nvmf_tcp:tcp_receive")
+        self.assertEqual(self.names_under_load(engine), {"BDEV_IO_DONE", "BDEV_IO_SUBMIT", "TCP_RECEIVE"})
+        self.trace_by_socket(engine, "disable", "bdev:BDEV_IO_SUBMIT")
+        self.assertEqual(self.names_under_load(engine), {"BDEV_IO_DONE", "TCP_RECEIVE"})
         first = next(iter(self.groups(engine, "nvmf")))
-        self.control(engine, "enable", "nvmf:0x1")
+        self.trace_by_socket(engine, "enable", "nvmf:0x1")
         self.assertEqual([key for key, on in self.groups(engine, "nvmf").items() if on], [first])
-        self.control(engine, "disable", "all")
+        self.trace_by_socket(engine, "disable", "all")
         self.assertFalse(any(self.groups(engine).values()))
 
-    def test_the_file_says_the_same_as_the_program(self):
+    def test_groups_of_the_file_equal_those_of_the_program(self):
         engine = self.engine("-e", "bdev:BDEV_IO_DONE,rpc")
         asked = self.groups(engine)
         read = {(row["group"], row["point"]): row["enabled"] for row in
@@ -64,30 +65,30 @@ class Controlling(EngineTest):
         self.assertEqual(asked, read)
         self.assertTrue(asked["bdev", "BDEV_IO_DONE"])
         self.assertFalse(asked["bdev", "BDEV_IO_SUBMIT"])
-        table = self.control(engine, "groups", "bdev").stdout.splitlines()
+        table = self.trace_by_socket(engine, "groups", "bdev").stdout.splitlines()
         self.assertEqual(table[0].split(), ["GROUP", "POINT", "ON"])
         self.assertIn(["bdev", "BDEV_IO_DONE", "on"], [line.split() for line in table])
         self.assertIn(["bdev", "BDEV_IO_SUBMIT", "off"], [line.split() for line in table])
         self.assertEqual({line.split()[0] for line in table[1:]}, {"bdev"})
 
-    def test_what_is_not_known_changes_nothing(self):
+    def test_an_unknown_group_or_point_changes_nothing(self):
         engine = self.engine("-e", "none")
         for words, complaint in ((("enable", "bdev", "bdve"), "no trace group \"bdve\""),
                                  (("enable", "bdev:BDEV_IO_DONE+NOPE"), "no point \"NOPE\""),
                                  (("enable",), "which groups"),
                                  (("groups", "nope"), "no trace group \"nope\""),
                                  (("clear", "bdev"), "takes no")):
-            done = self.control(engine, *words, check=False)
+            done = self.trace_by_socket(engine, *words, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(complaint, done.stderr)
-        self.assertIn("nvmf_tcp", self.control(engine, "enable", "bdve", check=False).stderr)
+        self.assertIn("nvmf_tcp", self.trace_by_socket(engine, "enable", "bdve", check=False).stderr)
         self.assertFalse(any(self.groups(engine).values()))
         done = run(FATHOM, "trace", "groups", "-S", os.path.join(self.directory, "nobody"), check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("nobody", done.stderr)
 
-    def test_a_target_of_spdk_is_asked_in_its_own_words(self):
-        """Its answers and what it takes, from a server that knows no more than that."""
+    def test_an_spdk_target_is_controlled_by_spdks_own_methods(self):
+        """The server here has SPDK's trace methods alone and answers with SPDK's fields."""
         path = os.path.join(self.directory, "spdk.sock")
         calls = []
         answers = {"trace_get_tpoint_group_mask": {

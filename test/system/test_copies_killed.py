@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-`fathom-server restore` and `backup`, killed at any moment: what is in the place is the old or the new, whole; what was there is not
-lost; and the same command again does it.
+`fathom-server restore` and `backup`, killed at random moments. The target is the old or the new database, complete; restore keeps
+the old one; the same command succeeds when it runs again.
 """
 
 import contextlib
@@ -22,35 +22,35 @@ KILLS_MAX = 1000
 OLD, NEW = b"later", b"when it was copied"
 
 
-def ask(path, sql):
-    """Of the database there, with its log, but of a copy of both: to look changes nothing."""
-    looked_at = path + ".looked-at"
+def query(path, sql):
+    """The first value that `sql` returns. It reads a copy of the database and its log, since SQLite may change what it opens."""
+    copied = path + ".looked-at"
     for ending in ("", "-wal"):
         if os.path.exists(path + ending):
-            shutil.copy(path + ending, looked_at + ending)
+            shutil.copy(path + ending, copied + ending)
     try:
-        with contextlib.closing(sqlite3.connect(looked_at)) as database:
+        with contextlib.closing(sqlite3.connect(copied)) as database:
             whole = database.execute("PRAGMA integrity_check").fetchone()[0]
             assert whole == "ok", whole
             return database.execute(sql).fetchone()[0]
     finally:
-        for left in glob.glob(looked_at + "*"):
+        for left in glob.glob(copied + "*"):
             os.unlink(left)
 
 
-def owner(path):
-    value = ask(path, "SELECT value FROM kv WHERE key = 'system/attribute/owner'")
+def owner_attribute(path):
+    value = query(path, "SELECT value FROM kv WHERE key = 'system/attribute/owner'")
     return value.encode() if isinstance(value, str) else value
 
 
-class Moments:
-    """When to kill: spread over as long as it takes unless it is killed."""
+class KillTimes:
+    """Random moments to kill a command at, spread over the time that it needs."""
 
     def __init__(self, seed):
         self.random, self.seconds, self.outcomes, self.kills = random.Random(seed), 0.02, set(), 0
 
     def kill(self, *command):
-        """The command, killed; True: it had ended well before."""
+        """Start the command and kill it at a random moment; True: it had succeeded before."""
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         time.sleep(self.random.random() * self.seconds)
         process.kill()
@@ -59,9 +59,9 @@ class Moments:
         return process.returncode == 0
 
     def more(self, outcomes):
-        """Is another one due? `outcomes`: all that there are."""
+        """Whether another kill is due: after KILLS of them only until all `outcomes` were seen."""
         self.kills += 1
-        assert self.kills < KILLS_MAX, f"of {outcomes} there were but {self.outcomes}"
+        assert self.kills < KILLS_MAX, f"{self.kills} kills had the outcomes {self.outcomes}, not {outcomes}"
         return self.kills <= KILLS or self.outcomes != outcomes
 
 
@@ -77,49 +77,50 @@ class Restore(ServerTest):
             self.system.call("/mgmt.MgmtSvc/SystemSetAttr", request)
             if value == NEW:
                 run(SERVER, "backup", "-o", self.system.config_path, self.copy)
-        self.system.kill()  # so that there is a log
+        self.system.kill()  # SIGKILL, so that a write-ahead log remains
         self.kept = os.path.join(self.system.directory, "kept.db")
         for ending in ("", "-wal"):
             shutil.copy(self.path + ending, self.kept + ending)
         self.command = (SERVER, "restore", "-o", self.system.config_path, "--from", self.copy)
-        self.moments = Moments(1)
+        self.kill_times = KillTimes(1)
         began = time.monotonic()
         run(*self.command, "--force")
-        self.moments.seconds = 1.1 * (time.monotonic() - began)
+        self.kill_times.seconds = 1.1 * (time.monotonic() - began)
 
-    def put(self, *endings):
-        """As it was when the server died, but only these files."""
+    def put_back(self, *endings):
+        """Put the files of the database with these endings back, as they were when the server was killed; remove all others."""
         for left in glob.glob(self.path + "*"):
             os.unlink(left)
         for ending in endings:
             shutil.copy(self.kept + ending, self.path + ending)
 
-    def aside(self):
+    def set_aside(self):
+        """The databases that restore has set aside."""
         return [path for path in glob.glob(self.path + ".before-*") if not path.endswith(("-wal", "-journal", "-shm"))]
 
-    def test_the_old_database_or_the_new_one_is_there_whole(self):
-        while self.moments.more({OLD, NEW}):
-            self.put("", "-wal")
-            done = self.moments.kill(*self.command, "--force")
-            found = owner(self.path)
-            self.moments.outcomes.add(found)
+    def test_a_killed_restore_leaves_the_old_or_the_new_database(self):
+        while self.kill_times.more({OLD, NEW}):
+            self.put_back("", "-wal")
+            done = self.kill_times.kill(*self.command, "--force")
+            found = owner_attribute(self.path)
+            self.kill_times.outcomes.add(found)
             self.assertIn(found, (OLD, NEW))
             self.assertTrue(found == NEW or not done)
             if found == NEW:
-                self.assertIn(OLD, [owner(path) for path in self.aside()])
+                self.assertIn(OLD, [owner_attribute(path) for path in self.set_aside()])
             run(*self.command, "--force")
-            self.assertEqual(owner(self.path), NEW)
-            self.assertIn(OLD, [owner(path) for path in self.aside()])
+            self.assertEqual(owner_attribute(self.path), NEW)
+            self.assertIn(OLD, [owner_attribute(path) for path in self.set_aside()])
             self.assertEqual(glob.glob(self.path + ".copy-*"), [])
 
-    def test_no_log_that_was_left_is_beside_the_new_one(self):
+    def test_a_killed_restore_never_pairs_the_new_database_with_an_old_log(self):
         with open(self.kept + "-wal", "rb") as file:
             log = file.read()
-        while self.moments.more({None, NEW}):
-            self.put("-wal")
-            done = self.moments.kill(*self.command)
-            found = owner(self.path) if os.path.exists(self.path) else None
-            self.moments.outcomes.add(found)
+        while self.kill_times.more({None, NEW}):
+            self.put_back("-wal")
+            done = self.kill_times.kill(*self.command)
+            found = owner_attribute(self.path) if os.path.exists(self.path) else None
+            self.kill_times.outcomes.add(found)
             self.assertTrue(found == NEW or (found is None and not done), found)
             logs = [open(path, "rb") for path in glob.glob(self.path + "*-wal")]
             self.assertIn(log, [file.read() for file in logs])
@@ -127,7 +128,7 @@ class Restore(ServerTest):
                 file.close()
             if found is None:
                 run(*self.command)
-            self.assertEqual(owner(self.path), NEW)
+            self.assertEqual(owner_attribute(self.path), NEW)
 
 
 class Backup(ServerTest):
@@ -142,48 +143,48 @@ class Backup(ServerTest):
         self.number = 0
         run(*self.command)
 
-    def mark(self):
+    def write_mark(self):
         self.number += 1
         with contextlib.closing(sqlite3.connect(self.system.database)) as database, database:
             database.execute("UPDATE mark SET number = ?", (self.number,))
 
     def check(self, done, before):
-        """`before`: what the copy was."""
-        found = ask(self.copy, "SELECT number FROM mark")
+        """Check that the copy has the mark `before` or the current one; after a completed backup, the current one. Returns the mark."""
+        found = query(self.copy, "SELECT number FROM mark")
         self.assertIn(found, (before, self.number))
         self.assertTrue(found == self.number or not done)
-        self.assertEqual(ask(self.system.database, "SELECT number FROM mark"), self.number)
+        self.assertEqual(query(self.system.database, "SELECT number FROM mark"), self.number)
         for left in glob.glob(self.copy + ".copy-*"):
             os.unlink(left)
         return found
 
-    def measure(self):
+    def measured_kill_times(self):
         began = time.monotonic()
         run(*self.command)
-        moments = Moments(2)
-        moments.seconds = 1.1 * (time.monotonic() - began)
-        return moments
+        kill_times = KillTimes(2)
+        kill_times.seconds = 1.1 * (time.monotonic() - began)
+        return kill_times
 
-    def test_a_copy_is_the_old_one_or_the_new_one(self):
-        moments, found = self.measure(), 0
-        while moments.more({"old", "new"}):
+    def test_a_killed_backup_leaves_the_old_or_the_new_copy(self):
+        kill_times, found = self.measured_kill_times(), 0
+        while kill_times.more({"old", "new"}):
             before = found
-            self.mark()
-            found = self.check(moments.kill(*self.command), before)
-            moments.outcomes.add("new" if found == self.number else "old")
+            self.write_mark()
+            found = self.check(kill_times.kill(*self.command), before)
+            kill_times.outcomes.add("new" if found == self.number else "old")
 
-    def test_also_when_a_server_makes_it_and_is_killed(self):
-        moments, found = self.measure(), 0
-        while moments.more({"old", "new"}):
+    def test_a_killed_server_that_makes_a_backup_leaves_the_old_or_the_new_copy(self):
+        kill_times, found = self.measured_kill_times(), 0
+        while kill_times.more({"old", "new"}):
             before = found
-            self.mark()
+            self.write_mark()
             self.system.start()
             command = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            time.sleep(moments.random.random() * 2 * moments.seconds)
+            time.sleep(kill_times.random.random() * 2 * kill_times.seconds)
             self.system.kill()
             command.communicate(timeout=60)
             found = self.check(command.returncode == 0, before)
-            moments.outcomes.add("new" if found == self.number else "old")
+            kill_times.outcomes.add("new" if found == self.number else "old")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Devices that hang, fail or are full, beside others; what the engine's log says of them; and whose identity they have."""
+"""Devices that hang, fail or are full beside sound ones, the lines that the engine logs about them, and the UUIDs of devices."""
 
 import json
 import os
@@ -24,11 +24,11 @@ class DeviceTest(EngineTest):
         return self.hung_files[-1]
 
     def tearDown(self):
-        for file in self.hung_files:    # before the engines: the kernel lets none go whose I/O is out
+        for file in self.hung_files:    # before the engines: a process with I/O at the device cannot end
             file.close()
         super().tearDown()
 
-    def wait_log(self, engine, pattern, seconds=30):
+    def wait_for_log(self, engine, pattern, seconds=30):
         deadline = time.monotonic() + seconds
         while not re.search(pattern, engine.log_text()):
             if time.monotonic() > deadline:
@@ -48,8 +48,8 @@ class DeviceTest(EngineTest):
         process.wait()
 
 
-class Hung(DeviceTest):
-    def serve_two(self, engine, hung):
+class HungDevice(DeviceTest):
+    def export_hung_and_sound(self, engine, hung):
         engine.serve("bdev_aio_create", hung.path, "Hung", 4096)
         engine.lines(f"""bdev_uring_create {self.file("sound", 16)} Sound 4096
 nvmf_create_subsystem {OTHER} -a -s SPDK00000000000002 -m 10
@@ -57,14 +57,15 @@ nvmf_subsystem_add_listener {OTHER} -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_subsystem_add_ns {OTHER} Sound
 """)
 
-    def hung_beside_sound(self, **environment):
+    def load_hung_beside_sound(self, **environment):
+        """(engine, hung file, host): the host's reads hang while another host's load on a sound device completes."""
         hung = self.hanging_file()
         engine = self.engine("-m", "0x1", env=environment)
-        self.serve_two(engine, hung)
+        self.export_hung_and_sound(engine, hung)
         hung.hang()
         host = self.start_perf(engine, NQN, "--rw", "randread", "--bs", "4k", "--depth", 100, "--time", 300, "--timeout", 0)
         deadline = time.monotonic() + 20
-        while hung.held_count() < 8:        # as many as one device may have
+        while hung.held_count() < 8:        # the most that one device may have at a time
             self.assertLess(time.monotonic(), deadline, engine.log_text())
             time.sleep(0.05)
         done = run(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", OTHER, "--rw", "mix", "--bs", "4k", "--depth", 8,
@@ -73,22 +74,22 @@ nvmf_subsystem_add_ns {OTHER} Sound
         return engine, hung, host
 
     def check_slow_and_recovered(self, engine, hung, host):
-        self.wait_log(engine, r"WARNING: device Hung is slow: \d+ I/Os are under way, and none has completed for \d+ s")
+        self.wait_for_log(engine, r"WARNING: device Hung is slow: \d+ I/Os are under way, and none has completed for \d+ s")
         self.assertNotRegex(engine.log_text(), "WARNING: device Sound")
         hung.release()
-        self.wait_log(engine, r"NOTICE: device Hung has recovered: it was slow for \d+ s")
+        self.wait_for_log(engine, r"NOTICE: device Hung has recovered: it was slow for \d+ s")
         self.assertEqual(engine.log_text().count("device Hung is slow"), 1)
         self.end_process(host)
         self.assertEqual(engine.stop(), 0, engine.log_text())
 
-    def test_a_hung_device_leaves_the_others_theirs_and_is_named_in_the_log(self):
-        self.check_slow_and_recovered(*self.hung_beside_sound())
+    def test_a_hung_device_does_not_stop_others_and_is_logged(self):
+        self.check_slow_and_recovered(*self.load_hung_beside_sound())
 
-    def test_so_it_does_where_io_uring_is_refused(self):
-        self.check_slow_and_recovered(*self.hung_beside_sound(FATHOM_NO_URING="1"))
+    def test_a_hung_device_without_io_uring_does_not_stop_others_and_is_logged(self):
+        self.check_slow_and_recovered(*self.load_hung_beside_sound(FATHOM_NO_URING="1"))
 
-    def test_a_hung_device_is_deleted_in_bounded_time_and_what_comes_late_is_absorbed(self):
-        engine, hung, host = self.hung_beside_sound()
+    def test_a_hung_device_is_deleted_in_bounded_time_and_late_completions_are_absorbed(self):
+        engine, hung, host = self.load_hung_beside_sound()
         self.end_process(host)
         before = time.monotonic()
         try:
@@ -97,29 +98,29 @@ nvmf_subsystem_add_ns {OTHER} Sound
             self.assertEqual(error.code, -110)
             self.assertIn('"Hung" is deleted, but some of its I/O has not completed', error.message)
         else:
-            self.fail("its I/O cannot have come back")
+            self.fail("the deletion succeeded although I/O is still at the device")
         self.assertLess(time.monotonic() - before, 50)
         self.assertEqual([row["name"] for row in engine.rpc("bdev_get_bdevs")], ["Sound"])
         hung.release()
-        self.wait_log(engine, r"NOTICE: block device Hung: the last I/O completed \d+ s after its deletion")
+        self.wait_for_log(engine, r"NOTICE: block device Hung: the last I/O completed \d+ s after its deletion")
         self.assertEqual(engine.stop(), 0, engine.log_text())
 
     def test_an_engine_with_hung_io_ends_in_bounded_time(self):
-        engine, hung, host = self.hung_beside_sound()
+        engine, hung, host = self.load_hung_beside_sound()
         engine.process.terminate()
-        self.wait_log(engine, "ERROR: .*: exiting (without them|anyway)", 40)
-        hung.release()      # the kernel lets no process go whose I/O is out
+        self.wait_for_log(engine, "ERROR: .*: exiting (without them|anyway)", 40)
+        hung.release()      # the kernel keeps a process until its I/O completes
         self.assertEqual(engine.process.wait(30), 1)
 
 
-class Failing(DeviceTest):
-    def test_errors_of_a_device_are_one_line_with_their_number(self):
+class FailingDevice(DeviceTest):
+    def test_errors_of_a_device_are_logged_in_one_line_with_their_number(self):
         engine = self.engine()
         engine.lines("bdev_malloc_create -b M 16 4096\nbdev_error_create M\n")
         engine.serve("bdev_null_create", "N", 16, 4096)
         engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_M\nbdev_error_inject_error EE_M read failure -n 20\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
-        self.wait_log(engine, "WARNING: device EE_M: [0-9]+ I/Os? failed: ")
+        self.wait_for_log(engine, "WARNING: device EE_M: [0-9]+ I/Os? failed: ")
         engine.lines("bdev_error_inject_error EE_M read failure -n 30\n")
         engine.perf("--quiet", "--count", 30, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
         self.assertEqual(engine.stop(), 0)
@@ -131,9 +132,9 @@ class Failing(DeviceTest):
             self.assertIn(f" {sum(counts)} in all: ", lines[1])
         self.assertNotIn("device N:", engine.log_text())
 
-    def test_writes_beyond_the_capacity_are_named(self):
+    def test_writes_without_space_are_logged(self):
         if os.geteuid() != 0:
-            self.skipTest("mounting wants root")
+            self.skipTest("mounting needs root")
         small = os.path.join(self.directory, "small")
         os.mkdir(small)
         run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", small)
@@ -144,26 +145,26 @@ class Failing(DeviceTest):
         engine = self.engine()
         engine.serve("bdev_uring_create", path, "Small", 4096)
         engine.perf("--quiet", "--count", 2000, "--rw", "write", "--bs", "16k", "--depth", 4, check=False)
-        self.wait_log(engine, r"WARNING: device Small: \d+ I/Os? failed: no space is left \(hosts see Capacity Exceeded\)")
+        self.wait_for_log(engine, r"WARNING: device Small: \d+ I/Os? failed: no space is left \(hosts see Capacity Exceeded\)")
         engine.stop()
 
-    def test_a_device_whose_queue_is_full_is_named(self):
+    def test_a_full_queue_of_a_device_is_logged(self):
         hung = self.hanging_file()
         engine = self.engine("-m", "0x1")
         engine.serve("bdev_aio_create", hung.path, "Hung", 4096)
         hung.hang()
         for _ in range(4):      # 128 I/Os of a device may be under way on a core
             self.start_perf(engine, NQN, "--rw", "randread", "--bs", "4k", "--depth", 100, "--time", 300, "--timeout", 0)
-        self.wait_log(engine, r"WARNING: device Hung: its queue is full: \d+ I/Os? waited for earlier ones")
+        self.wait_for_log(engine, r"WARNING: device Hung: its queue is full: \d+ I/Os? waited for earlier ones")
         hung.release()
 
 
-class Identity(DeviceTest):
+class DeviceIdentity(DeviceTest):
     def uuid(self, engine, name="Disk0"):
         return next(row["uuid"] for row in engine.rpc("bdev_get_bdevs") if row["name"] == name)
 
-    def test_two_engines_that_export_the_same_path_name_have_different_identities(self):
-        """The second sees another file at the path, as another machine does."""
+    def test_two_files_with_the_same_path_get_different_uuids(self):
+        """The second engine finds another file at the path, as an engine on another machine would."""
         path, found = self.file("disk", 16), []
         for _ in range(2):
             engine = self.engine()
@@ -174,7 +175,7 @@ class Identity(DeviceTest):
             self.file("disk", 16)
         self.assertNotEqual(found[0], found[1])
 
-    def test_a_saved_configuration_keeps_the_identity_of_a_file_that_is_copied(self):
+    def test_a_saved_configuration_keeps_the_uuid_of_a_replaced_file(self):
         engine = self.engine()
         engine.lines(f"bdev_uring_create {self.file('disk', 16)} Disk0 512\n")
         uuid = self.uuid(engine)
@@ -185,7 +186,7 @@ class Identity(DeviceTest):
         self.file("disk", 16)
         self.assertEqual(self.uuid(self.engine("-c", path)), uuid)
 
-    def test_an_explicit_identity_is_taken(self):
+    def test_an_explicit_uuid_is_used(self):
         uuid = "0f3a7a52-38a5-4f62-9d50-1a4b7e3c2d10"
         engine = self.engine()
         engine.rpc("bdev_aio_create", name="Disk0", filename=self.file("disk", 16), block_size=512, uuid=uuid)

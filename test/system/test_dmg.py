@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-dmg - DAOS's own tools against our server, where they are found by PATH: `dmg` in insecure and in certificate mode, its --json
-beside that of our own command; `daos_agent`'s question for attach information. Otherwise it says that it was skipped.
+dmg - DAOS's own tools against our server. `dmg` runs without and with certificates, and its JSON is compared with that of `fathom`;
+`daos_agent` asks for attach information. Tests are skipped where PATH does not have the tools.
 """
 
 import json
@@ -11,25 +11,25 @@ import shutil
 import subprocess
 import unittest
 
-from control_rig import SystemTest, make_certificates, transport
+from control_rig import SystemTest, make_certificates, transport_config
 from harness import run
 
 DMG = shutil.which("dmg")
 AGENT = shutil.which("daos_agent")
 DMG_VERSION = tuple(int(number) for number in re.findall(r"\d+", run(DMG, "version").stdout)[:2]) if DMG else ()
-# What both have; `fathom` has the same words for them.
+# Commands that both programs have, with the same words.
 COMMANDS = (["system", "query"], ["system", "query", "-v"], ["system", "leader-query"], ["system", "get-prop"], ["system", "get-attr"],
             ["storage", "scan"], ["storage", "query", "usage"], ["storage", "query", "list-devices"], ["network", "scan"])
 
 
-# Tables that are not the same: a header behind Go's own %!s() instead of one, and properties in no order.
+# dmg's tables that cannot be compared: the header of get-attr has Go's %!s(), and get-prop has no fixed order.
 UNLIKE = ("get-attr", "get-prop")
 MOMENTARY = ("mem_free_kb", "mem_available_kb", "mem_used_kb", "avail_bytes", "usable_bytes")
 
 
 def comparable(value):
-    """Hosts' answers lie under a hash, which each program makes in its own way; dmg shows properties in no order,
-    and has DAOS's name in what it says of two of them; memory and space are as of another moment."""
+    """The value without expected differences. Each program makes the keys of hosts, hashes, in its own way. dmg has no fixed order of
+    properties and describes two of them with DAOS's name. Memory and space change between two calls."""
     if isinstance(value, dict):
         if value and all(re.fullmatch(r"\d{6,}", key) for key in value):
             return sorted((comparable(one) for one in value.values()), key=json.dumps)
@@ -40,16 +40,16 @@ def comparable(value):
     return value
 
 
-def known_to(theirs, ours):
-    """Without the fields and properties of ours that a dmg before 2.8 did not have yet."""
+def without_newer_keys(theirs, ours):
+    """`ours` without the fields and properties that a dmg before 2.8 lacks."""
     if DMG_VERSION >= (2, 8):
         return ours
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        return {key: known_to(theirs[key], value) for key, value in ours.items() if key in theirs}
+        return {key: without_newer_keys(theirs[key], value) for key, value in ours.items() if key in theirs}
     if isinstance(theirs, list) and isinstance(ours, list):
         keys = {one["key"] for one in theirs if isinstance(one, dict) and "key" in one}
         ours = [one for one in ours if not keys or one["key"] in keys]
-        return [known_to(*pair) for pair in zip(theirs, ours)] if len(theirs) == len(ours) else ours
+        return [without_newer_keys(*pair) for pair in zip(theirs, ours)] if len(theirs) == len(ours) else ours
     return ours
 
 
@@ -62,8 +62,8 @@ class Dmg(SystemTest):
     def dmg(self, system, *words, check=True):
         return run(DMG, "-o", system.client_config, *words, check=check, timeout=60)
 
-    def drive(self, system):
-        """From nothing to joined, by dmg alone; then every command by both."""
+    def check_dmg(self, system):
+        """Format and join a system by dmg alone, then compare the output of all COMMANDS, then stop, start and exclude."""
         done = self.dmg(system, "system", "query", check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("system is uninitialized (storage format required?)", done.stderr)
@@ -75,7 +75,7 @@ class Dmg(SystemTest):
         for words in COMMANDS:
             theirs, ours = (comparable(json.loads(text)) for text in (self.dmg(system, "-j", *words).stdout,
                                                                       system.fathom(*words, "--json").stdout))
-            self.assertEqual(theirs, known_to(theirs, ours), " ".join(words))
+            self.assertEqual(theirs, without_newer_keys(theirs, ours), " ".join(words))
             if words[1] not in UNLIKE:
                 self.assertEqual(self.dmg(system, *words).stdout, system.fathom(*words).stdout, " ".join(words))
         self.dmg(system, "system", "del-attr", "who")
@@ -88,20 +88,20 @@ class Dmg(SystemTest):
         self.dmg(system, "system", "clear-exclude", "--ranks", "1")
         self.dmg(system, "server", "set-logmasks", "--masks", "DEBUG")
 
-    def test_without_certificates(self):
-        self.drive(self.system(2, formatted=False))
+    def test_dmg_administers_a_system_without_certificates(self):
+        self.check_dmg(self.system(2, formatted=False))
 
-    def test_with_certificates(self):
+    def test_dmg_administers_a_system_with_certificates(self):
         folder = make_certificates(os.path.join(self.directory, "certs"))
-        system = self.system(2, transport(folder, "server", tls12=True), formatted=False, start=False)
-        system.be(folder, "admin")
+        system = self.system(2, transport_config(folder, "server", tls12=True), formatted=False, start=False)
+        system.use_certificate(folder, "admin")
         system.start()
-        self.drive(system)
+        self.check_dmg(system)
 
 
 @unittest.skipUnless(AGENT, "daos_agent is not in the PATH")
 class Agent(SystemTest):
-    def test_it_hears_where_engines_are(self):
+    def test_daos_agent_gets_the_addresses_of_the_engines(self):
         system = self.system(2)
         config = os.path.join(self.directory, "agent.yml")
         with open(config, "w") as file:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What DAOS's dmg once asked its server (test/unit/rpc/grpc/dmg-calls.txt), asked of a real fathom-server with a real engine, in the same
-order and byte for byte. The answers have the same status, decode, and have the same fields set; their values are this host's.
+Replays the calls that DAOS's dmg once sent to its server (test/unit/rpc/grpc/dmg-calls.txt) to a real fathom-server with a real engine,
+in the same order and byte for byte. Each reply has the recorded status, decodes, and sets the same fields; the values are this host's.
 
-Calls about pools get the fault of docs/dmg.md. Not replayed is one that was asked in the moment in which DAOS's database starts.
+Calls about pools get the fault of docs/dmg.md. One call is not replayed: dmg sent it while DAOS's database was starting.
 """
 
 import os
@@ -16,10 +16,10 @@ from harness import TOP
 from server_rig import Refused, ServerTest, skip_without_grpc
 
 CALLS = os.path.join(TOP, "test", "unit", "rpc", "grpc", "dmg-calls.txt")
-OTHER_PART = ("PoolCreate", "PoolQuery", "PoolDestroy")
-A_MOMENT_OF_DAOS = "raft service unavailable (not started yet?)"
+POOL_CALLS = ("PoolCreate", "PoolQuery", "PoolDestroy")
+DAOS_IS_STARTING = "raft service unavailable (not started yet?)"
 
-# protobuf does not send a number that is 0. These may be 0 here, and then look like numbers that were not set.
+# protobuf does not send a number that is 0: these fields look unset where their value is 0 on this host.
 MAY_BE_ZERO = {
     "StorageScan": {"sys_mem_info.hugepages_total", "sys_mem_info.hugepages_free", "sys_mem_info.hugepages_surplus",
                     "sys_mem_info.numa_nodes.hugepages_total", "sys_mem_info.numa_nodes.hugepages_free",
@@ -31,14 +31,14 @@ MAY_BE_ZERO = {
     "SystemStart": {"results.rank"},
     "SystemQuery": {"members.rank"},
 }
-# What the recorded host did not have, and this one may: NVMe devices.
+# The recorded host had no NVMe devices; this one may have some.
 MAY_BE_MORE = {"StorageScan": "nvme.ctrlrs"}
-# Fields from this number on are Fathom's own: other programs skip them.
+# Fields from this number on are Fathom's own; other programs skip them.
 OWN_FIELDS = 1000
 
 
 def recorded():
-    """(path, timeout, status, request, response, message) of each call."""
+    """(path, status, request, response, message) of each recorded call."""
     with open(CALLS) as f:
         for line in f:
             if not line.startswith("#"):
@@ -47,7 +47,7 @@ def recorded():
 
 
 def fields(message, prefix=""):
-    """The paths of all that is set, those of repeated messages taken together."""
+    """The paths of all fields that are set; those of repeated messages are merged."""
     found = set()
     for field, value in message.ListFields():
         if field.number >= OWN_FIELDS:
@@ -74,7 +74,7 @@ class Replaying(ServerTest):
         self.assertEqual(ours, theirs, method)
 
     def replay(self, server, path, status, request, response, message):
-        """Our answer, or None where the recorded one is an error."""
+        """(our reply, the recorded reply). None if the recorded reply is an error; ours has to be the same."""
         module = {"ctl": self.messages.ctl, "mgmt": self.messages.mgmt}[path[1:].split(".")[0]]
         method = path.split("/")[-1]
         known = self.request_of(module, method).FromString(request)
@@ -95,10 +95,10 @@ class Replaying(ServerTest):
         done, queries = [], 0
         for path, status, request, response, message in recorded():
             method = path.split("/")[-1]
-            if method in OTHER_PART or message == A_MOMENT_OF_DAOS:
+            if method in POOL_CALLS or message == DAOS_IS_STARTING:
                 continue
             if method == "SystemQuery" and status == 0:
-                # dmg asked when things had settled
+                # dmg sent this call after the ranks had reached these states
                 states = self.messages.mgmt.SystemQueryResp.FromString(response).members[0].state
                 server.wait_members(states)
                 queries += 1
@@ -119,7 +119,7 @@ class Replaying(ServerTest):
         self.assertEqual(len(done), 20, done)
 
     def assert_absent(self, server, path, request, command):
-        """docs/dmg.md has both texts of the fault."""
+        """The call is refused with the description and the resolution that docs/dmg.md has."""
         with self.assertRaises(Refused) as refused:
             server.call(path, None, raw=request, answer=self.messages.mgmt.DaosResp)
         fault = refused.exception.fault
@@ -129,16 +129,16 @@ class Replaying(ServerTest):
         self.assertTrue(words, command)
         self.assertEqual((fault["Description"], fault["Resolution"]), (f"`dmg {command}` is not here: {words[1]}", words[2]))
 
-    def test_what_is_not_here_is_refused_with_what_to_do_instead(self):
+    def test_calls_that_fathom_lacks_are_refused_with_an_alternative(self):
         server = self.server(engines=0).start()
         asked = 0
         for path, _, request, _, _ in recorded():
             method = path.split("/")[-1]
-            if method in OTHER_PART:
+            if method in POOL_CALLS:
                 self.assert_absent(server, path, request, "pool " + method[4:].lower())
                 asked += 1
-        self.assertEqual(asked, len(OTHER_PART))
-        # by the field that is set: a message of that number
+        self.assertEqual(asked, len(POOL_CALLS))
+        # the number of the field that is set selects the command
         for request, command in ((b"\x0a\x00", "storage led"), (b"\x12\x00", "storage replace nvme"), (b"\x1a\x00", "storage set nvme-faulty"),
                                  (b"", "storage set nvme-faulty")):
             self.assert_absent(server, "/ctl.CtlSvc/SmdManage", request, command)
@@ -146,8 +146,8 @@ class Replaying(ServerTest):
             self.assert_absent(server, "/mgmt.MgmtSvc/SystemDrain", request, command)
         self.assert_absent(server, "/mgmt.MgmtSvc/SystemCheckStart", b"", "check start")
 
-    def test_every_method_of_the_table_is_answered(self):
-        """None of them is a bare UNIMPLEMENTED."""
+    def test_every_absent_method_is_refused_with_its_fault(self):
+        """A bare UNIMPLEMENTED would not say what to use instead."""
         server = self.server(engines=0).start()
         rows = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", "absent-list"], stdout=subprocess.PIPE, text=True, check=True)
         methods = {line.split()[0] for line in rows.stdout.splitlines()}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-`fathom probe dof`: objects of a real `dtrace -G` in words and as JSON, held against their descriptions; programs with notes; what is
-wrong with a file, and where; exit statuses.
+`fathom probe dof`: objects that a real `dtrace -G` made, as text and as JSON, compared with their descriptions; programs with notes;
+errors with their place in the file; exit statuses.
 """
 
 import glob
@@ -35,7 +35,7 @@ class DofTest(unittest.TestCase):
         self.addCleanup(self.directory.cleanup)
 
     def changed(self, name, offset, data):
-        """A sample with `data` at `offset`."""
+        """The path of a sample that has `data` at `offset`."""
         content = bytearray(read(sample(name)))
         content[offset:offset + len(data)] = data
         path = os.path.join(self.directory.name, "changed.dof")
@@ -43,14 +43,14 @@ class DofTest(unittest.TestCase):
             file.write(content)
         return path
 
-    def test_json_is_what_the_descriptions_say(self):
+    def test_json_equals_the_descriptions_of_the_samples(self):
         for path in glob.glob(os.path.join(SAMPLES, "*.dof")):
-            said = json.loads(read(path[:-4] + ".json"))
+            description = json.loads(read(path[:-4] + ".json"))
             done = dof("--json", path)
             self.assertEqual(done.returncode, 0, done.stderr)
             rows = {(row["provider"], row["function"], row["probe"]): row for row in map(json.loads, done.stdout.splitlines())}
             count = 0
-            for provider in said["providers"]:
+            for provider in description["providers"]:
                 for probe in provider["probes"]:
                     row = rows[provider["name"], probe["func"], probe["name"]]
                     self.assertEqual((row["native"], row["translated"], row["map"]), (probe["nargs"], probe["xargs"], probe["argmap"]))
@@ -59,7 +59,7 @@ class DofTest(unittest.TestCase):
                     count += 1
             self.assertEqual(count, len(rows))
 
-    def test_words_say_where_a_probe_fires_and_what_it_carries(self):
+    def test_text_shows_the_sites_arguments_and_stability_of_probes(self):
         text = dof(sample("isen"), sample("typed")).stdout
         self.assertIn("DOF version 3, 64 bits, 1371 bytes of which 966 are loaded, 10 sections", text)
         self.assertIn("provider isen, 5 probes", text)
@@ -76,7 +76,7 @@ class DofTest(unittest.TestCase):
         self.assertIn("bdev_io_done", {row["probe"] for row in rows})
         self.assertTrue(all(row["sites"] for row in rows))
 
-    def test_check_says_what_is_wrong_and_where(self):
+    def test_check_reports_an_error_with_its_offset_and_section(self):
         done = dof("--check", sample("simple"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("right: 1 provider, 2 probes, 3 sites", done.stdout)
@@ -89,35 +89,35 @@ class DofTest(unittest.TestCase):
         self.assertEqual(row["right"], False)
         self.assertIn("section 1 (PROBES)", row["error"])
         self.assertEqual(json.loads(dof("--check", "--json", sample("simple")).stdout)["right"], True)
-        # without --check it is an error like others
+        # without --check the same error goes to standard error
         done = dof(path)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("section 1 (PROBES)", done.stderr)
 
-    def test_the_header_is_named_where_it_is_the_header(self):
+    def test_check_reports_an_error_in_the_header(self):
         done = dof("--check", self.changed("simple", 6, b"\x04"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("at 0x6, the header: version 4; 1 to 3 are known", done.stdout)
 
-    def test_a_hostile_name_does_not_reach_the_terminal(self):
+    def test_control_characters_in_a_name_are_not_printed(self):
         content = read(sample("simple"))
         done = dof("--check", self.changed("simple", content.index(b"arg1\0"), b"\x1b[2J"))
         self.assertEqual(done.returncode, 1)
         self.assertNotIn("\x1b", done.stdout + done.stderr)
         self.assertIn("the name of the probe", done.stdout)
 
-    def test_what_cannot_be_read_is_an_error(self):
+    def test_an_unreadable_file_gives_status_2(self):
         for path, words in ((__file__, "neither a DOF object nor an ELF file"), ("/no/such/file", "cannot be opened"), ("/", "neither")):
             done = dof(path)
             self.assertEqual((done.returncode, done.stdout), (2, ""), path)
             self.assertIn(words, done.stderr)
         self.assertEqual(dof().returncode, 2)
-        # others are shown all the same
+        # the other files are still checked
         done = dof("--check", "/no/such/file", sample("clau"))
         self.assertEqual(done.returncode, 2)
         self.assertIn("right", done.stdout)
 
-    def test_a_file_without_probes_has_none(self):
+    def test_a_file_without_probes_is_reported_as_one(self):
         done = dof("/bin/true")
         self.assertEqual(done.returncode, 0)
         self.assertIn("no probes", done.stdout)

@@ -12,7 +12,7 @@ import sys
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, need_to_attach, run
+from harness import ENGINE, FATHOM, NQN, EngineTest, skip_unless_attachable, run
 
 import fake_server
 import hanging
@@ -35,7 +35,7 @@ HELD = {"nvmf_ns_refuses", "nvmf_ctrlr_never_enabled", "nvmf_command_given_up", 
 class Firing(events.Compare, EngineTest):
     @classmethod
     def setUpClass(cls):
-        need_to_attach("bpftrace", "gdb")
+        skip_unless_attachable("bpftrace", "gdb")
         cls.model = events.table()
         cls.layout = events.Layout(ENGINE, cls.model)
 

@@ -14,21 +14,21 @@ import time
 import unittest
 
 from harness import run
-from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FORCE, FORMAT, FORMATS, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, Case, Refused
+from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FORCE, FORMAT, FORMATS, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, HelperTest, Refused
 from loop_device import NOBODY, NO_LOOP, is_attached
 
 
 @unittest.skipIf(NO_LOOP, NO_LOOP or "")
-class Devices(Case):
+class Devices(HelperTest):
     def test_a_device_is_formatted_mounted_written_and_unmounted(self):
         helper, device, target = self.helper(), self.loop(), self.mounts + "/engine0"
         self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "none")
-        self.refused(errno.EMEDIUMTYPE, "format this one", lambda: helper.call(MOUNT, device, target, ""))
+        self.assert_refused(errno.EMEDIUMTYPE, "format this one", lambda: helper.call(MOUNT, device, target, ""))
         made = helper.call(FORMAT, device, "fathom0", 0)
         self.assertEqual((FORMATS[made["format"]], made["type"], made["label"]), ("xfs", "xfs", "fathom0"))
         self.assertEqual(made["uuid"], run("blkid", "-p", "-s", "UUID", "-o", "value", device).stdout.strip())
         self.assertEqual(helper.call(READ_LABEL, device), {"type": "xfs", "label": "fathom0", "uuid": made["uuid"]})
-        self.refused(errno.EMEDIUMTYPE, "has fathom0, not fathom1", lambda: helper.call(MOUNT, device, target, "fathom1"))
+        self.assert_refused(errno.EMEDIUMTYPE, "has fathom0, not fathom1", lambda: helper.call(MOUNT, device, target, "fathom1"))
         self.assertEqual(helper.call(MOUNT, device, target, "fathom0"), {"already": 0})
         self.assertTrue(os.path.ismount(target))
         self.assertEqual(helper.call(MOUNT, device, target, "fathom0"), {"already": 1})
@@ -38,23 +38,23 @@ class Devices(Case):
         self.assertEqual(os.stat(target).st_mode & 0o7777, 0o700)
         with open(target + "/data", "wb") as file:
             file.write(os.urandom(MIB))
-        # in use, in each of the ways
-        self.refused(errno.EBUSY, "mounted at " + target, lambda: helper.call(FORMAT, device, "again", FORCE))
-        self.refused(errno.EBUSY, lambda: helper.call(PREPARE, device, WIPE | FORCE))
-        self.refused(errno.EBUSY, lambda: helper.call(MOUNT, device, self.mounts + "/other", ""))
+        # each operation refuses a mounted device
+        self.assert_refused(errno.EBUSY, "mounted at " + target, lambda: helper.call(FORMAT, device, "again", FORCE))
+        self.assert_refused(errno.EBUSY, lambda: helper.call(PREPARE, device, WIPE | FORCE))
+        self.assert_refused(errno.EBUSY, lambda: helper.call(MOUNT, device, self.mounts + "/other", ""))
         with open(target + "/data", "rb"):
-            self.refused(errno.EBUSY, "stop the engine", lambda: helper.call(UNMOUNT, target))
+            self.assert_refused(errno.EBUSY, "stop the engine", lambda: helper.call(UNMOUNT, target))
         self.assertEqual(helper.call(UNMOUNT, target), {"already": 0})
         self.assertFalse(os.path.ismount(target))
         self.assertEqual(helper.call(UNMOUNT, target), {"already": 1})
-        self.refused(errno.EEXIST, "fathom0", lambda: helper.call(FORMAT, device, "again", 0))
+        self.assert_refused(errno.EEXIST, "fathom0", lambda: helper.call(FORMAT, device, "again", 0))
         helper.call(MOUNT, device, target, "")
         self.assertEqual(os.path.getsize(target + "/data"), MIB)
         helper.call(UNMOUNT, target)
         again = helper.call(FORMAT, device, "again", FORCE)
         self.assertNotEqual(again["uuid"], made["uuid"])
 
-    def test_what_is_mounted_or_prepared_belongs_to_who_asked(self):
+    def test_mount_points_and_prepared_devices_belong_to_the_caller(self):
         device, target = self.loop(), self.mounts + "/engine0"
         helper = self.helper(uid=NOBODY)
         helper.call(FORMAT, device, "x", 0)
@@ -74,42 +74,42 @@ class Devices(Case):
             os.fsync(file.fileno())
         found = helper.call(CHECK_FORMAT, device)
         self.assertEqual((FORMATS[found["format"]], found["damage"]), ("damaged-xfs", "the superblock's checksum is wrong"))
-        self.refused(errno.EUCLEAN, "xfs_repair", lambda: helper.call(MOUNT, device, self.mounts + "/a", ""))
+        self.assert_refused(errno.EUCLEAN, "xfs_repair", lambda: helper.call(MOUNT, device, self.mounts + "/a", ""))
         with open(device, "r+b") as file:
             file.write(bytes(512))
             os.fsync(file.fileno())
         found = helper.call(CHECK_FORMAT, device)
         self.assertEqual(FORMATS[found["format"]], "damaged-xfs")
-        self.refused(errno.EEXIST, "xfs_repair", lambda: helper.call(FORMAT, device, "again", 0))
+        self.assert_refused(errno.EEXIST, "xfs_repair", lambda: helper.call(FORMAT, device, "again", 0))
         if shutil.which("xfs_repair", path="/usr/sbin:/sbin"):
             run("xfs_repair", device)
             self.assertEqual(helper.call(READ_LABEL, device)["label"], "fathom0")
         helper.call(FORMAT, device, "again", FORCE)
         self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "xfs")
 
-    def test_what_holds_data_is_not_formatted_unless_told_to(self):
+    def test_a_device_with_data_is_formatted_only_by_force(self):
         helper, device = self.helper(), self.loop()
         with open(device, "r+b") as file:
             file.write(b"somebody's bytes")
         self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "unknown")
-        self.refused(errno.EEXIST, "no known kind", lambda: helper.call(FORMAT, device, "x", 0))
-        self.refused(errno.EEXIST, lambda: helper.call(PREPARE, device, WIPE))
+        self.assert_refused(errno.EEXIST, "no known kind", lambda: helper.call(FORMAT, device, "x", 0))
+        self.assert_refused(errno.EEXIST, lambda: helper.call(PREPARE, device, WIPE))
         run("mkfs.ext4", "-q", "-F", device)
         self.assertEqual(helper.call(CHECK_FORMAT, device)["type"], "ext4")
-        self.refused(errno.EEXIST, "ext4", lambda: helper.call(FORMAT, device, "x", 0))
+        self.assert_refused(errno.EEXIST, "ext4", lambda: helper.call(FORMAT, device, "x", 0))
         helper.call(PREPARE, device, WIPE | FORCE)
         self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], "none")
         helper.call(FORMAT, device, "x", 0)
 
-    def test_a_device_with_partitions_is_refused_also_by_force(self):
+    def test_a_device_with_partitions_is_refused_even_by_force(self):
         helper, device = self.helper(), self.loop()
         with open(device, "r+b") as file:
             entry = struct.pack("<B3sB3sII", 0, b"\0" * 3, 0x83, b"\0" * 3, 2048, 100000)
             file.write(bytes(446) + entry + bytes(48) + b"\x55\xaa")
         self.assertEqual(helper.call(CHECK_FORMAT, device)["type"], "dos")
-        self.refused(errno.EBUSY, "partition", lambda: helper.call(FORMAT, device, "x", FORCE))
+        self.assert_refused(errno.EBUSY, "partition", lambda: helper.call(FORMAT, device, "x", FORCE))
 
-    def test_a_prepared_device_belongs_to_who_asked_and_nobody_else(self):
+    def test_only_the_caller_may_access_a_prepared_device(self):
         helper, device = self.helper(), self.loop(16)
         os.chmod(device, 0o666)
         os.chown(device, 65534, 65534)
@@ -117,40 +117,40 @@ class Devices(Case):
         self.assertEqual(os.stat(device).st_mode & 0o777, 0o600)
         self.assertEqual((os.stat(device).st_uid, os.stat(device).st_gid), (0, 0))
 
-    def test_links_and_devices_that_are_not_there_are_refused(self):
+    def test_links_and_missing_devices_are_refused(self):
         helper, device = self.helper(), self.loop(16)
         link = "/dev/loopfathom" + str(os.getpid())
         os.symlink(device, link)
         self.addCleanup(os.unlink, link)
-        self.refused(errno.ENODEV, "is a link: name the device itself", lambda: helper.call(CHECK_FORMAT, link))
-        self.refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop99"))
-        self.refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop-control"))
+        self.assert_refused(errno.ENODEV, "is a link: name the device itself", lambda: helper.call(CHECK_FORMAT, link))
+        self.assert_refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop99"))
+        self.assert_refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop-control"))
 
-    def test_a_link_in_place_of_the_folder_is_refused(self):
+    def test_a_link_or_a_file_as_mount_point_is_refused(self):
         helper, device = self.helper(), self.loop()
         helper.call(FORMAT, device, "x", 0)
         os.mkdir(self.folder + "/elsewhere")
         os.symlink(self.folder + "/elsewhere", self.mounts + "/engine0")
-        self.refused(errno.ELOOP, lambda: helper.call(MOUNT, device, self.mounts + "/engine0", ""))
+        self.assert_refused(errno.ELOOP, lambda: helper.call(MOUNT, device, self.mounts + "/engine0", ""))
         os.unlink(self.mounts + "/engine0")
         open(self.mounts + "/engine0", "w").close()
-        self.refused(errno.ENOTDIR, lambda: helper.call(MOUNT, device, self.mounts + "/engine0", ""))
+        self.assert_refused(errno.ENOTDIR, lambda: helper.call(MOUNT, device, self.mounts + "/engine0", ""))
         self.assertEqual([line for line in open("/proc/self/mountinfo") if self.folder in line.split()[4]], [])
 
-    def test_what_others_mounted_is_left_alone(self):
+    def test_a_filesystem_that_others_mounted_is_left_alone(self):
         helper, device, target = self.helper(), self.loop(), self.mounts + "/engine0"
         helper.call(FORMAT, device, "x", 0)
         os.mkdir(target)
         run("mount", "-t", "tmpfs", "none", target)
-        self.refused(errno.EPERM, "is not on the helper's list", lambda: helper.call(UNMOUNT, target))
-        self.refused(errno.EBUSY, "another filesystem is mounted", lambda: helper.call(MOUNT, device, target, ""))
+        self.assert_refused(errno.EPERM, "is not on the helper's list", lambda: helper.call(UNMOUNT, target))
+        self.assert_refused(errno.EBUSY, "another filesystem is mounted", lambda: helper.call(MOUNT, device, target, ""))
         run("umount", target)
 
-    def test_a_device_that_is_too_small_says_what_mkfs_says(self):
+    def test_the_error_of_mkfs_is_reported_for_a_device_that_is_too_small(self):
         helper, device = self.helper(), self.loop(16)
-        self.refused(errno.EIO, "mkfs.xfs failed", "300", lambda: helper.call(FORMAT, device, "x", 0))
+        self.assert_refused(errno.EIO, "mkfs.xfs failed", "300", lambda: helper.call(FORMAT, device, "x", 0))
 
-    def test_a_device_that_another_program_claims_for_a_moment_is_formatted(self):
+    def test_a_device_that_another_program_opens_exclusively_for_a_moment_is_formatted(self):
         helper, device = self.helper(), self.loop()
         fd = os.open(device, os.O_RDWR | os.O_EXCL)
         release = threading.Timer(0.3, os.close, [fd])
@@ -158,18 +158,18 @@ class Devices(Case):
         helper.call(FORMAT, device, "x", 0)
         release.join()
 
-    def test_a_device_that_is_open_for_itself_alone_is_refused(self):
+    def test_a_device_that_stays_open_exclusively_is_refused(self):
         helper, device = self.helper(), self.loop()
         fd = os.open(device, os.O_RDWR | os.O_EXCL)
         try:
-            self.refused(errno.EBUSY, "has opened it exclusively", lambda: helper.call(FORMAT, device, "x", FORCE))
+            self.assert_refused(errno.EBUSY, "has opened it exclusively", lambda: helper.call(FORMAT, device, "x", FORCE))
         finally:
             os.close(fd)
         helper.call(FORMAT, device, "x", 0)
 
 
-def formatting(device):
-    """The processes of mkfs.xfs at that device; others are of tests that run beside this one."""
+def mkfs_processes(device):
+    """The processes of mkfs.xfs at that device. Others belong to tests that run beside this one."""
     found = []
     for path in glob.glob("/proc/[0-9]*"):
         try:
@@ -181,34 +181,34 @@ def formatting(device):
 
 
 @unittest.skipIf(NO_LOOP, NO_LOOP or "")
-class Trouble(Case):
-    def child(self, helper):
-        """The child that is at the request that was just sent; stopped, so that it stays."""
+class FailuresAndRaces(HelperTest):
+    def stop_child(self, helper):
+        """Stop the child that serves the request just sent, so that the request stays under way; the child's pid."""
         deadline = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < deadline:
             for pid in helper.children():
                 os.kill(pid, signal.SIGSTOP)
                 return pid
-        self.fail("no child came")
+        self.fail("the helper did not start a child")
 
     def wait_gone(self, *pids):
         deadline = time.monotonic() + ANSWER_SECONDS
         while any(os.path.exists(f"/proc/{pid}") for pid in pids):
-            self.assertLess(time.monotonic(), deadline, f"{pids} live on")
+            self.assertLess(time.monotonic(), deadline, f"{pids} still run")
             time.sleep(0.01)
 
     def test_of_two_requests_for_one_device_the_second_is_refused(self):
         helper, device = self.helper(), self.loop()
         first = helper.send(FORMAT, device, "first", 0)
-        child = self.child(helper)
-        self.refused(errno.EBUSY, "another request (format)", lambda: helper.call(FORMAT, device, "second", FORCE))
-        self.refused(errno.EBUSY, lambda: helper.call(CHECK_FORMAT, device))
-        helper.call(PING)  # which nothing holds up
+        child = self.stop_child(helper)
+        self.assert_refused(errno.EBUSY, "another request (format)", lambda: helper.call(FORMAT, device, "second", FORCE))
+        self.assert_refused(errno.EBUSY, lambda: helper.call(CHECK_FORMAT, device))
+        helper.call(PING)  # no request blocks a ping
         os.kill(child, signal.SIGCONT)
         self.assertEqual(helper.receive()[1:3], (first, 0))
         self.assertEqual(helper.call(READ_LABEL, device)["label"], "first")
 
-    def test_of_two_helpers_at_one_device_one_is_refused(self):
+    def test_two_helpers_do_not_format_one_device_at_the_same_time(self):
         one, other, device = self.helper(), self.helper(), self.loop()
         for _ in range(5):
             one.send(FORMAT, device, "one", FORCE)
@@ -218,19 +218,19 @@ class Trouble(Case):
             self.assertIn(0, answers)
             self.assertEqual(FORMATS[one.call(CHECK_FORMAT, device)["format"]], "xfs")
 
-    def test_for_one_folder_too(self):
+    def test_of_two_requests_for_one_mount_point_the_second_is_refused(self):
         helper, target = self.helper(), self.mounts + "/engine0"
         devices = [self.loop(), self.loop()]
         for device in devices:
             helper.call(FORMAT, device, "x", 0)
         first = helper.send(MOUNT, devices[0], target, "")
-        child = self.child(helper)
-        self.refused(errno.EBUSY, "another request (mount)", lambda: helper.call(MOUNT, devices[1], target, ""))
-        self.refused(errno.EBUSY, "another request (mount)", lambda: helper.call(UNMOUNT, target))
+        child = self.stop_child(helper)
+        self.assert_refused(errno.EBUSY, "another request (mount)", lambda: helper.call(MOUNT, devices[1], target, ""))
+        self.assert_refused(errno.EBUSY, "another request (mount)", lambda: helper.call(UNMOUNT, target))
         os.kill(child, signal.SIGCONT)
         self.assertEqual(helper.receive()[1:3], (first, 0))
 
-    def test_more_requests_than_it_takes_are_refused_and_the_rest_goes_on(self):
+    def test_requests_beyond_the_limit_are_refused_and_the_others_are_served(self):
         helper, devices = self.helper(), [self.loop(16) for _ in range(2)]
         numbers = [helper.send(CHECK_FORMAT, devices[0]) for _ in range(40)]
         answers = [helper.receive()[1:3] for _ in numbers]
@@ -238,10 +238,10 @@ class Trouble(Case):
         self.assertLessEqual({error for _, error in answers}, {0, errno.EBUSY})
         self.assertEqual(FORMATS[helper.call(CHECK_FORMAT, devices[1])["format"]], "none")
 
-    def test_a_child_that_takes_too_long_is_killed_with_what_it_runs(self):
+    def test_a_child_that_exceeds_its_timeout_is_killed(self):
         helper, device = self.helper(), self.loop()
-        number = helper.send(FORMAT, device, "x", 0, timeout_ms=1500)   # and it is found before
-        child = self.child(helper)
+        number = helper.send(FORMAT, device, "x", 0, timeout_ms=1500)   # long enough to find the child before
+        child = self.stop_child(helper)
         operation, got, error, fields = helper.receive()
         self.assertEqual((operation, got, error), (FORMAT, number, errno.ETIMEDOUT))
         self.assertIn(device, fields["text"])
@@ -249,11 +249,11 @@ class Trouble(Case):
         self.assertIn(FORMATS[helper.call(CHECK_FORMAT, device)["format"]], ("none", "unknown", "damaged-xfs", "xfs"))
         helper.call(FORMAT, device, "again", FORCE)
 
-    def test_a_child_that_dies_is_told(self):
+    def test_the_signal_that_killed_a_child_is_reported(self):
         helper, device = self.helper(), self.loop()
         for killed_by in (signal.SIGKILL, signal.SIGTERM):
             number = helper.send(FORMAT, device, "x", FORCE)
-            child = self.child(helper)
+            child = self.stop_child(helper)
             os.kill(child, killed_by)
             os.kill(child, signal.SIGCONT)
             _, got, error, fields = helper.receive()
@@ -261,13 +261,13 @@ class Trouble(Case):
             self.assertIn(f"signal {int(killed_by)}", fields["text"])
         helper.call(FORMAT, device, "x", FORCE)
 
-    def test_a_killed_helper_takes_its_children_and_mkfs_along_and_nothing_broken_is_mounted(self):
+    def test_children_and_mkfs_end_with_a_killed_helper_and_no_damaged_filesystem_is_mounted(self):
         device, target = self.loop(2048), self.mounts + "/engine0"
         seen = set()
         began = time.monotonic()
         self.helper().call(FORMAT, device, "x", FORCE)
         step = (time.monotonic() - began) / 16
-        for moment in range(20):  # the last ones are behind the end
+        for moment in range(20):  # the last ones kill after the end of mkfs
             helper = self.helper()
             helper.call(PING)
             with open(device, "r+b") as file:
@@ -279,9 +279,9 @@ class Trouble(Case):
             helper.process.wait()
             self.wait_gone(*children)
             deadline = time.monotonic() + ANSWER_SECONDS
-            while formatting(device) and time.monotonic() < deadline:
+            while mkfs_processes(device) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            self.assertEqual(formatting(device), [])
+            self.assertEqual(mkfs_processes(device), [])
             after = self.helper()
             found = FORMATS[after.call(CHECK_FORMAT, device)["format"]]
             seen.add(found)
@@ -290,15 +290,15 @@ class Trouble(Case):
                 after.call(UNMOUNT, target)
                 run("xfs_repair", "-n", device)
             else:
-                self.refused(errno.EMEDIUMTYPE if found != "damaged-xfs" else errno.EUCLEAN, lambda: after.call(MOUNT, device, target, "x"))
+                self.assert_refused(errno.EMEDIUMTYPE if found != "damaged-xfs" else errno.EUCLEAN, lambda: after.call(MOUNT, device, target, "x"))
             after.close()
             helper.close()
         self.assertIn("none", seen)
 
-    def test_when_the_asker_goes_what_runs_is_finished_and_the_helper_ends(self):
+    def test_the_helper_finishes_its_request_and_ends_when_its_caller_disconnects(self):
         helper, device = self.helper(), self.loop()
         helper.send(FORMAT, device, "finished", 0)
-        child = self.child(helper)
+        child = self.stop_child(helper)
         helper.socket.close()
         time.sleep(0.1)
         self.assertIsNone(helper.process.poll())
@@ -306,7 +306,7 @@ class Trouble(Case):
         self.assertEqual(helper.process.wait(ANSWER_SECONDS), 0)
         self.assertEqual(self.helper().call(READ_LABEL, device)["label"], "finished")
 
-    def test_a_device_that_goes_while_it_is_used_is_told(self):
+    def test_a_device_that_fails_or_vanishes_in_use_is_reported(self):
         helper, device, target = self.helper(), self.loop(own=True), self.mounts + "/engine0"
         helper.call(FORMAT, device, "x", 0)
         helper.call(MOUNT, device, target, "")
@@ -320,11 +320,11 @@ class Trouble(Case):
         with self.assertRaises(Refused) as caught:
             helper.call(FORMAT, device, "x", FORCE)
         self.assertIn(caught.exception.code, (errno.EIO, errno.ENODEV))
-        self.let_go(device)
-        self.refused(errno.ENODEV, "has vanished", lambda: helper.call(CHECK_FORMAT, device))
+        self.detach_and_wait(device)
+        self.assert_refused(errno.ENODEV, "has vanished", lambda: helper.call(CHECK_FORMAT, device))
 
-    def let_go(self, device):
-        """It goes with the last who has it open: a scan of another test's, maybe."""
+    def detach_and_wait(self, device):
+        """Detach the device. It vanishes when the last process closes it: a scan of another test may have it open."""
         path = dict(self.loops)[device]
         run("losetup", "-d", device)
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -332,11 +332,11 @@ class Trouble(Case):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
-    def test_a_device_that_is_taken_away_in_the_middle_of_formatting(self):
+    def test_the_helper_answers_when_a_device_is_detached_during_its_formatting(self):
         helper, device = self.helper(), self.loop(own=True)
         number = helper.send(FORMAT, device, "x", 0)
-        child = self.child(helper)
-        run("losetup", "-d", device, check=False)  # goes with the last who has it open
+        child = self.stop_child(helper)
+        run("losetup", "-d", device, check=False)  # takes effect when the last process closes the device
         os.kill(child, signal.SIGCONT)
         _, got, error, fields = helper.receive()
         self.assertEqual(got, number)

@@ -8,13 +8,13 @@ import shutil
 import unittest
 
 from harness import BIN, run
-from helper_rig import FORMAT, HELPER, PING, Case
+from helper_rig import FORMAT, HELPER, PING, HelperTest
 from loop_device import NOBODY, NO_LOOP
 
 
 @unittest.skipIf(NO_LOOP, NO_LOOP or "")
-class SetUserId(Case):
-    """As it is installed: set-user-ID root, started by an ordinary user, its list at its own place (in a namespace of the test's)."""
+class SetUserId(HelperTest):
+    """The helper as installed: set-user-ID root, started by an ordinary user, with its list in /etc/fathom (of a private mount namespace)."""
 
     def setUp(self):
         super().setUp()
@@ -23,20 +23,20 @@ class SetUserId(Case):
         os.chown(self.program, 0, NOBODY)
         os.chmod(self.program, 0o4750)
 
-    def as_nobody(self, *words):
+    def run_as_nobody(self, *words):
         return run("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", self.program, *words, check=False)
 
-    def test_it_takes_no_list_of_its_callers(self):
-        done = self.as_nobody("--config", self.config, "--check")
+    def test_a_list_given_by_an_ordinary_user_is_refused(self):
+        done = self.run_as_nobody("--config", self.config, "--check")
         self.assertEqual(done.returncode, 2)
         self.assertIn("only for root", done.stderr)
         done = run("setpriv", "--reuid", "1", "--regid", "1", "--clear-groups", self.program, "--check", check=False)
         self.assertNotEqual(done.returncode, 0)  # the mode lets only its group start it
 
-    def as_server(self, script, setup="", **values):
-        """What the script, SERVER and then `script`, says: an ordinary user's who has the helper. `setup` is root's, in the same namespace."""
+    def run_as_server(self, script, setup="", **values):
+        """Run SERVER and `script` as one program of an ordinary user who may start the helper. root runs `setup` before, in the same namespace."""
         path = os.path.join(self.folder, "server.py")
-        modules = os.path.join(self.folder, "modules")  # this folder, where that user reaches it: a clone can lie in one of mode 0700
+        modules = os.path.join(self.folder, "modules")  # this folder at a path that the user can reach: a clone may lie below one of mode 0700
         os.mkdir(modules)
         with open(path, "w") as file:
             file.write((SERVER + script).format(folder=modules, program=self.program, **values))
@@ -54,16 +54,16 @@ class SetUserId(Case):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("all done", done.stdout)
 
-    def test_an_ordinary_user_formats_and_mounts_by_it_and_may_kill_it(self):
-        self.as_server(FORMATTING, device=self.loop(), target=self.mounts + "/engine0")
+    def test_an_ordinary_user_formats_and_mounts_through_the_helper_and_may_kill_it(self):
+        self.run_as_server(FORMATTING, device=self.loop(), target=self.mounts + "/engine0")
 
-    def test_mkfs_is_roots_alone_and_does_not_outlive_it(self):
+    def test_mkfs_runs_as_root_and_ends_with_the_helper(self):
         slow, began = os.path.join(self.folder, "mkfs.xfs"), os.path.join(self.folder, "began")
         with open(slow, "w") as file:
             file.write(f"#!/bin/sh\necho $$ > {began}\nexec sleep 100\n")
         os.chmod(slow, 0o755)
-        open(began, "w").close()  # that the ordinary user may read it
-        self.as_server(KILLING, f"mount --bind {slow} /usr/sbin/mkfs.xfs", device=self.loop(), began=began)
+        open(began, "w").close()  # made by root, so that mkfs can write and the ordinary user read it
+        self.run_as_server(KILLING, f"mount --bind {slow} /usr/sbin/mkfs.xfs", device=self.loop(), began=began)
 
 SERVER = """
 import atexit, errno, os, signal, socket, sys
@@ -78,7 +78,7 @@ if pid == 0:
     os.dup2(200, 3)
     os.execv("{program}", ["fathom-helper"])
 theirs.close()
-atexit.register(os.kill, pid, signal.SIGKILL)  # no process waits for it before
+atexit.register(os.kill, pid, signal.SIGKILL)  # its pid is not reused: no process reaps it before
 
 
 def call(operation, *values):
@@ -129,11 +129,11 @@ print("all done")
 
 
 @unittest.skipIf(NO_LOOP, NO_LOOP or "")
-class Confinement(Case):
+class HelperConfinement(HelperTest):
     def status(self, pid):
         return dict(line.rstrip("\n").split(":\t", 1) for line in open(f"/proc/{pid}/status") if ":\t" in line)
 
-    def test_it_has_a_filter_no_environment_and_few_capabilities(self):
+    def test_the_helper_has_a_seccomp_filter_no_environment_and_few_capabilities(self):
         helper = self.helper(env={"LD_BIND_NOW": "1", "SECRET": "x", "PATH": "/tmp"})
         helper.call(PING)
         status = self.status(helper.pid)
@@ -149,7 +149,7 @@ class Confinement(Case):
             out = run("gdb", "-p", helper.pid, "-batch", "-ex", "print (void *)environ", check=False)
             self.assertIn("= (void *) 0x0", out.stdout + out.stderr)
 
-    def test_mkfs_runs_with_less(self):
+    def test_mkfs_has_a_second_filter_and_fewer_capabilities(self):
         helper, device = self.helper(), self.loop()
         number = helper.send(FORMAT, device, "x", 0)
         seen = None
@@ -161,7 +161,7 @@ class Confinement(Case):
                     pass
         self.assertEqual(helper.receive()[1:3], (number, 0))
         if seen is None:
-            self.skipTest("it was over before it was seen")
+            self.skipTest("mkfs.xfs ended before its status was read")
         self.assertEqual(int(seen["CapEff"], 16), 1 << 1 | 1 << 21)
 
 

@@ -12,21 +12,21 @@ import time
 import unittest
 
 from harness import run
-from helper_rig import CHECK_FORMAT, FORMAT, HELPER, MOUNT, PING, PREPARE, UNMOUNT, Case, frame
+from helper_rig import CHECK_FORMAT, FORMAT, HELPER, MOUNT, PING, PREPARE, UNMOUNT, HelperTest, frame
 
 
-@unittest.skipIf(os.geteuid() != 0, "its list of what is allowed must be root's")
-class Protocol(Case):
-    def test_it_waits_quietly_where_it_may_have_few_descriptors(self):
+@unittest.skipIf(os.geteuid() != 0, "the helper's list must belong to root")
+class Protocol(HelperTest):
+    def test_an_idle_helper_with_few_descriptors_does_not_spin(self):
         helper = self.helper()
         resource.prlimit(helper.pid, resource.RLIMIT_NOFILE, (10, 10))
-        helper.call(PING)       # the wait that has begun before is over
+        helper.call(PING)       # ends the wait that began before the limit changed
         before = helper.cpu_ticks()
         time.sleep(0.5)     # a busy loop takes 50 ticks of 10 ms
         self.assertLess(helper.cpu_ticks() - before, 15)
         helper.call(PING)
 
-    def test_ping_says_the_version_and_whether_it_may_do_anything(self):
+    def test_ping_returns_the_version_and_whether_the_helper_is_privileged(self):
         answer = self.helper().call(PING)
         self.assertEqual(answer["version"], run(HELPER, "--version").stdout.split()[1])
         self.assertIn(answer["privileged"], (0, 1))
@@ -37,10 +37,10 @@ class Protocol(Case):
         bad = {
             "too short": good[:23],
             "a byte": b"x",
-            "another beginning": frame(PING, magic=b"GET "),
-            "an answer": frame(PING, magic=b"FHRP"),
-            "a length that is not so": frame(PING, length=25),
-            "something behind": good + b"x",
+            "a wrong magic": frame(PING, magic=b"GET "),
+            "the magic of a reply": frame(PING, magic=b"FHRP"),
+            "a wrong length": frame(PING, length=25),
+            "a byte after the end": good + b"x",
             "a string cut short": frame(CHECK_FORMAT, "/dev/loop0", length=len(good) - 3)[:-3],
             "a NUL": frame(CHECK_FORMAT, "/dev/lo\0op"),
             "a long name": frame(CHECK_FORMAT, "/dev/" + "x" * 100),
@@ -65,35 +65,35 @@ class Protocol(Case):
             self.assertEqual(error, errno.EMSGSIZE)
         helper.call(PING)
 
-    def test_descriptors_that_come_along_are_closed(self):
+    def test_descriptors_sent_with_a_request_are_closed(self):
         helper = self.helper()
-        helper.call(PING)       # it has begun: what it opens for that is closed
+        helper.call(PING)       # after this its start is complete and has closed what it opened
         before = len(os.listdir(f"/proc/{helper.pid}/fd"))
         for number in range(5):
             socket.send_fds(helper.socket, [frame(PING, number=number)], [0, 1, 2])
             self.assertEqual(helper.receive()[1:3], (number, 0))
         self.assertEqual(len(os.listdir(f"/proc/{helper.pid}/fd")), before)
 
-    def test_names_that_are_not_on_the_list_are_refused(self):
+    def test_names_that_are_invalid_or_not_on_the_list_are_refused(self):
         helper = self.helper()
-        self.refused(errno.EPERM, "device sda", lambda: helper.call(CHECK_FORMAT, "/dev/sda"))
+        self.assert_refused(errno.EPERM, "device sda", lambda: helper.call(CHECK_FORMAT, "/dev/sda"))
         for name in ("loop0", "/dev/../dev/loop0", "/dev/./loop0", "/dev//loop0", "/dev/mapper/loop0", "/dev/", "/dev/..", "/etc/loop0",
                      "/dev/loop0/", "/dev/loop 0", "/dev/loop0\n", ""):
             with self.subTest(name):
-                self.refused(errno.EINVAL, lambda: helper.call(FORMAT, name, "x", 0))
+                self.assert_refused(errno.EINVAL, lambda: helper.call(FORMAT, name, "x", 0))
         for target in ("/etc/x", self.mounts, self.mounts + "/a/b", self.mounts + "x/a", "/"):
             with self.subTest(target):
-                self.refused(errno.EPERM if target != "/" else errno.EINVAL, lambda: helper.call(UNMOUNT, target))
+                self.assert_refused(errno.EPERM if target != "/" else errno.EINVAL, lambda: helper.call(UNMOUNT, target))
         for target in (self.mounts + "/../x", self.mounts + "/..", self.mounts + "//a", self.mounts + "/a/", "mnt/a", self.mounts + "/./a"):
             with self.subTest(target):
-                self.refused(errno.EINVAL, lambda: helper.call(MOUNT, "/dev/loop0", target, ""))
-        self.refused(errno.EINVAL, "label", lambda: helper.call(FORMAT, "/dev/loop0", "", 0))
-        self.refused(errno.EINVAL, "label", lambda: helper.call(FORMAT, "/dev/loop0", "a b", 0))
-        self.refused(errno.EINVAL, "flags", lambda: helper.call(FORMAT, "/dev/loop0", "a", 8))
+                self.assert_refused(errno.EINVAL, lambda: helper.call(MOUNT, "/dev/loop0", target, ""))
+        self.assert_refused(errno.EINVAL, "label", lambda: helper.call(FORMAT, "/dev/loop0", "", 0))
+        self.assert_refused(errno.EINVAL, "label", lambda: helper.call(FORMAT, "/dev/loop0", "a b", 0))
+        self.assert_refused(errno.EINVAL, "flags", lambda: helper.call(FORMAT, "/dev/loop0", "a", 8))
 
     def test_an_operation_that_is_not_on_the_list_is_refused(self):
         helper = self.helper(self.write_config("operation check-format", "device loop*"))
-        self.refused(errno.EPERM, "operation format", lambda: helper.call(FORMAT, "/dev/loop0", "x", 0))
+        self.assert_refused(errno.EPERM, "operation format", lambda: helper.call(FORMAT, "/dev/loop0", "x", 0))
         helper.call(PING)
 
     def test_a_user_who_is_not_on_the_list_is_refused(self):
@@ -139,7 +139,7 @@ class Protocol(Case):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f"bad.conf:3: {words}", done.stderr)
 
-    def test_the_list_is_told(self):
+    def test_check_prints_the_list(self):
         out = run(HELPER, "-c", self.config, "--check").stdout
         self.assertIn("devices:    loop*", out)
         self.assertIn("mounts in:  " + self.mounts, out)
@@ -147,13 +147,13 @@ class Protocol(Case):
 
 
 class CommandLine(unittest.TestCase):
-    def test_it_says_what_it_is_and_that_people_do_not_start_it(self):
+    def test_help_is_printed_and_wrong_arguments_are_rejected(self):
         self.assertIn("usage: fathom-helper", run(HELPER, "--help").stdout)
         self.assertEqual(run(HELPER, "--nonsense", check=False).returncode, 2)
         self.assertEqual(run(HELPER, "word", check=False).returncode, 2)
 
-    @unittest.skipIf(os.geteuid() != 0, "takes root")
-    def test_without_its_socket_it_says_so(self):
+    @unittest.skipIf(os.geteuid() != 0, "needs root")
+    def test_a_start_without_a_socket_is_rejected_with_the_reason(self):
         with tempfile.NamedTemporaryFile("w", prefix="fathom-helper-", suffix=".conf") as file:
             done = run(HELPER, "-c", file.name, check=False)
         self.assertEqual(done.returncode, 2)
