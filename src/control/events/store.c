@@ -16,6 +16,7 @@
 
 #define RANGE_KEY "events/range"
 #define SOURCE_PREFIX "events/source/"
+#define NUMBER_MAX ((uint64_t)INT64_MAX) /* of a stored or taken event; a counter from 1 does not reach it */
 
 enum {
 	KEY_BYTES = 64,
@@ -134,7 +135,7 @@ static int read_numbers(const void *value, size_t bytes, int count, uint64_t *nu
 	for (int i = 0; i < count; i++) {
 		char *word = strsep(&rest, " ");
 
-		if (!word || text_parse_u64(word, 10, UINT64_MAX - 1, &numbers_ret[i]) < 0)
+		if (!word || text_parse_u64(word, 10, NUMBER_MAX, &numbers_ret[i]) < 0)
 			return -EBADMSG;
 	}
 	return rest ? -EBADMSG : 0;
@@ -280,6 +281,8 @@ static int check_events(const char *source, Fathom__NumberedEvent *const *events
 
 		if (source && events[i]->number <= last)
 			return fault_event_bad(why, "its number is not higher than that of the one before");
+		if (source && events[i]->number > NUMBER_MAX)
+			return fault_event_bad(why, "its number is too high");
 		last = events[i]->number;
 		if (error && !is_bad)
 			return error;

@@ -11,7 +11,7 @@
 #include "control/system/probes.gen.h"
 
 static_assert((int)SYSTEM_MEMBERS_MAX <= (int)RANK_MAX, "each member has a rank");
-static_assert(SYSTEM_MAP_VERSION_BELIEVED < UINT32_MAX, "a later version exists");
+static_assert(SYSTEM_MAP_VERSION_BELIEVED < SYSTEM_MAP_VERSION_MAX, "a later version exists");
 static_assert((MEMBER_OUT_BITS & MEMBER_AVAILABLE_BITS) == 0, "a member that is not in the map gets no pools");
 
 struct system *system_create(void)
@@ -271,7 +271,8 @@ int system_load_member(struct system *system, const struct member *member, uint6
 
 int system_load_versions(struct system *system, uint64_t version, uint32_t map_version, uint32_t next_rank)
 {
-	if (next_rank == 0 || (system->count > 0 && system->members[system->count - 1]->record.rank >= next_rank))
+	if (map_version > SYSTEM_MAP_VERSION_MAX || next_rank == 0 ||
+	    (system->count > 0 && system->members[system->count - 1]->record.rank >= next_rank))
 		return -EBADMSG;
 	system->version = version;
 	system->map_version = map_version;

@@ -24,6 +24,7 @@ enum {
 	SYSTEM_NAME_BYTES = 256,
 	SYSTEM_VALUE_BYTES = 4096,
 	SYSTEM_MAP_VERSION_BELIEVED = 1 << 30, /* ignore later reported versions: the counter must not overflow */
+	SYSTEM_MAP_VERSION_MAX = INT32_MAX,    /* reject later stored versions: each change adds one to the version */
 	SYSTEM_PAIRS_MAX = 1024,	       /* attributes of a system, pairs of a request */
 };
 

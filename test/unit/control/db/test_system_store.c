@@ -186,6 +186,8 @@ static void a_record_that_contradicts_the_others_is_refused_by_name(void **state
 		{ "system/member/00000009", "not JSON" },
 		{ "system/versions", "{\"schema\":2,\"version\":1,\"map_version\":1,\"next_rank\":2}" },
 		{ "system/versions", "{\"schema\":1,\"version\":1,\"map_version\":1,\"next_rank\":1}" },
+		{ "system/versions", "{\"schema\":1,\"version\":1,\"map_version\":2147483648,\"next_rank\":2}" },
+		{ "system/versions", "{\"schema\":1,\"version\":1,\"map_version\":4294967295,\"next_rank\":2}" },
 		{ "system/property/self_heal", "sometimes" },
 		{ "system/property/unheard", "1" },
 		{ "system/attribute/", "1" },

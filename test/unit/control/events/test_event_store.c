@@ -207,8 +207,13 @@ static void values_of_others_are_refused(void **state)
 	static const struct {
 		const char *key, *bad, *good;
 	} rows[] = {
-		{ "events/range", "1", "1 0" },	    { "events/range", "0 0", "1 0" }, { "events/range", "3 1", "1 0" },
-		{ "events/range", "1 2 3", "1 0" }, { "events/source/" A, "x", "1" }, { "events/source/x", "1", NULL },
+		{ "events/range", "1", "1 0" },
+		{ "events/range", "0 0", "1 0" },
+		{ "events/range", "3 1", "1 0" },
+		{ "events/range", "1 2 3", "1 0" },
+		{ "events/source/" A, "x", "1" },
+		{ "events/source/x", "1", NULL },
+		{ "events/range", "9223372036854775808 9223372036854775808", "1 0" },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -221,6 +226,26 @@ static void values_of_others_are_refused(void **state)
 		if (rows[i].good)
 			put(rows[i].key, rows[i].good);
 	}
+}
+
+/* What is stored of a taken event can be loaded again, whatever number its source gave it. */
+static void a_number_that_could_not_be_loaded_is_rejected(void **state)
+{
+	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event };
+	struct fathom_fault why = { 0 };
+	uint64_t taken;
+
+	event.event = (Shared__RASEvent *)(uintptr_t)sample_event(1);
+	event.number = (uint64_t)INT64_MAX + 1;
+	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL);
+	assert_int_equal(why.code, 686);
+	event.number = UINT64_MAX;
+	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL);
+	event.number = INT64_MAX;
+	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), 0);
+	close_store();
+	open_store(0);
+	assert_int_equal(event_store_taken(store, A), INT64_MAX);
 }
 
 /* ---- more sources than are remembered ---- */
@@ -305,6 +330,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten, begin,
 						end),
 		cmocka_unit_test_setup_teardown(values_of_others_are_refused, begin, end),
+		cmocka_unit_test_setup_teardown(a_number_that_could_not_be_loaded_is_rejected, begin, end),
 	};
 	int failed;
 
