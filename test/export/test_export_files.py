@@ -14,7 +14,7 @@ class Names(ExportTest):
     """What appears under which name, and when nothing does."""
 
     def test_it_must_be_said_what(self):
-        self.refuse("export to what?", "export", "-f", traces.story)
+        self.refuse("no format is selected", "export", "-f", traces.story)
 
     def test_a_removed_format_names_its_replacement(self):
         self.refuse("use --perfetto", "export", "-f", traces.story, "--chrome", self.path("x"))

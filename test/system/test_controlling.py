@@ -75,7 +75,7 @@ class Controlling(EngineTest):
         engine = self.engine("-e", "none")
         for words, complaint in ((("enable", "bdev", "bdve"), "no trace group \"bdve\""),
                                  (("enable", "bdev:BDEV_IO_DONE+NOPE"), "no point \"NOPE\""),
-                                 (("enable",), "which groups"),
+                                 (("enable",), "a group is missing"),
                                  (("groups", "nope"), "no trace group \"nope\""),
                                  (("clear", "bdev"), "takes no")):
             done = self.trace_by_socket(engine, *words, check=False)

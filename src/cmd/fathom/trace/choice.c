@@ -9,17 +9,14 @@
 #include "base/text.h"
 #include "cmd/fathom/trace/trace.h"
 
-/*
- * The choice that another -s, -p or -f belongs to: the last one, if `is_part` says that it has room for it; else a new one.
- * NULL: too many.
- */
+/* Return the choice to which an option belongs: with `is_part` the last one, else a new one. NULL: too many choices. */
 static struct trace_choice *add_choice(struct trace_choices *choices, bool is_part, struct fathom_fault *why)
 {
 	if (is_part)
 		return &choices->rows[choices->count - 1];
 	if (choices->count < TRACE_CHOICES_MAX)
 		return &choices->rows[choices->count++];
-	fill_fault(why, -EINVAL, "is one too many: no more than %d files are read at once", TRACE_CHOICES_MAX);
+	fill_fault(why, -EINVAL, "exceeds the limit of %d files", TRACE_CHOICES_MAX);
 	return NULL;
 }
 
@@ -73,7 +70,7 @@ static int explain_process(const struct trace_choice *row, struct fathom_fault *
 	FILE *from;
 
 	if (kill(row->pid, 0) != 0 && errno == ESRCH)
-		return fault(why, -ESRCH, "there is no process %d, and no trace file of one in /dev/shm", row->pid);
+		return fault(why, -ESRCH, "process %d does not exist, and /dev/shm has no trace file of it", row->pid);
 	snprintf(path, sizeof(path), "/proc/%d/comm", row->pid);
 	from = fopen(path, "re");
 	if (!from || !fgets(program, sizeof(program), from))
@@ -82,19 +79,17 @@ static int explain_process(const struct trace_choice *row, struct fathom_fault *
 		fclose(from);
 	program[strcspn(program, "\n")] = '\0';
 	if (row->name)
-		return fault(why, -ENOENT, "process %d (%s) runs, but has no trace file of name \"%s\" in /dev/shm",
-			     row->pid, program, row->name);
-	return fault(
-		why, -ENOENT,
-		"process %d (%s) runs, but has no trace file in /dev/shm: it does not trace, or is no program that can",
-		row->pid, program);
+		return fault(why, -ENOENT, "process %d (%s) has no trace file with the name \"%s\" in /dev/shm", row->pid,
+			     program, row->name);
+	return fault(why, -ENOENT,
+		     "process %d (%s) has no trace file in /dev/shm: it was started without one, or does not trace",
+		     row->pid, program);
 }
 
 int trace_choice_path(const struct trace_choices *choices, uint32_t index, char path[PATH_MAX], struct fathom_fault *why)
 {
 	static const struct trace_choice any = { 0 };
 	const struct trace_choice *row = index < choices->count ? &choices->rows[index] : &any;
-
 	int rc;
 
 	if (!row->file) {
@@ -112,7 +107,7 @@ int trace_choice_only_path(const struct trace_choices *choices, const char *word
 	char text[128];
 
 	if (choices->count > 1) {
-		snprintf(text, sizeof(text), "%s takes one program or file; say one of -s, -p and -f", word);
+		snprintf(text, sizeof(text), "%s takes one program or file: use one of -s, -p and -f", word);
 		return trace_complain(text, NULL);
 	}
 	return trace_choice_path(choices, 0, path, &why) == 0 ? 0 : trace_complain(why.text, NULL);

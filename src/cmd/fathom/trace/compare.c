@@ -16,9 +16,9 @@
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/summary.h"
 
-enum { EXIT_SLOWER = 1, COUNT_MIN = 10 /* fewer are not significant */ };
+enum { EXIT_SLOWER = 1, COUNT_MIN = 10 /* fewer lives are not significant */ };
 
-/* Smaller differences are ignored: a bucket's width, and the time of a clock read. */
+/* Smaller differences are ignored: they are within a bucket's width and the time of a clock read. */
 static const double us_min = 0.1;
 
 static const struct {
@@ -47,7 +47,10 @@ static const struct reader_object *find_same_object(const struct reader *reader,
 	return NULL;
 }
 
-/* The stage with this name; NULL: not in the other file. Files of different versions may number stages differently. */
+/*
+ * The stage with this name; without a name, the whole life. NULL: the other file has no such stage. Stages are found by
+ * name, because versions may number them differently.
+ */
 static const struct reader_dwell_sums *find_same_stage(const struct reader_lives *lives, const char *name)
 {
 	const struct reader_machine *machine = lives->object->machine;
@@ -143,8 +146,8 @@ static bool is_one_process(struct reader *readers[2])
 }
 
 /*
- * The tick up to which another recording of the process has the same records: a recording begins with the rings'
- * contents.
+ * If both files are recordings of one process: the tick up to which the other, earlier one has the same records. A
+ * recording begins with the contents of the rings. 0: there is no such overlap.
  */
 static uint64_t last_tick_in_other(struct reader *readers[2], int which)
 {
@@ -253,8 +256,7 @@ static int compare_files(const struct trace_request *request, struct reader *rea
 		compared++;
 	}
 	if (!compared)
-		return trace_complain("there is nothing to compare: each file needs 10 requests of a kind that have ended",
-				      NULL);
+		return trace_complain("there is nothing to compare: each file needs 10 ended requests of one kind", NULL);
 	snprintf(line, sizeof(line), "%d got slower by more than %g %%", slower, 100 * request->threshold);
 	reader_print_remark(printer, line);
 	return slower ? EXIT_SLOWER : EXIT_SUCCESS;
@@ -268,7 +270,7 @@ int trace_compare(struct trace_request *request)
 	int status = EXIT_SUCCESS, rc;
 
 	if (request->arg_count != 2)
-		return trace_complain("compare takes two files, the one before and the one after", NULL);
+		return trace_complain("compare needs two files: `fathom trace compare BEFORE AFTER`", NULL);
 	for (int i = 0; i < 2 && status == EXIT_SUCCESS; i++) {
 		if (reader_open(request->args[i], &readers[i], &why) != 0)
 			status = trace_complain(why.text, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * control - controls what a running program records.
+ * control - `fathom trace enable`, `disable`, `groups`, `clear` and `freeze`: control what a running program records.
  *
- * It uses the methods of the control socket that Fathom's engine and SPDK's targets share. These take masks and answer
- * every mistake with "Invalid parameters"; so groups and points are queried first, names are resolved here, and nothing
- * is sent unless all of them are known. `groups` can also read a trace file, also of a dead process.
+ * They use the methods of the control socket that Fathom's engine and SPDK's targets share. These methods take masks and
+ * answer every error with "Invalid parameters". So groups and points are requested first, names are resolved here, and
+ * nothing is sent unless all names are valid. `groups` also reads a trace file, even of a dead process.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -48,9 +48,8 @@ static const struct option_row rows[] = {
 	{ "json", 0, OPTION_FLAG, NULL, "print a JSON object on each line", AT(json) },
 	OPTION_HELP_ROW,
 	{ .type = OPTION_HEADING,
-	  .help = "The program by its trace file, as in `fathom trace show`; `groups` then reads this file and does not "
-		  "ask the "
-		  "program:" },
+	  .help = "Select the program by its trace file, as in `fathom trace show`; `groups` then reads this file instead "
+		  "of calling the program:" },
 	TRACE_CHOICE_ROWS(struct control),
 };
 
@@ -60,18 +59,18 @@ const struct option_table trace_control_table = {
 		 "fathom trace groups [-S SOCKET | -s NAME | -p PID | -f FILE] [--json] [GROUP...]\n"
 		 "fathom trace clear [-S SOCKET | -s NAME | -p PID]\n"
 		 "fathom trace freeze [-S SOCKET | -s NAME | -p PID] [-o FILE [--force]] [REASON]",
-	.about = "What a running engine, or a running target of SPDK, records.\n"
+	.about = "Control what a running engine, or a running target of SPDK, records.\n"
 		 "\n"
 		 "  enable    record these groups, or these points of them; \"all\": every group\n"
 		 "  disable   do not record them\n"
 		 "  groups    list groups and points, which are recorded, and how often each was, where that is known\n"
 		 "  clear     discard what was recorded so far\n"
 		 "  freeze    let the engine copy its trace file, to FILE, or beside it as NAME_trace.pidPID.frozen1; "
-		 "print its "
-		 "name\n"
+		 "print the copy's name\n"
 		 "\n"
 		 "Names may be in upper or lower case. Points may also be a mask in hexadecimal: bdev:0x3.",
 	OPTION_ROWS(rows),
+	.more = "Exit status: 0: success; 2: an error.",
 };
 
 /* ---- groups and points ---- */
@@ -88,7 +87,7 @@ static json_t *request_groups(struct rpc_client *client)
 	}
 	if (!json_is_object(groups)) {
 		json_decref(groups);
-		trace_complain("the program's answer makes no sense", NULL);
+		trace_complain("the answer of the program to trace_get_tpoint_group_mask is not a JSON object", NULL);
 		return NULL;
 	}
 	return groups;
@@ -130,7 +129,7 @@ static void list_groups(json_t *groups)
 	const char *key;
 	json_t *group;
 
-	fprintf(stderr, "fathom trace: there are");
+	fprintf(stderr, "fathom trace: the groups are");
 	json_object_foreach (groups, key, group) {
 		if (json_is_object(group))
 			fprintf(stderr, " %s", key);
@@ -173,7 +172,7 @@ static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t
 		*points_ret |= point;
 	}
 	if (*points_ret == 0) {
-		trace_complain("no points behind", *name_ret);
+		trace_complain("points are missing after the colon of", *name_ret);
 		return -1;
 	}
 	return 0;
@@ -205,7 +204,7 @@ static int enable_or_disable_points(struct rpc_client *client, const struct cont
 	must(names);
 	must(points);
 	if (control->word_count == 0)
-		status = trace_complain("which groups? `fathom trace groups` lists them", NULL);
+		status = trace_complain("a group is missing; `fathom trace groups` lists them", NULL);
 	groups = status == EXIT_SUCCESS ? request_groups(client) : NULL;
 	if (!groups)
 		status = EXIT_USAGE;
@@ -240,7 +239,7 @@ static int disable_groups(struct rpc_client *client, const struct control *contr
 static int clear_all(struct rpc_client *client, const struct control *control)
 {
 	if (control->word_count)
-		return trace_complain("clear takes no", control->words[0]);
+		return trace_complain("clear takes no arguments:", control->words[0]);
 	return send_mask(client, "trace_clear", NULL, 0);
 }
 
@@ -335,7 +334,7 @@ static int show_groups_of_file(const struct control *control)
 		return trace_complain(why.text, NULL);
 	for (int i = 0; i < control->word_count && rc == 0; i++) {
 		if (!reader_group_by_name(reader, control->words[i]))
-			rc = trace_complain("the file knows no group", control->words[i]);
+			rc = trace_complain("the file has no group", control->words[i]);
 	}
 	for (uint32_t i = 0; i < reader_info(reader)->point_count; i++)
 		totals |= reader_point_at(reader, i)->total_known;
@@ -363,20 +362,19 @@ static int freeze_trace(struct rpc_client *client, const struct control *control
 
 	if (control->word_count > 1) {
 		json_decref(params);
-		return trace_complain("this is one word too many (put the reason in quotes):", control->words[1]);
+		return trace_complain("unexpected argument (put the reason in quotes):", control->words[1]);
 	}
-	/* the engine's working directory differs */
+	/* make the path absolute: the engine's working directory differs */
 	if (control->output && control->output[0] != '/' && !getcwd(here, sizeof(here))) {
 		json_decref(params);
-		return trace_complain("cannot tell which directory this is:", strerror(errno));
+		return trace_complain("cannot find the working directory:", strerror(errno));
 	}
 	snprintf(path, sizeof(path), "%s%s%s", here, here[0] ? "/" : "", control->output ? control->output : "");
 	if ((control->output && json_object_set_new(params, "path", json_string(path)) != 0) ||
 	    (control->force && json_object_set_new(params, "force", json_true()) != 0) ||
 	    (control->word_count && json_object_set_new(params, "reason", json_string(control->words[0])) != 0)) {
 		json_decref(params);
-		return trace_complain("the engine takes names and reasons in UTF-8, and this is none; write it differently",
-				      NULL);
+		return trace_complain("the file name or the reason is not valid UTF-8, which JSON-RPC requires", NULL);
 	}
 	rc = rpc_client_call(client, "trace_freeze", params, &result, &why);
 	json_decref(params);
@@ -409,7 +407,8 @@ static int find_control_socket(const struct control *control, char socket[TOP_PA
 	char pid[16];
 
 	if (control->choices.count > 1 || row->file)
-		return trace_complain("a running program is asked: say one of -S SOCKET, -s NAME and -p PID", NULL);
+		return trace_complain("this command calls a running program: use one of -S SOCKET, -s NAME and -p PID",
+				      NULL);
 	snprintf(pid, sizeof(pid), "%d", row->pid);
 	return top_find_socket(row->pid ? pid : row->name, socket, &why) == 0 ? 0 : trace_complain(why.text, NULL);
 }
@@ -429,16 +428,17 @@ int trace_control(int argc, char **argv)
 	while (verb < ARRAY_COUNT(verbs) && (at == argc || strcmp(argv[at], verbs[verb].name) != 0))
 		verb++;
 	if (verb == ARRAY_COUNT(verbs))
-		return trace_complain("enable, disable, groups, clear or freeze, not", at < argc ? argv[at] : "");
+		return trace_complain("the command must be enable, disable, groups, clear or freeze, not",
+				      at < argc ? argv[at] : "");
 	control.words = argv + at + 1;
 	control.word_count = argc - at - 1;
 	of_file = control.choices.count > 0;
 	if (control.output && verbs[verb].run != freeze_trace)
-		return trace_complain("-o is for `freeze`", NULL);
+		return trace_complain("-o is only for `freeze`", NULL);
 	if (control.force && !control.output)
-		return trace_complain("--force is for `freeze` with -o", NULL);
+		return trace_complain("--force is only for `freeze` with -o", NULL);
 	if (of_file && control.socket)
-		return trace_complain("-s, -p and -f stand in place of --socket", NULL);
+		return trace_complain("--socket cannot be used with -s, -p or -f", NULL);
 	if (of_file && verbs[verb].run == show_groups_of_program)
 		return show_groups_of_file(&control);
 	if (of_file) {

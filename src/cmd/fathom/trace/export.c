@@ -22,9 +22,9 @@ static int check_export_files(const struct trace_export_files *files)
 		to_stdout += files->paths[i] && strcmp(files->paths[i], "-") == 0;
 	}
 	if (count == 0)
-		return print_export_error("export to what? --perfetto FILE, --ctf DIRECTORY or --html FILE");
+		return print_export_error("no format is selected: use --perfetto FILE, --ctf DIRECTORY or --html FILE");
 	if (to_stdout > 1)
-		return print_export_error("only one of the formats can go to standard output");
+		return print_export_error("only one format can be written to standard output");
 	return EXIT_SUCCESS;
 }
 

@@ -9,9 +9,13 @@
 #include "cmd/fathom/trace/trace.h"
 
 enum {
-	LOOKS_PER_SEC = 50,
-	HELD_BACK_MS = 10, /* a thread publishes its events within a turn; after this time all have */
-	LOOKS_PER_ALIVE = 10,
+	READS_PER_SEC = 50,
+	/*
+	 * A thread publishes its events at the end of a turn. Younger events are read later: others with an earlier tick
+	 * may not be published yet.
+	 */
+	MIN_AGE_MS = 10,
+	READS_PER_ALIVE_CHECK = 10,
 };
 
 static volatile sig_atomic_t interrupted;
@@ -29,7 +33,7 @@ static void catch_follow_signals(void)
 	sigaction(SIGTERM, &action, NULL);
 }
 
-/* Returns 0, or the errno if the reader of our output has gone. */
+/* Returns 0, or negative errno if standard output cannot be written, as after the end of a pipe's reader. */
 static int print_events_until(const struct trace_request *request, struct reader_events *events,
 			      struct reader_printer *printer, uint64_t until)
 {
@@ -45,8 +49,8 @@ static int print_events_until(const struct trace_request *request, struct reader
 
 int trace_follow(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
-	const struct timespec pause = { .tv_nsec = NS_PER_SEC / LOOKS_PER_SEC };
-	uint64_t held_back = reader_info(reader)->tick_rate / 1000 * HELD_BACK_MS;
+	const struct timespec pause = { .tv_nsec = NS_PER_SEC / READS_PER_SEC };
+	uint64_t min_age_ticks = reader_info(reader)->tick_rate / 1000 * MIN_AGE_MS;
 	struct reader_events *events;
 	struct reader_counts counts;
 	int rc = trace_choose_filters(request, reader), error = 0;
@@ -55,15 +59,15 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 	if (rc)
 		return rc;
 	if (!reader_is_alive(reader))
-		return trace_complain("nothing more comes: the program has ended; `fathom trace` shows what it did", NULL);
+		return trace_complain("the program has ended; `fathom trace` shows its events", NULL);
 	if (reader_events_follow(reader, &events) != 0)
 		return trace_complain("out of memory", NULL);
 	catch_follow_signals();
 	reader_print_header(printer, NULL);
-	for (int look = 1; alive && !interrupted && error == 0; look++) {
-		error = print_events_until(request, events, printer, clock_ticks() - held_back);
+	for (int reads = 1; alive && !interrupted && error == 0; reads++) {
+		error = print_events_until(request, events, printer, clock_ticks() - min_age_ticks);
 		nanosleep(&pause, NULL);
-		if (look % LOOKS_PER_ALIVE == 0)
+		if (reads % READS_PER_ALIVE_CHECK == 0)
 			alive = reader_is_alive(reader);
 	}
 	reader_events_counts(events, &counts);
@@ -76,7 +80,7 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 	if (counts.overwritten && !request->json) {
 		char line[128];
 
-		snprintf(line, sizeof(line), "%llu records came faster than they could be printed, and were overwritten",
+		snprintf(line, sizeof(line), "%llu records are lost: they were overwritten before they were read",
 			 (unsigned long long)counts.overwritten);
 		reader_print_remark(printer, line);
 	}

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * io - `fathom trace io ID`: one request's whole story, from the socket to the disk and back.
+ * io - `fathom trace io ID`: all events of one request, from the socket to the disk and back.
  *
- * The id of an I/O leads to the life of its request, that of a part to the I/O that was split. The lives of that request
- * follow, the latest or all: those in the rings with all related events, and those kept as exemplars with their kept
- * records.
+ * The id of an I/O stands for its request, and the id of a part for the I/O that was split. Of that request the latest
+ * life is printed, or all: lives in the rings with all their events, and lives kept as exemplars with their kept records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 
 enum { LEVELS_MAX = 4 }; /* from a part to its I/O, to its request */
 
-/* The requested object. */
+/* The object that the command line names, or the request that it belongs to. */
 struct subject {
 	const struct reader_object *object;
 	uint32_t id;
@@ -23,7 +22,7 @@ struct subject {
 };
 
 /* A life to print. */
-struct told {
+struct printed_life {
 	const struct reader_exemplar *exemplar; /* NULL: in progress; `story` has it */
 	struct reader_story story;
 	uint64_t begin, end;
@@ -103,14 +102,14 @@ static void find_request_of_part(struct reader *reader, struct subject *subject)
 
 static int compare_begins(const void *left, const void *right)
 {
-	const struct told *a = left, *b = right;
+	const struct printed_life *a = left, *b = right;
 
 	return a->begin < b->begin ? -1 : a->begin > b->begin;
 }
 
 /* Select the ended lives, the latest or all, and the one in progress; sorted by time. */
 static uint32_t choose_lives(struct reader *reader, const struct reader_slowest *lives, struct subject subject, bool all,
-			     struct told *told)
+			     struct printed_life *rows)
 {
 	uint32_t count = 0, ended = reader_slowest_count(lives);
 	struct reader_walk walk = { 0 };
@@ -119,24 +118,25 @@ static uint32_t choose_lives(struct reader *reader, const struct reader_slowest 
 	while (reader_story_next(reader, &walk, &story)) {
 		if (story.object == subject.object && story.id == subject.id && count == 0 &&
 		    (subject.tick == 0 || story.begin_tick <= subject.tick))
-			told[count++] = (struct told){
+			rows[count++] = (struct printed_life){
 				.story = story, .begin = story.begin_tick, .end = UINT64_MAX, .owner = story.owner
 			};
 	}
 	for (uint32_t i = 0; i < ended && (all || count == 0); i++) {
 		const struct reader_exemplar *exemplar = reader_slowest_at(lives, i);
 
-		told[count++] = (struct told){ .exemplar = exemplar,
-					       .begin = exemplar->stories[0].begin_tick,
-					       .end = exemplar->end_ticks[0],
-					       .owner = exemplar->stories[0].owner };
+		rows[count++] = (struct printed_life){ .exemplar = exemplar,
+						       .begin = exemplar->stories[0].begin_tick,
+						       .end = exemplar->end_ticks[0],
+						       .owner = exemplar->stories[0].owner };
 	}
-	qsort(told, count, sizeof(told[0]), compare_begins);
+	qsort(rows, count, sizeof(rows[0]), compare_begins);
 	return count;
 }
 
 /* Does the event belong to the request or its children, or to its connection at that time? */
-static bool event_is_of_life(struct reader_filter *family, const struct told *life, const struct reader_event *event)
+static bool event_is_of_life(struct reader_filter *family, const struct printed_life *life,
+			     const struct reader_event *event)
 {
 	const struct reader_object *object = event->point ? event->point->object : NULL;
 
@@ -148,16 +148,17 @@ static bool event_is_of_life(struct reader_filter *family, const struct told *li
 }
 
 /* The life at `tick`, or the next. */
-static struct told *find_life_at(struct told *told, uint32_t count, uint64_t tick)
+static struct printed_life *find_life_at(struct printed_life *rows, uint32_t count, uint64_t tick)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		if (tick <= told[i].end)
-			return &told[i];
+		if (tick <= rows[i].end)
+			return &rows[i];
 	}
 	return NULL;
 }
 
-static void print_life(struct reader *reader, struct reader_printer *printer, const struct told *life, uint32_t number)
+static void print_life(struct reader *reader, struct reader_printer *printer, const struct printed_life *life,
+		       uint32_t number)
 {
 	if (life->exemplar)
 		reader_print_exemplars(printer, number, &life->exemplar, 1, life->events == 0);
@@ -166,8 +167,8 @@ static void print_life(struct reader *reader, struct reader_printer *printer, co
 }
 
 /* Read all events once: count those of each life or, with a printer, print them below it. */
-static int count_or_print_events(struct reader *reader, struct reader_printer *printer, struct told *told, uint32_t count,
-				 const char *name)
+static int count_or_print_events(struct reader *reader, struct reader_printer *printer, struct printed_life *rows,
+				 uint32_t count, const char *name)
 {
 	const struct reader_filter_spec spec = { .object = name };
 	struct reader_filter *family;
@@ -183,7 +184,7 @@ static int count_or_print_events(struct reader *reader, struct reader_printer *p
 		return trace_complain("out of memory", NULL);
 	}
 	while (reader_event_next(events, &event)) {
-		struct told *life = find_life_at(told, count, event.tick);
+		struct printed_life *life = find_life_at(rows, count, event.tick);
 		bool about = life && event_is_of_life(family, life, &event);
 
 		/* the filter must see all events, also those not shown */
@@ -195,12 +196,12 @@ static int count_or_print_events(struct reader *reader, struct reader_printer *p
 			life->events++;
 			continue;
 		}
-		for (; printed <= (uint32_t)(life - told); printed++)
-			print_life(reader, printer, &told[printed], printed + 1);
+		for (; printed <= (uint32_t)(life - rows); printed++)
+			print_life(reader, printer, &rows[printed], printed + 1);
 		reader_print_event(printer, &event);
 	}
 	for (; printer && printed < count; printed++)
-		print_life(reader, printer, &told[printed], printed + 1);
+		print_life(reader, printer, &rows[printed], printed + 1);
 	reader_events_free(events);
 	reader_filter_destroy(family);
 	return EXIT_SUCCESS;
@@ -209,23 +210,23 @@ static int count_or_print_events(struct reader *reader, struct reader_printer *p
 static int print_request_lives(struct trace_request *request, struct reader *reader, struct reader_printer *printer,
 			       struct reader_slowest *lives, struct subject subject)
 {
-	struct told *told = calloc(reader_slowest_count(lives) + 1, sizeof(*told));
+	struct printed_life *rows = calloc(reader_slowest_count(lives) + 1, sizeof(*rows));
 	uint32_t count;
 	char name[64];
 	int status;
 
-	if (!told)
+	if (!rows)
 		return trace_complain("out of memory", NULL);
 	snprintf(name, sizeof(name), "%s%u", subject.object->prefix, subject.id);
-	count = choose_lives(reader, lives, subject, request->all, told);
+	count = choose_lives(reader, lives, subject, request->all, rows);
 	if (count == 0) {
-		free(told);
+		free(rows);
 		return trace_complain("the file has no whole life of", name);
 	}
-	status = count_or_print_events(reader, NULL, told, count, name);
+	status = count_or_print_events(reader, NULL, rows, count, name);
 	if (status == EXIT_SUCCESS)
-		status = count_or_print_events(reader, printer, told, count, name);
-	free(told);
+		status = count_or_print_events(reader, printer, rows, count, name);
+	free(rows);
 	return status;
 }
 
@@ -244,7 +245,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 	int status;
 
 	if (request->arg_count == 0)
-		return trace_complain("io of which object? Such as r12, as the other words print it", NULL);
+		return trace_complain("io needs the id of an object, such as r12, which other commands print", NULL);
 	if (reader_object_parse(reader, request->args[0], &subject.object, &subject.id, &why) != 0)
 		return trace_complain(why.text, NULL);
 	subject.tick = 0;
@@ -259,7 +260,7 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 		reader_slowest_event(lives, &event);
 	reader_events_free(events);
 	reader_slowest_finish(lives);
-	/* the arguments of lives in the rings are in their records */
+	/* a second pass adds arguments to the lives of the rings: they are in the events */
 	if (reader_events(reader, &events) == 0) {
 		while (reader_event_next(events, &event))
 			reader_slowest_add_record(lives, &event);

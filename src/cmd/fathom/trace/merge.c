@@ -2,9 +2,9 @@
 /*
  * merge - `fathom trace` with several files: on one time line (show, slowest), or one after the other.
  *
- * Each file has its own reader, printer, which begins lines with the process, and copy of the request, since filters are
- * resolved in each file's schema. If a file's program lacks an event or argument of a filter, none of that file's events
- * pass; if all files lack it, this is an error.
+ * Each file has its own reader, its own printer, which begins lines with the process, and its own copy of the request:
+ * filters are resolved in each file's schema. If a file lacks an event or argument of a filter, none of its events are
+ * printed. If all files lack it, this is an error.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -18,9 +18,8 @@
 #include "inspect/trace/slowest.h"
 #include "inspect/trace/summary.h"
 
-/* print_heads() warns of a file whose times of day may be wrong by more than this */
-enum { WALL_ERROR_REPORTED_NS = 10 * NS_PER_US };
-static_assert((int)TRACE_CHOICES_MAX <= (int)READER_MERGE_MAX, "all that can be named can be merged");
+enum { WALL_ERROR_REPORTED_NS = 10 * NS_PER_US }; /* larger errors of times of day are reported */
+static_assert((int)TRACE_CHOICES_MAX <= (int)READER_MERGE_MAX, "all files of a command line can be merged");
 
 struct file {
 	struct reader *reader;
@@ -28,7 +27,7 @@ struct file {
 	struct trace_request request;
 	struct reader_slowest *slowest;
 	uint32_t slowest_next; /* index of the next to print */
-	bool passes;	       /* its filters were resolved */
+	bool passes;	       /* its filters were resolved; false: its events are not printed */
 };
 
 struct merged {
@@ -111,22 +110,22 @@ static int close_chosen_files(struct merged *merged, int status)
 	return status;
 }
 
-/* Resolve the filters for each file. Not 0: no file has them; the error was printed. */
+/* Resolve the filters for each file. 0: at least one file has them; else the exit status after an error message. */
 static int choose_all_filters(struct merged *merged)
 {
-	uint32_t understood = 0;
+	uint32_t passing = 0;
 	struct fathom_fault why = { 0 };
 
 	for (uint32_t i = 0; i < merged->count; i++) {
 		struct file *file = &merged->files[i];
 
 		file->passes = trace_try_filters(&file->request, file->reader, &why) == 0;
-		understood += file->passes;
+		passing += file->passes;
 	}
-	return understood ? 0 : trace_complain(why.text, NULL);
+	return passing ? 0 : trace_complain(why.text, NULL);
 }
 
-/* ---- heads ---- */
+/* ---- headers ---- */
 
 static void print_file_headers(struct merged *merged)
 {
@@ -140,16 +139,17 @@ static void print_file_headers(struct merged *merged)
 		reader_print_header(file->printer, &counts);
 		if (error_ns > WALL_ERROR_REPORTED_NS && !reader_merge_is_one_counter(merged->merge)) {
 			snprintf(line, sizeof(line),
-				 "its times of day are known to about %.3f ms only: so far it may be from the others",
+				 "its times of day are accurate to %.3f ms: its events may be shifted by that against the "
+				 "others",
 				 (double)error_ns / NS_PER_MS);
 			reader_print_remark(file->printer, line);
 		}
 		if (!file->passes)
 			reader_print_remark(file->printer,
-					    "nothing of it is shown: its program does not know what is asked for");
+					    "its events are not shown: it lacks an event or argument of the filters");
 		reader_printer_yield(file->printer);
 	}
-	reader_print_line(merged->files[0].printer, "# times count from the start of the first of all");
+	reader_print_line(merged->files[0].printer, "# times count from the start of the first program");
 	reader_printer_yield(merged->files[0].printer);
 }
 
@@ -235,11 +235,11 @@ static int show_slowest(struct merged *merged)
 	return EXIT_SUCCESS;
 }
 
-/* ---- the door ---- */
+/* ---- running a command ---- */
 
 /*
- * Run on one file after the other, each with its head. The worst exit status; files that lack a filter's names are
- * ignored.
+ * Run on one file after the other. Returns the highest exit status; an error of one file counts only if all files have
+ * one.
  */
 static int run_on_each_file(struct merged *merged, trace_word_fn run)
 {

@@ -72,7 +72,7 @@ static int read_threshold(void *to, const char *text, struct fathom_fault *why)
 
 static int reject_option_chrome(void *to, const char *text, struct fathom_fault *why)
 {
-	return fault(why, -EINVAL, "cannot be written: export no longer writes Chrome's JSON; use --perfetto for the file");
+	return fault(why, -EINVAL, "cannot be written: export no longer writes Chrome's JSON; use --perfetto FILE");
 }
 
 static int reject_option_format(void *to, const char *text, struct fathom_fault *why)
@@ -84,14 +84,12 @@ static int reject_option_format(void *to, const char *text, struct fathom_fault 
 
 static const struct option_row rows[] = {
 	{ .type = OPTION_HEADING,
-	  .help = "Which file; without these the newest in /dev/shm. Several files are shown on one time line (show, "
-		  "slowest, "
-		  "stuck) or one after the other (summary, stages, threads, io); each line names its process:" },
+	  .help = "Select files (default: the newest in /dev/shm). Several files are shown on one time line (show, "
+		  "slowest) or one after the other (stuck, summary, stages, threads, io); each line names its process:" },
 	TRACE_CHOICE_ROWS(struct trace_request),
 	{ .type = OPTION_HEADING,
-	  .help = "Which events (show, stages, slowest, export; stages has only --owner, --since and --until, slowest all "
-		  "but -g "
-		  "and -n); without these all:" },
+	  .help = "Select events (show, stages, slowest, follow, export; default: all). stages ignores --object and "
+		  "--where; slowest ignores -g and -n:" },
 	{ NULL, 'c', OPTION_CALL, "CORE[,CORE...]", "events of these cores", .read = read_cores },
 	{ "group", 'g', OPTION_TEXT, "GROUP[,...]", "events of these groups", AT(groups) },
 	{ "name", 'n', OPTION_TEXT, "NAME[,...]",
@@ -101,8 +99,8 @@ static const struct option_row rows[] = {
 	{ "owner", 0, OPTION_TEXT, "TEXT", "events of an owner whose text contains TEXT, or with an id such as q2",
 	  AT(spec.owner) },
 	{ "since", 0, OPTION_TEXT, "T",
-	  "from this time: 5s (after the start), -5s (before the end), 12:30:00 (time of day)", AT(spec.since) },
-	{ "until", 0, OPTION_TEXT, "T", "up to this time", AT(spec.until) },
+	  "events from this time on: 5s (after the start), -5s (before the end), 12:30:00 (time of day)", AT(spec.since) },
+	{ "until", 0, OPTION_TEXT, "T", "events up to this time", AT(spec.until) },
 	{ "where", 0, OPTION_TEXT, "EXPRESSION",
 	  "events for which it is true: 'latency_us > 5ms and (type == READ or device =~ disk)'. Names are arguments, and "
 	  "latency_us (total), dwell_us, tick, core, thread, owner, object, name, group, state. Operators are == != < <= > "
@@ -110,23 +108,20 @@ static const struct option_row rows[] = {
 	  "=~ (contains), and, or, not, parentheses. Values are 4k, 5ms, READ, \"a text\". Times also exist with _ns, _ms "
 	  "and _s. For one kind of event: 'bdev.io_done latency_us > 5000'",
 	  AT(spec.where) },
-	{ .type = OPTION_HEADING, .help = "What to list (stuck, io):" },
+	{ .type = OPTION_HEADING, .help = "Select requests (stuck, io, slowest):" },
 	{ "older-than", 0, OPTION_DURATION, "TIME",
-	  "stuck: requests in progress for this long: 1s (the default), 500ms, 20us; 0 is the default for an engine that "
-	  "died",
+	  "stuck: requests in progress for at least this long, such as 500ms (default 1s; 0 if the engine has died)",
 	  AT(older_than_ns) },
 	{ "all", 0, OPTION_FLAG, NULL,
-	  "stuck: also requests in states in which waiting is normal; io: all lives in the file; slowest: each request on "
-	  "a "
-	  "line, also those that one stall delayed",
+	  "stuck: also requests in states in which waiting is normal; io: all lives of the request in the file; slowest: "
+	  "a line for each request, without grouping those that one stall delayed",
 	  AT(all) },
-	{ .type = OPTION_HEADING, .help = "Which requests, and what of them (slowest):" },
-	{ "failed", 0, OPTION_FLAG, NULL, "failed requests, newest first", AT(failed) },
-	{ "events", 0, OPTION_FLAG, NULL, "also their events", AT(records) },
-	{ .type = OPTION_HEADING, .help = "What counts as slower (compare):" },
-	{ "threshold", 0, OPTION_CALL, "PCT", "an increase of more than PCT per cent (10)", AT(threshold),
+	{ "failed", 0, OPTION_FLAG, NULL, "slowest: failed requests, newest first", AT(failed) },
+	{ "events", 0, OPTION_FLAG, NULL, "slowest: also print the events of each request", AT(records) },
+	{ .type = OPTION_HEADING, .help = "Limit of compare:" },
+	{ "threshold", 0, OPTION_CALL, "PCT", "an increase of more than PCT per cent counts as slower (10)", AT(threshold),
 	  .read = read_threshold },
-	{ .type = OPTION_HEADING, .help = "What to write (export); - is standard output:" },
+	{ .type = OPTION_HEADING, .help = "Outputs of export; - is standard output:" },
 	{ "perfetto", 0, OPTION_TEXT, "FILE", "file for ui.perfetto.dev", AT(exports.paths[EXPORT_PERFETTO]),
 	  .values = OPTION_FILES },
 	{ "ctf", 0, OPTION_TEXT, "DIRECTORY", "Common Trace Format, for babeltrace2 and Trace Compass",
@@ -136,7 +131,7 @@ static const struct option_row rows[] = {
 	{ "force", 0, OPTION_FLAG, NULL, "overwrite existing files", AT(exports.force) },
 	{ "chrome", 0, OPTION_CALL, "FILE", .read = reject_option_chrome },
 	{ "format", 0, OPTION_CALL, "FORMAT", .read = reject_option_format },
-	{ .type = OPTION_HEADING, .help = "How to print:" },
+	{ .type = OPTION_HEADING, .help = "Format of the output:" },
 	{ NULL, 'w', OPTION_FLAG, NULL, "time of day (in the zone of TZ) instead of microseconds since the program's start",
 	  AT(wall) },
 	{ "json", 0, OPTION_FLAG, NULL, "print a JSON object on each line", AT(json) },
@@ -161,23 +156,22 @@ static const struct option_command commands[] = {
 	  WORD(trace_summary, 0) },
 	{ "slowest", "[N]", "the N (10) slowest requests in the file, and the time in each of their stages",
 	  WORD(trace_slowest, 1) },
-	{ "io", "ID", "all events of one request, r12 or that of the I/O i435: its latest life, or --all",
+	{ "io", "ID", "all events of one request (r12), or of the request of an I/O (i435): its latest life, or --all",
 	  WORD(trace_io, 1) },
 	{ "compare", "A B", "what got slower from file A to file B, stage by stage", .operands = OPTION_FILES,
-	  WORD_OF_ONE(NULL, 2, false, "compare takes its two files as arguments: `fathom trace compare A B`") },
+	  WORD_OF_ONE(NULL, 2, false, "compare takes its files as arguments: `fathom trace compare A B`") },
 	{ "follow", NULL, "events as they occur, until the engine ends or Ctrl-C",
-	  WORD_OF_ONE(trace_follow, 0, true, "follow shows one program: follow each by itself") },
+	  WORD_OF_ONE(trace_follow, 0, true, "follow shows one program: run it once for each") },
 	{ "top", NULL, "the activity of a running engine, once a second; -n COUNT: number of seconds",
 	  WORD_OF_ONE(trace_top, 0, true, "top shows one program: run it once for each") },
 	{ "stages", NULL,
 	  "the time of commands in each stage: tables of all commands and block device I/Os, and of the most frequent "
-	  "kinds, "
-	  "such as reads of 4 KiB",
+	  "kinds, such as reads of 4 KiB",
 	  WORD(trace_stages, 0) },
 	{ "threads", NULL, "the threads that record, and what each runs now", WORD(trace_threads, 0) },
 	{ "export", NULL, "write the events in the formats of other tools",
 	  WORD_OF_ONE(trace_export_events, 0, false,
-		      "export writes one file at a time: export each by itself; babeltrace2 and Trace Compass put several "
+		      "export reads one file: run it once for each; babeltrace2 and Trace Compass show several "
 		      "directories of --ctf on one time line") },
 	{ "record", NULL, "write all events of a running engine to files", .run = trace_record,
 	  .table = &trace_record_table },
@@ -204,20 +198,16 @@ const struct option_table trace_table = {
 	OPTION_COMMANDS(commands),
 	OPTION_ROWS(rows),
 	.more = "`fathom trace COMMAND --help` shows the options of record, trigger, prune, enable, disable, groups, clear "
-		"and "
-		"freeze.\n\n"
-		"An event line has: core; time in us (`~`: the clock was read for an earlier event, which lent it); tick; "
-		"name; "
-		"[owner]; id of the object, and of the object it belongs to; dwell: us since the object's previous event; "
-		"total: us "
-		"since the first event of its life (`>`: at least, because the beginning is no longer in the file); "
-		"arguments.\n\n"
+		"and freeze.\n\n"
+		"An event line has: core; time in us (`~`: the tick was read for an earlier event of the same batch); "
+		"tick; "
+		"name; [owner]; id of the object, and of the object it belongs to; dwell: us since the object's previous "
+		"event; total: us since the first event of its life (`>`: at least, because the beginning is no longer in "
+		"the file); arguments.\n\n"
 		"A stage line has: stage; number of lives that passed it; time in it in us: average, 50th, 90th and 99th "
 		"percentile, maximum; share of the time of all lives. Only commands whose whole life is in the file "
 		"count.\n\n"
-		"Exit status: 0: success; stuck: 0: nothing is stuck, 1: something is; compare: 1: something got slower; "
-		"2: an "
-		"error.",
+		"Exit status: 0: success; 1: stuck found stuck requests, or compare found something slower; 2: an error.",
 };
 
 /* Mark the points named in `list` in request->point_wanted. Errors: -ENOENT (explained). */
@@ -233,7 +223,7 @@ static int choose_points(struct trace_request *request, const struct reader *rea
 		const struct reader_point *point = groups ? NULL : reader_point_by_name(reader, word);
 
 		if (!group && !point)
-			rc = fault(why, -ENOENT, "the file knows no %s \"%s\"", groups ? "group" : "event", word);
+			rc = fault(why, -ENOENT, "the file has no %s \"%s\"", groups ? "group" : "event", word);
 		for (uint32_t i = 0; i < reader_info(reader)->point_count; i++) {
 			const struct reader_point *row = reader_point_at(reader, i);
 
@@ -279,7 +269,7 @@ bool trace_is_on_wanted_core(const struct trace_request *request, const struct r
 
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event)
 {
-	/* before any other condition: the filter must see all events */
+	/* first: the filter must see all events, since it follows the lives of objects */
 	if (request->filter && !reader_filter_event(request->filter, event))
 		return false;
 	if (request->point_wanted && !request->point_wanted[event->point_id])

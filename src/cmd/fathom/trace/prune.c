@@ -21,8 +21,7 @@ struct prune {
 static const struct option_row rows[] = {
 	{ "keep", 0, OPTION_NUMBER32, "N", "files to keep of each name (4)", AT(keep[TRACE_FILE_LEFT]),
 	  OPTION_RANGE(0, UINT32_MAX) },
-	{ "keep-crashes", 0, OPTION_NUMBER32, "N",
-	  "files to keep of those that a crash set apart, NAME_trace.pidPID.sigsegv, .must ... (8)",
+	{ "keep-crashes", 0, OPTION_NUMBER32, "N", "files to keep of crashes, NAME_trace.pidPID.sigsegv, .must ... (8)",
 	  AT(keep[TRACE_FILE_CRASH]), OPTION_RANGE(0, UINT32_MAX) },
 	{ NULL, 's', OPTION_TEXT, "NAME", "only files of the program that was started with --name NAME", AT(name),
 	  .values = OPTION_TRACE_NAMES },
@@ -38,9 +37,8 @@ const struct option_table trace_prune_table = {
 	.usage = "fathom trace prune [--keep N] [--keep-crashes N] [-s NAME] [-d DIRECTORY] [--json]\n"
 		 "fathom trace --prune ...",
 	.about = "Remove the trace files of your ended processes, except the newest of each name. Files of running "
-		 "processes stay, "
-		 "also those of other containers that share the directory. An engine that starts does the same for its own "
-		 "name.",
+		 "processes stay, also those of other containers that share the directory. An engine that starts does the "
+		 "same for its own name.",
 	OPTION_ROWS(rows),
 	.more = "Exit status: 0: success; 2: an error.",
 };
@@ -84,7 +82,7 @@ int trace_prune(int argc, char **argv)
 	if (at < argc && strcmp(argv[at], "prune") == 0)
 		at++;
 	if (at < argc)
-		return options_reject(&trace_prune_table, "this is one word too many: \"%s\"", argv[at]);
+		return options_reject(&trace_prune_table, "unexpected argument \"%s\"", argv[at]);
 	if (prune.name)
 		prune_name(&prune, prune.name);
 	while (!prune.name && trace_prune_next_name(prune.directory, name))

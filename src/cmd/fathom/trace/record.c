@@ -35,11 +35,11 @@ static const struct option_row rows[] = {
 	  AT(options.rotate_bytes) },
 	{ "keep", 0, OPTION_NUMBER32, "COUNT", "keep only the newest COUNT files (default: all)", AT(options.keep),
 	  OPTION_RANGE(1, UINT32_MAX) },
-	{ "time", 0, OPTION_DURATION, "TIME", "end after 10s, 5m, 1h", AT(time_ns), .min = 1 },
+	{ "time", 0, OPTION_DURATION, "TIME", "end after this time, such as 10s, 5m, 1h", AT(time_ns), .min = 1 },
 	{ "force", 0, OPTION_FLAG, NULL, "overwrite existing files", AT(options.force) },
 	{ "json", 0, OPTION_FLAG, NULL, "print the result as a JSON object", AT(json) },
 	OPTION_HELP_ROW,
-	{ .type = OPTION_HEADING, .help = "Which engine; without these the newest:" },
+	{ .type = OPTION_HEADING, .help = "Select the engine (default: the newest):" },
 	TRACE_CHOICE_ROWS(struct record_request),
 };
 
@@ -48,10 +48,9 @@ const struct option_table trace_record_table = {
 	.usage = "fathom trace record -o FILE [-z] [--rotate SIZE] [--keep COUNT] [--time TIME] [--force]\n"
 		 "                    [-s NAME] [-p PID] [-f FILE]",
 	.about = "Write all trace records of a running engine to a file, from the oldest ones in its rings on, until "
-		 "Ctrl-C or the "
-		 "end of the engine. All commands of `fathom trace` read the file, with -f FILE. Records that the engine "
-		 "overwrote "
-		 "before they were read count as lost; a larger ring (--num-trace-entries of fathom-engine) loses fewer.",
+		 "Ctrl-C or the end of the engine. All commands of `fathom trace` read the file, with -f FILE. Records "
+		 "that the engine overwrote before they were read count as lost; a larger ring (--num-trace-entries of "
+		 "fathom-engine) loses fewer.",
 	OPTION_ROWS(rows),
 	.more = "Exit status: 0: success; 1: some records were lost; 2: an error.",
 };
@@ -114,7 +113,7 @@ static int report_recording(const struct record_request *request, const struct r
 	return progress->lost ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* SPDK's targets have their own recorder. */
+/* Is it the file of an SPDK target? `record` cannot read its rings: SPDK has its own recorder. */
 static bool is_of_spdk(const char *path)
 {
 	char begin[SPDK_HEADER_BYTES];
@@ -139,7 +138,7 @@ int trace_record(int argc, char **argv)
 	if (rc != OPTIONS_RUN)
 		return rc;
 	if (argc - at > 1)
-		return options_reject(&trace_record_table, "this is one word too many: \"%s\"", argv[at + 1]);
+		return options_reject(&trace_record_table, "unexpected argument \"%s\"", argv[at + 1]);
 	if (!request.options.output)
 		return options_reject(&trace_record_table, "-o FILE is missing: the file to write");
 	rc = trace_choice_only_path(&request.choices, "record", path);
@@ -148,8 +147,8 @@ int trace_record(int argc, char **argv)
 	request.options.source = path;
 	if (is_of_spdk(path)) {
 		fprintf(stderr,
-			"fathom trace: %s is of an SPDK target: `spdk_trace_record` records it, and `fathom trace -f`\n"
-			"reads what that wrote; `fathom trace follow` prints what comes\n",
+			"fathom trace: %s belongs to an SPDK target: record it with `spdk_trace_record`, whose file\n"
+			"`fathom trace -f` reads, or print its events with `fathom trace follow`\n",
 			path);
 		return EXIT_USAGE;
 	}

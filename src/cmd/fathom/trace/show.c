@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* show - `fathom trace show`, `stages`, `stuck` and `threads`: prints records and stories. */
+/* show - `fathom trace show`, `stages`, `stuck` and `threads`: prints events, stages, stuck requests and threads. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -126,7 +126,8 @@ void trace_under_way_remark(const struct reader *reader, char *line, size_t byte
 }
 
 /*
- * Print pollers and messages that run longer than the limit, or than a second: a busy reactor is always in one of them.
+ * Print pollers and messages that run longer than --older-than. Its default here is a second, also for a dead process: a
+ * busy reactor always runs one of them.
  */
 static int stuck_threads(const struct trace_request *request, const struct reader *reader, struct reader_printer *printer,
 			 uint64_t now)
@@ -146,7 +147,7 @@ static int stuck_threads(const struct trace_request *request, const struct reade
 	return count;
 }
 
-/* A silent process is stuck itself. Returns the number to add. */
+/* Report a live process whose heartbeat is late, or which is stopped. Returns 1 if it is stuck, else 0. */
 static int stuck_process(const struct reader *reader, struct reader_printer *printer, uint64_t now)
 {
 	uint64_t silent_ns = reader_silent_ns(reader), record = reader_latest_record(reader), ns;
@@ -156,7 +157,7 @@ static int stuck_process(const struct reader *reader, struct reader_printer *pri
 
 	if (is_stuck) {
 		snprintf(line, sizeof(line), "process %d %s: no sign of life for %.3f s", info->pid,
-			 info->stopped ? "is stopped by a signal or a debugger" : "hangs, or gets no processor",
+			 info->stopped ? "is stopped by a signal or a debugger" : "hangs, or gets no CPU time",
 			 (double)silent_ns / NS_PER_SEC);
 		reader_print_remark(printer, line);
 	}
@@ -168,7 +169,7 @@ static int stuck_process(const struct reader *reader, struct reader_printer *pri
 	return is_stuck;
 }
 
-/* Report requests that may be stuck, too, but are in memory outside the file. */
+/* Report the number of requests that the file has no room for: they may be stuck, too. */
 static void remark_requests_elsewhere(const struct reader *reader, struct reader_printer *printer)
 {
 	char line[200];
@@ -187,11 +188,9 @@ static void remark_requests_elsewhere(const struct reader *reader, struct reader
 		count = seen ? 0 : reader_stories_outside_file(reader, object);
 		if (count == 0)
 			continue;
-		snprintf(
-			line, sizeof(line),
-			"%llu %s%s are not in this file, whose room for requests was taken: which of them are under way is "
-			"not known",
-			(unsigned long long)count, object ? object->name : "other requests", object ? " requests" : "");
+		snprintf(line, sizeof(line),
+			 "%llu %s%s are not in this file, which had no room for them; it is not known which are under way",
+			 (unsigned long long)count, object ? object->name : "other requests", object ? " requests" : "");
 		reader_print_remark(printer, line);
 	}
 }
@@ -220,7 +219,7 @@ int trace_stuck(struct trace_request *request, struct reader *reader, struct rea
 			continue;
 		related = story.parent;
 		related_id = story.parent_id;
-		/* else read events, until one names the parent; they are read only when first needed */
+		/* read all events once, when the first request without a parent needs them: they may name the parent */
 		while (!related && reader_event_next(events, &event))
 			;
 		if (!related && !reader_related(events, story.object, story.id, &related, &related_id))

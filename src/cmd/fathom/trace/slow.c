@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* slow - `fathom trace slowest`: requests that took longest, or failed, and the time in their stages. */
+/* slow - `fathom trace slowest`: the slowest requests, or those that failed, and the time in their stages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { COUNT_DEFAULT = 10 };
 
-/* The opcode is as received from the host; its meaning depends on the type of queue. */
+/* An opcode has another meaning on queue 0, the admin queue, than on I/O queues. */
 const char *trace_opcode_word(const struct reader_object *object, const struct reader_arg *arg, uint64_t value,
 			      const char *owner_text)
 {
@@ -43,10 +43,11 @@ void trace_slowest_remarks(const struct trace_request *request, struct reader *r
 	char line[256];
 
 	if (printed == 0)
-		reader_print_remark(printer, request->failed ? "none failed" : "none has ended");
+		reader_print_remark(printer, request->failed ? "no request failed" : "no request has ended");
 	if (walk->seen) {
 		snprintf(line, sizeof(line),
-			 "%llu were kept whole; left out: %llu torn, %llu from before the trace was cleared",
+			 "%llu requests are kept with all stages; not shown: %llu torn, %llu from before the trace was "
+			 "cleared",
 			 (unsigned long long)(walk->seen - walk->torn - walk->cleared), (unsigned long long)walk->torn,
 			 (unsigned long long)walk->cleared);
 		reader_print_remark(printer, line);
@@ -90,7 +91,7 @@ int trace_slowest_find(const struct trace_request *request, struct reader *reade
 		feed_slowest(slowest, events, reader_slowest_event);
 	reader_slowest_finish(slowest);
 	reader_events_free(events);
-	/* the arguments of lives in the rings are in their records */
+	/* a second pass adds arguments to the lives of the rings: they are in the events */
 	if (!request->failed && reader_events(reader, &events) == 0) {
 		feed_slowest(slowest, events, reader_slowest_add_record);
 		reader_events_free(events);
@@ -121,8 +122,9 @@ int trace_slowest(struct trace_request *request, struct reader *reader, struct r
 		return rc;
 	reader_print_header(printer, &counts);
 	if (!reader_has_lives(reader))
-		reader_print_remark(printer,
-				    "this file has no exemplars: only requests whose whole life is still in the rings");
+		reader_print_remark(
+			printer,
+			"this file keeps no slow requests: only those are shown whose whole life is still in the rings");
 	for (uint32_t i = 0; i < reader_slowest_count(slowest); i++)
 		trace_slowest_print(request, printer, slowest, i, i + 1);
 	trace_slowest_remarks(request, reader, printer, slowest, reader_slowest_count(slowest));

@@ -8,7 +8,7 @@
 
 enum { KINDS_MAX = 8 };
 
-/* Sorts by total time, descending: a request comes before the I/O that is part of it. */
+/* Sort by total time, descending: then a request comes before the I/O that is part of it. */
 static int compare_total_times(const void *left, const void *right)
 {
 	const struct reader_lives *a = left, *b = right;
@@ -71,21 +71,22 @@ int trace_summary(struct trace_request *request, struct reader *reader, struct r
 	if (reader_has_lives(reader))
 		reader_print_line(
 			printer,
-			"\nWHERE THE TIME WENT, of all requests that ended since the start, in us. P99: what 99 of 100\n"
-			"did not exceed, within 1/8. SHARE: of the time of all. SLOW: one that stays as long is kept\n"
-			"whole, for `fathom trace slowest`.");
+			"\nWHERE THE TIME WENT, of all requests that ended since the start, in us. P99: the 99th\n"
+			"percentile, within 1/8. SHARE: of the time of all. SLOW: of a request that is at least so\n"
+			"slow, all stages are kept for `fathom trace slowest`.");
 	else
 		reader_print_line(printer,
 				  "\nWHERE THE TIME WENT, of the requests whose whole life is still in the rings, in us.\n"
-				  "P99: what 99 of 100 did not exceed. SHARE: of the time of all.");
+				  "P99: the 99th percentile. SHARE: of the time of all.");
 	if (print_stage_histograms(reader, printer, seconds) == 0 && reader_has_lives(reader))
 		reader_print_line(printer, "\n  none has ended");
 	else if (!reader_has_lives(reader) && trace_stages_of_rings(request, reader, printer) != EXIT_SUCCESS)
 		return EXIT_USAGE;
-	reader_print_line(printer, "\nEVENTS that the rings hold now (`fathom trace` prints them), and how many a second "
-				   "came while they did\n");
+	reader_print_line(printer,
+			  "\nEVENTS that the rings hold now (`fathom trace` prints them), and their rate per second "
+			  "in that time\n");
 	reader_print_point_counts(printer, &counts);
-	reader_print_line(printer, "\nTHREADS, with the records that each ever made\n");
+	reader_print_line(printer, "\nTHREADS, with the number of records since the start of each\n");
 	print_threads(reader, printer, now);
 	reader_print_end(printer, &counts.records);
 	return EXIT_SUCCESS;

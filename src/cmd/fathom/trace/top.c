@@ -3,9 +3,8 @@
  * top - `fathom trace top`: the activity of a running engine, once a second, from the differences of its
  * histograms.
  *
- * An SPDK target has no histograms. Its events are followed, and lost events are reported: stages are then those of the
- * remaining requests. The number of ended requests is exact nevertheless, since the target counts the records of each
- * point.
+ * An SPDK target has no histograms, so its events are followed. Lost events are reported; the stages are then those of
+ * the other requests. The number of ended requests stays exact: the target counts the records of each point.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/summary.h"
 
-enum { KINDS_MAX = 8, STUCK_SHOWN_MAX = 5, LOOKS_PER_SEC = 50, HELD_BACK_MS = 10 };
+enum { KINDS_MAX = 8, STUCK_SHOWN_MAX = 5, READS_PER_SEC = 50, MIN_AGE_MS = 10 /* as in follow.c */ };
 
 /* The previous and the current values; each update prints the difference. */
 struct top {
@@ -28,9 +27,9 @@ struct top {
 	struct reader *reader;
 	struct reader_printer *printer;
 	uint32_t kind_count;
-	uint64_t looked_tick;
+	uint64_t updated_tick;
 	struct reader_lives before[KINDS_MAX], now[KINDS_MAX];
-	/* of a followed target */
+	/* of an SPDK target, whose events are followed */
 	struct reader_events *events; /* NULL: the file has histograms */
 	struct reader_counts lost_before, lost_now;
 	uint64_t ended_before[KINDS_MAX], ended_now[KINDS_MAX];
@@ -85,8 +84,8 @@ static uint64_t update_values(struct top *top)
 /* Wait a second; meanwhile read the events of a followed target. */
 static void wait_second(struct top *top)
 {
-	const struct timespec second = { .tv_sec = 1 }, pause = { .tv_nsec = NS_PER_SEC / LOOKS_PER_SEC };
-	uint64_t held_back = reader_info(top->reader)->tick_rate / 1000 * HELD_BACK_MS, began = clock_monotonic_ns();
+	const struct timespec second = { .tv_sec = 1 }, pause = { .tv_nsec = NS_PER_SEC / READS_PER_SEC };
+	uint64_t min_age_ticks = reader_info(top->reader)->tick_rate / 1000 * MIN_AGE_MS, began = clock_monotonic_ns();
 	struct reader_event event;
 
 	if (!top->events) {
@@ -95,7 +94,7 @@ static void wait_second(struct top *top)
 	}
 	while (!interrupted && clock_monotonic_ns() - began < NS_PER_SEC) {
 		nanosleep(&pause, NULL);
-		reader_events_more(top->events, clock_ticks() - held_back);
+		reader_events_more(top->events, clock_ticks() - min_age_ticks);
 		while (!interrupted && reader_event_next(top->events, &event))
 			reader_lives_event(top->reader, &event);
 	}
@@ -189,7 +188,7 @@ static void print_stuck(struct top *top, uint64_t now)
 	}
 }
 
-/* Report lost events of a followed target. */
+/* Report lost events of an SPDK target, and its requests that have been in progress for long. */
 static void print_unseen(struct top *top, uint64_t now)
 {
 	uint64_t lost = top->lost_now.overwritten - top->lost_before.overwritten,
@@ -201,7 +200,7 @@ static void print_unseen(struct top *top, uint64_t now)
 
 	if (lost) {
 		snprintf(line, sizeof(line),
-			 "%.1f %% of the records came faster than they could be read: the stages are of the rest",
+			 "%.1f %% of the records were overwritten before they were read: the stages are of the rest",
 			 100 * (double)lost / (double)max_u64(recorded, lost));
 		reader_print_remark(top->printer, line);
 	}
@@ -222,8 +221,8 @@ static void print_activity(struct top *top, bool terminal)
 	memcpy(top->ended_before, top->ended_now, sizeof(top->ended_before));
 	top->lost_before = top->lost_now;
 	now = update_values(top);
-	seconds = (double)(now - top->looked_tick) / (double)reader_info(top->reader)->tick_rate;
-	top->looked_tick = now;
+	seconds = (double)(now - top->updated_tick) / (double)reader_info(top->reader)->tick_rate;
+	top->updated_tick = now;
 	if (terminal)
 		reader_print_raw(top->printer, "\033[H\033[J");
 	reader_print_header(top->printer, NULL);
@@ -253,15 +252,14 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 	if (request->points && (text_parse_u64(request->points, 10, UINT32_MAX, &count) != 0 || count == 0))
 		return trace_complain("-n takes a number of seconds, not", request->points);
 	if (!reader_is_alive(reader))
-		return trace_complain(
-			"nothing happens any more: the program has ended; `fathom trace summary` shows what did", NULL);
+		return trace_complain("the program has ended; `fathom trace summary` shows what it did", NULL);
 	if (!reader_has_lives(reader) &&
 	    (reader_lives_from_rings(reader) != 0 || reader_events_follow(reader, &top.events) != 0))
 		return trace_complain("out of memory", NULL);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	find_kinds(&top);
-	top.looked_tick = update_values(&top);
+	top.updated_tick = update_values(&top);
 	for (uint64_t i = 0; i < count && !interrupted && reader_is_alive(reader); i++) {
 		wait_second(&top);
 		if (interrupted)

@@ -6,7 +6,7 @@
  *   stuck     commands that were started and not finished, and pollers that do not return
  *   summary   the whole file on one page
  *   slowest   the slowest requests in the file
- *   io        one request from begin to end
+ *   io        all events of one request, and the time in its stages
  *   compare   what got slower from one file to another
  *   follow    events as they occur
  *   top       the activity of a running engine, once a second
@@ -17,7 +17,7 @@
  *   prune     removes files of dead processes, except the newest
  *   trigger   the events around the moment in which an expression holds, into a file
  *
- * and enable, disable, groups, clear: what a running program records.
+ * and enable, disable, groups, clear, freeze: these control what a running program records.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -75,14 +75,14 @@ int cmd_trace(int argc, char **argv)
 		return status;
 	command = options_find_command(&trace_table, at < argc ? argv[at] : "show");
 	if (!command)
-		return trace_complain("`fathom trace --help` lists the words; none is", argv[at]);
+		return trace_complain("unknown command (`fathom trace --help` lists the commands):", argv[at]);
 	if (command->run)
-		return options_reject(command->table, "the word %s comes before its options", command->name);
+		return options_reject(command->table, "the command \"%s\" must stand before its options", command->name);
 	word = command->own;
 	request.args = argv + at + 1;
 	request.arg_count = argc > at ? argc - at - 1 : 0;
 	if (request.arg_count > word->arg_count_max)
-		return trace_complain("this is one word too many:", request.args[word->arg_count_max]);
+		return trace_complain("unexpected argument", request.args[word->arg_count_max]);
 	if (request.choices.count > 1)
 		return word->only_one ? trace_complain(word->only_one, NULL) : trace_merged(&request, word->run);
 	if (!word->run)
@@ -93,7 +93,7 @@ int cmd_trace(int argc, char **argv)
 		fprintf(stderr, "fathom trace: %s: %s\n", reader_info(reader)->path, reader_info(reader)->problem);
 	if (reader_printer_create(reader, stdout, request.json ? READER_PRINT_JSON : READER_PRINT_TEXT, request.wall,
 				  &printer) != 0)
-		status = trace_complain("-w: this file does not say what time of day it was", NULL);
+		status = trace_complain("-w: this file does not contain the time of day", NULL);
 	else
 		reader_printer_set_words(printer, trace_opcode_word);
 	if (printer)

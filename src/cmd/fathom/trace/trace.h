@@ -38,15 +38,15 @@ struct trace_request {
 
 /* Print "fathom trace: TEXT" and, unless it is NULL, the value in quotes. Returns EXIT_USAGE. */
 int trace_complain(const char *text, const char *value);
-/* `text`, such as a path, as a JSON string with its quotes; invalid UTF-8 becomes "?". Pair: free(). */
+/* Convert `text`, such as a path, to a JSON string with its quotes; invalid UTF-8 becomes "?". Pair: free(). */
 char *trace_json_string(const char *text);
-/* The command line. Rows of its commands have a `run`, or a struct trace_word as `own`. */
+/* The `own` of a command's row. A row without it has a `run`, which parses its own command line. */
 struct trace_word {
 	/* NULL: compare, which opens its own files */
 	int (*run)(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
-	int arg_count_max;    /* maximum of arguments after the word */
+	int arg_count_max;    /* maximum of arguments after the command */
 	bool follows;	      /* reads future events only */
-	const char *only_one; /* why it does not accept several files, and the alternative; NULL: it does */
+	const char *only_one; /* why it does not accept several files, and the alternative; NULL: it accepts them */
 };
 
 /* Resolve the filters in this file. 0, or the exit status after an error message. */
@@ -55,14 +55,17 @@ MUST_CHECK int trace_choose_filters(struct trace_request *request, const struct 
 MUST_CHECK int trace_try_filters(struct trace_request *request, const struct reader *reader, struct fathom_fault *why);
 bool trace_is_on_wanted_core(const struct trace_request *request, const struct reader_event *event);
 bool trace_is_wanted(const struct trace_request *request, const struct reader_event *event);
-/* Checks core, owner and time: these cannot cut a life into parts. */
+/*
+ * Does the event pass the filters on core, owner and time? These are the same for all events of a request, so that its
+ * whole life passes or none of it.
+ */
 bool trace_is_of_wanted_life(const struct trace_request *request, const struct reader_event *event);
 /* Is the request's whole life wanted? */
 bool trace_is_wanted_life(const struct trace_request *request, const struct reader_exemplar *exemplar);
 
 /* ---- commands that parse their own command line; each returns the exit status ---- */
 
-/* control.c: what a running program records: enable, disable, groups, clear, freeze. */
+/* control.c: enable, disable, groups, clear, freeze. They control what a running program records. */
 int trace_control(int argc, char **argv);
 int trace_record(int argc, char **argv);
 int trace_prune(int argc, char **argv);
@@ -80,8 +83,8 @@ const char *trace_opcode_word(const struct reader_object *object, const struct r
 			      const char *owner_text);
 int trace_slowest(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 /*
- * Its parts, for several files. The wanted number, and the results of one file, which the caller destroys: 0, or the
- * exit status.
+ * Parts of `slowest`, for several files: the number of requests to print, and the results of one file, which the caller
+ * destroys. They return 0, or the exit status after an error message.
  */
 MUST_CHECK int trace_slowest_count(const struct trace_request *request, uint32_t *count_ret);
 MUST_CHECK int trace_slowest_find(const struct trace_request *request, struct reader *reader,
@@ -123,11 +126,11 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 
 /* ---- show.c ---- */
 
-/* Resolve the filters in this file, and count the contents of its rings. 0, or the exit status. */
+/* Resolve the filters in this file, and count the records of its rings. 0, or the exit status. */
 MUST_CHECK int trace_choose(struct trace_request *request, struct reader *reader, struct reader_counts *counts_ret);
 /*
- * Older requests are stuck: the value of the command line, else a second; or 0 for the file of a dead process, in which
- * no request will ever end.
+ * The age from which a request counts as stuck: the value of --older-than. Its default is a second, or 0 for the file of
+ * a dead process, in which no request will ever end.
  */
 uint64_t trace_older_than_ns(const struct trace_request *request, const struct reader *reader);
 /* Has the request been in progress for that long, other than in a resting state? */
@@ -137,7 +140,7 @@ bool trace_is_stuck(const struct trace_request *request, const struct reader *re
 /* Print the tables of stages of lives in the rings. Returns the exit status. */
 int trace_stages_of_rings(struct trace_request *request, struct reader *reader, struct reader_printer *printer);
 
-/* "2 never ended: ...", if requests have been in progress for a second; else "". */
+/* "2 under way for more than a second: ...", if any request is stuck by the default of --older-than; else "". */
 void trace_under_way_remark(const struct reader *reader, char *line, size_t bytes);
 
 int trace_show(struct trace_request *request, struct reader *reader, struct reader_printer *printer);

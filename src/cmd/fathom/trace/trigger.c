@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trigger - `fathom trace trigger`: writes a file of the events around the moment in which an expression holds.
+ * trigger - `fathom trace trigger`: writes a file of the events around the moment at which an expression is true.
  *
- * A window keeps the latest records of the engine, and the expression is evaluated for each new event. When it holds, a
- * shot begins: recording continues for the time after the moment, then the file is written. Further matches meanwhile
- * belong to the same file.
+ * A window keeps the latest records of the engine, and the expression is evaluated for each new event. When it is true, a
+ * shot begins: recording continues for the time of --after, then the file is written. Further matches in that time belong
+ * to the same file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,8 +25,9 @@
 #include "inspect/trace/slowest.h"
 
 enum {
-	PUBLISH_MS = 20, /* a thread publishes its events within a turn; after this time all have */
-	NAMES_TRIED = 10000,
+	/* A thread publishes its events at the end of a turn. The file is written so long after the shot's end. */
+	PUBLISH_MS = 20,
+	NAMES_TRIED_MAX = 10000,
 	FORGET_EVERY_MS = 100,
 };
 
@@ -37,12 +38,13 @@ struct trigger_options {
 	uint64_t before_ns, after_ns, time_ns, times, buffer_bytes;
 };
 
-/* The moment that triggered, until its file is written. */
+/* A match, from its event until its file is written. */
 struct shot {
-	uint64_t tick; /* 0: none */
-	bool ended;    /* triggered by the end of the program, not by an event */
-	uint64_t deadline, held;
-	struct reader_event event;
+	uint64_t tick;	   /* 0: no shot */
+	bool ended;	   /* triggered by the end of the program, not by an event */
+	uint64_t deadline; /* tick at which its recording ends */
+	uint64_t matches;
+	struct reader_event event; /* the first match */
 };
 
 struct trigger {
@@ -54,30 +56,30 @@ struct trigger {
 	struct window *window;
 	struct shot shot;
 	uint64_t files, lost;
-	bool cut_short; /* ended by Ctrl-C or the time limit */
 };
 
 #define AT(member) .offset = offsetof(struct trigger_options, member)
 
 static const struct option_row rows[] = {
 	{ "before", 0, OPTION_DURATION, "TIME",
-	  "time before the moment (10s), as far as it was watched or the rings still have it", AT(before_ns) },
-	{ "after", 0, OPTION_DURATION, "TIME", "time after it (5s); further matches meanwhile belong to the same file",
-	  AT(after_ns) },
+	  "time to record before the match (10s); less if the command or the rings do not reach so far back",
+	  AT(before_ns) },
+	{ "after", 0, OPTION_DURATION, "TIME",
+	  "time to record after the match (5s); further matches in that time belong to the same file", AT(after_ns) },
 	{ NULL, 'o', OPTION_TEXT, "FILE",
-	  "file to write, the next ones are FILE.1, FILE.2 ...; or a directory. Default: NAME_trace.pidPID.trigger1 here, "
-	  "with "
-	  "the first free number",
+	  "file to write, the next ones are FILE.1, FILE.2 ...; or a directory. Default: NAME_trace.pidPID.trigger1 in "
+	  "the working directory, with the first free number",
 	  AT(output), .values = OPTION_FILES },
 	{ NULL, 'z', OPTION_FLAG, NULL, "compress it (zstd, FILE.zst)", AT(compress) },
 	{ "times", 0, OPTION_NUMBER, "N", "number of files (1); 0: until Ctrl-C or the engine's end", AT(times),
 	  OPTION_RANGE(0, UINT32_MAX) },
 	{ "buffer", 0, OPTION_SIZE, "SIZE", "memory for records that may be needed later (256M); a record takes 32 bytes",
 	  AT(buffer_bytes) },
-	{ "time", 0, OPTION_DURATION, "TIME", "give up after 10s, 5m, 1h", AT(time_ns) },
+	{ "time", 0, OPTION_DURATION, "TIME", "end after this time, such as 10s, 5m, 1h", AT(time_ns) },
 	{ "force", 0, OPTION_FLAG, NULL, "overwrite an existing file", AT(force) },
-	{ "on-crash", 0, OPTION_FLAG, NULL, "also if the engine disappears without reporting its end", AT(on_crash) },
-	{ NULL, 'w', OPTION_FLAG, NULL, "time of day instead of microseconds since the engine's start", AT(wall) },
+	{ "on-crash", 0, OPTION_FLAG, NULL, "also write a file if the engine ends without reporting its end",
+	  AT(on_crash) },
+	{ NULL, 'w', OPTION_FLAG, NULL, "print times of day instead of microseconds since the engine's start", AT(wall) },
 	{ "json", 0, OPTION_FLAG, NULL, "print JSON objects: each event that matched, then its file", AT(json) },
 	OPTION_HELP_ROW,
 	{ .type = OPTION_HEADING, .help = "Which engine; without these the newest:" },
@@ -91,10 +93,8 @@ const struct option_table trace_trigger_table = {
 		 "                     [--time TIME] [--on-crash] [--force] [-s NAME] [-p PID] [-f FILE] [-w] [--json]\n"
 		 "fathom trace trigger --on-crash ...",
 	.about = "Watch a running engine until EXPRESSION is true for an event, and write the events around that moment to "
-		 "a file. "
-		 "All commands of `fathom trace` read the file, with -f FILE. EXPRESSION is that of --where, mostly after "
-		 "the name "
-		 "of an event:\n"
+		 "a file. All commands of `fathom trace` read the file, with -f FILE. EXPRESSION is as for --where; mostly "
+		 "it begins with the name of an event:\n"
 		 "\n"
 		 "  fathom trace trigger 'bdev.io_done latency_us > 5000' --before 10s --after 5s\n"
 		 "  fathom trace trigger 'bdev.io_done status != SUCCESS and device == Malloc0'",
@@ -117,8 +117,8 @@ static int parse_command_line(int argc, char **argv, struct trigger_options *opt
 	if (status != OPTIONS_RUN)
 		return status;
 	if (argc - at > 2)
-		return options_reject(&trace_trigger_table,
-				      "this is one word too many (put the expression in quotes): \"%s\"", argv[at + 2]);
+		return options_reject(&trace_trigger_table, "unexpected argument \"%s\" (put the expression in quotes)",
+				      argv[at + 2]);
 	options->where = argc - at == 2 ? argv[at + 1] : NULL;
 	if (!options->where && !options->on_crash)
 		return options_reject(&trace_trigger_table,
@@ -144,7 +144,7 @@ static int choose_trigger_path(const struct trigger *trigger, char *path)
 					: snprintf(path, PATH_MAX, "%s%s", output, suffix);
 		return length < PATH_MAX ? 0 : -ENAMETOOLONG;
 	}
-	for (int number = 1; number < NAMES_TRIED; number++) {
+	for (int number = 1; number < NAMES_TRIED_MAX; number++) {
 		length = snprintf(path, PATH_MAX, "%s/%s_trace.pid%d.trigger%d%s", output ? output : ".", info->name,
 				  info->pid, number, suffix);
 		if (length >= PATH_MAX)
@@ -179,25 +179,26 @@ static void report_trigger_file(const struct trigger *trigger, const char *path,
 		printf("{\"trigger\":{\"file\":%s,\"why\":\"%s\",\"tick\":%" PRIu64 ",\"held\":%" PRIu64
 		       ",\"before_s\":%.6f,\"after_s\":%.6f,\"complete\":%s,\"buffer_too_small\":%s,\"records\":%" PRIu64
 		       ",\"lost\":%" PRIu64 "}}\n",
-		       file, shot->ended ? "ended" : "event", frozen->tick, shot->held, before, after,
+		       file, shot->ended ? "ended" : "event", frozen->tick, shot->matches, before, after,
 		       reaches ? "true" : "false", !reaches && state->is_size_limited ? "true" : "false", result->records,
 		       result->lost);
 		free(file);
 		return;
 	}
 	printf("%s: %" PRIu64 " records, from %.3f s before to %.3f s after it", path, result->records, before, after);
-	if (shot->held > 1)
-		printf("; it held %" PRIu64 " times", shot->held);
+	if (shot->matches > 1)
+		printf("; the expression was true %" PRIu64 " times", shot->matches);
 	if (result->lost)
-		printf("; %" PRIu64 " records came too fast, and are lost", result->lost);
+		printf("; %" PRIu64 " records are lost: they were overwritten before they were read", result->lost);
 	putchar('\n');
 	if (after + 0.01 < (double)trigger->options->after_ns / NS_PER_SEC)
-		printf("# no further on: %s\n",
-		       state->is_size_limited ? "the buffer has room for no more; see --buffer" : "it was ended before");
+		printf("# it ends before the time of --after: %s\n", state->is_size_limited
+									     ? "the buffer was full; see --buffer"
+									     : "the command or the engine was ended");
 	if (!reaches)
-		printf("# no further back: %s\n",
-		       state->is_size_limited ? "the buffer has room for no more; see --buffer"
-					      : "the command was not watching then, and the rings no longer had it");
+		printf("# it begins after the time of --before: %s\n",
+		       state->is_size_limited ? "the buffer was full; see --buffer"
+					      : "the command was not running yet, and the rings no longer had the events");
 }
 
 static int write_file(struct trigger *trigger, struct fathom_fault *why)
@@ -252,7 +253,7 @@ static void begin_shot(struct trigger *trigger, const struct reader_event *event
 		window_keep(trigger->window, shot->tick);
 	}
 	if (event->tick <= shot->deadline)
-		shot->held++;
+		shot->matches++;
 }
 
 /* Evaluate the expression for the new events of the window. */
@@ -272,7 +273,10 @@ static bool is_done(const struct trigger *trigger)
 	return trigger->options->times && trigger->files == trigger->options->times;
 }
 
-/* If the buffer is full, the part before the moment shrinks, but not below the size of the part after it. */
+/*
+ * A full buffer discards its oldest events. True: it is full, and less time is left before the match than after it. Then
+ * the file is written at once.
+ */
 static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 {
 	uint64_t tick = trigger->shot.tick;
@@ -282,7 +286,7 @@ static bool is_room_ending(const struct trigger *trigger, uint64_t now)
 	return state.is_size_limited && state.since > tick - min_u64(tick, now - min_u64(tick, now));
 }
 
-/* Write the file, if its time has come. `last`: no more events will come. */
+/* Write the file if the shot has ended, or the buffer is full. `last`: no more events will come. */
 static int finish_shot(struct trigger *trigger, bool last, struct fathom_fault *why)
 {
 	uint64_t ready = trigger->shot.deadline + ticks_from_ns(trigger, PUBLISH_MS * NS_PER_MS), now = clock_ticks();
@@ -356,14 +360,14 @@ static int open_trigger(struct trigger *trigger, const char *path, struct fathom
 	if (rc)
 		return rc;
 	if (reader_info(trigger->reader)->spdk)
-		return fault(why, -EINVAL, "%s is a file of SPDK; this is for engines", path);
+		return fault(why, -EINVAL, "%s belongs to an SPDK target; trigger watches only engines of Fathom", path);
 	if (!reader_is_alive(trigger->reader))
-		return fault(why, -ESRCH, "%s: nothing more comes: the program has ended", path);
+		return fault(why, -ESRCH, "%s: the program has ended, so no more events can be watched", path);
 	if (spec.where)
 		rc = reader_filter_create(trigger->reader, &spec, &trigger->filter, why);
 	if (rc == 0 && reader_printer_create(trigger->reader, stdout, options->json ? READER_PRINT_JSON : READER_PRINT_TEXT,
 					     options->wall, &trigger->printer) != 0)
-		rc = fault(why, -ENODATA, "-w: this file does not say what time of day it was");
+		rc = fault(why, -ENODATA, "-w: this file does not contain the time of day");
 	if (rc == 0)
 		rc = window_open(path, options->buffer_bytes, &trigger->window, why);
 	if (rc)
@@ -378,7 +382,7 @@ static int open_trigger(struct trigger *trigger, const char *path, struct fathom
 		       : fault(why, -ENOMEM, "out of memory");
 }
 
-/* Keep what the rings already hold, but do not evaluate it: it happened before the start. */
+/* Keep the events that the rings already hold, but do not evaluate them: they happened before the command started. */
 static int read_existing_records(struct trigger *trigger, struct fathom_fault *why)
 {
 	enum window_progress news = WINDOW_MORE;
@@ -391,7 +395,7 @@ static int read_existing_records(struct trigger *trigger, struct fathom_fault *w
 		rc = window_step(trigger->window, &news, &sleep_ns, why);
 		reader_events_more(trigger->events, UINT64_MAX);
 		while (rc == 0 && reader_event_next(trigger->events, &event))
-			; /* not evaluated, but read to learn the lives of objects */
+			; /* reading tells the reader when the lives of objects began */
 		if (news == WINDOW_GAP)
 			reader_events_forget_lives(trigger->events);
 	}
@@ -419,7 +423,7 @@ static int run_trigger(const struct trigger_options *options, const char *path)
 	else
 		status = trigger.files && !trigger.lost ? EXIT_SUCCESS : EXIT_FAILURE;
 	if (rc == 0 && !trigger.files && !options->json)
-		fprintf(stderr, "it did not hold\n");
+		fprintf(stderr, "the expression was never true\n");
 	reader_events_free(trigger.events);
 	reader_filter_destroy(trigger.filter);
 	(void)reader_printer_destroy(trigger.printer); /* it was flushed before, and the result was checked */

@@ -133,7 +133,7 @@ class Merge(unittest.TestCase):
                              (("--until", "1s"), lambda row: row["time_us"] <= 10**6)):
             shown = [row for row in self.rows(*files, *words) if "seq" in row]
             self.assertEqual(shown, [row for row in everything if holds(row)], words)
-        self.run_bad('knows no event "nope"', *files, "-n", "nope")
+        self.run_bad('has no event "nope"', *files, "-n", "nope")
 
     def test_slowest_and_stuck_of_all(self):
         one = Machine("one", SECOND, [(1000, WALL, 0)])
@@ -167,16 +167,16 @@ class Merge(unittest.TestCase):
 
     def test_poor_pairs_are_said(self):
         two = self.two()
-        self.assertNotIn("known to about", self.run_ok("-f", two["alpha"][0], "-f", self.write(
+        self.assertNotIn("times of day are accurate to", self.run_ok("-f", two["alpha"][0], "-f", self.write(
             "good", Machine("three", SECOND, [(2, WALL, 0), (4 * SECOND, WALL + 4 * SECOND, 0)]), "gamma", 3)))
         # one pair, three seconds before the end: a ten thousandth of that
         poor = self.write("poor", Machine("three", SECOND, [(10**6, WALL, 5)]), "gamma", 3)
         self.assertRegex(self.run_ok("-f", two["alpha"][0], "-f", poor),
-                         r"\n# gamma: its times of day are known to about 0\.30\d ms only")
+                         r"\n# gamma: its times of day are accurate to 0\.30\d ms: ")
         # a clock that was set by 2 s in between
         jumped = Machine("three", SECOND, [(2, WALL, 5), (10**9, WALL + 3 * SECOND, 5), (4 * SECOND, WALL + 6 * SECOND, 5)])
         self.assertRegex(self.run_ok("-f", two["alpha"][0], "-f", self.write("jumped", jumped, "gamma", 3)),
-                         r"known to about 1500\.\d+ ms only")
+                         r"times of day are accurate to 1500\.\d+ ms: ")
 
     def test_processes_of_one_name_are_told_apart(self):
         (path, one), _ = self.two().values()
@@ -192,7 +192,7 @@ class Merge(unittest.TestCase):
         self.assertEqual(text.count("WHERE THE TIME WENT"), 2)
         lives = [(row["process"], row["object"]) for row in self.rows("io", "r1", *files) if "number" in row]
         self.assertEqual(lives, [("alpha", "r1"), ("beta", "r1")])
-        for word, reason in (("follow", "follow each by itself"), ("top", "once for each"), ("export", "export each by itself")):
+        for word, reason in (("follow", "follow shows one program: run it once for each"), ("top", "top shows one program"), ("export", "export reads one file")):
             self.run_bad(reason, word, *files)
         self.run_bad("compare A B", "compare", *files)
 
