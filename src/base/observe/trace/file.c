@@ -34,6 +34,7 @@ struct trace_file trace_file;
 pthread_mutex_t trace_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 struct layout {
+	uint32_t io_entries, rare_entries; /* records of each ring of its kind; small threads have smaller I/O rings */
 	struct trace_section sections[TRACE_SECTIONS_MAX];
 	uint32_t section_count;
 	uint64_t bytes;
@@ -67,7 +68,11 @@ static struct layout plan_layout(const struct trace_options *options, uint32_t i
 	uint64_t rings = options->thread_count * ring_bytes(io_entries) +
 			 options->small_thread_count * ring_bytes(TRACE_IO_ENTRIES_MIN) +
 			 (uint64_t)thread_count * ring_bytes(rare_entries);
-	struct layout layout = { .bytes = round_up(sizeof(struct trace_header), PAGE_BYTES) };
+	struct layout layout = {
+		.io_entries = io_entries,
+		.rare_entries = rare_entries,
+		.bytes = round_up(sizeof(struct trace_header), PAGE_BYTES),
+	};
 
 	add_section(&layout, TRACE_SECTION_PROCESS, sizeof(struct trace_process), 1);
 	add_section(&layout, TRACE_SECTION_CLOCKS, sizeof(struct trace_clocks), 1);
@@ -167,7 +172,7 @@ static int reserve_bytes(int fd, uint64_t bytes)
 
 /* Reserve the file of `options`; if that does not fit, with smaller rings. */
 static int reserve_fitting(int fd, const struct trace_options *options, const char *directory, struct layout *layout_ret,
-			   uint32_t *io_entries_ret, uint32_t *rare_entries_ret, struct fathom_fault *why)
+			   struct fathom_fault *why)
 {
 	uint32_t io_entries = options->io_entries, rare_entries = options->rare_entries;
 	uint32_t least = io_entries >> IO_ENTRIES_SHIFT_FIRST;
@@ -182,8 +187,6 @@ static int reserve_fitting(int fd, const struct trace_options *options, const ch
 						options->io_entries, io_entries, options->size_option ? "; see " : "",
 						options->size_option ? options->size_option : "");
 			*layout_ret = layout;
-			*io_entries_ret = io_entries;
-			*rare_entries_ret = rare_entries;
 			return 0;
 		}
 		if (rc != -ENOSPC && rc != -EFBIG)
@@ -249,8 +252,7 @@ int trace_file_give_name(const struct trace_options *options, struct fathom_faul
 	return rc ? report_create_error(options, rc, why) : 0;
 }
 
-static int map_file(const struct trace_options *options, struct layout *layout_ret, uint32_t *io_entries_ret,
-		    uint32_t *rare_entries_ret, struct fathom_fault *why)
+static int map_file(const struct trace_options *options, struct layout *layout_ret, struct fathom_fault *why)
 {
 	const char *directory = options->directory ? options->directory : "/dev/shm";
 	struct trace_file *file = &trace_file;
@@ -271,7 +273,7 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 		return report_create_error(options, -errno, why);
 	/* held while the process lives; on a filesystem without locks readers go by our pid */
 	file->locked = trace_writer_lock(fd) == 0;
-	rc = reserve_fitting(fd, options, directory, layout_ret, io_entries_ret, rare_entries_ret, why);
+	rc = reserve_fitting(fd, options, directory, layout_ret, why);
 	if (rc == 0) {
 		void *memory = mmap(NULL, layout_ret->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -334,8 +336,7 @@ static void fill_process(const struct trace_options *options)
 	dl_iterate_phdr(find_build_id, process);
 }
 
-static void fill_threads(const struct trace_options *options, uint64_t rings_offset, uint32_t io_entries,
-			 uint32_t rare_entries)
+static void fill_threads(const struct trace_options *options, const struct layout *layout, uint64_t rings_offset)
 {
 	struct trace_file *file = &trace_file;
 	uint64_t offset = rings_offset;
@@ -347,8 +348,8 @@ static void fill_threads(const struct trace_options *options, uint64_t rings_off
 		for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
 			struct trace_ring *ring = (struct trace_ring *)(file->memory + offset);
 
-			ring->entry_count = kind == TRACE_RING_RARE	? rare_entries
-					    : i < options->thread_count ? io_entries
+			ring->entry_count = kind == TRACE_RING_RARE	? layout->rare_entries
+					    : i < options->thread_count ? layout->io_entries
 									: TRACE_IO_ENTRIES_MIN;
 			ring->thread = i;
 			ring->kind = kind;
@@ -385,8 +386,7 @@ static void fill_exemplars(const struct trace_options *options, uint64_t offset)
 }
 
 /* Fill the file, except for the magic, which makes it valid. */
-static void fill_file(const struct trace_options *options, const struct layout *layout, uint32_t io_entries,
-		      uint32_t rare_entries)
+static void fill_file(const struct trace_options *options, const struct layout *layout)
 {
 	struct trace_file *file = &trace_file;
 
@@ -426,7 +426,7 @@ static void fill_file(const struct trace_options *options, const struct layout *
 			file->threads = (struct trace_thread *)at;
 			break;
 		case TRACE_SECTION_RINGS:
-			fill_threads(options, section->offset, io_entries, rare_entries);
+			fill_threads(options, layout, section->offset);
 			break;
 		case TRACE_SECTION_POOLS:
 			file->pools = (struct trace_pool *)at;
@@ -475,26 +475,25 @@ static void include_in_core_files(void)
 int trace_file_make(const struct trace_options *options, struct fathom_fault *why)
 {
 	struct trace_file *file = &trace_file;
-	uint32_t io_entries = options->io_entries, rare_entries = options->rare_entries;
 	struct layout layout = { 0 };
 	int rc = 0;
 
 	log_callback = options->say;
 	file->in_memory = options->in_memory;
 	if (options->in_memory) {
-		layout = plan_layout(options, io_entries, rare_entries);
+		layout = plan_layout(options, options->io_entries, options->rare_entries);
 		file->memory = mmap(NULL, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 				    -1, 0);
 		must(file->memory != MAP_FAILED);
 	} else {
-		rc = map_file(options, &layout, &io_entries, &rare_entries, why);
+		rc = map_file(options, &layout, why);
 	}
 	if (rc) {
 		memset(file, 0, sizeof(*file));
 		return rc;
 	}
 	file->bytes = layout.bytes;
-	fill_file(options, &layout, io_entries, rare_entries);
+	fill_file(options, &layout);
 	if (!options->in_memory)
 		include_in_core_files();
 	return 0;
