@@ -27,6 +27,13 @@ static const struct {
 
 enum { MEASURES = 3 };
 
+/* The files A (before) and B (after), and the output. Borrowed. */
+struct comparison {
+	const struct trace_request *request; /* threshold and format */
+	struct reader *readers[2];
+	struct reader_printer *printer;
+};
+
 static void measure_stage(const struct reader *reader, const struct reader_dwell_sums *sums, double *us)
 {
 	double scale = 1e6 / (double)reader_info(reader)->tick_rate;
@@ -64,11 +71,14 @@ static const struct reader_dwell_sums *find_same_stage(const struct reader_lives
 	return NULL;
 }
 
-/* Print a line. Returns the number of measures that got slower by more than the threshold. */
-static int compare_stage(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer,
-			 const char *object, const char *stage, const struct reader_dwell_sums *before,
-			 const struct reader_dwell_sums *after)
+/*
+ * Print the line of a stage; `stage` NULL: the whole life. Returns the number of measures that got slower by more than the
+ * threshold.
+ */
+static int compare_stage(const struct comparison *comparison, const char *object, const char *stage,
+			 const struct reader_dwell_sums *before, const struct reader_dwell_sums *after)
 {
+	const struct trace_request *request = comparison->request;
 	double us[2][MEASURES];
 	char line[512], change_text[32];
 	size_t at = 0;
@@ -76,8 +86,8 @@ static int compare_stage(const struct trace_request *request, struct reader *rea
 
 	if (before->count < COUNT_MIN || after->count < COUNT_MIN)
 		return 0;
-	measure_stage(readers[0], before, us[0]);
-	measure_stage(readers[1], after, us[1]);
+	measure_stage(comparison->readers[0], before, us[0]);
+	measure_stage(comparison->readers[1], after, us[1]);
 	if (request->json) {
 		at = (size_t)snprintf(line, sizeof(line), "{\"object_type\":\"%.40s\",\"stage\":%s%.40s%s", object,
 				      stage ? "\"" : "", stage ? stage : "null", stage ? "\"" : "");
@@ -106,12 +116,12 @@ static int compare_stage(const struct trace_request *request, struct reader *rea
 	}
 	if (at < sizeof(line))
 		snprintf(line + at, sizeof(line) - at, "%s", request->json ? "}" : slower ? "  SLOWER" : "");
-	reader_print_raw(printer, line);
+	reader_print_raw(comparison->printer, line);
 	return slower;
 }
 
-static int compare_objects(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer,
-			   const struct reader_lives *before, const struct reader_lives *after)
+static int compare_objects(const struct comparison *comparison, const struct reader_lives *before,
+			   const struct reader_lives *after)
 {
 	const struct reader_machine *machine = before->object->machine;
 	int slower = 0;
@@ -119,26 +129,24 @@ static int compare_objects(const struct trace_request *request, struct reader *r
 
 	snprintf(line, sizeof(line), "\n%s: %llu and %llu ended; us", before->object->name,
 		 (unsigned long long)before->stages[0].count, (unsigned long long)after->stages[0].count);
-	reader_print_line(printer, line);
+	reader_print_line(comparison->printer, line);
 	snprintf(line, sizeof(line), "  %-16s %10s %10s %11s %10s %10s %11s %10s %10s %11s", "STAGE", "AVG A", "B",
 		 "CHANGE", "P50 A", "B", "CHANGE", "P99 A", "B", "CHANGE");
-	reader_print_line(printer, line);
+	reader_print_line(comparison->printer, line);
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
 		const char *name = machine->states[state].name;
 		const struct reader_dwell_sums *there = find_same_stage(after, name);
 
 		/* resting states do not count: waiting there is normal */
 		if (there && !machine->states[state].resting)
-			slower += compare_stage(request, readers, printer, before->object->name, name,
-						&before->stages[state], there);
+			slower += compare_stage(comparison, before->object->name, name, &before->stages[state], there);
 	}
-	return slower +
-	       compare_stage(request, readers, printer, before->object->name, NULL, &before->stages[0], &after->stages[0]);
+	return slower + compare_stage(comparison, before->object->name, NULL, &before->stages[0], &after->stages[0]);
 }
 
 /* ---- selecting lives ---- */
 
-static bool is_one_process(struct reader *readers[2])
+static bool is_one_process(struct reader *const readers[2])
 {
 	const struct reader_info *a = reader_info(readers[0]), *b = reader_info(readers[1]);
 
@@ -190,7 +198,7 @@ static void subtract_lives(struct reader_lives *earlier, struct reader_lives *la
 }
 
 /* The file with the later histograms of the same process; -1: neither. */
-static int later_of_one_process(struct reader *readers[2])
+static int later_of_one_process(struct reader *const readers[2])
 {
 	if (!is_one_process(readers) || reader_is_recording(readers[0]) || reader_is_recording(readers[1]))
 		return -1;
@@ -232,9 +240,10 @@ static void print_span(struct reader_printer *printer, struct reader *readers[2]
 	reader_print_remark(printer, line);
 }
 
-static int compare_files(const struct trace_request *request, struct reader *readers[2], struct reader_printer *printer)
+static int compare_files(const struct comparison *comparison)
 {
 	static struct reader_lives lives[2];
+	struct reader *const *readers = comparison->readers;
 	int slower = 0, compared = 0, later = later_of_one_process(readers);
 	char line[128];
 
@@ -252,20 +261,20 @@ static int compare_files(const struct trace_request *request, struct reader *rea
 			subtract_lives(&lives[!later], &lives[later]);
 		if (lives[0].stages[0].count < COUNT_MIN || lives[1].stages[0].count < COUNT_MIN)
 			continue;
-		slower += compare_objects(request, readers, printer, &lives[0], &lives[1]);
+		slower += compare_objects(comparison, &lives[0], &lives[1]);
 		compared++;
 	}
 	if (!compared)
 		return trace_complain("there is nothing to compare: each file needs 10 ended requests of one kind", NULL);
-	snprintf(line, sizeof(line), "%d got slower by more than %g %%", slower, 100 * request->threshold);
-	reader_print_remark(printer, line);
+	snprintf(line, sizeof(line), "%d got slower by more than %g %%", slower, 100 * comparison->request->threshold);
+	reader_print_remark(comparison->printer, line);
 	return slower ? EXIT_SLOWER : EXIT_SUCCESS;
 }
 
 int trace_compare(struct trace_request *request)
 {
-	struct reader *readers[2] = { NULL };
-	struct reader_printer *printer = NULL;
+	struct comparison comparison = { .request = request };
+	struct reader **readers = comparison.readers;
 	struct fathom_fault why = { 0 };
 	int status = EXIT_SUCCESS, rc;
 
@@ -282,14 +291,14 @@ int trace_compare(struct trace_request *request)
 	}
 	if (status == EXIT_SUCCESS &&
 	    reader_printer_create(readers[0], stdout, request->json ? READER_PRINT_JSON : READER_PRINT_TEXT, false,
-				  &printer) != 0)
+				  &comparison.printer) != 0)
 		status = trace_complain("out of memory", NULL);
-	if (printer) {
+	if (comparison.printer) {
 		for (int i = 0; i < 2; i++)
-			print_span(printer, readers, i, request->args[i]);
-		status = compare_files(request, readers, printer);
+			print_span(comparison.printer, readers, i, request->args[i]);
+		status = compare_files(&comparison);
 	}
-	rc = reader_printer_destroy(printer);
+	rc = reader_printer_destroy(comparison.printer);
 	if (rc) {
 		fprintf(stderr, "fathom trace: cannot write: %s\n", strerror(-rc));
 		status = EXIT_USAGE;
