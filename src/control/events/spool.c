@@ -207,8 +207,14 @@ int spool_add(struct spool *spool, const struct spool_origin *origin, const Shar
 		return error;
 	at = spool->pending + spool->pending_bytes;
 	must(shared__rasevent__pack(event, at + sizeof(record)) == payload_bytes);
-	spool_record_fill(&record, SPOOL_EVENT, spool->last + spool->pending_count + 1, origin, at + sizeof(record),
-			  payload_bytes, spool->synced);
+	spool_record_fill(&record, &(struct spool_contents){
+					   .kind = SPOOL_EVENT,
+					   .number = spool->last + spool->pending_count + 1,
+					   .origin = origin,
+					   .payload = at + sizeof(record),
+					   .payload_bytes = payload_bytes,
+					   .synced = spool->synced,
+				   });
 	memcpy(at, &record, sizeof(record));
 	spool->pending_bytes += bytes;
 	spool->pending_count++;
@@ -352,7 +358,8 @@ int spool_taken(struct spool *spool, uint64_t number, struct fathom_fault *why)
 		error = spool_rewrite(spool);
 		return error ? report_failure(spool, error, "be made smaller", why) : 0;
 	}
-	spool_record_fill(&record, SPOOL_TAKEN, number, NULL, NULL, 0, spool->synced);
+	spool_record_fill(&record,
+			  &(struct spool_contents){ .kind = SPOOL_TAKEN, .number = number, .synced = spool->synced });
 	error = file_write_at(spool->fd, &record, sizeof(record), spool->bytes);
 	if (error)
 		return report_failure(spool, error, "be written", why);

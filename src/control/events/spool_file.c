@@ -32,23 +32,24 @@ uint32_t spool_sum(const struct spool_record *record, const void *payload)
 	return record->payload_bytes > 0 ? crc_update(sum, payload, record->payload_bytes) : sum;
 }
 
-void spool_record_fill(struct spool_record *record, enum spool_kind kind, uint64_t number,
-		       const struct spool_origin *origin, const void *payload, size_t payload_bytes, uint64_t synced)
+void spool_record_fill(struct spool_record *record, const struct spool_contents *contents)
 {
-	must(payload_bytes <= SPOOL_PAYLOAD_MAX);
-	must(payload || payload_bytes == 0);
-	must(kind >= SPOOL_EVENT && kind <= SPOOL_MARK);
+	const struct spool_origin *origin = contents->origin;
+
+	must(contents->payload_bytes <= SPOOL_PAYLOAD_MAX);
+	must(contents->payload || contents->payload_bytes == 0);
+	must(contents->kind >= SPOOL_EVENT && contents->kind <= SPOOL_MARK);
 	*record = (struct spool_record){
 		.magic = SPOOL_RECORD_MAGIC,
-		.payload_bytes = (uint32_t)payload_bytes,
-		.kind = (uint16_t)kind,
+		.payload_bytes = (uint32_t)contents->payload_bytes,
+		.kind = (uint16_t)contents->kind,
 		.instance = origin ? (uint16_t)origin->instance : SPOOL_NO_INSTANCE,
-		.number = number,
+		.number = contents->number,
 		.incarnation = origin ? origin->incarnation : 0,
 		.sequence = origin ? origin->sequence : 0,
-		.synced = synced,
+		.synced = contents->synced,
 	};
-	record->sum = spool_sum(record, payload);
+	record->sum = spool_sum(record, contents->payload);
 }
 
 /* ---- positions of events ---- */
@@ -136,11 +137,11 @@ static void append_marks(struct writing *writing, const struct spool *spool)
 
 			if (known->incarnation == 0)
 				continue;
-			spool_record_fill(&record, SPOOL_MARK, 0, &origin, NULL, 0, 0);
+			spool_record_fill(&record, &(struct spool_contents){ .kind = SPOOL_MARK, .origin = &origin });
 			append_bytes(writing, &record, sizeof(record));
 		}
 	}
-	spool_record_fill(&record, SPOOL_TAKEN, spool->taken, NULL, NULL, 0, 0);
+	spool_record_fill(&record, &(struct spool_contents){ .kind = SPOOL_TAKEN, .number = spool->taken });
 	append_bytes(writing, &record, sizeof(record));
 }
 

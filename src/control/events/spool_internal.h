@@ -82,9 +82,18 @@ struct spool {
 
 uint32_t spool_sum(const struct spool_record *record, const void *payload);
 
-/* Fill a record, with its checksum. `origin` NULL: no engine. `payload` may be NULL if `payload_bytes` is 0. */
-void spool_record_fill(struct spool_record *record, enum spool_kind kind, uint64_t number,
-		       const struct spool_origin *origin, const void *payload, size_t payload_bytes, uint64_t synced);
+/* The contents of a record. */
+struct spool_contents {
+	enum spool_kind kind;
+	uint64_t number;		   /* of SPOOL_TAKEN: the last one taken; of SPOOL_MARK: 0 */
+	const struct spool_origin *origin; /* NULL: no engine */
+	const void *payload;		   /* may be NULL if payload_bytes is 0 */
+	size_t payload_bytes;		   /* at most SPOOL_PAYLOAD_MAX */
+	uint64_t synced;		   /* as in the record; 0 claims nothing */
+};
+
+/* Fill `record` with `contents` (borrowed) and its checksum. The payload itself is written behind the record. */
+void spool_record_fill(struct spool_record *record, const struct spool_contents *contents);
 
 /* Whether the event was added before. An incarnation older than all remembered ones counts as known. */
 bool spool_is_known(const struct spool *spool, const struct spool_origin *origin);

@@ -89,7 +89,7 @@ static void an_acknowledgement_may_come_twice(void **state)
 	spool_close(spool);
 	file = fopen(spool_path, "a");
 	for (uint64_t number = 4; number > 1; number -= 2) {
-		spool_record_fill(&record, SPOOL_TAKEN, number, NULL, NULL, 0, 0);
+		spool_record_fill(&record, &(struct spool_contents){ .kind = SPOOL_TAKEN, .number = number });
 		assert_int_equal(fwrite(&record, sizeof(record), 1, file), 1);
 		assert_int_equal(fwrite(&record, sizeof(record), 1, file), 1);
 	}
@@ -168,10 +168,16 @@ static void a_record_that_is_no_event_is_damage(void **state)
 
 	spool_close(spool);
 	file = fopen(spool_path, "a");
-	spool_record_fill(&record, SPOOL_EVENT, 1, &good, "\377\377\377", 3, 0);
+	spool_record_fill(&record, &(struct spool_contents){
+					   .kind = SPOOL_EVENT,
+					   .number = 1,
+					   .origin = &good,
+					   .payload = "\377\377\377",
+					   .payload_bytes = 3,
+				   });
 	assert_int_equal(fwrite(&record, sizeof(record), 1, file), 1);
 	assert_int_equal(fwrite("\377\377\377", 3, 1, file), 1);
-	spool_record_fill(&record, SPOOL_EVENT, 2, &bad, NULL, 0, 0);
+	spool_record_fill(&record, &(struct spool_contents){ .kind = SPOOL_EVENT, .number = 2, .origin = &bad });
 	assert_int_equal(fwrite(&record, sizeof(record), 1, file), 1);
 	fclose(file);
 	assert_int_equal(must_recover(1, 0).damaged_bytes, 2 * sizeof(record) + 3);
