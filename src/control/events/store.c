@@ -264,58 +264,61 @@ int event_store_check(const Fathom__NumberedEvent *event, struct fathom_fault *w
 }
 
 /* Set `is_bad` of each event; if it is NULL, fail at the first invalid one. `bytes_ret`: packed size of the valid ones. */
-static int check_events(const char *source, Fathom__NumberedEvent *const *events, size_t count, bool *is_bad,
-			size_t *bytes_ret, struct fathom_fault *why)
+static int check_batch(const struct event_batch *batch, size_t *bytes_ret, struct fathom_fault *why)
 {
+	const char *source = batch->source;
+	bool *is_bad = batch->is_bad;
 	uint64_t last = 0;
 	uuid_t uuid;
 
 	if (source && (strlen(source) != UUID_TEXT_BYTES - 1 || uuid_parse(source, uuid) < 0))
 		return fault_event_bad(why, "its source is no UUID");
-	if (count > EVENT_STORE_TAKE_MAX)
+	if (batch->count > EVENT_STORE_TAKE_MAX)
 		return fault_event_bad(why, "there are too many at once");
 	*bytes_ret = 0;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < batch->count; i++) {
+		const Fathom__NumberedEvent *event = batch->events[i];
 		struct fathom_fault bad = { 0 };
-		int error = event_store_check(events[i], is_bad ? &bad : why);
+		int error = event_store_check(event, is_bad ? &bad : why);
 
-		if (source && events[i]->number <= last)
+		if (source && event->number <= last)
 			return fault_event_bad(why, "its number is not higher than that of the one before");
-		if (source && events[i]->number > NUMBER_MAX)
+		if (source && event->number > NUMBER_MAX)
 			return fault_event_bad(why, "its number is too high");
-		last = events[i]->number;
+		last = event->number;
 		if (error && !is_bad)
 			return error;
 		if (is_bad)
 			is_bad[i] = error;
 		if (!error)
-			*bytes_ret += shared__rasevent__get_packed_size(events[i]->event);
+			*bytes_ret += shared__rasevent__get_packed_size(event->event);
 	}
 	return 0;
 }
 
 /* Build the changes: store the valid events, and delete the oldest events. Invalid events count as taken. */
-static void fill_transaction(const struct event_store *store, const char *source, Fathom__NumberedEvent *const *events,
-			     size_t count, const bool *is_bad, struct transaction *transaction)
+static void fill_transaction(const struct event_store *store, const struct event_batch *batch,
+			     struct transaction *transaction)
 {
 	uint8_t *at = transaction->data;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < batch->count; i++) {
+		const Fathom__NumberedEvent *event = batch->events[i];
 		struct db_change *change;
 
-		if (source && events[i]->number <= transaction->taken)
+		if (batch->source && event->number <= transaction->taken)
 			continue;
-		transaction->taken = events[i]->number;
-		if (is_bad && is_bad[i])
+		transaction->taken = event->number;
+		if (batch->is_bad && batch->is_bad[i])
 			continue;
 		change = add_change(transaction, "event/", ++transaction->last);
 		change->what = DB_PUT;
 		change->value = at;
-		change->bytes = shared__rasevent__pack(events[i]->event, at);
+		change->bytes = shared__rasevent__pack(event->event, at);
 		at += change->bytes;
 		must((size_t)(at - transaction->data) <= transaction->data_bytes);
 	}
-	must(transaction->last >= store->last && transaction->last - store->last <= count);
+	must(transaction->last >= store->last && transaction->last - store->last <= batch->count);
 	for (int i = 0; i < PRUNE_MAX && transaction->last - transaction->first + 1 > store->events_max; i++) {
 		add_change(transaction, "event/", transaction->first++);
 	}
@@ -341,14 +344,15 @@ static int commit_transaction(struct event_store *store, const char *source, con
 	return db_commit(store->db, transaction->changes, transaction->count, NULL, why);
 }
 
-int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		     bool *is_bad, uint64_t *taken_ret, struct fathom_fault *why)
+int event_store_take(struct event_store *store, const struct event_batch *batch, uint64_t *taken_ret,
+		     struct fathom_fault *why)
 {
+	const char *source = batch->source;
 	uint64_t taken = source ? event_store_taken(store, source) : 0;
 	struct transaction transaction = { .first = store->first, .last = store->last, .taken = taken };
-	size_t bytes, changes = count + PRUNE_MAX + OTHER_CHANGES;
+	size_t bytes, changes = batch->count + PRUNE_MAX + OTHER_CHANGES;
 	struct source *forgotten = NULL;
-	int error = check_events(source, events, count, is_bad, &bytes, why);
+	int error = check_batch(batch, &bytes, why);
 
 	if (!error && source && !find_source(store, source)) {
 		if (store->source_count >= EVENT_STORE_SOURCES_MAX)
@@ -365,7 +369,7 @@ int event_store_take(struct event_store *store, const char *source, Fathom__Numb
 	transaction.keys = calloc(changes, sizeof(*transaction.keys));
 	transaction.data = malloc(bytes + 1);
 	if (transaction.changes && transaction.keys && transaction.data) {
-		fill_transaction(store, source, events, count, is_bad, &transaction);
+		fill_transaction(store, batch, &transaction);
 		if (transaction.last != store->last || (source && transaction.taken != taken))
 			error = commit_transaction(store, source, forgotten, &transaction, why);
 	} else {
@@ -421,11 +425,12 @@ static int read_event(struct event_store *store, uint64_t number, struct found *
 	return 0;
 }
 
-int event_store_read(struct event_store *store, uint64_t after, uint32_t max, size_t bytes_max,
-		     Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fathom_fault *why)
+int event_store_read(struct event_store *store, const struct event_range *range, Fathom__NumberedEvent ***events_ret,
+		     size_t *count_ret, struct fathom_fault *why)
 {
-	uint64_t first = max_u64(after < UINT64_MAX ? after + 1 : after, store->first), number = first;
-	uint64_t most = min_u64(max ? max : EVENT_STORE_TAKE_MAX, EVENT_STORE_TAKE_MAX);
+	uint64_t after = range->after;
+	uint64_t number = max_u64(after < UINT64_MAX ? after + 1 : after, store->first);
+	uint64_t most = min_u64(range->max ? range->max : EVENT_STORE_TAKE_MAX, EVENT_STORE_TAKE_MAX);
 	size_t bytes = 0, count = 0;
 	Fathom__NumberedEvent **events;
 	int error = 0;
@@ -433,7 +438,7 @@ int event_store_read(struct event_store *store, uint64_t after, uint32_t max, si
 	events = calloc(most, sizeof(*events));
 	if (!events)
 		return -ENOMEM;
-	for (; !error && number <= store->last && count < most && (count == 0 || bytes < bytes_max); number++) {
+	for (; !error && number <= store->last && count < most && (count == 0 || bytes < range->bytes_max); number++) {
 		struct found found;
 
 		error = read_event(store, number, &found, why);

@@ -32,15 +32,24 @@ void event_store_close(struct event_store *store); /* NULL is fine */
 /* Check whether `event` is valid. Errors: -EINVAL (event_bad). */
 MUST_CHECK int event_store_check(const Fathom__NumberedEvent *event, struct fathom_fault *why);
 
+/* Events of one source. */
+struct event_batch {
+	const char *source; /* a UUID; NULL: the management service itself, whose event numbers are ignored */
+	Fathom__NumberedEvent *const *events; /* their numbers ascend */
+	size_t count;			      /* at most EVENT_STORE_TAKE_MAX */
+	/*
+	 * Result, of `count`: the invalid events (event_store_check()). They are not stored, but count as taken, so that
+	 * the source does not repeat them. NULL: an invalid event is an error.
+	 */
+	bool *is_bad;
+};
+
 /*
- * Take `events` of `source` (a UUID), whose numbers must ascend; events that were taken before are skipped. `source` NULL:
- * events of the management service itself, whose numbers are ignored. `is_bad`, of `count`, returns the invalid events
- * (event_store_check()): they are not stored, but count as taken, so that the source does not repeat them. If `is_bad` is
- * NULL, an invalid event is an error. `taken_ret`: the source's last number taken. Borrows. Errors: -EINVAL (event_bad;
- * nothing was taken), those of db_commit(), -ENOMEM.
+ * Take the events of `batch` (borrowed); those that were taken before are skipped. `taken_ret`: the source's last number
+ * taken. Errors: -EINVAL (event_bad; nothing was taken), those of db_commit(), -ENOMEM.
  */
-MUST_CHECK int event_store_take(struct event_store *store, const char *source, Fathom__NumberedEvent *const *events,
-				size_t count, bool *is_bad, uint64_t *taken_ret, struct fathom_fault *why);
+MUST_CHECK int event_store_take(struct event_store *store, const struct event_batch *batch, uint64_t *taken_ret,
+				struct fathom_fault *why);
 
 /* The last number taken from `source`; 0: none. */
 uint64_t event_store_taken(const struct event_store *store, const char *source);
@@ -48,11 +57,18 @@ uint64_t event_store_taken(const struct event_store *store, const char *source);
 uint64_t event_store_first(const struct event_store *store); /* the oldest number kept; 0: no events */
 uint64_t event_store_last(const struct event_store *store);  /* the latest number; 0: none yet */
 
+/* The events to read. */
+struct event_range {
+	uint64_t after;	  /* read from the next number on */
+	uint32_t max;	  /* events at most; 0: EVENT_STORE_TAKE_MAX */
+	size_t bytes_max; /* packed; the last event read may exceed it */
+};
+
 /*
- * Read the events after number `after`: at most `max` (0: EVENT_STORE_TAKE_MAX) and about `bytes_max` bytes. The caller
- * frees array and events with event_store_free(). Errors: those of db_get(), -ENOMEM.
+ * Read the events of `range`. The caller frees array and events with event_store_free(). Errors: those of db_get(),
+ * -ENOMEM.
  */
-MUST_CHECK int event_store_read(struct event_store *store, uint64_t after, uint32_t max, size_t bytes_max,
+MUST_CHECK int event_store_read(struct event_store *store, const struct event_range *range,
 				Fathom__NumberedEvent ***events_ret, size_t *count_ret, struct fathom_fault *why);
 void event_store_free(Fathom__NumberedEvent **events, size_t count);
 

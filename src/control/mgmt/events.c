@@ -86,19 +86,22 @@ static int apply_event(struct mgmt *mgmt, const Shared__RASEvent *event, struct 
 	return error;
 }
 
-static int apply_events(struct mgmt *mgmt, Fathom__NumberedEvent *const *events, size_t count, uint64_t after,
-			struct fathom_fault *why)
+/* Apply the state changes of the valid events that were not taken before: all or none. */
+static int apply_events(struct mgmt *mgmt, const struct event_batch *batch, struct fathom_fault *why)
 {
-	struct mgmt_batch batch = { 0 };
+	uint64_t after = batch->source ? event_store_taken(mgmt->events, batch->source) : 0;
+	struct mgmt_batch changes = { 0 };
 	int error = 0;
 
-	for (size_t i = 0; !error && i < count; i++) {
-		if (events[i]->number > after && events[i]->event && ras_event_check(events[i]->event, NULL) == 0)
-			error = apply_event(mgmt, events[i]->event, &batch, why);
+	for (size_t i = 0; !error && i < batch->count; i++) {
+		const Fathom__NumberedEvent *event = batch->events[i];
+
+		if (event->number > after && event->event && ras_event_check(event->event, NULL) == 0)
+			error = apply_event(mgmt, event->event, &changes, why);
 	}
 	if (!error)
-		return mgmt_batch_commit(mgmt, &batch, why);
-	mgmt_batch_drop(mgmt, &batch);
+		return mgmt_batch_commit(mgmt, &changes, why);
+	mgmt_batch_drop(mgmt, &changes);
 	return error;
 }
 
@@ -110,7 +113,8 @@ static void reply_events(struct grpc_call *call, struct mgmt *mgmt, uint64_t aft
 	Fathom__NumberedEvent **events;
 	struct fathom_fault why = { 0 };
 	size_t count;
-	int error = event_store_read(mgmt->events, after, max, MGMT_ANSWER_BYTES, &events, &count, &why);
+	struct event_range range = { .after = after, .max = max, .bytes_max = MGMT_ANSWER_BYTES };
+	int error = event_store_read(mgmt->events, &range, &events, &count, &why);
 
 	if (error) {
 		mgmt_fail(call, error, &why);
@@ -200,15 +204,14 @@ void mgmt_system_events(struct grpc_call *call, const ProtobufCMessage *request)
 
 /* ---- taking events ---- */
 
-/* Take all `events` or none; `is_bad` as in event_store_take(). */
-static int take_events(struct mgmt *mgmt, const char *source, Fathom__NumberedEvent *const *events, size_t count,
-		       bool *is_bad, uint64_t *taken_ret, struct fathom_fault *why)
+/* Take all events of `batch` or none. `taken_ret` as in event_store_take(). */
+static int take_events(struct mgmt *mgmt, const struct event_batch *batch, uint64_t *taken_ret, struct fathom_fault *why)
 {
 	uint64_t last = event_store_last(mgmt->events);
-	int error = apply_events(mgmt, events, count, source ? event_store_taken(mgmt->events, source) : 0, why);
+	int error = apply_events(mgmt, batch, why);
 
 	if (!error)
-		error = event_store_take(mgmt->events, source, events, count, is_bad, taken_ret, why);
+		error = event_store_take(mgmt->events, batch, taken_ret, why);
 	if (error)
 		return error;
 	must(event_store_last(mgmt->events) >= last);
@@ -272,13 +275,16 @@ void mgmt_take_events(struct grpc_call *call, const ProtobufCMessage *request)
 	const Fathom__TakeEventsReq *asked = (const Fathom__TakeEventsReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
 	bool is_bad[EVENT_STORE_TAKE_MAX] = { false };
+	struct event_batch batch = {
+		.source = asked->source, .events = asked->events, .count = asked->n_events, .is_bad = is_bad
+	};
 	struct fathom_fault why = { 0 };
 	uint64_t taken;
 	int error;
 
 	if (!mgmt)
 		return;
-	error = take_events(mgmt, asked->source, asked->events, asked->n_events, is_bad, &taken, &why);
+	error = take_events(mgmt, &batch, &taken, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
@@ -290,6 +296,7 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 	const Shared__ClusterEventReq *asked = (const Shared__ClusterEventReq *)request;
 	Shared__ClusterEventResp response = SHARED__CLUSTER_EVENT_RESP__INIT;
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event };
+	struct event_batch batch = { .events = events, .count = 1 };
 	struct mgmt *mgmt = mgmt_enter(call, "", false);
 	struct fathom_fault why = { 0 };
 	uint64_t taken;
@@ -299,7 +306,7 @@ void mgmt_cluster_event(struct grpc_call *call, const ProtobufCMessage *request)
 		return;
 	event.number = 1;
 	event.event = asked->event;
-	error = take_events(mgmt, NULL, events, 1, NULL, &taken, &why);
+	error = take_events(mgmt, &batch, &taken, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return;
@@ -321,13 +328,14 @@ static void log_lost_event(struct mgmt *mgmt, const struct ras_event *event, con
 void mgmt_raise(struct mgmt *mgmt, const struct ras_event *event)
 {
 	Fathom__NumberedEvent numbered = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &numbered };
+	struct event_batch batch = { .events = events, .count = 1 };
 	struct fathom_fault why = { 0 };
 	uint64_t taken;
 
 	must(event->message.id != RAS_UNKNOWN);
 	numbered.number = 1;
 	numbered.event = (Shared__RASEvent *)(uintptr_t)&event->message;
-	if (event_store_take(mgmt->events, NULL, events, 1, NULL, &taken, &why) < 0)
+	if (event_store_take(mgmt->events, &batch, &taken, &why) < 0)
 		log_lost_event(mgmt, event, &why);
 	else
 		wake_waiters(mgmt);
@@ -348,13 +356,17 @@ void mgmt_raise_operation(struct mgmt *mgmt, enum ras_id id, const char *operati
 char *mgmt_events_text(struct mgmt *mgmt)
 {
 	uint64_t last = event_store_last(mgmt->events);
+	struct event_range range = {
+		.after = last > EVENTS_TEXT_MAX ? last - EVENTS_TEXT_MAX : 0,
+		.max = EVENTS_TEXT_MAX,
+		.bytes_max = MGMT_ANSWER_BYTES,
+	};
 	Fathom__NumberedEvent **events;
 	char line[RAS_LINE_BYTES], *text = NULL;
 	size_t count = 0, bytes = 0;
 	FILE *out;
 
-	if (event_store_read(mgmt->events, last > EVENTS_TEXT_MAX ? last - EVENTS_TEXT_MAX : 0, EVENTS_TEXT_MAX,
-			     MGMT_ANSWER_BYTES, &events, &count, NULL) < 0)
+	if (event_store_read(mgmt->events, &range, &events, &count, NULL) < 0)
 		return NULL;
 	out = open_memstream(&text, &bytes);
 	for (size_t i = 0; out && i < count; i++)

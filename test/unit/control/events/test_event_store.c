@@ -69,7 +69,8 @@ static int take(const char *source, uint64_t first, uint64_t last, uint64_t *tak
 		events[i].event = &bodies[i].message;
 		places[i] = &events[i];
 	}
-	error = event_store_take(store, source, places, count, NULL, taken_ret, why);
+	error = event_store_take(store, &(struct event_batch){ .source = source, .events = places, .count = count },
+				 taken_ret, why);
 	free(bodies);
 	free(events);
 	free(places);
@@ -79,10 +80,11 @@ static int take(const char *source, uint64_t first, uint64_t last, uint64_t *tak
 /* Events behind `after` are these, by their messages. */
 static void must_read(uint64_t after, uint32_t max, const uint64_t *messages, size_t count)
 {
+	struct event_range range = { .after = after, .max = max, .bytes_max = SIZE_MAX };
 	Fathom__NumberedEvent **events;
 	size_t got;
 
-	assert_int_equal(event_store_read(store, after, max, SIZE_MAX, &events, &got, NULL), 0);
+	assert_int_equal(event_store_read(store, &range, &events, &got, NULL), 0);
 	assert_int_equal(got, count);
 	for (size_t i = 0; i < count; i++) {
 		assert_int_equal(sample_number(events[i]->event), messages[i]);
@@ -158,20 +160,25 @@ static void the_oldest_make_room(void **state)
 static void what_is_no_event_is_refused_and_nothing_taken(void **state)
 {
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event, &event };
+	struct event_batch batch = { .source = A, .events = events, .count = 1 };
 	Shared__RASEvent bad = *sample_event(1);
 	struct fathom_fault why;
 	uint64_t taken = 77;
 
 	event.number = 1;
-	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL); /* no event at all */
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL); /* no event at all */
 	assert_int_equal(why.code, 686);
 	event.event = (Shared__RASEvent *)(uintptr_t)sample_event(1);
-	assert_int_equal(event_store_take(store, A, events, 2, NULL, &taken, &why), -EINVAL); /* one number twice */
-	assert_int_equal(event_store_take(store, "x", events, 1, NULL, &taken, &why), -EINVAL);
+	batch.count = 2;
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL); /* one number twice */
+	batch.count = 1;
+	batch.source = "x";
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL);
 	assert_int_equal(why.code, 686);
 	bad.type = 9;
 	event.event = &bad;
-	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL);
+	batch.source = A;
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL);
 	assert_int_equal(take(A, 1, EVENT_STORE_TAKE_MAX + 1, &taken, &why), -EINVAL);
 	assert_int_equal(taken, 77);
 	assert_int_equal(event_store_last(store), 0);
@@ -183,12 +190,13 @@ static void what_is_no_event_is_refused_and_nothing_taken(void **state)
 
 static void few_bytes_still_are_one_event(void **state)
 {
+	struct event_range range = { .bytes_max = 1 };
 	Fathom__NumberedEvent **events;
 	uint64_t taken;
 	size_t count;
 
 	assert_int_equal(take(A, 1, 9, &taken, NULL), 0);
-	assert_int_equal(event_store_read(store, 0, 0, 1, &events, &count, NULL), 0);
+	assert_int_equal(event_store_read(store, &range, &events, &count, NULL), 0);
 	assert_int_equal(count, 1);
 	event_store_free(events, count);
 }
@@ -232,17 +240,18 @@ static void values_of_others_are_refused(void **state)
 static void a_number_that_could_not_be_loaded_is_rejected(void **state)
 {
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event };
+	struct event_batch batch = { .source = A, .events = events, .count = 1 };
 	struct fathom_fault why = { 0 };
 	uint64_t taken;
 
 	event.event = (Shared__RASEvent *)(uintptr_t)sample_event(1);
 	event.number = (uint64_t)INT64_MAX + 1;
-	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL);
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL);
 	assert_int_equal(why.code, 686);
 	event.number = UINT64_MAX;
-	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), -EINVAL);
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL);
 	event.number = INT64_MAX;
-	assert_int_equal(event_store_take(store, A, events, 1, NULL, &taken, &why), 0);
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), 0);
 	close_store();
 	open_store(0);
 	assert_int_equal(event_store_taken(store, A), INT64_MAX);
