@@ -209,8 +209,15 @@ static int request_piece(struct collect_host *host)
 		types[message.n_types++] = (char *)"control";
 	if (collect->what->kinds & FATHOM_CONTROL_LOGS_ENGINES)
 		types[message.n_types++] = (char *)"server";
-	error = task_call(&collect->task, host->address->text[host->place], "/fathom.ControlSvc/CollectLog", &message.base,
-			  &fathom__collect_log_resp__descriptor, left, piece_done, host);
+	error = task_call(&collect->task, &(struct grpc_request){
+						  .address = host->address->text[host->place],
+						  .path = "/fathom.ControlSvc/CollectLog",
+						  .message = &message.base,
+						  .response = &fathom__collect_log_resp__descriptor,
+						  .timeout_ns = left,
+						  .done = piece_done,
+						  .ctx = host,
+					  });
 	if (error)
 		return fault(&host->part.why, error, "%s: %s", host->address->host, strerror(-error));
 	collect->running++;

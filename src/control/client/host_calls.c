@@ -106,8 +106,15 @@ static int call_host(struct called_host *host)
 
 		if (left < CALL_NS_MIN)
 			return task_is_over(&run->task, request->name, &host->part.why);
-		unsent.error = task_call(&run->task, address, request->path, request->message, request->response, left,
-					 host_call_done, host);
+		unsent.error = task_call(&run->task, &(struct grpc_request){
+							     .address = address,
+							     .path = request->path,
+							     .message = request->message,
+							     .response = request->response,
+							     .timeout_ns = left,
+							     .done = host_call_done,
+							     .ctx = host,
+						     });
 		if (!unsent.error)
 			break;
 		fault_from_result(&unsent, address, &host->part.why);

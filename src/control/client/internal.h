@@ -96,10 +96,10 @@ void task_end(struct task *task, int error);
 /* Report the progress to the session's callback; a timer also does it every second. */
 void task_progress(const struct task *task);
 /*
- * Like grpc_client_call(), but also logs the request and its end in the session's log. `path` must live until the end.
+ * Like grpc_client_call(), but also logs the request and its end in the session's log. `request->path` must live until the
+ * end.
  */
-MUST_CHECK int task_call(struct task *task, const char *address, const char *path, const ProtobufCMessage *message,
-			 const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx);
+MUST_CHECK int task_call(struct task *task, const struct grpc_request *request);
 /* Write a line to the session's log, if it has one. */
 void control_log(const struct fathom_control *control, const char *format, ...) PRINTF_LIKE(2, 3);
 /*

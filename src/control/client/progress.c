@@ -51,8 +51,15 @@ void task_query_progress(struct task *task, const char *address, const ProtobufC
 	task->progress_query = malloc(sizeof(*task->progress_query));
 	must(task->progress_query);
 	*task->progress_query = (struct progress_query){ .task = task, .state = state };
-	if (task_call(task, address, "/mgmt.MgmtSvc/SystemQuery", query, &mgmt__system_query_resp__descriptor,
-		      PROGRESS_QUERY_NS, progress_query_done, task->progress_query) == 0)
+	if (task_call(task, &(struct grpc_request){
+				    .address = address,
+				    .path = "/mgmt.MgmtSvc/SystemQuery",
+				    .message = query,
+				    .response = &mgmt__system_query_resp__descriptor,
+				    .timeout_ns = PROGRESS_QUERY_NS,
+				    .done = progress_query_done,
+				    .ctx = task->progress_query,
+			    }) == 0)
 		return;
 	free(task->progress_query);
 	task->progress_query = NULL; /* the next tick tries again */

@@ -229,8 +229,15 @@ static int start_call(struct service_task *service)
 	/* limit the time per server, so that a hung server does not use up the time for the others */
 	if (service->request->again == AGAIN_READ && others > 0)
 		time = min_u64(left, max_u64(READ_NS_MIN + service->request->extra_ns, left / (others + 1)));
-	unsent.error = task_call(task, service->places[service->place], service->request->path, service->request->message,
-				 service->request->response, time, call_done, service);
+	unsent.error = task_call(task, &(struct grpc_request){
+					       .address = service->places[service->place],
+					       .path = service->request->path,
+					       .message = service->request->message,
+					       .response = service->request->response,
+					       .timeout_ns = time,
+					       .done = call_done,
+					       .ctx = service,
+				       });
 	if (unsent.error)
 		fault_from_result(&unsent, service->places[service->place], &service->last);
 	return unsent.error;

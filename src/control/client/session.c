@@ -90,41 +90,32 @@ static void log_end(void *ctx, const struct grpc_result *result)
 	free(call);
 }
 
-int task_call(struct task *task, const char *address, const char *path, const ProtobufCMessage *message,
-	      const ProtobufCMessageDescriptor *response, uint64_t timeout_ns, grpc_done_fn done, void *ctx)
+int task_call(struct task *task, const struct grpc_request *request)
 {
 	struct fathom_control *control = task->control;
+	struct grpc_request logged = *request;
 	struct logged_call *call;
 	int error;
 
 	if (!control->log)
-		return grpc_client_call(control->client, &(struct grpc_request){
-								 .address = address,
-								 .path = path,
-								 .message = message,
-								 .response = response,
-								 .timeout_ns = timeout_ns,
-								 .done = done,
-								 .ctx = ctx,
-							 });
+		return grpc_client_call(control->client, request);
 	call = malloc(sizeof(*call));
 	must(call);
 	*call = (struct logged_call){
-		.control = control, .path = path, .begin_ns = clock_monotonic_ns(), .done = done, .ctx = ctx
+		.control = control,
+		.path = request->path,
+		.begin_ns = clock_monotonic_ns(),
+		.done = request->done,
+		.ctx = request->ctx,
 	};
-	snprintf(call->address, sizeof(call->address), "%s", address);
-	control_log(control, "%s: %s: asked, within %.1f s", address, path, (double)timeout_ns / NS_PER_SEC);
-	error = grpc_client_call(control->client, &(struct grpc_request){
-							  .address = address,
-							  .path = path,
-							  .message = message,
-							  .response = response,
-							  .timeout_ns = timeout_ns,
-							  .done = log_end,
-							  .ctx = call,
-						  });
+	snprintf(call->address, sizeof(call->address), "%s", request->address);
+	control_log(control, "%s: %s: asked, within %.1f s", request->address, request->path,
+		    (double)request->timeout_ns / NS_PER_SEC);
+	logged.done = log_end;
+	logged.ctx = call;
+	error = grpc_client_call(control->client, &logged);
 	if (error) {
-		control_log(control, "%s: %s: could not be asked: %s", address, path, strerror(-error));
+		control_log(control, "%s: %s: could not be asked: %s", request->address, request->path, strerror(-error));
 		free(call);
 	}
 	return error;
