@@ -70,35 +70,35 @@ static int wait_for(const struct fathom_connect_options *options, struct fathom_
 	return 0;
 }
 
-int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair, struct nvme_command *command,
-		   void *data, size_t data_bytes, const char *what, struct fathom_fault *why,
-		   struct fathom_completion *completion_ret)
+int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair,
+		   struct controller_command *command, struct fathom_fault *why, struct fathom_completion *completion_ret)
 {
-	struct iovec iov = { .iov_base = data, .iov_len = data_bytes };
+	struct iovec iov = { .iov_base = command->data, .iov_len = command->data_bytes };
 	struct wait wait = { .done = false };
-	int error = qpair_submit(qpair, command, &iov, data_bytes > 0, on_done, &wait);
+	int error = qpair_submit(qpair, &command->nvme, &iov, command->data_bytes > 0, on_done, &wait);
 
 	if (error)
-		return fault(why, error, "%s: %s", what, error == -ENOTCONN ? qpair->fault.text : strerror(-error));
-	error = wait_for(&controller->options, qpair, &wait.done, what, why);
+		return fault(why, error, "%s: %s", command->name,
+			     error == -ENOTCONN ? qpair->fault.text : strerror(-error));
+	error = wait_for(&controller->options, qpair, &wait.done, command->name, why);
 	if (error)
 		return error;
 	*completion_ret = wait.completion;
 	return 0;
 }
 
-int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data, size_t data_bytes,
-		     const char *what, struct fathom_fault *why, uint64_t *result_ret)
+int controller_admin(struct fathom_controller *controller, struct controller_command *command, struct fathom_fault *why,
+		     uint64_t *result_ret)
 {
 	struct fathom_completion completion;
 	char text[128];
-	int error = controller_run(controller, controller->admin, command, data, data_bytes, what, why, &completion);
+	int error = controller_run(controller, controller->admin, command, why, &completion);
 
 	if (error)
 		return error;
 	if (completion.error || completion.status) {
 		error = completion.status == NVME_SC_INVALID_NAMESPACE ? -ENOENT : -EIO;
-		return fault(why, error, "%s: %s", what, fathom_completion_text(&completion, text, sizeof(text)));
+		return fault(why, error, "%s: %s", command->name, fathom_completion_text(&completion, text, sizeof(text)));
 	}
 	if (result_ret)
 		*result_ret = completion.result;

@@ -60,12 +60,12 @@ static int property_get(struct fathom_controller *controller, enum nvme_property
 		.attrib = eight_bytes ? NVME_PROPERTY_8_BYTES : NVME_PROPERTY_4_BYTES,
 		.ofst = property,
 	};
-	struct nvme_command command;
+	struct controller_command command = { .name = what };
 	uint64_t value;
 	int error;
 
-	memcpy(&command, &get, sizeof(command));
-	error = controller_admin(controller, &command, NULL, 0, what, why, &value);
+	memcpy(&command.nvme, &get, sizeof(command.nvme));
+	error = controller_admin(controller, &command, why, &value);
 	if (!error)
 		*value_ret = eight_bytes ? value : (uint32_t)value;
 	return error;
@@ -80,10 +80,10 @@ static int property_set_cc(struct fathom_controller *controller, uint32_t cc, co
 		.ofst = NVME_PROPERTY_CC,
 		.value = cc,
 	};
-	struct nvme_command command;
+	struct controller_command command = { .name = what };
 
-	memcpy(&command, &set, sizeof(command));
-	return controller_admin(controller, &command, NULL, 0, what, why, NULL);
+	memcpy(&command.nvme, &set, sizeof(command.nvme));
+	return controller_admin(controller, &command, why, NULL);
 }
 
 /* ---- Connect ---- */
@@ -122,15 +122,15 @@ static int connect_queue(struct fathom_controller *controller, struct fathom_qpa
 		.kato = qid == 0 ? controller->options.keep_alive_ms : 0,
 	};
 	struct nvme_connect_data data = { .cntlid = qid == 0 ? NVME_CNTLID_DYNAMIC : controller->info.cntlid };
+	struct controller_command command = { .data = &data, .data_bytes = sizeof(data), .name = "Connect" };
 	struct fathom_completion completion;
-	struct nvme_command command;
 	int error;
 
 	memcpy(data.hostid, controller->hostid, sizeof(data.hostid));
 	memcpy(data.subnqn, controller->info.subnqn, sizeof(controller->info.subnqn));
 	memcpy(data.hostnqn, controller->info.hostnqn, sizeof(controller->info.hostnqn));
-	memcpy(&command, &connect, sizeof(command));
-	error = controller_run(controller, qpair, &command, &data, sizeof(data), "Connect", why, &completion);
+	memcpy(&command.nvme, &connect, sizeof(command.nvme));
+	error = controller_run(controller, qpair, &command, why, &completion);
 	if (error)
 		return error;
 	if (completion.status)
@@ -243,9 +243,14 @@ void controller_trim(char *to, const char *from, size_t bytes)
 int controller_identify(struct fathom_controller *controller, enum nvme_cns cns, uint32_t nsid, const char *what,
 			struct fathom_fault *why)
 {
-	struct nvme_command command = { .opc = NVME_ADMIN_IDENTIFY, .nsid = nsid, .cdw10 = cns };
+	struct controller_command command = {
+		.nvme = { .opc = NVME_ADMIN_IDENTIFY, .nsid = nsid, .cdw10 = cns },
+		.data = controller->page,
+		.data_bytes = NVME_IDENTIFY_BYTES,
+		.name = what,
+	};
 
-	return controller_admin(controller, &command, controller->page, NVME_IDENTIFY_BYTES, what, why, NULL);
+	return controller_admin(controller, &command, why, NULL);
 }
 
 static int identify_controller(struct fathom_controller *controller, struct fathom_fault *why)
@@ -273,17 +278,20 @@ static int identify_controller(struct fathom_controller *controller, struct fath
 static int ask_for_queues(struct fathom_controller *controller, struct fathom_fault *why)
 {
 	uint32_t less_1 = controller->options.io_queues - 1u;
-	struct nvme_command command = {
-		.opc = NVME_ADMIN_SET_FEATURES,
-		.cdw10 = NVME_FEATURE_NUMBER_OF_QUEUES,
-		.cdw11 = less_1 << 16 | less_1,
+	struct controller_command command = {
+		.nvme = {
+			.opc = NVME_ADMIN_SET_FEATURES,
+			.cdw10 = NVME_FEATURE_NUMBER_OF_QUEUES,
+			.cdw11 = less_1 << 16 | less_1,
+		},
+		.name = "Set Features, Number of Queues",
 	};
 	uint64_t result;
 	int error;
 
 	if (controller->info.discovery)
 		return 0;
-	error = controller_admin(controller, &command, NULL, 0, "Set Features, Number of Queues", why, &result);
+	error = controller_admin(controller, &command, why, &result);
 	if (error)
 		return error;
 	controller->info.io_queues = (uint16_t)min_u64(min_u64(result & 0xffff, result >> 16 & 0xffff), less_1) + 1;

@@ -59,16 +59,21 @@ static int get_discovery_log(struct fathom_controller *controller, uint64_t offs
 			     struct fathom_fault *why)
 {
 	uint32_t dwords_less_1 = bytes / 4 - 1;
-	struct nvme_command command = {
-		.opc = NVME_ADMIN_GET_LOG_PAGE,
-		.cdw10 = NVME_LOG_DISCOVERY | dwords_less_1 << NVME_LOG_CDW10_NUMDL_SHIFT,
-		.cdw11 = dwords_less_1 >> 16,
-		.cdw12 = (uint32_t)offset,
-		.cdw13 = (uint32_t)(offset >> 32),
+	struct controller_command command = {
+		.nvme = {
+			.opc = NVME_ADMIN_GET_LOG_PAGE,
+			.cdw10 = NVME_LOG_DISCOVERY | dwords_less_1 << NVME_LOG_CDW10_NUMDL_SHIFT,
+			.cdw11 = dwords_less_1 >> 16,
+			.cdw12 = (uint32_t)offset,
+			.cdw13 = (uint32_t)(offset >> 32),
+		},
+		.data = controller->page,
+		.data_bytes = bytes,
+		.name = "Get Log Page, discovery",
 	};
 
 	must(bytes <= NVME_IDENTIFY_BYTES);
-	return controller_admin(controller, &command, controller->page, bytes, "Get Log Page, discovery", why, NULL);
+	return controller_admin(controller, &command, why, NULL);
 }
 
 static void take_entry(const struct nvme_discovery_entry *from, struct fathom_discovery_entry *to)

@@ -195,20 +195,25 @@ void controller_report_waiting(const struct fathom_connect_options *options, con
 MUST_CHECK int controller_wait_icresp(const struct fathom_controller *controller, struct fathom_qpair *qpair,
 				      struct fathom_fault *why);
 
-/*
- * Submit and wait. A status other than success is no error here. `what` names the command in `why`. Errors: the
- * connection's.
- */
+/* A command of the library's own, and its data. */
+struct controller_command {
+	struct nvme_command nvme; /* without an identifier and a data pointer, which qpair_submit() fills in */
+	void *data;		  /* sent or received, as the opcode says; NULL if data_bytes is 0 */
+	size_t data_bytes;
+	const char *name; /* in faults: "Identify Controller" */
+};
+
+/* Submit `command` and wait. A status other than success is no error here. Errors: the connection's. */
 MUST_CHECK int controller_run(const struct fathom_controller *controller, struct fathom_qpair *qpair,
-			      struct nvme_command *command, void *data, size_t data_bytes, const char *what,
-			      struct fathom_fault *why, struct fathom_completion *completion_ret);
+			      struct controller_command *command, struct fathom_fault *why,
+			      struct fathom_completion *completion_ret);
 
 /*
- * Submit an admin command and wait; it has to succeed. `what` names it in `why`; `result_ret` may be NULL.
- * Errors: the connection's; -ENOENT (no such namespace), -EIO (any other status).
+ * Submit an admin command and wait; it has to succeed. `result_ret` may be NULL. Errors: the connection's; -ENOENT (no such
+ * namespace), -EIO (any other status).
  */
-MUST_CHECK int controller_admin(struct fathom_controller *controller, struct nvme_command *command, void *data,
-				size_t data_bytes, const char *what, struct fathom_fault *why, uint64_t *result_ret);
+MUST_CHECK int controller_admin(struct fathom_controller *controller, struct controller_command *command,
+				struct fathom_fault *why, uint64_t *result_ret);
 
 /* ---- sock.c ---- */
 
