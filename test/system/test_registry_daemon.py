@@ -18,16 +18,14 @@ from registry_rig import ADD, PROBED, Connection, HELLO, OBJECT_PROBES, Registry
 WAIT = 60
 
 
-def parsers(probed):
-    """The jail's children."""
+def parser_pids(probed):
+    """The daemon's children; each parses objects in a jail."""
     text = run("ps", "-o", "pid=", "--ppid", probed.pid, check=False).stdout
     return [int(word) for word in text.split()]
 
 
 class Daemon(RegistryTest):
-    """What happens to the daemon."""
-
-    def test_registrations_outlive_it(self):
+    def test_registrations_of_living_processes_survive_a_restart(self):
         probed = self.probed()
         client, other = self.client(probed), self.client(probed)
         self.assertEqual(probed.stop(), 0)
@@ -43,7 +41,7 @@ class Daemon(RegistryTest):
         wait_for(lambda: self.tree_is_empty(again))
         self.check_tree(again.tree)
 
-    def test_restart_parses_again_only_for_another_version(self):
+    def test_a_restart_parses_again_only_for_another_record_version(self):
         probed = self.probed()
         client = self.client(probed)
         for version, times in (("3", 0), ("1", 1), ("1", 0), ("2", 1)):
@@ -53,7 +51,7 @@ class Daemon(RegistryTest):
             self.check_tree(probed.tree, [client.pid])
         self.assertEqual(len(probed.rows()), OBJECT_PROBES)
 
-    def test_killed_in_a_loop_with_registrations_going_on(self):
+    def test_the_tree_is_consistent_after_each_kill_during_registrations(self):
         probed = self.probed()
         steady = self.client(probed)
         for round_ in range(12):
@@ -67,7 +65,7 @@ class Daemon(RegistryTest):
             self.check_tree(probed.tree, [steady.pid])
             self.assertEqual([row["pid"] for row in probed.rows()], [steady.pid] * OBJECT_PROBES)
 
-    def test_a_program_finds_a_daemon_that_comes_later(self):
+    def test_a_refresh_registers_with_a_daemon_that_starts_later(self):
         probed = self.probed()
         probed.stop()
         client = self.client(probed, "refresh")
@@ -89,7 +87,7 @@ class Daemon(RegistryTest):
         """SIGSTOP on a child: the process that it works for gets an error within the time-out."""
         probed = self.probed("--parse-timeout", "1s", "--children", "2")
         self.client(probed)
-        stopped = parsers(probed)
+        stopped = parser_pids(probed)
         self.assertTrue(stopped)
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
@@ -101,13 +99,13 @@ class Daemon(RegistryTest):
         self.assertGreaterEqual(len({row["pid"] for row in probed.rows()}), 8)
         self.assertTrue(clients)
 
-    def test_programs_start_although_the_daemon_stands_still(self):
-        """They wait for two seconds. What they said is read when it goes on."""
+    def test_programs_start_while_the_daemon_is_stopped(self):
+        """A program waits for two seconds. The daemon reads its request after it continues."""
         probed = self.probed()
         os.kill(probed.pid, signal.SIGSTOP)
         client = self.client(probed)
         os.kill(probed.pid, signal.SIGCONT)
-        if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5):     # before, the kernel cannot tell whether it is the same process
+        if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 5):   # older kernels cannot tell a process from a later one
             wait_for(lambda: probed.providers(client.pid) == ["client"])
         self.assertEqual(client.close_and_wait(), 0)
         wait_for(lambda: self.tree_is_empty(probed))
@@ -115,7 +113,7 @@ class Daemon(RegistryTest):
     def test_a_parser_that_dies_is_replaced(self):
         probed = self.probed()
         for _ in range(5):
-            for pid in parsers(probed):
+            for pid in parser_pids(probed):
                 os.kill(pid, signal.SIGKILL)
             self.client(probed)
         self.assertGreaterEqual(len({row["pid"] for row in probed.rows()}), 4)
@@ -140,7 +138,7 @@ class Daemon(RegistryTest):
         self.assertIn("another", second.text())
         self.assertEqual(probed.status()["clients"], 1)
 
-    def test_systemd_gives_the_socket_and_is_told_when_all_is_ready(self):
+    def test_the_daemon_uses_systemds_socket_and_notifies_ready_and_stopping(self):
         path, told = os.path.join(self.directory, "given.sock"), os.path.join(self.directory, "notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as given, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             given.bind(path)
@@ -161,11 +159,11 @@ class Daemon(RegistryTest):
             daemon.terminate()
             self.assertEqual(notify.recv(100), b"STOPPING=1")
             self.assertEqual(daemon.wait(20), 0)
-            self.assertTrue(os.path.exists(path), "the socket is systemd's")
+            self.assertTrue(os.path.exists(path), "the daemon must not remove systemd's socket")
 
-    def test_an_ordinary_user_serves_its_own_processes_and_says_so(self):
+    def test_a_daemon_of_an_ordinary_user_serves_only_processes_of_that_user(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
-            self.skipTest("root and setpriv are needed to be somebody else")
+            self.skipTest("root and setpriv are needed to run as another user")
         os.chown(self.directory, 65534, 65534)
         unprivileged = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
         probed = self.probed(prefix=unprivileged)
@@ -179,7 +177,7 @@ class Daemon(RegistryTest):
         self.assertIn("it serves only processes of its own user", text)
         self.assertTrue(roots)
 
-    def test_its_trace_tells_the_life_of_a_registration(self):
+    def test_the_trace_records_each_step_of_a_registration(self):
         probed = self.probed()
         client = self.client(probed)
         client.process.kill()

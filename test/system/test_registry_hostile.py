@@ -13,12 +13,10 @@ from registry_rig import ADD, HELLO, LARGE, LARGE_PROBES, LIST, OBJECT_PROBES, R
 
 
 class Hostile(RegistryTest):
-    """Strangers at the socket."""
-
     def address(self):
         return int(read("/proc/self/maps").split("-")[0], 16)
 
-    def test_messages_that_are_none_are_refused(self):
+    def test_malformed_requests_are_refused(self):
         probed = self.probed()
         for message in (b"x", b"\0" * 119, b"\xff" * 120, b"\0" * 60000):
             with probed.connect() as one:
@@ -32,14 +30,14 @@ class Hostile(RegistryTest):
             self.assertEqual(one.ask(HELLO, version=2)[0], -71)
         self.assertEqual(probed.status()["clients"], 1)
 
-    def test_a_message_that_is_cut_is_refused(self):
+    def test_a_truncated_message_is_refused(self):
         probed = self.probed()
         with probed.connect() as one:
             one.s.send(b"\1\0\0\0\2\0\0\0" + bytes(100000))
             self.assertEqual(one.reply()[0], -71)
 
-    def test_any_messages(self):
-        """Requests with anything in them, by seed; after each thousand the daemon is what it was."""
+    def test_random_requests_change_no_registration_and_leak_no_descriptor(self):
+        """Random requests from a fixed seed."""
         probed = self.probed()
         client = self.client(probed)
         before = probed.descriptor_count()
@@ -63,10 +61,10 @@ class Hostile(RegistryTest):
             if number % 1000 == 999:
                 self.assertEqual(len(probed.rows(str(client.pid))), OBJECT_PROBES)
         os.close(file)
-        wait_for(lambda: probed.descriptor_count() <= before + 8)    # and the other parsers' pipes
+        wait_for(lambda: probed.descriptor_count() <= before + 8)    # more parsers may run, each with its pipes
         self.check_tree(probed.tree, [client.pid, os.getpid()])
 
-    def test_descriptors_that_nobody_asked_for_are_closed(self):
+    def test_unexpected_descriptors_are_closed(self):
         probed = self.probed()
         before = probed.descriptor_count()
         ends = os.pipe()
@@ -79,7 +77,7 @@ class Hostile(RegistryTest):
         wait_for(lambda: probed.descriptor_count() == before)
 
     def test_only_a_memfd_is_read(self):
-        """A pipe would be waited for by everybody."""
+        """A read from a pipe could block the daemon for all clients."""
         probed = self.probed()
         ends = os.pipe()
         with probed.connect() as one, open("/dev/zero") as zero, open("/proc/self/maps") as file:
@@ -94,7 +92,7 @@ class Hostile(RegistryTest):
         for end in ends:
             os.close(end)
 
-    def test_sizes_that_lie_are_refused(self):
+    def test_wrong_and_too_large_sizes_are_refused(self):
         probed = self.probed("--limit-object-bytes", "1M")
         with probed.connect() as one:
             self.assertEqual(one.ask(ADD, data=bytes(100), length=99, address=self.address())[0], -22)
@@ -105,8 +103,8 @@ class Hostile(RegistryTest):
             os.close(file)
             self.assertEqual(one.ask(HELLO)[0], 0)
 
-    def test_what_is_no_object_is_refused_after_one_parse(self):
-        """A deterministic error is not tried again, and its parser lives on."""
+    def test_an_invalid_object_is_refused_after_one_parse(self):
+        """A deterministic error is not retried, and the parser keeps running."""
         probed = self.probed()
         with probed.connect() as one:
             for i in range(20):
@@ -116,7 +114,7 @@ class Hostile(RegistryTest):
         self.assertEqual(status["jail"]["children_started"], 1)
         self.assertEqual(status["refused"], 20)
 
-    def refusal(self, why, module=', module "m"'):
+    def refusal_line(self, why, module=', module "m"'):
         return f"WARNING: refused probes of process {os.getpid()} (user {os.getuid()}){module}, sent to the socket: {why}"
 
     def wait_for_log(self, probed, text):
@@ -132,19 +130,19 @@ class Hostile(RegistryTest):
             one.ask(ADD, data=b"\x7fDOF" + bytes(60), address=self.address(), module=b"lib\n\x1b.so")
             one.ask(ADD, data=b"\x7fDOF" + bytes(60), address=0x10)                    # by the mapping
             one.ask(ADD, length=(1 << 20) + 1, address=self.address(), fds=[file])     # by the daemon's limit
-            one.ask(ADD, data=bytes(100), length=99, address=self.address())           # before that
+            one.ask(ADD, data=bytes(100), length=99, address=self.address())           # before the object is read
         with probed.connect() as one:
             one.s.send(b"\0" * 119)
             one.reply()
         os.close(file)
-        self.wait_for_log(probed, self.refusal("", module=", module \"lib??.so\""))
-        self.wait_for_log(probed, self.refusal("no file is mapped at address 0x10"))
-        self.wait_for_log(probed, self.refusal("the object has 1048577 bytes; the limit is 1048576"))
-        self.wait_for_log(probed, self.refusal("100 bytes follow the request instead of 99"))
-        self.wait_for_log(probed, self.refusal("the message is shorter than a request", module=""))
+        self.wait_for_log(probed, self.refusal_line("", module=", module \"lib??.so\""))
+        self.wait_for_log(probed, self.refusal_line("no file is mapped at address 0x10"))
+        self.wait_for_log(probed, self.refusal_line("the object has 1048577 bytes; the limit is 1048576"))
+        self.wait_for_log(probed, self.refusal_line("100 bytes follow the request instead of 99"))
+        self.wait_for_log(probed, self.refusal_line("the message is shorter than a request", module=""))
         self.assertEqual(probed.status()["refused"], 5)
 
-    def test_lines_of_refused_registrations_are_limited(self):
+    def test_log_lines_of_refused_registrations_are_rate_limited(self):
         probed = self.probed()
         with probed.connect() as one:
             for _ in range(2000):
@@ -159,7 +157,7 @@ class Hostile(RegistryTest):
             self.assertEqual(error, -22)
             self.assertIn("no file is mapped at address", text)
 
-    def test_a_generation_is_its_own_processes_only(self):
+    def test_a_process_cannot_remove_the_generations_of_another(self):
         probed = self.probed()
         client = self.client(probed)
         with probed.connect() as one:
@@ -167,13 +165,13 @@ class Hostile(RegistryTest):
                 one.ask(REMOVE, value=generation)
         self.assertEqual(len(probed.rows(str(client.pid))), OBJECT_PROBES)
 
-    def test_who_says_nothing_is_left(self):
+    def test_a_client_that_sends_nothing_is_disconnected(self):
         probed = self.probed("--silent", "300ms")
         one = probed.connect()
         self.assertEqual(one.s.recv(10), b"")
         one.close()
 
-    def test_who_does_not_take_what_it_asked_for_is_left(self):
+    def test_a_client_that_does_not_read_its_replies_is_disconnected(self):
         probed = self.probed("--silent", "500ms")
         client = self.client(probed, "load", LARGE, 0)
         one = probed.connect()
@@ -183,7 +181,7 @@ class Hostile(RegistryTest):
         self.assertEqual(len(probed.rows(f"large{client.pid}")), LARGE_PROBES)
         one.close()
 
-    def test_more_connections_than_there_may_be_wait(self):
+    def test_connections_beyond_the_limit_wait(self):
         probed = self.probed("--limit-connections", "8")
         silent = [probed.connect() for _ in range(60)]
         client = self.client(probed)
@@ -192,9 +190,9 @@ class Hostile(RegistryTest):
             one.close()
         self.assertIn("8 clients are connected, the limit; new ones wait", probed.text())
 
-    def test_a_user_has_so_many_connections(self):
+    def test_the_connections_of_one_user_are_limited(self):
         if os.geteuid() != 0 or not shutil.which("setpriv"):
-            self.skipTest("root and setpriv are needed to be somebody else")
+            self.skipTest("root and setpriv are needed to run as another user")
         probed = self.probed("--limit-connections-user", "4")
         program = ("import socket, sys\nall = []\nfor _ in range(6):\n s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
                    " s.connect(sys.argv[1]); s.settimeout(2); all.append(s)\n"

@@ -21,7 +21,7 @@ class EngineItself(RegistryTest):
         self.addCleanup(engine.discard)
         return engine
 
-    def test_its_probes_are_those_that_its_notes_have(self):
+    def test_the_engine_registers_the_probes_of_its_notes(self):
         probed = self.probed()
         engine = self.engine(probed.socket)
         rows = {row["probe"]: row for row in probed.rows(str(engine.pid))}
@@ -42,7 +42,7 @@ class EngineItself(RegistryTest):
         self.assertEqual(engine.stop(), 0)
         wait_for(lambda: self.tree_is_empty(probed))
 
-    def test_a_daemon_that_comes_later_is_found(self):
+    def test_the_engine_registers_with_a_daemon_that_starts_later(self):
         engine = self.engine(os.path.join(self.directory, "probed.sock"))
         probed = self.probed()
         wait_for(lambda: probed.providers(engine.pid) == ["fathom"])
@@ -67,9 +67,9 @@ class Notes(RegistryTest):
         code = [[int(part, 16) for part in line[0].split("-")] for line in maps if line[-1].endswith("fathom-engine") and "x" in line[1]]
         self.assertTrue(all(start <= int(site["address"], 16) < end for site in row["sites"] for start, end in code))
 
-    @unittest.skipUnless(os.geteuid() == 0, "takes root, for a mount namespace")
-    def test_an_engine_in_a_filesystem_of_its_own_is_found_too(self):
-        """As in a container: its program is in no folder of ours."""
+    @unittest.skipUnless(os.geteuid() == 0, "root is needed for a mount namespace")
+    def test_an_engine_in_a_private_filesystem_is_found_by_its_notes(self):
+        """As in a container: the test's namespace has no path to its program."""
         probed, place = self.probed(), os.path.join(self.directory, "place")
         os.mkdir(place)
         program = os.path.join(place, "fathom-engine")
@@ -86,7 +86,7 @@ class Notes(RegistryTest):
         process.terminate()
         process.wait(20)
 
-    def test_the_whole_machine(self):
+    def test_option_all_lists_registrations_and_notes_of_all_processes(self):
         probed = self.probed()
         engine = Engine(self.directory, env={"FATHOM_PROBED_SOCKET": probed.socket})
         self.addCleanup(engine.discard)
@@ -94,7 +94,7 @@ class Notes(RegistryTest):
         self.assertLessEqual({(engine.pid, "socket"), (engine.pid, "SDT notes")}, found)
         self.assertEqual(probed.status()["jail"]["children_started"], 1)
 
-    def test_who_leaves_in_the_middle_is_no_trouble(self):
+    def test_clients_that_disconnect_before_the_reply_leave_no_connection(self):
         probed = self.probed()
         for _ in range(20):
             one = probed.connect()
@@ -108,38 +108,38 @@ SLICE_BYTES, LOADSZ_AT = 256 << 10, 40
 
 
 class Large(RegistryTest):
-    """A process that registers large objects delays no other one. Counted in slices, each of which is a turn of the daemon."""
+    """Large objects delay no other process. The daemon copies one slice a turn, so the tests count slices, not time."""
 
-    def object(self, loaded=None):
-        """A small object; its header says that so many bytes of it are loaded."""
+    def sample_object(self, loaded=None):
+        """A small object. `loaded`: the size that its header states as loaded."""
         with open(os.path.join(os.path.dirname(__file__), "..", "unit", "inspect", "probed", "samples", "simple.dof"), "rb") as file:
             data = bytearray(file.read())
         if loaded:
             data[LOADSZ_AT:LOADSZ_AT + 8] = struct.pack("<Q", loaded)
         return bytes(data)
 
-    def file(self, data, bytes_=None):
+    def memfd(self, data, bytes_=None):
         fd = os.memfd_create("object")
         self.addCleanup(os.close, fd)
         os.write(fd, data)
         os.truncate(fd, bytes_ or len(data))
         return fd
 
-    def add(self, one, bytes_, data, address):
-        one.send(ADD, length=bytes_, address=address, base=address, fds=[self.file(data, bytes_)])
+    def send_add(self, one, bytes_, data, address):
+        one.send(ADD, length=bytes_, address=address, base=address, fds=[self.memfd(data, bytes_)])
 
     def address(self):
-        """In a file that this process has mapped."""
+        """An address in a file that this process has mapped."""
         with open("/proc/self/maps") as maps:
             return next(int(line.split("-")[0], 16) for line in maps if "/" in line and "r-xp" in line)
 
-    def test_what_is_not_loaded_is_neither_kept_nor_copied(self):
+    def test_bytes_beyond_the_loaded_size_are_neither_stored_nor_copied(self):
         probed, size = self.probed(), 64 << 20
-        data = self.object()
+        data = self.sample_object()
         loaded = struct.unpack_from("<Q", data, LOADSZ_AT)[0]
         self.assertLess(loaded, 4096)
         with probed.connect() as one:
-            self.add(one, size, data, self.address())
+            self.send_add(one, size, data, self.address())
             error, generation, text = one.reply()
             self.assertEqual(error, 0, text)
             status = probed.status()
@@ -149,16 +149,16 @@ class Large(RegistryTest):
             self.assertEqual(os.stat(f"{probed.tree}/stash/dof/{name}").st_size, loaded)
             self.assertEqual(one.ask(REMOVE, generation)[0], 0)
 
-    def test_others_are_served_while_a_large_object_is_copied(self):
-        """In one go there would be one slice: no number between none and all could be observed."""
+    def test_other_clients_are_served_while_a_large_object_is_copied(self):
+        """If the daemon copied it at once, no number of slices between none and all could be observed."""
         probed, size = self.probed(), 64 << 20
         slices = size // SLICE_BYTES
-        address, data = self.address(), self.object(size)
+        address, data = self.address(), self.sample_object(size)
         seen = set()
         for number in range(5):
             before = probed.status()
             with probed.connect() as one, probed.connect() as other:
-                self.add(one, size, data, address)
+                self.send_add(one, size, data, address)
                 while True:
                     status = json.loads(other.ask(HELLO)[2])
                     seen.add(status["slices"] - before["slices"] + status["jail"]["slices"] - before["jail"]["slices"])
@@ -166,7 +166,7 @@ class Large(RegistryTest):
                         break
                 error, generation, text = one.reply()
                 self.assertEqual(error, 0, text)
-                self.assertEqual(status["slices"] - before["slices"], slices + 1)    # and one to see that there is none to compare
+                self.assertEqual(status["slices"] - before["slices"], slices + 1)    # and one to find no equal object
                 self.assertEqual(status["jail"]["slices"] - before["jail"]["slices"], slices)
                 self.assertEqual(status["tree"]["bytes"], size)
                 self.check_tree(probed.tree, [os.getpid()])
@@ -179,19 +179,19 @@ class Large(RegistryTest):
     def test_the_same_large_object_again_is_compared_in_slices(self):
         probed, size = self.probed(), 4 << 20
         slices = size // SLICE_BYTES
-        address, data = self.address(), self.object(size)
+        address, data = self.address(), self.sample_object(size)
         with probed.connect() as one:
             generations = []
             for number in range(2):
                 before = probed.status()["slices"]
-                self.add(one, size, data, address)
+                self.send_add(one, size, data, address)
                 error, generation, text = one.reply()
                 self.assertEqual(error, 0, text)
                 generations.append(generation)
                 self.assertEqual(probed.status()["slices"] - before, slices + (slices if number else 1))
             self.assertEqual(len(set(generations)), 2)
-            # other bytes at the end are seen
-            file = self.file(data, size)
+            # a difference in the last byte is found
+            file = self.memfd(data, size)
             os.pwrite(file, b"x", size - 1)
             one.send(ADD, length=size, address=address, base=address, fds=[file])
             error, _, text = one.reply()
@@ -202,11 +202,11 @@ class Large(RegistryTest):
         self.assertEqual(os.listdir(f"{probed.tree}/stash/dof"), [])
         self.assertEqual(probed.status()["tree"]["bytes"], 0)
 
-    @unittest.skipUnless(os.geteuid() == 0, "two users take root")
-    def test_users_take_turns(self):
-        """One user's large objects wait for each other, not another user's for them."""
+    @unittest.skipUnless(os.geteuid() == 0, "root is needed to act as a second user")
+    def test_large_objects_of_two_users_are_copied_in_turns(self):
+        """An object of one user does not wait for all large objects of another."""
         probed, size, small = self.probed(), 48 << 20, 1 << 20
-        address, large = self.address(), self.object(size)  # read here: the other user may not reach a clone in a private folder
+        address, large = self.address(), self.sample_object(size)  # read here: the other user may not reach a clone in a private folder
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
@@ -214,22 +214,22 @@ class Large(RegistryTest):
                 os.setresuid(65534, 65534, 65534)
                 flood = [probed.connect() for _ in range(2)]
                 for one in flood:
-                    self.add(one, size, large, address)
+                    self.send_add(one, size, large, address)
                 os.write(writer, b"1")
                 for one in flood:
                     one.reply()
                 signal.pause()
             finally:
-                os._exit(1)  # it must not go on with the tests
+                os._exit(1)  # the child must not run the other tests
         os.close(writer)
         try:
             self.assertEqual(os.read(reader, 1), b"1", "the other user ended before it had sent its objects")
             with probed.connect() as one:
-                self.add(one, small, self.object(small), address)
+                self.send_add(one, small, self.sample_object(small), address)
                 error, _, text = one.reply()
                 self.assertEqual(error, 0, text)
                 status = probed.status()
-                # of its turns each second one was this user's; beside them nothing but what the flood had before
+                # every second slice was for this user, so the other user's objects are not copied yet
                 self.assertLess(status["slices"], 2 * size // SLICE_BYTES)
                 self.assertGreaterEqual(status["under_way"], 1)
         finally:

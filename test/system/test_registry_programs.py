@@ -12,8 +12,6 @@ from registry_rig import CLIENT, LARGE, LARGE_PROBES, LIBRARY, LIBRARY_PROBES, N
 
 
 class Living(RegistryTest):
-    """What programs do."""
-
     def test_a_program_is_registered_while_it_lives(self):
         probed = self.probed()
         client = self.client(probed)
@@ -31,7 +29,7 @@ class Living(RegistryTest):
         wait_for(lambda: self.tree_is_empty(probed))
         self.check_tree(probed.tree)
 
-    def test_a_killed_program_is_gone_at_once(self):
+    def test_the_registrations_of_a_killed_program_are_removed(self):
         probed = self.probed()
         client = self.client(probed)
         self.assertTrue(os.path.exists(f"{probed.tree}/probes/{client.pid}"))
@@ -41,8 +39,8 @@ class Living(RegistryTest):
         self.assertEqual(os.listdir(f"{probed.tree}/probes"), [])
         self.check_tree(probed.tree)
 
-    def test_what_is_registered_twice_is_counted(self):
-        """Not destroyed by the second registration, and not removed with one of the two."""
+    def test_registrations_of_the_same_object_are_counted(self):
+        """A second registration does not replace the first, nor does removing one of them remove the other."""
         probed = self.probed()
         client = self.client(probed, "again", 3)
         self.assertEqual({row["count"] for row in probed.rows(str(client.pid))}, {4})
@@ -50,7 +48,7 @@ class Living(RegistryTest):
         self.assertEqual(client.close_and_wait(), 0)
         wait_for(lambda: self.tree_is_empty(probed))
 
-    def test_a_library_is_there_while_it_is_loaded(self):
+    def test_a_library_is_registered_while_it_is_loaded(self):
         probed = self.probed()
         client = self.client(probed, "load", LIBRARY, 40)
         self.assertEqual(probed.providers(client.pid), ["client", "library"])
@@ -58,17 +56,17 @@ class Living(RegistryTest):
         self.assertEqual((status["tree"]["registrations"], status["removed"]), (2, 40))
         self.check_tree(probed.tree, [client.pid])
 
-    def test_an_object_larger_than_a_message(self):
+    def test_an_object_larger_than_a_message_is_parsed_in_little_memory(self):
         probed = self.probed()
         client = self.client(probed, "load", LARGE, 0)
         self.assertEqual(len(probed.rows(f"large{client.pid}")), LARGE_PROBES)
-        # 615 KB of it: what the parser, with all that the daemon's program is linked with, ever had in memory
+        # peak memory of the parser for an object of 615 KB, with all libraries of the daemon
         parsers = [read(f"/proc/{pid}/status") for pid in read(f"/proc/{probed.pid}/task/{probed.pid}/children").split()]
         self.assertEqual(len(parsers), 1)
         self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", parsers[0]).group(1)), 4096)
 
-    def test_notes_of_the_mapped_file_are_read_where_there_is_no_object(self):
-        """And parsed again after a restart, from what the tree has of them."""
+    def test_notes_of_the_mapped_file_are_read_if_there_is_no_object(self):
+        """After a restart the daemon parses them again from the tree."""
         probed = self.probed()
         client = self.client(probed, program=NOTES_CLIENT)
         function = int(client.process.stdout.readline(), 16)
@@ -84,8 +82,8 @@ class Living(RegistryTest):
                 for site in row["sites"]:
                     self.assertLess(abs(int(site["address"], 16) - function), 4096)
 
-    def test_one_line_registers_whatever_a_program_was_built_with(self):
-        """Notes, or DOF without a symbol that could be named; a probe with __ in its name among them."""
+    def test_one_line_registers_the_dof_or_the_notes_of_a_program(self):
+        """The DOF has no symbol that could be named; one probe has __ in its name."""
         probed = self.probed()
         for program, provider, probes in ((OWN_NOTES, "usdtest", {"go", "multi-_site-"}), (OWN_DOF, "client", {"probe0", "probe1"})):
             client = self.client(probed, program=program)
@@ -107,7 +105,7 @@ class Living(RegistryTest):
         self.assertEqual(probed.status()["received"], before)
         self.assertEqual(client.close_and_wait(), 0)
 
-    def test_children_register_for_themselves(self):
+    def test_forked_children_register_for_themselves(self):
         probed = self.probed()
         client = self.client(probed, "fork", 30)
         wait_for(lambda: probed.status()["tree"]["processes"] == 1)
@@ -115,8 +113,8 @@ class Living(RegistryTest):
         self.assertEqual(len(probed.rows()), OBJECT_PROBES)
         self.check_tree(probed.tree, [client.pid])
 
-    def test_a_program_that_becomes_itself_again_is_registered_once(self):
-        """An exec of the same file has the same pid, start time and program: addresses tell, which are new."""
+    def test_a_program_that_executes_itself_is_registered_once(self):
+        """After exec of the same file, pid, start time and program are the same; only the addresses are new."""
         probed = self.probed()
         client = self.client(probed, "exec", 20)
         rows = probed.rows(str(client.pid))
@@ -127,7 +125,7 @@ class Living(RegistryTest):
         self.assertEqual(probed.status()["execs"], 20)
         self.check_tree(probed.tree, [client.pid])
 
-    def test_a_program_that_becomes_another_has_no_probes_of_the_one_before(self):
+    def test_executing_another_program_removes_the_probes_of_the_first(self):
         probed = self.probed()
         client = self.client(probed, "become", "/bin/cat")
         self.assertEqual(len(probed.rows(str(client.pid))), OBJECT_PROBES)
@@ -136,7 +134,7 @@ class Living(RegistryTest):
         self.assertEqual(probed.rows(str(client.pid)), [])
         self.assertEqual(probed.status()["execs"], 1)
 
-    def test_what_was_unmapped_without_a_word_is_gone_when_next_looked_at(self):
+    def test_an_unmapped_object_is_removed_when_it_is_next_listed(self):
         probed = self.probed()
         client = self.client(probed, "unmap", os.path.join(self.directory, "mapped"))
         self.assertEqual({row["module"] for row in probed.rows(str(client.pid))}, {"registry-client", "mapped"})
@@ -146,7 +144,7 @@ class Living(RegistryTest):
         self.assertEqual(probed.status()["mappings_gone"], 1)
         self.check_tree(probed.tree, [client.pid])
 
-    def test_what_was_unmapped_is_gone_although_nobody_looks(self):
+    def test_an_unmapped_object_is_removed_by_the_periodic_check(self):
         probed = self.probed("--look", "100ms")
         client = self.client(probed, "unmap", os.path.join(self.directory, "mapped"))
         client.send_line()
@@ -154,7 +152,7 @@ class Living(RegistryTest):
         wait_for(lambda: probed.status()["mappings_gone"] == 1)
 
     def test_threads_of_one_process_register_at_once(self):
-        """State is kept for each of them, not for their process."""
+        """The state of a registration in progress belongs to a thread, not to its process."""
         probed = self.probed()
         client = self.client(probed, "threads", 16, 25)
         status = probed.status()
@@ -162,8 +160,7 @@ class Living(RegistryTest):
         self.assertEqual(probed.rows(str(client.pid))[0]["count"], 1)
         self.check_tree(probed.tree, [client.pid])
 
-    def test_a_thousand_processes_half_of_them_killed(self):
-        """Nothing of a dead one remains, and the living are all there."""
+    def test_of_a_thousand_processes_only_the_living_stay_registered(self):
         probed = self.probed("--parse-timeout", "60s")      # they wait for each other on a slow machine
         clients = [self.client(probed, ready=False) for _ in range(1024)]
         for client in clients:
@@ -183,7 +180,7 @@ class Living(RegistryTest):
         self.check_tree(probed.tree)
         self.assertLess(probed.descriptor_count(), 40)
 
-    def test_no_daemon_is_no_trouble(self):
+    def test_a_program_runs_normally_without_a_daemon(self):
         probed = self.probed()
         probed.stop()
         client = self.client(probed)
@@ -191,7 +188,7 @@ class Living(RegistryTest):
 
 
 class Command(RegistryTest):
-    def test_what_is_shown_is_chosen_by_pid_provider_and_pattern(self):
+    def test_probes_are_selected_by_pid_provider_and_pattern(self):
         probed = self.probed()
         one, two = self.client(probed), self.client(probed, "load", LIBRARY, 0)
         count = lambda *words: len(probed.rows(*words))
@@ -202,7 +199,7 @@ class Command(RegistryTest):
         self.assertEqual(count("client*:::probe1"), 2)
         self.assertEqual(count("client", "library"), 2 * OBJECT_PROBES + LIBRARY_PROBES)
         self.assertEqual(count(":registry-library.so:function2:"), 1)
-        # without colons, or with few, the parts at the left are missing
+        # a pattern with fewer than three colons names the last parts
         self.assertEqual(count("probe1"), len([row for row in probed.rows() if row["probe"] == "probe1"]))
         self.assertEqual(count("function2:probe*"), len([row for row in probed.rows() if row["function"] == "function2"]))
         self.assertEqual(count("nothing_of_that_name"), 0)
@@ -217,7 +214,7 @@ class Command(RegistryTest):
         rows = [json.loads(line) for line in run(FATHOM, "probe", "registry", "--json", "--state-dir", probed.tree).stdout.splitlines()]
         self.assertEqual([(row["pid"], row["found"]) for row in rows], [(client.pid, "tree")] * OBJECT_PROBES)
 
-    def test_watching_tells_what_comes_and_goes(self):
+    def test_watch_reports_added_and_removed_probes(self):
         probed = self.probed()
         watching = subprocess.Popen([FATHOM, "probe", "registry", "--watch", "--json", "--socket", probed.socket],
                                     stdout=subprocess.PIPE, text=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-scripts/run-tests and `make test`, on a project of four tests: the message and the status for a wrong name. scripts/run: what
-a newcomer sees, and who is left alone. The README's tour.
+scripts/run-tests and make's targets on a project of five tests; scripts/flamegraph; scripts/check-docs; scripts/run;
+the README's tour.
 """
 
 import glob
@@ -72,22 +72,22 @@ class Scripts(unittest.TestCase):
     def test_a_skip_is_explained_by_the_line_before_it(self):
         self.assertIn("it_waxes: needs a moon", self.run_tests("--suite", "one")[1])
 
-    def test_a_case_is_picked_and_programs_without_it_are_not_skips(self):
+    def test_a_name_selects_a_case_and_programs_without_it_are_not_skips(self):
         status, said = self.run_tests("--suite", "one", "--name", "it_sets")
         self.assertEqual(status, 0, said)
         self.assertIn("1 passed, 0 failed, 0 skipped", said)
 
-    def test_a_name_that_nothing_has_is_no_success(self):
+    def test_a_name_that_matches_no_test_fails(self):
         status, said = self.run_tests("--suite", "one", "--name", "it_explodes")
         self.assertEqual(status, 1, said)
         self.assertIn("no test matches NAME=it_explodes", said)
 
-    def test_a_name_that_is_no_pattern_is_refused(self):
+    def test_a_name_that_is_not_a_regular_expression_is_refused(self):
         status, said = self.run_tests("--name", "(")
         self.assertEqual(status, 1)
         self.assertIn("NAME=( is no regular expression", said)
 
-    def test_an_unknown_suite_lists_those_there_are(self):
+    def test_an_unknown_suite_lists_the_suites(self):
         status, said = self.run_tests("--suite", "nosuch")
         self.assertEqual(status, 1)
         self.assertIn("check one three two", said)
@@ -120,7 +120,7 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertRegex(said, "#0 .*main")
 
-    def test_gdb_leaves_scripts_out_and_says_so(self):
+    def test_gdb_skips_scripts_and_reports_them(self):
         status, said = self.run_tests("--name", "passes|good", "--gdb")
         self.assertEqual(status, 0, said)
         self.assertIn("good cases is a script", said)
@@ -129,14 +129,14 @@ class Scripts(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("none of these tests is a program", said)
 
-    def test_make_hands_names_over_as_they_are(self):
-        """The recipe of `make test`, run by the shell, with a printing program for scripts/run-tests."""
+    def test_make_test_passes_names_to_run_tests_unchanged(self):
+        """The recipe of `make test`, run by the shell, with printf in place of scripts/run-tests."""
         for name in ("it's", 'a "b" c', "a.*b|c", "; echo more"):
             recipe = subprocess.run(["make", "-s", "-C", TOP, "-f", "-", "show", f"NAME={name}", "SUITE=x"], check=True, text=True,
                                     stdout=subprocess.PIPE, input=self.recipe()).stdout
             self.assertEqual(re.findall(r"<(.*?)>", recipe), ["--build", "build", "--suite", "x", "--name", name])
 
-    def test_make_install_puts_things_where_it_is_told_also_when_it_was_built_before(self):
+    def test_make_install_obeys_prefix_and_destdir_also_after_a_build(self):
         self.without_packages()
         for words, where in ((["PREFIX=one"], "one/bin/passes"), ([f"PREFIX={self.directory}/two"], "two/bin/passes"),
                              (["DESTDIR=" + os.path.join(self.directory, "root"), "MESON_OPTIONS=--prefix=/three"],
@@ -155,7 +155,7 @@ class Scripts(unittest.TestCase):
             self.assertEqual((options["optimization"], options["debug"]), ("0", True))
 
     def without_packages(self):
-        """For `make` in the project: no packages are looked for."""
+        """Let `make` in the project find a program in place of scripts/install-packages."""
         os.makedirs(os.path.join(self.directory, "scripts"), exist_ok=True)
         if not os.path.exists(os.path.join(self.directory, "scripts", "install-packages")):
             os.symlink("/bin/true", os.path.join(self.directory, "scripts", "install-packages"))
@@ -182,15 +182,15 @@ a name 13392/13393 [001] 17353.635140:   10101010 cpu-clock:
 """
 
     @staticmethod
-    def run_it(samples, *words):
+    def run_flamegraph(samples, *words):
         return subprocess.run([os.path.join(TOP, "scripts", "flamegraph"), *words], input=samples, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    def test_stacks_are_counted_from_the_outermost_in(self):
-        self.assertEqual(self.run_it(self.SAMPLES, "--folded").stdout,
+    def test_folded_stacks_begin_with_the_outermost_function(self):
+        self.assertEqual(self.run_flamegraph(self.SAMPLES, "--folded").stdout,
                          "a name;[libother.so] 1\nreactor_0;loop<int> 1\nreactor_0;loop<int>;__libc_recv;fput 1\n")
 
     def test_boxes_are_as_wide_as_their_share_and_stand_on_their_callers(self):
-        picture = ElementTree.fromstring(self.run_it(self.SAMPLES).stdout)
+        picture = ElementTree.fromstring(self.run_flamegraph(self.SAMPLES).stdout)
         boxes = {group[0].text.split(":")[0]: group[1].attrib for group in picture if group.tag.endswith("}g")}
         self.assertEqual(set(boxes), {"a name", "[libother.so]", "reactor_0", "loop<int>", "__libc_recv", "fput"})
         wide = {name: float(box["width"]) for name, box in boxes.items()}
@@ -200,8 +200,8 @@ a name 13392/13393 [001] 17353.635140:   10101010 cpu-clock:
         self.assertTrue(high["reactor_0"] > high["loop<int>"] > high["__libc_recv"] > high["fput"])
         self.assertTrue(any("66.7 %" in text for text in picture.itertext()))
 
-    def test_no_sample_is_said(self):
-        done = self.run_it("nothing\n")
+    def test_input_without_samples_is_refused(self):
+        done = self.run_flamegraph("nothing\n")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("perf script", done.stderr)
 
@@ -211,7 +211,7 @@ PAGES = ["fathom.1", "fathom-probes.1", *(f"fathom-{name}.1" for name in COMMAND
 
 
 class Documents(unittest.TestCase):
-    """scripts/check-docs on a tree of a few files, right at first; then with one mistake at a time."""
+    """scripts/check-docs on a tree of a few files, without mistakes and with one at a time."""
 
     FILES = {
         "Makefile": "build:\n\t@echo $(BUILD)\n",
@@ -253,10 +253,10 @@ class Documents(unittest.TestCase):
             done = subprocess.run([os.path.join(top, "scripts", "check-docs")], stdout=subprocess.PIPE, text=True)
             return done.returncode, done.stdout
 
-    def test_what_is_right_passes(self):
+    def test_a_tree_without_mistakes_passes(self):
         self.assertEqual(self.check(), (0, "docs: 1 steps, all there\n"))
 
-    def test_a_page_that_is_not_what_the_tables_say_is_named(self):
+    def test_a_generated_page_that_differs_from_its_table_is_named(self):
         status, said = self.check(**{"docs/probes.md": "two probes\n"})
         self.assertEqual(status, 1)
         self.assertIn("docs/probes.md is not what the tables say", said)
@@ -265,7 +265,7 @@ class Documents(unittest.TestCase):
         status, said = self.check(**{"docs/events.md": self.FILES["docs/events.md"].replace("it happens", "other words", 1)})
         self.assertEqual((status, "docs/events.md is not what" in said), (1, True), said)
 
-    def test_what_is_wrong_is_named(self):
+    def test_each_wrong_name_link_or_claim_is_named(self):
         architecture = self.FILES["ARCHITECTURE.md"]
         for changes, said in (({"ARCHITECTURE_md": architecture.replace(":begin", ":helper")}, "helper() is not defined in a/one.c"),
                               ({"ARCHITECTURE_md": architecture.replace("a/one.c:", "a/none.c:")}, "no file a/none.c"),
@@ -289,7 +289,7 @@ class Run(EngineTest):
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
         return done.returncode, done.stdout, done.stderr
 
-    def test_a_newcomer_sees_verified_io_and_the_stages_of_reads_and_writes(self):
+    def test_run_shows_verified_io_and_stages_and_leaves_no_process(self):
         status, out, err = self.start("--port", free_port())
         self.assertEqual(status, 0, out + err)
         self.assertRegex(out, "(?m)^verified: [1-9].*, 0 reads were wrong$")
@@ -302,9 +302,9 @@ class Run(EngineTest):
         self.assertRegex(out, "rpc -s /.*fathom-run-.*/engine0.sock bdev_get_iostat")
         folder = re.search(r"-o (/\S*fathom-run-\w+)/", out).group(1)
         self.assertFalse(os.path.exists(folder))
-        self.assertEqual(subprocess.run(["pgrep", "-f", folder], stdout=subprocess.DEVNULL).returncode, 1, "something goes on")
+        self.assertEqual(subprocess.run(["pgrep", "-f", folder], stdout=subprocess.DEVNULL).returncode, 1, "it left a process")
 
-    def test_a_port_that_is_taken_is_named(self):
+    def test_run_names_a_port_that_is_in_use(self):
         stranger = self.engine()
         stranger.serve("bdev_malloc_create", "-b", "Disk0", 1, 512)
         status, out, err = self.start("--port", stranger.port)
@@ -313,7 +313,7 @@ class Run(EngineTest):
 
 
 class Tour(EngineTest):
-    """The README's tour, typed in one shell: what it shows is what is printed, but for the numbers."""
+    """The commands of the README's tour, run in one shell, print what it shows, apart from numbers."""
 
     def steps(self):
         """[(command with its here-document, lines shown)]"""
@@ -332,13 +332,13 @@ class Tour(EngineTest):
         return steps
 
     def script(self, steps):
-        """Each step between marks; the first is the engine, whose number stands in its output and in later commands."""
+        """A script that prints a mark before each step. Later steps have $engine for the pid of the engine that the first starts."""
         engine = re.search(r"-p (\d+)", " ".join(steps[0][1])).group(1)
         lines = ['status() { return "$1"; }', "last=0"]
         for number, (command, _) in enumerate(steps):
             lines += [f"echo @{number}@", "status $last", command, "last=$?", "" if number else "engine=$!"]
             if command.endswith("&") or "kill" in command:
-                lines.append("sleep 1")  # so long it takes to type the next
+                lines.append("sleep 1")  # the time to type the next command
         port = str(free_port())
         return "\n".join(lines).replace("/tmp/host", "/dev/null").replace("4425", port).replace("/tmp/tour.sock", os.path.join(self.directory, "sock")).replace(
             "/tmp/tour.log", os.path.join(self.directory, "log")).replace(
@@ -346,7 +346,7 @@ class Tour(EngineTest):
 
     @staticmethod
     def shape(line):
-        """Without numbers, identities, and whatever depends on how wide they are."""
+        """The line without numbers, identities, and spaces that depend on their width."""
         line = re.sub(r"\bvm\b|" + re.escape(os.uname().nodename), "HOST", line)
         line = re.sub(r"tour\d+", "tour", line)
         line = re.sub(r"/\S*sock", "SOCK", line)
@@ -359,7 +359,7 @@ class Tour(EngineTest):
             os.unlink(path)
         super().tearDown()
 
-    def test_the_tour_prints_what_it_shows(self):
+    def test_the_tour_prints_what_the_readme_shows(self):
         steps = self.steps()
         env = dict(os.environ, PATH=BIN + ":" + os.environ["PATH"])
         done = subprocess.run(["bash", "-c", self.script(steps)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
@@ -367,7 +367,7 @@ class Tour(EngineTest):
         printed = re.split(r"(?m)^@\d+@\n", done.stdout)[1:]
         self.assertEqual(len(printed), len(steps), done.stdout)
         for (command, shown), real in zip(steps, printed):
-            # other tests' reactors may spin on each CPU, and fathom perf says so
+            # other tests' reactors may spin on each CPU, which fathom perf reports
             lines = [line for line in real.splitlines() if not re.match(r"bash: line \d+: +\d+ Killed|fathom perf: reactors spin", line)]
             self.assertEqual([self.shape(line) for line in shown], [self.shape(line) for line in lines], f"{command}\n{real}")
 

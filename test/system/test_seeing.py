@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the engine did can be read back: live, after SIGKILL, from a copied file; with points switched while it runs."""
+"""The trace of an engine: read while it runs, after SIGKILL and from a copy; with trace points switched while it runs."""
 
 import json
 import os
@@ -19,13 +19,13 @@ class Seeing(EngineTest):
         lines = engine.trace("--json", "-f", engine.trace_path, *words).stdout.splitlines()
         return [row for row in map(json.loads, lines) if "name" in row and "tick" in row]
 
-    def serving(self, *options):
+    def serving_engine(self, *options):
         engine = self.engine(*options)
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
         return engine
 
-    def test_one_command_reads_as_a_story_from_socket_to_disk_and_back(self):
-        engine = self.serving()
+    def test_the_trace_shows_each_step_of_a_read_from_socket_to_device_and_back(self):
+        engine = self.serving_engine()
         engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")
         text = engine.trace("-f", engine.trace_path).stdout
         for name in ("TCP_RECEIVE", "NVMF_REQ_STATE", "BDEV_IO_SUBMIT", "BDEV_IO_DISPATCH", "BDEV_IO_DONE", "TCP_SEND"):
@@ -36,8 +36,8 @@ class Seeing(EngineTest):
         submit = [line for line in text.splitlines() if "BDEV_IO_SUBMIT" in line][-1]
         self.assertRegex(submit, r"id: i\d+ \(r\d+\)")
 
-    def test_the_io_of_one_volume_or_one_host_alone_is_traced(self):
-        engine = self.serving()
+    def test_a_filter_traces_only_the_io_of_one_volume_or_one_host(self):
+        engine = self.serving_engine()
         engine.lines(f"bdev_null_create Other 64 512\nnvmf_subsystem_add_ns {NQN} Other\n")
 
         def owners():
@@ -55,8 +55,8 @@ class Seeing(EngineTest):
         engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")
         self.assertEqual(owners(), {"Disk0", "127.0.0.1"})
 
-    def test_the_file_is_whole_after_sigkill_and_on_another_name(self):
-        engine = self.serving()
+    def test_the_trace_can_be_read_after_sigkill_and_from_a_copy(self):
+        engine = self.serving_engine()
         engine.perf("--rw", "mix", "--bs", "4k", "--depth", "32", "--time", "0.5")
         engine.kill()
         copied = os.path.join(self.directory, "copied")
@@ -65,8 +65,8 @@ class Seeing(EngineTest):
         self.assertIn("BDEV_IO_DONE", text)
         self.assertEqual(text, engine.trace("-f", engine.trace_path).stdout.replace(engine.trace_path, copied))
 
-    def test_a_reactor_that_sleeps_between_commands_does_not_wash_away_the_rare(self):
-        engine = self.serving()
+    def test_wakes_of_a_reactor_do_not_overwrite_rare_events(self):
+        engine = self.serving_engine()
 
         def recorded():
             rows = map(json.loads, engine.trace("threads", "--json", "-f", engine.trace_path).stdout.splitlines())
@@ -80,23 +80,23 @@ class Seeing(EngineTest):
         connections = 5 * 2
         self.assertLess(recorded() - before, connections * 60)
 
-    def test_a_second_of_load_does_not_wash_away_the_rare(self):
-        engine = self.serving()
+    def test_records_of_a_load_do_not_overwrite_rare_events(self):
+        engine = self.serving_engine()
         engine.perf("--rw", "randread", "--bs", "4k", "--depth", "64", "--time", "1.5")
         names = {row["name"].lower() for row in self.events(engine, "-g", "nvmf")}
         self.assertIn("nvmf_tgt_state", names)
         self.assertIn("nvmf_subsystem_create", names)
 
-    def test_no_record_is_lost_for_want_of_a_ring(self):
-        engine = self.serving()
+    def test_each_thread_that_records_has_a_ring(self):
+        engine = self.serving_engine()
         engine.perf("--rw", "randread", "--bs", "4k", "--depth", "16", "--time", "0.3")
         self.assertEqual(engine.stop(), 0)
         header = json.loads(engine.trace("--json", "-f", engine.trace_path).stdout.splitlines()[0])["trace"]
         self.assertEqual(header["unregistered"], 0)
         self.assertEqual(header["state"], "ended")
 
-    def test_time_in_stages_adds_up(self):
-        engine = self.serving()
+    def test_shares_of_the_stages_add_up_to_the_whole(self):
+        engine = self.serving_engine()
         engine.perf("--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
         engine.perf("--rw", "randread", "--bs", "128k", "--depth", "1", "--count", "50")
         text = engine.trace("stages", "-f", engine.trace_path).stdout
@@ -111,8 +111,8 @@ class Seeing(EngineTest):
         executing = [row for row in own if row["stage"] == "EXECUTING"][0]
         self.assertAlmostEqual(sum(row["share"] for row in reads if "within" in row), executing["share"], places=4)
 
-    def test_nothing_is_stuck_in_an_idle_engine_with_a_host(self):
-        engine = self.serving()
+    def test_a_waiting_async_event_request_is_not_reported_as_stuck(self):
+        engine = self.serving_engine()
         with Host(engine) as host:
             host.connect()
             host.async_event_request()
@@ -125,7 +125,7 @@ class Seeing(EngineTest):
             self.assertIn("WAIT_EVENT", held.stdout)
 
     def test_messages_are_shown_with_the_names_of_their_functions(self):
-        engine = self.serving()
+        engine = self.serving_engine()
         text = engine.trace("-n", "thread_send_msg", "-f", engine.trace_path).stdout
         names = re.findall(r" function: (\S+)", text)
         self.assertGreater(len(names), 3)
@@ -133,7 +133,7 @@ class Seeing(EngineTest):
         rows = [row for row in self.events(engine) if row["name"] == "thread_send_msg"]
         self.assertEqual({row["args"]["function_name"] for row in rows} - set(names), set())
         self.assertTrue(all(row["args"]["function"].startswith("0x") for row in rows))
-        # a program of another build has other functions there
+        # with another build id, addresses are not resolved: that program has other functions there
         copy = os.path.join(self.directory, "other")
         with open(engine.trace_path, "rb") as file:
             data = bytearray(file.read())
@@ -144,8 +144,8 @@ class Seeing(EngineTest):
         text = engine.trace("-n", "thread_send_msg", "-f", copy).stdout
         self.assertEqual({name[:2] for name in re.findall(r" function: (\S+)", text)}, {"0x"})
 
-    def test_points_are_switched_while_it_runs(self):
-        engine = self.serving()
+    def test_trace_points_are_switched_while_the_engine_runs(self):
+        engine = self.serving_engine()
         engine.rpc("trace_disable_tpoint_group", name="bdev")
         engine.rpc("trace_clear")
         engine.perf("--rw", "randread", "--bs", "4k", "--count", "50")
@@ -159,8 +159,8 @@ class Seeing(EngineTest):
         self.assertTrue(groups["bdev"]["enabled"])
         self.assertEqual(engine.rpc("trace_get_info")["tpoint_shm_path"], engine.trace_path)
 
-    def test_masks_on_the_command_line(self):
-        engine = self.serving("-e", "bdev:BDEV_IO_DONE+BDEV_IO_SUBMIT,rpc")
+    def test_masks_on_the_command_line_select_trace_points(self):
+        engine = self.serving_engine("-e", "bdev:BDEV_IO_DONE+BDEV_IO_SUBMIT,rpc")
         engine.perf("--rw", "randread", "--bs", "4k", "--count", "50")
         names = {row["name"].lower() for row in self.events(engine) if not row["name"].lower().startswith("rpc")}
         self.assertEqual(names, {"bdev_io_done", "bdev_io_submit"})
@@ -172,7 +172,7 @@ class Seeing(EngineTest):
             self.assertIn(group, listing)
         self.assertIn("bdev_io_done", listing.lower())
 
-    def test_the_file_goes_only_if_nothing_was_recorded(self):
+    def test_the_engine_removes_its_trace_file_only_if_nothing_was_recorded(self):
         engine = self.engine("-e", "none")
         path = engine.trace_path
         self.assertTrue(os.path.exists(path))
@@ -183,14 +183,14 @@ class Seeing(EngineTest):
         self.assertEqual(engine.stop(), 0)
         self.assertTrue(os.path.exists(path))
 
-    def test_two_lines_at_the_start_say_how_to_look(self):
+    def test_the_engine_prints_at_its_start_how_to_read_its_trace(self):
         engine = self.engine()
         log = engine.log_text()
         self.assertIn(f"fathom trace -s {engine.name} -p {engine.pid}", log)
         self.assertIn(engine.trace_path, log)
 
-    def test_a_command_that_never_completes_is_seen_after_sigkill(self):
-        """Ten seconds of full load, one command held for ever, SIGKILL: the file alone shows which, where, how old, whose."""
+    def test_stuck_shows_a_command_that_never_completed_after_sigkill(self):
+        """Ten seconds of full load, one command held by a device, SIGKILL: the file shows the command, its stage and host."""
         seconds = float(os.environ.get("FATHOM_STUCK_SECONDS", "10"))
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
@@ -218,11 +218,11 @@ class Seeing(EngineTest):
         self.assertIn("qid:1", command["owner"]["text"])
         text = run(FATHOM, "trace", "stuck", "--older-than", "3s", "-f", engine.trace_path, check=False).stdout
         self.assertIn("EXECUTING", text)
-        # the block device's I/O below it, whose records have long been overwritten
+        # the I/O of the block device below it, although its records in the ring were overwritten
         self.assertRegex(text, rf"\nbdev_io i\d+ \({command['object']}\) .*type: READ")
 
-    def test_a_stuck_reactor_can_be_asked_about(self):
-        engine = self.serving("-m", "0x1", "--test-methods")
+    def test_an_engine_with_a_stuck_reactor_answers_and_shows_it(self):
+        engine = self.serving_engine("-m", "0x1", "--test-methods")
         # SIGSTOP would stop all threads
         engine.rpc("reactor_hold", reactor=0, milliseconds=3000)
         wait_for(lambda: "reactor_hold" in engine.trace("threads", "-f", engine.trace_path).stdout)
