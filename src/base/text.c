@@ -101,6 +101,19 @@ size_t text_utf8_length(const char *text, size_t bytes)
 	return length;
 }
 
+size_t text_utf8_width(const char *text)
+{
+	size_t width = 0;
+
+	for (size_t left = strlen(text); left > 0; width++) {
+		size_t bytes = max_u64(text_utf8_length(text, left), 1);
+
+		text += bytes;
+		left -= bytes;
+	}
+	return width;
+}
+
 size_t text_utf8_copy(char *to, size_t to_bytes, const char *from, size_t from_bytes)
 {
 	size_t used = 0;

@@ -26,6 +26,9 @@ MUST_CHECK int text_parse_duration(const char *text, uint64_t *ns_ret);
 /* The length of the UTF-8 sequence at the start of `text` (`bytes` > 0); 0 if it is invalid or truncated. */
 size_t text_utf8_length(const char *text, size_t bytes);
 
+/* The number of UTF-8 characters; an invalid byte counts as one. */
+size_t text_utf8_width(const char *text);
+
 /*
  * Copy `from`, replacing each invalid UTF-8 byte and each control character except "\t" and "\n" by '?'; truncated between
  * two characters to fit. The copy is never longer than `from`. Returns its bytes; it is not NUL-terminated.

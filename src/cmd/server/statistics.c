@@ -8,9 +8,9 @@
 #include <jansson.h>
 
 #include "base/bits.h"
+#include "cmd/fathom/show/dmg.h"
 #include "cmd/server/command.h"
 #include "control/server/command/command.h"
-#include "control/text/table.h"
 
 struct stats_command_line {
 	const char *config_path;
@@ -55,7 +55,7 @@ static int add_counter_json(void *ctx, const char *group, const char *name, uint
 static int print_statistics(const struct server_config *config, bool is_json)
 {
 	static const char *const titles[] = { "Group", "Counter", "Value", "Meaning" };
-	struct table *table = table_create(titles, ARRAY_COUNT(titles));
+	struct table *table = dmg_table_create(titles, ARRAY_COUNT(titles));
 	json_t *all = json_object();
 	struct fathom_fault why = { 0 };
 	int error = table && all ? 0 : -ENOMEM;

@@ -15,7 +15,7 @@
 
 struct table *titled(const char *const *titles, size_t count)
 {
-	struct table *table = table_create(titles, count);
+	struct table *table = dmg_table_create(titles, count);
 
 	must(table);
 	return table;

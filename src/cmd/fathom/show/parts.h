@@ -9,15 +9,15 @@
 #include <stdio.h>
 
 #include "base/must.h"
+#include "cmd/fathom/show/dmg.h"
 #include "cmd/fathom/show/show.gen.h"
-#include "control/text/table.h"
 #include "fathom/control.h"
 
 #define PROGRAM "Fathom Control Server"
 
 /* ---- tables ---- */
 
-/* Like table_create() and table_add(), but abort if out of memory. */
+/* Like dmg_table_create() and table_add(), but abort if out of memory. */
 struct table *titled(const char *const *titles, size_t count);
 void add_row(struct table *table, const char *const *cells);
 void finish_table(struct table *table, unsigned int indent, FILE *out); /* prints it, destroys it */

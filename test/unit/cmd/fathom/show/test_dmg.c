@@ -10,13 +10,13 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "control/text/table.h"
+#include "cmd/fathom/show/dmg.h"
 #include "failing.h"
 
 /* `cells` are `columns` titles, then rows. */
 static char *print(const char *const *cells, size_t columns, size_t rows, unsigned int indent)
 {
-	struct table *table = table_create(cells, columns);
+	struct table *table = dmg_table_create(cells, columns);
 	char *text = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
@@ -142,7 +142,7 @@ static void sizes_are_those_of_dmg(void **state)
 static int fill_a_table(void)
 {
 	static const char *const cells[] = { "a", "b", "c" };
-	struct table *table = table_create(cells, 3);
+	struct table *table = dmg_table_create(cells, 3);
 	int error = table ? 0 : -ENOMEM;
 
 	for (int row = 0; !error && row < 20; row++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * table - print columns in dmg's layout, so that scripts that parse dmg's output also parse ours:
+ * dmg - tables, attributes, headings and sizes in dmg's layout, so that scripts that parse dmg's output also parse ours:
  *
  *     Rank State
  *     ---- -----
@@ -8,29 +8,20 @@
  *
  * Each cell is padded to its column's width and followed by one blank, also the last cell of a row.
  */
-#ifndef CONTROL_TEXT_TABLE_H
-#define CONTROL_TEXT_TABLE_H
+#ifndef CMD_FATHOM_SHOW_DMG_H
+#define CMD_FATHOM_SHOW_DMG_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "base/must.h"
+#include "base/table.h"
 
-enum { TABLE_COLUMNS_MAX = 32, SIZE_TEXT_BYTES = 32 };
-
-/* One thread at a time. */
-struct table;
+enum { SIZE_TEXT_BYTES = 32 };
 
 /* Create a table with `column_count` titles, which are copied; at most TABLE_COLUMNS_MAX. NULL: out of memory. */
-struct table *table_create(const char *const *titles, size_t column_count);
-void table_destroy(struct table *table); /* NULL is fine */
-
-/* Add a row with one cell per column. Cells are copied; newlines and tabs become blanks. Errors: -ENOMEM. */
-MUST_CHECK int table_add(struct table *table, const char *const *cells);
-
-/* Print each line after `indent` blanks. Check ferror(`out`) for write errors. */
-void table_print(const struct table *table, unsigned int indent, FILE *out);
+struct table *dmg_table_create(const char *const *titles, size_t column_count);
 
 /*
  * Print attributes of one object, with aligned colons:
