@@ -3,14 +3,22 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/table.h"
 #include "inspect/trace/print.h"
 #include "inspect/trace/stages.h"
+#include "inspect/trace/summary.h"
 
 enum {
-	STAGE_WIDTH = 22,
 	CLASSES_PRINTED_MAX = 4,
 	CLASS_PER_CENT_MIN = 2, /* rarer I/O gets no table */
 };
+
+static const struct table_column columns[] = {
+	{ "STAGE", TABLE_LEFT, 20 }, { "COUNT", TABLE_RIGHT, 9 }, { "AVG us", TABLE_RIGHT, 11 },
+	{ "P50", TABLE_RIGHT, 10 },  { "P90", TABLE_RIGHT, 10 },  { "P99", TABLE_RIGHT, 10 },
+	{ "MAX", TABLE_RIGHT, 11 },  { "SHARE", TABLE_RIGHT, 7 }, { "", TABLE_LEFT, 0 },
+};
+static const struct table_layout layout = { TABLE_COLUMNS(columns), .indent = 2, .gap = 1 };
 
 /* What a row describes. */
 struct row {
@@ -34,19 +42,22 @@ static double percentile_us(const struct reader_printer *printer, const struct h
 static void print_row_text(struct reader_printer *printer, const struct row *row, const struct histogram *ticks,
 			   double share)
 {
-	int indent = row->within ? 4 : 2;
+	struct table_line line;
 
-	add_format(printer, "%*s%-*s %9" PRIu64 " %11.3f %10.3f %10.3f %10.3f %11.3f ", indent, "", STAGE_WIDTH - indent,
-		   row->stage, ticks->count, us_of(printer, (double)ticks->sum / (double)ticks->count),
-		   percentile_us(printer, ticks, 5000), percentile_us(printer, ticks, 9000),
-		   percentile_us(printer, ticks, 9900), us_of(printer, (double)ticks->max));
+	table_line_begin(&line, &layout);
+	table_cell(&line, "%s%s", row->within ? "  " : "", row->stage);
+	table_cell(&line, "%" PRIu64, ticks->count);
+	table_cell(&line, "%.3f", us_of(printer, (double)ticks->sum / (double)ticks->count));
+	table_cell(&line, "%.3f", percentile_us(printer, ticks, 5000));
+	table_cell(&line, "%.3f", percentile_us(printer, ticks, 9000));
+	table_cell(&line, "%.3f", percentile_us(printer, ticks, 9900));
+	table_cell(&line, "%.3f", us_of(printer, (double)ticks->max));
 	if (row->resting)
-		ADD_LITERAL(printer, "      -");
+		table_cell(&line, "-");
 	else
-		add_format(printer, "%5.1f %%", 100 * share);
-	if (row->text[0])
-		add_format(printer, "  %s", row->text);
-	end_line(printer);
+		table_cell(&line, "%.1f %%", 100 * share);
+	table_cell(&line, " %s", row->text);
+	reader_print_raw(printer, table_line_text(&line));
 }
 
 static void print_row_json(struct reader_printer *printer, const struct row *row, const struct histogram *ticks,
@@ -89,11 +100,9 @@ static void print_row(struct reader_printer *printer, const struct row *row, con
 
 static void print_heading(struct reader_printer *printer)
 {
-	if (printer->json)
-		return;
-	add_format(printer, "  %-*s %9s %11s %10s %10s %10s %11s %7s", STAGE_WIDTH - 2, "STAGE", "COUNT", "AVG us", "P50",
-		   "P90", "P99", "MAX", "SHARE");
-	end_line(printer);
+	struct table_line line;
+
+	reader_print_line(printer, table_line_titles(&line, &layout));
 }
 
 /* The stages of a child, below the stage of the parent in which it ran. */

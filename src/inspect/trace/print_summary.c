@@ -3,10 +3,19 @@
 #include <ctype.h>
 #include <inttypes.h>
 
+#include "base/table.h"
 #include "inspect/trace/print.h"
 #include "inspect/trace/summary.h"
 
-enum { STAGE_WIDTH = 16, NAME_WIDTH = 48 };
+enum { NAME_WIDTH = 48 };
+
+static const struct table_column life_columns[] = {
+	{ "STAGE", TABLE_LEFT, 16 },   { "COUNT", TABLE_RIGHT, 10 }, { "AVG us", TABLE_RIGHT, 10 },
+	{ "P50", TABLE_RIGHT, 9 },     { "P90", TABLE_RIGHT, 9 },    { "P99", TABLE_RIGHT, 9 },
+	{ "P99.9", TABLE_RIGHT, 9 },   { "MAX", TABLE_RIGHT, 11 },   { "SHARE", TABLE_RIGHT, 7 },
+	{ "SLOW >=", TABLE_RIGHT, 9 }, { "", TABLE_LEFT, 0 },
+};
+static const struct table_layout life_layout = { TABLE_COLUMNS(life_columns), .indent = 2, .gap = 1 };
 
 static const struct {
 	const char *key;
@@ -24,6 +33,7 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 {
 	double share = whole > 0 ? (double)sums->ticks / whole : 0, slow_us = us_of(printer, (double)sums->slow_ticks);
 	bool resting = state && state->resting;
+	struct table_line line;
 
 	if (sums->count == 0)
 		return;
@@ -46,19 +56,20 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 		end_line(printer);
 		return;
 	}
-	add_format(printer, "  %-*s %10" PRIu64 " %10.1f", STAGE_WIDTH, state ? state->name : "whole life", sums->count,
-		   us_of(printer, (double)sums->ticks) / (double)sums->count);
+	table_line_begin(&line, &life_layout);
+	table_cell(&line, "%s", state ? state->name : "whole life");
+	table_cell(&line, "%" PRIu64, sums->count);
+	table_cell(&line, "%.1f", us_of(printer, (double)sums->ticks) / (double)sums->count);
 	for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
-		add_format(printer, " %9.1f", us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
-	add_format(printer, " %11.1f", us_of(printer, (double)sums->ticks_max));
+		table_cell(&line, "%.1f", us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
+	table_cell(&line, "%.1f", us_of(printer, (double)sums->ticks_max));
 	if (resting)
-		ADD_LITERAL(printer, "       -");
+		table_cell(&line, "-");
 	else
-		add_format(printer, "  %4.1f %%", 100 * share);
-	add_format(printer, " %9.1f", slow_us);
-	if (state && state->text[0])
-		add_format(printer, "  %s", state->text);
-	end_line(printer);
+		table_cell(&line, " %4.1f %%", 100 * share);
+	table_cell(&line, "%.1f", slow_us);
+	table_cell(&line, " %s", state ? state->text : "");
+	reader_print_raw(printer, table_line_text(&line));
 }
 
 /* The time in all states but resting ones, where waiting is normal. */
@@ -77,6 +88,7 @@ void reader_print_lives(struct reader_printer *printer, const struct reader_live
 	const struct reader_machine *machine = lives->object->machine;
 	uint64_t count = lives->stages[0].count;
 	double whole = spent_ticks(lives), per_second = seconds > 0 ? (double)count / seconds : 0;
+	struct table_line line;
 
 	if (!printer->json) {
 		end_line(printer);
@@ -84,9 +96,7 @@ void reader_print_lives(struct reader_printer *printer, const struct reader_live
 			   "%s: %" PRIu64 " ended, %.0f a second on average; %" PRIu64 " failed; %" PRIu64 " kept whole",
 			   lives->object->name, count, per_second, lives->failed, lives->kept);
 		end_line(printer);
-		add_format(printer, "  %-*s %10s %10s %9s %9s %9s %9s %11s %7s %9s", STAGE_WIDTH, "STAGE", "COUNT",
-			   "AVG us", "P50", "P90", "P99", "P99.9", "MAX", "SHARE", "SLOW >=");
-		end_line(printer);
+		reader_print_raw(printer, table_line_titles(&line, &life_layout));
 	}
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++)
 		print_row(printer, lives, &machine->states[state], &lives->stages[state], whole);
@@ -100,35 +110,62 @@ void reader_print_lives(struct reader_printer *printer, const struct reader_live
 	}
 }
 
+static void print_point_count_json(struct reader_printer *printer, const struct reader_point_counts *counts,
+				   const struct reader_point *point)
+{
+	char name[256];
+
+	copy_printable(name, sizeof(name), point->name, strlen(point->name));
+	add_format(printer, "{\"name\":\"%s\",\"group\":\"%s\",\"count\":%" PRIu64 ",\"per_second\":%.3f}", name,
+		   point->group->name, counts->counts[point->id], counts->per_second[point->id]);
+	end_line(printer);
+}
+
+static void print_point_count_text(struct reader_printer *printer, const struct table_layout *layout,
+				   const struct reader_point_counts *counts, const struct reader_point *point)
+{
+	struct table_line line;
+	char name[256];
+
+	copy_printable(name, sizeof(name), point->name, strlen(point->name));
+	for (char *at = name; *at; at++)
+		*at = (char)toupper((unsigned char)*at);
+	table_line_begin(&line, layout);
+	table_cell(&line, "%s", name);
+	table_cell(&line, "%s", point->group->name);
+	table_cell(&line, "%" PRIu64, counts->counts[point->id]);
+	table_cell(&line, "%.1f", counts->per_second[point->id]);
+	reader_print_raw(printer, table_line_text(&line));
+}
+
 void reader_print_point_counts(struct reader_printer *printer, const struct reader_point_counts *counts)
 {
 	const struct schema *schema = &printer->reader->schema;
-	int width = 0;
+	struct table_column columns[] = {
+		{ "EVENT", TABLE_LEFT, sizeof("EVENT") },
+		{ "GROUP", TABLE_LEFT, 12 },
+		{ "IN THE RINGS", TABLE_RIGHT, 12 },
+		{ "A SECOND", TABLE_RIGHT, 14 },
+	};
+	const struct table_layout layout = { TABLE_COLUMNS(columns), .indent = 2, .gap = 1 };
+	struct table_line titles;
 
 	for (uint32_t i = 0; i < schema->point_count; i++) {
+		uint64_t width = min_u64(strlen(schema->points[i].name), NAME_WIDTH) + 1; /* the gap is two blanks here */
+
 		if (counts->counts[schema->points[i].id])
-			width = (int)max_u64((uint64_t)width, min_u64(strlen(schema->points[i].name), NAME_WIDTH));
+			columns[0].width = (uint8_t)max_u64(columns[0].width, width);
 	}
-	if (!printer->json) {
-		add_format(printer, "  %-*s  %-12s %12s %14s", width, "EVENT", "GROUP", "IN THE RINGS", "A SECOND");
-		end_line(printer);
-	}
+	reader_print_line(printer, table_line_titles(&titles, &layout));
 	for (uint32_t i = 0; i < schema->point_count; i++) {
 		const struct reader_point *point = &schema->points[i];
-		char name[256];
 
 		if (counts->counts[point->id] == 0)
 			continue;
-		copy_printable(name, sizeof(name), point->name, strlen(point->name));
-		for (char *at = name; *at && !printer->json; at++)
-			*at = (char)toupper((unsigned char)*at);
 		if (printer->json)
-			add_format(printer, "{\"name\":\"%s\",\"group\":\"%s\",\"count\":%" PRIu64 ",\"per_second\":%.3f}",
-				   name, point->group->name, counts->counts[point->id], counts->per_second[point->id]);
+			print_point_count_json(printer, counts, point);
 		else
-			add_format(printer, "  %-*s  %-12s %12" PRIu64 " %14.1f", width, name, point->group->name,
-				   counts->counts[point->id], counts->per_second[point->id]);
-		end_line(printer);
+			print_point_count_text(printer, &layout, counts, point);
 	}
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/table.h"
 #include "cmd/fathom/perf/perf.h"
 
 /* One row: reads, writes or both. */
@@ -23,6 +24,14 @@ static const struct {
 	const char *name;
 	uint32_t per_10000;
 } percentiles[] = { { "p50", 5000 }, { "p90", 9000 }, { "p99", 9900 }, { "p99.9", 9990 } };
+
+static const struct table_column columns[] = {
+	{ "", TABLE_LEFT, 6 },	      { "IOPS", TABLE_RIGHT, 11 },  { "MiB/s", TABLE_RIGHT, 10 },
+	{ "avg us", TABLE_RIGHT, 9 }, { "min", TABLE_RIGHT, 8 },    { "p50", TABLE_RIGHT, 8 },
+	{ "p90", TABLE_RIGHT, 8 },    { "p99", TABLE_RIGHT, 8 },    { "p99.9", TABLE_RIGHT, 8 },
+	{ "max", TABLE_RIGHT, 9 },    { "errors", TABLE_RIGHT, 7 },
+};
+static const struct table_layout layout = { TABLE_COLUMNS(columns), .gap = 1 };
 
 static double us_from_ticks(uint64_t ticks)
 {
@@ -53,12 +62,19 @@ static void fill_report_row(const struct perf *perf, const char *name, unsigned 
 static void print_report_row(const struct row *row)
 {
 	const struct histogram *latency = &row->latency;
+	struct table_line line;
 
-	printf("%-6s %11.0f %10.1f %9.1f %8.1f", row->name, row->iops, row->mib_per_s, row->average_us,
-	       us_from_ticks(latency->min));
+	table_line_begin(&line, &layout);
+	table_cell(&line, "%s", row->name);
+	table_cell(&line, "%.0f", row->iops);
+	table_cell(&line, "%.1f", row->mib_per_s);
+	table_cell(&line, "%.1f", row->average_us);
+	table_cell(&line, "%.1f", us_from_ticks(latency->min));
 	for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
-		printf(" %8.1f", us_from_ticks(histogram_percentile(latency, percentiles[i].per_10000)));
-	printf(" %9.1f %7" PRIu64 "\n", us_from_ticks(latency->max), row->errors);
+		table_cell(&line, "%.1f", us_from_ticks(histogram_percentile(latency, percentiles[i].per_10000)));
+	table_cell(&line, "%.1f", us_from_ticks(latency->max));
+	table_cell(&line, "%" PRIu64, row->errors);
+	puts(table_line_text(&line));
 }
 
 static json_t *make_row_json(const struct row *row)
@@ -145,11 +161,11 @@ static void print_report_table(const struct perf *perf, const struct row *rows)
 {
 	const struct perf_options *options = &perf->options;
 	bool both = rows[PERF_READ].latency.count > 0 && rows[PERF_WRITE].latency.count > 0;
+	struct table_line line;
 
 	printf("%s, %" PRIu64 " bytes, depth %" PRIu32 ", %" PRIu32 " queue%s, %.2f s\n", options->rw, options->io_bytes,
 	       perf->depth, options->queues, options->queues == 1 ? "" : "s", find_longest_seconds(perf));
-	printf("%-6s %11s %10s %9s %8s %8s %8s %8s %8s %9s %7s\n", "", "IOPS", "MiB/s", "avg us", "min", "p50", "p90",
-	       "p99", "p99.9", "max", "errors");
+	puts(table_line_titles(&line, &layout));
 	for (size_t i = 0; i < PERF_KINDS; i++) {
 		if (rows[i].latency.count > 0 || rows[i].errors > 0)
 			print_report_row(&rows[i]);

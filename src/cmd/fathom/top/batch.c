@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/table.h"
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/top/top.h"
 
@@ -20,33 +21,31 @@ static void stop_batch(int number)
 
 /* ---- lines ---- */
 
-static void print_tab_table(const struct top_options *options, const struct top_table *table)
+static void print_tab_table(const struct top_options *options, const struct top_table *from)
 {
-	char text[TOP_TEXT_BYTES_MAX];
+	char texts[TOP_COLUMNS_MAX][TOP_TEXT_BYTES_MAX];
+	const char *cells[TOP_COLUMNS_MAX];
 	uint32_t count;
-	const struct top_column *columns = top_columns(table->tab, &count);
-	int widths[TOP_COLUMNS_MAX];
+	const struct top_column *columns = top_columns(from->tab, &count);
+	struct table_column layout_columns[TOP_COLUMNS_MAX];
+	struct table_layout layout = { layout_columns, count, .gap = 2 };
+	struct table *table;
 
-	for (uint32_t i = 0; i < count; i++) {
-		enum top_unit unit = top_show_unit(&columns[i], options->totals);
-
-		widths[i] = (int)strlen(top_show_title(&columns[i], options->totals));
-		for (uint32_t row = 0; row < table->row_count; row++)
-			widths[i] = (int)max_u64((uint64_t)widths[i],
-						 strlen(top_value_text_full(&table->rows[row].values[i], unit, text)));
-		if (top_show_is_text(unit))
-			widths[i] = -widths[i];
-	}
 	for (uint32_t i = 0; i < count; i++)
-		printf("%s%*s", i ? "  " : "", widths[i], top_show_title(&columns[i], options->totals));
-	putchar('\n');
-	for (uint32_t row = 0; row < table->row_count; row++) {
+		layout_columns[i] = (struct table_column){
+			.title = top_show_title(&columns[i], options->totals),
+			.align = top_show_is_text(top_show_unit(&columns[i], options->totals)) ? TABLE_LEFT : TABLE_RIGHT,
+		};
+	table = table_create(&layout);
+	must(table);
+	for (uint32_t row = 0; row < from->row_count; row++) {
 		for (uint32_t i = 0; i < count; i++)
-			printf("%s%*s", i ? "  " : "", widths[i],
-			       top_value_text_full(&table->rows[row].values[i], top_show_unit(&columns[i], options->totals),
-						   text));
-		putchar('\n');
+			cells[i] = top_value_text_full(&from->rows[row].values[i],
+						       top_show_unit(&columns[i], options->totals), texts[i]);
+		must(table_add(table, cells) == 0);
 	}
+	table_print(table, 0, stdout);
+	table_destroy(table);
 }
 
 static void print_tab(const struct top_options *options, const struct top_show *show, enum top_tab tab)

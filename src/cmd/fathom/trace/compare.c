@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/table.h"
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/summary.h"
 
@@ -33,6 +34,15 @@ struct comparison {
 	struct reader *readers[2];
 	struct reader_printer *printer;
 };
+
+static const struct table_column columns[] = {
+	{ "STAGE", TABLE_LEFT, 16 },   { "AVG A", TABLE_RIGHT, 10 }, { "B", TABLE_RIGHT, 10 },
+	{ "CHANGE", TABLE_RIGHT, 11 }, { "P50 A", TABLE_RIGHT, 10 }, { "B", TABLE_RIGHT, 10 },
+	{ "CHANGE", TABLE_RIGHT, 11 }, { "P99 A", TABLE_RIGHT, 10 }, { "B", TABLE_RIGHT, 10 },
+	{ "CHANGE", TABLE_RIGHT, 11 }, { "", TABLE_LEFT, 0 },
+};
+static const struct table_layout layout = { TABLE_COLUMNS(columns), .indent = 2, .gap = 1 };
+static_assert(ARRAY_COUNT(columns) == 1 + 3 * MEASURES + 1, "the stage, three columns for each measure, \"SLOWER\"");
 
 static void measure_stage(const struct reader *reader, const struct reader_dwell_sums *sums, double *us)
 {
@@ -71,6 +81,65 @@ static const struct reader_dwell_sums *find_same_stage(const struct reader_lives
 	return NULL;
 }
 
+/* A measure of a stage in both files. */
+struct measured {
+	double before_us, after_us, change;
+	bool from_zero, slower;
+};
+
+static void compare_measure(const struct trace_request *request, double before_us, double after_us, struct measured *to)
+{
+	double more_us = after_us - before_us;
+
+	to->before_us = before_us;
+	to->after_us = after_us;
+	to->from_zero = before_us < us_min && more_us > us_min;
+	to->change = to->from_zero || before_us <= 0 ? 0 : after_us / before_us - 1;
+	to->slower = more_us > us_min && (to->from_zero || to->change > request->threshold);
+}
+
+static void print_compared_json(struct reader_printer *printer, const char *object, const char *stage,
+				const struct measured *all)
+{
+	char line[512], change[32];
+	size_t at = (size_t)snprintf(line, sizeof(line), "{\"object_type\":\"%.40s\",\"stage\":%s%.40s%s", object,
+				     stage ? "\"" : "", stage ? stage : "null", stage ? "\"" : "");
+
+	for (int i = 0; i < MEASURES && at < sizeof(line); i++) {
+		const struct measured *measured = &all[i];
+
+		snprintf(change, sizeof(change), measured->from_zero ? "null" : "%.4f", measured->change);
+		at += (size_t)snprintf(line + at, sizeof(line) - at,
+				       ",\"%s\":{\"before\":%.3f,\"after\":%.3f,\"change\":%s,\"slower\":%s}",
+				       measures[i].key, measured->before_us, measured->after_us, change,
+				       measured->slower ? "true" : "false");
+	}
+	if (at < sizeof(line))
+		snprintf(line + at, sizeof(line) - at, "}");
+	reader_print_raw(printer, line);
+}
+
+static void print_compared_text(struct reader_printer *printer, const char *stage, const struct measured *all, bool slower)
+{
+	struct table_line line;
+
+	table_line_begin(&line, &layout);
+	table_cell(&line, "%.40s", stage ? stage : "whole life");
+	for (int i = 0; i < MEASURES; i++) {
+		const struct measured *measured = &all[i];
+		const char *mark = measured->slower ? "!" : " ";
+
+		table_cell(&line, "%.1f", measured->before_us);
+		table_cell(&line, "%.1f", measured->after_us);
+		if (measured->from_zero)
+			table_cell(&line, "new%s", mark);
+		else
+			table_cell(&line, "%+.1f %%%s", 100 * measured->change, mark);
+	}
+	table_cell(&line, slower ? " SLOWER" : "");
+	reader_print_raw(printer, table_line_text(&line));
+}
+
 /*
  * Print the line of a stage; `stage` NULL: the whole life. Returns the number of measures that got slower by more than the
  * threshold.
@@ -78,45 +147,22 @@ static const struct reader_dwell_sums *find_same_stage(const struct reader_lives
 static int compare_stage(const struct comparison *comparison, const char *object, const char *stage,
 			 const struct reader_dwell_sums *before, const struct reader_dwell_sums *after)
 {
-	const struct trace_request *request = comparison->request;
+	struct measured all[MEASURES];
 	double us[2][MEASURES];
-	char line[512], change_text[32];
-	size_t at = 0;
 	int slower = 0;
 
 	if (before->count < COUNT_MIN || after->count < COUNT_MIN)
 		return 0;
 	measure_stage(comparison->readers[0], before, us[0]);
 	measure_stage(comparison->readers[1], after, us[1]);
-	if (request->json) {
-		at = (size_t)snprintf(line, sizeof(line), "{\"object_type\":\"%.40s\",\"stage\":%s%.40s%s", object,
-				      stage ? "\"" : "", stage ? stage : "null", stage ? "\"" : "");
-	} else {
-		at = (size_t)snprintf(line, sizeof(line), "  %-16.40s", stage ? stage : "whole life");
+	for (int i = 0; i < MEASURES; i++) {
+		compare_measure(comparison->request, us[0][i], us[1][i], &all[i]);
+		slower += all[i].slower;
 	}
-	for (int i = 0; i < MEASURES && at < sizeof(line); i++) {
-		bool from_zero = us[0][i] < us_min && us[1][i] - us[0][i] > us_min;
-		double change = from_zero || us[0][i] <= 0 ? 0 : us[1][i] / us[0][i] - 1;
-		bool is_slower = us[1][i] - us[0][i] > us_min && (from_zero || change > request->threshold);
-
-		slower += is_slower;
-		if (from_zero)
-			snprintf(change_text, sizeof(change_text), request->json ? "null" : "new");
-		else
-			snprintf(change_text, sizeof(change_text), request->json ? "%.4f" : "%+.1f %%",
-				 request->json ? change : 100 * change);
-		if (request->json)
-			at += (size_t)snprintf(line + at, sizeof(line) - at,
-					       ",\"%s\":{\"before\":%.3f,\"after\":%.3f,\"change\":%s,\"slower\":%s}",
-					       measures[i].key, us[0][i], us[1][i], change_text,
-					       is_slower ? "true" : "false");
-		else
-			at += (size_t)snprintf(line + at, sizeof(line) - at, " %10.1f %10.1f %10s%s", us[0][i], us[1][i],
-					       change_text, is_slower ? "!" : " ");
-	}
-	if (at < sizeof(line))
-		snprintf(line + at, sizeof(line) - at, "%s", request->json ? "}" : slower ? "  SLOWER" : "");
-	reader_print_raw(comparison->printer, line);
+	if (comparison->request->json)
+		print_compared_json(comparison->printer, object, stage, all);
+	else
+		print_compared_text(comparison->printer, stage, all, slower > 0);
 	return slower;
 }
 
@@ -126,13 +172,12 @@ static int compare_objects(const struct comparison *comparison, const struct rea
 	const struct reader_machine *machine = before->object->machine;
 	int slower = 0;
 	char line[256];
+	struct table_line titles;
 
 	snprintf(line, sizeof(line), "\n%s: %llu and %llu ended; us", before->object->name,
 		 (unsigned long long)before->stages[0].count, (unsigned long long)after->stages[0].count);
 	reader_print_line(comparison->printer, line);
-	snprintf(line, sizeof(line), "  %-16s %10s %10s %11s %10s %10s %11s %10s %10s %11s", "STAGE", "AVG A", "B",
-		 "CHANGE", "P50 A", "B", "CHANGE", "P99 A", "B", "CHANGE");
-	reader_print_line(comparison->printer, line);
+	reader_print_line(comparison->printer, table_line_titles(&titles, &layout));
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++) {
 		const char *name = machine->states[state].name;
 		const struct reader_dwell_sums *there = find_same_stage(after, name);

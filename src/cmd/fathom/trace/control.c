@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cmd/fathom/rpc/client.h"
 #include "cmd/fathom/top/top.h"
@@ -26,7 +27,7 @@
 #define TIMEOUT_SEC 60.0
 #define POINTS_ALL UINT64_MAX
 
-enum { NAME_WIDTH = 14, POINT_WIDTH = 28, POINTS_IN_GROUP_MAX = 64 };
+enum { POINTS_IN_GROUP_MAX = 64 };
 
 struct control {
 	const char *socket;
@@ -254,10 +255,50 @@ static bool is_selected_group(const struct control *control, const char *group)
 	return control->word_count == 0;
 }
 
+static const struct table_column groups_columns[] = {
+	{ "GROUP", TABLE_LEFT, 14 },
+	{ "POINT", TABLE_LEFT, 28 },
+	{ "ON", TABLE_LEFT, 3 },
+	{ "RECORDED", TABLE_RIGHT, 15 },
+};
+static const struct table_layout groups_layout = { TABLE_COLUMNS(groups_columns), .gap = 1 };
+/* A program that is asked by its socket does not report how many it recorded. */
+static const struct table_layout groups_layout_without_totals = { groups_columns, ARRAY_COUNT(groups_columns) - 1,
+								  .gap = 1 };
+
+static void print_group_point_json(const char *group, const char *point, bool on, const uint64_t *total)
+{
+	json_t *row = json_pack("{s:s, s:s, s:b}", "group", group, "point", point, "enabled", on);
+	char *text;
+
+	must(row);
+	if (total)
+		json_object_set_new(row, "recorded", rpc_json_u64(*total));
+	text = rpc_json_text(row, -1);
+	puts(text);
+	free(text);
+	json_decref(row);
+}
+
+static void print_group_point_text(const char *group, const char *point, bool on, const uint64_t *total)
+{
+	struct table_line line;
+
+	table_line_begin(&line, total ? &groups_layout : &groups_layout_without_totals);
+	table_cell(&line, "%s", group);
+	table_cell(&line, "%s", point);
+	table_cell(&line, "%s", on ? "on" : "off");
+	if (total)
+		table_cell(&line, "%" PRIu64, *total);
+	puts(table_line_text(&line));
+}
+
 static void print_groups_header(const struct control *control, bool totals)
 {
+	struct table_line line;
+
 	if (!control->json)
-		printf("%-*s %-*s %s\n", NAME_WIDTH, "GROUP", POINT_WIDTH, "POINT", totals ? "ON         RECORDED" : "ON");
+		puts(table_line_titles(&line, totals ? &groups_layout : &groups_layout_without_totals));
 }
 
 /* `total` NULL: unknown. */
@@ -270,22 +311,10 @@ static void print_point_row(const struct control *control, const char *group, co
 	for (i = 0; point[i] && i < sizeof(upper) - 1; i++)
 		upper[i] = (char)toupper((unsigned char)point[i]);
 	upper[i] = '\0';
-	if (control->json) {
-		json_t *row = json_pack("{s:s, s:s, s:b}", "group", group, "point", upper, "enabled", on);
-		char *text;
-
-		must(row);
-		if (total)
-			json_object_set_new(row, "recorded", rpc_json_u64(*total));
-		text = rpc_json_text(row, -1);
-		puts(text);
-		free(text);
-		json_decref(row);
-	} else if (total) {
-		printf("%-*s %-*s %-3s %15" PRIu64 "\n", NAME_WIDTH, group, POINT_WIDTH, upper, on ? "on" : "off", *total);
-	} else {
-		printf("%-*s %-*s %s\n", NAME_WIDTH, group, POINT_WIDTH, upper, on ? "on" : "off");
-	}
+	if (control->json)
+		print_group_point_json(group, upper, on, total);
+	else
+		print_group_point_text(group, upper, on, total);
 }
 
 static int show_groups_of_program(struct rpc_client *client, const struct control *control)

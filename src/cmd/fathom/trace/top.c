@@ -6,6 +6,7 @@
  * An SPDK target has no histograms, so its events are followed. Lost events are reported; the stages are then those of
  * the other requests. The number of ended requests stays exact: the target counts the records of each point.
  */
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,18 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/table.h"
 #include "base/text.h"
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/summary.h"
 
 enum { KINDS_MAX = 8, STUCK_SHOWN_MAX = 5, READS_PER_SEC = 50, MIN_AGE_MS = 10 /* as in follow.c */ };
+
+static const struct table_column columns[] = {
+	{ "STAGE", TABLE_LEFT, 16 }, { "COUNT", TABLE_RIGHT, 10 }, { "AVG us", TABLE_RIGHT, 10 },
+	{ "P50", TABLE_RIGHT, 10 },  { "P99", TABLE_RIGHT, 10 },   { "MAX about", TABLE_RIGHT, 11 },
+};
+static const struct table_layout layout = { TABLE_COLUMNS(columns), .indent = 2, .gap = 1 };
 
 /* The previous and the current values; each update prints the difference. */
 struct top {
@@ -104,20 +112,27 @@ static void print_stage(struct top *top, const char *object, const char *stage, 
 {
 	double scale = 1e6 / (double)reader_info(top->reader)->tick_rate;
 	double average = (double)sums->ticks / (double)sums->count * scale,
-	       p50 = reader_dwell_percentile(sums, 50000) * scale, p99 = reader_dwell_percentile(sums, 99000) * scale,
-	       longest = (double)sums->ticks_max * scale;
-	char line[256];
+	       p50 = reader_dwell_percentile(sums, 50000) * scale, p99 = reader_dwell_percentile(sums, 99000) * scale;
+	struct table_line line;
+	char json[256];
 
-	if (top->request->json)
-		snprintf(line, sizeof(line),
+	if (top->request->json) {
+		snprintf(json, sizeof(json),
 			 "{\"object_type\":\"%.40s\",\"stage\":%s%.40s%s,\"count\":%llu,\"avg_us\":%.3f,\"p50_us\":%.3f,"
 			 "\"p99_us\":%.3f}",
 			 object, stage ? "\"" : "", stage ? stage : "null", stage ? "\"" : "",
 			 (unsigned long long)sums->count, average, p50, p99);
-	else
-		snprintf(line, sizeof(line), "  %-16.40s %10llu %10.1f %10.1f %10.1f %11.1f", stage ? stage : "whole life",
-			 (unsigned long long)sums->count, average, p50, p99, longest);
-	reader_print_raw(top->printer, line);
+		reader_print_raw(top->printer, json);
+		return;
+	}
+	table_line_begin(&line, &layout);
+	table_cell(&line, "%.40s", stage ? stage : "whole life");
+	table_cell(&line, "%" PRIu64, sums->count);
+	table_cell(&line, "%.1f", average);
+	table_cell(&line, "%.1f", p50);
+	table_cell(&line, "%.1f", p99);
+	table_cell(&line, "%.1f", (double)sums->ticks_max * scale);
+	reader_print_raw(top->printer, table_line_text(&line));
 }
 
 /* Print the number that ended and, for an engine, that failed; SPDK's points do not record failures. */
@@ -126,22 +141,19 @@ static void print_rate(struct top *top, uint32_t kind, uint64_t ended, double se
 	const struct reader_lives *now = &top->now[kind], *before = &top->before[kind];
 	double rate = (double)ended / seconds;
 	char line[256], failed[64] = "";
+	struct table_line titles;
 
-	if (top->request->json) {
-		if (!top->events)
-			snprintf(failed, sizeof(failed), ",\"failed\":%llu",
-				 (unsigned long long)(now->failed - before->failed));
+	if (!top->events)
+		snprintf(failed, sizeof(failed), top->request->json ? ",\"failed\":%" PRIu64 : ", %" PRIu64 " failed",
+			 now->failed - before->failed);
+	if (top->request->json)
 		snprintf(line, sizeof(line),
 			 "{\"object_type\":\"%.40s\",\"ended\":%llu,\"per_second\":%.1f%s,\"seconds\":%.6f}",
 			 now->object->name, (unsigned long long)ended, rate, failed, seconds);
-	} else {
-		if (!top->events)
-			snprintf(failed, sizeof(failed), ", %llu failed",
-				 (unsigned long long)(now->failed - before->failed));
-		snprintf(line, sizeof(line), "\n%s: %.0f a second%s\n  %-16s %10s %10s %10s %10s %11s", now->object->name,
-			 rate, failed, "STAGE", "COUNT", "AVG us", "P50", "P99", "MAX about");
-	}
+	else
+		snprintf(line, sizeof(line), "\n%s: %.0f a second%s", now->object->name, rate, failed);
 	reader_print_raw(top->printer, line);
+	reader_print_line(top->printer, table_line_titles(&titles, &layout));
 }
 
 static void print_object_kind(struct top *top, uint32_t kind, double seconds)
