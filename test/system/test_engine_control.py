@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An engine under a server: the real fathom-engine, and fake_server.py."""
+"""The real fathom-engine under a fake server (fake_server.py), and one test under the real server."""
 
 import json
 import os
@@ -61,8 +61,8 @@ class ControlTest(harness.EngineTest):
         self.assertEqual(status, 0)
         return reply.status
 
-    def volume(self, engine):
-        """A device of memory that hosts find where the engine listens."""
+    def export_volume(self, engine):
+        """Export a memory device at the address where the engine listens."""
         engine.lines(f"""bdev_malloc_create -b m0 16 4096
 nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_ns {harness.NQN} m0
@@ -70,11 +70,11 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
 
 
-class WayUp(ControlTest):
-    def test_is_told_its_rank_set_up_and_serves(self):
+class Startup(ControlTest):
+    def test_an_engine_serves_after_set_rank_and_set_up(self):
         server = self.server()
         engine = self.under_server()
-        self.volume(engine)
+        self.export_volume(engine)
         self.assertTrue(server.wait(lambda: server.ready))
         ready = server.ready[0]
         self.assertEqual(ready.uri, f"nvme+tcp://127.0.0.1:{engine.port}")
@@ -99,7 +99,7 @@ class WayUp(ControlTest):
         self.assertEqual(len(server.ready), 1)
         self.assertEqual(engine.stop(), 0)
 
-    def test_a_server_that_comes_later_is_told(self):
+    def test_a_server_that_starts_later_is_notified(self):
         engine = self.under_server()
         server = self.server()
         self.assertTrue(server.wait(lambda: server.ready))
@@ -107,7 +107,7 @@ class WayUp(ControlTest):
         self.assertTrue(server.wait(lambda: self.control(engine)["server"].get("notified") == 1))
         self.assertEqual(set(self.control(engine)["server"]), {"servers_seen", "notified", "calls_failed"})
 
-    def test_waits_for_a_folder_that_was_made_again(self):
+    def test_an_engine_finds_its_server_in_a_recreated_socket_folder(self):
         engine = self.under_server()
         os.rename(self.directory, self.directory + ".old")
         try:
@@ -120,7 +120,7 @@ class WayUp(ControlTest):
             os.rmdir(self.directory + ".old")
         self.assertEqual(engine.stop(), 0)
 
-    def test_a_place_that_is_taken_is_refused(self):
+    def test_a_socket_or_storage_in_use_is_refused(self):
         engine = self.under_server()
         other = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", ready=False)
         self.assertEqual(other.process.wait(20), 1)
@@ -133,7 +133,7 @@ class WayUp(ControlTest):
         self.under_server(instance=1, storage=storage)
         self.assertEqual(self.control(engine)["state"], "READY")
 
-    def test_options_are_checked(self):
+    def test_wrong_options_are_rejected_with_the_reason(self):
         good = ["--socket-dir", self.directory, "--listen", "127.0.0.1:0"]
         for wrong, said in [
                 (["--instance", "1"], "--socket-dir is missing"),
@@ -154,15 +154,15 @@ class WayUp(ControlTest):
             self.assertEqual(done.returncode, 2, wrong)
             self.assertIn(said, done.stderr, wrong)
 
-    def test_without_a_server_nothing_is_different(self):
+    def test_an_engine_without_a_server_serves_alone(self):
         engine = self.engine()
         self.assertEqual(self.control(engine), {"state": "ALONE"})
         engine.serve("bdev_malloc_create -b m0 4 4096")
         engine.perf("--count", "10")
 
-    def test_an_address_in_the_configuration_is_taken_as_it_is(self):
+    def test_a_discovery_listener_is_saved_only_if_the_configuration_has_it(self):
         engine = self.serving()
-        self.volume(engine)
+        self.export_volume(engine)
         saved = engine.rpc("framework_get_config", name="nvmf")
         discovery = [call for call in saved if call.get("params", {}).get("nqn", "").endswith("discovery")]
         self.assertEqual([call for call in discovery if call["method"] == "nvmf_subsystem_add_listener"], [])
@@ -179,40 +179,40 @@ class WayUp(ControlTest):
         self.assertIn(listener["params"]["listen_address"]["trsvcid"], json.dumps(other.rpc("framework_get_config", name="nvmf")))
 
 
-class Loss(ControlTest):
-    """The server dies; hosts do not notice."""
+class ServerLoss(ControlTest):
+    """The server dies; the engine serves its hosts and delivers its events later."""
 
-    def device(self, engine, name):
+    def add_null_device(self, engine, name):
         engine.lines(f"bdev_null_create {name} 1 4096\n")
 
-    def waiting(self, engine, count):
+    def wait_for_waiting_events(self, engine, count):
         deadline = time.monotonic() + 10
         while self.control(engine)["events"]["waiting"] != count:
             self.assertLess(time.monotonic(), deadline, self.control(engine))
             time.sleep(0.05)
 
-    def test_io_goes_on_and_each_event_comes_once(self):
+    def test_io_continues_and_each_event_is_delivered_once(self):
         server = self.server()
         engine = self.serving()
-        self.volume(engine)
+        self.export_volume(engine)
         self.assertTrue(server.wait(lambda: server.events))
         load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN, "--verify",
                                  "--rw", "mix", "--time", "5", "--json"], stdout=subprocess.PIPE, text=True)
         seen = list(server.events)
         self.end_server(server, remove=False)
         for name in ("n0", "n1"):
-            self.device(engine, name)
-            self.waiting(engine, int(name[1]) + 1)
-        server = self.server(answer_event=lambda event: -1012)     # it has no room on its disk
+            self.add_null_device(engine, name)
+            self.wait_for_waiting_events(engine, int(name[1]) + 1)
+        server = self.server(answer_event=lambda event: -1012)     # this server's disk is full
         self.assertTrue(server.wait(lambda: server.ready))
         self.assertTrue(server.wait(lambda: len(server.offered) >= 2))
         self.assertEqual({event.sequence for event in server.offered}, {2})    # one at a time, in order
         self.end_server(server, remove=False)
-        server = self.server(answer_event=lambda event: None)      # it dies before it has answered
+        server = self.server(answer_event=lambda event: None)      # this server dies before it answers
         self.assertTrue(server.wait(lambda: server.offered))
         self.end_server(server, remove=False)
         server = self.server()
-        self.device(engine, "n2")
+        self.add_null_device(engine, "n2")
         self.assertTrue(server.wait(lambda: len(server.events) == 3))
         seen += server.events
         self.assertEqual([event.sequence for event in seen], [1, 2, 3, 4])
@@ -225,29 +225,29 @@ class Loss(ControlTest):
         out, _ = load.communicate(timeout=30)
         self.assertEqual(load.returncode, 0, out)
 
-    def test_what_has_no_room_is_counted_and_told(self):
+    def test_events_beyond_the_queue_are_counted_and_the_next_event_reports_them(self):
         engine = self.under_server()
         engine.lines("".join(f"bdev_null_create n{i} 1 4096\n" for i in range(1030)))
-        self.waiting(engine, 1024)
+        self.wait_for_waiting_events(engine, 1024)
         self.assertEqual(self.control(engine)["events"]["lost"], 6)
         server = self.server()
         self.assertTrue(server.wait(lambda: len(server.events) == 1024))
-        self.device(engine, "last")
+        self.add_null_device(engine, "last")
         self.assertTrue(server.wait(lambda: len(server.events) == 1025))
         self.assertEqual([event.sequence for event in server.events], list(range(1, 1026)))
         self.assertEqual(server.events[-1].event.msg, "device last was added (6 before were lost)")
 
-    def test_an_event_that_is_none_holds_up_no_other(self):
+    def test_a_rejected_event_does_not_block_the_next(self):
         server = self.server(answer_event=lambda event: INVAL if event.sequence == 1 else 0)
         engine = self.under_server()
-        self.device(engine, "n0")
+        self.add_null_device(engine, "n0")
         self.assertTrue(server.wait(lambda: server.offered))
-        self.device(engine, "n1")
+        self.add_null_device(engine, "n1")
         self.assertTrue(server.wait(lambda: server.events))
         self.assertEqual([event.sequence for event in server.events], [2])
         self.assertEqual(self.control(engine)["events"]["refused"], 1)
 
-    def test_devices_fail_and_go(self):
+    def test_failing_and_removed_devices_raise_events(self):
         server = self.server()
         engine = self.serving()
         path = self.file("disk.img", 16)
@@ -269,20 +269,20 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertTrue(server.wait(lambda: len(server.events) == 3))
         self.assertEqual((server.events[2].event.id, server.events[2].event.msg), (22, "device f0 was removed"))
 
-    def test_an_event_of_the_last_moment_is_told(self):
+    def test_an_engine_delivers_waiting_events_before_it_ends(self):
         server = self.server(answer_event=lambda event: -1012)
         engine = self.under_server()
-        self.device(engine, "n0")
-        self.assertTrue(server.wait(lambda: len(server.offered) == 7))  # the next would come in more than a second
+        self.add_null_device(engine, "n0")
+        self.assertTrue(server.wait(lambda: len(server.offered) == 7))  # the next attempt is more than a second away
         server.answer_event = lambda event: 0
         self.assertEqual(engine.stop(), 0)
         self.assertEqual([event.sequence for event in server.events], [1])
 
 
-class Strangers(ControlTest):
-    def test_garbage_is_nobodys_harm(self):
+class Calls(ControlTest):
+    def test_malformed_packets_are_rejected_and_the_engine_serves(self):
         engine = self.serving()
-        self.volume(engine)
+        self.export_volume(engine)
         chance = random.Random(7)
         good = protocol.drpc.Call(module=MGMT, method=PING_RANK, sequence=1,
                                   body=mgmt.PingRankReq(rank=3).SerializeToString()).SerializeToString()
@@ -300,7 +300,7 @@ class Strangers(ControlTest):
                     answer = None
                 if answer is not None:
                     self.assertNotEqual(protocol.drpc.Response.FromString(answer).status, 0)
-        half = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)     # stops in the middle, and stays
+        half = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)     # sends half a message and stays connected
         half.connect(engine.control)
         half.send(CHUNK.pack(len(good), 2, 0, 2) + good[:2])
         self.assertEqual(call(engine.control, 99, 1), (3, None))
@@ -311,7 +311,7 @@ class Strangers(ControlTest):
         engine.perf("--verify", "--rw", "mix", "--count", "500")
         half.close()
 
-    def test_masks_of_the_log(self):
+    def test_set_log_masks_changes_the_level_or_is_rejected(self):
         engine = self.under_server("-L", "INFO")
         masks = protocol.ctl.SetLogMasksReq
 
@@ -334,8 +334,8 @@ class Strangers(ControlTest):
         self.assertEqual(level(), "INFO")
 
 
-class End(ControlTest):
-    def test_draining_ends_what_is_under_way(self):
+class Shutdown(ControlTest):
+    def test_draining_disconnects_hosts_and_keeps_acknowledged_writes(self):
         server = self.server()
         engine = self.serving()
         path, state = self.file("disk.img", 16), os.path.join(self.directory, "state")
@@ -354,7 +354,7 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
         self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=3)), 0)
         self.assertEqual(self.control(engine)["state"], "DRAINED")
         out, _ = load.communicate(timeout=30)
-        self.assertNotEqual(load.returncode, 0)             # it was sent away
+        self.assertNotEqual(load.returncode, 0)             # the engine disconnected it
         self.assertEqual([group["current_io_qpairs"] for group in engine.rpc("nvmf_get_stats")["poll_groups"]], [0])
         self.assertEqual(engine.perf("--count", "1", check=False).returncode, 2)
         self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=3)), 0)
@@ -364,9 +364,9 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
         self.end_server(server)
         engine = self.serving()
         engine.lines(lines + f"{engine.port}\n")
-        engine.perf("--verify-state", state, "--time", "0")  # all that was acknowledged is there
+        engine.perf("--verify-state", state, "--time", "0")  # every acknowledged write is there
 
-    def test_draining_says_that_a_device_hangs(self):
+    def test_draining_times_out_while_a_device_hangs(self):
         engine = self.serving()
         engine.lines(f"""bdev_malloc_create -b m0 16 4096
 bdev_error_create m0
@@ -385,40 +385,40 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         engine.kill()
         load.wait(30)
 
-    def map(self, version, *members):
+    def group_map(self, version, *members):
         return mgmt.GroupUpdateReq(map_version=version, engines=[
             mgmt.GroupUpdateReq.Engine(rank=rank, uri=f"nvme+tcp://127.0.0.1:{rank}", incarnation=incarnation)
             for rank, incarnation in members])
 
-    def update(self, engine, version, *members):
-        return self.status(engine, GROUP_UPDATE, self.map(version, *members), mgmt.GroupUpdateResp)
+    def update_map(self, engine, version, *members):
+        return self.status(engine, GROUP_UPDATE, self.group_map(version, *members), mgmt.GroupUpdateResp)
 
-    def test_a_map_with_it_is_kept(self):
+    def test_a_group_map_with_this_engine_is_kept(self):
         engine = self.serving(rank=3, map_version=4)
         us = (3, self.control(engine)["incarnation"])
-        self.assertEqual(self.update(engine, 2), 0)             # from before its time: it needs not be in it
-        self.assertEqual(self.update(engine, 4), 0)
-        self.assertEqual(self.update(engine, 5, (7, 1), us), 0)
-        self.assertEqual(self.update(engine, 5), 0)             # it has that already
-        self.assertEqual(self.update(engine, 3, (1, 1)), 0)
-        self.assertEqual(self.update(engine, 6, (1, 1), us, (1, 2)), INVAL)
-        self.assertEqual(self.update(engine, 0), INVAL)
+        self.assertEqual(self.update_map(engine, 2), 0)             # older than its rank: the engine need not be in it
+        self.assertEqual(self.update_map(engine, 4), 0)
+        self.assertEqual(self.update_map(engine, 5, (7, 1), us), 0)
+        self.assertEqual(self.update_map(engine, 5), 0)             # the engine has this version already
+        self.assertEqual(self.update_map(engine, 3, (1, 1)), 0)
+        self.assertEqual(self.update_map(engine, 6, (1, 1), us, (1, 2)), INVAL)
+        self.assertEqual(self.update_map(engine, 0), INVAL)
         shown = self.control(engine)
         self.assertEqual((shown["state"], shown["map_version"], shown["map_engines"]), ("SERVING", 5, 2))
         _, described = call(engine.control, FATHOM, DESCRIBE, None, protocol.fathom.DescribeResp)
         self.assertEqual(described.map_version, 5)
-        self.assertEqual(self.update(engine, 8, us, *((rank, 1) for rank in range(1000, 21000))), 0)
+        self.assertEqual(self.update_map(engine, 8, us, *((rank, 1) for rank in range(1000, 21000))), 0)
         self.assertEqual(self.control(engine)["map_engines"], 20001)
 
-    def ends(self, *members):
+    def check_that_map_ends_engine(self, *members):
         server = self.server()
         engine = self.serving(rank=3, map_version=4)
-        self.volume(engine)
+        self.export_volume(engine)
         load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN, "--time", "30"],
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while engine.rpc("nvmf_get_stats")["poll_groups"][0]["completed_nvme_io"] < 1000:
             self.assertIsNone(load.poll())
-        self.assertEqual(self.update(engine, 5, *members), 0)
+        self.assertEqual(self.update_map(engine, 5, *members), 0)
         self.assertEqual(engine.process.wait(20), 0, engine.log_text())
         load.communicate(timeout=30)
         self.assertNotEqual(load.returncode, 0)
@@ -427,25 +427,25 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertIn("of the group map does not contain this engine", last.msg)
         self.end_server(server)
 
-    def test_a_map_without_it_ends_it(self):
-        self.ends((1, 1), (2, 1))
+    def test_a_group_map_without_this_engine_ends_it(self):
+        self.check_that_map_ends_engine((1, 1), (2, 1))
 
-    def test_a_map_with_a_younger_one_in_its_place_ends_it(self):
-        self.ends((1, 1), (3, 17))
+    def test_a_group_map_with_a_newer_incarnation_ends_the_engine(self):
+        self.check_that_map_ends_engine((1, 1), (3, 17))
 
-    def test_a_rank_from_before_a_map_without_it_ends_it(self):
+    def test_a_rank_older_than_a_group_map_without_this_engine_ends_it(self):
         engine = self.under_server()
-        self.assertEqual(self.update(engine, 9, (1, 1)), 0)
+        self.assertEqual(self.update_map(engine, 9, (1, 1)), 0)
         self.assertEqual(self.control(engine)["state"], "READY")
         self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=3, map_version=8)), 0)
-        self.assertEqual(engine.process.wait(20), 0, engine.log_text())     # with no server to hear it
+        self.assertEqual(engine.process.wait(20), 0, engine.log_text())     # although no server takes its event
 
 
-class Real(server_rig.ServerTest):
-    """With the real server."""
+class RealServer(server_rig.ServerTest):
+    """Under the real fathom-server."""
 
     def events_until(self, server, wanted, count=1):
-        """Ids of the system's events, when `wanted` is among them, so often."""
+        """[(id, rank)] of the system's events, once `count` of them have the id `wanted`."""
         request = self.messages.fathom.SystemEventsReq(sys="daos_server", max=100)
         deadline = time.monotonic() + 15
         while True:
@@ -455,7 +455,7 @@ class Real(server_rig.ServerTest):
             self.assertLess(time.monotonic(), deadline, events)
             time.sleep(0.05)
 
-    def test_an_excluded_rank_says_so_and_ends(self):
+    def test_an_excluded_engine_reports_its_exclusion_and_ends(self):
         server = self.server(engines=2).start()
         server.format()
         server.wait_joined()
@@ -463,9 +463,9 @@ class Real(server_rig.ServerTest):
         harness.run(harness.FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", "n0", "1", "4096")
         self.assertIn((23, 1), self.events_until(server, 23))
         server.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(sys="daos_server", ranks="1"))
-        order = self.events_until(server, 5, count=2)     # it says why; then its server says that it has ended
-        self.assertIn((1016, 2 ** 32 - 1), order)         # an operator has excluded it
-        self.assertNotIn((2, 1), order)                   # that is no death
+        order = self.events_until(server, 5, count=2)     # from the engine, with its reason, then from its server
+        self.assertIn((1016, 2 ** 32 - 1), order)         # the operator's exclusion
+        self.assertNotIn((2, 1), order)                   # no engine_died
         after = server.engines()
         self.assertEqual([one.pid for one in after if one.rank == 0], [one.pid for one in after if one.state == "joined"])
         self.assertIn("it left because its rank was excluded", next(one.last_end for one in after if one.rank == 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a dead or living engine's file tells somebody who has never seen it: what was slow, where the time went, what hangs."""
+"""`fathom trace` on the file of a dead or a running engine: slow requests and their stages, stuck requests, threads that hang."""
 
 import json
 import os
@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(TOP, "test/unit/inspect/trace"))
 
 import agree  # noqa: E402
 
-DELAY_US = 500000  # longer than a busy machine lets anything wait
+DELAY_US = 500000  # longer than any delay of a busy machine
 
 
 class Explaining(EngineTest):
@@ -24,8 +24,8 @@ class Explaining(EngineTest):
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def test_a_killed_engine_and_the_next_are_on_one_time_line(self):
-        """Two engines at once, one of which is killed and followed by another: three files, in the order of what happened."""
+    def test_files_of_several_engines_are_merged_in_the_order_of_time(self):
+        """Two engines run at once, one is killed, and another starts. The events of their three files are merged."""
         first, beside = self.engine(), self.engine()
         for engine in (first, beside):
             engine.serve("bdev_malloc_create", 64, 512)
@@ -40,7 +40,7 @@ class Explaining(EngineTest):
         states = {row["process"]: row["trace"]["state"] for row in rows if "trace" in row}
         self.assertEqual(states, {first.name: "dead", beside.name: "alive", second.name: "alive"})
         events = [row for row in rows if "seq" in row]
-        # one machine: the counter of its processor is what happened first
+        # all ran on one machine, so its tick counter gives the order
         ticks = [row["tick"] for row in events if not row.get("shared")]
         self.assertEqual(ticks, sorted(ticks))
         last = max(row["time_us"] for row in events if row["process"] == first.name)
@@ -48,7 +48,7 @@ class Explaining(EngineTest):
         self.assertEqual(later, {beside.name, second.name})
         for engine in (first, beside, second):
             alone = [row for row in self.json_rows(engine, "-g", "nvmf") if "seq" in row]
-            # those that run may have recorded more since
+            # a running engine may have recorded more since
             ours = [row["seq"] for row in events if row["process"] == engine.name and row["name"] == "nvmf_req_state"]
             self.assertEqual(ours, [row["seq"] for row in alone if row["name"] == "nvmf_req_state"][:len(ours)])
             self.assertGreater(len(ours), 400)
@@ -59,7 +59,7 @@ class Explaining(EngineTest):
         self.assertEqual(len(totals), 5)
 
     def slow_engine(self):
-        """Namespace 1 is memory; the I/Os of namespace 2 can be delayed, held and failed."""
+        """An engine with memory as namespace 1 and a device as namespace 2 that can delay, hold and fail I/Os."""
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
@@ -67,10 +67,10 @@ class Explaining(EngineTest):
         return engine
 
     def test_ten_slow_reads_among_a_million_are_found_after_sigkill(self):
-        """They are spread over the load; the one that never completes is not among them, but stuck. All from the file alone."""
+        """The slow reads are spread over the load. A read that never completes is listed as stuck, not as slow. Only the file is read."""
         wanted = int(os.environ.get("FATHOM_LIVES", "1000000"))
         engine = self.slow_engine()
-        # in the first half of the load, so that the rings have long forgotten them
+        # in the first half of the load, so that the rings have overwritten their records
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="delay", delay_us=DELAY_US, num=10)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
                                  "--bs", "512", "--depth", "64", "--time", "300"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -88,11 +88,11 @@ class Explaining(EngineTest):
             process.kill()
             process.wait()
         self.assertGreaterEqual(ended, wanted)
-        # a reader written from the document alone says so too
+        # a reader written from the document of the format alone agrees
         self.assertGreaterEqual(agree.check_stuck(self, FATHOM, engine.trace_path), 1)
         self.assertGreater(agree.check_summary(self, FATHOM, engine.trace_path), 5)
         self.assertEqual(agree.check_slowest(self, FATHOM, engine.trace_path), 200)
-        # those ten are the slowest of all, and among the namespace's others, if any were kept, none took so long
+        # these ten are the slowest of all; no other kept request of the namespace took as long
         reads = [row for row in self.json_rows(engine, "slowest", "10", "--all") if "number" in row]
         self.assertEqual([row["args"]["nsid"] for row in reads], [2] * 10)
         others = [row for row in self.json_rows(engine, "slowest", "100", "--all", "--where", "nsid == 2") if "number" in row][10:]
@@ -102,19 +102,19 @@ class Explaining(EngineTest):
             self.assertGreaterEqual(row["total_us"], DELAY_US)
             self.assertEqual(row["args"]["opcode_name"], "Read")
             self.assertIn("qid:1", row["owner"]["text"])
-            # where: with the backend of its I/O, whose records the rings no longer have
+            # the backend took the time; the rings no longer have the records of the I/O
             stages = {stage["stage"]: stage["us"] for stage in row["io"]["stages"]}
             self.assertGreaterEqual(stages["DISPATCHED"], DELAY_US)
             self.assertGreater(stages["DISPATCHED"] / row["total_us"], 0.5)
         stuck = [row for row in self.json_rows(engine, "stuck", status=1) if row.get("object_type") == "nvmf_req"]
-        # what of the load was under way is stuck as well
+        # requests of the load that were under way are stuck as well
         self.assertEqual(len([row for row in stuck if row["args"]["opcode"] == "0x02" and row["args"]["nsid"] == 2]), 1)
         text = engine.trace("slowest", "-f", engine.trace_path).stdout
         self.assertRegex(text, r"\n  1\. ")
         self.assertIn("`fathom trace stuck` shows", text)
 
     def test_requests_that_one_stall_delayed_are_one_line(self):
-        """Eight reads that the device held together, then two by themselves: three lines, also in the file that is left."""
+        """The device delays eight reads together, then two one at a time. `slowest` shows three lines for the file of the killed engine."""
         engine = self.slow_engine()
         delay = lambda count: engine.lines(f"bdev_error_inject_error EE_Disk1 read delay --delay-us {DELAY_US} --num {count}\n")
         delay(8)
@@ -144,7 +144,7 @@ class Explaining(EngineTest):
                                r"the shortest took [\d.]+ m?s\n")
 
     def hold_a_read(self, engine):
-        """A host whose read of namespace 2 never completes. The device has it when this returns."""
+        """Start a host whose read of namespace 2 never completes; returns when the device has the read."""
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
         held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
                                  "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -157,15 +157,16 @@ class Explaining(EngineTest):
             if [row for row in rows if row.get("object_type") == "bdev_io" and row["stage"] == "DISPATCHED"]:
                 return
             time.sleep(0.05)
-        raise AssertionError("the device does not have it")
+        raise AssertionError("the device did not get the read")
 
     def wait_until_stuck(self, engine):
-        """Return when the read of namespace 2 was older than 1 s, the limit of `stuck`, at the last sign of life, one a second."""
+        """Wait until the read of namespace 2 is 2.2 s old. The engine gives a sign of life each second, so at the last one the read was older
+        than 1 s, the limit of `stuck`."""
         wait_for(lambda: any(row.get("object_type") == "nvmf_req" and row["args"]["nsid"] == 2
                              for row in engine.under_way("--older-than", "2200ms")), pause=0.1)
 
-    def test_what_was_under_way_is_stuck_for_good_once_the_engine_is_killed(self):
-        """README's tour: its ages are to the death, not to the last record, which is as old as the read."""
+    def test_requests_under_way_are_stuck_after_the_engine_is_killed(self):
+        """As in README's tour. Ages end at the death of the engine; the last record is as old as the read."""
         engine = self.slow_engine()
         self.hold_a_read(engine)
         self.wait_until_stuck(engine)
@@ -180,10 +181,10 @@ class Explaining(EngineTest):
         self.assertRegex(done.stdout, r"(?m)^# last sign of life \d\.\d+ s after its start, at ")
         self.assertIn("# 1 under way when it died", run(FATHOM, "trace", "summary", "-f", engine.trace_path).stdout)
         agree.check_stuck(self, FATHOM, engine.trace_path)
-        # another time limit is still the caller's
+        # --older-than still sets the limit
         self.assertIn("# 0 stuck, 2 under way", run(FATHOM, "trace", "stuck", "--older-than", "1h", "-f", engine.trace_path).stdout)
 
-    def test_what_was_under_way_for_a_moment_is_stuck_after_a_crash_under_load(self):
+    def test_every_request_under_way_at_a_crash_is_stuck(self):
         engine = self.slow_engine()
         self.hold_a_read(engine)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
@@ -196,18 +197,18 @@ class Explaining(EngineTest):
         stuck = [row for row in self.json_rows(engine, "stuck", status=1) if row.get("object_type") == "nvmf_req"]
         everything = [row for row in self.json_rows(engine, "stuck", "--older-than", "0", status=1) if row.get("object_type") == "nvmf_req"]
         self.assertEqual([row["object"] for row in stuck], [row["object"] for row in everything])
-        # how many of the load were with the engine just then is chance
+        # how many requests of the load were under way is chance
         self.assertEqual(len([row for row in stuck if row["args"]["nsid"] == 2]), 1)
 
     @staticmethod
-    def what_is_stuck(engine):
+    def run_stuck(engine):
         return run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
 
-    def test_an_engine_that_is_stopped_is_not_called_alive_and_well(self):
+    def test_stuck_reports_an_engine_that_a_signal_stopped(self):
         engine = self.slow_engine()
         engine.process.send_signal(signal.SIGSTOP)
         try:
-            wait_for(lambda: "it has written nothing for 1." in self.what_is_stuck(engine).stdout, pause=0.1)
+            wait_for(lambda: "it has written nothing for 1." in self.run_stuck(engine).stdout, pause=0.1)
             text = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
             self.assertEqual(text.returncode, 1)
             self.assertRegex(text.stdout, r"alive, but stopped by a signal or a debugger, it has written nothing for 1\.\d+ s")
@@ -216,19 +217,19 @@ class Explaining(EngineTest):
             self.assertTrue(self.json_rows(engine, "threads")[0]["trace"]["stopped"])
         finally:
             engine.process.send_signal(signal.SIGCONT)
-        wait_for(lambda: self.what_is_stuck(engine).returncode == 0, pause=0.1)
+        wait_for(lambda: self.run_stuck(engine).returncode == 0, pause=0.1)
         self.assertNotIn("stopped", run(FATHOM, "trace", "stuck", "-f", engine.trace_path).stdout)
 
-    def test_an_engine_whose_reactor_hangs_is_not_called_alive_and_well(self):
+    def test_stuck_reports_a_reactor_that_hangs(self):
         engine = self.engine("-m", "0x1", "--test-methods")
         engine.serve("bdev_malloc_create", 64, 512)
         engine.rpc("reactor_hold", reactor=0, milliseconds=4000)
-        wait_for(lambda: self.what_is_stuck(engine).returncode == 1, pause=0.1)     # 1 s after the thread's last sign of life
+        wait_for(lambda: self.run_stuck(engine).returncode == 1, pause=0.1)     # 1 s after the thread's last sign of life
         text = run(FATHOM, "trace", "stuck", "-f", engine.trace_path, check=False)
         self.assertEqual(text.returncode, 1)
         self.assertRegex(text.stdout, r", alive, but 1 of its threads hangs: for [12]\.\d+ s")
 
-    def test_follow_prints_what_comes_until_the_engine_ends(self):
+    def test_follow_prints_each_new_event_until_the_engine_ends(self):
         engine = self.slow_engine()
         engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "10")
         follow = subprocess.Popen([FATHOM, "trace", "follow", "--json", "-f", engine.trace_path], stdout=subprocess.PIPE, text=True)
@@ -257,10 +258,10 @@ class Explaining(EngineTest):
         self.assertEqual(follow.returncode, 0)
         self.assertEqual(text.count("BDEV_IO_DONE"), 20)
 
-    def test_io_goes_from_the_socket_to_the_disk_and_back(self):
+    def test_io_shows_a_request_from_the_socket_to_the_disk_and_back(self):
         engine = self.slow_engine()
         engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "4", "--count", "20")
-        # a request serves other commands afterwards; an I/O's id leads to the command that made it
+        # a request object is used again by later commands; the id of an I/O leads to its own command
         done = [row for row in self.json_rows(engine, "-n", "bdev_io_done") if "seq" in row]
         last = next(row for row in reversed(done)
                     if "bdev_io_done" in [event.get("name") for event in self.json_rows(engine, "io", row["related"])])
@@ -274,10 +275,10 @@ class Explaining(EngineTest):
             objects = {row.get("object") for row in rows if row.get("object_type") in ("nvmf_req", "bdev_io")}
             self.assertEqual(objects, {last["object"], last["related"]})
 
-    def test_top_shows_what_happens_now(self):
+    def test_top_counts_only_requests_of_its_interval(self):
         engine = self.slow_engine()
         engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
-        # before the load there is nothing: what ended earlier does not count
+        # without load the count is 0: requests that ended earlier are not counted
         idle = [row for row in self.json_rows(engine, "top", "-n", "1") if row.get("object_type") == "bdev_io" and "ended" in row]
         self.assertEqual([row["ended"] for row in idle], [0])
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
@@ -291,13 +292,13 @@ class Explaining(EngineTest):
             for process in processes:
                 process.kill()
                 process.wait()
-        looks = [row for row in rows if row.get("object_type") == "nvmf_req" and "ended" in row]
-        self.assertEqual(len(looks), 2)
-        for row in looks:
+        samples = [row for row in rows if row.get("object_type") == "nvmf_req" and "ended" in row]
+        self.assertEqual(len(samples), 2)
+        for row in samples:
             self.assertGreater(row["ended"], 10)
             self.assertAlmostEqual(row["per_second"], row["ended"] / row["seconds"], delta=0.1)
         self.assertEqual([row["count"] for row in rows if row.get("stage", "") is None and row["object_type"] == "nvmf_req"],
-                         [row["ended"] for row in looks])
+                         [row["ended"] for row in samples])
         self.assertEqual({row["args"]["nsid"] for row in rows if "age_us" in row and row["object_type"] == "nvmf_req"}, {2})
         self.assertIn("reactor_0", [row.get("name") for row in rows])
 

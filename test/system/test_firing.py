@@ -28,7 +28,7 @@ DSM, WRITE = 0x09, 0x01
 HELD_NQN = "nqn.2026-11.org.fathom:held"
 HELD_QUEUES, HELD_READS = 4, 100    # more than NVMF_NS_PARKED_MAX on each of two cores
 NOT_READY, INTERNAL_ERROR = 0x82, 0x06
-# they take a device that hangs, which wants /dev/fuse
+# these need a device that hangs, which needs /dev/fuse
 HELD = {"nvmf_ns_refuses", "nvmf_ctrlr_never_enabled", "nvmf_command_given_up", "nvmf_command_returned", "tcp_req_parked"}
 
 
@@ -44,25 +44,25 @@ class Firing(events.Compare, EngineTest):
         try:
             self.file = hanging.HangingFile(self.directory, 16 << 20)
         except unittest.SkipTest:
-            self.file = None        # nothing that hangs and is let go: what needs it is left out
+            self.file = None        # no FUSE: the probes in HELD are not expected to fire
 
     def tearDown(self):
         if self.file:
-            self.file.close()       # before the engines: the kernel lets none go whose I/O is out
+            self.file.close()       # before the engines: a process with I/O at the file cannot end
         super().tearDown()
 
     # ---- bpftrace ----
 
     def attach(self):
-        """bpftrace on every probe of a copy of the engine that no other test runs."""
+        """Attach bpftrace to every probe of a private copy of the engine, so that engines of other tests do not show up."""
         self.program = os.path.join(self.directory, "fathom-engine")
         shutil.copy(ENGINE, self.program)
         script = os.path.join(self.directory, "all.bt")
         self.seen, self.said = os.path.join(self.directory, "seen"), os.path.join(self.directory, "said")
         text = events.script(self.model, self.layout, self.program, set(self.model.points))
-        with open(script, "w") as file:         # attached in whatever order: before the first and behind the last
+        with open(script, "w") as file:         # the order of attaching is not defined: once both lines come, all probes are attached
             file.write('interval:s:1 { printf("first\\n"); }\n' + text + 'interval:s:1 { printf("last\\n"); }\n')
-        with open(self.said, "w") as said, open(self.seen, "w") as seen:    # with -o it would be buffered
+        with open(self.said, "w") as said, open(self.seen, "w") as seen:    # bpftrace buffers the output of -o
             self.tracer = subprocess.Popen(["bpftrace", "-B", "line", script], stdout=seen, stderr=said,
                                            env=dict(os.environ, BPFTRACE_PERF_RB_PAGES="4096"))
         self.addCleanup(self.end_tracer)
@@ -83,8 +83,8 @@ class Firing(events.Compare, EngineTest):
 
     # ---- the session ----
 
-    def way_up(self, engine):
-        """The engine's server lets hosts in."""
+    def admit_hosts(self, engine):
+        """Set the engine up as its server does, so that hosts may connect."""
         self.server = fake_server.Server(self.directory)
         self.assertTrue(self.server.wait(lambda: self.server.ready))
         mgmt = fake_server.protocol.mgmt
@@ -93,8 +93,8 @@ class Firing(events.Compare, EngineTest):
                                 (fake_server.GROUP_UPDATE, mgmt.GroupUpdateReq(map_version=2, engines=[us]))]:
             self.assertEqual(self.status(engine, method, request), 0)
 
-    def way_down(self, engine):
-        """It is prepared for its end, but the server's comes first, and then there is more to tell than is kept."""
+    def drain_and_lose_events(self, engine):
+        """Drain the engine and stop its server, then raise more events than the engine keeps."""
         self.assertTrue(self.server.wait(lambda: self.server.events))
         self.assertEqual(self.status(engine, fake_server.PREP_SHUTDOWN, fake_server.protocol.mgmt.PrepShutdownReq()), 0)
         self.server.stop()
@@ -111,10 +111,10 @@ class Firing(events.Compare, EngineTest):
         path = os.path.join(self.directory, "fathom_engine0.sock")
         return fake_server.call(path, fake_server.MGMT, method, request, fake_server.protocol.mgmt.DaosResp)[1].status
 
-    def session(self, engine):
-        """What is done to one engine."""
+    def run_session(self, engine):
+        """Do to one engine what makes its probes fire."""
         port = engine.port
-        self.way_up(engine)
+        self.admit_hosts(engine)
         engine.lines(f"""bdev_malloc_create 128 512 -b M0
 bdev_malloc_create 32 4096 -b M1
 bdev_malloc_create 16 512 -b M2 -o 64
@@ -127,8 +127,8 @@ nvmf_subsystem_add_ns {NQN} M2
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_subsystem_add_host {NQN} {HOST}
 """)
-        self.move(engine)       # file I/O that hangs would keep its thread where it is
-        silent = self.hold(engine) if self.file else None
+        self.move_poll_group(engine)       # first: a thread with hung file I/O cannot move
+        silent = self.hold_reads(engine) if self.file else None
         engine.perf("--quiet", "--count", 300, "--rw", "mix", "--verify", "--depth", 16, "--queues", 2)
         engine.perf("--quiet", "--count", 30, "--rw", "write", "--bs", "128k", "--depth", 4, "--hdgst", "--ddgst")
         engine.perf("--quiet", "--count", 900, "--rw", "write", "--bs", "128k", "--depth", 127, "--queues", 6)
@@ -138,10 +138,10 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
         engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
-        self.rude(engine)
-        self.patient(engine)
+        self.break_protocol(engine)
+        self.exceed_keep_alive(engine)
         if self.file:
-            self.let_go(engine, silent)
+            self.release_reads(engine, silent)
         engine.lines(f"""bdev_get_iostat
 bdev_reset_iostat -m all
 nvmf_subsystem_remove_host {NQN} {HOST}
@@ -149,19 +149,19 @@ nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_delete_subsystem {NQN}
 bdev_malloc_delete M3
 """)
-        self.way_down(engine)
+        self.drain_and_lose_events(engine)
 
     @staticmethod
-    def move(engine):
-        """A poll group to the other CPU, and back."""
+    def move_poll_group(engine):
+        """Move a poll group to the other CPU and back."""
         group = next(thread for thread in engine.rpc("thread_get_stats")["threads"] if "poll_group" in thread["name"])
         for mask in ({"1": "2", "2": "1"}[group["cpumask"].removeprefix("0x")], group["cpumask"]):
             engine.rpc("thread_set_cpumask", id=group["id"], cpumask=mask)
             time.sleep(0.2)
 
-    def rude(self, engine):
-        """Hosts that break the rules."""
-        for kind in (0x20, 2):          # no such PDU; a TermReq of the host
+    def break_protocol(self, engine):
+        """Connect hosts that break the protocol."""
+        for kind in (0x20, 2):          # an unknown PDU type; a TermReq of the host
             with hostile.Host(engine).s as one:
                 one.sendall(struct.pack("<BBBBI", kind, 0, 24, 0, 24) + bytes(16))
                 one.settimeout(10)
@@ -179,7 +179,7 @@ bdev_malloc_delete M3
         data = hostile.connect_data(HOST.encode(), cntlid & 0xffff, NQN.encode())
         wrong.s.sendall(struct.pack("<BBBBI", 4, 2, 72, 72, 72 + len(data) + 4) + hostile.connect(1) + data + b"\0\0\0\0")
         wrong.response()
-        # a reader that does not read, and goes with its requests
+        # a host that does not receive its data and leaves while they are sent
         slow_admin = hostile.Host(engine)
         cntlid = slow_admin.connect()[0]
         slow_admin.enable()
@@ -197,18 +197,18 @@ bdev_malloc_delete M3
         slow2.response()
         slow2.s.sendall(hostile.capsule(struct.pack("<BBHI16x", WRITE, 0x40, 2, 1) + hostile.sgl_transport(65536) +
                                         struct.pack("<QI12x", 0, 127)))
-        slow2.pdu()                      # R2T: the data never come
+        slow2.pdu()                      # R2T; the host never sends the data
         for one in (slow, slow2, slow_admin, wrong, admin, stranger):
             one.s.close()
 
-    def patient(self, engine):
-        """A host that waits for events, and then for too long."""
+    def exceed_keep_alive(self, engine):
+        """Connect a host that waits for an event, then exceeds its keep-alive timeout."""
         host = hostile.Host(engine)
         sqe = hostile.connect(0)[:48] + struct.pack("<I12x", 2000)      # keep-alive, ms
         host.s.sendall(hostile.capsule(sqe, hostile.connect_data(HOST.encode(), 0xffff, NQN.encode())))
         self.assertEqual(host.response()[1], 0)
         host.enable()
-        host.s.sendall(hostile.capsule(struct.pack("<BBHI32xII16x", 0x09, 0x40, 8, 0, 0x0b, 0x100)))   # tell of namespaces
+        host.s.sendall(hostile.capsule(struct.pack("<BBHI32xII16x", 0x09, 0x40, 8, 0, 0x0b, 0x100)))   # events of changed namespaces
         self.assertEqual(host.response()[1], 0)
         host.s.sendall(hostile.capsule(struct.pack("<BBHI", 0x0c, 0x40, 9, 0).ljust(64, b"\0")))
         engine.lines(f"nvmf_subsystem_add_ns {NQN} M3\nnvmf_subsystem_remove_ns {NQN} 4\n")
@@ -220,7 +220,7 @@ bdev_malloc_delete M3
             pass
         host.s.close()
 
-    # ---- what does not answer: begun first, for it takes its time ----
+    # ---- a device that hangs: started first, since its timeouts are long ----
 
     @staticmethod
     def queue_depth(engine, device):
@@ -232,8 +232,8 @@ bdev_malloc_delete M3
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
 
-    def held_queues(self, engine):
-        """A host's connections to the subsystem whose device holds reads: admin, I/O queues."""
+    def connect_to_held(self, engine):
+        """Connect a host to the subsystem whose device holds reads: (admin queue, [I/O queues])."""
         admin = hostile.Host(engine)
         cntlid = admin.connect(subsystem=HELD_NQN.encode())[0]
         admin.enable()
@@ -242,18 +242,18 @@ bdev_malloc_delete M3
             self.assertEqual(queue.connect(qid, cntlid & 0xffff, subsystem=HELD_NQN.encode())[1], 0)
         return admin, queues
 
-    def hold(self, engine):
-        """A device holds the reads of a host that has left. Returns another host, which never enables its controller."""
+    def hold_reads(self, engine):
+        """Let the device hold the reads of a host that leaves. Returns another host, which never enables its controller."""
         engine.lines(f"""bdev_uring_create {self.file.path} F0 512
 nvmf_create_subsystem {HELD_NQN} -a -s SPDK00000000000002 -m 8
 nvmf_subsystem_add_ns {HELD_NQN} F0
 nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
-        self.give_up(engine)
+        self.remove_held_namespace(engine)
         silent = hostile.Host(engine)
         self.assertEqual(silent.connect(subsystem=HELD_NQN.encode())[1], 0)
         self.file.hang()
-        admin, queues = self.held_queues(engine)
+        admin, queues = self.connect_to_held(engine)
         for queue in queues:
             queue.s.sendall(b"".join(hostile.capsule(hostile.read(cid, 512)) for cid in range(HELD_READS)))
         self.wait_until(lambda: self.queue_depth(engine, "F0") == HELD_QUEUES * HELD_READS)
@@ -261,10 +261,10 @@ nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             host.s.close()
         return silent
 
-    def give_up(self, engine):
-        """The namespace goes while its device has a read of a host that stays."""
+    def remove_held_namespace(self, engine):
+        """Remove the namespace while its device holds a read of a connected host."""
         self.file.hang()
-        admin, queues = self.held_queues(engine)
+        admin, queues = self.connect_to_held(engine)
         queues[0].s.sendall(hostile.capsule(hostile.read(1, 512)))
         self.wait_until(lambda: self.queue_depth(engine, "F0") == 1)
         engine.rpc("nvmf_subsystem_remove_ns", nqn=HELD_NQN, nsid=1, drain_timeout_ms=100)
@@ -275,9 +275,9 @@ nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             host.s.close()
         engine.lines(f"nvmf_subsystem_add_ns {HELD_NQN} F0\n")
 
-    def let_go(self, engine, silent):
-        """The reads of the host that left were given up, so others are refused until the device has returned them."""
-        admin, queues = self.held_queues(engine)
+    def release_reads(self, engine, silent):
+        """New reads are refused while the device holds those of the host that left. Release these and wait until reads succeed."""
+        admin, queues = self.connect_to_held(engine)
 
         def refused(queue):
             queue.s.sendall(hostile.capsule(hostile.read(1, 512)))
@@ -294,8 +294,8 @@ nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             host.s.close()
         engine.lines(f"nvmf_delete_subsystem {HELD_NQN}\n")
 
-    def dying(self):
-        """Of an engine that refuses a connection, then a debugger makes it miscount, and it finds out."""
+    def fail_a_must(self):
+        """Start an engine that refuses a connection; then gdb falsifies a counter of it, and a must() fails."""
         engine = self.engine(program=self.program)
         engine.lines(f"""nvmf_create_transport -t tcp --max-connections-per-address 1
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
@@ -311,7 +311,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 
     @staticmethod
     def threads(engine):
-        """{thread in the trace: its id}, of one that runs"""
+        """{name of a thread in the trace: its tid} of a running engine."""
         rows = [json.loads(line) for line in run(FATHOM, "trace", "threads", "--json", "-p", engine.pid).stdout.splitlines()]
         return {row["name"]: row["tid"] for row in rows if "tid" in row}
 
@@ -320,11 +320,11 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         engine = self.engine("-m", "3", "--num-trace-entries", "262144", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
                              program=self.program)
         loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)
-        self.session(engine)
+        self.run_session(engine)
         tids = self.threads(engine)
         engine.stop()
         shown = events.from_trace(run(FATHOM, "trace", "show", "--json", "-f", engine.trace_path).stdout, tids)
-        self.dying()
+        self.fail_a_must()
         self.end_tracer()
         self.assertNotIn("Lost", self.text(self.said))
         seen = events.from_bpftrace(self.model, self.text(self.seen), loaded_at)

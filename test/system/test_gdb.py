@@ -23,7 +23,7 @@ CORE_PATTERN = open("/proc/sys/kernel/core_pattern").read().strip()
 
 
 def gdb(*words, commands=(), debug=None, source=True):
-    """{command: what it said}, in one session. `source`: whether the program may load its scripts."""
+    """Run commands in one session of gdb: {command: its output}, and all output as {None: ...}. `source`: the program may load its scripts."""
     line = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-iex", "set height 0", "-iex", "set width 0"]
     if source:
         line += ["-iex", "add-auto-load-safe-path /"]
@@ -50,7 +50,7 @@ def first_lines(said):
 
 
 def wrong_fields(program, table, directory):
-    """Those of a table of gdb/fathom/structures.py that the program has not, or of another type."""
+    """The fields in a table of gdb/fathom/structures.py that the program lacks or has with another type."""
     script = os.path.join(directory, "check.py")
     with open(script, "w") as f:
         f.write(f"""
@@ -83,8 +83,8 @@ class Gdb(EngineTest):
             host.wait()
         super().tearDown()
 
-    def held(self, above="", options=(), **kwargs):
-        """An engine with HELD reads under way, which a faulty device keeps; `above`: commands that make one on top of it."""
+    def engine_with_held_reads(self, above="", options=(), **kwargs):
+        """An engine with HELD reads under way that a faulty device holds. `above`: commands that make another device on top of it."""
         engine = self.engine("-m", self.two_cpus(), *options, cwd=self.directory, **kwargs)
         engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Spare 16 4096\nbdev_error_create Disk0\n")
         engine.serve("bdev_null_create", "Null0", 16, 512)
@@ -107,11 +107,11 @@ class Gdb(EngineTest):
     def wait(self, condition, seconds=30):
         end = time.monotonic() + seconds
         while not condition():
-            self.assertLess(time.monotonic(), end, "it did not come to that")
+            self.assertLess(time.monotonic(), end, "the condition did not become true in time")
             time.sleep(0.02)
 
     def core_of(self, engine, number=signal.SIGSEGV):
-        """Kill it; its core, the kernel's own where core_pattern leaves it in the folder."""
+        """Kill the engine; its core. The kernel writes it where core_pattern names a plain file, else gdb."""
         most = resource.prlimit(engine.pid, resource.RLIMIT_CORE)[1]
         if "/" in CORE_PATTERN or CORE_PATTERN.startswith("|") or most == 0:
             core = os.path.join(self.directory, "core")
@@ -123,16 +123,16 @@ class Gdb(EngineTest):
         self.assertEqual(engine.process.wait(60), -number)
         return next(os.path.join(self.directory, name) for name in os.listdir(self.directory) if name.startswith("core"))
 
-    def check_clean(self, said):
-        """Nothing of Python's is seen."""
+    def check_no_python_error(self, said):
+        """The output has no error of Python."""
         for text in ("Traceback", "Python Exception", "Error occurred in Python"):
             self.assertNotIn(text, said)
 
-    # ---- what it says is what the RPCs say ----
+    # ---- lists, compared with RPCs ----
 
     def check_lists(self, said, rpc):
         for command in LISTS:
-            self.check_clean(said[command])
+            self.check_no_python_error(said[command])
         bdevs = said["fathom_print_bdevs"]
         self.assertEqual(count_of(bdevs), len(rpc["bdevs"]))
         for row in rpc["bdevs"]:
@@ -181,26 +181,26 @@ class Gdb(EngineTest):
             "qpairs": engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN), "stuck": [row for row in stuck if "object_type" in row],
         }
 
-    def test_lists_of_a_live_engine_and_of_its_core_are_those_of_the_rpcs(self):
-        engine = self.held()
+    def test_lists_of_a_live_engine_and_of_its_core_equal_those_of_the_rpcs(self):
+        engine = self.engine_with_held_reads()
         rpc = self.rpc_view(engine)
         more = ("fathom_print_requests --older-than 3600000", "fathom_print_requests --older-than 0 cid.1[0-9],", "fathom_find_bdev EE_",
-                "fathom_print_bdevs ^.*Spare", f"fathom_print_io {self.one_of(rpc)['object']}", "fathom_trace 5", "fathom_load_macros", "p bdevs", "p *bdevs.tqh_first",
+                "fathom_print_bdevs ^.*Spare", f"fathom_print_io {self.find_stuck_request(rpc)['object']}", "fathom_trace 5", "fathom_load_macros", "p bdevs", "p *bdevs.tqh_first",
                 "p registry.threads", "p nvmf_tgt.subsystems")
         live = gdb("-p", engine.pid, commands=LISTS + more)
         self.check_lists(live, rpc)
         dead = gdb(ENGINE, self.core_of(engine), commands=LISTS + more)
         self.check_lists(dead, rpc)
         for said in (live, dead):
-            self.check_others(said, rpc)
+            self.check_other_commands(said, rpc)
         self.check_trace(dead["fathom_trace 5"], engine)
 
     @staticmethod
-    def one_of(rpc):
+    def find_stuck_request(rpc):
         return next(row for row in rpc["stuck"] if row["object_type"] == "nvmf_req")
 
-    def check_others(self, said, rpc):
-        self.check_clean(said[None])
+    def check_other_commands(self, said, rpc):
+        self.check_no_python_error(said[None])
         self.assertEqual(said["fathom_print_requests --older-than 3600000"], "0 requests")
         self.assertRegex(said["fathom_print_requests --older-than 0 cid.1[0-9],"], rf"\n\d+ of {HELD} requests$")
         self.assertRegex(said["fathom_find_bdev EE_"], r"(?s)bdev \"EE_Disk0\".*: 100 under way, 100 at the backend, 0 queued\n.*\n1 bdev$")
@@ -210,31 +210,31 @@ class Gdb(EngineTest):
         self.assertRegex(said["p *bdevs.tqh_first"], r'^\$2 = bdev "Disk0" \(Malloc disk\), 131072 blocks of 512 bytes, claimed, opened 1 time$')
         self.assertIn("a list of 3 = {[0] (struct fathom_thread *)", said["p registry.threads"])
         self.assertIn(NQN, said["p nvmf_tgt.subsystems"])
-        story = self.one_of(rpc)
-        name, io = story["object"], "i" + story["object"][1:]
+        stuck = self.find_stuck_request(rpc)
+        name, io = stuck["object"], "i" + stuck["object"][1:]
         chain = said[f"fathom_print_io {name}"]
-        for text in (f"nvmf_req {name}: READ, cid %d, nsid 2" % story["args"]["cid"], "<-- this one", f"subsystem {NQN}", "to namespace 2 of",
-                     f"bdev_io {io}: READ of 8 blocks at %d on \"EE_Disk0\", DISPATCHED for" % story["args"]["lba"], f"for nvmf_req {name}\n",
+        for text in (f"nvmf_req {name}: READ, cid %d, nsid 2" % stuck["args"]["cid"], "<-- this one", f"subsystem {NQN}", "to namespace 2 of",
+                     f"bdev_io {io}: READ of 8 blocks at %d on \"EE_Disk0\", DISPATCHED for" % stuck["args"]["lba"], f"for nvmf_req {name}\n",
                      "SUBMITTED at ", "held by a rule of the faulty device: pending"):
             self.assertIn(text, chain)
 
     def check_trace(self, said, engine):
-        """Its last records are those that the trace file ends with."""
+        """The records that `fathom_trace` prints are the last ones of the trace file."""
         rows = [json.loads(line) for line in run(FATHOM, "trace", "-f", engine.trace_path, "--json").stdout.splitlines()]
         events = {(f"{row['time_us']:.3f}", row["name"].upper()) for row in rows if "name" in row}
         lines = re.findall(r"(?m)^ *(?:-|\d+): +([\d.]+) us.(\w+)", said.replace("us~ ", "us~").replace("us  ", "us "))
         self.assertGreater(len(lines), 10)
         self.assertLessEqual(set(lines), events)
         self.assertEqual(count_of(said), len(lines))
-        # functions by their names
+        # functions are printed by name
         self.assertNotRegex(said, r" function: 0x")
         newest = [row for row in rows if "name" in row][-1]
         self.assertEqual(lines[-1], (f"{newest['time_us']:.3f}", newest["name"].upper()))
 
     # ---- one I/O ----
 
-    def test_an_io_is_shown_with_what_it_was_made_of_and_found_by_any_address_of_it(self):
-        engine = self.held("bdev_error_create EE_Disk0\n")     # on top of the one that keeps reads
+    def test_an_io_is_found_by_each_of_its_addresses_and_shown_with_its_request_and_parts(self):
+        engine = self.engine_with_held_reads("bdev_error_create EE_Disk0\n")     # on top of the device that holds reads
         listed = gdb("-p", engine.pid, commands=["fathom_print_requests"])["fathom_print_requests"].splitlines()
         self.assertEqual(len(listed), HELD + 1)
         request = re.match(r"(\(struct nvmf_req \*\) (0x\w+))  nvmf_req (r\d+)", listed[77])
@@ -252,7 +252,7 @@ class Gdb(EngineTest):
             self.assertEqual(untimed(text), untimed(first))
         self.assertRegex(said[f"fathom_print_io {ios[1]}"], r'on "EE_Disk0", .*<-- this one')
 
-    def test_at_a_breakpoint_an_io_is_a_sentence(self):
+    def test_an_io_is_printed_as_a_sentence_at_a_breakpoint(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--bs", "4k", "--depth", "1", "--time", "60",
@@ -268,7 +268,7 @@ class Gdb(EngineTest):
         self.assertIn("neither an nvmf_req nor a bdev_io", said["fathom_print_io io->backend"])
         engine.rpc("bdev_get_bdevs")
 
-    def test_pieces_of_a_split_io_and_what_the_kernel_has_are_shown(self):
+    def test_pieces_of_a_split_io_and_requests_at_the_kernel_are_shown(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", "--optimal-io-boundary", 4, 16, 512)
         engine.lines(f"bdev_uring_create {self.file('volume', 16)} File0 4096\nnvmf_subsystem_add_ns {NQN} File0\n")
@@ -285,8 +285,8 @@ class Gdb(EngineTest):
             self.assertRegex(said[command], wanted)
             host.kill()
 
-    def test_every_structure_is_printed_as_the_lists_have_it(self):
-        engine = self.held()
+    def test_print_shows_each_structure_as_the_lists_do(self):
+        engine = self.engine_with_held_reads()
         said = gdb("-p", engine.pid, commands=(*LISTS, "fathom_find_bdev EE_"))
         lines = {}      # one of each kind
         for text in said.values():
@@ -308,7 +308,7 @@ class Gdb(EngineTest):
         }
         printed = gdb("-p", engine.pid, commands=[*(f"p *{typed}" for typed, _ in lines.values()), *others])
         self.assertNotIn("shows the fields", printed[None])
-        self.check_clean(printed[None])
+        self.check_no_python_error(printed[None])
         untimed = lambda text: re.sub(r"\d[\d.]* ?([mun]?s\b|%|turns|of them busy)|ran \d+ times?|asleep|running \S+( \(\S+\))?", "", text)
         for kind, (typed, sentence) in lines.items():
             text = printed[f"p *{typed}"].split(" = ", 1)[1]
@@ -318,11 +318,11 @@ class Gdb(EngineTest):
         for command, wanted in others.items():
             self.assertRegex(printed[command], r"^\$\d+ = (" + wanted + ")", command)
 
-    def test_an_interrupt_in_gdb_stops_the_engine_there_and_does_not_end_it(self):
+    def test_ctrl_c_in_gdb_stops_the_engine_and_does_not_end_it(self):
         engine = self.engine()
         session = subprocess.Popen(["gdb", "-q", "-nx", "-p", str(engine.pid), "-ex", "continue", "-ex", "info threads", "-ex", "detach", "-ex", "quit"],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/", start_new_session=True)
-        self.wait(lambda: "TracerPid:\t0\n" not in open(f"/proc/{engine.pid}/status").read() and self.runs(engine))
+        self.wait(lambda: "TracerPid:\t0\n" not in open(f"/proc/{engine.pid}/status").read() and self.answers_rpc(engine))
         session.send_signal(signal.SIGINT)
         said = session.communicate(timeout=60)[0]
         self.assertIn("received signal SIGTRAP", said)
@@ -332,8 +332,8 @@ class Gdb(EngineTest):
         self.assertEqual(engine.process.wait(20), 0)
 
     @staticmethod
-    def runs(engine):
-        """gdb has let it go on: it answers."""
+    def answers_rpc(engine):
+        """Whether gdb has resumed the engine: it answers an RPC."""
         try:
             return engine.rpc("bdev_get_bdevs", timeout=0.5) is not None
         except OSError:
@@ -341,19 +341,19 @@ class Gdb(EngineTest):
 
     # ---- structures ----
 
-    def test_every_field_that_is_read_is_the_programs(self):
+    def test_the_program_has_every_field_that_the_scripts_read(self):
         self.assertEqual(wrong_fields(ENGINE, "ENGINE", self.directory), [])
 
-    def test_every_field_of_the_list_is_read(self):
+    def test_the_scripts_read_every_field_of_the_list(self):
         folder = os.path.join(TOP, "gdb", "fathom")
         code = "".join(open(os.path.join(folder, name)).read() for name in os.listdir(folder) if name.endswith(".py") and name != "structures.py")
         listed = re.findall(r'"(\w+)": "', open(os.path.join(folder, "structures.py")).read())
         self.assertGreater(len(listed), 100)
         self.assertEqual([name for name in sorted(set(listed)) if not re.search(rf"""["']{name}["']""", code)], [])
 
-    # ---- what cannot be ----
+    # ---- errors ----
 
-    def test_bad_arguments_are_answered_with_a_sentence(self):
+    def test_wrong_arguments_get_an_error_message(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         wrong = {
@@ -374,30 +374,30 @@ class Gdb(EngineTest):
             "fathom_trace 3 (": "is no regular expression",
         }
         said = gdb("-p", engine.pid, commands=wrong)
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         for command, text in wrong.items():
             self.assertTrue(said[command].startswith("fathom: "), f"{command}: {said[command]}")
             self.assertIn(text, said[command])
         self.assertEqual(gdb("-p", engine.pid, commands=["fathom_find_bdev zzz"])["fathom_find_bdev zzz"], "0 bdevs")
 
-    def test_memory_that_holds_something_else_is_printed_all_the_same(self):
+    def test_printers_survive_memory_that_holds_something_else(self):
         engine = self.engine()
         kinds = ("bdev", "bdev_io", "bdev_channel", "nvmf_req", "nvmf_qpair", "nvmf_ctrlr", "nvmf_subsystem", "nvmf_ns", "poller", "reactor", "fathom_thread",
                  "channel", "device", "trace_story", "trace_object", "trace_istr", "nvmf_poll_group", "nvmf_address", "bdev_desc")
         commands = [f"p *(struct {kind} *) {at}" for kind in kinds for at in ("&nvmf_tgt", "0", "$sp", "registry.threads.tqh_first", "'engine.c'::engine.options")]
         said = gdb("-p", engine.pid, commands=commands)
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         for command in commands:
             self.assertRegex(said[command], r"^\$\d+ = |^Cannot access memory", command)
 
-    def test_an_engine_without_a_trace_has_all_but_the_trace(self):
-        engine = self.held(options=["--num-trace-entries", "0"])
+    def test_commands_work_without_a_trace_except_fathom_trace(self):
+        engine = self.engine_with_held_reads(options=["--num-trace-entries", "0"])
         said = gdb("-p", engine.pid, commands=(*LISTS, "fathom_trace"))
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         self.assertEqual(count_of(said["fathom_print_requests"]), HELD)
         self.assertIn("this engine has no trace", said["fathom_trace"])
 
-    def test_without_a_process_or_an_engine_it_says_so(self):
+    def test_commands_report_a_missing_process_or_engine(self):
         script = os.path.join(TOP, "gdb", "fathom.py")
         self.assertIn("neither a process nor a core", gdb(ENGINE, commands=["fathom_print_bdevs"])["fathom_print_bdevs"])
         self.assertIn("no program is loaded", gdb(commands=[f"source {script}", "fathom_trace"])["fathom_trace"])
@@ -405,46 +405,46 @@ class Gdb(EngineTest):
         self.assertIn("is no fathom-engine and no fathom-server", said["fathom_trace"])
         self.assertIn("Nothing is needed", said["fathom_load_macros"])
 
-    def test_gdb_says_itself_what_is_to_be_allowed(self):
+    def test_gdb_prints_the_safe_path_that_the_scripts_need(self):
         said = gdb(ENGINE, commands=["fathom_print_bdevs"], source=False)
         self.assertIn(f"add-auto-load-safe-path {os.path.realpath(ENGINE)}", said[None])
 
-    def test_a_program_apart_from_its_scripts_says_so(self):
+    def test_a_program_moved_away_from_its_scripts_reports_that(self):
         alone = shutil.copy(ENGINE, os.path.join(self.directory, "fathom-engine"))
         self.assertIn("so no fathom_ commands; source fathom.py from where it is", gdb(alone, commands=["info files"])[None])
 
-    def test_a_stripped_program_has_all_of_it_with_its_debug_file_and_a_sentence_without(self):
+    def test_a_stripped_program_works_with_its_debug_file_and_names_it_when_missing(self):
         folder = os.path.join(self.directory, "bin")
         os.mkdir(folder)
         program = shutil.copy(ENGINE, folder)
         os.symlink(os.path.join(os.path.dirname(os.path.dirname(ENGINE)), "share"), os.path.join(self.directory, "share"))
         run(SPLIT, "/bin/fathom-engine", env=dict(os.environ, DESTDIR=self.directory))
         self.assertNotIn(".symtab", run("readelf", "-S", "--wide", program).stdout)
-        engine = self.held(program=program)
+        engine = self.engine_with_held_reads(program=program)
         rpc = self.rpc_view(engine)
         core = self.core_of(engine, signal.SIGABRT)
         commands = LISTS + ("fathom_trace 2", "fathom_print_io r3", "p *bdevs.tqh_first", "fathom_find_bdev EE_Disk0")
         said = gdb(program, core, commands=commands, debug=os.path.join(self.directory, "usr", "lib", "debug"))
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         self.check_lists(said, rpc)
         self.assertIn('bdev "Disk0"', said["p *bdevs.tqh_first"])
         self.assertRegex(said["fathom_trace 2"], r"\n\d+ events of 3 threads$")
         number = re.search(r"Build ID: (\w+)", run("readelf", "-n", program).stdout).group(1)
         said = gdb(program, core, commands=LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"), debug="/nowhere")
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         for command in LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"):
             self.assertIn("has no debug information that gdb found", said[command])
             self.assertIn(f".build-id/{number[:2]}/{number[2:]}.debug", said[command])
 
     # ---- cores ----
 
-    def test_the_core_filter_has_named_shared_memory_beside_what_it_had(self):
+    def test_an_engine_adds_file_backed_shared_memory_to_its_core_filter(self):
         engine = self.engine()
         own = int(open("/proc/self/coredump_filter").read(), 16)
         self.assertEqual(int(open(f"/proc/{engine.pid}/coredump_filter").read(), 16), own | 8)
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "only root can make /proc read-only")
-    def test_an_engine_with_a_read_only_proc_starts_and_is_quiet_about_it(self):
+    def test_an_engine_with_a_read_only_proc_starts_without_a_warning(self):
         program = os.path.join(self.directory, "engine")
         with open(program, "w") as f:
             f.write(f"#!/bin/sh\nexec unshare --mount sh -c 'mount -o remount,ro,bind /proc && exec \"$0\" \"$@\"' {ENGINE} \"$@\"\n")
@@ -455,22 +455,22 @@ class Gdb(EngineTest):
         self.assertNotIn("WARN", engine.log_text())
         self.assertEqual(engine.stop(), 0)
 
-    def test_a_core_made_by_gdb_has_all_of_it_and_the_engine_goes_on(self):
-        engine = self.held()
+    def test_a_core_made_by_gdb_is_complete_and_the_engine_keeps_running(self):
+        engine = self.engine_with_held_reads()
         core = os.path.join(self.directory, "made")
         gdb("-p", engine.pid, commands=[f"generate-core-file {core}"])
         said = gdb(ENGINE, core, commands=[*LISTS, "fathom_trace 3"])
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         self.check_lists(said, self.rpc_view(engine))
         self.assertRegex(said["fathom_trace 3"], r"\n\d+ events of 3 threads$")
 
-    def test_a_core_without_shared_memory_has_the_rest(self):
-        engine = self.held()
+    def test_a_core_without_shared_memory_shows_all_but_requests_and_trace(self):
+        engine = self.engine_with_held_reads()
         with open(f"/proc/{engine.pid}/coredump_filter", "w") as f:
             f.write("0x33")
         said = gdb(ENGINE, self.core_of(engine), commands=["fathom_print_bdevs", "fathom_print_threads", "fathom_print_requests", "fathom_trace",
                                                           "fathom_print_io r3"])
-        self.check_clean(said[None])
+        self.check_no_python_error(said[None])
         self.assertEqual(count_of(said["fathom_print_threads"]), 3)
         for command in ("fathom_print_requests", "fathom_trace", "fathom_print_io r3"):
             self.assertIn("this core is without shared memory", said[command])
@@ -479,16 +479,16 @@ class Gdb(EngineTest):
 
 @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
 class ServerGdb(SystemTest):
-    """On a running server: what its lists have is what the operator's commands say."""
+    """A running server: its lists are compared with the output of the operator's commands."""
 
-    def test_lists_are_those_of_the_commands(self):
+    def test_lists_equal_the_output_of_the_commands(self):
         system = self.system(2)
         follower = subprocess.Popen([FATHOM, "system", "events", "--follow", "--json", "-o", system.client_config],
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(follower.stdout.close)
         self.addCleanup(follower.wait)
         self.addCleanup(follower.kill)
-        follower.stdout.readline()      # it is followed: what happened before has come
+        follower.stdout.readline()      # the first event has come, so the follower is connected
         members, engines, pid = system.members(), system.engines(), system.process.pid
         said = gdb("-p", pid, commands=("fathom_print_members", "fathom_print_instances", "fathom_print_calls", "fathom_print_connections",
                                         "fathom_print_threads", "fathom_print_reactors", "fathom_print_pollers", "fathom_trace 3",
@@ -513,23 +513,23 @@ class ServerGdb(SystemTest):
         self.assertIn("is no fathom-engine: load it with", said["fathom_print_bdevs"])
         self.assertRegex(said["p *process.frame->server.instances[0]"], r"^\$1 = instance 0, JOINED, ")
         self.assertRegex(said["p process.frame->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
-        self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # gdb has let it go on
+        self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # the server runs again after gdb
 
-    def test_a_breakpoint_on_a_call_shows_what_was_asked(self):
-        """As the session in docs/debugging.md."""
+    def test_a_breakpoint_on_a_call_shows_its_request(self):
+        """As in the session of docs/debugging.md."""
         system = self.system(1)
-        asking = threading.Timer(3, system.fathom, ("system", "query", "--ranks", "0"), {"check": False})
-        asking.start()
-        self.addCleanup(asking.join)
+        caller = threading.Timer(3, system.fathom, ("system", "query", "--ranks", "0"), {"check": False})
+        caller.start()
+        self.addCleanup(caller.join)
         said = gdb("-p", system.process.pid, commands=("break mgmt_system_query", "continue", "p *(Mgmt__SystemQueryReq *) request",
                                                             "p *call", "bt 2", "delete", "detach"))
-        asking.join()
+        caller.join()
         self.assertIn("hit Breakpoint 1, mgmt_system_query", said["continue"])
         self.assertRegex(said["p *(Mgmt__SystemQueryReq *) request"], r'ranks = 0x[0-9a-f]+ "0"')
         self.assertRegex(said["p *call"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /mgmt\.MgmtSvc/SystemQuery, ")
         self.assertEqual(system.states(), {0: "joined"})
 
-    def test_every_field_that_is_read_is_the_programs(self):
+    def test_the_program_has_every_field_that_the_scripts_read(self):
         self.assertEqual(wrong_fields(SERVER, "SERVER", self.directory), [])
 
 

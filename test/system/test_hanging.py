@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A device that hangs in namespace 2 of a real engine: everything else goes on, whatever an operator does, and it ends quickly."""
+"""The device of namespace 2 of a real engine hangs: other namespaces and operator commands continue, and the engine ends quickly."""
 import subprocess
 import threading
 import time
@@ -13,7 +13,7 @@ HOST = "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000bb"
 ADDRESS = {"trtype": "TCP", "adrfam": "IPv4", "traddr": "127.0.0.1"}
 
 
-class Hanging(EngineTest):
+class HungNamespace(EngineTest):
     def setUp(self):
         super().setUp()
         self.hosts = []
@@ -30,15 +30,15 @@ class Hanging(EngineTest):
         self.hosts.append(host)
         return host
 
-    def depth(self, engine, device):
+    def queue_depth(self, engine, device):
         return engine.rpc("bdev_get_iostat", names=[device])["bdevs"][0]["queue_depth"]
 
-    def hang_one(self, engine):
-        """One more read that the device of namespace 2 keeps; the host that sent it."""
-        before = self.depth(engine, "EE_M1")
+    def hold_read(self, engine):
+        """Make the device of namespace 2 hold one more read; the host that sent it."""
+        before = self.queue_depth(engine, "EE_M1")
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="pending", num=1)
         host = self.start_perf(engine, "--nsid", 2, "--rw", "read", "--depth", 1, "--count", 1)
-        while self.depth(engine, "EE_M1") == before:
+        while self.queue_depth(engine, "EE_M1") == before:
             self.assertIsNone(host.poll())
             time.sleep(0.01)
         return host
@@ -56,7 +56,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
     def reads(self, engine):
         return engine.rpc("bdev_get_iostat", names=["M0"])["bdevs"][0]["num_read_ops"]
 
-    def goes_on(self, engine):
+    def check_progress(self, engine):
         """The load on namespace 1 makes progress, and a new host is served."""
         before = self.reads(engine)
         while self.reads(engine) < before + 100:
@@ -64,10 +64,10 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
             time.sleep(0.01)
         engine.perf("--rw", "read", "--count", 10, timeout=20)
 
-    def test_an_operator_changes_everything_else(self):
+    def test_an_operator_can_change_the_rest_of_the_subsystem(self):
         engine = self.serving()
         self.load = self.start_perf(engine, "--rw", "read", "--depth", 4, "--time", 100)
-        self.hang_one(engine)
+        self.hold_read(engine)
         port = harness.free_port()
         changes = [
             ("nvmf_subsystem_add_host", {"host": HOST}),
@@ -81,25 +81,25 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
         for method, params in changes * 2:
             with self.subTest(method):
                 engine.rpc(method, nqn=NQN, **params)
-                self.goes_on(engine)
-        self.assertEqual(self.depth(engine, "EE_M1"), 1)
+                self.check_progress(engine)
+        self.assertEqual(self.queue_depth(engine, "EE_M1"), 1)
 
-    def test_removing_what_hangs_is_bounded_and_delays_nobody(self):
+    def test_a_hung_namespace_is_removed_in_bounded_time_and_delays_no_other_command(self):
         engine = self.serving()
         self.load = self.start_perf(engine, "--rw", "read", "--depth", 4, "--time", 100)
-        host = self.hang_one(engine)
+        host = self.hold_read(engine)
         removed = threading.Thread(target=engine.rpc, args=("nvmf_subsystem_remove_ns",),
                                    kwargs={"nqn": NQN, "nsid": 2, "drain_timeout_ms": 4000})
         removed.start()
         engine.rpc("nvmf_subsystem_add_host", nqn=NQN, host=HOST)
         engine.rpc("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "M2", "nsid": 3})
-        self.goes_on(engine)
+        self.check_progress(engine)
         self.assertTrue(removed.is_alive())
         removed.join(30)
         self.assertFalse(removed.is_alive())
         self.assertNotEqual(host.wait(30), 0)               # its read has failed
         self.assertIn("Internal", host.stdout.read())
-        self.goes_on(engine)
+        self.check_progress(engine)
         # the device still has the read: it may not be used again
         with self.assertRaisesRegex(RpcError, "has not returned commands"):
             engine.rpc("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "EE_M1", "nsid": 2})
@@ -108,24 +108,24 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
     def namespaces(self, engine):
         return next(s for s in engine.rpc("nvmf_get_subsystems") if s["nqn"] == NQN)["namespaces"]
 
-    def test_a_host_that_comes_back_leaves_no_controllers(self):
+    def test_controllers_of_killed_hosts_are_removed_although_their_reads_hang(self):
         engine = self.serving()
         self.load = self.start_perf(engine, "--rw", "read", "--depth", 4, "--time", 100)
         for _ in range(3):
-            host = self.hang_one(engine)
+            host = self.hold_read(engine)
             host.kill()
             host.wait()
         deadline = time.monotonic() + 60
         while len(engine.rpc("nvmf_subsystem_get_controllers", nqn=NQN)) > 1:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)
-        self.assertEqual(self.depth(engine, "EE_M1"), 3)
-        self.goes_on(engine)
+        self.assertEqual(self.queue_depth(engine, "EE_M1"), 3)
+        self.check_progress(engine)
 
-    def test_sigterm_does_not_wait_for_the_device(self):
+    def test_sigterm_ends_the_engine_without_waiting_for_the_device(self):
         engine = self.serving()
         self.load = self.start_perf(engine, "--rw", "read", "--depth", 4, "--time", 100)
-        self.hang_one(engine)
+        self.hold_read(engine)
         self.assertEqual(engine.stop(), 1)
         log = engine.log_text()
         self.assertIn("1 command at block devices that do not respond: exiting without it", log)
@@ -134,9 +134,9 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
         stuck = engine.trace("stuck", "-f", engine.trace_path, check=False)
         self.assertIn("PARKED", stuck.stdout)
 
-    def test_deleting_the_subsystem_is_bounded(self):
+    def test_a_subsystem_with_a_hung_device_is_deleted_in_bounded_time(self):
         engine = self.serving()
-        self.hang_one(engine)
+        self.hold_read(engine)
         engine.rpc("nvmf_delete_subsystem", nqn=NQN, timeout=20)
         engine.lines(f"""nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}

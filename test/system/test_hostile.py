@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Hosts that mean no good, or are broken: what they do ends with themselves. They speak NVMe/TCP byte by byte.
+Malicious and broken hosts: their own connections end, and other hosts are still served. The tests write NVMe/TCP byte by byte.
 """
 
 import json
@@ -49,7 +49,7 @@ def read(cid, length):
 
 
 class Host:
-    """One connection."""
+    """One connection of a host."""
 
     def __init__(self, engine, greet=True, receive_bytes=None):
         self.s = socket.socket()
@@ -105,13 +105,14 @@ class HostileTest(harness.EngineTest):
         self.assertEqual(io.connect(1, cntlid & 0xffff)[1], 0)
         return admin, io
 
-    def must_be_well(self, engine):
+    def check_serves(self, engine):
+        """A new host connects and reads."""
         _, io = self.io_queue(engine)
         io.s.sendall(capsule(read(7, LARGE)))
         self.assertEqual(io.pdu()[0], C2H_DATA)
         self.assertIsNone(engine.process.poll(), engine.log_text())
 
-    def test_thousands_of_connections_that_say_nothing(self):
+    def test_hosts_are_served_beside_thousands_of_silent_connections(self):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard < 5000:
             self.skipTest("no more than %d descriptors are allowed" % hard)
@@ -119,28 +120,28 @@ class HostileTest(harness.EngineTest):
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         engine = self.serve()
         crowd = [Host(engine, greet=False) for _ in range(2200)]
-        self.must_be_well(engine)
+        self.check_serves(engine)
         for host in crowd:
             host.s.close()
-        self.must_be_well(engine)
+        self.check_serves(engine)
 
     def limited_engine(self, descriptors):
-        """An engine whose soft and hard limit is `descriptors`; ours stays what it is."""
+        """An engine whose soft and hard limit is `descriptors`; the limit of the test is unchanged."""
         engine = self.engine(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
         engine.serve("bdev_malloc_create", 16, 512)
         return engine
 
-    def must_become_well(self, engine):
+    def wait_until_serves(self, engine):
         begin = time.monotonic()
         while True:
             try:
-                self.must_be_well(engine)
+                self.check_serves(engine)
                 return
             except (EOFError, ConnectionError):
                 self.assertLess(time.monotonic() - begin, 20, engine.log_text())
                 time.sleep(0.2)
 
-    def closed(self, host, seconds):
+    def is_closed(self, host, seconds):
         host.s.settimeout(seconds)
         try:
             return host.s.recv(1) == b""
@@ -159,19 +160,19 @@ class HostileTest(harness.EngineTest):
         crowd = []
         for _ in range(600):
             crowd.append(Host(engine, greet=False))
-        # beyond 192 descriptors (a quarter of 256 is kept) they are closed, and control answers all the time
+        # a quarter of 256 descriptors is reserved: connections beyond 192 are closed, and the control socket always answers
         for _ in range(20):
             self.assertTrue(engine.rpc("framework_wait_init"))
         self.assertLessEqual(len(os.listdir(f"/proc/{engine.pid}/fd")), 256 - 64 + 4)
-        self.assertTrue(self.closed(crowd[-1], 5))
+        self.assertTrue(self.is_closed(crowd[-1], 5))
         engine.lines("bdev_malloc_create -b Late 8 512\n")
         self.wait_for_log_line(engine, "NVMe/TCP: refused a connection from 127.0.0.1: ")
         self.assertLess(engine.log_text().count("refused a connection"), 20)
-        # those that are silent do not keep hosts out for the 30 s of others
-        self.must_become_well(engine)
+        # silent connections are closed before the usual 30 s, so that hosts can connect
+        self.wait_until_serves(engine)
         for host in crowd:
             host.s.close()
-        self.must_become_well(engine)
+        self.wait_until_serves(engine)
 
     def test_a_client_of_control_is_served_when_all_descriptors_are_taken(self):
         engine = self.limited_engine(256)
@@ -185,9 +186,9 @@ class HostileTest(harness.EngineTest):
         self.assertLess(engine.log_text().count("\n"), 60)
         for s in clients + [host.s for host in crowd]:
             s.close()
-        self.must_become_well(engine)
+        self.wait_until_serves(engine)
 
-    def test_one_address_has_a_limit(self):
+    def test_connections_per_address_and_in_total_are_limited(self):
         engine = self.engine()
         engine.lines(f"""nvmf_create_transport -t tcp --max-connections 6 --max-connections-per-address 3
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
@@ -195,7 +196,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
         self.assertEqual(engine.rpc("nvmf_get_transports")[0]["max_connections_per_address"], 3)
         mine = [Host(engine) for _ in range(3)]
-        self.assertTrue(self.closed(Host(engine, greet=False), 5))
+        self.assertTrue(self.is_closed(Host(engine, greet=False), 5))
         self.wait_for_log_line(
             engine, "the address has 3 connections, its limit (max_connections_per_address of nvmf_create_transport)")
         others = []
@@ -237,21 +238,21 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             except ConnectionError:
                 pass
             time.sleep(0.2)
-        self.assertTrue(self.closed(silent, 5))
-        self.assertTrue(self.closed(greeted, 5))
+        self.assertTrue(self.is_closed(silent, 5))
+        self.assertTrue(self.is_closed(greeted, 5))
 
-    def test_hosts_that_do_not_read_what_they_asked_for(self):
+    def test_hosts_are_served_beside_hosts_that_do_not_receive_their_data(self):
         engine = self.serve()
         silent = [self.io_queue(engine, receive_bytes=4096) for _ in range(4)]
         for _, io in silent:
             io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
-        self.must_be_well(engine)
+        self.check_serves(engine)
 
-    def test_a_host_that_does_not_read_shows_as_sending_and_as_a_full_send_buffer(self):
+    def test_a_host_that_does_not_receive_is_traced_as_sending_and_as_a_full_send_buffer(self):
         engine = self.serve()
         _, io = self.io_queue(engine, receive_bytes=4096)
         io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
-        time.sleep(0.5)     # so long the kernel's send buffer is full
+        time.sleep(0.5)     # the kernel's send buffer stays full for this time
         rows = engine.under_way("--older-than", "200ms")
         stages = {row["stage"] for row in rows if row.get("object_type") == "nvmf_req"}
         self.assertEqual(stages - {"WAIT_BUFFER"}, {"SENDING"})
@@ -266,30 +267,30 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             time.sleep(0.1)
         self.assertGreater(longest, 3e5, "the kernel's send buffer was full for 0.3 s")
 
-    def test_connects_whose_data_never_come(self):
+    def test_hosts_are_served_beside_connects_without_data(self):
         engine = self.serve()
         silent = [Host(engine) for _ in range(LARGE_BUFFERS + 8)]
         for host in silent:
             host.s.sendall(capsule(connect(0, sgl=sgl_transport(LARGE))))
         wait_for(lambda: sum(row.get("object_type") == "nvmf_req" for row in engine.under_way("--older-than", "0")) == len(silent))
         begin = time.monotonic()
-        self.must_be_well(engine)
+        self.check_serves(engine)
         self.assertLess(time.monotonic() - begin, 20)
 
-    def test_a_connect_and_then_nonsense_leaves_nothing_behind(self):
+    def test_a_controller_is_removed_after_garbage_on_its_connection(self):
         engine = self.serve()
         host = Host(engine)
         host.s.sendall(capsule(connect(0), connect_data(b"nqn.x", 0xffff, NQN.encode())) + b"\xff" * 72)
         self.assertEqual(host.pdu()[0], TERM_REQ)
         self.assertEqual(host.s.recv(1), b"")
-        # it stays, and is put out
+        # the host keeps its socket open; the engine removes the controller
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline and engine.rpc("nvmf_subsystem_get_controllers", nqn=NQN):
             time.sleep(0.2)
         self.assertEqual(engine.rpc("nvmf_subsystem_get_controllers", nqn=NQN), [])
-        self.must_be_well(engine)
+        self.check_serves(engine)
 
-    def test_a_host_name_that_is_no_text(self):
+    def test_a_host_name_that_is_not_text_is_accepted_and_printed_safely(self):
         engine = self.serve()
         host = Host(engine)
         self.assertEqual(host.connect(host=b"nqn.\xff\xfe\x1b[31m\n\"x")[1], 0)
@@ -297,7 +298,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(controllers[0]["hostnqn"], "nqn.??\x1b[31m\n\"x")
         self.assertNotIn("\x1b", engine.trace("-s", engine.name, "-p", engine.pid).stdout)
 
-    def test_the_log_says_which_hosts_come_leave_and_are_refused(self):
+    def test_the_log_names_hosts_that_connect_leave_or_are_refused(self):
         engine = self.serve()
         engine.lines(f"""nvmf_create_subsystem nqn.2026-01.io.fathom:closed -s SPDK00000000000002
 nvmf_subsystem_add_listener nqn.2026-01.io.fathom:closed -t tcp -a 127.0.0.1 -s {engine.port}
@@ -319,7 +320,7 @@ nvmf_create_subsystem nqn.2026-01.io.fathom:elsewhere -a -s SPDK00000000000003
         for line in wanted:
             self.wait_for_log_line(engine, line)
 
-    def test_a_full_queue_and_nonsense_are_logged_and_limited(self):
+    def test_full_queues_and_protocol_errors_are_logged_at_a_limited_rate(self):
         engine = self.serve()
         _, io = self.io_queue(engine)
         io.s.sendall(b"".join(capsule(read(i, LARGE)) for i in range(2000)))
@@ -330,7 +331,7 @@ nvmf_create_subsystem nqn.2026-01.io.fathom:elsewhere -a -s SPDK00000000000003
         self.wait_for_log_line(engine, "the host broke the protocol (")
         self.assertLess(engine.log_text().count("the host broke the protocol"), 60)
 
-    def test_a_thousand_refused_names_cost_nothing_more(self):
+    def test_refused_host_names_do_not_use_more_memory(self):
         engine = self.serve()
         host = Host(engine)
 
@@ -338,7 +339,7 @@ nvmf_create_subsystem nqn.2026-01.io.fathom:elsewhere -a -s SPDK00000000000003
             for i in range(first, last):
                 result, status = host.connect(host=b"nqn.h%d" % i + b"h" * 200, subsystem=b"nqn.s%d" % i + b"s" * 200)
                 self.assertEqual(status, 0x182)
-            # not the trace's rings, which fill up in any case
+            # anonymous memory only: the trace's rings fill up in any case
             return int(re.search(r"RssAnon:\s+(\d+)", open(f"/proc/{engine.pid}/status").read()).group(1))
 
         before = refused(0, 1000)
