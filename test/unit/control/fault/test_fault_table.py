@@ -27,7 +27,7 @@ fault 650 gone ENOENT args: str what
 NOT_RAISED = {"pool_label_taken": "of the recorded talk of dmg; raised when there are pools"}
 
 # Functions of tests that assert a code which is among their arguments; assert_int_equal() does where the other one is a `code`.
-ASSERTIONS = ("rig_fails", "must_be_fault", "must_be_for", "must_be_told", "assert_join_refused", "assert_read_fails", "assert_open_fails", "assert_refused",
+ASSERTIONS = ("rig_fails", "must_be_fault", "must_be_for", "assert_answers_to_release", "assert_join_refused", "assert_read_fails", "assert_open_fails", "assert_refused",
               "assert_not_found", "assert_not_generated")
 # There servers are doubles, which say what a test has them say: only what is raised on the client's side is provoked there.
 DOUBLED = "test/unit/control/client"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fixture - a management service behind a real gRPC server, servers of members that are doubles, and a client, all on the
- * control reactor; the test asks from its own pthread.
+ * fixture - the management service behind a real gRPC server, fake servers of members, and a client, all on the control
+ * reactor. The test calls from its own pthread.
  *
- *     fixture_begin() -> ask(...), ask_ok(...) -> fixture_end()
+ *     fixture_begin() -> ask(...), answer_of(...) -> fixture_end()
  */
 #ifndef TEST_UNIT_CONTROL_MGMT_FIXTURE_H
 #define TEST_UNIT_CONTROL_MGMT_FIXTURE_H
@@ -33,21 +33,21 @@
 
 enum { FAKES = 8, HELD_MAX = 64 };
 
-/* What a member's server does with a call. */
+/* How a fake server of a member answers a call. */
 enum fake_way { FAKE_ANSWERS, FAKE_REFUSES, FAKE_HANGS, FAKE_ERRS, FAKE_IS_SILENT, FAKE_ANSWERS_FOR_OTHERS };
 
 struct fake {
-	struct grpc_server *server; /* NULL: dead */
+	struct grpc_server *server; /* NULL: killed */
 	char address[GRPC_ADDRESS_BYTES_MAX];
 	enum fake_way way, map_way;
 	uint32_t map_version, map_engines, map_calls;
-	bool map_went_back;			     /* an older one came after a newer one */
-	uint32_t prepared, stopped, started, erased; /* calls */
+	bool map_went_back;			     /* an older map arrived after a newer one */
+	uint32_t prepared, stopped, started, erased; /* numbers of calls */
 	bool was_forced, was_checker;
-	char ranks[64]; /* of the latest call */
+	char ranks[64]; /* in the latest call */
 	bool was_unranked;
-	uint32_t unranked; /* engines without a rank; answered for where they are asked for */
-	uint32_t new_rank; /* that the first of them gets; 0: none */
+	uint32_t unranked; /* engines without a rank; the fake server reports them if the call includes them */
+	uint32_t new_rank; /* the rank that the first of them gets; 0: none */
 	struct grpc_call *held[HELD_MAX];
 	size_t held_count;
 };
@@ -69,7 +69,7 @@ static struct {
 	const char *name, *provider, *version;
 } fixture = { .name = "fathom", .provider = "nvme+tcp", .version = "0.4.0" };
 
-/* Above 0: the test's own code runs on the control reactor, not what it tests. */
+/* Above 0: the test's own code runs on the control reactor. Calls fail only in the code under test. */
 static int fixture_works;
 
 /* ---- the doubles ---- */
@@ -291,7 +291,7 @@ static inline int open_all(void *unused)
 		memset(&fixture.fakes[i], 0, sizeof(fixture.fakes[i]));
 		must(fake_open(&fixture.fakes[i]) == 0);
 	}
-	/* the first double stands for the first management host */
+	/* the first fake server is the first management host */
 	fixture.replicas[0] = fixture.fakes[0].address;
 	fixture.of_call.replicas = fixture.replicas;
 	fixture.of_call.replica_count = 1;
@@ -349,7 +349,7 @@ static inline void reopen_mgmt(void)
 
 /* ---- asking ---- */
 
-/* A call of the test's, and how it ended. */
+/* A call that the test makes, and its result. */
 struct question {
 	struct grpc_client *client;
 	const char *path;
@@ -402,7 +402,7 @@ static inline int question_start(void *ctx)
 						  });
 }
 
-/* `question` is zeroed and stays until question_wait(). */
+/* `question` must be zeroed, and lent until question_wait(). */
 static inline void ask_begin(struct question *question, struct grpc_client *client, const char *path,
 			     const ProtobufCMessage *request, const ProtobufCMessageDescriptor *descriptor)
 {
@@ -428,7 +428,7 @@ static inline void question_end(struct question *question)
 	question->response = NULL;
 }
 
-/* Ask and wait. The answer of the latest question is freed by the next. */
+/* Call and wait. The next ask() frees the answer of this one. */
 static inline struct question *ask(struct grpc_client *client, const char *path, const ProtobufCMessage *request,
 				   const ProtobufCMessageDescriptor *descriptor)
 {
@@ -463,7 +463,7 @@ struct joining {
 	char uuid[MEMBER_UUID_TEXT_BYTES], uri[64];
 };
 
-/* Engine `number`, on the double `number % FAKES`. */
+/* Engine `number`, on the fake server `number % FAKES`. */
 static inline void fill_join(struct joining *joining, uint32_t number, uint64_t incarnation)
 {
 	mgmt__join_req__init(&joining->request);
@@ -541,24 +541,24 @@ struct waited {
 	void *ctx;
 };
 
-static inline int look(void *ctx)
+static inline int evaluate_condition(void *ctx)
 {
 	struct waited *waited = ctx;
 
 	return waited->is_so(waited->ctx);
 }
 
-/* Until what the control thread sees is so. */
+/* Wait until `is_so`, called on the control thread, returns true. */
 static inline void wait_until(bool (*is_so)(void *ctx), void *ctx)
 {
 	struct waited waited = { is_so, ctx };
 
 	for (int i = 0; i < 20000; i++) {
-		if (on_control(look, &waited))
+		if (on_control(evaluate_condition, &waited))
 			return;
 		usleep(500);
 	}
-	fail_msg("it did not become so within 10 s");
+	fail_msg("the condition did not hold within 10 s");
 }
 
 static inline bool all_have_the_map(void *unused)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events: taken once, told to who waits, acting on members; a storm from several hosts whose answers get lost. */
+/*
+ * Events: stored once, sent to waiting clients, applied to members; a storm of events from several hosts while answers are
+ * lost.
+ */
 #include "base/random.h"
 #include "fixture.h"
 
@@ -7,59 +10,59 @@
 
 enum { BATCH_MAX = 1024 };
 
-/* Events of one source, with the numbers `first` and on; `rank` NONE: of no member. */
-struct handed {
+/* A batch of events from one source. */
+struct event_batch {
 	Fathom__TakeEventsReq request;
 	Fathom__NumberedEvent events[BATCH_MAX], *places[BATCH_MAX];
 	struct ras_event bodies[BATCH_MAX];
 	char source[48];
 };
 
-static struct handed *begin_handing(uint32_t source)
+static struct event_batch *event_batch_start(uint32_t source)
 {
-	static struct handed handed;
+	static struct event_batch batch;
 
-	fathom__take_events_req__init(&handed.request);
-	snprintf(handed.source, sizeof(handed.source), SOURCE, source);
-	handed.request.sys = (char *)"fathom-0.4.0";
-	handed.request.source = handed.source;
-	handed.request.events = handed.places;
-	return &handed;
+	fathom__take_events_req__init(&batch.request);
+	snprintf(batch.source, sizeof(batch.source), SOURCE, source);
+	batch.request.sys = (char *)"fathom-0.4.0";
+	batch.request.source = batch.source;
+	batch.request.events = batch.places;
+	return &batch;
 }
 
-static struct ras_event *add_event(struct handed *handed, uint64_t number, enum ras_id id)
+static struct ras_event *add_event(struct event_batch *batch, uint64_t number, enum ras_id id)
 {
-	size_t at = handed->request.n_events++;
+	size_t at = batch->request.n_events++;
 
 	must(at < BATCH_MAX);
-	ras_event_init(&handed->bodies[at], id, "%s %llu", handed->source + 24, (unsigned long long)number);
-	fathom__numbered_event__init(&handed->events[at]);
-	handed->events[at].number = number;
-	handed->events[at].event = &handed->bodies[at].message;
-	handed->places[at] = &handed->events[at];
-	return &handed->bodies[at];
+	ras_event_init(&batch->bodies[at], id, "%s %llu", batch->source + 24, (unsigned long long)number);
+	fathom__numbered_event__init(&batch->events[at]);
+	batch->events[at].number = number;
+	batch->events[at].event = &batch->bodies[at].message;
+	batch->places[at] = &batch->events[at];
+	return &batch->bodies[at];
 }
 
-static struct question *hand_over(struct handed *handed)
+static struct question *event_batch_send(struct event_batch *batch)
 {
-	return ask(fixture.member, "/fathom.ControlSvc/TakeEvents", &handed->request.base,
+	return ask(fixture.member, "/fathom.ControlSvc/TakeEvents", &batch->request.base,
 		   &fathom__take_events_resp__descriptor);
 }
 
-static uint64_t taken(struct handed *handed)
+static uint64_t send_and_get_taken(struct event_batch *batch)
 {
-	return ((const Fathom__TakeEventsResp *)answer_of(hand_over(handed)))->taken;
+	return ((const Fathom__TakeEventsResp *)answer_of(event_batch_send(batch)))->taken;
 }
 
-/* One event that says something of a rank. */
-static void tell(uint64_t number, enum ras_id id, uint32_t rank, uint64_t incarnation)
+/* Report one event about a rank. */
+static void report_event(uint64_t number, enum ras_id id, uint32_t rank, uint64_t incarnation)
 {
-	struct handed *handed = begin_handing(1);
-	struct ras_event *event = add_event(handed, number, id);
+	struct event_batch *batch = event_batch_start(1);
+	struct ras_event *event = add_event(batch, number, id);
 
 	event->message.rank = rank;
 	event->message.incarnation = incarnation;
-	assert_int_equal(taken(handed), number);
+	assert_int_equal(send_and_get_taken(batch), number);
 }
 
 static const Fathom__SystemEventsResp *read_events(uint64_t after, uint32_t max)
@@ -72,8 +75,8 @@ static const Fathom__SystemEventsResp *read_events(uint64_t after, uint32_t max)
 			     &fathom__system_events_resp__descriptor));
 }
 
-/* Without those that the management service raised itself. */
-static size_t count_handed(void)
+/* Number of stored events, without those that the management service raised itself. */
+static size_t count_reported_events(void)
 {
 	const Fathom__SystemEventsResp *all = read_events(0, 0);
 	size_t count = 0;
@@ -101,7 +104,7 @@ static void assert_last_event(enum ras_id id, const char *what, const char *oper
 	const Shared__RASEvent *event = last_event();
 	char text[RAS_MESSAGE_BYTES];
 
-	/* without certificates, from this host */
+	/* without certificates the service names the caller by its uid */
 	snprintf(text, sizeof(text), "%s by uid %u", what, (unsigned int)geteuid());
 	assert_string_equal(ras_id_name(event->id), ras_id_name(id));
 	assert_string_equal(event->msg, text);
@@ -131,8 +134,7 @@ static void exclude(const char *ranks, bool is_clear)
 		ask(fixture.admin, "/mgmt.MgmtSvc/SystemExclude", &request.base, &mgmt__system_exclude_resp__descriptor));
 }
 
-/* Each change of the system is an event, and says who asked for it. */
-static void what_operators_do_is_told_with_who_asked(void **state)
+static void an_operation_raises_an_event_with_the_operators_uid(void **state)
 {
 	Mgmt__SystemStopReq stop = MGMT__SYSTEM_STOP_REQ__INIT;
 	Mgmt__SystemStartReq start = MGMT__SYSTEM_START_REQ__INIT;
@@ -149,7 +151,7 @@ static void what_operators_do_is_told_with_who_asked(void **state)
 	assert_last_event(RAS_RANK_EXCLUDED, "ranks 1-2 were excluded", "system exclude");
 	exclude("2", true);
 	assert_last_event(RAS_RANK_EXCLUDE_CLEARED, "the exclusion of rank 2 was cleared", "system clear-exclude");
-	/* nothing is changed by that */
+	/* a call that changes nothing raises no event */
 	last = event_number();
 	exclude("1", false);
 	assert_int_equal(event_number(), last);
@@ -163,7 +165,7 @@ static void what_operators_do_is_told_with_who_asked(void **state)
 	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemStart", &start.base, &mgmt__system_start_resp__descriptor));
 	assert_last_event(RAS_SYSTEM_STARTED, "rank 1 was started", "system start");
 	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemStop", &stop.base, &mgmt__system_stop_resp__descriptor));
-	/* what does not fit is cut, and who asked is not */
+	/* a long value is cut, the uid is not */
 	memset(value, 'v', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	set_attribute("long", value);
@@ -172,69 +174,73 @@ static void what_operators_do_is_told_with_who_asked(void **state)
 	assert_last_event(RAS_SYSTEM_ERASED, "ranks 0-2 were erased", "system erase");
 }
 
-/* Its server says that it has ended, as its exclusion wants it; a rank that was let back meanwhile has no engine then. */
-static void an_engine_that_ends_by_its_exclusion_is_no_failure(void **state)
+/*
+ * An engine exits because its rank is excluded: the rank stays excluded. If any other rank's engine exits, the rank is
+ * errored.
+ */
+static void an_engine_that_exits_because_of_its_exclusion_is_not_errored(void **state)
 {
-	struct handed *handed;
+	struct event_batch *batch;
 	struct ras_event *event;
 
 	join_many(2);
 	exclude("0", false);
 	for (uint64_t number = 1; number <= 2; number++) {
-		handed = begin_handing(1);
-		event = add_event(handed, number, RAS_ENGINE_SELF_TERMINATED);
+		batch = event_batch_start(1);
+		event = add_event(batch, number, RAS_ENGINE_SELF_TERMINATED);
 		ras_event_set_engine(event, (uint32_t)number - 1, 100, 0, 5, "");
-		assert_int_equal(taken(handed), number);
+		assert_int_equal(send_and_get_taken(batch), number);
 	}
 	assert_string_equal(state_of_rank(0), "adminexcluded");
 	assert_string_equal(state_of_rank(1), "errored");
 }
 
-static void an_engine_that_died_is_errored(void **state)
+static void a_died_event_makes_the_current_process_errored(void **state)
 {
 	join_many(3);
-	tell(1, RAS_ENGINE_DIED, 1, 100);
+	report_event(1, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(1), "errored");
 	assert_string_equal(query()->members[1]->info, "000000000001 1");
-	/* of a process that is no more */
+	/* an event of an earlier process is ignored */
 	(void)join(1, 200);
-	tell(2, RAS_ENGINE_DIED, 1, 100);
+	report_event(2, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(1), "joined");
-	/* of a rank that no engine has, and of none */
-	tell(3, RAS_ENGINE_DIED, 77, 100);
-	tell(4, RAS_ENGINE_DIED, RAS_RANK_NONE, 100);
-	tell(5, RAS_POOL_REPLICAS_UPDATED, 1, 200);
-	tell(6, RAS_ENGINE_SELF_TERMINATED, 1, 200);
-	tell(7, RAS_ENGINE_DIED, 1, 0); /* before it had a number; this one has joined since */
+	/* events of an unknown rank and of no rank are stored only */
+	report_event(3, RAS_ENGINE_DIED, 77, 100);
+	report_event(4, RAS_ENGINE_DIED, RAS_RANK_NONE, 100);
+	report_event(5, RAS_POOL_REPLICAS_UPDATED, 1, 200);
+	report_event(6, RAS_ENGINE_SELF_TERMINATED, 1, 200);
+	/* reported before the engine had an incarnation; the rank has joined since */
+	report_event(7, RAS_ENGINE_DIED, 1, 0);
 	assert_string_equal(state_of_rank(1), "joined");
-	assert_int_equal(count_handed(), 7);
+	assert_int_equal(count_reported_events(), 7);
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_acted, 1);
 }
 
-static void a_rank_that_others_find_dead_is_excluded(void **state)
+static void a_swim_dead_event_excludes_the_rank_if_self_heal_allows(void **state)
 {
 	Mgmt__SystemSetPropReq__PropertiesEntry entry = MGMT__SYSTEM_SET_PROP_REQ__PROPERTIES_ENTRY__INIT,
 						*entries[] = { &entry };
 	Mgmt__SystemSetPropReq request = MGMT__SYSTEM_SET_PROP_REQ__INIT;
 
 	join_many(3);
-	tell(1, RAS_SWIM_RANK_DEAD, 1, 100);
+	report_event(1, RAS_SWIM_RANK_DEAD, 1, 100);
 	assert_string_equal(state_of_rank(1), "excluded");
-	tell(2, RAS_SWIM_RANK_DEAD, 1, 100);
+	report_event(2, RAS_SWIM_RANK_DEAD, 1, 100);
 	(void)join(1, 200);
 	assert_string_equal(state_of_rank(1), "joined");
-	tell(3, RAS_SWIM_RANK_DEAD, 1, 100); /* it was the one before */
+	report_event(3, RAS_SWIM_RANK_DEAD, 1, 100); /* incarnation 100 was the previous process */
 	assert_string_equal(state_of_rank(1), "joined");
 	entry.key = (char *)"self_heal";
 	entry.value = (char *)"none";
 	request.n_properties = 1;
 	request.properties = entries;
 	(void)answer_of(ask(fixture.admin, "/mgmt.MgmtSvc/SystemSetProp", &request.base, &mgmt__daos_resp__descriptor));
-	tell(4, RAS_SWIM_RANK_DEAD, 1, 200);
+	report_event(4, RAS_SWIM_RANK_DEAD, 1, 200);
 	assert_string_equal(state_of_rank(1), "joined");
 }
 
-static void the_end_of_a_rank_that_was_stopped_is_no_failure(void **state)
+static void a_died_event_of_a_stopped_or_stopping_rank_is_ignored(void **state)
 {
 	static struct question waiting;
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -248,87 +254,87 @@ static void the_end_of_a_rank_that_was_stopped_is_no_failure(void **state)
 	ask_begin(&waiting, fixture.admin, "/mgmt.MgmtSvc/SystemStop", &request.base, &mgmt__system_stop_resp__descriptor);
 	while (strcmp(state_of_rank(0), "stopped") != 0)
 		usleep(1000);
-	tell(1, RAS_ENGINE_DIED, 0, 100);
-	tell(2, RAS_ENGINE_DIED, 1, 100);
+	report_event(1, RAS_ENGINE_DIED, 0, 100);
+	report_event(2, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(0), "stopped");
 	assert_string_equal(state_of_rank(1), "stopping");
 	question_wait(&waiting);
 	question_end(&waiting);
 	(void)join(1, 200);
-	tell(3, RAS_ENGINE_DIED, 1, 200);
+	report_event(3, RAS_ENGINE_DIED, 1, 200);
 	assert_string_equal(state_of_rank(1), "errored");
 }
 
-static void what_comes_again_neither_acts_nor_is_kept_again(void **state)
+static void a_repeated_event_is_neither_applied_nor_stored_again(void **state)
 {
 	join_many(2);
-	tell(1, RAS_ENGINE_DIED, 1, 100);
-	(void)join(1, 100); /* as its server would after an engine was adopted */
-	tell(1, RAS_ENGINE_DIED, 1, 100);
+	report_event(1, RAS_ENGINE_DIED, 1, 100);
+	(void)join(1, 100); /* as after the server has adopted the engine */
+	report_event(1, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(1), "joined");
 	reopen_mgmt();
-	tell(1, RAS_ENGINE_DIED, 1, 100);
+	report_event(1, RAS_ENGINE_DIED, 1, 100);
 	assert_string_equal(state_of_rank(1), "joined");
-	assert_int_equal(count_handed(), 1);
+	assert_int_equal(count_reported_events(), 1);
 }
 
-static void what_is_no_event_is_refused(void **state)
+static void a_batch_with_an_invalid_source_is_refused(void **state)
 {
-	struct handed *handed = begin_handing(1);
+	struct event_batch *batch = event_batch_start(1);
 
-	add_event(handed, 1, RAS_DEVICE_PLUGGED);
-	handed->request.source = (char *)"me";
-	assert_int_equal(hand_over(handed)->why.code, 686);
-	handed->request.source = handed->source;
-	assert_int_equal(taken(handed), 1);
+	add_event(batch, 1, RAS_DEVICE_PLUGGED);
+	batch->request.source = (char *)"me";
+	assert_int_equal(event_batch_send(batch)->why.code, 686);
+	batch->request.source = batch->source;
+	assert_int_equal(send_and_get_taken(batch), 1);
 }
 
-/* One that is bad holds up neither those beside it nor those after it. */
-static void one_that_is_bad_is_refused_alone(void **state)
+/* An invalid event delays neither the events of its batch nor later ones. */
+static void an_invalid_event_is_refused_and_the_others_are_stored(void **state)
 {
-	struct handed *handed;
+	struct event_batch *batch;
 	const Fathom__TakeEventsResp *response;
 	struct ras_event *event;
 
 	join_many(2);
-	handed = begin_handing(1);
-	(void)add_event(handed, 1, RAS_DEVICE_PLUGGED);
-	add_event(handed, 2, RAS_DEVICE_PLUGGED)->message.severity = 9;
-	event = add_event(handed, 3, RAS_ENGINE_DIED);
+	batch = event_batch_start(1);
+	(void)add_event(batch, 1, RAS_DEVICE_PLUGGED);
+	add_event(batch, 2, RAS_DEVICE_PLUGGED)->message.severity = 9;
+	event = add_event(batch, 3, RAS_ENGINE_DIED);
 	ras_event_set_engine(event, 1, 100, 0, 5, "signal 9");
-	event = add_event(handed, 4, RAS_ENGINE_DIED); /* it does not act either */
+	event = add_event(batch, 4, RAS_ENGINE_DIED); /* refused: the rank does not become errored */
 	ras_event_set_engine(event, 0, 100, 0, 5, "signal 9");
 	event->message.timestamp = (char *)"yesterday";
-	response = answer_of(hand_over(handed));
+	response = answer_of(event_batch_send(batch));
 	assert_int_equal(response->taken, 4);
 	assert_int_equal(response->n_refused, 2);
 	assert_int_equal(response->refused[0]->number, 2);
 	assert_non_null(strstr(response->refused[0]->reason, "severity"));
 	assert_int_equal(response->refused[1]->number, 4);
 	assert_non_null(strstr(response->refused[1]->reason, "time"));
-	assert_int_equal(count_handed(), 2);
+	assert_int_equal(count_reported_events(), 2);
 	assert_string_equal(state_of_rank(1), "errored");
 	assert_string_equal(state_of_rank(0), "joined");
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_refused, 2);
-	/* also where there is nothing else: it does not come again and again */
-	handed = begin_handing(1);
-	add_event(handed, 5, RAS_DEVICE_PLUGGED)->message.type = 9;
-	assert_int_equal(taken(handed), 5);
+	/* a batch with only an invalid event is acknowledged, so the server does not repeat it for ever */
+	batch = event_batch_start(1);
+	add_event(batch, 5, RAS_DEVICE_PLUGGED)->message.type = 9;
+	assert_int_equal(send_and_get_taken(batch), 5);
 	reopen_mgmt();
-	handed = begin_handing(1);
-	(void)add_event(handed, 5, RAS_DEVICE_PLUGGED);
-	assert_int_equal(taken(handed), 5);
-	assert_int_equal(count_handed(), 2);
+	batch = event_batch_start(1);
+	(void)add_event(batch, 5, RAS_DEVICE_PLUGGED);
+	assert_int_equal(send_and_get_taken(batch), 5);
+	assert_int_equal(count_reported_events(), 2);
 }
 
-static int leave(void *unused)
+static int leave_service(void *unused)
 {
 	mgmt_leave(fixture.mgmt);
 	return 0;
 }
 
-/* A server that stops does not wait for clients that wait for events. */
-static void who_waits_is_answered_when_the_server_leaves(void **state)
+/* A server that stops must not wait for clients that wait for events. */
+static void a_stopping_server_answers_clients_waiting_for_events(void **state)
 {
 	static struct question waiting;
 	static Fathom__SystemEventsReq request;
@@ -338,15 +344,15 @@ static void who_waits_is_answered_when_the_server_leaves(void **state)
 	memset(&waiting, 0, sizeof(waiting));
 	ask_begin(&waiting, fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
 		  &fathom__system_events_resp__descriptor);
-	on_control(leave, NULL);
+	on_control(leave_service, NULL);
 	question_wait(&waiting);
 	assert_int_equal(waiting.code, GRPC_OK);
 	question_end(&waiting);
 	(void)answer_of(ask(fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
-			    &fathom__system_events_resp__descriptor)); /* or comes again */
+			    &fathom__system_events_resp__descriptor)); /* a call after that is answered, too */
 }
 
-static void daos_servers_tell_theirs_one_by_one(void **state)
+static void a_cluster_event_call_of_daos_reports_one_event(void **state)
 {
 	Shared__ClusterEventReq request = SHARED__CLUSTER_EVENT_REQ__INIT;
 	const Shared__ClusterEventResp *response;
@@ -370,7 +376,7 @@ static void daos_servers_tell_theirs_one_by_one(void **state)
 			 686);
 }
 
-static void who_waits_is_told_at_once(void **state)
+static void a_new_event_is_sent_to_waiting_clients_at_once(void **state)
 {
 	static struct question waiting[3];
 	static Fathom__SystemEventsReq requests[3];
@@ -384,13 +390,13 @@ static void who_waits_is_told_at_once(void **state)
 		if (i == 2)
 			requests[i].wait_ms = 20;
 		if (i == 1)
-			continue; /* it waits for the second event */
+			continue; /* this client waits for the second event, below */
 		ask_begin(&waiting[i], fixture.admin, "/fathom.ControlSvc/SystemEvents", &requests[i].base,
 			  &fathom__system_events_resp__descriptor);
 	}
-	question_wait(&waiting[2]); /* nothing came in its time */
+	question_wait(&waiting[2]); /* no event within its 20 ms */
 	assert_int_equal(((const Fathom__SystemEventsResp *)answer_of(&waiting[2]))->n_events, 0);
-	tell(1, RAS_DEVICE_PLUGGED, RAS_RANK_NONE, 0);
+	report_event(1, RAS_DEVICE_PLUGGED, RAS_RANK_NONE, 0);
 	question_wait(&waiting[0]);
 	response = answer_of(&waiting[0]);
 	assert_int_equal(response->n_events, 1);
@@ -398,7 +404,7 @@ static void who_waits_is_told_at_once(void **state)
 	requests[1].after = 1;
 	ask_begin(&waiting[1], fixture.admin, "/fathom.ControlSvc/SystemEvents", &requests[1].base,
 		  &fathom__system_events_resp__descriptor);
-	tell(2, RAS_DEVICE_PLUGGED, RAS_RANK_NONE, 0);
+	report_event(2, RAS_DEVICE_PLUGGED, RAS_RANK_NONE, 0);
 	question_wait(&waiting[1]);
 	response = answer_of(&waiting[1]);
 	assert_int_equal(response->events[0]->number, 2);
@@ -409,8 +415,8 @@ static void who_waits_is_told_at_once(void **state)
 		question_end(&waiting[i]);
 }
 
-/* As one that followed a database of which an older copy was restored. */
-static void who_is_ahead_of_the_database_is_told_at_once(void **state)
+/* A client has a higher event number than the database after an older copy was restored. */
+static void a_client_ahead_of_the_database_is_answered_at_once(void **state)
 {
 	static struct question ahead;
 	static Fathom__SystemEventsReq request;
@@ -419,7 +425,7 @@ static void who_is_ahead_of_the_database_is_told_at_once(void **state)
 
 	memset(&ahead, 0, sizeof(ahead));
 	fathom__system_events_req__init(&request);
-	tell(1, RAS_DEVICE_PLUGGED, RAS_RANK_NONE, 0);
+	report_event(1, RAS_DEVICE_PLUGGED, RAS_RANK_NONE, 0);
 	request.after = 500;
 	request.wait_ms = 30000;
 	ask_begin(&ahead, fixture.admin, "/fathom.ControlSvc/SystemEvents", &request.base,
@@ -435,10 +441,10 @@ static void who_is_ahead_of_the_database_is_told_at_once(void **state)
 enum { HOSTS = 6, EVENTS_OF_EACH = 4000 };
 
 /*
- * Six hosts hand over 4,000 events each, in pieces of any size; many answers get lost, and the piece comes again, longer or
- * shorter; the service is closed and opened now and then. All are there, each once, those of a host in order.
+ * Six hosts report 4,000 events each in batches of random size. Some answers are lost, so the batch is repeated, longer or
+ * shorter. The service is closed and opened now and then. Each event must be stored once, those of a host in order.
  */
-static void a_storm_loses_and_doubles_nothing(void **state)
+static void a_storm_of_repeated_batches_stores_each_event_once(void **state)
 {
 	uint64_t next[HOSTS], seen[HOSTS] = { 0 }, last = 0;
 	struct random random;
@@ -450,13 +456,13 @@ static void a_storm_loses_and_doubles_nothing(void **state)
 	for (uint64_t round = 0; left > 0; round++) {
 		uint32_t host = (uint32_t)random_below(&random, HOSTS);
 		uint64_t count = min_u64(1 + random_below(&random, 300), EVENTS_OF_EACH + 1 - next[host]), now;
-		struct handed *handed = begin_handing(host);
+		struct event_batch *batch = event_batch_start(host);
 
 		if (count == 0)
 			continue;
 		for (uint64_t i = 0; i < count; i++)
-			add_event(handed, next[host] + i, RAS_DEVICE_PLUGGED);
-		now = taken(handed);
+			add_event(batch, next[host] + i, RAS_DEVICE_PLUGGED);
+		now = send_and_get_taken(batch);
 		assert_true(now >= next[host] + count - 1);
 		if (random_below(&random, 3) > 0) /* else the answer is lost */
 			next[host] = now + 1;
@@ -482,19 +488,19 @@ static void a_storm_loses_and_doubles_nothing(void **state)
 	assert_int_equal(last, HOSTS * EVENTS_OF_EACH);
 }
 
-static void a_storm_of_deaths_is_one_change_of_each_member(void **state)
+static void many_died_events_change_each_member_once(void **state)
 {
-	struct handed *handed;
+	struct event_batch *batch;
 
 	join_many(16);
-	handed = begin_handing(1);
+	batch = event_batch_start(1);
 	for (uint64_t i = 0; i < BATCH_MAX; i++) {
-		struct ras_event *event = add_event(handed, i + 1, i % 2 ? RAS_ENGINE_DIED : RAS_SWIM_RANK_DEAD);
+		struct ras_event *event = add_event(batch, i + 1, i % 2 ? RAS_ENGINE_DIED : RAS_SWIM_RANK_DEAD);
 
 		event->message.rank = (uint32_t)(i % 16);
 		event->message.incarnation = 100;
 	}
-	assert_int_equal(taken(handed), BATCH_MAX);
+	assert_int_equal(send_and_get_taken(batch), BATCH_MAX);
 	for (uint32_t rank = 0; rank < 16; rank++)
 		assert_string_equal(state_of_rank(rank), rank % 2 ? "errored" : "excluded");
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_acted, 16);
@@ -504,20 +510,20 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(an_engine_that_died_is_errored),
-		TEST(what_operators_do_is_told_with_who_asked),
-		TEST(an_engine_that_ends_by_its_exclusion_is_no_failure),
-		TEST(a_rank_that_others_find_dead_is_excluded),
-		TEST(the_end_of_a_rank_that_was_stopped_is_no_failure),
-		TEST(what_comes_again_neither_acts_nor_is_kept_again),
-		TEST(what_is_no_event_is_refused),
-		TEST(one_that_is_bad_is_refused_alone),
-		TEST(who_waits_is_answered_when_the_server_leaves),
-		TEST(daos_servers_tell_theirs_one_by_one),
-		TEST(who_waits_is_told_at_once),
-		TEST(who_is_ahead_of_the_database_is_told_at_once),
-		TEST(a_storm_loses_and_doubles_nothing),
-		TEST(a_storm_of_deaths_is_one_change_of_each_member),
+		TEST(a_died_event_makes_the_current_process_errored),
+		TEST(an_operation_raises_an_event_with_the_operators_uid),
+		TEST(an_engine_that_exits_because_of_its_exclusion_is_not_errored),
+		TEST(a_swim_dead_event_excludes_the_rank_if_self_heal_allows),
+		TEST(a_died_event_of_a_stopped_or_stopping_rank_is_ignored),
+		TEST(a_repeated_event_is_neither_applied_nor_stored_again),
+		TEST(a_batch_with_an_invalid_source_is_refused),
+		TEST(an_invalid_event_is_refused_and_the_others_are_stored),
+		TEST(a_stopping_server_answers_clients_waiting_for_events),
+		TEST(a_cluster_event_call_of_daos_reports_one_event),
+		TEST(a_new_event_is_sent_to_waiting_clients_at_once),
+		TEST(a_client_ahead_of_the_database_is_answered_at_once),
+		TEST(a_storm_of_repeated_batches_stores_each_event_once),
+		TEST(many_died_events_change_each_member_once),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt events", tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a request finds when out of memory, at the first, second, third ... allocation, until one meets none; and when the
- * disk is full. It ends, well or with an error; what is in memory is what is stored; and the request after it works.
+ * Each request with the first, second, third ... allocation failing, until a run meets no failure; and each request on a
+ * full disk. The request must end, with success or an error. Memory must equal the database, and the next request must
+ * succeed.
  */
 #include <jansson.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ FAILING_CALL(calloc)
 FAILING_CALL(realloc)
 FAILING_CALL(strdup)
 
-/* What ends the program by its contract when out of memory. */
+/* These end the program when out of memory, by contract. */
 SPARED_CALL(thread_send_msg)
 SPARED_CALL(fathom_trace_intern)
 SPARED_CALL(fathom_trace_intern_foreign)
@@ -47,7 +48,7 @@ static int arm(void *fail_at)
 
 /* ---- requests ---- */
 
-/* Whether it could be asked at all; how it ends is not looked at. */
+/* Make a call and return whether it succeeded. */
 static bool try_to_ask(struct grpc_client *client, const char *path, const ProtobufCMessage *request,
 		       const ProtobufCMessageDescriptor *descriptor)
 {
@@ -70,7 +71,7 @@ static bool try_to_ask(struct grpc_client *client, const char *path, const Proto
 #define TRY(method, request, stem)                                                                                         \
 	try_to_ask(fixture.admin, "/mgmt.MgmtSvc/" method, &(request).base, &mgmt__##stem##_resp__descriptor)
 
-static uint64_t incarnation = 1000, told;
+static uint64_t incarnation = 1000, events_reported;
 
 static bool ask_to_join(void)
 {
@@ -128,7 +129,7 @@ static bool ask_to_set(void)
 	return try_to_ask(fixture.admin, "/mgmt.MgmtSvc/SystemSetAttr", &request.base, &mgmt__daos_resp__descriptor);
 }
 
-static bool tell_of_a_death(void)
+static bool report_died_event(void)
 {
 	Fathom__TakeEventsReq request = FATHOM__TAKE_EVENTS_REQ__INIT;
 	Fathom__NumberedEvent numbered = FATHOM__NUMBERED_EVENT__INIT, *places[] = { &numbered };
@@ -136,7 +137,7 @@ static bool tell_of_a_death(void)
 
 	ras_event_init(&event, RAS_ENGINE_DIED, "it died");
 	ras_event_set_engine(&event, 1, incarnation, 0, 1, "");
-	numbered.number = ++told;
+	numbered.number = ++events_reported;
 	numbered.event = &event.message;
 	request.source = (char *)"11111111-1111-4111-8111-111111111111";
 	request.n_events = 1;
@@ -153,13 +154,13 @@ static bool read_events(void)
 			  &fathom__system_events_resp__descriptor);
 }
 
-static bool (*const requests[])(void) = { ask_to_join, ask_for_members, ask_to_attach,	 ask_to_exclude,
-					  ask_to_stop, ask_to_set,	tell_of_a_death, read_events };
+static bool (*const requests[])(void) = { ask_to_join, ask_for_members, ask_to_attach,	   ask_to_exclude,
+					  ask_to_stop, ask_to_set,	report_died_event, read_events };
 
 /* ---- what holds ---- */
 
-/* All that is asked for, as bytes. */
-static size_t look_at_all(uint8_t *bytes, size_t room)
+/* The answers to system query and get-attr, packed, to be compared. */
+static size_t pack_members_and_attributes(uint8_t *bytes, size_t room)
 {
 	Mgmt__SystemGetAttrReq request = MGMT__SYSTEM_GET_ATTR_REQ__INIT;
 	const ProtobufCMessage *members = &query()->base, *attributes;
@@ -170,17 +171,17 @@ static size_t look_at_all(uint8_t *bytes, size_t room)
 	return count + protobuf_c_message_pack(attributes, bytes + count);
 }
 
-static void memory_must_be_what_is_stored(void)
+static void assert_memory_equals_database(void)
 {
 	static uint8_t before[1 << 18], after[1 << 18];
-	size_t bytes = look_at_all(before, sizeof(before));
+	size_t bytes = pack_members_and_attributes(before, sizeof(before));
 
 	reopen_mgmt();
-	assert_int_equal(look_at_all(after, sizeof(after)), bytes);
+	assert_int_equal(pack_members_and_attributes(after, sizeof(after)), bytes);
 	assert_memory_equal(before, after, bytes);
 }
 
-static void each_allocation_fails_once(void **state)
+static void a_failed_allocation_leaves_memory_equal_to_the_database(void **state)
 {
 	join_many(4);
 	for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
@@ -192,12 +193,12 @@ static void each_allocation_fails_once(void **state)
 			met = failing.met;
 			on_control(arm, NULL);
 			if (n % 8 == 0)
-				memory_must_be_what_is_stored();
+				assert_memory_equals_database();
 		}
-		memory_must_be_what_is_stored();
+		assert_memory_equals_database();
 		if (!requests[i]())
-			fail_msg("request %zu does not work any more", i);
-		print_message("# request %zu: %u allocations, %u times it failed\n", i, n - 2, failed);
+			fail_msg("request %zu fails although no call is made to fail", i);
+		print_message("# request %zu: %u allocations, %u runs failed\n", i, n - 2, failed);
 		assert_true(n > 10);
 		assert_true(failed > 0);
 	}
@@ -214,7 +215,7 @@ static void fill_disk(bool is_full)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_full_disk_refuses_what_it_cannot_keep(void **state)
+static void on_a_full_disk_changes_fail_and_queries_succeed(void **state)
 {
 	join_many(4);
 	for (size_t i = 0; i < ARRAY_COUNT(requests); i++) {
@@ -227,21 +228,21 @@ static void a_full_disk_refuses_what_it_cannot_keep(void **state)
 		is_good = requests[i]();
 		fill_disk(false);
 		if (is_good == is_change)
-			fail_msg("request %zu on a full disk", i);
-		memory_must_be_what_is_stored();
+			fail_msg("request %zu has the wrong result on a full disk", i);
+		assert_memory_equals_database();
 		if (!requests[i]())
-			fail_msg("request %zu does not work any more", i);
+			fail_msg("request %zu fails although no call is made to fail", i);
 	}
 }
 
-static int release(void *fake)
+static int release_fake(void *fake)
 {
 	fake_release(fake);
 	return 0;
 }
 
-/* Ranks are stopped, and the disk is full when their states are to be kept: the answer says so. */
-static void a_stop_that_cannot_be_kept_is_no_success(void **state)
+/* The ranks are stopped, but their states cannot be stored: the answer must report an error. */
+static void a_stop_that_cannot_be_stored_is_reported_as_failed(void **state)
 {
 	static struct question waiting;
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -255,7 +256,7 @@ static void a_stop_that_cannot_be_kept_is_no_success(void **state)
 	while (strcmp(state_of_rank(1), "stopped") != 0)
 		usleep(1000);
 	fill_disk(true);
-	on_control(release, &fixture.fakes[0]);
+	on_control(release_fake, &fixture.fakes[0]);
 	question_wait(&waiting);
 	fill_disk(false);
 	response = answer_of(&waiting);
@@ -265,9 +266,10 @@ static void a_stop_that_cannot_be_kept_is_no_success(void **state)
 	assert_false(response->results[1]->errored);
 	assert_non_null(strstr(response->results[0]->msg, "database"));
 	question_end(&waiting);
-	assert_string_equal(state_of_rank(0), "stopping");	   /* as it is stored */
-	assert_int_equal(mgmt_stats(fixture.mgmt).events_lost, 2); /* that rank 1 was stopped, that rank 0 was not */
-	memory_must_be_what_is_stored();
+	assert_string_equal(state_of_rank(0), "stopping"); /* the state in the database */
+	/* RAS events of the stop of rank 1 and of the failure of rank 0 */
+	assert_int_equal(mgmt_stats(fixture.mgmt).events_lost, 2);
+	assert_memory_equals_database();
 }
 
 /* ---- more joins at once than fit a transaction ---- */
@@ -294,13 +296,16 @@ static int close_crowd(void *unused)
 	return 0;
 }
 
-static int all_have_come(void *unused)
+static int all_calls_are_open(void *unused)
 {
 	return grpc_server_stats(fixture.server).calls_open == CROWD;
 }
 
-/* The disk has room for some, not for a whole transaction: an engine whose join is acknowledged is a member. */
-static void of_joins_that_fill_the_disk_none_is_acknowledged_in_vain(void **state)
+/*
+ * The disk has room for some joins, but not for a whole transaction. Each engine whose join is acknowledged must be a
+ * member.
+ */
+static void joins_acknowledged_on_a_filling_disk_are_stored(void **state)
 {
 	struct rlimit limit;
 	uint32_t accepted = 0;
@@ -317,9 +322,9 @@ static void of_joins_that_fill_the_disk_none_is_acknowledged_in_vain(void **stat
 		ask_begin(&crowd.questions[i], crowd.clients[i % CROWD_CLIENTS], "/mgmt.MgmtSvc/Join",
 			  &crowd.joins[i].request.base, &mgmt__join_resp__descriptor);
 	}
-	for (int i = 0; i < 4000 && !on_control(all_have_come, NULL); i++)
+	for (int i = 0; i < 4000 && !on_control(all_calls_are_open, NULL); i++)
 		usleep(1000);
-	assert_true(on_control(all_have_come, NULL)); /* before they are decided */
+	assert_true(on_control(all_calls_are_open, NULL)); /* all must be queued before the first is decided */
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	limit.rlim_cur = 1 << 20;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -330,7 +335,7 @@ static void of_joins_that_fill_the_disk_none_is_acknowledged_in_vain(void **stat
 	fill_disk(false);
 	assert_int_equal(accepted, CROWD - SYSTEM_STORE_MEMBERS_MAX);
 	assert_int_equal(query()->n_members, accepted);
-	memory_must_be_what_is_stored();
+	assert_memory_equals_database();
 	for (uint32_t i = 0; i < CROWD; i++)
 		question_end(&crowd.questions[i]);
 	on_control(close_crowd, NULL);
@@ -342,13 +347,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(each_allocation_fails_once),
-		TEST(a_full_disk_refuses_what_it_cannot_keep),
-		TEST(a_stop_that_cannot_be_kept_is_no_success),
-		TEST(of_joins_that_fill_the_disk_none_is_acknowledged_in_vain),
+		TEST(a_failed_allocation_leaves_memory_equal_to_the_database),
+		TEST(on_a_full_disk_changes_fail_and_queries_succeed),
+		TEST(a_stop_that_cannot_be_stored_is_reported_as_failed),
+		TEST(joins_acknowledged_on_a_filling_disk_are_stored),
 	};
 
 	signal(SIGXFSZ, SIG_IGN);
-	json_set_alloc_funcs(malloc, free); /* of this file, not of the C library */
+	json_set_alloc_funcs(malloc, free); /* the wrappers of this file */
 	return cmocka_run_group_tests_name("control mgmt failing", tests, NULL, NULL);
 }

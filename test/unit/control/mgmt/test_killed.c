@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A management service in a process of its own is killed 100 times at any instant, while it takes joins and events. Ranks
- * and events that it acknowledged are there, each once and in order; and who joins again has its rank.
+ * The management service runs in a child process and is killed 100 times at random instants, while engines join and servers
+ * report events. Acknowledged ranks and events must be stored, each once and in order. An engine that joins again must keep
+ * its rank.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -14,9 +15,9 @@ enum { KILLS = 100, RUN_US_MAX = 40000, ENGINES_MAX = 8192, PIECE = 8 };
 #define SOURCE "11111111-1111-4111-8111-111111111111"
 
 static pid_t child;
-static uint32_t ranks[ENGINES_MAX]; /* of engines whose join was acknowledged */
+static uint32_t ranks[ENGINES_MAX]; /* ranks of engines whose join was acknowledged */
 static uint32_t joined;
-static uint64_t acknowledged; /* events */
+static uint64_t acknowledged; /* number of the last acknowledged event */
 static struct random chance;
 
 /* ---- the process that is killed ---- */
@@ -57,7 +58,7 @@ static void start_server(void)
 	snprintf(fixture.address, sizeof(fixture.address), "127.0.0.1:%u", port);
 }
 
-/* ---- who kills it ---- */
+/* ---- the parent, which kills it ---- */
 
 static void *kill_later(void *pause_us)
 {
@@ -66,7 +67,7 @@ static void *kill_later(void *pause_us)
 	return NULL;
 }
 
-/* The n-th engine joins; one that has a rank keeps it. False: no answer came. */
+/* Engine `number` joins; it must keep a rank that it has. False: the service was killed before it answered. */
 static bool join_one(uint32_t number)
 {
 	const Mgmt__JoinResp *response;
@@ -90,7 +91,7 @@ static bool join_one(uint32_t number)
 	return true;
 }
 
-static bool tell_some(void)
+static bool report_events(void)
 {
 	Fathom__TakeEventsReq request = FATHOM__TAKE_EVENTS_REQ__INIT;
 	Fathom__NumberedEvent events[PIECE], *places[PIECE];
@@ -128,7 +129,7 @@ static void run_and_kill(void)
 	start_server();
 	assert_int_equal(pthread_create(&killer, NULL, kill_later, (void *)pause_us), 0);
 	while (goes_on) {
-		goes_on = join_one(joined) && tell_some();
+		goes_on = join_one(joined) && report_events();
 		if (goes_on && random_below(&chance, 4) == 0)
 			goes_on = join_one((uint32_t)random_below(&chance, joined));
 	}
@@ -137,13 +138,13 @@ static void run_and_kill(void)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* ---- what is left ---- */
+/* ---- after the kills ---- */
 
-static void members_must_be_there(void)
+static void assert_members_stored(void)
 {
 	const struct system *system = mgmt_system(fixture.mgmt);
 
-	/* the last join of each life may be there without anybody having heard of it; it is the one that came next */
+	/* the last join before a kill may be stored without an acknowledgement; the same engine joined next */
 	assert_true(system_member_count(system) == joined || system_member_count(system) == joined + 1);
 	for (uint32_t i = 0; i < joined; i++) {
 		char text[MEMBER_UUID_TEXT_BYTES];
@@ -158,9 +159,9 @@ static void members_must_be_there(void)
 		assert_true(system_member_at(system, i - 1)->rank < system_member_at(system, i)->rank);
 }
 
-static void events_must_be_there(void)
+static void assert_events_stored(void)
 {
-	uint64_t last = 0, told = 0; /* the joins' own are among them */
+	uint64_t last = 0, reported = 0; /* `last` counts also the events that joins raise */
 
 	for (;;) {
 		Fathom__SystemEventsReq request = FATHOM__SYSTEM_EVENTS_REQ__INIT;
@@ -178,13 +179,13 @@ static void events_must_be_there(void)
 			if (response->events[i]->event->id != RAS_DEVICE_PLUGGED)
 				continue;
 			assert_int_equal(sscanf(response->events[i]->event->msg, "%llu", &number), 1);
-			assert_int_equal(number, ++told);
+			assert_int_equal(number, ++reported);
 		}
 	}
-	assert_true(told == acknowledged || told == acknowledged + PIECE);
+	assert_true(reported == acknowledged || reported == acknowledged + PIECE);
 }
 
-static void what_was_acknowledged_survives_every_kill(void **state)
+static void acknowledged_joins_and_events_survive_every_kill(void **state)
 {
 	for (int round = 0; round < KILLS; round++)
 		run_and_kill();
@@ -192,15 +193,15 @@ static void what_was_acknowledged_survives_every_kill(void **state)
 	assert_true(joined > KILLS / 4);
 	snprintf(fixture.address, sizeof(fixture.address), "127.0.0.1:%u", grpc_server_port(fixture.server));
 	assert_int_equal(on_control(open_mgmt, NULL), 0);
-	members_must_be_there();
-	events_must_be_there();
+	assert_members_stored();
+	assert_events_stored();
 }
 
-static int begin(void **state)
+static int setup_without_service(void **state)
 {
 	int error = fixture_begin(state);
 
-	/* its own service sleeps until the end; its place is taken by the other processes */
+	/* this process opens the database only at the end; until then the child processes do */
 	on_control(close_mgmt, NULL);
 	random_init(&chance, 17);
 	return error;
@@ -209,7 +210,8 @@ static int begin(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_was_acknowledged_survives_every_kill, begin, fixture_end),
+		cmocka_unit_test_setup_teardown(acknowledged_joins_and_events_survive_every_kill, setup_without_service,
+						fixture_end),
 	};
 
 	if (argc == 3)

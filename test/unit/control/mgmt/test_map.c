@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The group map to all servers: the newest, again to those that did not take it, and to those that come back. */
+/* The service sends the newest group map to all servers, and again to servers that failed to accept it or that return. */
 #include "fixture.h"
 
 static bool first_three_have_it(void *unused)
@@ -50,8 +50,8 @@ static bool second_has_it(void *unused)
 	return fixture.fakes[1].map_version == system_map_version(mgmt_system(fixture.mgmt));
 }
 
-/* While one call hangs, many changes come: it is sent the last of them alone. */
-static void changes_are_left_out_for_who_is_slow(void **state)
+/* Many changes arrive while a call hangs. Afterwards that server gets only the newest map. */
+static void a_slow_server_gets_only_the_newest_map(void **state)
 {
 	int before;
 
@@ -78,7 +78,7 @@ static bool one_is_behind(void *unused)
 	return mgmt_stats(fixture.mgmt).map_behind == 1;
 }
 
-static void who_did_not_take_it_gets_it_again(void **state)
+static void a_server_that_failed_to_accept_the_map_gets_it_again(void **state)
 {
 	static const enum fake_way ways[] = { FAKE_REFUSES, FAKE_ERRS };
 
@@ -96,14 +96,14 @@ static void who_did_not_take_it_gets_it_again(void **state)
 	change_incarnations(3, 300);
 	wait_until(has_failed_twice, NULL);
 	on_control(fake_revive, &fixture.fakes[1]);
-	/* its server restarts and joins: it does not wait for the end of a pause */
+	/* the server restarts and its engine joins: the map is sent at once, not after the retry delay */
 	fixture.fakes[1].map_version = 0;
 	(void)join(1, 300);
 	wait_until(first_three_have_it, NULL);
 	wait_until(all_have_the_map, NULL);
 }
 
-static void a_service_that_begins_anew_sends_the_map(void **state)
+static void a_restarted_service_sends_the_map(void **state)
 {
 	join_many(3);
 	wait_until(all_have_the_map, NULL);
@@ -113,8 +113,8 @@ static void a_service_that_begins_anew_sends_the_map(void **state)
 	wait_until(first_three_have_it, NULL);
 }
 
-/* An engine comes back under a server that has forgotten the map, which has not changed. */
-static void who_joins_again_gets_the_map_again(void **state)
+/* The server restarted and has no map; the map itself has not changed. */
+static void a_server_gets_the_map_when_its_engine_joins_again(void **state)
 {
 	join_many(3);
 	wait_until(all_have_the_map, NULL);
@@ -124,7 +124,7 @@ static void who_joins_again_gets_the_map_again(void **state)
 	assert_int_equal(fixture.fakes[2].map_version, 3);
 }
 
-static void who_is_excluded_is_told_so(void **state)
+static void the_server_of_an_excluded_rank_gets_the_map(void **state)
 {
 	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
 
@@ -136,7 +136,7 @@ static void who_is_excluded_is_told_so(void **state)
 		assert_int_equal(fixture.fakes[i].map_engines, 2);
 }
 
-static void who_is_no_member_any_more_is_left_alone(void **state)
+static void an_erased_member_gets_no_map(void **state)
 {
 	Mgmt__SystemStopReq stop = MGMT__SYSTEM_STOP_REQ__INIT;
 	Mgmt__SystemEraseReq erase = MGMT__SYSTEM_ERASE_REQ__INIT;
@@ -153,7 +153,7 @@ static void who_is_no_member_any_more_is_left_alone(void **state)
 	(void)join(1, 300);
 	wait_until(second_has_it, NULL);
 	calls = on_control(calls_of_first, NULL);
-	on_control(release_first, NULL); /* its call ends after it has gone */
+	on_control(release_first, NULL); /* the call ends after the member was erased */
 	(void)join(1, 400);
 	wait_until(second_has_it, NULL);
 	wait_until(all_have_the_map, NULL);
@@ -165,10 +165,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(each_server_gets_the_newest_map),	       TEST(changes_are_left_out_for_who_is_slow),
-		TEST(who_did_not_take_it_gets_it_again),       TEST(a_service_that_begins_anew_sends_the_map),
-		TEST(who_joins_again_gets_the_map_again),      TEST(who_is_excluded_is_told_so),
-		TEST(who_is_no_member_any_more_is_left_alone),
+		TEST(each_server_gets_the_newest_map),
+		TEST(a_slow_server_gets_only_the_newest_map),
+		TEST(a_server_that_failed_to_accept_the_map_gets_it_again),
+		TEST(a_restarted_service_sends_the_map),
+		TEST(a_server_gets_the_map_when_its_engine_joins_again),
+		TEST(the_server_of_an_excluded_rank_gets_the_map),
+		TEST(an_erased_member_gets_no_map),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt map", tests, NULL, NULL);

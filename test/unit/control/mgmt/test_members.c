@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Joins, and what is asked of the members: batches, returns, refusals, selections, exclusion, attributes, erasing. */
+/* Joins: batches, rejoins, count_join_failed_events. Calls about members: selection, exclusion, attributes, properties, erasing. */
 #include "fixture.h"
 
-static void a_system_without_members_says_so(void **state)
+static void a_call_to_a_system_without_members_fails_as_uninitialized(void **state)
 {
 	Mgmt__SystemQueryReq query_request = MGMT__SYSTEM_QUERY_REQ__INIT;
 	Mgmt__GetAttachInfoReq attach_request = MGMT__GET_ATTACH_INFO_REQ__INIT;
@@ -24,8 +24,10 @@ static void a_system_without_members_says_so(void **state)
 	assert_string_equal(leader->current_leader, fixture.address);
 }
 
-/* Engines of a system whose database was lost: wherever they are, they do not make an empty one theirs. */
-static void nobody_who_has_a_rank_is_the_first_member(void **state)
+/*
+ * Engines that have a rank belong to a system whose database was lost. Their joins must not initialize an empty database.
+ */
+static void an_engine_with_a_rank_does_not_join_an_empty_system(void **state)
 {
 	char message[RAS_MESSAGE_BYTES];
 	struct joining joining;
@@ -46,13 +48,13 @@ static void nobody_who_has_a_rank_is_the_first_member(void **state)
 	assert_int_equal(((const Mgmt__JoinResp *)answer_of(ask_join(&joining)))->rank, 5);
 	fixture.is_new_system = false;
 	reopen_mgmt();
-	/* one that the database is too old to know */
+	/* a rank that was given after the copy of the database was made */
 	fill_join(&joining, 2, 100);
 	joining.request.rank = 7;
 	assert_int_equal(((const Mgmt__JoinResp *)answer_of(ask_join(&joining)))->rank, 7);
 }
 
-static void joins_that_come_together_are_one_batch(void **state)
+static void concurrent_joins_are_stored_in_fewer_batches(void **state)
 {
 	static struct question questions[24];
 	static struct joining joinings[24];
@@ -85,7 +87,7 @@ static void joins_that_come_together_are_one_batch(void **state)
 	assert_int_equal(mgmt_stats(fixture.mgmt).joins, ARRAY_COUNT(questions));
 }
 
-static void a_member_is_shown_as_it_joined_also_after_a_restart(void **state)
+static void a_member_is_unchanged_after_a_restart(void **state)
 {
 	const Mgmt__SystemQueryResp *response;
 	uint64_t version;
@@ -106,7 +108,7 @@ static void a_member_is_shown_as_it_joined_also_after_a_restart(void **state)
 	assert_string_equal(response->members[1]->fabric_uri, "nvme+tcp://127.0.0.1:20001");
 	assert_int_equal(response->members[1]->fabric_contexts, 3);
 	assert_string_equal(response->members[1]->fault_domain, "/rack0/node0");
-	/* a fraction has no zeroes at its end */
+	/* the fraction of the seconds has no trailing zeroes */
 	assert_in_range(strlen(response->members[1]->last_update), 20, 30);
 	assert_int_equal(response->members[1]->last_update[strlen(response->members[1]->last_update) - 1], 'Z');
 	assert_int_equal(response->n_providers, 1);
@@ -114,7 +116,7 @@ static void a_member_is_shown_as_it_joined_also_after_a_restart(void **state)
 	assert_string_equal(response->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
 }
 
-static void a_return_keeps_the_rank_and_an_old_process_is_refused(void **state)
+static void a_rejoin_keeps_the_rank_and_an_older_incarnation_is_refused(void **state)
 {
 	struct joining joining;
 	struct question *question;
@@ -129,14 +131,14 @@ static void a_return_keeps_the_rank_and_an_old_process_is_refused(void **state)
 	assert_int_equal(query()->n_members, 2);
 }
 
-static uint32_t refusals(void)
+static uint32_t count_join_failed_events(void)
 {
 	char message[RAS_MESSAGE_BYTES];
 
 	return count_events(RAS_ENGINE_JOIN_FAILED, message, sizeof(message));
 }
 
-static void a_refused_join_is_one_event(void **state)
+static void a_repeatedly_refused_join_raises_one_event_for_each_reason(void **state)
 {
 	struct joining joining;
 
@@ -148,20 +150,20 @@ static void a_refused_join_is_one_event(void **state)
 
 		assert_int_equal(question->why.code, 455);
 	}
-	assert_int_equal(refusals(), 1);
+	assert_int_equal(count_join_failed_events(), 1);
 	joining.request.srvfaultdomain = (char *)"/rack0";
 	joining.request.uri = joining.uri;
 	assert_int_equal(ask_join(&joining)->why.code, 401);
-	assert_int_equal(refusals(), 2);
-	/* it joins, and is refused again: that is a new event */
+	assert_int_equal(count_join_failed_events(), 2);
+	/* a refusal after an accepted join raises a new event */
 	(void)join(5, 100);
 	assert_int_equal(ask_join(&joining)->why.code, 401);
-	assert_int_equal(refusals(), 3);
+	assert_int_equal(count_join_failed_events(), 3);
 	assert_int_equal(mgmt_stats(fixture.mgmt).joins_refused, 5);
 }
 
-/* Its server knows what becomes of it, and raises the event. */
-static void of_one_that_serves_its_server_tells(void **state)
+/* The server of a serving engine ends it and raises the event itself. */
+static void the_refused_join_of_a_serving_engine_raises_no_event(void **state)
 {
 	struct joining joining;
 
@@ -170,14 +172,13 @@ static void of_one_that_serves_its_server_tells(void **state)
 	joining.request.srvfaultdomain = (char *)"/rack0";
 	joining.request.serves = true;
 	assert_int_equal(ask_join(&joining)->why.code, 401);
-	assert_int_equal(refusals(), 0);
-	joining.request.serves = false; /* it was ended, and begins again */
+	assert_int_equal(count_join_failed_events(), 0);
+	joining.request.serves = false; /* its server has ended it and started it again */
 	assert_int_equal(ask_join(&joining)->why.code, 401);
-	assert_int_equal(refusals(), 1);
+	assert_int_equal(count_join_failed_events(), 1);
 }
 
-/* Each of many engines that are refused is one event, however often all of them try. */
-static void many_refused_joins_are_one_event_each(void **state)
+static void each_of_many_refused_engines_raises_one_event(void **state)
 {
 	struct joining joining;
 
@@ -188,11 +189,11 @@ static void many_refused_joins_are_one_event_each(void **state)
 			joining.request.srvfaultdomain = (char *)"/rack0";
 			assert_int_equal(ask_join(&joining)->why.code, 401);
 		}
-		assert_int_equal(refusals(), 100);
+		assert_int_equal(count_join_failed_events(), 100);
 	}
 }
 
-static void the_first_member_has_the_configured_provider(void **state)
+static void a_first_member_with_another_provider_is_refused(void **state)
 {
 	struct joining joining;
 
@@ -204,7 +205,7 @@ static void the_first_member_has_the_configured_provider(void **state)
 	(void)join(0, 100);
 }
 
-static void another_system_is_refused_by_name(void **state)
+static void a_request_for_another_system_is_refused(void **state)
 {
 	static const char *const ours[] = { "", "fathom", "fathom-0.4.0", "fathom-2.9.100" };
 	static const char *const others[] = { "fatho", "fathom2-1.0", "daos_server-2.9.100", "fathom-x", "-1" };
@@ -226,7 +227,7 @@ static void another_system_is_refused_by_name(void **state)
 		assert_int_equal(question->why.code, 603);
 		snprintf(text, sizeof(text), "the request is for the system \"%s\", but this system is \"fathom\"",
 			 shown[i]);
-		assert_string_equal(question->why.text, text); /* a name has no version in it */
+		assert_string_equal(question->why.text, text); /* the text shows the name without its version */
 	}
 }
 
@@ -249,8 +250,8 @@ static int close_release(void *ctx)
 	return 0;
 }
 
-/* The answer of Join and TakeEvents to a server of this version: the fault's code, 0 if it is accepted. */
-static void must_be_told(const char *version, int code)
+/* Join and TakeEvents from a server of this version must fail with the fault `code`; 0: they must succeed. */
+static void assert_answers_to_release(const char *version, int code)
 {
 	struct release release = { GRPC_ROLE_SERVER, version, NULL };
 	Fathom__TakeEventsReq events = FATHOM__TAKE_EVENTS_REQ__INIT;
@@ -279,11 +280,11 @@ static void servers_of_another_release_are_refused(void **state)
 	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
 
 	(void)join(0, 100);
-	must_be_told("9.9.0", 616);
-	must_be_told("0.5.0", 616);
-	must_be_told("0.41.0", 616);
-	must_be_told("0.4.0", 0);
-	must_be_told("0.4.17-rc1", 0);
+	assert_answers_to_release("9.9.0", 616);
+	assert_answers_to_release("0.5.0", 616);
+	assert_answers_to_release("0.41.0", 616);
+	assert_answers_to_release("0.4.0", 0);
+	assert_answers_to_release("0.4.17-rc1", 0);
 	must(on_control(open_release, &dmg) == 0);
 	assert_int_equal(
 		ask(dmg.client, "/mgmt.MgmtSvc/SystemQuery", &request.base, &mgmt__system_query_resp__descriptor)->code,
@@ -291,7 +292,7 @@ static void servers_of_another_release_are_refused(void **state)
 	on_control(close_release, &dmg);
 }
 
-static void each_role_may_call_what_is_its_own(void **state)
+static void each_method_accepts_only_its_roles(void **state)
 {
 	for (size_t i = 0; i < mgmt_method_count; i++) {
 		const struct grpc_method *method = &mgmt_methods[i];
@@ -314,7 +315,7 @@ static void each_role_may_call_what_is_its_own(void **state)
 	}
 }
 
-static void a_server_without_the_service_says_who_has_it(void **state)
+static void a_server_without_the_service_names_the_replicas(void **state)
 {
 	for (size_t i = 0; i < mgmt_method_count; i++) {
 		const struct grpc_method *method = &mgmt_methods[i];
@@ -363,7 +364,7 @@ static void ranks_and_hosts_are_selected(void **state)
 	assert_int_equal(response->n_members, 2);
 	assert_string_equal(response->members[0]->addr, fixture.fakes[3].address);
 	assert_string_equal(response->absenthosts, "10.9.9.[1-2]:10001");
-	response = query_some("", "127.0.0.1", 0); /* whichever port */
+	response = query_some("", "127.0.0.1", 0); /* a host without a port selects all its ports */
 	assert_int_equal(response->n_members, 2 * FAKES);
 	assert_int_equal(query_some("", "", 8)->n_members, 2 * FAKES);
 	assert_int_equal(query_some("", "", 0x20)->n_members, 0);
@@ -387,7 +388,7 @@ static struct question *exclude(const char *ranks, bool is_clear)
 	return ADMIN_ASK("SystemExclude", request, system_exclude);
 }
 
-static void an_excluded_rank_returns_when_it_is_let(void **state)
+static void an_excluded_rank_joins_only_after_the_exclusion_is_cleared(void **state)
 {
 	const Mgmt__SystemExcludeResp *response;
 	struct joining joining;
@@ -403,7 +404,7 @@ static void an_excluded_rank_returns_when_it_is_let(void **state)
 	fill_join(&joining, 1, 200);
 	question = ask_join(&joining);
 	assert_int_equal(question->why.code, 623);
-	(void)answer_of(exclude("1", false)); /* again: it is so */
+	(void)answer_of(exclude("1", false)); /* an exclusion of an excluded rank succeeds */
 	reopen_mgmt();
 	assert_string_equal(state_of_rank(1), "adminexcluded");
 	response = answer_of(exclude("1", true));
@@ -411,7 +412,7 @@ static void an_excluded_rank_returns_when_it_is_let(void **state)
 	assert_int_equal(join(1, 200)->rank, 1);
 	assert_string_equal(state_of_rank(1), "joined");
 	assert_string_equal(state_of_rank(2), "adminexcluded");
-	/* all or none of them */
+	/* all ranks of a call change, or none */
 	assert_int_equal(exclude("0-2", true)->why.code, 462);
 	assert_string_equal(state_of_rank(2), "adminexcluded");
 	assert_int_equal(exclude("0,77", false)->why.code, 460);
@@ -419,7 +420,7 @@ static void an_excluded_rank_returns_when_it_is_let(void **state)
 	assert_int_equal(exclude("", false)->why.code, 688);
 }
 
-static void a_client_learns_where_the_engines_are(void **state)
+static void attach_info_has_the_addresses_of_engines(void **state)
 {
 	Mgmt__GetAttachInfoReq request = MGMT__GET_ATTACH_INFO_REQ__INIT;
 	const Mgmt__GetAttachInfoResp *response;
@@ -453,7 +454,7 @@ static void a_client_learns_where_the_engines_are(void **state)
 	assert_string_equal(response->sys, "fathom");
 	assert_int_equal(response->build_info->minor, 4);
 	assert_int_equal(response->data_version, system_version(mgmt_system(fixture.mgmt)));
-	request.all_ranks = false; /* those of the management hosts */
+	request.all_ranks = false; /* only the ranks of the management hosts */
 	response = answer_of(ADMIN_ASK("GetAttachInfo", request, get_attach_info));
 	assert_int_equal(response->n_rank_uris, 1);
 	assert_int_equal(response->rank_uris[0]->rank, 0);
@@ -507,7 +508,7 @@ static struct question *get_property(const char *name)
 	return ADMIN_ASK("SystemGetProp", request, system_get_prop);
 }
 
-static void attributes_are_kept(void **state)
+static void attributes_survive_a_restart(void **state)
 {
 	const Mgmt__SystemGetAttrResp *response;
 
@@ -528,7 +529,7 @@ static void attributes_are_kept(void **state)
 	assert_string_equal(response->attributes[0]->value, "2");
 }
 
-static void properties_are_kept_and_checked(void **state)
+static void properties_are_checked_and_survive_a_restart(void **state)
 {
 	const Mgmt__SystemGetPropResp *response;
 
@@ -546,14 +547,14 @@ static void properties_are_kept_and_checked(void **state)
 	assert_string_equal(query()->sys_self_heal_policy, "exclude");
 	assert_int_equal(set_property("self_heal", "nonsense")->why.code, 465);
 	assert_int_equal(set_property("self_heel", "none")->why.code, 464);
-	assert_int_equal(set_property("nope", "1")->why.code, FAULT_PROPERTY_ABSENT); /* like none */
+	assert_int_equal(set_property("nope", "1")->why.code, FAULT_PROPERTY_ABSENT); /* no property has a similar name */
 	assert_int_equal(set_property("daos_version", "1")->why.code, 465);
 	assert_int_equal(get_property("self_heel")->why.code, 464);
 	response = answer_of(get_property("daos_version"));
 	assert_string_equal(response->properties[0]->value, "0.4.0");
 }
 
-static void a_system_that_does_not_run_is_erased(void **state)
+static void only_a_stopped_system_is_erased(void **state)
 {
 	Mgmt__SystemEraseReq request = MGMT__SYSTEM_ERASE_REQ__INIT;
 	Mgmt__SystemStopReq stop = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -567,7 +568,7 @@ static void a_system_that_does_not_run_is_erased(void **state)
 	assert_int_equal(query()->n_members, 3);
 	stop.force = true;
 	(void)answer_of(ADMIN_ASK("SystemStop", stop, system_stop));
-	/* one whose server does not do it stays a member, and all is there to be done again */
+	/* a rank whose server refuses stays a member, and attributes stay, so the operator can repeat the call */
 	fixture.fakes[1].way = FAKE_REFUSES;
 	response = answer_of(ADMIN_ASK("SystemErase", request, system_erase));
 	assert_int_equal(response->n_results, 3);
@@ -586,7 +587,7 @@ static void a_system_that_does_not_run_is_erased(void **state)
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
 	reopen_mgmt();
 	assert_int_equal(ADMIN_ASK("SystemQuery", again, system_query)->code, GRPC_UNKNOWN);
-	/* what comes then finds nothing of the old one: ranks begin at 0 again */
+	/* nothing of the erased system is left: ranks are assigned from 0 again */
 	assert_int_equal(join(1, 300)->rank, 1);
 	assert_string_equal(query()->sys_self_heal_policy, "exclude;pool_exclude;pool_rebuild");
 	assert_int_equal(get_attribute("a")->why.code, 466);
@@ -596,25 +597,25 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(a_system_without_members_says_so),
-		TEST(nobody_who_has_a_rank_is_the_first_member),
-		TEST(joins_that_come_together_are_one_batch),
-		TEST(a_member_is_shown_as_it_joined_also_after_a_restart),
-		TEST(a_return_keeps_the_rank_and_an_old_process_is_refused),
-		TEST(a_refused_join_is_one_event),
-		TEST(of_one_that_serves_its_server_tells),
-		TEST(many_refused_joins_are_one_event_each),
-		TEST(the_first_member_has_the_configured_provider),
-		TEST(another_system_is_refused_by_name),
+		TEST(a_call_to_a_system_without_members_fails_as_uninitialized),
+		TEST(an_engine_with_a_rank_does_not_join_an_empty_system),
+		TEST(concurrent_joins_are_stored_in_fewer_batches),
+		TEST(a_member_is_unchanged_after_a_restart),
+		TEST(a_rejoin_keeps_the_rank_and_an_older_incarnation_is_refused),
+		TEST(a_repeatedly_refused_join_raises_one_event_for_each_reason),
+		TEST(the_refused_join_of_a_serving_engine_raises_no_event),
+		TEST(each_of_many_refused_engines_raises_one_event),
+		TEST(a_first_member_with_another_provider_is_refused),
+		TEST(a_request_for_another_system_is_refused),
 		TEST(servers_of_another_release_are_refused),
-		TEST(each_role_may_call_what_is_its_own),
-		TEST(a_server_without_the_service_says_who_has_it),
+		TEST(each_method_accepts_only_its_roles),
+		TEST(a_server_without_the_service_names_the_replicas),
 		TEST(ranks_and_hosts_are_selected),
-		TEST(an_excluded_rank_returns_when_it_is_let),
-		TEST(a_client_learns_where_the_engines_are),
-		TEST(attributes_are_kept),
-		TEST(properties_are_kept_and_checked),
-		TEST(a_system_that_does_not_run_is_erased),
+		TEST(an_excluded_rank_joins_only_after_the_exclusion_is_cleared),
+		TEST(attach_info_has_the_addresses_of_engines),
+		TEST(attributes_survive_a_restart),
+		TEST(properties_are_checked_and_survive_a_restart),
+		TEST(only_a_stopped_system_is_erased),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt members", tests, NULL, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests beyond the limits of what may wait: each is refused with a fault that says what to do, and is counted. */
+/* Requests beyond the limits of queues: each is refused with a fault that says what to do, and is counted. */
 #include "control/mgmt/internal.h"
 
 #include "fixture.h"
 
-/* More joins than the queue holds: the others are refused with what to do, and their next join is accepted. */
+/* The joins that find the queue full are refused with a fault; their next join is accepted. */
 static void a_full_queue_of_joins_refuses_with_a_fault(void **state)
 {
 	static struct question questions[6];
@@ -35,7 +35,7 @@ static void a_full_queue_of_joins_refuses_with_a_fault(void **state)
 	assert_int_equal(accepted, 4);
 	assert_int_equal(refused, 2);
 	assert_int_equal(mgmt_stats(fixture.mgmt).queue_full, 2);
-	assert_int_equal(mgmt_stats(fixture.mgmt).joins_refused, 0); /* by the rules */
+	assert_int_equal(mgmt_stats(fixture.mgmt).joins_refused, 0); /* counts only joins refused by the rules */
 	for (uint32_t i = 0; i < ARRAY_COUNT(questions); i++)
 		(void)join(i, 100);
 	assert_int_equal(query()->n_members, ARRAY_COUNT(questions));
@@ -84,7 +84,7 @@ static bool all_are_held(void *unused)
 	return held == MGMT_OPERATIONS_MAX;
 }
 
-/* As many operations as may run at a time wait for their servers: the next one is refused, and accepted afterwards. */
+/* The limit of concurrent operations is reached. The next operation is refused, and accepted after they end. */
 static void too_many_operations_are_refused_with_a_fault(void **state)
 {
 	static struct question questions[MGMT_OPERATIONS_MAX];
@@ -121,8 +121,7 @@ static void too_many_operations_are_refused_with_a_fault(void **state)
 	assert_string_equal(state_of_rank(MGMT_OPERATIONS_MAX), "stopped");
 }
 
-/* The table of counters names each field once, with its value. */
-static void counters_have_names_and_meanings(void **state)
+static void each_counter_is_named_once(void **state)
 {
 	struct mgmt_counter counters[MGMT_COUNTERS];
 	uint64_t joins = 0;
@@ -146,7 +145,7 @@ int main(void)
 		TEST(a_full_queue_of_joins_refuses_with_a_fault),
 		TEST(a_full_queue_of_reports_refuses_with_a_fault),
 		TEST(too_many_operations_are_refused_with_a_fault),
-		TEST(counters_have_names_and_meanings),
+		TEST(each_counter_is_named_once),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt queue", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starts and stops over several servers: those that answer, refuse, err, are silent, hang and are dead. */
+/* Starts and stops over several servers, which answer, refuse, report errors, omit results, hang or are dead. */
 #include "fixture.h"
 
 static struct question *stop(const char *ranks, bool is_forced, bool is_ignored)
@@ -20,8 +20,8 @@ static struct question *start(const char *ranks)
 	return ADMIN_ASK("SystemStart", request, system_start);
 }
 
-static void must_be(const Shared__RankResult *result, uint32_t rank, const char *action, const char *state,
-		    const char *message)
+static void assert_result(const Shared__RankResult *result, uint32_t rank, const char *action, const char *state,
+			  const char *message)
 {
 	assert_int_equal(result->rank, rank);
 	assert_string_equal(result->action, action);
@@ -30,7 +30,6 @@ static void must_be(const Shared__RankResult *result, uint32_t rank, const char 
 	assert_string_equal(result->addr, fixture.fakes[rank % FAKES].address);
 }
 
-/* As many engines as doubles, each on its own, in the order of ranks. */
 static void all_ranks_are_stopped_and_started(void **state)
 {
 	const Mgmt__SystemStopResp *stopped;
@@ -41,7 +40,7 @@ static void all_ranks_are_stopped_and_started(void **state)
 	stopped = answer_of(stop("", true, false));
 	assert_int_equal(stopped->n_results, 2 * FAKES);
 	for (uint32_t i = 0; i < stopped->n_results; i++) {
-		must_be(stopped->results[i], i, "stop", "stopped", "system stop");
+		assert_result(stopped->results[i], i, "stop", "stopped", "system stop");
 		assert_false(stopped->results[i]->errored);
 	}
 	for (size_t i = 0; i < FAKES; i++) {
@@ -61,15 +60,15 @@ static void all_ranks_are_stopped_and_started(void **state)
 	}
 	started = answer_of(start(""));
 	for (uint32_t i = 0; i < started->n_results; i++)
-		must_be(started->results[i], i, "start", "ready", "system start");
+		assert_result(started->results[i], i, "start", "ready", "system start");
 	assert_string_equal(state_of_rank(3), "ready");
 	(void)join(3, 200);
 	assert_string_equal(state_of_rank(3), "joined");
-	/* what has joined before its server answers stays so */
+	/* a rank that joins before its server answers the start stays joined */
 	(void)answer_of(start("3"));
 	assert_string_equal(state_of_rank(3), "joined");
 	assert_int_equal(mgmt_stats(fixture.mgmt).states_refused, 1);
-	assert_int_equal(mgmt_stats(fixture.mgmt).stops, 0); /* since it was opened */
+	assert_int_equal(mgmt_stats(fixture.mgmt).stops, 0); /* counted since the service was opened */
 	assert_int_equal(mgmt_stats(fixture.mgmt).starts, 2);
 	assert_int_equal(mgmt_stats(fixture.mgmt).rank_calls, FAKES + 1);
 }
@@ -83,10 +82,10 @@ static void a_clean_stop_prepares_first(void **state)
 	fixture.fakes[1].way = FAKE_ERRS;
 	response = answer_of(stop("", false, false));
 	assert_int_equal(response->n_results, 3);
-	must_be(response->results[0], 0, "stop", "stopped", "system stop");
-	must_be(response->results[1], 1, "prep shutdown", "errored", "it would not");
+	assert_result(response->results[0], 0, "stop", "stopped", "system stop");
+	assert_result(response->results[1], 1, "prep shutdown", "errored", "it would not");
 	assert_true(response->results[1]->errored);
-	must_be(response->results[2], 2, "stop", "stopped", "system stop");
+	assert_result(response->results[2], 2, "stop", "stopped", "system stop");
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(fixture.fakes[i].prepared, 1);
 		assert_int_equal(fixture.fakes[i].stopped, i == 1 ? 0 : 1);
@@ -98,7 +97,7 @@ static void a_clean_stop_prepares_first(void **state)
 	assert_string_equal(message, "1 of 3 ranks could not be stopped; rank 1: it would not");
 }
 
-static void each_kind_of_failure_is_told_by_rank(void **state)
+static void each_kind_of_failure_is_reported_by_rank(void **state)
 {
 	const Mgmt__SystemStartResp *response;
 	char message[RAS_MESSAGE_BYTES];
@@ -113,12 +112,12 @@ static void each_kind_of_failure_is_told_by_rank(void **state)
 	on_control(fake_kill, &fixture.fakes[5]);
 	response = answer_of(start(""));
 	assert_int_equal(response->n_results, 6);
-	must_be(response->results[0], 0, "start", "ready", "system start");
-	must_be(response->results[1], 1, "start", "unresponsive", "not now");
+	assert_result(response->results[0], 0, "start", "ready", "system start");
+	assert_result(response->results[1], 1, "start", "unresponsive", "not now");
 	assert_string_equal(response->results[2]->state, "unresponsive");
 	assert_non_null(strstr(response->results[2]->msg, "did not answer in time"));
-	must_be(response->results[3], 3, "start", "errored", "its server does not know it");
-	must_be(response->results[4], 4, "start", "errored", "it would not");
+	assert_result(response->results[3], 3, "start", "errored", "its server does not know it");
+	assert_result(response->results[4], 4, "start", "errored", "it would not");
 	assert_string_equal(response->results[5]->state, "unresponsive");
 	assert_non_null(strstr(response->results[5]->msg, "refused the connection"));
 	for (uint32_t i = 1; i < 6; i++)
@@ -138,13 +137,13 @@ static void a_result_for_another_rank_is_dropped_and_counted(void **state)
 	fixture.fakes[1].way = FAKE_ANSWERS_FOR_OTHERS;
 	response = answer_of(start(""));
 	assert_int_equal(response->n_results, 2);
-	must_be(response->results[0], 0, "start", "ready", "system start");
-	must_be(response->results[1], 1, "start", "errored", "its server does not know it");
+	assert_result(response->results[0], 0, "start", "ready", "system start");
+	assert_result(response->results[1], 1, "start", "errored", "its server does not know it");
 	assert_int_equal(mgmt_stats(fixture.mgmt).results_refused, 1);
 	assert_int_equal(mgmt_stats(fixture.mgmt).calls_refused, 0);
 }
 
-static void ranks_stop_meanwhile_and_are_not_told_twice(void **state)
+static void a_second_operation_on_a_busy_rank_is_refused(void **state)
 {
 	static struct question waiting;
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -165,7 +164,7 @@ static void ranks_stop_meanwhile_and_are_not_told_twice(void **state)
 	assert_int_equal(question->why.code, 689);
 	assert_int_equal(question->why.error, -EBUSY);
 	assert_int_equal(mgmt_stats(fixture.mgmt).calls_refused, 1);
-	(void)answer_of(start("2")); /* another one is free */
+	(void)answer_of(start("2")); /* rank 2 is in no operation */
 	question_wait(&waiting);
 	(void)answer_of(&waiting);
 	question_end(&waiting);
@@ -175,8 +174,8 @@ static void ranks_stop_meanwhile_and_are_not_told_twice(void **state)
 	assert_string_equal(state_of_rank(1), "stopped");
 }
 
-/* A rank joins while its server is asked, and then its server says nothing: it is as it joined. */
-static void a_join_is_not_overtaken_by_silence(void **state)
+/* Ranks join during a stop; then their servers do not answer. The ranks must stay joined. */
+static void a_rank_that_joins_during_a_stop_stays_joined(void **state)
 {
 	static struct question waiting;
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -191,8 +190,8 @@ static void a_join_is_not_overtaken_by_silence(void **state)
 	ask_begin(&waiting, fixture.admin, "/mgmt.MgmtSvc/SystemStop", &request.base, &mgmt__system_stop_resp__descriptor);
 	while (strcmp(state_of_rank(3), "stopping") != 0)
 		usleep(1000);
-	(void)join(1, 200); /* another process */
-	(void)join(2, 100); /* the same one, under a server that has restarted */
+	(void)join(1, 200); /* a new process */
+	(void)join(2, 100); /* the same process, after a restart of its server */
 	question_wait(&waiting);
 	(void)answer_of(&waiting);
 	question_end(&waiting);
@@ -201,7 +200,7 @@ static void a_join_is_not_overtaken_by_silence(void **state)
 	assert_string_equal(state_of_rank(3), "unresponsive");
 }
 
-static void an_excluded_rank_is_left_alone(void **state)
+static void a_stop_skips_excluded_ranks(void **state)
 {
 	Mgmt__SystemExcludeReq request = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
 	const Mgmt__SystemStopResp *response;
@@ -219,8 +218,8 @@ static void an_excluded_rank_is_left_alone(void **state)
 	assert_int_equal(fixture.fakes[1].stopped, 0);
 }
 
-/* By the host that their fault domains end with: /rack0/node0. */
-static void hosts_have_the_names_of_fault_domains(void **state)
+/* A host is the last part of a fault domain: node0 of /rack0/node0. */
+static void hosts_are_selected_by_the_names_in_fault_domains(void **state)
 {
 	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
 	const Mgmt__SystemQueryResp *response;
@@ -236,7 +235,7 @@ static void hosts_have_the_names_of_fault_domains(void **state)
 	assert_string_equal(response->absenthosts, "node0:1,node1");
 }
 
-static void what_is_not_there_is_said(void **state)
+static void absent_ranks_and_hosts_are_reported(void **state)
 {
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
 	Mgmt__SystemStartReq check = MGMT__SYSTEM_START_REQ__INIT;
@@ -257,7 +256,7 @@ static void what_is_not_there_is_said(void **state)
 	assert_true(fixture.fakes[0].was_checker);
 }
 
-static void what_is_being_done_with_a_rank_is_said_by_its_name(void **state)
+static void the_fault_of_a_busy_rank_names_its_operation(void **state)
 {
 	static struct question waiting;
 	Mgmt__SystemEraseReq erase = MGMT__SYSTEM_ERASE_REQ__INIT;
@@ -279,8 +278,8 @@ static void what_is_being_done_with_a_rank_is_said_by_its_name(void **state)
 	question_end(&waiting);
 }
 
-/* The service goes while calls are under way: each waiting caller gets an answer, and nothing is left. */
-static void a_service_that_ends_answers_waiting_callers(void **state)
+/* The service is closed while calls are in progress: each waiting caller must get an answer. */
+static void a_closing_service_answers_waiting_callers(void **state)
 {
 	static struct question questions[3];
 	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
@@ -310,7 +309,7 @@ static void a_service_that_ends_answers_waiting_callers(void **state)
 		question_end(&questions[i]);
 	}
 	assert_int_equal(on_control(open_mgmt, NULL), 0);
-	/* what was under way is as it was stored; the operator repeats it */
+	/* the interrupted stop left the stored state; the operator repeats the stop */
 	assert_string_equal(state_of_rank(1), "stopping");
 	fixture.fakes[1].way = FAKE_ANSWERS;
 	(void)answer_of(stop("", true, false));
@@ -323,15 +322,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(all_ranks_are_stopped_and_started),
 		TEST(a_clean_stop_prepares_first),
-		TEST(each_kind_of_failure_is_told_by_rank),
+		TEST(each_kind_of_failure_is_reported_by_rank),
 		TEST(a_result_for_another_rank_is_dropped_and_counted),
-		TEST(ranks_stop_meanwhile_and_are_not_told_twice),
-		TEST(a_join_is_not_overtaken_by_silence),
-		TEST(an_excluded_rank_is_left_alone),
-		TEST(hosts_have_the_names_of_fault_domains),
-		TEST(what_is_not_there_is_said),
-		TEST(a_service_that_ends_answers_waiting_callers),
-		TEST(what_is_being_done_with_a_rank_is_said_by_its_name),
+		TEST(a_second_operation_on_a_busy_rank_is_refused),
+		TEST(a_rank_that_joins_during_a_stop_stays_joined),
+		TEST(a_stop_skips_excluded_ranks),
+		TEST(hosts_are_selected_by_the_names_in_fault_domains),
+		TEST(absent_ranks_and_hosts_are_reported),
+		TEST(a_closing_service_answers_waiting_callers),
+		TEST(the_fault_of_a_busy_rank_names_its_operation),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt ranks", tests, NULL, NULL);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What DAOS's dmg asked its management service, in the order of the record, asked of ours with the same headers and bytes.
- * The answer has the same fields set, and the same words in them where they are not the host's own, so that dmg prints the
- * same table.
+ * Requests of DAOS's dmg, recorded with headers and bytes, sent to our management service in their order. Each answer must
+ * have the same fields set, and the same values where they do not depend on the host, so that dmg prints the same table.
  */
 #include "base/text.h"
 #include "fixture.h"
@@ -12,8 +11,8 @@
 static const char *calls_file;
 static char path[256];
 
-/* Their values are this run's, or this host's. */
-static bool is_own(const ProtobufCFieldDescriptor *field)
+/* Fields whose values depend on the run or on the host. */
+static bool depends_on_run(const ProtobufCFieldDescriptor *field)
 {
 	static const char *const names[] = { "addr", "current_leader", "replicas",    "last_update", "uuid", "fabric_uri",
 					     "uri",  "incarnation",    "data_version" };
@@ -25,15 +24,15 @@ static bool is_own(const ProtobufCFieldDescriptor *field)
 	return false;
 }
 
-/* What DAOS says of its fabric, and NVMe/TCP does not have. */
+/* A property of DAOS's fabric, which NVMe/TCP does not have. */
 static bool is_left_out(const ProtobufCFieldDescriptor *field)
 {
 	return strcmp(field->name, "srv_srx_set") == 0;
 }
 
-static void must_be_alike(const ProtobufCMessage *ours, const ProtobufCMessage *recorded);
+static void assert_messages_equal(const ProtobufCMessage *ours, const ProtobufCMessage *recorded);
 
-static void values_must_be_alike(const ProtobufCFieldDescriptor *field, const void *ours, const void *recorded)
+static void assert_values_equal(const ProtobufCFieldDescriptor *field, const void *ours, const void *recorded)
 {
 	const char *text, *recorded_text;
 
@@ -41,29 +40,30 @@ static void values_must_be_alike(const ProtobufCFieldDescriptor *field, const vo
 	case PROTOBUF_C_TYPE_MESSAGE:
 		assert_true(!*(const ProtobufCMessage *const *)ours == !*(const ProtobufCMessage *const *)recorded);
 		if (*(const ProtobufCMessage *const *)ours)
-			must_be_alike(*(const ProtobufCMessage *const *)ours, *(const ProtobufCMessage *const *)recorded);
+			assert_messages_equal(*(const ProtobufCMessage *const *)ours,
+					      *(const ProtobufCMessage *const *)recorded);
 		break;
 	case PROTOBUF_C_TYPE_STRING:
 		text = *(const char *const *)ours;
 		recorded_text = *(const char *const *)recorded;
-		if (!is_own(field))
+		if (!depends_on_run(field))
 			assert_string_equal(text, recorded_text);
 		assert_true(!*text == !*recorded_text);
 		break;
 	case PROTOBUF_C_TYPE_UINT64:
 		assert_true(!*(const uint64_t *)ours == !*(const uint64_t *)recorded);
-		assert_true(is_own(field) || *(const uint64_t *)ours == *(const uint64_t *)recorded);
+		assert_true(depends_on_run(field) || *(const uint64_t *)ours == *(const uint64_t *)recorded);
 		break;
 	case PROTOBUF_C_TYPE_UINT32:
 	case PROTOBUF_C_TYPE_INT32:
 	case PROTOBUF_C_TYPE_BOOL:
 	case PROTOBUF_C_TYPE_ENUM:
 		if (*(const uint32_t *)ours != *(const uint32_t *)recorded && !is_left_out(field))
-			fail_msg("%s: %s is %u, and was %u", path, field->name, *(const uint32_t *)ours,
+			fail_msg("%s: %s is %u, recorded was %u", path, field->name, *(const uint32_t *)ours,
 				 *(const uint32_t *)recorded);
 		break;
 	default:
-		fail_msg("%s: %s is of a type that this test does not know", path, field->name);
+		fail_msg("%s: %s has a type that this test does not compare", path, field->name);
 	}
 }
 
@@ -74,7 +74,7 @@ static size_t value_bytes(const ProtobufCFieldDescriptor *field)
 											       : sizeof(uint32_t);
 }
 
-static void must_be_alike(const ProtobufCMessage *ours, const ProtobufCMessage *recorded)
+static void assert_messages_equal(const ProtobufCMessage *ours, const ProtobufCMessage *recorded)
 {
 	for (unsigned int i = 0; i < ours->descriptor->n_fields; i++) {
 		const ProtobufCFieldDescriptor *field = &ours->descriptor->fields[i];
@@ -82,15 +82,15 @@ static void must_be_alike(const ProtobufCMessage *ours, const ProtobufCMessage *
 		size_t count;
 
 		if (field->label != PROTOBUF_C_LABEL_REPEATED) {
-			values_must_be_alike(field, at, recorded_at);
+			assert_values_equal(field, at, recorded_at);
 			continue;
 		}
 		count = *(const size_t *)((const char *)ours + field->quantifier_offset);
 		if (count != *(const size_t *)((const char *)recorded + field->quantifier_offset))
-			fail_msg("%s: not as many %s", path, field->name);
+			fail_msg("%s: the number of %s differs", path, field->name);
 		for (size_t item = 0; item < count; item++)
-			values_must_be_alike(field, *(const char *const *)at + item * value_bytes(field),
-					     *(const char *const *)recorded_at + item * value_bytes(field));
+			assert_values_equal(field, *(const char *const *)at + item * value_bytes(field),
+					    *(const char *const *)recorded_at + item * value_bytes(field));
 	}
 }
 
@@ -103,7 +103,7 @@ static const struct grpc_method *method_of(const char *name)
 	return NULL;
 }
 
-/* The engine of the record: it joins when its storage is formatted, and when it was started again. */
+/* The recorded engine joined after formatting and after each start. */
 static void join_engine(uint64_t incarnation)
 {
 	struct joining joining;
@@ -131,12 +131,12 @@ static void replay(const struct grpc_method *method)
 	recorded = protobuf_c_message_unpack(method->response, NULL, now.response_bytes, now.response);
 	assert_non_null(ours);
 	assert_non_null(recorded);
-	must_be_alike(ours, recorded);
+	assert_messages_equal(ours, recorded);
 	protobuf_c_message_free_unpacked(ours, NULL);
 	protobuf_c_message_free_unpacked(recorded, NULL);
 }
 
-static void each_recorded_call_is_answered_alike(void **state)
+static void each_recorded_call_gets_an_equal_answer(void **state)
 {
 	FILE *file = fopen(calls_file, "r");
 	uint64_t incarnation = 100;
@@ -148,7 +148,7 @@ static void each_recorded_call_is_answered_alike(void **state)
 
 		if (strcmp(now.column[0], "/ctl.CtlSvc/StorageFormat") == 0)
 			join_engine(incarnation);
-		/* its replicas were still choosing a leader; ours has one at once */
+		/* DAOS's replicas were still electing a leader; our service has one at once */
 		if (!method || strncmp(now.column[5], "raft service", 12) == 0)
 			continue;
 		replay(method);
@@ -165,7 +165,7 @@ static void each_recorded_call_is_answered_alike(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_recorded_call_is_answered_alike, fixture_begin, fixture_end),
+		cmocka_unit_test_setup_teardown(each_recorded_call_gets_an_equal_answer, fixture_begin, fixture_end),
 	};
 
 	must(argc == 2);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* As many hosts as a request can name, and as many members as a system can have. */
+/* The most hosts that a request can name, and the most members that a system can have. */
 #include "control/db/system_store.h"
 
 #include "fixture.h"
 
-/* Each that is not there was once one more sorting of all: four such questions took longer than a test may. */
-static void as_many_hosts_as_can_be_named_are_looked_for_at_once(void **state)
+/* Each absent host must not cause another sort of all hosts: four such queries then exceed the test's time limit. */
+static void queries_with_the_most_hosts_end_in_time(void **state)
 {
 	static const char all[] = "a[0-9999],b[0-9999],c[0-9999],d[0-9999],e[0-9999],f[0-9999],g[0-5535]";
 	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
@@ -47,7 +47,7 @@ static void write_member(uint32_t rank, struct member *member)
 		 rank >> 8, rank & 0xff);
 }
 
-/* As many as there can be beside the first and the last. The database is open and has no service. */
+/* Store the most members, without the first and the last rank. The service is closed. */
 static void fill_system(struct db *db)
 {
 	static struct db_change changes[DB_CHANGES_MAX];
@@ -87,8 +87,8 @@ static int make_large(void *unused)
 	return open_mgmt(NULL);
 }
 
-/* Their answers and maps are larger than the 4 MiB that others take. */
-static void as_many_members_as_can_be_are_shown_and_told(void **state)
+/* The answers and maps are larger than the usual limit of 4 MiB for messages. */
+static void the_most_members_fit_answers_and_maps(void **state)
 {
 	Mgmt__GetAttachInfoReq attach = MGMT__GET_ATTACH_INFO_REQ__INIT;
 	Mgmt__SystemQueryReq request = MGMT__SYSTEM_QUERY_REQ__INIT;
@@ -116,8 +116,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(as_many_hosts_as_can_be_named_are_looked_for_at_once),
-		TEST(as_many_members_as_can_be_are_shown_and_told),
+		TEST(queries_with_the_most_hosts_end_in_time),
+		TEST(the_most_members_fit_answers_and_maps),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt scale", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * 1,000 random steps of operators, engines and servers over gRPC, beside a model that was written from the documents. After
- * each: no rank is lost or there twice, each is in the state that the model has, versions only grow, no server has seen an
- * older map after a newer one, and every event is there once.
+ * 1,000 random steps of operators, engines and servers over gRPC, compared with a model written from the documents. After
+ * each step: each rank exists once, its state equals the model's, versions only grow, no server received an older map after
+ * a newer one, and each event is stored once.
  *
  *     FATHOM_SEED=7 control_mgmt_steps
  */
@@ -13,7 +13,7 @@
 enum { STEPS = 1000, ENGINES = 24 };
 #define SOURCE "11111111-1111-4111-8111-111111111111"
 
-/* An engine, as the model has it; rank NONE: it never joined. */
+/* An engine in the model; rank NONE: it never joined. */
 static struct {
 	uint32_t rank;
 	uint64_t incarnation;
@@ -38,7 +38,7 @@ static int engine_of_rank(uint32_t rank)
 	return -1;
 }
 
-/* Reports, by the table of the documents. */
+/* Apply a report to the model, by the table in the documents. */
 static void report(int engine, enum member_state to)
 {
 	enum member_state from = engines[engine].state;
@@ -84,7 +84,7 @@ static void step_join(void)
 	engines[engine].state = MEMBER_JOINED;
 }
 
-/* Some ranks, or ""; ranks that are not there, too. */
+/* Choose some ranks, also absent ones, or all (""). */
 static uint32_t choose_ranks(char *text, size_t bytes, bool *is_chosen)
 {
 	uint32_t first = (uint32_t)below(ENGINES + 4), last = first + (uint32_t)below(6), count = 0;
@@ -101,7 +101,7 @@ static uint32_t choose_ranks(char *text, size_t bytes, bool *is_chosen)
 	return count;
 }
 
-static void must_have_state(const Shared__RankResult *result, bool is_stop, enum fake_way way)
+static void assert_state(const Shared__RankResult *result, bool is_stop, enum fake_way way)
 {
 	const char *state = way == FAKE_ANSWERS	  ? (is_stop ? "stopped" : "ready")
 			    : way == FAKE_REFUSES ? "unresponsive"
@@ -155,7 +155,7 @@ static void step_ranks(bool is_stop)
 
 		assert_true(engine >= 0 && is_chosen[engine]);
 		assert_true(i == 0 || results[i]->rank > results[i - 1]->rank);
-		must_have_state(results[i], is_stop, fixture.fakes[(size_t)engine % FAKES].way);
+		assert_state(results[i], is_stop, fixture.fakes[(size_t)engine % FAKES].way);
 	}
 	failures_expected += has_failed;
 }
@@ -217,9 +217,9 @@ static void step_server(void)
 	fixture.fakes[below(FAKES)].map_way = ways[below(ARRAY_COUNT(ways))];
 }
 
-/* ---- what holds after each ---- */
+/* ---- invariants after each step ---- */
 
-static int look_at_versions(void *unused)
+static int read_versions(void *unused)
 {
 	const struct system *system = mgmt_system(fixture.mgmt);
 
@@ -232,12 +232,12 @@ static int look_at_versions(void *unused)
 	return 0;
 }
 
-static void must_hold(void)
+static void assert_invariants(void)
 {
 	const Mgmt__SystemQueryResp *response;
 	char uuid[MEMBER_UUID_TEXT_BYTES];
 
-	on_control(look_at_versions, NULL);
+	on_control(read_versions, NULL);
 	if (joined == 0)
 		return;
 	response = query();
@@ -257,7 +257,7 @@ static void must_hold(void)
 	}
 }
 
-static void events_must_be_there(void)
+static void assert_events_stored(void)
 {
 	uint64_t last = 0, told = 0, failures = 0;
 
@@ -286,7 +286,7 @@ static void events_must_be_there(void)
 	assert_int_equal(failures, failures_expected);
 }
 
-static void all_holds_after_each_of_1000_steps(void **state)
+static void invariants_hold_after_each_of_1000_steps(void **state)
 {
 	const char *seed_text = getenv("FATHOM_SEED");
 	uint64_t seed = 1;
@@ -314,11 +314,11 @@ static void all_holds_after_each_of_1000_steps(void **state)
 			step_server();
 		else if (below(4) == 0)
 			reopen_mgmt();
-		must_hold();
+		assert_invariants();
 	}
 	reopen_mgmt();
-	must_hold();
-	events_must_be_there();
+	assert_invariants();
+	assert_events_stored();
 	for (size_t i = 0; i < FAKES; i++)
 		fixture.fakes[i].map_way = FAKE_ANSWERS;
 	wait_until(all_have_the_map, NULL);
@@ -330,7 +330,7 @@ static void all_holds_after_each_of_1000_steps(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(all_holds_after_each_of_1000_steps, fixture_begin, fixture_end),
+		cmocka_unit_test_setup_teardown(invariants_hold_after_each_of_1000_steps, fixture_begin, fixture_end),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt steps", tests, NULL, NULL);
