@@ -140,7 +140,7 @@ FAILING_CALL(access)
 FAILING_CALL(scandir64)
 FAILING_CALL(read)
 
-/* Of what is to be written half is taken, each time. */
+/* Write half of the bytes each time. */
 ssize_t __real_write(int fd, const void *data, size_t bytes);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes)
@@ -152,7 +152,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t bytes)
 	return __real_write(fd, data, is_counting && bytes > 1 ? bytes / 2 : bytes);
 }
 
-/* It is closed all the same. */
+/* The descriptor is closed also if the call fails. */
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)

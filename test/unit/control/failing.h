@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failing - the n-th external call fails: memory, and what files are written with. The linker sends the calls of the
- * programs that are linked with failing_wraps (meson.build) here first.
+ * failing - the n-th external call fails: allocations, and calls that write files. The linker redirects the calls of
+ * programs that are linked with failing_wraps (meson.build).
  *
- *     for (uint32_t n = 1; ; n++) { failing_begin(n); error = the thing; if (!failing_end()) break; ... }
+ *     for (uint32_t n = 1; ; n++) { failing_begin(n); error = the call; if (!failing_end()) break; ... }
  *
- * Until failing_end() a write takes half of what it is given, so that its end may fail. One thread.
+ * Until failing_end() each write writes half of its bytes, so that its second half can fail. Not thread-safe.
  */
 #ifndef TEST_UNIT_CONTROL_FAILING_H
 #define TEST_UNIT_CONTROL_FAILING_H
@@ -13,22 +13,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Call `n`, from 1, fails: with ENOMEM what allocates, with ENOSPC what writes, and the others with one that they know. */
+/* Call `n`, from 1, fails: allocations with ENOMEM, writes with ENOSPC, others with an errno of their own. */
 void failing_begin(uint32_t n);
 
-/* Likewise, of what reaches files; memory is there. For what ends by its contract without. */
+/* The same, but only calls on files fail. For code that ends the program when out of memory, by contract. */
 void failing_begin_files(uint32_t n);
 
-/* True: there was an n-th. */
+/* Return true if the call has failed, and stop counting. */
 bool failing_end(void);
 
-/* Likewise, and it goes on. */
+/* The same, and keep counting. */
 bool failing_has_failed(void);
 
-/* For other calls than failing_wraps, which a test sends here itself: this is the n-th. */
+/* For wrappers of other calls in a test: count this call; true: it must fail. */
 bool failing_this_call(void);
 
-/* What was allocated since failing_begin() and is there still. */
+/* Number of allocations since failing_begin() that are not freed yet. */
 int64_t failing_held(void);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fan HOSTS COUNT - scan the storage of hosts, COUNT at a time, and say how it went. */
+/* fan HOSTS COUNT [TIMEOUT_MS] - scan the storage of hosts, COUNT at a time, and print the results. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "fathom/control.h"
 
-static uint32_t told_done, told_total;
+static uint32_t progress_done, progress_total;
 
 static void progress(void *ctx, enum fathom_control_unit unit, uint32_t done, uint32_t total)
 {
-	told_done = done;
-	told_total = total;
+	progress_done = done;
+	progress_total = total;
 }
 
 static int scan(const char *hosts, unsigned int parallel_max, unsigned int timeout_ms)
@@ -33,14 +33,14 @@ static int scan(const char *hosts, unsigned int parallel_max, unsigned int timeo
 	}
 	if (fathom_control_open(&options, &second, &why))
 		return EXIT_FAILURE;
-	fathom_control_close(second); /* the first goes on */
+	fathom_control_close(second); /* the first session must be unaffected */
 	if (fathom_control_storage_scan(control, false, false, &answers, &why)) {
 		fprintf(stderr, "%s\n", why.text);
 		fathom_control_close(control);
 		return EXIT_FAILURE;
 	}
 	printf("%zu hosts, %zu answer of %s, %zu errors, told %u of %u\n", answers->host_count, answers->count,
-	       answers->count ? answers->answers[0].hosts : "none", answers->error_count, told_done, told_total);
+	       answers->count ? answers->answers[0].hosts : "none", answers->error_count, progress_done, progress_total);
 	for (size_t i = 0; i < answers->error_count; i++)
 		printf("%s: code = %d \"%s\"\n", answers->errors[i].hosts, (int)answers->errors[i].why.code,
 		       answers->errors[i].why.text);

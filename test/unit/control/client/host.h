@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* host - a server with methods of the test's own, in a process of its own: there is one control reactor in each. */
+/* host - a server with the test's methods, in a child process, since a process has only one control reactor. */
 #ifndef TEST_UNIT_CONTROL_CLIENT_HOST_H
 #define TEST_UNIT_CONTROL_CLIENT_HOST_H
 
@@ -23,7 +23,7 @@ static int host_open(void *ctx)
 	return grpc_server_open(&host->options, &host->server, NULL);
 }
 
-static inline void host_be(const struct grpc_method *methods, size_t count, int tell_fd)
+static inline void host_run(const struct grpc_method *methods, size_t count, int tell_fd)
 {
 	struct host host = { .options = { .address = "127.0.0.1:0", .methods = methods, .method_count = count } };
 	struct reactor_options none = { .simulated = false };
@@ -38,7 +38,7 @@ static inline void host_be(const struct grpc_method *methods, size_t count, int 
 		pause();
 }
 
-/* Its process, which listens on *port_ret of 127.0.0.1. */
+/* Start a server, which listens on *port_ret of 127.0.0.1. Return its pid. */
 static inline pid_t host_begin(const struct grpc_method *methods, size_t count, uint16_t *port_ret)
 {
 	int ends[2];
@@ -48,7 +48,7 @@ static inline pid_t host_begin(const struct grpc_method *methods, size_t count, 
 	host = fork();
 	must(host >= 0);
 	if (host == 0)
-		host_be(methods, count, ends[1]);
+		host_run(methods, count, ends[1]);
 	close(ends[1]);
 	must(read(ends[0], port_ret, sizeof(*port_ret)) == sizeof(*port_ret));
 	close(ends[0]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An archive of a host's logs is fetched and written, and the first, second, third ... call to a file fails, until a run
- * meets none; each write takes half of what it is given. What was there before is whole, or what is new is; nothing half
- * has either name; and the error is a fault that says what to do.
+ * An archive of a host's logs is received and written. The first, second, third ... call on a file fails, until a run meets
+ * no failure; each write writes half of its bytes. The file must be the old one or the new one, complete. No incomplete
+ * file may be left. The error must be a fault with a resolution.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ enum { PIECE_BYTES = 10000, ARCHIVE_BYTES = 3 * PIECE_BYTES + 1, RUNS_MAX = 1000
 
 static uint8_t archive[ARCHIVE_BYTES];
 
-/* ---- a host, in a process of its own ---- */
+/* ---- a host, in a child process ---- */
 
 static void collect(struct grpc_call *call, const ProtobufCMessage *message)
 {
@@ -51,13 +51,13 @@ static void collect(struct grpc_call *call, const ProtobufCMessage *message)
 
 static const struct grpc_method methods[] = { { "/fathom.ControlSvc/CollectLog", &fathom__collect_log_req__descriptor,
 						&fathom__collect_log_resp__descriptor, 0, collect } };
-/* ---- who asks it ---- */
+/* ---- the client ---- */
 
 static pid_t host;
 static char folder[] = "/tmp/fathom-collect-XXXXXX", path[96], address[32];
 static struct fathom_control *control;
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	struct fathom_control_options options = { .config = "/dev/null", .hosts = address, .insecure = true };
 	struct fathom_fault why;
@@ -73,7 +73,7 @@ static int begin(void **state)
 	return fathom_control_open(&options, &control, &why);
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fathom_control_close(control);
 	host_end(host);
@@ -90,7 +90,7 @@ static void put_old(void)
 	close(fd);
 }
 
-static bool has(const void *bytes, size_t count)
+static bool file_has(const void *bytes, size_t count)
 {
 	static uint8_t back[ARCHIVE_BYTES + 1];
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -100,7 +100,7 @@ static bool has(const void *bytes, size_t count)
 	return got == (ssize_t)count && memcmp(back, bytes, count) == 0;
 }
 
-static int files(void)
+static int count_files(void)
 {
 	DIR *entries = opendir(folder);
 	struct dirent *entry;
@@ -113,7 +113,7 @@ static int files(void)
 	return count;
 }
 
-/* True: it was fetched. */
+/* Return true if the archive was received. */
 static bool fetch(uint32_t n, bool *failed_ret)
 {
 	const struct fathom_control_collection what = { .folder = folder };
@@ -135,7 +135,7 @@ static bool fetch(uint32_t n, bool *failed_ret)
 	return is_there;
 }
 
-static void an_archive_has_its_name_when_it_is_whole(void **state)
+static void after_a_failed_call_the_old_or_the_new_archive_is_complete(void **state)
 {
 	uint32_t n, refused = 0;
 	bool failed = true;
@@ -148,18 +148,18 @@ static void an_archive_has_its_name_when_it_is_whole(void **state)
 		is_there = fetch(n, &failed);
 		assert_true(is_there || failed);
 		refused += !is_there;
-		if (!has(archive, ARCHIVE_BYTES) && (is_there || !has(OLD, strlen(OLD))))
-			fail_msg("call %u: neither the old one nor the new one is there", n);
-		if (files() != 1)
-			fail_msg("call %u: something else is there, too", n);
+		if (!file_has(archive, ARCHIVE_BYTES) && (is_there || !file_has(OLD, strlen(OLD))))
+			fail_msg("call %u: the file is neither the old nor the new archive", n);
+		if (count_files() != 1)
+			fail_msg("call %u: another file is left", n);
 	}
-	printf("# %u calls, %u times it failed\n", n - 2, refused);
+	printf("# %u calls, %u collections failed\n", n - 2, refused);
 	assert_true(refused > 40);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(an_archive_has_its_name_when_it_is_whole) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(after_a_failed_call_the_old_or_the_new_archive_is_complete) };
 
-	return cmocka_run_group_tests_name("control client collect failing", tests, begin, end);
+	return cmocka_run_group_tests_name("control client collect failing", tests, setup, teardown);
 }

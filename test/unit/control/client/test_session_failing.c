@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A session is opened by the configuration in $HOME, the name in it is looked up, the management service and a host are
- * asked, and the session is closed; and the first, second, third ... call to the outside fails, until a run meets none.
- * What fails by it says what is wrong and what to do, the same call is made again and is answered, and no descriptor is
- * left. What waits is interrupted every other time.
+ * A session is opened with the configuration in $HOME; it resolves the host name, calls the management service and a host,
+ * and is closed. The first, second, third ... external call fails, until a run meets no failure. Each failure must be a
+ * fault with a resolution, the repeated call must succeed, and no descriptor may be left. Waiting calls are interrupted
+ * every other time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,8 +44,8 @@ static bool fails(void)
 	return failing_this_call();
 }
 
-/* Each of what waits has its own turns. */
-static bool interrupts(bool *is_odd)
+/* Each waiting call has its own `is_odd`. */
+static bool is_interrupted(bool *is_odd)
 {
 	*is_odd = !*is_odd;
 	errno = EINTR;
@@ -70,7 +70,7 @@ int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c)
 	return fails() ? -1 : __real_prctl(option, a, b, c);
 }
 
-/* What is watched already can be changed and taken out. */
+/* Only EPOLL_CTL_ADD fails: changing and removing a watched descriptor cannot fail. */
 int __real_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event);
 int __wrap_epoll_ctl(int epoll_fd, int what, int fd, struct epoll_event *event)
@@ -87,7 +87,7 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int count, int timeout
 {
 	static bool is_odd;
 
-	return interrupts(&is_odd) ? -1 : __real_epoll_wait(fd, events, count, timeout);
+	return is_interrupted(&is_odd) ? -1 : __real_epoll_wait(fd, events, count, timeout);
 }
 
 int __real_epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *timeout,
@@ -98,7 +98,7 @@ int __wrap_epoll_pwait2(int fd, struct epoll_event *events, int count, const str
 {
 	static bool is_odd;
 
-	return interrupts(&is_odd) ? -1 : __real_epoll_pwait2(fd, events, count, timeout, mask);
+	return is_interrupted(&is_odd) ? -1 : __real_epoll_pwait2(fd, events, count, timeout, mask);
 }
 
 int __real_nanosleep(const struct timespec *time, struct timespec *left);
@@ -107,12 +107,12 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
 	static bool is_odd;
 
-	return interrupts(&is_odd) ? -1 : __real_nanosleep(time, left);
+	return is_interrupted(&is_odd) ? -1 : __real_nanosleep(time, left);
 }
 
-/* Where the resolver has begun with some of the names, and has no room for the others. */
-static const struct gaicb *begun[8];
-static size_t begun_count;
+/* The resolver has started with some names and is out of memory for the others. */
+static const struct gaicb *pending[8];
+static size_t started_count;
 static const struct gaicb *unknown;
 
 int __real_getaddrinfo_a(int mode, struct gaicb *list[], int count, struct sigevent *tell);
@@ -122,15 +122,15 @@ int __wrap_getaddrinfo_a(int mode, struct gaicb *list[], int count, struct sigev
 	int error;
 
 	unknown = NULL;
-	for (size_t i = 0; i < begun_count; i++) {
-		if (begun[i] == list[0])
-			fail_msg("the resolver's names are freed while it looks them up");
+	for (size_t i = 0; i < started_count; i++) {
+		if (pending[i] == list[0])
+			fail_msg("a name list is freed while the resolver uses it");
 	}
 	error = __real_getaddrinfo_a(mode, list, count, tell);
 	if (!fails())
 		return error;
-	assert_true(begun_count < ARRAY_COUNT(begun));
-	begun[begun_count++] = list[0];
+	assert_true(started_count < ARRAY_COUNT(pending));
+	pending[started_count++] = list[0];
 	return EAI_SYSTEM;
 }
 
@@ -149,7 +149,7 @@ int __wrap_gai_error(struct gaicb *request)
 
 /* ---- a host ---- */
 
-static void tell_events(struct grpc_call *call, const ProtobufCMessage *message)
+static void answer_events(struct grpc_call *call, const ProtobufCMessage *message)
 {
 	Fathom__SystemEventsResp answer = FATHOM__SYSTEM_EVENTS_RESP__INIT;
 
@@ -157,7 +157,7 @@ static void tell_events(struct grpc_call *call, const ProtobufCMessage *message)
 	grpc_reply(call, &answer.base);
 }
 
-static void tell_version(struct grpc_call *call, const ProtobufCMessage *message)
+static void answer_version(struct grpc_call *call, const ProtobufCMessage *message)
 {
 	Fathom__EngineQueryResp answer = FATHOM__ENGINE_QUERY_RESP__INIT;
 
@@ -167,17 +167,17 @@ static void tell_version(struct grpc_call *call, const ProtobufCMessage *message
 
 static const struct grpc_method methods[] = {
 	{ "/fathom.ControlSvc/SystemEvents", &fathom__system_events_req__descriptor,
-	  &fathom__system_events_resp__descriptor, 0, tell_events },
+	  &fathom__system_events_resp__descriptor, 0, answer_events },
 	{ "/fathom.ControlSvc/EngineQuery", &fathom__engine_query_req__descriptor, &fathom__engine_query_resp__descriptor,
-	  0, tell_version },
+	  0, answer_version },
 };
 
-/* ---- who asks it ---- */
+/* ---- the client ---- */
 
 static pid_t host;
 static char folder[] = "/tmp/fathom-session-XXXXXX", path[64];
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	uint16_t port;
 	FILE *file;
@@ -193,7 +193,7 @@ static int begin(void **state)
 	return fclose(file);
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	host_end(host);
 	unlink(path);
@@ -216,12 +216,12 @@ static int open_session(struct fathom_fault *why)
 
 	if (error)
 		return error;
-	/* nothing else than what the file says: another system must not be asked */
+	/* only this file is used, so that no other system is called */
 	assert_string_equal(fathom_control_config(control), path);
 	return 0;
 }
 
-static int ask_service(struct fathom_fault *why)
+static int call_service(struct fathom_fault *why)
 {
 	struct fathom_control_events *events;
 	int error = fathom_control_events(control, 0, 0, 0, &events, why);
@@ -233,7 +233,7 @@ static int ask_service(struct fathom_fault *why)
 	return 0;
 }
 
-static int ask_host(struct fathom_fault *why)
+static int call_host(struct fathom_fault *why)
 {
 	struct fathom_control_answers *answers;
 	int error = fathom_control_versions(control, &answers, why);
@@ -253,8 +253,8 @@ static int ask_host(struct fathom_fault *why)
 
 static uint32_t refused, unstarted, unasked, unread;
 
-/* It succeeds, or says why not and does when it is tried again. */
-static void try(uint32_t n, const char *what, int (*step)(struct fathom_fault *why))
+/* Run a step. It must succeed, or report a fault and succeed when repeated. */
+static void run_step(uint32_t n, const char *what, int (*step)(struct fathom_fault *why))
 {
 	struct fathom_fault why = { 0 };
 	bool had_failed = failing_has_failed();
@@ -263,7 +263,7 @@ static void try(uint32_t n, const char *what, int (*step)(struct fathom_fault *w
 	if (error == 0)
 		return;
 	if (had_failed || !failing_has_failed())
-		fail_msg("call %u: %s, with nothing failing: %s", n, what, why.text);
+		fail_msg("call %u: %s fails although no call was made to fail: %s", n, what, why.text);
 	if (error != why.error || !why.text[0] || why.code == 0 || !why.resolution[0])
 		fail_msg("call %u: %s: error %d, fault %d (%d): %s; %s", n, what, error, why.code, why.error, why.text,
 			 why.resolution);
@@ -283,21 +283,21 @@ static void try(uint32_t n, const char *what, int (*step)(struct fathom_fault *w
 static bool run(uint32_t n)
 {
 	failing_begin_files(n);
-	try(n, "opening", open_session);
-	try(n, "asking the service", ask_service);
-	try(n, "asking a host", ask_host);
+	run_step(n, "opening", open_session);
+	run_step(n, "asking the service", call_service);
+	run_step(n, "asking a host", call_host);
 	fathom_control_close(control);
 	return failing_end();
 }
 
-static void a_session_says_what_failed_and_goes_on(void **state)
+static void a_failed_call_is_a_fault_and_the_session_stays_usable(void **state)
 {
 	uint32_t n, calls = 0, missed = 0;
 	uint32_t before;
 
-	assert_false(run(RUNS_MAX)); /* the resolver's thread is there from now on */
+	assert_false(run(RUNS_MAX)); /* starts the resolver's thread, which stays */
 	before = descriptor_count();
-	for (n = 1; missed < MISSES; n++) { /* how often it reads depends on the time, too */
+	for (n = 1; missed < MISSES; n++) { /* the number of reads depends on timing */
 		assert_true(n < RUNS_MAX);
 		if (run(n)) {
 			calls = n;
@@ -305,13 +305,13 @@ static void a_session_says_what_failed_and_goes_on(void **state)
 		} else {
 			missed++;
 		}
-		for (int i = 0; descriptor_count() != before; i++) { /* the resolver may be at it still */
+		for (int i = 0; descriptor_count() != before; i++) { /* the resolver may still use a descriptor */
 			if (i == 1000)
-				fail_msg("call %u: %u descriptors, not %u", n, descriptor_count(), before);
+				fail_msg("call %u: %u descriptors, expected %u", n, descriptor_count(), before);
 			usleep(1000);
 		}
 	}
-	printf("# %u calls, %u times it failed\n", calls, refused);
+	printf("# %u calls, %u steps failed\n", calls, refused);
 	assert_true(calls > 30);
 	assert_true(refused > 10);
 	assert_true(unread > 0 && unstarted > 0 && unasked > 0);
@@ -319,7 +319,7 @@ static void a_session_says_what_failed_and_goes_on(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_session_says_what_failed_and_goes_on) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_failed_call_is_a_fault_and_the_session_stays_usable) };
 
-	return cmocka_run_group_tests_name("control client session failing", tests, begin, end);
+	return cmocka_run_group_tests_name("control client session failing", tests, setup, teardown);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Strict YAML: what is taken, and for everything else file, line, key and what was meant. */
+/* Strict YAML: valid files are read; faults have file, line, key and a similar key. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void assert_refused(const char *text, int code, const char *message)
 		fail_msg("%s\n-> %d %d %s", text, error, why.code, why.text);
 }
 
-static void all_types_are_read(void **state)
+static void values_of_all_types_are_read(void **state)
 {
 	struct sample sample;
 	struct fathom_fault why = { 0 };
@@ -69,7 +69,7 @@ static void all_types_are_read(void **state)
 	config_free(&sample_schema, &sample);
 }
 
-static void what_is_not_said_has_its_default(void **state)
+static void keys_that_are_not_set_have_their_defaults(void **state)
 {
 	static const char *const nothing[] = { "name: x\n", "name: x", "{name: x}", "---\nname: x\n...\n",
 					       "# a\n\nname: x\n" };
@@ -88,7 +88,7 @@ static void what_is_not_said_has_its_default(void **state)
 	}
 }
 
-static void a_wrong_key_is_named_with_line_and_the_one_that_was_meant(void **state)
+static void an_unknown_key_is_reported_with_its_line_and_a_similar_key(void **state)
 {
 	assert_refused("name: x\nprot: 1\n", FAULT_CONFIG_KEY_NEARLY, "s.yml:2: unknown key \"prot\"");
 	assert_refused("name: x\nbananas: 1\n", FAULT_CONFIG_KEY_UNKNOWN, "s.yml:2: unknown key \"bananas\"");
@@ -104,7 +104,7 @@ static void a_wrong_key_is_named_with_line_and_the_one_that_was_meant(void **sta
 	assert_refused("# nothing\n---\n", FAULT_CONFIG_KEY_MISSING, "s.yml:1: \"name\" is missing");
 }
 
-static void the_fault_says_what_is_expected(void **state)
+static void a_resolution_states_the_expected_value(void **state)
 {
 	struct sample sample;
 	struct fathom_fault why = { 0 };
@@ -157,7 +157,7 @@ static void a_value_of_another_type_is_refused(void **state)
 	}
 }
 
-static void what_is_no_yaml_or_too_clever_is_refused_with_its_line(void **state)
+static void invalid_or_unsupported_yaml_is_refused_with_its_line(void **state)
 {
 	static const struct {
 		const char *text;
@@ -195,7 +195,7 @@ static void what_is_no_yaml_or_too_clever_is_refused_with_its_line(void **state)
 	}
 }
 
-static void files_are_read_and_their_absence_is_a_fault(void **state)
+static void a_missing_or_oversized_file_is_a_fault(void **state)
 {
 	char path[] = "/tmp/fathom-yaml-XXXXXX";
 	int fd = mkstemp(path);
@@ -232,7 +232,7 @@ static void the_reference_has_every_key(void **state)
 	free(text);
 }
 
-static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
+static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state)
 {
 	bool failed = true;
 
@@ -251,8 +251,8 @@ static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
 	}
 }
 
-/* The same for servers and clients: what can be served can be administered by its name. */
-static void names_of_systems_are_what_every_tool_takes(void **state)
+/* Servers and clients accept the same names: each system that a server accepts can be administered by name. */
+static void valid_names_of_systems_are_accepted_and_others_refused(void **state)
 {
 	static const char *const good[] = { "a", "fathom", "Lab-2.b_c", "0",
 					    "123456789012345678901234567890123456789012345678901234567890abc" },
@@ -275,16 +275,16 @@ static void names_of_systems_are_what_every_tool_takes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_types_are_read),
-		cmocka_unit_test(what_is_not_said_has_its_default),
-		cmocka_unit_test(a_wrong_key_is_named_with_line_and_the_one_that_was_meant),
-		cmocka_unit_test(the_fault_says_what_is_expected),
+		cmocka_unit_test(values_of_all_types_are_read),
+		cmocka_unit_test(keys_that_are_not_set_have_their_defaults),
+		cmocka_unit_test(an_unknown_key_is_reported_with_its_line_and_a_similar_key),
+		cmocka_unit_test(a_resolution_states_the_expected_value),
 		cmocka_unit_test(a_value_of_another_type_is_refused),
-		cmocka_unit_test(what_is_no_yaml_or_too_clever_is_refused_with_its_line),
-		cmocka_unit_test(files_are_read_and_their_absence_is_a_fault),
+		cmocka_unit_test(invalid_or_unsupported_yaml_is_refused_with_its_line),
+		cmocka_unit_test(a_missing_or_oversized_file_is_a_fault),
 		cmocka_unit_test(the_reference_has_every_key),
-		cmocka_unit_test(names_of_systems_are_what_every_tool_takes),
-		cmocka_unit_test(memory_that_ends_is_an_error_and_nothing_leaks),
+		cmocka_unit_test(valid_names_of_systems_are_accepted_and_others_refused),
+		cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static void assert_has(struct db *db, const char *prefix, const char *expected)
 	assert_string_equal(got.text, expected);
 }
 
-static void keys_are_set_if_they_are_as_expected(void **state)
+static void a_change_needs_the_expected_version_of_its_key(void **state)
 {
 	struct db *db = open_db();
 	struct got got = { "", 0 };
@@ -133,7 +133,7 @@ static void keys_are_set_if_they_are_as_expected(void **state)
 	db_close(NULL);
 }
 
-static void a_transaction_is_done_whole_or_not_at_all(void **state)
+static void a_transaction_is_applied_whole_or_not_at_all(void **state)
 {
 	struct db *db = open_db();
 	struct db_change changes[] = {
@@ -153,7 +153,7 @@ static void a_transaction_is_done_whole_or_not_at_all(void **state)
 	db_close(db);
 }
 
-static void a_scan_gives_what_begins_so_in_order(void **state)
+static void a_scan_returns_keys_with_the_prefix_in_order(void **state)
 {
 	struct db *db = open_db();
 
@@ -168,7 +168,7 @@ static void a_scan_gives_what_begins_so_in_order(void **state)
 	db_close(db);
 }
 
-static void watch(void *ctx, const char *key, const void *value, size_t bytes, uint64_t revision)
+static void record_change(void *ctx, const char *key, const void *value, size_t bytes, uint64_t revision)
 {
 	struct got *got = ctx;
 	size_t used = strlen(got->text);
@@ -177,28 +177,28 @@ static void watch(void *ctx, const char *key, const void *value, size_t bytes, u
 		 value ? (const char *)value : "", (int)revision);
 }
 
-static void watches_are_told_what_was_done(void **state)
+static void watches_receive_committed_changes_of_their_prefix(void **state)
 {
 	struct db *db = open_db();
 	struct got all = { "", 0 }, some = { "", 0 };
 	struct db_change gone = { .key = "a/1", .expected = DB_VERSION_ANY, .what = DB_DELETE };
 
-	assert_int_equal(db_watch(db, "", watch, &all), 0);
-	assert_int_equal(db_watch(db, "a/", watch, &some), 0);
+	assert_int_equal(db_watch(db, "", record_change, &all), 0);
+	assert_int_equal(db_watch(db, "a/", record_change, &some), 0);
 	put(db, "a/1", "x");
 	put(db, "b", "y");
 	assert_int_equal(put_expecting(db, "a/1", "no", DB_VERSION_NONE), -ESTALE);
 	assert_int_equal(db_commit(db, &gone, 1, NULL, NULL), 0);
 	assert_string_equal(all.text, "a/1=x@1;b=y@2;a/1 gone@3;");
 	assert_string_equal(some.text, "a/1=x@1;a/1 gone@3;");
-	db_unwatch(db, watch, &all);
+	db_unwatch(db, record_change, &all);
 	put(db, "a/2", "z");
 	assert_string_equal(all.text, "a/1=x@1;b=y@2;a/1 gone@3;");
 	assert_string_equal(some.text, "a/1=x@1;a/1 gone@3;a/2=z@4;");
 	db_close(db);
 }
 
-static void a_lease_is_one_owners_until_it_ends(void **state)
+static void a_lease_has_one_owner_until_it_expires(void **state)
 {
 	struct db *db = open_db();
 	struct fathom_fault why = { 0 };
@@ -218,7 +218,7 @@ static void a_lease_is_one_owners_until_it_ends(void **state)
 	db_close(db);
 }
 
-static void a_second_process_is_told_who_is_in_the_way(void **state)
+static void a_second_process_cannot_open_the_database(void **state)
 {
 	int opened[2], refused[2], status;
 	char byte = 0;
@@ -227,7 +227,7 @@ static void a_second_process_is_told_who_is_in_the_way(void **state)
 	assert_int_equal(pipe(opened) | pipe(refused), 0);
 	child = fork();
 	assert_true(child >= 0);
-	if (child == 0) { /* the first: it does not hinder the second */
+	if (child == 0) { /* the child owns the database, and commits also after the second open failed */
 		struct db *db = open_db();
 
 		put(db, "a", "1");
@@ -248,7 +248,7 @@ static void a_second_process_is_told_who_is_in_the_way(void **state)
 	}
 }
 
-static void nobody_else_reads_the_file(void **state)
+static void only_the_owner_may_read_the_file(void **state)
 {
 	struct db *db = open_db();
 	struct stat stat_of;
@@ -258,7 +258,7 @@ static void nobody_else_reads_the_file(void **state)
 	db_close(db);
 }
 
-static void fill(struct db *db)
+static void put_200_keys(struct db *db)
 {
 	for (int i = 0; i < 200; i++) {
 		char key[32], value[128];
@@ -290,8 +290,8 @@ static uint64_t hash_of(struct db *db)
 	return hash;
 }
 
-/* Bit after bit anywhere: it is read as it was, or refused as damaged or foreign; never read otherwise. */
-static void a_flipped_bit_is_never_believed(void **state)
+/* With any bit flipped, the database has its original content or is refused as damaged, foreign or newer. */
+static void a_flipped_bit_is_detected_or_has_no_effect(void **state)
 {
 	struct random random;
 	struct db *db = open_db();
@@ -299,7 +299,7 @@ static void a_flipped_bit_is_never_believed(void **state)
 	uint64_t expected;
 	struct stat stat_of;
 
-	fill(db);
+	put_200_keys(db);
 	expected = hash_of(db);
 	db_close(db);
 	assert_int_equal(stat(path, &stat_of), 0);
@@ -323,7 +323,7 @@ static void a_flipped_bit_is_never_believed(void **state)
 		} else {
 			refused++;
 			if (why.code != FAULT_DB_DAMAGED && why.code != FAULT_DB_FOREIGN && why.code != FAULT_DB_NEWER)
-				fail_msg("%d %d %s", error, why.code, why.text);
+				fail_msg("error %d, fault %d: %s", error, why.code, why.text);
 		}
 		db_close(db);
 		fd = open(path, O_RDWR);
@@ -333,7 +333,7 @@ static void a_flipped_bit_is_never_believed(void **state)
 	assert_true(refused > 100);
 }
 
-/* As another program would. */
+/* Change the file as another program would. */
 static void run_sql(const char *sql)
 {
 	sqlite3 *handle;
@@ -343,7 +343,7 @@ static void run_sql(const char *sql)
 	assert_int_equal(sqlite3_close(handle), SQLITE_OK);
 }
 
-static void rubbish_and_strangers_files_are_left_alone(void **state)
+static void foreign_newer_and_damaged_files_are_refused(void **state)
 {
 	int fd = open(path, O_WRONLY | O_CREAT, 0600);
 
@@ -366,7 +366,7 @@ static void rubbish_and_strangers_files_are_left_alone(void **state)
 	assert_int_equal(rmdir(path), 0);
 }
 
-static void a_copy_is_made_while_in_use_and_put_back(void **state)
+static void a_copy_of_a_database_in_use_is_restored(void **state)
 {
 	char copy[96], aside[96];
 	struct db *db = open_db();
@@ -374,13 +374,13 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
 	snprintf(aside, sizeof(aside), "%s.before-1", path);
-	fill(db);
+	put_200_keys(db);
 	put(db, "a", "copied");
 	assert_int_equal(db_backup(db, copy, &why), 0);
 	put(db, "a", "later");
 	assert_int_equal(db_restore_sqlite(path, copy, false, NULL, &why), -EEXIST);
 	assert_int_equal(why.code, FAULT_DB_RESTORE_OVER);
-	/* it is open, if only here */
+	/* restoring over a database needs force, also if only this process has it open */
 	db_close(db);
 	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, &why), 0);
 	db = open_db();
@@ -396,7 +396,7 @@ static void a_copy_is_made_while_in_use_and_put_back(void **state)
 	db_close(open_db());
 }
 
-/* A copy with a=copied, and a log with a=later, as a server that is killed leaves it. */
+/* Make a copy with a=copied, and a write-ahead log with a=later, as a killed server leaves it. */
 static void make_copy_and_log(char copy[96], char log[96])
 {
 	struct db *db = open_db();
@@ -442,8 +442,8 @@ static void assert_restored(const char *copy, bool is_forced)
 	db_close(db);
 }
 
-/* Somebody removed system.db, and not system.db-wal. What is in it is not lost, nor that of the time before. */
-static void a_log_without_its_file_is_not_played_back_into_a_copy(void **state)
+/* system.db was removed, but not system.db-wal. Each restore must keep that log under a new name. */
+static void a_log_without_its_database_is_kept_and_not_applied_to_a_copy(void **state)
 {
 	char copy[96], log[96];
 
@@ -458,7 +458,7 @@ static void a_log_without_its_file_is_not_played_back_into_a_copy(void **state)
 	}
 }
 
-static void the_log_of_a_restore_that_was_cut_short_is_not_played_back_into_the_next(void **state)
+static void the_log_of_an_interrupted_restore_is_not_applied_to_the_next(void **state)
 {
 	char copy[96], log[96];
 
@@ -467,20 +467,20 @@ static void the_log_of_a_restore_that_was_cut_short_is_not_played_back_into_the_
 	assert_restored(copy, true);
 }
 
-static void a_file_that_cannot_be_opened_is_put_aside_with_its_log(void **state)
+static void a_database_that_cannot_be_opened_is_kept_aside_with_its_log(void **state)
 {
 	char copy[96], log[96];
 
 	make_copy_and_log(copy, log);
 	unlink(path);
-	assert_int_equal(symlink("copy", path), 0); /* which root does not open either */
+	assert_int_equal(symlink("copy", path), 0); /* the open fails for root, too */
 	link_as(log, "-wal");
 	assert_restored(copy, true);
 	assert_true(has_file(".before-1-wal"));
 }
 
-/* Page after page, while transactions go on: what was committed before the last of them is in it, all of each. */
-static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
+/* The copy is made page by page while transactions commit. It must have all transactions committed before its last step. */
+static void a_copy_in_steps_has_transactions_committed_meanwhile(void **state)
 {
 	char copy[96], number[16];
 	struct db *db = open_db(), *copied;
@@ -490,10 +490,10 @@ static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
 	int count = 0;
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
-	fill(db);
+	put_200_keys(db);
 	assert_int_equal(db_copy_begin(db, copy, &steps, &why), 0);
 	while (!is_done) {
-		assert_int_equal(access(copy, F_OK), -1); /* not before it is whole */
+		assert_int_equal(access(copy, F_OK), -1); /* the copy appears only when it is complete */
 		snprintf(number, sizeof(number), "%d", ++count);
 		put(db, "a", number);
 		put(db, "z", number);
@@ -513,7 +513,7 @@ static void a_copy_in_steps_has_what_was_committed_meanwhile(void **state)
 	db_close(copied);
 }
 
-static void a_copy_that_is_given_up_leaves_nothing(void **state)
+static void an_aborted_copy_leaves_no_file(void **state)
 {
 	struct db *db = open_db();
 	struct fathom_fault why = { 0 };
@@ -523,7 +523,7 @@ static void a_copy_that_is_given_up_leaves_nothing(void **state)
 	glob_t found;
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
-	fill(db);
+	put_200_keys(db);
 	assert_int_equal(db_copy_begin(db, copy, &steps, &why), 0);
 	assert_int_equal(db_copy_step(steps, 1, &is_done, &why), 0);
 	assert_false(is_done);
@@ -534,14 +534,14 @@ static void a_copy_that_is_given_up_leaves_nothing(void **state)
 	assert_int_equal(glob(copy, 0, NULL, &found), GLOB_NOMATCH);
 }
 
-static void a_damaged_copy_is_not_put_back(void **state)
+static void a_damaged_copy_is_not_restored(void **state)
 {
 	char copy[96];
 	struct db *db = open_db();
 	struct fathom_fault why = { 0 };
 
 	snprintf(copy, sizeof(copy), "%s/copy", folder);
-	fill(db);
+	put_200_keys(db);
 	assert_int_equal(db_backup(db, copy, &why), 0);
 	put(db, "a", "1");
 	db_close(db);
@@ -553,7 +553,7 @@ static void a_damaged_copy_is_not_put_back(void **state)
 	db_close(db);
 }
 
-static void an_old_copy_replaces_a_damaged_file_which_is_kept(void **state)
+static void a_restore_over_a_damaged_database_keeps_it_aside(void **state)
 {
 	char copy[96], aside[96];
 	struct db *db = open_db();
@@ -573,8 +573,8 @@ static void an_old_copy_replaces_a_damaged_file_which_is_kept(void **state)
 	assert_int_equal(access(aside, F_OK), 0);
 }
 
-/* A file that may not grow is a disk that is full. */
-static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
+/* A limit on the file's size simulates a full disk. */
+static void a_full_disk_loses_no_acknowledged_commit(void **state)
 {
 	struct rlimit before, small = { 200000, 200000 };
 	struct db *db = open_db();
@@ -600,10 +600,10 @@ static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
 	}
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	if (error != -ENOSPC && error != -EIO)
-		fail_msg("%d %d %s", error, acknowledged, why.text);
+		fail_msg("error %d after %d commits: %s", error, acknowledged, why.text);
 	assert_true(why.code == FAULT_DB_FULL || why.code == FAULT_DB_FAILED);
 	assert_int_equal(db_revision(db), acknowledged);
-	/* and goes on when there is space again */
+	/* the next commit succeeds when there is space again */
 	put(db, "z", "1");
 	db_close(db);
 	db = open_db();
@@ -616,24 +616,24 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_teardown(name, empty_folder)
 	const struct CMUnitTest tests[] = {
-		CASE(keys_are_set_if_they_are_as_expected),
-		CASE(a_transaction_is_done_whole_or_not_at_all),
-		CASE(a_scan_gives_what_begins_so_in_order),
-		CASE(watches_are_told_what_was_done),
-		CASE(a_lease_is_one_owners_until_it_ends),
-		CASE(a_second_process_is_told_who_is_in_the_way),
-		CASE(nobody_else_reads_the_file),
-		CASE(a_flipped_bit_is_never_believed),
-		CASE(rubbish_and_strangers_files_are_left_alone),
-		CASE(a_copy_is_made_while_in_use_and_put_back),
-		CASE(a_log_without_its_file_is_not_played_back_into_a_copy),
-		CASE(the_log_of_a_restore_that_was_cut_short_is_not_played_back_into_the_next),
-		CASE(a_file_that_cannot_be_opened_is_put_aside_with_its_log),
-		CASE(a_copy_in_steps_has_what_was_committed_meanwhile),
-		CASE(a_copy_that_is_given_up_leaves_nothing),
-		CASE(a_damaged_copy_is_not_put_back),
-		CASE(an_old_copy_replaces_a_damaged_file_which_is_kept),
-		CASE(a_full_disk_loses_nothing_that_was_acknowledged),
+		CASE(a_change_needs_the_expected_version_of_its_key),
+		CASE(a_transaction_is_applied_whole_or_not_at_all),
+		CASE(a_scan_returns_keys_with_the_prefix_in_order),
+		CASE(watches_receive_committed_changes_of_their_prefix),
+		CASE(a_lease_has_one_owner_until_it_expires),
+		CASE(a_second_process_cannot_open_the_database),
+		CASE(only_the_owner_may_read_the_file),
+		CASE(a_flipped_bit_is_detected_or_has_no_effect),
+		CASE(foreign_newer_and_damaged_files_are_refused),
+		CASE(a_copy_of_a_database_in_use_is_restored),
+		CASE(a_log_without_its_database_is_kept_and_not_applied_to_a_copy),
+		CASE(the_log_of_an_interrupted_restore_is_not_applied_to_the_next),
+		CASE(a_database_that_cannot_be_opened_is_kept_aside_with_its_log),
+		CASE(a_copy_in_steps_has_transactions_committed_meanwhile),
+		CASE(an_aborted_copy_leaves_no_file),
+		CASE(a_damaged_copy_is_not_restored),
+		CASE(a_restore_over_a_damaged_database_keeps_it_aside),
+		CASE(a_full_disk_loses_no_acknowledged_commit),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

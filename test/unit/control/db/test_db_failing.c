@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The database when the n-th call fails: every open, write, sync and truncation of a file that SQLite makes, every
- * allocation of its own, and every call that our side makes for copies. What was acknowledged is there afterwards, whatever
- * failed; a copy, and what is restored, is the old one or the new one, whole; every failure is a fault.
+ * The database when the n-th call fails: each open, write, sync and truncate of SQLite, each of its allocations, and each
+ * call of our own code for copies. Acknowledged commits must survive. A copy, or a restored database, must be the old one
+ * or the new one, complete. Each failure must be reported by a fault.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -30,10 +30,10 @@ static char folder[] = "/dev/shm/fathom-dbfail-XXXXXX";
 static char path[64], copy[64];
 
 enum { NOTHING, FILES, MEMORY, CALLS, SPACE };
-static int which;     /* of these fails */
-static uint32_t left; /* until it does */
+static int which;     /* the kind of call that fails */
+static uint32_t left; /* calls until it fails */
 static bool has_failed;
-static const char *unopened; /* a file that SQLite cannot open at all */
+static const char *unopened; /* the suffix of a file that SQLite never can open */
 
 static bool fails(int what)
 {
@@ -43,11 +43,11 @@ static bool fails(int what)
 	return true;
 }
 
-/* ---- files: the system's own, some calls of which fail ---- */
+/* ---- files: SQLite's VFS with failing calls ---- */
 
-/* Files that are locked and files that are not have different methods. */
+/* SQLite uses different methods for files with and without locks. */
 static struct methods {
-	sqlite3_io_methods ours; /* first: a file's pMethods leads here */
+	sqlite3_io_methods ours; /* must be the first member: a file's pMethods points to it */
 	const sqlite3_io_methods *real;
 } methods[4];
 static sqlite3_vfs shim;
@@ -74,7 +74,7 @@ static int truncate_file(sqlite3_file *file, sqlite3_int64 bytes)
 	return fails(FILES) ? SQLITE_IOERR_TRUNCATE : real_of(file)->xTruncate(file, bytes);
 }
 
-static void put_between(sqlite3_file *file)
+static void insert_methods(sqlite3_file *file)
 {
 	struct methods *at = methods;
 
@@ -98,11 +98,11 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	if (!fails(FILES) && !(unopened && name && strcmp(name, unopened) == 0))
 		result = real->xOpen(real, name, file, flags, flags_ret);
 	if (file->pMethods)
-		put_between(file);
+		insert_methods(file);
 	return result;
 }
 
-/* ---- memory: of SQLite ---- */
+/* ---- SQLite's memory ---- */
 
 static sqlite3_mem_methods real_memory;
 
@@ -116,7 +116,7 @@ static void *reallocate(void *memory, int bytes)
 	return fails(MEMORY) ? NULL : real_memory.xRealloc(memory, bytes);
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	sqlite3_mem_methods memory;
 
@@ -125,7 +125,7 @@ static int begin(void **state)
 	memory = real_memory;
 	memory.xMalloc = allocate;
 	memory.xRealloc = reallocate;
-	/* no cache of small pieces: each is asked for */
+	/* no cache of small allocations: each calls allocate() */
 	if (sqlite3_config(SQLITE_CONFIG_MALLOC, &memory) != SQLITE_OK ||
 	    sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0) != SQLITE_OK || sqlite3_initialize() != SQLITE_OK)
 		return -1;
@@ -140,7 +140,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	char command[64];
 
@@ -166,7 +166,7 @@ static void remove_all(void)
 }
 
 /* Open, commit, close; returns how many commits were acknowledged. */
-static uint64_t live(int *error_ret, struct fathom_fault *why)
+static uint64_t open_commit_and_close(int *error_ret, struct fathom_fault *why)
 {
 	uint64_t done = 0;
 	struct db *db = NULL;
@@ -204,11 +204,11 @@ static void fail_each(int what)
 		has_failed = false;
 		which = what;
 		left = n;
-		done = live(&error, &why);
+		done = open_commit_and_close(&error, &why);
 		which = NOTHING;
 		assert_true(error <= 0);
 		if (error && why.code == 0)
-			fail_msg("call %u: %d, and no fault", n, error);
+			fail_msg("call %u: error %d without a fault", n, error);
 		if (error && what == SPACE)
 			assert_int_equal(why.code, FAULT_DB_FULL);
 		assert_true(has_failed || (error == 0 && done == COMMITS));
@@ -216,25 +216,25 @@ static void fail_each(int what)
 		if (db_open_sqlite(path, &db, &why) < 0)
 			fail_msg("call %u: %s", n, why.text);
 		assert_int_equal(db_scan(db, "key", count_row, &rows, NULL), 0);
-		/* one that failed may yet be there: it was written, and what failed came behind it */
+		/* a failed commit may be stored: it was written before a later call failed */
 		if (rows < done || rows > done + 1)
-			fail_msg("call %u: %d were acknowledged, %d are there", n, (int)done, (int)rows);
+			fail_msg("call %u: %d commits were acknowledged, %d are stored", n, (int)done, (int)rows);
 		db_close(db);
 	}
 	printf("# %u calls\n", n - 2);
 }
 
-static void a_file_call_that_fails_loses_nothing(void **state)
+static void a_failed_file_call_loses_no_acknowledged_commit(void **state)
 {
 	fail_each(FILES);
 }
 
-static void a_full_disk_loses_nothing(void **state)
+static void a_full_disk_loses_no_acknowledged_commit(void **state)
 {
 	fail_each(SPACE);
 }
 
-static void memory_that_ends_loses_nothing(void **state)
+static void a_failed_allocation_loses_no_acknowledged_commit(void **state)
 {
 	fail_each(MEMORY);
 }
@@ -252,7 +252,7 @@ static void arm(int what, uint32_t n)
 	left = n;
 }
 
-/* True: there was an n-th. */
+/* True: a call has failed. */
 static bool disarm(int what)
 {
 	which = NOTHING;
@@ -262,7 +262,7 @@ static bool disarm(int what)
 static void assert_explained(int what, uint32_t n, const struct fathom_fault *why)
 {
 	if (why->code == 0 || why->text[0] == '\0' || why->resolution[0] == '\0')
-		fail_msg("%d, call %u: no fault: %s", what, n, why->text);
+		fail_msg("kind %d, call %u: no complete fault: %s", what, n, why->text);
 }
 
 static void make_database(const char *at, int rows)
@@ -284,7 +284,7 @@ static void make_database(const char *at, int rows)
 	db_close(db);
 }
 
-/* Of the database there, which is whole. */
+/* The number of rows of the database at `at`, which must be intact. */
 static uint64_t rows_of(const char *at)
 {
 	struct fathom_fault why = { 0 };
@@ -299,7 +299,7 @@ static uint64_t rows_of(const char *at)
 	return rows;
 }
 
-/* Files in the folder whose names have `part` in them. */
+/* The number of files in the folder whose names contain `part`. */
 static int files_with(const char *part)
 {
 	DIR *entries = opendir(folder);
@@ -321,7 +321,7 @@ static void empty_folder(void)
 	assert_int_equal(system(command), 0);
 }
 
-/* In small steps, as a server makes it. */
+/* Make a copy in small steps, as a server does. */
 static int make_copy(struct db *db, struct fathom_fault *why)
 {
 	struct db_copy *making;
@@ -363,7 +363,7 @@ static void fail_each_of_a_copy(int what)
 			assert_int_equal(why.code, FAULT_DB_NO_MEMORY);
 		assert_true(failed || error == 0);
 		if (files_with("copy.copy-") != 0)
-			fail_msg("%d, call %u: half a copy is left", what, n);
+			fail_msg("kind %d, call %u: an incomplete copy is left", what, n);
 		rows = rows_of(copy);
 		assert_true(rows == COMMITS || (error && rows == OLD_ROWS));
 		rows = 0;
@@ -375,13 +375,13 @@ static void fail_each_of_a_copy(int what)
 	assert_true(n > 10);
 }
 
-static void a_copy_is_the_old_one_or_the_new_one(void **state)
+static void after_a_failed_copy_the_old_or_the_new_copy_is_complete(void **state)
 {
 	for (int what = FILES; what <= CALLS; what++)
 		fail_each_of_a_copy(what);
 }
 
-static void the_database_is_not_its_own_copy(void **state)
+static void a_copy_over_the_database_itself_is_refused(void **state)
 {
 	struct stat before, after;
 	bool failed = true;
@@ -442,11 +442,11 @@ static void assert_as_before(bool is_damaged, int what, uint32_t n)
 
 	snprintf(log, sizeof(log), "%s-wal", path);
 	if (files_with(".before") != 0)
-		fail_msg("%d, call %u: it was put aside, and is there", what, n);
+		fail_msg("kind %d, call %u: the database is kept aside and still in its place", what, n);
 	if (!is_damaged)
 		assert_int_equal(rows_of(path), OLD_ROWS);
 	else if (!has_text(path, DAMAGED) || !has_text(log, LOG))
-		fail_msg("%d, call %u: what was there is not there", what, n);
+		fail_msg("kind %d, call %u: the previous file is lost", what, n);
 }
 
 static void assert_kept_aside(bool is_damaged)
@@ -491,10 +491,10 @@ static void fail_each_of_a_restore(int what, bool is_damaged)
 			assert_explained(what, n, &why);
 		assert_true(failed || error == 0);
 		if (files_with(".copy-restore") != 0)
-			fail_msg("%d, call %u: half of it is left", what, n);
+			fail_msg("kind %d, call %u: an incomplete file is left", what, n);
 		is_new = is_damaged ? !has_text(path, DAMAGED) : rows_of(path) > OLD_ROWS;
 		if (is_new) {
-			assert_int_equal(rows_of(path), COMMITS + 1); /* with what restored() put in */
+			assert_int_equal(rows_of(path), COMMITS + 1); /* one more row, added by restored() */
 			assert_kept_aside(is_damaged);
 		} else {
 			assert_true(error < 0);
@@ -505,7 +505,7 @@ static void fail_each_of_a_restore(int what, bool is_damaged)
 	assert_true(n > 10);
 }
 
-static void what_is_restored_is_there_whole_or_what_was_there_before(void **state)
+static void after_a_failed_restore_the_old_or_the_new_database_is_complete(void **state)
 {
 	for (int what = FILES; what <= CALLS; what++) {
 		fail_each_of_a_restore(what, false);
@@ -516,13 +516,13 @@ static void what_is_restored_is_there_whole_or_what_was_there_before(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_file_call_that_fails_loses_nothing),
-		cmocka_unit_test(a_full_disk_loses_nothing),
-		cmocka_unit_test(memory_that_ends_loses_nothing),
-		cmocka_unit_test(a_copy_is_the_old_one_or_the_new_one),
-		cmocka_unit_test(the_database_is_not_its_own_copy),
-		cmocka_unit_test(what_is_restored_is_there_whole_or_what_was_there_before),
+		cmocka_unit_test(a_failed_file_call_loses_no_acknowledged_commit),
+		cmocka_unit_test(a_full_disk_loses_no_acknowledged_commit),
+		cmocka_unit_test(a_failed_allocation_loses_no_acknowledged_commit),
+		cmocka_unit_test(after_a_failed_copy_the_old_or_the_new_copy_is_complete),
+		cmocka_unit_test(a_copy_over_the_database_itself_is_refused),
+		cmocka_unit_test(after_a_failed_restore_the_old_or_the_new_database_is_complete),
 	};
 
-	return cmocka_run_group_tests(tests, begin, end);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A writer is killed 2,000 times at any instant: while it opens, commits, copies. Acknowledged changes are there, all of
- * them; each other change is there whole or not at all; and the file is whole each time.
+ * A writer is killed 2,000 times at random instants: while it opens, commits, copies. Acknowledged commits must be stored,
+ * other commits must be stored whole or not at all, and the file must be intact each time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static int read_number(void *ctx, const char *key, const void *value, size_t byt
 	return 0;
 }
 
-/* What all keys have; 0: they are not there. */
+/* The value that all keys must have in common; 0: no key exists. */
 static uint64_t read_all(struct db *db)
 {
 	uint64_t first = 0;
@@ -63,7 +63,7 @@ static uint64_t read_all(struct db *db)
 	return first;
 }
 
-/* Never returns: counts in all keys at once, and says so. */
+/* Increment all keys in one transaction and write each acknowledgement to `fd`, for ever. */
 static void write_until_killed(int fd)
 {
 	struct db *db;
@@ -102,7 +102,9 @@ static uint64_t take_acks(int fd, uint64_t last)
 	return last;
 }
 
-/* Let it write for a while, by acknowledgements and then by time, and kill it. Returns the last one it gave. */
+/*
+ * Let the writer run for a number of acknowledgements and then some time, and kill it. Return the last acknowledged value.
+ */
 static uint64_t run_and_kill(struct random *random, uint64_t last)
 {
 	uint64_t acks = random_below(random, ACKS_MAX), number;
@@ -130,7 +132,7 @@ static uint64_t run_and_kill(struct random *random, uint64_t last)
 	return last;
 }
 
-static void what_was_acknowledged_survives_every_kill(void **state)
+static void acknowledged_commits_survive_every_kill(void **state)
 {
 	struct random random;
 	uint64_t last = 0, unsaid = 0;
@@ -144,7 +146,7 @@ static void what_was_acknowledged_survives_every_kill(void **state)
 		if (db_open_sqlite(path, &db, &why) < 0)
 			fail_msg("kill %d: %s", round, why.text);
 		last = read_all(db);
-		/* one commit may be done and not yet said */
+		/* one commit may be stored but not yet acknowledged */
 		assert_true(last == acknowledged || last == acknowledged + 1);
 		unsaid += last - acknowledged;
 		assert_int_equal(db_revision(db), last);
@@ -153,7 +155,7 @@ static void what_was_acknowledged_survives_every_kill(void **state)
 	printf("# %d kills, %llu commits, %llu of them done and not said\n", KILLS, (unsigned long long)last,
 	       (unsigned long long)unsaid);
 	assert_true(last > KILLS / 2);
-	/* copies appear whole */
+	/* a copy appears only when it is complete */
 	assert_int_equal(db_restore_sqlite(path, copy, true, NULL, NULL), 0);
 	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
 	assert_true(read_all(db) > 0 && read_all(db) <= last);
@@ -180,7 +182,7 @@ static int remove_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_acknowledged_survives_every_kill),
+		cmocka_unit_test(acknowledged_commits_survive_every_kill),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system in the database: what was stored is what is loaded; what contradicts itself is refused. */
+/* The system in the database: a loaded system equals the stored one; contradicting records are refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -114,7 +114,7 @@ static void assert_same(const struct system *a, const struct system *b)
 		assert_string_equal(system_property(a, property->name), system_property(b, property->name));
 }
 
-/* What is in the database is what is in memory. */
+/* Assert that the database equals memory. */
 static void assert_stored(struct opened *opened)
 {
 	struct system_store store;
@@ -126,7 +126,7 @@ static void assert_stored(struct opened *opened)
 	system_destroy(loaded);
 }
 
-static void what_was_stored_is_what_is_loaded(void **state)
+static void a_loaded_system_equals_the_stored_one(void **state)
 {
 	static const struct system_pair attributes[] = { { "a", "1" }, { "with space %", "x\ty\xff" } }, gone = { "a", "" };
 	static const struct system_pair property = { "self_heal", "none" };
@@ -161,7 +161,7 @@ static void what_was_stored_is_what_is_loaded(void **state)
 	close_all(&opened);
 }
 
-static void who_is_behind_is_told_to_load_again(void **state)
+static void a_change_by_an_outdated_store_is_refused(void **state)
 {
 	struct opened opened = open_all();
 	struct system_store late = opened.store;
@@ -176,12 +176,12 @@ static void who_is_behind_is_told_to_load_again(void **state)
 	close_all(&opened);
 }
 
-static void a_record_that_contradicts_the_others_is_refused_by_name(void **state)
+static void a_contradicting_record_is_refused_with_its_key(void **state)
 {
 	static const struct {
 		const char *key, *value;
 	} cases[] = {
-		{ "system/member/00000002", NULL }, /* rank 1's record */
+		{ "system/member/00000002", NULL }, /* a copy of rank 1's record */
 		{ "system/member/00000001", "{}" },
 		{ "system/member/00000009", "not JSON" },
 		{ "system/versions", "{\"schema\":2,\"version\":1,\"map_version\":1,\"next_rank\":2}" },
@@ -217,8 +217,8 @@ static void a_record_that_contradicts_the_others_is_refused_by_name(void **state
 	}
 }
 
-/* A text is rejected, or it is a member that is the same after it was written and read again. Blanks do not matter. */
-static void must_decode_or_reject(const char *text, size_t bytes, uint32_t *good)
+/* The text must be rejected, or decode to a member that is equal after encoding and decoding. Blanks must not matter. */
+static void assert_rejected_or_decoded(const char *text, size_t bytes, uint32_t *good)
 {
 	static struct member member, spaced_member, again;
 	char *spaced = malloc(bytes + 2), *written;
@@ -231,7 +231,7 @@ static void must_decode_or_reject(const char *text, size_t bytes, uint32_t *good
 	spaced_error = member_decode(spaced, bytes + 1, &spaced_member);
 	free(spaced);
 	if (error != spaced_error || (error && error != -EBADMSG))
-		fail_msg("%d and %d: %.*s", error, spaced_error, (int)bytes, text);
+		fail_msg("error %d, with blanks %d: %.*s", error, spaced_error, (int)bytes, text);
 	if (error)
 		return;
 	assert_memory_equal(&member, &spaced_member, sizeof(member));
@@ -242,7 +242,7 @@ static void must_decode_or_reject(const char *text, size_t bytes, uint32_t *good
 	*good += 1;
 }
 
-/* The stored form is frozen: databases of older releases have it, and older releases read ours. */
+/* The stored form is frozen: this release reads databases of older releases, and they read ours. */
 static void the_stored_form_of_a_member_is_unchanged(void **state)
 {
 	static const char stored[] =
@@ -269,8 +269,7 @@ static void the_stored_form_of_a_member_is_unchanged(void **state)
 	free(text);
 }
 
-/* Each allocation of jansson fails once. */
-static void memory_that_ends_is_not_taken_for_a_bad_record(void **state)
+static void a_failed_allocation_is_not_reported_as_a_bad_record(void **state)
 {
 	struct opened opened = open_all();
 	struct member member, again;
@@ -323,11 +322,11 @@ static void a_changed_record_is_rejected_or_read_as_a_member(void **state)
 		for (size_t at = 0; at < bytes; at++) {
 			for (size_t letter = 0; letter < sizeof(letters); letter++, all++) {
 				mutated[at] = letters[letter];
-				must_decode_or_reject(mutated, bytes, &good);
+				assert_rejected_or_decoded(mutated, bytes, &good);
 			}
 			mutated[at] = text[at];
-			must_decode_or_reject(text, at, &good);		     /* cut short */
-			must_decode_or_reject(text + at, bytes - at, &good); /* or its end alone */
+			assert_rejected_or_decoded(text, at, &good);		  /* cut short */
+			assert_rejected_or_decoded(text + at, bytes - at, &good); /* or only its end */
 		}
 		free(mutated);
 		free(text);
@@ -337,8 +336,8 @@ static void a_changed_record_is_rejected_or_read_as_a_member(void **state)
 	close_all(&opened);
 }
 
-/* Random changes, some of which the process forgets by dying between storing and applying. */
-static void memory_and_disk_never_part(void **state)
+/* Random changes. Sometimes the process dies after a change was stored and before it was applied. */
+static void memory_equals_the_database_after_each_step(void **state)
 {
 	struct opened opened = open_all();
 	struct random random;
@@ -375,15 +374,15 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_teardown(name, empty_folder)
 	const struct CMUnitTest tests[] = {
-		CASE(what_was_stored_is_what_is_loaded),
-		CASE(who_is_behind_is_told_to_load_again),
-		CASE(a_record_that_contradicts_the_others_is_refused_by_name),
+		CASE(a_loaded_system_equals_the_stored_one),
+		CASE(a_change_by_an_outdated_store_is_refused),
+		CASE(a_contradicting_record_is_refused_with_its_key),
 		CASE(a_changed_record_is_rejected_or_read_as_a_member),
 		CASE(the_stored_form_of_a_member_is_unchanged),
-		CASE(memory_that_ends_is_not_taken_for_a_bad_record),
-		CASE(memory_and_disk_never_part),
+		CASE(a_failed_allocation_is_not_reported_as_a_bad_record),
+		CASE(memory_equals_the_database_after_each_step),
 	};
 
-	json_set_alloc_funcs(malloc, free); /* of failing.h, not of the C library */
+	json_set_alloc_funcs(malloc, free); /* the wrappers of failing.h */
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

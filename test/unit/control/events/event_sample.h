@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* event_sample - events that differ by the number in their message. */
+/* event_sample - events with a number in their message. */
 #ifndef TEST_UNIT_CONTROL_EVENTS_EVENT_SAMPLE_H
 #define TEST_UNIT_CONTROL_EVENTS_EVENT_SAMPLE_H
 

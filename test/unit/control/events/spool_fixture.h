@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* spool_fixture - a folder with one spool, and its bytes. */
+/* spool_fixture - a folder with one spool; functions that read and write the file's bytes. */
 #ifndef TEST_UNIT_CONTROL_EVENTS_SPOOL_FIXTURE_H
 #define TEST_UNIT_CONTROL_EVENTS_SPOOL_FIXTURE_H
 
@@ -22,7 +22,7 @@
 static char spool_folder[] = "/tmp/fathom-spool-XXXXXX";
 static char spool_path[64];
 
-/* A new folder without a spool. Pair: spool_folder_remove(). */
+/* Create a folder without a spool. Pair: spool_folder_remove(). */
 static inline void spool_folder_create(void)
 {
 	must(mkdtemp(spool_folder));
@@ -39,7 +39,7 @@ static inline void spool_folder_remove(void)
 	rmdir(spool_folder);
 }
 
-/* The setup of a test: no spool is there. */
+/* The setup of a test: remove the spool. */
 static inline int spool_delete(void **state)
 {
 	unlink(spool_path);

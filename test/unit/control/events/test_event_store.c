@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbered events in the database: sources that repeat, pruning, reading on, a full disk, foreign values. */
+/* Numbered events in the database: repeating sources, pruning, reading, invalid values. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,20 +40,20 @@ static void close_store(void)
 	db_close(db);
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	unlink(path);
 	open_store(0);
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	close_store();
 	return 0;
 }
 
-/* Events `first` ... `last` of `source`, whose messages have the same numbers. */
+/* Store events `first` ... `last` of `source`; their messages have the same numbers. */
 static int take(const char *source, uint64_t first, uint64_t last, uint64_t *taken_ret, struct fathom_fault *why)
 {
 	size_t count = last - first + 1;
@@ -77,8 +77,8 @@ static int take(const char *source, uint64_t first, uint64_t last, uint64_t *tak
 	return error;
 }
 
-/* Events behind `after` are these, by their messages. */
-static void must_read(uint64_t after, uint32_t max, const uint64_t *messages, size_t count)
+/* Assert that the events after number `after` have these messages. */
+static void assert_events_after(uint64_t after, uint32_t max, const uint64_t *messages, size_t count)
 {
 	struct event_range range = { .after = after, .max = max, .bytes_max = SIZE_MAX };
 	Fathom__NumberedEvent **events;
@@ -93,19 +93,19 @@ static void must_read(uint64_t after, uint32_t max, const uint64_t *messages, si
 	event_store_free(events, got);
 }
 
-static void what_a_source_repeats_is_taken_once(void **state)
+static void a_repeated_event_of_a_source_is_stored_once(void **state)
 {
 	static const uint64_t all[] = { 1, 2, 3, 1, 4, 5, 2 };
 	uint64_t taken;
 
 	assert_int_equal(event_store_last(store), 0);
 	assert_int_equal(event_store_first(store), 0);
-	must_read(0, 0, NULL, 0);
+	assert_events_after(0, 0, NULL, 0);
 	assert_int_equal(take(A, 1, 3, &taken, NULL), 0);
 	assert_int_equal(taken, 3);
 	assert_int_equal(take(B, 1, 1, &taken, NULL), 0);
 	assert_int_equal(taken, 1);
-	assert_int_equal(take(A, 1, 3, &taken, NULL), 0); /* its answer was lost */
+	assert_int_equal(take(A, 1, 3, &taken, NULL), 0); /* repeated, as after a lost answer */
 	assert_int_equal(taken, 3);
 	assert_int_equal(take(A, 2, 5, &taken, NULL), 0);
 	assert_int_equal(taken, 5);
@@ -115,16 +115,16 @@ static void what_a_source_repeats_is_taken_once(void **state)
 	assert_int_equal(event_store_taken(store, "nobody"), 0);
 	assert_int_equal(take(A, 1, 5, &taken, NULL), 0);
 	assert_int_equal(take(B, 2, 2, &taken, NULL), 0);
-	must_read(0, 0, all, ARRAY_COUNT(all));
-	must_read(5, 0, all + 5, 2);
-	must_read(2, 3, all + 2, 3);
-	must_read(7, 0, NULL, 0);
-	must_read(UINT64_MAX, 0, NULL, 0);
+	assert_events_after(0, 0, all, ARRAY_COUNT(all));
+	assert_events_after(5, 0, all + 5, 2);
+	assert_events_after(2, 3, all + 2, 3);
+	assert_events_after(7, 0, NULL, 0);
+	assert_events_after(UINT64_MAX, 0, NULL, 0);
 	assert_int_equal(event_store_first(store), 1);
 	assert_int_equal(event_store_last(store), 7);
 }
 
-static void its_own_events_have_no_source(void **state)
+static void events_without_a_source_are_always_stored(void **state)
 {
 	static const uint64_t all[] = { 5, 5, 1 };
 	uint64_t taken;
@@ -132,10 +132,10 @@ static void its_own_events_have_no_source(void **state)
 	assert_int_equal(take(NULL, 5, 5, &taken, NULL), 0);
 	assert_int_equal(take(NULL, 5, 5, &taken, NULL), 0);
 	assert_int_equal(take(NULL, 1, 1, &taken, NULL), 0);
-	must_read(0, 0, all, 3);
+	assert_events_after(0, 0, all, 3);
 }
 
-static void the_oldest_make_room(void **state)
+static void the_oldest_events_are_removed_above_the_limit(void **state)
 {
 	static const uint64_t last_four[] = { 97, 98, 99, 100 };
 	uint64_t taken;
@@ -146,18 +146,18 @@ static void the_oldest_make_room(void **state)
 	assert_int_equal(event_store_first(store), 1);
 	assert_int_equal(take(A, 4, 6, &taken, NULL), 0);
 	assert_int_equal(event_store_first(store), 3);
-	assert_int_equal(take(A, 7, 100, &taken, NULL), 0); /* more at once than are kept */
+	assert_int_equal(take(A, 7, 100, &taken, NULL), 0); /* more than the limit at once */
 	assert_int_equal(event_store_first(store), 97);
-	must_read(0, 0, last_four, 4);
+	assert_events_after(0, 0, last_four, 4);
 	close_store();
-	open_store(2); /* a lower limit */
-	must_read(0, 0, last_four, 4);
+	open_store(2); /* reopened with a lower limit */
+	assert_events_after(0, 0, last_four, 4);
 	assert_int_equal(take(A, 101, 101, &taken, NULL), 0);
 	assert_int_equal(event_store_first(store), 100);
 	assert_int_equal(event_store_last(store), 101);
 }
 
-static void what_is_no_event_is_refused_and_nothing_taken(void **state)
+static void a_batch_with_an_invalid_event_is_refused_whole(void **state)
 {
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event, &event };
 	struct event_batch batch = { .source = A, .events = events, .count = 1 };
@@ -166,11 +166,11 @@ static void what_is_no_event_is_refused_and_nothing_taken(void **state)
 	uint64_t taken = 77;
 
 	event.number = 1;
-	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL); /* no event at all */
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL); /* without an event */
 	assert_int_equal(why.code, 686);
 	event.event = (Shared__RASEvent *)(uintptr_t)sample_event(1);
 	batch.count = 2;
-	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL); /* one number twice */
+	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL); /* the same number twice */
 	batch.count = 1;
 	batch.source = "x";
 	assert_int_equal(event_store_take(store, &batch, &taken, &why), -EINVAL);
@@ -183,12 +183,12 @@ static void what_is_no_event_is_refused_and_nothing_taken(void **state)
 	assert_int_equal(taken, 77);
 	assert_int_equal(event_store_last(store), 0);
 	assert_int_equal(event_store_taken(store, A), 0);
-	/* as many as may come at once do */
+	/* the largest batch is accepted */
 	assert_int_equal(take(A, 1, EVENT_STORE_TAKE_MAX, &taken, &why), 0);
 	assert_int_equal(event_store_last(store), EVENT_STORE_TAKE_MAX);
 }
 
-static void few_bytes_still_are_one_event(void **state)
+static void a_read_with_little_room_returns_one_event(void **state)
 {
 	struct event_range range = { .bytes_max = 1 };
 	Fathom__NumberedEvent **events;
@@ -210,7 +210,7 @@ static void put(const char *key, const char *value)
 	assert_int_equal(db_commit(db, &change, 1, NULL, NULL), 0);
 }
 
-static void values_of_others_are_refused(void **state)
+static void invalid_values_in_the_database_are_refused(void **state)
 {
 	static const struct {
 		const char *key, *bad, *good;
@@ -297,7 +297,7 @@ static uint32_t count_sources(void)
 	return count;
 }
 
-static void of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten(void **state)
+static void above_the_limit_the_least_recently_used_source_is_removed(void **state)
 {
 	char first[37], second[37], third[37];
 	uint64_t taken;
@@ -308,7 +308,7 @@ static void of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten
 	fill_sources();
 	close_store();
 	open_store(0);
-	assert_int_equal(take(first, 1, 9, &taken, NULL), 0); /* it is heard; 8 and 9 are new */
+	assert_int_equal(take(first, 1, 9, &taken, NULL), 0); /* this source is used now; 8 and 9 are new */
 	assert_int_equal(taken, 9);
 	assert_int_equal(take(A, 1, 3, &taken, NULL), 0);
 	assert_int_equal(take(B, 1, 4, &taken, NULL), 0);
@@ -322,7 +322,7 @@ static void of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten
 		close_store();
 		open_store(0);
 	}
-	/* it connects again, with the events that were not acknowledged */
+	/* the removed source reports again, with its unacknowledged events */
 	assert_int_equal(take(second, 8, 10, &taken, NULL), 0);
 	assert_int_equal(taken, 10);
 	assert_int_equal(event_store_last(store), 2 + 3 + 4 + 3);
@@ -331,15 +331,14 @@ static void of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_a_source_repeats_is_taken_once, begin, end),
-		cmocka_unit_test_setup_teardown(its_own_events_have_no_source, begin, end),
-		cmocka_unit_test_setup_teardown(the_oldest_make_room, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_no_event_is_refused_and_nothing_taken, begin, end),
-		cmocka_unit_test_setup_teardown(few_bytes_still_are_one_event, begin, end),
-		cmocka_unit_test_setup_teardown(of_too_many_sources_the_one_that_was_silent_for_longest_is_forgotten, begin,
-						end),
-		cmocka_unit_test_setup_teardown(values_of_others_are_refused, begin, end),
-		cmocka_unit_test_setup_teardown(a_number_that_could_not_be_loaded_is_rejected, begin, end),
+		cmocka_unit_test_setup_teardown(a_repeated_event_of_a_source_is_stored_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(events_without_a_source_are_always_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_oldest_events_are_removed_above_the_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_batch_with_an_invalid_event_is_refused_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_read_with_little_room_returns_one_event, setup, teardown),
+		cmocka_unit_test_setup_teardown(above_the_limit_the_least_recently_used_source_is_removed, setup, teardown),
+		cmocka_unit_test_setup_teardown(invalid_values_in_the_database_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_number_that_could_not_be_loaded_is_rejected, setup, teardown),
 	};
 	int failed;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A host's spool: order, once each, what a crash leaves, damage, a full disk, files that get smaller. */
+/* A host's spool: order, duplicates, recovery after a crash, damage, a full disk, compaction. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -10,7 +10,7 @@
 #define FAILING_ERRNO(of_row) fail_with
 #include "../../failing_calls.h"
 
-/* Which of the wrapped calls fails from now on: 0 none. `half`: the write is done in part first. */
+/* The number of the wrapped call that fails; 0: none. `half`: a failing write writes half first. */
 static uint32_t calls, fail_at;
 static int fail_with;
 
@@ -28,7 +28,7 @@ ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off_t offset)
 {
 	if (!fails())
 		return __real_pwrite64(fd, data, bytes, offset);
-	/* as a disk that fills up does: some of it is there */
+	/* like a disk that fills up: a part is written */
 	must(__real_pwrite64(fd, data, bytes / 2, offset) == (ssize_t)(bytes / 2));
 	errno = fail_with;
 	return -1;
@@ -38,7 +38,7 @@ FAILING_CALL(fdatasync)
 FAILING_CALL(fsync)
 FAILING_CALL(rename)
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	calls = fail_at = 0;
 	return spool_delete(state);
@@ -58,8 +58,8 @@ static void add_and_flush(struct spool *spool, uint64_t first, uint64_t last)
 	assert_int_equal(spool_flush(spool, NULL), 0);
 }
 
-/* All that is left is `first` ... `last`, in order. */
-static void must_have(struct spool *spool, uint64_t first, uint64_t last)
+/* Assert that the unacknowledged events are `first` ... `last`, in order. */
+static void assert_untaken(struct spool *spool, uint64_t first, uint64_t last)
 {
 	struct spool_batch batch;
 
@@ -74,7 +74,7 @@ static void must_have(struct spool *spool, uint64_t first, uint64_t last)
 	spool_batch_deinit(&batch);
 }
 
-static void events_are_handed_over_in_order_after_a_flush(void **state)
+static void events_are_readable_in_order_after_a_flush(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct spool_batch batch;
@@ -82,9 +82,9 @@ static void events_are_handed_over_in_order_after_a_flush(void **state)
 
 	add(spool, 1);
 	assert_int_equal(spool_untaken(spool), 0);
-	must_have(spool, 1, 0);
+	assert_untaken(spool, 1, 0);
 	assert_int_equal(spool_flush(spool, NULL), 0);
-	must_have(spool, 1, 1);
+	assert_untaken(spool, 1, 1);
 	add_and_flush(spool, 2, 5);
 	assert_int_equal(spool_batch(spool, 2, SIZE_MAX, &batch, NULL), 0);
 	assert_int_equal(batch.count, 2);
@@ -93,12 +93,12 @@ static void events_are_handed_over_in_order_after_a_flush(void **state)
 	assert_int_equal(batch.count, 1);
 	spool_batch_deinit(&batch);
 	assert_int_equal(spool_taken(spool, 3, NULL), 0);
-	assert_int_equal(spool_taken(spool, 2, NULL), 0); /* an old answer changes nothing */
-	must_have(spool, 4, 5);
+	assert_int_equal(spool_taken(spool, 2, NULL), 0); /* an older acknowledgement changes nothing */
+	assert_untaken(spool, 4, 5);
 	snprintf(source, sizeof(source), "%s", spool_source(spool));
 	spool_close(spool);
 	spool = spool_open_whole();
-	must_have(spool, 4, 5);
+	assert_untaken(spool, 4, 5);
 	assert_string_equal(spool_source(spool), source);
 	assert_int_equal(strlen(source), 36);
 	spool_close(spool);
@@ -108,7 +108,7 @@ static void events_are_handed_over_in_order_after_a_flush(void **state)
 	spool_close(spool);
 }
 
-static void an_engines_event_is_taken_once(void **state)
+static void an_event_of_an_engine_is_stored_once(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct spool_origin origin = { 1, 100, 1 };
@@ -121,18 +121,18 @@ static void an_engines_event_is_taken_once(void **state)
 	spool_close(spool);
 	spool = spool_open_whole();
 	assert_int_equal(spool_add(spool, &origin, sample_event(1), NULL), -EALREADY);
-	origin.instance = 2; /* another engine, another incarnation, the next sequence */
+	origin.instance = 2; /* another engine, another incarnation, the next sequence: all new */
 	assert_int_equal(spool_add(spool, &origin, sample_event(2), NULL), 0);
 	origin = (struct spool_origin){ 1, 101, 1 };
 	assert_int_equal(spool_add(spool, &origin, sample_event(3), NULL), 0);
-	origin = (struct spool_origin){ 1, 100, 2 }; /* its last word came late */
+	origin = (struct spool_origin){ 1, 100, 2 }; /* a late event of the older incarnation */
 	assert_int_equal(spool_add(spool, &origin, sample_event(4), NULL), 0);
-	/* the server's own are new each time */
+	/* events without an origin are always new */
 	assert_int_equal(spool_add(spool, NULL, sample_event(5), NULL), 0);
 	assert_int_equal(spool_add(spool, NULL, sample_event(6), NULL), 0);
 	assert_int_equal(spool_flush(spool, NULL), 0);
-	must_have(spool, 2, 6);
-	/* so many incarnations later the first is forgotten, and so has nothing new to say */
+	assert_untaken(spool, 2, 6);
+	/* the spool remembers SPOOL_INCARNATIONS incarnations; events of an older one are dropped as duplicates */
 	for (uint64_t incarnation = 200; incarnation < 200 + SPOOL_INCARNATIONS; incarnation++) {
 		origin = (struct spool_origin){ 1, incarnation, 1 };
 		assert_int_equal(spool_add(spool, &origin, sample_event(7), NULL), 0);
@@ -142,7 +142,7 @@ static void an_engines_event_is_taken_once(void **state)
 	spool_close(spool);
 }
 
-static void what_is_no_event_is_refused(void **state)
+static void an_invalid_event_or_origin_is_refused(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct spool_origin origins[] = { { SPOOL_SOURCES_MAX, 1, 1 }, { 0, 0, 1 }, { 0, 1, 0 } };
@@ -159,8 +159,8 @@ static void what_is_no_event_is_refused(void **state)
 	spool_close(spool);
 }
 
-/* A crash while events 3 and 4 were being written, at every byte. */
-static void what_was_being_written_is_cut_off(void **state)
+/* A crash at each byte while event 3 is being written. */
+static void an_incomplete_record_at_the_end_is_removed(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	uint64_t before, whole;
@@ -178,18 +178,18 @@ static void what_was_being_written_is_cut_off(void **state)
 		spool_file_write(data, bytes);
 		assert_int_equal(spool_open(spool_path, 0, &spool, &cut, NULL), 0);
 		assert_int_equal(cut, bytes == whole ? 0 : bytes - before);
-		must_have(spool, 1, bytes == whole ? 3 : 2);
+		assert_untaken(spool, 1, bytes == whole ? 3 : 2);
 		if (bytes != whole)
 			add_and_flush(spool, 3, 3);
-		must_have(spool, 1, 3);
+		assert_untaken(spool, 1, 3);
 		spool_close(spool);
 		assert_int_equal(spool_file_bytes(), whole);
 	}
 	free(data);
 }
 
-/* Every byte of what was acknowledged, and then something was written behind it. */
-static void damage_is_told_from_a_crash(void **state)
+/* Change each byte of an acknowledged record that has another record behind it: this cannot be the effect of a crash. */
+static void damage_before_the_last_record_is_reported(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct fathom_fault why;
@@ -215,7 +215,7 @@ static void damage_is_told_from_a_crash(void **state)
 	free(data);
 }
 
-static void a_record_that_changes_under_us_is_seen(void **state)
+static void a_record_changed_while_open_is_reported(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct spool_batch batch;
@@ -231,7 +231,7 @@ static void a_record_that_changes_under_us_is_seen(void **state)
 	spool_close(spool);
 }
 
-static void two_do_not_open_it(void **state)
+static void a_spool_in_use_cannot_be_opened(void **state)
 {
 	struct spool *spool = spool_open_whole(), *other;
 	struct fathom_fault why;
@@ -244,8 +244,8 @@ static void two_do_not_open_it(void **state)
 	assert_int_equal(why.code, 684);
 }
 
-/* Each call to the outside fails once, wherever it is; nothing that was acknowledged is lost, nothing comes twice. */
-static void a_full_disk_loses_nothing(void **state)
+/* Each external call fails once. No flushed event may be lost or stored twice. */
+static void a_failed_call_loses_no_flushed_event(void **state)
 {
 	static const int errors[] = { ENOSPC, EIO };
 
@@ -254,7 +254,7 @@ static void a_full_disk_loses_nothing(void **state)
 		struct fathom_fault why = { 0 };
 		int error;
 
-		begin(NULL);
+		setup(NULL);
 		fail_with = errors[n % 2];
 		spool = spool_open_whole();
 		calls = 0;
@@ -265,12 +265,12 @@ static void a_full_disk_loses_nothing(void **state)
 			if (error) {
 				assert_int_equal(error, -fail_with);
 				assert_int_equal(why.code, 684);
-				/* the sender repeats it, and it is not yet there */
+				/* the event is not stored; the next flush repeats it */
 				assert_int_equal(spool_untaken(spool), spool_last(spool));
 				assert_int_equal(spool_last(spool), number - 1);
 				assert_int_equal(spool_flush(spool, NULL), 0);
 			}
-			must_have(spool, 1, number);
+			assert_untaken(spool, 1, number);
 		}
 		error = spool_taken(spool, 2, &why);
 		maybe(error == 0);
@@ -282,13 +282,13 @@ static void a_full_disk_loses_nothing(void **state)
 		assert_int_equal(spool_last(spool), 4);
 		assert_true(spool_untaken(spool) == 2 || error < 0);
 		assert_int_equal(spool_taken(spool, 2, NULL), 0);
-		must_have(spool, 3, 4);
+		assert_untaken(spool, 3, 4);
 		spool_close(spool);
 	}
 }
 
-/* A server dies after a write that failed: what is left of it is no event, and no damage. */
-static void what_a_failed_write_left_is_cut_off(void **state)
+/* A server dies after a failed write. The incomplete record is neither an event nor damage. */
+static void the_rest_of_a_failed_write_is_removed(void **state)
 {
 	struct spool *spool = spool_open_whole();
 
@@ -307,7 +307,7 @@ static void what_a_failed_write_left_is_cut_off(void **state)
 	spool_close(spool);
 }
 
-static void there_is_an_end_to_its_size(void **state)
+static void a_full_spool_refuses_events(void **state)
 {
 	struct spool *spool;
 	struct fathom_fault why;
@@ -323,8 +323,8 @@ static void there_is_an_end_to_its_size(void **state)
 	assert_int_equal(why.code, 682);
 	assert_true(count > 10);
 	assert_int_equal(spool_flush(spool, NULL), 0);
-	must_have(spool, 1, count);
-	/* what is taken makes room */
+	assert_untaken(spool, 1, count);
+	/* acknowledged events make room */
 	assert_int_equal(spool_taken(spool, count, NULL), 0);
 	assert_int_equal(spool_add(spool, NULL, sample_event(1), NULL), 0);
 	spool_close(spool);
@@ -335,8 +335,8 @@ static void there_is_an_end_to_its_size(void **state)
 	spool_close(spool);
 }
 
-/* 40,000 events go through, and the file stays small; each call of a rewriting may fail. */
-static void a_file_of_what_was_taken_gets_smaller(void **state)
+/* The file must stay small while 40,000 events are added and acknowledged. Each call of a rewrite may fail. */
+static void acknowledged_events_are_removed_from_the_file(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	uint64_t most = 0, rewritten = 0;
@@ -353,7 +353,7 @@ static void a_file_of_what_was_taken_gets_smaller(void **state)
 		error = spool_taken(spool, number + 89, NULL);
 		fail_at = 0;
 		maybe(error == 0);
-		must_have(spool, number + 90, number + 99);
+		assert_untaken(spool, number + 90, number + 99);
 		rewritten += spool_bytes(spool) < before;
 		most = max_u64(most, spool_file_bytes());
 		if (number % 1000 == 1) {
@@ -361,12 +361,12 @@ static void a_file_of_what_was_taken_gets_smaller(void **state)
 			spool = spool_open_whole();
 			assert_true(spool_untaken(spool) >= 10);
 			assert_int_equal(spool_taken(spool, number + 89, NULL), 0);
-			must_have(spool, number + 90, number + 99);
+			assert_untaken(spool, number + 90, number + 99);
 		}
 	}
 	assert_true(rewritten > 0);
 	assert_true(most < 3 * SPOOL_COMPACT_BYTES);
-	/* it still knows all of them */
+	/* events of all incarnations are still duplicates */
 	for (uint64_t number = 39998; number <= 40000; number++) {
 		struct spool_origin origin = { number % 3, 7, number };
 
@@ -378,17 +378,17 @@ static void a_file_of_what_was_taken_gets_smaller(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(events_are_handed_over_in_order_after_a_flush, begin),
-		cmocka_unit_test_setup(an_engines_event_is_taken_once, begin),
-		cmocka_unit_test_setup(what_is_no_event_is_refused, begin),
-		cmocka_unit_test_setup(what_was_being_written_is_cut_off, begin),
-		cmocka_unit_test_setup(damage_is_told_from_a_crash, begin),
-		cmocka_unit_test_setup(a_record_that_changes_under_us_is_seen, begin),
-		cmocka_unit_test_setup(two_do_not_open_it, begin),
-		cmocka_unit_test_setup(a_full_disk_loses_nothing, begin),
-		cmocka_unit_test_setup(what_a_failed_write_left_is_cut_off, begin),
-		cmocka_unit_test_setup(there_is_an_end_to_its_size, begin),
-		cmocka_unit_test_setup(a_file_of_what_was_taken_gets_smaller, begin),
+		cmocka_unit_test_setup(events_are_readable_in_order_after_a_flush, setup),
+		cmocka_unit_test_setup(an_event_of_an_engine_is_stored_once, setup),
+		cmocka_unit_test_setup(an_invalid_event_or_origin_is_refused, setup),
+		cmocka_unit_test_setup(an_incomplete_record_at_the_end_is_removed, setup),
+		cmocka_unit_test_setup(damage_before_the_last_record_is_reported, setup),
+		cmocka_unit_test_setup(a_record_changed_while_open_is_reported, setup),
+		cmocka_unit_test_setup(a_spool_in_use_cannot_be_opened, setup),
+		cmocka_unit_test_setup(a_failed_call_loses_no_flushed_event, setup),
+		cmocka_unit_test_setup(the_rest_of_a_failed_write_is_removed, setup),
+		cmocka_unit_test_setup(a_full_spool_refuses_events, setup),
+		cmocka_unit_test_setup(acknowledged_events_are_removed_from_the_file, setup),
 	};
 	int failed;
 

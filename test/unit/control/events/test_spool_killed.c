@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server is killed 500 times at any instant: while it opens its spool, adds, hands over, makes the file smaller. Events
- * that it acknowledged are there, in order, each once.
+ * A server is killed 500 times at random instants: while it opens its spool, adds events, sends them, rewrites the file.
+ * Acknowledged events must be stored, in order, each once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { KILLS = 500, WAIT_US_MAX = 3000, GROUP = 64 };
 
-/* Never returns: the engine's events have its sequence as their number; it says what it acknowledged. */
+/* Add and flush events for ever, and write each acknowledged number to `fd`. The number of an event is its sequence. */
 static void run_until_killed(int fd, uint64_t acknowledged)
 {
 	struct spool *spool;
@@ -60,8 +60,8 @@ static uint64_t run_and_kill(struct random *random, uint64_t acknowledged)
 	return acknowledged;
 }
 
-/* Returns the last event that is there. */
-static uint64_t look(uint64_t acknowledged)
+/* Return the last stored event. */
+static uint64_t check_spool(uint64_t acknowledged)
 {
 	struct spool *spool = spool_open_whole();
 	struct spool_batch batch;
@@ -81,7 +81,7 @@ static uint64_t look(uint64_t acknowledged)
 	return last;
 }
 
-static void what_was_acknowledged_survives_every_kill(void **state)
+static void acknowledged_events_survive_every_kill(void **state)
 {
 	struct random random;
 	uint64_t acknowledged = 0, unsaid = 0;
@@ -89,16 +89,16 @@ static void what_was_acknowledged_survives_every_kill(void **state)
 	random_init(&random, 5);
 	for (int round = 0; round < KILLS; round++) {
 		acknowledged = run_and_kill(&random, acknowledged);
-		unsaid += look(acknowledged) > acknowledged;
+		unsaid += check_spool(acknowledged) > acknowledged;
 	}
-	print_message("# %llu events; %llu times some were there that had not been acknowledged\n",
-		      (unsigned long long)acknowledged, (unsigned long long)unsaid);
+	print_message("# %llu events; unacknowledged events were stored %llu times\n", (unsigned long long)acknowledged,
+		      (unsigned long long)unsaid);
 	assert_true(acknowledged > KILLS);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(what_was_acknowledged_survives_every_kill) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(acknowledged_events_survive_every_kill) };
 	int failed;
 
 	spool_folder_create();

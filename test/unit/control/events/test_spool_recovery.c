@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The spool of a dead engine: every whole event is read, once, whatever the state of the rest. */
+/* The spool of a dead engine: each intact event is read once, even if other parts are damaged. */
 #include <errno.h>
 
 #include "control/events/spool_internal.h"
@@ -15,7 +15,7 @@ struct seen {
 	size_t count, stop_at; /* 0: never */
 };
 
-static int see(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
+static int record_event(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
 {
 	struct seen *seen = ctx;
 
@@ -37,48 +37,49 @@ static void add(struct spool *spool, uint64_t first, uint64_t last)
 	}
 }
 
-/* The events that are read are `first` ... `last`. */
-static struct spool_loss must_recover(uint64_t first, uint64_t last)
+/* Recover, and assert that the events are `first` ... `last`. */
+static struct spool_loss assert_recovers(uint64_t first, uint64_t last)
 {
 	struct seen seen = { 0 };
 	struct spool_loss loss = { 99, 99 };
 
-	assert_int_equal(spool_recover(spool_path, see, &seen, &loss, &why), 0);
+	assert_int_equal(spool_recover(spool_path, record_event, &seen, &loss, &why), 0);
 	assert_int_equal(seen.count, last + 1 - first);
 	for (size_t i = 0; i < seen.count; i++)
 		assert_int_equal(seen.numbers[i], first + i);
 	return loss;
 }
 
-static void must_recover_all(uint64_t first, uint64_t last)
+static void assert_recovers_all(uint64_t first, uint64_t last)
 {
-	struct spool_loss loss = must_recover(first, last);
+	struct spool_loss loss = assert_recovers(first, last);
 
 	assert_int_equal(loss.cut_bytes, 0);
 	assert_int_equal(loss.damaged_bytes, 0);
 }
 
-static void what_was_not_taken_is_read_in_order(void **state)
+static void unacknowledged_events_are_recovered_in_order(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct seen seen = { .stop_at = 2 };
 	struct spool_loss loss;
 
 	spool_close(spool);
-	must_recover_all(1, 0);
+	assert_recovers_all(1, 0);
 	spool = spool_open_whole();
 	add(spool, 1, EVENTS);
-	assert_int_equal(spool_recover(spool_path, see, &seen, &loss, &why), -EBUSY); /* its owner lives */
+	/* its owner still has it open */
+	assert_int_equal(spool_recover(spool_path, record_event, &seen, &loss, &why), -EBUSY);
 	assert_int_equal(why.code, 685);
 	spool_close(spool);
-	must_recover_all(1, EVENTS);
-	must_recover_all(1, EVENTS); /* reading takes nothing */
-	assert_int_equal(spool_recover(spool_path, see, &seen, &loss, &why), -ENOSPC);
+	assert_recovers_all(1, EVENTS);
+	assert_recovers_all(1, EVENTS); /* recovery acknowledges nothing */
+	assert_int_equal(spool_recover(spool_path, record_event, &seen, &loss, &why), -ENOSPC);
 	assert_int_equal(seen.count, 2);
 }
 
-/* Acknowledged again after the file was opened again, and an older one behind a newer one. */
-static void an_acknowledgement_may_come_twice(void **state)
+/* Repeated acknowledgements, and an older one after a newer one. */
+static void repeated_acknowledgements_are_accepted(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	struct spool_record record;
@@ -94,10 +95,10 @@ static void an_acknowledgement_may_come_twice(void **state)
 		assert_int_equal(fwrite(&record, sizeof(record), 1, file), 1);
 	}
 	fclose(file);
-	must_recover_all(5, EVENTS);
+	assert_recovers_all(5, EVENTS);
 }
 
-static void what_was_being_written_is_no_damage(void **state)
+static void an_incomplete_record_at_the_end_is_not_damage(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	uint64_t before;
@@ -114,15 +115,17 @@ static void what_was_being_written_is_no_damage(void **state)
 		struct spool_loss loss;
 
 		spool_file_write(data, bytes);
-		loss = must_recover(1, 2);
+		loss = assert_recovers(1, 2);
 		assert_int_equal(loss.cut_bytes, bytes - before);
 		assert_int_equal(loss.damaged_bytes, 0);
 	}
 	free(data);
 }
 
-/* Every byte once: at most one event is lost by it, or one that was taken comes again, which its reader knows. */
-static void damage_costs_what_is_damaged(void **state)
+/*
+ * Change each byte. At most one event is lost, or an acknowledged one is read again, which its reader drops as a duplicate.
+ */
+static void a_damaged_byte_costs_at_most_one_event(void **state)
 {
 	struct spool *spool = spool_open_whole();
 	uint8_t *data;
@@ -139,27 +142,27 @@ static void damage_costs_what_is_damaged(void **state)
 
 		data[at] ^= 0x40;
 		spool_file_write(data, whole);
-		assert_int_equal(spool_recover(spool_path, see, &seen, &loss, &why), 0);
+		assert_int_equal(spool_recover(spool_path, record_event, &seen, &loss, &why), 0);
 		assert_true(seen.count >= EVENTS - 2 && seen.count <= EVENTS);
 		assert_true(loss.damaged_bytes + loss.cut_bytes >= sizeof(struct spool_head));
-		assert_true(loss.cut_bytes == 0 || loss.cut_bytes == sizeof(struct spool_record)); /* the last one */
+		assert_true(loss.cut_bytes == 0 || loss.cut_bytes == sizeof(struct spool_record)); /* the last record */
 		for (size_t i = 1; i < seen.count; i++)
 			assert_true(seen.numbers[i] > seen.numbers[i - 1]);
 		data[at] ^= 0x40;
 	}
-	/* a part that was never a spool, and the end of one */
+	/* random bytes in place of the beginning; only random bytes; an empty file */
 	memset(data, 0x5a, 200);
 	spool_file_write(data, whole);
-	assert_int_equal(must_recover(3, EVENTS).cut_bytes, 0);
+	assert_int_equal(assert_recovers(3, EVENTS).cut_bytes, 0);
 	spool_file_write(data, 200);
-	assert_int_equal(must_recover(1, 0).damaged_bytes, 200);
+	assert_int_equal(assert_recovers(1, 0).damaged_bytes, 200);
 	spool_file_write(data, 0);
-	must_recover_all(1, 0);
+	assert_recovers_all(1, 0);
 	free(data);
 }
 
-/* The sum is right, and yet it is none. */
-static void a_record_that_is_no_event_is_damage(void **state)
+/* The checksum is correct, but the record is not a valid event. */
+static void an_invalid_record_with_a_correct_checksum_is_damage(void **state)
 {
 	const struct spool_origin good = { INSTANCE, INCARNATION, 1 }, bad = { SPOOL_SOURCES_MAX, 1, 1 };
 	struct spool *spool = spool_open_whole();
@@ -180,30 +183,30 @@ static void a_record_that_is_no_event_is_damage(void **state)
 	spool_record_fill(&record, &(struct spool_contents){ .kind = SPOOL_EVENT, .number = 2, .origin = &bad });
 	assert_int_equal(fwrite(&record, sizeof(record), 1, file), 1);
 	fclose(file);
-	assert_int_equal(must_recover(1, 0).damaged_bytes, 2 * sizeof(record) + 3);
+	assert_int_equal(assert_recovers(1, 0).damaged_bytes, 2 * sizeof(record) + 3);
 }
 
-static void what_cannot_be_read_is_told(void **state)
+static void an_unreadable_spool_is_a_fault(void **state)
 {
 	struct seen seen = { 0 };
 	struct spool_loss loss;
 
-	assert_int_equal(spool_recover(spool_path, see, &seen, &loss, &why), -ENOENT);
+	assert_int_equal(spool_recover(spool_path, record_event, &seen, &loss, &why), -ENOENT);
 	assert_int_equal(why.code, 684);
 	assert_int_equal(mkfifo(spool_path, 0600), 0);
-	assert_int_equal(spool_recover(spool_path, see, &seen, &loss, &why), -EINVAL);
+	assert_int_equal(spool_recover(spool_path, record_event, &seen, &loss, &why), -EINVAL);
 	assert_int_equal(why.code, 684);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(what_was_not_taken_is_read_in_order, spool_delete),
-		cmocka_unit_test_setup(an_acknowledgement_may_come_twice, spool_delete),
-		cmocka_unit_test_setup(what_was_being_written_is_no_damage, spool_delete),
-		cmocka_unit_test_setup(damage_costs_what_is_damaged, spool_delete),
-		cmocka_unit_test_setup(a_record_that_is_no_event_is_damage, spool_delete),
-		cmocka_unit_test_setup(what_cannot_be_read_is_told, spool_delete),
+		cmocka_unit_test_setup(unacknowledged_events_are_recovered_in_order, spool_delete),
+		cmocka_unit_test_setup(repeated_acknowledgements_are_accepted, spool_delete),
+		cmocka_unit_test_setup(an_incomplete_record_at_the_end_is_not_damage, spool_delete),
+		cmocka_unit_test_setup(a_damaged_byte_costs_at_most_one_event, spool_delete),
+		cmocka_unit_test_setup(an_invalid_record_with_a_correct_checksum_is_damage, spool_delete),
+		cmocka_unit_test_setup(an_unreadable_spool_is_a_fault, spool_delete),
 	};
 	int failed;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every fault of the table raised and shown; the way to google.rpc.ErrorInfo and back. */
+/* Each fault of the table is raised and printed, encoded as google.rpc.ErrorInfo, and decoded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "control/fault/fault.h"
 
-static const char *print_behind(const char *prefix, const struct fathom_fault *why)
+static const char *print_with_prefix(const char *prefix, const struct fathom_fault *why)
 {
 	static char lines[FAULT_LINES_BYTES_MAX];
 	struct fault_shown shown;
@@ -23,16 +23,16 @@ static const char *print_behind(const char *prefix, const struct fathom_fault *w
 
 static const char *print(const struct fathom_fault *why)
 {
-	return print_behind("", why);
+	return print_with_prefix("", why);
 }
 
-/* One of every row, with its values; what it says is on the test's output. */
-static void check(int code, int error, const struct fathom_fault *why)
+/* Check one fault, and print it on the test's output. */
+static void check_fault(int code, int error, const struct fathom_fault *why)
 {
 	struct fault_shown shown, back;
 	struct fault_info info;
 	struct fathom_fault again = { 0 };
-	const char *lines = print_behind("# ", why);
+	const char *lines = print_with_prefix("# ", why);
 	char head[32];
 
 	printf("%s", lines);
@@ -59,14 +59,14 @@ static void check(int code, int error, const struct fathom_fault *why)
 	assert_string_equal(again.resolution, why->resolution);
 }
 
-static void every_fault_is_raised_shown_and_comes_back_as_it_was(void **state)
+static void each_fault_is_equal_after_encoding_and_decoding(void **state)
 {
 	struct fathom_fault why;
 	int codes = 0, last = 0;
 
 #define SAMPLE(number, call)                                                                                               \
 	memset(&why, 0, sizeof(why));                                                                                      \
-	check(number, call, &why);                                                                                         \
+	check_fault(number, call, &why);                                                                                   \
 	assert_true(number > last);                                                                                        \
 	last = number;                                                                                                     \
 	codes++;
@@ -75,7 +75,7 @@ static void every_fault_is_raised_shown_and_comes_back_as_it_was(void **state)
 	assert_true(codes > 50);
 }
 
-static void the_lines_are_those_that_dmg_prints(void **state)
+static void printed_lines_equal_those_of_dmg(void **state)
 {
 	struct fathom_fault why = { 0 };
 
@@ -86,7 +86,7 @@ static void the_lines_are_those_that_dmg_prints(void **state)
 	assert_int_equal(fault_pool_label_taken(NULL, "p1"), -EEXIST);
 }
 
-static void the_error_info_has_what_dmg_reads(void **state)
+static void error_info_has_the_fields_that_dmg_reads(void **state)
 {
 	static const struct {
 		const char *key, *value;
@@ -116,7 +116,7 @@ static void the_error_info_has_what_dmg_reads(void **state)
 			    "server: code = 609 description = \"pool label \\\"p1\\\" already exists in the system\"");
 }
 
-static void a_code_that_is_not_known_here_is_shown_in_the_senders_words(void **state)
+static void an_unknown_code_is_printed_with_the_senders_text(void **state)
 {
 	struct fault_info info = {
 		"proto.fault.Fault", "a new: part", { { "Code", "4711" }, { "Description", "x\nis \xff off" } }, 2, ""
@@ -142,7 +142,7 @@ static void a_code_that_is_not_known_here_is_shown_in_the_senders_words(void **s
 	assert_int_equal(fault_from_info(&info, &shown), -EBADMSG);
 }
 
-static void a_fault_without_code_is_its_text(void **state)
+static void a_fault_without_a_code_is_printed_as_its_text(void **state)
 {
 	struct fathom_fault why = { 0 };
 
@@ -154,7 +154,7 @@ static void a_fault_without_code_is_its_text(void **state)
 	assert_non_null(strstr(print(&why), "resolution = \"buy another\"\n"));
 }
 
-static void what_does_not_fit_is_cut_between_characters(void **state)
+static void a_long_text_is_cut_between_characters(void **state)
 {
 	char longest[1024], small[40];
 	struct fathom_fault why = { 0 };
@@ -181,12 +181,12 @@ static void what_does_not_fit_is_cut_between_characters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_fault_is_raised_shown_and_comes_back_as_it_was),
-		cmocka_unit_test(the_lines_are_those_that_dmg_prints),
-		cmocka_unit_test(the_error_info_has_what_dmg_reads),
-		cmocka_unit_test(a_code_that_is_not_known_here_is_shown_in_the_senders_words),
-		cmocka_unit_test(a_fault_without_code_is_its_text),
-		cmocka_unit_test(what_does_not_fit_is_cut_between_characters),
+		cmocka_unit_test(each_fault_is_equal_after_encoding_and_decoding),
+		cmocka_unit_test(printed_lines_equal_those_of_dmg),
+		cmocka_unit_test(error_info_has_the_fields_that_dmg_reads),
+		cmocka_unit_test(an_unknown_code_is_printed_with_the_senders_text),
+		cmocka_unit_test(a_fault_without_a_code_is_printed_as_its_text),
+		cmocka_unit_test(a_long_text_is_cut_between_characters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static void answer(struct helper_reply *reply)
 	must(send(HELPER_FD, frame, bytes, MSG_NOSIGNAL) == (ssize_t)bytes);
 }
 
-/* False: this one is not answered. */
+/* False: do not answer this request. */
 static bool behave(const char *manner, const struct helper_request *request, struct helper_reply *reply)
 {
 	if (strcmp(manner, "silent") == 0)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fake_helper - a helper that behaves as its --config says: the test program itself, started a second time.
+ * fake_helper - a helper whose behaviour --config selects. The test program starts itself as this helper.
  *
- *	good		answers all; format takes 50 ms; check-format of /dev/loopN says label N
- *	silent		answers nothing, not even the first ping
- *	gone		ends at once, with status 7
- *	old		has version 0.0.1
- *	nonsense	answers with bytes
- *	stranger	answers without a request
- *	hangs		answers check-format, and nothing else
- *	dies		ends when it is asked to format, by SIGTERM
+ * \tgood\t\tanswers all; format takes 50 ms; check-format of /dev/loopN reports label N
+ * \tsilent\t\tdoes not answer, not even the first ping
+ * \tgone\t\tends at once, with status 7
+ * \told\t\thas version 0.0.1
+ * \tnonsense\tanswers with invalid bytes
+ * \tstranger\tsends an answer without a request
+ * \thangs\t\tanswers only check-format
+ * \tdies\t\tends by SIGTERM at a format request
  */
 #ifndef TEST_UNIT_CONTROL_HELPER_FAKE_HELPER_H
 #define TEST_UNIT_CONTROL_HELPER_FAKE_HELPER_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's side of the helper: answers find their requests, and a helper that hangs, dies or lies is replaced. */
+/*
+ * The server's side of the helper: answers are matched to requests; a helper that hangs, dies or sends invalid answers is
+ * replaced.
+ */
 #include "fake_helper.h"
 #include "rig.h"
 
@@ -60,7 +63,7 @@ static void destroy(void *unused)
 	helper_client_destroy(client);
 }
 
-static void begin(const char *manner)
+static void start_client(const char *manner)
 {
 	memset(asked, 0, sizeof(asked));
 	answers = 0;
@@ -74,7 +77,7 @@ static void begin(const char *manner)
 	rig_run_on(home, create, NULL);
 }
 
-static void end(void)
+static void stop_client(void)
 {
 	rig_run_on(home, destroy, NULL);
 	rig_exit(home);
@@ -98,23 +101,23 @@ static void ask(size_t at, enum helper_operation operation, const char *device, 
 	rig_run_on(home, submit, &asked[at]);
 }
 
-static void look(void *unused)
+static void read_stats(void *unused)
 {
 	helper_client_get_stats(client, &stats);
 }
 
-static const struct helper_client_stats *see(void)
+static const struct helper_client_stats *get_stats(void)
 {
-	rig_run_on(home, look, NULL);
+	rig_run_on(home, read_stats, NULL);
 	return &stats;
 }
 
-static void answers_find_their_requests(void **state)
+static void answers_are_matched_to_requests(void **state)
 {
 	char device[32], label[8];
 
-	begin("good");
-	for (size_t i = 0; i < ASKED_MAX; i++) { /* more than a helper takes at once */
+	start_client("good");
+	for (size_t i = 0; i < ASKED_MAX; i++) { /* more requests than a helper accepts at a time */
 		snprintf(device, sizeof(device), "/dev/loop%zu", i);
 		ask(i, i % 8 ? HELPER_CHECK_FORMAT : HELPER_FORMAT, device, 5000);
 	}
@@ -125,34 +128,34 @@ static void answers_find_their_requests(void **state)
 			fail_msg("%s", asked[i].why.text);
 		assert_string_equal(asked[i].reply.signature.label, label);
 	}
-	assert_int_equal(see()->started, 1);
+	assert_int_equal(get_stats()->started, 1);
 	assert_int_equal(stats.answered, ASKED_MAX);
 	assert_int_equal(stats.waiting + stats.sent, 0);
-	end();
+	stop_client();
 }
 
-static void one_that_hangs_is_replaced(void **state)
+static void a_hung_helper_is_replaced(void **state)
 {
-	begin("hangs");
+	start_client("hangs");
 	ask(0, HELPER_FORMAT, "/dev/loop0", 100);
 	ask(1, HELPER_MOUNT, "/dev/loop1", 60000);
 	rig_wait_u64(&answers, 2);
 	assert_int_equal(asked[0].reply.error, -ETIMEDOUT);
 	assert_int_equal(asked[0].why.code, FAULT_HELPER_TIMED_OUT);
 	assert_non_null(strstr(asked[0].why.text, "/dev/loop0"));
-	assert_int_equal(asked[1].reply.error, -ECONNRESET); /* it went with the helper */
+	assert_int_equal(asked[1].reply.error, -ECONNRESET); /* failed, because the helper was killed */
 	assert_non_null(strstr(asked[1].why.text, "did not answer"));
 	ask(2, HELPER_CHECK_FORMAT, "/dev/loop2", 5000);
 	rig_wait_u64(&answers, 3);
 	assert_int_equal(asked[2].reply.error, 0);
-	assert_int_equal(see()->started, 2);
+	assert_int_equal(get_stats()->started, 2);
 	assert_int_equal(stats.hung, 1);
-	end();
+	stop_client();
 }
 
-static void one_that_dies_is_replaced(void **state)
+static void a_dead_helper_is_replaced(void **state)
 {
-	begin("dies");
+	start_client("dies");
 	for (size_t i = 0; i < 6; i += 2) {
 		ask(i, HELPER_FORMAT, "/dev/loop0", 5000);
 		rig_wait_u64(&answers, i + 1);
@@ -163,27 +166,27 @@ static void one_that_dies_is_replaced(void **state)
 		rig_wait_u64(&answers, i + 2);
 		assert_int_equal(asked[i + 1].reply.error, 0);
 	}
-	assert_int_equal(see()->died, 3);
-	end();
+	assert_int_equal(get_stats()->died, 3);
+	stop_client();
 }
 
-static void one_that_talks_nonsense_is_replaced(void **state)
+static void a_helper_with_invalid_answers_is_replaced(void **state)
 {
 	static const char *const manners[] = { "nonsense", "stranger" };
 
 	for (size_t i = 0; i < ARRAY_COUNT(manners); i++) {
-		begin(manners[i]);
+		start_client(manners[i]);
 		ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 		rig_wait_u64(&answers, 1);
 		assert_int_equal(asked[0].reply.error, -ECONNRESET);
 		assert_non_null(strstr(asked[0].why.text, "an invalid answer"));
-		end();
+		stop_client();
 	}
 }
 
-static void one_that_cannot_be_started_is_explained_and_tried_again(void **state)
+static void a_helper_that_cannot_start_is_a_fault_and_is_retried(void **state)
 {
-	begin("gone");
+	start_client("gone");
 	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 	rig_wait_u64(&answers, 1);
 	assert_int_equal(asked[0].reply.error, -ECONNRESET);
@@ -191,11 +194,11 @@ static void one_that_cannot_be_started_is_explained_and_tried_again(void **state
 	assert_int_equal(asked[0].why.code, FAULT_HELPER_NOT_STARTED);
 	assert_non_null(strstr(asked[0].why.resolution, own_path));
 	assert_non_null(strstr(asked[0].why.resolution, "--check` as root"));
-	ask(1, HELPER_CHECK_FORMAT, "/dev/loop0", 5000); /* in the pause, or behind it */
+	ask(1, HELPER_CHECK_FORMAT, "/dev/loop0", 5000); /* during the retry delay or after it */
 	rig_wait_u64(&answers, 2);
 	assert_non_null(strstr(asked[1].why.text, "ended with status 7"));
-	end();
-	begin("good");
+	stop_client();
+	start_client("good");
 	snprintf(own_path, sizeof(own_path), "/nowhere/fathom-helper");
 	rig_run_on(home, destroy, NULL);
 	rig_run_on(home, create, NULL);
@@ -203,56 +206,56 @@ static void one_that_cannot_be_started_is_explained_and_tried_again(void **state
 	rig_wait_u64(&answers, 1);
 	assert_non_null(strstr(asked[0].why.text, "/nowhere/fathom-helper"));
 	assert_int_equal(asked[0].why.code, FAULT_HELPER_MISSING);
-	end();
-	begin("good");
-	snprintf(own_path, sizeof(own_path), "/etc/passwd"); /* that no user may run */
+	stop_client();
+	start_client("good");
+	snprintf(own_path, sizeof(own_path), "/etc/passwd"); /* not executable for any user */
 	rig_run_on(home, destroy, NULL);
 	rig_run_on(home, create, NULL);
 	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 	rig_wait_u64(&answers, 1);
 	assert_int_equal(asked[0].why.code, FAULT_HELPER_NOT_STARTED);
 	assert_non_null(strstr(asked[0].why.text, "Permission denied"));
-	end();
+	stop_client();
 	assert_true(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) > 0);
 }
 
-static void one_that_never_speaks_is_given_up(void **state)
+static void a_helper_that_does_not_answer_its_first_ping_is_a_fault(void **state)
 {
-	begin("silent");
+	start_client("silent");
 	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 	rig_wait_u64(&answers, 1);
 	assert_int_equal(asked[0].reply.error, -ECONNRESET);
 	assert_non_null(strstr(asked[0].why.text, "did not answer the first ping"));
 	assert_int_equal(asked[0].why.code, FAULT_HELPER_NOT_STARTED);
-	assert_int_equal(see()->hung, 1);
-	end();
+	assert_int_equal(get_stats()->hung, 1);
+	stop_client();
 }
 
-static void one_of_another_release_is_refused(void **state)
+static void a_helper_of_another_release_is_refused(void **state)
 {
-	begin("old");
+	start_client("old");
 	ask(0, HELPER_CHECK_FORMAT, "/dev/loop0", 5000);
 	rig_wait_u64(&answers, 1);
 	assert_int_equal(asked[0].reply.error, -ECONNRESET);
 	assert_non_null(strstr(asked[0].why.text, "has version 0.0.1"));
 	assert_non_null(strstr(asked[0].why.text, "1.2.3"));
-	assert_int_equal(see()->foreign, 1);
-	end();
+	assert_int_equal(get_stats()->foreign, 1);
+	stop_client();
 }
 
-/* Killed or stopped at any moment: every request is answered once, and a later one is done. */
-static void a_helper_that_is_killed_or_stopped_at_any_moment_is_replaced(void **state)
+/* Killed or stopped at any time: each request must be answered once, and a later request must succeed. */
+static void a_helper_killed_or_stopped_at_any_time_is_replaced(void **state)
 {
 	uint64_t expected = 0;
 
-	begin("good");
+	start_client("good");
 	for (int round = 0; round < 60; round++) {
 		pid_t pid;
 
 		ask(0, HELPER_FORMAT, "/dev/loop0", 150);
 		ask(1, HELPER_CHECK_FORMAT, "/dev/loop1", 150);
 		usleep((useconds_t)(round * 1500)); /* STARTING, SENT, answered */
-		pid = see()->pid;
+		pid = get_stats()->pid;
 		if (pid > 0)
 			kill(pid, round % 3 == 2 ? SIGSTOP : SIGKILL);
 		expected += 2;
@@ -261,7 +264,7 @@ static void a_helper_that_is_killed_or_stopped_at_any_moment_is_replaced(void **
 			assert_true(asked[i].reply.error == 0 || asked[i].reply.error == -ECONNRESET ||
 				    asked[i].reply.error == -ETIMEDOUT);
 	}
-	for (int tries = 0; tries < 50; tries++) { /* one that was stopped last may have to be found out first */
+	for (int tries = 0; tries < 50; tries++) { /* the client must first detect the helper that was stopped last */
 		ask(2, HELPER_CHECK_FORMAT, "/dev/loop2", 2000);
 		rig_wait_u64(&answers, ++expected);
 		if (asked[2].reply.error == 0)
@@ -269,35 +272,35 @@ static void a_helper_that_is_killed_or_stopped_at_any_moment_is_replaced(void **
 		usleep(100000);
 	}
 	assert_int_equal(asked[2].reply.error, 0);
-	end();
+	stop_client();
 }
 
-static void what_is_under_way_at_the_end_is_cancelled(void **state)
+static void requests_in_progress_are_cancelled_at_the_end(void **state)
 {
-	begin("hangs");
+	start_client("hangs");
 	ask(0, HELPER_FORMAT, "/dev/loop0", 60000);
 	ask(1, HELPER_CHECK_FORMAT, "/dev/loop0", 60000);
 	rig_wait_u64(&answers, 1);
 	ask(2, HELPER_MOUNT, "/dev/loop0", 60000);
-	end();
+	stop_client();
 	assert_int_equal(asked[0].reply.error, -ECANCELED);
 	assert_int_equal(asked[2].reply.error, -ECANCELED);
-	begin("good"); /* before any was started */
-	end();
+	start_client("good"); /* ends before a helper was started */
+	stop_client();
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_find_their_requests),
-		cmocka_unit_test(one_that_hangs_is_replaced),
-		cmocka_unit_test(one_that_dies_is_replaced),
-		cmocka_unit_test(one_that_talks_nonsense_is_replaced),
-		cmocka_unit_test(one_that_cannot_be_started_is_explained_and_tried_again),
-		cmocka_unit_test(one_that_never_speaks_is_given_up),
-		cmocka_unit_test(one_of_another_release_is_refused),
-		cmocka_unit_test(a_helper_that_is_killed_or_stopped_at_any_moment_is_replaced),
-		cmocka_unit_test(what_is_under_way_at_the_end_is_cancelled),
+		cmocka_unit_test(answers_are_matched_to_requests),
+		cmocka_unit_test(a_hung_helper_is_replaced),
+		cmocka_unit_test(a_dead_helper_is_replaced),
+		cmocka_unit_test(a_helper_with_invalid_answers_is_replaced),
+		cmocka_unit_test(a_helper_that_cannot_start_is_a_fault_and_is_retried),
+		cmocka_unit_test(a_helper_that_does_not_answer_its_first_ping_is_a_fault),
+		cmocka_unit_test(a_helper_of_another_release_is_refused),
+		cmocka_unit_test(a_helper_killed_or_stopped_at_any_time_is_replaced),
+		cmocka_unit_test(requests_in_progress_are_cancelled_at_the_end),
 	};
 
 	fake_helper_main(argc, argv);

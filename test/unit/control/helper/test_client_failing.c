@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first, second, third ... call to the outside fails, until a run meets none: a helper is started, asked, and let go
- * of. Whatever failed, the request is answered once, with a reason if it failed; the next one is served; and neither a
- * child nor a descriptor is left.
+ * The first, second, third ... external call fails, until a run meets no failure: a helper is started, gets a request and
+ * is stopped. In each run the request must be answered once, with a reason if it failed, the next request must succeed, and
+ * no child and no descriptor may be left.
  *
- * The linker sends the calls here first (see meson.build). Requests abort by their contract when out of memory.
+ * The linker redirects the calls to this file (meson.build). Requests end the program when out of memory, by contract.
  */
 #include "fake_helper.h"
 #include "rig.h"
@@ -50,7 +50,7 @@ FAILING_CALL(recv)
 FAILING_CALL(send)
 FAILING_CALL(fd_watch_add)
 
-/* pidfd_open() alone: the C library's other calls do not come this way. */
+/* Only pidfd_open() is called this way. */
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
@@ -105,7 +105,7 @@ static void submit(void *ctx)
 	helper_client_submit(client, &request, done, NULL);
 }
 
-static void mend(void *unused)
+static void stop_failing(void *unused)
 {
 	failing.armed = false;
 }
@@ -125,15 +125,15 @@ static void ask(void)
 	assert_int_equal(answers, before + 1);
 }
 
-/* True: a call failed in it. */
-static bool attempt(uint32_t fail_at)
+/* Return true if a call has failed. */
+static bool run_with_failure(uint32_t fail_at)
 {
 	rig_run_on(home, create, &fail_at);
 	ask();
 	if (error)
 		assert_true(failing.met && why_text[0] != '\0');
-	rig_run_on(home, mend, NULL);
-	/* the one that a failure has ended is gone by then, and the pause is over */
+	rig_run_on(home, stop_failing, NULL);
+	/* retry until the helper that the failure ended has gone and the retry delay is over */
 	for (int tries = 0; tries == 0 || (error && tries < TRIES_MAX); tries++) {
 		if (tries > 0)
 			usleep(PAUSE_US);
@@ -146,15 +146,15 @@ static bool attempt(uint32_t fail_at)
 	return failing.met;
 }
 
-static void each_call_fails_once(void **state)
+static void after_a_failed_call_the_next_request_succeeds(void **state)
 {
 	uint32_t before, n;
 
 	rig_start(1);
 	home = thread_create("asker", rig_reactor(0));
-	assert_false(attempt(0));
+	assert_false(run_with_failure(0));
 	before = descriptor_count();
-	for (n = 1; attempt(n); n++) {
+	for (n = 1; run_with_failure(n); n++) {
 		assert_int_equal(descriptor_count(), before);
 		assert_true(n < 1000);
 	}
@@ -167,7 +167,7 @@ static void each_call_fails_once(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_call_fails_once) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(after_a_failed_call_the_next_request_succeeds) };
 
 	fake_helper_main(argc, argv);
 	must(readlink("/proc/self/exe", own_path, sizeof(own_path) - 1) > 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server's side with the real helper, real loop devices and real XFS: the helper is killed or stopped at any moment of
- * each operation, and what is on the device is afterwards one of what may be there.
+ * The server's side with the real helper, real loop devices and real XFS. The helper is killed or stopped at any time of
+ * each operation; afterwards the device must be in one of the allowed states.
  */
 #include "rig.h"
 
@@ -59,7 +59,7 @@ static void submit(void *unused)
 	helper_client_submit(client, &request, done, NULL);
 }
 
-static void look(void *unused)
+static void read_stats(void *unused)
 {
 	helper_client_get_stats(client, &stats);
 }
@@ -82,7 +82,7 @@ static int ask(struct helper_request what)
 	return reply.error;
 }
 
-/* What was killed may take a moment to let go of the device; a stopped helper must be found out first. */
+/* A killed process may keep the device open for a moment, and the client must first detect a stopped helper: retry. */
 static void ask_until_done(struct helper_request what)
 {
 	int error = -EBUSY;
@@ -118,7 +118,7 @@ static bool prepare_folders(void)
 
 static void remove_folders(void)
 {
-	(void)umount(target); /* of a test that failed */
+	(void)umount(target); /* left by a failed test */
 	(void)rmdir(target);
 	must(rmdir(mounts) == 0);
 	must(unlink(config) == 0);
@@ -171,26 +171,26 @@ static void one_round(struct random *random, uint64_t longest_us)
 	static const struct helper_request *const operations[] = { &check, &format, &mounting, &unmounting };
 	struct helper_request what = *operations[random_below(random, 4)];
 
-	what.timeout_ms = 1500; /* a stopped one is found out soon */
+	what.timeout_ms = 1500; /* short, so that a stopped helper is detected soon */
 	begin_asking(what);
 	usleep((useconds_t)random_below(random, longest_us));
-	rig_run_on(home, look, NULL);
+	rig_run_on(home, read_stats, NULL);
 	if (stats.pid > 0)
 		(void)kill(stats.pid, random_below(random, 3) == 0 ? SIGSTOP : SIGKILL);
 	rig_wait_u64(&answers, asked);
 	ask_until_done(check);
 	if (reply.format == STORAGE_FORMAT_XFS) {
-		ask_until_done(unmounting); /* or it was not mounted */
+		ask_until_done(unmounting); /* succeeds also if nothing is mounted */
 		use_it();
 	} else {
-		int error = ask(mounting); /* half a filesystem is never mounted */
+		int error = ask(mounting); /* an incomplete filesystem must not be mounted */
 
 		assert_true(error == -EMEDIUMTYPE || error == -EUCLEAN);
 		ask_until_done(format);
 	}
 }
 
-static void a_helper_that_is_killed_or_stopped_at_any_moment_leaves_nothing_half_mounted(void **state)
+static void a_helper_killed_at_any_time_leaves_no_partly_mounted_filesystem(void **state)
 {
 	struct random random;
 	uint64_t began, longest_us;
@@ -210,7 +210,7 @@ static void a_helper_that_is_killed_or_stopped_at_any_moment_leaves_nothing_half
 		one_round(&random, longest_us);
 	ask_until_done(format);
 	use_it();
-	rig_run_on(home, look, NULL);
+	rig_run_on(home, read_stats, NULL);
 	assert_true(stats.started > ROUNDS / 2);
 	rig_run_on(home, destroy, NULL);
 	rig_exit(home);
@@ -219,7 +219,7 @@ static void a_helper_that_is_killed_or_stopped_at_any_moment_leaves_nothing_half
 	remove_folders();
 }
 
-static void a_device_that_vanishes_is_told(void **state)
+static void a_device_that_vanishes_is_a_fault(void **state)
 {
 	if (!can_run())
 		skip();
@@ -231,7 +231,7 @@ static void a_device_that_vanishes_is_told(void **state)
 	rig_run_on(home, create, NULL);
 	assert_int_equal(ask(format), 0);
 	assert_int_equal(ask(mounting), 0);
-	assert_int_equal(ftruncate(device.file_fd, 0), 0); /* from now on all that is read and written fails */
+	assert_int_equal(ftruncate(device.file_fd, 0), 0); /* from now on reads and writes fail */
 	ask_until_done(unmounting);
 	assert_true(ask(format) < 0);
 	loop_release(&device);
@@ -245,8 +245,8 @@ static void a_device_that_vanishes_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_helper_that_is_killed_or_stopped_at_any_moment_leaves_nothing_half_mounted),
-		cmocka_unit_test(a_device_that_vanishes_is_told),
+		cmocka_unit_test(a_helper_killed_at_any_time_leaves_no_partly_mounted_filesystem),
+		cmocka_unit_test(a_device_that_vanishes_is_a_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the helper does, on a faked operating system: in order, refused where it must be, with any call failing. */
+/* The helper's operations on a fake operating system: results, refusals, and each call failing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static const struct helper_policy policy = {
 };
 static struct helper_reply reply;
 
-/* A superblock without a checksum, as version 4 has it. */
+/* Write a superblock of version 4, which has no checksum. */
 static void write_xfs(struct fake *to, const char *path, const char *label)
 {
 	static uint8_t image[1 << 20];
@@ -44,7 +44,7 @@ static void mkfs(struct fake *by)
 	write_xfs(by, "/dev/nvme0n1", "fathom0");
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	fake_begin(&fake);
 	fake_device(&fake, "nvme0n1", "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1", 259, 0, (8 << 20) / 512);
@@ -55,7 +55,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fake_end(&fake);
 	return 0;
@@ -69,7 +69,7 @@ static int perform_with(struct provider *provider, struct helper_request request
 	helper_perform(&by, &request, &reply);
 	assert_int_equal(reply.id, 42);
 	assert_int_equal(reply.operation, request.operation);
-	assert_int_equal(reply.text[0] != '\0', reply.error != 0); /* each error says something */
+	assert_int_equal(reply.text[0] != '\0', reply.error != 0); /* each error has a text */
 	return reply.error;
 }
 
@@ -100,7 +100,7 @@ static void mkfs_runs_with_fixed_arguments_and_environment(void **state)
 	assert_string_equal(reply.signature.label, "fathom0");
 }
 
-static void what_mkfs_says_is_told_and_what_it_made_is_read_back(void **state)
+static void a_failure_of_mkfs_is_reported_and_its_result_is_verified(void **state)
 {
 	fake.run = (struct provider_run){ .status = 1 << 8, .output = "no room\nat all\n" };
 	fake.on_run = NULL;
@@ -110,12 +110,12 @@ static void what_mkfs_says_is_told_and_what_it_made_is_read_back(void **state)
 	fake.run = (struct provider_run){ .status = 9 };
 	assert_int_equal(perform(format), -EIO);
 	assert_non_null(strstr(reply.text, ": signal 9"));
-	fake.run = (struct provider_run){ .status = 0 }; /* it says it did, and did nothing */
+	fake.run = (struct provider_run){ .status = 0 }; /* reports success, but has written nothing */
 	assert_int_equal(perform(format), -EIO);
 	assert_non_null(strstr(reply.text, "does not read back as XFS"));
 }
 
-static void a_filesystem_is_mounted_once_and_given_away(void **state)
+static void a_filesystem_is_mounted_once_and_owned_by_the_user(void **state)
 {
 	assert_int_equal(perform(format), 0);
 	assert_int_equal(perform(mounting), 0);
@@ -142,13 +142,13 @@ static void a_link_under_a_devices_name_is_refused(void **state)
 	assert_int_equal(unlink(path), 0);
 	fake_link(&fake, "/dev/nvme0n1", "nvme1n1");
 	assert_int_equal(perform(check), -ELOOP);
-	assert_int_equal(perform(forced), -EIO); /* the scan could not read it, and says so */
+	assert_int_equal(perform(forced), -EIO); /* the scan cannot read a link */
 	assert_int_equal(fake.run_count, 0);
 }
 
 static void another_device_under_the_name_is_refused(void **state)
 {
-	fake_file(&fake, "/sys/class/block/nvme0n1/dev", "259:77\n"); /* the node's number is not the kernel's */
+	fake_file(&fake, "/sys/class/block/nvme0n1/dev", "259:77\n"); /* the device number of the node differs from sysfs */
 	assert_int_equal(perform(forced), -ENODEV);
 	assert_non_null(strstr(reply.text, "not the block device of that name in sysfs"));
 	assert_int_equal(fake.run_count, 0);
@@ -166,7 +166,7 @@ static void a_locked_device_is_refused(void **state)
 	assert_int_equal(perform(format), 0);
 }
 
-static void used_devices_are_refused_by_force_too(void **state)
+static void devices_in_use_are_refused_also_with_force(void **state)
 {
 	fake_file(&fake, "/sys/block/nvme0n1/holders/md0", "");
 	assert_int_equal(perform(forced), -EBUSY);
@@ -191,7 +191,7 @@ static void another_filesystem_is_not_mounted(void **state)
 	assert_int_equal(fake.mount_count, 0);
 }
 
-static void what_cannot_be_read_is_told(void **state)
+static void an_unreadable_device_is_a_fault(void **state)
 {
 	const struct helper_request label = { .operation = HELPER_READ_LABEL, .device = "/dev/nvme0n1" };
 
@@ -205,7 +205,7 @@ static void what_cannot_be_read_is_told(void **state)
 static void a_damaged_filesystem_is_not_mounted(void **state)
 {
 	write_xfs(&fake, "/dev/nvme0n1", "fathom0");
-	fake_bytes(&fake, "/dev/nvme0n1", "XFSB\0\0\x10\0", 8); /* no version that there is */
+	fake_bytes(&fake, "/dev/nvme0n1", "XFSB\0\0\x10\0", 8); /* an unknown version */
 	assert_int_equal(perform(mounting), -EUCLEAN);
 	assert_int_equal(reply.code, FAULT_FILESYSTEM_DAMAGED);
 	assert_int_equal(fake.mount_count, 0);
@@ -233,10 +233,10 @@ static void a_wipe_zeroes_the_beginning_and_the_end(void **state)
 }
 
 /*
- * Each call of each operation fails in turn. An error is explained (perform_with() looks), nothing stays open (fake_end()
- * looks), what is in use is not touched, and what was mounted in vain is unmounted.
+ * Each call of each operation fails once. Errors must have a text (perform_with() checks it), no descriptor may stay open
+ * (fake_end() checks it), a device in use must stay unchanged, and a failed mount must be undone.
  */
-static void any_failing_call_ends_in_an_explained_answer(void **state)
+static void each_failed_call_is_answered_with_a_reason(void **state)
 {
 	const struct helper_request requests[] = { check,
 						   format,
@@ -295,18 +295,18 @@ static void any_failing_call_ends_in_an_explained_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(mkfs_runs_with_fixed_arguments_and_environment, begin, end),
-		cmocka_unit_test_setup_teardown(what_mkfs_says_is_told_and_what_it_made_is_read_back, begin, end),
-		cmocka_unit_test_setup_teardown(a_filesystem_is_mounted_once_and_given_away, begin, end),
-		cmocka_unit_test_setup_teardown(a_link_under_a_devices_name_is_refused, begin, end),
-		cmocka_unit_test_setup_teardown(another_device_under_the_name_is_refused, begin, end),
-		cmocka_unit_test_setup_teardown(a_locked_device_is_refused, begin, end),
-		cmocka_unit_test_setup_teardown(used_devices_are_refused_by_force_too, begin, end),
-		cmocka_unit_test_setup_teardown(another_filesystem_is_not_mounted, begin, end),
-		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_told, begin, end),
-		cmocka_unit_test_setup_teardown(a_damaged_filesystem_is_not_mounted, begin, end),
-		cmocka_unit_test_setup_teardown(a_wipe_zeroes_the_beginning_and_the_end, begin, end),
-		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_explained_answer, begin, end),
+		cmocka_unit_test_setup_teardown(mkfs_runs_with_fixed_arguments_and_environment, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failure_of_mkfs_is_reported_and_its_result_is_verified, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_filesystem_is_mounted_once_and_owned_by_the_user, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_link_under_a_devices_name_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_device_under_the_name_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_locked_device_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(devices_in_use_are_refused_also_with_force, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_filesystem_is_not_mounted, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_unreadable_device_is_a_fault, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_damaged_filesystem_is_not_mounted, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_wipe_zeroes_the_beginning_and_the_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_failed_call_is_answered_with_a_reason, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

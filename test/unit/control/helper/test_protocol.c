@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The helper's messages: each comes back as it went, one encoding each, and nothing else is taken for one. */
+/* The helper's messages: each has one encoding, is equal after decoding, and other bytes are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 static struct fathom_fault why;
 static uint8_t frame[HELPER_FRAME_BYTES_MAX], again[HELPER_FRAME_BYTES_MAX];
 
-/* All fields as full as they may be. */
+/* A request with all fields of maximum length. */
 static struct helper_request full_request(enum helper_operation operation)
 {
 	struct helper_request request = {
@@ -45,7 +45,7 @@ static struct helper_reply full_reply(enum helper_operation operation, int error
 	return reply;
 }
 
-static void every_message_comes_back_as_it_went(void **state)
+static void each_message_is_equal_after_encoding_and_decoding(void **state)
 {
 	struct helper_request request, request_back;
 	struct helper_reply reply, reply_back;
@@ -74,7 +74,7 @@ static void every_message_comes_back_as_it_went(void **state)
 	}
 }
 
-static void each_operation_carries_what_it_needs(void **state)
+static void each_operation_encodes_only_its_fields(void **state)
 {
 	static const struct {
 		enum helper_operation operation;
@@ -97,7 +97,7 @@ static void each_operation_carries_what_it_needs(void **state)
 	}
 }
 
-static void a_frame_cut_anywhere_is_refused(void **state)
+static void a_truncated_frame_is_refused(void **state)
 {
 	struct helper_request request = full_request(HELPER_MOUNT), back;
 	size_t bytes = helper_encode_request(&request, frame);
@@ -110,8 +110,8 @@ static void a_frame_cut_anywhere_is_refused(void **state)
 	assert_int_equal(helper_decode_request(frame, bytes + 1, &back, &why), -EBADMSG);
 }
 
-/* Whatever byte is changed: refused, or it is another message's one encoding. */
-static void a_changed_byte_is_refused_or_another_message(void **state)
+/* A frame with a changed byte must be refused, or be the only encoding of another message. */
+static void a_changed_frame_is_refused_or_another_valid_message(void **state)
 {
 	struct helper_request request = full_request(HELPER_FORMAT), back;
 	size_t bytes = helper_encode_request(&request, frame);
@@ -133,7 +133,7 @@ static void a_changed_byte_is_refused_or_another_message(void **state)
 	}
 }
 
-static void answers_that_make_no_sense_are_refused(void **state)
+static void invalid_replies_are_refused(void **state)
 {
 	struct helper_reply reply = full_reply(HELPER_CHECK_FORMAT, 0), back;
 	size_t bytes = helper_encode_reply(&reply, frame);
@@ -143,20 +143,20 @@ static void answers_that_make_no_sense_are_refused(void **state)
 	reply = (struct helper_reply){ .operation = (enum helper_operation)0, .error = -EOPNOTSUPP, .text = "no" };
 	bytes = helper_encode_reply(&reply, frame);
 	assert_int_equal(helper_decode_reply(frame, bytes, &back, &why), 0);
-	frame[12] = 0; /* no operation and no error */
+	frame[12] = 0; /* neither an operation nor an error */
 	assert_int_equal(helper_decode_reply(frame, bytes, &back, &why), -EBADMSG);
-	frame[15] = 0x80; /* no errno is so large */
+	frame[15] = 0x80; /* larger than any errno */
 	assert_int_equal(helper_decode_reply(frame, bytes, &back, &why), -EBADMSG);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_message_comes_back_as_it_went),
-		cmocka_unit_test(each_operation_carries_what_it_needs),
-		cmocka_unit_test(a_frame_cut_anywhere_is_refused),
-		cmocka_unit_test(a_changed_byte_is_refused_or_another_message),
-		cmocka_unit_test(answers_that_make_no_sense_are_refused),
+		cmocka_unit_test(each_message_is_equal_after_encoding_and_decoding),
+		cmocka_unit_test(each_operation_encodes_only_its_fields),
+		cmocka_unit_test(a_truncated_frame_is_refused),
+		cmocka_unit_test(a_changed_frame_is_refused_or_another_valid_message),
+		cmocka_unit_test(invalid_replies_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first, second, third ... call to the outside of the helper's loop fails, until a run meets none; then those of its
- * children. In each run a helper is started, asked for every operation on a faked operating system, for one whose child
- * dies and one whose child hangs, and let go of. Whatever failed: each request gets its answer or the helper ends and says
- * why; "done" is true; a child that acts is confined as it should be; no process and no descriptor is left; and the helper
- * after it is not in the way of anything.
+ * The first, second, third ... external call of the helper's loop fails, until a run meets no failure; then those of its
+ * children. In each run a helper on a fake operating system gets a request for each operation, one whose child dies and one
+ * whose child hangs, and is stopped. Invariants: each request is answered, or the helper ends with a reason; a reported
+ * success is true; each child that acts is confined; no process and no descriptor is left; the next helper works.
  *
- * The linker sends the calls here first (see meson.build). Those of the operations are failed one by one by
- * test_operations.c.
+ * The linker redirects the calls to this file (meson.build). test_operations.c fails the calls of the operations.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,16 +39,16 @@ enum { DEVICE_BYTES = 8 << 20, ANSWER_MS = 20000, HANG_MS = 40, RUNS_MAX = 5000,
 
 /* ---- calls that fail ---- */
 
-/* Of all processes of a run. */
+/* Shared by all processes of a run. */
 static struct {
 	bool armed, in_worker, met;
 	uint32_t count, fail_at;
-	enum helper_operation asked; /* last */
-	uint32_t loose;		     /* children that acted and were not confined as they should be */
+	enum helper_operation asked; /* the last request */
+	uint32_t loose;		     /* children that acted without being confined */
 	char why[FAULT_TEXT_BYTES_MAX];
 } * run;
 
-static bool is_helper, is_worker; /* which of them this one is */
+static bool is_helper, is_worker; /* the role of this process */
 
 static bool fails(void)
 {
@@ -68,7 +66,7 @@ FAILING_CALL(realloc)
 FAILING_CALL(getsockopt)
 FAILING_CALL(setsockopt)
 FAILING_CALL(recvmsg)
-/* not as in the table: EPIPE would say that the server has closed the connection */
+/* not as in the table: EPIPE means that the server has closed the connection */
 WRAP(ssize_t, send, (int fd, const void *data, size_t bytes, int flags), (fd, data, bytes, flags), ENOBUFS, -1)
 FAILING_CALL(poll)
 FAILING_CALL(pipe2)
@@ -89,10 +87,10 @@ WRAP(int, seccomp_load, (scmp_filter_ctx ctx), (ctx), 0, -EFAULT)
 
 FAILING_FORK(is_worker |= is_helper)
 
-/* Ends the program when out of memory, by its contract. */
+/* Ends the program when out of memory, by contract. */
 SPARED_CALL(fathom_trace_intern)
 
-/* ---- the operating system: a fake, and looks at who asks it ---- */
+/* ---- a fake operating system that checks the confinement of its callers ---- */
 
 static struct fake fake;
 static struct provider_calls calls;
@@ -161,7 +159,7 @@ static int observing_stat(struct provider *self, int fd, struct stat *stat_ret)
 	return error;
 }
 
-/* What stands on the device is read from it: the fake's memory is another process's. */
+/* Read the signature from the device, since the fake's memory is in another process. */
 static int observing_signature(struct provider *self, int fd, struct provider_signature *signature_ret)
 {
 	char magic[4] = "", path[256], link[64];
@@ -212,7 +210,7 @@ static int open_device(int flags)
 	return fd;
 }
 
-/* A superblock without a checksum, as version 4 has it. */
+/* Write a superblock of version 4, which has no checksum. */
 static void mkfs(struct fake *unused)
 {
 	int fd = open_device(O_WRONLY);
@@ -315,7 +313,7 @@ static pid_t start(int *fd_ret)
 	return pid;
 }
 
-/* It and all that it has started have ended; its status. */
+/* Wait until the helper and its children have ended; return its status. */
 static int wait_for_end(pid_t pid)
 {
 	int status = 0, one;
@@ -332,16 +330,16 @@ static int wait_for_end(pid_t pid)
 		if (ended == 0)
 			usleep(1000);
 	}
-	fail_msg("call %u: a process is left", run->fail_at);
+	fail_msg("call %u: a process of the helper is left", run->fail_at);
 	return -1;
 }
 
 enum { NO_DESCRIPTORS = 2 }; /* "." and ".." alone: the process has ended */
 
-/* It has closed the descriptors of its children; a killed one may take a moment. */
-static void assert_lets_go_of_all(pid_t pid)
+/* Assert that the helper closes the descriptors of its children. The end of a killed child takes a moment. */
+static void assert_no_descriptors_left(pid_t pid)
 {
-	static uint32_t usual; /* as the first has them */
+	static uint32_t usual; /* the count of the first helper */
 	uint32_t count = descriptors_of(pid);
 
 	for (int ms = 0; ms < GONE_MS && usual != 0 && count != usual && count != NO_DESCRIPTORS; ms++) {
@@ -349,14 +347,14 @@ static void assert_lets_go_of_all(pid_t pid)
 		count = descriptors_of(pid);
 	}
 	if (count == NO_DESCRIPTORS && run->met)
-		return; /* the call that failed after the last reply has ended the helper */
+		return; /* a call that failed after the last reply has ended the helper */
 	if (usual == 0)
 		usual = count;
 	if (count != usual)
-		fail_msg("call %u: %u descriptors, and not %u", run->fail_at, count, usual);
+		fail_msg("call %u: %u descriptors, expected %u", run->fail_at, count, usual);
 }
 
-/* ---- what it is asked ---- */
+/* ---- requests ---- */
 
 struct step {
 	struct helper_request request;
@@ -411,7 +409,7 @@ static bool ask(int fd, uint64_t id, const struct helper_request *what, struct h
 		return false;
 	}
 	if (poll(&polled, 1, ANSWER_MS) != 1)
-		fail_msg("call %u: %s is not answered", run->fail_at, helper_operation_name(request.operation));
+		fail_msg("call %u: no answer to %s", run->fail_at, helper_operation_name(request.operation));
 	got = recv(fd, frame, sizeof(frame), 0);
 	if (got <= 0)
 		return false;
@@ -422,7 +420,9 @@ static bool ask(int fd, uint64_t id, const struct helper_request *what, struct h
 	return true;
 }
 
-/* "Done" is true; a refused or unknown request is explained, and the caller looks (the next helper, below). */
+/*
+ * A reported success must be true. A failed request must have a reason; the caller checks its effect with the next helper.
+ */
 static bool take_steps(int fd)
 {
 	struct helper_reply reply;
@@ -435,13 +435,13 @@ static bool take_steps(int fd)
 		if (reply.error != step->error && !run->met)
 			fail_msg("%s: %s", helper_operation_name(step->request.operation), reply.text);
 		if (reply.error == 0 && !is_done(step->request.operation))
-			fail_msg("call %u: %s is not done, and it says so", run->fail_at,
+			fail_msg("call %u: %s is reported as done but is not done", run->fail_at,
 				 helper_operation_name(step->request.operation));
 	}
 	return true;
 }
 
-/* Whatever was left: it can be unmounted, formatted and mounted. */
+/* From any state that was left, the device can be unmounted, formatted and mounted. */
 static void tidy(int fd)
 {
 	static const struct helper_request unmounting = { .operation = HELPER_UNMOUNT, TARGET }, wiping = {
@@ -456,8 +456,8 @@ static void tidy(int fd)
 	assert_false(is_mounted() || has_filesystem());
 }
 
-/* True: a call failed in it. */
-static bool attempt(bool in_worker, uint32_t fail_at)
+/* Return true if a call has failed. */
+static bool run_with_failure(bool in_worker, uint32_t fail_at)
 {
 	int fd, status;
 	pid_t pid;
@@ -470,16 +470,16 @@ static bool attempt(bool in_worker, uint32_t fail_at)
 	pid = start(&fd);
 	goes_on = take_steps(fd);
 	if (goes_on)
-		assert_lets_go_of_all(pid);
+		assert_no_descriptors_left(pid);
 	close(fd);
 	status = wait_for_end(pid);
 	if (!WIFEXITED(status) || (WEXITSTATUS(status) != EXIT_SUCCESS && WEXITSTATUS(status) != EXIT_FAILURE))
-		fail_msg("call %u: status %#x", fail_at, (unsigned int)status);
+		fail_msg("call %u: the helper ended with wait status %#x", fail_at, (unsigned int)status);
 	if (!goes_on && run->why[0] == '\0')
-		fail_msg("call %u: the helper ended and does not say why", fail_at);
+		fail_msg("call %u: the helper ended without a reason", fail_at);
 	assert_int_equal(run->why[0] != '\0', WEXITSTATUS(status) != EXIT_SUCCESS);
 	if (run->loose > 0)
-		fail_msg("call %u: a child acted that was not confined", fail_at);
+		fail_msg("call %u: a child acted without being confined", fail_at);
 	met = run->met;
 	if (!met)
 		assert_true(goes_on);
@@ -496,24 +496,24 @@ static void each_call_fails_once(bool in_worker)
 	uint32_t n;
 
 	if (geteuid() != 0) {
-		print_message("# SKIP the helper acts for root alone\n");
+		print_message("# SKIP the helper works only for root\n");
 		skip();
 	}
 	begin_fake();
-	assert_false(attempt(in_worker, 0));
-	for (n = 1; attempt(in_worker, n); n++)
+	assert_false(run_with_failure(in_worker, 0));
+	for (n = 1; run_with_failure(in_worker, n); n++)
 		assert_true(n < RUNS_MAX);
 	printf("# %u calls failed, one at a time\n", n - 1);
 	assert_true(n > 50);
 	fake_end(&fake);
 }
 
-static void the_loop_lives_through_any_call_that_fails(void **state)
+static void a_failed_call_of_the_loop_is_answered_or_ends_it_with_a_reason(void **state)
 {
 	each_call_fails_once(false);
 }
 
-static void a_child_that_fails_is_told_and_confined(void **state)
+static void a_failed_call_of_a_child_is_reported_and_it_stays_confined(void **state)
 {
 	each_call_fails_once(true);
 }
@@ -521,12 +521,12 @@ static void a_child_that_fails_is_told_and_confined(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_loop_lives_through_any_call_that_fails),
-		cmocka_unit_test(a_child_that_fails_is_told_and_confined),
+		cmocka_unit_test(a_failed_call_of_the_loop_is_answered_or_ends_it_with_a_reason),
+		cmocka_unit_test(a_failed_call_of_a_child_is_reported_and_it_stays_confined),
 	};
 
 	run = mmap(NULL, sizeof(*run), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	must(run != MAP_FAILED);
-	must(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0); /* children of a dead helper are seen */
+	must(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0); /* children of a dead helper become ours */
 	return cmocka_run_group_tests_name("helper serve failing", tests, NULL, NULL);
 }

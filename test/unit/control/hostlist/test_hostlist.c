@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Host lists and rank sets: the grammar, what is refused and where, and that folding loses nothing. */
+/* Host lists and rank sets: the grammar, errors with their column, and folding. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void assert_folds(const char *text, const char *expected)
 	host_set_destroy(set);
 }
 
-static void brackets_become_hosts(void **state)
+static void brackets_expand_to_hosts(void **state)
 {
 	assert_unfolds("node[1-3,7]", "node1 node2 node3 node7");
 	assert_unfolds("node[008-011]:10001", "node008:10001 node009:10001 node010:10001 node011:10001");
@@ -73,7 +73,7 @@ static void ipv6_addresses_have_one_form(void **state)
 	assert_folds("[fe80::2]:1,[fe80::1]:1,node1", "[fe80::1]:1,[fe80::2]:1,node1");
 }
 
-static void hosts_fold_as_short_as_they_can(void **state)
+static void hosts_fold_to_the_shortest_list(void **state)
 {
 	assert_folds("node1:10001,node2:10001,node3:10001,node133:10001", "node[1-3,133]:10001");
 	assert_folds("host1:10001 host2:10001 host3:10002", "host[1-2]:10001,host3:10002");
@@ -86,7 +86,7 @@ static void hosts_fold_as_short_as_they_can(void **state)
 	assert_folds("alone", "alone");
 }
 
-static void what_is_wrong_is_named_with_its_column(void **state)
+static void an_error_names_its_column_and_reason(void **state)
 {
 	static const struct {
 		const char *text;
@@ -130,7 +130,7 @@ static void what_is_wrong_is_named_with_its_column(void **state)
 	}
 }
 
-static void a_name_has_limits(void **state)
+static void names_over_the_limits_are_refused(void **state)
 {
 	char text[400];
 	struct host_set *set = NULL;
@@ -145,7 +145,7 @@ static void a_name_has_limits(void **state)
 	assert_int_equal(host_set_parse("a[1]b[1]c[1]d[1]e[1]f[1]g[1]h[1]i[1]", &set, NULL), -EINVAL);
 }
 
-static void sets_are_united_cut_and_compared(void **state)
+static void union_intersection_and_difference_of_sets(void **state)
 {
 	struct host_set *a = parse("n[1-5]"), *b = parse("n[4-8]"), *c;
 	static const char *const expected[] = { "n[1-8]", "n[4-5]", "n[1-3]" };
@@ -172,7 +172,7 @@ static void sets_are_united_cut_and_compared(void **state)
 	host_set_destroy(NULL);
 }
 
-static void a_host_comes_apart(void **state)
+static void a_host_splits_into_address_and_port(void **state)
 {
 	struct host_address address;
 
@@ -209,8 +209,8 @@ static void random_name(struct random *random, char *name, size_t bytes)
 		snprintf(name + used, bytes - used, ":%u", (unsigned int)(1 + random_below(random, 3)));
 }
 
-/* unfold(fold(x)) == x, and equal sets fold into equal text, whatever they were made of. */
-static void folding_loses_nothing(void **state)
+/* unfold(fold(x)) == x, and equal sets fold to equal text. */
+static void folding_and_unfolding_gives_the_same_set(void **state)
 {
 	struct random random;
 
@@ -236,7 +236,7 @@ static void folding_loses_nothing(void **state)
 	}
 }
 
-static void sixty_five_thousand_hosts_are_a_set_and_one_more_is_not(void **state)
+static void a_set_has_at_most_65536_hosts(void **state)
 {
 	struct host_set *set = parse("r[0-15]n[0-4095]");
 	char *text;
@@ -288,14 +288,14 @@ static void a_wrong_rank_set_is_refused_with_its_column(void **state)
 		struct fathom_fault why = { 0 };
 
 		if (rank_set_parse(wrong[i], &set, &why) != -EINVAL)
-			fail_msg("\"%s\" was taken", wrong[i]);
+			fail_msg("\"%s\" was accepted", wrong[i]);
 		assert_int_equal(why.code, FAULT_RANK_LIST_BAD);
 		assert_non_null(strstr(why.text, "at column "));
 		assert_null(set.ranks);
 	}
 }
 
-static void rank_sets_behave_as_bits_do(void **state)
+static void rank_sets_equal_a_bitmap_after_random_steps(void **state)
 {
 	enum { RANKS = 200 };
 	bool bits[RANKS] = { false };
@@ -346,7 +346,7 @@ static int parse_and_fold(void)
 	return error;
 }
 
-static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
+static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state)
 {
 	bool failed = true;
 
@@ -365,19 +365,19 @@ static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(brackets_become_hosts),
+		cmocka_unit_test(brackets_expand_to_hosts),
 		cmocka_unit_test(ipv6_addresses_have_one_form),
-		cmocka_unit_test(hosts_fold_as_short_as_they_can),
-		cmocka_unit_test(what_is_wrong_is_named_with_its_column),
-		cmocka_unit_test(a_name_has_limits),
-		cmocka_unit_test(sets_are_united_cut_and_compared),
-		cmocka_unit_test(a_host_comes_apart),
-		cmocka_unit_test(folding_loses_nothing),
-		cmocka_unit_test(sixty_five_thousand_hosts_are_a_set_and_one_more_is_not),
+		cmocka_unit_test(hosts_fold_to_the_shortest_list),
+		cmocka_unit_test(an_error_names_its_column_and_reason),
+		cmocka_unit_test(names_over_the_limits_are_refused),
+		cmocka_unit_test(union_intersection_and_difference_of_sets),
+		cmocka_unit_test(a_host_splits_into_address_and_port),
+		cmocka_unit_test(folding_and_unfolding_gives_the_same_set),
+		cmocka_unit_test(a_set_has_at_most_65536_hosts),
 		cmocka_unit_test(ranks_fold_and_unfold),
 		cmocka_unit_test(a_wrong_rank_set_is_refused_with_its_column),
-		cmocka_unit_test(rank_sets_behave_as_bits_do),
-		cmocka_unit_test(memory_that_ends_is_an_error_and_nothing_leaks),
+		cmocka_unit_test(rank_sets_equal_a_bitmap_after_random_steps),
+		cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

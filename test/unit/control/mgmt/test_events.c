@@ -11,16 +11,16 @@
 enum { BATCH_MAX = 1024 };
 
 /* A batch of events from one source. */
-struct event_batch {
+struct report_batch {
 	Fathom__TakeEventsReq request;
 	Fathom__NumberedEvent events[BATCH_MAX], *places[BATCH_MAX];
 	struct ras_event bodies[BATCH_MAX];
 	char source[48];
 };
 
-static struct event_batch *event_batch_start(uint32_t source)
+static struct report_batch *report_batch_start(uint32_t source)
 {
-	static struct event_batch batch;
+	static struct report_batch batch;
 
 	fathom__take_events_req__init(&batch.request);
 	snprintf(batch.source, sizeof(batch.source), SOURCE, source);
@@ -30,7 +30,7 @@ static struct event_batch *event_batch_start(uint32_t source)
 	return &batch;
 }
 
-static struct ras_event *add_event(struct event_batch *batch, uint64_t number, enum ras_id id)
+static struct ras_event *add_event(struct report_batch *batch, uint64_t number, enum ras_id id)
 {
 	size_t at = batch->request.n_events++;
 
@@ -43,21 +43,21 @@ static struct ras_event *add_event(struct event_batch *batch, uint64_t number, e
 	return &batch->bodies[at];
 }
 
-static struct question *event_batch_send(struct event_batch *batch)
+static struct question *report_batch_send(struct report_batch *batch)
 {
 	return ask(fixture.member, "/fathom.ControlSvc/TakeEvents", &batch->request.base,
 		   &fathom__take_events_resp__descriptor);
 }
 
-static uint64_t send_and_get_taken(struct event_batch *batch)
+static uint64_t send_and_get_taken(struct report_batch *batch)
 {
-	return ((const Fathom__TakeEventsResp *)answer_of(event_batch_send(batch)))->taken;
+	return ((const Fathom__TakeEventsResp *)answer_of(report_batch_send(batch)))->taken;
 }
 
 /* Report one event about a rank. */
 static void report_event(uint64_t number, enum ras_id id, uint32_t rank, uint64_t incarnation)
 {
-	struct event_batch *batch = event_batch_start(1);
+	struct report_batch *batch = report_batch_start(1);
 	struct ras_event *event = add_event(batch, number, id);
 
 	event->message.rank = rank;
@@ -180,13 +180,13 @@ static void an_operation_raises_an_event_with_the_operators_uid(void **state)
  */
 static void an_engine_that_exits_because_of_its_exclusion_is_not_errored(void **state)
 {
-	struct event_batch *batch;
+	struct report_batch *batch;
 	struct ras_event *event;
 
 	join_many(2);
 	exclude("0", false);
 	for (uint64_t number = 1; number <= 2; number++) {
-		batch = event_batch_start(1);
+		batch = report_batch_start(1);
 		event = add_event(batch, number, RAS_ENGINE_SELF_TERMINATED);
 		ras_event_set_engine(event, (uint32_t)number - 1, 100, 0, 5, "");
 		assert_int_equal(send_and_get_taken(batch), number);
@@ -280,11 +280,11 @@ static void a_repeated_event_is_neither_applied_nor_stored_again(void **state)
 
 static void a_batch_with_an_invalid_source_is_refused(void **state)
 {
-	struct event_batch *batch = event_batch_start(1);
+	struct report_batch *batch = report_batch_start(1);
 
 	add_event(batch, 1, RAS_DEVICE_PLUGGED);
 	batch->request.source = (char *)"me";
-	assert_int_equal(event_batch_send(batch)->why.code, 686);
+	assert_int_equal(report_batch_send(batch)->why.code, 686);
 	batch->request.source = batch->source;
 	assert_int_equal(send_and_get_taken(batch), 1);
 }
@@ -292,12 +292,12 @@ static void a_batch_with_an_invalid_source_is_refused(void **state)
 /* An invalid event delays neither the events of its batch nor later ones. */
 static void an_invalid_event_is_refused_and_the_others_are_stored(void **state)
 {
-	struct event_batch *batch;
+	struct report_batch *batch;
 	const Fathom__TakeEventsResp *response;
 	struct ras_event *event;
 
 	join_many(2);
-	batch = event_batch_start(1);
+	batch = report_batch_start(1);
 	(void)add_event(batch, 1, RAS_DEVICE_PLUGGED);
 	add_event(batch, 2, RAS_DEVICE_PLUGGED)->message.severity = 9;
 	event = add_event(batch, 3, RAS_ENGINE_DIED);
@@ -305,7 +305,7 @@ static void an_invalid_event_is_refused_and_the_others_are_stored(void **state)
 	event = add_event(batch, 4, RAS_ENGINE_DIED); /* refused: the rank does not become errored */
 	ras_event_set_engine(event, 0, 100, 0, 5, "signal 9");
 	event->message.timestamp = (char *)"yesterday";
-	response = answer_of(event_batch_send(batch));
+	response = answer_of(report_batch_send(batch));
 	assert_int_equal(response->taken, 4);
 	assert_int_equal(response->n_refused, 2);
 	assert_int_equal(response->refused[0]->number, 2);
@@ -317,11 +317,11 @@ static void an_invalid_event_is_refused_and_the_others_are_stored(void **state)
 	assert_string_equal(state_of_rank(0), "joined");
 	assert_int_equal(mgmt_stats(fixture.mgmt).events_refused, 2);
 	/* a batch with only an invalid event is acknowledged, so the server does not repeat it for ever */
-	batch = event_batch_start(1);
+	batch = report_batch_start(1);
 	add_event(batch, 5, RAS_DEVICE_PLUGGED)->message.type = 9;
 	assert_int_equal(send_and_get_taken(batch), 5);
 	reopen_mgmt();
-	batch = event_batch_start(1);
+	batch = report_batch_start(1);
 	(void)add_event(batch, 5, RAS_DEVICE_PLUGGED);
 	assert_int_equal(send_and_get_taken(batch), 5);
 	assert_int_equal(count_reported_events(), 2);
@@ -456,7 +456,7 @@ static void a_storm_of_repeated_batches_stores_each_event_once(void **state)
 	for (uint64_t round = 0; left > 0; round++) {
 		uint32_t host = (uint32_t)random_below(&random, HOSTS);
 		uint64_t count = min_u64(1 + random_below(&random, 300), EVENTS_OF_EACH + 1 - next[host]), now;
-		struct event_batch *batch = event_batch_start(host);
+		struct report_batch *batch = report_batch_start(host);
 
 		if (count == 0)
 			continue;
@@ -490,10 +490,10 @@ static void a_storm_of_repeated_batches_stores_each_event_once(void **state)
 
 static void many_died_events_change_each_member_once(void **state)
 {
-	struct event_batch *batch;
+	struct report_batch *batch;
 
 	join_many(16);
-	batch = event_batch_start(1);
+	batch = report_batch_start(1);
 	for (uint64_t i = 0; i < BATCH_MAX; i++) {
 		struct ras_event *event = add_event(batch, i + 1, i % 2 ? RAS_ENGINE_DIED : RAS_SWIM_RANK_DEAD);
 

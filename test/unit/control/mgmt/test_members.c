@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Joins: batches, rejoins, count_join_failed_events. Calls about members: selection, exclusion, attributes, properties, erasing. */
+/* Joins: batches, rejoins, refusals. Calls about members: selection, exclusion, attributes, properties, erasing. */
 #include "fixture.h"
 
 static void a_call_to_a_system_without_members_fails_as_uninitialized(void **state)

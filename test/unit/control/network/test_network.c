@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Network interfaces: from sysfs trees written by hand, and this host's. */
+/* Network interfaces: of sysfs trees written by the test, and of this host. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@
 
 static struct fake fake;
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	fake_begin(&fake);
 	fake_interface(&fake, "lo", "virtual", "772\n", "unknown\n", "");
@@ -44,7 +44,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fake_end(&fake);
 	return 0;
@@ -58,7 +58,7 @@ static void interfaces_are_listed_with_class_state_speed_and_node(void **state)
 
 	assert_int_equal(network_scan(&fake.provider, &scan, &why), 0);
 	assert_int_equal(scan.count, 5);
-	assert_string_equal(scan.interfaces[0].name, "eth2"); /* by number */
+	assert_string_equal(scan.interfaces[0].name, "eth2"); /* in the order of interface numbers */
 	assert_string_equal(scan.interfaces[1].name, "eth10");
 	assert_string_equal(scan.interfaces[4].name, "tun0");
 	eth10 = network_find(&scan, "eth10");
@@ -81,7 +81,7 @@ static void interfaces_are_listed_with_class_state_speed_and_node(void **state)
 	network_scan_free(&scan);
 }
 
-static void the_first_address_is_one_that_others_can_reach(void **state)
+static void the_first_address_is_reachable_from_other_hosts(void **state)
 {
 	struct network_scan scan;
 	struct fathom_fault why;
@@ -95,7 +95,7 @@ static void the_first_address_is_one_that_others_can_reach(void **state)
 	network_scan_free(&scan);
 }
 
-static void addresses_beyond_their_number_are_counted(void **state)
+static void an_interface_lists_the_maximum_of_addresses(void **state)
 {
 	struct network_scan scan;
 	struct fathom_fault why;
@@ -108,7 +108,7 @@ static void addresses_beyond_their_number_are_counted(void **state)
 	network_scan_free(&scan);
 }
 
-static void any_failing_call_ends_in_an_answer(void **state)
+static void a_failed_call_is_an_error_or_leaves_the_scan_complete(void **state)
 {
 	struct failing failing;
 	struct network_scan scan;
@@ -124,19 +124,19 @@ static void any_failing_call_ends_in_an_answer(void **state)
 		assert_int_equal(scan.count, 5);
 		network_scan_free(&scan);
 	}
-	assert_int_equal(refused,
-			 2 + 2 * 5 + 1); /* the list, and the addresses; and what each is, and a file that is not one */
+	/* the lists of interfaces and addresses, two files for each interface, and a file that is not an interface */
+	assert_int_equal(refused, 2 + 2 * 5 + 1);
 	assert_true(rounds > 20);
 }
 
-/* ---- who has a port ---- */
+/* ---- the process that has a port ---- */
 
 #define TCP_TITLE "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 #define TCP_ROW(local, peer, state, inode)                                                                                 \
 	"   0: " local " " peer " " state " 00000000:00000000 00:00000000 00000000     0        0 " inode                  \
 	" 1 0000000000000000 100 0 0 10 0\n"
 
-/* Of 127.0.0.1:10001; this machine stores the low byte first. */
+/* The holder of 127.0.0.1:10001, for these tables. They have addresses in the byte order of x86. */
 static const char *holder_of(const char *four, const char *six)
 {
 	static char text[PORT_HOLDER_TEXT_BYTES];
@@ -152,7 +152,7 @@ static const char *holder_of(const char *four, const char *six)
 	return text;
 }
 
-static void what_has_a_port_is_named(void **state)
+static void the_holder_of_a_port_is_named(void **state)
 {
 	static const char none[] = TCP_TITLE TCP_ROW("0100007F:2712", "00000000:0000", "0A", "1")
 		TCP_ROW("0200007F:2711", "00000000:0000", "0A", "2");
@@ -168,7 +168,7 @@ static void what_has_a_port_is_named(void **state)
 					      TCP_ROW("0100007F:2711", "0100007F:1F91", "01", "40"),
 				      TCP_TITLE),
 			    "process 77 (ngi?nx) has a connection from there to another's port 8081");
-	/* a listener explains more, at any address too, and IPv6's any takes IPv4's ports */
+	/* a listener is preferred to a connection, also at the wildcard address; IPv6's wildcard also takes IPv4's ports */
 	assert_string_equal(holder_of(TCP_TITLE TCP_ROW("0100007F:2711", "0100007F:1F91", "01", "4")
 					      TCP_ROW("00000000:2711", "00000000:0000", "0A", "40"),
 				      TCP_TITLE),
@@ -181,7 +181,7 @@ static void what_has_a_port_is_named(void **state)
 			    "the port is taken, by what is not known");
 }
 
-static void a_port_of_this_host_names_this_process(void **state)
+static void a_port_of_this_process_names_it(void **state)
 {
 	struct sockaddr_storage address = { .ss_family = AF_INET };
 	char text[PORT_HOLDER_TEXT_BYTES], wanted[64];
@@ -199,7 +199,7 @@ static void a_port_of_this_host_names_this_process(void **state)
 	close(fd);
 }
 
-static void this_hosts_interfaces_are_found(void **state)
+static void the_loopback_interface_of_this_host_is_found(void **state)
 {
 	struct network_scan scan;
 	struct fathom_fault why;
@@ -214,13 +214,13 @@ static void this_hosts_interfaces_are_found(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(interfaces_are_listed_with_class_state_speed_and_node, begin, end),
-		cmocka_unit_test_setup_teardown(the_first_address_is_one_that_others_can_reach, begin, end),
-		cmocka_unit_test_setup_teardown(addresses_beyond_their_number_are_counted, begin, end),
-		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_answer, begin, end),
-		cmocka_unit_test_setup_teardown(what_has_a_port_is_named, begin, end),
-		cmocka_unit_test(a_port_of_this_host_names_this_process),
-		cmocka_unit_test(this_hosts_interfaces_are_found),
+		cmocka_unit_test_setup_teardown(interfaces_are_listed_with_class_state_speed_and_node, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_first_address_is_reachable_from_other_hosts, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_interface_lists_the_maximum_of_addresses, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_call_is_an_error_or_leaves_the_scan_complete, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_holder_of_a_port_is_named, setup, teardown),
+		cmocka_unit_test(a_port_of_this_process_names_it),
+		cmocka_unit_test(the_loopback_interface_of_this_host_is_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

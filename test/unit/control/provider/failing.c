@@ -16,7 +16,7 @@ static bool fails(struct provider *self, const char *what, struct provider **inn
 	return true;
 }
 
-/* One of `calls`, with the arguments as the inner one takes them. */
+/* Define one of `calls`, which passes its arguments to the inner provider. */
 #define PASS(type, call, parameters, ...)                                                                                  \
 	static type failing_##call parameters                                                                              \
 	{                                                                                                                  \

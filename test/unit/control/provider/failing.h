@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failing - a provider before another one, whose n-th call fails.
+ * failing - a provider whose n-th call fails; the others go to an inner provider.
  *
- *	for (failing_begin(&failing, inner, -EIO); failing_goes_on(&failing);) {
- *		... what is tested, with &failing.provider
- *	}
+ * \tfor (failing_begin(&failing, inner, -EIO); failing_goes_on(&failing);) {
+ * \t\t... the code under test, with &failing.provider
+ * \t}
  *
- * Each round the next call fails, until a round meets none. close_fd() cannot fail.
+ * Each round the next call fails, until a round has no failure. close_fd() cannot fail.
  */
 #ifndef TEST_UNIT_CONTROL_PROVIDER_FAILING_H
 #define TEST_UNIT_CONTROL_PROVIDER_FAILING_H
@@ -17,9 +17,9 @@ struct failing {
 	struct provider provider;
 	struct provider *inner;
 	int error;
-	uint32_t fails_at, calls; /* from 1; calls of this round */
-	bool began, failed;	  /* in this round */
-	const char *what;	  /* which call failed */
+	uint32_t fails_at, calls; /* the number of the failing call, from 1; calls in this round */
+	bool began, failed;	  /* whether this round began, whether a call failed in it */
+	const char *what;	  /* the name of the failed call */
 };
 
 void failing_begin(struct failing *failing, struct provider *inner, int error);

@@ -170,7 +170,7 @@ void fake_signature_error(struct fake *fake, const char *path, int error)
 	signature_of(fake, path, error);
 }
 
-/* The path that the descriptor was opened by, without the folder of the test. */
+/* The path by which the descriptor was opened, without the test's folder. */
 static const char *path_of(const struct fake *fake, int fd, char to[PATH_MAX])
 {
 	char link[64];
@@ -186,7 +186,7 @@ static const char *path_of(const struct fake *fake, int fd, char to[PATH_MAX])
 
 static int fake_open(struct provider *self, const char *path, int flags, mode_t mode, bool plain)
 {
-	int fd = real->open(self, path, flags & ~O_EXCL, mode, plain); /* of devices that means another thing */
+	int fd = real->open(self, path, flags & ~O_EXCL, mode, plain); /* O_EXCL has another meaning for devices */
 
 	fake_of(self)->open_fds += fd >= 0;
 	return fd;

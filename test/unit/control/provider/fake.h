@@ -15,7 +15,7 @@
 enum { FAKE_SIGNATURES_MAX = 16, FAKE_ADDRESSES_MAX = 16, FAKE_COMMAND_BYTES_MAX = 1024 };
 
 struct fake {
-	struct provider provider; /* what is given to the tested */
+	struct provider provider; /* to be passed to the code under test */
 	char folder[64];
 	struct {
 		char path[64]; /* "/dev/sda" */
@@ -26,15 +26,15 @@ struct fake {
 	struct provider_address addresses[FAKE_ADDRESSES_MAX];
 	size_t address_count;
 
-	struct provider_run run; /* what the next program leaves */
+	struct provider_run run; /* the result of the next program */
 	char command
-		[FAKE_COMMAND_BYTES_MAX]; /* the last that was run, its words with blanks between, then its environment */
+		[FAKE_COMMAND_BYTES_MAX]; /* the last command line, its words separated by blanks, then its environment */
 	uint32_t run_count, mount_count, unmount_count;
 	unsigned long mount_flags;
 	void (*on_run)(struct fake *fake); /* what the program does; may be NULL */
-	uid_t owner_uid;		   /* as last given by change_owner */
+	uid_t owner_uid;		   /* set by the last change_owner */
 	gid_t owner_gid;
-	int open_fds; /* opened and not closed */
+	int open_fds; /* descriptors that are open */
 };
 
 void fake_begin(struct fake *fake);
@@ -48,20 +48,20 @@ void fake_link(struct fake *fake, const char *path, const char *to);
 void fake_folder(struct fake *fake, const char *path);
 
 /*
- * A block device: its folder `place` below /sys/devices, the link to it from /sys/block, and a sparse file in /dev.
- * Attributes in sysfs ("queue/rotational") are written with fake_attribute().
+ * Make a block device: its folder `place` below /sys/devices, the link to it from /sys/block, and a sparse file in /dev.
+ * fake_attribute() writes attributes in sysfs ("queue/rotational").
  */
 void fake_device(struct fake *fake, const char *name, const char *place, unsigned int major, unsigned int minor,
 		 uint64_t sectors);
 void fake_attribute(struct fake *fake, const char *name, const char *file, const char *text);
 /*
- * A network interface in /sys/devices/`place`/net, with its `type` ("1\n": Ethernet), `state` and `speed`; and an address
- * of one (`name` is borrowed).
+ * Make a network interface in /sys/devices/`place`/net, with its `type` ("1
+ * ": Ethernet), `state` and `speed`; and an address of an interface (`name` is borrowed).
  */
 void fake_interface(struct fake *fake, const char *name, const char *place, const char *type, const char *state,
 		    const char *speed);
 void fake_address(struct fake *fake, const char *name, const char *text, unsigned int prefix_bits);
-/* What the device holds; replaces the former signature. */
+/* Set the signature of a device. */
 void fake_signature(struct fake *fake, const char *path, const char *type, const char *usage, const char *label);
 void fake_signature_error(struct fake *fake, const char *path, int error);
 

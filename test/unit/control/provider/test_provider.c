@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operating system behind a table: files below a root, links, programs that are run, signatures in a file. */
+/* The table of calls to the operating system: files below a root, links, programs, signatures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,13 +17,13 @@
 
 static struct fake fake;
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	fake_begin(&fake);
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fake_end(&fake);
 	return 0;
@@ -67,7 +67,7 @@ static void a_file_beyond_its_limit_is_refused(void **state)
 	free(large);
 }
 
-static void links_are_followed_as_text(void **state)
+static void links_resolve_below_the_root(void **state)
 {
 	char to[PROVIDER_PATH_BYTES_MAX];
 
@@ -84,7 +84,7 @@ static void links_are_followed_as_text(void **state)
 	assert_int_equal(provider_follow(&fake.provider, "/sys/block", to, sizeof(to)), -EINVAL);
 }
 
-static void a_plain_path_has_no_symbolic_link_in_any_part(void **state)
+static void a_plain_open_refuses_symbolic_links_in_each_part(void **state)
 {
 	struct provider *p = &fake.provider;
 	int fd;
@@ -102,7 +102,7 @@ static void a_plain_path_has_no_symbolic_link_in_any_part(void **state)
 	p->calls->close_fd(p, fd);
 }
 
-static void a_lock_is_one_opens(void **state)
+static void a_lock_excludes_another_open_file(void **state)
 {
 	struct provider *p = &fake.provider;
 	int first, second;
@@ -126,7 +126,7 @@ static void a_program_gets_its_environment_and_nothing_else(void **state)
 	static const char *const env[] = { "PATH=/usr/bin:/bin", "ONLY=this", NULL };
 	struct provider *p = provider_system();
 	struct provider_run run;
-	int extra = open("/dev/null", O_RDONLY); /* not closed at exec: a careless library's */
+	int extra = open("/dev/null", O_RDONLY); /* without O_CLOEXEC, as a careless library opens it */
 
 	setenv("FATHOM_OUTSIDE", "1", 1);
 	assert_int_equal(p->calls->run(p, argv, env, &run), 0);
@@ -134,22 +134,22 @@ static void a_program_gets_its_environment_and_nothing_else(void **state)
 	assert_int_equal(WEXITSTATUS(run.status), 3);
 	assert_non_null(strstr(run.output, "ONLY=this\n"));
 	assert_null(strstr(run.output, "FATHOM_OUTSIDE"));
-	assert_non_null(strstr(run.output, "\n4\nbad\n")); /* the three and ls's own */
+	assert_non_null(strstr(run.output, "\n4\nbad\n")); /* descriptors 0 to 2 and the one of ls */
 	close(extra);
 }
 
-static void a_program_that_is_not_there_is_an_error(void **state)
+static void a_missing_program_is_an_error(void **state)
 {
 	static const char *const argv[] = { "/nowhere/program", NULL }, *const env[] = { NULL };
 	struct provider *p = provider_system();
 	struct provider_run run;
 
 	assert_int_equal(p->calls->run(p, argv, env, &run), -ENOENT);
-	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing is left behind */
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 	assert_int_equal(errno, ECHILD);
 }
 
-static void output_beyond_its_room_is_read_and_dropped(void **state)
+static void output_beyond_the_buffer_is_dropped(void **state)
 {
 	static const char *const argv[] = { "/bin/sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x", NULL };
 	static const char *const env[] = { "PATH=/usr/bin:/bin", NULL };
@@ -161,7 +161,7 @@ static void output_beyond_its_room_is_read_and_dropped(void **state)
 	assert_int_equal(strlen(run.output), sizeof(run.output) - 1);
 }
 
-static void a_device_without_anything_has_an_empty_signature(void **state)
+static void an_empty_device_has_an_empty_signature(void **state)
 {
 	struct provider below, *p = &below;
 	struct provider_signature signature;
@@ -176,7 +176,7 @@ static void a_device_without_anything_has_an_empty_signature(void **state)
 	assert_string_equal(signature.type, "");
 	assert_false(signature.several);
 	p->calls->close_fd(p, fd);
-	memcpy(zeroes + 510, "\x55\xaa", 2); /* a table of partitions, with one of Linux's */
+	memcpy(zeroes + 510, "\x55\xaa", 2); /* a partition table with a Linux partition */
 	memcpy(zeroes + 446, "\0\0\0\0\x83\0\0\0\x01\0\0\0\xff\x0f\0\0", 16);
 	fake_bytes(&fake, "/image", zeroes, 4 << 20);
 	fd = p->calls->open(p, "/image", O_RDONLY, 0, true);
@@ -198,7 +198,7 @@ static int count_loopback(void *ctx, const struct provider_address *address)
 	return 0;
 }
 
-static void addresses_of_this_host_have_the_loopback_one(void **state)
+static void addresses_of_this_host_include_loopback(void **state)
 {
 	struct provider *p = provider_system();
 	uint32_t found = 0;
@@ -212,16 +212,16 @@ static void addresses_of_this_host_have_the_loopback_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(texts_and_numbers_are_read_below_the_root, begin, end),
-		cmocka_unit_test_setup_teardown(a_file_beyond_its_limit_is_refused, begin, end),
-		cmocka_unit_test_setup_teardown(links_are_followed_as_text, begin, end),
-		cmocka_unit_test_setup_teardown(a_plain_path_has_no_symbolic_link_in_any_part, begin, end),
-		cmocka_unit_test_setup_teardown(a_lock_is_one_opens, begin, end),
+		cmocka_unit_test_setup_teardown(texts_and_numbers_are_read_below_the_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_beyond_its_limit_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(links_resolve_below_the_root, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_plain_open_refuses_symbolic_links_in_each_part, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_lock_excludes_another_open_file, setup, teardown),
 		cmocka_unit_test(a_program_gets_its_environment_and_nothing_else),
-		cmocka_unit_test(a_program_that_is_not_there_is_an_error),
-		cmocka_unit_test(output_beyond_its_room_is_read_and_dropped),
-		cmocka_unit_test_setup_teardown(a_device_without_anything_has_an_empty_signature, begin, end),
-		cmocka_unit_test(addresses_of_this_host_have_the_loopback_one),
+		cmocka_unit_test(a_missing_program_is_an_error),
+		cmocka_unit_test(output_beyond_the_buffer_is_dropped),
+		cmocka_unit_test_setup_teardown(an_empty_device_has_an_empty_signature, setup, teardown),
+		cmocka_unit_test(addresses_of_this_host_include_loopback),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When the end of a certificate is reported, as time goes by. */
+/* When the expiry of a certificate is reported. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 enum { DAY = 86400 };
 #define END 2000000000ll
 
-static void a_stage_begins_with_so_many_days_left(void **state)
+static void the_stage_depends_on_the_time_left(void **state)
 {
 	static const struct {
 		int64_t left_s;
@@ -38,15 +38,15 @@ static void a_stage_begins_with_so_many_days_left(void **state)
 	assert_int_equal(certificate_stage(END, INT64_MAX), CERTIFICATE_NOT_NEAR);
 }
 
-/* Hour by hour: each stage is reported once. */
+/* The check runs each hour. */
 static void each_stage_is_reported_once(void **state)
 {
 	static const int expected[] = { 30, 7, 1, CERTIFICATE_OVER };
-	int told = CERTIFICATE_NOT_NEAR;
+	int stage_reported = CERTIFICATE_NOT_NEAR;
 	size_t count = 0;
 
 	for (int64_t now = END - 60ll * DAY; now < END + 3ll * DAY; now += 3600) {
-		int stage = certificate_step(&told, now, END);
+		int stage = certificate_step(&stage_reported, now, END);
 
 		if (stage == CERTIFICATE_NOT_NEAR)
 			continue;
@@ -56,23 +56,23 @@ static void each_stage_is_reported_once(void **state)
 	assert_int_equal(count, ARRAY_COUNT(expected));
 }
 
-static void one_that_was_replaced_begins_anew(void **state)
+static void a_replaced_certificate_starts_again(void **state)
 {
-	int told = CERTIFICATE_NOT_NEAR;
+	int stage_reported = CERTIFICATE_NOT_NEAR;
 
-	assert_int_equal(certificate_step(&told, END - DAY, END), 1);
-	assert_int_equal(certificate_step(&told, END - DAY + 60, END + 300ll * DAY), CERTIFICATE_NOT_NEAR);
-	assert_int_equal(certificate_step(&told, END + 295ll * DAY, END + 300ll * DAY), 7);
-	/* a server that slept for long says the latest only */
-	told = CERTIFICATE_NOT_NEAR;
-	assert_int_equal(certificate_step(&told, END + DAY, END), CERTIFICATE_OVER);
-	assert_int_equal(certificate_step(&told, END + 2 * DAY, END), CERTIFICATE_NOT_NEAR);
-	/* a clock that is set back tells nothing twice before it is there again */
-	assert_int_equal(certificate_step(&told, END - DAY, END), CERTIFICATE_NOT_NEAR);
-	assert_int_equal(certificate_step(&told, END + 1, END), CERTIFICATE_OVER);
+	assert_int_equal(certificate_step(&stage_reported, END - DAY, END), 1);
+	assert_int_equal(certificate_step(&stage_reported, END - DAY + 60, END + 300ll * DAY), CERTIFICATE_NOT_NEAR);
+	assert_int_equal(certificate_step(&stage_reported, END + 295ll * DAY, END + 300ll * DAY), 7);
+	/* after a long pause the server reports only the latest stage */
+	stage_reported = CERTIFICATE_NOT_NEAR;
+	assert_int_equal(certificate_step(&stage_reported, END + DAY, END), CERTIFICATE_OVER);
+	assert_int_equal(certificate_step(&stage_reported, END + 2 * DAY, END), CERTIFICATE_NOT_NEAR);
+	/* after the clock was set back, no stage is reported again until the clock has caught up */
+	assert_int_equal(certificate_step(&stage_reported, END - DAY, END), CERTIFICATE_NOT_NEAR);
+	assert_int_equal(certificate_step(&stage_reported, END + 1, END), CERTIFICATE_OVER);
 }
 
-static void dates_are_days(void **state)
+static void dates_are_printed_as_days(void **state)
 {
 	char date[CERTIFICATE_DATE_BYTES];
 
@@ -80,8 +80,7 @@ static void dates_are_days(void **state)
 	assert_string_equal(certificate_date(INT64_MAX, date), "?");
 }
 
-/* Each message about a file becomes the fault of that file. */
-static void what_is_wrong_with_a_file_is_a_fault(void **state)
+static void an_error_of_a_tls_file_becomes_its_fault(void **state)
 {
 	const struct grpc_tls_options options = { .ca = "/c/ca", .certificate = "/c/ca.own", .key = "/c/key" };
 	static const struct {
@@ -115,9 +114,9 @@ static void what_is_wrong_with_a_file_is_a_fault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_stage_begins_with_so_many_days_left), cmocka_unit_test(each_stage_is_reported_once),
-		cmocka_unit_test(one_that_was_replaced_begins_anew),	 cmocka_unit_test(dates_are_days),
-		cmocka_unit_test(what_is_wrong_with_a_file_is_a_fault),
+		cmocka_unit_test(the_stage_depends_on_the_time_left),	    cmocka_unit_test(each_stage_is_reported_once),
+		cmocka_unit_test(a_replaced_certificate_starts_again),	    cmocka_unit_test(dates_are_printed_as_days),
+		cmocka_unit_test(an_error_of_a_tls_file_becomes_its_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults through gRPC, with a real server and client: what comes out is what went in. */
+/* Faults through gRPC, with a real server and client: the received fault equals the sent one. */
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static struct grpc_server *server;
 static struct grpc_client *client;
 static char address[GRPC_ADDRESS_BYTES_MAX];
 
-/* What the method answers; and what the client made of it. */
+/* How the method answers, and what the client received. */
 static void (*answer)(struct grpc_call *call);
 static struct fathom_fault sent, received;
 static struct status_redirect redirect;
@@ -105,12 +105,12 @@ static void get(void (*how)(struct grpc_call *call))
 	get_from(address, "/test.Status/Get", 10 * NS_PER_SEC);
 }
 
-static void with_fault(struct grpc_call *call)
+static void answer_fault(struct grpc_call *call)
 {
 	call_fail(call, &sent);
 }
 
-static void must_be_equal(void)
+static void assert_received_equals_sent(void)
 {
 	assert_int_equal(received.error, sent.error);
 	assert_int_equal(received.code, sent.code);
@@ -118,28 +118,28 @@ static void must_be_equal(void)
 	assert_string_equal(received.resolution, sent.resolution);
 }
 
-static void a_fault_comes_back_as_it_went(void **state)
+static void a_received_fault_equals_the_sent_one(void **state)
 {
 	static const char name[] = "p \"1\"\n\xc3\xa4%s%n\\";
 
 	memset(&sent, 0, sizeof(sent));
 	fill_fault_pool_label_taken(&sent, name);
-	get(with_fault);
-	must_be_equal();
+	get(answer_fault);
+	assert_received_equals_sent();
 	assert_int_equal(received.code, 609);
 	fill_fault_join_incarnation_old(&sent, 7, 1, UINT64_MAX);
-	get(with_fault);
-	must_be_equal();
+	get(answer_fault);
+	assert_received_equals_sent();
 	assert_int_equal(redirect_error, -ENOENT);
-	/* a code that this program does not have is shown with the sender's texts */
+	/* an unknown code keeps the sender's text */
 	sent.code = 849;
-	get(with_fault);
+	get(answer_fault);
 	assert_int_equal(received.code, 849);
 	assert_int_equal(received.error, -EREMOTEIO);
 	assert_string_equal(received.text, sent.text);
 }
 
-static void a_long_fault_is_whole(void **state)
+static void a_long_fault_is_received_whole(void **state)
 {
 	char text[FAULT_TEXT_BYTES_MAX];
 
@@ -148,48 +148,48 @@ static void a_long_fault_is_whole(void **state)
 	memset(&sent, 0, sizeof(sent));
 	fault_coded(&sent, -EINVAL, 465, "%s", text);
 	fault_resolve(&sent, "%.250s", text);
-	get(with_fault);
-	must_be_equal();
+	get(answer_fault);
+	assert_received_equals_sent();
 }
 
-static void one_without_a_code_comes_as_its_text(void **state)
+static void a_fault_without_a_code_is_received_as_its_text(void **state)
 {
 	memset(&sent, 0, sizeof(sent));
 	must(fault(&sent, -EINVAL, "100%% of %s", "nothing") < 0);
-	get(with_fault);
+	get(answer_fault);
 	assert_int_equal(received.code, 0);
 	assert_string_equal(received.text, "100% of nothing");
 	assert_int_equal(received.error, -EREMOTEIO);
 }
 
-static void uninitialized(struct grpc_call *call)
+static void answer_uninitialized(struct grpc_call *call)
 {
 	grpc_fail(call, GRPC_UNKNOWN, NULL, STATUS_UNINITIALIZED);
 }
 
-static void silent(struct grpc_call *call)
+static void answer_not_found(struct grpc_call *call)
 {
 	grpc_fail(call, GRPC_NOT_FOUND, NULL, "%s", "");
 }
 
-static void late(struct grpc_call *call)
+static void answer_late(struct grpc_call *call)
 {
 	grpc_fail(call, GRPC_DEADLINE_EXCEEDED, NULL, "too late");
 }
 
-static void a_status_without_details_is_still_told(void **state)
+static void a_status_without_details_becomes_a_fault(void **state)
 {
-	get(uninitialized);
+	get(answer_uninitialized);
 	assert_int_equal(received.code, 650);
-	get(silent);
+	get(answer_not_found);
 	assert_int_equal(received.error, -ENOENT);
 	assert_int_equal(received.code, 0);
 	assert_non_null(strstr(received.text, address));
-	get(late);
+	get(answer_late);
 	assert_int_equal(received.code, 508);
 }
 
-static void unauthenticated(struct grpc_call *call)
+static void answer_unauthenticated(struct grpc_call *call)
 {
 	grpc_fail(call, GRPC_UNAUTHENTICATED, NULL, "who are you?");
 }
@@ -203,20 +203,20 @@ static void must_be_fault(int code, int error, const char *words)
 	assert_true(received.resolution[0] != '\0');
 }
 
-/* grpc's own refusals, which come without a fault. */
-static void what_is_not_permitted_or_not_known_says_what_to_do(void **state)
+/* gRPC itself refuses these calls, without a fault in the status. */
+static void refused_and_unknown_methods_become_faults_with_a_resolution(void **state)
 {
 	get_from(address, "/test.Status/Serve", NS_PER_SEC);
 	must_be_fault(950, -EACCES, "admin may not call /test.Status/Serve");
 	get_from(address, "/test.Status/None", NS_PER_SEC);
 	must_be_fault(560, -ENOSYS, "no such method");
-	get(unauthenticated);
+	get(answer_unauthenticated);
 	must_be_fault(680, -EACCES, "who are you?");
 }
 
 static const char *const replicas[] = { "10.0.0.1:10001", "[::1]:10001" };
 
-static void elsewhere(struct grpc_call *call)
+static void answer_not_replica(struct grpc_call *call)
 {
 	call_fail_not_replica(call, replicas, ARRAY_COUNT(replicas));
 }
@@ -235,45 +235,45 @@ static void fail_with(struct grpc_call *call, const char *reason, const char *ke
 	grpc_fail(call, GRPC_INTERNAL, &info, "nonsense");
 }
 
-static void leader_hint(struct grpc_call *call)
+static void answer_leader_hint(struct grpc_call *call)
 {
 	fail_with(call, "proto.system.ErrNotLeader", "LeaderHint", "10.0.0.2:10001");
 }
 
-static void no_addresses(struct grpc_call *call)
+static void answer_invalid_addresses(struct grpc_call *call)
 {
 	fail_with(call, "proto.system.ErrNotReplica", "Replicas", "[1]");
 }
 
-static void no_code(struct grpc_call *call)
+static void answer_invalid_code(struct grpc_call *call)
 {
 	fail_with(call, "proto.fault.Fault", "Code", "-");
 }
 
-static void who_has_the_management_service_is_said(void **state)
+static void a_redirect_has_the_replicas_and_the_leader(void **state)
 {
 	memset(&redirect, 0, sizeof(redirect));
-	get(elsewhere);
+	get(answer_not_replica);
 	assert_int_equal(redirect_error, 0);
 	assert_int_equal(redirect.replica_count, 2);
 	assert_string_equal(redirect.replicas[0], replicas[0]);
 	assert_string_equal(redirect.replicas[1], replicas[1]);
 	assert_string_equal(redirect.leader, "");
 	assert_non_null(strstr(received.text, "10.0.0.1:10001"));
-	get(leader_hint);
+	get(answer_leader_hint);
 	assert_int_equal(redirect_error, 0);
 	assert_string_equal(redirect.leader, "10.0.0.2:10001");
-	get(no_addresses);
+	get(answer_invalid_addresses);
 	assert_int_equal(redirect_error, -EBADMSG);
 	assert_string_equal(redirect.leader, "10.0.0.2:10001");
-	get(no_code);
+	get(answer_invalid_code);
 	assert_int_equal(redirect_error, -ENOENT);
 	assert_string_equal(received.text, "nonsense");
 }
 
 /* ---- memory ---- */
 
-static unsigned int json_calls_left, fail_at; /* 0: none fails */
+static unsigned int json_calls_left, fail_at; /* `fail_at`: the allocation that fails; 0: none */
 static bool has_failed;
 
 static void *failing_malloc(size_t bytes)
@@ -284,21 +284,21 @@ static void *failing_malloc(size_t bytes)
 	return NULL;
 }
 
-static void elsewhere_without_memory(struct grpc_call *call)
+static void answer_not_replica_without_memory(struct grpc_call *call)
 {
 	json_calls_left = fail_at;
-	elsewhere(call);
+	answer_not_replica(call);
 	json_calls_left = 0;
 }
 
-/* Each allocation of jansson in the server fails once: the addresses are sent whole, or none is. */
-static void addresses_without_memory_are_not_cut(void **state)
+/* Each allocation of jansson in the server fails once: all addresses are sent, or none. */
+static void out_of_memory_does_not_cut_the_list_of_replicas(void **state)
 {
 	do {
 		has_failed = false;
 		fail_at++;
 		memset(&redirect, 0, sizeof(redirect));
-		get(elsewhere_without_memory);
+		get(answer_not_replica_without_memory);
 		assert_int_equal(redirect_error, 0);
 		assert_int_equal(redirect.replica_count, has_failed ? 0 : 2);
 	} while (has_failed);
@@ -306,18 +306,18 @@ static void addresses_without_memory_are_not_cut(void **state)
 	assert_string_equal(redirect.replicas[1], replicas[1]);
 }
 
-static void hold(struct grpc_call *call)
+static void answer_cancelled(struct grpc_call *call)
 {
 	must(grpc_call_time_left_ns(call) != GRPC_NO_DEADLINE);
 	grpc_fail(call, GRPC_CANCELLED, NULL, "held");
 }
 
-static void what_fails_on_this_side_has_its_fault(void **state)
+static void client_side_errors_become_faults(void **state)
 {
 	get_from("127.0.0.1:1", "/test.Status/Get", NS_PER_SEC);
 	assert_int_equal(received.code, 506);
 	assert_int_equal(received.error, -ECONNREFUSED);
-	get(hold);
+	get(answer_cancelled);
 	assert_int_equal(received.error, -ECANCELED);
 }
 
@@ -331,8 +331,8 @@ static void must_be_for(int error, int code)
 	assert_true(received.resolution[0] != '\0');
 }
 
-/* What no test can bring about with a peer on loopback. */
-static void each_error_of_the_transport_is_one_of_the_table(void **state)
+/* These errors cannot be provoked with a peer on loopback. */
+static void each_transport_error_has_a_fault(void **state)
 {
 	must_be_for(-ECONNRESET, FAULT_CLOSED);
 	must_be_for(-EPIPE, FAULT_CLOSED);
@@ -347,15 +347,15 @@ static void each_error_of_the_transport_is_one_of_the_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_fault_comes_back_as_it_went),
-		cmocka_unit_test(a_long_fault_is_whole),
-		cmocka_unit_test(one_without_a_code_comes_as_its_text),
-		cmocka_unit_test(a_status_without_details_is_still_told),
-		cmocka_unit_test(what_is_not_permitted_or_not_known_says_what_to_do),
-		cmocka_unit_test(who_has_the_management_service_is_said),
-		cmocka_unit_test(addresses_without_memory_are_not_cut),
-		cmocka_unit_test(what_fails_on_this_side_has_its_fault),
-		cmocka_unit_test(each_error_of_the_transport_is_one_of_the_table),
+		cmocka_unit_test(a_received_fault_equals_the_sent_one),
+		cmocka_unit_test(a_long_fault_is_received_whole),
+		cmocka_unit_test(a_fault_without_a_code_is_received_as_its_text),
+		cmocka_unit_test(a_status_without_details_becomes_a_fault),
+		cmocka_unit_test(refused_and_unknown_methods_become_faults_with_a_resolution),
+		cmocka_unit_test(a_redirect_has_the_replicas_and_the_leader),
+		cmocka_unit_test(out_of_memory_does_not_cut_the_list_of_replicas),
+		cmocka_unit_test(client_side_errors_become_faults),
+		cmocka_unit_test(each_transport_error_has_a_fault),
 	};
 	struct reactor_options none = { .simulated = false };
 	int failed;

@@ -12,7 +12,7 @@
 
 #include "base/must.h"
 
-/* Far from those that LOOP_CTL_GET_FREE gives out, so that ours stays free when it has vanished. */
+/* High numbers, which LOOP_CTL_GET_FREE does not give to others: ours stays free when the device has vanished. */
 enum { TRIES = 16, OWN_FIRST = 1000, OWN_COUNT = 900 };
 
 static bool configure(struct loop *loop, int control_fd, const char **reason)
@@ -23,7 +23,7 @@ static bool configure(struct loop *loop, int control_fd, const char **reason)
 		int own = OWN_FIRST + (int)getpid() % OWN_COUNT + i * OWN_COUNT;
 		int number = ioctl(control_fd, LOOP_CTL_ADD, own);
 
-		if (number < 0) /* it is there; or this kernel has them by order alone */
+		if (number < 0) /* it exists; or this kernel adds devices only in order */
 			number = errno == EEXIST ? own : ioctl(control_fd, LOOP_CTL_GET_FREE);
 
 		if (number < 0)
@@ -38,7 +38,7 @@ static bool configure(struct loop *loop, int control_fd, const char **reason)
 			return true;
 		close(loop->fd);
 		loop->fd = -1;
-		if (errno != EBUSY) /* else another test was quicker */
+		if (errno != EBUSY) /* EBUSY: another test was faster */
 			break;
 	}
 	*reason = "no loop device can be set up here";
@@ -77,7 +77,7 @@ void loop_release(struct loop *loop)
 		int control_fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC), number;
 
 		close(loop->fd);
-		/* not while it is open elsewhere */
+		/* fails while another process has it open */
 		if (control_fd >= 0 && sscanf(loop->name, "loop%d", &number) == 1 && number >= OWN_FIRST)
 			(void)ioctl(control_fd, LOOP_CTL_REMOVE, number);
 		if (control_fd >= 0)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* loop - real block devices on files of the test's own. Root only; where that is not so, they say why. */
+/*
+ * loop - real block devices on the test's files. Needs root and loop devices; otherwise loop_attach() returns the reason.
+ */
 #ifndef TEST_UNIT_CONTROL_STORAGE_LOOP_H
 #define TEST_UNIT_CONTROL_STORAGE_LOOP_H
 
@@ -7,16 +9,16 @@
 #include <stdint.h>
 
 struct loop {
-	int fd; /* of the device */
+	int fd; /* the open device */
 	int file_fd;
 	char name[16]; /* "loop3" */
 	char path[24]; /* "/dev/loop3" */
 	char file[64];
 };
 
-/* A sparse file of so many bytes as a device, which goes with the last who has it open. False: `reason` says why not. */
+/* Attach a sparse file of `bytes` as a device. The kernel detaches it at the last close. False: `reason` is the reason. */
 bool loop_attach(struct loop *loop, uint64_t bytes, const char **reason);
-/* Close and remove the file; accepts one that is attached no more. */
+/* Close and remove the file; accepts a device that is no longer attached. */
 void loop_release(struct loop *loop);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is on a device, judged by its signature and its first bytes. Real XFS is judged in the helper's tests. */
+/* The content of a device, determined by its signature and its first bytes. The helper's tests use real XFS. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static enum storage_format judge(const struct provider_signature *signature, siz
 	return contents.format;
 }
 
-/* Version 4, which has no checksum: sectors of 512 bytes, blocks of 4096. */
+/* Write a superblock of version 4, which has no checksum: sectors of 512 bytes, blocks of 4096. */
 static void write_super(void)
 {
 	memset(head, 0, sizeof(head));
@@ -37,7 +37,7 @@ static void write_super(void)
 		memcpy(head + 512 * i, i == 1 ? "XAGF" : i == 2 ? "XAGI" : "XAFL", 4);
 }
 
-static void zeroes_are_nothing_and_other_bytes_are_unknown(void **state)
+static void zeroes_are_no_format_and_other_bytes_are_unknown(void **state)
 {
 	memset(head, 0, sizeof(head));
 	assert_int_equal(judge(&nothing, sizeof(head), ""), STORAGE_FORMAT_NONE);
@@ -47,7 +47,7 @@ static void zeroes_are_nothing_and_other_bytes_are_unknown(void **state)
 	assert_int_equal(judge(&nothing, sizeof(head) - 1, ""), STORAGE_FORMAT_NONE);
 }
 
-static void other_signatures_are_others(void **state)
+static void other_signatures_are_another_format(void **state)
 {
 	static const struct provider_signature ext4 = { .type = "ext4", .usage = "filesystem" },
 					       gpt = { .partition_table = "gpt" }, several = { .several = true };
@@ -56,18 +56,18 @@ static void other_signatures_are_others(void **state)
 	assert_int_equal(judge(&ext4, sizeof(head), ""), STORAGE_FORMAT_OTHER);
 	assert_int_equal(judge(&gpt, sizeof(head), ""), STORAGE_FORMAT_OTHER);
 	assert_int_equal(judge(&several, sizeof(head), ""), STORAGE_FORMAT_OTHER);
-	write_super(); /* an XFS beneath does not make it one */
+	write_super(); /* the signature decides, also with an XFS superblock below */
 	assert_int_equal(judge(&ext4, sizeof(head), ""), STORAGE_FORMAT_OTHER);
 	assert_int_equal(judge(&several, sizeof(head), ""), STORAGE_FORMAT_OTHER);
 }
 
-static void a_whole_superblock_is_xfs(void **state)
+static void an_intact_superblock_is_xfs(void **state)
 {
 	write_super();
 	assert_int_equal(judge(&xfs, sizeof(head), ""), STORAGE_FORMAT_XFS);
 }
 
-static void a_damaged_superblock_is_told_with_what_is_wrong(void **state)
+static void a_damaged_superblock_is_reported_with_its_error(void **state)
 {
 	write_super();
 	head[126] = 1;
@@ -79,21 +79,21 @@ static void a_damaged_superblock_is_told_with_what_is_wrong(void **state)
 	head[103] = 1;
 	assert_int_equal(judge(&xfs, sizeof(head), "the superblock has an invalid sector size"), STORAGE_FORMAT_DAMAGED);
 	write_super();
-	head[101] = 0xa5; /* version 5 has a checksum, which this one lacks */
+	head[101] = 0xa5; /* version 5 needs a checksum, which is missing */
 	assert_int_equal(judge(&xfs, sizeof(head), "the superblock's checksum is wrong"), STORAGE_FORMAT_DAMAGED);
 	write_super();
 	memset(head, 0x5a, 512);
 	assert_int_equal(judge(&nothing, sizeof(head), "the superblock is overwritten; the sectors behind it are XFS"),
 			 STORAGE_FORMAT_DAMAGED);
-	memset(head + 512, 0, 512); /* two of the three heads are enough */
+	memset(head + 512, 0, 512); /* two of the three headers after it are enough */
 	assert_int_equal(judge(&nothing, sizeof(head), "the superblock is overwritten; the sectors behind it are XFS"),
 			 STORAGE_FORMAT_DAMAGED);
 	memset(head + 1024, 0, 512);
 	assert_int_equal(judge(&nothing, sizeof(head), ""), STORAGE_FORMAT_UNKNOWN);
 }
 
-/* Whatever stands there, cut anywhere: one of the answers, and never "nothing" for what is not all zeroes. */
-static void any_bytes_get_an_answer(void **state)
+/* Random bytes, cut at random: a valid result, and STORAGE_FORMAT_NONE only for zeroes. */
+static void random_bytes_get_a_valid_format(void **state)
 {
 	srandom(1);
 	for (int round = 0; round < 2000; round++) {
@@ -116,11 +116,11 @@ static void any_bytes_get_an_answer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(zeroes_are_nothing_and_other_bytes_are_unknown),
-		cmocka_unit_test(other_signatures_are_others),
-		cmocka_unit_test(a_whole_superblock_is_xfs),
-		cmocka_unit_test(a_damaged_superblock_is_told_with_what_is_wrong),
-		cmocka_unit_test(any_bytes_get_an_answer),
+		cmocka_unit_test(zeroes_are_no_format_and_other_bytes_are_unknown),
+		cmocka_unit_test(other_signatures_are_another_format),
+		cmocka_unit_test(an_intact_superblock_is_xfs),
+		cmocka_unit_test(a_damaged_superblock_is_reported_with_its_error),
+		cmocka_unit_test(random_bytes_get_a_valid_format),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Block devices: from sysfs trees as kernels have them, written by hand, and on a loop device for real. */
+/* Block devices: of sysfs trees written by the test like those of kernels, and a real loop device. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 static struct fake fake;
 static struct fathom_fault why;
 
-/* A host with one of each. */
+/* Make a host with one device of each kind. */
 static void make_host(void)
 {
 	static const char nvme_place[] = "pci0000:80/0000:80:03.1/0000:81:00.0/nvme/nvme0/nvme0n1";
@@ -34,7 +34,7 @@ static void make_host(void)
 	fake_attribute(&fake, "nvme0n1", "device/serial", "  S4YNNE0N  \n");
 	fake_attribute(&fake, "nvme0n1", "device/firmware_rev", "EDA5702Q\n");
 	fake_file(&fake, "/sys/devices/pci0000:80/0000:80:03.1/0000:81:00.0/numa_node", "1\n");
-	fake_file(&fake, "/sys/devices/pci0000:80/numa_node", "7\n"); /* further away */
+	fake_file(&fake, "/sys/devices/pci0000:80/numa_node", "7\n"); /* another NUMA node than the device's own */
 
 	fake_device(&fake, "nvme10n1", "pci0000:80/0000:82:00.0/nvme/nvme10/nvme10n1", 259, 1, 2048);
 	fake_device(&fake, "nvme2n1", "pci0000:80/0000:83:00.0/nvme/nvme2/nvme2n1", 259, 2, 2048);
@@ -64,7 +64,7 @@ static void make_host(void)
 	fake_attribute(&fake, "vda", "queue/rotational", "1\n");
 	fake_attribute(&fake, "vda", "device/vendor", "0x1af4\n");
 	fake_attribute(&fake, "vda", "serial", "disk-7\n");
-	fake_device(&fake, "loop0", "virtual/block/loop0", 7, 0, 0); /* without a file */
+	fake_device(&fake, "loop0", "virtual/block/loop0", 7, 0, 0); /* a loop device without a file */
 	fake_device(&fake, "loop1", "virtual/block/loop1", 7, 1, 800);
 	fake_attribute(&fake, "loop1", "loop/backing_file", "/var/tmp/a file\n");
 	fake_device(&fake, "md0", "virtual/block/md0", 9, 0, 800);
@@ -81,14 +81,14 @@ static void make_host(void)
 	fake_signature(&fake, "/dev/loop1", "crypto_LUKS", "crypto", "");
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	fake_begin(&fake);
 	make_host();
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fake_end(&fake);
 	return 0;
@@ -103,7 +103,7 @@ static const struct storage_device *find(const struct storage_scan *scan, const 
 	return device;
 }
 
-static void each_kind_of_device_is_told(void **state)
+static void each_kind_of_device_is_identified(void **state)
 {
 	static const char *const order[] = { "loop1", "md0",  "nvme0n1", "nvme2n1", "nvme10n1", "pmem0",
 					     "sda",   "sda1", "sda2",	 "sdb",	    "vda" };
@@ -143,12 +143,12 @@ static void each_kind_of_device_is_told(void **state)
 	storage_scan_free(&scan);
 }
 
-static void who_uses_a_device_is_told(void **state)
+static void the_use_of_a_device_is_determined(void **state)
 {
 	static const struct {
 		const char *name, *text;
 		enum storage_use use;
-		int normal, forced; /* may it be overwritten? */
+		int normal, forced; /* the results of storage_may_overwrite() without and with force */
 	} expected[] = {
 		{ "vda", "mounted at /", STORAGE_USE_MOUNTED, -EBUSY, -EBUSY },
 		{ "sda", "has 2 partitions", STORAGE_USE_PARTITIONED, -EBUSY, -EBUSY },
@@ -180,7 +180,7 @@ static void who_uses_a_device_is_told(void **state)
 	storage_scan_free(&scan);
 }
 
-static void a_device_whose_users_are_not_known_is_not_overwritten(void **state)
+static void a_device_with_unknown_users_is_not_overwritten(void **state)
 {
 	struct storage_scan scan;
 	char path[128];
@@ -239,7 +239,7 @@ static void a_link_in_dev_is_not_read(void **state)
 	storage_scan_free(&scan);
 }
 
-static void what_vanishes_meanwhile_is_left_out(void **state)
+static void a_device_that_vanishes_during_the_scan_is_left_out(void **state)
 {
 	struct storage_scan scan;
 	char path[128];
@@ -252,8 +252,8 @@ static void what_vanishes_meanwhile_is_left_out(void **state)
 	storage_scan_free(&scan);
 }
 
-/* Whatever fails: an answer, no leak, and no used device is called free. */
-static void any_failing_call_ends_in_an_answer(void **state)
+/* With any call failing: a result, no leak, and no device in use is reported free. */
+static void a_failed_call_makes_no_device_in_use_appear_free(void **state)
 {
 	static const int errors[] = { -EIO, -EACCES, -ENOENT, -ENOMEM, -ENXIO };
 	uint32_t rounds = 0, refused = 0;
@@ -310,7 +310,7 @@ static void a_real_loop_device_is_scanned(void **state)
 	assert_string_equal(find(&scan, loop.path)->signature.type, "crypto_LUKS");
 	assert_int_equal(storage_use(find(&scan, loop.path)), STORAGE_USE_OTHER_DATA);
 	storage_scan_free(&scan);
-	/* an XFS whose superblock was overwritten: libblkid sees nothing */
+	/* an XFS whose superblock was overwritten, which libblkid does not recognise */
 	assert_int_equal(pwrite(loop.fd, "\0\0\0\0\0\0\0\0", 8, 0), 8);
 	assert_int_equal(pwrite(loop.fd, "XAGF", 4, 512), 4);
 	assert_int_equal(pwrite(loop.fd, "XAGI", 4, 1024), 4);
@@ -321,21 +321,21 @@ static void a_real_loop_device_is_scanned(void **state)
 	storage_scan_free(&scan);
 	loop_release(&loop);
 	assert_int_equal(storage_scan(provider_system(), &only, &scan, &why), 0);
-	assert_null(storage_find(&scan, only.only)); /* no file, no device */
+	assert_null(storage_find(&scan, only.only)); /* without its file the device is not listed */
 	storage_scan_free(&scan);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_kind_of_device_is_told, begin, end),
-		cmocka_unit_test_setup_teardown(who_uses_a_device_is_told, begin, end),
-		cmocka_unit_test_setup_teardown(a_device_whose_users_are_not_known_is_not_overwritten, begin, end),
-		cmocka_unit_test_setup_teardown(a_read_only_device_is_not_overwritten, begin, end),
-		cmocka_unit_test_setup_teardown(one_device_can_be_scanned_alone, begin, end),
-		cmocka_unit_test_setup_teardown(a_link_in_dev_is_not_read, begin, end),
-		cmocka_unit_test_setup_teardown(what_vanishes_meanwhile_is_left_out, begin, end),
-		cmocka_unit_test_setup_teardown(any_failing_call_ends_in_an_answer, begin, end),
+		cmocka_unit_test_setup_teardown(each_kind_of_device_is_identified, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_use_of_a_device_is_determined, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_device_with_unknown_users_is_not_overwritten, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_read_only_device_is_not_overwritten, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_device_can_be_scanned_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_link_in_dev_is_not_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_device_that_vanishes_during_the_scan_is_left_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_call_makes_no_device_in_use_appear_free, setup, teardown),
 		cmocka_unit_test(a_real_loop_device_is_scanned),
 	};
 

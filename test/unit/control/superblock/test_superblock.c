@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Superblocks: the frozen text, damage of any byte, any call that fails, and a writer that is killed. */
+/* Superblocks: the frozen text, damage of each bit, each call failing, and a killed writer. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -105,7 +105,7 @@ static void the_text_is_frozen(void **state)
 	assert_memory_equal(&back, &sample, sizeof(back));
 }
 
-static void what_was_written_is_read(void **state)
+static void a_read_superblock_equals_the_written_one(void **state)
 {
 	struct superblock changed = sample, back;
 	struct fathom_fault why = { 0 };
@@ -127,7 +127,7 @@ static void what_was_written_is_read(void **state)
 	assert_int_equal(stat_of.st_mode & 0777, 0600);
 }
 
-static void what_cannot_be_is_not_written(void **state)
+static void an_invalid_superblock_is_not_written(void **state)
 {
 	struct superblock bad[5];
 	struct fathom_fault why = { 0 };
@@ -146,8 +146,8 @@ static void what_cannot_be_is_not_written(void **state)
 	}
 }
 
-/* A line that is there only while it says something: those of before have none. */
-static void a_replacement_has_a_line_of_its_own(void **state)
+/* The line exists only in superblocks of replacements: older superblocks have none. */
+static void the_superblock_of_a_replacement_has_an_additional_line(void **state)
 {
 	struct superblock replacement = sample, back;
 	char text[SUPERBLOCK_TEXT_BYTES_MAX];
@@ -167,14 +167,14 @@ static void a_replacement_has_a_line_of_its_own(void **state)
 	for (size_t bit = 0; bit < bytes * 8; bit++) {
 		text[bit / 8] = (char)(text[bit / 8] ^ BIT(bit % 8));
 		if (superblock_decode(text, bytes, &back, &version, &reason) >= 0)
-			fail_msg("bit %zu", bit);
+			fail_msg("bit %zu is flipped and not detected", bit);
 		text[bit / 8] = (char)(text[bit / 8] ^ BIT(bit % 8));
 	}
 	assert_int_equal(superblock_decode(golden, sizeof(golden) - 1, &back, &version, &reason), 0);
 	assert_false(back.is_replacement);
 }
 
-static void every_flipped_bit_and_every_cut_is_seen(void **state)
+static void each_flipped_bit_and_each_truncation_is_detected(void **state)
 {
 	char text[sizeof(golden)];
 	struct superblock back;
@@ -185,7 +185,7 @@ static void every_flipped_bit_and_every_cut_is_seen(void **state)
 		memcpy(text, golden, sizeof(golden));
 		text[bit / 8] = (char)(text[bit / 8] ^ BIT(bit % 8));
 		if (superblock_decode(text, sizeof(golden) - 1, &back, &version, &reason) >= 0)
-			fail_msg("bit %zu", bit);
+			fail_msg("bit %zu is flipped and not detected", bit);
 	}
 	for (size_t bytes = 0; bytes < sizeof(golden) - 1; bytes++)
 		assert_int_equal(superblock_decode(golden, bytes, &back, &version, &reason), -EBADMSG);
@@ -193,7 +193,7 @@ static void every_flipped_bit_and_every_cut_is_seen(void **state)
 	assert_int_equal(superblock_decode(text, sizeof(golden), &back, &version, &reason), -EBADMSG);
 }
 
-static void a_damaged_newer_or_foreign_one_is_reported(void **state)
+static void a_damaged_newer_or_foreign_superblock_is_reported(void **state)
 {
 	struct superblock other = sample;
 	char text[5000];
@@ -221,8 +221,8 @@ static void a_damaged_newer_or_foreign_one_is_reported(void **state)
 	assert_int_equal(rmdir(path), 0);
 }
 
-/* Whichever call fails, the file is the old one or the new one; the new one, if no error was returned. */
-static void a_call_that_fails_leaves_the_old_or_the_new_one(void **state)
+/* After any failed call the file is the old one or the new one; the new one if no error was returned. */
+static void after_a_failed_write_the_old_or_the_new_superblock_is_intact(void **state)
 {
 	struct superblock old = sample, next = sample, back;
 	uint32_t n, refused = 0;
@@ -240,7 +240,7 @@ static void a_call_that_fails_leaves_the_old_or_the_new_one(void **state)
 			assert_true(failed && why.code == FAULT_SUPERBLOCK_UNWRITTEN);
 		refused += written < 0;
 		error = superblock_read(path, NULL, &back, NULL);
-		/* the first time there is no old one */
+		/* in the first round there is no old one */
 		if (error == 0)
 			assert_true((written < 0 && memcmp(&back, &old, sizeof(back)) == 0) ||
 				    memcmp(&back, &next, sizeof(back)) == 0);
@@ -252,7 +252,7 @@ static void a_call_that_fails_leaves_the_old_or_the_new_one(void **state)
 	assert_true(refused > 10);
 }
 
-static void a_call_that_fails_reads_nothing(void **state)
+static void a_failed_read_leaves_the_result_unchanged(void **state)
 {
 	struct superblock back;
 	bool failed = true;
@@ -275,7 +275,7 @@ static void a_call_that_fails_reads_nothing(void **state)
 	}
 }
 
-static void a_writer_that_is_killed_leaves_a_whole_one(void **state)
+static void a_killed_writer_leaves_an_intact_superblock(void **state)
 {
 	struct random random;
 	struct superblock back;
@@ -312,14 +312,14 @@ int main(void)
 #define CASE(name) cmocka_unit_test_teardown(name, empty_folder)
 	const struct CMUnitTest tests[] = {
 		CASE(the_text_is_frozen),
-		CASE(what_was_written_is_read),
-		CASE(what_cannot_be_is_not_written),
-		CASE(a_replacement_has_a_line_of_its_own),
-		CASE(every_flipped_bit_and_every_cut_is_seen),
-		CASE(a_damaged_newer_or_foreign_one_is_reported),
-		CASE(a_call_that_fails_leaves_the_old_or_the_new_one),
-		CASE(a_call_that_fails_reads_nothing),
-		CASE(a_writer_that_is_killed_leaves_a_whole_one),
+		CASE(a_read_superblock_equals_the_written_one),
+		CASE(an_invalid_superblock_is_not_written),
+		CASE(the_superblock_of_a_replacement_has_an_additional_line),
+		CASE(each_flipped_bit_and_each_truncation_is_detected),
+		CASE(a_damaged_newer_or_foreign_superblock_is_reported),
+		CASE(after_a_failed_write_the_old_or_the_new_superblock_is_intact),
+		CASE(a_failed_read_leaves_the_result_unchanged),
+		CASE(a_killed_writer_leaves_an_intact_superblock),
 	};
 
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);

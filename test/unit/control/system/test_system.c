@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system by example: joins, reports, exclusion, attributes, fault domains; and each state with each other. */
+/* The system: joins, reports, exclusion, attributes, fault domains, and each pair of states. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,7 @@ static void apply(struct system *system, const struct system_change *change)
 	assert_int_equal(system_apply(system, change, 2), 0);
 }
 
-/* Returns the rank. */
+/* Join, and return the rank. */
 static uint32_t join(struct system *system, const struct join_request *request)
 {
 	struct system_change change;
@@ -79,8 +79,8 @@ static void report(struct system *system, uint32_t rank, enum member_state to)
 	apply(system, &change);
 }
 
-/* As the reference has it: what stands behind '!' is not made by reports. */
-static void every_change_is_legal_or_not_as_daos_has_it(void **state)
+/* The table of DAOS: reports do not make these changes. */
+static void legal_state_changes_equal_those_of_daos(void **state)
 {
 	static const char *const illegal[MEMBER_STATES] = {
 		[MEMBER_AWAIT_FORMAT] = "Excluded",
@@ -106,8 +106,8 @@ static void every_change_is_legal_or_not_as_daos_has_it(void **state)
 			expected = from != to && to != MEMBER_UNKNOWN && from != MEMBER_UNKNOWN &&
 				   from != MEMBER_ADMIN_EXCLUDED && !strstr(words, word);
 			if (member_may_report(from, to) != expected)
-				fail_msg("%s to %s", member_state_title(from), member_state_title(to));
-			/* the machine, which the trace checks, lets each of these happen */
+				fail_msg("%s to %s differs from DAOS", member_state_title(from), member_state_title(to));
+			/* the generated state machine must allow each legal change */
 			assert_true(!expected || (member_state_may_move[from] >> to & 1));
 			legal += expected;
 		}
@@ -115,8 +115,7 @@ static void every_change_is_legal_or_not_as_daos_has_it(void **state)
 	assert_int_equal(legal, 10 * 11 - 10 - 18);
 }
 
-/* Each pair, with a member that is in the state. */
-static void a_report_does_what_the_table_says(void **state)
+static void a_report_changes_the_state_only_if_the_table_allows_it(void **state)
 {
 	for (enum member_state from = MEMBER_AWAIT_FORMAT; from < MEMBER_STATES; from++) {
 		for (enum member_state to = MEMBER_AWAIT_FORMAT; to < MEMBER_STATES; to++) {
@@ -150,8 +149,8 @@ static void a_report_does_what_the_table_says(void **state)
 	}
 }
 
-/* "killed by signal 9" is no reason any more when it cannot start because its storage is damaged. */
-static void what_is_down_for_another_reason_says_so(void **state)
+/* "killed by signal 9" is outdated if the engine then cannot start because its storage is damaged. */
+static void a_report_with_another_reason_updates_a_down_member(void **state)
 {
 	for (enum member_state is = MEMBER_AWAIT_FORMAT; is < MEMBER_STATES; is++) {
 		bool is_down = is == MEMBER_ERRORED || is == MEMBER_AWAIT_FORMAT || is == MEMBER_UNRESPONSIVE;
@@ -181,8 +180,8 @@ static void what_is_down_for_another_reason_says_so(void **state)
 	}
 }
 
-/* One that serves: with the incarnation that joined it is Joined again from some states, with another from none. */
-static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(void **state)
+/* With the joined incarnation a serving rank becomes Joined from some states, with another one from none. */
+static void a_report_of_a_serving_rank_makes_it_joined_from_uncertain_states(void **state)
 {
 	for (enum member_state from = MEMBER_AWAIT_FORMAT; from < MEMBER_STATES; from++) {
 		bool is_doubtful = from == MEMBER_UNRESPONSIVE || from == MEMBER_STOPPING || from == MEMBER_STARTING ||
@@ -201,13 +200,14 @@ static void a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt(
 		assert_int_equal(system_see(system, &report, &change, NULL), is_doubtful ? 0 : refusal);
 		if (is_doubtful) {
 			apply(system, &change);
-			assert_int_equal(system_map_version(system), begin.map_version); /* it was in it all the time */
+			/* the rank was in the map all the time */
+			assert_int_equal(system_map_version(system), begin.map_version);
 		}
 		system_destroy(system);
 	}
 }
 
-static void ranks_are_given_in_order_and_0_is_kept_for_the_first_instance(void **state)
+static void ranks_are_assigned_in_order_and_0_to_the_first_instance(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(1);
@@ -226,7 +226,7 @@ static void ranks_are_given_in_order_and_0_is_kept_for_the_first_instance(void *
 	system_destroy(system);
 }
 
-static void a_member_that_comes_again_keeps_its_rank(void **state)
+static void a_member_that_rejoins_keeps_its_rank(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(0);
@@ -240,7 +240,7 @@ static void a_member_that_comes_again_keeps_its_rank(void **state)
 	assert_int_equal(system_member_at(system, 0)->incarnation, 101);
 	assert_string_equal(system_member_at(system, 0)->info, "");
 	assert_int_equal(system_map_version(system), 2);
-	/* nothing new: the map stays */
+	/* an unchanged rejoin does not change the map version */
 	assert_int_equal(join(system, &request), rank);
 	assert_int_equal(system_map_version(system), 2);
 	assert_int_equal(system_version(system), 4);
@@ -249,8 +249,8 @@ static void a_member_that_comes_again_keeps_its_rank(void **state)
 	system_destroy(system);
 }
 
-/* DAOS's updateMember leaves out the contexts and the address: a rejoin with other ones was lost there. */
-static void everything_that_a_rejoin_brings_is_kept(void **state)
+/* DAOS's updateMember loses changed contexts and addresses. */
+static void a_rejoin_updates_all_fields_of_the_member(void **state)
 {
 	static const struct member_fabric more[] = {
 		{ "ofi+tcp://10.0.0.1:30000", 9 },
@@ -283,7 +283,7 @@ static void everything_that_a_rejoin_brings_is_kept(void **state)
 	system_destroy(system);
 }
 
-static void a_join_that_contradicts_what_is_known_is_refused(void **state)
+static void a_join_that_contradicts_the_members_is_refused(void **state)
 {
 	static const struct member_fabric verbs = { "ofi+verbs://10.0.0.2:1", 1 };
 	struct system *system = system_create();
@@ -322,7 +322,7 @@ static void a_join_that_contradicts_what_is_known_is_refused(void **state)
 	system_destroy(system);
 }
 
-static void a_rank_that_only_the_superblock_knows_is_taken_as_it_is(void **state)
+static void an_unknown_rank_of_a_superblock_is_accepted(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(0);
@@ -342,7 +342,7 @@ static bool is_in_pools(void *ctx, uint32_t rank)
 	return *(bool *)ctx;
 }
 
-static void a_replacement_takes_the_rank_over(void **state)
+static void a_replacement_gets_the_rank(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(0);
@@ -370,7 +370,7 @@ static void a_replacement_takes_the_rank_over(void **state)
 	system_destroy(system);
 }
 
-static void an_operator_excludes_and_lets_come_back(void **state)
+static void an_excluded_rank_joins_only_after_the_exclusion_is_cleared(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(0);
@@ -396,7 +396,7 @@ static void an_operator_excludes_and_lets_come_back(void **state)
 	system_destroy(system);
 }
 
-static void a_dead_rank_is_excluded_if_self_heal_says_so(void **state)
+static void a_dead_rank_is_excluded_if_self_heal_allows(void **state)
 {
 	static const struct system_pair off = { "self_heal", "pool_exclude;pool_rebuild" }, on = { "self_heal", "" };
 	struct system *system = system_create();
@@ -410,7 +410,7 @@ static void a_dead_rank_is_excluded_if_self_heal_says_so(void **state)
 	assert_int_equal(system_rank_dead(system, rank, 100, 9, &change, &why), -ECANCELED);
 	assert_int_equal(system_set_properties(system, &on, 1, &change, &why), 0);
 	apply(system, &change);
-	/* of a process that is no more */
+	/* an earlier process */
 	assert_int_equal(system_rank_dead(system, rank, 99, 9, &change, &why), -ESTALE);
 	assert_int_equal(system_rank_dead(system, rank, 100, 9, &change, &why), 0);
 	apply(system, &change);
@@ -419,7 +419,7 @@ static void a_dead_rank_is_excluded_if_self_heal_says_so(void **state)
 	system_destroy(system);
 }
 
-static void a_member_that_is_gone_leaves_its_rank_unused_until_all_are(void **state)
+static void the_rank_of_a_removed_member_is_free_only_in_an_empty_system(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(0), other = request_of(1);
@@ -442,7 +442,7 @@ static void a_member_that_is_gone_leaves_its_rank_unused_until_all_are(void **st
 	system_destroy(system);
 }
 
-static void attributes_are_set_together_or_not_at_all(void **state)
+static void attributes_are_set_all_or_none(void **state)
 {
 	static const struct system_pair good[] = { { "b", "2" }, { "a", "1" } },
 					bad[] = { { "c", "3" }, { "mgmt.x", "1" } };
@@ -467,7 +467,7 @@ static void attributes_are_set_together_or_not_at_all(void **state)
 	system_destroy(system);
 }
 
-static void properties_are_checked_and_the_nearest_is_named(void **state)
+static void properties_are_checked_and_a_similar_name_is_suggested(void **state)
 {
 	static const struct {
 		struct system_pair pair;
@@ -506,7 +506,7 @@ static void fault_domains_are_checked_level_by_level(void **state)
 {
 	static const struct {
 		const char *text;
-		int depth; /* -1: refused */
+		int depth; /* -1: invalid */
 		const char *labels;
 	} cases[] = {
 		{ "/rack0/node0", 2, "" },
@@ -538,7 +538,7 @@ static void fault_domains_are_checked_level_by_level(void **state)
 	}
 }
 
-static void the_tree_of_fault_domains_is_breadth_first(void **state)
+static void the_tree_of_fault_domains_is_in_breadth_first_order(void **state)
 {
 	static const char *const names[] = { "", "/rack0", "/rack1", "/rack0/node0", "/rack0/node1", "/rack1/node0" };
 	static const uint32_t parents[] = { 0, 0, 0, 1, 1, 2 }, children[] = { 2, 2, 1, 0, 0, 0 },
@@ -570,7 +570,7 @@ static void the_tree_of_fault_domains_is_breadth_first(void **state)
 	system_destroy(system);
 }
 
-static int live(void)
+static int join_and_set_attributes(void)
 {
 	static const struct system_pair pairs[] = { { "a", "1" }, { "b", "2" } };
 	struct system *system = system_create();
@@ -598,7 +598,7 @@ static int live(void)
 	return error;
 }
 
-static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
+static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state)
 {
 	bool failed = true;
 
@@ -606,7 +606,7 @@ static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
 		int error;
 
 		failing_begin(n);
-		error = live();
+		error = join_and_set_attributes();
 		failed = failing_end();
 		assert_int_equal(error, failed ? -ENOMEM : 0);
 		assert_int_equal(failing_held(), 0);
@@ -616,24 +616,24 @@ static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_change_is_legal_or_not_as_daos_has_it),
-		cmocka_unit_test(a_report_does_what_the_table_says),
-		cmocka_unit_test(what_is_down_for_another_reason_says_so),
-		cmocka_unit_test(a_server_that_sees_its_rank_serve_is_believed_where_it_was_in_doubt),
-		cmocka_unit_test(ranks_are_given_in_order_and_0_is_kept_for_the_first_instance),
-		cmocka_unit_test(a_member_that_comes_again_keeps_its_rank),
-		cmocka_unit_test(everything_that_a_rejoin_brings_is_kept),
-		cmocka_unit_test(a_join_that_contradicts_what_is_known_is_refused),
-		cmocka_unit_test(a_rank_that_only_the_superblock_knows_is_taken_as_it_is),
-		cmocka_unit_test(a_replacement_takes_the_rank_over),
-		cmocka_unit_test(an_operator_excludes_and_lets_come_back),
-		cmocka_unit_test(a_dead_rank_is_excluded_if_self_heal_says_so),
-		cmocka_unit_test(a_member_that_is_gone_leaves_its_rank_unused_until_all_are),
-		cmocka_unit_test(attributes_are_set_together_or_not_at_all),
-		cmocka_unit_test(properties_are_checked_and_the_nearest_is_named),
+		cmocka_unit_test(legal_state_changes_equal_those_of_daos),
+		cmocka_unit_test(a_report_changes_the_state_only_if_the_table_allows_it),
+		cmocka_unit_test(a_report_with_another_reason_updates_a_down_member),
+		cmocka_unit_test(a_report_of_a_serving_rank_makes_it_joined_from_uncertain_states),
+		cmocka_unit_test(ranks_are_assigned_in_order_and_0_to_the_first_instance),
+		cmocka_unit_test(a_member_that_rejoins_keeps_its_rank),
+		cmocka_unit_test(a_rejoin_updates_all_fields_of_the_member),
+		cmocka_unit_test(a_join_that_contradicts_the_members_is_refused),
+		cmocka_unit_test(an_unknown_rank_of_a_superblock_is_accepted),
+		cmocka_unit_test(a_replacement_gets_the_rank),
+		cmocka_unit_test(an_excluded_rank_joins_only_after_the_exclusion_is_cleared),
+		cmocka_unit_test(a_dead_rank_is_excluded_if_self_heal_allows),
+		cmocka_unit_test(the_rank_of_a_removed_member_is_free_only_in_an_empty_system),
+		cmocka_unit_test(attributes_are_set_all_or_none),
+		cmocka_unit_test(properties_are_checked_and_a_similar_name_is_suggested),
 		cmocka_unit_test(fault_domains_are_checked_level_by_level),
-		cmocka_unit_test(the_tree_of_fault_domains_is_breadth_first),
-		cmocka_unit_test(memory_that_ends_is_an_error_and_nothing_leaks),
+		cmocka_unit_test(the_tree_of_fault_domains_is_in_breadth_first_order),
+		cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

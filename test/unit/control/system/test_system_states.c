@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* States of members, as DAOS has them. */
+/* States of members have the bits and names of DAOS. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "control/system/member.h"
 
-static void states_have_daos_s_bits_and_names(void **state)
+static void states_have_the_bits_and_names_of_daos(void **state)
 {
 	static const uint32_t bits[] = { 0, 1, 2, 4, 8, 0x10, 0x20, 0x40, 0x80, 0x100, 0x200, 0x400 };
 	enum member_state found;
@@ -33,7 +33,7 @@ static void states_have_daos_s_bits_and_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(states_have_daos_s_bits_and_names),
+		cmocka_unit_test(states_have_the_bits_and_names_of_daos),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

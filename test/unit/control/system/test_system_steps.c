@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The system by a million random steps: joins with true and false claims, reports, exclusion, removal, attributes. After
- * each the invariants hold. One decision in ten is never stored, as if the database had failed.
+ * A million random steps: valid and invalid joins, reports, exclusion, removal, attributes. The invariants must hold after
+ * each. One decision in ten is never stored, as if the database had failed.
  *
  *     FATHOM_SEED=7 control_system_steps
  */
@@ -22,20 +22,20 @@
 
 enum { STEPS = 1000000, HOSTS = 24, FULL_CHECK_EVERY = 256 };
 
-/* An engine of the world outside, which tells the truth mostly. */
+/* An engine, whose joins are mostly valid. */
 struct engine {
 	char uuid[MEMBER_UUID_TEXT_BYTES];
 	char address[64];
 	char domain[64];
 	struct member_fabric fabric;
 	uint64_t incarnation;
-	uint32_t rank; /* of its superblock */
+	uint32_t rank; /* the rank in its superblock */
 };
 
 static struct random chance;
 static struct engine engines[HOSTS];
 static struct system *the_system;
-static struct member before[4096]; /* by rank, as it was before the step; UNKNOWN: none */
+static struct member before[4096]; /* members by rank before the step; UNKNOWN: none */
 static uint64_t joins, refusals, removals, applied, dropped;
 
 static uint64_t below(uint64_t n)
@@ -63,7 +63,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* What engines know of each other. */
+/* Hash of the group map that engines get. */
 static uint64_t hash_map(void)
 {
 	uint64_t hash = 1;
@@ -106,7 +106,7 @@ static void check_all(void)
 	}
 }
 
-/* `is_join`: a join, which has rules of its own. */
+/* `is_join`: the step is a join, which has its own rules. */
 static void check_move(const struct member *was, const struct member *is, bool is_join, bool is_clearing)
 {
 	if (is_join) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables and entity lists, byte for byte as dmg printed them. */
+/* Tables and entity lists are equal to the output of dmg, byte for byte. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "cmd/fathom/show/dmg.h"
 #include "failing.h"
 
-/* `cells` are `columns` titles, then rows. */
+/* `cells`: first `columns` titles, then the rows. */
 static char *print(const char *const *cells, size_t columns, size_t rows, unsigned int indent)
 {
 	struct table *table = dmg_table_create(cells, columns);
@@ -39,7 +39,7 @@ static void assert_prints(const char *const *cells, size_t columns, size_t rows,
 	free(text);
 }
 
-static void tables_are_those_of_dmg(void **state)
+static void tables_equal_those_of_dmg(void **state)
 {
 	static const char *const ranks[] = { "Rank", "State", "0", "Joined" };
 	static const char *const members[] = { "Rank",
@@ -81,14 +81,14 @@ static void tables_are_those_of_dmg(void **state)
 	assert_prints(ranks, 2, 1, 0, "Rank State \n---- ----- \n");
 }
 
-static void cells_are_one_line_and_count_by_characters(void **state)
+static void cells_have_one_line_and_are_aligned_by_characters(void **state)
 {
 	static const char *const cells[] = { "A", "B", "gr\xc3\xbc\xc3\x9f", "x\ny\tz", "abcd\xff", "" };
 
 	assert_prints(cells, 2, 3, 0, "A     B     \n-     -     \ngr\xc3\xbc\xc3\x9f  x y z \nabcd?       \n");
 }
 
-static void entities_and_headings_are_those_of_dmg(void **state)
+static void entities_and_headings_equal_those_of_dmg(void **state)
 {
 	static const char *const pool[] = { "UUID",
 					    "0b0f021e-718f-410f-98f7-f3011f7f2e3c",
@@ -115,7 +115,7 @@ static void entities_and_headings_are_those_of_dmg(void **state)
 	free(text);
 }
 
-static void sizes_are_those_of_dmg(void **state)
+static void sizes_equal_those_of_dmg(void **state)
 {
 	static const struct {
 		uint64_t bytes;
@@ -151,7 +151,7 @@ static int fill_a_table(void)
 	return error;
 }
 
-static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
+static void a_failed_allocation_is_an_error_and_leaks_nothing(void **state)
 {
 	bool failed = true;
 
@@ -169,11 +169,11 @@ static void memory_that_ends_is_an_error_and_nothing_leaks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tables_are_those_of_dmg),
-		cmocka_unit_test(cells_are_one_line_and_count_by_characters),
-		cmocka_unit_test(entities_and_headings_are_those_of_dmg),
-		cmocka_unit_test(sizes_are_those_of_dmg),
-		cmocka_unit_test(memory_that_ends_is_an_error_and_nothing_leaks),
+		cmocka_unit_test(tables_equal_those_of_dmg),
+		cmocka_unit_test(cells_have_one_line_and_are_aligned_by_characters),
+		cmocka_unit_test(entities_and_headings_equal_those_of_dmg),
+		cmocka_unit_test(sizes_equal_those_of_dmg),
+		cmocka_unit_test(a_failed_allocation_is_an_error_and_leaks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

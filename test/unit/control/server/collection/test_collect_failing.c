@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Logs of a host are collected, and the first, second, third ... call that the collecting thread makes fails, until a run
- * meets none. Either there is an archive with all that belongs in it, and a line that says why in the place of what could
- * not be read, or the error is a fault that says what to do; and the next collection works.
+ * Logs of a host are collected. The first, second, third ... call of the collecting thread fails, until a run meets no
+ * failure. The archive must be complete, with the reason in place of a file that could not be read, or the error must be a
+ * fault with a resolution. The next collection must succeed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,14 +53,14 @@ FAILING_CALL(open64)
 FAILING_CALL(fstat64)
 FAILING_CALL(pread64)
 FAILING_CALL(fdopen)
-/* optimised, the one is the other */
+/* optimised builds call getline() by another name */
 FAILING_CALL(getline)
 FAILING_CALL(__getdelim)
 FAILING_CALL(scandir64)
 WRAP(size_t, ZSTD_compress, (void *to, size_t room, const void *from, size_t bytes, int level),
      (to, room, from, bytes, level), 0, (size_t)-1)
 
-/* It is closed all the same. */
+/* The file is closed also if the call fails. */
 int __real_fclose(FILE *file);
 int __wrap_fclose(FILE *file);
 int __wrap_fclose(FILE *file)
@@ -70,7 +70,7 @@ int __wrap_fclose(FILE *file)
 	return fails() ? EOF : result;
 }
 
-/* Scans fail as a whole: what they call is failed by their own tests. */
+/* Scans fail as a whole: their own tests fail the calls inside them. */
 int __real_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
 			struct fathom_fault *why);
 int __wrap_storage_scan(struct provider *os, const struct storage_scan_options *how, struct storage_scan *scan_ret,
@@ -102,11 +102,11 @@ int __wrap_network_scan(struct provider *os, struct network_scan *scan_ret, stru
 	return error;
 }
 
-/* What ends the program when out of memory, by its contract. */
+/* These end the program when out of memory, by contract. */
 SPARED_CALL(thread_send_msg)
 SPARED_CALL(fathom_trace_intern)
 
-/* ---- a server that can do that alone ---- */
+/* ---- a server with only this method ---- */
 
 static struct fake fake;
 static char folder[] = "/tmp/fathom-collect-XXXXXX", config_path[64], log_path[64], extra[64], extra_path[80];
@@ -154,7 +154,7 @@ static void put(const char *path, const char *text)
 	must(file && fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	const struct reactor_options none = { .simulated = false };
 
@@ -182,7 +182,7 @@ static int begin(void **state)
 	return on_control(open_both, NULL);
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	on_control(close_both, NULL);
 	control_stop();
@@ -232,7 +232,7 @@ static int ask(void *unused)
 					});
 }
 
-/* What is in the archive under that name; NULL: nothing, or it is not whole. */
+/* The content of the file with this name in the archive; NULL: missing or incomplete. */
 static char *content(const uint8_t *plain, size_t bytes, const char *name)
 {
 	for (size_t at = 0; at + BLOCK_BYTES <= bytes && plain[at];) {
@@ -248,7 +248,7 @@ static char *content(const uint8_t *plain, size_t bytes, const char *name)
 	return NULL;
 }
 
-/* All that belongs in it: as it is, or why it cannot be read. */
+/* Assert that the archive has each file: its content, or the reason why it cannot be read. */
 static void assert_whole(uint32_t n)
 {
 	static uint8_t plain[PLAIN_BYTES_MAX];
@@ -267,20 +267,20 @@ static void assert_whole(uint32_t n)
 		char *text = content(plain, bytes, files[i].name);
 		bool is_told = text && files[i].place && strncmp(text, files[i].place, strlen(files[i].place)) == 0;
 
-		if (!text && strncmp(files[i].name, "extra/", 6) == 0) { /* the folder cannot be read */
+		if (!text && strncmp(files[i].name, "extra/", 6) == 0) { /* missing, because its folder could not be read */
 			text = content(plain, bytes, "extra");
 			is_told = text && strncmp(text, extra, strlen(extra)) == 0;
 		}
 		if (!is_told && (!text || strncmp(text, files[i].begins, strlen(files[i].begins)) != 0))
 			fail_msg("call %u: %s is \"%s\"", n, files[i].name, text ? text : "(not there)");
 		if (i == 1 && !is_told && !strstr(text, "it ended\n"))
-			fail_msg("call %u: half of the log is there, and nothing says so", n);
+			fail_msg("call %u: the log is incomplete without a reason", n);
 		free(text);
 	}
 }
 
-/* True: a call failed. */
-static bool attempt(uint32_t fail_at)
+/* Return true if a call has failed. */
+static bool run_with_failure(uint32_t fail_at)
 {
 	bool is_there;
 
@@ -303,16 +303,16 @@ static bool attempt(uint32_t fail_at)
 	return failing.met;
 }
 
-static void each_call_fails_once(void **state)
+static void a_failed_call_is_noted_in_the_archive_or_is_a_fault(void **state)
 {
 	for (int by_time = 0; by_time < 2; by_time++) {
 		uint32_t n;
 
 		asked.by_time = by_time;
-		assert_false(attempt(0));
-		for (n = 1; attempt(n); n++) {
+		assert_false(run_with_failure(0));
+		for (n = 1; run_with_failure(n); n++) {
 			assert_true(n < RUNS_MAX);
-			assert_false(attempt(0));
+			assert_false(run_with_failure(0));
 		}
 		printf("# %u calls failed, one at a time\n", n - 1);
 		assert_true(n > 40);
@@ -321,7 +321,7 @@ static void each_call_fails_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_call_fails_once) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_failed_call_is_noted_in_the_archive_or_is_a_fault) };
 
-	return cmocka_run_group_tests_name("server collect failing", tests, begin, end);
+	return cmocka_run_group_tests_name("server collect failing", tests, setup, teardown);
 }

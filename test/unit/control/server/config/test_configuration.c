@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom-server.yml: every key is taken, the sample is right, the page current; what makes no sense together is refused. */
+/* fathom-server.yml: each key is read, the sample is valid, the page is current, and contradictions are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,7 +40,7 @@ static void assert_refused(const char *text, int code, const char *message)
 #define DEVICE(port, mount, device)                                                                                        \
 	"- fabric_iface_port: " port "\n  storage: [{class: kdev, scm_mount: " mount ", bdev_list: [" device "]}]\n"
 
-static void what_is_not_said_has_its_default(void **state)
+static void keys_that_are_not_set_have_their_defaults(void **state)
 {
 	struct server_config config;
 
@@ -58,7 +58,7 @@ static void what_is_not_said_has_its_default(void **state)
 	assert_true(config.restart[3].restart);
 	assert_string_equal(config.restart[3].delay_min, "1s");
 	server_config_free(&config);
-	server_config_free(&config); /* of one that is zeroed */
+	server_config_free(&config); /* a zeroed configuration can be freed */
 }
 
 static const char everything[] =
@@ -110,7 +110,7 @@ static const char everything[] =
 	"  pinned_numa_node: 0\n"
 	"  storage: [{class: kdev, bdev_list: [/dev/sdb], scm_mount: /o}]\n";
 
-static void every_key_is_taken(void **state)
+static void each_key_is_read(void **state)
 {
 	const struct server_engine *engine;
 	struct server_config config;
@@ -160,7 +160,7 @@ static void every_key_is_taken(void **state)
 	server_config_free(&config);
 }
 
-static void no_key_of_the_schema_is_missing_above(void **state)
+static void each_key_of_the_schema_is_tested(void **state)
 {
 	for (size_t i = 0; i < server_config_schema.key_count; i++) {
 		const struct config_key *key = &server_config_schema.keys[i];
@@ -173,7 +173,7 @@ static void no_key_of_the_schema_is_missing_above(void **state)
 	}
 }
 
-static void engines_share_nothing(void **state)
+static void engines_with_shared_resources_are_refused(void **state)
 {
 	assert_refused("engines:\n" ENGINE("1", "/a") ENGINE("1", "/b"), FAULT_CONFIG_SHARED,
 		       "s.yml:4: engines[0].fabric_iface_port and engines[1].fabric_iface_port are both \"1\"");
@@ -187,7 +187,7 @@ static void engines_share_nothing(void **state)
 		       FAULT_CONFIG_SHARED, "s.yml:7: engines[0].log_file and engines[1].log_file are both \"/l\"");
 }
 
-static void neighbours_with_like_names_are_no_conflict(void **state)
+static void mounts_with_a_common_prefix_are_accepted(void **state)
 {
 	struct server_config config;
 	struct fathom_fault why = { 0 };
@@ -197,7 +197,7 @@ static void neighbours_with_like_names_are_no_conflict(void **state)
 	server_config_free(&config);
 }
 
-static void what_excludes_each_other_is_refused(void **state)
+static void mutually_exclusive_keys_are_refused(void **state)
 {
 	assert_refused("fault_path: /a\nfault_cb: /b\n", FAULT_CONFIG_BESIDE,
 		       "s.yml:2: \"fault_cb\" and \"fault_path\" exclude each other");
@@ -215,7 +215,7 @@ static void what_excludes_each_other_is_refused(void **state)
 		"s.yml:2: \"engines[0].storage[0].bdev_size\" and \"engines[0].storage[0].bdev_list\" exclude each other");
 }
 
-static void what_there_must_be_one_of_is_counted(void **state)
+static void lists_with_a_wrong_number_of_entries_are_refused(void **state)
 {
 	assert_refused("mgmt_svc_replicas: [a, b]\n", FAULT_CONFIG_COUNT, "s.yml:1: \"mgmt_svc_replicas\" has 2 entries");
 	assert_refused("mgmt_svc_replicas: [a, b, c]\n", FAULT_CONFIG_COUNT,
@@ -243,7 +243,7 @@ static void too_many_engines_are_refused(void **state)
 	assert_refused(text, FAULT_CONFIG_COUNT, "s.yml:1: \"engines\" has 65 entries");
 }
 
-static void delays_are_in_order(void **state)
+static void a_minimum_delay_above_the_maximum_is_refused(void **state)
 {
 	assert_refused("engine_restart: {killed: {delay_min: 2m, delay_max: 90s}}\n", FAULT_CONFIG_ORDER,
 		       "s.yml:1: \"engine_restart.killed.delay_min\" is 2m, more than \"engine_restart.killed.delay_max\", "
@@ -251,7 +251,7 @@ static void delays_are_in_order(void **state)
 		       "90s");
 }
 
-static void each_value_is_looked_at(void **state)
+static void invalid_values_are_refused(void **state)
 {
 	static const struct {
 		const char *text, *key, *value;
@@ -289,7 +289,7 @@ static void each_value_is_looked_at(void **state)
 	}
 }
 
-static void the_sample_is_right(void **state)
+static void the_sample_configuration_is_valid(void **state)
 {
 	struct server_config config;
 	struct fathom_fault why = { 0 };
@@ -300,7 +300,7 @@ static void the_sample_is_right(void **state)
 	server_config_free(&config);
 }
 
-static void the_page_is_what_the_tables_say(void **state)
+static void the_reference_page_is_current(void **state)
 {
 	FILE *file = fopen(page_path, "r");
 	char *said = NULL, *printed = NULL;
@@ -314,14 +314,14 @@ static void the_page_is_what_the_tables_say(void **state)
 	assert_true(getdelim(&said, &room, '\0', file) > 0);
 	fclose(file);
 	if (strcmp(said, printed) != 0)
-		fail_msg("fathom-server config reference > docs/server-configuration.md");
+		fail_msg("the page is outdated; run: fathom-server config reference > docs/server-configuration.md");
 	free(said);
 	free(printed);
 }
 
-/* ---- what the configuration is, in numbers ---- */
+/* ---- resolved addresses ---- */
 
-static int find_places(const char *text, struct server_places *places, struct fathom_fault *why)
+static int resolve_places(const char *text, struct server_places *places, struct fathom_fault *why)
 {
 	struct server_config config;
 	char path[] = "places.yml.XXXXXX";
@@ -339,13 +339,13 @@ static int find_places(const char *text, struct server_places *places, struct fa
 	return error;
 }
 
-static void places_are_numbers(void **state)
+static void hosts_and_interfaces_resolve_to_addresses(void **state)
 {
 	struct server_places places;
 	struct fathom_fault why = { 0 };
 
-	assert_int_equal(find_places("port: 17\nfault_path: /a/b\nengines:\n" ENGINE("1", "/a") "  first_core: 3\n",
-				     &places, &why),
+	assert_int_equal(resolve_places("port: 17\nfault_path: /a/b\nengines:\n" ENGINE("1", "/a") "  first_core: 3\n",
+					&places, &why),
 			 0);
 	assert_string_equal(places.control, "127.0.0.1:17");
 	assert_string_equal(places.replica, "127.0.0.1:17");
@@ -355,26 +355,26 @@ static void places_are_numbers(void **state)
 	assert_string_equal(places.engines[0].cpus, "[3]");
 	server_places_free(&places);
 
-	assert_int_equal(find_places("control_iface: lo\nmgmt_svc_replicas: [\"192.0.2.200:18\"]\n", &places, &why), 0);
+	assert_int_equal(resolve_places("control_iface: lo\nmgmt_svc_replicas: [\"192.0.2.200:18\"]\n", &places, &why), 0);
 	assert_string_equal(places.replica, "192.0.2.200:18");
 	assert_false(places.is_replica);
 	assert_true(places.domain[0] == '/' && places.domain[1]);
 	server_places_free(&places);
 }
 
-/* `line`: where the key stands; 0: it is not said. */
+/* `line`: the line of the key; 0: the fault has no line. */
 static void assert_not_found(const char *text, int code, int line)
 {
 	struct server_places places;
 	struct fathom_fault why = { 0 };
 
-	assert_true(find_places(text, &places, &why) < 0);
+	assert_true(resolve_places(text, &places, &why) < 0);
 	if (why.code != code ||
 	    (line && (strncmp(why.text, "places.yml.", 11) != 0 || strtol(strchr(why.text, ':') + 1, NULL, 10) != line)))
 		fail_msg("%s\n-> %d %s", text, why.code, why.text);
 }
 
-static void what_is_not_there_is_said(void **state)
+static void missing_interfaces_hosts_and_numa_nodes_are_faults(void **state)
 {
 	assert_not_found("name: x\ncontrol_iface: none0\n", FAULT_CONFIG_INTERFACE, 2);
 	assert_not_found("mgmt_svc_replicas: [\"192.0.2.200\"]\n", FAULT_CONFIG_NO_CONTROL_IFACE, 1);
@@ -393,7 +393,7 @@ static void write_program(const char *path, const char *text, mode_t mode)
 	assert_int_equal(chmod(path, mode), 0);
 }
 
-static void fault_cb_says_the_domain_if_it_can_be_trusted(void **state)
+static void fault_cb_sets_the_domain_if_it_is_safe_and_succeeds(void **state)
 {
 	char path[64], text[96];
 	struct server_places places;
@@ -404,7 +404,7 @@ static void fault_cb_says_the_domain_if_it_can_be_trusted(void **state)
 	unlink(path);
 	assert_not_found(text, FAULT_FAULT_CB_BAD, 1);
 	write_program(path, "#!/bin/sh\necho /rack7/node8\n", 0755);
-	assert_int_equal(find_places(text, &places, &why), 0);
+	assert_int_equal(resolve_places(text, &places, &why), 0);
 	assert_string_equal(places.domain, "/rack7/node8");
 	server_places_free(&places);
 	assert_int_equal(chmod(path, 0777), 0);
@@ -421,21 +421,21 @@ static void fault_cb_says_the_domain_if_it_can_be_trusted(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_not_said_has_its_default),
-		cmocka_unit_test(every_key_is_taken),
-		cmocka_unit_test(no_key_of_the_schema_is_missing_above),
-		cmocka_unit_test(engines_share_nothing),
-		cmocka_unit_test(neighbours_with_like_names_are_no_conflict),
-		cmocka_unit_test(what_excludes_each_other_is_refused),
-		cmocka_unit_test(what_there_must_be_one_of_is_counted),
+		cmocka_unit_test(keys_that_are_not_set_have_their_defaults),
+		cmocka_unit_test(each_key_is_read),
+		cmocka_unit_test(each_key_of_the_schema_is_tested),
+		cmocka_unit_test(engines_with_shared_resources_are_refused),
+		cmocka_unit_test(mounts_with_a_common_prefix_are_accepted),
+		cmocka_unit_test(mutually_exclusive_keys_are_refused),
+		cmocka_unit_test(lists_with_a_wrong_number_of_entries_are_refused),
 		cmocka_unit_test(too_many_engines_are_refused),
-		cmocka_unit_test(delays_are_in_order),
-		cmocka_unit_test(each_value_is_looked_at),
-		cmocka_unit_test(the_sample_is_right),
-		cmocka_unit_test(the_page_is_what_the_tables_say),
-		cmocka_unit_test(places_are_numbers),
-		cmocka_unit_test(what_is_not_there_is_said),
-		cmocka_unit_test(fault_cb_says_the_domain_if_it_can_be_trusted),
+		cmocka_unit_test(a_minimum_delay_above_the_maximum_is_refused),
+		cmocka_unit_test(invalid_values_are_refused),
+		cmocka_unit_test(the_sample_configuration_is_valid),
+		cmocka_unit_test(the_reference_page_is_current),
+		cmocka_unit_test(hosts_and_interfaces_resolve_to_addresses),
+		cmocka_unit_test(missing_interfaces_hosts_and_numa_nodes_are_faults),
+		cmocka_unit_test(fault_cb_sets_the_domain_if_it_is_safe_and_succeeds),
 	};
 
 	must(argc == 3);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A server reads its configuration, finds out where it is and in which fault domain, of a program and of the host's name,
- * and tells its supervisor; and the first, second, third ... call to the outside fails, until a run meets none; then those
- * that the program's process makes before it is one. What fails says what is wrong and what to do, what succeeds is right,
- * and no descriptor and no process is left.
+ * A server reads its configuration, resolves its addresses, gets its fault domain from a program and from the host's name,
+ * and notifies its supervisor. The first, second, third ... external call fails, until a run meets no failure; then the
+ * calls of the program's process before exec. A failure must be a fault with a resolution, a success must have the right
+ * result, and no descriptor and no process may be left.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ enum { RUNS_MAX = 300 };
 
 /* ---- calls that fail ---- */
 
-static uint32_t child_fails_at; /* 0: none of the child's calls does */
+static uint32_t child_fails_at; /* the number of the child's call that fails; 0: none */
 
 static bool fails(void)
 {
@@ -59,10 +59,10 @@ FAILING_CALL(dup2)
 FAILING_CALL(close_range)
 FAILING_CALL(execve)
 
-/* In the child other calls fail, or none. */
+/* In the child, `child_fails_at` selects the failing call. */
 FAILING_FORK(failing_begin_files(child_fails_at))
 
-/* It has ended all the same. */
+/* The child has ended also if the call fails. */
 pid_t __real_waitpid(pid_t pid, int *status, int options);
 pid_t __wrap_waitpid(pid_t pid, int *status, int options);
 pid_t __wrap_waitpid(pid_t pid, int *status, int options)
@@ -93,13 +93,13 @@ static void put(char *path, const char *name, mode_t mode, const char *text)
 	must(chmod(path, mode) == 0);
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	char text[256];
 
 	must(mkdtemp(folder));
-	/* the beginning of what it says is another domain */
+	/* the first part of its output is a different valid domain */
 	put(program, "domain", 0755, "#!/bin/sh\nprintf /rack0\nsleep 0.01\necho /node0\n");
 	snprintf(text, sizeof(text),
 		 "port: 10007\ncontrol_iface: lo\nfault_cb: %s\nengines: [{fabric_iface: lo, "
@@ -115,7 +115,7 @@ static int begin(void **state)
 	return bind(supervisor_fd, (const struct sockaddr *)&address, sizeof(address));
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	close(supervisor_fd);
 	unlink(supervisor);
@@ -128,14 +128,14 @@ static int end(void **state)
 static void check_nothing_is_left(uint32_t n, uint32_t before)
 {
 	if (descriptor_count() != before)
-		fail_msg("call %u: %u descriptors, not %u", n, descriptor_count(), before);
+		fail_msg("call %u: %u descriptors, expected %u", n, descriptor_count(), before);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
 }
 
 static uint32_t calls, refused;
 
-/* True: it did what it does when nothing fails. */
+/* Return true if the result is the same as without a failure. */
 static bool start(uint32_t n, const char *path, const char *domain, bool *failed_ret)
 {
 	struct server_config config;
@@ -153,12 +153,12 @@ static bool start(uint32_t n, const char *path, const char *domain, bool *failed
 	*failed_ret = failing_end();
 	check_nothing_is_left(n, before);
 	if (error) {
-		/* one without a code says in its text what to do */
+		/* a fault without a code has its resolution in its text */
 		if (error != why.error || !why.text[0] || (why.code != 0 && !why.resolution[0]))
 			fail_msg("call %u: error %d, fault %d (%d): %s; %s", n, error, why.code, why.error, why.text,
 				 why.resolution);
 		if (strstr(why.text, "another host") || strstr(why.text, "no interface"))
-			fail_msg("call %u: an interface is left out: %s", n, why.text);
+			fail_msg("call %u: an interface is missing: %s", n, why.text);
 		if (strstr(why.text, "the name of this host"))
 			assert_int_equal(why.code, FAULT_HOST_UNNAMED);
 		return false;
@@ -187,16 +187,16 @@ static void start_failing(const char *path, const char *domain)
 	}
 }
 
-static void a_server_knows_where_it_is_or_says_why_not(void **state)
+static void a_failed_call_is_a_fault_or_leaves_addresses_and_domain_right(void **state)
 {
 	start_failing(with_program, "/rack0/node0");
 	start_failing(without, NULL);
-	printf("# %u calls, %u times it failed\n", calls, refused);
+	printf("# %u calls, %u starts failed\n", calls, refused);
 	assert_true(calls > 40);
 	assert_true(refused > 20);
 }
 
-static void a_program_that_does_not_begin_is_no_domain(void **state)
+static void a_fault_cb_that_cannot_be_run_is_a_fault(void **state)
 {
 	bool is_fine = false, failed;
 	uint32_t n;
@@ -211,7 +211,7 @@ static void a_program_that_does_not_begin_is_no_domain(void **state)
 	assert_true(n > 7);
 }
 
-static void a_supervisor_that_cannot_be_told_is_no_error(void **state)
+static void a_failed_notification_of_the_supervisor_is_ignored(void **state)
 {
 	uint32_t before = descriptor_count();
 	bool failed = true;
@@ -225,7 +225,8 @@ static void a_supervisor_that_cannot_be_told_is_no_error(void **state)
 		supervisor_notify("READY=1");
 		failed = failing_end();
 		check_nothing_is_left(n, before);
-		(void)!recv(supervisor_fd, state_text, sizeof(state_text), 0); /* it may have reported already */
+		/* the notification may have been sent before the call failed */
+		(void)!recv(supervisor_fd, state_text, sizeof(state_text), 0);
 		supervisor_notify("READY=1");
 		assert_int_equal(recv(supervisor_fd, state_text, sizeof(state_text), 0), 7);
 	}
@@ -234,9 +235,9 @@ static void a_supervisor_that_cannot_be_told_is_no_error(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_server_knows_where_it_is_or_says_why_not),
-					    cmocka_unit_test(a_program_that_does_not_begin_is_no_domain),
-					    cmocka_unit_test(a_supervisor_that_cannot_be_told_is_no_error) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(a_failed_call_is_a_fault_or_leaves_addresses_and_domain_right),
+					    cmocka_unit_test(a_fault_cb_that_cannot_be_run_is_a_fault),
+					    cmocka_unit_test(a_failed_notification_of_the_supervisor_is_ignored) };
 
-	return cmocka_run_group_tests_name("server start failing", tests, begin, end);
+	return cmocka_run_group_tests_name("server start failing", tests, setup, teardown);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server copies its database as it does when it leaves, and the first, second, third ... call to a file fails, until a
- * run meets none. The copy of the day is the one before or the new one, whole; nothing half is beside it; what could not be
- * done is done by the next copy; and the server knows which of them it has.
+ * The server makes its daily copy of the database. The first, second, third ... call on a file fails, until a run meets no
+ * failure. The copy must be the old one or the new one, complete, without an incomplete file beside it. The next copy must
+ * succeed, and the server must know the revision of its copy.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static struct server_config config;
 static struct server server;
 static struct server_database database = { .server = &server };
 
-/* A system with members is the tests' of the management service; here it has one. */
+/* The management service is not part of this test: its system has one member. */
 struct system *__wrap_mgmt_system(const struct mgmt *mgmt);
 struct system *__wrap_mgmt_system(const struct mgmt *mgmt)
 {
@@ -41,7 +41,7 @@ size_t __wrap_system_member_count(const struct system *system)
 	return 1;
 }
 
-static char said[2048]; /* in the log, last */
+static char said[2048]; /* the last log line */
 
 void __wrap_log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void __wrap_log_line(enum log_level level, const char *format, ...)
@@ -53,15 +53,15 @@ void __wrap_log_line(enum log_level level, const char *format, ...)
 	va_end(args);
 }
 
-/* What was wrong, and behind it what to do. */
-static bool is_explained(void)
+/* Return whether the log line has a reason and a resolution. */
+static bool log_has_resolution(void)
 {
 	const char *resolution = strstr(said, "; ");
 
 	return strncmp(said, "no copy of the database was made: ", 34) == 0 && resolution && resolution[2];
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	char path[128];
 	static int any;
@@ -76,7 +76,7 @@ static int begin(void **state)
 	return db_open_sqlite(path, &database.db, NULL);
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	char command[64];
 
@@ -85,7 +85,7 @@ static int end(void **state)
 	return system(command);
 }
 
-/* Files whose names have `part` in them; `path_ret` (NULL, or of PATH_BYTES): that of the last. */
+/* The number of files whose names contain `part`; `path_ret` (NULL, or of PATH_BYTES): the path of the last one. */
 static int files_with(const char *part, char *path_ret)
 {
 	struct dirent **entries;
@@ -110,7 +110,7 @@ static int take_revision(void *ctx, const char *key, const void *value, size_t b
 	return 0;
 }
 
-/* The latest change that is in the copy of the day, which is whole. */
+/* The revision of the daily copy, which must be intact. */
 static uint64_t copied(const char *path)
 {
 	char beside[512], command[1200];
@@ -137,7 +137,7 @@ static uint64_t change(void)
 	return db_revision(database.db);
 }
 
-/* Of other days. */
+/* Make copies with the dates of other days. */
 static void make_old_copies(const char *of_today)
 {
 	char path[512];
@@ -153,7 +153,7 @@ static void make_old_copies(const char *of_today)
 	}
 }
 
-static void a_copy_of_the_day_is_the_one_before_or_the_new_one(void **state)
+static void after_a_failed_call_the_old_or_the_new_daily_copy_is_complete(void **state)
 {
 	char today[PATH_BYTES];
 	bool failed = true;
@@ -174,10 +174,10 @@ static void a_copy_of_the_day_is_the_one_before_or_the_new_one(void **state)
 		daily_copy_at_end(&database);
 		failed = failing_end();
 		there = copied(today);
-		if (database.copied_revision != now && !is_explained())
-			fail_msg("call %u: it says \"%s\"", n, said);
+		if (database.copied_revision != now && !log_has_resolution())
+			fail_msg("call %u: the log line is \"%s\"", n, said);
 		if (there != now && (there != before || !failed || database.copied_revision == now))
-			fail_msg("call %u: %d is there, not %d", n, (int)there, (int)now);
+			fail_msg("call %u: the copy has revision %d, expected %d", n, (int)there, (int)now);
 		assert_null(database.daily);
 		change();
 		daily_copy_at_end(&database);
@@ -193,7 +193,8 @@ static void a_copy_of_the_day_is_the_one_before_or_the_new_one(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(a_copy_of_the_day_is_the_one_before_or_the_new_one) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(
+		after_a_failed_call_the_old_or_the_new_daily_copy_is_complete) };
 
-	return cmocka_run_group_tests_name("server copies failing", tests, begin, end);
+	return cmocka_run_group_tests_name("server copies failing", tests, setup, teardown);
 }

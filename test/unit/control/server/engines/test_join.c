@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which answer to a join is the engine's doing, and which is tried again. */
+/* Which failed joins are rejections, and which are retried. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static bool is_refused(int error, struct fathom_fault *why)
 	return engines_is_join_rejected(why);
 }
 
-static void what_the_rules_say_is_a_refusal(void **state)
+static void a_join_refused_by_the_rules_is_rejected(void **state)
 {
 	struct fathom_fault why;
 
@@ -30,7 +30,7 @@ static void what_the_rules_say_is_a_refusal(void **state)
 	assert_true(is_refused(fault_join_incarnation_old(&why, 1, 2, 3), &why));
 }
 
-static void what_fails_at_the_management_host_is_not(void **state)
+static void a_join_that_fails_at_the_management_host_is_not_rejected(void **state)
 {
 	struct fathom_fault why;
 
@@ -50,8 +50,8 @@ static void what_fails_at_the_management_host_is_not(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_the_rules_say_is_a_refusal),
-		cmocka_unit_test(what_fails_at_the_management_host_is_not),
+		cmocka_unit_test(a_join_refused_by_the_rules_is_rejected),
+		cmocka_unit_test(a_join_that_fails_at_the_management_host_is_not_rejected),
 	};
 
 	return cmocka_run_group_tests_name("server join", tests, NULL, NULL);

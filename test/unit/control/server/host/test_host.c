@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a host has, on a faked one: the answers to scans, and the configuration that is written from it. */
+/* A fake host: the answers to scans, and the configuration generated from them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static void interface(const char *name, const char *type, const char *address)
 		fake_address(&fake, name, address, 24);
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	fake_begin(&fake);
 	nvme("nvme0n1", 0, "pci0000:80/0000:81:00.0/nvme/nvme0/nvme0n1");
@@ -67,7 +67,7 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fake_end(&fake);
 	return 0;
@@ -107,7 +107,7 @@ static void a_storage_scan_has_devices_memory_and_usage(void **state)
 	request.scm = &scm_request;
 	answer = storage_scan_answer(&facts, &config, engines, &request, &arena);
 
-	/* NVMe devices, and what an engine is configured to have; no others */
+	/* NVMe devices and the devices of configured engines, no others */
 	assert_int_equal(answer->nvme->n_ctrlrs, 3);
 	assert_string_equal(answer->nvme->ctrlrs[0]->pci_addr, "0000:81:00.0");
 	assert_string_equal(answer->nvme->ctrlrs[0]->model, "FAST DISK");
@@ -117,7 +117,7 @@ static void a_storage_scan_has_devices_memory_and_usage(void **state)
 	assert_string_equal(answer->nvme->ctrlrs[2]->pci_addr, "/dev/sda");
 	assert_int_equal(answer->nvme->state->status, 0);
 
-	/* where an engine's storage is not there is nothing to say about it */
+	/* missing storage of an engine is not listed */
 	assert_int_equal(answer->scm->n_namespaces, 1);
 	assert_string_equal(answer->scm->namespaces[0]->mount->path, "/proc");
 	assert_string_equal(answer->scm->namespaces[0]->mount->class_, "file");
@@ -132,7 +132,7 @@ static void a_storage_scan_has_devices_memory_and_usage(void **state)
 	assert_int_equal(answer->sys_mem_info->numa_nodes[0]->hugepages_surplus, 2);
 	assert_int_equal(answer->sys_mem_info->numa_nodes[1]->numa_node_index, 1);
 
-	/* basic: no serial numbers; nothing asked: no usage */
+	/* basic: without serial numbers; without the request for usage: without usage */
 	nvme_request.basic = true;
 	request.scm = NULL;
 	answer = storage_scan_answer(&facts, &config, engines, &request, &arena);
@@ -143,7 +143,7 @@ static void a_storage_scan_has_devices_memory_and_usage(void **state)
 	server_config_free(&config);
 }
 
-static void a_scan_that_fails_says_so_in_its_state(void **state)
+static void a_failed_scan_reports_its_error_in_its_state(void **state)
 {
 	const struct facts_engine engines[2] = { 0 };
 	Ctl__StorageScanReq request = CTL__STORAGE_SCAN_REQ__INIT;
@@ -154,7 +154,7 @@ static void a_scan_that_fails_says_so_in_its_state(void **state)
 	struct failing failing;
 
 	failing_begin(&failing, &fake.provider, -EIO);
-	assert_true(failing_goes_on(&failing)); /* the first call fails: there is no list of devices */
+	assert_true(failing_goes_on(&failing)); /* the first call fails, so there is no list of devices */
 	read_config(two_engines, &config);
 	storage_facts_collect(&failing.provider, &config, &facts);
 	answer = storage_scan_answer(&facts, &config, engines, &request, &arena);
@@ -177,7 +177,7 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	read_config("name: fathom\n", &config);
 	network_facts_collect(&fake.provider, &facts);
 	answer = network_scan_answer(&facts, &config, &request, &arena);
-	assert_int_equal(answer->n_interfaces, 1); /* eth0 has no address, and the answer says so */
+	assert_int_equal(answer->n_interfaces, 1); /* eth0 is left out: it has no address */
 	assert_int_equal(answer->left_out, 1);
 	assert_string_equal(answer->interfaces[0]->device, "ib0");
 	request.provider = (char *)"all";
@@ -195,7 +195,7 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	answer = network_scan_answer(&facts, &config, &request, &arena);
 	assert_int_equal(answer->n_interfaces, 1);
 	assert_string_equal(answer->interfaces[0]->device, "eth0");
-	request.provider = (char *)"ofi+tcp"; /* all are another provider's, up or down */
+	request.provider = (char *)"ofi+tcp"; /* no interface has this provider */
 	answer = network_scan_answer(&facts, &config, &request, &arena);
 	assert_int_equal(answer->n_interfaces, 0);
 	assert_int_equal(answer->left_out, 0);
@@ -204,7 +204,7 @@ static void a_network_scan_has_interfaces_and_cores(void **state)
 	server_config_free(&config);
 }
 
-static void scans_get_through_any_call_that_fails(void **state)
+static void a_failed_call_of_a_scan_is_answered(void **state)
 {
 	struct server_config config;
 	struct failing failing;
@@ -240,7 +240,7 @@ static char *generate(const struct generate_options *options, struct server_conf
 	return text;
 }
 
-static void only_what_is_free_is_taken(void **state)
+static void only_free_devices_are_configured(void **state)
 {
 	struct generate_options options = { .port = 10001 };
 	struct server_config config;
@@ -253,9 +253,9 @@ static void only_what_is_free_is_taken(void **state)
 	assert_int_equal(server_engine_storage(server_config_engine(&config, 1))->class, SERVER_STORAGE_KDEV);
 	assert_string_equal(server_engine_storage(server_config_engine(&config, 1))->scm_mount,
 			    SERVER_MOUNTS_DEFAULT "/engine1");
-	assert_string_equal(config.control_iface, "ib0"); /* it has an address, and eth0 has none */
+	assert_string_equal(config.control_iface, "ib0"); /* eth0 has no address */
 	assert_false(config.transport.allow_insecure);
-	/* it is the management host, by what others can call it; also for who is asked as localhost */
+	/* this host is the management host, by an address that other hosts can reach, also if the caller used localhost */
 	assert_string_equal(config.mgmt_svc_replicas.items[0], "10.1.0.1");
 	server_config_free(&config);
 	free(text);
@@ -278,7 +278,7 @@ static void only_what_is_free_is_taken(void **state)
 	free(text);
 }
 
-static void what_is_wished_is_taken(void **state)
+static void options_select_interface_metadata_ports_and_engines(void **state)
 {
 	const uint32_t ports[] = { 4500, 4510, 4520 };
 	struct generate_options options = { .port = 10001,
@@ -289,7 +289,7 @@ static void what_is_wished_is_taken(void **state)
 	struct server_config config;
 	char *text;
 
-	fake_interface(&fake, "eth1", "virtual", "1\n", "up\n", ""); /* ib0 comes after it by name, lo too */
+	fake_interface(&fake, "eth1", "virtual", "1\n", "up\n", ""); /* before ib0 and lo by name */
 	fake_address(&fake, "eth1", "10.2.0.1", 24);
 	text = generate(&options, &config);
 	assert_string_equal(config.control_iface, "eth1");
@@ -326,7 +326,7 @@ static void assert_nothing_found(const struct generate_options *options)
 	assert_not_generated(options, -ENODEV, FAULT_CONFIG_NOTHING_FOUND);
 }
 
-static void what_there_is_too_little_of_is_said(void **state)
+static void too_few_devices_interfaces_or_ports_are_a_fault(void **state)
 {
 	const uint32_t port = 4500;
 
@@ -343,20 +343,20 @@ static void what_there_is_too_little_of_is_said(void **state)
 		-EINVAL, 0);
 	fake_signature(&fake, "/dev/nvme0n1", "ext4", "filesystem", "");
 	assert_nothing_found(&(struct generate_options){ .port = 1, .engines = 2 });
-	fake_signature_error(&fake, "/dev/sda", -EACCES); /* what an ordinary user sees */
+	fake_signature_error(&fake, "/dev/sda", -EACCES); /* as for an ordinary user */
 	assert_not_generated(&(struct generate_options){ .port = 1 }, -EACCES, FAULT_CONFIG_DEVICES_UNREAD);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_storage_scan_has_devices_memory_and_usage, begin, end),
-		cmocka_unit_test_setup_teardown(a_scan_that_fails_says_so_in_its_state, begin, end),
-		cmocka_unit_test_setup_teardown(a_network_scan_has_interfaces_and_cores, begin, end),
-		cmocka_unit_test_setup_teardown(scans_get_through_any_call_that_fails, begin, end),
-		cmocka_unit_test_setup_teardown(only_what_is_free_is_taken, begin, end),
-		cmocka_unit_test_setup_teardown(what_is_wished_is_taken, begin, end),
-		cmocka_unit_test_setup_teardown(what_there_is_too_little_of_is_said, begin, end),
+		cmocka_unit_test_setup_teardown(a_storage_scan_has_devices_memory_and_usage, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_scan_reports_its_error_in_its_state, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_network_scan_has_interfaces_and_cores, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_call_of_a_scan_is_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_free_devices_are_configured, setup, teardown),
+		cmocka_unit_test_setup_teardown(options_select_interface_metadata_ports_and_engines, setup, teardown),
+		cmocka_unit_test_setup_teardown(too_few_devices_interfaces_or_ports_are_a_fault, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("server host", tests, NULL, NULL);
