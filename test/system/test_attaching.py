@@ -118,7 +118,7 @@ usdt:__EXE__:nvmf_tgt_state { printf("%s %s\\n", @target[arg1], @io_type[arg2]);
                       self.error_of("BEGIN { }\nusdt:__EXE__:bdev_io_dome { }"))
         self.assertIn("line 1: a string does not end", self.error_of('BEGIN { printf("'))
         self.assertIn("line 2: a comment does not end", self.error_of("\n/* "))
-        for words, text in ((["no-such-script"], "there is no file"), ([self.directory], "is a directory"), ([], "a script is missing"),
+        for words, text in ((["no-such-script"], "there is neither a file nor a supplied script"), ([self.directory], "is a directory"), ([], "a script is missing"),
                             (["-d", "soon", "-e", "BEGIN { }"], "is not a time")):
             done = run(FATHOM, "probe", "run", *words, check=False)
             self.assertEqual(done.returncode, 2, words)
@@ -174,13 +174,13 @@ class TimeLimit(EngineTest):
     def test_the_first_output_of_a_probe_shows_that_bpftrace_has_attached(self):
         done = self.run_with_fake_bpftrace(prints=True, ends=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertNotIn("not seen to attach", done.stderr)
+        self.assertNotIn("did not attach within", done.stderr)
         self.assertIn("line", done.stdout)
 
     def test_a_bpftrace_that_neither_attaches_nor_ends_is_killed(self):
         done = self.run_with_fake_bpftrace(prints=False, ends=False)
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("was not seen to attach within 20 s", done.stderr)
+        self.assertIn("did not attach within 20 s", done.stderr)
         self.assertIn("did not end within 10 s of its interrupt, and is killed", done.stderr)
 
 

@@ -63,7 +63,7 @@ class DofTest(unittest.TestCase):
         text = dof(sample("isen"), sample("typed")).stdout
         self.assertIn("DOF version 3, 64 bits, 1371 bytes of which 966 are loaded, 10 sections", text)
         self.assertIn("provider isen, 5 probes", text)
-        self.assertIn("work:start(int, char *)\n      fires at 0x2d\n      asks whether anybody listens at 0x14\n", text)
+        self.assertIn("work:start(int, char *)\n      fires at 0x2d\n      is-enabled test at 0x14\n", text)
         self.assertIn("main:drop(int, char *, long), which scripts see as (char * = argument 1)", text)
         self.assertIn("stability: provider Evolving/Evolving/Common, module Private/Private/Unknown", text)
 
@@ -79,12 +79,12 @@ class DofTest(unittest.TestCase):
     def test_check_reports_an_error_with_its_offset_and_section(self):
         done = dof("--check", sample("simple"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertIn("right: 1 provider, 2 probes, 3 sites", done.stdout)
+        self.assertIn("valid: 1 provider, 2 probes, 3 sites", done.stdout)
         # offidx of the first probe, at 0x160 of the file
         path = self.changed("simple", 0x160 + 28, struct.pack("<I", 0x3fffffff))
         done = dof("--check", path)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("wrong: at 0x160, section 1 (PROBES): 1 sites from 1073741823 of 3 on", done.stdout)
+        self.assertIn("not valid: at 0x160, section 1 (PROBES): 1 sites from 1073741823 of 3 on", done.stdout)
         row = json.loads(dof("--check", "--json", path).stdout)
         self.assertEqual(row["right"], False)
         self.assertIn("section 1 (PROBES)", row["error"])
@@ -115,7 +115,7 @@ class DofTest(unittest.TestCase):
         # the other files are still checked
         done = dof("--check", "/no/such/file", sample("clau"))
         self.assertEqual(done.returncode, 2)
-        self.assertIn("right", done.stdout)
+        self.assertIn(": valid: 1 provider", done.stdout)
 
     def test_a_file_without_probes_is_reported_as_one(self):
         done = dof("/bin/true")

@@ -152,10 +152,10 @@ class Probing(EngineTest):
         pid = self.engine().pid
         done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", FATHOM, "probe", "list", str(pid), check=False)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("user 0 runs it, and you are user 65534; run this as that user, or with CAP_SYS_PTRACE", done.stderr)
+        self.assertIn("it belongs to user 0, and you are user 65534; run this command as that user, or with CAP_SYS_PTRACE", done.stderr)
 
     def test_listing_fails_for_a_process_that_does_not_exist_or_has_no_probes(self):
-        for target, text in (("no-such-engine", "no process with probes is called"), (str(2**22 + 1), "there is none"),
+        for target, text in (("no-such-engine", "no process with probes has the name"), (str(2**22 + 1), "does not exist"),
                              (str(os.getpid()), "has no probes")):
             done = run(FATHOM, "probe", "list", target, check=False)
             if "has no probes" in text and done.returncode == 0:

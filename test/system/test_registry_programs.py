@@ -234,7 +234,7 @@ class Command(RegistryTest):
         self.assertIn("is fathom-probed running?", done.stderr)
         done = run(FATHOM, "probe", "registry", "--state-dir", self.directory, check=False)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("--state-dir names the directory", done.stderr)
+        self.assertIn("--state-dir takes the same directory", done.stderr)
 
 
 if __name__ == "__main__":

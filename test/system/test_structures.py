@@ -95,7 +95,7 @@ class Declaring(EngineTest):
         engine = stripped(self, debug)
         os.unlink(debug)
         os.unlink(program)
-        self.assertIn("has been removed since it was started, and there is no debug file of the one that runs", self.refuses(engine, SUBSYSTEM))
+        self.assertIn("has been removed since its start, and there is no debug file of the running program", self.refuses(engine, SUBSYSTEM))
         shutil.copy(FATHOM, program)
         self.assertIn("has been replaced since", self.refuses(engine, SUBSYSTEM))
 
@@ -217,7 +217,7 @@ tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @kernels = sizeof(struct so
             done = run(FATHOM, "probe", "run", "-e", "BEGIN { @ = NVMF_SUBSYSTEM_LOST; }", pid, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn("-e, line 1: Unknown identifier: 'NVMF_SUBSYSTEM_LOST'", done.stderr)
-            self.assertEqual("has no debug information, which enumerators are known by" in done.stderr, said, done.stderr)
+            self.assertEqual("has no debug information, so its enumerators are unknown" in done.stderr, said, done.stderr)
 
     @unittest.skipUnless(os.environ.get("FATHOM_SPDK_BIN"), "FATHOM_SPDK_BIN does not say where nvmf_tgt is")
     def test_a_target_of_spdks_has_its_own(self):

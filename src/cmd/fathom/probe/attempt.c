@@ -15,7 +15,7 @@
 
 #define UPROBE_TYPE_FILE "/sys/bus/event_source/devices/uprobe/type"
 
-/* Load a program that returns 0. */
+/* Load a BPF program that returns 0. Returns its descriptor, or -1 and errno. */
 static int load_program(void)
 {
 	static const struct bpf_insn program[] = {
@@ -32,6 +32,7 @@ static int load_program(void)
 	return (int)syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr));
 }
 
+/* Create a disabled uprobe. Returns its descriptor, or -1 and errno. */
 static int open_event(const char *path, uint64_t offset)
 {
 	FILE *type_file = fopen(UPROBE_TYPE_FILE, "re");

@@ -18,10 +18,10 @@
 #include "base/file.h"
 
 /*
- * The child's fds: its program, by whose path bpftrace's messages begin, and the declarations of the program's
- * structures.
+ * Descriptors of the child: the script, whose path begins bpftrace's messages, and the declarations of the structures
+ * that it names.
  */
-enum { PROGRAM_FD = 3, TYPES_FD = 4, FREE_FD = 16, ARGS_MAX = 64, STATUS_NO_EXEC = 127, SAID_BYTES_MAX = 1 << 20 };
+enum { PROGRAM_FD = 3, TYPES_FD = 4, FREE_FD = 16, ARGS_MAX = 64, STATUS_NO_EXEC = 127, MESSAGES_BYTES_MAX = 1 << 20 };
 #define PROGRAM_PATH "/proc/self/fd/3"
 #define TYPES_PATH "/proc/self/fd/4"
 
@@ -54,15 +54,14 @@ int bpftrace_check(struct fathom_fault *why)
 	    access("/sys/kernel/tracing/uprobe_events", F_OK) != 0 &&
 	    access("/sys/kernel/debug/tracing/uprobe_events", F_OK) != 0)
 		return fault(why, -ENOTSUP,
-			     "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is hidden from us; `fathom trace` "
-			     "needs "
-			     "neither");
+			     "this kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not visible; `fathom trace` "
+			     "needs neither");
 	return 0;
 }
 
 /* ---- the child ---- */
 
-/* Returns an fd that differs from those reserved in the child. */
+/* Make a descriptor from which the child reads `text`; it differs from the descriptors reserved in the child. */
 static int make_text_fd(const char *text, struct fathom_fault *why)
 {
 	int low = memfd_create("script", MFD_CLOEXEC);
@@ -75,11 +74,11 @@ static int make_text_fd(const char *text, struct fathom_fault *why)
 		return fd;
 	if (fd >= 0)
 		close(fd);
-	return fault(why, rc ? rc : -EIO, "cannot keep the program: %s", strerror(-rc));
+	return fault(why, rc ? rc : -EIO, "cannot store the program in memory: %s", strerror(-rc));
 }
 
 struct child_fds {
-	int program, types, out, said;
+	int program, types, out, err;
 };
 
 static void become_bpftrace(const struct bpftrace_start *start, const struct child_fds *fds, pid_t parent)
@@ -88,7 +87,7 @@ static void become_bpftrace(const struct bpftrace_start *start, const struct chi
 	int count = 0, null = open("/dev/null", O_RDONLY);
 	sigset_t none;
 
-	/* we handle the terminal's Ctrl-C, and pass it on once */
+	/* its own group: the terminal's Ctrl-C reaches only us, and we pass it on once */
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGINT);
 	if (getppid() != parent)
@@ -96,7 +95,7 @@ static void become_bpftrace(const struct bpftrace_start *start, const struct chi
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(fds->out, STDOUT_FILENO) < 0 ||
-	    dup2(fds->said, STDERR_FILENO) < 0 || dup2(fds->program, PROGRAM_FD) < 0 || dup2(fds->types, TYPES_FD) < 0)
+	    dup2(fds->err, STDERR_FILENO) < 0 || dup2(fds->program, PROGRAM_FD) < 0 || dup2(fds->types, TYPES_FD) < 0)
 		_exit(STATUS_NO_EXEC);
 	setenv("BPFTRACE_PERF_RB_PAGES", "512", 0);
 	snprintf(pid, sizeof(pid), "%d", start->pid);
@@ -126,31 +125,31 @@ static void close_child_fds(const struct child_fds *fds)
 	close(fds->program);
 	close(fds->types);
 	close(fds->out);
-	close(fds->said);
+	close(fds->err);
 }
 
-static int open_child_fds(const struct bpftrace_start *start, struct child_fds *fds, int *out_ret, int *said_ret,
+static int open_child_fds(const struct bpftrace_start *start, struct child_fds *fds, int *out_ret, int *err_ret,
 			  struct fathom_fault *why)
 {
-	int out[2] = { -1, -1 }, said[2] = { -1, -1 }, rc = 0;
+	int out[2] = { -1, -1 }, err[2] = { -1, -1 }, rc = 0;
 
 	fds->program = make_text_fd(start->program, why);
 	fds->types = fds->program < 0 ? fds->program : make_text_fd(start->types, why);
 	if (fds->types < 0)
 		rc = fds->types;
-	else if (pipe2(out, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0)
+	else if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0)
 		rc = fault(why, -errno, "cannot start bpftrace: %s", strerror(errno));
 	fds->out = out[1];
-	fds->said = said[1];
+	fds->err = err[1];
 	*out_ret = out[0];
-	*said_ret = said[0];
+	*err_ret = err[0];
 	return rc;
 }
 
 int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fathom_fault *why)
 {
 	struct child_fds fds;
-	int out, said, rc = open_child_fds(start, &fds, &out, &said, why);
+	int out, err, rc = open_child_fds(start, &fds, &out, &err, why);
 	pid_t parent = getpid(), pid = rc ? -1 : fork();
 
 	if (pid == 0)
@@ -160,33 +159,33 @@ int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_re
 	close_child_fds(&fds);
 	if (rc) {
 		close(out);
-		close(said);
+		close(err);
 		return rc;
 	}
-	*child_ret = (struct bpftrace){ .pid = pid, .out_fd = out, .said_fd = said };
+	*child_ret = (struct bpftrace){ .pid = pid, .out_fd = out, .err_fd = err };
 	return 0;
 }
 
-void bpftrace_listen(struct bpftrace *child)
+void bpftrace_read_messages(struct bpftrace *child)
 {
 	char piece[4096];
-	ssize_t bytes = read(child->said_fd, piece, sizeof(piece));
+	ssize_t bytes = read(child->err_fd, piece, sizeof(piece));
 
 	if (bytes <= 0) {
-		close(child->said_fd);
-		child->said_fd = -1;
+		close(child->err_fd);
+		child->err_fd = -1;
 		return;
 	}
-	if (child->said_bytes + (size_t)bytes > SAID_BYTES_MAX)
+	if (child->messages_bytes + (size_t)bytes > MESSAGES_BYTES_MAX)
 		return;
-	child->said = realloc(child->said, child->said_bytes + (size_t)bytes + 1);
-	must(child->said);
-	memcpy(child->said + child->said_bytes, piece, (size_t)bytes);
-	child->said_bytes += (size_t)bytes;
-	child->said[child->said_bytes] = '\0';
+	child->messages = realloc(child->messages, child->messages_bytes + (size_t)bytes + 1);
+	must(child->messages);
+	memcpy(child->messages + child->messages_bytes, piece, (size_t)bytes);
+	child->messages_bytes += (size_t)bytes;
+	child->messages[child->messages_bytes] = '\0';
 }
 
-/* The child waits for events only after it has attached to all probes; bpftrace has no message for that. */
+/* bpftrace prints no message when it has attached. But it waits in epoll only after it has attached to all probes. */
 bool bpftrace_has_attached(struct bpftrace *child)
 {
 	char path[64], text[32] = "";
@@ -212,28 +211,27 @@ bool bpftrace_has_attached(struct bpftrace *child)
 #define TRACEPOINTS "/sys/kernel/tracing/events"
 
 static const struct {
-	const char *said, *sentence;
+	const char *message, *explanation;
 } causes[] = {
 	{ "only supports running as the root", "bpftrace must be run by root: use sudo" },
 	{ "stack limit of 512 bytes", "strings of this script do not fit into the 512 bytes that the kernel has for a "
-				      "probe: print fewer of them at once, or say "
-				      "BPFTRACE_STRLEN=32" },
-	{ "No probes to attach", "the script attaches to nothing that is there" },
+				      "probe: print fewer of them at once, or set BPFTRACE_STRLEN=32" },
+	{ "No probes to attach", "none of the script's probes exists" },
 	{ "BTF", "the script needs the kernel's BTF, which this kernel does not have" },
-	{ "Operation not permitted", "the kernel does not let us: root's rights are missing (CAP_SYS_ADMIN, or CAP_BPF "
-				     "with CAP_PERFMON), as in a container" },
-	{ "Permission denied", "the kernel does not let us: root's rights are missing, or lockdown or SELinux refuse" },
-	{ "Error attaching probe", "the kernel did not attach a probe; `fathom probe list` has those of the engine" },
+	{ "Operation not permitted", "the kernel rejects it: capabilities are missing (CAP_SYS_ADMIN, or CAP_BPF with "
+				     "CAP_PERFMON), as in a container" },
+	{ "Permission denied", "the kernel rejects it: capabilities are missing, or lockdown or SELinux forbids it" },
+	{ "Error attaching probe", "the kernel did not attach a probe; `fathom probe list` lists those of the engine" },
 	{ "No such process", "the process has ended" },
 	{ "couldn't get argument",
-	  "bpftrace does not find the arguments of a probe, as when the program's file was removed "
-	  "or replaced since it was started: `fathom probe check` says whether; restart the engine" },
+	  "bpftrace does not find the arguments of a probe. The program's file may have been removed or replaced since "
+	  "its start: `fathom probe check` shows whether; if so, restart the engine" },
 };
 
 /* Explain "/proc/self/fd/3:4:16-29: ERROR: text": the error and its line in the script. */
-static int explain_script_error(const char *said, const char *script, struct fathom_fault *why)
+static int explain_script_error(const char *messages, const char *script, struct fathom_fault *why)
 {
-	const char *at = strstr(said, PROGRAM_PATH ":");
+	const char *at = strstr(messages, PROGRAM_PATH ":");
 	const char *text = at ? strstr(at, "ERROR: ") : NULL;
 	int line = at ? (int)strtol(at + strlen(PROGRAM_PATH ":"), NULL, 10) : 0;
 
@@ -248,39 +246,40 @@ static int explain_script_error(const char *said, const char *script, struct fat
 	return fault(why, -EINVAL, "%s, line %d: %.*s", script, line, (int)min_u64(strcspn(text, "\n"), 300), text);
 }
 
-static int explain_bpftrace_error(const char *said, const char *script, struct fathom_fault *why)
+static int explain_bpftrace_error(const char *messages, const char *script, struct fathom_fault *why)
 {
 	const char *error;
-	int rc = explain_script_error(said, script, why);
+	int rc = explain_script_error(messages, script, why);
 
 	if (rc)
 		return rc;
 	for (size_t i = 0; i < ARRAY_COUNT(causes); i++) {
-		if (strstr(said, causes[i].said))
-			return fault(why, -EIO, "%s: %s (--verbose has bpftrace's own words)", script, causes[i].sentence);
+		if (strstr(messages, causes[i].message))
+			return fault(why, -EIO, "%s: %s (--verbose prints bpftrace's messages)", script,
+				     causes[i].explanation);
 	}
 	/* use the last error: earlier ones may be warnings, as of RLIMIT_MEMLOCK */
-	for (error = NULL; (said = strstr(said, "ERROR: ")); said += strlen("ERROR: "))
-		error = said;
+	for (error = NULL; (messages = strstr(messages, "ERROR: ")); messages += strlen("ERROR: "))
+		error = messages;
 	if (!error)
-		return fault(why, -EIO, "%s: bpftrace ended with an error (--verbose has its own words)", script);
+		return fault(why, -EIO, "%s: bpftrace ended with an error (--verbose prints its messages)", script);
 	error += strlen("ERROR: ");
-	return fault(why, -EIO, "%s: bpftrace says: %.*s", script, (int)min_u64(strcspn(error, "\n"), 300), error);
+	return fault(why, -EIO, "%s: bpftrace reports: %.*s", script, (int)min_u64(strcspn(error, "\n"), 300), error);
 }
 
-int bpftrace_finish(struct bpftrace *child, const char *script, struct fathom_fault *why)
+int bpftrace_wait(struct bpftrace *child, const char *script, struct fathom_fault *why)
 {
 	int status;
 
 	while (waitpid(child->pid, &status, 0) < 0) {
 		if (errno != EINTR)
-			return fault(why, -errno, "bpftrace is lost: %s", strerror(errno));
+			return fault(why, -errno, "cannot wait for bpftrace: %s", strerror(errno));
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_NO_EXEC && !child->said)
-		return fault(why, -ENOEXEC, "bpftrace cannot be started: is it installed whole?");
+	if (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_NO_EXEC && !child->messages)
+		return fault(why, -ENOEXEC, "bpftrace cannot be started: check its installation");
 	if (WIFSIGNALED(status))
 		return fault(why, -EIO, "%s: bpftrace was ended by signal %d", script, WTERMSIG(status));
-	return explain_bpftrace_error(child->said ? child->said : "", script, why);
+	return explain_bpftrace_error(child->messages ? child->messages : "", script, why);
 }

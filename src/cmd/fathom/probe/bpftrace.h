@@ -12,10 +12,10 @@
 
 struct bpftrace {
 	pid_t pid;
-	int out_fd, said_fd; /* its stdout and stderr; -1: ended */
+	int out_fd, err_fd; /* its stdout and stderr; -1: ended */
 	bool attached;
-	char *said; /* all of its stderr; NUL-terminated, or NULL */
-	size_t said_bytes;
+	char *messages; /* its stderr, at most 1 MiB; NUL-terminated, or NULL */
+	size_t messages_bytes;
 };
 
 struct bpftrace_start {
@@ -29,16 +29,16 @@ struct bpftrace_start {
 /* Can bpftrace run here? Errors (explained): -ENOENT: not installed; -EPERM; -ENOTSUP: not with this kernel. */
 MUST_CHECK int bpftrace_check(struct fathom_fault *why);
 
-/* Start it in its own process group; it ends when we do. `start` is borrowed. Errors (explained). */
+/* Start it in its own process group. It is interrupted when we end. Borrows `start`. Errors (explained). */
 MUST_CHECK int bpftrace_start(const struct bpftrace_start *start, struct bpftrace *child_ret, struct fathom_fault *why);
 
-/* Read its stderr, which must be readable. */
-void bpftrace_listen(struct bpftrace *child);
+/* Read from its stderr, which poll() must have reported. */
+void bpftrace_read_messages(struct bpftrace *child);
 
 /* Has it attached to all probes? Once true, it stays true. */
 bool bpftrace_has_attached(struct bpftrace *child);
 
-/* Reap it. 0: success; else an error (explained). `script`: the program's name in messages. */
-MUST_CHECK int bpftrace_finish(struct bpftrace *child, const char *script, struct fathom_fault *why);
+/* Wait for its end. 0: it succeeded; else an error (explained). `script`: the script's name in messages. */
+MUST_CHECK int bpftrace_wait(struct bpftrace *child, const char *script, struct fathom_fault *why);
 
 #endif

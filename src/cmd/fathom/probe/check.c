@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * check - `fathom probe check`: may the kernel attach here? Prints each requirement, whether it is met, and why.
+ * check - `fathom probe check`: can a tracer attach here? Prints each requirement, whether it is met, and why.
  *
- * The verdict is from an attempt with the same system calls as a tracer; the other rows explain it. If rights are
- * missing, the settings that a container needs are printed.
+ * The result comes from an attempt with the same system calls as a tracer makes; the other rows explain it. If rights
+ * are missing, the settings that a container needs are printed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -124,16 +124,14 @@ static void check_rights(struct check *check)
 	check->rights_missing = !has_rights(check) || !check->initial_user_ns;
 	add_check_row(check, "capabilities", has_rights(check) ? YES : NO, "%s",
 		      has_rights(check)
-			      ? "they suffice"
-			      : "CAP_SYS_ADMIN is missing; from Linux 5.8 to 6.15 CAP_BPF and CAP_PERFMON do as well");
+			      ? "sufficient"
+			      : "CAP_SYS_ADMIN is missing; from Linux 5.8 to 6.15 CAP_BPF and CAP_PERFMON suffice");
 	add_check_row(check, "user namespace", check->initial_user_ns ? YES : NO,
-		      check->initial_user_ns
-			      ? "the initial one"
-			      : "not the initial one: capabilities of another do not count for BPF and uprobes");
+		      check->initial_user_ns ? "the initial one"
+					     : "not the initial one: BPF and uprobes need capabilities in the initial one");
 	read_line_after("/proc/self/status", "Seccomp_filters:", value, sizeof(value));
 	add_check_row(check, "seccomp", check->seccomp ? UNCLEAR : YES,
-		      check->seccomp ? "%s filters are in force; they may refuse bpf(2) or perf_event_open(2)"
-				     : "no filter",
+		      check->seccomp ? "%s filters are active; they may reject bpf(2) or perf_event_open(2)" : "no filter",
 		      value);
 }
 
@@ -144,13 +142,13 @@ static void check_kernel(struct check *check)
 
 	read_line_after("/sys/kernel/security/lockdown", "", value, sizeof(value));
 	add_check_row(check, "lockdown", strstr(value, "[confidentiality]") ? NO : YES, "%s",
-		      value[0] ? value : "this kernel has none, or hides it");
+		      value[0] ? value : "none, or not visible");
 	read_line_after("/proc/sys/kernel/unprivileged_bpf_disabled", "", value, sizeof(value));
 	read_line_after("/proc/sys/kernel/perf_event_paranoid", "", text, sizeof(text));
 	add_check_row(check, "settings", YES,
-		      "kernel.unprivileged_bpf_disabled is %s, kernel.perf_event_paranoid %s; with the capabilities "
-		      "neither counts",
-		      value[0] ? value : "not there", text[0] ? text : "not there");
+		      "kernel.unprivileged_bpf_disabled is %s, kernel.perf_event_paranoid is %s; the capabilities override "
+		      "both",
+		      value[0] ? value : "absent", text[0] ? text : "absent");
 	(void)getrlimit(RLIMIT_MEMLOCK, &limit); /* of this process */
 	if (check->kernel >= (5 << 8 | 11))
 		add_check_row(check, "locked memory", YES, "no limit for BPF since Linux 5.11");
@@ -163,11 +161,11 @@ static void check_kernel(struct check *check)
 		      value[0] == '1'	? "SELinux enforces; our context is %s, which needs bpf { prog_load prog_run } and "
 					  "perf_event { open }"
 		      : text[0] != '\0' ? "our context is %s"
-					: "nothing in the way%s",
+					: "none found%s",
 		      text);
 	add_check_row(check, "types", access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? YES : UNCLEAR, "%s",
 		      access("/sys/kernel/btf/vmlinux", R_OK) == 0
-			      ? "the kernel's BTF is there"
+			      ? "the kernel has BTF"
 			      : "no /sys/kernel/btf/vmlinux: scripts cannot name the kernel's structures");
 }
 
@@ -186,7 +184,8 @@ static void check_bpftrace(struct check *check)
 	if (!version[0])
 		add_check_row(check, "bpftrace", NO, "not found in PATH: apt-get install bpftrace");
 	else if (geteuid() != 0)
-		add_check_row(check, "bpftrace", NO, "%s insists on user 0; we are %u", version, (unsigned int)geteuid());
+		add_check_row(check, "bpftrace", NO, "%s requires user 0; this is user %u", version,
+			      (unsigned int)geteuid());
 	else
 		add_check_row(check, "bpftrace", YES, "%s", version);
 }
@@ -205,22 +204,21 @@ static void check_program_file(struct check *check, const struct process *proces
 		add_check_row(check, "file", NO, "/proc/%d/exe: %s", process->pid, strerror(errno));
 		break;
 	case PROCESS_FILE_GONE:
-		add_check_row(check, "file", NO, "%.*s is gone: restart the engine, or attach by /proc/%d/exe", bytes,
+		add_check_row(check, "file", NO, "%.*s was removed: restart the engine, or attach by /proc/%d/exe", bytes,
 			      process->program, process->pid);
 		break;
 	case PROCESS_FILE_RUNS:
-		add_check_row(check, "file", YES, "%s is the one that runs, build-id %s", process->program,
+		add_check_row(check, "file", YES, "%s is the running program, build-id %s", process->program,
 			      process->notes.build_id);
 		break;
 	case PROCESS_FILE_OTHER:
 		if (notes_read(path, &notes, &why) != 0)
 			notes = (struct notes){ 0 };
-		add_check_row(check, "file", NO,
-			      "%.*s is not the one that runs (build-id %s there, %s runs): a probe on it never fires; "
-			      "restart the "
-			      "engine",
-			      bytes, process->program, notes.build_id[0] ? notes.build_id : "none",
-			      process->notes.build_id);
+		add_check_row(
+			check, "file", NO,
+			"%.*s (build-id %s) is not the running program (build-id %s): probes on it never fire; restart "
+			"the engine",
+			bytes, process->program, notes.build_id[0] ? notes.build_id : "none", process->notes.build_id);
 		notes_free(&notes);
 		break;
 	}
@@ -240,17 +238,17 @@ static void try_attaching(struct check *check, const struct process *process)
 	attempt_to_attach(path, offset, &check->attempt);
 }
 
-/* Add a row with the result of `call`, and the reason if no other row has it. */
+/* Add a row with the result of a system call; if it failed, also the reason, if no other row has it. */
 static void add_attempt(struct check *check, const char *name, int rc, const char *call, const char *taken)
 {
 	const char *why = "";
 
 	if (rc == -ENOSYS)
-		why = ": the kernel has no such call, or a seccomp filter says so: ";
+		why = ": the kernel lacks this call, or a seccomp filter rejects it: ";
 	else if (rc == -ENOENT)
 		why = ": the kernel has no uprobes (CONFIG_UPROBE_EVENTS), or /sys is not mounted: ";
 	else if (rc && !check->rights_missing && check->seccomp)
-		why = ": in spite of our rights, so the seccomp filter refuses ";
+		why = ": the rights suffice, so the seccomp filter rejects ";
 	add_check_row(check, name, rc ? NO : YES, "%s%s%s", rc ? strerror(-rc) : taken, why, *why ? call : "");
 }
 
@@ -258,13 +256,13 @@ static void check_attempt(struct check *check)
 {
 	const struct attempt *attempt = &check->attempt;
 
-	add_attempt(check, "BPF program", attempt->load, "bpf(2)", "the kernel takes one");
-	add_attempt(check, "uprobe", attempt->event, "perf_event_open(2)", "the kernel takes one on this program");
+	add_attempt(check, "BPF program", attempt->load, "bpf(2)", "accepted by the kernel");
+	add_attempt(check, "uprobe", attempt->event, "perf_event_open(2)", "accepted by the kernel for this program");
 	if (!attempt->load && !attempt->event)
-		add_attempt(check, "attach", attempt->attach, "ioctl(2)", "one to the other");
+		add_attempt(check, "attach", attempt->attach, "ioctl(2)", "accepted by the kernel");
 }
 
-/* ---- the answer ---- */
+/* ---- the result ---- */
 
 static bool is_attach_allowed(const struct check *check)
 {
@@ -284,17 +282,18 @@ static void print_check_text(const struct check *check, const struct process *pr
 {
 	static const char *const words[] = { "no", "yes", "?" };
 
-	printf("%s, pid %d: may the kernel attach here?\n\n", process_name(process), process->pid);
+	printf("%s, pid %d: can a tracer attach here?\n\n", process_name(process), process->pid);
 	for (uint32_t i = 0; i < check->row_count; i++)
 		printf("  %-3s  %-16s %s\n", words[check->rows[i].answer], check->rows[i].name, check->rows[i].text);
 	printf("\n  %s\n", is_attach_allowed(check) ? "Yes." : "No.");
 	if (check->rights_missing)
-		printf("\n  A container that may:\n"
+		printf("\n  Settings for a container in which a tracer can attach:\n"
 		       "    docker run %s ...\n"
 		       "    Kubernetes, container: %s\n"
 		       "    Kubernetes, pod:       %s\n"
-		       "  From Linux 5.8 to 6.15 BPF and PERFMON do instead of SYS_ADMIN. A rootless container never "
-		       "may.\n",
+		       "  From Linux 5.8 to 6.15 BPF and PERFMON suffice instead of SYS_ADMIN. Attaching is impossible in "
+		       "a "
+		       "rootless container.\n",
 		       docker_flags, kubernetes_context, kubernetes_pod);
 	putchar('\n');
 }
@@ -335,8 +334,8 @@ static void check_one_process(void *ctx, struct process *process)
 			      process->notes.site_count);
 		check_program_file(&check, process);
 	} else {
-		add_check_row(&check, "file", NO,
-			      "/proc/%d/exe cannot be looked at: that takes its user, or CAP_SYS_PTRACE", process->pid);
+		add_check_row(&check, "file", NO, "/proc/%d/exe cannot be read: this needs its user, or CAP_SYS_PTRACE",
+			      process->pid);
 	}
 	check_rights(&check);
 	check_kernel(&check);
@@ -350,7 +349,7 @@ static void check_one_process(void *ctx, struct process *process)
 		run->status = EXIT_NO_PROCESS;
 }
 
-/* Also report on a process that is not readable for us: the user wants to know what is missing. */
+/* Report on a process whose program we may not read: the rows show what is missing. False: `target` is no such process. */
 static bool check_hidden(const char *target, struct run *run)
 {
 	struct process process;

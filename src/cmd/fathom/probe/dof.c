@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dof - `fathom probe dof FILE`: prints a DOF object, or the sections of an ELF file, in words; or the first error
- * and its place. Addresses are those in the file: no base is added.
+ * dof - `fathom probe dof FILE`: prints the probes of a DOF object or of the sections of an ELF file, or the first error
+ * and its offset. Addresses are those in the file: no load address is added.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,11 +20,11 @@
 
 enum { EXIT_WRONG = 1, SITES_SHOWN = 8 };
 
-/* The file's contents: one input for DOF, else one for each section. */
+/* A file and its contents: one input for a DOF object, else one for each section. */
 struct subject {
 	const char *path;
 	const struct probe_request *request;
-	struct elf_file file; /* for DOF synthetic, with the object as its only input */
+	struct elf_file file; /* for a DOF object made here, with the object as its only input */
 };
 
 static const char *kind_name(enum dof_kind kind)
@@ -48,7 +48,8 @@ static int read_dof_object(int fd, struct elf_file *file, struct fathom_fault *w
 	if (fstat(fd, &status) != 0)
 		return fault(why, -errno, "cannot be read: %s", strerror(errno));
 	if (status.st_size > DOF_BYTES_MAX)
-		return fault(why, -E2BIG, "%" PRIu64 " bytes; %d are allowed", (uint64_t)status.st_size, DOF_BYTES_MAX);
+		return fault(why, -E2BIG, "has %" PRIu64 " bytes; the maximum is %d", (uint64_t)status.st_size,
+			     DOF_BYTES_MAX);
 	data = malloc((size_t)status.st_size + 1);
 	if (!data)
 		return fault(why, -ENOMEM, "out of memory for %" PRIu64 " bytes", (uint64_t)status.st_size);
@@ -89,7 +90,7 @@ static void name_module(const char *path, struct dof_helper *helper)
 	snprintf(helper->module, sizeof(helper->module), "%s", name);
 }
 
-/* ---- in words ---- */
+/* ---- printing text ---- */
 
 static void print_input_kind(const struct subject *subject, const struct dof_input *input)
 {
@@ -104,7 +105,7 @@ static void print_input_kind(const struct subject *subject, const struct dof_inp
 		printf(", %zu bytes", input->blocks[0].bytes);
 }
 
-/* Data, names and dependencies of an attribute, in DTrace's terms. */
+/* Print name stability, data stability and dependency class, in DTrace's terms. */
 static void print_attribute(uint32_t attribute)
 {
 	static const char *const levels[] = { "Internal", "Private",  "Obsolete", "External",
@@ -127,7 +128,7 @@ static bool is_identity(const struct dof_probe *probe)
 	return true;
 }
 
-/* "(int, char *)"; if scripts see other types: "seen as (char * = the 2nd)". */
+/* "(int, char *)"; if scripts see other types or another order: ", which scripts see as (char * = argument 1)". */
 static void print_probe_types(const struct dof_probe *probe)
 {
 	putchar('(');
@@ -151,7 +152,7 @@ static void print_probe_sites(const struct dof_probe *probe, bool is_enabled)
 		count += probe->sites[i].is_enabled == is_enabled;
 	if (count == 0)
 		return;
-	printf("      %s", is_enabled ? "asks whether anybody listens at" : "fires at");
+	printf("      %s", is_enabled ? "is-enabled test at" : "fires at");
 	for (uint32_t i = 0; i < probe->site_count && shown < SITES_SHOWN; i++) {
 		const struct dof_site *site = &probe->sites[i];
 
@@ -215,7 +216,7 @@ static void print_dof_text(const struct subject *subject, const struct dof_input
 	putchar('\n');
 }
 
-/* ---- as JSON ---- */
+/* ---- printing JSON ---- */
 
 static void print_json_row(json_t *row)
 {
@@ -305,12 +306,12 @@ static void print_check(const struct subject *subject, const struct dof_input *i
 		return;
 	}
 	if (!set) {
-		printf("%s: %s: wrong: %s\n", subject->path, kind_name(input->kind), why->text);
+		printf("%s: %s: not valid: %s\n", subject->path, kind_name(input->kind), why->text);
 		return;
 	}
 	count_set_sites(set, &probes, &sites);
 	print_input_kind(subject, input);
-	printf(": right: %" PRIu32 " provider%s, %" PRIu64 " probe%s, %" PRIu64 " site%s\n", set->provider_count,
+	printf(": valid: %" PRIu32 " provider%s, %" PRIu64 " probe%s, %" PRIu64 " site%s\n", set->provider_count,
 	       plural_suffix(set->provider_count), probes, plural_suffix(probes), sites, plural_suffix(sites));
 }
 
@@ -341,7 +342,7 @@ int probe_dof(const struct probe_request *request)
 	int status = EXIT_SUCCESS;
 
 	if (request->target_count == 0)
-		return probe_complain("dof takes a file: a DOF object, a program or a library", NULL);
+		return probe_complain("a file is missing: a DOF object, a program or a library", NULL);
 	for (int i = 0; i < request->target_count; i++) {
 		struct subject subject = { .path = request->targets[i], .request = request };
 		struct fathom_fault why = { 0 };

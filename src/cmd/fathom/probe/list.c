@@ -24,8 +24,6 @@ static const char *const type_names[] = {
 	[READER_STR] = "string",  [READER_OBJ] = "object",  [READER_REF] = "object",
 };
 
-/* ---- what ---- */
-
 static const struct reader_point *point_of_probe(const struct process *process, const struct note_probe *probe)
 {
 	return process->reader ? reader_point_by_name(process->reader, probe->name) : NULL;

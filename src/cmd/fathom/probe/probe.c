@@ -17,12 +17,12 @@ int probe_complain(const char *text, const char *value)
 static int probe_docs(const struct probe_request *request)
 {
 	if (request->target_count || request->all || request->json)
-		return probe_complain("docs takes nothing: it is about this version's engine", NULL);
+		return probe_complain("docs takes no arguments: it describes the engine of this version", NULL);
 	fputs(probe_page, stdout);
 	return EXIT_SUCCESS;
 }
 
-/* Arguments behind "--" belong to the script; getopt() would mix them with names of processes. */
+/* Remove the script's arguments, those behind "--", from `argv`: getopt() would mix them with names of processes. */
 static char *const *cut_script_args(int *argc, char **argv)
 {
 	for (int i = 1; i < *argc; i++) {
@@ -38,7 +38,7 @@ static char *const *cut_script_args(int *argc, char **argv)
 #define AT(member) .offset = offsetof(struct probe_request, member)
 
 static const struct option_row rows[] = {
-	{ "all", 0, OPTION_FLAG, NULL, "all processes that have probes; of registry: also those with SDT notes only",
+	{ "all", 0, OPTION_FLAG, NULL, "of list, check: all processes with probes; of registry: also those with SDT notes",
 	  AT(all) },
 	{ "check", 0, OPTION_FLAG, NULL, "of dof: check the file, and print what is wrong and where", AT(check) },
 	{ "json", 0, OPTION_FLAG, NULL, "print a JSON object on each line", AT(json) },
@@ -72,26 +72,24 @@ static const struct option_command commands[] = {
 	{ "list", "[PID|NAME...]",
 	  "the probes of engines and of SPDK's targets, or of the processes with this id, program or trace file name. "
 	  "Arguments are arg0, arg1 ... of bpftrace; their meaning is printed if the program's trace file has it, else "
-	  "their "
-	  "widths",
+	  "their widths",
 	  OPTION_TRACE_NAMES, WORD(probe_list) },
 	{ "check", "[PID|NAME...]",
-	  "whether the kernel allows attaching: each requirement with yes or no and why, and what a container would need",
+	  "whether the kernel allows attaching: each requirement with yes or no and why, and the settings for a container",
 	  OPTION_TRACE_NAMES, WORD(probe_check) },
 	{ "docs", NULL, "each probe of this version's engine: when it fires, its arguments, states and enums",
 	  WORD(probe_docs) },
 	{ "dof", "FILE...",
-	  "the probes of a file in words: a DOF object, as `dtrace -G` writes it, or an ELF file with .SUNW_dof, "
-	  ".note.usdt "
-	  "or .note.stapsdt. Addresses are those of the file",
+	  "the probes of a file: a DOF object, as `dtrace -G` writes it, or an ELF file with .SUNW_dof, .note.usdt or "
+	  ".note.stapsdt. Addresses are those in the file",
 	  OPTION_FILES, WORD(probe_dof) },
 	{ "registry", "[PID|PROVIDER|PATTERN...]",
 	  "the DTrace-style probes of all processes, from fathom-probed: PROVIDERpid:MODULE:FUNCTION:PROBE, the types of "
 	  "their arguments, their addresses, and how they were found. PATTERN is DTrace's: app*:::start, or start alone",
 	  WORD(probe_registry) },
 	{ "run", "SCRIPT [PID|NAME...] [-- ARG...]",
-	  "run a script with bpftrace until Ctrl-C, which prints its maps: a file, the name of a script that came with "
-	  "fathom (such as nvmf), or - for standard input. In it __EXE__ and __PID__ are the program and the process, "
+	  "run a script with bpftrace until Ctrl-C, which prints its maps. SCRIPT is a file, the name of a supplied "
+	  "script (such as nvmf), or - for standard input. In it, __EXE__ and __PID__ are the program and the process, "
 	  "@io_status[arg3] is the name of an enum's value, struct NAME is the program's. Output is in the order of time",
 	  OPTION_FILES, WORD(probe_run) },
 };
@@ -110,8 +108,8 @@ const struct option_table probe_table = {
 	.about = "The USDT probes of running programs, which bpftrace, perf, gdb, SystemTap and bcc can attach to.",
 	OPTION_COMMANDS(commands),
 	OPTION_ROWS(rows),
-	.more = "Exit status: 0: success; 1: no such process, attaching is not allowed, or a file is not valid; 2: an "
-		"error.",
+	.more = "Exit status: 0: success; 1: no such process or probe, attaching is not allowed, or a file is not valid; "
+		"2: an error.",
 };
 
 int cmd_probe(int argc, char **argv)
@@ -123,7 +121,7 @@ int cmd_probe(int argc, char **argv)
 	if (status != OPTIONS_RUN)
 		return status;
 	if (at == argc)
-		return options_reject(&probe_table, "a word is missing: check, docs, dof, list, registry, run");
+		return options_reject(&probe_table, "a command is missing: check, docs, dof, list, registry or run");
 	request.targets = argv + at + 1;
 	request.target_count = argc - at - 1;
 	command = options_find_command(&probe_table, argv[at]);

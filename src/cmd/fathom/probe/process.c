@@ -61,20 +61,18 @@ static int explain_hidden(int32_t pid, int error, struct fathom_fault *why)
 	struct stat status;
 
 	if (error == ENOENT)
-		return fault(why, -error, "process %d: there is none", pid);
+		return fault(why, -error, "process %d does not exist, or is a kernel thread", pid);
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	if (stat(path, &status) != 0)
-		return fault(why, -error, "process %d: its program cannot be looked at: %s", pid, strerror(error));
+		return fault(why, -error, "process %d: its program cannot be read: %s", pid, strerror(error));
 	if (status.st_uid != geteuid())
 		return fault(why, -error,
-			     "process %d: its program cannot be looked at: user %u runs it, and you are user %u; run this "
-			     "as that "
-			     "user, or with CAP_SYS_PTRACE, as root has it",
+			     "process %d: its program cannot be read: it belongs to user %u, and you are user %u; run this "
+			     "command as that user, or with CAP_SYS_PTRACE, as root has it",
 			     pid, status.st_uid, geteuid());
 	return fault(why, -error,
-		     "process %d: its program cannot be looked at, although it is yours: it has privileges or is not "
-		     "dumpable; run "
-		     "this with CAP_SYS_PTRACE, as root has it",
+		     "process %d: its program cannot be read, although it is yours: it has privileges or is not dumpable; "
+		     "run this command with CAP_SYS_PTRACE, as root has it",
 		     pid);
 }
 
@@ -153,7 +151,7 @@ static bool process_has_name(const struct process *process, const char *name)
 	       strcmp(process->program, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
 }
 
-/* This command contains the probes of its libraries, but neither this process nor another instance of it is wanted. */
+/* Is it an instance of this command? The command contains probes of its libraries, which must not be listed. */
 static bool is_this_program(int32_t pid)
 {
 	struct stat ours, its;
@@ -216,8 +214,9 @@ int process_each(const struct probe_request *request, void (*each)(void *ctx, st
 	int status = EXIT_SUCCESS;
 
 	if (request->target_count == 0 && call_for_matching(request, NULL, each, ctx) == 0) {
-		fprintf(stderr, "fathom probe: no engine is running%s\n",
-			request->all ? ", nor anything else that has probes" : "; --all lists whatever has probes");
+		fprintf(stderr, "fathom probe: %s\n",
+			request->all ? "no process with probes is running"
+				     : "no engine is running; --all selects all processes with probes");
 		return EXIT_NO_PROCESS;
 	}
 	for (int i = 0; i < request->target_count; i++) {
@@ -229,7 +228,7 @@ int process_each(const struct probe_request *request, void (*each)(void *ctx, st
 				status = EXIT_NO_PROCESS;
 		} else if (call_for_matching(request, target, each, ctx) == 0) {
 			fprintf(stderr,
-				"fathom probe: no process with probes is called \"%s\"; `fathom probe list --all` has "
+				"fathom probe: no process with probes has the name \"%s\"; `fathom probe list --all` lists "
 				"all\n",
 				target);
 			status = EXIT_NO_PROCESS;

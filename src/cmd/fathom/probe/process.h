@@ -20,7 +20,7 @@ enum { EXIT_NO_PROCESS = 1 };
 
 struct process {
 	int32_t pid;
-	char program[PATH_MAX]; /* its file, as named by the kernel; printable */
+	char program[PATH_MAX]; /* the path of its file, from the kernel; printable */
 	char command[32];	/* printable */
 	char trace_name[64];	/* "": no trace file that we can read */
 	struct notes notes;
@@ -37,7 +37,7 @@ void process_close(struct process *process);
 enum process_file { PROCESS_FILE_RUNS, PROCESS_FILE_GONE, PROCESS_FILE_OTHER, PROCESS_FILE_HIDDEN };
 
 /*
- * Is the file with its program's name the one that runs? GONE and OTHER: it was removed or replaced since the start;
+ * Is the file with its program's name the running one? GONE and OTHER: it was removed or replaced since the start;
  * HIDDEN: unknown (errno). `path_ret`: that name in the process's mount namespace, as we can open it.
  */
 enum process_file process_file_of(const struct process *process, char *path_ret, size_t bytes);

@@ -2,8 +2,8 @@
 /*
  * registry - `fathom probe registry`: the DTrace-style probes of processes, as registered with fathom-probed.
  *
- * A row is a probe of a process. Rows are selected by pids, providers ("app", "app1234") and DTrace's descriptions
- * ("app*:::start", "start"); one of them must match.
+ * A row is a probe of a process. The arguments are process ids, providers ("app", "app1234") and DTrace's descriptions
+ * ("app*:::start", "start"). Rows that match at least one of them are printed.
  */
 #include "cmd/fathom/probe/registry.h"
 
@@ -92,7 +92,7 @@ static bool is_selected_row(const struct probe_request *request, json_t *row)
 	return request->target_count == 0;
 }
 
-/* The only requested process, so that the daemon need not read others; 0: several, or all. */
+/* The process id, if it is the only argument: the daemon then reads only that process. 0: else. */
 static uint64_t only_pid(const struct probe_request *request)
 {
 	uint64_t pid = 0;
@@ -158,7 +158,7 @@ static int get_rows(const struct probe_request *request, struct rows *rows, stru
 	return error;
 }
 
-/* ---- showing ---- */
+/* ---- printing ---- */
 
 static void print_registry_types(json_t *types)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* registry_ask - lines from fathom-probed, over its socket. */
+/* registry_ask - requests the registered probes from fathom-probed, over its socket: a line of JSON for each. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "cmd/fathom/probe/registry.h"
 #include "inspect/probed/client/protocol.h"
 
-enum { PATIENCE_SEC = 20 };
+enum { TIMEOUT_SEC = 20 };
 
 static const char *choose_daemon_socket(const char *path)
 {
@@ -26,7 +26,7 @@ static const char *choose_daemon_socket(const char *path)
 static int connect_to_probed(const char *path, int *fd_ret, struct fathom_fault *why)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	const struct timeval patience = { .tv_sec = PATIENCE_SEC };
+	const struct timeval timeout = { .tv_sec = TIMEOUT_SEC };
 	int fd, error;
 
 	if (text_copy(address.sun_path, sizeof(address.sun_path), path) < 0)
@@ -35,16 +35,16 @@ static int connect_to_probed(const char *path, int *fd_ret, struct fathom_fault 
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return fault(why, -errno, "socket: %s", strerror(errno));
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
-	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0 &&
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) == 0 &&
 	    connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
 		*fd_ret = fd;
 		return 0;
 	}
 	error = fault(
 		why, -errno,
-		"%s: %s; is fathom-probed running? Another socket is named by --socket, and --state-dir reads the tree "
-		"without a daemon",
+		"%s: %s; is fathom-probed running? --socket selects another socket; --state-dir reads the tree without a "
+		"daemon",
 		path, strerror(errno));
 	close(fd);
 	return error;
@@ -66,7 +66,7 @@ static int parse_received_lines(struct lines *lines, struct fathom_fault *why)
 		json_t *row = json_loadb(line, (size_t)(end - line), 0, NULL);
 
 		if (!row)
-			return fault(why, -EPROTO, "fathom-probed said something that is no JSON");
+			return fault(why, -EPROTO, "fathom-probed sent a line that is not JSON");
 		lines->fn(lines->ctx, row);
 		json_decref(row);
 		line = end + 1;

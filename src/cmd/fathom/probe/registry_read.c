@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* registry_read - lines from the tree itself: probes/$pid/$prv$pid/$mod/$fun/$prb (docs/formats/stash.md). */
+/*
+ * registry_read - reads registered probes from the tree, without the daemon: probes/$pid/$prv$pid/$mod/$fun/$prb
+ * (docs/formats/stash.md). A line of JSON for each.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -67,8 +70,8 @@ int registry_read(const char *directory, uint64_t pid, registry_line_fn fn, void
 
 	snprintf(path, sizeof(path), "%s/probes", directory);
 	if (access(path, R_OK | X_OK) < 0)
-		return fault(why, -errno, "%s: %s; --state-dir names the directory that fathom-probed was given", path,
-			     strerror(errno));
+		return fault(why, -errno, "%s: %s; --state-dir takes the same directory as fathom-probed's --state-dir",
+			     path, strerror(errno));
 	tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, compare_entry_names);
 	if (!tree)
 		return fault(why, -errno, "%s: %s", path, strerror(errno));

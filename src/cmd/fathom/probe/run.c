@@ -4,8 +4,8 @@
  *
  *   script -> the structures it names, script_fill() for each process -> a bpftrace for each -> order -> the output
  *
- * Each process has its own bpftrace: the words of enums come from its own schema, its maps are separate, and a probe in
- * a file shared by two processes would fire for both. The outputs are merged by time.
+ * Each process has its own bpftrace: the names of enum values come from its own schema, its maps are separate, and a
+ * probe in a file shared by two processes would fire for both. The outputs are merged by time.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -36,7 +36,7 @@ enum { SOURCES_MAX = 32, TURN_MS = 50, PIECE_BYTES = 1 << 16, FDS_PER_SOURCE = 2
 /* bpftrace 0.17 may lose output printed just before it is interrupted. */
 #define GRACE_NS 200000000ull
 
-/* With -d: the time limits for attaching, after which the duration counts anyway, and for ending after an interrupt. */
+/* Time limits: for attaching, after which the time of -d counts anyway; and for ending after an interrupt. */
 enum { ATTACH_SEC_MAX = 20, END_SEC_MAX = 10 };
 
 struct source {
@@ -46,11 +46,11 @@ struct source {
 	struct script_program program;
 	struct bpftrace child;
 	bool running;
-	/* an incomplete line: of the output, and of incoming JSON */
+	/* an incomplete line of the output, and one of received JSON */
 	char *line;
 	size_t line_bytes;
-	char *coming;
-	size_t coming_bytes;
+	char *received;
+	size_t received_bytes;
 };
 
 struct run {
@@ -90,10 +90,10 @@ static void add_process_source(void *ctx, struct process *process)
 	}
 	if (run->source_count == SOURCES_MAX) {
 		run->failed = true;
-		report_run_error("32 processes are the most");
+		report_run_error("more than 32 processes are selected; name fewer");
 		return;
 	}
-	*source = (struct source){ .pid = process->pid, .child = { .out_fd = -1, .said_fd = -1 } };
+	*source = (struct source){ .pid = process->pid, .child = { .out_fd = -1, .err_fd = -1 } };
 	(void)text_copy(source->name, sizeof(source->name), process_name(process));
 	probe_tables_of(process, &tables);
 	probe_path_of(process, path, sizeof(path));
@@ -241,16 +241,16 @@ static void handle_json_piece(struct run *run, uint32_t number, const char *piec
 	size_t at = 0;
 	char *nl;
 
-	source->coming = realloc(source->coming, source->coming_bytes + bytes);
-	must(source->coming);
-	memcpy(source->coming + source->coming_bytes, piece, bytes);
-	source->coming_bytes += bytes;
-	while ((nl = memchr(source->coming + at, '\n', source->coming_bytes - at))) {
-		handle_json(run, number, source->coming + at, (size_t)(nl - (source->coming + at)), now_ns);
-		at = (size_t)(nl + 1 - source->coming);
+	source->received = realloc(source->received, source->received_bytes + bytes);
+	must(source->received);
+	memcpy(source->received + source->received_bytes, piece, bytes);
+	source->received_bytes += bytes;
+	while ((nl = memchr(source->received + at, '\n', source->received_bytes - at))) {
+		handle_json(run, number, source->received + at, (size_t)(nl - (source->received + at)), now_ns);
+		at = (size_t)(nl + 1 - source->received);
 	}
-	memmove(source->coming, source->coming + at, source->coming_bytes - at);
-	source->coming_bytes -= at;
+	memmove(source->received, source->received + at, source->received_bytes - at);
+	source->received_bytes -= at;
 }
 
 static void handle_output(struct run *run, uint32_t number, uint64_t now_ns)
@@ -281,15 +281,14 @@ static void signal_all_sources(struct run *run, int signal)
 	}
 }
 
-/* An identifier that bpftrace does not know may be the program's: without debug information it was not declared. */
+/* An unknown identifier may be one of the program's, which is not declared without debug information: report that, too. */
 static void report_source_error(const struct source *source, const struct fathom_fault *why)
 {
 	report_run_error(why->text);
 	if (!source->types.text && strstr(why->text, "Unknown identifier"))
 		fprintf(stderr,
-			"fathom probe: %s has no debug information, which enumerators are known by: install its debug "
-			"file, or build "
-			"it with symbols\n",
+			"fathom probe: %s has no debug information, so its enumerators are unknown: install its debug "
+			"file, or build it with symbols\n",
 			source->name);
 }
 
@@ -302,17 +301,17 @@ static void end_source(struct run *run, uint32_t number)
 
 	source->running = false;
 	order_end(run->order, number);
-	if (bpftrace_finish(&source->child, run->title, &why) != 0) {
+	if (bpftrace_wait(&source->child, run->title, &why) != 0) {
 		report_source_error(source, &why);
 		run->failed = true;
 		signal_all_sources(run, SIGINT);
 	}
-	if (run->request->verbose && source->child.said)
-		fputs(source->child.said, stderr);
+	if (run->request->verbose && source->child.messages)
+		fputs(source->child.messages, stderr);
 	if (lost)
 		fprintf(stderr,
-			"fathom probe: %" PRIu64 " lines of %s are lost: more came than bpftrace could print "
-			"(BPFTRACE_PERF_RB_PAGES=4096 gives it room; counting in a map loses nothing)\n",
+			"fathom probe: %" PRIu64 " lines of %s are lost: bpftrace could not print them in time "
+			"(BPFTRACE_PERF_RB_PAGES=4096 enlarges its buffer; counting in a map loses nothing)\n",
 			lost, source->name);
 }
 
@@ -354,7 +353,7 @@ static bool poll_once(struct run *run, int signals)
 
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		fds[1 + 2 * i] = (struct pollfd){ .fd = run->sources[i].child.out_fd, .events = POLLIN };
-		fds[2 + 2 * i] = (struct pollfd){ .fd = run->sources[i].child.said_fd, .events = POLLIN };
+		fds[2 + 2 * i] = (struct pollfd){ .fd = run->sources[i].child.err_fd, .events = POLLIN };
 	}
 	if (poll(fds, 1 + FDS_PER_SOURCE * run->source_count, TURN_MS) < 0 && errno != EINTR)
 		return false;
@@ -365,9 +364,9 @@ static bool poll_once(struct run *run, int signals)
 
 		if (fds[1 + 2 * i].revents && source->child.out_fd >= 0)
 			handle_output(run, i, clock_monotonic_ns());
-		if (fds[2 + 2 * i].revents && source->child.said_fd >= 0)
-			bpftrace_listen(&source->child);
-		if (source->running && source->child.out_fd < 0 && source->child.said_fd < 0)
+		if (fds[2 + 2 * i].revents && source->child.err_fd >= 0)
+			bpftrace_read_messages(&source->child);
+		if (source->running && source->child.out_fd < 0 && source->child.err_fd < 0)
 			end_source(run, i);
 		running |= source->running;
 	}
@@ -421,8 +420,7 @@ static void enforce_time_limits(struct run *run)
 
 	if (run->request->duration_ns && !run->end_ns && (attached || now - run->begun_ns >= ATTACH_SEC_MAX * NS_PER_SEC)) {
 		if (!attached)
-			fprintf(stderr,
-				"fathom probe: bpftrace was not seen to attach within %d s; the time of -d begins now\n",
+			fprintf(stderr, "fathom probe: bpftrace did not attach within %d s; the time of -d begins now\n",
 				ATTACH_SEC_MAX);
 		run->end_ns = now + run->request->duration_ns;
 	}
@@ -464,9 +462,9 @@ static void free_sources(struct run *run)
 	for (uint32_t i = 0; i < run->source_count; i++) {
 		script_free(&run->sources[i].program);
 		types_declared_free(&run->sources[i].types);
-		free(run->sources[i].child.said);
+		free(run->sources[i].child.messages);
 		free(run->sources[i].line);
-		free(run->sources[i].coming);
+		free(run->sources[i].received);
 	}
 }
 
@@ -502,7 +500,7 @@ int probe_run(const struct probe_request *request)
 	if (!request->program) {
 		if (request->target_count == 0) {
 			free(run);
-			return probe_complain("a script is missing: its name, a file's, or -e PROGRAM", NULL);
+			return probe_complain("a script is missing: give a name, a file or -e PROGRAM", NULL);
 		}
 		targets.targets++;
 		targets.target_count--;

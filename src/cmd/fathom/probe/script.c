@@ -26,9 +26,9 @@ static int read_script_text(FILE *from, const char *name, char **text_ret, struc
 	bytes = fread(text, 1, SCRIPT_BYTES_MAX + 1, from);
 	text[min_u64(bytes, SCRIPT_BYTES_MAX)] = '\0';
 	if (ferror(from) || bytes > SCRIPT_BYTES_MAX || strlen(text) != bytes) {
-		int rc = ferror(from)
-				 ? fault(why, -EIO, "cannot read \"%s\": %s", name, strerror(errno))
-				 : fault(why, -EINVAL, "\"%s\" is no script: it is over 1 MiB, or has a NUL in it", name);
+		int rc = ferror(from) ? fault(why, -EIO, "cannot read \"%s\": %s", name, strerror(errno))
+				      : fault(why, -EINVAL,
+					      "\"%s\" is not a script: it exceeds 1 MiB or contains a NUL byte", name);
 
 		free(text);
 		return rc;
@@ -95,7 +95,7 @@ static int open_script(const char *name, FILE **file_ret, struct fathom_fault *w
 	if (errno != ENOENT)
 		return fault(why, -errno, "cannot read \"%s\": %s", name, strerror(errno));
 	if (!find_script_directory(directory, sizeof(directory)))
-		return fault(why, -ENOENT, "there is no file \"%s\", and our own scripts are not beside this program",
+		return fault(why, -ENOENT, "there is no file \"%s\", and this program has no supplied scripts beside it",
 			     name);
 	for (int i = 0; i < 2 && !strchr(name, '/') && !*file_ret; i++) {
 		snprintf(path, sizeof(path), "%s/%.250s%s", directory, name, i ? ".bt" : "");
@@ -104,7 +104,8 @@ static int open_script(const char *name, FILE **file_ret, struct fathom_fault *w
 	if (*file_ret)
 		return 0;
 	list_scripts(directory, list, sizeof(list));
-	return fault(why, -ENOENT, "there is no file \"%s\", nor a script of ours; they are: %s", name, list);
+	return fault(why, -ENOENT, "there is neither a file nor a supplied script \"%s\"; supplied scripts: %s", name,
+		     list);
 }
 
 int probe_script_read(const char *name, char **text_ret, struct fathom_fault *why)
@@ -129,7 +130,7 @@ int probe_script_read(const char *name, char **text_ret, struct fathom_fault *wh
 	static const struct reader_label NAME##_labels[] = { __VA_ARGS__ };                                                \
 	static const struct reader_enum NAME = { #NAME, NAME##_labels, ARRAY_COUNT(NAME##_labels) }
 
-/* State names that SPDK's targets do not report; as SPDK's scripts print them. */
+/* The trace files of SPDK's targets lack the names of these states. The names are those that SPDK's scripts print. */
 WORDS(spdk_target, { 0, "NONE" }, { 1, "CREATE_TARGET" }, { 2, "CREATE_POLL_GROUPS" }, { 3, "START_SUBSYSTEMS" },
       { 4, "RUNNING" }, { 5, "FINI_STOP_SUBSYSTEMS" }, { 6, "FINI_STOP_LISTEN" }, { 7, "FINI_DESTROY_SUBSYSTEMS" },
       { 8, "FINI_DESTROY_POLL_GROUPS" }, { 9, "FINI_DESTROY_TARGET" }, { 10, "STOPPED" }, { 11, "ERROR" });
@@ -184,8 +185,8 @@ void probe_path_of(const struct process *process, char *path_ret, size_t bytes)
 		plain &= isalnum((unsigned char)*at) || strchr("/._+-", *at);
 	snprintf(path_ret, bytes, "/proc/%d/exe", process->pid);
 	/*
-	 * only if the file was not replaced or removed since the start, is in our mount namespace, and has a name valid
-	 * in a script
+	 * use the plain name only if a script can contain it, and if it refers to the running file: the file may have been
+	 * replaced or removed, or the process may have another mount namespace
 	 */
 	if (plain && stat(path_ret, &running) == 0 && stat(process->program, &named) == 0 &&
 	    running.st_dev == named.st_dev && running.st_ino == named.st_ino)

@@ -8,7 +8,10 @@
 
 #include "inspect/script/script.h"
 
-/* In blocks that read the kernel, a structure name means the kernel's structure, if the kernel has it. */
+/*
+ * Add to the wanted structures the names used in blocks that read the kernel, except those that the kernel has: there a
+ * name means the kernel's structure first.
+ */
 static void add_program_structures(struct types_wanted *wanted, const struct types_names *kernels)
 {
 	for (uint32_t i = 0; i < kernels->count; i++) {
@@ -30,7 +33,7 @@ static const char *find_needed_name(const struct types_wanted *wanted, const cha
 	return wanted->enums.count ? wanted->enums.names[0] : NULL;
 }
 
-/* Handle missing debug information. */
+/* The program has no debug information: 0 if the script needs none, else an error that says how to get it. */
 static int explain_missing_debug_info(const struct process *process, const struct types_wanted *wanted,
 				      enum process_file file, struct fathom_fault *why)
 {
@@ -45,11 +48,10 @@ static int explain_missing_debug_info(const struct process *process, const struc
 			     "%s %s: %.*s has no debug information, and its debug file (build-id %s) is neither in "
 			     "/usr/lib/debug nor beside it: install that file, or build the program with symbols",
 			     kind, name, bytes, process->program, id);
-	return fault(
-		why, -ENODATA,
-		"%s %s: %.*s has been %s since it was started, and there is no debug file of the one that runs (build-id "
-		"%s): restart it, or install that file",
-		kind, name, bytes, process->program, file == PROCESS_FILE_GONE ? "removed" : "replaced", id);
+	return fault(why, -ENODATA,
+		     "%s %s: %.*s has been %s since its start, and there is no debug file of the running program (build-id "
+		     "%s): restart the program, or install that file",
+		     kind, name, bytes, process->program, file == PROCESS_FILE_GONE ? "removed" : "replaced", id);
 }
 
 static int declare_types(const struct process *process, const struct types_wanted *wanted,
@@ -63,7 +65,7 @@ static int declare_types(const struct process *process, const struct types_wante
 
 	snprintf(running, sizeof(running), "/proc/%d/exe", process->pid);
 	snprintf(root, sizeof(root), "/proc/%d/root", process->pid);
-	/* use its plain name if it refers to the same file for us: debug files may be found by it */
+	/* use the program's plain name if it refers to the running file: debug files may be found beside it */
 	if (stat(running, &here) == 0 && stat(process->program, &there) == 0 && here.st_dev == there.st_dev &&
 	    here.st_ino == there.st_ino)
 		beside = process->program;
