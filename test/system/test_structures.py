@@ -9,7 +9,7 @@ import time
 import unittest
 
 from harness import ENGINE, FATHOM, NQN, EngineTest, run
-from test_attaching import Live, end_at_once
+from test_attaching import LiveTest, end_at_once
 
 LONGEST = "nqn.2016-06.io.spdk:" + "".join(f"{place:010}" for place in range(0, 200, 10)) + "end"
 SUBSYSTEM = "usdt:__EXE__:nvmf_subsystem_state { $s = (struct nvmf_subsystem *)arg1; @ = $s->id; }"
@@ -100,7 +100,7 @@ class Declaring(EngineTest):
         self.assertIn("has been replaced since", self.refuses(engine, SUBSYSTEM))
 
 
-class Reading(Live):
+class Reading(LiveTest):
     """bpftrace, on a live engine."""
 
     def script(self, text):
