@@ -6,20 +6,17 @@
  *                                                                       ^                                    |
  *                                                                       +-------- fathom_qpair_poll() <------+
  *
- * A queue pair is one TCP connection. Submitting only queues; fathom_qpair_poll() sends all that was submitted since
- * the last call at once, takes what has come in and calls the callbacks, from which more can be submitted. Nothing
- * happens without it: there is no thread inside, but for that of fathom_connect_begin(). Nothing is allocated after a queue
- * pair has been created.
+ * A queue pair is one TCP connection. Submitting only queues a command. fathom_qpair_poll() sends all commands submitted
+ * since its last call, reads the socket, and calls callbacks, which may submit more. A program must poll: the library has
+ * no thread, except that of fathom_connect_begin(). Nothing is allocated after a queue pair has been created.
  *
- * Threads: a controller is used by one thread at a time, and so is each of its queue pairs, each by a thread of its
- * own if so wished. Queue pairs are created and destroyed by the controller's thread, which may hand them over in
- * between.
+ * Threads: one thread at a time uses a controller, and one thread at a time uses a queue pair. They may be different
+ * threads. The controller's thread creates and destroys queue pairs; in between it may give them to others.
  *
- * Errors are 0 or a negative errno. Functions that can fail for reasons worth a sentence take a `struct fathom_fault
- * *why` (NULL: not interested). How a command ended is in its struct fathom_completion, never in an errno.
+ * Errors are 0 or a negative errno. `why` (may be NULL) gets the explanation. The result of a command is in its struct
+ * fathom_completion, never in an errno. Broken rules of use, such as polling from a callback, abort the program.
  *
- * Strict C11 and POSIX; numbers are in the host's byte order, raw commands as the specification lays them out
- * (little-endian).
+ * Strict C11 and POSIX. Numbers are in the host's byte order; raw commands are little-endian, as in the specification.
  */
 #ifndef FATHOM_INITIATOR_H
 #define FATHOM_INITIATOR_H
@@ -58,29 +55,32 @@ struct fathom_qpair;
 
 /* Start from fathom_connect_options_init(). Strings are borrowed for the call. */
 struct fathom_connect_options {
-	size_t bytes;	       /* of this structure, as the program was compiled with it */
+	size_t bytes;	       /* of this structure when the program was compiled */
 	const char *address;   /* name or number */
 	const char *service;   /* port, 1 to 65535, or its name; default "4420" */
 	const char *subnqn;    /* fathom_discovery_nqn for a discovery controller */
-	const char *hostnqn;   /* NULL: made up from a random UUID */
-	const uint8_t *hostid; /* 16 bytes; NULL: that UUID, or a random one */
+	const char *hostnqn;   /* NULL: made of a random UUID */
+	const uint8_t *hostid; /* 16 bytes; NULL: that UUID, or another random one */
 	/*
-	 * 0: none; default 15 s. fathom_controller_poll() is due every quarter of it. It sends a keep alive as often; one
-	 * that has no answer for three quarters ends the connection: a target that stands still is noticed in this time.
+	 * Keep-alive time; 0: none; default 15 s. Call fathom_controller_poll() every quarter of it: it sends a keep alive.
+	 * A keep alive without an answer for three quarters of it ends the connection, so a hung target is detected in
+	 * this time.
 	 */
 	uint32_t keep_alive_ms;
-	uint32_t connect_timeout_ms; /* for each step of connecting and each admin command of ours; default 10 s */
+	uint32_t connect_timeout_ms; /* of each step of connecting and of each admin command of the library; default 10 s */
 	uint32_t command_timeout_ms; /* a command that takes longer ends its connection; 0: none; default 30 s */
-	uint16_t io_queues;	     /* how many I/O queue pairs to ask for; default 16 */
-	uint16_t r2ts_max;	     /* for a command at a time, 1 to FATHOM_R2TS_MAX; default 4 */
+	uint16_t io_queues;	     /* number of I/O queue pairs to request; default 16 */
+	uint16_t r2ts_max;	     /* R2Ts in flight for one command, 1 to FATHOM_R2TS_MAX; default 4 */
 	uint8_t data_align;	     /* HPDA: data to us starts at multiples of (this + 1) * 4, 0 to 31; default 0 */
-	bool header_digest;	     /* refused by the controller: connecting fails */
+	bool header_digest;	     /* connecting fails if the controller does not support a wanted digest */
 	bool data_digest;
 	bool no_flow_control; /* let the controller leave out responses (SUCCESS in C2HData), if it can */
 	/*
-	 * NULL, or called once for each step of connecting and each admin command of ours that has had no answer for a
-	 * second. `what` says where and for what, for people; valid for the call. Thread: the one that waits (of
-	 * fathom_connect_begin() its own). `waiting_ctx` is lent as long as there is the controller.
+	 * Called once for each step of connecting and each admin command of the library that has had no answer for a
+	 * second; NULL: not called. `what`, for people, names the address and the step; it is valid for the call. Thread:
+	 * the one that waits; of fathom_connect_begin() its own thread. `waiting_ctx` is lent until the controller is
+	 * disconnected. After fathom_connect_cancel() and fathom_reconnect_destroy() a running attempt may still call it:
+	 * then it must stay valid until the program ends.
 	 */
 	void (*waiting)(void *ctx, const char *what);
 	void *waiting_ctx;
@@ -126,14 +126,16 @@ struct fathom_discovery_entry {
 
 extern const char fathom_discovery_nqn[];
 
-/* Defaults, for a structure of `bytes`: the library may know more fields than the program, or fewer. */
+/* Set the defaults in a structure of `bytes`. The library may know more fields than the program, or fewer. Any thread. */
 void fathom_connect_options_init_bytes(struct fathom_connect_options *options, size_t bytes);
 #define fathom_connect_options_init(options) fathom_connect_options_init_bytes((options), sizeof(*(options)))
 
 /*
- * Connect the admin queue, enable the controller and identify it. Blocks, each step at most connect_timeout_ms.
- * Pair: fathom_disconnect(). Errors: of socket and connect, -EINVAL (an option), -ETIMEDOUT, -EPROTO (not NVMe/TCP as
- * we know it), -ECONNREFUSED, -EACCES, -EIO (the controller refused; `why` says with which status).
+ * Connect the admin queue, enable the controller and identify it. Blocks: each step at most connect_timeout_ms, for each
+ * address of a name, and name resolution as long as the resolver takes. Pair: fathom_disconnect(). Errors: of socket() and
+ * connect(), such as -ECONNREFUSED; -EHOSTUNREACH (also: the name has no address), -EINVAL (an option), -ENOMEM,
+ * -ETIMEDOUT, -EPROTO (the peer violates NVMe/TCP), -EACCES (the controller does not allow this host, or requires
+ * authentication), -EIO (the controller refused; `why` has the status).
  */
 FATHOM_MUST_CHECK int fathom_connect(const struct fathom_connect_options *options, struct fathom_fault *why,
 				     struct fathom_controller **controller_ret);
@@ -143,81 +145,98 @@ FATHOM_MUST_CHECK int fathom_connect(const struct fathom_connect_options *option
 struct fathom_connecting;
 
 /*
- * Begin what fathom_connect() does, in a thread that ends with it; the options are copied. Pair: fathom_connect_finish()
- * until it does not return -EINPROGRESS, or fathom_connect_cancel(). Errors: -EINVAL (an option), -ENOMEM, -EAGAIN (no
- * thread), -EMFILE.
+ * Run fathom_connect() in a thread of its own, which ends with it. The options are copied. Pair: call
+ * fathom_connect_finish() until it does not return -EINPROGRESS, or fathom_connect_cancel(). Errors: -EINVAL (an option),
+ * -ENOMEM, -EAGAIN (no thread), -EMFILE.
  */
 FATHOM_MUST_CHECK int fathom_connect_begin(const struct fathom_connect_options *options, struct fathom_fault *why,
 					   struct fathom_connecting **connecting_ret);
-/* For poll(2): readable when it has ended. Valid until finish or cancel. */
+/* For poll(2): readable when the attempt has ended. Valid until finish or cancel. */
 int fathom_connecting_fd(const struct fathom_connecting *connecting);
-/* How it ended: -EINPROGRESS: it has not; else as fathom_connect(), and `connecting` is gone. Does not block. */
+/*
+ * Get the result. -EINPROGRESS: the attempt has not ended; else 0 or an error of fathom_connect(), and `connecting` is
+ * freed. Does not block.
+ */
 FATHOM_MUST_CHECK int fathom_connect_finish(struct fathom_connecting *connecting, struct fathom_fault *why,
 					    struct fathom_controller **controller_ret);
-/* Give up, also what has been connected. Does not wait for the thread. NULL is legal. */
+/*
+ * Give up the attempt. Does not wait for its thread, which ends later. A controller that is already connected is
+ * disconnected: that blocks for up to a second. Accepts NULL.
+ */
 void fathom_connect_cancel(struct fathom_connecting *connecting);
 
 /* Start from fathom_reconnect_options_init(). */
 struct fathom_reconnect_options {
-	size_t bytes;	       /* of this structure, as the program was compiled with it */
-	uint32_t delay_min_ms; /* after the first failure; doubles with each; default 1 s */
-	uint32_t delay_max_ms; /* default 30 s */
-	uint32_t attempts_max; /* 0: for ever */
+	size_t bytes;	       /* of this structure when the program was compiled */
+	uint32_t delay_min_ms; /* after the first failure; doubles with each further one; default 1 s */
+	uint32_t delay_max_ms; /* the longest delay; default 30 s */
+	uint32_t attempts_max; /* failures in a row before it gives up; 0: no limit (default) */
 };
 
 struct fathom_reconnect;
 
+/* Set the defaults, as fathom_connect_options_init_bytes(). */
 void fathom_reconnect_options_init_bytes(struct fathom_reconnect_options *options, size_t bytes);
 #define fathom_reconnect_options_init(options) fathom_reconnect_options_init_bytes((options), sizeof(*(options)))
 
 /*
- * One host that connects, and again after each loss, by one name. `how`: NULL: the defaults. Pair:
- * fathom_reconnect_destroy(). Errors: -EINVAL, -ENOMEM, -EIO (no random numbers for the host's name).
+ * A host that connects, and again after each loss, always with the same host NQN. `options` is copied. `how` NULL: the
+ * defaults. It starts nothing: fathom_reconnect_poll() does. Pair: fathom_reconnect_destroy(). Errors: -EINVAL, -ENOMEM,
+ * -EIO (no random numbers for the host's name). Thread: one at a time.
  */
 FATHOM_MUST_CHECK int fathom_reconnect_create(const struct fathom_connect_options *options,
 					      const struct fathom_reconnect_options *how, struct fathom_fault *why,
 					      struct fathom_reconnect **reconnect_ret);
-/* A controller that it gave lives on. NULL is legal. */
+/* Controllers that it returned stay connected. A running attempt is cancelled: fathom_connect_cancel(). Accepts NULL. */
 void fathom_reconnect_destroy(struct fathom_reconnect *reconnect);
 
 /*
- * Continue to reconnect. 0: the caller owns `*controller_ret`; after its loss, destroy its queue pairs, call
- * fathom_disconnect(), and call this again. -EINPROGRESS: not connected yet; `why` has the last failure, if any. Other
- * errors: attempts_max attempts have failed; a further call starts again. Does not block. Call it when fd is readable (-1:
- * none), or after the timeout (-1: none).
+ * Start an attempt if one is due, or collect its result. Does not block. 0: connected; the caller owns `*controller_ret`.
+ * After its loss, destroy its queue pairs, call fathom_disconnect(), and call this again. -EINPROGRESS: not connected yet;
+ * `why` has the last failure, if any. Other errors: attempts_max attempts have failed; a further call starts again.
+ *
+ * Call it when fathom_reconnect_fd() is readable (-1: no attempt is running) or fathom_reconnect_timeout_ms() has passed
+ * (-1: an attempt is running; wait for the fd). Both change with each call of this function.
  */
 FATHOM_MUST_CHECK int fathom_reconnect_poll(struct fathom_reconnect *reconnect, struct fathom_fault *why,
 					    struct fathom_controller **controller_ret);
 int fathom_reconnect_fd(const struct fathom_reconnect *reconnect);
 int fathom_reconnect_timeout_ms(const struct fathom_reconnect *reconnect);
 
-/* Shut the controller down and close. All its queue pairs have been destroyed. NULL is legal. */
+/*
+ * Shut the controller down and free it. Blocks for up to a second if the target does not answer. Destroy its I/O queue
+ * pairs first. Accepts NULL.
+ */
 void fathom_disconnect(struct fathom_controller *controller);
 
-/* Valid until fathom_disconnect(). */
+/* What the controller reported when it was connected. Valid until fathom_disconnect(). */
 const struct fathom_controller_info *fathom_controller_info(const struct fathom_controller *controller);
 
 /*
- * Keep alive: call it every now and then (see keep_alive_ms). Errors: as fathom_qpair_poll(); -ETIMEDOUT: the controller
- * does not answer. Destroy or abort its queue pairs then: what they have in flight may otherwise wait for
- * command_timeout_ms, or for ever.
+ * Poll the admin queue pair, and send a keep alive if one is due: call it every keep_alive_ms / 4. Does not block. Returns
+ * 0 or an error of fathom_qpair_poll(); -ETIMEDOUT: the controller does not answer. After an error destroy or abort the I/O
+ * queue pairs: their commands may otherwise wait for command_timeout_ms, or for ever.
  */
 FATHOM_MUST_CHECK int fathom_controller_poll(struct fathom_controller *controller);
 
-/* The admin queue pair, for raw commands: fathom_submit() and fathom_qpair_poll(). Not to be destroyed. */
+/* The admin queue pair, for raw commands: fathom_submit() and fathom_qpair_poll(). It belongs to the controller. */
 struct fathom_qpair *fathom_controller_admin(struct fathom_controller *controller);
 
-/* Blocks. Errors: -ENOENT (no such namespace), else as fathom_connect(). */
+/* Identify a namespace. Blocks. Errors: -ENOENT (no such namespace), -EPROTO (its block size), else as fathom_connect(). */
 FATHOM_MUST_CHECK int fathom_namespace_info(struct fathom_controller *controller, uint32_t nsid, struct fathom_fault *why,
 					    struct fathom_namespace_info *info_ret);
 
-/* The first `nsids_max` active namespaces above `after`, ascending. Blocks. */
+/*
+ * The ids of active namespaces above `after`, ascending; `*count_ret` of them, at most `nsids_max` and at most 1,024. Call
+ * again with the last id until there are none. Blocks. Errors: as fathom_connect().
+ */
 FATHOM_MUST_CHECK int fathom_namespace_list(struct fathom_controller *controller, uint32_t after, struct fathom_fault *why,
 					    uint32_t *nsids, size_t nsids_max, size_t *count_ret);
 
 /*
- * The discovery log of a discovery controller: at most `entries_max` entries; *count_ret is how many there are in all.
- * Blocks. Errors: as fathom_connect(); -EAGAIN (it kept changing).
+ * Read the log of a discovery controller: at most `entries_max` entries; `*count_ret` is the number of entries in the log,
+ * which may be larger. Blocks. Errors: as fathom_connect(); -EAGAIN (the log changed during five reads). After an error the
+ * contents of `entries` are undefined.
  */
 FATHOM_MUST_CHECK int fathom_discover(struct fathom_controller *controller, struct fathom_fault *why,
 				      struct fathom_discovery_entry *entries, size_t entries_max, size_t *count_ret);
@@ -225,48 +244,55 @@ FATHOM_MUST_CHECK int fathom_discover(struct fathom_controller *controller, stru
 /* ---- Queue pairs ---- */
 
 /*
- * An I/O queue pair for `depth` commands at a time, or as many as the controller allows (fathom_qpair_depth()). Blocks.
- * Pair: fathom_qpair_destroy(). Errors: as fathom_connect(); -ENOSPC (more queue pairs than granted).
+ * Connect an I/O queue pair for `depth` commands in flight, or as many as the controller allows (fathom_qpair_depth()).
+ * Blocks. Pair: fathom_qpair_destroy(). Errors: as fathom_connect(); -EINVAL: depth 0; -ENOSPC: info.io_queues queue pairs
+ * have been created. Queue ids are not reused, so a destroyed queue pair counts, too.
  */
 FATHOM_MUST_CHECK int fathom_qpair_create(struct fathom_controller *controller, uint32_t depth, struct fathom_fault *why,
 					  struct fathom_qpair **qpair_ret);
 
-/* Close. What was in flight ends with -ECANCELED, callbacks included. Not from a callback. NULL is legal. */
+/* Close and free. Commands in flight are called back with error -ECANCELED. Not from a callback. Accepts NULL. */
 void fathom_qpair_destroy(struct fathom_qpair *qpair);
 
 /*
- * Give the connection up, as after the loss of its controller: the next fathom_qpair_poll() ends what is in flight, and
- * returns -ECANCELED from then on. By the thread that polls it; not from a callback. fathom_qpair_destroy() is still due.
+ * Give up the connection, for example after the loss of its controller. The next fathom_qpair_poll() calls back the
+ * commands in flight with error -ECANCELED, and polls return -ECANCELED from then on. Thread: the one that polls it; not
+ * from a callback. The queue pair must still be destroyed.
  */
 void fathom_qpair_abort(struct fathom_qpair *qpair);
 
+/* The largest number of commands in flight. */
 uint32_t fathom_qpair_depth(const struct fathom_qpair *qpair);
 
-/* Commands submitted and not yet ended. */
+/* Number of commands submitted and not called back yet. */
 uint32_t fathom_qpair_in_flight(const struct fathom_qpair *qpair);
 
-/* For poll(2): readable, and writable where fathom_qpair_wants_to_send(). */
+/* For poll(2): wait until it is readable and, if fathom_qpair_wants_to_send(), until it is writable. Not to be closed. */
 int fathom_qpair_fd(const struct fathom_qpair *qpair);
 bool fathom_qpair_wants_to_send(const struct fathom_qpair *qpair);
 
 /*
- * Send, receive, call back. Never blocks. Not from a callback. Returns how many commands ended, or, each time from
- * then on, why the connection is lost: -ECONNRESET, -EPROTO, -ETIMEDOUT or whatever the socket said; all commands have
- * been called back by then, and fathom_qpair_fault() has a sentence.
+ * Send, receive, call back. Never blocks. Not from a callback. Returns the number of commands that ended. If the connection
+ * is lost, all commands have been called back, and this and each later call returns the reason: -ECONNRESET, -EPROTO,
+ * -ETIMEDOUT (command_timeout_ms), or another error of the socket; fathom_qpair_fault() explains it.
  */
 FATHOM_MUST_CHECK int fathom_qpair_poll(struct fathom_qpair *qpair);
 
-/* Sleep until poll has something to do, `timeout_ms` at most (-1: for ever). */
+/*
+ * Sleep until the socket is ready, a signal arrives, or `timeout_ms` have passed (-1: no limit). It does not wake up for
+ * command_timeout_ms: only fathom_qpair_poll() checks that. Returns at once if the connection is lost.
+ */
 void fathom_qpair_wait(const struct fathom_qpair *qpair, int timeout_ms);
 
-/* Why the connection was lost; error is 0 while it is not. */
+/* Why the connection was lost; `error` is 0 if it is not. Valid until the queue pair is destroyed. */
 const struct fathom_fault *fathom_qpair_fault(const struct fathom_qpair *qpair);
 
 /* ---- Commands ---- */
 
-/* How a command ended. Good: error and status are both 0. */
+/* The result of a command. It succeeded if `error` and `status` are both 0. */
 struct fathom_completion {
-	int error; /* ours: -EBADMSG (data digest), -ENODATA (less data than asked for), or why the connection was lost */
+	/* of the host: -EBADMSG: data digest; -ENODATA: less data than requested; else why the connection was lost */
+	int error;
 	uint16_t status; /* the controller's: status code type << 8 | status code */
 	bool do_not_retry;
 	uint32_t data_bytes; /* received */
@@ -276,16 +302,17 @@ struct fathom_completion {
 /* Called once for each command submitted, in fathom_qpair_poll() or fathom_qpair_destroy(). `completion` is borrowed. */
 typedef void (*fathom_done_fn)(void *ctx, const struct fathom_completion *completion);
 
-/* What a status is called: "LBA Out of Range". */
+/* The name of a status, "LBA Out of Range"; never NULL. Static. */
 const char *fathom_status_name(uint16_t status);
 
-/* A sentence for a completion that is not good, in `text`, which is also returned. */
+/* Describe a failed completion in `text` of `text_bytes`, for people. Returns `text`. */
 const char *fathom_completion_text(const struct fathom_completion *completion, char *text, size_t text_bytes);
 
 /*
- * Submit. `iov`, the array and what it points at, is lent until done; its bytes make `blocks` blocks (not checked: the
- * controller does). Errors: -EAGAIN (depth commands in flight), -EINVAL (pieces, blocks or bytes out of range),
- * -ENOTCONN; `done` is then not called.
+ * Submit a command on `blocks` logical blocks (1 to 65,536) from `lba` on. `iov`, the array and its memory, is lent until
+ * `done`; the controller checks that its size matches. Thread: the one that polls the queue pair, also in a callback.
+ * Errors, after which `done` is not called: -EAGAIN: the depth is in flight; -EINVAL: `blocks` or `iov_count` is out of
+ * range, or the data have 2 GiB or more; -ENOTCONN: the connection is lost. The same for the functions below.
  */
 FATHOM_MUST_CHECK int fathom_read(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks,
 				  const struct iovec *iov, int iov_count, fathom_done_fn done, void *ctx);
@@ -293,7 +320,9 @@ FATHOM_MUST_CHECK int fathom_write(struct fathom_qpair *qpair, uint32_t nsid, ui
 				   const struct iovec *iov, int iov_count, fathom_done_fn done, void *ctx);
 FATHOM_MUST_CHECK int fathom_compare(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks,
 				     const struct iovec *iov, int iov_count, fathom_done_fn done, void *ctx);
+/* Flush the namespace's volatile write cache. */
 FATHOM_MUST_CHECK int fathom_flush(struct fathom_qpair *qpair, uint32_t nsid, fathom_done_fn done, void *ctx);
+/* `deallocate`: the controller may deallocate the blocks (DEAC). */
 FATHOM_MUST_CHECK int fathom_write_zeroes(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks,
 					  bool deallocate, fathom_done_fn done, void *ctx);
 
@@ -304,13 +333,15 @@ struct fathom_dsm_range {
 	uint64_t lba;
 };
 
-/* Deallocate 1 to FATHOM_DSM_RANGES_MAX ranges; `iov` is one piece that holds them as struct fathom_dsm_range. */
+/*
+ * Deallocate 1 to FATHOM_DSM_RANGES_MAX ranges. `iov` is one piece, an array of struct fathom_dsm_range; lent until `done`.
+ */
 FATHOM_MUST_CHECK int fathom_deallocate(struct fathom_qpair *qpair, uint32_t nsid, const struct iovec *iov,
 					fathom_done_fn done, void *ctx);
 
 /*
- * Submit any command: FATHOM_COMMAND_BYTES of the capsule. The command identifier, the SGL and its flags are filled in.
- * The opcode (Fabrics: FCTYPE) gives the direction of the data, as in the specification. iov_count 0: no data.
+ * Submit any command. `command` has FATHOM_COMMAND_BYTES and is copied; the library fills in the command identifier, the
+ * SGL and its flags. The opcode (of Fabrics commands: FCTYPE) determines the direction of the data. `iov_count` 0: no data.
  */
 FATHOM_MUST_CHECK int fathom_submit(struct fathom_qpair *qpair, const void *command, const struct iovec *iov, int iov_count,
 				    fathom_done_fn done, void *ctx);

@@ -3,11 +3,14 @@
  * probe - registers the DTrace-style probes of a process at fathom-probed over a UNIX socket. It needs no
  * /dev/dtrace/helper, so it works in containers.
  *
- * It allocates and prints nothing. Without a daemon, a call makes one system call that fails. A call waits two seconds at
- * most. A child of fork() registers again automatically. The daemon removes all registrations when the process ends, for
- * whatever reason. Any thread; not in signal handlers.
+ * It prints nothing and does not call malloc() itself. If the socket does not exist, a call makes one system call that
+ * fails (fathom_probe_add_file() reads the file before). A request waits at most 1 s to connect, 1 s to send and 2 s for
+ * the answer; add and remove send one request, refresh up to two for each object. A child of fork() registers again
+ * before fork() returns in it. The daemon removes all registrations when the process ends. Any thread; not in signal
+ * handlers. While fathom_probe_refresh() runs, fork() and the other calls wait for it.
  *
- * The socket is /run/fathom/probed.sock, or the value of FATHOM_PROBED_SOCKET; if that is empty, nothing is registered.
+ * The socket is /run/fathom/probed.sock, or the value of FATHOM_PROBED_SOCKET (ignored by set-user-ID programs); if that
+ * is empty, nothing is registered.
  */
 #ifndef FATHOM_PROBE_H
 #define FATHOM_PROBE_H
@@ -30,7 +33,10 @@ struct fathom_probe_object {
 	const char *module; /* the module that consumers see; lent. May be NULL for notes: the file's name */
 };
 
-/* A registration. The caller zeroes it first, and lends it until fathom_probe_remove(). The fields are private. */
+/*
+ * A registration. The caller zeroes it, and lends it from fathom_probe_add() to fathom_probe_remove(); in between it must
+ * not be added again. The fields are private.
+ */
 struct fathom_probe {
 	struct fathom_probe *next;
 	struct fathom_probe_object object;
@@ -41,9 +47,11 @@ struct fathom_probe {
 };
 
 /*
- * Register `object`, which is copied; what it points to is lent. 0, or a negative errno: -ENOENT or -ECONNREFUSED: no
- * daemon runs; -EINVAL: not DOF, or no file is mapped at `place`; -EDQUOT: over a limit; -ETIMEDOUT ... After an error,
- * `probe` is kept, too: fathom_probe_refresh() retries, and the caller must call fathom_probe_remove().
+ * Register `object`, which is copied; what it points to is lent. Returns 0 or a negative errno. -ENOENT, -ECONNREFUSED: no
+ * daemon runs, or the environment disables it; -EINVAL: not DOF, no module, or no file is mapped at `place`; -EDQUOT,
+ * -E2BIG: over a limit; -ETIMEDOUT, -ECONNRESET: no answer; others: docs/formats/probed.md. After an error of the daemon or
+ * the connection `probe` stays in use: fathom_probe_refresh() retries if there was no answer, or with the next daemon; the
+ * caller must call fathom_probe_remove().
  */
 int fathom_probe_add(struct fathom_probe *probe, const struct fathom_probe_object *object) FATHOM_PROBE_API;
 
@@ -59,12 +67,16 @@ int fathom_probe_add_mapped(struct fathom_probe *probe, const void *dof) FATHOM_
  */
 int fathom_probe_add_file(struct fathom_probe *probe, const void *place) FATHOM_PROBE_API;
 
-/* Remove the registration. `probe` belongs to the caller again, also after an error. Accepts one that was never added. */
+/*
+ * Remove the registration. The caller owns `probe` again, also after an error (those of a request). Accepts a probe that
+ * was never added.
+ */
 int fathom_probe_remove(struct fathom_probe *probe) FATHOM_PROBE_API;
 
 /*
- * If a daemon has started since, register the objects of this process again. Otherwise it makes one system call. A
- * long-running program calls it every few seconds. Returns the number of objects registered.
+ * Register the objects of this process again if a daemon has started since, and retry registrations that had no answer. If
+ * there is nothing to do, it makes one system call. A long-running program calls it every few seconds. Returns the number
+ * of objects that this call registered.
  */
 unsigned int fathom_probe_refresh(void) FATHOM_PROBE_API;
 

@@ -40,8 +40,9 @@ PRINTS = {"method-list": methods.method_list, "absent-list": methods.absent_list
           "answer-list": methods.answer_list}
 
 
-LIBRARY = {"include/fathom/control.h": library.header, "src/control/client/libfathom-control.map": library.version_script,
-           "docs/man/libfathom-control.3": library.man_functions}
+LIBRARY = {"include/fathom/control.h": library.header, "include/fathom/control_results.h": library.results_header,
+           "src/control/client/libfathom-control.map": library.version_script,
+           "docs/man/libfathom-control.3": library.man_calls}
 PARTS = {  # of a document, each between the lines "<!-- of src/control/operation: NAME -->" and "<!-- end -->"
     "docs/control-plane.md": {"roles": methods.roles_page},
     "docs/dmg.md": {"comparison": dmg.comparison, "additions": dmg.additions},

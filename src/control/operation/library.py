@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""library - makes the parts of include/fathom/control.h, of its version script and of its man page that the table declares."""
+"""library - makes the parts of the headers fathom/control*.h, of their version script and of their man page that the table declares."""
 
 import re
 import textwrap
 
+from manual import escape, flow
 from records import parameters
 
 COLUMNS = 124
@@ -66,23 +67,31 @@ def answer(table):
 
 def parts(table):
     """{name of a place in control.h: its text}"""
-    out = {}
-    for group in table.groups:
-        out[f"results of {group.name}"] = structures(table, group.name)
-        out[f"calls of {group.name}"] = calls(table, group.name)
-    out["answers of hosts"] = answer(table)
-    return {name: text.rstrip("\n") + "\n" for name, text in out.items() if text}
+    return {f"calls of {group.name}": calls(table, group.name) for group in table.groups}
 
 
-def header(table, text):
-    """control.h with the places filled in: between `/* of the table: NAME */` and the next `/* end */`."""
-    for name, part in parts(table).items():
+def result_parts(table):
+    """{name of a place in control_results.h: its text}"""
+    return {f"results of {group.name}": structures(table, group.name) for group in table.groups} | {"answers of hosts": answer(table)}
+
+
+def fill_header(path, text, made):
+    """The header with the places filled in: between `/* of the table: NAME */` and the next `/* end */`."""
+    for name, part in ((name, part.rstrip("\n") + "\n") for name, part in made.items() if part):
         place = re.compile(rf"([ \t]*)(/\* of the table: {re.escape(name)} \*/\n)(.*?)([ \t]*/\* end \*/\n)", re.S)
         text, found = place.subn(lambda match, part=part: f"{match.group(1)}{match.group(2)}{match.group(1)}/* clang-format off */\n{part}"
                                                           f"{match.group(1)}/* clang-format on */\n{match.group(4)}", text)
         if found != 1:
-            raise ValueError(f"include/fathom/control.h has no place for the {name}")
+            raise ValueError(f"{path} has no place for the {name}")
     return text
+
+
+def header(table, text):
+    return fill_header("include/fathom/control.h", text, parts(table))
+
+
+def results_header(table, text):
+    return fill_header("include/fathom/control_results.h", text, result_parts(table))
 
 
 def version_script(table, text):
@@ -96,9 +105,25 @@ def version_script(table, text):
     return text.replace(versions[-1], made)
 
 
-def man_functions(table, text):
-    """The list of functions in libfathom-control.3."""
-    head, _, rest = text.partition(".SH FUNCTIONS\n")
-    old, _, tail = rest.partition(".SH SEE ALSO\n")
-    names = sorted(set(re.findall(r"\bfathom_control_\w+", old)) | {f"fathom_control_{call.name}" for call in table.calls})
-    return head + ".SH FUNCTIONS\n" + ",\n".join(f".BR {name} ()" for name in names) + "\n.SH SEE ALSO\n" + tail
+RETRIED = {"read": "Retried; changes nothing.", "same": "Retried; idempotent.", "never": ""}
+
+
+def man_call(call):
+    """A call as an entry of libfathom-control.3: its parameters, what it does, its result."""
+    names = [parameter.rpartition(" ")[2].strip("*") for parameter in parameters(call)]
+    notes = [f"`{argument.name}`: {argument.comment}." for argument in call.arguments if argument.comment]
+    result = [f"Result: `struct fathom_control_{call.result}`."] if call.result and not call.is_hosts else []
+    text = escape(" ".join(call.comment + notes + result + ([] if call.is_hosts else [RETRIED[call.retry]] if RETRIED[call.retry] else [])))
+    text = re.sub(r"`([^`]*)`", r"\\fI\1\\fR", text)
+    return f'.TP\n.BI "fathom_control_{call.name}(" ' + ' ", " '.join(names) + " )\n" + flow(text)
+
+
+def man_calls(table, text):
+    """libfathom-control.3 with the places filled in: between `.\\" of the table: NAME` and the next `.\\" end`."""
+    for name, is_hosts in (("calls on the system", False), ("calls on hosts", True)):
+        part = "".join(man_call(call) for call in table.calls if call.is_hosts == is_hosts)
+        place = re.compile(rf'(\.\\" of the table: {name}\n)(.*?)(\.\\" end\n)', re.S)
+        text, found = place.subn(lambda match, part=part: match.group(1) + part + match.group(3), text)
+        if found != 1:
+            raise ValueError(f"docs/man/libfathom-control.3 has no place for the {name}")
+    return text

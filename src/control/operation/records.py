@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-records - rows about the client library: structures of results, and calls. A comment directly above a record or a call goes into control.h,
+records - rows about the client library: structures of results, and calls. A comment directly above one goes into control.h or control_results.h,
 and one behind a field or an argument, too.
 
     record NAME [from MESSAGE...]

@@ -277,13 +277,15 @@ void fathom_control_free(void *result)
             self.make(what, place)
         sys.path.insert(0, self.operation)
         self.addCleanup(sys.path.remove, self.operation)
-        declared = subprocess.run([sys.executable, "-c", "import library, sys, table; rows = table.read(proto_folder=sys.argv[1]);"
-                                   "sys.stdout.write(library.header(rows, sys.stdin.read()))", self.proto], cwd=self.operation, check=True, text=True,
-                                  stdout=subprocess.PIPE, input=open_text(os.path.join(TOP, "include/fathom/control.h"))).stdout
-        self.assertIn("int fathom_control_new(struct fathom_control *control,", declared)
         os.makedirs(os.path.join(self.folder, "include/fathom"))
-        with open(os.path.join(self.folder, "include/fathom/control.h"), "w") as file:
-            file.write(declared)
+        for path, function, declaration in (("include/fathom/control.h", "header", "int fathom_control_new(struct fathom_control *control,"),
+                                            ("include/fathom/control_results.h", "results_header", "struct fathom_control_parts {")):
+            declared = subprocess.run([sys.executable, "-c", "import library, sys, table; rows = table.read(proto_folder=sys.argv[1]);"
+                                       f"sys.stdout.write(library.{function}(rows, sys.stdin.read()))", self.proto], cwd=self.operation, check=True,
+                                      text=True, stdout=subprocess.PIPE, input=open_text(os.path.join(TOP, path))).stdout
+            self.assertIn(declaration, declared)
+            with open(os.path.join(self.folder, path), "w") as file:
+                file.write(declared)
 
     def compile(self, path, *arguments):
         done = subprocess.run(["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",

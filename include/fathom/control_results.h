@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * control_results - the structures of control.h that the table of operations declares: results of calls, and lists that
+ * calls take. Programs include fathom/control.h.
+ *
+ * A result belongs to the caller until fathom_control_free(). Strings in it are never NULL, except as stated.
+ *
+ * The parts between "of the table" and "end" come from src/control/operation: `make operation-pages`.
+ */
+#ifndef FATHOM_CONTROL_RESULTS_H
+#define FATHOM_CONTROL_RESULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fathom/fault.h"
+
+/* ---- the system ---- */
+
+/* of the table: results of system */
+/* clang-format off */
+struct fathom_control_member {
+	uint32_t rank;
+	const char *state; /* "joined", as the service reports it */
+	const char *uuid;
+	const char *address;
+	const char *fault_domain;
+	const char *info; /* why it is in that state */
+	uint64_t incarnation;
+	const char *fabric_uri;
+	uint32_t fabric_contexts;
+	const char *const *secondary_uris;
+	size_t secondary_uri_count;
+	const char *last_update; /* RFC 3339 */
+};
+
+struct fathom_control_members {
+	const struct fathom_control_member *members;
+	size_t count;
+	const char *absent_ranks; /* requested, but not in the system */
+	const char *absent_hosts;
+	const char *const *providers;
+	size_t provider_count;
+	const char *self_heal;
+	uint64_t data_version;
+};
+
+struct fathom_control_leader {
+	const char *leader; /* "": none */
+	const char *const *replicas;
+	size_t replica_count;
+	const char *const *down_replicas;
+	size_t down_replica_count;
+};
+
+/* The result for each rank, whether it failed or not. */
+struct fathom_control_rank {
+	uint32_t rank;
+	const char *action; /* "start" */
+	bool errored;
+	const char *message;
+	const char *state;
+	const char *address;
+};
+
+struct fathom_control_ranks {
+	const struct fathom_control_rank *ranks;
+	size_t count;
+	const char *absent_ranks; /* requested, but not in the system */
+	const char *absent_hosts;
+};
+
+/* A name and its value. To set: a value of "" or NULL removes an attribute. To get: values are ignored. */
+struct fathom_control_pair {
+	const char *name;
+	const char *value;
+};
+
+struct fathom_control_pairs {
+	const struct fathom_control_pair *pairs;
+	size_t count;
+};
+
+struct fathom_control_event {
+	uint64_t number; /* from 1, in the order in which the management service took them */
+	uint32_t id;
+	uint32_t type;
+	uint32_t severity;
+	const char *name; /* "engine_died" */
+	const char *type_name; /* "STATE_CHANGE" */
+	const char *severity_name; /* "ERROR" */
+	const char *message;
+	const char *timestamp;
+	const char *hostname;
+	uint32_t rank; /* or FATHOM_CONTROL_NO_RANK */
+	uint64_t incarnation;
+	uint64_t process;
+	const char *line; /* the event as a line of a log */
+};
+
+struct fathom_control_events {
+	const struct fathom_control_event *events;
+	size_t count;
+	uint64_t first; /* the oldest that is kept */
+	uint64_t last; /* the newest */
+};
+/* clang-format on */
+/* end */
+
+/* ---- hosts ---- */
+
+/* of the table: results of storage */
+/* clang-format off */
+struct fathom_control_namespace {
+	uint32_t id;
+	uint64_t bytes;
+};
+
+/* What an engine stores on a device. */
+struct fathom_control_smd {
+	const char *uuid;
+	const int32_t *targets;
+	size_t target_count;
+	uint32_t rank;
+	uint32_t roles; /* bits: 1 data, 2 meta, 4 wal */
+	uint64_t total_bytes;
+	uint64_t available_bytes;
+	uint64_t usable_bytes;
+	uint64_t cluster_bytes;
+	uint64_t meta_bytes;
+	uint64_t meta_wal_bytes;
+	uint64_t rdb_bytes;
+	uint64_t rdb_wal_bytes;
+};
+
+struct fathom_control_nvme {
+	const char *address; /* PCI address, or path of the device */
+	const char *model;
+	const char *serial;
+	const char *firmware;
+	const char *vendor;
+	const char *device_type;
+	int32_t numa_node;
+	const char *state; /* "NORMAL", "NEW", "EVICTED", "UNPLUGGED", "UNKNOWN" */
+	uint64_t bytes; /* of its namespaces */
+	const struct fathom_control_namespace *namespaces;
+	size_t namespace_count;
+	const struct fathom_control_smd *smds;
+	size_t smd_count;
+};
+
+struct fathom_control_module {
+	uint32_t channel;
+	uint32_t position;
+	uint32_t controller;
+	uint32_t numa_node;
+	uint32_t physical;
+	uint64_t bytes;
+	const char *uid;
+	const char *part;
+	const char *firmware;
+	const char *health;
+};
+
+struct fathom_control_mount {
+	const char *path;
+	const char *kind;
+	const char *const *devices;
+	size_t device_count;
+	uint32_t rank;
+	uint64_t total_bytes;
+	uint64_t available_bytes;
+	uint64_t usable_bytes;
+};
+
+struct fathom_control_scm {
+	const char *uuid;
+	const char *block_device;
+	const char *device;
+	uint32_t numa_node;
+	uint64_t bytes;
+	const struct fathom_control_mount *mount; /* NULL: not mounted */
+};
+
+struct fathom_control_memory {
+	uint32_t numa_node; /* of one of `nodes` */
+	uint64_t hugepages_total;
+	uint64_t hugepages_free;
+	uint64_t hugepages_reserved;
+	uint64_t hugepages_surplus;
+	uint32_t hugepage_kb;
+	uint64_t total_kb;
+	uint64_t free_kb;
+	uint64_t available_kb;
+	uint64_t used_kb;
+};
+
+struct fathom_control_storage {
+	const struct fathom_control_nvme *nvmes;
+	size_t nvme_count;
+	const struct fathom_control_module *modules;
+	size_t module_count;
+	const struct fathom_control_scm *scms;
+	size_t scm_count;
+	bool has_memory;
+	struct fathom_control_memory memory;
+	const struct fathom_control_memory *nodes;
+	size_t node_count;
+	const char *nvme_error; /* why the host could not scan these; "": it could */
+	const char *scm_error;
+};
+
+struct fathom_control_formatted {
+	const char *what; /* a mount point, or a device */
+	bool is_mount;
+	uint32_t instance; /* of a mount point */
+	uint32_t roles; /* of a device */
+	int32_t status; /* 0: formatted; else ctl.ResponseStatus */
+	const char *status_name; /* "CTL_SUCCESS" */
+	const char *error;
+	const char *info;
+};
+
+struct fathom_control_format {
+	const struct fathom_control_formatted *parts;
+	size_t count;
+};
+/* clang-format on */
+/* end */
+
+/* of the table: results of network */
+/* clang-format off */
+struct fathom_control_interface {
+	const char *provider;
+	const char *device;
+	uint32_t numa_node;
+	uint32_t priority;
+	uint32_t device_class; /* ARPHRD_... */
+};
+
+struct fathom_control_network {
+	const struct fathom_control_interface *interfaces;
+	size_t count;
+	int32_t numa_nodes;
+	int32_t cores_per_node;
+};
+
+struct fathom_control_block_device {
+	const char *path;
+	const char *kind; /* "nvme", "hdd" ... */
+	const char *model;
+	const char *serial;
+	const char *use; /* a line for a person */
+	const char *pci_address;
+	uint64_t bytes;
+	int32_t numa_node; /* -1: not known */
+	bool free;
+};
+
+struct fathom_control_host_interface {
+	const char *name;
+	const char *kind;
+	const char *state; /* "up", "down", "unknown" */
+	const char *const *addresses;
+	size_t address_count;
+	int64_t speed_mbps; /* -1: not known */
+	int32_t numa_node; /* -1: not known */
+};
+
+/* All block devices and interfaces of a host, in use or not. */
+struct fathom_control_host {
+	const struct fathom_control_block_device *devices;
+	size_t device_count;
+	const struct fathom_control_host_interface *interfaces;
+	size_t interface_count;
+};
+/* clang-format on */
+/* end */
+
+/* of the table: results of server */
+/* clang-format off */
+struct fathom_control_engine {
+	uint32_t index;
+	uint32_t rank; /* or FATHOM_CONTROL_NO_RANK */
+	const char *state;
+	const char *uuid;
+	const char *uri;
+	const char *storage;
+	const char *info;
+	const char *last_end;
+	const char *rpc_socket;
+	const char *version;
+	uint64_t incarnation;
+	uint64_t process;
+	uint64_t starts;
+	uint64_t restart_in_ms;
+	bool adopted;
+};
+
+struct fathom_control_engines {
+	const struct fathom_control_engine *engines;
+	size_t count;
+};
+
+/* What the server does when an engine ends by itself, for each cause. */
+struct fathom_control_policy {
+	const char *cause; /* "crashed", "killed" ... */
+	bool restart;
+	uint64_t delay_min_ms;
+	uint64_t delay_max_ms;
+	uint32_t limit; /* restarts in a row; 0: no limit */
+};
+
+struct fathom_control_policies {
+	const struct fathom_control_policy *policies;
+	size_t count;
+};
+
+struct fathom_control_masks {
+	const char *const *errors; /* of the engines that failed */
+	size_t error_count;
+};
+
+/* Of the management service. Before there is a system, the call fails with -ENODATA (not_formatted_system). */
+struct fathom_control_version {
+	uint32_t major;
+	uint32_t minor;
+	uint32_t patch;
+	const char *tag;
+};
+/* clang-format on */
+/* end */
+
+/* of the table: results of config */
+/* clang-format off */
+/* A configuration for fathom-server. */
+struct fathom_control_proposal {
+	const char *text;
+};
+/* clang-format on */
+/* end */
+
+/* of the table: results of support */
+/* clang-format off */
+/* The archive that was written. */
+struct fathom_control_log {
+	const char *path;
+	uint64_t bytes;
+	const char *warning; /* what is missing in it, and why; "": nothing */
+};
+/* clang-format on */
+/* end */
+
+/* The answer that these hosts share. The member for the result of the call is set, the others are NULL. */
+struct fathom_control_answer {
+	const char *hosts; /* a list, with ports */
+	size_t host_count;
+	uint64_t hash;	 /* of the answer */
+	size_t left_out; /* interfaces of all these hosts that a network scan does not show: down, or without an address */
+
+	/* of the table: answers of hosts */
+	/* clang-format off */
+	const struct fathom_control_storage *storage;
+	const struct fathom_control_format *format;
+	const struct fathom_control_network *network;
+	const struct fathom_control_host *host;
+	const struct fathom_control_engines *engines;
+	const struct fathom_control_policies *policies;
+	const struct fathom_control_masks *masks;
+	const struct fathom_control_log *log;
+	const struct fathom_control_proposal *proposal;
+	const char *version;
+	/* clang-format on */
+	/* end */
+};
+
+/* Hosts that failed for the same reason. */
+struct fathom_control_error {
+	const char *hosts;
+	size_t host_count;
+	struct fathom_fault why;
+};
+
+/* Each host is in one of the lists. The call succeeds also if hosts failed. */
+struct fathom_control_answers {
+	const struct fathom_control_answer *answers; /* by their first host */
+	size_t count;
+	const struct fathom_control_error *errors;
+	size_t error_count;
+	size_t host_count; /* of all */
+};
+
+#endif
