@@ -45,9 +45,9 @@ def has_address(interface):
     return any(line.split()[-1] == interface for line in read("/proc/net/if_inet6").splitlines())
 
 
-class Asking(ServerTest):
-    def test_only_who_may_calls(self):
-        """The policy, written out once more: all calls, and none beside them."""
+class Answers(ServerTest):
+    def test_each_method_accepts_only_its_roles(self):
+        """The test repeats the policy: all methods of the table and no others."""
         may = {"admin": """ctl.CtlSvc/NetworkScan ctl.CtlSvc/StorageScan ctl.CtlSvc/SmdQuery ctl.CtlSvc/StorageFormat ctl.CtlSvc/SetEngineLogMasks
                            ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
                            fathom.ControlSvc/EngineQuery fathom.ControlSvc/EngineSetRestart fathom.ControlSvc/ConfigGenerate
@@ -67,7 +67,7 @@ class Asking(ServerTest):
         for path in sorted(every):
             for role in ("admin", "agent", "server", "nobody", ""):
                 with self.assertRaises(Refused) as refused:
-                    server.call("/" + path, None, role=role, raw=b"\xff")  # no message: who may call it is not obeyed either
+                    server.call("/" + path, None, role=role, raw=b"\xff")  # not a valid message, so no call takes effect
                 if path in may.get(role, ()):
                     self.assertEqual(refused.exception.code, "INVALID_ARGUMENT", f"{path} {role}")
                 else:
@@ -86,7 +86,7 @@ class Asking(ServerTest):
                 server.call("/fathom.ControlSvc/EngineQuery", fathom.EngineQueryReq(sys=sys))
             self.assertEqual(refused.exception.fault.get("Code"), "603")
 
-    def test_scans_at_once_share_an_answer(self):
+    def test_simultaneous_scans_share_an_answer(self):
         server = self.server(engines=0).start()
         ctl = self.messages.ctl
         server.call("/ctl.CtlSvc/StorageScan", ctl.StorageScanReq())
@@ -99,7 +99,7 @@ class Asking(ServerTest):
                     check=False).stdout.count("SERVER_SCAN_BEGIN")
         self.assertTrue(2 <= scans < 51, scans)
 
-    def test_usage_is_that_of_the_folder(self):
+    def test_usage_of_storage_is_that_of_its_folder(self):
         server = self.server().start()
         usage = self.messages.ctl.StorageScanReq(scm=self.messages.ctl.ScanScmReq(usage=True))
         self.assertEqual(len(server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces), 0)
@@ -116,7 +116,7 @@ class Asking(ServerTest):
         mount = server.call("/ctl.CtlSvc/StorageScan", usage).scm.namespaces[0].mount
         self.assertEqual((free - mount.avail_bytes, mount.usable_bytes), (1 << 20, mount.avail_bytes))
 
-    def test_the_network_has_its_interfaces(self):
+    def test_a_network_scan_lists_interfaces_with_addresses_or_all(self):
         server = self.server(engines=0).start()
         links = {name for name in os.listdir("/sys/class/net") if read(f"/sys/class/net/{name}/type").strip() != "772"}
         names = {name for name in links if int(read(f"/sys/class/net/{name}/flags"), 16) & 1 and has_address(name)}
@@ -130,7 +130,7 @@ class Asking(ServerTest):
         none = server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq(provider="ofi+verbs"))
         self.assertEqual(len(none.interfaces), 0)
 
-    def test_restarts_are_shown_and_set(self):
+    def test_restart_policies_are_shown_and_set(self):
         server = self.server(keys="engine_restart: {killed: {delay_min: 250ms}}\n").start()
         fathom = self.messages.fathom
 
@@ -152,7 +152,7 @@ class Asking(ServerTest):
         self.assertEqual(refused.exception.fault.get("Code"), "694")
         self.assertEqual(policies(), changed)
 
-    def test_masks_reach_the_engines(self):
+    def test_log_masks_reach_the_engines(self):
         server = self.server(engine_keys="  log_mask: NOTICE\n").start()
         server.format()
         server.wait_joined()
@@ -206,7 +206,7 @@ class Asking(ServerTest):
         server.stop()
         self.assertIn(server.socket_dir, run(SERVER, "stats", "-o", server.config_path, check=False).stderr)
 
-    def test_what_engines_say_of_themselves_is_collected(self):
+    def test_configuration_statistics_and_trace_of_engines_are_collected(self):
         server = self.server().start()
         server.format()
         engine, = server.wait_joined()
@@ -220,7 +220,7 @@ class Asking(ServerTest):
             file.write(found["engine0.trace"])
         self.assertIn(f"pid {engine.pid}", run(FATHOM, "trace", "show", "-f", trace).stdout[:2000])
         self.assertEqual([name for name in os.listdir(server.state_dir) if "config.json" in name or ".trace" in name], [])
-        # one that does not answer leaves the reason, and the rest
+        # if an engine does not answer, the reason is collected in place of its answer
         os.kill(engine.pid, signal.SIGSTOP)
         self.addCleanup(os.kill, engine.pid, signal.SIGCONT)
         found = self.collect(server)
@@ -237,7 +237,7 @@ class Asking(ServerTest):
         with tarfile.open(fileobj=io.BytesIO(unpack_zstd(data))) as tar:
             return {entry.name.split("/", 1)[1]: tar.extractfile(entry).read() for entry in tar}
 
-    def test_a_part_of_the_logs_is_collected(self):
+    def test_logs_are_collected_by_type_by_time_and_from_an_extra_folder(self):
         log_path = os.path.join(self.directory, "own.log")
         server = self.server(keys=f"control_log_file: {log_path}\n").start()
         moment = int(time.time()) // 86400 * 86400 - 86400
@@ -275,8 +275,8 @@ class Asking(ServerTest):
                 self.collect(server, **bad)
             self.assertEqual(refused.exception.fault.get("Code"), "696")
 
-    def journal(self, script):
-        """A server whose standard error is the journal's as far as it knows, and a journalctl that is `script`."""
+    def journal_server(self, script):
+        """A server that takes its standard error for the journal's socket, with `script` in place of journalctl."""
         folder = os.path.join(self.directory, "bin")
         os.makedirs(folder, exist_ok=True)
         with open(os.path.join(folder, "journalctl"), "w") as f:
@@ -289,20 +289,20 @@ class Asking(ServerTest):
         server = self.server(engines=0)
         return server.start(stderr=write_end, env={"PATH": f"{folder}:{os.environ['PATH']}", "JOURNAL_STREAM": f"{stat.st_dev}:{stat.st_ino}"})
 
-    def test_the_log_is_collected_where_no_file_is_named(self):
-        """The file that standard error is; the journal's; and where there is none, a word about it."""
+    def test_the_log_is_collected_from_the_file_of_standard_error_or_the_journal(self):
+        """The configuration names no log file."""
         found = self.collect(self.server(engines=0).start(), types=["control"])
         self.assertIn(b"NOTICE: ready after", found["server.log"])
-        server = self.journal('for word; do echo "$word"; done; echo "2026-11-23T04:03:42+0000 host fathom-server[1]: a line"\n')
+        server = self.journal_server('for word; do echo "$word"; done; echo "2026-11-23T04:03:42+0000 host fathom-server[1]: a line"\n')
         said = self.collect(server, types=["control"], from_s=1700000000, until_s=1700000009)["server.log"].decode()
         self.assertIn("fathom-server[1]: a line\n", said)
         for word in ("--unit=fathom-server", "--since=@1700000000", "--until=@1700000010", "--lines=20000"):
             self.assertIn(word + "\n", said)
         self.assertEqual(os.listdir(server.state_dir), [name for name in os.listdir(server.state_dir) if "journal" not in name])
 
-    def test_a_log_that_cannot_be_collected_is_told(self):
+    def test_a_log_that_cannot_be_collected_is_reported(self):
         for script, wanted in (("exit 0\n", "no line that it may read"), ("echo no permission >&2; exit 1\n", "no permission"), ("exec sleep 60\n", "timed out")):
-            server = self.journal(script)
+            server = self.journal_server(script)
             answer = server.call("/fathom.ControlSvc/CollectLog", self.messages.fathom.CollectLogReq(types=["control"]))
             self.assertRegex(answer.warning, f"the server's log is missing: `journalctl -u fathom-server` printed no line .*{wanted}")
             if "sleep" not in script:   # that takes ten seconds
@@ -322,7 +322,7 @@ class Asking(ServerTest):
             self.collect(server, types=["control"], stop_on_error=True)
         self.assertEqual(refused.exception.fault.get("Code"), "696")
 
-    def test_one_collection_is_made_at_a_time(self):
+    def test_a_second_collection_at_the_same_time_is_refused(self):
         server = self.server(engines=0).start()
         fathom = self.messages.fathom
         server.engines()
@@ -333,7 +333,7 @@ class Asking(ServerTest):
         self.assertTrue(0 < len(refused) < 20, len(refused))
         self.assertTrue(all(server.fault_of(ask).get("Code") == "696" for ask in refused))
 
-    def test_there_is_nothing_to_format_without_engines(self):
+    def test_a_format_without_engines_is_refused(self):
         server = self.server(engines=0).start()
         with self.assertRaises(Refused) as refused:
             server.format()

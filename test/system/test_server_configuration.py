@@ -21,20 +21,20 @@ class Configuring(ServerTest):
             f.write(text)
         return run(SERVER, *options, path, check=False)
 
-    def test_what_is_wrong_is_said_with_file_and_line(self):
+    def test_a_wrong_key_is_reported_with_file_and_line(self):
         done = self.check("name: x\nprot: 1\n", "config", "check")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r'^fathom-server: config: code = 753 description = ".*c\.yml:2: .*prot.*"\n'
                                       r'fathom-server: config: code = 753 resolution = "use .*port.*"\n$')
         self.assertEqual(self.check("name: x\nprot: 1\n", "start", "-o").stderr, done.stderr)
 
-    def test_places_that_cannot_be_are_said(self):
+    def test_a_start_with_unusable_paths_is_refused(self):
         for keys, said in (("control_log_file: /none/there/log\n", "code = 768 "), ("control_metadata: {path: /none/there}\n", "code = 769 ")):
             server = self.server(engines=0, keys=keys)
             self.assertEqual(server.start(ready=False), 1)
             self.assertIn(said, server.log())
 
-    def test_what_is_right_is_said(self):
+    def test_check_reports_a_right_configuration_and_its_missing_certificates(self):
         said = self.check("name: x\ntransport_config: {cert: /none/there.crt}\n", "config", "check").stdout
         self.assertIn("is right: system x at 127.0.0.1:10001", said)
         self.assertIn("\nnot there yet, and the server does not start without it: /none/there.crt\n", said)
@@ -47,12 +47,12 @@ class Configuring(ServerTest):
             self.assertRegex(done.stderr, r'config: code = 770 description = "the configuration \S+c\.yml has no keys"')
             self.assertEqual(self.check(text, "start", "-o").stderr, done.stderr)
 
-    def test_the_server_s_own_port_is_no_engine_s(self):
+    def test_an_engine_with_the_port_of_the_server_is_refused(self):
         text = "port: 4420\ntransport_config: {allow_insecure: true}\nengines:\n- storage: [{class: file, scm_mount: /tmp/e0}]\n"
         done = self.check(text + "  fabric_iface_port: 4420\n", "config", "check")
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stderr, r'code = 757 description = "\S+c\.yml:5: port and engines\[0\]\.fabric_iface_port are both \\"4420\\""')
-        self.assertEqual(self.check(text, "start", "-o").returncode, 1)     # by its default
+        self.assertEqual(self.check(text, "start", "-o").returncode, 1)     # the default port of an engine is 4420 too
         self.assertEqual(self.check(text + "  fabric_iface_port: 4421\n", "config", "check").returncode, 0)
 
     def certificates(self, days=None):
@@ -62,7 +62,7 @@ class Configuring(ServerTest):
                         f"state_dir: {self.directory}/state\nsocket_dir: {self.directory}/run\n")
 
     def expire(self, folder, name, first, last):
-        """Sign the certificate of `name` again, of other days."""
+        """Sign the certificate of `name` again, valid from `first` to `last`."""
         run("openssl", "req", "-new", "-key", f"{folder}/{name}.key", "-subj", f"/CN={name}", "-out", f"{folder}/request")
         with open(f"{folder}/authority", "w") as file:
             file.write(f"[ca]\ndefault_ca=a\n[a]\ndatabase={folder}/index\nnew_certs_dir={folder}\nserial={folder}/number\n"
@@ -83,7 +83,7 @@ class Configuring(ServerTest):
             self.assertIn(words, done.stderr)
             self.assertIn(words, self.check(text, "start", "-o").stderr)
 
-    def test_the_end_of_a_certificate_is_said_before_it_comes(self):
+    def test_check_warns_30_7_and_1_days_before_a_certificate_expires(self):
         for days, stage in ((200, None), (20, 30), (5, 7), (1, 1)):
             said = self.check(self.certificates(days)[1], "config", "check").stdout
             if stage:
@@ -91,7 +91,7 @@ class Configuring(ServerTest):
             else:
                 self.assertNotIn("expires", said)
 
-    def test_a_key_that_everybody_may_read_is_refused(self):
+    def test_a_key_that_all_users_may_read_is_refused(self):
         folder, text = self.certificates()
         os.chmod(f"{folder}/server.key", 0o644)
         for words in (("config", "check"), ("start", "-o")):
@@ -100,8 +100,8 @@ class Configuring(ServerTest):
             self.assertIn(f'code = 953 description = "all users may read or write the key {folder}/server.key"', done.stderr)
             self.assertIn("chmod 0600", done.stderr)
 
-    def test_what_is_not_on_this_host_is_said_with_file_line_and_key(self):
-        """As it would be when the server starts."""
+    def test_paths_that_this_host_lacks_are_reported_with_file_line_and_key(self):
+        """The same faults as at the start of the server."""
         engine = "engines:\n- storage: [{class: file, scm_mount: /tmp/e0}]\n"
         for text, line, key, path in (("helper: /none/helper\n", 2, "helper", "/none/helper"),
                                       ("engine_program: /etc/passwd\n", 2, "engine_program", "/etc/passwd"),
@@ -117,7 +117,7 @@ class Configuring(ServerTest):
         done = self.check(f"name: x\nfault_cb: {path}\n", "config", "check")
         self.assertRegex(done.stderr, rf'code = 765 description = "\S+c\.yml:2: fault_cb: the program {path} ')
 
-    def test_what_is_generated_is_taken(self):
+    def test_a_generated_configuration_passes_the_check(self):
         path = os.path.join(self.directory, "g.yml")
         done = run(SERVER, "config", "generate", "-i", "lo", "-e", "3", "-F", "/tmp/none", "-s", "1GiB", "--insecure", "-p", "12345")
         with open(path, "w") as f:
@@ -134,15 +134,15 @@ class Configuring(ServerTest):
         refused = run(SERVER, "config", "generate", "-i", "lo", "-c", "ethernet", "-F", "/tmp/none", check=False)
         self.assertIn("code = 766 ", refused.stderr)
 
-    def test_the_host_is_shown_without_a_server(self):
+    def test_devices_and_interfaces_are_shown_without_a_server(self):
         self.assertRegex(run(SERVER, "storage", "scan").stdout, r"^Device +Class +Size")
         self.assertRegex(run(SERVER, "network", "scan").stdout, r"(?m)^lo +loopback")
         self.assertRegex(run(SERVER, "version").stdout, r"^fathom-server \d")
 
-    def test_the_host_is_shown_as_its_server_shows_it(self):
+    def test_a_scan_without_the_server_equals_a_scan_by_the_server(self):
         server = self.server(engines=0, name="fathom").start()
         for group, name in (("storage", "devices"), ("network", "interfaces")):
-            for _ in range(10):     # somebody beside us may make devices
+            for _ in range(10):     # other tests may create devices meanwhile
                 ours = json.loads(run(SERVER, group, "scan", "--json").stdout)
                 self.assertEqual((ours["error"], ours["status"]), (None, 0))
                 host, = json.loads(run(FATHOM, group, "scan", "--all", "-j", "-i", "-l", server.address).stdout)["response"]["HostDevices"].values()
@@ -150,13 +150,13 @@ class Configuring(ServerTest):
                     break
             self.assertEqual(ours["response"][name], host["host"][name])
 
-    def test_wrong_use_is_status_2(self):
+    def test_wrong_usage_exits_with_status_2(self):
         for words in (["frobnicate"], ["start", "extra"], ["--bogus"], ["config"], ["storage"], ["restore"], ["backup"],
                       ["config", "generate", "-p", "0"], ["config", "generate", "-c", "loopback"], ["config", "generate", "-f", "4420-70000"],
                       ["config", "generate", "-m", "relative"], ["storage", "scan", "more"], ["network", "scan", "--bogus"], ["stop-engines", "x"], ["start", "--name", "a/b"], ["-L", "LOUD"]):
             self.assertEqual(run(SERVER, *words, check=False).returncode, 2, words)
 
-    def test_lines_go_where_the_configuration_says(self):
+    def test_the_log_goes_to_the_configured_file_and_sighup_opens_it_again(self):
         path = os.path.join(self.directory, "own.log")
         server = self.server(engines=0, keys=f"control_log_file: {path}\ncontrol_log_json: true\n").start()
         self.assertIn('"message":"ready after', read(path).replace('": "', '":"'))
@@ -170,9 +170,9 @@ class Configuring(ServerTest):
 
 
 class Certificates(ServerTest):
-    """With certificates, and new ones while it runs."""
+    """A server with certificates, which are replaced while it runs."""
 
-    def make(self, folder):
+    def make_certificates(self, folder):
         if not os.access("/usr/bin/openssl", os.X_OK):
             raise unittest.SkipTest("openssl is missing")
         run(os.path.join(TOP, "scripts", "make-certificates"), folder)
@@ -184,7 +184,7 @@ class Certificates(ServerTest):
         server.close_channel()
         server.channel = grpc.secure_channel(server.address, credentials, (("grpc.ssl_target_name_override", "server"),))
 
-    def command(self, server, folder, role, *words):
+    def run_fathom(self, server, folder, role, *words):
         """`fathom`, with the certificate of that role."""
         path = os.path.join(self.directory, role + ".yml")
         with open(path, "w") as f:
@@ -194,7 +194,7 @@ class Certificates(ServerTest):
 
     def test_roles_come_from_certificates_and_engines_join(self):
         folder = os.path.join(self.directory, "certs")
-        self.make(folder)
+        self.make_certificates(folder)
         keys = f"transport_config: {{ca_cert: {folder}/ca.crt, cert: {folder}/server.crt, key: {folder}/server.key}}\n"
         server = self.server(keys=keys, insecure=False).start()
         self.secure_channel(server, folder, "admin")
@@ -204,13 +204,13 @@ class Certificates(ServerTest):
         with self.assertRaises(Refused) as refused:
             server.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq(), role="agent")
         self.assertEqual(refused.exception.code, "PERMISSION_DENIED")
-        told = self.command(server, folder, "agent", "system", "query")
+        told = self.run_fathom(server, folder, "agent", "system", "query")
         self.assertEqual(told.returncode, 1)
         self.assertRegex(told.stderr, r'code = 950 description = .*certificate .*agent.*\n.*code = 950 resolution = "use the certificate')
-        self.assertIn("Joined", self.command(server, folder, "admin", "system", "query").stdout)
+        self.assertIn("Joined", self.run_fathom(server, folder, "admin", "system", "query").stdout)
         for name in ("server.crt", "server.key"):
             os.unlink(os.path.join(folder, name))
-        self.make(folder)
+        self.make_certificates(folder)
         server.process.send_signal(signal.SIGHUP)
         self.wait_for_line(server, "they have changed: connections with the old ones are drained")
         self.secure_channel(server, folder, "admin")
@@ -222,9 +222,9 @@ class Certificates(ServerTest):
             self.assertLess(time.monotonic(), deadline, server.log())
             time.sleep(0.01)
 
-    def test_broken_ones_are_told_and_change_nothing(self):
+    def test_broken_certificates_are_reported_and_the_old_ones_stay(self):
         folder = os.path.join(self.directory, "certs")
-        self.make(folder)
+        self.make_certificates(folder)
         path = f"{folder}/server.crt"
         server = self.server(engines=0, keys=f"transport_config: {{ca_cert: {folder}/ca.crt, cert: {path}, key: {folder}/server.key}}\n",
                              insecure=False).start()
@@ -235,13 +235,13 @@ class Certificates(ServerTest):
             self.wait_for_line(server, f"security: code = {code} resolution")
             self.assertRegex(server.log(), rf"ERROR: the certificates stay as they were: security: code = {code} description = .*{path}")
             self.assertNotRegex(server.log(), "again")
-            self.assertIn("fathom", self.command(server, folder, "admin", "server", "version").stdout.lower())
+            self.assertIn("fathom", self.run_fathom(server, folder, "admin", "server", "version").stdout.lower())
         with open(path, "w") as f:
             f.write(good)
         server.process.send_signal(signal.SIGHUP)
         self.wait_for_line(server, "the certificates have been read again")
 
-    def test_missing_ones_are_said(self):
+    def test_a_start_with_missing_certificates_is_refused(self):
         server = self.server(engines=0, insecure=False, keys="transport_config: {ca_cert: /none/ca.crt}\n")
         self.assertEqual(server.start(ready=False), 1)
         self.assertIn("code = 901 ", server.log())

@@ -17,8 +17,8 @@ from harness import run
 from server_rig import SERVER, Refused, ServerTest, is_alive
 
 
-class Keeping(ServerTest):
-    """The database, and what becomes of a host that has lost it."""
+class Database(ServerTest):
+    """Copies of the database, its loss and its restore."""
 
     def map_version(self, path):
         with contextlib.closing(sqlite3.connect(path)) as database:
@@ -27,7 +27,7 @@ class Keeping(ServerTest):
     def copies(self, server):
         return sorted(glob.glob(server.database + ".copy-*"))
 
-    def test_copies_are_kept_for_some_days_and_for_each_system(self):
+    def test_the_last_seven_daily_copies_are_kept_for_each_system(self):
         server = self.server(keys="database_copy_after: 100ms\n").start()
         server.format()
         server.wait_joined()
@@ -44,14 +44,14 @@ class Keeping(ServerTest):
         server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"a": "b"}))
         server.stop()
         self.assertEqual(self.copies(server), sorted([others, *old[3:], ours]))
-        # what is put back goes on behind all maps that engines may have had since
+        # the map version must exceed all that engines may have got since the copy was made
         run(SERVER, "restore", "-o", server.config_path, "--from", ours, "--force")
         self.assertEqual(self.map_version(server.database), self.map_version(ours) + 65536)
         server.start()
         server.wait_joined()
         self.assertEqual(len(server.wait_members("joined")), 1)
 
-    def test_a_lost_database_is_no_new_system_in_silence(self):
+    def test_a_start_without_the_database_is_refused_until_it_is_restored(self):
         server = self.server().start()
         server.format()
         before = server.wait_joined()[0]
@@ -76,14 +76,14 @@ class Keeping(ServerTest):
         self.assertEqual((after.pid, after.rank), (before.pid, before.rank))
         self.assertEqual([member.uuid for member in server.members()], [before.uuid])
 
-    def test_an_empty_database_takes_nobody_who_has_a_rank(self):
+    def test_an_empty_database_refuses_an_engine_that_has_a_rank(self):
         server = self.server().start()
         server.format()
         server.wait_joined()
         server.stop()
         os.unlink(server.database)
         self.assertEqual(server.start(ready=False), 1)
-        open(server.database, "w").close()  # sqlite takes it as a new one
+        open(server.database, "w").close()  # SQLite opens an empty file as a new database
         server.start()
         refused = server.wait(lambda engines: f"has no members, but instance 0 of {server.address} has rank 0" in engines[0].info)[0]
         self.assertIn("--new-system", refused.info)
@@ -93,7 +93,7 @@ class Keeping(ServerTest):
         self.assertEqual(server.wait_joined()[0].rank, 0)
         self.assertEqual(len(server.wait_members("joined")), 1)
 
-    def test_the_log_of_a_database_that_is_lost_is_not_played_back_into_the_copy(self):
+    def test_restore_does_not_replay_the_wal_of_the_lost_database(self):
         server = self.server().start()
         server.format()
         server.wait_joined()
@@ -112,8 +112,8 @@ class Keeping(ServerTest):
         server.wait_joined()
         self.assertEqual(attributes(), {"owner": "when it was copied"})
 
-    def test_an_empty_database_takes_nobody_of_another_host_either(self):
-        """His engine, that serves or has just been started, waits; with the database that was restored it joins by itself."""
+    def test_an_empty_database_refuses_an_engine_of_another_host_that_has_a_rank(self):
+        """Its engine, running or just started, waits, and joins by itself once the database is restored."""
         first = self.server().start()
         second = self.server(keys=f"mgmt_svc_replicas: ['{first.address}']\n").start()
         for server in (first, second):
@@ -135,7 +135,7 @@ class Keeping(ServerTest):
         adopted = second.wait(lambda engines: waits in engines[0].info)[0]
         os.kill(adopted.pid, signal.SIGKILL)
         new = second.wait(lambda engines: engines[0].pid not in (0, adopted.pid) and waits in engines[0].info)[0]
-        self.assertEqual(second.log().count("rank: server: code = 691 "), 2)  # what, and what to do
+        self.assertEqual(second.log().count("rank: server: code = 691 "), 2)  # description and resolution
         first.stop()
         run(SERVER, "restore", "-o", first.config_path, "--force", "--from", copy)
         first.start()
@@ -144,7 +144,7 @@ class Keeping(ServerTest):
         self.assertEqual((again.pid, again.rank), (new.pid, 1))
         self.assertEqual(first.call("/mgmt.MgmtSvc/SystemGetAttr", mgmt.SystemGetAttrReq()).attributes["owner"], "we")
 
-    def large(self):
+    def large_database_server(self):
         """A server whose database takes a while to be copied."""
         server = self.server().start()
         server.format()
@@ -156,44 +156,44 @@ class Keeping(ServerTest):
         server.wait_joined()
         return server
 
-    def backup(self, server, copy):
-        """The command, when the server is at it."""
+    def start_backup(self, server, copy):
+        """Start the command and wait until the server copies; the process."""
         command = subprocess.Popen([SERVER, "backup", "-o", server.config_path, copy], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(command.stdout.close)
         while not glob.glob(copy + ".copy-*") and command.poll() is None:
             time.sleep(0.001)
         return command
 
-    def test_while_a_backup_is_made_the_server_serves(self):
-        server, meanwhile = self.large(), 0
+    def test_the_server_answers_calls_during_a_backup(self):
+        server, meanwhile = self.large_database_server(), 0
         copy = os.path.join(server.directory, "copy.db")
         while meanwhile < 10:
-            command, done = self.backup(server, copy), 0
+            command, done = self.start_backup(server, copy), 0
             while not os.path.exists(copy) and command.poll() is None:
                 server.call("/mgmt.MgmtSvc/SystemSetAttr", self.messages.mgmt.SystemSetAttrReq(attributes={"done": str(done)}))
                 done += not os.path.exists(copy)
             out, _ = command.communicate(timeout=60)
             self.assertEqual(command.returncode, 0, out)
-            self.assertGreater(done, 0, "nothing was done meanwhile")
+            self.assertGreater(done, 0, "no call was answered during the backup")
             meanwhile += done
             with contextlib.closing(sqlite3.connect(copy)) as database:
                 self.assertEqual(database.execute("PRAGMA integrity_check").fetchone()[0], "ok")
                 self.assertIn(f"up to revision {database.execute('SELECT value FROM meta').fetchone()[0]}\n", out)
             os.unlink(copy)
 
-    def test_a_server_that_leaves_gives_a_backup_up(self):
-        server = self.large()
+    def test_a_server_that_ends_aborts_a_backup(self):
+        server = self.large_database_server()
         copy = os.path.join(server.directory, "copy.db")
-        command = self.backup(server, copy)
+        command = self.start_backup(server, copy)
         self.assertEqual(server.stop(), 0)
         out, _ = command.communicate(timeout=60)
         if command.returncode == 0:
             self.assertTrue(os.path.exists(copy))
-            self.skipTest("it was over before")
+            self.skipTest("the backup was complete before the server ended")
         self.assertIn("the server is leaving", out)
         self.assertEqual(glob.glob(copy + "*"), [])
 
-    def test_nothing_is_restored_over_a_database_unasked(self):
+    def test_restore_replaces_a_database_only_with_force(self):
         server = self.server(engines=0).start()
         self.assertIn("code = 1054 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)
         self.assertIn("the database itself", run(SERVER, "backup", "-o", server.config_path, server.database, check=False).stderr)
@@ -208,9 +208,9 @@ class Keeping(ServerTest):
         server.start()
 
 
-@unittest.skipIf(os.geteuid() != 0, "a filesystem of a few KiB takes root")
+@unittest.skipIf(os.geteuid() != 0, "root is needed to mount a small filesystem")
 class FullDisk(ServerTest):
-    def test_events_of_a_full_disk_come_when_there_is_room(self):
+    def test_events_raised_on_a_full_disk_are_stored_when_there_is_room(self):
         server = self.server(keys="engine_restart: {killed: {delay_min: 10ms, delay_max: 10ms}}\n")
         os.mkdir(server.state_dir)
         run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
@@ -236,11 +236,11 @@ class FullDisk(ServerTest):
         os.unlink(filler)
         server.wait_joined()
         deadline = time.monotonic() + 30
-        while len(self.died(server)) < len(killed) and time.monotonic() < deadline:
+        while len(self.died_incarnations(server)) < len(killed) and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.assertEqual(self.died(server), killed)
+        self.assertEqual(self.died_incarnations(server), killed)
 
-    def fill(self, server):
+    def fill_disk(self, server):
         filler = os.path.join(server.state_dir, "filler")
         with open(filler, "wb", buffering=0) as f:
             try:
@@ -250,7 +250,7 @@ class FullDisk(ServerTest):
                 pass
         return filler
 
-    def test_a_start_on_a_full_disk_says_so_at_once(self):
+    def test_starting_ranks_on_a_full_disk_fails_with_the_reason_of_the_database(self):
         server = self.server()
         os.mkdir(server.state_dir)
         run("mount", "-t", "tmpfs", "-o", "size=4m", "none", server.state_dir)
@@ -262,13 +262,13 @@ class FullDisk(ServerTest):
         mgmt = self.messages.mgmt
         server.call("/mgmt.MgmtSvc/SystemStop", mgmt.SystemStopReq(), timeout=60)
         server.wait_members("stopped")
-        filler = self.fill(server)
+        filler = self.fill_disk(server)
         with self.assertRaises(Refused) as refused:
             server.call("/mgmt.MgmtSvc/SystemStart", mgmt.SystemStartReq(), timeout=150)
         fault = refused.exception.fault     # not DEADLINE_EXCEEDED
         self.assertEqual(fault.get("Code"), "1052")
         self.assertIn(server.database, fault["Description"])
-        # nothing was begun: what is shown is so
+        # no engine was started, and no state has changed
         self.assertEqual([(member.rank, member.state) for member in server.members()], [(0, "stopped")])
         self.assertEqual([(engine.state, engine.pid) for engine in server.engines()], [("stopped", 0)])
         os.unlink(filler)
@@ -276,7 +276,7 @@ class FullDisk(ServerTest):
         server.wait_joined()
         server.wait_members("joined")
 
-    def died(self, server):
+    def died_incarnations(self, server):
         answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
         return [event.event.incarnation for event in answer.events if event.event.id == 2]
 

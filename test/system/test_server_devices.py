@@ -18,7 +18,7 @@ from server_rig import SERVER, Refused, ServerTest, is_alive, read
 
 
 class Helper(ServerTest):
-    def test_one_that_no_engine_needs_is_started_and_no_error_where_there_is_none(self):
+    def test_a_failed_helper_that_no_engine_needs_is_logged_without_error(self):
         ours = os.path.join(self.directory, "helper")
         with open(ours, "w") as f:
             f.write(f"#!/bin/sh\necho $$ >{self.directory}/began\nexit 3\n")
@@ -31,7 +31,7 @@ class Helper(ServerTest):
         self.assertRegex(line, "INFO: no engine here needs it, but .*ended with status 3")
         self.assertTrue(os.path.exists(os.path.join(self.directory, "began")))
 
-    def test_what_it_writes_is_a_line_of_the_server_s_log(self):
+    def test_each_line_that_the_helper_writes_goes_to_the_servers_log(self):
         ours, log = os.path.join(self.directory, "helper"), os.path.join(self.directory, "json.log")
         with open(ours, "w") as f:
             f.write("#!/bin/sh\necho one\necho '[2026-11-23 05:00:00.000001] ERROR: \"two\"' >&2\nprintf 'no end'\nexit 3\n")
@@ -58,7 +58,7 @@ class Devices(ServerTest):
         config = os.path.join(self.directory, "helper.conf")
         with open(config, "w") as f:
             f.write(f"mounts {self.mounts}\ndevice loop*\n")
-        # only root may name another list than the helper's own, and this test is root
+        # the helper accepts --config only from root; this test runs as root
         self.helper = os.path.join(self.directory, "helper")
         with open(self.helper, "w") as f:
             f.write(f"#!/bin/sh\n[ ! -e {self.directory}/hang ] || exec sleep 1000\nexec {BIN}/fathom-helper --config {config} \"$@\"\n")
@@ -69,13 +69,13 @@ class Devices(ServerTest):
             server.discard()
         deadline = time.monotonic() + 10
         for target in (os.path.join(self.mounts, name) for name in os.listdir(self.mounts)):
-            while os.path.ismount(target) and time.monotonic() < deadline:  # what a killed engine had open is closed a moment later
+            while os.path.ismount(target) and time.monotonic() < deadline:  # a killed engine holds files for a moment
                 subprocess.run(["umount", target], stderr=subprocess.DEVNULL, check=False)
         for device, path in self.loops.items():
             detach(device, path)
         super().tearDown()
 
-    def loop(self, own=False):
+    def attach_loop(self, own=False):
         path = os.path.join(self.directory, f"image{len(self.loops)}")
         with open(path, "wb") as f:
             f.truncate(400 << 20)
@@ -84,13 +84,13 @@ class Devices(ServerTest):
         return device
 
     def device_server(self, count=1, own=False):
-        devices = [self.loop(own) for _ in range(count)]
+        devices = [self.attach_loop(own) for _ in range(count)]
         return self.server(devices=devices, mounts=self.mounts, keys=f"helper: {self.helper}\n"), devices
 
     def is_mounted(self, server, index=0):
         return any(line.split()[1] == server.mount_path(index) for line in read("/proc/mounts").splitlines())
 
-    def test_a_device_is_formatted_mounted_and_outlives_its_server(self):
+    def test_a_formatted_device_stays_mounted_when_its_server_is_killed(self):
         server, devices = self.device_server()
         server.start()
         server.wait(lambda engines: engines[0].state == "await_format")
@@ -116,7 +116,7 @@ class Devices(ServerTest):
         server.start()
         self.assertEqual(server.wait_joined()[0].rank, 0)
 
-    def test_one_with_data_is_formatted_by_force_alone(self):
+    def test_a_device_with_data_is_formatted_only_by_force(self):
         server, devices = self.device_server()
         subprocess.run(["mkfs.xfs", "-q", devices[0]], check=True)
         server.start()
@@ -126,7 +126,7 @@ class Devices(ServerTest):
         self.assertEqual(server.format(reformat=True).mrets[0].state.error, "")
         server.wait_joined()
 
-    def test_a_helper_that_hangs_holds_up_nobody_else(self):
+    def test_a_helper_that_hangs_delays_no_other_call(self):
         hang = os.path.join(self.directory, "hang")
         open(hang, "w").close()
         server, _ = self.device_server()
@@ -138,14 +138,14 @@ class Devices(ServerTest):
         info = server.wait(lambda engines: engines[0].state == "errored")[0].info
         self.assertRegex(info, "helper")
         os.unlink(hang)
-        deadline = time.monotonic() + 20    # a helper that could not be started is not started again at once
+        deadline = time.monotonic() + 20    # the server pauses before it starts a failed helper again
         while (error := server.format().mrets[0].state.error) and time.monotonic() < deadline:
             time.sleep(0.1)
         self.assertEqual(error, "")
         self.assertEqual(server.wait_joined()[0].rank, 0)
 
     def kill_helper(self, server):
-        """kill -9, if there is one; so of a server that has just begun, or has just lost one, none."""
+        """Kill the server's helper; False if there is none: before its first start, or between two."""
         for name in os.listdir("/proc"):
             try:
                 if name.isdigit() and f"\nPPid:\t{server.process.pid}\n" in read(f"/proc/{name}/status") and \
@@ -156,12 +156,12 @@ class Devices(ServerTest):
                 pass  # it has ended meanwhile
         return False
 
-    def test_a_helper_that_is_killed_whenever_costs_a_try_at_most(self):
+    def test_a_kill_of_the_helper_at_any_moment_costs_at_most_a_retry(self):
         server, _ = self.device_server()
         server.start()
         server.wait(lambda engines: engines[0].state == "await_format")
-        self.assertTrue(self.kill_helper(server), "there is one, idle")
-        if server.format().mrets[0].state.error:    # it was asked before its end was seen
+        self.assertTrue(self.kill_helper(server), "an idle helper must run")
+        if server.format().mrets[0].state.error:    # the server had not noticed its end yet
             self.assertEqual(server.format().mrets[0].state.error, "")
         before = server.wait_joined()[0]
         self.assertTrue(self.kill_helper(server))
@@ -172,7 +172,7 @@ class Devices(ServerTest):
             ask = server.channel.unary_unary(f"/ctl.CtlSvc/{method}", request_serializer=lambda r: r.SerializeToString(),
                                              response_deserializer=self.messages.ctl.RanksResp.FromString).future(
                 request, metadata=(("x-daos-component", "server"),))
-            deadline = time.monotonic() + 0.01 * (turn // 2)  # from at once to when it is over
+            deadline = time.monotonic() + 0.01 * (turn // 2)  # later in each turn, from the start of the call to its end
             hit = False
             while not hit and not ask.done() and time.monotonic() < deadline + 0.2:
                 hit = time.monotonic() >= deadline and self.kill_helper(server)
@@ -180,7 +180,7 @@ class Devices(ServerTest):
             row = ask.result(60).results[0]
             until = time.monotonic() + 30
             while row.errored and time.monotonic() < until:
-                self.assertIn("code = ", row.msg)  # it says what became of it
+                self.assertIn("code = ", row.msg)  # the row has the fault
                 time.sleep(0.05)
                 row = server.call(f"/ctl.CtlSvc/{method}", request, role="server", timeout=60).results[0]
             self.assertEqual((row.errored, row.state), (False, state), row.msg)
@@ -190,7 +190,7 @@ class Devices(ServerTest):
         self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
         self.assertEqual(read("/proc/mounts").count(f" {server.mount_path(0)} "), 1)
 
-    def test_a_device_that_vanished_is_said_and_taken_when_it_is_back(self):
+    def test_a_missing_device_is_reported_and_used_again_when_it_is_back(self):
         server, devices = self.device_server(own=True)
         server.start()
         server.format()
@@ -207,23 +207,23 @@ class Devices(ServerTest):
         after = server.wait_joined()[0]
         self.assertEqual((after.uuid, after.rank), (before.uuid, before.rank))
 
-    def log_with(self, server, words):
+    def wait_log_line(self, server, words):
         deadline = time.monotonic() + 10
         while words not in server.log() and time.monotonic() < deadline:
             time.sleep(0.02)
         self.assertIn(words, server.log())
         return next(line for line in server.log().splitlines() if words in line)
 
-    def test_a_helper_that_is_missing_is_said(self):
+    def test_a_missing_helper_is_reported(self):
         server, _ = self.device_server()
         os.unlink(self.helper)
         server.start()
         engine = server.wait(lambda engines: engines[0].info != "")[0]
         self.assertIn(self.helper, engine.info + server.log())
-        self.assertIn("ERROR", self.log_with(server, "code = 4 "))
+        self.assertIn("ERROR", self.wait_log_line(server, "code = 4 "))
 
-    def copied_helper(self, mode):
-        """A helper of its own, that the group of an ordinary user may run."""
+    def copy_helper(self, mode):
+        """A copy of the helper that the group of an ordinary user may run."""
         helper = os.path.join(self.directory, "fathom-helper")
         shutil.copy(os.path.join(BIN, "fathom-helper"), helper)
         os.chown(helper, 0, NOBODY)
@@ -231,7 +231,7 @@ class Devices(ServerTest):
         return helper
 
     def start_as_ordinary_user(self, server, listed):
-        """With the helper's list at its place in /etc, in a namespace."""
+        """In a namespace where the helper's list in /etc has `listed`."""
         os.chown(server.directory, NOBODY, NOBODY)
         script = f"""mount --make-rprivate /
             cp /etc/passwd {server.directory}/passwd
@@ -244,21 +244,21 @@ class Devices(ServerTest):
         with open(server.log_path, "w") as log:
             server.process = subprocess.Popen(["unshare", "-m", "sh", "-e", "-c", script], stdout=log, stderr=log)
 
-    def test_a_helper_that_is_not_installed_set_user_id_is_said_at_the_start(self):
-        helper = self.copied_helper(0o755)
+    def test_a_helper_without_the_set_user_id_bit_is_reported_at_the_start(self):
+        helper = self.copy_helper(0o755)
         server = self.server(engines=0, keys=f"helper: {helper}\nmgmt_svc_replicas: [127.0.0.1]\ncontrol_log_mask: INFO\n")
         self.start_as_ordinary_user(server, "device nvme*\n")
-        self.assertIn(f"the helper {helper} does not run as root", self.log_with(server, "code = 3 "))
+        self.assertIn(f"the helper {helper} does not run as root", self.wait_log_line(server, "code = 3 "))
         self.assertEqual(server.stop(), 0)
 
-    def test_a_server_of_an_ordinary_user_proposes_what_the_helper_sees(self):
-        """Set-user-ID, as installed, with its list at its own place in a namespace. One device is free, one holds XFS, of one the list says nothing."""
-        free, used, other = self.loop(), self.loop(), self.loop()
-        for device in (free, used, other):      # that another test may have given away
+    def test_config_generate_proposes_the_free_devices_on_the_helpers_list(self):
+        """The helper is set-user-ID; the server is an ordinary user's. One device is free, one has XFS, one is not listed."""
+        free, used, other = self.attach_loop(), self.attach_loop(), self.attach_loop()
+        for device in (free, used, other):      # another test may have changed the owner
             os.chown(device, 0, 0)
             os.chmod(device, 0o600)
         subprocess.run(["mkfs.xfs", "-q", used], check=True)
-        helper = self.copied_helper(0o4750)
+        helper = self.copy_helper(0o4750)
         asked = self.messages.fathom.ConfigGenerateReq(with_loop=True, insecure=True)
         for listed, words in ((f"device {os.path.basename(free)}\ndevice {os.path.basename(used)}\n", None), ("device nvme*\n", "is not on the helper's list"),
                               ("nonsense 1\n", "did not start")):
@@ -282,15 +282,15 @@ class Devices(ServerTest):
                 self.assertEqual(re.findall(r"bdev_list: \[(.*)\]", str(answer)), [free], server.log())
             self.assertEqual(server.stop(), 0)
 
-    def test_a_helper_without_its_list_is_told_at_the_start_with_what_to_do(self):
+    def test_a_helper_with_a_broken_list_is_reported_at_the_start_with_what_to_do(self):
         server, _ = self.device_server()
         with open(os.path.join(self.directory, "helper.conf"), "w") as f:
             f.write("mounts\n")
         server.start()
-        line = self.log_with(server, "code = 52 ")
+        line = self.wait_log_line(server, "code = 52 ")
         self.assertIn("ERROR", line)
         self.assertIn(f"run `{self.helper} --check` as root", line)
-        self.log_with(server, "helper.conf:1: a value is missing")      # what the helper says itself
+        self.wait_log_line(server, "helper.conf:1: a value is missing")      # the helper's own message
         error = server.format().mrets[0].state
         self.assertIn("code = 52 ", error.error)
         self.assertIn("--check", error.info)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-fathom-server is killed with -9 at moments of its start, of formatting, joins, stops and its own orderly end; chance picks them, by the
-seed that is printed. Then: the engines that there were, each with its rank, and every event once.
+fathom-server is killed with SIGKILL at random moments of its start, of formatting, joins, stops and its orderly end. The
+test prints its seed. Afterwards the same engines run, each with its rank, and every event is stored once.
 """
 
 import json
@@ -19,7 +19,7 @@ from server_rig import SERVER, Refused, ServerTest
 ENGINES = 2
 FORMAT_KILLS, START_KILLS, STOP_KILLS, LEAVE_KILLS = 10, 8, 6, 8
 PLUGGED, DIED, FORMAT_REQUIRED = 23, 2, 1
-TOLD = (1010, 1011, 1012, 1013)     # servers that start and end, storage that is formatted, ranks that join
+ORDINARY = (1010, 1011, 1012, 1013)     # events: a server starts or ends, storage is formatted, a rank joins
 
 
 class Kills(ServerTest):
@@ -35,8 +35,8 @@ class Kills(ServerTest):
         time.sleep(self.chance.random() * seconds)
         self.one.kill()
 
-    def ask(self, path, request):
-        """A call whose caller is not there any more when it is answered, if ever."""
+    def start_call(self, path, request):
+        """Call in a thread. The server may be killed before it answers."""
         def call():
             try:
                 self.one.call(path, request, timeout=5)
@@ -45,34 +45,34 @@ class Kills(ServerTest):
         self.asking = threading.Thread(target=call)
         self.asking.start()
 
-    def answered(self):
+    def finish_call(self):
         self.asking.join(20)
         self.assertFalse(self.asking.is_alive())
 
     def raise_events(self):
-        """A device for each engine, which sees within a second that it has come."""
-        self.unseen = {engine.index: self.seen(engine) for engine in self.one.engines()}
+        """Add a device to each engine, which raises an event within a second."""
+        self.last_event_before = {engine.index: self.last_event(engine) for engine in self.one.engines()}
         for engine in self.one.engines():
             name = f"d{len(self.raised)}"
             run(FATHOM, "rpc", "-s", engine.rpc_socket, "bdev_null_create", name, "1", "4096")
             self.raised.append(f"device {name} was added")
 
-    def seen(self, engine):
-        """How many events it has raised."""
+    def last_event(self, engine):
+        """The number of the last event that the engine raised."""
         return json.loads(run(FATHOM, "rpc", "-s", engine.rpc_socket, "framework_get_control").stdout)["events"]["last"]
 
-    def all_seen(self):
-        """What is killed before it has looked cannot tell."""
+    def wait_events_raised(self):
+        """Wait for the events of raise_events(): an engine that is killed before raises none."""
         deadline = time.monotonic() + 20
-        while any(self.seen(engine) == self.unseen[engine.index] for engine in self.one.engines()):
+        while any(self.last_event(engine) == self.last_event_before[engine.index] for engine in self.one.engines()):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 
     def events(self):
         return self.one.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq()).events
 
-    def settled(self, what):
-        """All have joined, each once. The engines, by rank."""
+    def check_all_joined(self, what):
+        """Wait until all engines have joined, each once: {rank: engine}."""
         with self.subTest(what, seed=self.seed):
             engines = {engine.rank: engine for engine in self.one.wait_joined()}
             self.assertEqual(sorted(engines), list(range(ENGINES)))
@@ -91,26 +91,26 @@ class Kills(ServerTest):
     def processes(self, engines):
         return {rank: (engine.uuid, engine.pid, engine.incarnation) for rank, engine in engines.items()}
 
-    def test_whenever_a_server_is_killed_its_engines_ranks_and_events_are_there(self):
-        for turn in range(FORMAT_KILLS):     # ever later, so that many come before the storage is formatted, and some behind
+    def test_a_kill_of_the_server_at_any_moment_loses_no_engine_rank_or_event(self):
+        for turn in range(FORMAT_KILLS):     # later in each turn: many kills before the storage is formatted, some after
             self.one.start()
-            self.ask("/ctl.CtlSvc/StorageFormat", self.messages.ctl.StorageFormatReq())
+            self.start_call("/ctl.CtlSvc/StorageFormat", self.messages.ctl.StorageFormatReq())
             self.kill_after(0.015 * (turn + 1))
-            self.answered()
+            self.finish_call()
         self.one.start()
         self.one.wait(lambda engines: all(engine.state in ("await_format", "joined") for engine in engines))
         if any(engine.state == "await_format" for engine in self.one.engines()):
             self.one.format()
-        first = self.settled("formatting and joining")
-        self.assertEqual([event for event in self.events() if event.event.id not in (FORMAT_REQUIRED, DIED) + TOLD], [])
+        first = self.check_all_joined("formatting and joining")
+        self.assertEqual([event for event in self.events() if event.event.id not in (FORMAT_REQUIRED, DIED) + ORDINARY], [])
 
         self.raise_events()
         self.one.kill()
         for _ in range(START_KILLS):
-            self.begin()
+            self.start_without_waiting()
             self.kill_after(0.08)
         self.one.start()
-        self.assertEqual(self.processes(self.settled("starting")), self.processes(first))
+        self.assertEqual(self.processes(self.check_all_joined("starting")), self.processes(first))
 
         for turn in range(LEAVE_KILLS):
             if turn == 2:
@@ -118,30 +118,30 @@ class Kills(ServerTest):
             self.one.process.send_signal(signal.SIGTERM)
             self.kill_after(0.02)
             self.one.start()
-        self.all_seen()
-        self.assertEqual(self.processes(self.settled("leaving")), self.processes(first))
+        self.wait_events_raised()
+        self.assertEqual(self.processes(self.check_all_joined("leaving")), self.processes(first))
 
         for turn in range(STOP_KILLS):
             if turn == 2:
                 self.raise_events()
-                self.all_seen()
-            self.ask("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(force=self.chance.random() < 0.5))
+                self.wait_events_raised()
+            self.start_call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(force=self.chance.random() < 0.5))
             self.kill_after(0.04)
-            self.answered()
+            self.finish_call()
             self.one.start()
             self.one.wait_joined()
-        last = self.settled("stopping")
+        last = self.check_all_joined("stopping")
         self.assertEqual(self.identities(last), self.identities(first))
         self.raise_events()
-        self.every_event_is_there()
+        self.check_every_event()
 
-    def begin(self):
+    def start_without_waiting(self):
         """As start(), without waiting for it."""
         with open(self.one.log_path, "a") as log:
             self.one.process = subprocess.Popen([SERVER, "start", "-o", self.one.config_path, "--name", self.one.trace_name],
                                                 stdout=log, stderr=log)
 
-    def every_event_is_there(self):
+    def check_every_event(self):
         deadline = time.monotonic() + 20
         while True:
             seen = sorted(event.event.msg for event in self.events() if event.event.id == PLUGGED)

@@ -17,18 +17,18 @@ from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
 
 class Living(ServerTest):
-    def test_it_says_that_it_is_ready_and_leaves_on_sigterm(self):
+    def test_the_server_reports_ready_and_ends_on_sigterm(self):
         server = self.server(engines=0).start()
         self.assertRegex(server.log(), r"NOTICE: ready after \d+ ms: system daos_server at 127\.0\.0\.1")
         self.assertEqual(server.engines(), [])
         self.assertEqual(server.stop(), 0)
         self.assertFalse(os.path.exists(os.path.join(server.socket_dir, "fathom_server.sock")))
         above, own = (os.stat(path).st_mode & 0o777 for path in (os.path.dirname(server.socket_dir), server.socket_dir))
-        self.assertEqual((above, own), (0o755, 0o750))     # /run/fathom has another daemon's socket, for anybody
+        self.assertEqual((above, own), (0o755, 0o750))     # all users must reach another daemon's socket in /run/fathom
         server.start()
         self.assertEqual(server.stop(), 0)
 
-    def test_a_second_one_is_refused(self):
+    def test_a_second_server_is_refused(self):
         server = self.server(engines=0).start()
         status = subprocess.run([SERVER, "-o", server.config_path, "--name", server.trace_name], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, timeout=20)
@@ -36,7 +36,7 @@ class Living(ServerTest):
         self.assertRegex(status.stdout, r"code = (1051|685|6) ")
         self.assertEqual(server.engines(), [])
 
-    def test_a_port_that_is_taken_is_told(self):
+    def test_a_start_on_a_port_in_use_names_the_process_that_listens(self):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -51,7 +51,7 @@ class Living(ServerTest):
                           'listens there"', first)
             self.assertIn('general: code = 53 resolution = "stop that process', second)
 
-    def test_a_port_that_is_taken_for_a_moment_is_waited_for(self):
+    def test_a_start_waits_for_a_port_that_a_connection_has(self):
         """A client's end of a connection has the port. The server reports that, and does not call it a listener."""
         server = self.server(engines=0)
         with socket.socket() as listener, socket.socket() as client:
@@ -76,8 +76,8 @@ class Living(ServerTest):
         self.assertIn(f"NOTICE: {said} to another's port", server.log())
         self.assertEqual(server.engines(), [])
 
-    def test_an_engine_whose_port_is_taken_says_so(self):
-        """Its own words, which have address, port and reason: in the state of the engine, in the event, and for all who started it."""
+    def test_the_state_of_an_engine_whose_port_is_in_use_has_the_reason(self):
+        """The engine's own message, with address, port and reason, is in its state and in the log."""
         server = self.server()
         port = server.engine_ports[0]
         with socket.socket() as taken:
@@ -93,14 +93,14 @@ class Living(ServerTest):
             self.assertIn(f"fathom-engine 0 exited unexpectedly: {end}", server.log())
         server.wait_joined()     # the restart policy starts it, and the port is free
 
-    def test_an_engine_with_a_wrong_option_says_so(self):
+    def test_the_state_of_an_engine_with_a_wrong_option_has_the_reason(self):
         server = self.server(engine_keys="  arguments: [--num-trace-entries, '5']\n").start()
         server.wait(lambda engines: engines[0].state == "await_format")
         server.format()
         engine = server.wait(lambda engines: engines[0].state == "errored" and engines[0].last_end)[0]
         self.assertIn('--num-trace-entries: "5" is not 0 and not a power of two', engine.last_end)
 
-    def test_a_socket_that_somebody_has_is_left_to_it(self):
+    def test_a_socket_of_another_process_is_not_removed(self):
         server = self.server(engines=0)
         os.makedirs(server.socket_dir)
         path = os.path.join(server.socket_dir, "fathom_server.sock")
@@ -127,7 +127,7 @@ class Living(ServerTest):
         self.assertEqual(os.path.getsize(os.path.join(server.mount_path(0), "data.img")), 64 << 20)
         self.assertIn("rank: 0", read(os.path.join(server.mount_path(0), "superblock")))
 
-    def test_what_is_formatted_is_not_formatted_again(self):
+    def test_formatted_storage_is_not_formatted_again(self):
         server = self.server().start()
         server.format()
         server.wait_joined()
@@ -145,7 +145,7 @@ class Living(ServerTest):
 
 
 class Outliving(ServerTest):
-    """Engines and their servers."""
+    """Engines keep running without their server."""
 
     def joined_server(self, **kwargs):
         server = self.server(**kwargs).start()
@@ -153,32 +153,32 @@ class Outliving(ServerTest):
         server.wait_joined()
         return server
 
-    def adopted(self, server, before):
+    def wait_adopted(self, server, before):
         after = server.wait_joined()
         self.assertEqual([(engine.pid, engine.rank, engine.incarnation) for engine in after],
                          [(engine.pid, engine.rank, engine.incarnation) for engine in before])
         self.assertTrue(all(engine.adopted and engine.starts == 0 for engine in after), after)
         return after
 
-    def test_an_engine_lives_through_the_orderly_end_of_its_server(self):
+    def test_engines_survive_the_orderly_end_of_their_server(self):
         server = self.joined_server(engines=2)
         before = server.engines()
         self.assertEqual(server.stop(), 0)
         self.assertTrue(all(is_alive(engine.pid) for engine in before))
         server.start()
-        self.adopted(server, before)
+        self.wait_adopted(server, before)
 
-    def test_formatting_that_waits_for_an_engine_ends_with_the_server(self):
+    def test_a_format_that_waits_for_an_engine_fails_when_the_server_ends(self):
         server = self.joined_server()
         pid = server.engines()[0].pid
         server.stop()
-        os.kill(pid, signal.SIGSTOP)     # the next one waits to hear who it is
+        os.kill(pid, signal.SIGSTOP)     # the next server waits for its answer
         try:
             server.start()
             server.wait(lambda engines: engines[0].state == "adopting")
             with concurrent.futures.ThreadPoolExecutor() as pool:
                 asked = pool.submit(server.format)
-                time.sleep(0.3)          # it is there
+                time.sleep(0.3)          # the call reaches the server
                 server.process.send_signal(signal.SIGTERM)
                 with self.assertRaises(Refused) as refused:
                     asked.result(20)
@@ -188,17 +188,17 @@ class Outliving(ServerTest):
             os.kill(pid, signal.SIGCONT)
             server.close_channel()
 
-    def test_an_engine_lives_through_kill_9_of_its_server(self):
+    def test_an_engine_survives_a_kill_of_its_server(self):
         server = self.joined_server()
         before = server.engines()
         for _ in range(5):
             server.kill()
             self.assertTrue(is_alive(before[0].pid))
             server.start()
-            self.adopted(server, before)
+            self.wait_adopted(server, before)
         self.assertEqual([member.state for member in server.members()], ["joined"])
 
-    def test_one_that_dies_without_a_server_is_started_by_the_next(self):
+    def test_an_engine_that_dies_without_a_server_is_started_by_the_next(self):
         server = self.joined_server()
         before = server.engines()[0]
         server.kill()
@@ -208,32 +208,32 @@ class Outliving(ServerTest):
         self.assertNotEqual(after.pid, before.pid)
         self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
         deadline = time.monotonic() + 30
-        while not self.died(server) and time.monotonic() < deadline:
+        while not self.died_events(server) and time.monotonic() < deadline:
             time.sleep(0.02)
         for _ in range(2):
-            self.assertEqual(self.died(server), [(before.rank, before.incarnation)])
+            self.assertEqual(self.died_events(server), [(before.rank, before.incarnation)])
             server.kill()
             server.start()
             server.wait_joined()
 
-    def died(self, server):
+    def died_events(self, server):
         events = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq()).events
         return [(event.event.rank, event.event.incarnation) for event in events if event.event.id == 2]
 
-    def test_one_that_dies_after_it_was_told_to_stop_is_not_said_to_have_died(self):
+    def test_an_engine_that_is_killed_during_its_stop_is_not_reported_dead(self):
         server = self.joined_server()
         before = server.engines()[0]
         os.kill(before.pid, signal.SIGSTOP)
-        with self.assertRaises(Refused):  # it hangs, so the server waits
+        with self.assertRaises(Refused):  # the engine hangs, so the server waits
             server.call("/ctl.CtlSvc/StopRanks", self.messages.ctl.RanksReq(), role="server", timeout=0.5)
         server.wait(lambda engines: engines[0].state == "stopping")
         server.kill()
         os.kill(before.pid, signal.SIGKILL)
         server.start()
         server.wait_joined()
-        self.assertEqual(self.died(server), [])
+        self.assertEqual(self.died_events(server), [])
 
-    def test_one_that_cannot_be_started_again_is_no_member_that_serves(self):
+    def test_an_engine_that_cannot_be_started_is_not_shown_as_joined(self):
         server = self.joined_server(engines=2)
         before = server.engines()
         server.kill()
@@ -252,7 +252,7 @@ class Outliving(ServerTest):
         self.assertIn("superblock", server.wait(lambda engines: engines[0].state == "errored")[0].info)
         self.assertIn(states[before[1].rank][0], ("awaitformat", "errored"))
 
-    def test_one_that_is_killed_is_restarted_and_the_event_arrives(self):
+    def test_a_killed_engine_is_restarted_and_its_event_arrives(self):
         server = self.joined_server(keys="engine_restart: {killed: {delay_min: 50ms, delay_max: 100ms}}\n")
         before = server.engines()[0]
         os.kill(before.pid, signal.SIGKILL)
@@ -264,7 +264,7 @@ class Outliving(ServerTest):
         self.assertEqual([(event.rank, event.incarnation) for event in died], [(before.rank, before.incarnation)])
         self.assertEqual([event.number for event in events], list(range(1, len(events) + 1)))
 
-    def test_one_that_is_killed_stays_down_where_restarts_are_off(self):
+    def test_a_killed_engine_stays_down_if_restarts_are_off(self):
         server = self.joined_server(keys="disable_engine_auto_restart: true\n")
         before = server.engines()[0]
         os.kill(before.pid, signal.SIGKILL)

@@ -32,7 +32,7 @@ class Ranks(ServerTest):
         self.assertEqual([engine.rank for engine in after], [engine.rank for engine in before])
         self.assertEqual(self.ranks(server, "StopRanks", ranks="7"), [])
 
-    def test_all_ranks_are_meant_where_none_is_named(self):
+    def test_a_call_that_names_no_rank_is_for_all(self):
         server = self.server(engines=2).start()
         server.format()
         server.wait_joined()
@@ -52,7 +52,7 @@ class Ranks(ServerTest):
         self.assertEqual(sorted((row.rank, row.errored) for row in started), [(0, False), (1, False)])
         server.wait_members("joined")
 
-    def test_a_rank_that_serves_and_is_thought_dead_joins_again(self):
+    def test_a_serving_rank_that_was_reported_dead_joins_again(self):
         server = self.server(engines=2).start()
         server.format()
         before = server.wait_joined()
@@ -85,12 +85,12 @@ class Ranks(ServerTest):
         self.assertEqual(after[0].pid, before[0].pid)
         self.assertNotEqual(after[1].pid, before[1].pid)
         server.wait_members("joined")
-        with socket.create_connection(("127.0.0.1", server.engine_ports[1]), 5) as host:  # who asks is let in
+        with socket.create_connection(("127.0.0.1", server.engine_ports[1]), 5) as host:  # the engine accepts hosts again
             host.settimeout(5)
             host.sendall(bytes([0, 0, 128, 0, 128, 0, 0, 0]) + bytes(120))  # ICReq
             self.assertEqual(host.recv(1), b"\x01")  # ICResp
 
-    def test_a_system_is_erased_and_formatted_anew(self):
+    def test_a_system_is_erased_and_formatted_again(self):
         server = self.server(engines=2).start()
         server.format()
         before = {engine.uuid for engine in server.wait_joined()}
@@ -102,7 +102,7 @@ class Ranks(ServerTest):
         self.assertFalse(os.path.exists(os.path.join(server.mount_path(0), "superblock")))
         self.assertEqual([engine.state for engine in server.engines()], ["await_format", "await_format"])
         server.stop()
-        server.start()  # no engine is there to rejoin
+        server.start()  # no engine runs, so none rejoins
         server.wait(lambda engines: all(engine.state == "await_format" for engine in engines))
         answer = server.format()
         self.assertEqual([row.state.error for row in answer.mrets], ["", ""])
@@ -111,13 +111,13 @@ class Ranks(ServerTest):
         ranks = {member.rank for member in server.wait_members("joined")}
         self.assertEqual((len(ranks), min(ranks)), (2, 0))  # the host's first engine has rank 0 again
 
-    def test_a_set_of_ranks_that_is_none_is_refused(self):
+    def test_an_invalid_set_of_ranks_is_refused(self):
         server = self.server(engines=0).start()
         with self.assertRaises(Refused) as refused:
             self.ranks(server, "StopRanks", ranks="1-")
         self.assertEqual(refused.exception.fault.get("Code"), "550")
 
-    def test_the_engines_of_a_host_are_stopped_by_the_command(self):
+    def test_stop_engines_stops_the_engines_of_the_host(self):
         server = self.server(engines=2).start()
         server.format()
         engines = server.wait_joined()
@@ -129,7 +129,7 @@ class Ranks(ServerTest):
         server.call("/ctl.CtlSvc/ResetFormatRanks", self.messages.ctl.RanksReq(), role="server", timeout=60)
         server.wait(lambda engines: all(engine.rank == RANK_NONE for engine in engines))
         self.assertEqual(sorted(run(SERVER, "stop-engines", "-o", server.config_path).stdout.splitlines()),
-                         ["engine 0: stopped", "engine 1: stopped"])     # that have no rank
+                         ["engine 0: stopped", "engine 1: stopped"])     # neither has a rank
         server.stop()
         self.assertIn("code = 506", run(SERVER, "stop-engines", "-o", server.config_path, check=False).stderr)
 
@@ -147,7 +147,7 @@ class TwoHosts(ServerTest):
         answer = server.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
         return [event.event for event in answer.events]
 
-    def test_who_comes_before_the_management_service_waits_for_it(self):
+    def test_an_engine_waits_for_the_management_service(self):
         first, second = self.hosts()
         second.start()
         second.format()
@@ -171,7 +171,7 @@ class TwoHosts(ServerTest):
         first.kill()
         os.kill(before.pid, signal.SIGKILL)
         second.wait(lambda engines: engines[0].incarnation != before.incarnation and engines[0].state == "ready")
-        second.kill()  # what was spooled is still there
+        second.kill()  # spooled events must survive this
         second.start()
         first.start()
         second.wait_joined()
@@ -181,8 +181,8 @@ class TwoHosts(ServerTest):
         self.assertEqual([(event.rank, event.incarnation) for event in self.events(first) if event.id == 2],
                          [(1, before.incarnation)])
 
-    def refusals(self, server, count):
-        """The events of refused joins, once there are so many, and none comes behind."""
+    def wait_refusals(self, server, count):
+        """Wait for `count` events of refused joins, and check that no more follow."""
         deadline = time.monotonic() + 20
         while len(found := [event for event in self.events(server) if event.id == 26]) < count and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -190,7 +190,7 @@ class TwoHosts(ServerTest):
         self.assertEqual(len([event for event in self.events(server) if event.id == 26]), count)
         return found
 
-    def both_joined(self):
+    def joined_hosts(self):
         first, second = self.hosts()
         for server in (first, second):
             server.start()
@@ -198,11 +198,11 @@ class TwoHosts(ServerTest):
             server.wait_joined()
         return first, second
 
-    def test_one_that_serves_and_is_refused_is_one_event(self):
-        first, second = self.both_joined()
+    def test_the_refusal_of_a_running_engine_is_one_event(self):
+        first, second = self.joined_hosts()
         engine = second.engines()[0]
         second.kill()
-        old, second.port = second.address, free_port()      # of another address its rank does not come back
+        old, second.port = second.address, free_port()      # a rank cannot rejoin from another address
         second.address = f"127.0.0.1:{second.port}"
         with open(second.config_path) as file:
             text = file.read()
@@ -210,36 +210,36 @@ class TwoHosts(ServerTest):
             file.write(text.replace(f"\nport: {old.split(':')[1]}\n", f"\nport: {second.port}\n"))
         second.start()
         second.wait(lambda engines: engines[0].state == "refused")
-        event, = self.refusals(first, 1)
+        event, = self.wait_refusals(first, 1)
         self.assertEqual(event.msg, f"fathom-engine 0 serves on, but is refused: rank 1 joins from {second.address}, but its control address is {old}"[:127])
         self.assertEqual((event.rank, event.incarnation, event.proc_id), (1, engine.incarnation, engine.pid))
         self.assertTrue(is_alive(engine.pid))
 
-    def test_one_that_was_excluded_while_its_server_was_dead_is_one_event(self):
-        first, second = self.both_joined()
+    def test_the_refusal_of_an_engine_excluded_while_its_server_was_dead_is_one_event(self):
+        first, second = self.joined_hosts()
         engine = second.engines()[0]
         second.kill()
         first.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks="1"))
         second.start()
         second.wait(lambda engines: engines[0].pid == 0)
-        event, = self.refusals(first, 1)
+        event, = self.wait_refusals(first, 1)
         self.assertRegex(event.msg, "^fathom-engine 0 is refused and ends: rank 1 .*excluded")
         self.assertEqual((event.rank, event.incarnation), (1, engine.incarnation))
-        self.assertEqual([event.id for event in self.events(first) if event.id == 2], [])      # it did not die
+        self.assertEqual([event.id for event in self.events(first) if event.id == 2], [])    # no event reports it dead
 
-    def test_one_that_starts_and_is_refused_is_one_event(self):
-        first, second = self.both_joined()
+    def test_the_refusal_of_a_starting_engine_is_one_event(self):
+        first, second = self.joined_hosts()
         engine = second.engines()[0]
         first.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks="1"), timeout=60)
         second.kill()
         first.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks="1"))
-        second.start()      # which starts it
-        event, = self.refusals(first, 1)
+        second.start()      # the server starts the engine
+        event, = self.wait_refusals(first, 1)
         self.assertRegex(event.msg, "^rank 1 .*excluded")
         self.assertEqual(event.rank, 1)
         self.assertFalse(is_alive(engine.pid))
 
-    def test_a_server_that_is_gone_is_missed_until_it_is_back(self):
+    def test_the_rank_of_a_missing_server_is_unresponsive_until_it_is_back(self):
         first, second = self.hosts("server_heartbeat: 200ms\n")
         for server in (first, second):
             server.start()
@@ -262,7 +262,7 @@ class TwoHosts(ServerTest):
         second.start()
         wait("joined")
         self.assertEqual(second.wait_joined()[0].pid, before.pid)
-        # it hangs, and then continues: nothing was restarted
+        # a server that hangs and continues: the same, without a restart
         second.process.send_signal(signal.SIGSTOP)
         wait("unresponsive")
         second.process.send_signal(signal.SIGCONT)
@@ -280,7 +280,7 @@ class TwoHosts(ServerTest):
         self.assertEqual(sorted((row.rank, row.state, row.addr) for row in rows),
                          [(0, "stopped", first.address), (1, "stopped", second.address)])
         self.assertEqual(second.engines()[0].state, "stopped")
-        with self.assertRaises(Refused):  # it says who has the management service
+        with self.assertRaises(Refused):  # the second server has no management service
             second.call("/mgmt.MgmtSvc/SystemQuery", self.messages.mgmt.SystemQueryReq(state_mask=0xFFFF))
 
 

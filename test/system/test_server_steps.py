@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Three engines and their server through steps by chance: engines killed, in whatever state they are, the server killed and ended,
-ranks and the system stopped, started, excluded and let back, attributes set. After each: no rank is lost, doubled or another's; no
-event is lost or doubled; at the end all have joined. Beside the first of them runs verified I/O on one engine, which is left alone so
-long: it does not notice that its server dies again and again.
+Three engines and their server take random steps. Engines are killed in any state, the server is killed or ended, ranks and
+the system are stopped, started, excluded and cleared, attributes are set. After each step no rank is lost, doubled or changed,
+and no event is lost or doubled. At the end all engines have joined. During the first steps verified I/O runs on one engine,
+which is spared: deaths of its server must not disturb it.
 
-FATHOM_STEPS: how many (default 1,000); FATHOM_SEED: which.
+FATHOM_STEPS: how many steps (default 1,000). FATHOM_SEED: the seed.
 """
 
 import os
@@ -26,7 +26,7 @@ WITH_IO = 300   # steps
 
 
 class Load:
-    """Verified I/O on an engine's own storage, run after run, until end(). `failed`: what the first that was not well said."""
+    """Repeats runs of verified I/O on an engine's storage until end(). `failed`: output of the first run that failed."""
 
     def __init__(self, rig, index):
         self.runs, self.failed, self.ending = 0, "", False
@@ -37,10 +37,10 @@ nvmf_subsystem_add_ns {NQN} Data
 """)
         self.command = [FATHOM, "perf", "-a", "127.0.0.1", "-s", str(rig.engine_ports[index]), "-n", NQN, "--rw", "mix", "--bs", "4k", "--depth",
                         "1", "--verify", "--time", "1", "--quiet"]
-        self.thread = threading.Thread(target=self.go)
+        self.thread = threading.Thread(target=self.run_until_end)
         self.thread.start()
 
-    def go(self):
+    def run_until_end(self):
         while not self.ending and not self.failed:
             done = subprocess.run(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
             self.runs += 1
@@ -53,7 +53,7 @@ nvmf_subsystem_add_ns {NQN} Data
 
 
 def kill(pid, number=signal.SIGKILL):
-    """Whether there was still a process: one that is excluded, or told to stop, may have ended by itself since it was looked at."""
+    """Send a signal; False if the process has ended. An engine that is excluded or stopping may end by itself."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -66,33 +66,33 @@ class Steps(ServerTest):
         return [engine for engine in self.rig.engines() if engine.state == "joined"]
 
     def ranks(self):
-        """That may be stopped and excluded."""
+        """Ranks that may be stopped and excluded."""
         return [rank for rank in range(ENGINES) if rank != self.spared]
 
     def victim(self, engines):
         running = [engine for engine in engines if engine.pid and engine.rank != self.spared]
         return self.random.choice(running) if running else None
 
-    def strike(self, victim):
+    def kill_and_wait(self, victim):
         if kill(victim.pid):
             self.seen.add(victim.state)
-            if victim.state == "joined":  # the server may just be ending one that is ready, because it is excluded
+            if victim.state == "joined":  # in other states it may be ending by itself, excluded
                 self.killed.append((victim.rank, victim.incarnation, victim.state))
         self.rig.wait(lambda engines: engines[victim.index].pid != victim.pid)
 
     def kill_engine(self):
-        """Whatever it does. One that had not said that it is ready has no incarnation yet."""
+        """Kill an engine in any state. Before it has reported ready it has no incarnation."""
         victim = self.victim(self.rig.engines())
         if not victim:
             return
-        self.strike(victim)
-        if self.random.random() < 0.5:  # and the next one, while it starts
+        self.kill_and_wait(victim)
+        if self.random.random() < 0.5:  # also the next process, while it starts
             begins = self.rig.wait(lambda engines: engines[victim.index].pid != 0 or not engines[victim.index].restart_in_ms)[victim.index]
             if begins.pid:
-                self.strike(begins)
+                self.kill_and_wait(begins)
 
     def kill_engine_that_stops(self):
-        """It hangs, so it is still stopping when it dies; that is no event."""
+        """Kill an engine that hangs in its stop. Its death is no event."""
         victim = self.victim(self.joined_engines())
         if not victim:
             return
@@ -109,7 +109,7 @@ class Steps(ServerTest):
         self.stopped.add((victim.rank, victim.incarnation))
 
     def kill_both(self):
-        """The engine while there is no server, or while the new one looks who is there."""
+        """Kill the server, and an engine before the new server starts or while it adopts engines."""
         victim = self.victim(self.joined_engines())
         self.rig.kill()
         before = self.random.random() < 0.5
@@ -148,8 +148,8 @@ class Steps(ServerTest):
 
     def exclude(self):
         """
-        Some rank but the first, or back again. An engine that is excluded ends itself, also one that is just about to join; one that
-        starts is refused. One that was being adopted goes on, refused.
+        Exclude a rank other than the first, or clear it. An excluded engine ends, also one that is about to join; one that
+        starts is refused; one that is being adopted keeps running, refused.
         """
         rank = self.random.choice([rank for rank in self.ranks() if rank > 0])
         excluded = [member.rank for member in self.rig.members() if member.state == "adminexcluded"]
@@ -167,7 +167,7 @@ class Steps(ServerTest):
         self.rig.call("/ctl.CtlSvc/StorageScan", self.messages.ctl.StorageScanReq())
 
     def events(self):
-        """All; what came since the last time is read, and has the numbers behind."""
+        """All events. Reads the new ones and checks that their numbers follow without a gap."""
         while True:
             answer = self.rig.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq(after=len(self.read), max=100))
             if not answer.events:
@@ -189,10 +189,10 @@ class Steps(ServerTest):
         self.assertEqual(dict(self.rig.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes), self.attributes)
 
     def died(self):
-        """Of engines that had said they are ready. One that had not has no incarnation that anybody knows."""
+        """(rank, incarnation) of engines reported dead. An engine that died before it was ready has no incarnation."""
         return [(event.event.rank, event.event.incarnation) for event in self.events() if event.event.id == 2 and event.event.incarnation]
 
-    def test_no_rank_and_no_event_is_lost_or_doubled(self):
+    def test_random_steps_lose_and_double_no_rank_and_no_event(self):
         self.random, self.killed, self.stopped, self.attributes, self.seen, self.spared = random.Random(SEED), [], set(), {}, set(), 0
         self.read = []
         self.rig = self.server(engines=ENGINES, size="4MiB", keys="engine_restart: {killed: {delay_min: 20ms, delay_max: 40ms}, "

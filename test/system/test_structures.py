@@ -9,7 +9,7 @@ import time
 import unittest
 
 from harness import ENGINE, FATHOM, NQN, EngineTest, run
-from test_attaching import LiveTest, end_at_once
+from test_attaching import LiveTest, kill_process
 
 LONGEST = "nqn.2016-06.io.spdk:" + "".join(f"{place:010}" for place in range(0, 200, 10)) + "end"
 SUBSYSTEM = "usdt:__EXE__:nvmf_subsystem_state { $s = (struct nvmf_subsystem *)arg1; @ = $s->id; }"
@@ -182,7 +182,7 @@ class Reading(LiveTest):
         engine.serve("bdev_malloc_create", 16, 512)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--quiet", "--rw", "randread", "--time", "60",
                                  "--hostnqn", host], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(end_at_once, load)
+        self.addCleanup(kill_process, load)
         deadline = time.monotonic() + 20
         while engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"] == 0:
             self.assertLess(time.monotonic(), deadline, "no I/O")
@@ -224,7 +224,7 @@ tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @kernels = sizeof(struct so
         path = os.path.join(self.directory, "spdk.sock")
         target = subprocess.Popen([os.path.join(os.environ["FATHOM_SPDK_BIN"], "nvmf_tgt"), "--no-huge", "-s", "512", "-m", "0x1", "--no-pci",
                                    "-r", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.addCleanup(end_at_once, target)
+        self.addCleanup(kill_process, target)
         run(FATHOM, "rpc", "-r", 100, "-s", path, "framework_wait_init")
         started = self.start("-e", 'uprobe:__EXE__:spdk_nvmf_subsystem_start { $s = (struct spdk_nvmf_subsystem *)arg0; printf("%s %d %d\\n", '
                              "$s->subnqn, $s->opts.type == SPDK_NVMF_SUBTYPE_NVME, $s->tgt->max_subsystems); }", str(target.pid))
