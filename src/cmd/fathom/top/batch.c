@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lines and JSON for scripts: one page or one document per interval. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,8 @@
 #include "base/clock.h"
 #include "base/table.h"
 #include "cmd/fathom/command.h"
+#include "cmd/fathom/interrupt.h"
 #include "cmd/fathom/top/top.h"
-
-static volatile sig_atomic_t interrupted;
-
-static void stop_batch(int number)
-{
-	interrupted = 1;
-}
 
 /* ---- lines ---- */
 
@@ -130,14 +123,6 @@ static bool make_sample(const struct top_options *options, struct top_link *link
 	return top_show_take(show, &reply);
 }
 
-static void wait_until(uint64_t until_ns)
-{
-	const struct timespec at = { .tv_sec = (time_t)(until_ns / NS_PER_SEC), .tv_nsec = (long)(until_ns % NS_PER_SEC) };
-
-	while (!interrupted && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
-		;
-}
-
 static bool is_sample_printed(const struct top_options *options, const struct top_show *show, bool there)
 {
 	return there ? top_show_seconds(show, options->tab) > 0 || options->totals
@@ -154,14 +139,12 @@ static void print_sample(const struct top_options *options, const struct top_sho
 
 int top_batch(const struct top_options *options, struct top_link *link)
 {
-	struct sigaction action = { .sa_handler = stop_batch };
 	uint64_t next_ns = clock_monotonic_ns(), shown = 0;
 	struct top_show show = { .pid = -1 };
 	bool there = true;
 
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	while (shown < options->count && !interrupted && !ferror(stdout)) {
+	interrupt_catch();
+	while (shown < options->count && !interrupt_arrived() && !ferror(stdout)) {
 		bool was_there = there;
 
 		there = make_sample(options, link, &show);
@@ -180,9 +163,9 @@ int top_batch(const struct top_options *options, struct top_link *link)
 			break;
 		next_ns += options->interval_ns;
 		if (shown < options->count)
-			wait_until(next_ns);
+			interrupt_sleep(next_ns);
 	}
 	top_show_deinit(&show);
 	top_link_close(link);
-	return there || interrupted ? EXIT_SUCCESS : 1;
+	return there || interrupt_arrived() ? EXIT_SUCCESS : 1;
 }

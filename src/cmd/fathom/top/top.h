@@ -10,7 +10,8 @@
  *   screen.c  ncurses: reads keys       draw.c   draws the state in screen.h
  *   batch.c   lines and JSON for scripts
  *
- * The calls, and the evaluation of their answers, are in inspect/top.
+ * The calls, and the evaluation of their answers, are in inspect/top. `fathom trace top` has no screen and is a command of
+ * its own: cmd/fathom/trace/top.c.
  */
 #ifndef CMD_FATHOM_TOP_TOP_H
 #define CMD_FATHOM_TOP_TOP_H

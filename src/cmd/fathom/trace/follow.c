@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* follow - `fathom trace follow`: prints events of a running engine as they occur. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "cmd/fathom/interrupt.h"
 #include "cmd/fathom/trace/trace.h"
 
 enum {
@@ -18,19 +18,9 @@ enum {
 	READS_PER_ALIVE_CHECK = 10,
 };
 
-static volatile sig_atomic_t interrupted;
-
-static void stop_following(int number)
-{
-	interrupted = 1;
-}
-
 static void catch_follow_signals(void)
 {
-	struct sigaction action = { .sa_handler = stop_following };
-
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	interrupt_catch();
 }
 
 /* Returns 0, or negative errno if standard output cannot be written, as after the end of a pipe's reader. */
@@ -40,7 +30,7 @@ static int print_events_until(const struct trace_request *request, struct reader
 	struct reader_event event;
 
 	reader_events_more(events, until);
-	while (!interrupted && reader_event_next(events, &event)) {
+	while (!interrupt_arrived() && reader_event_next(events, &event)) {
 		if (trace_is_wanted(request, &event))
 			reader_print_event(printer, &event);
 	}
@@ -49,7 +39,6 @@ static int print_events_until(const struct trace_request *request, struct reader
 
 int trace_follow(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
-	const struct timespec pause = { .tv_nsec = NS_PER_SEC / READS_PER_SEC };
 	uint64_t min_age_ticks = reader_info(reader)->tick_rate / 1000 * MIN_AGE_MS;
 	struct reader_events *events;
 	struct reader_counts counts;
@@ -64,9 +53,9 @@ int trace_follow(struct trace_request *request, struct reader *reader, struct re
 		return trace_complain("out of memory", NULL);
 	catch_follow_signals();
 	reader_print_header(printer, NULL);
-	for (int reads = 1; alive && !interrupted && error == 0; reads++) {
+	for (int reads = 1; alive && !interrupt_arrived() && error == 0; reads++) {
 		error = print_events_until(request, events, printer, clock_ticks() - min_age_ticks);
-		nanosleep(&pause, NULL);
+		interrupt_sleep(clock_monotonic_ns() + NS_PER_SEC / READS_PER_SEC);
 		if (reads % READS_PER_ALIVE_CHECK == 0)
 			alive = reader_is_alive(reader);
 	}

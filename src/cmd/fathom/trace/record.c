@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "cmd/fathom/interrupt.h"
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/record/record.h"
 #include "inspect/spdk/spdk_file.h"
@@ -55,13 +55,6 @@ const struct option_table trace_record_table = {
 	.more = "Exit status: 0: success; 1: some records were lost; 2: an error.",
 };
 
-static volatile sig_atomic_t stopped;
-
-static void stop_recording(int signal_number)
-{
-	stopped = 1;
-}
-
 static void print_progress(const struct recorder *recorder, uint64_t ns, bool last)
 {
 	struct recorder_progress progress;
@@ -79,14 +72,12 @@ static int run_recorder(const struct record_request *request, struct recorder *r
 	struct recorder_progress progress = { 0 };
 	int rc = 0;
 
-	while (!stopped && rc == 0 && !progress.source_ended && !(request->time_ns && now - began >= request->time_ns)) {
-		struct timespec wait;
-
+	while (!interrupt_arrived() && rc == 0 && !progress.source_ended &&
+	       !(request->time_ns && now - began >= request->time_ns)) {
 		rc = recorder_step(recorder, &sleep_ns, why);
 		recorder_progress(recorder, &progress);
-		wait = (struct timespec){ .tv_nsec = (long)sleep_ns };
 		if (rc == 0 && sleep_ns && !progress.source_ended)
-			(void)nanosleep(&wait, NULL); /* Ctrl-C may end it early */
+			interrupt_sleep(clock_monotonic_ns() + sleep_ns);
 		now = clock_monotonic_ns();
 		if (terminal && now - printed > PROGRESS_MS * NS_PER_MS) {
 			print_progress(recorder, now - began, false);
@@ -127,7 +118,6 @@ static bool is_of_spdk(const char *path)
 
 int trace_record(int argc, char **argv)
 {
-	const struct sigaction action = { .sa_handler = stop_recording };
 	struct recorder_progress progress;
 	struct record_request request = { 0 };
 	struct recorder *recorder = NULL;
@@ -154,8 +144,7 @@ int trace_record(int argc, char **argv)
 	}
 	if (recorder_open(&request.options, &recorder, &why) != 0)
 		return trace_complain(why.text, NULL);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	interrupt_catch();
 	rc = run_recorder(&request, recorder, &why);
 	recorder_progress(recorder, &progress);
 	close_rc = recorder_close(recorder, &progress, rc ? &close_why : &why);

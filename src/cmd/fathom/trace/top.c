@@ -3,11 +3,14 @@
  * top - `fathom trace top`: the activity of a running engine, once a second, from the differences of its
  * histograms.
  *
+ * `fathom top` (cmd/fathom/top) is a command of its own. It calls a control socket and has a screen: tabs, keys, order and
+ * choice of columns. This command reads a trace file, which also works without a control socket. It prints one page and has
+ * none of these. Both use base/table.h and cmd/fathom/interrupt.h; a common loop would be longer than the two.
+ *
  * An SPDK target has no histograms, so its events are followed. Lost events are reported; the stages are then those of
  * the other requests. The number of ended requests stays exact: the target counts the records of each point.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +21,7 @@
 #include "base/clock.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "cmd/fathom/interrupt.h"
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/summary.h"
 
@@ -42,13 +46,6 @@ struct top {
 	struct reader_counts lost_before, lost_now;
 	uint64_t ended_before[KINDS_MAX], ended_now[KINDS_MAX];
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void stop_top(int number)
-{
-	interrupted = 1;
-}
 
 static void find_kinds(struct top *top)
 {
@@ -89,21 +86,18 @@ static uint64_t update_values(struct top *top)
 	return clock_ticks();
 }
 
-/* Wait a second; meanwhile read the events of a followed target. */
-static void wait_second(struct top *top)
+/* Wait until `until_ns`; meanwhile read the events of a followed target. */
+static void wait_until(struct top *top, uint64_t until_ns)
 {
-	const struct timespec second = { .tv_sec = 1 }, pause = { .tv_nsec = NS_PER_SEC / READS_PER_SEC };
-	uint64_t min_age_ticks = reader_info(top->reader)->tick_rate / 1000 * MIN_AGE_MS, began = clock_monotonic_ns();
+	uint64_t min_age_ticks = reader_info(top->reader)->tick_rate / 1000 * MIN_AGE_MS;
 	struct reader_event event;
 
-	if (!top->events) {
-		nanosleep(&second, NULL);
-		return;
-	}
-	while (!interrupted && clock_monotonic_ns() - began < NS_PER_SEC) {
-		nanosleep(&pause, NULL);
+	if (!top->events)
+		interrupt_sleep(until_ns);
+	while (!interrupt_arrived() && clock_monotonic_ns() < until_ns) {
+		interrupt_sleep(clock_monotonic_ns() + NS_PER_SEC / READS_PER_SEC);
 		reader_events_more(top->events, clock_ticks() - min_age_ticks);
-		while (!interrupted && reader_event_next(top->events, &event))
+		while (!interrupt_arrived() && reader_event_next(top->events, &event))
 			reader_lives_event(top->reader, &event);
 	}
 }
@@ -257,7 +251,6 @@ static void print_activity(struct top *top, bool terminal)
 int trace_top(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
 {
 	static struct top top;
-	struct sigaction action = { .sa_handler = stop_top };
 	uint64_t count = UINT64_MAX;
 
 	top = (struct top){ .request = request, .reader = reader, .printer = printer };
@@ -268,13 +261,12 @@ int trace_top(struct trace_request *request, struct reader *reader, struct reade
 	if (!reader_has_lives(reader) &&
 	    (reader_lives_from_rings(reader) != 0 || reader_events_follow(reader, &top.events) != 0))
 		return trace_complain("out of memory", NULL);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	interrupt_catch();
 	find_kinds(&top);
 	top.updated_tick = update_values(&top);
-	for (uint64_t i = 0; i < count && !interrupted && reader_is_alive(reader); i++) {
-		wait_second(&top);
-		if (interrupted)
+	for (uint64_t i = 0; i < count && !interrupt_arrived() && reader_is_alive(reader); i++) {
+		wait_until(&top, clock_monotonic_ns() + NS_PER_SEC);
+		if (interrupt_arrived())
 			break;
 		print_activity(&top, !request->json && isatty(STDOUT_FILENO));
 		if (reader_printer_flush(printer) != 0)

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "cmd/fathom/interrupt.h"
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/record/window.h"
 #include "inspect/trace/slowest.h"
@@ -101,13 +101,6 @@ const struct option_table trace_trigger_table = {
 	OPTION_ROWS(rows),
 	.more = "Exit status: 0: a file was written; 1: the expression was never true, or records were lost; 2: an error.",
 };
-
-static volatile sig_atomic_t stopped;
-
-static void stop_trigger(int signal_number)
-{
-	stopped = 1;
-}
 
 /* OPTIONS_RUN, or the exit status. */
 static int parse_command_line(int argc, char **argv, struct trigger_options *options)
@@ -332,18 +325,15 @@ static int watch_events(struct trigger *trigger, struct fathom_fault *why)
 		now = clock_monotonic_ns();
 		if (news == WINDOW_END)
 			return end_trigger(trigger, why);
-		if (stopped || (trigger->options->time_ns && now - began >= trigger->options->time_ns))
+		if (interrupt_arrived() || (trigger->options->time_ns && now - began >= trigger->options->time_ns))
 			return finish_shot(trigger, true, why);
 		rc = finish_shot(trigger, news == WINDOW_FULL, why);
 		if (rc == 0 && now - forgot > FORGET_EVERY_MS * NS_PER_MS) {
 			rc = forget_old_records(trigger, why);
 			forgot = now;
 		}
-		if (rc == 0 && news == WINDOW_IDLE && sleep_ns) {
-			const struct timespec pause = { .tv_nsec = (long)sleep_ns };
-
-			(void)nanosleep(&pause, NULL); /* Ctrl-C may end it early */
-		}
+		if (rc == 0 && news == WINDOW_IDLE && sleep_ns)
+			interrupt_sleep(clock_monotonic_ns() + sleep_ns);
 	}
 	return rc;
 }
@@ -404,14 +394,12 @@ static int read_existing_records(struct trigger *trigger, struct fathom_fault *w
 
 static int run_trigger(const struct trigger_options *options, const char *path)
 {
-	const struct sigaction action = { .sa_handler = stop_trigger };
 	struct trigger trigger = { .options = options };
 	struct fathom_fault why = { 0 };
 	int rc = open_trigger(&trigger, path, &why), status;
 
 	if (rc == 0) {
-		sigaction(SIGINT, &action, NULL);
-		sigaction(SIGTERM, &action, NULL);
+		interrupt_catch();
 		rc = read_existing_records(&trigger, &why);
 	}
 	if (rc == 0) {
