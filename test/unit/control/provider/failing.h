@@ -2,9 +2,9 @@
 /*
  * failing - a provider whose n-th call fails; the others go to an inner provider.
  *
- * \tfor (failing_begin(&failing, inner, -EIO); failing_goes_on(&failing);) {
- * \t\t... the code under test, with &failing.provider
- * \t}
+ *	for (failing_begin(&failing, inner, -EIO); failing_goes_on(&failing);) {
+ *		... the code under test, with &failing.provider
+ *	}
  *
  * Each round the next call fails, until a round has no failure. close_fd() cannot fail.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects that are wrong in ways that crashed, confused or deceived a registry, and the error of each. They are
- * made of an object of ours whose parts lie where `dtrace -G` puts them.
+ * Invalid objects that crashed, confused or deceived a registry, and the error of each. They are made from one of our
+ * objects, laid out like those of `dtrace -G`.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -87,14 +87,14 @@ static struct dof_relocation_header *relocation_header(struct object *object)
 	return content(object, URELHDR);
 }
 
-/* Put `name` where the string at `at` of the strings is; it may run into the next one. */
+/* Overwrite the string at offset `at` of the string table with `name`; it may overwrite the next one. */
 static void rename_at(struct object *object, uint32_t at, const char *name, size_t bytes)
 {
 	memcpy((char *)content(object, STRTAB) + at, name, bytes);
 }
 
-/* `text` is a part of the error. Both ways to parse answer the same: with malloc(), and in a preallocated room. */
-static void refused(struct object *object, uint64_t base, int error, const char *text, const char *what)
+/* Assert that parsing fails with `error` and `text` in its message, both with malloc() and in preallocated memory. */
+static void assert_refused(struct object *object, uint64_t base, int error, const char *text, const char *what)
 {
 	struct dof_input input = sample_input(object->data, object->bytes, base);
 	static _Alignas(16) char room[ROOM_BYTES], packed[ROOM_BYTES];
@@ -104,11 +104,11 @@ static void refused(struct object *object, uint64_t base, int error, const char 
 	int rc = dof_parse(&input, NULL, &set, &why);
 
 	if (rc != error || !strstr(why.text, text))
-		fail_msg("%s: %d, \"%s\"", what, rc, why.text);
+		fail_msg("%s: error %d, \"%s\"", what, rc, why.text);
 	why = (struct fathom_fault){ 0 };
 	rc = dof_parse_packed(&input, NULL, &(struct dof_room){ room, sizeof(room) }, &result, &why);
 	if (rc != error || !strstr(why.text, text))
-		fail_msg("%s, in a room: %d, \"%s\"", what, rc, why.text);
+		fail_msg("%s, in preallocated memory: error %d, \"%s\"", what, rc, why.text);
 	free(object->data);
 }
 
@@ -116,10 +116,10 @@ static void refused(struct object *object, uint64_t base, int error, const char 
 	do {                                                                                                               \
 		struct object o = make();                                                                                  \
 		change;                                                                                                    \
-		refused(&o, 0x1000, error, text, #change);                                                                 \
+		assert_refused(&o, 0x1000, error, text, #change);                                                          \
 	} while (0)
 
-static void the_object_itself_is_right(void **state)
+static void the_unchanged_object_is_valid(void **state)
 {
 	struct object o = make();
 	struct dof_input input = sample_input(o.data, o.bytes, 0x1000);
@@ -162,7 +162,7 @@ static void headers_are_checked(void **state)
 	CASE(header(&o)->load_bytes = UINT64_MAX, -E2BIG, "allowed");
 }
 
-static void ranges_of_sites_lie_within_their_tables_even_if_they_are_empty(void **state)
+static void ranges_of_sites_outside_their_tables_are_refused_also_if_empty(void **state)
 {
 	uint32_t sites = 0, enabled = 0;
 	struct object object = make();
@@ -174,7 +174,7 @@ static void ranges_of_sites_lie_within_their_tables_even_if_they_are_empty(void 
 	CASE((probe(&o, 0)->site_count = 0, probe(&o, 0)->site_index = UINT32_MAX), -EINVAL, "0 sites from");
 	CASE((probe(&o, 1)->enabled_count = 0, probe(&o, 1)->enabled_index = enabled + 1), -EINVAL,
 	     "0 is-enabled sites from");
-	/* at the end there may be none */
+	/* an empty range at the end of the table is valid */
 	object = make();
 	probe(&object, 0)->site_count = 0;
 	probe(&object, 0)->site_index = sites;
@@ -215,7 +215,7 @@ static void sections_are_checked(void **state)
 	CASE(section(&o, PROFFS)->entry_bytes = 8, -EINVAL, "entries of 8");
 	CASE(section(&o, PROFFS)->align = 2, -EINVAL, "aligned");
 	CASE(section(&o, PRARGS)->entry_bytes = 2, -EINVAL, "entries of 2");
-	/* accepted by others, who then read past its end */
+	/* other parsers accept this and read past its end */
 	CASE(section(&o, PRENOFFS)->entry_bytes = 0, -EINVAL, "entries of 0");
 	CASE(section(&o, PRENOFFS)->entry_bytes = 1, -EINVAL, "entries of 1");
 	CASE(section(&o, RELTAB)->entry_bytes = 16, -EINVAL, "entries of 16");
@@ -241,7 +241,7 @@ static void relocations_are_checked(void **state)
 		struct object o = make();
 
 		probe(&o, 0)->address = 2;
-		refused(&o, UINT64_MAX - 1, -EINVAL, "64 bits", "base");
+		assert_refused(&o, UINT64_MAX - 1, -EINVAL, "64 bits", "base");
 	}
 }
 
@@ -260,7 +260,7 @@ static void providers_are_checked(void **state)
 	CASE(provider(&o, PROVIDER)->name = UINT32_MAX, -EINVAL, "its name");
 	CASE(provider(&o, PROVIDER)->name = 0, -EINVAL, "its name");
 	CASE(provider(&o, PROVIDER_2)->name = provider(&o, PROVIDER)->name, -EEXIST, "a second time");
-	/* both of the probes of the first */
+	/* both are probes of the first provider */
 	CASE(provider(&o, PROVIDER_2)->strings = UINT32_MAX, -EINVAL, "section");
 }
 
@@ -269,7 +269,7 @@ static void probes_are_checked(void **state)
 	CASE(probe(&o, 0)->function = UINT32_MAX, -EINVAL, "function");
 	CASE(probe(&o, 0)->name = UINT32_MAX, -EINVAL, "probe");
 	CASE(probe(&o, 1)->name = probe(&o, 0)->name, -EEXIST, "a second time");
-	/* 0x3fffffff * 4 wraps in 32 bits: a parser that multiplied there died of it */
+	/* 0x3fffffff * 4 overflows 32 bits, which crashed another parser */
 	CASE(probe(&o, 0)->site_index = 0x3fffffff, -EINVAL, "sites from 1073741823");
 	CASE(probe(&o, 0)->site_index = UINT32_MAX, -EINVAL, "sites from");
 	CASE(probe(&o, 0)->site_count = UINT16_MAX, -EINVAL, "65535 sites");
@@ -277,14 +277,14 @@ static void probes_are_checked(void **state)
 	CASE(probe(&o, 0)->enabled_index = UINT32_MAX, -EINVAL, "is-enabled sites from");
 	CASE(probe(&o, 0)->enabled_count = 2, -EINVAL, "is-enabled sites from");
 	CASE(probe(&o, 1)->site_count = 0, -EINVAL, "no site");
-	/* in version 2, is-enabled sites are none of ours */
+	/* version 2 has no is-enabled sites */
 	CASE(header(&o)->version = 2; probe(&o, 0)->site_count = 0, -EINVAL, "version 2");
 	CASE(header(&o)->version = 1; probe(&o, 0)->site_count = 0, -EINVAL, "no site");
 	CASE(probe(&o, 0)->map_index = UINT32_MAX, -EINVAL, "arguments from");
 	CASE(probe(&o, 0)->map_index = 1, -EINVAL, "arguments from");
 	CASE(probe(&o, 1)->map_index = 3, -EINVAL, "arguments from");
 	CASE(probe(&o, 0)->translated_count = 3, -EINVAL, "");
-	/* as many as there are is one too many: accepted by others */
+	/* an index equal to the count is invalid; other parsers accept it */
 	CASE(((uint8_t *)content(&o, PRARGS))[1] = 2, -EINVAL, "made of argument 2 of 2");
 	CASE(((uint8_t *)content(&o, PRARGS))[1] = 255, -EINVAL, "made of argument 255");
 	CASE(probe(&o, 0)->native = UINT32_MAX, -EINVAL, "native type");
@@ -296,8 +296,8 @@ static void probes_are_checked(void **state)
 	     ((uint32_t *)content(&o, PROFFS))[0] = 1, -EINVAL, "data model");
 }
 
-/* In every place where one can be, for all of these become names of files and parts of probe descriptions. */
-static void names_that_cannot_be_files_are_refused_everywhere(void **state)
+/* Names become file names and parts of probe descriptions. */
+static void invalid_names_are_refused_in_each_field(void **state)
 {
 	static const struct {
 		const char *name;
@@ -315,7 +315,7 @@ static void names_that_cannot_be_files_are_refused_everywhere(void **state)
 	CASE(rename_at(&o, provider(&o, PROVIDER)->name, "../", 4), -EINVAL, "its name");
 }
 
-static void a_module_is_a_name_too(void **state)
+static void invalid_module_names_are_refused(void **state)
 {
 	static const char *const bad[] = { "", ".", "..", "a/b", "a:b", "*", "\n" };
 	struct object o = make();
@@ -328,15 +328,15 @@ static void a_module_is_a_name_too(void **state)
 		assert_int_equal(dof_parse(&input, NULL, &set, &why), -EINVAL);
 		assert_non_null(strstr(why.text, "module"));
 	}
-	/* without a NUL it would be read into the base address behind it */
+	/* without a NUL a read would continue into the base address */
 	memset(input.helper.module, 'm', sizeof(input.helper.module));
 	assert_int_equal(dof_parse(&input, NULL, &set, &why), -EINVAL);
 	assert_non_null(strstr(why.text, "does not end"));
 	free(o.data);
 }
 
-/* What many small records that share one large table could make of a few bytes. */
-static void an_object_cannot_say_much_more_than_it_has_bytes(void **state)
+/* Many small records that share one table could expand to a large set. */
+static void an_object_that_expands_beyond_the_limits_is_refused(void **state)
 {
 	struct object o = make();
 	struct dof_input input = sample_input(o.data, o.bytes, 0);
@@ -345,7 +345,7 @@ static void an_object_cannot_say_much_more_than_it_has_bytes(void **state)
 
 	assert_int_equal(dof_parse(&input, &(struct dof_limits){ .probes_max = 2 }, &set, &why), -E2BIG);
 	assert_int_equal(dof_parse(&input, &(struct dof_limits){ .bytes_max = o.bytes - 1 }, &set, &why), -E2BIG);
-	/* both providers have the probes of the first */
+	/* both providers refer to the probes of the first */
 	provider(&o, PROVIDER_2)->probes = PROBES;
 	provider(&o, PROVIDER_2)->map = PRARGS;
 	provider(&o, PROVIDER_2)->sites = PROFFS;
@@ -378,7 +378,7 @@ static void check_changed(const struct dof_input *input)
 	free(data);
 }
 
-static void each_byte_of_each_sample_may_be_any_other(void **state)
+static void a_sample_with_any_changed_byte_is_parsed_or_refused(void **state)
 {
 	static const uint8_t patterns[] = { 0x01, 0x02, 0x10, 0x40, 0x80, 0xff };
 
@@ -387,7 +387,7 @@ static void each_byte_of_each_sample_may_be_any_other(void **state)
 		char *data = sample_read(names[i], ".dof", &bytes), *piece;
 		struct dof_input input;
 
-		/* the loaded part in a piece of its own, so that a sanitizer sees what is read behind it */
+		/* the loaded part in its own allocation, so that a sanitizer detects a read beyond it */
 		memcpy(&bytes, data + offsetof(struct dof_header, load_bytes), sizeof(bytes));
 		piece = malloc(bytes);
 		assert_non_null(piece);
@@ -408,17 +408,17 @@ static void each_byte_of_each_sample_may_be_any_other(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_object_itself_is_right),
+		cmocka_unit_test(the_unchanged_object_is_valid),
 		cmocka_unit_test(headers_are_checked),
 		cmocka_unit_test(sections_are_checked),
-		cmocka_unit_test(ranges_of_sites_lie_within_their_tables_even_if_they_are_empty),
+		cmocka_unit_test(ranges_of_sites_outside_their_tables_are_refused_also_if_empty),
 		cmocka_unit_test(relocations_are_checked),
 		cmocka_unit_test(providers_are_checked),
 		cmocka_unit_test(probes_are_checked),
-		cmocka_unit_test(names_that_cannot_be_files_are_refused_everywhere),
-		cmocka_unit_test(a_module_is_a_name_too),
-		cmocka_unit_test(an_object_cannot_say_much_more_than_it_has_bytes),
-		cmocka_unit_test(each_byte_of_each_sample_may_be_any_other),
+		cmocka_unit_test(invalid_names_are_refused_in_each_field),
+		cmocka_unit_test(invalid_module_names_are_refused),
+		cmocka_unit_test(an_object_that_expands_beyond_the_limits_is_refused),
+		cmocka_unit_test(a_sample_with_any_changed_byte_is_parsed_or_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

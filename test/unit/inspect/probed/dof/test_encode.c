@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Round trips: what is written is read as the same, laid out as `dtrace -G` does, and written again is the same bytes. */
+/*
+ * Round trips: an encoded set decodes to an equal set and encodes to the same bytes again. The layout is that of `dtrace
+ * -G`.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +49,7 @@ static void check_round(const char *name, const struct dof_encoding *encoding, u
 	struct object sample = { .data = sample_read(name, ".dof", &sample.bytes) }, written, again;
 	struct dof_set flat = parse(&sample, 0), placed = parse(&sample, base), read;
 
-	/* relocatable: what is written of offsets is read at the base as the sample is */
+	/* relocatable: offsets are written, and parsing at the base gives the sample's addresses */
 	written = encode(encoding->relocate ? &flat : &placed, encoding);
 	read = parse(&written, base);
 	assert_true(dof_set_equal(&read, &placed));
@@ -68,7 +71,7 @@ static bool has_enabled(const char *name)
 	return strcmp(name, "isen") == 0 || strcmp(name, "multi") == 0;
 }
 
-static void what_is_written_is_read_and_written_again_the_same(void **state)
+static void an_encoded_set_decodes_equal_and_encodes_to_the_same_bytes(void **state)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
 		for (uint8_t version = has_enabled(names[i]) ? 3 : 1; version <= 3; version++) {
@@ -81,8 +84,8 @@ static void what_is_written_is_read_and_written_again_the_same(void **state)
 	}
 }
 
-/* `type` of each section, as it is known from `dtrace -G`. */
-static void the_layout_is_that_of_dtrace(void **state)
+/* The types of sections, in the order of `dtrace -G`. */
+static void the_layout_equals_that_of_dtrace(void **state)
 {
 	static const uint32_t types[] = { 8, 16, 17, 18, 26, 15, 10, 12 }, aligns[] = { 1, 8, 1, 4, 4, 4, 8, 4 };
 	struct dof_set set = made_set(7, true);
@@ -115,7 +118,7 @@ static void the_layout_is_that_of_dtrace(void **state)
 	made_free(&set);
 }
 
-static void what_a_version_cannot_say_is_refused(void **state)
+static void a_set_that_a_version_cannot_express_is_refused(void **state)
 {
 	struct dof_set set = made_set(3, true);
 	struct dof_provider *provider = (struct dof_provider *)(uintptr_t)set.providers;
@@ -162,7 +165,7 @@ static void what_a_version_cannot_say_is_refused(void **state)
 	made_free(&set);
 }
 
-static void sets_of_any_size_go_round(void **state)
+static void sets_of_any_size_decode_equal(void **state)
 {
 	static const uint32_t counts[] = { 1, 2, 10, 100, 1000, 5000 };
 
@@ -181,10 +184,10 @@ static void sets_of_any_size_go_round(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read_and_written_again_the_same),
-		cmocka_unit_test(the_layout_is_that_of_dtrace),
-		cmocka_unit_test(what_a_version_cannot_say_is_refused),
-		cmocka_unit_test(sets_of_any_size_go_round),
+		cmocka_unit_test(an_encoded_set_decodes_equal_and_encodes_to_the_same_bytes),
+		cmocka_unit_test(the_layout_equals_that_of_dtrace),
+		cmocka_unit_test(a_set_that_a_version_cannot_express_is_refused),
+		cmocka_unit_test(sets_of_any_size_decode_equal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which names become files, and when two sets are one. */
+/* Valid names, and the equality of sets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "samples.h"
 
-static void names_that_become_files_are_plain(void **state)
+static void names_with_special_characters_are_refused(void **state)
 {
 	static const char *const good[] = { "a",	 "go-on-now",  "_start",  "$dtrace.helper",
 					    "libc.so.6", "foo.part.0", ".a",	  "..a",
@@ -24,11 +24,11 @@ static void names_that_become_files_are_plain(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
 		if (dof_name_ok(bad[i], DOF_NAME_BYTES))
-			fail_msg("name %zu is taken", i);
+			fail_msg("name %zu is accepted", i);
 	}
 }
 
-static void a_name_has_room_for_its_nul(void **state)
+static void the_longest_name_has_room_for_its_nul(void **state)
 {
 	char name[DOF_NAME_BYTES + 1];
 
@@ -78,7 +78,7 @@ static void make(struct made *made, bool backwards)
 	made->set = (struct dof_set){ .provider_count = 2, .providers = made->providers };
 }
 
-static void order_makes_no_difference(void **state)
+static void sets_in_another_order_are_equal(void **state)
 {
 	struct made a, b;
 
@@ -87,7 +87,7 @@ static void order_makes_no_difference(void **state)
 	assert_true(dof_set_equal(&a.set, &b.set));
 }
 
-static void everything_else_makes_one(void **state)
+static void sets_with_any_other_difference_are_not_equal(void **state)
 {
 	static const char *const other_types[] = { "int", "void *" };
 	static const uint8_t other_map[] = { 0, 0 };
@@ -120,10 +120,10 @@ static void everything_else_makes_one(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_that_become_files_are_plain),
-		cmocka_unit_test(a_name_has_room_for_its_nul),
-		cmocka_unit_test(order_makes_no_difference),
-		cmocka_unit_test(everything_else_makes_one),
+		cmocka_unit_test(names_with_special_characters_are_refused),
+		cmocka_unit_test(the_longest_name_has_room_for_its_nul),
+		cmocka_unit_test(sets_in_another_order_are_equal),
+		cmocka_unit_test(sets_with_any_other_difference_are_not_equal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A set as bytes is the same set, and bytes that are none are refused. */
+/* A packed set unpacks to an equal set; invalid bytes are refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static struct dof_set parse_sample(const char *name)
 	return set;
 }
 
-static void what_was_packed_is_unpacked(void **state)
+static void a_packed_set_unpacks_equal(void **state)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
 		struct dof_set set = parse_sample(names[i]), again;
@@ -42,7 +42,7 @@ static void what_was_packed_is_unpacked(void **state)
 	}
 }
 
-static void an_empty_set_is_packed_too(void **state)
+static void an_empty_set_unpacks_equal(void **state)
 {
 	struct dof_set set = { 0 }, again;
 	size_t bytes;
@@ -55,7 +55,7 @@ static void an_empty_set_is_packed_too(void **state)
 	free(data);
 }
 
-/* What comes of bytes that somebody changed: a refusal, or a set that is good, which packing it again shows. */
+/* Changed bytes must be refused, or unpack to a valid set, which packing again verifies. */
 static void check_changed(const void *data, size_t bytes)
 {
 	struct fathom_fault why = { 0 };
@@ -75,7 +75,7 @@ static void check_changed(const void *data, size_t bytes)
 	free(packed);
 }
 
-static void no_changed_byte_and_no_cut_does_harm(void **state)
+static void changed_or_truncated_bytes_are_refused_or_a_valid_set(void **state)
 {
 	static const uint8_t patterns[] = { 0x01, 0x80, 0xff };
 
@@ -90,7 +90,7 @@ static void no_changed_byte_and_no_cut_does_harm(void **state)
 		for (size_t at = 0; at < bytes; at++) {
 			uint8_t *cut = malloc(at + 1);
 
-			/* in a piece of its own, so that a sanitizer sees what is read behind it */
+			/* in its own allocation, so that a sanitizer detects a read beyond it */
 			assert_non_null(cut);
 			memcpy(cut, data, at);
 			assert_int_equal(dof_unpack(cut, at, &(struct dof_set){ 0 }, NULL), -EPROTO);
@@ -106,7 +106,7 @@ static void no_changed_byte_and_no_cut_does_harm(void **state)
 	}
 }
 
-static void it_works_where_no_memory_can_be_asked_for(void **state)
+static void unpacking_works_in_preallocated_memory(void **state)
 {
 	static _Alignas(16) char room[1 << 20], packed[1 << 20];
 
@@ -118,7 +118,7 @@ static void it_works_where_no_memory_can_be_asked_for(void **state)
 		struct dof_input input = sample_input(data, bytes, 0x1000);
 		struct fathom_fault why = { 0 };
 
-		/* with less room it says so, until there is enough */
+		/* too little memory is an error, until it is enough */
 		for (struct dof_room part = { room, 0 };; part.bytes += 64) {
 			int rc;
 
@@ -146,10 +146,10 @@ static void it_works_where_no_memory_can_be_asked_for(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_packed_is_unpacked),
-		cmocka_unit_test(an_empty_set_is_packed_too),
-		cmocka_unit_test(no_changed_byte_and_no_cut_does_harm),
-		cmocka_unit_test(it_works_where_no_memory_can_be_asked_for),
+		cmocka_unit_test(a_packed_set_unpacks_equal),
+		cmocka_unit_test(an_empty_set_unpacks_equal),
+		cmocka_unit_test(changed_or_truncated_bytes_are_refused_or_a_valid_set),
+		cmocka_unit_test(unpacking_works_in_preallocated_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

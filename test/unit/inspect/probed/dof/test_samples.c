@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every sample is read as exactly what its description says: nothing is missing, nothing is there beside it. */
+/* Each sample parses to exactly the set in its description. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void check_types(const char *const *types, uint32_t count, json_t *said)
 		assert_string_equal(types[i], json_string_value(json_array_get(said, i)));
 }
 
-/* Sites of one kind: `offsets` from `function`. */
+/* Assert that the sites of one kind are at `offsets` from `function`. */
 static void check_sites(const struct dof_probe *probe, bool is_enabled, json_t *offsets, uint64_t function)
 {
 	size_t seen = 0;
@@ -146,7 +146,7 @@ static void check_sample(const char *name, uint64_t base)
 	free(text);
 }
 
-static void each_sample_is_what_its_description_says(void **state)
+static void each_sample_equals_its_description(void **state)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(names); i++)
 		check_sample(names[i], 0);
@@ -158,8 +158,8 @@ static void addresses_are_relocated_by_the_base(void **state)
 		check_sample(names[i], strcmp(names[i], "simple32") == 0 ? 0x56555000 : 0x7f1234561000);
 }
 
-/* Programs register what is loaded; the file goes on. */
-static void the_loaded_part_is_enough_and_not_a_byte_less(void **state)
+/* Programs register only the loaded part; the file is longer. */
+static void the_loaded_part_is_sufficient_and_any_shorter_part_is_refused(void **state)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
 		size_t bytes;
@@ -190,9 +190,9 @@ static void the_loaded_part_is_enough_and_not_a_byte_less(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_sample_is_what_its_description_says),
+		cmocka_unit_test(each_sample_equals_its_description),
 		cmocka_unit_test(addresses_are_relocated_by_the_base),
-		cmocka_unit_test(the_loaded_part_is_enough_and_not_a_byte_less),
+		cmocka_unit_test(the_loaded_part_is_sufficient_and_any_shorter_part_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ int subject_sdt(int number, const char *text)
 	return number + *text;
 }
 
-/* What a header of DTrace 2.0.3 and later would leave, written from the description of its format. */
+/* What a header of DTrace 2.0.3 and later generates, written from the description of its format. */
 __attribute__((used)) static const char function_name[] __asm__("subject_function_name") = "subject_usdt";
 
 #define NOTE(name, type, desc)                                                                                             \
@@ -31,7 +31,7 @@ __attribute__((used)) static const char function_name[] __asm__("subject_functio
 			  ".byte " count "\n"                                                                              \
 			  ".asciz \"" args "\"")
 
-/* One copy, so that its notes are there once. */
+/* One copy of the function, so that its notes exist once. */
 #ifdef __clang__
 #define ONE_COPY __attribute__((noinline))
 #else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* This program's own file, which has probes of each kind: they are found, and are where its code has them. */
+/* Probes of each kind in the test's executable are found at the addresses of its code. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static struct elf_file read_self(void)
 	return file;
 }
 
-/* By the mapping that runs this function, as /proc/self/maps has it. */
+/* The load address, from the mapping of this function in /proc/self/maps. */
 static uint64_t base_of(const struct elf_file *file)
 {
 	uint64_t start, end, offset, here = (uintptr_t)base_of, base = 1;
@@ -87,7 +87,7 @@ static const struct dof_probe *find(const struct dof_set *set, const char *provi
 	return NULL;
 }
 
-/* Each site is a nop of ours, not far behind the beginning of `function`. */
+/* Assert that each site is a nop close behind the start of `function`. */
 static void check_sites(const struct dof_probe *probe, uint32_t count, const void *function)
 {
 	assert_int_equal(probe->site_count, count);
@@ -99,7 +99,7 @@ static void check_sites(const struct dof_probe *probe, uint32_t count, const voi
 	}
 }
 
-static void sdt_probes_are_where_the_code_has_them(void **state)
+static void sdt_probes_have_the_addresses_of_the_code(void **state)
 {
 	struct elf_file file = read_self();
 	struct dof_set set = parse(elf_input(&file, DOF_KIND_SDT), base_of(&file));
@@ -127,7 +127,7 @@ static void usdt_notes_are_read_with_their_functions_and_types(void **state)
 	const struct dof_probe *go = find(&set, "usdtest", "go"), *hyphened = find(&set, "usdtest", "multi-_site-");
 
 	assert_int_equal(set.provider_count, 1);
-	/* what is nowhere is not there */
+	/* a probe without a site is not listed */
 	assert_int_equal(set.providers[0].probe_count, 2);
 	check_sites(hyphened, 2, (const void *)subject_usdt);
 	assert_true(hyphened->sites[1].is_enabled);
@@ -165,9 +165,9 @@ static void dof_in_a_file_is_found(void **state)
 	free(data);
 }
 
-/* ---- notes that are not as they should be ---- */
+/* ---- invalid notes ---- */
 
-/* Reads `data` in a piece of its own, so that a sanitizer sees what is read behind it. */
+/* Parse `data` in its own allocation, so that a sanitizer detects a read beyond it. */
 static void parse_anything(const struct dof_input *input, const char *data, size_t bytes)
 {
 	struct dof_input copy = *input;
@@ -196,7 +196,7 @@ static void parse_anything(const struct dof_input *input, const char *data, size
 	free(piece);
 }
 
-static void no_changed_byte_and_no_cut_of_notes_does_harm(void **state)
+static void changed_or_truncated_notes_are_parsed_or_refused(void **state)
 {
 	static const enum dof_kind kinds[] = { DOF_KIND_USDT, DOF_KIND_SDT };
 	static const uint8_t patterns[] = { 0x01, 0x20, 0x80, 0xff };
@@ -220,7 +220,7 @@ static void no_changed_byte_and_no_cut_of_notes_does_harm(void **state)
 	elf_free(&file);
 }
 
-static void usdt_notes_that_do_not_agree_are_refused(void **state)
+static void contradicting_usdt_notes_are_refused(void **state)
 {
 	static const struct {
 		const char *find, *put, *text;
@@ -250,7 +250,7 @@ static void usdt_notes_that_do_not_agree_are_refused(void **state)
 			fail_msg("%zu: %s", i, why.text);
 		memcpy(at, changes[i].find, changes[i].bytes);
 	}
-	/* a function's name that is outside of .rodata, or does not end in it */
+	/* a function's name outside of .rodata, or without a NUL in it */
 	{
 		struct fathom_fault why = { 0 };
 		struct dof_set set;
@@ -262,7 +262,7 @@ static void usdt_notes_that_do_not_agree_are_refused(void **state)
 	elf_free(&file);
 }
 
-/* ---- files that are not as they should be ---- */
+/* ---- invalid files ---- */
 
 static int read_bytes(const void *data, size_t bytes)
 {
@@ -281,7 +281,7 @@ static int read_bytes(const void *data, size_t bytes)
 	return rc;
 }
 
-/* A file of 32 bits with a note of one probe, made by hand. */
+/* A 32-bit file with a note of one probe. */
 struct small {
 	Elf32_Ehdr header;
 	Elf32_Phdr segment;
@@ -326,11 +326,11 @@ static void make_small(struct small *small)
 	small->note.type = 3;
 	memcpy(small->note.name, "stapsdt", 8);
 	small->note.address = 0x8048100;
-	small->note.base = 0x8049100; /* it was linked 0x100 higher */
+	small->note.base = 0x8049100; /* linked 0x100 higher */
 	memcpy(small->note.strings, strings, sizeof(strings));
 }
 
-static void a_file_of_32_bits_is_read_and_its_base_moves_its_notes(void **state)
+static void notes_of_a_32_bit_file_are_relocated_by_its_base(void **state)
 {
 	int fd = memfd_create("test_elf", MFD_CLOEXEC);
 	struct small small;
@@ -359,7 +359,7 @@ static void a_file_of_32_bits_is_read_and_its_base_moves_its_notes(void **state)
 	elf_free(&file);
 }
 
-static void no_changed_byte_and_no_cut_of_a_file_does_harm(void **state)
+static void a_changed_or_truncated_file_is_read_or_refused(void **state)
 {
 	struct small small;
 	char *bytes = (char *)&small;
@@ -369,16 +369,16 @@ static void no_changed_byte_and_no_cut_of_a_file_does_harm(void **state)
 	for (size_t at = 0; at < offsetof(struct small, note); at++) {
 		static const uint8_t patterns[] = { 0x01, 0x80, 0xff };
 
-		(void)read_bytes(bytes, at); /* it may have sections or not */
+		(void)read_bytes(bytes, at); /* any result is valid */
 		for (size_t i = 0; i < ARRAY_COUNT(patterns); i++) {
 			bytes[at] = (char)(bytes[at] ^ patterns[i]);
-			(void)read_bytes(bytes, sizeof(small)); /* likewise */
+			(void)read_bytes(bytes, sizeof(small));
 			bytes[at] = (char)(bytes[at] ^ patterns[i]);
 		}
 	}
 }
 
-static void what_is_no_elf_file_is_said_to_be_none(void **state)
+static void a_file_that_is_not_elf_is_refused(void **state)
 {
 	struct elf_file file;
 	struct fathom_fault why;
@@ -403,14 +403,14 @@ static void a_section_over_the_limit_is_not_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sdt_probes_are_where_the_code_has_them),
+		cmocka_unit_test(sdt_probes_have_the_addresses_of_the_code),
 		cmocka_unit_test(usdt_notes_are_read_with_their_functions_and_types),
 		cmocka_unit_test(dof_in_a_file_is_found),
-		cmocka_unit_test(no_changed_byte_and_no_cut_of_notes_does_harm),
-		cmocka_unit_test(usdt_notes_that_do_not_agree_are_refused),
-		cmocka_unit_test(a_file_of_32_bits_is_read_and_its_base_moves_its_notes),
-		cmocka_unit_test(no_changed_byte_and_no_cut_of_a_file_does_harm),
-		cmocka_unit_test(what_is_no_elf_file_is_said_to_be_none),
+		cmocka_unit_test(changed_or_truncated_notes_are_parsed_or_refused),
+		cmocka_unit_test(contradicting_usdt_notes_are_refused),
+		cmocka_unit_test(notes_of_a_32_bit_file_are_relocated_by_its_base),
+		cmocka_unit_test(a_changed_or_truncated_file_is_read_or_refused),
+		cmocka_unit_test(a_file_that_is_not_elf_is_refused),
 		cmocka_unit_test(a_section_over_the_limit_is_not_read),
 	};
 

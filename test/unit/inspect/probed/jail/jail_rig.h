@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jail_rig - a jail on a thread of its own; the test's pthread is another, and waits for it. */
+/* jail_rig - a jail on its own thread; the test's pthread waits for results. */
 #ifndef TEST_UNIT_PROBED_JAIL_RIG_H
 #define TEST_UNIT_PROBED_JAIL_RIG_H
 
@@ -14,24 +14,24 @@
 
 enum { JAIL_RIG_TIMEOUT_MS = 800 };
 
-/* How an object went. */
+/* The result of parsing an object. */
 struct jail_rig_result {
 	volatile bool told;
 	int error;
-	struct dof_set set; /* the test's to free */
+	struct dof_set set; /* the test frees it */
 	struct fathom_fault why;
-	uint64_t slices; /* that the jail had copied when it answered */
+	uint64_t slices; /* slices that the jail had copied when it answered */
 };
 
-/* Start reactors and a jail; `program` as jail_options'. NULL: `why` says. */
+/* Start reactors and a jail; `program` as in jail_options. NULL: `why` has the reason. */
 struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fathom_fault *why);
 void jail_rig_stop(void);
 
-/* Begin to parse each of `count` inputs. */
+/* Start to parse each of `count` inputs. */
 void jail_rig_parse(const struct dof_input *const *inputs, struct jail_rig_result *results, size_t count);
-/* Until `result` is there; ends the test after a while. */
+/* Wait for `result`; fail the test after a time-out. */
 void jail_rig_wait(const struct jail_rig_result *result);
-/* Both, for one. */
+/* Parse one input and wait for its result. */
 void jail_rig_parse_now(const struct dof_input *input, struct jail_rig_result *result);
 
 void jail_rig_stats(struct jail_stats *stats);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a child may do: of all that a process can ask of the kernel, to read orders, to write answers and to end. */
+/* A confined child may only read orders, write answers and end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -45,8 +45,8 @@ static const struct {
 	{ "io_uring_setup", SYS_io_uring_setup, { 1 } },
 };
 
-/* A process with a pipe at each of its places, confined; then `act`. Returns the status of wait(2). */
-static int confined(void (*act)(long), long argument)
+/* Run `act` in a confined process with pipes as its descriptors. Return the status of wait(2). */
+static int run_confined(void (*act)(long), long argument)
 {
 	pid_t parent = getpid(), pid = fork();
 	int status;
@@ -65,7 +65,7 @@ static int confined(void (*act)(long), long argument)
 			_exit(2);
 		}
 		act(argument);
-		syscall(SYS_exit_group, 0); /* a sanitizer does more in _exit() */
+		syscall(SYS_exit_group, 0); /* not _exit(): sanitizers make other system calls in it */
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	return status;
@@ -75,27 +75,27 @@ static void do_nothing(long unused)
 {
 }
 
-static void call_it(long index)
+static void make_call(long index)
 {
 	const long *arguments = calls[index].arguments;
 
 	syscall(calls[index].number, arguments[0], arguments[1], arguments[2], arguments[3], -1, 0);
 }
 
-static void whatever_else_is_asked_of_the_kernel_is_the_end(void **state)
+static void any_other_system_call_kills_the_child(void **state)
 {
-	int status = confined(do_nothing, 0);
+	int status = run_confined(do_nothing, 0);
 
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
 	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
-		status = confined(call_it, (long)i);
+		status = run_confined(make_call, (long)i);
 		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
-			fail_msg("%s: status 0x%x", calls[i].name, status);
+			fail_msg("%s: wait status 0x%x, expected SIGSYS", calls[i].name, status);
 	}
 }
 
-/* Value of `key` in /proc/PID/status, without what is around it. */
+/* The value of `key` in /proc/PID/status. */
 static const char *status_of(pid_t pid, const char *key)
 {
 	static char line[256];
@@ -118,7 +118,7 @@ static const char *status_of(pid_t pid, const char *key)
 	return "";
 }
 
-static void a_child_has_nothing_but_its_pipes(void **state)
+static void a_child_has_only_its_pipes_and_no_privileges(void **state)
 {
 	pid_t pids[CHILDREN_MAX];
 	struct fathom_fault why = { 0 };
@@ -150,7 +150,6 @@ static void a_child_has_nothing_but_its_pipes(void **state)
 	jail_rig_stop();
 }
 
-/* A parent that is killed takes its children along. */
 static void a_child_does_not_outlive_its_parent(void **state)
 {
 	pid_t pids[CHILDREN_MAX], parent;
@@ -169,7 +168,7 @@ static void a_child_does_not_outlive_its_parent(void **state)
 	assert_int_equal(kill(pids[0], 0), 0);
 	assert_int_equal(kill(parent, SIGKILL), 0);
 	assert_int_equal(waitpid(parent, NULL, 0), parent);
-	/* the process that inherits it may reap it late */
+	/* init may reap it late */
 	for (int i = 0; i < 1000 && kill(pids[0], 0) == 0 && status_of(pids[0], "State")[0] != 'Z'; i++)
 		usleep(10000);
 	assert_true(kill(pids[0], 0) != 0 || status_of(pids[0], "State")[0] == 'Z');
@@ -180,8 +179,8 @@ static void a_child_does_not_outlive_its_parent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whatever_else_is_asked_of_the_kernel_is_the_end),
-		cmocka_unit_test(a_child_has_nothing_but_its_pipes),
+		cmocka_unit_test(any_other_system_call_kills_the_child),
+		cmocka_unit_test(a_child_has_only_its_pipes_and_no_privileges),
 		cmocka_unit_test(a_child_does_not_outlive_its_parent),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Compromised children: the registrant gets an error, and the next registration works. */
+/* Compromised children: the registering process gets an error, and the next registration succeeds. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static void every_violation_is_an_error_and_ends_the_child(void **state)
 		parse_with(lies[i].name, &result, &next, &stats);
 		if (result.error != lies[i].error || !strstr(result.why.text, lies[i].text))
 			fail_msg("%s: %d, %s", lies[i].name, result.error, result.why.text);
-		/* each got a child of its own */
+		/* each request got a new child */
 		assert_int_equal(next.error, result.error);
 		assert_true(stats.children_started >= 2);
 		assert_int_equal(stats.parsed, 0);
@@ -67,7 +67,7 @@ static void every_violation_is_an_error_and_ends_the_child(void **state)
 	}
 }
 
-static void what_a_child_says_is_cleaned_before_it_is_shown(void **state)
+static void control_characters_in_a_childs_error_are_replaced(void **state)
 {
 	struct jail_rig_result result, next;
 	struct jail_stats stats;
@@ -80,8 +80,8 @@ static void what_a_child_says_is_cleaned_before_it_is_shown(void **state)
 	assert_int_equal(strlen(result.why.text), sizeof(result.why.text) - 1);
 }
 
-/* An answer that was left behind belongs to no request: neither to the next, nor to one much later. */
-static void an_answer_ahead_of_its_question_is_not_taken_for_it(void **state)
+/* An unrequested answer must not be taken for the answer to the next or a later request. */
+static void an_answer_before_its_request_is_an_error(void **state)
 {
 	struct jail_rig_result result, next;
 	struct jail_stats stats;
@@ -93,7 +93,7 @@ static void an_answer_ahead_of_its_question_is_not_taken_for_it(void **state)
 	assert_true(stats.children_started >= 2);
 }
 
-static void a_jail_whose_first_child_cannot_be_confined_is_none(void **state)
+static void a_jail_whose_first_child_cannot_start_is_not_created(void **state)
 {
 	static const struct {
 		const char *name, *text;
@@ -110,14 +110,14 @@ static void a_jail_whose_first_child_cannot_be_confined_is_none(void **state)
 	}
 }
 
-static void a_jail_whose_later_children_cannot_start_says_so_and_goes_on(void **state)
+static void a_jail_reports_children_that_cannot_start_and_recovers(void **state)
 {
 	size_t bytes;
 	char *data = sample_read("simple", ".dof", &bytes);
 	struct dof_input input = sample_input(data, bytes, 0);
 	struct jail_rig_result result;
 
-	/* the first is well until it is asked; those after it never are */
+	/* the first child starts and fails at its request; later children fail to start */
 	assert_int_equal(setenv("HOSTILE_CHILD", "abort", 1), 0);
 	assert_non_null(jail_rig_start(hostile_child, 1, NULL));
 	jail_rig_parse_now(&input, &result);
@@ -139,8 +139,8 @@ static void a_jail_whose_later_children_cannot_start_says_so_and_goes_on(void **
 	free(data);
 }
 
-/* What kills each child before it reads must not start children for ever. */
-static void an_order_that_nobody_lives_to_read_is_given_up_in_time(void **state)
+/* If each child dies before it reads its order, the jail must not start children for ever. */
+static void an_order_that_no_child_reads_fails_in_time(void **state)
 {
 	size_t bytes;
 	char *data = sample_read("simple", ".dof", &bytes);
@@ -160,11 +160,11 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_violation_is_an_error_and_ends_the_child),
-		cmocka_unit_test(what_a_child_says_is_cleaned_before_it_is_shown),
-		cmocka_unit_test(an_answer_ahead_of_its_question_is_not_taken_for_it),
-		cmocka_unit_test(a_jail_whose_first_child_cannot_be_confined_is_none),
-		cmocka_unit_test(a_jail_whose_later_children_cannot_start_says_so_and_goes_on),
-		cmocka_unit_test(an_order_that_nobody_lives_to_read_is_given_up_in_time),
+		cmocka_unit_test(control_characters_in_a_childs_error_are_replaced),
+		cmocka_unit_test(an_answer_before_its_request_is_an_error),
+		cmocka_unit_test(a_jail_whose_first_child_cannot_start_is_not_created),
+		cmocka_unit_test(a_jail_reports_children_that_cannot_start_and_recovers),
+		cmocka_unit_test(an_order_that_no_child_reads_fails_in_time),
 	};
 
 	if (argc != 2) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Notes and large objects in the jail; each is read there as it is here. */
+/* Notes and large objects: the jail's result equals that of parsing in this process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const char usdt[] = "\5\0\0\0!\0\0\0\1\0\0\0usdt\0\0\0\0\0\20\0\0\0\0\0\0
 			   "4@%edi\0\0\0\0\5\0\0\0.\0\0\0\1\0\0\0prov\0\0\0\0prov\0\0\0\0\0\5\5\5\0\5\5\5\0\5"
 			   "\5\5\0\5\5\5\0\5\5\5\1\0\0\0go\0\1int\0\1int\0\0\0\0";
 
-static void start(void)
+static void start_jail(void)
 {
 	struct fathom_fault why = { 0 };
 
@@ -28,8 +28,8 @@ static void start(void)
 		fail_msg("%s", why.text);
 }
 
-/* Read here and there; what there is is returned. */
-static struct dof_set both(const struct dof_input *input)
+/* Parse in this process and in the jail, assert that both sets are equal, and return one. */
+static struct dof_set parse_both(const struct dof_input *input)
 {
 	struct jail_rig_result result;
 	struct fathom_fault why = { 0 };
@@ -53,8 +53,8 @@ static void notes_are_read_in_the_jail_with_their_bases(void **state)
 				   .blocks = { { .data = sdt, .bytes = sizeof(sdt) - 1 } } };
 	struct dof_set set;
 
-	start();
-	set = both(&input);
+	start_jail();
+	set = parse_both(&input);
 	assert_int_equal(set.providers[0].probes[0].sites[0].address, 0x11000);
 	assert_string_equal(set.providers[0].probes[0].sites[0].args, "-4@%eax 8@%rdx");
 	assert_string_equal(set.providers[0].probes[0].native[1], "uint64_t");
@@ -62,14 +62,14 @@ static void notes_are_read_in_the_jail_with_their_bases(void **state)
 	input.kind = DOF_KIND_USDT;
 	input.blocks[0] = (struct dof_block){ .data = usdt, .bytes = sizeof(usdt) - 1 };
 	input.blocks[1] = (struct dof_block){ .base = 0x1ff8, .data = "padding\0main", .bytes = 13 };
-	set = both(&input);
+	set = parse_both(&input);
 	assert_string_equal(set.providers[0].probes[0].function, "main");
 	assert_int_equal(set.providers[0].probes[0].sites[0].address, 0x11000);
 	dof_set_free(&set);
 	jail_rig_stop();
 }
 
-/* A sanitizer has memory of its own. */
+/* Sanitizers use additional memory. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #else
@@ -94,8 +94,8 @@ static uint64_t status_kib(pid_t pid, const char *key)
 	return kib;
 }
 
-/* As large as the largest sample of the existing daemon's: its parser takes 2.6 MB. */
-static void a_parser_of_half_a_megabyte_stays_below_four(void **state)
+/* An object like the largest sample of the existing daemon, whose parser uses 2.6 MB. */
+static void parsing_half_a_megabyte_uses_less_than_4_mib(void **state)
 {
 	pid_t pids[CHILDREN_MAX];
 	size_t bytes;
@@ -103,22 +103,22 @@ static void a_parser_of_half_a_megabyte_stays_below_four(void **state)
 	struct dof_input input = sample_input(data, bytes, 0x555500000000);
 
 	assert_true(bytes > 540000 && bytes < 600000);
-	start();
+	start_jail();
 	for (int i = 0; i < 20; i++) {
-		struct dof_set set = both(&input);
+		struct dof_set set = parse_both(&input);
 
 		dof_set_free(&set);
 	}
 	assert_int_equal(children_of_this(pids), 1);
 	assert_true(status_kib(pids[0], "VmHWM") > 0);
 	if (status_kib(pids[0], "VmHWM") >= MEMORY_KIB_MAX)
-		fail_msg("%lu KiB", (unsigned long)status_kib(pids[0], "VmHWM"));
+		fail_msg("the child used %lu KiB", (unsigned long)status_kib(pids[0], "VmHWM"));
 	jail_rig_stop();
 	free(data);
 }
 
-/* Objects that are right, and that are not: neither the parser nor we grow by them. */
-static void memory_is_as_large_after_a_thousand_objects(void **state)
+/* Valid and invalid objects: neither the child nor this process grows. */
+static void memory_does_not_grow_over_a_thousand_objects(void **state)
 {
 	enum { WARM = 50, OBJECTS = 1000 };
 	uint64_t child = 0, ours = 0;
@@ -127,7 +127,7 @@ static void memory_is_as_large_after_a_thousand_objects(void **state)
 	char *data = sample_read("typed", ".dof", &bytes);
 	struct dof_input input = sample_input(data, bytes, 0);
 
-	start();
+	start_jail();
 	assert_int_equal(children_of_this(pids), 1);
 	for (int i = 0; i < WARM + OBJECTS; i++) {
 		struct jail_rig_result result;
@@ -136,7 +136,7 @@ static void memory_is_as_large_after_a_thousand_objects(void **state)
 			child = status_kib(pids[0], "VmRSS");
 			ours = status_kib(getpid(), "VmRSS");
 		}
-		data[6] = i % 2 ? 1 : 9; /* there is no version 9 */
+		data[6] = i % 2 ? 1 : 9; /* version 9 is invalid */
 		jail_rig_parse_now(&input, &result);
 		assert_int_equal(result.error == 0, i % 2);
 		if (result.error == 0)
@@ -154,8 +154,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(notes_are_read_in_the_jail_with_their_bases),
 #if !SANITIZED
-		cmocka_unit_test(a_parser_of_half_a_megabyte_stays_below_four),
-		cmocka_unit_test(memory_is_as_large_after_a_thousand_objects),
+		cmocka_unit_test(parsing_half_a_megabyte_uses_less_than_4_mib),
+		cmocka_unit_test(memory_does_not_grow_over_a_thousand_objects),
 #endif
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ioctls of the helper device, with the kernel's part played here: it brings the memory that is asked for. */
+/* The ioctls of the helper device. The test acts as the kernel: it supplies the requested memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,7 +17,7 @@
 
 enum { OBJECT_ADDRESS = 0x10000, HELPER_ADDRESS = 0x500, LIMIT = 1 << 20 };
 
-/* A process's memory: an object and a dof_helper_t. */
+/* The memory of the calling process: an object and a dof_helper_t. */
 static unsigned char object[LIMIT + 1];
 static struct dof_helper asked;
 
@@ -41,7 +41,7 @@ static const void *memory_at(uint64_t address)
 static struct helper *device;
 static struct helper_file *opened;
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	const struct helper_limits limits = { .object_bytes = LIMIT, .bytes = 3 * LIMIT, .bytes_a_user = 2 * LIMIT };
 
@@ -51,7 +51,7 @@ static int set_up(void **state)
 	return device && opened ? 0 : -1;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	helper_file_destroy(opened);
 	assert_int_equal(helper_bytes(device), 0);
@@ -64,8 +64,8 @@ static struct helper_call first_of(int32_t thread)
 	return (struct helper_call){ .command = HELPER_IOCTL_ADDDOF, .argument = HELPER_ADDRESS, .thread = thread };
 }
 
-/* The ioctl again, with what was asked for. */
-static void go_on(struct helper_file *file, struct helper_call *call, struct helper_step *step)
+/* Repeat the ioctl with the requested memory. */
+static void supply_memory(struct helper_file *file, struct helper_call *call, struct helper_step *step)
 {
 	assert_int_equal(step->action, HELPER_RETRY);
 	call->data = memory_at(step->address);
@@ -73,14 +73,14 @@ static void go_on(struct helper_file *file, struct helper_call *call, struct hel
 	helper_step(file, call, step);
 }
 
-/* All the way. Returns how many pieces were asked for. */
+/* Run the ioctl to its end. Return the number of requested pieces. */
 static unsigned int drive(struct helper_file *file, struct helper_call call, struct helper_step *step)
 {
 	unsigned int pieces = 0;
 
 	helper_step(file, &call, step);
 	for (; step->action == HELPER_RETRY; pieces++)
-		go_on(file, &call, step);
+		supply_memory(file, &call, step);
 	return pieces;
 }
 
@@ -93,7 +93,7 @@ static void check_added(struct helper_step *step, size_t bytes)
 	free(step->object);
 }
 
-static void an_object_comes_in_pieces(void **state)
+static void an_object_is_read_in_pieces(void **state)
 {
 	static const struct {
 		size_t bytes;
@@ -114,7 +114,7 @@ static void an_object_comes_in_pieces(void **state)
 	}
 }
 
-static void without_an_object_there_are_notes(void **state)
+static void without_an_address_of_an_object_the_notes_are_registered(void **state)
 {
 	struct helper_step step;
 
@@ -125,8 +125,8 @@ static void without_an_object_there_are_notes(void **state)
 	assert_int_equal(step.helper.base, 0x400000);
 }
 
-/* Bug 6 of the daemon that is known: it kept one state for the whole process. */
-static void threads_of_one_process_register_at_once(void **state)
+/* Bug 6 of the existing daemon: it has one state for the whole process. */
+static void threads_of_one_process_register_concurrently(void **state)
 {
 	struct helper_call calls[40];
 	struct helper_step steps[40];
@@ -141,8 +141,9 @@ static void threads_of_one_process_register_at_once(void **state)
 		for (int32_t i = 0; i < 40; i++) {
 			if (steps[i].action != HELPER_RETRY)
 				continue;
-			if (i < 5 || steps[0].action != HELPER_RETRY) /* not all that many bytes at once */
-				go_on(opened, &calls[i], &steps[i]);
+			/* not all at once: the bytes in progress are limited */
+			if (i < 5 || steps[0].action != HELPER_RETRY)
+				supply_memory(opened, &calls[i], &steps[i]);
 			more = true;
 		}
 		if (steps[0].action != HELPER_RETRY)
@@ -150,48 +151,48 @@ static void threads_of_one_process_register_at_once(void **state)
 	}
 	for (int32_t i = 0; i < 40; i++) {
 		while (steps[i].action == HELPER_RETRY)
-			go_on(opened, &calls[i], &steps[i]);
+			supply_memory(opened, &calls[i], &steps[i]);
 		check_added(&steps[i], 200000);
 	}
 }
 
-static void one_that_begins_anew_has_given_up(void **state)
+static void a_new_registration_of_a_thread_aborts_its_previous_one(void **state)
 {
 	struct helper_call call = first_of(7), late;
 	struct helper_step step;
 
 	fill(LIMIT);
 	helper_step(opened, &call, &step);
-	go_on(opened, &call, &step);
-	go_on(opened, &call, &step);
+	supply_memory(opened, &call, &step);
+	supply_memory(opened, &call, &step);
 	assert_true(helper_bytes(device) > 0);
 	late = call;
 	drive(opened, first_of(7), &step);
 	check_added(&step, LIMIT);
-	/* what it had begun is not gone on with */
+	/* the aborted registration cannot continue */
 	helper_step(opened, &late, &step);
 	assert_int_equal(step.action, HELPER_ANSWER);
 	assert_int_equal(step.error, -EINVAL);
 }
 
-static void what_takes_too_long_is_lost(void **state)
+static void a_registration_that_takes_too_long_is_dropped(void **state)
 {
 	struct helper_call call = first_of(7);
 	struct helper_step step;
 
 	fill(LIMIT);
 	helper_step(opened, &call, &step);
-	go_on(opened, &call, &step);
-	go_on(opened, &call, &step);
+	supply_memory(opened, &call, &step);
+	supply_memory(opened, &call, &step);
 	helper_expire(device, HELPER_STALE_SEC * NS_PER_SEC - 1);
 	assert_true(helper_bytes(device) > 0);
 	helper_expire(device, HELPER_STALE_SEC * NS_PER_SEC);
 	assert_int_equal(helper_bytes(device), 0);
-	go_on(opened, &call, &step);
+	supply_memory(opened, &call, &step);
 	assert_int_equal(step.error, -EINVAL);
 }
 
-static void objects_that_are_none_are_refused(void **state)
+static void invalid_objects_are_refused(void **state)
 {
 	static const uint64_t sizes[] = { 0, 63, LIMIT + 1, 1ull << 40, UINT64_MAX };
 	struct helper_step step;
@@ -210,8 +211,8 @@ static void objects_that_are_none_are_refused(void **state)
 	assert_int_equal(step.error, -EINVAL);
 }
 
-/* Bug 8: it read on into the address. */
-static void a_module_without_an_end_is_refused(void **state)
+/* Bug 8 of the existing daemon: it reads into the address that follows. */
+static void a_module_name_without_a_nul_is_refused(void **state)
 {
 	struct helper_step step;
 
@@ -221,7 +222,7 @@ static void a_module_without_an_end_is_refused(void **state)
 	assert_int_equal(step.error, -EINVAL);
 }
 
-static void the_argument_of_remove_is_the_generation(void **state)
+static void the_argument_of_remove_is_a_32_bit_generation(void **state)
 {
 	struct helper_call call = { .command = HELPER_IOCTL_REMOVE, .argument = 0xffffffff00000005ull, .thread = 7 };
 	struct helper_step step;
@@ -231,7 +232,7 @@ static void the_argument_of_remove_is_the_generation(void **state)
 	assert_int_equal(step.generation, 5);
 }
 
-static void others_are_answered_as_callers_expect(void **state)
+static void unknown_ioctls_are_answered_with_einval(void **state)
 {
 	static const uint32_t commands[] = { HELPER_IOCTL_ADD, 0, 0x5401, 0xc050d803, UINT32_MAX };
 	struct helper_step step;
@@ -246,8 +247,8 @@ static void others_are_answered_as_callers_expect(void **state)
 	}
 }
 
-/* Begin as many as `wanted` objects of full size, up to their last piece; how many it took. */
-static unsigned int begin_many(struct helper_file *file, unsigned int wanted)
+/* Start up to `wanted` objects of maximum size, up to their last piece. Return how many were accepted. */
+static unsigned int start_objects(struct helper_file *file, unsigned int wanted)
 {
 	unsigned int count = 0;
 
@@ -257,22 +258,22 @@ static unsigned int begin_many(struct helper_file *file, unsigned int wanted)
 
 		helper_step(file, &call, &step);
 		for (int i = 0; i < 1 + LIMIT / HELPER_CHUNK_BYTES && step.action == HELPER_RETRY; i++)
-			go_on(file, &call, &step);
+			supply_memory(file, &call, &step);
 		if (step.action != HELPER_RETRY)
 			break;
 	}
 	return count;
 }
 
-static void bytes_on_their_way_are_limited(void **state)
+static void bytes_in_progress_are_limited_by_user_and_in_total(void **state)
 {
 	struct helper_file *other = helper_file_create(device, 1001), *third = helper_file_create(device, 1000);
 	struct helper_step step;
 
 	fill(LIMIT);
-	assert_int_equal(begin_many(opened, 10), 2);
-	assert_int_equal(begin_many(third, 10), 0); /* the same user */
-	assert_int_equal(begin_many(other, 10), 1); /* and for all */
+	assert_int_equal(start_objects(opened, 10), 2);
+	assert_int_equal(start_objects(third, 10), 0); /* the limit of the user */
+	assert_int_equal(start_objects(other, 10), 1); /* the limit of all users */
 	helper_file_destroy(other);
 	helper_file_destroy(third);
 	helper_expire(device, HELPER_STALE_SEC * NS_PER_SEC);
@@ -280,21 +281,21 @@ static void bytes_on_their_way_are_limited(void **state)
 	check_added(&step, LIMIT);
 }
 
-/* Memory is taken as an object comes, not as its header says. */
-static void a_header_takes_no_memory(void **state)
+/* Memory is allocated as pieces arrive, not for the size in the header. */
+static void a_header_allocates_no_memory_for_its_size(void **state)
 {
 	struct helper_call call = first_of(7);
 	struct helper_step step;
 
 	fill(LIMIT);
 	helper_step(opened, &call, &step);
-	go_on(opened, &call, &step);
-	go_on(opened, &call, &step);
+	supply_memory(opened, &call, &step);
+	supply_memory(opened, &call, &step);
 	assert_int_equal(step.action, HELPER_RETRY);
 	assert_true(helper_bytes(device) <= 2 * HELPER_CHUNK_BYTES);
 }
 
-static void threads_are_limited(void **state)
+static void threads_with_registrations_in_progress_are_limited(void **state)
 {
 	struct helper_step step;
 
@@ -304,7 +305,7 @@ static void threads_are_limited(void **state)
 		helper_step(opened, &call, &step);
 		assert_int_equal(step.action, HELPER_RETRY);
 	}
-	/* the first has lost what it began, the last has not */
+	/* the first registration was dropped, the last was not */
 	struct helper_call call = first_of(1);
 
 	call.data = &asked;
@@ -329,7 +330,7 @@ static void a_piece_of_another_length_is_refused(void **state)
 	assert_int_equal(step.error, -EINVAL);
 }
 
-static void an_address_in_a_file_with_notes_is_all_that_is_needed(void **state)
+static void an_address_in_a_file_registers_its_notes(void **state)
 {
 	struct helper_call call = { .command = HELPER_IOCTL_ADDNOTES, .argument = 0x401136, .thread = 1 };
 	struct helper_step step;
@@ -345,24 +346,24 @@ static void an_address_in_a_file_with_notes_is_all_that_is_needed(void **state)
 	assert_int_equal(step.error, -EINVAL);
 }
 
-#define helper_test(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define helper_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		helper_test(an_object_comes_in_pieces),
-		helper_test(without_an_object_there_are_notes),
-		helper_test(an_address_in_a_file_with_notes_is_all_that_is_needed),
-		helper_test(threads_of_one_process_register_at_once),
-		helper_test(one_that_begins_anew_has_given_up),
-		helper_test(what_takes_too_long_is_lost),
-		helper_test(objects_that_are_none_are_refused),
-		helper_test(a_module_without_an_end_is_refused),
-		helper_test(the_argument_of_remove_is_the_generation),
-		helper_test(others_are_answered_as_callers_expect),
-		helper_test(bytes_on_their_way_are_limited),
-		helper_test(a_header_takes_no_memory),
-		helper_test(threads_are_limited),
+		helper_test(an_object_is_read_in_pieces),
+		helper_test(without_an_address_of_an_object_the_notes_are_registered),
+		helper_test(an_address_in_a_file_registers_its_notes),
+		helper_test(threads_of_one_process_register_concurrently),
+		helper_test(a_new_registration_of_a_thread_aborts_its_previous_one),
+		helper_test(a_registration_that_takes_too_long_is_dropped),
+		helper_test(invalid_objects_are_refused),
+		helper_test(a_module_name_without_a_nul_is_refused),
+		helper_test(the_argument_of_remove_is_a_32_bit_generation),
+		helper_test(unknown_ioctls_are_answered_with_einval),
+		helper_test(bytes_in_progress_are_limited_by_user_and_in_total),
+		helper_test(a_header_allocates_no_memory_for_its_size),
+		helper_test(threads_with_registrations_in_progress_are_limited),
 		helper_test(a_piece_of_another_length_is_refused),
 	};
 

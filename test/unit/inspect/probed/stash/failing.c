@@ -17,7 +17,7 @@
 static struct {
 	bool counting;
 	enum failing_kind kind;
-	uint32_t left; /* until one fails; 0: it has */
+	uint32_t left; /* calls until one fails; 0: it has failed */
 	int error;
 } failing;
 
@@ -37,7 +37,7 @@ bool failing_end(void)
 	return failing.left == 0;
 }
 
-/* Whether this one fails. */
+/* Count a call; true: it must fail. */
 static bool fails(void)
 {
 	if (!failing.counting)
@@ -97,7 +97,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t bytes)
 	if (half || !failing.counting || failing.left != 1 || bytes < 2)
 		return fails() ? -1 : __real_write(fd, data, bytes);
 	half = true;
-	written = __real_write(fd, data, bytes / 2); /* the rest is asked for next, and fails */
+	written = __real_write(fd, data, bytes / 2); /* a short write; the next call, for the rest, fails */
 	half = false;
 	return written;
 }

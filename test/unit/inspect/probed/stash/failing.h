@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failing - the calls that the stash makes, of the system and for memory, counted: the Nth fails, or is not lived to see.
+ * failing - counts the stash's system calls and allocations. The Nth fails, or the process is killed before it.
  *
- * By the linker's --wrap (meson.build). A write that fails has written half, as on a full disk.
+ * The linker redirects the calls (--wrap, meson.build). A failing write writes half first, as on a full disk.
  */
 #ifndef TEST_PROBED_STASH_FAILING_H
 #define TEST_PROBED_STASH_FAILING_H
@@ -11,14 +11,14 @@
 #include <stdint.h>
 
 enum failing_kind {
-	FAILING_ONCE, /* the Nth, and no other */
-	FAILING_LONG, /* that and all that come */
-	FAILING_KILL, /* before it, the process is killed */
+	FAILING_ONCE, /* only the Nth */
+	FAILING_LONG, /* the Nth and all later ones */
+	FAILING_KILL, /* the process is killed before the Nth */
 };
 
-/* From now on. `error` is an errno; allocations fail all the same, with none. */
+/* Start counting. `error` is the errno of failing calls; allocations fail without one. */
 void failing_begin(enum failing_kind kind, uint32_t n, int error);
-/* Whether it came to that. */
+/* Stop counting. Return whether the Nth call was made. */
 bool failing_end(void);
 
 #endif

@@ -17,12 +17,12 @@
 enum { PATH_BYTES = 1024 };
 
 struct entry {
-	char *path; /* below the directory */
+	char *path; /* relative to the directory */
 	struct stat status;
 };
 
 static struct {
-	size_t prefix; /* of paths: the directory and a slash */
+	size_t prefix; /* length of the directory and a slash in paths */
 	struct entry *entries;
 	uint32_t count, room;
 	uint32_t broken;
@@ -88,7 +88,7 @@ static const char *part(const char *path, uint32_t index)
 
 /* ---- probes/$pid/$prv$pid/$mod/$fun/$prb ---- */
 
-/* How many files below stash/dof-pid have its inode, in folders of that kind. */
+/* The number of files below stash/dof-pid with its inode, in folders of that kind. */
 static uint32_t links(const struct entry *entry, const char *kind)
 {
 	uint32_t count = 0;

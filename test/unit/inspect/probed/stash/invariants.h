@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * invariants - what has to be true of a stash's tree between two operations, whatever happened, seen from outside: with
- * nothing of the stash's own code but the reader of records.
+ * invariants - checks a stash's tree between two operations. The code shares only the reader of records with the stash.
  *
- *   every file in probes/ is a whole record, at the place that it names, and somebody's: it has a link more than there are
- *   parsed files of it; every parsed file is in probes/; every registration has a generation below next-gen, every
- *   generation a registration; objects in dof/ have a link more than there are registrations of them; no folder in
- *   probes/ is empty; nothing is left in work/
+ *   Every file in probes/ is an intact record, at the path that it names, and has one link more than there are parsed
+ *   files of it. Every parsed file is in probes/. Every registration has a generation below next-gen, every generation a
+ *   registration. Objects in dof/ have one link more than there are registrations of them. No folder in probes/ is
+ *   empty. Nothing is left in work/.
  */
 #ifndef TEST_PROBED_STASH_INVARIANTS_H
 #define TEST_PROBED_STASH_INVARIANTS_H
 
 #include <stdint.h>
 
-/* How many are broken; each is printed on stderr. `version`: that of all records; 0: any. */
+/* Return the number of violations; each is printed on stderr. `version`: of all records; 0: any. */
 uint32_t invariants_broken(const char *directory, uint32_t version);
 
 #endif

@@ -55,7 +55,7 @@ int rig_teardown(void **state)
 	struct rig *rig = *state;
 
 	stash_close(rig->stash);
-	(void)umount2(rig->directory, MNT_DETACH); /* of a test that mounted something there and failed */
+	(void)umount2(rig->directory, MNT_DETACH); /* left by a failed test */
 	rig_remove_directory(rig->directory);
 	free(rig);
 	return 0;

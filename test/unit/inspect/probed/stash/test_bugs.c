@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Kinds of bug that were found in an existing daemon with such a tree: each has its test here, and is not here. */
+/* Regression tests for kinds of bug that were found in an existing daemon with such a tree. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include "inspect/probed/stash/record.h"
 #include "rig.h"
 
-static void assert_whole(struct rig *rig, uint32_t version)
+static void assert_invariants(struct rig *rig, uint32_t version)
 {
 	assert_int_equal(invariants_broken(rig->directory, version), 0);
 }
@@ -53,8 +53,8 @@ static uint32_t open_files(void)
 	return count;
 }
 
-/* Kind 2: the second one destroyed the first, and neither could be removed. */
-static void the_same_mapping_registered_twice_is_counted_and_not_destroyed(void **state)
+/* Kind 2: the second registration destroyed the first, and neither could be removed. */
+static void a_mapping_registered_several_times_is_counted(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("twice", 1, 4, 2, 0x1000);
@@ -63,27 +63,27 @@ static void the_same_mapping_registered_twice_is_counted_and_not_destroyed(void 
 	assert_int_equal(rig_add(rig, 7, 55, set), 0);
 	assert_int_equal(rig_add(rig, 7, 55, set), 1);
 	assert_int_equal(rig_add(rig, 7, 55, set), 2);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	stash_get_stats(rig->stash, &stats);
 	assert_int_equal(stats.registrations, 1);
 	assert_int_equal(stats.objects, 3);
 	assert_int_equal(stats.probes, 4);
 	remove_generation(rig, 7, 1);
-	remove_generation(rig, 7, 1); /* which is gone: the others are not */
+	remove_generation(rig, 7, 1); /* already removed: no effect on the others */
 	rig_reopen(rig);
 	assert_int_equal(rig_count_files(rig, "probes"), 4);
 	remove_generation(rig, 7, 0);
 	assert_int_equal(rig_count_files(rig, "probes"), 4);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	remove_generation(rig, 7, 2);
 	assert_int_equal(rig_count_files(rig, "probes"), 0);
 	assert_int_equal(rig_count_files(rig, "stash/dof"), 0);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	rig_free(set);
 }
 
-/* Kind 2, where the second is another: dlmopen() maps a library again, elsewhere. */
-static void the_same_mapping_with_other_bytes_is_refused_and_the_first_stays(void **state)
+/* Kind 2 with a different object: dlmopen() maps a library again, at another address. */
+static void the_same_mapping_with_another_object_is_refused(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("twice", 1, 4, 2, 0x1000), *other = rig_set("twice", 1, 4, 2, 0x2000);
@@ -91,8 +91,8 @@ static void the_same_mapping_with_other_bytes_is_refused_and_the_first_stays(voi
 	assert_int_equal(rig_add(rig, 7, 55, set), 0);
 	assert_int_equal(rig_add(rig, 7, 55, other), -ESTALE);
 	other->input.blocks[0] = set->input.blocks[0];
-	assert_int_equal(rig_add(rig, 7, 55, other), -ESTALE); /* the same bytes, at another address */
-	assert_whole(rig, 3);
+	assert_int_equal(rig_add(rig, 7, 55, other), -ESTALE); /* the same bytes at another address */
+	assert_invariants(rig, 3);
 	assert_int_equal(rig_count_files(rig, "probes"), 4);
 	remove_generation(rig, 7, 0);
 	assert_int_equal(rig_count_files(rig, "probes"), 0);
@@ -102,8 +102,8 @@ static void the_same_mapping_with_other_bytes_is_refused_and_the_first_stays(voi
 	rig_free(other);
 }
 
-/* Kind 3: it was rewritten, truncated through the links that other processes had. */
-static void an_object_that_is_there_is_never_rewritten(void **state)
+/* Kind 3: the object was rewritten in place, which truncated the links of other processes. */
+static void an_existing_object_is_not_rewritten(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 2, 1, 0x1000), *other = rig_set("prov", 1, 2, 1, 0x2000);
@@ -112,7 +112,7 @@ static void an_object_that_is_there_is_never_rewritten(void **state)
 	assert_int_equal(rig_add(rig, 1, 55, set), 0);
 	before = status_of(rig, "stash/dof/2049-55");
 	assert_int_equal(rig_add(rig, 2, 55, set), 0);
-	assert_int_equal(rig_add(rig, 3, 55, other), 0); /* of the same size */
+	assert_int_equal(rig_add(rig, 3, 55, other), 0); /* another object of the same size */
 	after = status_of(rig, "stash/dof/2049-55");
 	assert_int_equal(after.st_ino, before.st_ino);
 	assert_int_equal(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
@@ -138,7 +138,7 @@ static uint32_t stale(struct rig *rig)
 	return count;
 }
 
-/* Kind 4: everything was parsed again at every start. */
+/* Kind 4: each start parsed everything again. */
 static void a_restart_parses_again_only_when_the_version_changed(void **state)
 {
 	struct rig *rig = *state;
@@ -157,19 +157,20 @@ static void a_restart_parses_again_only_when_the_version_changed(void **state)
 	rig_reopen(rig);
 	assert_int_equal(stale(rig), 1);
 	assert_string_equal(rig->logged, "");
-	assert_int_equal(rig_count_files(rig, "probes"), 0); /* none that a reader of version 2 would stumble over */
-	assert_whole(rig, 2);
+	/* no record of version 3 is left, which a reader of version 2 rejects */
+	assert_int_equal(rig_count_files(rig, "probes"), 0);
+	assert_invariants(rig, 2);
 	assert_int_equal(stash_reparsed(rig->stash, &registration, &set->set, &why), 0);
 	assert_int_equal(stale(rig), 0);
 	assert_int_equal(rig_count_files(rig, "probes"), 10);
-	assert_whole(rig, 2);
+	assert_invariants(rig, 2);
 	rig_reopen(rig);
 	assert_int_equal(stale(rig), 0);
 	rig_free(set);
 }
 
-/* Kind 5: only the first process of a program had it noted, so that the others' exec went unseen. */
-static void every_process_has_its_program_noted_and_exec_is_seen(void **state)
+/* Kind 5: the program was recorded only for its first process, so an exec of the others was not detected. */
+static void the_program_of_each_process_is_recorded_and_exec_is_detected(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 2, 1, 0x1000), *other = rig_set("other", 1, 2, 1, 0x1000);
@@ -184,8 +185,8 @@ static void every_process_has_its_program_noted_and_exec_is_seen(void **state)
 	rig_reopen(rig);
 	process.exec_inode++;
 	assert_int_equal(stash_add(rig->stash, &RIG_ADDITION(&process, &mapping, other), &generation, &why), 0);
-	assert_int_equal(generation, 1); /* it is the same process: what it was given before is not given again */
-	assert_whole(rig, 3);
+	assert_int_equal(generation, 1); /* the same process: generation 0 is not used again */
+	assert_invariants(rig, 3);
 	assert_false(rig_exists(rig, "probes/8/prova8"));
 	assert_true(rig_exists(rig, "probes/8/othera8"));
 	assert_true(rig_exists(rig, "probes/7/prova7"));
@@ -193,10 +194,10 @@ static void every_process_has_its_program_noted_and_exec_is_seen(void **state)
 	rig_free(other);
 }
 
-/* Kinds 6 and 7. */
-static void memory_and_descriptors_are_flat_over_a_hundred_thousand_registrations(void **state)
+/* Kinds 6 and 7: leaks of memory and descriptors. */
+static void a_hundred_thousand_registrations_leak_no_memory_and_descriptors(void **state)
 {
-	enum { ROUNDS = 50000, PIDS = 50 }; /* two registrations in each */
+	enum { ROUNDS = 50000, PIDS = 50 }; /* two registrations each */
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("flat", 1, 1, 1, 0x1000), *more = rig_set("more", 1, 2, 2, 0x1000);
 	struct fathom_fault why = { 0 };
@@ -226,13 +227,13 @@ static void memory_and_descriptors_are_flat_over_a_hundred_thousand_registration
 	}
 	assert_int_equal(open_files(), files);
 	assert_in_range(mallinfo2().uordblks, 0, bytes + 4096);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	rig_free(set);
 	rig_free(more);
 }
 
-/* Kind 9: one file that a reader does not take ended its look at the whole process. */
-static void no_file_that_a_reader_does_not_take_stays_in_probes(void **state)
+/* Kind 9: one unreadable file made a reader skip the whole process. */
+static void unreadable_files_are_moved_out_of_probes(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 4, 2, 0x1000);
@@ -250,15 +251,15 @@ static void no_file_that_a_reader_does_not_take_stays_in_probes(void **state)
 	assert_non_null(file);
 	fclose(file);
 	rig_reopen(rig);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	assert_int_equal(stale(rig), 1);
 	assert_int_equal(rig_count_files(rig, "stash/aside"), 2);
 	assert_non_null(strstr(rig->logged, "probe"));
 	rig_free(set);
 }
 
-/* A name with a colon could not be taken apart again, and its files stayed for ever. */
-static void a_name_with_a_colon_is_refused_before_anything_is_written(void **state)
+/* A name with a colon could not be split again, so its files were never removed. */
+static void invalid_names_are_refused_before_any_write(void **state)
 {
 	static const char *const names[] = { "a:b", "", ".", "..", "a/b", "a*", "a\n" };
 	struct rig *rig = *state;
@@ -277,12 +278,12 @@ static void a_name_with_a_colon_is_refused_before_anything_is_written(void **sta
 		*fields[i] = was;
 	}
 	assert_int_equal(rig_count_files(rig, "stash/dof") + rig_count_files(rig, "probes"), 0);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	rig_free(set);
 }
 
-/* Names that are each good can be too long together for the name of one file. */
-static void names_that_are_long_together_are_kept_and_removed(void **state)
+/* Valid names can together be too long for one file name. */
+static void names_too_long_for_one_file_name_are_kept_and_removed(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 3, 3, 0x1000);
@@ -299,15 +300,15 @@ static void names_that_are_long_together_are_kept_and_removed(void **state)
 		probes[i].function = functions[i];
 	}
 	assert_int_equal(rig_add(rig, 123456, 55, set), 0);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	assert_int_equal(rig_count_files(rig, "probes"), 3);
 	assert_true(rig_exists(rig, "stash/dof-pid/123456/2049-55/parsed/:2"));
 	rig_reopen(rig);
 	assert_string_equal(rig->logged, "");
 	assert_int_equal(stale(rig), 0);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	remove_generation(rig, 123456, 0);
-	assert_whole(rig, 3);
+	assert_invariants(rig, 3);
 	assert_int_equal(rig_count_files(rig, "probes"), 0);
 	rig_free(set);
 }
@@ -316,15 +317,15 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(the_same_mapping_registered_twice_is_counted_and_not_destroyed),
-		TEST(the_same_mapping_with_other_bytes_is_refused_and_the_first_stays),
-		TEST(an_object_that_is_there_is_never_rewritten),
+		TEST(a_mapping_registered_several_times_is_counted),
+		TEST(the_same_mapping_with_another_object_is_refused),
+		TEST(an_existing_object_is_not_rewritten),
 		TEST(a_restart_parses_again_only_when_the_version_changed),
-		TEST(every_process_has_its_program_noted_and_exec_is_seen),
-		TEST(memory_and_descriptors_are_flat_over_a_hundred_thousand_registrations),
-		TEST(no_file_that_a_reader_does_not_take_stays_in_probes),
-		TEST(a_name_with_a_colon_is_refused_before_anything_is_written),
-		TEST(names_that_are_long_together_are_kept_and_removed),
+		TEST(the_program_of_each_process_is_recorded_and_exec_is_detected),
+		TEST(a_hundred_thousand_registrations_leak_no_memory_and_descriptors),
+		TEST(unreadable_files_are_moved_out_of_probes),
+		TEST(invalid_names_are_refused_before_any_write),
+		TEST(names_too_long_for_one_file_name_are_kept_and_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A tree damaged by hand. Opening it removes damaged probes, which are then parsed again from raw, and sets aside other
- * damaged entries with a log line and a count. Nothing that raw has is lost, nothing damaged is served, and the stash
- * opens.
+ * The test damages the tree. Opening it removes damaged probes, which are then parsed again from raw, and sets aside other
+ * damaged entries with a log line and a count. The stash opens, loses nothing that raw has, and serves nothing damaged.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -61,9 +60,9 @@ static int reparse(void *ctx, const struct stash_registration *registration)
 struct row {
 	const char *damage;
 	const char *logged;	/* NULL: any or no log line */
-	uint64_t registrations; /* left, of four */
+	uint64_t registrations; /* left of four */
 	uint32_t files;		/* in probes/ after parsing again, of 3 + 8 of process 7, 3 of 8, 8 of 9, three shared */
-	bool is_whole;		/* all files are in probes/ without parsing again */
+	bool is_whole;		/* all files are in probes/ without parsing */
 };
 
 enum { ALL = 8 + 3 + 8 };
@@ -138,7 +137,7 @@ static void check_aside(const struct rig *rig, const char *damage)
 		lines++;
 	stash_get_stats(rig->stash, &stats);
 	if (stats.set_aside != entries || lines != entries)
-		fail_msg("%s: %lu set aside, %lu counted, %lu logged", damage, (unsigned long)entries,
+		fail_msg("%s: %lu entries set aside, %lu counted, %lu logged", damage, (unsigned long)entries,
 			 (unsigned long)stats.set_aside, (unsigned long)lines);
 }
 
@@ -167,7 +166,7 @@ static void try_row(const struct row *row)
 	    invariants_broken(rig->directory, 3) != 0)
 		fail_msg("%s: %u files, %lu registrations", row->damage, rig_count_files(rig, "probes"),
 			 (unsigned long)stats.registrations);
-	/* the tree is whole now: another start logs nothing */
+	/* the tree is repaired: another start logs nothing */
 	rig->logged[0] = '\0';
 	rig_reopen(rig);
 	assert_string_equal(rig->logged, "");
@@ -183,7 +182,7 @@ static void damage_is_parsed_again_or_set_aside(void **state)
 		try_row(&rows[i]);
 }
 
-static void generations_go_on_far_beyond_a_counter_that_was_lost(void **state)
+static void generations_continue_far_above_a_lost_counter(void **state)
 {
 	struct rig *rig = *state;
 	struct fathom_fault why = { 0 };
@@ -197,7 +196,7 @@ static void generations_go_on_far_beyond_a_counter_that_was_lost(void **state)
 	assert_true(generation > 1000);
 }
 
-/* ---- anything at all ---- */
+/* ---- random damage ---- */
 
 static struct {
 	char *paths[512];
@@ -233,7 +232,7 @@ static void damage(struct rig *rig, struct random *random)
 	case 3:
 		(void)rename(path, other);
 		break;
-	case 4: /* not beside stash/ and probes/: what is there is not the stash's */
+	case 4: /* not beside stash/ and probes/, where other files belong to others */
 		if (!strchr(other + strlen(rig->directory) + 1, '/'))
 			break;
 		(void)link(path, "/dev/shm/x");
@@ -257,7 +256,7 @@ static void damage(struct rig *rig, struct random *random)
 		free(walked.paths[i]);
 }
 
-static void any_damage_is_survived(void **state)
+static void random_damage_is_repaired_or_refused(void **state)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		struct fathom_fault why = { 0 };
@@ -273,7 +272,7 @@ static void any_damage_is_survived(void **state)
 			damage(rig, &random);
 		stash_close(rig->stash);
 		rig->stash = NULL;
-		/* a tree whose folder is a file is refused with an error */
+		/* a tree with a file in place of a folder is refused */
 		if (stash_open(&rig->options, &rig->stash, &why) != 0) {
 			assert_true(why.text[0] && (why.error == -ENOTDIR || why.error == -ELOOP || why.error == -EISDIR ||
 						    why.error == -ENXIO));
@@ -308,9 +307,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(damage_is_parsed_again_or_set_aside),
-		cmocka_unit_test_setup_teardown(generations_go_on_far_beyond_a_counter_that_was_lost, rig_setup,
-						rig_teardown),
-		cmocka_unit_test(any_damage_is_survived),
+		cmocka_unit_test_setup_teardown(generations_continue_far_above_a_lost_counter, rig_setup, rig_teardown),
+		cmocka_unit_test(random_damage_is_repaired_or_refused),
 	};
 
 	return cmocka_run_group_tests(tests, make_sets, free_sets);

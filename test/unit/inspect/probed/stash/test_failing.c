@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every call that an operation makes fails once, fails from then on, or is not lived to see: what was asked for is done
- * whole or not at all, and what has to be true of the tree is.
+ * Each call of an operation fails once, fails from then on, or the process is killed before it. The operation must be done
+ * completely or not at all, and the tree's invariants must hold.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@
 
 enum { CALLS_MAX = 4000, PID = 4711, LARGE_BYTES = STASH_SLICE_BYTES + 1000 };
 
-/* ---- what the tree says, for comparison ---- */
+/* ---- listings of the tree, for comparison ---- */
 
 struct dump {
 	char text[32768];
@@ -57,7 +57,7 @@ static int compare_paths(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* All names but those of counters: a generation that no process gets is not missed. */
+/* All names without the counters: a skipped generation is allowed. */
 static void dump(const struct rig *rig, struct dump *dump)
 {
 	walked.count = 0;
@@ -91,7 +91,7 @@ static uint32_t open_files(void)
 	return count;
 }
 
-/* ---- operations, each from a state of its own ---- */
+/* ---- operations, each with its own initial state ---- */
 
 static struct rig_set *one, *two, *notes;
 
@@ -99,10 +99,12 @@ struct operation {
 	const char *name;
 	void (*prepare)(struct rig *rig);
 	int (*run)(struct rig *rig, struct fathom_fault *why);
-	/* a state between that is allowed after an error: what another process of that pid had is gone */
+	/*
+	 * an intermediate state allowed after an error: the registrations of an earlier process with that pid are removed
+	 */
 	int (*gone)(struct rig *rig, struct fathom_fault *why);
-	bool is_removal; /* after an error it may still be done, in the end */
-	bool is_open;	 /* the stash is opened by it */
+	bool is_removal; /* after an error it may still be completed later */
+	bool is_open;	 /* the operation opens the stash */
 };
 
 static int add(struct rig *rig, const struct stash_process *process, uint64_t inode, const struct rig_set *set,
@@ -188,7 +190,7 @@ static int run_remove_process(struct rig *rig, struct fathom_fault *why)
 	return stash_remove_process(rig->stash, PID, why);
 }
 
-/* A registration of version 2 is to be one of version 3. */
+/* A registration with records of version 2, to be rewritten as version 3. */
 static void prepare_stale(struct rig *rig)
 {
 	rig->options.record_version = 2;
@@ -243,7 +245,7 @@ static int run_add_notes(struct rig *rig, struct fathom_fault *why)
 	return add(rig, &process, 60, notes, why);
 }
 
-/* A large object, as the registry brings it: in slices, and given back in slices. */
+/* Write a large object in slices, and read it back in slices, as the registry does. */
 static int upload(struct rig *rig, const char *data, struct stash_upload *upload, struct dof_input *input,
 		  struct fathom_fault *why)
 {
@@ -341,7 +343,7 @@ static const struct operation operations[] = {
 	{ .name = "another mapping, with links", .prepare = prepare_link, .run = run_add_more },
 };
 
-/* ---- what each may leave ---- */
+/* ---- states that each may leave ---- */
 
 struct expected {
 	struct dump before, after, gone;
@@ -372,13 +374,13 @@ static void expect(const struct operation *operation, struct expected *expected)
 	}
 }
 
-static void differ(const struct operation *operation, uint32_t n, const char *how, const struct dump *there)
+static void fail_with_dump(const struct operation *operation, uint32_t n, const char *how, const struct dump *there)
 {
 	fail_msg("%s: call %u %s leaves\n%.*s", operation->name, n, how, (int)there->used, there->text);
 }
 
-/* Between two mappings that go one after the other, one may be gone: that is seen by what must be true of any tree. */
-static bool is_allowed_between(const struct operation *operation)
+/* Two mappings are removed one after the other, so only one may be removed. Only the invariants are checked then. */
+static bool may_be_half_done(const struct operation *operation)
 {
 	return operation->gone == remove_both;
 }
@@ -389,21 +391,21 @@ static void check(const struct operation *operation, const struct expected *expe
 	struct dump there;
 
 	if (invariants_broken(rig->directory, 0) != 0)
-		fail_msg("%s: call %u %s", operation->name, n, how);
+		fail_msg("%s: call %u %s: an invariant is violated", operation->name, n, how);
 	dump(rig, &there);
 	if (same(&there, &expected->after) && (rc <= 0 || operation->is_removal))
 		return;
 	if (rc != 0 && (same(&there, &expected->before) || (expected->has_gone && same(&there, &expected->gone)) ||
-			is_allowed_between(operation)))
+			may_be_half_done(operation)))
 		return;
-	differ(operation, n, how, &there);
+	fail_with_dump(operation, n, how, &there);
 }
 
 /* ---- the loops ---- */
 
 static int errors[] = { ENOSPC, EIO, ENOMEM, EMFILE };
 
-/* Returns false when the operation makes fewer than `n` calls. */
+/* Return false if the operation makes fewer than `n` calls. */
 static bool fail_one(const struct operation *operation, const struct expected *expected, uint32_t n, int error)
 {
 	struct fathom_fault why = { 0 };
@@ -426,7 +428,7 @@ static bool fail_one(const struct operation *operation, const struct expected *e
 	if (operation->is_open && rc)
 		assert_int_equal(run_open(rig, &why), 0);
 	check(operation, expected, rig, n, failed ? rc : 0, "fails");
-	/* and it can be done now; a second time is well defined for all of them */
+	/* now it must succeed; each operation may be repeated */
 	if (rc)
 		assert_int_equal(operation->is_open ? 0 : operation->run(rig, &why), 0);
 	assert_int_equal(invariants_broken(rig->directory, 0), 0);
@@ -455,7 +457,7 @@ static bool fail_long(const struct operation *operation, const struct expected *
 	failed = failing_end();
 	if (operation->is_open && rc)
 		assert_int_equal(run_open(rig, &why), 0);
-	/* whatever comes next puts it right */
+	/* the next operation, here a walk, completes or undoes it */
 	assert_int_equal(stash_walk(rig->stash, count_one, NULL), 0);
 	check(operation, expected, rig, n, failed ? rc : 0, "and all after it fail");
 	assert_string_equal(rig->logged, "");
@@ -463,7 +465,7 @@ static bool fail_long(const struct operation *operation, const struct expected *
 	return failed;
 }
 
-/* At any instant, before anybody has repaired anything: what is in probes/ can be read. */
+/* At any time, also before a repair, each file in probes/ must be a complete record. */
 static int check_complete(const char *path, const struct stat *status, int type, struct FTW *ftw)
 {
 	static uint8_t data[65536];
@@ -507,9 +509,9 @@ static bool kill_one(const struct operation *operation, const struct expected *e
 	snprintf(probes, sizeof(probes), "%s/probes", rig->directory);
 	assert_int_equal(nftw(probes, check_complete, 32, FTW_PHYS), 0);
 	rig_reopen(rig);
-	/* what kill -9 leaves is no damage */
+	/* the state after kill -9 is not reported as damage */
 	assert_string_equal(rig->logged, "");
-	check(operation, expected, rig, n, killed ? -EINTR : 0, "is not lived to see");
+	check(operation, expected, rig, n, killed ? -EINTR : 0, "is killed before");
 	rig_teardown(&state);
 	return killed;
 }
@@ -534,17 +536,17 @@ static bool try_kill(const struct operation *operation, const struct expected *e
 	return kill_one(operation, expected, n);
 }
 
-static void whichever_call_fails_all_is_done_or_nothing(void **state)
+static void a_failed_call_leaves_the_operation_done_or_undone(void **state)
 {
 	each_call_fails(fail_one);
 }
 
-static void what_could_not_be_undone_is_undone_before_the_next_operation(void **state)
+static void an_operation_that_could_not_be_undone_is_undone_by_the_next(void **state)
 {
 	each_call_fails(fail_long);
 }
 
-static void kill_at_any_instant_leaves_all_or_nothing(void **state)
+static void a_kill_leaves_the_operation_done_or_undone(void **state)
 {
 	each_call_fails(try_kill);
 }
@@ -556,7 +558,7 @@ static int make_sets(void **state)
 	notes = rig_set("notes", 1, 2, 1, 0x1000);
 	notes->input.kind = DOF_KIND_USDT;
 	notes->input.blocks[1] = (struct dof_block){ .base = 64, .data = "rodata", .bytes = 6 };
-	/* a probe in both, a module and provider that one has, and one that it has not */
+	/* shared: a probe, a module and a provider; two has another provider */
 	return 0;
 }
 
@@ -571,9 +573,9 @@ static int free_sets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(whichever_call_fails_all_is_done_or_nothing),
-		cmocka_unit_test(what_could_not_be_undone_is_undone_before_the_next_operation),
-		cmocka_unit_test(kill_at_any_instant_leaves_all_or_nothing),
+		cmocka_unit_test(a_failed_call_leaves_the_operation_done_or_undone),
+		cmocka_unit_test(an_operation_that_could_not_be_undone_is_undone_by_the_next),
+		cmocka_unit_test(a_kill_leaves_the_operation_done_or_undone),
 	};
 
 	return cmocka_run_group_tests(tests, make_sets, free_sets);

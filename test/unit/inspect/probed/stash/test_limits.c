@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What there is not room for: limits of processes, users and all, each named; a full disk; one that cannot be written. */
+/* Limits of processes, users and in total, each named in its error; a full disk; a directory that cannot be written. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,19 +29,19 @@ static int add(struct rig *rig, pid_t pid, uid_t uid, uint64_t inode, const stru
 struct limit {
 	const char *name;
 	struct stash_limits limits;
-	/* the second registration, which is one too many */
+	/* the second registration, which exceeds the limit */
 	pid_t pid;
 	uid_t uid;
 	uint64_t inode;
-	/* one that is not: of another process, another user */
+	/* a registration within the limit, of another process and user */
 	pid_t good_pid;
 	uid_t good_uid;
 };
 
-/* The first is of process 1, user 10, mapping 55, with 4 probes and an object of some forty bytes. */
+/* The first registration: process 1, user 10, mapping 55, with 4 probes and an object of about 40 bytes. */
 static const struct limit rows[] = {
 	{ "objects_per_process", { .objects_per_process = 1 }, 1, 10, 56, 2, 10 },
-	{ "objects_per_process", { .objects_per_process = 1 }, 1, 10, 55, 2, 10 }, /* the same again counts, too */
+	{ "objects_per_process", { .objects_per_process = 1 }, 1, 10, 55, 2, 10 }, /* a repeated registration also counts */
 	{ "objects_per_user", { .objects_per_user = 1 }, 2, 10, 56, 3, 11 },
 	{ "objects_total", { .objects_total = 1 }, 2, 11, 56, 0, 0 },
 	{ "bytes_per_process", { .bytes_per_process = 40 }, 1, 10, 56, 2, 10 },
@@ -72,7 +72,7 @@ static void try_limit(struct rig *rig, const struct limit *row, const struct rig
 	assert_int_equal(invariants_broken(rig->directory, 3), 0);
 	if (row->good_pid)
 		assert_int_equal(add(rig, row->good_pid, row->good_uid, 56, other, &why), 0);
-	/* counts are those of the tree, after a restart too, and what goes makes room */
+	/* after a restart the counts come from the tree; a removal makes room */
 	rig_reopen(rig);
 	assert_int_equal(add(rig, row->pid, row->uid, row->inode, row->inode == 55 ? set : other, &why), -EDQUOT);
 	assert_int_equal(stash_remove_process(rig->stash, 1, &why), 0);
@@ -82,7 +82,7 @@ static void try_limit(struct rig *rig, const struct limit *row, const struct rig
 		assert_int_equal(stash_remove_process(rig->stash, pid, &why), 0);
 }
 
-static void each_limit_refuses_what_is_beyond_it_by_its_name(void **state)
+static void each_limit_is_named_in_the_refusal(void **state)
 {
 	struct rig_set *set = rig_set("one", 1, 4, 2, 0x1000), *other = rig_set("two", 1, 4, 2, 0x1000);
 
@@ -92,7 +92,7 @@ static void each_limit_refuses_what_is_beyond_it_by_its_name(void **state)
 	rig_free(other);
 }
 
-static void a_process_that_becomes_another_user_is_counted_as_that(void **state)
+static void a_process_that_changes_its_user_counts_for_the_new_user(void **state)
 {
 	struct rig_set *set = rig_set("one", 1, 4, 2, 0x1000), *other = rig_set("two", 1, 4, 2, 0x1000);
 	struct rig *rig = *state;
@@ -120,7 +120,7 @@ static bool mount_small(struct rig *rig, const char *options)
 	stash_close(rig->stash);
 	rig->stash = NULL;
 	if (mount("stash-test", rig->directory, "tmpfs", 0, options) != 0) {
-		print_message("# skipped: a tmpfs of a test's own cannot be mounted here: %s\n", strerror(errno));
+		print_message("# skipped: cannot mount a tmpfs for the test: %s\n", strerror(errno));
 		assert_int_equal(stash_open(&rig->options, &rig->stash, &why), 0);
 		return false;
 	}
@@ -151,7 +151,7 @@ static void fill(struct rig *rig, const struct rig_set *set, const struct rig_se
 	assert_int_equal(rc, -ENOSPC);
 	assert_non_null(strstr(why.text, strerror(ENOSPC)));
 	assert_int_equal(invariants_broken(rig->directory, 3), 0);
-	/* what is removed makes room */
+	/* a removal makes room */
 	for (pid_t pid = 1; pid < full; pid += 2)
 		assert_int_equal(stash_remove_process(rig->stash, pid, &why), 0);
 	assert_int_equal(invariants_broken(rig->directory, 3), 0);
@@ -165,12 +165,12 @@ static void fill(struct rig *rig, const struct rig_set *set, const struct rig_se
 	assert_int_equal(rig_count_files(rig, "probes") + rig_count_files(rig, "stash/dof"), 0);
 }
 
-static void a_full_disk_refuses_and_nothing_is_left_behind(void **state)
+static void a_registration_on_a_full_disk_is_refused_and_leaves_nothing(void **state)
 {
 	struct rig_set *set = rig_set("one", 1, 4, 2, 0x1000), *more = rig_set("more", 3, 10, 10, 0x1000);
 	struct rig *rig = *state;
 
-	/* without room for data, then without inodes */
+	/* first without space, then without inodes */
 	if (mount_small(rig, "size=1m,mode=755")) {
 		fill(rig, set, more);
 		unmount_small(rig);
@@ -182,7 +182,7 @@ static void a_full_disk_refuses_and_nothing_is_left_behind(void **state)
 	rig_free(more);
 }
 
-static void a_directory_that_cannot_be_written_to_is_said_to_be_so(void **state)
+static void a_directory_that_cannot_be_written_is_an_error(void **state)
 {
 	struct rig_set *set = rig_set("one", 1, 4, 2, 0x1000);
 	struct rig *rig = *state;
@@ -191,11 +191,11 @@ static void a_directory_that_cannot_be_written_to_is_said_to_be_so(void **state)
 
 	if (mount_small(rig, "size=1m,mode=755")) {
 		assert_int_equal(add(rig, 1, 10, 55, set, &why), 0);
-		/* while it runs */
+		/* while the stash is open */
 		assert_int_equal(mount(NULL, rig->directory, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), 0);
 		assert_int_equal(add(rig, 2, 10, 55, set, &why), -EROFS);
 		assert_int_equal(stash_remove(rig->stash, 1, 0, &why), -EROFS);
-		/* and at the start */
+		/* and when it is opened */
 		stash_close(rig->stash);
 		rig->stash = NULL;
 		assert_int_equal(stash_open(&rig->options, &stash, &why), -EROFS);
@@ -214,7 +214,7 @@ static void a_directory_that_cannot_be_written_to_is_said_to_be_so(void **state)
 
 /* ---- two daemons ---- */
 
-static void a_second_daemon_is_refused_and_told_who_has_it(void **state)
+static void a_second_daemon_is_refused_with_the_pid_of_the_first(void **state)
 {
 	struct rig *rig = *state;
 	struct stash *second;
@@ -226,7 +226,7 @@ static void a_second_daemon_is_refused_and_told_who_has_it(void **state)
 	assert_int_equal(stash_open(&rig->options, &second, &why), -EBUSY);
 	snprintf(pid_text, sizeof(pid_text), "process %d", (int)getpid());
 	assert_non_null(strstr(why.text, pid_text));
-	/* who died does not have it any more */
+	/* a daemon that died no longer holds the lock */
 	stash_close(rig->stash);
 	rig->stash = NULL;
 	pid = fork();
@@ -245,11 +245,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(each_limit_refuses_what_is_beyond_it_by_its_name),
-		TEST(a_process_that_becomes_another_user_is_counted_as_that),
-		TEST(a_full_disk_refuses_and_nothing_is_left_behind),
-		TEST(a_directory_that_cannot_be_written_to_is_said_to_be_so),
-		TEST(a_second_daemon_is_refused_and_told_who_has_it),
+		TEST(each_limit_is_named_in_the_refusal),
+		TEST(a_process_that_changes_its_user_counts_for_the_new_user),
+		TEST(a_registration_on_a_full_disk_is_refused_and_leaves_nothing),
+		TEST(a_directory_that_cannot_be_written_is_an_error),
+		TEST(a_second_daemon_is_refused_with_the_pid_of_the_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

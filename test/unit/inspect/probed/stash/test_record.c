@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Records of each version, byte by byte as DTrace's readers have them, and a reader that believes nothing. */
+/* Records of each version equal DTrace's layout byte by byte; the decoder checks each field. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 static const char *const native[] = { "int", "char *" };
 static const char *const translated[] = { "pid_t", "string", "int" };
 static const uint8_t map[] = { 0, 1, 0 };
-/* As a set has them, by address; a file has the second before the first. */
+/* Sorted by address, as in a set; a file has the second one first. */
 static const struct dof_site sites[] = {
 	{ 0x401120, true, "" },
 	{ 0x401136, false, "-4@%edi 8@%rsi" },
@@ -54,7 +54,7 @@ static void put_number(struct bytes *bytes, uint64_t number, size_t count)
 	}
 }
 
-/* By hand, as the layout is documented: size, type, four bytes of zeroes. */
+/* A header as documented: size, type, four zero bytes. */
 static void put_head(struct bytes *bytes, uint64_t size, uint32_t type)
 {
 	put_number(bytes, size, 8);
@@ -105,7 +105,7 @@ static void make_by_hand(struct bytes *bytes, uint32_t version)
 	put_site(bytes, version == 1 ? 32 : 48, 0x401120, true, "");
 }
 
-static void records_of_each_version_are_what_dtrace_reads_byte_by_byte(void **state)
+static void records_of_each_version_equal_the_documented_layout(void **state)
 {
 	for (uint32_t version = 1; version <= 3; version++) {
 		uint8_t made[1024];
@@ -120,8 +120,8 @@ static void records_of_each_version_are_what_dtrace_reads_byte_by_byte(void **st
 	}
 }
 
-/* Of a probe without arguments: 8 for the version, 29 for the provider "test", 40 + names, 48 a site. */
-static void a_probe_without_arguments_has_no_records_of_them(void **state)
+/* 8 bytes for the version, 29 for the provider "test", 40 + names for the probe, 48 for each site. */
+static void a_probe_without_arguments_has_no_argument_records(void **state)
 {
 	struct dof_probe bare = probe;
 
@@ -133,7 +133,7 @@ static void a_probe_without_arguments_has_no_records_of_them(void **state)
 	assert_int_equal(record_bytes(&provider, &bare, 1), 8 + 29 + 38 + 32);
 }
 
-static void what_is_written_is_read_back(void **state)
+static void a_decoded_record_equals_the_encoded_probe(void **state)
 {
 	for (uint32_t version = 1; version <= 3; version++) {
 		const struct dof_probe *there;
@@ -158,7 +158,7 @@ static void what_is_written_is_read_back(void **state)
 	}
 }
 
-static void the_same_probe_of_two_objects_is_the_same_record(void **state)
+static void records_of_the_same_probe_in_two_objects_are_the_same(void **state)
 {
 	struct dof_provider other = provider;
 	uint8_t one[1024], two[1024];
@@ -170,14 +170,14 @@ static void the_same_probe_of_two_objects_is_the_same_record(void **state)
 	assert_memory_not_equal(one, two, bytes);
 	assert_true(record_same(one, bytes, two, bytes));
 	assert_false(record_same(one, bytes, two, bytes - 1));
-	two[bytes - 40] ^= 1; /* an address */
+	two[bytes - 40] ^= 1; /* changes an address */
 	assert_false(record_same(one, bytes, two, bytes));
 	assert_false(record_same(one, 4, one, 4));
 }
 
 static void decode(const uint8_t *data, size_t bytes, bool *good)
 {
-	/* exactly as large as it says, so that a sanitizer sees a step beyond */
+	/* a copy of exact size, so that a sanitizer detects a read beyond it */
 	uint8_t *copy = malloc(bytes ? bytes : 1);
 	struct fathom_fault why = { 0 };
 	struct record record;
@@ -192,7 +192,7 @@ static void decode(const uint8_t *data, size_t bytes, bool *good)
 	free(copy);
 }
 
-static void a_record_that_is_cut_short_or_goes_on_is_refused(void **state)
+static void a_truncated_or_extended_record_is_refused(void **state)
 {
 	for (uint32_t version = 1; version <= 3; version++) {
 		struct bytes bytes;
@@ -209,7 +209,7 @@ static void a_record_that_is_cut_short_or_goes_on_is_refused(void **state)
 	}
 }
 
-static void no_byte_can_be_anything(void **state)
+static void a_record_with_any_changed_byte_is_decoded_or_refused(void **state)
 {
 	struct random random;
 
@@ -241,27 +241,27 @@ struct damage {
 	int error;
 };
 
-static void what_is_wrong_is_refused(void **state)
+static void invalid_fields_are_refused(void **state)
 {
 	static const struct damage rows[] = {
 		{ 0, 0, 8, -ENOTSUP },
 		{ 0, 4, 8, -ENOTSUP },
 		{ 0, UINT64_MAX, 8, -ENOTSUP },
 		{ 8, 25, 8, -EINVAL },	       /* a provider without a name */
-		{ 8, UINT64_MAX, 8, -EINVAL }, /* a record that ends before it begins */
+		{ 8, UINT64_MAX, 8, -EINVAL }, /* a size that overflows */
 		{ 8, 1 << 20, 8, -EINVAL },
-		{ 16, 1, 4, -EINVAL },	 /* not a provider */
-		{ 32, '/', 1, -EINVAL }, /* its name */
-		{ 36, 'x', 1, -EINVAL }, /* which has no end */
-		{ 53, 0, 8, -EINVAL },	 /* no sites */
-		{ 53, 4, 8, -EINVAL },	 /* one more than there are */
+		{ 16, 1, 4, -EINVAL },	 /* not the type of a provider */
+		{ 32, '/', 1, -EINVAL }, /* an invalid name */
+		{ 36, 'x', 1, -EINVAL }, /* a name without a NUL */
+		{ 53, 0, 8, -EINVAL },	 /* without sites */
+		{ 53, 4, 8, -EINVAL },	 /* one site more than the record has */
 		{ 53, UINT64_MAX, 8, -EINVAL },
 		{ 61, 3, 8, -EINVAL }, /* types */
 		{ 61, 256, 8, -EINVAL },
 		{ 61, UINT64_MAX, 8, -EINVAL },
 		{ 69, 4, 8, -EINVAL },
-		{ 77, ':', 1, -EINVAL },	    /* the module */
-		{ 167, 2, 1, -EINVAL },		    /* the map, beyond the native ones */
+		{ 77, ':', 1, -EINVAL },	    /* the module's name */
+		{ 167, 2, 1, -EINVAL },		    /* the map refers to a missing native argument */
 		{ 170 + 16, 0x401150, 8, -EINVAL }, /* sites out of order */
 	};
 	struct bytes bytes;
@@ -273,20 +273,20 @@ static void what_is_wrong_is_refused(void **state)
 		make_by_hand(&bytes, 3);
 		memcpy(bytes.data + rows[i].at, &rows[i].value, rows[i].bytes);
 		if (record_decode(bytes.data, bytes.used, &record, &why) != rows[i].error)
-			fail_msg("row %zu: %d, %s", i, why.error, why.text);
+			fail_msg("row %zu: error %d, %s", i, why.error, why.text);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(records_of_each_version_are_what_dtrace_reads_byte_by_byte),
-		cmocka_unit_test(a_probe_without_arguments_has_no_records_of_them),
-		cmocka_unit_test(what_is_written_is_read_back),
-		cmocka_unit_test(the_same_probe_of_two_objects_is_the_same_record),
-		cmocka_unit_test(a_record_that_is_cut_short_or_goes_on_is_refused),
-		cmocka_unit_test(no_byte_can_be_anything),
-		cmocka_unit_test(what_is_wrong_is_refused),
+		cmocka_unit_test(records_of_each_version_equal_the_documented_layout),
+		cmocka_unit_test(a_probe_without_arguments_has_no_argument_records),
+		cmocka_unit_test(a_decoded_record_equals_the_encoded_probe),
+		cmocka_unit_test(records_of_the_same_probe_in_two_objects_are_the_same),
+		cmocka_unit_test(a_truncated_or_extended_record_is_refused),
+		cmocka_unit_test(a_record_with_any_changed_byte_is_decoded_or_refused),
+		cmocka_unit_test(invalid_fields_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

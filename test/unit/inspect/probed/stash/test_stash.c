@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The stash as a tree: what is registered is there as the layout says, and what is removed leaves nothing. */
+/* The tree of the stash: registrations have the documented layout, removals leave nothing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include "inspect/probed/stash/record.h"
 #include "rig.h"
 
-static void assert_whole(struct rig *rig)
+static void assert_invariants(struct rig *rig)
 {
 	assert_int_equal(invariants_broken(rig->directory, 0), 0);
 }
@@ -53,7 +53,7 @@ static void remove_all(struct rig *rig, pid_t pid, uint64_t generation)
 	assert_int_equal(stash_remove(rig->stash, pid, generation, &why), 0);
 }
 
-static void a_registration_is_there_as_the_layout_says(void **state)
+static void a_registration_has_the_documented_layout(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 3, 2, 0x1000);
@@ -62,7 +62,7 @@ static void a_registration_is_there_as_the_layout_says(void **state)
 	struct stat status;
 
 	assert_int_equal(rig_add(rig, 123, 55, set), 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(links(rig, "stash/dof/2049-55"), 2);
 	assert_int_equal(links(rig, "stash/dof-pid/123/2049-55/raw"), 2);
 	assert_int_equal(read_whole(rig, "stash/dof/2049-55", data, sizeof(data)), set->input.blocks[0].bytes);
@@ -86,7 +86,7 @@ static void a_registration_is_there_as_the_layout_says(void **state)
 	rig_free(set);
 }
 
-static void each_file_in_probes_says_what_was_registered(void **state)
+static void each_file_in_probes_equals_its_registered_probe(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 2, 5, 2, 0x1000);
@@ -114,7 +114,7 @@ static void each_file_in_probes_says_what_was_registered(void **state)
 	rig_free(set);
 }
 
-static void what_is_removed_leaves_the_counter_alone(void **state)
+static void a_removal_leaves_only_the_counter(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 2, 10, 3, 0x1000);
@@ -123,12 +123,12 @@ static void what_is_removed_leaves_the_counter_alone(void **state)
 	assert_int_equal(rig_add(rig, 123, 55, set), 0);
 	assert_int_equal(rig_count_files(rig, "probes"), 20);
 	remove_all(rig, 123, 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(rig_count_files(rig, "probes"), 0);
 	assert_false(rig_exists(rig, "probes/123"));
 	assert_int_equal(rig_count_files(rig, "stash/dof"), 0);
 	assert_int_equal(rig_count_files(rig, "stash/dof-pid"), 3);
-	/* once more, and of a process that never was: nothing */
+	/* repeated, and for an unknown process: no effect */
 	remove_all(rig, 123, 0);
 	remove_all(rig, 124, 0);
 	stash_get_stats(rig->stash, &stats);
@@ -137,7 +137,7 @@ static void what_is_removed_leaves_the_counter_alone(void **state)
 	rig_free(set);
 }
 
-static void nothing_of_a_process_that_was_removed_remains(void **state)
+static void removing_a_process_leaves_nothing(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 1, 10, 3, 0x1000), *two = rig_set("two", 2, 3, 3, 0x9000);
@@ -146,9 +146,9 @@ static void nothing_of_a_process_that_was_removed_remains(void **state)
 	assert_int_equal(rig_add(rig, 123, 55, one), 0);
 	assert_int_equal(rig_add(rig, 123, 56, two), 1);
 	assert_int_equal(rig_add(rig, 124, 55, one), 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(stash_remove_process(rig->stash, 123, &why), 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_false(rig_exists(rig, "probes/123"));
 	assert_false(rig_exists(rig, "stash/dof-pid/123"));
 	assert_int_equal(links(rig, "stash/dof/2049-55"), 2);
@@ -157,22 +157,22 @@ static void nothing_of_a_process_that_was_removed_remains(void **state)
 	rig_free(two);
 }
 
-static void an_object_is_kept_once_for_all_processes_that_have_the_same(void **state)
+static void identical_objects_of_several_processes_are_stored_once(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 2, 1, 0x1000), *other = rig_set("prov", 1, 2, 1, 0x2000);
 
 	assert_int_equal(rig_add(rig, 1, 55, set), 0);
 	assert_int_equal(rig_add(rig, 2, 55, set), 0);
-	/* relocated to another address, its bytes differ, also where their number is the same */
+	/* at another address the bytes differ, but not their number */
 	assert_int_equal(other->input.blocks[0].bytes, set->input.blocks[0].bytes);
 	assert_int_equal(rig_add(rig, 3, 55, other), 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(links(rig, "stash/dof/2049-55"), 3);
 	assert_int_equal(links(rig, "stash/dof/2049-55.3"), 2);
 	remove_all(rig, 1, 0);
 	remove_all(rig, 3, 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(rig_count_files(rig, "stash/dof"), 1);
 	remove_all(rig, 2, 0);
 	assert_int_equal(rig_count_files(rig, "stash/dof"), 0);
@@ -185,36 +185,36 @@ static void mappings_of_one_process_share_its_folders(void **state)
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("same", 1, 4, 4, 0x1000), *two = rig_set("same", 2, 8, 8, 0x1000);
 
-	/* two has what one has, more functions in the same module, and another provider */
+	/* two has all probes of one, more functions in the same module, and another provider */
 	assert_int_equal(rig_add(rig, 7, 55, one), 0);
 	assert_int_equal(rig_add(rig, 7, 56, two), 1);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(links(rig, "probes/7/samea7/program/function_00001/probe-00001"), 3);
 	assert_int_equal(rig_count_files(rig, "probes"), 16);
 	remove_all(rig, 7, 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(rig_count_files(rig, "probes"), 16);
 	assert_int_equal(rig_add(rig, 7, 55, one), 2);
 	remove_all(rig, 7, 1);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(rig_count_files(rig, "probes"), 4);
 	rig_free(one);
 	rig_free(two);
 }
 
-static void a_probe_that_another_mapping_has_differently_is_refused(void **state)
+static void a_probe_that_differs_from_another_mappings_is_refused(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("same", 1, 4, 4, 0x1000), *two = rig_set("same", 1, 4, 4, 0x2000);
 
 	assert_int_equal(rig_add(rig, 7, 55, one), 0);
 	assert_int_equal(rig_add(rig, 7, 56, two), -EEXIST);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(rig_count_files(rig, "probes"), 4);
 	assert_int_equal(rig_count_files(rig, "stash/dof"), 1);
-	/* of another process it may be */
+	/* in another process it is accepted */
 	assert_int_equal(rig_add(rig, 8, 56, two), 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	rig_free(one);
 	rig_free(two);
 }
@@ -228,7 +228,7 @@ static int count_registrations(void *ctx, const struct stash_registration *regis
 	return 0;
 }
 
-static void what_is_registered_survives_the_daemon(void **state)
+static void registrations_survive_the_daemon(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 1, 10, 3, 0x1000), *two = rig_set("one", 2, 12, 12, 0x2000);
@@ -250,7 +250,7 @@ static void what_is_registered_survives_the_daemon(void **state)
 	assert_int_equal(after.processes, before.processes);
 	assert_int_equal(after.registrations, 2);
 	assert_int_equal(after.swept + after.repaired + after.set_aside, 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	assert_int_equal(stash_walk(rig->stash, count_registrations, &count), 0);
 	assert_int_equal(count, 2);
 	assert_int_equal(rig_add(rig, 300, 57, two), 1);
@@ -259,7 +259,7 @@ static void what_is_registered_survives_the_daemon(void **state)
 	rig_free(two);
 }
 
-/* ---- whose it is ---- */
+/* ---- identity of processes ---- */
 
 static int64_t add_as(struct rig *rig, const struct stash_process *process, uint64_t inode, const struct rig_set *set)
 {
@@ -280,22 +280,22 @@ static void generations_do_not_repeat_while_the_process_lives(void **state)
 	assert_int_equal(rig_add(rig, 7, 55, one), 0);
 	remove_all(rig, 7, 0);
 	assert_int_equal(rig_add(rig, 7, 55, one), 1);
-	remove_all(rig, 7, 0); /* which was another */
+	remove_all(rig, 7, 0); /* removes process 7, which was an earlier one */
 	assert_int_equal(rig_count_files(rig, "probes"), 2);
 	remove_all(rig, 7, 1);
 	rig_reopen(rig);
 	assert_int_equal(rig_add(rig, 7, 56, two), 2);
-	process.exec_inode++; /* exec: the same process */
+	process.exec_inode++; /* exec: still the same process */
 	assert_int_equal(add_as(rig, &process, 57, one), 3);
 	assert_false(rig_exists(rig, "probes/7/twoa7"));
-	process.start_time++; /* another */
+	process.start_time++; /* another process */
 	assert_int_equal(add_as(rig, &process, 57, one), 0);
-	assert_whole(rig);
+	assert_invariants(rig);
 	rig_free(one);
 	rig_free(two);
 }
 
-static void a_pid_that_is_used_again_has_nothing_of_before(void **state)
+static void a_reused_pid_has_no_earlier_registrations(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 2, 6, 3, 0x1000), *two = rig_set("two", 1, 2, 1, 0x1000);
@@ -308,12 +308,12 @@ static void a_pid_that_is_used_again_has_nothing_of_before(void **state)
 	assert_int_equal(add_as(rig, &process, 57, two), 0);
 	assert_int_equal(rig_count_files(rig, "probes"), 2);
 	assert_int_equal(rig_count_files(rig, "stash/dof"), 1);
-	assert_whole(rig);
+	assert_invariants(rig);
 	rig_free(one);
 	rig_free(two);
 }
 
-/* ---- looking ---- */
+/* ---- walks ---- */
 
 static int remove_shown(void *ctx, const struct stash_registration *registration)
 {
@@ -334,7 +334,7 @@ static int note_pid(void *ctx, const struct stash_process *process)
 	return 0;
 }
 
-static void a_visit_may_remove_what_it_is_shown(void **state)
+static void a_walk_may_remove_the_registration_it_visits(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 1, 2, 1, 0x1000), *two = rig_set("two", 1, 2, 1, 0x1000);
@@ -346,8 +346,8 @@ static void a_visit_may_remove_what_it_is_shown(void **state)
 	}
 	assert_int_equal(stash_walk(rig->stash, remove_shown, rig), 0);
 	assert_int_equal(rig_count_files(rig, "probes"), 0);
-	assert_whole(rig);
-	/* those that live on are known, with nothing registered */
+	assert_invariants(rig);
+	/* the live processes are still listed, without registrations */
 	assert_int_equal(stash_walk_processes(rig->stash, note_pid, pids), 0);
 	assert_string_equal(pids, "1 3 ");
 	rig_reopen(rig);
@@ -358,7 +358,7 @@ static void a_visit_may_remove_what_it_is_shown(void **state)
 	rig_free(two);
 }
 
-static void what_was_registered_can_be_read_again(void **state)
+static void a_registered_object_can_be_read_again(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *set = rig_set("prov", 1, 2, 1, 0x1000);
@@ -378,7 +378,7 @@ static void what_was_registered_can_be_read_again(void **state)
 		if (kinds[i] == DOF_KIND_USDT)
 			set->input.blocks[1] = (struct dof_block){ .base = 7, .data = "rodata", .bytes = 6 };
 		assert_int_equal(rig_add(rig, 7, 55, set), i);
-		assert_int_equal(rig_add(rig, 8, 55, set), i); /* which shares it */
+		assert_int_equal(rig_add(rig, 8, 55, set), i); /* shares the object */
 		rig_reopen(rig);
 		assert_string_equal(rig->logged, "");
 		assert_int_equal(stash_read(rig->stash, &registration, &input, &memory, &why), 0);
@@ -396,12 +396,12 @@ static void what_was_registered_can_be_read_again(void **state)
 		remove_all(rig, 7, i);
 		remove_all(rig, 8, i);
 		assert_int_equal(rig_count_files(rig, "stash/dof"), 0);
-		assert_whole(rig);
+		assert_invariants(rig);
 	}
 	rig_free(set);
 }
 
-static void providers_are_found_by_links_if_that_is_asked_for(void **state)
+static void links_to_providers_are_made_if_requested(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 2, 2, 1, 0x1000), *more = rig_set("one", 3, 2, 1, 0x1000);
@@ -414,11 +414,11 @@ static void providers_are_found_by_links_if_that_is_asked_for(void **state)
 	assert_true(rig_exists(rig, "probes/oneb7/program"));
 	assert_int_equal(rig_add(rig, 7, 56, more), 1);
 	assert_true(rig_exists(rig, "probes/onec7/program"));
-	assert_whole(rig);
+	assert_invariants(rig);
 	remove_all(rig, 7, 1);
 	assert_false(rig_exists(rig, "probes/onec7"));
 	assert_true(rig_exists(rig, "probes/oneb7/program"));
-	assert_whole(rig);
+	assert_invariants(rig);
 	rig->options.provider_links = false;
 	rig_reopen(rig);
 	assert_false(rig_exists(rig, "probes/oneb7"));
@@ -440,7 +440,7 @@ static int watch(const struct rig *rig, int inotify, const char *path)
 	return id;
 }
 
-/* Whether there was such an event; all that there are are read. */
+/* Read all pending events. Return whether one of them matches. */
 static bool saw(int inotify, int id, uint32_t mask, const char *name)
 {
 	char data[8192] __attribute__((aligned(8)));
@@ -458,7 +458,7 @@ static bool saw(int inotify, int id, uint32_t mask, const char *name)
 	return found;
 }
 
-static void who_watches_the_directory_sees_probes_come_and_go(void **state)
+static void inotify_reports_probes_added_and_removed(void **state)
 {
 	struct rig *rig = *state;
 	struct rig_set *one = rig_set("one", 1, 2, 1, 0x1000), *more = rig_set("one", 2, 3, 1, 0x1000);
@@ -483,7 +483,7 @@ static void who_watches_the_directory_sees_probes_come_and_go(void **state)
 	rig_free(more);
 }
 
-/* What process `pid` has of file 55, as the registry brings a large object. The slices it took to compare it. */
+/* Register a large object for file 55 of `pid` as the registry does. Return the number of slices that were compared. */
 static uint32_t add_large(struct rig *rig, pid_t pid, const struct rig_set *set, const char *data, size_t bytes)
 {
 	const struct stash_process process = rig_process(pid);
@@ -508,7 +508,7 @@ static uint32_t add_large(struct rig *rig, pid_t pid, const struct rig_set *set,
 	return slices;
 }
 
-static void a_large_object_is_kept_once_and_given_back_in_slices(void **state)
+static void a_large_object_is_stored_once_and_freed_in_slices(void **state)
 {
 	enum { BYTES = 3 * STASH_SLICE_BYTES };
 	struct rig *rig = *state;
@@ -521,11 +521,11 @@ static void a_large_object_is_kept_once_and_given_back_in_slices(void **state)
 	assert_int_equal(add_large(rig, 7, set, data, BYTES), 1);
 	assert_int_equal(add_large(rig, 8, set, data, BYTES), 3);
 	assert_int_equal(links(rig, "stash/dof/2049-55"), 3);
-	assert_int_equal(add_large(rig, 7, set, data, BYTES), 3); /* and once more */
+	assert_int_equal(add_large(rig, 7, set, data, BYTES), 3); /* registered again */
 	data[BYTES - 1] = 1;
 	assert_int_equal(add_large(rig, 9, set, data, BYTES), 3); /* the last slice differs */
 	assert_int_equal(links(rig, "stash/dof/2049-55.9"), 2);
-	assert_whole(rig);
+	assert_invariants(rig);
 	stash_get_stats(rig->stash, &stats);
 	assert_int_equal(stats.bytes, 2 * BYTES);
 	while (stash_free_slice(rig->stash))
@@ -536,9 +536,9 @@ static void a_large_object_is_kept_once_and_given_back_in_slices(void **state)
 		slices++;
 	assert_false(rig_exists(rig, "stash/dof/2049-55.9"));
 	remove_all(rig, 8, 0);
-	assert_false(stash_has_slices_to_free(rig->stash)); /* the other has it */
+	assert_false(stash_has_slices_to_free(rig->stash)); /* the other process still has it */
 	assert_int_equal(links(rig, "stash/dof/2049-55"), 2);
-	assert_whole(rig);
+	assert_invariants(rig);
 	free(data);
 	rig_free(set);
 }
@@ -547,21 +547,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(a_registration_is_there_as_the_layout_says),
-		TEST(each_file_in_probes_says_what_was_registered),
-		TEST(what_is_removed_leaves_the_counter_alone),
-		TEST(nothing_of_a_process_that_was_removed_remains),
-		TEST(an_object_is_kept_once_for_all_processes_that_have_the_same),
-		TEST(a_large_object_is_kept_once_and_given_back_in_slices),
+		TEST(a_registration_has_the_documented_layout),
+		TEST(each_file_in_probes_equals_its_registered_probe),
+		TEST(a_removal_leaves_only_the_counter),
+		TEST(removing_a_process_leaves_nothing),
+		TEST(identical_objects_of_several_processes_are_stored_once),
+		TEST(a_large_object_is_stored_once_and_freed_in_slices),
 		TEST(mappings_of_one_process_share_its_folders),
-		TEST(a_probe_that_another_mapping_has_differently_is_refused),
-		TEST(what_is_registered_survives_the_daemon),
+		TEST(a_probe_that_differs_from_another_mappings_is_refused),
+		TEST(registrations_survive_the_daemon),
 		TEST(generations_do_not_repeat_while_the_process_lives),
-		TEST(a_pid_that_is_used_again_has_nothing_of_before),
-		TEST(a_visit_may_remove_what_it_is_shown),
-		TEST(what_was_registered_can_be_read_again),
-		TEST(providers_are_found_by_links_if_that_is_asked_for),
-		TEST(who_watches_the_directory_sees_probes_come_and_go),
+		TEST(a_reused_pid_has_no_earlier_registrations),
+		TEST(a_walk_may_remove_the_registration_it_visits),
+		TEST(a_registered_object_can_be_read_again),
+		TEST(links_to_providers_are_made_if_requested),
+		TEST(inotify_reports_probes_added_and_removed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
