@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of exports that think: varints, escapes, and what moves make of lives. */
+/* Parts of exports without I/O: varints, escapes, and lives made from moves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 /* ---- Protocol Buffers ---- */
 
-static void varints_are_as_published(void **state)
+static void varints_equal_the_published_examples(void **state)
 {
 	static const struct {
 		uint64_t number;
@@ -42,7 +42,7 @@ static void varints_are_as_published(void **state)
 	}
 }
 
-static void fields_have_their_number_and_kind(void **state)
+static void fields_encode_their_number_and_type(void **state)
 {
 	static const uint8_t expected[] = {
 		0x08, 0x96, 0x01,					      /* 1: 150 */
@@ -61,8 +61,8 @@ static void fields_have_their_number_and_kind(void **state)
 	proto_deinit(&proto);
 }
 
-/* A length grows by a byte at 128 and at 16384: what is inside moves, and nothing of it is lost. */
-static void messages_within_messages_have_their_length(void **state)
+/* A length takes one more byte at 128 and at 16384: the content must move without loss. */
+static void nested_messages_have_their_length(void **state)
 {
 	static const size_t sizes[] = { 0, 1, 123, 124, 125, 126, 127, 128, 16377, 16378, 16379, 16380, 16384, 100000 };
 
@@ -78,7 +78,7 @@ static void messages_within_messages_have_their_length(void **state)
 		proto_end(&proto, inner);
 		proto_u64(&proto, 4, 1);
 		proto_end(&proto, outer);
-		/* from the inside out */
+		/* expected sizes, starting with the innermost message */
 		count = 1 + proto_put_varint(head, sizes[i]) + sizes[i];
 		expected = 1 + proto_put_varint(head, count) + count + 2;
 		head[0] = 1 << 3 | 2;
@@ -109,7 +109,7 @@ static void check_json(const char *text, size_t bytes, const char *expected)
 
 #define CHECK_JSON(text, expected) check_json(text, sizeof(text) - 1, expected)
 
-static void json_strings_are_whole_in_a_script(void **state)
+static void json_strings_are_safe_in_an_html_script(void **state)
 {
 	CHECK_JSON("", "\"\"");
 	CHECK_JSON("say \"hello\"\\\n", "\"say \\\"hello\\\"\\\\\\u000a\"");
@@ -120,11 +120,11 @@ static void json_strings_are_whole_in_a_script(void **state)
 		   "e \xf0\x9f\x98\x80",
 		   "\"Gr\xc3\xbc\xc3\x9f"
 		   "e \xf0\x9f\x98\x80\"");
-	/* a NUL; a byte alone; a cut sequence; a surrogate; too long a form; DEL */
+	/* a NUL; an invalid byte; a truncated sequence; a surrogate; an overlong form; DEL */
 	CHECK_JSON("\0|\xff|\xe2\x80|\xed\xa0\x80|\xc0\xaf|\x7f", "\"\\u0000|?|??|???|??|?\"");
 }
 
-static void numbers_are_written_whole(void **state)
+static void the_largest_numbers_are_written(void **state)
 {
 	struct out *out = malloc(sizeof(*out));
 	static const char expected[] = "0 18446744073709551615";
@@ -138,13 +138,13 @@ static void numbers_are_written_whole(void **state)
 	free(out);
 }
 
-static void a_write_that_fails_is_kept(void **state)
+static void a_write_error_is_kept(void **state)
 {
 	struct out *out = malloc(sizeof(*out));
 	int pipes[2];
 
 	assert_int_equal(pipe(pipes), 0);
-	out_init(out, pipes[0]); /* the end for reading */
+	out_init(out, pipes[0]); /* the read end: writes fail */
 	out_text(out, "text");
 	assert_true(out_flush(out) < 0);
 	out_init(out, pipes[1]);
@@ -166,8 +166,8 @@ static void check_tsdl(const char *name, bool is_taken, const char *expected)
 	free(out);
 }
 
-/* Nothing in a name of the schema gets out of its place in the metadata. */
-static void names_are_identifiers_of_tsdl(void **state)
+/* No name of the schema may break the syntax of the metadata. */
+static void names_become_identifiers_of_tsdl(void **state)
 {
 	check_tsdl("queue_depth", false, "_queue_depth");
 	check_tsdl("string", false, "_string");
@@ -179,7 +179,7 @@ static void names_are_identifiers_of_tsdl(void **state)
 	check_tsdl("a b", true, "_a_b__3");
 }
 
-static void texts_are_strings_of_tsdl(void **state)
+static void texts_become_strings_of_tsdl(void **state)
 {
 	struct out *out = malloc(sizeof(*out));
 	static const char expected[] = "\"a\\\"b\\\\c??\"";
@@ -253,24 +253,24 @@ static void a_life_goes_through_its_stages(void **state)
 	assert_null(step.life);
 	step = happen(&job_note, 7, 210, 0, 0);
 	assert_null(step.life);
-	/* the next life is another */
+	/* a new life */
 	assert_int_equal(happen(&job_move, 7, 300, 0, 1).life->serial, 2);
 }
 
-static void a_life_not_seen_to_begin_is_not_whole(void **state)
+static void a_life_without_its_begin_is_partial(void **state)
 {
 	struct lives_step step = happen(&job_move, 7, 100, 1, 2);
 
 	assert_true(step.began && !step.life->whole);
 	step = happen(&job_move, 8, 100, 1, 0);
 	assert_true(!step.began && !step.ended && !step.left_stage);
-	/* moves that are missing in between */
+	/* moves are missing in between */
 	step = happen(&job_move, 9, 100, 0, 1);
 	step = happen(&job_move, 9, 110, 2, 1);
 	assert_true(step.left_stage && !step.life->whole);
 }
 
-static void a_life_that_begins_cuts_off_the_last(void **state)
+static void a_new_life_ends_the_previous_one(void **state)
 {
 	struct lives_step step;
 
@@ -281,7 +281,7 @@ static void a_life_that_begins_cuts_off_the_last(void **state)
 	assert_int_equal(step.life->serial, 2);
 }
 
-static void time_does_not_go_back_within_an_object(void **state)
+static void the_ticks_of_an_object_never_decrease(void **state)
 {
 	happen(&job_move, 7, 100, 0, 1);
 	assert_int_equal(happen(&job_move, 7, 90, 1, 2).tick, 100);
@@ -289,7 +289,7 @@ static void time_does_not_go_back_within_an_object(void **state)
 	assert_int_equal(happen(&job_move, 7, 105, 0, 1).tick, 110);
 }
 
-static void a_child_knows_its_parent(void **state)
+static void a_child_has_its_parents_life(void **state)
 {
 	struct reader_event event = { .point = &task_begin, .object_id = 3, .tick = 150, .related = &job, .related_id = 7 };
 	struct lives_step step;
@@ -301,14 +301,14 @@ static void a_child_knows_its_parent(void **state)
 	step = happen(&task_end, 3, 160, 0, 0);
 	assert_true(step.ended);
 	assert_int_equal(step.before.parent_serial, serial);
-	/* one that has ended is no parent */
+	/* an ended life is not a parent */
 	happen(&job_move, 7, 200, 1, 0);
 	event.tick = 210;
 	lives_event(lives, &event, &step);
 	assert_true(step.began && !step.parent && step.life->parent_serial == 0);
 }
 
-static void states_that_do_not_exist_are_no_moves(void **state)
+static void moves_to_invalid_states_are_ignored(void **state)
 {
 	assert_null(happen(&job_move, 7, 100, 0, 3).life);
 	assert_null(happen(&job_move, 7, 100, 3, 1).life);
@@ -322,8 +322,8 @@ static void count_lives(struct life *life, void *ctx)
 	*sum += life->id;
 }
 
-/* The table grows to its limit; objects beyond it have no life. */
-static void only_so_many_are_followed(void **state)
+/* The table grows to its limit; objects beyond the limit are not followed. */
+static void the_number_of_followed_objects_is_limited(void **state)
 {
 	uint64_t sum = 0;
 
@@ -339,21 +339,21 @@ static void only_so_many_are_followed(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(varints_are_as_published),
-		cmocka_unit_test(fields_have_their_number_and_kind),
-		cmocka_unit_test(messages_within_messages_have_their_length),
-		cmocka_unit_test(json_strings_are_whole_in_a_script),
-		cmocka_unit_test(numbers_are_written_whole),
-		cmocka_unit_test(a_write_that_fails_is_kept),
-		cmocka_unit_test(names_are_identifiers_of_tsdl),
-		cmocka_unit_test(texts_are_strings_of_tsdl),
+		cmocka_unit_test(varints_equal_the_published_examples),
+		cmocka_unit_test(fields_encode_their_number_and_type),
+		cmocka_unit_test(nested_messages_have_their_length),
+		cmocka_unit_test(json_strings_are_safe_in_an_html_script),
+		cmocka_unit_test(the_largest_numbers_are_written),
+		cmocka_unit_test(a_write_error_is_kept),
+		cmocka_unit_test(names_become_identifiers_of_tsdl),
+		cmocka_unit_test(texts_become_strings_of_tsdl),
 		cmocka_unit_test_setup_teardown(a_life_goes_through_its_stages, lives_setup, lives_teardown),
-		cmocka_unit_test_setup_teardown(a_life_not_seen_to_begin_is_not_whole, lives_setup, lives_teardown),
-		cmocka_unit_test_setup_teardown(a_life_that_begins_cuts_off_the_last, lives_setup, lives_teardown),
-		cmocka_unit_test_setup_teardown(time_does_not_go_back_within_an_object, lives_setup, lives_teardown),
-		cmocka_unit_test_setup_teardown(a_child_knows_its_parent, lives_setup, lives_teardown),
-		cmocka_unit_test_setup_teardown(states_that_do_not_exist_are_no_moves, lives_setup, lives_teardown),
-		cmocka_unit_test_setup_teardown(only_so_many_are_followed, lives_setup, lives_teardown),
+		cmocka_unit_test_setup_teardown(a_life_without_its_begin_is_partial, lives_setup, lives_teardown),
+		cmocka_unit_test_setup_teardown(a_new_life_ends_the_previous_one, lives_setup, lives_teardown),
+		cmocka_unit_test_setup_teardown(the_ticks_of_an_object_never_decrease, lives_setup, lives_teardown),
+		cmocka_unit_test_setup_teardown(a_child_has_its_parents_life, lives_setup, lives_teardown),
+		cmocka_unit_test_setup_teardown(moves_to_invalid_states_are_ignored, lives_setup, lives_teardown),
+		cmocka_unit_test_setup_teardown(the_number_of_followed_objects_is_limited, lives_setup, lives_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

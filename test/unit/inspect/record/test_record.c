@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A recorder of a program that goes on recording while the recorder writes: each write here takes as long as the program
- * needs for some records. The rings go round several times while all tables are written.
+ * A recorder of a program that continues to trace. Each write of the recorder takes as long as some records of the program,
+ * so the rings wrap several times while all tables are written.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -44,7 +44,7 @@ int __wrap_file_write_at(int fd, const void *data, size_t bytes, uint64_t offset
 	return __real_file_write_at(fd, data, bytes, offset);
 }
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "record",
@@ -64,7 +64,7 @@ static int begin(void **state)
 	return trace_thread_attach("main", -1, true);
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	char path[256];
 
@@ -75,7 +75,7 @@ static int end(void **state)
 	return rmdir(directory);
 }
 
-static void nothing_is_lost_while_tables_are_written(void **state)
+static void no_event_is_lost_while_tables_are_written(void **state)
 {
 	struct recorder_options options = { .source = trace_path(), .output = output };
 	struct recorder_progress progress;
@@ -89,7 +89,7 @@ static void nothing_is_lost_while_tables_are_written(void **state)
 	kept = ENTRIES - TRACE_PARTS_MAX;
 	writes_take_time = true;
 	assert_int_equal(recorder_open(&options, &recorder, &why), 0);
-	/* until the first pass over the tables is over: then it says that there is time to sleep */
+	/* until the first pass over the tables has ended: then the recorder may sleep */
 	do {
 		assert_int_equal(recorder_step(recorder, &sleep_ns, &why), 0);
 	} while (sleep_ns == 0 && ++steps < STEPS_MAX);
@@ -101,7 +101,7 @@ static void nothing_is_lost_while_tables_are_written(void **state)
 	assert_int_equal(progress.records, recorded - 2 * ENTRIES + kept);
 }
 
-static void a_file_that_is_there_is_refused_and_overwritten_by_force(void **state)
+static void an_existing_file_is_overwritten_only_with_force(void **state)
 {
 	struct recorder_options options = { .source = trace_path(), .output = output };
 	struct recorder_progress progress;
@@ -130,8 +130,8 @@ static void a_file_that_is_there_is_refused_and_overwritten_by_force(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(nothing_is_lost_while_tables_are_written, begin, end),
-		cmocka_unit_test_setup_teardown(a_file_that_is_there_is_refused_and_overwritten_by_force, begin, end),
+		cmocka_unit_test_setup_teardown(no_event_is_lost_while_tables_are_written, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_existing_file_is_overwritten_only_with_force, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

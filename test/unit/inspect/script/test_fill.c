@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scripts as people write them, and what bpftrace gets. */
+/* Scripts of users, and the scripts that bpftrace gets. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static const struct script_target target = {
 	.alias_count = ARRAY_COUNT(aliases),
 };
 
-static void has(const char *script, const char *wanted)
+static void assert_has(const char *script, const char *wanted)
 {
 	struct script_program program;
 	struct fathom_fault why;
@@ -46,7 +46,7 @@ static void has(const char *script, const char *wanted)
 	script_free(&program);
 }
 
-static void has_not(const char *script, const char *unwanted)
+static void assert_has_not(const char *script, const char *unwanted)
 {
 	struct script_program program;
 	struct fathom_fault why;
@@ -57,7 +57,7 @@ static void has_not(const char *script, const char *unwanted)
 	script_free(&program);
 }
 
-static void refuses(const char *script, int error, const char *text)
+static void assert_refused(const char *script, int error, const char *text)
 {
 	struct script_program program;
 	struct fathom_fault why;
@@ -67,80 +67,83 @@ static void refuses(const char *script, int error, const char *text)
 		fail_msg("\"%s\" is not in \"%s\"", text, why.text);
 }
 
-static void words_are_filled_in_where_they_stand_for_themselves(void **state)
+static void placeholders_are_replaced_only_as_whole_words(void **state)
 {
-	has("usdt:EXE:io_done /pid == PID/ { @ = PID }", "usdt:/bin/x:fathom:io_done /pid == 42/ { @ = 42 }");
-	has("usdt:__EXE__:fathom:io_done{}", "usdt:/bin/x:fathom:io_done{}");
-	has("uprobe:EXE:main,uprobe:__EXE__:exit { }", "uprobe:/bin/x:main,uprobe:/bin/x:exit { }");
-	has("usdt:EXE:io_* { }", "usdt:/bin/x:io_* { }");
-	has("BEGIN { $PID = 1; @PID = 2; @x = $a->PID; @y = $b.PID; @z = 3 > PID; }",
-	    "$PID = 1; @PID = 2; @x = $a->PID; @y = $b.PID; @z = 3 > 42;");
-	has("#define PID 7\nBEGIN { @ = PID }", "{ @ = PID }");
-	has("BEGIN { @ = \"EXE __EXE__ __PID__\" } // __PID__", "@ = \"EXE /bin/x 42\" } // __PID__");
-	has("usdt:/other:io_done { } usdt:/other:no_such { }", "usdt:/other:io_done { } usdt:/other:no_such { }");
-	has("usdt:__EXE__:spdk:spdk_io_done { }", "usdt:/bin/x:fathom:io_done { }");
+	assert_has("usdt:EXE:io_done /pid == PID/ { @ = PID }", "usdt:/bin/x:fathom:io_done /pid == 42/ { @ = 42 }");
+	assert_has("usdt:__EXE__:fathom:io_done{}", "usdt:/bin/x:fathom:io_done{}");
+	assert_has("uprobe:EXE:main,uprobe:__EXE__:exit { }", "uprobe:/bin/x:main,uprobe:/bin/x:exit { }");
+	assert_has("usdt:EXE:io_* { }", "usdt:/bin/x:io_* { }");
+	assert_has("BEGIN { $PID = 1; @PID = 2; @x = $a->PID; @y = $b.PID; @z = 3 > PID; }",
+		   "$PID = 1; @PID = 2; @x = $a->PID; @y = $b.PID; @z = 3 > 42;");
+	assert_has("#define PID 7\nBEGIN { @ = PID }", "{ @ = PID }");
+	assert_has("BEGIN { @ = \"EXE __EXE__ __PID__\" } // __PID__", "@ = \"EXE /bin/x 42\" } // __PID__");
+	assert_has("usdt:/other:io_done { } usdt:/other:no_such { }", "usdt:/other:io_done { } usdt:/other:no_such { }");
+	assert_has("usdt:__EXE__:spdk:spdk_io_done { }", "usdt:/bin/x:fathom:io_done { }");
 }
 
-static void tables_are_those_that_are_read_alone(void **state)
+static void tables_of_names_are_added_for_maps_that_are_only_read(void **state)
 {
-	has("usdt:EXE:io_done { @a[@colour[arg1]] = count(); }", "BEGIN { @colour[0] = \"RED\"; @colour[7] = \"BLUE\"; }");
-	has("usdt:EXE:io_done /@colour[arg1] == \"RED\"/ { }", "@colour[7] = \"BLUE\";");
-	has("BEGIN { @b = 1; } usdt:EXE:io_done { @b = @tint[0]; }",
-	    "BEGIN { @tint[0] = \"RED\"; @tint[7] = \"BLUE\"; @b = 1; }");
-	has("END { print(@b) } usdt:EXE:io_done { @b = @tint[0]; }", "print(@b) ; clear(@tint);");
-	has_not("usdt:EXE:io_done { @colour[arg1] = count(); }", "RED");
-	has_not("usdt:EXE:io_done { @colour[arg1]++; }", "RED");
-	has_not("usdt:EXE:io_done { @a = @colour[arg1]; @colour[arg1] += 2; }", "RED");
-	has_not("usdt:EXE:io_done { @colour[arg1, arg2] = 1; @x = @colour[1, 2]; }", "RED");
-	has_not("usdt:EXE:io_done { @colours[arg1] = 1; } // @colour[1]", "RED");
+	assert_has("usdt:EXE:io_done { @a[@colour[arg1]] = count(); }",
+		   "BEGIN { @colour[0] = \"RED\"; @colour[7] = \"BLUE\"; }");
+	assert_has("usdt:EXE:io_done /@colour[arg1] == \"RED\"/ { }", "@colour[7] = \"BLUE\";");
+	assert_has("BEGIN { @b = 1; } usdt:EXE:io_done { @b = @tint[0]; }",
+		   "BEGIN { @tint[0] = \"RED\"; @tint[7] = \"BLUE\"; @b = 1; }");
+	assert_has("END { print(@b) } usdt:EXE:io_done { @b = @tint[0]; }", "print(@b) ; clear(@tint);");
+	assert_has_not("usdt:EXE:io_done { @colour[arg1] = count(); }", "RED");
+	assert_has_not("usdt:EXE:io_done { @colour[arg1]++; }", "RED");
+	assert_has_not("usdt:EXE:io_done { @a = @colour[arg1]; @colour[arg1] += 2; }", "RED");
+	assert_has_not("usdt:EXE:io_done { @colour[arg1, arg2] = 1; @x = @colour[1, 2]; }", "RED");
+	assert_has_not("usdt:EXE:io_done { @colours[arg1] = 1; } // @colour[1]", "RED");
 }
 
-static void what_prints_says_when(void **state)
+static void each_output_is_prefixed_with_its_time(void **state)
 {
-	has("usdt:EXE:io_done { printf(\"%d, \\\"x\\\"\\n\", arg1); }",
-	    "printf(\"\\036%lx,%x\\037%d, \\\"x\\\"\\n\\035\", nsecs, cpu, arg1);");
-	has("usdt:EXE:io_done { printf(\"a\") }", "printf(\"\\036%lx,%x\\037a\\035\", nsecs, cpu)");
-	has("interval:s:1 { time(); if (1) { print(@a); } }", "printf(\"\\036%lx,%x\\034\", nsecs, cpu); print(@a);");
-	has("usdt:EXE:io_done { printf(\"a\") }", "\nprofile:ms:100 {");
-	has_not("BEGIN { printf(\"a\") } interval:s:1 { print(@a) } END { print(@a) }", "profile");
-	has_not("usdt:EXE:io_done { @printf[arg1] = count(); }", "\\037");
+	assert_has("usdt:EXE:io_done { printf(\"%d, \\\"x\\\"\\n\", arg1); }",
+		   "printf(\"\\036%lx,%x\\037%d, \\\"x\\\"\\n\\035\", nsecs, cpu, arg1);");
+	assert_has("usdt:EXE:io_done { printf(\"a\") }", "printf(\"\\036%lx,%x\\037a\\035\", nsecs, cpu)");
+	assert_has("interval:s:1 { time(); if (1) { print(@a); } }",
+		   "printf(\"\\036%lx,%x\\034\", nsecs, cpu); print(@a);");
+	assert_has("usdt:EXE:io_done { printf(\"a\") }", "\nprofile:ms:100 {");
+	assert_has_not("BEGIN { printf(\"a\") } interval:s:1 { print(@a) } END { print(@a) }", "profile");
+	assert_has_not("usdt:EXE:io_done { @printf[arg1] = count(); }", "\\037");
 }
 
-static void lines_keep_their_numbers(void **state)
+static void line_numbers_are_kept(void **state)
 {
-	has("BEGIN\n{\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:EXE:io_done\n{\n}",
-	    ";\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:");
+	assert_has("BEGIN\n{\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:EXE:io_done\n{\n}",
+		   ";\n\t@a = @colour[0];\n}\n/* c\n */\nusdt:");
 }
 
-static void types_that_bpftrace_does_not_know_get_its_words(void **state)
+static void unknown_types_are_replaced_by_types_of_bpftrace(void **state)
 {
 	(void)state;
-	has("BEGIN { $a = (count_t)arg1; }", "$a = (uint32)arg1;");
-	has("BEGIN { $a = ( count_t * )arg1; $b = (ref_t)2; }", "( uint32 * )arg1; $b = (struct ref *)2;");
-	has("BEGIN { $a = (enum\n\thue)arg1; @ = sizeof(enum hue); }", "$a = (int8)arg1; @ = sizeof(int8);");
-	has("usdt:EXE:io_done /(enum hue)arg2 == 1/ { }", "/(int8)arg2 == 1/");
-	/* a structure that the kernel has, too, where the kernel is not looked at */
-	has("usdt:EXE:io_done { $a = (struct sock *)arg1; }", "$a = (struct sock__2 *)arg1;");
-	has("kprobe:x, uprobe:a:b { $a = (struct\tsock *)arg1; }", "$a = (struct sock__2 *)arg1;");
-	has("BEGIN { @ = sizeof(struct sock); } kprobe:x { $a = (struct sock *)arg1; @ = (enum hue)1; } END { @ = "
-	    "sizeof(struct sock); }",
-	    "@ = sizeof(struct sock__2); } kprobe:x { $a = (struct sock *)arg1; @ = (int8)1; } END { @ = sizeof(struct "
-	    "sock__2);");
-	has_not("struct sock { int a; }; BEGIN { }", "sock__2");
-	/* not what only looks like it */
-	has("BEGIN { @count_t = $count_t + (arg1 * count_t); @x = \"(count_t)1\"; }",
-	    "@count_t = $count_t + (arg1 * count_t); @x = \"(count_t)1\";");
-	has("struct s { enum hue x; count_t y; };\nBEGIN { @ = (enum tint)1; }",
-	    "enum hue x; count_t y; };\nBEGIN { @ = (enum tint)1;");
+	assert_has("BEGIN { $a = (count_t)arg1; }", "$a = (uint32)arg1;");
+	assert_has("BEGIN { $a = ( count_t * )arg1; $b = (ref_t)2; }", "( uint32 * )arg1; $b = (struct ref *)2;");
+	assert_has("BEGIN { $a = (enum\n\thue)arg1; @ = sizeof(enum hue); }", "$a = (int8)arg1; @ = sizeof(int8);");
+	assert_has("usdt:EXE:io_done /(enum hue)arg2 == 1/ { }", "/(int8)arg2 == 1/");
+	/* a structure that the kernel has too, in a probe without kernel types */
+	assert_has("usdt:EXE:io_done { $a = (struct sock *)arg1; }", "$a = (struct sock__2 *)arg1;");
+	assert_has("kprobe:x, uprobe:a:b { $a = (struct\tsock *)arg1; }", "$a = (struct sock__2 *)arg1;");
+	assert_has(
+		"BEGIN { @ = sizeof(struct sock); } kprobe:x { $a = (struct sock *)arg1; @ = (enum hue)1; } END { @ = "
+		"sizeof(struct sock); }",
+		"@ = sizeof(struct sock__2); } kprobe:x { $a = (struct sock *)arg1; @ = (int8)1; } END { @ = sizeof(struct "
+		"sock__2);");
+	assert_has_not("struct sock { int a; }; BEGIN { }", "sock__2");
+	/* other uses of these words are unchanged */
+	assert_has("BEGIN { @count_t = $count_t + (arg1 * count_t); @x = \"(count_t)1\"; }",
+		   "@count_t = $count_t + (arg1 * count_t); @x = \"(count_t)1\";");
+	assert_has("struct s { enum hue x; count_t y; };\nBEGIN { @ = (enum tint)1; }",
+		   "enum hue x; count_t y; };\nBEGIN { @ = (enum tint)1;");
 }
 
-static void mistakes_are_explained(void **state)
+static void errors_name_their_line_and_a_similar_probe(void **state)
 {
-	refuses("\nusdt:EXE:io_dine { }", -ENOENT, "line 2: x has no probe \"io_dine\"; did you mean \"io_done\"?");
-	refuses("usdt:EXE:qqqqqqqq { }", -ENOENT, "has no probe \"qqqqqqqq\"; `fathom probe list 42`");
-	refuses("usdt:EXE:other:io_done { }", -ENOENT, "no probe");
-	refuses("BEGIN { \"", -EINVAL, "a string does not end");
-	refuses("\n\n/* ", -EINVAL, "line 3: a comment does not end");
+	assert_refused("\nusdt:EXE:io_dine { }", -ENOENT, "line 2: x has no probe \"io_dine\"; did you mean \"io_done\"?");
+	assert_refused("usdt:EXE:qqqqqqqq { }", -ENOENT, "has no probe \"qqqqqqqq\"; `fathom probe list 42`");
+	assert_refused("usdt:EXE:other:io_done { }", -ENOENT, "no probe");
+	assert_refused("BEGIN { \"", -EINVAL, "a string does not end");
+	assert_refused("\n\n/* ", -EINVAL, "line 3: a comment does not end");
 }
 
 static void any_prefix_of_a_script_is_filled_in_or_refused(void **state)
@@ -164,12 +167,12 @@ static void any_prefix_of_a_script_is_filled_in_or_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_are_filled_in_where_they_stand_for_themselves),
-		cmocka_unit_test(tables_are_those_that_are_read_alone),
-		cmocka_unit_test(what_prints_says_when),
-		cmocka_unit_test(lines_keep_their_numbers),
-		cmocka_unit_test(types_that_bpftrace_does_not_know_get_its_words),
-		cmocka_unit_test(mistakes_are_explained),
+		cmocka_unit_test(placeholders_are_replaced_only_as_whole_words),
+		cmocka_unit_test(tables_of_names_are_added_for_maps_that_are_only_read),
+		cmocka_unit_test(each_output_is_prefixed_with_its_time),
+		cmocka_unit_test(line_numbers_are_kept),
+		cmocka_unit_test(unknown_types_are_replaced_by_types_of_bpftrace),
+		cmocka_unit_test(errors_name_their_line_and_a_similar_probe),
 		cmocka_unit_test(any_prefix_of_a_script_is_filled_in_or_refused),
 	};
 

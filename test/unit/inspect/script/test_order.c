@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What several CPUs printed, in whichever order it came, comes out in the order of time. */
+/* Lines printed by several CPUs are put into the order of their times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,13 +31,13 @@ static struct order *create(uint32_t sources, uint32_t cpus)
 	return order_create(sources, cpus, emit, NULL);
 }
 
-/* A printf() of `cpu` at `ms`. */
+/* Feed a printf() of `cpu` at `ms`. */
 static void print(struct order *order, uint32_t source, unsigned ms, unsigned cpu, const char *text, uint64_t now_ms)
 {
 	char piece[256];
 	int bytes = snprintf(piece, sizeof(piece), "\036%llx,%x\037%s\035", ms * MS, cpu, text);
 
-	/* in two pieces: a read may end anywhere */
+	/* in two parts: a read may end anywhere */
 	order_feed(order, source, piece, (size_t)bytes / 2, now_ms * MS);
 	order_feed(order, source, piece + bytes / 2, (size_t)(bytes - bytes / 2), now_ms * MS);
 }
@@ -47,7 +47,7 @@ static void feed(struct order *order, uint32_t source, const char *text, uint64_
 	order_feed(order, source, text, strlen(text), now_ms * MS);
 }
 
-static void lines_wait_until_every_cpu_is_past_them(void **state)
+static void a_line_waits_until_each_cpu_has_a_later_time(void **state)
 {
 	struct order *order = create(1, 2);
 
@@ -69,7 +69,7 @@ static void lines_wait_until_every_cpu_is_past_them(void **state)
 	order_destroy(order);
 }
 
-static void a_cpu_that_says_nothing_is_not_waited_for_longer_than_a_second(void **state)
+static void a_silent_cpu_delays_lines_for_at_most_a_second(void **state)
 {
 	struct order *order = create(1, 2);
 
@@ -82,7 +82,7 @@ static void a_cpu_that_says_nothing_is_not_waited_for_longer_than_a_second(void 
 	order_destroy(order);
 }
 
-static void two_sources_are_one_line_of_time(void **state)
+static void lines_of_two_sources_are_merged_by_time(void **state)
 {
 	struct order *order = create(2, 1);
 
@@ -101,7 +101,7 @@ static void two_sources_are_one_line_of_time(void **state)
 	order_destroy(order);
 }
 
-static void maps_stand_where_they_were_printed_and_noise_is_dropped(void **state)
+static void maps_stay_in_order_and_messages_of_bpftrace_are_dropped(void **state)
 {
 	struct order *order = create(1, 1);
 
@@ -120,7 +120,7 @@ static void maps_stand_where_they_were_printed_and_noise_is_dropped(void **state
 	order_destroy(order);
 }
 
-static void what_is_no_mark_does_no_harm(void **state)
+static void invalid_marks_are_ignored(void **state)
 {
 	static const char *const pieces[] = { "\036zz\037x\035",
 					      "\036\036\036",
@@ -144,11 +144,11 @@ static void what_is_no_mark_does_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_wait_until_every_cpu_is_past_them),
-		cmocka_unit_test(a_cpu_that_says_nothing_is_not_waited_for_longer_than_a_second),
-		cmocka_unit_test(two_sources_are_one_line_of_time),
-		cmocka_unit_test(maps_stand_where_they_were_printed_and_noise_is_dropped),
-		cmocka_unit_test(what_is_no_mark_does_no_harm),
+		cmocka_unit_test(a_line_waits_until_each_cpu_has_a_later_time),
+		cmocka_unit_test(a_silent_cpu_delays_lines_for_at_most_a_second),
+		cmocka_unit_test(lines_of_two_sources_are_merged_by_time),
+		cmocka_unit_test(maps_stay_in_order_and_messages_of_bpftrace_are_dropped),
+		cmocka_unit_test(invalid_marks_are_ignored),
 	};
 
 	return cmocka_run_group_tests_name("order", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files that are being written, were copied meanwhile, left in the middle of an event, cut off, or altered: what is shown
- * was recorded so, and what is not shown is counted.
+ * Files that are live, copied while live, left with an incomplete event, truncated or changed. Shown events must be those
+ * recorded; others must be counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +20,9 @@ static char path[256];
 
 /* ---- rings that are newer than their head ---- */
 
-static void what_a_copy_has_beyond_its_head_is_left_out(void **state)
+static void entries_beyond_the_head_of_a_copy_are_left_out(void **state)
 {
-	/* the copier took the head, then the writer went on, by more or less than a ring's end */
+	/* the head was copied first, then the writer continued by `ahead` entries */
 	for (uint64_t ahead = 0; ahead < 40; ahead++) {
 		struct spdk_file file;
 		struct reader *reader;
@@ -30,7 +30,7 @@ static void what_a_copy_has_beyond_its_head_is_left_out(void **state)
 		struct reader_counts counts;
 		uint32_t count;
 
-		/* up to the very end of the ring: as the recorder would have written it, and all of it is whole */
+		/* exactly up to the end of the ring: like a file without a newer entry, so all entries are valid */
 		if ((1000 + ahead) % 256 == 0)
 			continue;
 		rig_file(&file, 1, 256);
@@ -39,7 +39,7 @@ static void what_a_copy_has_beyond_its_head_is_left_out(void **state)
 		*spdk_file_next(&file, 0) = 1000;
 		reader = rig_open(&file, path);
 		events = rig_events(reader, &count, &counts);
-		/* and as many as an event can have, of which one may be half old and half new */
+		/* and up to 20 more entries, which may belong to an event that is half old and half new */
 		assert_true(count <= 256 - ahead);
 		assert_true(count + 20 >= 256 - ahead);
 		assert_int_equal(counts.torn, 256 - count);
@@ -54,7 +54,7 @@ static void what_a_copy_has_beyond_its_head_is_left_out(void **state)
 	}
 }
 
-static void an_event_that_was_being_written_is_no_event(void **state)
+static void an_incomplete_event_is_left_out(void **state)
 {
 	for (uint32_t written = 0; written <= 4; written++) {
 		struct spdk_file_event event = rig_event(900000, WIDE, 0xa0, 1);
@@ -79,7 +79,7 @@ static void an_event_that_was_being_written_is_no_event(void **state)
 	}
 }
 
-static void a_part_of_another_event_is_no_part(void **state)
+static void an_event_with_an_entry_of_another_is_left_out(void **state)
 {
 	struct spdk_file_event event = rig_event(100, WIDE, 0xa0, 1);
 	struct spdk_file file;
@@ -103,8 +103,8 @@ static void a_part_of_another_event_is_no_part(void **state)
 	spdk_file_free(&file);
 }
 
-/* SPDK's recorder leaves the newest `next`, and entries from the oldest on. */
-static void a_recording_is_read_from_its_beginning(void **state)
+/* SPDK's recorder writes entries from the oldest on, and the `next` of the newest. */
+static void a_file_of_spdks_recorder_is_read_from_its_first_entry(void **state)
 {
 	static const uint32_t sizes[] = { 64, 100 };
 
@@ -135,7 +135,7 @@ static void a_recording_is_read_from_its_beginning(void **state)
 	}
 }
 
-/* ---- a target that runs ---- */
+/* ---- a live target ---- */
 
 struct target {
 	pid_t pid;
@@ -143,7 +143,7 @@ struct target {
 	struct spdk_file file;
 };
 
-/* All numbers of an event tell the first. */
+/* All arguments of an event follow from the first. */
 static void flood(struct spdk_file *file)
 {
 	for (uint64_t i = 1;; i++) {
@@ -156,7 +156,7 @@ static void flood(struct spdk_file *file)
 	}
 }
 
-/* A process that writes the file /dev/shm/<name>_trace.<ending> ("": pid and its id). Returns when it has begun. */
+/* Start a process that writes the file /dev/shm/<name>_trace.<ending> ("": pid and its id). Return when it has started. */
 static void target_start(struct target *target, const char *ending)
 {
 	int ready[2];
@@ -197,7 +197,7 @@ static void target_kill(struct target *target)
 	waitpid(target->pid, NULL, 0);
 }
 
-/* Is the event what flood() records with its tick? Returns how many entries it took. */
+/* Assert that the event is the one that flood() records with its tick. Return its number of entries. */
 static uint64_t check_flooded(const struct reader_event *event)
 {
 	uint64_t number = event->tick / 2;
@@ -241,7 +241,7 @@ static uint64_t check_flood(const struct target *target, enum reader_liveness li
 	return count;
 }
 
-static void a_running_target_shows_no_torn_event(void **state)
+static void no_torn_event_of_a_live_target_is_shown(void **state)
 {
 	struct target target;
 	uint64_t seen = 0;
@@ -255,7 +255,7 @@ static void a_running_target_shows_no_torn_event(void **state)
 	unlink(target.path);
 }
 
-static void a_target_that_is_followed_shows_no_torn_event(void **state)
+static void no_torn_event_of_a_followed_target_is_shown(void **state)
 {
 	struct target target;
 	struct reader *reader;
@@ -382,7 +382,7 @@ static void damaged_destroy(void)
 
 static int make_whole(void **state)
 {
-	/* few points and owners, so that every byte can be tried */
+	/* few points and owners, so that each byte can be tried */
 	static const struct spdk_file_arg args[] = { { "text", 2, 40 }, { "ctx", 1, 8 }, { NULL, 0, 0 } };
 
 	spdk_file_init(&whole, NULL, 2, 32, 4, 4);
@@ -434,7 +434,7 @@ static void flip(uint64_t offset, uint8_t bits)
 	whole.bytes[offset] ^= bits;
 }
 
-static void every_byte_that_says_where_things_are_may_be_wrong(void **state)
+static void a_file_with_any_changed_byte_of_its_head_is_read_or_refused(void **state)
 {
 	uint64_t parts[][2] = {
 		{ 0, 72 },
@@ -461,7 +461,7 @@ static void every_byte_that_says_where_things_are_may_be_wrong(void **state)
 	assert_true(refused > 100);
 }
 
-static void hostile_numbers_end(void **state)
+static void invalid_numbers_do_not_cause_endless_reads(void **state)
 {
 	static const uint64_t values[] = { 0,	      1, 7, 8, 63, UINT16_MAX, UINT32_MAX, BIT(40), BIT(63), UINT64_MAX - 7,
 					   UINT64_MAX };
@@ -477,7 +477,7 @@ static void hostile_numbers_end(void **state)
 		whole.sections[0],
 		whole.sections[0] + 8,
 		whole.sections[6] + 128,
-		/* of a ring: entries, counts, next */
+		/* a ring's entries, counts, next */
 		whole.rings + 24,
 		whole.rings + 32,
 		whole.rings + 40,
@@ -495,7 +495,7 @@ static void hostile_numbers_end(void **state)
 	}
 }
 
-static void any_bytes_of_rings_may_be_wrong(void **state)
+static void a_file_with_changed_bytes_of_rings_is_read(void **state)
 {
 	struct random random;
 
@@ -505,7 +505,7 @@ static void any_bytes_of_rings_may_be_wrong(void **state)
 		     (uint8_t)(1 + random_below(&random, 255)));
 }
 
-static void a_file_may_end_anywhere(void **state)
+static void a_truncated_file_is_read_or_refused(void **state)
 {
 	struct reader *reader;
 	struct reader_counts counts;
@@ -519,7 +519,7 @@ static void a_file_may_end_anywhere(void **state)
 	events = rig_events(reader, &all, NULL);
 	free(events);
 	reader_close(reader);
-	/* the second ring is gone, the first is whole */
+	/* without the second ring, with the whole first ring */
 	reader = rig_open_bytes(&whole, ring, path);
 	assert_non_null(reader);
 	assert_true(reader_info(reader)->truncated);
@@ -529,7 +529,7 @@ static void a_file_may_end_anywhere(void **state)
 	assert_true(count < all);
 	free(events);
 	reader_close(reader);
-	/* half of it is */
+	/* with half of the first ring */
 	reader = rig_open_bytes(&whole, ring + 48 + 4 * 8 + 16 * 32, path);
 	events = rig_events(reader, &all, &counts);
 	assert_true(all > count);
@@ -541,18 +541,18 @@ static void a_file_may_end_anywhere(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_copy_has_beyond_its_head_is_left_out),
-		cmocka_unit_test(an_event_that_was_being_written_is_no_event),
-		cmocka_unit_test(a_part_of_another_event_is_no_part),
-		cmocka_unit_test(a_recording_is_read_from_its_beginning),
-		cmocka_unit_test(a_running_target_shows_no_torn_event),
-		cmocka_unit_test(a_target_that_is_followed_shows_no_torn_event),
+		cmocka_unit_test(entries_beyond_the_head_of_a_copy_are_left_out),
+		cmocka_unit_test(an_incomplete_event_is_left_out),
+		cmocka_unit_test(an_event_with_an_entry_of_another_is_left_out),
+		cmocka_unit_test(a_file_of_spdks_recorder_is_read_from_its_first_entry),
+		cmocka_unit_test(no_torn_event_of_a_live_target_is_shown),
+		cmocka_unit_test(no_torn_event_of_a_followed_target_is_shown),
 		cmocka_unit_test(files_are_found_by_name_and_process),
 		cmocka_unit_test(a_file_of_another_user_is_refused_with_a_reason),
-		cmocka_unit_test(every_byte_that_says_where_things_are_may_be_wrong),
-		cmocka_unit_test(hostile_numbers_end),
-		cmocka_unit_test(any_bytes_of_rings_may_be_wrong),
-		cmocka_unit_test(a_file_may_end_anywhere),
+		cmocka_unit_test(a_file_with_any_changed_byte_of_its_head_is_read_or_refused),
+		cmocka_unit_test(invalid_numbers_do_not_cause_endless_reads),
+		cmocka_unit_test(a_file_with_changed_bytes_of_rings_is_read),
+		cmocka_unit_test(a_truncated_file_is_read_or_refused),
 	};
 
 	return cmocka_run_group_tests(tests, make_whole, free_whole);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target that runs, and is followed: this process is the target, so that each step of it is known. */
+/* Following a live target. This process is the target, so that each step is known. */
 #include "rig.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ struct target {
 	struct reader_events *events;
 };
 
-static void start(struct target *target, uint32_t cores, uint32_t entries)
+static void start_target(struct target *target, uint32_t cores, uint32_t entries)
 {
 	size_t bytes = spdk_file_bytes(cores, entries, ANY_TPOINTS, 512);
 	int fd;
@@ -48,7 +48,7 @@ static void follow(struct target *target)
 	assert_int_equal(reader_events_follow(target->reader, &target->events), 0);
 }
 
-static void stop(struct target *target)
+static void stop_target(struct target *target)
 {
 	reader_events_free(target->events);
 	reader_close(target->reader);
@@ -57,8 +57,8 @@ static void stop(struct target *target)
 	unlink(target->path);
 }
 
-/* The next event, which there is. */
-static struct reader_event next(struct target *target)
+/* The next event, which must exist. */
+static struct reader_event next_event(struct target *target)
 {
 	struct reader_event event;
 
@@ -66,7 +66,7 @@ static struct reader_event next(struct target *target)
 	return event;
 }
 
-static bool is_over(struct target *target)
+static bool has_no_event(struct target *target)
 {
 	struct reader_event event;
 
@@ -75,70 +75,70 @@ static bool is_over(struct target *target)
 
 static void record_life(struct spdk_file *file, uint64_t tick, uint64_t object, uint64_t number)
 {
-	struct spdk_file_event start = { .tick = tick + 1, .tpoint = IO_START, .object = object + 1, .size = 8 };
+	struct spdk_file_event start_target = { .tick = tick + 1, .tpoint = IO_START, .object = object + 1, .size = 8 };
 
 	rig_record(file, 0, tick, REQ_NEW, object, number);
-	start.values[0].number = 1;
-	start.values[1].number = object;
-	spdk_file_record(file, 0, &start);
+	start_target.values[0].number = 1;
+	start_target.values[1].number = object;
+	spdk_file_record(file, 0, &start_target);
 	rig_record(file, 0, tick + 5, IO_DONE, object + 1, object);
 	rig_record(file, 0, tick + 10, REQ_DONE, object, 0);
 }
 
-static void what_is_recorded_from_now_on_is_told(void **state)
+static void new_events_are_read(void **state)
 {
 	struct target target;
 	struct reader_event event;
 
-	start(&target, 1, ENTRIES);
+	start_target(&target, 1, ENTRIES);
 	record_life(&target.file, 100, 0xa0, 1);
 	follow(&target);
-	assert_true(is_over(&target));
+	assert_true(has_no_event(&target));
 	reader_events_more(target.events, UINT64_MAX);
-	assert_true(is_over(&target));
+	assert_true(has_no_event(&target));
 	for (uint64_t i = 1; i < 4; i++) {
 		record_life(&target.file, i * 1000, 0xa0, i);
 		reader_events_more(target.events, UINT64_MAX);
-		event = next(&target);
+		event = next_event(&target);
 		assert_int_equal(event.tick, i * 1000);
 		assert_int_equal(event.object_id, i);
 		assert_int_equal(rig_arg(&event, "n"), i);
-		event = next(&target);
+		event = next_event(&target);
 		assert_string_equal(event.point->name, "BDEV_IO_START");
 		assert_int_equal(event.object_id, i);
 		assert_string_equal(event.related->prefix, "r");
 		assert_int_equal(event.related_id, i);
 		assert_int_equal(rig_arg(&event, "size"), 8);
-		event = next(&target);
+		event = next_event(&target);
 		assert_int_equal(event.total_ticks, 4);
-		event = next(&target);
+		event = next_event(&target);
 		assert_int_equal(event.total_ticks, 10);
-		assert_true(is_over(&target));
+		assert_true(has_no_event(&target));
 	}
-	stop(&target);
+	stop_target(&target);
 }
 
-/* Nothing has been recorded: neither which points have sizes nor where lives end can be seen. */
-static void a_target_that_has_done_nothing_yet_can_be_followed(void **state)
+/* Without events the reader cannot know which points have sizes and which points end lives. */
+static void a_target_without_events_can_be_followed(void **state)
 {
 	struct target target;
 	struct reader_lives lives;
 	struct reader_event event;
 
-	start(&target, 2, ENTRIES);
-	/* the name of this one's end says that it is one */
+	start_target(&target, 2, ENTRIES);
+	/* the name of this point shows that it ends a life */
 	spdk_file_tpoint(&target.file, REQ_DONE, "TCP_REQ_COMPLETED", REQUEST, false, NULL);
 	follow(&target);
 	assert_int_equal(reader_lives_from_events(target.reader), 0);
 	record_life(&target.file, 100, 0xa0, 1);
 	reader_events_more(target.events, UINT64_MAX);
 	for (int i = 0; i < 4; i++) {
-		event = next(&target);
+		event = next_event(&target);
 		reader_lives_event(target.reader, &event);
 		if (i == 1)
 			assert_int_equal(rig_arg(&event, "size"), 8);
 	}
-	assert_true(is_over(&target));
+	assert_true(has_no_event(&target));
 	assert_true(reader_lives(target.reader, reader_point_by_name(target.reader, "TCP_REQ_NEW")->object,
 				 READER_ALL_THREADS, &lives));
 	assert_int_equal(lives.stages[0].count, 1);
@@ -146,22 +146,22 @@ static void a_target_that_has_done_nothing_yet_can_be_followed(void **state)
 	assert_int_equal(reader_lives_waiting(target.reader, UINT64_MAX), 0);
 	rig_record(&target.file, 1, 200, REQ_NEW, 0xb0, 1);
 	reader_events_more(target.events, UINT64_MAX);
-	event = next(&target);
+	event = next_event(&target);
 	reader_lives_event(target.reader, &event);
 	assert_int_equal(event.thread, 1);
 	assert_int_equal(reader_lives_waiting(target.reader, 200), 0);
 	assert_int_equal(reader_lives_waiting(target.reader, 201), 1);
-	stop(&target);
+	stop_target(&target);
 }
 
-/* What hung before anybody looked is in the rings, and told with what comes. */
-static void what_was_under_way_before_is_known(void **state)
+/* A request that began before the reader opened the file is in the rings. */
+static void requests_begun_before_following_are_known(void **state)
 {
 	struct target target;
 	struct reader_event event;
 
-	start(&target, 1, ENTRIES);
-	/* twice the same: so it shows where a life ends */
+	start_target(&target, 1, ENTRIES);
+	/* two equal lives show which point ends a life */
 	record_life(&target.file, 100, 0xa0, 1);
 	record_life(&target.file, 150, 0xa0, 1);
 	rig_record(&target.file, 0, 200, REQ_NEW, 0xb0, 2);
@@ -172,20 +172,20 @@ static void what_was_under_way_before_is_known(void **state)
 	assert_int_equal(reader_lives_waiting(target.reader, 211), 1);
 	rig_record(&target.file, 0, 300, REQ_DONE, 0xb0, 0);
 	reader_events_more(target.events, UINT64_MAX);
-	event = next(&target);
+	event = next_event(&target);
 	reader_lives_event(target.reader, &event);
 	assert_true(event.total_partial);
 	assert_int_equal(reader_lives_waiting(target.reader, UINT64_MAX), 0);
-	stop(&target);
+	stop_target(&target);
 }
 
-/* More than all rings take, theirs and ours, in pieces that end anywhere. */
-static void nothing_is_lost_while_the_rings_go_round(void **state)
+/* More events than fit the rings of target and reader, in portions of varying size. */
+static void no_event_is_lost_while_the_rings_wrap(void **state)
 {
 	struct target target;
-	uint64_t number = 0, told = 0;
+	uint64_t number = 0, events_read = 0;
 
-	start(&target, 1, ENTRIES);
+	start_target(&target, 1, ENTRIES);
 	follow(&target);
 	for (uint32_t round = 0; round < 400; round++) {
 		struct reader_event event;
@@ -202,54 +202,54 @@ static void nothing_is_lost_while_the_rings_go_round(void **state)
 		}
 		reader_events_more(target.events, UINT64_MAX);
 		while (reader_event_next(target.events, &event)) {
-			assert_int_equal(event.tick, ++told);
-			if (told % 3 == 0)
-				assert_int_equal(rig_arg(&event, "h"), told);
+			assert_int_equal(event.tick, ++events_read);
+			if (events_read % 3 == 0)
+				assert_int_equal(rig_arg(&event, "h"), events_read);
 			else
-				assert_int_equal(rig_arg(&event, "n"), told);
+				assert_int_equal(rig_arg(&event, "n"), events_read);
 		}
-		assert_int_equal(told, number);
+		assert_int_equal(events_read, number);
 		reader_events_counts(target.events, &counts);
 		assert_int_equal(counts.overwritten + counts.orphans + counts.torn, 0);
 		assert_int_equal(counts.events, number);
 	}
-	stop(&target);
+	stop_target(&target);
 }
 
-static void what_came_too_fast_is_counted(void **state)
+static void overwritten_events_are_counted(void **state)
 {
 	struct target target;
 	struct reader_counts counts;
-	uint64_t told = 0, first = 0;
+	uint64_t events_read = 0, first = 0;
 	struct reader_event event;
 
-	start(&target, 1, ENTRIES);
+	start_target(&target, 1, ENTRIES);
 	follow(&target);
 	for (uint64_t number = 1; number <= 5000; number++)
 		rig_record(&target.file, 0, number, PLAIN, 0, number);
 	reader_events_more(target.events, UINT64_MAX);
 	while (reader_event_next(target.events, &event)) {
 		first = first ? first : event.tick;
-		assert_int_equal(event.tick, first + told++);
+		assert_int_equal(event.tick, first + events_read++);
 	}
-	assert_int_equal(first + told - 1, 5000);
+	assert_int_equal(first + events_read - 1, 5000);
 	reader_events_counts(target.events, &counts);
 	assert_int_equal(counts.recorded, 5000);
-	assert_int_equal(counts.overwritten, 5000 - told);
-	assert_true(told > ENTRIES - 16);
+	assert_int_equal(counts.overwritten, 5000 - events_read);
+	assert_true(events_read > ENTRIES - 16);
 	assert_int_equal(reader_point_total(target.reader, reader_point_by_name(target.reader, "PLAIN")), 5000);
-	stop(&target);
+	stop_target(&target);
 }
 
-/* One thread has recorded more than is taken at a time: the other's events must not come before these. */
-static void threads_stay_in_order_when_one_is_behind(void **state)
+/* One thread has more events than the reader reads at a time: later events of the other thread must not come first. */
+static void events_stay_in_order_when_one_thread_is_behind(void **state)
 {
 	enum { MANY = 150000 };
 	struct target target;
-	uint64_t last = 0, told = 0, before;
+	uint64_t last = 0, events_read = 0, before;
 	struct reader_event event;
 
-	start(&target, 2, 1 << 18);
+	start_target(&target, 2, 1 << 18);
 	follow(&target);
 	for (uint64_t number = 1; number <= MANY; number++) {
 		rig_record(&target.file, 0, number * 10, PLAIN, 0, number);
@@ -257,26 +257,26 @@ static void threads_stay_in_order_when_one_is_behind(void **state)
 			rig_record(&target.file, 1, number * 10 + 5, PLAIN, 0, number);
 	}
 	do {
-		before = told;
+		before = events_read;
 		reader_events_more(target.events, UINT64_MAX);
 		while (reader_event_next(target.events, &event)) {
 			assert_true(event.tick > last);
 			last = event.tick;
-			told++;
+			events_read++;
 		}
-	} while (told != before);
-	assert_int_equal(told, MANY + MANY / 1000);
-	stop(&target);
+	} while (events_read != before);
+	assert_int_equal(events_read, MANY + MANY / 1000);
+	stop_target(&target);
 }
 
-static void owners_and_texts_that_are_new_are_known(void **state)
+static void new_owners_and_texts_are_known(void **state)
 {
 	struct target target;
 	struct reader_owner owner;
 	struct reader_event event;
 	size_t bytes;
 
-	start(&target, 1, ENTRIES);
+	start_target(&target, 1, ENTRIES);
 	spdk_file_owner(&target.file, 7, 50, OWNER_QPAIR, "the first");
 	follow(&target);
 	for (int i = 0; i < 3; i++) {
@@ -291,46 +291,46 @@ static void owners_and_texts_that_are_new_are_known(void **state)
 			spdk_file_owner(&target.file, 7, 250, OWNER_QPAIR, "the next");
 		spdk_file_record(&target.file, 0, &texts);
 		reader_events_more(target.events, UINT64_MAX);
-		event = next(&target);
+		event = next_event(&target);
 		assert_string_equal(reader_string(target.reader, (uint32_t)rig_arg(&event, "first"), &bytes), text);
 		assert_string_equal(reader_string(target.reader, (uint32_t)rig_arg(&event, "second_of_all"), &bytes),
 				    "the same");
 		assert_true(reader_owner(target.reader, 7, event.tick, &owner));
 		assert_string_equal(owner.text, i < 2 ? "the first" : "the next");
 	}
-	stop(&target);
+	stop_target(&target);
 }
 
-/* Words that are rather long are cut; what does not fit any more must not look like another text. */
-static void a_target_of_endless_texts_does_not_fill_memory(void **state)
+/* A text that no longer fits the reader's memory is shown as "?", not as another text. */
+static void the_memory_for_texts_of_a_target_is_limited(void **state)
 {
 	struct target target;
 	struct reader_event event;
 	bool unknown = false;
 	size_t bytes;
 
-	start(&target, 1, ENTRIES);
+	start_target(&target, 1, ENTRIES);
 	follow(&target);
 	for (uint64_t i = 1; i < 10000; i++) {
 		struct spdk_file_event texts = { .tick = i, .tpoint = TEXTS };
 		char text[256];
-		const char *told;
+		const char *events_read;
 
 		snprintf(text, sizeof(text), "%0200d", (int)i);
 		texts.values[0].text = texts.values[3].text = "";
 		texts.values[2].text = text;
 		spdk_file_record(&target.file, 0, &texts);
 		reader_events_more(target.events, UINT64_MAX);
-		event = next(&target);
-		told = reader_string(target.reader, (uint32_t)rig_arg(&event, "second_of_all"), &bytes);
-		unknown |= strcmp(told, "?") == 0;
-		assert_true(unknown ? strcmp(told, "?") == 0 : strcmp(told, text) == 0);
+		event = next_event(&target);
+		events_read = reader_string(target.reader, (uint32_t)rig_arg(&event, "second_of_all"), &bytes);
+		unknown |= strcmp(events_read, "?") == 0;
+		assert_true(unknown ? strcmp(events_read, "?") == 0 : strcmp(events_read, text) == 0);
 	}
 	assert_true(unknown);
-	stop(&target);
+	stop_target(&target);
 }
 
-static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void **state)
+static void the_last_events_of_a_killed_target_are_read(void **state)
 {
 	struct target target;
 	struct fathom_fault why;
@@ -341,10 +341,10 @@ static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void *
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
-		start(&target, 1, ENTRIES);
+		start_target(&target, 1, ENTRIES);
 		if (write(ready[1], "", 1) != 1)
 			_exit(1);
-		/* until the reader follows; then the events */
+		/* wait until the reader follows, then record events */
 		while (access("/dev/shm/spdkfollow_go", F_OK) != 0)
 			usleep(1000);
 		record_life(&target.file, 100, 0xa0, 1);
@@ -360,11 +360,11 @@ static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void *
 	assert_false(reader_is_alive(target.reader));
 	reader_events_more(target.events, UINT64_MAX);
 	for (int i = 0; i < 4; i++)
-		(void)next(&target);
-	assert_true(is_over(&target));
+		(void)next_event(&target);
+	assert_true(has_no_event(&target));
 	reader_events_free(target.events);
 	reader_close(target.reader);
-	/* from now on there is nothing to follow, only what was left */
+	/* now nothing can be followed, only the file is left */
 	assert_int_equal(reader_open_to_follow(target.path, &target.reader, &why), 0);
 	assert_int_equal(reader_info(target.reader)->liveness, READER_DEAD);
 	assert_false(reader_is_alive(target.reader));
@@ -374,7 +374,7 @@ static void a_target_that_was_killed_is_gone_and_its_last_events_are_told(void *
 
 /* ---- lives in the rings ---- */
 
-static void lives_in_the_rings_stand_for_histograms(void **state)
+static void lives_in_the_rings_replace_histograms(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -399,7 +399,7 @@ static void lives_in_the_rings_stand_for_histograms(void **state)
 	spdk_file_free(&file);
 }
 
-static void what_a_slow_life_was_about_is_said(void **state)
+static void a_slow_life_is_shown_with_its_arguments(void **state)
 {
 	const struct reader_slowest_want want = { .count_max = 10 };
 	struct spdk_file file;
@@ -439,17 +439,17 @@ static void what_a_slow_life_was_about_is_said(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_recorded_from_now_on_is_told),
-		cmocka_unit_test(a_target_that_has_done_nothing_yet_can_be_followed),
-		cmocka_unit_test(what_was_under_way_before_is_known),
-		cmocka_unit_test(nothing_is_lost_while_the_rings_go_round),
-		cmocka_unit_test(what_came_too_fast_is_counted),
-		cmocka_unit_test(threads_stay_in_order_when_one_is_behind),
-		cmocka_unit_test(owners_and_texts_that_are_new_are_known),
-		cmocka_unit_test(a_target_of_endless_texts_does_not_fill_memory),
-		cmocka_unit_test(a_target_that_was_killed_is_gone_and_its_last_events_are_told),
-		cmocka_unit_test(lives_in_the_rings_stand_for_histograms),
-		cmocka_unit_test(what_a_slow_life_was_about_is_said),
+		cmocka_unit_test(new_events_are_read),
+		cmocka_unit_test(a_target_without_events_can_be_followed),
+		cmocka_unit_test(requests_begun_before_following_are_known),
+		cmocka_unit_test(no_event_is_lost_while_the_rings_wrap),
+		cmocka_unit_test(overwritten_events_are_counted),
+		cmocka_unit_test(events_stay_in_order_when_one_thread_is_behind),
+		cmocka_unit_test(new_owners_and_texts_are_known),
+		cmocka_unit_test(the_memory_for_texts_of_a_target_is_limited),
+		cmocka_unit_test(the_last_events_of_a_killed_target_are_read),
+		cmocka_unit_test(lives_in_the_rings_replace_histograms),
+		cmocka_unit_test(a_slow_life_is_shown_with_its_arguments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

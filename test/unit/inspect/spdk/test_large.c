@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that do not fit into the memory that the reader takes. */
+/* Files larger than the reader's memory. */
 #include "rig.h"
 
 #include <limits.h>
@@ -9,13 +9,13 @@
 #include "inspect/spdk/internal.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { MEMORY_KIB_MAX = INT_MAX }; /* most is the sanitizer's */
+enum { MEMORY_KIB_MAX = INT_MAX }; /* sanitizers use most of the memory */
 #else
 enum { MEMORY_KIB_MAX = 64 << 10 };
 #endif
 enum { CORES = 2 };
 
-/* The most memory that the process has had since it became its program. 0: it has ended. */
+/* The peak memory of the process since exec. 0: it has ended. */
 static uint64_t memory_kib(pid_t pid)
 {
 	unsigned long kib = 0;
@@ -31,7 +31,7 @@ static uint64_t memory_kib(pid_t pid)
 	return kib;
 }
 
-/* How many lines `fathom trace show -f path` prints, and what memory it takes while it does. */
+/* Run `fathom trace show -f path`. Return its number of lines and its peak memory. */
 static uint64_t show(const char *path, uint64_t *kib_ret)
 {
 	const char *fathom = getenv("FATHOM");
@@ -54,7 +54,7 @@ static uint64_t show(const char *path, uint64_t *kib_ret)
 		_exit(127);
 	}
 	close(fds[1]);
-	/* while there is something to read it has become its program, and but for the last time it is still there */
+	/* if there is output, the process has run exec, and still runs except after the last read */
 	while ((got = read(fds[0], text, sizeof(text))) > 0) {
 		*kib_ret = max_u64(*kib_ret, memory_kib(pid));
 		for (ssize_t i = 0; i < got; i++)
@@ -66,8 +66,8 @@ static uint64_t show(const char *path, uint64_t *kib_ret)
 	return lines;
 }
 
-/* 64 MiB of entries, two for each event. When all events were in memory, this took 170 MiB. */
-static void a_large_file_is_shown_in_little_memory(void **state)
+/* 64 MiB of entries, two for each event. A reader with all events in memory uses 170 MiB. */
+static void a_large_file_is_shown_with_little_memory(void **state)
 {
 	enum { ENTRIES = 1 << 20, EVENTS = CORES * ENTRIES / 2, OBJECTS = 5000, AROUND_MAX = 20 };
 	char path[] = "/var/tmp/fathom-spdk-XXXXXX";
@@ -108,8 +108,8 @@ static int by_tick(const void *left, const void *right)
 }
 
 /*
- * In one ring no tick has to do with the one before it, in the other they fall now and then, as they do when a tick is
- * recorded that was read earlier. In all they come by tick, then ring, then place: `n` counts those.
+ * In one ring ticks are random, in the other they fall now and then, as when a tick was read before another event was
+ * recorded. The order must be by tick, ring and place. `n` counts in that order.
  */
 static void events_of_a_clock_that_jumps_are_sorted(void **state)
 {
@@ -151,7 +151,7 @@ static void events_of_a_clock_that_jumps_are_sorted(void **state)
 	free(expected);
 }
 
-static void objects_that_are_too_many_are_said_and_not_mixed_up(void **state)
+static void objects_over_the_limit_are_reported_and_not_confused(void **state)
 {
 	enum { MORE = 10, STORIES_MAX = 1 << 16 };
 	struct reader_walk walk = { 0 };
@@ -190,9 +190,9 @@ static void objects_that_are_too_many_are_said_and_not_mixed_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_large_file_is_shown_in_little_memory),
+		cmocka_unit_test(a_large_file_is_shown_with_little_memory),
 		cmocka_unit_test(events_of_a_clock_that_jumps_are_sorted),
-		cmocka_unit_test(objects_that_are_too_many_are_said_and_not_mixed_up),
+		cmocka_unit_test(objects_over_the_limit_are_reported_and_not_confused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a target recorded is what is read: every event, its arguments in full, its object, its owner. */
+/* The events read equal those recorded: arguments, objects, owners. */
 #include "rig.h"
 
 static char path[256];
 
-/* Records that were not given out for a reason, and those of events, are all that there were. */
+/* Assert that the records of events and the records left out add up to all records. */
 static void assert_all_accounted(const struct reader_counts *counts, uint64_t of_events)
 {
 	assert_int_equal(counts->recorded, counts->overwritten + counts->torn + counts->missing + counts->cleared +
 						   counts->orphans + counts->unknown + of_events);
 }
 
-static void events_with_equal_ticks_are_all_there_in_their_order(void **state)
+static void events_with_equal_ticks_keep_their_order(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -38,7 +38,7 @@ static void events_with_equal_ticks_are_all_there_in_their_order(void **state)
 	spdk_file_free(&file);
 }
 
-static void ticks_have_all_their_bits(void **state)
+static void odd_ticks_are_exact_and_not_shared(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -62,8 +62,8 @@ static void ticks_have_all_their_bits(void **state)
 	spdk_file_free(&file);
 }
 
-/* A tick that was read before another event was recorded. */
-static void events_come_in_the_order_of_their_ticks(void **state)
+/* A tick may be read before another event is recorded. */
+static void events_are_sorted_by_tick(void **state)
 {
 	static const uint64_t ticks[] = { 100, 300, 200, 400, 350 };
 	struct spdk_file file;
@@ -84,7 +84,7 @@ static void events_come_in_the_order_of_their_ticks(void **state)
 	spdk_file_free(&file);
 }
 
-static void a_ring_that_has_gone_round_says_how_much_is_gone(void **state)
+static void overwritten_entries_of_a_wrapped_ring_are_counted(void **state)
 {
 	for (uint64_t amount = 60; amount < 200; amount++) {
 		struct spdk_file file;
@@ -114,7 +114,7 @@ static void a_ring_that_has_gone_round_says_how_much_is_gone(void **state)
 	}
 }
 
-static void eight_arguments_of_eight_bytes_and_a_size_are_whole(void **state)
+static void eight_arguments_of_eight_bytes_and_a_size_are_read(void **state)
 {
 	struct spdk_file_event event = {
 		.tick = 5000,
@@ -136,7 +136,7 @@ static void eight_arguments_of_eight_bytes_and_a_size_are_whole(void **state)
 	char *text;
 
 	rig_file(&file, 1, 8);
-	/* around the end of the ring */
+	/* across the end of the ring */
 	for (uint64_t i = 0; i < 6; i++)
 		rig_record(&file, 0, 1000 + i, PLAIN, 0, i);
 	assert_int_equal(spdk_file_record(&file, 0, &event), 4);
@@ -155,7 +155,7 @@ static void eight_arguments_of_eight_bytes_and_a_size_are_whole(void **state)
 	spdk_file_free(&file);
 }
 
-static void texts_are_whole(void **state)
+static void texts_are_read_whole(void **state)
 {
 	char longest[300];
 	struct spdk_file_event event = { .tick = 5000, .tpoint = TEXTS };
@@ -192,11 +192,11 @@ static void texts_are_whole(void **state)
 		assert_int_equal(bytes, 254);
 		assert_memory_equal(text, longest, 254);
 		assert_int_equal(rig_arg(&events[i], "arg"), 0);
-		/* two arguments of a name have two names */
+		/* two arguments with the same name get different names */
 		assert_int_equal(rig_arg(&events[i], "n"), 7);
 		assert_int_equal(rig_arg(&events[i], "n_2"), 8);
 	}
-	/* of the oldest only continuations are left */
+	/* only continuations of the oldest event are left */
 	assert_true(counts.orphans > 0);
 	assert_all_accounted(&counts, 4 * (uint64_t)(parts / 9));
 	free(events);
@@ -204,18 +204,18 @@ static void texts_are_whole(void **state)
 	spdk_file_free(&file);
 }
 
-static void objects_are_numbered_by_life_and_belong_to_each_other(void **state)
+static void each_life_of_an_object_gets_a_number_and_a_parent(void **state)
 {
 	static const struct {
 		uint16_t tpoint;
 		uint64_t object, ctx;
 		const char *line;
 	} steps[] = {
-		{ REQ_RUN, 0xa0, 0, "id: r4 " }, /* its beginning is not in the file */
+		{ REQ_RUN, 0xa0, 0, "id: r4 " }, /* its begin is not in the file */
 		{ REQ_NEW, 0xa8, 0, "id: r0 " },	 { IO_START, 0xb0, 0xa8, "id: i0 (r0)" },
 		{ REQ_NEW, 0xa0, 0, "id: r1 " },	 { IO_DONE, 0xb0, 0xa8, "id: i0 (r0)" },
 		{ REQ_DONE, 0xa8, 0, "id: r0 " },	 { REQ_NEW, 0xa8, 0, "id: r2 " },
-		{ IO_START, 0xb0, 0xa8, "id: i1 (r2)" }, /* the same addresses, other lives */
+		{ IO_START, 0xb0, 0xa8, "id: i1 (r2)" }, /* the same addresses, new lives */
 		{ IO_DONE, 0xb0, 0xa8, "id: i1 (r2)" },	 { IO_START, 0xb8, 0xdead, "id: i2 " },
 		{ REQ_NEW, 0xa8, 0, "id: r3 " },
 	};
@@ -244,7 +244,7 @@ static void objects_are_numbered_by_life_and_belong_to_each_other(void **state)
 	spdk_file_free(&file);
 }
 
-static void owners_are_told_for_their_time_only(void **state)
+static void an_owner_is_shown_only_for_events_after_its_registration(void **state)
 {
 	char longest[119];
 	struct spdk_file_event event = rig_event(1000, PLAIN, 0, 1);
@@ -258,7 +258,7 @@ static void owners_are_told_for_their_time_only(void **state)
 	spdk_file_owner(&file, 300, 2000, OWNER_QPAIR, "second holder qid:1");
 	spdk_file_owner(&file, 301, 500, OWNER_QPAIR, longest);
 	event.owner = 300;
-	spdk_file_record(&file, 0, &event); /* of a former holder of the id */
+	spdk_file_record(&file, 0, &event); /* of an earlier holder of the id */
 	event.tick = 2001;
 	spdk_file_record(&file, 0, &event);
 	event.tick = 2002;
@@ -300,7 +300,7 @@ static void points_without_a_name_are_counted(void **state)
 	spdk_file_free(&file);
 }
 
-static void what_was_cleared_is_gone(void **state)
+static void cleared_events_are_not_shown_and_counted(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -323,7 +323,7 @@ static void what_was_cleared_is_gone(void **state)
 	spdk_file_free(&file);
 }
 
-static void groups_and_masks_are_those_of_the_target(void **state)
+static void groups_and_masks_equal_those_of_the_target(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -348,7 +348,7 @@ static void groups_and_masks_are_those_of_the_target(void **state)
 	spdk_file_free(&file);
 }
 
-static void many_threads_are_all_read(void **state)
+static void events_of_many_threads_are_read(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -376,7 +376,7 @@ static void many_threads_are_all_read(void **state)
 
 /* ---- stages ---- */
 
-/* `lives` of requests, of 10 + 100 ticks, and one that goes on. */
+/* Record `lives` of requests, each of 10 + 100 ticks, and one that does not end. */
 static void record_lives(struct spdk_file *file, uint64_t lives)
 {
 	uint64_t tick = 1000;
@@ -391,7 +391,7 @@ static void record_lives(struct spdk_file *file, uint64_t lives)
 	rig_record(file, 0, tick + 3005, PLAIN, 0, 0);
 }
 
-static void points_are_stages_and_the_end_is_found(void **state)
+static void points_are_stages_and_the_end_point_is_found(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -426,8 +426,8 @@ static void points_are_stages_and_the_end_is_found(void **state)
 	spdk_file_free(&file);
 }
 
-/* Once a life was given up and its address used again: that makes its last point no end. */
-static void a_point_that_lives_go_on_after_is_no_end(void **state)
+/* A life was abandoned and its address used again: its last point must not count as an end. */
+static void a_point_that_other_lives_continue_after_is_not_an_end(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -443,8 +443,8 @@ static void a_point_that_lives_go_on_after_is_no_end(void **state)
 	spdk_file_free(&file);
 }
 
-/* No address was used again: the name has to tell. */
-static void an_end_that_nothing_has_followed_is_known_by_its_name(void **state)
+/* No address was used again, so only the name shows the end point. */
+static void an_end_point_without_a_successor_is_found_by_its_name(void **state)
 {
 	struct spdk_file file;
 	struct reader *reader;
@@ -461,7 +461,7 @@ static void an_end_that_nothing_has_followed_is_known_by_its_name(void **state)
 	spdk_file_free(&file);
 }
 
-static void what_has_not_ended_is_under_way(void **state)
+static void objects_without_an_end_are_live(void **state)
 {
 	struct spdk_file_event start = rig_event(60000, IO_START, 0xcc, 1);
 	struct reader_walk walk = { 0 };
@@ -501,7 +501,7 @@ static void what_has_not_ended_is_under_way(void **state)
 	spdk_file_free(&file);
 }
 
-static void what_began_before_the_file_is_at_least_so_old(void **state)
+static void the_age_of_an_object_begun_before_the_file_is_a_lower_bound(void **state)
 {
 	struct reader_walk walk = { 0 };
 	struct reader_story story;
@@ -528,23 +528,23 @@ static void what_began_before_the_file_is_at_least_so_old(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(events_with_equal_ticks_are_all_there_in_their_order),
-		cmocka_unit_test(ticks_have_all_their_bits),
-		cmocka_unit_test(events_come_in_the_order_of_their_ticks),
-		cmocka_unit_test(a_ring_that_has_gone_round_says_how_much_is_gone),
-		cmocka_unit_test(eight_arguments_of_eight_bytes_and_a_size_are_whole),
-		cmocka_unit_test(texts_are_whole),
-		cmocka_unit_test(objects_are_numbered_by_life_and_belong_to_each_other),
-		cmocka_unit_test(owners_are_told_for_their_time_only),
+		cmocka_unit_test(events_with_equal_ticks_keep_their_order),
+		cmocka_unit_test(odd_ticks_are_exact_and_not_shared),
+		cmocka_unit_test(events_are_sorted_by_tick),
+		cmocka_unit_test(overwritten_entries_of_a_wrapped_ring_are_counted),
+		cmocka_unit_test(eight_arguments_of_eight_bytes_and_a_size_are_read),
+		cmocka_unit_test(texts_are_read_whole),
+		cmocka_unit_test(each_life_of_an_object_gets_a_number_and_a_parent),
+		cmocka_unit_test(an_owner_is_shown_only_for_events_after_its_registration),
 		cmocka_unit_test(points_without_a_name_are_counted),
-		cmocka_unit_test(what_was_cleared_is_gone),
-		cmocka_unit_test(groups_and_masks_are_those_of_the_target),
-		cmocka_unit_test(many_threads_are_all_read),
-		cmocka_unit_test(points_are_stages_and_the_end_is_found),
-		cmocka_unit_test(a_point_that_lives_go_on_after_is_no_end),
-		cmocka_unit_test(an_end_that_nothing_has_followed_is_known_by_its_name),
-		cmocka_unit_test(what_has_not_ended_is_under_way),
-		cmocka_unit_test(what_began_before_the_file_is_at_least_so_old),
+		cmocka_unit_test(cleared_events_are_not_shown_and_counted),
+		cmocka_unit_test(groups_and_masks_equal_those_of_the_target),
+		cmocka_unit_test(events_of_many_threads_are_read),
+		cmocka_unit_test(points_are_stages_and_the_end_point_is_found),
+		cmocka_unit_test(a_point_that_other_lives_continue_after_is_not_an_end),
+		cmocka_unit_test(an_end_point_without_a_successor_is_found_by_its_name),
+		cmocka_unit_test(objects_without_an_end_are_live),
+		cmocka_unit_test(the_age_of_an_object_begun_before_the_file_is_a_lower_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,7 @@ static size_t ring_bytes(uint32_t entries, uint32_t tpoints)
 	return RING_BYTES + tpoints * 8ul + entries * (size_t)ENTRY_BYTES;
 }
 
-/* Where the sections are, and behind them the rings. */
+/* The offsets of the sections and, after them, of the rings. */
 static uint64_t lay_out(uint64_t *sections, uint32_t cores, uint32_t tpoints, uint32_t owners)
 {
 	const uint64_t bytes[SPDK_FILE_SECTIONS] = {
@@ -34,7 +34,7 @@ static uint64_t lay_out(uint64_t *sections, uint32_t cores, uint32_t tpoints, ui
 		HEAD_BYTES + GROUPS * 8,
 		HEAD_BYTES + TYPES * 2,
 		HEAD_BYTES + TYPES * 2,
-		/* 1280 of them are a multiple of 8 */
+		/* 1280 thread names are a multiple of 8 bytes */
 		round_up(HEAD_BYTES + tpoints * (uint64_t)TPOINT_BYTES, 8),
 		HEAD_BYTES + cores * 8ul,
 	};
@@ -181,7 +181,7 @@ void spdk_file_clear(struct spdk_file *file, uint64_t tick)
 	put_u64(file, file->sections[0] + 8, tick);
 }
 
-/* The arguments of an event, one behind the other. Returns how many bytes. */
+/* Pack the arguments of an event. Return the number of bytes. */
 static uint32_t pack(const struct spdk_file *file, const struct spdk_file_event *event, uint8_t *to)
 {
 	const uint8_t *tpoint = file->bytes + tpoint_at(file, event->tpoint);
@@ -190,7 +190,7 @@ static uint32_t pack(const struct spdk_file *file, const struct spdk_file_event 
 	for (uint8_t i = 0; event->tpoint < file->tpoints && i < tpoint[29]; i++) {
 		uint8_t type = tpoint[30 + i * 16 + 14], bytes = tpoint[30 + i * 16 + 15];
 
-		memset(to + at, 0xee, bytes); /* what is behind a text is what was there before */
+		memset(to + at, 0xee, bytes); /* the bytes after a text are old content */
 		if (type == 2)
 			memcpy(to + at, event->values[i].text, min_u64(strlen(event->values[i].text) + 1, bytes));
 		else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * write_spdk - writes trace files in the layout of SPDK's targets (26.05 and later), byte by byte and from its description
- * alone, so that what reads them is not checked against itself.
+ * write_spdk - writes trace files in the layout of SPDK's targets (26.05 and later), byte by byte from its description. It
+ * shares no code with the reader, so a common error would show.
  */
 #ifndef TEST_INSPECT_SPDK_WRITE_SPDK_H
 #define TEST_INSPECT_SPDK_WRITE_SPDK_H
@@ -17,7 +17,7 @@ struct spdk_file {
 	size_t size;
 	uint32_t cores, entries, tpoints, owners;
 	uint64_t sections[SPDK_FILE_SECTIONS];
-	uint64_t rings; /* offset of the first */
+	uint64_t rings; /* offset of the first ring */
 };
 
 struct spdk_file_arg {
@@ -38,9 +38,9 @@ struct spdk_file_event {
 	struct spdk_file_value values[8];
 };
 
-/* How many bytes a file of this shape has. `entries` of each ring: a power of two as a target does it. */
+/* The size of a file in bytes. `entries` of each ring: a power of two, as in targets. */
 size_t spdk_file_bytes(uint32_t cores, uint32_t entries, uint32_t tpoints, uint32_t owners);
-/* Into `bytes` (of that size; lent), or into memory of its own if NULL. Pair: spdk_file_free(), if of its own. */
+/* Write to `bytes` (of that size; lent), or to allocated memory if NULL. Pair: spdk_file_free(), if allocated. */
 void spdk_file_init(struct spdk_file *file, uint8_t *bytes, uint32_t cores, uint32_t entries, uint32_t tpoints,
 		    uint32_t owners);
 void spdk_file_free(struct spdk_file *file);
@@ -48,18 +48,18 @@ void spdk_file_free(struct spdk_file *file);
 /* `args` end with a name NULL. */
 void spdk_file_tpoint(struct spdk_file *file, uint16_t id, const char *name, uint8_t object, bool new_object,
 		      const struct spdk_file_arg *args);
-/* One more relation: argument `arg` of the point is the address of an object of that type. */
+/* Add a relation: argument `arg` of the point is the address of an object of type `object`. */
 void spdk_file_relation(struct spdk_file *file, uint16_t id, uint8_t object, uint8_t arg);
 void spdk_file_object_type(struct spdk_file *file, uint8_t type, char prefix);
 void spdk_file_owner_type(struct spdk_file *file, uint8_t type, char prefix);
 void spdk_file_owner(struct spdk_file *file, uint16_t id, uint64_t tick, uint8_t type, const char *text);
 
-/* As a target records: the entries, then the count that says that they are there. Returns how many entries it took. */
+/* Record as a target does: first the entries, then the count that publishes them. Return the number of entries. */
 uint32_t spdk_file_record(struct spdk_file *file, uint32_t core, const struct spdk_file_event *event);
-/* The entries alone, as far as the first `entries` of them. */
+/* Write only the first `entries` entries, without publishing them. */
 uint32_t spdk_file_write(struct spdk_file *file, uint32_t core, const struct spdk_file_event *event, uint32_t entries);
 
-/* Places in the file. */
+/* Pointers into the file. */
 uint64_t *spdk_file_next(struct spdk_file *file, uint32_t core);
 uint8_t *spdk_file_ring(struct spdk_file *file, uint32_t core);
 uint8_t *spdk_file_entry(struct spdk_file *file, uint32_t core, uint64_t index);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `fathom top` computes from two samples: rates, counters that restart, rows that come and go, what is not offered. */
+/* What `fathom top` computes from two samples: rates, reset counters, new and removed rows, missing methods. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 #define SECOND 1000000000ull
 #define NO "refused"
 
-/* What a target answers; NULL: an empty list of the call's; NO: it refuses. */
+/* The answers of a target; NULL: an empty list; NO: an error. */
 struct target {
 	const char *threads, *pollers, *channels, *reactors, *iostat, *subsystems, *buffers, *controllers, *qpairs;
 };
@@ -37,7 +37,7 @@ static const struct {
 	{ "nvmf_subsystem_get_qpairs", offsetof(struct target, qpairs), "[]" },
 };
 
-/* With ' for ". */
+/* Parse JSON with ' in place of ". */
 static json_t *parse(const char *text)
 {
 	char *json = strdup(text);
@@ -54,7 +54,7 @@ static json_t *parse(const char *text)
 	return value;
 }
 
-static struct top_sample *look(const struct target *target, uint64_t now_ns)
+static struct top_sample *make_sample(const struct target *target, uint64_t now_ns)
 {
 	struct top_sample *sample = top_sample_create(TOP_ALL_TABS);
 	const json_t *params;
@@ -76,18 +76,19 @@ static struct top_sample *look(const struct target *target, uint64_t now_ns)
 	return sample;
 }
 
-/* The value of `key` in the row whose first column is `name`, as text, from two looks a second or `seconds` apart. */
+/* The two samples, and the table made from them. */
 static struct top_sample *before, *now;
 static struct top_table *table;
 
-static void looked(const struct target *first, const struct target *second, uint64_t seconds, enum top_tab tab, bool totals)
+static void make_table(const struct target *first, const struct target *second, uint64_t seconds, enum top_tab tab,
+		       bool totals)
 {
-	before = first ? look(first, 5 * SECOND) : NULL;
-	now = look(second, (5 + seconds) * SECOND);
+	before = first ? make_sample(first, 5 * SECOND) : NULL;
+	now = make_sample(second, (5 + seconds) * SECOND);
 	table = top_table_create(before, now, tab, totals);
 }
 
-static void forget(void)
+static void free_table(void)
 {
 	top_table_destroy(table);
 	top_sample_release(before);
@@ -114,7 +115,7 @@ static const char *value(const char *name, const char *key)
 	return "no such row";
 }
 
-static void value_is(const char *name, const char *key, const char *expected)
+static void assert_value(const char *name, const char *key, const char *expected)
 {
 	assert_string_equal(value(name, key), expected);
 }
@@ -127,87 +128,87 @@ static void value_is(const char *name, const char *key, const char *expected)
 	",'num_unmap_ops':0,'bytes_unmapped':0,'unmap_latency_ticks':0,'queue_depth':3,'io_error':{'FAILED':2}}"
 #define IOSTAT(ticks, volumes) "{'tick_rate':1000000,'ticks':" #ticks ",'bdevs':[" volumes "]}"
 
-static void rates_are_of_a_second_by_the_targets_clock(void **state)
+static void rates_are_per_second_of_the_targets_clock(void **state)
 {
-	/* 2 s by its clock, though our answers came 1 s apart */
+	/* 2 s by the target's clock, although our answers came 1 s apart */
 	const struct target first = { .iostat = IOSTAT(1000000, VOLUME("m", 100, 409600, 5000, 10, 40960, 100)) };
 	const struct target second = { .iostat = IOSTAT(3000000, VOLUME("m", 300, 1228800, 405000, 10, 40960, 100)) };
 
-	looked(&first, &second, 1, TOP_VOLUMES, false);
-	value_is("m", "iops", "100.0");
-	value_is("m", "read_iops", "100.0");
-	value_is("m", "write_iops", "0.0");
-	value_is("m", "read_bytes_per_second", "409600");
-	value_is("m", "latency_us", "2000.0");	/* 400000 ticks of 1 us, 200 reads */
-	value_is("m", "write_latency_us", "-"); /* there was none */
-	value_is("m", "depth", "0.2");		/* 0.4 s of 2 s */
-	value_is("m", "depth_now", "3");
-	value_is("m", "errors", "0"); /* none that was new */
-	forget();
+	make_table(&first, &second, 1, TOP_VOLUMES, false);
+	assert_value("m", "iops", "100.0");
+	assert_value("m", "read_iops", "100.0");
+	assert_value("m", "write_iops", "0.0");
+	assert_value("m", "read_bytes_per_second", "409600");
+	assert_value("m", "latency_us", "2000.0");  /* 400000 ticks of 1 us, 200 reads */
+	assert_value("m", "write_latency_us", "-"); /* no writes */
+	assert_value("m", "depth", "0.2");	    /* 0.4 s of 2 s */
+	assert_value("m", "depth_now", "3");
+	assert_value("m", "errors", "0"); /* no new errors */
+	free_table();
 }
 
-static void totals_are_what_is_counted(void **state)
+static void totals_are_the_counters(void **state)
 {
 	const struct target only = { .iostat = IOSTAT(3000000, VOLUME("m", 300, 1228800, 405000, 10, 40960, 100)) };
 
-	looked(NULL, &only, 1, TOP_VOLUMES, true);
-	value_is("m", "iops", "310");
-	value_is("m", "read_bytes_per_second", "1228800");
-	value_is("m", "read_latency_us", "1350.0");
-	value_is("m", "depth", "-"); /* of what time? */
-	value_is("m", "errors", "2");
-	forget();
+	make_table(NULL, &only, 1, TOP_VOLUMES, true);
+	assert_value("m", "iops", "310");
+	assert_value("m", "read_bytes_per_second", "1228800");
+	assert_value("m", "read_latency_us", "1350.0");
+	assert_value("m", "depth", "-"); /* a total has no interval */
+	assert_value("m", "errors", "2");
+	free_table();
 }
 
-static void one_look_tells_no_rates(void **state)
+static void one_sample_gives_no_rates(void **state)
 {
 	const struct target only = { .iostat = IOSTAT(3000000, VOLUME("m", 300, 1228800, 405000, 10, 40960, 100)) };
 	char note[128];
 
-	looked(NULL, &only, 1, TOP_VOLUMES, false);
-	value_is("m", "iops", "-");
-	value_is("m", "errors", "-");
-	value_is("m", "depth_now", "3");
-	assert_false(top_table_note(table, now, note, sizeof(note))); /* it may well offer them */
-	forget();
+	make_table(NULL, &only, 1, TOP_VOLUMES, false);
+	assert_value("m", "iops", "-");
+	assert_value("m", "errors", "-");
+	assert_value("m", "depth_now", "3");
+	assert_false(top_table_note(table, now, note, sizeof(note))); /* the target may have these counters */
+	free_table();
 }
 
-static void counters_that_were_reset_count_from_there(void **state)
+static void a_reset_counter_counts_from_zero(void **state)
 {
 	const struct target first = { .iostat = IOSTAT(1000000, VOLUME("m", 1000, 4096000, 9000, 10, 40960, 100)) };
 	const struct target second = { .iostat = IOSTAT(2000000, VOLUME("m", 50, 204800, 500, 20, 81920, 100)) };
 
-	looked(&first, &second, 1, TOP_VOLUMES, false);
-	value_is("m", "read_iops", "50.0");
-	value_is("m", "write_iops", "20.0"); /* not 10: they are the new ones, too */
-	value_is("m", "read_bytes_per_second", "204800");
-	forget();
+	make_table(&first, &second, 1, TOP_VOLUMES, false);
+	assert_value("m", "read_iops", "50.0");
+	assert_value("m", "write_iops", "20.0"); /* not 10: this counter was also reset */
+	assert_value("m", "read_bytes_per_second", "204800");
+	free_table();
 }
 
-static void rows_come_and_go(void **state)
+static void new_rows_count_from_zero_and_removed_rows_vanish(void **state)
 {
 	const struct target first = { .iostat = IOSTAT(1000000,
 						       VOLUME("a", 10, 0, 0, 0, 0, 0) "," VOLUME("b", 10, 0, 0, 0, 0, 0)) };
 	const struct target second = { .iostat = IOSTAT(2000000,
 							VOLUME("c", 7, 0, 0, 0, 0, 0) "," VOLUME("b", 30, 0, 0, 0, 0, 0)) };
 
-	looked(&first, &second, 1, TOP_VOLUMES, false);
+	make_table(&first, &second, 1, TOP_VOLUMES, false);
 	assert_int_equal(table->row_count, 2);
-	value_is("a", "iops", "no such row");
-	value_is("b", "iops", "20.0");
-	value_is("c", "iops", "7.0"); /* all that it did was in this interval */
-	forget();
+	assert_value("a", "iops", "no such row");
+	assert_value("b", "iops", "20.0");
+	assert_value("c", "iops", "7.0"); /* all I/O of a new volume was in this interval */
+	free_table();
 }
 
-static void another_process_has_other_counters(void **state)
+static void counters_of_another_process_give_no_rates(void **state)
 {
 	const struct target first = { .iostat = IOSTAT(1000000, VOLUME("m", 10, 0, 0, 0, 0, 0)) };
 	const struct target second = { .iostat = IOSTAT(2000000, VOLUME("m", 1000, 0, 0, 0, 0, 0)),
 				       .reactors = "{'tick_rate':1000000,'pid':8,'reactors':[]}" };
 
-	looked(&first, &second, 1, TOP_VOLUMES, false);
-	value_is("m", "iops", "-");
-	forget();
+	make_table(&first, &second, 1, TOP_VOLUMES, false);
+	assert_value("m", "iops", "-");
+	free_table();
 }
 
 /* ---- threads, pollers, cores ---- */
@@ -233,51 +234,51 @@ static const struct target second_target = { .threads = THREADS(500100, 1500900)
 					     .reactors = REACTORS(1500100, 500900, 25, 155),
 					     .pollers = POLLERS(1010, 1) };
 
-static void threads_have_their_core_and_their_share_of_it(void **state)
+static void threads_show_their_core_and_their_share_of_it(void **state)
 {
-	looked(&first_target, &second_target, 2, TOP_THREADS, false);
-	value_is("t", "core", "4");
-	value_is("t", "active_pollers", "1");
-	value_is("t", "timed_pollers", "2");
-	value_is("t", "paused_pollers", "3");
-	value_is("t", "busy_us", "500000");
-	value_is("t", "idle_us", "1500000");
-	value_is("t", "cpu_percent", "25.0");
-	value_is("t", "status", "busy");
-	value_is("app", "core", "-");
-	value_is("app", "status", "idle");
-	forget();
+	make_table(&first_target, &second_target, 2, TOP_THREADS, false);
+	assert_value("t", "core", "4");
+	assert_value("t", "active_pollers", "1");
+	assert_value("t", "timed_pollers", "2");
+	assert_value("t", "paused_pollers", "3");
+	assert_value("t", "busy_us", "500000");
+	assert_value("t", "idle_us", "1500000");
+	assert_value("t", "cpu_percent", "25.0");
+	assert_value("t", "status", "busy");
+	assert_value("app", "core", "-");
+	assert_value("app", "status", "idle");
+	free_table();
 }
 
-static void pollers_tell_their_runs_of_the_interval(void **state)
+static void pollers_show_their_runs_in_the_interval(void **state)
 {
-	looked(&first_target, &second_target, 2, TOP_POLLERS, false);
-	value_is("p", "type", "active");
-	value_is("p", "thread", "t");
-	value_is("p", "runs", "1000");
-	value_is("p", "busy_runs", "0");
-	value_is("p", "period_us", "-");
-	value_is("p", "status", "idle");
-	value_is("q", "type", "timed");
-	value_is("q", "period_us", "500");
-	value_is("q", "status", "running");
-	forget();
+	make_table(&first_target, &second_target, 2, TOP_POLLERS, false);
+	assert_value("p", "type", "active");
+	assert_value("p", "thread", "t");
+	assert_value("p", "runs", "1000");
+	assert_value("p", "busy_runs", "0");
+	assert_value("p", "period_us", "-");
+	assert_value("p", "status", "idle");
+	assert_value("q", "type", "timed");
+	assert_value("q", "period_us", "500");
+	assert_value("q", "status", "running");
+	free_table();
 }
 
-static void cores_tell_busy_and_processor_time(void **state)
+static void cores_show_busy_and_processor_time(void **state)
 {
 	char note[128];
 
-	looked(&first_target, &second_target, 2, TOP_CORES, false);
-	value_is("4", "threads", "1");
-	value_is("4", "pollers", "6");
-	value_is("4", "busy_percent", "75.0");
-	value_is("4", "sys_percent", "10.0"); /* 20 hundredths of 2 s */
-	value_is("4", "cpu_percent", "85.0");
-	value_is("4", "interrupt", "no");
+	make_table(&first_target, &second_target, 2, TOP_CORES, false);
+	assert_value("4", "threads", "1");
+	assert_value("4", "pollers", "6");
+	assert_value("4", "busy_percent", "75.0");
+	assert_value("4", "sys_percent", "10.0"); /* 20 hundredths of 2 s */
+	assert_value("4", "cpu_percent", "85.0");
+	assert_value("4", "interrupt", "no");
 	assert_true(top_table_note(table, now, note, sizeof(note)));
 	assert_string_equal(note, "the target does not offer: MHz");
-	forget();
+	free_table();
 }
 
 /* ---- hosts ---- */
@@ -288,7 +289,7 @@ static void cores_tell_busy_and_processor_time(void **state)
 	",'bytes_read':" #read ",'bytes_written':0}"
 #define SUBSYSTEMS "[{'nqn':'nqn.d','subtype':'Discovery'},{'nqn':'nqn.x','subtype':'NVMe'}]"
 
-static void hosts_are_the_sums_of_their_queue_pairs(void **state)
+static void hosts_show_the_sums_of_their_queue_pairs(void **state)
 {
 	const struct target first = { .subsystems = SUBSYSTEMS,
 				      .qpairs = "[" QPAIR(1, 0, "a", 10, 0) "," QPAIR(1, 1, "a", 100, 4096) "]" };
@@ -297,22 +298,22 @@ static void hosts_are_the_sums_of_their_queue_pairs(void **state)
 					       2, 0, "b", 5, 0) "," QPAIR(10, 0, "a", 5, 0) "," QPAIR(10, 1, "a", 40,
 												      4096) "]" };
 
-	looked(&first, &second, 1, TOP_HOSTS, false);
+	make_table(&first, &second, 1, TOP_HOSTS, false);
 	assert_int_equal(table->row_count, 2);
-	value_is("a", "subsystems", "1");
-	value_is("a", "controllers", "2");
-	value_is("a", "qpairs", "2");
-	value_is("a", "iops", "240.0"); /* the admin queues' are none */
-	value_is("a", "read_bytes_per_second", "8192");
-	value_is("a", "depth_now", "2");
-	value_is("b", "controllers", "1");
-	value_is("b", "subsystems", "1");
-	value_is("b", "qpairs", "0");
-	value_is("b", "iops", "0.0"); /* it has no queue yet, which is known */
-	forget();
+	assert_value("a", "subsystems", "1");
+	assert_value("a", "controllers", "2");
+	assert_value("a", "qpairs", "2");
+	assert_value("a", "iops", "240.0"); /* commands of admin queues are not counted */
+	assert_value("a", "read_bytes_per_second", "8192");
+	assert_value("a", "depth_now", "2");
+	assert_value("b", "controllers", "1");
+	assert_value("b", "subsystems", "1");
+	assert_value("b", "qpairs", "0");
+	assert_value("b", "iops", "0.0"); /* the host has no I/O queue yet, so the rate is 0 */
+	free_table();
 }
 
-static void what_is_not_offered_is_said_and_not_faked(void **state)
+static void missing_values_and_methods_are_noted(void **state)
 {
 	const struct target spdk = { .subsystems = SUBSYSTEMS,
 				     .controllers = "[{'cntlid':1,'hostnqn':'a','hostid':'x'}]",
@@ -320,20 +321,20 @@ static void what_is_not_offered_is_said_and_not_faked(void **state)
 	const struct target none = { .subsystems = NO };
 	char note[256];
 
-	looked(&spdk, &spdk, 1, TOP_HOSTS, false);
-	value_is("a", "qpairs", "1"); /* by the controller's host */
-	value_is("a", "iops", "-");
+	make_table(&spdk, &spdk, 1, TOP_HOSTS, false);
+	assert_value("a", "qpairs", "1"); /* assigned by the host of the controller */
+	assert_value("a", "iops", "-");
 	assert_true(top_table_note(table, now, note, sizeof(note)));
 	assert_string_equal(note, "the target does not offer: IOPS, READ B/S, WRITE B/S, NOW");
-	forget();
-	looked(&none, &none, 1, TOP_HOSTS, false);
+	free_table();
+	make_table(&none, &none, 1, TOP_HOSTS, false);
 	assert_int_equal(table->row_count, 0);
 	assert_true(top_table_note(table, now, note, sizeof(note)));
 	assert_string_equal(note, "the target does not tell: Method not found");
-	forget();
+	free_table();
 }
 
-static void answers_of_another_shape_are_no_answers(void **state)
+static void answers_of_an_unexpected_shape_are_ignored(void **state)
 {
 	static const char *const shapes[] = { "[]", "{}", "{'threads':3,'reactors':{},'bdevs':null}",
 					      "{'threads':[3,null,[],{}],'reactors':[null,{}],'bdevs':[1,{'name':2}]}" };
@@ -345,15 +346,15 @@ static void answers_of_another_shape_are_no_answers(void **state)
 		for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 			char text[256];
 
-			looked(&target, &target, 1, tab, false);
+			make_table(&target, &target, 1, tab, false);
 			(void)top_table_note(table, now, text, sizeof(text));
 			json_decref(top_json(before, now, false));
-			forget();
+			free_table();
 		}
 	}
 }
 
-static void buffers_are_shown_by_who_holds_them(void **state)
+static void buffers_are_shown_by_host_and_device(void **state)
 {
 	const struct target ours = {
 		.buffers = "{'poll_groups':[{'name':'group 0','transports':[{'trtype':'TCP','buffers':{'fair_bytes':4096,"
@@ -365,34 +366,34 @@ static void buffers_are_shown_by_who_holds_them(void **state)
 	const struct target none = { .buffers = "{'poll_groups':[{'name':'g','transports':[]}]}" };
 	char note[128];
 
-	looked(&ours, &ours, 1, TOP_BUFFERS, false);
+	make_table(&ours, &ours, 1, TOP_BUFFERS, false);
 	assert_int_equal(table->row_count, 4);
-	value_is("a", "kind", "host");
-	value_is("a", "lent_bytes", "1024");
-	value_is("a", "limit_bytes", "2048");
-	value_is("a", "lent_percent", "50.0");
-	value_is("a", "waiting", "3");
-	value_is("b", "waiting", "0");
-	value_is("m0", "kind", "device");
-	value_is("m0", "poll_group", "group 0");
-	value_is("m0", "limit_bytes", "-");
-	value_is("(all)", "kind", "all");
-	value_is("(all)", "lent_bytes", "1536");
-	value_is("(all)", "limit_bytes", "32768");
+	assert_value("a", "kind", "host");
+	assert_value("a", "lent_bytes", "1024");
+	assert_value("a", "limit_bytes", "2048");
+	assert_value("a", "lent_percent", "50.0");
+	assert_value("a", "waiting", "3");
+	assert_value("b", "waiting", "0");
+	assert_value("m0", "kind", "device");
+	assert_value("m0", "poll_group", "group 0");
+	assert_value("m0", "limit_bytes", "-");
+	assert_value("(all)", "kind", "all");
+	assert_value("(all)", "lent_bytes", "1536");
+	assert_value("(all)", "limit_bytes", "32768");
 	assert_false(top_table_note(table, now, note, sizeof(note)));
-	forget();
-	looked(NULL, &spdk, 1, TOP_BUFFERS, false);
+	free_table();
+	make_table(NULL, &spdk, 1, TOP_BUFFERS, false);
 	assert_int_equal(table->row_count, 0);
 	assert_true(top_table_note(table, now, note, sizeof(note)));
 	assert_string_equal(note, "the target does not tell: it has no shares of data buffers");
-	forget();
-	looked(NULL, &none, 1, TOP_BUFFERS, false);
+	free_table();
+	make_table(NULL, &none, 1, TOP_BUFFERS, false);
 	assert_int_equal(table->row_count, 0);
 	assert_false(top_table_note(table, now, note, sizeof(note)));
-	forget();
+	free_table();
 }
 
-static void only_what_a_tab_takes_is_asked(void **state)
+static void only_the_methods_of_a_tab_are_called(void **state)
 {
 	static const char *const expected[] = {
 		[TOP_THREADS] = "thread_get_stats thread_get_pollers thread_get_io_channels framework_get_reactors ",
@@ -432,14 +433,14 @@ static void only_what_a_tab_takes_is_asked(void **state)
 
 /* ---- order, filter, text ---- */
 
-static void rows_are_in_order_with_nothing_last(void **state)
+static void rows_are_sorted_with_empty_values_last(void **state)
 {
 	const struct target target = { .iostat = "{'tick_rate':1000000,'ticks':1,'bdevs':[{'name':'none'},"
 						 "{'name':'few','num_read_ops':1,'num_write_ops':1},"
 						 "{'name':'many','num_read_ops':9,'num_write_ops':1}]}" };
 	static const char *const down[] = { "many", "few", "none" }, *const up[] = { "few", "many", "none" };
 
-	looked(NULL, &target, 1, TOP_VOLUMES, true);
+	make_table(NULL, &target, 1, TOP_VOLUMES, true);
 	top_table_sort(table, 1, true);
 	for (uint32_t i = 0; i < 3; i++)
 		assert_string_equal(table->rows[i].key, down[i]);
@@ -448,23 +449,23 @@ static void rows_are_in_order_with_nothing_last(void **state)
 		assert_string_equal(table->rows[i].key, up[i]);
 	assert_int_equal(top_table_find(table, "many"), 1);
 	assert_int_equal(top_table_find(table, "nobody"), -1);
-	forget();
+	free_table();
 }
 
-static void a_filter_looks_into_all_names(void **state)
+static void a_filter_matches_any_text_column(void **state)
 {
-	looked(&first_target, &second_target, 2, TOP_POLLERS, false);
+	make_table(&first_target, &second_target, 2, TOP_POLLERS, false);
 	top_table_filter(table, "ACT");
 	assert_int_equal(table->row_count, 1);
-	value_is("p", "type", "active");
+	assert_value("p", "type", "active");
 	top_table_filter(table, "");
 	assert_int_equal(table->row_count, 1);
 	top_table_filter(table, "nowhere");
 	assert_int_equal(table->row_count, 0);
-	forget();
+	free_table();
 }
 
-static void values_fit_their_columns(void **state)
+static void values_are_abbreviated_to_fit_their_columns(void **state)
 {
 	static const struct {
 		double number;
@@ -498,7 +499,7 @@ static void keep_line(void *ctx, const char *line)
 	fprintf(ctx, "%s\n", line);
 }
 
-static void details_tell_what_no_column_does(void **state)
+static void details_show_values_that_have_no_column(void **state)
 {
 	const struct target hosts = { .subsystems = SUBSYSTEMS,
 				      .controllers = "[{'cntlid':1,'cntrltype':'io','hostid':'h-1'}]",
@@ -508,7 +509,7 @@ static void details_tell_what_no_column_does(void **state)
 	FILE *to = open_memstream(&text, &bytes);
 
 	assert_non_null(to);
-	looked(&hosts, &hosts, 1, TOP_HOSTS, true);
+	make_table(&hosts, &hosts, 1, TOP_HOSTS, true);
 	top_details(table, before, now, "a", keep_line, to);
 	top_details(table, before, now, "b", keep_line, to);
 	assert_int_equal(fclose(to), 0);
@@ -517,30 +518,30 @@ static void details_tell_what_no_column_does(void **state)
 			       "port 110\n"));
 	assert_non_null(strstr(text, "100 commands, read 4.0kiB, written 0B, 1 under way\nIt is gone.\n"));
 	free(text);
-	forget();
+	free_table();
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rates_are_of_a_second_by_the_targets_clock),
-		cmocka_unit_test(totals_are_what_is_counted),
-		cmocka_unit_test(one_look_tells_no_rates),
-		cmocka_unit_test(counters_that_were_reset_count_from_there),
-		cmocka_unit_test(rows_come_and_go),
-		cmocka_unit_test(another_process_has_other_counters),
-		cmocka_unit_test(threads_have_their_core_and_their_share_of_it),
-		cmocka_unit_test(pollers_tell_their_runs_of_the_interval),
-		cmocka_unit_test(cores_tell_busy_and_processor_time),
-		cmocka_unit_test(hosts_are_the_sums_of_their_queue_pairs),
-		cmocka_unit_test(what_is_not_offered_is_said_and_not_faked),
-		cmocka_unit_test(buffers_are_shown_by_who_holds_them),
-		cmocka_unit_test(only_what_a_tab_takes_is_asked),
-		cmocka_unit_test(answers_of_another_shape_are_no_answers),
-		cmocka_unit_test(rows_are_in_order_with_nothing_last),
-		cmocka_unit_test(a_filter_looks_into_all_names),
-		cmocka_unit_test(values_fit_their_columns),
-		cmocka_unit_test(details_tell_what_no_column_does),
+		cmocka_unit_test(rates_are_per_second_of_the_targets_clock),
+		cmocka_unit_test(totals_are_the_counters),
+		cmocka_unit_test(one_sample_gives_no_rates),
+		cmocka_unit_test(a_reset_counter_counts_from_zero),
+		cmocka_unit_test(new_rows_count_from_zero_and_removed_rows_vanish),
+		cmocka_unit_test(counters_of_another_process_give_no_rates),
+		cmocka_unit_test(threads_show_their_core_and_their_share_of_it),
+		cmocka_unit_test(pollers_show_their_runs_in_the_interval),
+		cmocka_unit_test(cores_show_busy_and_processor_time),
+		cmocka_unit_test(hosts_show_the_sums_of_their_queue_pairs),
+		cmocka_unit_test(missing_values_and_methods_are_noted),
+		cmocka_unit_test(buffers_are_shown_by_host_and_device),
+		cmocka_unit_test(only_the_methods_of_a_tab_are_called),
+		cmocka_unit_test(answers_of_an_unexpected_shape_are_ignored),
+		cmocka_unit_test(rows_are_sorted_with_empty_values_last),
+		cmocka_unit_test(a_filter_matches_any_text_column),
+		cmocka_unit_test(values_are_abbreviated_to_fit_their_columns),
+		cmocka_unit_test(details_show_values_that_have_no_column),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

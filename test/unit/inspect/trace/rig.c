@@ -30,7 +30,7 @@ static void child(const struct rig *rig, uint32_t io_entries, void (*fn)(void *c
 					.count = ORDERS };
 	struct fathom_fault why = { 0 };
 
-	/* a test that fails leaves no process behind */
+	/* the child must not outlive a failed test */
 	must(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 	must(trace_open(&options, &why) == 0);
 	must(trace_mask_set("all", &why) == 0);

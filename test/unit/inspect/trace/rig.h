@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rig - programs that trace and die, for tests that read what they left. */
+/* rig - child processes that write a trace file and die, for tests that read the file. */
 #ifndef TEST_INSPECT_TRACE_RIG_H
 #define TEST_INSPECT_TRACE_RIG_H
 
@@ -24,16 +24,19 @@ enum { ORDERS = 64 };
 
 struct rig {
 	char directory[256], path[320];
-	pid_t pid; /* 0: it has ended */
+	pid_t pid; /* 0: ended */
 };
 
-/* In a child: what it needs, made by rig_start(). */
+/* In the child: its objects, made by rig_start(). */
 extern struct demo_order *rig_orders;
 extern struct demo_job *rig_jobs;
 
-/* Run `fn(ctx)` in a child with a trace file and rings of a reactor; SIGKILL when it returns. Returns when it is dead. */
+/*
+ * Run `fn(ctx)` in a child with a trace file and a reactor's rings. The child kills itself when `fn` returns. Wait for its
+ * end.
+ */
 void rig_run(struct rig *rig, uint32_t io_entries, void (*fn)(void *ctx), void *ctx);
-/* The same, and return when it has begun; rig_kill() ends it. */
+/* The same, but return when `fn` starts. rig_kill() ends the child. */
 void rig_start(struct rig *rig, uint32_t io_entries, void (*fn)(void *ctx), void *ctx);
 void rig_kill(struct rig *rig);
 /* Remove the file and its directory. */
@@ -44,7 +47,7 @@ void rig_one_order(uint32_t index, uint64_t tick);
 
 struct reader *rig_open(const struct rig *rig);
 
-/* Open, read everything there is, print it to nowhere. The result of reader_open(). */
+/* Open the file, read all of it, print it to /dev/null. Return the result of reader_open(). */
 int rig_read_all(const char *path, struct reader_counts *counts_ret);
 
 #endif

@@ -16,7 +16,7 @@ enum step {
 	JOB_RUNS,
 	JOB_ENDS,
 	TEXTS,
-	ORDER_ENDS, /* from here on the order of two cycles before */
+	ORDER_ENDS, /* from here on the steps of the order begun two cycles before */
 	COUNTS_IO,
 	ORDER_GOES,
 	ERRAND_GOES,
@@ -31,9 +31,9 @@ static_assert(COUNTS_IO_AGAIN + 1 == SCRIPT_CYCLE, "a cycle");
 
 enum {
 	OBJECTS = SCRIPT_SLOTS * SCRIPT_OBJECTS,
-	ERRANDS_FIRST = OBJECTS, /* their jobs' ids, which must not be those of the other jobs, are theirs */
+	ERRANDS_FIRST = OBJECTS, /* the first id of errands; their jobs have the same ids, which no other job has */
 	NAMES = 32,
-	FREE_OWNERS = 400, /* so few that they come round within milliseconds, and so many that not within 100 us */
+	FREE_OWNERS = 400, /* few enough to be used again within milliseconds, too many to be used again within 100 us */
 	CYCLES_OF_A_THREAD = 200,
 	CYCLES_OF_A_TICK = 3,
 };
@@ -43,7 +43,7 @@ static struct demo_job *jobs;
 static struct demo_errand *errands;
 static const struct script_options *how;
 
-/* ---- what is foretold ---- */
+/* ---- the expected events ---- */
 
 static uint64_t mix(uint32_t thread, uint32_t seq, uint32_t number)
 {
@@ -62,7 +62,7 @@ static bool is_lost(uint32_t cycle)
 	return cycle % SCRIPT_LOST_ONE_IN == 3;
 }
 
-/* In the first cycles there is no order yet that could end: something is counted in its stead. */
+/* The first cycles have no order to end: they record a counter instead. */
 static enum step step_of(uint32_t seq)
 {
 	enum step step = (enum step)(seq % SCRIPT_CYCLE);
@@ -105,7 +105,7 @@ uint64_t script_recorded(enum trace_ring_kind ring, uint64_t end)
 
 /* ---- the writer ---- */
 
-/* One slot's; belongs to the thread that has the slot. */
+/* The state of a slot; owned by the thread that has the slot. */
 static struct desk {
 	uint16_t owner, former_owner;
 	struct demo_thing thing;
@@ -125,7 +125,7 @@ static void change_owner(struct desk *desk, uint32_t thread, uint32_t cycle)
 		trace_owner_describe(desk->owner, "desk %u from %u, which is a queue of the host 127.0.0.1:4420", thread,
 				     cycle - cycle % SCRIPT_OWNER_CYCLES);
 	} else if (of_owner == 2 * SCRIPT_ORDERS_AT_ONCE && desk->former_owner) {
-		/* nothing happens on its behalf any more */
+		/* no later event has this owner */
 		trace_owner_destroy(desk->former_owner, 0);
 		desk->former_owner = 0;
 	}
@@ -230,8 +230,8 @@ static uint32_t own_slot(void)
 	return (uint32_t)(((const uint8_t *)trace_self.slot - memory - section->offset) / sizeof(struct trace_thread));
 }
 
-/* In a slot, until it is time to leave it. */
-static void work(void)
+/* Record events in a slot, until the thread must leave it. */
+static void record_in_slot(void)
 {
 	const struct trace_istr *poller = trace_intern("script_poll"), *light_thread = trace_intern("script");
 	uint32_t thread = own_slot(), leave = how->short_threads ? trace_self.seq + CYCLES_OF_A_THREAD * SCRIPT_CYCLE : 0;
@@ -258,15 +258,15 @@ static void work(void)
 static void *writer(void *ctx)
 {
 	for (;;) {
-		/* so that none but it ever has full rings: all are of the same size here */
+		/* now only this thread can have full rings: all have the same size here */
 		must(trace_thread_attach("writer", 0, true) == 0);
-		work();
+		record_in_slot();
 		trace_thread_detach();
 	}
 	return NULL;
 }
 
-/* What the control thread does meanwhile. */
+/* Disturbances by the control thread. */
 static void disturb(uint32_t round)
 {
 	struct trace_pool_spec few = { .type = TRACE_OBJECT_JOB,
@@ -306,7 +306,7 @@ void script_run(const struct script_options *options)
 	struct fathom_fault why = { 0 };
 	pthread_t thread;
 
-	/* a test that fails leaves no process behind */
+	/* the child must not outlive a failed test */
 	must(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0);
 	how = options;
 	must(trace_open(&file, &why) == 0);
@@ -342,18 +342,18 @@ static bool string_is(const struct reader *reader, uint32_t id, const char *what
 	return bytes == strlen(expected) && memcmp(text, expected, bytes) == 0;
 }
 
-/* The owner is the one that the desk had when `cycle` began, or is not named, because its id is another's now. */
+/* The owner must be the slot's owner at the start of `cycle`, or unnamed if its id was used again. */
 static void check_owner(const struct reader *reader, const struct reader_event *event, uint32_t cycle)
 {
 	struct reader_owner owner;
 	char expected[64];
 
 	if (event->owner == 0)
-		return; /* all were taken */
+		return; /* all ids were in use */
 	holds(event, reader_owner(reader, event->owner, event->tick, &owner));
 	snprintf(expected, sizeof(expected), "desk %u from %u", event->thread, cycle - cycle % SCRIPT_OWNER_CYCLES);
 	if (owner.text[0] && strncmp(owner.text, expected, strlen(expected)) != 0)
-		fail_msg("thread %u, event %u: the owner is \"%s\", not \"%s\"", event->thread, event->seq, owner.text,
+		fail_msg("thread %u, event %u: the owner is \"%s\", expected \"%s\"", event->thread, event->seq, owner.text,
 			 expected);
 	holds(event, !owner.text[0] || owner.text[strlen(expected)] == '\0' || owner.text[strlen(expected)] == ',');
 }
@@ -457,7 +457,7 @@ void script_check_event(const struct reader *reader, const struct reader_event *
 		holds(event, string_is(reader, event->slots[1], "second", cycle / NAMES % NAMES, thread));
 		break;
 	case UNITS:
-		/* the tick stands in two records of the event */
+		/* the event has its tick in two records */
 		holds(event, event->point_id == TRACE_POINT_UNITS);
 		holds(event, slot_pair(event, 0) == (event->tick | (event->shared ? TICK_SHARED : 0)));
 		holds(event, event->slots[2] == (uint32_t)number);
@@ -489,7 +489,7 @@ uint32_t script_state(uint16_t type, uint32_t id, uint64_t end)
 		 seq = end > 5 * SCRIPT_CYCLE ? (uint32_t)end - 5 * SCRIPT_CYCLE : 0;
 	bool errands_job = type == TRACE_OBJECT_JOB && id >= ERRANDS_FIRST;
 
-	/* what is under way began less than five cycles ago, and eight have another object each */
+	/* live objects began less than five cycles ago, and eight consecutive cycles have different objects */
 	for (seq -= seq % SCRIPT_CYCLE; seq < end; seq++) {
 		uint32_t cycle = seq / SCRIPT_CYCLE;
 		bool now = cycle % SCRIPT_OBJECTS == cycle_of_id,
@@ -563,7 +563,7 @@ void script_check_exemplar(const struct reader *reader, const struct reader_exem
 		assert_true(i == 0 || event.seq > seq_before);
 		seq_before = event.seq;
 		assert_true(event.tick <= exemplar->end_ticks[0]);
-		/* lent ticks are from before the life began */
+		/* a shared tick may be older than the life */
 		assert_true(event.tick >= story->begin_tick || event.shared);
 		if (is_errand)
 			assert_int_equal(event.seq / SCRIPT_CYCLE, cycle);

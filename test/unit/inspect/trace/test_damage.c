@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whatever is done to a file: it is read as far as it goes, or refused with a sentence. Worth most under a sanitizer. */
+/* Damaged files are read as far as possible or refused with a reason. Most useful with sanitizers. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@ static uint8_t *image;
 static uint64_t image_bytes;
 static int opened, refused;
 
-static void everything(void *ctx)
+static void read_everything(void *ctx)
 {
 	struct demo_thing thing = { 0 };
 	uint16_t session = trace_owner_create(TRACE_OWNER_SESSION, 0, "session \"%d\"", 1);
@@ -34,7 +34,7 @@ static int make_image(void **state)
 	struct stat st;
 	int fd;
 
-	rig_run(&rig, 1024, everything, NULL);
+	rig_run(&rig, 1024, read_everything, NULL);
 	fd = open(rig.path, O_RDWR);
 	assert_int_equal(fstat(fd, &st), 0);
 	image_bytes = (uint64_t)st.st_size;
@@ -78,7 +78,7 @@ static const struct trace_section *section(enum trace_section_kind kind)
 	return NULL;
 }
 
-static void every_byte_of_the_header_may_be_wrong(void **state)
+static void a_file_with_any_changed_byte_of_the_header_is_read_or_refused(void **state)
 {
 	for (uint64_t i = 0; i < sizeof(struct trace_header); i++) {
 		flip(i, 0xff);
@@ -88,7 +88,7 @@ static void every_byte_of_the_header_may_be_wrong(void **state)
 	assert_true(refused >= 2 * 8);
 }
 
-static void every_byte_of_the_tables_may_be_wrong(void **state)
+static void a_file_with_any_changed_byte_of_the_tables_is_read_or_refused(void **state)
 {
 	static const struct {
 		enum trace_section_kind kind;
@@ -112,7 +112,7 @@ static void every_byte_of_the_tables_may_be_wrong(void **state)
 	}
 }
 
-static void the_schema_may_be_wrong_anywhere(void **state)
+static void a_file_with_any_changed_byte_of_the_schema_is_read_or_refused(void **state)
 {
 	const struct trace_section *schema = section(TRACE_SECTION_SCHEMA);
 	struct random random;
@@ -122,7 +122,7 @@ static void the_schema_may_be_wrong_anywhere(void **state)
 		flip(schema->offset + random_below(&random, schema->bytes), (uint8_t)(1 + random_below(&random, 127)));
 }
 
-static void a_file_may_end_anywhere(void **state)
+static void a_truncated_file_is_read_or_refused(void **state)
 {
 	uint64_t cuts[400];
 	size_t count = 0;
@@ -160,7 +160,7 @@ static void a_file_may_end_anywhere(void **state)
 	free(whole);
 }
 
-static void hostile_counts_end(void **state)
+static void invalid_counts_do_not_cause_endless_reads(void **state)
 {
 	static const uint64_t values[] = { 0, 1, 7, 8, UINT32_MAX, BIT(40), BIT(63), UINT64_MAX - 7, UINT64_MAX };
 	struct trace_pool *pool = (struct trace_pool *)(image + section(TRACE_SECTION_POOLS)->offset);
@@ -194,11 +194,11 @@ static void hostile_counts_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_byte_of_the_header_may_be_wrong),
-		cmocka_unit_test(every_byte_of_the_tables_may_be_wrong),
-		cmocka_unit_test(the_schema_may_be_wrong_anywhere),
-		cmocka_unit_test(a_file_may_end_anywhere),
-		cmocka_unit_test(hostile_counts_end),
+		cmocka_unit_test(a_file_with_any_changed_byte_of_the_header_is_read_or_refused),
+		cmocka_unit_test(a_file_with_any_changed_byte_of_the_tables_is_read_or_refused),
+		cmocka_unit_test(a_file_with_any_changed_byte_of_the_schema_is_read_or_refused),
+		cmocka_unit_test(a_truncated_file_is_read_or_refused),
+		cmocka_unit_test(invalid_counts_do_not_cause_endless_reads),
 	};
 
 	return cmocka_run_group_tests(tests, make_image, remove_image);

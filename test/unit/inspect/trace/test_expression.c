@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Conditions as people type them: what they mean, and where exactly they are wrong. */
+/* Conditions: their meaning, and the position of errors. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +91,7 @@ static void numbers_have_units(void **state)
 	assert_true(holds("timeout == 30ms"));
 	assert_true(holds("timeout == 0.03s"));
 	assert_true(holds("timeout < 1min"));
-	/* what is no time is neither longer nor shorter than one */
+	/* a value that is not a time is neither longer nor shorter than a time */
 	assert_false(holds("bytes > 1us"));
 	assert_false(holds("bytes < 1s"));
 }
@@ -112,13 +112,13 @@ static void texts_compare(void **state)
 	assert_true(holds("device =~ \"\""));
 	assert_true(holds("object == r12"));
 	assert_true(holds("object == 12"));
-	/* a text that is no number */
+	/* a text that is not a number */
 	assert_false(holds("device == 5"));
 	assert_false(holds("bytes == READ"));
 	assert_false(holds("bytes != READ"));
 }
 
-static void a_name_alone_is_not_zero(void **state)
+static void a_name_alone_means_not_zero(void **state)
 {
 	assert_true(holds("core"));
 	assert_false(holds("type"));
@@ -138,26 +138,26 @@ static void conditions_combine(void **state)
 	assert_true(holds("!core == 4"));
 	assert_false(holds("not (core == 4 or bytes == 4k)"));
 	assert_true(holds("not not core == 3"));
-	/* `and` before `or`; from the left */
+	/* `and` has precedence over `or`; left to right */
 	assert_true(holds("core == 3 or core == 4 and core == 5"));
 	assert_false(holds("(core == 3 or core == 4) and core == 5"));
 	assert_true(holds("  (  core==3)AND(bytes=4k)  "));
 }
 
-static void what_an_event_does_not_have_compares_with_nothing(void **state)
+static void comparisons_with_a_missing_argument_are_false(void **state)
 {
 	assert_false(holds("missing == 1"));
 	assert_false(holds("missing != 1"));
 	assert_true(holds("not missing == 1"));
 }
 
-static void words_are_whole(void **state)
+static void keywords_are_whole_words(void **state)
 {
 	struct expression *expression;
 	struct fathom_fault why;
 	size_t place;
 
-	/* names that begin as `or`, `and`, `not` do */
+	/* names that start with `or`, `and`, `not` */
 	assert_int_equal(expression_parse("order and android or nothing", &expression, &why, &place), 0);
 	assert_int_equal(expression_name_count(expression), 3);
 	assert_string_equal(expression_name(expression, 1, &place), "android");
@@ -168,7 +168,7 @@ static void words_are_whole(void **state)
 	expression_free(expression);
 }
 
-static void errors_point_at_their_place(void **state)
+static void errors_have_their_position(void **state)
 {
 	static const struct {
 		const char *text;
@@ -204,7 +204,7 @@ static void errors_point_at_their_place(void **state)
 	}
 }
 
-static void limits_hold(void **state)
+static void expressions_over_the_limits_are_refused(void **state)
 {
 	struct expression *expression;
 	struct fathom_fault why;
@@ -229,7 +229,7 @@ static void limits_hold(void **state)
 	assert_non_null(strstr(why.text, "conditions"));
 }
 
-static void an_event_may_stand_before_it(void **state)
+static void an_expression_may_start_with_an_event(void **state)
 {
 	static const struct {
 		const char *text, *group, *name;
@@ -256,11 +256,16 @@ static void an_event_may_stand_before_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_compare),    cmocka_unit_test(numbers_have_units),
-		cmocka_unit_test(texts_compare),      cmocka_unit_test(a_name_alone_is_not_zero),
-		cmocka_unit_test(conditions_combine), cmocka_unit_test(what_an_event_does_not_have_compares_with_nothing),
-		cmocka_unit_test(words_are_whole),    cmocka_unit_test(errors_point_at_their_place),
-		cmocka_unit_test(limits_hold),	      cmocka_unit_test(an_event_may_stand_before_it),
+		cmocka_unit_test(numbers_compare),
+		cmocka_unit_test(numbers_have_units),
+		cmocka_unit_test(texts_compare),
+		cmocka_unit_test(a_name_alone_means_not_zero),
+		cmocka_unit_test(conditions_combine),
+		cmocka_unit_test(comparisons_with_a_missing_argument_are_false),
+		cmocka_unit_test(keywords_are_whole_words),
+		cmocka_unit_test(errors_have_their_position),
+		cmocka_unit_test(expressions_over_the_limits_are_refused),
+		cmocka_unit_test(an_expression_may_start_with_an_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whenever a program is killed: every event that its file shows is whole and right, none is missing that was not
- * overwritten and counted, and nothing is invented. The program records what script.h foretells; it is killed some
- * thousand times, at moments from before its file is made to long after its rings have gone round.
+ * A program that records the events of script.h is killed some thousand times: from before its file is made to long after
+ * its rings have wrapped. Each event in its file must be complete and correct. A missing event must have been overwritten
+ * and counted.
  *
- * The seed is printed; FATHOM_KILL_SEED repeats one, as far as the kernel's scheduling does. FATHOM_KILLS: how many.
+ * The seed is printed. FATHOM_KILL_SEED repeats a seed, as far as the kernel's scheduling does. FATHOM_KILLS: number of
+ * kills.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 enum { KILLS = 2000, LIVE_READS = 60, LIVES_MISSING_MAX = 8 };
 
 static char directory[64], path[320];
-static bool unnamed_files; /* the directory can have such */
+static bool unnamed_files; /* the directory supports unnamed files */
 static struct random chance;
 static struct {
 	uint64_t kills, no_file, half_made, no_events, overwritten, torn_exemplars, exemplars, under_way, events;
@@ -34,7 +35,7 @@ static int setup(void **state)
 
 	random_init(&chance, number);
 	print_message("# FATHOM_KILL_SEED=%llu\n", (unsigned long long)number);
-	(void)clock_tick_rate(); /* once for all children */
+	(void)clock_tick_rate(); /* measured once for all children */
 	snprintf(directory, sizeof(directory), "/dev/shm/fathom-killed-XXXXXX");
 	if (!mkdtemp(directory))
 		return -1;
@@ -47,7 +48,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	/* of a case that failed */
+	/* left by a failed case */
 	(void)unlink(path);
 	return rmdir(directory);
 }
@@ -79,7 +80,7 @@ static void wait_us(uint64_t us)
 	struct timespec span = { .tv_nsec = (long)(us * NS_PER_US) };
 	uint64_t end = clock_ticks() + clock_ticks_from_ns(us * NS_PER_US);
 
-	/* sleeping is for others, but not exact */
+	/* sleeping is not exact, but yields the CPU */
 	if (us > 200)
 		nanosleep(&span, NULL);
 	while (clock_ticks() < end)
@@ -92,23 +93,23 @@ static void end(pid_t pid)
 
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	/* not by a must() of its own */
+	/* killed, not ended by a must() */
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(WTERMSIG(status), SIGKILL);
 }
 
-/* ---- what is read ---- */
+/* ---- reading ---- */
 
-/* The events of one ring of a thread, as they come. */
+/* The events of one ring of a thread, in the order read. */
 struct lane {
-	uint64_t shown, records; /* events, and their records */
+	uint64_t shown, records; /* numbers of events and of their records */
 	uint32_t first, last;	 /* sequence numbers */
 };
 
 struct lanes {
 	struct lane lane[SCRIPT_SLOTS][TRACE_RINGS_PER_THREAD];
-	uint64_t end[SCRIPT_SLOTS]; /* one more than the latest sequence number of both rings */
-	uint64_t jumps;		    /* records that were left out between those shown */
+	uint64_t end[SCRIPT_SLOTS]; /* one above the latest sequence number of both rings */
+	uint64_t jumps;		    /* records missing between those shown */
 };
 
 /* The number of records between two events of a ring. */
@@ -163,14 +164,13 @@ static void read_events(struct reader *reader, struct lanes *lanes, struct reade
 	assert_int_equal(counts->cleared, 0);
 	assert_int_equal(counts->unknown, 0);
 	assert_true(counts->orphans == 0 || counts->overwritten > 0);
-	/* each record ever made is one of these */
+	/* these include each record that was made */
 	assert_int_equal(shown_records(lanes) + counts->orphans + counts->overwritten, counts->recorded);
 	assert_int_equal(lanes->jumps, 0);
 }
 
-/* Of a dead program it is known to a record how many there were, and of which its rings still have room. */
-static void check_that_none_is_missing(const struct lanes *lanes, const struct reader_counts *counts,
-				       const struct reader *reader)
+/* After the program's death, the number of records, and of those that the rings still hold, is known exactly. */
+static void assert_none_missing(const struct lanes *lanes, const struct reader_counts *counts, const struct reader *reader)
 {
 	uint64_t recorded = 0, overwritten = 0;
 
@@ -188,7 +188,7 @@ static void check_that_none_is_missing(const struct lanes *lanes, const struct r
 			of_thread[ring] = script_recorded((enum trace_ring_kind)ring, lanes->end[i]);
 			assert_int_equal(thread.recorded[ring], of_thread[ring]);
 			recorded += of_thread[ring];
-			/* four may have been being written */
+			/* four records may have been incomplete */
 			if (of_thread[ring] > thread.entry_count[ring] - 4)
 				overwritten += of_thread[ring] - (thread.entry_count[ring] - 4);
 		}
@@ -197,13 +197,13 @@ static void check_that_none_is_missing(const struct lanes *lanes, const struct r
 	assert_int_equal(counts->overwritten, overwritten);
 }
 
-/* Is event `end`, which was not recorded any more, about this object? Then it may have been in the middle of it. */
+/* Is event `end`, the first that was not recorded, about this object? Then the program may have died while recording it. */
 static bool is_next(uint16_t type, uint32_t id, uint64_t end)
 {
 	return script_state(type, id, end) != script_state(type, id, end + 1);
 }
 
-/* The requests that are shown as under way are those that the events say, in the states that they say. */
+/* The live requests shown, and their states, must agree with the events. */
 static void check_stories(const struct reader *reader, const struct lanes *lanes)
 {
 	bool shown[TRACE_OBJECT_COUNT][2 * SCRIPT_SLOTS * SCRIPT_OBJECTS] = { 0 };
@@ -233,7 +233,7 @@ static void check_stories(const struct reader *reader, const struct lanes *lanes
 	}
 }
 
-/* `missing` of those that ended may not be counted: what was being summed up when the program was killed. */
+/* Up to `missing` of the lives that ended may not be counted: the program was killed while it added them. */
 static void check_count(uint64_t count, uint64_t ended, uint64_t missing)
 {
 	assert_true(count <= ended);
@@ -272,12 +272,12 @@ static void check_exemplars(const struct reader *reader)
 		script_check_exemplar(reader, &exemplar);
 		seen.exemplars++;
 	}
-	/* each thread may have been in the middle of one */
+	/* each thread may have been writing one */
 	assert_true(walk.torn <= SCRIPT_SLOTS);
 	seen.torn_exemplars += walk.torn;
 }
 
-/* Is there a file that says that it is one? */
+/* Is there a complete file? */
 static bool is_made(void)
 {
 	char magic[8] = "";
@@ -307,7 +307,7 @@ static void check_dead(void)
 		seen.no_file += rc == -ENOENT;
 		seen.half_made += rc != -ENOENT;
 		if (unnamed_files)
-			assert_int_equal(rc, -ENOENT); /* a file has its name when it is whole */
+			assert_int_equal(rc, -ENOENT); /* a file gets its name when it is complete */
 		assert_true(why.text[0]);
 		return;
 	}
@@ -318,7 +318,7 @@ static void check_dead(void)
 	assert_int_equal(reader_info(reader)->liveness, READER_DEAD);
 	assert_int_equal(reader_info(reader)->unregistered_records, 0);
 	read_events(reader, &lanes, &counts);
-	check_that_none_is_missing(&lanes, &counts, reader);
+	assert_none_missing(&lanes, &counts, reader);
 	check_stories(reader, &lanes);
 	check_lives(reader, &lanes);
 	check_exemplars(reader);
@@ -328,8 +328,8 @@ static void check_dead(void)
 	reader_close(reader);
 }
 
-/* A part of them while the file is made; the others when it is there, some of these long after. */
-static void wait_somehow(void)
+/* Some kills while the file is made, others after that, some of these much later. */
+static void wait_random_time(void)
 {
 	bool early = random_below(&chance, 4) == 0;
 
@@ -338,7 +338,7 @@ static void wait_somehow(void)
 	wait_us(random_below(&chance, early ? 4000 : random_below(&chance, 16) == 0 ? 20000 : 2000));
 }
 
-static void a_program_may_be_killed_at_any_moment(void **state)
+static void a_killed_program_leaves_only_complete_events(void **state)
 {
 	const char *text = getenv("FATHOM_KILLS");
 	uint64_t kills = text ? strtoull(text, NULL, 10) : KILLS;
@@ -346,7 +346,7 @@ static void a_program_may_be_killed_at_any_moment(void **state)
 	for (; seen.kills < kills; seen.kills++) {
 		pid_t pid = start();
 
-		wait_somehow();
+		wait_random_time();
 		end(pid);
 		check_dead();
 		assert_true(unlink(path) == 0 || errno == ENOENT);
@@ -361,7 +361,7 @@ static void a_program_may_be_killed_at_any_moment(void **state)
 	assert_true(seen.events > 0 && seen.exemplars > 0 && seen.under_way > 0);
 }
 
-/* ---- while it is written ---- */
+/* ---- reading a live file ---- */
 
 static void wait_for_events(void)
 {
@@ -379,10 +379,10 @@ static void wait_for_events(void)
 			return;
 		wait_us(300);
 	}
-	fail_msg("the program does not begin");
+	fail_msg("the program does not start");
 }
 
-static void what_is_read_while_it_is_written_is_right(void **state)
+static void events_read_from_a_live_file_are_correct(void **state)
 {
 	static struct lanes lanes;
 	struct reader_counts counts;
@@ -415,7 +415,7 @@ static void what_is_read_while_it_is_written_is_right(void **state)
 	assert_true(overwritten > 0);
 }
 
-static void who_follows_sees_all_that_is_not_counted_as_overwritten(void **state)
+static void a_follower_gets_each_event_not_counted_as_overwritten(void **state)
 {
 	static struct lanes lanes;
 	struct reader_counts counts;
@@ -435,7 +435,7 @@ static void who_follows_sees_all_that_is_not_counted_as_overwritten(void **state
 		assert_int_equal(reader_events_follow(reader, &events), 0);
 		for (int more = 0; more < 20; more++) {
 			wait_us(random_below(&chance, 200));
-			/* what is not published yet comes next time, so only each ring by itself is in order */
+			/* unpublished records come next time, so only the events of each ring are in order */
 			reader_events_more(events, clock_ticks());
 			while (reader_event_next(events, &event))
 				take(&lanes, reader, &event);
@@ -458,9 +458,9 @@ static void who_follows_sees_all_that_is_not_counted_as_overwritten(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_program_may_be_killed_at_any_moment),
-		cmocka_unit_test(what_is_read_while_it_is_written_is_right),
-		cmocka_unit_test(who_follows_sees_all_that_is_not_counted_as_overwritten),
+		cmocka_unit_test(a_killed_program_leaves_only_complete_events),
+		cmocka_unit_test(events_read_from_a_live_file_are_correct),
+		cmocka_unit_test(a_follower_gets_each_event_not_counted_as_overwritten),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a file remembers of requests that have ended: exact sums, whole rows, and nothing of what is not whole. */
+/* Statistics and exemplars of ended requests in a file: sums are exact, and incomplete rows are not shown. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "fathom/trace/life.h"
 #include "rig.h"
 
-enum { US = 1000, PERCENT = 1000 }; /* in memory a tick is a nanosecond; a percentile is asked for in 100,000ths */
+enum { US = 1000, PERCENT = 1000 }; /* ticks are nanoseconds here; percentiles have the unit 1/100,000 */
 
 static struct demo_errand *errands;
 static uint64_t now;
@@ -51,7 +51,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void go(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
+static void run_errand(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
 {
 	struct demo_errand *errand = &errands[number % 8];
 
@@ -61,8 +61,8 @@ static void go(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
 	errand_state_move(begin + going + back, errand, ERRAND_FREE);
 }
 
-/* With a job in it, in 50 ticks; it fails. */
-static void fail_one(uint32_t number, uint64_t begin)
+/* Run an errand with a job, in 50 ticks; the errand fails. */
+static void run_failed_errand(uint32_t number, uint64_t begin)
 {
 	struct demo_errand *errand = &errands[number % 8];
 
@@ -77,7 +77,7 @@ static void fail_one(uint32_t number, uint64_t begin)
 	errand->lost = false;
 }
 
-/* A copy of the file as it is now, to be changed. */
+/* Copy the current file to memory, to be changed. */
 static void take_image(void)
 {
 	const void *memory = trace_memory(&image_bytes);
@@ -111,15 +111,15 @@ static const struct reader_object *object_of(const struct reader *reader, const 
 	return reader_point_by_name(reader, point)->object;
 }
 
-static void sums_have_the_latest_lives(void **state)
+static void sums_include_the_latest_lives(void **state)
 {
 	static struct reader_lives lives;
 	struct reader *reader;
 
 	for (uint32_t i = 0; i < 10; i++)
-		go(i, now, 400, 100);
+		run_errand(i, now, 400, 100);
 	for (uint32_t i = 0; i < 5; i++)
-		go(i, now + US, 700, 300);
+		run_errand(i, now + US, 700, 300);
 	reader = open_image();
 	assert_true(reader_has_lives(reader));
 	assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &lives));
@@ -138,8 +138,8 @@ static void sums_have_the_latest_lives(void **state)
 	reader_close(reader);
 }
 
-/* Each life is the latest once, and is added by the reader; then by the writer. */
-static void reader_and_writer_have_the_same_buckets(void **state)
+/* Each life is first the latest one, which the reader adds, and is later added by the writer. */
+static void reader_and_writer_use_the_same_buckets(void **state)
 {
 	static struct reader_lives latest, summed;
 	struct reader *reader;
@@ -147,12 +147,12 @@ static void reader_and_writer_have_the_same_buckets(void **state)
 	for (uint64_t ticks = 1; ticks < BIT(40); ticks = ticks * 9 / 8 + 1) {
 		uint64_t before = 0, after = 0;
 
-		go(1, now, ticks, 0);
+		run_errand(1, now, ticks, 0);
 		take_image();
 		reader = open_image();
 		assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &latest));
 		reader_close(reader);
-		go(2, now, 0, 0);
+		run_errand(2, now, 0, 0);
 		take_image();
 		reader = open_image();
 		assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &summed));
@@ -169,16 +169,16 @@ static void reader_and_writer_have_the_same_buckets(void **state)
 static void assert_near(double is, double should_be)
 {
 	if (is < should_be * 7 / 8 || is > should_be * 9 / 8)
-		fail_msg("%f is not near %f", is, should_be);
+		fail_msg("%f is not close to %f", is, should_be);
 }
 
-static void percentiles_are_within_a_bucket(void **state)
+static void percentiles_are_exact_within_a_bucket(void **state)
 {
 	static struct reader_lives lives;
 	struct reader *reader;
 
 	for (uint32_t i = 1; i <= 10000; i++)
-		go(i, now, 2 * i, 0);
+		run_errand(i, now, 2 * i, 0);
 	reader = open_image();
 	assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &lives));
 	assert_near(reader_dwell_percentile(&lives.stages[0], 50 * PERCENT), 10000);
@@ -190,19 +190,19 @@ static void percentiles_are_within_a_bucket(void **state)
 	reader_close(reader);
 }
 
-static void a_difference_is_what_ended_in_between(void **state)
+static void a_difference_of_two_sums_has_the_lives_between_them(void **state)
 {
 	static struct reader_lives before, after;
 	struct reader_dwell_sums between;
 	struct reader *reader;
 
 	for (uint32_t i = 0; i < 100; i++)
-		go(i, now, 100000, 0);
+		run_errand(i, now, 100000, 0);
 	reader = open_image();
 	assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &before));
 	reader_close(reader);
 	for (uint32_t i = 0; i < 10; i++)
-		go(i, now + US, 500, 0);
+		run_errand(i, now + US, 500, 0);
 	take_image();
 	reader = open_image();
 	assert_true(reader_lives(reader, object_of(reader, "errand_state"), READER_ALL_THREADS, &after));
@@ -214,7 +214,7 @@ static void a_difference_is_what_ended_in_between(void **state)
 	assert_in_range(between.ticks_max, 500, 600);
 }
 
-static void a_failed_life_comes_back_with_its_io(void **state)
+static void a_failed_life_is_kept_with_its_io(void **state)
 {
 	struct reader_exemplar_walk walk = { 0 };
 	struct reader_exemplar exemplar;
@@ -222,7 +222,7 @@ static void a_failed_life_comes_back_with_its_io(void **state)
 	struct reader *reader;
 	bool found = false;
 
-	fail_one(4711, now);
+	run_failed_errand(4711, now);
 	reader = open_image();
 	while (!found && reader_exemplar_next(reader, &walk, &exemplar))
 		found = exemplar.failed;
@@ -237,7 +237,7 @@ static void a_failed_life_comes_back_with_its_io(void **state)
 	assert_int_equal(exemplar.stays[0].states[0], ERRAND_GOING);
 	assert_int_equal(exemplar.stays[0].ticks[0], 40);
 	assert_int_equal(exemplar.stays[0].ticks[1], 10);
-	/* the I/O's end stands in its last record */
+	/* the end of the I/O comes from its last record */
 	assert_int_equal(exemplar.end_ticks[1], now + 30);
 	assert_int_equal(exemplar.stays[1].ticks[1], 10);
 	assert_int_equal(exemplar.record_count, 6);
@@ -250,7 +250,7 @@ static void a_failed_life_comes_back_with_its_io(void **state)
 	reader_close(reader);
 }
 
-static void a_stay_that_was_entered_again_counts_from_then(void **state)
+static void a_stay_is_measured_from_its_latest_entry(void **state)
 {
 	const uint64_t ticks[TRACE_STORY_STATES_MAX] = { 100, 140 | TICK_SHARED, 130, 150, 99 };
 	struct reader_stays stays;
@@ -262,13 +262,13 @@ static void a_stay_that_was_entered_again_counts_from_then(void **state)
 	assert_int_equal(stays.states[1], 1);
 	assert_int_equal(stays.ticks[1], 10);
 	assert_int_equal(stays.ticks[2], 40);
-	/* an end before everything, and bits beyond the states */
+	/* an end before all ticks, and bits of states that do not exist */
 	reader_stays(ticks, UINT32_MAX, 0, &stays);
 	assert_int_equal(stays.count, TRACE_STORY_STATES_MAX);
 	assert_int_equal(stays.ticks[TRACE_STORY_STATES_MAX - 1], 0);
 }
 
-/* The rows of `fathom trace slowest`: how many there are, and how many each stands for. */
+/* The rows of `fathom trace slowest`: their number, and the number of requests in each. */
 static uint32_t slowest_groups(bool each, uint32_t count_max, uint32_t *counts)
 {
 	const struct reader_slowest_want want = { .count_max = count_max, .each = each };
@@ -299,11 +299,11 @@ static uint32_t slowest_groups(bool each, uint32_t count_max, uint32_t *counts)
 	return groups;
 }
 
-static void requests_that_one_stall_delayed_are_one_row(void **state)
+static void requests_delayed_by_one_stall_share_a_row(void **state)
 {
 	uint32_t counts[16];
 
-	/* six that wait for one end, one that waits in another state, and one of its own an hour later */
+	/* six that wait for the same end, one in another state, and one much later */
 	for (uint32_t i = 0; i < 6; i++)
 		errand_state_move(now + 100 * i, &errands[i], ERRAND_GOING);
 	errand_state_move(now, &errands[6], ERRAND_GOING);
@@ -312,7 +312,7 @@ static void requests_that_one_stall_delayed_are_one_row(void **state)
 		errand_state_move(now + 90 * US + 10 * i, &errands[i], ERRAND_BACK);
 	for (uint32_t i = 0; i < 7; i++)
 		errand_state_move(now + 91 * US, &errands[i], ERRAND_FREE);
-	go(7, now + 1000 * US, 50 * US, US);
+	run_errand(7, now + 1000 * US, 50 * US, US);
 	assert_int_equal(slowest_groups(false, 10, counts), 3);
 	assert_int_equal(counts[0] + counts[1], 7);
 	assert_int_equal(counts[0] * counts[1], 6);
@@ -362,25 +362,25 @@ static uint64_t walk_all(struct reader_exemplar_walk *walk)
 	return count;
 }
 
-static void torn_rows_are_counted_and_not_shown(void **state)
+static void incomplete_rows_are_counted_and_not_shown(void **state)
 {
 	struct reader_exemplar_walk walk;
 	struct trace_exemplar *row, kept;
 	uint64_t whole;
 
 	for (uint32_t i = 0; i < 10; i++)
-		fail_one(i, now + i * US);
+		run_failed_errand(i, now + i * US);
 	take_image();
 	whole = walk_all(&walk);
 	assert_true(whole >= 10);
 	assert_int_equal(walk.torn, 0);
 	row = first_row();
 	kept = *row;
-	row->version |= 1; /* killed while it wrote */
+	row->version |= 1; /* the writer was killed while writing */
 	assert_int_equal(walk_all(&walk), whole - 1);
 	assert_int_equal(walk.torn, 1);
 	*row = kept;
-	row->end_tick += 1; /* half of another */
+	row->end_tick += 1; /* half of another row */
 	assert_int_equal(walk_all(&walk), whole - 1);
 	*row = kept;
 	row->stories[0].ticks[0] += 2;
@@ -399,22 +399,22 @@ static void torn_rows_are_counted_and_not_shown(void **state)
 	assert_int_equal(walk_all(&walk), whole);
 }
 
-static void what_was_before_the_clearing_is_not_shown(void **state)
+static void exemplars_from_before_a_clear_are_not_shown(void **state)
 {
 	struct reader_exemplar_walk walk;
 	uint64_t whole;
 
 	for (uint32_t i = 0; i < 10; i++)
-		fail_one(i, now + i * US);
+		run_failed_errand(i, now + i * US);
 	take_image();
 	whole = walk_all(&walk);
 	((struct trace_header *)image)->clear_tick = now + 9 * US;
-	/* the last errand, and its job for itself */
+	/* the last errand and its job */
 	assert_int_equal(walk_all(&walk), 2);
 	assert_int_equal(walk.cleared, whole - 2);
 }
 
-static void hostile_places_end(void **state)
+static void invalid_offsets_do_not_cause_endless_reads(void **state)
 {
 	static const uint64_t values[] = { 0, 1, 8, BIT(20), BIT(32) - 8, BIT(40), BIT(63), UINT64_MAX - 7, UINT64_MAX };
 	static struct reader_lives lives;
@@ -424,7 +424,7 @@ static void hostile_places_end(void **state)
 	struct reader *reader;
 	uint64_t whole;
 
-	fail_one(1, now);
+	run_failed_errand(1, now);
 	take_image();
 	whole = walk_all(&walk);
 	thread = thread_row();
@@ -447,7 +447,7 @@ static void hostile_places_end(void **state)
 		assert_true(walk_all(&walk) <= whole);
 		*exemplars_of_image() = kept;
 	}
-	/* as in a file of the first engines */
+	/* as in files of the oldest engines */
 	for (int i = 0; i < TRACE_THREADS_MAX && thread[i].lives_offset; i++)
 		thread[i].exemplars_offset = thread[i].lives_offset = 0;
 	assert_int_equal(walk_all(&walk), 0);
@@ -456,7 +456,7 @@ static void hostile_places_end(void **state)
 	reader_close(reader);
 }
 
-/* Every life says of itself when it began, so that half of one with half of another shows. */
+/* Each life has its begin tick as an argument, so that a mixture of two lives is detected. */
 static void write_for_ever(void *ctx)
 {
 	for (uint32_t i = 0;; i++) {
@@ -472,7 +472,7 @@ static void write_for_ever(void *ctx)
 	}
 }
 
-static void of_a_writer_at_work_only_whole_rows_are_shown(void **state)
+static void only_complete_rows_of_a_live_writer_are_shown(void **state)
 {
 	static struct reader_lives lives;
 	uint64_t shown = 0, before = 0;
@@ -505,17 +505,17 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(sums_have_the_latest_lives),
-		CASE(reader_and_writer_have_the_same_buckets),
-		CASE(percentiles_are_within_a_bucket),
-		CASE(a_difference_is_what_ended_in_between),
-		CASE(a_failed_life_comes_back_with_its_io),
-		CASE(a_stay_that_was_entered_again_counts_from_then),
-		CASE(requests_that_one_stall_delayed_are_one_row),
-		CASE(torn_rows_are_counted_and_not_shown),
-		CASE(what_was_before_the_clearing_is_not_shown),
-		CASE(hostile_places_end),
-		cmocka_unit_test(of_a_writer_at_work_only_whole_rows_are_shown),
+		CASE(sums_include_the_latest_lives),
+		CASE(reader_and_writer_use_the_same_buckets),
+		CASE(percentiles_are_exact_within_a_bucket),
+		CASE(a_difference_of_two_sums_has_the_lives_between_them),
+		CASE(a_failed_life_is_kept_with_its_io),
+		CASE(a_stay_is_measured_from_its_latest_entry),
+		CASE(requests_delayed_by_one_stall_share_a_row),
+		CASE(incomplete_rows_are_counted_and_not_shown),
+		CASE(exemplars_from_before_a_clear_are_not_shown),
+		CASE(invalid_offsets_do_not_cause_endless_reads),
+		cmocka_unit_test(only_complete_rows_of_a_live_writer_are_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a killed or running program recorded is read back: all of it, in order, nothing torn. */
+/* Reading the events of a killed or running program: all of them, in order, each complete. */
 #include <errno.h>
 #include <pthread.h>
 #include <sys/sendfile.h>
@@ -27,7 +27,7 @@ static void thousand_orders(void *ctx)
 		rig_one_order(i, clock_ticks());
 }
 
-static void after_sigkill_all_is_there(void **state)
+static void all_events_are_read_after_sigkill(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
@@ -68,7 +68,7 @@ static void count_to(void *ctx)
 		probe_count_io(clock_ticks(), i, (uint32_t)i);
 }
 
-static void a_full_ring_keeps_the_latest(void **state)
+static void a_full_ring_keeps_the_latest_events(void **state)
 {
 	static const uint64_t amounts[] = { 1, 1019, 1020, 1021, 1023, 1024, 1025, 5000, 10240 };
 
@@ -99,7 +99,7 @@ static void a_full_ring_keeps_the_latest(void **state)
 
 /* ---- while it runs ---- */
 
-static void hammer(void *ctx)
+static void count_for_ever(void *ctx)
 {
 	for (uint64_t i = 0;; i++) {
 		if (i % 64 == 0)
@@ -109,8 +109,8 @@ static void hammer(void *ctx)
 	}
 }
 
-/* Numbers rise, one by one at the end, and both arguments of each agree. Returns how many there were. */
-static uint64_t check_hammered(const char *path, struct reader_counts *sum)
+/* Assert that numbers rise, at the end without gaps, and both arguments agree. Return the number of events. */
+static uint64_t check_counted(const char *path, struct reader_counts *sum)
 {
 	struct fathom_fault why = { 0 };
 	struct reader *reader;
@@ -128,7 +128,7 @@ static uint64_t check_hammered(const char *path, struct reader_counts *sum)
 
 		if ((uint32_t)number != ~(uint32_t)value_of(&event, 1) || (uint32_t)number != event.seq ||
 		    (last && number <= last))
-			fail_msg("number %lu (%x) seq %u after %lu seq %lu", (unsigned long)number,
+			fail_msg("number %lu (%x) sequence %u after number %lu sequence %lu", (unsigned long)number,
 				 (unsigned)value_of(&event, 1), event.seq, (unsigned long)last, (unsigned long)last_seq);
 		last = number;
 		last_seq = event.seq;
@@ -143,7 +143,7 @@ static uint64_t check_hammered(const char *path, struct reader_counts *sum)
 	return counts.events;
 }
 
-static void a_live_writer_never_shows_torn_records(void **state)
+static void no_torn_event_of_a_live_writer_is_shown(void **state)
 {
 	static const uint32_t sizes[] = { 1024, 8192, 65536 };
 
@@ -153,14 +153,14 @@ static void a_live_writer_never_shows_torn_records(void **state)
 		struct rig rig = { 0 };
 		int rounds = 0;
 
-		rig_start(&rig, sizes[i], hammer, NULL);
+		rig_start(&rig, sizes[i], count_for_ever, NULL);
 		for (; clock_monotonic_ns() < end; rounds++)
-			check_hammered(rig.path, &sum);
+			check_counted(rig.path, &sum);
 		print_message("# ring of %u: %d readings, %lu events shown\n", sizes[i], rounds, (unsigned long)sum.events);
 		assert_true(sum.events > 0);
 		assert_int_equal(sum.torn, 0);
 		rig_kill(&rig);
-		assert_true(check_hammered(rig.path, &sum) >= sizes[i] - 2 * TRACE_PARTS_MAX);
+		assert_true(check_counted(rig.path, &sum) >= sizes[i] - 2 * TRACE_PARTS_MAX);
 		rig_clean(&rig);
 	}
 }
@@ -178,7 +178,7 @@ static void copy_file(const char *from, const char *to)
 	close(out);
 }
 
-static void a_copy_of_a_live_file_never_shows_torn_records(void **state)
+static void no_torn_event_of_a_copy_of_a_live_file_is_shown(void **state)
 {
 	uint64_t end = clock_monotonic_ns() + 1500 * NS_PER_MS;
 	struct reader_counts sum = { 0 };
@@ -186,12 +186,12 @@ static void a_copy_of_a_live_file_never_shows_torn_records(void **state)
 	char copy[400];
 	int rounds = 0;
 
-	rig_start(&rig, 262144, hammer, NULL);
+	rig_start(&rig, 262144, count_for_ever, NULL);
 	snprintf(copy, sizeof(copy), "%s/copy", rig.directory);
 	usleep(100000);
 	for (; clock_monotonic_ns() < end; rounds++) {
 		copy_file(rig.path, copy);
-		check_hammered(copy, &sum);
+		check_counted(copy, &sum);
 	}
 	print_message("# %d copies: %lu events shown, %lu records torn\n", rounds, (unsigned long)sum.events,
 		      (unsigned long)sum.torn);
@@ -200,12 +200,12 @@ static void a_copy_of_a_live_file_never_shows_torn_records(void **state)
 	rig_clean(&rig);
 }
 
-static void a_live_file_is_known_to_be_live_and_its_copy_not(void **state)
+static void a_live_file_is_detected_as_live_but_not_its_copy(void **state)
 {
 	struct rig rig = { 0 }, copy;
 	struct reader *reader;
 
-	rig_start(&rig, 1024, hammer, NULL);
+	rig_start(&rig, 1024, count_for_ever, NULL);
 	reader = rig_open(&rig);
 	assert_int_equal(reader_info(reader)->liveness, READER_ALIVE);
 	assert_true(reader_now(reader) >= clock_ticks() - clock_tick_rate());
@@ -227,7 +227,7 @@ static void same_tick(void *ctx)
 	uint64_t tick = clock_ticks();
 
 	for (uint64_t i = 0; i < 900; i++) {
-		/* runs of one tick; some of it lent */
+		/* runs of equal ticks, some of them shared */
 		tick += i % 10 == 0 ? 2 : 0;
 		if (i % 3)
 			probe_count_io(tick | (i % 10 ? TICK_SHARED : 0), i, 0);
@@ -259,11 +259,11 @@ static void equal_ticks_keep_their_order_across_both_rings(void **state)
 	rig_clean(&rig);
 }
 
-static void rare_then_many(void *ctx)
+static void count_rare_then_many(void *ctx)
 {
 	uint64_t tick = clock_ticks();
 
-	/* a rare event hours ago, and a sequence number that has gone round since */
+	/* a rare event hours ago, before the sequence number wrapped */
 	probe_count_rare(tick, 0, 0);
 	trace_self.seq += 0x90000000u;
 	probe_count_io(tick + 3600 * clock_tick_rate(), 1, 0);
@@ -277,7 +277,7 @@ static void rare_then_many(void *ctx)
 	}
 }
 
-static void order_survives_a_sequence_number_that_goes_round(void **state)
+static void order_is_kept_when_the_sequence_number_wraps(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
@@ -285,7 +285,7 @@ static void order_survives_a_sequence_number_that_goes_round(void **state)
 	struct reader_event event;
 	uint64_t next = 0;
 
-	rig_run(&rig, 1024, rare_then_many, NULL);
+	rig_run(&rig, 1024, count_rare_then_many, NULL);
 	reader = rig_open(&rig);
 	assert_int_equal(reader_events(reader, &events), 0);
 	for (; reader_event_next(events, &event); next++)
@@ -315,7 +315,7 @@ static void two_threads(void *ctx)
 	pthread_join(thread, NULL);
 }
 
-static void threads_are_merged_by_tick_and_then_by_place(void **state)
+static void threads_are_merged_by_tick_and_then_by_slot(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
@@ -353,7 +353,7 @@ static void *short_thread(void *ctx)
 
 static void many_threads(void *ctx)
 {
-	/* more than there are slots for: each slot has several of them, one after the other */
+	/* more threads than slots: each slot gets several threads, one after the other */
 	for (uintptr_t i = 0; i < 30; i++) {
 		pthread_t thread;
 
@@ -362,7 +362,7 @@ static void many_threads(void *ctx)
 	}
 }
 
-static void order_survives_slots_that_are_given_to_other_threads(void **state)
+static void order_is_kept_when_slots_get_new_threads(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
@@ -450,7 +450,7 @@ static void recycle_owners(void *ctx)
 	thing_state_move(tick + 5 * second, &thing, THING_NEW);
 }
 
-static void an_owner_is_never_mistaken_for_its_successor(void **state)
+static void an_owner_is_not_confused_with_a_later_owner_of_its_id(void **state)
 {
 	static const char *const texts[] = { "", "last", "stays" };
 	struct rig rig = { 0 };
@@ -479,17 +479,17 @@ static void an_owner_is_never_mistaken_for_its_successor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(after_sigkill_all_is_there),
-		cmocka_unit_test(a_full_ring_keeps_the_latest),
-		cmocka_unit_test(a_live_writer_never_shows_torn_records),
-		cmocka_unit_test(a_copy_of_a_live_file_never_shows_torn_records),
-		cmocka_unit_test(a_live_file_is_known_to_be_live_and_its_copy_not),
+		cmocka_unit_test(all_events_are_read_after_sigkill),
+		cmocka_unit_test(a_full_ring_keeps_the_latest_events),
+		cmocka_unit_test(no_torn_event_of_a_live_writer_is_shown),
+		cmocka_unit_test(no_torn_event_of_a_copy_of_a_live_file_is_shown),
+		cmocka_unit_test(a_live_file_is_detected_as_live_but_not_its_copy),
 		cmocka_unit_test(equal_ticks_keep_their_order_across_both_rings),
-		cmocka_unit_test(order_survives_a_sequence_number_that_goes_round),
-		cmocka_unit_test(threads_are_merged_by_tick_and_then_by_place),
-		cmocka_unit_test(order_survives_slots_that_are_given_to_other_threads),
+		cmocka_unit_test(order_is_kept_when_the_sequence_number_wraps),
+		cmocka_unit_test(threads_are_merged_by_tick_and_then_by_slot),
+		cmocka_unit_test(order_is_kept_when_slots_get_new_threads),
 		cmocka_unit_test(long_records_are_joined),
-		cmocka_unit_test(an_owner_is_never_mistaken_for_its_successor),
+		cmocka_unit_test(an_owner_is_not_confused_with_a_later_owner_of_its_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

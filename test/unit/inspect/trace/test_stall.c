@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which waits are one stall: by type, place, overlap and end. */
+/* Which waits belong to one stall: by type, place, overlap and end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static struct reader_state states[] = { { .name = "FREE" },
 static struct reader_machine machine = { .state_count = ARRAY_COUNT(states), .states = states };
 static struct reader_object request = { .id = 3, .machine = &machine };
 
-/* A life from `begin`: 10 ticks RECEIVED, then `waits` ticks in `state`, then 5 in SENDING. */
+/* A life from `begin`: 10 ticks in RECEIVED, then `waits` ticks in `state`, then 5 in SENDING. */
 static struct reader_stall life(uint64_t begin, uint8_t state, uint64_t waits, const struct reader_stall_io *io,
 				uint32_t thread)
 {
@@ -41,12 +41,12 @@ static struct reader_stall at_device(uint64_t begin, uint64_t waits, uint16_t de
 	return life(begin, EXECUTING, waits, &io, thread);
 }
 
-static bool one(struct reader_stall longest, struct reader_stall other)
+static bool is_one_stall(struct reader_stall longest, struct reader_stall other)
 {
 	return reader_stall_is_one(&longest, &other);
 }
 
-static void the_wait_is_the_longest_stay_that_is_no_rest(void **state)
+static void the_wait_is_the_longest_stay_outside_of_rest_states(void **state)
 {
 	struct reader_stall stall = life(1000, EXECUTING, 500, NULL, 2);
 
@@ -60,7 +60,7 @@ static void the_wait_is_the_longest_stay_that_is_no_rest(void **state)
 	assert_int_equal(stall.to - stall.from, 10);
 }
 
-static void the_io_that_waited_says_where(void **state)
+static void an_io_that_takes_most_of_the_wait_names_the_device(void **state)
 {
 	struct reader_stall stall = at_device(1000, 500, DISK, 0);
 	struct reader_stall_io brief = { .from = 1020, .to = 1200, .owner = DISK };
@@ -68,10 +68,10 @@ static void the_io_that_waited_says_where(void **state)
 	assert_int_equal(stall.device, DISK);
 	assert_int_equal(stall.from, 1011);
 	assert_int_equal(stall.to, 1509);
-	/* less than half of the stay: the rest of it is the wait */
+	/* an I/O shorter than half of the stay is not the cause */
 	assert_int_equal(life(1000, EXECUTING, 500, &brief, 0).device, 0);
 	assert_int_equal(life(1000, EXECUTING, 500, &brief, 0).to, 1510);
-	/* before the stay that was longest */
+	/* an I/O before the longest stay is not the cause */
 	assert_int_equal(life(2000, SENDING, 500, &brief, 0).device, 0);
 	brief = (struct reader_stall_io){ .from = 1011, .to = 1509 };
 	assert_int_equal(life(1000, EXECUTING, 500, &brief, 0).device, 0);
@@ -93,49 +93,49 @@ static void a_life_of_many_short_waits_has_no_stall(void **state)
 	assert_false(reader_stall_is_one(&stall, &stall));
 }
 
-static void one_device_is_one_place_whatever_the_thread(void **state)
+static void waits_at_one_device_are_one_stall_across_threads(void **state)
 {
 	struct reader_stall longest = at_device(1000, 1000, DISK, 0);
 
-	assert_true(one(longest, at_device(1100, 900, DISK, 0)));
-	assert_true(one(longest, at_device(1100, 900, DISK, 1)));
-	assert_false(one(longest, at_device(1100, 900, OTHER_DISK, 0)));
-	assert_false(one(longest, life(1100, EXECUTING, 900, NULL, 0)));
+	assert_true(is_one_stall(longest, at_device(1100, 900, DISK, 0)));
+	assert_true(is_one_stall(longest, at_device(1100, 900, DISK, 1)));
+	assert_false(is_one_stall(longest, at_device(1100, 900, OTHER_DISK, 0)));
+	assert_false(is_one_stall(longest, life(1100, EXECUTING, 900, NULL, 0)));
 }
 
-static void elsewhere_the_state_and_the_thread_are_the_place(void **state)
+static void waits_without_a_device_are_one_stall_by_state_and_thread(void **state)
 {
 	struct reader_stall longest = life(1000, EXECUTING, 1000, NULL, 1), other = life(1100, EXECUTING, 900, NULL, 1);
 
-	assert_true(one(longest, other));
-	assert_false(one(longest, life(1100, EXECUTING, 900, NULL, 0)));
-	assert_false(one(longest, life(1100, SENDING, 900, NULL, 1)));
+	assert_true(is_one_stall(longest, other));
+	assert_false(is_one_stall(longest, life(1100, EXECUTING, 900, NULL, 0)));
+	assert_false(is_one_stall(longest, life(1100, SENDING, 900, NULL, 1)));
 	other.type++;
-	assert_false(one(longest, other));
+	assert_false(is_one_stall(longest, other));
 }
 
-static void ends_lie_within_a_tenth_and_waits_overlap(void **state)
+static void waits_of_one_stall_overlap_and_end_within_a_tenth(void **state)
 {
 	struct reader_stall longest = life(1000, EXECUTING, 1000, NULL, 0);
 
-	/* it waits from 1010 to 2010 */
-	assert_true(one(longest, life(1500, EXECUTING, 600, NULL, 0)));
-	assert_false(one(longest, life(1500, EXECUTING, 601, NULL, 0)));
-	assert_true(one(longest, life(1500, EXECUTING, 400, NULL, 0)));
-	assert_false(one(longest, life(1500, EXECUTING, 399, NULL, 0)));
-	assert_false(one(longest, life(2000, EXECUTING, 50, NULL, 0)));
-	assert_true(one(longest, life(1999, EXECUTING, 50, NULL, 0)));
+	/* the longest wait is from 1010 to 2010 */
+	assert_true(is_one_stall(longest, life(1500, EXECUTING, 600, NULL, 0)));
+	assert_false(is_one_stall(longest, life(1500, EXECUTING, 601, NULL, 0)));
+	assert_true(is_one_stall(longest, life(1500, EXECUTING, 400, NULL, 0)));
+	assert_false(is_one_stall(longest, life(1500, EXECUTING, 399, NULL, 0)));
+	assert_false(is_one_stall(longest, life(2000, EXECUTING, 50, NULL, 0)));
+	assert_true(is_one_stall(longest, life(1999, EXECUTING, 50, NULL, 0)));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_wait_is_the_longest_stay_that_is_no_rest),
-		cmocka_unit_test(the_io_that_waited_says_where),
+		cmocka_unit_test(the_wait_is_the_longest_stay_outside_of_rest_states),
+		cmocka_unit_test(an_io_that_takes_most_of_the_wait_names_the_device),
 		cmocka_unit_test(a_life_of_many_short_waits_has_no_stall),
-		cmocka_unit_test(one_device_is_one_place_whatever_the_thread),
-		cmocka_unit_test(elsewhere_the_state_and_the_thread_are_the_place),
-		cmocka_unit_test(ends_lie_within_a_tenth_and_waits_overlap),
+		cmocka_unit_test(waits_at_one_device_are_one_stall_across_threads),
+		cmocka_unit_test(waits_without_a_device_are_one_stall_by_state_and_thread),
+		cmocka_unit_test(waits_of_one_stall_overlap_and_end_within_a_tenth),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests under way, lives of objects, clearing, and what time it was. */
+/* Live requests, lives of objects, clearing, and the time of day. */
 #include <unistd.h>
 
 #include "rig.h"
@@ -15,7 +15,7 @@ static void count_to(void *ctx)
 		probe_count_io(clock_ticks(), i, (uint32_t)i);
 }
 
-/* ---- requests under way ---- */
+/* ---- live requests ---- */
 
 static void hang(void *ctx)
 {
@@ -32,7 +32,7 @@ static void hang(void *ctx)
 	}
 }
 
-static void a_hung_request_is_seen_when_the_ring_has_moved_on(void **state)
+static void a_hung_request_is_shown_after_its_events_were_overwritten(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
@@ -47,7 +47,7 @@ static void a_hung_request_is_seen_when_the_ring_has_moved_on(void **state)
 	assert_string_equal(story.object->machine->states[story.state].name, "WAITING");
 	assert_int_equal(story.entered_tick - story.begin_tick, 10000);
 	assert_int_equal(story.args[0], 0x42);
-	assert_int_equal(story.ticks[ORDER_EXECUTING], 0); /* of a former life */
+	assert_int_equal(story.ticks[ORDER_EXECUTING], 0); /* the tick of an earlier life is not shown */
 	assert_true(reader_now(reader) >= story.begin_tick + 40000);
 	assert_false(reader_story_next(reader, &walk, &story));
 	assert_int_equal(walk.seen, 2 * ORDERS);
@@ -65,7 +65,7 @@ static void begin_and_flood(void *ctx)
 	order_state_move(tick + 1000000, &rig_orders[3], ORDER_EXECUTING);
 }
 
-static void a_life_is_known_from_its_story_when_its_beginning_is_gone(void **state)
+static void the_begin_of_a_life_is_known_after_its_events_were_overwritten(void **state)
 {
 	struct demo_thing thing = { .trace.type = TRACE_OBJECT_THING };
 	struct rig rig = { 0 };
@@ -90,7 +90,7 @@ static void a_life_is_known_from_its_story_when_its_beginning_is_gone(void **sta
 	rig_clean(&rig);
 }
 
-static void make_a_pool_that_is_too_large(void *ctx)
+static void create_too_large_pool(void *ctx)
 {
 	struct trace_pool_spec spec = { .type = TRACE_OBJECT_ORDER,
 					.story_offset = offsetof(struct demo_order, story),
@@ -101,14 +101,14 @@ static void make_a_pool_that_is_too_large(void *ctx)
 	must(trace_pool_create(&spec));
 }
 
-static void requests_for_which_there_was_no_room_are_counted(void **state)
+static void requests_without_room_in_the_file_are_counted(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
 	struct reader_walk walk = { 0 };
 	struct reader_story story;
 
-	rig_run(&rig, 1024, make_a_pool_that_is_too_large, NULL);
+	rig_run(&rig, 1024, create_too_large_pool, NULL);
 	reader = rig_open(&rig);
 	assert_true(reader_story_next(reader, &walk, &story));
 	assert_int_equal(reader_stories_outside_file(reader, story.object), 4096);
@@ -130,7 +130,7 @@ static void belong_and_flood(void *ctx)
 	probe_job_run(tick + 1000, &rig_jobs[3], NULL);
 }
 
-static void what_a_request_belongs_to_is_known_from_its_story(void **state)
+static void the_parent_of_a_request_is_known_after_its_events_were_overwritten(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader *reader;
@@ -169,7 +169,7 @@ static void what_a_request_belongs_to_is_known_from_its_story(void **state)
 
 /* ---- owners ---- */
 
-/* Texts of one letter each, as long as there is room for, as fast as can be. */
+/* Describe the owner by texts of one letter, up to the maximum length, as fast as possible. */
 static void describe_for_ever(void *ctx)
 {
 	uint16_t owner = trace_owner_create(TRACE_OWNER_SESSION, 0, "%s", "aaaa");
@@ -183,7 +183,7 @@ static void describe_for_ever(void *ctx)
 	}
 }
 
-static void an_owner_is_never_seen_half_described(void **state)
+static void no_partly_written_text_of_an_owner_is_shown(void **state)
 {
 	uint32_t whole = 0;
 
@@ -216,7 +216,7 @@ static void clear_in_between(void *ctx)
 	count_to((void *)5);
 }
 
-static void what_was_cleared_is_not_shown(void **state)
+static void cleared_events_are_not_shown_and_counted(void **state)
 {
 	struct rig rig = { 0 };
 	struct reader_counts counts;
@@ -230,7 +230,7 @@ static void what_was_cleared_is_not_shown(void **state)
 
 static void note_times(void *ctx)
 {
-	/* more than there is room for */
+	/* more than the file has room for */
 	for (int i = 0; i < 100; i++) {
 		usleep(1000);
 		trace_clock_note();
@@ -238,7 +238,7 @@ static void note_times(void *ctx)
 	probe_nothing(clock_ticks());
 }
 
-static void ticks_become_the_time_of_day(void **state)
+static void ticks_are_converted_to_the_time_of_day(void **state)
 {
 	uint64_t before = clock_realtime_ns(), after, at_event = 0, at_start, at_end;
 	struct rig rig = { 0 };
@@ -261,7 +261,7 @@ static void ticks_become_the_time_of_day(void **state)
 	rig_clean(&rig);
 }
 
-static void nanoseconds_are_exact(void **state)
+static void ticks_are_converted_to_exact_nanoseconds(void **state)
 {
 	static const uint64_t ticks[] = { 0, 1, 2, 3, 2599999999, 2600000000, 123456789012345678, UINT64_MAX / 3 };
 	struct rig rig = { 0 };
@@ -286,14 +286,14 @@ static void nanoseconds_are_exact(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_hung_request_is_seen_when_the_ring_has_moved_on),
-		cmocka_unit_test(a_life_is_known_from_its_story_when_its_beginning_is_gone),
-		cmocka_unit_test(requests_for_which_there_was_no_room_are_counted),
-		cmocka_unit_test(what_a_request_belongs_to_is_known_from_its_story),
-		cmocka_unit_test(an_owner_is_never_seen_half_described),
-		cmocka_unit_test(what_was_cleared_is_not_shown),
-		cmocka_unit_test(ticks_become_the_time_of_day),
-		cmocka_unit_test(nanoseconds_are_exact),
+		cmocka_unit_test(a_hung_request_is_shown_after_its_events_were_overwritten),
+		cmocka_unit_test(the_begin_of_a_life_is_known_after_its_events_were_overwritten),
+		cmocka_unit_test(requests_without_room_in_the_file_are_counted),
+		cmocka_unit_test(the_parent_of_a_request_is_known_after_its_events_were_overwritten),
+		cmocka_unit_test(no_partly_written_text_of_an_owner_is_shown),
+		cmocka_unit_test(cleared_events_are_not_shown_and_counted),
+		cmocka_unit_test(ticks_are_converted_to_the_time_of_day),
+		cmocka_unit_test(ticks_are_converted_to_exact_nanoseconds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * write_trace - a program that traces, for tests, by hand and for measuring:
+ * write_trace - a program that traces, for tests and measurements:
  *
- *   write_trace story DIRECTORY          some orders with their jobs, all kinds of arguments; one hangs; then SIGKILL
- *   write_trace flood DIRECTORY COUNT    COUNT events of orders and jobs, then an orderly end
- *   write_trace run DIRECTORY SECONDS    events as fast as they come, then SIGKILL
- *   write_trace golden FILE              what `story` records, with ticks that are always the same, written to FILE
- *   write_trace stages FILE              as golden: lives of known length, reads and writes, whole and not whole
+ *   write_trace story DIRECTORY          some orders with jobs, all types of arguments; one hangs; then SIGKILL
+ *   write_trace flood DIRECTORY COUNT    COUNT events of orders and jobs, then a normal exit
+ *   write_trace run DIRECTORY SECONDS    events as fast as possible, then SIGKILL
+ *   write_trace golden FILE              as `story`, with constant ticks, written to FILE
+ *   write_trace stages FILE              as golden: lives of known length, reads and writes, complete and incomplete
  *
  * Prints the path of its trace file first.
  */
@@ -103,7 +103,7 @@ static void story(uint64_t now)
 	order_state_move(now + 6000, &orders[5], ORDER_EXECUTING);
 	probe_job_submit(now + 6100, &jobs[7], &orders[5], 8, DEMO_READ);
 	trace_running(trace_intern("uring_poll"), trace_intern("nvmf_tgt_poll_group_0"), now + 7000);
-	/* later, a thread that is no reactor */
+	/* later, a thread that is not a reactor */
 	probe_nothing(now + 3 * NS_PER_SEC);
 }
 
@@ -116,8 +116,8 @@ static void flood(uint64_t count)
 }
 
 /*
- * Read i of 1000 waits 100 + i ns; its job waits 300 and runs 1000 + 5 * i, and the order is at work for 700 around that.
- * 100 writes rest for a second first. One order ends that was not seen to begin, one never ends, one has two jobs.
+ * Read i of 1000 waits 100 + i ns; its job waits 300 ns and runs 1000 + 5 * i; the order works for another 700. 100 writes
+ * first rest for a second. One order ends whose begin was not recorded, one does not end, one has two jobs.
  */
 static void stages(uint64_t now)
 {
@@ -160,14 +160,14 @@ static void run(uint64_t seconds)
 	uint64_t end = clock_ticks() + seconds * clock_tick_rate();
 
 	for (uint32_t i = 0; clock_ticks() < end; i++) {
-		/* one in so many is slow, and is kept */
+		/* one in 10,000 is slow and is kept */
 		uint64_t step = i % 10000 == 5000 ? 20000 : 0;
 
 		one_order(i, clock_ticks() - 4 * step, step);
 	}
 }
 
-/* The file's bytes depend on nothing but the format and the tests' probes.def. */
+/* The file's bytes depend only on the format and the tests' probes.def. */
 static int golden(const char *path, void (*record)(uint64_t now))
 {
 	const void *memory;

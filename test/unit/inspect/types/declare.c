@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * declare PROGRAM [KIND:NAME]... - what types_declare() makes of a program; for test_layout.py.
+ * declare PROGRAM [KIND:NAME]... - prints the result of types_declare() for a program; for test_layout.py.
  *
- * Kinds: struct, enum, cast, word, member, taken; "kernel:" takes the running kernel's names into account. "has:NAME" asks
- * the kernel alone.
+ * Kinds: struct, enum, cast, word, member, taken; "kernel:" takes the running kernel's names into account. "has:NAME" looks
+ * up only the kernel.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* layouts - structures of every kind, for test_layout.py to compile; nothing of it runs. */
+/* layouts - structures of each kind, for test_layout.py to compile. The code does not run. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -143,7 +143,7 @@ struct zero {
 	struct nested rows[0];
 };
 
-/* Names that other units use for other things. */
+/* Names that another unit defines differently. */
 struct twice {
 	int a, b;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* other - a second unit: what hidden is, and other things of the same names. For test_layout.py. */
+/* other - a second unit: the definition of hidden, and different definitions of the same names. For test_layout.py. */
 struct hidden {
 	int found;
 };
