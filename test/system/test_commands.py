@@ -134,15 +134,15 @@ class Commands(EngineTest):
         engine.serve("bdev_null_create", "Null0", 1 << 36, 4096)
         status, said = self.perf(engine, "--rw", "write", "--verify")
         self.assertEqual(status, 2)
-        self.assertIn("--range makes them fewer", said)
+        self.assertIn("use a smaller --range or a larger --bs", said)
 
     def test_an_invalid_command_is_reported_with_its_line(self):
         engine = self.engine()
-        for line, why in (("no_such_command", "no such command"), ("bdev_get_bdevs -Q", "no option -Q"), ("bdev_get_bdevs 'a", "")):
+        for line, why in (("no_such_command", "unknown command"), ("bdev_get_bdevs -Q", "unknown option -Q"), ("bdev_get_bdevs 'a", "")):
             done = run(FATHOM, "rpc", "-s", engine.sock, input=f"bdev_get_bdevs\n\n# a comment\n{line}\nbdev_get_bdevs\n", check=False)
             self.assertEqual((done.returncode, done.stdout), (2, "[]\n"))
             self.assertIn(why, done.stderr)
-            self.assertIn(f"that was line 4: {line}\n", done.stderr)
+            self.assertIn(f"error in line 4: {line}\n", done.stderr)
 
     def test_help_lists_no_command_that_an_engine_lacks(self):
         here = {"load_config", "load_subsystem_config", "save_config", "save_subsystem_config"}  # `fathom rpc` makes several requests of each

@@ -142,19 +142,19 @@ class Screen(TopTest):
         top.press("s")
         top.wait_text("Sort by:")
         top.press(*["up"] * 13, "enter")
-        top.wait(lambda lines: order(lines) == ["alpha", "beta", "gamma"], "the rising order")
-        top.wait_text("3 of 3, by VOLUME, rising")
+        top.wait(lambda lines: order(lines) == ["alpha", "beta", "gamma"], "the ascending order")
+        top.wait_text("3 of 3, by VOLUME, ascending")
         top.press("R")
-        top.wait(lambda lines: order(lines) == ["gamma", "beta", "alpha"], "the falling order")
+        top.wait(lambda lines: order(lines) == ["gamma", "beta", "alpha"], "the descending order")
         top.press("/", "BET", "enter")
         top.wait(lambda lines: order(lines) == ["beta"], "the filtered row")
         top.wait_text('1 of 3 with "BET"')
         top.press("esc")
         top.wait(lambda lines: order(lines) == ["gamma", "beta", "alpha"], "all rows")
         top.press(">")
-        top.wait_text("by IOPS, falling")
+        top.wait_text("by IOPS, descending")
         top.press("<", "<")
-        top.wait_text("by ERRORS, falling")
+        top.wait_text("by ERRORS, descending")
         top.wait(lambda lines: "ERRORS" in lines[2], "the column that is sorted by")
 
     def test_columns_are_chosen_by_keys(self):
@@ -175,7 +175,7 @@ class Screen(TopTest):
         self.assertIn("READ us", top.lines[2], "others have their room")
         self.assertIn("by IOPS", top.lines[-2])
         top.press("c", " ")
-        top.wait_text("the first column stays")
+        top.wait_text("the first column cannot be hidden")
         top.press("down", "enter", "c")
         top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "one of them again")
         top.press("5", "4")
@@ -213,7 +213,7 @@ class Screen(TopTest):
         top.press("r", "500ms", "enter")
         top.wait_text("every 0.5 s")
         top.press("r", "5 years", "enter")
-        top.wait_text('a time from 100ms to 1h is wanted, not "5 years"')
+        top.wait_text('"5 years" is not a time from 100ms to 1h')
         top.press("r", "2x", "backspace", "enter")
         top.wait_text("every 2 s")
         top.press("t")
@@ -238,7 +238,7 @@ class Screen(TopTest):
         top.press("4")
         top.wait(lambda lines: row(lines, "m0"), "m0")
         engine.kill()
-        top.wait(lambda lines: re.search(r"the engine is gone|no engine answers there", lines[-2]) and "trying again" in lines[-2],
+        top.wait(lambda lines: re.search(r"the engine is gone|no engine listens there", lines[-2]) and "retrying" in lines[-2],
                  "a sentence about it")
         self.assertTrue(row(top.lines, "m0"))   # what was last seen stays
         again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # the last -r counts
@@ -246,7 +246,7 @@ class Screen(TopTest):
         again.wait_ready()
         again.lines("bdev_null_create other 8 512\n")
         top.wait(lambda lines: str(again.pid) in lines[0] and row(lines, "other"), "the other engine")
-        top.wait(lambda lines: "trying again" not in lines[-2], "that it is there")
+        top.wait(lambda lines: "retrying" not in lines[-2], "that it is there")
 
 
     def test_keys_do_not_wait_for_an_engine_that_is_stopped(self):
@@ -255,7 +255,7 @@ class Screen(TopTest):
         top.wait_text("interval")
         os.kill(engine.pid, signal.SIGSTOP)
         try:
-            top.wait_text("no answer to")
+            top.wait_text("timed out")
             top.press("4")
             top.wait(lambda lines: row(lines, "m0"), "m0")
             os.kill(engine.pid, signal.SIGCONT)
@@ -377,7 +377,7 @@ class Lines(TopTest):
         engine.kill()
         while "error" not in (document := json.loads(top.stdout.readline())):
             pass
-        self.assertRegex(document["error"], "the engine is gone|no engine answers there")
+        self.assertRegex(document["error"], "the engine is gone|no engine listens there")
         again = self.engine("-r", engine.sock, ready=False)
         while "error" in (document := json.loads(top.stdout.readline())):
             pass
@@ -390,18 +390,18 @@ class Lines(TopTest):
                 (("--batch", "--tab", "disks"), 2, '--tab: "disks" is not threads'),
                 (("--batch", "-i", "1us"), 2, "from 100ms to 1h"),
                 (("--batch", "-n", "0"), 2, '-n: "0" is not a number'),
-                (("--batch", "--sort", "iops"), 2, "--tab says which"),
-                (("--batch", "--tab", "hosts", "--sort", "colour"), 2, 'no such column: "colour"'),
-                (("-n", "1"), 2, "-n is for --batch and --json"),
-                (("--batch", "a", "b"), 2, 'not also "b"'),
+                (("--batch", "--sort", "iops"), 2, "--sort needs --tab"),
+                (("--batch", "--tab", "hosts", "--sort", "colour"), 2, 'no column "colour"'),
+                (("-n", "1"), 2, "-n is only for --batch and --json"),
+                (("--batch", "a", "b"), 2, 'unexpected argument "b"'),
                 (("--colour",), 2, "shows the options"),
-                ((), 2, "--batch or --json is for scripts"),
-                (("--batch", "/nowhere/at/all"), 1, "no engine answers there"),
+                ((), 2, "is not a terminal; use --batch or --json"),
+                (("--batch", "/nowhere/at/all"), 1, "no engine listens there"),
                 (("--batch", plain), 1, plain),
                 (("--batch", "nobody-of-this-name"), 1, 'no process named "nobody-of-this-name" is running'),
                 (("--batch", "x" * 200), 1, "is running"),
                 (("--batch", "/" + "x" * 200), 1, "longer than a socket's path can be"),
-                (("--batch", os.getpid()), 1, "listens at no control socket"),
+                (("--batch", os.getpid()), 1, "listens on no control socket"),
                 (("--batch", 2**31 - 1), 1, f"there is no process {2**31 - 1}")):
             with self.subTest(words=words):
                 done = run(FATHOM, "top", *words, check=False)

@@ -86,7 +86,7 @@ nvmf_subsystem_add_ns {NQN} EE_Base
         words[words.index("600")] = "0.2"
         confined = subprocess.run(["taskset", "-c", str(cpus[0]), *words], capture_output=True, text=True, timeout=60)
         self.assertEqual(confined.returncode, 0, confined.stderr)
-        self.assertIn("reactors spin on each CPU that it may use", confined.stderr)
+        self.assertIn("reactors spin on each CPU that this process may use", confined.stderr)
 
     def test_a_target_that_stands_still_ends_the_load(self):
         """Its sockets stay open: without the keep alive's own limit nothing would end, for commands have no time-out here."""

@@ -121,7 +121,7 @@ static const struct option_row rows[] = {
 	{ "range", 0, OPTION_CALL, "[OFFSET:]BYTES", "part of the namespace (all of it)", .read = read_range },
 	{ "seed", 0, OPTION_CALL, "N", "seed of the random choices (1)", .read = read_seed },
 	{ "verify", 0, OPTION_FLAG, NULL,
-	  "write data that name their place and version, check what is read, and read everything back at the end",
+	  "write data that contain their address and version, check all data read, and read everything back at the end",
 	  AT(verify) },
 	{ "verify-state", 0, OPTION_CALL, "FILE", "load and save the expected contents; implies --verify",
 	  .read = read_verify_state, .values = OPTION_FILES },

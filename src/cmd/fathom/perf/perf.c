@@ -42,7 +42,8 @@ static int check_namespace_range(struct perf *perf, struct fathom_fault *why)
 	uint64_t bytes = perf->ns.blocks * lba_bytes;
 
 	if (perf->ns.metadata_bytes > 0)
-		return fault(why, -ENOTSUP, "namespace %" PRIu32 " has metadata, which perf does not know", options->nsid);
+		return fault(why, -ENOTSUP, "namespace %" PRIu32 " has metadata, which perf does not support",
+			     options->nsid);
 	if (options->io_bytes % lba_bytes != 0 || options->io_bytes / lba_bytes > 65536)
 		return fault(why, -EINVAL, "--bs: 1 to 65536 blocks of %" PRIu32 " bytes, not %" PRIu64 " bytes", lba_bytes,
 			     options->io_bytes);
@@ -85,25 +86,25 @@ static int open_ledger(struct perf *perf, struct fathom_fault *why)
 			return 0;
 		return fault(why, -EINVAL,
 			     "%s is about %" PRIu64 " blocks of %" PRIu32 " bytes from byte %" PRIu64
-			     ": say --bs and --range accordingly",
+			     ": use the same --bs and --range",
 			     options->verify_state, perf->ledger.blocks, perf->ledger.block_bytes, perf->ledger.offset);
 	}
 	if (options->time_s == 0 && options->count == 0)
-		return fault(why, -ENOENT, "%s: no such ledger, so there is nothing to check", options->verify_state);
+		return fault(why, -ENOENT, "%s does not exist, so there is nothing to check", options->verify_state);
 	if (options->read_percent == 100)
 		return fault(why, -EINVAL,
-			     "--verify has nothing to compare with what is read: write, or load --verify-state");
+			     "--verify has no expected contents: use a mode that writes, or load --verify-state");
 	if (options->verify_state) {
 		error = verify_may_save(options->verify_state, why);
 		if (error)
 			return error;
 	}
 	if (getrandom(&run, sizeof(run), 0) != sizeof(run))
-		return fault(why, -EIO, "no random number");
+		return fault(why, -EIO, "the kernel returned no random number");
 	error = verify_init(&perf->ledger, run, options->seed, options->range_offset, perf->blocks,
 			    (uint32_t)options->io_bytes);
 	return error ? fault(why, error,
-			     "out of memory for the ledger of %" PRIu64 " blocks: --range makes them fewer, --bs larger",
+			     "out of memory for the ledger of %" PRIu64 " blocks: use a smaller --range or a larger --bs",
 			     perf->blocks)
 		     : 0;
 }
@@ -332,7 +333,7 @@ static void run_workers(struct perf *perf)
 			break;
 	}
 	for (uint32_t i = started; i < perf->options.queues; i++) {
-		perf_complain(perf, "no thread for queue %" PRIu32, i);
+		perf_complain(perf, "cannot create the thread of queue %" PRIu32, i);
 		pthread_mutex_lock(&perf->mutex);
 		perf->workers[i].lost = true;
 		perf->workers[i].progress.finished = true;
@@ -381,7 +382,7 @@ int cmd_perf(int argc, char **argv)
 	fflush(stdout);
 	hold_connection(&perf);
 	if (perf.options.verify_state && verify_save(&perf.ledger, perf.options.verify_state, &why) != 0) {
-		fprintf(stderr, "fathom perf: saving the ledger: %s\n", why.text);
+		fprintf(stderr, "fathom perf: cannot save the ledger: %s\n", why.text);
 		good = false;
 	}
 	disconnect_and_free(&perf);

@@ -2,7 +2,8 @@
 /*
  * perf - shared by the files of `fathom perf`.
  *
- *      perf.c          options, connecting, waiting with a progress bar, exit status
+ *      options.c  the command line
+ *      perf.c     connecting, waiting with a progress bar, exit status
  *      worker.c   one thread per queue pair: keeps `depth` I/Os in flight, verifies
  *      cpus.c     avoids CPUs of reactors
  *      report.c   the table and the JSON object
@@ -29,8 +30,7 @@ enum {
 };
 
 /*
- * The effect of signals: the first ends the load, the second also the verification. LOST: no connection to the
- * controller.
+ * The first signal ends the load, the second also the verification. LOST: the connection to the controller was lost.
  */
 enum perf_stop { PERF_GO_ON, PERF_STOP_LOAD, PERF_STOP_ALL, PERF_LOST };
 
@@ -85,7 +85,7 @@ struct perf_worker {
 	/* Valid after the thread was joined. */
 	struct perf_counts *counts;
 	double seconds;
-	uint64_t left_out; /* blocks written and not read back at the end */
+	uint64_t left_out; /* blocks that were written and not read back at the end */
 	bool lost;
 };
 

@@ -5,8 +5,8 @@
  *      CHECK (a ledger was loaded) -> LOAD (until time or count is up) -> CHECK (with --verify)
  *
  * In LOAD the callback of each completed I/O submits the next one; so at depth 128 a poll that receives 64 responses
- * sends 64 commands at once. In CHECK the next I/O reads the next block that was ever written. If contents matter, a
- * block has at most one I/O at a time; a random choice of a busy block is replaced by the next free one.
+ * sends 64 commands at once. In CHECK the next I/O reads the next block that was ever written. With --verify a block has
+ * at most one I/O at a time, so that its expected contents are known; a busy block is replaced by the next free one.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -208,7 +208,7 @@ static void report_failed_io(struct io *io, const struct fathom_completion *comp
 		      (unsigned long long)io->block, fathom_completion_text(completion, text, sizeof(text)));
 }
 
-/* Publish progress; check for a stop request and for the begin of the measurement. */
+/* Publish progress; check for a stop request, and for the start and end of the measurement. */
 static void publish_progress(struct job *job, uint64_t now)
 {
 	struct perf *perf = job->perf;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Converts words to a request by the table of a command, with the rules of Python's argparse. Options and positional
+ * args - converts words to a request by the table of a command, with the rules of Python's argparse. Options and positional
  * arguments may be mixed; "-s4420", "-s 4420", "--trsvcid=4420" and "--trsv 4420" are equal; "-ak" is "-a -k"; behind
  * "--" all arguments are positional.
  */
@@ -172,12 +172,12 @@ static int add_param_text(struct reader *reader, const struct rpc_arg *arg, cons
 	json_t *value;
 
 	if (arg->choices && arg->type != RPC_ARG_LIST && !is_choice(arg->choices, text))
-		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is none of %s", name_of_arg(arg), text,
+		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is not one of %s", name_of_arg(arg), text,
 			     arg->choices);
 	value = make_json_value(arg, text);
 	if (!value && arg->choices)
-		return fault(reader->why, -EINVAL, "argument %s: \"%s\" has a name other than %s", name_of_arg(arg), text,
-			     arg->choices);
+		return fault(reader->why, -EINVAL, "argument %s: \"%s\" contains a name that is not one of %s",
+			     name_of_arg(arg), text, arg->choices);
 	if (!value)
 		return fault(reader->why, -EINVAL, "argument %s: \"%s\" is not %s", name_of_arg(arg), text,
 			     kinds[arg->type]);
@@ -207,14 +207,14 @@ static int find_long_option(struct reader *reader, const char *word, size_t byte
 				return 0;
 			}
 			if (found)
-				return fault(reader->why, -EINVAL, "option %s can be %s or %s", word, found->long_flag,
-					     arg->long_flag);
+				return fault(reader->why, -EINVAL, "option %s is ambiguous: %s or %s", word,
+					     found->long_flag, arg->long_flag);
 			found = arg;
 			found_no = no;
 		}
 	}
 	if (!found)
-		return fault(reader->why, -EINVAL, "no option %.*s", (int)bytes, word);
+		return fault(reader->why, -EINVAL, "unknown option %.*s", (int)bytes, word);
 	*arg_ret = found;
 	*no_ret = found_no;
 	return 0;
@@ -270,7 +270,7 @@ static int read_short_option(struct reader *reader, const char *word)
 		int error;
 
 		if (!arg)
-			return fault(reader->why, -EINVAL, "no option %.64s", word);
+			return fault(reader->why, -EINVAL, "unknown option %.64s", word);
 		behind = word + strlen(arg->flag);
 		if (takes_value(arg))
 			return read_option(reader, arg, *behind == '=' ? behind + 1 : *behind ? behind : NULL, false);
@@ -279,7 +279,7 @@ static int read_short_option(struct reader *reader, const char *word)
 			return error;
 		/* "-ak": repeat with "-k" */
 		if (snprintf(rest, sizeof(rest), "-%s", behind) >= (int)sizeof(rest))
-			return fault(reader->why, -EINVAL, "no option %.64s", word);
+			return fault(reader->why, -EINVAL, "unknown option %.64s", word);
 		return read_short_option(reader, rest);
 	}
 }
@@ -294,7 +294,7 @@ static int read_positional(struct reader *reader, const char *word)
 			return add_param_text(reader, arg, word);
 		}
 	}
-	return fault(reader->why, -EINVAL, "one argument too many: \"%s\"", word);
+	return fault(reader->why, -EINVAL, "unexpected argument \"%s\"", word);
 }
 
 /* "-5" is a number, unless there is such an option. */
@@ -413,7 +413,7 @@ enum rpc_args_result rpc_args_read(int argc, char **argv, struct rpc_call *call_
 		error = read_by_table(argc, argv, &call, why);
 	} else {
 		error = fault(why, -EINVAL,
-			      "no such command; `fathom rpc --help` lists them, `%.64s --params '{...}'` calls any method",
+			      "unknown command; `fathom rpc --help` lists them, `%.64s --params '{...}'` calls any method",
 			      argv[0]);
 	}
 	if (error)

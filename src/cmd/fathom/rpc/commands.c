@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The commands of `fathom rpc`. The build makes their table from src/rpc/methods/methods.def (rpc_commands.gen.c). Here
- * are the conversions of arguments that the table names: as SPDK's rpc.py makes them.
+ * commands - the commands of `fathom rpc`. The build makes their table from src/rpc/methods/methods.def
+ * (rpc_commands.gen.c). This file has the conversions of arguments that the table names; they are those of SPDK's rpc.py.
  */
 #include <string.h>
 

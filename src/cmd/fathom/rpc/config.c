@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Configurations: composed from the engine's configuration of each subsystem, and loaded as calls. Calls that the engine
- * does not accept yet wait for framework_start_init, which is sent after the first pass. Calls that it no longer accepts
- * are skipped.
+ * config - configurations: composed from the engine's configuration of each subsystem, and loaded as calls. Calls that the
+ * engine does not accept yet wait for framework_start_init, which is sent after the first pass. Calls that it no longer
+ * accepts are skipped.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -141,7 +141,7 @@ static int read_config(const json_t *params, json_t **config_ret, struct fathom_
 
 	if (name == source && stat(source, &status) == 0 && S_ISDIR(status.st_mode))
 		return fault(why, -EISDIR, "%s: %s", source, strerror(EISDIR));
-	/* a configuration is an object, so this argument was meant to be a path */
+	/* a configuration begins with "{", so this argument is the path of a missing file */
 	if (source && name != source && source[strspn(source, " \t\r\n")] != '{')
 		return fault(why, -ENOENT, "%.200s: %s", source, strerror(ENOENT));
 	if (!source)
@@ -194,7 +194,7 @@ static int check_config_calls(const json_t *calls, const json_t *methods, const 
 		if (error)
 			return error;
 		if (!json_is_array(call) && !method)
-			return fault(why, -EINVAL, "subsystem \"%s\", call %zu: has no \"method\"", subsystem, i + 1);
+			return fault(why, -EINVAL, "subsystem \"%s\", call %zu has no \"method\"", subsystem, i + 1);
 		if (!json_is_array(call) && !is_listed_method(methods, method))
 			return fault(why, -EINVAL, "subsystem \"%s\", call %zu: the engine has no method \"%s\"", subsystem,
 				     i + 1, method);

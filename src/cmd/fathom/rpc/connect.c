@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One connection to a control socket: requests and responses, with a time limit for each. */
+/* connect - one connection to a control socket: requests and responses, with a time limit for each. */
 #include <ctype.h>
 #include <errno.h>
 #include <netdb.h>
@@ -228,7 +228,7 @@ static int receive_more(struct rpc_client *client, uint64_t until_ns, struct fat
 		if (client->in_bytes == 0 || memchr(client->in, '\0', client->in_bytes))
 			return fault(why, -ECONNRESET, "%s closed the connection %s; is it a control socket?",
 				     client->options.address,
-				     client->in_bytes ? "after something that is no JSON" : "without a response");
+				     client->in_bytes ? "after data that is not JSON" : "without a response");
 		return fault(why, -ECONNRESET, "Connection closed with partial response:\n%.*s", (int)client->in_bytes,
 			     client->in);
 	}
@@ -242,7 +242,7 @@ static json_t *parse_response(struct rpc_client *client)
 	json_error_t error;
 	json_t *response;
 
-	/* responses end with a brace or, from all known servers, a newline: otherwise do not try to parse */
+	/* a complete response ends with a brace or a newline: parsing the data after each piece would be quadratic */
 	if (client->in_bytes == 0 || !strchr("}\n", client->in[client->in_bytes - 1]))
 		return NULL;
 	response = json_loadb(client->in, client->in_bytes, JSON_DISABLE_EOF_CHECK, &error);

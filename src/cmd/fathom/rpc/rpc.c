@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom rpc - calls methods of an engine through its control socket, as SPDK's rpc.py does; see client.h. */
+/* rpc - `fathom rpc`: calls methods of an engine through its control socket, as SPDK's rpc.py does; see client.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +74,7 @@ static const struct option_row option_rows[] = {
 	  .argument = "COUNT",
 	  OPTION_RANGE(0, RETRIES_MAX),
 	  .offset = offsetof(struct settings, client.retries),
-	  .help = "retry a failed connection so often, every 0.2 s" },
+	  .help = "retries of a failed connection, one every 0.2 s; default 0" },
 	{ .letter = 'v',
 	  .type = OPTION_FLAG,
 	  .offset = offsetof(struct settings, client.verbose),
@@ -195,7 +195,7 @@ static int run_rpc_command(const struct settings *settings, int argc, char **arg
 
 /* ---- many commands ---- */
 
-/* Append a line to `done`, the lines so far, which help to find an error. Takes nothing; pair: free(). */
+/* Append a line to `done` (taken), the lines so far, which are printed with an error. Pair: free(). */
 static char *append_line(char *done, const char *line)
 {
 	char *longer;
@@ -220,7 +220,7 @@ static int run_script_line(struct rpc_client *client, const char *line, const ch
 		return print_rpc_error(why.text, line);
 	must(count > 0);
 	if (words[0][0] == '-') {
-		status = print_rpc_error("options stand before the script, not in its lines", words[0]);
+		status = print_rpc_error("options are allowed on the command line, not in a script", words[0]);
 	} else {
 		status = parse_rpc_command(count, words, &call);
 		if (status < 0) {
@@ -257,7 +257,7 @@ static int run_rpc_script(const struct settings *settings)
 		lines = append_line(lines, line);
 		status = run_script_line(client, line, lines);
 		if (status == EXIT_USAGE)
-			fprintf(stderr, "fathom rpc: that was line %d: %s\n", number, line);
+			fprintf(stderr, "fathom rpc: error in line %d: %s\n", number, line);
 	}
 	free(line);
 	free(lines);

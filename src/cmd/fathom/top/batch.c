@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lines and JSON for scripts: one page or one document per interval. */
+/* batch - --batch and --json, for scripts: prints tables or a JSON document for each interval. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +151,7 @@ int top_batch(const struct top_options *options, struct top_link *link)
 		if (there && !was_there)
 			fprintf(stderr, "fathom top: %s answers again\n", show.path);
 		if (!there && was_there)
-			fprintf(stderr, "fathom top: %s; trying again\n", show.lost.text);
+			fprintf(stderr, "fathom top: %s; retrying\n", show.lost.text);
 		if (is_sample_printed(options, &show, there)) {
 			if (there)
 				print_sample(options, &show);

@@ -19,21 +19,21 @@ enum cut { CUT_END, CUT_BEGIN };
 static const char *const help_lines[] = {
 	"1 to 6, Tab      threads, pollers, cores, volumes, hosts, buffers; the next one",
 	"Up Down          select a row; PgUp, PgDn, Home, End likewise",
-	"Enter            all that is known of the row; Esc closes it",
+	"Enter            all values of the row; Esc closes it",
 	"s                choose the column to sort by",
 	"c                choose the columns that are shown",
 	"< >              sort by the column before, by the next one",
-	"R                the other way round",
+	"R                reverse the order",
 	"/                only rows with a text in one of their names; Esc shows all",
-	"t                totals since the engine began, or the interval",
+	"t                totals since the engine's start, or values of the interval",
 	"r                change the interval",
-	"p                pause: what is shown stays",
+	"p                pause: stop sampling, or continue",
 	"Space            sample at once",
 	"h ?              this page",
 	"q                quit",
 	"",
-	"A - stands where the engine does not say, or where nothing happened.",
-	"IOPS and what has /S is of a second; other numbers are of the interval.",
+	"A - means that the engine does not report the value, or that nothing happened.",
+	"IOPS and columns with /S are per second; other numbers are of the interval.",
 };
 
 uint32_t top_draw_help_lines(void)
@@ -163,7 +163,7 @@ static void draw_title(const struct top_screen *screen)
 	char text[CELL_MAX], when[16] = "";
 	struct tm parts;
 
-	if (show->looked_ns)
+	if (show->sampled_ns)
 		strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&wall, &parts));
 	snprintf(text, sizeof(text), "fathom top  %s %lld  %s", show->program[0] ? show->program : "process",
 		 (long long)(show->pid > 0 ? show->pid : 0), show->path);
@@ -274,7 +274,7 @@ static void draw_status(const struct top_screen *screen)
 	char text[CELL_MAX], note[256] = "", filter[INPUT_BYTES_MAX + 16] = "";
 
 	if (screen->show.lost.error) {
-		snprintf(text, sizeof(text), "%.400s; trying again every second", screen->show.lost.text);
+		snprintf(text, sizeof(text), "%.400s; retrying every second", screen->show.lost.text);
 		attron(A_BOLD);
 	} else if (screen->notice[0]) {
 		snprintf(text, sizeof(text), "%s", screen->notice);
@@ -286,7 +286,7 @@ static void draw_status(const struct top_screen *screen)
 			snprintf(filter, sizeof(filter), " with \"%s\"", screen->filter);
 		snprintf(text, sizeof(text), "%u of %u%s, by %s, %s%s%s", screen->table ? screen->table->row_count : 0,
 			 screen->rows_all, filter, top_show_title(&columns[view->sort], screen->totals),
-			 view->descending ? "falling" : "rising", noted ? "; " : "", note);
+			 view->descending ? "descending" : "ascending", noted ? "; " : "", note);
 	}
 	draw_line(LINES - 2, text);
 	attroff(A_BOLD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the target. A process is found by its id or name; its control socket is the stream socket on which it listens,
- * which the kernel reports for any program, Fathom's or SPDK's.
+ * find - finds the target. A process is found by its id or name. Its control socket is the UNIX stream socket on which it
+ * listens: the kernel lists it in /proc for any program, Fathom's or SPDK's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -107,7 +107,7 @@ static int find_socket_of_process(int32_t pid, char path_ret[TOP_PATH_BYTES], st
 	case -ENOENT:
 		if (kill(pid, 0) != 0 && errno == ESRCH)
 			return fault(why, -ENOENT, "there is no process %d", pid);
-		return fault(why, rc, "process %d listens at no control socket; is it an engine?", pid);
+		return fault(why, rc, "process %d listens on no control socket; is it an engine?", pid);
 	case -EACCES:
 		return fault(why, rc,
 			     "process %d belongs to another user: run this command as that user or as root, or name the "
@@ -201,7 +201,7 @@ static int find_socket_of_match(const struct found *found, const char *what, cha
 			     what);
 	for (uint32_t i = 0; i < found->count && i < PIDS_SHOWN_MAX; i++)
 		used += (size_t)snprintf(pids + used, sizeof(pids) - used, " %d", found->pids[i]);
-	return fault(why, -EEXIST, "%u of %s are running; say which by its process id:%s%s", found->count, what, pids,
+	return fault(why, -EEXIST, "%u of %s are running; select one by its process id:%s%s", found->count, what, pids,
 		     found->count > PIDS_SHOWN_MAX ? " ..." : "");
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection to a target: makes the calls of a sample.
+ * link - the connection to a target: makes the calls of a sample.
  *
- * Connections of hosts are queried on a separate connection with a short time limit: the target must ask its cores for
- * them, and does not answer if one of them hangs, while all other calls work. After a timeout these calls are skipped
- * for a few samples.
+ * Calls about hosts use a separate connection with a short time limit. For them the target sends a message to each of its
+ * cores, and does not answer if one of them hangs, while all other calls work. After a timeout these calls are skipped for
+ * a few samples.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,14 +19,14 @@
 #define ANSWER_SEC 3.0
 #define CORES_ANSWER_SEC 1.0
 
-enum { LOOKS_OF_SILENCE = 5 };
+enum { SAMPLES_SKIPPED = 5 };
 
 struct top_link {
 	const char *target;
 	char path[TOP_PATH_BYTES];
 	struct rpc_client *client;	 /* NULL: lost */
 	struct rpc_client *cores_client; /* for calls that need the cores; NULL: not open, or it timed out */
-	uint32_t silent_looks;		 /* samples for which these calls are still skipped */
+	uint32_t samples_to_skip;	 /* samples for which these calls are still skipped */
 };
 
 static int open_rpc_client(const char *path, double timeout_sec, struct rpc_client **client_ret, struct fathom_fault *why)
@@ -42,17 +42,17 @@ static void close_link_clients(struct top_link *link)
 	rpc_client_close(link->cores_client);
 	link->client = NULL;
 	link->cores_client = NULL;
-	link->silent_looks = 0;
+	link->samples_to_skip = 0;
 }
 
-/* Connect. The path gets a slash if it has none, since it would be taken for an address. */
+/* Connect. A path without a slash gets "./" in front: else it would be taken for an IP address. */
 static int connect_to_target(struct top_link *link, struct fathom_fault *why)
 {
 	char path[TOP_PATH_BYTES], with_slash[TOP_PATH_BYTES + 2];
 	struct fathom_fault ignored;
 	int rc = top_find_socket(link->target, path, link->path[0] ? &ignored : why);
 
-	/* the target has ended: it may return at the same path */
+	/* after a loss the search may fail, because the target has ended: it may be started again at the same path */
 	if (rc && !link->path[0])
 		return rc;
 	if (rc == 0)
@@ -61,7 +61,7 @@ static int connect_to_target(struct top_link *link, struct fathom_fault *why)
 	rc = open_rpc_client(with_slash, ANSWER_SEC, &link->client, &ignored);
 	if (rc)
 		return fault(why, rc, "%s: %s", link->path,
-			     rc == -ECONNREFUSED || rc == -ENOENT ? "no engine answers there" : strerror(-rc));
+			     rc == -ECONNREFUSED || rc == -ENOENT ? "no engine listens there" : strerror(-rc));
 	return 0;
 }
 
@@ -89,14 +89,14 @@ void top_link_close(struct top_link *link)
 	free(link);
 }
 
-/* Does the target have to ask its cores for this call? */
+/* Does the target send messages to its cores for this call? */
 static bool needs_cores(const char *method)
 {
 	return strncmp(method, "nvmf_subsystem_get_", strlen("nvmf_subsystem_get_")) == 0 ||
 	       strcmp(method, "nvmf_get_stats") == 0;
 }
 
-/* 0: answered or rejected. */
+/* Make a call and put its result into the sample. 0: the target answered, or rejected it, which the sample reports. */
 static int make_sample_call(struct top_link *link, struct rpc_client *client, struct top_sample *sample, const char *method,
 			    const json_t *params, struct fathom_fault *why)
 {
@@ -111,7 +111,7 @@ static int make_sample_call(struct top_link *link, struct rpc_client *client, st
 		top_sample_refuse(sample, text);
 		rc = 0;
 	} else if (rc == -ETIMEDOUT) {
-		return fault(why, rc, "%s: no answer to %s in time; is the engine stopped?", link->path, method);
+		return fault(why, rc, "%s: %s timed out; is the engine stopped?", link->path, method);
 	} else {
 		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
 	}
@@ -124,7 +124,7 @@ static int make_cores_call(struct top_link *link, struct top_sample *sample, con
 {
 	int rc = 0;
 
-	if (link->silent_looks == 0 && !link->cores_client)
+	if (link->samples_to_skip == 0 && !link->cores_client)
 		rc = open_rpc_client(link->path, CORES_ANSWER_SEC, &link->cores_client, why);
 	if (rc)
 		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
@@ -133,11 +133,11 @@ static int make_cores_call(struct top_link *link, struct top_sample *sample, con
 	if (rc == -ETIMEDOUT) {
 		rpc_client_close(link->cores_client);
 		link->cores_client = NULL;
-		link->silent_looks = LOOKS_OF_SILENCE;
+		link->samples_to_skip = SAMPLES_SKIPPED;
 		rc = 0;
 	}
-	if (rc == 0 && link->silent_looks > 0)
-		top_sample_refuse(sample, "a core does not answer; CORES says which is busy with what never ends");
+	if (rc == 0 && link->samples_to_skip > 0)
+		top_sample_refuse(sample, "a core does not answer; the tab CORES shows which one is busy");
 	return rc;
 }
 
@@ -150,8 +150,8 @@ static int take_sample(struct top_link *link, uint32_t tabs, struct top_sample *
 
 	if (rc)
 		return rc;
-	if (link->silent_looks > 0)
-		link->silent_looks--;
+	if (link->samples_to_skip > 0)
+		link->samples_to_skip--;
 	sample = top_sample_create(tabs);
 	while (rc == 0 && top_sample_ask(sample, &method, &params)) {
 		if (needs_cores(method))

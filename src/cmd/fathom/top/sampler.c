@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes samples in a thread, so that the screen reacts to keys while the target does not answer. */
+/* sampler - makes samples in a thread, so that the screen reacts to keys while the target does not answer. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "cmd/fathom/top/top.h"
 
-/* Owned by the thread while `under_way`; else by the caller. Only the thread uses the link. */
+/*
+ * `mutex` guards `wanted`, `done`, `quit`, `tabs` and `reply`. Only the caller uses `under_way`, and only the thread the
+ * link. `reply` is the thread's from `wanted` to `done`.
+ */
 struct top_sampler {
 	struct top_link *link;
 	pthread_t thread;

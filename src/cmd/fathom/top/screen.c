@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The screen of `fathom top`: one loop reads keys, starts samples when they are due, and shows their results. Keys never
- * wait for the target.
+ * screen - the screen of `fathom top`: one loop reads keys, starts samples when they are due, and shows their results.
+ * Samples are made in another thread (sampler.c), so that the screen reacts to keys while the target does not answer.
  */
 #include "cmd/fathom/top/screen.h"
 
@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 
-enum { KEY_ESCAPE = 27, ESCAPE_DELAY_MS = 25, RETRY_MS = 1000, LOOK_WAIT_MS = 10, KEY_WAIT_MS_MAX = 1000 };
+enum { KEY_ESCAPE = 27, ESCAPE_DELAY_MS = 25, RETRY_MS = 1000, SAMPLE_WAIT_MS = 10, KEY_WAIT_MS_MAX = 1000 };
 
 static volatile sig_atomic_t ended;
 
@@ -233,7 +233,8 @@ static void handle_text_key(struct top_screen *screen, int key)
 static void show_or_hide(struct top_screen *screen, uint32_t column)
 {
 	if (column == 0)
-		snprintf(screen->notice, sizeof(screen->notice), "the first column stays: it says what a row is");
+		snprintf(screen->notice, sizeof(screen->notice),
+			 "the first column cannot be hidden: it identifies the row");
 	else
 		view_of_tab(screen)->hidden ^= (uint32_t)BIT(column);
 }
@@ -262,8 +263,7 @@ static void apply_input(struct top_screen *screen)
 	if (screen->mode == TOP_MODE_FILTER)
 		(void)text_copy(screen->filter, sizeof(screen->filter), screen->input); /* same size */
 	else if (!top_read_interval(screen->input, &screen->interval_ns))
-		snprintf(screen->notice, sizeof(screen->notice), "a time from 100ms to 1h is wanted, not \"%s\"",
-			 screen->input);
+		snprintf(screen->notice, sizeof(screen->notice), "\"%s\" is not a time from 100ms to 1h", screen->input);
 	screen->mode = TOP_MODE_ROWS;
 }
 
@@ -310,10 +310,10 @@ static int ms_until_sample(const struct top_screen *screen)
 {
 	uint64_t interval = screen->show.lost.error ? RETRY_MS * NS_PER_MS : screen->interval_ns,
 		 now = clock_monotonic_ns();
-	uint64_t due = screen->show.looked_ns + interval;
+	uint64_t due = screen->show.sampled_ns + interval;
 
 	if (top_sampler_is_busy(screen->sampler))
-		return LOOK_WAIT_MS;
+		return SAMPLE_WAIT_MS;
 	if (screen->paused && screen->show.now[screen->tab] && !screen->show.lost.error)
 		return KEY_WAIT_MS_MAX;
 	return due > now ? (int)min_u64((due - now + NS_PER_MS - 1) / NS_PER_MS, KEY_WAIT_MS_MAX) : 0;
@@ -336,7 +336,7 @@ static void init_screen(struct top_screen *screen, const struct top_options *opt
 	}
 }
 
-/* Do not wait for a sample in progress: it ends with the process. */
+/* A sample in progress may take seconds; it is not waited for, and its thread ends with the process. */
 static void deinit_screen(struct top_screen *screen, struct top_link *link)
 {
 	if (top_sampler_destroy(screen->sampler))
@@ -367,7 +367,7 @@ int top_screen(const struct top_options *options, struct top_link *link)
 	struct top_screen screen;
 
 	if (!begin_curses()) {
-		fprintf(stderr, "fathom top: the terminal \"%s\" is not known; set TERM, or use --batch\n", getenv("TERM"));
+		fprintf(stderr, "fathom top: the terminal \"%s\" is unknown; set TERM, or use --batch\n", getenv("TERM"));
 		top_link_close(link);
 		return EXIT_USAGE;
 	}

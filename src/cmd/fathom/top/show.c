@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The samples that are shown: shared by screen and lines. */
+/* show - the latest samples of each tab, and the columns of tabs: shared by the screen and --batch. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +27,14 @@ static void read_program_name(struct top_show *show)
 	snprintf(path, sizeof(path), "/proc/%lld/exe", (long long)show->pid);
 	bytes = readlink(path, file, sizeof(file) - 1);
 	file[bytes > 0 ? bytes : 0] = '\0';
-	file[strcspn(file, " ")] = '\0'; /* removes " (deleted)", which marks a file that was rebuilt since */
+	file[strcspn(file, " ")] = '\0'; /* removes the kernel's " (deleted)" */
 	slash = strrchr(file, '/');
 	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* long names are cut */
 }
 
 bool top_show_take(struct top_show *show, const struct top_reply *reply)
 {
-	show->looked_ns = clock_monotonic_ns();
+	show->sampled_ns = clock_monotonic_ns();
 	show->lost = reply->why;
 	(void)text_copy(show->path, sizeof(show->path), reply->path); /* same size */
 	if (!reply->sample)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom top - shows a live target through its control socket; see top.h. */
+/* top - the command line of `fathom top`; see top.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,14 +50,14 @@ static const struct option_row rows[] = {
 	  AT(interval_ns), .read = read_interval },
 	{ NULL, 'n', OPTION_NUMBER, "COUNT", "number of samples; with --batch or --json", AT(count),
 	  OPTION_RANGE(1, UINT32_MAX) },
-	{ "batch", 'b', OPTION_FLAG, NULL, "print lines instead of a screen", AT(batch) },
+	{ "batch", 'b', OPTION_FLAG, NULL, "print tables on standard output instead of a screen", AT(batch) },
 	{ "json", 0, OPTION_FLAG, NULL, "print each sample as a JSON document on one line", AT(json) },
 	{ "totals", 't', OPTION_FLAG, NULL, "totals since the engine's start, instead of the interval's values",
 	  AT(totals) },
 	{ "tab", 0, OPTION_CALL, "TAB",
-	  "threads, pollers, cores, volumes, hosts or buffers: the first tab to show; with --batch the only one",
+	  "tab to begin with; with --batch the only one: threads, pollers, cores, volumes, hosts or buffers",
 	  .read = read_tab, .values = "threads pollers cores volumes hosts buffers" },
-	{ "sort", 0, OPTION_TEXT, "COLUMN", "column of that tab, by its title or its key in --json", AT(sort) },
+	{ "sort", 0, OPTION_TEXT, "COLUMN", "sort the tab by this column: its title, or its key in --json", AT(sort) },
 	{ "filter", 0, OPTION_TEXT, "TEXT", "only rows with this text in a name", AT(filter) },
 	OPTION_HELP_ROW,
 };
@@ -65,30 +65,27 @@ static const struct option_row rows[] = {
 const struct option_table top_table = {
 	.name = "fathom top",
 	.usage = "fathom top [OPTION...] [PID|NAME|SOCKET]",
-	.about =
-		"Show the activity of an engine: its threads, pollers, cores, volumes, hosts and data buffers. The "
-		"argument names "
-		"the engine by its process id, its program, the name of its trace file, or the path of its control socket. "
-		"Without an argument it is the engine at /var/tmp/fathom.sock, or the only one that runs. Targets of SPDK "
-		"can "
-		"be watched, too. On the screen, h lists the keys.",
+	.about = "Show the activity of an engine: its threads, pollers, cores, volumes, hosts and data buffers. The "
+		 "argument names the engine by its process id, its program, the name of its trace file, or the path of its "
+		 "control socket. Without an argument it is the engine at /var/tmp/fathom.sock, or the only one that runs. "
+		 "SPDK's targets are supported, too. On the screen, h lists the keys.",
 	OPTION_ROWS(rows),
 	.operands = OPTION_TRACE_NAMES,
-	.more = "Exit status: 0: success; 1: the engine cannot be reached; 2: an error of the command line.",
+	.more = "Exit status: 0: success; 1: the engine cannot be reached; 2: an error of the command line or the "
+		"terminal.",
 };
 
 /* Reject contradictory options. */
 static int check_top_options(const struct top_options *options)
 {
 	if (options->sort && !options->tab_given)
-		return options_reject(&top_table, "--sort needs a tab; --tab says which");
+		return options_reject(&top_table, "--sort needs --tab");
 	if (options->sort && top_show_column(options->tab, options->sort) < 0)
-		return options_reject(&top_table, "the tab has no such column: \"%s\"", options->sort);
+		return options_reject(&top_table, "the tab has no column \"%s\"", options->sort);
 	if (options->count != UINT64_MAX && !options->batch && !options->json)
-		return options_reject(&top_table, "-n is for --batch and --json");
+		return options_reject(&top_table, "-n is only for --batch and --json");
 	if (!options->batch && !options->json && (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)))
-		return options_reject(&top_table,
-				      "standard input or output is no terminal; --batch or --json is for scripts");
+		return options_reject(&top_table, "standard input or output is not a terminal; use --batch or --json");
 	return 0;
 }
 
@@ -102,7 +99,8 @@ int cmd_top(int argc, char **argv)
 	if (status != OPTIONS_RUN)
 		return status;
 	if (argc - at > 1)
-		return options_reject(&top_table, "only one engine at a time, not also \"%s\"", argv[at + 1]);
+		return options_reject(&top_table, "unexpected argument \"%s\": only one engine can be watched",
+				      argv[at + 1]);
 	status = check_top_options(&options);
 	if (status)
 		return status;

@@ -2,13 +2,13 @@
 /*
  * top - `fathom top`: the activity of a live target, by file:
  *
- *   top.c         its options; chooses between screen and lines
- *   find.c    finds the target: a process, a name or a socket -> the path of its control socket
- *   link.c    the connection: makes the calls of a sample, reconnects after a loss
+ *   top.c      its options; chooses between screen and --batch
+ *   find.c     finds the target: a process, a name or a socket -> the path of its control socket
+ *   link.c     the connection: makes the calls of a sample, reconnects after a loss
  *   sampler.c  makes samples in a thread, for the screen
- *   show.c    the samples that are shown: shared by screen and lines
- *   screen.c  ncurses: reads keys       draw.c   draws the state in screen.h
- *   batch.c   lines and JSON for scripts
+ *   show.c     the samples that are shown: shared by the screen and --batch
+ *   screen.c   ncurses: reads keys       draw.c   draws the state in screen.h
+ *   batch.c    tables and JSON for scripts
  *
  * The calls, and the evaluation of their answers, are in inspect/top. `fathom trace top` has no screen and is a command of
  * its own: cmd/fathom/trace/top.c.
@@ -24,7 +24,7 @@ struct top_options {
 	uint64_t interval_ns;
 	uint64_t count; /* number of intervals to show; UINT64_MAX: until interrupted */
 	bool batch, json, totals;
-	bool tab_given; /* for lines: only `tab` */
+	bool tab_given; /* with --batch: print only `tab` */
 	enum top_tab tab;
 	const char *sort;   /* a column's key; NULL: the tab's own */
 	const char *filter; /* "": all rows */
@@ -85,7 +85,7 @@ struct top_show {
 	/* for each tab its latest two samples, of any age; NULL: none */
 	struct top_sample *before[TOP_TABS], *now[TOP_TABS];
 	char path[TOP_PATH_BYTES]; /* the target's socket */
-	uint64_t looked_ns;	   /* monotonic; 0: never */
+	uint64_t sampled_ns;	   /* monotonic time of the latest sample, also a failed one; 0: never */
 	int64_t wall_sec;	   /* wall-clock time of the latest sample */
 	char program[64];	   /* the target's program and process; "" and 0: unknown */
 	int64_t pid;
