@@ -195,16 +195,16 @@ class LiveTest(EngineTest):
 
     def start(self, *words):
         """Start `fathom probe run` in the background; returns when it has attached."""
-        said = os.path.join(self.directory, "said")
-        with open(said, "w", encoding="utf-8") as file:
+        messages = os.path.join(self.directory, "messages")
+        with open(messages, "w", encoding="utf-8") as file:
             started = subprocess.Popen([FATHOM, "probe", "run", *words], stdout=subprocess.PIPE, stderr=file, text=True)
         self.addCleanup(kill_process, started)
         deadline = time.monotonic() + ATTACH_SECONDS
-        while not read(said).startswith("# "):
-            self.assertIsNone(started.poll(), read(said))
+        while not read(messages).startswith("# "):
+            self.assertIsNone(started.poll(), read(messages))
             self.assertLess(time.monotonic(), deadline, "fathom probe run did not attach")
             time.sleep(0.02)
-        self.said = said
+        self.messages = messages
         return started
 
     def end(self, started, interrupt=True):
@@ -212,7 +212,7 @@ class LiveTest(EngineTest):
         if interrupt:
             started.send_signal(signal.SIGINT)
         output = started.communicate(timeout=60)[0]
-        self.assertEqual(started.returncode, 0, read(self.said))
+        self.assertEqual(started.returncode, 0, read(self.messages))
         return output
 
     def load(self, engine):
@@ -363,15 +363,15 @@ class ShippedScripts(LiveTest):
         """Start every script: {name: (process, path of its output, path of its messages)} when all have attached."""
         started = {}
         for name in sorted(file.removesuffix(".bt") for file in os.listdir(PROBES)):
-            said, out = (os.path.join(self.directory, f"{name}.{kind}") for kind in ("said", "out"))
-            with open(said, "w", encoding="utf-8") as file:
+            messages, out = (os.path.join(self.directory, f"{name}.{kind}") for kind in ("messages", "out"))
+            with open(messages, "w", encoding="utf-8") as file:
                 words = [FATHOM, "probe", "run", "-o", out, name, engine.name, *(["--", "1"] if name == "slowest" else [])]
-                started[name] = subprocess.Popen(words, stderr=file), out, said
+                started[name] = subprocess.Popen(words, stderr=file), out, messages
             self.addCleanup(kill_process, started[name][0])
-        for name, (process, _, said) in started.items():
+        for name, (process, _, messages) in started.items():
             deadline = time.monotonic() + ATTACH_SECONDS
-            while not read(said).startswith("# "):
-                self.assertIsNone(process.poll(), f"{name}: {read(said)}")
+            while not read(messages).startswith("# "):
+                self.assertIsNone(process.poll(), f"{name}: {read(messages)}")
                 self.assertLess(time.monotonic(), deadline, f"{name} does not attach")
                 time.sleep(0.02)
         return started
@@ -393,9 +393,9 @@ nvmf_subsystem_add_ns {NQN} EE_M1
         after = self.summary(engine)
         for process, _, _ in started.values():
             process.send_signal(signal.SIGINT)
-        for name, (process, _, said) in started.items():
+        for name, (process, _, messages) in started.items():
             process.wait(60)
-            self.assertEqual(process.returncode, 0, f"{name}: {read(said)}")
+            self.assertEqual(process.returncode, 0, f"{name}: {read(messages)}")
         new = {key: after[key] - before.get(key, 0) for key in after}
         self.assertGreater(new["bdev_io_submit"], IOS)
         shipped.assert_scripts_match_trace(self, {name: read(out) for name, (_, out, _) in started.items()}, new)

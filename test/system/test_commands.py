@@ -30,8 +30,8 @@ class Commands(EngineTest):
         perf = ("perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--count", 100, "--quiet")
         for words in (("rpc", "-s", engine.sock, "save_config"), ("rpc", "-s", engine.sock, "bdev_get_bdevs"), perf,
                       (*perf, "--json"), ("--help",)):
-            status, said = self.run_on_full_output(*words)
-            self.assertEqual((status, said), (2, "fathom: standard output could not be written\n"), words)
+            status, message = self.run_on_full_output(*words)
+            self.assertEqual((status, message), (2, "fathom: standard output could not be written\n"), words)
 
     def test_perf_fails_if_a_second_signal_ends_its_verification(self):
         engine = self.serving(512)
@@ -55,9 +55,9 @@ class Commands(EngineTest):
         while engine.rpc("bdev_get_iostat")["bdevs"][0]["num_write_ops"] == 0:
             time.sleep(0.05)
         os.kill(perf.pid, signal.SIGTERM)
-        said = perf.communicate(timeout=60)[0]
-        self.assertRegex(said, r"(?m)^verified: [1-9]\d* blocks read back, 0 reads were wrong$")
-        self.assertNotIn("not verified", said)
+        report = perf.communicate(timeout=60)[0]
+        self.assertRegex(report, r"(?m)^verified: [1-9]\d* blocks read back, 0 reads were wrong$")
+        self.assertNotIn("not verified", report)
         self.assertEqual(perf.returncode, 0)
 
     def perf(self, engine, *options):
@@ -76,19 +76,19 @@ class Commands(EngineTest):
                 if answer:
                     peer.recv(128)
                     peer.sendall(answer)
-                out, said = load.communicate(timeout=60)
+                out, message = load.communicate(timeout=60)
         self.assertEqual((load.returncode, out), (2, ""))
         # other tests' reactors may spin on each CPU
-        return port, re.sub(r"fathom perf: reactors spin on each CPU [^\n]*\n", "", said)
+        return port, re.sub(r"fathom perf: reactors spin on each CPU [^\n]*\n", "", message)
 
     def test_perf_reports_a_port_that_does_not_speak_nvme_tcp(self):
-        port, said = self.perf_at(None)
-        self.assertEqual(said, f"fathom perf: 127.0.0.1 port {port} accepted the connection; waiting for ICResp\n"
-                               f"fathom perf: 127.0.0.1 port {port} accepted the connection but sent no ICResp within 2.0 s; is it an "
-                               "NVMe/TCP port?\n")
-        port, said = self.perf_at(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-        self.assertRegex(said, rf"^fathom perf: 127.0.0.1 port {port} accepted the connection, but: it answered with something other than "
-                               r"ICResp \(.+\); is it an NVMe/TCP port\?\n$")
+        port, message = self.perf_at(None)
+        self.assertEqual(message, f"fathom perf: 127.0.0.1 port {port} accepted the connection; waiting for ICResp\n"
+                                  f"fathom perf: 127.0.0.1 port {port} accepted the connection but sent no ICResp within 2.0 s; is it an "
+                                  "NVMe/TCP port?\n")
+        port, message = self.perf_at(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        self.assertRegex(message, rf"^fathom perf: 127.0.0.1 port {port} accepted the connection, but: it answered with something other than "
+                                  r"ICResp \(.+\); is it an NVMe/TCP port\?\n$")
 
     def test_perf_reports_the_valid_values_of_an_option(self):
         hint = "\n`fathom perf --help` shows the options\n"
@@ -125,16 +125,16 @@ class Commands(EngineTest):
 
     def test_an_unwritable_verify_state_is_reported_before_the_run(self):
         engine = self.serving()
-        status, said = self.perf(engine, "--rw", "write", "--time", 30, "--verify-state", "/nonexistent/ledger")
-        self.assertEqual((status, said), (2, "fathom perf: /nonexistent/ledger.tmp: No such file or directory\n"))
+        status, message = self.perf(engine, "--rw", "write", "--time", 30, "--verify-state", "/nonexistent/ledger")
+        self.assertEqual((status, message), (2, "fathom perf: /nonexistent/ledger.tmp: No such file or directory\n"))
         self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_write_ops"], 0)
 
     def test_a_namespace_too_large_to_verify_is_rejected_with_a_hint_at_range(self):
         engine = self.engine()
         engine.serve("bdev_null_create", "Null0", 1 << 36, 4096)
-        status, said = self.perf(engine, "--rw", "write", "--verify")
+        status, message = self.perf(engine, "--rw", "write", "--verify")
         self.assertEqual(status, 2)
-        self.assertIn("use a smaller --range or a larger --bs", said)
+        self.assertIn("use a smaller --range or a larger --bs", message)
 
     def test_an_invalid_command_is_reported_with_its_line(self):
         engine = self.engine()
@@ -178,9 +178,9 @@ class Commands(EngineTest):
             engine.stop()
         self.assertGreater(tried, 30)
         for method in ("bdev_malloc_create", "bdev_null_create"):
-            said = run(FATHOM, "rpc", method, "--help").stdout
+            text = run(FATHOM, "rpc", method, "--help").stdout
             for option in ("--md-size", "--dif-type", "--dif-pi-format"):
-                self.assertNotIn(option, said)
+                self.assertNotIn(option, text)
 
     def test_the_commands_of_docs_life_of_an_io_find_the_records_of_a_request(self):
         engine = self.serving()

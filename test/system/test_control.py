@@ -182,13 +182,13 @@ class Certificates(SystemTest):
         system.use_certificate(folder, "admin")
         system.start()
         system.format()
-        for authority, role, said in ((folder, "agent", "(?i)agent|role|permission|mismatch"),    # an agent may not make this call
-                                      (foreign, "admin", "authority|certificate"),
-                                      (None, None, "TLS|certificate|insecure")):
+        for authority, role, message in ((folder, "agent", "(?i)agent|role|permission|mismatch"),    # an agent may not make this call
+                                         (foreign, "admin", "authority|certificate"),
+                                         (None, None, "TLS|certificate|insecure")):
             system.use_certificate(authority, role)
             done = system.fathom("system", "query", check=False)
             self.assertEqual(done.returncode, 1, f"{authority} {role}")
-            self.assertRegex(done.stderr, said)
+            self.assertRegex(done.stderr, message)
         system.use_certificate(folder, "admin")
         self.assertEqual(system.states(), {0: "joined"})
 
@@ -248,8 +248,8 @@ class Certificates(SystemTest):
         system.use_certificate(folder, "admin")
         system.start()
         system.until(lambda: [name for name, _ in self.event_texts(system)].count("certificate_expires") == 2, "events of both certificates")
-        said = [words for name, words in self.event_texts(system) if name == "certificate_expires"]
-        self.assertRegex(said[0], rf"^a certificate expires in 7 days or less, on 20\d\d-\d\d-\d\d: {folder}/server\.crt$")
+        messages = [words for name, words in self.event_texts(system) if name == "certificate_expires"]
+        self.assertRegex(messages[0], rf"^a certificate expires in 7 days or less, on 20\d\d-\d\d-\d\d: {folder}/server\.crt$")
         self.assertIn("WARNING: event id: [certificate_expires]", system.log_text())
 
     def test_an_expired_certificate_is_reported_with_its_path(self):

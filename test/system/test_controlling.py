@@ -59,12 +59,12 @@ class Controlling(EngineTest):
 
     def test_groups_of_the_file_equal_those_of_the_program(self):
         engine = self.engine("-e", "bdev:BDEV_IO_DONE,rpc")
-        asked = self.groups(engine)
-        read = {(row["group"], row["point"]): row["enabled"] for row in
+        by_socket = self.groups(engine)
+        from_file = {(row["group"], row["point"]): row["enabled"] for row in
                 map(json.loads, run(FATHOM, "trace", "groups", "--json", "-f", engine.trace_path).stdout.splitlines())}
-        self.assertEqual(asked, read)
-        self.assertTrue(asked["bdev", "BDEV_IO_DONE"])
-        self.assertFalse(asked["bdev", "BDEV_IO_SUBMIT"])
+        self.assertEqual(by_socket, from_file)
+        self.assertTrue(by_socket["bdev", "BDEV_IO_DONE"])
+        self.assertFalse(by_socket["bdev", "BDEV_IO_SUBMIT"])
         table = self.trace_by_socket(engine, "groups", "bdev").stdout.splitlines()
         self.assertEqual(table[0].split(), ["GROUP", "POINT", "ON"])
         self.assertIn(["bdev", "BDEV_IO_DONE", "on"], [line.split() for line in table])

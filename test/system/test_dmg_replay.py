@@ -131,13 +131,13 @@ class Replaying(ServerTest):
 
     def test_calls_that_fathom_lacks_are_refused_with_an_alternative(self):
         server = self.server(engines=0).start()
-        asked = 0
+        count = 0
         for path, _, request, _, _ in recorded():
             method = path.split("/")[-1]
             if method in POOL_CALLS:
                 self.assert_absent(server, path, request, "pool " + method[4:].lower())
-                asked += 1
-        self.assertEqual(asked, len(POOL_CALLS))
+                count += 1
+        self.assertEqual(count, len(POOL_CALLS))
         # the number of the field that is set selects the command
         for request, command in ((b"\x0a\x00", "storage led"), (b"\x12\x00", "storage replace nvme"), (b"\x1a\x00", "storage set nvme-faulty"),
                                  (b"", "storage set nvme-faulty")):

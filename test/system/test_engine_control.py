@@ -135,7 +135,7 @@ class Startup(ControlTest):
 
     def test_wrong_options_are_rejected_with_the_reason(self):
         good = ["--socket-dir", self.directory, "--listen", "127.0.0.1:0"]
-        for wrong, said in [
+        for wrong, reason in [
                 (["--instance", "1"], "--socket-dir is missing"),
                 (["--socket-dir", self.directory], "needs --listen"),
                 (["--socket-dir", self.directory + "/none"], "is not an existing folder"),
@@ -152,7 +152,7 @@ class Startup(ControlTest):
                 (["--socket-dir", self.directory, "--listen", "[::]:4420"], "is not an address of this host")]:
             done = harness.run(harness.ENGINE, *wrong, check=False, timeout=10)
             self.assertEqual(done.returncode, 2, wrong)
-            self.assertIn(said, done.stderr, wrong)
+            self.assertIn(reason, done.stderr, wrong)
 
     def test_an_engine_without_a_server_serves_alone(self):
         engine = self.engine()

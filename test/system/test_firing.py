@@ -58,18 +58,18 @@ class Firing(events.Compare, EngineTest):
         self.program = os.path.join(self.directory, "fathom-engine")
         shutil.copy(ENGINE, self.program)
         script = os.path.join(self.directory, "all.bt")
-        self.seen, self.said = os.path.join(self.directory, "seen"), os.path.join(self.directory, "said")
+        self.seen, self.messages = os.path.join(self.directory, "seen"), os.path.join(self.directory, "messages")
         text = events.script(self.model, self.layout, self.program, set(self.model.points))
         with open(script, "w") as file:         # the order of attaching is not defined: once both lines come, all probes are attached
             file.write('interval:s:1 { printf("first\\n"); }\n' + text + 'interval:s:1 { printf("last\\n"); }\n')
-        with open(self.said, "w") as said, open(self.seen, "w") as seen:    # bpftrace buffers the output of -o
-            self.tracer = subprocess.Popen(["bpftrace", "-B", "line", script], stdout=seen, stderr=said,
+        with open(self.messages, "w") as messages, open(self.seen, "w") as seen:    # bpftrace buffers the output of -o
+            self.tracer = subprocess.Popen(["bpftrace", "-B", "line", script], stdout=seen, stderr=messages,
                                            env=dict(os.environ, BPFTRACE_PERF_RB_PAGES="4096"))
         self.addCleanup(self.end_tracer)
         deadline = time.monotonic() + ATTACH_SECONDS
         while not {"first", "last"} <= set(self.text(self.seen).split("\n")):
             if time.monotonic() > deadline or self.tracer.poll() is not None:
-                self.fail(f"bpftrace did not attach: {self.text(self.said)}")
+                self.fail(f"bpftrace did not attach: {self.text(self.messages)}")
             time.sleep(0.2)
 
     @staticmethod
@@ -326,7 +326,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         shown = events.from_trace(run(FATHOM, "trace", "show", "--json", "-f", engine.trace_path).stdout, tids)
         self.fail_a_must()
         self.end_tracer()
-        self.assertNotIn("Lost", self.text(self.said))
+        self.assertNotIn("Lost", self.text(self.messages))
         seen = events.from_bpftrace(self.model, self.text(self.seen), loaded_at)
         self.assertEqual(set(self.model.points) - {event.name for event in seen} - (set() if self.file else HELD), set(), "did not fire")
         self.check_same([event for event in seen if event.thread in tids.values()], shown)

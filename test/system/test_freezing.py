@@ -37,9 +37,9 @@ class Freezing(EngineTest):
 
     def end(self, process, status=0):
         """Wait until the trigger ends with this exit status; its output."""
-        said, complaint = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, status, said + complaint)
-        return said
+        printed, complaint = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, status, printed + complaint)
+        return printed
 
     @staticmethod
     def read(engine, count=1, nsid=2):
@@ -90,8 +90,8 @@ class Freezing(EngineTest):
         time.sleep(0.4)     # longer than --before
         engine.rpc("bdev_error_inject_error", name="EE_Disk0", io_type="read", error_type="failure", num=1)
         engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "1", check=False)
-        said = self.end(process).splitlines()
-        fired, result = json.loads(said[0]), json.loads(said[1])["trigger"]
+        printed = self.end(process).splitlines()
+        fired, result = json.loads(printed[0]), json.loads(printed[1])["trigger"]
         self.assertNotEqual(fired["args"]["status"], "SUCCESS")
         self.assertTrue(result["complete"])
         self.assertAlmostEqual(result["before_s"], 0.3, places=3)
@@ -140,10 +140,10 @@ class Freezing(EngineTest):
         self.read(engine)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "randread",
                                  "--bs", "4k", "--depth", "4", "--time", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        said, complaint = process.communicate(timeout=60)
+        printed, complaint = process.communicate(timeout=60)
         load.kill()
         load.wait()
-        fired, result = map(json.loads, said.splitlines())
+        fired, result = map(json.loads, printed.splitlines())
         self.assertTrue(result["trigger"]["buffer_too_small"], complaint)
         self.assertLess(result["trigger"]["after_s"], 60)
         # the file has the event, but maybe not all earlier events of its request

@@ -32,21 +32,17 @@ def gdb(*words, commands=(), debug=None, source=True):
     for command in commands:
         line += ["-ex", f"echo \\n@@@{command}\\n", "-ex", command]
     done = subprocess.run([*line, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, cwd="/")
-    said = {}
+    output = {}
     for part in done.stdout.split("\n@@@")[1:]:
         command, _, text = part.partition("\n")
-        said[command] = re.sub(r"\n?\[Inferior \d+ \(.*\) (detached|killed)\]\n?", "", text).rstrip("\n")
-    said[None] = done.stdout
-    return said
+        output[command] = re.sub(r"\n?\[Inferior \d+ \(.*\) (detached|killed)\]\n?", "", text).rstrip("\n")
+    output[None] = done.stdout
+    return output
 
 
-def count_of(said):
+def count_of(output):
     """The number in a list's last line."""
-    return int(re.match(r"\d+", said.splitlines()[-1]).group())
-
-
-def first_lines(said):
-    return [line for line in said.splitlines()[:-1] if not line.startswith("    ")]
+    return int(re.match(r"\d+", output.splitlines()[-1]).group())
 
 
 def wrong_fields(program, table, directory):
@@ -123,51 +119,51 @@ class Gdb(EngineTest):
         self.assertEqual(engine.process.wait(60), -number)
         return next(os.path.join(self.directory, name) for name in os.listdir(self.directory) if name.startswith("core"))
 
-    def check_no_python_error(self, said):
+    def check_no_python_error(self, output):
         """The output has no error of Python."""
         for text in ("Traceback", "Python Exception", "Error occurred in Python"):
-            self.assertNotIn(text, said)
+            self.assertNotIn(text, output)
 
     # ---- lists, compared with RPCs ----
 
-    def check_lists(self, said, rpc):
+    def check_lists(self, output, rpc):
         for command in LISTS:
-            self.check_no_python_error(said[command])
-        bdevs = said["fathom_print_bdevs"]
+            self.check_no_python_error(output[command])
+        bdevs = output["fathom_print_bdevs"]
         self.assertEqual(count_of(bdevs), len(rpc["bdevs"]))
         for row in rpc["bdevs"]:
             self.assertRegex(bdevs, rf"\(struct bdev \*\) 0x[0-9a-f]+  bdev \"{row['name']}\" \({row['product_name']}\), {row['num_blocks']} blocks "
                                     rf"of {row['block_size']} bytes{', claimed' if row['claimed'] else ''}, ")
         channels = [(thread["name"], channel["name"], channel["ref"]) for thread in rpc["channels"] for channel in thread["io_channels"]]
-        found = re.findall(r"(?m)^    .*channel to (\S+) of (\S+), (\d+) reference", said["fathom_print_io_devices"])
+        found = re.findall(r"(?m)^    .*channel to (\S+) of (\S+), (\d+) reference", output["fathom_print_io_devices"])
         self.assertEqual(sorted((thread, device, int(count)) for device, thread, count in found), sorted(channels))
-        found = re.findall(r"(?m)^    .*channel to (\S+) of (\S+), (\d+) reference", said["fathom_print_threads"])
+        found = re.findall(r"(?m)^    .*channel to (\S+) of (\S+), (\d+) reference", output["fathom_print_threads"])
         self.assertEqual(sorted((thread, device, int(count)) for device, thread, count in found), sorted(channels))
-        self.assertEqual(said["fathom_print_threads"].splitlines()[-1], f"{len(rpc['threads'])} threads, {len(channels)} channels")
-        self.assertEqual(re.findall(r"  thread (\S+) \(id (\d+)\)", said["fathom_print_threads"]),
+        self.assertEqual(output["fathom_print_threads"].splitlines()[-1], f"{len(rpc['threads'])} threads, {len(channels)} channels")
+        self.assertEqual(re.findall(r"  thread (\S+) \(id (\d+)\)", output["fathom_print_threads"]),
                          [(row["name"], str(row["id"])) for row in rpc["threads"]])
-        subsystems = said["fathom_print_nvmf_subsystems"]
+        subsystems = output["fathom_print_nvmf_subsystems"]
         self.assertEqual(count_of(subsystems), len(rpc["subsystems"]))
         for row in rpc["subsystems"]:
             self.assertRegex(subsystems, rf"subsystem {re.escape(row['nqn'])} \(id \d+\), ACTIVE, {len(row.get('namespaces', []))} namespace")
             for space in row.get("namespaces", []):
                 self.assertIn(f"namespace {space['nsid']} of {row['nqn']} on \"{space['bdev_name']}\"", subsystems)
-        reactors = said["fathom_print_reactors"]
+        reactors = output["fathom_print_reactors"]
         self.assertEqual(count_of(reactors), len(rpc["reactors"]) + 1)
         for row in rpc["reactors"]:
             self.assertIn(f"(CPU {row['lcore']}), tid {row['tid']}, 1 thread, ", reactors)
         pollers = [(thread["name"], poller["name"], poller["id"], state) for thread in rpc["pollers"]
                    for state in ("active", "timed", "paused") for poller in thread[f"{state}_pollers"]]
-        found = re.findall(r"  poller (\S+) \(id (\d+)\), (\w+), .*, of (\S+)$", said["fathom_print_pollers"], re.M)
+        found = re.findall(r"  poller (\S+) \(id (\d+)\), (\w+), .*, of (\S+)$", output["fathom_print_pollers"], re.M)
         self.assertEqual(sorted((thread, name, int(id), state) for name, id, state, thread in found), sorted(pollers))
-        self.assertEqual(count_of(said["fathom_print_pollers"]), len(pollers))
+        self.assertEqual(count_of(output["fathom_print_pollers"]), len(pollers))
         found = re.findall(r"qid (\d+), from ([\d.]+):(\d+), ENABLED, (\d+) requests?, .* of controller (\d+), host (\S+)$",
-                           said["fathom_print_qpairs"], re.M)
+                           output["fathom_print_qpairs"], re.M)
         self.assertEqual(sorted((int(qid), port, int(cntlid), host) for qid, _, port, _, cntlid, host in found),
                          sorted((row["qid"], row["peer_address"]["trsvcid"], row["cntlid"], row["hostnqn"]) for row in rpc["qpairs"]))
         self.assertEqual(sum(int(row[3]) for row in found), HELD)
-        self.assertEqual(count_of(said["fathom_print_qpairs"]), len(rpc["qpairs"]))
-        requests = said["fathom_print_requests"]
+        self.assertEqual(count_of(output["fathom_print_qpairs"]), len(rpc["qpairs"]))
+        requests = output["fathom_print_requests"]
         self.assertEqual(count_of(requests), HELD)
         self.assertEqual(sorted(re.findall(r"nvmf_req (r\d+): READ, cid (\d+), nsid 2, 4096 bytes, EXECUTING for .* on \"EE_Disk0\"$", requests, re.M)),
                          sorted((row["object"], str(row["args"]["cid"])) for row in rpc["stuck"] if row["object_type"] == "nvmf_req"))
@@ -191,43 +187,43 @@ class Gdb(EngineTest):
         self.check_lists(live, rpc)
         dead = gdb(ENGINE, self.core_of(engine), commands=LISTS + more)
         self.check_lists(dead, rpc)
-        for said in (live, dead):
-            self.check_other_commands(said, rpc)
+        for output in (live, dead):
+            self.check_other_commands(output, rpc)
         self.check_trace(dead["fathom_trace 5"], engine)
 
     @staticmethod
     def find_stuck_request(rpc):
         return next(row for row in rpc["stuck"] if row["object_type"] == "nvmf_req")
 
-    def check_other_commands(self, said, rpc):
-        self.check_no_python_error(said[None])
-        self.assertEqual(said["fathom_print_requests --older-than 3600000"], "0 requests")
-        self.assertRegex(said["fathom_print_requests --older-than 0 cid.1[0-9],"], rf"\n\d+ of {HELD} requests$")
-        self.assertRegex(said["fathom_find_bdev EE_"], r"(?s)bdev \"EE_Disk0\".*: 100 under way, 100 at the backend, 0 queued\n.*\n1 bdev$")
-        self.assertRegex(said["fathom_print_bdevs ^.*Spare"], rf"^.*\"Spare\".*\n1 of {len(rpc['bdevs'])} bdevs$")
-        self.assertIn("Nothing is needed", said["fathom_load_macros"])
-        self.assertTrue(said["p bdevs"].startswith(f"$1 = a list of {len(rpc['bdevs'])} = {{[0] (struct bdev *) 0x"), said["p bdevs"])
-        self.assertRegex(said["p *bdevs.tqh_first"], r'^\$2 = bdev "Disk0" \(Malloc disk\), 131072 blocks of 512 bytes, claimed, opened 1 time$')
-        self.assertIn("a list of 3 = {[0] (struct fathom_thread *)", said["p registry.threads"])
-        self.assertIn(NQN, said["p nvmf_tgt.subsystems"])
+    def check_other_commands(self, output, rpc):
+        self.check_no_python_error(output[None])
+        self.assertEqual(output["fathom_print_requests --older-than 3600000"], "0 requests")
+        self.assertRegex(output["fathom_print_requests --older-than 0 cid.1[0-9],"], rf"\n\d+ of {HELD} requests$")
+        self.assertRegex(output["fathom_find_bdev EE_"], r"(?s)bdev \"EE_Disk0\".*: 100 under way, 100 at the backend, 0 queued\n.*\n1 bdev$")
+        self.assertRegex(output["fathom_print_bdevs ^.*Spare"], rf"^.*\"Spare\".*\n1 of {len(rpc['bdevs'])} bdevs$")
+        self.assertIn("Nothing is needed", output["fathom_load_macros"])
+        self.assertTrue(output["p bdevs"].startswith(f"$1 = a list of {len(rpc['bdevs'])} = {{[0] (struct bdev *) 0x"), output["p bdevs"])
+        self.assertRegex(output["p *bdevs.tqh_first"], r'^\$2 = bdev "Disk0" \(Malloc disk\), 131072 blocks of 512 bytes, claimed, opened 1 time$')
+        self.assertIn("a list of 3 = {[0] (struct fathom_thread *)", output["p registry.threads"])
+        self.assertIn(NQN, output["p nvmf_tgt.subsystems"])
         stuck = self.find_stuck_request(rpc)
         name, io = stuck["object"], "i" + stuck["object"][1:]
-        chain = said[f"fathom_print_io {name}"]
+        chain = output[f"fathom_print_io {name}"]
         for text in (f"nvmf_req {name}: READ, cid %d, nsid 2" % stuck["args"]["cid"], "<-- this one", f"subsystem {NQN}", "to namespace 2 of",
                      f"bdev_io {io}: READ of 8 blocks at %d on \"EE_Disk0\", DISPATCHED for" % stuck["args"]["lba"], f"for nvmf_req {name}\n",
                      "SUBMITTED at ", "held by a rule of the faulty device: pending"):
             self.assertIn(text, chain)
 
-    def check_trace(self, said, engine):
+    def check_trace(self, output, engine):
         """The records that `fathom_trace` prints are the last ones of the trace file."""
         rows = [json.loads(line) for line in run(FATHOM, "trace", "-f", engine.trace_path, "--json").stdout.splitlines()]
         events = {(f"{row['time_us']:.3f}", row["name"].upper()) for row in rows if "name" in row}
-        lines = re.findall(r"(?m)^ *(?:-|\d+): +([\d.]+) us.(\w+)", said.replace("us~ ", "us~").replace("us  ", "us "))
+        lines = re.findall(r"(?m)^ *(?:-|\d+): +([\d.]+) us.(\w+)", output.replace("us~ ", "us~").replace("us  ", "us "))
         self.assertGreater(len(lines), 10)
         self.assertLessEqual(set(lines), events)
-        self.assertEqual(count_of(said), len(lines))
+        self.assertEqual(count_of(output), len(lines))
         # functions are printed by name
-        self.assertNotRegex(said, r" function: 0x")
+        self.assertNotRegex(output, r" function: 0x")
         newest = [row for row in rows if "name" in row][-1]
         self.assertEqual(lines[-1], (f"{newest['time_us']:.3f}", newest["name"].upper()))
 
@@ -244,13 +240,13 @@ class Gdb(EngineTest):
         self.assertRegex(first, rf'(?s)^nvmf_req {name}: READ.*<-- this one.*\n    bdev_io (i\d+): .* on "EE_EE_Disk0", DISPATCHED for .*for nvmf_req {name}\n.*'
                                 r'\n        bdev_io i\d+: .* on "EE_Disk0", DISPATCHED for .*, for bdev_io \1\n.*held by a rule of the faulty device: pending$')
         self.assertEqual(len(ios), 2, first)
-        said = gdb("-p", engine.pid, commands=[f"fathom_print_io {word}" for word in (typed, name, *ios, ios[1].split()[-1])])
-        said.pop(None)
-        self.assertEqual(len(said), 5)
+        output = gdb("-p", engine.pid, commands=[f"fathom_print_io {word}" for word in (typed, name, *ios, ios[1].split()[-1])])
+        output.pop(None)
+        self.assertEqual(len(output), 5)
         untimed = lambda text: re.sub(r"\d[\d.]* [mun]?s\b|    <-- this one", "", text)
-        for text in said.values():
+        for text in output.values():
             self.assertEqual(untimed(text), untimed(first))
-        self.assertRegex(said[f"fathom_print_io {ios[1]}"], r'on "EE_Disk0", .*<-- this one')
+        self.assertRegex(output[f"fathom_print_io {ios[1]}"], r'on "EE_Disk0", .*<-- this one')
 
     def test_an_io_is_printed_as_a_sentence_at_a_breakpoint(self):
         engine = self.engine()
@@ -259,13 +255,13 @@ class Gdb(EngineTest):
                                  "--timeout", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.hosts.append(host)
         self.wait(lambda: engine.rpc("nvmf_get_stats")["poll_groups"][0]["completed_nvme_io"] > 0)
-        said = gdb("-p", engine.pid, commands=["break bdev_io_complete", "continue", "p *io", "fathom_print_io io", "p io->type", "p/r *io", "info locals",
-                                               "fathom_print_io io->backend", "delete", "detach"])
-        self.assertRegex(said["p *io"], r'^\$1 = bdev_io i\d+: READ of 8 blocks at \d+ on "Disk0", DISPATCHED for .*, for nvmf_req r\d+$')
-        self.assertRegex(said["fathom_print_io io"], r'(?s)^nvmf_req r\d+: READ, .*bdev_io i\d+: .*<-- this one')
-        self.assertEqual(said["p io->type"], "$2 = IO_TYPE_READ")
-        self.assertIn("block_index = ", said["p/r *io"])
-        self.assertIn("neither an nvmf_req nor a bdev_io", said["fathom_print_io io->backend"])
+        output = gdb("-p", engine.pid, commands=["break bdev_io_complete", "continue", "p *io", "fathom_print_io io", "p io->type", "p/r *io", "info locals",
+                                                 "fathom_print_io io->backend", "delete", "detach"])
+        self.assertRegex(output["p *io"], r'^\$1 = bdev_io i\d+: READ of 8 blocks at \d+ on "Disk0", DISPATCHED for .*, for nvmf_req r\d+$')
+        self.assertRegex(output["fathom_print_io io"], r'(?s)^nvmf_req r\d+: READ, .*bdev_io i\d+: .*<-- this one')
+        self.assertEqual(output["p io->type"], "$2 = IO_TYPE_READ")
+        self.assertIn("block_index = ", output["p/r *io"])
+        self.assertIn("neither an nvmf_req nor a bdev_io", output["fathom_print_io io->backend"])
         engine.rpc("bdev_get_bdevs")
 
     def test_pieces_of_a_split_io_and_requests_at_the_kernel_are_shown(self):
@@ -281,15 +277,15 @@ class Gdb(EngineTest):
                                      "--time", "60", "--timeout", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.hosts.append(host)
             command = f"fathom_print_io {shown}"
-            said = gdb("-p", engine.pid, commands=[f"break {place}", "continue", command, "delete", "detach"])
-            self.assertRegex(said[command], wanted)
+            output = gdb("-p", engine.pid, commands=[f"break {place}", "continue", command, "delete", "detach"])
+            self.assertRegex(output[command], wanted)
             host.kill()
 
     def test_print_shows_each_structure_as_the_lists_do(self):
         engine = self.engine_with_held_reads()
-        said = gdb("-p", engine.pid, commands=(*LISTS, "fathom_find_bdev EE_"))
+        output = gdb("-p", engine.pid, commands=(*LISTS, "fathom_find_bdev EE_"))
         lines = {}      # one of each kind
-        for text in said.values():
+        for text in output.values():
             for typed, kind, sentence in re.findall(r"(?m)^ *(\(struct (\w+) \*\) 0x\w+)  (.*)$", text):
                 lines.setdefault(kind, (typed, sentence))
         self.assertLessEqual({"bdev", "bdev_channel", "device", "channel", "fathom_thread", "reactor", "poller", "nvmf_subsystem", "nvmf_ns", "nvmf_ctrlr",
@@ -324,9 +320,9 @@ class Gdb(EngineTest):
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd="/", start_new_session=True)
         self.wait(lambda: "TracerPid:\t0\n" not in open(f"/proc/{engine.pid}/status").read() and self.answers_rpc(engine))
         session.send_signal(signal.SIGINT)
-        said = session.communicate(timeout=60)[0]
-        self.assertIn("received signal SIGTRAP", said)
-        self.assertIn("reactor_0", said)
+        output = session.communicate(timeout=60)[0]
+        self.assertIn("received signal SIGTRAP", output)
+        self.assertIn("reactor_0", output)
         engine.rpc("bdev_get_bdevs")
         engine.process.send_signal(signal.SIGINT)
         self.assertEqual(engine.process.wait(20), 0)
@@ -373,11 +369,11 @@ class Gdb(EngineTest):
             "fathom_trace 3 a b": "a number and one pattern at most",
             "fathom_trace 3 (": "is no regular expression",
         }
-        said = gdb("-p", engine.pid, commands=wrong)
-        self.check_no_python_error(said[None])
+        output = gdb("-p", engine.pid, commands=wrong)
+        self.check_no_python_error(output[None])
         for command, text in wrong.items():
-            self.assertTrue(said[command].startswith("fathom: "), f"{command}: {said[command]}")
-            self.assertIn(text, said[command])
+            self.assertTrue(output[command].startswith("fathom: "), f"{command}: {output[command]}")
+            self.assertIn(text, output[command])
         self.assertEqual(gdb("-p", engine.pid, commands=["fathom_find_bdev zzz"])["fathom_find_bdev zzz"], "0 bdevs")
 
     def test_printers_survive_memory_that_holds_something_else(self):
@@ -385,29 +381,29 @@ class Gdb(EngineTest):
         kinds = ("bdev", "bdev_io", "bdev_channel", "nvmf_req", "nvmf_qpair", "nvmf_ctrlr", "nvmf_subsystem", "nvmf_ns", "poller", "reactor", "fathom_thread",
                  "channel", "device", "trace_story", "trace_object", "trace_istr", "nvmf_poll_group", "nvmf_address", "bdev_desc")
         commands = [f"p *(struct {kind} *) {at}" for kind in kinds for at in ("&nvmf_tgt", "0", "$sp", "registry.threads.tqh_first", "'engine.c'::engine.options")]
-        said = gdb("-p", engine.pid, commands=commands)
-        self.check_no_python_error(said[None])
+        output = gdb("-p", engine.pid, commands=commands)
+        self.check_no_python_error(output[None])
         for command in commands:
-            self.assertRegex(said[command], r"^\$\d+ = |^Cannot access memory", command)
+            self.assertRegex(output[command], r"^\$\d+ = |^Cannot access memory", command)
 
     def test_commands_work_without_a_trace_except_fathom_trace(self):
         engine = self.engine_with_held_reads(options=["--num-trace-entries", "0"])
-        said = gdb("-p", engine.pid, commands=(*LISTS, "fathom_trace"))
-        self.check_no_python_error(said[None])
-        self.assertEqual(count_of(said["fathom_print_requests"]), HELD)
-        self.assertIn("this engine has no trace", said["fathom_trace"])
+        output = gdb("-p", engine.pid, commands=(*LISTS, "fathom_trace"))
+        self.check_no_python_error(output[None])
+        self.assertEqual(count_of(output["fathom_print_requests"]), HELD)
+        self.assertIn("this engine has no trace", output["fathom_trace"])
 
     def test_commands_report_a_missing_process_or_engine(self):
         script = os.path.join(TOP, "gdb", "fathom.py")
         self.assertIn("neither a process nor a core", gdb(ENGINE, commands=["fathom_print_bdevs"])["fathom_print_bdevs"])
         self.assertIn("no program is loaded", gdb(commands=[f"source {script}", "fathom_trace"])["fathom_trace"])
-        said = gdb(FATHOM, commands=[f"source {script}", "fathom_trace", "fathom_load_macros"])
-        self.assertIn("is no fathom-engine and no fathom-server", said["fathom_trace"])
-        self.assertIn("Nothing is needed", said["fathom_load_macros"])
+        output = gdb(FATHOM, commands=[f"source {script}", "fathom_trace", "fathom_load_macros"])
+        self.assertIn("is no fathom-engine and no fathom-server", output["fathom_trace"])
+        self.assertIn("Nothing is needed", output["fathom_load_macros"])
 
     def test_gdb_prints_the_safe_path_that_the_scripts_need(self):
-        said = gdb(ENGINE, commands=["fathom_print_bdevs"], source=False)
-        self.assertIn(f"add-auto-load-safe-path {os.path.realpath(ENGINE)}", said[None])
+        output = gdb(ENGINE, commands=["fathom_print_bdevs"], source=False)
+        self.assertIn(f"add-auto-load-safe-path {os.path.realpath(ENGINE)}", output[None])
 
     def test_a_program_moved_away_from_its_scripts_reports_that(self):
         alone = shutil.copy(ENGINE, os.path.join(self.directory, "fathom-engine"))
@@ -424,17 +420,17 @@ class Gdb(EngineTest):
         rpc = self.rpc_view(engine)
         core = self.core_of(engine, signal.SIGABRT)
         commands = LISTS + ("fathom_trace 2", "fathom_print_io r3", "p *bdevs.tqh_first", "fathom_find_bdev EE_Disk0")
-        said = gdb(program, core, commands=commands, debug=os.path.join(self.directory, "usr", "lib", "debug"))
-        self.check_no_python_error(said[None])
-        self.check_lists(said, rpc)
-        self.assertIn('bdev "Disk0"', said["p *bdevs.tqh_first"])
-        self.assertRegex(said["fathom_trace 2"], r"\n\d+ events of 3 threads$")
+        output = gdb(program, core, commands=commands, debug=os.path.join(self.directory, "usr", "lib", "debug"))
+        self.check_no_python_error(output[None])
+        self.check_lists(output, rpc)
+        self.assertIn('bdev "Disk0"', output["p *bdevs.tqh_first"])
+        self.assertRegex(output["fathom_trace 2"], r"\n\d+ events of 3 threads$")
         number = re.search(r"Build ID: (\w+)", run("readelf", "-n", program).stdout).group(1)
-        said = gdb(program, core, commands=LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"), debug="/nowhere")
-        self.check_no_python_error(said[None])
+        output = gdb(program, core, commands=LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"), debug="/nowhere")
+        self.check_no_python_error(output[None])
         for command in LISTS + ("fathom_trace", "fathom_print_io r3", "fathom_find_bdev a"):
-            self.assertIn("has no debug information that gdb found", said[command])
-            self.assertIn(f".build-id/{number[:2]}/{number[2:]}.debug", said[command])
+            self.assertIn("has no debug information that gdb found", output[command])
+            self.assertIn(f".build-id/{number[:2]}/{number[2:]}.debug", output[command])
 
     # ---- cores ----
 
@@ -459,22 +455,22 @@ class Gdb(EngineTest):
         engine = self.engine_with_held_reads()
         core = os.path.join(self.directory, "made")
         gdb("-p", engine.pid, commands=[f"generate-core-file {core}"])
-        said = gdb(ENGINE, core, commands=[*LISTS, "fathom_trace 3"])
-        self.check_no_python_error(said[None])
-        self.check_lists(said, self.rpc_view(engine))
-        self.assertRegex(said["fathom_trace 3"], r"\n\d+ events of 3 threads$")
+        output = gdb(ENGINE, core, commands=[*LISTS, "fathom_trace 3"])
+        self.check_no_python_error(output[None])
+        self.check_lists(output, self.rpc_view(engine))
+        self.assertRegex(output["fathom_trace 3"], r"\n\d+ events of 3 threads$")
 
     def test_a_core_without_shared_memory_shows_all_but_requests_and_trace(self):
         engine = self.engine_with_held_reads()
         with open(f"/proc/{engine.pid}/coredump_filter", "w") as f:
             f.write("0x33")
-        said = gdb(ENGINE, self.core_of(engine), commands=["fathom_print_bdevs", "fathom_print_threads", "fathom_print_requests", "fathom_trace",
-                                                          "fathom_print_io r3"])
-        self.check_no_python_error(said[None])
-        self.assertEqual(count_of(said["fathom_print_threads"]), 3)
+        output = gdb(ENGINE, self.core_of(engine), commands=["fathom_print_bdevs", "fathom_print_threads", "fathom_print_requests", "fathom_trace",
+                                                            "fathom_print_io r3"])
+        self.check_no_python_error(output[None])
+        self.assertEqual(count_of(output["fathom_print_threads"]), 3)
         for command in ("fathom_print_requests", "fathom_trace", "fathom_print_io r3"):
-            self.assertIn("this core is without shared memory", said[command])
-            self.assertIn(f"`fathom trace stuck -f {engine.trace_path}`", said[command])
+            self.assertIn("this core is without shared memory", output[command])
+            self.assertIn(f"`fathom trace stuck -f {engine.trace_path}`", output[command])
 
 
 @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
@@ -490,29 +486,29 @@ class ServerGdb(SystemTest):
         self.addCleanup(follower.kill)
         follower.stdout.readline()      # the first event has come, so the follower is connected
         members, engines, pid = system.members(), system.engines(), system.process.pid
-        said = gdb("-p", pid, commands=("fathom_print_members", "fathom_print_instances", "fathom_print_calls", "fathom_print_connections",
-                                        "fathom_print_threads", "fathom_print_reactors", "fathom_print_pollers", "fathom_trace 3",
-                                        'fathom_print_members "rank 1,"', "fathom_print_bdevs", "p *process.frame->server.instances[0]",
-                                        "p process.frame->grpc->links"))
+        output = gdb("-p", pid, commands=("fathom_print_members", "fathom_print_instances", "fathom_print_calls", "fathom_print_connections",
+                                          "fathom_print_threads", "fathom_print_reactors", "fathom_print_pollers", "fathom_trace 3",
+                                          'fathom_print_members "rank 1,"', "fathom_print_bdevs", "p *process.frame->server.instances[0]",
+                                          "p process.frame->grpc->links"))
         for text in ("Traceback", "Python Exception", "Error occurred in Python"):
-            self.assertNotIn(text, said[None])
-        found = re.findall(r"member rank (\d+), (\w+), incarnation ([0-9a-f]+), at (\S+) (\S+)$", said["fathom_print_members"], re.M)
+            self.assertNotIn(text, output[None])
+        found = re.findall(r"member rank (\d+), (\w+), incarnation ([0-9a-f]+), at (\S+) (\S+)$", output["fathom_print_members"], re.M)
         self.assertEqual({int(rank): (state.lower(), int(incarnation, 16), address, domain) for rank, state, incarnation, address, domain in found},
                          {rank: (row["state"], row["incarnation"], row["addr"], row["fault_domain"]) for rank, row in members.items()})
-        self.assertEqual(count_of(said["fathom_print_members"]), 2)
-        self.assertEqual(said['fathom_print_members "rank 1,"'].splitlines()[-1], "1 of 2 members")
-        found = re.findall(r"instance (\d+), (\w+), rank (\d+), process (\d+), started (\d+) time", said["fathom_print_instances"])
+        self.assertEqual(count_of(output["fathom_print_members"]), 2)
+        self.assertEqual(output['fathom_print_members "rank 1,"'].splitlines()[-1], "1 of 2 members")
+        found = re.findall(r"instance (\d+), (\w+), rank (\d+), process (\d+), started (\d+) time", output["fathom_print_instances"])
         self.assertEqual(sorted((int(index), state.lower(), int(rank), int(pid)) for index, state, rank, pid, _ in found),
                          sorted((index, row["state"], row["rank"], row["pid"]) for index, row in engines.items()))
-        self.assertRegex(said["fathom_print_calls"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /fathom\.ControlSvc/SystemEvents, \w+ for ")
-        self.assertRegex(said["fathom_print_connections"], r"connection from 127\.0\.0\.1:\d+, OPEN, \d+ call")
-        self.assertIn("1 reactor", said["fathom_print_reactors"])
-        self.assertRegex(said["fathom_print_threads"], r"thread \S+ \(id \d+\)")
-        self.assertGreater(count_of(said["fathom_print_pollers"]), 0)
-        self.assertRegex(said["fathom_trace 3"], r"\d+ events? of \d+ threads?$")
-        self.assertIn("is no fathom-engine: load it with", said["fathom_print_bdevs"])
-        self.assertRegex(said["p *process.frame->server.instances[0]"], r"^\$1 = instance 0, JOINED, ")
-        self.assertRegex(said["p process.frame->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
+        self.assertRegex(output["fathom_print_calls"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /fathom\.ControlSvc/SystemEvents, \w+ for ")
+        self.assertRegex(output["fathom_print_connections"], r"connection from 127\.0\.0\.1:\d+, OPEN, \d+ call")
+        self.assertIn("1 reactor", output["fathom_print_reactors"])
+        self.assertRegex(output["fathom_print_threads"], r"thread \S+ \(id \d+\)")
+        self.assertGreater(count_of(output["fathom_print_pollers"]), 0)
+        self.assertRegex(output["fathom_trace 3"], r"\d+ events? of \d+ threads?$")
+        self.assertIn("is no fathom-engine: load it with", output["fathom_print_bdevs"])
+        self.assertRegex(output["p *process.frame->server.instances[0]"], r"^\$1 = instance 0, JOINED, ")
+        self.assertRegex(output["p process.frame->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
         self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # the server runs again after gdb
 
     def test_a_breakpoint_on_a_call_shows_its_request(self):
@@ -521,12 +517,12 @@ class ServerGdb(SystemTest):
         caller = threading.Timer(3, system.fathom, ("system", "query", "--ranks", "0"), {"check": False})
         caller.start()
         self.addCleanup(caller.join)
-        said = gdb("-p", system.process.pid, commands=("break mgmt_system_query", "continue", "p *(Mgmt__SystemQueryReq *) request",
-                                                            "p *call", "bt 2", "delete", "detach"))
+        output = gdb("-p", system.process.pid, commands=("break mgmt_system_query", "continue", "p *(Mgmt__SystemQueryReq *) request",
+                                                         "p *call", "bt 2", "delete", "detach"))
         caller.join()
-        self.assertIn("hit Breakpoint 1, mgmt_system_query", said["continue"])
-        self.assertRegex(said["p *(Mgmt__SystemQueryReq *) request"], r'ranks = 0x[0-9a-f]+ "0"')
-        self.assertRegex(said["p *call"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /mgmt\.MgmtSvc/SystemQuery, ")
+        self.assertIn("hit Breakpoint 1, mgmt_system_query", output["continue"])
+        self.assertRegex(output["p *(Mgmt__SystemQueryReq *) request"], r'ranks = 0x[0-9a-f]+ "0"')
+        self.assertRegex(output["p *call"], r"call of 127\.0\.0\.1:\d+ \(ADMIN\), /mgmt\.MgmtSvc/SystemQuery, ")
         self.assertEqual(system.states(), {0: "joined"})
 
     def test_the_program_has_every_field_that_the_scripts_read(self):
