@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The engine serves its volumes byte for byte, and reports what it did."""
+"""The engine serves its volumes byte for byte. Its control socket and its configuration."""
 
 import json
 import os
@@ -10,8 +10,8 @@ import unittest
 from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, free_port, run, wait_for
 
 
-def answer(engine, method, **params):
-    """Of an engine that is on its way up and may have no socket yet, or not go so far."""
+def wait_answer(engine, method, **params):
+    """Repeat a call until the engine, which is starting, has its socket and accepts the call; the result."""
     for _ in range(500):
         try:
             return engine.rpc(method, **params)
@@ -21,7 +21,7 @@ def answer(engine, method, **params):
 
 
 class ConfigTest(EngineTest):
-    def config(self, calls, subsystem="bdev"):
+    def write_config(self, calls, subsystem="bdev"):
         path = os.path.join(self.directory, "config.json")
         with open(path, "w") as f:
             json.dump({"subsystems": [{"subsystem": subsystem, "config": calls}]}, f)
@@ -29,14 +29,14 @@ class ConfigTest(EngineTest):
 
 
 class Serving(ConfigTest):
-    def devices(self):
+    def device_kinds(self):
         yield "malloc", ["bdev_malloc_create", "-b", "Disk0", 64, 512]
         yield "malloc with 4 KiB blocks", ["bdev_malloc_create", "-b", "Disk0", 64, 4096]
         yield "file", ["bdev_uring_create", self.file("disk", 64), "Disk0", 512]
         yield "file with 4 KiB blocks", ["bdev_aio_create", self.file("disk4k", 64), "Disk0", 4096]
 
     def test_what_is_written_is_read_back_from_every_kind_of_device(self):
-        for what, create in self.devices():
+        for what, create in self.device_kinds():
             with self.subTest(what):
                 engine = self.engine()
                 engine.serve(*create)
@@ -44,7 +44,7 @@ class Serving(ConfigTest):
                 self.assertGreater(result["total"]["ios"], 100)
                 self.assertEqual(engine.stop(), 0, engine.log_text())
 
-    def test_digests_large_blocks_and_several_queues_are_verified_too(self):
+    def test_io_with_digests_large_blocks_and_several_queues_is_verified(self):
         engine = self.engine("-m", "0x1")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
         for options in (["--hdgst"], ["--ddgst"], ["--hdgst", "--ddgst"], ["--bs", "128k", "--depth", "8"],
@@ -52,7 +52,7 @@ class Serving(ConfigTest):
             with self.subTest(" ".join(options)):
                 engine.perf("--rw", "mix", "--bs", "4k", "--time", "0.5", "--verify", *options)
 
-    def test_the_issue_s_own_lines_set_up_a_target(self):
+    def test_the_rpc_commands_of_the_readme_set_up_a_target(self):
         engine = self.engine()
         out = engine.lines(f"""# as in the README
 nvmf_create_transport -t tcp
@@ -85,8 +85,8 @@ nvmf_subsystem_add_ns {NQN} null0
         "sock_set_default_impl", "sock_impl_set_options", "iobuf_set_options", "accel_set_options", "bdev_raid_set_options",
         "bdev_nvme_set_options", "bdev_nvme_set_hotplug", "nvmf_set_config", "nvmf_set_max_subsystems")
 
-    def spdk_config(self, port):
-        """What SPDK 26.09's nvmf_tgt saved, with a port of ours."""
+    def write_spdk_config(self, port):
+        """The configuration that SPDK 26.09's nvmf_tgt saved, with our port: (path, content)."""
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "spdk-nvmf-tgt.json")) as f:
             config = json.load(f)
         for subsystem in config["subsystems"]:
@@ -100,7 +100,7 @@ nvmf_subsystem_add_ns {NQN} null0
 
     def test_a_configuration_that_spdk_saved_loads(self):
         port = free_port()
-        path, config = self.spdk_config(port)
+        path, config = self.write_spdk_config(port)
         engine = self.engine("-c", path)
         engine.port = port
         engine.perf("--rw", "randread", "--bs", "4k", "--time", "0.5")
@@ -108,7 +108,7 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertNotIn("WARNING", log)
         for method in self.SPDK_CALLS:
             self.assertEqual(log.count(f"NOTICE: {method}: accepted; it has no meaning here\n"), 1, log)
-        # and with every parameter that it sends at run time, where the log does not repeat it
+        # the calls are accepted again at run time, and not logged again
         called = 0
         for subsystem in config["subsystems"]:
             for call in subsystem["config"]:
@@ -117,11 +117,11 @@ nvmf_subsystem_add_ns {NQN} null0
                     called += 1
         self.assertEqual(called, len(self.SPDK_CALLS) + 2)
         self.assertEqual(engine.log_text().count("has no meaning here"), log.count("has no meaning here"))
-        # what we save has none of it, and is the same again
+        # our saved configuration has none of these calls
         saved = run(FATHOM, "rpc", "-s", engine.sock, "save_config").stdout
         self.assertFalse([method for method in self.SPDK_CALLS if method in saved])
 
-    def test_tuning_of_wrong_types_or_that_asks_for_behaviour_is_refused(self):
+    def test_tuning_with_wrong_types_or_unsupported_behaviour_is_refused(self):
         engine = self.engine()
         for method, params, what in (
                 ("sock_impl_set_options", {"impl_name": "posix", "recv_buf_size": "2M"}, '"recv_buf_size" is a string, not a whole number'),
@@ -145,7 +145,7 @@ nvmf_subsystem_add_ns {NQN} null0
                 self.assertEqual(caught.exception.code, -32602)
                 self.assertIn(what, caught.exception.message)
 
-    def test_a_parameter_without_meaning_is_accepted_and_said_once(self):
+    def test_a_parameter_without_meaning_is_accepted_and_logged_once(self):
         engine = self.engine()
         engine.rpc("nvmf_create_transport", trtype="TCP", masked_oncs=["nvmcpys"], masked_fuses=["fcws"], no_srq=True)
         for i in range(2):
@@ -155,7 +155,7 @@ nvmf_subsystem_add_ns {NQN} null0
                              ("nvmf_create_transport", "no_srq"), ("nvmf_create_subsystem", "admin_label")):
             self.assertEqual(log.count(f'NOTICE: {method}: the parameter "{name}" has no meaning here\n'), 1, log)
 
-    def test_a_file_is_the_same_namespace_to_every_engine_and_memory_is_not(self):
+    def test_only_volumes_on_files_have_the_same_uuid_in_every_engine(self):
         path, found = self.file("disk", 16), []
         for _ in range(2):
             engine = self.engine()
@@ -173,21 +173,21 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("bdev_null_create", done.stderr + done.stdout)
 
-    def test_an_unknown_subsystem_in_a_configuration_is_told(self):
-        engine = self.engine("-c", self.config([{"method": "bdev_get_bdevs"}], "bedv"))
+    def test_an_unknown_subsystem_in_a_configuration_is_logged(self):
+        engine = self.engine("-c", self.write_config([{"method": "bdev_get_bdevs"}], "bedv"))
         self.assertIn('config.json: there is no subsystem "bedv"', engine.log_text())
-        engine = self.engine("-c", self.config([{"method": "bdev_get_bdevs"}]))
+        engine = self.engine("-c", self.write_config([{"method": "bdev_get_bdevs"}]))
         self.assertNotIn("there is no subsystem", engine.log_text())
 
     def test_a_call_that_waits_for_the_engine_is_refused_in_a_configuration(self):
         for method in ("framework_wait_init", "framework_start_init", "spdk_kill_instance"):
             with self.subTest(method):
-                path = self.config([{"method": "bdev_null_create", "params": {}}, {"method": method}])
+                path = self.write_config([{"method": "bdev_null_create", "params": {}}, {"method": method}])
                 done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f"call 2: {method} is not allowed in a configuration", done.stderr)
 
-    def test_what_does_not_work_is_refused_and_not_offered(self):
+    def test_unsupported_parameters_are_refused_and_missing_from_help(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "M0", 16, 512)
         address = {"trtype": "TCP", "adrfam": "IPv4", "traddr": "127.0.0.1", "trsvcid": "4499"}
@@ -206,15 +206,15 @@ nvmf_subsystem_add_ns {NQN} null0
                 with self.assertRaisesRegex(RpcError, f'\\"{name}\\": this release does not '):
                     engine.rpc(method, **{name: value}, **more)
                 self.assertNotIn("--" + name.replace("_", "-"), run(FATHOM, "rpc", method, "--help").stdout)
-        # nothing of it happened; and as SPDK's save_config writes them, they are no obstacle
+        # no refused call had an effect; the values that SPDK's save_config writes are accepted
         self.assertEqual([len(s["listen_addresses"]) for s in engine.rpc("nvmf_get_subsystems") if s["nqn"] == NQN], [1])
         engine.rpc("nvmf_create_subsystem", nqn=other, ana_reporting=False, passthrough=False)
         engine.rpc("nvmf_subsystem_add_listener", nqn=other, listen_address=address, ana_state="optimized", secure_channel=False)
 
-    def test_sigterm_ends_a_start_that_waits(self):
-        path = self.config([{"method": "bdev_get_bdevs", "params": {"name": "nobody", "timeout": 60000}}])
+    def test_sigterm_ends_a_start_that_waits_for_a_device(self):
+        path = self.write_config([{"method": "bdev_get_bdevs", "params": {"name": "nobody", "timeout": 60000}}])
         engine = self.engine("-c", path, ready=False)
-        self.assertEqual(answer(engine, "bdev_get_bdevs"), [])
+        self.assertEqual(wait_answer(engine, "bdev_get_bdevs"), [])
         self.assertEqual(engine.stop(), 0, engine.log_text())
         self.assertNotIn("not stopped after", engine.log_text())
         self.assertNotIn("ready", engine.log_text())
@@ -235,7 +235,7 @@ nvmf_subsystem_add_ns {NQN} null0
         again.serve("bdev_uring_create", path, "Disk0", 512)
         again.perf("--rw", "read", "--bs", "4k", "--depth", "32", "--time", "1", "--verify", "--verify-state", state)
 
-    def test_a_file_has_one_engine_at_a_time(self):
+    def test_a_file_is_refused_while_another_engine_or_device_has_it(self):
         path = self.file("disk", 16)
         first, second = self.engine(), self.engine()
         first.rpc("bdev_uring_create", name="Disk0", filename=path, block_size=512)
@@ -247,7 +247,7 @@ nvmf_subsystem_add_ns {NQN} null0
         first.kill()
         second.rpc("bdev_uring_create", name="Disk1", filename=path, block_size=512)
 
-    def test_sigterm_under_load_ends_in_order(self):
+    def test_sigterm_under_load_ends_with_status_0(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "mix", "--bs", "4k",
@@ -275,7 +275,7 @@ nvmf_subsystem_add_ns {NQN} null0
                     engine.rpc("thread_set_cpumask", id=threads[name], cpumask=f"[{cpus[(index + turn) % 2]}]")
                 time.sleep(0.02)
         self.assertEqual(load.returncode, 0, load.stderr.read().decode())
-        for name in groups:                                 # both on the first
+        for name in groups:                                 # both groups on the first CPU
             engine.rpc("thread_set_cpumask", id=threads[name], cpumask=hex(1 << cpus[0]))
         time.sleep(0.2)
         masks = {thread["name"]: int(thread["cpumask"], 16) for thread in engine.rpc("thread_get_stats")["threads"]}
@@ -288,7 +288,7 @@ nvmf_subsystem_add_ns {NQN} null0
                 engine.rpc("thread_set_cpumask", **params)
         self.assertEqual(engine.stop(), 0, engine.log_text())
 
-    def test_devices_that_stand_on_others_go_in_order_too(self):
+    def test_stacked_devices_are_removed_in_order_at_the_end(self):
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Disk0 16 512\nbdev_malloc_create -b Disk1 16 512\nbdev_error_create Disk1\n"
                      "bdev_error_create EE_Disk1\nbdev_null_create null0 16 512\nbdev_error_create Disk0\n")
@@ -296,11 +296,11 @@ nvmf_subsystem_add_ns {NQN} null0
         calls = [{"method": "bdev_malloc_create", "params": {"name": "Disk1", "num_blocks": 100, "block_size": 512}},
                  {"method": "bdev_error_create", "params": {"base_name": "Disk1"}},
                  {"method": "bdev_error_create", "params": {"base_name": "nobody"}}]
-        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", self.config(calls), check=False, timeout=20)
+        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", self.write_config(calls), check=False, timeout=20)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("nobody", done.stderr)
 
-    def test_who_cannot_stop_says_what_is_under_way(self):
+    def test_an_engine_that_cannot_stop_logs_the_commands_that_it_waits_for(self):
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Disk1 16 512\n")
         engine.serve("bdev_error_create", "Disk1")
@@ -317,12 +317,12 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertIn(f"`fathom trace stuck -f {engine.trace_path}` shows more", engine.log_text())
         self.assertIn("WRITE", engine.trace("stuck", "-f", engine.trace_path, check=False).stdout)
 
-    def test_it_is_small_and_idle_when_nothing_happens(self):
+    def test_an_idle_engine_uses_little_memory_and_no_cpu(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
         engine.perf("--rw", "mix", "--bs", "4k", "--time", "0.5")
         time.sleep(0.5)
-        self.assertLess(engine.resident_kib(), 100 * 1024 + 64 * 1024)  # and the malloc device's own 64 MiB
+        self.assertLess(engine.resident_kib(), 100 * 1024 + 64 * 1024)  # 100 MiB, and 64 MiB of the malloc device
         before = engine.cpu_ticks()
         time.sleep(3)
         self.assertLessEqual(engine.cpu_ticks() - before, 3)  # 1 % of a core is 3 ticks of 10 ms in 3 s
@@ -342,7 +342,7 @@ class Control(EngineTest):
         self.assertEqual(caught.exception.code, -19)
         self.assertIn("spdk_get_version", engine.rpc("rpc_get_methods"))
 
-    def test_a_port_that_is_none_is_refused_everywhere(self):
+    def test_an_invalid_port_is_refused_by_each_command_and_method(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         for port in (engine.port + 65536, "0", "-1", f"+{engine.port}", "0x10", ""):
@@ -363,7 +363,7 @@ class Control(EngineTest):
                                listen_address={"trtype": "tcp", "traddr": "127.0.0.1", "trsvcid": port and str(port)})
                 self.assertIn(what, caught.exception.message)
 
-    def test_a_transport_that_is_none_is_told_which_there_are(self):
+    def test_an_unknown_transport_is_refused_with_the_ones_that_exist(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         with self.assertRaises(RpcError) as caught:
@@ -373,7 +373,7 @@ class Control(EngineTest):
             engine.rpc("nvmf_subsystem_add_listener", nqn=NQN, listen_address={"trtype": "rdma", "traddr": "127.0.0.1", "trsvcid": "1"})
         self.assertEqual(caught.exception.message, "Invalid transport type 'rdma'; there is TCP")
 
-    def test_who_takes_an_nvme_port_for_the_control_socket_is_told(self):
+    def test_rpc_to_an_nvme_port_fails_with_a_hint_at_the_control_socket(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         done = run(FATHOM, "rpc", "-s", "127.0.0.1", "-p", engine.port, "spdk_get_version", check=False)
@@ -388,7 +388,7 @@ class Control(EngineTest):
             engine.rpc("framework_set_scheduler", name="dynamic", period=1000)
         self.assertIn('there is no scheduler "dynamic", only "static"', caught.exception.message)
 
-    def test_a_configuration_that_cannot_be_read_is_told_why(self):
+    def test_load_config_reports_why_a_configuration_cannot_be_read(self):
         engine = self.engine()
         for source, what in (("/nonexistent.json", "/nonexistent.json: No such file or directory"), (self.directory, "Is a directory"),
                              ('{"subsystems": ', "--json-conf: line 1"), (" {}", 'no list "subsystems"')):
@@ -397,7 +397,7 @@ class Control(EngineTest):
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(what, done.stdout)
 
-    def test_a_malloc_device_larger_than_the_memory_is_warned_of(self):
+    def test_a_malloc_device_larger_than_the_memory_logs_a_warning(self):
         engine = self.engine()
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         engine.rpc("bdev_malloc_create", name="Fits", num_blocks=1000, block_size=512)
@@ -405,7 +405,7 @@ class Control(EngineTest):
         engine.rpc("bdev_malloc_create", name="TooLarge", num_blocks=memory // 4096 + 1000, block_size=4096)
         self.assertIn('WARNING: bdev_malloc_create: "TooLarge" has', engine.log_text())
 
-    def test_a_refused_call_is_a_sentence_and_the_request_is_shown_with_v(self):
+    def test_a_refused_call_prints_one_line_and_its_request_with_v(self):
         engine = self.engine()
         done = run(FATHOM, "rpc", "-s", engine.sock, "bdev_null_delete", "nobody", check=False)
         self.assertEqual(done.returncode, 1)
@@ -415,15 +415,15 @@ class Control(EngineTest):
         self.assertRegex(done.stdout, r"\Abdev_null_delete: .* \(code -19\)\nrequest:\n")
         self.assertIn('"name": "nobody"', done.stdout)
 
-    def test_batches_are_answered_whole(self):
+    def test_each_call_of_a_batch_with_an_id_is_answered(self):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +
                            [{"jsonrpc": "2.0", "method": "spdk_get_version"}]).encode()
         self.assertEqual(sorted(r["id"] for r in engine.raw(batch)), [0, 1, 2])
 
-    def test_the_way_up_can_be_watched_from_the_first(self):
+    def test_wait_for_rpc_lets_the_states_of_the_start_be_traced(self):
         engine = self.engine("--wait-for-rpc", ready=False)
-        answer(engine, "rpc_get_methods")
+        wait_answer(engine, "rpc_get_methods")
         with self.assertRaises(RpcError) as caught:
             engine.rpc("nvmf_get_subsystems")
         self.assertEqual(caught.exception.code, -1)
@@ -443,12 +443,12 @@ class Control(EngineTest):
         self.assertIn(engine.sock, done.stderr)
         engine.rpc("spdk_get_version")
 
-    def test_an_engine_that_nobody_could_reach_does_not_start(self):
+    def test_an_empty_socket_path_is_refused(self):
         done = run(ENGINE, "-r", "", check=False, timeout=20)
         self.assertEqual((done.returncode, done.stderr), (2, 'fathom-engine: --rpc-socket: "" is not a path: it has no characters\n'
                             "`fathom-engine --help` shows the options\n"))
 
-    def test_methods_that_do_harm_are_for_tests_alone_and_few_at_a_time(self):
+    def test_methods_for_tests_need_an_option_and_have_a_limit(self):
         engine = self.engine()
         self.assertNotIn("reactor_hold", engine.rpc("rpc_get_methods"))
         with self.assertRaises(RpcError) as caught:
@@ -460,9 +460,9 @@ class Control(EngineTest):
         with self.assertRaises(RpcError) as caught:
             engine.rpc("reactor_hold", reactor=0, milliseconds=500)
         self.assertIn("which is the limit", caught.exception.message)
-        self.assertTrue(answer(engine, "reactor_hold", reactor=0, milliseconds=1))  # once one of them is over
+        self.assertTrue(wait_answer(engine, "reactor_hold", reactor=0, milliseconds=1))  # once one of the four has ended
 
-    def test_a_cpu_that_is_not_there_is_named(self):
+    def test_a_cpu_that_does_not_exist_is_named(self):
         ours = os.sched_getaffinity(0)
         missing = max(ours) + 1
         for cpus in (f"[{min(ours)},{missing}-255]", hex(1 << min(ours) | 1 << missing | 1 << 175)):
@@ -471,15 +471,15 @@ class Control(EngineTest):
                              (2, f'fathom-engine: --cpumask: "{cpus}" has CPU {missing}, which does not exist or which this process is '
                                  "not allowed to use\n`fathom-engine --help` shows the options\n"))
 
-    def test_the_socket_is_its_owner_s_alone(self):
+    def test_socket_and_trace_file_are_accessible_only_to_their_owner(self):
         engine = self.engine()
         self.assertEqual(os.stat(engine.sock).st_mode & 0o777, 0o600)
         self.assertEqual(os.stat(engine.trace_path).st_mode & 0o777, 0o600)
 
-    def test_the_log_is_json_lines_if_asked(self):
+    def test_the_log_has_json_lines_with_log_to_json(self):
         engine = self.engine("--log-to", "json")
         self.assertEqual(engine.stop(), 0)
-        # two lines are on standard output: how to look at the trace
+        # two lines about the trace go to standard output, not to the log
         lines = [json.loads(line) for line in engine.log_text().splitlines() if line.startswith("{")]
         self.assertEqual({(line["program"], line["pid"]) for line in lines}, {("fathom-engine", engine.pid)})
         self.assertTrue(any(line["message"].startswith("ready: ") for line in lines), lines)
@@ -487,7 +487,7 @@ class Control(EngineTest):
         self.assertEqual((done.returncode, done.stderr), (2, 'fathom-engine: --log-to: "paper" is not stderr, json or syslog\n'
                             "`fathom-engine --help` shows the options\n"))
 
-    def test_the_program_can_be_ended_by_rpc(self):
+    def test_spdk_kill_instance_ends_the_engine(self):
         engine = self.engine()
         engine.rpc("spdk_kill_instance", sig_name="SIGTERM")
         self.assertEqual(engine.process.wait(20), 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-`fathom top`: driven by keystrokes on a terminal of 80x24 and of a larger size and read from its screen; its figures against those of
-the engine's RPCs and of a load that is known; lines and JSON for scripts; an engine that goes and comes back; bad input.
+`fathom top`, driven by keys on terminals of 80x24 and larger: its figures equal those of the engine's RPCs and of a known
+load. Lines and JSON for scripts; an engine that ends and comes back; wrong input.
 """
 
 import json
@@ -38,7 +38,7 @@ class TopTest(EngineTest):
             child.stdout.close()
         super().tearDown()
 
-    def serving(self, *options):
+    def serving_engine(self, *options):
         engine = self.engine("-m", "0x1", *options)
         engine.serve("bdev_malloc_create", "-b", "m0", 16, BLOCK)
         return engine
@@ -48,14 +48,14 @@ class TopTest(EngineTest):
         self.terminals.append(terminal)
         return terminal
 
-    def start(self, *command):
+    def start_child(self, *command):
         child = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, text=True)
         self.children.append(child)
         return child
 
     def held_load(self, engine, direction="randread"):
         """IOS reads or writes by HOST, which then stays connected and does nothing more."""
-        child = self.start(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--count", IOS, "--bs", BLOCK, "--depth", 4,
+        child = self.start_child(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--count", IOS, "--bs", BLOCK, "--depth", 4,
                            "--rw", direction, "--hostnqn", HOST, "--keep-alive", 0, "--hold", 600, "--quiet")
         key = "num_read_ops" if direction == "randread" else "num_write_ops"
         while engine.rpc("bdev_get_iostat")["bdevs"][0][key] < IOS:
@@ -72,8 +72,8 @@ def row(lines, name):
 
 
 class Screen(TopTest):
-    def test_every_tab_agrees_with_the_rpcs_on_a_known_load(self):
-        engine = self.serving()
+    def test_each_tab_equals_the_rpcs_and_a_known_load(self):
+        engine = self.serving_engine()
         self.held_load(engine)
         for columns, lines in ((80, 24), (132, 40)):
             top = self.top("--totals", engine.pid, columns=columns, lines=lines)
@@ -87,10 +87,10 @@ class Screen(TopTest):
             self.assertEqual(top.wait_exit(), 0)
 
     def check_threads(self, engine, top):
-        begin = 1 if top.screen.columns == 80 else 2    # the number of the thread stands before
+        begin = 1 if top.screen.columns == 80 else 2    # the wider screen has the thread's number before it
         for thread in engine.rpc("thread_get_stats")["threads"]:
             core = "-" if thread["name"] == "app_thread" else "0"
-            self.row_is(top, thread["name"], begin, [core] + [thread[f"{kind}_pollers_count"] for kind in KINDS])
+            self.wait_row(top, thread["name"], begin, [core] + [thread[f"{kind}_pollers_count"] for kind in KINDS])
 
     def check_pollers(self, engine, top):
         top.press("2")
@@ -98,25 +98,25 @@ class Screen(TopTest):
             for kind in KINDS:
                 for poller in thread[f"{kind}_pollers"]:
                     name = poller["name"] if len(poller["name"]) <= 18 or top.screen.columns > 80 else poller["name"][:17] + "~"
-                    self.row_is(top, name, 1, [kind, thread["name"]])
+                    self.wait_row(top, name, 1, [kind, thread["name"]])
 
     def check_cores(self, engine, top):
         top.press("3")
         here = [t for t in engine.rpc("thread_get_stats")["threads"] if t["name"] != "app_thread"]
-        self.row_is(top, "0", 1, [len(here), sum(t[f"{kind}_pollers_count"] for t in here for kind in KINDS)])
+        self.wait_row(top, "0", 1, [len(here), sum(t[f"{kind}_pollers_count"] for t in here for kind in KINDS)])
         top.wait_text("the target does not offer: MHz")
 
     def check_volumes(self, engine, top):
         top.press("4")
         self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"], IOS)
-        # all of them were reads; where there is room, a column of its own shows it
+        # OPS and READS; the wider screen has room for WRITES
         counts = [IOS, IOS] if top.screen.columns == 80 else [IOS, IOS, 0]
-        self.row_is(top, "m0", 1, counts + [f"{IOS * BLOCK / (1 << 20):.1f}Mi", 0])
+        self.wait_row(top, "m0", 1, counts + [f"{IOS * BLOCK / (1 << 20):.1f}Mi", 0])
 
     def check_hosts(self, engine, top, columns):
         top.press("5")
         shown = HOST if columns == 132 else "~" + HOST[-23:]
-        self.row_is(top, shown, 1, [1, 1, 1, IOS + 1, f"{IOS * BLOCK / (1 << 20):.1f}Mi", "1.0ki", 0])   # and the Connect, with its data
+        self.wait_row(top, shown, 1, [1, 1, 1, IOS + 1, f"{IOS * BLOCK / (1 << 20):.1f}Mi", "1.0ki", 0])   # with Connect and its data
         qpairs = engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)
         self.assertEqual([(q["qid"], q["commands_under_way"]) for q in qpairs], [(0, 0), (1, 0)])
         self.assertEqual((qpairs[1]["bytes_read"], qpairs[1]["num_commands"]), (IOS * BLOCK, IOS + 1))
@@ -126,12 +126,12 @@ class Screen(TopTest):
         top.press("esc")
         top.wait_text("CTRLRS")
 
-    def row_is(self, top, name, begin, expected):
+    def wait_row(self, top, name, begin, expected):
         """Wait until the row's words from the `begin`th on are these."""
         words = [str(word) for word in expected]
         top.wait(lambda lines: (row(lines, name) or [])[begin:begin + len(words)] == words, f"{name}: {' '.join(words)}")
 
-    def test_rows_are_sorted_and_filtered_by_keys(self):
+    def test_keys_sort_and_filter_rows(self):
         engine = self.engine("-m", "0x1")
         engine.lines("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\nbdev_malloc_create -b gamma 8 512\n")
         top = self.top(engine.sock)
@@ -157,29 +157,29 @@ class Screen(TopTest):
         top.wait_text("by ERRORS, descending")
         top.wait(lambda lines: "ERRORS" in lines[2], "the column that is sorted by")
 
-    def test_columns_are_chosen_by_keys(self):
-        top = self.top(self.serving().sock)
+    def test_keys_show_and_hide_columns(self):
+        top = self.top(self.serving_engine().sock)
 
         def marks(lines):
             return {line[5:16].strip(): line[1:4] for line in lines[3:-2] if line}
         top.press("4")
-        top.wait(lambda lines: row(lines, "m0") and "UNMAP/S" not in lines[2] and "READ B/S" in lines[2], "what there is room for")
+        top.wait(lambda lines: row(lines, "m0") and "UNMAP/S" not in lines[2] and "READ B/S" in lines[2], "the columns that fit")
         top.press("c")
         top.wait_text("Columns: ")
-        top.wait(lambda lines: marks(lines).get("IOPS") == "[x]" and marks(lines).get("UNMAP/S") == "[-]", "which are shown")
+        top.wait(lambda lines: marks(lines).get("IOPS") == "[x]" and marks(lines).get("UNMAP/S") == "[-]", "marks of shown columns")
         top.press("down", " ", *["down"] * 3, "enter", "down", " ")  # IOPS, READ B/S, WRITE B/S
-        top.wait(lambda lines: [marks(lines).get(title) for title in ("IOPS", "READ B/S", "WRITE B/S")] == ["[ ]"] * 3, "which are hidden")
+        top.wait(lambda lines: [marks(lines).get(title) for title in ("IOPS", "READ B/S", "WRITE B/S")] == ["[ ]"] * 3, "marks of hidden columns")
         top.press("esc")
-        top.wait(lambda lines: row(lines, "m0") and not {"IOPS", "B/S"} & set(lines[2].split()), "that they are gone")
+        top.wait(lambda lines: row(lines, "m0") and not {"IOPS", "B/S"} & set(lines[2].split()), "the table without these columns")
         self.assertEqual(top.lines[2].split()[0], "VOLUME")
-        self.assertIn("READ us", top.lines[2], "others have their room")
+        self.assertIn("READ us", top.lines[2], "hidden columns make room for others")
         self.assertIn("by IOPS", top.lines[-2])
         top.press("c", " ")
         top.wait_text("the first column cannot be hidden")
         top.press("down", "enter", "c")
-        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "one of them again")
+        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "the column IOPS")
         top.press("5", "4")
-        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "that each tab keeps its own")
+        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "the columns as chosen before")
 
     def test_a_selected_row_stays_selected_and_has_details(self):
         engine = self.engine("-m", "0x1")
@@ -194,8 +194,8 @@ class Screen(TopTest):
         top.press("esc", "1", "enter")
         top.wait_text("I/O channels:")
 
-    def test_the_terminal_may_change_its_size(self):
-        top = self.top(self.serving().sock)
+    def test_the_screen_follows_a_change_of_the_terminals_size(self):
+        top = self.top(self.serving_engine().sock)
         top.press("4")
         top.wait(lambda lines: row(lines, "m0"), "m0")
         self.assertNotIn("UNMAP/S", top.text)
@@ -206,8 +206,8 @@ class Screen(TopTest):
         top.resize(80, 24)
         top.wait(lambda lines: "UNMAP/S" not in lines[2] and "h help" in lines[23] and row(lines, "m0"), "the first screen")
 
-    def test_rate_totals_pause_and_help_by_keys(self):
-        top = self.top(self.serving().sock)
+    def test_keys_set_rate_totals_and_pause_and_show_help(self):
+        top = self.top(self.serving_engine().sock)
         top.wait_text("every 1 s")
         top.wait_text("interval")
         top.press("r", "500ms", "enter")
@@ -231,26 +231,26 @@ class Screen(TopTest):
         top.press("q")
         self.assertEqual(top.wait_exit(), 0)
 
-    def test_an_engine_that_goes_is_told_and_found_again(self):
-        engine = self.serving()
+    def test_an_engine_that_ends_is_reported_and_its_successor_is_shown(self):
+        engine = self.serving_engine()
         top = self.top("-i", "100ms", engine.name)
         top.wait_text(f"fathom-engine {engine.pid}")
         top.press("4")
         top.wait(lambda lines: row(lines, "m0"), "m0")
         engine.kill()
         top.wait(lambda lines: re.search(r"the engine is gone|no engine listens there", lines[-2]) and "retrying" in lines[-2],
-                 "a sentence about it")
-        self.assertTrue(row(top.lines, "m0"))   # what was last seen stays
+                 "a line that the engine is gone")
+        self.assertTrue(row(top.lines, "m0"))   # the last figures stay on the screen
         again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # the last -r counts
         again.sock = engine.sock
         again.wait_ready()
         again.lines("bdev_null_create other 8 512\n")
         top.wait(lambda lines: str(again.pid) in lines[0] and row(lines, "other"), "the other engine")
-        top.wait(lambda lines: "retrying" not in lines[-2], "that it is there")
+        top.wait(lambda lines: "retrying" not in lines[-2], "the status without an error")
 
 
-    def test_keys_do_not_wait_for_an_engine_that_is_stopped(self):
-        engine = self.serving()
+    def test_keys_work_while_the_engine_is_stopped(self):
+        engine = self.serving_engine()
         top = self.top("-i", "100ms", engine.sock)
         top.wait_text("interval")
         os.kill(engine.pid, signal.SIGSTOP)
@@ -259,7 +259,7 @@ class Screen(TopTest):
             top.press("4")
             top.wait(lambda lines: row(lines, "m0"), "m0")
             os.kill(engine.pid, signal.SIGCONT)
-            top.wait(lambda lines: "1 of 1, by IOPS" in lines[-2], "that it answers again")
+            top.wait(lambda lines: "1 of 1, by IOPS" in lines[-2], "the status of an engine that answers")
             os.kill(engine.pid, signal.SIGSTOP)
             top.press("2")
             top.wait_text("BUSY RUNS")
@@ -270,9 +270,9 @@ class Screen(TopTest):
 
 
 class Lines(TopTest):
-    def test_intervals_add_up_to_the_load(self):
-        engine = self.serving()
-        top = self.start(FATHOM, "top", "--json", "-i", "100ms", engine.sock)
+    def test_operations_of_the_intervals_add_up_to_the_load(self):
+        engine = self.serving_engine()
+        top = self.start_child(FATHOM, "top", "--json", "-i", "100ms", engine.sock)
         first = json.loads(top.stdout.readline())
         self.assertEqual([v["iops"] for v in first["volumes"]], [0])
         self.held_load(engine)
@@ -284,12 +284,12 @@ class Lines(TopTest):
             commands += sum(round(host["iops"] * seconds["hosts"]) for host in hosts)
             first = json.loads(top.stdout.readline())
         self.assertEqual(ops, IOS)
-        self.assertEqual(commands, IOS + 1)     # and the Connect
+        self.assertEqual(commands, IOS + 1)     # the Connect is counted too
         top.send_signal(signal.SIGINT)
         self.assertEqual(top.wait(20), 0)
 
-    def test_totals_are_exactly_those_of_the_rpcs(self):
-        engine = self.serving()
+    def test_totals_in_json_equal_those_of_the_rpcs(self):
+        engine = self.serving_engine()
         self.held_load(engine)
         document = json.loads(run(FATHOM, "top", "--json", "--totals", "-n", 1, engine.sock).stdout)
         stats = engine.rpc("bdev_get_iostat")["bdevs"][0]
@@ -301,12 +301,12 @@ class Lines(TopTest):
         self.assertEqual(document["cores"][0]["core"], 0)
         self.assertEqual(document["not_offered"], {"threads": [], "pollers": [], "cores": ["mhz"], "volumes": [], "hosts": [], "buffers": []})
 
-    def test_buffers_show_who_holds_them(self):
+    def test_buffers_are_shown_for_the_host_and_the_device_that_hold_them(self):
         """Four reads of 128 KiB that a device keeps: the host and the device hold their buffers."""
-        engine = self.serving()
+        engine = self.serving_engine()
         engine.lines(f"bdev_malloc_create -b M1 16 512\nbdev_error_create M1\nnvmf_subsystem_add_ns {NQN} EE_M1 -n 2\n")
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="pending", num=4)
-        self.start(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--nsid", 2, "--rw", "read", "--bs", "128k", "--depth", 4,
+        self.start_child(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--nsid", 2, "--rw", "read", "--bs", "128k", "--depth", 4,
                    "--count", 4, "--hostnqn", HOST, "--quiet")
         while engine.rpc("bdev_get_iostat", names=["EE_M1"])["bdevs"][0]["queue_depth"] < 4:
             time.sleep(0.02)
@@ -322,18 +322,18 @@ class Lines(TopTest):
         top.press("q")
         self.assertEqual(top.wait_exit(), 0)
 
-    def test_what_a_host_writes_is_counted_as_written(self):
-        engine = self.serving()
+    def test_bytes_that_a_host_writes_are_counted_as_written(self):
+        engine = self.serving_engine()
         self.held_load(engine, "randwrite")
         admin, io = engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)
-        self.assertEqual((io["bytes_written"], io["num_commands"], io["commands_under_way"]), (IOS * BLOCK + 1024, IOS + 1, 0))   # with the Connect and its data
+        self.assertEqual((io["bytes_written"], io["num_commands"], io["commands_under_way"]), (IOS * BLOCK + 1024, IOS + 1, 0))   # with Connect and its data
         self.assertLess(io["bytes_read"], BLOCK)
         self.assertGreaterEqual(admin["bytes_read"], 4096)  # Identify
         host = json.loads(run(FATHOM, "top", "--json", "-t", "-n", 1, engine.sock).stdout)["hosts"][0]
         self.assertEqual((host["write_bytes"], host["read_bytes"]), (io["bytes_written"], io["bytes_read"]))
 
-    def test_lines_show_each_tab_or_one(self):
-        engine = self.serving()
+    def test_batch_prints_all_tabs_or_one(self):
+        engine = self.serving_engine()
         out = run(FATHOM, "top", "--batch", "-n", 2, "-i", "100ms", engine.name).stdout
         for tab in ("THREADS", "POLLERS", "CORES", "VOLUMES", "HOSTS", "BUFFERS"):
             self.assertEqual(len(re.findall(f"^{tab}$", out, re.M)), 2)
@@ -353,11 +353,11 @@ class Lines(TopTest):
             with self.subTest(target=target):
                 self.assertEqual(json.loads(run(FATHOM, *words, target, cwd=folder).stdout)["pid"], engine.pid)
 
-    def test_a_core_that_hangs_does_not_hide_the_rest(self):
-        engine = self.serving("--test-methods")
+    def test_a_core_that_hangs_leaves_the_other_figures(self):
+        engine = self.serving_engine("--test-methods")
         engine.rpc("reactor_hold", reactor=0, milliseconds=20000)
 
-        def held():     # the answer comes before the core has the message
+        def held():     # reactor_hold answers before the reactor gets its message
             pollers = [p for thread in engine.rpc("thread_get_pollers")["threads"] for kind in KINDS for p in thread[f"{kind}_pollers"]]
             return any(p["name"] == "reactor_hold" and p["state"] == "running" for p in pollers)
         while not held():
@@ -370,9 +370,9 @@ class Lines(TopTest):
         out = run(FATHOM, "top", "-b", "-t", "-n", 1, "--tab", "hosts", engine.sock).stdout
         self.assertIn("a core does not answer", out)
 
-    def test_an_engine_that_goes_is_told_in_each_document_until_it_is_back(self):
+    def test_each_document_reports_an_engine_that_ended_until_it_is_back(self):
         engine = self.engine()
-        top = self.start(FATHOM, "top", "--json", "-i", "100ms", engine.sock)
+        top = self.start_child(FATHOM, "top", "--json", "-i", "100ms", engine.sock)
         self.assertIn("threads", json.loads(top.stdout.readline()))
         engine.kill()
         while "error" not in (document := json.loads(top.stdout.readline())):
@@ -383,7 +383,7 @@ class Lines(TopTest):
             pass
         self.assertEqual(document["pid"], again.pid)
 
-    def test_bad_input_is_refused_with_a_sentence(self):
+    def test_wrong_arguments_are_refused_with_the_reason(self):
         engine = self.engine()
         plain = self.file("plain", 0)
         for words, status, sentence in (
@@ -411,7 +411,7 @@ class Lines(TopTest):
         self.assertIn("usage: fathom top", run(FATHOM, "top", "--help").stdout)
         self.assertIsNone(engine.process.poll())
 
-    def test_what_answers_nonsense_is_told(self):
+    def test_a_socket_that_answers_without_json_is_reported(self):
         path = os.path.join(self.directory, "liar")
         server = socket.socket(socket.AF_UNIX)
         server.bind(path)
@@ -437,8 +437,8 @@ class SpdkTop(TopTest):
     """SPDK's spdk_top drops a list if an object in it has a key too many or too few. FATHOM_SPDK_BIN: where its programs are."""
 
     @unittest.skipUnless(os.environ.get("FATHOM_SPDK_BIN"), "FATHOM_SPDK_BIN does not say where spdk_top is")
-    def test_it_shows_our_engine(self):
-        engine = self.serving()
+    def test_spdk_top_shows_our_engine(self):
+        engine = self.serving_engine()
         terminal = Terminal(os.path.join(os.environ["FATHOM_SPDK_BIN"], "spdk_top"), "-r", engine.sock, columns=140, lines=30,
                             env={"TERM": "linux"})
         self.terminals.append(terminal)
@@ -451,9 +451,9 @@ class SpdkTop(TopTest):
         self.assertEqual(terminal.wait_exit(), 0)
 
     @unittest.skipUnless(os.environ.get("FATHOM_SPDK_BIN"), "FATHOM_SPDK_BIN does not say where nvmf_tgt is")
-    def test_ours_shows_its_target(self):
+    def test_our_top_shows_an_spdk_target(self):
         path = os.path.join(self.directory, "spdk.sock")
-        target = self.start(os.path.join(os.environ["FATHOM_SPDK_BIN"], "nvmf_tgt"), "--no-huge", "-s", 512, "-m", "0x1", "--no-pci",
+        target = self.start_child(os.path.join(os.environ["FATHOM_SPDK_BIN"], "nvmf_tgt"), "--no-huge", "-s", 512, "-m", "0x1", "--no-pci",
                             "-r", path)
         run(FATHOM, "rpc", "-r", 100, "-s", path, "framework_wait_init")
         run(FATHOM, "rpc", "-s", path, "bdev_null_create", "n0", 8, 512)
@@ -467,31 +467,31 @@ class SpdkTop(TopTest):
         top.press("4")
         top.wait(lambda lines: row(lines, "n0") and "does not offer: NOW" in lines[-2], "n0")
 
-    def test_its_decoders_find_exactly_their_keys(self):
+    def test_rpc_results_have_exactly_the_keys_that_spdk_top_decodes(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "m0", 16, BLOCK)
-        self.keys_are(engine.rpc("thread_get_stats"), {"tick_rate", "threads"})
+        self.assert_keys(engine.rpc("thread_get_stats"), {"tick_rate", "threads"})
         for thread in engine.rpc("thread_get_stats")["threads"]:
-            self.keys_are(thread, {"name", "id", "cpumask", "busy", "idle", "active_pollers_count", "timed_pollers_count",
+            self.assert_keys(thread, {"name", "id", "cpumask", "busy", "idle", "active_pollers_count", "timed_pollers_count",
                                    "paused_pollers_count"})
         for thread in engine.rpc("thread_get_pollers")["threads"]:
-            self.keys_are(thread, {"name", "id", "active_pollers", "timed_pollers", "paused_pollers"})
+            self.assert_keys(thread, {"name", "id", "active_pollers", "timed_pollers", "paused_pollers"})
             for kind in ("active", "timed", "paused"):
                 for poller in thread[f"{kind}_pollers"]:
-                    self.keys_are(poller, {"name", "state", "id", "run_count", "busy_count"}, {"period_ticks"})
+                    self.assert_keys(poller, {"name", "state", "id", "run_count", "busy_count"}, {"period_ticks"})
         reactors = engine.rpc("framework_get_reactors")
-        self.keys_are(reactors, {"tick_rate", "pid", "reactors"})
+        self.assert_keys(reactors, {"tick_rate", "pid", "reactors"})
         for reactor in reactors["reactors"]:
-            self.keys_are(reactor, {"lcore", "busy", "idle", "irq", "sys", "usr", "in_interrupt", "lw_threads", "tid", "numa_id"},
+            self.assert_keys(reactor, {"lcore", "busy", "idle", "irq", "sys", "usr", "in_interrupt", "lw_threads", "tid", "numa_id"},
                           {"core_freq"})
             for thread in reactor["lw_threads"]:
-                self.keys_are(thread, {"name", "id", "cpumask", "elapsed"})
+                self.assert_keys(thread, {"name", "id", "cpumask", "elapsed"})
         self.assertTrue(engine.rpc("framework_get_scheduler")["scheduler_name"])
 
-    def keys_are(self, thing, needed, possible=frozenset()):
+    def assert_keys(self, thing, needed, possible=frozenset()):
         self.assertEqual(set(thing) - possible, needed)
 
-    def test_an_unknown_parameter_of_its_calls_is_refused(self):
+    def test_methods_that_spdk_top_calls_refuse_unknown_parameters(self):
         engine = self.engine()
         for method in ("thread_get_stats", "thread_get_pollers", "thread_get_io_channels", "framework_get_reactors"):
             with self.assertRaises(RpcError):

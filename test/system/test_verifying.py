@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom perf --verify` finds what a bad device does to one block in ten thousand, says which block, and exits with 1."""
+"""`fathom perf --verify` finds one wrong block in ten thousand, names it, and exits with 1."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from harness import FATHOM, NQN, EngineTest
 
 
 class Verifying(EngineTest):
-    def bad_device(self, io_type, error_type, one_in=10000):
+    def engine_with_bad_device(self, io_type, error_type, one_in=10000):
         engine = self.engine()
         engine.lines("bdev_malloc_create -b Base 64 4096\n")
         engine.rpc("bdev_error_create", base_name="Base", keep_versions=True)
@@ -27,8 +27,8 @@ nvmf_subsystem_add_ns {NQN} EE_Base
                        one_in=one_in)
         return engine
 
-    def expect_found(self, io_type, error_type):
-        engine = self.bad_device(io_type, error_type)
+    def assert_found(self, io_type, error_type):
+        engine = self.engine_with_bad_device(io_type, error_type)
         done = engine.perf("--rw", "mix", "--read-percent", "50", "--bs", "4k", "--depth", "32", "--count", "150000", "--verify",
                            check=False)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
@@ -36,24 +36,24 @@ nvmf_subsystem_add_ns {NQN} EE_Base
         return done.stdout + done.stderr
 
     def test_a_dropped_write_is_found(self):
-        self.assertIn("stale", self.expect_found("write", "drop"))
+        self.assertIn("stale", self.assert_found("write", "drop"))
 
     def test_a_write_to_the_wrong_place_is_found(self):
-        self.assertRegex(self.expect_found("write", "swap"), "misplaced|stale")
+        self.assertRegex(self.assert_found("write", "swap"), "misplaced|stale")
 
     def test_a_stale_read_is_found(self):
-        self.assertIn("stale", self.expect_found("read", "stale"))
+        self.assertIn("stale", self.assert_found("read", "stale"))
 
     def test_a_flipped_byte_is_found(self):
-        self.expect_found("read", "corrupt_data")
+        self.assert_found("read", "corrupt_data")
 
     def test_a_good_device_passes(self):
-        engine = self.bad_device(None, None)
+        engine = self.engine_with_bad_device(None, None)
         result = json.loads(engine.perf("--json", "--rw", "mix", "--bs", "4k", "--depth", "32", "--count", "50000", "--verify").stdout)
         self.assertTrue(result["ok"])
 
     def affinities_under_load(self, engine, words):
-        """The CPUs of each of its threads; none if it says that reactors spin on each CPU."""
+        """The CPUs of each thread of the load; [] if it reports that reactors spin on each CPU."""
         with tempfile.TemporaryFile("w+") as said:
             before = engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"]
             load = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said)
@@ -67,8 +67,8 @@ nvmf_subsystem_add_ns {NQN} EE_Base
             said.seek(0)
             return [] if "reactors spin on each CPU" in said.read() else affinities
 
-    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "there is one CPU only")
-    def test_the_load_stays_off_the_cpus_of_reactors(self):
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "this machine has one CPU")
+    def test_the_threads_of_perf_avoid_the_cpus_of_reactors(self):
         cpus = sorted(os.sched_getaffinity(0))
         engine = self.engine("-m", f"[{cpus[0]}]")
         engine.serve("bdev_null_create", "Null0", 64, 512)
@@ -82,15 +82,15 @@ nvmf_subsystem_add_ns {NQN} EE_Base
             self.skipTest("other engines spin on each CPU")
         for affinity in affinities:
             self.assertNotIn(cpus[0], affinity)
-        # where it has no choice, it says what that means
+        # on the CPU of the reactor alone it warns
         words[words.index("600")] = "0.2"
         confined = subprocess.run(["taskset", "-c", str(cpus[0]), *words], capture_output=True, text=True, timeout=60)
         self.assertEqual(confined.returncode, 0, confined.stderr)
         self.assertIn("reactors spin on each CPU that this process may use", confined.stderr)
 
-    def test_a_target_that_stands_still_ends_the_load(self):
-        """Its sockets stay open: without the keep alive's own limit nothing would end, for commands have no time-out here."""
-        engine = self.bad_device(None, None)
+    def test_a_target_that_answers_no_keep_alive_ends_the_load(self):
+        """The sockets stay open and commands have no time-out, so only the limit of the keep alive ends the load."""
+        engine = self.engine_with_bad_device(None, None)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "read", "--bs", "4k", "--depth", "4",
                                  "--time", "600", "--keep-alive", "2000", "--timeout", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
