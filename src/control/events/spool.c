@@ -11,6 +11,7 @@
 #include <uuid/uuid.h>
 
 #include "base/bits.h"
+#include "base/buffer.h"
 #include "base/file.h"
 #include "control/events/spool_internal.h"
 #include "control/fault/fault.h"
@@ -151,23 +152,6 @@ void spool_learn(struct spool *spool, const struct spool_origin *origin)
 
 /* ---- adding ---- */
 
-static int reserve_pending(struct spool *spool, size_t more)
-{
-	size_t room = max_u64(spool->pending_room, 4096);
-	uint8_t *pending;
-
-	while (room < spool->pending_bytes + more)
-		room *= 2;
-	if (room == spool->pending_room)
-		return 0;
-	pending = realloc(spool->pending, room);
-	if (!pending)
-		return -ENOMEM;
-	spool->pending = pending;
-	spool->pending_room = room;
-	return 0;
-}
-
 static int check_event(const struct spool_origin *origin, const Shared__RASEvent *event, struct fathom_fault *why)
 {
 	struct fathom_fault of_event = { 0 };
@@ -202,7 +186,7 @@ int spool_add(struct spool *spool, const struct spool_origin *origin, const Shar
 		return -ENOBUFS;
 	if (spool->live_bytes + bytes > spool->bytes_max)
 		return fault_spool_full(why, spool->path, spool_untaken(spool) + spool->pending_count);
-	error = reserve_pending(spool, bytes);
+	error = buffer_reserve(&spool->pending, &spool->pending_room, spool->pending_bytes + bytes, SIZE_MAX);
 	if (error)
 		return error;
 	at = spool->pending + spool->pending_bytes;

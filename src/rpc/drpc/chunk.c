@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/buffer.h"
 
 static uint64_t chunks_needed(uint64_t bytes)
 {
@@ -39,22 +40,6 @@ static enum drpc_chunk check_chunk(const struct drpc_message *m, const struct dr
 	return DRPC_CHUNK_MORE;
 }
 
-static bool reserve_message(struct drpc_message *m, uint64_t bytes)
-{
-	uint64_t room = min_u64(m->total_bytes, round_up_power_of_two(bytes));
-	uint8_t *data;
-
-	if (bytes <= m->room)
-		return true;
-	must(bytes <= room);
-	data = realloc(m->data, room);
-	if (!data)
-		return false;
-	m->data = data;
-	m->room = room;
-	return true;
-}
-
 enum drpc_chunk drpc_message_take(struct drpc_message *m, const uint8_t *packet, size_t packet_bytes, uint64_t bytes_max)
 {
 	struct drpc_chunk_header h;
@@ -71,7 +56,7 @@ enum drpc_chunk drpc_message_take(struct drpc_message *m, const uint8_t *packet,
 	if (result != DRPC_CHUNK_MORE)
 		return result;
 	m->total_bytes = h.total_bytes;
-	if (!reserve_message(m, m->bytes + h.chunk_bytes))
+	if (buffer_reserve(&m->data, &m->room, m->bytes + h.chunk_bytes, m->total_bytes))
 		return DRPC_CHUNK_NO_MEMORY;
 	m->total_chunks = h.total_chunks;
 	if (h.chunk_bytes > 0)

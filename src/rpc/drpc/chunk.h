@@ -52,7 +52,8 @@ enum drpc_chunk {
 /* The caller's storage; all zero is empty. */
 struct drpc_message {
 	uint8_t *data;
-	uint64_t bytes, room; /* received so far; allocated */
+	uint64_t bytes; /* received so far */
+	size_t room;	/* allocated */
 	uint64_t total_bytes;
 	uint32_t next_index, total_chunks; /* total_chunks 0: nothing received */
 };

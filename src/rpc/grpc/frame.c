@@ -5,24 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-
-enum { ROOM_FIRST = 4096 };
-
-static bool reserve(struct grpc_message *m, uint32_t bytes)
-{
-	uint32_t room = (uint32_t)min_u64(m->total_bytes, max_u64(ROOM_FIRST, round_up_power_of_two(bytes)));
-	uint8_t *data;
-
-	if (bytes <= m->room)
-		return true;
-	must(bytes <= room);
-	data = realloc(m->data, room);
-	if (!data)
-		return false;
-	m->data = data;
-	m->room = room;
-	return true;
-}
+#include "base/buffer.h"
 
 /* The prefix is complete. */
 static enum grpc_frame read_prefix(struct grpc_message *m, uint32_t bytes_max)
@@ -60,7 +43,7 @@ enum grpc_frame grpc_message_take(struct grpc_message *m, const uint8_t *data, s
 	if (count < bytes)
 		return GRPC_FRAME_SECOND;
 	if (count > 0) {
-		if (!reserve(m, m->bytes + (uint32_t)count))
+		if (buffer_reserve(&m->data, &m->room, m->bytes + count, m->total_bytes))
 			return GRPC_FRAME_NO_MEMORY;
 		memcpy(m->data + m->bytes, data, count);
 		m->bytes += (uint32_t)count;

@@ -32,7 +32,8 @@ enum grpc_frame {
 struct grpc_message {
 	uint8_t prefix[GRPC_PREFIX_BYTES];
 	uint8_t *data; /* NULL while there are no bytes */
-	uint32_t prefix_bytes, bytes, room, total_bytes;
+	size_t room;   /* allocated */
+	uint32_t prefix_bytes, bytes, total_bytes;
 };
 
 /* Add received bytes. `bytes_max` limits the message. Do not call it again after an error. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "rpc/grpc/probes.gen.h"
 
@@ -76,17 +77,7 @@ void link_doom(struct grpc_link *link, enum grpc_close_reason reason, int error,
 
 static bool out_reserve(struct grpc_link *link, size_t bytes)
 {
-	size_t room = link->out_end + bytes;
-	uint8_t *out;
-
-	if (room <= link->out_room)
-		return true;
-	out = realloc(link->out, round_up_power_of_two(room));
-	if (!out)
-		return false;
-	link->out = out;
-	link->out_room = round_up_power_of_two(room);
-	return true;
+	return buffer_reserve(&link->out, &link->out_room, link->out_end + bytes, SIZE_MAX) == 0;
 }
 
 static bool out_append(struct grpc_link *link, const uint8_t *data, size_t bytes)

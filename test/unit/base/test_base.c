@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/cpuset.h"
 #include "base/fault.h"
@@ -349,6 +350,26 @@ static void rounding(void **state)
 	assert_true(is_power_of_two(1ull << 63));
 }
 
+static void a_buffer_grows_by_powers_of_two_up_to_its_limit(void **state)
+{
+	uint8_t *data = NULL, *before;
+	size_t room = 0;
+
+	assert_int_equal(buffer_reserve(&data, &room, 0, 0), 0);
+	assert_null(data);
+	assert_int_equal(buffer_reserve(&data, &room, 5, 100), 0);
+	assert_int_equal(room, 8);
+	memcpy(data, "12345", 5);
+	assert_int_equal(buffer_reserve(&data, &room, 65, 100), 0);
+	assert_int_equal(room, 100); /* not 128 */
+	assert_memory_equal(data, "12345", 5);
+	before = data;
+	assert_int_equal(buffer_reserve(&data, &room, 100, SIZE_MAX), 0);
+	assert_ptr_equal(data, before);
+	assert_int_equal(room, 100);
+	free(data);
+}
+
 static void all_zero_means_every_byte(void **state)
 {
 	uint8_t data[65] = { 0 };
@@ -414,6 +435,7 @@ int main(void)
 		cmocka_unit_test(ticks_are_even_and_convert_both_ways),
 		cmocka_unit_test(one_seed_gives_one_sequence),
 		cmocka_unit_test(rounding),
+		cmocka_unit_test(a_buffer_grows_by_powers_of_two_up_to_its_limit),
 		cmocka_unit_test(all_zero_means_every_byte),
 		cmocka_unit_test(a_failed_must_calls_the_hook_and_aborts),
 	};

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/bits.h"
+#include "base/buffer.h"
 #include "base/file.h"
 #include "inspect/probed/stash/internal.h"
 #include "inspect/probed/stash/record.h"
@@ -77,18 +77,13 @@ static int encode_probe(struct stash *stash, const struct dof_provider *provider
 			size_t *bytes_ret)
 {
 	size_t bytes = record_bytes(provider, probe, stash->record_version);
+	int rc;
 
-	if (bytes > stash->record_room) {
-		size_t room = round_up_power_of_two(bytes);
-		uint8_t *grown = realloc(stash->record, room);
-
-		if (!grown)
-			return -ENOMEM;
-		stash->record = grown;
-		stash->record_room = room;
-	}
-	must(bytes <= stash->record_room);
 	must(bytes <= RECORD_BYTES_MAX);
+	rc = buffer_reserve(&stash->record, &stash->record_room, bytes, SIZE_MAX);
+	if (rc)
+		return rc;
+	must(bytes <= stash->record_room);
 	record_encode(provider, probe, stash->record_version, stash->record);
 	*bytes_ret = bytes;
 	return 0;
