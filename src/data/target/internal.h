@@ -138,9 +138,6 @@ uint64_t nvmf_drain_deadline(uint32_t ms);
 /* Ask the transport to close it; repeated calls do nothing. On the group's thread. */
 void nvmf_qpair_disconnect(struct nvmf_qpair *qpair, const char *reason);
 
-/* Fill `why`. Unlike fault() it returns nothing. */
-void nvmf_explain(struct fathom_fault *why, int error, const char *format, ...) PRINTF_LIKE(3, 4);
-
 /* Call `done` with `error` and an explanation. */
 void nvmf_refuse(nvmf_done_fn done, void *ctx, int error, const char *format, ...) PRINTF_LIKE(4, 5);
 

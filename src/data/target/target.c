@@ -86,7 +86,7 @@ static void start_failed(int rc)
 	must_be_on(thread_control());
 	must(nvmf_tgt.done);
 	if (nvmf_tgt.why.error == 0)
-		nvmf_explain(&nvmf_tgt.why, rc, "the target could not start: %s", strerror(-rc));
+		fill_fault(&nvmf_tgt.why, rc, "the target could not start: %s", strerror(-rc));
 	nvmf_tgt_state_move(reactor_now(), &nvmf_tgt, NVMF_TGT_ERROR);
 	call_done(rc);
 }

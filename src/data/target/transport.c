@@ -123,8 +123,8 @@ static void creation_done(int status, void *ctx)
 
 	creation->transport->ready = status == 0;
 	if (status)
-		nvmf_explain(&why, status, "transport '%s' could not be made on a poll group: %s",
-			     creation->transport->ops->name, strerror(-status));
+		fill_fault(&why, status, "transport '%s' could not be made on a poll group: %s",
+			   creation->transport->ops->name, strerror(-status));
 	else
 		probe_nvmf_tgt_add_transport(reactor_now(), trace_intern(creation->transport->ops->name),
 					     trace_intern("nvmf_tgt"));

@@ -288,7 +288,11 @@ static void listen_added(void *ctx, int rc, const struct fathom_fault *why)
 	free(end);
 }
 
-static void add_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
+typedef void (*listen_fn)(const struct nvmf_address *address, nvmf_done_fn done, void *ctx);
+
+/* The list of listeners has changed: let the transport open or close the address. If apply() failed, end the operation. */
+static void change_listen(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op, listen_fn change_transport,
+			  nvmf_done_fn done)
 {
 	struct listener_op *change = container_of(op, struct listener_op, op);
 	struct listener_end *end;
@@ -301,7 +305,12 @@ static void add_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_sub
 	end->subsystem = subsystem;
 	end->op = op;
 	end->address = change->address;
-	nvmf_listen_add(&end->address, listen_added, end);
+	change_transport(&end->address, done, end);
+}
+
+static void add_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
+{
+	change_listen(subsystem, op, nvmf_listen_add, listen_added);
 }
 
 /* Create an operation with the normalised address. NULL: the address is invalid, and done() was called. */
@@ -402,17 +411,7 @@ static void listen_removed(void *ctx, int rc, const struct fathom_fault *why)
 
 static void remove_listener_after(struct nvmf_subsystem *subsystem, struct nvmf_subsystem_op *op)
 {
-	struct listener_op *change = container_of(op, struct listener_op, op);
-	struct listener_end *end;
-
-	if (op->rc) {
-		nvmf_op_end(subsystem, op);
-		return;
-	}
-	end = nvmf_alloc(sizeof(*end));
-	end->subsystem = subsystem;
-	end->op = op;
-	nvmf_listen_remove(&change->address, listen_removed, end);
+	change_listen(subsystem, op, nvmf_listen_remove, listen_removed);
 }
 
 void nvmf_subsystem_remove_listener(const char *nqn, const struct nvmf_address *address, nvmf_done_fn done, void *ctx)

@@ -23,17 +23,6 @@
 static void run_next(struct nvmf_subsystem *subsystem, struct nvmf_op_line *line);
 static void resume_subsystem(struct nvmf_subsystem *subsystem);
 
-void nvmf_explain(struct fathom_fault *why, int error, const char *format, ...)
-{
-	va_list args;
-
-	must(error < 0);
-	why->error = error;
-	va_start(args, format);
-	vsnprintf(why->text, sizeof(why->text), format, args);
-	va_end(args);
-}
-
 void nvmf_refuse(nvmf_done_fn done, void *ctx, int error, const char *format, ...)
 {
 	struct fathom_fault why = { .error = error };
@@ -194,7 +183,7 @@ static void op_failed(struct nvmf_subsystem_op *op, int status)
 	if (op->rc == 0)
 		op->rc = status;
 	if (op->why.error == 0)
-		nvmf_explain(&op->why, status, "a poll group could not follow: %s", strerror(-status));
+		fill_fault(&op->why, status, "a poll group could not follow: %s", strerror(-status));
 }
 
 /* ---- stop, and the failed start ---- */
