@@ -207,7 +207,10 @@ a name 13392/13393 [001] 17353.635140:   10101010 cpu-clock:
 
 
 COMMANDS = [f"command{number}" for number in range(10)]    # of `fathom`; check-docs expects that many
-PAGES = ["fathom.1", "fathom-probes.1", *(f"fathom-{name}.1" for name in COMMANDS)]
+LIBRARIES = {"libfathom-control.3": "control.h", "libfathom-initiator.3": "initiator.h", "libfathom-probe.3": "probe.h",
+             "libfathom-trace.3": "trace/trace.h"}
+FUNCTIONS = [f"call{number}" for number in range(5)]    # of each library; check-docs expects that many
+PAGES = ["fathom.1", "fathom-probes.1", *(f"fathom-{name}.1" for name in COMMANDS), *LIBRARIES]
 
 
 class Documents(unittest.TestCase):
@@ -229,7 +232,9 @@ class Documents(unittest.TestCase):
         "meson.build": "".join(f"'docs/man/{page}'\n" for page in PAGES),
         "src/cmd/fathom/main.c": "".join('{ "%s", NULL, "it does", .run = cmd_%s },\n' % (name, name) for name in COMMANDS),
         **{f"docs/man/{page}": "" for page in PAGES},
-        "docs/man/fathom.1": "".join(f".B {name}\n" for name in COMMANDS) + "".join(f".BR {page[:-2]} (1)\n" for page in PAGES),
+        **{f"docs/man/{page}": "".join(f".BR {name} ()\n.I {name}(x)\n" for name in FUNCTIONS) for page in LIBRARIES},
+        **{f"include/fathom/{header}": "".join(f"int {name}(int x);\n" for name in FUNCTIONS) for header in LIBRARIES.values()},
+        "docs/man/fathom.1": "".join(f".B {name}\n" for name in COMMANDS) + "".join(f".BR {page[:-2]} ({page[-1]})\n" for page in PAGES),
         "docs/faults.md": "one fault\n",
         "src/control/operation/generate.py": "",
         "src/rpc/ras/events.h": '#define RAS_EVENTS(X) \\\n\tX(ONE, 1, "one", INFO, NOTICE, "it happens")\n',
@@ -276,6 +281,8 @@ class Documents(unittest.TestCase):
                               ({"README_md": "`make biuld`\n"}, "make has no target biuld"),
                               ({"README_md": self.FILES["README.md"].replace(" fathom-probes.1", "")}, "README.md does not name docs/man/fathom-probes.1"),
                               ({"docs/man/fathom-command3.1": None}, "docs/man has no page of `fathom command3`"),
+                              ({"docs/man/libfathom-probe.3": ".I call1(x)\n"}, "docs/man/libfathom-probe.3 does not have call2()"),
+                              ({"include/fathom/probe.h": "int call1(int x);\n"}, "include/fathom/probe.h: its prototypes were not found"),
                               ({"docs/json-rpc.md": "two methods\n"}, "docs/json-rpc.md is not what the tables say"),
                               ({"CONTRIBUTING_md": "    make build BIULD=x\n"}, "make has no variable BIULD")):
             status, out = self.check(**changes)
