@@ -18,7 +18,7 @@
 #include "cmd/options/options.h"
 #include "control/helper/serve.h"
 
-/* Open closed standard descriptors: otherwise a device could be opened as descriptor 2, and messages written to it. */
+/* Open closed standard descriptors: otherwise a device could get descriptor 2, and messages would be written to it. */
 static int fill_standard_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -56,15 +56,15 @@ struct helper_command_line {
 static int read_config_path(void *to, const char *text, struct fathom_fault *why)
 {
 	if (getuid() != 0 || getauxval(AT_SECURE) != 0)
-		return fault(why, -EINVAL, "is not allowed: only for root, and not of a set-user-ID helper");
+		return fault(why, -EINVAL, "is not allowed: only for root, and not for a set-user-ID helper");
 	*(const char **)to = text;
 	return 0;
 }
 
 static const struct option_row rows[] = {
-	{ "config", 'c', OPTION_CALL, "FILE", "list of what is allowed (default " HELPER_POLICY_PATH "); only for root",
+	{ "config", 'c', OPTION_CALL, "FILE", "allow list (default " HELPER_POLICY_PATH "); only for root",
 	  .offset = offsetof(struct helper_command_line, config), .read = read_config_path, .values = OPTION_FILES },
-	{ "check", 0, OPTION_FLAG, NULL, "read the list, print what it allows, and exit",
+	{ "check", 0, OPTION_FLAG, NULL, "read the allow list, print what it permits, and end",
 	  .offset = offsetof(struct helper_command_line, is_check) },
 	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
 	OPTION_HELP_ROW,
@@ -105,8 +105,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	if (fcntl(HELPER_FD, F_SETFD, FD_CLOEXEC) != 0) {
-		fprintf(stderr,
-			"fathom-helper: descriptor %d is not open; fathom-server starts the helper, people do not\n",
+		fprintf(stderr, "fathom-helper: descriptor %d is not open; fathom-server starts the helper, not a user\n",
 			HELPER_FD);
 		return EXIT_USAGE;
 	}
