@@ -140,7 +140,7 @@ engines:
         found = {}
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                words = (folder / "cmdline").read_text().split("\0")      # empty for a zombie
+                words = (folder / "cmdline").read_text(errors="replace").split("\0")      # empty for a zombie
                 if self.run_dir in words and "--instance" in words:
                     found.setdefault(int(words[words.index("--instance") + 1]), []).append(int(folder.name))
             except OSError:
