@@ -170,7 +170,7 @@ class Ctf(ExportTest):
         os.mkdir(path)
         self.export(traces.story, "--ctf", path)
         self.assertEqual(sorted(os.listdir(path)), ["metadata", "thread_0"])
-        self.refuse("has a trace in it already", "export", "-f", traces.story, "--ctf", path)
+        self.refuse("contains a trace", "export", "-f", traces.story, "--ctf", path)
         self.refuse("cannot make the directory", "export", "-f", traces.story, "--ctf", path + "/metadata/x")
         self.assertEqual([name for name in os.listdir(traces.folder) if ".tmp" in name], [])
 

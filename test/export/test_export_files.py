@@ -51,7 +51,7 @@ class Names(ExportTest):
         os.mkdir(other)
         with open(os.path.join(other, "letter"), "w"):
             pass
-        self.refuse("has something in it already", "export", "-f", traces.story, "--ctf", other, "--force")
+        self.refuse("is not empty", "export", "-f", traces.story, "--ctf", other, "--force")
         self.assertEqual(os.listdir(other), ["letter"])
 
     def test_what_was_there_is_replaced_when_it_is_whole(self):

@@ -84,7 +84,7 @@ class DofTest(unittest.TestCase):
         path = self.changed("simple", 0x160 + 28, struct.pack("<I", 0x3fffffff))
         done = dof("--check", path)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("not valid: at 0x160, section 1 (PROBES): 1 sites from 1073741823 of 3 on", done.stdout)
+        self.assertIn("not valid: at 0x160, section 1 (PROBES): 1 sites from index 1073741823 on, but the table has 3", done.stdout)
         row = json.loads(dof("--check", "--json", path).stdout)
         self.assertEqual(row["right"], False)
         self.assertIn("section 1 (PROBES)", row["error"])

@@ -78,7 +78,7 @@ class Freezing(EngineTest):
         # other subcommands read the file and print the reason for it
         for word in ("summary", "stuck", "slowest", "threads", "show"):
             text = engine.trace(word, "-f", output, check=False).stdout
-            self.assertIn(f"\n# frozen because of an event for which this held: {SLOW}, at ", text)
+            self.assertIn(f"\n# frozen by an event that matched: {SLOW}, at ", text)
             self.assertIn(", alive then", text)
         self.assertIn(fired["object"], engine.trace("io", fired["object"], "-f", output).stdout)
 
@@ -198,7 +198,7 @@ class Freezing(EngineTest):
         self.assertEqual(result["why"], "ended")
         path = os.path.join(self.directory, result["file"])
         self.assertEqual(len([row for row in self.rows(path, "--where", "bdev.io_done device == EE_Disk0") if "seq" in row]), 10)
-        self.assertIn("# frozen because the process was gone", engine.trace("-f", path).stdout)
+        self.assertIn("# frozen after the process had ended", engine.trace("-f", path).stdout)
 
     # ---- freeze: on request ----
 
@@ -408,7 +408,7 @@ class Freezing(EngineTest):
             self.assertIn("died of", engine.trace("-s", engine.name).stdout)
             os.unlink(engine.trace_path)
             text = engine.trace("summary", "-p", str(engine.pid)).stdout
-            self.assertIn(f"# process {engine.pid} died of SIG{suffix[3:].upper()}, which was sent to it, in thread {engine.pid}, ", text)
+            self.assertIn(f"# process {engine.pid} died of SIG{suffix[3:].upper()}, sent by a process, in thread {engine.pid}, ", text)
             os.link(path, engine.trace_path)
 
     def test_a_memory_fault_of_a_reactor_is_recorded_with_its_place(self):
@@ -448,8 +448,8 @@ class Freezing(EngineTest):
         engine = self.serving()
         for words, complaint in (((), "the expression is missing"),
                                  (("bdev.io_done frob > 1",), "bdev_io_done has no argument of this name; there are: queue_depth, status"),
-                                 (("bdev.frob x",), "there are: bdev_io_submit, "),
-                                 (("frob.x",), "there are: process"),
+                                 (("bdev.frob x",), "it has: bdev_io_submit, "),
+                                 (("frob.x",), "the groups are: process"),
                                  (("bdev.io_done", "latency_us > 5"), "unexpected argument"),
                                  ((SLOW, "--buffer", "1k"), "from 4194304 to"),
                                  ((SLOW, "--before", "soon"), '--before: "soon" is not a time'),

@@ -190,7 +190,7 @@ class Screen(TopTest):
         top.wait(lambda lines: row(lines, "VOLUME") and "beta" in row(lines, "VOLUME"), "the details of beta")
         top.wait_text("latency from 0.0 to 0.0 us")
         engine.lines("bdev_null_delete beta\n")
-        top.wait_text("It is gone.")
+        top.wait_text("It no longer exists.")
         top.press("esc", "1", "enter")
         top.wait_text("I/O channels:")
 

@@ -66,10 +66,9 @@ static int open_directory(struct export *export, struct fathom_fault *why)
 	bool is_trace = is_ctf_trace(export->path);
 
 	if (!is_trace && count_entries(export->path) > 0)
-		return fault(why, -ENOTEMPTY, "%s has something in it already; name a directory that is new or empty",
-			     export->path);
+		return fault(why, -ENOTEMPTY, "%s is not empty; name a new or an empty directory", export->path);
 	if (is_trace && !export->force)
-		return fault(why, -EEXIST, "%s has a trace in it already: --force overwrites it", export->path);
+		return fault(why, -EEXIST, "%s contains a trace; --force overwrites it", export->path);
 	if (mkdir(export->temporary, 0777) != 0)
 		return fault(why, -errno, "cannot make the directory %s: %s", export->temporary, strerror(errno));
 	return 0;
@@ -111,7 +110,8 @@ static int set_names(struct export *export, const char *path, struct fathom_faul
 		path = resolved;
 	length = strlen(path);
 	if (length == 0 || length >= sizeof(export->path))
-		return fault(why, -ENAMETOOLONG, "\"%.100s\" is no name to write to", path);
+		return fault(why, -ENAMETOOLONG, "\"%.100s\" is not a valid name of an output: it is empty or too long",
+			     path);
 	while (length > 1 && path[length - 1] == '/')
 		length--;
 	memcpy(export->path, path, length);

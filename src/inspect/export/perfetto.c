@@ -402,7 +402,7 @@ static void write_instant(struct export *export, const struct reader_event *even
 		annotate_object(perfetto, "belongs to", event->related, event->related_id);
 	annotate_owner(export, event->owner, event->tick);
 	if (event->shared)
-		annotate_u64(perfetto, "lent clock", ANNOTATION_BOOL, true);
+		annotate_u64(perfetto, "shared tick", ANNOTATION_BOOL, true);
 	for (uint32_t i = 0; point && i < point->arg_count; i++) {
 		struct value value;
 

@@ -219,8 +219,8 @@ int recorder_open(const struct recorder_options *options, struct recorder **reco
 	int rc;
 
 	if (rotate_bytes < RECORDER_ROTATE_MIN)
-		return fault(why, -EINVAL, "files of %lu bytes are too small: %lu at least", (unsigned long)rotate_bytes,
-			     (unsigned long)RECORDER_ROTATE_MIN);
+		return fault(why, -EINVAL, "a file of %lu bytes is too small; the minimum is %lu",
+			     (unsigned long)rotate_bytes, (unsigned long)RECORDER_ROTATE_MIN);
 	recorder = calloc(1, sizeof(*recorder));
 	must(recorder);
 	recorder->chunk = malloc(CHUNK_RECORDS * sizeof(*recorder->chunk));

@@ -45,7 +45,7 @@ int segment_init(struct segment *segment, const struct source *source, int fd, u
 	segment->tables_bytes = round_up(source->bytes, PAGE_BYTES);
 	segment->ring_entries = ring_entries;
 	if (ftruncate(fd, (off_t)segment_end(segment, source)) != 0)
-		return fault(why, -errno, "cannot make %s so long: %s", segment->path, strerror(errno));
+		return fault(why, -errno, "cannot extend %s: %s", segment->path, strerror(errno));
 	return 0;
 }
 

@@ -44,7 +44,7 @@ static int check_file(struct source *source, const char *path, struct fathom_fau
 	if (memcmp(header->magic, TRACE_MAGIC, sizeof(header->magic)) != 0)
 		return fault(why, -EBADMSG, "%s is not a Fathom trace file", path);
 	if (header->version != TRACE_VERSION || header->section_count > TRACE_SECTIONS_MAX)
-		return fault(why, -EBADMSG, "%s is of another version (%u), or damaged", path, header->version);
+		return fault(why, -EBADMSG, "%s has an unsupported version (%u), or is damaged", path, header->version);
 	source->section_count = header->section_count;
 	after = sizeof(*header);
 	memcpy(source->sections, header->sections, sizeof(source->sections));
@@ -63,7 +63,7 @@ static int check_file(struct source *source, const char *path, struct fathom_fau
 	}
 	source->pid = source->process ? source->process->pid : 0;
 	if (!source->threads || source->pid <= 0)
-		return fault(why, -EBADMSG, "%s is damaged: it does not say who wrote it", path);
+		return fault(why, -EBADMSG, "%s is damaged: it has no threads, or names no process", path);
 	find_rings(source);
 	return 0;
 }

@@ -82,7 +82,7 @@ static int free_oldest_block(struct window *window, uint32_t i, struct fathom_fa
 	must(window->parts[i].oldest_to_tick != 0);
 	if (fallocate(window->segment.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(window->offsets[i] + at),
 		      BLOCK_RECORDS * sizeof(struct trace_record)) != 0)
-		return fault(why, -errno, "cannot give memory back: %s", strerror(errno));
+		return fault(why, -errno, "cannot free memory of the window: %s", strerror(errno));
 	window->segment.first[i] += BLOCK_RECORDS;
 	window->records -= BLOCK_RECORDS;
 	window->since = max_u64(window->since, window->parts[i].oldest_to_tick);
@@ -260,8 +260,8 @@ int window_open(const char *source, uint64_t bytes, struct window **window_ret, 
 	int rc;
 
 	if (bytes < WINDOW_BYTES_MIN || bytes > WINDOW_BYTES_MAX)
-		return fault(why, -EINVAL, "a buffer of %lu bytes: from %lu to %lu are possible", (unsigned long)bytes,
-			     (unsigned long)WINDOW_BYTES_MIN, (unsigned long)WINDOW_BYTES_MAX);
+		return fault(why, -EINVAL, "the buffer has %lu bytes; sizes from %lu to %lu are allowed",
+			     (unsigned long)bytes, (unsigned long)WINDOW_BYTES_MIN, (unsigned long)WINDOW_BYTES_MAX);
 	window = calloc(1, sizeof(*window));
 	if (!window)
 		return fault(why, -ENOMEM, "out of memory");

@@ -406,7 +406,7 @@ void image_build_deinit(struct build *build)
 static int report_failure(struct fathom_fault *why, int rc)
 {
 	return fault(why, rc, "cannot translate this trace file of SPDK: %s%s", strerror(-rc),
-		     rc == -ENOSPC ? " (TMPDIR says where)" : "");
+		     rc == -ENOSPC ? "; TMPDIR selects another directory" : "");
 }
 
 int image_make(struct build *build, struct fathom_fault *why)

@@ -25,7 +25,8 @@ static uint32_t count_stories(struct build *build, uint32_t *firsts, uint32_t *c
 			if (!build->source->machines[object->type] || build->source->points[object->last_point].ends)
 				continue;
 			if (told++ == STORIES_MAX) {
-				source_problem(build->source, "more than %d objects are under way; the others are left out",
+				source_problem(build->source,
+					       "more than %d objects are in progress; the others are left out",
 					       STORIES_MAX);
 				break;
 			}

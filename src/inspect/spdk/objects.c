@@ -147,7 +147,7 @@ int objects_event(struct objects *objects, struct source *source, const struct e
 	object = objects_find(objects, type, pointer);
 	known = object;
 	if (!known && objects->count == OBJECTS_MAX) {
-		source_problem(source, "it has more than %d objects; of events of the others is not known whose they are",
+		source_problem(source, "it has more than %d objects; events of the others are shown without their object",
 			       OBJECTS_MAX);
 		return 0;
 	}

@@ -124,7 +124,7 @@ static int read_points(struct source *source, struct fathom_fault *why)
 					     &source->point_count);
 
 	if (!at)
-		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it names no tracepoints");
+		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it has no tracepoints");
 	memcpy(&count, at - SPDK_SECTION_HEAD_BYTES, sizeof(count));
 	source->part_mark = count;
 	source->part_max = 1;
@@ -222,7 +222,7 @@ static int read_rings(struct source *source, struct fathom_fault *why)
 	const uint8_t *at = section_elements(source, SPDK_SECTION_RINGS, "places of the rings", sizeof(uint64_t), &count);
 
 	if (!at)
-		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it does not say where its rings are");
+		return fault(why, -EBADMSG, "this trace file of SPDK is damaged: it has no offsets of rings");
 	source->rings = calloc(SPDK_RINGS_MAX, sizeof(*source->rings));
 	if (!source->rings)
 		return fault(why, -ENOMEM, "out of memory");

@@ -167,7 +167,7 @@ void top_details(const struct top_table *table, const struct top_sample *before,
 	const struct top_column *columns = top_columns(table->tab, &count);
 
 	if (index < 0) {
-		print_line(&to, "It is gone.");
+		print_line(&to, "It no longer exists.");
 		return;
 	}
 	item = items_find(&now->items[table->tab], key); /* NULL for a host, which is no item */

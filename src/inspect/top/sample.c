@@ -181,7 +181,7 @@ void top_sample_answer(struct top_sample *sample, json_t *result, uint64_t now_n
 
 	if (!json_is_array(list)) {
 		json_decref(result);
-		top_sample_refuse(sample, "the answer is not of the shape expected");
+		top_sample_refuse(sample, "the response has an unexpected structure");
 		return;
 	}
 	sample->asked++;

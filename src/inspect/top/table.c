@@ -142,7 +142,7 @@ bool top_table_note(const struct top_table *table, const struct top_sample *now,
 	if (table->tab == TOP_HOSTS && !refusal)
 		refusal = now->refusals[CALL_SUBSYSTEMS];
 	if (refusal) {
-		snprintf(text_ret, bytes, "the target does not tell: %s", refusal);
+		snprintf(text_ret, bytes, "the target does not report this: %s", refusal);
 		return true;
 	}
 	for (uint32_t i = 0; i < count && is_interval_known(table) && used < bytes; i++) {

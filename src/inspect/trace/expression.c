@@ -182,7 +182,7 @@ static int parse_value(struct parser *parser, struct node *node)
 		const char *end = strchr(from + 1, quote);
 
 		if (!end)
-			return report_error(parser, parser->at, "this text does not end");
+			return report_error(parser, parser->at, "the closing quote is missing");
 		node->text = parser->at + 1;
 		node->text_bytes = (size_t)(end - from) - 1;
 		parser->at += node->text_bytes + 2;
@@ -263,9 +263,9 @@ static int parse_comparison(struct parser *parser, uint32_t *node_ret)
 		if (rc)
 			return rc;
 		if (comparison.compare == COMPARE_CONTAINS && comparison.is_number)
-			return report_error(parser, place, "=~ looks for a text: put it in quotes");
+			return report_error(parser, place, "=~ needs a text: put it in quotes");
 		if (comparison.compare >= COMPARE_LESS && comparison.compare <= COMPARE_MORE_EQUAL && !comparison.is_number)
-			return report_error(parser, place, "only numbers are less or more");
+			return report_error(parser, place, "<, <=, > and >= need a number");
 	}
 	rc = new_node(parser, NODE_COMPARE, 0, 0, node_ret);
 	if (rc == 0)

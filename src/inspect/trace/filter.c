@@ -28,7 +28,8 @@ int reader_object_parse(const struct reader *reader, const char *text, const str
 			}
 		}
 	}
-	return fault(why, -ENOENT, "no object is called \"%.60s\"; they are called as in the text, such as r12", text);
+	return fault(why, -ENOENT,
+		     "no object has the name \"%.60s\"; use a name as `fathom trace show` prints it, such as r12", text);
 }
 
 static bool is_family_member(const struct reader_filter *filter, const struct reader_object *object, uint32_t id)

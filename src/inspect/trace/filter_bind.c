@@ -158,7 +158,7 @@ static int report_unknown_event(const struct reader_filter *filter, const char *
 	for (uint32_t i = 0; !there && i < schema->group_count; i++)
 		list_add(&list, schema->groups[i].name);
 	snprintf(reason, sizeof(reason), "%s: %s",
-		 there ? "no event of this group is called so; there are" : "no group of events is called so; there are",
+		 there ? "this group has no event of this name; it has" : "no group has this name; the groups are",
 		 list.text);
 	return report_at_place(where, strspn(where, " \t\r\n"), reason, why);
 }
@@ -194,7 +194,7 @@ static int check_labels(const struct reader_filter *filter, const char *where, s
 			continue;
 		for (uint32_t label = 0; label < labels->label_count; label++)
 			list_add(&list, labels->labels[label].text);
-		snprintf(reason, sizeof(reason), "this is never so; there are: %s", list.text);
+		snprintf(reason, sizeof(reason), "no value has this label; the labels are: %s", list.text);
 		return report_at_place(where, begin + place, reason, why);
 	}
 	return 0;

@@ -198,7 +198,7 @@ int reader_find_newest(const char *directory, const char *name, int32_t pid, cha
 	char path[512];
 
 	if (!dir)
-		return fault(why, -errno, "cannot look into %s: %s", where, strerror(errno));
+		return fault(why, -errno, "cannot read the directory %s: %s", where, strerror(errno));
 	while ((entry = readdir(dir))) {
 		struct stat st;
 		int rc;

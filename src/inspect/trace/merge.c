@@ -191,11 +191,10 @@ int reader_merge_create(struct reader *const *readers, uint32_t count, struct re
 		const struct reader_info *info = reader_info(readers[i]);
 
 		if (readers[i]->pair_count == 0)
-			return fault(
-				why, -ENODATA,
-				"%s does not say what time of day it was%s, so it cannot be put beside others: read it "
-				"by itself",
-				info->path, info->spdk ? " (files of SPDK do so while their target runs)" : "");
+			return fault(why, -ENODATA,
+				     "%s has no time of day%s, so its events cannot be merged with those of other files: "
+				     "read it alone",
+				     info->path, info->spdk ? " (files of SPDK have it only while their target runs)" : "");
 	}
 	merge = calloc(1, sizeof(*merge) + count * sizeof(merge->sources[0]));
 	if (!merge)

@@ -93,12 +93,13 @@ int moment_parse(const struct reader *reader, const struct reader_filter_spec *s
 		return 0;
 	}
 	if (reader_wall_ns(reader, reader->info.start_tick, &start_ns) != 0)
-		return fault(why, -ENODATA, "this file does not say what time of day it was");
+		return fault(why, -ENODATA,
+			     "this file has no time of day: use a time after the start (5s) or before the end (-5s)");
 	if (!parse_wall(text, spec->start_ns ? spec->start_ns : start_ns, &ns))
-		return fault(
-			why, -EINVAL,
-			"\"%.60s\" is no moment: 5s (after the start), -5s (before the end), 12:30:00, 2026-11-21T12:30:00",
-			text);
+		return fault(why, -EINVAL,
+			     "\"%.60s\" is not a time; use 5s (after the start), -5s (before the end), 12:30:00, "
+			     "2026-11-21T12:30:00",
+			     text);
 	*tick_ret = tick_of_wall(reader, ns);
 	return 0;
 }

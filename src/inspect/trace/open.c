@@ -137,7 +137,7 @@ static int read_process(struct reader *reader, struct fathom_fault *why)
 	struct reader_info *info = &reader->info;
 
 	if (!process)
-		return fault(why, -EBADMSG, "%s is damaged: it does not say who wrote it", reader->path);
+		return fault(why, -EBADMSG, "%s is damaged: it has no process section", reader->path);
 	copy_printable(own->name, sizeof(own->name), process->name, sizeof(process->name));
 	copy_printable(own->host, sizeof(own->host), process->host, sizeof(process->host));
 	copy_printable(own->version, sizeof(own->version), process->version, sizeof(process->version));
@@ -223,8 +223,9 @@ static int report_open_failure(const char *path, struct fathom_fault *why)
 	struct stat st;
 
 	if (error == EACCES && stat(path, &st) == 0)
-		return fault(why, -error, "cannot open %s: it is for its owner alone (user %u, mode %04o); you are user %u",
-			     path, st.st_uid, st.st_mode & 07777, geteuid());
+		return fault(why, -error,
+			     "cannot open %s: only its owner may read it (user %u, mode %04o); you are user %u", path,
+			     st.st_uid, st.st_mode & 07777, geteuid());
 	return fault(why, -error, "cannot open %s: %s", path, strerror(error));
 }
 
@@ -245,10 +246,10 @@ static int map_file(struct reader *reader, const char *path, struct fathom_fault
 		reader->fd = inside;
 	}
 	if (fstat(reader->fd, &st) != 0)
-		return fault(why, -errno, "cannot look at %s: %s", path, strerror(errno));
+		return fault(why, -errno, "cannot stat %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
-		return fault(why, -EBADMSG, "%s is %s, not a trace file", path,
-			     S_ISREG(st.st_mode) ? "empty" : "no regular file");
+		return fault(why, -EBADMSG, "%s is %s: it is not a trace file", path,
+			     S_ISREG(st.st_mode) ? "empty" : "not a regular file");
 	return map_fd(reader, (uint64_t)st.st_size, why);
 }
 

@@ -46,7 +46,7 @@ static void add_signal(struct reader_printer *printer, const struct reader_froze
 	if (has_address(frozen))
 		add_format(printer, " at address 0x%" PRIx64, frozen->address);
 	else if (frozen->code <= 0)
-		ADD_LITERAL(printer, ", which was sent to it");
+		ADD_LITERAL(printer, ", sent by a process");
 	add_format(printer, ", in thread %d, at instruction 0x%" PRIx64, frozen->tid, frozen->instruction);
 	if (frozen->place[0])
 		add_format(printer, " (%s+0x%" PRIx64 ")", frozen->place, frozen->offset);
@@ -56,25 +56,25 @@ static void add_reason(struct reader_printer *printer, const struct reader_froze
 {
 	switch (frozen->why) {
 	case TRACE_FROZEN_TRIGGER:
-		add_format(printer, "frozen because of an event for which this held: %s", frozen->text);
+		add_format(printer, "frozen by an event that matched: %s", frozen->text);
 		break;
 	case TRACE_FROZEN_SIGNAL:
 		add_signal(printer, frozen);
 		break;
 	case TRACE_FROZEN_MUST:
-		add_format(printer, "process %d ended itself, in thread %d: must(%s) failed at %s",
-			   printer->reader->info.pid, frozen->tid, frozen->text, frozen->place);
+		add_format(printer, "process %d aborted in thread %d: must(%s) failed at %s", printer->reader->info.pid,
+			   frozen->tid, frozen->text, frozen->place);
 		break;
 	case TRACE_FROZEN_ASKED:
 		add_format(printer, "frozen on request%s%s", frozen->text[0] ? ": " : "", frozen->text);
 		break;
 	case TRACE_FROZEN_ENDED:
-		ADD_LITERAL(printer, "frozen because the process was gone");
+		ADD_LITERAL(printer, "frozen after the process had ended");
 		break;
 	}
 	add_moment(printer, frozen);
 	if (frozen->from_tick) {
-		ADD_LITERAL(printer, "; cut to what is from ");
+		ADD_LITERAL(printer, "; contains only records from ");
 		add_duration(printer, ns_between(printer, frozen->from_tick, frozen->tick));
 		ADD_LITERAL(printer, " before to ");
 		add_duration(printer, ns_between(printer, frozen->tick, frozen->to_tick));

@@ -42,7 +42,7 @@ static void add_stage_line(struct reader_printer *printer, const struct stage_li
 	add_spaces(printer, (int)(STAGE_WIDTH + from) - (int)printer->used);
 	add_us(printer, line->ns, false, 14, false);
 	if (line->resting) {
-		ADD_LITERAL(printer, " us        -  waits as long as it likes");
+		ADD_LITERAL(printer, " us        -  resting: a long wait is normal");
 	} else {
 		int bar = (int)(share * BAR_WIDTH + 0.5);
 
@@ -134,7 +134,7 @@ static void add_about_from_records(struct reader_printer *printer, const struct 
 		}
 	}
 	if (printer->used == from)
-		ADD_LITERAL(printer, " what it was about is no longer in the file");
+		ADD_LITERAL(printer, " its arguments are no longer in the file");
 	end_line(printer);
 }
 

@@ -167,7 +167,8 @@ static void print_kind(struct reader_printer *printer, const struct reader_stage
 		end_line(printer);
 		add_format(printer, "%s: %" PRIu64 " whole lives", kind->object->name, kind->sums.whole.count);
 		if (kind->left_out || under_way)
-			add_format(printer, "; left out: %" PRIu64 " not seen to begin, %" PRIu64 " not seen to end",
+			add_format(printer,
+				   "; left out: %" PRIu64 " without a recorded begin, %" PRIu64 " that did not end",
 				   kind->left_out, under_way);
 		end_line(printer);
 	}
@@ -200,7 +201,7 @@ static void print_class(struct reader_printer *printer, const struct stage_class
 		end_line(printer);
 		add_format(printer, "%s of ", class->what);
 		add_size(printer, class->bytes);
-		add_format(printer, ", %" PRIu64 " of them: where the %.3f us went that each took", whole->count,
+		add_format(printer, ", %" PRIu64 " of them, each %.3f us on average, by stage", whole->count,
 			   us_of(printer, (double)whole->sum / (double)whole->count));
 		end_line(printer);
 	}

@@ -384,7 +384,7 @@ int schema_parse(struct schema *schema, const char *text, size_t bytes, struct f
 	parse_owners(schema, json_object_get(schema->json, "owners"));
 	parse_points(schema, json_object_get(schema->json, "points"));
 	if (schema->point_count == 0)
-		return fault(why, -EBADMSG, "the schema names no points");
+		return fault(why, -EBADMSG, "the schema has no points");
 	return 0;
 }
 

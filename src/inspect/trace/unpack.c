@@ -47,7 +47,8 @@ static int write_nonzero_blocks(int fd, const uint8_t *data, size_t bytes, uint6
 		int rc = is_all_zero(data + at, block) ? 0 : file_write_at(fd, data + at, block, offset + at);
 
 		if (rc)
-			return fault(why, rc, "cannot unpack: %s (TMPDIR says where)", strerror(-rc));
+			return fault(why, rc, "cannot write the unpacked trace: %s; TMPDIR selects another directory",
+				     strerror(-rc));
 		at += block;
 	}
 	return 0;
@@ -141,7 +142,7 @@ static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fathom_faul
 	if (pread(from, &elf, sizeof(elf), 0) != sizeof(elf) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
 	    elf.e_type != ET_CORE || elf.e_phentsize != sizeof(Elf64_Phdr))
 		return fault(why, -EBADMSG,
-			     "a program, or some other ELF file: neither a Fathom trace file nor a core file");
+			     "this is a program or another ELF file, neither a Fathom trace file nor a core file");
 	count = elf.e_phnum;
 	if (count == PN_XNUM) {
 		Elf64_Shdr first;

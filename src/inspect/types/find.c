@@ -106,8 +106,8 @@ static int report_ambiguous(const char *what, const char *name, Dwarf_Die *one, 
 	(void)dwarf_decl_line(one, &line);
 	(void)dwarf_decl_line(other, &other_line);
 	return fault(why, -ENOTUNIQ,
-		     "%s%s means one thing in %s (line %d) and another in %s (line %d): declare it in the script", what,
-		     name, file_of(one), line, file_of(other), other_line);
+		     "%s%s has two definitions, in %s (line %d) and in %s (line %d): declare it in the script", what, name,
+		     file_of(one), line, file_of(other), other_line);
 }
 
 static int add_enumerators(struct found *found, const struct types_names *words, Dwarf_Die *die, struct fathom_fault *why)

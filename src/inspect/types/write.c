@@ -456,5 +456,5 @@ int types_write(const struct found *found, const struct types_wanted *wanted, st
 	types_names_free(&writing->enumerators);
 	too_many = writing->too_many;
 	free(writing);
-	return too_many ? fault(why, -E2BIG, "the structures that it names lead to too many others") : 0;
+	return too_many ? fault(why, -E2BIG, "the structures in the script refer to too many others") : 0;
 }

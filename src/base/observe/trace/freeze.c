@@ -268,7 +268,7 @@ static int write_trace_copy(const struct copy *copy, const char *reason, struct 
 	int rc = 0;
 
 	if (ftruncate(copy->fd, (off_t)trace_file.bytes) != 0)
-		return fault(why, -errno, "cannot make %s so long: %s", copy->path, strerror(errno));
+		return fault(why, -errno, "cannot extend %s: %s", copy->path, strerror(errno));
 	tables = copy_tables(&bytes);
 	if (!tables)
 		return fault(why, -ENOMEM, "out of memory");

@@ -137,11 +137,11 @@ static int check_sites(const struct encoder *encoder, const struct dof_provider 
 		uint64_t address = probe->sites[i].address;
 
 		if (address - first > UINT32_MAX || address > highest)
-			return fault(encoder->why, -EINVAL, "%s:%s: a site at 0x%" PRIx64 " is too far away",
+			return fault(encoder->why, -EINVAL, "%s:%s: a site at 0x%" PRIx64 " is too far from the first one",
 				     provider->name, probe->name, address);
 	}
 	if (encoder->encoding->version < 3 && count_sites(probe, true))
-		return fault(encoder->why, -EINVAL, "%s:%s has is-enabled sites, which take version 3", provider->name,
+		return fault(encoder->why, -EINVAL, "%s:%s has is-enabled sites, which need version 3", provider->name,
 			     probe->name);
 	return 0;
 }
@@ -153,7 +153,7 @@ static int check_types(const struct encoder *encoder, const struct dof_probe *pr
 		return fault(encoder->why, -EINVAL, "%s has more than %d arguments", probe->name, DOF_ARGS_MAX);
 	for (uint32_t i = 0; i < count; i++) {
 		if (!dof_text_ok(types[i], DOF_TYPE_BYTES))
-			return fault(encoder->why, -EINVAL, "%s: the type of argument %" PRIu32 " cannot be one",
+			return fault(encoder->why, -EINVAL, "%s: the type of argument %" PRIu32 " is not valid",
 				     probe->name, i);
 	}
 	return 0;
@@ -164,13 +164,14 @@ static int check_probe(const struct encoder *encoder, const struct dof_provider 
 	int rc;
 
 	if (!dof_name_ok(probe->function, DOF_FUNCTION_BYTES) || !dof_name_ok(probe->name, DOF_NAME_BYTES))
-		return fault(encoder->why, -EINVAL, "a probe of provider %s has a name that cannot be one", provider->name);
+		return fault(encoder->why, -EINVAL, "a probe of provider %s has an invalid name", provider->name);
 	rc = check_types(encoder, probe, probe->native, probe->native_count);
 	if (rc == 0)
 		rc = check_types(encoder, probe, probe->translated, probe->translated_count);
 	for (uint32_t i = 0; rc == 0 && i < probe->translated_count; i++) {
 		if (probe->map[i] >= probe->native_count)
-			rc = fault(encoder->why, -EINVAL, "%s: argument %" PRIu32 " is made of none", probe->name, i);
+			rc = fault(encoder->why, -EINVAL, "%s: argument %" PRIu32 " refers to no native argument",
+				   probe->name, i);
 	}
 	return rc ? rc : check_sites(encoder, provider, probe);
 }
@@ -180,7 +181,7 @@ static int check_set(const struct encoder *encoder, const struct dof_set *set)
 	uint8_t version = encoder->encoding->version;
 
 	if (version < 1 || version > 3)
-		return fault(encoder->why, -EINVAL, "there is no version %u", version);
+		return fault(encoder->why, -EINVAL, "version %u is not supported; 1 to 3 are", version);
 	if (set->provider_count > UINT32_MAX / SECTIONS_PER_PROVIDER_MAX - 1)
 		return fault(encoder->why, -EINVAL, "%" PRIu32 " providers", set->provider_count);
 	for (uint32_t i = 0; i < set->provider_count; i++) {
@@ -372,7 +373,7 @@ int dof_encode(const struct dof_set *set, const struct dof_encoding *encoding, v
 	free(encoder.strings.data);
 	if (encoder.out_of_memory) {
 		free(encoder.body.data);
-		return fault(why, -ENOMEM, "not enough memory to write an object");
+		return fault(why, -ENOMEM, "out of memory for an object");
 	}
 	if (encoder.strings.bytes > UINT32_MAX) {
 		free(encoder.body.data);

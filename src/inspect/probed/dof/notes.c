@@ -74,7 +74,7 @@ int dof_notes_walk(const struct dof_parsing *parsing, int (*visit)(void *ctx, co
 		/* the last note may lack its padding */
 		if (name_room > left || header.n_descsz > left - name_room)
 			return dof_note_refuse(parsing, -EINVAL, note.offset,
-					       "a note of %" PRIu64 " bytes, of which %" PRIu64 " are here",
+					       "a note of %" PRIu64 " bytes, of which the section has %" PRIu64 "",
 					       name_room + desc_room, left);
 		note.type = header.n_type;
 		note.name = start + at;
@@ -110,9 +110,9 @@ int dof_rows_add(struct note_rows *rows, uint64_t offset, const struct note_row 
 	if (rows->count == rows->room)
 		return dof_note_refuse(parsing, -E2BIG, offset, "more than %" PRIu32 " sites", rows->room);
 	if (!dof_name_ok(row->provider, DOF_PROVIDER_BYTES))
-		return dof_note_refuse(parsing, -EINVAL, offset, "the name of the provider cannot be one");
+		return dof_note_refuse(parsing, -EINVAL, offset, "the name of the provider is not valid");
 	if (!dof_name_ok(row->name, DOF_NAME_BYTES) || !dof_name_ok(row->function, DOF_FUNCTION_BYTES))
-		return dof_note_refuse(parsing, -EINVAL, offset, "the name of a probe or of its function cannot be one");
+		return dof_note_refuse(parsing, -EINVAL, offset, "the name of a probe or of its function is not valid");
 	if (!dof_text_ok(row->args, DOF_SITE_ARGS_BYTES))
 		return dof_note_refuse(parsing, -EINVAL, offset, "the arguments of %s:%s cannot be read", row->provider,
 				       row->name);

@@ -69,7 +69,7 @@ static int check_ident(const struct dof_object *object)
 	const struct dof_header *header = &object->header;
 
 	if (memcmp(header->magic, DOF_MAGIC, sizeof(header->magic)) != 0)
-		return refuse_header(object, -EINVAL, 0, "no DOF: it does not begin with 7f 44 4f 46");
+		return refuse_header(object, -EINVAL, 0, "not DOF: it does not begin with 7f 44 4f 46");
 	if (header->model != DOF_MODEL_32 && header->model != DOF_MODEL_64)
 		return refuse_header(object, -ENOTSUP, AT(model), "data model %u; 1 (32 bits) and 2 (64 bits) are known",
 				     header->model);
@@ -106,8 +106,8 @@ static int check_sizes(const struct dof_object *object, uint64_t bytes)
 				     header->load_bytes, object->parsing->limits.bytes_max);
 	if (header->load_bytes < sizeof(*header) || header->load_bytes > bytes)
 		return refuse_header(object, -EINVAL, AT(load_bytes),
-				     "%" PRIu64 " bytes to be loaded, of which %" PRIu64 " are here", header->load_bytes,
-				     bytes);
+				     "%" PRIu64 " bytes to be loaded, of which the object has %" PRIu64 "",
+				     header->load_bytes, bytes);
 	if (header->sections_at % 8 != 0 || header->sections_at < sizeof(*header) || table_bytes > header->load_bytes ||
 	    header->sections_at > header->load_bytes - table_bytes)
 		return refuse_header(object, -EINVAL, AT(sections_at),
@@ -280,13 +280,13 @@ static int relocate_address(struct dof_object *object, uint32_t section, uint64_
 					 record.name);
 	if (record.offset >= target->bytes || record.offset % target->entry_bytes != 0)
 		return dof_object_refuse(object, -EINVAL, section, at,
-					 "offset 0x%" PRIx64 " of section %" PRIu32 " is no probe's address", record.offset,
-					 header->target);
+					 "offset 0x%" PRIx64 " of section %" PRIu32 " is not the address of a probe",
+					 record.offset, header->target);
 	address = &object->addresses[object->first_address[header->target] + record.offset / target->entry_bytes];
 	if (*address > base)
 		return 0;
 	if (__builtin_add_overflow(*address, base, address))
-		return dof_object_refuse(object, -EINVAL, section, at, "the address ends behind 64 bits");
+		return dof_object_refuse(object, -EINVAL, section, at, "the address exceeds 64 bits");
 	return 0;
 }
 

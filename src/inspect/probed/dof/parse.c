@@ -35,7 +35,7 @@ static int check_input(const struct dof_parsing *parsing)
 		return fault(parsing->why, -EINVAL, "the module's name does not end within %d bytes", DOF_MODULE_BYTES);
 	if (!dof_name_ok(input->helper.module, DOF_MODULE_BYTES))
 		return fault(parsing->why, -EINVAL,
-			     "the module's name cannot be one: it is empty or has '/', ':', a control or glob character");
+			     "the module's name is not valid: it is empty or has '/', ':', a control or glob character");
 	return 0;
 }
 
@@ -66,7 +66,7 @@ int dof_parse_in(struct dof_memory *memory, const struct dof_input *input, const
 	default:
 		return fault(why, -EINVAL, "an object of no known kind");
 	}
-	return rc == -ENOMEM ? fault(why, rc, "not enough memory to parse %zu bytes", input->blocks[0].bytes) : rc;
+	return rc == -ENOMEM ? fault(why, rc, "out of memory while parsing %zu bytes", input->blocks[0].bytes) : rc;
 }
 
 int dof_parse(const struct dof_input *input, const struct dof_limits *limits, struct dof_set *set_ret,

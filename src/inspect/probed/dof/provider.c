@@ -85,7 +85,7 @@ static int check_name(const struct probe_ref *ref, const char *what, uint32_t of
 	if (*name_ret && dof_name_ok(*name_ret, bytes_max))
 		return 0;
 	return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
-				 "the name of the %s, at 0x%" PRIx32 " of the strings, cannot be one", what, offset);
+				 "the name of the %s, at 0x%" PRIx32 " of the strings, is not valid", what, offset);
 }
 
 static int check_types(const struct probe_ref *ref, const char *what, uint32_t offset, uint32_t count)
@@ -99,7 +99,7 @@ static int check_types(const struct probe_ref *ref, const char *what, uint32_t o
 			return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index,
 						 at_probe(ref->plan, ref->index),
 						 "the %s type of argument %" PRIu32 ", at 0x%" PRIx64
-						 " of the strings, cannot be one",
+						 " of the strings, is not valid",
 						 what, i, at);
 		at += strlen(type) + 1;
 	}
@@ -116,15 +116,15 @@ static int check_arguments(const struct probe_ref *ref, const struct dof_probe_r
 		return rc;
 	if ((uint64_t)record->map_index + record->translated_count > ref->plan->map.bytes)
 		return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
-					 "%u arguments from %" PRIu32 " of %" PRIu64 " on", record->translated_count,
-					 record->map_index, ref->plan->map.bytes);
+					 "%u arguments from index %" PRIu32 " on, but the map has %" PRIu64 "",
+					 record->translated_count, record->map_index, ref->plan->map.bytes);
 	for (uint32_t i = 0; i < record->translated_count; i++) {
 		uint8_t from = (uint8_t)*bytes_at(ref->object, &ref->plan->map, record->map_index + i);
 
 		if (from >= record->native_count)
 			return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index,
 						 at_probe(ref->plan, ref->index),
-						 "argument %" PRIu32 " is made of argument %u of %u", i, from,
+						 "argument %" PRIu32 " refers to native argument %u of %u", i, from,
 						 record->native_count);
 	}
 	return 0;
@@ -139,7 +139,8 @@ static int check_range(const struct probe_ref *ref, const char *what, const stru
 	if ((uint64_t)first + count <= have)
 		return 0;
 	return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
-				 "%" PRIu32 " %s from %" PRIu32 " of %" PRIu64 " on", count, what, first, have);
+				 "%" PRIu32 " %s from index %" PRIu32 " on, but the table has %" PRIu64 "", count, what,
+				 first, have);
 }
 
 /* Version 2 encoded is-enabled sites differently, and version 1 had none: only version 3 counts. */
@@ -159,7 +160,7 @@ static int check_sites(const struct probe_ref *ref, const struct dof_probe_recor
 		return rc;
 	if (record->site_count + enabled_count(ref->object, record) == 0)
 		return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index, at_probe(ref->plan, ref->index),
-					 "it is at no site%s",
+					 "it has no site%s",
 					 ref->object->header.version == 2 && record->enabled_count
 						 ? ": is-enabled sites of version 2 are not supported"
 						 : "");
@@ -231,7 +232,7 @@ static int order_probes(struct reading *reading, struct plan *plan)
 		if (compare_keys(key - 1, key) == 0)
 			return dof_object_refuse(object, -EEXIST, plan->probes_index,
 						 at_probe(plan, (uint32_t)max_u64(key->index, key[-1].index)),
-						 "probe %s of function %s a second time", key->name, key->function);
+						 "probe %s of function %s occurs twice", key->name, key->function);
 	}
 	return 0;
 }
@@ -276,7 +277,7 @@ static int plan_provider(struct reading *reading, uint32_t index, const struct d
 	plan->name = string_at(object, &plan->strings, record.name, DOF_PROVIDER_BYTES);
 	if (!plan->name || !dof_name_ok(plan->name, DOF_PROVIDER_BYTES))
 		return dof_object_refuse(object, -EINVAL, index, section->offset + 16,
-					 "its name, at 0x%" PRIx32 " of the strings, cannot be one", record.name);
+					 "its name, at 0x%" PRIx32 " of the strings, is not valid", record.name);
 	if (plan->probe_count == 0)
 		return dof_object_refuse(object, -EINVAL, index, section->offset + 4, "provider %s has no probes",
 					 plan->name);
@@ -320,7 +321,7 @@ static int plan_providers(struct reading *reading)
 		if (compare_plans(&reading->plans[i - 1], &reading->plans[i]) == 0)
 			return dof_object_refuse(object, -EEXIST, reading->plans[i].section,
 						 dof_object_section(object, reading->plans[i].section).offset,
-						 "provider %s a second time", reading->plans[i].name);
+						 "provider %s occurs twice", reading->plans[i].name);
 	}
 	return 0;
 }
@@ -365,7 +366,7 @@ static int fill_sites(struct reading *reading, const struct plan *plan, uint32_t
 	for (uint32_t i = 1; i < count; i++) {
 		if (dof_site_compare(&sites[i - 1], &sites[i]) == 0)
 			return dof_object_refuse(object, -EEXIST, plan->probes_index, at_probe(plan, index),
-						 "the site at 0x%" PRIx64 " a second time", sites[i].address);
+						 "the site at 0x%" PRIx64 " occurs twice", sites[i].address);
 	}
 	return 0;
 }

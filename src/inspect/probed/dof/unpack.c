@@ -198,7 +198,7 @@ int dof_unpack(const void *data, size_t bytes, struct dof_set *set_ret, struct f
 				    head.type_count,	 head.map_bytes,   head.string_bytes };
 	rc = dof_layout_make(&memory, &shape, &set, &unpacker.layout);
 	if (rc)
-		return fault(why, rc, "not enough memory for %zu bytes", bytes);
+		return fault(why, rc, "out of memory for %zu bytes", bytes);
 	memcpy(unpacker.layout.strings, from + places.strings, head.string_bytes);
 	unpacker.sites = (const void *)(from + places.sites);
 	unpacker.providers = (const void *)(from + places.providers);

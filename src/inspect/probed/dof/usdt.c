@@ -97,7 +97,7 @@ static int take_declared(struct reading *reading, const struct note *note, const
 	    !dof_note_take(bytes, &declared->translated_count, 1) ||
 	    !take_types(bytes, declared->translated_count, true, declared->native_count, &declared->translated))
 		return dof_note_refuse(reading->parsing, -EINVAL, note->offset,
-				       "a probe of provider %s, at 0x%zx, has no good name, types or map", provider,
+				       "a probe of provider %s, at 0x%zx, has no valid name, types or map", provider,
 				       (size_t)(bytes->at - (const char *)reading->parsing->input->blocks[0].data));
 	return 0;
 }
@@ -117,7 +117,7 @@ static int take_provider(struct reading *reading, const struct note *note)
 	    !dof_note_take(&bytes, provider->attributes, sizeof(provider->attributes)) ||
 	    !dof_note_take(&bytes, &probe_count, sizeof(probe_count)))
 		return dof_note_refuse(reading->parsing, -EINVAL, note->offset,
-				       "a provider without a good name or attributes");
+				       "a provider without a valid name or attributes");
 	reading->provider_count++;
 	for (uint32_t i = 0; rc == 0 && i < probe_count; i++)
 		rc = take_declared(reading, note, provider->name, &bytes);
@@ -166,8 +166,8 @@ static int order_declared(struct reading *reading)
 		const struct declared_provider *provider = &reading->providers[i];
 
 		if (compare_providers(provider - 1, provider) == 0 && !is_same_note(&provider[-1].desc, &provider->desc))
-			return fault(reading->parsing->why, -EEXIST, "provider %s a second time, and not as before",
-				     provider->name);
+			return fault(reading->parsing->why, -EEXIST,
+				     "provider %s is declared twice, with different contents", provider->name);
 	}
 	for (uint32_t i = 0; i < reading->declared_count; i++) {
 		struct declared *declared = &reading->declared[i];
@@ -175,7 +175,7 @@ static int order_declared(struct reading *reading)
 
 		if (is_repeated && !is_same_declared(&reading->declared[kept - 1], declared))
 			return fault(reading->parsing->why, -EEXIST,
-				     "probe %s of provider %s a second time, and not as before", declared->name,
+				     "probe %s of provider %s is declared twice, with different contents", declared->name,
 				     declared->provider);
 		if (!is_repeated)
 			reading->declared[kept++] = *declared;

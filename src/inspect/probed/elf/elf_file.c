@@ -44,7 +44,8 @@ static int read_at(const struct source *source, uint64_t offset, void *to, uint6
 	uint64_t done = 0;
 
 	if (!is_within(source, offset, bytes))
-		return fault(source->why, -EINVAL, "the file has %" PRIu64 " bytes, and not 0x%" PRIx64 " at 0x%" PRIx64,
+		return fault(source->why, -EINVAL,
+			     "the file has %" PRIu64 " bytes, but 0x%" PRIx64 " bytes at 0x%" PRIx64 " are needed",
 			     source->bytes, bytes, offset);
 	while (done < bytes) {
 		ssize_t got = pread(source->fd, (char *)to + done, bytes - done, (off_t)(offset + done));
@@ -349,7 +350,7 @@ static int find_inputs(int fd, uint32_t kinds, const struct dof_limits *limits, 
 	if (fstat(fd, &status) != 0)
 		return fault(why, -errno, "cannot be read: %s", strerror(errno));
 	if (!S_ISREG(status.st_mode))
-		return fault(why, -ENOEXEC, "not a file");
+		return fault(why, -ENOEXEC, "not a regular file");
 	source.bytes = (uint64_t)status.st_size;
 	source.bytes_left = limits && limits->bytes_max ? limits->bytes_max : DOF_BYTES_MAX;
 	rc = read_header(&source);

@@ -87,7 +87,7 @@ static int map_memory(struct child *child, struct fathom_fault *why)
 	child->room.start = mmap(NULL, child->room.bytes, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (child->room.start == MAP_FAILED)
-		return fault(why, -errno, "a parser cannot have %zu bytes: %s", child->room.bytes, strerror(errno));
+		return fault(why, -errno, "a parser cannot allocate %zu bytes: %s", child->room.bytes, strerror(errno));
 	return 0;
 }
 

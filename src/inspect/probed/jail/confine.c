@@ -142,13 +142,13 @@ int jail_confine(pid_t parent, struct fathom_fault *why)
 
 	if (syscall(SYS_close_range, 0, JAIL_FD_ORDERS - 1, 0) != 0 ||
 	    syscall(SYS_close_range, JAIL_FD_MEMORY, ~0u, 0) != 0)
-		return fault(why, -errno, "a parser cannot close what it has open: %s", strerror(errno));
+		return fault(why, -errno, "a parser cannot close its descriptors: %s", strerror(errno));
 	rc = drop_privileges(why);
 	if (rc)
 		return rc;
 	/* must come after drop_privileges(): a change of the user clears it */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent)
-		return fault(why, -ECHILD, "a parser's parent has gone");
+		return fault(why, -ECHILD, "the parent of a parser has ended");
 	rc = limit_resources(why);
 	return rc ? rc : load_filter(why);
 }

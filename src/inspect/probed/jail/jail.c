@@ -146,7 +146,7 @@ struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 	}
 	child->watch = fd_watch_add(child->process.answers, EPOLLIN, handle_answer, child);
 	if (!child->watch) {
-		fill_fault(why, -errno, "cannot listen to a parser: %s", strerror(errno));
+		fill_fault(why, -errno, "cannot watch the pipe of a parser: %s", strerror(errno));
 		if (!jail_process_end(&child->process, false, NULL))
 			add_ending(jail, child->process.pid);
 		free(child);
@@ -190,13 +190,13 @@ static int read_set(const struct child *child, uint64_t bytes, struct dof_set *s
 
 	must(child->state == BUSY);
 	if (bytes > sizes->answer_max)
-		return fault(why, -EPROTO, "an answer of %" PRIu64 " bytes", bytes);
+		return fault(why, -EPROTO, "an answer with the invalid length of %" PRIu64 " bytes", bytes);
 	data = malloc(max_u64(bytes, 1));
 	if (!data)
 		return fault(why, -ENOMEM, "out of memory for an answer of %" PRIu64 " bytes", bytes);
 	rc = pread(child->process.memory, data, bytes, (off_t)jail_answer_at(sizes->blocks_max)) == (ssize_t)bytes
 		     ? dof_unpack(data, bytes, set_ret, why)
-		     : fault(why, -EPROTO, "an answer that is not there");
+		     : fault(why, -EPROTO, "an answer without its data");
 	free(data);
 	return rc;
 }
@@ -328,7 +328,7 @@ static void handle_answer(void *ctx, uint32_t events)
 	if (bytes <= 0)
 		handle_death(child);
 	else if (bytes != sizeof(heard.answer))
-		end_misbehaving_child(child, "an answer of another length");
+		end_misbehaving_child(child, "an answer of the wrong length");
 	else if (child->state == STARTING)
 		process_greeting(child, &heard.answer);
 	else if (child->state == BUSY)
@@ -336,7 +336,7 @@ static void handle_answer(void *ctx, uint32_t events)
 	else if (child->state == FILLING)
 		jail_requeue_request(child, true);
 	else
-		end_misbehaving_child(child, "it was not asked");
+		end_misbehaving_child(child, "an answer without an order");
 	jail_schedule(jail);
 }
 
@@ -366,7 +366,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
 		jail->stats.waiting--;
 		jail->stats.timed_out++;
-		fill_fault(&why, -ETIMEDOUT, "no parser had time within %" PRIu64 " ms", timeout_ms);
+		fill_fault(&why, -ETIMEDOUT, "no parser was free within %" PRIu64 " ms", timeout_ms);
 		complete_request(jail, request, why.error, NULL, &why);
 		return true;
 	}
@@ -427,7 +427,7 @@ static int start_first_child(struct jail *jail, struct fathom_fault *why)
 		return fault(why, -ETIMEDOUT, "a parser does not start within %d ms", timeout_ms);
 	bytes = read(child->process.answers, &answer, sizeof(answer));
 	if (bytes != sizeof(answer))
-		return fault(why, -ECHILD, "a parser ends as soon as it starts");
+		return fault(why, -ECHILD, "a parser ended immediately after its start");
 	if (answer.error)
 		return fault(why, -ECHILD, "%.*s", (int)sizeof(answer.text) - 1, answer.text);
 	must(child->state == STARTING && !child->request);

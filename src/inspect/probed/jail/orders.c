@@ -29,7 +29,7 @@ static void fail_filling(struct child *child, int error)
 	must(error < 0);
 	must(child->state == FILLING);
 	must(jail->stats.busy > 0);
-	fill_fault(&request->why, -ENOMEM, "not enough memory to hand an object to a parser: %s", strerror(-error));
+	fill_fault(&request->why, -ENOMEM, "out of memory while an object was copied to a parser: %s", strerror(-error));
 	child->state = IDLE;
 	child->request = NULL;
 	jail->stats.busy--;

@@ -365,7 +365,7 @@ static const char *find_message_error(const struct received *received)
 	if ((size_t)received->bytes < sizeof(*request))
 		return "the message is shorter than a request";
 	if (request->version != PROBED_PROTOCOL_VERSION)
-		return "this daemon speaks version 1 of the protocol";
+		return "this daemon supports only version 1 of the protocol";
 	if (!received->known || received->sender.pid <= 0)
 		return "the sender is unknown: it is in a process namespace that is hidden from this daemon";
 	if (received->fd_count > 1 || (received->fd_count == 1 && request->operation != PROBED_ADD))

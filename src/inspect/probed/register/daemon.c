@@ -178,7 +178,7 @@ int probed_run(const struct probed_options *options)
 	must(!probed.options);
 	probed.options = options;
 	if (take_systemd_socket() != 0) {
-		log_error("systemd gave more than one socket; fathom-probed.socket has one");
+		log_error("systemd passed more than one socket; fathom-probed.socket must have one");
 		return EXIT_FAILURE;
 	}
 	if (daemon_run_small(&daemon, &status, &why) != 0) {

@@ -237,7 +237,7 @@ static int check_entry(struct check *check, const char *name)
 	if (!rc || !stash_is_damage(rc))
 		return rc;
 	return stash_set_aside(check->stash, check->folder, name, check->where,
-			       "not a generation, mapping or file of ours");
+			       "not a generation, a mapping or a file of the stash");
 }
 
 /*
@@ -267,7 +267,7 @@ static int check_next_generation(struct check *check)
 	if (rc)
 		return rc;
 	check->stash->stats.repaired++;
-	stash_log(check->stash, "%s/next-gen: lost; generations go on at %" PRIu64, check->where,
+	stash_log(check->stash, "%s/next-gen: lost; generations continue at %" PRIu64, check->where,
 		  check->owner->next_generation);
 	return 0;
 }
@@ -328,7 +328,7 @@ int stash_check_process(struct stash_sweep *sweep, const char *name)
 	}
 	if (rc)
 		return stash_is_damage(rc) ? stash_set_aside(sweep->stash, sweep->stash->pids, name, "dof-pid",
-							     "it does not say which process it is of")
+							     "it does not identify its process")
 					   : rc;
 	snprintf(check.where, sizeof(check.where), "dof-pid/%s", name);
 	check.owner = stash_index_owner(sweep->stash, &process);

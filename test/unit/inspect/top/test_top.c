@@ -330,7 +330,7 @@ static void missing_values_and_methods_are_noted(void **state)
 	make_table(&none, &none, 1, TOP_HOSTS, false);
 	assert_int_equal(table->row_count, 0);
 	assert_true(top_table_note(table, now, note, sizeof(note)));
-	assert_string_equal(note, "the target does not tell: Method not found");
+	assert_string_equal(note, "the target does not report this: Method not found");
 	free_table();
 }
 
@@ -385,7 +385,7 @@ static void buffers_are_shown_by_host_and_device(void **state)
 	make_table(NULL, &spdk, 1, TOP_BUFFERS, false);
 	assert_int_equal(table->row_count, 0);
 	assert_true(top_table_note(table, now, note, sizeof(note)));
-	assert_string_equal(note, "the target does not tell: it has no shares of data buffers");
+	assert_string_equal(note, "the target does not report this: it has no shares of data buffers");
 	free_table();
 	make_table(NULL, &none, 1, TOP_BUFFERS, false);
 	assert_int_equal(table->row_count, 0);
@@ -516,7 +516,7 @@ static void details_show_values_that_have_no_column(void **state)
 	assert_non_null(strstr(text,
 			       "subsystem nqn.x\n  controller 1, io, host id h-1\n    queue 0, enabled, g, from 127.0.0.1 "
 			       "port 110\n"));
-	assert_non_null(strstr(text, "100 commands, read 4.0kiB, written 0B, 1 under way\nIt is gone.\n"));
+	assert_non_null(strstr(text, "100 commands, read 4.0kiB, written 0B, 1 under way\nIt no longer exists.\n"));
 	free(text);
 	free_table();
 }

@@ -294,9 +294,9 @@ class Command(unittest.TestCase):
                      "--where", "demo.job_done frob == 1")
         # an argument of other events only
         self.run_bad("job_done has no argument of this name", "-f", self.golden, "--where", "demo.job_done kind == READ")
-        self.run_bad("this is never so; there are: OK, ", "-f", self.golden, "--where", "demo.job_done status == OKAY")
-        self.run_bad("there are: process, demo, more\n   dem.job_done\n   ^\n", "-f", self.golden, "--where", " dem.job_done")
-        self.run_bad("there are: order_state, thing_state, job_submit", "-f", self.golden, "--where", "demo.done")
+        self.run_bad("no value has this label; the labels are: OK, ", "-f", self.golden, "--where", "demo.job_done status == OKAY")
+        self.run_bad("the groups are: process, demo, more\n   dem.job_done\n   ^\n", "-f", self.golden, "--where", " dem.job_done")
+        self.run_bad("it has: order_state, thing_state, job_submit", "-f", self.golden, "--where", "demo.done")
 
     def test_an_event_may_stand_before_a_condition(self):
         done = [row for row in self.rows("-f", self.stages) if row["name"] == "job_done"]
@@ -315,7 +315,7 @@ class Command(unittest.TestCase):
                           ("r1", "order_state"), ("r1", "order_state")])
         self.assertEqual({row["object"] for row in self.rows("-f", self.golden, "--object", "I7")}, {"i7"})
         self.assertEqual(self.rows("-f", self.golden, "--object", "r99"), [])
-        self.run_bad("no object is called \"z1\"", "-f", self.golden, "--object", "z1")
+        self.run_bad("no object has the name \"z1\"", "-f", self.golden, "--object", "z1")
         # an object that had worked for another before does not stay with it
         for row in self.rows("-f", self.stages, "--object", "r5"):
             self.assertIn(row["object"] + row.get("related", ""), ("r5", "i5r5"))
@@ -334,7 +334,7 @@ class Command(unittest.TestCase):
         self.assertEqual(self.rows("-f", self.stages, "--since", "-1s"), [row for row in all_rows if row["tick"] >= last - 10**9])
         self.assertEqual(self.rows("-f", self.stages, "--since", "-1s", "--until", "-0.5s"),
                          [row for row in all_rows if last - 10**9 <= row["tick"] <= last - 5 * 10**8])
-        self.run_bad("no moment", "-f", self.path, "--since", "soon")
+        self.run_bad("is not a time", "-f", self.path, "--since", "soon")
         self.run_bad("time of day", "-f", self.golden, "--since", "12:00:00")
 
     def test_a_while_by_the_time_of_day(self):
@@ -371,7 +371,7 @@ class Command(unittest.TestCase):
         (head, events), = self.io("i7", "-f", self.golden)
         self.assertEqual((head["object"], head["stage"], len(events)), ("r5", "EXECUTING", 3))
         self.assertIn("the file has no whole life of \"r77\"", fathom("io", "r77", "-f", self.golden).stderr)
-        self.run_bad("no object is called", "io", "77", "-f", self.golden)
+        self.run_bad("no object has the name", "io", "77", "-f", self.golden)
         self.run_bad("io needs the id of an object", "io", "-f", self.golden)
 
     def test_io_has_all_lives_of_a_request(self):

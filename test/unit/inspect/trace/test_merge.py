@@ -200,7 +200,7 @@ class Merge(unittest.TestCase):
         path = os.path.join(self.folder, "golden")
         with open(path, "wb") as file:
             file.write(self.golden["golden-v1"])
-        self.run_bad(f"{path} does not say what time of day it was, so it cannot be put beside others", "-f", path, "-f",
+        self.run_bad(f"{path} has no time of day, so its events cannot be merged with those of other files", "-f", path, "-f",
                      self.two()["alpha"][0])
         self.run_bad("No such file", "-f", path, "-f", "/nonexistent")
         self.run_bad("record takes one program or file", "record", "-o", "/dev/null", "-f", path, "-f", path)

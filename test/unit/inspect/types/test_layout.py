@@ -146,7 +146,7 @@ _Static_assert(LARGE_B == 0x8000000000000001ul && sizeof(enum large) == 8 && siz
         for wanted in ("struct:twice", "word:TWICE"):
             done = self.declare(program, wanted, check=False)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
-            self.assertRegex(done.stderr, r"means one thing in layouts\.c \(line \d+\) and another in other\.c \(line \d+\)")
+            self.assertRegex(done.stderr, r"has two definitions, in layouts\.c \(line \d+\) and in other\.c \(line \d+\)")
 
     def test_a_structure_that_is_only_needed_gives_way(self):
         program = self.program()

@@ -138,7 +138,7 @@ static void headers_are_checked(void **state)
 {
 	CASE(o.bytes = 0, -EINVAL, "header");
 	CASE(o.bytes = 63, -EINVAL, "header");
-	CASE(o.data[0] = 'E', -EINVAL, "no DOF");
+	CASE(o.data[0] = 'E', -EINVAL, "not DOF");
 	CASE(header(&o)->model = 0, -ENOTSUP, "data model");
 	CASE(header(&o)->model = 3, -ENOTSUP, "data model");
 	CASE(header(&o)->encoding = 2, -ENOTSUP, "encoding");
@@ -234,9 +234,9 @@ static void relocations_are_checked(void **state)
 	CASE(relocation_header(&o)->target = PROFFS, -EINVAL, "not PROBES");
 	CASE(relocation(&o)->type = 2, -EINVAL, "type 2");
 	CASE(relocation(&o)->name = UINT32_MAX, -EINVAL, "a name");
-	CASE(relocation(&o)->offset = UINT64_MAX, -EINVAL, "no probe's address");
-	CASE(relocation(&o)->offset = 8, -EINVAL, "no probe's address");
-	CASE(relocation(&o)->offset = 96, -EINVAL, "no probe's address");
+	CASE(relocation(&o)->offset = UINT64_MAX, -EINVAL, "not the address of a probe");
+	CASE(relocation(&o)->offset = 8, -EINVAL, "not the address of a probe");
+	CASE(relocation(&o)->offset = 96, -EINVAL, "not the address of a probe");
 	{
 		struct object o = make();
 
@@ -259,7 +259,7 @@ static void providers_are_checked(void **state)
 	CASE(provider(&o, PROVIDER)->enabled_sites = 0, -EINVAL, "is-enabled sites");
 	CASE(provider(&o, PROVIDER)->name = UINT32_MAX, -EINVAL, "its name");
 	CASE(provider(&o, PROVIDER)->name = 0, -EINVAL, "its name");
-	CASE(provider(&o, PROVIDER_2)->name = provider(&o, PROVIDER)->name, -EEXIST, "a second time");
+	CASE(provider(&o, PROVIDER_2)->name = provider(&o, PROVIDER)->name, -EEXIST, "occurs twice");
 	/* both are probes of the first provider */
 	CASE(provider(&o, PROVIDER_2)->strings = UINT32_MAX, -EINVAL, "section");
 }
@@ -268,9 +268,9 @@ static void probes_are_checked(void **state)
 {
 	CASE(probe(&o, 0)->function = UINT32_MAX, -EINVAL, "function");
 	CASE(probe(&o, 0)->name = UINT32_MAX, -EINVAL, "probe");
-	CASE(probe(&o, 1)->name = probe(&o, 0)->name, -EEXIST, "a second time");
+	CASE(probe(&o, 1)->name = probe(&o, 0)->name, -EEXIST, "occurs twice");
 	/* 0x3fffffff * 4 overflows 32 bits, which crashed another parser */
-	CASE(probe(&o, 0)->site_index = 0x3fffffff, -EINVAL, "sites from 1073741823");
+	CASE(probe(&o, 0)->site_index = 0x3fffffff, -EINVAL, "sites from index 1073741823");
 	CASE(probe(&o, 0)->site_index = UINT32_MAX, -EINVAL, "sites from");
 	CASE(probe(&o, 0)->site_count = UINT16_MAX, -EINVAL, "65535 sites");
 	CASE(probe(&o, 0)->enabled_index = 0x3fffffff, -EINVAL, "is-enabled sites from");
@@ -280,17 +280,17 @@ static void probes_are_checked(void **state)
 	/* version 2 has no is-enabled sites */
 	CASE(header(&o)->version = 2; probe(&o, 0)->site_count = 0, -EINVAL, "version 2");
 	CASE(header(&o)->version = 1; probe(&o, 0)->site_count = 0, -EINVAL, "no site");
-	CASE(probe(&o, 0)->map_index = UINT32_MAX, -EINVAL, "arguments from");
-	CASE(probe(&o, 0)->map_index = 1, -EINVAL, "arguments from");
-	CASE(probe(&o, 1)->map_index = 3, -EINVAL, "arguments from");
+	CASE(probe(&o, 0)->map_index = UINT32_MAX, -EINVAL, "arguments from index");
+	CASE(probe(&o, 0)->map_index = 1, -EINVAL, "arguments from index");
+	CASE(probe(&o, 1)->map_index = 3, -EINVAL, "arguments from index");
 	CASE(probe(&o, 0)->translated_count = 3, -EINVAL, "");
 	/* an index equal to the count is invalid; other parsers accept it */
-	CASE(((uint8_t *)content(&o, PRARGS))[1] = 2, -EINVAL, "made of argument 2 of 2");
-	CASE(((uint8_t *)content(&o, PRARGS))[1] = 255, -EINVAL, "made of argument 255");
+	CASE(((uint8_t *)content(&o, PRARGS))[1] = 2, -EINVAL, "native argument 2 of 2");
+	CASE(((uint8_t *)content(&o, PRARGS))[1] = 255, -EINVAL, "native argument 255");
 	CASE(probe(&o, 0)->native = UINT32_MAX, -EINVAL, "native type");
 	CASE(probe(&o, 0)->native_count = 255, -EINVAL, "native type");
 	CASE(probe(&o, 0)->translated = (uint32_t)section(&o, STRTAB)->bytes, -EINVAL, "translated type");
-	CASE(((uint32_t *)content(&o, PROFFS))[2] = ((uint32_t *)content(&o, PROFFS))[1], -EEXIST, "a second time");
+	CASE(((uint32_t *)content(&o, PROFFS))[2] = ((uint32_t *)content(&o, PROFFS))[1], -EEXIST, "occurs twice");
 	CASE(probe(&o, 0)->address = UINT64_MAX - 2; ((uint32_t *)content(&o, PROFFS))[0] = 8, -EINVAL, "data model");
 	CASE(header(&o)->model = 1; probe(&o, 0)->address = UINT32_MAX;
 	     ((uint32_t *)content(&o, PROFFS))[0] = 1, -EINVAL, "data model");

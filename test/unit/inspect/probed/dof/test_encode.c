@@ -155,7 +155,7 @@ static void a_set_that_a_version_cannot_express_is_refused(void **state)
 	REFUSED(probe->name = "a:b", "name");
 	REFUSED(probe->function = "..", "name");
 	REFUSED(probe->site_count = 0, "no site");
-	REFUSED(probe->map = no_map, "made of none");
+	REFUSED(probe->map = no_map, "refers to no native argument");
 	REFUSED(probe->native_count = 256, "arguments");
 	REFUSED(site->address = 0x200000000, "far");
 	REFUSED(encoding.bits_32 = true; site->address = 0x100000000, "far");

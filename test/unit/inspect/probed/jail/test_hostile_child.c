@@ -97,7 +97,7 @@ static void a_jail_whose_first_child_cannot_start_is_not_created(void **state)
 {
 	static const struct {
 		const char *name, *text;
-	} kinds[] = { { "refuse", "no seccomp here" }, { "stillborn", "as soon as" }, { "mute", "does not start" } };
+	} kinds[] = { { "refuse", "no seccomp here" }, { "stillborn", "immediately after" }, { "mute", "does not start" } };
 
 	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
 		struct fathom_fault why = { 0 };
