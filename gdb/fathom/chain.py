@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-chain - one I/O with the objects that it belongs to and that belong to it.
+chain - one I/O with its request, its connection, its device and its parts.
 
     nvmf_req - queue pair, host, subsystem, namespace
       bdev_io - device, states with their times
@@ -10,8 +10,8 @@ chain - one I/O with the objects that it belongs to and that belong to it.
 import gdb
 
 from fathom import describe, walk
-from fathom.memory import (as_expression, count_of, field, need_pools, newest_tick, number, object_type, pointer, refuse, struct_of,
-                           text)
+from fathom.memory import (as_expression, count_of, fail, field, need_pools, newest_tick, number, object_type, pointer, struct_of, text,
+                           )
 
 INSIDE = {"nvmf_req": "nvmf_req", "bdev_io": "bdev_io", "tcp_req": "nvmf_req", "bdev_child": "bdev_io", "base_io": "bdev_io",
           "trace_story": None, "trace_object": None, None: None}
@@ -19,13 +19,13 @@ DEPTH_MAX = 16
 
 
 def find(words):
-    """A pointer to the request or I/O of `words`: an expression, or a name from the trace (r193, i193)."""
+    """A pointer to the request or I/O that `words` names: an expression, or a name from the trace (r193, i193)."""
     if len(words) > 1 and words[0] in "ri" and words[1:].isdigit():
         return find_named(words)
     try:
         value = gdb.parse_and_eval(words)
     except gdb.error as error:
-        return refuse(f"{words}: {error}. Name an I/O by its address, an expression (io, &req->io) or its name in the trace (r193, i193)")
+        return fail(f"{words}: {error}. Name an I/O by its address, an expression (io, &req->io) or its name in the trace (r193, i193)")
     if value.type.strip_typedefs().code == gdb.TYPE_CODE_ARRAY:
         value = value.address
     value, tag = struct_of(value) if struct_of(value)[0] is not None else (value, None)
@@ -33,14 +33,14 @@ def find(words):
         try:
             value = pointer("trace_object", int(value)).dereference()
         except gdb.error:
-            return refuse(f"{words} is not an address")
+            return fail(f"{words} is not an address")
     if tag not in INSIDE:
-        return refuse(f"{words} is a struct {tag}; an I/O is a struct nvmf_req or a struct bdev_io")
+        return fail(f"{words} is a struct {tag}; an I/O is a struct nvmf_req or a struct bdev_io")
     need_pools()
     # each begins with its story, and the story with the identity
     kind = INSIDE[tag] or object_type(pointer("trace_object", int(value.address)))
     if kind not in ("nvmf_req", "bdev_io"):
-        return refuse(f"at {int(value.address):#x} there is neither an nvmf_req nor a bdev_io; fathom_print_requests lists those in progress")
+        return fail(f"at {int(value.address):#x} there is neither an nvmf_req nor a bdev_io; fathom_print_requests lists those in progress")
     return pointer(kind, int(value.address))
 
 
@@ -49,7 +49,7 @@ def find_named(name):
         for found in (request, field(request, "io").address):
             if describe.identity(field(found, "story", "trace")) == name:
                 return found
-    return refuse(f"no request under way is called {name}; fathom_print_requests lists them")
+    return fail(f"no request in progress has the name {name}; fathom_print_requests lists them")
 
 
 def parent_of(found):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""commands - the commands: fathom_print_*, fathom_find_bdev, fathom_trace. Each list takes a pattern and ends with a count."""
+"""commands - gdb's commands: fathom_print_*, fathom_find_bdev, fathom_trace. Each list takes a pattern and ends with a count."""
 
 import re
 
 import gdb
 
 from fathom import chain, describe, trace, walk
-from fathom.memory import as_expression, count_of, field, need_process, newest_tick, number, refuse, text, tick_rate
+from fathom.memory import as_expression, count_of, fail, field, need_process, newest_tick, number, text, tick_rate
 
 TRACE_EVENTS = 20   # default, of each ring
 
 
 class Command(gdb.Command):
-    """A command. `run(words)` does the work; errors become one sentence. `programs`: the programs that it works on."""
+    """A command. run() performs it; an error is printed as one message. `programs`: the programs that it supports."""
 
     name, usage, programs = "", "", ("engine",)
 
@@ -24,20 +24,20 @@ class Command(gdb.Command):
             need_process(self.programs)
             self.run(gdb.string_to_argv(argument))
         except gdb.MemoryError as error:
-            refuse(f"{error}: that memory is not there. The process's core filter and the size limit determine what a core contains "
-                   "(docs/debugging.md, cores)")
+            fail(f"{error}: this memory cannot be read. The process's core filter and the size limit determine what a core contains "
+                 "(docs/debugging.md, cores)")
         except gdb.error as error:
-            refuse(f"{error}. If the program and these scripts are of one build, its memory was overwritten")
+            fail(f"{error}. If the program and these scripts are of the same build, the program's memory was overwritten")
 
-    def misused(self, what):
-        refuse(f"{what}. Usage: {self.name}{' ' if self.usage else ''}{self.usage}")
+    def reject_usage(self, what):
+        fail(f"{what}. Usage: {self.name}{' ' if self.usage else ''}{self.usage}")
 
     def run(self, words):
         raise NotImplementedError
 
 
 class ListCommand(Command):
-    """Lists objects, one line each (and perhaps lines below it). A pattern selects those with a matching line. Ends with a count."""
+    """Lists objects: a line for each, with indented lines below it. A pattern selects objects with a matching line. A count follows."""
 
     usage = "[PATTERN]"
     one, many = "", None
@@ -46,20 +46,20 @@ class ListCommand(Command):
         """[(first line, [lines below it])]"""
         raise NotImplementedError
 
-    def also(self, rows):
-        """An addition to the last line, behind the count."""
+    def count_suffix(self, rows):
+        """A text to print after the count."""
         return ""
 
     def run(self, words):
         if len(words) > 1:
-            self.misused("one pattern at most; quote it if it contains a blank")
+            self.reject_usage("one pattern at most; quote it if it contains a blank")
         self.show(list(self.rows()), words[0] if words else None)
 
     def show(self, rows, pattern):
         try:
             wanted = re.compile(pattern or "")
         except re.error as error:
-            self.misused(f"\"{pattern}\" is no regular expression: {error}")
+            self.reject_usage(f"\"{pattern}\" is not a regular expression: {error}")
         shown = [row for row in rows if any(wanted.search(line) for line in (row[0], *row[1]))]
         for first, below in shown:
             print(first)
@@ -67,7 +67,7 @@ class ListCommand(Command):
                 print(f"    {line}")
         of = "" if pattern is None else f" of {len(rows)}"
         print(f"{len(shown)}{of} {self.one if (len(shown) if pattern is None else len(rows)) == 1 else self.many or self.one + 's'}"
-              f"{self.also(shown)}")
+              f"{self.count_suffix(shown)}")
 
 
 def line_of(value, sentence):
@@ -91,7 +91,7 @@ class FindBdev(ListCommand):
 
     def run(self, words):
         if len(words) != 1:
-            self.misused("a part of a name is wanted")
+            self.reject_usage("NAME is missing: the name of a block device, or a part of it")
         found = [bdev for bdev in walk.bdevs() if words[0] in text(bdev, "name")]
         rows = [(line_of(bdev, describe.bdev(bdev)), [line_of(channel, describe.bdev_channel(channel)) for channel in walk.bdev_channels(bdev)])
                 for bdev in found]
@@ -99,7 +99,7 @@ class FindBdev(ListCommand):
 
 
 class PrintIoDevices(ListCommand):
-    """Lists I/O devices, to which threads have channels: name, address, number of channels; below them the channels with their references."""
+    """Lists I/O devices, to which threads have channels: name, address, number of references; below them the channels."""
 
     name, one, programs = "fathom_print_io_devices", "device", ("engine", "server")
 
@@ -132,12 +132,12 @@ The RPCs thread_get_stats and thread_get_io_channels list the same numbers."""
         for thread in walk.threads():
             yield line_of(thread, describe.thread(thread)), [line_of(channel, describe.channel(channel)) for channel in walk.channels(thread)]
 
-    def also(self, rows):
+    def count_suffix(self, rows):
         return ", " + count_of(sum(len(below) for _, below in rows), "channel")
 
 
 class PrintReactors(ListCommand):
-    """Lists reactors: CPU, asleep or what they run, how busy; the control reactor is the last.
+    """Lists reactors: CPU, thread id, what they run, share of busy time; the control reactor is the last.
 The RPC framework_get_reactors lists the others."""
 
     name, one, programs = "fathom_print_reactors", "reactor", ("engine", "server")
@@ -179,10 +179,10 @@ class PrintRequests(ListCommand):
             try:
                 oldest = float(words[at + 1])
             except (IndexError, ValueError):
-                self.misused("--older-than takes a number of milliseconds")
+                self.reject_usage("--older-than takes a number of milliseconds")
             del words[at:at + 2]
         if len(words) > 1 or (words and words[0].startswith("--")):
-            self.misused(f"{words[0]}: there is --older-than, and one pattern")
+            self.reject_usage(f"unexpected argument {words[-1]}: the command takes --older-than and one pattern")
         now = newest_tick()
         found = [(describe.ages(field(request, "story"), now)[1], request) for request in walk.requests()]
         found = [row for row in found if row[0] * 1000 >= oldest * tick_rate()]
@@ -191,9 +191,9 @@ class PrintRequests(ListCommand):
 
     @staticmethod
     def sentence(request, now):
-        said = describe.nvmf_req(request, now)
+        sentence = describe.nvmf_req(request, now)
         io = field(request, "io")
-        return said + (f", on \"{describe.bdev_name(io)}\"" if number(io, "story", "state") else "")
+        return sentence + (f", on \"{describe.bdev_name(io)}\"" if number(io, "story", "state") else "")
 
 
 class PrintIo(Command):
@@ -204,7 +204,7 @@ PTR is an address, an expression (io, &req->io), or the name in the trace (r193,
 
     def run(self, words):
         if not words:
-            self.misused("give an address; fathom_print_requests lists the requests in progress")
+            self.reject_usage("an address is missing; fathom_print_requests lists the requests in progress")
         for line in chain.lines(chain.find(" ".join(words))):
             print(line)
 
@@ -220,18 +220,18 @@ class Trace(Command):
         if words and words[0].lstrip("-").isdigit():
             count = int(words.pop(0))
             if count < 1:
-                self.misused("N is 1 or more")
+                self.reject_usage("N must be 1 or more")
         if len(words) > 1:
-            self.misused("a number and one pattern at most")
+            self.reject_usage("a number and one pattern at most")
         try:
             wanted = re.compile(words[0] if words else "")
         except re.error as error:
-            self.misused(f"\"{words[0]}\" is no regular expression: {error}")
-        rows = [(row, trace.line(row)) for row in trace.newest(count)]
+            self.reject_usage(f"\"{words[0]}\" is not a regular expression: {error}")
+        rows = [(row, trace.event_line(row)) for row in trace.newest_events(count)]
         shown = [(row, line) for row, line in rows if wanted.search(line)]
         for _, line in shown:
             print(line)
-        print(trace.said_of([row for row, _ in shown]))
+        print(trace.count_line([row for row, _ in shown]))
 
 
 class PrintMembers(ListCommand):
@@ -242,12 +242,12 @@ class PrintMembers(ListCommand):
 
     def rows(self):
         if not walk.has_members():
-            refuse("this server has no members: another host has the system's database (mgmt_svc_replicas), or it is not open yet")
+            fail("this server has no members: another host has the system's database (mgmt_svc_replicas), or it is not open yet")
         return [(line_of(member, describe.member(member)), []) for member in walk.members()]
 
 
 class PrintInstances(ListCommand):
-    """Lists the engines of the server's host: state, rank, process, number of starts, fault. As `fathom server query`."""
+    """Lists the engines of the server's host: state, rank, process, number of starts, fault. `fathom server query` lists the same number."""
 
     name, one, programs = "fathom_print_instances", "instance", ("server",)
 
@@ -256,7 +256,7 @@ class PrintInstances(ListCommand):
 
 
 class PrintCalls(ListCommand):
-    """Lists gRPC calls without an answer yet: received ones with the caller's role, then sent ones; with their ages."""
+    """Lists gRPC calls that have no response yet, with their ages: received calls with the caller's role, then sent calls."""
 
     name, one, programs = "fathom_print_calls", "call", ("server",)
 
@@ -280,8 +280,7 @@ class LoadMacros(Command):
     name = "fathom_load_macros"
 
     def invoke(self, argument, from_tty):
-        print("Nothing is needed: the commands are there. `help user-defined` does not list them; `help fathom_print_bdevs` and "
-              "`apropos fathom_` do.")
+        print("Nothing to load: the commands are loaded already. `apropos fathom_` lists them; `help fathom_print_bdevs` describes one.")
 
     def run(self, words):
         pass

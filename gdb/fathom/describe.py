@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""describe - a sentence about each structure. Arguments are structures or pointers to them."""
+"""describe - a function for each structure, which describes it in a sentence. Arguments are structures or pointers to them."""
 
 import gdb
 
@@ -51,14 +51,14 @@ def story(value):
 
 
 def stages(value, now):
-    """The states that it entered, with their times since its beginning."""
+    """The states that the life has entered, with the time of each since its begin, and the time in the present state."""
     ticks = story_ticks(value)
     states = machine_states(value)
     order = sorted((tick, state) for state, tick in ticks.items() if state)
-    said = [f"{name_of(states, state)} at {seconds(tick - ticks[0])}" for tick, state in order]
+    entered = [f"{name_of(states, state)} at {seconds(tick - ticks[0])}" for tick, state in order]
     if number(value, "state"):
-        said.append(f"there for {seconds(ages(value, now)[0])}")
-    return ", ".join(said)
+        entered.append(f"there for {seconds(ages(value, now)[0])}")
+    return ", ".join(entered)
 
 
 def istr(value):
@@ -83,13 +83,13 @@ def bdev_name(io):
 def bdev_io(value, now=None):
     identity, kind = object_name(field(value, "story", "trace")), named(value, "type")
     what = kind if kind in ("FLUSH", "RESET") else f"{kind} of {count_of(number(value, 'block_count'), 'block')} at {number(value, 'block_index')}"
-    said = f"bdev_io {identity}: {what} on \"{bdev_name(value)}\""
+    sentence = f"bdev_io {identity}: {what} on \"{bdev_name(value)}\""
     if number(value, "story", "state") == 0:
-        return said + f", not under way; the last one ended with {named(value, 'status')}"
+        return sentence + f", not under way; the last one ended with {named(value, 'status')}"
     here, whole = ages(field(value, "story"), newest_tick() if now is None else now)
-    said += f", {state_name(field(value, 'story'))} for {seconds(here)}, age {seconds(whole)}"
+    sentence += f", {state_name(field(value, 'story'))} for {seconds(here)}, age {seconds(whole)}"
     parent = field(value, "parent")
-    return said + (f", for {object_type(parent)} {object_name(parent)}" if int(parent) else "")
+    return sentence + (f", for {object_type(parent)} {object_name(parent)}" if int(parent) else "")
 
 
 def bdev_channel(value):
@@ -99,7 +99,7 @@ def bdev_channel(value):
 
 
 def bdev_desc(value):
-    return f"bdev descriptor of \"{text(value, 'bdev', 'name')}\"" + (", told that it goes away" if field(value, "told") else "")
+    return f"bdev descriptor of \"{text(value, 'bdev', 'name')}\"" + (", informed of the removal" if field(value, "told") else "")
 
 
 # ---- the target ----
@@ -127,11 +127,11 @@ def ctrlr(value):
 
 
 def qpair(value):
-    said = (f"queue pair {object_name(field(value, 'trace'))}, qid {number(value, 'qid')}, from {text(value, 'peer_address')}:"
+    sentence = (f"queue pair {object_name(field(value, 'trace'))}, qid {number(value, 'qid')}, from {text(value, 'peer_address')}:"
             f"{text(value, 'peer_service')}, {named(value, 'state')}, {count_of(number(value, 'req_count'), 'request')}, "
             f"{count_of(number(value, 'command_count'), 'command')} so far")
     owner = field(value, "ctrlr")
-    return said + (f", of controller {number(owner, 'cntlid')}, host {text(owner, 'host_nqn')}" if int(owner) else ", not connected yet")
+    return sentence + (f", of controller {number(owner, 'cntlid')}, host {text(owner, 'host_nqn')}" if int(owner) else ", not connected yet")
 
 
 def is_admin(request):
@@ -146,17 +146,17 @@ def opcode(request):
 
 
 def nvmf_req(value, now=None):
-    said = f"nvmf_req {object_name(field(value, 'story', 'trace'))}: {opcode(value)}, cid {number(value, 'cmd', 'cid')}"
+    sentence = f"nvmf_req {object_name(field(value, 'story', 'trace'))}: {opcode(value)}, cid {number(value, 'cmd', 'cid')}"
     if not is_admin(value):
-        said += f", nsid {number(value, 'cmd', 'nsid')}"
+        sentence += f", nsid {number(value, 'cmd', 'nsid')}"
     if number(value, "data_bytes"):
-        said += f", {number(value, 'data_bytes')} bytes"
+        sentence += f", {number(value, 'data_bytes')} bytes"
     if number(value, "story", "state") == 0:
-        return said + ", not under way"
+        return sentence + ", not under way"
     here, whole = ages(field(value, "story"), newest_tick() if now is None else now)
-    said += f", {state_name(field(value, 'story'))} for {seconds(here)}, age {seconds(whole)}"
+    sentence += f", {state_name(field(value, 'story'))} for {seconds(here)}, age {seconds(whole)}"
     qpair = field(value, "qpair")
-    return said + (f", qid {number(qpair, 'qid')} from {text(qpair, 'peer_address')}:{text(qpair, 'peer_service')}" if int(qpair) else "")
+    return sentence + (f", qid {number(qpair, 'qid')} from {text(qpair, 'peer_address')}:{text(qpair, 'peer_service')}" if int(qpair) else "")
 
 
 def poll_group(value):
@@ -182,28 +182,28 @@ def thread(value):
 
 def poller(value):
     kind = "paused" if field(value, "paused") else "timed" if field(value, "timed") else "active"
-    said = f"poller {interned(value, 'name')} (id {number(value, 'id')}), {kind}"
+    sentence = f"poller {interned(value, 'name')} (id {number(value, 'id')}), {kind}"
     if field(value, "timed"):
-        said += f", every {seconds(number(value, 'period_ticks'))}"
-    return (said + f", ran {count_of(number(value, 'run_count'), 'time')}, {number(value, 'busy_count')} of them busy for "
+        sentence += f", every {seconds(number(value, 'period_ticks'))}"
+    return (sentence + f", ran {count_of(number(value, 'run_count'), 'time')}, {number(value, 'busy_count')} of them busy for "
             f"{seconds(number(value, 'busy_ticks'))}, of {interned(value, 'thread', 'interned_name')}")
 
 
 def reactor(value):
     busy, idle = number(value, "busy_ticks"), number(value, "idle_ticks")
-    said = f"{cpu_of(value)}, tid {number(value, 'tid')}, {count_of(number(value, 'thread_count'), 'thread')}, "
+    sentence = f"{cpu_of(value)}, tid {number(value, 'tid')}, {count_of(number(value, 'thread_count'), 'thread')}, "
     if field(value, "sleeping"):
-        said += "asleep"
+        sentence += "asleep"
     else:
-        said += f"running {interned(value, 'running') or 'nothing yet'}"
+        sentence += f"running {interned(value, 'running') or 'nothing yet'}"
         poller = field(value, "running_poller")
-        said += f" ({interned(poller, 'thread', 'interned_name')})" if int(poller) else ""
-    return said + f", {100 * busy / (busy + idle or 1):.1f} % of {seconds(busy + idle)} busy, {number(value, 'turn_count')} turns"
+        sentence += f" ({interned(poller, 'thread', 'interned_name')})" if int(poller) else ""
+    return sentence + f", {100 * busy / (busy + idle or 1):.1f} % of {seconds(busy + idle)} busy, {number(value, 'turn_count')} turns"
 
 
 def device(value):
-    said = f"device {interned(value, 'name')} at {number(value, 'address'):#x}, {count_of(number(value, 'channel_count'), 'reference')} by threads"
-    return said + (", unregistered" if field(value, "unregistered") else "")
+    sentence = f"device {interned(value, 'name')} at {number(value, 'address'):#x}, {count_of(number(value, 'channel_count'), 'reference')} by threads"
+    return sentence + (", unregistered" if field(value, "unregistered") else "")
 
 
 def channel(value):
@@ -253,6 +253,6 @@ def call(value):
 
 
 def client_call(value):
-    said = f"call to {text(value, 'address')}, {interned(value, 'path_name')}, for {seconds(newest_tick() - number(value, 'begin_tick'))}"
+    sentence = f"call to {text(value, 'address')}, {interned(value, 'path_name')}, for {seconds(newest_tick() - number(value, 'begin_tick'))}"
     limit = number(value, "timeout_ns")
-    return said + (f" of {limit / 1e9:g} s" if limit else "")
+    return sentence + (f" of {limit / 1e9:g} s" if limit else "")

@@ -2,8 +2,8 @@
 """
 memory - reads the process or core: globals, fields, lists, names of enums, time.
 
-field() reads all fields, and only those that structures.py lists. An error is one sentence with the remedy (gdb.GdbError, which gdb
-prints unchanged).
+All modules read fields with field(), which accepts only those that structures.py lists. An error is a gdb.GdbError, whose message gdb prints
+unchanged: it states the remedy.
 """
 
 import json
@@ -19,7 +19,7 @@ MAGIC = b"FATHOMTR"
 LIST_MAX = 1 << 20      # a longer list is a loop in overwritten memory
 
 
-def refuse(text):
+def fail(text):
     raise gdb.GdbError("fathom: " + text)
 
 
@@ -36,10 +36,10 @@ def build_id():
     return None
 
 
-def no_symbols():
+def fail_without_symbols():
     number = build_id()
     place = f"{number[:2]}/{number[2:]}.debug" if number else "..."
-    refuse(f"{program()} has no debug information that gdb found. gdb looks for the debug file .build-id/{place} below "
+    fail(f"{program()} has no debug information that gdb found. gdb looks for the debug file .build-id/{place} below "
            f"{gdb.parameter('debug-file-directory')}: install it there (`make install` does), name its folder with "
            "`set debug-file-directory FOLDER` and load the program again with `file PROGRAM`, or load it with `symbol-file FILE.debug`")
 
@@ -51,24 +51,27 @@ def kind_of_program():
 
 def need_symbols(kinds):
     if not program():
-        refuse("no program is loaded: `gdb -p PID` for a running engine or server, `gdb PROGRAM CORE` for a core")
+        fail("no program is loaded: `gdb -p PID` for a running engine or server, `gdb PROGRAM CORE` for a core")
     if kind_of_program() not in kinds:
         if gdb.lookup_global_symbol("main") is None or gdb.lookup_global_symbol("main").symtab is None:
-            no_symbols()
-        refuse(f"{program()} is no {' and no '.join('fathom-' + kind for kind in kinds)}: load it with `file .../fathom-{kinds[0]}`")
+            fail_without_symbols()
+        fail(f"{program()} is not {' or '.join('fathom-' + kind for kind in kinds)}: load the program with `file .../fathom-{kinds[0]}`")
 
 
 def need_process(kinds):
     need_symbols(kinds)
     if gdb.selected_inferior().pid == 0:
-        refuse("there is neither a process nor a core: `attach PID`, or `core-file FILE`")
+        fail("there is neither a process nor a core: `attach PID`, or `core-file FILE`")
 
 
 def need_pools():
-    """Requests are in the trace file. Memory that a core lacks reads as zeroes, which would be taken for requests."""
+    """
+    Fail if the memory of requests, which is in the trace file, is missing. Without this check, requests of such a core would be read from
+    zeroes.
+    """
     memory = number(global_value("trace_file"), "memory")
     if memory and gdb.selected_inferior().read_memory(memory, len(MAGIC)).tobytes() != MAGIC:
-        refuse("this core is without shared memory, so it has no requests and no trace: the process's core filter was changed (docs/debugging.md). "
+        fail("this core has no shared memory, so it has no requests and no trace: the process's core filter was changed (docs/debugging.md). "
                f"The file may still exist: `fathom trace stuck -f {text(global_value('trace_file'), 'path')}`")
 
 
@@ -81,7 +84,7 @@ def is_live():
 def global_value(name):
     symbol = gdb.lookup_global_symbol(name)
     if symbol is None:
-        refuse(f"the program has no variable {name}: these scripts are not of the same version as {program()}; use those installed with it")
+        fail(f"the program has no variable {name}: these scripts are not of the same version as {program()}; use those installed with it")
     return symbol.value()
 
 
@@ -92,13 +95,13 @@ def static_value(function, name):
         for found in symbol.symtab.static_block():
             if found.is_variable and found.name == name:
                 return found.value()
-    return refuse(f"there is no variable {name} beside {function}(): these scripts are not of the same version as {program()}")
+    return fail(f"there is no variable {name} beside {function}(): these scripts are not of the same version as {program()}")
 
 
 # ---- fields ----
 
 def shape(kind):
-    """A type's name, which depends only on its declaration."""
+    """The name of a type without typedefs and qualifiers, as structures.py spells it."""
     kind = kind.unqualified()
     if kind.code == gdb.TYPE_CODE_PTR:
         return shape(kind.target()) + " *"
@@ -130,7 +133,7 @@ def field(value, *path):
         try:
             value = value[name]
         except gdb.error:
-            refuse(f"struct {tag} of this program has no {name}: these scripts are not of the same version as {program()}; "
+            fail(f"struct {tag} of this program has no {name}: these scripts are not of the same version as {program()}; "
                    "use those installed with it")
     return value
 
@@ -189,11 +192,11 @@ def follow(first, link, following):
         at = at[link][following]
         seen += 1
         if seen == LIST_MAX:
-            refuse("a list does not end: its memory was overwritten")
+            fail("a list does not end: its memory was overwritten")
 
 
 def tail_queue(value, *path, link):
-    """The elements of a TAILQ; `link` is the member that they are linked by."""
+    """The elements of a TAILQ; `link` is the member that links them."""
     first = (field(value, *path) if path else value)["tqh_first"]
     must_have(first, link)
     return follow(first, link, "tqe_next")
@@ -293,7 +296,7 @@ def trace_ticks(file):
 
 
 def seconds(ticks):
-    """A time for people."""
+    """A time with a unit: "12.345 us"."""
     rate = tick_rate()
     ns = (max(0, ticks) * 10**9 + rate // 2) // rate
     if ns < 1000:

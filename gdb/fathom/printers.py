@@ -2,8 +2,8 @@
 """
 printers - pretty printers: `p *io` shows a sentence, `p/r *io` the fields, `p io->done` one of them.
 
-A list of <sys/queue.h> is printed as its elements. The list's type does not name the member that links them: it is the one whose
-back pointer is the list's head, or in lists without back pointers, the one whose last pointer is the head's.
+A list of <sys/queue.h> is printed as its elements. The list's type does not name the member that links them. In a TAILQ it is the member
+whose back pointer is the list's head; in an STAILQ the member that the head's pointer to the last element points to.
 """
 
 import gdb
@@ -49,7 +49,7 @@ class SentencePrinter:
         try:
             return self.say(self.value)
         except gdb.MemoryError:
-            return "(some of its memory is missing; p/r shows the rest)"
+            return "(some of its memory cannot be read; p/r shows the rest)"
         except (gdb.error, gdb.GdbError) as error:
             return f"({error}; p/r shows the fields)"
 

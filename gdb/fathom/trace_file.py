@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-trace_file - reads the events of a trace file from its bytes. Written from docs/formats/trace.md alone; slow, and all in memory.
+trace_file - reads the events of a trace file from its bytes, all in memory and slowly. It was written from docs/formats/trace.md alone, so
+that tests can compare two independent readers.
 
 The program must have ended, or be stopped. gdb's fathom_trace reads the bytes from the process or core,
 test/unit/inspect/trace/read_trace.py from a file.
@@ -19,7 +20,7 @@ def text_of(raw):
     return raw.split(b"\0", 1)[0].decode(errors="replace")
 
 
-def falls(a, b):
+def is_before(a, b):
     """True if sequence number `a` is before `b`."""
     return (a - b) & 0x80000000 != 0
 
@@ -73,7 +74,7 @@ class TraceFile:
         rows = [RECORD.unpack_from(self.data, offset + 64 + 32 * (p % entries)) for p in range(first, head)]
         begin = 0
         for i in range(1, len(rows)):
-            if self.end == 0 and falls(rows[i][1], rows[i - 1][1]) and rows[i][0] < rows[i - 1][0] + self.rate // 2:
+            if self.end == 0 and is_before(rows[i][1], rows[i - 1][1]) and rows[i][0] < rows[i - 1][0] + self.rate // 2:
                 begin = i + PARTS_MAX
         return rows[begin:]
 
@@ -108,7 +109,7 @@ class TraceFile:
             if lanes[0] and lanes[1]:
                 io, rare = lanes[0][-1], lanes[1][-1]
                 apart = abs((io[0] & ~1) - (rare[0] & ~1))
-                io_first = falls(io[1], rare[1]) if apart <= self.rate // 2 else io[0] & ~1 < rare[0] & ~1
+                io_first = is_before(io[1], rare[1]) if apart <= self.rate // 2 else io[0] & ~1 < rare[0] & ~1
                 lane = lanes[0] if io_first else lanes[1]
             event = lane.pop()
             key = max(key, event[0] & ~1)
@@ -123,7 +124,7 @@ class TraceFile:
             found += [(key, index, n, name, cpu, event) for n, (key, _, event) in enumerate(self.thread_events(place, index))]
         return sorted(found, key=lambda row: row[:3])
 
-    # ---- meaning ----
+    # ---- arguments and objects ----
 
     def named(self, arg, slots):
         """The object that an argument names: (object type, id), or None."""
@@ -151,7 +152,7 @@ class TraceFile:
         return self.schema["enums"][arg["enum"]].get(str(number), number) if "enum" in arg else number
 
     def lines(self, lives=None):
-        """`lives`: gets the final state of each object."""
+        """The events as rows of `fathom trace --json`. `lives`: is filled with the final state of each object."""
         lives = {} if lives is None else lives
         begun = {p["object"] for p in self.points.values() if "object" in p and ("machine" in p or p.get("begins"))}
         for _, _, _, name, cpu, (tick, seq, point, owner, target, slots) in self.merged():
@@ -164,14 +165,15 @@ class TraceFile:
                 row["owner"] = self.owner(owner, tick)
             moved = "machine" in point and "moves" not in point
             if "object" in point and target != NONE:
-                self.live(lives, row, point, target, slots, tick, point["object"] in begun,
+                self.add_life(lives, row, point, target, slots, tick, point["object"] in begun,
                           slots[0] == 0 and slots[1] != 0 if moved else point.get("begins"))
             if "machine" in point:
                 row["state"] = self.machines[point["machine"]]["states"][slots[1]]["name"] if moved else point["moves"]
             row["args"] = {arg["name"]: self.value(arg, slots) for arg in point["args"]}
             yield row
 
-    def live(self, lives, row, point, target, slots, tick, can_begin, begins):
+    def add_life(self, lives, row, point, target, slots, tick, can_begin, begins):
+        """Add the object, its dwell time and its total time to the row; update the object's life."""
         kind = self.by_name[point["object"]]
         life = lives.get((kind["id"], target))
         if begins or not life:

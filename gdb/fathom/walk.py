@@ -3,7 +3,7 @@
 
 import gdb
 
-from fathom.memory import field, global_value, need_pools, number, refuse, static_value, tail_queue
+from fathom.memory import fail, field, global_value, need_pools, number, static_value, tail_queue
 
 
 def bdevs():
@@ -49,7 +49,7 @@ def qpairs():
 
 
 def requests():
-    """The requests of the target: received, and not answered yet."""
+    """The requests of the target that have no response yet."""
     need_pools()
     for qpair in qpairs():
         yield from tail_queue(qpair, "reqs", link="link")
@@ -64,7 +64,7 @@ def constant(name):
     try:
         return int(gdb.parse_and_eval(name))
     except gdb.error:
-        return refuse(f"the program has no {name}: these scripts are not of its version")
+        return fail(f"the program has no enumerator {name}: these scripts are not of the program's version")
 
 
 def children(io):
@@ -110,46 +110,48 @@ def server_frame():
     return found if int(found) else None
 
 
-def server():
+def open_server():
     """None: it is not open."""
     frame = server_frame()
     return field(frame, "server").address if frame is not None else None
 
 
 def instances():
-    there = server()
-    return [field(there, "instances")[i] for i in range(number(there, "instance_count"))] if there is not None else []
+    server = open_server()
+    return [field(server, "instances")[i] for i in range(number(server, "instance_count"))] if server is not None else []
 
 
 def has_members():
-    there = server()
-    return there is not None and int(field(there, "of_call", "mgmt")) != 0
+    server = open_server()
+    return server is not None and int(field(server, "of_call", "mgmt")) != 0
 
 
 def members():
     """The members of the system, if this host has its database."""
     if not has_members():
         return []
-    system = field(server(), "of_call", "mgmt", "system")
+    system = field(open_server(), "of_call", "mgmt", "system")
     rows = field(system, "members")
     return [rows[i] for i in range(number(system, "count"))]
 
 
 def calls():
-    """Received calls without an answer yet."""
-    return tail_queue(field(server_frame(), "grpc"), "calls", link="in_server") if server() is not None else []
+    """Received calls that have no response yet."""
+    return tail_queue(field(server_frame(), "grpc"), "calls", link="in_server") if open_server() is not None else []
 
 
 def client_calls():
-    """Sent calls without an answer yet."""
-    if server() is None or number(server(), "client") == 0:
+    """Sent calls that have no response yet."""
+    server = open_server()
+    if server is None or number(server, "client") == 0:
         return
-    for link in tail_queue(field(server(), "client"), "links", link="link"):
+    for link in tail_queue(field(server, "client"), "links", link="link"):
         yield from tail_queue(link, "client_calls", link="link")
 
 
 def links():
     """Connections, incoming and outgoing."""
-    if server() is not None:
+    server = open_server()
+    if server is not None:
         yield from tail_queue(field(server_frame(), "grpc"), "links", link="link")
-        yield from tail_queue(field(server(), "client"), "links", link="link")
+        yield from tail_queue(field(server, "client"), "links", link="link")

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What fathom-engine and fathom-server tell gdb about themselves: a few lines of Python in the section
- * .debug_gdb_scripts, which gdb runs when it loads the program, if `auto-load safe-path` has it. They source
- * gdb/fathom.py, which lies beside the programs both where they were built and where they are installed:
- * bin/../share/fathom/gdb.
+ * gdb - loads gdb's commands for fathom-engine and fathom-server: a few lines of Python in the section
+ * .debug_gdb_scripts. gdb runs them when it loads the program, if its `auto-load safe-path` contains the program. They
+ * source gdb/fathom.py from bin/../share/fathom/gdb, which exists in the build folder and in an installation.
  *
- * The section is allocated, so that strip(1) leaves it: a stripped program without its debug file still has the
- * commands, which then say what is missing. 4 is SECTION_SCRIPT_ID_PYTHON_TEXT; the first line is the script's name.
+ * The section is allocated, so that strip(1) keeps it: a stripped program without its debug file still has the commands,
+ * which then report the missing file. 4 is SECTION_SCRIPT_ID_PYTHON_TEXT; the first line is the script's name.
  */
 __asm__(".pushsection \".debug_gdb_scripts\", \"aMS\", @progbits, 1\n"
 	".byte 4\n"
@@ -18,7 +17,7 @@ __asm__(".pushsection \".debug_gdb_scripts\", \"aMS\", @progbits, 1\n"
 	".ascii \"if os.path.exists(_fathom):\\n\"\n"
 	".ascii \"    gdb.execute('source ' + _fathom)\\n\"\n"
 	".ascii \"else:\\n\"\n"
-	".ascii \"    print('fathom: there is no ' + _fathom +\\n\"\n"
-	".ascii \"          ', so no fathom_ commands; source fathom.py from where it is')\\n\"\n"
+	".ascii \"    print('fathom: ' + _fathom +\\n\"\n"
+	".ascii \"          ' does not exist, so the fathom_ commands are not loaded; source fathom.py from its folder')\\n\"\n"
 	".byte 0\n"
 	".popsection\n");

@@ -201,7 +201,7 @@ class Gdb(EngineTest):
         self.assertRegex(output["fathom_print_requests --older-than 0 cid.1[0-9],"], rf"\n\d+ of {HELD} requests$")
         self.assertRegex(output["fathom_find_bdev EE_"], r"(?s)bdev \"EE_Disk0\".*: 100 under way, 100 at the backend, 0 queued\n.*\n1 bdev$")
         self.assertRegex(output["fathom_print_bdevs ^.*Spare"], rf"^.*\"Spare\".*\n1 of {len(rpc['bdevs'])} bdevs$")
-        self.assertIn("Nothing is needed", output["fathom_load_macros"])
+        self.assertIn("Nothing to load", output["fathom_load_macros"])
         self.assertTrue(output["p bdevs"].startswith(f"$1 = a list of {len(rpc['bdevs'])} = {{[0] (struct bdev *) 0x"), output["p bdevs"])
         self.assertRegex(output["p *bdevs.tqh_first"], r'^\$2 = bdev "Disk0" \(Malloc disk\), 131072 blocks of 512 bytes, claimed, opened 1 time$')
         self.assertIn("a list of 3 = {[0] (struct fathom_thread *)", output["p registry.threads"])
@@ -354,20 +354,20 @@ class Gdb(EngineTest):
         engine.serve("bdev_malloc_create", "-b", "Disk0", 16, 512)
         wrong = {
             "fathom_print_bdevs a b": "one pattern at most",
-            "fathom_print_bdevs (": "is no regular expression",
-            "fathom_find_bdev": "a part of a name is wanted. Usage: fathom_find_bdev NAME",
+            "fathom_print_bdevs (": "is not a regular expression",
+            "fathom_find_bdev": "NAME is missing: the name of a block device, or a part of it. Usage: fathom_find_bdev NAME",
             "fathom_print_requests --older-than": "takes a number of milliseconds",
             "fathom_print_requests --older-than soon": "takes a number of milliseconds",
-            "fathom_print_requests --newer": "there is --older-than",
+            "fathom_print_requests --newer": "the command takes --older-than and one pattern",
             "fathom_print_io": "fathom_print_requests lists",
-            "fathom_print_io r77": "no request under way is called r77",
+            "fathom_print_io r77": "no request in progress has the name r77",
             "fathom_print_io nosuch": "No symbol \"nosuch\"",
-            "fathom_print_io 0": "that memory is not there",
+            "fathom_print_io 0": "this memory cannot be read",
             "fathom_print_io &nvmf_tgt": "is a struct nvmf_target; an I/O is",
             "fathom_print_io 1.5": "",
-            "fathom_trace 0": "N is 1 or more",
+            "fathom_trace 0": "N must be 1 or more",
             "fathom_trace 3 a b": "a number and one pattern at most",
-            "fathom_trace 3 (": "is no regular expression",
+            "fathom_trace 3 (": "is not a regular expression",
         }
         output = gdb("-p", engine.pid, commands=wrong)
         self.check_no_python_error(output[None])
@@ -398,8 +398,8 @@ class Gdb(EngineTest):
         self.assertIn("neither a process nor a core", gdb(ENGINE, commands=["fathom_print_bdevs"])["fathom_print_bdevs"])
         self.assertIn("no program is loaded", gdb(commands=[f"source {script}", "fathom_trace"])["fathom_trace"])
         output = gdb(FATHOM, commands=[f"source {script}", "fathom_trace", "fathom_load_macros"])
-        self.assertIn("is no fathom-engine and no fathom-server", output["fathom_trace"])
-        self.assertIn("Nothing is needed", output["fathom_load_macros"])
+        self.assertIn("is not fathom-engine or fathom-server", output["fathom_trace"])
+        self.assertIn("Nothing to load", output["fathom_load_macros"])
 
     def test_gdb_prints_the_safe_path_that_the_scripts_need(self):
         output = gdb(ENGINE, commands=["fathom_print_bdevs"], source=False)
@@ -407,7 +407,7 @@ class Gdb(EngineTest):
 
     def test_a_program_moved_away_from_its_scripts_reports_that(self):
         alone = shutil.copy(ENGINE, os.path.join(self.directory, "fathom-engine"))
-        self.assertIn("so no fathom_ commands; source fathom.py from where it is", gdb(alone, commands=["info files"])[None])
+        self.assertIn("so the fathom_ commands are not loaded; source fathom.py from its folder", gdb(alone, commands=["info files"])[None])
 
     def test_a_stripped_program_works_with_its_debug_file_and_names_it_when_missing(self):
         folder = os.path.join(self.directory, "bin")
@@ -469,7 +469,7 @@ class Gdb(EngineTest):
         self.check_no_python_error(output[None])
         self.assertEqual(count_of(output["fathom_print_threads"]), 3)
         for command in ("fathom_print_requests", "fathom_trace", "fathom_print_io r3"):
-            self.assertIn("this core is without shared memory", output[command])
+            self.assertIn("this core has no shared memory", output[command])
             self.assertIn(f"`fathom trace stuck -f {engine.trace_path}`", output[command])
 
 
@@ -506,7 +506,7 @@ class ServerGdb(SystemTest):
         self.assertRegex(output["fathom_print_threads"], r"thread \S+ \(id \d+\)")
         self.assertGreater(count_of(output["fathom_print_pollers"]), 0)
         self.assertRegex(output["fathom_trace 3"], r"\d+ events? of \d+ threads?$")
-        self.assertIn("is no fathom-engine: load it with", output["fathom_print_bdevs"])
+        self.assertIn("is not fathom-engine: load the program with", output["fathom_print_bdevs"])
         self.assertRegex(output["p *process.frame->server.instances[0]"], r"^\$1 = instance 0, JOINED, ")
         self.assertRegex(output["p process.frame->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
         self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # the server runs again after gdb
