@@ -10,8 +10,8 @@ chain - one I/O with its request, its connection, its device and its parts.
 import gdb
 
 from fathom import describe, walk
-from fathom.memory import (as_expression, count_of, fail, field, need_pools, newest_tick, number, object_type, pointer, struct_of, text,
-                           )
+from fathom.memory import (as_expression, count_of, fail, field, need_pools, newest_tick, number, object_type, pointer, struct_of,
+                           text)
 
 INSIDE = {"nvmf_req": "nvmf_req", "bdev_io": "bdev_io", "tcp_req": "nvmf_req", "bdev_child": "bdev_io", "base_io": "bdev_io",
           "trace_story": None, "trace_object": None, None: None}

@@ -18,6 +18,7 @@ __asm__(".pushsection \".debug_gdb_scripts\", \"aMS\", @progbits, 1\n"
 	".ascii \"    gdb.execute('source ' + _fathom)\\n\"\n"
 	".ascii \"else:\\n\"\n"
 	".ascii \"    print('fathom: ' + _fathom +\\n\"\n"
-	".ascii \"          ' does not exist, so the fathom_ commands are not loaded; source fathom.py from its folder')\\n\"\n"
+	".ascii \"          ' does not exist, so the fathom_ commands are not loaded; ' +\\n\"\n"
+	".ascii \"          'source fathom.py from its folder')\\n\"\n"
 	".byte 0\n"
 	".popsection\n");
