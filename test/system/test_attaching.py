@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-import shipped
+import script_output
 from harness import ENGINE, FATHOM, NQN, TOP, EngineTest, run
 
 ATTACH_SECONDS = 60
@@ -239,10 +239,10 @@ class Attached(LiveTest):
         engine.serve("bdev_malloc_create", 16, 512)
         before = self.reads(engine)
         path = os.path.join(self.directory, "lines")
-        started = self.start("--json", "-o", path, "-e", shipped.LINES, engine.name)
+        started = self.start("--json", "-o", path, "-e", script_output.LINES, engine.name)
         self.load(engine)
         self.assertEqual(self.end(started), "", "output goes to the file of -o alone")
-        lines = shipped.lines_in_order(self, read(path))
+        lines = script_output.lines_in_order(self, read(path))
         self.assertEqual(len(lines), self.reads(engine) - before)
         self.assertEqual(len({line[1] for line in lines}), 2, "both reactors did I/O")
         self.assertEqual({line[2] for line in lines}, {"READ"})
@@ -357,7 +357,7 @@ class ShippedScripts(LiveTest):
     """All scripts of probes/ run at once on one engine under one load; their counts are compared with the engine's."""
 
     def summary(self, engine):
-        return shipped.counts_of_summary(engine.trace("summary", "--json", "-f", engine.trace_path).stdout)
+        return script_output.counts_of_summary(engine.trace("summary", "--json", "-f", engine.trace_path).stdout)
 
     def start_all(self, engine):
         """Start every script: {name: (process, path of its output, path of its messages)} when all have attached."""
@@ -386,7 +386,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
         started = self.start_all(engine)
         before = self.summary(engine)
         self.load(engine)
-        engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}\n")
+        engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {script_output.FAILURES}\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
         engine.lines(f"nvmf_delete_subsystem {NQN}\n")
         time.sleep(1.5)     # some scripts print once a second
@@ -398,7 +398,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1
             self.assertEqual(process.returncode, 0, f"{name}: {read(messages)}")
         new = {key: after[key] - before.get(key, 0) for key in after}
         self.assertGreater(new["bdev_io_submit"], IOS)
-        shipped.assert_scripts_match_trace(self, {name: read(out) for name, (_, out, _) in started.items()}, new)
+        script_output.assert_scripts_match_trace(self, {name: read(out) for name, (_, out, _) in started.items()}, new)
 
 
 if __name__ == "__main__":

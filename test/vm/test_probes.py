@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE), str(TOP / "test" / "system")]
 
 import guest        # noqa: E402
 import kernel       # noqa: E402
-import shipped      # noqa: E402
+import script_output      # noqa: E402
 import targets      # noqa: E402
 
 MEMORY_MB = 3072                # a dozen of bpftraces, each with its compiler
@@ -83,7 +83,7 @@ class TestProbes(unittest.TestCase):
 
     def summary(self):
         self.host.check("fathom trace summary --json >/tmp/summary", 60)
-        return shipped.counts(self.read("/tmp/summary"))
+        return script_output.counts_of_summary(self.read("/tmp/summary"))
 
     def test_scripts_count_what_the_engine_counts_and_lines_are_in_order(self):
         engine = self.host.start("fathom-engine -m 3 >/tmp/engine.log 2>&1", 600)
@@ -94,11 +94,11 @@ class TestProbes(unittest.TestCase):
         for path in sorted((TOP / "probes").glob("*.bt")):
             self.write(f"/usr/share/fathom/probes/{path.name}", path.read_text())
             scripts[path.stem] = path.stem + (" -- 1" if path.stem == "slowest" else "")
-        self.write("/tmp/lines.bt", shipped.LINES)
+        self.write("/tmp/lines.bt", script_output.LINES)
         jobs = self.attach({**scripts, "lines": "--json /tmp/lines.bt fathom"})
         before = self.summary()
         self.host.check(f"{PERF} --count 300 --rw mix --depth 8 --queues 2", 240)
-        self.host.check(f"echo 'bdev_error_inject_error EE_M1 read failure -n {shipped.FAILURES}' | fathom rpc")
+        self.host.check(f"echo 'bdev_error_inject_error EE_M1 read failure -n {script_output.FAILURES}' | fathom rpc")
         self.host.run(f"{PERF} --count 20 --nsid 2 --rw read --depth 1", 120)
         self.host.check(f"echo 'nvmf_delete_subsystem {NQN}' | fathom rpc")
         time.sleep(3)       # what is printed once a second has been
@@ -106,8 +106,8 @@ class TestProbes(unittest.TestCase):
         printed = self.end(jobs)
         new = {key: after[key] - before.get(key, 0) for key in after}
         self.assertGreater(new["bdev_io_submit"], 300)
-        shipped.compare(self, printed, new)
-        lines = shipped.lines_in_order(self, printed["lines"])
+        script_output.assert_scripts_match_trace(self, printed, new)
+        lines = script_output.lines_in_order(self, printed["lines"])
         self.assertEqual(len(lines), new["bdev_io_submit"])
         self.assertEqual(len({line[1] for line in lines}), 2, "both reactors had something to do")
         self.host.check("kill -TERM $(pidof fathom-engine)")
