@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* own_names ADDRESS PORT NQN - a program may call its own functions what ours are called inside: it is not called by us. */
+/* own_names ADDRESS PORT NQN - defines functions with names of internal ones of the library, which must not call them. */
 #include <fathom/initiator.h>
 
 #include <stdio.h>
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	}
 	fathom_qpair_destroy(qpair);
 	fathom_disconnect(controller);
-	options.service = "1"; /* no process listens there: a fault is made */
+	options.service = "1"; /* no process listens there, so the library returns a fault */
 	if (fathom_connect(&options, &why, &controller) == 0)
 		return 1;
 	printf("%d calls of mine, fault: %s\n", called, why.text);

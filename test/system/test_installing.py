@@ -52,7 +52,7 @@ class Installing(EngineTest):
         os.mkdir(folder)
         program = shutil.copy(os.path.join(os.environ["FATHOM_BUILD"], "bin", "fathom"), folder)
         with open(os.path.join(self.directory, "usr"), "w"):
-            pass    # a file where the folder would be
+            pass    # a file, so that no folder of this name can be made
         run(os.path.join(TOP, "scripts", "split-debug"), "/bin/fathom", env=dict(os.environ, DESTDIR=self.directory))
         self.assertIn("fathom.debug", os.listdir(os.path.join(folder, ".debug")))
         self.assertIn(b"fathom.debug\0", open(program, "rb").read())

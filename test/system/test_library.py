@@ -132,7 +132,7 @@ class ExampleDaemon(LibraryTest):
     def test_the_trace_of_the_killed_example_built_by_make_can_be_read(self):
         self.run_here("env", "CFLAGS=-Werror", "make", "kitchen")
         path = self.run_and_kill(self.path("kitchen"))
-        stuck = self.fathom_trace("stuck", "-s", self.name, check=False)  # as the page has it
+        stuck = self.fathom_trace("stuck", "-s", self.name, check=False)  # the page's command
         self.assertRegex(stuck, r"(?m)^order o13 +\[t1 table 7\] +COOKING for .*dish: STEAK")
         self.assertIn("# 2 stuck, 2 under way", stuck)
         summary = self.fathom_trace("summary", "-s", self.name)

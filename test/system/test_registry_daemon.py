@@ -84,7 +84,7 @@ class Daemon(RegistryTest):
         self.assertEqual({row["count"] for row in last.rows(str(client.pid))}, {1})
 
     def test_a_stalled_parser_delays_no_other_process(self):
-        """SIGSTOP on a child: the process that it works for gets an error within the time-out."""
+        """The process whose object a stopped parser has gets an error within the time-out."""
         probed = self.probed("--parse-timeout", "1s", "--children", "2")
         self.client(probed)
         stopped = parser_pids(probed)
@@ -119,7 +119,7 @@ class Daemon(RegistryTest):
         self.assertGreaterEqual(len({row["pid"] for row in probed.rows()}), 4)
 
     def test_memory_and_descriptors_stay_flat(self):
-        """A daemon that leaks 800 bytes with each registration shows it here."""
+        """A leak of 800 bytes per registration makes this test fail."""
         probed = self.probed()
         self.client(probed, "threads", 4, 250)
 
@@ -131,7 +131,7 @@ class Daemon(RegistryTest):
         self.assertLessEqual(probed.descriptor_count(), descriptors + 10)    # one more process, and perhaps more parsers
         self.assertLess(resident() - before, 1024)
 
-    def test_two_daemons_do_not_share_a_socket_or_a_tree(self):
+    def test_a_second_daemon_on_the_same_socket_and_tree_is_refused(self):
         probed = self.probed()
         second = self.probed(ready=False)
         self.assertEqual(second.process.wait(20), 1)

@@ -13,7 +13,7 @@ from harness import ENGINE, FATHOM, Engine, run
 from registry_rig import ADD, HELLO, NOTES, REMOVE, RegistryTest, read, wait_for
 
 
-class EngineItself(RegistryTest):
+class EngineProbes(RegistryTest):
     """fathom-engine registers its own probes, made into DOF at start."""
 
     def engine(self, socket_path):
@@ -107,7 +107,7 @@ class Notes(RegistryTest):
 SLICE_BYTES, LOADSZ_AT = 256 << 10, 40
 
 
-class Large(RegistryTest):
+class LargeObjects(RegistryTest):
     """Large objects delay no other process. The daemon copies one slice a turn, so the tests count slices, not time."""
 
     def sample_object(self, loaded=None):

@@ -11,7 +11,7 @@ from harness import FATHOM, run
 from registry_rig import CLIENT, LARGE, LARGE_PROBES, LIBRARY, LIBRARY_PROBES, NOTES_CLIENT, OBJECT_PROBES, OWN_DOF, OWN_NOTES, OWN_NOTHING, RegistryTest, read, wait_for
 
 
-class Living(RegistryTest):
+class Programs(RegistryTest):
     def test_a_program_is_registered_while_it_lives(self):
         probed = self.probed()
         client = self.client(probed)
@@ -161,7 +161,7 @@ class Living(RegistryTest):
         self.check_tree(probed.tree, [client.pid])
 
     def test_of_a_thousand_processes_only_the_living_stay_registered(self):
-        probed = self.probed("--parse-timeout", "60s")      # they wait for each other on a slow machine
+        probed = self.probed("--parse-timeout", "60s")      # on a slow machine many objects wait for a parser
         clients = [self.client(probed, ready=False) for _ in range(1024)]
         for client in clients:
             client.wait_ready()
@@ -228,7 +228,7 @@ class Command(RegistryTest):
                 self.assertEqual((row["event"], row["pid"]), (event, client.pid))
             client.process.kill()
 
-    def test_errors_say_what_to_do(self):
+    def test_a_missing_socket_or_tree_is_reported_with_what_to_do(self):
         done = run(FATHOM, "probe", "registry", "--socket", os.path.join(self.directory, "none"), check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("is fathom-probed running?", done.stderr)

@@ -206,10 +206,10 @@ a name 13392/13393 [001] 17353.635140:   10101010 cpu-clock:
         self.assertIn("perf script", done.stderr)
 
 
-COMMANDS = [f"command{number}" for number in range(10)]    # of `fathom`; check-docs expects that many
+COMMANDS = [f"command{number}" for number in range(10)]    # of `fathom`; check-docs wants at least 10
 LIBRARIES = {"libfathom-control.3": "control.h", "libfathom-initiator.3": "initiator.h", "libfathom-probe.3": "probe.h",
              "libfathom-trace.3": "trace/trace.h"}
-FUNCTIONS = [f"call{number}" for number in range(5)]    # of each library; check-docs expects that many
+FUNCTIONS = [f"call{number}" for number in range(5)]    # of each library; check-docs wants at least 5
 PAGES = ["fathom.1", "fathom-probes.1", *(f"fathom-{name}.1" for name in COMMANDS), *LIBRARIES]
 
 

@@ -16,7 +16,7 @@ import unittest
 from server_rig import RANK_NONE, SERVER, Refused, ServerTest, is_alive, read
 
 
-class Living(ServerTest):
+class ServerLife(ServerTest):
     def test_the_server_reports_ready_and_ends_on_sigterm(self):
         server = self.server(engines=0).start()
         self.assertRegex(server.log(), r"NOTICE: ready after \d+ ms: system daos_server at 127\.0\.0\.1")
@@ -51,7 +51,7 @@ class Living(ServerTest):
                           'listens there"', first)
             self.assertIn('general: code = 53 resolution = "stop that process', second)
 
-    def test_a_start_waits_for_a_port_that_a_connection_has(self):
+    def test_a_start_waits_for_a_port_that_a_connection_occupies(self):
         """A client's end of a connection has the port. The server reports that, and does not call it a listener."""
         server = self.server(engines=0)
         with socket.socket() as listener, socket.socket() as client:
@@ -144,7 +144,7 @@ class Living(ServerTest):
         self.assertEqual(len(server.wait_members("joined")), 3)
 
 
-class Outliving(ServerTest):
+class EngineSurvival(ServerTest):
     """Engines keep running without their server."""
 
     def joined_server(self, **kwargs):

@@ -32,7 +32,7 @@ class Ranks(ServerTest):
         self.assertEqual([engine.rank for engine in after], [engine.rank for engine in before])
         self.assertEqual(self.ranks(server, "StopRanks", ranks="7"), [])
 
-    def test_a_call_that_names_no_rank_is_for_all(self):
+    def test_a_call_that_names_no_rank_applies_to_all(self):
         server = self.server(engines=2).start()
         server.format()
         server.wait_joined()
@@ -76,7 +76,7 @@ class Ranks(ServerTest):
         server.wait_members("joined")
         self.assertEqual(self.ranks(server, "PrepShutdownRanks", ranks="1"), [(1, "prep shutdown", "stopping", False)])
         deadline = time.monotonic() + 20
-        while {member.rank: member.state for member in server.members()} != {0: "joined", 1: "stopping"}:  # the server reports it
+        while {member.rank: member.state for member in server.members()} != {0: "joined", 1: "stopping"}:  # until it is reported
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
         started = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60).results

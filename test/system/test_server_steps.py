@@ -52,7 +52,7 @@ nvmf_subsystem_add_ns {NQN} Data
         self.thread.join()
 
 
-def kill(pid, number=signal.SIGKILL):
+def signal_process(pid, number=signal.SIGKILL):
     """Send a signal; False if the process has ended. An engine that is excluded or stopping may end by itself."""
     try:
         os.kill(pid, number)
@@ -65,7 +65,7 @@ class Steps(ServerTest):
     def joined_engines(self):
         return [engine for engine in self.rig.engines() if engine.state == "joined"]
 
-    def ranks(self):
+    def unspared_ranks(self):
         """Ranks that may be stopped and excluded."""
         return [rank for rank in range(ENGINES) if rank != self.spared]
 
@@ -74,7 +74,7 @@ class Steps(ServerTest):
         return self.random.choice(running) if running else None
 
     def kill_and_wait(self, victim):
-        if kill(victim.pid):
+        if signal_process(victim.pid):
             self.seen.add(victim.state)
             if victim.state == "joined":  # in other states it may be ending by itself, excluded
                 self.killed.append((victim.rank, victim.incarnation, victim.state))
@@ -96,24 +96,24 @@ class Steps(ServerTest):
         victim = self.victim(self.joined_engines())
         if not victim:
             return
-        if not kill(victim.pid, signal.SIGSTOP):
+        if not signal_process(victim.pid, signal.SIGSTOP):
             return
         ask = self.rig.channel.unary_unary("/ctl.CtlSvc/StopRanks", request_serializer=lambda r: r.SerializeToString(),
                                            response_deserializer=self.messages.ctl.RanksResp.FromString).future(
             self.messages.ctl.RanksReq(ranks=str(victim.rank)), metadata=(("x-daos-component", "server"),))
         state = self.rig.wait(lambda engines: engines[victim.index].state != "joined")[victim.index].state
         self.seen.add(state)
-        kill(victim.pid)
+        signal_process(victim.pid)
         row = ask.result(60).results[0]
         self.assertEqual((row.errored, row.state), (False, "stopped"), row.msg)
         self.stopped.add((victim.rank, victim.incarnation))
 
-    def kill_both(self):
+    def kill_server_and_engine(self):
         """Kill the server, and an engine before the new server starts or while it adopts engines."""
         victim = self.victim(self.joined_engines())
         self.rig.kill()
         before = self.random.random() < 0.5
-        if victim and before and kill(victim.pid):
+        if victim and before and signal_process(victim.pid):
             self.killed.append((victim.rank, victim.incarnation, "no server"))
             self.seen.add("no server")
         self.rig.start()
@@ -121,7 +121,7 @@ class Steps(ServerTest):
             return
         if not before:
             state = self.rig.engines()[victim.index].state
-            if kill(victim.pid):
+            if signal_process(victim.pid):
                 self.killed.append((victim.rank, victim.incarnation, state))
                 self.seen.add(state)
         self.rig.wait(lambda engines: engines[victim.index].pid != victim.pid and engines[victim.index].state != "adopting")
@@ -139,19 +139,19 @@ class Steps(ServerTest):
         self.rig.start()
 
     def stop_ranks(self):
-        ranks = ",".join(map(str, self.random.sample(self.ranks(), self.random.randint(1, len(self.ranks())))))
+        ranks = ",".join(map(str, self.random.sample(self.unspared_ranks(), self.random.randint(1, len(self.unspared_ranks())))))
         self.rig.call("/mgmt.MgmtSvc/SystemStop", self.messages.mgmt.SystemStopReq(prep=True, kill=True, ranks=ranks, ignore_admin_excluded=True,
                                                                                 force=self.random.random() < 0.5), timeout=60)
 
     def start_system(self):
         self.rig.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(ignore_admin_excluded=True), timeout=60)
 
-    def exclude(self):
+    def exclude_or_clear(self):
         """
         Exclude a rank other than the first, or clear it. An excluded engine ends, also one that is about to join; one that
         starts is refused; one that is being adopted keeps running, refused.
         """
-        rank = self.random.choice([rank for rank in self.ranks() if rank > 0])
+        rank = self.random.choice([rank for rank in self.unspared_ranks() if rank > 0])
         excluded = [member.rank for member in self.rig.members() if member.state == "adminexcluded"]
         self.rig.call("/mgmt.MgmtSvc/SystemExclude", self.messages.mgmt.SystemExcludeReq(ranks=str(rank), clear=rank in excluded), timeout=60)
         if rank not in excluded:
@@ -176,7 +176,7 @@ class Steps(ServerTest):
                              list(range(len(self.read) + 1, len(self.read) + len(answer.events) + 1)))
             self.read += answer.events
 
-    def check(self):
+    def check_invariants(self):
         engines = self.rig.engines()
         self.assertEqual([engine.index for engine in engines], list(range(ENGINES)))
         for engine in engines:
@@ -188,7 +188,7 @@ class Steps(ServerTest):
         self.events()
         self.assertEqual(dict(self.rig.call("/mgmt.MgmtSvc/SystemGetAttr", self.messages.mgmt.SystemGetAttrReq()).attributes), self.attributes)
 
-    def died(self):
+    def died_engines(self):
         """(rank, incarnation) of engines reported dead. An engine that died before it was ready has no incarnation."""
         return [(event.event.rank, event.event.incarnation) for event in self.events() if event.event.id == 2 and event.event.incarnation]
 
@@ -201,8 +201,8 @@ class Steps(ServerTest):
         self.rig.format()
         self.rank_of = {engine.uuid: engine.rank for engine in self.rig.wait_joined()}
         self.rig.wait_members("joined")
-        steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.exclude] * 2 + [
-            self.kill_both, self.kill_engine_that_stops, self.end_server, self.stop_ranks, self.start_system, self.scan, self.set_attribute]
+        steps = [self.kill_engine] * 4 + [self.kill_server] * 3 + [self.exclude_or_clear] * 2 + [
+            self.kill_server_and_engine, self.kill_engine_that_stops, self.end_server, self.stop_ranks, self.start_system, self.scan, self.set_attribute]
         serving = [engine for engine in self.rig.engines() if engine.rank == self.spared][0]
         load = Load(self.rig, serving.index)
         self.addCleanup(load.end)
@@ -219,7 +219,7 @@ class Steps(ServerTest):
             done.append(step.__name__)
             try:
                 step()
-                self.check()
+                self.check_invariants()
             except Exception as error:
                 raise AssertionError(f"seed {SEED}, step {len(done)}, the last {done[-5:]}: {error}") from error
         excluded = [str(member.rank) for member in self.rig.members() if member.state == "adminexcluded"]
@@ -229,9 +229,9 @@ class Steps(ServerTest):
         self.rig.wait_joined()
         self.rig.wait_members("joined")
         deadline = time.monotonic() + 20
-        while not {kill[:2] for kill in self.killed} <= set(self.died()) and time.monotonic() < deadline:
+        while not {kill[:2] for kill in self.killed} <= set(self.died_engines()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        died, read, self.read = self.died(), self.read, []
+        died, read, self.read = self.died_engines(), self.read, []
         self.assertEqual(self.events()[:len(read)], read, "an event has changed")
         self.assertEqual(len(died), len(set(died)), "an event came twice")
         self.assertEqual([kill for kill in self.killed if kill[:2] not in died], [], "an event was lost")

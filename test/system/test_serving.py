@@ -165,7 +165,7 @@ nvmf_subsystem_add_ns {NQN} null0
         self.assertEqual(found[0]["Disk0"], found[1]["Disk0"])
         self.assertNotEqual(found[0]["Disk1"], found[1]["Disk1"])
 
-    def test_a_bad_configuration_names_the_method_and_stops_the_start(self):
+    def test_a_failed_call_in_a_configuration_stops_the_start_and_is_named(self):
         path = os.path.join(self.directory, "config.json")
         config = {"subsystems": [{"subsystem": "bdev", "config": [{"method": "bdev_null_create", "params": {"name": "n"}}]}]}
         open(path, "w").write(json.dumps(config))
@@ -329,7 +329,7 @@ nvmf_subsystem_add_ns {NQN} null0
 
 
 class Control(EngineTest):
-    def test_bad_requests_get_errors_and_the_engine_goes_on(self):
+    def test_invalid_requests_get_errors_and_the_engine_keeps_answering(self):
         engine = self.engine()
         for request, code in ((b'{"jsonrpc":"2.0","id":1,"method":"no_such"}', -32601), (b'{"jsonrpc":"1.0","id":1,"method":"x"}', -32600),
                               (b'{"jsonrpc":"2.0","id":1,"method":"bdev_null_create","params":{"name":"n"}}', -32602),
@@ -380,7 +380,7 @@ class Control(EngineTest):
         self.assertEqual(done.returncode, 1)
         self.assertRegex(done.stdout, r"\A127\.0\.0\.1 closed the connection [a-zA-Z ]+; is it a control socket\?\n\Z")
 
-    def test_the_only_scheduler_may_be_chosen(self):
+    def test_only_the_static_scheduler_is_accepted(self):
         engine = self.engine()
         engine.lines("framework_set_scheduler static\n")
         self.assertEqual(engine.rpc("framework_get_scheduler")["scheduler_name"], "static")

@@ -241,7 +241,7 @@ class Screen(TopTest):
         top.wait(lambda lines: re.search(r"the engine is gone|no engine listens there", lines[-2]) and "retrying" in lines[-2],
                  "a line that the engine is gone")
         self.assertTrue(row(top.lines, "m0"))   # the last figures stay on the screen
-        again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # the last -r counts
+        again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # of two options -r the last is used
         again.sock = engine.sock
         again.wait_ready()
         again.lines("bdev_null_create other 8 512\n")

@@ -82,7 +82,7 @@ nvmf_subsystem_add_ns {NQN} EE_Base
             self.skipTest("other engines spin on each CPU")
         for affinity in affinities:
             self.assertNotIn(cpus[0], affinity)
-        # on the CPU of the reactor alone it warns
+        # confined to the reactor's CPU, the load warns
         words[words.index("600")] = "0.2"
         confined = subprocess.run(["taskset", "-c", str(cpus[0]), *words], capture_output=True, text=True, timeout=60)
         self.assertEqual(confined.returncode, 0, confined.stderr)

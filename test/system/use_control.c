@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* use_control HOSTS SYSTEM - what a stranger writes: members, and networks of hosts; with sessions of two systems. */
+/* use_control HOSTS SYSTEM - an example program: query members and networks of hosts, in sessions of two systems. */
 #include <fathom/control.h>
 
 #include <stdio.h>
 #include <string.h>
 
-/* ours, although the library has one inside */
+/* The library has an internal function of this name. It must not clash with the program's. */
 int fault(void);
 int fault(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* use_initiator ADDRESS PORT NQN - what a stranger writes: connect, write a block, read it back, compare. */
+/* use_initiator ADDRESS PORT NQN - an example program: connect, write a block, read it back, compare. */
 #include <fathom/initiator.h>
 
 #include <stdio.h>

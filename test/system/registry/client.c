@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * client - a program with probes, which it registers when it is loaded, and what such programs do:
+ * client - a program that registers its probes when it is loaded. Its argument says what it does then; "stay" means until
+ * standard input ends:
  *
  *   hold                    stay until standard input ends
- *   again N                 register the same N times more, stay, and take one of them back before it ends
- *   load LIBRARY N          load and unload a library N times; loaded once more, stay
- *   fork N                  N children, one after the other, each with a child of its own; stay
- *   exec N                  become this program again, N times; stay
- *   become PROGRAM          stay until a line comes, and become another program, which has no probes, then
- *   threads N TIMES         N threads, each registers and takes back TIMES times; stay
- *   unmap FILE              register what lies in FILE, mapped; unmap it without a word when a line comes; stay
- *   refresh                 stay, and look for another daemon at each line
+ *   again N                 register the same object N times more, stay, and remove one registration before the end
+ *   load LIBRARY N          load and unload a library N times, load it once more, stay
+ *   fork N                  fork N children, one after the other, each of which forks a child; stay
+ *   exec N                  execute this program again, N times; stay
+ *   become PROGRAM          read a line, then execute PROGRAM
+ *   threads N TIMES         N threads, each of which registers and removes an object TIMES times; stay
+ *   unmap FILE              map FILE and register its object; read a line, unmap it without removing it; stay
+ *   refresh                 call fathom_probe_refresh() for each line
  */
 #include <dlfcn.h>
 #include <fcntl.h>

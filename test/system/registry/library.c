@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A library with probes of its own, which it registers while it is loaded. */
+/* A library that registers its probes when it is loaded and removes them when it is unloaded. */
 #include <fathom/probe.h>
 
-#ifdef LARGE /* more than a message holds */
+#ifdef LARGE /* an object larger than a message of the socket */
 #include "large_object.h"
 #else
 #include "library_object.h"

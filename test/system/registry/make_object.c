@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* make_object PROVIDER PROBES - the C source of `object`: DOF of that many probes, each in a function of its own. */
+/* make_object PROVIDER PROBES - prints the C source of `object`: DOF with PROBES probes, each in another function. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program whose probes are in .note.usdt, as DTrace 2.0.3 and later makes them: it registers no object, only that. */
+/* A program with probes in .note.usdt, as DTrace 2.0.3 and later makes them. It registers itself without an object. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

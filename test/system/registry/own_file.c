@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program as a third party writes it: whichever kind of probes it was built with, one line registers them. */
+/* A program of a third party. One line registers its probes, whether it was built with DOF, with notes or with none. */
 #include <stdio.h>
 
 #include <fathom/probe.h>
 
 #ifdef DOF
-/* as `dtrace -G` leaves it: no symbol that another file could name */
+/* as by `dtrace -G`: no symbol that another file could name */
 static const unsigned char object[] __attribute__((section(".SUNW_dof"), used));
 #include "client_object.h"
 #endif
