@@ -15,7 +15,7 @@ enum { HELD_MAX = 256, BLOCK_BYTES = 512 };
 static struct {
 	bool counting;
 	enum failing_kind kind;
-	uint32_t left; /* until one fails; 0: it has */
+	uint32_t left; /* allocations until one fails; 0: it has failed */
 	void *held[HELD_MAX];
 	uint32_t held_count;
 } failing;
@@ -44,7 +44,7 @@ uint32_t failing_held(void)
 	return failing.held_count;
 }
 
-/* Whether this one fails. */
+/* Count an allocation; true: it must fail. */
 static bool fails(void)
 {
 	if (!failing.counting)
@@ -63,7 +63,7 @@ static void *hold(void *memory)
 	return memory;
 }
 
-static void *let_go(void *memory)
+static void *release(void *memory)
 {
 	for (uint32_t i = 0; memory && i < failing.held_count; i++) {
 		if (failing.held[i] == memory) {
@@ -74,7 +74,7 @@ static void *let_go(void *memory)
 	return memory;
 }
 
-/* ---- what fails ---- */
+/* ---- allocations that fail ---- */
 
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes);
@@ -109,7 +109,7 @@ void *__wrap_calloc(size_t count, size_t bytes)
 
 void *__wrap_realloc(void *memory, size_t bytes)
 {
-	return fails() ? ended() : __real_realloc(let_go(memory), bytes);
+	return fails() ? ended() : __real_realloc(release(memory), bytes);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
@@ -119,7 +119,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 
 void __wrap_free(void *memory)
 {
-	__real_free(let_go(memory));
+	__real_free(release(memory));
 }
 
 void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
@@ -131,15 +131,15 @@ void *__wrap_mmap64(void *at, size_t bytes, int protection, int flags, int fd, o
 		return MAP_FAILED;
 	}
 	memory = __real_mmap64(at, bytes, protection, flags, fd, offset);
-	return protection == PROT_READ ? memory : hold(memory); /* bdev_zeroes() stays for good */
+	return protection == PROT_READ ? memory : hold(memory); /* bdev_zeroes() is never unmapped */
 }
 
 int __wrap_munmap(void *memory, size_t bytes)
 {
-	return __real_munmap(let_go(memory), bytes);
+	return __real_munmap(release(memory), bytes);
 }
 
-/* ---- what aborts by its contract ---- */
+/* ---- calls that end the program when out of memory, by contract ---- */
 
 void *__real_fathom_trace_pool_create(const struct trace_pool_spec *spec);
 void *__wrap_fathom_trace_pool_create(const struct trace_pool_spec *spec);
@@ -154,7 +154,7 @@ void __wrap_device_register(void *device, channel_create_fn create, channel_dest
 void __real_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
 void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ctx);
 
-/* Stop counting, and say whether it was on. */
+/* Stop counting. Return whether it was on. */
 static bool pause_counting(void)
 {
 	bool was = failing.counting;
@@ -174,7 +174,7 @@ void *__wrap_fathom_trace_pool_create(const struct trace_pool_spec *spec)
 
 void __wrap_fathom_trace_pool_destroy(void *memory)
 {
-	__real_fathom_trace_pool_destroy(let_go(memory));
+	__real_fathom_trace_pool_destroy(release(memory));
 }
 
 const struct trace_istr *__wrap_fathom_trace_intern(const char *text)
@@ -203,7 +203,7 @@ void __wrap_thread_send_msg(struct fathom_thread *thread, thread_fn fn, void *ct
 	failing.counting = was;
 }
 
-/* ---- what is only hidden ---- */
+/* ---- calls whose answer a test can change ---- */
 
 bool __real_file_direct_rules(int fd, struct direct_rules *rules_ret);
 bool __wrap_file_direct_rules(int fd, struct direct_rules *rules_ret);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * failing - memory that ends when a test says so. The linker sends the program's allocations here first (see meson.build).
+ * failing - makes allocations fail. The linker redirects the program's allocations to failing.c (meson.build).
  *
- * Between failing_begin() and failing_end() malloc, calloc, realloc, aligned_alloc and mmap count, from any
- * caller, but for what aborts by its contract when out of memory: messages, trace pools, interned names, device_register().
- * What was allocated is remembered until it is given back, trace pools included, so that a leak shows without a sanitizer.
+ * Between failing_begin() and failing_end(), malloc, calloc, realloc, aligned_alloc and mmap count, from any caller. Not
+ * counted are calls that end the program when out of memory, by contract: messages, trace pools, interned names,
+ * device_register(). Allocations, including trace pools, are remembered until they are freed, so that leaks are detected
+ * without a sanitizer.
  *
- * One pthread only: for simulated reactors.
+ * Not thread-safe: for simulated reactors.
  */
 #ifndef TEST_UNIT_STORE_FAILING_H
 #define TEST_UNIT_STORE_FAILING_H
@@ -15,25 +16,25 @@
 #include <stdint.h>
 
 enum failing_kind {
-	FAILING_ONCE, /* the n-th fails */
-	FAILING_LONG, /* and so do all behind it */
+	FAILING_ONCE, /* only the n-th fails */
+	FAILING_LONG, /* the n-th and all later ones fail */
 	FAILING_KINDS
 };
 
-/* `n` from 1. */
+/* Start counting. `n` from 1. */
 void failing_begin(enum failing_kind kind, uint32_t n);
-/* True: there was an n-th, so at least one has failed. */
+/* Stop counting. Return true if at least one allocation has failed. */
 bool failing_end(void);
 
 /*
- * What was allocated in between and is there still. Not counted is what stays for good: bdev_zeroes(),
- * and what realloc grows, which is the reactor's.
+ * Number of allocations since failing_begin() that are not freed. Not counted: bdev_zeroes(), which is never freed, and
+ * memory grown by realloc, which belongs to the reactor.
  */
 uint32_t failing_held(void);
 
-/* While true, the kernel has nothing to say about O_DIRECT. */
+/* While true, statx() reports no alignment for O_DIRECT. */
 extern bool failing_no_direct_rules;
-/* While not 0, this is where the kernel says that O_DIRECT may begin in a file. */
+/* While not 0, statx() reports this offset alignment for O_DIRECT. */
 extern uint32_t failing_direct_offset;
 
 #endif

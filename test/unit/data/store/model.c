@@ -9,11 +9,11 @@
 enum { GUARD_BYTES = 64, GUARD = 0xa5 };
 
 struct slot {
-	struct bdev_io io; /* first */
+	struct bdev_io io; /* must be the first member */
 	struct model *model;
-	bool busy, lies; /* a compare that must not succeed */
+	bool busy, lies; /* `lies`: a compare that must fail */
 	uint8_t *memory;
-	uint8_t *data; /* in it */
+	uint8_t *data; /* inside the buffer */
 	uint64_t bytes;
 	struct iovec iov[MODEL_IOV_MAX], iov_before[MODEL_IOV_MAX];
 	int iov_count;
@@ -24,9 +24,9 @@ struct model {
 	struct bdev_channel *channel;
 	struct bdev *bdev;
 	struct random random;
-	uint8_t *bytes;	  /* what the bdev must hold */
-	uint8_t *unknown; /* bytes per block: after an abort */
-	uint8_t *in_use;  /* per block */
+	uint8_t *bytes;	  /* the expected content of the bdev */
+	uint8_t *unknown; /* a byte per block: content unknown after an abort */
+	uint8_t *in_use;  /* a byte per block */
 	struct slot slots[MODEL_DEPTH_MAX];
 	uint32_t under_way, begun;
 	bool driving;
@@ -39,7 +39,7 @@ static uint64_t pick(struct model *m, uint64_t below)
 	return random_below(&m->random, below);
 }
 
-/* ---- the end of one ---- */
+/* ---- completion of an I/O ---- */
 
 static void mark(struct model *m, uint8_t *map, uint64_t index, uint64_t count, uint8_t value)
 {
@@ -139,7 +139,7 @@ static void done(struct bdev_io *io, enum io_status status)
 	drive(m);
 }
 
-/* ---- the beginning of one ---- */
+/* ---- submission of an I/O ---- */
 
 /* Cut the slot's buffer into up to iov_count_max pieces, some of them empty. */
 static void cut(struct model *m, struct slot *slot)
@@ -266,7 +266,7 @@ static struct slot *free_slot(struct model *m)
 	return NULL;
 }
 
-/* Keep `depth` under way until all ops have been. Half of the time from inside `done`, as a target might. */
+/* Keep `depth` I/Os in progress until all are submitted. Half of them are submitted inside `done`, as a target may do. */
 static void drive(struct model *m)
 {
 	struct slot *slot;
@@ -293,7 +293,7 @@ static void start(void *ctx)
 	drive(ctx);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole run ---- */
 
 static void check_stats(const struct model *m, const char *name, const struct bdev_stats *before)
 {

@@ -30,7 +30,7 @@ static void *control_main(void *unused)
 	must(reactors_start(&rig.options) == 0);
 	must(sem_post(&rig.started) == 0);
 	reactors_run();
-	/* no thread is still inside of a call that sends */
+	/* wait until no thread is inside of a call that sends a message */
 	while (sem_wait(&rig.may_stop) < 0)
 		;
 	reactors_stop();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rig - reactors, and I/O that can be waited for. The test's own pthread is a foreign one; simulated, it also drives the
- * reactors, and otherwise a pthread of the rig's is the control reactor.
+ * rig - reactors, and I/O with functions that wait for it. The test's pthread is a foreign one. If simulated, it also
+ * drives the reactors; otherwise the rig starts a pthread for the control reactor.
  *
- * In callbacks on reactors use must(): cmocka's assertions belong to the test's pthread.
+ * In callbacks on reactors use must(): cmocka's assertions work only on the test's pthread.
  */
 #ifndef TEST_UNIT_STORE_RIG_H
 #define TEST_UNIT_STORE_RIG_H
@@ -21,36 +21,36 @@
 #include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 
-/* Two data reactors, and a thread on each: rig_thread(0) and (1). */
+/* Start two data reactors with a thread on each: rig_thread(0) and (1). */
 void rig_start(bool simulated);
 void rig_stop(void);
-/* The two as a case's fixture, simulated. */
+/* Fixture of a case: the two reactors, simulated. */
 int rig_setup(void **state);
 int rig_teardown(void **state);
 struct fathom_thread *rig_thread(unsigned int index);
 
 /* Run `fn(ctx)` on `thread` and return when it has returned. */
 void rig_on(struct fathom_thread *thread, thread_fn fn, void *ctx);
-/* Wait until *count, changed on reactors, is `to`; time passes meanwhile. */
+/* Wait until *count, changed on reactors, is `to`. Simulated time passes meanwhile. */
 void rig_wait(const uint32_t *count, uint32_t to);
-/* Nothing is to be done but what time brings. Simulated only. */
+/* Run the reactors until only timers are left. Simulated only. */
 void rig_settle(void);
 /* Simulated only. */
 void rig_pass_time(uint64_t ns);
 
-/* ---- control thread's work, from the test's pthread ---- */
+/* ---- operations on the control thread, called on the test's pthread ---- */
 
 struct bdev_desc *rig_open(const char *name);
-/* As rig_open(), and says when it is gone: *removed counts. */
+/* As rig_open(); *removed counts removal callbacks. */
 struct bdev_desc *rig_open_watched(const char *name, uint32_t *removed);
 void rig_close(struct bdev_desc *desc);
 void rig_null(const char *name, uint64_t block_count, uint32_t block_bytes);
 void rig_malloc(const char *name, uint64_t block_count, uint32_t block_bytes);
 int rig_file(const struct file_options *options, struct fathom_fault *why);
 int rig_register(struct bdev *bdev, struct fathom_fault *why);
-/* And wait until it is gone. */
+/* Delete the bdev and wait until it is gone. */
 void rig_delete(const char *name);
-/* The same without waiting; rig_delete_gone() says how many of those have gone since the last rig_start(). */
+/* Delete the bdev without waiting; rig_delete_gone() counts those gone since the last rig_start(). */
 void rig_delete_begin(const char *name);
 uint32_t rig_delete_gone(void);
 struct bdev *rig_find(const char *name);
@@ -62,7 +62,7 @@ void rig_channel_put(struct fathom_thread *thread, struct bdev_channel *channel)
 /* ---- one I/O at a time ---- */
 
 struct rig_io {
-	struct bdev_io io; /* first */
+	struct bdev_io io; /* must be the first member */
 	struct fathom_thread *thread;
 	struct bdev_channel *channel;
 	enum io_type type;
@@ -70,10 +70,10 @@ struct rig_io {
 	int iov_count;
 	uint64_t block_index, block_count;
 	enum io_status status;
-	uint32_t done; /* times */
+	uint32_t done; /* number of completions */
 };
 
-/* `buffer` in one piece; NULL: none. */
+/* `buffer`: one piece; NULL: no buffer. */
 void rig_io_init(struct rig_io *io, struct fathom_thread *thread, struct bdev_channel *channel);
 void rig_io_begin(struct rig_io *io, enum io_type type, void *buffer, uint64_t block_index, uint64_t block_count);
 enum io_status rig_io_end(struct rig_io *io);

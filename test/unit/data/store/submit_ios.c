@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * submit_ios - so many I/Os to a backend, for valgrind to watch:
+ * submit_ios - submits I/Os to a backend, to be run under valgrind:
  *
  *   valgrind --suppressions=test/valgrind.supp build/test/unit/data/store/store-submit-ios DEVICE [COUNT [SEED]]
  *
- * DEVICE: null, malloc, faulty (on malloc), tricky (a backend that does all that backends may), a path (a file of zeroes),
- * or `freed`: malloc, and at the end a write from memory that has been freed, so that one sees what valgrind says. COUNT
- * is 10000. All kinds of I/O in random order, many at a time, each byte checked (model.h; null, which keeps none, is
- * checked for zeroes). On simulated reactors: one pthread, and the same I/O for the same SEED.
+ * DEVICE: null, malloc, faulty (on malloc), tricky (a backend that uses all that its contract allows), a path (a file of
+ * zeroes), or `freed`: malloc, and at the end a write from freed memory, which valgrind must report. COUNT is 10000 by
+ * default. All types of I/O in random order, many at a time, each byte compared (model.h; reads of null must return
+ * zeroes). Reactors are simulated: one pthread, and the same I/O for the same SEED.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void make_faulty(void *name)
 	must(filter_create(&(struct filter_options){ .name = name, .base_name = "base", .seed = asked.seed }, &why) == 0);
 }
 
-/* The device called "d". */
+/* Create the device "d". */
 static void make(void)
 {
 	struct fathom_fault why = { 0 };
@@ -46,7 +46,7 @@ static void make(void)
 		rig_malloc("base", BLOCKS, BLOCK_BYTES);
 		rig_on(thread_control(), make_faulty, "d");
 	} else if (strcmp(asked.device, "tricky") == 0) {
-		(void)tricky_create(&(struct tricky_options){ .name = "d", /* it goes with the bdev */
+		(void)tricky_create(&(struct tricky_options){ .name = "d", /* freed with the bdev */
 							      .seed = asked.seed,
 							      .block_count = BLOCKS,
 							      .block_bytes = BLOCK_BYTES,
@@ -99,7 +99,7 @@ static void with_channel(void (*fn)(struct bdev_channel *ch))
 	rig_close(desc);
 }
 
-static void all_end_as_they_should(void **state)
+static void all_io_ends_with_the_expected_data(void **state)
 {
 	make();
 	if (strcmp(asked.device, "null") == 0)
@@ -120,7 +120,7 @@ static void all_end_as_they_should(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(all_end_as_they_should, rig_setup,
+	const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(all_io_ends_with_the_expected_data, rig_setup,
 									    rig_teardown) };
 	uint64_t count = COUNT_DEFAULT;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * null, malloc and file: each against the model; file by io_uring, by helpers, simulated, with sectors of 512 and of 4096.
+ * null, malloc and file, each compared with the model; file with io_uring, with helpers, simulated, with sectors of 512 and
+ * of 4096.
  */
 #include "model.h"
 
@@ -44,7 +45,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A file of zeroes in `directory`. */
+/* Make a file of zeroes in `directory`. */
 static void make_file(const char *directory, uint64_t bytes)
 {
 	int fd;
@@ -78,7 +79,7 @@ static void refused_as_busy(const char *filename, bool read_only, const char *sa
 
 /* ---- null ---- */
 
-static void null_leaves_nobodys_data_in_buffers(void **state)
+static void null_reads_zeroes_and_returns_no_old_data(void **state)
 {
 	uint8_t buffer[2 * 4096];
 	struct bdev_desc *desc;
@@ -166,7 +167,7 @@ static void file_agrees_with_the_model(void **state)
 		{ "/tmp", { .block_bytes = 4096 }, 8 },
 		{ "/tmp", { .block_bytes = 512, .no_direct = true }, 1 },
 		{ "/tmp", { .block_bytes = 512, .no_fallocate = true }, 64 },
-		{ "/dev/shm", { .block_bytes = 512 }, 1 }, /* knows no ZERO_RANGE */
+		{ "/dev/shm", { .block_bytes = 512 }, 1 }, /* without FALLOC_FL_ZERO_RANGE */
 		{ "/dev/shm", { .block_bytes = 4096, .no_direct = true }, 4096 },
 	};
 
@@ -178,13 +179,13 @@ static void file_agrees_with_the_model(void **state)
 	}
 }
 
-static void a_file_is_what_was_written_when_it_is_opened_again(void **state)
+static void written_data_is_read_after_the_file_is_opened_again(void **state)
 {
 	static uint8_t buffer[8 * 4096] __attribute__((aligned(4096)));
 	static uint8_t other[8 * 4096] __attribute__((aligned(4096)));
 	struct fathom_thread *t = rig_thread(0);
 
-	make_file("/tmp", FILE_BYTES + 100); /* the last 100 bytes are less than a block */
+	make_file("/tmp", FILE_BYTES + 100); /* the last 100 bytes are not a whole block */
 	for (int round = 0; round < 3; round++) {
 		struct bdev_desc *desc;
 		struct bdev_channel *ch;
@@ -207,7 +208,7 @@ static void a_file_is_what_was_written_when_it_is_opened_again(void **state)
 	}
 }
 
-static void what_cannot_be_opened_is_explained(void **state)
+static void a_file_that_cannot_be_opened_is_explained(void **state)
 {
 	struct fathom_fault why;
 	const struct {
@@ -221,7 +222,7 @@ static void what_cannot_be_opened_is_explained(void **state)
 		{ { .filename = path }, -EINVAL },
 		{ { .name = "taken", .filename = path }, -EEXIST },
 		{ { .name = "f", .filename = path, .block_bytes = 131072 }, -EINVAL },
-		{ { .name = "f", .filename = path, .block_bytes = 4096 }, -EINVAL }, /* 1000 bytes: not one */
+		{ { .name = "f", .filename = path, .block_bytes = 4096 }, -EINVAL }, /* 1000 bytes: less than a block */
 		{ { .name = "f", .filename = path, .block_bytes = 1000 }, -EINVAL },
 	};
 
@@ -237,8 +238,8 @@ static void what_cannot_be_opened_is_explained(void **state)
 	rig_delete("taken");
 }
 
-/* Through the page cache it would be another device. */
-static void a_file_that_lacks_its_last_descriptor_is_not_opened_otherwise(void **state)
+/* Without O_DIRECT the device would behave differently. */
+static void a_failed_open_does_not_fall_back_to_the_page_cache(void **state)
 {
 	const struct file_options options = { .name = "f", .filename = path };
 	struct rlimit limit, tight;
@@ -264,7 +265,7 @@ static void a_file_that_lacks_its_last_descriptor_is_not_opened_otherwise(void *
 	rig_delete("f");
 }
 
-static void a_file_opened_read_only_stays_as_it_is(void **state)
+static void a_file_opened_read_only_is_unchanged(void **state)
 {
 	static uint8_t buffer[4096] __attribute__((aligned(4096)));
 	struct fathom_thread *t = rig_thread(0);
@@ -287,8 +288,8 @@ static void a_file_opened_read_only_stays_as_it_is(void **state)
 	rig_delete("f");
 }
 
-/* Writes past the end would make it long again, so only reads come up short. */
-static void a_file_that_was_cut_short_gives_what_it_has_and_then_an_error(void **state)
+/* A write past the end extends the file again, so only reads are short. */
+static void a_read_past_the_end_of_a_truncated_file_is_an_error(void **state)
 {
 	static uint8_t buffer[16 * 512] __attribute__((aligned(4096)));
 	struct fathom_thread *t = rig_thread(0);
@@ -308,7 +309,7 @@ static void a_file_that_was_cut_short_gives_what_it_has_and_then_an_error(void *
 	io.iov_count = 16;
 	rig_io_begin(&io, IO_TYPE_READ, NULL, 0, 16);
 	assert_int_equal(rig_io_end(&io), IO_MEDIA_ERROR);
-	for (int i = 0; i < 16; i++) { /* the vector is as it was */
+	for (int i = 0; i < 16; i++) { /* the vector must be unchanged */
 		assert_ptr_equal(io.iov[i].iov_base, buffer + i * 512);
 		assert_int_equal(io.iov[i].iov_len, 512);
 	}
@@ -317,8 +318,8 @@ static void a_file_that_was_cut_short_gives_what_it_has_and_then_an_error(void *
 	rig_delete("f");
 }
 
-/* A filesystem of our own that is too small: /dev/shm's size cannot be had, so a tmpfs, where we may mount. */
-static void a_full_filesystem_is_no_space(void **state)
+/* A tmpfs that is too small, if mounting is permitted. */
+static void a_write_on_a_full_filesystem_ends_with_no_space(void **state)
 {
 	static uint8_t buffer[64 * 4096] __attribute__((aligned(4096)));
 	struct fathom_thread *t = rig_thread(0);
@@ -340,7 +341,7 @@ static void a_full_filesystem_is_no_space(void **state)
 	for (uint64_t i = 0; i < FILE_BYTES / sizeof(buffer) && status == IO_SUCCESS; i++)
 		status = rig_io(t, ch, IO_TYPE_WRITE, buffer, i * 64, 64);
 	assert_int_equal(status, IO_NO_SPACE);
-	assert_int_equal(rig_io(t, ch, IO_TYPE_UNMAP, NULL, 0, 128), IO_SUCCESS); /* makes room */
+	assert_int_equal(rig_io(t, ch, IO_TYPE_UNMAP, NULL, 0, 128), IO_SUCCESS); /* frees space */
 	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE, buffer, 0, 64), IO_SUCCESS);
 	rig_channel_put(t, ch);
 	rig_close(desc);
@@ -351,7 +352,7 @@ static void a_full_filesystem_is_no_space(void **state)
 	path[0] = '\0';
 }
 
-/* Through the kernel's block layer, where there are loop devices. */
+/* A loop device, if available: I/O goes through the kernel's block layer. */
 static void loop_device(uint32_t sector_bytes)
 {
 	char command[200], device[64] = "";
@@ -375,7 +376,7 @@ static void loop_device(uint32_t sector_bytes)
 		assert_int_equal(rig_file(&options, &why), -EINVAL);
 		options.block_bytes = 0;
 	}
-	fd = open(device, O_RDWR | O_EXCL | O_CLOEXEC); /* as a mount does */
+	fd = open(device, O_RDWR | O_EXCL | O_CLOEXEC); /* O_EXCL, as a mount does */
 	assert_true(fd >= 0);
 	refused_as_busy(device, false, "mounted");
 	assert_int_equal(close(fd), 0);
@@ -467,7 +468,7 @@ static void load_open(void *unused)
 	must(bdev_open("f", removed, NULL, &load.desc) == 0);
 }
 
-static void a_file_can_be_taken_away_under_load(void **state)
+static void a_file_bdev_is_removed_under_load(void **state)
 {
 	memset(&load, 0, sizeof(load));
 	make_file("/tmp", FILE_BYTES);
@@ -485,11 +486,11 @@ static void a_file_can_be_taken_away_under_load(void **state)
 	free(load.buffer);
 }
 
-/* ---- what they say of themselves ---- */
+/* ---- saved configuration ---- */
 
 enum { TEXT_BYTES_MAX = 2000 };
 
-static void say_string(void *ctx, const char *key, const char *value)
+static void config_add_string(void *ctx, const char *key, const char *value)
 {
 	char *text = ctx;
 	size_t used = strlen(text);
@@ -497,23 +498,23 @@ static void say_string(void *ctx, const char *key, const char *value)
 	snprintf(text + used, TEXT_BYTES_MAX - used, "%s=%s ", key, value);
 }
 
-static void say_number(void *ctx, const char *key, uint64_t value)
+static void config_add_number(void *ctx, const char *key, uint64_t value)
 {
 	char number[32];
 
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)value);
-	say_string(ctx, key, number);
+	config_add_string(ctx, key, number);
 }
 
-static void say_boolean(void *ctx, const char *key, bool value)
+static void config_add_boolean(void *ctx, const char *key, bool value)
 {
-	say_string(ctx, key, value ? "true" : "false");
+	config_add_string(ctx, key, value ? "true" : "false");
 }
 
 static void config_is(const char *name, const char *method, const char *expected)
 {
 	char text[TEXT_BYTES_MAX] = "";
-	const struct bdev_visitor visitor = { text, say_string, say_number, say_boolean };
+	const struct bdev_visitor visitor = { text, config_add_string, config_add_number, config_add_boolean };
 	struct bdev *bdev = rig_find(name);
 
 	assert_string_equal(bdev->ops->create_method, method);
@@ -523,7 +524,7 @@ static void config_is(const char *name, const char *method, const char *expected
 		fail_msg("\"%s\" is not in \"%s\"", expected, text);
 }
 
-static void each_says_how_to_make_it_again(void **state)
+static void each_device_saves_its_creation_call(void **state)
 {
 	char expected[200];
 
@@ -544,20 +545,20 @@ static void each_says_how_to_make_it_again(void **state)
 	rig_delete("a");
 }
 
-/* ---- whose it is ---- */
+/* ---- locks ---- */
 
 static int lock_elsewhere(short type)
 {
 	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 
-	/* another open file description is as good as another process: neither is ours */
+	/* another open file description conflicts like another process */
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
 	return fd;
 }
 
-static void a_file_has_one_who_writes_or_any_number_who_read(void **state)
+static void a_file_has_one_writer_or_any_number_of_readers(void **state)
 {
 	char other_name[sizeof(path) + 8];
 	int fd;
@@ -599,21 +600,21 @@ static void a_file_has_one_who_writes_or_any_number_who_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(null_leaves_nobodys_data_in_buffers),
+		CASE(null_reads_zeroes_and_returns_no_old_data),
 		CASE(malloc_agrees_with_the_model),
 		CASE(file_agrees_with_the_model),
 		REAL(file_agrees_with_the_model),
-		REAL(a_file_is_what_was_written_when_it_is_opened_again),
-		CASE(what_cannot_be_opened_is_explained),
-		CASE(a_file_that_lacks_its_last_descriptor_is_not_opened_otherwise),
-		CASE(a_file_opened_read_only_stays_as_it_is),
-		REAL(a_file_that_was_cut_short_gives_what_it_has_and_then_an_error),
-		REAL(a_full_filesystem_is_no_space),
+		REAL(written_data_is_read_after_the_file_is_opened_again),
+		CASE(a_file_that_cannot_be_opened_is_explained),
+		CASE(a_failed_open_does_not_fall_back_to_the_page_cache),
+		CASE(a_file_opened_read_only_is_unchanged),
+		REAL(a_read_past_the_end_of_a_truncated_file_is_an_error),
+		REAL(a_write_on_a_full_filesystem_ends_with_no_space),
 		REAL(block_devices_of_512_byte_sectors_agree_with_the_model),
 		REAL(block_devices_of_4096_byte_sectors_agree_with_the_model),
-		REAL(a_file_can_be_taken_away_under_load),
-		CASE(each_says_how_to_make_it_again),
-		CASE(a_file_has_one_who_writes_or_any_number_who_read),
+		REAL(a_file_bdev_is_removed_under_load),
+		CASE(each_device_saves_its_creation_call),
+		CASE(a_file_has_one_writer_or_any_number_of_readers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

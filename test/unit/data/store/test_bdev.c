@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The core, on top of a backend that makes it hard: limits, refusals, failures, resets. */
+/* The core on a backend that uses all that its contract allows: limits, refusals, failures, resets. */
 #include "model.h"
 #include "tricky.h"
 
@@ -35,7 +35,7 @@ static void random_io_agrees_with_the_model(void **state)
 					     .cut_bytes = 1 });
 }
 
-static void splits_keep_to_tiny_limits_however_vectors_are_cut(void **state)
+static void splits_respect_small_limits_for_any_vector(void **state)
 {
 	struct random random;
 
@@ -62,14 +62,14 @@ static void splits_keep_to_tiny_limits_however_vectors_are_cut(void **state)
 					       .iov_count_max = 40,
 					       .cut_bytes = cuts[seed % 4] };
 
-		/* some know more than the least */
+		/* some support more than the required types */
 		tricky.types |= seed % 4 == 0 ? TRICKY_ALL & ~BIT(IO_TYPE_RESET) : BIT(IO_TYPE_UNMAP);
 		tricky.zeroes_refused_late = seed % 8 == 0;
 		run(&tricky, &model);
 	}
 }
 
-static void refused_io_waits_in_the_queue_and_none_is_lost(void **state)
+static void io_refused_by_the_backend_is_queued_and_not_lost(void **state)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		run(&(struct tricky_options){ .name = "t",
@@ -83,7 +83,7 @@ static void refused_io_waits_in_the_queue_and_none_is_lost(void **state)
 			    .seed = seed, .ops = 3000, .depth = 64, .blocks_max = 16, .iov_count_max = 4, .cut_bytes = 1 });
 }
 
-static void resets_among_random_io_abort_and_lose_nothing(void **state)
+static void each_io_ends_under_random_resets(void **state)
 {
 	for (uint64_t seed = 1; seed <= 12; seed++)
 		run(&(struct tricky_options){ .name = "t",
@@ -103,9 +103,9 @@ static void resets_among_random_io_abort_and_lose_nothing(void **state)
 					     .may_abort = true });
 }
 
-/* ---- one thing at a time ---- */
+/* ---- single I/Os ---- */
 
-static void what_is_not_on_the_device_is_invalid(void **state)
+static void io_beyond_the_end_or_with_a_wrong_length_is_invalid(void **state)
 {
 	static uint8_t buffer[200 * 512];
 	struct bdev_desc *desc;
@@ -124,7 +124,7 @@ static void what_is_not_on_the_device_is_invalid(void **state)
 				assert_int_equal(rig_io(t, ch, type, buffer, bad[i].index, bad[i].count), IO_INVALID);
 		}
 	}
-	/* a vector of another length */
+	/* a vector whose length differs from the block count */
 	rig_io_init(&io, t, ch);
 	io.iov[0] = (struct iovec){ buffer, 511 };
 	io.iov_count = 1;
@@ -141,7 +141,7 @@ static void what_is_not_on_the_device_is_invalid(void **state)
 	tricky_close(desc, ch, "t");
 }
 
-static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
+static void missing_types_of_a_backend_are_emulated_or_unsupported(void **state)
 {
 	struct tricky_options options = tricky_plain;
 	uint8_t buffer[512] = { 1 };
@@ -163,7 +163,7 @@ static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
 	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE_ZEROES, NULL, 0, 100), IO_SUCCESS);
 	memset(buffer, 0, sizeof(buffer));
 	assert_int_equal(rig_io(t, ch, IO_TYPE_COMPARE, buffer, 3, 1), IO_SUCCESS);
-	assert_int_equal(rig_io(t, ch, IO_TYPE_FLUSH, NULL, 0, 0), IO_SUCCESS); /* no cache: nothing to flush */
+	assert_int_equal(rig_io(t, ch, IO_TYPE_FLUSH, NULL, 0, 0), IO_SUCCESS); /* without a cache a flush succeeds */
 	assert_int_equal(rig_io(t, ch, IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
 	tricky_close(desc, ch, "t");
 	options.write_cache = true;
@@ -172,7 +172,7 @@ static void what_a_backend_cannot_do_is_unsupported_or_made_up_for(void **state)
 	tricky_close(desc, ch, "t");
 }
 
-static void a_read_only_device_is_not_written_to(void **state)
+static void writes_to_a_read_only_device_are_refused(void **state)
 {
 	struct tricky_options options = tricky_plain;
 	uint8_t buffer[512] = { 0 };
@@ -191,7 +191,7 @@ static void a_read_only_device_is_not_written_to(void **state)
 	tricky_close(desc, ch, "t");
 }
 
-static void refused_with_nothing_under_way_it_is_tried_again(void **state)
+static void io_refused_with_no_other_io_in_progress_is_retried(void **state)
 {
 	struct bdev_desc *desc;
 	struct bdev_channel *ch;
@@ -268,7 +268,8 @@ static void chain_done(struct bdev_io *io, enum io_status status)
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 
 	must(status == IO_SUCCESS);
-	must(chain.stack_from - here < 64 * 1024 || here > chain.stack_from); /* the second: the poller's, further up */
+	/* the second case: called by the poller, further up the stack */
+	must(chain.stack_from - here < 64 * 1024 || here > chain.stack_from);
 	chain.done++;
 	if (chain.begun < CHAIN_COUNT)
 		chain_next();
@@ -287,7 +288,7 @@ static void chain_start(void *unused)
 	chain_next();
 }
 
-static void io_submitted_from_done_does_not_nest_without_end(void **state)
+static void submission_inside_done_does_not_recurse_without_bound(void **state)
 {
 	struct bdev_desc *desc;
 
@@ -303,8 +304,8 @@ static void io_submitted_from_done_does_not_nest_without_end(void **state)
 
 /* ---- failures ---- */
 
-/* The n-th submission to the backend fails, for each n that there is. */
-static void any_child_may_fail(enum io_type type, struct tricky_options options)
+/* Fail the n-th submission to the backend, for each n. */
+static void fail_each_child(enum io_type type, struct tricky_options options)
 {
 	static uint8_t buffer[100 * 512];
 	struct bdev_desc *desc;
@@ -327,7 +328,7 @@ static void any_child_may_fail(enum io_type type, struct tricky_options options)
 	tricky_close(desc, ch, "t");
 }
 
-static void a_split_io_fails_with_any_of_its_children(void **state)
+static void a_split_io_fails_if_any_child_fails(void **state)
 {
 	for (uint32_t inline_percent = 0; inline_percent <= 100; inline_percent += 50) {
 		struct tricky_options options = { .name = "t",
@@ -337,13 +338,13 @@ static void a_split_io_fails_with_any_of_its_children(void **state)
 						  .types = TRICKY_LEAST,
 						  .inline_percent = inline_percent };
 
-		any_child_may_fail(IO_TYPE_READ, options);
-		any_child_may_fail(IO_TYPE_WRITE, options);
-		any_child_may_fail(IO_TYPE_COMPARE, options);
-		any_child_may_fail(IO_TYPE_WRITE_ZEROES, options);
-		options.buffer_alignment = 4096; /* 512 bytes on: not aligned */
-		any_child_may_fail(IO_TYPE_READ, options);
-		any_child_may_fail(IO_TYPE_WRITE, options);
+		fail_each_child(IO_TYPE_READ, options);
+		fail_each_child(IO_TYPE_WRITE, options);
+		fail_each_child(IO_TYPE_COMPARE, options);
+		fail_each_child(IO_TYPE_WRITE_ZEROES, options);
+		options.buffer_alignment = 4096; /* 512 bytes further: not aligned */
+		fail_each_child(IO_TYPE_READ, options);
+		fail_each_child(IO_TYPE_WRITE, options);
 	}
 }
 
@@ -386,13 +387,13 @@ static void a_reset_aborts_the_queue_and_waits_for_the_backend(void **state)
 	assert_int_equal(rig_io_end(&held), IO_SUCCESS);
 	assert_int_equal(rig_io_end(&reset), IO_SUCCESS);
 	assert_int_equal(rig_io_end(&again), IO_SUCCESS);
-	assert_int_equal(rig_io_end(&after), IO_ABORTED); /* it was in the queue when the second began */
+	assert_int_equal(rig_io_end(&after), IO_ABORTED); /* it was queued when the second reset began */
 	assert_int_equal(rig_stats("t").errors[IO_ABORTED], 3);
 	assert_int_equal(rig_stats("t").reset_ops, 2);
 	tricky_close(desc, ch, "t");
 }
 
-static void a_backend_that_can_ends_what_it_holds_at_a_reset(void **state)
+static void a_reset_ends_io_held_by_a_backend_that_supports_it(void **state)
 {
 	struct tricky_options options = tricky_plain;
 	struct bdev_desc *desc;
@@ -417,18 +418,18 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(random_io_agrees_with_the_model),
-		CASE(splits_keep_to_tiny_limits_however_vectors_are_cut),
-		CASE(refused_io_waits_in_the_queue_and_none_is_lost),
-		CASE(resets_among_random_io_abort_and_lose_nothing),
-		CASE(what_is_not_on_the_device_is_invalid),
-		CASE(what_a_backend_cannot_do_is_unsupported_or_made_up_for),
-		CASE(a_read_only_device_is_not_written_to),
-		CASE(refused_with_nothing_under_way_it_is_tried_again),
+		CASE(splits_respect_small_limits_for_any_vector),
+		CASE(io_refused_by_the_backend_is_queued_and_not_lost),
+		CASE(each_io_ends_under_random_resets),
+		CASE(io_beyond_the_end_or_with_a_wrong_length_is_invalid),
+		CASE(missing_types_of_a_backend_are_emulated_or_unsupported),
+		CASE(writes_to_a_read_only_device_are_refused),
+		CASE(io_refused_with_no_other_io_in_progress_is_retried),
 		CASE(the_queue_is_first_in_first_out),
-		CASE(io_submitted_from_done_does_not_nest_without_end),
-		CASE(a_split_io_fails_with_any_of_its_children),
+		CASE(submission_inside_done_does_not_recurse_without_bound),
+		CASE(a_split_io_fails_if_any_child_fails),
 		CASE(a_reset_aborts_the_queue_and_waits_for_the_backend),
-		CASE(a_backend_that_can_ends_what_it_holds_at_a_reset),
+		CASE(a_reset_ends_io_held_by_a_backend_that_supports_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

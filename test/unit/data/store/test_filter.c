@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The faulty filter: it injects the errors that were ordered, no others, and the same for the same seed. */
+/* The faulty filter injects only the configured errors, and the same ones for the same seed. */
 #include "model.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ static uint64_t count_of(enum filter_effect effect)
 	return counts[effect];
 }
 
-/* A filter on a malloc device, with a way to each: the base's own content can be seen behind the filter's back. */
+/* A filter on a malloc device, with a channel to each, so that the test can read the base directly. */
 static int setup_seed(uint64_t seed)
 {
 	rig_start(true);
@@ -131,7 +131,7 @@ static void write_letter(char letter, uint64_t index)
 	assert_int_equal(upper(IO_TYPE_WRITE, buffer, index, 1), IO_SUCCESS);
 }
 
-/* The letter that a block is full of; 0 too; -1: not of one. */
+/* The letter (or 0) that fills the block; -1: not the same in all bytes. */
 static int letter_at(struct bdev_channel *ch, uint64_t index)
 {
 	uint8_t buffer[BLOCK];
@@ -144,7 +144,7 @@ static int letter_at(struct bdev_channel *ch, uint64_t index)
 #define WRITES BIT(IO_TYPE_WRITE)
 #define READS BIT(IO_TYPE_READ)
 
-static void without_rules_everything_passes(void **state)
+static void without_rules_all_io_is_unchanged(void **state)
 {
 	model_run("EE_m", &(struct model_options){ .seed = 1,
 						   .ops = 5000,
@@ -156,7 +156,7 @@ static void without_rules_everything_passes(void **state)
 	assert_int_equal(count_of(FILTER_DROP) + count_of(FILTER_FAIL), 0);
 }
 
-static void refusals_and_delays_lose_nothing(void **state)
+static void refused_and_delayed_io_is_not_lost(void **state)
 {
 	assert_int_equal(inject(&(struct filter_rule){ .types = ~0u, .effect = FILTER_REFUSE, .one_in = 3 }), 0);
 	assert_int_equal(inject(&(struct filter_rule){ .types = READS | WRITES,
@@ -171,7 +171,7 @@ static void refusals_and_delays_lose_nothing(void **state)
 	assert_true(count_of(FILTER_DELAY) > 500);
 }
 
-static void a_dropped_write_was_acknowledged_and_not_done(void **state)
+static void a_dropped_write_is_acknowledged_but_not_stored(void **state)
 {
 	write_letter('a', 5);
 	assert_int_equal(inject(&(struct filter_rule){ .types = WRITES, .effect = FILTER_DROP, .skip = 1, .count = 1 }), 0);
@@ -184,7 +184,7 @@ static void a_dropped_write_was_acknowledged_and_not_done(void **state)
 	assert_int_equal(count_of(FILTER_DROP), 1);
 }
 
-static void a_swapped_write_is_elsewhere(void **state)
+static void a_swapped_write_is_stored_at_another_block(void **state)
 {
 	int found = 0;
 
@@ -196,7 +196,7 @@ static void a_swapped_write_is_elsewhere(void **state)
 	assert_int_equal(found, 1);
 }
 
-static void a_stale_read_gives_what_was_before(void **state)
+static void a_stale_read_returns_the_previous_content(void **state)
 {
 	write_letter('a', 3);
 	write_letter('b', 3);
@@ -205,7 +205,7 @@ static void a_stale_read_gives_what_was_before(void **state)
 	assert_int_equal(letter_at(on.ch, 3), 'b');
 }
 
-static void a_byte_is_corrupted_where_asked(void **state)
+static void corruption_changes_the_configured_byte(void **state)
 {
 	uint8_t buffer[2 * BLOCK];
 
@@ -221,7 +221,7 @@ static void a_byte_is_corrupted_where_asked(void **state)
 	for (int i = 0; i < 2 * BLOCK; i++)
 		assert_int_equal(buffer[i], i == 600 ? 'z' : 'a');
 	assert_int_equal(letter_at(on.base, 1), 'a');
-	/* a write: the caller's memory is left alone */
+	/* a write: the caller's memory must be unchanged */
 	assert_int_equal(inject(&(struct filter_rule){ .types = WRITES, .effect = FILTER_CORRUPT }), 0);
 	memset(buffer, 'q', sizeof(buffer));
 	assert_int_equal(upper(IO_TYPE_WRITE, buffer, 0, 1), IO_SUCCESS);
@@ -233,7 +233,7 @@ static void a_byte_is_corrupted_where_asked(void **state)
 	assert_int_equal(letter_at(on.base, 0), 'r');
 }
 
-static void a_failure_has_the_status_asked_for_and_did_nothing(void **state)
+static void a_failure_has_the_configured_status_and_no_effect(void **state)
 {
 	uint8_t buffer[BLOCK];
 
@@ -248,7 +248,7 @@ static void a_failure_has_the_status_asked_for_and_did_nothing(void **state)
 	assert_int_equal(upper(IO_TYPE_WRITE, buffer, 0, 1), IO_SUCCESS);
 }
 
-static void what_is_pending_ends_with_a_reset_only(void **state)
+static void io_held_by_a_rule_ends_only_by_a_reset(void **state)
 {
 	uint8_t buffer[BLOCK];
 	struct rig_io io;
@@ -258,12 +258,12 @@ static void what_is_pending_ends_with_a_reset_only(void **state)
 	rig_io_begin(&io, IO_TYPE_READ, buffer, 0, 1);
 	rig_pass_time(10 * NS_PER_SEC);
 	assert_int_equal(io.done, 0);
-	assert_int_equal(upper(IO_TYPE_READ, buffer, 0, 1), IO_SUCCESS); /* others pass by */
+	assert_int_equal(upper(IO_TYPE_READ, buffer, 0, 1), IO_SUCCESS); /* other types are not held */
 	assert_int_equal(upper(IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
 	assert_int_equal(rig_io_end(&io), IO_ABORTED);
 }
 
-static void a_delay_is_as_long_as_asked(void **state)
+static void a_delay_has_the_configured_length(void **state)
 {
 	uint8_t buffer[BLOCK];
 	struct rig_io io;
@@ -273,14 +273,14 @@ static void a_delay_is_as_long_as_asked(void **state)
 	rig_io_begin(&io, IO_TYPE_READ, buffer, 0, 1);
 	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
 	assert_in_range(rig_stats("EE_m").read_latency_ticks, NS_PER_MS - 50 * NS_PER_US, NS_PER_MS + 300 * NS_PER_US);
-	/* a reset need not wait for it */
+	/* a reset does not wait for the delay */
 	rig_io_begin(&io, IO_TYPE_READ, buffer, 0, 1);
 	assert_int_equal(upper(IO_TYPE_RESET, NULL, 0, 0), IO_SUCCESS);
 	assert_int_equal(io.done, 1);
 	assert_int_equal(io.status, IO_ABORTED);
 }
 
-/* Which of 300 writes are dropped: as bits. */
+/* Write 300 times; `map` has a bit for each dropped write. */
 static void dropped(uint64_t seed, uint8_t map[300])
 {
 	setup_seed(seed);
@@ -294,7 +294,7 @@ static void dropped(uint64_t seed, uint8_t map[300])
 	teardown(NULL);
 }
 
-static void one_seed_gives_the_same_faults(void **state)
+static void the_same_seed_gives_the_same_faults(void **state)
 {
 	uint8_t a[300], b[300], c[300];
 	int count = 0;
@@ -309,7 +309,7 @@ static void one_seed_gives_the_same_faults(void **state)
 	assert_in_range(count, 10, 60);
 }
 
-static void rules_that_make_no_sense_are_refused(void **state)
+static void invalid_rules_are_refused(void **state)
 {
 	const struct filter_rule good = { .types = READS, .effect = FILTER_DROP };
 	struct filter_rule bad = good;
@@ -330,7 +330,7 @@ static void rules_that_make_no_sense_are_refused(void **state)
 	assert_int_equal(create(&(struct filter_options){ .base_name = "EE_m", .name = "EE_m" }), -EEXIST);
 }
 
-static void a_filter_goes_with_its_base(void **state)
+static void a_filter_is_removed_with_its_base(void **state)
 {
 	rig_start(true);
 	rig_malloc("m", BLOCKS, BLOCK);
@@ -349,18 +349,18 @@ static void a_filter_goes_with_its_base(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(without_rules_everything_passes),
-		CASE(refusals_and_delays_lose_nothing),
-		CASE(a_dropped_write_was_acknowledged_and_not_done),
-		CASE(a_swapped_write_is_elsewhere),
-		CASE(a_stale_read_gives_what_was_before),
-		CASE(a_byte_is_corrupted_where_asked),
-		CASE(a_failure_has_the_status_asked_for_and_did_nothing),
-		CASE(what_is_pending_ends_with_a_reset_only),
-		CASE(a_delay_is_as_long_as_asked),
-		cmocka_unit_test(one_seed_gives_the_same_faults),
-		CASE(rules_that_make_no_sense_are_refused),
-		cmocka_unit_test(a_filter_goes_with_its_base),
+		CASE(without_rules_all_io_is_unchanged),
+		CASE(refused_and_delayed_io_is_not_lost),
+		CASE(a_dropped_write_is_acknowledged_but_not_stored),
+		CASE(a_swapped_write_is_stored_at_another_block),
+		CASE(a_stale_read_returns_the_previous_content),
+		CASE(corruption_changes_the_configured_byte),
+		CASE(a_failure_has_the_configured_status_and_no_effect),
+		CASE(io_held_by_a_rule_ends_only_by_a_reset),
+		CASE(a_delay_has_the_configured_length),
+		cmocka_unit_test(the_same_seed_gives_the_same_faults),
+		CASE(invalid_rules_are_refused),
+		cmocka_unit_test(a_filter_is_removed_with_its_base),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A flush that fails through the page cache: the kernel says so once and forgets, and the device does not. This program's
- * own fdatasync() fails as often as the test orders.
+ * A failed flush through the page cache: the kernel reports it once and then forgets it, so the device must remember it.
+ * The test's fdatasync() fails as often as ordered.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "rig.h"
 
-static atomic_int failures; /* to come */
+static atomic_int failures; /* failures still to come */
 
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
@@ -38,7 +38,7 @@ static int setup(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, 1 << 20), 0);
 	close(fd);
-	must(setenv("FATHOM_NO_URING", "1", 1) == 0); /* so that each flush is an fdatasync() */
+	must(setenv("FATHOM_NO_URING", "1", 1) == 0); /* so that each flush calls fdatasync() */
 	rig_start(false);
 	must(unsetenv("FATHOM_NO_URING") == 0);
 	return 0;
@@ -93,7 +93,7 @@ static enum io_status do_write(const struct users *users, unsigned int i)
 	return rig_io(rig_thread(i), users->channels[i], IO_TYPE_WRITE, block, i, 1);
 }
 
-static void every_channel_learns_of_lost_data_and_again_until_the_device_is_made_anew(void **state)
+static void lost_data_fails_flushes_of_each_channel_until_the_device_is_recreated(void **state)
 {
 	struct users users;
 
@@ -104,7 +104,7 @@ static void every_channel_learns_of_lost_data_and_again_until_the_device_is_made
 	assert_int_equal(flush(&users, 0), IO_SUCCESS);
 	atomic_store(&failures, 1);
 	assert_int_equal(flush(&users, 0), IO_MEDIA_ERROR);
-	/* The kernel has forgotten. The other one's data may be what was lost. */
+	/* The kernel has forgotten the error, but the lost data may be the other channel's. */
 	assert_int_equal(flush(&users, 1), IO_MEDIA_ERROR);
 	assert_int_equal(flush(&users, 0), IO_MEDIA_ERROR);
 	assert_int_equal(do_write(&users, 1), IO_SUCCESS);
@@ -117,8 +117,8 @@ static void every_channel_learns_of_lost_data_and_again_until_the_device_is_made
 	end(&users);
 }
 
-/* Past the page cache the device has, or has not, what it took: it may be asked again. */
-static void a_flush_past_the_page_cache_that_failed_may_be_tried_again(void **state)
+/* Without the page cache no data is lost in the kernel, so the flush may be retried. */
+static void a_failed_flush_without_the_page_cache_may_be_retried(void **state)
 {
 	struct users users;
 	struct bdev *bdev;
@@ -127,7 +127,7 @@ static void a_flush_past_the_page_cache_that_failed_may_be_tried_again(void **st
 	bdev = rig_find("f");
 	if (bdev->buffer_alignment == 1) {
 		rig_delete("f");
-		skip(); /* no O_DIRECT here */
+		skip(); /* this filesystem has no O_DIRECT */
 	}
 	users = begin();
 	atomic_store(&failures, 1);
@@ -140,10 +140,9 @@ static void a_flush_past_the_page_cache_that_failed_may_be_tried_again(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_channel_learns_of_lost_data_and_again_until_the_device_is_made_anew,
+		cmocka_unit_test_setup_teardown(lost_data_fails_flushes_of_each_channel_until_the_device_is_recreated,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_flush_past_the_page_cache_that_failed_may_be_tried_again, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(a_failed_flush_without_the_page_cache_may_be_retried, setup, teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

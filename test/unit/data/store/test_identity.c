@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The identity of file-backed devices: it goes with the data, whatever the path. Block devices are a made-up /sys here.
- */
+/* The identity of file-backed devices follows the data, not the path. Block devices come from a fake /sys. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -66,7 +64,7 @@ static void need_attributes(void)
 	}
 }
 
-/* What the device on the file has for a UUID, made and taken away; and what save_config would write of it. */
+/* Create a device on the file, get its UUID and the UUID that save_config writes, and delete it. */
 static void identity_of(const char *name, const uint8_t *given, bool read_only, uint8_t uuid[16])
 {
 	struct file_options options = { .name = "d", .filename = path_of(name), .read_only = read_only };
@@ -95,7 +93,7 @@ static void a_file_keeps_its_identity_over_restarts_and_other_names(void **state
 	assert_int_equal(rename(from, path_of("b")), 0);
 	identity_of("b", NULL, false, again);
 	assert_memory_equal(first, again, 16);
-	identity_of("b", NULL, true, again); /* who only reads finds it as well */
+	identity_of("b", NULL, true, again); /* a read-only device finds it, too */
 	assert_memory_equal(first, again, 16);
 }
 
@@ -111,7 +109,7 @@ static void another_file_at_the_same_path_has_another_identity(void **state)
 	assert_memory_not_equal(first, other, 16);
 }
 
-static void a_given_identity_is_taken_and_leaves_the_files_own_alone(void **state)
+static void a_configured_identity_does_not_change_the_files_own(void **state)
 {
 	uint8_t own[16], given[16], found[16];
 
@@ -128,7 +126,7 @@ static void a_given_identity_is_taken_and_leaves_the_files_own_alone(void **stat
 	assert_memory_equal(found, own, 16);
 }
 
-static void a_file_that_is_only_read_is_not_given_an_attribute(void **state)
+static void a_read_only_file_gets_no_attribute(void **state)
 {
 	uint8_t one[16], two[16];
 
@@ -138,7 +136,7 @@ static void a_file_that_is_only_read_is_not_given_an_attribute(void **state)
 	assert_memory_not_equal(one, two, 16);
 }
 
-static void an_attribute_that_is_no_uuid_is_replaced(void **state)
+static void an_attribute_that_is_not_a_uuid_is_replaced(void **state)
 {
 	uint8_t one[16], two[16];
 
@@ -166,15 +164,15 @@ static void put(const char *name, const char *text)
 	fclose(file);
 }
 
-/* The kernel's name and number of a disk: dev/block/N is a link to its directory. */
-static void number(const char *number, const char *disk)
+/* Set the name and number of a disk: dev/block/N is a link to its directory. */
+static void set_number(const char *set_number, const char *disk)
 {
 	char to[TEXT_BYTES], from[TEXT_BYTES], command[2 * TEXT_BYTES];
 
 	snprintf(command, sizeof(command), "mkdir -p %s/dev/block", directory);
 	assert_int_equal(system(command), 0);
 	snprintf(to, sizeof(to), "../../devices/%s", disk);
-	snprintf(from, sizeof(from), "%s/dev/block/%s", directory, number);
+	snprintf(from, sizeof(from), "%s/dev/block/%s", directory, set_number);
 	(void)unlink(from);
 	assert_int_equal(symlink(to, from), 0);
 }
@@ -187,33 +185,33 @@ static void wwid_is(dev_t device, const char *expected)
 	assert_string_equal(text, expected);
 }
 
-static void a_device_is_what_it_says_that_it_is(void **state)
+static void the_identity_of_a_device_comes_from_its_wwid_or_serial(void **state)
 {
 	char text[TEXT_BYTES];
 
 	put("devices/nvme0n1/wwid", "eui.0025385b11b0d2a1\n");
 	put("devices/nvme0n1/device/serial", "S1      \n");
-	number("259:0", "nvme0n1");
+	set_number("259:0", "nvme0n1");
 	wwid_is(makedev(259, 0), "wwid:eui.0025385b11b0d2a1");
 	put("devices/sda/device/wwid", "naa.5000c500a1b2c3d4\n");
-	number("8:0", "sda");
+	set_number("8:0", "sda");
 	wwid_is(makedev(8, 0), "device/wwid:naa.5000c500a1b2c3d4");
 	put("devices/dm-0/dm/uuid", "LVM-abc\n");
-	number("253:0", "dm-0");
+	set_number("253:0", "dm-0");
 	wwid_is(makedev(253, 0), "dm/uuid:LVM-abc");
-	put("devices/vda/serial", "\n"); /* none: a disk of a virtual machine without one */
-	number("254:0", "vda");
+	put("devices/vda/serial", "\n"); /* empty: a disk of a virtual machine without a serial number */
+	set_number("254:0", "vda");
 	assert_int_equal(sysfs_wwid(directory, makedev(254, 0), text, sizeof(text)), -ENODATA);
 	assert_int_equal(sysfs_wwid(directory, makedev(7, 7), text, sizeof(text)), -ENODATA);
 }
 
-static void a_device_that_refuses_to_punch_holes_says_so(void **state)
+static void a_device_that_refuses_to_punch_holes_is_detected(void **state)
 {
 	put("devices/vdb/queue/write_zeroes_max_bytes", "2147483136\n");
-	number("254:16", "vdb");
+	set_number("254:16", "vdb");
 	assert_true(sysfs_punches_holes(directory, makedev(254, 16)));
 	put("devices/vdb/vdb1/partition", "1\n");
-	number("254:17", "vdb/vdb1");
+	set_number("254:17", "vdb/vdb1");
 	assert_true(sysfs_punches_holes(directory, makedev(254, 17)));
 	put("devices/vdb/queue/write_zeroes_max_bytes", "0\n");
 	assert_false(sysfs_punches_holes(directory, makedev(254, 16)));
@@ -223,14 +221,14 @@ static void a_device_that_refuses_to_punch_holes_says_so(void **state)
 	assert_false(sysfs_punches_holes(directory, makedev(7, 7)));
 }
 
-static void a_partition_is_its_disk_and_its_number(void **state)
+static void the_identity_of_a_partition_is_its_disk_and_number(void **state)
 {
 	put("devices/sda/device/wwid", "naa.5000c500a1b2c3d4\n");
 	put("devices/sda/sda1/partition", "1\n");
 	put("devices/sda/sda2/partition", "2\n");
-	number("8:0", "sda");
-	number("8:1", "sda/sda1");
-	number("8:2", "sda/sda2");
+	set_number("8:0", "sda");
+	set_number("8:1", "sda/sda1");
+	set_number("8:2", "sda/sda2");
 	wwid_is(makedev(8, 1), "device/wwid:naa.5000c500a1b2c3d4:1");
 	wwid_is(makedev(8, 2), "device/wwid:naa.5000c500a1b2c3d4:2");
 }
@@ -249,36 +247,36 @@ static void identify_device(dev_t device, uint8_t uuid[16])
 	free(self);
 }
 
-/* Today's sdb is tomorrow's sda: the name and the number change, the disk does not. And the other way round. */
-static void a_disk_keeps_its_identity_under_another_number_and_its_successor_has_another(void **state)
+/* After a reboot sdb can become sda: name and number change, but the disk is the same. */
+static void a_disk_keeps_its_identity_when_its_name_and_number_change(void **state)
 {
 	uint8_t before[16], after[16], successor[16];
 
 	put("devices/one/device/wwid", "naa.5000c500a1b2c3d4\n");
 	put("devices/two/device/wwid", "naa.5000c500ffffffff\n");
-	number("8:0", "one");
+	set_number("8:0", "one");
 	identify_device(makedev(8, 0), before);
-	number("8:16", "one");
-	number("8:0", "two");
+	set_number("8:16", "one");
+	set_number("8:0", "two");
 	identify_device(makedev(8, 16), after);
 	identify_device(makedev(8, 0), successor);
 	assert_memory_equal(before, after, 16);
 	assert_memory_not_equal(before, successor, 16);
 }
 
-/* The same text must be the same UUID in every release. */
-static void the_uuid_of_a_wwid_never_changes(void **state)
+/* A text must give the same UUID in each release. */
+static void the_uuid_of_a_wwid_is_frozen(void **state)
 {
 	uint8_t uuid[16], expected[16];
 
 	put("devices/one/device/wwid", "naa.5000c500a1b2c3d4\n");
-	number("8:0", "one");
+	set_number("8:0", "one");
 	identify_device(makedev(8, 0), uuid);
 	assert_int_equal(uuid_parse("dfc2be51-0e94-53a4-8b16-e035bd86ea36", expected), 0);
 	assert_memory_equal(uuid, expected, 16);
 }
 
-static void a_device_that_does_not_say_what_it_is_has_a_random_identity(void **state)
+static void a_device_without_wwid_and_serial_has_a_random_identity(void **state)
 {
 	uint8_t one[16], two[16];
 
@@ -293,15 +291,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_file_keeps_its_identity_over_restarts_and_other_names),
 		CASE(another_file_at_the_same_path_has_another_identity),
-		CASE(a_given_identity_is_taken_and_leaves_the_files_own_alone),
-		CASE(a_file_that_is_only_read_is_not_given_an_attribute),
-		CASE(an_attribute_that_is_no_uuid_is_replaced),
-		CASE(a_device_is_what_it_says_that_it_is),
-		CASE(a_device_that_refuses_to_punch_holes_says_so),
-		CASE(a_partition_is_its_disk_and_its_number),
-		CASE(a_disk_keeps_its_identity_under_another_number_and_its_successor_has_another),
-		CASE(the_uuid_of_a_wwid_never_changes),
-		CASE(a_device_that_does_not_say_what_it_is_has_a_random_identity),
+		CASE(a_configured_identity_does_not_change_the_files_own),
+		CASE(a_read_only_file_gets_no_attribute),
+		CASE(an_attribute_that_is_not_a_uuid_is_replaced),
+		CASE(the_identity_of_a_device_comes_from_its_wwid_or_serial),
+		CASE(a_device_that_refuses_to_punch_holes_is_detected),
+		CASE(the_identity_of_a_partition_is_its_disk_and_number),
+		CASE(a_disk_keeps_its_identity_when_its_name_and_number_change),
+		CASE(the_uuid_of_a_wwid_is_frozen),
+		CASE(a_device_without_wwid_and_serial_has_a_random_identity),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lives of bdevs, their statistics, and what else is no I/O. */
+/* Life cycle of bdevs, statistics, names and tables. */
 #include "tricky.h"
 
 #include <errno.h>
@@ -13,9 +13,9 @@ static int setup_real(void **state)
 	return 0;
 }
 
-/* ---- lives ---- */
+/* ---- life cycle ---- */
 
-static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
+static void a_deleted_bdev_is_destroyed_at_its_last_close(void **state)
 {
 	uint32_t removed[2] = { 0, 0 }, destroyed = 0;
 	struct tricky *tricky = tricky_create(&tricky_plain);
@@ -32,7 +32,7 @@ static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
 	assert_null(rig_find("t"));
 	assert_int_equal(rig_delete_gone(), 0);
 	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_READ, buffer, 0, 1),
-			 IO_SUCCESS); /* for whom it is open, it works */
+			 IO_SUCCESS); /* I/O through open descriptors still works */
 	rig_channel_put(rig_thread(0), ch);
 	rig_close(a);
 	rig_channel_put(rig_thread(1), other);
@@ -42,7 +42,7 @@ static void a_bdev_that_is_open_goes_when_the_last_has_closed_it(void **state)
 	rig_settle();
 	assert_int_equal(destroyed, 1);
 	assert_int_equal(rig_delete_gone(), 1);
-	/* and the name can be had again */
+	/* the name is free again */
 	tricky_create(&tricky_plain);
 	rig_delete("t");
 }
@@ -63,7 +63,7 @@ static void open_both(void *unused)
 		must(bdev_open("t", close_both, NULL, &closing[i]) == 0);
 }
 
-static void descriptors_may_be_closed_while_being_told(void **state)
+static void descriptors_may_be_closed_in_the_removal_callback(void **state)
 {
 	uint32_t destroyed = 0;
 
@@ -111,7 +111,7 @@ static void names_are_found_opened_and_claimed_once(void **state)
 	rig_delete("t");
 }
 
-static void a_geometry_that_makes_no_sense_is_explained(void **state)
+static void an_invalid_geometry_is_refused_with_a_reason(void **state)
 {
 	const struct bdev_ops *ops = tricky_create(&tricky_plain)->bdev.ops;
 	const struct bdev good = { .name = "b", .block_bytes = 512, .block_count = 1, .ops = ops };
@@ -190,7 +190,7 @@ static void statistics_add_up_over_channels_open_and_closed(void **state)
 	tricky_close(desc, a, "t");
 }
 
-/* One that is `ns` under way. */
+/* One I/O that takes `ns`. */
 static void io_of(struct tricky *tricky, struct fathom_thread *thread, struct bdev_channel *ch, enum io_type type,
 		  uint64_t ns)
 {
@@ -205,8 +205,8 @@ static void io_of(struct tricky *tricky, struct fathom_thread *thread, struct bd
 	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
 }
 
-/* Reads, writes, unmaps and an error on each of two threads; the second one's channel is closed. */
-static struct bdev_channel *give_them_all_something_to_count(struct tricky *tricky, struct bdev_desc *desc)
+/* Run reads, writes, unmaps and an error on each of two threads; close the second thread's channel. */
+static struct bdev_channel *run_counted_io(struct tricky *tricky, struct bdev_desc *desc)
 {
 	struct bdev_channel *ch[2];
 
@@ -237,7 +237,7 @@ static void check_all_counted(const struct bdev_stats *stats)
 	assert_true(stats->unmap_latency_ticks_min >= NS_PER_MS);
 }
 
-static void each_way_of_resetting_resets_that_and_no_more(void **state)
+static void each_reset_mode_resets_only_its_statistics(void **state)
 {
 	for (enum stats_reset reset = STATS_RESET_ALL; reset <= STATS_RESET_NONE; reset++) {
 		struct bdev_stats told, expected, after;
@@ -247,7 +247,7 @@ static void each_way_of_resetting_resets_that_and_no_more(void **state)
 
 		tricky = tricky_create(&tricky_plain);
 		desc = rig_open("t");
-		ch = give_them_all_something_to_count(tricky, desc);
+		ch = run_counted_io(tricky, desc);
 		bdev_stats_get(bdev_desc_bdev(desc), reset, &told);
 		check_all_counted(&told);
 		expected = told;
@@ -266,7 +266,7 @@ static void each_way_of_resetting_resets_that_and_no_more(void **state)
 	}
 }
 
-static void extremes_begin_again_with_the_next_io(void **state)
+static void extremes_are_set_by_the_next_io_after_a_reset(void **state)
 {
 	struct bdev_stats stats;
 	struct bdev_desc *desc;
@@ -285,7 +285,7 @@ static void extremes_begin_again_with_the_next_io(void **state)
 	tricky_close(desc, ch, "t");
 }
 
-static void a_walk_resets_the_channels_it_tells_of_and_no_closed_one(void **state)
+static void a_walk_resets_only_the_open_channels_it_visits(void **state)
 {
 	uint64_t sum[2] = { 0, 0 };
 	struct bdev_desc *desc;
@@ -293,7 +293,7 @@ static void a_walk_resets_the_channels_it_tells_of_and_no_closed_one(void **stat
 	struct bdev_channel *ch;
 
 	desc = rig_open("t");
-	ch = give_them_all_something_to_count(tricky, desc);
+	ch = run_counted_io(tricky, desc);
 	bdev_stats_walk(bdev_desc_bdev(desc), STATS_RESET_ALL, count_channels, sum);
 	assert_int_equal(sum[0], 1);
 	assert_int_equal(sum[1], 2);
@@ -301,7 +301,7 @@ static void a_walk_resets_the_channels_it_tells_of_and_no_closed_one(void **stat
 	tricky_close(desc, ch, "t");
 }
 
-/* Reads one after the other on a reactor, while the test looks. */
+/* Reads one after the other on a reactor, while the test reads the statistics. */
 static struct {
 	struct bdev_io io;
 	struct iovec iov;
@@ -330,7 +330,7 @@ static void steady_next(void *unused)
 		bdev_read(&steady.io, steady.ch, &steady.iov, 1, 0, 8, reactor_now(), steady_done);
 }
 
-static void nothing_is_lost_between_two_looks(void **state)
+static void no_io_is_lost_between_two_resets(void **state)
 {
 	uint64_t ops = 0, bytes = 0;
 	struct bdev_stats stats;
@@ -396,7 +396,7 @@ static void every_errno_has_a_status(void **state)
 		assert_int_not_equal(bdev_status_from_errno(-error), IO_SUCCESS);
 }
 
-static void zeroes_are_zero(void **state)
+static void bdev_zeroes_are_zero(void **state)
 {
 	const uint8_t *zeroes = bdev_zeroes();
 
@@ -410,18 +410,18 @@ static void zeroes_are_zero(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(a_bdev_that_is_open_goes_when_the_last_has_closed_it),
-		CASE(descriptors_may_be_closed_while_being_told),
+		CASE(a_deleted_bdev_is_destroyed_at_its_last_close),
+		CASE(descriptors_may_be_closed_in_the_removal_callback),
 		CASE(names_are_found_opened_and_claimed_once),
-		CASE(a_geometry_that_makes_no_sense_is_explained),
+		CASE(an_invalid_geometry_is_refused_with_a_reason),
 		CASE(statistics_add_up_over_channels_open_and_closed),
-		CASE(each_way_of_resetting_resets_that_and_no_more),
-		CASE(extremes_begin_again_with_the_next_io),
-		CASE(a_walk_resets_the_channels_it_tells_of_and_no_closed_one),
-		cmocka_unit_test_setup_teardown(nothing_is_lost_between_two_looks, setup_real, rig_teardown),
+		CASE(each_reset_mode_resets_only_its_statistics),
+		CASE(extremes_are_set_by_the_next_io_after_a_reset),
+		CASE(a_walk_resets_only_the_open_channels_it_visits),
+		cmocka_unit_test_setup_teardown(no_io_is_lost_between_two_resets, setup_real, rig_teardown),
 		CASE(latency_is_from_submission_to_completion),
 		cmocka_unit_test(every_errno_has_a_status),
-		cmocka_unit_test(zeroes_are_zero),
+		cmocka_unit_test(bdev_zeroes_are_zero),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

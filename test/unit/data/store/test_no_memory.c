@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory ends at the first, second, third ... allocation of what creates, opens and gets, once or for good, until a run
- * meets no end: each says so, leaves nothing behind, and works when memory is back.
+ * The first, second, third ... allocation of calls that create, open and get fails, once or from then on, until a run meets
+ * no failure. Each call must report it, leave nothing allocated, and succeed when memory is available again.
  */
 #include "failing.h"
 #include "tricky.h"
@@ -25,7 +25,7 @@ static int never_run(void *unused)
 	return 0;
 }
 
-/* The reactor's table of timed pollers grows and stays: done before, each attempt allocates the same. */
+/* Grow the reactor's table of timed pollers first, so that each attempt makes the same allocations. */
 static void make_room(void *unused)
 {
 	struct poller *pollers[16];
@@ -45,7 +45,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* ---- one attempt ---- */
+/* ---- an attempt ---- */
 
 struct attempt {
 	int (*make)(struct attempt *attempt);
@@ -69,8 +69,8 @@ static void do_attempt(void *ctx)
 }
 
 /*
- * Let memory end at the n-th allocation of `attempt->make` on `thread`, for each n that there is; the last attempt, which
- * met no end, stays. Returns how many failed.
+ * Fail the n-th allocation of `attempt->make` on `thread`, for each n. The last attempt, without a failure, stays. Return
+ * the number of failed attempts.
  */
 static uint32_t fail_each(struct attempt *attempt, struct fathom_thread *thread)
 {
@@ -107,7 +107,7 @@ static void check_io(struct bdev_channel *ch)
 	struct fathom_thread *t = rig_thread(0);
 	bool zeroes = bdev_channel_bdev(ch)->reads_zeroes;
 
-	/* aligned to nothing, and as long as the device: split, with buffers where those are needed */
+	/* unaligned, and as long as the device: split, with bounce buffers if needed */
 	memset(buffer, 'w', sizeof(buffer));
 	assert_int_equal(rig_io(t, ch, IO_TYPE_WRITE, buffer + 1, 0, BLOCKS), IO_SUCCESS);
 	assert_int_equal(rig_io(t, ch, IO_TYPE_READ, back, 0, BLOCKS), IO_SUCCESS);
@@ -115,7 +115,7 @@ static void check_io(struct bdev_channel *ch)
 		must(back[i] == (zeroes ? 0 : 'w'));
 }
 
-/* Open "x" and get its channel, out of memory in each possible way; then use it. Returns how many channels failed. */
+/* Open "x" and get its channel with each allocation failing, then use it. Return the number of failed channels. */
 static uint32_t open_and_use(enum failing_kind kind)
 {
 	struct attempt attempt = { .make = open_it, .kind = kind };
@@ -135,7 +135,10 @@ static uint32_t open_and_use(enum failing_kind kind)
 	return count;
 }
 
-/* Create "x" so, and take it away again. Returns how often creating failed; `channels`: how many channels did. */
+/*
+ * Create "x" with each allocation failing, and delete it. Return the number of failed creations; `channels`: of failed
+ * channels.
+ */
 static uint32_t create_and_use(int (*make)(struct attempt *attempt), enum failing_kind kind, uint32_t channels)
 {
 	struct attempt attempt = { .make = make, .kind = kind };
@@ -147,8 +150,8 @@ static uint32_t create_and_use(int (*make)(struct attempt *attempt), enum failin
 	return count;
 }
 
-/* An attempt at creating that failed has explained it and left no name. */
-static int explained(struct attempt *attempt, int rc)
+/* Assert that a failed creation has a reason and left no name. */
+static int assert_explained(struct attempt *attempt, int rc)
 {
 	if (rc < 0) {
 		must(attempt->why.error == rc);
@@ -158,54 +161,54 @@ static int explained(struct attempt *attempt, int rc)
 	return rc;
 }
 
-/* ---- what is made ---- */
+/* ---- devices ---- */
 
 static int make_null(struct attempt *attempt)
 {
 	const struct null_options options = { .name = "x", .block_count = BLOCKS };
 
-	return explained(attempt, null_create(&options, &attempt->why));
+	return assert_explained(attempt, null_create(&options, &attempt->why));
 }
 
 static int make_malloc(struct attempt *attempt)
 {
 	const struct malloc_options options = { .name = "x", .block_count = BLOCKS, .boundary_blocks = 8 };
 
-	return explained(attempt, malloc_create(&options, &attempt->why));
+	return assert_explained(attempt, malloc_create(&options, &attempt->why));
 }
 
 static int make_file(struct attempt *attempt)
 {
 	const struct file_options options = { .name = "x", .filename = path, .block_bytes = BLOCK };
 
-	return explained(attempt, file_create(&options, &attempt->why));
+	return assert_explained(attempt, file_create(&options, &attempt->why));
 }
 
 static int make_filter(struct attempt *attempt)
 {
 	const struct filter_options options = { .name = "x", .base_name = "m", .keep_versions = true };
 	const struct bdev *base = bdev_find("m");
-	int rc = explained(attempt, filter_create(&options, &attempt->why));
+	int rc = assert_explained(attempt, filter_create(&options, &attempt->why));
 
 	must(base->claimed == (rc == 0));
 	must(base->open_count == (rc == 0));
 	return rc;
 }
 
-/* First of all cases: what all bdevs share is made with the process's first. */
-static void the_first_of_all_fails_if_there_is_no_room_for_zeroes(void **state)
+/* Must be the first case: the first bdev of a process allocates the memory that all share. */
+static void creating_the_first_bdev_fails_without_memory_for_zeroes(void **state)
 {
 	assert_int_equal(create_and_use(make_null, FAILING_ONCE, 2), 2);
 	assert_int_equal(create_and_use(make_null, FAILING_ONCE, 2), 1);
 }
 
-static void null_without_memory_says_so_and_leaves_nothing(void **state)
+static void creating_null_without_memory_fails_and_leaks_nothing(void **state)
 {
 	for (enum failing_kind kind = 0; kind < FAILING_KINDS; kind++)
 		assert_true(create_and_use(make_null, kind, 2) >= 1);
 }
 
-static void malloc_without_memory_says_so_and_leaves_nothing(void **state)
+static void creating_malloc_without_memory_fails_and_leaks_nothing(void **state)
 {
 	for (enum failing_kind kind = 0; kind < FAILING_KINDS; kind++)
 		assert_true(create_and_use(make_malloc, kind, 3) >= 2);
@@ -222,8 +225,8 @@ static void make_disk(void)
 	assert_int_equal(close(fd), 0);
 }
 
-/* A host knows a file by its UUID and its block size, so it is the same device or none. */
-static void file_without_memory_says_so_and_is_never_another_device(void **state)
+/* A host identifies the device by UUID and block size, so these must not change because of a failure. */
+static void creating_file_without_memory_never_changes_its_identity(void **state)
 {
 	struct attempt attempt = { .make = make_file };
 	struct bdev expected;
@@ -249,8 +252,8 @@ static void file_without_memory_says_so_and_is_never_another_device(void **state
 	assert_int_equal(unlink(path), 0);
 }
 
-/* Not a want of memory, but the kernel's other answer that stands in the way of O_DIRECT. */
-static void a_place_for_direct_io_that_no_block_size_keeps_means_the_page_cache(void **state)
+/* Not a failed allocation: the kernel requires an alignment for O_DIRECT that no block size has. */
+static void an_impossible_alignment_for_direct_io_uses_the_page_cache(void **state)
 {
 	const struct file_options options = { .name = "x", .filename = path };
 	struct bdev_desc *desc;
@@ -270,7 +273,7 @@ static void a_place_for_direct_io_that_no_block_size_keeps_means_the_page_cache(
 	assert_int_equal(unlink(path), 0);
 }
 
-static void filter_without_memory_says_so_and_leaves_its_base_alone(void **state)
+static void creating_a_filter_without_memory_leaves_its_base_unchanged(void **state)
 {
 	rig_malloc("m", BLOCKS, BLOCK);
 	for (enum failing_kind kind = 0; kind < FAILING_KINDS; kind++)
@@ -278,9 +281,9 @@ static void filter_without_memory_says_so_and_leaves_its_base_alone(void **state
 	rig_delete("m");
 }
 
-/* ---- the backends' share of a channel ---- */
+/* ---- channels of backends ---- */
 
-static void a_backend_without_memory_for_its_channel_undoes_the_cores(void **state)
+static void a_failed_channel_of_a_backend_frees_the_cores_channel(void **state)
 {
 	struct tricky_options options = tricky_plain;
 
@@ -295,7 +298,7 @@ static void a_backend_without_memory_for_its_channel_undoes_the_cores(void **sta
 	}
 }
 
-/* ---- the one allocation in I/O: the copy that is corrupted ---- */
+/* ---- the only allocation during I/O: the copy that is corrupted ---- */
 
 static struct rig_io writing;
 
@@ -332,7 +335,7 @@ static void do_write(void *ctx)
 	attempt->met = failing_end();
 }
 
-static void a_write_that_cannot_be_copied_fails_and_was_never_there(void **state)
+static void a_write_whose_copy_fails_is_not_stored(void **state)
 {
 	struct attempt attempt = { .make = make_filter, .n = UINT32_MAX };
 	struct fathom_thread *t = rig_thread(0);
@@ -363,7 +366,7 @@ static void a_write_that_cannot_be_copied_fails_and_was_never_there(void **state
 	assert_int_equal(writing.status, IO_SUCCESS);
 	assert_int_equal(rig_io(t, attempt.ch, IO_TYPE_READ, back, 0, 1), IO_SUCCESS);
 	assert_int_equal(back[0] + back[1], 'z' + 'b');
-	/* what was there before it: of the write that failed there is nothing */
+	/* the stale read returns the content before the failed write, of which nothing is stored */
 	rig_on(thread_control(), do_inject_stale, NULL);
 	assert_int_equal(rig_io(t, attempt.ch, IO_TYPE_READ, back, 0, 1), IO_SUCCESS);
 	assert_int_equal(back[1], 'a');
@@ -379,14 +382,14 @@ static void a_write_that_cannot_be_copied_fails_and_was_never_there(void **state
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(the_first_of_all_fails_if_there_is_no_room_for_zeroes),
-		CASE(null_without_memory_says_so_and_leaves_nothing),
-		CASE(malloc_without_memory_says_so_and_leaves_nothing),
-		CASE(file_without_memory_says_so_and_is_never_another_device),
-		CASE(a_place_for_direct_io_that_no_block_size_keeps_means_the_page_cache),
-		CASE(filter_without_memory_says_so_and_leaves_its_base_alone),
-		CASE(a_backend_without_memory_for_its_channel_undoes_the_cores),
-		CASE(a_write_that_cannot_be_copied_fails_and_was_never_there),
+		CASE(creating_the_first_bdev_fails_without_memory_for_zeroes),
+		CASE(creating_null_without_memory_fails_and_leaks_nothing),
+		CASE(creating_malloc_without_memory_fails_and_leaks_nothing),
+		CASE(creating_file_without_memory_never_changes_its_identity),
+		CASE(an_impossible_alignment_for_direct_io_uses_the_page_cache),
+		CASE(creating_a_filter_without_memory_leaves_its_base_unchanged),
+		CASE(a_failed_channel_of_a_backend_frees_the_cores_channel),
+		CASE(a_write_whose_copy_fails_is_not_stored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ struct tricky_channel {
 	uint32_t pending_count;
 };
 
-/* ---- what the core promises ---- */
+/* ---- the limits that the core must respect ---- */
 
 static void check_limits(const struct tricky *self, const struct bdev_io *io)
 {
@@ -51,7 +51,7 @@ static void check_limits(const struct tricky *self, const struct bdev_io *io)
 	must(bytes == io->block_count * bdev->block_bytes);
 }
 
-/* ---- doing it ---- */
+/* ---- execution ---- */
 
 static enum io_status execute(struct tricky *self, struct bdev_io *io)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tricky - a backend that does what backends may: says -EAGAIN, completes now or later and in any order, fails, and stops
- * the test if the core gives it what its limits forbid.
+ * tricky - a backend that uses all that its contract allows: returns -EAGAIN, completes now or later and in any order,
+ * fails. It ends the test if the core violates its limits.
  */
 #ifndef TEST_UNIT_STORE_TRICKY_H
 #define TEST_UNIT_STORE_TRICKY_H
@@ -14,10 +14,10 @@ struct tricky_options {
 	uint64_t block_count;
 	uint32_t block_bytes;
 	uint32_t io_blocks_max, iov_count_max, boundary_blocks, buffer_alignment;
-	uint32_t types;		  /* bit per enum io_type that it supports */
+	uint32_t types;		  /* supported types: a bit per enum io_type */
 	uint32_t refuse_percent;  /* -EAGAIN */
 	uint32_t inline_percent;  /* complete inside submit */
-	bool zeroes_refused_late; /* IO_UNSUPPORTED for write zeroes, which it said it supports */
+	bool zeroes_refused_late; /* IO_UNSUPPORTED for write zeroes, although reported as supported */
 	bool write_cache, read_only;
 };
 
@@ -29,26 +29,26 @@ struct tricky {
 	struct tricky_options options;
 	struct random random;
 	uint8_t *memory;
-	uint32_t submits;	  /* that it did not refuse */
-	uint32_t fail_at;	  /* the n-th of these fails (from 1) ... */
-	enum io_status fail_with; /* ... with this; 0 never */
-	int refuse_next;	  /* so many submissions are refused, whatever the chance */
+	uint32_t submits;	  /* accepted submissions */
+	uint32_t fail_at;	  /* the n-th accepted submission fails, from 1 */
+	enum io_status fail_with; /* its status; 0: none fails */
+	int refuse_next;	  /* number of next submissions to refuse */
 	bool hold;		  /* complete nothing */
-	uint32_t held;		  /* how many */
-	uint32_t *destroyed;	  /* counted up */
+	uint32_t held;		  /* number of held I/Os */
+	uint32_t *destroyed;	  /* incremented at destruction */
 	const struct bdev_io *last;
 };
 
-/* "t", 100 blocks of 512 bytes, does everything at once. */
+/* "t", 100 blocks of 512 bytes, completes all I/O inside submit. */
 extern const struct tricky_options tricky_plain;
 
-/* Registered; it goes with the bdev. */
+/* Create and register; freed with the bdev. */
 struct tricky *tricky_create(const struct tricky_options *options);
 
-/* Created, opened, and with a channel on rig_thread(0). */
+/* Create, open, and get a channel on rig_thread(0). */
 struct tricky *tricky_open(const struct tricky_options *options, struct bdev_desc **desc_ret,
 			   struct bdev_channel **channel_ret);
-/* Put and close them, and wait until the bdev `name` is gone; it need not be a tricky one. */
+/* Put the channel, close the descriptor, delete the bdev `name` and wait until it is gone. Works for any bdev. */
 void tricky_close(struct bdev_desc *desc, struct bdev_channel *channel, const char *name);
 
 #endif

@@ -9,12 +9,12 @@ static uint64_t now_tick;
 static int listen_count, stalled = -1;
 static struct {
 	bool holds, within;
-	nvmf_done_fn done; /* of what is held; NULL: nothing */
+	nvmf_done_fn done; /* of the held operation; NULL: none */
 	void *ctx;
 } listening;
 struct rig_op rig_last;
 
-/* ---- time and turns ---- */
+/* ---- time and reactor turns ---- */
 
 uint64_t rig_now(void)
 {
@@ -46,7 +46,7 @@ void rig_steps(int count)
 		now_tick += 1000;
 		for (unsigned int i = 0; i < reactors_count(); i++) {
 			if ((int)i != stalled)
-				(void)reactor_step(reactor_at(i), now_tick); /* whether it did anything does not matter */
+				(void)reactor_step(reactor_at(i), now_tick); /* its result is not needed */
 		}
 		(void)reactor_step(reactor_control(), now_tick);
 	}
@@ -108,7 +108,10 @@ static void listen_done(nvmf_done_fn done, void *ctx)
 	struct fathom_fault why = { 0 };
 
 	if (!listening.holds) {
-		/* From inside, the target does not come back with the next: there may be thousands. */
+		/*
+		 * The target must not start the next listener inside this callback: with thousands the stack would
+		 * overflow.
+		 */
 		must(!listening.within);
 		listening.within = true;
 		done(ctx, 0, &why);
@@ -364,7 +367,7 @@ int rig_setup(void **state)
 	struct reactor_options reactors = { .simulated = true, .simulated_tick = 1000000 };
 	struct nvmf_subsystem_options options;
 
-	clock_fix_tick_rate(NS_PER_SEC); /* a tick is a nanosecond, as it is to simulated reactors */
+	clock_fix_tick_rate(NS_PER_SEC); /* a tick is a nanosecond, as for simulated reactors */
 	now_tick = reactors.simulated_tick;
 	listen_count = 0;
 	for (unsigned int cpu = 0; cpu < RIG_GROUPS; cpu++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rig - a target under the simulator, with a transport that is nothing but function calls, and a disk that completes when
- * the test says so.
+ * rig - a target under the simulator, with a transport that consists of function calls, and a disk that completes when the
+ * test orders it.
  *
- * Everything runs in rig_run(), which steps all reactors until none has anything to do. A connection's calls into the
- * target are made on its group's thread, by messages.
+ * Everything runs in rig_run(), which steps all reactors until none has work. Messages make a connection's calls into the
+ * target on its group's thread.
  */
 #ifndef TEST_TARGET_RIG_H
 #define TEST_TARGET_RIG_H
@@ -32,23 +32,23 @@
 #include "data/target/target.h"
 
 #define RIG_NQN "nqn.2026-01.io.fathom:one"
-#define RIG_NQN_TWO "nqn.2026-01.io.fathom:two" /* for the test to make */
+#define RIG_NQN_TWO "nqn.2026-01.io.fathom:two" /* created by the test */
 #define RIG_HOST "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000aa"
 
 enum { RIG_GROUPS = 2, RIG_REQS_MAX = 140, RIG_BLOCK_BYTES = 512, RIG_BLOCKS = 8192 };
 
 struct rig_conn;
 
-/* One command of a test. */
+/* A command of a test. */
 struct rig_cmd {
 	struct nvme_command cmd;
-	void *data; /* H2C: what goes; C2H: where it comes */
+	void *data; /* H2C: data to send; C2H: buffer for received data */
 	uint32_t bytes;
-	bool in_capsule;    /* H2C: with the capsule */
+	bool in_capsule;    /* H2C: data is in the capsule */
 	bool hold_transfer; /* H2C: stop in TRANSFER_IN until rig_transfer() */
 	bool hold_response; /* stop in COMPLETED until rig_sent() */
 	struct rig_conn *conn;
-	struct nvmf_req *req; /* while it is under way */
+	struct nvmf_req *req; /* while it is in progress */
 	bool done;
 	uint16_t status; /* enum nvme_status */
 	bool dnr;
@@ -59,13 +59,13 @@ struct rig_cmd {
 };
 
 struct rig_conn {
-	struct nvmf_qpair qpair; /* first */
+	struct nvmf_qpair qpair; /* must be the first member */
 	struct nvmf_poll_group *group;
 	struct nvmf_req *reqs;
 	struct rig_cmd *cmd_of[RIG_REQS_MAX];
-	uint8_t *buffers; /* NVMF_IO_BYTES_DEFAULT each, made when first used */
+	uint8_t *buffers; /* NVMF_IO_BYTES_DEFAULT each, allocated at first use */
 	bool opened, closed, disconnecting;
-	bool stays;	    /* does not close when told to disconnect */
+	bool stays;	    /* ignores the target's disconnect */
 	const char *reason; /* of the disconnect */
 	bool no_memory;	    /* connected() fails */
 	unsigned int connected_count;
@@ -74,15 +74,16 @@ struct rig_conn {
 /* ---- the target ---- */
 
 int rig_setup(
-	void **state); /* running, subsystem RIG_NQN active, listening at 127.0.0.1:4420, malloc bdev "m0" as nsid 1 */
-int rig_teardown(void **state); /* down again; everything must have gone */
+	/* a running target: subsystem RIG_NQN active, listening at 127.0.0.1:4420, malloc bdev "m0" as nsid 1 */
+	void **state);
+int rig_teardown(void **state); /* stop the target; nothing may be left */
 void rig_run(void);
-void rig_advance(uint64_t ns); /* let time go by, timer by timer */
-/* The reactor of group `index` does nothing (-1: all work). */
+void rig_advance(uint64_t ns); /* advance time, timer by timer */
+/* Stall the reactor of group `index` (-1: none). */
 void rig_stall(int index);
 uint64_t rig_now(void);
 
-/* An operation with a done: wait for it, return its rc. */
+/* An operation with a done callback: functions below wait for it and return its rc. */
 struct rig_op {
 	bool done;
 	int rc;
@@ -91,7 +92,7 @@ struct rig_op {
 };
 void rig_done(void *ctx, int rc, const struct fathom_fault *why);
 void rig_ns_done(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid);
-/* Begin without waiting: rig_run() until op->done. */
+/* Start without waiting: call rig_run() until op->done. */
 typedef void (*rig_nqn_fn)(const char *nqn, nvmf_done_fn done, void *ctx);
 typedef void (*rig_host_fn)(const char *nqn, const char *host, nvmf_done_fn done, void *ctx);
 void rig_begin(rig_nqn_fn fn, const char *nqn, struct rig_op *op);
@@ -99,59 +100,59 @@ int rig_subsystem(rig_nqn_fn fn, const char *nqn);
 int rig_host(rig_host_fn fn, const char *nqn, const char *host);
 int rig_allow_any(const char *nqn, bool allow);
 int rig_create(const struct nvmf_subsystem_options *options);
-/* Run `fn(ctx)` on a thread, then until nothing is left to do. */
+/* Run `fn(ctx)` on a thread, then run all reactors until none has work. */
 void rig_call(struct fathom_thread *thread, thread_fn fn, void *ctx);
-extern struct rig_op rig_last; /* of the last that was waited for */
+extern struct rig_op rig_last; /* the last operation that was waited for */
 int rig_add_ns(const char *bdev, uint32_t nsid, uint32_t *nsid_ret);
 int rig_add_ns_to(const char *nqn, const char *bdev, uint32_t nsid);
 int rig_remove_ns(uint32_t nsid);
-/* Begin without waiting; `drain_ms` as nvmf_subsystem_remove_ns() has it. */
+/* Start without waiting; `drain_ms` as in nvmf_subsystem_remove_ns(). */
 void rig_remove_ns_begin(uint32_t nsid, uint32_t drain_ms, struct rig_op *op);
 void rig_stop_begin(struct rig_op *op);
 int rig_address_op(bool add, const char *nqn, const char *traddr, const char *trsvcid);
-/* Begin, one at a time: rig_steps() or rig_run() goes on. */
+/* Start one operation; rig_steps() or rig_run() continues it. */
 void rig_address_begin(bool add, const char *nqn, const char *traddr, const char *trsvcid, struct rig_op *op);
-/* The transport takes its time to listen and to stop, one address at once. False: it is done, and quick again. */
+/* Delay listening and stopping in the transport, one address at a time. False: complete them, and delay no more. */
 void rig_listen_hold(bool hold);
 void rig_malloc(const char *name, uint64_t blocks, uint32_t block_bytes);
 void rig_null(const char *name, uint64_t blocks, uint32_t block_bytes);
 void rig_delete_bdev(const char *name);
 
-/* A disk named `name` that holds every I/O until rig_disk_release(). `write_cache`: it has one. */
+/* Create a disk that holds each I/O until rig_disk_release(). `write_cache`: with a write cache. */
 void rig_disk(const char *name, bool write_cache, bool read_only);
 unsigned int rig_disk_held(void);
-/* Complete all that it holds, with `status` (enum io_status), on the right threads. */
+/* Complete all held I/Os with `status` (enum io_status), on their threads. */
 void rig_disk_release(int status);
-/* From now on it completes at once; and back. */
+/* Hold I/Os, or complete them at once. */
 void rig_disk_hold(bool hold);
-/* I/Os of a type (enum io_type) that it was given. */
+/* Number of I/Os of a type (enum io_type) submitted to the disk. */
 unsigned int rig_disk_count(int type);
-/* Its channels cannot be got: on group `index` (-1: everywhere can). */
+/* Make channel creation fail on group `index` (-1: on none). */
 void rig_disk_refuse_channel(int index);
-/* It does not support this type of I/O; before a namespace is made of it. */
+/* Remove support for this type of I/O. Call before a namespace uses the disk. */
 void rig_disk_lacks(int type);
 
 /* ---- the trace ---- */
 
-/* From rig_trace_open(), which comes before rig_setup(), to rig_trace_close() the group nvmf is recorded. */
+/* The group nvmf is recorded from rig_trace_open(), to be called before rig_setup(), to rig_trace_close(). */
 void rig_trace_open(void);
 void rig_trace_close(void);
-/* The argument slots of the newest record of `point` (TRACE_POINT_*). False: there is none. */
+/* Get the argument slots of the newest record of `point` (TRACE_POINT_*). False: no record. */
 bool rig_trace_last(uint16_t point, uint32_t *slots_ret, size_t slot_count);
 
 /* ---- connections ---- */
 
-/* A connection on group `index` (-1: as the target chooses). */
+/* Open a connection on group `index` (-1: chosen by the target). */
 struct rig_conn *rig_open(int index);
-/* The connection breaks. */
+/* Break the connection. */
 void rig_close(struct rig_conn *conn);
-/* After it has closed. */
+/* Free a closed connection. */
 void rig_free(struct rig_conn *conn);
 
-/* Submit without waiting, and with. rig_exec() returns the status. */
+/* Submit without waiting (rig_submit), or wait and return the status (rig_exec). */
 void rig_submit(struct rig_conn *conn, struct rig_cmd *cmd);
 uint16_t rig_exec(struct rig_conn *conn, struct rig_cmd *cmd);
-/* Submit, and then step by step: each is one turn of every reactor. */
+/* Submit; then each rig_steps() is one turn of each reactor. */
 void rig_begin_submit(struct rig_conn *conn, struct rig_cmd *cmd);
 void rig_steps(int count);
 void rig_transfer(struct rig_cmd *cmd);
@@ -163,12 +164,12 @@ struct rig_connect {
 	uint8_t cattr, hostid;
 	uint32_t kato;
 };
-struct rig_connect rig_connect_admin(void); /* sensible ones */
+struct rig_connect rig_connect_admin(void); /* valid defaults */
 struct rig_connect rig_connect_io(uint16_t cntlid, uint16_t qid);
 void rig_connect_cmd(struct rig_cmd *cmd, const struct rig_connect *connect, struct nvme_connect_data *data);
 uint16_t rig_connect(struct rig_conn *conn, const struct rig_connect *connect, struct rig_cmd *cmd_ret);
 
-/* An admin queue on group `index`, connected and enabled. *cntlid_ret may be NULL. */
+/* Open an admin queue on group `index`, connected and enabled. `cntlid_ret` may be NULL. */
 struct rig_conn *rig_admin(int index, uint16_t *cntlid_ret);
 struct rig_conn *rig_io(int index, uint16_t cntlid, uint16_t qid);
 uint16_t rig_property_set(struct rig_conn *conn, uint32_t offset, uint32_t value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rig's connections: queue pairs and requests without a wire, and the commands that tests send on them. */
+/* The rig's connections: queue pairs and requests without a transport, and the commands that tests send on them. */
 #include "rig.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static void conn_complete(struct nvmf_req *req, uint64_t now)
 	}
 	if (!cmd->hold_response) {
 		cmd->req = NULL;
-		/* a request that is parked keeps its place, and is not used before it has come back */
+		/* a parked request keeps its slot, which must not be used before the request has returned */
 		if (nvmf_req_sent(req, now))
 			*slot_of(req) = NULL;
 	}
@@ -164,7 +164,7 @@ static void fill_iov(struct nvmf_req *req)
 	uint8_t *buffer = buffer_of(req);
 	size_t first = req->data_bytes > 512 ? 512 : req->data_bytes;
 
-	/* Two pieces, so that everybody who copies meets the seam. */
+	/* Two pieces, so that each copy crosses a boundary. */
 	req->iov[0] = (struct iovec){ .iov_base = buffer, .iov_len = first };
 	req->iov[1] = (struct iovec){ .iov_base = buffer + first, .iov_len = req->data_bytes - first };
 	req->iov_count = req->data_bytes > first ? 2 : 1;
@@ -181,7 +181,7 @@ static void execute(struct rig_cmd *cmd)
 	else if (req->transfer == NVMF_TRANSFER_C2H)
 		memset(buffer_of(req), 0x5a, req->data_bytes);
 	nvmf_req_execute(req, reactor_now());
-	/* What was promised to end inside has ended, or has taken its data with it. */
+	/* A command that completes inside submit must have ended or have copied its data. */
 	if (scribble)
 		memset(buffer_of(same), 0xee, cmd->bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The rig's devices: a disk that completes when the test says so, and the ordinary ones. */
+/* The rig's devices: a disk that completes when the test orders it, and ordinary ones. */
 #include "rig.h"
 
 #include <stdlib.h>

@@ -29,7 +29,7 @@ void rig_trace_close(void)
 	trace_close();
 }
 
-/* An event's slots: those of its record, then those of the continuations behind it. */
+/* Collect the slots of an event: of its record, then of its continuations. */
 static void gather(const struct trace_ring *ring, uint64_t at, uint32_t *slots, size_t slot_count)
 {
 	const struct trace_record *record = &ring->records[at % ring->entry_count];
@@ -54,7 +54,7 @@ bool rig_trace_last(uint16_t point, uint32_t *slots_ret, size_t slot_count)
 
 	must(memory);
 	ring = (const struct trace_ring *)(memory + trace_self.slot->ring_offset[TRACE_RING_RARE]);
-	must(ring->head <= ring->entry_count); /* no test records so much */
+	must(ring->head <= ring->entry_count); /* no test fills the ring */
 	for (uint64_t at = ring->head; at-- > 0;) {
 		if (ring->records[at].point == point) {
 			gather(ring, at, slots_ret, slot_count);

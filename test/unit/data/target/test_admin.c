@@ -116,8 +116,8 @@ static void test_identify_namespace(void **state)
 	assert_int_equal(page[0], 1);
 }
 
-/* SPDK's hosts ask for each command set that they know, and take an error for one. */
-static void test_command_sets_that_are_not_here_are_zeroes(void **state)
+/* SPDK's hosts request each command set that they know, and take an error as support. */
+static void test_identify_of_unsupported_command_sets_returns_zeroes(void **state)
 {
 	static const uint8_t zeroes[NVME_IDENTIFY_BYTES];
 	static const uint32_t csis[] = { 1 /* key value */, NVME_CSI_ZNS };
@@ -174,13 +174,13 @@ static void test_identify_descriptors(void **state)
 	assert_int_equal(identify(NVME_CNS_NS_DESCRIPTORS, 2, 0), NVME_SC_INVALID_NAMESPACE);
 }
 
-static void test_room_for_identify_must_suffice(void **state)
+static void test_identify_with_a_small_buffer_is_refused(void **state)
 {
 	struct rig_cmd cmd = rig_identify(NVME_CNS_CONTROLLER, 0, page);
 
 	cmd.cmd.sgl.length = 4095;
 	assert_int_equal(rig_exec(admin, &cmd), NVME_SC_DATA_SGL_LENGTH_INVALID);
-	/* more is filled with zeroes */
+	/* a larger buffer is filled with zeroes */
 	cmd = rig_identify(NVME_CNS_CONTROLLER, 0, page);
 	cmd.cmd.sgl.length = 8192;
 	memset(page, 0xcc, sizeof(page));
@@ -206,7 +206,7 @@ static void test_unknown_admin_opcodes_are_refused(void **state)
 
 /* ---- features ---- */
 
-static void test_features_are_set_got_and_reset(void **state)
+static void test_features_can_be_set_and_read_and_a_reset_restores_them(void **state)
 {
 	static const uint8_t plain[] = { NVME_FEATURE_ARBITRATION, NVME_FEATURE_INTERRUPT_COALESCING };
 	uint32_t value;
@@ -226,7 +226,7 @@ static void test_features_are_set_got_and_reset(void **state)
 	assert_int_equal(value, 0);
 }
 
-static void test_features_that_do_not_make_sense_are_refused(void **state)
+static void test_invalid_feature_values_are_refused(void **state)
 {
 	uint32_t value;
 
@@ -258,7 +258,7 @@ static void test_features_that_do_not_make_sense_are_refused(void **state)
 	assert_int_equal(rig_exec(admin, &save), NVME_SC_FEATURE_NOT_SAVEABLE);
 }
 
-static void test_number_of_queues_is_told_and_fixed_once_there_are_some(void **state)
+static void test_number_of_queues_is_fixed_after_the_first_io_queue(void **state)
 {
 	struct rig_conn *io;
 	uint32_t value;
@@ -294,7 +294,7 @@ static void test_features_with_data(void **state)
 
 /* ---- log pages ---- */
 
-static void test_supported_log_pages_are_there_and_others_are_not(void **state)
+static void test_supported_log_pages_are_readable_and_others_refused(void **state)
 {
 	uint32_t lids[256];
 
@@ -307,7 +307,7 @@ static void test_supported_log_pages_are_there_and_others_are_not(void **state)
 	assert_int_equal(lids[NVME_LOG_ANA], 0);
 }
 
-static void test_smart_counts_what_all_groups_did(void **state)
+static void test_smart_counts_io_of_all_groups(void **state)
 {
 	struct rig_conn *ios[2] = { rig_io(0, cntlid, 1), rig_io(1, cntlid, 2) };
 	const struct nvme_log_smart *smart = (const void *)page;
@@ -328,12 +328,12 @@ static void test_smart_counts_what_all_groups_did(void **state)
 	assert_int_equal(smart->host_read_commands.low, 3);
 	assert_int_equal(smart->data_units_written.low, 3); /* 1310720 bytes of 512000 each, rounded up */
 	assert_int_equal(smart->data_units_read.low, 1);
-	/* in parts */
+	/* read in parts */
 	assert_int_equal(get_log(admin, NVME_LOG_SMART, 16, 64, false), NVME_SC_SUCCESS);
 	assert_int_equal(page[0], 3);
 	rig_close(ios[0]);
 	rig_close(ios[1]);
-	/* and it is not forgotten when a subsystem is stopped and started */
+	/* the counts survive a stop and start of the subsystem */
 	rig_free(ios[0]);
 	rig_free(ios[1]);
 	assert_int_equal(rig_subsystem(nvmf_subsystem_stop, RIG_NQN), 0);
@@ -395,7 +395,7 @@ static void submit_event_request(struct rig_conn *conn, struct rig_cmd *cmd)
 	rig_submit(conn, cmd);
 }
 
-static void test_a_namespace_that_comes_or_goes_is_an_event(void **state)
+static void test_adding_or_removing_a_namespace_is_an_event(void **state)
 {
 	struct rig_cmd event, again, third;
 
@@ -408,7 +408,7 @@ static void test_a_namespace_that_comes_or_goes_is_an_event(void **state)
 	assert_true(event.done);
 	assert_int_equal(event.cpl.cdw0,
 			 nvme_event_dword(NVME_EVENT_NOTICE, NVME_NOTICE_NS_ATTRIBUTE, NVME_LOG_CHANGED_NS_LIST));
-	/* masked until the log has been read, and read for good */
+	/* masked until the log page has been read without "retain" */
 	assert_int_equal(rig_remove_ns(5), 0);
 	assert_false(again.done);
 	assert_int_equal(get_log(admin, NVME_LOG_CHANGED_NS_LIST, 4096, 0, true), NVME_SC_SUCCESS);
@@ -424,13 +424,13 @@ static void test_a_namespace_that_comes_or_goes_is_an_event(void **state)
 	assert_true(again.done);
 	assert_int_equal(get_log(admin, NVME_LOG_CHANGED_NS_LIST, 4096, 0, false), NVME_SC_SUCCESS);
 	assert_int_equal(((const struct nvme_ns_list *)page)->nsid[0], 3);
-	/* pending when no request waits */
+	/* pending if no event request waits */
 	assert_int_equal(rig_add_ns("m2", 3, NULL), 0);
 	submit_event_request(admin, &third);
 	assert_true(third.done);
 }
 
-static void test_an_event_nobody_asked_for_is_not_told(void **state)
+static void test_a_disabled_event_is_not_reported(void **state)
 {
 	struct rig_cmd event;
 
@@ -469,7 +469,7 @@ static uint32_t abort_command(uint16_t sqid, uint16_t cid)
 	return cmd.cpl.cdw0;
 }
 
-static void test_what_waits_can_be_aborted_and_what_runs_cannot(void **state)
+static void test_abort_ends_waiting_commands_but_no_running_ones(void **state)
 {
 	struct rig_conn *io = rig_io(1, cntlid, 1);
 	struct rig_cmd event, at_disk, in_transfer, waiting;
@@ -492,7 +492,7 @@ static void test_what_waits_can_be_aborted_and_what_runs_cannot(void **state)
 	rig_blocks(&in_transfer, 0, 16);
 	in_transfer.hold_transfer = true;
 	rig_submit(io, &in_transfer);
-	/* its data have been asked for, and will come */
+	/* its data was requested and will arrive */
 	assert_int_equal(abort_command(1, in_transfer.cmd.cid), 1);
 	assert_false(in_transfer.done);
 	rig_transfer(&in_transfer);
@@ -521,7 +521,7 @@ static struct rig_conn *discovery(uint32_t kato)
 	return conn;
 }
 
-static void test_discovery_lists_what_the_host_may_use(void **state)
+static void test_discovery_lists_subsystems_that_the_host_may_use(void **state)
 {
 	const struct nvme_discovery_log *log = (const void *)page;
 	const struct nvme_discovery_entry *entry = (const void *)(page + 1024);
@@ -539,7 +539,7 @@ static void test_discovery_lists_what_the_host_may_use(void **state)
 	assert_memory_equal(entry[1].trsvcid, "4420 ", 5);
 	assert_int_equal(entry[1].trtype, NVME_TRTYPE_TCP);
 	assert_int_equal(entry[1].adrfam, NVME_ADRFAM_IPV4);
-	/* an entry alone, and one half of it */
+	/* one entry, and half of an entry */
 	assert_int_equal(get_log(conn, NVME_LOG_DISCOVERY, 1024, 2048, false), NVME_SC_SUCCESS);
 	assert_string_equal(((const struct nvme_discovery_entry *)page)->subnqn, RIG_NQN);
 	assert_int_equal(get_log(conn, NVME_LOG_DISCOVERY, 256, 2048 + 256, false), NVME_SC_SUCCESS);
@@ -554,7 +554,7 @@ static void test_discovery_lists_what_the_host_may_use(void **state)
 	rig_free(conn);
 }
 
-static void test_discovery_tells_of_changes(void **state)
+static void test_discovery_reports_changes_by_events(void **state)
 {
 	struct rig_conn *conn = discovery(30000);
 	struct rig_cmd event, again;
@@ -575,7 +575,7 @@ static void test_discovery_tells_of_changes(void **state)
 	rig_free(conn);
 }
 
-static void test_discovery_has_few_commands(void **state)
+static void test_discovery_refuses_other_admin_commands(void **state)
 {
 	const struct nvme_identify_controller *id = (const void *)page;
 	struct rig_conn *conn = discovery(0);
@@ -594,7 +594,7 @@ static void test_discovery_has_few_commands(void **state)
 	rig_free(conn);
 }
 
-static void test_a_silent_discovery_host_is_put_out(void **state)
+static void test_a_discovery_host_without_keep_alives_is_disconnected(void **state)
 {
 	struct rig_conn *conn = discovery(0);
 
@@ -613,27 +613,27 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_identify_controller),
 		T(test_identify_namespace),
-		T(test_command_sets_that_are_not_here_are_zeroes),
+		T(test_identify_of_unsupported_command_sets_returns_zeroes),
 		T(test_identify_lists),
 		T(test_identify_descriptors),
-		T(test_room_for_identify_must_suffice),
+		T(test_identify_with_a_small_buffer_is_refused),
 		T(test_unknown_admin_opcodes_are_refused),
-		T(test_features_are_set_got_and_reset),
-		T(test_features_that_do_not_make_sense_are_refused),
-		T(test_number_of_queues_is_told_and_fixed_once_there_are_some),
+		T(test_features_can_be_set_and_read_and_a_reset_restores_them),
+		T(test_invalid_feature_values_are_refused),
+		T(test_number_of_queues_is_fixed_after_the_first_io_queue),
 		T(test_features_with_data),
-		T(test_supported_log_pages_are_there_and_others_are_not),
-		T(test_smart_counts_what_all_groups_did),
+		T(test_supported_log_pages_are_readable_and_others_refused),
+		T(test_smart_counts_io_of_all_groups),
 		T(test_errors_are_logged_newest_first),
 		T(test_log_pages_are_read_in_parts_within_bounds),
-		T(test_a_namespace_that_comes_or_goes_is_an_event),
-		T(test_an_event_nobody_asked_for_is_not_told),
+		T(test_adding_or_removing_a_namespace_is_an_event),
+		T(test_a_disabled_event_is_not_reported),
 		T(test_event_requests_have_a_limit),
-		T(test_what_waits_can_be_aborted_and_what_runs_cannot),
-		T(test_discovery_lists_what_the_host_may_use),
-		T(test_discovery_tells_of_changes),
-		T(test_discovery_has_few_commands),
-		T(test_a_silent_discovery_host_is_put_out),
+		T(test_abort_ends_waiting_commands_but_no_running_ones),
+		T(test_discovery_lists_subsystems_that_the_host_may_use),
+		T(test_discovery_reports_changes_by_events),
+		T(test_discovery_refuses_other_admin_commands),
+		T(test_a_discovery_host_without_keep_alives_is_disconnected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

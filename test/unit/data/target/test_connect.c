@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connect: which hosts may, with what, and the statuses of the others. */
+/* Connect: permitted hosts and parameters, and the statuses of refused ones. */
 #include "rig.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ struct refusal {
 	uint8_t iattr;
 };
 
-static struct refusal refused(const struct rig_connect *connect)
+static struct refusal assert_refused(const struct rig_connect *connect)
 {
 	struct rig_conn *conn = rig_open(0);
 	struct rig_cmd cmd;
@@ -29,7 +29,7 @@ static struct refusal refused(const struct rig_connect *connect)
 
 static void assert_invalid(const struct rig_connect *connect, uint16_t ipo, uint8_t iattr)
 {
-	struct refusal refusal = refused(connect);
+	struct refusal refusal = assert_refused(connect);
 
 	assert_int_equal(refusal.status, NVME_SC_CONNECT_INVALID_PARAMETERS);
 	assert_int_equal(refusal.ipo, ipo);
@@ -49,7 +49,7 @@ static void test_admin_connect_gives_a_cntlid_and_a_queue(void **state)
 	assert_int_equal(conn->qpair.qid, 0);
 	assert_int_equal(conn->connected_count, 1);
 	assert_false(conn->qpair.flow_control_off);
-	/* the next gets the next */
+	/* the next controller gets the next id */
 	other = rig_open(1);
 	connect.cattr = NVME_CATTR_DISABLE_SQFLOW;
 	assert_int_equal(rig_connect(other, &connect, &cmd), NVME_SC_SUCCESS);
@@ -62,7 +62,7 @@ static void test_admin_connect_gives_a_cntlid_and_a_queue(void **state)
 	rig_free(other);
 }
 
-static void test_a_host_without_a_name_is_anybody(void **state)
+static void test_a_host_without_a_nqn_connects_if_any_host_is_allowed(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
 	struct rig_conn *conn = rig_open(0);
@@ -73,7 +73,7 @@ static void test_a_host_without_a_name_is_anybody(void **state)
 	rig_free(conn);
 }
 
-static void test_bad_admin_connects_say_what_was_wrong(void **state)
+static void test_invalid_admin_connects_name_the_wrong_parameter(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
 	char endless[NVME_NQN_FIELD_BYTES + 1];
@@ -97,7 +97,7 @@ static void test_bad_admin_connects_say_what_was_wrong(void **state)
 	assert_invalid(&connect, 44, NVME_CONNECT_IATTR_COMMAND);
 	connect = rig_connect_admin();
 	connect.recfmt = 1;
-	assert_int_equal(refused(&connect).status, NVME_SC_CONNECT_INCOMPATIBLE_FORMAT);
+	assert_int_equal(assert_refused(&connect).status, NVME_SC_CONNECT_INCOMPATIBLE_FORMAT);
 }
 
 static void test_short_connect_data_are_refused(void **state)
@@ -120,21 +120,21 @@ static void test_a_host_must_be_allowed(void **state)
 	struct rig_conn *conn;
 
 	assert_int_equal(rig_allow_any(RIG_NQN, false), 0);
-	assert_int_equal(refused(&connect).status, NVME_SC_CONNECT_INVALID_HOST);
+	assert_int_equal(assert_refused(&connect).status, NVME_SC_CONNECT_INVALID_HOST);
 	assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, RIG_HOST), 0);
 	assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, RIG_HOST), -EEXIST);
 	assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, "nonsense"), -EINVAL);
 	conn = rig_open(1);
 	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_SUCCESS);
 	assert_string_equal(nvmf_subsystem_host_at(nvmf_subsystem_find(RIG_NQN), 0), RIG_HOST);
-	/* and when it no longer is, it is put out */
+	/* a host that is removed is disconnected */
 	assert_int_equal(rig_host(nvmf_subsystem_remove_host, RIG_NQN, RIG_HOST), 0);
 	assert_true(conn->closed);
 	assert_int_equal(rig_host(nvmf_subsystem_remove_host, RIG_NQN, RIG_HOST), -ENOENT);
 	rig_free(conn);
 }
 
-static void test_a_connection_must_come_in_where_the_subsystem_listens(void **state)
+static void test_connect_needs_an_address_at_which_the_subsystem_listens(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
 	struct rig_conn *conn = rig_open(0);
@@ -142,7 +142,7 @@ static void test_a_connection_must_come_in_where_the_subsystem_listens(void **st
 	(void)text_copy(conn->qpair.local_service, sizeof(conn->qpair.local_service), "4421"); /* fits */
 	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_CONNECT_INVALID_HOST);
 	assert_int_equal(rig_address_op(true, RIG_NQN, "0.0.0.0", "4421"), 0);
-	/* the host may try again on the same connection */
+	/* the host may retry on the same connection */
 	assert_int_equal(rig_connect(conn, &connect, NULL), NVME_SC_SUCCESS);
 	assert_int_equal(rig_address_op(false, RIG_NQN, "0.0.0.0", "4421"), 0);
 	assert_true(conn->closed);
@@ -159,7 +159,7 @@ static void test_a_second_connect_is_out_of_order(void **state)
 	rig_free(conn);
 }
 
-static void test_nothing_goes_before_connect(void **state)
+static void test_commands_before_connect_are_refused(void **state)
 {
 	struct rig_conn *conn = rig_open(0);
 	uint8_t page[NVME_IDENTIFY_BYTES];
@@ -193,14 +193,14 @@ static void test_io_connect_needs_an_enabled_controller(void **state)
 	rig_free(io);
 }
 
-static void test_bad_io_connects_say_what_was_wrong(void **state)
+static void test_invalid_io_connects_name_the_wrong_parameter(void **state)
 {
 	uint16_t cntlid;
 	struct rig_conn *admin = rig_admin(0, &cntlid);
 	struct rig_conn *io = rig_io(1, cntlid, 1);
 	struct rig_connect connect = rig_connect_io(cntlid, 1);
 
-	assert_int_equal(refused(&connect).status, NVME_SC_INVALID_QUEUE_ID);
+	assert_int_equal(assert_refused(&connect).status, NVME_SC_INVALID_QUEUE_ID);
 	connect = rig_connect_io(cntlid, 128);
 	assert_invalid(&connect, 42, NVME_CONNECT_IATTR_COMMAND);
 	connect = rig_connect_io((uint16_t)(cntlid + 1), 2);
@@ -219,7 +219,7 @@ static void test_bad_io_connects_say_what_was_wrong(void **state)
 	rig_free(io);
 }
 
-static void test_a_queue_id_is_free_again_when_its_queue_has_gone(void **state)
+static void test_a_queue_id_is_free_after_its_queue_is_destroyed(void **state)
 {
 	uint16_t cntlid;
 	struct rig_conn *admin = rig_admin(0, &cntlid);
@@ -256,11 +256,11 @@ static void test_no_memory_for_a_queue_refuses_it(void **state)
 	rig_free(io);
 }
 
-/* ---- shares and time ---- */
+/* ---- limits and time-outs ---- */
 
 #define OTHER_HOST "nqn.2014-08.org.nvmexpress:uuid:00000000-0000-0000-0000-0000000000cc"
 
-static void test_one_host_leaves_controllers_for_others(void **state)
+static void test_a_host_cannot_use_all_controllers(void **state)
 {
 	struct rig_conn *conns[NVMF_HOST_CONTROLLERS_DEFAULT + 1], *other = rig_open(0);
 	struct rig_connect connect = rig_connect_admin();
@@ -272,7 +272,7 @@ static void test_one_host_leaves_controllers_for_others(void **state)
 	}
 	connect.hostnqn = OTHER_HOST;
 	assert_int_equal(rig_connect(other, &connect, NULL), NVME_SC_SUCCESS);
-	/* one that goes makes room */
+	/* a controller that ends makes room */
 	rig_close(conns[0]);
 	rig_free(conns[0]);
 	connect.hostnqn = RIG_HOST;
@@ -286,7 +286,7 @@ static void test_one_host_leaves_controllers_for_others(void **state)
 	rig_free(other);
 }
 
-static void test_the_share_of_a_host_is_an_option(void **state)
+static void test_the_limit_of_controllers_per_host_is_an_option(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
 	struct nvmf_subsystem_options options;
@@ -314,7 +314,7 @@ static void test_the_share_of_a_host_is_an_option(void **state)
 	}
 }
 
-static void test_a_controller_that_is_never_enabled_goes(void **state)
+static void test_a_controller_that_is_not_enabled_in_time_is_removed(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
 	struct rig_conn *idle = rig_open(0), *enabled = rig_admin(0, NULL);
@@ -325,7 +325,7 @@ static void test_a_controller_that_is_never_enabled_goes(void **state)
 	rig_advance(2 * NS_PER_SEC);
 	assert_true(idle->closed);
 	assert_string_equal(idle->reason, "the controller was not enabled in time");
-	/* also not one that was, and no longer is */
+	/* the same for a controller that was disabled */
 	assert_int_equal(rig_property_set(enabled, NVME_PROPERTY_CC, 0), NVME_SC_SUCCESS);
 	rig_advance(60 * NS_PER_SEC);
 	assert_false(enabled->closed);
@@ -350,7 +350,7 @@ static void test_discovery_has_no_io_queues(void **state)
 	rig_free(conn);
 }
 
-static void test_cntlids_stay_in_range_and_run_out(void **state)
+static void test_cntlids_stay_in_range_and_exhaustion_is_an_error(void **state)
 {
 	struct nvmf_subsystem_options options;
 	struct rig_connect connect = rig_connect_admin();
@@ -370,7 +370,7 @@ static void test_cntlids_stay_in_range_and_run_out(void **state)
 		assert_int_equal(rig_connect(conns[i], &connect, &cmd), NVME_SC_SUCCESS);
 		assert_int_equal(cmd.cpl.cdw0, 10 + i);
 	}
-	assert_int_equal(refused(&connect).status, NVME_SC_CONNECT_CONTROLLER_BUSY);
+	assert_int_equal(assert_refused(&connect).status, NVME_SC_CONNECT_CONTROLLER_BUSY);
 	rig_close(conns[0]);
 	rig_free(conns[0]);
 	conns[0] = rig_open(1);
@@ -382,8 +382,8 @@ static void test_cntlids_stay_in_range_and_run_out(void **state)
 	rig_free(conns[1]);
 }
 
-/* The connection breaks while its Connect is on its way over the threads: step by step, at every step. */
-static void test_a_connection_may_break_at_any_step_of_connect(void **state)
+/* The connection breaks at each step of the Connect, which passes several threads. */
+static void test_a_connection_that_breaks_during_connect_leaves_nothing(void **state)
 {
 	uint16_t cntlid;
 	struct rig_conn *admin = rig_admin(0, &cntlid);
@@ -423,7 +423,7 @@ static void admit(void *ctx)
 	nvmf_target_admit(*(const bool *)ctx);
 }
 
-static void test_who_comes_while_nobody_may_has_no_group(void **state)
+static void test_a_connection_gets_no_group_while_none_are_admitted(void **state)
 {
 	struct rig_conn *conn = rig_open(0);
 	struct rig_connect connect = rig_connect_admin();
@@ -434,7 +434,7 @@ static void test_who_comes_while_nobody_may_has_no_group(void **state)
 	rig_call(thread_control(), admit, &admitted);
 	rig_call(thread_control(), choose, &group);
 	assert_null(group);
-	assert_int_equal(rig_connect(conn, &connect, &cmd), NVME_SC_SUCCESS); /* who is there already stays */
+	assert_int_equal(rig_connect(conn, &connect, &cmd), NVME_SC_SUCCESS); /* an existing connection stays */
 	admitted = true;
 	rig_call(thread_control(), admit, &admitted);
 	rig_call(thread_control(), choose, &group);
@@ -449,24 +449,24 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 		T(test_admin_connect_gives_a_cntlid_and_a_queue),
-		T(test_a_host_without_a_name_is_anybody),
-		T(test_bad_admin_connects_say_what_was_wrong),
+		T(test_a_host_without_a_nqn_connects_if_any_host_is_allowed),
+		T(test_invalid_admin_connects_name_the_wrong_parameter),
 		T(test_short_connect_data_are_refused),
 		T(test_a_host_must_be_allowed),
-		T(test_a_connection_must_come_in_where_the_subsystem_listens),
+		T(test_connect_needs_an_address_at_which_the_subsystem_listens),
 		T(test_a_second_connect_is_out_of_order),
-		T(test_nothing_goes_before_connect),
+		T(test_commands_before_connect_are_refused),
 		T(test_io_connect_needs_an_enabled_controller),
-		T(test_bad_io_connects_say_what_was_wrong),
-		T(test_a_queue_id_is_free_again_when_its_queue_has_gone),
+		T(test_invalid_io_connects_name_the_wrong_parameter),
+		T(test_a_queue_id_is_free_after_its_queue_is_destroyed),
 		T(test_no_memory_for_a_queue_refuses_it),
-		T(test_one_host_leaves_controllers_for_others),
-		T(test_the_share_of_a_host_is_an_option),
-		T(test_a_controller_that_is_never_enabled_goes),
+		T(test_a_host_cannot_use_all_controllers),
+		T(test_the_limit_of_controllers_per_host_is_an_option),
+		T(test_a_controller_that_is_not_enabled_in_time_is_removed),
 		T(test_discovery_has_no_io_queues),
-		T(test_cntlids_stay_in_range_and_run_out),
-		T(test_a_connection_may_break_at_any_step_of_connect),
-		T(test_who_comes_while_nobody_may_has_no_group),
+		T(test_cntlids_stay_in_range_and_exhaustion_is_an_error),
+		T(test_a_connection_that_breaks_during_connect_leaves_nothing),
+		T(test_a_connection_gets_no_group_while_none_are_admitted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The discovery log's entries: which addresses are in it, and what port each is. */
+/* The entries of the discovery log: addresses and port ids. */
 #include "rig.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static struct rig_conn *conn;
 
-/* The log as it was read last. */
+/* The log as last read. */
 static struct {
 	uint64_t generation;
 	size_t count;
@@ -60,7 +60,7 @@ static void read_log(void)
 	}
 }
 
-/* The port id of all entries with this address, of which there are `count`. */
+/* Assert that `count` entries have this address and the same port id, and return it. */
 static uint16_t port_id(const char *traddr, const char *trsvcid, unsigned int count)
 {
 	uint16_t id = 0;
@@ -92,7 +92,7 @@ static void make_subsystem(const char *nqn)
 	assert_int_equal(rig_create(&options), 0);
 }
 
-static void test_an_address_is_one_port_whoever_is_served_there(void **state)
+static void test_an_address_has_one_port_id_in_all_subsystems(void **state)
 {
 	uint16_t ids[3];
 
@@ -101,7 +101,7 @@ static void test_an_address_is_one_port_whoever_is_served_there(void **state)
 	assert_int_equal(rig_address_op(true, RIG_NQN_TWO, "127.0.0.1", "4420"), 0);
 	assert_int_equal(rig_address_op(true, RIG_NQN_TWO, "::1", "4420"), 0);
 	read_log();
-	assert_int_equal(seen.count, 7); /* each address leads to the discovery subsystem, too */
+	assert_int_equal(seen.count, 7); /* each address also has an entry of the discovery subsystem */
 	ids[0] = port_id("127.0.0.1", "4420", 3);
 	ids[1] = port_id("127.0.0.1", "4421", 2);
 	ids[2] = port_id("::1", "4420", 2);
@@ -110,7 +110,7 @@ static void test_an_address_is_one_port_whoever_is_served_there(void **state)
 	assert_int_not_equal(ids[1], ids[2]);
 }
 
-static void test_an_address_is_the_same_port_when_it_comes_again(void **state)
+static void test_an_address_added_again_has_the_same_port_id(void **state)
 {
 	uint16_t ids[2];
 
@@ -118,7 +118,7 @@ static void test_an_address_is_the_same_port_when_it_comes_again(void **state)
 	read_log();
 	ids[0] = port_id("127.0.0.1", "4420", 2);
 	ids[1] = port_id("::1", "4420", 2);
-	/* nothing is remembered of an address that is gone: so it is after a restart */
+	/* nothing is stored of a removed address, so the id is the same after a restart */
 	assert_int_equal(rig_address_op(false, RIG_NQN, "127.0.0.1", "4420"), 0);
 	assert_int_equal(rig_address_op(false, RIG_NQN, "::1", "4420"), 0);
 	make_subsystem(RIG_NQN_TWO);
@@ -130,11 +130,11 @@ static void test_an_address_is_the_same_port_when_it_comes_again(void **state)
 	assert_int_equal(port_id("0:0::0:1", "4420", 2), ids[1]);
 }
 
-/* Addresses at random: of so many, some want the same port id. */
-static void test_as_many_addresses_as_there_can_be_are_as_many_ports(void **state)
+/* Random addresses: of so many, some hash to the same port id. */
+static void test_the_most_addresses_have_different_port_ids(void **state)
 {
 	static uint8_t used[UINT16_MAX + 1];
-	unsigned int count = 1; /* the rig's own */
+	unsigned int count = 1; /* the rig's address */
 	char nqn[64], traddr[16];
 	uint32_t random = 1;
 
@@ -150,7 +150,7 @@ static void test_as_many_addresses_as_there_can_be_are_as_many_ports(void **stat
 		}
 	}
 	assert_int_equal(rig_address_op(true, RIG_NQN, "127.0.0.1", "4421"), -ENOSPC);
-	assert_int_equal(rig_address_op(true, RIG_NQN, traddr, "4420"), 0); /* not one more */
+	assert_int_equal(rig_address_op(true, RIG_NQN, traddr, "4420"), 0); /* over the limit */
 	read_log();
 	assert_int_equal(seen.count, 2 * NVMF_ADDRESSES_MAX + 1);
 	memset(used, 0, sizeof(used));
@@ -170,7 +170,7 @@ static bool shown(const char *trsvcid)
 	return false;
 }
 
-static void test_an_address_is_shown_while_connections_are_taken_there(void **state)
+static void test_an_address_is_listed_while_it_accepts_connections(void **state)
 {
 	struct rig_op op;
 	uint64_t before;
@@ -204,8 +204,8 @@ static void test_an_address_is_shown_while_connections_are_taken_there(void **st
 	assert_int_equal(seen.generation, before);
 }
 
-/* Whenever the log is read while a listener goes: one generation is one content. */
-static void test_every_change_of_the_log_is_a_generation(void **state)
+/* The log is read at each step while a listener is removed: one generation has one content. */
+static void test_each_change_of_the_log_has_a_new_generation(void **state)
 {
 	struct nvme_discovery_log log;
 	struct rig_op op;
@@ -228,11 +228,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_an_address_is_one_port_whoever_is_served_there),
-		T(test_an_address_is_the_same_port_when_it_comes_again),
-		T(test_an_address_is_shown_while_connections_are_taken_there),
-		T(test_every_change_of_the_log_is_a_generation),
-		T(test_as_many_addresses_as_there_can_be_are_as_many_ports),
+		T(test_an_address_has_one_port_id_in_all_subsystems),
+		T(test_an_address_added_again_has_the_same_port_id),
+		T(test_an_address_is_listed_while_it_accepts_connections),
+		T(test_each_change_of_the_log_has_a_new_generation),
+		T(test_the_most_addresses_have_different_port_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A block device that does not answer: what an operator does meanwhile, and how everything ends without it.
+ * A block device that does not answer: what an operator can still change, and how everything ends without it.
  *
- * Namespace 1 lies on "m0", which answers at once; namespace 2 on "d0", which holds a read of each group's I/O queue.
+ * Namespace 1 is on "m0", which answers at once; namespace 2 on "d0", which holds a read of each group's I/O queue.
  */
 #include "rig.h"
 
@@ -60,7 +60,7 @@ static uint16_t read_from(struct rig_conn *conn, uint32_t nsid)
 	return rig_exec(conn, &read);
 }
 
-static void check_the_rest_goes_on(void)
+static void check_namespace_1_works(void)
 {
 	struct rig_cmd identify = rig_identify(NVME_CNS_ACTIVE_NS_LIST, 0, back);
 
@@ -87,9 +87,9 @@ static void test_hosts_listeners_and_other_namespaces_change_without_waiting(voi
 	rig_malloc("m3", 100, 512);
 	for (int round = 0; round < 2; round++) {
 		assert_int_equal(rig_host(nvmf_subsystem_add_host, RIG_NQN, HOST_TWO), 0);
-		check_the_rest_goes_on();
+		check_namespace_1_works();
 		assert_int_equal(rig_address_op(true, RIG_NQN, "127.0.0.1", "4421"), 0);
-		check_the_rest_goes_on();
+		check_namespace_1_works();
 		assert_int_equal(rig_add_ns("m3", 3, NULL), 0);
 		assert_int_equal(read_from(ios[round], 3), NVME_SC_SUCCESS);
 		check_a_new_host_is_served();
@@ -98,15 +98,15 @@ static void test_hosts_listeners_and_other_namespaces_change_without_waiting(voi
 		assert_int_equal(read_from(ios[round], 3), NVME_SC_INVALID_NAMESPACE);
 		assert_int_equal(rig_address_op(false, RIG_NQN, "127.0.0.1", "4421"), 0);
 		assert_int_equal(rig_host(nvmf_subsystem_remove_host, RIG_NQN, HOST_TWO), 0);
-		check_the_rest_goes_on();
+		check_namespace_1_works();
 	}
 	assert_int_equal(rig_disk_held(), RIG_GROUPS);
 	rig_disk_release(IO_SUCCESS);
 	assert_true(hung[0].done && hung[1].done && hung[0].status == NVME_SC_SUCCESS);
 }
 
-/* What waits for the device is the removal of its namespace, and nothing else. */
-static void test_a_removal_that_waits_holds_up_nothing(void **state)
+/* Only the removal of its namespace waits for the device. */
+static void test_a_waiting_removal_delays_no_other_operation(void **state)
 {
 	struct rig_op remove, again;
 
@@ -122,17 +122,17 @@ static void test_a_removal_that_waits_holds_up_nothing(void **state)
 	assert_int_equal(rig_remove_ns(3), 0);
 	rig_remove_ns_begin(2, 0, &again);
 	assert_true(again.done && again.rc == -ENOENT);
-	check_the_rest_goes_on();
+	check_namespace_1_works();
 	check_a_new_host_is_served();
 	assert_false(remove.done);
-	/* in time: as if nothing had been */
+	/* the device answers in time */
 	rig_disk_release(IO_SUCCESS);
 	assert_true(remove.done && remove.rc == 0);
 	assert_int_equal(hung[0].status, NVME_SC_SUCCESS);
 	rig_delete_bdev("d0");
 }
 
-static void test_a_removal_ends_without_the_device(void **state)
+static void test_a_removal_ends_if_the_device_does_not_answer(void **state)
 {
 	struct rig_op remove;
 
@@ -148,24 +148,24 @@ static void test_a_removal_ends_without_the_device(void **state)
 		assert_int_equal(ios[i]->qpair.req_count, 0);
 		assert_int_equal(ios[i]->qpair.parked_count, 1);
 	}
-	check_the_rest_goes_on();
-	/* its number is free, its device is not */
+	check_namespace_1_works();
+	/* its nsid is free, its device is still in use */
 	assert_int_equal(rig_add_ns("d0", 2, NULL), -EPERM);
 	rig_malloc("m3", 100, 512);
 	assert_int_equal(rig_add_ns("m3", 2, NULL), 0);
 	assert_int_equal(read_from(ios[0], 2), NVME_SC_SUCCESS);
-	/* late completions are absorbed: no command is answered twice */
+	/* late completions are dropped: no command is answered twice */
 	rig_disk_release(IO_MEDIA_ERROR);
 	for (int i = 0; i < RIG_GROUPS; i++)
 		assert_int_equal(ios[i]->qpair.parked_count, 0);
-	check_the_rest_goes_on();
+	check_namespace_1_works();
 	assert_int_equal(rig_add_ns("d0", 3, NULL), 0);
 	assert_int_equal(rig_remove_ns(3), 0);
 	rig_delete_bdev("d0");
 }
 
-/* The same identifier, while the device still has the command that had it. */
-static void test_a_host_may_use_the_identifiers_of_what_was_given_up(void **state)
+/* The host uses a command id again while the device still has the command with that id. */
+static void test_a_host_may_reuse_the_ids_of_abandoned_commands(void **state)
 {
 	struct rig_cmd again[100];
 	struct rig_op remove;
@@ -182,8 +182,8 @@ static void test_a_host_may_use_the_identifiers_of_what_was_given_up(void **stat
 	assert_int_equal(read_from(ios[0], 1), NVME_SC_SUCCESS);
 }
 
-/* A write that has to be durable is two I/Os: the second is not begun for one that was given up. */
-static void test_nothing_is_begun_for_what_was_given_up(void **state)
+/* A durable write is two I/Os: the flush is not submitted for an abandoned write. */
+static void test_no_io_is_submitted_for_an_abandoned_command(void **state)
 {
 	struct rig_cmd write = rig_h2c(NVME_NVM_WRITE, 2, back, 512);
 	struct rig_op remove;
@@ -203,21 +203,21 @@ static void test_nothing_is_begun_for_what_was_given_up(void **state)
 	rig_delete_bdev("d0");
 }
 
-static void test_a_device_that_goes_does_not_wait_for_its_commands_for_ever(void **state)
+static void test_a_removed_device_waits_for_its_commands_only_a_limited_time(void **state)
 {
 	struct nvmf_ns_info info;
 
 	rig_delete_bdev("d0");
-	check_the_rest_goes_on();
+	check_namespace_1_works();
 	rig_advance((NVMF_DRAIN_MS_DEFAULT + 100) * NS_PER_MS);
 	assert_true(hung[0].done && hung[1].done);
 	assert_false(nvmf_subsystem_next_ns(nvmf_subsystem_find(RIG_NQN), 1, &info));
-	check_the_rest_goes_on();
+	check_namespace_1_works();
 }
 
-/* ---- a group that does nothing ---- */
+/* ---- a stalled group ---- */
 
-static void test_a_group_that_does_not_come_to_it_holds_up_only_the_namespace(void **state)
+static void test_a_stalled_group_delays_only_the_namespace(void **state)
 {
 	struct rig_op remove;
 
@@ -240,7 +240,7 @@ static void test_a_group_that_does_not_come_to_it_holds_up_only_the_namespace(vo
 
 /* ---- connections and controllers ---- */
 
-static void test_a_connection_that_ends_leaves_nothing_but_its_commands(void **state)
+static void test_a_closed_connection_leaves_only_its_parked_commands(void **state)
 {
 	struct nvmf_subsystem *subsystem = nvmf_subsystem_find(RIG_NQN);
 
@@ -255,7 +255,7 @@ static void test_a_connection_that_ends_leaves_nothing_but_its_commands(void **s
 	assert_true(ios[0]->closed && ios[1]->closed);
 }
 
-static void test_a_reset_ends_without_the_device(void **state)
+static void test_a_controller_reset_ends_if_the_device_does_not_answer(void **state)
 {
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, 0), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
@@ -265,8 +265,8 @@ static void test_a_reset_ends_without_the_device(void **state)
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
 }
 
-/* Each time its host comes back it leaves as many behind, but not for ever. */
-static void test_a_device_that_holds_too_many_is_not_given_more(void **state)
+/* Each reconnect of the host leaves more parked commands, up to the limit. */
+static void test_a_device_with_too_many_parked_commands_gets_no_more(void **state)
 {
 	struct rig_conn *left[NVMF_NS_PARKED_MAX + 8];
 	struct rig_cmd *reads = calloc(ARRAY_COUNT(left), sizeof(*reads));
@@ -288,10 +288,10 @@ static void test_a_device_that_holds_too_many_is_not_given_more(void **state)
 			break;
 		assert_true(count < ARRAY_COUNT(left));
 	}
-	/* that of the first host of this group is under way yet */
+	/* the command of this group's first host is still in progress */
 	assert_int_equal(count, NVMF_NS_PARKED_MAX + 1);
 	assert_int_equal(nvmf_subsystem_find(RIG_NQN)->ctrlr_count, 1);
-	check_the_rest_goes_on();
+	check_namespace_1_works();
 	rig_disk_release(IO_SUCCESS);
 	for (size_t i = 0; i < count; i++)
 		rig_free(left[i]);
@@ -302,7 +302,7 @@ static void test_a_device_that_holds_too_many_is_not_given_more(void **state)
 
 /* ---- subsystems and the target ---- */
 
-static void test_a_pause_by_hand_fails(void **state)
+static void test_an_explicit_pause_fails(void **state)
 {
 	struct rig_op pause;
 
@@ -311,11 +311,11 @@ static void test_a_pause_by_hand_fails(void **state)
 	rig_advance((NVMF_DRAIN_MS_DEFAULT + 100) * NS_PER_MS);
 	assert_true(pause.done && pause.rc == -ETIMEDOUT);
 	assert_int_equal(nvmf_subsystem_get_state(nvmf_subsystem_find(RIG_NQN)), NVMF_SUBSYSTEM_ACTIVE);
-	check_the_rest_goes_on();
+	check_namespace_1_works();
 	assert_false(hung[0].done);
 }
 
-static void test_a_subsystem_is_deleted_without_the_device(void **state)
+static void test_a_subsystem_is_deleted_if_the_device_does_not_answer(void **state)
 {
 	struct rig_op destroy;
 
@@ -365,7 +365,7 @@ static void check_it_starts_again(void)
 	assert_true(start.done && start.rc == 0);
 }
 
-static void test_the_target_stops_but_for_what_the_device_has(void **state)
+static void test_the_target_stops_except_for_commands_at_the_device(void **state)
 {
 	struct rig_op stop;
 
@@ -373,7 +373,7 @@ static void test_the_target_stops_but_for_what_the_device_has(void **state)
 	check_it_starts_again();
 }
 
-/* Whatever waits for the device when the target is to stop. */
+/* The target stops while another operation waits for the device. */
 static void test_the_target_stops_while_a_removal_waits(void **state)
 {
 	struct rig_op remove, stop;
@@ -401,18 +401,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		T(test_hosts_listeners_and_other_namespaces_change_without_waiting),
-		T(test_a_removal_that_waits_holds_up_nothing),
-		T(test_a_removal_ends_without_the_device),
-		T(test_a_host_may_use_the_identifiers_of_what_was_given_up),
-		T(test_nothing_is_begun_for_what_was_given_up),
-		T(test_a_device_that_goes_does_not_wait_for_its_commands_for_ever),
-		T(test_a_group_that_does_not_come_to_it_holds_up_only_the_namespace),
-		T(test_a_connection_that_ends_leaves_nothing_but_its_commands),
-		T(test_a_reset_ends_without_the_device),
-		T(test_a_device_that_holds_too_many_is_not_given_more),
-		T(test_a_pause_by_hand_fails),
-		T(test_a_subsystem_is_deleted_without_the_device),
-		T(test_the_target_stops_but_for_what_the_device_has),
+		T(test_a_waiting_removal_delays_no_other_operation),
+		T(test_a_removal_ends_if_the_device_does_not_answer),
+		T(test_a_host_may_reuse_the_ids_of_abandoned_commands),
+		T(test_no_io_is_submitted_for_an_abandoned_command),
+		T(test_a_removed_device_waits_for_its_commands_only_a_limited_time),
+		T(test_a_stalled_group_delays_only_the_namespace),
+		T(test_a_closed_connection_leaves_only_its_parked_commands),
+		T(test_a_controller_reset_ends_if_the_device_does_not_answer),
+		T(test_a_device_with_too_many_parked_commands_gets_no_more),
+		T(test_an_explicit_pause_fails),
+		T(test_a_subsystem_is_deleted_if_the_device_does_not_answer),
+		T(test_the_target_stops_except_for_commands_at_the_device),
 		T(test_the_target_stops_while_a_removal_waits),
 		T(test_the_target_stops_while_a_pause_waits),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The commands of I/O queues, right and wrong. */
+/* Commands of I/O queues, valid and invalid. */
 #include "rig.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static uint16_t transfer(uint8_t opcode, uint32_t nsid, void *data, uint64_t slb
 	return rig_exec(io, &cmd);
 }
 
-static void test_what_is_written_is_read(void **state)
+static void test_a_read_returns_the_written_data(void **state)
 {
 	static const uint32_t counts[] = { 1, 2, 8, 9, 256 };
 
@@ -121,7 +121,7 @@ static void test_data_pointers_are_checked(void **state)
 	cmd.cmd.sgl.address = 512;
 	assert_int_equal(altered(cmd), NVME_SC_SGL_OFFSET_INVALID);
 	cmd = write;
-	cmd.bytes = 2048; /* came in the capsule */
+	cmd.bytes = 2048; /* data was in the capsule */
 	assert_int_equal(altered(cmd), NVME_SC_DATA_SGL_LENGTH_INVALID);
 	cmd = read;
 	cmd.cmd.flags = NVME_CMD_PSDT_PRP;
@@ -143,7 +143,7 @@ static void test_write_zeroes_and_deallocate_make_zeroes(void **state)
 	rig_blocks(&zeroes, 8, 8);
 	assert_int_equal(rig_exec(io, &zeroes), NVME_SC_SUCCESS);
 	dsm.cmd.cdw10 = 2;
-	assert_int_equal(altered(dsm), NVME_SC_SUCCESS); /* without AD nothing changes */
+	assert_int_equal(altered(dsm), NVME_SC_SUCCESS); /* without the AD attribute nothing changes */
 	assert_int_equal(transfer(NVME_NVM_READ, 1, in, 0, 8), NVME_SC_SUCCESS);
 	assert_memory_equal(in, out, 8 * RIG_BLOCK_BYTES);
 	dsm.cmd.cdw11 = NVME_DSM_CDW11_AD;
@@ -152,7 +152,7 @@ static void test_write_zeroes_and_deallocate_make_zeroes(void **state)
 	assert_memory_equal(in, none, 4 * RIG_BLOCK_BYTES);
 	assert_memory_equal(in + 4 * RIG_BLOCK_BYTES, out + 4 * RIG_BLOCK_BYTES, 2 * RIG_BLOCK_BYTES);
 	assert_memory_equal(in + 6 * RIG_BLOCK_BYTES, none, 10 * RIG_BLOCK_BYTES);
-	/* one range outside, and none is touched */
+	/* if one range is beyond the end, no range is changed */
 	assert_int_equal(transfer(NVME_NVM_WRITE, 1, out, 0, 16), NVME_SC_SUCCESS);
 	ranges[2].slba = RIG_BLOCKS - 1;
 	assert_int_equal(altered(dsm), NVME_SC_LBA_OUT_OF_RANGE);
@@ -162,7 +162,7 @@ static void test_write_zeroes_and_deallocate_make_zeroes(void **state)
 	assert_int_equal(altered(zeroes), NVME_SC_LBA_OUT_OF_RANGE);
 }
 
-static void test_write_zeroes_takes_as_much_as_identify_says_and_no_more(void **state)
+static void test_write_zeroes_accepts_up_to_the_limit_in_identify(void **state)
 {
 	struct rig_cmd zeroes = rig_plain(NVME_NVM_WRITE_ZEROES, 2);
 
@@ -174,7 +174,7 @@ static void test_write_zeroes_takes_as_much_as_identify_says_and_no_more(void **
 	assert_int_equal(altered(zeroes), NVME_SC_INVALID_FIELD);
 }
 
-/* Whether blocks of namespace 1 are as they were written, or zeroes. */
+/* Assert that blocks of namespace 1 are unchanged (`kept`) or zeroes. */
 static void assert_blocks(uint64_t slba, uint32_t count, bool kept)
 {
 	static const uint8_t none[RIG_BLOCK_BYTES];
@@ -199,7 +199,7 @@ static void deallocate(struct nvme_dsm_range *ranges, uint32_t count)
 	assert_int_equal(rig_exec(io, &dsm), NVME_SC_SUCCESS);
 }
 
-/* From here on `admin` and `io` are connected to another subsystem, with a namespace 1 of its own and this DMRSL. */
+/* Connect `admin` and `io` to another subsystem, with its own namespace 1 and this DMRSL. */
 static struct nvme_identify_controller_nvm move_to_dmrsl(uint32_t dmrsl)
 {
 	struct nvme_identify_controller_nvm id;
@@ -230,7 +230,7 @@ static struct nvme_identify_controller_nvm move_to_dmrsl(uint32_t dmrsl)
 	return id;
 }
 
-static void test_of_each_range_as_much_is_deallocated_as_identify_says(void **state)
+static void test_deallocation_stops_at_the_limit_of_each_range(void **state)
 {
 	struct nvme_dsm_range ranges[3] = { { 0, 20, 0 }, { 0, 16, 32 }, { 0, 17, 64 } }; /* attributes, nlb, slba */
 	struct nvme_identify_controller_nvm id = move_to_dmrsl(16);
@@ -248,8 +248,8 @@ static void test_of_each_range_as_much_is_deallocated_as_identify_says(void **st
 	assert_blocks(80, 16, true);
 }
 
-/* What is beyond the limit of one range counts towards the limit of all. */
-static void test_of_all_ranges_as_much_is_deallocated_as_identify_says(void **state)
+/* Blocks beyond the limit of one range count towards the limit of all ranges. */
+static void test_deallocation_stops_at_the_limit_of_all_ranges(void **state)
 {
 	struct nvme_dsm_range ranges[3] = { { 0, 4076, 0 }, { 0, 8, 5000 }, { 0, 1, 6000 } };
 	struct nvme_identify_controller_nvm id = move_to_dmrsl(16);
@@ -266,12 +266,12 @@ static void test_of_all_ranges_as_much_is_deallocated_as_identify_says(void **st
 	assert_blocks(6000, 1, true);
 }
 
-static void test_without_a_limit_everything_is_deallocated(void **state)
+static void test_without_limits_all_ranges_are_deallocated(void **state)
 {
 	struct nvme_identify_controller_nvm id = move_to_dmrsl(0);
 	struct nvme_dsm_range ranges[NVME_DSM_RANGES_MAX];
 
-	/* all of them, or none */
+	/* all limits are set or none */
 	assert_int_equal(id.dmrl, 0);
 	assert_int_equal(id.dmrsl, 0);
 	assert_true(id.dmsl == 0);
@@ -289,7 +289,7 @@ static void test_without_a_limit_everything_is_deallocated(void **state)
 	assert_blocks(0, 1, false);
 }
 
-static void test_hosts_that_know_no_limits_see_that_deallocation_is_supported(void **state)
+static void test_deallocation_is_reported_also_for_hosts_without_limits(void **state)
 {
 	struct nvme_identify_controller id;
 	struct rig_cmd identify = rig_identify(NVME_CNS_CONTROLLER, 0, &id);
@@ -298,8 +298,8 @@ static void test_hosts_that_know_no_limits_see_that_deallocation_is_supported(vo
 	assert_true(id.oncs & NVME_ONCS_DSM);
 }
 
-/* DMRL cannot say more than 255: of 256 ranges, the last is not processed. */
-static void test_as_many_ranges_as_there_can_be(void **state)
+/* DMRL is at most 255: of 256 ranges the last is not processed. */
+static void test_the_most_ranges_are_deallocated(void **state)
 {
 	struct nvme_dsm_range ranges[NVME_DSM_RANGES_MAX];
 	struct rig_cmd dsm = rig_h2c(NVME_NVM_DATASET_MANAGEMENT, 1, ranges, sizeof(ranges));
@@ -317,7 +317,7 @@ static void test_as_many_ranges_as_there_can_be(void **state)
 	for (size_t i = 0; i < 255 * RIG_BLOCK_BYTES; i++)
 		assert_int_equal(in[i], 0);
 	assert_memory_equal(in + 255 * RIG_BLOCK_BYTES, out + 255 * RIG_BLOCK_BYTES, RIG_BLOCK_BYTES);
-	/* and on a disk that does them one by one */
+	/* the same on a disk that completes them one by one */
 	rig_disk("d0", false, false);
 	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
 	dsm.cmd.nsid = 2;
@@ -333,8 +333,8 @@ static void test_as_many_ranges_as_there_can_be(void **state)
 	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 255);
 }
 
-/* Deallocation is a hint: it succeeds, does nothing, and the namespace promises no zeroes. */
-static void test_a_device_that_cannot_unmap_is_left_alone(void **state)
+/* Deallocation is a hint: it succeeds without effect, and the namespace does not report zeroes. */
+static void test_deallocation_on_a_device_without_unmap_has_no_effect(void **state)
 {
 	struct nvme_dsm_range range = { .slba = 1, .nlb = 4 };
 	struct rig_cmd dsm = rig_h2c(NVME_NVM_DATASET_MANAGEMENT, 2, &range, sizeof(range));
@@ -353,12 +353,12 @@ static void test_a_device_that_cannot_unmap_is_left_alone(void **state)
 	dsm.cmd.cdw11 = NVME_DSM_CDW11_AD;
 	assert_int_equal(altered(dsm), NVME_SC_SUCCESS);
 	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP) + rig_disk_count(IO_TYPE_WRITE_ZEROES), 0);
-	/* what is wrong with the command is an error all the same */
+	/* an invalid command is still an error */
 	range.slba = RIG_BLOCKS;
 	assert_int_equal(altered(dsm), NVME_SC_LBA_OUT_OF_RANGE);
 }
 
-static void test_fua_and_a_cache_switched_off_flush(void **state)
+static void test_fua_and_a_disabled_cache_cause_flushes(void **state)
 {
 	struct rig_cmd write = rig_h2c(NVME_NVM_WRITE, 2, out, 512);
 	struct rig_cmd features = rig_plain(NVME_ADMIN_SET_FEATURES, 0);
@@ -380,7 +380,7 @@ static void test_fua_and_a_cache_switched_off_flush(void **state)
 	assert_int_equal(rig_disk_count(IO_TYPE_WRITE), 3);
 }
 
-static void test_what_a_disk_says_is_what_a_host_hears(void **state)
+static void test_io_statuses_map_to_nvme_statuses(void **state)
 {
 	static const struct {
 		enum io_status io;
@@ -423,7 +423,7 @@ static void test_a_read_only_disk_is_write_protected(void **state)
 	assert_int_equal(transfer(NVME_NVM_READ, 2, in, 0, 1), NVME_SC_SUCCESS);
 }
 
-static void test_a_null_disk_needs_no_buffer_and_malloc_ends_inside(void **state)
+static void test_null_needs_no_buffer_and_malloc_completes_inside_submit(void **state)
 {
 	struct rig_cmd read = rig_c2h(NVME_NVM_READ, 2, in, 512), write = rig_h2c(NVME_NVM_WRITE, 1, out, 512);
 
@@ -436,7 +436,7 @@ static void test_a_null_disk_needs_no_buffer_and_malloc_ends_inside(void **state
 	assert_int_equal(write.transfer, NVMF_TRANSFER_H2C);
 }
 
-static void test_the_head_follows_and_wraps(void **state)
+static void test_the_submission_queue_head_follows_and_wraps(void **state)
 {
 	struct rig_connect connect = rig_connect_io(cntlid, 2);
 	struct rig_conn *conn = rig_open(0);
@@ -455,7 +455,7 @@ static void test_the_head_follows_and_wraps(void **state)
 	rig_free(conn);
 }
 
-static void test_more_commands_than_the_queue_holds_end_the_connection(void **state)
+static void test_commands_over_the_queue_size_end_the_connection(void **state)
 {
 	struct rig_connect connect = rig_connect_io(cntlid, 2);
 	struct rig_conn *conn = rig_open(0);
@@ -479,8 +479,8 @@ static void test_more_commands_than_the_queue_holds_end_the_connection(void **st
 	rig_free(conn);
 }
 
-/* The queue pair closes with a command in each state it can be in. */
-static void test_closing_ends_commands_in_every_state(void **state)
+/* The queue pair closes with a command in each state. */
+static void test_closing_ends_commands_in_each_state(void **state)
 {
 	struct rig_cmd at_disk, in_transfer, waiting, completed, admin_waiting;
 	uint8_t page[NVME_IDENTIFY_BYTES];
@@ -505,13 +505,13 @@ static void test_closing_ends_commands_in_every_state(void **state)
 	assert_true(waiting.done && in_transfer.done);
 	assert_int_equal(waiting.status, NVME_SC_ABORTED_SQ_DELETION);
 	assert_int_equal(in_transfer.status, NVME_SC_ABORTED_SQ_DELETION);
-	assert_false(io->closed); /* the response is still out */
+	assert_false(io->closed); /* the response is not sent yet */
 	rig_sent(&completed);
 	assert_true(io->closed);
 	assert_int_equal(rig_subsystem(nvmf_subsystem_resume, RIG_NQN), 0);
 	assert_true(admin_waiting.done);
 	assert_int_equal(admin_waiting.status, NVME_SC_SUCCESS);
-	/* and one at the disk */
+	/* one command at the disk */
 	rig_free(io);
 	io = rig_io(0, cntlid, 7);
 	at_disk = rig_c2h(NVME_NVM_READ, 2, in, 512);
@@ -526,26 +526,26 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_what_is_written_is_read),
+		T(test_a_read_returns_the_written_data),
 		T(test_ranges_are_checked),
 		T(test_namespaces_must_exist),
 		T(test_unknown_opcodes_are_refused),
 		T(test_data_pointers_are_checked),
 		T(test_write_zeroes_and_deallocate_make_zeroes),
-		T(test_write_zeroes_takes_as_much_as_identify_says_and_no_more),
-		T(test_of_each_range_as_much_is_deallocated_as_identify_says),
-		T(test_of_all_ranges_as_much_is_deallocated_as_identify_says),
-		T(test_without_a_limit_everything_is_deallocated),
-		T(test_hosts_that_know_no_limits_see_that_deallocation_is_supported),
-		T(test_as_many_ranges_as_there_can_be),
-		T(test_a_device_that_cannot_unmap_is_left_alone),
-		T(test_fua_and_a_cache_switched_off_flush),
-		T(test_what_a_disk_says_is_what_a_host_hears),
+		T(test_write_zeroes_accepts_up_to_the_limit_in_identify),
+		T(test_deallocation_stops_at_the_limit_of_each_range),
+		T(test_deallocation_stops_at_the_limit_of_all_ranges),
+		T(test_without_limits_all_ranges_are_deallocated),
+		T(test_deallocation_is_reported_also_for_hosts_without_limits),
+		T(test_the_most_ranges_are_deallocated),
+		T(test_deallocation_on_a_device_without_unmap_has_no_effect),
+		T(test_fua_and_a_disabled_cache_cause_flushes),
+		T(test_io_statuses_map_to_nvme_statuses),
 		T(test_a_read_only_disk_is_write_protected),
-		T(test_a_null_disk_needs_no_buffer_and_malloc_ends_inside),
-		T(test_the_head_follows_and_wraps),
-		T(test_more_commands_than_the_queue_holds_end_the_connection),
-		T(test_closing_ends_commands_in_every_state),
+		T(test_null_needs_no_buffer_and_malloc_completes_inside_submit),
+		T(test_the_submission_queue_head_follows_and_wraps),
+		T(test_commands_over_the_queue_size_end_the_connection),
+		T(test_closing_ends_commands_in_each_state),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

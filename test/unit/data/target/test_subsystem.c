@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Subsystems: states over all groups, changes under I/O, what is refused; life of controllers. */
+/* Subsystems: states over all groups, changes under I/O, refused changes; life of controllers. */
 #include "rig.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static struct rig_cmd a_read(uint32_t nsid)
 
 /* ---- pause and resume ---- */
 
-static void test_a_pause_waits_for_io_and_io_waits_for_the_end_of_the_pause(void **state)
+static void test_a_pause_waits_for_io_and_delays_new_io(void **state)
 {
 	struct rig_cmd before[RIG_GROUPS], after[RIG_GROUPS];
 	struct rig_op pause;
@@ -68,7 +68,7 @@ static void test_a_pause_waits_for_io_and_io_waits_for_the_end_of_the_pause(void
 	after[1] = a_read(1);
 	rig_submit(ios[1], &after[1]);
 	assert_false(after[0].done || after[1].done);
-	/* the controller goes on answering what does not concern the subsystem */
+	/* the controller still answers commands that do not need the subsystem */
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
 	assert_int_equal(rig_subsystem(nvmf_subsystem_resume, RIG_NQN), 0);
 	assert_true(after[0].done && after[1].done);
@@ -77,8 +77,8 @@ static void test_a_pause_waits_for_io_and_io_waits_for_the_end_of_the_pause(void
 	assert_int_equal(rig_subsystem(nvmf_subsystem_resume, RIG_NQN), -EINVAL);
 }
 
-/* The rig scribbles over the buffer of a write that was promised to end at once. */
-static void test_a_write_that_meets_a_pause_keeps_its_data(void **state)
+/* The rig overwrites the buffer of a write that should complete inside submit. */
+static void test_a_write_delayed_by_a_pause_keeps_its_data(void **state)
 {
 	struct rig_cmd write = rig_h2c(NVME_NVM_WRITE, 1, data, 4096), read = rig_c2h(NVME_NVM_READ, 1, back, 4096);
 
@@ -96,7 +96,7 @@ static void test_a_write_that_meets_a_pause_keeps_its_data(void **state)
 	assert_memory_equal(back, data, 4096);
 }
 
-static void test_changes_are_made_while_paused_by_hand(void **state)
+static void test_changes_are_made_during_an_explicit_pause(void **state)
 {
 	struct rig_cmd read;
 
@@ -115,7 +115,7 @@ static void test_changes_are_made_while_paused_by_hand(void **state)
 
 /* ---- namespaces ---- */
 
-static void test_namespaces_come_and_go_under_io(void **state)
+static void test_namespaces_are_added_and_removed_under_io(void **state)
 {
 	uint32_t nsid = 0;
 
@@ -148,11 +148,11 @@ static void test_bad_namespaces_are_refused(void **state)
 	assert_int_equal(rig_add_ns("m2", NVME_NSID_ALL, NULL), -EINVAL);
 	assert_int_equal(rig_remove_ns(2), -ENOENT);
 	assert_int_equal(subsystem_state(), NVMF_SUBSYSTEM_ACTIVE);
-	/* nothing of it was kept */
+	/* the refused call left nothing */
 	assert_int_equal(rig_add_ns("m2", 32, NULL), 0);
 }
 
-static void test_a_command_that_waits_for_a_namespace_that_goes_ends(void **state)
+static void test_a_command_waiting_for_a_removed_namespace_ends(void **state)
 {
 	struct rig_cmd read = a_read(1);
 
@@ -167,7 +167,7 @@ static void test_a_command_that_waits_for_a_namespace_that_goes_ends(void **stat
 	assert_int_equal(read.status, NVME_SC_INVALID_NAMESPACE);
 }
 
-static void test_a_device_that_goes_takes_its_namespace_along(void **state)
+static void test_removing_a_device_removes_its_namespace(void **state)
 {
 	struct nvmf_ns_info info;
 	struct rig_cmd event = rig_plain(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0),
@@ -188,7 +188,7 @@ static void test_a_device_that_goes_takes_its_namespace_along(void **state)
 	assert_int_equal(rig_add_ns("m0", 1, NULL), 0);
 }
 
-static void test_a_group_that_cannot_follow_undoes_the_change(void **state)
+static void test_a_change_that_fails_on_one_group_is_undone(void **state)
 {
 	struct nvmf_ns_info info;
 
@@ -214,7 +214,7 @@ static void test_a_group_that_cannot_follow_undoes_the_change(void **state)
 	}
 }
 
-static void test_a_start_that_fails_leaves_it_inactive(void **state)
+static void test_a_failed_start_leaves_the_subsystem_inactive(void **state)
 {
 	rig_disk("d0", false, false);
 	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
@@ -291,7 +291,7 @@ static void test_destruction_waits_for_io_at_a_disk(void **state)
 	rig_begin(nvmf_subsystem_destroy, RIG_NQN, &destroy);
 	assert_false(destroy.done || ios[1]->closed);
 	assert_true(ios[0]->closed);
-	/* nothing more is done to it */
+	/* no further change is accepted */
 	assert_int_equal(rig_remove_ns(1), -ENOENT);
 	rig_disk_release(IO_SUCCESS);
 	assert_true(destroy.done && read.done && ios[1]->closed && admin->closed);
@@ -300,7 +300,7 @@ static void test_destruction_waits_for_io_at_a_disk(void **state)
 
 /* ---- controllers ---- */
 
-static void test_properties_say_what_the_controller_is(void **state)
+static void test_properties_describe_the_controller(void **state)
 {
 	uint64_t cap = rig_property_get(admin, NVME_PROPERTY_CAP, true);
 
@@ -310,7 +310,7 @@ static void test_properties_say_what_the_controller_is(void **state)
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CAP, false), (uint32_t)cap);
 	assert_int_equal(rig_property_get(admin, 4, false), cap >> 32);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_VS, false), NVME_VERSION_2_0);
-	/* as 2.0 has it: ready with its media, in the time that CAP.TO says, too */
+	/* NVMe 2.0: ready with media within CAP.TO */
 	assert_true(cap & NVME_CAP_CRWMS);
 	assert_false(cap & NVME_CAP_CRIMS);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CRTO, false), nvme_cap_to(cap));
@@ -323,7 +323,7 @@ static void test_properties_say_what_the_controller_is(void **state)
 	assert_int_equal(rig_property_get(ios[0], NVME_PROPERTY_VS, false), UINT64_MAX);
 }
 
-static void test_a_reset_with_io_at_a_disk(void **state)
+static void test_a_reset_waits_for_io_at_a_disk(void **state)
 {
 	struct rig_cmd read = a_read(2), event = rig_plain(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0), identify;
 
@@ -349,7 +349,7 @@ static void test_a_reset_with_io_at_a_disk(void **state)
 	}
 }
 
-static void test_a_shutdown_ends_io_queues_and_says_when_it_is_complete(void **state)
+static void test_a_shutdown_ends_io_queues_and_reports_completion(void **state)
 {
 	uint32_t cc = RIG_CC_ENABLED | NVME_CC_SHN_NORMAL << NVME_CC_SHN_SHIFT;
 	struct rig_cmd read = a_read(2);
@@ -374,7 +374,7 @@ static uint64_t shutdown_status(void)
 	return rig_property_get(admin, NVME_PROPERTY_CSTS, false) >> NVME_CSTS_SHST_SHIFT;
 }
 
-/* One write that clears CC.EN and sets CC.SHN. */
+/* One write clears CC.EN and sets CC.SHN. */
 static void test_a_reset_may_be_a_shutdown(void **state)
 {
 	uint32_t shut = NVME_CC_SHN_NORMAL << NVME_CC_SHN_SHIFT;
@@ -390,12 +390,12 @@ static void test_a_reset_may_be_a_shutdown(void **state)
 			 NVME_CSTS_SHST_COMPLETE << NVME_CSTS_SHST_SHIFT);
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
-	/* without I/O queues it is over at once */
+	/* without I/O queues the shutdown completes at once */
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, shut), NVME_SC_SUCCESS);
 	assert_int_equal(shutdown_status(), NVME_CSTS_SHST_COMPLETE);
 }
 
-static void test_a_host_that_does_not_wait_for_ready_to_fall_is_served(void **state)
+static void test_a_host_that_does_not_wait_for_csts_rdy_to_clear_works(void **state)
 {
 	uint32_t shut = NVME_CC_SHN_NORMAL << NVME_CC_SHN_SHIFT;
 	struct rig_cmd read = a_read(2);
@@ -403,7 +403,7 @@ static void test_a_host_that_does_not_wait_for_ready_to_fall_is_served(void **st
 	rig_disk("d0", false, false);
 	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
 	rig_submit(ios[0], &read);
-	/* shutdown, reset and enable, all while an I/O queue cannot go */
+	/* shutdown, reset and enable while an I/O queue cannot end */
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED | shut), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, 0), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED), NVME_SC_SUCCESS);
@@ -411,7 +411,7 @@ static void test_a_host_that_does_not_wait_for_ready_to_fall_is_served(void **st
 	rig_disk_release(IO_SUCCESS);
 	assert_true(ios[0]->closed);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
-	/* shutdown of a disabled controller */
+	/* a shutdown of a disabled controller */
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, 0), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, shut), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false) >> NVME_CSTS_SHST_SHIFT,
@@ -420,7 +420,7 @@ static void test_a_host_that_does_not_wait_for_ready_to_fall_is_served(void **st
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
 }
 
-static void test_a_cc_that_makes_no_sense_is_fatal_until_reset(void **state)
+static void test_an_invalid_cc_is_fatal_until_reset(void **state)
 {
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, 0), NVME_SC_SUCCESS);
 	assert_int_equal(rig_property_set(admin, NVME_PROPERTY_CC, RIG_CC_ENABLED | 1 << NVME_CC_MPS_SHIFT),
@@ -431,7 +431,7 @@ static void test_a_cc_that_makes_no_sense_is_fatal_until_reset(void **state)
 	assert_int_equal(rig_property_get(admin, NVME_PROPERTY_CSTS, false), NVME_CSTS_RDY);
 }
 
-static void test_a_host_that_stops_saying_it_lives_is_put_out(void **state)
+static void test_a_host_without_keep_alives_is_disconnected(void **state)
 {
 	struct rig_connect connect = rig_connect_admin();
 	struct rig_conn *conn = rig_open(1), *io;
@@ -457,7 +457,7 @@ static void test_a_host_that_stops_saying_it_lives_is_put_out(void **state)
 	assert_false(admin->closed);
 }
 
-/* ---- snapshots and loads ---- */
+/* ---- snapshots and load ---- */
 
 static size_t seen;
 static uint32_t seen_io, seen_unassociated;
@@ -536,7 +536,7 @@ static void test_io_queues_are_spread_over_groups(void **state)
 	}
 }
 
-static void test_the_target_stops_with_everything_under_way(void **state)
+static void test_the_target_stops_with_connections_and_commands_in_progress(void **state)
 {
 	struct rig_conn *bare = rig_open(1);
 	static struct rig_cmd event;
@@ -544,7 +544,7 @@ static void test_the_target_stops_with_everything_under_way(void **state)
 	event = rig_plain(NVME_ADMIN_ASYNC_EVENT_REQUEST, 0);
 	rig_submit(admin, &event);
 	assert_int_equal(rig_add_ns("none", 0, NULL), -ENODEV);
-	/* The teardown stops it with all of these connected. */
+	/* The teardown stops the target with all of these connected. */
 	admin->closed = false;
 	assert_false(bare->closed);
 	rig_teardown(state);
@@ -555,7 +555,7 @@ static void test_the_target_stops_with_everything_under_way(void **state)
 	rig_free(ios[1]);
 }
 
-/* ---- the way down ---- */
+/* ---- stopping ---- */
 
 static void stop_on_control(void *ctx)
 {
@@ -578,8 +578,8 @@ static void check_down_behind_what_is_queued(void *ctx)
 	thread_send_msg(thread_control(), check_down, NULL);
 }
 
-/* The queues go before their controller does, whose end may reach the control thread when that has got further. */
-static void test_a_controller_may_end_when_nobody_listens_any_more(void **state)
+/* Queues end before their controller, whose end may reach the control thread after later stages of the stop. */
+static void test_a_controller_may_end_after_the_listeners_stopped(void **state)
 {
 	struct rig_op stop = { 0 }, start = { 0 };
 
@@ -598,29 +598,29 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_a_pause_waits_for_io_and_io_waits_for_the_end_of_the_pause),
-		T(test_a_write_that_meets_a_pause_keeps_its_data),
-		T(test_changes_are_made_while_paused_by_hand),
-		T(test_namespaces_come_and_go_under_io),
+		T(test_a_pause_waits_for_io_and_delays_new_io),
+		T(test_a_write_delayed_by_a_pause_keeps_its_data),
+		T(test_changes_are_made_during_an_explicit_pause),
+		T(test_namespaces_are_added_and_removed_under_io),
 		T(test_bad_namespaces_are_refused),
-		T(test_a_command_that_waits_for_a_namespace_that_goes_ends),
-		T(test_a_device_that_goes_takes_its_namespace_along),
-		T(test_a_group_that_cannot_follow_undoes_the_change),
-		T(test_a_start_that_fails_leaves_it_inactive),
+		T(test_a_command_waiting_for_a_removed_namespace_ends),
+		T(test_removing_a_device_removes_its_namespace),
+		T(test_a_change_that_fails_on_one_group_is_undone),
+		T(test_a_failed_start_leaves_the_subsystem_inactive),
 		T(test_bad_subsystems_are_refused),
 		T(test_listeners_are_counted_and_checked),
 		T(test_destruction_waits_for_io_at_a_disk),
-		T(test_properties_say_what_the_controller_is),
-		T(test_a_reset_with_io_at_a_disk),
-		T(test_a_shutdown_ends_io_queues_and_says_when_it_is_complete),
+		T(test_properties_describe_the_controller),
+		T(test_a_reset_waits_for_io_at_a_disk),
+		T(test_a_shutdown_ends_io_queues_and_reports_completion),
 		T(test_a_reset_may_be_a_shutdown),
-		T(test_a_host_that_does_not_wait_for_ready_to_fall_is_served),
-		T(test_a_cc_that_makes_no_sense_is_fatal_until_reset),
-		T(test_a_host_that_stops_saying_it_lives_is_put_out),
+		T(test_a_host_that_does_not_wait_for_csts_rdy_to_clear_works),
+		T(test_an_invalid_cc_is_fatal_until_reset),
+		T(test_a_host_without_keep_alives_is_disconnected),
 		T(test_snapshots_show_what_is_connected),
 		T(test_io_queues_are_spread_over_groups),
-		T(test_a_controller_may_end_when_nobody_listens_any_more),
-		cmocka_unit_test_setup(test_the_target_stops_with_everything_under_way, setup),
+		T(test_a_controller_may_end_after_the_listeners_stopped),
+		cmocka_unit_test_setup(test_the_target_stops_with_connections_and_commands_in_progress, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How many connections there may be: of one address, in all, and when silent ones are hurried. */
+/* Limits of connections: of an address and in total, and when silent connections get a shorter time-out. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void defaults_follow_the_descriptors(void **state)
 	assert_int_equal(admission.connections_per_address_max, 500);
 	tcp_admission_init(&admission, 0, 0, 1 << 20);
 	assert_int_equal(admission.connections_max, TCP_CONNECTIONS_MAX_DEFAULT);
-	/* what is asked for is taken as it is */
+	/* configured limits are used unchanged */
 	tcp_admission_init(&admission, 5000, 5000, 1000);
 	assert_int_equal(admission.connections_max, 5000);
 	assert_int_equal(admission.connections_per_address_max, 5000);
@@ -31,7 +31,7 @@ static void defaults_follow_the_descriptors(void **state)
 	assert_int_equal(admission.connections_per_address_max, 1);
 }
 
-static void one_address_does_not_take_them_all(void **state)
+static void connections_of_an_address_are_limited(void **state)
 {
 	struct tcp_peer *greedy[3], *other, *none = NULL;
 
@@ -50,7 +50,7 @@ static void one_address_does_not_take_them_all(void **state)
 	assert_int_equal(admission.connection_count, 0);
 }
 
-static void all_together_are_limited(void **state)
+static void connections_in_total_are_limited(void **state)
 {
 	struct tcp_peer *peers[TCP_PEER_BUCKETS], *none;
 	char address[SOCK_ADDRESS_BYTES_MAX];
@@ -68,18 +68,18 @@ static void all_together_are_limited(void **state)
 		assert_true(LIST_EMPTY(&admission.buckets[i]));
 }
 
-static void silent_connections_are_hurried_once_a_second(void **state)
+static void silent_connections_are_shortened_once_a_second(void **state)
 {
 	const uint64_t begin = 5 * NS_PER_SEC;
 	struct tcp_peer *peer;
 
 	tcp_admission_init(&admission, 4, 1, 0);
-	assert_false(tcp_admission_hurries(&admission, "10.0.0.1", true, begin)); /* it has none */
+	assert_false(tcp_admission_hurries(&admission, "10.0.0.1", true, begin)); /* the address has no connection */
 	assert_int_equal(tcp_admission_enter(&admission, "10.0.0.1", &peer), 0);
 	assert_true(tcp_admission_hurries(&admission, "10.0.0.1", true, begin));
 	assert_false(tcp_admission_hurries(&admission, "10.0.0.1", true, begin + NS_PER_SEC - 1));
 	assert_true(tcp_admission_hurries(&admission, "10.0.0.1", true, begin + NS_PER_SEC));
-	/* of all: apart from those of an address */
+	/* for all connections: counted separately from an address */
 	assert_true(tcp_admission_hurries(&admission, "10.0.0.1", false, begin));
 	assert_false(tcp_admission_hurries(&admission, "10.0.0.2", false, begin + 1));
 	tcp_admission_leave(&admission, peer);
@@ -89,9 +89,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_follow_the_descriptors),
-		cmocka_unit_test(one_address_does_not_take_them_all),
-		cmocka_unit_test(all_together_are_limited),
-		cmocka_unit_test(silent_connections_are_hurried_once_a_second),
+		cmocka_unit_test(connections_of_an_address_are_limited),
+		cmocka_unit_test(connections_in_total_are_limited),
+		cmocka_unit_test(silent_connections_are_shortened_once_a_second),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

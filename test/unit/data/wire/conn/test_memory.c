@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Data buffers: sizes, what was used last is used first, and pages that go back when they are idle. */
+/* Data buffers: sizes, last-in first-out reuse, and the return of idle pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +16,13 @@ enum { MOST = 64 << 20, LARGEST = 8 << 20 };
 
 static struct memory memory;
 
-static int start(void **state)
+static int setup(void **state)
 {
 	assert_int_equal(memory_init(&memory, LARGEST, MOST), 0);
 	return 0;
 }
 
-static int stop(void **state)
+static int teardown(void **state)
 {
 	memory_deinit(&memory);
 	return 0;
@@ -40,7 +40,7 @@ static size_t resident_pages(const uint8_t *buffer, uint32_t size)
 	return count;
 }
 
-static void each_size_fits_what_it_is_for(void **state)
+static void each_size_fits_its_purpose(void **state)
 {
 	assert_int_equal(memory_size_for(1), MEMORY_BYTES_MIN);
 	assert_int_equal(memory_size_for(MEMORY_BYTES_MIN), MEMORY_BYTES_MIN);
@@ -70,7 +70,7 @@ static void buffers_do_not_overlap_up_to_the_last(void **state)
 	}
 }
 
-static void what_was_used_last_is_used_first(void **state)
+static void the_last_returned_buffer_is_used_first(void **state)
 {
 	uint8_t *a = memory_take(&memory, MEMORY_BYTES_MIN), *b = memory_take(&memory, MEMORY_BYTES_MIN);
 
@@ -82,7 +82,7 @@ static void what_was_used_last_is_used_first(void **state)
 	memory_give(&memory, b, MEMORY_BYTES_MIN);
 }
 
-static void pages_go_back_when_idle_and_only_then(void **state)
+static void only_idle_pages_are_returned(void **state)
 {
 	uint8_t *idle = memory_take(&memory, LARGEST), *busy = memory_take(&memory, LARGEST);
 
@@ -111,7 +111,7 @@ static void pages_go_back_when_idle_and_only_then(void **state)
 	memory_give(&memory, idle, LARGEST);
 }
 
-static void all_pages_go_back_at_once_when_nobody_is_left(void **state)
+static void all_pages_are_returned_when_no_connection_is_left(void **state)
 {
 	uint8_t *buffers[10];
 
@@ -127,11 +127,11 @@ static void all_pages_go_back_at_once_when_nobody_is_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_size_fits_what_it_is_for, start, stop),
-		cmocka_unit_test_setup_teardown(buffers_do_not_overlap_up_to_the_last, start, stop),
-		cmocka_unit_test_setup_teardown(what_was_used_last_is_used_first, start, stop),
-		cmocka_unit_test_setup_teardown(pages_go_back_when_idle_and_only_then, start, stop),
-		cmocka_unit_test_setup_teardown(all_pages_go_back_at_once_when_nobody_is_left, start, stop),
+		cmocka_unit_test_setup_teardown(each_size_fits_its_purpose, setup, teardown),
+		cmocka_unit_test_setup_teardown(buffers_do_not_overlap_up_to_the_last, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_last_returned_buffer_is_used_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_idle_pages_are_returned, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_pages_are_returned_when_no_connection_is_left, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shares of data memory: the n-th host gets its n-th part whatever the others hold, and none takes the reserve. */
+/* Shares of data memory: each host gets its part whatever the others hold, and no host uses the reserve. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 enum { UNIT = 16384, FAIR = 2048 * UNIT, MOST = FAIR * SHARE_GROWTH, USERS_MAX = 256 };
 
 struct user {
-	struct share_list shares; /* of its connection */
+	struct share_list shares; /* the shares of its connection */
 	struct share *share;
 };
 
@@ -22,7 +22,7 @@ static struct share_pool pool;
 static struct user users[USERS_MAX];
 static const char disk_a[1], disk_b[1], disk_c[1];
 
-static int start(void **state)
+static int setup(void **state)
 {
 	share_pool_init(&pool, FAIR, MOST);
 	for (int i = 0; i < USERS_MAX; i++) {
@@ -32,7 +32,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int teardown(void **state)
 {
 	for (int i = 0; i < USERS_MAX; i++) {
 		struct share *share, *next;
@@ -57,29 +57,29 @@ static struct share *use(int i, int host, const void *disk)
 	return users[i].share;
 }
 
-/* Take as much as there is, `bytes` at a time, and never give it back. */
-static uint64_t hog(struct share *share, uint64_t bytes)
+/* Take as much as possible, `bytes` at a time, without returning it. */
+static uint64_t take_all(struct share *share, uint64_t bytes)
 {
 	while (share_ask(&pool, share, bytes) == SHARE_GRANTED)
 		share_take(&pool, share, bytes);
 	return share->lent_bytes;
 }
 
-static void one_host_alone_has_all_that_is_fair(void **state)
+static void a_single_host_gets_all_fair_memory(void **state)
 {
-	assert_int_equal(hog(use(0, 0, disk_a), UNIT), FAIR);
+	assert_int_equal(take_all(use(0, 0, disk_a), UNIT), FAIR);
 	assert_int_equal(share_ask(&pool, users[0].share, UNIT), SHARE_FULL);
 }
 
-static void each_host_gets_its_part_however_many_hang_before_it(void **state)
+static void each_host_gets_its_part_even_if_others_hold_theirs(void **state)
 {
 	static char disks[USERS_MAX];
 
 	for (int n = 1; n <= USERS_MAX; n++)
-		assert_true(hog(use(n - 1, n, &disks[n - 1]), UNIT) >= (uint64_t)FAIR / n / UNIT * UNIT);
+		assert_true(take_all(use(n - 1, n, &disks[n - 1]), UNIT) >= (uint64_t)FAIR / n / UNIT * UNIT);
 }
 
-static void a_host_gains_nothing_from_more_connections(void **state)
+static void more_connections_give_a_host_no_more_memory(void **state)
 {
 	struct share *quick;
 
@@ -87,66 +87,66 @@ static void a_host_gains_nothing_from_more_connections(void **state)
 		use(i, 0, disk_a);
 	quick = use(16, 1, disk_b);
 	for (int i = 0; i < 16; i++)
-		assert_int_equal(hog(users[i].share, UNIT), FAIR / 2 / 16);
-	assert_int_equal(hog(quick, UNIT), FAIR / 2);
+		assert_int_equal(take_all(users[i].share, UNIT), FAIR / 2 / 16);
+	assert_int_equal(take_all(quick, UNIT), FAIR / 2);
 }
 
-static void a_disk_that_hangs_stops_no_other_disk_of_its_host(void **state)
+static void a_hung_disk_leaves_memory_for_other_disks_of_its_host(void **state)
 {
 	struct share *hung = use(0, 0, disk_a), *well;
 
-	assert_int_equal(hog(hung, UNIT), FAIR);
+	assert_int_equal(take_all(hung, UNIT), FAIR);
 	well = use(0, 0, disk_b);
 	assert_ptr_not_equal(hung, well);
-	assert_int_equal(hog(well, UNIT), FAIR / 2);
+	assert_int_equal(take_all(well, UNIT), FAIR / 2);
 	assert_ptr_equal(use(0, 0, disk_a), hung);
 }
 
-/* All hosts there could be, one after the other, on one disk: it never has more than half. */
-static void a_disk_that_hangs_never_takes_the_reserve(void **state)
+/* The most hosts, one after the other, use one disk: the disk never gets more than half. */
+static void a_hung_disk_never_uses_the_reserve(void **state)
 {
 	struct share *share;
 
 	for (int i = 0; i < USERS_MAX - 3; i++) {
 		share = use(i, i, disk_a);
 		for (int again = 0; again < 8; again++) {
-			hog(share, UNIT);
+			take_all(share, UNIT);
 			if (share->lent_bytes > 0 && share_ask(&pool, share, UNIT) == SHARE_GRANTED)
 				fail();
 		}
 	}
 	assert_true(users[0].share->device->lent_bytes <= MOST / 2);
-	assert_true(hog(use(USERS_MAX - 3, 1000, disk_b), UNIT) >= (uint64_t)FAIR / (USERS_MAX - 2) / UNIT * UNIT);
-	assert_true(hog(use(USERS_MAX - 2, 1001, disk_c), UNIT) > 0);
+	assert_true(take_all(use(USERS_MAX - 3, 1000, disk_b), UNIT) >= (uint64_t)FAIR / (USERS_MAX - 2) / UNIT * UNIT);
+	assert_true(take_all(use(USERS_MAX - 2, 1001, disk_c), UNIT) > 0);
 }
 
-/* A host that reconnects under another name each time: names are free, memory is not. */
-static void names_without_end_leave_something_to_others(void **state)
+/* A host can reconnect under a new name each time, which must not give it more memory. */
+static void hosts_with_ever_new_names_leave_memory_to_others(void **state)
 {
 	static char disks[USERS_MAX];
 
 	for (int i = 0; i < USERS_MAX - 1; i++)
-		hog(use(i, i, i % 2 ? &disks[i] : disk_a), 64 * UNIT);
+		take_all(use(i, i, i % 2 ? &disks[i] : disk_a), 64 * UNIT);
 	assert_true(pool.lent_bytes < MOST);
 	assert_int_equal(share_ask(&pool, use(USERS_MAX - 1, 5000, disk_b), 64 * UNIT), SHARE_GRANTED);
 }
 
-static void a_request_larger_than_the_limit_may_go_alone(void **state)
+static void a_request_above_the_limit_is_accepted_alone(void **state)
 {
 	for (int i = 0; i < 128; i++)
 		use(i, i, disk_a);
 	assert_true(share_limit(&pool, users[0].share) < 64 * UNIT);
-	assert_int_equal(hog(users[0].share, 64 * UNIT), 64 * UNIT);
+	assert_int_equal(take_all(users[0].share, 64 * UNIT), 64 * UNIT);
 	share_give(&pool, users[0].share, 64 * UNIT);
 	assert_int_equal(share_ask(&pool, users[0].share, 64 * UNIT), SHARE_GRANTED);
 }
 
-static void what_is_given_back_and_dropped_is_everybody_s_again(void **state)
+static void returned_and_dropped_memory_is_available_to_all(void **state)
 {
 	uint64_t limit;
 
 	for (int i = 0; i < 4; i++)
-		hog(use(i, i, disk_a), UNIT);
+		take_all(use(i, i, disk_a), UNIT);
 	limit = share_limit(&pool, users[3].share);
 	assert_int_equal(limit, FAIR / 4);
 	for (int i = 0; i < 3; i++) {
@@ -155,10 +155,10 @@ static void what_is_given_back_and_dropped_is_everybody_s_again(void **state)
 	}
 	assert_int_equal(share_limit(&pool, users[3].share), FAIR);
 	assert_int_equal(pool.lent_bytes, users[3].share->lent_bytes);
-	assert_int_equal(hog(users[3].share, UNIT), FAIR);
+	assert_int_equal(take_all(users[3].share, UNIT), FAIR);
 }
 
-static void a_share_grows_old_only_while_it_is_unused(void **state)
+static void a_share_expires_only_while_it_is_unused(void **state)
 {
 	struct share *share = use(0, 0, disk_a);
 
@@ -173,8 +173,8 @@ static void a_share_grows_old_only_while_it_is_unused(void **state)
 	assert_true(share_grow_old(share));
 }
 
-/* Sums hold, nothing exceeds `most`, and a share without anything is refused only where memory is scarce. */
-static void whatever_happens_the_sums_are_right(void **state)
+/* Sums must be right, nothing exceeds `most`, and an empty share is refused only if memory is scarce. */
+static void sums_are_right_after_random_steps(void **state)
 {
 	static char disks[5];
 	struct random random;
@@ -193,7 +193,7 @@ static void whatever_happens_the_sums_are_right(void **state)
 		else if (random_below(&random, 2) == 0)
 			share_drop(&pool, &users[i].shares, share);
 		else if (answer == SHARE_FULL)
-			fail_msg("a share that holds nothing is full");
+			fail_msg("an empty share is reported full");
 		if (step % 100)
 			continue;
 		TAILQ_FOREACH (other, &pool.shares, link)
@@ -206,16 +206,16 @@ static void whatever_happens_the_sums_are_right(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(one_host_alone_has_all_that_is_fair, start, stop),
-		cmocka_unit_test_setup_teardown(each_host_gets_its_part_however_many_hang_before_it, start, stop),
-		cmocka_unit_test_setup_teardown(a_host_gains_nothing_from_more_connections, start, stop),
-		cmocka_unit_test_setup_teardown(a_disk_that_hangs_stops_no_other_disk_of_its_host, start, stop),
-		cmocka_unit_test_setup_teardown(a_disk_that_hangs_never_takes_the_reserve, start, stop),
-		cmocka_unit_test_setup_teardown(names_without_end_leave_something_to_others, start, stop),
-		cmocka_unit_test_setup_teardown(a_request_larger_than_the_limit_may_go_alone, start, stop),
-		cmocka_unit_test_setup_teardown(what_is_given_back_and_dropped_is_everybody_s_again, start, stop),
-		cmocka_unit_test_setup_teardown(a_share_grows_old_only_while_it_is_unused, start, stop),
-		cmocka_unit_test_setup_teardown(whatever_happens_the_sums_are_right, start, stop),
+		cmocka_unit_test_setup_teardown(a_single_host_gets_all_fair_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_host_gets_its_part_even_if_others_hold_theirs, setup, teardown),
+		cmocka_unit_test_setup_teardown(more_connections_give_a_host_no_more_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_hung_disk_leaves_memory_for_other_disks_of_its_host, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_hung_disk_never_uses_the_reserve, setup, teardown),
+		cmocka_unit_test_setup_teardown(hosts_with_ever_new_names_leave_memory_to_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_above_the_limit_is_accepted_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(returned_and_dropped_memory_is_available_to_all, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_share_expires_only_while_it_is_unused, setup, teardown),
+		cmocka_unit_test_setup_teardown(sums_are_right_after_random_steps, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

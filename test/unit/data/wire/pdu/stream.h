@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stream - what the pdu tests share: bytes with PDUs in them, and a transcript of what a decoder says to them. */
+/* stream - shared by the PDU tests: bytes with PDUs, and a transcript of a decoder's steps. */
 #ifndef TEST_STREAM_H
 #define TEST_STREAM_H
 
@@ -47,7 +47,7 @@ static inline void stream_add_data(struct stream *stream, const struct pdu_terms
 	}
 }
 
-/* A step, without what depends on where the window stood and how data was cut. */
+/* A step, without fields that depend on the window's position and on how data was cut. */
 struct event {
 	enum pdu_step_kind kind; /* HEADER, END, ERROR; DATA is in `data_crc` of END */
 	uint8_t type;
@@ -58,7 +58,7 @@ struct event {
 	bool digest_ok;
 	uint16_t fes;
 	uint32_t fei;
-	size_t at; /* where in the stream it ended */
+	size_t at; /* its end in the stream */
 };
 
 struct transcript {
@@ -69,7 +69,7 @@ struct transcript {
 	bool data_last;
 };
 
-/* What runs before the first byte: a decoder at `phase`. */
+/* Start a decoder at `phase`. */
 static inline void decoder_at(struct pdu_decoder *decoder, enum pdu_side side, const struct pdu_terms *terms,
 			      const struct pdu_limits *limits)
 {
@@ -86,7 +86,7 @@ static inline void decoder_at(struct pdu_decoder *decoder, enum pdu_side side, c
 	pdu_decoder_start(decoder, terms, limits);
 }
 
-/* Write down one step; returns how far the window moves. */
+/* Record one step; return how far the window moves. */
 static inline uint32_t transcribe(struct transcript *t, const struct pdu_decoder *decoder, const uint8_t *in,
 				  size_t in_bytes, const struct pdu_step *step, size_t at)
 {
@@ -143,7 +143,7 @@ static inline uint32_t transcribe(struct transcript *t, const struct pdu_decoder
 	return step->consumed;
 }
 
-/* Everything that the decoder says while the window ends at `end`; `*at` moves on. */
+/* Record all steps while the window ends at `end`; `*at` advances. */
 static inline void feed(struct pdu_decoder *decoder, struct transcript *t, const struct stream *stream, size_t *at,
 			size_t end)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Streams of mixed PDUs, cut everywhere: the steps are the same. Data that bypasses the window. Phases. Mutations. */
+/* Streams of mixed PDUs give the same steps for all cuts. Data that bypasses the window. Phases. Mutations. */
 #include "stream.h"
 
 static const struct pdu_limits limits = { .in_capsule_bytes_max = 8192, .data_bytes_max = 131072 };
 
-/* What a host sends: reads, writes with data in the capsule, data for R2Ts, and a TermReq at the end. */
+/* A host's stream: reads, writes with data in the capsule, data for R2Ts, and a TermReq at the end. */
 static void host_stream(struct stream *stream, const struct pdu_terms *terms)
 {
 	static const uint32_t lengths[] = { 0, 512, 0, 1, 61, 0, 333 };
@@ -24,7 +24,7 @@ static void host_stream(struct stream *stream, const struct pdu_terms *terms)
 	stream_add(stream, to, pdu_put_h2c_term_req(to, NVME_TCP_FES_DATA_OUT_OF_RANGE, 0, stream->bytes, 72));
 }
 
-/* What a controller sends. */
+/* A controller's stream. */
 static void controller_stream(struct stream *stream, const struct pdu_terms *terms)
 {
 	static const uint32_t lengths[] = { 512, 4, 0, 77 };
@@ -76,7 +76,7 @@ static void read_whole(struct transcript *t, const struct stream *stream, enum p
 	decoder_at(&decoder, side, terms, &limits);
 	feed(&decoder, t, stream, &at, stream->bytes_count);
 	assert_int_equal(at, stream->bytes_count);
-	assert_int_equal(decoder.phase, PDU_PHASE_CLOSED); /* every stream ends with a TermReq */
+	assert_int_equal(decoder.phase, PDU_PHASE_CLOSED); /* each stream ends with a TermReq */
 	for (size_t i = 0; i < t->events_count; i++) {
 		assert_int_not_equal(t->events[i].kind, PDU_ERROR);
 		if (t->events[i].kind == PDU_END)
@@ -103,7 +103,7 @@ static void cut_once(enum pdu_side side, const struct pdu_terms *terms)
 	}
 }
 
-static void a_cut_at_any_byte_changes_nothing(void **state)
+static void a_cut_at_any_byte_gives_the_same_steps(void **state)
 {
 	on_all_terms(cut_once);
 }
@@ -124,7 +124,7 @@ static void byte_by_byte(enum pdu_side side, const struct pdu_terms *terms)
 	assert_same_transcripts(&whole, &pieces);
 }
 
-static void one_byte_at_a_time_changes_nothing(void **state)
+static void one_byte_at_a_time_gives_the_same_steps(void **state)
 {
 	on_all_terms(byte_by_byte);
 }
@@ -158,7 +158,7 @@ static void by_need(enum pdu_side side, const struct pdu_terms *terms)
 	assert_same_transcripts(&whole, &pieces);
 }
 
-static void giving_just_what_is_needed_is_enough(void **state)
+static void need_bytes_is_always_sufficient(void **state)
 {
 	on_all_terms(by_need);
 }
@@ -188,12 +188,12 @@ static void random_cuts(enum pdu_side side, const struct pdu_terms *terms)
 	}
 }
 
-static void many_cuts_change_nothing(void **state)
+static void random_cuts_give_the_same_steps(void **state)
 {
 	on_all_terms(random_cuts);
 }
 
-/* Data received elsewhere, in pieces, after the window has given the first `inside` bytes of it. */
+/* Data received outside of the window, in pieces, after the first `inside` bytes came through it. */
 static void take_data(const struct pdu_terms *terms, uint32_t inside, uint32_t piece, bool spoil)
 {
 	static struct stream stream;
@@ -252,7 +252,7 @@ static void data_may_bypass_the_window(void **state)
 	}
 }
 
-static void a_wrong_data_digest_is_told_and_survived(void **state)
+static void a_wrong_data_digest_is_reported_and_decoding_continues(void **state)
 {
 	static const struct pdu_terms terms = { .data_digest = true, .data_align = 4 };
 	static struct stream stream;
@@ -277,7 +277,7 @@ static void a_wrong_data_digest_is_told_and_survived(void **state)
 	assert_int_equal(decoder.phase, PDU_PHASE_RUNNING);
 }
 
-static void a_term_req_is_legal_early_where_the_peer_knows_of_us(void **state)
+static void a_term_req_is_legal_before_the_ic_exchange_ends(void **state)
 {
 	uint8_t to[PDU_TERM_REQ_BYTES_MAX];
 	uint8_t header[128] = { 0 };
@@ -285,14 +285,14 @@ static void a_term_req_is_legal_early_where_the_peer_knows_of_us(void **state)
 	struct pdu_step step;
 	size_t bytes = pdu_put_c2h_term_req(to, NVME_TCP_FES_UNSUPPORTED_PARAMETER, 8, header, sizeof(header));
 
-	pdu_decoder_init(&decoder, PDU_SIDE_HOST); /* the answer to a bad ICReq */
+	pdu_decoder_init(&decoder, PDU_SIDE_HOST); /* as the answer to an invalid ICReq */
 	assert_int_equal(pdu_step(&decoder, to, bytes, &step), PDU_HEADER);
 	assert_int_equal(step.data_bytes, 128);
 	assert_int_equal(pdu_step(&decoder, to + 24, bytes - 24, &step), PDU_DATA);
 	assert_int_equal(pdu_step(&decoder, NULL, 0, &step), PDU_END);
 	assert_int_equal(decoder.phase, PDU_PHASE_CLOSED);
 
-	pdu_decoder_init(&decoder, PDU_SIDE_TARGET); /* the answer to a bad ICResp */
+	pdu_decoder_init(&decoder, PDU_SIDE_TARGET); /* as the answer to an invalid ICResp */
 	bytes = pdu_put_icreq(to, 0, false, false, 0);
 	assert_int_equal(pdu_step(&decoder, to, bytes, &step), PDU_HEADER);
 	assert_int_equal(decoder.phase, PDU_PHASE_NEGOTIATED);
@@ -302,7 +302,7 @@ static void a_term_req_is_legal_early_where_the_peer_knows_of_us(void **state)
 	assert_int_equal(decoder.phase, PDU_PHASE_CLOSED);
 }
 
-static void a_closed_decoder_eats_what_comes(void **state)
+static void a_closed_decoder_ignores_further_bytes(void **state)
 {
 	uint8_t bytes[100] = { 4 };
 	struct pdu_decoder decoder;
@@ -319,7 +319,7 @@ static void a_closed_decoder_eats_what_comes(void **state)
 	assert_int_equal(step.consumed, 0);
 }
 
-static void the_short_way_and_the_general_way_agree(void **state)
+static void the_fast_path_and_the_general_path_agree(void **state)
 {
 	static const struct pdu_terms terms = { .data_align = 4 };
 	struct nvme_command command = { .opc = 2, .cid = 77 };
@@ -360,7 +360,7 @@ static void limits_can_change_between_pdus(void **state)
 	assert_int_equal(step.fes, NVME_TCP_FES_LIMIT_EXCEEDED);
 }
 
-/* Any bytes at all: the decoder stays within its contract (transcribe() asserts it) and cuts do not matter. */
+/* Random bytes: the decoder must keep its contract (transcribe() asserts it), and cuts must not matter. */
 static void mutate(enum pdu_side side, const struct pdu_terms *terms)
 {
 	static struct stream stream, mutant;
@@ -399,7 +399,7 @@ static void mutate(enum pdu_side side, const struct pdu_terms *terms)
 	}
 }
 
-static void mutations_are_survived_and_cuts_do_not_matter(void **state)
+static void mutated_streams_give_the_same_steps_for_all_cuts(void **state)
 {
 	on_all_terms(mutate);
 }
@@ -407,17 +407,17 @@ static void mutations_are_survived_and_cuts_do_not_matter(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_cut_at_any_byte_changes_nothing),
-		cmocka_unit_test(one_byte_at_a_time_changes_nothing),
-		cmocka_unit_test(giving_just_what_is_needed_is_enough),
-		cmocka_unit_test(many_cuts_change_nothing),
+		cmocka_unit_test(a_cut_at_any_byte_gives_the_same_steps),
+		cmocka_unit_test(one_byte_at_a_time_gives_the_same_steps),
+		cmocka_unit_test(need_bytes_is_always_sufficient),
+		cmocka_unit_test(random_cuts_give_the_same_steps),
 		cmocka_unit_test(data_may_bypass_the_window),
-		cmocka_unit_test(a_wrong_data_digest_is_told_and_survived),
-		cmocka_unit_test(a_term_req_is_legal_early_where_the_peer_knows_of_us),
-		cmocka_unit_test(a_closed_decoder_eats_what_comes),
-		cmocka_unit_test(the_short_way_and_the_general_way_agree),
+		cmocka_unit_test(a_wrong_data_digest_is_reported_and_decoding_continues),
+		cmocka_unit_test(a_term_req_is_legal_before_the_ic_exchange_ends),
+		cmocka_unit_test(a_closed_decoder_ignores_further_bytes),
+		cmocka_unit_test(the_fast_path_and_the_general_path_agree),
 		cmocka_unit_test(limits_can_change_between_pdus),
-		cmocka_unit_test(mutations_are_survived_and_cuts_do_not_matter),
+		cmocka_unit_test(mutated_streams_give_the_same_steps_for_all_cuts),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Digests against published vectors, headers against bytes written by hand, and every type through the decoder. */
+/* Digests equal published vectors, headers equal literal bytes, and each type passes the decoder. */
 #include "stream.h"
 
 static const struct pdu_limits wide = { .in_capsule_bytes_max = UINT32_MAX, .data_bytes_max = UINT32_MAX };
@@ -10,7 +10,7 @@ static uint32_t crc_of(const void *bytes, size_t bytes_count)
 }
 
 /* RFC 3720, B.4, and the check value of the CRC catalogues. */
-static void crc32c_is_as_published(void **state)
+static void crc32c_equals_the_published_vectors(void **state)
 {
 	uint8_t bytes[32];
 
@@ -29,7 +29,7 @@ static void crc32c_is_as_published(void **state)
 	assert_int_equal(crc_of(NULL, 0), 0);
 }
 
-/* Bit by bit, against every length and alignment that a table or a vector loop could stumble over. */
+/* Compared bit by bit, for all lengths and alignments that matter to tables and vector loops. */
 static void crc32c_equals_the_polynomial_division(void **state)
 {
 	uint8_t bytes[700];
@@ -69,7 +69,7 @@ static void a_digest_of_pieces_is_the_digest_of_the_whole(void **state)
 	assert_int_equal(pdu_data_digest(NULL, 0), 0);
 }
 
-static void an_icreq_is_these_bytes(void **state)
+static void an_icreq_has_the_expected_bytes(void **state)
 {
 	uint8_t expected[128] = { 0x00, 0x00, 0x80, 0x00, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x03, 0x07 };
 	uint8_t to[PDU_PUT_BYTES_MAX];
@@ -78,7 +78,7 @@ static void an_icreq_is_these_bytes(void **state)
 	assert_memory_equal(to, expected, 128);
 }
 
-static void an_icresp_is_these_bytes(void **state)
+static void an_icresp_has_the_expected_bytes(void **state)
 {
 	uint8_t expected[128] = { 0x01, 0x00, 0x80, 0x00, 0x80, 0x00, 0x00, 0x00,
 				  0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x02, 0x00 };
@@ -88,7 +88,7 @@ static void an_icresp_is_these_bytes(void **state)
 	assert_memory_equal(to, expected, 128);
 }
 
-static void a_c2h_data_header_is_these_bytes(void **state)
+static void a_c2h_data_header_has_the_expected_bytes(void **state)
 {
 	static const struct pdu_terms plain = { .data_align = 4 };
 	static const struct pdu_terms padded = { .data_align = 32 };
@@ -104,7 +104,7 @@ static void a_c2h_data_header_is_these_bytes(void **state)
 	memset(to, 0xee, sizeof(to));
 	assert_int_equal(pdu_put_c2h_data(&padded, to, 5, 8192, 4096, true, false), sizeof(with_pad));
 	assert_memory_equal(to, with_pad, sizeof(with_pad));
-	assert_int_equal(to[32], 0xee); /* nothing is written beyond */
+	assert_int_equal(to[32], 0xee); /* the byte after the header is unchanged */
 }
 
 static void digests_are_flagged_counted_and_placed(void **state)
@@ -149,7 +149,7 @@ static void a_term_req_returns_at_most_128_bytes(void **state)
 	assert_int_equal(to[0], NVME_TCP_H2C_TERM_REQ);
 }
 
-/* One PDU of type `type` at `to`; `data_bytes` for those that carry data. Returns the length of the header part. */
+/* Encode a PDU of type `type` at `to`; `data_bytes` for types with data. Return the length of the header part. */
 static size_t put_one(enum nvme_tcp_pdu_type type, const struct pdu_terms *terms, uint8_t *to, uint32_t data_bytes)
 {
 	struct nvme_command command = { .opc = 1, .cid = 0xbeef, .cdw15 = 0x15151515 };
@@ -222,7 +222,7 @@ static void round_trip(enum nvme_tcp_pdu_type type, enum pdu_side side, const st
 	assert_int_equal(header_bytes + step.consumed, stream.bytes_count);
 }
 
-static void every_type_round_trips_on_all_terms(void **state)
+static void each_type_decodes_equal_on_all_terms(void **state)
 {
 	static const struct {
 		enum nvme_tcp_pdu_type type;
@@ -254,7 +254,7 @@ static void every_type_round_trips_on_all_terms(void **state)
 	}
 }
 
-static void what_was_put_is_what_is_read(void **state)
+static void decoded_fields_equal_the_encoded_ones(void **state)
 {
 	static const struct pdu_terms terms = { .data_align = 4 };
 	struct nvme_command command = { .opc = 0x7f, .cid = 9, .nsid = 0x01020304, .cdw15 = 0xf0f1f2f3 };
@@ -277,17 +277,17 @@ static void what_was_put_is_what_is_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(crc32c_is_as_published),
+		cmocka_unit_test(crc32c_equals_the_published_vectors),
 		cmocka_unit_test(crc32c_equals_the_polynomial_division),
 		cmocka_unit_test(a_digest_of_pieces_is_the_digest_of_the_whole),
-		cmocka_unit_test(an_icreq_is_these_bytes),
-		cmocka_unit_test(an_icresp_is_these_bytes),
-		cmocka_unit_test(a_c2h_data_header_is_these_bytes),
+		cmocka_unit_test(an_icreq_has_the_expected_bytes),
+		cmocka_unit_test(an_icresp_has_the_expected_bytes),
+		cmocka_unit_test(a_c2h_data_header_has_the_expected_bytes),
 		cmocka_unit_test(digests_are_flagged_counted_and_placed),
 		cmocka_unit_test(a_capsule_without_data_has_no_data_digest),
 		cmocka_unit_test(a_term_req_returns_at_most_128_bytes),
-		cmocka_unit_test(every_type_round_trips_on_all_terms),
-		cmocka_unit_test(what_was_put_is_what_is_read),
+		cmocka_unit_test(each_type_decodes_equal_on_all_terms),
+		cmocka_unit_test(decoded_fields_equal_the_encoded_ones),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each way of being malformed has its FES and FEI; and what is not malformed, though odd, is let through. */
+/* Each malformed PDU has its FES and FEI; unusual but valid PDUs are accepted. */
 #include "stream.h"
 
 static const struct pdu_limits limits = { .in_capsule_bytes_max = 4096, .data_bytes_max = 65536 };
@@ -13,7 +13,7 @@ static const struct pdu_terms all_terms[TERMS_COUNT] = {
 	[ALIGNED] = { .data_align = 64 },
 };
 
-/* The PDUs that are spoilt, sound at first. */
+/* Valid PDUs, of which a field is then changed. */
 enum base { ICREQ, ICRESP, CMD, CMD_DATA, RESP, H2C, C2H, R2T, H2C_TERM, C2H_TERM };
 
 static size_t make_base(enum base base, const struct pdu_terms *terms, uint8_t *to)
@@ -66,8 +66,9 @@ static enum pdu_side side_of(enum base base)
 	}
 }
 
-/* Write `width` bytes of `value` at `offset` of a header, and make its header digest right again if it has one. */
-static void spoil(uint8_t *to, const struct pdu_terms *terms, enum base base, size_t offset, size_t width, uint32_t value)
+/* Write `width` bytes of `value` at `offset` of a header, and update its header digest if it has one. */
+static void change_field(uint8_t *to, const struct pdu_terms *terms, enum base base, size_t offset, size_t width,
+			 uint32_t value)
 {
 	static const uint8_t hlens[] = { 128, 128, 72, 72, 24, 24, 24, 24, 24, 24 };
 	uint32_t digest;
@@ -119,7 +120,7 @@ static const struct row rows[] = {
 	{ CMD, PLAIN, 1, 1, 2, BAD, 1 },
 	{ CMD, HDGST, 1, 1, 0, BAD, 1 },
 	{ CMD, HDGST, 1, 1, 3, BAD, 1 },
-	{ CMD, DDGST, 1, 1, 2, FINE, 0 }, /* no data: the flag says nothing */
+	{ CMD, DDGST, 1, 1, 2, FINE, 0 }, /* without data the flag has no meaning */
 	{ CMD_DATA, DDGST, 1, 1, 0, BAD, 1 },
 	{ CMD_DATA, PLAIN, 1, 1, 2, BAD, 1 },
 	{ CMD_DATA, BOTH, 1, 1, 1, BAD, 1 },
@@ -139,13 +140,13 @@ static const struct row rows[] = {
 	{ CMD_DATA, PLAIN, 3, 1, 73, BAD, 3 },
 	{ CMD_DATA, HDGST, 3, 1, 72, BAD, 3 },
 	{ CMD_DATA, ALIGNED, 3, 1, 72, BAD, 3 },
-	{ CMD_DATA, ALIGNED, 3, 1, 192, FINE, 0 }, /* more padding than needed; PLEN gives less data then */
+	{ CMD_DATA, ALIGNED, 3, 1, 192, FINE, 0 }, /* more padding than needed, so PLEN leaves less data */
 	{ H2C, PLAIN, 3, 1, 20, BAD, 3 },
 	{ H2C, PLAIN, 3, 1, 26, BAD, 3 },
 	{ H2C, ALIGNED, 3, 1, 32, BAD, 3 },
 	{ C2H, ALIGNED, 3, 1, 24, BAD, 3 },
 	{ C2H, PLAIN, 3, 1, 255, BAD, 3 },
-	/* PDO where it is reserved */
+	/* PDO in types where it is reserved */
 	{ CMD, PLAIN, 3, 1, 77, FINE, 0 },
 	{ CMD, ALIGNED, 3, 1, 3, FINE, 0 },
 	{ RESP, PLAIN, 3, 1, 255, FINE, 0 },
@@ -159,12 +160,12 @@ static const struct row rows[] = {
 	{ CMD, PLAIN, 4, 4, 71, BAD, 4 },
 	{ CMD, PLAIN, 4, 4, 0, BAD, 4 },
 	{ CMD, HDGST, 4, 4, 72, BAD, 4 },
-	{ CMD, PLAIN, 4, 4, 73, BAD, 3 },	/* says data, but PDO is 0 */
-	{ CMD_DATA, PLAIN, 4, 4, 72, FINE, 0 }, /* says none */
+	{ CMD, PLAIN, 4, 4, 73, BAD, 3 },	/* PLEN includes data, but PDO is 0 */
+	{ CMD_DATA, PLAIN, 4, 4, 72, FINE, 0 }, /* PLEN without data */
 	{ CMD_DATA, PLAIN, 4, 4, 73, FINE, 0 },
-	{ CMD_DATA, DDGST, 4, 4, 76, BAD, 4 }, /* a digest of nothing */
+	{ CMD_DATA, DDGST, 4, 4, 76, BAD, 4 }, /* a digest without data */
 	{ CMD_DATA, DDGST, 4, 4, 77, FINE, 0 },
-	{ CMD_DATA, ALIGNED, 4, 4, 128, BAD, 4 }, /* padding of nothing */
+	{ CMD_DATA, ALIGNED, 4, 4, 128, BAD, 4 }, /* padding without data */
 	{ CMD_DATA, PLAIN, 4, 4, 72 + 4096, FINE, 0 },
 	{ CMD_DATA, PLAIN, 4, 4, 72 + 4097, LIMIT, 0 },
 	{ CMD_DATA, BOTH, 4, 4, 76 + 4096 + 5, LIMIT, 0 },
@@ -175,8 +176,8 @@ static const struct row rows[] = {
 	{ R2T, PLAIN, 4, 4, 25, BAD, 4 },
 	{ R2T, HDGST, 4, 4, 32, BAD, 4 },
 	{ H2C, PLAIN, 4, 4, 23, BAD, 4 },
-	{ H2C, PLAIN, 4, 4, 24, BAD, 4 },	  /* no data at all */
-	{ H2C, PLAIN, 4, 4, 24 + 65535, BAD, 4 }, /* not what DATAL says */
+	{ H2C, PLAIN, 4, 4, 24, BAD, 4 },	  /* without data */
+	{ H2C, PLAIN, 4, 4, 24 + 65535, BAD, 4 }, /* differs from DATAL */
 	{ H2C, PLAIN, 4, 4, 24 + 65537, LIMIT, 0 },
 	{ H2C, DDGST, 4, 4, 24 + 65536, BAD, 4 },
 	{ C2H, PLAIN, 4, 4, 25, BAD, 4 },
@@ -213,7 +214,7 @@ static const struct row rows[] = {
 	{ ICRESP, PLAIN, 12, 4, 0, BAD, 12 },
 	{ ICRESP, PLAIN, 12, 4, 4098, BAD, 12 },
 	{ ICRESP, PLAIN, 12, 4, 4096, FINE, 0 },
-	/* reserved: not looked at */
+	/* reserved: ignored */
 	{ ICREQ, PLAIN, 127, 1, 255, FINE, 0 },
 	{ ICREQ, PLAIN, 1, 1, 255, FINE, 0 },
 	{ H2C, PLAIN, 20, 4, UINT32_MAX, FINE, 0 },
@@ -224,7 +225,7 @@ static const struct row rows[] = {
 	{ C2H_TERM, PLAIN, 8, 2, 0xffff, FINE, 0 },
 };
 
-/* The row as it is, then with the window growing byte by byte: the same answer. */
+/* Decode the row at once, then with the window growing byte by byte: the result must be the same. */
 static void check_row(const struct row *row)
 {
 	const struct pdu_terms *terms = &all_terms[row->terms];
@@ -235,15 +236,15 @@ static void check_row(const struct row *row)
 	size_t window = 0;
 
 	if (row->offset == 3 && row->value < 253)
-		bytes = bytes < row->value ? row->value : bytes; /* padding that it now says it has */
-	spoil(to, terms, row->base, row->offset, row->width, row->value);
+		bytes = bytes < row->value ? row->value : bytes; /* the padding that the changed field claims */
+	change_field(to, terms, row->base, row->offset, row->width, row->value);
 	if (row->base == H2C || row->base == CMD_DATA)
 		assert_true(bytes <= sizeof(to));
 	ready(&decoder, row->base, terms);
 	pdu_step(&decoder, to, bytes, &whole);
 	if (whole.kind != (row->fes ? PDU_ERROR : PDU_HEADER) ||
 	    (row->fes && (whole.fes != row->fes || whole.fei != row->fei)))
-		fail_msg("row %zu: kind %d fes %u fei %u", (size_t)(row - rows), whole.kind, whole.fes, whole.fei);
+		fail_msg("row %zu: step %d, FES %u, FEI %u", (size_t)(row - rows), whole.kind, whole.fes, whole.fei);
 	ready(&decoder, row->base, terms);
 	do {
 		memset(&step, 0, sizeof(step));
@@ -268,7 +269,7 @@ static void each_bad_field_has_its_fes_and_fei(void **state)
 		check_row(&rows[i]);
 }
 
-/* What a type does at a side in a phase: FINE, BAD (FEI 0: no such type, or not from there), SEQUENCE. */
+/* The expected result of a type at a side in a phase: FINE, BAD (FEI 0: unknown type, or not from that side), SEQUENCE. */
 static unsigned int expected_for_type(unsigned int type, enum pdu_side side, enum pdu_phase phase)
 {
 	bool from_host = type == NVME_TCP_ICREQ || type == NVME_TCP_H2C_TERM_REQ || type == NVME_TCP_CAPSULE_CMD ||
@@ -285,7 +286,7 @@ static unsigned int expected_for_type(unsigned int type, enum pdu_side side, enu
 	return phase == PDU_PHASE_RUNNING ? FINE : SEQUENCE;
 }
 
-static void each_type_in_each_phase_at_each_side(void **state)
+static void each_type_is_accepted_only_in_its_phases_and_from_its_side(void **state)
 {
 	static const enum base bases[] = { ICREQ, ICRESP, H2C_TERM, C2H_TERM, CMD, RESP, H2C, C2H, CMD, R2T };
 	const struct pdu_terms *terms = &all_terms[PLAIN];
@@ -318,8 +319,8 @@ static void each_type_in_each_phase_at_each_side(void **state)
 	}
 }
 
-/* Every bit of every header under a digest: refused, and where the header's shape is intact, for the digest. */
-static void no_bit_flips_under_a_header_digest(void **state)
+/* Each flipped bit of each header with a digest is refused; if the header's shape is valid, because of the digest. */
+static void a_flipped_bit_under_a_header_digest_is_refused(void **state)
 {
 	static const enum base bases[] = { CMD, CMD_DATA, RESP, H2C, C2H, R2T };
 	const struct pdu_terms *terms = &all_terms[BOTH];
@@ -346,8 +347,8 @@ static void no_bit_flips_under_a_header_digest(void **state)
 	}
 }
 
-/* The answer comes when it can, not when the sender deigns to go on. */
-static void a_bad_common_header_is_answered_after_8_bytes(void **state)
+/* The error must be reported at once, not after more bytes of the sender. */
+static void an_invalid_common_header_is_reported_after_8_bytes(void **state)
 {
 	uint8_t to[PDU_PUT_BYTES_MAX];
 	struct pdu_decoder decoder;
@@ -362,8 +363,8 @@ static void a_bad_common_header_is_answered_after_8_bytes(void **state)
 	assert_int_equal(step.fei, 4);
 }
 
-/* What an ERROR gives makes a TermReq that the other side's decoder takes. */
-static void a_refusal_makes_a_term_req(void **state)
+/* The values of an ERROR make a TermReq that the other side's decoder accepts. */
+static void an_error_makes_a_valid_term_req(void **state)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		const struct pdu_terms *terms = &all_terms[rows[i].terms];
@@ -375,7 +376,7 @@ static void a_refusal_makes_a_term_req(void **state)
 
 		if (!rows[i].fes)
 			continue;
-		spoil(to, terms, rows[i].base, rows[i].offset, rows[i].width, rows[i].value);
+		change_field(to, terms, rows[i].base, rows[i].offset, rows[i].width, rows[i].value);
 		ready(&decoder, rows[i].base, terms);
 		assert_int_equal(pdu_step(&decoder, to, bytes, &step), PDU_ERROR);
 		if (side_of(rows[i].base) == PDU_SIDE_TARGET) {
@@ -398,10 +399,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_bad_field_has_its_fes_and_fei),
-		cmocka_unit_test(each_type_in_each_phase_at_each_side),
-		cmocka_unit_test(no_bit_flips_under_a_header_digest),
-		cmocka_unit_test(a_bad_common_header_is_answered_after_8_bytes),
-		cmocka_unit_test(a_refusal_makes_a_term_req),
+		cmocka_unit_test(each_type_is_accepted_only_in_its_phases_and_from_its_side),
+		cmocka_unit_test(a_flipped_bit_under_a_header_digest_is_refused),
+		cmocka_unit_test(an_invalid_common_header_is_reported_after_8_bytes),
+		cmocka_unit_test(an_error_makes_a_valid_term_req),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
