@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* control_thread - the control reactor on a pthread of its own, and running something there from the test's. */
+/* control_thread - runs the control reactor on its own pthread, and functions on it from the test's pthread. */
 #ifndef TEST_UNIT_CONTROL_THREAD_H
 #define TEST_UNIT_CONTROL_THREAD_H
 

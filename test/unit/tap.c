@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tap - linked into every unit test: cmocka prints TAP, and FATHOM_TEST_CASES (a pattern; `.*` is understood) picks cases.
+ * tap - linked into each unit test: cmocka prints TAP, and FATHOM_TEST_CASES selects cases (a pattern; `.*` is supported).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -51,7 +51,7 @@ static void the_last_cpu_fits_and_the_next_does_not(void **state)
 	assert_int_equal(cpuset_parse("10000000000000000000000000000000000000000000000000000000000000000", &set), -ERANGE);
 }
 
-static void what_is_no_cpu_set_is_refused_and_changes_nothing(void **state)
+static void an_invalid_cpu_set_is_refused_and_changes_nothing(void **state)
 {
 	static const char *const bad[] = { "",	   "0",	   "0x",    "0x0",  "xyz",  "[",    "[]", "[1",
 					   "[1,]", "[,1]", "[3-1]", "[1-]", "[1]x", "[-1]", "1 2" };
@@ -105,7 +105,7 @@ static void sizes_are_powers_of_1024(void **state)
 	}
 }
 
-static void durations_have_units_and_are_seconds_without(void **state)
+static void durations_have_units_and_default_to_seconds(void **state)
 {
 	static const struct {
 		const char *text;
@@ -139,7 +139,7 @@ static void durations_have_units_and_are_seconds_without(void **state)
 	assert_int_equal(ns, DURATION_NS_MAX);
 }
 
-static void numbers_are_taken_whole_or_not_at_all(void **state)
+static void invalid_numbers_are_refused_and_change_nothing(void **state)
 {
 	uint64_t number = 7;
 
@@ -156,7 +156,7 @@ static void numbers_are_taken_whole_or_not_at_all(void **state)
 	assert_int_equal(number, 255);
 }
 
-static void only_the_shortest_form_of_a_character_is_utf8(void **state)
+static void overlong_and_invalid_utf8_is_refused(void **state)
 {
 	static const struct {
 		const char *text;
@@ -171,15 +171,15 @@ static void only_the_shortest_form_of_a_character_is_utf8(void **state)
 		{ "\xef\xbf\xbf", 3 },
 		{ "\xf0\x90\x80\x80", 4 },
 		{ "\xf4\x8f\xbf\xbf", 4 },
-		{ "\x80", 0 },		   /* in the middle */
-		{ "\xc1\xbf", 0 },	   /* longer than needed */
-		{ "\xe0\x9f\xbf", 0 },	   /* likewise */
-		{ "\xf0\x8f\xbf\xbf", 0 }, /* likewise */
+		{ "\x80", 0 },		   /* a continuation byte at the start */
+		{ "\xc1\xbf", 0 },	   /* overlong */
+		{ "\xe0\x9f\xbf", 0 },	   /* the same */
+		{ "\xf0\x8f\xbf\xbf", 0 }, /* the same */
 		{ "\xed\xa0\x80", 0 },	   /* a surrogate */
 		{ "\xf4\x90\x80\x80", 0 }, /* beyond U+10FFFF */
-		{ "\xf5\x80\x80\x80", 0 }, /* likewise */
+		{ "\xf5\x80\x80\x80", 0 }, /* the same */
 		{ "\xff", 0 },
-		{ "\xc3\x28", 0 }, /* something else goes on */
+		{ "\xc3\x28", 0 }, /* not a continuation byte */
 		{ "\xe2\x82\x28", 0 },
 		{ "\xf0\x9f\x92\x28", 0 },
 	};
@@ -232,7 +232,7 @@ static void json_strings_have_escapes(void **state)
 			assert_memory_equal(to, wanted, bytes);
 		}
 	}
-	/* a NUL inside of a text; a character that is cut */
+	/* a NUL inside of a text; a truncated character */
 	assert_int_equal(text_json_escape(to, "\0", 1, TEXT_JSON_SHORT, &read), 6);
 	assert_memory_equal(to, "\\u0000", 6);
 	assert_int_equal(text_json_escape(to, "\xc3\xa9", 1, TEXT_JSON_SHORT, &read), 1);
@@ -240,7 +240,7 @@ static void json_strings_have_escapes(void **state)
 	assert_int_equal(to[0], '?');
 }
 
-static void what_is_no_utf8_is_a_question_mark_in_the_copy(void **state)
+static void invalid_utf8_is_copied_as_question_marks(void **state)
 {
 	static const char from[] = "a\xff\xc3\xa4\x01\t\n\x7f\xe2\x82";
 	static const char clean[] = "a?\xc3\xa4?\t\n???";
@@ -248,13 +248,13 @@ static void what_is_no_utf8_is_a_question_mark_in_the_copy(void **state)
 
 	assert_int_equal(text_utf8_copy(to, sizeof(to), from, strlen(from)), strlen(clean));
 	assert_memory_equal(to, clean, strlen(clean));
-	/* a character is copied whole or not at all */
+	/* a character is copied completely or not at all */
 	assert_int_equal(text_utf8_copy(to, 3, from, strlen(from)), 2);
 	assert_int_equal(text_utf8_copy(to, 4, from, strlen(from)), 4);
 	assert_int_equal(text_utf8_copy(to, 0, from, strlen(from)), 0);
 }
 
-static void a_copy_is_cut_and_ended(void **state)
+static void a_long_copy_is_cut_and_has_its_nul(void **state)
 {
 	char text[4];
 
@@ -266,7 +266,7 @@ static void a_copy_is_cut_and_ended(void **state)
 	assert_string_equal(text, "");
 }
 
-static void what_does_not_fit_is_cut_between_words(void **state)
+static void a_long_text_is_cut_between_words(void **state)
 {
 	char text[16], small[8];
 
@@ -278,7 +278,7 @@ static void what_does_not_fit_is_cut_between_words(void **state)
 	assert_string_equal(text, "eleven fits ...");
 	text_copy_words(text, sizeof(text), "line\n\tend\x1b and more");
 	assert_string_equal(text, "line  end? ...");
-	/* one long word is cut within, but between two characters: \xc3\xa9 is one */
+	/* one long word is cut between two characters; \xc3\xa9 is one character */
 	text_copy_words(small, sizeof(small),
 			"ab\xc3\xa9"
 			"defg");
@@ -287,7 +287,7 @@ static void what_does_not_fit_is_cut_between_words(void **state)
 	assert_string_equal(small, "ab");
 }
 
-static void a_fault_says_its_values_and_returns_its_error(void **state)
+static void a_fault_has_its_values_in_its_text_and_returns_its_error(void **state)
 {
 	struct fathom_fault why = { 0 };
 
@@ -297,14 +297,14 @@ static void a_fault_says_its_values_and_returns_its_error(void **state)
 	assert_int_equal(fault(NULL, -EIO, "no process listens"), -EIO);
 }
 
-static void log_levels_have_the_names_that_rpc_sends(void **state)
+static void log_levels_have_the_names_used_by_rpc(void **state)
 {
 	enum log_level level;
 
 	assert_int_equal(log_level_parse("notice", &level), 0);
 	assert_int_equal(level, LOG_LEVEL_NOTICE);
 	assert_int_equal(log_level_parse("LOUD", &level), -EINVAL);
-	/* DAOS's words */
+	/* names used by DAOS */
 	assert_int_equal(log_level_parse("crit", &level), 0);
 	assert_int_equal(level, LOG_LEVEL_ERROR);
 	assert_int_equal(log_level_parse("WARN", &level), 0);
@@ -321,12 +321,12 @@ static void ticks_are_even_and_convert_both_ways(void **state)
 {
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(clock_ticks() & TICK_SHARED, 0);
-	/* an hour, forth and back, is off by less than a tick's worth */
+	/* an hour converted to ticks and back differs by less than a tick */
 	assert_in_range(clock_ns_from_ticks(clock_ticks_from_ns(3600 * NS_PER_SEC)), 3600 * NS_PER_SEC - 10,
 			3600 * NS_PER_SEC);
 }
 
-static void one_seed_gives_one_sequence(void **state)
+static void the_same_seed_gives_the_same_sequence(void **state)
 {
 	struct random a, b;
 
@@ -338,7 +338,7 @@ static void one_seed_gives_one_sequence(void **state)
 		assert_in_range(random_below(&a, 7), 0, 6);
 }
 
-static void rounding(void **state)
+static void numbers_round_up(void **state)
 {
 	assert_int_equal(round_up(0, 4096), 0);
 	assert_int_equal(round_up(1, 4096), 4096);
@@ -370,13 +370,13 @@ static void a_buffer_grows_by_powers_of_two_up_to_its_limit(void **state)
 	free(data);
 }
 
-static void all_zero_means_every_byte(void **state)
+static void all_zero_checks_each_byte(void **state)
 {
 	uint8_t data[65] = { 0 };
 
 	assert_true(is_all_zero(NULL, 0));
 	for (size_t bytes = 1; bytes < sizeof(data); bytes++) {
-		data[bytes] = 1; /* the first that does not belong to it */
+		data[bytes] = 1; /* the first byte after it */
 		assert_true(is_all_zero(data, bytes));
 		data[bytes] = 0;
 		for (size_t i = 0; i < bytes; i++) {
@@ -420,23 +420,23 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_mask_and_a_list_name_the_same_cpus),
 		cmocka_unit_test(the_last_cpu_fits_and_the_next_does_not),
-		cmocka_unit_test(what_is_no_cpu_set_is_refused_and_changes_nothing),
+		cmocka_unit_test(an_invalid_cpu_set_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_cpu_set_is_printed_as_its_mask),
 		cmocka_unit_test(sizes_are_powers_of_1024),
-		cmocka_unit_test(durations_have_units_and_are_seconds_without),
-		cmocka_unit_test(numbers_are_taken_whole_or_not_at_all),
-		cmocka_unit_test(only_the_shortest_form_of_a_character_is_utf8),
+		cmocka_unit_test(durations_have_units_and_default_to_seconds),
+		cmocka_unit_test(invalid_numbers_are_refused_and_change_nothing),
+		cmocka_unit_test(overlong_and_invalid_utf8_is_refused),
 		cmocka_unit_test(json_strings_have_escapes),
-		cmocka_unit_test(what_is_no_utf8_is_a_question_mark_in_the_copy),
-		cmocka_unit_test(a_copy_is_cut_and_ended),
-		cmocka_unit_test(what_does_not_fit_is_cut_between_words),
-		cmocka_unit_test(a_fault_says_its_values_and_returns_its_error),
-		cmocka_unit_test(log_levels_have_the_names_that_rpc_sends),
+		cmocka_unit_test(invalid_utf8_is_copied_as_question_marks),
+		cmocka_unit_test(a_long_copy_is_cut_and_has_its_nul),
+		cmocka_unit_test(a_long_text_is_cut_between_words),
+		cmocka_unit_test(a_fault_has_its_values_in_its_text_and_returns_its_error),
+		cmocka_unit_test(log_levels_have_the_names_used_by_rpc),
 		cmocka_unit_test(ticks_are_even_and_convert_both_ways),
-		cmocka_unit_test(one_seed_gives_one_sequence),
-		cmocka_unit_test(rounding),
+		cmocka_unit_test(the_same_seed_gives_the_same_sequence),
+		cmocka_unit_test(numbers_round_up),
 		cmocka_unit_test(a_buffer_grows_by_powers_of_two_up_to_its_limit),
-		cmocka_unit_test(all_zero_means_every_byte),
+		cmocka_unit_test(all_zero_checks_each_byte),
 		cmocka_unit_test(a_failed_must_calls_the_hook_and_aborts),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How many descriptors are kept back for control. */
+/* The number of descriptors reserved for control. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,14 +10,14 @@
 
 #include "base/descriptor.h"
 
-static void a_reserve_is_kept_under_every_limit(void **state)
+static void a_reserve_is_kept_for_each_limit(void **state)
 {
 	assert_int_equal(descriptor_reserve(1 << 20), DESCRIPTOR_RESERVE_MAX);
 	assert_int_equal(descriptor_reserve(DESCRIPTOR_RESERVE_MAX * DESCRIPTOR_RESERVE_PART), DESCRIPTOR_RESERVE_MAX);
 	assert_int_equal(descriptor_reserve(64), 64 / DESCRIPTOR_RESERVE_PART);
 }
 
-static void connections_get_what_the_reserve_leaves(void **state)
+static void connections_get_all_descriptors_except_the_reserve(void **state)
 {
 	struct rlimit before, few;
 
@@ -33,8 +33,8 @@ static void connections_get_what_the_reserve_leaves(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_reserve_is_kept_under_every_limit),
-		cmocka_unit_test(connections_get_what_the_reserve_leaves),
+		cmocka_unit_test(a_reserve_is_kept_for_each_limit),
+		cmocka_unit_test(connections_get_all_descriptors_except_the_reserve),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

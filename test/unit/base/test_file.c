@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes that the kernel cuts short: by a signal while a pipe is full, and by the greatest size that a file may have. */
+/* Short writes: by a signal while a pipe is full, and by the limit of a file's size. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -54,7 +54,7 @@ static void assert_file_has(int fd, const uint8_t *data, size_t bytes, uint64_t 
 	free(there);
 }
 
-static void what_is_written_lies_one_behind_the_other_or_where_it_was_told_to(void **state)
+static void writes_append_or_use_their_offset(void **state)
 {
 	uint8_t *data = make_data();
 	int fd = make_file();
@@ -71,8 +71,8 @@ static void what_is_written_lies_one_behind_the_other_or_where_it_was_told_to(vo
 	free(data);
 }
 
-/* Signal the writer before each read, from a pipe that holds much less than it writes. */
-static void disturb(int fd, pid_t writer, const uint8_t *data)
+/* Signal the writer before each read, from a pipe smaller than its data. */
+static void read_and_signal(int fd, pid_t writer, const uint8_t *data)
 {
 	uint8_t piece[3000];
 	size_t done = 0;
@@ -88,7 +88,7 @@ static void disturb(int fd, pid_t writer, const uint8_t *data)
 	_exit(got == 0 && done == BYTES ? 0 : 1);
 }
 
-static void signals_do_not_cut_a_write_short(void **state)
+static void a_write_interrupted_by_signals_is_completed(void **state)
 {
 	const struct sigaction action = { .sa_handler = count_signal }; /* without SA_RESTART */
 	uint8_t *data = make_data();
@@ -101,7 +101,7 @@ static void signals_do_not_cut_a_write_short(void **state)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		close(ends[1]);
-		disturb(ends[0], getppid(), data);
+		read_and_signal(ends[0], getppid(), data);
 	}
 	close(ends[0]);
 	assert_int_equal(file_write(ends[1], data, BYTES), 0);
@@ -113,8 +113,8 @@ static void signals_do_not_cut_a_write_short(void **state)
 	free(data);
 }
 
-/* The kernel writes up to the limit, and refuses what is left. */
-static void what_does_not_fit_is_an_error_after_what_does(void **state)
+/* The kernel writes up to the limit and refuses the rest. */
+static void a_write_over_the_size_limit_writes_up_to_it_and_fails(void **state)
 {
 	struct rlimit before, limit;
 	uint8_t *data = make_data();
@@ -136,7 +136,7 @@ static void what_does_not_fit_is_an_error_after_what_does(void **state)
 	free(data);
 }
 
-static void the_error_is_the_kernels(void **state)
+static void the_error_of_the_kernel_is_returned(void **state)
 {
 	int fd = open("/dev/full", O_WRONLY | O_CLOEXEC), reader = open("/dev/null", O_RDONLY | O_CLOEXEC), ends[2];
 
@@ -155,10 +155,10 @@ static void the_error_is_the_kernels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_lies_one_behind_the_other_or_where_it_was_told_to),
-		cmocka_unit_test(signals_do_not_cut_a_write_short),
-		cmocka_unit_test(what_does_not_fit_is_an_error_after_what_does),
-		cmocka_unit_test(the_error_is_the_kernels),
+		cmocka_unit_test(writes_append_or_use_their_offset),
+		cmocka_unit_test(a_write_interrupted_by_signals_is_completed),
+		cmocka_unit_test(a_write_over_the_size_limit_writes_up_to_it_and_fails),
+		cmocka_unit_test(the_error_of_the_kernel_is_returned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

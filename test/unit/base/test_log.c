@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where lines of the log go, and in which form. */
+/* Outputs and formats of log lines. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 
-static char said[4096]; /* to syslog */
+static char said[4096]; /* written to syslog */
 static int said_priority;
 
 void __wrap_openlog(const char *ident, int option, int facility);
@@ -37,7 +37,7 @@ void __wrap_syslog(int priority, const char *format, ...)
 	va_end(args);
 }
 
-/* What log_line() writes to stderr. */
+/* Capture the output of log_line() on stderr. */
 static void capture(char *text, size_t bytes, enum log_level level, const char *message)
 {
 	int fds[2], before = dup(STDERR_FILENO);
@@ -55,7 +55,7 @@ static void capture(char *text, size_t bytes, enum log_level level, const char *
 	close(fds[0]);
 }
 
-static void text_has_time_and_level(void **state)
+static void a_text_line_has_time_and_level(void **state)
 {
 	char line[4096], level[16], rest[64];
 	int year, used = 0;
@@ -98,7 +98,7 @@ static void assert_json_says(const char *message, const char *expected)
 	json_decref(json);
 }
 
-static void json_is_an_object_a_line_whatever_the_message(void **state)
+static void a_json_line_is_one_object_for_any_message(void **state)
 {
 	char longest[3000];
 
@@ -144,8 +144,8 @@ static void outputs_have_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(text_has_time_and_level),
-		cmocka_unit_test(json_is_an_object_a_line_whatever_the_message),
+		cmocka_unit_test(a_text_line_has_time_and_level),
+		cmocka_unit_test(a_json_line_is_one_object_for_any_message),
 		cmocka_unit_test(syslog_gets_priority_and_message),
 		cmocka_unit_test(outputs_have_names),
 	};

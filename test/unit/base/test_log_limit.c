@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The limiter of log lines: what it admits, what it keeps back, and that each line is printed or counted once. */
+/* The limiter of log lines: each line is admitted or counted as suppressed, once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,13 +24,13 @@ static void a_burst_is_admitted_and_then_one_line_per_interval(void **state)
 	suppressed = 99;
 	assert_false(log_limit_admit(&limit, T0, &suppressed));
 	assert_false(log_limit_admit(&limit, T0 + NS_PER_SEC - 1, &suppressed));
-	assert_int_equal(suppressed, 99); /* untouched */
+	assert_int_equal(suppressed, 99); /* unchanged */
 	assert_true(log_limit_admit(&limit, T0 + NS_PER_SEC, &suppressed));
 	assert_int_equal(suppressed, 2);
 	assert_false(log_limit_admit(&limit, T0 + NS_PER_SEC, &suppressed));
 }
 
-static void a_long_silence_earns_no_more_than_the_burst(void **state)
+static void a_long_silence_allows_no_more_than_the_burst(void **state)
 {
 	struct log_limit limit = LOG_LIMIT(2, NS_PER_SEC);
 	uint64_t suppressed;
@@ -40,7 +40,7 @@ static void a_long_silence_earns_no_more_than_the_burst(void **state)
 	for (int i = 0; i < 10; i++)
 		admitted += log_limit_admit(&limit, T0 + 3600 * NS_PER_SEC, &suppressed);
 	assert_int_equal(admitted, 2);
-	/* nor does a full bucket keep the time that has passed: the next token takes a whole interval */
+	/* a full bucket does not keep elapsed time: the next token takes a whole interval */
 	assert_false(log_limit_admit(&limit, T0 + 3600 * NS_PER_SEC + NS_PER_SEC / 2, &suppressed));
 	assert_true(log_limit_admit(&limit, T0 + 3601 * NS_PER_SEC, &suppressed));
 }
@@ -56,7 +56,7 @@ static void a_fraction_of_an_interval_is_not_lost(void **state)
 	assert_int_equal(admitted, 2 + 29);
 }
 
-static void every_line_is_admitted_or_counted_once(void **state)
+static void each_line_is_admitted_or_counted_once(void **state)
 {
 	struct log_limit limit = LOG_LIMIT(5, NS_PER_SEC);
 	uint64_t printed = 0, counted = 0, suppressed;
@@ -88,7 +88,7 @@ static void a_flush_waits_for_its_token_and_uses_it(void **state)
 	assert_false(log_limit_admit(&limit, T0 + NS_PER_SEC, &suppressed));
 }
 
-static void a_clock_that_runs_backwards_earns_nothing_and_breaks_nothing(void **state)
+static void a_clock_set_back_adds_no_tokens(void **state)
 {
 	struct log_limit limit = LOG_LIMIT(1, NS_PER_SEC);
 	uint64_t suppressed;
@@ -100,7 +100,7 @@ static void a_clock_that_runs_backwards_earns_nothing_and_breaks_nothing(void **
 	assert_int_equal(suppressed, 2);
 }
 
-static void the_count_is_told_in_words_and_none_is_not(void **state)
+static void a_count_above_zero_is_printed_in_words(void **state)
 {
 	char text[LOG_LIMIT_TEXT_BYTES];
 
@@ -113,12 +113,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_burst_is_admitted_and_then_one_line_per_interval),
-		cmocka_unit_test(a_long_silence_earns_no_more_than_the_burst),
+		cmocka_unit_test(a_long_silence_allows_no_more_than_the_burst),
 		cmocka_unit_test(a_fraction_of_an_interval_is_not_lost),
-		cmocka_unit_test(every_line_is_admitted_or_counted_once),
+		cmocka_unit_test(each_line_is_admitted_or_counted_once),
 		cmocka_unit_test(a_flush_waits_for_its_token_and_uses_it),
-		cmocka_unit_test(a_clock_that_runs_backwards_earns_nothing_and_breaks_nothing),
-		cmocka_unit_test(the_count_is_told_in_words_and_none_is_not),
+		cmocka_unit_test(a_clock_set_back_adds_no_tokens),
+		cmocka_unit_test(a_count_above_zero_is_printed_in_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tables and lines of tables: padding, alignment, gaps, cells from outside, lines that are too long. */
+/* Tables and lines of tables: padding, alignment, gaps, control characters in cells, long lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static const char *make_line(struct table_line *line, const char *stage, uint64_
 	return table_line_text(line);
 }
 
-/* What a table of `layout_of` prints with `rows` of its cells. */
+/* Print a table of `layout_of` with `rows` of its cells. */
 static char *print(const struct table_layout *layout_of, const char *const *cells, size_t rows, unsigned int indent)
 {
 	struct table *table = table_create(layout_of);
@@ -62,14 +62,14 @@ static void a_line_has_the_widths_of_its_layout(void **state)
 	assert_string_equal(make_line(&line, "QUEUED", 17, "waits"), "  QUEUED       17 waits");
 }
 
-static void a_long_cell_moves_the_cells_behind_it(void **state)
+static void a_long_cell_moves_the_following_cells(void **state)
 {
 	struct table_line line;
 
 	assert_string_equal(make_line(&line, "EXECUTING", 1234567, "runs"), "  EXECUTING 1234567 runs");
 }
 
-static void a_line_ends_without_blanks(void **state)
+static void a_line_has_no_trailing_blanks(void **state)
 {
 	static const struct table_column left[] = { { "A", TABLE_LEFT, 8 }, { "B", TABLE_LEFT, 8 } };
 	static const struct table_layout two = { TABLE_COLUMNS(left), .gap = 2 };
@@ -82,7 +82,7 @@ static void a_line_ends_without_blanks(void **state)
 	assert_string_equal(table_line_text(&line), "");
 }
 
-static void a_cell_of_a_line_is_one_clean_line(void **state)
+static void control_characters_in_a_cell_are_replaced(void **state)
 {
 	struct table_line line;
 
@@ -90,7 +90,7 @@ static void a_cell_of_a_line_is_one_clean_line(void **state)
 			    "  gr\xc3\xbc\xc3\x9f          1 a b c?[J?");
 }
 
-static void what_does_not_fit_a_line_is_left_out(void **state)
+static void a_line_is_cut_at_its_limit(void **state)
 {
 	char long_text[2 * TABLE_LINE_BYTES];
 	struct table_line line;
@@ -102,7 +102,7 @@ static void what_does_not_fit_a_line_is_left_out(void **state)
 	assert_int_equal(strlen(text), TABLE_LINE_BYTES - 1);
 	assert_memory_equal(text, "  xxx", 5);
 	assert_int_equal(text[TABLE_LINE_BYTES - 2], 'x');
-	/* no half of a character */
+	/* a character is not cut */
 	long_text[TABLE_LINE_BYTES - 4] = '\xc3';
 	long_text[TABLE_LINE_BYTES - 3] = '\xbc';
 	text = make_line(&line, long_text, 1, "");
@@ -125,14 +125,14 @@ static void columns_of_a_table_are_as_wide_as_their_longest_cell(void **state)
 	assert_prints(&plain, cells, 0, 0, "NAME  IOPS\n");
 }
 
-static void a_table_keeps_the_widths_of_its_layout_at_least(void **state)
+static void columns_are_at_least_as_wide_as_the_layout(void **state)
 {
 	static const char *const cells[] = { "a", "1", "b" };
 
 	assert_prints(&layout, cells, 1, 3, "     STAGE     COUNT  \n     a             1 b\n");
 }
 
-static void dashes_stand_below_titles_and_the_gap_at_the_end(void **state)
+static void a_table_has_dashes_below_titles_and_a_trailing_gap(void **state)
 {
 	static const struct table_column two[] = { { "Name", TABLE_LEFT, 6 }, { "Size", TABLE_RIGHT, 6 } };
 	static const struct table_layout dashed = { TABLE_COLUMNS(two), .gap = 1, .dashes = true, .gap_at_end = true };
@@ -141,7 +141,7 @@ static void dashes_stand_below_titles_and_the_gap_at_the_end(void **state)
 	assert_prints(&dashed, cells, 1, 0, "Name     Size \n----     ---- \nvol         1 \n");
 }
 
-static void a_table_prints_the_same_twice(void **state)
+static void a_table_can_be_printed_twice(void **state)
 {
 	static const struct table_column one[] = { { "Name", TABLE_LEFT, 0 } };
 	static const struct table_layout dashed = { TABLE_COLUMNS(one), .gap = 1, .dashes = true };
@@ -164,14 +164,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_has_the_widths_of_its_layout),
-		cmocka_unit_test(a_long_cell_moves_the_cells_behind_it),
-		cmocka_unit_test(a_line_ends_without_blanks),
-		cmocka_unit_test(a_cell_of_a_line_is_one_clean_line),
-		cmocka_unit_test(what_does_not_fit_a_line_is_left_out),
+		cmocka_unit_test(a_long_cell_moves_the_following_cells),
+		cmocka_unit_test(a_line_has_no_trailing_blanks),
+		cmocka_unit_test(control_characters_in_a_cell_are_replaced),
+		cmocka_unit_test(a_line_is_cut_at_its_limit),
 		cmocka_unit_test(columns_of_a_table_are_as_wide_as_their_longest_cell),
-		cmocka_unit_test(a_table_keeps_the_widths_of_its_layout_at_least),
-		cmocka_unit_test(dashes_stand_below_titles_and_the_gap_at_the_end),
-		cmocka_unit_test(a_table_prints_the_same_twice),
+		cmocka_unit_test(columns_are_at_least_as_wide_as_the_layout),
+		cmocka_unit_test(a_table_has_dashes_below_titles_and_a_trailing_gap),
+		cmocka_unit_test(a_table_can_be_printed_twice),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

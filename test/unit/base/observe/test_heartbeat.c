@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One trace a process, and its heartbeat: also while all threads hang, and in a child of fork(). */
+/* A process has one trace, with a heartbeat: also while all threads hang, and in a child of fork(). */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 
 static char directory[64];
 
-/* In a child, which a test that hangs does not outlive. 0: it did what it should. */
+/* Run `fn` in a child, which ends with the test. 0: success. */
 static int in_child(void (*fn)(void))
 {
 	int status;
@@ -67,7 +67,7 @@ static void open_twice(void)
 {
 	must(open_as("one") == 0);
 	must(open_as("two") == -EBUSY);
-	/* and the first goes on */
+	/* the first trace still works */
 	must(trace_thread_attach("main", -1, true) == 0);
 	trace_close();
 	must(open_as("two") == 0);
@@ -86,13 +86,13 @@ static void hang(void)
 	must(open_as("hangs") == 0);
 	before = alive_tick();
 	must(before);
-	/* the only thread records nothing, and notes no clocks */
+	/* the only thread records nothing and reads no clocks */
 	while (alive_tick() == before)
 		usleep(10000);
 	trace_close();
 }
 
-static void a_process_that_hangs_has_a_heartbeat(void **state)
+static void a_hung_process_has_a_heartbeat(void **state)
 {
 	assert_int_equal(in_child(hang), 0);
 }
@@ -115,7 +115,7 @@ static void fork_and_open(void)
 	trace_close();
 }
 
-static void a_child_has_a_heartbeat_of_its_own(void **state)
+static void a_child_has_its_own_heartbeat(void **state)
 {
 	assert_int_equal(in_child(fork_and_open), 0);
 }
@@ -135,8 +135,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_second_trace_is_refused),
-		cmocka_unit_test(a_process_that_hangs_has_a_heartbeat),
-		cmocka_unit_test(a_child_has_a_heartbeat_of_its_own),
+		cmocka_unit_test(a_hung_process_has_a_heartbeat),
+		cmocka_unit_test(a_child_has_its_own_heartbeat),
 	};
 
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);

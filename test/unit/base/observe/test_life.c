@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lives that ended: in the histograms of their stages, and kept whole if they were slow or failed. */
+/* Ended lives are added to histograms of their stages, and kept with their records if slow or failed. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "fathom/trace/life.h"
 #include "fathom/trace/trace.h"
 
-enum { US = 1000 }; /* in memory a tick is a nanosecond */
+enum { US = 1000 }; /* ticks are nanoseconds here */
 
 static struct demo_errand *errands;
 static uint64_t now;
@@ -59,8 +59,8 @@ static const struct trace_lives *lives(void)
 	return &trace_self.lives[TRACE_LIVES_ERRAND];
 }
 
-/* An errand from `begin` on: so long in each state. */
-static void go(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
+/* Run an errand from `begin`, with this time in each state. */
+static void run_errand(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
 {
 	struct demo_errand *errand = &errands[number % 8];
 
@@ -70,7 +70,7 @@ static void go(uint32_t number, uint64_t begin, uint64_t going, uint64_t back)
 	errand_state_move(begin + going + back, errand, ERRAND_FREE);
 }
 
-/* What the stage has when the latest lives are added. */
+/* The count of the stage after the latest lives are added. */
 static uint64_t stage_count(unsigned int state)
 {
 	const struct trace_lives *all = lives();
@@ -99,8 +99,8 @@ static bool is_kept(uint32_t number, enum trace_exemplar_why why, struct trace_e
 	return false;
 }
 
-/* Else the first lives are the slowest that there were. */
-static void nothing_is_slow(void)
+/* Without this the first lives count as the slowest so far. */
+static void prevent_slow_lives(void)
 {
 	struct fathom_fault why;
 
@@ -124,12 +124,12 @@ static void buckets_are_an_eighth_wide(void **state)
 	assert_int_equal(trace_bucket(UINT64_MAX), TRACE_BUCKETS - 1);
 }
 
-static void every_life_is_counted_in_the_stages_it_had(void **state)
+static void each_life_is_counted_in_its_stages(void **state)
 {
 	const struct trace_lives *all = lives();
 
 	for (uint32_t i = 0; i < 1000; i++)
-		go(i, now + i * US, 300 + i % 3, 200);
+		run_errand(i, now + i * US, 300 + i % 3, 200);
 	assert_int_equal(stage_count(0), 1000);
 	assert_int_equal(stage_count(ERRAND_GOING), 1000);
 	assert_int_equal(stage_count(ERRAND_BACK), 1000);
@@ -140,14 +140,14 @@ static void every_life_is_counted_in_the_stages_it_had(void **state)
 	assert_int_equal(all->failed, 0);
 }
 
-static void lives_of_a_batch_are_summed_at_once_and_none_is_lost(void **state)
+static void lives_of_a_batch_are_added_together_and_none_is_lost(void **state)
 {
-	nothing_is_slow();
+	prevent_slow_lives();
 	for (uint32_t batch = 0; batch < 10; batch++) {
 		uint64_t begin = (now + batch * US) | (batch > 4);
 
 		for (uint32_t i = 0; i < 100; i++)
-			go(i, begin, 400, 100);
+			run_errand(i, begin, 400, 100);
 		assert_int_equal(lives()->last.alike, 100);
 		assert_int_equal(stage_count(0), 100 * (batch + 1));
 	}
@@ -155,31 +155,31 @@ static void lives_of_a_batch_are_summed_at_once_and_none_is_lost(void **state)
 	assert_int_equal(lives()->stages[ERRAND_GOING].ticks, 900 * 400);
 }
 
-/* The first of a batch reads the clock, the others are lent its tick: that makes no difference. */
-static void who_takes_a_slot_sums_up_what_another_left_there(void **state)
+/* The first of a batch reads the clock, the others share its tick, which must make no difference. */
+static void a_thread_adds_the_lives_left_by_the_former_thread_of_its_slot(void **state)
 {
-	nothing_is_slow();
+	prevent_slow_lives();
 	for (uint32_t i = 0; i < 3; i++)
-		go(i, now, 400, 100);
+		run_errand(i, now, 400, 100);
 	trace_thread_detach();
 	assert_int_equal(trace_thread_attach("reactor_1", 0, true), 0);
-	/* all slots were free: to the same, when all have been given once */
+	/* slots are given in turn: attach until this thread gets the same slot again */
 	for (int slot = 0; slot < 64 && lives()->last.alike == 0; slot++) {
 		trace_thread_detach();
 		assert_int_equal(trace_thread_attach("reactor_1", 0, true), 0);
 	}
 	assert_int_equal(lives()->last.alike, 3);
-	go(1, now + US, 700, 200);
+	run_errand(1, now + US, 700, 200);
 	assert_int_equal(lives()->stages[0].ticks, 3 * 500);
 	assert_int_equal(lives()->stages[ERRAND_GOING].ticks, 3 * 400);
 	assert_int_equal(lives()->stages[ERRAND_BACK].ticks, 3 * 100);
 }
 
-static void a_lent_tick_is_the_same_tick(void **state)
+static void a_shared_tick_counts_as_the_same_tick(void **state)
 {
-	nothing_is_slow();
-	go(1, now, 400, 100);
-	go(2, now | TICK_SHARED, 400, 100);
+	prevent_slow_lives();
+	run_errand(1, now, 400, 100);
+	run_errand(2, now | TICK_SHARED, 400, 100);
 	assert_int_equal(lives()->last.alike, 2);
 }
 
@@ -192,7 +192,7 @@ static void a_state_entered_twice_counts_from_the_second_time(void **state)
 	errand_state_move(now + 110, errand, ERRAND_GOING);
 	errand_state_move(now + 150, errand, ERRAND_BACK);
 	errand_state_move(now + 152, errand, ERRAND_FREE);
-	go(1, now + US, 1, 1); /* sums up the one before */
+	run_errand(1, now + US, 1, 1); /* adds the previous life */
 	assert_int_equal(lives()->stages[ERRAND_WAITING].ticks, 100);
 	assert_int_equal(lives()->stages[ERRAND_GOING].ticks, 40);
 	assert_int_equal(lives()->stages[0].ticks, 152);
@@ -205,11 +205,11 @@ static void a_failed_life_is_kept_with_its_io_and_records(void **state)
 	struct trace_exemplar kept;
 
 	for (uint32_t i = 0; i < 100; i++)
-		go(i, now - US, 100, 100);
+		run_errand(i, now - US, 100, 100);
 	errand->story.args[0] = 4711;
 	errand_state_move(now, errand, ERRAND_GOING);
 	probe_job_submit(now + 10, &errand->job, NULL, 8, DEMO_READ);
-	go(1, now + 11, 1, 1); /* another's, in between */
+	run_errand(1, now + 11, 1, 1); /* a record of another errand in between */
 	probe_job_run(now + 20, &errand->job, NULL);
 	probe_job_done(now + 30, &errand->job, 1, DEMO_FAILED, device);
 	errand_state_move(now + 40, errand, ERRAND_BACK);
@@ -227,13 +227,13 @@ static void a_failed_life_is_kept_with_its_io_and_records(void **state)
 	assert_int_equal(kept.records[5].tick, now + 50);
 }
 
-/* One clock read serves a batch: a request may begin and end with one tick, and so may the one before it in its place. */
-static void a_life_whose_moves_have_one_tick_is_kept_with_all_of_them(void **state)
+/* A batch shares a clock read: a request may begin and end at one tick, and so may the previous request in its slot. */
+static void a_life_with_equal_ticks_is_kept_with_all_moves(void **state)
 {
 	struct demo_errand *errand = &errands[3];
 	struct trace_exemplar kept;
 
-	go(1, now - US, 100, 100);
+	run_errand(1, now - US, 100, 100);
 	for (int life = 0; life < 2; life++) {
 		errand->story.args[0] = 4711 + (uint32_t)life;
 		errand->lost = true;
@@ -252,8 +252,8 @@ static void a_life_whose_moves_have_one_tick_is_kept_with_all_of_them(void **sta
 	}
 }
 
-/* The slowest of a life before are not this one's. */
-static void an_io_of_a_former_life_is_not_kept(void **state)
+/* The slow I/O of an earlier life must not be kept for this one. */
+static void an_io_of_an_earlier_life_is_not_kept(void **state)
 {
 	struct demo_errand *errand = &errands[3];
 	struct trace_exemplar kept;
@@ -262,13 +262,13 @@ static void an_io_of_a_former_life_is_not_kept(void **state)
 	probe_job_run(now - 15, &errand->job, NULL);
 	probe_job_done(now - 10, &errand->job, 1, DEMO_OK, trace_intern("disk"));
 	errand->lost = true;
-	go(3, now, 10, 10);
+	run_errand(3, now, 10, 10);
 	assert_true(is_kept(3, TRACE_EXEMPLAR_FAILED, &kept));
 	assert_int_equal(kept.story_count, 1);
 	assert_int_equal(kept.record_count, 3);
 }
 
-static void a_ring_that_has_moved_on_leaves_the_stages(void **state)
+static void a_slow_life_whose_records_were_overwritten_keeps_its_stages(void **state)
 {
 	struct demo_errand *errand = &errands[7];
 	struct trace_exemplar kept;
@@ -276,7 +276,7 @@ static void a_ring_that_has_moved_on_leaves_the_stages(void **state)
 	errand->story.args[0] = 4712;
 	errand_state_move(now, errand, ERRAND_GOING);
 	for (uint32_t i = 0; i < 2000; i++)
-		go(i % 7, now + i, 1, 1);
+		run_errand(i % 7, now + i, 1, 1);
 	errand_state_move(now + 500 * US, errand, ERRAND_BACK);
 	errand_state_move(now + 501 * US, errand, ERRAND_FREE);
 	assert_true(is_kept(4712, TRACE_EXEMPLAR_SLOW, &kept));
@@ -296,10 +296,11 @@ static void ten_slow_ones_among_ten_million_are_kept(void **state)
 		bool is_slow = i % 1000000 == 999999;
 
 		random = random * 1664525 + 1013904223;
-		/* most take 5 to 6 us, one in a hundred 20 */
-		go(is_slow ? 1000000 + (uint32_t)slow : i % 7, now, 4 * US + random % US, random % 100 ? US : 15 * US);
+		/* most take 5 to 6 us, one in a hundred takes 20 */
+		run_errand(is_slow ? 1000000 + (uint32_t)slow : i % 7, now, 4 * US + random % US,
+			   random % 100 ? US : 15 * US);
 		if (is_slow) {
-			go(1000000 + (uint32_t)slow, now, 300 * US, US);
+			run_errand(1000000 + (uint32_t)slow, now, 300 * US, US);
 			slow++;
 		}
 		now += US;
@@ -308,42 +309,42 @@ static void ten_slow_ones_among_ten_million_are_kept(void **state)
 		assert_true(is_kept(1000000 + i, TRACE_EXEMPLAR_SLOW, &kept));
 		assert_int_equal(kept.total_ticks, 301 * US);
 	}
-	/* about one in 10,000 of ten million, for each of the stages that take time */
+	/* about one in 10,000 of ten million, for each stage that takes time */
 	assert_in_range(lives()->kept, 200, 6000);
 }
 
-/* A busy neighbour makes all of them slower than any was, long before the window ends that would find it out. */
-static void a_device_that_became_slower_does_not_have_all_kept(void **state)
+/* A busy neighbour makes all lives slower than any before, long before the window of lives ends. */
+static void a_slower_device_does_not_make_all_lives_kept(void **state)
 {
 	uint64_t kept;
 
 	for (uint32_t i = 0; i < 600 * 1000; i++)
-		go(i % 7, now += US, 5 * US + i % 1000, US);
+		run_errand(i % 7, now += US, 5 * US + i % 1000, US);
 	kept = lives()->kept;
 	for (uint32_t i = 0; i < 100 * 1000; i++)
-		go(i % 7, now += US, 8 * US + i * 7919 % 1000, US);
+		run_errand(i % 7, now += US, 8 * US + i * 7919 % 1000, US);
 	assert_in_range(lives()->kept - kept, 1, 300);
-	go(4715, now += US, 20 * US, US);
+	run_errand(4715, now += US, 20 * US, US);
 	assert_true(is_kept(4715, TRACE_EXEMPLAR_SLOW, &(struct trace_exemplar){ 0 }));
 }
 
-/* At 100 a second a window of many lives would last for long, and a device that hung once hide in it what came after. */
-static void a_device_that_hung_does_not_hide_what_is_slow_later(void **state)
+/* At 100 lives a second a window lasts for long. One hang of the device must not hide later slow lives in it. */
+static void an_earlier_hang_does_not_hide_later_slow_lives(void **state)
 {
 	const uint64_t sec = 1000 * 1000 * US;
 	struct trace_exemplar kept;
 
 	for (uint32_t i = 0; i < 600 * 1000; i++)
-		go(i % 7, now += US, 5 * US + i % 1000, US);
+		run_errand(i % 7, now += US, 5 * US + i % 1000, US);
 	for (uint32_t i = 0; i < 128; i++)
-		go(i % 7, now += US, 30 * sec + i * US, US);
+		run_errand(i % 7, now += US, 30 * sec + i * US, US);
 	for (uint32_t i = 0; i < 3 * 60 * 100; i++)
-		go(i % 7, now += sec / 100, 5 * US + i % 1000, US);
-	go(4716, now += US, sec, US);
+		run_errand(i % 7, now += sec / 100, 5 * US + i % 1000, US);
+	run_errand(4716, now += US, sec, US);
 	assert_true(is_kept(4716, TRACE_EXEMPLAR_SLOW, &kept));
 }
 
-static void what_is_slow_can_be_said(void **state)
+static void thresholds_of_slow_lives_can_be_set(void **state)
 {
 	struct trace_exemplar kept;
 	struct fathom_fault why;
@@ -355,44 +356,44 @@ static void what_is_slow_can_be_said(void **state)
 	assert_int_equal(trace_slow_set("errand", "going", 100 * US, &why), 0);
 	assert_int_equal(trace_slow_set("thing", NULL, US, &why), -ENOENT);
 	for (uint32_t i = 0; i < 100000; i++)
-		go(1, now + i * US, 30 * US + i % 100, US);
+		run_errand(1, now + i * US, 30 * US + i % 100, US);
 	assert_int_equal(lives()->kept, 0);
-	go(4713, now, 48 * US, 2 * US);
+	run_errand(4713, now, 48 * US, 2 * US);
 	assert_true(is_kept(4713, TRACE_EXEMPLAR_SLOW, &kept));
 	assert_int_equal(kept.slow_state, 0);
-	go(4714, now, US, 10 * US);
+	run_errand(4714, now, US, 10 * US);
 	assert_true(is_kept(4714, TRACE_EXEMPLAR_SLOW, &kept));
 	assert_int_equal(kept.slow_state, ERRAND_BACK);
-	/* and taken back: found again */
+	/* after a reset thresholds are computed again */
 	assert_int_equal(trace_slow_set("errand", NULL, UINT64_MAX, &why), 0);
 	assert_int_equal(lives()->fixed, 1u << ERRAND_BACK | 1u << ERRAND_GOING);
 }
 
-/* A flood of slow ones in one quarter of an hour does not wash away the slowest of those before. */
-static void the_slowest_of_each_quarter_of_an_hour_stay(void **state)
+/* Many slow lives in one quarter of an hour must not replace the slowest ones of earlier quarters. */
+static void the_slowest_lives_of_each_quarter_of_an_hour_are_kept(void **state)
 {
 	uint64_t epoch = 900ull * 1000 * 1000 * US;
 	struct trace_exemplar kept;
 
 	now = 100 * epoch;
 	for (uint32_t e = 0; e < 12; e++) {
-		go(5000 + e, now + e * epoch, 900 * US, US);
+		run_errand(5000 + e, now + e * epoch, 900 * US, US);
 		for (uint32_t i = 0; i < 1000; i++)
-			go(i % 7, now + e * epoch + i * 1000 * US, 500 * US + i, US);
+			run_errand(i % 7, now + e * epoch + i * 1000 * US, 500 * US + i, US);
 	}
 	for (uint32_t e = 0; e < 12; e++)
 		assert_true(is_kept(5000 + e, TRACE_EXEMPLAR_SLOW, &kept));
-	go(6000, now + 12 * epoch, 900 * US, US);
+	run_errand(6000, now + 12 * epoch, 900 * US, US);
 	assert_true(is_kept(6000, TRACE_EXEMPLAR_SLOW, &kept));
 	assert_false(is_kept(5000, TRACE_EXEMPLAR_SLOW, &kept));
 }
 
-static void nothing_is_summed_while_its_point_is_off(void **state)
+static void lives_are_not_counted_while_their_point_is_off(void **state)
 {
 	struct fathom_fault why;
 
 	assert_int_equal(trace_mask_set("none", &why), 0);
-	go(1, now, 100, 100);
+	run_errand(1, now, 100, 100);
 	assert_int_equal(stage_count(0), 0);
 }
 
@@ -401,7 +402,7 @@ static uint64_t io_records(void)
 	return trace_self.lane[TRACE_RING_IO].ring->head;
 }
 
-static void a_filter_records_what_its_owners_do_and_sums_up_everything(void **state)
+static void a_filter_selects_records_by_owner_but_counts_all_lives(void **state)
 {
 	uint16_t one = trace_owner_create(TRACE_OWNER_SESSION, 1, "10.0.0.1 nqn.host-one"), two, late;
 	struct fathom_fault why;
@@ -410,29 +411,29 @@ static void a_filter_records_what_its_owners_do_and_sums_up_everything(void **st
 	errands[1].story.trace.owner = one;
 	errands[2].story.trace.owner = two;
 	trace_filter_set("host-one");
-	go(0, now, 100, 100);
-	go(2, now, 100, 100);
+	run_errand(0, now, 100, 100);
+	run_errand(2, now, 100, 100);
 	assert_int_equal(io_records(), 0);
-	go(1, now, 100, 100);
+	run_errand(1, now, 100, 100);
 	assert_int_equal(io_records(), 3);
 	assert_int_equal(stage_count(0), 3);
-	/* said to be enabled all the same, also after a change */
+	/* the groups are reported enabled, also after a change */
 	assert_int_equal(trace_group_enable("more", UINT64_MAX, false), 0);
 	assert_true(trace_wanted(TRACE_POINT_ERRAND_STATE));
 	assert_false(trace_wanted(TRACE_POINT_COUNT_IO));
-	/* one whose name becomes known later; one who goes */
+	/* an owner whose name becomes known later; an owner that ends */
 	trace_owner_describe(two, "10.0.0.2 nqn.host-one");
-	go(2, now, 100, 100);
+	run_errand(2, now, 100, 100);
 	assert_int_equal(io_records(), 6);
 	trace_owner_destroy(one, 2);
-	go(1, now, 100, 100);
+	run_errand(1, now, 100, 100);
 	assert_int_equal(io_records(), 6);
 	late = trace_owner_create(TRACE_OWNER_SESSION, 3, "nqn.host-one again");
 	errands[3].story.trace.owner = late;
-	go(3, now, 100, 100);
+	run_errand(3, now, 100, 100);
 	assert_int_equal(io_records(), 9);
 	trace_filter_set(NULL);
-	go(0, now, 100, 100);
+	run_errand(0, now, 100, 100);
 	assert_int_equal(io_records(), 12);
 	assert_int_equal(trace_mask_set("all", &why), 0);
 }
@@ -442,22 +443,22 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(buckets_are_an_eighth_wide),
-		CASE(every_life_is_counted_in_the_stages_it_had),
-		CASE(lives_of_a_batch_are_summed_at_once_and_none_is_lost),
-		CASE(who_takes_a_slot_sums_up_what_another_left_there),
-		CASE(a_lent_tick_is_the_same_tick),
+		CASE(each_life_is_counted_in_its_stages),
+		CASE(lives_of_a_batch_are_added_together_and_none_is_lost),
+		CASE(a_thread_adds_the_lives_left_by_the_former_thread_of_its_slot),
+		CASE(a_shared_tick_counts_as_the_same_tick),
 		CASE(a_state_entered_twice_counts_from_the_second_time),
 		CASE(a_failed_life_is_kept_with_its_io_and_records),
-		CASE(a_life_whose_moves_have_one_tick_is_kept_with_all_of_them),
-		CASE(an_io_of_a_former_life_is_not_kept),
-		CASE(a_ring_that_has_moved_on_leaves_the_stages),
+		CASE(a_life_with_equal_ticks_is_kept_with_all_moves),
+		CASE(an_io_of_an_earlier_life_is_not_kept),
+		CASE(a_slow_life_whose_records_were_overwritten_keeps_its_stages),
 		CASE(ten_slow_ones_among_ten_million_are_kept),
-		CASE(a_device_that_became_slower_does_not_have_all_kept),
-		CASE(a_device_that_hung_does_not_hide_what_is_slow_later),
-		CASE(what_is_slow_can_be_said),
-		CASE(the_slowest_of_each_quarter_of_an_hour_stay),
-		CASE(a_filter_records_what_its_owners_do_and_sums_up_everything),
-		CASE(nothing_is_summed_while_its_point_is_off),
+		CASE(a_slower_device_does_not_make_all_lives_kept),
+		CASE(an_earlier_hang_does_not_hide_later_slow_lives),
+		CASE(thresholds_of_slow_lives_can_be_set),
+		CASE(the_slowest_lives_of_each_quarter_of_an_hour_are_kept),
+		CASE(a_filter_selects_records_by_owner_but_counts_all_lives),
+		CASE(lives_are_not_counted_while_their_point_is_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The writing side: the file's life, its size, masks, strings, pools, threads that are not registered. */
+/* The writer: life and size of the file, masks, strings, pools, unregistered threads. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -50,7 +50,7 @@ static void begin(uint32_t io_entries)
 	must(trace_thread_attach("main", 0, true) == 0);
 }
 
-/* Run `fn` in a child, whose trace is its own. Its exit status. */
+/* Run `fn` in a child with its own trace. Return its exit status. */
 static int in_child(void (*fn)(void))
 {
 	int status;
@@ -108,7 +108,7 @@ static void end_with_events(void)
 	unlink(path);
 }
 
-static void removed_only_if_nothing_was_recorded(void **state)
+static void a_file_is_removed_only_if_nothing_was_recorded(void **state)
 {
 	assert_int_equal(in_child(end_silent), 0);
 	assert_int_equal(in_child(end_with_events), 0);
@@ -161,7 +161,7 @@ static void files_of_the_dead_are_pruned(void **state)
 {
 	for (int i = 0; i < 12; i++)
 		assert_int_equal(in_child(leave_one), 0);
-	/* four of the dead and the last one's own */
+	/* four of dead processes and the last process's own */
 	assert_int_equal(files_in_directory(), 5);
 }
 
@@ -186,7 +186,7 @@ static void bad_options(void)
 	must(strstr(why.text, "schema"));
 }
 
-static void bad_options_are_explained(void **state)
+static void invalid_options_are_refused_with_a_reason(void **state)
 {
 	assert_int_equal(in_child(bad_options), 0);
 }
@@ -216,14 +216,17 @@ static void shrink(void)
 	must(trace_memory(&bytes) && bytes <= 24 << 20);
 	ring = trace_self.lane[TRACE_RING_IO].ring;
 	must(ring->entry_count < 1 << 18 && ring->entry_count >= TRACE_IO_ENTRIES_MIN);
-	/* every byte is really there: no SIGBUS */
+	/* each byte is allocated: no SIGBUS */
 	for (uint64_t i = 0; i < 3 * ring->entry_count; i++)
 		probe_count_io(2, i, 0);
 	for (uint64_t i = 0; i < 3 * TRACE_RARE_ENTRIES_DEFAULT; i++)
 		probe_count_rare(2, i, 0);
 }
 
-/* What it says goes into `text`. A tmpfs of `spare` bytes beside a dead process's file and a smallest new one. */
+/*
+ * Start a trace in a tmpfs with `spare` bytes in addition to a dead process's file and a minimal new one. `text` gets the
+ * message.
+ */
 static void begin_in(size_t spare, char *text, size_t text_bytes)
 {
 	char size[32];
@@ -246,7 +249,7 @@ static void quarter(void)
 {
 	char text[512];
 
-	/* 32 MiB of records are wanted; 8 fit */
+	/* 32 MiB of records are requested, 8 fit */
 	begin_in(12 << 20, text, sizeof(text));
 	must(trace_self.lane[TRACE_RING_IO].ring->entry_count == 1 << 18);
 	must(files_in_directory() == 2);
@@ -269,7 +272,7 @@ static void files_of_the_dead_outlive_large_rings_but_not_the_trace(void **state
 	int status = in_child(quarter);
 
 	if (status == SKIPPED) {
-		print_message("# needs root, to mount a small tmpfs\n");
+		print_message("# skipped: mounting a small tmpfs needs root\n");
 		skip();
 	}
 	assert_int_equal(status, 0);
@@ -292,7 +295,7 @@ static void a_small_file_system_shrinks_the_rings(void **state)
 	int status = in_child(shrink);
 
 	if (status == SKIPPED) {
-		print_message("# needs root, to mount a small tmpfs\n");
+		print_message("# skipped: mounting a small tmpfs needs root\n");
 		skip();
 	}
 	assert_int_equal(status, 0);
@@ -315,7 +318,7 @@ static bool is_on(const char *name)
 	return false;
 }
 
-static void masks_are_what_people_type(void **state)
+static void masks_select_groups_and_points(void **state)
 {
 	static const struct {
 		const char *spec;
@@ -355,7 +358,7 @@ static void masks_are_what_people_type(void **state)
 		memset(&why, 0, sizeof(why));
 		rc = trace_mask_set(rows[i].spec, &why);
 		if ((rc == 0) != rows[i].good)
-			fail_msg("\"%s\": %d %s", rows[i].spec, rc, why.text);
+			fail_msg("\"%s\": error %d %s", rows[i].spec, rc, why.text);
 		if (rc) {
 			assert_int_equal(rc, -EINVAL);
 			assert_true(why.text[0]);
@@ -417,7 +420,7 @@ static void full_strings(void)
 	must(last->id == trace_intern("(strings full)")->id);
 	must(first == trace_intern("before there is a file"));
 	must(first->id != last->id);
-	/* after the file is gone they are the same, and a new one fits as little */
+	/* after the file was closed their ids are the same, and a new string still does not fit */
 	trace_close();
 	must(first == trace_intern("before there is a file"));
 	must(trace_intern("one more string that is too long to fit into what is left of it all")->id == last->id);
@@ -436,7 +439,7 @@ static bool is_in_file(const void *pool)
 	return (const char *)pool >= memory && (const char *)pool < memory + bytes;
 }
 
-/* Requests that the file's table says it has no room for. */
+/* The number of requests without room in the file, by its table. */
 static uint64_t not_in_file(void)
 {
 	size_t bytes;
@@ -484,7 +487,7 @@ static void pools(void)
 	trace_close();
 }
 
-static void pools_lie_in_the_file_while_there_is_room(void **state)
+static void pools_are_in_the_file_while_there_is_room(void **state)
 {
 	assert_int_equal(in_child(pools), 0);
 }
@@ -502,7 +505,7 @@ static void pool_outlives_file(void)
 	must(inside[0].story.trace.id == 64);
 	trace_pool_destroy(before);
 	trace_close();
-	/* gone with the file; saying so again is harmless */
+	/* removed with the file; a second destroy has no effect */
 	trace_pool_destroy(inside);
 }
 
@@ -537,7 +540,7 @@ static void surplus_pools(void)
 	trace_close();
 }
 
-static void more_pools_than_the_table_has_room_for_work_as_well(void **state)
+static void pools_over_the_tables_limit_work(void **state)
 {
 	assert_int_equal(in_child(surplus_pools), 0);
 }
@@ -554,12 +557,12 @@ static void foreign_strings(void)
 		must(i > 0 || trace_intern_foreign(text) == trace_intern(text));
 	}
 	must(last_id == trace_intern("(too many names)")->id);
-	/* our own still have room */
+	/* strings of the engine still have room */
 	must(trace_intern("(strings full)")->id != trace_intern("a string of the engine's own")->id);
 	trace_close();
 }
 
-static void strings_of_strangers_leave_room_for_others(void **state)
+static void foreign_strings_leave_room_for_our_own(void **state)
 {
 	assert_int_equal(in_child(foreign_strings), 0);
 }
@@ -577,7 +580,7 @@ static void fail_with_the_lock(void)
 	trace_owner_destroy(owner, 3);
 }
 
-static void what_must_not_be_aborts_also_inside_the_trace(void **state)
+static void a_failed_must_inside_the_trace_aborts(void **state)
 {
 	assert_int_equal(in_child(fail_with_the_lock), 128 + SIGABRT);
 }
@@ -601,23 +604,23 @@ static void an_illegal_move_aborts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(removed_only_if_nothing_was_recorded),
+		cmocka_unit_test(a_file_is_removed_only_if_nothing_was_recorded),
 		cmocka_unit_test(without_a_file_everything_works),
 		cmocka_unit_test(files_of_the_dead_are_pruned),
 		cmocka_unit_test(files_of_the_dead_outlive_large_rings_but_not_the_trace),
-		cmocka_unit_test(bad_options_are_explained),
+		cmocka_unit_test(invalid_options_are_refused_with_a_reason),
 		cmocka_unit_test(a_small_file_system_shrinks_the_rings),
-		cmocka_unit_test(masks_are_what_people_type),
+		cmocka_unit_test(masks_select_groups_and_points),
 		cmocka_unit_test(events_of_unregistered_threads_are_counted),
 		cmocka_unit_test(strings_that_do_not_fit_share_one_id),
-		cmocka_unit_test(pools_lie_in_the_file_while_there_is_room),
+		cmocka_unit_test(pools_are_in_the_file_while_there_is_room),
 		cmocka_unit_test(a_pool_may_be_older_than_the_file),
-		cmocka_unit_test(more_pools_than_the_table_has_room_for_work_as_well),
-		cmocka_unit_test(strings_of_strangers_leave_room_for_others),
-		cmocka_unit_test(what_must_not_be_aborts_also_inside_the_trace),
+		cmocka_unit_test(pools_over_the_tables_limit_work),
+		cmocka_unit_test(foreign_strings_leave_room_for_our_own),
+		cmocka_unit_test(a_failed_must_inside_the_trace_aborts),
 		cmocka_unit_test(an_illegal_move_aborts),
 	};
 
-	trace_schema_set(&fathom_schema); /* some ask about groups without a file */
+	trace_schema_set(&fathom_schema); /* some cases query groups without a file */
 	return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

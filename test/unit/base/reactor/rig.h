@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rig - reactors to test with: started and stopped per test, driven from the test's own pthread, which is a foreign one. */
+/* rig - starts and stops reactors for a test, driven from the test's pthread, which is a foreign one. */
 #ifndef TEST_UNIT_REACTOR_RIG_H
 #define TEST_UNIT_REACTOR_RIG_H
 
@@ -12,13 +12,13 @@
 
 #include "base/reactor/reactor.h"
 
-/* On the first `count` processors that this process may use; fewer where there are fewer. */
+/* Start on the first `count` processors that this process may use, or fewer if there are fewer. */
 void rig_start(unsigned int count);
 void rig_start_spinning(unsigned int count, uint64_t spin_ns);
 void rig_start_simulated(unsigned int count);
 void rig_stop(void);
 
-/* The i-th data reactor, modulo how many there are. */
+/* The data reactor with this index, modulo their number. */
 struct reactor *rig_reactor(unsigned int index);
 
 /* Run `fn(ctx)` on `thread` and return when it has returned. Not when simulated. */

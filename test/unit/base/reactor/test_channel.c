@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Channels: made once per thread and device, counted, destroyed late; and the walk over all of a device's. Simulated. */
+/*
+ * Channels: created once per thread and device, counted, destroyed later; walks over all channels of a device. Simulated.
+ */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@ struct context {
 	uint64_t visits;
 };
 
-static int device; /* its address is all there is */
+static int device; /* only its address is used */
 static struct fathom_thread *threads[THREADS];
 static struct channel *channels[THREADS];
 static unsigned int created, destroyed, unregistered;
@@ -101,7 +103,7 @@ static void on(unsigned int index, thread_fn fn)
 	thread_send_msg(threads[index], fn, NULL);
 }
 
-static void a_thread_has_one_channel_however_often_it_asks(void **state)
+static void a_thread_has_one_channel_of_a_device(void **state)
 {
 	struct channel *first;
 
@@ -140,7 +142,7 @@ static void put_and_get(void *unused)
 	assert_ptr_equal(channels[self_index()], before);
 }
 
-static void a_channel_got_again_in_time_lives_on(void **state)
+static void a_channel_got_again_before_its_destruction_is_kept(void **state)
 {
 	begin();
 	on(0, get);
@@ -186,7 +188,7 @@ static void get_refused(void *unused)
 	assert_int_equal(errno, ENODEV);
 }
 
-static void a_refused_creation_leaves_nothing_behind(void **state)
+static void a_failed_creation_leaves_nothing(void **state)
 {
 	begin();
 	create_result = -EPERM;
@@ -207,7 +209,7 @@ static struct {
 	int stop_at; /* the n-th visit ends the walk with -ECANCELED */
 	thread_fn meanwhile;
 	unsigned int meanwhile_on;
-	unsigned int late; /* the visit ends by the n-th message */
+	unsigned int late; /* the visit ends with the n-th message */
 	struct channel_iter *iter;
 	int done, status;
 } walk;
@@ -285,7 +287,7 @@ static void end_walk(unsigned int channels_left)
 	end();
 }
 
-static void a_walk_visits_each_channel_once_then_tells(void **state)
+static void a_walk_visits_each_channel_once_then_completes(void **state)
 {
 	begin_walk();
 	run_walk();
@@ -304,7 +306,7 @@ static void a_status_ends_the_walk(void **state)
 	end_walk(0xb);
 }
 
-static void a_walk_over_nothing_ends_well(void **state)
+static void a_walk_without_channels_succeeds(void **state)
 {
 	begin();
 	memset(&walk, 0, sizeof(walk));
@@ -318,18 +320,18 @@ static void a_channel_put_ahead_of_the_walk_is_left_out(void **state)
 	begin_walk();
 	walk.meanwhile = put;
 	walk.meanwhile_on = 3;
-	walk.late = 2 * MESSAGES_PER_STEP_MAX; /* some turns */
+	walk.late = 2 * MESSAGES_PER_STEP_MAX; /* several turns */
 	run_walk();
 	assert_int_equal(walk.visits, 2);
 	end_walk(0x3);
 }
 
-static void a_channel_put_while_visited_lives_until_the_visit_ends(void **state)
+static void a_channel_put_during_its_visit_is_kept_until_the_visit_ends(void **state)
 {
 	begin_walk();
 	walk.meanwhile = put;
 	walk.meanwhile_on = 0;
-	walk.late = 2 * MESSAGES_PER_STEP_MAX; /* some turns */
+	walk.late = 2 * MESSAGES_PER_STEP_MAX; /* several turns */
 	run_walk();
 	assert_int_equal(walk.visits, 3);
 	end_walk(0xa);
@@ -340,13 +342,13 @@ static void a_channel_got_ahead_of_the_walk_is_visited(void **state)
 	begin_walk();
 	walk.meanwhile = get;
 	walk.meanwhile_on = 2;
-	walk.late = 2 * MESSAGES_PER_STEP_MAX; /* some turns */
+	walk.late = 2 * MESSAGES_PER_STEP_MAX; /* several turns */
 	run_walk();
 	assert_int_equal(walk.visits, 4);
 	end_walk(0xf);
 }
 
-/* Real reactors, and threads that come, take a channel, and go while walks pass. */
+/* Real reactors: threads start, get a channel, and end during walks. */
 static _Atomic(uint64_t) walks_done, visits_real;
 
 static int create_real(void *dev, void *ctx)
@@ -376,7 +378,7 @@ static void walk_real(void *unused)
 	for_each_channel(&device, visit_real, visited_real, NULL);
 }
 
-/* Some turns later. */
+/* Several turns later. */
 static void leave(void *left)
 {
 	struct channel *channel;
@@ -428,15 +430,15 @@ static void walks_and_short_lives_on_real_reactors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_has_one_channel_however_often_it_asks),
-		cmocka_unit_test(a_channel_got_again_in_time_lives_on),
+		cmocka_unit_test(a_thread_has_one_channel_of_a_device),
+		cmocka_unit_test(a_channel_got_again_before_its_destruction_is_kept),
 		cmocka_unit_test(unregistering_waits_for_the_last_channel),
-		cmocka_unit_test(a_refused_creation_leaves_nothing_behind),
-		cmocka_unit_test(a_walk_visits_each_channel_once_then_tells),
+		cmocka_unit_test(a_failed_creation_leaves_nothing),
+		cmocka_unit_test(a_walk_visits_each_channel_once_then_completes),
 		cmocka_unit_test(a_status_ends_the_walk),
-		cmocka_unit_test(a_walk_over_nothing_ends_well),
+		cmocka_unit_test(a_walk_without_channels_succeeds),
 		cmocka_unit_test(a_channel_put_ahead_of_the_walk_is_left_out),
-		cmocka_unit_test(a_channel_put_while_visited_lives_until_the_visit_ends),
+		cmocka_unit_test(a_channel_put_during_its_visit_is_kept_until_the_visit_ends),
 		cmocka_unit_test(a_channel_got_ahead_of_the_walk_is_visited),
 		cmocka_unit_test(walks_and_short_lives_on_real_reactors),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The frame of a daemon: it reports to its supervisor, receives signals as calls, and ends with the given status. */
+/* The frame of a daemon reports to its supervisor, receives signals as calls, and ends with the given status. */
 #include "rig.h"
 
 #include <errno.h>
@@ -125,7 +125,7 @@ static void a_daemon_ends_at_sigterm_with_its_status(void **state)
 	assert_status(pid, STATUS + 1);
 }
 
-static void a_daemon_that_is_abandoned_ends_at_once(void **state)
+static void an_abandoned_daemon_ends_at_once(void **state)
 {
 	pid_t pid = start_daemon(&options);
 
@@ -135,7 +135,7 @@ static void a_daemon_that_is_abandoned_ends_at_once(void **state)
 	assert_status(pid, STATUS_ABANDONED);
 }
 
-static void a_daemon_that_cannot_start_explains_it(void **state)
+static void a_daemon_that_cannot_start_reports_the_reason(void **state)
 {
 	struct daemon_options bad = options;
 	char last[16];
@@ -150,8 +150,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_daemon_ends_at_sigterm_with_its_status),
-		cmocka_unit_test(a_daemon_that_is_abandoned_ends_at_once),
-		cmocka_unit_test(a_daemon_that_cannot_start_explains_it),
+		cmocka_unit_test(an_abandoned_daemon_ends_at_once),
+		cmocka_unit_test(a_daemon_that_cannot_start_reports_the_reason),
 	};
 
 	return cmocka_run_group_tests_name("reactor daemon", tests, open_supervisor, close_supervisor);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Watched descriptors: told on their thread, level-triggered, and never after their removal. */
+/* Watched descriptors: callbacks on their thread, level-triggered, and none after the removal. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
@@ -13,7 +13,7 @@ enum { WATCHES = 8 };
 struct watched {
 	int fd;
 	struct fd_watch *watch;
-	struct watched *removes; /* when told */
+	struct watched *removes; /* in its callback */
 	_Atomic(bool) drains;
 	_Atomic(uint64_t) told;
 };
@@ -31,7 +31,7 @@ static void tell(void *ctx, uint32_t events)
 	wrong_thread += (events & EPOLLIN) == 0;
 	if (w->drains)
 		(void)!read(w->fd, &value, sizeof(value));
-	w->told++; /* behind the read, which would else take the next poke too */
+	w->told++; /* after the read, which otherwise could read the next poke too */
 	for (size_t i = 0; w->removes && i < WATCHES; i++) {
 		if (w->removes == &watched[i] || w->removes == watched + WATCHES)
 			fd_watch_remove(&watched[i].watch);
@@ -78,19 +78,19 @@ static void poke(const struct watched *w)
 	assert_int_equal(write(w->fd, &one, sizeof(one)), sizeof(one));
 }
 
-static void ready_descriptors_are_told_until_drained(void **state)
+static void a_ready_descriptor_is_reported_until_drained(void **state)
 {
 	begin();
 	rig_run_on(home, watch_all, NULL);
 	poke(&watched[0]);
-	rig_wait_u64(&watched[0].told, 5); /* it stays readable */
+	rig_wait_u64(&watched[0].told, 5); /* it is still readable */
 	watched[0].drains = true;
 	for (uint64_t round = 1; round <= 500; round++) {
 		watched[1].drains = true;
 		poke(&watched[1]);
 		rig_wait_u64(&watched[1].told, round);
 		if (round % 100 == 0)
-			usleep(2000); /* let it sleep */
+			usleep(2000); /* let the reactor sleep */
 	}
 	assert_int_equal(watched[2].told, 0);
 	end();
@@ -105,8 +105,8 @@ static uint64_t told_together(void)
 	return told;
 }
 
-/* All are ready in the same batch; the first callback removes all, its own included. */
-static void nothing_is_told_after_removal_also_if_it_was_collected(void **state)
+/* All are ready in one batch; the first callback removes all watches, also its own. */
+static void no_callback_after_removal_also_for_collected_events(void **state)
 {
 	for (int round = 0; round < 50; round++) {
 		begin();
@@ -133,7 +133,7 @@ static void watch_input(void *unused)
 	fd_watch_modify(watched[0].watch, EPOLLIN);
 }
 
-static void a_watch_can_be_silenced_and_woken(void **state)
+static void a_watch_can_be_disabled_and_enabled(void **state)
 {
 	uint64_t told;
 
@@ -157,7 +157,7 @@ static void watch_closed(void *unused)
 	assert_int_equal(errno, EBADF);
 }
 
-static void what_epoll_refuses_is_an_error(void **state)
+static void a_descriptor_refused_by_epoll_is_an_error(void **state)
 {
 	begin();
 	rig_run_on(home, watch_closed, NULL);
@@ -167,10 +167,10 @@ static void what_epoll_refuses_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ready_descriptors_are_told_until_drained),
-		cmocka_unit_test(nothing_is_told_after_removal_also_if_it_was_collected),
-		cmocka_unit_test(a_watch_can_be_silenced_and_woken),
-		cmocka_unit_test(what_epoll_refuses_is_an_error),
+		cmocka_unit_test(a_ready_descriptor_is_reported_until_drained),
+		cmocka_unit_test(no_callback_after_removal_also_for_collected_events),
+		cmocka_unit_test(a_watch_can_be_disabled_and_enabled),
+		cmocka_unit_test(a_descriptor_refused_by_epoll_is_an_error),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

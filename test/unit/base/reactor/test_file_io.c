@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* File I/O of a thread, through io_uring, through the helpers, and simulated: the same operations, the same results. */
+/* File I/O with io_uring, with helpers and simulated gives the same results. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
 enum { BLOCK_BYTES = 4096, BLOCKS = 2000 /* more than a ring holds */ };
 
 struct block {
-	struct uring_op op; /* first */
+	struct uring_op op; /* must be the first member */
 	struct iovec iov;
 	uint64_t *words;
 	bool reading;
@@ -65,7 +65,7 @@ static void written(struct uring_op *op, int32_t result)
 	start(block, false);
 }
 
-/* Every block is written, and read back as soon as it is. */
+/* Write each block, and read it as soon as it is written. */
 static void write_and_read_all(void *unused)
 {
 	for (size_t i = 0; i < BLOCKS; i++) {
@@ -156,13 +156,13 @@ static void all_kinds(void)
 	end();
 }
 
-static void through_io_uring_where_there_is_one(void **state)
+static void file_io_through_io_uring_if_available(void **state)
 {
 	unsetenv("FATHOM_NO_URING");
 	all_kinds();
 }
 
-static void through_helpers(void **state)
+static void file_io_through_helpers(void **state)
 {
 	setenv("FATHOM_NO_URING", "1", 1);
 	rig_start(1);
@@ -172,7 +172,7 @@ static void through_helpers(void **state)
 	unsetenv("FATHOM_NO_URING");
 }
 
-static void simulated(void **state)
+static void file_io_simulated(void **state)
 {
 	begin();
 	rig_start_simulated(1);
@@ -186,7 +186,7 @@ static void simulated(void **state)
 	end();
 }
 
-/* A read of a pipe that has nothing to say ends long after the reactor has gone to sleep. */
+/* A read of an empty pipe ends long after the reactor has gone to sleep. */
 static void a_completion_wakes_a_sleeping_reactor(void **state)
 {
 	struct iovec iov = { .iov_base = (char[1]){ 0 }, .iov_len = 1 };
@@ -221,7 +221,7 @@ static void a_completion_wakes_a_sleeping_reactor(void **state)
 	close(fds[1]);
 }
 
-/* ---- moving with everything in flight ---- */
+/* ---- moving a thread with I/O in progress ---- */
 
 static _Atomic(uint64_t) messages_run, timer_runs, fd_runs, io_rounds;
 static struct poller *timer, *busy;
@@ -323,12 +323,12 @@ static void moving_with_everything_in_flight(void)
 	end();
 }
 
-static void a_thread_moves_with_everything_in_flight(void **state)
+static void a_thread_moves_with_io_in_progress(void **state)
 {
 	moving_with_everything_in_flight();
 }
 
-static void a_thread_moves_with_everything_in_flight_through_helpers(void **state)
+static void a_thread_moves_with_io_in_progress_in_helpers(void **state)
 {
 	setenv("FATHOM_NO_URING", "1", 1);
 	moving_with_everything_in_flight();
@@ -338,12 +338,12 @@ static void a_thread_moves_with_everything_in_flight_through_helpers(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(through_io_uring_where_there_is_one),
-		cmocka_unit_test(through_helpers),
-		cmocka_unit_test(simulated),
+		cmocka_unit_test(file_io_through_io_uring_if_available),
+		cmocka_unit_test(file_io_through_helpers),
+		cmocka_unit_test(file_io_simulated),
 		cmocka_unit_test(a_completion_wakes_a_sleeping_reactor),
-		cmocka_unit_test(a_thread_moves_with_everything_in_flight),
-		cmocka_unit_test(a_thread_moves_with_everything_in_flight_through_helpers),
+		cmocka_unit_test(a_thread_moves_with_io_in_progress),
+		cmocka_unit_test(a_thread_moves_with_io_in_progress_in_helpers),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices whose operations never end, beside one whose operations do: by io_uring (reads of a pipe into which no process
- * writes), and by the helpers (fdatasync() of a descriptor that this program's own fdatasync() never answers).
+ * Devices whose operations never end, beside a working one: with io_uring (reads of a pipe without a writer's data) and
+ * with helpers (fdatasync() of a descriptor, which this program's fdatasync() never completes).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "rig.h"
 
-enum { HUNG_DEVICES = 20, HUNG_OPS = 600 /* of each device; more than a ring held in all */, SOUND_OPS = 1000 };
+enum { HUNG_DEVICES = 20, HUNG_OPS = 600 /* of each device; in total more than a ring holds */, SOUND_OPS = 1000 };
 
 struct device {
 	struct uring_device device;
@@ -58,7 +58,7 @@ static void release(void)
 	is_released = true;
 	must(pthread_cond_broadcast(&changed) == 0);
 	must(pthread_mutex_unlock(&mutex) == 0);
-	close(pipe_fds[1]); /* each read finds the end */
+	close(pipe_fds[1]); /* each read gets the end of file */
 }
 
 /* ---- operations ---- */
@@ -141,7 +141,7 @@ static void end(void)
 	free(hung);
 }
 
-/* Twenty devices hang with 600 operations each; the sound one goes on. Then they answer after all. */
+/* Twenty devices hang with 600 operations each; the working one continues. Then the hung ones answer. */
 static void hung_beside_sound(void)
 {
 	begin();
@@ -155,7 +155,7 @@ static void hung_beside_sound(void)
 	assert_int_equal(hung_done, 0);
 	release();
 	rig_wait_u64(&hung_done, HUNG_DEVICES * HUNG_OPS);
-	rig_wait_u64(&sound_done, SOUND_OPS + 3); /* those that were under way at the last */
+	rig_wait_u64(&sound_done, SOUND_OPS + 3); /* the last operations in progress */
 	rig_run_on(thread, leave, NULL);
 	rig_exit(thread);
 	rig_stop();
@@ -183,7 +183,7 @@ static void hung_devices_leave_helpers_to_the_others(void **state)
 	unsetenv("FATHOM_NO_URING");
 }
 
-static void devices_that_block_go_to_the_helpers_also_where_there_is_a_ring(void **state)
+static void blocking_devices_use_helpers_also_with_a_ring(void **state)
 {
 	is_blocking = true;
 	hung_beside_sound();
@@ -200,7 +200,7 @@ static void move(void *reactor)
 	thread_move(thread_self(), reactor);
 }
 
-static void a_hung_device_holds_back_a_move_for_a_moment_only(void **state)
+static void a_hung_device_delays_a_move_only_briefly(void **state)
 {
 	unsigned int cpu;
 
@@ -220,7 +220,7 @@ static void a_hung_device_holds_back_a_move_for_a_moment_only(void **state)
 	rig_wait_u64(&blocked, 1);
 	thread_send_msg(thread, move, rig_reactor(1));
 	thread_send_msg(thread, submit_sound, NULL);
-	while (sound_done == 0) /* a thread that sleeps looks at nothing: the next message is what an engine always has */
+	while (sound_done == 0) /* a sleeping thread checks nothing; an engine always gets a next message */
 		rig_run_on(thread, nothing, NULL);
 	assert_int_equal(reactor_cpu(thread_reactor(thread)), cpu);
 	release();
@@ -238,8 +238,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hung_devices_leave_the_ring_to_the_others),
 		cmocka_unit_test(hung_devices_leave_helpers_to_the_others),
-		cmocka_unit_test(devices_that_block_go_to_the_helpers_also_where_there_is_a_ring),
-		cmocka_unit_test(a_hung_device_holds_back_a_move_for_a_moment_only),
+		cmocka_unit_test(blocking_devices_use_helpers_also_with_a_ring),
+		cmocka_unit_test(a_hung_device_delays_a_move_only_briefly),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

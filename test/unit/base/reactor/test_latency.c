@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What turns, messages and wake-ups cost. The figures are printed as diagnostics and never asserted, for the machine is not
- * ours alone; asserted is what does not depend on the clock: that an idle reactor sleeps, and stays asleep.
+ * The costs of turns, messages and wake-ups. Times are printed and never asserted, since other programs use the machine.
+ * Asserted is only that an idle reactor sleeps and is not woken.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void read_runs(void *ctx, const struct thread_stats *stats)
 		*(uint64_t *)ctx = stats->pollers[0].run_count;
 }
 
-static void a_turn_with_two_idle_pollers(void **state)
+static void print_the_time_of_a_turn_with_two_idle_pollers(void **state)
 {
 	struct fathom_thread *thread;
 	struct idlers idlers;
@@ -60,7 +60,7 @@ static void a_turn_with_two_idle_pollers(void **state)
 	usleep(20000);
 	thread_stats_walk(read_runs, &runs_from);
 	from = clock_monotonic_ns();
-	/* on a machine with other things to do it may take a while until the counts are seen to move */
+	/* on a busy machine it can take a while until the counts change */
 	for (int tries = 0; tries < 100; tries++) {
 		usleep(200000);
 		thread_stats_walk(read_runs, &runs_to);
@@ -93,7 +93,7 @@ static void catch_ball(void *ctx)
 	thread_send_msg(ball->player[thread_self() == ball->player[0]], catch_ball, ball);
 }
 
-static void a_message_round_trip(void **state)
+static void print_the_time_of_a_message_round_trip(void **state)
 {
 	struct ball ball = { .until_ns = 0 };
 	uint64_t from;
@@ -117,7 +117,7 @@ struct wakes {
 	int fd;
 	struct fd_watch *watch;
 	struct poller *timer;
-	uint64_t due; /* ticks */
+	uint64_t due; /* in ticks */
 	_Atomic(uint64_t) sent_tick, count;
 	uint64_t latency[WAKES];
 };
@@ -198,7 +198,7 @@ static void stop_timer(void *ctx)
 	poller_unregister(&wakes->timer);
 }
 
-static void waking_a_sleeper(void **state)
+static void print_the_time_of_waking_a_sleeping_reactor(void **state)
 {
 	struct wakes wakes = { .fd = eventfd(0, EFD_NONBLOCK) };
 	struct fathom_thread *thread;
@@ -272,9 +272,9 @@ static void an_idle_reactor_sleeps_and_is_not_woken(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_turn_with_two_idle_pollers),
-		cmocka_unit_test(a_message_round_trip),
-		cmocka_unit_test(waking_a_sleeper),
+		cmocka_unit_test(print_the_time_of_a_turn_with_two_idle_pollers),
+		cmocka_unit_test(print_the_time_of_a_message_round_trip),
+		cmocka_unit_test(print_the_time_of_waking_a_sleeping_reactor),
 		cmocka_unit_test(an_idle_reactor_sleeps_and_is_not_woken),
 	};
 

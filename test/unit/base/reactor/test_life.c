@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting, stopping, who is who; and that under the simulator one seed gives one order of everything. */
+/* Starting, stopping and identity of reactors and threads; and that in the simulator one seed gives one order. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "fathom/trace/trace.h"
 #include "rig.h"
 
-static void processors_that_are_not_ours_are_refused(void **state)
+static void processors_outside_of_the_affinity_are_refused(void **state)
 {
 	struct reactor_options options = { 0 };
 
@@ -20,20 +20,20 @@ static void processors_that_are_not_ours_are_refused(void **state)
 	assert_int_equal(reactors_start(&options), -EINVAL);
 }
 
-static void see_who_is_who(void *reactor)
+static void check_identity(void *reactor)
 {
 	cpu_set_t cpus;
 
 	assert_ptr_equal(reactor_self(), reactor);
 	assert_ptr_equal(thread_reactor(thread_self()), reactor);
-	assert_string_equal(thread_name(thread_self()), "somebody");
+	assert_string_equal(thread_name(thread_self()), "subject");
 	assert_int_equal(pthread_getaffinity_np(pthread_self(), sizeof(cpus), &cpus), 0);
 	assert_int_equal(CPU_COUNT(&cpus), 1);
 	assert_true(CPU_ISSET(reactor_cpu(reactor), &cpus));
 	assert_true(reactor_tick() <= reactor_now());
 }
 
-static void threads_know_where_they_are(void **state)
+static void threads_and_reactors_have_their_identity(void **state)
 {
 	for (int round = 0; round < 5; round++) {
 		rig_start(2);
@@ -41,11 +41,11 @@ static void threads_know_where_they_are(void **state)
 		assert_null(thread_self());
 		assert_int_equal(reactor_index(reactor_control()), reactors_count());
 		for (unsigned int i = 0; i < reactors_count(); i++) {
-			struct fathom_thread *thread = thread_create("somebody", reactor_at(i));
+			struct fathom_thread *thread = thread_create("subject", reactor_at(i));
 
 			assert_int_equal(reactor_index(reactor_at(i)), i);
 			assert_int_equal(thread_id(thread), i + 2);
-			rig_run_on(thread, see_who_is_who, reactor_at(i));
+			rig_run_on(thread, check_identity, reactor_at(i));
 			rig_exit(thread);
 		}
 		rig_stop();
@@ -64,7 +64,7 @@ static void on_control(void *ctx)
 		thread_send_msg(thread_control(), on_control, NULL);
 }
 
-static void the_control_reactor_runs_until_asked_to_stop(void **state)
+static void the_control_reactor_runs_until_it_is_stopped(void **state)
 {
 	rig_start(1);
 	control_runs = 0;
@@ -103,8 +103,8 @@ static void end_lone_thread(void *thread)
 	reactors_request_stop();
 }
 
-/* A daemon that is no data plane. */
-static void without_processors_there_is_only_the_control_reactor(void **state)
+/* As in a daemon without a data plane. */
+static void without_processors_only_the_control_reactor_runs(void **state)
 {
 	const struct reactor_options options = { 0 };
 
@@ -209,7 +209,7 @@ static uint64_t run_simulation(uint64_t seed)
 	return hash;
 }
 
-/* The trace is the oracle: not only the order of callbacks, every byte that was recorded. */
+/* The trace is the oracle: each recorded byte is compared, not only the order of callbacks. */
 static uint64_t trace_simulation(uint64_t seed)
 {
 	struct trace_options options = { .schema = &fathom_schema,
@@ -238,7 +238,7 @@ static uint64_t trace_simulation(uint64_t seed)
 
 static void one_seed_gives_one_trace(void **state)
 {
-	(void)trace_simulation(1); /* interns what there is to intern */
+	(void)trace_simulation(1); /* interns all strings */
 	assert_int_equal(trace_simulation(1), trace_simulation(1));
 	assert_int_not_equal(trace_simulation(1), trace_simulation(2));
 }
@@ -265,7 +265,7 @@ static void be_left_alone(void *poller)
 	poller_unregister(poller);
 }
 
-/* Of the thread that is called so. */
+/* The turns of the thread with this name. */
 static uint64_t turns_in_trace(const char *name)
 {
 	size_t bytes;
@@ -285,7 +285,7 @@ static uint64_t turns_in_trace(const char *name)
 	return 0;
 }
 
-static void the_trace_says_how_often_the_loop_has_turned(void **state)
+static void the_trace_has_the_number_of_turns(void **state)
 {
 	struct trace_options options = { .schema = &fathom_schema,
 					 .name = "turns",
@@ -312,12 +312,12 @@ static void the_trace_says_how_often_the_loop_has_turned(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_trace_says_how_often_the_loop_has_turned),
-		cmocka_unit_test(processors_that_are_not_ours_are_refused),
-		cmocka_unit_test(threads_know_where_they_are),
-		cmocka_unit_test(the_control_reactor_runs_until_asked_to_stop),
+		cmocka_unit_test(the_trace_has_the_number_of_turns),
+		cmocka_unit_test(processors_outside_of_the_affinity_are_refused),
+		cmocka_unit_test(threads_and_reactors_have_their_identity),
+		cmocka_unit_test(the_control_reactor_runs_until_it_is_stopped),
 		cmocka_unit_test(a_sleeping_control_reactor_can_be_stopped_from_elsewhere),
-		cmocka_unit_test(without_processors_there_is_only_the_control_reactor),
+		cmocka_unit_test(without_processors_only_the_control_reactor_runs),
 		cmocka_unit_test(one_seed_gives_one_order),
 		cmocka_unit_test(one_seed_gives_one_trace),
 	};

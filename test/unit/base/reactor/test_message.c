@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages: delivery and order, to a reactor that polls and to one that sleeps, from reactors and from foreign pthreads. */
+/* Messages: delivery and order, to polling and to sleeping reactors, from reactors and from foreign pthreads. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { SENDERS = 4, MESSAGES = 100000 };
 struct sender {
 	struct fathom_thread *to;
 	uint64_t sent;
-	uint64_t expected; /* touched by `to` only */
+	uint64_t expected; /* used only by `to` */
 	pthread_t pthread;
 };
 
@@ -70,7 +70,7 @@ static void messages_of_each_sender_arrive_once_and_in_order(void **state)
 	rig_stop();
 }
 
-/* Two threads on two reactors throw a ball to each other; each sleeps while the other has it, or not. */
+/* Two threads on two reactors send a message back and forth; each may sleep in between. */
 struct ball {
 	struct fathom_thread *player[2];
 	uint64_t left;
@@ -103,12 +103,12 @@ static void play(uint64_t spin_ns, uint64_t throws)
 	rig_stop();
 }
 
-static void no_message_is_lost_between_reactors_that_sleep_at_once(void **state)
+static void no_message_is_lost_between_sleeping_reactors(void **state)
 {
 	play(1, 20000);
 }
 
-static void no_message_is_lost_between_reactors_that_spin(void **state)
+static void no_message_is_lost_between_spinning_reactors(void **state)
 {
 	play(0, 20000);
 }
@@ -119,8 +119,8 @@ static void note(void *ctx)
 	received++;
 }
 
-/* Each thread is born, gets one message, and goes, while its senders still hold it: nothing is touched that is gone. */
-static void a_thread_may_end_in_the_message_just_sent(void **state)
+/* Each thread is created, gets one message and ends while its senders still use it: no freed memory may be used. */
+static void a_thread_may_end_in_the_message_being_sent(void **state)
 {
 	received = 0;
 	rig_start(2);
@@ -138,9 +138,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_of_each_sender_arrive_once_and_in_order),
-		cmocka_unit_test(no_message_is_lost_between_reactors_that_sleep_at_once),
-		cmocka_unit_test(no_message_is_lost_between_reactors_that_spin),
-		cmocka_unit_test(a_thread_may_end_in_the_message_just_sent),
+		cmocka_unit_test(no_message_is_lost_between_sleeping_reactors),
+		cmocka_unit_test(no_message_is_lost_between_spinning_reactors),
+		cmocka_unit_test(a_thread_may_end_in_the_message_being_sent),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

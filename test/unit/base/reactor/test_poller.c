@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pollers and their timers, in simulated time: every order and every due is exact. */
+/* Pollers and their timers in simulated time: order and times are exact. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -8,19 +8,19 @@
 
 enum { POLLERS_MAX = 200, EVENTS_MAX = 4096 };
 
-/* What ran, and when. */
+/* The pollers that ran, and their times. */
 static struct {
-	char who;
+	char letter;
 	uint64_t tick;
 } events[EVENTS_MAX];
 static unsigned int event_count;
 
 static struct fathom_thread *home;
 
-static void note(char who)
+static void note(char letter)
 {
 	assert_true(event_count < EVENTS_MAX);
-	events[event_count].who = who;
+	events[event_count].letter = letter;
 	events[event_count].tick = reactor_tick();
 	event_count++;
 }
@@ -30,14 +30,14 @@ static const char *story(void)
 	static char text[EVENTS_MAX + 1];
 
 	for (unsigned int i = 0; i < event_count; i++)
-		text[i] = events[i].who;
+		text[i] = events[i].letter;
 	text[event_count] = '\0';
 	event_count = 0;
 	return text;
 }
 
 struct actor {
-	char who;
+	char letter;
 	int result;
 	void (*act)(struct actor *actor);
 	struct poller *poller;
@@ -49,7 +49,7 @@ static int run_actor(void *ctx)
 {
 	struct actor *actor = ctx;
 
-	note(actor->who);
+	note(actor->letter);
 	if (actor->act)
 		actor->act(actor);
 	return actor->result;
@@ -57,7 +57,7 @@ static int run_actor(void *ctx)
 
 static void start(struct actor *actor)
 {
-	char name[] = { actor->who, '\0' };
+	char name[] = { actor->letter, '\0' };
 
 	actor->poller = poller_register(name, run_actor, actor, actor->period_ns);
 	assert_non_null(actor->poller);
@@ -75,13 +75,13 @@ static void stop_message(void *ctx)
 	poller_unregister(&actor->poller);
 }
 
-static void begin(struct actor *actors, size_t count)
+static void start_actors(struct actor *actors, size_t count)
 {
 	rig_start_simulated(1);
 	home = thread_create("home", NULL);
 	for (size_t i = 0; i < count; i++)
 		thread_send_msg(home, start_message, &actors[i]);
-	/* Not to settle: busy pollers never do. */
+	/* Not rig_settle(): busy pollers never become idle. */
 	(void)reactor_step(reactor_at(0), 1000);
 	event_count = 0;
 }
@@ -99,11 +99,11 @@ static void step(uint64_t now)
 	(void)reactor_step(reactor_at(0), now);
 }
 
-static void active_pollers_run_every_turn_newest_first(void **state)
+static void active_pollers_run_each_turn_newest_first(void **state)
 {
-	struct actor actors[] = { { .who = 'a' }, { .who = 'b' }, { .who = 'c' } };
+	struct actor actors[] = { { .letter = 'a' }, { .letter = 'b' }, { .letter = 'c' } };
 
-	begin(actors, 3);
+	start_actors(actors, 3);
 	step(1000);
 	step(1000);
 	assert_string_equal(story(), "cbacba");
@@ -112,9 +112,9 @@ static void active_pollers_run_every_turn_newest_first(void **state)
 
 static void only_busy_pollers_make_a_turn_busy(void **state)
 {
-	struct actor actors[] = { { .who = 'a' }, { .who = 'b', .result = 1 } };
+	struct actor actors[] = { { .letter = 'a' }, { .letter = 'b', .result = 1 } };
 
-	begin(actors, 2);
+	start_actors(actors, 2);
 	assert_true(reactor_step(reactor_at(0), 1000));
 	actors[1].result = 0;
 	assert_false(reactor_step(reactor_at(0), 1000));
@@ -146,18 +146,18 @@ static void replace_self(struct actor *actor)
 
 static void pollers_unregister_themselves_and_others_from_callbacks(void **state)
 {
-	struct actor actors[] = { { .who = 'a' }, { .who = 'b' }, { .who = 'c' }, { .who = 'd' } };
+	struct actor actors[] = { { .letter = 'a' }, { .letter = 'b' }, { .letter = 'c' }, { .letter = 'd' } };
 
-	begin(actors, 4);
+	start_actors(actors, 4);
 	actors[2].act = unregister_self;
 	step(1000);
 	step(1000);
 	assert_string_equal(story(), "dcbadba");
-	actors[3].act = unregister_other; /* the one that would be next */
+	actors[3].act = unregister_other; /* the poller that would run next */
 	actors[3].other = &actors[1];
 	step(1000);
 	assert_string_equal(story(), "da");
-	actors[0].act = unregister_both; /* the one before, and itself */
+	actors[0].act = unregister_both; /* the previous poller and itself */
 	actors[0].other = &actors[3];
 	step(1000);
 	step(1000);
@@ -167,9 +167,9 @@ static void pollers_unregister_themselves_and_others_from_callbacks(void **state
 
 static void a_poller_that_replaces_itself_runs_once_a_turn(void **state)
 {
-	struct actor actors[] = { { .who = 'a' }, { .who = 'b', .act = replace_self } };
+	struct actor actors[] = { { .letter = 'a' }, { .letter = 'b', .act = replace_self } };
 
-	begin(actors, 2);
+	start_actors(actors, 2);
 	step(1000);
 	step(1000);
 	step(1000);
@@ -189,14 +189,14 @@ static void resume_other(struct actor *actor)
 	poller_resume(actor->other->poller);
 }
 
-static void paused_pollers_rest_until_resumed(void **state)
+static void paused_pollers_do_not_run_until_resumed(void **state)
 {
-	struct actor actors[] = { { .who = 'a' }, { .who = 'b', .act = pause_self } };
+	struct actor actors[] = { { .letter = 'a' }, { .letter = 'b', .act = pause_self } };
 
-	begin(actors, 2);
+	start_actors(actors, 2);
 	step(1000);
 	step(1000);
-	/* the first step already ran in begin() */
+	/* the first step ran in start_actors() */
 	assert_string_equal(story(), "aa");
 	actors[0].act = resume_other;
 	actors[0].other = &actors[1];
@@ -210,9 +210,10 @@ static void paused_pollers_rest_until_resumed(void **state)
 
 static void a_paused_poller_can_be_unregistered(void **state)
 {
-	struct actor actors[] = { { .who = 'a', .act = pause_self }, { .who = 't', .act = pause_self, .period_ns = 10 } };
+	struct actor actors[] = { { .letter = 'a', .act = pause_self },
+				  { .letter = 't', .act = pause_self, .period_ns = 10 } };
 
-	begin(actors, 2);
+	start_actors(actors, 2);
 	step(1010);
 	assert_string_equal(story(), "t");
 	step(1100);
@@ -220,11 +221,11 @@ static void a_paused_poller_can_be_unregistered(void **state)
 	end(actors, 2);
 }
 
-static void timed_pollers_keep_the_beat_and_leave_out_what_was_missed(void **state)
+static void timed_pollers_keep_their_period_and_skip_missed_runs(void **state)
 {
-	struct actor actors[] = { { .who = 't', .period_ns = 100 } };
+	struct actor actors[] = { { .letter = 't', .period_ns = 100 } };
 
-	begin(actors, 1);
+	start_actors(actors, 1);
 	assert_int_equal(reactor_next_tick(reactor_at(0)), 1100);
 	step(1098);
 	assert_string_equal(story(), "");
@@ -234,20 +235,20 @@ static void timed_pollers_keep_the_beat_and_leave_out_what_was_missed(void **sta
 	step(1230); /* late */
 	assert_string_equal(story(), "t");
 	assert_int_equal(reactor_next_tick(reactor_at(0)), 1300);
-	step(1660); /* so late that some were missed */
+	step(1660); /* so late that runs were missed */
 	assert_string_equal(story(), "t");
 	assert_int_equal(reactor_next_tick(reactor_at(0)), 1760);
 	end(actors, 1);
 	assert_string_equal(story(), "");
 }
 
-static void equal_dues_run_in_the_order_of_arming(void **state)
+static void timers_due_at_the_same_time_run_in_the_order_of_arming(void **state)
 {
-	struct actor actors[] = { { .who = 'a', .period_ns = 100 },
-				  { .who = 'b', .period_ns = 50 },
-				  { .who = 'c', .period_ns = 100 } };
+	struct actor actors[] = { { .letter = 'a', .period_ns = 100 },
+				  { .letter = 'b', .period_ns = 50 },
+				  { .letter = 'c', .period_ns = 100 } };
 
-	begin(actors, 3);
+	start_actors(actors, 3);
 	step(1050);
 	step(1100);
 	/* b was armed again at 1050, after a and c were at 1000 */
@@ -258,12 +259,12 @@ static void equal_dues_run_in_the_order_of_arming(void **state)
 static void timed_pollers_unregister_themselves_and_others(void **state)
 {
 	struct actor actors[] = {
-		{ .who = 'a', .period_ns = 10, .act = unregister_both, .other = &actors[1] },
-		{ .who = 'b', .period_ns = 10 },
-		{ .who = 'c', .period_ns = 10, .act = replace_self },
+		{ .letter = 'a', .period_ns = 10, .act = unregister_both, .other = &actors[1] },
+		{ .letter = 'b', .period_ns = 10 },
+		{ .letter = 'c', .period_ns = 10, .act = replace_self },
 	};
 
-	begin(actors, 3);
+	start_actors(actors, 3);
 	step(1010);
 	assert_string_equal(story(), "ac");
 	step(1020);
@@ -271,7 +272,7 @@ static void timed_pollers_unregister_themselves_and_others(void **state)
 	end(actors, 3);
 }
 
-/* Hundreds of timers against a table that knows when each is due. */
+/* Hundreds of timers, compared with a table of their due times. */
 static void many_timers_never_run_early_or_out_of_order(void **state)
 {
 	static struct actor actors[POLLERS_MAX];
@@ -280,10 +281,10 @@ static void many_timers_never_run_early_or_out_of_order(void **state)
 
 	random_init(&random, 7);
 	for (size_t i = 0; i < POLLERS_MAX; i++) {
-		actors[i] = (struct actor){ .who = (char)i, .period_ns = 2 * (1 + random_below(&random, 500)) };
+		actors[i] = (struct actor){ .letter = (char)i, .period_ns = 2 * (1 + random_below(&random, 500)) };
 		due[i] = 0;
 	}
-	begin(actors, 0);
+	start_actors(actors, 0);
 	for (size_t i = 0; i < POLLERS_MAX; i++)
 		thread_send_msg(home, start_message, &actors[i]);
 	while (reactor_next_tick(reactor_at(0)) == 0)
@@ -300,7 +301,7 @@ static void many_timers_never_run_early_or_out_of_order(void **state)
 		event_count = 0;
 		step(now);
 		for (unsigned int e = 0; e < event_count; e++) {
-			size_t i = (unsigned char)events[e].who;
+			size_t i = (unsigned char)events[e].letter;
 
 			assert_int_equal(due[i], now);
 			due[i] += actors[i].period_ns;
@@ -326,10 +327,10 @@ static void register_within(struct actor *actor)
 
 static void a_poller_registered_in_a_callback_runs_from_the_next_turn(void **state)
 {
-	struct actor actors[] = { { .who = 'a' }, { .who = 'b' } };
-	struct actor late = { .who = 'n' };
+	struct actor actors[] = { { .letter = 'a' }, { .letter = 'b' } };
+	struct actor late = { .letter = 'n' };
 
-	begin(actors, 2);
+	start_actors(actors, 2);
 	actors[1].act = register_within;
 	actors[1].other = &late;
 	step(1000);
@@ -343,14 +344,14 @@ static void a_poller_registered_in_a_callback_runs_from_the_next_turn(void **sta
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(active_pollers_run_every_turn_newest_first),
+		cmocka_unit_test(active_pollers_run_each_turn_newest_first),
 		cmocka_unit_test(only_busy_pollers_make_a_turn_busy),
 		cmocka_unit_test(pollers_unregister_themselves_and_others_from_callbacks),
 		cmocka_unit_test(a_poller_that_replaces_itself_runs_once_a_turn),
-		cmocka_unit_test(paused_pollers_rest_until_resumed),
+		cmocka_unit_test(paused_pollers_do_not_run_until_resumed),
 		cmocka_unit_test(a_paused_poller_can_be_unregistered),
-		cmocka_unit_test(timed_pollers_keep_the_beat_and_leave_out_what_was_missed),
-		cmocka_unit_test(equal_dues_run_in_the_order_of_arming),
+		cmocka_unit_test(timed_pollers_keep_their_period_and_skip_missed_runs),
+		cmocka_unit_test(timers_due_at_the_same_time_run_in_the_order_of_arming),
 		cmocka_unit_test(timed_pollers_unregister_themselves_and_others),
 		cmocka_unit_test(many_timers_never_run_early_or_out_of_order),
 		cmocka_unit_test(a_poller_registered_in_a_callback_runs_from_the_next_turn),

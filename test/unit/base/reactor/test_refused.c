@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Where the kernel refuses io_uring and epoll_pwait2(), as under Docker's seccomp profiles, everything works all the same.
- */
+/* Everything works also if the kernel refuses io_uring and epoll_pwait2(), as under Docker's seccomp profiles. */
 #include <errno.h>
 #include <fcntl.h>
 #include <seccomp.h>
@@ -35,7 +33,7 @@ static void submit(void *op)
 	uring_submit(op);
 }
 
-static void file_io_goes_to_the_helpers(void **state)
+static void file_io_uses_helpers_without_io_uring(void **state)
 {
 	char path[] = "/tmp/fathom-refused-XXXXXX";
 	struct uring_op op = { .done = on_done, .kind = URING_FDATASYNC, .fd = mkstemp(path) };
@@ -98,7 +96,7 @@ static void sleeping_falls_back_to_epoll_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(file_io_goes_to_the_helpers),
+		cmocka_unit_test(file_io_uses_helpers_without_io_uring),
 		cmocka_unit_test(sleeping_falls_back_to_epoll_wait),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shares of a bounded resource: users that never give back leave the others theirs, and those that wait have turns. */
+/* Shares of a bounded resource: users that never return places leave the others theirs, and waiting users take turns. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,11 +16,11 @@ enum { CAPACITY = 64, COMMON_MAX = 48, RESERVED = 2, SHARE_MAX = 16, USERS = 8, 
 static_assert((CAPACITY - COMMON_MAX) / RESERVED == USERS, "as many as have reserved places");
 
 struct user {
-	struct op_share share; /* first */
+	struct op_share share; /* must be the first member */
 };
 
 struct test_op {
-	struct uring_op op; /* first */
+	struct uring_op op; /* must be the first member */
 	struct user *user;
 };
 
@@ -64,7 +64,7 @@ static int take_all(void)
 	return count;
 }
 
-static void a_user_that_never_gives_back_holds_no_more_than_its_share(void **state)
+static void a_user_that_returns_nothing_holds_at_most_its_share(void **state)
 {
 	push(&users[0], 100);
 	assert_int_equal(take_all(), SHARE_MAX);
@@ -73,7 +73,7 @@ static void a_user_that_never_gives_back_holds_no_more_than_its_share(void **sta
 	assert_int_equal(users[1].share.used, 3);
 }
 
-static void every_user_has_its_reserved_places_whatever_all_others_hold(void **state)
+static void each_user_has_its_reserved_places_whatever_others_hold(void **state)
 {
 	for (int i = 0; i < USERS - 1; i++)
 		push(&users[i], 100);
@@ -81,7 +81,7 @@ static void every_user_has_its_reserved_places_whatever_all_others_hold(void **s
 	assert_int_equal(pool.common_used, COMMON_MAX);
 	push(&users[USERS - 1], 100);
 	assert_int_equal(take_all(), RESERVED);
-	/* and again, for as long as it gives them back */
+	/* repeatedly, as long as it returns them */
 	for (int i = 0; i < 50; i++) {
 		op_give_back(&pool, &users[USERS - 1].share);
 		assert_ptr_equal(take(), &users[USERS - 1]);
@@ -89,12 +89,12 @@ static void every_user_has_its_reserved_places_whatever_all_others_hold(void **s
 	}
 }
 
-static void those_that_wait_have_one_place_each_in_turn(void **state)
+static void waiting_users_get_one_place_each_in_turn(void **state)
 {
 	for (int i = 0; i < USERS; i++)
 		push(&users[i], 100);
 	(void)take_all();
-	/* The first user gives back what it has of the common places: each goes to the one that waits longest. */
+	/* The first user returns its common places: each goes to the user that has waited longest. */
 	for (int i = 0; i < 30; i++) {
 		struct user *giver = &users[i % 2], *taker;
 
@@ -107,14 +107,14 @@ static void those_that_wait_have_one_place_each_in_turn(void **state)
 	}
 	for (int i = 0; i < USERS; i++)
 		assert_true(users[i].share.used >= RESERVED);
-	/* of six users that wait with equal shares, none has two more than another */
+	/* of six waiting users with equal shares, none has two places more than another */
 	for (int i = 2; i < USERS; i++) {
 		for (int j = 2; j < USERS; j++)
 			assert_in_range(users[i].share.used + 1, users[j].share.used, users[j].share.used + 2);
 	}
 }
 
-static void a_full_user_goes_on_with_what_comes_back(void **state)
+static void a_full_user_continues_with_returned_places(void **state)
 {
 	push(&users[0], SHARE_MAX + 2);
 	assert_int_equal(take_all(), SHARE_MAX);
@@ -127,8 +127,8 @@ static void a_full_user_goes_on_with_what_comes_back(void **state)
 	assert_int_equal(users[0].share.place, OP_SHARE_IDLE);
 }
 
-/* More users than have reserved places: they share what there is, and no bound is broken. */
-static void chance_breaks_no_bound_and_loses_no_operation(void **state)
+/* More users than reserved places: they share all places within the limits. */
+static void random_steps_keep_the_limits_and_lose_no_operation(void **state)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		struct random random;
@@ -154,7 +154,7 @@ static void chance_breaks_no_bound_and_loses_no_operation(void **state)
 			assert_true(pool.common_used <= COMMON_MAX);
 			for (int i = 0; i < USERS; i++) {
 				assert_true(users[i].share.used <= SHARE_MAX);
-				/* one that waits has its reserved places, or may go */
+				/* a waiting user has its reserved places or may start */
 				assert_true(!users[i].share.first || users[i].share.used >= RESERVED ||
 					    users[i].share.place == OP_SHARE_READY);
 			}
@@ -167,11 +167,11 @@ static void chance_breaks_no_bound_and_loses_no_operation(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_user_that_never_gives_back_holds_no_more_than_its_share, setup),
-		cmocka_unit_test_setup(every_user_has_its_reserved_places_whatever_all_others_hold, setup),
-		cmocka_unit_test_setup(those_that_wait_have_one_place_each_in_turn, setup),
-		cmocka_unit_test_setup(a_full_user_goes_on_with_what_comes_back, setup),
-		cmocka_unit_test_setup(chance_breaks_no_bound_and_loses_no_operation, setup),
+		cmocka_unit_test_setup(a_user_that_returns_nothing_holds_at_most_its_share, setup),
+		cmocka_unit_test_setup(each_user_has_its_reserved_places_whatever_others_hold, setup),
+		cmocka_unit_test_setup(waiting_users_get_one_place_each_in_turn, setup),
+		cmocka_unit_test_setup(a_full_user_continues_with_returned_places, setup),
+		cmocka_unit_test_setup(random_steps_keep_the_limits_and_lose_no_operation, setup),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

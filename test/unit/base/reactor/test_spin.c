@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long to poll in vain, as a function of the gaps before. */
+/* How long a reactor polls without work before it sleeps, as a function of earlier gaps. */
 #include "rig.h"
 
 #include "base/reactor/spin.h"
@@ -12,12 +12,12 @@ static struct spin fresh(void)
 	return spin;
 }
 
-static void it_begins_with_the_base(void **state)
+static void a_spin_starts_with_the_base(void **state)
 {
 	assert_int_equal(fresh().ticks, SPIN_BASE_US);
 }
 
-static void short_gaps_change_nothing(void **state)
+static void short_gaps_do_not_change_the_spin(void **state)
 {
 	struct spin spin = fresh();
 
@@ -26,7 +26,7 @@ static void short_gaps_change_nothing(void **state)
 	assert_int_equal(spin.ticks, SPIN_BASE_US);
 }
 
-static void regular_gaps_within_reach_are_soon_outlasted(void **state)
+static void the_spin_grows_beyond_regular_gaps_below_the_maximum(void **state)
 {
 	for (uint64_t gap = SPIN_BASE_US + 1; gap <= 150; gap++) {
 		struct spin spin = fresh();
@@ -38,7 +38,7 @@ static void regular_gaps_within_reach_are_soon_outlasted(void **state)
 	}
 }
 
-static void after_some_long_gaps_it_hardly_spins(void **state)
+static void after_some_long_gaps_the_spin_is_minimal(void **state)
 {
 	struct spin spin = fresh();
 
@@ -47,11 +47,11 @@ static void after_some_long_gaps_it_hardly_spins(void **state)
 		spin_gap(&spin, 1000);
 	}
 	assert_int_equal(spin.ticks, SPIN_MIN_US);
-	spin_gap(&spin, 20); /* busy again */
+	spin_gap(&spin, 20); /* a short gap: busy again */
 	assert_int_equal(spin.ticks, SPIN_BASE_US);
 }
 
-static void long_gaps_undo_the_stretch(void **state)
+static void long_gaps_shorten_an_extended_spin(void **state)
 {
 	struct spin spin = fresh();
 
@@ -64,7 +64,7 @@ static void long_gaps_undo_the_stretch(void **state)
 	assert_true(spin.ticks < 80);
 }
 
-static void a_fixed_spin_stays(void **state)
+static void a_fixed_spin_does_not_change(void **state)
 {
 	struct spin spin;
 
@@ -78,12 +78,12 @@ static void a_fixed_spin_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_begins_with_the_base),
-		cmocka_unit_test(short_gaps_change_nothing),
-		cmocka_unit_test(regular_gaps_within_reach_are_soon_outlasted),
-		cmocka_unit_test(after_some_long_gaps_it_hardly_spins),
-		cmocka_unit_test(long_gaps_undo_the_stretch),
-		cmocka_unit_test(a_fixed_spin_stays),
+		cmocka_unit_test(a_spin_starts_with_the_base),
+		cmocka_unit_test(short_gaps_do_not_change_the_spin),
+		cmocka_unit_test(the_spin_grows_beyond_regular_gaps_below_the_maximum),
+		cmocka_unit_test(after_some_long_gaps_the_spin_is_minimal),
+		cmocka_unit_test(long_gaps_shorten_an_extended_spin),
+		cmocka_unit_test(a_fixed_spin_does_not_change),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Statistics: the counts by kind, who is charged, and an answer while a reactor hangs. */
+/* Statistics: counts by kind, the busy time of each poller, and a snapshot while a reactor hangs. */
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ static void a_stuck_poller_is_named_while_it_hangs(void **state)
 	assert_int_equal(copy.pollers[0].state, POLLER_WAITING);
 	assert_int_equal(copy.pollers[1].state, POLLER_RUNNING);
 	assert_string_equal(copy.pollers[1].name, "sticky");
-	/* what it has been hanging for is charged already */
+	/* its busy time includes the time of the hang so far */
 	assert_true(copy.pollers[1].busy_ticks >= clock_ticks_from_ns(4 * NS_PER_MS));
 	reactor_stats_walk(copy_first_reactor, &later);
 	assert_int_equal(later.running_since_tick, reactor.running_since_tick);
@@ -155,7 +155,7 @@ static void unregister(void *unused)
 	device_unregister(&device, NULL);
 }
 
-static void counts_are_by_kind(void **state)
+static void pollers_and_channels_are_counted_by_kind(void **state)
 {
 	struct fathom_thread *thread;
 	struct copy copy = { 0 };
@@ -167,7 +167,7 @@ static void counts_are_by_kind(void **state)
 	rig_settle(1000);
 	(void)reactor_step(reactor_at(1), 2000);
 	thread_stats_walk(copy_named, &copy);
-	assert_int_equal(copy.thread.id, 2); /* the control thread is 1 */
+	assert_int_equal(copy.thread.id, 2); /* 1 is the control thread */
 	assert_int_equal(copy.thread.cpu, 1);
 	assert_false(copy.thread.control);
 	assert_int_equal(copy.thread.active_pollers, 2);
@@ -198,7 +198,7 @@ static void add_busy(void *unused)
 	pollers[1] = poller_register("busy", busy_for_a_while, NULL, 0);
 }
 
-static void busy_time_goes_to_who_was_busy(void **state)
+static void busy_time_is_counted_for_the_busy_poller(void **state)
 {
 	struct fathom_thread *thread;
 	struct copy copy = { 0 };
@@ -223,8 +223,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stuck_poller_is_named_while_it_hangs),
-		cmocka_unit_test(counts_are_by_kind),
-		cmocka_unit_test(busy_time_goes_to_who_was_busy),
+		cmocka_unit_test(pollers_and_channels_are_counted_by_kind),
+		cmocka_unit_test(busy_time_is_counted_for_the_busy_poller),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

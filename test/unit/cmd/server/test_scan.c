@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The scans of fathom-server, on a faked host, against golden files; FATHOM_GOLDEN=write writes them. */
+/* The scans of fathom-server on a fake host, compared with golden files. FATHOM_GOLDEN=write writes them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,9 +20,9 @@
 typedef int (*scan_fn)(struct provider *provider, bool json, FILE *out);
 
 static struct fake fake;
-static const char *folder; /* of the golden files */
+static const char *folder; /* folder of the golden files */
 
-static int begin(void **state)
+static int setup(void **state)
 {
 	fake_begin(&fake);
 	fake_device(&fake, "nvme0n1", "pci0000:80/0000:81:00.0/nvme/nvme0/nvme0n1", 259, 0, 7501476528);
@@ -46,14 +46,14 @@ static int begin(void **state)
 	return 0;
 }
 
-static int end(void **state)
+static int teardown(void **state)
 {
 	fake_end(&fake);
 	return 0;
 }
 
-/* What was printed; the caller frees it. */
-static char *say(scan_fn scan, struct provider *provider, bool json, int status)
+/* Run a scan and return its output; the caller frees it. */
+static char *run_scan(scan_fn scan, struct provider *provider, bool json, int status)
 {
 	char *said = NULL;
 	size_t bytes = 0;
@@ -93,25 +93,25 @@ static void assert_both(const char *name, scan_fn scan)
 	char path[64], *said;
 
 	for (int json = 0; json < 2; json++) {
-		said = say(scan, &fake.provider, json, EXIT_SUCCESS);
+		said = run_scan(scan, &fake.provider, json, EXIT_SUCCESS);
 		snprintf(path, sizeof(path), "%s.%s", name, json ? "json" : "txt");
 		assert_golden(path, said);
 		free(said);
 	}
 }
 
-static void storage_is_a_table_and_json(void **state)
+static void storage_is_printed_as_a_table_and_as_json(void **state)
 {
 	assert_both("storage_scan", scan_storage);
 }
 
-static void interfaces_are_a_table_and_json(void **state)
+static void interfaces_are_printed_as_a_table_and_as_json(void **state)
 {
 	assert_both("network_scan", scan_network);
 }
 
-/* Whatever fails: an envelope stands on the output, with rows or with why there are none. */
-static void a_scan_that_fails_is_json_too(void **state)
+/* After any failed call the output is a JSON envelope, with rows or with the error. */
+static void a_failed_scan_is_printed_as_json(void **state)
 {
 	static const scan_fn scans[] = { scan_storage, scan_network };
 	struct failing failing;
@@ -143,9 +143,9 @@ static void a_scan_that_fails_is_json_too(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(storage_is_a_table_and_json, begin, end),
-		cmocka_unit_test_setup_teardown(interfaces_are_a_table_and_json, begin, end),
-		cmocka_unit_test_setup_teardown(a_scan_that_fails_is_json_too, begin, end),
+		cmocka_unit_test_setup_teardown(storage_is_printed_as_a_table_and_as_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(interfaces_are_printed_as_a_table_and_as_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_scan_is_printed_as_json, setup, teardown),
 	};
 
 	assert_int_equal(argc, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * control_rig - the engine's side of the control plane on a control reactor, without the rest of the engine, and a server
- * beside it: both by the real library. What is asked of either runs on the control thread.
+ * beside it; both use the real library. Calls to either run on the control thread.
  */
 #ifndef TEST_UNIT_ENGINE_CONTROL_RIG_H
 #define TEST_UNIT_ENGINE_CONTROL_RIG_H
@@ -43,7 +43,7 @@ static struct {
 	uint64_t incarnation;
 	uint64_t sequences[RIG_EVENTS_MAX];
 	char texts[RIG_EVENTS_MAX][RAS_MESSAGE_BYTES];
-	int32_t refusals; /* so many of the next events are not taken */
+	int32_t refusals; /* number of next events to refuse */
 	int32_t refusal;
 } rig;
 
@@ -64,7 +64,7 @@ static inline void rig_event(struct drpc_call *call, const ProtobufCMessage *mes
 		rig.refusals--;
 		response.status = rig.refusal;
 	} else if (rig.event_count == 0 || rig.sequences[rig.event_count - 1] < request->sequence) {
-		/* else it was taken, and the answer was lost */
+		/* otherwise the event was accepted and its answer lost */
 		assert_true(rig.event_count < RIG_EVENTS_MAX);
 		rig.sequences[rig.event_count] = request->sequence;
 		snprintf(rig.texts[rig.event_count], RAS_MESSAGE_BYTES, "%s", request->event->msg);
@@ -115,7 +115,7 @@ static inline int rig_close(void *ctx)
 	return 0;
 }
 
-/* Something becomes true, on the other thread. */
+/* Wait until a condition set by the control thread is true. */
 #define rig_wait(CONDITION)                                                                                                \
 	do {                                                                                                               \
 		uint64_t rig_until = clock_monotonic_ns() + RIG_WAIT_MS * NS_PER_MS;                                       \
@@ -125,7 +125,7 @@ static inline int rig_close(void *ctx)
 		}                                                                                                          \
 	} while (0)
 
-/* ---- calls of the server's ---- */
+/* ---- calls by the server ---- */
 
 struct rig_call {
 	int32_t method;
@@ -135,7 +135,7 @@ struct rig_call {
 	volatile bool done;
 };
 
-/* All responses of the module MGMT that we call have a status alone. */
+/* All responses of the module MGMT that the rig calls have only a status. */
 static inline void rig_answered(void *ctx, const struct drpc_result *result)
 {
 	struct rig_call *call = ctx;
@@ -204,7 +204,7 @@ static inline int32_t rig_prep_shutdown(uint32_t rank)
 	return rig_ask(DRPC_MGMT_PREP_SHUTDOWN, &request.base);
 }
 
-/* ---- each test ---- */
+/* ---- setup and teardown ---- */
 
 static inline int rig_setup(void **state)
 {

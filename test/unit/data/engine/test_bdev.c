@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The methods of block devices, called as from inside: what they answer, and that what they save makes the same again. */
+/*
+ * The methods of block devices, called in the process: their results, and that a saved configuration recreates the same
+ * devices.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +60,7 @@ static void do_call(void *ctx)
 	rpc_call(call->method, call->params, called, call);
 }
 
-/* `params` is taken, NULL: none. */
+/* Takes `params`; NULL: none. */
 static struct call call_any(const char *method, json_t *params)
 {
 	struct call call = { .method = method, .params = params };
@@ -68,7 +71,7 @@ static struct call call_any(const char *method, json_t *params)
 	return call;
 }
 
-/* One that succeeds; its result is the caller's. */
+/* A call that must succeed. The caller frees its result. */
 static json_t *call(const char *method, json_t *params)
 {
 	struct call made = call_any(method, params);
@@ -135,7 +138,7 @@ static void load_begin(void *unused)
 	bdev_io_init(&load.io);
 }
 
-/* Two reads, two writes, one that is not on the device. */
+/* Two reads, two writes, and a read beyond the end. */
 static void load_step(void *unused)
 {
 	const uint64_t begun[] = { reactor_now() - LATENCY_SHORT, reactor_now() - LATENCY_LONG };
@@ -158,10 +161,10 @@ static void number_is(const json_t *object, const char *key, json_int_t expected
 	const json_t *value = json_object_get(object, key);
 
 	if (!json_is_integer(value) || json_integer_value(value) != expected)
-		fail_msg("%s is %lld, not %lld", key, (long long)json_integer_value(value), (long long)expected);
+		fail_msg("%s is %lld, expected %lld", key, (long long)json_integer_value(value), (long long)expected);
 }
 
-/* Of `all` steps everything is counted, of `errors` steps the errors; the extremes are there or were reset. */
+/* Assert that all counters count `all` steps and the errors `errors` steps, and that the extremes are set or reset. */
 static void iostat_is(const json_t *stats, int all, bool extremes, int errors)
 {
 	number_is(stats, "num_read_ops", all * 3);
@@ -178,8 +181,8 @@ static void iostat_is(const json_t *stats, int all, bool extremes, int errors)
 		assert_int_equal(json_object_size(json_object_get(stats, "io_error")), 0);
 }
 
-/* Look, by the parameters given; `list` is where the one device's or channel's stands. */
-static void look(json_t *params, const char *list, int all, bool extremes, int errors)
+/* Get statistics with `params` and check them; `list` is the name of the array with the device or channel. */
+static void check_iostat(json_t *params, const char *list, int all, bool extremes, int errors)
 {
 	json_t *result = call("bdev_get_iostat", params), *stats = json_object_get(result, list);
 
@@ -199,17 +202,17 @@ static const struct {
 	{ "none", 1, 1, true },
 };
 
-/* What `reset` leaves, for each mode, and that counting goes on from there. */
-static void modes_of(void (*reset)(const char *mode))
+/* Check the statistics after `reset`, for each mode, and that counting continues. */
+static void check_modes(void (*reset)(const char *mode))
 {
 	for (size_t i = 0; i < ARRAY_COUNT(modes); i++) {
 		create_bdev("malloc", "m");
 		run(load_begin, NULL);
 		run(load_step, NULL);
 		reset(modes[i].name);
-		look(NULL, "bdevs", modes[i].all_after, modes[i].extremes_after, modes[i].errors_after);
+		check_iostat(NULL, "bdevs", modes[i].all_after, modes[i].extremes_after, modes[i].errors_after);
 		run(load_step, NULL);
-		look(NULL, "bdevs", modes[i].all_after + 1, true, modes[i].errors_after + 1);
+		check_iostat(NULL, "bdevs", modes[i].all_after + 1, true, modes[i].errors_after + 1);
 		run(load_end, NULL);
 		delete_bdev("malloc", "m");
 	}
@@ -225,43 +228,44 @@ static void by_reset_of_one(const char *mode)
 	create_bdev("null", "other");
 	json_decref(call("bdev_reset_iostat", json_pack("{s:s, s:s}", "name", "other", "mode", "all")));
 	delete_bdev("null", "other");
-	look(NULL, "bdevs", 1, true, 1);
+	check_iostat(NULL, "bdevs", 1, true, 1);
 	json_decref(call("bdev_reset_iostat", json_pack("{s:s, s:s}", "name", "m", "mode", mode)));
 }
 
 static void by_get(const char *mode)
 {
-	look(json_pack("{s:s}", "reset_mode", mode), "bdevs", 1, true, 1);
+	check_iostat(json_pack("{s:s}", "reset_mode", mode), "bdevs", 1, true, 1);
 }
 
 static void by_get_of_names(const char *mode)
 {
-	look(json_pack("{s:[s], s:s}", "names", "m", "reset_mode", mode), "bdevs", 1, true, 1);
+	check_iostat(json_pack("{s:[s], s:s}", "names", "m", "reset_mode", mode), "bdevs", 1, true, 1);
 }
 
 static void by_get_of_channels(const char *mode)
 {
-	look(json_pack("{s:[s], s:b, s:s}", "names", "m", "per_channel", 1, "reset_mode", mode), "channels", 1, true, 1);
+	check_iostat(json_pack("{s:[s], s:b, s:s}", "names", "m", "per_channel", 1, "reset_mode", mode), "channels", 1,
+		     true, 1);
 }
 
-static void resets_what_the_mode_says_and_no_more(void **state)
+static void a_reset_clears_only_the_statistics_of_its_mode(void **state)
 {
-	modes_of(by_reset);
-	modes_of(by_reset_of_one);
-	modes_of(by_get);
-	modes_of(by_get_of_names);
-	modes_of(by_get_of_channels);
+	check_modes(by_reset);
+	check_modes(by_reset_of_one);
+	check_modes(by_get);
+	check_modes(by_get_of_names);
+	check_modes(by_get_of_channels);
 }
 
-static void resets_all_or_nothing_if_no_mode_is_given(void **state)
+static void without_a_mode_reset_clears_all_and_get_clears_nothing(void **state)
 {
 	create_bdev("malloc", "m");
 	run(load_begin, NULL);
 	run(load_step, NULL);
-	look(NULL, "bdevs", 1, true, 1);
-	look(NULL, "bdevs", 1, true, 1);
+	check_iostat(NULL, "bdevs", 1, true, 1);
+	check_iostat(NULL, "bdevs", 1, true, 1);
 	json_decref(call("bdev_reset_iostat", NULL));
-	look(NULL, "bdevs", 0, false, 0);
+	check_iostat(NULL, "bdevs", 0, false, 0);
 	run(load_end, NULL);
 	delete_bdev("malloc", "m");
 }
@@ -300,7 +304,7 @@ static void do_load(void *done)
 	config_replay(config, false, loaded, done);
 }
 
-/* As fathom-engine -c does: through a file. */
+/* Load through a file, as fathom-engine -c does. */
 static void load_calls(json_t *calls)
 {
 	json_t *root = json_pack("{s:[{s:s, s:O}]}", "subsystems", "subsystem", "bdev", "config", calls);
@@ -323,7 +327,7 @@ static void delete_everything(void)
 	json_t *list, *bdev;
 	size_t at;
 
-	/* the newest first, for it may stand on an older one */
+	/* the newest first, since it may be built on an older one */
 	while (list = call("bdev_get_bdevs", NULL), (at = json_array_size(list)) > 0) {
 		bdev = json_array_get(list, at - 1);
 		for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
@@ -365,7 +369,7 @@ static int remove_paths(void **state)
 
 #define UUID "3bd9a1bf-2de4-4c36-b2a8-ed4bc1d5a9a1"
 
-/* Each way of making one, with all parameters, and with as few as possible. */
+/* Create each kind of device, with all parameters and with the fewest. */
 static void create_all_kinds(void)
 {
 	create_bdev("null", "n");
@@ -381,11 +385,11 @@ static void create_all_kinds(void)
 	json_decref(call("bdev_error_create", json_pack("{s:s}", "base_name", "m")));
 	json_decref(call("bdev_error_create", json_pack("{s:s, s:s, s:s, s:b}", "base_name", "EE_m", "name", "top", "uuid",
 							"8e5c1a0e-55a4-4a3b-9d0d-2a4c0d3f0b11", "keep_versions", 1)));
-	/* beyond where JSON's whole numbers end */
+	/* a seed above the range of JSON's integers */
 	json_decref(call("bdev_error_create", json_pack("{s:s, s:s}", "base_name", "m2", "seed", "18446744073709551615")));
 }
 
-static void what_is_saved_makes_the_same_devices_again(void **state)
+static void a_saved_configuration_recreates_the_same_devices(void **state)
 {
 	json_t *saved, *devices, *again, *devices_again;
 
@@ -406,8 +410,8 @@ static void what_is_saved_makes_the_same_devices_again(void **state)
 	delete_everything();
 }
 
-/* What SPDK's bdev_error_create takes, and no more unless it was asked for. */
-static void a_plain_error_device_is_saved_as_spdk_knows_it(void **state)
+/* The saved call has only parameters of SPDK's bdev_error_create, unless others were set. */
+static void a_plain_error_device_is_saved_with_spdks_parameters(void **state)
 {
 	json_t *calls, *params;
 
@@ -425,7 +429,7 @@ static void a_plain_error_device_is_saved_as_spdk_knows_it(void **state)
 enum { READS = 64 };
 
 static struct {
-	uint64_t failed; /* bit per read */
+	uint64_t failed; /* a bit per read */
 	unsigned int next;
 } chance;
 
@@ -461,7 +465,7 @@ static uint64_t failures(bool inject)
 	return chance.failed;
 }
 
-static void an_error_device_comes_back_with_its_seed_and_versions_but_without_its_errors(void **state)
+static void a_loaded_error_device_has_its_seed_and_versions_but_no_errors(void **state)
 {
 	uint64_t before;
 	json_t *saved;
@@ -502,11 +506,11 @@ static void a_base_with_a_name_too_long_for_an_error_device_is_refused(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(resets_what_the_mode_says_and_no_more),
-		cmocka_unit_test(resets_all_or_nothing_if_no_mode_is_given),
-		PATHS(what_is_saved_makes_the_same_devices_again),
-		cmocka_unit_test(a_plain_error_device_is_saved_as_spdk_knows_it),
-		PATHS(an_error_device_comes_back_with_its_seed_and_versions_but_without_its_errors),
+		cmocka_unit_test(a_reset_clears_only_the_statistics_of_its_mode),
+		cmocka_unit_test(without_a_mode_reset_clears_all_and_get_clears_nothing),
+		PATHS(a_saved_configuration_recreates_the_same_devices),
+		cmocka_unit_test(a_plain_error_device_is_saved_with_spdks_parameters),
+		PATHS(a_loaded_error_device_has_its_seed_and_versions_but_no_errors),
 		cmocka_unit_test(a_base_with_a_name_too_long_for_an_error_device_is_refused),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A configuration file: an error is reported with its place and before anything is done; calls are made in order. */
+/* A configuration file: errors are reported with their position before any call is made; calls are made in order. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #include "base/reactor/reactor.h"
 
 static char path[] = "/tmp/fathom-config-XXXXXX";
-static char calls[256]; /* the names that were given to "note", in order */
+static char calls[256]; /* the names passed to "note", in order */
 static struct rpc_request *held;
 
 struct note_params {
@@ -125,7 +125,7 @@ static int teardown(void **state)
 
 /* ---- reading ---- */
 
-static void says_where_a_file_is_wrong(void **state)
+static void an_error_in_a_file_is_reported_with_its_position(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "{\n \"subsystems\": [,]}", "line 2, column 17: " },
@@ -158,7 +158,7 @@ static void says_where_a_file_is_wrong(void **state)
 	}
 }
 
-static void says_that_a_file_is_missing_or_a_directory(void **state)
+static void a_missing_file_or_a_directory_is_an_error(void **state)
 {
 	struct config *config;
 	struct fathom_fault why;
@@ -178,7 +178,7 @@ static void load(struct step *step)
 	assert_int_equal(config_load(path, &step->config, &why), 0);
 }
 
-static void makes_the_calls_in_order(void **state)
+static void calls_are_made_in_order(void **state)
 {
 	struct step step = { 0 };
 
@@ -194,7 +194,7 @@ static void makes_the_calls_in_order(void **state)
 	config_free(step.config);
 }
 
-static void makes_startup_calls_first_and_alone(void **state)
+static void startup_calls_are_made_first_and_alone(void **state)
 {
 	struct step step = { .startup = true };
 
@@ -211,7 +211,7 @@ static void makes_startup_calls_first_and_alone(void **state)
 	config_free(step.config);
 }
 
-static void waits_for_a_call_that_ends_later(void **state)
+static void a_call_that_ends_later_is_waited_for(void **state)
 {
 	struct step step = { 0 };
 
@@ -233,7 +233,7 @@ static void do_cancel(void *config)
 	config_free(config);
 }
 
-static void goes_with_the_call_that_was_under_way_when_it_was_cancelled(void **state)
+static void a_cancelled_replay_is_freed_with_its_call_in_progress(void **state)
 {
 	struct step step = { 0 };
 
@@ -242,12 +242,12 @@ static void goes_with_the_call_that_was_under_way_when_it_was_cancelled(void **s
 	load(&step);
 	run(replay, &step);
 	run(do_cancel, step.config);
-	run(reply_held, NULL); /* frees it; the sanitizers look */
+	run(reply_held, NULL); /* frees the replay; sanitizers detect a leak */
 	assert_int_equal(step.done_count, 0);
 	assert_string_equal(calls, "1(later)");
 }
 
-static void stops_at_the_first_call_that_fails_and_names_it(void **state)
+static void the_first_failed_call_ends_the_replay_and_is_named(void **state)
 {
 	char wanted[256];
 	struct step step = { 0 };
@@ -265,7 +265,7 @@ static void stops_at_the_first_call_that_fails_and_names_it(void **state)
 	config_free(step.config);
 }
 
-static void makes_many_calls_without_going_deep(void **state)
+static void many_calls_do_not_recurse(void **state)
 {
 	enum { MANY = 20000 };
 	struct step step = { 0 };
@@ -287,14 +287,14 @@ static void makes_many_calls_without_going_deep(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(says_where_a_file_is_wrong),
-		cmocka_unit_test(says_that_a_file_is_missing_or_a_directory),
-		cmocka_unit_test(makes_the_calls_in_order),
-		cmocka_unit_test(makes_startup_calls_first_and_alone),
-		cmocka_unit_test(waits_for_a_call_that_ends_later),
-		cmocka_unit_test(goes_with_the_call_that_was_under_way_when_it_was_cancelled),
-		cmocka_unit_test(stops_at_the_first_call_that_fails_and_names_it),
-		cmocka_unit_test(makes_many_calls_without_going_deep),
+		cmocka_unit_test(an_error_in_a_file_is_reported_with_its_position),
+		cmocka_unit_test(a_missing_file_or_a_directory_is_an_error),
+		cmocka_unit_test(calls_are_made_in_order),
+		cmocka_unit_test(startup_calls_are_made_first_and_alone),
+		cmocka_unit_test(a_call_that_ends_later_is_waited_for),
+		cmocka_unit_test(a_cancelled_replay_is_freed_with_its_call_in_progress),
+		cmocka_unit_test(the_first_failed_call_ends_the_replay_and_is_named),
+		cmocka_unit_test(many_calls_do_not_recurse),
 	};
 
 	return cmocka_run_group_tests_name("engine config", tests, setup, teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine and its server by dRPC: which call is allowed when, what is reported, and how often. */
+/* The engine and its server over dRPC: the states in which calls are allowed, the reports and events that are sent. */
 #include <sys/stat.h>
 
 #include "control/events/spool.h"
@@ -18,7 +18,7 @@ static int state_now(void *ctx)
 
 #define assert_state(STATE) assert_int_equal(on_control(state_now, NULL), ENGINE_RANK_##STATE)
 
-static void test_nothing_is_asked_too_early(void **state)
+static void test_calls_before_their_state_are_refused(void **state)
 {
 	assert_int_equal(on_control(rig_open, NULL), 0);
 	assert_state(STARTING);
@@ -34,7 +34,7 @@ static void test_nothing_is_asked_too_early(void **state)
 	assert_state(READY);
 }
 
-static void test_what_is_asked_twice_is_done_once(void **state)
+static void test_repeated_calls_have_no_further_effect(void **state)
 {
 	up();
 	assert_int_equal(rig_set_rank(ENGINE_RANK_NONE, 1), DER_INVAL);
@@ -58,13 +58,13 @@ static void test_what_is_asked_twice_is_done_once(void **state)
 	assert_int_equal(rig_ping(0), 0);
 }
 
-static void test_the_server_hears_that_it_is_ready(void **state)
+static void test_the_engine_reports_ready_to_each_server(void **state)
 {
 	up();
-	assert_int_equal(on_control(rig_server_open, NULL), 0); /* later than the engine */
+	assert_int_equal(on_control(rig_server_open, NULL), 0); /* opened after the engine */
 	rig_wait(rig.ready_count > 0);
 	assert_true(rig.incarnation > 0);
-	for (unsigned int i = 0; i < 5; i++) { /* and each of its successors */
+	for (unsigned int i = 0; i < 5; i++) { /* and later servers */
 		on_control(rig_server_close, NULL);
 		rig.ready_count = 0;
 		assert_int_equal(on_control(rig_server_open, NULL), 0);
@@ -95,10 +95,10 @@ static void assert_events(unsigned int count)
 		assert_int_equal(rig.sequences[i], i + 1);
 }
 
-static void test_events_come_in_order_and_once(void **state)
+static void test_events_are_sent_in_order_and_once(void **state)
 {
 	up();
-	on_control(raise_some, (void *)10); /* before there is a server */
+	on_control(raise_some, (void *)10); /* before the server exists */
 	assert_int_equal(on_control(rig_server_open, NULL), 0);
 	assert_events(10);
 	assert_string_equal(rig.texts[9], "number 9");
@@ -111,7 +111,7 @@ static void test_events_come_in_order_and_once(void **state)
 	assert_int_equal(rig.refusals, 0);
 }
 
-static void test_an_event_that_is_refused_for_good_is_not_sent_again(void **state)
+static void test_a_rejected_event_is_not_sent_again(void **state)
 {
 	rig.refusals = 1;
 	rig.refusal = DER_INVAL;
@@ -144,7 +144,7 @@ static int waiting_now(void *ctx)
 	return stat_of("waiting");
 }
 
-static void test_numbers_are_of_an_incarnation(void **state)
+static void test_event_numbers_start_again_with_each_incarnation(void **state)
 {
 	up();
 	on_control(raise_some, (void *)(ENGINE_EVENTS_MAX + 7));
@@ -158,14 +158,14 @@ static void test_numbers_are_of_an_incarnation(void **state)
 	assert_string_equal(rig.texts[0], "number 0");
 }
 
-/* ---- that survive the engine ---- */
+/* ---- events that survive the engine ---- */
 
 static struct {
 	uint64_t incarnation;
 	unsigned int count, last;
 } left;
 
-static int see_left(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
+static int check_left_event(void *ctx, const struct spool_origin *origin, const Shared__RASEvent *event)
 {
 	char text[RAS_MESSAGE_BYTES];
 
@@ -192,12 +192,12 @@ static unsigned int count_left(void)
 	struct spool_loss loss;
 
 	left.count = 0;
-	assert_int_equal(spool_recover(spool_of_engine(), see_left, NULL, &loss, &why), 0);
+	assert_int_equal(spool_recover(spool_of_engine(), check_left_event, NULL, &loss, &why), 0);
 	assert_int_equal(loss.cut_bytes + loss.damaged_bytes, 0);
 	return left.count;
 }
 
-static void test_what_no_server_has_taken_is_left_on_disk(void **state)
+static void test_unacknowledged_events_stay_on_disk(void **state)
 {
 	up();
 	left.incarnation = engine_control.incarnation;
@@ -213,13 +213,13 @@ static void test_what_no_server_has_taken_is_left_on_disk(void **state)
 	assert_int_equal(left.last, 3);
 }
 
-static void test_nothing_is_left_of_what_was_taken(void **state)
+static void test_the_spool_is_removed_when_all_events_are_acknowledged(void **state)
 {
 	up();
 	left.incarnation = engine_control.incarnation;
 	on_control(raise_some, (void *)3);
 	assert_int_equal(access(spool_of_engine(), F_OK), 0);
-	rig.refusals = 1; /* for ever: that is the end of it, too */
+	rig.refusals = 1; /* a permanent rejection also ends an event */
 	rig.refusal = DER_INVAL;
 	assert_int_equal(on_control(rig_server_open, NULL), 0);
 	rig_wait(rig.event_count == 2);
@@ -228,7 +228,7 @@ static void test_nothing_is_left_of_what_was_taken(void **state)
 	assert_int_equal(access(spool_of_engine(), F_OK), -1);
 }
 
-/* In a folder where no file can be made, events can be raised; once files can be made again, the events go there. */
+/* While the spool cannot be created, events are kept in memory. Once it can be created, they are written to it. */
 static void test_without_a_spool_events_wait_in_memory(void **state)
 {
 	up();
@@ -237,7 +237,7 @@ static void test_without_a_spool_events_wait_in_memory(void **state)
 	on_control(raise_some, (void *)2);
 	assert_int_equal(rmdir(spool_of_engine()), 0);
 	on_control(raise_one, (void *)2);
-	assert_int_equal(unlink(spool_of_engine()), 0); /* the folder was made again */
+	assert_int_equal(unlink(spool_of_engine()), 0); /* the spool was created */
 	on_control(raise_one, (void *)3);
 	on_control(rig_close, NULL);
 	assert_int_equal(count_left(), 4);
@@ -245,7 +245,7 @@ static void test_without_a_spool_events_wait_in_memory(void **state)
 
 /* ---- the group map ---- */
 
-static int32_t tell_map(uint32_t version, const uint32_t *ranks, size_t count, uint64_t our_incarnation, const char *uri)
+static int32_t send_map(uint32_t version, const uint32_t *ranks, size_t count, uint64_t our_incarnation, const char *uri)
 {
 	Mgmt__GroupUpdateReq__Engine engines[8];
 	Mgmt__GroupUpdateReq__Engine *pointers[8];
@@ -270,26 +270,26 @@ static int version_now(void *ctx)
 	return (int)group_version();
 }
 
-static void test_the_newest_map_is_kept(void **state)
+static void test_only_a_newer_map_replaces_the_map(void **state)
 {
 	char uri[ENGINE_URI_KEPT_MAX + 2];
 	uint64_t us;
 
 	assert_int_equal(on_control(rig_open, NULL), 0);
-	assert_int_equal(tell_map(3, (uint32_t[]){ 5 }, 1, 1, "x"), DER_UNINIT);
+	assert_int_equal(send_map(3, (uint32_t[]){ 5 }, 1, 1, "x"), DER_UNINIT);
 	on_control(rig_is_ready, NULL);
 	assert_int_equal(rig_set_rank(5, 3), 0);
 	us = engine_control.incarnation;
 	memset(uri, 'x', sizeof(uri));
 	uri[sizeof(uri) - 1] = '\0';
-	assert_int_equal(tell_map(0, (uint32_t[]){ 5 }, 1, us, "x"), DER_INVAL);
-	assert_int_equal(tell_map(4, (uint32_t[]){ 5, 2, 5 }, 3, us, "x"), DER_INVAL);
-	assert_int_equal(tell_map(4, (uint32_t[]){ 5 }, 1, us, uri), DER_OVERFLOW);
+	assert_int_equal(send_map(0, (uint32_t[]){ 5 }, 1, us, "x"), DER_INVAL);
+	assert_int_equal(send_map(4, (uint32_t[]){ 5, 2, 5 }, 3, us, "x"), DER_INVAL);
+	assert_int_equal(send_map(4, (uint32_t[]){ 5 }, 1, us, uri), DER_OVERFLOW);
 	assert_int_equal(on_control(version_now, NULL), 0);
-	assert_int_equal(tell_map(2, (uint32_t[]){ 1 }, 1, us, "x"), 0); /* from before our rank */
-	assert_int_equal(tell_map(4, (uint32_t[]){ 9, 5, 1 }, 3, us, "x"), 0);
-	assert_int_equal(tell_map(4, (uint32_t[]){ 1 }, 1, us, "x"), 0); /* it has that */
-	assert_int_equal(tell_map(3, (uint32_t[]){ 1 }, 1, us, "x"), 0);
+	assert_int_equal(send_map(2, (uint32_t[]){ 1 }, 1, us, "x"), 0); /* older than the map version of our rank */
+	assert_int_equal(send_map(4, (uint32_t[]){ 9, 5, 1 }, 3, us, "x"), 0);
+	assert_int_equal(send_map(4, (uint32_t[]){ 1 }, 1, us, "x"), 0); /* already known */
+	assert_int_equal(send_map(3, (uint32_t[]){ 1 }, 1, us, "x"), 0);
 	assert_int_equal(on_control(version_now, NULL), 4);
 	assert_state(RANKED);
 }
@@ -297,17 +297,18 @@ static void test_the_newest_map_is_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_nothing_is_asked_too_early, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_what_is_asked_twice_is_done_once, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_the_server_hears_that_it_is_ready, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_events_come_in_order_and_once, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_an_event_that_is_refused_for_good_is_not_sent_again, rig_setup,
+		cmocka_unit_test_setup_teardown(test_calls_before_their_state_are_refused, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_repeated_calls_have_no_further_effect, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_the_engine_reports_ready_to_each_server, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_events_are_sent_in_order_and_once, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_a_rejected_event_is_not_sent_again, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_event_numbers_start_again_with_each_incarnation, rig_setup,
 						rig_teardown),
-		cmocka_unit_test_setup_teardown(test_numbers_are_of_an_incarnation, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_what_no_server_has_taken_is_left_on_disk, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_nothing_is_left_of_what_was_taken, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_unacknowledged_events_stay_on_disk, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_the_spool_is_removed_when_all_events_are_acknowledged, rig_setup,
+						rig_teardown),
 		cmocka_unit_test_setup_teardown(test_without_a_spool_events_wait_in_memory, rig_setup, rig_teardown),
-		cmocka_unit_test_setup_teardown(test_the_newest_map_is_kept, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_only_a_newer_map_replaces_the_map, rig_setup, rig_teardown),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

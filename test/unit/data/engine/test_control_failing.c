@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first, second, third ... call to the outside fails, until a run meets none: memory, sockets, epoll, inotify. In each
- * run the engine's side is opened, a server comes, learns that it is ready and of three events, a map is given, and all is
- * closed. Either opening says why it failed, or everything is reported all the same; an event may be lost when out of
- * memory, and is then counted.
+ * The first, second, third ... external call fails, until a run meets no failure: allocations, sockets, epoll, inotify. In
+ * each run the engine's side is opened, a server starts and gets the ready report and three events, a map is sent, and all
+ * is closed. Either the open fails with a reason, or everything is reported. When out of memory an event may be lost, and
+ * must then be counted.
  *
- * The linker sends the calls here first (see meson.build). What aborts by its contract when out of memory is not among
- * them: messages and interned names.
+ * The linker redirects the calls to this file (meson.build). Not redirected are calls that end the program when out of
+ * memory, by contract: messages and interned names.
  */
 #include "control_rig.h"
 
@@ -57,7 +57,7 @@ int __wrap_inotify_init1(int flags)
 	return __real_inotify_init1(flags);
 }
 
-/* What cannot fail, or ends the program. */
+/* Calls that cannot fail or that end the program. */
 SPARED_CALL(thread_send_msg)
 SPARED_CALL(fathom_trace_intern)
 
@@ -111,7 +111,7 @@ static int tell(void *ctx)
 	return 0;
 }
 
-/* True: a call failed. */
+/* Return true if a call has failed. */
 static bool run(uint32_t fail_at)
 {
 	struct told told;
@@ -134,23 +134,23 @@ static bool run(uint32_t fail_at)
 	return on_control(disarm, NULL) != 0;
 }
 
-static void test_each_call_may_fail(void **state)
+static void test_a_failed_call_is_reported_or_loses_only_counted_events(void **state)
 {
 	uint32_t n = 1;
 
 	for (; n < RUNS_MAX; n++) {
-		/* the server's own failures are those of other tests: it opens unharmed */
+		/* the server opens without failures: other tests fail its calls */
 		assert_int_equal(on_control(rig_server_open, NULL), 0);
 		rig.ready_count = rig.event_count = 0;
 		if (!run(n))
 			break;
 		on_control(rig_server_close, NULL);
 	}
-	assert_in_range(n, 40, RUNS_MAX - 1); /* there are that many calls, and an end to them */
+	assert_in_range(n, 40, RUNS_MAX - 1); /* at least 40 calls, and not endless */
 	print_message("# %u calls\n", n - 1);
 }
 
-/* This user watches too many folders: servers are looked for, and found. */
+/* inotify_init1() fails because the user has too many watches: the engine polls for servers. */
 static void test_a_new_server_is_found_without_inotify(void **state)
 {
 	has_no_inotify = true;
@@ -168,7 +168,8 @@ static void test_a_new_server_is_found_without_inotify(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_each_call_may_fail, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(test_a_failed_call_is_reported_or_loses_only_counted_events, rig_setup,
+						rig_teardown),
 		cmocka_unit_test_setup_teardown(test_a_new_server_is_found_without_inotify, rig_setup, rig_teardown),
 	};
 

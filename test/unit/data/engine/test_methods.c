@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The defaults that docs/json-rpc.md and `fathom rpc --help` show are those of the target. */
+/* The defaults in docs/json-rpc.md and `fathom rpc --help` equal those of the target. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ static bool is_default(uint64_t value, uint64_t in_table)
 	return value == in_table || (value == UINT32_MAX && in_table == 0);
 }
 
-static void the_table_has_the_defaults_of_the_target(void **state)
+static void defaults_in_the_table_equal_those_of_the_target(void **state)
 {
 	unsigned int count = 0;
 
@@ -38,7 +38,7 @@ static void the_table_has_the_defaults_of_the_target(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_table_has_the_defaults_of_the_target),
+		cmocka_unit_test(defaults_in_the_table_equal_those_of_the_target),
 	};
 
 	return cmocka_run_group_tests_name("engine methods", tests, NULL, NULL);

@@ -8,7 +8,7 @@
 
 static uint8_t pdu_data[FAKE_DATA_BYTES];
 
-/* Take in what the host has sent. */
+/* Receive the bytes that the host has sent. */
 static void pull(struct fake *fake)
 {
 	ssize_t bytes = recv(fake->fd, fake->in + fake->in_bytes, FAKE_DATA_BYTES - fake->in_bytes, MSG_DONTWAIT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Controllers that break the protocol: the host says so and gives up, and every command ends. */
+/* Controllers that violate the protocol: the host sends a TermReq, closes, and each command ends. */
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 enum { READ_BYTES = 1000 };
 
-/* The host has to give up with this TermReq, and every command has to end. */
+/* Assert that the host closed with this TermReq and that each command ended. */
 static void assert_term_req(struct fake *fake, const struct fake_end *end, enum nvme_tcp_fes fes)
 {
 	struct nvme_tcp_term_req req;
@@ -29,8 +29,8 @@ static void assert_term_req(struct fake *fake, const struct fake_end *end, enum 
 
 enum breach {
 	RESPONSE_TWICE,
-	RESPONSE_TO_NOBODY,
-	DATA_FOR_NOBODY,
+	RESPONSE_TO_UNUSED_CID,
+	DATA_FOR_UNUSED_CID,
 	DATA_FOR_A_WRITE,
 	DATA_OUT_OF_ORDER,
 	DATA_TOO_MUCH,
@@ -51,10 +51,10 @@ static void breach(struct fake *fake, enum breach how, uint16_t read_cid, uint16
 		fake_put_response(fake, write_cid, 0);
 		fake_put_response(fake, write_cid, 0);
 		break;
-	case RESPONSE_TO_NOBODY:
+	case RESPONSE_TO_UNUSED_CID:
 		fake_put_response(fake, 7, 0);
 		break;
-	case DATA_FOR_NOBODY:
+	case DATA_FOR_UNUSED_CID:
 		fake_put_data(fake, 7, data, 0, 10, false, false);
 		break;
 	case DATA_FOR_A_WRITE:
@@ -92,8 +92,8 @@ static void a_breach_ends_the_connection_with_the_right_term_req(void **state)
 {
 	static const enum nvme_tcp_fes fes[BREACHES] = {
 		[RESPONSE_TWICE] = NVME_TCP_FES_INVALID_HEADER_FIELD,
-		[RESPONSE_TO_NOBODY] = NVME_TCP_FES_INVALID_HEADER_FIELD,
-		[DATA_FOR_NOBODY] = NVME_TCP_FES_INVALID_HEADER_FIELD,
+		[RESPONSE_TO_UNUSED_CID] = NVME_TCP_FES_INVALID_HEADER_FIELD,
+		[DATA_FOR_UNUSED_CID] = NVME_TCP_FES_INVALID_HEADER_FIELD,
 		[DATA_FOR_A_WRITE] = NVME_TCP_FES_INVALID_HEADER_FIELD,
 		[DATA_OUT_OF_ORDER] = NVME_TCP_FES_INVALID_HEADER_FIELD,
 		[DATA_TOO_MUCH] = NVME_TCP_FES_DATA_OUT_OF_RANGE,
@@ -127,7 +127,7 @@ static void a_breach_ends_the_connection_with_the_right_term_req(void **state)
 	}
 }
 
-static void a_response_to_an_earlier_use_of_a_slot_is_seen(void **state)
+static void a_response_to_an_earlier_command_of_a_slot_is_detected(void **state)
 {
 	struct qpair_params params = { .depth = 1, .r2ts_max = 1 };
 	struct fake_end first = { 0 }, second = { 0 };
@@ -163,7 +163,7 @@ static void a_wrong_header_digest_ends_the_connection(void **state)
 	fake_close(&fake);
 }
 
-static void a_term_req_of_the_controller_is_told(void **state)
+static void a_term_req_of_the_controller_is_reported(void **state)
 {
 	struct fake_end end = { 0 };
 	struct fake_pdu pdu;
@@ -179,7 +179,7 @@ static void a_term_req_of_the_controller_is_told(void **state)
 	fake_close(&fake);
 }
 
-static void a_controller_that_refuses_digests_is_refused(void **state)
+static void a_connection_without_the_requested_digests_is_refused(void **state)
 {
 	struct qpair_params params = fake_params(0);
 	struct fathom_qpair *qpair;
@@ -200,10 +200,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_breach_ends_the_connection_with_the_right_term_req),
-		cmocka_unit_test(a_response_to_an_earlier_use_of_a_slot_is_seen),
+		cmocka_unit_test(a_response_to_an_earlier_command_of_a_slot_is_detected),
 		cmocka_unit_test(a_wrong_header_digest_ends_the_connection),
-		cmocka_unit_test(a_term_req_of_the_controller_is_told),
-		cmocka_unit_test(a_controller_that_refuses_digests_is_refused),
+		cmocka_unit_test(a_term_req_of_the_controller_is_reported),
+		cmocka_unit_test(a_connection_without_the_requested_digests_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting for real, to build/bench/tcp-loop, whose path is the argument: the whole way up, I/O, the whole way down. */
+/* Connections to a real target, build/bench/tcp-loop, whose path is the argument: connect, I/O, disconnect. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -80,7 +80,7 @@ static void drive(struct fathom_qpair *qpair, const int *done, int wanted)
 	}
 }
 
-static void a_controller_comes_up_and_its_queue_pairs_work(void **state)
+static void queue_pairs_of_a_connected_controller_do_io(void **state)
 {
 	struct fathom_controller *controller;
 	struct fathom_connect_options options;
@@ -125,7 +125,7 @@ static void a_controller_comes_up_and_its_queue_pairs_work(void **state)
 	fathom_disconnect(controller);
 }
 
-static void bad_options_are_explained(void **state)
+static void invalid_options_are_refused_with_a_reason(void **state)
 {
 	char wrapped[16];
 	const char *const no_ports[] = { wrapped, "0", "-1", "+1", "", " 1", "65536", "18446744073709551616" };
@@ -142,7 +142,7 @@ static void bad_options_are_explained(void **state)
 	options.r2ts_max = 0;
 	assert_int_equal(fathom_connect(&options, NULL, &controller), -EINVAL);
 	init(&options);
-	options.header_digest = true; /* tcp-loop knows none */
+	options.header_digest = true; /* tcp-loop does not support digests */
 	assert_int_equal(fathom_connect(&options, &why, &controller), -EPROTO);
 	assert_non_null(strstr(why.text, "digests"));
 	init(&options);
@@ -151,7 +151,7 @@ static void bad_options_are_explained(void **state)
 	init(&options);
 	options.service = "no such service";
 	assert_int_equal(fathom_connect(&options, &why, &controller), -EHOSTUNREACH);
-	snprintf(wrapped, sizeof(wrapped), "%d", 65536 + atoi(port)); /* modulo 65536 somebody listens there */
+	snprintf(wrapped, sizeof(wrapped), "%d", 65536 + atoi(port)); /* modulo 65536 this is a port in use */
 	for (size_t i = 0; i < sizeof(no_ports) / sizeof(no_ports[0]); i++) {
 		options.service = no_ports[i];
 		assert_int_equal(fathom_connect(&options, &why, &controller), -EINVAL);
@@ -159,7 +159,7 @@ static void bad_options_are_explained(void **state)
 	}
 }
 
-/* A program that was compiled with a smaller or larger structure than the library's. */
+/* Programs compiled with a smaller or larger structure than the library's. */
 static void options_of_another_size_work(void **state)
 {
 	struct {
@@ -179,7 +179,7 @@ static void options_of_another_size_work(void **state)
 	large.options.subnqn = "nqn.2016-06.io.fathom:loop";
 	assert_int_equal(fathom_connect(&large.options, &why, &controller), 0);
 	fathom_disconnect(controller);
-	/* what it does not have holds its default: here, all behind the names */
+	/* missing members have their defaults: here all after the names */
 	memset(&options, 0xff, sizeof(options));
 	fathom_connect_options_init_bytes(&options, offsetof(struct fathom_connect_options, hostid));
 	options.address = "127.0.0.1";
@@ -209,7 +209,7 @@ static void on_waiting(void *ctx, const char *what)
 	snprintf(waited->what, sizeof(waited->what), "%s", what);
 }
 
-/* A port that accepts connections and answers `answer` to what comes first; NULL: closes; "": never answers. */
+/* Listen on a port that answers `answer` to the first bytes; NULL: closes; "": does not answer. */
 static int listen_at(const char *answer, char *service, size_t service_bytes, pid_t *pid_ret)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -233,7 +233,7 @@ static int listen_at(const char *answer, char *service, size_t service_bytes, pi
 			(void)!write(peer, answer, strlen(answer));
 		if (answer)
 			pause();
-		(void)recv(peer, request, sizeof(request), 0); /* or the end would be a reset */
+		(void)recv(peer, request, sizeof(request), 0); /* without this, closing would reset the connection */
 		close(peer);
 		_exit(0);
 	}
@@ -259,7 +259,7 @@ static int connect_at(const char *answer, struct fathom_fault *why, struct waite
 	return error;
 }
 
-static void a_silent_port_is_named_while_it_is_waited_for_and_in_the_end(void **state)
+static void a_silent_port_is_named_while_waiting_and_in_the_error(void **state)
 {
 	struct fathom_fault why = { 0 };
 	struct waited waited = { 0 };
@@ -292,7 +292,7 @@ static void a_port_of_another_protocol_is_named(void **state)
 	assert_non_null(strstr(why.text, "closed it before ICResp"));
 }
 
-static void a_target_that_dies_is_told(void **state)
+static void the_end_of_a_target_is_reported(void **state)
 {
 	struct fathom_controller *controller;
 	struct fathom_connect_options options;
@@ -317,10 +317,10 @@ static void a_target_that_dies_is_told(void **state)
 	assert_int_equal(start_loop(state), 0);
 }
 
-/* ---- a target that stands still ---- */
+/* ---- a stopped target ---- */
 
-/* Its sockets stay open, and nothing comes: neither a command nor a keep alive without its own limit would ever end. */
-static void a_target_that_stands_still_is_noticed_by_keep_alive(void **state)
+/* Its sockets stay open without any data: without its own time-out a keep alive command would never end. */
+static void a_stopped_target_is_detected_by_keep_alive(void **state)
 {
 	struct fathom_controller *controller;
 	struct fathom_connect_options options;
@@ -332,7 +332,7 @@ static void a_target_that_stands_still_is_noticed_by_keep_alive(void **state)
 	options.command_timeout_ms = 0;
 	assert_int_equal(fathom_connect(&options, NULL, &controller), 0);
 	assert_int_equal(fathom_qpair_create(controller, 4, NULL, &qpair), 0);
-	/* while it answers, it is not given up, however long it is not polled */
+	/* while the target answers, the connection stays, however rarely it is polled */
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(fathom_controller_poll(controller), 0);
 		usleep(i == 3 ? 600000 : 150000);
@@ -342,7 +342,7 @@ static void a_target_that_stands_still_is_noticed_by_keep_alive(void **state)
 	do {
 		usleep(10000);
 		error = fathom_controller_poll(controller);
-	} while (error == 0); /* without the limit: for ever */
+	} while (error == 0); /* without the time-out this loop would not end */
 	assert_int_equal(error, -ETIMEDOUT);
 	assert_non_null(strstr(fathom_qpair_fault(fathom_controller_admin(controller))->text, "keep alive"));
 	assert_int_equal(kill(loop, SIGCONT), 0);
@@ -359,7 +359,7 @@ static void wait_readable(int fd)
 	assert_int_equal(poll(&item, 1, 60000), 1);
 }
 
-static void connecting_does_not_wait(void **state)
+static void connecting_does_not_block(void **state)
 {
 	struct fathom_controller *controller = NULL;
 	struct fathom_connect_options options;
@@ -369,17 +369,17 @@ static void connecting_does_not_wait(void **state)
 
 	init(&options);
 	options.address = address;
-	/* a target that stands still: connecting is under way as long as we like */
+	/* the target is stopped, so connecting stays in progress */
 	assert_int_equal(kill(loop, SIGSTOP), 0);
 	assert_int_equal(fathom_connect_begin(&options, &why, &connecting), 0);
-	memset(address, 'x', sizeof(address) - 1); /* it was copied */
+	memset(address, 'x', sizeof(address) - 1); /* the address was copied */
 	assert_int_equal(fathom_connect_finish(connecting, &why, &controller), -EINPROGRESS);
 	assert_int_equal(kill(loop, SIGCONT), 0);
 	wait_readable(fathom_connecting_fd(connecting));
 	assert_int_equal(fathom_connect_finish(connecting, &why, &controller), 0);
 	assert_string_equal(fathom_controller_info(controller)->model, "tcp-loop");
 	fathom_disconnect(controller);
-	/* a failure comes the same way, and what is wrong with the options at once */
+	/* a failure is reported the same way, invalid options at once */
 	init(&options);
 	options.service = "1";
 	assert_int_equal(fathom_connect_begin(&options, &why, &connecting), 0);
@@ -390,7 +390,7 @@ static void connecting_does_not_wait(void **state)
 	assert_int_equal(fathom_connect_begin(&options, &why, &connecting), -EINVAL);
 }
 
-static void whoever_gives_up_connecting_does_not_wait(void **state)
+static void cancelling_a_connect_does_not_block(void **state)
 {
 	struct fathom_connect_options options;
 	struct fathom_connecting *connecting;
@@ -398,15 +398,16 @@ static void whoever_gives_up_connecting_does_not_wait(void **state)
 	init(&options);
 	assert_int_equal(kill(loop, SIGSTOP), 0);
 	assert_int_equal(fathom_connect_begin(&options, NULL, &connecting), 0);
-	fathom_connect_cancel(connecting); /* the thread has it yet */
+	fathom_connect_cancel(connecting); /* the thread still works on it */
 	assert_int_equal(kill(loop, SIGCONT), 0);
 	assert_int_equal(fathom_connect_begin(&options, NULL, &connecting), 0);
 	wait_readable(fathom_connecting_fd(connecting));
-	fathom_connect_cancel(connecting); /* it has a controller */
+	fathom_connect_cancel(connecting); /* it has a controller already */
 	fathom_connect_cancel(NULL);
 }
 
-static int go_on(struct fathom_reconnect *reconnect, struct fathom_fault *why, struct fathom_controller **controller)
+static int reconnect_until_done(struct fathom_reconnect *reconnect, struct fathom_fault *why,
+				struct fathom_controller **controller)
 {
 	int error;
 
@@ -436,18 +437,18 @@ static void a_lost_controller_is_connected_again_as_the_same_host(void **state)
 	how.attempts_max = 5;
 	memcpy(before, port, sizeof(before));
 	assert_int_equal(fathom_reconnect_create(&options, &how, &why, &reconnect), 0);
-	assert_int_equal(go_on(reconnect, &why, &controller), 0);
+	assert_int_equal(reconnect_until_done(reconnect, &why, &controller), 0);
 	memcpy(hostnqn, fathom_controller_info(controller)->hostnqn, sizeof(hostnqn));
 	fathom_disconnect(controller);
-	assert_int_equal(go_on(reconnect, &why, &controller), 0);
+	assert_int_equal(reconnect_until_done(reconnect, &why, &controller), 0);
 	assert_string_equal(fathom_controller_info(controller)->hostnqn, hostnqn);
 	fathom_disconnect(controller);
-	/* it dies: so many attempts, then the reason */
+	/* the target ends: after the last attempt the reason is reported */
 	assert_int_equal(stop_loop(state), 0);
-	assert_int_equal(go_on(reconnect, &why, &controller), -ECONNREFUSED);
+	assert_int_equal(reconnect_until_done(reconnect, &why, &controller), -ECONNREFUSED);
 	assert_non_null(strstr(why.text, before));
-	/* under way, or waiting for the next attempt, when it is given up */
-	(void)!fathom_reconnect_poll(reconnect, &why, &controller); /* begins again */
+	/* destroyed while an attempt is in progress or waits */
+	(void)!fathom_reconnect_poll(reconnect, &why, &controller); /* starts an attempt */
 	fathom_reconnect_destroy(reconnect);
 	how.delay_max_ms = 0;
 	assert_int_equal(fathom_reconnect_create(&options, &how, &why, &reconnect), -EINVAL);
@@ -457,15 +458,15 @@ static void a_lost_controller_is_connected_again_as_the_same_host(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_controller_comes_up_and_its_queue_pairs_work),
-		cmocka_unit_test(bad_options_are_explained),
+		cmocka_unit_test(queue_pairs_of_a_connected_controller_do_io),
+		cmocka_unit_test(invalid_options_are_refused_with_a_reason),
 		cmocka_unit_test(options_of_another_size_work),
-		cmocka_unit_test(a_silent_port_is_named_while_it_is_waited_for_and_in_the_end),
+		cmocka_unit_test(a_silent_port_is_named_while_waiting_and_in_the_error),
 		cmocka_unit_test(a_port_of_another_protocol_is_named),
-		cmocka_unit_test(a_target_that_dies_is_told),
-		cmocka_unit_test(a_target_that_stands_still_is_noticed_by_keep_alive),
-		cmocka_unit_test(connecting_does_not_wait),
-		cmocka_unit_test(whoever_gives_up_connecting_does_not_wait),
+		cmocka_unit_test(the_end_of_a_target_is_reported),
+		cmocka_unit_test(a_stopped_target_is_detected_by_keep_alive),
+		cmocka_unit_test(connecting_does_not_block),
+		cmocka_unit_test(cancelling_a_connect_does_not_block),
 		cmocka_unit_test(a_lost_controller_is_connected_again_as_the_same_host),
 	};
 

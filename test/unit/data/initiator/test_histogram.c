@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Percentiles against a sorted array, and the ends of the range. */
+/* Percentiles compared with a sorted array, and the ends of the range. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-static void percentiles_are_within_one_in_a_hundred(void **state)
+static void percentiles_are_exact_within_one_percent(void **state)
 {
 	static const uint32_t asked[] = { 1, 5000, 9000, 9900, 9990, 10000 };
 
@@ -52,7 +52,7 @@ static void percentiles_are_within_one_in_a_hundred(void **state)
 	}
 }
 
-static void every_value_has_a_bucket(void **state)
+static void each_value_has_a_bucket(void **state)
 {
 	uint32_t last = 0;
 
@@ -64,7 +64,7 @@ static void every_value_has_a_bucket(void **state)
 	assert_int_equal(histogram_bucket(UINT64_MAX), HISTOGRAM_BUCKETS - 1);
 }
 
-static void an_empty_one_has_no_percentiles(void **state)
+static void an_empty_histogram_has_no_percentiles(void **state)
 {
 	memset(&histogram, 0, sizeof(histogram));
 	assert_int_equal(histogram_percentile(&histogram, 9900), 0);
@@ -73,9 +73,9 @@ static void an_empty_one_has_no_percentiles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(percentiles_are_within_one_in_a_hundred),
-		cmocka_unit_test(every_value_has_a_bucket),
-		cmocka_unit_test(an_empty_one_has_no_percentiles),
+		cmocka_unit_test(percentiles_are_exact_within_one_percent),
+		cmocka_unit_test(each_value_has_a_bucket),
+		cmocka_unit_test(an_empty_histogram_has_no_percentiles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads, writes and how they end, whatever the cuts; connections that end anywhere. */
+/* Reads and writes with data cut at any byte; connections that end at any byte. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,7 +21,7 @@ static void fill(uint8_t *to, size_t bytes, uint64_t seed)
 
 enum { READ_BYTES = 1000 };
 
-/* Submit a read into three odd pieces and compose its answer in two PDUs and a response. */
+/* Submit a read into three pieces of odd sizes, and compose its answer: two data PDUs and a response. */
 static void begin_read(struct fake *fake, uint8_t *to, struct iovec iov[3], const uint8_t *from, struct fake_end *end)
 {
 	struct fake_pdu pdu;
@@ -42,7 +42,7 @@ static void begin_read(struct fake *fake, uint8_t *to, struct iovec iov[3], cons
 	fake_put_response(fake, command.cid, 0);
 }
 
-static void a_read_survives_a_cut_at_any_byte(void **state)
+static void a_read_works_for_a_cut_at_any_byte(void **state)
 {
 	uint8_t from[READ_BYTES], to[READ_BYTES];
 
@@ -77,7 +77,7 @@ static void a_read_survives_a_cut_at_any_byte(void **state)
 	}
 }
 
-static void large_reads_go_to_their_place(void **state)
+static void data_of_large_reads_arrives_at_its_offset(void **state)
 {
 	enum { BYTES = 1 << 20, READS = 3 };
 	uint8_t *from = malloc(BYTES), *to = malloc(READS * BYTES);
@@ -134,7 +134,7 @@ static void a_success_flag_ends_a_read_without_a_response(void **state)
 	fake_close(&fake);
 }
 
-static void a_wrong_data_digest_fails_the_read_and_nothing_else(void **state)
+static void a_wrong_data_digest_fails_only_its_read(void **state)
 {
 	struct qpair_params params = fake_params(3);
 	uint8_t from[READ_BYTES], to[READ_BYTES];
@@ -177,7 +177,7 @@ static void a_success_with_too_little_data_is_an_error(void **state)
 	fake_close(&fake);
 }
 
-static void a_status_comes_through(void **state)
+static void a_status_is_reported_to_the_caller(void **state)
 {
 	struct fake_end end = { 0 };
 	struct fake_pdu pdu;
@@ -196,7 +196,7 @@ static void a_status_comes_through(void **state)
 
 /* ---- Writes ---- */
 
-static void small_writes_travel_in_the_capsule(void **state)
+static void small_writes_are_sent_in_the_capsule(void **state)
 {
 	uint8_t from[8192];
 
@@ -223,7 +223,7 @@ static void small_writes_travel_in_the_capsule(void **state)
 	}
 }
 
-/* Take H2CData until `bytes` of it have come, all for `ttag`. */
+/* Receive H2CData for `ttag` until `bytes` have arrived. */
 static void take_h2c_data(struct fake *fake, uint16_t ttag, uint32_t offset, uint32_t bytes, uint32_t most, uint8_t *to)
 {
 	uint32_t until = offset + bytes;
@@ -246,7 +246,7 @@ static void take_h2c_data(struct fake *fake, uint16_t ttag, uint32_t offset, uin
 	assert_int_equal(offset, until);
 }
 
-static void large_writes_follow_r2ts_in_chunks(void **state)
+static void large_writes_are_sent_in_chunks_for_each_r2t(void **state)
 {
 	enum { BYTES = 100000 };
 	uint8_t *from = malloc(BYTES), *to = calloc(1, BYTES);
@@ -265,7 +265,7 @@ static void large_writes_follow_r2ts_in_chunks(void **state)
 		fake_write(&fake, iov, 2, &end);
 		cid = fake_command(&fake, &pdu).cid;
 		assert_int_equal(pdu.data_bytes, 0);
-		/* Four at a time, as agreed, the last part before the third; then, when they are served, a fifth. */
+		/* Four R2Ts at a time, as negotiated, the last part before the third; then a fifth. */
 		fake_put_r2t(&fake, cid, 100, 0, 1);
 		fake_put_r2t(&fake, cid, 101, 1, 40000);
 		fake_put_r2t(&fake, cid, 103, 90000, 9000);
@@ -289,7 +289,7 @@ static void large_writes_follow_r2ts_in_chunks(void **state)
 	free(to);
 }
 
-static void what_was_submitted_together_is_sent_at_once(void **state)
+static void commands_submitted_together_are_sent_at_once(void **state)
 {
 	uint8_t bytes[4096];
 	struct fake_end end = { 0 };
@@ -307,7 +307,7 @@ static void what_was_submitted_together_is_sent_at_once(void **state)
 	assert_int_equal(end.completion.error, -ECANCELED);
 }
 
-static void memory_is_lent_until_the_socket_has_it(void **state)
+static void memory_is_lent_until_the_socket_has_accepted_it(void **state)
 {
 	enum { BYTES = 2 << 20 };
 	struct qpair_params params = { .depth = 4, .in_capsule_bytes = BYTES, .r2ts_max = 1 };
@@ -320,8 +320,8 @@ static void memory_is_lent_until_the_socket_has_it(void **state)
 
 	fake_open(&fake, &params, 4096, 0);
 	fake_write(&fake, &iov, 1, &end);
-	/* The socket does not take so much at once. A controller that answers before it has all: */
-	fake_put_response(&fake, 0 /* the first command's */ + (1 << 2) * 0, NVME_SC_INVALID_FIELD);
+	/* The socket does not accept all data at once. The controller answers before it has received all: */
+	fake_put_response(&fake, 0 /* of the first command */ + (1 << 2) * 0, NVME_SC_INVALID_FIELD);
 	(void)fake_send(&fake, SIZE_MAX);
 	assert_int_equal(end.calls, 0);
 	assert_true(fathom_qpair_wants_to_send(fake.qpair));
@@ -336,7 +336,7 @@ static void memory_is_lent_until_the_socket_has_it(void **state)
 
 /* ---- Ends ---- */
 
-static void a_connection_may_end_at_any_byte(void **state)
+static void a_connection_that_ends_at_any_byte_ends_its_commands(void **state)
 {
 	uint8_t from[READ_BYTES], to[READ_BYTES];
 	size_t all = SIZE_MAX;
@@ -369,7 +369,7 @@ static void a_connection_may_end_at_any_byte(void **state)
 	}
 }
 
-static void a_command_without_answer_times_out(void **state)
+static void a_command_without_an_answer_times_out(void **state)
 {
 	struct qpair_params params = { .depth = 2, .r2ts_max = 1, .timeout_ms = 1 };
 	struct fake_end end = { 0 };
@@ -388,7 +388,7 @@ static void a_command_without_answer_times_out(void **state)
 	fake_close(&fake);
 }
 
-static void commands_wait_for_the_connection_and_end_with_it(void **state)
+static void commands_wait_for_the_ic_exchange_and_end_with_the_connection(void **state)
 {
 	struct qpair_params params = fake_params(0);
 	struct fake_end ends[8] = { 0 };
@@ -430,7 +430,7 @@ static void submit_the_next(void *ctx, const struct fathom_completion *completio
 		assert_int_equal(fathom_flush(chain_qpair, 1, submit_the_next, NULL), error);
 }
 
-static void callbacks_submit_and_are_refused_after_the_end(void **state)
+static void callbacks_can_submit_until_the_connection_has_ended(void **state)
 {
 	struct qpair_params params = { .depth = 1, .r2ts_max = 1 };
 	struct fake_pdu pdu;
@@ -452,20 +452,20 @@ static void callbacks_submit_and_are_refused_after_the_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_read_survives_a_cut_at_any_byte),
-		cmocka_unit_test(large_reads_go_to_their_place),
+		cmocka_unit_test(a_read_works_for_a_cut_at_any_byte),
+		cmocka_unit_test(data_of_large_reads_arrives_at_its_offset),
 		cmocka_unit_test(a_success_flag_ends_a_read_without_a_response),
-		cmocka_unit_test(a_wrong_data_digest_fails_the_read_and_nothing_else),
+		cmocka_unit_test(a_wrong_data_digest_fails_only_its_read),
 		cmocka_unit_test(a_success_with_too_little_data_is_an_error),
-		cmocka_unit_test(a_status_comes_through),
-		cmocka_unit_test(small_writes_travel_in_the_capsule),
-		cmocka_unit_test(large_writes_follow_r2ts_in_chunks),
-		cmocka_unit_test(what_was_submitted_together_is_sent_at_once),
-		cmocka_unit_test(memory_is_lent_until_the_socket_has_it),
-		cmocka_unit_test(commands_wait_for_the_connection_and_end_with_it),
-		cmocka_unit_test(a_connection_may_end_at_any_byte),
-		cmocka_unit_test(a_command_without_answer_times_out),
-		cmocka_unit_test(callbacks_submit_and_are_refused_after_the_end),
+		cmocka_unit_test(a_status_is_reported_to_the_caller),
+		cmocka_unit_test(small_writes_are_sent_in_the_capsule),
+		cmocka_unit_test(large_writes_are_sent_in_chunks_for_each_r2t),
+		cmocka_unit_test(commands_submitted_together_are_sent_at_once),
+		cmocka_unit_test(memory_is_lent_until_the_socket_has_accepted_it),
+		cmocka_unit_test(commands_wait_for_the_ic_exchange_and_end_with_the_connection),
+		cmocka_unit_test(a_connection_that_ends_at_any_byte_ends_its_commands),
+		cmocka_unit_test(a_command_without_an_answer_times_out),
+		cmocka_unit_test(callbacks_can_submit_until_the_connection_has_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

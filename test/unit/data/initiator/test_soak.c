@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A whole volume behind the fake: random reads and writes of random sizes in random pieces; a controller that answers
- * in any order, splits data and R2Ts anywhere, and a socket that carries a few bytes at a time. One seed, one history.
- * In the end every byte has to be where it belongs.
+ * A volume behind the fake: random reads and writes of random sizes in random pieces. The controller answers in any order
+ * and splits data and R2Ts anywhere; the socket carries a few bytes at a time. The run depends only on its seed. At the end
+ * each byte must be in its place.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { SEEDS = 60, DEPTH = 16, COMMANDS = 300, LBA_BYTES = 512, LBAS = 256, PIECES = 4, BYTES_MAX = 64 * LBA_BYTES };
 
-/* What the host asked for. */
+/* A command of the host. */
 struct op {
 	struct fake_end end;
 	struct iovec iov[PIECES];
@@ -24,20 +24,20 @@ struct op {
 	bool busy;
 };
 
-/* What the controller works at. */
+/* A command in the controller. */
 struct work {
 	bool busy;
 	struct nvme_command command;
-	uint32_t done;	/* bytes sent, or received */
-	uint32_t asked; /* by R2T */
+	uint32_t done;	/* bytes sent or received */
+	uint32_t asked; /* bytes requested by R2Ts */
 	uint8_t bytes[BYTES_MAX];
 };
 
 struct soak {
 	struct fake fake;
 	struct random random;
-	uint8_t volume[LBAS * LBA_BYTES]; /* the controller's */
-	uint8_t model[LBAS * LBA_BYTES];  /* what the host believes */
+	uint8_t volume[LBAS * LBA_BYTES]; /* the controller's data */
+	uint8_t model[LBAS * LBA_BYTES];  /* the expected data */
 	bool locked[LBAS];
 	struct op ops[DEPTH];
 	struct work works[DEPTH];
@@ -149,7 +149,7 @@ static void take(struct soak *soak, const struct fake_pdu *pdu)
 	work->done += data.datal;
 }
 
-/* One step of some command's answer. */
+/* Make one step of a command's answer. */
 static void answer(struct soak *soak, struct work *work)
 {
 	uint32_t bytes = work->command.sgl.length, piece;
@@ -211,7 +211,7 @@ static void step(struct soak *soak)
 	}
 }
 
-static void any_order_and_any_split_moves_every_byte_to_its_place(void **state)
+static void each_byte_arrives_in_its_place_for_any_order_and_split(void **state)
 {
 	struct soak *soak = malloc(sizeof(*soak));
 
@@ -240,7 +240,7 @@ static void any_order_and_any_split_moves_every_byte_to_its_place(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_order_and_any_split_moves_every_byte_to_its_place),
+		cmocka_unit_test(each_byte_arrives_in_its_place_for_any_order_and_split),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What verify finds, and that it finds nothing where nothing is: a store of blocks in memory, random writes and reads
- * from a seed, and one accident at a time planted in it.
+ * Verify finds each planted error, and none in correct data: blocks in memory, random writes and reads from a seed, and one
+ * planted error at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 enum { BLOCKS = 64, BLOCK_BYTES = 4096, SECTORS = BLOCK_BYTES / VERIFY_SECTOR_BYTES, RUN = 77, STEPS = 2000, SEEDS = 40 };
 
-/* A store that keeps what it is given, unless told otherwise. */
+/* A store that keeps all writes, except planted errors. */
 static uint8_t store[BLOCKS][BLOCK_BYTES];
 static uint8_t buffer[BLOCK_BYTES];
 
@@ -39,7 +39,7 @@ static void plant_init(struct plant *plant, uint64_t seed)
 	assert_int_equal(verify_init(&plant->ledger, RUN + seed, seed, 0, BLOCKS, BLOCK_BYTES), 0);
 }
 
-/* A write that the store keeps at `at` and acknowledges. */
+/* A write that is stored at block `at` and acknowledged. */
 static void write_to(struct plant *plant, uint64_t block, uint64_t at)
 {
 	uint32_t generation = verify_write_begin(&plant->ledger, block, buffer);
@@ -48,8 +48,8 @@ static void write_to(struct plant *plant, uint64_t block, uint64_t at)
 	verify_write_end(&plant->ledger, block, generation);
 }
 
-/* A write that is acknowledged and not kept. */
-static void drop(struct plant *plant, uint64_t block)
+/* A write that is acknowledged but not stored. */
+static void drop_write(struct plant *plant, uint64_t block)
 {
 	verify_write_end(&plant->ledger, block, verify_write_begin(&plant->ledger, block, buffer));
 }
@@ -59,8 +59,8 @@ static bool read_is_good(struct plant *plant, uint64_t block, struct verify_find
 	return verify_read(&plant->ledger, block, store[block], finding);
 }
 
-/* Random writes and reads; some writes fail and may have been kept, torn or not at all. Everything has to be found good. */
-static void work(struct plant *plant, int steps)
+/* Random writes and reads. Failed writes may be stored whole, in part or not at all. All reads must be good. */
+static void run_random_io(struct plant *plant, int steps)
 {
 	struct verify_finding finding;
 
@@ -90,24 +90,24 @@ static void assert_says(const struct verify_finding *finding, const char *text)
 	assert_non_null(strstr(verify_describe(finding, said), text));
 }
 
-static void nothing_is_found_where_nothing_is(void **state)
+static void correct_data_has_no_findings(void **state)
 {
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		struct plant plant;
 
 		plant_init(&plant, seed);
-		work(&plant, STEPS);
+		run_random_io(&plant, STEPS);
 		verify_deinit(&plant.ledger);
 	}
 }
 
-/* Each accident below happens to a block that has been acknowledged, after random work. */
-static uint64_t after_work(struct plant *plant, uint64_t seed)
+/* Run random I/O. Return an acknowledged block, for the planted error. */
+static uint64_t init_with_random_io(struct plant *plant, uint64_t seed)
 {
 	uint64_t block;
 
 	plant_init(plant, seed);
-	work(plant, STEPS);
+	run_random_io(plant, STEPS);
 	block = random_below(&plant->random, BLOCKS);
 	write_to(plant, block, block);
 	write_to(plant, block, block);
@@ -119,10 +119,10 @@ static void a_dropped_write_is_stale(void **state)
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		struct verify_finding finding;
 		struct plant plant;
-		uint64_t block = after_work(&plant, seed);
+		uint64_t block = init_with_random_io(&plant, seed);
 		char text[64];
 
-		drop(&plant, block);
+		drop_write(&plant, block);
 		assert_false(read_is_good(&plant, block, &finding));
 		assert_int_equal(finding.kind, VERIFY_STALE);
 		assert_int_equal(finding.block, block);
@@ -139,9 +139,9 @@ static void a_dropped_sector_is_stale(void **state)
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		struct verify_finding finding;
 		struct plant plant;
-		uint64_t block = after_work(&plant, seed), sector = random_below(&plant.random, SECTORS);
+		uint64_t block = init_with_random_io(&plant, seed), sector = random_below(&plant.random, SECTORS);
 
-		drop(&plant, block);
+		drop_write(&plant, block);
 		for (uint64_t i = 0; i < SECTORS; i++) {
 			if (i != sector)
 				memcpy(store[block] + i * VERIFY_SECTOR_BYTES, buffer + i * VERIFY_SECTOR_BYTES,
@@ -155,14 +155,14 @@ static void a_dropped_sector_is_stale(void **state)
 	}
 }
 
-static void a_first_write_that_is_dropped_is_seen(void **state)
+static void a_dropped_first_write_is_detected(void **state)
 {
 	for (uint64_t seed = 0; seed < 2; seed++) {
 		struct verify_finding finding;
 		struct plant plant;
 
 		plant_init(&plant, seed);
-		drop(&plant, 5);
+		drop_write(&plant, 5);
 		assert_false(read_is_good(&plant, 5, &finding));
 		assert_int_equal(finding.kind, seed % 2 ? VERIFY_FOREIGN : VERIFY_ZEROES);
 		assert_says(&finding, "block 5: expected generation 1, found ");
@@ -175,7 +175,7 @@ static void swapped_blocks_are_misplaced(void **state)
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		struct verify_finding finding;
 		struct plant plant;
-		uint64_t block = after_work(&plant, seed),
+		uint64_t block = init_with_random_io(&plant, seed),
 			 other = (block + 1 + random_below(&plant.random, BLOCKS - 1)) % BLOCKS;
 		char text[64];
 
@@ -196,7 +196,7 @@ static void swapped_blocks_are_misplaced(void **state)
 	}
 }
 
-static void a_write_to_the_wrong_place_is_seen_even_where_nobody_wrote(void **state)
+static void a_misplaced_write_is_detected_also_at_an_unwritten_block(void **state)
 {
 	struct verify_finding finding;
 	struct plant plant;
@@ -215,7 +215,7 @@ static void swapped_sectors_are_misplaced(void **state)
 {
 	struct verify_finding finding;
 	struct plant plant;
-	uint64_t block = after_work(&plant, 3);
+	uint64_t block = init_with_random_io(&plant, 3);
 
 	memcpy(buffer, store[block] + 512, 512);
 	memcpy(store[block] + 512, store[block] + 1024, 512);
@@ -228,11 +228,11 @@ static void swapped_sectors_are_misplaced(void **state)
 	verify_deinit(&plant.ledger);
 }
 
-static void any_flipped_bit_is_seen(void **state)
+static void any_flipped_bit_is_detected(void **state)
 {
 	struct verify_finding finding;
 	struct plant plant;
-	uint64_t block = after_work(&plant, 4);
+	uint64_t block = init_with_random_io(&plant, 4);
 
 	for (uint32_t bit = 0; bit < BLOCK_BYTES * 8; bit++) {
 		store[block][bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -245,12 +245,12 @@ static void any_flipped_bit_is_seen(void **state)
 	verify_deinit(&plant.ledger);
 }
 
-static void another_runs_data_are_foreign(void **state)
+static void data_of_another_run_is_foreign(void **state)
 {
 	struct verify_finding finding;
 	struct plant plant;
 	struct verify other;
-	uint64_t block = after_work(&plant, 5);
+	uint64_t block = init_with_random_io(&plant, 5);
 
 	assert_int_equal(verify_init(&other, 1, 4711, 0, BLOCKS, BLOCK_BYTES), 0);
 	(void)verify_write_begin(&other, block, store[block]);
@@ -264,19 +264,19 @@ static void another_runs_data_are_foreign(void **state)
 	verify_deinit(&plant.ledger);
 }
 
-static void what_was_read_once_is_settled(void **state)
+static void a_read_settles_the_outcome_of_an_unacknowledged_write(void **state)
 {
 	struct verify_finding finding;
 	struct plant plant;
-	uint64_t block = after_work(&plant, 6);
+	uint64_t block = init_with_random_io(&plant, 6);
 
-	/* A write without an acknowledgement: first it is not there, so it must not be there later either ... */
+	/* A write without an acknowledgement: a read did not find it, so a later read must not find it ... */
 	(void)verify_write_begin(&plant.ledger, block, buffer);
 	assert_true(read_is_good(&plant, block, &finding));
 	memcpy(store[block], buffer, BLOCK_BYTES);
 	assert_false(read_is_good(&plant, block, &finding));
 	assert_int_equal(finding.kind, VERIFY_LATE);
-	/* ... and once it is there it may not go away again. */
+	/* ... and after a read has found it, it must not vanish. */
 	write_to(&plant, block, block);
 	(void)verify_write_begin(&plant.ledger, block, buffer);
 	{
@@ -294,18 +294,18 @@ static void what_was_read_once_is_settled(void **state)
 
 /* ---- The file ---- */
 
-static void a_ledger_outlives_its_run(void **state)
+static void a_ledger_can_be_loaded_after_its_run(void **state)
 {
 	char path[] = "/tmp/fathom-verify-XXXXXX";
 	struct verify_finding finding;
 	struct plant plant;
 	struct verify loaded;
-	uint64_t block = after_work(&plant, 7);
+	uint64_t block = init_with_random_io(&plant, 7);
 	int fd = mkstemp(path);
 
 	assert_true(fd >= 0);
 	close(fd);
-	(void)verify_write_begin(&plant.ledger, block, buffer); /* in flight when the target died */
+	(void)verify_write_begin(&plant.ledger, block, buffer); /* in progress when the target died */
 	assert_int_equal(verify_save(&plant.ledger, path, NULL), 0);
 	for (int kept = 0; kept < 2; kept++) {
 		if (kept)
@@ -330,7 +330,7 @@ static void a_damaged_ledger_is_refused(void **state)
 	int fd = mkstemp(path);
 
 	assert_true(fd >= 0);
-	(void)after_work(&plant, 8);
+	(void)init_with_random_io(&plant, 8);
 	assert_int_equal(verify_load(&loaded, "/nowhere/at/all", &why), -ENOENT);
 	assert_int_equal(verify_load(&loaded, path, &why), -EINVAL);
 	for (off_t at = 0; at < 200; at += 9) {
@@ -354,17 +354,17 @@ static void a_damaged_ledger_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_found_where_nothing_is),
+		cmocka_unit_test(correct_data_has_no_findings),
 		cmocka_unit_test(a_dropped_write_is_stale),
 		cmocka_unit_test(a_dropped_sector_is_stale),
-		cmocka_unit_test(a_first_write_that_is_dropped_is_seen),
+		cmocka_unit_test(a_dropped_first_write_is_detected),
 		cmocka_unit_test(swapped_blocks_are_misplaced),
-		cmocka_unit_test(a_write_to_the_wrong_place_is_seen_even_where_nobody_wrote),
+		cmocka_unit_test(a_misplaced_write_is_detected_also_at_an_unwritten_block),
 		cmocka_unit_test(swapped_sectors_are_misplaced),
-		cmocka_unit_test(any_flipped_bit_is_seen),
-		cmocka_unit_test(another_runs_data_are_foreign),
-		cmocka_unit_test(what_was_read_once_is_settled),
-		cmocka_unit_test(a_ledger_outlives_its_run),
+		cmocka_unit_test(any_flipped_bit_is_detected),
+		cmocka_unit_test(data_of_another_run_is_foreign),
+		cmocka_unit_test(a_read_settles_the_outcome_of_an_unacknowledged_write),
+		cmocka_unit_test(a_ledger_can_be_loaded_after_its_run),
 		cmocka_unit_test(a_damaged_ledger_is_refused),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Layouts are asserted where they are declared; here: what the helpers compute, byte images, and names. */
+/* Helpers, byte images and names. Layouts are asserted where they are declared. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "data/nvme/status.h"
 #include "data/nvme/tcp.h"
 
-static void a_status_goes_into_the_completion_word_and_back(void **state)
+static void a_status_is_equal_after_encoding_and_decoding(void **state)
 {
 	static const uint16_t statuses[] = { NVME_SC_SUCCESS,
 					     NVME_SC_INVALID_FIELD,
@@ -33,7 +33,7 @@ static void a_status_goes_into_the_completion_word_and_back(void **state)
 	for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
 		assert_int_equal(nvme_status_from_field(nvme_status_field(statuses[i], false)), statuses[i]);
 		assert_int_equal(nvme_status_from_field(nvme_status_field(statuses[i], true)), statuses[i]);
-		assert_int_equal(nvme_status_field(statuses[i], true) & 1, 0); /* phase */
+		assert_int_equal(nvme_status_field(statuses[i], true) & 1, 0); /* without the phase bit */
 	}
 	assert_int_equal(nvme_status_field(NVME_SC_SUCCESS, false), 0);
 	assert_int_equal(nvme_status_field(NVME_SC_INVALID_FIELD, true), 0x8004);
@@ -42,7 +42,7 @@ static void a_status_goes_into_the_completion_word_and_back(void **state)
 	assert_int_equal(nvme_status_code(NVME_SC_COMPARE_FAILURE), 0x85);
 }
 
-static void a_command_is_read_from_its_bytes(void **state)
+static void a_command_is_decoded_from_its_bytes(void **state)
 {
 	/* Read, CID 1234h, namespace 1, 8 blocks at 1_0000_0002h, transport SGL of 4096 bytes; at an odd address */
 	uint8_t bytes[1 + NVME_COMMAND_BYTES] = { 0 };
@@ -71,7 +71,7 @@ static void a_command_is_read_from_its_bytes(void **state)
 	assert_int_equal(nvme_opcode_transfer(NVME_FABRICS_CONNECT), NVME_TRANSFER_HOST_TO_CONTROLLER);
 }
 
-static void registers_are_composed_of_their_fields(void **state)
+static void registers_combine_their_fields(void **state)
 {
 	/* 128 entries, contiguous queues, 15 s, NVM command set, 4 KiB pages */
 	uint64_t cap = NVME_CAP_MQES(127) | NVME_CAP_CQR | NVME_CAP_TO(30) | NVME_CAP_CSS_NVM;
@@ -87,7 +87,7 @@ static void registers_are_composed_of_their_fields(void **state)
 	assert_int_equal(NVME_CC_GET(0x00464001u, SHN), NVME_CC_SHN_NORMAL);
 }
 
-static void log_lengths_count_from_zero(void **state)
+static void log_lengths_are_zero_based(void **state)
 {
 	assert_true(nvme_log_bytes(0, 0) == 4);
 	assert_true(nvme_log_bytes(127u << 16 | NVME_LOG_SMART, 0) == 512);
@@ -95,7 +95,7 @@ static void log_lengths_count_from_zero(void **state)
 	assert_true(nvme_log_bytes(0, 0xdead0001) == 0x40004ull); /* LSID is not length */
 }
 
-static void event_and_queue_dwords_are_as_in_the_figures(void **state)
+static void event_and_queue_dwords_equal_the_specification(void **state)
 {
 	assert_int_equal(nvme_event_dword(NVME_EVENT_NOTICE, NVME_NOTICE_NS_ATTRIBUTE, NVME_LOG_CHANGED_NS_LIST), 0x040002);
 	assert_int_equal(nvme_event_dword(NVME_EVENT_NOTICE, NVME_NOTICE_DISCOVERY_LOG, NVME_LOG_DISCOVERY), 0x70f002);
@@ -105,7 +105,7 @@ static void event_and_queue_dwords_are_as_in_the_figures(void **state)
 	assert_true(NVME_AEC_DISCOVERY_LOG == NVME_OAES_DISCOVERY_LOG);
 }
 
-static void numbers_have_names(void **state)
+static void opcodes_types_and_pages_have_names(void **state)
 {
 	assert_string_equal(nvme_admin_opcode_name(NVME_ADMIN_IDENTIFY), "Identify");
 	assert_string_equal(nvme_admin_opcode_name(0x7f), "Fabrics");
@@ -122,7 +122,7 @@ static void numbers_have_names(void **state)
 	assert_string_equal(nvme_cns_name(NVME_CNS_CONTROLLER), "Controller");
 }
 
-static void one_code_has_two_names(void **state)
+static void fabrics_statuses_have_their_own_names(void **state)
 {
 	assert_int_equal(NVME_SC_CONNECT_INVALID_PARAMETERS, NVME_SC_WRITE_TO_READ_ONLY_RANGE);
 	assert_string_equal(nvme_status_name(0x182), "Attempted Write to Read Only Range");
@@ -136,7 +136,7 @@ static void one_code_has_two_names(void **state)
 	assert_string_equal(nvme_status_name(0x070), "reserved");
 }
 
-static void every_number_has_some_name(void **state)
+static void each_number_has_a_name(void **state)
 {
 	for (unsigned int i = 0; i <= 0xffff; i++) {
 		assert_non_null(nvme_status_name((uint16_t)i));
@@ -157,14 +157,14 @@ static void every_number_has_some_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_status_goes_into_the_completion_word_and_back),
-		cmocka_unit_test(a_command_is_read_from_its_bytes),
-		cmocka_unit_test(registers_are_composed_of_their_fields),
-		cmocka_unit_test(log_lengths_count_from_zero),
-		cmocka_unit_test(event_and_queue_dwords_are_as_in_the_figures),
-		cmocka_unit_test(numbers_have_names),
-		cmocka_unit_test(one_code_has_two_names),
-		cmocka_unit_test(every_number_has_some_name),
+		cmocka_unit_test(a_status_is_equal_after_encoding_and_decoding),
+		cmocka_unit_test(a_command_is_decoded_from_its_bytes),
+		cmocka_unit_test(registers_combine_their_fields),
+		cmocka_unit_test(log_lengths_are_zero_based),
+		cmocka_unit_test(event_and_queue_dwords_equal_the_specification),
+		cmocka_unit_test(opcodes_types_and_pages_have_names),
+		cmocka_unit_test(fabrics_statuses_have_their_own_names),
+		cmocka_unit_test(each_number_has_a_name),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

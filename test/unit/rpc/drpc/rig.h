@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rig - a dRPC server on the control reactor, with methods that answer at once, later, much, or wrongly:
+ * rig - a dRPC server on the control reactor, with these methods:
  *
- *   module 0  1 echo       the body back; decoded as a Call, so that a body can be malformed
- *             2 hold       answered when `held` is released
+ *   module 0  1 echo       returns the body; decoded as a Call, so that a body can be malformed
+ *             2 hold       answers when `held` is released
  *             3 fail       DRPC_FAILURE
- *             4 big        as many bytes as `sequence` of the request says
- *             5 peer       pid, uid, gid of the caller, as module, method, sequence
- *             6 raw        the length of the body, as sequence; nothing is decoded
+ *             4 big        returns as many bytes as `sequence` of the request
+ *             5 peer       returns pid, uid, gid of the caller, as module, method, sequence
+ *             6 raw        returns the length of the body, as sequence, without decoding it
  */
 #ifndef TEST_UNIT_DRPC_RIG_H
 #define TEST_UNIT_DRPC_RIG_H
@@ -36,7 +36,7 @@ static struct fathom_fault why;
 static struct drpc_call *held[64];
 static size_t held_count;
 static void *rig_ctx = &rig_ctx;
-static uint64_t rig_timeout_ns = 60 * NS_PER_SEC; /* of a message */
+static uint64_t rig_timeout_ns = 60 * NS_PER_SEC; /* time-out of a message */
 
 static inline void rig_echo(struct drpc_call *call, const ProtobufCMessage *request)
 {
@@ -139,7 +139,7 @@ static inline int rig_stats(void *stats)
 	return 0;
 }
 
-/* Wait, without looking at a clock more than needed, until `fn` on the control thread says `wanted`. */
+/* Wait until `fn`, called on the control thread, returns `wanted`. */
 static inline void rig_wait(int (*fn)(void *), int wanted)
 {
 	for (int i = 0; on_control(fn, NULL) != wanted; i++) {

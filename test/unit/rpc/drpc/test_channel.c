@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Client and server of ours: calls, sizes to the limit, time-outs, many at once, and the life of the socket. */
+/* Our client and server: calls, sizes up to the limit, time-outs, concurrent calls, and the life of the socket. */
 #include "rig.h"
 
 #include <errno.h>
@@ -15,13 +15,13 @@ struct call {
 	const ProtobufCMessage *request;
 	const ProtobufCMessageDescriptor *response;
 	uint64_t timeout_ns;
-	/* what came */
+	/* what was received */
 	struct drpc_result result;
-	int64_t sequence; /* of a response that is a Call */
+	int64_t sequence; /* from a response that is a Call */
 	int32_t number[2];
 	size_t body_bytes;
 	sem_t done;
-	bool destroy; /* the client, in done */
+	bool destroy; /* destroy the client in its callback */
 };
 
 static void note(void *ctx, const struct drpc_result *result)
@@ -118,7 +118,7 @@ static void a_call_is_answered(void **state)
 	assert_int_equal(call.sequence, -77);
 }
 
-static void a_call_without_a_body_is_one(void **state)
+static void a_call_without_a_body_is_answered(void **state)
 {
 	struct call call = { .method = 1, .response = &drpc__call__descriptor };
 
@@ -127,7 +127,7 @@ static void a_call_without_a_body_is_one(void **state)
 	assert_int_equal(call.body_bytes, 0);
 }
 
-static void what_is_not_there_is_named(void **state)
+static void unknown_modules_and_methods_and_failures_have_their_status(void **state)
 {
 	struct call module = { .module = 9, .method = 1 }, method = { .method = 99 }, fail = { .method = 3 };
 
@@ -141,7 +141,7 @@ static void what_is_not_there_is_named(void **state)
 	assert_int_equal(on_control(rig_connections, NULL), 1);
 }
 
-static void the_kernel_says_who_calls(void **state)
+static void the_caller_is_identified_by_the_kernel(void **state)
 {
 	struct call call = { .method = 5, .response = &drpc__call__descriptor };
 
@@ -151,7 +151,7 @@ static void the_kernel_says_who_calls(void **state)
 	assert_int_equal(call.sequence, getgid());
 }
 
-static void messages_of_many_chunks_go_both_ways(void **state)
+static void messages_of_many_chunks_are_exchanged(void **state)
 {
 	static const size_t sizes[] = { 131000, 131048, 200000, 5 << 20, (64 << 20) - 100 };
 
@@ -187,7 +187,7 @@ static int too_large(void *unused)
 	return error;
 }
 
-static void a_message_over_the_limit_is_refused_where_it_is_made(void **state)
+static void a_message_over_the_limit_is_refused_by_its_sender(void **state)
 {
 	Drpc__Call ask = DRPC__CALL__INIT;
 	struct call back = { .method = 4, .request = &ask.base };
@@ -225,7 +225,7 @@ static void connections_are_kept_and_calls_wait_for_one(void **state)
 	assert_int_equal(drpc_client_stats(client).connections_total, 4);
 }
 
-static void a_call_ends_when_its_time_is_over(void **state)
+static void a_call_ends_at_its_time_out(void **state)
 {
 	struct call calls[6] = { 0 }, after = { .method = 3 };
 
@@ -243,7 +243,7 @@ static void a_call_ends_when_its_time_is_over(void **state)
 	assert_int_equal(after.result.status, DRPC_FAILURE);
 }
 
-static void a_client_may_go_inside_an_answer_and_with_calls_under_way(void **state)
+static void a_client_may_be_destroyed_in_a_callback_and_with_calls_in_progress(void **state)
 {
 	struct drpc_client_options options = { .path = rig_path, .connections_max = 4 };
 	struct call held_one = { .method = 2 }, waiting[8] = { 0 }, last = { .method = 3, .destroy = true };
@@ -267,7 +267,7 @@ static void a_client_may_go_inside_an_answer_and_with_calls_under_way(void **sta
 	}
 }
 
-static void a_late_reply_goes_nowhere(void **state)
+static void a_reply_after_the_server_closed_is_dropped(void **state)
 {
 	struct call call = { .method = 2 }, again = { .method = 1 };
 
@@ -284,7 +284,7 @@ static void a_late_reply_goes_nowhere(void **state)
 	assert_int_equal(again.result.error, 0);
 }
 
-static void a_server_that_came_back_is_found_again(void **state)
+static void a_client_reconnects_to_a_restarted_server(void **state)
 {
 	struct call call = { .method = 3 };
 
@@ -298,7 +298,7 @@ static void a_server_that_came_back_is_found_again(void **state)
 
 /* ---- the socket ---- */
 
-static void the_socket_has_the_mode_asked_for(void **state)
+static void the_socket_has_the_configured_mode(void **state)
 {
 	struct drpc_server_options options = rig_options();
 	mode_t mask = umask(022);
@@ -315,7 +315,7 @@ static void the_socket_has_the_mode_asked_for(void **state)
 	umask(mask);
 }
 
-static void a_path_that_is_served_is_refused_with_advice(void **state)
+static void a_path_in_use_is_refused_with_a_resolution(void **state)
 {
 	struct drpc_server_options options = rig_options();
 	struct drpc_server *first = rig_server;
@@ -327,7 +327,7 @@ static void a_path_that_is_served_is_refused_with_advice(void **state)
 	assert_non_null(strstr(why.text, "choose another with a_key_of_yours"));
 	snprintf(pid, sizeof(pid), "process %d", getpid());
 	assert_non_null(strstr(why.text, pid));
-	/* also where the one that serves knows nothing of locks */
+	/* also if the serving process uses no lock */
 	snprintf(lock, sizeof(lock), "%s.lock", rig_path);
 	assert_int_equal(unlink(lock), 0);
 	assert_int_equal(on_control(rig_open, &options), -EADDRINUSE);
@@ -347,7 +347,7 @@ static void a_dead_servers_socket_is_replaced(void **state)
 	rig_serve_no_more(state);
 }
 
-static void a_path_that_is_no_socket_is_refused(void **state)
+static void a_path_that_is_not_a_socket_is_refused(void **state)
 {
 	struct drpc_server_options options = rig_options();
 	FILE *file = fopen(rig_path, "w");
@@ -364,7 +364,7 @@ static void a_path_that_is_no_socket_is_refused(void **state)
 	assert_int_equal(on_control(rig_open, &options), -EINVAL);
 }
 
-static void nobody_there_is_said(void **state)
+static void a_missing_server_is_an_error_with_its_path(void **state)
 {
 	struct drpc_client_options options = { .path = rig_path };
 	struct call call = { .method = 1 };
@@ -382,21 +382,21 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TALK(a_call_is_answered),
-		TALK(a_call_without_a_body_is_one),
-		TALK(what_is_not_there_is_named),
-		TALK(the_kernel_says_who_calls),
-		TALK(messages_of_many_chunks_go_both_ways),
-		TALK(a_message_over_the_limit_is_refused_where_it_is_made),
+		TALK(a_call_without_a_body_is_answered),
+		TALK(unknown_modules_and_methods_and_failures_have_their_status),
+		TALK(the_caller_is_identified_by_the_kernel),
+		TALK(messages_of_many_chunks_are_exchanged),
+		TALK(a_message_over_the_limit_is_refused_by_its_sender),
 		TALK(connections_are_kept_and_calls_wait_for_one),
-		TALK(a_call_ends_when_its_time_is_over),
-		TALK(a_late_reply_goes_nowhere),
-		TALK(a_server_that_came_back_is_found_again),
-		SERVED(the_socket_has_the_mode_asked_for),
-		SERVED(a_path_that_is_served_is_refused_with_advice),
+		TALK(a_call_ends_at_its_time_out),
+		TALK(a_reply_after_the_server_closed_is_dropped),
+		TALK(a_client_reconnects_to_a_restarted_server),
+		SERVED(the_socket_has_the_configured_mode),
+		SERVED(a_path_in_use_is_refused_with_a_resolution),
 		cmocka_unit_test(a_dead_servers_socket_is_replaced),
-		cmocka_unit_test(a_path_that_is_no_socket_is_refused),
-		cmocka_unit_test(nobody_there_is_said),
-		TALK(a_client_may_go_inside_an_answer_and_with_calls_under_way),
+		cmocka_unit_test(a_path_that_is_not_a_socket_is_refused),
+		cmocka_unit_test(a_missing_server_is_an_error_with_its_path),
+		TALK(a_client_may_be_destroyed_in_a_callback_and_with_calls_in_progress),
 	};
 
 	return cmocka_run_group_tests_name("drpc channel", tests, rig_setup, rig_teardown);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets into messages: what is right comes out whole, and each way to be wrong is named. */
+/* Packets are joined to messages; each kind of invalid packet is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static enum drpc_chunk give(struct drpc_message *m, struct drpc_chunk_header hea
 	return drpc_message_take(m, (const uint8_t *)&packet, sizeof(header) + data_bytes, LIMIT);
 }
 
-static void a_message_of_any_length_comes_out_as_it_went_in(void **state)
+static void a_message_of_any_length_is_equal_after_splitting_and_joining(void **state)
 {
 	static const uint64_t lengths[] = {
 		0,    1, DRPC_CHUNK_BYTES_MAX - 1, DRPC_CHUNK_BYTES_MAX, DRPC_CHUNK_BYTES_MAX + 1, 5 * DRPC_CHUNK_BYTES_MAX,
@@ -62,7 +62,7 @@ static void a_message_of_any_length_comes_out_as_it_went_in(void **state)
 	free(data);
 }
 
-static void the_header_is_that_of_the_wire(void **state)
+static void the_header_has_the_bytes_of_the_protocol(void **state)
 {
 	struct drpc_chunk_header h = drpc_chunk_at(DRPC_CHUNK_BYTES_MAX + 5, DRPC_CHUNK_BYTES_MAX);
 	static const uint8_t wanted[24] = { 0xed, 0xff, 1, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0 };
@@ -74,9 +74,9 @@ static void the_header_is_that_of_the_wire(void **state)
 #define H(total, chunk, at, chunks)                                                                                        \
 	((struct drpc_chunk_header){ .total_bytes = total, .chunk_bytes = chunk, .index = at, .total_chunks = chunks })
 
-static void each_way_to_be_wrong_is_named(void **state)
+static void each_kind_of_invalid_packet_is_named(void **state)
 {
-	/* a first chunk that is right, if its total is not 0; then the one in question */
+	/* a valid first chunk, if its total is not 0; then the invalid one */
 	static const struct {
 		struct drpc_chunk_header first, header;
 		size_t data_bytes;
@@ -115,7 +115,7 @@ static void each_way_to_be_wrong_is_named(void **state)
 	}
 }
 
-static void a_packet_that_is_no_chunk_is_refused(void **state)
+static void a_packet_that_is_not_a_chunk_is_refused(void **state)
 {
 	struct drpc_message m = { 0 };
 
@@ -125,7 +125,7 @@ static void a_packet_that_is_no_chunk_is_refused(void **state)
 			 DRPC_CHUNK_TRUNCATED);
 }
 
-static void a_promise_of_much_takes_little_memory(void **state)
+static void a_large_total_does_not_allocate_its_memory(void **state)
 {
 	struct drpc_message m = { 0 };
 	struct drpc_chunk_header h = H(DRPC_MESSAGE_BYTES_MAX, 1, 0, DRPC_MESSAGE_BYTES_MAX);
@@ -140,11 +140,11 @@ static void a_promise_of_much_takes_little_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_message_of_any_length_comes_out_as_it_went_in),
-		cmocka_unit_test(the_header_is_that_of_the_wire),
-		cmocka_unit_test(each_way_to_be_wrong_is_named),
-		cmocka_unit_test(a_packet_that_is_no_chunk_is_refused),
-		cmocka_unit_test(a_promise_of_much_takes_little_memory),
+		cmocka_unit_test(a_message_of_any_length_is_equal_after_splitting_and_joining),
+		cmocka_unit_test(the_header_has_the_bytes_of_the_protocol),
+		cmocka_unit_test(each_kind_of_invalid_packet_is_named),
+		cmocka_unit_test(a_packet_that_is_not_a_chunk_is_refused),
+		cmocka_unit_test(a_large_total_does_not_allocate_its_memory),
 	};
 
 	return cmocka_run_group_tests_name("drpc chunk", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Peers that break the rules, on plain sockets: of the server, and of the client (a server that is not ours). Each
- * loses its connection; the others go on.
+ * Peers that violate the protocol, on plain sockets: clients of our server, and a server of our client. Each loses its
+ * connection; other connections are not affected.
  */
 #include "rig.h"
 
@@ -16,7 +16,7 @@ enum { ANSWER_MS = 20000 };
 
 static uint8_t packet[DRPC_PACKET_BYTES_MAX + 64];
 
-static int join(void)
+static int connect_client(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), bytes = 1 << 20;
@@ -47,8 +47,8 @@ static void call(int fd, int32_t method, int64_t sequence)
 	chunk(fd, drpc_chunk_at(count, 0), bytes, count);
 }
 
-/* The next packet's bytes behind the header; -1: the connection has ended. */
-static ssize_t hear(int fd)
+/* The number of bytes after the header of the next packet; -1: the connection has ended. */
+static ssize_t receive_packet(int fd)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
 	ssize_t there;
@@ -60,7 +60,7 @@ static ssize_t hear(int fd)
 
 static void expect(int fd, int64_t sequence, Drpc__Status status)
 {
-	ssize_t bytes = hear(fd);
+	ssize_t bytes = receive_packet(fd);
 	Drpc__Response *response;
 
 	assert_true(bytes >= 0);
@@ -71,18 +71,18 @@ static void expect(int fd, int64_t sequence, Drpc__Status status)
 	drpc__response__free_unpacked(response, NULL);
 }
 
-/* ---- of the server ---- */
+/* ---- clients of our server ---- */
 
-static void what_is_no_call_is_answered_and_the_connection_lives(void **state)
+static void an_invalid_call_is_answered_and_the_connection_stays(void **state)
 {
-	int fd = join();
+	int fd = connect_client();
 
 	chunk(fd, drpc_chunk_at(3, 0), "\xff\xff\xff", 3);
 	expect(fd, -1, DRPC__STATUS__FAILED_UNMARSHAL_CALL);
-	/* a body that is no Call, for a method that wants one */
+	/* a body that is not a Call, for a method that needs one */
 	chunk(fd, drpc_chunk_at(9, 0), "\x10\x01\x18\x05\x22\x03\xff\xff\xff", 9);
 	expect(fd, 5, DRPC__STATUS__FAILED_UNMARSHAL_PAYLOAD);
-	/* no bytes: module 0, method 0 */
+	/* no bytes: a call of module 0, method 0 */
 	chunk(fd, drpc_chunk_at(0, 0), NULL, 0);
 	expect(fd, 0, DRPC__STATUS__UNKNOWN_METHOD);
 	call(fd, 1, 8);
@@ -90,45 +90,45 @@ static void what_is_no_call_is_answered_and_the_connection_lives(void **state)
 	close(fd);
 }
 
-static void who_breaks_the_rules_of_chunks_is_gone(void **state)
+static void an_invalid_chunk_ends_the_connection(void **state)
 {
 	static const struct {
 		struct drpc_chunk_header first, header;
 		size_t bytes;
 	} rows[] = {
-		{ { 0 }, { 10, 10, 0, 0 }, 10 },		/* no chunks */
-		{ { 0 }, { 10, 10, 0, 1 }, 9 },			/* partial */
-		{ { 0 }, { 10, 10, 0, 1 }, 11 },		/* more than it says */
-		{ { 0 }, { 10, 5, 1, 2 }, 5 },			/* begins with the second */
-		{ { 0 }, { 10, 5, 0, 1 }, 5 },			/* bytes are missing */
+		{ { 0 }, { 10, 10, 0, 0 }, 10 },		/* zero chunks */
+		{ { 0 }, { 10, 10, 0, 1 }, 9 },			/* shorter than its length */
+		{ { 0 }, { 10, 10, 0, 1 }, 11 },		/* longer than its length */
+		{ { 0 }, { 10, 5, 1, 2 }, 5 },			/* starts with the second chunk */
+		{ { 0 }, { 10, 5, 0, 1 }, 5 },			/* fewer bytes than the total */
 		{ { 0 }, { (64u << 20) + 1, 10, 0, 600 }, 10 }, /* too large */
 		{ { 0 }, { UINT64_MAX, 10, 0, UINT32_MAX }, 10 },
-		{ { 10, 4, 0, 3 }, { 10, 4, 2, 3 }, 4 }, /* gap */
-		{ { 10, 4, 0, 3 }, { 10, 4, 0, 3 }, 4 }, /* again */
+		{ { 10, 4, 0, 3 }, { 10, 4, 2, 3 }, 4 }, /* a chunk is missing */
+		{ { 10, 4, 0, 3 }, { 10, 4, 0, 3 }, 4 }, /* a repeated chunk */
 		{ { 10, 4, 0, 3 }, { 12, 4, 1, 3 }, 4 }, /* changed total */
 		{ { 10, 4, 0, 3 }, { 10, 4, 1, 4 }, 4 }, /* changed number */
 		{ { 10, 4, 0, 3 }, { 10, 7, 1, 3 }, 7 }, /* overflow */
 		{ { 10, 4, 0, 3 }, { 10, 0, 1, 3 }, 0 }, /* empty */
 	};
 	struct drpc_server_stats stats;
-	int other = join(), fd;
+	int other = connect_client(), fd;
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-		fd = join();
+		fd = connect_client();
 		if (rows[i].first.total_bytes > 0)
 			chunk(fd, rows[i].first, "xxxxxxxxxxx", rows[i].first.chunk_bytes);
 		chunk(fd, rows[i].header, "xxxxxxxxxxx", rows[i].bytes);
-		assert_int_equal(hear(fd), -1);
+		assert_int_equal(receive_packet(fd), -1);
 		close(fd);
 	}
-	fd = join(); /* shorter than a header */
+	fd = connect_client(); /* a packet shorter than a header */
 	assert_int_equal(send(fd, "x", 1, 0), 1);
-	assert_int_equal(hear(fd), -1);
+	assert_int_equal(receive_packet(fd), -1);
 	close(fd);
-	fd = join(); /* longer than a packet may be */
+	fd = connect_client(); /* a packet over the maximum length */
 	memset(packet, 0, sizeof(packet));
 	assert_int_equal(send(fd, packet, sizeof(packet), 0), sizeof(packet));
-	assert_int_equal(hear(fd), -1);
+	assert_int_equal(receive_packet(fd), -1);
 	close(fd);
 	on_control(rig_stats, &stats);
 	assert_int_equal(stats.refused_total, ARRAY_COUNT(rows) + 2);
@@ -137,14 +137,14 @@ static void who_breaks_the_rules_of_chunks_is_gone(void **state)
 	close(other);
 }
 
-static void who_stops_in_the_middle_is_gone_and_who_is_idle_stays(void **state)
+static void an_unfinished_message_times_out_and_an_idle_connection_stays(void **state)
 {
-	int idle = join(), silent = join(), fd = join();
+	int idle = connect_client(), silent = connect_client(), fd = connect_client();
 
 	call(fd, 1, 1);
 	expect(fd, 1, DRPC__STATUS__SUCCESS);
 	chunk(silent, (struct drpc_chunk_header){ 10, 4, 0, 3 }, "xxxx", 4);
-	assert_int_equal(hear(silent), -1);
+	assert_int_equal(receive_packet(silent), -1);
 	call(idle, 1, 2);
 	expect(idle, 2, DRPC__STATUS__SUCCESS);
 	close(idle);
@@ -152,11 +152,11 @@ static void who_stops_in_the_middle_is_gone_and_who_is_idle_stays(void **state)
 	close(fd);
 }
 
-static void who_does_not_read_is_gone(void **state)
+static void a_client_that_does_not_read_is_disconnected(void **state)
 {
 	Drpc__Call request = DRPC__CALL__INIT, big = DRPC__CALL__INIT;
 	uint8_t body[16], bytes[64];
-	int fd = join();
+	int fd = connect_client();
 	size_t count;
 
 	big.sequence = 32 << 20;
@@ -170,33 +170,33 @@ static void who_does_not_read_is_gone(void **state)
 	close(fd);
 }
 
-static void many_silent_clients_keep_nobody_out(void **state)
+static void idle_clients_are_disconnected_to_admit_others(void **state)
 {
 	int silent[40], fd;
 
 	for (size_t i = 0; i < ARRAY_COUNT(silent); i++)
-		silent[i] = join();
-	fd = join();
+		silent[i] = connect_client();
+	fd = connect_client();
 	call(fd, 1, 4);
 	expect(fd, 4, DRPC__STATUS__SUCCESS);
 	assert_int_equal(on_control(rig_connections, NULL), 8);
 	for (size_t i = 0; i < ARRAY_COUNT(silent) - 8; i++)
-		assert_int_equal(hear(silent[i]), -1);
+		assert_int_equal(receive_packet(silent[i]), -1);
 	for (size_t i = 0; i < ARRAY_COUNT(silent); i++)
 		close(silent[i]);
 	close(fd);
 }
 
-static void busy_ones_are_waited_for(void **state)
+static void a_connection_waits_while_all_others_are_busy(void **state)
 {
 	int busy[8], fd;
 
 	for (size_t i = 0; i < ARRAY_COUNT(busy); i++) {
-		busy[i] = join();
+		busy[i] = connect_client();
 		call(busy[i], 2, (int64_t)i);
 	}
 	rig_wait(rig_held, 8);
-	fd = join();
+	fd = connect_client();
 	call(fd, 1, 4);
 	on_control(rig_release, NULL);
 	expect(fd, 4, DRPC__STATUS__SUCCESS);
@@ -205,9 +205,9 @@ static void busy_ones_are_waited_for(void **state)
 	close(fd);
 }
 
-static void who_leaves_while_a_method_works_is_forgotten(void **state)
+static void a_client_may_leave_during_its_call(void **state)
 {
-	int fd = join();
+	int fd = connect_client();
 
 	call(fd, 2, 1);
 	rig_wait(rig_held, 1);
@@ -216,9 +216,9 @@ static void who_leaves_while_a_method_works_is_forgotten(void **state)
 	on_control(rig_release, NULL);
 }
 
-static void calls_sent_ahead_are_answered_in_order(void **state)
+static void pipelined_calls_are_answered_in_order(void **state)
 {
-	int fd = join();
+	int fd = connect_client();
 
 	for (int64_t i = 1; i <= 50; i++)
 		call(fd, 1, i);
@@ -227,20 +227,20 @@ static void calls_sent_ahead_are_answered_in_order(void **state)
 	close(fd);
 }
 
-/* ---- of the client ---- */
+/* ---- a server of our client ---- */
 
 static struct drpc_client *client;
 static struct {
 	int error;
 	char text[FAULT_TEXT_BYTES_MAX];
 	sem_t done;
-} heard;
+} received;
 
 static void note(void *ctx, const struct drpc_result *result)
 {
-	heard.error = result->error;
-	memcpy(heard.text, result->why.text, sizeof(heard.text));
-	sem_post(&heard.done);
+	received.error = result->error;
+	memcpy(received.text, result->why.text, sizeof(received.text));
+	sem_post(&received.done);
 }
 
 static int make_call(void *response)
@@ -276,7 +276,7 @@ static int listen_there(void)
 	return fd;
 }
 
-static void a_wrong_server_is_told_from_a_right_one(void **state)
+static void invalid_responses_are_errors(void **state)
 {
 	static const struct {
 		struct drpc_chunk_header header;
@@ -294,20 +294,20 @@ static void a_wrong_server_is_told_from_a_right_one(void **state)
 	};
 	int listener = listen_there();
 
-	sem_init(&heard.done, 0, 0);
+	sem_init(&received.done, 0, 0);
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		int fd;
 
 		assert_int_equal(on_control(make_call, (void *)&drpc__call__descriptor), 0);
 		fd = accept(listener, NULL, NULL);
-		assert_true(hear(fd) > 0);
+		assert_true(receive_packet(fd) > 0);
 		if (rows[i].header.total_bytes > 0)
 			chunk(fd, rows[i].header, rows[i].bytes, rows[i].header.chunk_bytes);
 		else
 			close(fd);
-		sem_wait(&heard.done);
-		assert_int_equal(heard.error, rows[i].error);
-		assert_non_null(strstr(heard.text, rows[i].text));
+		sem_wait(&received.done);
+		assert_int_equal(received.error, rows[i].error);
+		assert_non_null(strstr(received.text, rows[i].text));
 		on_control(end_client, NULL);
 		if (rows[i].header.total_bytes > 0)
 			close(fd);
@@ -321,18 +321,18 @@ static int connections_of_client(void *unused)
 	return (int)drpc_client_stats(client).connections;
 }
 
-static void a_server_that_speaks_unasked_loses_its_connection(void **state)
+static void an_unrequested_response_ends_the_connection(void **state)
 {
 	int listener = listen_there(), fd;
 
 	assert_int_equal(on_control(make_call, NULL), 0);
 	fd = accept(listener, NULL, NULL);
-	assert_true(hear(fd) > 0);
+	assert_true(receive_packet(fd) > 0);
 	chunk(fd, drpc_chunk_at(2, 0), "\x08\x01", 2);
-	sem_wait(&heard.done);
-	assert_int_equal(heard.error, 0);
+	sem_wait(&received.done);
+	assert_int_equal(received.error, 0);
 	chunk(fd, drpc_chunk_at(2, 0), "\x08\x01", 2);
-	assert_int_equal(hear(fd), -1);
+	assert_int_equal(receive_packet(fd), -1);
 	close(fd);
 	rig_wait(connections_of_client, 0);
 	on_control(end_client, NULL);
@@ -340,7 +340,7 @@ static void a_server_that_speaks_unasked_loses_its_connection(void **state)
 	unlink(rig_path);
 }
 
-static void a_full_queue_is_waited_for(void **state)
+static void a_call_waits_while_the_listen_queue_is_full(void **state)
 {
 	int listener = listen_there(), fds[64], count = 0, fd;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -356,10 +356,10 @@ static void a_full_queue_is_waited_for(void **state)
 	for (int i = 0; i < count - 1; i++)
 		close(accept(listener, NULL, NULL));
 	fd = accept(listener, NULL, NULL);
-	assert_true(hear(fd) > 0);
+	assert_true(receive_packet(fd) > 0);
 	chunk(fd, drpc_chunk_at(2, 0), "\x08\x01", 2);
-	sem_wait(&heard.done);
-	assert_int_equal(heard.error, 0);
+	sem_wait(&received.done);
+	assert_int_equal(received.error, 0);
 	on_control(end_client, NULL);
 	for (int i = 0; i < count; i++)
 		close(fds[i]);
@@ -381,17 +381,17 @@ static int serve_impatiently(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SERVED(what_is_no_call_is_answered_and_the_connection_lives),
-		SERVED(who_breaks_the_rules_of_chunks_is_gone),
-		IMPATIENT(who_stops_in_the_middle_is_gone_and_who_is_idle_stays),
-		IMPATIENT(who_does_not_read_is_gone),
-		SERVED(many_silent_clients_keep_nobody_out),
-		SERVED(busy_ones_are_waited_for),
-		SERVED(who_leaves_while_a_method_works_is_forgotten),
-		SERVED(calls_sent_ahead_are_answered_in_order),
-		cmocka_unit_test(a_wrong_server_is_told_from_a_right_one),
-		cmocka_unit_test(a_server_that_speaks_unasked_loses_its_connection),
-		cmocka_unit_test(a_full_queue_is_waited_for),
+		SERVED(an_invalid_call_is_answered_and_the_connection_stays),
+		SERVED(an_invalid_chunk_ends_the_connection),
+		IMPATIENT(an_unfinished_message_times_out_and_an_idle_connection_stays),
+		IMPATIENT(a_client_that_does_not_read_is_disconnected),
+		SERVED(idle_clients_are_disconnected_to_admit_others),
+		SERVED(a_connection_waits_while_all_others_are_busy),
+		SERVED(a_client_may_leave_during_its_call),
+		SERVED(pipelined_calls_are_answered_in_order),
+		cmocka_unit_test(invalid_responses_are_errors),
+		cmocka_unit_test(an_unrequested_response_ends_the_connection),
+		cmocka_unit_test(a_call_waits_while_the_listen_queue_is_full),
 	};
 
 	return cmocka_run_group_tests_name("drpc hostile", tests, rig_setup, rig_teardown);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dmg_calls - what DAOS's dmg asked its server (dmg-calls.txt): the record's reader, and dmg's side of a call, with the
- * same headers and bytes. Before this: cmocka.h and control_thread.h.
+ * dmg_calls - recorded calls of DAOS's dmg (dmg-calls.txt): reads the record and repeats a call with the same headers and
+ * bytes. Include cmocka.h and control_thread.h first.
  */
 #ifndef TEST_UNIT_GRPC_DMG_CALLS_H
 #define TEST_UNIT_GRPC_DMG_CALLS_H
@@ -22,7 +22,7 @@
 
 enum { MESSAGE_BYTES_MAX = 4096, TEXT_BYTES = 4096, COLUMNS = 7 };
 
-/* The call under way: as recorded, and as it came back. */
+/* The current call: as recorded, and the answer received. */
 static struct {
 	char *column[COLUMNS]; /* path, timeout, status, request, response, message, details */
 	uint8_t request[GRPC_PREFIX_BYTES + MESSAGE_BYTES_MAX], response[MESSAGE_BYTES_MAX];
@@ -32,7 +32,7 @@ static struct {
 	bool closed;
 } now;
 
-/* ---- dmg's side ---- */
+/* ---- the client, in place of dmg ---- */
 
 static inline ssize_t read_request(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
 				   nghttp2_data_source *source, void *ctx)
@@ -88,7 +88,7 @@ static inline void talk(nghttp2_session *session, int fd)
 	}
 }
 
-/* Ask the server at `port` what `now` holds. */
+/* Make the call in `now` to the server at `port`. */
 static inline void dmg_ask(uint16_t port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
@@ -141,7 +141,7 @@ static inline size_t from_hex(const char *text, uint8_t *to, size_t room)
 	return count;
 }
 
-/* The next call of the record. False: there is none. */
+/* Read the next call of the record. False: no more calls. */
 static inline bool next(FILE *file)
 {
 	static char line[65536];

@@ -2,12 +2,12 @@
 /*
  * echo - methods for tests; requests and responses are google.rpc.Status {code, message}.
  *
- *   /test.Echo/Say     the request back
- *   /test.Echo/Fail    an error of that code and message, with an ErrorInfo
- *   /test.Echo/Hold    answered when held calls are released
- *   /test.Echo/Big     a message of `code` bytes
- *   /test.Echo/Who     "role component version", as the server sees them
- *   /test.Echo/Admin   as Say, for admins alone
+ *   /test.Echo/Say     returns the request
+ *   /test.Echo/Fail    an error with that code and message, with an ErrorInfo
+ *   /test.Echo/Hold    answers when held calls are released
+ *   /test.Echo/Big     returns a message of `code` bytes
+ *   /test.Echo/Who     returns "role component version", as seen by the server
+ *   /test.Echo/Admin   as Say, only for admins
  */
 #ifndef TEST_UNIT_GRPC_ECHO_H
 #define TEST_UNIT_GRPC_ECHO_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * peer - a server or a client of ours for foreign peers.
+ * peer - our server or client, for tests with foreign peers.
  *
  *   grpc-peer serve [tls CA CERT KEY 1.2|1.3]   prints the port; commands on standard input: release, reload, stats, drain
  *   grpc-peer call ADDRESS PATH CODE MESSAGE TIMEOUT_MS ROLE [tls CA CERT KEY 1.2|1.3]
  *
- * Each line printed is for a script: KEY VALUE.
+ * Each printed line is KEY VALUE, for scripts.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void refused(void *ctx, const char *peer, const char *text)
 	printf("refused %s\n", text);
 }
 
-/* As on SIGHUP. */
+/* Reload certificates, as on SIGHUP. */
 static void reload(void)
 {
 	uint32_t changes = grpc_tls_changes(tls);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Client and server of ours, in one process: calls, deadlines, many at once, limits, leaving in order. */
+/* Our client and server in one process: calls, deadlines, concurrent calls, limits, orderly shutdown. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,8 +27,8 @@ struct call {
 	const char *message;
 	uint64_t timeout_ns;
 	bool destroy;
-	struct grpc_client *of; /* NULL: the common one */
-	/* what came */
+	struct grpc_client *of; /* NULL: the default client */
+	/* what was received */
 	enum grpc_code status;
 	int error;
 	int32_t response_code;
@@ -175,7 +175,7 @@ static void a_call_is_answered(void **state)
 	assert_int_equal(grpc_server_stats(server).connections_total, 1);
 }
 
-static void errors_come_with_code_sentence_and_details(void **state)
+static void an_error_has_its_code_message_and_details(void **state)
 {
 	struct call call = { .path = "/test.Echo/Fail", .code = GRPC_NOT_FOUND, .message = "100 %\nno pool" };
 	struct call none = { .path = "/test.Echo/None" }, admin = { .path = "/test.Echo/Admin", .message = "x" };
@@ -191,7 +191,7 @@ static void errors_come_with_code_sentence_and_details(void **state)
 	assert_int_equal(admin.status, GRPC_OK);
 }
 
-static void messages_up_to_the_limit(void **state)
+static void messages_up_to_the_limit_are_accepted(void **state)
 {
 	struct call big = { .path = "/test.Echo/Big", .code = GRPC_ANSWER_BYTES_MAX - 16 },
 		    over = { .path = "/test.Echo/Big", .code = GRPC_ANSWER_BYTES_MAX };
@@ -237,7 +237,7 @@ static void many_calls_share_a_connection(void **state)
 	assert_int_equal(grpc_client_stats(client).connections_total, 1);
 }
 
-static void a_call_ends_when_its_time_is_over(void **state)
+static void a_call_ends_at_its_deadline(void **state)
 {
 	struct call call = { .path = "/test.Echo/Hold", .timeout_ns = 50 * NS_PER_MS }, after = { .code = 3 };
 
@@ -248,7 +248,7 @@ static void a_call_ends_when_its_time_is_over(void **state)
 	assert_int_equal(after.status, GRPC_OK);
 }
 
-static void nobody_there_is_said(void **state)
+static void an_unreachable_or_invalid_address_is_an_error(void **state)
 {
 	struct call call = { .code = 1 };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -282,7 +282,7 @@ static int close_server(void *unused)
 	return 0;
 }
 
-static void a_server_that_leaves_finishes_what_it_has(void **state)
+static void a_draining_server_completes_its_calls(void **state)
 {
 	struct call calls[5] = { 0 }, late = { .code = 1 };
 	sem_t done;
@@ -313,8 +313,8 @@ static int connections(void *unused)
 	return (int)grpc_server_stats(server).connections;
 }
 
-/* As when certificates were replaced: what is under way is answered on the old connection, what begins is on a new one. */
-static void a_connection_that_is_renewed_finishes_what_it_has(void **state)
+/* As after certificates were replaced: calls in progress end on the old connection, new calls use a new one. */
+static void a_renewed_connection_completes_its_calls(void **state)
 {
 	struct call call = { .path = "/test.Echo/Hold" }, next = { .code = 1 };
 
@@ -352,7 +352,7 @@ static int destroy_client(void *unused)
 	return 0;
 }
 
-static void a_client_may_go_with_calls_under_way_and_inside_an_answer(void **state)
+static void a_client_may_be_destroyed_with_calls_in_progress_and_in_a_callback(void **state)
 {
 	struct call calls[10] = { 0 }, last = { .destroy = true };
 
@@ -368,7 +368,7 @@ static void a_client_may_go_with_calls_under_way_and_inside_an_answer(void **sta
 		assert_int_equal(calls[i].status, GRPC_CANCELLED);
 	}
 	on_control(release, NULL);
-	on_control(destroy_client, NULL); /* of none */
+	on_control(destroy_client, NULL); /* no client */
 }
 
 static int group_setup(void **state)
@@ -387,7 +387,7 @@ static int group_teardown(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* ---- signs of life ---- */
+/* ---- keep-alive pings ---- */
 
 enum { FRAME_HEADER_BYTES = 9, FRAME_SETTINGS = 4, FRAME_PING = 6, FLAG_ACK = 1, PING_BYTES = 8 };
 
@@ -411,7 +411,7 @@ static bool read_whole(int fd, uint8_t *data, size_t bytes)
 	return true;
 }
 
-/* One who speaks HTTP/2 so far that he answers so many pings, and then is silent. Returns how many came until the end. */
+/* Speak enough HTTP/2 to answer `answers` pings, then be silent. Return the number of pings received until the end. */
 static int converse(int fd, int answers)
 {
 	static const uint8_t settings[FRAME_HEADER_BYTES] = { [3] = FRAME_SETTINGS };
@@ -456,7 +456,7 @@ static int connect_raw(void)
 	return fd;
 }
 
-/* ---- more than the server has room for ---- */
+/* ---- more clients than the server has room for ---- */
 
 enum { PLACES = 4, CLIENTS = 12, ROUNDS = 20 };
 
@@ -478,8 +478,11 @@ static int close_clients(void *ctx)
 	return 0;
 }
 
-/* Three for each place, each with one call after the other: who has none just now makes room, and no call of his fails. */
-static void more_clients_than_places_have_all_their_calls_answered(void **state)
+/*
+ * Three clients for each connection, each with one call after the other. A client without a call is disconnected to make
+ * room, and none of its calls fails.
+ */
+static void all_calls_of_more_clients_than_connections_are_answered(void **state)
 {
 	struct grpc_client *clients[CLIENTS];
 	static struct call calls[CLIENTS];
@@ -504,8 +507,11 @@ static void more_clients_than_places_have_all_their_calls_answered(void **state)
 	on_control(close_clients, clients);
 }
 
-/* It has come for a call: were it sent away for others, a storm of them would never get anywhere. */
-static void who_has_not_spoken_yet_is_not_sent_away(void **state)
+/*
+ * A new connection is about to make a call. If it was disconnected for others, no call would succeed under many new
+ * connections.
+ */
+static void a_connection_without_a_handshake_is_not_disconnected_early(void **state)
 {
 	struct call call = { .code = 7 };
 	uint8_t data[256];
@@ -523,14 +529,14 @@ static void who_has_not_spoken_yet_is_not_sent_away(void **state)
 			;
 		assert_int_equal(errno, EAGAIN);
 	}
-	finish(&call); /* when their time to speak is over */
+	finish(&call); /* when the time-out of their handshake has passed */
 	assert_int_equal(call.status, GRPC_OK);
 	for (size_t i = 0; i < ARRAY_COUNT(silent); i++)
 		close(silent[i]);
 }
 
-/* It is asked to leave, does not, and is left. */
-static void who_is_idle_and_does_not_leave_is_left(void **state)
+/* The server sends GOAWAY, the client does not leave, and the server closes the connection. */
+static void an_idle_client_that_ignores_goaway_is_disconnected(void **state)
 {
 	struct call call = { .code = 7 };
 	int fd;
@@ -545,19 +551,19 @@ static void who_is_idle_and_does_not_leave_is_left(void **state)
 	close(fd);
 }
 
-static void a_silent_client_is_asked_and_then_let_go(void **state)
+static void a_client_that_does_not_answer_a_ping_is_disconnected(void **state)
 {
 	open_again(50 * NS_PER_MS, 0);
 	assert_int_equal(converse(connect_raw(), 0), 1);
 }
 
-static void a_client_that_answers_stays(void **state)
+static void a_client_that_answers_pings_stays_connected(void **state)
 {
-	open_again(500 * NS_PER_MS, 0); /* in that time we answer, whatever else the machine does */
+	open_again(500 * NS_PER_MS, 0); /* long enough to answer also on a busy machine */
 	assert_int_equal(converse(connect_raw(), 2), 3);
 }
 
-/* A server that takes the call, and says nothing of it. */
+/* A server that accepts the call and sends no response. */
 static void call_raw(int answers)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
@@ -582,13 +588,13 @@ static void call_raw(int answers)
 	assert_non_null(strstr(call.text, "does not answer"));
 }
 
-static void a_silent_server_is_asked_and_then_given_up(void **state)
+static void a_server_that_does_not_answer_a_ping_is_disconnected(void **state)
 {
 	open_again(0, 50 * NS_PER_MS);
 	call_raw(0);
 }
 
-static void a_server_that_answers_is_waited_for(void **state)
+static void a_call_waits_for_a_server_that_answers_pings(void **state)
 {
 	open_again(0, 500 * NS_PER_MS);
 	call_raw(2);
@@ -598,22 +604,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(a_call_is_answered),
-		CASE(errors_come_with_code_sentence_and_details),
-		CASE(messages_up_to_the_limit),
+		CASE(an_error_has_its_code_message_and_details),
+		CASE(messages_up_to_the_limit_are_accepted),
 		CASE(many_calls_share_a_connection),
-		CASE(a_call_ends_when_its_time_is_over),
-		CASE(nobody_there_is_said),
-		CASE(a_server_that_leaves_finishes_what_it_has),
-		CASE(a_connection_that_is_renewed_finishes_what_it_has),
+		CASE(a_call_ends_at_its_deadline),
+		CASE(an_unreachable_or_invalid_address_is_an_error),
+		CASE(a_draining_server_completes_its_calls),
+		CASE(a_renewed_connection_completes_its_calls),
 		CASE(a_server_that_is_closed_ends_its_calls),
-		CASE(a_client_may_go_with_calls_under_way_and_inside_an_answer),
-		CASE(more_clients_than_places_have_all_their_calls_answered),
-		CASE(who_has_not_spoken_yet_is_not_sent_away),
-		CASE(who_is_idle_and_does_not_leave_is_left),
-		CASE(a_silent_client_is_asked_and_then_let_go),
-		CASE(a_client_that_answers_stays),
-		CASE(a_silent_server_is_asked_and_then_given_up),
-		CASE(a_server_that_answers_is_waited_for),
+		CASE(a_client_may_be_destroyed_with_calls_in_progress_and_in_a_callback),
+		CASE(all_calls_of_more_clients_than_connections_are_answered),
+		CASE(a_connection_without_a_handshake_is_not_disconnected_early),
+		CASE(an_idle_client_that_ignores_goaway_is_disconnected),
+		CASE(a_client_that_does_not_answer_a_ping_is_disconnected),
+		CASE(a_client_that_answers_pings_stays_connected),
+		CASE(a_server_that_does_not_answer_a_ping_is_disconnected),
+		CASE(a_call_waits_for_a_server_that_answers_pings),
 	};
 
 	return cmocka_run_group_tests_name("grpc channel", tests, group_setup, group_teardown);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first, second, third ... call to the outside fails, until a run meets none: memory, sockets, epoll. In each run a
- * server is opened, a client made, a call made and answered, and all is closed; over dRPC and over gRPC. Whatever failed,
- * the call ends once, nothing is left behind, and the run after it works.
+ * The first, second, third ... external call fails, until a run meets no failure: allocations, sockets, epoll. In each run
+ * a server is opened, a client created, a call made and answered, and all is closed; over dRPC and over gRPC. In each run
+ * the call must end once, nothing may be left, and the next run must succeed.
  *
- * The linker sends the calls here first (see meson.build). Those of nghttp2 and OpenSSL themselves are not among them, nor
- * what aborts by its contract when out of memory: messages and interned names.
+ * The linker redirects the calls to this file (meson.build). Not redirected are calls inside nghttp2 and OpenSSL, and calls
+ * that end the program when out of memory, by contract: messages and interned names.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ FAILING_CALL(send)
 FAILING_CALL(sendmsg)
 FAILING_CALL(fd_watch_add)
 
-/* What cannot fail, or ends the program. */
+/* Calls that cannot fail or that end the program. */
 SPARED_CALL(thread_send_msg)
 SPARED_CALL(fathom_trace_intern)
 
@@ -156,8 +156,8 @@ static int end(void *unused)
 	return 0;
 }
 
-/* True: a call failed in it. */
-static bool attempt(bool over_grpc, uint32_t fail_at)
+/* Return true if a call has failed. */
+static bool run_with_failure(bool over_grpc, uint32_t fail_at)
 {
 	int error;
 
@@ -184,22 +184,22 @@ static void each_call_fails_once(bool over_grpc)
 {
 	uint32_t before, n;
 
-	assert_false(attempt(over_grpc, 0));
+	assert_false(run_with_failure(over_grpc, 0));
 	before = descriptor_count();
-	for (n = 1; attempt(over_grpc, n); n++) {
+	for (n = 1; run_with_failure(over_grpc, n); n++) {
 		assert_int_equal(descriptor_count(), before);
 		assert_true(n < 10000);
 	}
 	assert_true(n > 20);
-	assert_false(attempt(over_grpc, 0));
+	assert_false(run_with_failure(over_grpc, 0));
 }
 
-static void drpc_lives_through_any_call_that_fails(void **state)
+static void after_a_failed_call_drpc_works_again(void **state)
 {
 	each_call_fails_once(false);
 }
 
-static void grpc_lives_through_any_call_that_fails(void **state)
+static void after_a_failed_call_grpc_works_again(void **state)
 {
 	each_call_fails_once(true);
 }
@@ -207,8 +207,8 @@ static void grpc_lives_through_any_call_that_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(drpc_lives_through_any_call_that_fails),
-		cmocka_unit_test(grpc_lives_through_any_call_that_fails),
+		cmocka_unit_test(after_a_failed_call_drpc_works_again),
+		cmocka_unit_test(after_a_failed_call_grpc_works_again),
 	};
 	struct reactor_options none = { .simulated = false };
 	int failed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What DAOS's dmg asked its server (dmg-calls.txt), asked of ours with the same headers and bytes. The methods decode the
- * request and know all its fields, and answer with what DAOS's server answered, taken apart and put together again.
+ * Recorded calls of DAOS's dmg (dmg-calls.txt), made to our server with the same headers and bytes. The methods decode the
+ * request, must know all its fields, and answer with the recorded response, decoded and encoded again.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -28,14 +28,17 @@ static struct grpc_server *server;
 
 /* ---- the server ---- */
 
-/* No field that our definitions do not have: then it comes out as it went in. On the control thread: no cmocka. */
+/*
+ * Fail if the message has a field that our definitions lack: encoding must give the same bytes. On the control thread, so
+ * without cmocka.
+ */
 static void must_be_known(const ProtobufCMessage *message, const uint8_t *bytes, size_t count)
 {
 	uint8_t *packed = malloc(count + 1);
 
 	must(packed);
 	must(message->n_unknown_fields == 0);
-	/* the empty value of a map's entry is written by Go, and not by protobuf-c: a tag and a length of 0 */
+	/* Go writes the empty value of a map's entry, a tag and a length of 0; protobuf-c does not */
 	maybe(protobuf_c_message_get_packed_size(message) == count);
 	if (protobuf_c_message_get_packed_size(message) == count) {
 		must(protobuf_c_message_pack(message, packed) == count);
@@ -116,7 +119,7 @@ static bool is_ours(void)
 	return false;
 }
 
-static void each_recorded_call_is_answered_as_it_was(void **state)
+static void each_recorded_call_gets_the_recorded_answer(void **state)
 {
 	FILE *file = fopen(calls_file, "r");
 	size_t count = 0;
@@ -143,7 +146,7 @@ static void each_recorded_call_is_answered_as_it_was(void **state)
 	assert_true(count >= 15);
 }
 
-static void recorded_details_are_understood(void **state)
+static void recorded_error_details_are_decoded(void **state)
 {
 	FILE *file = fopen(calls_file, "r");
 	size_t count = 0;
@@ -167,8 +170,8 @@ static void recorded_details_are_understood(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_recorded_call_is_answered_as_it_was),
-		cmocka_unit_test(recorded_details_are_understood),
+		cmocka_unit_test(each_recorded_call_gets_the_recorded_answer),
+		cmocka_unit_test(recorded_error_details_are_decoded),
 	};
 	struct reactor_options none = { .simulated = false };
 	int failed;

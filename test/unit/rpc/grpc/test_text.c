@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Header texts and message prefixes: there and back, and what is wrong. */
+/* Header texts and message prefixes: encoded, decoded, and invalid ones refused. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "rpc/grpc/grpc.h"
 #include "rpc/grpc/text.h"
 
-static void time_outs_are_read(void **state)
+static void time_outs_are_decoded(void **state)
 {
 	static const struct {
 		const char *text;
@@ -46,7 +46,7 @@ static void time_outs_are_read(void **state)
 	assert_int_equal(ns, 77);
 }
 
-static void time_outs_are_never_shortened(void **state)
+static void an_encoded_time_out_is_never_shorter(void **state)
 {
 	static const uint64_t rows[] = { 1, 99999999, 100000000, 100000001, 299998000000, 3600000000001, UINT64_MAX };
 	char text[GRPC_TIMEOUT_BYTES_MAX];
@@ -63,7 +63,7 @@ static void time_outs_are_never_shortened(void **state)
 	assert_true(ns == GRPC_NO_DEADLINE);
 }
 
-static void messages_survive_a_header(void **state)
+static void messages_are_equal_after_encoding_in_a_header(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "plain text, ~ and all", "plain text, ~ and all" },
@@ -88,7 +88,7 @@ static void messages_survive_a_header(void **state)
 	assert_string_equal(there, "ab");
 }
 
-static void base64_with_padding_and_without(void **state)
+static void base64_is_decoded_with_and_without_padding(void **state)
 {
 	static const char *const rows[][2] = { { "", "" },	  { "f", "Zg" },	{ "fo", "Zm8" },
 					       { "foo", "Zm9v" }, { "foob", "Zm9vYg" }, { "\xff\xfe\xfd", "//79" } };
@@ -113,7 +113,7 @@ static void base64_with_padding_and_without(void **state)
 	assert_int_equal(grpc_base64_decode(data, "AA=A", &bytes), -EINVAL);
 }
 
-static void a_message_comes_in_any_pieces(void **state)
+static void a_message_is_joined_from_any_pieces(void **state)
 {
 	static const uint8_t stream[] = { 0, 0, 0, 0, 6, 'a', 'b', 'c', 'd', 'e', 'f' };
 
@@ -133,7 +133,7 @@ static void a_message_comes_in_any_pieces(void **state)
 	}
 }
 
-static void what_is_no_message_is_named(void **state)
+static void invalid_messages_are_named(void **state)
 {
 	static const struct {
 		uint8_t bytes[8];
@@ -161,12 +161,12 @@ static void what_is_no_message_is_named(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(time_outs_are_read),
-		cmocka_unit_test(time_outs_are_never_shortened),
-		cmocka_unit_test(messages_survive_a_header),
-		cmocka_unit_test(base64_with_padding_and_without),
-		cmocka_unit_test(a_message_comes_in_any_pieces),
-		cmocka_unit_test(what_is_no_message_is_named),
+		cmocka_unit_test(time_outs_are_decoded),
+		cmocka_unit_test(an_encoded_time_out_is_never_shorter),
+		cmocka_unit_test(messages_are_equal_after_encoding_in_a_header),
+		cmocka_unit_test(base64_is_decoded_with_and_without_padding),
+		cmocka_unit_test(a_message_is_joined_from_any_pieces),
+		cmocka_unit_test(invalid_messages_are_named),
 	};
 
 	return cmocka_run_group_tests_name("grpc text", tests, NULL, NULL);

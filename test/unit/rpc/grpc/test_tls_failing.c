@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first, second, third ... call to the outside fails, until a run meets none: system calls, those of OpenSSL and of
- * nghttp2, our memory; then the memory of nghttp2; then that of OpenSSL,
- * each OPENSSL_STEP. block, for it asks for very many. In each run a server and a client read their
- * certificates, a call is made over TLS and answered, the server reads its certificates again as on SIGHUP, and the
- * client's connection is ended in order. Whatever failed: each step ends once, with an error that says something or done;
- * the server serves the next client; and neither a descriptor nor memory of OpenSSL is left.
+ * The first, second, third ... external call fails, until a run meets no failure: system calls, calls of OpenSSL and
+ * nghttp2, our allocations; then allocations of nghttp2; then those of OpenSSL, only each OPENSSL_STEP-th, for it makes
+ * very many. In each run a server and a client read certificates, a call is made over TLS, the server reloads its
+ * certificates as on SIGHUP, and the client's connection is closed in order. In each run each step must end once, with
+ * success or an error with a reason; the server must serve the next client; no descriptor and no allocation of OpenSSL may
+ * be left.
  *
- * The linker sends the calls here first (see meson.build). Not among them: what cannot fail on what is there (BIO_read() of
- * a memory, user data of a stream that is), and what aborts by its contract when out of memory: messages and interned
- * names.
+ * The linker redirects the calls to this file (meson.build). Not redirected are calls that cannot fail here (BIO_read()
+ * from memory, user data of an existing stream), and calls that end the program when out of memory, by contract: messages
+ * and interned names.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -46,10 +46,10 @@ enum { OPENSSL_STEP = 211, RUNS_MAX = 100000, CALL_MS = 9000, SHORT_MS = 3000 };
 enum what { CALLS, NGHTTP2_MEMORY, OPENSSL_MEMORY };
 
 static struct failing_calls failing;
-static enum what failing_what; /* calls of this kind fail */
-static bool any_version;       /* the least version of TLS could not be set */
+static enum what failing_what; /* the kind of calls that fail */
+static bool any_version;       /* the minimum version of TLS could not be set */
 
-static int64_t held; /* blocks of OpenSSL's */
+static int64_t held; /* allocations of OpenSSL that are not freed */
 
 static bool fails_of(enum what what)
 {
@@ -66,7 +66,7 @@ FAILING_CALL(calloc)
 FAILING_CALL(realloc)
 FAILING_CALL(aligned_alloc)
 FAILING_CALL(strdup)
-/* a certificate that this user may not read */
+/* EACCES: a certificate that this user may not read */
 WRAP(int, stat64, (const char *path, struct stat *to), (path, to), EACCES, -1)
 FAILING_CALL(socket)
 FAILING_CALL(bind)
@@ -79,7 +79,7 @@ FAILING_CALL(recv)
 FAILING_CALL(send)
 FAILING_CALL(fd_watch_add)
 
-/* OpenSSL says in its own queue what has failed. */
+/* OpenSSL reports errors in its own queue. */
 static bool fails_in_openssl(void)
 {
 	if (!fails())
@@ -113,7 +113,7 @@ WRAP_SSL(int, SSL_write, (SSL * ssl, const void *data, int bytes), (ssl, data, b
 WRAP_SSL(X509 *, SSL_get1_peer_certificate, (const SSL *ssl), (ssl), NULL)
 WRAP_SSL(int, X509_NAME_get_text_by_NID, (const X509_NAME *name, int nid, char *to, int room), (name, nid, to, room), -1)
 
-/* The one of its commands that can fail. */
+/* Only one of its commands can fail. */
 long __real_SSL_CTX_ctrl(SSL_CTX *ctx, int command, long number, void *data);
 long __wrap_SSL_CTX_ctrl(SSL_CTX *ctx, int command, long number, void *data);
 long __wrap_SSL_CTX_ctrl(SSL_CTX *ctx, int command, long number, void *data)
@@ -150,7 +150,7 @@ WRAP(ssize_t, nghttp2_session_mem_send, (nghttp2_session * session, const uint8_
 WRAP(ssize_t, nghttp2_session_mem_recv, (nghttp2_session * session, const uint8_t *data, size_t bytes),
      (session, data, bytes), 0, NGHTTP2_ERR_NOMEM)
 
-/* ---- memory that is not ours ---- */
+/* ---- allocations of libraries ---- */
 
 static void *nghttp2_allocate(size_t bytes, void *unused)
 {
@@ -167,14 +167,15 @@ static void *nghttp2_reallocate(void *block, size_t bytes, void *unused)
 	return fails_of(NGHTTP2_MEMORY) ? NULL : __real_realloc(block, bytes);
 }
 
-static void nghttp2_let_go(void *block, void *unused)
+static void nghttp2_release(void *block, void *unused)
 {
 	free(block);
 }
 
-static nghttp2_mem nghttp2_memory = {
-	.malloc = nghttp2_allocate, .free = nghttp2_let_go, .calloc = nghttp2_allocate_zeroed, .realloc = nghttp2_reallocate
-};
+static nghttp2_mem nghttp2_memory = { .malloc = nghttp2_allocate,
+				      .free = nghttp2_release,
+				      .calloc = nghttp2_allocate_zeroed,
+				      .realloc = nghttp2_reallocate };
 
 #define WRAP_SESSION(side)                                                                                                 \
 	int __wrap_nghttp2_session_##side##_new(nghttp2_session **session_ret, const nghttp2_session_callbacks *callbacks, \
@@ -215,7 +216,7 @@ static void *openssl_reallocate(void *block, size_t bytes, const char *file, int
 	return fails_of(OPENSSL_MEMORY) ? NULL : __real_realloc(block, bytes);
 }
 
-/* What cannot fail, or ends the program. */
+/* Calls that cannot fail or that end the program. */
 SPARED_CALL(thread_send_msg)
 SPARED_CALL(fathom_trace_intern)
 
@@ -231,7 +232,7 @@ static struct {
 	char address[32];
 	int done_count;
 	bool answered;
-	char text[GRPC_TEXT_BYTES_MAX]; /* of what was not */
+	char text[GRPC_TEXT_BYTES_MAX]; /* the reason of a failure */
 	struct fathom_fault why;
 	sem_t done;
 } run;
@@ -295,7 +296,7 @@ static int start(void *unused)
 	return error ? error : call();
 }
 
-/* As on SIGHUP, with a client connected; who is then sent away in order. */
+/* Reload certificates as on SIGHUP with a client connected, whose connection is then closed in order. */
 static int reload(void *unused)
 {
 	int error;
@@ -308,7 +309,7 @@ static int reload(void *unused)
 	return error;
 }
 
-/* Unharmed. */
+/* Without failures. */
 static int start_next(void *unused)
 {
 	failing.armed = false;
@@ -317,7 +318,7 @@ static int start_next(void *unused)
 	run.client = NULL;
 	run.client_tls = NULL;
 	run.done_count = 0;
-	sem_init(&run.done, 0, 0); /* a call that was under way has ended, too */
+	sem_init(&run.done, 0, 0); /* also a call in progress has ended */
 	if (!run.server)
 		return 0;
 	must(make_client() == 0);
@@ -332,7 +333,7 @@ static int end(void *unused)
 	grpc_server_close(run.server);
 	grpc_tls_destroy(run.client_tls);
 	grpc_tls_destroy(run.server_tls);
-	OPENSSL_thread_stop(); /* errors keep their places */
+	OPENSSL_thread_stop(); /* frees the thread's error queue */
 	return 0;
 }
 
@@ -343,8 +344,8 @@ static void wait_for_call(void)
 	assert_int_equal(run.done_count, 1);
 }
 
-/* True: a call failed in it. */
-static bool attempt(enum what what, uint32_t fail_at)
+/* Return true if a call has failed. */
+static bool run_with_failure(enum what what, uint32_t fail_at)
 {
 	bool answered;
 	int error;
@@ -359,7 +360,7 @@ static bool attempt(enum what what, uint32_t fail_at)
 	answered = run.answered;
 	if (!error && !answered)
 		assert_string_not_equal(run.text, "");
-	if (error && !run.client) /* a call that is not taken has an errno alone */
+	if (error && !run.client) /* a call that is refused has only an errno */
 		assert_string_not_equal(run.why.text, "");
 	if (!error && on_control(reload, NULL) < 0)
 		assert_string_not_equal(run.why.text, "");
@@ -379,32 +380,32 @@ static void each_fails_once(enum what what, uint32_t step)
 	uint32_t fds, n;
 	int64_t blocks;
 
-	assert_false(attempt(what, 0));
-	assert_false(attempt(what, 0));
+	assert_false(run_with_failure(what, 0));
+	assert_false(run_with_failure(what, 0));
 	fds = descriptor_count();
 	blocks = held;
-	for (n = 1; attempt(what, n); n += step) {
+	for (n = 1; run_with_failure(what, n); n += step) {
 		assert_int_equal(descriptor_count(), fds);
 		if (held > blocks)
-			fail_msg("call %u: %d blocks of OpenSSL's are left", n, (int)(held - blocks));
+			fail_msg("call %u: %d allocations of OpenSSL are left", n, (int)(held - blocks));
 		assert_true(n < RUNS_MAX);
 	}
 	printf("# %u calls, each %u. failed\n", failing.count, step);
 	assert_true(n > 50);
-	assert_false(attempt(what, 0));
+	assert_false(run_with_failure(what, 0));
 }
 
-static void any_call_may_fail(void **state)
+static void after_a_failed_call_the_server_serves_the_next_client(void **state)
 {
 	each_fails_once(CALLS, 1);
 }
 
-static void memory_of_nghttp2_may_end(void **state)
+static void after_a_failed_allocation_of_nghttp2_the_server_serves_the_next_client(void **state)
 {
 	each_fails_once(NGHTTP2_MEMORY, 1);
 }
 
-static void memory_of_openssl_may_end(void **state)
+static void after_a_failed_allocation_of_openssl_the_server_serves_the_next_client(void **state)
 {
 	each_fails_once(OPENSSL_MEMORY, OPENSSL_STEP);
 }
@@ -427,9 +428,9 @@ static void make_files(const char *script)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_call_may_fail),
-		cmocka_unit_test(memory_of_nghttp2_may_end),
-		cmocka_unit_test(memory_of_openssl_may_end),
+		cmocka_unit_test(after_a_failed_call_the_server_serves_the_next_client),
+		cmocka_unit_test(after_a_failed_allocation_of_nghttp2_the_server_serves_the_next_client),
+		cmocka_unit_test(after_a_failed_allocation_of_openssl_the_server_serves_the_next_client),
 	};
 	struct reactor_options none = { .simulated = false };
 	char command[64];

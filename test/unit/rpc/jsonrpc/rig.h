@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tests of the server over its socket share: methods, a client, the server itself on a control thread. */
+/* Shared by tests of the server over its socket: methods, a client, the server on a control thread. */
 #ifndef TEST_RPC_RIG_H
 #define TEST_RPC_RIG_H
 
@@ -52,7 +52,7 @@ static void refuse(struct rpc_request *request, const json_t *params)
 	rpc_error(request, -ENODEV, "No such device: %s", "x");
 }
 
-/* Kept until "release" comes. */
+/* Held until the method "release" is called. */
 static struct rpc_request *held[RPC_CONNECTIONS_MAX];
 static size_t held_count;
 
@@ -171,7 +171,7 @@ static void say(int fd, const char *text)
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* One line without its newline, "" at the end of the stream. */
+/* Read a line without its newline; "": end of the stream. */
 static const char *hear(int fd)
 {
 	static char line[REPLY_BYTES_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `fathom rpc`: for each command line of requests.txt the request that rpc.py sends for it, or a refusal where it refuses;
- * every command is in that table; words of a line; JSON as Python writes it.
+ * `fathom rpc`: each command line of requests.txt sends the same request as rpc.py or is refused like there. Each command
+ * is in that table. Splitting of lines into words; JSON in Python's format.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void note_command(const struct rpc_command *command)
 	}
 }
 
-/* `wanted`: a request, or "!". */
+/* `wanted`: a request, or "!" for a refusal. */
 static void check_line(const char *line, const char *wanted)
 {
 	struct rpc_call call;
@@ -47,7 +47,7 @@ static void check_line(const char *line, const char *wanted)
 		return;
 	}
 	note_command(call.command);
-	/* these begin with another request */
+	/* these commands first make another request */
 	if (call.command->run) {
 		rpc_call_deinit(&call);
 		rpc_words_free(words);
@@ -56,7 +56,7 @@ static void check_line(const char *line, const char *wanted)
 	request = json_pack("{s:s, s:O}", "method", call.method, "params", call.params);
 	text = rpc_json_text(request, -1);
 	json_decref(request);
-	/* the same numbers on both sides, and no order of keys */
+	/* numbers are converted alike, and the order of keys is ignored */
 	request = json_loads(wanted, JSON_DECODE_INT_AS_REAL, NULL);
 	if (!request)
 		fail_msg("%s: not refused: %s", line, text);
@@ -74,7 +74,7 @@ static void check_line(const char *line, const char *wanted)
 	rpc_words_free(words);
 }
 
-static void sends_what_rpc_py_sends(void **state)
+static void each_command_line_sends_the_request_of_rpc_py(void **state)
 {
 	char command[1024], answer[4096];
 	FILE *file = fopen(table_path, "r");
@@ -92,9 +92,9 @@ static void sends_what_rpc_py_sends(void **state)
 	assert_true(count >= 149);
 }
 
-static void every_command_is_in_the_table(void **state)
+static void each_command_is_in_the_table(void **state)
 {
-	/* many requests, or a method that rpc.py has no command for */
+	/* several requests, or a method without a command in rpc.py */
 	static const char *const composed[] = { "load_config", "load_subsystem_config", "save_config", "nvmf_get_targets",
 						NULL };
 	const struct rpc_command *command;
@@ -105,11 +105,11 @@ static void every_command_is_in_the_table(void **state)
 		for (size_t n = 0; composed[n]; n++)
 			excused = excused || strcmp(composed[n], command->name) == 0;
 		if (!seen[i] && !excused)
-			fail_msg("%s is in no line of requests.txt", command->name);
+			fail_msg("%s is missing in requests.txt", command->name);
 	}
 }
 
-static void commands_are_in_order_and_explain_themselves(void **state)
+static void commands_are_sorted_and_have_help(void **state)
 {
 	const struct rpc_command *command;
 
@@ -124,13 +124,13 @@ static void commands_are_in_order_and_explain_themselves(void **state)
 		fclose(to);
 		assert_non_null(strstr(text, command->name));
 		for (const struct rpc_arg *arg = command->args; arg && arg->key; arg++)
-			/* one without help is what engines refuse: it is not offered */
+			/* a parameter without help is one that engines refuse: it is not shown */
 			assert_true(!arg->help || strstr(text, arg->long_flag ? arg->long_flag : arg->key));
 		free(text);
 	}
 }
 
-static void splits_words_as_a_shell(void **state)
+static void a_line_is_split_into_words_as_by_a_shell(void **state)
 {
 	static const struct {
 		const char *line;
@@ -157,7 +157,7 @@ static void splits_words_as_a_shell(void **state)
 	}
 }
 
-static void refuses_a_quotation_that_is_not_closed(void **state)
+static void an_unclosed_quotation_is_refused(void **state)
 {
 	static const char *const lines[] = { "a 'b", "\"", "a \\" };
 
@@ -170,7 +170,7 @@ static void refuses_a_quotation_that_is_not_closed(void **state)
 	}
 }
 
-static void says_which_argument_is_wrong(void **state)
+static void an_error_names_the_wrong_argument(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "bdev_null_create n 10", "argument block_size is missing" },
@@ -201,7 +201,7 @@ static void says_which_argument_is_wrong(void **state)
 	}
 }
 
-static void calls_any_method_with_params(void **state)
+static void any_method_can_be_called_with_params(void **state)
 {
 	char method[] = "some_method", option[] = "--params", both[] = "--params={\"a\":1}", json[] = "{\"a\":1}";
 	char *apart[] = { method, option, json, NULL }, *together[] = { method, both, NULL };
@@ -217,7 +217,7 @@ static void calls_any_method_with_params(void **state)
 	rpc_call_deinit(&call);
 }
 
-static void writes_json_as_python_does(void **state)
+static void json_is_written_in_pythons_format(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "{\"a\":[1,true,null,\"x\"],\"b\":{}}",
@@ -239,14 +239,14 @@ static void writes_json_as_python_does(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sends_what_rpc_py_sends),
-		cmocka_unit_test(every_command_is_in_the_table),
-		cmocka_unit_test(commands_are_in_order_and_explain_themselves),
-		cmocka_unit_test(splits_words_as_a_shell),
-		cmocka_unit_test(refuses_a_quotation_that_is_not_closed),
-		cmocka_unit_test(says_which_argument_is_wrong),
-		cmocka_unit_test(calls_any_method_with_params),
-		cmocka_unit_test(writes_json_as_python_does),
+		cmocka_unit_test(each_command_line_sends_the_request_of_rpc_py),
+		cmocka_unit_test(each_command_is_in_the_table),
+		cmocka_unit_test(commands_are_sorted_and_have_help),
+		cmocka_unit_test(a_line_is_split_into_words_as_by_a_shell),
+		cmocka_unit_test(an_unclosed_quotation_is_refused),
+		cmocka_unit_test(an_error_names_the_wrong_argument),
+		cmocka_unit_test(any_method_can_be_called_with_params),
+		cmocka_unit_test(json_is_written_in_pythons_format),
 	};
 
 	assert_true(argc > 1);

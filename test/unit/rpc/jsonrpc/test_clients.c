@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The clients of the server: how many there may be, who leaves when there are too many, and when descriptors run out. */
+/* Clients of the server: their limit, idle ones that are disconnected, and exhausted descriptors. */
 #include "rig.h"
 
 static void fill(int fds[RPC_CONNECTIONS_MAX], const char *question)
@@ -12,8 +12,8 @@ static void fill(int fds[RPC_CONNECTIONS_MAX], const char *question)
 	}
 }
 
-/* None of them is idle, however long they wait: the next has to wait, too. */
-static void serves_many_clients_and_makes_the_others_wait(void **state)
+/* A client that waits for an answer is not idle, so a new client must wait. */
+static void clients_over_the_limit_wait_while_all_others_are_busy(void **state)
 {
 	int fds[RPC_CONNECTIONS_MAX], late;
 	struct pollfd ready;
@@ -32,7 +32,7 @@ static void serves_many_clients_and_makes_the_others_wait(void **state)
 	close(late);
 }
 
-static void an_idle_client_makes_room_for_one_that_waits(void **state)
+static void an_idle_client_is_disconnected_for_a_waiting_one(void **state)
 {
 	int fds[RPC_CONNECTIONS_MAX], late;
 
@@ -40,7 +40,7 @@ static void an_idle_client_makes_room_for_one_that_waits(void **state)
 	late = client();
 	say(late, "{\"method\":\"nothing\",\"id\":1}");
 	expect(late, OK("1", "true"));
-	expect(fds[0], ""); /* the one that was idle for longest */
+	expect(fds[0], ""); /* the client that was idle for longest */
 	say(fds[1], "{\"method\":\"nothing\",\"id\":1}");
 	expect(fds[1], OK("1", "true"));
 	for (size_t i = 0; i < RPC_CONNECTIONS_MAX; i++)
@@ -55,7 +55,7 @@ static int open_impatient_server(void *ctx)
 	return rpc_server_open(&options, &why);
 }
 
-static void closes_a_client_that_is_idle_for_too_long(void **state)
+static void an_idle_client_is_disconnected_after_the_time_out(void **state)
 {
 	int busy, idle;
 
@@ -63,7 +63,7 @@ static void closes_a_client_that_is_idle_for_too_long(void **state)
 	busy = client();
 	idle = client();
 	say(busy, "{\"method\":\"hold\",\"id\":1}");
-	say(idle, "{\"method\":"); /* half a request is none */
+	say(idle, "{\"method\":"); /* an incomplete request does not count */
 	expect(idle, "");
 	close(idle);
 	idle = client();
@@ -76,8 +76,8 @@ static void closes_a_client_that_is_idle_for_too_long(void **state)
 	on_control(close_server, NULL);
 }
 
-/* No descriptor is left while another client is connected: the listener comes back by itself when there is one again. */
-static void the_listener_survives_that_descriptors_run_out(void **state)
+/* No descriptor is available while a client connects. The listener must continue when a descriptor is available. */
+static void the_listener_continues_after_descriptors_ran_out(void **state)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int other = client(), waiting = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), next;
@@ -106,10 +106,10 @@ static void the_listener_survives_that_descriptors_run_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SERVED(serves_many_clients_and_makes_the_others_wait),
-		SERVED(an_idle_client_makes_room_for_one_that_waits),
-		SERVED(the_listener_survives_that_descriptors_run_out),
-		cmocka_unit_test(closes_a_client_that_is_idle_for_too_long),
+		SERVED(clients_over_the_limit_wait_while_all_others_are_busy),
+		SERVED(an_idle_client_is_disconnected_for_a_waiting_one),
+		SERVED(the_listener_continues_after_descriptors_ran_out),
+		cmocka_unit_test(an_idle_client_is_disconnected_after_the_time_out),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

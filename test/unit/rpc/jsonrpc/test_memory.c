@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Responses when jansson runs out of memory: each is whole, or reports that; the connection goes on. */
+/* Responses when jansson runs out of memory: each is complete or reports the error; the connection stays. */
 #include "rig.h"
 
-static size_t bytes_max = SIZE_MAX; /* larger allocations of jansson fail; used on the control thread */
+static size_t bytes_max = SIZE_MAX; /* larger allocations of jansson fail; control thread only */
 static unsigned int failures;
 
 static void *limited_malloc(size_t bytes)
@@ -19,7 +19,7 @@ static int set_limit(void *ctx)
 	return 0;
 }
 
-/* The result is there before memory is scarce, so that only the text of the response fails. */
+/* The result is made before memory is limited, so that only encoding the response fails. */
 static void long_text(struct rpc_request *request, const json_t *params)
 {
 	static char text[100000];
@@ -39,7 +39,7 @@ static int lift_limit(void *ctx)
 
 static const struct rpc_method long_methods[] = { { "long_text", RPC_ALWAYS, long_text } };
 
-static void a_response_without_memory_says_so(void **state)
+static void a_response_reports_out_of_memory(void **state)
 {
 	static const char *const questions[] = { "{\"method\":\"long_text\",\"id\":7}",
 						 "{\"method\":\"long_text\",\"id\":\"seven\"}",
@@ -80,7 +80,7 @@ static int setup_methods(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SERVED(a_response_without_memory_says_so),
+		SERVED(a_response_reports_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, setup_methods, teardown);

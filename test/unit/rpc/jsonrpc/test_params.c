@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parameters by table: every type, what is left out, and messages that name what is wrong. */
+/* Parameters by table: each type, missing parameters, and errors that name the parameter. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ struct values {
 	int32_t offset;
 };
 
-/* A row with a place in the structure. */
+/* A row with a member of the structure. */
 #define ROW(NAME, TYPE, S, FIELD, C, ...)                                                                                  \
 	{                                                                                                                  \
 		.name = NAME, .type = TYPE, .offset = RPC_FIELD(S, FIELD, C), __VA_ARGS__                                  \
@@ -85,7 +85,7 @@ static const struct rpc_param fields[] = {
 	{ .name = NULL },
 };
 
-/* The strings of `values` live as long as `kept`. */
+/* Owns the strings of `values`. */
 static json_t *kept;
 
 static int read_text(const char *text, struct values *values, struct fathom_fault *why)
@@ -96,7 +96,7 @@ static int read_text(const char *text, struct values *values, struct fathom_faul
 	return rpc_params_read(kept, fields, values, why);
 }
 
-static void reads_every_type(void **state)
+static void parameters_of_each_type_are_read(void **state)
 {
 	struct values v = { 0 };
 	struct fathom_fault why;
@@ -120,7 +120,7 @@ static void reads_every_type(void **state)
 	assert_int_equal(json_array_size(v.list), 1);
 }
 
-static void reads_bytes_and_copies_text(void **state)
+static void bytes_and_copied_texts_are_read(void **state)
 {
 	static const uint8_t uuid[16] = { 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44,
 					  0x55, 0x55, 0x66, 0x66, 0xab, 0xcd, 0xef, 0x88 };
@@ -139,7 +139,7 @@ static void reads_bytes_and_copies_text(void **state)
 	assert_int_equal(v.offset, -5);
 }
 
-static void accepts_rejected_parameters_that_ask_for_nothing(void **state)
+static void unsupported_parameters_with_no_effect_are_accepted(void **state)
 {
 	struct values v = { 0 };
 	struct fathom_fault why;
@@ -150,7 +150,7 @@ static void accepts_rejected_parameters_that_ask_for_nothing(void **state)
 			 0);
 }
 
-static void takes_64_bits_as_a_string_of_digits(void **state)
+static void a_64_bit_number_may_be_a_string_of_digits(void **state)
 {
 	struct values v = { 0 };
 	struct fathom_fault why;
@@ -161,7 +161,7 @@ static void takes_64_bits_as_a_string_of_digits(void **state)
 	assert_int_equal(read_text("{\"name\":\"n\",\"u32\":\"5\"}", &v, &why), -EINVAL);
 }
 
-static void leaves_alone_what_is_absent_or_null(void **state)
+static void absent_and_null_parameters_leave_their_defaults(void **state)
 {
 	struct values v = { .u32 = 7, .level = 1, .flag = true, .address = { .port = 9 } };
 	struct fathom_fault why;
@@ -173,7 +173,7 @@ static void leaves_alone_what_is_absent_or_null(void **state)
 	assert_int_equal(v.address.port, 9);
 }
 
-static void names_what_is_wrong(void **state)
+static void an_error_names_the_wrong_parameter(void **state)
 {
 	static const struct {
 		const char *text, *message;
@@ -221,7 +221,7 @@ static void names_what_is_wrong(void **state)
 		{ "{\"name\":\"n\",\"mode\":\"high\"}", "\"mode\": only low" },
 		{ "{\"name\":\"n\",\"socket\":\"high\"}", "\"socket\": too high" },
 		{ "{\"name\":\"n\",\"address\":{\"traddr\":\"a\",\"hidden\":true}}", "\"address.hidden\": nothing hides" },
-		/* types come first */
+		/* types are checked first */
 		{ "{\"name\":\"n\",\"psk\":\"key\",\"depth\":\"x\"}",
 		  "parameter \"depth\" is a string, not a whole number" },
 		{ "[]", "\"params\" must be an object; this is an array" },
@@ -236,7 +236,7 @@ static void names_what_is_wrong(void **state)
 	}
 }
 
-static void a_method_without_parameters_takes_none(void **state)
+static void a_method_without_parameters_refuses_any(void **state)
 {
 	struct fathom_fault why;
 	json_t *none = json_object(), *some = json_pack("{s:i}", "a", 1);
@@ -257,13 +257,13 @@ static int free_kept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_every_type),
-		cmocka_unit_test(reads_bytes_and_copies_text),
-		cmocka_unit_test(accepts_rejected_parameters_that_ask_for_nothing),
-		cmocka_unit_test(takes_64_bits_as_a_string_of_digits),
-		cmocka_unit_test(leaves_alone_what_is_absent_or_null),
-		cmocka_unit_test(names_what_is_wrong),
-		cmocka_unit_test(a_method_without_parameters_takes_none),
+		cmocka_unit_test(parameters_of_each_type_are_read),
+		cmocka_unit_test(bytes_and_copied_texts_are_read),
+		cmocka_unit_test(unsupported_parameters_with_no_effect_are_accepted),
+		cmocka_unit_test(a_64_bit_number_may_be_a_string_of_digits),
+		cmocka_unit_test(absent_and_null_parameters_leave_their_defaults),
+		cmocka_unit_test(an_error_names_the_wrong_parameter),
+		cmocka_unit_test(a_method_without_parameters_refuses_any),
 	};
 
 	return cmocka_run_group_tests_name("rpc params", tests, NULL, free_kept);

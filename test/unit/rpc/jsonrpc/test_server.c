@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server over its socket: requests and replies, batches, bad input, slow and vanished clients, life of the socket. */
+/*
+ * The server over its socket: requests and replies, batches, invalid input, slow and vanished clients, life of the socket.
+ */
 #include "rig.h"
 
-static void asks_and_hears(const char *question, const char *answer)
+static void assert_answered(const char *question, const char *answer)
 {
 	int fd = client();
 
@@ -13,15 +15,15 @@ static void asks_and_hears(const char *question, const char *answer)
 
 /* ---- requests ---- */
 
-static void answers_a_request_in_a_line(void **state)
+static void a_request_is_answered_in_one_line(void **state)
 {
-	asks_and_hears("{\"jsonrpc\":\"2.0\",\"method\":\"nothing\",\"id\":7}", OK("7", "true"));
-	asks_and_hears("{\"method\":\"echo\",\"id\":\"x\",\"params\":{\"a\":[1,2]}}", OK("\"x\"", "{\"a\":[1,2]}"));
-	asks_and_hears("{\"method\":\"nothing\",\"id\":null,\"params\":null}", OK("null", "true"));
-	asks_and_hears("{\"method\":\"refuse\",\"id\":1}", BAD("1", "-19", "No such device: x"));
+	assert_answered("{\"jsonrpc\":\"2.0\",\"method\":\"nothing\",\"id\":7}", OK("7", "true"));
+	assert_answered("{\"method\":\"echo\",\"id\":\"x\",\"params\":{\"a\":[1,2]}}", OK("\"x\"", "{\"a\":[1,2]}"));
+	assert_answered("{\"method\":\"nothing\",\"id\":null,\"params\":null}", OK("null", "true"));
+	assert_answered("{\"method\":\"refuse\",\"id\":1}", BAD("1", "-19", "No such device: x"));
 }
 
-static void answers_in_pieces_and_many_at_once(void **state)
+static void requests_in_pieces_and_many_at_once_are_answered(void **state)
 {
 	static const char text[] =
 		"{\"method\":\"nothing\",\"id\":1}{\"method\":\"nothing\",\"id\":2}\n {\"method\":\"nothing\",\"id\":3}";
@@ -35,7 +37,7 @@ static void answers_in_pieces_and_many_at_once(void **state)
 	close(fd);
 }
 
-static void says_what_is_wrong_with_a_request(void **state)
+static void an_invalid_request_is_answered_with_its_error(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "{\"method\":\"no\",\"id\":1}", BAD("1", "-32601", "Method not found: there is no \\\"no\\\"") },
@@ -59,10 +61,10 @@ static void says_what_is_wrong_with_a_request(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
-		asks_and_hears(rows[i][0], rows[i][1]);
+		assert_answered(rows[i][0], rows[i][1]);
 }
 
-static void closes_after_an_answer_to_what_is_no_json(void **state)
+static void the_connection_is_closed_after_invalid_json(void **state)
 {
 	static const char *const rows[] = { "{\"a\":}", "hello", "{\"method\":\"nothing\",\"id\":1]", "{\"a\":\"\\ud800\"}",
 					    "{\"a\":01}" };
@@ -79,7 +81,7 @@ static void closes_after_an_answer_to_what_is_no_json(void **state)
 	}
 }
 
-static void closes_when_nesting_is_too_deep(void **state)
+static void the_connection_is_closed_if_nesting_is_too_deep(void **state)
 {
 	int fd = client();
 
@@ -89,25 +91,25 @@ static void closes_when_nesting_is_too_deep(void **state)
 	close(fd);
 }
 
-static void keeps_numbers_of_64_bits(void **state)
+static void numbers_of_64_bits_are_exact(void **state)
 {
-	asks_and_hears("{\"method\":\"number\",\"id\":1,\"params\":{\"n\":9223372036854775807}}",
-		       OK("1", "{\"is\":9223372036854775807}"));
-	asks_and_hears("{\"method\":\"number\",\"id\":1,\"params\":{\"n\":18446744073709551615}}",
-		       OK("1", "{\"is\":\"18446744073709551615\"}"));
-	asks_and_hears("{\"method\":\"number\",\"id\":1,\"params\":{\"s\":\"\\\" 18446744073709551615\",\"n\": "
-		       "18446744073709551614 }}",
-		       OK("1", "{\"is\":\"18446744073709551614\"}"));
+	assert_answered("{\"method\":\"number\",\"id\":1,\"params\":{\"n\":9223372036854775807}}",
+			OK("1", "{\"is\":9223372036854775807}"));
+	assert_answered("{\"method\":\"number\",\"id\":1,\"params\":{\"n\":18446744073709551615}}",
+			OK("1", "{\"is\":\"18446744073709551615\"}"));
+	assert_answered("{\"method\":\"number\",\"id\":1,\"params\":{\"s\":\"\\\" 18446744073709551615\",\"n\": "
+			"18446744073709551614 }}",
+			OK("1", "{\"is\":\"18446744073709551614\"}"));
 }
 
-static void answers_a_batch_in_one_line(void **state)
+static void a_batch_is_answered_in_one_line(void **state)
 {
-	asks_and_hears("[{\"method\":\"nothing\",\"id\":1},{\"method\":\"refuse\"},5,{\"method\":\"echo\",\"id\":2}]",
-		       "[" OK("1", "true") "," BAD("null", "-32600",
-						   "Invalid request: a request is an object") "," OK("2", "{}") "]");
+	assert_answered("[{\"method\":\"nothing\",\"id\":1},{\"method\":\"refuse\"},5,{\"method\":\"echo\",\"id\":2}]",
+			"[" OK("1", "true") "," BAD("null", "-32600",
+						    "Invalid request: a request is an object") "," OK("2", "{}") "]");
 }
 
-static void is_silent_about_notifications(void **state)
+static void notifications_are_not_answered(void **state)
 {
 	int fd = client();
 
@@ -116,19 +118,19 @@ static void is_silent_about_notifications(void **state)
 	close(fd);
 }
 
-static void calls_by_state(void **state)
+static void methods_are_refused_in_other_states(void **state)
 {
 	rpc_set_state(RPC_STARTUP);
-	asks_and_hears("{\"method\":\"early\",\"id\":1}", OK("1", "true"));
-	asks_and_hears(
+	assert_answered("{\"method\":\"early\",\"id\":1}", OK("1", "true"));
+	assert_answered(
 		"{\"method\":\"late\",\"id\":1}",
 		BAD("1", "-1",
 		    "late can be called only after framework_start_init; the engine was started with --wait-for-rpc"));
 	rpc_set_state(RPC_RUNTIME);
-	asks_and_hears("{\"method\":\"early\",\"id\":1}", BAD("1", "-1",
-							      "early can be called only while an engine that was started "
-							      "with --wait-for-rpc waits; this one has started"));
-	asks_and_hears("{\"method\":\"late\",\"id\":1}", OK("1", "true"));
+	assert_answered("{\"method\":\"early\",\"id\":1}", BAD("1", "-1",
+							       "early can be called only while an engine that was started "
+							       "with --wait-for-rpc waits; this one has started"));
+	assert_answered("{\"method\":\"late\",\"id\":1}", OK("1", "true"));
 }
 
 /* ---- later replies ---- */
@@ -139,7 +141,7 @@ static int hold_calls(void *ctx)
 	return 0;
 }
 
-/* The engine starts by itself: no client has to call framework_start_init. */
+/* The engine starts without a call of framework_start_init. */
 static void calls_wait_while_the_engine_starts(void **state)
 {
 	int first = client(), second = client();
@@ -176,7 +178,7 @@ static void calls_that_wait_end_when_the_server_closes(void **state)
 	rpc_set_state(RPC_RUNTIME);
 }
 
-static void completes_later_while_others_are_answered(void **state)
+static void other_requests_are_answered_during_a_held_one(void **state)
 {
 	int slow = client(), quick = client();
 
@@ -189,14 +191,14 @@ static void completes_later_while_others_are_answered(void **state)
 	close(quick);
 }
 
-static void a_late_reply_to_a_client_that_left_goes_nowhere(void **state)
+static void a_reply_to_a_client_that_left_is_dropped(void **state)
 {
 	int gone = client(), other = client();
 
 	say(gone, "{\"method\":\"hold\",\"id\":1}{\"method\":\"nothing\",\"id\":2}");
 	expect(gone, OK("2", "true"));
 	close(gone);
-	/* by when this is answered, the server has seen that the first has left, or will meet it when it replies */
+	/* after this answer the server has noticed that the first client left, or notices when it replies */
 	say(other, "{\"method\":\"nothing\",\"id\":3}");
 	expect(other, OK("3", "true"));
 	say(other, "{\"method\":\"release\",\"id\":4}");
@@ -204,7 +206,7 @@ static void a_late_reply_to_a_client_that_left_goes_nowhere(void **state)
 	close(other);
 }
 
-static void answers_a_client_that_has_only_stopped_sending(void **state)
+static void a_client_that_only_stopped_sending_is_answered(void **state)
 {
 	int half = client(), other = client();
 
@@ -219,7 +221,7 @@ static void answers_a_client_that_has_only_stopped_sending(void **state)
 	close(other);
 }
 
-static void runs_what_a_client_sent_before_it_left(void **state)
+static void requests_sent_before_a_client_left_are_executed(void **state)
 {
 	int gone = client(), other = client();
 
@@ -233,12 +235,12 @@ static void runs_what_a_client_sent_before_it_left(void **state)
 
 /* ---- slow readers, many clients ---- */
 
-static void a_client_that_does_not_read_stops_only_itself(void **state)
+static void a_client_that_does_not_read_delays_only_itself(void **state)
 {
 	static const char question[] = "{\"method\":\"big\",\"id\":1,\"params\":{\"bytes\":300000}}";
 	int slow = client(), other = client(), count = 0;
 
-	/* until the server takes no more: its limit, and what the sockets hold */
+	/* until the server reads no more: its limit and the socket buffers are full */
 	for (struct pollfd ready = { .fd = slow, .events = POLLOUT }; count < 40 && poll(&ready, 1, 0) == 1; count++)
 		say(slow, question);
 	say(other, "{\"method\":\"nothing\",\"id\":2}");
@@ -269,7 +271,7 @@ static int call_inside(void *ctx)
 	return inside_code;
 }
 
-static void calls_from_inside_as_from_outside(void **state)
+static void calls_within_the_process_give_the_same_results(void **state)
 {
 	char nothing_name[] = "nothing", late_name[] = "late", none_name[] = "none";
 
@@ -281,7 +283,7 @@ static void calls_from_inside_as_from_outside(void **state)
 
 /* ---- the socket's life ---- */
 
-static void the_socket_is_the_owners_alone(void **state)
+static void only_the_owner_may_use_the_socket(void **state)
 {
 	struct stat st;
 
@@ -290,7 +292,7 @@ static void the_socket_is_the_owners_alone(void **state)
 	assert_int_equal(st.st_mode & 0777, 0600);
 }
 
-static void closing_removes_socket_and_lock(void **state)
+static void closing_removes_the_socket_and_the_lock(void **state)
 {
 	char lock_path[80];
 	int fd;
@@ -317,21 +319,21 @@ static void leave_a_dead_socket(void)
 	close(fd);
 }
 
-static void replaces_a_dead_servers_socket(void **state)
+static void a_dead_servers_socket_is_replaced(void **state)
 {
 	leave_a_dead_socket();
 	assert_int_equal(on_control(open_server, path), 0);
-	asks_and_hears("{\"method\":\"nothing\",\"id\":1}", OK("1", "true"));
+	assert_answered("{\"method\":\"nothing\",\"id\":1}", OK("1", "true"));
 	assert_int_equal(on_control(close_server, NULL), 0);
 }
 
-static void refuses_a_path_that_is_served(void **state)
+static void a_path_in_use_is_refused(void **state)
 {
 	char ready;
 	int pipe_fds[2], status;
 	pid_t pid;
 
-	/* by another process, without a lock of ours */
+	/* served by another process that uses no lock */
 	assert_int_equal(pipe(pipe_fds), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -355,7 +357,7 @@ static void refuses_a_path_that_is_served(void **state)
 	assert_int_equal(on_control(close_server, NULL), 0);
 }
 
-static void refuses_a_path_that_is_no_socket(void **state)
+static void a_path_that_is_not_a_socket_is_refused(void **state)
 {
 	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 
@@ -366,7 +368,7 @@ static void refuses_a_path_that_is_no_socket(void **state)
 	unlink(path);
 }
 
-static void refuses_a_path_too_long_or_nowhere(void **state)
+static void a_path_that_is_too_long_or_missing_is_refused(void **state)
 {
 	char longest[200], nowhere[] = "/nonexistent/sock";
 
@@ -383,29 +385,29 @@ static void refuses_a_path_too_long_or_nowhere(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SERVED(calls_by_state),
-		SERVED(answers_a_request_in_a_line),
+		SERVED(methods_are_refused_in_other_states),
+		SERVED(a_request_is_answered_in_one_line),
 		SERVED(calls_wait_while_the_engine_starts),
 		cmocka_unit_test(calls_that_wait_end_when_the_server_closes),
-		SERVED(answers_in_pieces_and_many_at_once),
-		SERVED(says_what_is_wrong_with_a_request),
-		SERVED(closes_after_an_answer_to_what_is_no_json),
-		SERVED(closes_when_nesting_is_too_deep),
-		SERVED(keeps_numbers_of_64_bits),
-		SERVED(answers_a_batch_in_one_line),
-		SERVED(is_silent_about_notifications),
-		SERVED(completes_later_while_others_are_answered),
-		SERVED(a_late_reply_to_a_client_that_left_goes_nowhere),
-		SERVED(answers_a_client_that_has_only_stopped_sending),
-		SERVED(runs_what_a_client_sent_before_it_left),
-		SERVED(a_client_that_does_not_read_stops_only_itself),
-		SERVED(calls_from_inside_as_from_outside),
-		SERVED(the_socket_is_the_owners_alone),
-		cmocka_unit_test(closing_removes_socket_and_lock),
-		cmocka_unit_test(replaces_a_dead_servers_socket),
-		cmocka_unit_test(refuses_a_path_that_is_served),
-		cmocka_unit_test(refuses_a_path_that_is_no_socket),
-		cmocka_unit_test(refuses_a_path_too_long_or_nowhere),
+		SERVED(requests_in_pieces_and_many_at_once_are_answered),
+		SERVED(an_invalid_request_is_answered_with_its_error),
+		SERVED(the_connection_is_closed_after_invalid_json),
+		SERVED(the_connection_is_closed_if_nesting_is_too_deep),
+		SERVED(numbers_of_64_bits_are_exact),
+		SERVED(a_batch_is_answered_in_one_line),
+		SERVED(notifications_are_not_answered),
+		SERVED(other_requests_are_answered_during_a_held_one),
+		SERVED(a_reply_to_a_client_that_left_is_dropped),
+		SERVED(a_client_that_only_stopped_sending_is_answered),
+		SERVED(requests_sent_before_a_client_left_are_executed),
+		SERVED(a_client_that_does_not_read_delays_only_itself),
+		SERVED(calls_within_the_process_give_the_same_results),
+		SERVED(only_the_owner_may_use_the_socket),
+		cmocka_unit_test(closing_removes_the_socket_and_the_lock),
+		cmocka_unit_test(a_dead_servers_socket_is_replaced),
+		cmocka_unit_test(a_path_in_use_is_refused),
+		cmocka_unit_test(a_path_that_is_not_a_socket_is_refused),
+		cmocka_unit_test(a_path_that_is_too_long_or_missing_is_refused),
 	};
 
 	return cmocka_run_group_tests_name("rpc server", tests, setup, teardown);

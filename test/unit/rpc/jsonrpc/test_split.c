@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The splitter: the same values whatever the cuts; what cannot be, and what is too much, is refused at its byte. */
+/* The splitter finds the same values for any cuts; invalid and oversized input is refused at its byte. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void expect_values(const char *buffer, const size_t *ends, size_t cuts)
 	assert_int_equal(found, ARRAY_COUNT(values));
 }
 
-static void finds_the_values_at_every_cut(void **state)
+static void values_are_found_for_each_cut(void **state)
 {
 	size_t bytes = sizeof(stream) - 1;
 
@@ -44,7 +44,7 @@ static void finds_the_values_at_every_cut(void **state)
 	}
 }
 
-static void finds_the_values_byte_by_byte_while_the_front_is_dropped(void **state)
+static void values_are_found_byte_by_byte_while_parsed_bytes_are_dropped(void **state)
 {
 	struct json_splitter splitter = { 0 };
 	size_t gone = 0, found = 0;
@@ -67,7 +67,7 @@ static void finds_the_values_byte_by_byte_while_the_front_is_dropped(void **stat
 	assert_int_equal(found, ARRAY_COUNT(values));
 }
 
-static void refuses_what_cannot_stand_there(void **state)
+static void invalid_input_is_refused_at_its_byte(void **state)
 {
 	static const struct {
 		const char *text;
@@ -90,14 +90,14 @@ static void refuses_what_cannot_stand_there(void **state)
 	}
 }
 
-static void refuses_a_nul_outside_of_strings(void **state)
+static void a_nul_outside_of_strings_is_refused(void **state)
 {
 	struct json_splitter splitter = { 0 };
 
 	assert_int_equal(json_split(&splitter, "{\0}", 3), JSON_SPLIT_MALFORMED);
 }
 
-static void takes_nesting_up_to_the_limit_and_not_beyond(void **state)
+static void nesting_over_the_limit_is_refused(void **state)
 {
 	char text[2 * JSON_DEPTH_MAX + 2];
 	struct json_splitter splitter = { 0 };
@@ -110,9 +110,9 @@ static void takes_nesting_up_to_the_limit_and_not_beyond(void **state)
 	assert_int_equal(json_split(&splitter, text, 2 * JSON_DEPTH_MAX), JSON_SPLIT_TOO_DEEP);
 }
 
-static void takes_parts_up_to_the_limit_and_not_beyond(void **state)
+static void parts_over_the_limit_are_refused(void **state)
 {
-	/* the bracket is a part too */
+	/* the bracket counts as a part */
 	size_t bytes = 2 * JSON_PARTS_MAX;
 	struct json_splitter splitter = { 0 };
 	char *text = malloc(bytes + 4);
@@ -129,7 +129,7 @@ static void takes_parts_up_to_the_limit_and_not_beyond(void **state)
 	free(text);
 }
 
-static void takes_bytes_up_to_the_limit_and_not_beyond(void **state)
+static void bytes_over_the_limit_are_refused(void **state)
 {
 	struct json_splitter splitter = { 0 };
 	char *text = malloc(JSON_BYTES_MAX + 2);
@@ -146,7 +146,7 @@ static void takes_bytes_up_to_the_limit_and_not_beyond(void **state)
 	free(text);
 }
 
-static void counts_anew_for_each_value(void **state)
+static void counts_start_at_zero_for_each_value(void **state)
 {
 	struct json_splitter splitter = { 0 };
 	const char text[] = "[1,2,3][4]";
@@ -157,7 +157,7 @@ static void counts_anew_for_each_value(void **state)
 	assert_int_equal(splitter.part_count, 2);
 }
 
-static void says_a_word_for_each_error(void **state)
+static void each_error_has_a_text(void **state)
 {
 	for (int result = JSON_SPLIT_MALFORMED; result <= JSON_SPLIT_TOO_LONG; result++)
 		assert_true(strlen(json_split_text((enum json_split)result)) > 10);
@@ -166,15 +166,15 @@ static void says_a_word_for_each_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(finds_the_values_at_every_cut),
-		cmocka_unit_test(finds_the_values_byte_by_byte_while_the_front_is_dropped),
-		cmocka_unit_test(refuses_what_cannot_stand_there),
-		cmocka_unit_test(refuses_a_nul_outside_of_strings),
-		cmocka_unit_test(takes_nesting_up_to_the_limit_and_not_beyond),
-		cmocka_unit_test(takes_parts_up_to_the_limit_and_not_beyond),
-		cmocka_unit_test(takes_bytes_up_to_the_limit_and_not_beyond),
-		cmocka_unit_test(counts_anew_for_each_value),
-		cmocka_unit_test(says_a_word_for_each_error),
+		cmocka_unit_test(values_are_found_for_each_cut),
+		cmocka_unit_test(values_are_found_byte_by_byte_while_parsed_bytes_are_dropped),
+		cmocka_unit_test(invalid_input_is_refused_at_its_byte),
+		cmocka_unit_test(a_nul_outside_of_strings_is_refused),
+		cmocka_unit_test(nesting_over_the_limit_is_refused),
+		cmocka_unit_test(parts_over_the_limit_are_refused),
+		cmocka_unit_test(bytes_over_the_limit_are_refused),
+		cmocka_unit_test(counts_start_at_zero_for_each_value),
+		cmocka_unit_test(each_error_has_a_text),
 	};
 
 	return cmocka_run_group_tests_name("rpc split", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events: every id by name, what is refused, the line. */
+/* Events: ids and names, invalid events, the printed line. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "base/bits.h"
 #include "rpc/ras/event.h"
 
-static void every_id_has_a_name_of_its_own_a_type_and_a_severity(void **state)
+static void each_id_has_a_unique_name_a_type_and_a_severity(void **state)
 {
 	for (size_t i = 0; i < RAS_ID_COUNT; i++) {
 		uint32_t id = ras_id_at(i);
@@ -29,7 +29,7 @@ static void every_id_has_a_name_of_its_own_a_type_and_a_severity(void **state)
 		assert_string_not_equal(ras_type_name(event.message.type), "ANY");
 		assert_string_not_equal(ras_severity_name(event.message.severity), "UNKNOWN");
 		assert_true(event.message.rank == RAS_RANK_NONE);
-		assert_true(id < RAS_OWN_END && (id >= RAS_OWN_FIRST || id <= 30)); /* DAOS goes on from 31 */
+		assert_true(id < RAS_OWN_END && (id >= RAS_OWN_FIRST || id <= 30)); /* DAOS may add ids from 31 */
 	}
 	assert_string_equal(ras_id_name(2), "engine_died");
 	assert_string_equal(ras_id_name(17), "swim_rank_dead");
@@ -42,7 +42,7 @@ static void every_id_has_a_name_of_its_own_a_type_and_a_severity(void **state)
 	assert_string_equal(ras_severity_name(77), "UNKNOWN");
 }
 
-static void what_changes_states_is_marked_so(void **state)
+static void events_that_change_states_have_the_type_state_change(void **state)
 {
 	static const enum ras_id changing[] = { RAS_ENGINE_DIED,     RAS_ENGINE_ASSERTED, RAS_POOL_REPLICAS_UPDATED,
 						RAS_SWIM_RANK_ALIVE, RAS_SWIM_RANK_DEAD,  RAS_SERVER_SILENT,
@@ -77,13 +77,13 @@ static void an_event_is_one_line(void **state)
 		"id: [engine_died] ts: [2026-11-20T19:01:31.139000+00:00] host: [vm] type: [STATE_CHANGE] sev: [ERROR] "
 		"msg: [engine 0 exited] pid: [24606] rank: [3] incarnation: [1795201297274729984] instance: [1] "
 		"error: [killed by signal 9]");
-	/* a text that is too long is cut between words */
+	/* a long text is cut between words */
 	ras_event_init(&event, RAS_ENGINE_DIED, "%0119d cut between words", 0);
 	assert_int_equal(strlen(event.text), 119 + strlen(" cut ..."));
 	assert_string_equal(event.text + 119, " cut ...");
 	ras_event_set_engine(&event, 3, 1, 1, 24606, event.text);
 	assert_string_equal(event.error, event.text);
-	/* what never went through the check does not break the line either */
+	/* also an unchecked event is printed as one line */
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	long_text[sizeof(long_text) - 1] = '\0';
 	long_text[5] = '\n';
@@ -100,10 +100,10 @@ static void refuse(const Shared__RASEvent *event, const char *word)
 
 	assert_int_equal(ras_event_check(event, &why), -EINVAL);
 	if (!strstr(why.text, word))
-		fail_msg("\"%s\" does not name %s", why.text, word);
+		fail_msg("the error \"%s\" does not name %s", why.text, word);
 }
 
-static void what_cannot_be_is_refused_by_name(void **state)
+static void an_invalid_event_is_refused_with_its_field(void **state)
 {
 	static const char *const bad_times[] = { "",
 						 "yesterday",
@@ -155,7 +155,7 @@ static void what_cannot_be_is_refused_by_name(void **state)
 	ras_event_set_engine(&event, 1, 2, 0, 5, "x");
 	event.engine.error = long_text;
 	refuse(&event.message, "extended info");
-	/* an id that only a newer release has is taken */
+	/* an id of a newer release is accepted */
 	copy = event.message;
 	copy.extended_info_case = SHARED__RASEVENT__EXTENDED_INFO__NOT_SET;
 	copy.id = 31 + 3;
@@ -165,10 +165,10 @@ static void what_cannot_be_is_refused_by_name(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_id_has_a_name_of_its_own_a_type_and_a_severity),
-		cmocka_unit_test(what_changes_states_is_marked_so),
+		cmocka_unit_test(each_id_has_a_unique_name_a_type_and_a_severity),
+		cmocka_unit_test(events_that_change_states_have_the_type_state_change),
 		cmocka_unit_test(an_event_is_one_line),
-		cmocka_unit_test(what_cannot_be_is_refused_by_name),
+		cmocka_unit_test(an_invalid_event_is_refused_with_its_field),
 	};
 
 	return cmocka_run_group_tests_name("ras event", tests, NULL, NULL);

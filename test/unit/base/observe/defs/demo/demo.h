@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* demo - objects that the tests trace. */
+/* demo - objects traced by the tests. */
 #ifndef DEMO_DEMO_H
 #define DEMO_DEMO_H
 
@@ -13,10 +13,10 @@ struct demo_order {
 
 struct demo_job {
 	struct trace_story story CACHE_ALIGNED;
-	char data[100]; /* so that the stride is not the story's size */
+	char data[100]; /* makes the stride differ from the story's size */
 };
 
-/* A request with its I/O in it. */
+/* A request that contains its I/O. */
 struct demo_errand {
 	struct trace_story story CACHE_ALIGNED;
 	struct demo_job job;
