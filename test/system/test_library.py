@@ -279,7 +279,7 @@ class OtherPrograms(LibraryTest):
         self.assertEqual(self.run_use_trace("slots"), "one at a time: 30 attached\ntogether: 4 attached\n")
         header = json.loads(self.header())["trace"]
         self.assertEqual((header["unregistered"], header["refused_threads"]), (2, 2))
-        self.assertIn("2 unregistered (2 threads found all slots taken)", self.fathom_trace("-s", self.name))
+        self.assertIn("2 unregistered (2 threads got no slot)", self.fathom_trace("-s", self.name))
 
     def test_a_trace_can_be_closed_while_threads_record(self):
         self.assertEqual(self.run_use_trace("close"), "closed\n")

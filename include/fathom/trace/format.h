@@ -51,7 +51,7 @@ enum {
 	TRACE_ARG_SLOTS_PART = 4,		       /* ... and in each continuation of it */
 	TRACE_PARTS_MAX = 4,			       /* records of one event: the head and its continuations */
 	TRACE_STORY_STATES_MAX = 11,
-	TRACE_TICK_SHARED = 1,	   /* in a tick: it was read for an earlier event and lent to this one */
+	TRACE_TICK_SHARED = 1,	   /* in a tick: it was read for an earlier event, which shares it */
 	TRACE_POINT_PART = 0xffff, /* `point` of a continuation record */
 	TRACE_BUCKETS_OCTAVE = 8,  /* of a histogram: in each doubling; below twice that, one for each tick */
 	TRACE_BUCKETS = 368,	   /* to 2^48 ticks; the last has all that is longer */
@@ -179,7 +179,7 @@ struct trace_thread {
 static_assert(sizeof(struct trace_thread) == 256, "frozen");
 
 struct trace_record {
-	uint64_t tick; /* bit 0 set: read for an earlier event and lent to this one */
+	uint64_t tick; /* bit 0 set: read for an earlier event, which shares it */
 	union {
 		struct {
 			uint32_t seq; /* of the thread, across both of its rings; equal in a continuation */

@@ -176,7 +176,7 @@ bool trace_group_point(unsigned int group, unsigned int index, struct trace_poin
 	TRACE_API(trace_group_point);
 uint64_t trace_group_enabled_points(unsigned int group) TRACE_API(trace_group_enabled_points);
 
-/* ---- what is slow ---- */
+/* ---- slow lives and filters ---- */
 
 /*
  * Keep the lives of `object`, such as nvmf_req, that stay in `state` (NULL: live) for `slow_ns`. UINT64_MAX, the default:

@@ -252,7 +252,7 @@ static void ctf_event(struct export *export, const struct reader_event *event, b
 	put_event(export->reader, stream, event);
 }
 
-/* ---- from create to destroy ---- */
+/* ---- create, finish, destroy ---- */
 
 static int ctf_create(struct export *export)
 {

@@ -148,7 +148,7 @@ static void put_event(struct out *out, const struct reader_point *point)
 	out_text(out, "\t};\n};\n\n");
 }
 
-/* ---- the rest ---- */
+/* ---- types, stream and clock ---- */
 
 static const char types[] = "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
 			    "typealias integer { size = 16; align = 8; signed = false; } := uint16_t;\n"

@@ -265,7 +265,7 @@ static void html_event(struct export *export, const struct reader_event *event, 
 		enter_stage(html, step.life);
 }
 
-/* ---- from create to destroy ---- */
+/* ---- create, finish, destroy ---- */
 
 static int html_create(struct export *export)
 {

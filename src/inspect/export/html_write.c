@@ -96,7 +96,7 @@ static void collect_shown(const struct html *html, struct shown *shown)
 	shown->life_count = count;
 }
 
-/* ---- the frame ---- */
+/* ---- descriptions ---- */
 
 static void write_about(struct export *export, const struct reader_counts *counts, const struct shown *shown)
 {
@@ -422,7 +422,7 @@ static void write_events(struct export *export, const struct shown *shown)
 		int64_t ns = (int64_t)ns_of(export, shown, shown->events[i]->tick);
 
 		put_comma(out, i);
-		out_format(out, "%" PRId64, ns - last); /* a lent tick may be older than the previous one */
+		out_format(out, "%" PRId64, ns - last); /* a shared tick may be older than the previous one */
 		last = ns;
 	}
 	out_char(out, ']');

@@ -488,7 +488,7 @@ static void perfetto_event(struct export *export, const struct reader_event *eve
 	write_step(export, &step);
 }
 
-/* ---- from create to destroy ---- */
+/* ---- create, finish, destroy ---- */
 
 static int perfetto_create(struct export *export)
 {

@@ -4,7 +4,7 @@
  *
  *   recorder_open() -> recorder_step() ... -> recorder_close()
  *
- * The engine does not notice: its rings are read as by any reader, but before they wrap. Records overwritten before they
+ * The engine takes no part: its rings are read as by any reader, but before they wrap. Records overwritten before they
  * could be read are counted, also in the file. The output is a trace file (docs/formats/trace.md) whose rings are as
  * large as necessary; it can be read at any time, also after the recorder was killed.
  *

@@ -58,7 +58,7 @@ static int read_record(const struct window *window, uint32_t i, uint64_t positio
 
 	if (pread(window->segment.fd, record_ret, sizeof(*record_ret), (off_t)at) != (ssize_t)sizeof(*record_ret))
 		return fault(why, -EIO, "cannot read from memory: %s", strerror(errno));
-	record_ret->tick &= ~1ull; /* clear the bit of lent ticks */
+	record_ret->tick &= ~1ull; /* clear the bit of shared ticks */
 	return 0;
 }
 
@@ -327,7 +327,7 @@ const uint64_t *window_records_offsets(const struct window *window)
 
 /*
  * Find the first position of ring `i`, from `*position` up to `high`, with a tick of at least `tick`. Ticks increase,
- * except lent ones.
+ * except shared ones.
  */
 static int find_tick(const struct window *window, uint32_t i, uint64_t *position, uint64_t high, uint64_t tick,
 		     struct fathom_fault *why)
@@ -381,7 +381,7 @@ static int cut_segment(const struct window *window, const struct trace_frozen *f
 		if (rc)
 			break;
 		must(first <= from && from <= to && to <= max_u64(first, end));
-		/* lent ticks may be slightly out of order */
+		/* shared ticks may be slightly out of order */
 		segment->first[i] = max_u64(first, from - min_u64(from, BEFORE_RECORDS));
 		segment->count[i] = min_u64(end, to + BEFORE_RECORDS);
 		rc = skip_parts(window, i, &segment->first[i], end, why);

@@ -41,7 +41,7 @@ struct spdk_header {
 	uint8_t reserved[6];
 	uint64_t sections[SPDK_SECTIONS];
 };
-static_assert(sizeof(struct spdk_header) == 72, "theirs");
+static_assert(sizeof(struct spdk_header) == 72, "as in SPDK");
 
 struct spdk_main {
 	uint64_t tick_rate;
@@ -58,7 +58,7 @@ struct __attribute__((packed)) spdk_owner {
 	uint64_t tick; /* since when the id belongs to this owner; 0: never used */
 	uint8_t type;
 };
-static_assert(sizeof(struct spdk_owner) == 9, "theirs");
+static_assert(sizeof(struct spdk_owner) == 9, "as in SPDK");
 
 /* A type of owners or objects. */
 struct spdk_type {
@@ -89,7 +89,7 @@ struct spdk_tpoint {
 	struct spdk_arg args[SPDK_ARGS_MAX];
 	struct spdk_relation relations[SPDK_RELATIONS_MAX];
 };
-static_assert(sizeof(struct spdk_tpoint) == 190, "theirs");
+static_assert(sizeof(struct spdk_tpoint) == 190, "as in SPDK");
 
 /* Followed by u64 counts[count_count], the number of records of each point, and by the entries. */
 struct spdk_ring {
@@ -100,7 +100,7 @@ struct spdk_ring {
 	uint64_t count_count;
 	uint64_t next; /* entries ever published */
 };
-static_assert(sizeof(struct spdk_ring) == 48, "theirs");
+static_assert(sizeof(struct spdk_ring) == 48, "as in SPDK");
 
 struct spdk_entry {
 	uint64_t tick;
@@ -115,6 +115,6 @@ struct spdk_entry {
 		uint8_t part[SPDK_PART_ARG_BYTES];
 	};
 };
-static_assert(sizeof(struct spdk_entry) == 32, "theirs");
+static_assert(sizeof(struct spdk_entry) == 32, "as in SPDK");
 
 #endif

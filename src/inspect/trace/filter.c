@@ -343,7 +343,7 @@ static bool life_lookup(void *ctx, uint32_t name, struct expression_value *value
 	return life_value(ctx, name, value) && convert_unit(ctx, name, value);
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
 int reader_filter_create(const struct reader *reader, const struct reader_filter_spec *spec,
 			 struct reader_filter **filter_ret, struct fathom_fault *why)

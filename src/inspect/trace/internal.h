@@ -72,7 +72,7 @@ struct reader {
 	int target_fd;
 	struct reader_stages *lives_of_events; /* NULL, or the sums that reader_lives() returns */
 	struct symbols *symbols;	       /* of the program's functions; NULL: not loaded yet */
-	uint64_t shared_bit;		       /* bit of a recorded tick: the tick was lent. 0: ticks have no such bit */
+	uint64_t shared_bit;		       /* bit of a recorded tick: the tick is shared. 0: ticks have no such bit */
 };
 
 /* ---- open.c ---- */

@@ -202,7 +202,7 @@ void life_table_event(struct life_table *table, struct reader_event *event)
 	}
 	event->has_life = true;
 	event->total_partial = life->partial;
-	/* a lent tick may be older than the object's previous event */
+	/* a shared tick may be older than the object's previous event */
 	event->dwell_ticks = event->tick > life->last ? event->tick - life->last : 0;
 	event->total_ticks = event->tick > life->first ? event->tick - life->first : 0;
 	life->last = max_u64(life->last, event->tick);

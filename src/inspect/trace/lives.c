@@ -37,7 +37,7 @@ void reader_stays(const uint64_t ticks[TRACE_STORY_STATES_MAX], uint32_t path, u
 	while (count-- > 0) {
 		uint64_t begin = stays_ret->begins[count];
 
-		/* a lent tick may be older than the one before it */
+		/* a shared tick may be older than the one before it */
 		stays_ret->ticks[count] = next > begin ? next - begin : 0;
 		next = begin;
 	}

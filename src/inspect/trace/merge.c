@@ -178,7 +178,7 @@ static void name_sources(struct reader_merge *merge)
 	}
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
 int reader_merge_create(struct reader *const *readers, uint32_t count, struct reader_merge **merge_ret,
 			struct fathom_fault *why)
@@ -242,7 +242,7 @@ static void advance_source(struct source *source)
 	if (!source->ready)
 		return;
 	must(reader_wall_ns(source->reader, source->event.tick, &wall_ns) == 0);
-	/* a lent tick is older than the event's place, and the clock may have been set back */
+	/* a shared tick is older than the event, and the clock may have been set back */
 	source->wall_ns = max_u64(source->wall_ns, wall_ns);
 }
 

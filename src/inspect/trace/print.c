@@ -230,7 +230,7 @@ void add_owner(struct reader_printer *printer, uint16_t owner_id, uint64_t tick)
 		add(printer, piece->text, piece->bytes);
 }
 
-/* ---- the door ---- */
+/* ---- public functions ---- */
 
 int reader_printer_create(struct reader *reader, FILE *file, enum reader_print_style style, bool wall,
 			  struct reader_printer **printer_ret)

@@ -144,7 +144,7 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 		   counts->recorded - min_u64(gone, counts->recorded), counts->overwritten, counts->missing,
 		   info->unregistered_records);
 	if (info->refused_threads)
-		add_format(printer, " (%" PRIu64 " threads found all slots taken)", info->refused_threads);
+		add_format(printer, " (%" PRIu64 " threads got no slot)", info->refused_threads);
 	end_line(printer);
 }
 

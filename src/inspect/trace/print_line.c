@@ -51,7 +51,7 @@ struct point_line {
 /* The printed form of a tick. */
 struct tick_line {
 	uint64_t tick;
-	uint32_t bytes, mark_at; /* bytes 0: empty; mark_at: place of the '~' that marks a lent tick */
+	uint32_t bytes, mark_at; /* bytes 0: empty; mark_at: place of the '~' that marks a shared tick */
 	char text[TICK_BYTES];
 };
 static_assert(TICK_BYTES % SLACK == 0, "copied in pieces of SLACK");

@@ -305,7 +305,7 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 	life->ticks[to] = event->tick;
 }
 
-/* ---- the end ---- */
+/* ---- sorting and grouping ---- */
 
 /* Is `part` the I/O of `whole`, or a part of that I/O? */
 static bool is_part_of(const struct reader_exemplar *part, const struct reader_exemplar *whole)

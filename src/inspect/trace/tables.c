@@ -49,7 +49,7 @@ bool reader_owner(const struct reader *reader, uint16_t owner, uint64_t tick, st
 {
 	const struct trace_owner *there = reader_element(reader, TRACE_SECTION_OWNERS, owner);
 	struct trace_owner row;
-	/* a lent tick may be slightly older than the owner */
+	/* a shared tick may be slightly older than the owner */
 	uint64_t slack = reader->shared_bit ? tick_scale_ticks(&reader->scale, 100 * NS_PER_US) : 0;
 	size_t text_bytes = sizeof(row.text);
 	const char *text = row.text;

@@ -14,8 +14,8 @@
  * bounded for a file of any size.
  *
  * Order: a thread's events come in the order in which it recorded them, across both of its rings. Between threads the
- * tick decides; for equal ticks, the thread's place in the file. A thread may lend an event a tick that it read earlier
- * (`shared`); such an event stays behind those recorded before it.
+ * tick decides; for equal ticks, the thread's place in the file. An event may share a tick that was read for an
+ * earlier event (`shared`); it stays behind those recorded before it.
  *
  * Trace files of SPDK targets are read, too: they are translated into this format when opened (inspect/spdk). A running
  * target's file is read as it was at that moment, unless it was opened to be followed.

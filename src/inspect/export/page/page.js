@@ -142,7 +142,7 @@ function writeHeader() {
     about.lives_left_out ? `${countText(about.lives_left_out)} lives are left out.` : "All are on this page.");
   if (about.lives_left_out || about.events_left_out) parts.push("Histograms and the heat map count all lives.");
   if (about.overwritten || about.missing)
-    parts.push(`The file itself no longer had ${countText(about.overwritten)} records, overwritten by later ones` +
+    parts.push(`The file no longer had ${countText(about.overwritten)} records, overwritten by later ones` +
                (about.missing ? `, and ${countText(about.missing)} were torn or missing.` : "."));
   $("left-out").textContent = parts.join(" ");
   for (const [key, color] of colors) {

@@ -318,7 +318,7 @@ static void put_provider(struct encoder *encoder, const struct dof_provider *pro
 		put_relocations(encoder, provider, record.probes);
 }
 
-/* ---- the whole ---- */
+/* ---- the object ---- */
 
 static uint32_t count_sections(const struct encoder *encoder, const struct dof_set *set)
 {

@@ -334,7 +334,7 @@ static const uint32_t *get_attributes(const void *ctx, const char *provider)
 	return found->attributes;
 }
 
-/* ---- the whole ---- */
+/* ---- parsing ---- */
 
 static int take_tables(struct reading *reading)
 {

@@ -22,7 +22,7 @@ struct jail_process {
 	int memory;
 };
 
-/* Start `program` (NULL: this one) as a child; its first answer tells whether it is confined. */
+/* Start `program` (NULL: this one) as a child; its first answer reports whether it is confined. */
 MUST_CHECK int jail_process_start(const char *program, const struct jail_sizes *sizes, struct jail_process *process_ret,
 				  struct fathom_fault *why);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * client - requests in, replies out. A request is untrusted. Its sender is known by the kernel's credentials of each
- * message: a child that writes to its parent's socket acts for itself.
+ * message: a child process that writes to its parent's connection registers for itself.
  */
 #include "inspect/probed/register/client.h"
 
@@ -27,7 +27,7 @@ static_assert(sizeof(((struct probed_request *)0)->helper) == sizeof(struct dof_
 
 static void client_ready(void *ctx, uint32_t events);
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid)
 {

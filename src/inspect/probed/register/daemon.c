@@ -31,7 +31,7 @@ static struct {
 	bool ready;	     /* reported to the supervisor */
 } probed = { .socket_fd = -1 };
 
-/* ---- down ---- */
+/* ---- stopping ---- */
 
 static void stop_probed(int exit_status)
 {
@@ -51,7 +51,7 @@ static void handle_signal(const struct daemon_signal *info)
 	stop_probed(EXIT_SUCCESS);
 }
 
-/* ---- up ---- */
+/* ---- starting ---- */
 
 static void report_ready(void)
 {
@@ -136,7 +136,7 @@ static int open_device(struct fathom_fault *why)
 	return 0;
 }
 
-/* First of all on the control thread. */
+/* Called first on the control thread. */
 static void start_probed(void)
 {
 	struct fathom_fault why = { 0 };

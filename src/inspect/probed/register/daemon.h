@@ -26,7 +26,7 @@ struct probed_options {
 	struct registry_options registry;
 };
 
-/* Run until a signal says to end; the exit status. Errors are logged. `options` is lent. */
+/* Run until a signal ends it. Returns the exit status. Errors are logged. `options` is lent. */
 int probed_run(const struct probed_options *options);
 
 #endif

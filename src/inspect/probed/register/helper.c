@@ -78,7 +78,7 @@ struct helper_file *helper_file_create(struct helper *helper, uint32_t user)
 	return file;
 }
 
-/* ---- room for objects ---- */
+/* ---- memory for objects ---- */
 
 static void release_object_room(struct helper_file *file, struct pending_add *add)
 {

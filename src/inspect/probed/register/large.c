@@ -285,7 +285,7 @@ void large_end(struct registration *registration)
 	large_wake(registry);
 }
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 int large_init(struct registry *registry, struct fathom_fault *why)
 {

@@ -241,7 +241,7 @@ enum notes_step notes_step(struct notes *notes)
 	return NOTES_MORE;
 }
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 struct notes *notes_create(struct registry *registry, uid_t uid, pid_t only, notes_probe_fn fn, notes_wake_fn wake,
 			   void *ctx)

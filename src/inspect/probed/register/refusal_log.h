@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * refusal_log - one log line for each registration that is refused, whichever way it came.
+ * refusal_log - one log line for each refused registration, from the socket and from the device.
  *
- * A stranger can cause these lines, so their rate is limited. Each limiter serves the users of one remainder of the user
+ * Any user can cause these lines, so their rate is limited. Each limiter serves the users of one remainder of the user
  * id, so that a flood of one user hides the lines of few others.
  *
  * Thread: control.
@@ -23,14 +23,14 @@ struct refusal {
 	pid_t pid;
 	uid_t uid;
 	enum probed_way way;
-	const char *module;  /* its name, as the process says it, perhaps without an end; "": not known */
+	const char *module;  /* its name, as the process sent it; may lack the NUL; "": not known */
 	size_t module_bytes; /* of the field that holds it */
 	int error;
 	const char *why;
 };
 
 /*
- * Log `refusal`: WARNING; INFO where the process or the daemon ended first. Characters that are not printable become '?'.
+ * Log `refusal`: WARNING; INFO if the process or the daemon ended first. Characters that are not printable become '?'.
  * Borrows all.
  */
 void refusal_log(const struct refusal *refusal);

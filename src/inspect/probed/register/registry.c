@@ -343,7 +343,7 @@ static int check_next_processes(void *ctx)
 	return 0;
 }
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 static void set_registry_defaults(struct registry_options *options)
 {

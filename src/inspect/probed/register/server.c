@@ -144,7 +144,7 @@ static int close_silent_when_full(void *ctx)
 	return 0;
 }
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
 static int make_folder(const char *path, struct fathom_fault *why)
 {

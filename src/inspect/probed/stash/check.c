@@ -5,9 +5,9 @@
  *   raw, dh, blocks, process, exec-mapping   originals. Damaged: the entry is set aside; nothing can restore it.
  *   parsed/, probes/$pid                     made of the originals. Damaged: removed; the registration is `stale`
  *                                            until it is parsed again from raw.
- *   $gen without a mapping, or a mapping without $gen     left by an operation that was cut short: removed
+ *   $gen without a mapping, or a mapping without $gen     left by an interrupted operation: removed
  *
- * Nothing damaged is mended in place.
+ * Nothing damaged is repaired in place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ struct check {
 
 /* ---- one probe ---- */
 
-/* -EINVAL: the record is not of the probe that its name says. */
+/* -EINVAL: the record is not of the probe that its name identifies. */
 static int check_record(struct stash *stash, int parsed, const char *name, const char *pid_name,
 			const struct stash_probe_name *split)
 {
@@ -195,7 +195,7 @@ static int index_mappings(struct check *check, const struct stash_list *list)
 	return 0;
 }
 
-/* A generation without its mapping is of a registration that was cut short. */
+/* A generation without its mapping is left by an interrupted registration. */
 static int check_generation(struct check *check, const char *name, uint64_t generation)
 {
 	char target[STASH_MAPPING_NAME_BYTES];
@@ -242,7 +242,7 @@ static int check_entry(struct check *check, const char *name)
 
 /*
  * The counter must be above every generation that was given. A lost counter may have been far above the generations that
- * are left, so it goes on a million further.
+ * are left, so it continues a million further.
  */
 static int check_next_generation(struct check *check)
 {

@@ -8,7 +8,7 @@
  *   raw.c      objects as they were received; process.c: files of a process; upload.c: large objects, in slices
  *   stage.c    the files of a registration's probes, made in stash/work and renamed into place
  *   add.c, remove.c, reparse.c
- *   sweep.c    reads the whole tree, undoes operations that were cut short, makes the index.
+ *   sweep.c    reads the whole tree, undoes interrupted operations, makes the index.
  *              check.c: the folder of a process; aside.c: damaged entries
  *
  * An operation makes its files in stash/work, which no consumer reads, and renames them into place. One rename commits it:

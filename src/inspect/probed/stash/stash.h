@@ -8,7 +8,7 @@
  *   DIR/probes/$pid/$prv$pid/$mod/$fun/$prb     records that consumers read
  *
  * A name appears by rename or link, when its content is complete. A registration is in the tree whole or not at all, also
- * after kill -9 at any instant: stash_open() sweeps operations that were cut short. All state is in the tree; memory has an
+ * after kill -9 at any instant: stash_open() undoes interrupted operations. All state is in the tree; memory has an
  * index of processes, mappings and counts.
  *
  * One thread. One stash per directory, held by a lock file. Functions block as long as the filesystem does.

@@ -2,7 +2,7 @@
 /*
  * sweep - reads the whole tree and makes it consistent: at the start, and when an operation could not undo itself.
  *
- *   work/      files of an operation that was cut short: removed
+ *   work/      files of an interrupted operation: removed
  *   dof-pid/   check.c
  *   probes/    records that no registration has, and empty folders: removed; other files: set aside
  *   dof/       objects that no registration has: removed
@@ -63,7 +63,7 @@ static bool is_seen(const struct stash_sweep *sweep, uint64_t inode, uint64_t pa
 	return sweep->seen_count > 0 && bsearch(&seen, sweep->seen, sweep->seen_count, sizeof(seen), compare_seen);
 }
 
-/* Remove a record in probes/ that no registration has; an operation that was cut short left it. Set other files aside. */
+/* Remove a record in probes/ that no registration has; an interrupted operation left it. Set other files aside. */
 static int remove_unregistered(struct stash *stash, int folder, const char *name, const char *path)
 {
 	struct record record;
@@ -195,7 +195,7 @@ static int sweep_probes_entry(struct stash_sweep *sweep, const char *name)
 	return rc == 0 && stash->provider_links ? restore_provider_links(stash, name) : rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the tree ---- */
 
 static int sweep_object(struct stash_sweep *sweep, const char *name)
 {
