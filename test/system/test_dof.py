@@ -117,7 +117,7 @@ class DofTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(": valid: 1 provider", done.stdout)
 
-    def test_a_file_without_probes_is_reported_as_one(self):
+    def test_a_file_without_probes_is_reported(self):
         done = dof("/bin/true")
         self.assertEqual(done.returncode, 0)
         self.assertIn("no probes", done.stdout)
