@@ -31,7 +31,7 @@ class Traces:
         engine = harness.Engine(self.folder, "--num-trace-entries", "8192")
         try:
             engine.serve("bdev_null_create", "null0", 512, 4096)
-            engine.lines(f"bdev_malloc_create -b malloc0 16 4096\nnvmf_subsystem_add_ns {harness.NQN} malloc0\n")
+            engine.run_commands(f"bdev_malloc_create -b malloc0 16 4096\nnvmf_subsystem_add_ns {harness.NQN} malloc0\n")
             engine.perf("--rw", "mix", "--depth", "4", "--count", "600")
             engine.perf("--nsid", "2", "--rw", "mix", "--depth", "8", "--count", "600", "--verify")
             if engine.stop() != 0:
@@ -45,9 +45,9 @@ class Traces:
         """An engine with a device that held eight reads together."""
         engine = harness.Engine(self.folder)
         try:
-            engine.lines("bdev_malloc_create -b Disk0 16 512\nbdev_error_create Disk0\n")
+            engine.run_commands("bdev_malloc_create -b Disk0 16 512\nbdev_error_create Disk0\n")
             engine.serve("bdev_null_create", "null0", 512, 4096)
-            engine.lines(f"nvmf_subsystem_add_ns {harness.NQN} EE_Disk0\n")
+            engine.run_commands(f"nvmf_subsystem_add_ns {harness.NQN} EE_Disk0\n")
             engine.rpc("bdev_error_inject_error", name="EE_Disk0", io_type="read", error_type="delay", delay_us=200000, num=8)
             engine.perf("--nsid", "2", "--rw", "randread", "--depth", "8", "--count", "16")
             engine.kill()

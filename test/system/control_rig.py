@@ -90,7 +90,7 @@ engines:
         with open(self.log_path, "a") as log:
             self.process = subprocess.Popen([SERVER, "start", "-o", self.config], stdout=log, stderr=subprocess.STDOUT)
         if wait:
-            self.until(lambda: self.fathom("server", "query", check=False).returncode == 0, "the server answers")
+            self.wait_until(lambda: self.fathom("server", "query", check=False).returncode == 0, "the server answers")
 
     def kill(self):
         """Kill the server with SIGKILL. Its engines keep running."""
@@ -171,7 +171,7 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
 
     # ---- waiting ----
 
-    def until(self, condition, what, seconds=SETTLE_SECONDS):
+    def wait_until(self, condition, what, seconds=SETTLE_SECONDS):
         """Wait until `condition()` is true. `what`: the text of a timeout, or a function that returns it."""
         deadline = time.monotonic() + seconds
         while True:
@@ -183,7 +183,7 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
                 raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}\n{self.log_text()[-8000:]}")
             time.sleep(0.02)
 
-    def until_states(self, wanted, seconds=SETTLE_SECONDS):
+    def wait_for_states(self, wanted, seconds=SETTLE_SECONDS):
         """Wait until the ranks are in these states. `wanted`: {rank: state}, or one state for all ranks."""
         seen = {}
 
@@ -195,11 +195,11 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
             return all(state == wanted for state in seen.values()) and len(seen) == len(self.ports) if isinstance(wanted, str) else \
                 all(seen.get(rank) == state for rank, state in wanted.items())
 
-        self.until(reached, lambda: f"states {wanted}, the last were {seen}", seconds)
+        self.wait_until(reached, lambda: f"states {wanted}, the last were {seen}", seconds)
 
     def format(self):
         self.fathom("storage", "format")
-        self.until_states("joined")
+        self.wait_for_states("joined")
 
     def discard(self):
         if self.process and self.process.poll() is None:

@@ -115,12 +115,12 @@ class Engine:
         request = {"jsonrpc": "2.0", "id": 1, "method": method}
         if params:
             request["params"] = params
-        reply = self.raw(json.dumps(request).encode(), timeout)
+        reply = self.send_request(json.dumps(request).encode(), timeout)
         if "error" in reply:
             raise RpcError(reply["error"])
         return reply["result"]
 
-    def raw(self, request, timeout=20):
+    def send_request(self, request, timeout=20):
         """Send `request`, JSON as bytes, on a connection of its own; the decoded reply."""
         with socket.socket(socket.AF_UNIX) as s:
             s.settimeout(timeout)
@@ -134,14 +134,14 @@ class Engine:
                 reply += piece
         return json.loads(reply)
 
-    def lines(self, text):
+    def run_commands(self, text):
         """Run commands, one a line, through the standard input of `fathom rpc`; its output."""
         return run(FATHOM, "rpc", "-s", self.sock, input=text).stdout
 
     def serve(self, *create):
         """Export a subsystem with one namespace on the device that the command `create` makes; the device's name."""
-        name = self.lines(" ".join(map(str, create)) + "\n").split()[-1]
-        self.lines(f"""nvmf_create_transport -t tcp
+        name = self.run_commands(" ".join(map(str, create)) + "\n").split()[-1]
+        self.run_commands(f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {self.port}
 nvmf_subsystem_add_ns {NQN} {name}
@@ -161,7 +161,7 @@ nvmf_subsystem_add_ns {NQN} {name}
             return stats["num_read_ops"] + stats["num_write_ops"] >= count
         wait_for(are_done)
 
-    def under_way(self, *words):
+    def operations_under_way(self, *words):
         """The rows of `fathom trace stuck`: operations under way that are older than 1 s, or than the options `words` say."""
         done = self.trace("stuck", "--json", *words, "-f", self.trace_path, check=False)
         return [json.loads(line) for line in done.stdout.splitlines()]

@@ -299,7 +299,7 @@ class Attached(LiveTest):
 tracepoint:raw_syscalls:sys_enter /pid == __PID__/ { @calls = count(); }
 """)
         started = self.start(path, engine.name)
-        engine.lines(f"nvmf_create_subsystem {NQN} -a\n")
+        engine.run_commands(f"nvmf_create_subsystem {NQN} -a\n")
         output = self.end(started)
         self.assertRegex(output, rf"\A\d+\.\d+: {NQN} from INACTIVE to ACTIVE done\n")
         self.assertRegex(output, r"@calls: [1-9]\d*\n")
@@ -349,7 +349,7 @@ class DocumentedSession(LiveTest):
             elif words[:3] == ["fathom", "probe", "run"]:
                 running = self.start(*shlex.split(text)[3:], engine.name)
             else:
-                engine.lines("\n".join(text.splitlines()[1:-1]).replace("4420", str(engine.port)) + "\n")
+                engine.run_commands("\n".join(text.splitlines()[1:-1]).replace("4420", str(engine.port)) + "\n")
         self.assertEqual(compared, 3)
 
 
@@ -379,16 +379,16 @@ class ShippedScripts(LiveTest):
     def test_shipped_scripts_count_what_the_engine_counts(self):
         engine = self.engine("-m", "3")
         engine.serve("bdev_malloc_create", 16, 512)
-        engine.lines(f"""bdev_malloc_create 16 4096 -b M1
+        engine.run_commands(f"""bdev_malloc_create 16 4096 -b M1
 bdev_error_create M1
 nvmf_subsystem_add_ns {NQN} EE_M1
 """)
         started = self.start_all(engine)
         before = self.summary(engine)
         self.load(engine)
-        engine.lines(f"bdev_error_inject_error EE_M1 read failure -n {script_output.FAILURES}\n")
+        engine.run_commands(f"bdev_error_inject_error EE_M1 read failure -n {script_output.FAILURES}\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
-        engine.lines(f"nvmf_delete_subsystem {NQN}\n")
+        engine.run_commands(f"nvmf_delete_subsystem {NQN}\n")
         time.sleep(1.5)     # some scripts print once a second
         after = self.summary(engine)
         for process, _, _ in started.values():

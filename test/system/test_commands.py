@@ -165,7 +165,7 @@ class Commands(EngineTest):
         for method, words in calls.items():
             engine = self.engine()
             if method != "nvmf_create_transport":
-                engine.lines(f"nvmf_create_transport -t tcp\nbdev_malloc_create 8 512\nnvmf_create_subsystem {NQN} -a\n")
+                engine.run_commands(f"nvmf_create_transport -t tcp\nbdev_malloc_create 8 512\nnvmf_create_subsystem {NQN} -a\n")
             more = []
             for flag, value, what in re.findall(r"(?m)^  (?:-\w, )?(--[\w-]+)( VALUE)? +(.*)", run(FATHOM, "rpc", method, "--help").stdout):
                 if not re.match("ignored|no effect|accepted", what):

@@ -48,12 +48,12 @@ class ServerAndEngines(SystemTest):
             self.assertEqual(done.returncode, 1)
             self.assertIn("engine 1 of 127.0.0.1 is formatted and has not joined: errored: fathom-engine 1 exited: exit status 1: cannot listen", done.stderr)
             # its server reports it to the management service a moment later
-            system.until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
+            system.wait_until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
             done = system.fathom("system", "start", check=False)
             self.assertRegex(done.stdout, r"(?ms)^0 +start +OK.*^Engines without a rank:\n.*^  127\.0\.0\.1 start .*cannot listen")
             self.assertIn("system start failed for 1 engine without a rank", done.stderr)
         self.assertRegex(system.fathom("system", "start").stdout, r"(?m)^\[0-1\] +start +OK *$")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         # an engine that has not joined is erased too: none is left that could form the system again
         system.fathom("system", "stop")
         system.fathom("system", "erase", "--force")
@@ -61,7 +61,7 @@ class ServerAndEngines(SystemTest):
             taken.bind(("127.0.0.1", system.ports[1]))
             taken.listen()
             self.assertEqual(system.fathom("storage", "format", check=False).returncode, 1)
-            system.until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
+            system.wait_until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
             system.fathom("system", "stop")
             self.assertRegex(system.fathom("system", "erase", "--force").stdout, r"(?ms)^0 +erase +OK.*^  127\.0\.0\.1 erase +OK")
         self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
@@ -71,8 +71,8 @@ class ServerAndEngines(SystemTest):
         before = system.members()
         instance_of = {engine["rank"]: index for index, engine in system.engines().items()}
         os.kill(system.pid(instance_of[1]), signal.SIGKILL)
-        system.until(lambda: system.members()[1]["incarnation"] > before[1]["incarnation"], "rank 1 joins again")
-        system.until_states("joined")
+        system.wait_until(lambda: system.members()[1]["incarnation"] > before[1]["incarnation"], "rank 1 joins again")
+        system.wait_for_states("joined")
         died = [event for event in system.events() if event[1] == "engine_died"]
         self.assertEqual([(event[2], event[3]) for event in died], [(1, before[1]["incarnation"])])
         self.assertEqual(system.members()[1]["uuid"], before[1]["uuid"])
@@ -91,7 +91,7 @@ class ServerAndEngines(SystemTest):
             time.sleep(0.2)
             self.assertEqual(system.pids(), pids)
             system.start()
-            system.until_states("joined")
+            system.wait_for_states("joined")
         self.assertEqual(load.wait(60), 0)
         # far above the latency on a busy machine, far below a wait for the server or for a timeout
         self.assertLess(self.latency_max(load), max(20 * usual, 15))
@@ -100,7 +100,7 @@ class ServerAndEngines(SystemTest):
         self.assertEqual(alone.wait(60), 0, alone.stdout.read())
         alone.stdout.close()
         system.start()
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(system.pids(), pids)
         after = system.members()
         self.assertEqual({rank: (m["uuid"], m["incarnation"]) for rank, m in after.items()},
@@ -119,7 +119,7 @@ class ServerAndEngines(SystemTest):
         self.assertEqual(system.stop(), 0)
         self.assertEqual(system.pids(), pids)
         system.start()
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(system.pids(), pids)
 
     def test_an_engine_that_dies_without_a_server_is_reported_when_the_server_starts(self):
@@ -129,8 +129,8 @@ class ServerAndEngines(SystemTest):
         system.kill()
         os.kill(system.pid(instance_of[2]), signal.SIGKILL)
         system.start()
-        system.until(lambda: system.members()[2]["incarnation"] > before[2]["incarnation"], "rank 2 joins again")
-        system.until_states("joined")
+        system.wait_until(lambda: system.members()[2]["incarnation"] > before[2]["incarnation"], "rank 2 joins again")
+        system.wait_for_states("joined")
         died = [event for event in system.events() if event[1] == "engine_died"]
         self.assertEqual([(event[2], event[3]) for event in died], [(2, before[2]["incarnation"])])
 
@@ -143,10 +143,10 @@ class ServerAndEngines(SystemTest):
             time.sleep(6)       # 5 s is the limit for the first connection; it must not end a follower that was connected
             system.kill()
             system.start()
-            system.until_states("joined")
+            system.wait_for_states("joined")
             before = system.members()[0]["incarnation"]
             os.kill(system.pid(0), signal.SIGKILL)
-            system.until(lambda: system.members()[0]["incarnation"] > before, "rank 0 joins again")
+            system.wait_until(lambda: system.members()[0]["incarnation"] > before, "rank 0 joins again")
             while seen[-1] < system.events()[-1][0]:
                 seen.append(json.loads(follow.stdout.readline())["number"])
             self.assertEqual(seen, list(range(1, len(seen) + 1)))
@@ -162,7 +162,7 @@ class ServerAndEngines(SystemTest):
         self.assertEqual(system.states(), {0: "stopped", 1: "joined", 2: "stopped"})
         self.assertEqual(sum(len(pids) for pids in system.pids().values()), 1)
         system.fathom("system", "start")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual([event for event in system.events() if event[1] == "engine_died"], [])
 
     def test_an_excluded_rank_rejoins_after_clear_exclude(self):
@@ -171,7 +171,7 @@ class ServerAndEngines(SystemTest):
         self.assertEqual(system.states()[1], "adminexcluded")
         system.fathom("system", "clear-exclude", "--ranks", "1")
         system.fathom("system", "start", "--ranks", "1", check=False)
-        system.until_states("joined")
+        system.wait_for_states("joined")
 
 
 class Certificates(SystemTest):
@@ -205,24 +205,24 @@ class Certificates(SystemTest):
         system.fathom("system", "set-attr", "rack:3")
         system.fathom("system", "set-prop", "self_heal:none")
         system.fathom("system", "exclude", "--ranks", "1")
-        system.until(lambda: [name for name, _ in self.event_texts(system)].count("engine_self_terminated") == 2, "rank 1 ends")
+        system.wait_until(lambda: [name for name, _ in self.event_texts(system)].count("engine_self_terminated") == 2, "rank 1 ends")
         system.fathom("system", "clear-exclude", "--ranks", "1")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         system.fathom("server", "restart-policy", "killed=100ms..1s")
         os.kill(system.pid(0), signal.SIGKILL)
-        system.until(lambda: "engine_restarted" in [name for name, _ in self.event_texts(system)][-4:], "it is started again")
-        system.until_states("joined")
+        system.wait_until(lambda: "engine_restarted" in [name for name, _ in self.event_texts(system)][-4:], "it is started again")
+        system.wait_for_states("joined")
         system.fathom("system", "stop")
         system.fathom("system", "start")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         for name in ("server.crt", "server.key"):
             os.remove(os.path.join(folder, name))
         make_certificates(folder)
         system.process.send_signal(signal.SIGHUP)
-        system.until(lambda: "certificates_changed" in [name for name, _ in self.event_texts(system)], "certificates are read")
+        system.wait_until(lambda: "certificates_changed" in [name for name, _ in self.event_texts(system)], "certificates are read")
         self.assertEqual(system.stop(), 0)
         system.start()
-        system.until_states("joined")
+        system.wait_for_states("joined")
         events = self.event_texts(system)
         names = [name for name, _ in events]
         for name, words in (("storage_formatted", f"the storage of instance 0 was formatted {me}"),
@@ -247,7 +247,7 @@ class Certificates(SystemTest):
         system = self.system(1, transport_config(folder, "server"), formatted=False, start=False)
         system.use_certificate(folder, "admin")
         system.start()
-        system.until(lambda: [name for name, _ in self.event_texts(system)].count("certificate_expires") == 2, "events of both certificates")
+        system.wait_until(lambda: [name for name, _ in self.event_texts(system)].count("certificate_expires") == 2, "events of both certificates")
         messages = [words for name, words in self.event_texts(system) if name == "certificate_expires"]
         self.assertRegex(messages[0], rf"^a certificate expires in 7 days or less, on 20\d\d-\d\d-\d\d: {folder}/server\.crt$")
         self.assertIn("WARNING: event id: [certificate_expires]", system.log_text())

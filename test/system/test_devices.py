@@ -51,7 +51,7 @@ class DeviceTest(EngineTest):
 class HungDevice(DeviceTest):
     def export_hung_and_sound(self, engine, hung):
         engine.serve("bdev_aio_create", hung.path, "Hung", 4096)
-        engine.lines(f"""bdev_uring_create {self.file("sound", 16)} Sound 4096
+        engine.run_commands(f"""bdev_uring_create {self.file("sound", 16)} Sound 4096
 nvmf_create_subsystem {OTHER} -a -s SPDK00000000000002 -m 10
 nvmf_subsystem_add_listener {OTHER} -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_subsystem_add_ns {OTHER} Sound
@@ -116,12 +116,12 @@ nvmf_subsystem_add_ns {OTHER} Sound
 class FailingDevice(DeviceTest):
     def test_errors_of_a_device_are_logged_in_one_line_with_their_number(self):
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b M 16 4096\nbdev_error_create M\n")
+        engine.run_commands("bdev_malloc_create -b M 16 4096\nbdev_error_create M\n")
         engine.serve("bdev_null_create", "N", 16, 4096)
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_M\nbdev_error_inject_error EE_M read failure -n 20\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} EE_M\nbdev_error_inject_error EE_M read failure -n 20\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
         self.wait_for_log(engine, "WARNING: device EE_M: [0-9]+ I/Os? failed: ")
-        engine.lines("bdev_error_inject_error EE_M read failure -n 30\n")
+        engine.run_commands("bdev_error_inject_error EE_M read failure -n 30\n")
         engine.perf("--quiet", "--count", 30, "--nsid", 2, "--rw", "read", "--depth", 1, check=False)
         self.assertEqual(engine.stop(), 0)
         lines = re.findall("device EE_M: .*", engine.log_text())
@@ -168,7 +168,7 @@ class DeviceIdentity(DeviceTest):
         path, found = self.file("disk", 16), []
         for _ in range(2):
             engine = self.engine()
-            engine.lines(f"bdev_uring_create {path} Disk0 512\n")
+            engine.run_commands(f"bdev_uring_create {path} Disk0 512\n")
             found.append(self.uuid(engine))
             self.assertIn(f"has no UUID yet: it is {found[-1]} from now on", engine.log_text())
             os.unlink(path)
@@ -177,7 +177,7 @@ class DeviceIdentity(DeviceTest):
 
     def test_a_saved_configuration_keeps_the_uuid_of_a_replaced_file(self):
         engine = self.engine()
-        engine.lines(f"bdev_uring_create {self.file('disk', 16)} Disk0 512\n")
+        engine.run_commands(f"bdev_uring_create {self.file('disk', 16)} Disk0 512\n")
         uuid = self.uuid(engine)
         path = os.path.join(self.directory, "config.json")
         open(path, "w").write(run(FATHOM, "rpc", "-s", engine.sock, "save_config").stdout)

@@ -63,7 +63,7 @@ class ControlTest(harness.EngineTest):
 
     def export_volume(self, engine):
         """Export a memory device at the address where the engine listens."""
-        engine.lines(f"""bdev_malloc_create -b m0 16 4096
+        engine.run_commands(f"""bdev_malloc_create -b m0 16 4096
 nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_ns {harness.NQN} m0
 nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
@@ -183,7 +183,7 @@ class ServerLoss(ControlTest):
     """The server dies; the engine serves its hosts and delivers its events later."""
 
     def add_null_device(self, engine, name):
-        engine.lines(f"bdev_null_create {name} 1 4096\n")
+        engine.run_commands(f"bdev_null_create {name} 1 4096\n")
 
     def wait_for_waiting_events(self, engine, count):
         deadline = time.monotonic() + 10
@@ -227,7 +227,7 @@ class ServerLoss(ControlTest):
 
     def test_events_beyond_the_queue_are_counted_and_the_next_event_reports_them(self):
         engine = self.under_server()
-        engine.lines("".join(f"bdev_null_create n{i} 1 4096\n" for i in range(1030)))
+        engine.run_commands("".join(f"bdev_null_create n{i} 1 4096\n" for i in range(1030)))
         self.wait_for_waiting_events(engine, 1024)
         self.assertEqual(self.control(engine)["events"]["lost"], 6)
         server = self.server()
@@ -251,8 +251,8 @@ class ServerLoss(ControlTest):
         server = self.server()
         engine = self.serving()
         path = self.file("disk.img", 16)
-        engine.lines(f"bdev_aio_create {path} f0 4096\n")
-        engine.lines(f"""nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
+        engine.run_commands(f"bdev_aio_create {path} f0 4096\n")
+        engine.run_commands(f"""nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_ns {harness.NQN} f0
 nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
@@ -265,7 +265,7 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertRegex(event.msg, r"^device f0: \d+ I/Os failed: the medium has errors$")
         self.assertEqual(event.hw_id, engine.rpc("bdev_get_bdevs")[0]["uuid"])
         engine.perf("--count", "50", check=False)
-        engine.lines("bdev_aio_delete f0\n")
+        engine.run_commands("bdev_aio_delete f0\n")
         self.assertTrue(server.wait(lambda: len(server.events) == 3))
         self.assertEqual((server.events[2].event.id, server.events[2].event.msg), (22, "device f0 was removed"))
 
@@ -343,7 +343,7 @@ class Shutdown(ControlTest):
 nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_ns {harness.NQN} f0
 nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
-        engine.lines(lines + f"{engine.port}\n")
+        engine.run_commands(lines + f"{engine.port}\n")
         load = subprocess.Popen([harness.FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", harness.NQN,
                                  "--verify-state", state, "--rw", "mix", "--time", "30"], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
@@ -363,12 +363,12 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
         self.assertEqual(engine.stop(), 0)
         self.end_server(server)
         engine = self.serving()
-        engine.lines(lines + f"{engine.port}\n")
+        engine.run_commands(lines + f"{engine.port}\n")
         engine.perf("--verify-state", state, "--time", "0")  # every acknowledged write is there
 
     def test_draining_times_out_while_a_device_hangs(self):
         engine = self.serving()
-        engine.lines(f"""bdev_malloc_create -b m0 16 4096
+        engine.run_commands(f"""bdev_malloc_create -b m0 16 4096
 bdev_error_create m0
 bdev_error_inject_error EE_m0 write pending -n 1
 nvmf_create_subsystem {harness.NQN} -a -s SPDK00000000000001 -m 10

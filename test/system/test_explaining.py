@@ -61,9 +61,9 @@ class Explaining(EngineTest):
     def slow_engine(self):
         """An engine with memory as namespace 1 and a device as namespace 2 that can delay, hold and fail I/Os."""
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.run_commands("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
         return engine
 
     def test_ten_slow_reads_among_a_million_are_found_after_sigkill(self):
@@ -116,7 +116,7 @@ class Explaining(EngineTest):
     def test_requests_that_one_stall_delayed_are_one_line(self):
         """The device delays eight reads together, then two one at a time. `slowest` shows three lines for the file of the killed engine."""
         engine = self.slow_engine()
-        delay = lambda count: engine.lines(f"bdev_error_inject_error EE_Disk1 read delay --delay-us {DELAY_US} --num {count}\n")
+        delay = lambda count: engine.run_commands(f"bdev_error_inject_error EE_Disk1 read delay --delay-us {DELAY_US} --num {count}\n")
         delay(8)
         engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "8", "--count", "16")
         delay(2)
@@ -163,7 +163,7 @@ class Explaining(EngineTest):
         """Wait until the read of namespace 2 is 2.2 s old. The engine gives a sign of life each second, so at the last one the read was older
         than 1 s, the limit of `stuck`."""
         wait_for(lambda: any(row.get("object_type") == "nvmf_req" and row["args"]["nsid"] == 2
-                             for row in engine.under_way("--older-than", "2200ms")), pause=0.1)
+                             for row in engine.operations_under_way("--older-than", "2200ms")), pause=0.1)
 
     def test_requests_under_way_are_stuck_after_the_engine_is_killed(self):
         """As in README's tour. Ages end at the death of the engine; the last record is as old as the read."""
@@ -286,7 +286,7 @@ class Explaining(EngineTest):
         processes = [subprocess.Popen([*words, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                      for more in (["--nsid", "1", "--time", "60"], ["--nsid", "2", "--count", "1"])]
         try:
-            wait_for(lambda: any(row.get("object_type") == "bdev_io" for row in engine.under_way("--older-than", "500ms")))
+            wait_for(lambda: any(row.get("object_type") == "bdev_io" for row in engine.operations_under_way("--older-than", "500ms")))
             rows = self.json_rows(engine, "top", "-n", "2", "--older-than", "500ms")
         finally:
             for process in processes:

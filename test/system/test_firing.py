@@ -98,7 +98,7 @@ class Firing(events.Compare, EngineTest):
         self.assertTrue(self.server.wait(lambda: self.server.events))
         self.assertEqual(self.status(engine, fake_server.PREP_SHUTDOWN, fake_server.protocol.mgmt.PrepShutdownReq()), 0)
         self.server.stop()
-        made = engine.raw(json.dumps([{"jsonrpc": "2.0", "id": i, "method": "bdev_null_create",
+        made = engine.send_request(json.dumps([{"jsonrpc": "2.0", "id": i, "method": "bdev_null_create",
                                        "params": {"name": f"N{i}", "block_size": 4096, "num_blocks": 256}}
                                       for i in range(1025)]).encode())
         self.assertEqual([reply["result"] for reply in made], [f"N{i}" for i in range(1025)])
@@ -115,7 +115,7 @@ class Firing(events.Compare, EngineTest):
         """Do to one engine what makes its probes fire."""
         port = engine.port
         self.admit_hosts(engine)
-        engine.lines(f"""bdev_malloc_create 128 512 -b M0
+        engine.run_commands(f"""bdev_malloc_create 128 512 -b M0
 bdev_malloc_create 32 4096 -b M1
 bdev_malloc_create 16 512 -b M2 -o 64
 bdev_malloc_create 16 512 -b M3
@@ -133,7 +133,7 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 30, "--rw", "write", "--bs", "128k", "--depth", 4, "--hdgst", "--ddgst")
         engine.perf("--quiet", "--count", 900, "--rw", "write", "--bs", "128k", "--depth", 127, "--queues", 6)
         engine.perf("--quiet", "--count", 50, "--nsid", 3, "--rw", "read", "--bs", "64k")
-        engine.lines("bdev_error_inject_error EE_M1 read failure -n 5\nbdev_error_inject_error EE_M1 write nomem -n 5\n")
+        engine.run_commands("bdev_error_inject_error EE_M1 read failure -n 5\nbdev_error_inject_error EE_M1 write nomem -n 5\n")
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "read", check=False)
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
@@ -142,7 +142,7 @@ nvmf_subsystem_add_host {NQN} {HOST}
         self.exceed_keep_alive(engine)
         if self.file:
             self.release_reads(engine, silent)
-        engine.lines(f"""bdev_get_iostat
+        engine.run_commands(f"""bdev_get_iostat
 bdev_reset_iostat -m all
 nvmf_subsystem_remove_host {NQN} {HOST}
 nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
@@ -187,7 +187,7 @@ bdev_malloc_delete M3
         self.assertEqual(slow.connect(1, cntlid & 0xffff)[1], 0)
         for cid in range(100):
             slow.s.sendall(hostile.capsule(hostile.read(cid, hostile.LARGE)))
-        self.wait_until(lambda: any(row.get("stage") == "SENDING" for row in engine.under_way("--older-than", "300ms")))
+        self.wait_until(lambda: any(row.get("stage") == "SENDING" for row in engine.operations_under_way("--older-than", "300ms")))
         # more ranges than Identify says are processed
         ranges = b"".join(struct.pack("<IIQ", 0, 8, 8 * i) for i in range(256))
         slow2 = hostile.Host(engine)
@@ -211,7 +211,7 @@ bdev_malloc_delete M3
         host.s.sendall(hostile.capsule(struct.pack("<BBHI32xII16x", 0x09, 0x40, 8, 0, 0x0b, 0x100)))   # events of changed namespaces
         self.assertEqual(host.response()[1], 0)
         host.s.sendall(hostile.capsule(struct.pack("<BBHI", 0x0c, 0x40, 9, 0).ljust(64, b"\0")))
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} M3\nnvmf_subsystem_remove_ns {NQN} 4\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} M3\nnvmf_subsystem_remove_ns {NQN} 4\n")
         host.response()
         try:
             while host.s.recv(4096):
@@ -244,7 +244,7 @@ bdev_malloc_delete M3
 
     def hold_reads(self, engine):
         """Let the device hold the reads of a host that leaves. Returns another host, which never enables its controller."""
-        engine.lines(f"""bdev_uring_create {self.file.path} F0 512
+        engine.run_commands(f"""bdev_uring_create {self.file.path} F0 512
 nvmf_create_subsystem {HELD_NQN} -a -s SPDK00000000000002 -m 8
 nvmf_subsystem_add_ns {HELD_NQN} F0
 nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
@@ -273,7 +273,7 @@ nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.wait_until(lambda: self.queue_depth(engine, "F0") == 0)
         for host in (admin, *queues):
             host.s.close()
-        engine.lines(f"nvmf_subsystem_add_ns {HELD_NQN} F0\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {HELD_NQN} F0\n")
 
     def release_reads(self, engine, silent):
         """New reads are refused while the device holds those of the host that left. Release these and wait until reads succeed."""
@@ -292,12 +292,12 @@ nvmf_subsystem_add_listener {HELD_NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(silent.s.recv(1), b"")
         for host in (admin, *queues, silent):
             host.s.close()
-        engine.lines(f"nvmf_delete_subsystem {HELD_NQN}\n")
+        engine.run_commands(f"nvmf_delete_subsystem {HELD_NQN}\n")
 
     def fail_a_must(self):
         """Start an engine that refuses a connection; then gdb falsifies a counter of it, and a must() fails."""
         engine = self.engine(program=self.program)
-        engine.lines(f"""nvmf_create_transport -t tcp --max-connections-per-address 1
+        engine.run_commands(f"""nvmf_create_transport -t tcp --max-connections-per-address 1
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)

@@ -20,9 +20,9 @@ class Freezing(EngineTest):
     def serving(self, *options):
         """An engine whose I/Os can be delayed and failed."""
         engine = self.engine(*options)
-        engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_error_create Disk0\n")
+        engine.run_commands("bdev_malloc_create -b Disk0 64 512\nbdev_error_create Disk0\n")
         engine.serve("bdev_malloc_create", "-b", "Disk1", 64, 512)
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk0 -n 2\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} EE_Disk0 -n 2\n")
         return engine
 
     def trigger(self, engine, *words):

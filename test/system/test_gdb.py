@@ -82,10 +82,10 @@ class Gdb(EngineTest):
     def engine_with_held_reads(self, above="", options=(), **kwargs):
         """An engine with HELD reads under way that a faulty device holds. `above`: commands that make another device on top of it."""
         engine = self.engine("-m", self.two_cpus(), *options, cwd=self.directory, **kwargs)
-        engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Spare 16 4096\nbdev_error_create Disk0\n")
+        engine.run_commands("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Spare 16 4096\nbdev_error_create Disk0\n")
         engine.serve("bdev_null_create", "Null0", 16, 512)
-        top = engine.lines(above).split()[-1] if above else "EE_Disk0"
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} {top} -n 2\nbdev_error_inject_error EE_Disk0 read pending -n {HELD}\n")
+        top = engine.run_commands(above).split()[-1] if above else "EE_Disk0"
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} {top} -n 2\nbdev_error_inject_error EE_Disk0 read pending -n {HELD}\n")
         self.load(engine, 2)
         self.wait(lambda: sum(group["pending_bdev_io"] for group in engine.rpc("nvmf_get_stats")["poll_groups"]) == HELD)
         return engine
@@ -267,7 +267,7 @@ class Gdb(EngineTest):
     def test_pieces_of_a_split_io_and_requests_at_the_kernel_are_shown(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "Disk0", "--optimal-io-boundary", 4, 16, 512)
-        engine.lines(f"bdev_uring_create {self.file('volume', 16)} File0 4096\nnvmf_subsystem_add_ns {NQN} File0\n")
+        engine.run_commands(f"bdev_uring_create {self.file('volume', 16)} File0 4096\nnvmf_subsystem_add_ns {NQN} File0\n")
         for nsid, place, shown, wanted in (
                 (1, "malloc_submit", "io", r'(?s)^nvmf_req (r\d+): READ.*\n    bdev_io (i\d+): READ of 8 blocks at \d+ on "Disk0", SPLIT for .*, for nvmf_req \1\n'
                  r'.*\n        split: 1 piece under way\n        bdev_io i\d+: READ of 4 blocks at \d+ on "Disk0", DISPATCHED for .*, for .*<-- this one'),

@@ -46,7 +46,7 @@ class HungNamespace(EngineTest):
     def serving(self):
         engine = self.engine()
         engine.serve("bdev_malloc_create", "-b", "M0", 16, 512)
-        engine.lines(f"""bdev_malloc_create -b M1 16 512
+        engine.run_commands(f"""bdev_malloc_create -b M1 16 512
 bdev_error_create M1
 bdev_malloc_create -b M2 16 512
 nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
@@ -138,7 +138,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
         engine = self.serving()
         self.hold_read(engine)
         engine.rpc("nvmf_delete_subsystem", nqn=NQN, timeout=20)
-        engine.lines(f"""nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
+        engine.run_commands(f"""nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_subsystem_add_ns {NQN} M0
 """)

@@ -165,7 +165,7 @@ class HostileTest(harness.EngineTest):
             self.assertTrue(engine.rpc("framework_wait_init"))
         self.assertLessEqual(len(os.listdir(f"/proc/{engine.pid}/fd")), 256 - 64 + 4)
         self.assertTrue(self.is_closed(crowd[-1], 5))
-        engine.lines("bdev_malloc_create -b Late 8 512\n")
+        engine.run_commands("bdev_malloc_create -b Late 8 512\n")
         self.wait_for_log_line(engine, "NVMe/TCP: refused a connection from 127.0.0.1: ")
         self.assertLess(engine.log_text().count("refused a connection"), 20)
         # silent connections are closed before the usual 30 s, so that hosts can connect
@@ -190,7 +190,7 @@ class HostileTest(harness.EngineTest):
 
     def test_connections_per_address_and_in_total_are_limited(self):
         engine = self.engine()
-        engine.lines(f"""nvmf_create_transport -t tcp --max-connections 6 --max-connections-per-address 3
+        engine.run_commands(f"""nvmf_create_transport -t tcp --max-connections 6 --max-connections-per-address 3
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
@@ -221,7 +221,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 
     def test_a_connection_that_never_sends_a_connect_is_closed(self):
         engine = self.engine()
-        engine.lines(f"""nvmf_create_transport -t tcp --max-connections-per-address 2
+        engine.run_commands(f"""nvmf_create_transport -t tcp --max-connections-per-address 2
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
@@ -253,7 +253,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         _, io = self.io_queue(engine, receive_bytes=4096)
         io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
         time.sleep(0.5)     # the kernel's send buffer stays full for this time
-        rows = engine.under_way("--older-than", "200ms")
+        rows = engine.operations_under_way("--older-than", "200ms")
         stages = {row["stage"] for row in rows if row.get("object_type") == "nvmf_req"}
         self.assertEqual(stages - {"WAIT_BUFFER"}, {"SENDING"})
         io.s.close()
@@ -272,7 +272,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         silent = [Host(engine) for _ in range(LARGE_BUFFERS + 8)]
         for host in silent:
             host.s.sendall(capsule(connect(0, sgl=sgl_transport(LARGE))))
-        wait_for(lambda: sum(row.get("object_type") == "nvmf_req" for row in engine.under_way("--older-than", "0")) == len(silent))
+        wait_for(lambda: sum(row.get("object_type") == "nvmf_req" for row in engine.operations_under_way("--older-than", "0")) == len(silent))
         begin = time.monotonic()
         self.check_serves(engine)
         self.assertLess(time.monotonic() - begin, 20)
@@ -300,7 +300,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 
     def test_the_log_names_hosts_that_connect_leave_or_are_refused(self):
         engine = self.serve()
-        engine.lines(f"""nvmf_create_subsystem nqn.2026-01.io.fathom:closed -s SPDK00000000000002
+        engine.run_commands(f"""nvmf_create_subsystem nqn.2026-01.io.fathom:closed -s SPDK00000000000002
 nvmf_subsystem_add_listener nqn.2026-01.io.fathom:closed -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_create_subsystem nqn.2026-01.io.fathom:elsewhere -a -s SPDK00000000000003
 """)

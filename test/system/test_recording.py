@@ -70,9 +70,9 @@ class Recording(EngineTest):
     def test_compare_reports_the_stage_that_is_slower_in_the_second_recording(self):
         """The 20000 quick commands before both recordings are in neither, so they hide nothing."""
         engine = self.engine(*RING_OF_ALL)
-        engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.run_commands("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
         load = ("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "100")
         outputs = []
         engine.perf(*load[:-1], "20000")
@@ -92,9 +92,9 @@ class Recording(EngineTest):
 
     def test_compare_of_two_frozen_copies_uses_requests_that_ended_in_between(self):
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.run_commands("bdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
         copies = [os.path.join(self.directory, name) for name in ("before", "after")]
         engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "5000")
         engine.rpc("trace_freeze", path=copies[0])

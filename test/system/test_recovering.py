@@ -21,12 +21,12 @@ class RecoveringTest(SystemTest):
     def wait_errored(self, instance, seconds=20):
         """Wait until the server gives the engine up; the reason that it reports."""
         system = self.systems[0]
-        system.until(lambda: system.engines()[instance]["state"] == "errored", f"engine {instance} is given up", seconds)
+        system.wait_until(lambda: system.engines()[instance]["state"] == "errored", f"engine {instance} is given up", seconds)
         return system.engines()[instance]["info"]
 
     def stop_rank(self, system, rank):
         system.fathom("system", "stop", "--ranks", str(rank))
-        system.until_states({rank: "stopped"})
+        system.wait_for_states({rank: "stopped"})
 
 
 class Superblocks(RecoveringTest):
@@ -39,7 +39,7 @@ class Superblocks(RecoveringTest):
         path.write_bytes(good.replace(b"rank: ", b"rank: 1"))
         self.assertNotEqual(system.fathom("system", "start", "--ranks", str(rank), check=False).returncode, 0)
         self.assertIn("damaged", self.wait_errored(instance))
-        system.until(lambda: "is damaged" in system.members()[rank]["info"], "the reason is shown for the member")
+        system.wait_until(lambda: "is damaged" in system.members()[rank]["info"], "the reason is shown for the member")
         told = [event["msg"] for event in system.json("system", "events")["events"] if event["id"] == "engine_not_started"]
         self.assertEqual(len(told), 1)
         self.assertIn("is damaged", told[0])
@@ -55,7 +55,7 @@ class Superblocks(RecoveringTest):
         self.assertIn("code = 153", refused.stdout + refused.stderr)
         self.assertIn("--force", refused.stderr)
         system.fathom("storage", "format", "--instances", "2", "--force", "--replace")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual({instance: system.pid(instance) for instance in (0, 1)}, pids)
         self.assertNotEqual(system.members()[rank]["uuid"], members[rank]["uuid"])
         for other in set(members) - {rank}:
@@ -69,7 +69,7 @@ class Superblocks(RecoveringTest):
         self.assertIn(f"rank {rank} already has", refused.stderr)
         self.assertIn(f"rank {rank} already has", self.wait_errored(1))
         system.fathom("storage", "format", "--instances", "1", "--force", "--replace")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(system.engines()[1]["rank"], rank)
 
     def test_an_engine_with_a_restored_superblock_is_started_by_its_rank(self):
@@ -86,7 +86,7 @@ class Superblocks(RecoveringTest):
                     self.assertIn("damaged", self.wait_errored(1))
                 self.superblock_path(1).write_bytes(good)
                 system.fathom("system", "start", "--ranks", str(rank))
-                system.until_states("joined")
+                system.wait_for_states("joined")
 
     def test_a_running_engine_is_not_formatted_by_force(self):
         system = self.system(engines=2)
@@ -110,11 +110,11 @@ class Superblocks(RecoveringTest):
     def test_format_takes_only_the_engine_that_awaits_it_while_others_run(self):
         system = self.system(formatted=False)
         system.fathom("storage", "format", "--instances", "0,2")
-        system.until_states({0: "joined", 1: "joined"})
+        system.wait_for_states({0: "joined", 1: "joined"})
         pids = {instance: system.pid(instance) for instance in (0, 2)}
         done = system.fathom("storage", "format")
         self.assertNotIn("Errors", done.stdout)
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual({instance: system.pid(instance) for instance in (0, 2)}, pids)
         again = system.fathom("storage", "format", check=False)
         self.assertEqual(again.returncode, 1)
@@ -138,7 +138,7 @@ class ControlMetadata(RecoveringTest):
     def stop_all(self, system):
         """Stop all engines, then the server."""
         system.fathom("system", "stop")
-        system.until_states("stopped")
+        system.wait_for_states("stopped")
         system.stop()
 
     def test_an_unmounted_control_metadata_folder_starts_no_new_system(self):
@@ -156,7 +156,7 @@ class ControlMetadata(RecoveringTest):
         os.rename(self.meta + ".away", self.meta)
         system.start()
         system.fathom("system", "start")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(self.uuids(system), before)
 
     def test_storage_of_another_engine_is_not_served(self):
@@ -172,10 +172,10 @@ class ControlMetadata(RecoveringTest):
         system.start()
         for instance in (0, 1):
             self.assertRegex(self.wait_errored(instance), "superblock .* belongs to engine .*, but the storage at .* belongs to engine")
-        system.until(lambda: system.engines()[2]["state"] == "joined", "the third joins")
+        system.wait_until(lambda: system.engines()[2]["state"] == "joined", "the third joins")
         swap()
         system.fathom("system", "start")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(self.uuids(system), before)
 
 
@@ -189,10 +189,10 @@ class MissingStorage(RecoveringTest):
         self.assertIn("--new-storage", refused.stderr)
 
     def assert_storage_missing(self, system, rank, what):
-        system.until(lambda: system.engines()[1]["state"] == "missing", "it is missing")
+        system.wait_until(lambda: system.engines()[1]["state"] == "missing", "it is missing")
         self.assertIn(what, system.engines()[1]["info"])
-        system.until_states({rank: "errored"})
-        system.until(lambda: "is missing at" in system.members()[rank]["info"], "the management service says so")
+        system.wait_for_states({rank: "errored"})
+        system.wait_until(lambda: "is missing at" in system.members()[rank]["info"], "the management service says so")
         started = system.fathom("system", "start", "--ranks", str(rank), check=False)
         self.assertEqual(started.returncode, 1)
         self.assertIn("code = 168", started.stdout + started.stderr)
@@ -210,7 +210,7 @@ class MissingStorage(RecoveringTest):
         self.assert_storage_missing(system, rank, "there is no such folder")
         self.assertFalse(os.path.exists(folder))
         os.rename(folder + ".away", folder)
-        system.until_states("joined")                # no request starts it
+        system.wait_for_states("joined")                # no request starts it
         self.assertEqual(system.members()[rank]["uuid"], uuid)
 
     @unittest.skipUnless(os.geteuid() == 0, "root is needed to mount")
@@ -234,12 +234,12 @@ class MissingStorage(RecoveringTest):
         self.assertEqual(os.listdir(folder), [])
         run("mount", "--bind", storage, folder)
         system.fathom("system", "start", "--ranks", str(rank))
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(system.members()[rank]["uuid"], uuid)
         self.stop_rank(system, rank)
         run("umount", folder)
         system.fathom("storage", "format", "--instances", "1", "--new-storage", "--replace")
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertNotEqual(system.members()[rank]["uuid"], uuid)
 
 
@@ -260,7 +260,7 @@ class Hanging(RecoveringTest):
                 if event["id"] in ("engine_hung", "engine_answers", "engine_killed")]
 
     def wait_hung_events(self, system, wanted):
-        system.until(lambda: self.hung_events(system) == wanted, f"the events are {wanted}")
+        system.wait_until(lambda: self.hung_events(system) == wanted, f"the events are {wanted}")
 
     def test_a_hung_engine_and_its_recovery_are_reported(self):
         system, perf, pid = self.hanging_system()
@@ -268,7 +268,7 @@ class Hanging(RecoveringTest):
         self.assertRegex(system.engines()[0]["info"], f"process {pid} has not answered since 20[0-9-]+T[0-9:]+Z")
         self.assertEqual(system.pid(0), pid)         # by default the server only reports it
         rank = system.engines()[0]["rank"]
-        system.until_states({rank: "unresponsive"})
+        system.wait_for_states({rank: "unresponsive"})
         self.assertRegex(system.members()[rank]["info"], f"process {pid} has not answered since 20[0-9-]+T[0-9:]+Z")
         self.assertIn("Unresponsive", system.fathom("system", "query").stdout)
         started = system.fathom("system", "start", check=False)      # refused, as the engine may still serve
@@ -279,14 +279,14 @@ class Hanging(RecoveringTest):
         self.wait_hung_events(system, ["engine_hung", "engine_answers"])
         self.assertEqual(system.engines()[0]["info"], "")
         self.assertEqual(system.pid(0), pid)
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(system.members()[rank]["info"], "")
         self.assertIsNone(perf.poll())               # the host of the other engine has no error
 
     def test_a_hung_engine_is_restarted_if_the_policy_says_so(self):
         system, perf, pid = self.hanging_system("engine_restart: {hung: {restart: true, delay_min: 100ms}}\n")
-        system.until(lambda: system.pids().get(0, [pid]) != [pid], "another process is there")
-        system.until(lambda: system.engines()[0]["state"] == "joined", "it has joined")
+        system.wait_until(lambda: system.pids().get(0, [pid]) != [pid], "another process is there")
+        system.wait_until(lambda: system.engines()[0]["state"] == "joined", "it has joined")
         self.wait_hung_events(system, ["engine_hung"])
         self.assertEqual(set(system.states().values()), {"joined"})
         self.assertIsNone(perf.poll())
@@ -300,7 +300,7 @@ class Hanging(RecoveringTest):
         self.wait_hung_events(system, ["engine_hung", "engine_killed"])
         self.assertEqual(system.states()[rank], "stopped")
         system.fathom("system", "start", "--ranks", str(rank))
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertNotEqual(system.pid(0), pid)
 
 
@@ -339,7 +339,7 @@ class HiddenEngines(RecoveringTest):
         system.stop()
         back(system)
         system.start()
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual({instance: system.pid(instance) for instance in (0, 1)}, pids)
 
     def test_an_engine_removed_from_the_configuration_is_reported_once_and_adopted_when_it_is_back(self):
@@ -350,13 +350,13 @@ class HiddenEngines(RecoveringTest):
         whole = config.read_text()
         config.write_text(whole[:whole.rindex("- fabric_iface:")])
         system.start()
-        system.until(lambda: "code = 652" in system.log_text(), "the server reports it")
+        system.wait_until(lambda: "code = 652" in system.log_text(), "the server reports it")
         system.fathom("server", "query")
         self.assertEqual(system.log_text().count(f"process {pid} reports as fathom-engine 1"), 1)
         system.stop()
         config.write_text(whole)
         system.start()
-        system.until_states("joined")
+        system.wait_for_states("joined")
         self.assertEqual(system.pid(1), pid)
 
     def test_engines_whose_sockets_were_removed_start_again_once_killed(self):
@@ -368,8 +368,8 @@ class HiddenEngines(RecoveringTest):
         for pid in pids.values():
             os.kill(pid, signal.SIGKILL)
         # a killed engine may hold its storage for a moment
-        system.until(lambda: system.fathom("system", "start", check=False).returncode == 0, "the engines can be started")
-        system.until_states("joined")
+        system.wait_until(lambda: system.fathom("system", "start", check=False).returncode == 0, "the engines can be started")
+        system.wait_for_states("joined")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Seeing(EngineTest):
 
     def test_a_filter_traces_only_the_io_of_one_volume_or_one_host(self):
         engine = self.serving_engine()
-        engine.lines(f"bdev_null_create Other 64 512\nnvmf_subsystem_add_ns {NQN} Other\n")
+        engine.run_commands(f"bdev_null_create Other 64 512\nnvmf_subsystem_add_ns {NQN} Other\n")
 
         def owners():
             return {row["owner"]["text"].split(":")[0] for row in self.events(engine, "-n", "bdev_io_done,nvmf_req_state")}
@@ -193,9 +193,9 @@ class Seeing(EngineTest):
         """Ten seconds of full load, one command held by a device, SIGKILL: the file shows the command, its stage and host."""
         seconds = float(os.environ.get("FATHOM_STUCK_SECONDS", "10"))
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
+        engine.run_commands("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Disk1 64 512\nbdev_error_create Disk1\n")
         engine.serve("bdev_malloc_create", "-b", "Disk2", 64, 512)
-        engine.lines(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} EE_Disk1 -n 2\n")
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
         held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
                                  "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

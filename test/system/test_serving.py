@@ -54,7 +54,7 @@ class Serving(ConfigTest):
 
     def test_the_rpc_commands_of_the_readme_set_up_a_target(self):
         engine = self.engine()
-        out = engine.lines(f"""# as in the README
+        out = engine.run_commands(f"""# as in the README
 nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
@@ -159,7 +159,7 @@ nvmf_subsystem_add_ns {NQN} null0
         path, found = self.file("disk", 16), []
         for _ in range(2):
             engine = self.engine()
-            engine.lines(f"bdev_uring_create {path} Disk0 512\nbdev_malloc_create -b Disk1 16 512\n")
+            engine.run_commands(f"bdev_uring_create {path} Disk0 512\nbdev_malloc_create -b Disk1 16 512\n")
             found.append({row["name"]: row["uuid"] for row in engine.rpc("bdev_get_bdevs")})
             engine.stop()
         self.assertEqual(found[0]["Disk0"], found[1]["Disk0"])
@@ -290,8 +290,8 @@ nvmf_subsystem_add_ns {NQN} null0
 
     def test_stacked_devices_are_removed_in_order_at_the_end(self):
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b Disk0 16 512\nbdev_malloc_create -b Disk1 16 512\nbdev_error_create Disk1\n"
-                     "bdev_error_create EE_Disk1\nbdev_null_create null0 16 512\nbdev_error_create Disk0\n")
+        engine.run_commands("bdev_malloc_create -b Disk0 16 512\nbdev_malloc_create -b Disk1 16 512\nbdev_error_create Disk1\n"
+                            "bdev_error_create EE_Disk1\nbdev_null_create null0 16 512\nbdev_error_create Disk0\n")
         self.assertEqual(engine.stop(), 0, engine.log_text())
         calls = [{"method": "bdev_malloc_create", "params": {"name": "Disk1", "num_blocks": 100, "block_size": 512}},
                  {"method": "bdev_error_create", "params": {"base_name": "Disk1"}},
@@ -302,12 +302,12 @@ nvmf_subsystem_add_ns {NQN} null0
 
     def test_an_engine_that_cannot_stop_logs_the_commands_that_it_waits_for(self):
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b Disk1 16 512\n")
+        engine.run_commands("bdev_malloc_create -b Disk1 16 512\n")
         engine.serve("bdev_error_create", "Disk1")
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="write", error_type="pending", num=3)
         held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "randwrite", "--bs", "4k",
                                  "--depth", "3", "--count", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_for(lambda: sum(row.get("object_type") == "bdev_io" for row in engine.under_way("--older-than", "0")) >= 3)
+        wait_for(lambda: sum(row.get("object_type") == "bdev_io" for row in engine.operations_under_way("--older-than", "0")) >= 3)
         self.assertEqual(engine.stop(), 1)
         held.kill()
         held.wait()
@@ -336,7 +336,7 @@ class Control(EngineTest):
                               (b'{"jsonrpc":"2.0","id":1,"method":"bdev_null_create","params":{"name":"n","block_size":512,'
                                b'"num_blocks":10,"colour":1}}', -32602), (b'{]', -32700)):
             with self.subTest(request):
-                self.assertEqual(engine.raw(request)["error"]["code"], code)
+                self.assertEqual(engine.send_request(request)["error"]["code"], code)
         with self.assertRaises(RpcError) as caught:
             engine.rpc("bdev_null_delete", name="nobody")
         self.assertEqual(caught.exception.code, -19)
@@ -382,7 +382,7 @@ class Control(EngineTest):
 
     def test_only_the_static_scheduler_is_accepted(self):
         engine = self.engine()
-        engine.lines("framework_set_scheduler static\n")
+        engine.run_commands("framework_set_scheduler static\n")
         self.assertEqual(engine.rpc("framework_get_scheduler")["scheduler_name"], "static")
         with self.assertRaises(RpcError) as caught:
             engine.rpc("framework_set_scheduler", name="dynamic", period=1000)
@@ -419,7 +419,7 @@ class Control(EngineTest):
         engine = self.engine()
         batch = json.dumps([{"jsonrpc": "2.0", "id": i, "method": "spdk_get_version"} for i in range(3)] +
                            [{"jsonrpc": "2.0", "method": "spdk_get_version"}]).encode()
-        self.assertEqual(sorted(r["id"] for r in engine.raw(batch)), [0, 1, 2])
+        self.assertEqual(sorted(r["id"] for r in engine.send_request(batch)), [0, 1, 2])
 
     def test_wait_for_rpc_lets_the_states_of_the_start_be_traced(self):
         engine = self.engine("--wait-for-rpc", ready=False)

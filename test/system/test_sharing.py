@@ -25,7 +25,7 @@ class Sharing(EngineTest):
         super().setUp()
         self.engine_ = self.engine("-m", "0x1")
         self.engine_.serve("bdev_malloc_create", "-b", "Disk0", 64, 512)
-        self.engine_.lines(f"""bdev_malloc_create -b Disk1 64 512
+        self.engine_.run_commands(f"""bdev_malloc_create -b Disk1 64 512
 bdev_error_create Disk1
 nvmf_create_subsystem {HUNG} -a -s SPDK00000000000002
 nvmf_subsystem_add_ns {HUNG} EE_Disk1
@@ -150,7 +150,7 @@ class Limits(EngineTest):
 
     def serve_engine(self, options):
         engine = self.engine("-m", "0x1")
-        engine.lines(f"""nvmf_create_transport -t tcp {options}
+        engine.run_commands(f"""nvmf_create_transport -t tcp {options}
 bdev_malloc_create -b Disk0 128 512
 bdev_uring_create {self.file("disk", 128)} Disk1 4096
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
@@ -169,7 +169,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 
     def test_1023_commands_of_one_queue_are_executed_at_once(self):
         engine = self.serve_engine(self.LARGEST)
-        engine.lines(f"bdev_null_create Disk2 100 4096\nbdev_error_create Disk2\nnvmf_subsystem_add_ns {NQN} EE_Disk2 -n 3\n")
+        engine.run_commands(f"bdev_null_create Disk2 100 4096\nbdev_error_create Disk2\nnvmf_subsystem_add_ns {NQN} EE_Disk2 -n 3\n")
         engine.rpc("bdev_error_inject_error", name="EE_Disk2", io_type="read", error_type="pending", num=1 << 20)
         host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "3", "--bs", "4k", "--depth", "1023",
                                  "--time", "600", "--timeout", "0"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -125,7 +125,7 @@ class Scripts(LiveTest):
 	@[$s->options.nqn] = count();
 }
 """), engine.name)
-        engine.lines(f"nvmf_create_subsystem {LONGEST} -a -m 77\n")
+        engine.run_commands(f"nvmf_create_subsystem {LONGEST} -a -m 77\n")
         lines = self.end(started).splitlines()
         self.assertEqual(lines[0], f"whole: {LONGEST} 1")
         self.assertRegex(lines[1], r"^id [1-9]\d*, 77 namespaces$")
@@ -141,7 +141,7 @@ class Scripts(LiveTest):
                  f'if (strncmp({name}, "{LONGEST[:30]}", 30) == 0) {{ printf("6 %s\\n", str((int8 *)$s->nqn_istr->text + 189, 63)); }}',
                  'printf("7 %s\\n", ((struct long_text *)(int8 *)$s->nqn_istr->text)->text);')
         started = self.start("-e", "struct long_text { char text[224]; };\n" + "".join(block % words for words in works), engine.name)
-        engine.lines(f"nvmf_create_subsystem {NQN} -a\nnvmf_create_subsystem {LONGEST} -a\n")
+        engine.run_commands(f"nvmf_create_subsystem {NQN} -a\nnvmf_create_subsystem {LONGEST} -a\n")
         printed = self.end(started)
         for line in (f"1 {LONGEST}", f"@two[{LONGEST}]: 2", f"@three: {LONGEST}", "@four: 2", "@five: 2", f"6 {LONGEST[189:]}", f"7 {LONGEST}"):
             self.assertIn(line + "\n", printed)
@@ -174,7 +174,7 @@ class Scripts(LiveTest):
         for name, more in (("alone", ""), ("beside ours", "$s = (struct nvmf_subsystem *)arg1; @id = $s->id;")):
             with self.subTest(name):
                 started = self.start("-e", "usdt:__EXE__:nvmf_subsystem_state { @pid[((struct task_struct *)curtask)->tgid] = 1; %s }" % more, engine.name)
-                engine.lines(f"nvmf_create_subsystem {NQN}{len(more)} -a\n")
+                engine.run_commands(f"nvmf_create_subsystem {NQN}{len(more)} -a\n")
                 self.assertIn(f"@pid[{engine.pid}]: 1", self.end(started))
 
     def test_latency_by_host_names_hosts_that_connected_before_it_started(self):

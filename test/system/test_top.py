@@ -133,7 +133,7 @@ class Screen(TopTest):
 
     def test_keys_sort_and_filter_rows(self):
         engine = self.engine("-m", "0x1")
-        engine.lines("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\nbdev_malloc_create -b gamma 8 512\n")
+        engine.run_commands("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\nbdev_malloc_create -b gamma 8 512\n")
         top = self.top(engine.sock)
         top.press("4")
 
@@ -183,13 +183,13 @@ class Screen(TopTest):
 
     def test_a_selected_row_stays_selected_and_has_details(self):
         engine = self.engine("-m", "0x1")
-        engine.lines("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\n")
+        engine.run_commands("bdev_null_create alpha 8 512\nbdev_null_create beta 8 512\n")
         top = self.top("--tab", "volumes", "--sort", "volume", engine.sock)
         top.wait(lambda lines: row(lines, "alpha"), "alpha")
         top.press("down", "R", "enter")
         top.wait(lambda lines: row(lines, "VOLUME") and "beta" in row(lines, "VOLUME"), "the details of beta")
         top.wait_text("latency from 0.0 to 0.0 us")
-        engine.lines("bdev_null_delete beta\n")
+        engine.run_commands("bdev_null_delete beta\n")
         top.wait_text("It no longer exists.")
         top.press("esc", "1", "enter")
         top.wait_text("I/O channels:")
@@ -244,7 +244,7 @@ class Screen(TopTest):
         again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # of two options -r the last is used
         again.sock = engine.sock
         again.wait_ready()
-        again.lines("bdev_null_create other 8 512\n")
+        again.run_commands("bdev_null_create other 8 512\n")
         top.wait(lambda lines: str(again.pid) in lines[0] and row(lines, "other"), "the other engine")
         top.wait(lambda lines: "retrying" not in lines[-2], "the status without an error")
 
@@ -304,7 +304,7 @@ class Lines(TopTest):
     def test_buffers_are_shown_for_the_host_and_the_device_that_hold_them(self):
         """Four reads of 128 KiB that a device keeps: the host and the device hold their buffers."""
         engine = self.serving_engine()
-        engine.lines(f"bdev_malloc_create -b M1 16 512\nbdev_error_create M1\nnvmf_subsystem_add_ns {NQN} EE_M1 -n 2\n")
+        engine.run_commands(f"bdev_malloc_create -b M1 16 512\nbdev_error_create M1\nnvmf_subsystem_add_ns {NQN} EE_M1 -n 2\n")
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="pending", num=4)
         self.start_child(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", NQN, "--nsid", 2, "--rw", "read", "--bs", "128k", "--depth", 4,
                    "--count", 4, "--hostnqn", HOST, "--quiet")
@@ -338,7 +338,7 @@ class Lines(TopTest):
         for tab in ("THREADS", "POLLERS", "CORES", "VOLUMES", "HOSTS", "BUFFERS"):
             self.assertEqual(len(re.findall(f"^{tab}$", out, re.M)), 2)
         self.assertEqual(len(re.findall(f"^fathom-engine {engine.pid} ", out, re.M)), 2)
-        engine.lines("bdev_null_create zero 8 512\n")
+        engine.run_commands("bdev_null_create zero 8 512\n")
         out = run(FATHOM, "top", "-b", "-t", "-n", 1, "--tab", "volumes", "--sort", "VOLUME", "--filter", "Z", engine.pid).stdout
         self.assertNotIn("THREADS", out)
         self.assertIn("\nzero ", out)

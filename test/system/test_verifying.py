@@ -15,9 +15,9 @@ from harness import FATHOM, NQN, EngineTest
 class Verifying(EngineTest):
     def engine_with_bad_device(self, io_type, error_type, one_in=10000):
         engine = self.engine()
-        engine.lines("bdev_malloc_create -b Base 64 4096\n")
+        engine.run_commands("bdev_malloc_create -b Base 64 4096\n")
         engine.rpc("bdev_error_create", base_name="Base", keep_versions=True)
-        engine.lines(f"""nvmf_create_transport -t tcp
+        engine.run_commands(f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_subsystem_add_ns {NQN} EE_Base
