@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-bench_target - the rows of `bench` about many hosts, slow hosts, hung devices, and SPDK's target beside ours.
+bench_target - measurements of `bench` with many hosts, slow hosts, hung devices, and SPDK's target.
 """
 
 import json
@@ -26,7 +26,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {{port}}
 
 
 class Address:
-    """Where a Host of the system tests connects to."""
+    """The address to which a Host of the system tests connects."""
 
     def __init__(self, server):
         self.port = int(server.port)
@@ -38,7 +38,7 @@ QUEUES = 100  # of a host: one admin queue, and I/O queues
 
 
 def connect_hosts(server, count):
-    """`count` idle connections."""
+    """Open `count` idle connections, and return them."""
     connections = []
     while len(connections) < count:
         name = b"nqn.2026-11.org.fathom:idle%d" % len(connections)
@@ -56,7 +56,7 @@ def connect_hosts(server, count):
 
 
 def bench_connections(server_class, build, report):
-    """Resident memory of the engine with so many idle connections; the kernel's own memory for them is not in it."""
+    """Resident memory of the engine with many idle connections, without the kernel's memory for them."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     rows = []
@@ -91,7 +91,7 @@ def bench_connections(server_class, build, report):
     report.table("Idle connections", ["connections", "resident, MiB", "KiB each", "connected in, s", "4 KiB read, us: beside them / alone"], rows)
 
 
-# ---- what a host keeps beside others that do not read, or whose device hangs ----
+# ---- the speed of a host together with others that do not read, or whose device hangs ----
 
 HUNG = "nqn.2016-06.io.spdk:hung"
 DEPTH = 120
@@ -105,7 +105,7 @@ nvmf_subsystem_add_listener {HUNG} -t tcp -a 127.0.0.1 -s {{port}}
 
 
 class OtherHosts:
-    """Three hosts with 120 reads of 128 KiB each: to a device that hangs, or read slowly, 5 MB/s each."""
+    """Three hosts with 120 reads of 128 KiB each: from a device that hangs, or received slowly, at 5 MB/s each."""
 
     def __init__(self, server, kind):
         subsystem = (HUNG if kind == "hung" else NQN).encode()
@@ -148,7 +148,7 @@ def bench_sharing(server_class, build, report, rounds, seconds):
             for kind in ("slow", "hung"):
                 ratios, iops = [], {"alone": [], "beside": []}
                 for _ in range(rounds):
-                    # the host's CPU also runs the slow hosts: with depth 8 the engine is what is shared
+                    # the host's CPU also runs the slow hosts: depth 8 keeps it idle enough, so that only the engine is shared
                     words = (seconds, "--rw", direction, "--bs", "64k", "--depth", "8", "--timeout", "0")
                     iops["alone"].append(server.perf(*words)["total"]["iops"])
                     others = OtherHosts(server, kind)
@@ -167,10 +167,10 @@ def bench_sharing(server_class, build, report, rounds, seconds):
     report.table("A fast host beside others (IOPS)", ["case", "alone", "beside", "ratio"], rows)
 
 
-# ---- SPDK's target beside ours ----
+# ---- SPDK's target compared with Fathom's ----
 
 class SpdkTarget:
-    """nvmf_tgt of `folder` on CPU 0, with what ours has; untraced, as it is by default."""
+    """nvmf_tgt of `folder` on CPU 0, with the same configuration as Fathom's engine; untraced, which is its default."""
 
     def __init__(self, folder, fathom, port):
         self.fathom, self.port, self.sock = fathom, port, f"/tmp/fathom-bench-{os.getpid()}-spdk.sock"
@@ -189,20 +189,20 @@ class SpdkTarget:
 
 
 def reactor_seconds(target):
-    """How long its reactor has been busy."""
+    """The busy time of its reactor, in seconds."""
     reactors = json.loads(subprocess.run([target.fathom, "rpc", "-s", target.sock, "framework_get_reactors"], stdout=subprocess.PIPE, text=True,
                                          check=True).stdout)
     return reactors["reactors"][0]["busy"] / reactors["tick_rate"]
 
 
 def congestion_control():
-    """Of new connections here. With bbr the host's writes are paced, and the pace decides more than the target."""
+    """The congestion control of new connections. With bbr the kernel paces the host's writes, which limits both targets."""
     with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as file:
         return file.read().strip()
 
 
 def run_host(server_class, target, folder, seconds, size, direction, depth):
-    """I/Os a second: by SPDK's own initiator where it stands beside its target, else by ours."""
+    """I/Os per second: by SPDK's initiator if `folder` has it, else by `fathom perf`."""
     program = os.path.join(folder, "spdk_nvme_perf")
     if not os.path.exists(program):
         return server_class.perf(target, seconds, "--warmup", "0.1", "--rw", direction, "--bs", size, "--depth", depth)["total"]["iops"]
@@ -214,7 +214,7 @@ def run_host(server_class, target, folder, seconds, size, direction, depth):
 
 
 def bench_spdk(server_class, build, report, rounds, seconds, port):
-    """Ours traced, SPDK's untraced, in turn, each on CPU 0 while the other is stopped."""
+    """Fathom traced and SPDK untraced in turn, each on CPU 0 while the other is stopped."""
     folder = os.environ.get("FATHOM_SPDK_BIN")
     if not folder:
         report.table("Beside SPDK's target", ["FATHOM_SPDK_BIN does not say where nvmf_tgt is: left out"], [])

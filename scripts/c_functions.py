@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""c_functions - where the functions of a C file in our style begin and end: a body opens with `{` in column 0."""
+"""c_functions - finds the functions of a C file in our style, in which a body begins with `{` in column 0."""
 
 import os
 

@@ -85,7 +85,7 @@ class Scripts(unittest.TestCase):
     def test_a_name_that_is_not_a_regular_expression_is_refused(self):
         status, said = self.run_tests("--name", "(")
         self.assertEqual(status, 1)
-        self.assertIn("NAME=( is no regular expression", said)
+        self.assertIn("NAME=( is not a regular expression", said)
 
     def test_an_unknown_suite_lists_the_suites(self):
         status, said = self.run_tests("--suite", "nosuch")
@@ -259,31 +259,31 @@ class Documents(unittest.TestCase):
             return done.returncode, done.stdout
 
     def test_a_tree_without_mistakes_passes(self):
-        self.assertEqual(self.check(), (0, "docs: 1 steps, all there\n"))
+        self.assertEqual(self.check(), (0, "docs: 1 steps, all found\n"))
 
     def test_a_generated_page_that_differs_from_its_table_is_named(self):
         status, said = self.check(**{"docs/probes.md": "two probes\n"})
         self.assertEqual(status, 1)
-        self.assertIn("docs/probes.md is not what the tables say", said)
+        self.assertIn("docs/probes.md differs from its table", said)
         status, said = self.check(**{"src/control/operation/generate.py": "import sys\nprint('docs/a.md differs', *sys.argv[1:])\n"})
         self.assertEqual((status, "docs/a.md differs --check\n" in said), (1, True), said)
         status, said = self.check(**{"docs/events.md": self.FILES["docs/events.md"].replace("it happens", "other words", 1)})
-        self.assertEqual((status, "docs/events.md is not what" in said), (1, True), said)
+        self.assertEqual((status, "docs/events.md differs from" in said), (1, True), said)
 
     def test_each_wrong_name_link_or_claim_is_named(self):
         architecture = self.FILES["ARCHITECTURE.md"]
         for changes, said in (({"ARCHITECTURE_md": architecture.replace(":begin", ":helper")}, "helper() is not defined in a/one.c"),
-                              ({"ARCHITECTURE_md": architecture.replace("a/one.c:", "a/none.c:")}, "no file a/none.c"),
+                              ({"ARCHITECTURE_md": architecture.replace("a/one.c:", "a/none.c:")}, "the file a/none.c does not exist"),
                               ({"ARCHITECTURE_md": architecture.replace("(README", "(READNOT")}, "link to READNOT.md"),
-                              ({"ARCHITECTURE_md": architecture.replace("`src/a/one.c`", "`src/a/two.c`")}, "no src/a/two.c"),
+                              ({"ARCHITECTURE_md": architecture.replace("`src/a/one.c`", "`src/a/two.c`")}, "src/a/two.c does not exist"),
                               ({"ARCHITECTURE_md": architecture.replace(" and `b`", "")}, "src/b/c uses atomics"),
-                              ({"ARCHITECTURE_md": architecture.replace("`b`", "`b`, `d`")}, "src/d uses no atomics"),
+                              ({"ARCHITECTURE_md": architecture.replace("`b`", "`b`, `d`")}, "src/d is in the list, but uses no atomics"),
                               ({"README_md": "`make biuld`\n"}, "make has no target biuld"),
                               ({"README_md": self.FILES["README.md"].replace(" fathom-probes.1", "")}, "README.md does not name docs/man/fathom-probes.1"),
                               ({"docs/man/fathom-command3.1": None}, "docs/man has no page of `fathom command3`"),
                               ({"docs/man/libfathom-probe.3": ".I call1(x)\n"}, "docs/man/libfathom-probe.3 does not have call2()"),
                               ({"include/fathom/probe.h": "int call1(int x);\n"}, "include/fathom/probe.h: its prototypes were not found"),
-                              ({"docs/json-rpc.md": "two methods\n"}, "docs/json-rpc.md is not what the tables say"),
+                              ({"docs/json-rpc.md": "two methods\n"}, "docs/json-rpc.md differs from its table"),
                               ({"CONTRIBUTING_md": "    make build BIULD=x\n"}, "make has no variable BIULD")):
             status, out = self.check(**changes)
             self.assertEqual((status, said in out), (1, True), out)
@@ -316,7 +316,7 @@ class Run(EngineTest):
         stranger.serve("bdev_malloc_create", "-b", "Disk0", 1, 512)
         status, out, err = self.start("--port", stranger.port)
         self.assertEqual(status, 1, out + err)
-        self.assertIn(f"port {stranger.port} of 127.0.0.1 is taken; say make run RUN_PORT=another", err)
+        self.assertIn(f"port {stranger.port} of 127.0.0.1 is in use; run `make run RUN_PORT=N` with another", err)
 
 
 class Tour(EngineTest):
