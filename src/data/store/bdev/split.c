@@ -106,17 +106,24 @@ static void vector_skip(const struct iovec *iov, int iov_count, uint32_t *index,
 
 enum vector_use { VECTOR_GATHER, VECTOR_SCATTER, VECTOR_COMPARE };
 
-/* Gather into, scatter from or compare with `buffer` the vector's bytes from (index, offset) on. False: they differ. */
-static bool vector_use(const struct iovec *iov, int iov_count, uint32_t index, size_t offset, uint8_t *buffer, size_t bytes,
-		       enum vector_use use)
+/*
+ * Gather into, scatter from or compare with the child's buffer the `bytes` bytes of the parent's vector at the child's
+ * place. False: they differ.
+ */
+static bool use_child_buffer(const struct bdev_io *parent, const struct bdev_child *child, size_t bytes,
+			     enum vector_use use)
 {
+	uint32_t index = child->iov_index;
+	size_t offset = child->iov_offset;
+	uint8_t *buffer = child->buffer;
+
 	while (bytes > 0) {
 		uint8_t *memory;
 		size_t here;
 
-		must(index < (uint32_t)iov_count);
-		memory = (uint8_t *)iov[index].iov_base + offset;
-		here = min_u64(bytes, iov[index].iov_len - offset);
+		must(index < (uint32_t)parent->iov_count);
+		memory = (uint8_t *)parent->iov[index].iov_base + offset;
+		here = min_u64(bytes, parent->iov[index].iov_len - offset);
 		if (use == VECTOR_GATHER)
 			memcpy(buffer, memory, here);
 		else if (use == VECTOR_SCATTER)
@@ -247,8 +254,7 @@ static uint64_t piece_prepare(struct bdev_channel *ch, struct bdev_io *parent, s
 	blocks = min_u64(blocks, BUFFER_BYTES / bdev->block_bytes);
 	bytes = blocks * bdev->block_bytes;
 	if (child->io.type != IO_TYPE_READ)
-		vector_use(parent->iov, parent->iov_count, child->iov_index, child->iov_offset, child->buffer, bytes,
-			   VECTOR_GATHER);
+		use_child_buffer(parent, child, bytes, VECTOR_GATHER);
 	child->iov[0] = (struct iovec){ child->buffer, bytes };
 	child->io.iov_count = 1;
 	return blocks;
@@ -363,8 +369,8 @@ void split_child_ended(struct bdev_channel *ch, struct bdev_io *io, enum io_stat
 	must(parent->story.state == BDEV_IO_SPLIT);
 	must(io->channel == ch);
 	if (child->buffer && status == IO_SUCCESS && io->type == IO_TYPE_READ) {
-		equal = vector_use(parent->iov, parent->iov_count, child->iov_index, child->iov_offset, child->buffer,
-				   bytes, parent->split_kind == SPLIT_COMPARE ? VECTOR_COMPARE : VECTOR_SCATTER);
+		equal = use_child_buffer(parent, child, bytes,
+					 parent->split_kind == SPLIT_COMPARE ? VECTOR_COMPARE : VECTOR_SCATTER);
 		status = equal ? IO_SUCCESS : IO_MISCOMPARE;
 	}
 	probe_bdev_io_done(now, io, (uint32_t)ch->queue_depth, status, ch->name);
