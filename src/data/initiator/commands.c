@@ -14,45 +14,55 @@ static_assert(sizeof(struct fathom_dsm_range) == sizeof(struct nvme_dsm_range), 
 static_assert(offsetof(struct fathom_dsm_range, lba) == offsetof(struct nvme_dsm_range, slba), "");
 static_assert((int)FATHOM_DSM_RANGES_MAX == (int)NVME_DSM_RANGES_MAX, "");
 
-static inline int submit_blocks(struct fathom_qpair *qpair, uint8_t opcode, uint32_t nsid, uint64_t lba, uint32_t blocks,
-				uint32_t cdw12, const struct iovec *iov, int iov_count, fathom_done_fn done, void *ctx)
+static inline bool is_block_count(uint32_t blocks)
 {
-	struct nvme_command command = {
+	return blocks > 0 && blocks <= BLOCKS_MAX;
+}
+
+/* Valid only if is_block_count(blocks). */
+static inline struct nvme_command block_command(uint8_t opcode, uint32_t nsid, uint64_t lba, uint32_t blocks)
+{
+	return (struct nvme_command){
 		.opc = opcode,
 		.nsid = nsid,
 		.cdw10 = (uint32_t)lba,
 		.cdw11 = (uint32_t)(lba >> 32),
-		.cdw12 = cdw12 | (blocks - 1),
+		.cdw12 = blocks - 1,
 	};
-
-	if (blocks == 0 || blocks > BLOCKS_MAX)
-		return -EINVAL;
-	return qpair_submit(qpair, &command, iov, iov_count, done, ctx);
 }
 
 int fathom_read(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks, const struct iovec *iov,
 		int iov_count, fathom_done_fn done, void *ctx)
 {
-	return submit_blocks(qpair, NVME_NVM_READ, nsid, lba, blocks, 0, iov, iov_count, done, ctx);
+	struct nvme_command command = block_command(NVME_NVM_READ, nsid, lba, blocks);
+
+	return is_block_count(blocks) ? qpair_submit(qpair, &command, iov, iov_count, done, ctx) : -EINVAL;
 }
 
 int fathom_write(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks, const struct iovec *iov,
 		 int iov_count, fathom_done_fn done, void *ctx)
 {
-	return submit_blocks(qpair, NVME_NVM_WRITE, nsid, lba, blocks, 0, iov, iov_count, done, ctx);
+	struct nvme_command command = block_command(NVME_NVM_WRITE, nsid, lba, blocks);
+
+	return is_block_count(blocks) ? qpair_submit(qpair, &command, iov, iov_count, done, ctx) : -EINVAL;
 }
 
 int fathom_compare(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks, const struct iovec *iov,
 		   int iov_count, fathom_done_fn done, void *ctx)
 {
-	return submit_blocks(qpair, NVME_NVM_COMPARE, nsid, lba, blocks, 0, iov, iov_count, done, ctx);
+	struct nvme_command command = block_command(NVME_NVM_COMPARE, nsid, lba, blocks);
+
+	return is_block_count(blocks) ? qpair_submit(qpair, &command, iov, iov_count, done, ctx) : -EINVAL;
 }
 
 int fathom_write_zeroes(struct fathom_qpair *qpair, uint32_t nsid, uint64_t lba, uint32_t blocks, bool deallocate,
 			fathom_done_fn done, void *ctx)
 {
-	return submit_blocks(qpair, NVME_NVM_WRITE_ZEROES, nsid, lba, blocks, deallocate ? NVME_CDW12_DEAC : 0, NULL, 0,
-			     done, ctx);
+	struct nvme_command command = block_command(NVME_NVM_WRITE_ZEROES, nsid, lba, blocks);
+
+	if (deallocate)
+		command.cdw12 |= NVME_CDW12_DEAC;
+	return is_block_count(blocks) ? qpair_submit(qpair, &command, NULL, 0, done, ctx) : -EINVAL;
 }
 
 int fathom_flush(struct fathom_qpair *qpair, uint32_t nsid, fathom_done_fn done, void *ctx)
