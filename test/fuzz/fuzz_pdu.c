@@ -284,13 +284,18 @@ static size_t make_seed(uint8_t options, uint8_t pda, uint8_t *to)
 				at += pdu_put_icresp(to + at, 0, false, false, 8192);
 			at += pdu_put_r2t(&terms, to + at, 1, 2, 0, 512);
 			at += pdu_put_capsule_resp(&terms, to + at, &completion);
-			at += pdu_put_c2h_data(&terms, to + at, 1, 0, sizeof(payload), true, data);
+			at += pdu_put_c2h_data(&terms, to + at, 1, 0, sizeof(payload),
+					       NVME_TCP_FLAG_LAST | (data ? NVME_TCP_FLAG_SUCCESS : 0));
 		} else {
 			if (data == 0 && !(options & OPT_RUNNING))
 				at += pdu_put_icreq(to + at, pda, false, false, 0);
 			at += pdu_put_capsule_cmd(&terms, to + at, &command, 0);
 			at += data ? pdu_put_capsule_cmd(&terms, to + at, &command, sizeof(payload))
-				   : pdu_put_h2c_data(&terms, to + at, 1, 2, 0, sizeof(payload), true);
+				   : pdu_put_h2c_data(&terms, to + at,
+						      &(struct pdu_h2c_data){ .cccid = 1,
+									      .ttag = 2,
+									      .datal = sizeof(payload),
+									      .last = true });
 		}
 		memcpy(to + at, payload, sizeof(payload));
 		at += sizeof(payload);

@@ -155,7 +155,9 @@ static void lie_h2c(struct queue *queue, struct lie *lie, struct cmd *cmd)
 		given = UINT32_MAX - 255;
 		expect(queue, NVME_TCP_FES_DATA_OUT_OF_RANGE, NVME_TCP_FES_PDU_SEQUENCE_ERROR, -1);
 	}
-	lie->count = pdu_put_h2c_data(&queue->terms, lie->bytes, cid, ttag, given, left, true);
+	lie->count = pdu_put_h2c_data(&queue->terms, lie->bytes,
+				      &(struct pdu_h2c_data){
+					      .cccid = cid, .ttag = ttag, .datao = given, .datal = left, .last = true });
 }
 
 /* One that has got all its data, and waits for its answer. */
@@ -177,8 +179,12 @@ static void lie_again(struct queue *queue, struct lie *lie)
 		lie_h2c(queue, lie, NULL);
 		return;
 	}
-	lie->count = pdu_put_h2c_data(&queue->terms, lie->bytes, cmd->nvme.cid, cmd->ttag, 0,
-				      (uint32_t)min_u64(cmd->data_bytes, queue->data_pdu_max), true);
+	lie->count = pdu_put_h2c_data(&queue->terms, lie->bytes,
+				      &(struct pdu_h2c_data){
+					      .cccid = cmd->nvme.cid,
+					      .ttag = cmd->ttag,
+					      .datal = (uint32_t)min_u64(cmd->data_bytes, queue->data_pdu_max),
+					      .last = true });
 	expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, 0, -1);
 }
 
@@ -191,7 +197,10 @@ static void lie_last(struct queue *queue, struct lie *lie, struct cmd *cmd)
 		lie_h2c(queue, lie, cmd);
 		return;
 	}
-	lie->count = pdu_put_h2c_data(&queue->terms, lie->bytes, cmd->nvme.cid, cmd->ttag, cmd->given, left - 4, true);
+	lie->count = pdu_put_h2c_data(
+		&queue->terms, lie->bytes,
+		&(struct pdu_h2c_data){
+			.cccid = cmd->nvme.cid, .ttag = cmd->ttag, .datao = cmd->given, .datal = left - 4, .last = true });
 	expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, NVME_TCP_FES_PDU_SEQUENCE_ERROR, 1);
 }
 

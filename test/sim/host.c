@@ -159,7 +159,12 @@ void cmd_give_data(struct queue *queue, struct cmd *cmd, uint32_t most)
 	if (spoil)
 		cmd->spoiled = true;
 	wire_write(queue->wire, header,
-		   pdu_put_h2c_data(&queue->terms, header, cmd->nvme.cid, cmd->ttag, cmd->given, bytes, bytes == left));
+		   pdu_put_h2c_data(&queue->terms, header,
+				    &(struct pdu_h2c_data){ .cccid = cmd->nvme.cid,
+							    .ttag = cmd->ttag,
+							    .datao = cmd->given,
+							    .datal = bytes,
+							    .last = bytes == left }));
 	send_data(queue, cmd->data + cmd->given, bytes, spoil);
 	cmd->given += bytes;
 }

@@ -93,11 +93,16 @@ static void encode_h2c_data(struct fathom_qpair *qpair, struct slot *slot, struc
 {
 	struct batch *batch = &qpair->batch;
 	uint32_t bytes_count = (uint32_t)min_u64(r2t->bytes, qpair->maxh2cdata);
-	bool last = bytes_count == r2t->bytes;
+	struct pdu_h2c_data data = {
+		.cccid = r2t->cid,
+		.ttag = r2t->ttag,
+		.datao = r2t->offset,
+		.datal = bytes_count,
+		.last = bytes_count == r2t->bytes,
+	};
 
 	must(bytes_count > 0);
-	add_own(batch, pdu_put_h2c_data(&qpair->send_terms, batch->bytes + batch->bytes_used, r2t->cid, r2t->ttag,
-					r2t->offset, bytes_count, last));
+	add_own(batch, pdu_put_h2c_data(&qpair->send_terms, batch->bytes + batch->bytes_used, &data));
 	add_data(qpair, slot, r2t->offset, bytes_count);
 	r2t->offset += bytes_count;
 	r2t->bytes -= bytes_count;

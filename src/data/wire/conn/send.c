@@ -80,10 +80,11 @@ static void add_r2ts(struct tcp_conn *conn, struct batch *batch)
 static void add_data(struct tcp_conn *conn, struct tcp_req *treq, struct batch *batch)
 {
 	uint32_t left = treq->req.data_bytes;
+	uint8_t flags = NVME_TCP_FLAG_LAST | (sends_success(treq) ? NVME_TCP_FLAG_SUCCESS : 0);
 	int count = 0;
 
 	add_piece(batch, treq->header,
-		  pdu_put_c2h_data(&conn->send_terms, treq->header, treq->req.cmd.cid, 0, left, true, sends_success(treq)));
+		  pdu_put_c2h_data(&conn->send_terms, treq->header, treq->req.cmd.cid, 0, left, flags));
 	for (; left > 0; count++) {
 		struct iovec *piece = &treq->req.iov[count];
 

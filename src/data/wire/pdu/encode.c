@@ -110,26 +110,25 @@ size_t pdu_put_r2t(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, u
 	return write_common(terms, to, NVME_TCP_R2T, 0, sizeof(r2t), 0);
 }
 
-size_t pdu_put_h2c_data(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint16_t ttag, uint32_t datao,
-			uint32_t datal, bool last)
+size_t pdu_put_h2c_data(const struct pdu_terms *terms, uint8_t *to, const struct pdu_h2c_data *data)
 {
-	struct nvme_tcp_data data = { .cccid = cccid, .ttag = ttag, .datao = datao, .datal = datal };
+	struct nvme_tcp_data pdu = { .cccid = data->cccid, .ttag = data->ttag, .datao = data->datao, .datal = data->datal };
 
-	must(datal > 0);
-	must(datao <= UINT32_MAX - datal);
-	memcpy(to, &data, sizeof(data));
-	return write_common(terms, to, NVME_TCP_H2C_DATA, last ? NVME_TCP_FLAG_LAST : 0, sizeof(data), datal);
+	must(data->datal > 0);
+	must(data->datao <= UINT32_MAX - data->datal);
+	memcpy(to, &pdu, sizeof(pdu));
+	return write_common(terms, to, NVME_TCP_H2C_DATA, data->last ? NVME_TCP_FLAG_LAST : 0, sizeof(pdu), data->datal);
 }
 
 size_t pdu_put_c2h_data(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint32_t datao, uint32_t datal,
-			bool last, bool success)
+			uint8_t flags)
 {
 	struct nvme_tcp_data data = { .cccid = cccid, .datao = datao, .datal = datal };
-	uint8_t flags = (uint8_t)((last ? NVME_TCP_FLAG_LAST : 0) | (success ? NVME_TCP_FLAG_SUCCESS : 0));
 
 	must(datal > 0);
 	must(datao <= UINT32_MAX - datal);
-	must(last || !success);
+	must((flags & ~(NVME_TCP_FLAG_LAST | NVME_TCP_FLAG_SUCCESS)) == 0);
+	must((flags & NVME_TCP_FLAG_LAST) || !(flags & NVME_TCP_FLAG_SUCCESS));
 	memcpy(to, &data, sizeof(data));
 	return write_common(terms, to, NVME_TCP_C2H_DATA, flags, sizeof(data), datal);
 }

@@ -195,13 +195,22 @@ MUST_CHECK size_t pdu_put_capsule_resp(const struct pdu_terms *terms, uint8_t *t
 MUST_CHECK size_t pdu_put_r2t(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint16_t ttag, uint32_t r2to,
 			      uint32_t r2tl);
 
-/* `datal` is not 0. `last`: the last PDU of this R2T. */
-MUST_CHECK size_t pdu_put_h2c_data(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint16_t ttag,
-				   uint32_t datao, uint32_t datal, bool last);
+/* A part of the data that an R2T asked for, with the specification's field names. */
+struct pdu_h2c_data {
+	uint16_t cccid, ttag; /* those of the R2T */
+	uint32_t datao;	      /* in the data of the command, not of the R2T */
+	uint32_t datal;	      /* not 0 */
+	bool last;	      /* the last PDU of this R2T */
+};
 
-/* `datal` is not 0. `last`: the last PDU of this command. `success`: no CapsuleResp follows; needs `last`. */
+MUST_CHECK size_t pdu_put_h2c_data(const struct pdu_terms *terms, uint8_t *to, const struct pdu_h2c_data *data);
+
+/*
+ * `datal` is not 0. `flags`: NVME_TCP_FLAG_LAST for the last PDU of this command; with it, NVME_TCP_FLAG_SUCCESS if no
+ * CapsuleResp follows.
+ */
 MUST_CHECK size_t pdu_put_c2h_data(const struct pdu_terms *terms, uint8_t *to, uint16_t cccid, uint32_t datao,
-				   uint32_t datal, bool last, bool success);
+				   uint32_t datal, uint8_t flags);
 
 /*
  * A whole TermReq including its data, at most PDU_TERM_REQ_BYTES_MAX. The rejected header (`header_bytes` at `header`,

@@ -81,7 +81,8 @@ void fake_put_data(struct fake *fake, uint16_t cid, const uint8_t *data, uint32_
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)(data + offset), .iov_len = bytes };
 	uint8_t *to = room(fake, PDU_PUT_BYTES_MAX + bytes + PDU_DIGEST_BYTES);
-	size_t header = pdu_put_c2h_data(&fake->send_terms, to, cid, offset, bytes, last, success);
+	uint8_t flags = (last ? NVME_TCP_FLAG_LAST : 0) | (success ? NVME_TCP_FLAG_SUCCESS : 0);
+	size_t header = pdu_put_c2h_data(&fake->send_terms, to, cid, offset, bytes, flags);
 
 	memcpy(to + header, data + offset, bytes);
 	fake->out_bytes += header + bytes;

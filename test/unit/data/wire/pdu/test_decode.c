@@ -18,7 +18,10 @@ static void host_stream(struct stream *stream, const struct pdu_terms *terms)
 		stream_add_data(stream, terms, lengths[i], (uint8_t)i);
 		if (lengths[i] == 0)
 			continue;
-		stream_add(stream, to, pdu_put_h2c_data(terms, to, command.cid, 1, 0, lengths[i], i % 2));
+		stream_add(stream, to,
+			   pdu_put_h2c_data(terms, to,
+					    &(struct pdu_h2c_data){
+						    .cccid = command.cid, .ttag = 1, .datal = lengths[i], .last = i % 2 }));
 		stream_add_data(stream, terms, lengths[i], (uint8_t)(i + 100));
 	}
 	stream_add(stream, to, pdu_put_h2c_term_req(to, NVME_TCP_FES_DATA_OUT_OF_RANGE, 0, stream->bytes, 72));
@@ -35,7 +38,9 @@ static void controller_stream(struct stream *stream, const struct pdu_terms *ter
 	for (size_t i = 0; i < ARRAY_COUNT(lengths); i++) {
 		completion.cid = (uint16_t)i;
 		if (lengths[i] > 0) {
-			stream_add(stream, to, pdu_put_c2h_data(terms, to, completion.cid, 0, lengths[i], true, i == 0));
+			stream_add(stream, to,
+				   pdu_put_c2h_data(terms, to, completion.cid, 0, lengths[i],
+						    NVME_TCP_FLAG_LAST | (i == 0 ? NVME_TCP_FLAG_SUCCESS : 0)));
 			stream_add_data(stream, terms, lengths[i], (uint8_t)i);
 		}
 		stream_add(stream, to, pdu_put_r2t(terms, to, completion.cid, 4, 0, 8192));
@@ -205,7 +210,8 @@ static void take_data(const struct pdu_terms *terms, uint32_t inside, uint32_t p
 	size_t header_bytes, at;
 
 	stream.bytes_count = 0;
-	header_bytes = pdu_put_h2c_data(terms, to, 1, 2, 0, data_bytes, true);
+	header_bytes = pdu_put_h2c_data(terms, to,
+					&(struct pdu_h2c_data){ .cccid = 1, .ttag = 2, .datal = data_bytes, .last = true });
 	stream_add(&stream, to, header_bytes);
 	stream_add_data(&stream, terms, data_bytes, 3);
 	stream_add(&stream, to, pdu_put_capsule_cmd(terms, to, &command, 0));

@@ -99,10 +99,11 @@ static void a_c2h_data_header_has_the_expected_bytes(void **state)
 	uint8_t to[PDU_PUT_BYTES_MAX];
 
 	memset(to, 0xee, sizeof(to));
-	assert_int_equal(pdu_put_c2h_data(&plain, to, 5, 8192, 4096, true, true), sizeof(expected));
+	assert_int_equal(pdu_put_c2h_data(&plain, to, 5, 8192, 4096, NVME_TCP_FLAG_LAST | NVME_TCP_FLAG_SUCCESS),
+			 sizeof(expected));
 	assert_memory_equal(to, expected, sizeof(expected));
 	memset(to, 0xee, sizeof(to));
-	assert_int_equal(pdu_put_c2h_data(&padded, to, 5, 8192, 4096, true, false), sizeof(with_pad));
+	assert_int_equal(pdu_put_c2h_data(&padded, to, 5, 8192, 4096, NVME_TCP_FLAG_LAST), sizeof(with_pad));
 	assert_memory_equal(to, with_pad, sizeof(with_pad));
 	assert_int_equal(to[32], 0xee); /* the byte after the header is unchanged */
 }
@@ -114,7 +115,7 @@ static void digests_are_flagged_counted_and_placed(void **state)
 	uint8_t to[PDU_PUT_BYTES_MAX];
 	uint32_t digest;
 
-	assert_int_equal(pdu_put_h2c_data(&terms, to, 5, 6, 0, 512, false), 28);
+	assert_int_equal(pdu_put_h2c_data(&terms, to, &(struct pdu_h2c_data){ .cccid = 5, .ttag = 6, .datal = 512 }), 28);
 	memcpy(&header, to, sizeof(header));
 	assert_int_equal(header.common.flags, NVME_TCP_FLAG_HDGST | NVME_TCP_FLAG_DDGST);
 	assert_int_equal(header.common.pdo, 28);
@@ -169,9 +170,11 @@ static size_t put_one(enum nvme_tcp_pdu_type type, const struct pdu_terms *terms
 	case NVME_TCP_CAPSULE_RESP:
 		return pdu_put_capsule_resp(terms, to, &completion);
 	case NVME_TCP_H2C_DATA:
-		return pdu_put_h2c_data(terms, to, 1, 2, 512, data_bytes, true);
+		return pdu_put_h2c_data(terms, to,
+					&(struct pdu_h2c_data){
+						.cccid = 1, .ttag = 2, .datao = 512, .datal = data_bytes, .last = true });
 	case NVME_TCP_C2H_DATA:
-		return pdu_put_c2h_data(terms, to, 1, 512, data_bytes, true, true);
+		return pdu_put_c2h_data(terms, to, 1, 512, data_bytes, NVME_TCP_FLAG_LAST | NVME_TCP_FLAG_SUCCESS);
 	case NVME_TCP_R2T:
 		return pdu_put_r2t(terms, to, 1, 2, 0, 65536);
 	}

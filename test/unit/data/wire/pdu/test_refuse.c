@@ -34,9 +34,10 @@ static size_t make_base(enum base base, const struct pdu_terms *terms, uint8_t *
 	case RESP:
 		return pdu_put_capsule_resp(terms, to, &completion);
 	case H2C:
-		return pdu_put_h2c_data(terms, to, 3, 4, 0, 65536, true);
+		return pdu_put_h2c_data(terms, to,
+					&(struct pdu_h2c_data){ .cccid = 3, .ttag = 4, .datal = 65536, .last = true });
 	case C2H:
-		return pdu_put_c2h_data(terms, to, 3, 0, 65536, true, true);
+		return pdu_put_c2h_data(terms, to, 3, 0, 65536, NVME_TCP_FLAG_LAST | NVME_TCP_FLAG_SUCCESS);
 	case R2T:
 		return pdu_put_r2t(terms, to, 3, 4, 0, 65536);
 	case H2C_TERM:
