@@ -70,7 +70,7 @@ static void put_uint(struct stream *stream, uint64_t number, size_t bytes)
  * A NUL inside the string becomes '?', since it would end the string. An empty string becomes "-": babeltrace2 2.0.4
  * shows the string of an earlier event in place of an empty one (fixed in later versions).
  */
-static void put_string(struct stream *stream, const char *text, size_t bytes)
+static void put_ctf_string(struct stream *stream, const char *text, size_t bytes)
 {
 	if (bytes == 0) {
 		text = "-";
@@ -82,9 +82,9 @@ static void put_string(struct stream *stream, const char *text, size_t bytes)
 	stream->packet[stream->used++] = 0;
 }
 
-static void put_text(struct stream *stream, const char *text)
+static void put_ctf_text(struct stream *stream, const char *text)
 {
-	put_string(stream, text, strlen(text));
+	put_ctf_string(stream, text, strlen(text));
 }
 
 static void begin_packet(struct ctf *ctf, struct stream *stream, uint64_t begin_ns)
@@ -103,7 +103,7 @@ static void begin_packet(struct ctf *ctf, struct stream *stream, uint64_t begin_
 		put_uint(stream, 0, 8);
 	put_uint(stream, (uint32_t)stream->thread.cpu, 4);
 	put_uint(stream, (uint32_t)stream->thread.tid, 4);
-	put_text(stream, stream->thread.name);
+	put_ctf_text(stream, stream->thread.name);
 }
 
 static void end_packet(struct ctf *ctf, struct stream *stream)
@@ -120,7 +120,7 @@ static void end_packet(struct ctf *ctf, struct stream *stream)
 		ctf->error = file_write(stream->fd, stream->packet, bytes);
 }
 
-static int create_file(const struct export *export, const char *name)
+static int create_ctf_file(const struct export *export, const char *name)
 {
 	char path[PATH_MAX + 64];
 	int fd;
@@ -140,7 +140,7 @@ static void begin_stream(struct export *export, struct stream *stream, uint32_t 
 		stream->thread = (struct reader_thread){ .name = "?", .cpu = -1 };
 	stream->thread.index = index;
 	snprintf(name, sizeof(name), "thread_%u", index);
-	rc = create_file(export, name);
+	rc = create_ctf_file(export, name);
 	stream->packet = malloc(PACKET_BYTES_MAX);
 	must(stream->packet);
 	stream->fd = rc < 0 ? -1 : rc;
@@ -167,21 +167,22 @@ static void put_context(const struct reader *reader, struct stream *stream, cons
 	if (reader_owner(reader, event->owner, event->tick, &owner))
 		snprintf(text, sizeof(text), "%.32s%u%s%s", owner.prefix, event->owner, owner.text[0] ? " " : "",
 			 owner.text);
-	put_text(stream, text);
+	put_ctf_text(stream, text);
 	text[0] = '\0';
 	if (event->has_life)
 		value_object(event->point->object, event->object_id, text, sizeof(text));
-	put_text(stream, text);
+	put_ctf_text(stream, text);
 	text[0] = '\0';
 	if (event->has_life && event->related)
 		value_object(event->related, event->related_id, text, sizeof(text));
-	put_text(stream, text);
+	put_ctf_text(stream, text);
 	put_uint(stream, event->has_life ? reader_ns_from_ticks(reader, event->dwell_ticks) : 0, 8);
 	put_uint(stream, event->has_life ? reader_ns_from_ticks(reader, event->total_ticks) : 0, 8);
 	put_uint(stream, event->has_life && event->total_partial, 1);
 }
 
-static void put_arg(const struct reader *reader, struct stream *stream, const struct reader_arg *arg, const uint32_t *slots)
+static void put_ctf_arg(const struct reader *reader, struct stream *stream, const struct reader_arg *arg,
+			const uint32_t *slots)
 {
 	struct value value;
 
@@ -190,7 +191,7 @@ static void put_arg(const struct reader *reader, struct stream *stream, const st
 	case READER_OBJ:
 	case READER_REF:
 		value_of_arg(reader, arg, slots, &value);
-		put_string(stream, value.text, value.kind == VALUE_NONE ? 0 : value.bytes);
+		put_ctf_string(stream, value.text, value.kind == VALUE_NONE ? 0 : value.bytes);
 		break;
 	case READER_BOOL:
 		put_uint(stream, reader_arg_value(arg, slots) != 0, 1);
@@ -207,7 +208,7 @@ static void put_arg(const struct reader *reader, struct stream *stream, const st
 	}
 }
 
-static void put_event(const struct reader *reader, struct stream *stream, const struct reader_event *event)
+static void put_ctf_event(const struct reader *reader, struct stream *stream, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 
@@ -215,7 +216,7 @@ static void put_event(const struct reader *reader, struct stream *stream, const 
 	put_uint(stream, stream->end_ns, 8);
 	put_context(reader, stream, event);
 	for (uint32_t i = 0; point && i < point->arg_count; i++)
-		put_arg(reader, stream, &point->args[i], event->slots);
+		put_ctf_arg(reader, stream, &point->args[i], event->slots);
 	if (!point) {
 		put_uint(stream, event->point_id, 4);
 		put_uint(stream, event->object_id, 4);
@@ -249,7 +250,7 @@ static void ctf_event(struct export *export, const struct reader_event *event, b
 	stream->discarded = ctf->lost[event->thread];
 	stream->event_count++;
 	stream->end_ns = ctf->last_ns;
-	put_event(export->reader, stream, event);
+	put_ctf_event(export->reader, stream, event);
 }
 
 /* ---- create, finish, destroy ---- */
@@ -279,7 +280,7 @@ static int ctf_finish(struct export *export, const struct reader_counts *counts)
 	}
 	if (ctf->error)
 		return ctf->error;
-	fd = create_file(export, "metadata");
+	fd = create_ctf_file(export, "metadata");
 	out = malloc(sizeof(*out));
 	must(out);
 	out_init(out, fd);

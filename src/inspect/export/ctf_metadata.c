@@ -129,7 +129,7 @@ static void put_type(struct out *out, const struct reader_arg *arg)
 	}
 }
 
-static void put_event(struct out *out, const struct reader_point *point)
+static void put_event_type(struct out *out, const struct reader_point *point)
 {
 	out_text(out, "event {\n\tname = ");
 	ctf_string(out, point->name);
@@ -233,7 +233,7 @@ void ctf_metadata(const struct reader *reader, struct out *out)
 		   (uint64_t)(realtime / NS_PER_SEC), (uint64_t)(realtime % NS_PER_SEC), realtime ? "TRUE" : "FALSE");
 	out_text(out, streams);
 	for (uint32_t i = 0; i < info->point_count; i++)
-		put_event(out, reader_point_at(reader, i));
+		put_event_type(out, reader_point_at(reader, i));
 	out_format(out,
 		   "event {\n\tname = \"unknown point\";\n\tid = %d;\n\tstream_id = 0;\n\tfields := struct {\n"
 		   "\t\tuint32_t _point;\n\t\thex32_t _object_id;\n\t\thex32_t _slots[3];\n\t};\n};\n",

@@ -74,7 +74,7 @@ static int open_directory(struct export *export, struct fathom_fault *why)
 	return 0;
 }
 
-static int open_file(struct export *export, struct fathom_fault *why)
+static int open_output_file(struct export *export, struct fathom_fault *why)
 {
 	struct stat stat_buffer;
 	int rc = file_check_new(export->path, export->force, why);
@@ -136,7 +136,7 @@ int export_create(const struct reader *reader, enum export_format format, const 
 	if (rc == 0 && export->kind->is_directory && strcmp(path, "-") == 0)
 		rc = fault(why, -EINVAL, "%s is a directory of files and cannot go to standard output", export->kind->name);
 	if (rc == 0)
-		rc = export->kind->is_directory ? open_directory(export, why) : open_file(export, why);
+		rc = export->kind->is_directory ? open_directory(export, why) : open_output_file(export, why);
 	if (rc) {
 		export->temporary[0] = '\0'; /* not created by us: must not be removed */
 	} else {

@@ -79,7 +79,7 @@ static void add_event(struct html_track *track, const struct html_event *event)
 }
 
 /* Copy a finished child and its events to its parent's track, if the parent is alive. */
-static void add_to_parent(struct html *html, const struct html_track *track)
+static void copy_to_parent_track(struct html *html, const struct html_track *track)
 {
 	const struct life *life = &track->present.life;
 	struct life *parent = life->parent_serial ? lives_find(html->lives, life->parent, life->parent_id) : NULL;
@@ -212,7 +212,7 @@ static void end_life(struct export *export, const struct life *life, uint64_t ti
 	track->present.busy_ticks = 0;
 	add_to_sums(export, &track->present);
 	html->done[html->life_count++ % HTML_LIVES_MAX] = track->present;
-	add_to_parent(html, track);
+	copy_to_parent_track(html, track);
 	if (life->parent_serial == 0 && (life->whole || is_open))
 		keep_slow_life(html, track);
 	track->next_free = html->free_tracks;

@@ -23,13 +23,13 @@ static void put_key(struct out *out, const char *key)
 	out_char(out, ':');
 }
 
-static void put_text(struct out *out, const char *key, const char *text)
+static void put_text_member(struct out *out, const char *key, const char *text)
 {
 	put_key(out, key);
 	out_json(out, text, strlen(text));
 }
 
-static void put_u64(struct out *out, const char *key, uint64_t number)
+static void put_u64_member(struct out *out, const char *key, uint64_t number)
 {
 	put_key(out, key);
 	out_u64(out, number);
@@ -108,18 +108,18 @@ static void write_about(struct export *export, const struct reader_counts *count
 
 	put_key(out, "about");
 	out_char(out, '{');
-	put_text(out, "program", info->name);
+	put_text_member(out, "program", info->name);
 	out_char(out, ',');
-	put_text(out, "version", info->version);
+	put_text_member(out, "version", info->version);
 	out_char(out, ',');
-	put_text(out, "host", info->host);
+	put_text_member(out, "host", info->host);
 	out_format(out, ",\"pid\":%" PRId32 ",", info->pid);
-	put_text(out, "state", states[info->liveness]);
+	put_text_member(out, "state", states[info->liveness]);
 	out_char(out, ',');
-	put_text(out, "build", info->build_id);
+	put_text_member(out, "build", info->build_id);
 	if (reader_wall_ns(export->reader, info->start_tick, &realtime) == 0) {
 		out_char(out, ',');
-		put_u64(out, "start_ms", realtime / 1000000);
+		put_u64_member(out, "start_ms", realtime / 1000000);
 	}
 	out_format(out, ",\"from_ns\":%" PRIu64, shown->from_ns);
 	out_format(out, ",\"overwritten\":%" PRIu64 ",\"missing\":%" PRIu64, counts->overwritten,
@@ -142,18 +142,18 @@ static void write_kinds(struct export *export)
 
 		put_comma(out, i);
 		out_char(out, '{');
-		put_text(out, "name", kind->object->name);
+		put_text_member(out, "name", kind->object->name);
 		out_char(out, ',');
-		put_text(out, "prefix", kind->object->prefix);
+		put_text_member(out, "prefix", kind->object->prefix);
 		out_format(out, ",\"count\":%" PRIu64 ",\"partial\":%" PRIu64 ",\"states\":[", kind->count, kind->partial);
 		for (uint32_t state = 0; state < machine->state_count && state < LIVES_STATES_MAX; state++) {
 			bool any = false;
 
 			put_comma(out, state);
 			out_char(out, '{');
-			put_text(out, "name", machine->states[state].name);
+			put_text_member(out, "name", machine->states[state].name);
 			out_char(out, ',');
-			put_text(out, "text", machine->states[state].text);
+			put_text_member(out, "text", machine->states[state].text);
 			out_format(out, ",\"resting\":%s,\"buckets\":[", machine->states[state].resting ? "true" : "false");
 			for (uint32_t bucket = 0; bucket < HTML_BUCKETS; bucket++) {
 				if (kind->buckets[state][bucket] == 0)
@@ -189,9 +189,9 @@ static void write_points(struct export *export)
 
 		put_comma(out, i);
 		out_format(out, "\"%u\":{", point->id);
-		put_text(out, "name", point->name);
+		put_text_member(out, "name", point->name);
 		out_char(out, ',');
-		put_text(out, "group", point->group->name);
+		put_text_member(out, "group", point->group->name);
 		out_text(out, ",\"args\":[");
 		for (uint32_t j = 0; j < point->arg_count; j++) {
 			put_comma(out, j);
@@ -216,7 +216,7 @@ static void write_points(struct export *export)
 			row = (struct reader_thread){ .name = "?", .cpu = -1 };
 		put_comma(out, any++);
 		out_format(out, "\"%u\":{", i);
-		put_text(out, "name", row.name);
+		put_text_member(out, "name", row.name);
 		out_format(out, ",\"core\":%" PRId32 "}", row.cpu);
 	}
 	out_char(out, '}');
@@ -254,7 +254,7 @@ static uint64_t ns_of(const struct export *export, const struct shown *shown, ui
 	return ns - min_u64(ns, shown->from_ns);
 }
 
-static void write_lives(struct export *export, const struct shown *shown)
+static void write_life_columns(struct export *export, const struct shown *shown)
 {
 	const struct html *html = export->state;
 	struct out *out = export->out;
@@ -465,7 +465,7 @@ void html_write(struct export *export, const struct reader_counts *counts)
 	write_about(export, counts, &shown);
 	write_kinds(export);
 	write_points(export);
-	write_lives(export, &shown);
+	write_life_columns(export, &shown);
 	write_slowest(export);
 	write_events(export, &shown);
 	out_char(export->out, '}');

@@ -43,7 +43,7 @@ void lives_destroy(struct lives *lives)
 	free(lives);
 }
 
-static uint32_t place_of(const struct lives *lives, const struct reader_object *object, uint32_t id)
+static uint32_t life_place_of(const struct lives *lives, const struct reader_object *object, uint32_t id)
 {
 	uint32_t at = (uint32_t)(((uint64_t)object->id << 32 | id) * 0x9e3779b97f4a7c15ull >> 32);
 
@@ -68,7 +68,7 @@ static bool grow_life_table(struct lives *lives)
 		struct life *life = lives->places[i];
 
 		if (life)
-			bigger.places[place_of(&bigger, life->object, life->id)] = life;
+			bigger.places[life_place_of(&bigger, life->object, life->id)] = life;
 	}
 	free(lives->places);
 	*lives = bigger;
@@ -78,13 +78,13 @@ static bool grow_life_table(struct lives *lives)
 /* NULL: no free place. */
 static struct life *life_of(struct lives *lives, const struct reader_object *object, uint32_t id)
 {
-	uint32_t place = place_of(lives, object, id);
+	uint32_t place = life_place_of(lives, object, id);
 
 	if (lives->places[place])
 		return lives->places[place];
 	if (lives->used == LIVES_OBJECTS_MAX || (lives->used * 2 >= lives->place_count && !grow_life_table(lives)))
 		return NULL;
-	place = place_of(lives, object, id);
+	place = life_place_of(lives, object, id);
 	lives->places[place] = calloc(1, sizeof(struct life));
 	if (!lives->places[place])
 		return NULL;
@@ -95,7 +95,7 @@ static struct life *life_of(struct lives *lives, const struct reader_object *obj
 }
 
 /* Take operation and size from the arguments; any event of the life may have them. */
-static void read_description(struct life *life, const struct reader_event *event)
+static void read_life_description(struct life *life, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 
@@ -111,13 +111,13 @@ static void read_description(struct life *life, const struct reader_event *event
 	}
 }
 
-static void begin_life(struct lives *lives, struct life *life, const struct reader_event *event, bool whole,
-		       struct lives_step *step)
+static void begin_followed_life(struct lives *lives, struct life *life, const struct reader_event *event, bool whole,
+				struct lives_step *step)
 {
 	struct life *parent = NULL;
 
 	if (event->related && event->related->machine && event->related != life->object)
-		parent = lives->places[place_of(lives, event->related, event->related_id)];
+		parent = lives->places[life_place_of(lives, event->related, event->related_id)];
 	*life = (struct life){ .object = life->object,
 			       .id = life->id,
 			       .serial = ++lives->serial,
@@ -125,7 +125,7 @@ static void begin_life(struct lives *lives, struct life *life, const struct read
 			       .owner = event->owner,
 			       .began = step->tick,
 			       .last = step->tick };
-	read_description(life, event);
+	read_life_description(life, event);
 	step->began = true;
 	if (!parent || parent->serial == 0)
 		return;
@@ -172,7 +172,7 @@ static void apply_move(struct lives *lives, struct life *life, const struct read
 		return;
 	}
 	if (!alive || begins)
-		begin_life(lives, life, event, begins, step);
+		begin_followed_life(lives, life, event, begins, step);
 	else if (from >= 0 && (uint32_t)from != life->state)
 		life->whole = false;
 	life->state = to;
@@ -201,7 +201,7 @@ void lives_event(struct lives *lives, const struct reader_event *event, struct l
 
 struct life *lives_find(const struct lives *lives, const struct reader_object *object, uint32_t id)
 {
-	struct life *life = lives->places[place_of(lives, object, id)];
+	struct life *life = lives->places[life_place_of(lives, object, id)];
 
 	return life && life->serial ? life : NULL;
 }

@@ -414,7 +414,7 @@ static void write_instant(struct export *export, const struct reader_event *even
 
 /* ---- lives ---- */
 
-static void write_end(struct export *export, const struct life *life, uint64_t tick, bool of_life)
+static void write_slice_end(struct export *export, const struct life *life, uint64_t tick, bool of_life)
 {
 	struct perfetto *perfetto = export->state;
 	size_t begin = event_begin(export, tick, TYPE_SLICE_END, object_track(life->object, life->id));
@@ -461,9 +461,9 @@ static void write_step(struct export *export, const struct lives_step *step)
 	size_t begin;
 
 	if (step->left_stage)
-		write_end(export, &step->before, step->tick, false);
+		write_slice_end(export, &step->before, step->tick, false);
 	if (step->ended)
-		write_end(export, &step->before, step->tick, true);
+		write_slice_end(export, &step->before, step->tick, true);
 	if (step->began)
 		write_life_begin(export, step);
 	if (step->entered_stage) {

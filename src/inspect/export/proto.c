@@ -15,7 +15,7 @@ void proto_deinit(struct proto *proto)
 	*proto = (struct proto){ 0 };
 }
 
-static void reserve_bytes(struct proto *proto, size_t count)
+static void reserve_proto_bytes(struct proto *proto, size_t count)
 {
 	if (likely(proto->used + count <= proto->capacity))
 		return;
@@ -37,7 +37,7 @@ size_t proto_put_varint(uint8_t *to, uint64_t number)
 
 static void put_varint(struct proto *proto, uint64_t number)
 {
-	reserve_bytes(proto, PROTO_VARINT_BYTES_MAX);
+	reserve_proto_bytes(proto, PROTO_VARINT_BYTES_MAX);
 	proto->used += proto_put_varint(proto->bytes + proto->used, number);
 }
 
@@ -55,7 +55,7 @@ void proto_i64(struct proto *proto, uint32_t field, int64_t number)
 void proto_fixed64(struct proto *proto, uint32_t field, uint64_t number)
 {
 	put_varint(proto, (uint64_t)field << 3 | WIRE_FIXED64);
-	reserve_bytes(proto, sizeof(number));
+	reserve_proto_bytes(proto, sizeof(number));
 	for (size_t i = 0; i < sizeof(number); i++, number >>= 8)
 		proto->bytes[proto->used++] = (uint8_t)number;
 }
@@ -64,7 +64,7 @@ void proto_bytes(struct proto *proto, uint32_t field, const void *bytes, size_t 
 {
 	put_varint(proto, (uint64_t)field << 3 | WIRE_BYTES);
 	put_varint(proto, count);
-	reserve_bytes(proto, count);
+	reserve_proto_bytes(proto, count);
 	memcpy(proto->bytes + proto->used, bytes, count);
 	proto->used += count;
 }
@@ -77,7 +77,7 @@ void proto_text(struct proto *proto, uint32_t field, const char *text)
 size_t proto_begin(struct proto *proto, uint32_t field)
 {
 	put_varint(proto, (uint64_t)field << 3 | WIRE_BYTES);
-	reserve_bytes(proto, 1);
+	reserve_proto_bytes(proto, 1);
 	proto->used++;
 	return proto->used;
 }
@@ -88,7 +88,7 @@ void proto_end(struct proto *proto, size_t begin)
 	size_t count = proto->used - begin, length_bytes = proto_put_varint(length, count);
 
 	must(begin > 0 && begin <= proto->used);
-	reserve_bytes(proto, length_bytes);
+	reserve_proto_bytes(proto, length_bytes);
 	memmove(proto->bytes + begin + length_bytes - 1, proto->bytes + begin, count);
 	memcpy(proto->bytes + begin - 1, length, length_bytes);
 	proto->used += length_bytes - 1;

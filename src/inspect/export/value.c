@@ -13,7 +13,7 @@ void value_object(const struct reader_object *object, uint32_t id, char *to, siz
 	snprintf(to, to_bytes, "%.32s%" PRIu32, object->prefix, id);
 }
 
-static void set_text(struct value *value, const char *text, size_t bytes)
+static void set_value_text(struct value *value, const char *text, size_t bytes)
 {
 	value->kind = VALUE_TEXT;
 	value->bytes = text_utf8_copy(value->text, sizeof(value->text), text, bytes);
@@ -41,7 +41,7 @@ void value_of_arg(const struct reader *reader, const struct reader_arg *arg, con
 	case READER_U64:
 		text = arg->labels ? reader_label(arg->labels, (int64_t)value_ret->number) : NULL;
 		if (text)
-			set_text(value_ret, text, strlen(text));
+			set_value_text(value_ret, text, strlen(text));
 		break;
 	case READER_I32:
 	case READER_I64:
@@ -65,7 +65,7 @@ void value_of_arg(const struct reader *reader, const struct reader_arg *arg, con
 		break;
 	case READER_STR:
 		text = reader_string(reader, (uint32_t)value_ret->number, &bytes);
-		set_text(value_ret, text, bytes);
+		set_value_text(value_ret, text, bytes);
 		break;
 	case READER_OBJ:
 	case READER_REF:
@@ -74,7 +74,7 @@ void value_of_arg(const struct reader *reader, const struct reader_arg *arg, con
 			char name[64];
 
 			value_object(object, id, name, sizeof(name));
-			set_text(value_ret, name, strlen(name));
+			set_value_text(value_ret, name, strlen(name));
 		}
 		break;
 	}

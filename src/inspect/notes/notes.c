@@ -33,7 +33,7 @@ static bool read_name(const char **at, const char *end, char *to)
 }
 
 /* "8@%rbx -4@$1 ...": number and sizes of the arguments. */
-static void read_args(const char *at, const char *end, struct note_probe *probe)
+static void read_note_args(const char *at, const char *end, struct note_probe *probe)
 {
 	while (at < end && *at && probe->arg_count < NOTES_ARGS_MAX) {
 		struct note_arg *arg = &probe->args[probe->arg_count++];
@@ -57,7 +57,7 @@ struct addresses {
 	uint64_t base; /* present address of section .stapsdt.base; 0: none */
 };
 
-static uint64_t read_address(const struct addresses *addresses, const char *at)
+static uint64_t read_note_address(const struct addresses *addresses, const char *at)
 {
 	uint64_t wide;
 	uint32_t narrow;
@@ -70,7 +70,7 @@ static uint64_t read_address(const struct addresses *addresses, const char *at)
 }
 
 /* Convert an address to a file offset. The file may have been prelinked since, which moved addresses and base alike. */
-static uint64_t offset_of(const struct addresses *addresses, uint64_t address, uint64_t base)
+static uint64_t file_offset_of(const struct addresses *addresses, uint64_t address, uint64_t base)
 {
 	size_t count = 0;
 
@@ -94,13 +94,13 @@ static void read_note(struct notes *notes, const char *at, size_t bytes, const s
 
 	if (bytes < ADDRESSES * addresses->bytes || notes->probe_count >= PROBES_MAX)
 		return;
-	probe.site_offset = offset_of(addresses, read_address(addresses, at),
-				      read_address(addresses, at + addresses->bytes));
-	probe.semaphore = read_address(addresses, at + 2 * addresses->bytes) != 0;
+	probe.site_offset = file_offset_of(addresses, read_note_address(addresses, at),
+					   read_note_address(addresses, at + addresses->bytes));
+	probe.semaphore = read_note_address(addresses, at + 2 * addresses->bytes) != 0;
 	at += ADDRESSES * addresses->bytes;
 	if (!read_name(&at, end, probe.provider) || !read_name(&at, end, probe.name))
 		return;
-	read_args(at, end, &probe);
+	read_note_args(at, end, &probe);
 	if (is_power_of_two(notes->probe_count + 1) || notes->probe_count == 0) {
 		notes->probes = realloc(notes->probes, (notes->probe_count + 1) * 2 * sizeof(probe));
 		must(notes->probes);
@@ -117,7 +117,7 @@ static void read_build_id(struct notes *notes, const uint8_t *at, size_t bytes)
 	}
 }
 
-static void read_section(struct notes *notes, Elf_Scn *section, const struct addresses *addresses)
+static void read_note_section(struct notes *notes, Elf_Scn *section, const struct addresses *addresses)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t at = 0, next, name_at, desc_at;
@@ -136,7 +136,7 @@ static void read_section(struct notes *notes, Elf_Scn *section, const struct add
 	}
 }
 
-static int compare_probes(const void *left, const void *right)
+static int compare_note_probes(const void *left, const void *right)
 {
 	const struct note_probe *a = left, *b = right;
 	int provider = strcmp(a->provider, b->provider);
@@ -149,11 +149,11 @@ static void join_sites(struct notes *notes)
 {
 	uint32_t kept = 0;
 
-	qsort(notes->probes, notes->probe_count, sizeof(*notes->probes), compare_probes);
+	qsort(notes->probes, notes->probe_count, sizeof(*notes->probes), compare_note_probes);
 	for (uint32_t i = 0; i < notes->probe_count; i++) {
 		struct note_probe *last = kept ? &notes->probes[kept - 1] : NULL;
 
-		if (last && compare_probes(last, &notes->probes[i]) == 0) {
+		if (last && compare_note_probes(last, &notes->probes[i]) == 0) {
 			last->site_count++;
 			last->semaphore |= notes->probes[i].semaphore;
 		} else {
@@ -204,7 +204,7 @@ int notes_read(const char *path, struct notes *notes_ret, struct fathom_fault *w
 		GElf_Shdr header;
 
 		if (gelf_getshdr(section, &header) && header.sh_type == SHT_NOTE)
-			read_section(notes_ret, section, &addresses);
+			read_note_section(notes_ret, section, &addresses);
 	}
 	elf_end(elf);
 	close(fd);

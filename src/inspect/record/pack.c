@@ -58,7 +58,7 @@ static int write_data(struct sink *sink, const void *data, size_t bytes, struct 
 }
 
 /* Write zeroes up to `offset`. */
-static int skip_to(struct sink *sink, uint64_t offset, struct fathom_fault *why)
+static int skip_output_to(struct sink *sink, uint64_t offset, struct fathom_fault *why)
 {
 	int rc = 0;
 
@@ -79,7 +79,7 @@ static int skip_to(struct sink *sink, uint64_t offset, struct fathom_fault *why)
 static int copy_range(struct sink *sink, const struct segment *segment, uint64_t from, uint64_t bytes, uint64_t to,
 		      struct fathom_fault *why)
 {
-	int rc = skip_to(sink, to, why);
+	int rc = skip_output_to(sink, to, why);
 
 	while (bytes > 0 && rc == 0) {
 		ssize_t got = pread(segment->fd, sink->chunk, min_u64(CHUNK_BYTES, bytes), (off_t)from);
@@ -91,7 +91,7 @@ static int copy_range(struct sink *sink, const struct segment *segment, uint64_t
 				     strerror(got ? errno : EIO));
 		/* unused blocks stay holes */
 		if (!sink->zstd && is_all_zero(sink->chunk, (size_t)got))
-			rc = skip_to(sink, sink->offset + (uint64_t)got, why);
+			rc = skip_output_to(sink, sink->offset + (uint64_t)got, why);
 		else
 			rc = write_data(sink, sink->chunk, (size_t)got, why);
 		from += (uint64_t)got;
@@ -137,7 +137,7 @@ static int put_threads(struct sink *sink, const struct segment *segment, const s
 			thread.ring_offset[kind] = ring < source->ring_count && source->rings[ring] ? plan->offset[ring]
 												    : 0;
 		}
-		rc = skip_to(sink, offset, why);
+		rc = skip_output_to(sink, offset, why);
 		if (rc == 0)
 			rc = write_data(sink, &thread, sizeof(thread), why);
 	}
@@ -169,13 +169,13 @@ static int put_rings(struct sink *sink, const struct segment *segment, const str
 
 		if (!source->rings[i])
 			continue;
-		rc = skip_to(sink, plan->offset[i], why);
+		rc = skip_output_to(sink, plan->offset[i], why);
 		if (rc == 0)
 			rc = write_data(sink, &head, sizeof(head), why);
 		if (rc == 0)
 			rc = put_records(sink, segment, i, why);
 	}
-	return rc ? rc : skip_to(sink, plan->bytes, why);
+	return rc ? rc : skip_output_to(sink, plan->bytes, why);
 }
 
 static int put_all(struct sink *sink, const struct segment *segment, const struct source *source, struct fathom_fault *why)

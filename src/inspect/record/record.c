@@ -139,7 +139,7 @@ static int finish_segment(struct recorder *recorder, struct fathom_fault *why)
 /* ---- the loop ---- */
 
 /* Copy up to a chunk of new records of ring `i`. */
-static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, struct fathom_fault *why)
+static int copy_source_chunk(struct recorder *recorder, uint32_t i, uint64_t head, struct fathom_fault *why)
 {
 	struct record_batch batch = { .ring = i, .head = head, .next = &recorder->next[i], .chunk = recorder->chunk };
 	int rc;
@@ -155,7 +155,8 @@ static int copy_chunk(struct recorder *recorder, uint32_t i, uint64_t head, stru
 	return rc;
 }
 
-static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest, struct fathom_fault *why)
+static int copy_source_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint64_t *fullest,
+			    struct fathom_fault *why)
 {
 	const struct trace_ring *ring = recorder->source.rings[i];
 	int rc = 0;
@@ -167,7 +168,7 @@ static int copy_ring(struct recorder *recorder, uint32_t i, uint64_t head, uint6
 			rc = rc ? rc : next_segment(recorder, why);
 		}
 		if (rc == 0)
-			rc = copy_chunk(recorder, i, head, why);
+			rc = copy_source_chunk(recorder, i, head, why);
 	}
 	return rc;
 }
@@ -188,7 +189,7 @@ int recorder_step(struct recorder *recorder, uint64_t *sleep_ns_ret, struct fath
 			continue; /* a thread has both rings, or neither */
 		trace_heads(rings[TRACE_RING_IO], rings[TRACE_RING_RARE], &heads[TRACE_RING_IO], &heads[TRACE_RING_RARE]);
 		for (uint32_t kind = 0; kind < TRACE_RINGS_PER_THREAD && rc == 0; kind++)
-			rc = copy_ring(recorder, i + kind, heads[kind], &fullest, why);
+			rc = copy_source_ring(recorder, i + kind, heads[kind], &fullest, why);
 	}
 	if (rc)
 		return rc;

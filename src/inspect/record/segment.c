@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "inspect/record/internal.h"
 
-static int write_at(const struct segment *segment, const void *data, uint64_t bytes, uint64_t offset,
-		    struct fathom_fault *why)
+static int write_segment_at(const struct segment *segment, const void *data, uint64_t bytes, uint64_t offset,
+			    struct fathom_fault *why)
 {
 	int rc = file_write_at(segment->fd, data, bytes, offset);
 
@@ -84,7 +84,7 @@ static void relocate_rings(const struct segment *segment, const struct source *s
 	}
 }
 
-static int write_threads(struct segment *segment, const struct source *source, struct fathom_fault *why)
+static int write_segment_threads(struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	const struct trace_section *section = source->threads;
 	int rc = 0;
@@ -95,7 +95,7 @@ static int write_threads(struct segment *segment, const struct source *source, s
 
 		memcpy(&thread, source->map + offset, sizeof(thread));
 		relocate_rings(segment, source, &thread, i);
-		rc = write_at(segment, &thread, sizeof(thread), offset, why);
+		rc = write_segment_at(segment, &thread, sizeof(thread), offset, why);
 	}
 	return rc;
 }
@@ -112,7 +112,7 @@ static int write_ring_heads(struct segment *segment, const struct source *source
 					   .lost = segment->lost[i] };
 
 		if (source->rings[i])
-			rc = write_at(segment, &head, sizeof(head), segment_ring_offset(segment, i), why);
+			rc = write_segment_at(segment, &head, sizeof(head), segment_ring_offset(segment, i), why);
 	}
 	return rc;
 }
@@ -121,7 +121,7 @@ static int write_ring_heads(struct segment *segment, const struct source *source
 static int write_ends(struct segment *segment, const struct source *source, struct fathom_fault *why)
 {
 	struct trace_header header = *source->header;
-	int rc = write_threads(segment, source, why);
+	int rc = write_segment_threads(segment, source, why);
 
 	header.file_bytes = segment_end(segment, source);
 	header.section_count = source->section_count;
@@ -134,7 +134,7 @@ static int write_ends(struct segment *segment, const struct source *source, stru
 	}
 	if (rc == 0)
 		rc = write_ring_heads(segment, source, why);
-	return rc ? rc : write_at(segment, &header, sizeof(header), 0, why);
+	return rc ? rc : write_segment_at(segment, &header, sizeof(header), 0, why);
 }
 
 int segment_tables_piece(struct segment *segment, const struct source *source, bool *whole_ret, struct fathom_fault *why)
@@ -150,7 +150,7 @@ int segment_tables_piece(struct segment *segment, const struct source *source, b
 		uint64_t offset = section->offset + segment->tables_at;
 
 		if (bytes)
-			rc = write_at(segment, source->map + offset, bytes, offset, why);
+			rc = write_segment_at(segment, source->map + offset, bytes, offset, why);
 		room -= bytes;
 		segment->tables_at += bytes;
 		if (bytes == left) {
@@ -185,9 +185,9 @@ int segment_append(struct segment *segment, uint32_t ring, const struct trace_re
 	int rc;
 
 	must(segment->count[ring] + count - segment->first[ring] <= entries - TRACE_PARTS_MAX);
-	rc = write_at(segment, records, before_end * sizeof(*records), offset + at * sizeof(*records), why);
+	rc = write_segment_at(segment, records, before_end * sizeof(*records), offset + at * sizeof(*records), why);
 	if (rc == 0)
-		rc = write_at(segment, records + before_end, (count - before_end) * sizeof(*records), offset, why);
+		rc = write_segment_at(segment, records + before_end, (count - before_end) * sizeof(*records), offset, why);
 	if (rc == 0)
 		segment->count[ring] += count;
 	return rc;

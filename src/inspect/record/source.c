@@ -10,7 +10,7 @@
 
 #include "inspect/record/internal.h"
 
-static bool is_within(const struct source *source, uint64_t offset, uint64_t bytes)
+static bool is_within_source(const struct source *source, uint64_t offset, uint64_t bytes)
 {
 	return offset % 8 == 0 && offset <= source->bytes && bytes <= source->bytes - offset;
 }
@@ -27,16 +27,18 @@ static void find_rings(struct source *source)
 			const struct trace_ring *ring = (const void *)(source->map + offset);
 
 			source->rings[source->ring_count++] = NULL;
-			if (!offset || !is_within(source, offset, sizeof(*ring)) || !is_power_of_two(ring->entry_count) ||
-			    ring->entry_count < 2 * TRACE_PARTS_MAX || ring->entry_count > BIT(32) ||
-			    !is_within(source, offset, sizeof(*ring) + ring->entry_count * sizeof(struct trace_record)))
+			if (!offset || !is_within_source(source, offset, sizeof(*ring)) ||
+			    !is_power_of_two(ring->entry_count) || ring->entry_count < 2 * TRACE_PARTS_MAX ||
+			    ring->entry_count > BIT(32) ||
+			    !is_within_source(source, offset,
+					      sizeof(*ring) + ring->entry_count * sizeof(struct trace_record)))
 				continue;
 			source->rings[source->ring_count - 1] = ring;
 		}
 	}
 }
 
-static int check_file(struct source *source, const char *path, struct fathom_fault *why)
+static int check_source_file(struct source *source, const char *path, struct fathom_fault *why)
 {
 	const struct trace_header *header = source->header = (const void *)source->map;
 	uint64_t after;
@@ -52,7 +54,7 @@ static int check_file(struct source *source, const char *path, struct fathom_fau
 		const struct trace_section *section = &source->sections[i];
 
 		/* sections must not overlap and must be in the order of their offsets */
-		if (!is_within(source, section->offset, section->bytes) || section->offset < after)
+		if (!is_within_source(source, section->offset, section->bytes) || section->offset < after)
 			return fault(why, -EBADMSG, "%s is damaged or truncated", path);
 		after = section->offset + section->bytes;
 		if (section->kind == TRACE_SECTION_THREADS && section->stride >= sizeof(struct trace_thread) &&
@@ -89,7 +91,7 @@ int record_source_open(struct source *source, const char *path, struct fathom_fa
 		return rc;
 	}
 	source->map = map;
-	rc = check_file(source, path, why);
+	rc = check_source_file(source, path, why);
 	if (rc)
 		record_source_close(source);
 	return rc;

@@ -51,8 +51,8 @@ struct window {
 
 /* ---- freeing blocks ---- */
 
-static int read_record(const struct window *window, uint32_t i, uint64_t position, struct trace_record *record_ret,
-		       struct fathom_fault *why)
+static int read_window_record(const struct window *window, uint32_t i, uint64_t position, struct trace_record *record_ret,
+			      struct fathom_fault *why)
 {
 	uint64_t at = window->offsets[i] + (position & (window->segment.ring_entries - 1)) * sizeof(*record_ret);
 
@@ -70,7 +70,7 @@ static int read_oldest_tick(struct window *window, uint32_t i, struct fathom_fau
 	int rc = 0;
 
 	if (window->segment.count[i] - first >= BLOCK_RECORDS)
-		rc = read_record(window, i, first + BLOCK_RECORDS - 1, &record, why);
+		rc = read_window_record(window, i, first + BLOCK_RECORDS - 1, &record, why);
 	window->parts[i].oldest_to_tick = record.tick;
 	return rc;
 }
@@ -155,7 +155,7 @@ static int append_records(struct window *window, uint32_t i, const struct trace_
 }
 
 /* Copy a chunk of ring `i`. If there is a gap in front of it, it stays pending: `*gap_ret`. */
-static int copy_chunk(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fathom_fault *why)
+static int copy_window_chunk(struct window *window, uint32_t i, uint64_t head, bool *gap_ret, struct fathom_fault *why)
 {
 	struct record_batch batch = { .ring = i, .head = head, .next = &window->parts[i].next, .chunk = window->chunk };
 
@@ -198,7 +198,7 @@ int window_step(struct window *window, enum window_progress *progress_ret, uint6
 			continue;
 		fullest = max_u64(fullest, (head - part->next) * 100 / ring->entry_count);
 		for (int chunk = 0; chunk < STEP_CHUNKS && part->next < head && rc == 0 && !gap && !window->full; chunk++)
-			rc = copy_chunk(window, i, head, &gap, why);
+			rc = copy_window_chunk(window, i, head, &gap, why);
 		more |= part->next < head;
 	}
 	window->turn = (window->turn + 1) % window->source.ring_count;
@@ -337,7 +337,7 @@ static int find_tick(const struct window *window, uint32_t i, uint64_t *position
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 		struct trace_record record = { 0 };
-		int rc = read_record(window, i, middle, &record, why);
+		int rc = read_window_record(window, i, middle, &record, why);
 
 		if (rc)
 			return rc;
@@ -357,7 +357,7 @@ static int skip_parts(const struct window *window, uint32_t i, uint64_t *positio
 	int rc = 0;
 
 	while (rc == 0 && *position < end) {
-		rc = read_record(window, i, *position, &record, why);
+		rc = read_window_record(window, i, *position, &record, why);
 		if (rc || record.point != TRACE_POINT_PART)
 			return rc;
 		++*position;

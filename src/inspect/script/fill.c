@@ -46,22 +46,22 @@ struct filling {
 /* ---- neighbours ---- */
 
 /* The next token from `at` on that is not blank, or the previous one; NULL: none. */
-static const struct token *next_of(const struct filling *filling, uint32_t at)
+static const struct token *next_token(const struct filling *filling, uint32_t at)
 {
 	return token_next(filling->tokens, filling->token_count, at);
 }
 
-static const struct token *previous_of(const struct filling *filling, uint32_t at)
+static const struct token *previous_token(const struct filling *filling, uint32_t at)
 {
 	return token_previous(filling->tokens, at);
 }
 
-static uint32_t index_of(const struct filling *filling, const struct token *token)
+static uint32_t token_index(const struct filling *filling, const struct token *token)
 {
 	return (uint32_t)(token - filling->tokens);
 }
 
-static int line_of(const struct filling *filling, const struct token *token)
+static int token_line(const struct filling *filling, const struct token *token)
 {
 	int number = 1;
 
@@ -96,13 +96,13 @@ static uint32_t index_behind_bracket(const struct filling *filling, uint32_t at,
 /* Is the map at the '@' `at` written there, or does it have several keys? Then it belongs to the script. */
 static bool is_written(const struct filling *filling, uint32_t at)
 {
-	const struct token *before = previous_of(filling, at), *bracket = next_of(filling, at + 2);
+	const struct token *before = previous_token(filling, at), *bracket = next_token(filling, at + 2);
 	const struct token *behind, *second;
 	uint32_t keys;
 
 	if (!token_is(bracket, "["))
 		return true;
-	behind = next_of(filling, index_behind_bracket(filling, index_of(filling, bracket), &keys));
+	behind = next_token(filling, index_behind_bracket(filling, token_index(filling, bracket), &keys));
 	if (keys != 1)
 		return true;
 	if (token_is(before, "+") || token_is(before, "-")) {
@@ -113,10 +113,10 @@ static bool is_written(const struct filling *filling, uint32_t at)
 			return true;
 	}
 	if (token_is(before, "("))
-		before = previous_of(filling, index_of(filling, before));
+		before = previous_token(filling, token_index(filling, before));
 	if (token_is(before, "delete"))
 		return true;
-	second = behind && index_of(filling, behind) + 1 < filling->token_count ? behind + 1 : NULL;
+	second = behind && token_index(filling, behind) + 1 < filling->token_count ? behind + 1 : NULL;
 	if (token_is(behind, "="))
 		return !token_is(second, "=");
 	if (token_is(behind, "+") || token_is(behind, "-"))
@@ -192,7 +192,7 @@ static int report_unknown_probe(const struct filling *filling, const struct toke
 	const struct note_probe *nearest = nearest_probe(filling->target->notes, name);
 
 	return fault(why, -ENOENT, "line %d: %s has no probe \"%s\"%s%s%s; `fathom probe list %d` has all",
-		     line_of(filling, token), filling->target->name, name, nearest ? "; did you mean \"" : "",
+		     token_line(filling, token), filling->target->name, name, nearest ? "; did you mean \"" : "",
 		     nearest ? nearest->name : "", nearest ? "\"?" : "", filling->target->pid);
 }
 
@@ -281,9 +281,9 @@ static void write_string_body(const struct filling *filling, const char *at, siz
 /* Can this PID be replaced by a number? */
 static bool is_pid(const struct filling *filling, uint32_t at)
 {
-	const struct token *before = previous_of(filling, at);
+	const struct token *before = previous_token(filling, at);
 
-	if (filling->defines_pid || token_is(next_of(filling, at + 1), "(") || token_is(before, "@") ||
+	if (filling->defines_pid || token_is(next_token(filling, at + 1), "(") || token_is(before, "@") ||
 	    token_is(before, "$") || token_is(before, ".") || token_is(before, "struct"))
 		return false;
 	return !(token_is(before, ">") && before > filling->tokens && token_is(before - 1, "-"));
@@ -297,8 +297,9 @@ static bool is_neighbour(const struct filling *filling, uint32_t at, const char 
 /* Write printf("...". Returns the tokens consumed; 0: not a printf with a literal format. */
 static uint32_t write_printf(struct filling *filling, uint32_t at)
 {
-	const struct token *open = next_of(filling, at + 1);
-	const struct token *format = open && token_is(open, "(") ? next_of(filling, index_of(filling, open) + 1) : NULL;
+	const struct token *open = next_token(filling, at + 1);
+	const struct token *format = open && token_is(open, "(") ? next_token(filling, token_index(filling, open) + 1)
+								 : NULL;
 
 	if (!format || format->kind != TOKEN_STRING)
 		return 0;
@@ -307,16 +308,16 @@ static uint32_t write_printf(struct filling *filling, uint32_t at)
 	fputs("\"" MARK, filling->out);
 	write_string_body(filling, format->text + 1, format->bytes - 2);
 	fputs(TEXT_END "\", nsecs, cpu", filling->out);
-	return index_of(filling, format) + 1 - at;
+	return token_index(filling, format) + 1 - at;
 }
 
 /* Write a time mark in front of statements that print without a format. */
 static void write_mark(struct filling *filling, uint32_t at)
 {
 	static const char *const words[] = { "print", "time", "join", "cat", "system" };
-	const struct token *before = previous_of(filling, at);
+	const struct token *before = previous_token(filling, at);
 
-	if (!token_is(next_of(filling, at + 1), "(") ||
+	if (!token_is(next_token(filling, at + 1), "(") ||
 	    !(token_is(before, ";") || token_is(before, "{") || token_is(before, "}")))
 		return;
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
@@ -355,7 +356,7 @@ static uint32_t write_type(const struct filling *filling, uint32_t at)
 		char kind[8];
 
 		/* in a block that reads only the kernel, a structure name means the kernel's structure */
-		name = next_of(filling, at + 1);
+		name = next_token(filling, at + 1);
 		snprintf(kind, sizeof(kind), "%.*s ", (int)token->bytes, token->text);
 		if (name && (token_is(token, "enum") || !attached_to_kernel_alone(&filling->attached)))
 			alias = alias_of(filling, kind, name);
@@ -365,7 +366,7 @@ static uint32_t write_type(const struct filling *filling, uint32_t at)
 	if (!alias)
 		return 0;
 	fputs(alias->spelled, filling->out);
-	return index_of(filling, name) + 1 - at;
+	return token_index(filling, name) + 1 - at;
 }
 
 static uint32_t write_word(struct filling *filling, uint32_t at)
@@ -396,13 +397,13 @@ static uint32_t write_word(struct filling *filling, uint32_t at)
 /* ---- blocks ---- */
 
 /* A word outside of blocks: determine the kind of the next block. */
-static void read_header(struct filling *filling, uint32_t at)
+static void read_block_header(struct filling *filling, uint32_t at)
 {
-	const struct token *token = &filling->tokens[at], *name = next_of(filling, at + 1);
+	const struct token *token = &filling->tokens[at], *name = next_token(filling, at + 1);
 
 	attached_take(&filling->attached, filling->tokens, filling->token_count, at);
 	if (is_kind_of_type(token) && name &&
-	    (token_is(name, "{") || token_is(next_of(filling, index_of(filling, name) + 1), "{")))
+	    (token_is(name, "{") || token_is(next_token(filling, token_index(filling, name) + 1), "{")))
 		filling->declares = true;
 	else if (token_is(token, "BEGIN"))
 		filling->block = BLOCK_BEGIN;
@@ -417,7 +418,7 @@ static void read_header(struct filling *filling, uint32_t at)
 static void write_char(struct filling *filling, const struct token *token)
 {
 	if (token_is(token, "}") && filling->depth == 1 && !filling->declares && filling->block == BLOCK_END) {
-		const struct token *before = previous_of(filling, index_of(filling, token));
+		const struct token *before = previous_token(filling, token_index(filling, token));
 
 		if (!token_is(before, ";") && !token_is(before, "{") && !token_is(before, "}"))
 			fputc(';', filling->out);
@@ -437,7 +438,7 @@ static void write_char(struct filling *filling, const struct token *token)
 	}
 }
 
-static void write_end(struct filling *filling, struct script_program *program)
+static void write_script_end(struct filling *filling, struct script_program *program)
 {
 	if (filling->used_count && !filling->has_begin) {
 		fputs("\nBEGIN {", filling->out);
@@ -454,14 +455,14 @@ static void write_end(struct filling *filling, struct script_program *program)
 	program->beats = filling->prints_anywhere;
 }
 
-static int write_all(struct filling *filling, struct fathom_fault *why)
+static int write_tokens(struct filling *filling, struct fathom_fault *why)
 {
 	for (uint32_t at = 0; at < filling->token_count;) {
 		const struct token *token = &filling->tokens[at];
 		uint32_t taken = 0;
 
 		if (token->kind == TOKEN_WORD && filling->depth == 0)
-			read_header(filling, at);
+			read_block_header(filling, at);
 		if (token->kind == TOKEN_WORD && filling->depth == 0 && (token_is(token, "usdt") || token_is(token, "U"))) {
 			int rc = write_usdt(filling, at, &taken, why);
 
@@ -514,9 +515,9 @@ int script_fill(const char *text, const struct script_target *target, struct scr
 	must(filling.out);
 	filling.defines_pid = defines_pid(&filling);
 	find_tables(&filling);
-	rc = write_all(&filling, why);
+	rc = write_tokens(&filling, why);
 	if (rc == 0)
-		write_end(&filling, &program);
+		write_script_end(&filling, &program);
 	must(fclose(filling.out) == 0);
 	free(tokens);
 	if (rc)

@@ -33,7 +33,7 @@ static const char *const own_words[] = { "pid",	   "tid",    "uid",   "gid",	  "
 					 "int32",  "int64",  "uint8", "uint16",	  "uint32",   "uint64",	 "char",    "void",
 					 "int",	   "struct", "union", "enum",	  "__PID__",  "__EXE__" };
 
-static bool is_one_of(const struct token *token, const char *const *words, size_t count)
+static bool is_listed_word(const struct token *token, const char *const *words, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (token_is(token, words[i]))
@@ -46,22 +46,22 @@ static bool is_own(const struct token *token)
 {
 	size_t digits = strcspn(token->text, "0123456789");
 
-	return is_one_of(token, own_words, ARRAY_COUNT(own_words)) ||
+	return is_listed_word(token, own_words, ARRAY_COUNT(own_words)) ||
 	       (digits < token->bytes &&
 		(strncmp(token->text, "arg", digits) == 0 || strncmp(token->text, "sarg", digits) == 0));
 }
 
-static const struct token *next_of(const struct naming *naming, uint32_t at)
+static const struct token *following_token(const struct naming *naming, uint32_t at)
 {
 	return token_next(naming->tokens, naming->token_count, at);
 }
 
-static const struct token *previous_of(const struct naming *naming, uint32_t at)
+static const struct token *preceding_token(const struct naming *naming, uint32_t at)
 {
 	return token_previous(naming->tokens, at);
 }
 
-static uint32_t index_of(const struct naming *naming, const struct token *token)
+static uint32_t index_of_token(const struct naming *naming, const struct token *token)
 {
 	return (uint32_t)(token - naming->tokens);
 }
@@ -74,7 +74,7 @@ static void add_name(struct types_names *to, const struct token *token)
 /* Is it a member's name, behind '.' or "->"? */
 static bool is_member(const struct naming *naming, uint32_t at)
 {
-	const struct token *before = previous_of(naming, at);
+	const struct token *before = preceding_token(naming, at);
 
 	return token_is(before, ".") || (token_is(before, ">") && before > naming->tokens && token_is(before - 1, "-"));
 }
@@ -82,7 +82,7 @@ static bool is_member(const struct naming *naming, uint32_t at)
 /* "struct x". Returns the tokens consumed; 0: something else. */
 static uint32_t read_kind(struct naming *naming, uint32_t at)
 {
-	const struct token *token = &naming->tokens[at], *name = next_of(naming, at + 1);
+	const struct token *token = &naming->tokens[at], *name = following_token(naming, at + 1);
 	bool is_enum = token_is(token, "enum");
 
 	if ((!is_enum && !token_is(token, "struct") && !token_is(token, "union")) || !name)
@@ -93,7 +93,7 @@ static uint32_t read_kind(struct naming *naming, uint32_t at)
 	}
 	if (name->kind != TOKEN_WORD)
 		return 0;
-	if (token_is(next_of(naming, index_of(naming, name) + 1), "{")) {
+	if (token_is(following_token(naming, index_of_token(naming, name) + 1), "{")) {
 		add_name(&naming->wanted->taken, name);
 		naming->in_enum |= naming->depth == 0 && is_enum;
 	} else if (is_enum) {
@@ -103,7 +103,7 @@ static uint32_t read_kind(struct naming *naming, uint32_t at)
 	} else {
 		add_name(&naming->wanted->structures, name);
 	}
-	return index_of(naming, name) + 1 - at;
+	return index_of_token(naming, name) + 1 - at;
 }
 
 static uint32_t read_word(struct naming *naming, uint32_t at)
@@ -121,8 +121,8 @@ static uint32_t read_word(struct naming *naming, uint32_t at)
 		add_name(&naming->wanted->members, token);
 	} else if (naming->in_enum) {
 		add_name(&naming->wanted->taken, token);
-	} else if (!is_own(token) && !token_is(previous_of(naming, at), "@") && !token_is(previous_of(naming, at), "$") &&
-		   !token_is(next_of(naming, at + 1), "(")) {
+	} else if (!is_own(token) && !token_is(preceding_token(naming, at), "@") &&
+		   !token_is(preceding_token(naming, at), "$") && !token_is(following_token(naming, at + 1), "(")) {
 		add_name(&naming->wanted->words, token);
 		if (tokens_are_cast(naming->tokens, naming->token_count, at))
 			add_name(&naming->wanted->casts, token);
@@ -131,7 +131,7 @@ static uint32_t read_word(struct naming *naming, uint32_t at)
 }
 
 /* "#define NAME": the name belongs to the script. */
-static void read_line(struct naming *naming, const struct token *token)
+static void read_define_line(struct naming *naming, const struct token *token)
 {
 	size_t at = 1 + strspn(token->text + 1, " \t"), bytes;
 
@@ -190,7 +190,7 @@ int script_names(const char *text, struct types_wanted *wanted, struct types_nam
 		if (token->kind == TOKEN_WORD)
 			taken = read_word(&naming, at);
 		else if (token->kind == TOKEN_LINE)
-			read_line(&naming, token);
+			read_define_line(&naming, token);
 		else if (token->kind == TOKEN_CHAR)
 			read_char(&naming, token);
 		at += taken;

@@ -103,7 +103,7 @@ uint64_t order_lost(const struct order *order, uint32_t source)
 
 /* ---- records ---- */
 
-static void add_record(struct order *order, struct record record, const char *text, size_t bytes)
+static void add_order_record(struct order *order, struct record record, const char *text, size_t bytes)
 {
 	if (bytes == 0)
 		return;
@@ -140,7 +140,8 @@ static bool read_mark(struct source *source, const char *mark, uint64_t now_ns, 
 static void put_marked(struct order *order, uint32_t source, uint64_t ns, const char *text, size_t bytes, uint64_t now_ns)
 {
 	order->sources[source].open_ns = 0;
-	add_record(order, (struct record){ .ns = ns, .source = source, .marked = true, .arrival_ns = now_ns }, text, bytes);
+	add_order_record(order, (struct record){ .ns = ns, .source = source, .marked = true, .arrival_ns = now_ns }, text,
+			 bytes);
 }
 
 /* An unmarked text gets the time of the open mark in front of it, else the source's latest time. */
@@ -149,8 +150,9 @@ static void put_plain(struct order *order, uint32_t source, const char *text, si
 	const struct source *from = &order->sources[source];
 	uint64_t ns = from->open_ns ? from->open_ns : from->latest_ns;
 
-	add_record(order, (struct record){ .ns = ns, .source = source, .marked = from->open_ns != 0, .arrival_ns = now_ns },
-		   text, bytes);
+	add_order_record(order,
+			 (struct record){ .ns = ns, .source = source, .marked = from->open_ns != 0, .arrival_ns = now_ns },
+			 text, bytes);
 }
 
 void order_put(struct order *order, uint32_t source, const char *text, size_t bytes, uint64_t now_ns)
@@ -220,7 +222,7 @@ static void put_lines(struct order *order, uint32_t number, bool all, uint64_t n
 	source->text_bytes -= at;
 }
 
-static void add_char(struct source *source, char c)
+static void append_text_char(struct source *source, char c)
 {
 	if (source->text_bytes == source->text_room) {
 		source->text_room = source->text_room ? 2 * source->text_room : 256;
@@ -241,7 +243,7 @@ static void feed_one(struct order *order, uint32_t number, char c, uint64_t now_
 			source->feeding = FEED_MARK;
 			source->mark_bytes = 0;
 		} else {
-			add_char(source, c);
+			append_text_char(source, c);
 		}
 		break;
 	case FEED_MARK:
@@ -272,7 +274,7 @@ static void feed_one(struct order *order, uint32_t number, char c, uint64_t now_
 			source->feeding = FEED_MARK;
 			source->mark_bytes = 0;
 		} else {
-			add_char(source, c);
+			append_text_char(source, c);
 		}
 		break;
 	}

@@ -70,7 +70,7 @@ static int line_number(const char *text, const char *at)
 }
 
 /* Read the token at `at`. Path names in attach points are split into words and characters, too. */
-static int read_token(const char *text, const char *at, struct token *token, struct fathom_fault *why)
+static int read_script_token(const char *text, const char *at, struct token *token, struct fathom_fault *why)
 {
 	size_t bytes;
 
@@ -103,7 +103,7 @@ int tokens_of(const char *text, struct token **tokens_ret, uint32_t *count_ret, 
 			tokens = realloc(tokens, (size_t)(count ? count : 1) * 2 * sizeof(*tokens));
 			must(tokens);
 		}
-		int rc = read_token(text, at, &tokens[count], why);
+		int rc = read_script_token(text, at, &tokens[count], why);
 
 		if (rc) {
 			free(tokens);

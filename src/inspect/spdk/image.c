@@ -242,7 +242,7 @@ int image_write_events(struct build *build)
 
 /* ---- threads and their rings ---- */
 
-static uint64_t ring_bytes(uint64_t entry_count)
+static uint64_t image_ring_bytes(uint64_t entry_count)
 {
 	return sizeof(struct trace_ring) + entry_count * sizeof(struct trace_record);
 }
@@ -287,18 +287,18 @@ static int append_threads(struct build *build)
 	struct source *source = build->source;
 	uint64_t threads = image_place(build, TRACE_SECTION_THREADS, sizeof(struct trace_thread),
 				       source->ring_count * sizeof(struct trace_thread), source->ring_count);
-	uint64_t bytes = ring_bytes(RARE_ENTRIES), offset, rare;
+	uint64_t bytes = image_ring_bytes(RARE_ENTRIES), offset, rare;
 	int rc;
 
 	for (uint32_t i = 0; i < source->ring_count; i++)
-		bytes += ring_bytes(image_entries(source, &source->rings[i]));
+		bytes += image_ring_bytes(image_entries(source, &source->rings[i]));
 	rare = image_place(build, TRACE_SECTION_RINGS, 1, bytes, bytes);
 	rc = map_rings(build);
 	if (rc)
 		return rc;
 	build->threads = (struct trace_thread *)(build->map + threads);
 	put_ring(build, rare, 0, TRACE_RING_RARE, RARE_ENTRIES);
-	offset = rare + ring_bytes(RARE_ENTRIES);
+	offset = rare + image_ring_bytes(RARE_ENTRIES);
 	for (uint32_t i = 0; i < source->ring_count; i++) {
 		const struct ring *ring = &source->rings[i];
 		struct trace_thread *thread = &build->threads[i];
@@ -312,7 +312,7 @@ static int append_threads(struct build *build)
 		thread->ring_offset[TRACE_RING_IO] = offset;
 		thread->ring_offset[TRACE_RING_RARE] = rare;
 		put_ring(build, offset, i, TRACE_RING_IO, image_entries(source, ring));
-		offset += ring_bytes(image_entries(source, ring));
+		offset += image_ring_bytes(image_entries(source, ring));
 	}
 	rc = make_outputs(build);
 	return rc ? rc : image_write_events(build);
@@ -403,7 +403,7 @@ void image_build_deinit(struct build *build)
 	free(build->owner_ticks);
 }
 
-static int report_failure(struct fathom_fault *why, int rc)
+static int report_translation_failure(struct fathom_fault *why, int rc)
 {
 	return fault(why, rc, "cannot translate this trace file of SPDK: %s%s", strerror(-rc),
 		     rc == -ENOSPC ? "; TMPDIR selects another directory" : "");
@@ -416,13 +416,13 @@ int image_make(struct build *build, struct fathom_fault *why)
 	int rc;
 
 	for (uint32_t i = 0; i < source->ring_count; i++)
-		bytes += ring_bytes(image_entries(source, &source->rings[i]));
+		bytes += image_ring_bytes(image_entries(source, &source->rings[i]));
 	build->fd = temporary_open(bytes);
 	rc = build->fd < 0 ? build->fd : write_image(build);
 	if (rc) {
 		if (build->fd >= 0)
 			close(build->fd);
-		return report_failure(why, rc);
+		return report_translation_failure(why, rc);
 	}
 	source->image->fd = build->fd;
 	source->image->bytes = build->bytes;
@@ -452,7 +452,7 @@ int spdk_translate(int fd, const void *map, uint64_t bytes, const struct spdk_or
 	if (rc == 0) {
 		rc = rings_take(&source, origin->alive);
 		if (rc)
-			rc = report_failure(why, rc);
+			rc = report_translation_failure(why, rc);
 	}
 	if (rc == 0) {
 		points_lay_out(&source);

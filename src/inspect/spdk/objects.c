@@ -56,7 +56,7 @@ struct object *objects_find(const struct objects *objects, uint8_t type, uint64_
 	return found ? &objects->rows[found - 1] : NULL;
 }
 
-static int grow_table(struct objects *objects)
+static int grow_object_table(struct objects *objects)
 {
 	uint32_t room = objects->place_count * 2;
 	struct object *rows = realloc(objects->rows, room / 2 * sizeof(*rows));
@@ -80,7 +80,7 @@ static int grow_table(struct objects *objects)
 static int add_object(struct objects *objects, uint8_t type, uint64_t pointer, struct object **object_ret)
 {
 	if (objects->count == objects->room) {
-		int rc = grow_table(objects);
+		int rc = grow_object_table(objects);
 
 		if (rc)
 			return rc;
@@ -105,7 +105,7 @@ static uint32_t next_id(struct objects *objects, uint8_t type, bool above)
 }
 
 /* The parent that the event names: the first relation that leads to a known object. 0: none. */
-static uint32_t parent_of(const struct objects *objects, const struct source *source, const struct event *event)
+static uint32_t parent_of_event(const struct objects *objects, const struct source *source, const struct event *event)
 {
 	const struct spdk_tpoint *tpoint = &source->points[event->point].tpoint;
 	uint64_t values[SPDK_ARGS_MAX] = { 0 };
@@ -141,7 +141,7 @@ int objects_event(struct objects *objects, struct source *source, const struct e
 
 	*object_ret = NULL;
 	/* before the object itself: it may begin at the address of the object to which the argument points */
-	parent = *parent_ret = parent_of(objects, source, event);
+	parent = *parent_ret = parent_of_event(objects, source, event);
 	if (type == 0 || (pointer == 0 && !point->tpoint.new_object))
 		return 0;
 	object = objects_find(objects, type, pointer);

@@ -52,7 +52,7 @@ static void watermark_add(struct tick_watermark *watermark, uint64_t tick)
 	watermark->count++;
 }
 
-static void count_ring(struct source *source, uint32_t index)
+static void count_ring_events(struct source *source, uint32_t index)
 {
 	struct ring *ring = &source->rings[index];
 	struct tick_watermark watermark = { 0 };
@@ -125,7 +125,8 @@ static bool run_has(const struct ring *ring, struct run *run, int fd)
 }
 
 /* Merge MERGED_RUNS runs of `length` from `from` on into one. `items`: buffers for the runs and for the result. */
-static int merge_runs(const struct ring *ring, int from_fd, int to_fd, uint64_t from, uint64_t length, struct item *items)
+static int merge_item_runs(const struct ring *ring, int from_fd, int to_fd, uint64_t from, uint64_t length,
+			   struct item *items)
 {
 	struct run runs[MERGED_RUNS];
 	struct item *merged = items + MERGED_RUNS * MERGE_ITEMS;
@@ -168,7 +169,7 @@ static int sort_ring(struct source *source, uint32_t index, struct item *items)
 
 	for (uint64_t length = RUN_ITEMS; rc == 0 && length < ring->event_count; length *= MERGED_RUNS, at = !at) {
 		for (uint64_t from = 0; rc == 0 && from < ring->event_count; from += MERGED_RUNS * length)
-			rc = merge_runs(ring, source->sorted_fds[at], source->sorted_fds[!at], from, length, items);
+			rc = merge_item_runs(ring, source->sorted_fds[at], source->sorted_fds[!at], from, length, items);
 	}
 	ring->sorted_fd = source->sorted_fds[at];
 	return rc;
@@ -204,7 +205,7 @@ static int sort_rings(struct source *source)
 int events_count(struct source *source)
 {
 	for (uint32_t i = 0; i < source->ring_count; i++)
-		count_ring(source, i);
+		count_ring_events(source, i);
 	return sort_rings(source);
 }
 
@@ -248,7 +249,7 @@ static bool comes_before(const struct source *source, uint32_t left, uint32_t ri
 }
 
 /* Move the ring at `at` of the heap down to its place. */
-static void sift_down(struct source *source, uint32_t at)
+static void sift_ring_down(struct source *source, uint32_t at)
 {
 	uint32_t *heap = source->heap, moved = heap[at];
 
@@ -287,7 +288,7 @@ int events_begin(struct source *source)
 			source->heap[source->heap_count++] = i;
 	}
 	for (uint32_t i = source->heap_count / 2; i-- > 0;)
-		sift_down(source, i);
+		sift_ring_down(source, i);
 	return 0;
 }
 
@@ -311,7 +312,7 @@ bool events_next(struct source *source, struct item *item_ret)
 	if (ring->waiting_count == 0)
 		source->heap[0] = source->heap[--source->heap_count];
 	if (source->heap_count)
-		sift_down(source, 0);
+		sift_ring_down(source, 0);
 	return true;
 }
 

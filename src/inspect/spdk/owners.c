@@ -14,7 +14,7 @@ enum {
 };
 
 /* Copy a row such that no update falls into the copy, as far as comparing twice can tell. */
-static void copy_row(uint8_t *to, const uint8_t *from, size_t bytes)
+static void copy_owner_row(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	for (int try = 0; try < OWNER_TRIES; try++) {
 		memcpy(to, from, bytes);
@@ -55,7 +55,7 @@ static bool convert_owner(const struct owner_rows *rows, uint64_t index, struct 
 	uint8_t row[sizeof(struct spdk_owner) + UINT16_MAX];
 	struct spdk_owner theirs;
 
-	copy_row(row, rows->at + index * rows->bytes, rows->bytes);
+	copy_owner_row(row, rows->at + index * rows->bytes, rows->bytes);
 	memcpy(&theirs, row, sizeof(theirs));
 	if (theirs.tick == 0)
 		return false;

@@ -33,8 +33,8 @@ enum {
 };
 
 /* Returns the entry at `position`, which must be there; valid until the next call with the same window. */
-static const struct spdk_entry *entry_at(const struct source *source, const struct ring *ring, struct window *window,
-					 uint64_t position)
+static const struct spdk_entry *read_entry_at(const struct source *source, const struct ring *ring, struct window *window,
+					      uint64_t position)
 {
 	uint64_t place = ring->linear ? position : position & (ring->entry_count - 1), done, room = source->window_entries;
 
@@ -54,7 +54,7 @@ static const struct spdk_entry *entry_at(const struct source *source, const stru
 	return &window->entries[place - window->first];
 }
 
-static int allocate_windows(struct source *source)
+static int allocate_ring_windows(struct source *source)
 {
 	uint64_t share = WINDOWS_BYTES_MAX / sizeof(struct spdk_entry) / 2 / max_u64(source->ring_count, 1);
 
@@ -70,7 +70,7 @@ static int allocate_windows(struct source *source)
 	return 0;
 }
 
-static bool is_in_file(const struct ring *ring, uint64_t position)
+static bool is_entry_in_file(const struct ring *ring, uint64_t position)
 {
 	return (ring->linear ? position : position & (ring->entry_count - 1)) < ring->entries_there;
 }
@@ -87,11 +87,11 @@ static bool is_linear(const struct source *source, struct ring *ring)
 		return true;
 	if (ring->next <= ring->entry_count || begin == 0 || ring->entries_there < ring->entry_count)
 		return false;
-	first = entry_at(source, ring, &ring->ahead, 0)->tick;
-	if (first >= entry_at(source, ring, &ring->ahead, ring->entry_count - 1)->tick)
+	first = read_entry_at(source, ring, &ring->ahead, 0)->tick;
+	if (first >= read_entry_at(source, ring, &ring->ahead, ring->entry_count - 1)->tick)
 		return false;
 	for (uint64_t i = 0; i < ring->entry_count; i++) {
-		uint64_t tick = entry_at(source, ring, &ring->ahead, i)->tick;
+		uint64_t tick = read_entry_at(source, ring, &ring->ahead, i)->tick;
 
 		if (i >= apart && tick < ticks[i % apart])
 			return false;
@@ -108,11 +108,11 @@ static void skip_newer_entries(const struct source *source, struct ring *ring, s
 	if (ring->first == 0)
 		return;
 	for (uint64_t back = 1; back <= min_u64(TICKS_APART, (end - ring->first) / 2); back++) {
-		if (is_in_file(ring, end - back))
-			newest = max_u64(newest, entry_at(source, ring, &ring->ahead, end - back)->tick);
+		if (is_entry_in_file(ring, end - back))
+			newest = max_u64(newest, read_entry_at(source, ring, &ring->ahead, end - back)->tick);
 	}
 	for (uint64_t position = ring->first; position < end && position - bad_end < TICKS_APART; position++) {
-		if (is_in_file(ring, position) && entry_at(source, ring, &ring->ahead, position)->tick > newest)
+		if (is_entry_in_file(ring, position) && read_entry_at(source, ring, &ring->ahead, position)->tick > newest)
 			bad_end = position + 1;
 	}
 	if (bad_end == ring->first)
@@ -123,7 +123,7 @@ static void skip_newer_entries(const struct source *source, struct ring *ring, s
 }
 
 /* Copy the ring to `at` of source->copy_fd. */
-static int copy_ring(const struct source *source, struct ring *ring, uint64_t at)
+static int copy_spdk_ring(const struct source *source, struct ring *ring, uint64_t at)
 {
 	uint64_t bytes = ring->entries_there * sizeof(struct spdk_entry), count;
 	uint8_t *chunk = malloc(COPY_BYTES);
@@ -149,7 +149,7 @@ static int init_ring(const struct source *source, struct ring *ring, bool alive,
 	ring->next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE);
 	if (alive) {
 		uint64_t after;
-		int rc = copy_ring(source, ring, copy_at);
+		int rc = copy_spdk_ring(source, ring, copy_at);
 
 		if (rc)
 			return rc;
@@ -176,22 +176,22 @@ static int init_ring(const struct source *source, struct ring *ring, bool alive,
 	return 0;
 }
 
-static bool is_part_of(const struct source *source, struct ring *ring, uint64_t position, uint64_t tick)
+static bool is_continuation_of(const struct source *source, struct ring *ring, uint64_t position, uint64_t tick)
 {
 	const struct spdk_entry *entry;
 
-	if (position >= ring->next || !is_in_file(ring, position))
+	if (position >= ring->next || !is_entry_in_file(ring, position))
 		return false;
-	entry = entry_at(source, ring, &ring->ahead, position);
+	entry = read_entry_at(source, ring, &ring->ahead, position);
 	return entry->tpoint == source->part_mark && entry->tick == tick;
 }
 
 /* Read the event at `*position`, which must be there, and advance behind what was read. False: not an event. */
-static bool read_item(struct source *source, uint32_t index, uint64_t *position, struct spdk_counts *counts,
-		      struct item *item_ret)
+static bool read_event_item(struct source *source, uint32_t index, uint64_t *position, struct spdk_counts *counts,
+			    struct item *item_ret)
 {
 	struct ring *ring = &source->rings[index];
-	const struct spdk_entry *entry = entry_at(source, ring, &ring->ahead, *position);
+	const struct spdk_entry *entry = read_entry_at(source, ring, &ring->ahead, *position);
 	uint64_t first = *position, end = first + 1, tick = entry->tick;
 	const struct point *point;
 
@@ -208,14 +208,14 @@ static bool read_item(struct source *source, uint32_t index, uint64_t *position,
 		return false;
 	}
 	if (item_ret->point >= source->point_count || !source->points[item_ret->point].named) {
-		while (is_part_of(source, ring, end, tick))
+		while (is_continuation_of(source, ring, end, tick))
 			end++;
 		*position = end;
 		counts->unknown += end - first;
 		return false;
 	}
 	point = &source->points[item_ret->point];
-	while (end < first + point->part_count && is_part_of(source, ring, end, tick))
+	while (end < first + point->part_count && is_continuation_of(source, ring, end, tick))
 		end++;
 	*position = end;
 	if (end < first + point->part_count) {
@@ -238,7 +238,7 @@ bool ring_next(struct source *source, uint32_t index, uint64_t *position, uint64
 		uint64_t slot = ring->linear ? *position : *position & (ring->entry_count - 1);
 
 		if (slot < ring->entries_there) {
-			if (read_item(source, index, position, counts, item_ret))
+			if (read_event_item(source, index, position, counts, item_ret))
 				return true;
 		} else {
 			/* a truncated file: continue at the ring's beginning */
@@ -254,7 +254,7 @@ bool ring_next(struct source *source, uint32_t index, uint64_t *position, uint64
 int rings_take(struct source *source, bool alive)
 {
 	uint64_t copied = 0, bytes = 0;
-	int rc = allocate_windows(source);
+	int rc = allocate_ring_windows(source);
 
 	for (uint32_t i = 0; i < source->ring_count; i++)
 		bytes += source->rings[i].entries_there * sizeof(struct spdk_entry);
@@ -303,7 +303,7 @@ static uint64_t oldest_complete(const struct source *source, const struct ring *
 }
 
 /* Skip entries before `position`. */
-static void skip_to(struct ring *ring, uint64_t position, uint64_t end, struct spdk_counts *counts)
+static void skip_entries_to(struct ring *ring, uint64_t position, uint64_t end, struct spdk_counts *counts)
 {
 	position = min_u64(position, end);
 	if (position <= ring->first)
@@ -318,7 +318,7 @@ static uint64_t copy_more(const struct source *source, struct ring *ring, struct
 	uint64_t next = __atomic_load_n(&ring->there->next, __ATOMIC_ACQUIRE), end;
 
 	ring->first = min_u64(ring->taken, next);
-	skip_to(ring, oldest_complete(source, ring, next), next, counts);
+	skip_entries_to(ring, oldest_complete(source, ring, next), next, counts);
 	end = min_u64(next, ring->first + FOLLOW_ENTRIES);
 	/* include the rest of the last event */
 	ring->next = min_u64(next, end + source->part_max);
@@ -332,8 +332,8 @@ static uint64_t copy_more(const struct source *source, struct ring *ring, struct
 		position += count;
 	}
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	skip_to(ring, oldest_complete(source, ring, __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED)), ring->next,
-		counts);
+	skip_entries_to(ring, oldest_complete(source, ring, __atomic_load_n(&ring->there->next, __ATOMIC_RELAXED)),
+			ring->next, counts);
 	counts->recorded += ring->next - ring->taken;
 	return end;
 }
@@ -360,7 +360,7 @@ int rings_take_more(struct source *source, uint64_t *until_ret)
 		}
 		if (position < ring->next)
 			until = min_u64(until, position > ring->first
-						       ? entry_at(source, ring, &ring->ahead, position - 1)->tick
+						       ? read_entry_at(source, ring, &ring->ahead, position - 1)->tick
 						       : 0);
 		ring->first = position;
 	}
@@ -385,7 +385,7 @@ void event_read(struct source *source, const struct item *item, bool with_args, 
 {
 	const struct point *point = &source->points[item->point];
 	struct ring *ring = &source->rings[item->ring];
-	const struct spdk_entry *entry = entry_at(source, ring, &ring->about, item->position);
+	const struct spdk_entry *entry = read_entry_at(source, ring, &ring->about, item->position);
 	uint32_t done = (uint32_t)min_u64(point->arg_bytes, SPDK_HEAD_ARG_BYTES);
 
 	event_ret->tick = item->tick;
@@ -398,7 +398,7 @@ void event_read(struct source *source, const struct item *item, bool with_args, 
 	for (uint32_t part = 1; with_args && done < point->arg_bytes; part++) {
 		uint32_t count = (uint32_t)min_u64(point->arg_bytes - done, SPDK_PART_ARG_BYTES);
 
-		entry = entry_at(source, ring, &ring->about, item->position + part);
+		entry = read_entry_at(source, ring, &ring->about, item->position + part);
 		memcpy(event_ret->args + done, entry->part, count);
 		done += count;
 	}

@@ -149,7 +149,7 @@ static uint32_t add_args(json_t *args, const struct source *source, const struct
 	return slot;
 }
 
-static json_t *point_json(const struct source *source, const struct point *point)
+static json_t *point_row_json(const struct source *source, const struct point *point)
 {
 	json_t *row = json_object(), *args = json_array();
 	char name[NAME_BYTES];
@@ -288,7 +288,7 @@ char *schema_text(const struct source *source)
 	}
 	for (uint32_t i = 0; i < source->point_count; i++) {
 		if (source->points[i].id)
-			must(json_array_append_new(points, point_json(source, &source->points[i])) == 0);
+			must(json_array_append_new(points, point_row_json(source, &source->points[i])) == 0);
 	}
 	set_member(schema, "schema", json_integer(1));
 	set_member(schema, "groups", groups_json(source));

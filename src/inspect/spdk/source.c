@@ -154,7 +154,7 @@ static void read_types(struct source *source, enum spdk_section section, const c
 	}
 }
 
-static int read_masks(struct source *source)
+static int read_spdk_masks(struct source *source)
 {
 	const uint8_t *at = section_elements(source, SPDK_SECTION_MASKS, "masks", sizeof(uint64_t), &source->mask_count);
 
@@ -259,7 +259,7 @@ int source_open(struct source *source, struct fathom_fault *why)
 	read_types(source, SPDK_SECTION_OWNER_TYPES, "types of owners", source->owner_prefixes);
 	read_types(source, SPDK_SECTION_OBJECTS, "types of objects", source->object_prefixes);
 	rc = read_points(source, why);
-	if (rc == 0 && read_masks(source) != 0)
+	if (rc == 0 && read_spdk_masks(source) != 0)
 		rc = fault(why, -ENOMEM, "out of memory");
 	if (rc == 0)
 		rc = read_rings(source, why);

@@ -41,7 +41,7 @@ static uint32_t *find_string_slot(const struct strings *strings, const char *tex
 	}
 }
 
-static int grow_table(struct strings *strings)
+static int grow_string_table(struct strings *strings)
 {
 	struct strings larger = *strings;
 
@@ -68,7 +68,7 @@ int strings_intern(struct strings *strings, const char *text, size_t bytes, uint
 		*id_ret = 0;
 		return 0;
 	}
-	if (strings->used >= strings->place_count / 2 && grow_table(strings) != 0)
+	if (strings->used >= strings->place_count / 2 && grow_string_table(strings) != 0)
 		return -ENOMEM;
 	found = find_string_slot(strings, text, bytes);
 	if (*found == 0 && strings->bytes + bytes + 1 > strings->bytes_max) {

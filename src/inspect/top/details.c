@@ -31,7 +31,7 @@ static const char *string_member(const json_t *object, const char *name)
 	return value ? value : "-";
 }
 
-static long long integer_member(const json_t *object, const char *name)
+static long long integer_of_member(const json_t *object, const char *name)
 {
 	return json_integer_value(json_object_get(object, name));
 }
@@ -61,14 +61,14 @@ static void print_thread(const struct teller *to, const struct top_sample *now, 
 	for (i = 0; i < pollers->count; i++) {
 		const struct item *poller = &pollers->items[i];
 
-		if (integer_member(poller->parent, "id") == integer_member(item->json, "id"))
+		if (integer_of_member(poller->parent, "id") == integer_of_member(item->json, "id"))
 			print_line(to, "  %s, %s, %lld runs, %lld of them busy", string_member(poller->json, "name"),
-				   poller->text, integer_member(poller->json, "run_count"),
-				   integer_member(poller->json, "busy_count"));
+				   poller->text, integer_of_member(poller->json, "run_count"),
+				   integer_of_member(poller->json, "busy_count"));
 	}
 	print_line(to, "I/O channels:");
 	json_array_foreach (json_object_get(row_named(all, string_member(item->json, "name")), "io_channels"), i, channel)
-		print_line(to, "  %s, %lld references", string_member(channel, "name"), integer_member(channel, "ref"));
+		print_line(to, "  %s, %lld references", string_member(channel, "name"), integer_of_member(channel, "ref"));
 }
 
 /* ---- cores ---- */
@@ -78,13 +78,13 @@ static void print_core(const struct teller *to, const struct top_sample *now, co
 	const json_t *thread;
 	size_t i;
 
-	print_line(to, "thread of the kernel %lld, NUMA node %lld", integer_member(item->json, "tid"),
-		   integer_member(item->json, "numa_id"));
+	print_line(to, "thread of the kernel %lld, NUMA node %lld", integer_of_member(item->json, "tid"),
+		   integer_of_member(item->json, "numa_id"));
 	print_line(to, "threads:");
 	json_array_foreach (json_object_get(item->json, "lw_threads"), i, thread)
 		print_line(to, "  %s, number %lld, CPU mask %s, since %.1f s", string_member(thread, "name"),
-			   integer_member(thread, "id"), string_member(thread, "cpumask"),
-			   now->tick_rate > 0 ? (double)integer_member(thread, "elapsed") / now->tick_rate : 0);
+			   integer_of_member(thread, "id"), string_member(thread, "cpumask"),
+			   now->tick_rate > 0 ? (double)integer_of_member(thread, "elapsed") / now->tick_rate : 0);
 }
 
 /* ---- volumes ---- */
@@ -104,9 +104,9 @@ static void print_volume(const struct teller *to, const struct top_sample *now, 
 		snprintf(least, sizeof(least), "min_%s_latency_ticks", kinds[i]);
 		snprintf(most, sizeof(most), "max_%s_latency_ticks", kinds[i]);
 		print_line(to, "  %-6s %12lld ops %16lld bytes, latency from %.1f to %.1f us", kinds[i],
-			   integer_member(item->json, ops[i]), integer_member(item->json, bytes[i]),
-			   (double)integer_member(item->json, least) * 1e6 / now->tick_rate,
-			   (double)integer_member(item->json, most) * 1e6 / now->tick_rate);
+			   integer_of_member(item->json, ops[i]), integer_of_member(item->json, bytes[i]),
+			   (double)integer_of_member(item->json, least) * 1e6 / now->tick_rate,
+			   (double)integer_of_member(item->json, most) * 1e6 / now->tick_rate);
 	}
 	json_object_foreach (json_object_get(item->json, "io_error"), status, count)
 		print_line(to, "  failed with %s: %lld", status, (long long)json_integer_value(count));
@@ -125,8 +125,9 @@ static void print_qpair(const struct teller *to, const struct pair *pair)
 	const json_t *json = pair->item->json, *peer = json_object_get(json, "peer_address");
 	const char *rate = pair->totals ? "" : "/s";
 
-	print_line(to, "    queue %lld, %s, %s, from %s port %s", integer_member(json, "qid"), string_member(json, "state"),
-		   string_member(json, "thread"), string_member(peer, "traddr"), string_member(peer, "trsvcid"));
+	print_line(to, "    queue %lld, %s, %s, from %s port %s", integer_of_member(json, "qid"),
+		   string_member(json, "state"), string_member(json, "thread"), string_member(peer, "traddr"),
+		   string_member(peer, "trsvcid"));
 	print_line(to, "      %.40s commands%s, read %.40sB%s, written %.40sB%s, %.40s under way",
 		   format_value(pair_rate(pair, "num_commands"), TOP_UNIT_RATE, iops), rate,
 		   format_value(pair_rate(pair, "bytes_read"), TOP_UNIT_BYTES, read), rate,
@@ -149,8 +150,8 @@ static void print_host(const struct teller *to, const struct top_sample *before,
 		if (!last || strcmp(last->text, item->text) != 0)
 			print_line(to, "subsystem %s", item->text);
 		if (!last || strcmp(last->text, item->text) != 0 ||
-		    integer_member(last->json, "cntlid") != integer_member(item->json, "cntlid"))
-			print_line(to, "  controller %lld, %s, host id %s", integer_member(item->json, "cntlid"),
+		    integer_of_member(last->json, "cntlid") != integer_of_member(item->json, "cntlid"))
+			print_line(to, "  controller %lld, %s, host id %s", integer_of_member(item->json, "cntlid"),
 				   string_member(item->parent, "cntrltype"), string_member(item->parent, "hostid"));
 		print_qpair(to, &pair);
 		last = item;

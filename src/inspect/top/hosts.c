@@ -16,7 +16,7 @@ const char *host_of(const struct item *qpair)
 	return nqn && nqn[0] ? nqn : "(no name)"; /* SPDK's perf sends none */
 }
 
-static struct top_row *row_of(struct top_table *table, const char *host)
+static struct top_row *host_row_of(struct top_table *table, const char *host)
 {
 	struct top_row *row;
 	int64_t index = top_table_find(table, host);
@@ -80,6 +80,6 @@ void hosts_make(const struct top_sample *before, const struct top_sample *now, s
 	for (uint32_t i = 0; i < items->count; i++) {
 		struct pair pair = pair_make(before, now, TOP_HOSTS, &items->items[i], table->totals);
 
-		add_qpair(row_of(table, host_of(&items->items[i])), items, i, &pair);
+		add_qpair(host_row_of(table, host_of(&items->items[i])), items, i, &pair);
 	}
 }

@@ -250,7 +250,7 @@ const struct item *items_find(const struct items *items, const char *key)
 	return items->count ? bsearch(&wanted, items->items, items->count, sizeof(wanted), compare_item_keys) : NULL;
 }
 
-static json_int_t integer_member(const json_t *object, const char *field)
+static json_int_t integer_of_row(const json_t *object, const char *field)
 {
 	return json_integer_value(json_object_get(object, field));
 }
@@ -267,15 +267,15 @@ static void find_threads(struct top_sample *sample)
 	size_t i, n;
 
 	json_array_foreach (rows_of(sample, CALL_THREADS), i, thread) {
-		snprintf(id, sizeof(id), "%lld", (long long)integer_member(thread, "id"));
+		snprintf(id, sizeof(id), "%lld", (long long)integer_of_row(thread, "id"));
 		json_object_set(sample->threads, id, (json_t *)thread);
 		add_item(&sample->items[TOP_THREADS], thread, NULL, NULL, "%s", id);
 	}
 	json_array_foreach (rows_of(sample, CALL_REACTORS), i, reactor) {
 		add_item(&sample->items[TOP_CORES], reactor, NULL, NULL, "%lld",
-			 (long long)integer_member(reactor, "lcore"));
+			 (long long)integer_of_row(reactor, "lcore"));
 		json_array_foreach (json_object_get(reactor, "lw_threads"), n, thread) {
-			snprintf(id, sizeof(id), "%lld", (long long)integer_member(thread, "id"));
+			snprintf(id, sizeof(id), "%lld", (long long)integer_of_row(thread, "id"));
 			json_object_set(sample->cores, id, json_object_get(reactor, "lcore"));
 		}
 	}
@@ -293,7 +293,7 @@ static void find_pollers(struct top_sample *sample)
 		for (size_t kind = 0; kind < ARRAY_COUNT(kinds); kind++) {
 			json_array_foreach (json_object_get(thread, kinds[kind].list), n, poller)
 				add_item(&sample->items[TOP_POLLERS], poller, thread, kinds[kind].type, "%lld/%lld",
-					 (long long)integer_member(thread, "id"), (long long)integer_member(poller, "id"));
+					 (long long)integer_of_row(thread, "id"), (long long)integer_of_row(poller, "id"));
 		}
 	}
 }
@@ -304,7 +304,7 @@ static const json_t *controller_of(const json_t *controllers, json_int_t cntlid)
 	size_t i;
 
 	json_array_foreach (controllers, i, controller) {
-		if (integer_member(controller, "cntlid") == cntlid)
+		if (integer_of_row(controller, "cntlid") == cntlid)
 			return controller;
 	}
 	return NULL;
@@ -322,11 +322,11 @@ static void find_qpairs(struct top_sample *sample)
 			const json_t *peer = json_object_get(qpair, "peer_address");
 			const char *address = json_string_value(json_object_get(peer, "traddr"));
 			const char *service = json_string_value(json_object_get(peer, "trsvcid"));
-			json_int_t cntlid = integer_member(qpair, "cntlid");
+			json_int_t cntlid = integer_of_row(qpair, "cntlid");
 
 			add_item(&sample->items[TOP_HOSTS], qpair,
 				 controller_of(json_array_get(sample->controllers, i), cntlid), nqn,
-				 "%s\1%lld\1%lld\1%s:%s", nqn, (long long)cntlid, (long long)integer_member(qpair, "qid"),
+				 "%s\1%lld\1%lld\1%s:%s", nqn, (long long)cntlid, (long long)integer_of_row(qpair, "qid"),
 				 address ? address : "", service ? service : "");
 		}
 	}

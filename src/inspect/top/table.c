@@ -57,7 +57,7 @@ static int compare_values(const struct top_value *a, const struct top_value *b)
 	return (a->number > b->number) - (a->number < b->number);
 }
 
-static int compare_rows(const void *a, const void *b, void *ctx)
+static int compare_table_rows(const void *a, const void *b, void *ctx)
 {
 	const struct top_row *left = a, *right = b;
 	const struct order *order = ctx;
@@ -79,7 +79,7 @@ void top_table_sort(struct top_table *table, uint32_t column, bool descending)
 	(void)top_columns(table->tab, &count); /* only the number */
 	must(column < count);
 	if (table->row_count > 1)
-		qsort_r(table->rows, table->row_count, sizeof(*table->rows), compare_rows, &order);
+		qsort_r(table->rows, table->row_count, sizeof(*table->rows), compare_table_rows, &order);
 }
 
 static bool row_has(const struct top_row *row, const char *text)

@@ -62,7 +62,7 @@ static void add_tables(struct counter *counter, double seconds, struct reader_po
 	}
 }
 
-static void count_ring(struct counter *counter, uint64_t offset, uint64_t now, struct reader_point_counts *counts)
+static void count_ring_points(struct counter *counter, uint64_t offset, uint64_t now, struct reader_point_counts *counts)
 {
 	const struct reader_info *info = &counter->reader->info;
 	const struct trace_record *record;
@@ -104,7 +104,7 @@ int reader_count_points(const struct reader *reader, struct reader_point_counts 
 
 		for (int kind = 0; kind < TRACE_RINGS_PER_THREAD; kind++) {
 			if (thread->ring_offset[kind])
-				count_ring(counter, thread->ring_offset[kind], now, counts_ret);
+				count_ring_points(counter, thread->ring_offset[kind], now, counts_ret);
 		}
 	}
 	if (reader->spdk)

@@ -149,7 +149,7 @@ static void choose_stream(struct reader_events *events)
  * WINDOWS_BYTES_MAX; what small rings do not use is shared by the others. Otherwise it has WINDOW_RECORDS_MIN records,
  * which stay in the processor's cache.
  */
-static int allocate_windows(struct reader_events *events)
+static int allocate_event_windows(struct reader_events *events)
 {
 	bool alive = events->reader->info.liveness == READER_ALIVE;
 	uint64_t budget = alive ? WINDOWS_BYTES_MAX / sizeof(struct trace_record) : 0, rings = 0;
@@ -265,7 +265,7 @@ static int create_events(struct reader *reader, bool follow, const struct reader
 	else if (reader->spdk)
 		count_spdk(&events->counts, &reader->spdk->counts);
 	if (rc == 0)
-		rc = allocate_windows(events);
+		rc = allocate_event_windows(events);
 	if (rc) {
 		reader_events_free(events);
 		return rc;

@@ -134,7 +134,7 @@ static const struct {
 	{ "tib", 1099511627776, false },
 };
 
-static int parse_number(struct parser *parser, struct node *node)
+static int parse_number_operand(struct parser *parser, struct node *node)
 {
 	const char *from = parser->source + parser->at;
 	size_t begin = parser->at, digits = from[0] == '-' || from[0] == '+' ? 1 : 0, bytes;
@@ -167,7 +167,7 @@ static int parse_number(struct parser *parser, struct node *node)
 	return 0;
 }
 
-static int parse_value(struct parser *parser, struct node *node)
+static int parse_operand(struct parser *parser, struct node *node)
 {
 	const char *from;
 	char quote;
@@ -176,7 +176,7 @@ static int parse_value(struct parser *parser, struct node *node)
 	from = parser->source + parser->at;
 	if (isdigit((unsigned char)from[0]) ||
 	    ((from[0] == '-' || from[0] == '+' || from[0] == '.') && isdigit((unsigned char)from[1])))
-		return parse_number(parser, node);
+		return parse_number_operand(parser, node);
 	quote = from[0];
 	if (quote == '"' || quote == '\'') {
 		const char *end = strchr(from + 1, quote);
@@ -259,7 +259,7 @@ static int parse_comparison(struct parser *parser, uint32_t *node_ret)
 	if (comparison.compare != COMPARE_TRUE) {
 		skip_blanks(parser);
 		place = parser->at;
-		rc = parse_value(parser, &comparison);
+		rc = parse_operand(parser, &comparison);
 		if (rc)
 			return rc;
 		if (comparison.compare == COMPARE_CONTAINS && comparison.is_number)
@@ -396,7 +396,7 @@ bool expression_wanted_text(const struct expression *expression, uint32_t index,
 
 /* ---- evaluating ---- */
 
-static bool contains_text(const char *text, size_t bytes, const char *part, size_t part_bytes)
+static bool contains_ignoring_case(const char *text, size_t bytes, const char *part, size_t part_bytes)
 {
 	for (size_t at = 0; at + part_bytes <= bytes; at++) {
 		if (strncasecmp(text + at, part, part_bytes) == 0)
@@ -443,7 +443,7 @@ static bool compare_value(const struct expression *expression, const struct node
 	if (!value->text)
 		return false;
 	if (node->compare == COMPARE_CONTAINS)
-		return contains_text(value->text, value->text_bytes, text, node->text_bytes);
+		return contains_ignoring_case(value->text, value->text_bytes, text, node->text_bytes);
 	return (value->text_bytes == node->text_bytes && strncasecmp(value->text, text, node->text_bytes) == 0) ==
 	       (node->compare == COMPARE_EQUAL);
 }
@@ -475,7 +475,7 @@ bool expression_evaluate(const struct expression *expression, expression_lookup_
 
 /* ---- the event in front of an expression ---- */
 
-static size_t copy_word(const char *text, char *word)
+static size_t copy_event_word(const char *text, char *word)
 {
 	size_t bytes = 0;
 
@@ -492,9 +492,9 @@ size_t expression_event(const char *text, char *group, char *name)
 {
 	size_t begin = strspn(text, " \t\r\n"), at = begin, bytes;
 
-	bytes = copy_word(text + at, group);
+	bytes = copy_event_word(text + at, group);
 	at += bytes;
-	if (bytes > 0 && text[at] == '.' && (bytes = copy_word(text + at + 1, name)) > 0) {
+	if (bytes > 0 && text[at] == '.' && (bytes = copy_event_word(text + at + 1, name)) > 0) {
 		at += 1 + bytes;
 		if (text[at] == '\0' || isspace((unsigned char)text[at]))
 			return at + strspn(text + at, " \t\r\n");

@@ -92,7 +92,7 @@ static bool passes_object(struct reader_filter *filter, const struct reader_even
 
 /* ---- owners ---- */
 
-static bool contains_text(const char *text, const char *part)
+static bool contains_part(const char *text, const char *part)
 {
 	size_t bytes = strlen(part);
 
@@ -120,7 +120,7 @@ static bool passes_owner(struct reader_filter *filter, uint16_t owner_id, uint64
 		*verdict = (struct owner_verdict){ .from = owner.from_tick,
 						   .to = owner.to_tick,
 						   .wanted = strcasecmp(name, filter->owner) == 0 ||
-							     contains_text(owner.text, filter->owner) };
+							     contains_part(owner.text, filter->owner) };
 	}
 	return verdict->wanted;
 }
@@ -134,7 +134,7 @@ static void set_number(struct expression_value *value, long double is, long doub
 	value->unit_ns = unit_ns;
 }
 
-static void set_text(struct expression_value *value, const char *is, size_t bytes)
+static void set_text_value(struct expression_value *value, const char *is, size_t bytes)
 {
 	value->text = is;
 	value->text_bytes = bytes;
@@ -146,7 +146,7 @@ static void object_text(struct reader_filter *filter, struct expression_value *v
 	int bytes = snprintf(filter->scratch, sizeof(filter->scratch), "%s%u", object->prefix, id);
 
 	set_number(value, id, 0);
-	set_text(value, filter->scratch, min_u64((uint64_t)bytes, sizeof(filter->scratch) - 1));
+	set_text_value(value, filter->scratch, min_u64((uint64_t)bytes, sizeof(filter->scratch) - 1));
 }
 
 static long double unit_ns(const struct reader_filter *filter, const char *unit)
@@ -178,7 +178,7 @@ static bool arg_value(struct reader_filter *filter, const struct reader_arg *arg
 		return true;
 	case READER_BOOL:
 		set_number(value, raw, 0);
-		set_text(value, raw ? "true" : "false", raw ? 4 : 5);
+		set_text_value(value, raw ? "true" : "false", raw ? 4 : 5);
 		return true;
 	case READER_I32:
 	case READER_I64:
@@ -190,7 +190,7 @@ static bool arg_value(struct reader_filter *filter, const struct reader_arg *arg
 	set_number(value, raw, unit_ns(filter, arg->unit));
 	label = arg->labels ? reader_label(arg->labels, (int64_t)raw) : NULL;
 	if (label)
-		set_text(value, label, strlen(label));
+		set_text_value(value, label, strlen(label));
 	return true;
 }
 
@@ -207,7 +207,7 @@ static bool owner_value(struct reader_filter *filter, uint16_t id, uint64_t tick
 		return false;
 	snprintf(filter->scratch, sizeof(filter->scratch), "%s", owner.text);
 	set_number(value, id, 0);
-	set_text(value, filter->scratch, strlen(filter->scratch));
+	set_text_value(value, filter->scratch, strlen(filter->scratch));
 	return true;
 }
 
@@ -219,7 +219,7 @@ static bool thread_value(struct reader_filter *filter, uint32_t index, struct ex
 		return false;
 	snprintf(filter->scratch, sizeof(filter->scratch), "%s", thread.name);
 	set_number(value, index, 0);
-	set_text(value, filter->scratch, strlen(filter->scratch));
+	set_text_value(value, filter->scratch, strlen(filter->scratch));
 	return true;
 }
 
@@ -264,7 +264,7 @@ static bool event_pseudo(struct reader_filter *filter, enum pseudo pseudo, struc
 		break;
 	}
 	if (name)
-		set_text(value, name, strlen(name));
+		set_text_value(value, name, strlen(name));
 	return name != NULL;
 }
 
@@ -319,7 +319,7 @@ static bool life_value(struct reader_filter *filter, uint32_t name, struct expre
 		object_text(filter, value, story->object, story->id);
 		return true;
 	case PSEUDO_NAME:
-		set_text(value, story->object->name, strlen(story->object->name));
+		set_text_value(value, story->object->name, strlen(story->object->name));
 		return true;
 	case PSEUDO_NONE:
 		break;

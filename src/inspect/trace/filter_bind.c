@@ -92,7 +92,7 @@ struct list {
 	size_t used;
 };
 
-static void list_add(struct list *list, const char *word)
+static void add_list_word(struct list *list, const char *word)
 {
 	size_t bytes = strlen(word);
 	bool first = list->used == 0;
@@ -109,7 +109,7 @@ static void list_add(struct list *list, const char *word)
 static void list_args(struct list *list, const struct reader_point *point)
 {
 	for (uint32_t i = 0; i < point->arg_count; i++)
-		list_add(list, point->args[i].name);
+		add_list_word(list, point->args[i].name);
 }
 
 /* The reason, the expression, and a caret below the error. */
@@ -133,7 +133,7 @@ static int report_unknown_name(const struct reader_filter *filter, const char *w
 		char name[32];
 
 		snprintf(name, sizeof(name), "%s%s", pseudos[i].name, pseudos[i].is_time ? "_us" : "");
-		list_add(&list, name);
+		add_list_word(&list, name);
 	}
 	if (filter->point)
 		snprintf(reason, sizeof(reason), "%s has no argument of this name; there are: %s", filter->point->name,
@@ -153,10 +153,10 @@ static int report_unknown_event(const struct reader_filter *filter, const char *
 
 	for (uint32_t i = 0; there && i < schema->point_count; i++) {
 		if (schema->points[i].group == there)
-			list_add(&list, schema->points[i].name);
+			add_list_word(&list, schema->points[i].name);
 	}
 	for (uint32_t i = 0; !there && i < schema->group_count; i++)
-		list_add(&list, schema->groups[i].name);
+		add_list_word(&list, schema->groups[i].name);
 	snprintf(reason, sizeof(reason), "%s: %s",
 		 there ? "this group has no event of this name; it has" : "no group has this name; the groups are",
 		 list.text);
@@ -193,7 +193,7 @@ static int check_labels(const struct reader_filter *filter, const char *where, s
 		if (fits || !labels)
 			continue;
 		for (uint32_t label = 0; label < labels->label_count; label++)
-			list_add(&list, labels->labels[label].text);
+			add_list_word(&list, labels->labels[label].text);
 		snprintf(reason, sizeof(reason), "no value has this label; the labels are: %s", list.text);
 		return report_at_place(where, begin + place, reason, why);
 	}

@@ -149,7 +149,7 @@ void file_name_parse(const char *path, char *name, size_t name_bytes, int32_t *p
  * Is the file of `name` (NULL: any) and `pid` (0: any)? `*asks_ret`: the name has an instance number, so check that
  * `pid` maps it.
  */
-static bool is_named(const char *file, const char *name, int32_t pid, bool *asks_ret)
+static bool is_named_file(const char *file, const char *name, int32_t pid, bool *asks_ret)
 {
 	int32_t number;
 	const char *mark = find_mark(file, &number);
@@ -164,7 +164,7 @@ static bool is_named(const char *file, const char *name, int32_t pid, bool *asks
  * Check that a file starts like a Fathom or SPDK trace file and, if `writer` is not 0, that `writer` maps it. 0 or an
  * error.
  */
-static int check_file(const char *path, int32_t writer)
+static int check_trace_file(const char *path, int32_t writer)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char begin[SPDK_HEADER_BYTES] = "";
@@ -203,10 +203,10 @@ int reader_find_newest(const char *directory, const char *name, int32_t pid, cha
 		struct stat st;
 		int rc;
 
-		if (!is_named(entry->d_name, name, pid, &asks) ||
+		if (!is_named_file(entry->d_name, name, pid, &asks) ||
 		    snprintf(path, sizeof(path), "%s/%s", where, entry->d_name) >= (int)min_u64(sizeof(path), path_bytes))
 			continue;
-		rc = check_file(path, asks ? pid : 0);
+		rc = check_trace_file(path, asks ? pid : 0);
 		refused |= rc == -EACCES;
 		if (rc != 0 || stat(path, &st) != 0)
 			continue;

@@ -122,7 +122,7 @@ void life_table_forget(struct life_table *table)
 	table->used = 0;
 }
 
-static void make_room(struct life_table *table)
+static void make_table_room(struct life_table *table)
 {
 	if (table->used < table->place_count / 2)
 		return;
@@ -142,7 +142,7 @@ static bool begins_life(const struct reader_event *event)
 	return point->begins;
 }
 
-static void begin_life(struct life_table *table, struct life *life, const struct reader_event *event, bool seen)
+static void begin_object_life(struct life_table *table, struct life *life, const struct reader_event *event, bool seen)
 {
 	const struct reader_point *point = event->point;
 
@@ -180,13 +180,13 @@ void life_table_event(struct life_table *table, struct reader_event *event)
 	life = find_life_slot(table, point->object->id, event->object_id);
 	is_new = life->type == 0;
 	if (is_new) {
-		make_room(table);
+		make_table_room(table);
 		life = find_life_slot(table, point->object->id, event->object_id);
 		table->used++;
 	}
 	seen_to_begin = begins_life(event);
 	if (is_new || seen_to_begin)
-		begin_life(table, life, event, seen_to_begin);
+		begin_object_life(table, life, event, seen_to_begin);
 	for (uint32_t i = 0; i < point->arg_count; i++) {
 		const struct reader_object *object;
 		uint32_t id;

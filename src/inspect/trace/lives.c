@@ -100,7 +100,7 @@ static void add_stage(const struct trace_stage *stage, uint64_t slow_ticks, stru
 		sums->slow_ticks = slow_ticks;
 }
 
-static uint32_t bucket_of(uint64_t ticks)
+static uint32_t bucket_of_ticks(uint64_t ticks)
 {
 	uint32_t doublings = ticks ? 63 - (uint32_t)__builtin_clzll(ticks) : 0;
 
@@ -122,7 +122,7 @@ void reader_dwell_add(struct reader_dwell_sums *sums, uint64_t ticks, uint64_t t
 	sums->count += times;
 	sums->ticks += ticks * times;
 	sums->ticks_max = max_u64(sums->ticks_max, ticks);
-	sums->buckets[bucket_of(ticks)] += times;
+	sums->buckets[bucket_of_ticks(ticks)] += times;
 }
 
 /* Add the lives that equal the latest one: the writer has not added them to the stages yet. */
@@ -259,7 +259,7 @@ static const struct trace_exemplar *exemplar_row_at(const struct reader *reader,
  * Copy a row such that no write falls into the copy. False: it is being written, or its writer was killed during the
  * write.
  */
-static bool copy_row(const struct trace_exemplar *from, struct trace_exemplar *to)
+static bool copy_exemplar_row(const struct trace_exemplar *from, struct trace_exemplar *to)
 {
 	for (int try = 0; try < TRIES; try++) {
 		uint32_t version = __atomic_load_n(&from->version, __ATOMIC_ACQUIRE);
@@ -381,7 +381,7 @@ bool reader_exemplar_next(const struct reader *reader, struct reader_exemplar_wa
 			if (__atomic_load_n(&row->version, __ATOMIC_ACQUIRE) == 0)
 				continue;
 			walk->seen++;
-			if (!copy_row(row, &copy) || !is_consistent(reader, &copy)) {
+			if (!copy_exemplar_row(row, &copy) || !is_consistent(reader, &copy)) {
 				walk->torn++;
 				continue;
 			}

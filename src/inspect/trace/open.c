@@ -229,7 +229,7 @@ static int report_open_failure(const char *path, struct fathom_fault *why)
 	return fault(why, -error, "cannot open %s: %s", path, strerror(error));
 }
 
-static int map_file(struct reader *reader, const char *path, struct fathom_fault *why)
+static int map_trace_file(struct reader *reader, const char *path, struct fathom_fault *why)
 {
 	struct fathom_fault reason;
 	struct stat st;
@@ -325,7 +325,7 @@ static int open_reader(const char *path, bool follow, struct reader **reader_ret
 	reader->fd = reader->target_fd = -1;
 	reader->shared_bit = TICK_SHARED;
 	reader->path = strdup(path);
-	rc = reader->path ? map_file(reader, path, why) : fault(why, -ENOMEM, "out of memory");
+	rc = reader->path ? map_trace_file(reader, path, why) : fault(why, -ENOMEM, "out of memory");
 	if (rc == 0 && reader->bytes >= SPDK_HEADER_BYTES && spdk_recognise(reader->map))
 		rc = translate_spdk(reader, follow, why);
 	if (rc == 0)

@@ -68,7 +68,7 @@ static inline bool is_plain_word(uint64_t word)
 }
 
 /* Is all of it printable ASCII that JSON needs no escape for? Checks eight bytes at a time. */
-static bool is_plain(const char *text, size_t bytes)
+static bool is_plain_text(const char *text, size_t bytes)
 {
 	uint64_t word = 0x2020202020202020ull;
 
@@ -111,7 +111,7 @@ static void add_printable(struct reader_printer *printer, const char *text, size
 void add_foreign(struct reader_printer *printer, const char *text, size_t bytes)
 {
 	bytes = min_u64(bytes, STRING_BYTES_MAX);
-	if (likely(is_plain(text, bytes))) {
+	if (likely(is_plain_text(text, bytes))) {
 		add(printer, text, bytes);
 		return;
 	}

@@ -10,7 +10,7 @@
 #define HUNG_MIN_NS ((uint64_t)NS_PER_SEC)
 
 /* Add a word for a value that the file does not have, such as an opcode's name. */
-static void add_word(struct reader_printer *printer, const struct reader_story *story, const struct reader_arg *arg)
+static void add_value_word(struct reader_printer *printer, const struct reader_story *story, const struct reader_arg *arg)
 {
 	struct reader_owner owner;
 	const char *word;
@@ -42,7 +42,7 @@ void add_story_args(struct reader_printer *printer, const struct reader_story *s
 			add_format(printer, "%s%s: ", first ? "" : " ", arg->name);
 		first = false;
 		add_value(printer, arg, story->args);
-		add_word(printer, story, arg);
+		add_value_word(printer, story, arg);
 	}
 }
 
@@ -148,7 +148,7 @@ static void print_header_text(struct reader_printer *printer, const struct reade
 	end_line(printer);
 }
 
-static void add_text_member(struct reader_printer *printer, const char *key, const char *text)
+static void add_header_text(struct reader_printer *printer, const char *key, const char *text)
 {
 	add_format(printer, ",\"%s\":\"", key);
 	add_foreign(printer, text, strlen(text));
@@ -162,10 +162,10 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 
 	begin_line(printer);
 	add_format(printer, "\"trace\":{\"version\":%u", printer->reader->header.version);
-	add_text_member(printer, "path", info->path);
-	add_text_member(printer, "program", info->name);
-	add_text_member(printer, "program_version", info->version);
-	add_text_member(printer, "host", info->host);
+	add_header_text(printer, "path", info->path);
+	add_header_text(printer, "program", info->name);
+	add_header_text(printer, "program_version", info->version);
+	add_header_text(printer, "host", info->host);
 	add_format(printer,
 		   ",\"pid\":%d,\"state\":\"%s\",\"build_id\":\"%s\",\"tick_rate\":%" PRIu64 ",\"start_tick\":%" PRIu64,
 		   info->pid, liveness_names[info->liveness], info->build_id, info->tick_rate, info->start_tick);
@@ -188,9 +188,9 @@ static void print_header_json(struct reader_printer *printer, const struct reade
 	if (counts && info->refused_threads)
 		add_format(printer, ",\"refused_threads\":%" PRIu64, info->refused_threads);
 	if (info->spdk)
-		add_text_member(printer, "format", "spdk");
+		add_header_text(printer, "format", "spdk");
 	if (info->problem)
-		add_text_member(printer, "damaged", info->problem);
+		add_header_text(printer, "damaged", info->problem);
 	add_frozen_json(printer);
 	ADD_LITERAL(printer, "}}");
 	end_line(printer);
@@ -246,7 +246,7 @@ void reader_print_remark(struct reader_printer *printer, const char *text)
 
 /* ---- stories and threads ---- */
 
-static const char *state_name(const struct reader_story *story, uint32_t state)
+static const char *story_state_name(const struct reader_story *story, uint32_t state)
 {
 	const struct reader_machine *machine = story->object->machine;
 
@@ -267,7 +267,7 @@ static void print_story_text(struct reader_printer *printer, const struct reader
 	}
 	ADD_LITERAL(printer, "  ");
 	add_owner(printer, story->owner, story->begin_tick);
-	add_format(printer, "%s for ", state_name(story, story->state));
+	add_format(printer, "%s for ", story_state_name(story, story->state));
 	add_duration(printer, ns_between(printer, story->entered_tick, now));
 	add_text(printer, story->partial ? ", age >" : ", age ");
 	add_duration(printer, ns_between(printer, story->begin_tick, now));
@@ -293,7 +293,7 @@ static void print_story_json(struct reader_printer *printer, const struct reader
 	if (related)
 		add_object_json(printer, related, related_id, "related");
 	add_owner(printer, story->owner, story->begin_tick);
-	add_format(printer, ",\"stage\":\"%s\",\"stage_us\":", state_name(story, story->state));
+	add_format(printer, ",\"stage\":\"%s\",\"stage_us\":", story_state_name(story, story->state));
 	add_us(printer, ns_between(printer, story->entered_tick, now), false, 0, false);
 	ADD_LITERAL(printer, ",\"age_us\":");
 	add_us(printer, ns_between(printer, story->begin_tick, now), false, 0, false);
@@ -337,8 +337,8 @@ void reader_print_thread(struct reader_printer *printer, const struct reader_thr
 	begin_line(printer);
 	if (printer->json) {
 		add_format(printer, "\"thread\":%u", thread->index);
-		add_text_member(printer, "name", thread->name);
-		add_text_member(printer, "state", state);
+		add_header_text(printer, "name", thread->name);
+		add_header_text(printer, "state", state);
 		add_format(printer, ",\"tid\":%d,\"core\":", thread->tid);
 		if (thread->cpu < 0)
 			ADD_LITERAL(printer, "null");
@@ -350,8 +350,8 @@ void reader_print_thread(struct reader_printer *printer, const struct reader_thr
 			   thread->recorded[TRACE_RING_IO], thread->recorded[TRACE_RING_RARE],
 			   thread->entry_count[TRACE_RING_IO], thread->entry_count[TRACE_RING_RARE], thread->turns);
 		if (thread->running[0]) {
-			add_text_member(printer, "running", thread->running);
-			add_text_member(printer, "running_thread", thread->running_thread);
+			add_header_text(printer, "running", thread->running);
+			add_header_text(printer, "running_thread", thread->running_thread);
 			ADD_LITERAL(printer, ",\"running_us\":");
 			add_us(printer, running_ns, false, 0, false);
 		}

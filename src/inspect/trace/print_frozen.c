@@ -93,7 +93,7 @@ void print_frozen_text(struct reader_printer *printer)
 	end_line(printer);
 }
 
-static void add_text_member(struct reader_printer *printer, const char *key, const char *text)
+static void add_frozen_text(struct reader_printer *printer, const char *key, const char *text)
 {
 	add_format(printer, ",\"%s\":\"", key);
 	add_foreign(printer, text, strlen(text));
@@ -112,7 +112,7 @@ void add_frozen_json(struct reader_printer *printer)
 	add_wall_of_tick(printer, frozen->tick);
 	add_char(printer, '"');
 	if (frozen->text[0])
-		add_text_member(printer, "text", frozen->text);
+		add_frozen_text(printer, "text", frozen->text);
 	if (frozen->from_tick)
 		add_format(printer, ",\"from_tick\":%" PRIu64 ",\"to_tick\":%" PRIu64, frozen->from_tick, frozen->to_tick);
 	if (frozen->tid)
@@ -125,6 +125,6 @@ void add_frozen_json(struct reader_printer *printer)
 			   name, frozen->code, frozen->address, frozen->instruction, frozen->offset);
 	}
 	if (frozen->place[0])
-		add_text_member(printer, "place", frozen->place);
+		add_frozen_text(printer, "place", frozen->place);
 	add_char(printer, '}');
 }

@@ -208,7 +208,7 @@ static inline char *put_piece(char *at, const struct piece *piece)
 	return at + piece->bytes;
 }
 
-static inline char *put_number(char *at, uint64_t number)
+static inline char *put_line_number(char *at, uint64_t number)
 {
 	char text[2 * NUMBER_BYTES], *from;
 
@@ -243,7 +243,7 @@ static inline char *put_us(char *at, uint64_t ns)
 	uint64_t us = ns / 1000;
 	unsigned int rest = (unsigned int)(ns - us * 1000);
 
-	at = put_number(at, us);
+	at = put_line_number(at, us);
 	at[0] = '.';
 	at[1] = (char)('0' + rest / 100);
 	memcpy(at + 2, &two_digits[rest % 100 * 2], 2);
@@ -259,7 +259,7 @@ static inline char *put_object(const struct reader_printer *printer, char *at, c
 		at = put_piece(at, &printer->lines->prefixes[object - printer->reader->schema.objects]);
 	else
 		*at++ = '#';
-	return put_number(at, id);
+	return put_line_number(at, id);
 }
 
 /* Add a value with print.c at `at`. Returns the end of the output, which may have moved because of a flush. */
@@ -291,7 +291,8 @@ static const struct piece *string_piece(struct reader_printer *printer, char *at
 	return &line->piece;
 }
 
-static inline char *put_arg(struct reader_printer *printer, char *at, const struct arg_line *line, const uint32_t *slots)
+static inline char *put_line_arg(struct reader_printer *printer, char *at, const struct arg_line *line,
+				 const uint32_t *slots)
 {
 	const struct reader_object *object;
 	const struct piece *string;
@@ -303,10 +304,10 @@ static inline char *put_arg(struct reader_printer *printer, char *at, const stru
 			break;
 		return put_piece(at, &line->labels[value]);
 	case ARG_NUMBER:
-		at = put_number(put_piece(at, &line->before), value);
+		at = put_line_number(put_piece(at, &line->before), value);
 		return put_piece(at, &line->behind);
 	case ARG_NUMBER64:
-		at = put_number(put_piece(at, &line->before), value | (uint64_t)slots[line->slot + 1] << 32);
+		at = put_line_number(put_piece(at, &line->before), value | (uint64_t)slots[line->slot + 1] << 32);
 		return put_piece(at, &line->behind);
 	case ARG_OBJECT:
 		if (unlikely(!reader_arg_object(printer->reader, line->arg, slots, &object, &id)))
@@ -320,7 +321,7 @@ static inline char *put_arg(struct reader_printer *printer, char *at, const stru
 	case ARG_OPTIONAL:
 		if (value == 0)
 			return at;
-		at = put_number(put_piece(at, &line->before), value);
+		at = put_line_number(put_piece(at, &line->before), value);
 		return put_piece(at, &line->behind);
 	case ARG_VALUE:
 		break;
@@ -412,7 +413,7 @@ static char *put_point(struct reader_printer *printer, char *at, const struct re
 
 	if (likely(line->quick)) {
 		for (uint32_t i = 0; i < line->arg_count; i++)
-			at = put_arg(printer, at, line->args[i], event->slots);
+			at = put_line_arg(printer, at, line->args[i], event->slots);
 		return at;
 	}
 	printer->used = (size_t)(at - printer->buffer);

@@ -13,7 +13,7 @@ void reader_printer_set_words(struct reader_printer *printer, reader_word_fn wor
 	printer->word = word;
 }
 
-static const char *state_name(const struct reader_object *object, uint32_t state)
+static const char *life_state_name(const struct reader_object *object, uint32_t state)
 {
 	return state < object->machine->state_count ? object->machine->states[state].name : "?";
 }
@@ -69,7 +69,7 @@ static void add_io_stages(struct reader_printer *printer, const struct reader_ex
 	for (uint32_t i = 0; i < io->count; i++) {
 		add_stage_line(printer, &(struct stage_line){ .indent = 8,
 							      .object = object->name,
-							      .stage = state_name(object, io->states[i]),
+							      .stage = life_state_name(object, io->states[i]),
 							      .ns = tick_scale_ns(&printer->reader->scale, io->ticks[i]),
 							      .whole_ns = whole_ns });
 		io_ticks += io->ticks[i];
@@ -88,7 +88,7 @@ static void add_why(struct reader_printer *printer, const struct reader_exemplar
 	if (exemplar->failed)
 		ADD_LITERAL(printer, "  FAILED");
 	else if (exemplar->slow && exemplar->slow_state)
-		add_format(printer, "  slow in %s", state_name(exemplar->stories[0].object, exemplar->slow_state));
+		add_format(printer, "  slow in %s", life_state_name(exemplar->stories[0].object, exemplar->slow_state));
 }
 
 static void add_when(struct reader_printer *printer, uint64_t tick)
@@ -187,7 +187,7 @@ static void add_stall(struct reader_printer *printer, const struct reader_exempl
 		/* remove the two blanks that end an owner */
 		printer->used -= 2;
 	} else {
-		add_format(printer, " in %s on ", state_name(first->object, stall.state));
+		add_format(printer, " in %s on ", life_state_name(first->object, stall.state));
 		add_thread_name(printer, stall.thread);
 	}
 	add_format(printer, " delayed %u requests: %s ", count, first->object->name);
@@ -234,7 +234,7 @@ static void print_text(struct reader_printer *printer, uint32_t number, const st
 		add_stage_line(printer, &(struct stage_line){
 						.indent = 6,
 						.object = "",
-						.stage = state_name(story->object, state),
+						.stage = life_state_name(story->object, state),
 						.ns = tick_scale_ns(&printer->reader->scale, exemplar->stays[0].ticks[i]),
 						.whole_ns = whole_ns,
 						.resting = is_resting(story->object, state),
@@ -252,7 +252,7 @@ static void add_stages_json(struct reader_printer *printer, const struct reader_
 	ADD_LITERAL(printer, ",\"stages\":[");
 	for (uint32_t i = 0; i < stays->count; i++) {
 		add_format(printer, "%s{\"stage\":\"%s\",\"us\":", i ? "," : "",
-			   state_name(exemplar->stories[index].object, stays->states[i]));
+			   life_state_name(exemplar->stories[index].object, stays->states[i]));
 		add_us(printer, tick_scale_ns(&printer->reader->scale, stays->ticks[i]), false, 0, false);
 		if (is_resting(exemplar->stories[index].object, stays->states[i]))
 			ADD_LITERAL(printer, ",\"resting\":true");
@@ -277,7 +277,7 @@ static void add_stall_json(struct reader_printer *printer, const struct reader_e
 
 	add_format(printer, ",\"stall\":{\"count\":%u,\"us\":", count);
 	add_us(printer, ns_between(printer, stall.from, stall.to), false, 0, false);
-	add_format(printer, ",\"stage\":\"%s\"", state_name(first->object, stall.state));
+	add_format(printer, ",\"stage\":\"%s\"", life_state_name(first->object, stall.state));
 	if (stall.device)
 		add_owner(printer, stall.device, stall.from);
 	add_object_json(printer, first->object, first->id, "first");
@@ -313,7 +313,7 @@ static void print_json(struct reader_printer *printer, uint32_t number, const st
 	add_format(printer, "\",\"failed\":%s,\"slow\":%s", exemplar->failed ? "true" : "false",
 		   exemplar->slow ? "true" : "false");
 	if (exemplar->slow_state)
-		add_format(printer, ",\"slow_in\":\"%s\"", state_name(story->object, exemplar->slow_state));
+		add_format(printer, ",\"slow_in\":\"%s\"", life_state_name(story->object, exemplar->slow_state));
 	ADD_LITERAL(printer, ",\"time_us\":");
 	add_time(printer, story->begin_tick, 0);
 	if (printer->wall) {

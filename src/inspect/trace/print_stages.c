@@ -29,14 +29,14 @@ struct row {
 	bool resting;
 };
 
-static double us_of(const struct reader_printer *printer, double ticks)
+static double stage_us_of(const struct reader_printer *printer, double ticks)
 {
 	return ticks * 1e6 / (double)printer->reader->scale.rate;
 }
 
 static double percentile_us(const struct reader_printer *printer, const struct histogram *ticks, uint32_t per_10000)
 {
-	return us_of(printer, (double)histogram_percentile(ticks, per_10000));
+	return stage_us_of(printer, (double)histogram_percentile(ticks, per_10000));
 }
 
 static void print_row_text(struct reader_printer *printer, const struct row *row, const struct histogram *ticks,
@@ -47,11 +47,11 @@ static void print_row_text(struct reader_printer *printer, const struct row *row
 	table_line_begin(&line, &layout);
 	table_cell(&line, "%s%s", row->within ? "  " : "", row->stage);
 	table_cell(&line, "%" PRIu64, ticks->count);
-	table_cell(&line, "%.3f", us_of(printer, (double)ticks->sum / (double)ticks->count));
+	table_cell(&line, "%.3f", stage_us_of(printer, (double)ticks->sum / (double)ticks->count));
 	table_cell(&line, "%.3f", percentile_us(printer, ticks, 5000));
 	table_cell(&line, "%.3f", percentile_us(printer, ticks, 9000));
 	table_cell(&line, "%.3f", percentile_us(printer, ticks, 9900));
-	table_cell(&line, "%.3f", us_of(printer, (double)ticks->max));
+	table_cell(&line, "%.3f", stage_us_of(printer, (double)ticks->max));
 	if (row->resting)
 		table_cell(&line, "-");
 	else
@@ -75,9 +75,9 @@ static void print_row_json(struct reader_printer *printer, const struct row *row
 		add_format(printer, ",\"stage\":\"%s\"", row->stage);
 	add_format(printer,
 		   ",\"count\":%" PRIu64 ",\"avg_us\":%.3f,\"p50_us\":%.3f,\"p90_us\":%.3f,\"p99_us\":%.3f,\"max_us\":%.3f",
-		   ticks->count, us_of(printer, (double)ticks->sum / (double)ticks->count),
+		   ticks->count, stage_us_of(printer, (double)ticks->sum / (double)ticks->count),
 		   percentile_us(printer, ticks, 5000), percentile_us(printer, ticks, 9000),
-		   percentile_us(printer, ticks, 9900), us_of(printer, (double)ticks->max));
+		   percentile_us(printer, ticks, 9900), stage_us_of(printer, (double)ticks->max));
 	if (row->resting)
 		ADD_LITERAL(printer, ",\"resting\":true}");
 	else
@@ -85,8 +85,8 @@ static void print_row_json(struct reader_printer *printer, const struct row *row
 	end_line(printer);
 }
 
-static void print_row(struct reader_printer *printer, const struct row *row, const struct histogram *ticks,
-		      uint64_t all_ticks, bool life)
+static void print_stage_row(struct reader_printer *printer, const struct row *row, const struct histogram *ticks,
+			    uint64_t all_ticks, bool life)
 {
 	double share = all_ticks ? (double)ticks->sum / (double)all_ticks : 0;
 
@@ -122,14 +122,14 @@ static void print_child(struct reader_printer *printer, const struct stage_class
 			snprintf(name, sizeof(name), "%s %s", class->child->name, row.stage);
 			row.stage = name;
 		}
-		print_row(printer, &row, &class->child_sums.states[state], class->sums.whole.sum, false);
+		print_stage_row(printer, &row, &class->child_sums.states[state], class->sums.whole.sum, false);
 	}
 	row = (struct row){ .object = class->object,
 			    .class = class,
 			    .within = row.within,
 			    .stage = "beside",
 			    .text = "before and after it" };
-	print_row(printer, &row, &class->beside, class->sums.whole.sum, false);
+	print_stage_row(printer, &row, &class->beside, class->sums.whole.sum, false);
 }
 
 static void print_sums(struct reader_printer *printer, const struct reader_object *object, const struct stage_sums *sums,
@@ -142,14 +142,14 @@ static void print_sums(struct reader_printer *printer, const struct reader_objec
 		row.stage = object->machine->states[state].name;
 		row.text = object->machine->states[state].text;
 		row.resting = object->machine->states[state].resting;
-		print_row(printer, &row, &sums->states[state], sums->whole.sum, false);
+		print_stage_row(printer, &row, &sums->states[state], sums->whole.sum, false);
 		if (class && class->child_state == state)
 			print_child(printer, class);
 	}
 	row.stage = "whole life";
 	row.text = "";
 	row.resting = false;
-	print_row(printer, &row, &sums->whole, sums->whole.sum, true);
+	print_stage_row(printer, &row, &sums->whole, sums->whole.sum, true);
 }
 
 static double seconds_after_start(const struct reader_printer *printer, uint64_t tick)
@@ -202,7 +202,7 @@ static void print_class(struct reader_printer *printer, const struct stage_class
 		add_format(printer, "%s of ", class->what);
 		add_size(printer, class->bytes);
 		add_format(printer, ", %" PRIu64 " of them, each %.3f us on average, by stage", whole->count,
-			   us_of(printer, (double)whole->sum / (double)whole->count));
+			   stage_us_of(printer, (double)whole->sum / (double)whole->count));
 		end_line(printer);
 	}
 	print_sums(printer, class->object, &class->sums, class);

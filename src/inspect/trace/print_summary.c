@@ -22,16 +22,17 @@ static const struct {
 	uint32_t per_100000;
 } percentiles[] = { { "p50_us", 50000 }, { "p90_us", 90000 }, { "p99_us", 99000 }, { "p99_9_us", 99900 } };
 
-static double us_of(const struct reader_printer *printer, double ticks)
+static double summary_us_of(const struct reader_printer *printer, double ticks)
 {
 	return ticks * 1e6 / (double)printer->reader->scale.rate;
 }
 
 /* Print a row. `state` NULL: the whole life. */
-static void print_row(struct reader_printer *printer, const struct reader_lives *lives, const struct reader_state *state,
-		      const struct reader_dwell_sums *sums, double whole)
+static void print_summary_row(struct reader_printer *printer, const struct reader_lives *lives,
+			      const struct reader_state *state, const struct reader_dwell_sums *sums, double whole)
 {
-	double share = whole > 0 ? (double)sums->ticks / whole : 0, slow_us = us_of(printer, (double)sums->slow_ticks);
+	double share = whole > 0 ? (double)sums->ticks / whole : 0,
+	       slow_us = summary_us_of(printer, (double)sums->slow_ticks);
 	bool resting = state && state->resting;
 	struct table_line line;
 
@@ -44,11 +45,12 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 		else
 			ADD_LITERAL(printer, "null");
 		add_format(printer, ",\"count\":%" PRIu64 ",\"avg_us\":%.3f", sums->count,
-			   us_of(printer, (double)sums->ticks) / (double)sums->count);
+			   summary_us_of(printer, (double)sums->ticks) / (double)sums->count);
 		for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
 			add_format(printer, ",\"%s\":%.3f", percentiles[i].key,
-				   us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
-		add_format(printer, ",\"max_us\":%.3f,\"slow_us\":%.3f", us_of(printer, (double)sums->ticks_max), slow_us);
+				   summary_us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
+		add_format(printer, ",\"max_us\":%.3f,\"slow_us\":%.3f", summary_us_of(printer, (double)sums->ticks_max),
+			   slow_us);
 		if (resting)
 			ADD_LITERAL(printer, ",\"resting\":true}");
 		else
@@ -59,10 +61,10 @@ static void print_row(struct reader_printer *printer, const struct reader_lives 
 	table_line_begin(&line, &life_layout);
 	table_cell(&line, "%s", state ? state->name : "whole life");
 	table_cell(&line, "%" PRIu64, sums->count);
-	table_cell(&line, "%.1f", us_of(printer, (double)sums->ticks) / (double)sums->count);
+	table_cell(&line, "%.1f", summary_us_of(printer, (double)sums->ticks) / (double)sums->count);
 	for (size_t i = 0; i < ARRAY_COUNT(percentiles); i++)
-		table_cell(&line, "%.1f", us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
-	table_cell(&line, "%.1f", us_of(printer, (double)sums->ticks_max));
+		table_cell(&line, "%.1f", summary_us_of(printer, reader_dwell_percentile(sums, percentiles[i].per_100000)));
+	table_cell(&line, "%.1f", summary_us_of(printer, (double)sums->ticks_max));
 	if (resting)
 		table_cell(&line, "-");
 	else
@@ -99,8 +101,8 @@ void reader_print_lives(struct reader_printer *printer, const struct reader_live
 		reader_print_raw(printer, table_line_titles(&line, &life_layout));
 	}
 	for (uint32_t state = 1; state < machine->state_count && state < TRACE_STORY_STATES_MAX; state++)
-		print_row(printer, lives, &machine->states[state], &lives->stages[state], whole);
-	print_row(printer, lives, NULL, &lives->stages[0], whole);
+		print_summary_row(printer, lives, &machine->states[state], &lives->stages[state], whole);
+	print_summary_row(printer, lives, NULL, &lives->stages[0], whole);
 	if (printer->json) {
 		add_format(printer,
 			   "{\"object_type\":\"%s\",\"ended\":%" PRIu64 ",\"per_second\":%.3f,\"failed\":%" PRIu64

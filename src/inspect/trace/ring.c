@@ -30,7 +30,7 @@ static uint64_t oldest_whole(const struct ring_reader *ring, uint64_t head)
 	return trace_oldest_whole(ring->entry_count, head);
 }
 
-static bool is_in_file(const struct ring_reader *ring, uint64_t position)
+static bool is_record_in_file(const struct ring_reader *ring, uint64_t position)
 {
 	return (position & (ring->entry_count - 1)) < ring->slots_there;
 }
@@ -76,7 +76,7 @@ void ring_reader_init_external(struct ring_reader *ring, const struct trace_ring
 /*
  * Uses read(2) rather than the mapping: a long file does not fill memory, and a file that shrinks does not raise SIGBUS.
  */
-static bool read_records(const struct ring_reader *ring, uint64_t slot, uint64_t count, struct trace_record *to)
+static bool read_ring_records(const struct ring_reader *ring, uint64_t slot, uint64_t count, struct trace_record *to)
 {
 	size_t bytes = count * sizeof(*to), done = 0;
 
@@ -111,8 +111,8 @@ static bool load_window(struct ring_reader *ring)
 		if (ring->slots_there < ring->entry_count)
 			count = min_u64(count, ring->slots_there - slot);
 		first = min_u64(count, ring->entry_count - slot);
-		if (!read_records(ring, slot, first, ring->window) ||
-		    !read_records(ring, 0, count - first, ring->window + first)) {
+		if (!read_ring_records(ring, slot, first, ring->window) ||
+		    !read_ring_records(ring, 0, count - first, ring->window + first)) {
 			/* the file has become shorter, or a read error */
 			ring->counts->missing += ring->head - ring->next;
 			ring->next = ring->head;
@@ -170,7 +170,7 @@ void ring_reader_skip_overwritten(struct ring_reader *ring, uint64_t seq_decides
 		uint64_t count = min_u64(min_u64(ring->head - position, ring->window_capacity), ring->entry_count - slot);
 
 		if (slot >= ring->slots_there ||
-		    !read_records(ring, slot, min_u64(count, ring->slots_there - slot), ring->window))
+		    !read_ring_records(ring, slot, min_u64(count, ring->slots_there - slot), ring->window))
 			return; /* also truncated: missing records cannot be compared */
 		for (uint64_t i = 0; i < min_u64(count, ring->slots_there - slot); i++) {
 			const struct trace_record *record = &ring->window[i];
@@ -200,7 +200,7 @@ uint64_t ring_latest_tick(const struct reader *reader, uint64_t offset)
 	if (!ring_reader_init(&ring, reader, offset, &counts))
 		return 0;
 	for (uint64_t back = 1; back <= LATEST_LOOKED_AT && back <= ring.head - ring.next; back++) {
-		if (is_in_file(&ring, ring.head - back))
+		if (is_record_in_file(&ring, ring.head - back))
 			latest = max_u64(latest, record_at(&ring, ring.head - back)->tick & ~reader->shared_bit);
 	}
 	return latest;

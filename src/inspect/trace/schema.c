@@ -348,7 +348,7 @@ static void parse_point(struct schema *schema, json_t *row)
 	schema->point_count++;
 }
 
-static void parse_points(struct schema *schema, json_t *array)
+static void parse_schema_points(struct schema *schema, json_t *array)
 {
 	size_t index;
 	json_t *row;
@@ -382,7 +382,7 @@ int schema_parse(struct schema *schema, const char *text, size_t bytes, struct f
 	parse_machines(schema, json_object_get(schema->json, "machines"));
 	parse_objects(schema, json_object_get(schema->json, "objects"));
 	parse_owners(schema, json_object_get(schema->json, "owners"));
-	parse_points(schema, json_object_get(schema->json, "points"));
+	parse_schema_points(schema, json_object_get(schema->json, "points"));
 	if (schema->point_count == 0)
 		return fault(why, -EBADMSG, "the schema has no points");
 	return 0;

@@ -103,13 +103,13 @@ static void swap_rows(struct row **a, struct row **b)
 	*b = row;
 }
 
-static void sift_up(struct reader_slowest *slowest, uint32_t at)
+static void sift_row_up(struct reader_slowest *slowest, uint32_t at)
 {
 	for (; at > 0 && compare_row_keys(&slowest->rows[(at - 1) / 2], &slowest->rows[at]) < 0; at = (at - 1) / 2)
 		swap_rows(&slowest->rows[(at - 1) / 2], &slowest->rows[at]);
 }
 
-static void sift_down(struct reader_slowest *slowest)
+static void sift_row_down(struct reader_slowest *slowest)
 {
 	for (uint32_t at = 0, child; (child = 2 * at + 1) < slowest->count; at = child) {
 		if (child + 1 < slowest->count && compare_row_keys(&slowest->rows[child + 1], &slowest->rows[child]) > 0)
@@ -133,14 +133,14 @@ static void add_candidate(struct reader_slowest *slowest, const struct reader_ex
 	if (slowest->count == SLOWEST_MAX) {
 		if (compare_row_keys(&new, &slowest->rows[0]) < 0) {
 			*slowest->rows[0] = row;
-			sift_down(slowest);
+			sift_row_down(slowest);
 		}
 		return;
 	}
 	slowest->rows[slowest->count] = malloc(sizeof(struct row));
 	must(slowest->rows[slowest->count]);
 	*slowest->rows[slowest->count] = row;
-	sift_up(slowest, slowest->count++);
+	sift_row_up(slowest, slowest->count++);
 }
 
 int reader_slowest_create(const struct reader *reader, const struct reader_slowest_want *want,
@@ -308,7 +308,7 @@ void reader_slowest_event(struct reader_slowest *slowest, const struct reader_ev
 /* ---- sorting and grouping ---- */
 
 /* Is `part` the I/O of `whole`, or a part of that I/O? */
-static bool is_part_of(const struct reader_exemplar *part, const struct reader_exemplar *whole)
+static bool is_io_of(const struct reader_exemplar *part, const struct reader_exemplar *whole)
 {
 	const struct reader_story *io = &whole->stories[1], *story = &part->stories[0];
 
@@ -390,7 +390,7 @@ static void drop_parts(struct reader_slowest *slowest)
 		struct reader_exemplar *part = &slowest->rows[i]->exemplar;
 
 		for (uint32_t j = 0; j < slowest->count; j++) {
-			if (j != i && slowest->rows[j] && is_part_of(part, &slowest->rows[j]->exemplar)) {
+			if (j != i && slowest->rows[j] && is_io_of(part, &slowest->rows[j]->exemplar)) {
 				drop_row(slowest, i);
 				break;
 			}

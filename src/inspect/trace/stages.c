@@ -52,7 +52,7 @@ void reader_stages_want(struct reader_stages *stages, const struct reader_object
 	}
 }
 
-static struct stage_kind *kind_of(struct reader_stages *stages, const struct reader_object *object)
+static struct stage_kind *stage_kind_of(struct reader_stages *stages, const struct reader_object *object)
 {
 	for (uint32_t i = 0; i < stages->kind_count; i++) {
 		if (stages->kinds[i].object == object)
@@ -175,7 +175,7 @@ static void add_states(struct stage_sums *sums, uint32_t visited, const uint64_t
 	histogram_add(&sums->whole, whole);
 }
 
-static void add_to_parent(struct reader_stages *stages, const struct stage_life *life, uint64_t whole)
+static void add_stages_to_parent(struct reader_stages *stages, const struct stage_life *life, uint64_t whole)
 {
 	struct stage_life *parent = life->parent_type ? find_life(stages, life->parent_type, life->parent_id) : NULL;
 
@@ -206,7 +206,7 @@ static void finish_life(struct reader_stages *stages, struct stage_kind *kind, s
 			reader_dwell_add(&kind->lives.stages[state], life->sums[state], 1);
 	}
 	reader_dwell_add(&kind->lives.stages[0], whole, 1);
-	add_to_parent(stages, life, whole);
+	add_stages_to_parent(stages, life, whole);
 	/* several children may have overlapped: their summed times do not describe the parent */
 	if (life->child_count == 1 && life->what && life->has_bytes) {
 		class = class_of(stages, kind->object, life);
@@ -224,7 +224,7 @@ static void finish_life(struct reader_stages *stages, struct stage_kind *kind, s
 /* ---- moves ---- */
 
 /* Take operation and size from the first event. */
-static void read_description(struct stage_life *life, const struct reader_event *event)
+static void read_stage_description(struct stage_life *life, const struct reader_event *event)
 {
 	const struct reader_point *point = event->point;
 
@@ -241,7 +241,8 @@ static void read_description(struct stage_life *life, const struct reader_event 
 	}
 }
 
-static void begin_life(struct reader_stages *stages, struct stage_kind *kind, const struct reader_event *event, uint32_t to)
+static void begin_stage_life(struct reader_stages *stages, struct stage_kind *kind, const struct reader_event *event,
+			     uint32_t to)
 {
 	uint16_t type = kind->object->id;
 	struct stage_life *life = find_life(stages, type, event->object_id), *parent;
@@ -257,7 +258,7 @@ static void begin_life(struct reader_stages *stages, struct stage_kind *kind, co
 	*life = (struct stage_life){
 		.id = event->object_id, .type = type, .state = (uint8_t)to, .visited = BIT(to), .entered = event->tick
 	};
-	read_description(life, event);
+	read_stage_description(life, event);
 	if (event->related && event->related->machine) {
 		life->parent_type = event->related->id;
 		life->parent_id = event->related_id;
@@ -289,14 +290,14 @@ void reader_stages_event(struct reader_stages *stages, const struct reader_event
 	if (!point || !point->machine || !point->object || point->object->machine != point->machine ||
 	    event->object_id == READER_NO_OBJECT)
 		return;
-	kind = kind_of(stages, point->object);
+	kind = stage_kind_of(stages, point->object);
 	if (!kind || !event_move(event, &from, &to))
 		return;
 	if (stages->first_tick == 0)
 		stages->first_tick = event->tick;
 	stages->last_tick = max_u64(stages->last_tick, event->tick);
 	if (to != 0 && (from == 0 || point->begins)) {
-		begin_life(stages, kind, event, to);
+		begin_stage_life(stages, kind, event, to);
 		return;
 	}
 	life = find_life(stages, point->object->id, event->object_id);

@@ -46,7 +46,7 @@ uint64_t reader_stories_outside_file(const struct reader *reader, const struct r
 	return count;
 }
 
-static const struct trace_story *entry_at(const struct reader *reader, const struct trace_pool *pool, uint64_t index)
+static const struct trace_story *pool_story_at(const struct reader *reader, const struct trace_pool *pool, uint64_t index)
 {
 	return (const struct trace_story *)(reader->map + pool->offset + index * pool->stride);
 }
@@ -64,8 +64,8 @@ static bool copy_story(const struct trace_story *from, struct trace_story *to)
 }
 
 /* The parent, if one of the story's arguments names it; else NULL. */
-static const struct reader_object *parent_of(const struct reader *reader, const struct reader_object *object,
-					     const uint32_t *args, uint32_t *id_ret)
+static const struct reader_object *parent_of_story(const struct reader *reader, const struct reader_object *object,
+						   const uint32_t *args, uint32_t *id_ret)
 {
 	const struct reader_object *parent;
 
@@ -90,7 +90,7 @@ void story_fill(const struct reader *reader, const struct reader_object *object,
 		.begin_tick = story->ticks[0] & ~reader->shared_bit,
 	};
 	memcpy(story_ret->args, story->args, sizeof(story->args));
-	story_ret->parent = parent_of(reader, object, story->args, &story_ret->parent_id);
+	story_ret->parent = parent_of_story(reader, object, story->args, &story_ret->parent_id);
 	for (int state = 0; state < TRACE_STORY_STATES_MAX; state++) {
 		uint64_t tick = story->ticks[state] & ~reader->shared_bit;
 
@@ -139,7 +139,7 @@ bool reader_story_next(const struct reader *reader, struct reader_walk *walk, st
 			continue;
 		object = schema_object_by_id(&reader->schema, pool.object_type);
 		while (object && walk->entry < pool.count) {
-			const struct trace_story *entry = entry_at(reader, &pool, walk->entry++);
+			const struct trace_story *entry = pool_story_at(reader, &pool, walk->entry++);
 			struct trace_story story;
 
 			walk->seen++;
@@ -169,7 +169,7 @@ bool story_find(const struct reader *reader, uint16_t type, uint32_t id, struct 
 	for (uint64_t i = 0; !reader->spdk && i < reader->sections[TRACE_SECTION_POOLS].count; i++) {
 		if (pool_at(reader, i, &pool) && pool.object_type == type && id >= pool.first_id &&
 		    id - pool.first_id < pool.count)
-			return copy_story(entry_at(reader, &pool, id - pool.first_id), story_ret);
+			return copy_story(pool_story_at(reader, &pool, id - pool.first_id), story_ret);
 	}
 	return false;
 }
@@ -183,7 +183,7 @@ uint64_t story_begin(const struct reader *reader, uint16_t type, uint32_t id, co
 	*parent_ret = NULL;
 	if (!object || !story_find(reader, type, id, &story))
 		return 0;
-	*parent_ret = parent_of(reader, object, story.args, parent_id_ret);
+	*parent_ret = parent_of_story(reader, object, story.args, parent_id_ret);
 	return story.ticks[0] & ~reader->shared_bit;
 }
 
@@ -197,7 +197,7 @@ static uint64_t stories_latest(const struct reader *reader)
 		if (!pool_at(reader, i, &pool) || !schema_object_by_id(&reader->schema, pool.object_type))
 			continue;
 		for (uint64_t entry = 0; entry < pool.count; entry++) {
-			struct trace_story story = *entry_at(reader, &pool, entry);
+			struct trace_story story = *pool_story_at(reader, &pool, entry);
 
 			for (int state = 0; story.trace.type == pool.object_type && state < TRACE_STORY_STATES_MAX; state++)
 				latest = max_u64(latest, story.ticks[state]);

@@ -32,40 +32,40 @@ struct symbols {
 	uint32_t count;
 };
 
-static const void *bytes_at(const struct symbols *symbols, uint64_t offset, uint64_t bytes)
+static const void *mapped_bytes_at(const struct symbols *symbols, uint64_t offset, uint64_t bytes)
 {
 	return offset <= symbols->map_bytes && bytes <= symbols->map_bytes - offset ? symbols->map + offset : NULL;
 }
 
 static const Elf64_Shdr *section_at(const struct symbols *symbols, uint32_t index)
 {
-	const Elf64_Ehdr *elf = bytes_at(symbols, 0, sizeof(*elf));
+	const Elf64_Ehdr *elf = mapped_bytes_at(symbols, 0, sizeof(*elf));
 
 	if (elf->e_shoff % 8 != 0 || index >= elf->e_shnum || index >= SECTIONS_MAX ||
 	    elf->e_shentsize != sizeof(Elf64_Shdr))
 		return NULL;
 	return elf->e_shoff > symbols->map_bytes
 		       ? NULL
-		       : bytes_at(symbols, elf->e_shoff + index * sizeof(Elf64_Shdr), sizeof(Elf64_Shdr));
+		       : mapped_bytes_at(symbols, elf->e_shoff + index * sizeof(Elf64_Shdr), sizeof(Elf64_Shdr));
 }
 
 /* Is it a 64-bit ELF file with this build-id? */
 static bool is_of_build(const struct symbols *symbols, const char *build_id)
 {
-	const Elf64_Ehdr *elf = bytes_at(symbols, 0, sizeof(*elf));
+	const Elf64_Ehdr *elf = mapped_bytes_at(symbols, 0, sizeof(*elf));
 	const Elf64_Shdr *section;
 
 	if (!elf || memcmp(elf->e_ident, ELFMAG, SELFMAG) != 0 || elf->e_ident[EI_CLASS] != ELFCLASS64)
 		return false;
 	for (uint32_t i = 0; (section = section_at(symbols, i)); i++) {
 		const Elf64_Nhdr *note = section->sh_type == SHT_NOTE && section->sh_offset % 4 == 0
-						 ? bytes_at(symbols, section->sh_offset, sizeof(*note) + 4)
+						 ? mapped_bytes_at(symbols, section->sh_offset, sizeof(*note) + 4)
 						 : NULL;
 		char text[2 * 32 + 1] = "";
 
 		if (!note || note->n_type != NT_GNU_BUILD_ID || note->n_namesz != 4 || note->n_descsz > 32 ||
 		    memcmp(note + 1, "GNU", 4) != 0 ||
-		    !bytes_at(symbols, section->sh_offset, sizeof(*note) + 4 + note->n_descsz))
+		    !mapped_bytes_at(symbols, section->sh_offset, sizeof(*note) + 4 + note->n_descsz))
 			continue;
 		for (uint32_t byte = 0; byte < note->n_descsz; byte++)
 			snprintf(&text[2 * byte], 3, "%02x", ((const uint8_t *)(note + 1))[4 + byte]);
@@ -78,13 +78,13 @@ static bool is_of_build(const struct symbols *symbols, const char *build_id)
 /* The address at which the image begins; offsets of functions count from there. */
 static uint64_t image_begin(const struct symbols *symbols)
 {
-	const Elf64_Ehdr *elf = bytes_at(symbols, 0, sizeof(*elf));
+	const Elf64_Ehdr *elf = mapped_bytes_at(symbols, 0, sizeof(*elf));
 	uint64_t begin = UINT64_MAX;
 
 	for (uint32_t i = 0; i < elf->e_phnum && elf->e_phentsize == sizeof(Elf64_Phdr) && elf->e_phoff % 8 == 0 &&
 			     elf->e_phoff < symbols->map_bytes;
 	     i++) {
-		const Elf64_Phdr *row = bytes_at(symbols, elf->e_phoff + i * sizeof(*row), sizeof(*row));
+		const Elf64_Phdr *row = mapped_bytes_at(symbols, elf->e_phoff + i * sizeof(*row), sizeof(*row));
 
 		if (row && row->p_type == PT_LOAD)
 			begin = min_u64(begin, row->p_vaddr & ~(uint64_t)4095);
@@ -93,9 +93,10 @@ static uint64_t image_begin(const struct symbols *symbols)
 }
 
 /* A name that needs no escape in any output; NULL: none. */
-static const char *name_at(const struct symbols *symbols, const Elf64_Shdr *strings, uint32_t offset)
+static const char *symbol_name_at(const struct symbols *symbols, const Elf64_Shdr *strings, uint32_t offset)
 {
-	const char *text = offset < strings->sh_size ? bytes_at(symbols, strings->sh_offset, strings->sh_size) : NULL;
+	const char *text = offset < strings->sh_size ? mapped_bytes_at(symbols, strings->sh_offset, strings->sh_size)
+						     : NULL;
 
 	if (!text || !memchr(text + offset, '\0', strings->sh_size - offset) || !text[offset])
 		return NULL;
@@ -115,19 +116,20 @@ static int compare_places(const void *left, const void *right)
 }
 
 /* Read the functions of one symbol table. */
-static void read_table(struct symbols *symbols, const Elf64_Shdr *table)
+static void read_symbol_table(struct symbols *symbols, const Elf64_Shdr *table)
 {
 	const Elf64_Shdr *strings = section_at(symbols, table->sh_link);
 	uint64_t count = min_u64(table->sh_size / sizeof(Elf64_Sym), SYMBOLS_MAX), begin = image_begin(symbols);
-	const Elf64_Sym *rows = table->sh_offset % 8 == 0 ? bytes_at(symbols, table->sh_offset, count * sizeof(*rows))
-							  : NULL;
+	const Elf64_Sym *rows = table->sh_offset % 8 == 0
+					? mapped_bytes_at(symbols, table->sh_offset, count * sizeof(*rows))
+					: NULL;
 
 	if (!rows || !strings || count == 0)
 		return;
 	symbols->rows = calloc(count, sizeof(*symbols->rows));
 	must(symbols->rows);
 	for (uint64_t i = 0; i < count; i++) {
-		const char *name = name_at(symbols, strings, rows[i].st_name);
+		const char *name = symbol_name_at(symbols, strings, rows[i].st_name);
 
 		if (ELF64_ST_TYPE(rows[i].st_info) == STT_FUNC && rows[i].st_value >= begin && name &&
 		    rows[i].st_shndx != SHN_UNDEF)
@@ -166,7 +168,7 @@ static bool read_file(struct symbols *symbols, const char *path, const char *bui
 	if (is_of_build(symbols, build_id)) {
 		for (uint32_t i = 0; symbols->count == 0 && (section = section_at(symbols, i)); i++) {
 			if (section->sh_type == SHT_SYMTAB)
-				read_table(symbols, section);
+				read_symbol_table(symbols, section);
 		}
 	}
 	if (symbols->count > 0)

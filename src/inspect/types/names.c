@@ -17,7 +17,7 @@ void types_names_add(struct types_names *names, const char *name, size_t bytes)
 	must(names->names[names->count++]);
 }
 
-static int compare_names(const void *left, const void *right)
+static int compare_words(const void *left, const void *right)
 {
 	return strcmp(*(char *const *)left, *(char *const *)right);
 }
@@ -27,7 +27,7 @@ void types_names_sort(struct types_names *names)
 	uint32_t kept = 0;
 
 	if (names->count)
-		qsort(names->names, names->count, sizeof(*names->names), compare_names);
+		qsort(names->names, names->count, sizeof(*names->names), compare_words);
 	for (uint32_t i = 0; i < names->count; i++) {
 		if (kept && strcmp(names->names[kept - 1], names->names[i]) == 0)
 			free(names->names[i]);
@@ -39,7 +39,7 @@ void types_names_sort(struct types_names *names)
 
 bool types_names_has(const struct types_names *names, const char *name)
 {
-	return names->count && bsearch(&name, names->names, names->count, sizeof(*names->names), compare_names);
+	return names->count && bsearch(&name, names->names, names->count, sizeof(*names->names), compare_words);
 }
 
 void types_names_free(struct types_names *names)

@@ -73,7 +73,7 @@ bool definition_of(const struct found *found, Dwarf_Die *die, Dwarf_Die *die_ret
 }
 
 /* The size of a type that is no array. libdw's own function does not terminate if types form a cycle. */
-static bool size_of(Dwarf_Die *type, uint64_t *bytes_ret)
+static bool type_size(Dwarf_Die *type, uint64_t *bytes_ret)
 {
 	Dwarf_Word bytes = sizeof(void *);
 
@@ -98,7 +98,7 @@ bool shape_of(const struct found *found, Dwarf_Die *member, struct shape *shape_
 	}
 	if (die_is_compound(&plain->die))
 		(void)definition_of(found, &plain->die, &plain->die); /* without a definition it has no size */
-	if (!size_of(&plain->die, &bytes))
+	if (!type_size(&plain->die, &bytes))
 		return false;
 	for (uint32_t i = 0; i < shape_ret->dimension_count; i++) {
 		if (shape_ret->dimensions[i] > UINT32_MAX || bytes * shape_ret->dimensions[i] > UINT32_MAX)
@@ -150,7 +150,7 @@ bool integer_shape(Dwarf_Die *type, Dwarf_Word *bytes_ret, bool *is_signed_ret, 
 	Dwarf_Word encoding;
 
 	*is_char_ret = false;
-	if (!size_of(type, bytes_ret) || !integer_of(*bytes_ret, false))
+	if (!type_size(type, bytes_ret) || !integer_of(*bytes_ret, false))
 		return false;
 	if (dwarf_tag(type) == DW_TAG_enumeration_type) {
 		*is_signed_ret = has_negative(type);
@@ -175,7 +175,7 @@ const char *integer_word(Dwarf_Die *type)
 }
 
 /* Offset of a member in bytes. False: not a constant. */
-static bool offset_of(Dwarf_Die *member, Dwarf_Word *bytes_ret)
+static bool member_offset(Dwarf_Die *member, Dwarf_Word *bytes_ret)
 {
 	Dwarf_Attribute attribute;
 	Dwarf_Op *steps;
@@ -201,7 +201,7 @@ bool place_of(Dwarf_Die *member, const struct shape *shape, uint64_t *at_bits_re
 		return false;
 	if (die_number(member, DW_AT_data_bit_offset, at_bits_ret))
 		return true;
-	if (!offset_of(member, &at))
+	if (!member_offset(member, &at))
 		return false;
 	*at_bits_ret = at * 8;
 	if (!*is_field_ret || !die_number(member, DW_AT_bit_offset, &before))

@@ -35,7 +35,7 @@ struct writing {
 	bool too_many;
 };
 
-static const char *kind_of(Dwarf_Die *compound)
+static const char *keyword_of(Dwarf_Die *compound)
 {
 	return dwarf_tag(compound) == DW_TAG_union_type ? "union" : "struct";
 }
@@ -69,7 +69,7 @@ static char *choose_tag(const struct writing *writing, const char *name)
 }
 
 /* Takes `tag`. NULL: too many. */
-static struct record *add_record(struct writing *writing, Dwarf_Die *die, char *tag)
+static struct record *add_type_record(struct writing *writing, Dwarf_Die *die, char *tag)
 {
 	if (writing->record_count == RECORDS_MAX) {
 		writing->too_many = true;
@@ -80,7 +80,7 @@ static struct record *add_record(struct writing *writing, Dwarf_Die *die, char *
 	return &writing->records[writing->record_count++];
 }
 
-static struct record *find_record(struct writing *writing, Dwarf_Die *definition)
+static struct record *find_type_record(struct writing *writing, Dwarf_Die *definition)
 {
 	for (uint32_t i = 0; i < writing->record_count; i++) {
 		if (die_is_same(&writing->records[i].die, definition))
@@ -101,8 +101,8 @@ static struct record *require_record(struct writing *writing, struct plain *plai
 	name = die_name(&die) ? die_name(&die) : plain->word;
 	if (!name)
 		return NULL;
-	record = find_record(writing, &die);
-	return record ? record : add_record(writing, &die, choose_tag(writing, name));
+	record = find_type_record(writing, &die);
+	return record ? record : add_type_record(writing, &die, choose_tag(writing, name));
 }
 
 /* ---- bodies ---- */
@@ -140,12 +140,12 @@ static void write_target(struct writing *writing, struct shape *shape, const cha
 		if (types_names_has(&writing->wanted->members, name))
 			record = require_record(writing, &shape->plain);
 		else if (definition_of(writing->found, target, &definition))
-			record = find_record(writing, &definition);
+			record = find_type_record(writing, &definition);
 	} else if (!shape->is_void) {
 		word = integer_word(target);
 	}
 	if (record)
-		fprintf(writing->out, " %s %s ", kind_of((Dwarf_Die *)&record->die), record->tag);
+		fprintf(writing->out, " %s %s ", keyword_of((Dwarf_Die *)&record->die), record->tag);
 	else
 		fprintf(writing->out, " %s ", word ? word : "void");
 }
@@ -168,7 +168,7 @@ static bool write_member(struct writing *writing, struct shape *shape, const cha
 			record = require_record(writing, &shape->plain);
 		if (name && die_name(die) && (!record || !record->is_defined))
 			return false;
-		fprintf(writing->out, " %s ", kind_of(die));
+		fprintf(writing->out, " %s ", keyword_of(die));
 		if (record)
 			fprintf(writing->out, "%s ", record->tag);
 		else
@@ -273,7 +273,7 @@ static void define_record(struct writing *writing, struct record *record, uint32
 	define_parts(writing, &record->die, depth);
 	if (record->is_defined) /* invalid: it contains itself */
 		return;
-	fprintf(writing->out, "%s %s ", kind_of(&record->die), record->tag);
+	fprintf(writing->out, "%s %s ", keyword_of(&record->die), record->tag);
 	write_body(writing, &record->die, 0);
 	fputs(";\n", writing->out);
 	record->is_defined = true;
@@ -369,7 +369,7 @@ static void add_typedef(struct writing *writing, const struct definition *defini
 	record = require_record(writing, &shape.plain);
 	if (!record)
 		return;
-	must(asprintf(&spelled, "%s %s", kind_of(&record->die), record->tag) > 0);
+	must(asprintf(&spelled, "%s %s", keyword_of(&record->die), record->tag) > 0);
 	add_alias(writing, "", definition->name, spelled, shape.stars);
 	free(spelled);
 }
@@ -379,12 +379,12 @@ static void add_typedef(struct writing *writing, const struct definition *defini
 /* Rename a wanted structure: the kernel has one of the same name, which bpftrace may need. */
 static void rename_wanted(struct writing *writing, Dwarf_Die *die, const char *name)
 {
-	const struct record *record = add_record(writing, die, choose_tag(writing, name));
+	const struct record *record = add_type_record(writing, die, choose_tag(writing, name));
 	char *kind, *spelled;
 
 	if (!record)
 		return;
-	must(asprintf(&kind, "%s ", kind_of(die)) > 0);
+	must(asprintf(&kind, "%s ", keyword_of(die)) > 0);
 	must(asprintf(&spelled, "%s%s", kind, record->tag) > 0);
 	add_alias(writing, kind, name, spelled, 0);
 	free(spelled);
@@ -406,11 +406,11 @@ static void add_wanted_records(struct writing *writing)
 		if (types_kernel_has(writing->wanted->kernel, definition->name))
 			rename_wanted(writing, &die, definition->name);
 		else
-			(void)add_record(writing, &die, strdup(definition->name));
+			(void)add_type_record(writing, &die, strdup(definition->name));
 	}
 }
 
-static void write_all(struct writing *writing)
+static void write_declarations(struct writing *writing)
 {
 	const struct found *found = writing->found;
 
@@ -447,7 +447,7 @@ int types_write(const struct found *found, const struct types_wanted *wanted, st
 	writing->declared = declared;
 	writing->out = open_memstream(&declared->text, &bytes);
 	must(writing->out);
-	write_all(writing);
+	write_declarations(writing);
 	must(fclose(writing->out) == 0);
 	if (writing->record_count == 0 && writing->enumerators.count == 0)
 		declared->text[0] = '\0';

@@ -43,7 +43,7 @@ static int find_segment(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	return 0;
 }
 
-static bool read_at(int fd, uint64_t at, void *to, size_t bytes)
+static bool read_own_at(int fd, uint64_t at, void *to, size_t bytes)
 {
 	return pread(fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
@@ -58,20 +58,20 @@ static void record_section(const ElfW(Shdr) * section, const char *name, struct 
 		file->dof = (const void *)(file->base + section->sh_addr);
 }
 
-static int read_sections(int fd, struct own_file *file)
+static int read_own_sections(int fd, struct own_file *file)
 {
 	ElfW(Ehdr) header;
 	ElfW(Shdr) names, section;
 
-	if (!read_at(fd, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	if (!read_own_at(fd, 0, &header, sizeof(header)) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
 	    header.e_shentsize != sizeof(section) || header.e_shstrndx >= header.e_shnum ||
-	    !read_at(fd, header.e_shoff + (uint64_t)header.e_shstrndx * sizeof(names), &names, sizeof(names)))
+	    !read_own_at(fd, header.e_shoff + (uint64_t)header.e_shstrndx * sizeof(names), &names, sizeof(names)))
 		return -EINVAL;
 	for (unsigned int i = 1; i < header.e_shnum; i++) {
 		char name[NAME_BYTES] = "";
 		ssize_t got;
 
-		if (!read_at(fd, header.e_shoff + (uint64_t)i * sizeof(section), &section, sizeof(section)))
+		if (!read_own_at(fd, header.e_shoff + (uint64_t)i * sizeof(section), &section, sizeof(section)))
 			return -EINVAL;
 		/* a short read is valid: the last name may be near the end of the file */
 		got = pread(fd, name, sizeof(name) - 1, (off_t)(names.sh_offset + section.sh_name));
@@ -93,7 +93,7 @@ int own_file_find(const void *place, struct own_file *file_ret)
 	fd = open(search.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	error = read_sections(fd, &file);
+	error = read_own_sections(fd, &file);
 	close(fd);
 	if (error == 0)
 		*file_ret = file;

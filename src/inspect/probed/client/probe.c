@@ -107,7 +107,7 @@ static int create_object_file(const struct fathom_probe_object *object)
 	return fd;
 }
 
-static int send_request(int fd, const struct probed_request *request, const struct fathom_probe_object *object)
+static int send_probe_request(int fd, const struct probed_request *request, const struct fathom_probe_object *object)
 {
 	struct iovec iov[2] = { { (void *)request, sizeof(*request) } };
 	union {
@@ -168,7 +168,7 @@ static int call_daemon(const struct probed_request *request, const struct fathom
 
 	if (error)
 		return error;
-	error = send_request(fd, request, object);
+	error = send_probe_request(fd, request, object);
 	if (error == 0)
 		error = receive_reply(fd, request, value_ret);
 	close(fd);
@@ -235,7 +235,7 @@ static int register_now(struct fathom_probe *probe)
 
 /* ---- fork ---- */
 
-static void before_fork(void)
+static void lock_before_fork(void)
 {
 	(void)pthread_mutex_lock(&list_lock);
 }
@@ -260,7 +260,7 @@ static void after_fork_in_child(void)
 static void install_fork_handlers(void)
 {
 	/* on failure (out of memory) children of fork() are not registered */
-	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+	(void)pthread_atfork(lock_before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* ---- public functions ---- */
@@ -350,7 +350,7 @@ int fathom_probe_add_file(struct fathom_probe *probe, const void *place)
 	return fathom_probe_add(probe, &object);
 }
 
-static bool unlink_probe(struct fathom_probe *probe)
+static bool unlink_registration(struct fathom_probe *probe)
 {
 	struct fathom_probe **at;
 	bool found;
@@ -369,7 +369,7 @@ int fathom_probe_remove(struct fathom_probe *probe)
 {
 	int saved = errno, error = 0;
 
-	if (unlink_probe(probe) && probe->generation >= 0)
+	if (unlink_registration(probe) && probe->generation >= 0)
 		error = send_remove(probe->generation);
 	probe->generation = -1;
 	errno = saved;

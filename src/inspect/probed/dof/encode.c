@@ -33,7 +33,7 @@ struct encoder {
 
 /* ---- bytes ---- */
 
-static void *append_bytes(struct encoder *encoder, struct output *output, const void *data, size_t bytes)
+static void *append_dof_bytes(struct encoder *encoder, struct output *output, const void *data, size_t bytes)
 {
 	size_t at = output->bytes;
 
@@ -57,11 +57,11 @@ static void *append_bytes(struct encoder *encoder, struct output *output, const 
 	return output->data + at;
 }
 
-static uint32_t put_text(struct encoder *encoder, const char *text)
+static uint32_t put_dof_string(struct encoder *encoder, const char *text)
 {
 	uint32_t at = (uint32_t)encoder->strings.bytes;
 
-	append_bytes(encoder, &encoder->strings, text, strlen(text) + 1);
+	append_dof_bytes(encoder, &encoder->strings, text, strlen(text) + 1);
 	return at;
 }
 
@@ -71,7 +71,7 @@ static uint32_t begin_section(struct encoder *encoder, enum dof_section_type typ
 	struct dof_section section = { type, align, DOF_SECTION_LOADED, entry_bytes, 0, 0 };
 	uint32_t index = encoder->section_count++;
 
-	append_bytes(encoder, &encoder->body, NULL, round_up(encoder->body.bytes, align) - encoder->body.bytes);
+	append_dof_bytes(encoder, &encoder->body, NULL, round_up(encoder->body.bytes, align) - encoder->body.bytes);
 	section.offset = encoder->body.bytes;
 	must(is_power_of_two(align));
 	/* the table of sections lies before the first section */
@@ -97,7 +97,7 @@ static void end_section(struct encoder *encoder, uint32_t index)
 
 /* ---- checks: whether the version can express the set ---- */
 
-static uint32_t count_sites(const struct dof_probe *probe, bool is_enabled)
+static uint32_t count_sites_of_kind(const struct dof_probe *probe, bool is_enabled)
 {
 	uint32_t count = 0;
 
@@ -109,7 +109,7 @@ static uint32_t count_sites(const struct dof_probe *probe, bool is_enabled)
 static bool has_enabled(const struct dof_provider *provider)
 {
 	for (uint32_t i = 0; i < provider->probe_count; i++) {
-		if (count_sites(&provider->probes[i], true))
+		if (count_sites_of_kind(&provider->probes[i], true))
 			return true;
 	}
 	return false;
@@ -124,13 +124,14 @@ static uint64_t first_address(const struct dof_probe *probe)
 	return first;
 }
 
-static int check_sites(const struct encoder *encoder, const struct dof_provider *provider, const struct dof_probe *probe)
+static int check_encodable_sites(const struct encoder *encoder, const struct dof_provider *provider,
+				 const struct dof_probe *probe)
 {
 	uint64_t first = first_address(probe), highest = encoder->encoding->bits_32 ? UINT32_MAX : UINT64_MAX;
 
 	if (probe->site_count == 0)
 		return fault(encoder->why, -EINVAL, "%s:%s has no site", provider->name, probe->name);
-	if (count_sites(probe, false) > UINT16_MAX || count_sites(probe, true) > UINT16_MAX)
+	if (count_sites_of_kind(probe, false) > UINT16_MAX || count_sites_of_kind(probe, true) > UINT16_MAX)
 		return fault(encoder->why, -EINVAL, "%s:%s has more than 65535 sites of a kind", provider->name,
 			     probe->name);
 	for (uint32_t i = 0; i < probe->site_count; i++) {
@@ -140,14 +141,14 @@ static int check_sites(const struct encoder *encoder, const struct dof_provider 
 			return fault(encoder->why, -EINVAL, "%s:%s: a site at 0x%" PRIx64 " is too far from the first one",
 				     provider->name, probe->name, address);
 	}
-	if (encoder->encoding->version < 3 && count_sites(probe, true))
+	if (encoder->encoding->version < 3 && count_sites_of_kind(probe, true))
 		return fault(encoder->why, -EINVAL, "%s:%s has is-enabled sites, which need version 3", provider->name,
 			     probe->name);
 	return 0;
 }
 
-static int check_types(const struct encoder *encoder, const struct dof_probe *probe, const char *const *types,
-		       uint32_t count)
+static int check_encodable_types(const struct encoder *encoder, const struct dof_probe *probe, const char *const *types,
+				 uint32_t count)
 {
 	if (count > DOF_ARGS_MAX)
 		return fault(encoder->why, -EINVAL, "%s has more than %d arguments", probe->name, DOF_ARGS_MAX);
@@ -159,21 +160,22 @@ static int check_types(const struct encoder *encoder, const struct dof_probe *pr
 	return 0;
 }
 
-static int check_probe(const struct encoder *encoder, const struct dof_provider *provider, const struct dof_probe *probe)
+static int check_encodable_probe(const struct encoder *encoder, const struct dof_provider *provider,
+				 const struct dof_probe *probe)
 {
 	int rc;
 
 	if (!dof_name_ok(probe->function, DOF_FUNCTION_BYTES) || !dof_name_ok(probe->name, DOF_NAME_BYTES))
 		return fault(encoder->why, -EINVAL, "a probe of provider %s has an invalid name", provider->name);
-	rc = check_types(encoder, probe, probe->native, probe->native_count);
+	rc = check_encodable_types(encoder, probe, probe->native, probe->native_count);
 	if (rc == 0)
-		rc = check_types(encoder, probe, probe->translated, probe->translated_count);
+		rc = check_encodable_types(encoder, probe, probe->translated, probe->translated_count);
 	for (uint32_t i = 0; rc == 0 && i < probe->translated_count; i++) {
 		if (probe->map[i] >= probe->native_count)
 			rc = fault(encoder->why, -EINVAL, "%s: argument %" PRIu32 " refers to no native argument",
 				   probe->name, i);
 	}
-	return rc ? rc : check_sites(encoder, provider, probe);
+	return rc ? rc : check_encodable_sites(encoder, provider, probe);
 }
 
 static int check_set(const struct encoder *encoder, const struct dof_set *set)
@@ -191,7 +193,7 @@ static int check_set(const struct encoder *encoder, const struct dof_set *set)
 		if (!dof_name_ok(provider->name, DOF_PROVIDER_BYTES) || provider->probe_count == 0)
 			return fault(encoder->why, -EINVAL, "a provider without probes, or without a name that can be one");
 		for (uint32_t j = 0; rc == 0 && j < provider->probe_count; j++)
-			rc = check_probe(encoder, provider, &provider->probes[j]);
+			rc = check_encodable_probe(encoder, provider, &provider->probes[j]);
 		if (rc)
 			return rc;
 	}
@@ -200,12 +202,12 @@ static int check_set(const struct encoder *encoder, const struct dof_set *set)
 
 /* ---- sections ---- */
 
-static uint32_t put_types(struct encoder *encoder, const char *const *types, uint32_t count)
+static uint32_t put_dof_types(struct encoder *encoder, const char *const *types, uint32_t count)
 {
 	uint32_t at = (uint32_t)encoder->strings.bytes;
 
 	for (uint32_t i = 0; i < count; i++)
-		put_text(encoder, types[i]);
+		put_dof_string(encoder, types[i]);
 	return count ? at : 0;
 }
 
@@ -218,24 +220,24 @@ static uint32_t put_probes(struct encoder *encoder, const struct dof_provider *p
 		const struct dof_probe *probe = &provider->probes[i];
 		struct dof_probe_record record = {
 			.address = first_address(probe),
-			.function = put_text(encoder, probe->function),
-			.name = put_text(encoder, probe->name),
-			.native = put_types(encoder, probe->native, probe->native_count),
-			.translated = put_types(encoder, probe->translated, probe->translated_count),
+			.function = put_dof_string(encoder, probe->function),
+			.name = put_dof_string(encoder, probe->name),
+			.native = put_dof_types(encoder, probe->native, probe->native_count),
+			.translated = put_dof_types(encoder, probe->translated, probe->translated_count),
 			.map_index = map,
 			.site_index = sites,
 			.native_count = (uint8_t)probe->native_count,
 			.translated_count = (uint8_t)probe->translated_count,
-			.site_count = (uint16_t)count_sites(probe, false),
+			.site_count = (uint16_t)count_sites_of_kind(probe, false),
 			.enabled_index = enabled,
-			.enabled_count = (uint16_t)count_sites(probe, true),
+			.enabled_count = (uint16_t)count_sites_of_kind(probe, true),
 		};
 
 		/* check_set() has refused counts that the record cannot hold */
 		must(record.native_count == probe->native_count);
 		must(record.translated_count == probe->translated_count);
 		must((uint32_t)record.site_count + record.enabled_count == probe->site_count);
-		append_bytes(encoder, &encoder->body, &record, sizeof(record));
+		append_dof_bytes(encoder, &encoder->body, &record, sizeof(record));
 		map += record.translated_count;
 		sites += record.site_count;
 		enabled += record.enabled_count;
@@ -251,17 +253,17 @@ static uint32_t put_map(struct encoder *encoder, const struct dof_provider *prov
 
 	for (uint32_t i = 0; i < provider->probe_count; i++) {
 		if (provider->probes[i].translated_count)
-			append_bytes(encoder, &encoder->body, provider->probes[i].map,
-				     provider->probes[i].translated_count);
+			append_dof_bytes(encoder, &encoder->body, provider->probes[i].map,
+					 provider->probes[i].translated_count);
 	}
 	/* never empty, as with `dtrace -G` */
 	if (encoder->body.bytes == before)
-		append_bytes(encoder, &encoder->body, NULL, 1);
+		append_dof_bytes(encoder, &encoder->body, NULL, 1);
 	end_section(encoder, section);
 	return section;
 }
 
-static uint32_t put_sites(struct encoder *encoder, const struct dof_provider *provider, bool is_enabled)
+static uint32_t put_dof_sites(struct encoder *encoder, const struct dof_provider *provider, bool is_enabled)
 {
 	uint32_t section = begin_section(encoder, is_enabled ? DOF_SECTION_PRENOFFS : DOF_SECTION_PROFFS, 4, 4);
 
@@ -273,7 +275,7 @@ static uint32_t put_sites(struct encoder *encoder, const struct dof_provider *pr
 			uint32_t offset = (uint32_t)(probe->sites[j].address - first);
 
 			if (probe->sites[j].is_enabled == is_enabled)
-				append_bytes(encoder, &encoder->body, &offset, sizeof(offset));
+				append_dof_bytes(encoder, &encoder->body, &offset, sizeof(offset));
 		}
 	}
 	end_section(encoder, section);
@@ -287,15 +289,15 @@ static void put_relocations(struct encoder *encoder, const struct dof_provider *
 
 	header.relocations = begin_section(encoder, DOF_SECTION_RELTAB, 8, sizeof(struct dof_relocation));
 	for (uint32_t i = 0; i < provider->probe_count; i++) {
-		struct dof_relocation record = { .name = put_text(encoder, provider->probes[i].function),
+		struct dof_relocation record = { .name = put_dof_string(encoder, provider->probes[i].function),
 						 .type = DOF_RELOCATION_SETX,
 						 .offset = i * sizeof(struct dof_probe_record) };
 
-		append_bytes(encoder, &encoder->body, &record, sizeof(record));
+		append_dof_bytes(encoder, &encoder->body, &record, sizeof(record));
 	}
 	end_section(encoder, header.relocations);
 	section = begin_section(encoder, DOF_SECTION_URELHDR, 4, 0);
-	append_bytes(encoder, &encoder->body, &header, sizeof(header));
+	append_dof_bytes(encoder, &encoder->body, &header, sizeof(header));
 	end_section(encoder, section);
 }
 
@@ -306,13 +308,13 @@ static void put_provider(struct encoder *encoder, const struct dof_provider *pro
 
 	record.probes = put_probes(encoder, provider);
 	record.map = put_map(encoder, provider);
-	record.sites = put_sites(encoder, provider, false);
+	record.sites = put_dof_sites(encoder, provider, false);
 	if (has_enabled(provider))
-		record.enabled_sites = put_sites(encoder, provider, true);
-	record.name = put_text(encoder, provider->name);
+		record.enabled_sites = put_dof_sites(encoder, provider, true);
+	record.name = put_dof_string(encoder, provider->name);
 	memcpy(record.attributes, provider->attributes, sizeof(record.attributes));
 	section = begin_section(encoder, DOF_SECTION_PROVIDER, 4, 0);
-	append_bytes(encoder, &encoder->body, &record, sizeof(record));
+	append_dof_bytes(encoder, &encoder->body, &record, sizeof(record));
 	end_section(encoder, section);
 	if (encoder->encoding->relocate)
 		put_relocations(encoder, provider, record.probes);
@@ -329,7 +331,7 @@ static uint32_t count_sections(const struct encoder *encoder, const struct dof_s
 	return count;
 }
 
-static void put_set(struct encoder *encoder, const struct dof_set *set)
+static void put_dof_set(struct encoder *encoder, const struct dof_set *set)
 {
 	struct dof_section strings = { DOF_SECTION_STRTAB, 1, DOF_SECTION_LOADED, 0, 0, 0 };
 	struct dof_header header = {
@@ -346,15 +348,16 @@ static void put_set(struct encoder *encoder, const struct dof_set *set)
 	};
 
 	memcpy(header.magic, DOF_MAGIC, sizeof(header.magic));
-	append_bytes(encoder, &encoder->body, NULL, sizeof(header) + header.section_count * sizeof(struct dof_section));
-	append_bytes(encoder, &encoder->strings, "", 1);
+	append_dof_bytes(encoder, &encoder->body, NULL, sizeof(header) + header.section_count * sizeof(struct dof_section));
+	append_dof_bytes(encoder, &encoder->strings, "", 1);
 	encoder->section_count = 1; /* the strings */
 	for (uint32_t i = 0; i < set->provider_count; i++)
 		put_provider(encoder, &set->providers[i]);
 	must(encoder->section_count == header.section_count);
 	strings.offset = encoder->body.bytes;
 	strings.bytes = encoder->strings.bytes;
-	if (encoder->out_of_memory || !append_bytes(encoder, &encoder->body, encoder->strings.data, encoder->strings.bytes))
+	if (encoder->out_of_memory ||
+	    !append_dof_bytes(encoder, &encoder->body, encoder->strings.data, encoder->strings.bytes))
 		return;
 	header.load_bytes = header.file_bytes = encoder->body.bytes;
 	memcpy(encoder->body.data, &header, sizeof(header));
@@ -369,7 +372,7 @@ int dof_encode(const struct dof_set *set, const struct dof_encoding *encoding, v
 
 	if (rc)
 		return rc;
-	put_set(&encoder, set);
+	put_dof_set(&encoder, set);
 	free(encoder.strings.data);
 	if (encoder.out_of_memory) {
 		free(encoder.body.data);

@@ -124,7 +124,7 @@ int dof_rows_add(struct note_rows *rows, uint64_t offset, const struct note_row 
 }
 
 /* By probe; result as of strcmp(). */
-static int compare_probes(const struct note_row *a, const struct note_row *b)
+static int compare_row_probes(const struct note_row *a, const struct note_row *b)
 {
 	int rc = a->provider == b->provider ? 0 : strcmp(a->provider, b->provider);
 
@@ -133,10 +133,10 @@ static int compare_probes(const struct note_row *a, const struct note_row *b)
 	return rc ? rc : strcmp(a->name, b->name);
 }
 
-static int compare_rows(const void *a, const void *b)
+static int compare_note_rows(const void *a, const void *b)
 {
 	const struct note_row *left = a, *right = b;
-	int rc = compare_probes(left, right);
+	int rc = compare_row_probes(left, right);
 
 	if (rc == 0 && left->address != right->address)
 		rc = left->address < right->address ? -1 : 1;
@@ -150,9 +150,9 @@ int dof_rows_sort(struct note_rows *rows)
 
 	if (!scratch)
 		return -ENOMEM;
-	dof_sort(rows->rows, rows->count, sizeof(*rows->rows), compare_rows, scratch);
+	dof_sort(rows->rows, rows->count, sizeof(*rows->rows), compare_note_rows, scratch);
 	for (uint32_t i = 0; i < rows->count; i++) {
-		if (kept == 0 || compare_rows(&rows->rows[kept - 1], &rows->rows[i]) != 0)
+		if (kept == 0 || compare_note_rows(&rows->rows[kept - 1], &rows->rows[i]) != 0)
 			rows->rows[kept++] = rows->rows[i];
 	}
 	must(kept <= rows->count);
@@ -164,12 +164,12 @@ int dof_rows_sort(struct note_rows *rows)
 /* ---- the set ---- */
 
 /* The number of sites from `from` on that belong to one probe. */
-static uint32_t count_sites(const struct note_rows *rows, uint32_t from)
+static uint32_t count_row_sites(const struct note_rows *rows, uint32_t from)
 {
 	uint32_t end = from + 1;
 
 	must(from < rows->count);
-	while (end < rows->count && compare_probes(&rows->rows[from], &rows->rows[end]) == 0)
+	while (end < rows->count && compare_row_probes(&rows->rows[from], &rows->rows[end]) == 0)
 		end++;
 	return end - from;
 }
@@ -179,7 +179,7 @@ static bool begins_provider(const struct note_rows *rows, uint32_t at)
 	return at == 0 || strcmp(rows->rows[at - 1].provider, rows->rows[at].provider) != 0;
 }
 
-static uint64_t types_bytes(const char *const *types, uint32_t count)
+static uint64_t measure_types(const char *const *types, uint32_t count)
 {
 	uint64_t bytes = 0;
 
@@ -188,7 +188,7 @@ static uint64_t types_bytes(const char *const *types, uint32_t count)
 	return bytes;
 }
 
-static void measure_set(const struct note_rows *rows, struct dof_shape *shape)
+static void measure_rows(const struct note_rows *rows, struct dof_shape *shape)
 {
 	struct note_types types;
 
@@ -197,7 +197,7 @@ static void measure_set(const struct note_rows *rows, struct dof_shape *shape)
 	for (uint32_t at = 0, sites; at < rows->count; at += sites) {
 		const struct note_row *row = &rows->rows[at];
 
-		sites = count_sites(rows, at);
+		sites = count_row_sites(rows, at);
 		rows->types(rows->ctx, row, &types);
 		must(types.native_count <= DOF_ARGS_MAX && types.translated_count <= DOF_ARGS_MAX);
 		if (begins_provider(rows, at)) {
@@ -208,14 +208,14 @@ static void measure_set(const struct note_rows *rows, struct dof_shape *shape)
 		shape->types += types.native_count + types.translated_count;
 		shape->map_bytes += types.translated_count;
 		shape->string_bytes += strlen(row->function) + 1 + strlen(row->name) + 1 +
-				       types_bytes(types.native, types.native_count) +
-				       types_bytes(types.translated, types.translated_count);
+				       measure_types(types.native, types.native_count) +
+				       measure_types(types.translated, types.translated_count);
 		for (uint32_t i = 0; i < sites; i++)
 			shape->string_bytes += row[i].args[0] ? strlen(row[i].args) + 1 : 0;
 	}
 }
 
-static const char *put_text(struct dof_layout *layout, const char *text)
+static const char *put_layout_text(struct dof_layout *layout, const char *text)
 {
 	size_t bytes = strlen(text) + 1;
 	char *to = layout->strings;
@@ -230,14 +230,14 @@ static const char *const *put_types(struct dof_layout *layout, const char *const
 	const char **to = layout->types;
 
 	for (uint32_t i = 0; i < count; i++)
-		to[i] = put_text(layout, types[i]);
+		to[i] = put_layout_text(layout, types[i]);
 	layout->types += count;
 	return to;
 }
 
 /* `empty`: an empty string in the set. */
-static void fill_probe(const struct note_rows *rows, const struct note_row *row, uint32_t sites, const char *module,
-		       const char *empty, struct dof_layout *layout)
+static void fill_noted_probe(const struct note_rows *rows, const struct note_row *row, uint32_t sites, const char *module,
+			     const char *empty, struct dof_layout *layout)
 {
 	struct dof_probe *probe = layout->probes++;
 	struct note_types types;
@@ -245,8 +245,8 @@ static void fill_probe(const struct note_rows *rows, const struct note_row *row,
 	rows->types(rows->ctx, row, &types);
 	*probe = (struct dof_probe){
 		.module = module,
-		.function = put_text(layout, row->function),
-		.name = put_text(layout, row->name),
+		.function = put_layout_text(layout, row->function),
+		.name = put_layout_text(layout, row->name),
 		.native_count = types.native_count,
 		.translated_count = types.translated_count,
 		.native = put_types(layout, types.native, types.native_count),
@@ -260,7 +260,8 @@ static void fill_probe(const struct note_rows *rows, const struct note_row *row,
 	for (uint32_t i = 0; i < sites; i++)
 		*layout->sites++ = (struct dof_site){ .address = row[i].address,
 						      .is_enabled = row[i].is_enabled,
-						      .args = row[i].args[0] ? put_text(layout, row[i].args) : empty };
+						      .args = row[i].args[0] ? put_layout_text(layout, row[i].args)
+									     : empty };
 }
 
 int dof_rows_make_set(const struct note_rows *rows, struct dof_set *set_ret)
@@ -272,7 +273,7 @@ int dof_rows_make_set(const struct note_rows *rows, struct dof_set *set_ret)
 	const char *module, *empty;
 	int rc;
 
-	measure_set(rows, &shape);
+	measure_rows(rows, &shape);
 	if (shape.probes > rows->parsing->limits.probes_max || shape.types > parts_max || shape.string_bytes > UINT32_MAX)
 		return dof_note_refuse(rows->parsing, -E2BIG, 0,
 				       "%" PRIu64 " probes with %" PRIu64 " types; %" PRIu32 " probes are allowed",
@@ -280,20 +281,20 @@ int dof_rows_make_set(const struct note_rows *rows, struct dof_set *set_ret)
 	rc = dof_layout_make(rows->parsing->memory, &shape, set_ret, &layout);
 	if (rc)
 		return rc;
-	empty = put_text(&layout, "");
-	module = put_text(&layout, rows->parsing->input->helper.module);
+	empty = put_layout_text(&layout, "");
+	module = put_layout_text(&layout, rows->parsing->input->helper.module);
 	for (uint32_t at = 0, sites; at < rows->count; at += sites) {
 		const struct note_row *row = &rows->rows[at];
 
-		sites = count_sites(rows, at);
+		sites = count_row_sites(rows, at);
 		if (begins_provider(rows, at)) {
 			provider = layout.providers++;
-			*provider = (struct dof_provider){ .name = put_text(&layout, row->provider),
+			*provider = (struct dof_provider){ .name = put_layout_text(&layout, row->provider),
 							   .probes = layout.probes };
 			memcpy(provider->attributes, rows->attributes(rows->ctx, row->provider),
 			       sizeof(provider->attributes));
 		}
-		fill_probe(rows, row, sites, module, empty, &layout);
+		fill_noted_probe(rows, row, sites, module, empty, &layout);
 		must(provider);
 		provider->probe_count++;
 	}

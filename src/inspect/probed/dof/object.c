@@ -246,7 +246,7 @@ int dof_object_find(const struct dof_object *object, uint32_t section, uint64_t 
 
 /* ---- relocations ---- */
 
-static void read_addresses(struct dof_object *object)
+static void read_probe_addresses(struct dof_object *object)
 {
 	for (uint32_t i = 0; i < object->header.section_count; i++) {
 		struct dof_section section = dof_object_section(object, i);
@@ -361,6 +361,6 @@ int dof_object_open(struct dof_object *object, const struct dof_parsing *parsing
 	object->addresses = dof_memory_take(parsing->memory, probe_count, sizeof(uint64_t));
 	if (!object->addresses)
 		return -ENOMEM;
-	read_addresses(object);
+	read_probe_addresses(object);
 	return relocate_all(object);
 }

@@ -50,7 +50,7 @@ static void measure_probe(const struct dof_probe *probe, const struct dof_probe 
 		shape->string_bytes += text_bytes(probe->sites[i].args, "");
 }
 
-static void measure_set(const struct dof_set *set, struct dof_shape *shape)
+static void measure_packed_set(const struct dof_set *set, struct dof_shape *shape)
 {
 	const struct dof_probe *before = NULL;
 
@@ -69,7 +69,7 @@ static void measure_set(const struct dof_set *set, struct dof_shape *shape)
 
 /* ---- writing ---- */
 
-static uint32_t put_text(struct packer *packer, const char *text)
+static uint32_t put_packed_text(struct packer *packer, const char *text)
 {
 	uint32_t at = (uint32_t)packer->string_bytes;
 	size_t bytes = strlen(text) + 1;
@@ -82,12 +82,12 @@ static uint32_t put_text(struct packer *packer, const char *text)
 static uint32_t put_repeated_text(struct packer *packer, const char *text, const char **last, uint32_t *last_at)
 {
 	if (text_bytes(text, *last) > 0)
-		*last_at = put_text(packer, text);
+		*last_at = put_packed_text(packer, text);
 	*last = text;
 	return *last_at;
 }
 
-static void put_probe(struct packer *packer, const struct dof_probe *probe)
+static void put_packed_probe(struct packer *packer, const struct dof_probe *probe)
 {
 	const uint32_t *native = packer->types;
 
@@ -96,18 +96,18 @@ static void put_probe(struct packer *packer, const struct dof_probe *probe)
 	*packer->probes++ = (struct pack_probe){
 		.module = put_repeated_text(packer, probe->module, &packer->module, &packer->module_at),
 		.function = put_repeated_text(packer, probe->function, &packer->function, &packer->function_at),
-		.name = put_text(packer, probe->name),
+		.name = put_packed_text(packer, probe->name),
 		.native_count = probe->native_count,
 		.translated_count = probe->translated_count,
 		.site_count = probe->site_count,
 	};
 	for (uint32_t i = 0; i < probe->native_count; i++)
-		*packer->types++ = put_text(packer, probe->native[i]);
+		*packer->types++ = put_packed_text(packer, probe->native[i]);
 	for (uint32_t i = 0; i < probe->translated_count; i++) {
 		const char *type = probe->translated[i];
 
 		must(probe->map[i] < probe->native_count);
-		*packer->types++ = text_bytes(type, probe->native[probe->map[i]]) ? put_text(packer, type)
+		*packer->types++ = text_bytes(type, probe->native[probe->map[i]]) ? put_packed_text(packer, type)
 										  : native[probe->map[i]];
 		*packer->map++ = probe->map[i];
 	}
@@ -115,12 +115,12 @@ static void put_probe(struct packer *packer, const struct dof_probe *probe)
 		const struct dof_site *site = &probe->sites[i];
 
 		*packer->sites++ = (struct pack_site){ .address = site->address,
-						       .args = site->args[0] ? put_text(packer, site->args) : 0,
+						       .args = site->args[0] ? put_packed_text(packer, site->args) : 0,
 						       .is_enabled = site->is_enabled };
 	}
 }
 
-static void put_set(struct packer *packer, const struct dof_set *set)
+static void put_packed_set(struct packer *packer, const struct dof_set *set)
 {
 	must(packer->string_bytes == 0); /* offset 0 is the empty string */
 	packer->strings[packer->string_bytes++] = '\0';
@@ -128,11 +128,11 @@ static void put_set(struct packer *packer, const struct dof_set *set)
 		const struct dof_provider *provider = &set->providers[i];
 		struct pack_provider *record = packer->providers++;
 
-		*record = (struct pack_provider){ .name = put_text(packer, provider->name),
+		*record = (struct pack_provider){ .name = put_packed_text(packer, provider->name),
 						  .probe_count = provider->probe_count };
 		memcpy(record->attributes, provider->attributes, sizeof(record->attributes));
 		for (uint32_t j = 0; j < provider->probe_count; j++)
-			put_probe(packer, &provider->probes[j]);
+			put_packed_probe(packer, &provider->probes[j]);
 	}
 }
 
@@ -141,7 +141,7 @@ static int compute_places(const struct dof_set *set, struct pack_head *head, str
 {
 	struct dof_shape shape;
 
-	measure_set(set, &shape);
+	measure_packed_set(set, &shape);
 	if (shape.providers > PACK_BYTES_MAX || shape.probes > PACK_BYTES_MAX || shape.sites > PACK_BYTES_MAX ||
 	    shape.types > PACK_BYTES_MAX || shape.map_bytes > PACK_BYTES_MAX || shape.string_bytes > PACK_BYTES_MAX)
 		return -E2BIG;
@@ -170,7 +170,7 @@ static void write_set(const struct dof_set *set, const struct pack_head *head, c
 
 	must((uintptr_t)to % _Alignof(struct pack_site) == 0);
 	memcpy(to, head, sizeof(*head));
-	put_set(&packer, set);
+	put_packed_set(&packer, set);
 	/* the measured sizes equal the written ones */
 	must((char *)packer.sites == to + places->providers && (char *)packer.providers == to + places->probes);
 	must((char *)packer.probes == to + places->types && (char *)packer.types == to + places->map);

@@ -37,7 +37,7 @@ struct reading {
 	uint64_t scratch_bytes;
 };
 
-static const char *bytes_at(const struct dof_object *object, const struct dof_section *section, uint64_t offset)
+static const char *section_bytes_at(const struct dof_object *object, const struct dof_section *section, uint64_t offset)
 {
 	must(offset <= section->bytes);
 	return object->bytes + section->offset + offset;
@@ -51,7 +51,7 @@ static const char *string_at(const struct dof_object *object, const struct dof_s
 
 	if (offset >= strings->bytes)
 		return NULL;
-	text = bytes_at(object, strings, offset);
+	text = section_bytes_at(object, strings, offset);
 	return strnlen(text, bytes_max) < bytes_max ? text : NULL;
 }
 
@@ -88,7 +88,7 @@ static int check_name(const struct probe_ref *ref, const char *what, uint32_t of
 				 "the name of the %s, at 0x%" PRIx32 " of the strings, is not valid", what, offset);
 }
 
-static int check_types(const struct probe_ref *ref, const char *what, uint32_t offset, uint32_t count)
+static int check_type_strings(const struct probe_ref *ref, const char *what, uint32_t offset, uint32_t count)
 {
 	uint64_t at = offset;
 
@@ -108,10 +108,10 @@ static int check_types(const struct probe_ref *ref, const char *what, uint32_t o
 
 static int check_arguments(const struct probe_ref *ref, const struct dof_probe_record *record)
 {
-	int rc = check_types(ref, "native", record->native, record->native_count);
+	int rc = check_type_strings(ref, "native", record->native, record->native_count);
 
 	if (rc == 0)
-		rc = check_types(ref, "translated", record->translated, record->translated_count);
+		rc = check_type_strings(ref, "translated", record->translated, record->translated_count);
 	if (rc)
 		return rc;
 	if ((uint64_t)record->map_index + record->translated_count > ref->plan->map.bytes)
@@ -119,7 +119,7 @@ static int check_arguments(const struct probe_ref *ref, const struct dof_probe_r
 					 "%u arguments from index %" PRIu32 " on, but the map has %" PRIu64 "",
 					 record->translated_count, record->map_index, ref->plan->map.bytes);
 	for (uint32_t i = 0; i < record->translated_count; i++) {
-		uint8_t from = (uint8_t)*bytes_at(ref->object, &ref->plan->map, record->map_index + i);
+		uint8_t from = (uint8_t)*section_bytes_at(ref->object, &ref->plan->map, record->map_index + i);
 
 		if (from >= record->native_count)
 			return dof_object_refuse(ref->object, -EINVAL, ref->plan->probes_index,
@@ -149,7 +149,7 @@ static uint32_t enabled_count(const struct dof_object *object, const struct dof_
 	return object->header.version >= 3 ? record->enabled_count : 0;
 }
 
-static int check_sites(const struct probe_ref *ref, const struct dof_probe_record *record)
+static int check_site_ranges(const struct probe_ref *ref, const struct dof_probe_record *record)
 {
 	int rc = check_range(ref, "sites", &ref->plan->sites, record->site_index, record->site_count);
 
@@ -167,7 +167,8 @@ static int check_sites(const struct probe_ref *ref, const struct dof_probe_recor
 	return 0;
 }
 
-static int check_probe(const struct dof_object *object, const struct plan *plan, uint32_t index, struct dof_shape *shape)
+static int check_probe_record(const struct dof_object *object, const struct plan *plan, uint32_t index,
+			      struct dof_shape *shape)
 {
 	const uint64_t parts_max = (uint64_t)object->parsing->limits.probes_max * PARTS_PER_PROBE_MAX;
 	struct dof_probe_record record = probe_record(object, plan, index);
@@ -182,7 +183,7 @@ static int check_probe(const struct dof_object *object, const struct plan *plan,
 	if (rc == 0)
 		rc = check_arguments(&ref, &record);
 	if (rc == 0)
-		rc = check_sites(&ref, &record);
+		rc = check_site_ranges(&ref, &record);
 	if (rc)
 		return rc;
 	shape->sites += record.site_count + enabled_count(object, &record);
@@ -266,7 +267,7 @@ static int plan_provider(struct reading *reading, uint32_t index, const struct d
 	if (section->bytes < record_bytes || section->offset % sizeof(uint32_t) != 0)
 		return dof_object_refuse(object, -EINVAL, index, section->offset,
 					 "%" PRIu64 " bytes; it has %zu, aligned to 4", section->bytes, record_bytes);
-	memcpy(&record, bytes_at(object, section, 0), record_bytes);
+	memcpy(&record, section_bytes_at(object, section, 0), record_bytes);
 	memcpy(plan->attributes, record.attributes, sizeof(plan->attributes));
 	rc = find_sections(object, plan, &record, section->offset);
 	if (rc)
@@ -296,7 +297,7 @@ static int plan_provider(struct reading *reading, uint32_t index, const struct d
 	if (!plan->keys)
 		return -ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < plan->probe_count; i++)
-		rc = check_probe(object, plan, i, &reading->shape);
+		rc = check_probe_record(object, plan, i, &reading->shape);
 	return rc ? rc : order_probes(reading, plan);
 }
 
@@ -339,7 +340,7 @@ static int add_sites(const struct probe_ref *ref, const struct dof_section *from
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t offset;
 
-		memcpy(&offset, bytes_at(object, from, ((uint64_t)first + i) * sizeof(offset)), sizeof(offset));
+		memcpy(&offset, section_bytes_at(object, from, ((uint64_t)first + i) * sizeof(offset)), sizeof(offset));
 		to[i] = (struct dof_site){ .is_enabled = from == &plan->enabled, .args = "" };
 		if (__builtin_add_overflow(function, (uint64_t)offset, &to[i].address) || to[i].address > highest)
 			return dof_object_refuse(object, -EINVAL, plan->probes_index, at_probe(plan, ref->index),
@@ -348,8 +349,8 @@ static int add_sites(const struct probe_ref *ref, const struct dof_section *from
 	return 0;
 }
 
-static int fill_sites(struct reading *reading, const struct plan *plan, uint32_t index,
-		      const struct dof_probe_record *record, struct dof_site *sites, uint32_t count)
+static int fill_recorded_sites(struct reading *reading, const struct plan *plan, uint32_t index,
+			       const struct dof_probe_record *record, struct dof_site *sites, uint32_t count)
 {
 	const struct dof_object *object = reading->object;
 	const struct probe_ref ref = { object, plan, index };
@@ -385,8 +386,8 @@ static const char *const *fill_types(const char *first, uint32_t count, struct d
 }
 
 /* `strings`: the copy of the provider's strings. */
-static int fill_probe(struct reading *reading, const struct plan *plan, uint32_t index, const char *strings,
-		      struct dof_layout *layout)
+static int fill_recorded_probe(struct reading *reading, const struct plan *plan, uint32_t index, const char *strings,
+			       struct dof_layout *layout)
 {
 	const struct dof_object *object = reading->object;
 	struct dof_probe_record record = probe_record(object, plan, index);
@@ -404,10 +405,10 @@ static int fill_probe(struct reading *reading, const struct plan *plan, uint32_t
 		.site_count = record.site_count + enabled_count(object, &record),
 		.sites = layout->sites,
 	};
-	memcpy(layout->map, bytes_at(object, &plan->map, record.map_index), record.translated_count);
+	memcpy(layout->map, section_bytes_at(object, &plan->map, record.map_index), record.translated_count);
 	layout->map += record.translated_count;
 	layout->sites += probe->site_count;
-	return fill_sites(reading, plan, index, &record, layout->sites - probe->site_count, probe->site_count);
+	return fill_recorded_sites(reading, plan, index, &record, layout->sites - probe->site_count, probe->site_count);
 }
 
 /* Whether the set's strings may point into the object: a set in a room is temporary, and its memory is scarce. */
@@ -425,7 +426,7 @@ static void copy_strings(const struct reading *reading, char *to)
 		struct dof_section section = dof_object_section(object, i);
 
 		if (reading->strings_at[i] != UINT64_MAX)
-			memcpy(to + reading->strings_at[i], bytes_at(object, &section, 0), section.bytes);
+			memcpy(to + reading->strings_at[i], section_bytes_at(object, &section, 0), section.bytes);
 	}
 }
 
@@ -443,18 +444,18 @@ static int fill_set(struct reading *reading, struct dof_layout *layout)
 	for (uint32_t i = 0; rc == 0 && i < reading->plan_count; i++) {
 		const struct plan *plan = &reading->plans[i];
 		const char *strings = uses_room(reading)
-					      ? bytes_at(object, &plan->strings, 0)
+					      ? section_bytes_at(object, &plan->strings, 0)
 					      : layout->strings + module_bytes + reading->strings_at[plan->strings_index];
 		struct dof_provider *provider = layout->providers++;
 
 		*provider = (struct dof_provider){
-			.name = strings + (plan->name - bytes_at(object, &plan->strings, 0)),
+			.name = strings + (plan->name - section_bytes_at(object, &plan->strings, 0)),
 			.probe_count = plan->probe_count,
 			.probes = layout->probes,
 		};
 		memcpy(provider->attributes, plan->attributes, sizeof(provider->attributes));
 		for (uint32_t probe = 0; rc == 0 && probe < plan->probe_count; probe++)
-			rc = fill_probe(reading, plan, plan->keys[probe].index, strings, layout);
+			rc = fill_recorded_probe(reading, plan, plan->keys[probe].index, strings, layout);
 	}
 	return rc;
 }

@@ -34,7 +34,7 @@ static const char *type_of(const char *arg, size_t bytes)
 }
 
 /* "8@%rbx -4@$1 ...". */
-static void get_types(const void *unused, const struct note_row *row, struct note_types *types)
+static void get_sdt_types(const void *unused, const struct note_row *row, struct note_types *types)
 {
 	const char *at = row->args + strspn(row->args, " ");
 
@@ -51,7 +51,7 @@ static void get_types(const void *unused, const struct note_row *row, struct not
 	types->translated_count = types->native_count;
 }
 
-static const uint32_t *get_attributes(const void *unused, const char *provider)
+static const uint32_t *get_sdt_attributes(const void *unused, const char *provider)
 {
 	static const uint32_t none[DOF_ATTRIBUTES];
 
@@ -64,7 +64,7 @@ static bool take_address(const struct dof_parsing *parsing, struct note_bytes *b
 	return dof_note_take(bytes, address_ret, parsing->input->bits_32 ? sizeof(uint32_t) : sizeof(uint64_t));
 }
 
-static int take_note(void *ctx, const struct note *note)
+static int take_sdt_note(void *ctx, const struct note *note)
 {
 	struct note_rows *rows = ctx;
 	const struct dof_parsing *parsing = rows->parsing;
@@ -94,9 +94,9 @@ int dof_parse_sdt(const struct dof_parsing *parsing, struct dof_set *set_ret)
 
 	if (rc)
 		return rc;
-	rows.types = get_types;
-	rows.attributes = get_attributes;
-	rc = dof_notes_walk(parsing, take_note, &rows);
+	rows.types = get_sdt_types;
+	rows.attributes = get_sdt_attributes;
+	rc = dof_notes_walk(parsing, take_sdt_note, &rows);
 	if (rc == 0)
 		rc = dof_rows_sort(&rows);
 	return rc ? rc : dof_rows_make_set(&rows, set_ret);

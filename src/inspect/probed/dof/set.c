@@ -42,17 +42,17 @@ static bool texts_equal(const char *const *a, const char *const *b, uint32_t cou
 
 /* ---- comparison independent of order ---- */
 
-static int compare_sites(const void *a, const void *b)
+static int compare_set_sites(const void *a, const void *b)
 {
 	return dof_site_compare(*(const void *const *)a, *(const void *const *)b);
 }
 
-static int compare_probes(const void *a, const void *b)
+static int compare_set_probes(const void *a, const void *b)
 {
 	return dof_probe_compare(*(const struct dof_probe *const *)a, *(const struct dof_probe *const *)b);
 }
 
-static int compare_providers(const void *a, const void *b)
+static int compare_set_providers(const void *a, const void *b)
 {
 	const struct dof_provider *left = *(const struct dof_provider *const *)a,
 				  *right = *(const struct dof_provider *const *)b;
@@ -77,8 +77,8 @@ static const void **create_sorted_index(const void *items, uint32_t count, size_
 
 static bool sites_equal(const struct dof_probe *a, const struct dof_probe *b)
 {
-	const void **left = create_sorted_index(a->sites, a->site_count, sizeof(*a->sites), compare_sites);
-	const void **right = create_sorted_index(b->sites, b->site_count, sizeof(*b->sites), compare_sites);
+	const void **left = create_sorted_index(a->sites, a->site_count, sizeof(*a->sites), compare_set_sites);
+	const void **right = create_sorted_index(b->sites, b->site_count, sizeof(*b->sites), compare_set_sites);
 	bool equal = true;
 
 	must(a->site_count == b->site_count);
@@ -109,8 +109,8 @@ static bool provider_equal(const struct dof_provider *a, const struct dof_provid
 	if (strcmp(a->name, b->name) != 0 || memcmp(a->attributes, b->attributes, sizeof(a->attributes)) != 0 ||
 	    a->probe_count != b->probe_count)
 		return false;
-	left = create_sorted_index(a->probes, a->probe_count, sizeof(*a->probes), compare_probes);
-	right = create_sorted_index(b->probes, b->probe_count, sizeof(*b->probes), compare_probes);
+	left = create_sorted_index(a->probes, a->probe_count, sizeof(*a->probes), compare_set_probes);
+	right = create_sorted_index(b->probes, b->probe_count, sizeof(*b->probes), compare_set_probes);
 	for (uint32_t i = 0; equal && i < a->probe_count; i++)
 		equal = dof_probe_equal(left[i], right[i]);
 	free(left);
@@ -125,8 +125,8 @@ bool dof_set_equal(const struct dof_set *a, const struct dof_set *b)
 
 	if (a->provider_count != b->provider_count)
 		return false;
-	left = create_sorted_index(a->providers, a->provider_count, sizeof(*a->providers), compare_providers);
-	right = create_sorted_index(b->providers, b->provider_count, sizeof(*b->providers), compare_providers);
+	left = create_sorted_index(a->providers, a->provider_count, sizeof(*a->providers), compare_set_providers);
+	right = create_sorted_index(b->providers, b->provider_count, sizeof(*b->providers), compare_set_providers);
 	for (uint32_t i = 0; equal && i < a->provider_count; i++)
 		equal = provider_equal(left[i], right[i]);
 	free(left);

@@ -15,8 +15,8 @@ static bool is_sorted(const char *items, size_t count, size_t bytes, int (*compa
 }
 
 /* Merge two adjacent sorted runs into `to`. */
-static void merge_runs(char *to, const char *left, const char *middle, const char *end, size_t bytes,
-		       int (*compare)(const void *, const void *))
+static void merge_sorted_runs(char *to, const char *left, const char *middle, const char *end, size_t bytes,
+			      int (*compare)(const void *, const void *))
 {
 	const char *right = middle;
 
@@ -46,8 +46,8 @@ void dof_sort(void *items, size_t count, size_t bytes, int (*compare)(const void
 		char *swap = from;
 
 		for (size_t at = 0; at < all; at += 2 * width)
-			merge_runs(to + at, from + at, from + min_u64(at + width, all), from + min_u64(at + 2 * width, all),
-				   bytes, compare);
+			merge_sorted_runs(to + at, from + at, from + min_u64(at + width, all),
+					  from + min_u64(at + 2 * width, all), bytes, compare);
 		from = to;
 		to = swap;
 	}

@@ -34,7 +34,7 @@ static bool subtract_count(uint32_t *left, uint64_t count)
 	return true;
 }
 
-static const char *name_at(const struct unpacker *unpacker, uint32_t at, size_t bytes_max)
+static const char *packed_name_at(const struct unpacker *unpacker, uint32_t at, size_t bytes_max)
 {
 	if (at >= unpacker->left.string_bytes || !dof_name_ok(unpacker->strings + at, bytes_max))
 		return NULL;
@@ -44,13 +44,13 @@ static const char *name_at(const struct unpacker *unpacker, uint32_t at, size_t 
 /* A valid name. Skips the check if it equals the last probe's, which is the common case. */
 static const char *cached_name_at(const struct unpacker *unpacker, uint32_t at, size_t bytes_max, uint32_t *last_at)
 {
-	const char *name = at && at == *last_at ? unpacker->strings + at : name_at(unpacker, at, bytes_max);
+	const char *name = at && at == *last_at ? unpacker->strings + at : packed_name_at(unpacker, at, bytes_max);
 
 	*last_at = at;
 	return name;
 }
 
-static const char *text_at(const struct unpacker *unpacker, uint32_t at, size_t bytes_max)
+static const char *packed_text_at(const struct unpacker *unpacker, uint32_t at, size_t bytes_max)
 {
 	if (at >= unpacker->left.string_bytes || !dof_text_ok(unpacker->strings + at, bytes_max))
 		return NULL;
@@ -70,7 +70,7 @@ static int unpack_types(struct unpacker *unpacker, struct dof_probe *probe)
 	probe->translated = probe->native + probe->native_count;
 	probe->map = unpacker->layout.map;
 	for (uint32_t i = 0; i < probe->native_count; i++) {
-		unpacker->layout.types[i] = text_at(unpacker, native[i], DOF_TYPE_BYTES);
+		unpacker->layout.types[i] = packed_text_at(unpacker, native[i], DOF_TYPE_BYTES);
 		if (!unpacker->layout.types[i])
 			return refuse_packed(unpacker, "a native type");
 	}
@@ -83,7 +83,7 @@ static int unpack_types(struct unpacker *unpacker, struct dof_probe *probe)
 		unpacker->layout.map[i] = from;
 		unpacker->layout.types[i] = translated[i] == native[from]
 						    ? probe->native[from]
-						    : text_at(unpacker, translated[i], DOF_TYPE_BYTES);
+						    : packed_text_at(unpacker, translated[i], DOF_TYPE_BYTES);
 		if (!unpacker->layout.types[i])
 			return refuse_packed(unpacker, "a translated type");
 	}
@@ -105,7 +105,7 @@ static int unpack_sites(struct unpacker *unpacker, struct dof_probe *probe)
 
 		sites[i] = (struct dof_site){ .address = site->address,
 					      .is_enabled = site->is_enabled,
-					      .args = text_at(unpacker, site->args, DOF_SITE_ARGS_BYTES) };
+					      .args = packed_text_at(unpacker, site->args, DOF_SITE_ARGS_BYTES) };
 		if (site->is_enabled > 1 || !sites[i].args)
 			return refuse_packed(unpacker, "a site");
 		if (i > 0 && dof_site_compare(&sites[i - 1], &sites[i]) >= 0)
@@ -126,7 +126,7 @@ static int unpack_probe(struct unpacker *unpacker, const struct dof_probe *befor
 	*probe = (struct dof_probe){
 		.module = cached_name_at(unpacker, record->module, DOF_MODULE_BYTES, &unpacker->module_at),
 		.function = cached_name_at(unpacker, record->function, DOF_FUNCTION_BYTES, &unpacker->function_at),
-		.name = name_at(unpacker, record->name, DOF_NAME_BYTES),
+		.name = packed_name_at(unpacker, record->name, DOF_NAME_BYTES),
 		.native_count = record->native_count,
 		.translated_count = record->translated_count,
 		.site_count = record->site_count,
@@ -147,7 +147,7 @@ static int unpack_provider(struct unpacker *unpacker, const struct dof_provider 
 
 	if (record->probe_count == 0 || !subtract_count(&unpacker->left.probe_count, record->probe_count))
 		return refuse_packed(unpacker, "the probes of a provider");
-	*provider = (struct dof_provider){ .name = name_at(unpacker, record->name, DOF_PROVIDER_BYTES),
+	*provider = (struct dof_provider){ .name = packed_name_at(unpacker, record->name, DOF_PROVIDER_BYTES),
 					   .probe_count = record->probe_count,
 					   .probes = unpacker->layout.probes };
 	memcpy(provider->attributes, record->attributes, sizeof(provider->attributes));

@@ -42,7 +42,7 @@ struct reading {
 	uint32_t provider_count, provider_room;
 };
 
-static bool is_named(const struct note *note, const char *name)
+static bool is_note_named(const struct note *note, const char *name)
 {
 	size_t bytes = strlen(name);
 
@@ -124,7 +124,7 @@ static int take_provider(struct reading *reading, const struct note *note)
 	return rc;
 }
 
-static int compare_providers(const void *a, const void *b)
+static int compare_declared_providers(const void *a, const void *b)
 {
 	return strcmp(((const struct declared_provider *)a)->name, ((const struct declared_provider *)b)->name);
 }
@@ -160,12 +160,14 @@ static int order_declared(struct reading *reading)
 
 	if (!scratch)
 		return -ENOMEM;
-	dof_sort(reading->providers, reading->provider_count, sizeof(*reading->providers), compare_providers, scratch);
+	dof_sort(reading->providers, reading->provider_count, sizeof(*reading->providers), compare_declared_providers,
+		 scratch);
 	dof_sort(reading->declared, reading->declared_count, sizeof(*reading->declared), compare_declared, scratch);
 	for (uint32_t i = 1; i < reading->provider_count; i++) {
 		const struct declared_provider *provider = &reading->providers[i];
 
-		if (compare_providers(provider - 1, provider) == 0 && !is_same_note(&provider[-1].desc, &provider->desc))
+		if (compare_declared_providers(provider - 1, provider) == 0 &&
+		    !is_same_note(&provider[-1].desc, &provider->desc))
 			return fault(reading->parsing->why, -EEXIST,
 				     "provider %s is declared twice, with different contents", provider->name);
 	}
@@ -275,13 +277,13 @@ static int take_site(struct reading *reading, const struct note *note)
 	return dof_rows_add(&reading->rows, note->offset, &row);
 }
 
-static int take_note(void *ctx, const struct note *note)
+static int take_usdt_note(void *ctx, const struct note *note)
 {
 	struct reading *reading = ctx;
 
-	if (is_named(note, "usdt") && (note->type == SITE_FIRES || note->type == SITE_ASKS))
+	if (is_note_named(note, "usdt") && (note->type == SITE_FIRES || note->type == SITE_ASKS))
 		return take_site(reading, note);
-	if (is_named(note, "prov") && note->type == PROVIDER)
+	if (is_note_named(note, "prov") && note->type == PROVIDER)
 		return take_provider(reading, note);
 	return 0; /* ignore "dver" and unknown notes */
 }
@@ -306,7 +308,7 @@ static int check_declared(const struct reading *reading)
 	return 0;
 }
 
-static void get_types(const void *ctx, const struct note_row *row, struct note_types *types)
+static void get_declared_types(const void *ctx, const struct note_row *row, struct note_types *types)
 {
 	const struct declared *declared = find_declared(ctx, row);
 	struct note_bytes native = declared->native, translated = declared->translated;
@@ -323,12 +325,12 @@ static void get_types(const void *ctx, const struct note_row *row, struct note_t
 	must(native.at == declared->native.end && translated.at == declared->translated.end);
 }
 
-static const uint32_t *get_attributes(const void *ctx, const char *provider)
+static const uint32_t *get_declared_attributes(const void *ctx, const char *provider)
 {
 	const struct reading *reading = ctx;
 	struct declared_provider key = { .name = provider };
 	const struct declared_provider *found = find_sorted(&key, reading->providers, reading->provider_count, sizeof(key),
-							    compare_providers);
+							    compare_declared_providers);
 
 	must(found); /* a probe of it was found, so the provider exists */
 	return found->attributes;
@@ -359,10 +361,10 @@ int dof_parse_usdt(const struct dof_parsing *parsing, struct dof_set *set_ret)
 
 	if (rc)
 		return rc;
-	reading.rows.types = get_types;
-	reading.rows.attributes = get_attributes;
+	reading.rows.types = get_declared_types;
+	reading.rows.attributes = get_declared_attributes;
 	reading.rows.ctx = &reading;
-	rc = dof_notes_walk(parsing, take_note, &reading);
+	rc = dof_notes_walk(parsing, take_usdt_note, &reading);
 	if (rc == 0)
 		rc = order_declared(&reading);
 	if (rc == 0)

@@ -34,16 +34,16 @@ struct source {
 
 /* ---- bytes ---- */
 
-static bool is_within(const struct source *source, uint64_t offset, uint64_t bytes)
+static bool is_within_file(const struct source *source, uint64_t offset, uint64_t bytes)
 {
 	return offset <= source->bytes && bytes <= source->bytes - offset;
 }
 
-static int read_at(const struct source *source, uint64_t offset, void *to, uint64_t bytes)
+static int read_elf_at(const struct source *source, uint64_t offset, void *to, uint64_t bytes)
 {
 	uint64_t done = 0;
 
-	if (!is_within(source, offset, bytes))
+	if (!is_within_file(source, offset, bytes))
 		return fault(source->why, -EINVAL,
 			     "the file has %" PRIu64 " bytes, but 0x%" PRIx64 " bytes at 0x%" PRIx64 " are needed",
 			     source->bytes, bytes, offset);
@@ -69,12 +69,12 @@ static int read_to_heap(const struct source *source, uint64_t offset, uint64_t b
 	int rc;
 
 	must(!*data_ret); /* else this would lose memory */
-	if (!is_within(source, offset, bytes))
-		return read_at(source, offset, NULL, bytes);
+	if (!is_within_file(source, offset, bytes))
+		return read_elf_at(source, offset, NULL, bytes);
 	data = malloc(max_u64(bytes, 1));
 	if (!data)
 		return fault(source->why, -ENOMEM, "out of memory for %" PRIu64 " bytes", bytes);
-	rc = read_at(source, offset, data, bytes);
+	rc = read_elf_at(source, offset, data, bytes);
 	if (rc) {
 		free(data);
 		return rc;
@@ -98,7 +98,7 @@ static void widen_header(const Elf32_Ehdr *from, Elf64_Ehdr *to)
 	to->e_shstrndx = from->e_shstrndx;
 }
 
-static int read_header(struct source *source)
+static int read_elf_header(struct source *source)
 {
 	struct elf_file *file = source->file;
 	unsigned char ident[EI_NIDENT];
@@ -107,15 +107,15 @@ static int read_header(struct source *source)
 
 	if (source->bytes < sizeof(narrow))
 		return fault(source->why, -ENOEXEC, "not an ELF file");
-	rc = read_at(source, 0, ident, sizeof(ident));
+	rc = read_elf_at(source, 0, ident, sizeof(ident));
 	if (rc)
 		return rc;
 	if (memcmp(ident, ELFMAG, SELFMAG) != 0 || ident[EI_DATA] != ELFDATA2LSB ||
 	    (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64))
 		return fault(source->why, -ENOEXEC, "not an ELF file of this byte order");
 	file->bits_32 = ident[EI_CLASS] == ELFCLASS32;
-	rc = file->bits_32 ? read_at(source, 0, &narrow, sizeof(narrow))
-			   : read_at(source, 0, &source->header, sizeof(source->header));
+	rc = file->bits_32 ? read_elf_at(source, 0, &narrow, sizeof(narrow))
+			   : read_elf_at(source, 0, &source->header, sizeof(source->header));
 	if (rc == 0 && file->bits_32)
 		widen_header(&narrow, &source->header);
 	file->is_relocated = source->header.e_type == ET_DYN;
@@ -129,8 +129,8 @@ static int read_segment(const struct source *source, uint32_t index, Elf64_Phdr 
 	int rc;
 
 	if (!source->file->bits_32)
-		return read_at(source, at, segment, sizeof(*segment));
-	rc = read_at(source, at, &narrow, sizeof(narrow));
+		return read_elf_at(source, at, segment, sizeof(*segment));
+	rc = read_elf_at(source, at, &narrow, sizeof(narrow));
 	if (rc == 0)
 		*segment = (Elf64_Phdr){ .p_type = narrow.p_type,
 					 .p_flags = narrow.p_flags,
@@ -180,22 +180,22 @@ static Elf64_Shdr widen_section(const Elf32_Shdr *from)
 			     .sh_link = from->sh_link };
 }
 
-static int read_section(const struct source *source, uint32_t index, Elf64_Shdr *section)
+static int read_elf_section(const struct source *source, uint32_t index, Elf64_Shdr *section)
 {
 	uint64_t at = source->header.e_shoff + (uint64_t)index * source->header.e_shentsize;
 	Elf32_Shdr narrow;
 	int rc;
 
 	if (!source->file->bits_32)
-		return read_at(source, at, section, sizeof(*section));
-	rc = read_at(source, at, &narrow, sizeof(narrow));
+		return read_elf_at(source, at, section, sizeof(*section));
+	rc = read_elf_at(source, at, &narrow, sizeof(narrow));
 	if (rc == 0)
 		*section = widen_section(&narrow);
 	return rc;
 }
 
 /* Read a whole table; its entries may be longer than the known structure. */
-static int read_table(struct source *source)
+static int read_section_table(struct source *source)
 {
 	uint64_t entry = source->header.e_shentsize, bytes = entry * source->section_count;
 	char *raw = NULL;
@@ -225,7 +225,7 @@ static int read_table(struct source *source)
 	return 0;
 }
 
-static int read_sections(struct source *source)
+static int read_elf_sections(struct source *source)
 {
 	size_t least = source->file->bits_32 ? sizeof(Elf32_Shdr) : sizeof(Elf64_Shdr);
 	uint64_t count = source->header.e_shnum, names = source->header.e_shstrndx;
@@ -239,7 +239,7 @@ static int read_sections(struct source *source)
 		return fault(source->why, -EINVAL, "section headers of %u bytes at 0x%" PRIx64, source->header.e_shentsize,
 			     source->header.e_shoff);
 	/* values that do not fit in 16 bits are in the first section header */
-	rc = read_section(source, 0, &first);
+	rc = read_elf_section(source, 0, &first);
 	if (rc)
 		return rc;
 	count = count ? count : first.sh_size;
@@ -247,7 +247,7 @@ static int read_sections(struct source *source)
 	if (count > SECTIONS_MAX)
 		return fault(source->why, -E2BIG, "%" PRIu64 " sections", count);
 	source->section_count = (uint32_t)count;
-	rc = read_table(source);
+	rc = read_section_table(source);
 	if (rc)
 		return rc;
 	if (names >= count)
@@ -266,7 +266,7 @@ static int read_sections(struct source *source)
 }
 
 /* The section of that name with bytes in the file, or NULL. */
-static const Elf64_Shdr *find_section(const struct source *source, const char *name)
+static const Elf64_Shdr *find_elf_section(const struct source *source, const char *name)
 {
 	for (uint32_t i = 1; i < source->section_count; i++) {
 		const Elf64_Shdr *section = &source->sections[i];
@@ -291,8 +291,8 @@ static int find_block(struct source *source, const Elf64_Shdr *section, uint32_t
 	if (section->sh_size > source->bytes_left)
 		return fault(source->why, -E2BIG, "a section of %" PRIu64 " bytes; %" PRIu64 " are left of what is allowed",
 			     section->sh_size, source->bytes_left);
-	if (!is_within(source, section->sh_offset, section->sh_size))
-		return read_at(source, section->sh_offset, NULL, section->sh_size);
+	if (!is_within_file(source, section->sh_offset, section->sh_size))
+		return read_elf_at(source, section->sh_offset, NULL, section->sh_size);
 	source->bytes_left -= section->sh_size;
 	file->offsets[file->input_count][index] = section->sh_offset;
 	file->inputs[file->input_count].blocks[index] = (struct dof_block){ .base = section->sh_addr,
@@ -303,7 +303,8 @@ static int find_block(struct source *source, const Elf64_Shdr *section, uint32_t
 /* Add an input of `kind` from the section `name`, and from a second section if given. */
 static int add_input(struct source *source, enum dof_kind kind, const char *name, const char *other)
 {
-	const Elf64_Shdr *section = find_section(source, name), *beside = other ? find_section(source, other) : NULL;
+	const Elf64_Shdr *section = find_elf_section(source, name),
+			 *beside = other ? find_elf_section(source, other) : NULL;
 	struct dof_input *input = &source->file->inputs[source->file->input_count];
 	int rc;
 
@@ -321,7 +322,7 @@ static int add_input(struct source *source, enum dof_kind kind, const char *name
 /* Add inputs of the kinds with bits in `kinds`. */
 static int add_inputs(struct source *source, uint32_t kinds)
 {
-	const Elf64_Shdr *base = find_section(source, ".stapsdt.base");
+	const Elf64_Shdr *base = find_elf_section(source, ".stapsdt.base");
 	struct dof_input *sdt;
 	int rc = kinds & 1u << DOF_KIND_DOF ? add_input(source, DOF_KIND_DOF, ".SUNW_dof", NULL) : 0;
 
@@ -353,11 +354,11 @@ static int find_inputs(int fd, uint32_t kinds, const struct dof_limits *limits, 
 		return fault(why, -ENOEXEC, "not a regular file");
 	source.bytes = (uint64_t)status.st_size;
 	source.bytes_left = limits && limits->bytes_max ? limits->bytes_max : DOF_BYTES_MAX;
-	rc = read_header(&source);
+	rc = read_elf_header(&source);
 	if (rc == 0)
 		rc = read_segments(&source);
 	if (rc == 0)
-		rc = read_sections(&source);
+		rc = read_elf_sections(&source);
 	if (rc == 0)
 		rc = add_inputs(&source, kinds);
 	free(source.sections);

@@ -77,7 +77,7 @@ static void serve_orders(const struct child *child)
 
 /* ---- start ---- */
 
-static int map_memory(struct child *child, struct fathom_fault *why)
+static int map_child_memory(struct child *child, struct fathom_fault *why)
 {
 	uint64_t bytes = jail_answer_at(child->blocks_max) + child->answer_max;
 
@@ -91,7 +91,7 @@ static int map_memory(struct child *child, struct fathom_fault *why)
 	return 0;
 }
 
-static uint64_t read_number(char **words, int word)
+static uint64_t read_argument_number(char **words, int word)
 {
 	uint64_t number = 0;
 
@@ -110,12 +110,12 @@ __attribute__((constructor)) static void run_as_child(int argc, char **argv)
 
 	if (argc != JAIL_WORDS || strcmp(argv[JAIL_WORD_NAME], jail_child_name) != 0)
 		return;
-	child.blocks_max = read_number(argv, JAIL_WORD_BLOCKS_MAX);
-	child.answer_max = read_number(argv, JAIL_WORD_ANSWER_MAX);
-	child.room.bytes = read_number(argv, JAIL_WORD_ROOM);
-	rc = map_memory(&child, &why);
+	child.blocks_max = read_argument_number(argv, JAIL_WORD_BLOCKS_MAX);
+	child.answer_max = read_argument_number(argv, JAIL_WORD_ANSWER_MAX);
+	child.room.bytes = read_argument_number(argv, JAIL_WORD_ROOM);
+	rc = map_child_memory(&child, &why);
 	if (rc == 0)
-		rc = jail_confine((pid_t)read_number(argv, JAIL_WORD_PARENT), &why);
+		rc = jail_confine((pid_t)read_argument_number(argv, JAIL_WORD_PARENT), &why);
 	if (rc == 0)
 		serve_orders(&child);
 	refusal.error = rc;

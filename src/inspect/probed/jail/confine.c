@@ -113,7 +113,7 @@ static int release_pages(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	return 0;
 }
 
-static int load_filter(struct fathom_fault *why)
+static int load_jail_filter(struct fathom_fault *why)
 {
 	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
 	int rc = ctx ? 0 : -ENOMEM;
@@ -150,5 +150,5 @@ int jail_confine(pid_t parent, struct fathom_fault *why)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent)
 		return fault(why, -ECHILD, "the parent of a parser has ended");
 	rc = limit_resources(why);
-	return rc ? rc : load_filter(why);
+	return rc ? rc : load_jail_filter(why);
 }

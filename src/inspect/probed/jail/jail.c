@@ -36,12 +36,12 @@ static_assert(CHILDREN_DEFAULT > 1, "large objects leave one child to small ones
 static_assert((int)ROOM_BYTES_DEFAULT >= (int)ROOM_BYTES_MIN, "");
 static_assert((int)KEPT_BYTES_MAX >= (int)JAIL_SLICE_BYTES, "a child is kept after a small object");
 
-static void handle_answer(void *ctx, uint32_t events);
+static void handle_parser_answer(void *ctx, uint32_t events);
 
 /* ---- replies ---- */
 
-static void complete_request(struct jail *jail, struct request *request, int error, struct dof_set *set,
-			     const struct fathom_fault *why)
+static void complete_jail_request(struct jail *jail, struct request *request, int error, struct dof_set *set,
+				  const struct fathom_fault *why)
 {
 	bool in_done = jail->in_done;
 
@@ -58,10 +58,10 @@ static void complete_all_settled(struct jail *jail)
 	struct request *request;
 
 	while ((request = TAILQ_FIRST(&jail->settled))) {
-		struct fathom_fault why = request->why; /* copy: complete_request() frees the request */
+		struct fathom_fault why = request->why; /* copy: complete_jail_request() frees the request */
 
 		TAILQ_REMOVE(&jail->settled, request, in_list);
-		complete_request(jail, request, why.error, NULL, &why);
+		complete_jail_request(jail, request, why.error, NULL, &why);
 	}
 }
 
@@ -144,7 +144,7 @@ struct child *jail_start_child(struct jail *jail, struct fathom_fault *why)
 		free(child);
 		return NULL;
 	}
-	child->watch = fd_watch_add(child->process.answers, EPOLLIN, handle_answer, child);
+	child->watch = fd_watch_add(child->process.answers, EPOLLIN, handle_parser_answer, child);
 	if (!child->watch) {
 		fill_fault(why, -errno, "cannot watch the pipe of a parser: %s", strerror(errno));
 		if (!jail_process_end(&child->process, false, NULL))
@@ -207,7 +207,7 @@ static void fail_request(struct jail *jail, struct request *request, struct fath
 	must(jail->stats.busy > 0);
 	must(why->error < 0);
 	jail->stats.busy--;
-	complete_request(jail, request, why->error, NULL, why);
+	complete_jail_request(jail, request, why->error, NULL, why);
 }
 
 /* The child violated the protocol: end it and fail its request, if any. */
@@ -261,7 +261,7 @@ static void process_answer(struct child *child, struct jail_answer *answer)
 	probe_jail_parse_done(now, child->process.pid, rc ? 0 : answer->bytes, rc, now - child->given_tick);
 	if (jail_input_bytes(&request->input) > KEPT_BYTES_MAX)
 		(void)jail_end_child(child, JAIL_END_LARGE, NULL); /* it has none any more */
-	complete_request(jail, request, rc, rc ? NULL : &set, &why);
+	complete_jail_request(jail, request, rc, rc ? NULL : &set, &why);
 }
 
 /* The first answer of a child: it is confined, or why not. */
@@ -312,7 +312,7 @@ static void handle_death(struct child *child)
 	}
 }
 
-static void handle_answer(void *ctx, uint32_t events)
+static void handle_parser_answer(void *ctx, uint32_t events)
 {
 	/* one more byte than an answer, to detect excess */
 	struct {
@@ -367,7 +367,7 @@ static bool end_one_expired(struct jail *jail, uint64_t now)
 		jail->stats.waiting--;
 		jail->stats.timed_out++;
 		fill_fault(&why, -ETIMEDOUT, "no parser was free within %" PRIu64 " ms", timeout_ms);
-		complete_request(jail, request, why.error, NULL, &why);
+		complete_jail_request(jail, request, why.error, NULL, &why);
 		return true;
 	}
 	return false;
@@ -477,13 +477,13 @@ void jail_destroy(struct jail *jail)
 		struct request *request = jail_end_child(child, JAIL_END_UNNEEDED, NULL);
 
 		if (request)
-			complete_request(jail, request, why.error, NULL, &why);
+			complete_jail_request(jail, request, why.error, NULL, &why);
 	}
 	while (!TAILQ_EMPTY(&jail->waiting)) {
 		struct request *request = TAILQ_FIRST(&jail->waiting);
 
 		TAILQ_REMOVE(&jail->waiting, request, in_list);
-		complete_request(jail, request, why.error, NULL, &why);
+		complete_jail_request(jail, request, why.error, NULL, &why);
 	}
 	complete_all_settled(jail);
 	must(jail->stats.children == 0);

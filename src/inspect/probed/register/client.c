@@ -212,8 +212,8 @@ static size_t loaded_bytes(const void *data, size_t bytes, size_t object_bytes)
 	return (size_t)outline.load_bytes;
 }
 
-static int read_object(const struct probed_request *request, const void *inline_data, size_t inline_bytes, int fd,
-		       struct registry_object *object, struct fathom_fault *why)
+static int read_request_object(const struct probed_request *request, const void *inline_data, size_t inline_bytes, int fd,
+			       struct registry_object *object, struct fathom_fault *why)
 {
 	char header[DOF_HEADER_BYTES];
 	size_t bytes = (size_t)request->bytes, header_bytes = bytes < sizeof(header) ? bytes : sizeof(header);
@@ -262,7 +262,7 @@ static void handle_add(struct client *client, const void *inline_data, size_t in
 
 	memcpy(&object.helper, request->helper, sizeof(object.helper));
 	object.address = request->address ? request->address : object.helper.dof ? object.helper.dof : object.helper.base;
-	error = read_object(request, inline_data, inline_bytes, fd, &object, &why);
+	error = read_request_object(request, inline_data, inline_bytes, fd, &object, &why);
 	if (error) {
 		free(object.data);
 		registry_refuse_object(client->server->registry, &object, error, why.text);

@@ -143,8 +143,8 @@ static void execute_step(struct cuse *cuse, fuse_req_t request, pid_t thread, st
 }
 
 /* Refuse a call that may have been a registration. Programs also send a terminal's ioctls to find out what they opened. */
-static void refuse_call(struct cuse *cuse, fuse_req_t request, const struct helper_call *call,
-			const struct helper_step *step)
+static void refuse_ioctl(struct cuse *cuse, fuse_req_t request, const struct helper_call *call,
+			 const struct helper_step *step)
 {
 	struct registry_object object = { .way = PROBED_WAY_CUSE, .uid = fuse_req_ctx(request)->uid };
 
@@ -181,7 +181,7 @@ static void device_ioctl(fuse_req_t request, int command, void *argument, struct
 	must(file && file->helper);
 	helper_step(file->helper, &call, &step);
 	if (step.action == HELPER_ANSWER)
-		refuse_call(cuse, request, &call, &step);
+		refuse_ioctl(cuse, request, &call, &step);
 	execute_step(cuse, request, call.thread, &step);
 }
 

@@ -44,7 +44,7 @@ static void stop_probed(int exit_status)
 	daemon_end(exit_status);
 }
 
-static void handle_signal(const struct daemon_signal *info)
+static void stop_by_signal(const struct daemon_signal *info)
 {
 	log_notice("signal %u from process %u: stopping; registrations stay in %s", info->number, info->pid,
 		   probed.options->registry.stash.directory);
@@ -116,7 +116,7 @@ static int open_socket(struct fathom_fault *why)
 }
 
 /* Without CUSE, programs register by the socket only. That is not worth a warning unless --cuse asks for the device. */
-static int open_device(struct fathom_fault *why)
+static int open_helper_device(struct fathom_fault *why)
 {
 	int error;
 
@@ -141,7 +141,7 @@ static void start_probed(void)
 {
 	struct fathom_fault why = { 0 };
 
-	if (open_registry(&why) != 0 || open_socket(&why) != 0 || open_device(&why) != 0) {
+	if (open_registry(&why) != 0 || open_socket(&why) != 0 || open_helper_device(&why) != 0) {
 		log_error("%s", why.text);
 		stop_probed(EXIT_FAILURE);
 		return;
@@ -170,7 +170,7 @@ int probed_run(const struct probed_options *options)
 		.trace_spec = options->trace_spec,
 		.trace_entries = TRACE_ENTRIES,
 		.start = start_probed,
-		.on_signal = handle_signal,
+		.on_signal = stop_by_signal,
 	};
 	struct fathom_fault why;
 	int status;

@@ -180,7 +180,7 @@ static bool parse_map(char *line, struct map *map)
 typedef int (*map_fn)(void *ctx, const struct map *map);
 
 /* Parse the complete lines of `text`, and move the rest to its beginning. */
-static int parse_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
+static int parse_map_lines(char *text, size_t *bytes, map_fn fn, void *ctx)
 {
 	char *line = text, *end;
 	int result = 0;
@@ -222,7 +222,7 @@ static int visit_maps(pid_t pid, map_fn fn, void *ctx)
 		}
 		bytes += (size_t)got;
 		must(bytes <= MAPS_BYTES);
-		result = parse_lines(text, &bytes, fn, ctx);
+		result = parse_map_lines(text, &bytes, fn, ctx);
 		if (bytes == MAPS_BYTES)
 			bytes = 0; /* a line longer than any path that can be opened */
 	}
@@ -230,7 +230,7 @@ static int visit_maps(pid_t pid, map_fn fn, void *ctx)
 	return result;
 }
 
-static void fill_file(struct identity_file *file, const struct map *map)
+static void fill_identity_file(struct identity_file *file, const struct map *map)
 {
 	*file = (struct identity_file){
 		.mapping = map->mapping, .start = map->start, .end = map->end, .offset = map->offset
@@ -254,7 +254,7 @@ static int match_address(void *ctx, const struct map *map)
 	if (at->address < map->start || at->address >= map->end)
 		return 0;
 	at->no_file = map->mapping.inode == 0;
-	fill_file(at->file, map);
+	fill_identity_file(at->file, map);
 	return VISIT_ENDED;
 }
 
@@ -286,7 +286,7 @@ static int match_program(void *ctx, const struct map *map)
 
 	if (map->mapping.inode != program->inode)
 		return 0;
-	fill_file(program->file, map);
+	fill_identity_file(program->file, map);
 	return VISIT_ENDED;
 }
 
@@ -361,7 +361,7 @@ struct files {
 	struct stash_mapping last;
 };
 
-static int visit_file(void *ctx, const struct map *map)
+static int visit_mapped_file(void *ctx, const struct map *map)
 {
 	struct files *files = ctx;
 	struct identity_file file;
@@ -370,14 +370,14 @@ static int visit_file(void *ctx, const struct map *map)
 	    (map->mapping.inode == files->last.inode && map->mapping.device == files->last.device))
 		return 0;
 	files->last = map->mapping;
-	fill_file(&file, map);
+	fill_identity_file(&file, map);
 	return files->fn(files->ctx, &file);
 }
 
 int identity_files(pid_t pid, identity_file_fn fn, void *ctx, struct fathom_fault *why)
 {
 	struct files files = { .fn = fn, .ctx = ctx };
-	int result = visit_maps(pid, visit_file, &files);
+	int result = visit_maps(pid, visit_mapped_file, &files);
 
 	return result < 0 ? proc_error(pid, -result, why) : result;
 }

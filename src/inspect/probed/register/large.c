@@ -197,7 +197,7 @@ void large_wake(struct registry *registry)
 		poller_pause(registry->large_poller);
 }
 
-static int run_turn(void *ctx)
+static int run_large_turn(void *ctx)
 {
 	struct registry *registry = ctx;
 	struct registration *registration = NULL;
@@ -289,7 +289,7 @@ void large_end(struct registration *registration)
 
 int large_init(struct registry *registry, struct fathom_fault *why)
 {
-	registry->large_poller = poller_register("probed_large", run_turn, registry, TURN_NS);
+	registry->large_poller = poller_register("probed_large", run_large_turn, registry, TURN_NS);
 	if (!registry->large_poller)
 		return fault(why, -ENOMEM, "out of memory");
 	poller_pause(registry->large_poller);

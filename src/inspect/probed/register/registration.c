@@ -34,7 +34,7 @@ static void end_registration(struct registration *registration)
 	free(registration);
 }
 
-static void log_refused(const struct registration *registration, int error, const struct fathom_fault *why)
+static void log_refused_registration(const struct registration *registration, int error, const struct fathom_fault *why)
 {
 	const struct stash_process *process = &registration->process->identity.process;
 	const struct refusal refusal = {
@@ -60,7 +60,7 @@ void registration_refuse(struct registration *registration, int error, const str
 	registration_state_move(now, registration, REGISTRATION_REFUSED);
 	probe_registration_refused(now, registration, registration->process->identity.process.pid, error,
 				   trace_intern_foreign(why->text));
-	log_refused(registration, error, why);
+	log_refused_registration(registration, error, why);
 	registration->done(registration->ctx, error, 0, why);
 	if (registration->set.memory)
 		dof_set_free(&registration->set);
@@ -83,7 +83,7 @@ static void note_stored(struct registration *registration, uint64_t generation)
 }
 
 /* The process may have ended or execed while a child was parsing. */
-static int check_process(const struct registration *registration, struct fathom_fault *why)
+static int check_same_process(const struct registration *registration, struct fathom_fault *why)
 {
 	struct probed_process *process = registration->process;
 
@@ -99,7 +99,7 @@ static int add_to_stash(struct registration *registration, const struct dof_set 
 {
 	struct registry *registry = registration->registry;
 	struct probed_process *process = registration->process;
-	int error = check_process(registration, why);
+	int error = check_same_process(registration, why);
 
 	if (error)
 		return error;

@@ -18,7 +18,7 @@
 /* ---- adding ---- */
 
 /* A user may have at most half of all bytes in progress; a user's first object is accepted whatever its size. */
-static bool has_room(const struct registry *registry, uid_t uid, size_t bytes)
+static bool has_user_room(const struct registry *registry, uid_t uid, size_t bytes)
 {
 	const struct registration *registration;
 	uint64_t bytes_of_user = 0;
@@ -47,7 +47,7 @@ static int check_room(const struct registry *registry, const struct registry_obj
 	if (bytes > registry->options.object_bytes_max)
 		return fault(why, -E2BIG, "the object has %zu bytes; the limit is %llu (--limit-object-bytes)", bytes,
 			     (unsigned long long)registry->options.object_bytes_max);
-	if (!has_room(registry, object->uid, bytes))
+	if (!has_user_room(registry, object->uid, bytes))
 		return fault(why, -EBUSY, "%u registrations with %llu bytes are being parsed; try again",
 			     registry->under_way_count, (unsigned long long)registry->under_way_bytes);
 	return 0;

@@ -20,7 +20,7 @@ enum { FULL_CHECK_MS = 50, FULL_SILENT_MS = 100 }; /* when new connections wait 
 enum { BACKLOG = 4096 };			   /* many programs start when a machine boots */
 enum { SOCKET_MODE = 0666, SILENT_CHECKS = 4 };	   /* checks per silent_ns */
 
-static void watch_listener(struct server *server, bool on)
+static void watch_server_listener(struct server *server, bool on)
 {
 	if (server->watch && server->is_paused == on)
 		fd_watch_modify(server->watch, on ? EPOLLIN : 0);
@@ -33,7 +33,7 @@ static void watch_listener(struct server *server, bool on)
 
 void server_has_room(struct server *server)
 {
-	watch_listener(server, true);
+	watch_server_listener(server, true);
 	must(server->client_count < server->options.connections_max);
 	if (server->client_count == 0)
 		poller_pause(server->silent_poller);
@@ -93,10 +93,10 @@ static void accept_clients(void *ctx, uint32_t events)
 		log_line_limited(&server->failed_limit, clock_monotonic_ns(), LOG_LEVEL_ERROR,
 				 "%s: cannot accept a client: %s; the next attempt is in %d ms", server->options.path,
 				 strerror(errno), FULL_CHECK_MS);
-		watch_listener(server, false);
+		watch_server_listener(server, false);
 		return;
 	}
-	watch_listener(server, false);
+	watch_server_listener(server, false);
 	log_line_limited(&server->full_limit, clock_monotonic_ns(), LOG_LEVEL_WARNING,
 			 "%s: %u clients are connected, the limit; new ones wait", server->options.path,
 			 server->client_count);
@@ -140,13 +140,13 @@ static int close_silent_when_full(void *ctx)
 		client_leave(client, PROBED_LEAVE_SILENT);
 	/* after a failed accept(): retry */
 	if (server->is_paused && server->client_count < server->options.connections_max)
-		watch_listener(server, true);
+		watch_server_listener(server, true);
 	return 0;
 }
 
 /* ---- create and destroy ---- */
 
-static int make_folder(const char *path, struct fathom_fault *why)
+static int make_folder_of_socket(const char *path, struct fathom_fault *why)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)], *folder;
 
@@ -167,7 +167,7 @@ static int open_listener(struct server *server, struct fathom_fault *why)
 		.backlog = BACKLOG,
 		.option = "--socket",
 	};
-	int error = make_folder(server->options.path, why);
+	int error = make_folder_of_socket(server->options.path, why);
 
 	if (error == 0)
 		error = listener_open(&options, &server->listener, why);

@@ -61,7 +61,7 @@ static int check_record(struct stash *stash, int parsed, const char *name, const
 }
 
 /* Check a parsed file and its link in probes/. An error that is damage: the registration must be parsed again. */
-static int check_probe(struct check *check, int parsed, const char *name)
+static int check_stored_probe(struct check *check, int parsed, const char *name)
 {
 	struct stash_probe_name split;
 	struct stat own, link;
@@ -84,7 +84,7 @@ static int check_probe(struct check *check, int parsed, const char *name)
 /* ---- one mapping ---- */
 
 /* -ENOTSUP: of another version; -ENOENT: not complete. */
-static int check_version(struct stash *stash, int parsed)
+static int check_stored_version(struct stash *stash, int parsed)
 {
 	uint64_t version;
 	size_t bytes;
@@ -108,7 +108,7 @@ static int check_probes(struct check *check, struct stash_mapped *mapped, int pa
 
 		if (strcmp(name, "version") == 0)
 			continue;
-		rc = check_probe(check, parsed, name);
+		rc = check_stored_probe(check, parsed, name);
 		mapped->probes++;
 	}
 	stash_list_free(&list);
@@ -123,7 +123,7 @@ static int check_parsed(struct check *check, struct stash_mapped *mapped, int fo
 
 	must(!mapped->stale && mapped->probes == 0);
 	if (rc == 0) {
-		int version = check_version(check->stash, parsed);
+		int version = check_stored_version(check->stash, parsed);
 
 		rc = version ? version : check_probes(check, mapped, parsed);
 		close(parsed);

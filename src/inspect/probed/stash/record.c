@@ -32,7 +32,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-end
 
 /* ---- writing ---- */
 
-static size_t types_bytes(const char *const *types, uint32_t count)
+static size_t record_types_bytes(const char *const *types, uint32_t count)
 {
 	size_t bytes = 0;
 
@@ -71,15 +71,16 @@ size_t record_bytes(const struct dof_provider *provider, const struct dof_probe 
 	must(probe->site_count > 0);
 	must(probe->native_count <= DOF_ARGS_MAX && probe->translated_count <= DOF_ARGS_MAX);
 	if (version > 1 && probe->native_count > 0)
-		bytes += BODY_AT + types_bytes(probe->native, probe->native_count);
+		bytes += BODY_AT + record_types_bytes(probe->native, probe->native_count);
 	if (version > 1 && probe->translated_count > 0)
-		bytes += 2 * BODY_AT + types_bytes(probe->translated, probe->translated_count) + probe->translated_count;
+		bytes += 2 * BODY_AT + record_types_bytes(probe->translated, probe->translated_count) +
+			 probe->translated_count;
 	for (uint32_t i = 0; i < probe->site_count; i++)
 		bytes += site_bytes(&probe->sites[i], version);
 	return bytes;
 }
 
-static void put_u64(uint8_t *at, uint64_t value)
+static void put_record_u64(uint8_t *at, uint64_t value)
 {
 	memcpy(at, &value, sizeof(value));
 }
@@ -89,12 +90,12 @@ static uint8_t *put_head(uint8_t *at, size_t bytes, enum kind kind, size_t head_
 {
 	must(bytes >= head_bytes && head_bytes >= BODY_AT);
 	memset(at, 0, head_bytes);
-	put_u64(at, bytes);
+	put_record_u64(at, bytes);
 	at[KIND_AT] = (uint8_t)kind;
 	return at + head_bytes;
 }
 
-static uint8_t *put_string(uint8_t *at, const char *text)
+static uint8_t *put_record_string(uint8_t *at, const char *text)
 {
 	size_t bytes = strlen(text) + 1;
 
@@ -102,27 +103,27 @@ static uint8_t *put_string(uint8_t *at, const char *text)
 	return at + bytes;
 }
 
-static uint8_t *put_types(uint8_t *at, enum kind kind, const char *const *types, uint32_t count)
+static uint8_t *put_record_types(uint8_t *at, enum kind kind, const char *const *types, uint32_t count)
 {
-	at = put_head(at, BODY_AT + types_bytes(types, count), kind, BODY_AT);
+	at = put_head(at, BODY_AT + record_types_bytes(types, count), kind, BODY_AT);
 	for (uint32_t i = 0; i < count; i++)
-		at = put_string(at, types[i]);
+		at = put_record_string(at, types[i]);
 	return at;
 }
 
-static uint8_t *put_probe(uint8_t *at, const struct dof_probe *probe, uint32_t version)
+static uint8_t *put_record_probe(uint8_t *at, const struct dof_probe *probe, uint32_t version)
 {
 	uint8_t *begin = at;
 
 	at = put_head(at, probe_bytes(probe, version), PROBE, names_at(version));
-	put_u64(begin + PROBE_SITES_AT, probe->site_count);
+	put_record_u64(begin + PROBE_SITES_AT, probe->site_count);
 	if (version > 1) {
-		put_u64(begin + PROBE_NATIVE_AT, probe->native_count);
-		put_u64(begin + PROBE_TRANSLATED_AT, probe->translated_count);
+		put_record_u64(begin + PROBE_NATIVE_AT, probe->native_count);
+		put_record_u64(begin + PROBE_TRANSLATED_AT, probe->translated_count);
 	}
-	at = put_string(at, probe->module);
-	at = put_string(at, probe->function);
-	return put_string(at, probe->name);
+	at = put_record_string(at, probe->module);
+	at = put_record_string(at, probe->function);
+	return put_record_string(at, probe->name);
 }
 
 static uint8_t *put_site(uint8_t *at, const struct dof_site *site, uint32_t version)
@@ -130,15 +131,15 @@ static uint8_t *put_site(uint8_t *at, const struct dof_site *site, uint32_t vers
 	size_t bytes = site_bytes(site, version);
 
 	put_head(at, bytes, SITE, bytes);
-	put_u64(at + SITE_ADDRESS_AT, site->address);
+	put_record_u64(at + SITE_ADDRESS_AT, site->address);
 	at[SITE_IS_ENABLED_AT] = site->is_enabled;
 	if (version > 2)
-		put_string(at + SITE_ARGS_AT, site->args);
+		put_record_string(at + SITE_ARGS_AT, site->args);
 	return at + bytes;
 }
 
 /* A set orders sites by address; a file has firing sites before is-enabled sites. */
-static uint8_t *put_sites(uint8_t *at, const struct dof_probe *probe, bool is_enabled, uint32_t version)
+static uint8_t *put_record_sites(uint8_t *at, const struct dof_probe *probe, bool is_enabled, uint32_t version)
 {
 	for (uint32_t i = 0; i < probe->site_count; i++) {
 		if (probe->sites[i].is_enabled == is_enabled)
@@ -152,21 +153,21 @@ void record_encode(const struct dof_provider *provider, const struct dof_probe *
 	uint8_t *at = to;
 
 	must(version >= RECORD_VERSION_MIN && version <= RECORD_VERSION_MAX);
-	put_u64(at, version);
+	put_record_u64(at, version);
 	at = put_head(at + VERSION_BYTES, provider_bytes(provider), PROVIDER, PROVIDER_NAME_AT);
-	put_u64(at - PROVIDER_NAME_AT + PROVIDER_PROBES_AT, provider->probe_count);
-	at = put_string(at, provider->name);
-	at = put_probe(at, probe, version);
+	put_record_u64(at - PROVIDER_NAME_AT + PROVIDER_PROBES_AT, provider->probe_count);
+	at = put_record_string(at, provider->name);
+	at = put_record_probe(at, probe, version);
 	if (version > 1 && probe->native_count > 0)
-		at = put_types(at, NATIVE, probe->native, probe->native_count);
+		at = put_record_types(at, NATIVE, probe->native, probe->native_count);
 	if (version > 1 && probe->translated_count > 0) {
-		at = put_types(at, TRANSLATED, probe->translated, probe->translated_count);
+		at = put_record_types(at, TRANSLATED, probe->translated, probe->translated_count);
 		at = put_head(at, BODY_AT + probe->translated_count, MAP, BODY_AT);
 		memcpy(at, probe->map, probe->translated_count);
 		at += probe->translated_count;
 	}
-	at = put_sites(at, probe, false, version);
-	at = put_sites(at, probe, true, version);
+	at = put_record_sites(at, probe, false, version);
+	at = put_record_sites(at, probe, true, version);
 	must(at == (uint8_t *)to + record_bytes(provider, probe, version));
 }
 
@@ -249,7 +250,7 @@ struct outline {
 	uint32_t version;
 };
 
-static int read_args(struct cursor *cursor, struct outline *outline)
+static int read_record_args(struct cursor *cursor, struct outline *outline)
 {
 	int rc = 0;
 
@@ -289,7 +290,7 @@ static int read_outline(struct cursor *cursor, struct outline *outline)
 	}
 	if (outline->native_count > DOF_ARGS_MAX || outline->translated_count > DOF_ARGS_MAX)
 		return invalid_record(cursor, "the probe before it has too many arguments");
-	rc = read_args(cursor, outline);
+	rc = read_record_args(cursor, outline);
 	if (rc)
 		return rc;
 	outline->sites_at = cursor->at;
@@ -345,7 +346,7 @@ static bool in_order(const struct dof_site *a, const struct dof_site *b)
 }
 
 /* The order in a set: by address. */
-static int compare_sites(const void *a, const void *b)
+static int compare_record_sites(const void *a, const void *b)
 {
 	const struct dof_site *one = a, *other = b;
 
@@ -354,7 +355,7 @@ static int compare_sites(const void *a, const void *b)
 	return one->is_enabled - other->is_enabled;
 }
 
-static int fill_sites(struct cursor *cursor, const struct outline *outline, struct memory *memory)
+static int fill_record_sites(struct cursor *cursor, const struct outline *outline, struct memory *memory)
 {
 	for (uint64_t i = 0; i < outline->site_count; i++) {
 		size_t offset = SITE_ARGS_AT;
@@ -375,7 +376,7 @@ static int fill_sites(struct cursor *cursor, const struct outline *outline, stru
 	}
 	if (cursor->at != cursor->bytes)
 		return invalid_record(cursor, "bytes behind the last record");
-	qsort(memory->sites, outline->site_count, sizeof(memory->sites[0]), compare_sites);
+	qsort(memory->sites, outline->site_count, sizeof(memory->sites[0]), compare_record_sites);
 	return 0;
 }
 
@@ -404,7 +405,7 @@ static int fill_memory(struct cursor *cursor, struct outline *outline, struct me
 	if (rc == 0)
 		rc = fill_types(cursor, &outline->translated, outline->translated_count, memory->translated);
 	if (rc == 0)
-		rc = fill_sites(cursor, outline, memory);
+		rc = fill_record_sites(cursor, outline, memory);
 	if (rc)
 		return rc;
 	probe->native_count = (uint32_t)outline->native_count;

@@ -101,7 +101,8 @@ struct removal {
 };
 
 /* Remove a parsed file, and its link in probes/ unless another mapping has the probe. */
-static int unlink_probe(const struct removal *removal, int parsed, const char *name, const struct stash_probe_name *split)
+static int unlink_stored_probe(const struct removal *removal, int parsed, const char *name,
+			       const struct stash_probe_name *split)
 {
 	bool keep_link = false;
 	char path[STASH_PATH_BYTES];
@@ -139,7 +140,7 @@ static int unlink_probes(const struct removal *removal, int parsed)
 		if (before && removal->probes >= 0)
 			rc = remove_probe_folders(removal->stash, removal->probes, before, common_depth(before, split) + 1);
 		if (rc == 0)
-			rc = unlink_probe(removal, parsed, name, split);
+			rc = unlink_stored_probe(removal, parsed, name, split);
 		before = split;
 	}
 	if (rc == 0 && before && removal->probes >= 0)

@@ -63,7 +63,7 @@ void stash_list_free(struct stash_list *list)
 	*list = (struct stash_list){ 0 };
 }
 
-static int compare_names(const void *a, const void *b, void *text)
+static int compare_listed_names(const void *a, const void *b, void *text)
 {
 	return strcmp((const char *)text + *(const uint32_t *)a, (const char *)text + *(const uint32_t *)b);
 }
@@ -100,7 +100,7 @@ int stash_list_folder(int folder, struct stash_list *list)
 		rc = list_next_entries(folder, list);
 	} while (rc > 0);
 	if (rc == 0 && list->count > 1)
-		qsort_r(list->offsets, list->count, sizeof(list->offsets[0]), compare_names, list->text);
+		qsort_r(list->offsets, list->count, sizeof(list->offsets[0]), compare_listed_names, list->text);
 	return (int)rc;
 }
 
