@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""browser - a headless Chromium, driven over WebDriver with nothing but the standard library."""
+"""browser - a headless Chromium, driven over WebDriver with only the standard library."""
 
 import base64
 import json
@@ -79,7 +79,7 @@ class Browser:
         self.call("POST", f"/element/{self.find(selector)[ELEMENT]}/click")
 
     def pointer(self, selector, *steps):
-        """Steps (kind, x, y) from the middle of the element: move, down, up."""
+        """Do the steps (kind, x, y) relative to the middle of the element: move, down, up."""
         origin = self.find(selector)
         actions = []
         for kind, x, y in steps:
@@ -101,7 +101,7 @@ class Browser:
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def complaints(self):
-        """What the page said on its console: errors, refused loads."""
+        """The errors and refused loads on the page's console."""
         return [row["message"] for row in self.call("POST", "/se/log", {"type": "browser"})]
 
     def screenshot(self, path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""export_rig - traces to export, and what `fathom trace show --json` prints of them."""
+"""export_rig - traces to export, and the output of `fathom trace show --json` for them."""
 
 import functools
 import json
@@ -84,9 +84,9 @@ class ExportTest(unittest.TestCase):
         self.assertIn(words, done.stderr)
 
     def shown(self, trace, *words):
-        """What `show --json` says: (header, events, end)."""
+        """The output of `show --json`: (header, events, end)."""
         rows = [json.loads(line) for line in harness.run(harness.FATHOM, "trace", "-f", trace, "--json", *words).stdout.splitlines()]
-        for row in rows:    # exports have a function's place, not the name that the program's file gives it
+        for row in rows:    # exports have the address of a function, not its name
             if isinstance(row.get("args"), dict):
                 row["args"] = {name: value for name, value in row["args"].items()
                                if not (name.endswith("_name") and re.fullmatch("0x[0-9a-f]{16}", str(row["args"].get(name[:-len("_name")]))))}

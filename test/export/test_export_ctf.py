@@ -20,7 +20,7 @@ FIELD = re.compile(r'\s*(?:(\w+) = )?(?:(\{)|(\})|"((?:[^"\\]|\\.)*)"|\( "([^"]*
 
 
 def parse_pretty(text):
-    """The { name = value, ... } of babeltrace2's text: a dict."""
+    """Parse { name = value, ... } of babeltrace2's text into a dict."""
     stack = [{}]
     for name, opened, closed, string, label, number, _ in FIELD.findall(text):
         if opened:
@@ -44,7 +44,7 @@ class Ctf(ExportTest):
         self.need("babeltrace2", "babeltrace2")
 
     def read(self, trace, *words):
-        """Events as babeltrace2 says them, in its order: (name, seconds, context of packet, of event, fields); its warnings."""
+        """Read with babeltrace2: the events in its order, (name, seconds, context of packet, of event, fields); and its warnings."""
         path = self.path("ctf")
         shutil.rmtree(path, ignore_errors=True)
         self.export(trace, "--ctf", path, *words)
@@ -58,7 +58,7 @@ class Ctf(ExportTest):
         return events, done.stderr
 
     def as_shown(self, value):
-        """A value of `show` as CTF has it: hexadecimal numbers are numbers, and "-" is nothing."""
+        """A value of `show` in the form of CTF: hexadecimal numbers are numbers, and "-" is an empty value."""
         if value is None or value == "":
             return "-"
         return int(value, 16) if isinstance(value, str) and re.fullmatch("0x[0-9a-f]+", value) else value
@@ -81,21 +81,21 @@ class Ctf(ExportTest):
             self.assertEqual(context["owner"][1:] or "-", f"{owner['id']} {owner['text']}".strip() if owner else "-")
         return shown
 
-    def test_an_engine(self):
-        """The same events with the same arguments in the same order."""
+    def test_events_of_an_engine_equal_those_of_show(self):
+        """The events, their arguments and their order are equal."""
         shown = self.check(traces.engine)
         self.assertGreater(len(shown), 5000)
         self.assertGreater(len({event["thread"] for event in shown}), 1)
 
-    def test_every_type_of_argument(self):
+    def test_each_type_of_argument_equals_show(self):
         self.check(traces.story)
 
-    def test_filters_are_those_of_show(self):
+    def test_filters_select_the_same_events_as_show(self):
         self.check(traces.engine, "-g", "bdev")
         self.check(traces.engine, "-c", "0")
 
     def test_discarded_events_are_counted(self):
-        """As many as `show` says were overwritten, if each event is one record."""
+        """The number equals the overwritten records of `show` if each event is one record."""
         for words in ((), ("-n", "nvmf_req_state")):
             _, warnings = self.read(traces.engine, *words)
             discarded = sum(map(int, re.findall(r"discarded (\d+) event", warnings)))
@@ -112,18 +112,18 @@ class Ctf(ExportTest):
                 self.assertEqual(discarded, sum(lost.values()) - len(shown))
             self.assertLess(warnings.count("discarded"), 200)
 
-    def test_time_of_day(self):
+    def test_the_time_of_day_equals_that_of_show(self):
         events, _ = self.read(traces.engine)
         _, shown, _ = self.shown(traces.engine, "-w")
         text = re.sub(r"(\.\d{6})\d*", r"\1", shown[0]["time"])
         self.assertAlmostEqual(datetime.datetime.fromisoformat(text).timestamp(), float(events[0][1]), places=5)
 
-    def test_order_within_a_nanosecond(self):
-        """Two threads record within the same nanosecond, that of the higher index first: time stamps alone would not tell."""
+    def test_events_within_a_nanosecond_keep_their_order(self):
+        """Two threads record within a nanosecond, the one with the higher index first: time stamps do not give the order."""
         header, shown, _ = self.shown(traces.engine)
         with open(traces.engine, "rb") as file:
             raw = bytearray(file.read())
-        # by a clock on which two ticks are less than a nanosecond, whatever this machine's is
+        # set a clock rate at which two ticks are less than a nanosecond
         rate, start, patched = 2_600_000_000, header["start_tick"], 0
         place = raw.index(struct.pack("<Q", header["tick_rate"]), raw.index(struct.pack("<Q", start)))
         raw[place:place + 8] = struct.pack("<Q", rate)
@@ -145,8 +145,8 @@ class Ctf(ExportTest):
             file.write(raw)
         self.check(path)
 
-    def test_ticks_that_cannot_be(self):
-        """A damaged tick or clock pair does not make the whole directory unreadable."""
+    def test_invalid_ticks_do_not_make_the_export_unreadable(self):
+        """A tick or a clock pair is damaged."""
         with open(traces.story, "rb") as file:
             raw = bytearray(file.read())
         header, shown, _ = self.shown(traces.story)
@@ -164,7 +164,7 @@ class Ctf(ExportTest):
             events, _ = self.read(path)
             self.assertEqual(len(events), len(shown))
 
-    def test_names_of_directories(self):
+    def test_invalid_output_directories_are_refused(self):
         path = self.path("names")
         self.refuse("cannot go to standard output", "export", "-f", traces.story, "--ctf", "-")
         os.mkdir(path)

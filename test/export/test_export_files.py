@@ -11,16 +11,16 @@ tearDownModule = traces.remove
 
 
 class Names(ExportTest):
-    """What appears under which name, and when nothing does."""
+    """Files that are created, replaced and refused."""
 
-    def test_it_must_be_said_what(self):
+    def test_a_format_must_be_selected(self):
         self.refuse("no format is selected", "export", "-f", traces.story)
 
     def test_a_removed_format_names_its_replacement(self):
         self.refuse("use --perfetto", "export", "-f", traces.story, "--chrome", self.path("x"))
         self.refuse("use --perfetto", "export", "-f", traces.story, "--format", "chrome")
 
-    def test_no_such_directory(self):
+    def test_a_missing_directory_is_an_error(self):
         self.refuse("cannot write", "export", "-f", traces.story, "--perfetto", "/nonexistent/x")
 
     def test_a_failed_write_leaves_nothing(self):
@@ -31,10 +31,10 @@ class Names(ExportTest):
         self.assertIn("cannot write", done.stderr)
         self.assertEqual([name for name in os.listdir(traces.folder) if name.startswith(os.path.basename(path))], [])
 
-    def test_a_full_device(self):
+    def test_a_full_device_is_an_error(self):
         self.refuse("No space left", "export", "-f", traces.story, "--perfetto", "/dev/full")
 
-    def test_what_is_there_is_refused(self):
+    def test_an_existing_file_is_overwritten_only_with_force(self):
         for option in ("--perfetto", "--html"):
             path = self.path("mine")
             with open(path, "w") as file:
@@ -46,7 +46,7 @@ class Names(ExportTest):
         self.export(traces.story, "--ctf", path)
         self.refuse("--force overwrites it", "export", "-f", traces.story, "--ctf", path)
         self.export(traces.story, "--ctf", path, "--force")
-        # a file that is not a trace stays, with --force too
+        # a folder without a trace is not overwritten with --force either
         other = self.path("mine.folder")
         os.mkdir(other)
         with open(os.path.join(other, "letter"), "w"):
@@ -54,7 +54,7 @@ class Names(ExportTest):
         self.refuse("is not empty", "export", "-f", traces.story, "--ctf", other, "--force")
         self.assertEqual(os.listdir(other), ["letter"])
 
-    def test_what_was_there_is_replaced_when_it_is_whole(self):
+    def test_an_existing_file_is_replaced_by_the_complete_one(self):
         path = self.path("replaced")
         with open(path, "w") as file:
             file.write("before")

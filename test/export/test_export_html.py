@@ -35,20 +35,20 @@ class Html(ExportTest):
         self.assertEqual(self.browser.script("return document.body.dataset.ready"), "true", self.browser.complaints())
 
     def check_quiet(self):
-        """No error, and nothing that was to be loaded from elsewhere."""
+        """Assert that there is no error and no resource loaded from elsewhere."""
         self.assertEqual(self.browser.complaints(), [])
 
     def embedded(self):
         return json.loads(self.browser.script("return document.getElementById('data').textContent"))
 
     def range(self):
-        """What the time line shows: nanoseconds; the page draws in its next frame."""
+        """The range of the time line in nanoseconds; the page draws in its next frame."""
         return self.browser.call("POST", "/execute/async", {"script":
                                  "requestAnimationFrame(() => requestAnimationFrame(() => { const d = "
                                  "document.getElementById('range').dataset; arguments[0]([Number(d.from), Number(d.to)]); }))", "args": []})
 
     def requests(self, shown):
-        """Whole lives of nvmf_req in what `show` printed: [(us, object, serial of its first event, its events' names)]."""
+        """The complete lives of nvmf_req in the output of `show`: [(us, object, serial of its first event, its events' names)]."""
         alive, done = {}, []
         for event in shown:
             if event.get("object_type") == "nvmf_req":
@@ -85,11 +85,11 @@ class Html(ExportTest):
         self.assertEqual([(row[1], row[2], row[3]) for row in rows], [(e["thread"], e["name"], e["object"]) for e in own])
         stages = self.browser.script("return [...document.querySelectorAll('#details-stages td:first-child')].map(c => c.innerText.trim())")
         self.assertEqual(stages[:3], ["RECEIVED", "EXECUTING", "COMPLETED"])
-        # which one was slowest is chance: it may be one that went to no device
+        # the slowest request may be one without a device
         self.assertEqual(any(stage.endswith("DISPATCHED") for stage in stages[3:]), any(e.get("state") == "DISPATCHED" for e in own))
         self.check_quiet()
 
-    def test_requests_that_one_stall_delayed_are_one_line(self):
+    def test_requests_delayed_by_one_stall_share_a_line(self):
         self.open(traces.stall)
         data = self.embedded()
         ids = dict(zip(data["lives"]["serial"], data["lives"]["id"]))
@@ -106,7 +106,7 @@ class Html(ExportTest):
         self.check_quiet()
 
     def test_a_stage_has_the_same_colour_in_every_export(self):
-        """Also in one in which other stages are missing, and the same name for it in light and dark."""
+        """Also in an export without some stages, and with the same name in light and dark mode."""
         seen = {}
         for trace, options in ((traces.engine, ()), (traces.engine, ("-n", "bdev_io_submit,bdev_io_dispatch,bdev_io_done")), (traces.story, ())):
             self.open(trace, *options)
@@ -121,13 +121,13 @@ class Html(ExportTest):
                           "nvmf_req SENDING": "var(--c6)",
                           "bdev_io DISPATCHED": "var(--c5)"})
 
-    def test_the_list_says_whose_each_is(self):
+    def test_the_list_shows_the_owner_of_each_request(self):
         self.open(traces.engine)
         whose = self.browser.script("return [...document.querySelectorAll('.io .name small')].map(node => node.innerText)")
         self.assertTrue(any("qid:" in text for text in whose), whose[:3])
         self.assertTrue(any("malloc0" in text for text in whose), whose[:3])
 
-    def test_keys_walk_the_list(self):
+    def test_keys_move_through_the_list(self):
         self.open(traces.engine)
         self.browser.click("#io-0")
         for key, row in (("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("Home", 0)):
@@ -135,7 +135,7 @@ class Html(ExportTest):
             self.assertEqual(self.browser.script("return document.querySelector('.io[aria-selected=true]').id"), f"io-{row}")
         self.check_quiet()
 
-    def test_the_time_line_zooms_and_moves(self):
+    def test_the_time_line_can_be_zoomed_and_moved(self):
         self.open(traces.engine)
         self.browser.keys("0")
         begin, end = self.range()
@@ -159,7 +159,7 @@ class Html(ExportTest):
         self.check_quiet()
 
     def test_a_click_on_the_time_line_selects(self):
-        """The selected I/O is in the middle after `s`; another is to be had by clicking where it is drawn."""
+        """The key `s` centers the selected I/O; a click on another I/O selects it."""
         self.open(traces.engine)
         self.browser.click("#io-5")
         before = self.browser.text("#details-heading")
@@ -175,8 +175,8 @@ class Html(ExportTest):
         self.assertEqual(self.browser.text("#details-heading"), before)
         self.check_quiet()
 
-    def test_histograms_and_heat_map_are_of_all(self):
-        """As many as `stages` counts, with the same median within the width of a bucket."""
+    def test_histograms_and_heat_map_include_all_lives(self):
+        """Counts equal those of `stages`, and medians are equal within a bucket."""
         self.open(traces.engine)
         data = self.embedded()
         kinds = {kind["name"]: kind for kind in data["kinds"]}
@@ -188,7 +188,7 @@ class Html(ExportTest):
             self.assertEqual(sum(kinds[name]["heat"][2::3]), count)
             self.assertIn(f"{name}: {count:,} whole lives", self.browser.text("#stages"))
         table = re.search(r"^nvmf_req: .*?whole life +\d+ +[\d.]+ +([\d.]+)", text, re.M | re.S)
-        # the panels of the requests, whichever kind stands first
+        # the panels of requests, which may not be the first
         said = self.browser.script("return [...document.querySelectorAll('#stages h3')].find(h => h.innerText.startsWith('nvmf_req:'))"
                                    ".nextElementSibling.innerText.split('whole life')[1]")
         number, unit = re.search(r"p50 ([\d.]+) (\S+)", said).groups()
@@ -200,8 +200,8 @@ class Html(ExportTest):
         self.assertLess(self.range()[1] - self.range()[0], before[1] - before[0])
         self.check_quiet()
 
-    def test_every_argument_is_shown(self):
-        """Hostile text as well: it is text, wherever it is."""
+    def test_each_argument_is_shown_as_text(self):
+        """Also hostile text is shown as text in each place."""
         self.open(traces.story)
         data = self.embedded()
         _, shown, _ = self.shown(traces.story)
@@ -214,8 +214,8 @@ class Html(ExportTest):
                                     for k, v in event["args"].items()})
         self.check_quiet()
 
-    def test_hostile_names_stay_text(self):
-        """A trace whose program, host and strings try to end the script: nothing of it runs or breaks the page."""
+    def test_hostile_names_are_shown_as_text(self):
+        """Names of program and host and strings contain code that ends the script element: it must not run or break the page."""
         evil = b"</script><script>document.title='taken'</script>"
         path = self.path("evil.trace")
         with open(traces.story, "rb") as file:
@@ -233,8 +233,8 @@ class Html(ExportTest):
         self.assertEqual(self.browser.script("return document.scripts.length"), 2)
         self.check_quiet()
 
-    def test_what_is_left_out_is_said(self):
-        """More events than a page holds: the slowest lives are whole nevertheless."""
+    def test_the_number_of_omitted_events_is_shown(self):
+        """More events than a page holds: the slowest lives must still be complete."""
         done = harness.run(WRITER, "flood", traces.folder, 7 * 60000)
         trace = done.stdout.strip()
         self.open(trace)
@@ -250,8 +250,8 @@ class Html(ExportTest):
             self.assertEqual((counts[serial], sum(counts[i] for i in inner)), (4, 3))
         self.check_quiet()
 
-    def test_nothing_to_show(self):
-        """A page without a single event works."""
+    def test_a_page_without_events_works(self):
+        """The trace has no event."""
         self.open(traces.story, "-c", "77")
         self.assertIn("0 events were exported", self.browser.text("#left-out"))
         self.browser.keys("+", "s", "0")

@@ -55,7 +55,7 @@ class Perfetto(ExportTest):
         return self.resolve(parse_text_format(text)["packet"])
 
     def resolve(self, packets):
-        """The packets with names in place of ids: (tracks, events, snapshots)."""
+        """Replace ids in the packets by names: (tracks, events, snapshots)."""
         names = collections.defaultdict(dict)
         tracks, events, snapshots = {}, [], []
         self.assertEqual(packets[0]["sequence_flags"], [1])
@@ -87,7 +87,7 @@ class Perfetto(ExportTest):
                                "flow": event["flow_ids"], "flow_end": event["terminating_flow_ids"]})
         return tracks, events, snapshots
 
-    decodings = {}  # they take seconds
+    decodings = {}  # cached: decoding takes seconds
 
     def decoded(self, trace, *words):
         if (trace, words) not in self.decodings:
@@ -98,7 +98,7 @@ class Perfetto(ExportTest):
         return self.decodings[trace, words]
 
     def check_instants(self, trace):
-        """Each event is an instant on its thread's track, in the order of `show`, with its arguments."""
+        """Assert that each event is an instant on its thread's track, in the order of `show`, with its arguments."""
         tracks, events, _ = self.decoded(trace)
         _, shown, _ = self.shown(trace)
         instants = [e for e in events if e["type"] == "TYPE_INSTANT" and tracks[e["track"]]["thread"]]
@@ -113,14 +113,14 @@ class Perfetto(ExportTest):
             self.assertEqual(instant["args"].get("object"), event["args"].get("object", event.get("object")))
         return len(instants)
 
-    def test_every_event_of_an_engine_is_an_instant(self):
+    def test_each_event_of_an_engine_is_an_instant(self):
         self.assertGreater(self.check_instants(traces.engine), 5000)
 
-    def test_every_type_of_argument_is_as_shown(self):
+    def test_each_type_of_argument_equals_show(self):
         self.check_instants(traces.story)
 
-    def test_slices_nest_and_are_the_moves(self):
-        """On each object's track: a slice for the life, one for each stage in it, one after the other, ended in their order."""
+    def test_each_life_is_a_slice_with_nested_stages(self):
+        """An object's track has a slice for each life and, in it, consecutive slices for its stages."""
         tracks, events, _ = self.decoded(traces.engine)
         stacks, last, stages = collections.defaultdict(list), {}, collections.Counter()
         for event in events:
@@ -145,7 +145,7 @@ class Perfetto(ExportTest):
             self.assertEqual(stages[key], moves[key], key)
 
     def test_a_life_that_has_not_ended_stays_open(self):
-        """The story's order that hangs, and its job: the life and its current stage."""
+        """The hung order of the story and its job: the life and its current stage have no end."""
         tracks, events, _ = self.decoded(traces.story)
         depth = collections.Counter()
         for event in events:
@@ -153,7 +153,7 @@ class Perfetto(ExportTest):
         self.assertEqual(sorted((tracks[track]["name"][0], count) for track, count in depth.items() if count), [("i7", 2), ("r5", 2)])
 
     def test_each_flow_has_two_ends(self):
-        """From the request to the block device's I/O that it caused."""
+        """Flows go from a request to the I/O of the block device that it caused."""
         tracks, events, _ = self.decoded(traces.engine)
         begins, ends = collections.defaultdict(list), collections.defaultdict(list)
         for event in events:
@@ -169,8 +169,8 @@ class Perfetto(ExportTest):
             self.assertEqual(tracks[begin["track"]]["name"][0], end["args"]["belongs to"])
             self.assertEqual(begin["ns"], end["ns"])
 
-    def test_time_of_day(self):
-        """The clock snapshots say when it was, to the microsecond."""
+    def test_clock_snapshots_give_the_time_of_day(self):
+        """Accurate to the microsecond."""
         _, events, snapshots = self.decoded(traces.engine)
         header, shown, _ = self.shown(traces.engine, "-w")
         self.assertGreater(len(self.decoded(traces.story)[2]), 1)  # its last event is seconds later
@@ -180,14 +180,14 @@ class Perfetto(ExportTest):
         text = re.sub(r"(\.\d{6})\d*", r"\1", shown[-1]["time"])
         self.assertAlmostEqual(datetime.datetime.fromisoformat(text).timestamp(), seconds, places=5)
 
-    def test_filters_are_those_of_show(self):
+    def test_filters_select_the_same_events_as_show(self):
         for words in (("-n", "bdev_io_submit,bdev_io_done"), ("-g", "bdev"), ("-c", "0")):
             tracks, events, _ = self.decoded(traces.engine, *words)
             _, shown, _ = self.shown(traces.engine, *words)
             self.assertEqual([e["name"] for e in events if e["type"] == "TYPE_INSTANT" and tracks[e["track"]]["thread"]],
                              [e["name"] for e in shown])
 
-    def test_standard_output(self):
+    def test_an_export_can_go_to_standard_output(self):
         done = subprocess.run([harness.FATHOM, "trace", "export", "-f", traces.story, "--perfetto", "-"], stdout=subprocess.PIPE)
         self.assertEqual(done.returncode, 0)
         path = self.path("trace")

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 
 SUITE = "bookworm"
-ORDINARY = 10001    # a user ID that no package takes
+ORDINARY = 10001    # a user ID that no package uses
 
 
 def field(package, name):
@@ -35,7 +35,7 @@ class Chroot:
             raise AssertionError(f"mmdebstrap failed with status {done.returncode}:\n{done.stdout[-4000:]}")
 
     def run(self, script, user=None, timeout=1200, check=True):
-        """Run a shell script inside; its CompletedProcess with text output."""
+        """Run a shell script inside. Return its CompletedProcess with text output."""
         outside = f"""set -e
             mount --make-rprivate /
             ip link set lo up
@@ -64,7 +64,7 @@ class Chroot:
         return os.path.join(folder, os.path.basename(path))
 
     def files(self):
-        """{path: (mode, owner, content of a file below /etc)} of all that a package could leave; caches and dpkg's own records are not."""
+        """{path: (mode, owner, content of a file below /etc)} of all files that a package could leave, without caches and dpkg's records."""
         found = {}
         for folder, folders, names_here in os.walk(self.root):
             at = folder[len(self.root):] or "/"

@@ -27,12 +27,12 @@ MAKE_IMAGE = os.path.join(TOP, "scripts", "make-image")
 TOOLS = ("mmdebstrap", "dpkg-buildpackage", "dh", "lintian", "umoci", "runc", "unshare")
 PROFILE = "/usr/share/containers/seccomp.json"
 PROGRAMS = ("fathom", "fathom-engine", "fathom-server", "fathom-helper", "fathom-probed")
-place = None    # the folder of everything here
+place = None    # the folder for all files of this test
 debs = None     # the folder of the packages
 
 
 def build_packages(chroot, tree, folder):
-    """The packages of `tree`, built below `folder` of a chroot by an ordinary user: the folder that has them."""
+    """Build the packages of `tree` below `folder` of a chroot as an ordinary user. Return the folder with the packages."""
     at = chroot.copy(tree, folder)
     chroot.run(f"cd {at}; dpkg-buildpackage -b -us -uc", user=ORDINARY)
     return chroot.root + folder
@@ -48,7 +48,7 @@ def setUpModule():
     try:
         build_all()
     except BaseException:
-        tearDownModule()    # unittest does not, after a failure here
+        tearDownModule()    # unittest does not call it after a failure here
         raise
 
 
@@ -92,7 +92,7 @@ class Built(unittest.TestCase):
         self.assertNotIn("deb-systemd-invoke", text["postrm"])
         self.assertFalse(os.path.exists(os.path.join(scripts, "preinst")))
 
-    def test_the_same_tree_in_another_folder_makes_the_same_bytes(self):
+    def test_packages_of_the_same_tree_in_another_folder_are_identical(self):
         other = build_packages(self.chroot, self.tree, "/another/place")
         packages = sorted(name for name in os.listdir(debs) if name.endswith(".deb"))
         self.assertGreater(len(packages), 15)
@@ -113,7 +113,7 @@ class Installed(unittest.TestCase):
         cls.before = cls.chroot.files()
         cls.version = field(paths[0], "Version")
 
-    def test_1_packages_install_with_what_they_depend_on(self):
+    def test_1_packages_install_with_their_dependencies(self):
         self.chroot.run("dpkg -i /debs/*.deb")
         self.assertEqual(self.chroot.run("dpkg --audit").stdout, "")
         helper = self.chroot.run("stat -c '%a %U %G' /usr/bin/fathom-helper").stdout
@@ -121,7 +121,7 @@ class Installed(unittest.TestCase):
         self.assertRegex(self.chroot.run("dpkg-query -W -f '${Conffiles}' fathom-server fathom-tools").stdout,
                          r"(?s)/etc/fathom/helper\.conf .*/etc/fathom/fathom_control\.yml ")
 
-    def test_2_every_program_says_its_version_and_its_help(self):
+    def test_2_each_program_prints_its_version_and_help(self):
         for name in PROGRAMS:
             self.assertIn(self.version, self.chroot.run(f"{name} --version").stdout)
             self.assertIn("usage", self.chroot.run(f"{name} --help").stdout.lower())
@@ -158,7 +158,7 @@ END
             """)
         self.assertNotIn("ERROR", done.stdout)
 
-    def test_5_a_configuration_is_generated_and_is_right(self):
+    def test_5_a_generated_configuration_is_valid(self):
         done = self.chroot.run("""
             fathom-server config generate -i lo -F /var/tmp/storage > /tmp/server.yml
             grep -q '^engines:' /tmp/server.yml
@@ -169,7 +169,7 @@ END
         self.assertRegex(done.stdout, r"users: +root \d+")
 
     def test_6_the_server_formats_storage_and_runs_an_engine(self):
-        """As the unit starts it, without certificates: their maker takes openssl, which is only recommended."""
+        """Started like the unit, without certificates: the script that makes them needs openssl, which is only recommended."""
         self.addCleanup(self.chroot.run, "rm -rf /var/lib/fathom")
         done = self.chroot.run("""
             ask() { fathom "$@" -i -l 127.0.0.1; }
@@ -197,7 +197,7 @@ END
 
 
 def seccomp(path):
-    """The profile of containers that Debian ships, as the runtime takes it: for this machine, and a process without capabilities."""
+    """Debian's profile for containers in the runtime's form: for this machine, and a process without capabilities."""
     profile = json.load(open(path))
     calls = []
     for rule in profile["syscalls"]:
@@ -230,7 +230,7 @@ class Image(unittest.TestCase):
         shutil.rmtree(self.bundle, ignore_errors=True)
 
     def configure(self):
-        """config.json as umoci made it, with what `docker run --network host -v .../shared:/run/fathom` would change."""
+        """umoci's config.json with the changes of `docker run --network host -v .../shared:/run/fathom`."""
         path = os.path.join(self.bundle, "config.json")
         config = json.load(open(path))
         config["linux"]["seccomp"] = seccomp(PROFILE)
@@ -248,7 +248,7 @@ class Image(unittest.TestCase):
         with open(log, "w") as file:
             container = subprocess.Popen(["runc", "run", "--bundle", self.bundle, name], stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         self.addCleanup(subprocess.run, ["runc", "delete", "--force", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        engine = Engine.__new__(Engine)     # one that the harness did not start
+        engine = Engine.__new__(Engine)     # an engine that the harness did not start
         engine.directory, engine.name, engine.sock, engine.port = self.bundle, name, os.path.join(self.shared, "engine.sock"), free_port()
         engine.process, engine.log, engine.log_path = container, open(log), log
         engine.wait_ready()
@@ -275,7 +275,7 @@ class Image(unittest.TestCase):
         self.assertTrue({"fathom", "fathom-engine"} <= found)
         self.assertEqual(found & {"sh", "bash", "dash", "hostname", "resolv.conf"}, set())
 
-    def test_the_same_packages_make_the_same_image(self):
+    def test_images_of_the_same_packages_are_identical(self):
         other = os.path.join(place, "image-again")
         run(MAKE_IMAGE, debs, other, env=dict(os.environ, SOURCE_DATE_EPOCH="1000000000"), timeout=600)
         self.assertEqual(open(os.path.join(self.image, "index.json")).read(), open(os.path.join(other, "index.json")).read())

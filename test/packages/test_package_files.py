@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(TOP, "test", "system"))
 from harness import EngineTest, run  # noqa: E402
 
 DEBIAN = os.path.join(TOP, "packaging", "debian")
-# Names by which debian/control asks for parts of one package.
+# Names in debian/control for parts of a package.
 PROVIDED = {"debhelper-compat": "debhelper", "dh-sequence-installsysusers": "debhelper"}
 
 
@@ -36,7 +36,7 @@ class PackageFiles(EngineTest):
                 yield os.path.basename(path).removesuffix(".install"), line.split()[0]
 
     def installed(self):
-        """What `meson install` writes, as a package with the prefix /usr would have it. Debug files are dh_strip's."""
+        """The files that `meson install` writes with the prefix /usr, without debug files, which dh_strip handles."""
         build = os.environ["FATHOM_BUILD"]
         root = os.path.join(self.directory, "root")
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", root)
@@ -64,7 +64,7 @@ class PackageFiles(EngineTest):
         self.assertEqual({name: sorted(found) for name, found in owners.items() if len(found) > 1}, {})
         self.assertEqual(unmatched, [], "these lines of packaging/debian/PACKAGE.install match no file")
 
-    def test_every_package_has_a_list_of_files_and_every_list_a_package(self):
+    def test_each_package_has_a_list_of_files_and_each_list_a_package(self):
         packages = re.findall(r"(?m)^Package: (\S+)", self.control)
         self.assertEqual(sorted(packages), sorted({package for package, _ in self.patterns()}))
         for name in os.listdir(DEBIAN):
@@ -80,7 +80,7 @@ class PackageFiles(EngineTest):
                 name, number = re.search(r"SONAME.*\[(\S+)\.so\.(\d+)\]", run("readelf", "-d", found[0]).stdout).groups()
                 self.assertEqual(package, name + number)
 
-    def test_packages_txt_has_what_a_build_needs(self):
+    def test_packages_txt_has_the_build_dependencies(self):
         listed = {line.split("#")[0].strip() for line in open(os.path.join(TOP, "packages.txt"))}
         needed = [PROVIDED.get(name, name) for name in fields(self.control, "Build-Depends")]
         self.assertEqual([name for name in needed if name not in listed], [])
@@ -97,7 +97,7 @@ class PackageFiles(EngineTest):
         self.assertTrue(os.access(os.path.join(tree, "debian", "rules"), os.X_OK))
         self.assertTrue(os.path.exists(os.path.join(tree, "src", "base", "must.h")))
 
-    def test_the_licence_is_the_trees(self):
+    def test_the_licence_equals_that_of_the_tree(self):
         licence = open(os.path.join(TOP, "LICENSE")).read().split("\n\n", 2)[2].split()
         copied = open(os.path.join(DEBIAN, "copyright")).read().split("\nLicense: BSD-2-Clause\n", 2)[2].split()
         self.assertEqual([word for word in copied if word != "."], licence)

@@ -36,7 +36,7 @@ def table():
 
 
 class Layout:
-    """Where the id of an object of each type lies in its structure, from the engine's debug information."""
+    """The offset of the id in the structure of each type of object, from the engine's debug information."""
 
     def __init__(self, engine, model):
         gdb = shutil.which("gdb") or "gdb"
@@ -53,7 +53,7 @@ class Layout:
 
 
 def script(model, layout, engine, there):
-    """The program for bpftrace: a line for each event of the points `there`, fields apart by tabs."""
+    """The program for bpftrace: a line for each event of the points `there`, with fields separated by tabs."""
     out = []
     for point in probes_in_order(model):
         if point.name not in there:
@@ -69,7 +69,7 @@ def script(model, layout, engine, there):
                 values.append(f"str(arg{number})")
             elif arg.kind in ("obj", "ref"):
                 offset = layout.offset[arg.object] if arg.kind == "obj" else 0
-                formats += ["%d"] * 3       # there at all, id, type
+                formats += ["%d"] * 3       # present, id, type
                 values += [f"arg{number} != 0", f"*(uint32 *)(arg{number} + {offset})",
                            f"*(uint16 *)(arg{number} + {offset + 6})"]
             else:
@@ -81,13 +81,13 @@ def script(model, layout, engine, there):
 
 
 def probes_in_order(model):
-    """Those of a remote procedure call first and last: when both have been seen, all are attached."""
+    """The probes of a remote procedure call are first and last: when both have fired, all are attached."""
     points = [point for point in model.points.values() if point.name not in ("rpc_connection_open", "rpc_request_received")]
     return [model.points["rpc_connection_open"], *points, model.points["rpc_request_received"]]
 
 
 class Event:
-    """One event, from either side, in the same words."""
+    """An event of either side, in a common form."""
 
     def __init__(self, name, tick, thread, target, args):
         self.name, self.tick, self.thread, self.target, self.args = name, tick, thread, target, args
@@ -100,12 +100,12 @@ class Event:
 
 
 def cut(text):
-    """As bpftrace cuts it."""
+    """The text as cut by bpftrace."""
     return text.encode()[:STRING_BYTES - 1].decode(errors="replace")
 
 
 def from_bpftrace(model, text, loaded_at):
-    """Its lines, in the order of the kernel's clock: each CPU has a buffer of its own."""
+    """Its lines, sorted by the kernel's clock: each CPU has its own buffer."""
     rows = [line.split("\t") for line in text.splitlines() if "\t" in line]
     return [event_of_row(model, row, loaded_at) for row in sorted(rows, key=lambda row: int(row[1]))]
 
@@ -134,7 +134,7 @@ def event_of_row(model, row, loaded_at):
 
 
 def plain(model, arg, value):
-    """A number as `show --json` has it."""
+    """A number in the form of `show --json`."""
     bits = NARROW.get(arg.kind) or 8 * generate.SCALARS.get(arg.kind, ("", 4))[1]
     value &= (1 << bits) - 1
     if arg.kind == "enum":
@@ -151,7 +151,7 @@ def from_trace(text, tids):
     for line in text.splitlines():
         row = json.loads(line)
         if "seq" in row:
-            # the name of a function is found in the program's file; the probe has its place alone
+            # `show` looks up the name of a function in the program's file; the probe has only its address
             args = [cut(value) if isinstance(value, str) else value for name, value in row["args"].items()
                     if not (name.endswith("_name") and name[:-len("_name")] in row["args"])]
             events.append(Event(row["name"].lower(), row["tick"], tids[row["thread"]], row.get("object"), args))
@@ -171,7 +171,7 @@ class Compare:
     def check_same(self, seen, shown):
         counts = [collections.Counter(event.name for event in events) for events in (seen, shown)]
         self.assertEqual(counts[0] - counts[1], counts[1] - counts[0], "seen more often by bpftrace, and by the trace")
-        # a thread's events, and with them those of each object on it, in their order; between threads the ticks decide
+        # the events of a thread, and of each object on it, are compared in order; between threads the ticks decide
         by_kernel, by_trace = by_thread(seen), by_thread(shown)
         self.assertEqual(by_kernel.keys(), by_trace.keys(), "the threads")
         for thread, events in by_kernel.items():

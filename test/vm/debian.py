@@ -18,7 +18,7 @@ import kernel
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 FETCH_TIMEOUT_S = 300
-# What a program does not run by: most of the bytes.
+# Files that programs do not need to run: most of the bytes.
 NOT_NEEDED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/lib/x86_64-linux-gnu/gconv")
 MERGED = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64"}
 
@@ -34,7 +34,7 @@ def _run(command, **options):
 
 
 def _apt_of_its_own(home, suite):
-    """An environment in which apt knows `suite` alone, and nothing of this machine's packages."""
+    """An environment in which apt knows only `suite`, and not this machine's packages."""
     for directory in ("lists/partial", "cache/archives/partial", "state", "debs"):
         (home / directory).mkdir(parents=True)
     (home / "status").touch()
@@ -54,7 +54,7 @@ APT::Install-Recommends "false";
 
 
 def tree(suite, package):
-    """The root of a filesystem with `package` of `suite` and all that it depends on. Missing if it cannot be had."""
+    """The root of a filesystem with `package` of `suite` and its dependencies. Missing if it is not available."""
     cache = kernel.cache_directory()
     there = sorted(cache.glob(f"{suite}-{package}-*"), key=lambda path: path.stat().st_mtime)
     if there:

@@ -33,7 +33,7 @@ int main(int argc, char **argv)
     return 0;
 }
 """
-# what the chroot needs; what is mounted in /sys before /sys is bound, or the bind has it not
+# prepares the chroot; filesystems in /sys must be mounted before /sys is bound
 PREPARE = (f"modprobe cuse && mount -t tracefs t /sys/kernel/tracing && mount -t debugfs d /sys/kernel/debug && "
            f"for d in proc sys dev run tmp; do mkdir -p {PLACE}/$d && mount --rbind /$d {PLACE}/$d; done")
 
@@ -49,10 +49,10 @@ def _run(command, directory):
 
 
 def build_demo(directory):
-    """A program with the probes of PROVIDER, by the real `dtrace -h` and `dtrace -G`; its path."""
+    """Build a program with the probes of PROVIDER, with the real `dtrace -h` and `dtrace -G`. Return its path."""
     root, directory = tree(), pathlib.Path(directory)
     compiler = kernel.need_program("gcc", "gcc")
-    # by its own linker and libraries: they are newer than this machine's
+    # with its own linker and libraries: they are newer than this machine's
     dtrace = [root / "lib64/ld-linux-x86-64.so.2", "--library-path", root / ROOT_LIBRARIES, root / "usr/sbin/dtrace", "-xnolibs",
               f"-xsyslibdir={root / ROOT_LIBRARIES / 'dtrace'}"]
     (directory / "demo.d").write_text(PROVIDER)
@@ -65,5 +65,5 @@ def build_demo(directory):
 
 
 def command(program):
-    """The command line of `dtrace -n PROGRAM` in the guest; no quotes in PROGRAM but double ones."""
+    """The command line of `dtrace -n PROGRAM` in the guest; PROGRAM must not contain single quotes."""
     return f"chroot {PLACE} /usr/sbin/dtrace -q -n '{program}'"

@@ -26,10 +26,10 @@ import kernel
 HOST_ADDRESS = "10.0.2.2"
 CPUS = 2                        # so that the host opens more than one I/O queue
 MEMORY_MB = 512
-BOOT_TIMEOUT_S = 45             # emulated: 3 s, 5 s with a busy core, over 20 s at a load of 10
-BOOT_ATTEMPTS = 3               # 1 in 70 emulated boots hung in the kernel's setup of clocks: that is not our subject
+BOOT_TIMEOUT_S = 45             # emulated: 3 s; 5 s with a busy core; over 20 s at a load of 10
+BOOT_ATTEMPTS = 3               # 1 in 70 emulated boots hung in the kernel's setup of clocks, which is not tested here
 KVM_BOOT_TIMEOUT_S = 10
-REPLY_GRACE_S = 20              # what a reply may take beyond its command's timeout, on a busy machine
+REPLY_GRACE_S = 20              # additional time for a reply after its command's timeout, on a busy machine
 COMMAND_TIMEOUT_S = 30
 
 FRAME = struct.Struct("<IIiI")  # agent.c: struct frame
@@ -40,7 +40,7 @@ STATUS_NO_SLOT = -2
 
 
 class GuestDied(Exception):
-    """The guest does not answer any more; the text ends with the last lines of its console."""
+    """The guest no longer answers; the text ends with the last lines of its console."""
 
 
 class CommandTimeout(Exception):
@@ -48,7 +48,7 @@ class CommandTimeout(Exception):
 
 
 class Guest:
-    """A running guest. Not for several threads."""
+    """A running guest. Not thread-safe."""
 
     def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB, trees=None):
         linux = linux or kernel.get()
@@ -125,7 +125,7 @@ class Guest:
         return lines
 
     def close(self):
-        """End the guest, at once: nothing in it outlives it. Idempotent."""
+        """End the guest at once. Idempotent."""
         if self._qemu.poll() is None:
             self._qemu.kill()
         self._qemu.wait()
@@ -184,7 +184,7 @@ def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB):
     words = ["console=ttyS0", "panic=-1", "random.trust_cpu=on", "loglevel=7" if not shell else "loglevel=4"]
     if shell:
         words.append("fathom.shell")
-    return [setpriv, "--pdeathsig", "KILL",             # a test that is killed leaves no QEMU behind
+    return [setpriv, "--pdeathsig", "KILL",             # QEMU must not outlive a killed test
             qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", "q35", "-accel", "kvm" if accel == "kvm" else "tcg,thread=multi",
             "-cpu", "host" if accel == "kvm" else "max", "-smp", str(CPUS), "-m", str(memory_mb),
@@ -194,7 +194,7 @@ def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB):
 
 
 def kvm_is_there():
-    """Whether KVM is worth a try: a nested machine may have the node and not the CPU feature, and then hangs."""
+    """Whether KVM can work: a nested machine may have the device node but not the CPU feature, and then hangs."""
     try:
         cpu = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -16,15 +16,15 @@ import subprocess
 import kernel
 
 HERE = pathlib.Path(__file__).resolve().parent
-KEEP = 4                    # archives kept in the cache: a few, since two trees may take turns
+KEEP = 4                    # archives kept in the cache: a few, since two trees may use it in turn
 KEEP_WITH_PROGRAMS = 1      # they may be large
 
-# program: the Debian package that has it
+# program: its Debian package
 PROGRAMS = {"nvme": "nvme-cli", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs"}
 
 # loaded by init, in this order
 BOOT_MODULES = ["virtio_pci", "virtio_console", "virtio_net", "crc32c_intel", "nvme_tcp"]
-# there for `modprobe` if the kernel has them: its own target, block devices to try verify_io on, devices made by programs
+# available for `modprobe` if the kernel has them: its own target, block devices for tests of verify_io, CUSE
 OPTIONAL_MODULES = ["nvmet", "nvmet_tcp", "brd", "null_blk", "cuse"]
 
 DIRECTORIES = ["bin", "sbin", "usr", "usr/bin", "usr/sbin", "dev", "proc", "sys", "tmp", "run", "etc", "etc/nvme",
@@ -47,7 +47,7 @@ class Archive:
         self.add(path, stat.S_IFREG | mode, pathlib.Path(source).read_bytes())
 
     def add_tree(self, place, root):
-        """A directory with all that is in it."""
+        """Add a directory with its content."""
         for path in sorted(pathlib.Path(root).rglob("*")):
             name = f"{place}/{path.relative_to(root)}"
             if path.is_symlink():
@@ -74,7 +74,7 @@ def _record(path, inode, mode, data, device):
 
 
 def _libraries(program):
-    """The shared libraries of a program, as the dynamic linker would find them."""
+    """The shared libraries of a program, as found by the dynamic linker."""
     done = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     if "not a dynamic executable" in done.stderr + done.stdout:
         return []
@@ -108,7 +108,7 @@ def _add_modules(archive, linux):
     lines = []
     for name, (path, _) in sorted(closure.items()):
         archive.add_file(f"{home}/{name}.ko", path, 0o644)
-        # busybox's modprobe, like kmod's, wants on a line all that a module needs, nearest first
+        # modprobe needs all dependencies of a module in one line, direct ones first
         below = [f"{other}.ko" for other in _needs_in_order(closure, name)]
         lines.append(f"{name}.ko: {' '.join(below)}")
     archive.add(f"{home}/modules.dep", stat.S_IFREG | 0o644, "\n".join(lines + [""]).encode())
@@ -137,7 +137,7 @@ def _fill(archive, linux, programs, trees):
     for directory in DIRECTORIES:
         archive.add(directory, stat.S_IFDIR | 0o755)
     archive.add("tmp", stat.S_IFDIR | 0o1777)
-    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))     # init's stdio, before devtmpfs is there
+    archive.add("dev/console", stat.S_IFCHR | 0o600, device=(5, 1))     # init's stdio, before devtmpfs is mounted
     archive.add_file("init", HERE / "init")
     archive.add_file("bin/busybox", kernel.need_program("busybox", "busybox-static"))
     archive.add("bin/sh", stat.S_IFLNK | 0o777, b"busybox")

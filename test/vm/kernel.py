@@ -22,11 +22,11 @@ FETCH_TIMEOUT_S = 120
 
 
 class Missing(Exception):
-    """Something that this machine lacks: the tests skip and show the text, which names it."""
+    """Something is missing on this machine: the tests are skipped with the text, which names it."""
 
 
 def need_program(name, package):
-    """The path of a program, or Missing, naming the Debian package that has it."""
+    """The path of a program; Missing, with its Debian package, if it is not installed."""
     path = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if path is None:
         raise Missing(f"{name} not found (Debian package {package})")
@@ -112,7 +112,7 @@ def _fetch():
         _run(["dpkg-deb", "-x", str(package), str(unpacked)])
         place = CACHE / f"{name}_{version}"
         try:
-            os.rename(unpacked, place)      # complete or not at all, even if another process fetches at the same time
+            os.rename(unpacked, place)      # atomic, also if another process fetches at the same time
         except OSError:
             if not place.is_dir():
                 raise
@@ -120,13 +120,13 @@ def _fetch():
 
 
 def cache_directory():
-    """build/vm-cache, made if need be. It hides itself from git."""
+    """build/vm-cache, created if missing, and ignored by git."""
     CACHE.mkdir(parents=True, exist_ok=True)
     (CACHE / ".gitignore").write_text("*\n")
     return CACHE
 
 
 def get():
-    """The Kernel to boot: cached, or else fetched. Missing if there is none to be had."""
+    """The Kernel to boot, cached or fetched. Missing if it is not available."""
     cache_directory()
     return Kernel(_cached() or _fetch())

@@ -25,9 +25,9 @@ VERIFY_CELLS = 4096             # of 4 KiB
 VERIFY_DEPTH = 64
 CRASHES = 5
 CRASH_PROGRESS = 300            # writes that must be acknowledged before a crash, and again after it
-CRASH_CONNECT = "--reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=10"     # an emulated guest may stand for seconds
+CRASH_CONNECT = "--reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=10"     # an emulated guest may pause for seconds
 
-# What the guest's kernel may say in any test, and why that is no fault. All else fails the test.
+# Messages of the guest's kernel that are allowed in all tests, with the reason. Any other fails the test.
 EXPECTED_DMESG = [
     (r"nvme nvme\d+: new ctrl: ", "connected"),
     (r"nvme nvme\d+: creating \d+ I/O queues", "connected"),
@@ -41,7 +41,7 @@ EXPECTED_DMESG = [
     (r"random: crng|kauditd|IPv6: ADDRCONF|link becomes ready", "of the machine, not of storage"),
     (r"drop_caches: 3", "we asked for it"),
 ]
-# What it may say besides, when its target dies and comes back.
+# Messages also allowed when the target dies and restarts.
 EXPECTED_AFTER_CRASH = [
     (r"nvme nvme\d+: starting error recovery", "the connection broke"),
     (r"nvme nvme\d+: Reconnecting in \d+ seconds", "as told by --reconnect-delay"),
@@ -81,7 +81,7 @@ class HostScenarios:
 
     @classmethod
     def check_needs(cls):
-        """Raise kernel.Missing before the boot if the target cannot be had."""
+        """Raise kernel.Missing before the boot if the target is not available."""
 
     def setUp(self):
         self.expected_dmesg = [pattern for pattern, _ in EXPECTED_DMESG]
@@ -95,7 +95,7 @@ class HostScenarios:
         self.target.start({"Vol0": 64 * MIB})
 
     def run(self, result=None):
-        """As unittest's, and tell the target's side of a failure."""
+        """Like unittest's, and add the target's state to a failure."""
         result = result or self.defaultTestResult()
         wrong = len(result.failures) + len(result.errors)
         self.story = ""
@@ -123,7 +123,7 @@ class HostScenarios:
             time.sleep(0.1)
 
     def connect(self, options=""):
-        """Connect; returns the controller's name ("nvme0"). Namespace 1 is there when this returns."""
+        """Connect and wait for namespace 1. Return the controller's name ("nvme0")."""
         self.host.check(connect_command(self.target, options), WAIT_S)
         names = self.host.check("ls /sys/class/nvme").split()
         self.assertEqual(len(names), 1, "controllers after connecting")
@@ -131,13 +131,13 @@ class HostScenarios:
         return names[0]
 
     def disconnect(self):
-        """Disconnect; the engine must have no controller left."""
+        """Disconnect, and assert that the engine has no controller left."""
         output = self.host.check(f"nvme disconnect -n {self.target.nqn}", 60)
         self.assertIn("disconnected 1 controller", output)
         self.wait_until("no controllers in the target", lambda: self.target.controllers() in (0, None))
 
     def namespaces(self):
-        """{NSID: device} of the namespaces that the guest has. One may go while we look."""
+        """{NSID: device} of the guest's namespaces. One may vanish during the call."""
         output = self.host.check("""for device in /dev/nvme*n*; do
             nsid=$(cat /sys/block/${device#/dev/}/nsid 2>/dev/null) && [ -n "$nsid" ] && echo $nsid $device; done; true""")
         return dict(re.findall(r"^(\d+) (/dev/\S+)$", output, re.MULTILINE))   # the kernel writes to the same console
@@ -238,8 +238,8 @@ class HostScenarios:
         self.assertLess(self.target.volume_blocks("Vol0"), full - 6 * MIB // 512, "blocks of the volume after fstrim")
         self.host.check("cd /mnt && sha256sum -c -s /tmp/sums", 60)
 
-    def test_namespaces_come_and_go_while_connected(self):
-        # nothing asks the host to rescan: the asynchronous event alone must make it
+    def test_namespaces_are_added_and_removed_while_connected(self):
+        # the asynchronous event alone must make the host rescan
         self.connect()
         self.target.add_namespace("Vol1", 32 * MIB)
         self.wait_until("namespace 2 to appear", lambda: "2" in self.namespaces())
@@ -255,12 +255,12 @@ class HostScenarios:
 
     def test_acknowledged_writes_survive_crashes(self):
         self.expect_broken_connection()
-        chance = random.Random(4420)        # the moments of the crashes, as far as we decide them
+        chance = random.Random(4420)        # the times of the crashes, as far as the test decides them
         self.connect(CRASH_CONNECT)
         for crash in range(CRASHES):
             self.crash_once(crash, chance.uniform(0.0, 0.8))
         self.verify_io(f"check {self.device()} /tmp/ledger")
-        # once more, for good: what the host believes to be written must be in the file of the dead engine
+        # the last crash: all writes acknowledged to the host must be in the file of the dead engine
         job = self.start_verify_io(CRASHES)
         self.wait_for_writes(job, CRASH_PROGRESS)
         self.target.crash()

@@ -28,7 +28,7 @@ STOP_TIMEOUT_S = 20
 
 
 def engine_binaries():
-    """The paths of (fathom-engine, fathom): in FATHOM_BIN, default build/bin. kernel.Missing if not there."""
+    """The paths of (fathom-engine, fathom) in FATHOM_BIN, default build/bin. kernel.Missing if they do not exist."""
     directory = pathlib.Path(os.environ.get("FATHOM_BIN", kernel.REPOSITORY / "build" / "bin"))
     for name in ("fathom-engine", "fathom"):
         if not os.access(directory / name, os.X_OK):
@@ -43,12 +43,12 @@ def free_port():
 
 
 def cpu_mask():
-    """The first two CPUs that we may use, or the one, as a mask."""
+    """A mask of the first two CPUs of this process, or of its only one."""
     return hex(sum(1 << cpu for cpu in sorted(os.sched_getaffinity(0))[:2]))
 
 
 def volume_uuid(name):
-    """A UUID that is always the same for a name."""
+    """A UUID that depends only on the name."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"fathom-vm:{name}"))
 
 
@@ -65,7 +65,7 @@ class EngineTarget:
         # not in /tmp, which may be in memory and refuse direct I/O
         self._place = tempfile.TemporaryDirectory(prefix="engine-", dir=kernel.cache_directory())
         self.directory = pathlib.Path(self._place.name)
-        self._run = tempfile.TemporaryDirectory(prefix="fathom-vm-")    # a short path: sockets have 107 bytes for it
+        self._run = tempfile.TemporaryDirectory(prefix="fathom-vm-")    # a short path: a socket's path has at most 107 bytes
         self._name = f"vm{os.getpid()}"
         self._socket = pathlib.Path(self._run.name) / "rpc.sock"
         self._log = self.directory / "engine.log"
@@ -74,26 +74,26 @@ class EngineTarget:
         self.port = free_port()
 
     def start(self, volumes):
-        """Start with `volumes` {name: bytes} as the namespaces 1, 2, ...; configured as people do it by hand."""
+        """Start with `volumes` {name: bytes} as the namespaces 1, 2, ..., configured by calls."""
         for nsid, (name, size) in enumerate(volumes.items(), start=1):
             self._make_file(name, size)
             self._namespaces[name] = nsid
         self._launch()
-        self.rpc("framework_wait_init",     # the socket is there a moment before the target
+        self.rpc("framework_wait_init",     # the socket exists before the target
                  "nvmf_create_transport -t tcp",
                  f"nvmf_create_subsystem {NQN} -a -s {SERIAL} -m 10",
                  *(line for name in self._namespaces for line in self._namespace_lines(name)),
-                 # last, here and below: a host that reconnects must not meet a subsystem without its namespaces
+                 # last, here and below: a reconnecting host must not find a subsystem without its namespaces
                  f"nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {self.port}")
 
     def restart(self):
-        """Start again from a configuration file that says the same."""
+        """Start again from a configuration file with the same content."""
         config = self.directory / "config.json"
         config.write_text(json.dumps(self._config(), indent=2))
         self._launch("-c", config)
 
     def _launch(self, *options):
-        # a socket that a killed engine has left is not removed here: the next must cope with it
+        # the socket of a killed engine is not removed here: the next engine must replace it
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", self._engine, "-r", self._socket, "-m", cpu_mask(),
@@ -135,7 +135,7 @@ class EngineTarget:
             time.sleep(0.05)
 
     def rpc(self, *lines):
-        """Send lines, as rpc.py takes them; returns what the command printed."""
+        """Run lines in the form of rpc.py. Return the command's output."""
         done = subprocess.run([self._command, "rpc", "-s", self._socket], input="\n".join(lines) + "\n", text=True,
                               capture_output=True, timeout=RPC_TIMEOUT_S, check=False)
         if done.returncode != 0:
@@ -159,16 +159,16 @@ class EngineTarget:
         self.rpc(f"nvmf_subsystem_remove_ns {NQN} {self._namespaces.pop(name)}", f"bdev_aio_delete {name}")
 
     def crash(self):
-        """SIGKILL: nothing is flushed, closed or said to the hosts."""
+        """SIGKILL: nothing is flushed or closed, and hosts are not notified."""
         self._process.kill()
         self._process.wait()
 
     def controllers(self):
-        """How many controllers of the subsystem the engine has."""
+        """The number of controllers of the subsystem."""
         return len(json.loads(self.rpc(f"nvmf_subsystem_get_controllers {NQN}")))
 
     def volume_blocks(self, name):
-        """512-byte blocks that the volume's file takes on the disk."""
+        """The number of 512-byte blocks allocated to the volume's file."""
         return os.stat(self._file(name)).st_blocks
 
     def check_volume(self, name, ledger):
@@ -183,7 +183,7 @@ class EngineTarget:
         return done.returncode, done.stdout + done.stderr
 
     def terminate(self):
-        """SIGTERM; AssertionError if the engine had died, or does not leave cleanly."""
+        """Send SIGTERM. AssertionError if the engine had died or does not end cleanly."""
         if self._process.poll() is not None:
             raise AssertionError(f"the engine died\n{self.describe()}")
         self._process.terminate()
@@ -196,14 +196,14 @@ class EngineTarget:
             raise AssertionError(f"the engine left with status {status}\n{self.describe()}")
 
     def stop(self):
-        """The end of a test: terminate(), unless the test itself has ended the engine; the files go."""
+        """End of a test: terminate() unless the test has ended the engine, and remove the files."""
         try:
             if self._process is not None and self._process.returncode not in (0, -signal.SIGKILL):
                 self.terminate()
         finally:
             self._place.cleanup()
             self._run.cleanup()
-            for trace in pathlib.Path("/dev/shm").glob(f"{self._name}_trace.pid*"):     # of the killed
+            for trace in pathlib.Path("/dev/shm").glob(f"{self._name}_trace.pid*"):     # of killed engines
                 trace.unlink(missing_ok=True)
 
     def describe(self):
@@ -214,7 +214,7 @@ class EngineTarget:
 
 
 class KernelTarget:
-    """nvmet in the guest itself, over its loopback: proves the scenarios where there is no engine."""
+    """nvmet in the guest, over loopback: verifies the scenarios without an engine."""
 
     nqn = NQN
     address = "127.0.0.1"
@@ -262,7 +262,7 @@ class KernelTarget:
         self._host.check(f"echo 0 > {place}/enable && rmdir {place} && rm /tmp/{name}.img")
 
     def crash(self):
-        """Cut all connections and stop to listen. Unlike a crash, this lets writes that have arrived end."""
+        """Close all connections and stop listening. Unlike after a crash, received writes complete."""
         self._host.check(f"rm {self._PORT}/subsystems/{NQN}")
 
     def restart(self):
@@ -272,11 +272,11 @@ class KernelTarget:
         return None
 
     def volume_blocks(self, name):
-        """512-byte blocks that the volume's file takes."""
+        """The number of 512-byte blocks allocated to the volume's file."""
         return int(self._host.check(f"stat -c %b /tmp/{name}.img"))
 
     def check_volume(self, name, ledger):
-        return 0, f"not for nvmet: {name} {ledger}"     # its page cache is the guest's: nothing more is visible
+        return 0, f"not for nvmet: {name} {ledger}"     # the file is in the guest's page cache: nothing to check
 
     def stop(self):
         self._host.check(f"rm -f {self._PORT}/subsystems/{NQN}")

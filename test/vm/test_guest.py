@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The tests' own tools: the guest, what happens where something is missing, and that verify_io sees what it should."""
+"""The tests' tools: the guest, missing parts of a machine, and the errors that verify_io detects."""
 
 import functools
 import os
@@ -22,7 +22,7 @@ import targets      # noqa: E402
 
 @functools.cache
 def booted():
-    """The guest of all classes but those that end one, or the skip of a class. Pair: tearDownModule()."""
+    """The guest for all classes that do not end it; skips the class if it cannot boot. Pair: tearDownModule()."""
     try:
         return guest.boot()
     except kernel.Missing as missing:
@@ -60,7 +60,7 @@ class TestGuest(unittest.TestCase):
         with self.assertRaisesRegex(guest.CommandTimeout, "early"):
             self.host.run("echo early; sleep 1000", timeout=1)
         self.assertLess(time.monotonic() - began, 5)
-        self.host.check("while pidof sleep; do usleep 10000; done", timeout=10)     # dies when it is next scheduled
+        self.host.check("while pidof sleep; do usleep 10000; done", timeout=10)     # it dies when it is next scheduled
 
     def test_commands_run_side_by_side(self):
         slow = self.host.start("sleep 1; echo slow")
@@ -68,7 +68,7 @@ class TestGuest(unittest.TestCase):
         self.assertFalse(self.host.is_done(slow))
         self.assertEqual(self.host.wait(slow), (0, "slow\n"))
 
-    def test_what_is_left_in_the_background_does_not_hold_the_reply(self):
+    def test_a_background_process_does_not_delay_the_reply(self):
         began = time.monotonic()
         self.assertEqual(self.host.run("sleep 20 & echo done"), (0, "done\n"))
         self.assertLess(time.monotonic() - began, 10)
@@ -82,9 +82,9 @@ class TestGuest(unittest.TestCase):
 
 
 class TestGuestDies(unittest.TestCase):
-    """What the tests see of a guest that is gone."""
+    """The errors after the guest has died."""
 
-    def test_panic_is_told_with_the_console(self):
+    def test_a_panic_is_reported_with_the_console(self):
         try:
             host = guest.boot()
         except kernel.Missing as missing:
@@ -95,21 +95,21 @@ class TestGuestDies(unittest.TestCase):
 
 
 class TestMissing(unittest.TestCase):
-    """Whatever a machine lacks is named."""
+    """Each missing part of a machine is named."""
 
-    def test_qemu(self):
+    def test_missing_qemu_is_named(self):
         linux = mock.Mock(image="vmlinuz")
         with mock.patch("shutil.which", return_value=None):
             with self.assertRaisesRegex(kernel.Missing, "qemu-system-x86_64 not found .*package qemu-system-x86"):
                 guest.qemu_command(linux, "archive", "tcg", shell=False)
 
-    def test_kernel_package(self):
+    def test_a_missing_kernel_package_is_named(self):
         with tempfile.TemporaryDirectory() as empty:
             with mock.patch("kernel.CACHE", pathlib.Path(empty)), mock.patch("kernel.META_PACKAGE", "no-such-kernel"):
                 with self.assertRaisesRegex(kernel.Missing, "no guest kernel.*no-such-kernel"):
                     kernel.get()
 
-    def test_module(self):
+    def test_a_missing_module_is_named(self):
         try:
             linux = kernel.get()
         except kernel.Missing as missing:
@@ -117,14 +117,14 @@ class TestMissing(unittest.TestCase):
         with self.assertRaisesRegex(kernel.Missing, "has no module no_such"):
             linux.module_closure(["no-such"])
 
-    def test_engine(self):
+    def test_a_missing_engine_is_named(self):
         with mock.patch.dict(os.environ, FATHOM_BIN="/nonexistent"):
             with self.assertRaisesRegex(kernel.Missing, "/nonexistent/fathom-engine not found"):
                 targets.engine_binaries()
 
 
 class TestVerifyIo(unittest.TestCase):
-    """verify_io finds nothing wrong with a good disk, and each kind of wrong block, by its name."""
+    """verify_io finds no error on a good disk, and names each kind of wrong block."""
 
     CELLS = 1024
 
@@ -140,7 +140,7 @@ class TestVerifyIo(unittest.TestCase):
 
     def write(self, seed):
         acked = in_flight = 0
-        for _ in range(20):     # an emulated processor on a busy machine does not get far in a second
+        for _ in range(20):     # an emulated processor on a busy machine is slow
             counts = scenarios.verify_counts(self.host.check(
                 f"verify_io run /dev/ram0 /tmp/ledger --cells {self.CELLS} --depth 64 --seed {seed} --seconds 1"))
             acked += counts["writes_acked"]
@@ -155,7 +155,7 @@ class TestVerifyIo(unittest.TestCase):
         self.assertRegex(output, rf"WRONG byte {wrong_byte}: {words}")
         self.assertEqual({int(byte) // 4096 for byte in re.findall(r"WRONG byte (\d+)", output)}, {wrong_byte // 4096})
 
-    def test_good_disk_is_good(self):
+    def test_a_good_disk_has_no_errors(self):
         self.assertEqual(self.host.run("verify_io check /dev/ram0 /tmp/ledger")[0], 0)
 
     def test_ledger_outlives_a_killed_writer(self):
@@ -165,33 +165,33 @@ class TestVerifyIo(unittest.TestCase):
         self.assertEqual(self.host.wait(job)[0], 137)
         self.assertEqual(self.host.run("verify_io check /dev/ram0 /tmp/ledger")[0], 0)
 
-    def test_stale_block(self):
+    def test_a_stale_block_is_detected(self):
         self.host.check("dd if=/dev/ram0 of=/tmp/old bs=4k skip=100 count=1 2>/dev/null")
         self.write(seed=2)
         self.host.check("dd if=/tmp/old of=/dev/ram0 bs=4k seek=100 oflag=direct 2>/dev/null")
         self.check_finds(100 * 4096, "stale, generation ")
 
-    def test_torn_block(self):
+    def test_a_torn_block_is_detected(self):
         self.host.check("dd if=/dev/ram0 of=/tmp/old bs=512 skip=807 count=1 2>/dev/null")
         self.write(seed=2)
         self.host.check("dd if=/tmp/old of=/dev/ram0 bs=512 seek=807 2>/dev/null && sync")
         self.check_finds(807 * 512, "stale, generation ")
 
-    def test_flipped_bit(self):
+    def test_a_flipped_bit_is_detected(self):
         self.host.check("""dd if=/dev/ram0 of=/tmp/one bs=1 skip=410000 count=1 2>/dev/null
             printf "\\\\$(printf %o $((0x$(xxd -p /tmp/one) ^ 1)))" |
             dd of=/dev/ram0 bs=1 seek=410000 2>/dev/null; sync""")
         self.check_finds(410000 // 512 * 512, "corrupted, generation ")
 
-    def test_misdirected_block(self):
+    def test_a_misdirected_block_is_detected(self):
         self.host.check("dd if=/dev/ram0 of=/dev/ram0 bs=4k skip=7 seek=9 count=1 conv=notrunc 2>/dev/null; sync")
         self.check_finds(9 * 4096, f"(misdirected, for byte {7 * 4096}|stale|never written)")
 
-    def test_lost_block(self):
+    def test_a_lost_block_is_detected(self):
         self.host.check("dd if=/dev/zero of=/dev/ram0 bs=4k seek=50 count=1 2>/dev/null; sync")
         self.check_finds(50 * 4096, "not ours, begins with 0000000000000000")
 
-    def test_failed_write_may_have_happened_or_not(self):
+    def test_a_failed_write_may_be_stored_or_not(self):
         if self.host.run("modprobe null_blk nr_devices=0")[0] != 0:
             self.skipTest("the guest's kernel has no null_blk")
         self.host.check("""set -e

@@ -21,7 +21,7 @@ class TestEngine(scenarios.HostScenarios, unittest.TestCase):
     def check_needs(cls):
         targets.engine_binaries()
 
-    def test_engine_leaves_cleanly_while_a_host_is_connected(self):
+    def test_the_engine_ends_cleanly_while_a_host_is_connected(self):
         self.expect_broken_connection()
         controller = self.connect(scenarios.CRASH_CONNECT)
         self.target.terminate()

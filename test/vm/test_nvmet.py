@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The same scenarios against the guest's own kernel: if these fail, it is the tests and not the engine."""
+"""The same scenarios against the guest's kernel: if these fail, the fault is in the tests, not in the engine."""
 
 import pathlib
 import sys

@@ -24,7 +24,7 @@ import kernel       # noqa: E402
 import script_output      # noqa: E402
 import targets      # noqa: E402
 
-MEMORY_MB = 3072                # a dozen of bpftraces, each with its compiler
+MEMORY_MB = 3072                # a dozen bpftrace processes, each with its compiler
 ATTACH_TIMEOUT_S = 240
 NQN = "nqn.2016-06.io.spdk:cnode1"
 CONFIGURE = f"""framework_wait_init
@@ -41,7 +41,7 @@ PERF = f"fathom perf -a 127.0.0.1 -s 4420 -n {NQN} --quiet"
 
 
 class TestProbes(unittest.TestCase):
-    """An engine in the guest, with every script of probes/ on it."""
+    """An engine in the guest, traced by each script of probes/."""
 
     @classmethod
     def setUpClass(cls):
@@ -62,7 +62,7 @@ class TestProbes(unittest.TestCase):
         return gzip.decompress(base64.b64decode(self.host.check(f"gzip -c {path} | base64", 120))).decode(errors="replace")
 
     def attach(self, scripts):
-        """{name: the words of its command line}, in the background."""
+        """Start the scripts {name: words of its command line} in the background."""
         jobs = {name: self.host.start(f"fathom probe run -o /tmp/{name}.out {words} 2>/tmp/{name}.said", 600)
                 for name, words in scripts.items()}
         deadline = time.monotonic() + ATTACH_TIMEOUT_S
@@ -74,7 +74,7 @@ class TestProbes(unittest.TestCase):
         return jobs
 
     def end(self, jobs):
-        """Interrupt one after another: each bpftrace has 10 s to print its maps, and all at once need longer on a busy machine."""
+        """Interrupt them one after another: each bpftrace has 10 s to print its maps, and all at once take longer on a busy machine."""
         for name, job in jobs.items():
             self.host.check("for p in $(pidof fathom); do "
                             f"tr '\\0' ' ' </proc/$p/cmdline | grep -q ' /tmp/{name}.out ' && kill -INT $p; done; true")
@@ -101,7 +101,7 @@ class TestProbes(unittest.TestCase):
         self.host.check(f"echo 'bdev_error_inject_error EE_M1 read failure -n {script_output.FAILURES}' | fathom rpc")
         self.host.run(f"{PERF} --count 20 --nsid 2 --rw read --depth 1", 120)
         self.host.check(f"echo 'nvmf_delete_subsystem {NQN}' | fathom rpc")
-        time.sleep(3)       # what is printed once a second has been
+        time.sleep(3)       # output that is printed once a second must have been printed
         after = self.summary()
         printed = self.end(jobs)
         new = {key: after[key] - before.get(key, 0) for key in after}

@@ -33,7 +33,7 @@ import kernel       # noqa: E402
 SAMPLES = TOP / "test" / "unit" / "inspect" / "probed" / "samples"
 MEMORY_MB = 1536
 LARGE = 5000
-DTRACE_S = 120                  # it reads the kernel's types first
+DTRACE_S = 120                  # dtrace first reads the kernel's types
 STATE = "/run/dtrace"
 OURS = f"fathom-probed --cuse --state-dir {STATE} --socket /run/probed.sock"
 THEIRS = f"chroot {dtrace.PLACE} /usr/sbin/dtprobed -F"
@@ -48,7 +48,7 @@ def binaries():
 
 
 def write_large_object(path):
-    """With LARGE probes, by our own encoder: it prints them as an array of C."""
+    """Write an object with LARGE probes, made by our encoder, which prints it as a C array."""
     maker = kernel.REPOSITORY / "build" / "test" / "system" / "registry" / "registry-make-object"
     maker = pathlib.Path(os.environ.get("FATHOM_BIN", maker.parents[3] / "bin")).parent / maker.relative_to(maker.parents[3])
     if not os.access(maker, os.X_OK):
@@ -85,7 +85,7 @@ class TestRegistry(unittest.TestCase):
         self.ended = []
 
     def daemon(self, command):
-        """Start a daemon, on an empty tree unless one is there, and wait until it has its device."""
+        """Start a daemon, on an empty tree if none exists, and wait until its device exists."""
         job = self.host.start(f"exec {command} >/tmp/daemon.log 2>&1", 600)
         self.addCleanup(self.end_daemon, job)
         status, _ = self.host.run("for i in $(seq 100); do [ -c /dev/dtrace/helper ] && exit 0; sleep 0.1; done; exit 1")
@@ -107,19 +107,19 @@ class TestRegistry(unittest.TestCase):
         return self.daemon(command)
 
     def start(self, command):
-        """A program of the guest in the background; its pid. It is killed when the test ends."""
+        """Start a program in the guest in the background. Return its pid. It is killed when the test ends."""
         pid = int(self.host.check(f"setsid {command} >/tmp/started.log 2>&1 </dev/null & echo $!"))
         self.addCleanup(self.host.run, f"kill -KILL {pid}")
         return pid
 
     def files(self):
-        """{path below probes/: its content}"""
+        """The files of the tree: {path below probes/: content}."""
         packed = self.host.check(f"cd {STATE}/probes && tar cf - . | gzip -1 | base64", 60)
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(base64.b64decode(packed)))) as tar:
             return {member.name[2:]: tar.extractfile(member).read() for member in tar if member.isfile()}
 
     def wait_for(self, what, wanted, seconds=30):
-        """Until what() is `wanted`."""
+        """Wait until what() is `wanted`."""
         deadline = time.monotonic() + seconds
         while (found := what()) != wanted and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -129,7 +129,7 @@ class TestRegistry(unittest.TestCase):
         return sorted(self.host.check(f"cd {STATE}/probes && find . -type f | cut -c3-").split())
 
     def probes(self):
-        """Provider, module, function and name of what is in the tree, in order."""
+        """Provider, module, function and name of the probes in the tree, sorted."""
         return sorted(path.partition("/")[2] for path in self.paths())
 
     def test_a_program_of_the_real_dtrace_registers_and_the_real_dtrace_fires_its_probes(self):
@@ -142,18 +142,18 @@ class TestRegistry(unittest.TestCase):
         seen = self.host.check(dtrace.command('demo*:::start { printf("start %d %s\\n", arg0, copyinstr(arg1)); } '
                                               'demo*:::done { printf("done %d\\n", arg0); n++; } demo*:::done /n > 4/ { exit(0); }'),
                                DTRACE_S)
-        # it prints a processor's events after the other's
+        # it prints the events of one processor after those of the other
         starts = sorted(int(number) for number in re.findall(r"^start (\d+) demo$", seen, re.M))
         dones = sorted(int(number) - 7 for number in re.findall(r"^done (\d+)$", seen, re.M))
         self.assertGreaterEqual(len(dones), 4, seen)
         self.assertEqual(dones, list(range(dones[0], dones[0] + len(dones))))
-        # those that the program asks about before it fires them: attached at another instant, ended at another
+        # probes with an is-enabled check: attached and detached at other times
         self.assertEqual(starts, list(range(starts[0], starts[0] + len(starts))))
         self.assertLessEqual(abs(len(starts) - len(dones)), 2, seen)
 
-    def test_the_tree_is_that_of_the_other_daemon_byte_for_byte(self):
+    def test_the_tree_equals_that_of_the_other_daemon_byte_for_byte(self):
         seen = {}
-        # programs lie at the same addresses each time
+        # programs have the same addresses each time
         self.host.check("echo 0 > /proc/sys/kernel/randomize_va_space")
         self.addCleanup(self.host.check, "echo 2 > /proc/sys/kernel/randomize_va_space")
         for command in (THEIRS, OURS):
@@ -169,26 +169,26 @@ class TestRegistry(unittest.TestCase):
         for path, data in seen[THEIRS].items():
             self.assertEqual(seen[OURS][path], data, path)
 
-    def test_threads_at_once_are_one_process(self):
+    def test_concurrent_threads_register_as_one_process(self):
         self.fresh()
         pid = self.start("helper_client threads 8 /tmp/many sleep")
         self.wait_for(lambda: len(self.paths()), 80)
         self.assertEqual({path.partition("/")[0] for path in self.paths()}, {str(pid)})
         self.assertIn("threads 0", self.host.check("cat /tmp/started.log"))
 
-    def test_an_object_of_many_chunks(self):
+    def test_an_object_of_many_chunks_is_registered(self):
         self.fresh()
         pid = self.start("helper_client add /large/large.dof sleep")
         self.wait_for(lambda: len(self.paths()), LARGE, 60)
         self.host.check(f"kill -KILL {pid}")
         self.wait_for(self.paths, [], 60)
 
-    def test_a_program_of_32_bits(self):
+    def test_a_32_bit_program_is_registered(self):
         self.fresh()
         pid = self.start("helper_client_32")
         self.wait_for(self.probes, [f"simple{pid}/simple32/main/arg1", f"simple{pid}/simple32/main/go"])
 
-    def test_what_is_wrong_is_answered_and_harms_nobody(self):
+    def test_invalid_requests_are_errors_and_affect_no_other_process(self):
         self.fresh()
         said = self.host.check("helper_client legacy nowhere add-program anonymous /dof/simple.dof remove 77 "
                                "add /dof/simple.dof add /bin/busybox remove 0 remove 0")
@@ -197,7 +197,7 @@ class TestRegistry(unittest.TestCase):
                           ["add", "0"], ["add", "-22"], ["remove", "0"], ["remove", "0"]])
         self.assertEqual(self.paths(), [])
 
-    def test_who_dies_or_execs_has_no_probes(self):
+    def test_a_process_that_dies_or_execs_has_no_probes(self):
         self.fresh()
         pid = self.start("helper_client add /dof/simple.dof sleep")
         self.wait_for(lambda: len(self.paths()), 2)
@@ -207,12 +207,12 @@ class TestRegistry(unittest.TestCase):
         self.wait_for(self.probes, [f"clau{pid}/clau.dof/main/go", f"simple{pid}/simple.dof/main/arg1",
                                     f"simple{pid}/simple.dof/main/go"][:1])
 
-    def test_a_child_registers_for_itself(self):
+    def test_a_child_registers_its_own_probes(self):
         self.fresh()
         self.start("helper_client add /dof/simple.dof fork add /dof/clau.dof sleep")
-        self.wait_for(lambda: len(self.paths()), 2)     # the child's are gone with it
+        self.wait_for(lambda: len(self.paths()), 2)     # the child's probes are removed with it
 
-    def test_what_is_registered_outlives_the_daemon(self):
+    def test_registrations_survive_the_daemon(self):
         job = self.fresh()
         pid, other = self.start("demo"), self.start("helper_client add /dof/simple.dof sleep")
         self.wait_for(lambda: len(self.paths()), 4)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The trace against bpftrace: one workload, seen by the rings and by the kernel's probes, and nothing may differ.
+"""The trace compared with bpftrace: one workload, recorded by the rings and by the kernel's probes, must give equal events.
 
     python3 test/vm/test_usdt.py -v
 
@@ -29,9 +29,9 @@ import guest        # noqa: E402
 import kernel       # noqa: E402
 import targets      # noqa: E402
 
-MEMORY_MB = 1536                # the filesystem is in it, and bpftrace's compiler is large
+MEMORY_MB = 1536                # includes the filesystem and bpftrace's compiler
 NQN = "nqn.2016-06.io.spdk:cnode1"
-# 4 reads of each 1 fail on E0: errors are events, too
+# 4 reads of each 1 fail on E0: errors are also events
 CONFIGURE = f"""framework_wait_init
 bdev_malloc_create 32 512 -b M0
 bdev_malloc_create 32 4096 -b M1
@@ -48,7 +48,7 @@ WORKLOAD = [
     (0, f"{PERF} 400 --rw mix --verify --depth 16 --queues 2"),
     (0, f"{PERF} 30 --rw write --bs 128k --depth 4 --hdgst --ddgst"),
     (1, f"{PERF} 20 --nsid 2 --rw read --depth 2"),
-    # a foreign host: the kernel's
+    # a foreign host: the kernel
     (0, f"nvme connect -t tcp -a 127.0.0.1 -s 4420 -n {NQN} --nr-io-queues=2"),
     (0, "while [ ! -b /dev/nvme0n1 ]; do sleep 0.1; done; "
         "dd if=/dev/zero of=/dev/nvme0n1 bs=64k count=8 oflag=direct && "
@@ -64,7 +64,7 @@ BEGIN_MARK, END_MARK = "spdk_get_version", "rpc_get_methods"
 
 
 def between_marks(all_events):
-    """From the beginning of the first call of BEGIN_MARK behind which nothing is missing, to END_MARK's."""
+    """The events from the first call of BEGIN_MARK after which none is missing, to END_MARK's call."""
     marks = {mark: [event.tick for event in all_events if event.name == "rpc_request_received" and mark in event.args]
              for mark in (BEGIN_MARK, END_MARK)}
     begin, end = marks[BEGIN_MARK][-1], marks[END_MARK][-1]
@@ -95,8 +95,8 @@ class TestUsdt(events.Compare, unittest.TestCase):
         self.host.check(f"echo {method} | fathom rpc >/dev/null")
 
     def attach(self):
-        """Start bpftrace; it sees every probe when this returns."""
-        # what the engine has no use for, such as walks over all channels, is not in it
+        """Start bpftrace, and wait until all probes are attached."""
+        # functions that the engine does not use, such as walks over all channels, are not linked into it
         there = {line.rsplit(":", 1)[1] for line in self.host.check(f"bpftrace -l 'usdt:{ENGINE}:*'").split()}
         self.assertGreater(len(there), POINTS_MIN)
         self.write("/tmp/all.bt", events.script(self.model, self.layout, ENGINE, there))
@@ -119,7 +119,7 @@ class TestUsdt(events.Compare, unittest.TestCase):
         self.host.wait(self.tracer)
         self.assertNotIn("Lost", self.host.run("cat /tmp/said")[1], "bpftrace lost events")
 
-    def test_rings_and_probes_tell_the_same(self):
+    def test_rings_and_probes_have_the_same_events(self):
         engine = self.host.start("fathom-engine -m 3 >/tmp/engine.log 2>&1", 600)
         self.host.check("while [ ! -S /var/tmp/fathom.sock ]; do sleep 0.1; done")
         self.write("/tmp/configure", CONFIGURE)

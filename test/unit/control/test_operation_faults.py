@@ -17,7 +17,7 @@ sys.path[:0] = [os.path.join(TOP, "scripts"), os.path.join(TOP, "src/control/ope
 import c_functions  # noqa: E402
 import table  # noqa: E402
 
-# Faults of these folders are answers to calls. Not among them: what the program itself prints when it starts.
+# Faults of these folders are answers to calls. Faults that a program prints when it starts are excluded.
 ANSWERING = ("src/control/mgmt/", "src/control/server/engines/", "src/control/server/collection/", "src/control/server/host/", "src/control/system/")
 NOT_ANSWERS = {"folder": "when the server starts", "engine_not_configured": "over dRPC, to an engine",
                "dmg_absent": "to methods of rows `absent` only"}
@@ -76,7 +76,7 @@ class Faults(unittest.TestCase):
             self.assertEqual(extra, set(), method.path)
 
     def test_the_file_of_a_method_raises_no_fault_that_its_row_lacks(self):
-        """Not further than the file: a function of several methods may raise faults that one of them excludes. server_rig.py sees those."""
+        """Only faults of the file itself: a function of several methods may raise faults that one of them excludes. server_rig.py checks those."""
         found = 0
         for method in self.table.methods:
             raised = self.reachable(method.function, {path for path, _ in self.bodies[method.function]})

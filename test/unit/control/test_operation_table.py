@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""src/control/operation/generate.py: what it makes of a table, and that a mistake is named with file and line."""
+"""src/control/operation/generate.py: the generated code, and errors with file and line."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Table(unittest.TestCase):
             return file.read()
 
     def assert_refused(self, text, where, words):
-        """The message names the line, and nothing is written."""
+        """Assert that the error names the line and that no file is written."""
         done = self.generate(text, "--make", "mgmt", "--outdir", self.folder)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertTrue(done.stderr.startswith(os.path.join(self.folder, f"sample.def:{where}: ")), done.stderr)
@@ -53,7 +53,7 @@ class Methods(Table):
     QUERY = "method mgmt.MgmtSvc/SystemQuery by mgmt for admin # who is there\n"
     RANKS = "method ctl.CtlSvc/StopRanks by server for admin server request ctl.RanksReq answer ctl.RanksResp function stop_some\n"
 
-    def test_a_method_is_a_row_and_a_prototype_of_its_place(self):
+    def test_a_method_becomes_a_row_and_a_prototype(self):
         made = self.made(self.QUERY + self.RANKS, "mgmt", "methods.gen.c")
         self.assertIn('{ "/mgmt.MgmtSvc/SystemQuery", &mgmt__system_query_req__descriptor, &mgmt__system_query_resp__descriptor, GRPC_ROLE_ADMIN,'
                       ' mgmt_system_query },', made)
@@ -64,7 +64,7 @@ class Methods(Table):
                       ' stop_some },', made)
         self.assertIn("void stop_some(struct grpc_call *call, const ProtobufCMessage *request);", self.made(self.RANKS, "server", "methods.gen.h"))
 
-    def test_mistakes_are_named(self):
+    def test_errors_name_their_line(self):
         for line, words in (("method mgmt.MgmtSvc/SystemQuery by mgmt", "expected: method"),
                             ("method SystemQuery by mgmt for admin", "expected: method"),
                             ("method mgmt.MgmtSvc/SystemQuery by engine for admin", "by engine, which is none of"),
@@ -84,7 +84,7 @@ class Absent(Table):
         self.assertEqual(rows.splitlines(), ['{ "/a.Svc/One", 4, "do some", "there are \\"none\\"", "do without" },',
                                              '{ "/a.Svc/One", 0, "do all", "there are \\"none\\"", "do without" },'])
 
-    def test_mistakes_are_named(self):
+    def test_errors_name_their_line(self):
         self.assert_refused("absent a.Svc/One do all\n", 1, '"absent" belongs below a row "reason"')
         self.assert_refused("\nreason\n\twhy there are none\n\tabsent a.Svc/One do all\n", 2, '"instead"')
         self.assert_refused(self.REASON + "absent a.Svc do all\n", 4, "expected: absent")
@@ -117,7 +117,7 @@ command list all
     run run_pool_list
 """
 
-    def test_an_option_is_a_member_and_a_row(self):
+    def test_an_option_becomes_a_member_and_a_row(self):
         header = self.made(self.SAMPLE, "commands", "commands.gen.h")
         for line in ("bool json;", "const char *ranks;", "uint64_t depth;", ".depth = UINT64_MAX,", "int run_pool_list(struct control_run *run);"):
             self.assertIn(line, header)
@@ -139,7 +139,7 @@ command list all
                       "values->home[0] != '/'"):
             self.assertIn(words, check)
 
-    def test_mistakes_are_named(self):
+    def test_errors_name_their_line(self):
         lines = self.SAMPLE.count("\n")
         for line, words in (("option ranks text RANKS", "a second option ranks"), ("option all maybe", "which is none of flag, text"),
                             ("option all flag ALL", "every option but a flag"), ("option all number COUNT", "have values"),
@@ -158,7 +158,7 @@ command list all
 
 
 class NewCall(unittest.TestCase):
-    """A call needs its messages and its rows; the code that comes of them compiles. docs/adding-a-call.md has the same call."""
+    """A call needs only its messages and rows, and the generated code compiles. docs/adding-a-call.md has the same call."""
 
     MESSAGES = """
 message SystemNewReq {
@@ -206,7 +206,7 @@ command new
     exclusive ranks rank-hosts
     calls new
 """
-    # instead of a server: the result of the call
+    # the result of the call, in place of a server
     ANSWER = """
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +270,7 @@ void fathom_control_free(void *result)
                         "--outdir", os.path.join(self.source, place)], check=True)
 
     def make_all(self):
-        """Everything that the build makes of the table, with the sample in it."""
+        """Generate all files of the build, from the table with the sample."""
         for name in ("ctl", "fathom", "mgmt", "shared", "srv"):
             subprocess.run(["protoc-c", "--proto_path=" + self.source, "--c_out=" + self.source, f"rpc/proto/{name}.proto"], check=True)
         for what, place in (("mgmt", "control/mgmt"), ("client", "control/client"), ("commands", "cmd/fathom/control"), ("show", "cmd/fathom/show")):
@@ -293,7 +293,7 @@ void fathom_control_free(void *result)
                                "-I", os.path.join(TOP, "include"), "-I", os.path.join(BUILD, "src"), *arguments, path], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
-    def test_its_code_compiles(self):
+    def test_the_generated_code_compiles(self):
         self.make_all()
         for path in ("control/mgmt/methods.gen.c", "control/client/calls.gen.c", "cmd/fathom/control/commands.gen.c", "cmd/fathom/show/show.gen.c"):
             self.compile(os.path.join(self.source, path), "-fsyntax-only")
@@ -302,7 +302,7 @@ void fathom_control_free(void *result)
         self.assertIn("row->size = parts[i].bytes;", made)
 
     def link(self):
-        """The program fathom with the sample; its call is ANSWER's."""
+        """Link the program fathom with the sample, whose call is in ANSWER."""
         with open(os.path.join(self.folder, "answer.c"), "w") as file:
             file.write(self.ANSWER)
         own = os.path.join(TOP, "src/cmd/fathom/control")
@@ -323,7 +323,7 @@ void fathom_control_free(void *result)
     def fathom(self, *arguments):
         return subprocess.run([os.path.join(self.folder, "fathom"), *arguments], capture_output=True, text=True, timeout=30)
 
-    def test_its_command_runs_without_a_line_of_c(self):
+    def test_the_command_runs_without_handwritten_code(self):
         self.make_all()
         self.link()
         done = self.fathom("system", "new", "--help")
@@ -349,16 +349,16 @@ void fathom_control_free(void *result)
     def test_a_field_of_another_type_is_named(self):
         self.assertIn("bytes is u32, but size of mgmt.SystemPart is uint64", self.refused("record x from mgmt.SystemPart\nfield u32 bytes = size\n"))
 
-    def test_a_field_that_is_not_there_is_named(self):
+    def test_a_missing_field_is_named(self):
         self.assertIn("mgmt.SystemPart has no field colour", self.refused("record x from mgmt.SystemPart\nfield text colour\n"))
 
-    def test_a_call_without_its_method_is_named(self):
+    def test_a_call_with_a_missing_method_is_named(self):
         self.assertIn('no row "method" for mgmt.MgmtSvc/SystemOld', self.refused("call old asks mgmt.MgmtSvc/SystemOld as system old retry read\n"))
 
-    def test_an_argument_that_nothing_uses_is_named(self):
+    def test_an_unused_argument_is_named(self):
         self.assertIn("wide is used by no field", self.refused("call old asks mgmt.MgmtSvc/SystemNew as system old retry read\nargument bool wide\n"))
 
-    def test_a_column_of_no_field_is_named(self):
+    def test_a_column_without_a_field_is_named(self):
         self.assertIn("x has no field y", self.refused('record x from mgmt.SystemPart\nfield text what\ncolumns "Y" y\n'))
 
 
@@ -373,7 +373,7 @@ void fathom_control_free(void *result)
 
 
 class Lists(unittest.TestCase):
-    """Lists of words that the table of operations repeats from other sources."""
+    """Lists of words in the table of operations that exist also in other sources."""
 
     def words_of(self, pattern, path):
         found = re.search(pattern, open_text(os.path.join(TOP, path)), re.M)
@@ -386,14 +386,14 @@ class Lists(unittest.TestCase):
         rows = next(each for each in table.read().groups if each.name == group)
         return next(each for each in rows.commands if each.name == command).option(name)
 
-    def test_the_states_of_members_are_those_of_the_server(self):
+    def test_the_states_of_members_equal_those_of_the_server(self):
         rows = re.findall(r'\[MEMBER_\w+\] = \{ "\w+", "(\w+)"', open_text(os.path.join(TOP, "src/control/system/states.c")))
         self.assertGreater(len(rows), 10)
         offered = self.option("system", "query", "with-states").values.split(",")
         self.assertEqual(set(rows) - set(offered), {"unknown", "checkerstarted"})    # Fathom's members do not enter these
         self.assertEqual(set(offered) - set(rows), set())
 
-    def test_the_causes_of_an_end_are_those_of_the_engines(self):
+    def test_the_causes_of_an_end_equal_those_of_the_engines(self):
         causes = [cause.lower() for cause in self.words_of(r"^enum instance_cause prefix=INSTANCE_ \{ ([A-Z_ ]+) \}", "src/control/instance/probes.def")]
         self.assertGreater(len(causes), 5)
         self.assertEqual(self.words_of(r"more CAUSE: ([a-z_, ]+)\.", "src/control/operation/server.def"), causes)
@@ -402,7 +402,7 @@ class Lists(unittest.TestCase):
 
 
 class Pages(Table):
-    def test_a_group_is_a_man_page(self):
+    def test_a_group_has_a_man_page(self):
         sys.path.insert(0, os.path.dirname(GENERATE))
         import manual
         import table
@@ -416,7 +416,7 @@ class Pages(Table):
             self.assertIn(words, page)
         self.assertNotIn(".SH FAULTS", page)
 
-    def test_the_faults_of_a_command_are_those_of_its_methods(self):
+    def test_the_faults_of_a_command_equal_those_of_its_methods(self):
         sys.path.insert(0, os.path.dirname(GENERATE))
         import manual
         import table

@@ -44,7 +44,7 @@ class Slow:
 
 
 def fault(code, domain, text, resolution):
-    """As a server sends a fault."""
+    """A fault, encoded as by a server."""
     message = f'{domain}: code = {code} description = "{text}"'
     return Failure(grpc.StatusCode.INTERNAL, message, ("proto.fault.Fault", domain, {
         "Domain": domain, "Code": str(code), "Description": text, "Reason": "", "Resolution": resolution}))
@@ -61,7 +61,7 @@ def not_leader(leader, *replicas):
 
 
 class PoweredOff:
-    """An address where nothing answers, not even the kernel: its queue of connections is full."""
+    """An address that does not answer, not even from the kernel: its listen queue is full."""
 
     def __enter__(self):
         self.listener = socket.socket()
@@ -152,5 +152,5 @@ class FakeServer:
         context.abort(failure.code, failure.text)
 
     def requests(self, path, message):
-        """What was asked of `path`, decoded as `message`."""
+        """The requests received for `path`, decoded as `message`."""
         return [message.FromString(request) for method, request, _ in self.calls if method == path]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""rig - what the tests of the operator's commands share: running `fathom` in a home of its own, and golden output."""
+"""rig - shared by the tests of the operator's commands: runs `fathom` with its own home folder, and compares golden output."""
 
 import json
 import os
@@ -28,19 +28,19 @@ class CommandTest(unittest.TestCase):
         self.folder = folder.name
 
     def run_plain(self, *words, timeout=60, program=FATHOM, **kwargs):
-        """`fathom` as it stands."""
+        """Run `fathom` without added options."""
         return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=timeout, cwd=self.folder,
                               env=dict(os.environ, HOME=self.folder, LC_ALL="C"), **kwargs)
 
     def fathom(self, servers, *words, status=0, **kwargs):
-        """`fathom` with these servers (or addresses), without certificates."""
+        """Run `fathom` with these servers (or addresses), without certificates."""
         hosts = ",".join(getattr(server, "address", server) for server in (servers if isinstance(servers, list) else [servers]))
         done = self.run_plain(*words, "-i", "-l", hosts, **kwargs)
         self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}\n{done.stderr}")
         return done
 
     def golden(self, name, said):
-        """`said` is what the file has; FATHOM_GOLDEN=write writes it instead."""
+        """Assert that `said` equals the golden file; FATHOM_GOLDEN=write writes the file instead."""
         path = os.path.join(HERE, "golden", name)
         if os.environ.get("FATHOM_GOLDEN") == "write":
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -50,17 +50,17 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(said, file.read(), name)
 
     def with_places(self, servers, said):
-        """Ports of fake servers are named by their place."""
+        """Replace the ports of fake servers by their position in the list."""
         for number, server in enumerate(servers if isinstance(servers, list) else [servers]):
             said = said.replace(str(getattr(server, "port", server)), f"1000{number + 1}")
         return said
 
     def show_errors(self, name, servers, *words):
-        """What stands on standard error, against a golden file."""
+        """Compare standard error with a golden file."""
         self.golden(f"{name}.err", self.with_places(servers, self.fathom(servers, *words, status=1).stderr))
 
     def show(self, name, servers, *words, status=0, hosts=()):
-        """Both faces of a command, against golden files."""
+        """Compare the text and the JSON of a command with golden files."""
         for suffix, more in (("txt", ()), ("json", ("--json",))):
             said = self.with_places(servers, self.fathom(servers, *words, *more, status=status).stdout)
             if suffix == "json":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is written about the operator's commands is what they say of themselves: man pages, completion, the configuration's page."""
+"""Man pages, completion and the page of the configuration agree with the help of the operator's commands."""
 
 import os
 import re
@@ -18,7 +18,7 @@ class Help(CommandTest):
         said = self.run_plain(*words, "--help").stdout
         return [re.match(r"  (\S+(?: \S+)*?)(?:  | $| (?=\S+ \S+ \S+ ))", line).group(1) for line in said.split("commands:\n")[1].split("\n\n")[0].splitlines()]
 
-    def test_every_command_and_option_is_in_its_man_page(self):
+    def test_each_command_and_option_is_in_its_man_page(self):
         for group, page in GROUPS.items():
             with open(os.path.join(TOP, "docs", "man", page)) as file:
                 text = file.read().replace("\\-", "-")
@@ -34,7 +34,7 @@ class Help(CommandTest):
                 for option in re.findall(r"(?m)^ +(?:-\w, )?(--[a-z][a-z-]+)", said.stdout):
                     self.assertRegex(section.group(1) + common, option + r"(?![\w-])", f"{page}: {command}")
 
-    def test_sections_of_the_page_are_commands(self):
+    def test_sections_of_a_man_page_are_its_commands(self):
         for group, page in GROUPS.items():
             with open(os.path.join(TOP, "docs", "man", page)) as file:
                 sections = re.findall(r"(?m)^\.SS (.*)$", file.read().replace("\\-", "-"))
@@ -43,12 +43,12 @@ class Help(CommandTest):
 
 class Completion(CommandTest):
     def complete(self, *words):
-        """What a shell would offer for the last word."""
+        """The completions of the last word."""
         done = subprocess.run([FATHOM, "--complete", *words], capture_output=True, text=True, check=True, cwd=self.folder)
         self.assertEqual(done.stderr, "")
         return sorted(line.split("\t")[0] for line in done.stdout.splitlines())
 
-    def test_commands(self):
+    def test_commands_are_completed(self):
         self.assertEqual(self.complete("s"), ["server", "storage", "support", "system"])
         self.assertIn("trace", self.complete(""))
         self.assertEqual(self.complete("-j", "-l", "node1", "sys"), ["system"])
@@ -57,21 +57,21 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("storage", "query", "u"), ["usage"])
         self.assertEqual(self.complete("system", "st"), ["start", "stop"])
 
-    def test_options_are_those_of_help(self):
+    def test_completed_options_equal_those_of_the_help(self):
         for group in GROUPS:
             for command in re.findall(r"(?m)^  ([a-z-]+(?: [a-z-]+)?)  ", self.run_plain(group, "--help").stdout):
                 said = self.run_plain(group, *command.split(), "--help").stdout
                 self.assertEqual(sorted(self.complete(group, *command.split(), "--")),
                                  sorted(re.findall(r"(?m)^  (?:-\w, |    )(--[a-z-]+)", said)), (group, command))
 
-    def test_values(self):
+    def test_values_are_completed(self):
         self.assertEqual(self.complete("system", "query", "--with-states", "st"), ["starting", "stopped", "stopping"])
         self.assertEqual(self.complete("system", "query", "-o", "fol"), ["@files"])
         self.assertEqual(self.complete("support", "collect-log", "-t", "fol"), ["@folders"])
 
 
 class Dmg(CommandTest):
-    """docs/dmg.md: what users of dmg find here, and under which name."""
+    """docs/dmg.md: the commands of dmg and their names here."""
 
     def rows(self):
         with open(os.path.join(TOP, "docs", "dmg.md")) as file:
@@ -79,11 +79,11 @@ class Dmg(CommandTest):
         self.assertGreater(len(rows), 60)
         return [(theirs.replace(",", " ").split(), ours.strip("`").split()[1:], word) for theirs, ours, word in rows]
 
-    def test_every_row_of_the_table_is_understood(self):
+    def test_each_row_of_the_table_can_be_parsed(self):
         with open(os.path.join(TOP, "docs", "dmg.md")) as file:
             self.assertEqual(len(re.findall(r"(?m)^\|", file.read())), len(self.rows()) + 2)      # and its head
 
-    def test_what_is_here_is_in_help(self):
+    def test_supported_commands_and_options_are_in_the_help(self):
         for theirs, ours, word in self.rows():
             if not ours:
                 continue
@@ -96,7 +96,7 @@ class Dmg(CommandTest):
             if word.startswith("same"):
                 self.assertLessEqual({each for each in theirs if each[0] == "-"}, options)
 
-    def test_what_is_not_here_is_refused_before_anybody_is_asked(self):
+    def test_unsupported_commands_and_options_are_refused_without_a_call(self):
         refused = 0
         for theirs, ours, word in self.rows():
             if ours:
@@ -112,12 +112,12 @@ class Dmg(CommandTest):
 
 
 class Pages(CommandTest):
-    def test_the_configuration_s_page_is_what_the_program_prints(self):
+    def test_the_page_of_the_configuration_is_current(self):
         with open(os.path.join(TOP, "docs", "client-configuration.md")) as file:
             self.assertEqual(self.run_plain("config", "reference").stdout, file.read(), "fathom config reference > docs/client-configuration.md")
 
-    def test_who_may_call_what_is_said_of_every_method(self):
-        """docs/control-plane.md's table of calls has the roles of the table of operations."""
+    def test_the_page_lists_the_roles_of_each_method(self):
+        """The roles in docs/control-plane.md equal those of the table of operations."""
         made = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", "method-list"], stdout=subprocess.PIPE, text=True, check=True)
         rows = {path: set(roles) for path, *roles in (line.split() for line in made.stdout.splitlines())}
         self.assertGreater(len(rows), 20)
@@ -129,7 +129,7 @@ class Pages(CommandTest):
             said[call.strip("`/")] = {role for role, cell in zip(("admin", "agent", "server"), may) if cell == "yes"}
         self.assertEqual(rows, said)
 
-    def test_the_sample_is_right_and_has_every_key_with_its_default(self):
+    def test_the_sample_is_valid_and_has_each_key_with_its_default(self):
         sample = os.path.join(TOP, "packaging", "fathom_control.yml")
         with open(sample) as file:
             text = file.read()

@@ -41,7 +41,7 @@ def storage(free=500, **kwargs):
 
 
 def read_all(watcher):
-    """What was written to a terminal that no process has open any more; it comes in pieces."""
+    """Read in pieces all that was written to a terminal which no process has open any more."""
     said = b""
     try:
         while piece := os.read(watcher, 4096):
@@ -60,8 +60,8 @@ class Hosts(CommandTest):
             self.addCleanup(server.__exit__)
         return sorted(servers, key=lambda server: server.port)
 
-    def test_scan_folds_hosts_that_are_alike(self):
-        servers = self.hosts(SCAN, storage(500), storage(501), storage(502))      # free memory does not keep hosts apart
+    def test_scan_folds_hosts_with_equal_answers(self):
+        servers = self.hosts(SCAN, storage(500), storage(501), storage(502))      # free memory is not compared
         said = self.fathom(servers, "storage", "scan").stdout.splitlines()
         self.assertEqual(len(said), 3, said)
         ports = ",".join(str(server.port) for server in servers)
@@ -73,13 +73,13 @@ class Hosts(CommandTest):
             self.assertTrue(str(server.port) in listed or "-" in listed, (listed, ports))
         other = self.hosts(SCAN, CTL.StorageScanResp(nvme=CTL.ScanNvmeResp(), scm=CTL.ScanScmResp()))
         self.assertEqual(len(json.loads(self.fathom(servers + other, "storage", "scan", "-j").stdout)["response"]["HostStorage"]), 2)
-        # rows of one address: each has its port, also where it stands alone, and where it failed
+        # hosts with one address: each row has the port, also of a single host and of a failed one
         said = self.fathom([servers[0], other[0], "127.0.0.1:1"], "storage", "scan", status=1)
         rows = [line.split()[0] for line in said.stdout.splitlines()[2:] + said.stderr.splitlines()[3:4]]
         self.assertEqual(sorted(rows), sorted([servers[0].address, other[0].address, "127.0.0.1:1"]))
         self.assertIn("127.0.0.1 ", self.fathom(servers[0], "storage", "scan").stdout)
 
-    def test_scan_of_one(self):
+    def test_scan_of_one_host(self):
         server, = self.hosts(SCAN, storage())
         self.show("storage_scan", server, "storage", "scan")
         self.show("storage_scan_verbose", server, "storage", "scan", "--verbose")
@@ -87,7 +87,7 @@ class Hosts(CommandTest):
         asked = server.requests(SCAN, CTL.StorageScanReq)
         self.assertEqual([a.nvme.Basic for a in asked], [True, True, False, False, False, False])
 
-    def test_scans_show_all_that_hosts_have(self):
+    def test_scan_all_shows_all_devices_and_interfaces(self):
         host = OURS.HostDevicesResp(devices=[
             OURS.HostDevicesResp.Device(path="/dev/nvme0n1", kind="nvme", bytes=100 * GIB, model="Drive 9000", serial="S1", numa_node=0, use="free", free=True),
             OURS.HostDevicesResp.Device(path="/dev/pmem0", kind="pmem", bytes=8 * GIB, numa_node=1, use="mounted at /mnt"),
@@ -98,28 +98,28 @@ class Hosts(CommandTest):
         with FakeServer({SCAN: storage(), NETWORK: CTL.NetworkScanResp(numacount=1, corespernuma=1), "/fathom.ControlSvc/HostDevices": host}) as server:
             self.show("storage_scan_all", server, "storage", "scan", "--all")
             self.show("network_scan_all", server, "network", "scan", "--all")
-            self.assertNotIn("/dev/sda", self.fathom(server, "storage", "scan").stdout)     # as dmg shows it
-        with FakeServer({SCAN: storage()}) as server:       # that does not have the call
+            self.assertNotIn("/dev/sda", self.fathom(server, "storage", "scan").stdout)     # like dmg
+        with FakeServer({SCAN: storage()}) as server:       # a server without this call
             self.assertIn("resolution", self.fathom(server, "storage", "scan", "--all", status=1).stderr)
 
-    def test_scan_with_modules_and_failures_of_parts(self):
+    def test_scan_shows_modules_and_partial_failures(self):
         module = CTL.ScmModule(channelid=1, channelposition=2, controllerid=3, socketid=0, physicalid=7, capacity=128 * GIB, uid="u", healthState="ok")
         bad = CTL.ResponseState(status=-2, error="no permission to look at /dev/nvme0")
         server, = self.hosts(SCAN, CTL.StorageScanResp(scm=CTL.ScanScmResp(modules=[module]), nvme=CTL.ScanNvmeResp(state=bad)))
         self.show("storage_scan_modules", server, "storage", "scan")
         self.show("storage_scan_modules_verbose", server, "storage", "scan", "-v")
 
-    def test_usage_and_devices(self):
+    def test_usage_and_usable_space_are_shown(self):
         server, = self.hosts(SCAN, storage(smd_devices=[smd(1), smd(2)]))
         self.show("storage_usage", server, "storage", "query", "usage")
         self.show("storage_usable", server, "storage", "query", "usage", "-u")
-        between = self.fathom(server, "storage", "query", "--json", "usage")     # options may stand between the words
+        between = self.fathom(server, "storage", "query", "--json", "usage")     # options between the words
         self.assertEqual(between.stdout, self.fathom(server, "storage", "query", "usage", "--json").stdout)
         self.assertEqual(self.fathom(server, "storage", "query", "--json", status=2).stdout, "")
         asked = server.requests(SCAN, CTL.StorageScanReq)[0]
         self.assertEqual((asked.nvme.Health, asked.nvme.Meta, asked.scm.usage), (True, True, True))
 
-    def test_devices(self):
+    def test_devices_are_listed(self):
         drive = CTL.NvmeController(model="Drive 9000", serial="S1", pci_addr="0000:01:00.0", fw_rev="1.2", socket_id=1, dev_state=1,
                                    vendor_id="v", namespaces=[CTL.NvmeController.Namespace(id=1, size=100 * GIB)])
         gone = CTL.NvmeController(pci_addr="/srv/e1/data.img", dev_state=4)
@@ -142,7 +142,7 @@ class Hosts(CommandTest):
         self.assertEqual((uuid in said, "-000000000002" in said), (True, False))
         self.assertEqual([(a.rank, a.uuid) for a in server.requests("/ctl.CtlSvc/SmdQuery", CTL.SmdQueryReq)][-1], (2**32 - 1, uuid))
 
-    def test_dead_slow_and_failing_hosts_stand_beside_the_others(self):
+    def test_dead_slow_and_failing_hosts_are_shown_with_the_others(self):
         good, slow, bad = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(30, storage())) + self.hosts(
             SCAN, fault(50, "general", "the helper gave no answer", "look whether a device hangs"))
         dead = free_port()
@@ -171,27 +171,27 @@ class Hosts(CommandTest):
         done = self.run_plain("-j", "storage", "scan", "-l", "nobody[")
         self.assertEqual([(row["domain"], row["code"], "hosts" in row) for row in json.loads(done.stdout)["faults"]], [("client", 561, False)])
 
-    def test_names_of_nobody_are_looked_up_side_by_side(self):
-        for _ in range(25):     # the resolver's threads end while they are waited for
+    def test_unknown_names_are_resolved_concurrently(self):
+        for _ in range(25):     # the resolver's threads end while the program waits for them
             done = self.run_plain("storage", "scan", "-i", "-l", "no-such-a.invalid,no-such-b.invalid")
             self.assertEqual(done.returncode, 1)
             self.assertIn("code = 563", done.stderr)
 
-    def test_hosts_that_failed_alike_are_told_together(self):
+    def test_hosts_with_the_same_error_are_folded(self):
         done = self.fathom("127.0.[0-3].[1-250]:9,localhost:9", "storage", "scan", status=1)
         self.assertEqual(len(done.stderr.splitlines()), 7, done.stderr)
         self.assertIn("127.0.[0-3].[1-250],localhost", done.stderr)
         self.assertIn('code = 506 description = "the server refused the connection"', done.stderr)
 
-    def test_no_more_than_allowed_are_asked_at_a_time(self):
+    def test_concurrent_calls_are_limited(self):
         with FakeServer({SCAN: Slow(0.05, storage())}, host="0.0.0.0") as server:
             hosts = f"127.0.0.[1-12]:{server.port}"
             done = subprocess.run([os.environ["CONTROL_FAN"], hosts, "3"], capture_output=True, text=True, timeout=60, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, f"12 hosts, 1 answer of {hosts}, 0 errors, told 12 of 12\n"), done.stderr)
             self.assertEqual(server.running_max, 3)
 
-    def test_whose_turn_never_came_is_told_apart(self):
-        """One at a time, and the first takes all the time there is."""
+    def test_hosts_not_called_before_the_time_out_have_their_own_fault(self):
+        """Only one call at a time, and the first takes all the time."""
         with FakeServer({SCAN: Slow(30, storage())}, host="0.0.0.0") as server:
             done = subprocess.run([os.environ["CONTROL_FAN"], f"127.0.0.[1-3]:{server.port}", "1", "500"], capture_output=True, text=True,
                                   timeout=60, check=False)
@@ -200,7 +200,7 @@ class Hosts(CommandTest):
             self.assertRegex(done.stdout, r'127\.0\.0\.\[2-3\]:\d+: code = 510 "')
 
     def test_thousands_of_hosts_need_few_descriptors(self):
-        """3,000 addresses of loopback, one server: 127.1.0.1 and so on. Each is asked once, and its connection not kept."""
+        """3,000 loopback addresses of one server: each is called once, and its connection is closed."""
         with FakeServer({SCAN: storage(), QUERY: MGMT.SystemQueryResp()}, host="0.0.0.0", workers=2) as server:
             limit = ["bash", "-c", 'ulimit -n 150; exec "$@"', "bash"]
             hosts = f"127.1.[1-12].[1-250]:{server.port}"
@@ -208,27 +208,27 @@ class Hosts(CommandTest):
             self.assertEqual((done.returncode, done.stdout), (0, f"3000 hosts, 1 answer of {hosts}, 0 errors, told 3000 of 3000\n"), done.stderr)
             self.assertEqual(len(server.calls), 3000)
 
-    def test_the_management_service_may_be_the_last_of_many_hosts(self):
+    def test_the_management_service_is_found_on_the_last_of_many_hosts(self):
         with FakeServer({QUERY: MGMT.SystemQueryResp(members=[MGMT.SystemMember(rank=1, state="joined")])}) as server:
             port = free_port()
             self.assertIn("Joined", self.fathom([f"127.3.0.[1-200]:{port}", server], "system", "query").stdout)
 
     def watch(self, *words):
-        """What ends, and what its terminal has shown on standard error."""
+        """Run a command with a terminal as standard error. Return its result and the terminal's output."""
         watcher, terminal = pty.openpty()
         done = subprocess.run([FATHOM, *words, "-i"], stdout=subprocess.PIPE, stderr=terminal, text=True, timeout=30, check=False,
                               env=dict(os.environ, HOME=self.folder))
         os.close(terminal)
         return done, read_all(watcher)
 
-    def test_long_work_shows_how_far_it_is_where_somebody_watches(self):
+    def test_progress_is_shown_on_a_terminal(self):
         first, second = self.hosts(SCAN, storage()) + self.hosts(SCAN, Slow(1.6, storage()))
         done, said = self.watch("storage", "scan", "-l", f"{first.address},{second.address}")
         self.assertIn("\r1 of 2 hosts, 1 s ", said)
-        self.assertTrue(said.endswith("\r\x1b[K"), said)     # and leaves no trace
+        self.assertTrue(said.endswith("\r\x1b[K"), said)     # the line is cleared at the end
         self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, 3))
 
-    def test_a_stop_shows_how_many_ranks_have_stopped(self):
+    def test_the_progress_of_a_stop_counts_stopped_ranks(self):
         def members(*states):
             return MGMT.SystemQueryResp(members=[MGMT.SystemMember(rank=rank, state=state) for rank, state in enumerate(states)])
         stop, start = "/mgmt.MgmtSvc/SystemStop", "/mgmt.MgmtSvc/SystemStart"
@@ -246,11 +246,11 @@ class Hosts(CommandTest):
             self.assertEqual(len(server.requests(QUERY, MGMT.SystemQueryReq)), asked)
         with FakeServer({start: Slow(2.5, MGMT.SystemStartResp()), QUERY: members("joined", "ready", "joined")}) as server:
             self.assertIn("\r2 of 3 ranks, ", self.watch("system", "start", "-l", server.address)[1])
-        with FakeServer({start: Slow(1.5, MGMT.SystemStartResp()), QUERY: Slow(20, members())}) as server:     # no command waits for that
+        with FakeServer({start: Slow(1.5, MGMT.SystemStartResp()), QUERY: Slow(20, members())}) as server:     # a slow query for the progress does not delay the command
             done, said = self.watch("system", "start", "-l", server.address)
             self.assertEqual((done.returncode, "ranks" in said), (0, False))
 
-    def test_format(self):
+    def test_format_shows_its_results(self):
         done = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint="/mnt/a", instanceidx=0)], crets=[CTL.NvmeControllerResult(pci_addr="/dev/nvme0n1")])
         server, = self.hosts(FORMAT, done)
         self.show("storage_format", server, "storage", "format")
@@ -261,8 +261,8 @@ class Hosts(CommandTest):
             mntpoint="/mnt/b", instanceidx=1, state=CTL.ResponseState(status=-3, error="the device /dev/x is in use"))])
         self.show("storage_format_failed", self.hosts(FORMAT, half)[0], "storage", "format", status=1)
 
-    def test_format_waits_until_the_engines_have_joined(self):
-        """Of what was formatted; and says which have not, and why."""
+    def test_format_waits_until_the_formatted_engines_have_joined(self):
+        """It waits only for formatted engines, and reports those that did not join with the reason."""
         done = CTL.StorageFormatResp(mrets=[CTL.ScmMountResult(mntpoint=f"/mnt/{i}", instanceidx=i) for i in range(2)])
         path, engine = "/fathom.ControlSvc/EngineQuery", OURS.EngineQueryResp.Engine
 
@@ -281,7 +281,7 @@ class Hosts(CommandTest):
             self.assertIn("engine 1 of 127.0.0.1 is formatted and has not joined: starting\n",
                           self.fathom(server, "storage", "format", "--timeout", 1, status=1).stderr)
 
-    def test_what_to_do_stands_below_each_table_of_errors_once(self):
+    def test_a_resolution_is_printed_once_below_its_table_of_errors(self):
         busy, advice = 'server: code = 666 description = "the engine of instance {} runs: formatting is not done"', "`fathom system stop` first"
         runs = [CTL.ScmMountResult(mntpoint=f"/mnt/{i}", instanceidx=i, state=CTL.ResponseState(status=-3, error=busy.format(i), info=advice))
                 for i in range(2)]
@@ -293,7 +293,7 @@ class Hosts(CommandTest):
         hosts[2].answers[SCAN] = [fault(610, "server", "the server is still starting", "wait")]
         self.show_errors("storage_scan_failed", hosts, "storage", "scan")
 
-    def test_what_runs_is_not_formatted_away(self):
+    def test_format_with_force_is_refused_while_engines_run(self):
         with FakeServer({FORMAT: CTL.StorageFormatResp()}) as server:
             server.answers["/mgmt.MgmtSvc/SystemQuery"] = [MGMT.SystemQueryResp(members=[MGMT.SystemMember(addr=server.address, state="joined")])]
             done = self.fathom(server, "storage", "format", "--force", status=1)
@@ -305,7 +305,7 @@ class Hosts(CommandTest):
             server.answers["/mgmt.MgmtSvc/SystemQuery"] = [Failure(grpc.StatusCode.UNKNOWN, "system is uninitialized (storage format required?)")]
             self.fathom(server, "storage", "format", "--force")
             self.assertEqual([(a.reformat, a.replace) for a in server.requests(FORMAT, CTL.StorageFormatReq)], [(False, True), (True, False), (True, False)])
-            # of those that are named the server refuses what runs
+            # with named instances the server itself refuses running ones
             server.answers["/mgmt.MgmtSvc/SystemQuery"] = [MGMT.SystemQueryResp(members=[MGMT.SystemMember(addr=server.address, state="joined")])]
             self.fathom(server, "storage", "format", "--force", "--replace", "--instances", "0,2-3")
             asked = server.requests(FORMAT, CTL.StorageFormatReq)[-1]
@@ -318,7 +318,7 @@ class Hosts(CommandTest):
             self.assertIn("code = 550", self.fathom(server, "storage", "format", "--instances", "0-", status=2).stderr)
             self.assertEqual(len(server.requests(FORMAT, CTL.StorageFormatReq)), count)
 
-    def test_network(self):
+    def test_interfaces_are_shown(self):
         links = [CTL.FabricInterface(provider=provider, device=device, numanode=node, priority=1, netdevclass=1)
                  for provider, device, node in (("nvme+tcp", "eth1", 1), ("nvme+tcp", "eth0", 0), ("nvme+rdma", "eth0", 0), ("nvme+tcp", "eth2", 0))]
         server, = self.hosts(NETWORK, CTL.NetworkScanResp(interfaces=links, numacount=2, corespernuma=8))
@@ -334,8 +334,8 @@ class Hosts(CommandTest):
         other = CTL.NetworkScanResp.FromString(some.SerializeToString())
         other.left_out = 1
         done = self.fathom(self.hosts(NETWORK, some, other), "network", "scan", "-p", "nvme+tcp")
-        self.assertEqual(len([line for line in done.stdout.splitlines() if "127.0.0.1" in line]), 1)      # they are alike
-        self.assertNotIn("shown", done.stdout)          # it is dmg's
+        self.assertEqual(len([line for line in done.stdout.splitlines() if "127.0.0.1" in line]), 1)      # the hosts have equal answers
+        self.assertNotIn("shown", done.stdout)          # dmg does not print this line
         self.assertEqual(done.stderr.splitlines()[-1], "1 interface that is down or without an address is not shown; --all shows it")
         far, = self.hosts(NETWORK, CTL.NetworkScanResp(interfaces=[CTL.FabricInterface(provider="p", device="d", numanode=2**32 - 1)]))
         self.assertIn("NUMA Socket 4294967295", self.fathom(far, "network", "scan").stdout)
@@ -353,12 +353,12 @@ POLICIES = OURS.EngineSetRestartResp(policies=[
 
 
 class Servers(CommandTest):
-    def test_engines_of_a_host(self):
+    def test_engines_are_shown(self):
         with FakeServer({"/fathom.ControlSvc/EngineQuery": ENGINES}) as server:
             self.show("server_query", server, "server", "query")
             self.show("server_query_verbose", server, "server", "query", "-v")
 
-    def test_version(self):
+    def test_versions_of_servers_are_shown(self):
         with FakeServer({"/mgmt.MgmtSvc/GetAttachInfo": MGMT.GetAttachInfoResp(build_info=MGMT.BuildInfo(major=1, minor=2, patch=3, tag="x"))}) as server:
             self.show("server_version", server, "server", "version")
         path, none = "/fathom.ControlSvc/EngineQuery", {"/mgmt.MgmtSvc/GetAttachInfo": fault(650, "server", "the system is not formatted", "format it")}
@@ -369,7 +369,7 @@ class Servers(CommandTest):
             self.assertEqual((said["name"], said["version"], len(said["HostVersions"])), ("Fathom Control Server", "1.2.3", 1))
             self.assertEqual([line.split()[-1] for line in self.fathom([a, b, c], "server", "version").stdout.splitlines()[2:]], ["1.2.3", "unknown"])
 
-    def test_restart_policies(self):
+    def test_restart_policies_are_shown_and_set(self):
         path = "/fathom.ControlSvc/EngineSetRestart"
         with FakeServer({path: POLICIES}) as server:
             self.show("server_restart_policy", server, "server", "restart-policy")
@@ -382,7 +382,7 @@ class Servers(CommandTest):
                 self.fathom(server, "server", "restart-policy", bad, status=2)
             self.assertEqual(len(server.calls), count)
 
-    def test_log_masks(self):
+    def test_log_masks_are_set(self):
         path = "/ctl.CtlSvc/SetEngineLogMasks"
         with FakeServer({path: CTL.SetLogMasksResp(errors=["", ""])}) as server, FakeServer({path: CTL.SetLogMasksResp(errors=["", "engine 1 is down"])}) as bad:
             self.show("server_set_logmasks", server, "server", "set-logmasks", "--masks", "DEBUG")
@@ -394,40 +394,40 @@ class Servers(CommandTest):
 
 
 class Logging(CommandTest):
-    """What is asked of whom, for who wants to know why something fails or takes long."""
+    """Calls and their times, logged for an operator who looks for the reason of a failure or a delay."""
     NAME = "/ctl.CtlSvc/NetworkScan"
 
     def read(self, name):
         with open(os.path.join(self.folder, name)) as file:
             return file.read().splitlines()
 
-    def assert_story(self, lines, server):
+    def assert_log_of_scan(self, lines, server):
         lines = [line.split("DEBUG: ")[1] for line in lines]
         self.assertEqual(lines[:2], ["there is no configuration: defaults hold", f"the system is fathom, its hosts are localhost:{server.port}"])
         self.assertEqual(lines[2:4], ["insecure: without certificates", f"localhost is 127.0.0.1:{server.port}"])
         self.assertRegex(lines[-2], rf":{server.port}: {self.NAME}: asked, within 300\.0 s$")
         self.assertRegex(lines[-1], rf":{server.port}: {self.NAME}: answered after \d+\.\d{{3}} ms, 0 bytes$")
 
-    def test_what_is_asked_is_logged(self):
+    def test_calls_are_logged(self):
         with FakeServer({self.NAME: CTL.NetworkScanResp()}) as server:
             host, scan = f"localhost:{server.port}", ("network", "scan")
             plain = self.fathom(host, *scan)
             self.assertEqual(plain.stderr, "")
             said = self.fathom(host, *scan, "-d")
             self.assertEqual(said.stdout, plain.stdout)
-            self.assert_story(said.stderr.splitlines(), server)
-            self.assert_story(self.fathom(host, "-d", *scan).stderr.splitlines(), server)
+            self.assert_log_of_scan(said.stderr.splitlines(), server)
+            self.assert_log_of_scan(self.fathom(host, "-d", *scan).stderr.splitlines(), server)
             for _ in range(2):
                 self.assertEqual(self.fathom(host, "--log-file", "log", *scan).stderr, "")
-            lines = self.read("log")     # the second behind the first
-            self.assert_story(lines[:len(lines) // 2], server)
-            self.assert_story(lines[len(lines) // 2:], server)
+            lines = self.read("log")     # the second log is appended
+            self.assert_log_of_scan(lines[:len(lines) // 2], server)
+            self.assert_log_of_scan(lines[len(lines) // 2:], server)
             self.fathom(host, *scan, "-J", "--log-file", "log.json")
             self.assertEqual({(line["level"], line["program"]) for line in map(json.loads, self.read("log.json"))}, {("DEBUG", "fathom")})
             self.assertIn("log cannot be written to no/such", self.fathom(host, *scan, "--log-file", "no/such", status=1).stderr)
             self.fathom(host, *scan, "-J", status=2)
 
-    def test_a_call_that_fails_is_logged_with_why(self):
+    def test_a_failed_call_is_logged_with_the_reason(self):
         said = self.fathom(f"127.0.0.1:{free_port()}", "network", "scan", "-d", status=1).stderr
         self.assertRegex(said, rf"DEBUG: 127\.0\.0\.1:\d+: {self.NAME}: failed after \d+\.\d+ ms: .*refused")
 
@@ -435,7 +435,7 @@ class Logging(CommandTest):
         said = self.fathom(f"127.0.0.1:{free_port()}", "system", "query", "-d", status=1).stderr
         self.assertIn("DEBUG: system query: no server has answered yet; retry in 0.250 s\n", said)
 
-    def test_a_command_s_own_letter_goes_first(self):
+    def test_a_letter_of_a_command_hides_the_common_option(self):
         path = "/ctl.CtlSvc/SetEngineLogMasks"
         with FakeServer({path: CTL.SetLogMasksResp()}) as server:
             self.assertEqual(self.fathom(server, "server", "set-logmasks", "-d", "io").stderr, "")
@@ -453,7 +453,7 @@ class Generating(CommandTest):
     def answer(self, text):
         return OURS.ConfigGenerateResp(text=text)
 
-    def test_hosts_that_are_alike_get_one(self):
+    def test_hosts_with_equal_devices_get_one_configuration(self):
         text = "# by hand\nname: fathom # {}\n"
         with FakeServer({self.PATH: self.answer(text.format("10.0.0.1"))}) as a, FakeServer({self.PATH: self.answer(text.format("10.0.0.2"))}) as b:
             self.show("config_generate", a, "config", "generate")
@@ -469,13 +469,13 @@ class Generating(CommandTest):
             self.assertIn("code = 552", self.fathom(a, "config", "generate", "-O", "/dev/full", status=1).stderr)
             self.assertTrue(os.path.exists("/dev/full"))
             asked = a.requests(self.PATH, OURS.ConfigGenerateReq)
-            asked = asked[2:]   # those above
+            asked = asked[2:]   # without the first two
             self.assertEqual((asked[1].replica, asked[1].engines, asked[1].interface, asked[1].folder, asked[1].folder_bytes, asked[1].port),
                              ("node1", 2, "eth0", "/srv", GIB, 20001))
             self.assertEqual((asked[2].replica, asked[2].engines, asked[2].insecure, asked[2].port), ("127.0.0.1", 0, True, 0))
             self.assertEqual(len(json.loads(self.fathom([a, b], "config", "generate", "-j").stdout)["response"]["HostConfigs"]), 1)
 
-    def test_as_users_of_dmg_ask_for_one(self):
+    def test_options_of_dmg_are_accepted(self):
         with FakeServer({self.PATH: self.answer("name: fathom\n")}) as a:
             self.fathom(a, "config", "generate", "-a", "node2:10002", "-c", "infiniband", "-f", "4501,4440-4441", "-m", "/srv/metadata", "-e", 3)
             asked, = a.requests(self.PATH, OURS.ConfigGenerateReq)
@@ -486,7 +486,7 @@ class Generating(CommandTest):
                 self.fathom(a, "config", "generate", *bad, status=2)
             self.assertEqual(len(a.calls), 1)
 
-    def test_hosts_that_differ_get_none(self):
+    def test_hosts_that_differ_get_no_configuration(self):
         with FakeServer({self.PATH: self.answer("name: a\n")}) as a, FakeServer({self.PATH: self.answer("name: b\n")}) as b, \
                 FakeServer({self.PATH: fault(757, "config", "nothing is free", "free something")}) as c:
             done = self.fathom([a, b], "config", "generate", status=1)
@@ -508,14 +508,14 @@ class Logs(CommandTest):
         self.assertEqual(asked.id, "c1")
         return OURS.CollectLogResp(id="c1", total_bytes=len(self.ARCHIVE), piece=piece)
 
-    def test_what_lacks_is_told(self):
+    def test_a_warning_of_an_archive_is_shown(self):
         warned = lambda request: OURS.CollectLogResp(id="c1", total_bytes=3, piece=b"abc", name="logs.tar.gz", warning="no log here")  # noqa: E731
         with FakeServer({self.PATH: warned}) as server:
             done = self.fathom(server, "support", "collect-log", "-j")
             self.assertEqual(done.stderr, "WARNING: fathom: 127.0.0.1: no log here\n")
             self.assertEqual([row["log"]["warning"] for row in json.loads(done.stdout)["response"]["HostLogs"].values()], ["no log here"])
 
-    def test_archives_arrive_whole(self):
+    def test_archives_are_received_whole(self):
         with FakeServer({self.PATH: self.answer}) as server, FakeServer({self.PATH: lambda request: self.answer(request, "../../../tmp/evil")}) as evil:
             self.show("support_collect_log", server, "support", "collect-log", "-t", "out")
             self.fathom(evil, "support", "collect-log")
@@ -525,7 +525,7 @@ class Logs(CommandTest):
                     self.assertEqual(file.read(), self.ARCHIVE)
                 self.assertEqual(os.stat(os.path.join(self.folder, folder, name)).st_mode & 0o777, 0o600)
 
-    def test_a_part_is_asked_for(self):
+    def test_options_select_a_part_of_the_logs(self):
         with FakeServer({self.PATH: self.answer}) as server:
             zone = {"env": dict(os.environ, TZ="Etc/GMT-1", HOME=self.folder)}
             def ask(*words):
@@ -540,14 +540,14 @@ class Logs(CommandTest):
             self.assertEqual(ask("-D", "2026-11-22", "-S", "01:02:03", "-F", "2026-11-22", "-E", "02:00:00"), (day + 3723, day + 7200, [], "", False))
             self.assertEqual(ask("-e", "control,server", "-c", "/var/log/x", "-s", "-z"), (0, 0, ["control", "server"], "/var/log/x", True))
             self.assertEqual(ask("--log-type", "admin")[2], ["control"])
-            self.assertEqual((ask("-S", "00:00:00")[0] - day) % 86400, 0)      # of today
+            self.assertEqual((ask("-S", "00:00:00")[0] - day) % 86400, 0)      # midnight of today
             del server.calls[:]
             for bad in (("-D", "yesterday"), ("-D", "2026-11-22x"), ("-D", "2026-11-22", "-S", "25:00:00"), ("-E", "soon"), ("-e", "other"), ("-e", ""),
                         ("-c", "relative"), ("-D", "2026-11-22", "-F", "2026-11-21")):
                 self.fathom(server, "support", "collect-log", *bad, status=2)
             self.assertEqual(server.calls, [])
 
-    def test_no_other_is_begun_when_one_has_failed(self):
+    def test_stop_on_error_starts_no_further_archive(self):
         with FakeServer({self.PATH: self.answer}) as server:
             dead = free_port()
             hosts = [f"127.4.0.[1-20]:{dead}", server]
@@ -557,13 +557,13 @@ class Logs(CommandTest):
             self.fathom(hosts, "support", "collect-log", status=1)
             self.assertEqual(len(os.listdir(os.path.join(self.folder, "fathom-logs"))), 1)
 
-    def test_what_is_not_whole_leaves_nothing(self):
-        def breaks(request):
+    def test_an_incomplete_archive_leaves_no_file(self):
+        def answer_then_fail(request):
             asked = OURS.CollectLogReq.FromString(request)
             return fault(50, "general", "gone", "again") if asked.offset else OURS.CollectLogResp(id="c", total_bytes=100, piece=b"x", name="n")
         lies = OURS.CollectLogResp(id="c", total_bytes=2, piece=b"xxx", name="n")
         endless = OURS.CollectLogResp(id="c", total_bytes=2, piece=b"", name="n")
-        for answer in (breaks, lies, endless):
+        for answer in (answer_then_fail, lies, endless):
             with FakeServer({self.PATH: answer}) as server:
                 self.assertIn("Errors:", self.fathom(server, "support", "collect-log", status=1).stderr)
                 self.assertEqual(os.listdir(os.path.join(self.folder, "fathom-logs")), [])

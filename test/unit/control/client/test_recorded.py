@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What dmg printed of answers that were recorded, `fathom` prints of the same answers, but for DIFFERENCES.
+`fathom` prints for recorded answers the same as dmg, except DIFFERENCES.
 
-recorded.json: commands of dmg 2.9.100 with the answers that it got, a call each, and what it printed.
+recorded.json: commands of dmg 2.9.100, the answer to each of their calls, and their output.
 """
 
 import json
@@ -17,7 +17,7 @@ from rig import HERE, CommandTest
 with open(os.path.join(HERE, "recorded.json")) as file:
     RECORDED = json.load(file)
 
-# What is ours: in the words of the command, and of what is printed. All other bytes are alike.
+# Differences in the words of commands and of the output. All other bytes are equal.
 COMMANDS = [
     ("server-version", "server version", "a command of `fathom server`"),
 ]
@@ -66,25 +66,25 @@ class Recorded(CommandTest):
             return done.stdout.replace(f"127.0.0.1:{server.port}", "127.0.0.1:10002"), done.stderr, [method for method, _, _ in server.calls]
 
     def compare_json(self, theirs, ours):
-        """Values and keys, in any order; the numbers by which groups of hosts are known are each program's own."""
+        """Compare values and keys in any order. The numbers of groups of hosts may differ."""
         theirs, ours = json.loads(theirs), json.loads(ours)
         for name in ("HostStorage", "HostFabrics"):
             for said in (theirs, ours):
                 if isinstance(said["response"], dict) and name in said["response"]:
                     said["response"][name] = list(said["response"][name].values())
-        for said in (theirs, ours):     # properties: dmg has them in no order
+        for said in (theirs, ours):     # dmg prints properties in random order
             if isinstance(said["response"], list):
                 said["response"].sort(key=lambda one: one["key"])
         self.assertEqual(ours, theirs)
 
-    def test_all(self):
+    def test_each_recorded_command_prints_the_same(self):
         self.assertGreater(len(RECORDED), 25)
         for number, recorded in enumerate(RECORDED):
             with self.subTest(number=number, command=recorded["command"]):
                 wanted = self.ours("\n".join(recorded["stdout"]))
                 said, errors, asked = self.play(recorded)
                 if recorded["command"] == "system get-attr":
-                    # dmg prints its own innards around this table
+                    # dmg prints internal structures around this table
                     wanted = "Name Value \n---- ----- \na    b     \n"
                 if recorded["command"].startswith("-j"):
                     self.compare_json(wanted, said)
@@ -93,12 +93,12 @@ class Recorded(CommandTest):
                 self.assertEqual(errors, self.ours(recorded["stderr"]).replace("\n\n", "\n"))
                 wanted_calls = [call["path"] for call in recorded["calls"]]
                 if recorded["command"] == "storage format":
-                    # who runs is only asked where something could be lost, by --force; and engines are waited for
+                    # dmg queries running ranks first, which we do only with --force; and we wait for the engines
                     wanted_calls = [*wanted_calls[1:], "/fathom.ControlSvc/EngineQuery"]
                 self.assertEqual(asked, wanted_calls)
 
-    def test_every_difference_is_one(self):
-        """None is listed that does not occur."""
+    def test_each_listed_difference_occurs(self):
+        """A difference that no longer occurs must be removed."""
         everything = "".join("\n".join(recorded["stdout"]) + recorded["stderr"] for recorded in RECORDED)
         for theirs, _, _ in DIFFERENCES:
             self.assertIn(theirs, everything)

@@ -40,14 +40,14 @@ ALL_THERE = members(member(0))
 
 
 class Queries(CommandTest):
-    def test_members_by_state_and_one_by_one(self):
+    def test_members_are_shown_by_state_and_each(self):
         with FakeServer({QUERY: MANY}) as server:
-            self.show("system_query", server, "system", "query", status=1)      # some of those asked for are not there
+            self.show("system_query", server, "system", "query", status=1)      # some of the requested members are absent
             self.show("system_query_verbose", server, "system", "query", "-v", status=1)
         with FakeServer({QUERY: members()}) as server:
             self.show("system_query_none", server, "system", "query")
 
-    def test_members_that_are_not_there_are_a_failure_that_names_them(self):
+    def test_absent_members_are_an_error_with_their_names(self):
         some = [SHARED.RankResult(rank=0, action="start", state="ready")]
         for ranks, hosts, which in (("9", "", "rank 9"), ("7-9", "", "ranks 7-9"), ("7,9", "", "ranks 7,9"), ("", "foo", "host foo"),
                                     ("", "node[1-2]", "hosts node[1-2]")):
@@ -66,21 +66,21 @@ class Queries(CommandTest):
                         self.assertEqual(said["status"], -1025)
                         self.assertEqual(len(said["response"]["members" if command == "query" else "Results"] or []), found)
 
-    def test_as_many_members_as_a_system_can_have(self):
+    def test_the_most_members_of_a_system_are_shown(self):
         rows = [member(rank, "errored" if rank % 2 else "joined", info="x" * 255) for rank in range(65536)]
         with FakeServer({QUERY: members(*rows)}) as server:
             said = json.loads(self.fathom(server, "system", "query", "-j").stdout)
             self.assertEqual([row["rank"] for row in said["response"]["members"]], list(range(65536)))
             self.assertIn("[0,2,4,", self.fathom(server, "system", "query").stdout)
 
-    def test_what_a_server_says_of_absent_ranks_may_be_nonsense(self):
+    def test_invalid_absent_ranks_of_a_server_are_shown_unchanged(self):
         with FakeServer({QUERY: members(member(0), absentranks="7-x")}) as server:
             self.assertIn("7-x", self.fathom(server, "system", "query", status=1).stderr)
 
-    def test_lists_that_make_no_sense_are_the_command_line_s(self):
+    def test_invalid_lists_on_the_command_line_are_usage_errors(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
             for words in (("--ranks", "1-"), ("--rank-hosts", "node["), ("--ranks", ""), ("--ranks", "[]"), ("--rank-hosts", "")):
-                self.fathom(server, "system", "stop", *words, status=2)         # not all of them
+                self.fathom(server, "system", "stop", *words, status=2)         # an empty list does not select all
             self.assertEqual(server.calls, [])
         self.assertEqual(self.run_plain("system", "query", "-i", "-l", "node[4-1]").returncode, 2)
         with open(os.path.join(self.folder, "own.yml"), "w") as file:
@@ -93,20 +93,20 @@ class Queries(CommandTest):
                 self.assertIn("exclude each other", self.fathom(server, "system", command, "--ranks", 1, "--rank-hosts", "a", status=2).stderr)
             self.assertEqual(server.calls, [])
 
-    def test_what_is_asked(self):
+    def test_options_select_members_in_the_request(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
             for words in ((), ("--ranks", "[0-3,7]"), ("--rank-hosts", "node2,node1"), ("--not-ok",), ("--with-states", "Joined,errored")):
                 self.fathom(server, "system", "query", *words)
             asked = server.requests(QUERY, MGMT.SystemQueryReq)
-            self.assertEqual((asked[2].hosts, asked.pop(2).state_mask), ("", 0xffff))    # which names do members have?
+            self.assertEqual((asked[2].hosts, asked.pop(2).state_mask), ("", 0xffff))    # the query for the addresses of members
             self.assertEqual([(a.ranks, a.hosts, a.state_mask) for a in asked],
                              [("", "", 0xffff), ("0-3,7", "", 0xffff), ("", "node[1-2]", 0xffff), ("", "", 0xfff7), ("", "", 0x88)])
             self.assertRegex(asked[0].sys, r"^fathom-\d+\.\d+\.\d+$")
             self.assertEqual(server.calls[0][2]["x-daos-component"], "admin")
             self.assertRegex(server.calls[0][2]["x-daos-version"], r"^\d+\.\d+\.\d+$")
 
-    def test_hosts_of_ranks_are_named_as_those_that_are_asked(self):
-        """Names by which the service does not know members are looked up here; those it knows, and unknown ones, are sent unchanged."""
+    def test_names_of_hosts_are_resolved_to_addresses_of_members(self):
+        """The client resolves names that no member has. Names of members, and unknown names, are sent unchanged."""
         known = members(member(0, addr="127.0.0.1:10001"), member(1, addr="127.0.0.1:10002"), member(2, addr="10.0.0.3:10001"), member(3, addr="n[o:address"))
         stop = "/mgmt.MgmtSvc/SystemStop"
         for hosts, sent in (("localhost", "127.0.0.1:[10001-10002]"), ("localhost:10002", "127.0.0.1:10002"), ("localhost:7", "localhost:7"),
@@ -117,7 +117,7 @@ class Queries(CommandTest):
                 asked = server.requests(stop, MGMT.SystemStopReq)[0].hosts
                 self.assertEqual(sorted(asked.replace("127.0.0.1:10001,127.0.0.1:10002", "127.0.0.1:[10001-10002]").split(",")), sorted(sent.split(",")))
 
-    def test_leader(self):
+    def test_the_leader_is_shown(self):
         with FakeServer({"/mgmt.MgmtSvc/LeaderQuery": MGMT.LeaderQueryResp(current_leader="10.0.0.2:10001", replicas=[
                 f"10.0.0.{i}:10001" for i in (1, 2, 3)], DownReplicas=["10.0.0.3:10001"])}) as server:
             self.show("leader_query", server, "system", "leader-query")
@@ -128,7 +128,7 @@ class Ranks(CommandTest):
     RESULTS = [SHARED.RankResult(rank=rank, action="stop", state="stopped", addr=f"10.0.0.{rank + 1}:10001") for rank in (0, 2, 1)]
     BAD = SHARED.RankResult(rank=3, action="stop", state="errored", errored=True, msg="no answer within 30 s", addr="10.0.0.4:10001")
 
-    def test_results_fold_and_a_failed_rank_is_a_failed_command(self):
+    def test_results_are_folded_and_a_failed_rank_fails_the_command(self):
         with FakeServer({"/mgmt.MgmtSvc/SystemStop": [MGMT.SystemStopResp(results=self.RESULTS)]}) as server:
             self.show("system_stop", server, "system", "stop")
         with FakeServer({"/mgmt.MgmtSvc/SystemStop": MGMT.SystemStopResp(results=[*self.RESULTS, self.BAD], absentranks="9")}) as server:
@@ -141,7 +141,7 @@ class Ranks(CommandTest):
             self.assertEqual([(a.force, a.ranks, a.ignore_admin_excluded) for a in (asked[0], asked[-1])],
                              [(False, "0-3,9", False), (True, "", True)])
 
-    def test_start_exclude_clear_and_erase(self):
+    def test_start_exclude_clear_and_erase_show_results(self):
         done = [SHARED.RankResult(rank=1, action="done", state="ready")]
         answers = {"/mgmt.MgmtSvc/SystemStart": MGMT.SystemStartResp(results=done), "/mgmt.MgmtSvc/SystemErase": MGMT.SystemEraseResp(results=done),
                    "/mgmt.MgmtSvc/SystemExclude": MGMT.SystemExcludeResp(results=done), QUERY: MANY}
@@ -162,7 +162,7 @@ class Ranks(CommandTest):
 
 
 class Pairs(CommandTest):
-    def test_attributes_and_properties(self):
+    def test_attributes_and_properties_are_shown_and_set(self):
         answers = {"/mgmt.MgmtSvc/SystemGetAttr": MGMT.SystemGetAttrResp(attributes={"site": "Basel", "owner": "lab"}),
                    "/mgmt.MgmtSvc/SystemGetProp": MGMT.SystemGetPropResp(properties={"self_heal": "exclude", "daos_system": "fathom", "other": "1"}),
                    "/mgmt.MgmtSvc/SystemSetAttr": MGMT.DaosResp(), "/mgmt.MgmtSvc/SystemSetProp": MGMT.DaosResp()}
@@ -190,7 +190,7 @@ def event(number, **kwargs):
 
 class Events(CommandTest):
     def answer(self, request):
-        """Ten events, three in each message."""
+        """Ten events, three in each response."""
         asked = OURS.SystemEventsReq.FromString(request)
         kept = [event(number) for number in range(1, 10)] + [event(10, id=1, type=2, severity=3, rank=2**32 - 1, proc_id=0, incarnation=0)]
         more = [one for one in kept if one.number > asked.after]
@@ -198,7 +198,7 @@ class Events(CommandTest):
             return Slow(0.05, OURS.SystemEventsResp(first=1, last=10))
         return OURS.SystemEventsResp(events=more[:min(asked.max or 3, 3)], first=1, last=10)
 
-    def test_all_that_are_kept_or_the_last(self):
+    def test_all_events_or_the_last_are_shown(self):
         with FakeServer({EVENTS: self.answer}) as server:
             self.show("events", server, "system", "events")
             self.assertEqual([line.split()[0] for line in self.fathom(server, "system", "events").stdout.splitlines()],
@@ -208,19 +208,19 @@ class Events(CommandTest):
             self.assertEqual(len(self.fathom(server, "system", "events", "--after", 7).stdout.splitlines()), 3)
             self.fathom(server, "system", "events", "-n", "many", status=2)
 
-    def test_following_ends_well_by_time(self):
+    def test_following_succeeds_at_its_time_out(self):
         with FakeServer({EVENTS: self.answer}) as server:
             began = time.monotonic()
             self.golden("events_followed.txt", self.fathom(server, "system", "events", "--follow", "--timeout", 1).stdout)
             self.golden("events_followed.json", self.fathom(server, "system", "events", "--follow", "--timeout", 1, "--json").stdout)
             self.assertLess(time.monotonic() - began, 10)
 
-    def test_events_that_do_not_come_in_time(self):
+    def test_events_without_an_answer_in_time_are_an_error(self):
         with FakeServer({EVENTS: Slow(30, OURS.SystemEventsResp())}) as server:
             self.assertRegex(self.fathom(server, "system", "events", "--timeout", 1, status=1).stderr,
                              'code = 5(08 description = "the server at .* did not answer in time|10 description = "system events got no answer within 1 s)')
 
-    def test_following_ends_well_by_a_signal(self):
+    def test_following_succeeds_at_a_signal(self):
         with FakeServer({EVENTS: self.answer}) as server:
             command = [FATHOM, "system", "events", "--follow", "-j", "-i", "-l", server.address]
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, HOME=self.folder)) as process:
@@ -235,17 +235,17 @@ class Events(CommandTest):
 class Ways(CommandTest):
     """Which server is called, how often, and the message when it fails."""
 
-    def test_the_service_is_found_where_others_say_it_is(self):
+    def test_redirects_to_the_service_are_followed(self):
         with FakeServer({QUERY: ALL_THERE}) as holder, FakeServer({QUERY: not_leader(holder.address, holder.address)}) as follower, \
                 FakeServer({QUERY: not_replica(follower.address)}) as other:
             self.assertIn("Joined", self.fathom(other, "system", "query").stdout)
             self.assertEqual([len(server.calls) for server in (other, follower, holder)], [1, 1, 1])
 
-    def test_dead_hosts_are_passed_over(self):
+    def test_dead_hosts_are_skipped(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
             self.assertIn("Joined", self.fathom([f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}", server], "system", "query").stdout)
 
-    def test_a_service_that_is_starting_is_waited_for(self):
+    def test_the_client_waits_for_a_starting_service(self):
         said = [Failure(grpc.StatusCode.UNKNOWN, "raft service unavailable (not started yet?)"),
                 fault(610, "server", "the server is still starting", "try again in a moment"), ALL_THERE]
         with FakeServer({QUERY: said}) as server:
@@ -254,13 +254,13 @@ class Ways(CommandTest):
             self.assertGreater(time.monotonic() - began, 0.75)      # 250 ms and 500 ms
             self.assertEqual(len(server.calls), 3)
 
-    def test_a_redirect_that_never_ends_does(self):
+    def test_endless_redirects_end_with_an_error(self):
         with FakeServer({QUERY: not_replica("127.0.0.1:1")}) as server:
             server.answers[QUERY] = [not_replica(server.address, f"127.0.0.1:{free_port()}")]
             done = self.fathom(server, "system", "query", "--timeout", 2, status=1)
             self.assertRegex(done.stderr, "code = 50[0-9] |code = 510 |code = 56[24] ")
 
-    def test_nobody_there(self):
+    def test_unreachable_servers_are_an_error(self):
         port = free_port()
         done = self.fathom(f"127.0.0.1:{port}", "system", "query", "--timeout", 1, status=1)
         self.assertEqual(done.stderr, f'ERROR: fathom: client: code = 506 description = "the server at 127.0.0.1:{port} refused the connection"\n'
@@ -271,7 +271,7 @@ class Ways(CommandTest):
         self.assertEqual((envelope["response"], envelope["status"]), (None, -1025))
         self.assertIn("code = 564", envelope["error"])
 
-    def test_a_server_s_fault_keeps_its_words(self):
+    def test_the_fault_of_a_server_is_printed_unchanged(self):
         with FakeServer({QUERY: fault(4711, "server", 'it is "so"', "do that")}) as server:
             self.assertRegex(self.fathom(server, "system", "query", status=1).stderr,
                              r'^ERROR: fathom: server: code = 4711 description = "it is \\"so\\""\nERROR: fathom: server: code = 4711 resolution = "do that"\n$')
@@ -284,7 +284,7 @@ class Ways(CommandTest):
                 self.assertRegex(first, f'^ERROR: fathom: [a-z]+: code = {number} description = "the server at {server.address} .*: {text}"$')
                 self.assertRegex(second, f'^ERROR: fathom: [a-z]+: code = {number} resolution = "{advice}')
 
-    def test_a_slow_server_and_a_signal(self):
+    def test_a_time_out_and_a_signal_end_a_call(self):
         with FakeServer({QUERY: Slow(30, ALL_THERE)}) as server:
             began = time.monotonic()
             self.assertIn("in time", self.fathom(server, "system", "query", "--timeout", 1, status=1).stderr)
@@ -297,19 +297,19 @@ class Ways(CommandTest):
                 self.assertEqual(process.wait(10), 1)
                 self.assertIn("code = 562", process.stderr.read())
 
-    def test_what_might_be_done_twice_is_asked_once(self):
+    def test_a_call_that_must_not_repeat_is_made_once(self):
         with FakeServer({"/mgmt.MgmtSvc/SystemErase": Slow(30, MGMT.SystemEraseResp())}) as server:
             self.fathom([server, f"127.0.0.1:{free_port()}"], "system", "erase", "-f", "--timeout", 1, status=1)
             self.assertEqual(len(server.calls), 1)
 
-    def test_what_a_host_that_is_powered_off_cannot_have_done_another_does(self):
+    def test_a_call_that_cannot_have_reached_a_host_is_made_to_another(self):
         done = MGMT.SystemEraseResp(results=[SHARED.RankResult(rank=1, action="erase", state="done")])
         with PoweredOff() as off, FakeServer({"/mgmt.MgmtSvc/SystemErase": done}) as server:
             self.assertIn("erase", self.fathom([off, server], "system", "erase", "-f", "--timeout", 6).stdout)
             self.assertEqual(len(server.calls), 1)
 
-    def test_what_keeps_a_server_from_answering_is_told_apart(self):
-        def breaks(said):
+    def test_each_connection_failure_has_its_fault(self):
+        def listen_and_answer(said):
             listener = socket.socket()
             self.addCleanup(listener.close)
             listener.bind(("127.0.0.1", 0))
@@ -329,21 +329,21 @@ class Ways(CommandTest):
             threading.Thread(target=serve, daemon=True).start()
             return f"127.0.0.1:{listener.getsockname()[1]}"
         for words in (["system", "query"], ["storage", "scan"]):
-            # no way there; closed; no HTTP/2
-            for address, code in (("224.0.0.1:1", 505), (breaks(b""), 507), (breaks(b"HTTP/1.1 400 What?\r\n\r\n" * 9), 507)):
+            # no route; closed by the peer; not HTTP/2
+            for address, code in (("224.0.0.1:1", 505), (listen_and_answer(b""), 507), (listen_and_answer(b"HTTP/1.1 400 What?\r\n\r\n" * 9), 507)):
                 self.assertIn(f"code = {code} ", self.fathom(address, *words, "--timeout", 1, status=1).stderr, address)
-        with FakeServer({QUERY: ALL_THERE}) as server:      # the others are asked
+        with FakeServer({QUERY: ALL_THERE}) as server:      # other servers are called
             self.assertIn("Joined", self.fathom(["224.0.0.1:1", server], "system", "query").stdout)
 
-    def test_each_descriptor_that_is_missing_is_told(self):
-        """Of all that a command opens, the first that is refused, the second and so on: a sentence, no crash; and then it works."""
+    def test_each_missing_descriptor_is_reported(self):
+        """Each open() of a command fails once: it must report an error, not crash. With all descriptors it must succeed."""
         def ask(limit):
             return subprocess.run(["bash", "-c", f'ulimit -n {limit}; exec "$@"', "bash", FATHOM, "system", "query", "-i", "-l", server.address,
                                    "--timeout", "2"], capture_output=True, text=True, timeout=60, env=dict(os.environ, HOME=self.folder), check=False)
 
-        with FakeServer({QUERY: ALL_THERE}) as server, ThreadPoolExecutor(8) as many:    # each goes on trying for its two seconds
+        with FakeServer({QUERY: ALL_THERE}) as server, ThreadPoolExecutor(8) as many:    # each retries for two seconds
             done = list(many.map(ask, range(4, 40)))
-        refused = [one for one in done if one.returncode not in (0, 127)]   # 127: the loader itself found none
+        refused = [one for one in done if one.returncode not in (0, 127)]   # 127: the dynamic loader itself failed
         for one in refused:
             self.assertEqual(one.returncode, 1, one.stderr)
             self.assertRegex(one.stderr, r"(?m)^ERROR: fathom: .*(?i:open files|descriptor)")
@@ -351,16 +351,16 @@ class Ways(CommandTest):
         self.assertEqual(done[-1].returncode, 0, done[-1].stderr)
         self.assertIn("Joined", done[-1].stdout)
 
-    def test_a_name_that_nobody_knows(self):
+    def test_an_unknown_host_name_is_an_error(self):
         done = self.run_plain("system", "query", "-i", "-l", "no-such-host.invalid", "--timeout", 2)
         self.assertEqual(done.returncode, 1)
         self.assertIn("code = 563", done.stderr)
 
-    def test_names_are_looked_up(self):
+    def test_host_names_are_resolved(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
             self.assertIn("Joined", self.fathom(f"localhost:{server.port}", "system", "query").stdout)
 
-    def test_options_stand_where_dmg_has_them(self):
+    def test_options_are_accepted_at_the_positions_of_dmg(self):
         with FakeServer({QUERY: ALL_THERE}) as server:
             plain = self.run_plain("system", "query", "-i", "-l", server.address, "-j").stdout
             for words in (["-i", "-j", "-l", server.address, "system", "query"], ["system", "-i", "-j", "-l", server.address, "query"]):
@@ -387,7 +387,7 @@ class Configuration(CommandTest):
             self.assertEqual(bad.returncode, 1)
             self.assertRegex(bad.stderr, r"code = 755 .*\.fathom_control\.yml:1")
 
-    def test_it_is_read_strictly(self):
+    def test_an_invalid_configuration_is_refused(self):
         self.write("hostlists: [a]\n")
         self.assertRegex(self.run_plain("system", "query").stderr, 'code = 753 (.|\n)*use ..hostlist')
         self.assertIn("code = 750", self.run_plain("system", "query", "-o", "/no/such/file").stderr)
@@ -411,27 +411,27 @@ class Certificates(CommandTest):
             file.write(f"hostlist: [{hosts}]\ntransport_config:\n  ca_cert: {self.certificates}/ca.crt\n"
                        f"  cert: {self.certificates}/{name}.crt\n  key: {self.certificates}/{name}.key\n")
 
-    def test_an_administrator_s(self):
+    def test_an_administrators_certificate_is_accepted(self):
         with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
             self.configure(server)
             done = self.run_plain("system", "query")
             self.assertIn("Joined", done.stdout, done.stderr)
             self.assertNotIn("Joined", self.run_plain("system", "query", "-i", "--timeout", 1).stdout)
 
-    def test_a_server_of_another_authority(self):
+    def test_a_server_of_another_authority_is_refused(self):
         foreign = os.path.join(self.folder, "foreign")
         subprocess.run([os.path.join(TOP, "scripts", "make-certificates"), foreign], check=True, capture_output=True)
         with FakeServer({QUERY: ALL_THERE}, certificates=foreign) as server:
             self.configure(server)
             self.assertRegex(self.run_plain("system", "query", "--timeout", 2).stderr, "code = 680 .*authority")
-            # of several hosts it explains more than one that is not there, and its advice is given
+            # among several failed hosts its reason and resolution are printed
             self.configure(server, f"127.0.0.1:{free_port()}")
             first, second = self.run_plain("system", "query", "--timeout", 2).stderr.splitlines()
             self.assertRegex(first, "code = 564 .*authority")
             self.assertRegex(second, 'code = 564 resolution = "check that both sides use certificates of the same authority')
 
-    def test_a_key_that_this_user_may_not_read(self):
-        """root may read all files, so this is another user."""
+    def test_an_unreadable_key_is_a_fault(self):
+        """root may read all files, so the command runs as another user."""
         user = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
         key = os.path.join(self.certificates, "admin.key")
         for folder in (self.folder, self.certificates):
@@ -444,7 +444,7 @@ class Certificates(CommandTest):
             self.assertIn(f'security: code = 902 description = "the certificate {key} cannot be read: ', first)
             self.assertIn("code = 902 resolution = \"let this user enter its folders and read it", second)
 
-    def test_files_that_are_not_what_they_have_to_be(self):
+    def test_missing_exposed_and_invalid_files_are_faults(self):
         with FakeServer({QUERY: ALL_THERE}, certificates=self.certificates) as server:
             self.configure(server, name="absent-name")
             self.assertRegex(self.run_plain("system", "query").stderr, r"code = 901 .*absent-name\.")
@@ -459,7 +459,7 @@ class Certificates(CommandTest):
 
 
 class Lines(CommandTest):
-    def test_command_lines_that_make_no_sense(self):
+    def test_invalid_command_lines_are_refused(self):
         for words in (["system"], ["system", "nonsense"], ["system", "query", "more"], ["system", "query", "--nonsense"],
                       ["system", "query", "--timeout", "0"], ["system", "query", "--with-states", "x", "-i"], ["system", "set-attr"],
                       ["system", "query", "--not-ok", "--with-states", "joined", "-i"]):
@@ -469,7 +469,7 @@ class Lines(CommandTest):
             self.assertTrue(done.stderr)
         self.assertIn("code = 550", self.run_plain("system", "query", "-i", "--ranks", "x").stderr)
 
-    def test_help_of_each(self):
+    def test_each_command_has_help(self):
         listed = [line.split()[0] for line in self.run_plain("system", "--help").stdout.split("commands:\n")[1].split("\n\n")[0].splitlines()]
         self.assertIn("query", listed)
         for command in listed:

@@ -23,13 +23,13 @@ fault 650 gone ENOENT args: str what
 """
 
 
-# What nothing raises yet, and why. It may only shrink.
+# Faults that no code raises yet, with the reason. This list may only shrink.
 NOT_RAISED = {"pool_label_taken": "of the recorded talk of dmg; raised when there are pools"}
 
-# Functions of tests that assert a code which is among their arguments; assert_int_equal() does where the other one is a `code`.
+# Test functions that assert a code among their arguments; assert_int_equal() does if its other argument is a `code`.
 ASSERTIONS = ("rig_fails", "must_be_fault", "must_be_for", "assert_answers_to_release", "assert_join_refused", "assert_read_fails", "assert_open_fails", "assert_refused",
               "assert_not_found", "assert_not_generated")
-# There servers are doubles, which say what a test has them say: only what is raised on the client's side is provoked there.
+# Servers are fakes there, so only faults of the client are provoked there.
 DOUBLED = "test/unit/control/client"
 CLIENT = ("src/control/client", "src/control/config", "src/control/hostlist", "src/control/status", "src/cmd/fathom", "src/rpc/grpc", "src/base")
 
@@ -48,7 +48,7 @@ def is_asserted(text, code, name):
     An assertion on that code and no other: `code = 157` in an expected text, assert_int_equal(why.code, 157), the fault's `Code` of a call.
     One of several ("code = (1|2)", `a || b`) is none.
     """
-    # a small number among arguments means something else
+    # a small number among the arguments is not a code
     number = rf"(?:FAULT_{name.upper()}|{code})" if int(code) >= 100 else f"FAULT_{name.upper()}"
     if str(code) not in text and f"FAULT_{name.upper()}" not in text:
         return False
@@ -59,7 +59,7 @@ def is_asserted(text, code, name):
 
 
 class Rows(unittest.TestCase):
-    """Each row is raised by something, and a test brings it about and looks at its code."""
+    """Each fault is raised by the code, and a test provokes it and asserts its code."""
 
     def rows(self):
         with open(os.path.join(TOP, "src/control/fault/faults.def")) as file:
@@ -69,10 +69,10 @@ class Rows(unittest.TestCase):
         text = "".join(text for _, text in sources(*folders))
         return {name for _, name in self.rows() if re.search(rf"\b(?:fill_)?fault_{name}\(", text)}
 
-    def test_each_is_raised(self):
+    def test_each_fault_is_raised(self):
         self.assertEqual({name for _, name in self.rows()} - self.raised("src"), set(NOT_RAISED))
 
-    def test_each_is_provoked(self):
+    def test_each_fault_is_provoked_by_a_test(self):
         tests, of_client = list(sources("test/unit/control", "test/unit/cmd", "test/system")), self.raised(*CLIENT)
         missing = {name for code, name in self.rows()
                    if not any(is_asserted(text, code, name) for path, text in tests
@@ -88,7 +88,7 @@ class Rows(unittest.TestCase):
             for words in re.split(r"\b[A-Z]+\b", phrase):  # words in capitals stand for values
                 self.assertTrue(words.strip(" -[]") in text, phrase)
 
-    def test_only_an_assertion_on_that_code_is_one(self):
+    def test_only_an_assertion_of_the_code_counts(self):
         for text in ('assertIn("code = 157 ", log)', 'assertRegex(log, r"code = 157 .*disk")', "x('storage: code = 157 description')",
                      "assert_int_equal(rig_look()->why.code, 157);", "assert_int_equal(why.code, FAULT_NAMED);", "rig_fails(&asked, 157);",
                      'assert_join_refused(system,\n\t&request, FAULT_NAMED);', 'assertEqual(refused.fault.get("Code"), "157")'):
@@ -127,7 +127,7 @@ class FaultTable(unittest.TestCase):
         self.assert_refused(GOOD.replace("    do look for {name}\n", ""), 2, 'no line "do"')
         self.assert_refused(GOOD.replace("do look for {name}", "do"), 2, 'no line "do"')
 
-    def test_values_are_those_of_the_row(self):
+    def test_values_of_a_function_equal_those_of_its_row(self):
         self.assert_refused(GOOD.replace("{name}", "{other}"), 2, "has no value other")
         self.assert_refused(GOOD.replace("str name", "str name, u32 count"), 2, "does not say its value count")
         self.assert_refused(GOOD.replace("str name", "double name"), 2, "is no argument")
@@ -146,17 +146,17 @@ class FaultTable(unittest.TestCase):
             done = subprocess.run([sys.executable, GENERATE, "--page", file.name], capture_output=True, text=True)
         self.assertIn('| 650 | `gone` | {what} | "hat"; "COLOR coat" |\n', done.stdout)
 
-    def test_codes_are_unique_and_of_their_domain(self):
+    def test_codes_are_unique_and_in_the_range_of_their_domain(self):
         self.assert_refused(GOOD + GOOD.split("\n", 1)[1], 5, "is that of")
         self.assert_refused(GOOD.replace("601", "701"), 2, "is not of server")
 
-    def test_a_code_of_daos_has_its_meaning_or_is_left_to_it(self):
+    def test_a_code_of_daos_has_its_meaning_or_is_not_used(self):
         for code, status in ((601, 0), (602, 1), (604, 0), (606, 1), (649, 1), (650, 0), (699, 0)):
             self.assertEqual(self.run_on(GOOD.replace("fault 601", f"fault {code}"))[0].returncode, status, code)
         self.assert_refused(GOOD.replace("fault 601", "fault 602"), 2, "none of those that DAOS has")
         self.assert_refused(GOOD.replace(" daos: 601 603-605", " daos: x"), 1, "expected: domain")
 
-    def test_what_is_not_understood_is_an_error(self):
+    def test_an_invalid_row_is_an_error(self):
         self.assert_refused(GOOD.replace("ENOENT", "ENOTHING"), 2, "is no errno")
         self.assert_refused(GOOD.replace("says", "said"), 3, "is not understood")
         self.assert_refused(GOOD.partition("\n")[2], 1, "before the first domain")

@@ -84,7 +84,7 @@ class Merge(unittest.TestCase):
         return [json.loads(line) for line in self.run_ok(*args, "--json", status=status).splitlines()]
 
     def two(self):
-        """A machine of 1 GHz, and one of 2.5 GHz whose clock is a thousandth too fast, which began 400 us later."""
+        """A machine of 1 GHz, and one of 2.5 GHz that started 400 us later and whose clock is a thousandth too fast."""
         one = Machine("one", SECOND, [(1000, WALL + 1000, 1000), (4 * SECOND, WALL + 4 * SECOND, 4 * SECOND)])
         begin = WALL + 400_000
         two = Machine("two", 2_500_000_000, [(tick, begin + tick * 1001 // 2500, 77 * SECOND + tick * 10 // 25)
@@ -94,7 +94,7 @@ class Merge(unittest.TestCase):
     def files(self, two):
         return [word for path, _ in two.values() for word in ("-f", path)]
 
-    def test_events_of_two_machines_come_by_the_wall_clock(self):
+    def test_events_of_two_machines_are_merged_by_the_wall_clock(self):
         two = self.two()
         rows = self.rows("show", *self.files(two))
         self.assertEqual([row["process"] for row in rows[:2]], ["alpha", "beta"])
@@ -104,7 +104,7 @@ class Merge(unittest.TestCase):
             self.assertAlmostEqual(row["time_us"], (two[row["process"]][1].wall(row["tick"]) - start) / 1000, delta=0.0011)
         whole = [row["time_us"] for row in events if not row.get("shared")]
         self.assertEqual(whole, sorted(whole))
-        # each file's events are those of the file alone, in their order
+        # the events of each file and their order are the same as without merging
         changes = sum(a["process"] != b["process"] for a, b in zip(events, events[1:]))
         self.assertGreater(changes, 2)
         for name, (path, _) in two.items():
@@ -114,7 +114,7 @@ class Merge(unittest.TestCase):
             self.assertEqual(ours, alone)
         self.assertEqual({row["process"]: row["end"]["events"] for row in rows if "end" in row}, {"alpha": 32, "beta": 32})
 
-    def test_text_has_the_process_first(self):
+    def test_lines_start_with_the_process(self):
         text = self.run_ok(*self.files(self.two()), "-n", "job_done", "-w")
         lines = [line for line in text.splitlines() if not line.startswith("#")]
         self.assertEqual({line.split()[0] for line in lines}, {"alpha", "beta"})
@@ -123,7 +123,7 @@ class Merge(unittest.TestCase):
         self.assertIn("# beta: " + self.folder, text)
         self.assertIn("# times count from the start of the first", text)
 
-    def test_filters_apply_to_all(self):
+    def test_filters_apply_to_all_files(self):
         files = self.files(self.two())
         everything = [row for row in self.rows(*files) if "seq" in row]
         for words, holds in ((("-n", "job_done"), lambda row: row["name"] == "job_done"),
@@ -135,7 +135,7 @@ class Merge(unittest.TestCase):
             self.assertEqual(shown, [row for row in everything if holds(row)], words)
         self.run_bad('has no event "nope"', *files, "-n", "nope")
 
-    def test_slowest_and_stuck_of_all(self):
+    def test_slowest_and_stuck_include_all_files(self):
         one = Machine("one", SECOND, [(1000, WALL, 0)])
         two = Machine("two", 999_000_000, [(1000, WALL, 0)])
         files = ["-f", self.write("a", one, "alpha", 1, "golden-stages-v1"),
@@ -151,34 +151,34 @@ class Merge(unittest.TestCase):
         under_way = [(row["process"], row["object"]) for row in self.rows("stuck", *self.files(two), status=1) if "object" in row]
         self.assertEqual(under_way, [("alpha", "r5"), ("alpha", "i7"), ("beta", "r5"), ("beta", "i7")])
 
-    def test_one_machine_is_in_the_order_of_its_counter(self):
-        """Each process read the clock a little wrong; the counter tells what was first all the same."""
+    def test_events_of_one_machine_are_in_the_order_of_its_counter(self):
+        """Each process read the clock inexactly, but the counter gives the order."""
         pairs = lambda wrong, *ticks: [(tick, WALL + tick + wrong, 10**12 + tick) for tick in ticks]
         early = Machine("one", SECOND, pairs(60_000, 1000, 4 * SECOND))
         late = Machine("one", SECOND, pairs(-60_000, 2000, 3 * SECOND))
         files = ["-f", self.write("a", early, "alpha", 1), "-f", self.write("b", late, "beta", 2)]
         ticks = [row["tick"] for row in self.rows(*files) if "seq" in row and not row.get("shared")]
         self.assertEqual(ticks, sorted(ticks))
-        # another boot of it is another counter
+        # another boot has another counter
         late.pairs = [(tick, wall, monotonic + 10**11) for tick, wall, monotonic in late.pairs]
         files[3] = self.write("b", late, "beta", 2)
         ticks = [row["tick"] for row in self.rows(*files) if "seq" in row and not row.get("shared")]
         self.assertNotEqual(ticks, sorted(ticks))
 
-    def test_poor_pairs_are_said(self):
+    def test_inexact_clock_pairs_are_reported(self):
         two = self.two()
         self.assertNotIn("times of day are accurate to", self.run_ok("-f", two["alpha"][0], "-f", self.write(
             "good", Machine("three", SECOND, [(2, WALL, 0), (4 * SECOND, WALL + 4 * SECOND, 0)]), "gamma", 3)))
-        # one pair, three seconds before the end: a ten thousandth of that
+        # one pair, three seconds before the end: the error is a ten thousandth of that
         poor = self.write("poor", Machine("three", SECOND, [(10**6, WALL, 5)]), "gamma", 3)
         self.assertRegex(self.run_ok("-f", two["alpha"][0], "-f", poor),
                          r"\n# gamma: its times of day are accurate to 0\.30\d ms: ")
-        # a clock that was set by 2 s in between
+        # the clock was set by 2 s in between
         jumped = Machine("three", SECOND, [(2, WALL, 5), (10**9, WALL + 3 * SECOND, 5), (4 * SECOND, WALL + 6 * SECOND, 5)])
         self.assertRegex(self.run_ok("-f", two["alpha"][0], "-f", self.write("jumped", jumped, "gamma", 3)),
                          r"times of day are accurate to 1500\.\d+ ms: ")
 
-    def test_processes_of_one_name_are_told_apart(self):
+    def test_processes_with_the_same_name_are_distinguished(self):
         (path, one), _ = self.two().values()
         names = lambda *paths: [row["process"] for row in self.rows("threads", *[w for p in paths for w in ("-f", p)]) if "trace" in row]
         self.assertEqual(names(path, self.write("b", one, "alpha", 2)), ["alpha.1", "alpha.2"])
@@ -186,7 +186,7 @@ class Merge(unittest.TestCase):
         self.assertEqual(names(path, self.write("b", other, "alpha", 1)), ["alpha.1@one", "alpha.1@far"])
         self.assertEqual(names(path, path), ["alpha.1#1", "alpha.1#2"])
 
-    def test_words_for_each_file(self):
+    def test_a_command_shows_each_file_or_refuses_several(self):
         files = self.files(self.two())
         text = self.run_ok("summary", *files)
         self.assertEqual(text.count("WHERE THE TIME WENT"), 2)
@@ -196,7 +196,7 @@ class Merge(unittest.TestCase):
             self.run_bad(reason, word, *files)
         self.run_bad("compare A B", "compare", *files)
 
-    def test_what_has_no_time_of_day_cannot_be_merged(self):
+    def test_files_without_a_time_of_day_cannot_be_merged(self):
         path = os.path.join(self.folder, "golden")
         with open(path, "wb") as file:
             file.write(self.golden["golden-v1"])

@@ -79,7 +79,7 @@ class TypesTest(unittest.TestCase):
         return json.loads(next(line[4:] for line in out.splitlines() if line.startswith("JSON")))
 
     def compiled(self, text, compiler="gcc"):
-        """A program that has what is declared."""
+        """Compile a program with these declarations."""
         tags = re.findall(r"^(struct|union) (\w+)", text, re.MULTILINE)
         source = text + "".join(f"{kind} {tag} *use_{tag};\n" for kind, tag in tags) + "int main(void) { return 0; }\n"
         with open(self.path("declared.c"), "w", encoding="utf-8") as file:
@@ -100,14 +100,14 @@ class Layout(TypesTest):
             expected = {key: value for key, value in theirs[name].items() if key.split(".")[0] not in NOT_WRITTEN}
             self.assertEqual(ours[name], expected, name)
 
-    def test_every_member_is_where_the_program_has_it(self):
+    def test_each_member_has_the_offset_of_the_program(self):
         for compiler in COMPILERS:
             for options in (["-gdwarf-5"], ["-gdwarf-4", "-O2"], ["-gdwarf-3"], ["-gdwarf-2", "-gstrict-dwarf"],
                             ["-fdebug-types-section"], ["-gz"]):
                 with self.subTest(compiler=compiler, options=options):
                     self.compare(self.program(compiler, *options), "clang" if compiler == "gcc" and "clang" in COMPILERS else "gcc")
 
-    def test_pointers_are_followed_by_name_alone(self):
+    def test_pointers_declare_only_the_name_of_their_structure(self):
         program = self.program()
         text = self.declare(program, "struct:everything").stdout
         self.assertNotIn("struct hidden", text)
@@ -133,7 +133,7 @@ _Static_assert(LARGE_B == 0x8000000000000001ul && sizeof(enum large) == 8 && siz
         self.assertEqual(self.declare(program, "word:nothing").stdout, "", "nothing is to be declared")
         self.assertNotIn("LOOSE_A", self.declare(program, "word:LOOSE_A", "word:LOOSE_B", "taken:LOOSE_A").stdout)
 
-    def test_typedefs_and_enums_have_words_that_bpftrace_knows(self):
+    def test_typedefs_and_enums_become_types_of_bpftrace(self):
         text = self.declare(self.program(), "cast:nested_t", "cast:nested_ref", "cast:point_t", "cast:count_t", "cast:callback_t",
                             "enum:signed_one", "enum:large", "enum:small").stdout
         aliases = dict(re.findall(r"^// (.+) = (.+)$", text, re.MULTILINE))
@@ -141,14 +141,14 @@ _Static_assert(LARGE_B == 0x8000000000000001ul && sizeof(enum large) == 8 && siz
                                    "count_t": "uint32", "enum signed_one": "int32", "enum large": "uint64", "enum small": "uint8"})
         self.assertIn("struct point_t { int x; int y; }", text)
 
-    def test_a_name_for_two_things_is_refused_where_it_is_asked_for(self):
+    def test_an_ambiguous_name_is_refused_if_requested(self):
         program = self.program()
         for wanted in ("struct:twice", "word:TWICE"):
             done = self.declare(program, wanted, check=False)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertRegex(done.stderr, r"has two definitions, in layouts\.c \(line \d+\) and in other\.c \(line \d+\)")
 
-    def test_a_structure_that_is_only_needed_gives_way(self):
+    def test_an_ambiguous_structure_that_was_not_requested_is_opaque(self):
         program = self.program()
         text = self.declare(program, "struct:holds_twice", "struct:holds_other_twice").stdout
         declared, tags = self.compiled(text)
@@ -158,7 +158,7 @@ _Static_assert(LARGE_B == 0x8000000000000001ul && sizeof(enum large) == 8 && siz
         text = self.declare(program, "struct:holds_twice", "taken:twice").stdout
         self.assertIn("struct twice__2 own;", text)
 
-    def test_what_the_kernel_calls_by_that_name_is_left_to_it(self):
+    def test_structures_with_names_of_the_kernel_get_another_name(self):
         program = self.program()
         if not os.path.exists("/sys/kernel/btf/vmlinux"):
             self.skipTest("this kernel has no BTF")
@@ -175,7 +175,7 @@ _Static_assert(LARGE_B == 0x8000000000000001ul && sizeof(enum large) == 8 && siz
         self.assertNotIn("// struct x", text)
 
 
-    def test_of_a_damaged_program_some_is_declared(self):
+    def test_a_damaged_program_is_declared_in_part_or_refused(self):
         with open(self.program(), "rb") as file:
             whole = file.read()
         sections = run("readelf", "-S", "--wide", self.path("program")).stdout
@@ -191,7 +191,7 @@ _Static_assert(LARGE_B == 0x8000000000000001ul && sizeof(enum large) == 8 && siz
                 file.write(damaged)
             done = self.declare(self.path("damaged"), *(f"struct:{name}" for name in ASKED), "member:next", "member:hidden", "cast:point_t",
                                 "enum:large", "word:LOOSE_A", check=False)
-            self.assertIn(done.returncode, (0, 1), "it goes on, or says why not")
+            self.assertIn(done.returncode, (0, 1), "neither success nor an error")
 
 
 class DebugFiles(TypesTest):
@@ -201,12 +201,12 @@ class DebugFiles(TypesTest):
         if link:
             run("objcopy", f"--add-gnu-debuglink={to}", program)
 
-    def refuses(self, program):
+    def assert_refused(self, program):
         done = self.declare(program, "struct:nested", check=False)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("has no debug information, and there is no debug file of it", done.stderr)
 
-    def test_beside_the_program(self):
+    def test_debug_file_beside_the_program_is_found(self):
         program = self.program()
         self.split(program, self.path("program.debug"))
         self.assertIn("struct nested {", self.declare(program, "struct:nested").stdout)
@@ -214,25 +214,25 @@ class DebugFiles(TypesTest):
         os.rename(self.path("program.debug"), self.path(".debug/program.debug"))
         self.assertIn("struct nested {", self.declare(program, "struct:nested").stdout)
         os.unlink(self.path(".debug/program.debug"))
-        self.refuses(program)
+        self.assert_refused(program)
 
-    def test_by_its_build_id(self):
+    def test_debug_file_is_found_by_its_build_id(self):
         program = self.program()
         found = re.search(r"Build ID: (\w\w)(\w+)", run("readelf", "-n", program).stdout)
         folder = self.path(f"usr/lib/debug/.build-id/{found[1]}")
         os.makedirs(folder)
         self.split(program, os.path.join(folder, found[2] + ".debug"), link=False)
         self.assertIn("struct nested {", self.declare(program, "struct:nested", TYPES_ROOT=self.folder).stdout)
-        self.refuses(program)
+        self.assert_refused(program)
 
-    def test_of_another_build_is_not_taken(self):
+    def test_debug_file_of_another_build_is_not_used(self):
         program, other = self.program(), self.program("gcc", "-DOTHER", "-O2", name="other")
         self.split(program, self.path("program.debug"))
         self.split(other, self.path("program.debug"))
-        self.refuses(program)
+        self.assert_refused(program)
 
-    def test_what_is_no_program_is_refused(self):
-        self.refuses(os.path.join(HERE, "layouts.c"))
+    def test_a_file_that_is_not_a_program_is_refused(self):
+        self.assert_refused(os.path.join(HERE, "layouts.c"))
         done = self.declare("/no/such", "struct:nested", check=False)
         self.assertIn("cannot open /no/such: No such file", done.stderr)
 

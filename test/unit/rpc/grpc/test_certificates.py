@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Certificates: made by scripts/make-certificates, shown to and by real peers (openssl, curl, grpcio), right and wrong."""
+"""Certificates of scripts/make-certificates, valid and invalid, used with real peers (openssl, curl, grpcio)."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ class Certificates(unittest.TestCase):
 
     @classmethod
     def sign(cls, name, common_name, *dates):
-        """A certificate of ours that the script would not make."""
+        """Sign a certificate that the script does not make."""
         at = os.path.join(cls.folder, name)
         openssl("req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", at + ".key", "-subj", "/CN=" + common_name, "-out", at + ".csr")
         os.chmod(at + ".key", 0o600)
@@ -71,44 +71,44 @@ class Certificates(unittest.TestCase):
         self.addCleanup(server.close)
         return server
 
-    # ---- what is made ----
+    # ---- the files ----
 
-    def test_only_keys_are_closed(self):
-        """The folder is root's, and the server's user and the administrator have to get at their keys in it."""
+    def test_only_keys_are_unreadable_for_others(self):
+        """The folder belongs to root; the server's user and the administrator must be able to read their keys in it."""
         self.assertEqual(os.stat(self.ours).st_mode & 0o777, 0o755)
         for name in os.listdir(self.ours):
             mode = {"crt": 0o644, "key": 0o400}.get(name.split(".")[1])
             if mode:
                 self.assertEqual(os.stat(os.path.join(self.ours, name)).st_mode & 0o777, mode, name)
 
-    # ---- ours with ours ----
+    # ---- our client and our server ----
 
-    def test_each_role_is_known_by_its_certificate(self):
+    def test_the_role_comes_from_the_certificate(self):
         server = self.serve()
         for role in ("admin", "agent", "server"):
             said = peer.call(server.address, "/test.Echo/Who", role=role, tls=self.tls(role))
             self.assertEqual(said.get("response"), f"1 {role} {role} 0.1.0", said)
 
-    def test_a_role_calls_only_what_it_may(self):
+    def test_a_role_calls_only_its_methods(self):
         server = self.serve()
         self.assertEqual(peer.call(server.address, "/test.Echo/Admin", tls=self.tls("admin"))["code"], "0")
         said = peer.call(server.address, "/test.Echo/Admin", role="agent", tls=self.tls("agent"))
         self.assertEqual((said["code"], said["message"]), ("7", "agent may not call /test.Echo/Admin"))
 
-    def test_header_and_certificate_must_agree(self):
+    def test_a_header_with_another_role_is_refused(self):
         said = peer.call(self.serve().address, "/test.Echo/Say", role="admin", tls=self.tls("agent"))
         self.assertEqual(said["code"], "7")
         self.assertIn('is "admin", but the certificate is for "agent"', said["message"])
 
-    def test_without_a_header_the_certificate_counts(self):
+    def test_without_a_header_the_role_comes_from_the_certificate(self):
         said = peer.call(self.serve().address, "/test.Echo/Who", role="none", tls=self.tls("agent"))
         self.assertEqual(said["response"], "1 agent - 0.1.0")
 
-    def test_large_messages(self):
+    def test_large_messages_are_received_over_tls(self):
         said = peer.call(self.serve().address, "/test.Echo/Big", code=1000000, tls=self.tls("admin"))
         self.assertEqual(len(said["response"]), 1000002)
 
-    def refused(self, client, wanted_here, wanted_there, server=None):
+    def assert_refused(self, client, wanted_here, wanted_there, server=None):
         server = server or self.serve()
         said = peer.call(server.address, "/test.Echo/Say", tls=client)
         self.assertEqual(said["code"], "14", said)
@@ -118,23 +118,23 @@ class Certificates(unittest.TestCase):
             self.assertEqual(kind, "refused")
             self.assertIn(wanted_there, text)
 
-    def test_a_foreign_certificate_is_refused_with_a_sentence(self):
+    def test_a_foreign_certificate_is_refused_with_the_reason(self):
         foreign = ("tls", self.ours + "/ca.crt", self.foreign + "/admin.crt", self.foreign + "/admin.key", "1.3")
-        self.refused(foreign, "does not know the authority", "is of another authority")
+        self.assert_refused(foreign, "does not know the authority", "is of another authority")
 
-    def test_a_foreign_server_is_refused_with_a_sentence(self):
-        self.refused(self.tls("admin", folder=self.foreign), "is of another authority", "does not know the authority")
+    def test_a_foreign_server_is_refused_with_the_reason(self):
+        self.assert_refused(self.tls("admin", folder=self.foreign), "is of another authority", "does not know the authority")
 
-    def test_an_expired_certificate_is_refused_with_a_sentence(self):
-        self.refused(self.odd("old"), "has expired", "has expired")
+    def test_an_expired_certificate_is_refused_with_the_reason(self):
+        self.assert_refused(self.odd("old"), "has expired", "has expired")
 
-    def test_a_certificate_of_no_role_is_refused_with_a_sentence(self):
-        self.refused(self.odd("king"), "", 'for "king", which is no role')
+    def test_a_certificate_without_a_role_is_refused_with_the_reason(self):
+        self.assert_refused(self.odd("king"), "", 'for "king", which is no role')
 
-    def test_who_is_no_server_may_not_serve(self):
-        self.refused(self.tls("agent"), "a server needs the certificate of a server", None, self.serve(*self.tls("admin")))
+    def test_a_server_without_a_servers_certificate_is_refused(self):
+        self.assert_refused(self.tls("agent"), "a server needs the certificate of a server", None, self.serve(*self.tls("admin")))
 
-    def test_in_the_clear_against_tls(self):
+    def test_plain_and_tls_peers_refuse_each_other(self):
         server = self.serve()
         self.assertEqual(peer.call(server.address, "/test.Echo/Say")["code"], "14")
         self.assertIn("insecure mode", server.line()[1])
@@ -142,7 +142,7 @@ class Certificates(unittest.TestCase):
         self.addCleanup(clear.close)
         self.assertEqual(peer.call(clear.address, "/test.Echo/Say", tls=self.tls("admin"))["code"], "14")
 
-    def test_files_that_are_wrong_are_named(self):
+    def test_invalid_files_are_named(self):
         def error(ca, certificate, key):
             with self.assertRaises(RuntimeError) as caught:
                 peer.Server("tls", ca, certificate, key, "1.3")
@@ -156,7 +156,7 @@ class Certificates(unittest.TestCase):
         os.chmod(open_key, 0o644)
         self.assertIn("chmod 0600", error(ours + "/ca.crt", ours + "/server.crt", open_key))
 
-    def test_reloading_takes_new_files_and_keeps_the_old_ones_otherwise(self):
+    def test_a_reload_uses_valid_new_files_and_keeps_the_old_ones_otherwise(self):
         folder = self.folder + "/changing"
         shutil.copytree(self.ours, folder)
         server = self.serve(*self.tls("server", folder=folder))
@@ -173,7 +173,7 @@ class Certificates(unittest.TestCase):
         self.assertEqual(peer.call(server.address, "/test.Echo/Say", tls=self.tls("admin"))["code"], "14")
 
     @unittest.skipUnless(grpc, "python3-grpcio is missing")
-    def test_who_is_connected_by_certificates_that_were_replaced_has_to_come_again(self):
+    def test_a_reload_of_changed_certificates_drains_existing_connections(self):
         folder = self.folder + "/renewed"
         shutil.copytree(self.ours, folder)
         server = self.serve(*self.tls("server", folder=folder))
@@ -181,7 +181,7 @@ class Certificates(unittest.TestCase):
             say, hold = channel.unary_unary("/test.Echo/Say"), channel.unary_unary("/test.Echo/Hold")
             for _ in range(2):
                 say(b"", timeout=30)
-                self.assertEqual(server.ask("reload"), "done")          # the same: no connection is disturbed
+                self.assertEqual(server.ask("reload"), "done")          # unchanged: connections stay
             self.assertEqual(server.ask("stats").split()[2], "1")
             held = hold.future(b"", timeout=30)
             server.wait_held(1)
@@ -194,7 +194,7 @@ class Certificates(unittest.TestCase):
                     say(b"", timeout=1)
             self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
             server.say("release")
-            held.result()                                               # what was under way is answered
+            held.result()                                               # a call in progress is answered
 
     # ---- with openssl ----
 
@@ -203,7 +203,7 @@ class Certificates(unittest.TestCase):
                                f"{self.ours}/{role}.crt", "-key", f"{self.ours}/{role}.key", *arguments], input="", text=True,
                               errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60).stdout
 
-    def test_openssl_agrees_on_tls_13_and_nothing_else(self):
+    def test_openssl_connects_only_with_tls_13(self):
         server = self.serve()
         out = self.s_client(server)
         self.assertIn("TLSv1.3", out)
@@ -211,13 +211,13 @@ class Certificates(unittest.TestCase):
         self.assertIn("Verify return code: 0", out)
         self.assertIn("alert protocol version", self.s_client(server, "-tls1_2"))
 
-    def test_openssl_speaks_12_with_that_one_suite_where_it_is_allowed(self):
+    def test_openssl_connects_with_tls_12_and_one_suite_if_allowed(self):
         server = self.serve(*self.tls("server", "1.2"))
         self.assertIn("Cipher is AES256-GCM-SHA384", self.s_client(server, "-tls1_2"))
         self.assertIn("handshake failure", self.s_client(server, "-tls1_2", "-cipher", "ECDHE-RSA-AES128-GCM-SHA256"))
         self.assertIn("TLSv1.3", self.s_client(server))
 
-    def test_without_a_certificate_or_alpn_nobody_gets_in(self):
+    def test_a_client_without_a_certificate_or_alpn_is_refused(self):
         server = self.serve()
         subprocess.run(["openssl", "s_client", "-connect", server.address, "-alpn", "h2"], input="", text=True, check=False, timeout=60,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -230,7 +230,7 @@ class Certificates(unittest.TestCase):
     # ---- with curl and grpcio ----
 
     @unittest.skipUnless(shutil.which("curl"), "curl is missing")
-    def test_curl_calls(self):
+    def test_curl_makes_a_call(self):
         server = self.serve()
         with tempfile.NamedTemporaryFile() as body:
             body.write(b"\0\0\0\0\2\x08\x05")
@@ -246,18 +246,18 @@ class Certificates(unittest.TestCase):
             with open(self.ours + "/" + name, "rb") as file:
                 return file.read()
         credentials = grpc.ssl_channel_credentials(read("ca.crt"), read("admin.key"), read("admin.crt"))
-        # grpcio looks for the host's name in the certificate, which is the role
+        # grpcio compares the host's name with the certificate, whose name is the role
         return grpc.secure_channel(server.address, credentials, [("grpc.ssl_target_name_override", "server")])
 
     @unittest.skipUnless(grpc, "python3-grpcio is missing")
-    def test_grpcio_calls(self):
+    def test_grpcio_makes_a_call(self):
         with self.channel(self.serve()) as channel:
             answer = channel.unary_unary("/test.Echo/Who")(b"", metadata=[("x-daos-component", "admin")], timeout=30)
         self.assertEqual(peer.read_status(answer), (1, "admin admin -"))
 
     # ---- the script ----
 
-    def test_the_script_overwrites_nothing_and_adds_what_is_missing(self):
+    def test_the_script_adds_missing_files_and_overwrites_none(self):
         folder = self.folder + "/again"
         shutil.copytree(self.ours, folder)
         os.unlink(folder + "/agent.crt")

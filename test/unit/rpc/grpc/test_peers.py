@@ -46,49 +46,49 @@ class GrpcioCallsUs(unittest.TestCase):
         self.assertEqual(self.stub("Say")(peer.status(7, "héllo")), peer.status(7, "héllo"))
         self.assertEqual(self.stub("Say")(b""), b"")
 
-    def test_metadata_and_deadline_arrive(self):
+    def test_metadata_and_deadline_are_received(self):
         answer = self.stub("Who")(b"", timeout=50, metadata=[("x-daos-component", "admin"), ("x-daos-version", "2.9.100")])
         self.assertEqual(peer.read_status(answer), (1, "admin admin 2.9.100"))
         self.assertEqual(peer.read_status(self.stub("Who")(b"")), (0, "a caller without a role - -"))
 
-    def test_errors_with_details(self):
+    def test_errors_have_details(self):
         error = self.fails(grpc.StatusCode.NOT_FOUND, "Fail", peer.status(5, "100 % of pool „x“\nis gone"))
         self.assertEqual(error.details(), "100 % of pool „x“\nis gone")
         details = dict(error.trailing_metadata())["grpc-status-details-bin"]
         self.assertIn(b"type.googleapis.com/google.rpc.ErrorInfo", details)
         self.assertIn(b"proto.fault.Fault", details)
 
-    def test_what_is_not_there_is_unimplemented(self):
+    def test_an_unknown_method_is_unimplemented(self):
         self.fails(grpc.StatusCode.UNIMPLEMENTED, "Nothing", b"")
 
-    def test_a_request_that_is_none_is_refused(self):
+    def test_an_invalid_request_is_refused(self):
         self.fails(grpc.StatusCode.INVALID_ARGUMENT, "Say", b"\xff\xff")
 
-    def test_a_deadline_ends_a_call(self):
+    def test_a_call_ends_at_its_deadline(self):
         self.fails(grpc.StatusCode.DEADLINE_EXCEEDED, "Hold", b"", timeout=0.2)
 
-    def test_large_messages_and_too_large_ones(self):
+    def test_messages_over_the_limit_are_refused(self):
         text = "x" * ((1 << 20) - 8)
         self.assertEqual(self.stub("Say")(peer.status(0, text)), peer.status(0, text))
         self.fails(grpc.StatusCode.RESOURCE_EXHAUSTED, "Say", peer.status(0, text + "xxxxxxxxxx"))
         self.assertEqual(self.stub("Say")(b""), b"")
 
-    def test_compression_is_refused_as_it_should_be(self):
+    def test_compression_is_refused_as_unimplemented(self):
         self.fails(grpc.StatusCode.UNIMPLEMENTED, "Say", peer.status(1, "x" * 2000), compression=grpc.Compression.Gzip)
 
-    def test_roles_by_header(self):
+    def test_the_role_comes_from_the_header(self):
         self.assertEqual(self.stub("Admin")(b"", metadata=[("x-daos-component", "admin")]), b"")
         error = self.fails(grpc.StatusCode.PERMISSION_DENIED, "Admin", b"", metadata=[("x-daos-component", "agent")])
         self.assertIn("agent may not call /test.Echo/Admin", error.details())
         self.fails(grpc.StatusCode.PERMISSION_DENIED, "Admin", b"")
         self.fails(grpc.StatusCode.PERMISSION_DENIED, "Say", b"", metadata=[("x-daos-component", "king")])
 
-    def test_many_at_once(self):
+    def test_many_concurrent_calls_are_answered(self):
         with concurrent.futures.ThreadPoolExecutor(32) as pool:
             answers = list(pool.map(lambda i: self.stub("Say")(peer.status(i, "n")), range(1, 400)))
         self.assertEqual(answers, [peer.status(i, "n") for i in range(1, 400)])
 
-    def test_cancelled_calls_are_forgotten(self):
+    def test_cancelled_calls_are_dropped(self):
         futures = [self.stub("Hold").future(b"") for _ in range(10)]
         self.server.wait_held(10)
         for future in futures:
@@ -97,7 +97,7 @@ class GrpcioCallsUs(unittest.TestCase):
         self.server.say("release")
         self.server.wait_held(0)
 
-    def test_leaving_in_order(self):
+    def test_a_draining_server_completes_its_calls(self):
         future = self.stub("Hold").future(b"")
         self.server.wait_held(1)
         self.server.say("drain")
@@ -107,7 +107,7 @@ class GrpcioCallsUs(unittest.TestCase):
 
 
 class OtherServer:
-    """grpcio's server with the methods that the client is tried on."""
+    """grpcio's server with methods for tests of our client."""
 
     def __init__(self):
         def unary(fn):
@@ -151,20 +151,20 @@ class WeCallGrpcio(unittest.TestCase):
     def test_a_call_is_answered(self):
         self.assertEqual(self.call("Say", 12, "hällo")["response"], "12 hällo")
 
-    def test_headers_and_deadline_are_told(self):
+    def test_headers_and_deadline_are_sent(self):
         left, component, version = self.call("Who", timeout_ms=50000)["response"].split()
         self.assertEqual((component, version), ("admin", "0.1.0"))
         self.assertTrue(0 < int(left) <= 50)
 
-    def test_errors_arrive(self):
+    def test_errors_are_received(self):
         said = self.call("Fail", 9, "100 % „nothing“")
         self.assertEqual((said["code"], said["error"], said["message"]), ("9", "0", "100 % „nothing“"))
         self.assertEqual(self.call("Nothing")["code"], "12")
 
-    def test_a_deadline_is_kept(self):
+    def test_a_call_ends_at_the_clients_deadline(self):
         self.assertEqual(self.call("Hold", timeout_ms=200)["code"], "4")
 
-    def test_what_is_no_response_is_refused(self):
+    def test_invalid_and_oversized_responses_are_errors(self):
         self.assertEqual(self.call("Wrong")["code"], "13")
         self.assertEqual(self.call("Big")["code"], "8")
 
@@ -184,7 +184,7 @@ class PlainPeers(unittest.TestCase):
         return done.stdout
 
     @unittest.skipUnless(shutil.which("curl"), "curl is missing")
-    def test_curl(self):
+    def test_curl_gets_statuses(self):
         out = self.curl()
         self.assertIn(b"HTTP/2 200", out)
         self.assertIn(b"\0\0\0\0\2\x08\x05", out)
@@ -211,24 +211,24 @@ class PlainPeers(unittest.TestCase):
         return s
 
     def ends(self, s):
-        """It is closed, whatever came before."""
+        """Assert that the connection ends, after any data."""
         try:
             while s.recv(65536):
                 pass
         except ConnectionResetError:
             pass
 
-    def test_what_is_no_http2_is_refused(self):
+    def test_a_client_without_http2_is_refused(self):
         s = self.raw()
         s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         self.ends(s)
         self.assertEqual(self.server.line()[0], "refused")
 
-    def test_who_says_nothing_is_let_go(self):
+    def test_a_silent_connection_is_closed(self):
         self.ends(self.raw())
         self.assertIn("in time", self.server.line()[1])
 
-    def test_pings_are_answered_and_frames_cut_anywhere(self):
+    def test_pings_are_answered_also_byte_by_byte(self):
         s = self.raw()
         for byte in PREFACE + SETTINGS + b"\0\0\x08\6\0\0\0\0\0" + b"pingpong":
             s.sendall(bytes([byte]))
@@ -242,7 +242,7 @@ class PlainPeers(unittest.TestCase):
         s.sendall(PREFACE + SETTINGS + struct.pack(">I", 1 << 22)[1:] + b"\0\0\0\0\0\1" + b"x" * 100)
         self.ends(s)
 
-    def test_connections_that_break_off_leave_nothing(self):
+    def test_broken_connections_leave_nothing(self):
         for n in range(1, 60):
             s = socket.create_connection(("127.0.0.1", self.server.port), 30)
             s.sendall((PREFACE + SETTINGS + b"\0\0\x08\6\0\0\0\0\0" + b"pingpong")[:n])

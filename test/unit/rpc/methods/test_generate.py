@@ -79,7 +79,7 @@ class MethodTable(unittest.TestCase):
             self.assertRegex(str(caught.exception), rf"^{re.escape(file.name)}:{line}: ")
         self.assertIn(message, str(caught.exception))
 
-    def test_an_error_names_the_line(self):
+    def test_an_error_names_its_line(self):
         head = "section s\nmethod m always\n\tdoes it\n\tresult none\n"
         for line, message in (("param a u33 | x", '"u33" is no type'), ("param a u32", "a: no text"),
                               ("param a u32 fast | x", '"fast" is no word'), ("param a u8 default=256 | x", 'default "256" is no u8'),
@@ -110,7 +110,7 @@ class MethodTable(unittest.TestCase):
         self.assertEqual((out.engine.returncode, out.commands.returncode, out.page.returncode), (1, 1, 1))
         self.assertEqual(os.listdir(out.folder), ["m.def"])
 
-    def test_the_engine_gets_structures_decoders_and_rows(self):
+    def test_structures_decoders_and_rows_are_generated_for_the_engine(self):
         out = Output(self, SMALL)
         self.assertEqual(out.engine.stderr, "")
         header, source = out.file("methods.gen.h"), out.file("methods.gen.c")
@@ -131,7 +131,7 @@ class MethodTable(unittest.TestCase):
         self.assertNotIn('"size"', source)
         self.assertNotIn("box_all", source)
 
-    def test_fathom_rpc_gets_commands_in_order(self):
+    def test_sorted_commands_are_generated_for_fathom_rpc(self):
         text = Output(self, SMALL).file("rpc_commands.gen.c")
         rows = [line for line in text.split("\n") if line.startswith("\t{ .name")]
         self.assertEqual([row.split('"')[1] for row in rows], ["box_all", "box_close", "box_list", "box_open"])
@@ -142,7 +142,7 @@ class MethodTable(unittest.TestCase):
         self.assertIn('{ .key = "polish", .type = RPC_ARG_TRUE, .long_flag = "--polish", .help = "ignored" },', text)
         self.assertIn(".run = rpc_box_all }", rows[0])
 
-    def test_completion_gets_what_the_help_shows(self):
+    def test_completion_has_the_options_of_the_help(self):
         text = Output(self, SMALL).file("rpc_options.gen.inc")
         self.assertIn('{ .name = "street", .help = "the street", .letter = \'s\', .type = OPTION_TEXT, .argument = "VALUE" },', text)
         self.assertIn('.argument = "VALUE", .values = "red green" },', text)
@@ -150,7 +150,7 @@ class MethodTable(unittest.TestCase):
         self.assertIn('{ .name = "box_list", .help = "list boxes", .table = &box_list_table },', text)
         self.assertNotIn('"key"', text)
 
-    def test_the_page_has_every_method(self):
+    def test_the_page_has_each_method(self):
         page = Output(self, SMALL).page.stdout
         self.assertIn("### box_open\n\nOpen a box. After `framework_start_init`, not in a configuration. Result: `{\"box\"}`.", page)
         self.assertIn("| `width` | u32, bytes | `0` | `--width` | its width; 1 to 100 |", page)
@@ -162,7 +162,7 @@ class MethodTable(unittest.TestCase):
         self.assertIn("*rejected:* boxes have no locks", page)
         self.assertNotIn("box_all", page)
 
-    def test_each_method_of_ours_has_a_line_of_help(self):
+    def test_each_own_method_has_help(self):
         table = method_table.read(os.path.join(FOLDER, "methods.def"))
         self.assertGreater(len(table.methods), 70)
         for method in table.methods:

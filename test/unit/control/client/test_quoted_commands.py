@@ -29,7 +29,7 @@ def help_of(*words):
 
 
 def commands_of(*path):
-    """Words that may follow, as help has them: in lines of usage, and two blanks in (a command of two words is in the list of the word before)."""
+    """Words that may follow, from the help: lines of usage, and lines indented by two blanks (a command of two words is in the list of its first word)."""
     said = help_of(*path)
     if len(path) > 1 and said == help_of(*path[:-1]):   # the same for all words: only those behind a first are commands
         said = "".join(re.findall(rf"(?m)^  {path[-1]} ([a-z].*\n)", said)) and said.replace(f"\n  {path[-1]} ", "\n  ")
@@ -39,8 +39,8 @@ def commands_of(*path):
 
 
 def wrong_in(command):
-    """What the programs do not know of it, or None. Of a pipe or a redirection only what comes first is looked at. What people fill in is not
-    in small letters."""
+    """The first word that the programs do not know, or None. Only the first command of a pipe is checked. Placeholders are not in small
+    letters."""
     command = re.sub(r"\{(\w+)\}", "VALUE", command.replace("\\-", "-"))
     try:
         words = shlex.split(command.split(" #")[0])
@@ -65,16 +65,16 @@ def is_command(text):
     return text.split(" ")[0] in OURS
 
 
-class Told(unittest.TestCase):
+class QuotedCommands(unittest.TestCase):
     maxDiff = None
 
     def check(self, commands):
-        """`commands`: (where, what is typed)"""
+        """`commands`: (place, command line)"""
         commands = list(commands)
         self.assertTrue(commands)
         self.assertEqual([f"{where}: `{command}`: {wrong}" for where, command in commands for wrong in [wrong_in(command)] if wrong], [])
 
-    def test_what_is_wrong_is_found(self):
+    def test_wrong_commands_are_found(self):
         for command, wrong in (("fathom trace hung", "`fathom trace` has no `hung`"), ("fathom sistem query", "`fathom` has no `sistem`"),
                                ("fathom system query --wide", "`fathom system query` has no option --wide"),
                                ("fathom storage query list", "`fathom storage query` has no `list`"),
@@ -82,7 +82,7 @@ class Told(unittest.TestCase):
                                ("fathom-helper --helper", "`fathom-helper` has no option --helper")):
             self.assertEqual(wrong_in(command), wrong)
 
-    def test_resolutions_of_faults(self):
+    def test_commands_in_resolutions_exist(self):
         keys = set(re.findall(r"(?m)^\| `(?:[\w[\]]+\.)*(\w+)` \|", help_of_reference("fathom-server") + help_of_reference("fathom")))
         rows = re.findall(r"(?m)^fault (\d+) .*\n(?:\tsays .*\n)\tdo (.*)$", read("src", "control", "fault", "faults.def"))
         self.assertGreater(len(rows), 100)
@@ -94,7 +94,7 @@ class Told(unittest.TestCase):
             for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", re.sub(r"`[^`]*`", "", do)):
                 self.assertIn(option, all_options(), f"{code}: {do}")
 
-    def test_documents(self):
+    def test_commands_in_documents_exist(self):
         def typed():
             for path in subprocess.check_output(["git", "ls-files", "README.md", "ARCHITECTURE.md", "docs/*.md"], cwd=TOP, text=True).split():
                 text = read(path)
@@ -103,7 +103,7 @@ class Told(unittest.TestCase):
                         yield path, command
         self.check(typed())
 
-    def test_man_pages(self):
+    def test_commands_in_man_pages_exist(self):
         def typed():
             for name in sorted(os.listdir(os.path.join(TOP, "docs", "man"))):
                 for command in re.findall(r"(?m)^\.B \"?(fathom[^\"\n]*)", read("docs", "man", name)) + re.findall(r"\\fB(fathom[^\\]*(?:\\-[^\\]*)*)\\f", read("docs", "man", name)):
@@ -117,7 +117,7 @@ def help_of_reference(program):
 
 
 def all_options():
-    """Of the operator's commands."""
+    """The options of the operator's commands."""
     found = set()
     for group in ("config", "network", "server", "storage", "support", "system"):
         for command in re.findall(r"(?m)^  ([a-z-]+(?: [a-z-]+)?)  ", help_of("fathom", group)):
