@@ -95,7 +95,7 @@ class Commands(EngineTest):
         for option, value, wanted in (
                 ("--depth", "5000", "a number from 1 to 4096"), ("--queues", "65", "a number from 1 to 64"),
                 ("--count", "0", "a number from 1 to 288230376151711743"), ("--nsid", "0", "a number from 1 to 4294967294"),
-                ("--read-percent", "101", "a number from 0 to 100"), ("--time", "soon", "seconds from 0 to 1000000"),
+                ("--read-percent", "101", "a number from 0 to 100"), ("--time", "soon", "a number of seconds from 0 to 1000000"),
                 ("--bs", "100", "a multiple of 512 bytes up to 1024M"), ("--rw", "readwrite", "one of read, write, "),
                 ("--range", "x", "BYTES or OFFSET:BYTES"), ("--seed", "-1", "a number from 0 to 9223372036854775807")):
             done = run(FATHOM, "perf", "-a", "127.0.0.1", "-n", NQN, option, value, check=False)

@@ -110,8 +110,8 @@ class Completion(unittest.TestCase):
         for shell, name in (("bash", "fathom-engine"), ("zsh", "_fathom-engine"), ("fish", "fathom-engine.fish")):
             with open(os.path.join(SCRIPTS, name)) as made:
                 self.assertEqual(run(FATHOM, "completion", shell, "fathom-engine").stdout, made.read())
-        for words, complaint in (((), "bash, zsh or fish is needed"), (("tcsh",), '"tcsh" is not bash, zsh or fish'),
-                                 (("bash", "a;b"), '"a;b" is not the name of a program'), (("bash", "a", "b"), "at most one program")):
+        for words, complaint in (((), "the shell is missing (bash, zsh or fish)"), (("tcsh",), '"tcsh" is not bash, zsh or fish'),
+                                 (("bash", "a;b"), '"a;b" is not the name of a program'), (("bash", "a", "b"), "there is more than one program")):
             done = run(FATHOM, "completion", *words, check=False)
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(complaint, done.stderr)

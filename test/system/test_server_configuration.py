@@ -36,9 +36,9 @@ class Configuring(ServerTest):
 
     def test_check_reports_a_right_configuration_and_its_missing_certificates(self):
         said = self.check("name: x\ntransport_config: {cert: /none/there.crt}\n", "config", "check").stdout
-        self.assertIn("is right: system x at 127.0.0.1:10001", said)
-        self.assertIn("\nnot there yet, and the server does not start without it: /none/there.crt\n", said)
-        self.assertNotIn("not there", self.check("name: x\ntransport_config: {allow_insecure: true}\n", "config", "check").stdout)
+        self.assertIn("is valid: system x at 127.0.0.1:10001", said)
+        self.assertIn("\nmissing, and the server does not start without it: /none/there.crt\n", said)
+        self.assertNotIn("missing", self.check("name: x\ntransport_config: {allow_insecure: true}\n", "config", "check").stdout)
 
     def test_a_file_without_keys_is_refused(self):
         for text in ("", "# nothing\n", "---\n...\n"):

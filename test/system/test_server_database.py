@@ -178,7 +178,7 @@ class Database(ServerTest):
             meanwhile += done
             with contextlib.closing(sqlite3.connect(copy)) as database:
                 self.assertEqual(database.execute("PRAGMA integrity_check").fetchone()[0], "ok")
-                self.assertIn(f"up to revision {database.execute('SELECT value FROM meta').fetchone()[0]}\n", out)
+                self.assertIn(f", revision {database.execute('SELECT value FROM meta').fetchone()[0]}\n", out)
             os.unlink(copy)
 
     def test_a_server_that_ends_aborts_a_backup(self):
@@ -198,7 +198,7 @@ class Database(ServerTest):
         self.assertIn("code = 1054 ", run(SERVER, "backup", "-o", server.config_path, "/dev/null/x", check=False).stderr)
         self.assertIn("the database itself", run(SERVER, "backup", "-o", server.config_path, server.database, check=False).stderr)
         live = run(SERVER, "backup", "-o", server.config_path, "live.db", cwd=server.directory).stdout
-        self.assertRegex(live, r"^live\.db has all of .* up to revision \d+\n$")
+        self.assertRegex(live, r"^copied .* to live\.db, revision \d+\n$")
         server.stop()
         run(SERVER, "restore", "-o", server.config_path, "--from", os.path.join(server.directory, "live.db"), "--force")
         copy = os.path.join(server.directory, "copy.db")

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * command - the sub-commands of `fathom`: one function each, in the folder of its name;
- * those of the control plane (config, network, server, storage, support, system) are in control/.
+ * command - the sub-commands of `fathom`: a function for each, in the folder of its name. Those of the control plane
+ * (config, network, server, storage, support, system) are in control/.
  *
- * Each command supports --help (on stdout, exit status
- * 0). The result is the exit status. EXIT_USAGE means an invalid command line, or that no answer is possible, such as an
- * unwritable standard output (main() checks that).
+ * Each command supports --help, which prints on standard output and returns 0. The result is the exit status. EXIT_USAGE:
+ * the command line is not valid, a file cannot be read, or standard output cannot be written, which main() checks.
  */
 #ifndef CMD_FATHOM_COMMAND_H
 #define CMD_FATHOM_COMMAND_H

@@ -46,7 +46,7 @@ static const struct option_table fathom_table = {
 	.version = FATHOM_VERSION,
 };
 
-/* Returns `status`, unless standard output could not be written: a full disk is an error. */
+/* Return the exit status: `status`, or EXIT_USAGE if standard output could not be written, as on a full disk. */
 static int check_output(int status)
 {
 	if ((fflush(stdout) == 0 && !ferror(stdout)) || status == EXIT_USAGE)

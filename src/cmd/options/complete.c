@@ -14,7 +14,7 @@
 
 enum { PATH_BYTES = 128 };
 
-/* How far the words before the cursor led. */
+/* The state of the command line after the words before the cursor. */
 struct place {
 	const struct option_table *table;
 	const struct option_row *pending;     /* the option whose value comes next; NULL: none */
@@ -79,7 +79,7 @@ static void offer_values(FILE *to, const char *values, const char *front, const 
 	}
 }
 
-/* The first sentence of a help text is enough beside a word. */
+/* Print a word with the first sentence of its help. */
 static void print_option_offer(FILE *to, const char *word, const char *help)
 {
 	fprintf(to, "%s\t%.*s\n", word, (int)strcspn(help, "\n;."), help);
@@ -174,14 +174,14 @@ static const struct option_row *find_pending_letter(const struct option_table *t
 	return NULL;
 }
 
-/* Go on to the table of a command line that has options before a command. */
+/* After an option before any command: continue with the table of such command lines, if the program has one. */
 static void enter_options(struct place *place)
 {
 	if (place->table->otherwise && !place->command)
 		place->table = place->table->otherwise;
 }
 
-/* Go on to the command that `word` names, if it names one. */
+/* Continue with the command that `word` names, if it names one or begins one of several words. */
 static void enter_command(struct place *place, const char *word)
 {
 	char name[PATH_BYTES];

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* help - prints the help of a table of options; see options.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static void print_paragraphs(FILE *to, const char *text)
 	}
 }
 
-/* Columns for the names: the longest, unless few are longer than the limit. */
+/* Return the width of the names' column with `name`; a longer name than the limit gets a line of its own. */
 static size_t fit_name_column(size_t columns, const char *name)
 {
 	size_t bytes = strlen(name);

@@ -6,7 +6,7 @@
  * by the table, `--help` prints it, and options_offer() answers a shell that completes a word. No other place lists an
  * option.
  *
- * A value that is not valid ends with exit status EXIT_USAGE and these lines on standard error:
+ * For a value that is not valid, options_parse() returns EXIT_USAGE after these lines on standard error:
  *
  *     fathom perf: --depth: "0" is not a number from 1 to 4096
  *     `fathom perf --help` shows the options
@@ -89,7 +89,7 @@ struct option_command {
 	const char *operands;		  /* what completion offers for its operands, as option_row.values; NULL: nothing */
 	const struct option_table *table; /* its own options; NULL: those of the table that this row is in */
 	int (*run)(int argc, char **argv); /* for the program; NULL: it runs the command in another way */
-	const void *own;		   /* for the program */
+	const void *own;		   /* data of the program */
 };
 
 struct option_table {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* parse - reads a command line by a table of options; see options.h. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -62,7 +63,7 @@ static int parse_seconds_value(const struct option_row *row, const char *text, d
 	errno = 0;
 	seconds = strtod(text, &end);
 	if (errno || end == text || *end || !(seconds >= 0 && seconds <= (double)row->max))
-		return fault(why, -EINVAL, "is not seconds from 0 to %" PRIu64, row->max);
+		return fault(why, -EINVAL, "is not a number of seconds from 0 to %" PRIu64, row->max);
 	*seconds_ret = seconds;
 	return 0;
 }

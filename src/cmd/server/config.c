@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* `fathom-server config`: check, reference, generate. They need no running server. */
+/* config - `fathom-server config`: check, reference, generate. They need no running server. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -66,9 +66,9 @@ static const struct option_row generate_rows[] = {
 	  .read = read_absolute_path, .values = OPTION_FOLDERS },
 	{ "num-engines", 'e', OPTION_NUMBER, "N", "number of engines (default: one for each free block device)",
 	  AT(engines), OPTION_RANGE(1, SERVER_ENGINES_MAX) },
-	{ "folder", 'F', OPTION_CALL, "DIR", "storage of class file in folders there, instead of block devices", AT(folder),
-	  .read = read_absolute_path, .values = OPTION_FOLDERS },
-	{ "size", 's', OPTION_SIZE, "BYTES", "size of each of these (default 16GiB)", AT(folder_bytes) },
+	{ "folder", 'F', OPTION_CALL, "DIR", "storage of class file in folders of DIR, instead of block devices",
+	  AT(folder), .read = read_absolute_path, .values = OPTION_FOLDERS },
+	{ "size", 's', OPTION_SIZE, "BYTES", "size of each file of --folder (default 16GiB)", AT(folder_bytes) },
 	{ "port", 'p', OPTION_NUMBER, "N", "port of the server (default 10001)", AT(port), OPTION_RANGE(1, UINT16_MAX) },
 	{ "with-loop", 0, OPTION_FLAG, NULL, "also use loop devices", AT(with_loop) },
 	{ "insecure", 0, OPTION_FLAG, NULL, "without certificates", AT(is_insecure) },
@@ -78,7 +78,7 @@ static const struct option_row generate_rows[] = {
 static const struct option_table generate_table = {
 	.name = "fathom-server config generate",
 	.usage = "fathom-server config generate [OPTION...]",
-	.about = "Write a configuration for this host to standard output. Only root can see what block devices hold.",
+	.about = "Write a configuration for this host to standard output. Only root can read the content of block devices.",
 	OPTION_ROWS(generate_rows),
 };
 
@@ -181,7 +181,7 @@ static int check_certificate_files(const struct server_config *config, struct fa
 			continue;
 		are_readable = false;
 		if (errno == ENOENT)
-			printf("not there yet, and the server does not start without it: %s\n", paths[i]);
+			printf("missing, and the server does not start without it: %s\n", paths[i]);
 		else
 			printf("not checked, because this user may not read it: %s: %s\n", paths[i], strerror(errno));
 	}
@@ -215,7 +215,7 @@ static int check_config_file(const char *path)
 			server_places_free(&places);
 	}
 	if (!error) {
-		printf("%s is right: system %s at %s, management service %s, %zu engine%s\n", path, config.name,
+		printf("%s is valid: system %s at %s, management service %s, %zu engine%s\n", path, config.name,
 		       places.control, places.is_replica ? "here" : places.replica, config.engines.count,
 		       config.engines.count == 1 ? "" : "s");
 		server_places_free(&places);

@@ -48,10 +48,10 @@ static const struct option_table start_table = {
 	.about = "Run the engines of this host, and answer `fathom` and other servers.",
 	OPTION_ROWS(start_rows),
 	.version = FATHOM_VERSION,
-	.more = "Without --log-level and --log-to, the configuration says what is logged and where.",
+	.more = "Without --log-level and --log-to, the configuration sets the level and the destination of the log.",
 };
 
-/* Options go before the configuration, whose values were checked when it was read. */
+/* Options take precedence over the configuration, whose values were checked when it was read. */
 static void configure_log(struct daemon_options *options, const struct server_config *config)
 {
 	if (!options->log_level)
@@ -130,7 +130,6 @@ static const struct option_table backup_table = {
 	.name = "fathom-server backup",
 	.usage = "fathom-server backup [-o FILE] COPY",
 	.about = "Copy the system's database of this management host to a new file COPY. If the server is running, it "
-		 "makes and "
 		 "writes the copy.",
 	OPTION_ROWS(backup_rows),
 	.operands = OPTION_FILES,
@@ -148,7 +147,7 @@ static const struct option_row restore_rows[] = {
 static const struct option_table restore_table = {
 	.name = "fathom-server restore",
 	.usage = "fathom-server restore [-o FILE] --from COPY [--force]",
-	.about = "Put a copy in place of the system's database of this management host. The server must not be running.",
+	.about = "Replace the system's database of this management host by a copy. The server must not be running.",
 	OPTION_ROWS(restore_rows),
 };
 
@@ -171,7 +170,7 @@ static int find_database(const struct copy *copy, char *path)
 
 static void print_copied_revision(const char *copy, const char *path, uint64_t revision)
 {
-	printf("%s has all of %s up to revision %llu\n", copy, path, (unsigned long long)revision);
+	printf("copied %s to %s, revision %llu\n", path, copy, (unsigned long long)revision);
 }
 
 /* The server has the database open, so it makes the copy: a relative path is made absolute for it. */
@@ -209,7 +208,7 @@ static int command_backup(int argc, char **argv)
 	if (status != OPTIONS_RUN)
 		return status;
 	if (at + 1 != argc)
-		return options_reject(&backup_table, "the name of one new file is needed, for the copy");
+		return options_reject(&backup_table, "COPY must be given once: the name of a new file");
 	copy.copy = argv[at];
 	status = find_database(&copy, path);
 	if (status)
@@ -251,7 +250,7 @@ static int command_restore(int argc, char **argv)
 		return status;
 	if (db_restore_sqlite(path, copy.copy, copy.is_forced, system_store_restored, &why) != 0)
 		return command_fail(&why);
-	printf("%s is what %s was\n", path, copy.copy);
+	printf("restored %s from %s\n", path, copy.copy);
 	return EXIT_SUCCESS;
 }
 
@@ -272,9 +271,8 @@ static const struct option_row stop_rows[] = {
 static const struct option_table stop_engines_table = {
 	.name = "fathom-server stop-engines",
 	.usage = "fathom-server stop-engines [-o FILE] [--force]",
-	.about = "Ask the running server of this host to stop its engines. They disconnect their hosts, then end; the "
-		 "server keeps "
-		 "running. This is for a host that shuts down; `fathom system stop` stops a system.",
+	.about = "Tell the running server of this host to stop its engines. They disconnect their hosts, then end; the "
+		 "server keeps running. Use it before a host shuts down; `fathom system stop` stops a system.",
 	OPTION_ROWS(stop_rows),
 };
 
@@ -324,10 +322,9 @@ static const struct option_command commands[] = {
 	{ "network", NULL, "show the network interfaces of this host", .run = command_network, .table = &network_table },
 	{ "stop-engines", NULL, "stop the engines of this host, before it shuts down", .run = command_stop_engines,
 	  .table = &stop_engines_table },
-	{ "stats", NULL, "show what the running server has counted", .run = command_stats, .table = &stats_table },
+	{ "stats", NULL, "show the counters of the running server", .run = command_stats, .table = &stats_table },
 	{ "backup", NULL, "copy the system's database", .run = command_backup, .table = &backup_table },
-	{ "restore", NULL, "put a copy in place of the system's database", .run = command_restore,
-	  .table = &restore_table },
+	{ "restore", NULL, "replace the system's database by a copy", .run = command_restore, .table = &restore_table },
 	{ "version", NULL, "print the version", .run = command_version },
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* scan - `fathom-server storage scan` and `network scan`; see scan.h. */
 #include "cmd/server/scan.h"
 
 #include <inttypes.h>

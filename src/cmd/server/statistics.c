@@ -27,8 +27,8 @@ static const struct option_row stats_rows[] = {
 const struct option_table stats_table = {
 	.name = "fathom-server stats",
 	.usage = "fathom-server stats [-o FILE] [-j]",
-	.about = "Show what the running server of this host has counted since its start: events, and, on the management "
-		 "host, the requests to the management service and their refusals.",
+	.about = "Show the counters of the running server of this host since its start: of events, and, on the management "
+		 "host, of requests to the management service and of rejected ones.",
 	OPTION_ROWS(stats_rows),
 };
 

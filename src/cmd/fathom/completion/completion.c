@@ -108,8 +108,8 @@ const struct option_table completion_table = {
 	.usage = "fathom completion bash|zsh|fish [PROGRAM]",
 	.about = "Print a script that completes the command lines of PROGRAM (default fathom) in a shell: commands, "
 		 "options, their "
-		 "values, methods of `fathom rpc`, names of trace files. An installation has these scripts already, where "
-		 "the shells look for them.",
+		 "values, methods of `fathom rpc`, names of trace files. An installation puts these scripts where the "
+		 "shells find them.",
 	OPTION_COMMANDS(commands),
 	OPTION_ROWS(rows),
 };
@@ -140,7 +140,8 @@ int cmd_completion(int argc, char **argv)
 	if (status != OPTIONS_RUN)
 		return status;
 	if (at == argc || argc - at > 2)
-		return options_reject(&completion_table, "bash, zsh or fish is needed, and at most one program");
+		return options_reject(&completion_table,
+				      "the shell is missing (bash, zsh or fish), or there is more than one program");
 	command = options_find_command(&completion_table, argv[at]);
 	if (!command)
 		return options_reject(&completion_table, "\"%s\" is not bash, zsh or fish", argv[at]);

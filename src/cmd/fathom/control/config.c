@@ -24,12 +24,12 @@ int run_reference(struct control_run *run)
 	       "\n"
 	       "`fathom system`, `storage`, `network`, `server`, `config` and `support`, and programs that use "
 	       "libfathom-control, read one YAML\n"
-	       "file: what `-o` names, else `~/" CLIENT_CONFIG_HOME "`, else `" CLIENT_CONFIG_SYSTEM
-	       "`; where there is none, the\n"
-	       "defaults hold. It is read strictly: a key that is not in this table, one that stands there twice and a "
-	       "value of another type are\n"
-	       "errors that name file, line and key. The names are those of DAOS's `daos_control.yml`. "
-	       "`packaging/fathom_control.yml` is a sample.\n"
+	       "file: that of `-o`, else `~/" CLIENT_CONFIG_HOME "`, else `" CLIENT_CONFIG_SYSTEM
+	       "`. Without such a file, the\n"
+	       "defaults apply. An unknown key, a key that occurs twice and a value of another type are errors; the "
+	       "message "
+	       "has file, line and\n"
+	       "key. The names are those of DAOS's `daos_control.yml`. `packaging/fathom_control.yml` is a sample.\n"
 	       "\n"
 	       "This page is printed by `fathom config reference`.\n"
 	       "\n");
@@ -111,9 +111,9 @@ static int request_proposal(struct control_run *run, const struct fathom_control
 			return status;
 		}
 	} else if (answers->count > 1) {
-		failed = "hosts differ; ask for them apart with -l";
+		failed = "the hosts need different configurations; generate one for each group with -l";
 		for (size_t i = 0; i < answers->count && !control_is_json(run); i++)
-			fprintf(stderr, "Alike: %s\n", answers->answers[i].hosts);
+			fprintf(stderr, "Group: %s\n", answers->answers[i].hosts);
 	}
 	return control_answered(run, answers, control_is_json(run) ? json_of_proposal_answers(answers) : NULL, failed);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds a command, runs it, and ends it; see control.h. */
+/* control - finds a command, runs it, and ends it; see control.h. */
 #include "cmd/fathom/control/control.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ int control_fail(const struct control_run *run, const struct fathom_fault *why)
 	bool has_hosts = run->values.host_list || run->values.rank_hosts;
 	int status = control_finish(run, NULL, why);
 
-	/* callees parse lists; a bad list in the configuration is not an error of the command line */
+	/* the library parses lists: a list of the command line that is not valid is an error of the command line */
 	bool is_no_list = why->code == FAULT_RANK_LIST_BAD || why->code == FAULT_NO_RANKS_NAMED ||
 			  (why->code == FAULT_HOST_LIST_BAD && has_hosts);
 
@@ -204,7 +204,7 @@ static int run_control_command(const struct control_command *command, struct con
 	if (!command->alone && control_open(&run->values, &run->control, &why))
 		return control_fail(run, &why);
 	if (run->control)
-		hosts_are(fathom_control_hosts(run->control));
+		set_output_hosts(fathom_control_hosts(run->control));
 	status = command->run(run);
 	control_close(run->control);
 	return status;

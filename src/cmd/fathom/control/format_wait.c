@@ -14,7 +14,7 @@
 #include "cmd/fathom/control/control.h"
 #include "cmd/fathom/show/parts.h"
 
-enum { LOOK_MS = 200, JOIN_SECONDS_MAX = 90, REFUSED_SECONDS_MAX = 10 };
+enum { POLL_MS = 200, JOIN_SECONDS_MAX = 90, REFUSED_SECONDS_MAX = 10 };
 
 static bool is_on_formatted_storage(const struct fathom_control_answers *answers,
 				    const struct fathom_control_engine *engine)
@@ -45,7 +45,7 @@ static bool is_still_starting(const struct fathom_control_engine *engine, uint64
 	return strcmp(engine->state, "refused") == 0 && waited_ns < REFUSED_SECONDS_MAX * NS_PER_SEC;
 }
 
-/* Count the formatted engines that are still starting, and those that have not joined and will not soon. */
+/* Count the engines on formatted storage: those that are still starting, and those that failed to join. */
 static void count_formatted_engines(const struct fathom_control_answers *formatted,
 				    const struct fathom_control_answers *engines, uint64_t waited_ns, size_t *settling_ret,
 				    size_t *failed_ret)
@@ -101,7 +101,7 @@ static bool is_any_formatted(const struct fathom_control_answers *answers)
 
 bool format_wait(const struct control_run *run, const struct fathom_control_answers *formatted)
 {
-	const struct timespec pause = { .tv_nsec = LOOK_MS * NS_PER_MS };
+	const struct timespec pause = { .tv_nsec = POLL_MS * NS_PER_MS };
 	struct fathom_control_answers *engines;
 	uint64_t begin_ns = clock_monotonic_ns(), waited_ns, limit_ns;
 	size_t settling, failed;
@@ -111,7 +111,7 @@ bool format_wait(const struct control_run *run, const struct fathom_control_answ
 	if (!is_any_formatted(formatted))
 		return true;
 	for (;;) {
-		/* in this time servers report to the management service what they report to us */
+		/* also before the first call: a server must have reported its state to the management service, too */
 		(void)nanosleep(&pause, NULL);
 		/* DAOS's servers lack this call: the state of their engines is unknown */
 		if (fathom_control_engines(run->control, &engines, &why))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The session of a command: cancels it on a signal, and shows progress on a terminal. */
+/* session - the session of a command: cancels its calls on a signal, and shows progress on a terminal. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,16 +13,16 @@
 #include "base/log.h"
 #include "cmd/fathom/control/control.h"
 
-#define SILENCE_NS NS_PER_SEC /* shorter operations show no progress */
+#define SHOWN_AFTER_NS NS_PER_SEC /* shorter calls show no progress */
 #define STEP_NS (100 * NS_PER_MS)
 
 static struct fathom_control *volatile current;
 static volatile sig_atomic_t interrupted;
 
 static struct {
-	uint64_t begin_ns, said_ns;
+	uint64_t begin_ns, printed_ns;
 	bool is_shown;
-} watched;
+} progress;
 
 static void cancel_session(int number)
 {
@@ -40,18 +40,18 @@ static void show_call_progress(void *ctx, enum fathom_control_unit unit, uint32_
 {
 	const char *name = unit == FATHOM_CONTROL_UNIT_RANKS ? "rank" : "host";
 	uint64_t now = clock_monotonic_ns();
-	unsigned int seconds = (unsigned int)((now - watched.begin_ns) / NS_PER_SEC);
+	unsigned int seconds = (unsigned int)((now - progress.begin_ns) / NS_PER_SEC);
 
 	if (total > 0 && done == total) {
-		if (watched.is_shown)
+		if (progress.is_shown)
 			fputs("\r\033[K", stderr);
-		watched.is_shown = false;
+		progress.is_shown = false;
 		return;
 	}
-	if (now - watched.begin_ns < SILENCE_NS || now - watched.said_ns < STEP_NS)
+	if (now - progress.begin_ns < SHOWN_AFTER_NS || now - progress.printed_ns < STEP_NS)
 		return;
-	watched.said_ns = now;
-	watched.is_shown = true;
+	progress.printed_ns = now;
+	progress.is_shown = true;
 	if (total == 0)
 		fprintf(stderr, "\rwaiting for the management service, %u s \033[K", seconds);
 	else
@@ -77,7 +77,7 @@ static int open_session_log(const struct control_values *values, struct fathom_c
 	if (path) {
 		fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 		if (fd < 0)
-			return fault(why, -errno, "the log cannot be written to %s: %s", path, strerror(errno));
+			return fault(why, -errno, "cannot write the log to %s: %s", path, strerror(errno));
 		log_set_fd(fd); /* open until the process ends */
 	}
 	log_set_level(LOG_LEVEL_DEBUG);
@@ -102,7 +102,7 @@ int control_open(const struct control_values *values, struct fathom_control **co
 	/* log lines would break the progress line */
 	if (isatty(STDERR_FILENO) && (!options.log || values->log_file))
 		options.progress = show_call_progress;
-	watched.begin_ns = clock_monotonic_ns();
+	progress.begin_ns = clock_monotonic_ns();
 	error = fathom_control_open(&options, control_ret, why);
 	if (error)
 		return error;

@@ -42,7 +42,7 @@ int run_format(struct control_run *run)
 		show_format_advice(answers, stderr);
 	}
 	if (!format_wait(run, answers) && !failed)
-		failed = "not all engines have joined: `fathom server query -v` shows how they are";
+		failed = "not all engines have joined: `fathom server query -v` shows their states";
 	return control_answered(run, answers, control_is_json(run) ? json_format(answers) : NULL, failed);
 }
 

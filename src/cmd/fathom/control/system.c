@@ -186,7 +186,8 @@ static int follow_events(struct control_run *run, uint64_t after)
 		print_events(run, events);
 		if (events->last < after) {
 			fprintf(stderr,
-				"fathom: the numbers of events begin again behind %" PRIu64 ": the database was replaced\n",
+				"fathom: event numbers continue after %" PRIu64
+				": the database was replaced by an older copy\n",
 				events->last);
 			after = events->last;
 		} else if (events->count > 0) {

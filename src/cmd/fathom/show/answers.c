@@ -17,7 +17,8 @@ static const char *error_text(const struct fathom_fault *why, char *text, size_t
 	return fault_message(&shown, text, bytes);
 }
 
-static bool is_first(const struct fathom_control_answers *answers, size_t index)
+/* Is it the first error with its code? Its resolution is printed once. */
+static bool is_first_of_code(const struct fathom_control_answers *answers, size_t index)
 {
 	for (size_t i = 0; i < index; i++) {
 		if (answers->errors[i].why.code == answers->errors[index].why.code)
@@ -56,7 +57,7 @@ void show_errors(const struct fathom_control_answers *answers, FILE *out)
 	folded_finish(folded, false, 2, out);
 	fputc('\n', out);
 	for (size_t i = 0; i < answers->error_count; i++) {
-		if (is_first(answers, i))
+		if (is_first_of_code(answers, i))
 			show_resolution(&answers->errors[i].why, out);
 	}
 }

@@ -92,7 +92,7 @@ void show_devices(const struct fathom_control_answers *answers, const struct dev
 
 static const struct device_choice *json_choice;
 
-/* A controller as in a scan, but its namespaces do not repeat its address, and its devices stand around it. */
+/* A controller as in a scan, except that its namespaces lack its address, and that it has no list of its devices. */
 static json_t *json_controller(const struct fathom_control_nvme *nvme)
 {
 	json_t *controller = json_of_nvme(nvme), *namespaces = json_array();

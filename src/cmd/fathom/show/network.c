@@ -71,7 +71,7 @@ static void show_node(const struct fathom_control_network *network, uint32_t nod
 	free(providers);
 }
 
-/* The lowest node above `after` (-1: all) with interfaces. */
+/* Find the lowest node above `after` with interfaces; -1: the lowest of all. False: no more. */
 static bool next_node(const struct fathom_control_network *network, int64_t after, int64_t *node_ret)
 {
 	int64_t node = INT64_MAX;

@@ -250,7 +250,7 @@ static struct host_set *without_ports(const char *hosts, struct host_set **set_r
 	return bare;
 }
 
-void hosts_are(const char *hosts)
+void set_output_hosts(const char *hosts)
 {
 	struct host_set *set, *bare = without_ports(hosts, &set);
 

@@ -37,8 +37,8 @@ void folded_add_absent(struct folded *folded, const char *ranks, const char *con
 /* Print them as a table and destroy it. Without rows, print nothing. */
 void folded_finish(struct folded *folded, bool sorted, unsigned int indent, FILE *out);
 
-/* Call before printing: sets the hosts of the output. If one of them has several ports, all are printed with ports. */
-void hosts_are(const char *hosts);
+/* Call before printing: set the hosts of the output. If one of them has several ports, all are printed with ports. */
+void set_output_hosts(const char *hosts);
 /* "node[1-3]" for "node[1-3]:10001": without ports, unless two hosts would become equal. The caller frees it. */
 char *hosts_text(const char *hosts);
 
@@ -68,7 +68,7 @@ void put(json_t *object, const char *key, json_t *value); /* takes */
 void put_text(json_t *object, const char *key, const char *text);
 void put_number(json_t *object, const char *key, uint64_t number);
 void put_bool(json_t *object, const char *key, bool value);
-/* A list; `null` if there is none, as Go's programs write it. */
+/* A list; `null` if it is empty, as dmg, a program in Go, prints it. */
 json_t *list_of_texts(const char *const *texts, size_t count);
 json_t *list_of_numbers(const int32_t *numbers, size_t count); /* the same */
 void append(json_t *list, json_t *value);		       /* takes */
@@ -77,7 +77,7 @@ json_t *or_null(json_t *list);				       /* takes */
 /* A row of "faults": a fault and its hosts (NULL: of the whole system). */
 json_t *json_fault(const struct fathom_fault *why, const char *hosts);
 /*
- * Print DAOS's envelope around `response` (taken; NULL: none). `why`: NULL, or the failure. Behind DAOS's members,
+ * Print DAOS's envelope around `response` (taken; NULL: none). `why`: NULL, or the failure. After DAOS's members,
  * "faults" has the rows of `faults` (taken; NULL: none), and `why` if it has a code; it is left out if empty.
  */
 void envelope_print(json_t *response, const struct fathom_fault *why, json_t *faults, FILE *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * show - prints the answers of servers as tables and as JSON: one file per topic. The build makes regular JSON and tables
- * from the table of operations (show.gen.h). Tables and keys are those of dmg, so
- * that programs which parse its output work unchanged. All arguments are borrowed. Write errors are left to ferror(out).
+ * from the table of operations (show.gen.h). Tables and keys are those of dmg: programs that parse its output work
+ * unchanged. All arguments are borrowed. The caller checks ferror(out) for write errors.
  */
 #ifndef CMD_FATHOM_SHOW_SHOW_H
 #define CMD_FATHOM_SHOW_SHOW_H

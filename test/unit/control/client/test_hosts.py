@@ -276,7 +276,7 @@ class Hosts(CommandTest):
         with FakeServer({FORMAT: done, path: [engines("starting", "starting"), engines("joined", "errored", "exit status 1: no")]}) as server:
             first, second = self.fathom(server, "storage", "format", status=1).stderr.splitlines()
             self.assertEqual(first, "ERROR: fathom: engine 1 of 127.0.0.1 is formatted and has not joined: errored: exit status 1: no")
-            self.assertEqual(second, "ERROR: fathom: not all engines have joined: `fathom server query -v` shows how they are")
+            self.assertEqual(second, "ERROR: fathom: not all engines have joined: `fathom server query -v` shows their states")
         with FakeServer({FORMAT: done, path: engines("joined", "starting")}) as server:
             self.assertIn("engine 1 of 127.0.0.1 is formatted and has not joined: starting\n",
                           self.fathom(server, "storage", "format", "--timeout", 1, status=1).stderr)
@@ -424,7 +424,7 @@ class Logging(CommandTest):
             self.assert_log_of_scan(lines[len(lines) // 2:], server)
             self.fathom(host, *scan, "-J", "--log-file", "log.json")
             self.assertEqual({(line["level"], line["program"]) for line in map(json.loads, self.read("log.json"))}, {("DEBUG", "fathom")})
-            self.assertIn("log cannot be written to no/such", self.fathom(host, *scan, "--log-file", "no/such", status=1).stderr)
+            self.assertIn("cannot write the log to no/such", self.fathom(host, *scan, "--log-file", "no/such", status=1).stderr)
             self.fathom(host, *scan, "-J", status=2)
 
     def test_a_failed_call_is_logged_with_the_reason(self):
@@ -491,8 +491,8 @@ class Generating(CommandTest):
                 FakeServer({self.PATH: fault(757, "config", "nothing is free", "free something")}) as c:
             done = self.fathom([a, b], "config", "generate", status=1)
             self.assertEqual(done.stdout, "")
-            self.assertEqual(sorted(done.stderr.splitlines()), sorted([f"Alike: {server.address}" for server in (a, b)] + [
-                "ERROR: fathom: hosts differ; ask for them apart with -l"]))
+            self.assertEqual(sorted(done.stderr.splitlines()), sorted([f"Group: {server.address}" for server in (a, b)] + [
+                "ERROR: fathom: the hosts need different configurations; generate one for each group with -l"]))
             self.assertIn("nothing is free", self.fathom([a, c], "config", "generate", status=1).stderr)
 
 
