@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fuzz: any file is either read whole, or refused with a fault that names it; nothing leaks. */
+/* Fuzz: any file is read, or refused with a fault that names it; nothing leaks. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /*
  * fuzz_dof - any bytes as an object with probes: DOF, .note.usdt with .rodata, .note.stapsdt, a packed set, an ELF file.
  *
- * Holds: it is refused with a reason, or read as a set that is packed and unpacked the same, and, of DOF, is written and
- * read again the same. With memory of a small room it is refused, or read the same. The first byte says what it is. Built
- * by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and with
+ * Invariants: the input is refused with a reason, or gives a set that is equal after packing and unpacking and, from DOF,
+ * after encoding and parsing. In little preallocated memory it is refused or gives the same set. The first byte selects the
+ * kind. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the given files, and with
  * `--seeds DIR` it writes the seeds.
  */
 #include <errno.h>
@@ -21,10 +21,10 @@
 enum { DATA_BYTES_MAX = 1 << 20, HEAD_BYTES = 8, ROOM_BYTES = 1 << 20 };
 enum { AS_DOF, AS_USDT, AS_SDT, AS_PACKED, AS_ELF, AS_COUNT };
 
-/* What stands before the bytes. */
+/* The head of the input. */
 struct head {
 	uint8_t as, bits_32;
-	uint16_t rodata_bytes; /* of the end */
+	uint16_t rodata_bytes; /* from the end of the input */
 	uint32_t base;
 };
 static_assert(sizeof(struct head) == HEAD_BYTES, "");
@@ -61,7 +61,7 @@ static void check_encoding(const struct dof_set *set, const struct dof_input *in
 	free(data);
 }
 
-/* `expected`: NULL: it was refused. */
+/* `expected` NULL: the input was refused. */
 static void check_room(const struct dof_input *input, const struct dof_set *expected)
 {
 	static _Alignas(16) char room[ROOM_BYTES], packed[ROOM_BYTES];
@@ -177,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #include "replay.h"
 
-/* Where the samples are, seen from the top of the tree, where scripts/fuzz runs this. */
+/* The samples' folder, relative to the top of the tree, where scripts/fuzz runs. */
 #define SAMPLES "test/unit/inspect/probed/samples/"
 
 static const char sdt_notes[] = "\10\0\0\0002\0\0\0\3\0\0\0stapsdt\0\0\20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
@@ -200,7 +200,7 @@ static int write_seed(const char *directory, const char *name, const struct head
 	return 0;
 }
 
-/* A sample as it is, and packed. */
+/* Write a sample unchanged, and packed. */
 static int write_sample(const char *directory, const char *name)
 {
 	static char data[DATA_BYTES_MAX];

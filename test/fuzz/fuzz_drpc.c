@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_drpc - any packets as dRPC chunks, and what comes of them as calls and requests.
+ * fuzz_drpc - any packets as dRPC chunks, and the messages in them as calls and requests.
  *
- *      u16 length, that many bytes of a packet; again and again
+ *      u16 length, that many bytes of a packet; repeated
  *
- * Holds: a message that comes out is as long as every chunk of it said, is the chunks' bytes in order, and takes no more
- * memory than has come, doubled; after an error nothing more is given. A message that is a Call is, packed again, one of
- * the same words; so is its body, if it is a request of a method, and an event in it is good or refused. Built by clang
- * -fsanitize=fuzzer it fuzzes; else it replays.
+ * Invariants: a message has the length in each of its chunks, consists of their bytes in order, and uses at most twice the
+ * memory of the received bytes; after an error no message is returned. A message that is a Call is equal after packing
+ * again; so is its body if it is a request of a method; an event in it is valid or refused. Built by clang
+ * -fsanitize=fuzzer it fuzzes; otherwise it replays.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ enum { INPUT_BYTES_MAX = 1 << 20, LIMIT = 1 << 18 };
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
- * protobuf-c reads field number 0 where its tag is longer than it needs to be (80 00), packs it as 00, and refuses to
- * read that. True if `data` may have such a tag.
+ * protobuf-c accepts field number 0 with an overlong tag (80 00), packs it as 00, and refuses to read that. True if `data`
+ * may have such a tag.
  */
 static bool has_long_tag_of_zero(const uint8_t *data, size_t bytes)
 {
@@ -43,7 +43,7 @@ static bool has_long_tag_of_zero(const uint8_t *data, size_t bytes)
 	return false;
 }
 
-/* Read, and if it is one, written and read again: the same bytes come. False: it is none. */
+/* Decode; if valid, assert that encoding and decoding again gives the same bytes. False: invalid. */
 static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t *data, size_t bytes)
 {
 	ProtobufCMessage *message = protobuf_c_message_unpack(type, NULL, bytes, data), *again;
@@ -81,7 +81,7 @@ static bool check_message(const ProtobufCMessageDescriptor *type, const uint8_t 
 	return true;
 }
 
-/* As a server and a client take it. */
+/* Decode as a server and as a client. */
 static void check_call(const uint8_t *data, size_t bytes)
 {
 	static const ProtobufCMessageDescriptor *const bodies[] = {
@@ -144,7 +144,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #include "replay.h"
 
-/* A call with an event in one packet. */
+/* Write a call with an event in one packet. */
 static int write_call(const char *directory)
 {
 	Shared__RASEvent event = SHARED__RASEVENT__INIT;
@@ -184,7 +184,7 @@ static int write_call(const char *directory)
 	return 0;
 }
 
-/* Messages of 100 bytes in 1, 2 and 5 chunks, one after the other. */
+/* Write messages of 100 bytes in 1, 2 and 5 chunks, one after the other. */
 static int write_seeds(const char *directory)
 {
 	static const uint32_t chunks[] = { 1, 2, 5 };

@@ -2,9 +2,9 @@
 /*
  * fuzz_expression - any bytes as a condition.
  *
- * Holds: it is refused with a sentence and a place within the text, or it is evaluated; then so is its negation, which
- * is the opposite; one of the two is true. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with
- * -DFUZZ_REPLAY, it runs the files it is given, and with `--seeds DIR` it writes the seeds.
+ * Invariants: it is refused with a reason and a position within the text, or it can be evaluated; then its negation can be
+ * evaluated and is the opposite. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs
+ * the given files, and with `--seeds DIR` it writes the seeds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Every third name is missing, the others are numbers, texts, times. */
+/* Each third name is missing, the others are numbers, texts, times. */
 static bool lookup(void *ctx, uint32_t name, struct expression_value *value_ret)
 {
 	size_t place;

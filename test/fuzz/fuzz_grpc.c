@@ -5,10 +5,10 @@
  *      byte 0    seed of the cuts
  *      the rest  the stream
  *
- * Holds: in pieces it gives what it gives whole, within the limit, and takes no more memory than has come, doubled; base64
- * and %XX come back as they went in; a time-out that is read and written again is no shorter; details of a status are read
- * or refused, as text and as the bytes below the text, and an ErrorInfo that was written is read. Built by clang
- * -fsanitize=fuzzer it fuzzes; else it replays.
+ * Invariants: pieces give the same message as the whole, within the limit, and use at most twice the memory of the received
+ * bytes; base64 and %XX are equal after encoding and decoding; a time-out that is encoded again is not shorter; details of
+ * a status are decoded or refused, as text and as bytes, and an encoded ErrorInfo is decoded. Built by clang
+ * -fsanitize=fuzzer it fuzzes; otherwise it replays.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void check_message(const uint8_t *data, size_t size, uint64_t seed)
 	size_t at = 0;
 
 	random_init(&random, seed);
-	/* a second message may only show with the next piece */
+	/* a second message may be detected only with the next piece */
 	while (at < size && result <= GRPC_FRAME_WHOLE) {
 		size_t count = 1 + random_below(&random, min_u64(size - at, 9));
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_helper - any bytes as a frame of the helper's, a request's and an answer's, and as its list of what is allowed.
+ * fuzz_helper - any bytes as a frame of the helper, a request or a reply, and as its list of allowed devices.
  *
- * Holds: what is decoded encodes to the very bytes it came from, so that every message has one encoding; what is refused
- * says one of four errors; a request that the policy lets through names a device and a folder as plain names. Built by gcc,
- * or with -DFUZZ_REPLAY, it runs the files it is given, and with `--seeds DIR` it writes the seeds.
+ * Invariants: a decoded frame encodes to the same bytes, so that each message has one encoding; a refused one has one of
+ * four errors; a request accepted by the policy has plain names of device and folder. Built by gcc, or with -DFUZZ_REPLAY,
+ * it runs the given files, and with `--seeds DIR` it writes the seeds.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fuzz: what is a host list or a rank set folds into text that is one, and into the same text again. */
+/* Fuzz: a valid host list or rank set folds to a valid text, which folds to the same text again. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

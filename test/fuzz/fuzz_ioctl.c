@@ -2,11 +2,11 @@
 /*
  * fuzz_ioctl - any order of ioctls of several threads on two open files of DTrace's helper device, with any memory.
  *
- *      bytes in pairs   what is done, and of which thread of which file; then what the calls need
+ *      bytes in pairs   the action, and its thread and file; then the data that the calls need
  *
- * Holds: no more bytes are kept than may be; what is asked for is within limits and follows what has come; an object is
- * what was given for it, piece by piece; closing gives everything back. Built by clang -fsanitize=fuzzer it fuzzes. Built
- * by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and with `--seeds DIR` it writes the seeds.
+ * Invariants: the number of stored bytes is within its limit; requested memory is within limits and follows from the data
+ * received; an object consists of the supplied pieces; closing frees everything. Built by clang -fsanitize=fuzzer it
+ * fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the given files, and with `--seeds DIR` it writes the seeds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ enum { FILES = 2, THREADS = 4, OBJECT_BYTES = 300000, BYTES = 700000, BYTES_A_US
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What one thread was asked for, and what it has given of its object. */
+/* The memory requested from a thread, and the part of its object that it has supplied. */
 struct caller {
 	struct helper_step step;
 	bool asked;
@@ -42,7 +42,7 @@ static uint8_t take(struct input *input)
 	return input->at < input->bytes ? input->data[input->at++] : 0;
 }
 
-/* `bytes` of memory: out of the input, again and again, so that large pieces are not all zeroes. */
+/* Fill `bytes` of memory with the input, repeated, so that large pieces are not all zeroes. */
 static void fill(struct input *input, unsigned char *to, size_t bytes)
 {
 	size_t from = input->at, have = min_u64(input->bytes - from, bytes);
@@ -52,7 +52,7 @@ static void fill(struct input *input, unsigned char *to, size_t bytes)
 	input->at += have;
 }
 
-/* A header that is mostly right, or none would be. */
+/* A header that is mostly valid; random ones would never be. */
 static void fill_header(struct input *input, unsigned char *to)
 {
 	uint8_t kind = take(input);
@@ -105,8 +105,8 @@ static void begin(struct helper *helper, struct helper_file *file, struct caller
 	check_step(helper, caller, &step);
 }
 
-static void go_on(struct helper *helper, struct helper_file *file, struct caller *caller, int32_t thread,
-		  struct input *input, uint64_t now_ns, bool lie)
+static void supply_memory(struct helper *helper, struct helper_file *file, struct caller *caller, int32_t thread,
+			  struct input *input, uint64_t now_ns, bool lie)
 {
 	static unsigned char memory[HELPER_CHUNK_BYTES + 1];
 	struct helper_call call = { HELPER_IOCTL_ADDDOF, 0x1000, thread, memory, caller->step.bytes, now_ns };
@@ -165,7 +165,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (what < 50)
 			begin(helper, files[f], caller, (int32_t)t + 1, now_ns);
 		else if (what < 220)
-			go_on(helper, files[f], caller, (int32_t)t + 1, &input, now_ns, what == 219);
+			supply_memory(helper, files[f], caller, (int32_t)t + 1, &input, now_ns, what == 219);
 		else if (what < 240)
 			other(helper, files[f], &input);
 		else
@@ -181,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #if defined(FUZZ_REPLAY) || !defined(__clang__)
 #include "replay.h"
 
-/* An object of several pieces, and two threads at once. */
+/* Write an object of several pieces, and two concurrent threads. */
 static int write_seeds(const char *folder)
 {
 	static const char one[] = "\1\1\100\1prog", large[] = "\1\1\100\1p\100\1\7\200x\100\1yy\100\1z",

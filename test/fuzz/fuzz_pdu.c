@@ -3,15 +3,15 @@
  * fuzz_pdu - any bytes, cut anywhere, at either side.
  *
  *      byte 0        bit 0: side, bit 1: header digest, bit 2: data digest, bit 3: after the IC exchange,
- *                    bit 4: make header digests right before decoding (else nothing gets past them)
+ *                    bit 4: correct the header digests before decoding (otherwise almost all PDUs are refused)
  *      byte 1        low 5 bits: PDA, bits 7:5: limits
  *      byte 2        seed of the cuts
  *      the rest      the stream
  *
- * Holds: consumed <= given; progress or NEED_MORE with a larger need; pointers inside the window; data offsets in order;
- * what is refused makes a TermReq; and the stream cut into pieces, some data taken around the window, says what the whole
- * says. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and
- * with `--seeds DIR` it writes the seed corpus.
+ * Invariants: consumed <= given; progress, or NEED_MORE with a larger need; pointers inside the window; data offsets in
+ * order; an error makes a TermReq; and the stream cut into pieces, with some data received outside of the window, gives the
+ * same steps as the whole. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the
+ * given files, and with `--seeds DIR` it writes the seed corpus.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ enum { OPT_HOST = 1, OPT_HDGST = 2, OPT_DDGST = 4, OPT_RUNNING = 8, OPT_MEND = 1
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What one reading of the stream said; DATA is folded into `data_crc`. */
+/* The steps of one pass over the stream; DATA is combined in `data_crc`. */
 struct reading {
 	size_t count;
 	struct said {
@@ -114,13 +114,13 @@ static void note_data(struct reading *reading, const uint8_t *bytes, uint32_t by
 	reading->data_next += bytes_count;
 }
 
-/* One step at a window of `in_bytes`; returns its kind, `*at` moves on. */
+/* Do a step with a window of `in_bytes`. Return its kind; `*at` advances. */
 static enum pdu_step_kind take_step(struct pdu_decoder *decoder, const struct setup *setup, struct reading *reading,
 				    const uint8_t *in, size_t in_bytes, size_t *at)
 {
 	struct pdu_step step;
 	enum pdu_step_kind kind;
-	uint8_t *copy = in_bytes ? malloc(in_bytes) : NULL; /* so that reading past the window is seen */
+	uint8_t *copy = in_bytes ? malloc(in_bytes) : NULL; /* so that a sanitizer detects a read past the window */
 
 	must(copy || in_bytes == 0);
 	if (in_bytes)
@@ -192,7 +192,7 @@ static void read_pieces(const struct setup *setup, const uint8_t *stream, size_t
 		uint32_t left = pdu_data_left(&decoder);
 
 		if (left > 0 && at == end && random_next(&random) & 1) {
-			/* these arrive in the caller's own buffer */
+			/* these bytes arrive in the caller's buffer */
 			uint32_t taken = (uint32_t)min_u64(1 + random_below(&random, left), bytes - at);
 
 			pdu_data_taken(&decoder, stream + at, taken);
@@ -208,8 +208,8 @@ static void read_pieces(const struct setup *setup, const uint8_t *stream, size_t
 		;
 }
 
-/* Make every header digest right, walking by PLEN, so that the fuzzer reaches what lies behind it. */
-static void mend(const struct setup *setup, uint8_t *stream, size_t bytes)
+/* Correct each header digest, advancing by PLEN, so that the fuzzer reaches the checks after it. */
+static void correct_digests(const struct setup *setup, uint8_t *stream, size_t bytes)
 {
 	size_t at = 0;
 
@@ -222,7 +222,8 @@ static void mend(const struct setup *setup, uint8_t *stream, size_t bytes)
 		    setup->terms.header_digest) {
 			digest = pdu_crc_final(pdu_crc_update(PDU_CRC_INIT, stream + at, common.hlen));
 			memcpy(stream + at + common.hlen, &digest, sizeof(digest));
-			memcpy(&common, stream + at, sizeof(common)); /* HLEN may be so small that it was hit */
+			/* HLEN may be so small that the digest has overwritten it */
+			memcpy(&common, stream + at, sizeof(common));
 		}
 		if (common.plen < sizeof(common) || common.plen > bytes - at)
 			return;
@@ -249,7 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = size - SETUP_BYTES;
 	memcpy(stream, data + SETUP_BYTES, bytes);
 	if (data[0] & OPT_MEND)
-		mend(&setup, stream, bytes);
+		correct_digests(&setup, stream, bytes);
 	read_whole(&setup, stream, bytes);
 	read_pieces(&setup, stream, bytes, data[2]);
 	must(whole.count == pieces.count);
@@ -263,7 +264,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #include <stdio.h>
 
-/* One stream of every PDU that `side` receives, on the terms of `options`. */
+/* A stream of each PDU that `side` receives, with the terms of `options`. */
 static size_t make_seed(uint8_t options, uint8_t pda, uint8_t *to)
 {
 	struct pdu_terms terms = { .header_digest = options & OPT_HDGST, .data_digest = options & OPT_DDGST };

@@ -5,10 +5,10 @@
  *      byte 0        seed of the cuts
  *      the rest      the stream
  *
- * Holds: the stream cut into pieces gives the values that the whole gives, and stops at the same byte for the same reason;
- * with the buffer's front dropped as a connection drops it, too. A value begins with a bracket and ends with its partner;
- * within the limits; and where jansson finds a value, the splitter finds the same one. Built by clang -fsanitize=fuzzer it
- * fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and with `--seeds DIR` it writes the seeds.
+ * Invariants: pieces give the same values as the whole, and stop at the same byte for the same reason, also if parsed bytes
+ * are dropped like in a connection. A value begins with a bracket and ends with its partner. Within the limits, the
+ * splitter finds each value that jansson finds. Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with
+ * -DFUZZ_REPLAY, it runs the given files, and with `--seeds DIR` it writes the seeds.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ struct reading {
 		size_t begin, end;
 	} found[VALUES_MAX];
 	enum json_split last;
-	size_t stopped_at; /* of errors */
+	size_t stopped_at; /* offset of the error */
 };
 
 static struct reading whole, pieces;
@@ -56,7 +56,7 @@ static void read_whole(struct reading *reading, const char *stream, size_t bytes
 	reading->stopped_at = splitter.at;
 }
 
-/* As a connection does it: bytes come in portions, and what has been used goes. */
+/* Like a connection: bytes arrive in portions, and parsed bytes are dropped. */
 static void read_pieces(struct reading *reading, const char *stream, size_t bytes, uint64_t seed)
 {
 	struct json_splitter splitter = { 0 };
@@ -84,7 +84,7 @@ static void read_pieces(struct reading *reading, const char *stream, size_t byte
 	reading->stopped_at = gone + splitter.at;
 }
 
-/* What jansson reads at `begin` must be what the splitter read there. */
+/* Assert that jansson reads the same value at `begin` as the splitter. */
 static void check_against_parser(const char *stream, size_t bytes)
 {
 	size_t begin = 0;
@@ -101,7 +101,7 @@ static void check_against_parser(const char *stream, size_t bytes)
 			must(whole.found[i].begin == begin);
 			must(whole.found[i].end == begin + (size_t)error.position);
 		}
-		/* refused for a limit that jansson does not know, or a NUL, which jansson lets stand between numbers */
+		/* refused because of a limit that jansson does not have, or a NUL, which jansson accepts between numbers */
 		if (value && i == whole.count)
 			must(whole.last > JSON_SPLIT_MALFORMED ||
 			     (whole.last == JSON_SPLIT_MALFORMED && stream[whole.stopped_at] == '\0'));

@@ -2,9 +2,9 @@
 /*
  * fuzz_spdk - any bytes as a trace file of an SPDK target.
  *
- * Holds: it is refused with a reason, or translated into an image that the reader opens and reads to the end: each event
- * has a point, they come in the order of their ticks, and as many as are counted. Built by clang -fsanitize=fuzzer it
- * fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and with `--seeds DIR` it writes the seeds.
+ * Invariants: the file is refused with a reason, or translated into an image that can be read to its end: each event has a
+ * point, events are in the order of their ticks, and their number equals the counts. Built by clang -fsanitize=fuzzer it
+ * fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the given files, and with `--seeds DIR` it writes the seeds.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 enum { REQUEST = 128, IO = 2, SEEDS = 4 };
 
-/* Small files with everything in them. */
+/* Small files with all kinds of content. */
 static void make_seed(struct spdk_file *file, uint32_t seed)
 {
 	static const struct spdk_file_arg args[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fuzz: any file is opened as a spool, or refused with a fault that names it; what is opened takes and gives events. */
+/* Fuzz: any file opens as a spool, or is refused with a fault that names it; an open spool accepts and returns events. */
 #include <errno.h>
 #include <isa-l/crc.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ static void write_file(const uint8_t *data, size_t size)
 	must(fclose(file) == 0);
 }
 
-/* All events can be read, or the spool reports the damage. */
+/* Read all events, or get the report of damage. */
 static void drain(struct spool *spool)
 {
 	struct spool_batch batch;
@@ -42,7 +42,7 @@ static void drain(struct spool *spool)
 	while (spool_untaken(spool) > 0) {
 		int error = spool_batch(spool, SPOOL_BATCH_MAX, SIZE_MAX, &batch, &why);
 
-		must(error == 0 || error == -EBADMSG); /* a sum that is right over bytes that are no protobuf */
+		must(error == 0 || error == -EBADMSG); /* a correct checksum of bytes that are not a valid message */
 		if (error)
 			return;
 		must(batch.count > 0);
@@ -58,7 +58,7 @@ static int count_left(void *ctx, const struct spool_origin *origin, const Shared
 	return 0;
 }
 
-/* Whatever it is, what can be read of it is, and the rest is counted. */
+/* Recover any file: readable events are read, other bytes are counted. */
 static void read_left(size_t size)
 {
 	struct spool_loss loss;
@@ -93,15 +93,15 @@ static void run(const uint8_t *data, size_t size)
 	must(spool_flush(spool, NULL) == 0);
 	must(spool_last(spool) == last + (error == 0));
 	spool_close(spool);
-	must(spool_open(path, 0, &spool, &cut, NULL) == 0); /* what was repaired is whole */
+	must(spool_open(path, 0, &spool, &cut, NULL) == 0); /* a repaired file is intact */
 	must(cut == 0);
 	must(spool_last(spool) == last + (error == 0));
 	drain(spool);
 	spool_close(spool);
 }
 
-/* Sums made right, so that what they protect is looked at, too. */
-static void mend(uint8_t *data, size_t size)
+/* Correct the checksums, so that the fuzzer reaches the checks after them. */
+static void correct_checksums(uint8_t *data, size_t size)
 {
 	struct spool_head head;
 	struct spool_record record;
@@ -128,7 +128,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(mended);
 	run(data, size);
 	memcpy(mended, data, size);
-	mend(mended, size);
+	correct_checksums(mended, size);
 	run(mended, size);
 	free(mended);
 	return 0;
@@ -138,7 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #include "replay.h"
 
-/* A spool as it is made: some events of two engines, some of them taken. */
+/* A valid spool: some events of two engines, some of them acknowledged. */
 static size_t make_seed(uint8_t *data, size_t room, uint64_t events, uint64_t taken)
 {
 	struct spool *spool;

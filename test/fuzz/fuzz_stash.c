@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_stash - any bytes as a file of the stash: as a record under probes/, and as each of the files of a registration.
+ * fuzz_stash - any bytes as a file of the stash: as a record under probes/, and as each file of a registration.
  *
- * Holds: a record is refused with a reason, or what was read of it is written as the same bytes, and read as the same
- * again. A tree one file of which is anything opens, without a step outside it, can be added to, and gives all back.
- * Built by clang -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and with
- * `--seeds DIR` it writes the seeds.
+ * Invariants: a record is refused with a reason, or encodes to the same bytes and decodes to an equal record. A tree with
+ * any content in one file opens without access outside of it, accepts registrations, and removes all. Built by clang
+ * -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the given files, and with `--seeds DIR` it
+ * writes the seeds.
  */
 #include <fcntl.h>
 #include <ftw.h>
@@ -140,7 +140,7 @@ static void damage(const char *name, const uint8_t *data, size_t size)
 	close(fd);
 }
 
-/* The first byte says which file it is that has the rest. */
+/* The first byte selects the file that gets the rest. */
 static void open_tree(const uint8_t *data, size_t size)
 {
 	static const char *const names[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fuzz: what is taken for a superblock encodes into the bytes that it was read from. The first byte says whether the last
- * line gets the right checksum, so that what lies behind it is reached.
+ * Fuzz: a decoded superblock encodes to the same bytes. If the first byte is odd, the last line gets the correct checksum,
+ * so that the fuzzer reaches the checks after it.
  */
 #include <inttypes.h>
 #include <isa-l/crc.h>

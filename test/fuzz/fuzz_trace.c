@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_trace - any bytes as a trace file of ours: as it is, compressed, or in a core file.
+ * fuzz_trace - any bytes as a Fathom trace file: plain, compressed, or in a core file.
  *
- * Holds: it is refused with a reason, or all there is to be had is read: events, counts, stories, lives, exemplars,
- * threads, owners and times, in text and JSON, without a step outside the file, and to an end. Built by clang
- * -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the files it is given, and with
- * `--seeds DIR` it writes the seeds.
+ * Invariants: the file is refused with a reason, or all its content is read: events, counts, stories, lives, exemplars,
+ * threads, owners and times, in text and JSON, without access outside of the file, and in finite time. Built by clang
+ * -fsanitize=fuzzer it fuzzes. Built by gcc, or with -DFUZZ_REPLAY, it runs the given files, and with `--seeds DIR` it
+ * writes the seeds.
  */
 #include <elf.h>
 #include <signal.h>
@@ -141,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd;
 
 	if (!limited) {
-		/* what a few bytes may unpack to */
+		/* a few compressed bytes may unpack to a huge file */
 		signal(SIGXFSZ, SIG_IGN);
 		must(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 		must(setenv("TMPDIR", "/dev/shm", 1) == 0);
@@ -179,7 +179,7 @@ static const char schema[] =
 
 enum { RING_ENTRIES = 16, ORDERS = 2, EXEMPLARS = 3 };
 
-/* Small, with all that a file may have in it. */
+/* A small file with all kinds of content. */
 struct seed {
 	struct trace_header header;
 	struct trace_process process;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * replay - the other program that a fuzz target is built as: it writes the first corpus, or runs the target on files.
+ * replay - the program of a fuzz target without a fuzzer: it writes the seeds, or runs the target on files.
  *
  *     NAME-replay --seeds FOLDER
  *     NAME-replay FILE...
@@ -14,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* For `write_seeds` of a target whose seeds are texts: each into a file of `folder`. Returns the exit status. */
+/* For `write_seeds` of a target whose seeds are texts: write each to a file in `folder`. Return the exit status. */
 static inline int write_texts(const char *folder, const char *const *seeds, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -31,7 +31,7 @@ static inline int write_texts(const char *folder, const char *const *seeds, size
 	return 0;
 }
 
-/* `write_seeds` gets the folder. A file's first `bytes_max` bytes go to `data`. Returns the exit status. */
+/* `write_seeds` gets the folder. The first `bytes_max` bytes of a file are read into `data`. Return the exit status. */
 static inline int replay(int argc, char **argv, int (*write_seeds)(const char *folder), uint8_t *data, size_t bytes_max)
 {
 	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * check - what the trace must say when all is over: no pool is left, no record was lost for want of a ring, and the records
- * of each request, block I/O, queue pair, controller and connection tell of a way that begins where the last one ended.
+ * check - checks the trace at the end: no pool is left, no record was lost without a ring, and the records of each request,
+ * block I/O, queue pair, controller and connection are a path in which each state follows from the previous one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +16,11 @@
 
 enum { OBJECTS_MAX = 1 << 16, NOT_SEEN = 0xff };
 
-/* How far each object of one kind has come. */
+/* The current state of each object of a kind. */
 struct way {
 	const char *name;
-	uint16_t point; /* of its machine; 0: by points of its own */
-	uint8_t last;	/* the state in which it has to end */
+	uint16_t point; /* the point of its machine; 0: it has its own points */
+	uint8_t last;	/* the state in which it must end */
 	uint8_t state[OBJECTS_MAX];
 	uint64_t tick[OBJECTS_MAX];
 };

@@ -14,21 +14,21 @@ struct disk {
 	struct bdev bdev;
 	unsigned int index;
 	uint8_t *bytes;
-	uint64_t *durable; /* stamp of each block */
+	uint64_t *durable; /* the stamp of each block after a power cut */
 	uint64_t delay_max, hang_until;
 	uint32_t refuse_permille, fail_permille, inline_permille, hang_permille;
-	bool takes_early; /* a write's bytes, at submission */
+	bool takes_early; /* copies a write's bytes at submission */
 	bool unmaps, writes_zeroes, zeroes_in_vain;
 	bool gone;
 	uint32_t under_way, channels, hung;
 };
 
-/* In each I/O's scratch. */
+/* Stored in the scratch area of each I/O. */
 struct disk_io {
 	TAILQ_ENTRY(disk_io) link;
 	struct bdev_io *io;
 	uint64_t due;
-	uint8_t *copy; /* write taken early */
+	uint8_t *copy; /* the data of a write copied early */
 	bool hangs;    /* until sim.woken */
 };
 
@@ -73,14 +73,14 @@ static void written(struct disk *disk, uint64_t first, uint64_t count)
 		disk->durable[i] = *(uint64_t *)(void *)(disk->bytes + i * disk->bdev.block_bytes);
 }
 
-/* More than was asked for becomes durable if writes ended meanwhile; disks may do that. */
+/* Writes that ended meanwhile also become durable, which real disks may do. */
 static void flush(struct disk *disk)
 {
 	for (uint64_t i = 0; i < disk->bdev.block_count; i++)
 		disk->durable[i] = *(uint64_t *)(void *)(disk->bytes + i * disk->bdev.block_bytes);
 }
 
-/* Do what `io` asks for: `blocks` of it, fewer than all if it fails half-way. */
+/* Execute `blocks` of `io`; fewer than all if it fails half-way. */
 static void perform(struct disk *disk, struct disk_io *work, uint64_t blocks)
 {
 	struct bdev_io *io = work->io;
@@ -120,7 +120,7 @@ static void finish(struct disk_channel *channel, struct disk_io *work)
 	uint8_t *copy = work->copy;
 
 	if (cannot) {
-		/* the core writes them */
+		/* the core emulates this type by writes */
 	} else if (fails) {
 		sim.disk_errors++;
 		if (io->type != IO_TYPE_READ && io->type != IO_TYPE_FLUSH && sim_chance(1, 2))
@@ -135,7 +135,7 @@ static void finish(struct disk_channel *channel, struct disk_io *work)
 	bdev_io_complete(io, cannot ? IO_UNSUPPORTED : fails ? IO_MEDIA_ERROR : IO_SUCCESS, reactor_now());
 }
 
-/* The first that is due, from `turn` on. */
+/* The first I/O that is due, starting at `turn`. */
 static struct disk_io *find_due(struct disk_channel *channel, uint64_t turn)
 {
 	struct disk_io *work;
@@ -151,7 +151,7 @@ static struct disk_io *find_due(struct disk_channel *channel, uint64_t turn)
 	return NULL;
 }
 
-/* One ends in a turn, in no order; all of them when it is calm. */
+/* One I/O ends in a turn, in random order; all when `sim.calm`. */
 static int poll(void *ctx)
 {
 	struct disk_channel *channel = ctx;
@@ -311,7 +311,7 @@ void disk_remove(struct disk *disk)
 {
 	int rc = bdev_unregister(&disk->bdev, NULL, NULL);
 
-	must(rc == 0 || rc == -EBUSY); /* it is going already */
+	must(rc == 0 || rc == -EBUSY); /* it is being removed already */
 }
 
 void disk_free(struct disk *disk)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * disk - block devices of the simulator's: memory, with completions late and out of order, refusals, failures, and a write
- * cache that only a flush empties. What a read will give is scribbled over first; what a write takes, it takes late.
+ * disk - simulated block devices: memory, with completions late and out of order, refusals, failures, and a write cache
+ * that only a flush empties. A read's buffer is overwritten first, and a write's data is read late.
  */
 #ifndef SIM_DISK_H
 #define SIM_DISK_H
@@ -13,19 +13,19 @@
 
 struct disk;
 
-/* Registered as "disk<index>". On the control thread. */
+/* Register "disk<index>". On the control thread. */
 struct disk *disk_create(unsigned int index);
-void disk_remove(struct disk *disk); /* the bdev goes away; the struct stays */
+void disk_remove(struct disk *disk); /* removes the bdev; the struct stays */
 void disk_free(struct disk *disk);
-bool disk_is_gone(const struct disk *disk); /* removed, and no longer in use */
+bool disk_is_gone(const struct disk *disk); /* removed and no longer in use */
 
 const struct bdev *disk_bdev(const struct disk *disk);
 uint32_t disk_under_way(const struct disk *disk);
 uint32_t disk_channels(const struct disk *disk);
-/* What would be found in `block` after a power cut. */
+/* The stamp in `block` after a power cut. */
 uint64_t disk_durable_stamp(const struct disk *disk, uint64_t block);
 const uint8_t *disk_block(const struct disk *disk, uint64_t block);
-void disk_hang(struct disk *disk, uint64_t ns); /* nothing completes for so long */
+void disk_hang(struct disk *disk, uint64_t ns); /* nothing completes for `ns` */
 /* From now until `sim.woken`: `permille` of the I/Os never complete; 1000: none does. */
 void disk_hang_for_ever(struct disk *disk, uint32_t permille);
 uint32_t disk_hung(const struct disk *disk); /* I/Os that wait for `sim.woken` */

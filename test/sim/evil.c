@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * evil - what a host must not do, and what the specification says to it: a TermReq that ends the connection, a status, or a
- * refused Connect. Other connections must not notice.
+ * evil - violations of the protocol by a host, and the responses that the specification requires: a TermReq that ends the
+ * connection, a status, or a refused Connect. Other connections must not be affected.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void expect(struct queue *queue, uint8_t fes, uint8_t or_fes, int fei)
 {
 	queue->term_fes[0] = fes;
 	queue->term_fes[1] = or_fes;
-	/* where a header ends may be what it lies about, and then its digest is not found */
+	/* if the changed field gives the header's length, the digest is at another place */
 	queue->term_fes[2] = queue->terms.header_digest ? NVME_TCP_FES_HEADER_DIGEST_ERROR : 0;
 	queue->term_fei = fei;
 	queue->must_end = true;
@@ -38,7 +38,7 @@ static struct nvme_tcp_common *flush_command(struct queue *queue, struct lie *li
 	return (void *)lie->bytes;
 }
 
-/* A header digest that is right after all, for what we changed. */
+/* Update the header digest after a change. */
 static void sign(struct queue *queue, struct lie *lie, uint8_t header_bytes)
 {
 	uint32_t digest;
@@ -58,7 +58,7 @@ static void lie_type(struct queue *queue, struct lie *lie)
 	expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, 0, 0);
 }
 
-/* PDUs that only a controller sends, or a second ICReq. */
+/* PDUs that only a controller may send, or a second ICReq. */
 static void lie_sequence(struct queue *queue, struct lie *lie)
 {
 	struct nvme_completion cpl = { .cid = 1 };
@@ -129,7 +129,7 @@ static void lie_capsule_size(struct queue *queue, struct lie *lie)
 	expect(queue, NVME_TCP_FES_LIMIT_EXCEEDED, NVME_TCP_FES_INVALID_HEADER_FIELD, 4);
 }
 
-/* H2CData that no R2T asked for, or not so. `cmd` waits for data; NULL: none does. */
+/* H2CData without an R2T, or different from it. `cmd` waits for data; NULL: none does. */
 static void lie_h2c(struct queue *queue, struct lie *lie, struct cmd *cmd)
 {
 	uint16_t cid = cmd ? cmd->nvme.cid : 77, ttag = cmd ? cmd->ttag : (uint16_t)sim_below(200);
@@ -138,7 +138,7 @@ static void lie_h2c(struct queue *queue, struct lie *lie, struct cmd *cmd)
 
 	if (kind == 0) {
 		ttag = cmd ? (uint16_t)(ttag + sim_between(300, 60000)) : ttag;
-		expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, 0, cmd ? 10 : -1); /* another's tag, perhaps */
+		expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, 0, cmd ? 10 : -1); /* the tag may be another command's */
 	} else if (kind == 1) {
 		cid ^= 0x55;
 		expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, 0, 8);
@@ -160,7 +160,7 @@ static void lie_h2c(struct queue *queue, struct lie *lie, struct cmd *cmd)
 					      .cccid = cid, .ttag = ttag, .datao = given, .datal = left, .last = true });
 }
 
-/* One that has got all its data, and waits for its answer. */
+/* A command that has received all its data and waits for its response. */
 static struct cmd *waiting_for_answer(struct queue *queue)
 {
 	for (uint32_t i = 0; i < CMDS_MAX; i++) {
@@ -170,7 +170,7 @@ static struct cmd *waiting_for_answer(struct queue *queue)
 	return NULL;
 }
 
-/* Data once more, for a tag that is no longer good (or is another command's by now). */
+/* Data again, for a tag that is no longer valid (or is now another command's). */
 static void lie_again(struct queue *queue, struct lie *lie)
 {
 	struct cmd *cmd = waiting_for_answer(queue);
@@ -188,7 +188,7 @@ static void lie_again(struct queue *queue, struct lie *lie)
 	expect(queue, NVME_TCP_FES_INVALID_HEADER_FIELD, 0, -1);
 }
 
-/* An end of data that comes too early. */
+/* The flag LAST before the end of the data. */
 static void lie_last(struct queue *queue, struct lie *lie, struct cmd *cmd)
 {
 	uint32_t left = cmd ? cmd->asked - cmd->given : 0;
@@ -219,7 +219,7 @@ static struct cmd *waiting_for_data(struct queue *queue)
 	return NULL;
 }
 
-/* Before the ICResp there is only the ICReq to lie with; this one is a connection of its own. */
+/* An invalid ICReq, on a separate connection. */
 static void lie_at_once(struct host *host)
 {
 	struct queue *queue = &host->queues[QUEUES_MAX];
@@ -236,7 +236,7 @@ static void lie_at_once(struct host *host)
 	queue->wire = wire_connect(host->index, "10.0.0.1", host->service);
 	lie.count = pdu_put_icreq(lie.bytes, 0, false, false, 0);
 	switch (sim_below(5)) {
-	case 4: /* nothing at all: it has half a minute */
+	case 4: /* send nothing: the target waits for half a minute */
 		queue->must_end = true;
 		return;
 	case 0:
@@ -259,7 +259,7 @@ static void lie_at_once(struct host *host)
 	wire_write(queue->wire, lie.bytes, lie.count);
 }
 
-/* More commands than the queue has entries. How many are too many depends on how fast they are answered. */
+/* Send more commands than the queue has entries. The number needed depends on how fast they are answered. */
 static void overrun(struct queue *queue)
 {
 	queue->overruns = true;
@@ -301,7 +301,7 @@ void evil_pdu(struct host *host)
 	sim_say("host %u queue %u lies: kind %lu, FES %u due", host->index, queue->qid, (unsigned long)kind,
 		queue->term_fes[0]);
 	wire_write(queue->wire, lie.bytes, lie.count);
-	/* whatever comes behind it is dropped */
+	/* all bytes after it are dropped */
 	memset(junk, 0xee, sizeof(junk));
 	wire_write(queue->wire, junk, sizeof(junk));
 }
@@ -310,7 +310,8 @@ void evil_pdu(struct host *host)
 
 static void refused(struct queue *queue, struct cmd *cmd, const struct nvme_completion *cpl)
 {
-	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status)); /* it fails the run itself if it must */
+	/* io_judge() fails the run if the status is wrong */
+	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status));
 }
 
 static void refused_by(struct cmd *cmd, uint16_t status, uint16_t or_status)
@@ -319,7 +320,7 @@ static void refused_by(struct cmd *cmd, uint16_t status, uint16_t or_status)
 	cmd_may_end_with(cmd, or_status);
 }
 
-/* A write or read of one block, right but for what the caller changes; it is in no ledger. */
+/* A valid write or read of one block, of which the caller changes a field. The ledger does not record it. */
 static struct cmd *small_io(struct queue *queue, bool write)
 {
 	struct cmd *cmd = cmd_new(queue, write ? NVME_NVM_WRITE : NVME_NVM_READ, refused);
@@ -360,7 +361,7 @@ static void spoil(struct queue *queue, struct cmd *cmd)
 		refused_by(cmd, NVME_SC_LBA_OUT_OF_RANGE, NVME_SC_LBA_OUT_OF_RANGE);
 		break;
 	case 4:
-		nvme->cdw12 = 1; /* two blocks, data for one */
+		nvme->cdw12 = 1; /* two blocks with data for one */
 		refused_by(cmd, NVME_SC_DATA_SGL_LENGTH_INVALID, NVME_SC_INVALID_FIELD);
 		break;
 	case 5:
@@ -385,7 +386,7 @@ static void spoil(struct queue *queue, struct cmd *cmd)
 		nvme->cdw12 = 1;
 		refused_by(cmd, NVME_SC_LBA_OUT_OF_RANGE, NVME_SC_INVALID_FIELD);
 		break;
-	default: /* says that its data are in the capsule, beyond those that are there */
+	default: /* claims data in the capsule beyond its end */
 		nvme->sgl.id = NVME_SGL_ID_DATA_BLOCK_OFFSET;
 		nvme->sgl.address = 4096;
 		refused_by(cmd, NVME_SC_SGL_OFFSET_INVALID, NVME_SC_INVALID_FIELD);
@@ -459,7 +460,8 @@ bool evil_command(struct queue *queue)
 
 static void stranger_refused(struct queue *queue, struct cmd *cmd, const struct nvme_completion *cpl)
 {
-	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status)); /* it fails the run itself if it must */
+	/* io_judge() fails the run if the status is wrong */
+	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status));
 	queue->may_end = true;
 	queue->state = QUEUE_REFUSED;
 }
@@ -492,13 +494,13 @@ void evil_connect(struct queue *queue, struct cmd *cmd)
 		data->cntlid = 0x7777;
 		refused_by(cmd, NVME_SC_CONNECT_INVALID_PARAMETERS, NVME_SC_CONNECT_INVALID_PARAMETERS);
 		break;
-	case 5: /* one that is there, or beyond all that were allotted */
+	case 5: /* an existing controller id, or one above all that were allocated */
 		connect->qid = sim_chance(1, 2) ? 1 : 200;
 		data->cntlid = queue->host->cntlid;
 		refused_by(cmd, NVME_SC_CONNECT_INVALID_PARAMETERS, NVME_SC_INVALID_QUEUE_ID);
 		cmd_may_end_with(cmd, NVME_SC_COMMAND_SEQUENCE_ERROR);
 		break;
-	default: /* no Connect at all */
+	default: /* not a Connect */
 		cmd->nvme.opc = NVME_NVM_FLUSH;
 		refused_by(cmd, NVME_SC_COMMAND_SEQUENCE_ERROR, NVME_SC_COMMAND_SEQUENCE_ERROR);
 		break;

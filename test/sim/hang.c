@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hang - devices and hosts that hang or crawl until `sim.woken`, and the oracles that no other host notices.
+ * hang - devices and hosts that hang or are slow until `sim.woken`, and the oracles that no other host is affected.
  *
- * Namespace HUNG_NS lies on a disk that never answers some or all of its I/O. Hosts of four characters hold what they can
- * get: commands on that disk, data that they read drop by drop, data that they never send, connections and controllers that
- * they never use. Two oracles hold while all of that goes on, with the network and the other disks at their best:
+ * Namespace HUNG_NS is on a disk that never completes some or all of its I/O. Hosts of four characters hold resources:
+ * commands on that disk, data that they read very slowly, data that they never send, connections and controllers that they
+ * never use. Meanwhile two oracles must hold, with a good network and good other disks:
  *
  *   liveness   each good host gets its commands answered, joins and leaves; each change by the operator ends
- *   fairness   a good host that always asks for large reads gets at least the n-th part of what it gets alone, n hosts
- *              being connected; half of that is allowed, since the simulator gives turns by chance
+ *   fairness   a good host that always requests large reads gets at least the n-th part of its rate alone, with n hosts
+ *              connected; half of that is accepted, since the simulator gives turns at random
  *
- * Both count moves of the world, not time: no timer that ends a bad connection after seconds can help. What only a timer
- * can end, a connection or a controller that is never used, must be gone after SQUAT_SEC. In half of the seeds connections
- * are scarce, in the others controllers; a host with its own part of them is never refused.
+ * Both count moves of the world, not time, so that no timer that ends a bad connection after seconds can help. Only a timer
+ * can end a connection or controller that is never used: it must be gone after SQUAT_SEC. In half of the seeds connections
+ * are scarce, in the others controllers; a host within its share of them is never refused.
  */
 #include <string.h>
 
@@ -23,23 +23,23 @@
 
 enum {
 	BAD_HOSTS_MIN = 1,
-	SQUATS_MAX = 200,	/* of a host at a time; more than the target lets it have (operator.c) */
-	SQUATS_EVER_MAX = 1000, /* the simulator has room for so many connections */
-	SQUAT_SEC = 40,		/* by then the target has ended each that says nothing, or enables nothing */
+	SQUATS_MAX = 200,	/* of a host at a time; more than the target allows (operator.c) */
+	SQUATS_EVER_MAX = 1000, /* limit of connections in the simulator */
+	SQUAT_SEC = 40,		/* the target ends silent connections and unused controllers before this */
 	PROGRESS_COMMANDS = 20,
 	PROGRESS_STEPS = 20000,
 	SHARE_STEPS_MIN = 1500,
 	SHARE_STEPS_MAX = 12000,
-	SHARE_BYTES = 16 << 20, /* of the slowest: enough to compare */
-	HELD_A_TURN = 16,	/* commands that one that hangs adds to what it holds, in a turn */
-	READS_A_TURN = 6,	/* large ones of a greedy host, on each queue; they are answered until its next */
+	SHARE_BYTES = 16 << 20, /* by the slowest host: enough for a comparison */
+	HELD_A_TURN = 16,	/* commands that a hanging host adds in a turn */
+	READS_A_TURN = 6,	/* large reads of a greedy host on each queue; they are answered before its next turn */
 };
 
 static struct squat {
-	struct wire *wire; /* NULL: none */
+	struct wire *wire; /* NULL: not connected */
 	uint64_t since;
 } squats[HOSTS_MAX][SQUATS_MAX];
-static unsigned int squat_count; /* ever */
+static unsigned int squat_count; /* opened so far */
 
 bool hang_is_bad(const struct host *host)
 {
@@ -64,9 +64,9 @@ void hang_choose(unsigned int first)
 	host_count = first + count;
 }
 
-/* ---- what they do ---- */
+/* ---- actions of these hosts ---- */
 
-/* An ICReq and a good Connect to an admin queue, or not a byte. What comes back is not read. */
+/* Send an ICReq and a valid Connect to an admin queue, or nothing. Responses are not read. */
 static struct wire *open_squat(struct host *host)
 {
 	struct wire *wire = wire_connect(host->index, "10.0.0.1", host->service);
@@ -119,7 +119,7 @@ void hang_step(void)
 	}
 }
 
-/* Opened before `end`, and the target still has it. */
+/* Is there a connection opened before `end` that the target still has? */
 static bool any_squat(uint64_t end)
 {
 	for (unsigned int i = 0; i < host_count; i++) {
@@ -138,7 +138,7 @@ bool hang_excuses(const struct queue *queue, const struct cmd *cmd)
 	return !sim.woken && (cmd->ns == HUNG_NS || hang_is_bad(queue->host));
 }
 
-/* Those that hold a share do not leave; the target may end a connection of theirs. */
+/* Hosts that hold a share do not leave; the target may end their connections. */
 static bool hold_share(struct host *host)
 {
 	struct queue *queue = &host->queues[sim_between(1, host->queue_count - 1)];
@@ -149,7 +149,7 @@ static bool hold_share(struct host *host)
 		if (!io_send_large(queue, ns, write))
 			break;
 	}
-	/* one that comes back leaves behind what hangs */
+	/* a host that reconnects leaves its hung commands */
 	if (host->character == CHARACTER_STUCK && sim_chance(1, 4000))
 		host_doom(host, "it reconnects");
 	return true;
@@ -194,7 +194,10 @@ static void check_answers(void)
 	sim_say("each good host has %d commands answered in %u moves", PROGRESS_COMMANDS, steps);
 }
 
-/* The target closes unused connections and controllers. Time goes slowly enough for the others' keep-alives. */
+/*
+ * Check that the target closes unused connections and controllers. Time advances slowly enough for the keep-alives of
+ * others.
+ */
 static void check_squats(void)
 {
 	uint64_t since = sim.now;
@@ -253,7 +256,7 @@ static uint64_t least_bytes(const uint64_t before[HOSTS_MAX])
 	return least;
 }
 
-/* Measure for `steps` moves; 0: until each greedy host has SHARE_BYTES, within bounds. Returns the number of moves. */
+/* Measure for `steps` moves; 0: until each greedy host has SHARE_BYTES, up to a limit. Return the number of moves. */
 static unsigned int measure_bytes(unsigned int steps, uint64_t bytes_ret[HOSTS_MAX])
 {
 	uint64_t before[HOSTS_MAX];
@@ -284,7 +287,7 @@ void hang_wake_and_check_shares(void)
 		hosts[i].ends = hang_is_bad(&hosts[i]);
 	world_until(bad_are_away, 900, "the leaving of those that hung");
 	world_until(greedy_are_running, 10, "all good hosts' joining");
-	(void)measure_bytes(steps, alone); /* as many */
+	(void)measure_bytes(steps, alone); /* the same number of moves */
 	for (unsigned int i = 0; i < host_count; i++) {
 		sim_say("host %u: %lu bytes among those that hang, %lu without them", i, (unsigned long)among[i],
 			(unsigned long)alone[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* host - queues: PDUs out and in, and whether those that come in are right. */
+/* host - queues: PDUs sent and received, and checks of the received ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ struct cmd *cmd_new(struct queue *queue, uint8_t opcode, cmd_done_fn done)
 {
 	uint32_t first = (uint32_t)sim_below(CMDS_MAX), aborts;
 
-	/* one entry of a queue stays free; for flow control */
+	/* one entry of a queue stays free, for flow control */
 	if ((queue->in_flight >= queue->entries - 1u && !queue->overruns) || !queue->wire)
 		return NULL;
 	for (uint32_t i = 0; i < CMDS_MAX; i++) {
@@ -101,7 +101,7 @@ void cmd_free(struct queue *queue, struct cmd *cmd)
 	}
 	if (queue->receiving == cmd)
 		queue->receiving = NULL;
-	/* its queue may have been opened again */
+	/* its queue may have been reopened */
 	if (cmd->victim && cmd->victim->aborts > 0)
 		cmd->victim->aborts--;
 	free(cmd->data);
@@ -152,10 +152,11 @@ void cmd_give_data(struct queue *queue, struct cmd *cmd, uint32_t most)
 
 	must(left > 0);
 	if (bytes < left)
-		bytes = (uint32_t)max_u64(bytes & ~3u, 4); /* data of all but the last PDU are whole dwords */
+		/* the data of each PDU except the last is a multiple of 4 bytes */
+		bytes = (uint32_t)max_u64(bytes & ~3u, 4);
 	bytes = (uint32_t)min_u64(bytes, left);
 	if (bytes == left && cmd->bad_digest && !cmd->spoiled)
-		spoil = true; /* at the latest now */
+		spoil = true; /* no later PDU follows */
 	if (spoil)
 		cmd->spoiled = true;
 	wire_write(queue->wire, header,
@@ -226,7 +227,7 @@ static void on_icresp(struct queue *queue, const struct nvme_tcp_icresp *resp)
 	cmd_send(queue, cmd);
 }
 
-/* The head of the submission queue: at least what has been answered, at most what has been sent. */
+/* The head of the submission queue must be between the numbers of answered and of sent commands. */
 static void check_head(struct queue *queue, const struct nvme_completion *cpl)
 {
 	uint32_t n = queue->entries;
@@ -425,7 +426,7 @@ static void ended(struct queue *queue)
 {
 	queue_check(queue, !queue_is_well(queue), "the target has ended the connection%s, unasked",
 		    wire_was_reset(queue->wire) ? " (reset)" : "");
-	/* it may be lost if the target resets, as it does while we send on; and a slow network is given a second */
+	/* the TermReq may be lost if the target resets because the host still sends; a slow network gets a second */
 	if (queue->term_fes[0] && queue->must_end && !wire_was_reset(queue->wire) &&
 	    sim.now - queue->host->doomed_since < NS_PER_SEC)
 		queue_check(queue, queue->got_term, "the connection ended without the TermReq (FES %u) it deserved",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * host - a model of an NVMe/TCP host. A queue is a connection and the commands under way on it; what comes back is held
- * against what the specification lets the target send. A host is an admin queue, I/O queues, and a character.
+ * host - a model of an NVMe/TCP host. A queue is a connection and its commands in progress; responses are checked against
+ * the specification. A host has an admin queue, I/O queues, and a character.
  */
 #ifndef SIM_HOST_H
 #define SIM_HOST_H
@@ -18,11 +18,11 @@
 
 enum {
 	HOSTS_MAX = 6,
-	HOSTS_USUAL = 4, /* where nothing hangs for ever */
-	QUEUES_MAX = 4,	 /* of a host, the admin queue included */
+	HOSTS_USUAL = 4, /* in seeds without hangs */
+	QUEUES_MAX = 4,	 /* of a host, including the admin queue */
 	CMDS_MAX = 128,
 	NAMESPACES = 4, /* nsid 1 ... on disk 0 ... */
-	HUNG_NS = 3,	/* index; its disk never answers; there only if sim.hangs */
+	HUNG_NS = 3,	/* index; its disk never completes; exists only if sim.hangs */
 	STATUSES_MAX = 6,
 	IO_BYTES_MAX = 131072,
 };
@@ -39,27 +39,27 @@ struct cmd {
 	enum cmd_way way;
 	uint8_t *data;
 	uint32_t data_bytes, capsule_bytes;
-	uint32_t arrived;      /* of data from the target */
-	uint32_t asked, given; /* of data to it: by R2Ts, and sent */
+	uint32_t arrived;      /* bytes received from the target */
+	uint32_t asked, given; /* bytes to the target: requested by R2Ts, and sent */
 	uint16_t ttag;
-	bool bad_digest, spoiled; /* one of its data digests is to be wrong; was */
-	bool no_answer;		  /* an AER: may wait for ever */
-	bool short_ok;		  /* fewer bytes than asked for are no error */
-	bool may_abort;		  /* an Abort has been sent for it, or for one before it with its CID */
-	uint32_t aborts;	  /* Aborts under way for this CID */
+	bool bad_digest, spoiled; /* one of its data digests must be wrong; was wrong */
+	bool no_answer;		  /* an AER: may stay unanswered */
+	bool short_ok;		  /* fewer bytes than requested are allowed */
+	bool may_abort;		  /* an Abort was sent for it, or for an earlier command with its CID */
+	uint32_t aborts;	  /* Aborts in progress for this CID */
 	struct cmd *victim;	  /* Abort */
 	bool fua;
-	uint64_t since; /* event of the ledger */
+	uint64_t since; /* the ledger's event at its submission */
 	uint64_t tick;
 	cmd_done_fn done;
 	/* I/O */
 	unsigned int ns; /* index; NAMESPACES: none */
 	uint64_t first, count;
-	uint64_t write; /* the ledger's; 0: none */
+	uint64_t write; /* the ledger's id of the write; 0: none */
 	uint64_t stamp;
 	uint64_t ranges[8][3]; /* Dataset Management: first, count, write */
 	uint32_t range_count;
-	/* what it must end with; none: success, or what its surroundings excuse */
+	/* the allowed statuses; none: success, or failures that the surroundings excuse */
 	uint16_t statuses[STATUSES_MAX];
 	uint32_t status_count;
 };
@@ -78,13 +78,13 @@ struct queue {
 	struct wire *wire;
 	uint16_t qid, entries;
 	bool flow_control_off;
-	bool may_end;	     /* the target may close it: we, or the operator, have given it a reason */
-	bool must_end;	     /* it has to */
-	bool stranger;	     /* its Connect is bad */
-	bool overruns;	     /* more commands than it has entries are sent on it */
-	bool lingers;	     /* does not close when the target says that it is over */
-	bool silent;	     /* nothing is sent or read any more */
-	uint8_t term_fes[3]; /* TermReqs that would be right; 0: none */
+	bool may_end;	     /* the target may close it: the host or the operator has given a reason */
+	bool must_end;	     /* the target must close it */
+	bool stranger;	     /* its Connect is invalid */
+	bool overruns;	     /* more commands than entries are sent */
+	bool lingers;	     /* does not close after the target's TermReq */
+	bool silent;	     /* nothing is sent or read any longer */
+	uint8_t term_fes[3]; /* the FES of allowed TermReqs; 0: none */
 	int term_fei;	     /* -1: any */
 	bool got_term, term_over;
 	struct pdu_decoder decoder;
@@ -93,27 +93,27 @@ struct queue {
 	uint32_t maxr2t, data_pdu_max;
 	struct cmd cmds[CMDS_MAX];
 	uint16_t cid_base;
-	uint32_t in_flight; /* AERs included */
+	uint32_t in_flight; /* including AERs */
 	uint32_t commands_sent, responses;
 	struct cmd *receiving;
 	uint64_t last_sent;
-	cmd_done_fn connected; /* with the Connect's response */
-	bool success;	       /* the C2HData that comes is the response, too */
+	cmd_done_fn connected; /* called with the Connect's response */
+	bool success;	       /* the current C2HData has the flag SUCCESS */
 };
 
 enum character {
 	CHARACTER_GOOD,
-	CHARACTER_LIAR,	    /* sends a bad PDU now and then */
+	CHARACTER_LIAR,	    /* sometimes sends an invalid PDU */
 	CHARACTER_VANISHER, /* breaks connections at any byte */
 	CHARACTER_SILENT,   /* stops sending, keep-alives included */
-	CHARACTER_RESETTER, /* CC.EN = 0, shutdown in the middle of things */
-	CHARACTER_STRANGER, /* bad Connects */
+	CHARACTER_RESETTER, /* resets and shuts down at random times */
+	CHARACTER_STRANGER, /* sends invalid Connects */
 	CHARACTER_EVIL_COUNT,
 	/* until sim.woken, hang.c */
-	CHARACTER_STUCK = CHARACTER_EVIL_COUNT, /* all its commands go to the device that never answers */
-	CHARACTER_SLOW_READER,			/* its large reads come in drop by drop */
-	CHARACTER_WITHHOLDER,			/* never sends the data that R2Ts ask for */
-	CHARACTER_SQUATTER,			/* connections without a word, controllers that it never enables */
+	CHARACTER_STUCK = CHARACTER_EVIL_COUNT, /* sends all commands to the device that never completes */
+	CHARACTER_SLOW_READER,			/* receives its large reads very slowly */
+	CHARACTER_WITHHOLDER,			/* never sends the data requested by R2Ts */
+	CHARACTER_SQUATTER,			/* opens silent connections, and controllers that it never enables */
 	CHARACTER_COUNT,
 };
 
@@ -126,101 +126,102 @@ struct host {
 	char nqn[64];
 	uint8_t id[16];
 	const char *subnqn, *service;
-	struct queue queues[QUEUES_MAX + 1]; /* the last is for strangers */
-	unsigned int queue_count;	     /* wanted */
+	struct queue queues[QUEUES_MAX + 1]; /* the last one is for invalid Connects */
+	unsigned int queue_count;	     /* number of I/O queues wanted */
 	uint16_t cntlid;
 	uint32_t kato; /* ms */
 	uint64_t keep_alive_due, away_until, doomed_since;
-	int stage;	       /* of joining and leaving; -1: the Connect is out */
-	bool waiting;	       /* for an answer before the next stage */
-	bool victim;	       /* the operator may shut it out ... */
+	int stage;	       /* of joining and leaving; -1: the Connect is sent */
+	bool waiting;	       /* for a response before the next stage */
+	bool victim;	       /* the operator may exclude it ... */
 	bool write_through;    /* it has switched the write cache off */
-	bool forbidden;	       /* ... and has: what it meets is excused */
-	bool barred;	       /* is being let in again: waits for that */
-	bool ends;	       /* does not come back */
-	unsigned int refusals; /* connections in a row that ended before its Connect was answered */
-	uint32_t to_do;	       /* I/Os before it leaves */
+	bool forbidden;	       /* ... and has: failures are excused */
+	bool barred;	       /* is being admitted again: waits for that */
+	bool ends;	       /* does not reconnect */
+	unsigned int refusals; /* consecutive connections that ended before the response to Connect */
+	uint32_t to_do;	       /* number of I/Os before it leaves */
 	uint32_t block_bytes[NAMESPACES];
 	uint64_t block_count[NAMESPACES];
 	bool ns_known[NAMESPACES];
 	uint32_t aers;
-	uint64_t answered, bytes_done; /* of commands to namespaces that do not hang */
-	bool greedy;		       /* its queues are always full of large reads */
+	uint64_t answered, bytes_done; /* only commands to namespaces that do not hang */
+	bool greedy;		       /* keeps its queues full of large reads */
 };
 
 extern struct host hosts[HOSTS_MAX];
 extern unsigned int host_count;
-extern struct disk *sim_disks[NAMESPACES]; /* NULL: malloc behind it */
-/* Set by the operator: commands to this namespace may meet any of its changes. */
+extern struct disk *sim_disks[NAMESPACES]; /* NULL: backed by malloc */
+/* Set by the operator: commands to this namespace may overlap its changes. */
 extern bool ns_changes[NAMESPACES];
-/* What is written there is lost: it reads as zeroes. */
+/* Writes to this namespace are lost: it reads as zeroes. */
 extern bool ns_swallows[NAMESPACES];
 
 /* ---- host.c: queues ---- */
 
 void queue_open(struct queue *queue, struct host *host, uint16_t qid, uint16_t entries);
-/* Receive, send what R2Ts asked for, notice the end. */
+/* Receive PDUs, send data requested by R2Ts, detect the end. */
 void queue_step(struct queue *queue);
-/* Let go of it: commands under way are lost. `reset` or an orderly end. */
+/* Close it: commands in progress are lost. `reset`: abruptly, else orderly. */
 void queue_drop(struct queue *queue, bool reset);
-bool queue_is_well(const struct queue *queue); /* nothing excuses its end */
+bool queue_is_well(const struct queue *queue); /* no reason for the target to close it */
 
-/* NULL: as many are under way as the queue takes. */
+/* Return NULL if the queue is full. */
 struct cmd *cmd_new(struct queue *queue, uint8_t opcode, cmd_done_fn done);
-/* Room for data; in the capsule if `in_capsule`. */
+/* Allocate the data buffer; `in_capsule`: data is sent in the capsule. */
 void cmd_data(struct cmd *cmd, enum cmd_way way, uint32_t bytes, bool in_capsule);
 void cmd_send(struct queue *queue, struct cmd *cmd);
 void cmd_free(struct queue *queue, struct cmd *cmd);
-/* One more status that it may end with (the first call says: and no success). */
+/* Add an allowed status (after the first call success is not allowed). */
 void cmd_may_end_with(struct cmd *cmd, uint16_t status);
 struct cmd *cmd_connect(struct queue *queue, cmd_done_fn done);
-/* Send up to `most` bytes of data that R2Ts asked for; `last`-flagged at the end of an R2T. */
+/* Send up to `most` bytes of data requested by R2Ts, with the flag LAST at the end of an R2T. */
 void cmd_give_data(struct queue *queue, struct cmd *cmd, uint32_t most);
 
 /* ---- life.c ---- */
 
 void host_init(struct host *host, unsigned int index, enum character character);
 void host_step(struct host *host);
-void hosts_describe(void); /* on stderr */
+void hosts_describe(void); /* prints to stderr */
 bool host_is_away(const struct host *host);
-void host_doom(struct host *host, const char *why); /* all its connections must or may end; then it is away */
+void host_doom(struct host *host, const char *why); /* expect all its connections to end; then it is AWAY */
 
 /* ---- io.c ---- */
 
-/* Send a random command on an I/O queue, or on the admin queue. False: it could not. */
+/* Send a random command on an I/O queue, or on the admin queue. False: not possible. */
 bool io_send(struct queue *queue);
-/* A large read or write to namespace `ns` (index). */
-/* A command to the device that hangs is under way. */
+/* Send a large read or write to namespace `ns` (index). */
+/* Is a command to the hung device in progress? */
 bool io_has_hung(const struct queue *queue);
 bool io_send_large(struct queue *queue, unsigned int ns, bool write);
 bool admin_send(struct queue *queue);
-/* Hold `status` against what the command may end with; true for success. */
+/* Check `status` against the allowed statuses of the command; true for success. */
 bool io_judge(struct queue *queue, struct cmd *cmd, uint16_t status);
-/* Its connection has gone: what it wrote may still be written. */
+/* Its connection has ended: its data may still be written. */
 void io_lost(struct cmd *cmd);
-void io_check_disk(unsigned int ns); /* at the end: what lies there is what the ledger allows */
+void io_check_disk(unsigned int ns); /* at the end: check that the content is allowed by the ledger */
 
 /* ---- hang.c ---- */
 
-/* Give this seed's hosts from `first` on characters that hang or crawl. */
+/* Give the hosts from `first` on characters that hang or are slow. */
 void hang_choose(unsigned int first);
 bool hang_is_bad(const struct host *host);
-/* Before sim.woken: what a host of such a character does instead of its work. False: it has none. */
+/* Before sim.woken: do a turn of a host with such a character. False: it has another character. */
 bool hang_work(struct host *host);
-/* A command that may stay without an answer until sim.woken. */
+/* Is this a command that may stay unanswered until sim.woken? */
 bool hang_excuses(const struct queue *queue, const struct cmd *cmd);
-/* Connections that squatters keep. */
+/* Do a turn of the connections of squatters. */
 void hang_step(void);
-/* In calm, while all of it still hangs: every other host, and every change by the operator, makes progress. */
+/* With `sim.calm`, while devices and hosts still hang: check that all other hosts and operator changes make progress. */
 void hang_check_progress(void);
-/* Wake it, see what the same hosts reach without it: they must have had their share before. */
+/* Wake what hangs, measure the same hosts again, and check that they had their share before. */
 void hang_wake_and_check_shares(void);
 
 /* ---- evil.c ---- */
 
-void evil_pdu(struct host *host);	/* a bad PDU on one of its queues */
-bool evil_command(struct queue *queue); /* a command that must fail and harm no other; false: not possible now */
-void evil_stranger(struct host *host);	/* a connection with a bad Connect ... */
-void evil_connect(struct queue *queue, struct cmd *cmd); /* ... which is this */
+void evil_pdu(struct host *host); /* send an invalid PDU on one of its queues */
+/* send a command that must fail without affecting others; false: not possible now */
+bool evil_command(struct queue *queue);
+void evil_stranger(struct host *host);			 /* open a connection with an invalid Connect ... */
+void evil_connect(struct queue *queue, struct cmd *cmd); /* ... which this fills */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* io - the commands of well-behaved hosts, and whether what comes of them is right. */
+/* io - commands of correct hosts, and checks of their results. */
 #include <string.h>
 
 #include "host.h"
@@ -21,7 +21,7 @@ static bool is_media_error(uint16_t status)
 	       status == NVME_SC_INTERNAL_ERROR;
 }
 
-/* What the surroundings of a right command excuse. */
+/* Is this failure of a valid command excused by its surroundings? */
 static bool is_excused(const struct queue *queue, const struct cmd *cmd, uint16_t status)
 {
 	if (!queue_is_well(queue) || cmd->ns == HUNG_NS)
@@ -60,7 +60,7 @@ static void check_block(const struct cmd *cmd, unsigned int ns, uint64_t block, 
 
 	if (made && ledger_allows(ns, block, stamp, since))
 		return;
-	/* Only on failure: for each block read it would take most of the run's time. */
+	/* Only on failure: for each block it would take most of the run's time. */
 	ledger_describe(ns, block, text, sizeof(text));
 	sim_check(made,
 		  "ns %u block %lu: no write made these bytes (%016lx %016lx); it may be%s (command 0x%04x, since %lu)",
@@ -98,7 +98,7 @@ static void check_compare(struct queue *queue, struct cmd *cmd, bool same)
 		  (unsigned long)cmd->first, (unsigned long)cmd->count);
 }
 
-/* After a flush that began at `since`; or after `write`, if it is not 0. */
+/* Check durability after a flush that began at `since`, or after `write` if it is not 0. */
 static void check_durable(unsigned int ns, uint64_t first, uint64_t count, uint64_t since, uint64_t write)
 {
 	struct disk *disk = sim_disks[ns];
@@ -123,7 +123,7 @@ static void io_done(struct queue *queue, struct cmd *cmd, const struct nvme_comp
 	uint16_t status = nvme_status_from_field(cpl->status);
 	bool success = io_judge(queue, cmd, status);
 
-	/* what a hung device was given and is then removed may still be written when it wakes */
+	/* a write to a hung device that is then removed may still be executed when the device wakes */
 	if (cmd->write && (success || cmd->ns != HUNG_NS))
 		ledger_write_end(cmd->ns, cmd->first, cmd->count, cmd->write, success);
 	if (success && cmd->nvme.opc == NVME_NVM_READ)
@@ -142,7 +142,7 @@ static void io_done(struct queue *queue, struct cmd *cmd, const struct nvme_comp
 
 void io_lost(struct cmd *cmd)
 {
-	/* its candidates stay under way for ever */
+	/* its candidates stay in progress for ever */
 	(void)cmd;
 }
 
@@ -151,7 +151,7 @@ static void set_range(struct queue *queue, struct cmd *cmd, uint64_t count_max)
 	uint64_t blocks = queue->host->block_count[cmd->ns], most = min_u64(count_max, blocks);
 
 	cmd->count = sim_chance(4, 5) ? 1 + sim_below(min_u64(most, 12)) : 1 + sim_below(most);
-	/* half of it where all hosts meet */
+	/* half of the I/O in a range used by all hosts */
 	cmd->first = sim_chance(1, 2) ? sim_below(min_u64(blocks - cmd->count + 1, 20))
 				      : sim_below(blocks - cmd->count + 1);
 	cmd->nvme.cdw10 = (uint32_t)cmd->first;
@@ -175,7 +175,7 @@ static void fill_write(struct queue *queue, struct cmd *cmd, uint32_t block_byte
 	cmd->fua = sim_chance(1, 20);
 	cmd->nvme.cdw12 |= cmd->fua ? NVME_CDW12_FUA : 0;
 	if (sim.evil && queue->terms.data_digest && sim_chance(1, 40)) {
-		/* refused, so not in the ledger: if it were written, it would be found out */
+		/* the target refuses it, so it is not in the ledger: reads detect if it was written */
 		cmd->bad_digest = true;
 		cmd_may_end_with(cmd, NVME_SC_TRANSIENT_TRANSPORT_ERROR);
 		return;
@@ -197,7 +197,8 @@ static void fill_compare(struct queue *queue, struct cmd *cmd, uint32_t block_by
 	for (uint64_t i = 0; i < cmd->count; i++) {
 		uint64_t stamp = 0;
 
-		(void)ledger_is_sure(cmd->ns, cmd->first + i, cmd->since, &stamp); /* if not, zeroes are as good as any */
+		/* if the content is unknown, compare with zeroes */
+		(void)ledger_is_sure(cmd->ns, cmd->first + i, cmd->since, &stamp);
 		ledger_fill(cmd->ns, cmd->first + i, i == odd ? ledger_new_stamp() : stamp, cmd->data + i * block_bytes,
 			    block_bytes);
 	}
@@ -236,7 +237,7 @@ static uint8_t some_opcode(void)
 	return opcodes[sim_below(ARRAY_COUNT(opcodes))];
 }
 
-/* NULL: `queue` cannot take it, or `ns` is not there. */
+/* Return NULL if `queue` is full or `ns` does not exist. */
 static struct cmd *io_new(struct queue *queue, unsigned int ns, uint8_t opcode)
 {
 	struct cmd *cmd;
@@ -290,7 +291,7 @@ bool io_send(struct queue *queue)
 	struct cmd *cmd;
 	uint32_t block_bytes = queue->host->block_bytes[ns];
 
-	/* one at a time on a queue that has room for others: what hangs must not stop those */
+	/* one at a time, on a queue with room for others: hung commands must not block other commands */
 	if (ns == HUNG_NS && (queue->entries < 8 || io_has_hung(queue)))
 		ns = 0, block_bytes = queue->host->block_bytes[0];
 	cmd = io_new(queue, ns, opcode);
@@ -338,7 +339,8 @@ void io_check_disk(unsigned int ns)
 
 static void admin_done(struct queue *queue, struct cmd *cmd, const struct nvme_completion *cpl)
 {
-	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status)); /* it fails the run itself if it must */
+	/* io_judge() fails the run if the status is wrong */
+	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status));
 }
 
 static void fill_abort(struct queue *queue, struct cmd *cmd)

@@ -11,14 +11,14 @@ enum { CANDIDATES_MAX = 12 };
 
 struct candidate {
 	uint64_t stamp, write;
-	uint64_t ended;	  /* event; NOT_YET: under way */
-	uint64_t removed; /* event from which on no host may find it; NOT_YET: it exists */
+	uint64_t ended;	  /* event; NOT_YET: in progress */
+	uint64_t removed; /* event after which no host may read it; NOT_YET: it exists */
 };
 
 struct block {
 	struct candidate candidates[CANDIDATES_MAX];
 	uint8_t count;
-	uint64_t anything; /* NOT_YET: too many to remember; else the event until which that was so */
+	uint64_t anything; /* NOT_YET: too many candidates to store; otherwise the event until which that was so */
 };
 
 static struct {
@@ -56,7 +56,7 @@ static struct block *block_at(unsigned int disk, uint64_t index)
 	return &disks[disk].blocks[index];
 }
 
-/* Room for one more: of those removed, the one that was first. */
+/* Get a free candidate, or replace the one that was removed first. */
 static struct candidate *new_candidate(struct block *block)
 {
 	struct candidate *oldest = NULL;
@@ -69,7 +69,7 @@ static struct candidate *new_candidate(struct block *block)
 		if (candidate->removed != NOT_YET && (!oldest || candidate->removed < oldest->removed))
 			oldest = candidate;
 	}
-	/* a read that began before it was removed might find it; that is given up */
+	/* a read that began before its removal might return it; that case is no longer checked */
 	if (oldest) {
 		block->anything = max_u64(block->anything, oldest->removed);
 		return oldest;

@@ -16,9 +16,9 @@
 enum {
 	ADMIN_ENTRIES = 32,
 	AERS = 2,
-	PATIENCE_SEC = 180, /* several silent hosts' keep-alive timeouts, one after the other */
+	PATIENCE_SEC = 180, /* time for the keep-alive time-outs of several silent hosts, one after the other */
 	AWAY_US_MAX = 100,
-	REFUSALS_MAX = 10 /* each doubles the time until it tries again */
+	REFUSALS_MAX = 10 /* each doubles the time until the next attempt */
 };
 
 #define SUBSYSTEM_0 "nqn.2024-01.io.fathom:sim0"
@@ -339,7 +339,8 @@ static void begin(struct host *host)
 
 static void kept_alive(struct queue *queue, struct cmd *cmd, const struct nvme_completion *cpl)
 {
-	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status)); /* it fails the run itself if it must */
+	/* io_judge() fails the run if the status is wrong */
+	(void)io_judge(queue, cmd, nvme_status_from_field(cpl->status));
 }
 
 static void keep_alive(struct host *host)
@@ -370,7 +371,7 @@ static bool any_queue_lost(struct host *host)
 static void misbehave(struct host *host)
 {
 	struct queue *queue = &host->queues[sim_below(host->queue_count)];
-	bool keeps_waiting = sim_chance(1, 2); /* until the target misses the keep-alives */
+	bool keeps_waiting = sim_chance(1, 2); /* until the target's keep-alive time-out */
 
 	switch (host->character) {
 	case CHARACTER_LIAR:
@@ -466,9 +467,9 @@ static void drain(struct host *host)
 	go(host, HOST_LEAVING);
 	for (unsigned int i = 1; i < host->queue_count; i++)
 		hangs |= io_has_hung(&host->queues[i]);
-	/* a shutdown waits for what hangs, for seconds: these moves are counted */
+	/* a shutdown waits seconds for hung commands, and these moves are counted */
 	if (hangs || sim_chance(1, 3)) {
-		go_away(host); /* without a word, but in order */
+		go_away(host); /* without a shutdown, but orderly */
 		return;
 	}
 	for (unsigned int i = 0; i < host->queue_count; i++)
@@ -493,7 +494,7 @@ static void leave(struct host *host)
 		property_get(admin, NVME_PROPERTY_CSTS, NVME_PROPERTY_4_BYTES, shut_down);
 }
 
-/* Wait for what must end; let go of the rest. */
+/* Wait for connections that must end, and close the others. */
 static void be_doomed(struct host *host)
 {
 	uint64_t since = sim.now - host->doomed_since;
@@ -510,7 +511,7 @@ static void be_doomed(struct host *host)
 	}
 	if (waits)
 		return;
-	/* a silent host is let go by the target, which misses its keep-alives; or it comes back before */
+	/* the target disconnects a silent host after its keep-alive time-out, or the host reconnects before */
 	if (since > sim_below(200) * NS_PER_US)
 		go_away(host);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim - run seeds, each in a process of its own.
+ * sim - run seeds, each in its own process.
  *
- *   sim --seed N [--steps N] [--verbose] [--trace FILE]    one, told aloud
- *   sim --seeds A-B [--steps N]                            many; stops at the first that fails
- *   sim --seeds A-B --twice                                each two times: the traces must be the same
- *   sim --tap --seeds A-B [--twice]                        as a test
- *   --hangs                                                something hangs for ever in each seed (hang.c), not in a third
+ *   sim --seed N [--steps N] [--verbose] [--trace FILE]    one seed, with its result
+ *   sim --seeds A-B [--steps N]                            many; stops at the first failure
+ *   sim --seeds A-B --twice                                each twice: the traces must be equal
+ *   sim --tap --seeds A-B [--twice]                        with TAP output
+ *   --hangs                                                devices or hosts hang in each seed (hang.c), not only in a third
  */
 #include <getopt.h>
 #include <signal.h>
@@ -20,17 +20,17 @@
 #include "base/text.h"
 #include "sim.h"
 
-/* SEED_SECONDS_MAX ends a seed that loops; under sanitizers, beside other lanes, one took more than 60 s. */
+/* SEED_SECONDS_MAX ends a seed that loops. With sanitizers, beside other tests, a seed took more than 60 s. */
 enum { STEPS_DEFAULT = 20000, SEED_SECONDS_MAX = 300 };
 
 struct options {
 	uint64_t first, last, steps;
 	bool verbose, twice, tap, keep_going, hangs;
 	const char *trace;
-	int hash_fd; /* inherited; -1: none */
+	int hash_fd; /* inherited descriptor; -1: none */
 };
 
-/* What a run leaves for us: its trace's checksum. */
+/* The checksum of a run's trace. */
 static struct {
 	int fd;
 	void *memory;
@@ -118,7 +118,7 @@ static void print_figures(void)
 	       (unsigned long)world_trace_hash());
 }
 
-/* The same seed in another image of this program: at other addresses, with another environment. */
+/* Run the seed in a new process image: at other addresses, with another environment. */
 static void run_elsewhere(uint64_t seed, const struct options *options)
 {
 	char seed_text[32], steps_text[32], fd_text[32];
@@ -133,7 +133,7 @@ static void run_elsewhere(uint64_t seed, const struct options *options)
 	_exit(2);
 }
 
-/* One seed in a process of its own. */
+/* Run a seed in its own process. */
 static bool run(uint64_t seed, const struct options *options, bool again, uint64_t *hash_ret)
 {
 	int status;
@@ -183,7 +183,7 @@ static bool run_all(const struct options *options)
 		if (good && options->twice) {
 			good = run(seed, options, true, &again);
 			if (good && hash != again) {
-				fprintf(stderr, "seed %lu: two runs have left different traces\n", (unsigned long)seed);
+				fprintf(stderr, "seed %lu: two runs gave different traces\n", (unsigned long)seed);
 				good = false;
 			}
 		}
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 	bool passed;
 
 	parse(argc, argv, &options);
-	/* hosts that come and go by thousands are no news here */
+	/* no log lines for the connections of thousands of hosts */
 	log_set_level(options.verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_ERROR);
 	if (options.hash_fd < 0)
 		shared.fd = memfd_create("sim", 0);

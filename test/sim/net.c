@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* net - see net.h. All of data/wire/sock's door is defined here, so that the linker leaves the real one out. */
+/* net - see net.h. Defines all functions of data/wire/sock, so that the linker does not use the real ones. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { FD_FIRST = 1 << 20, WIRES_MAX = 4096, ROOM_FIRST = 4096 };
 
 struct pipe_way {
 	uint8_t *bytes;
-	size_t head, visible, tail, room; /* read up to, to be read up to, written up to */
+	size_t head, visible, tail, room; /* offsets of bytes read, readable, written; room of the buffer */
 	bool fin, fin_visible;
 };
 
@@ -31,10 +31,10 @@ struct wire {
 	unsigned int index, host;
 	char address[SOCK_ADDRESS_BYTES_MAX], service[SOCK_SERVICE_BYTES_MAX];
 	struct pipe_way up, down; /* host to target, target to host */
-	struct sim_sock *sock;	  /* NULL: not yet, or no longer */
+	struct sim_sock *sock;	  /* NULL: not accepted yet, or closed */
 	bool host_gone, target_gone, reset, crawls;
-	size_t window;	  /* of the target's sends */
-	size_t piece_max; /* carried at a time */
+	size_t window;	  /* window of the target's sends */
+	size_t piece_max; /* maximum bytes carried at a time */
 	uint64_t stalled_until;
 };
 
@@ -47,7 +47,7 @@ struct sock_listener {
 
 static struct {
 	struct wire *wires[WIRES_MAX];
-	unsigned int made, first, target_sockets; /* none before `first` is alive */
+	unsigned int made, first, target_sockets; /* no wire before `first` is open */
 	TAILQ_HEAD(, sock_listener) listeners;
 	bool ready;
 } net;
@@ -55,7 +55,7 @@ static struct {
 int __real_close(int fd);
 int __wrap_close(int fd);
 
-/* ---- one way ---- */
+/* ---- one direction ---- */
 
 static void put(struct pipe_way *way, const void *bytes, size_t count)
 {
@@ -209,7 +209,7 @@ static void sim_shutdown(struct sock *sock)
 	container_of(sock, struct sim_sock, sock)->wire->down.fin = true;
 }
 
-/* The target has let go; as in TCP, bytes that it had not read make this a reset. */
+/* The target has closed. As in TCP, unread bytes make this a reset. */
 static void target_closes(struct wire *wire)
 {
 	wire->target_gone = true;
@@ -245,7 +245,7 @@ static const struct sock_ops sim_ops = {
 	.close = sim_close,
 };
 
-/* ---- data/wire/sock's door ---- */
+/* ---- functions of data/wire/sock ---- */
 
 int sock_start(struct sock *sock, sock_ready_fn ready, void *ctx)
 {
@@ -308,7 +308,7 @@ void sock_listener_close(struct sock_listener *listener)
 	free(listener);
 }
 
-/* The transport closes descriptors of connections that it will not serve; ours are none of the system's. */
+/* The transport closes descriptors of connections that it does not serve; simulated ones are not real descriptors. */
 int __wrap_close(int fd)
 {
 	struct wire *wire;
@@ -432,7 +432,7 @@ void wire_free(struct wire *wire)
 	if (!wire->up.fin)
 		wire_reset(wire);
 	wire->host_gone = true;
-	/* What the target still sends is taken and lost. */
+	/* Bytes that the target still sends are accepted and dropped. */
 	wire->window = SIZE_MAX;
 	wire->crawls = false;
 	free_if_unused(wire);

@@ -21,18 +21,18 @@ enum {
 	LARGE_HUNG_MIN = 16,
 	CHANGE_SEC = 2,
 	REMOVE_HUNG_SEC = 15,
-	/* where something hangs; good hosts that come and go have half of that, those on their way out included */
+	/* in seeds with hangs; good hosts use at most half of that, including closing connections */
 	HOST_CONNECTIONS_MAX = 64,
 	HOST_CONTROLLERS_MAX = 32,
 };
 
 static struct {
-	unsigned int stage; /* of set-up */
+	unsigned int stage; /* stage of the set-up */
 	bool ready, done;
-	unsigned int under_way; /* operations */
+	unsigned int under_way; /* operations in progress */
 	bool paused, pausing, ns_there, listening, disk_removed, few_connections;
 	struct host *shut_out;
-	/* what is connected, as the target says */
+	/* the connections reported by the target */
 	unsigned int answers;
 	size_t left;
 	bool asked;
@@ -119,7 +119,7 @@ static void create_transport(void)
 		options.max_connections_per_address = HOST_CONNECTIONS_MAX;
 		options.max_connections = host_count * HOST_CONNECTIONS_MAX;
 	}
-	/* where some hang, each of the others is to have a share */
+	/* in seeds with hangs each other host must have a share */
 	if (sim_chance(sim.hangs ? 3 : 1, 4))
 		tcp_transport_limit_buffers(options.max_io_size *
 					    (sim.hangs ? sim_between(LARGE_HUNG_MIN, 64) : sim_between(1, 8)));
@@ -190,7 +190,7 @@ bool operator_is_ready(void)
 	return op.ready;
 }
 
-/* ---- changes while it is in use ---- */
+/* ---- changes while the target is in use ---- */
 
 static void ended(int rc, const struct fathom_fault *why, const char *what)
 {
@@ -202,7 +202,7 @@ static void ended(int rc, const struct fathom_fault *why, const char *what)
 
 static void ns_removed(void *ctx, int rc, const struct fathom_fault *why)
 {
-	/* its disk may have been removed just before */
+	/* its disk may have been removed before */
 	if (rc == -ENOENT && op.disk_removed)
 		rc = 0;
 	ended(rc, why, "remove_ns");
@@ -327,7 +327,7 @@ static void start(thread_fn fn, void *ctx, unsigned int count)
 	thread_send_msg(thread_control(), fn, ctx);
 }
 
-/* From now on the operator may disconnect every host of the second listener. */
+/* From now on the operator may disconnect each host of the second listener. */
 static void forbid_by_listener(void)
 {
 	for (unsigned int i = 0; i < host_count; i++) {
@@ -369,14 +369,14 @@ void operator_step(void)
 			start(ask, NULL, 2);
 		break;
 	default:
-		/* by hand it waits for all I/O, as asked */
+		/* an explicit pause waits for all I/O */
 		if (!sim.hangs)
 			start(toggle_pause, NULL, 1);
 		break;
 	}
 }
 
-/* ---- each change once, while something hangs for ever ---- */
+/* ---- each change once, while devices or hosts hang ---- */
 
 static bool nothing_under_way(void)
 {
@@ -487,7 +487,7 @@ bool operator_check_empty(void)
 	return op.left == 0;
 }
 
-/* ---- taking it down ---- */
+/* ---- taking the target down ---- */
 
 static void malloc_gone(void *ctx)
 {

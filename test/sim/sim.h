@@ -26,24 +26,24 @@
 
 struct sim {
 	uint64_t seed;
-	uint64_t steps; /* of the lively part */
+	uint64_t steps; /* of the part with disturbances */
 	uint64_t now;	/* simulated ticks, which are nanoseconds */
 	uint64_t step;
 	struct random random;
 	bool verbose;
-	bool always_hangs; /* --hangs: something hangs for ever in each seed */
-	bool calm;	   /* nothing misbehaves or stalls any more, except what hangs for ever */
-	bool woken;	   /* what hung for ever answers again: the last phase, so that the world can be taken down */
-	/* what this seed is about */
+	bool always_hangs; /* --hangs: devices or hosts hang in each seed */
+	bool calm;	   /* no disturbances any longer, except permanent hangs */
+	bool woken;	   /* hung devices and hosts work again: the last phase, so that the world can be taken down */
+	/* the disturbances of this seed */
 	bool chops, slow_disks, disks_fail, evil, operates, digests, hangs;
-	/* what happened, for --verbose and to see that a seed is worth its time */
+	/* statistics, for --verbose and to judge a seed */
 	uint64_t commands, reads, writes, bytes_checked, connects, term_reqs, deaths, operations, disk_errors;
 };
 extern struct sim sim;
 
-/* Say what broke, how to repeat it, and end this process with status 1. */
+/* Print the failure and how to repeat it, and end this process with status 1. */
 void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
-void sim_say(const char *format, ...) PRINTF_LIKE(1, 2); /* --verbose */
+void sim_say(const char *format, ...) PRINTF_LIKE(1, 2); /* prints if --verbose */
 
 #define sim_check(condition, ...)                                                                                          \
 	do {                                                                                                               \
@@ -56,7 +56,7 @@ static inline uint64_t sim_below(uint64_t below)
 	return random_below(&sim.random, below);
 }
 
-/* True `n` times in `of`. */
+/* True with probability `n` / `of`. */
 static inline bool sim_chance(uint64_t n, uint64_t of)
 {
 	return sim_below(of) < n;
@@ -68,17 +68,17 @@ static inline uint64_t sim_between(uint64_t low, uint64_t high)
 	return low + sim_below(high - low + 1);
 }
 
-/* One move of the world: time, network, reactors, one host. */
+/* Make a move of the world: time, network, reactors, one host. */
 void world_step(void);
-/* Step until `done`, which must come within `seconds` simulated seconds; time is sped up when it takes many steps. */
+/* Step until `done`, at most for `seconds` simulated seconds. Time advances faster after many steps. */
 void world_until(bool (*done)(void), uint64_t seconds, const char *what);
 
-/* Run the seed in `sim` to its end; returns if all was well. `trace_path` NULL: the trace is not kept. */
+/* Run the seed in `sim` to its end; returns only on success. `trace_path` NULL: do not keep the trace. */
 void world_run(const char *trace_path);
 /* Checksum of the trace, after world_run(). */
 uint64_t world_trace_hash(void);
 
-/* The trace says that nothing is under way and that every object went a legal way. */
+/* Check in the trace that nothing is in progress and that each object made only legal moves. */
 void check_trace(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* world - the clock, who moves next, and the end of it all. */
+/* world - the clock, the order of moves, and the end of a run. */
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ void sim_say(const char *format, ...)
 	printf("\n");
 }
 
-/* ---- moving ---- */
+/* ---- moves ---- */
 
 static void pass_time(void)
 {
@@ -100,7 +100,7 @@ void world_until(bool (*done)(void), uint64_t seconds, const char *what)
 
 	for (uint64_t steps = 0; !done(); steps++) {
 		world_step();
-		/* what takes long is a matter of timers */
+		/* long waits are for timers */
 		if (steps > 3000)
 			sim.now += sim_below(steps > 20000 ? 50 : 2) * NS_PER_MS;
 		if (sim.now >= end)
@@ -114,7 +114,7 @@ static void until(bool (*done)(void), const char *what)
 	world_until(done, END_SEC, what);
 }
 
-/* ---- the beginning ---- */
+/* ---- the start ---- */
 
 static void choose(void)
 {
@@ -128,7 +128,7 @@ static void choose(void)
 	ns_changes[2] = sim.operates || sim.hangs;
 	host_count = (unsigned int)sim_between(1, HOSTS_USUAL);
 	for (unsigned int i = 0; i < host_count; i++) {
-		/* the first is always good, so that there is somebody to be harmed */
+		/* the first host is always good, so that harm to a good host is detected */
 		host_init(&hosts[i], i,
 			  i > 0 && sim.evil ? (enum character)sim_below(CHARACTER_EVIL_COUNT) : CHARACTER_GOOD);
 		if (sim.operates && i > 1 && sim_chance(1, 2))
@@ -212,7 +212,7 @@ static void end_in_order(void)
 		io_check_disk(i);
 }
 
-/* The target stops while everybody works. */
+/* The target stops while all hosts work. */
 static void end_at_once(void)
 {
 	for (unsigned int i = 0; i < host_count; i++) {
@@ -234,7 +234,7 @@ static void write_trace(void)
 		fprintf(stderr, "cannot write %s\n", trace_path_wanted);
 }
 
-/* A failed must(): the trace is what is wanted most. */
+/* After a failed must() keep the trace. */
 static void aborted(int signal_number)
 {
 	signal(signal_number, SIG_DFL);
@@ -265,7 +265,7 @@ void world_run(const char *trace_path)
 	signal(SIGABRT, aborted);
 	random_init(&sim.random, sim.seed);
 	sim.now = NS_PER_SEC;
-	sim.calm = true; /* while it is set up */
+	sim.calm = true; /* during the set-up */
 	clock_fix_tick_rate(NS_PER_SEC);
 	open_trace();
 	start_reactors();

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * agent - runs commands in the guest for the tests outside.
+ * agent - runs commands in the guest for the tests on the host.
  *
- * It is process 1 and has one poll loop. Requests come, and replies go, over a virtio port as frames (little-endian):
+ * It is process 1 and has one poll loop. Requests and replies are frames on a virtio port (little-endian):
  *
  *   request   u32 magic, u32 job, u32 timeout_ms, u32 bytes, then the shell command
- *   reply     u32 magic, u32 job, i32 status,     u32 bytes, then what the command wrote, stdout and stderr as one
+ *   reply     u32 magic, u32 job, i32 status,     u32 bytes, then the command's output, stdout and stderr as one
  *
- * Status: the exit status; 128 + signal; or STATUS_TIMEOUT. Jobs run side by side and reply in the order they end. The
- * frame of job 0 says that the agent is there. A command that cannot be killed, because it waits in the kernel for a
- * target that is gone, still has its timeout replied: that is why this is no shell script.
+ * Status: the exit status; 128 + signal; or STATUS_TIMEOUT. Jobs run concurrently and reply in the order they end. The
+ * frame of job 0 reports that the agent runs. A command that cannot be killed, because it waits in the kernel for a target
+ * that is gone, still has its time-out reported. A shell script could not do that.
  *
- * A job ends when its shell ends: what that left in the background lives on. If the port or this program fails, so
- * does the guest: process 1 gone is a kernel panic, QEMU exits, the tests see it.
+ * A job ends when its shell ends; background processes continue. If the port or this program fails, the guest ends: the end
+ * of process 1 is a kernel panic, QEMU exits, and the tests detect it.
  */
 #define _GNU_SOURCE /* pipe2 */
 #include <errno.h>
@@ -33,7 +33,7 @@
 enum {
 	FRAME_MAGIC = 0x6d687466, /* "fthm" */
 	COMMAND_BYTES_MAX = 65536,
-	OUTPUT_BYTES_MAX = 4 << 20, /* of a job; what is beyond is dropped */
+	OUTPUT_BYTES_MAX = 4 << 20, /* of a job; further output is dropped */
 	JOBS_MAX = 32,
 	STATUS_TIMEOUT = -1,
 	STATUS_NO_SLOT = -2,
@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct frame) == 16, "guest.py packs it as <IIiI");
 
 /* free while pid == 0 */
 struct job {
-	pid_t pid; /* and process group */
+	pid_t pid; /* also the process group */
 	uint32_t id;
 	int output_fd;
 	int64_t deadline_ms;
@@ -83,7 +83,7 @@ static void port_read(void *buffer, size_t bytes)
 	while (bytes > 0) {
 		ssize_t got = read(port_fd, at, bytes);
 
-		if (got == 0) { /* no peer outside (yet) */
+		if (got == 0) { /* no peer on the host (yet) */
 			usleep(10000);
 			continue;
 		}
@@ -118,7 +118,7 @@ static void reply(uint32_t id, int32_t status, const void *output, size_t bytes)
 	port_write(output, bytes);
 }
 
-/* Take what the job has written; false at its end of file. */
+/* Read the job's output; false at its end of file. */
 static bool job_drain(struct job *job)
 {
 	char chunk[16384];
@@ -178,7 +178,7 @@ static void job_start(uint32_t id, int32_t timeout_ms, const char *command)
 	job->id = id;
 	job->output_fd = pipe_fds[0];
 	job->deadline_ms = now_ms() + timeout_ms;
-	job->output = malloc(OUTPUT_BYTES_MAX); /* untouched pages cost nothing */
+	job->output = malloc(OUTPUT_BYTES_MAX); /* untouched pages are not allocated */
 	must(job->output != NULL, "malloc");
 	job->pid = fork();
 	must(job->pid >= 0, "fork");
@@ -207,7 +207,7 @@ static void reap(int signal_fd)
 	int wait_status;
 	pid_t pid;
 
-	(void)!read(signal_fd, &info, sizeof(info)); /* signals merge: waitpid tells all */
+	(void)!read(signal_fd, &info, sizeof(info)); /* signals merge: waitpid() reports all children */
 	while ((pid = waitpid(-1, &wait_status, WNOHANG)) > 0)
 		for (int i = 0; i < JOBS_MAX; i++)
 			if (jobs[i].pid == pid)
@@ -215,7 +215,7 @@ static void reap(int signal_fd)
 					WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 128 + WTERMSIG(wait_status));
 }
 
-/* End the jobs whose time is over; returns how long poll may wait for the next. */
+/* Kill jobs over their time-out. Return how long poll() may wait for the next. */
 static int expire(void)
 {
 	int64_t now = now_ms(), nearest = now + 60000;
@@ -224,7 +224,7 @@ static int expire(void)
 		if (jobs[i].pid == 0)
 			continue;
 		if (jobs[i].deadline_ms <= now) {
-			kill(-jobs[i].pid, SIGKILL); /* reaped when the kernel lets it go */
+			kill(-jobs[i].pid, SIGKILL); /* reaped when the kernel ends it */
 			job_end(&jobs[i], STATUS_TIMEOUT);
 		} else if (jobs[i].deadline_ms < nearest) {
 			nearest = jobs[i].deadline_ms;
@@ -245,7 +245,7 @@ static void serve_once(int signal_fd)
 	}
 	for (int i = 0; i < JOBS_MAX; i++) {
 		if (fds[2 + i].revents && jobs[i].pid && !job_drain(&jobs[i])) {
-			close(jobs[i].output_fd); /* closed its output, still runs */
+			close(jobs[i].output_fd); /* it has closed its output but still runs */
 			jobs[i].output_fd = -1;
 		}
 	}
@@ -253,14 +253,14 @@ static void serve_once(int signal_fd)
 		reap(signal_fd);
 	if (fds[0].revents & POLLIN)
 		serve_request();
-	else if (fds[0].revents) /* no peer outside (yet) */
+	else if (fds[0].revents) /* no peer on the host (yet) */
 		usleep(10000);
 }
 
 /* The one virtio port; its number depends on the other virtio devices. */
 static int port_open(void)
 {
-	/* devtmpfs makes the node when the port is known, which the bus tells a moment after the module is loaded */
+	/* devtmpfs creates the node when the bus has reported the port, shortly after the module is loaded */
 	for (int attempt = 0; attempt < 500; attempt++) {
 		glob_t found = { 0 };
 		int fd = -1;

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * helper_client - does with DTrace's helper device what the start-up code of programs with probes does, and what it
- * should not.
+ * helper_client - uses DTrace's helper device like the start-up code of programs with probes, and in invalid ways.
  *
- *   helper_client STEP...       each prints a line: the step, and what came of it
+ *   helper_client STEP...       each prints a line: the step and its result
  *
- *   add FILE[@BASE]     map FILE, register the object that begins it; its addresses are relative to BASE (hexadecimal)
- *   add-program         register our own program's file by its notes (no object)
- *   remove GENERATION   remove what `add` registered
+ *   add FILE[@BASE]     map FILE, register the object at its start; its addresses are relative to BASE (hexadecimal)
+ *   add-program         register this program's file by its notes (no object)
+ *   remove GENERATION   remove a registration of `add`
  *   legacy              the ioctl of old programs
  *   nowhere             register an object at an address that is not mapped
- *   anonymous FILE      register an object in memory that is of no file
- *   unmap               unmap what was mapped last
- *   threads N FILE      N threads at once register FILE's object, each a mapping of its own copy FILE.0, FILE.1 ...
+ *   anonymous FILE      register an object in anonymous memory
+ *   unmap               unmap the last mapping
+ *   threads N FILE      N concurrent threads register FILE's object, each a mapping of its own copy FILE.0, FILE.1 ...
  *   fork STEP           do the next step in a child, and wait for it
  *   self                exec this program again with the rest of the steps
- *   sleep               until a signal
+ *   sleep               wait for a signal
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +31,7 @@
 
 enum { MODULE_BYTES = 64, THREADS_MAX = 64, LEGACY_BYTES = 64 };
 
-/* As it goes to the device. */
+/* The structure passed to the device. */
 struct helper {
 	char module[MODULE_BYTES];
 	uint64_t base, object;
@@ -139,7 +138,7 @@ static void report(const char *step, int result)
 	fflush(stdout);
 }
 
-/* Do the step at `argv`; how many words it took. */
+/* Do the step at `argv`. Return its number of words. */
 static int step(char **argv)
 {
 	static char legacy[LEGACY_BYTES];
@@ -174,7 +173,7 @@ static int step(char **argv)
 		execv("/proc/self/exe", argv);
 		report(what, -errno);
 	} else if (!arg) {
-		fprintf(stderr, "helper_client: %s: no such step, or one that lacks a word\n", what);
+		fprintf(stderr, "helper_client: %s: unknown step, or a missing argument\n", what);
 		exit(2);
 	} else if (strcmp(what, "add") == 0) {
 		report(what, add_file(arg));
@@ -191,7 +190,7 @@ static int step(char **argv)
 		report(what, add_at_once((int)strtol(arg, NULL, 10), argv[2]));
 		return 3;
 	} else {
-		fprintf(stderr, "helper_client: %s: no such step\n", what);
+		fprintf(stderr, "helper_client: %s: unknown step\n", what);
 		exit(2);
 	}
 	return 1;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * helper_client_32 - registers the object that begins the file /tmp/simple32.dof, as a 32-bit program, and goes on
- * living.
+ * helper_client_32 - registers the object at the start of /tmp/simple32.dof, as a 32-bit program, and keeps running.
  *
- * Without a C library, so that it compiles where no 32-bit one is installed. Exits with 1 if something fails; its last
- * word on standard output is the generation, one digit.
+ * It uses no C library, so that it compiles where no 32-bit one is installed. It exits with 1 on failure. It prints the
+ * generation, one digit.
  */
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -25,7 +24,7 @@ static long call(long number, long a, long b, long c, long d, long e, long f)
 	} words = { number, f };
 	long result;
 
-	/* the sixth argument goes by ebp, which the compiler may be using */
+	/* the sixth argument is in ebp, which the compiler may use */
 	__asm__ volatile("push %%ebp\n\t"
 			 "mov 4(%%eax), %%ebp\n\t"
 			 "mov (%%eax), %%eax\n\t"

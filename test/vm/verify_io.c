@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verify_io - writes and reads a block device with many I/Os in flight, and knows what must be read back.
+ * verify_io - writes and reads a block device with many I/Os in progress, and knows the allowed content of each block.
  *
  *   verify_io run DEVICE LEDGER --cells N --depth N --seed N [--seconds N] [--stop FILE]
  *   verify_io check DEVICE LEDGER
  *   verify_io status LEDGER
  *
- * The device is an array of cells of 4 KiB. Each write of a cell has a generation, one above the last. Every 512-byte
- * sector says which byte of the device it is for, of which generation and run it is, and is filled with numbers that
- * follow from these: a lost, stale, torn, misdirected or flipped sector is recognised and named.
+ * The device is an array of cells of 4 KiB. Each write of a cell has a generation, one above the last. Each 512-byte sector
+ * contains its byte offset on the device, its generation and run, and numbers that follow from these: a lost, stale, torn,
+ * misdirected or flipped sector is detected and named.
  *
- * The ledger is a file that is mapped into memory, so that it outlives this program, killed or not:
+ * The ledger is a file mapped into memory, so that it survives a killed program:
  *
  *   ledger_head, then for each cell { acked, submitted }
  *
- * `acked` is the newest generation whose write was acknowledged (0: none), `submitted` the newest that was submitted.
- * They differ while a write is under way or after writes have failed: then each sector may be of any generation from
- * the one to the other. Each changes by one store, so that a ledger is true whenever its writer is killed.
+ * `acked` is the newest generation whose write was acknowledged (0: none), `submitted` the newest that was submitted. They
+ * differ while a write is in progress and after failed writes: then each sector may have any generation between the two.
+ * Each changes by one store, so a ledger is correct whenever its writer is killed.
  *
- * `run` fills the device (with a new ledger), then mixes writes, reads and flushes until told to stop, then
- * checks every cell. No two I/Os in flight share a cell, so what a read must find is known when it is submitted.
+ * `run` fills the device (with a new ledger), then mixes writes, reads and flushes until it is stopped, then checks each
+ * cell. No two I/Os in progress share a cell, so the expected result of a read is known when it is submitted.
  *
- * Exit status: 0 all is well; 1 a sector is wrong; 2 usage or setup; 3 an I/O failed, yet no sector is wrong.
+ * Exit status: 0 no error; 1 a sector is wrong; 2 usage or setup; 3 an I/O failed, but no sector is wrong.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -79,7 +79,7 @@ struct ledger_head {
 	uint64_t magic;
 	uint32_t cell_count;
 	uint32_t seed;
-	uint64_t writes_acked; /* I/Os, as the next three */
+	uint64_t writes_acked; /* numbers of I/Os, like the next three */
 	uint64_t reads_verified;
 	uint64_t flushes_acked;
 	uint64_t io_errors;
@@ -99,7 +99,7 @@ struct io {
 	bool is_free;
 };
 
-/* what the I/Os are for: each phase ends when it has nothing more to submit and nothing is in flight */
+/* the purpose of the I/Os: a phase ends when all its I/Os are submitted and none is in progress */
 enum phase { PHASE_FILL, PHASE_MIX, PHASE_CHECK };
 
 struct run {
@@ -109,7 +109,7 @@ struct run {
 	struct io ios[DEPTH_MAX];
 	struct ledger_head *head;
 	struct cell *cells;
-	uint8_t *is_busy; /* per cell: an I/O in flight covers it */
+	uint8_t *is_busy; /* per cell: an I/O in progress covers it */
 	enum phase phase;
 	uint32_t next_cell; /* fill and check */
 	uint64_t random;
@@ -167,7 +167,7 @@ static void sector_check(struct run *run, const struct sector *found, uint64_t b
 	struct sector right;
 	char text[160];
 
-	if (want->acked == 0) /* never written for certain: anything may be there */
+	if (want->acked == 0) /* no acknowledged write: any content is allowed */
 		return;
 	bool is_expected = found->generation >= want->acked && found->generation <= want->submitted;
 
@@ -249,7 +249,7 @@ static void io_complete(struct run *run, struct io *io, int64_t result)
 			       (const char *[]){ "read", "write", "flush" }[io->op], io->cell_count,
 			       (uint64_t)io->cell_index * CELL_BYTES, result < 0 ? strerror((int)-result) : "short");
 		fflush(stdout);
-		return; /* a write may have happened, in part: its cells stay uncertain */
+		return; /* a failed write may be stored in part: its cells stay uncertain */
 	}
 	run->head->writes_acked += io->op == OP_WRITE;
 	run->head->reads_verified += io->op == OP_READ;
@@ -312,7 +312,7 @@ static bool next_mixed(struct run *run, struct io *io)
 		if (cells_are_free(run, io->cell_index, io->cell_count))
 			return true;
 	}
-	return false; /* crowded: again after the next completion */
+	return false; /* too many busy cells: retry after the next completion */
 }
 
 static struct io *free_io(struct run *run)
@@ -350,7 +350,7 @@ static void run_phase(struct run *run, enum phase phase)
 
 /* --- ledger and setup --- */
 
-/* Map the ledger; with `cell_count`, make it if it is not there. Returns whether it is new. */
+/* Map the ledger; with `cell_count`, create it if it does not exist. Return whether it is new. */
 static bool ledger_open(struct run *run, const char *path, uint32_t cell_count, uint32_t seed)
 {
 	int fd = open(path, O_RDWR | (cell_count ? O_CREAT : 0), 0644);
@@ -458,7 +458,7 @@ int main(int argc, char **argv)
 		return usage();
 	bool is_new = ledger_open(&run, argv[2], is_run ? cell_count : 0, seed);
 
-	/* the counts that decide the exit status are this run's, the others go on */
+	/* counts for the exit status are of this run, the others continue */
 	run.head->io_errors = run.head->sectors_wrong = 0;
 	run.head->in_flight = 0;
 	run.random = seed;
