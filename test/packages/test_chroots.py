@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Debian packages, built in one clean chroot, installed and removed in another; and the image that is made of them.
+Debian packages are built in one clean chroot and installed and removed in another; the image is built from them.
 
 Takes root, and Debian's registry for the chroots. What is built and run in them has no network.
 """

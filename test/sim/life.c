@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * life - what a host does: joins, works, leaves, comes again.
+ * life - the states of a simulated host: it connects, does I/O, disconnects and connects again.
  *
  *   AWAY -> JOINING (Connect, enable, identify, events, I/O queues) -> RUNNING -> DRAINING -> LEAVING (shutdown) -> AWAY
  *                                                                         +-> DOOMED (something is broken) -------^

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim - one seed, one world: the real target, connections, block device core and reactors, and around them what they stand
- * in: a network, disks, hosts and an operator, all of the simulator's and all driven by one seed.
+ * sim - the real target, connections, block device core and reactors on a simulated network with simulated disks, hosts
+ * and an operator, all driven by one seed.
  *
- *   world.c   the clock, who moves next, how it ends         net.c     sockets that split, stall and break
- *   disk.c    a block device that is late and fails          ledger.c  what each block may hold
- *   host.c    PDUs and queues of an NVMe/TCP host            life.c    what a host does from Connect to leaving
- *   io.c      the commands it sends and what they may say    evil.c    bad PDUs, bad commands, bad Connects
- *   operator.c  set-up, changes under way, taking all down   check.c   what the trace must say
- *   hang.c    devices and hosts that hang or crawl until `sim.woken`, and what all others must get meanwhile
+ *   world.c     the clock, the scheduler and the end of a run
+ *   net.c       sockets with short reads and writes, stalls and resets
+ *   disk.c      a block device with delays and errors
+ *   ledger.c    the data that each block may contain
+ *   host.c      the PDUs and queues of an NVMe/TCP host
+ *   life.c      the states of a host from Connect to disconnection
+ *   io.c        the host's commands and the checks of their completions
+ *   evil.c      invalid PDUs, commands and Connects
+ *   operator.c  set-up, changes during I/O, and tear-down
+ *   check.c     the checks of the trace
+ *   hang.c      devices and hosts that hang or slow down until `sim.woken`, and the check that no other is affected
  *
  * One pthread, no clock but `sim.now`, no randomness but `sim.random`: the same seed gives the same trace, byte for byte.
  */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""One workload seen twice: by bpftrace on the USDT probes of an engine, and by the trace's rings, in the same words.
+"""Compares the events of one workload from bpftrace on an engine's USDT probes with those of the trace's rings.
 
 script() is a bpftrace program that prints every probe with all of its arguments; from_bpftrace() reads what it printed, and
 from_trace() what `fathom trace show --json` did. Compare.check_same() says where the two differ.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a Linux host does with an NVMe/TCP target, as tests for any target of targets.py.
+"""Tests of a Linux host with any NVMe/TCP target of targets.py.
 
 A test class has one guest; each test has a fresh target and, at its end, a disconnected host whose kernel log held
 nothing unexpected.

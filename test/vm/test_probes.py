@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""`fathom probe run` under Debian's own kernel: its scripts on an engine in the guest, all at once under one load.
+"""`fathom probe run` under Debian's kernel: all its scripts at once on an engine in the guest, under one load.
 
     python3 test/vm/test_probes.py -v
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The probe registry by the device that DTrace's programs know, which takes a kernel with CUSE: fathom-probed in the guest.
+"""fathom-probed in the guest serves DTrace's device, which needs a kernel with CUSE.
 
     python3 test/vm/test_registry.py -v
 

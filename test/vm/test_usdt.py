@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The trace compared with bpftrace: one workload, recorded by the rings and by the kernel's probes, must give equal events.
+"""The trace's rings and bpftrace must record equal events of one workload.
 
     python3 test/vm/test_usdt.py -v
 

@@ -266,7 +266,7 @@ static void io_complete(struct run *run, struct io *io, int64_t result)
 	}
 }
 
-/* --- what to do next --- */
+/* --- the choice of the next I/O --- */
 
 static bool cells_are_free(const struct run *run, uint32_t cell_index, uint32_t cell_count)
 {

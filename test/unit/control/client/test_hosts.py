@@ -161,7 +161,7 @@ class Hosts(CommandTest):
         self.assertEqual({hosts: (row["domain"], row["code"]) for hosts, row in faults.items()},
                          {slow.address: ("client", 508), bad.address: ("general", 50), f"127.0.0.1:{dead}": ("client", 506)})
         self.assertEqual(faults[bad.address]["resolution"], "look whether a device hangs")
-        for row in faults.values():     # the same that stands in the text
+        for row in faults.values():     # the text repeats the fields
             self.assertIn(f'{row["domain"]}: code = {row["code"]} description = "{row["description"]}"', answer["response"]["host_errors"])
             self.assertEqual(list(row), ["hosts", "domain", "code", "description", "resolution"])
 

@@ -157,7 +157,7 @@ static bool read_events(void)
 static bool (*const requests[])(void) = { ask_to_join, ask_for_members, ask_to_attach,	   ask_to_exclude,
 					  ask_to_stop, ask_to_set,	report_died_event, read_events };
 
-/* ---- what holds ---- */
+/* ---- the tests ---- */
 
 /* The answers to system query and get-attr, packed, to be compared. */
 static size_t pack_members_and_attributes(uint8_t *bytes, size_t room)

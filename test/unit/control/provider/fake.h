@@ -31,7 +31,7 @@ struct fake {
 		[FAKE_COMMAND_BYTES_MAX]; /* the last command line, its words separated by blanks, then its environment */
 	uint32_t run_count, mount_count, unmount_count;
 	unsigned long mount_flags;
-	void (*on_run)(struct fake *fake); /* what the program does; may be NULL */
+	void (*on_run)(struct fake *fake); /* called in place of the program; may be NULL */
 	uid_t owner_uid;		   /* set by the last change_owner */
 	gid_t owner_gid;
 	int open_fds; /* descriptors that are open */

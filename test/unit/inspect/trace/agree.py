@@ -36,7 +36,7 @@ def check_events(test, fathom, path):
 
 
 def check_stuck(test, fathom, path):
-    """How many are under way."""
+    """Compare the operations in progress: all, and those older than a second."""
     for older_ns in (10**9, 0):
         rows = [row for row in ours(fathom, path, "stuck", "--older-than", f"{older_ns}ns") if "object" in row]
         for row in rows:

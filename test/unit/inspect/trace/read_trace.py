@@ -22,7 +22,7 @@ EXEMPLAR_BYTES, EXEMPLAR_RECORDS_AT = 1024, 320
 
 
 class Trace(TraceFile):
-    # ---- threads, requests under way ----
+    # ---- threads, requests in progress ----
 
     def threads(self):
         """(index, place in the file) of those that were ever used."""
@@ -38,7 +38,7 @@ class Trace(TraceFile):
                 yield self.objects[kind], STORY.unpack_from(self.data, first + i * step)
 
     def now(self):
-        """The latest tick that stands anywhere."""
+        """The latest tick in the header, the heartbeat and the records."""
         ticks = [self.start, self.end, struct.unpack_from("<Q", self.data, 56)[0]]  # and the latest heartbeat
         offset = self.sections[2][0]
         count = struct.unpack_from("<Q", self.data, offset)[0]
@@ -69,7 +69,7 @@ class Trace(TraceFile):
         return self.machines[target["machine"]]["states"]
 
     def about(self, story):
-        """What an object's lines have in common: the object, what it belongs to, its owner."""
+        """The fields common to all rows of an object: the object, its parent, its owner."""
         target = story["object"]
         row = {"object": f"{target['prefix']}{story['id']}", "object_type": target["name"]}
         for arg in target.get("story_args", []):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Several files on one time line: `fathom trace -f A -f B`.
+`fathom trace -f A -f B` merges several files in order of time.
 
-The files are golden ones with a clock section of the test's own making: other tick rates, other beginnings, clocks that drift.
-When each event was is computed here from the clock pairs as docs/formats/trace.md says.
+The files are golden ones whose clock sections this test replaces: other tick rates, other start times, clocks that drift.
+The expected time of each event is computed here from the clock pairs as docs/formats/trace.md says.
 """
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What types_declare() says of a program, compiled by real compilers, has the layout of the program: every member of every structure,
-as gdb reads both.
+The declarations that types_declare() prints for a program, compiled by real compilers, give every member of every structure the
+program's layout, as gdb reads both.
 """
 
 import json

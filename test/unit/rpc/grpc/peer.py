@@ -86,7 +86,7 @@ class Server:
 
 
 def call(address, path, code=0, text="", timeout_ms=60000, role="admin", tls=()):
-    """What our client says of a call, as a dictionary."""
+    """Make a call with the C client; return the lines that it prints as a dictionary."""
     out = subprocess.run([PEER, "call", address, path, str(code), text, str(timeout_ms), role, *tls], stdout=subprocess.PIPE, text=True,
                          check=True, timeout=90).stdout
     return dict(line.partition(" ")[::2] for line in out.splitlines())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The table of methods: an error names file and line; what is made of a small table; the table itself is sound."""
+"""generate.py of the table of methods: errors name file and line; the output of a small table; the real table is valid."""
 
 import os
 import re
