@@ -24,8 +24,9 @@ struct window;
 #define WINDOW_BYTES_MAX ((uint64_t)64 << 30)
 
 /*
- * Open a window on `source`, the trace file of a running program; it keeps at most `bytes` of records. Errors
- * (explained): -ENOENT, -EACCES ...; -EBADMSG: not a trace file; -EINVAL: `bytes`; -ENOMEM.
+ * Open a window on `source`, the trace file of a running program. It keeps at most `bytes` of records, but at least one
+ * block of 64 KiB for each ring, and 1 MiB for those being copied. Errors (explained): -ENOENT, -EACCES ...; -EBADMSG: not
+ * a trace file; -EINVAL: `bytes`; -ENOMEM.
  */
 MUST_CHECK int window_open(const char *source, uint64_t bytes, struct window **window_ret, struct fathom_fault *why);
 /* Accepts NULL. */
