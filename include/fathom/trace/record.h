@@ -3,7 +3,7 @@
  * record - the hot function of tracing, inlined into every probe.
  *
  * No lock, no allocation, no call: it tests the point's bit, finds the thread's ring in thread-local storage, and stores 32
- * bytes and the new head. The caller passes the tick. On x86 the two fences affect only the compiler.
+ * bytes and the new head. The caller passes the tick. On x86 the release store and the fence affect only the compiler.
  */
 #ifndef FATHOM_TRACE_RECORD_H
 #define FATHOM_TRACE_RECORD_H
