@@ -6,6 +6,7 @@ are killed; engines keep serving, ranks rejoin, and each event appears once.
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -38,6 +39,19 @@ class ServerAndEngines(SystemTest):
             self.assertEqual(load.wait(60), 0, load.stdout.read())
             load.stdout.close()
 
+    def start_until(self, system, pattern):
+        """
+        `fathom system start` until its output matches. A server reports an engine without a rank a moment after its state
+        changed, and until then a start does not reach it.
+        """
+        done = []
+
+        def matches():
+            done.append(system.fathom("system", "start", check=False))
+            return re.search(pattern, done[-1].stdout)
+        system.wait_until(matches, lambda: f"a start prints {pattern}, the last was:\n{done[-1].stdout}{done[-1].stderr}")
+        return done[-1]
+
     def test_an_engine_that_never_joined_is_started_and_erased_with_the_others(self):
         system = self.system(2, formatted=False)
         with socket.socket() as taken:
@@ -47,12 +61,10 @@ class ServerAndEngines(SystemTest):
             done = system.fathom("storage", "format", check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn("engine 1 of 127.0.0.1 is formatted and has not joined: errored: fathom-engine 1 exited: exit status 1: cannot listen", done.stderr)
-            # its server reports it to the management service a moment later
-            system.wait_until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
-            done = system.fathom("system", "start", check=False)
+            done = self.start_until(system, r"Engines without a rank:")
             self.assertRegex(done.stdout, r"(?ms)^0 +start +OK.*^Engines without a rank:\n.*^  127\.0\.0\.1 start .*cannot listen")
             self.assertIn("system start failed for 1 engine without a rank", done.stderr)
-        self.assertRegex(system.fathom("system", "start").stdout, r"(?m)^\[0-1\] +start +OK *$")
+        self.start_until(system, r"(?m)^\[0-1\] +start +OK *$")
         system.wait_for_states("joined")
         # an engine that has not joined is erased too: none is left that could form the system again
         system.fathom("system", "stop")
@@ -61,7 +73,7 @@ class ServerAndEngines(SystemTest):
             taken.bind(("127.0.0.1", system.ports[1]))
             taken.listen()
             self.assertEqual(system.fathom("storage", "format", check=False).returncode, 1)
-            system.wait_until(lambda: "without a rank" in system.fathom("system", "start", check=False).stdout, "the start reaches it")
+            self.start_until(system, r"Engines without a rank:")
             system.fathom("system", "stop")
             self.assertRegex(system.fathom("system", "erase", "--force").stdout, r"(?ms)^0 +erase +OK.*^  127\.0\.0\.1 erase +OK")
         self.assertEqual({engine["state"] for engine in system.engines().values()}, {"await_format"})
