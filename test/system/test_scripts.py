@@ -289,6 +289,37 @@ class Documents(unittest.TestCase):
             self.assertEqual((status, said in out), (1, True), out)
 
 
+class Style(unittest.TestCase):
+    def check(self, files):
+        with tempfile.TemporaryDirectory() as top:
+            os.mkdir(os.path.join(top, "scripts"))
+            for name in ("check-style", "c_functions.py"):
+                shutil.copy(os.path.join(TOP, "scripts", name), os.path.join(top, "scripts", name))
+            for name, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(top, name)), exist_ok=True)
+                with open(os.path.join(top, name), "w") as file:
+                    file.write("/* SPDX-License-Identifier: BSD-2-Clause */\n" + text)
+            done = subprocess.run([os.path.join(top, "scripts", "check-style")], stdout=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 1)
+            return done.stdout.splitlines()
+
+    def test_a_function_with_seven_parameters_is_refused(self):
+        seven = "int a, int b, int c, int d,\n\tint e, int f, "
+        lines = self.check({
+            "src/a.c": f"static __attribute__((noinline)) int sum({seven}/* a, b */ void (*done)(int x, int y))\n{{\n\treturn f(1, 2, 3, 4, 5, 6, 7);\n}}\n",
+            "src/a.h": f"int six(int a, int b, int c, int d, int e, void (*done)(int x, int y));\nvoid *declared({seven}int g);\n",
+            "test/a.c": f"void unchecked({seven}int g);\n"})
+        self.assertEqual([line for line in lines if line.startswith(("src/", "test/"))], [
+            "src/a.c:2: sum() has 7 parameters, at most 6: take a structure",
+            "src/a.h:3: declared() has 7 parameters, at most 6: take a structure"])
+
+    def test_an_exception_without_its_function_is_refused(self):
+        lines = self.check({"src/a.c": "int submit_io(int a, int b, int c, int d, int e, int f, int g);\n"})
+        message = "scripts/check-style: {}() needs no exception any more: remove it from MANY_PARAMETERS"
+        self.assertIn(message.format("bdev_read"), lines)
+        self.assertNotIn(message.format("submit_io"), lines)
+
+
 class Run(EngineTest):
     def start(self, *words):
         """(exit status, standard output, standard error) of scripts/run"""
