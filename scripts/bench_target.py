@@ -78,7 +78,7 @@ def bench_connections(server_class, build, report):
             busy = server.perf(1, "--bs", "4k", "--depth", "1")["total"]["latency_us"]["avg"]
             for connection in connections:
                 connection.s.close()
-            for _ in range(100):  # until all have gone
+            for _ in range(100):  # until all are closed
                 time.sleep(0.1)
                 if server.rpc("nvmf_get_stats")["poll_groups"][0]["current_io_qpairs"] == 0:
                     break

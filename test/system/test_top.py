@@ -238,8 +238,8 @@ class Screen(TopTest):
         top.press("4")
         top.wait(lambda lines: row(lines, "m0"), "m0")
         engine.kill()
-        top.wait(lambda lines: re.search(r"the engine is gone|no engine listens there", lines[-2]) and "retrying" in lines[-2],
-                 "a line that the engine is gone")
+        top.wait(lambda lines: re.search(r"the connection to the engine is lost|no engine listens there", lines[-2]) and "retrying" in lines[-2],
+                 "a line that the connection is lost")
         self.assertTrue(row(top.lines, "m0"))   # the last figures stay on the screen
         again = self.engine("-m", "0x1", "-r", engine.sock, ready=False)    # of two options -r the last is used
         again.sock = engine.sock
@@ -377,7 +377,7 @@ class Lines(TopTest):
         engine.kill()
         while "error" not in (document := json.loads(top.stdout.readline())):
             pass
-        self.assertRegex(document["error"], "the engine is gone|no engine listens there")
+        self.assertRegex(document["error"], "the connection to the engine is lost|no engine listens there")
         again = self.engine("-r", engine.sock, ready=False)
         while "error" in (document := json.loads(top.stdout.readline())):
             pass
@@ -429,7 +429,7 @@ class Lines(TopTest):
         thread.join()
         server.close()
         self.assertEqual(done.returncode, 1)
-        self.assertIn("the engine is gone", err)
+        self.assertIn("the connection to the engine is lost", err)
         self.assertIn("error", json.loads(out))
 
 

@@ -44,7 +44,7 @@ void interrupt_sleep(uint64_t until_ns)
 		const struct timespec left = { .tv_sec = (time_t)((until_ns - now_ns) / NS_PER_SEC),
 					       .tv_nsec = (long)((until_ns - now_ns) % NS_PER_SEC) };
 
-		(void)ppoll(NULL, 0, &left, &before); /* the loop looks at time and signals again */
+		(void)ppoll(NULL, 0, &left, &before); /* a timeout or a signal; the loop checks both */
 	}
 	must(sigprocmask(SIG_SETMASK, &before, NULL) == 0);
 }

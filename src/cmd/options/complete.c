@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * complete - answers a shell: which words can stand in place of the one under the cursor.
+ * complete - completion for shells: finds the words that can replace the one under the cursor.
  *
  * The words before it are read by the tables, as options_parse() would: a command selects a table, an option with a value
  * takes the next word. Then the last word is the beginning of a value, an option, a command or an operand. Only words that
@@ -30,7 +30,7 @@ static bool has_beginning(const char *text, const char *begin)
 
 /* ---- printing ---- */
 
-/* `front` stands before `word`, such as "--config="; the shell replaces both. */
+/* `front` is the text before `word`, such as "--config="; the shell replaces both. */
 static void print_offer(FILE *to, const char *front, const char *word, size_t bytes, const char *help)
 {
 	fprintf(to, "%s%.*s\t%s\n", front, (int)bytes, word, help);

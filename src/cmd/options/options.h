@@ -132,9 +132,9 @@ void options_help(const struct option_table *table, FILE *to);
 void options_help_rows(const struct option_table *table, FILE *to);
 
 /*
- * For a program's main(): if argv[1] is "--complete", print what can stand in place of the last word of argv and return
+ * For a program's main(): if argv[1] is "--complete", print the words that can replace the last word of argv, and return
  * true. The scripts of `fathom completion` call it. A line is a word, a tab and its help; a first line "@files" or
- * "@folders" stands for the names of files or folders.
+ * "@folders" means the names of files or folders.
  */
 bool options_offer(const struct option_table *program, int argc, char **argv);
 

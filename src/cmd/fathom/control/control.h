@@ -98,7 +98,7 @@ static inline bool control_is_json(const struct control_run *run)
 MUST_CHECK int control_open(const struct control_values *values, struct fathom_control **control_ret,
 			    struct fathom_fault *why);
 void control_close(struct fathom_control *control);
-/* Did a signal ask the command to end? */
+/* Did a signal interrupt the command? */
 bool control_was_interrupted(void);
 
 #endif

@@ -15,7 +15,7 @@ struct probe_request {
 	bool force; /* an existing `output` is replaced */
 	/* of registry */
 	const char *socket;	     /* NULL: the default */
-	const char *state_directory; /* NULL: ask the daemon */
+	const char *state_directory; /* NULL: request the rows from the daemon */
 	bool watch;
 	/* of dof */
 	bool check;

@@ -92,7 +92,7 @@ static void remove_name_all(json_t *names)
 	}
 }
 
-/* "a,b" as an array; "all" becomes all other choices. NULL: a name is none of the choices, or not valid UTF-8. */
+/* "a,b" as an array; "all" becomes all other choices. NULL: a name is not one of the choices, or not valid UTF-8. */
 static json_t *make_json_list(const struct rpc_arg *arg, const char *text)
 {
 	json_t *names = split_list(text, ','), *name;

@@ -113,7 +113,7 @@ static int make_sample_call(struct top_link *link, struct rpc_client *client, st
 	} else if (rc == -ETIMEDOUT) {
 		return fault(why, rc, "%s: %s timed out; is the engine stopped?", link->path, method);
 	} else {
-		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
+		return fault(why, rc, "%s: the connection to the engine is lost (%s)", link->path, strerror(-rc));
 	}
 	return rc;
 }
@@ -127,7 +127,7 @@ static int make_cores_call(struct top_link *link, struct top_sample *sample, con
 	if (link->samples_to_skip == 0 && !link->cores_client)
 		rc = open_rpc_client(link->path, CORES_ANSWER_SEC, &link->cores_client, why);
 	if (rc)
-		return fault(why, rc, "%s: the engine is gone (%s)", link->path, strerror(-rc));
+		return fault(why, rc, "%s: the connection to the engine is lost (%s)", link->path, strerror(-rc));
 	if (link->cores_client)
 		rc = make_sample_call(link, link->cores_client, sample, method, params, why);
 	if (rc == -ETIMEDOUT) {

@@ -52,9 +52,9 @@ struct top_link;
 MUST_CHECK int top_link_open(const char *target, struct top_link **link_ret, struct fathom_fault *why);
 /* Accepts NULL. */
 void top_link_close(struct top_link *link);
-/* A sample, or the reason why there is none. */
+/* A sample, or the reason for which it failed. */
 struct top_reply {
-	struct top_sample *sample; /* NULL: there is none */
+	struct top_sample *sample; /* NULL: it failed */
 	struct fathom_fault why;
 	char path[TOP_PATH_BYTES]; /* the path that was tried */
 };

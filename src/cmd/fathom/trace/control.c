@@ -140,7 +140,7 @@ static void list_groups(json_t *groups)
 
 /* ---- enable, disable, clear ---- */
 
-/* Parse "GROUP[:POINTS]" with names that the program knows. `term` is modified. -1: the error was printed. */
+/* Parse "GROUP[:POINTS]" with names of the program's `groups`. `term` is modified. -1: the error was printed. */
 static int read_term(char *term, json_t *groups, const char **name_ret, uint64_t *points_ret)
 {
 	char *points = strchr(term, ':'), *save;
@@ -262,7 +262,7 @@ static const struct table_column groups_columns[] = {
 	{ "RECORDED", TABLE_RIGHT, 15 },
 };
 static const struct table_layout groups_layout = { TABLE_COLUMNS(groups_columns), .gap = 1 };
-/* A program that is asked by its socket does not report how many it recorded. */
+/* The control socket does not report the number of records. */
 static const struct table_layout groups_layout_without_totals = { groups_columns, ARRAY_COUNT(groups_columns) - 1,
 								  .gap = 1 };
 

@@ -77,7 +77,7 @@ int cmd_trace(int argc, char **argv)
 	if (!command)
 		return trace_complain("unknown command (`fathom trace --help` lists the commands):", argv[at]);
 	if (command->run)
-		return options_reject(command->table, "the command \"%s\" must stand before its options", command->name);
+		return options_reject(command->table, "the command \"%s\" must come before its options", command->name);
 	word = command->own;
 	request.args = argv + at + 1;
 	request.arg_count = argc > at ? argc - at - 1 : 0;
