@@ -40,7 +40,7 @@ struct html_kind *html_kind(struct html *html, const struct reader_object *objec
 /* NULL: too many tracks. */
 static struct html_track *get_track(struct html *html, struct life *life)
 {
-	struct html_track *track = life->mine;
+	struct html_track *track = life->caller_data;
 
 	if (track)
 		return track;
@@ -54,7 +54,7 @@ static struct html_track *get_track(struct html *html, struct life *life)
 	} else {
 		return NULL;
 	}
-	life->mine = track;
+	life->caller_data = track;
 	track->event_count = track->child_count = 0;
 	track->present.stage_count = 0;
 	return track;
@@ -83,7 +83,7 @@ static void copy_to_parent_track(struct html *html, const struct html_track *tra
 {
 	const struct life *life = &track->present.life;
 	struct life *parent = life->parent_serial ? lives_find(html->lives, life->parent, life->parent_id) : NULL;
-	struct html_track *of_parent = parent && parent->serial == life->parent_serial ? parent->mine : NULL;
+	struct html_track *of_parent = parent && parent->serial == life->parent_serial ? parent->caller_data : NULL;
 
 	if (!of_parent)
 		return;
@@ -199,7 +199,7 @@ static void add_to_sums(struct export *export, struct html_life *ended)
 static void end_life(struct export *export, const struct life *life, uint64_t tick, bool is_open)
 {
 	struct html *html = export->state;
-	struct html_track *track = life->mine;
+	struct html_track *track = life->caller_data;
 
 	if (!track) {
 		html->not_kept++;
@@ -223,7 +223,7 @@ static void keep_event(struct html *html, const struct html_event *noted, struct
 {
 	html->events[html->event_count++ % HTML_EVENTS_MAX] = *noted;
 	if (life && get_track(html, life))
-		add_event(life->mine, noted);
+		add_event(life->caller_data, noted);
 }
 
 static void html_event(struct export *export, const struct reader_event *event, bool wanted)
@@ -250,8 +250,8 @@ static void html_event(struct export *export, const struct reader_event *event, 
 	if (step.ended) {
 		/* the event that ends a life belongs to it, unless it also begins the next life */
 		noted.life = step.cut ? step.life->serial : step.before.serial;
-		if (!step.cut && step.before.mine)
-			add_event(step.before.mine, &noted);
+		if (!step.cut && step.before.caller_data)
+			add_event(step.before.caller_data, &noted);
 		end_life(export, &step.before, step.tick, false);
 		keep_event(html, &noted, step.life);
 	} else {
@@ -286,7 +286,7 @@ static void end_open(struct export *export, struct life *life)
 	const struct html *html = export->state;
 
 	end_life(export, life, html->last_tick, true);
-	life->mine = NULL;
+	life->caller_data = NULL;
 }
 
 static void end_open_child(struct life *life, void *ctx)

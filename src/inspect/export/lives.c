@@ -167,7 +167,7 @@ static void apply_move(struct lives *lives, struct life *life, const struct read
 	}
 	if (to == 0) {
 		life->serial = 0;
-		life->mine = NULL;
+		life->caller_data = NULL;
 		step->life = NULL;
 		return;
 	}

@@ -35,7 +35,7 @@ struct life {
 	uint32_t parent_id;
 	uint64_t parent_serial;
 	/* private to the caller; NULL when a life begins. The caller frees it, at the latest from `before` */
-	void *mine;
+	void *caller_data;
 };
 
 struct lives_step {

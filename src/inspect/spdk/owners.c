@@ -53,32 +53,33 @@ static struct owner_rows owner_rows(struct source *source)
 static bool convert_owner(const struct owner_rows *rows, uint64_t index, struct trace_owner *owner)
 {
 	uint8_t row[sizeof(struct spdk_owner) + UINT16_MAX];
-	struct spdk_owner theirs;
+	struct spdk_owner source_owner;
 
 	copy_owner_row(row, rows->at + index * rows->bytes, rows->bytes);
-	memcpy(&theirs, row, sizeof(theirs));
-	if (theirs.tick == 0)
+	memcpy(&source_owner, row, sizeof(source_owner));
+	if (source_owner.tick == 0)
 		return false;
-	owner->tick_from = theirs.tick;
-	owner->type = theirs.type;
-	memcpy((uint8_t *)owner + offsetof(struct trace_owner, text), row + sizeof(theirs),
+	owner->tick_from = source_owner.tick;
+	owner->type = source_owner.type;
+	memcpy((uint8_t *)owner + offsetof(struct trace_owner, text), row + sizeof(source_owner),
 	       min_u64(rows->text_bytes, SPDK_OWNER_TEXT_BYTES - 1));
 	return true;
 }
 
 /* Number of rows that the image needs: rows behind the last used one are left out. */
-static uint64_t count_used(const struct owner_rows *theirs)
+static uint64_t count_used(const struct owner_rows *source_rows)
 {
-	uint64_t count = theirs->count;
+	uint64_t count = source_rows->count;
 
 	for (; count > 0; count--) {
 		uint64_t tick;
 
-		memcpy(&tick, theirs->at + (count - 1) * theirs->bytes, sizeof(tick));
+		memcpy(&tick, source_rows->at + (count - 1) * source_rows->bytes, sizeof(tick));
 		if (tick)
 			break;
 		if (count % OWNERS_AT_A_TIME == 0)
-			forget_pages(theirs->at + (count - 1) * theirs->bytes, OWNERS_AT_A_TIME * theirs->bytes);
+			forget_pages(source_rows->at + (count - 1) * source_rows->bytes,
+				     OWNERS_AT_A_TIME * source_rows->bytes);
 	}
 	return count;
 }
@@ -86,8 +87,8 @@ static uint64_t count_used(const struct owner_rows *theirs)
 /* In batches: there may be 65535 owners, each with 64 KiB of text. */
 int owners_append(struct build *build)
 {
-	struct owner_rows theirs = owner_rows(build->source);
-	uint64_t used = build->source->live ? theirs.count : count_used(&theirs), batch;
+	struct owner_rows source_rows = owner_rows(build->source);
+	uint64_t used = build->source->live ? source_rows.count : count_used(&source_rows), batch;
 	uint8_t *rows = malloc(OWNERS_AT_A_TIME * OWNER_STRIDE);
 	int rc = rows ? 0 : -ENOMEM;
 
@@ -103,11 +104,11 @@ int owners_append(struct build *build)
 		for (uint64_t i = 0; i < batch; i++) {
 			struct trace_owner *row = (struct trace_owner *)(rows + i * OWNER_STRIDE);
 
-			if (convert_owner(&theirs, from + i, row) && build->source->live)
+			if (convert_owner(&source_rows, from + i, row) && build->source->live)
 				build->owner_ticks[from + i] = row->tick_from;
 		}
 		rc = file_write_at(build->fd, rows, batch * OWNER_STRIDE, build->owners_offset + from * OWNER_STRIDE);
-		forget_pages(theirs.at + from * theirs.bytes, batch * theirs.bytes);
+		forget_pages(source_rows.at + from * source_rows.bytes, batch * source_rows.bytes);
 	}
 	free(rows);
 	return rc;
@@ -116,15 +117,15 @@ int owners_append(struct build *build)
 int owners_follow(struct build *build, uint16_t owner)
 {
 	uint8_t row[OWNER_STRIDE] = { 0 };
-	struct owner_rows theirs;
+	struct owner_rows source_rows;
 	uint64_t tick;
 
 	if (owner >= build->owner_count)
 		return 0;
-	theirs = owner_rows(build->source);
-	must(owner < theirs.count);
-	memcpy(&tick, theirs.at + owner * theirs.bytes, sizeof(tick));
-	if (tick == build->owner_ticks[owner] || !convert_owner(&theirs, owner, (struct trace_owner *)row))
+	source_rows = owner_rows(build->source);
+	must(owner < source_rows.count);
+	memcpy(&tick, source_rows.at + owner * source_rows.bytes, sizeof(tick));
+	if (tick == build->owner_ticks[owner] || !convert_owner(&source_rows, owner, (struct trace_owner *)row))
 		return 0;
 	build->owner_ticks[owner] = ((const struct trace_owner *)row)->tick_from;
 	return file_write_at(build->fd, row, sizeof(row), build->owners_offset + owner * OWNER_STRIDE);

@@ -36,10 +36,10 @@ struct items {
 
 struct top_sample {
 	uint32_t holders;
-	uint32_t tabs;	/* bits */
-	uint32_t calls; /* bits of the calls that the tabs need */
-	uint32_t asked; /* calls made */
-	json_t *params; /* of the current call */
+	uint32_t tabs;	     /* bits */
+	uint32_t calls;	     /* bits of the calls that the tabs need */
+	uint32_t calls_made; /* also rejected ones */
+	json_t *params;	     /* of the current call */
 	json_t *answers[CALL_CONTROLLERS];
 	char *refusals[CALLS]; /* the first error of each call; NULL: none */
 	uint64_t times_ns[CALLS];

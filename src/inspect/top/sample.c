@@ -128,10 +128,10 @@ bool top_sample_ask(struct top_sample *sample, const char **method_ret, const js
 {
 	must(!sample->complete);
 	for (;;) {
-		enum call call = call_at(sample->asked);
-		uint32_t subsystem = call < CALL_CONTROLLERS ? 0 : (sample->asked - CALL_CONTROLLERS) / 2;
+		enum call call = call_at(sample->calls_made);
+		uint32_t subsystem = call < CALL_CONTROLLERS ? 0 : (sample->calls_made - CALL_CONTROLLERS) / 2;
 
-		if (sample->asked >= TOP_CALLS_MAX ||
+		if (sample->calls_made >= TOP_CALLS_MAX ||
 		    (call >= CALL_CONTROLLERS && subsystem >= json_array_size(sample->nqns))) {
 			complete_sample(sample);
 			return false;
@@ -140,7 +140,7 @@ bool top_sample_ask(struct top_sample *sample, const char **method_ret, const js
 			if (call >= CALL_CONTROLLERS)
 				json_array_append_new(call == CALL_QPAIRS ? sample->qpairs : sample->controllers,
 						      json_null());
-			sample->asked++;
+			sample->calls_made++;
 			continue;
 		}
 		json_decref(sample->params);
@@ -176,7 +176,7 @@ static void collect_subsystems(struct top_sample *sample, const json_t *list)
 
 void top_sample_answer(struct top_sample *sample, json_t *result, uint64_t now_ns)
 {
-	enum call call = call_at(sample->asked);
+	enum call call = call_at(sample->calls_made);
 	const json_t *list = list_of(call, result);
 
 	if (!json_is_array(list)) {
@@ -184,7 +184,7 @@ void top_sample_answer(struct top_sample *sample, json_t *result, uint64_t now_n
 		top_sample_refuse(sample, "the response has an unexpected structure");
 		return;
 	}
-	sample->asked++;
+	sample->calls_made++;
 	sample->times_ns[call] = now_ns;
 	if (call == CALL_CONTROLLERS) {
 		json_array_append_new(sample->controllers, result);
@@ -199,10 +199,10 @@ void top_sample_answer(struct top_sample *sample, json_t *result, uint64_t now_n
 
 void top_sample_refuse(struct top_sample *sample, const char *why)
 {
-	enum call call = call_at(sample->asked);
+	enum call call = call_at(sample->calls_made);
 
 	must(why);
-	sample->asked++;
+	sample->calls_made++;
 	if (!sample->refusals[call]) {
 		sample->refusals[call] = strdup(why);
 		must(sample->refusals[call]);

@@ -41,7 +41,7 @@ struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid
 	client->fd = fd;
 	client->pid = pid;
 	client->uid = client->owner = uid;
-	client->heard_ns = clock_monotonic_ns();
+	client->last_active_ns = clock_monotonic_ns();
 	trace_object_init(&client->trace, TRACE_OBJECT_PROBED_CLIENT);
 	client->watch = fd_watch_add(fd, EPOLLIN, client_ready, client);
 	if (!client->watch) {
@@ -59,7 +59,7 @@ struct client *client_create(struct server *server, int fd, pid_t pid, uid_t uid
 static void note_client_activity(struct client *client)
 {
 	must(!client->gone);
-	client->heard_ns = clock_monotonic_ns();
+	client->last_active_ns = clock_monotonic_ns();
 	TAILQ_REMOVE(&client->server->clients, client, link);
 	TAILQ_INSERT_TAIL(&client->server->clients, client, link);
 }

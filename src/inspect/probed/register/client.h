@@ -18,8 +18,8 @@ struct client {
 	struct fd_watch *watch;
 	pid_t pid; /* the sender of the last message, by the kernel's credentials */
 	uid_t uid;
-	uid_t owner; /* the user that connected */
-	uint64_t heard_ns;
+	uid_t owner;		 /* the user that connected */
+	uint64_t last_active_ns; /* of clock_monotonic_ns(): when the silence of the client began */
 	uint32_t requests;
 	bool queued; /* its listing waits for another to end */
 	bool busy;   /* its registration is in progress */

@@ -19,7 +19,7 @@ struct pending_add {
 	int32_t thread;
 	uint64_t since_ns;
 	enum { WANTS_HELPER, WANTS_HEADER, WANTS_OBJECT } wants;
-	size_t asked; /* bytes of the requested piece */
+	size_t requested_bytes; /* of the piece that was requested last */
 	struct dof_helper helper;
 	unsigned char *object;
 	size_t room, got, bytes; /* of the object: allocated, received, total */
@@ -165,7 +165,7 @@ static void answer_call(struct helper_step *step, int error, const char *why)
 
 static void request_memory(struct helper_step *step, struct pending_add *add, uint64_t address, size_t bytes)
 {
-	add->asked = bytes;
+	add->requested_bytes = bytes;
 	*step = (struct helper_step){ .action = HELPER_RETRY, .address = address, .bytes = bytes };
 }
 
@@ -291,7 +291,7 @@ static void continue_pending_add(struct helper_file *file, const struct helper_c
 		return;
 	}
 	must(add->thread == call->thread);
-	if (call->bytes != add->asked) {
+	if (call->bytes != add->requested_bytes) {
 		reject_pending_add(file, add, step, "the kernel sent another piece of memory than requested");
 		return;
 	}

@@ -245,7 +245,7 @@ static bool send_text(struct client *client)
 
 		if (!client_reply(client, 0, true, 0, listing->text + listing->sent, bytes))
 			return false;
-		client->heard_ns = clock_monotonic_ns(); /* the client reads, so it is not silent */
+		client->last_active_ns = clock_monotonic_ns(); /* the client reads, so it is not silent */
 		listing->sent += bytes;
 		must(listing->sent <= listing->used);
 	}
@@ -258,7 +258,7 @@ static bool read_more_notes(struct client *client)
 {
 	enum notes_step step = notes_step(client->listing->notes);
 
-	client->heard_ns = clock_monotonic_ns(); /* the daemon takes this time, not the client */
+	client->last_active_ns = clock_monotonic_ns(); /* the daemon takes this time, not the client */
 	client->listing->waiting = step == NOTES_WAIT;
 	client_watch(client);
 	return step != NOTES_END;
@@ -324,7 +324,7 @@ void listing_begin(struct client *client)
 		client_answer(client, -ENOMEM, 0, "the daemon is out of memory");
 		return;
 	}
-	client->heard_ns = clock_monotonic_ns(); /* it may have been queued for long */
+	client->last_active_ns = clock_monotonic_ns(); /* it may have been queued for long */
 	listing->pid = (pid_t)client->request.value;
 	client->listing = listing;
 	server->listing_count++;

@@ -112,7 +112,7 @@ static struct client *find_silent_client(struct server *server, uint64_t silent_
 	struct client *client;
 
 	TAILQ_FOREACH (client, &server->clients, link) {
-		if (now - client->heard_ns < silent_ns)
+		if (now - client->last_active_ns < silent_ns)
 			return NULL;
 		if (!client->busy && !client->queued && (or_slow || !client->listing))
 			return client;
