@@ -23,7 +23,7 @@ class Names(ExportTest):
     def test_a_missing_directory_is_an_error(self):
         self.refuse("cannot write", "export", "-f", traces.story, "--perfetto", "/nonexistent/x")
 
-    def test_a_failed_write_leaves_nothing(self):
+    def test_a_failed_write_leaves_no_file(self):
         path = self.path("limited")
         done = subprocess.run(["sh", "-c", f"trap '' XFSZ; ulimit -f 8; exec {harness.FATHOM} trace export -f {traces.engine} --perfetto {path}"],
                               stderr=subprocess.PIPE, text=True)

@@ -2,8 +2,8 @@
 """
 chroots - Debian systems in folders, in which packages are built, installed and removed.
 
-mmdebstrap makes them from Debian's registry. What runs in one has no network but lo, a /proc, a /sys and PIDs of its own, and new /run, /tmp and
-/dev/shm, so that it leaves nothing on the machine.
+mmdebstrap makes them from Debian's archive. Programs in a chroot have no network but lo, a /proc, a /sys and PIDs of their own, and new /run, /tmp and
+/dev/shm, so they leave nothing on the machine.
 """
 
 import os

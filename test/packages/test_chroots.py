@@ -2,7 +2,7 @@
 """
 Debian packages are built in one clean chroot and installed and removed in another; the image is built from them.
 
-Takes root, and Debian's registry for the chroots. What is built and run in them has no network.
+This needs root, and Debian's archive for the chroots. Builds and programs in them have no network.
 """
 
 import filecmp

@@ -109,7 +109,7 @@ static inline bool failing_calls_next(struct failing_calls *calls)
 		return pid;                                                                                                \
 	}
 
-/* ---- the table: wrap(type, name, parameters, arguments, errno, what it returns) ---- */
+/* ---- the table: wrap(type, name, parameters, arguments, errno, the value returned) ---- */
 
 /* memory */
 #define CALL_malloc(wrap) wrap(void *, malloc, (size_t bytes), (bytes), ENOMEM, NULL)

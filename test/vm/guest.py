@@ -203,7 +203,7 @@ def kvm_is_there():
 
 
 def boot(programs=(), memory_mb=MEMORY_MB, trees=None):
-    """Boot a guest and return it. kernel.Missing, naming what, if this machine lacks something.
+    """Boot a guest and return it. Raise kernel.Missing, which names what this machine lacks.
 
     `programs`: paths of programs that it has in /usr/bin, beside its own; `trees`: {place: directory} that it has, too; its
     filesystem is in its memory.

@@ -53,7 +53,7 @@ class Kernel:
         return name in self._builtin or name in self._files
 
     def module_closure(self, names):
-        """{module: (file, [modules it needs])} for `names` and all they need; what is built in is left out.
+        """{module: (file, [modules it needs])} for `names` and all they need, without those built into the kernel.
 
         The package has no modules.dep (its postinst would run depmod), so this reads what depmod reads.
         """

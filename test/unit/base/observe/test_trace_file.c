@@ -133,7 +133,7 @@ static void without_a_file(void)
 	trace_close();
 }
 
-static void without_a_file_everything_works(void **state)
+static void without_a_trace_file_all_calls_are_safe(void **state)
 {
 	assert_int_equal(in_child(without_a_file), 0);
 }
@@ -157,7 +157,7 @@ static int files_in_directory(void)
 	return count;
 }
 
-static void files_of_the_dead_are_pruned(void **state)
+static void files_of_ended_processes_are_pruned(void **state)
 {
 	for (int i = 0; i < 12; i++)
 		assert_int_equal(in_child(leave_one), 0);
@@ -227,7 +227,7 @@ static void shrink(void)
  * Start a trace in a tmpfs with `spare` bytes in addition to a dead process's file and a minimal new one. `text` gets the
  * message.
  */
-static void begin_in(size_t spare, char *text, size_t text_bytes)
+static void begin_in_small_tmpfs(size_t spare, char *text, size_t text_bytes)
 {
 	char size[32];
 	int said[2];
@@ -245,38 +245,38 @@ static void begin_in(size_t spare, char *text, size_t text_bytes)
 	(void)!read(said[0], text, text_bytes - 1);
 }
 
-static void quarter(void)
+static void a_quarter_fits(void)
 {
 	char text[512];
 
 	/* 32 MiB of records are requested, 8 fit */
-	begin_in(12 << 20, text, sizeof(text));
+	begin_in_small_tmpfs(12 << 20, text, sizeof(text));
 	must(trace_self.lane[TRACE_RING_IO].ring->entry_count == 1 << 18);
 	must(files_in_directory() == 2);
 	must(!strstr(text, "removed"));
 	must(strstr(text, "too small"));
 }
 
-static void less_than_a_quarter(void)
+static void less_than_a_quarter_fits(void)
 {
 	char text[512];
 
-	begin_in(4 << 20, text, sizeof(text));
+	begin_in_small_tmpfs(4 << 20, text, sizeof(text));
 	must(trace_self.lane[TRACE_RING_IO].ring->entry_count >= 1 << 18);
 	must(files_in_directory() == 1);
 	must(strstr(text, "removed /dev/shm/fathom-unit-") && strstr(text, "/unit_trace.pid"));
 }
 
-static void files_of_the_dead_outlive_large_rings_but_not_the_trace(void **state)
+static void files_of_ended_processes_are_removed_only_if_less_than_a_quarter_fits(void **state)
 {
-	int status = in_child(quarter);
+	int status = in_child(a_quarter_fits);
 
 	if (status == SKIPPED) {
 		print_message("# skipped: mounting a small tmpfs needs root\n");
 		skip();
 	}
 	assert_int_equal(status, 0);
-	assert_int_equal(in_child(less_than_a_quarter), 0);
+	assert_int_equal(in_child(less_than_a_quarter_fits), 0);
 }
 
 static void too_small(void)
@@ -605,9 +605,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_file_is_removed_only_if_nothing_was_recorded),
-		cmocka_unit_test(without_a_file_everything_works),
-		cmocka_unit_test(files_of_the_dead_are_pruned),
-		cmocka_unit_test(files_of_the_dead_outlive_large_rings_but_not_the_trace),
+		cmocka_unit_test(without_a_trace_file_all_calls_are_safe),
+		cmocka_unit_test(files_of_ended_processes_are_pruned),
+		cmocka_unit_test(files_of_ended_processes_are_removed_only_if_less_than_a_quarter_fits),
 		cmocka_unit_test(invalid_options_are_refused_with_a_reason),
 		cmocka_unit_test(a_small_file_system_shrinks_the_rings),
 		cmocka_unit_test(masks_select_groups_and_points),

@@ -188,7 +188,7 @@ static void get_refused(void *unused)
 	assert_int_equal(errno, ENODEV);
 }
 
-static void a_failed_creation_leaves_nothing(void **state)
+static void a_failed_creation_leaves_no_channel(void **state)
 {
 	begin();
 	create_result = -EPERM;
@@ -406,7 +406,7 @@ static void unregister_real(void *unused)
 	device_unregister(&device, NULL);
 }
 
-static void walks_and_short_lives_on_real_reactors(void **state)
+static void walks_among_short_lived_channels_on_real_reactors(void **state)
 {
 	struct fathom_thread *walker;
 
@@ -433,14 +433,14 @@ int main(void)
 		cmocka_unit_test(a_thread_has_one_channel_of_a_device),
 		cmocka_unit_test(a_channel_got_again_before_its_destruction_is_kept),
 		cmocka_unit_test(unregistering_waits_for_the_last_channel),
-		cmocka_unit_test(a_failed_creation_leaves_nothing),
+		cmocka_unit_test(a_failed_creation_leaves_no_channel),
 		cmocka_unit_test(a_walk_visits_each_channel_once_then_completes),
 		cmocka_unit_test(a_status_ends_the_walk),
 		cmocka_unit_test(a_walk_without_channels_succeeds),
 		cmocka_unit_test(a_channel_put_ahead_of_the_walk_is_left_out),
 		cmocka_unit_test(a_channel_put_during_its_visit_is_kept_until_the_visit_ends),
 		cmocka_unit_test(a_channel_got_ahead_of_the_walk_is_visited),
-		cmocka_unit_test(walks_and_short_lives_on_real_reactors),
+		cmocka_unit_test(walks_among_short_lived_channels_on_real_reactors),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -236,7 +236,7 @@ static void invalid_values_in_the_database_are_refused(void **state)
 	}
 }
 
-/* What is stored of a taken event can be loaded again, whatever number its source gave it. */
+/* Each event that the store accepts can be loaded again, for any number of its source. */
 static void a_number_that_could_not_be_loaded_is_rejected(void **state)
 {
 	Fathom__NumberedEvent event = FATHOM__NUMBERED_EVENT__INIT, *events[] = { &event };

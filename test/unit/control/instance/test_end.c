@@ -87,7 +87,7 @@ static void each_cause_is_reported_once_and_has_its_own_policy(void **state)
 	}
 }
 
-static void without_a_restart_policy_it_stays_errored_with_the_reason(void **state)
+static void without_a_restart_policy_an_engine_stays_errored_with_the_reason(void **state)
 {
 	rig_begin();
 	for (size_t i = 0; i < INSTANCE_CAUSES; i++)
@@ -148,7 +148,7 @@ static void until_event(uint32_t id, uint64_t count)
 	assert_int_equal(rig.own_events[id - RAS_OWN_FIRST], count);
 }
 
-static void a_hung_engine_is_reported_and_left_alone(void **state)
+static void a_hung_engine_is_reported_and_not_ended(void **state)
 {
 	pid_t pid;
 
@@ -189,7 +189,7 @@ static void a_hung_engine_is_reported_and_left_alone(void **state)
 }
 
 /* The server has not noticed a hang yet. An engine that does not answer the ping after the time-out hangs. */
-static void after_a_preparation_timeout_a_ping_tells_hung_from_slow(void **state)
+static void after_a_preparation_timeout_a_ping_distinguishes_hung_from_slow(void **state)
 {
 	rig_begin();
 	rig.options.ping_interval_ns = 3600 * NS_PER_SEC;
@@ -267,7 +267,7 @@ static void restarts_in_a_row_back_off_up_to_the_limit(void **state)
 	rig_end();
 }
 
-static void a_steady_uptime_ends_the_row_of_restarts(void **state)
+static void a_steady_uptime_resets_the_count_of_restarts(void **state)
 {
 	static const struct instance_restart once = { true, NS_PER_MS, NS_PER_MS, 1 };
 
@@ -333,7 +333,7 @@ static void a_rejected_format_keeps_a_scheduled_restart(void **state)
 	rig_end();
 }
 
-static void a_start_behind_a_rejected_format_is_done(void **state)
+static void a_start_queued_behind_a_rejected_format_is_done(void **state)
 {
 	struct rig_asked format;
 
@@ -351,7 +351,7 @@ static void a_start_behind_a_rejected_format_is_done(void **state)
 	rig_end();
 }
 
-static void default_policies_are_as_instance_h_states(void **state)
+static void default_policies_equal_those_in_instance_h(void **state)
 {
 	for (unsigned int cause = 0; cause < INSTANCE_CAUSES; cause++) {
 		struct instance_restart restart = instance_restart_default((enum instance_cause)cause);
@@ -372,7 +372,7 @@ static void only_the_newest_group_map_is_sent(void **state)
 	rig_begin();
 	rig_create();
 	rig.join = RIG_HOLD;
-	rig_group(1); /* no engine is there to receive it */
+	rig_group(1); /* no engine runs to receive it */
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_READY);
@@ -430,16 +430,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_cause_is_reported_once_and_has_its_own_policy),
-		cmocka_unit_test(without_a_restart_policy_it_stays_errored_with_the_reason),
+		cmocka_unit_test(without_a_restart_policy_an_engine_stays_errored_with_the_reason),
 		cmocka_unit_test(an_engine_that_is_not_ready_in_time_is_killed),
-		cmocka_unit_test(a_hung_engine_is_reported_and_left_alone),
-		cmocka_unit_test(after_a_preparation_timeout_a_ping_tells_hung_from_slow),
+		cmocka_unit_test(a_hung_engine_is_reported_and_not_ended),
+		cmocka_unit_test(after_a_preparation_timeout_a_ping_distinguishes_hung_from_slow),
 		cmocka_unit_test(a_hung_engine_is_restarted_if_the_policy_says_so),
 		cmocka_unit_test(restarts_in_a_row_back_off_up_to_the_limit),
-		cmocka_unit_test(a_steady_uptime_ends_the_row_of_restarts),
+		cmocka_unit_test(a_steady_uptime_resets_the_count_of_restarts),
 		cmocka_unit_test(a_rejected_format_keeps_a_scheduled_restart),
-		cmocka_unit_test(a_start_behind_a_rejected_format_is_done),
-		cmocka_unit_test(default_policies_are_as_instance_h_states),
+		cmocka_unit_test(a_start_queued_behind_a_rejected_format_is_done),
+		cmocka_unit_test(default_policies_equal_those_in_instance_h),
 		cmocka_unit_test(only_the_newest_group_map_is_sent),
 		cmocka_unit_test(pings_and_log_masks_are_answered),
 	};

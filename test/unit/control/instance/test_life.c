@@ -30,7 +30,7 @@ static bool is_there(const char *name)
 
 /* ---- formatting and erasing ---- */
 
-static void formatted_started_joined_and_stopped(void **state)
+static void an_engine_is_formatted_started_joined_and_stopped(void **state)
 {
 	struct superblock superblock;
 	struct stat data;
@@ -174,7 +174,7 @@ static void an_erased_engine_awaits_format(void **state)
 }
 
 /* The superblock records the replacement until the engine has joined: deaths of engine and server do not lose it. */
-static void a_replacement_stays_one_until_it_has_joined(void **state)
+static void an_engine_stays_a_replacement_until_it_has_joined(void **state)
 {
 	rig_begin();
 	rig_create();
@@ -602,11 +602,11 @@ static void a_stop_is_prepared_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(formatted_started_joined_and_stopped),
+		cmocka_unit_test(an_engine_is_formatted_started_joined_and_stopped),
 		cmocka_unit_test(reformatting_needs_force_and_assigns_a_new_uuid),
 		cmocka_unit_test(interrupted_formatting_counts_as_not_formatted),
 		cmocka_unit_test(an_erased_engine_awaits_format),
-		cmocka_unit_test(a_replacement_stays_one_until_it_has_joined),
+		cmocka_unit_test(an_engine_stays_a_replacement_until_it_has_joined),
 		cmocka_unit_test(the_process_gets_the_configured_environment_and_arguments_only),
 		cmocka_unit_test(a_missing_program_is_a_fault),
 		cmocka_unit_test(a_rejected_join_ends_the_engine),

@@ -342,7 +342,7 @@ static bool is_in_pools(void *ctx, uint32_t rank)
 	return *(bool *)ctx;
 }
 
-static void a_replacement_gets_the_rank(void **state)
+static void a_replacement_takes_over_the_rank(void **state)
 {
 	struct system *system = system_create();
 	struct join_request request = request_of(0);
@@ -625,7 +625,7 @@ int main(void)
 		cmocka_unit_test(a_rejoin_updates_all_fields_of_the_member),
 		cmocka_unit_test(a_join_that_contradicts_the_members_is_refused),
 		cmocka_unit_test(an_unknown_rank_of_a_superblock_is_accepted),
-		cmocka_unit_test(a_replacement_gets_the_rank),
+		cmocka_unit_test(a_replacement_takes_over_the_rank),
 		cmocka_unit_test(an_excluded_rank_joins_only_after_the_exclusion_is_cleared),
 		cmocka_unit_test(a_dead_rank_is_excluded_if_self_heal_allows),
 		cmocka_unit_test(the_rank_of_a_removed_member_is_free_only_in_an_empty_system),

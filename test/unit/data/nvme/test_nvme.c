@@ -81,7 +81,7 @@ static void registers_combine_their_fields(void **state)
 	assert_int_equal(nvme_cap_to(cap), 30);
 	assert_int_equal(nvme_cap_mpsmin(cap), 0);
 	assert_int_equal(NVME_VERSION_2_0, 0x00020000);
-	/* what Linux writes to enable a controller */
+	/* the value that Linux writes to enable a controller */
 	assert_int_equal(NVME_CC_GET(0x00460001u, IOSQES), 6);
 	assert_int_equal(NVME_CC_GET(0x00460001u, IOCQES), 4);
 	assert_int_equal(NVME_CC_GET(0x00464001u, SHN), NVME_CC_SHN_NORMAL);

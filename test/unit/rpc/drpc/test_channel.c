@@ -15,7 +15,7 @@ struct call {
 	const ProtobufCMessage *request;
 	const ProtobufCMessageDescriptor *response;
 	uint64_t timeout_ns;
-	/* what was received */
+	/* the result */
 	struct drpc_result result;
 	int64_t sequence; /* from a response that is a Call */
 	int32_t number[2];

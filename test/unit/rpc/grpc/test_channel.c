@@ -28,7 +28,7 @@ struct call {
 	uint64_t timeout_ns;
 	bool destroy;
 	struct grpc_client *of; /* NULL: the default client */
-	/* what was received */
+	/* the result */
 	enum grpc_code status;
 	int error;
 	int32_t response_code;

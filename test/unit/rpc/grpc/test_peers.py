@@ -242,7 +242,7 @@ class PlainPeers(unittest.TestCase):
         s.sendall(PREFACE + SETTINGS + struct.pack(">I", 1 << 22)[1:] + b"\0\0\0\0\0\1" + b"x" * 100)
         self.ends(s)
 
-    def test_broken_connections_leave_nothing(self):
+    def test_broken_connections_are_freed(self):
         for n in range(1, 60):
             s = socket.create_connection(("127.0.0.1", self.server.port), 30)
             s.sendall((PREFACE + SETTINGS + b"\0\0\x08\6\0\0\0\0\0" + b"pingpong")[:n])

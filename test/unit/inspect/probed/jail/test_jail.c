@@ -343,7 +343,7 @@ static void waiting_requests_are_answered_in_time_if_all_children_stall(void **s
 }
 
 /* The stop makes sure that the child has not read its order. */
-static void an_order_not_read_by_a_dead_child_goes_to_another(void **state)
+static void an_order_unread_by_a_dead_child_is_read_by_another(void **state)
 {
 	struct jail_rig_result result, after;
 	pid_t first;
@@ -425,7 +425,7 @@ int main(void)
 		cmocka_unit_test(a_child_that_had_a_large_object_is_replaced),
 		cmocka_unit_test(a_stalled_child_delays_only_its_own_request),
 		cmocka_unit_test(waiting_requests_are_answered_in_time_if_all_children_stall),
-		cmocka_unit_test(an_order_not_read_by_a_dead_child_goes_to_another),
+		cmocka_unit_test(an_order_unread_by_a_dead_child_is_read_by_another),
 		cmocka_unit_test(an_idle_child_that_is_killed_is_replaced_without_an_error),
 		cmocka_unit_test(the_end_of_the_jail_cancels_all_requests),
 	};
