@@ -115,7 +115,7 @@ static const struct option_row rows[] = {
 	DAEMON_OPTION_ROWS(struct probed_command_line, daemon, PROBED_NAME_DEFAULT),
 	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
 	OPTION_HELP_ROW,
-	{ .type = OPTION_HEADING, .help = "limits; fathom-probed(8) has their defaults:" },
+	{ .type = OPTION_HEADING, .help = "Limits of registrations and connections; fathom-probed(8) has the defaults:" },
 	LIMIT_ROW("limit-objects-process", LIMIT_AT(objects_per_process), "registrations of one process"),
 	LIMIT_ROW("limit-objects-user", LIMIT_AT(objects_per_user), "registrations of one user's processes"),
 	LIMIT_ROW("limit-objects", LIMIT_AT(objects_total), "all registrations"),
