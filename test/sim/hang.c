@@ -236,7 +236,7 @@ static bool greedy_are_running(void)
 	return true;
 }
 
-static bool bad_are_away(void)
+static bool bad_hosts_are_away(void)
 {
 	for (unsigned int i = 0; i < host_count; i++) {
 		if (hang_is_bad(&hosts[i]) && !host_is_away(&hosts[i]))
@@ -285,7 +285,7 @@ void hang_wake_and_check_shares(void)
 	sim.woken = true;
 	for (unsigned int i = 0; i < host_count; i++)
 		hosts[i].ends = hang_is_bad(&hosts[i]);
-	world_until(bad_are_away, 900, "the leaving of those that hung");
+	world_until(bad_hosts_are_away, 900, "the leaving of those that hung");
 	world_until(greedy_are_running, 10, "all good hosts' joining");
 	(void)measure_bytes(steps, alone); /* the same number of moves */
 	for (unsigned int i = 0; i < host_count; i++) {

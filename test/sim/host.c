@@ -388,7 +388,7 @@ static void receive(struct queue *queue)
 		wire_consume(queue->wire, used);
 }
 
-static void give_some_data(struct queue *queue)
+static void send_some_data(struct queue *queue)
 {
 	if (queue->host->character == CHARACTER_WITHHOLDER && queue->qid > 0 && !sim.woken)
 		return;
@@ -447,5 +447,5 @@ void queue_step(struct queue *queue)
 		return;
 	}
 	if (!queue->must_end)
-		give_some_data(queue);
+		send_some_data(queue);
 }

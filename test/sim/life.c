@@ -73,7 +73,7 @@ static void go(struct host *host, enum host_state state)
 	host->waiting = false;
 }
 
-static void go_away(struct host *host)
+static void disconnect(struct host *host)
 {
 	for (unsigned int i = 0; i <= QUEUES_MAX; i++)
 		queue_drop(&host->queues[i], sim_chance(1, 2));
@@ -469,7 +469,7 @@ static void drain(struct host *host)
 		hangs |= io_has_hung(&host->queues[i]);
 	/* a shutdown waits seconds for hung commands, and these moves are counted */
 	if (hangs || sim_chance(1, 3)) {
-		go_away(host); /* without a shutdown, but orderly */
+		disconnect(host); /* without a shutdown, but orderly */
 		return;
 	}
 	for (unsigned int i = 0; i < host->queue_count; i++)
@@ -481,7 +481,7 @@ static void leave(struct host *host)
 	struct queue *admin = admin_of(host);
 
 	if (!admin->wire || host->stage == 2)
-		go_away(host);
+		disconnect(host);
 	else if (host->waiting)
 		return;
 	else if (!has_room(admin))
@@ -513,7 +513,7 @@ static void be_doomed(struct host *host)
 		return;
 	/* the target disconnects a silent host after its keep-alive time-out, or the host reconnects before */
 	if (since > sim_below(200) * NS_PER_US)
-		go_away(host);
+		disconnect(host);
 }
 
 void host_step(struct host *host)

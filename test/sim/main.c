@@ -119,7 +119,7 @@ static void print_figures(void)
 }
 
 /* Run the seed in a new process image: at other addresses, with another environment. */
-static void run_elsewhere(uint64_t seed, const struct options *options)
+static void run_in_new_image(uint64_t seed, const struct options *options)
 {
 	char seed_text[32], steps_text[32], fd_text[32];
 
@@ -146,7 +146,7 @@ static bool run(uint64_t seed, const struct options *options, bool again, uint64
 		exit(2);
 	}
 	if (pid == 0 && again)
-		run_elsewhere(seed, options);
+		run_in_new_image(seed, options);
 	if (pid == 0) {
 		alarm(SEED_SECONDS_MAX);
 		sim.seed = seed;

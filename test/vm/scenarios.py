@@ -295,11 +295,11 @@ class HostScenarios:
         """Wait until `count` more writes are acknowledged than now."""
         wanted = self.writes_acked() + count
 
-        def is_there():
+        def are_enough_acked():
             if self.host.is_done(job):
                 self.fail(f"verify_io ended too early\n{self.host.wait(job)}")
             return self.writes_acked() >= wanted
-        self.wait_until(f"{count} more acknowledged writes", is_there)
+        self.wait_until(f"{count} more acknowledged writes", are_enough_acked)
 
     def writes_acked(self):
         return verify_counts(self.host.check("verify_io status /tmp/ledger"))["writes_acked"]

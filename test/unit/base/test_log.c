@@ -72,7 +72,7 @@ static void a_text_line_has_time_and_level(void **state)
 	assert_string_equal(line, "");
 }
 
-static void assert_json_says(const char *message, const char *expected)
+static void assert_json_message(const char *message, const char *expected)
 {
 	char line[8192];
 	const char *time, *level, *program, *text;
@@ -102,15 +102,15 @@ static void a_json_line_is_one_object_for_any_message(void **state)
 {
 	char longest[3000];
 
-	assert_json_says("plain", "plain");
-	assert_json_says("\"quoted\"\\ and\na\tline", "\"quoted\"\\ and\na\tline");
-	assert_json_says("\x1b[1m \xff gr\xc3\xbc\xc3\x9f", "?[1m ? gr\xc3\xbc\xc3\x9f");
+	assert_json_message("plain", "plain");
+	assert_json_message("\"quoted\"\\ and\na\tline", "\"quoted\"\\ and\na\tline");
+	assert_json_message("\x1b[1m \xff gr\xc3\xbc\xc3\x9f", "?[1m ? gr\xc3\xbc\xc3\x9f");
 	memset(longest, '"', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
-	assert_json_says(longest, NULL);
+	assert_json_message(longest, NULL);
 	for (size_t i = 0; i + 1 < sizeof(longest); i++)
 		longest[i] = (char)(i % 2 ? 0xbc : 0xc3);
-	assert_json_says(longest, NULL);
+	assert_json_message(longest, NULL);
 }
 
 static void syslog_gets_priority_and_message(void **state)

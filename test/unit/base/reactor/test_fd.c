@@ -15,14 +15,14 @@ struct watched {
 	struct fd_watch *watch;
 	struct watched *removes; /* in its callback */
 	_Atomic(bool) drains;
-	_Atomic(uint64_t) told;
+	_Atomic(uint64_t) calls;
 };
 
 static struct watched watched[WATCHES];
 static struct fathom_thread *home;
 static _Atomic(uint64_t) wrong_thread;
 
-static void tell(void *ctx, uint32_t events)
+static void on_ready(void *ctx, uint32_t events)
 {
 	struct watched *w = ctx;
 	uint64_t value;
@@ -31,7 +31,7 @@ static void tell(void *ctx, uint32_t events)
 	wrong_thread += (events & EPOLLIN) == 0;
 	if (w->drains)
 		(void)!read(w->fd, &value, sizeof(value));
-	w->told++; /* after the read, which otherwise could read the next poke too */
+	w->calls++; /* after the read, which otherwise could read the next poke too */
 	for (size_t i = 0; w->removes && i < WATCHES; i++) {
 		if (w->removes == &watched[i] || w->removes == watched + WATCHES)
 			fd_watch_remove(&watched[i].watch);
@@ -41,7 +41,7 @@ static void tell(void *ctx, uint32_t events)
 static void watch_all(void *unused)
 {
 	for (size_t i = 0; i < WATCHES; i++) {
-		watched[i].watch = fd_watch_add(watched[i].fd, EPOLLIN, tell, &watched[i]);
+		watched[i].watch = fd_watch_add(watched[i].fd, EPOLLIN, on_ready, &watched[i]);
 		assert_non_null(watched[i].watch);
 	}
 }
@@ -83,26 +83,26 @@ static void a_ready_descriptor_is_reported_until_drained(void **state)
 	begin();
 	rig_run_on(home, watch_all, NULL);
 	poke(&watched[0]);
-	rig_wait_u64(&watched[0].told, 5); /* it is still readable */
+	rig_wait_u64(&watched[0].calls, 5); /* it is still readable */
 	watched[0].drains = true;
 	for (uint64_t round = 1; round <= 500; round++) {
 		watched[1].drains = true;
 		poke(&watched[1]);
-		rig_wait_u64(&watched[1].told, round);
+		rig_wait_u64(&watched[1].calls, round);
 		if (round % 100 == 0)
 			usleep(2000); /* let the reactor sleep */
 	}
-	assert_int_equal(watched[2].told, 0);
+	assert_int_equal(watched[2].calls, 0);
 	end();
 }
 
-static uint64_t told_together(void)
+static uint64_t total_calls(void)
 {
-	uint64_t told = 0;
+	uint64_t calls = 0;
 
 	for (size_t i = 0; i < WATCHES; i++)
-		told += watched[i].told;
-	return told;
+		calls += watched[i].calls;
+	return calls;
 }
 
 /* All are ready in one batch; the first callback removes all watches, also its own. */
@@ -115,11 +115,11 @@ static void no_callback_after_removal_also_for_collected_events(void **state)
 			poke(&watched[i]);
 		}
 		rig_run_on(home, watch_all, NULL);
-		for (int waited = 0; told_together() == 0 && waited < 100000; waited++)
+		for (int waited = 0; total_calls() == 0 && waited < 100000; waited++)
 			usleep(100);
 		usleep(500);
 		end();
-		assert_int_equal(told_together(), 1);
+		assert_int_equal(total_calls(), 1);
 	}
 }
 
@@ -135,23 +135,23 @@ static void watch_input(void *unused)
 
 static void a_watch_can_be_disabled_and_enabled(void **state)
 {
-	uint64_t told;
+	uint64_t calls;
 
 	begin();
 	rig_run_on(home, watch_all, NULL);
 	rig_run_on(home, watch_nothing, NULL);
-	told = watched[0].told;
+	calls = watched[0].calls;
 	poke(&watched[0]);
 	usleep(5000);
-	assert_int_equal(watched[0].told, told);
+	assert_int_equal(watched[0].calls, calls);
 	rig_run_on(home, watch_input, NULL);
-	rig_wait_u64(&watched[0].told, told + 1);
+	rig_wait_u64(&watched[0].calls, calls + 1);
 	end();
 }
 
 static void watch_closed(void *unused)
 {
-	struct fd_watch *watch = fd_watch_add(-1, EPOLLIN, tell, NULL);
+	struct fd_watch *watch = fd_watch_add(-1, EPOLLIN, on_ready, NULL);
 
 	assert_null(watch);
 	assert_int_equal(errno, EBADF);

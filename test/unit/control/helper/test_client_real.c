@@ -64,7 +64,7 @@ static void read_stats(void *unused)
 	helper_client_get_stats(client, &stats);
 }
 
-static void begin_asking(struct helper_request what)
+static void begin_request(struct helper_request what)
 {
 	request = what;
 	if (what.operation != HELPER_UNMOUNT)
@@ -77,7 +77,7 @@ static void begin_asking(struct helper_request what)
 
 static int ask(struct helper_request what)
 {
-	begin_asking(what);
+	begin_request(what);
 	rig_wait_u64(&answers, asked);
 	return reply.error;
 }
@@ -149,7 +149,7 @@ static const struct helper_request format = {
 static const struct helper_request mounting = { .operation = HELPER_MOUNT, .timeout_ms = 20000, .label = "fathom0" };
 static const struct helper_request unmounting = { .operation = HELPER_UNMOUNT, .timeout_ms = 20000 };
 
-static void use_it(void)
+static void mount_write_and_unmount(void)
 {
 	char path[128], back[6] = "";
 	int fd;
@@ -172,7 +172,7 @@ static void one_round(struct random *random, uint64_t longest_us)
 	struct helper_request what = *operations[random_below(random, 4)];
 
 	what.timeout_ms = 1500; /* short, so that a stopped helper is detected soon */
-	begin_asking(what);
+	begin_request(what);
 	usleep((useconds_t)random_below(random, longest_us));
 	rig_run_on(home, read_stats, NULL);
 	if (stats.pid > 0)
@@ -181,7 +181,7 @@ static void one_round(struct random *random, uint64_t longest_us)
 	ask_until_done(check);
 	if (reply.format == STORAGE_FORMAT_XFS) {
 		ask_until_done(unmounting); /* succeeds also if nothing is mounted */
-		use_it();
+		mount_write_and_unmount();
 	} else {
 		int error = ask(mounting); /* an incomplete filesystem must not be mounted */
 
@@ -205,11 +205,11 @@ static void a_helper_killed_at_any_time_leaves_no_partly_mounted_filesystem(void
 	began = clock_monotonic_ns();
 	assert_int_equal(ask(format), 0);
 	longest_us = (clock_monotonic_ns() - began) / NS_PER_US * 5 / 4;
-	use_it();
+	mount_write_and_unmount();
 	for (int round = 0; round < ROUNDS; round++)
 		one_round(&random, longest_us);
 	ask_until_done(format);
-	use_it();
+	mount_write_and_unmount();
 	rig_run_on(home, read_stats, NULL);
 	assert_true(stats.started > ROUNDS / 2);
 	rig_run_on(home, destroy, NULL);

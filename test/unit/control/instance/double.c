@@ -19,7 +19,7 @@
  *	old			reports an older version
  *	env			prints its environment, descriptors and arguments
  *
- * It appends a line to the file "told" for each request that it receives. It locks a file in its storage: a second double
+ * It appends a line to the file "received" for each request. It locks a file in its storage: a second double
  * on the same storage writes "TWICE" and ends.
  */
 #include <fcntl.h>
@@ -70,12 +70,12 @@ static bool has_manner(const char *word)
 	return false;
 }
 
-static void told(const char *what, uint32_t number)
+static void record_request(const char *what, uint32_t number)
 {
 	char path[300], line[64];
 	int fd, bytes = snprintf(line, sizeof(line), "%s %u\n", what, number);
 
-	snprintf(path, sizeof(path), "%s/told", dir);
+	snprintf(path, sizeof(path), "%s/received", dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	must(fd >= 0 && write(fd, line, (size_t)bytes) == bytes);
 	close(fd);
@@ -103,7 +103,7 @@ static void set_rank(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Mgmt__SetRankReq *request = (const Mgmt__SetRankReq *)message;
 
-	told("SET_RANK", request->rank);
+	record_request("SET_RANK", request->rank);
 	if (!has_manner("refuse-rank"))
 		rank = request->rank;
 	answer(call, has_manner("refuse-rank") ? -1003 : 0);
@@ -135,7 +135,7 @@ static void self_terminate(void)
 
 static void set_up(struct drpc_call *call, const ProtobufCMessage *message)
 {
-	told("SET_UP", 0);
+	record_request("SET_UP", 0);
 	if (has_manner("die-setup"))
 		abort();
 	if (has_manner("hang-setup"))
@@ -161,7 +161,7 @@ static void prepare(struct drpc_call *call, const ProtobufCMessage *message)
 		answer(call, -1015);
 		return;
 	}
-	told("PREP_SHUTDOWN", ((const Mgmt__PrepShutdownReq *)message)->rank);
+	record_request("PREP_SHUTDOWN", ((const Mgmt__PrepShutdownReq *)message)->rank);
 	state = FATHOM__DESCRIBE_RESP__STATE__DRAINING;
 	if (!has_manner("slow-prepare"))
 		answer(call, 0);
@@ -175,7 +175,7 @@ static void group(struct drpc_call *call, const ProtobufCMessage *message)
 	response.status = has_manner("refuse-group") && groups++ % 2 == 0 ? -1 : 0;
 	if (response.status == 0)
 		map_version = request->map_version;
-	told(response.status ? "GROUP_REFUSED" : "GROUP", request->map_version);
+	record_request(response.status ? "GROUP_REFUSED" : "GROUP", request->map_version);
 	drpc_reply(call, &response.base);
 }
 
@@ -183,7 +183,7 @@ static void log_masks(struct drpc_call *call, const ProtobufCMessage *message)
 {
 	const Ctl__SetLogMasksReq *request = (const Ctl__SetLogMasksReq *)message;
 
-	told(request->masks, request->reset_masks);
+	record_request(request->masks, request->reset_masks);
 	answer(call, strcmp(request->masks, "NONSENSE") == 0 ? -1003 : strchr(request->masks, ',') ? -1010 : 0);
 }
 
@@ -216,20 +216,20 @@ static const struct drpc_method methods[] = {
 
 /* ---- ready ---- */
 
-static void say_ready(struct deadline *deadline);
+static void report_ready(struct deadline *deadline);
 
-static void heard(void *ctx, const struct drpc_result *result)
+static void ready_answered(void *ctx, const struct drpc_result *result)
 {
 	if (result->error || result->status != DRPC_SUCCESS)
-		deadline_set(&deadlines, &again, 20 * NS_PER_MS, say_ready);
+		deadline_set(&deadlines, &again, 20 * NS_PER_MS, report_ready);
 }
 
-static void say_ready(struct deadline *deadline)
+static void report_ready(struct deadline *deadline)
 {
 	Srv__NotifyReadyReq ready;
 
 	if (has_manner("silent")) {
-		deadline_set(&deadlines, &again, 20 * NS_PER_MS, say_ready);
+		deadline_set(&deadlines, &again, 20 * NS_PER_MS, report_ready);
 		return;
 	}
 	if (state == FATHOM__DESCRIBE_RESP__STATE__STARTING)
@@ -240,7 +240,7 @@ static void say_ready(struct deadline *deadline)
 					      .method = DRPC_SRV_NOTIFY_READY,
 					      .message = &ready.base,
 					      .timeout_ns = 5 * NS_PER_SEC,
-					      .done = heard,
+					      .done = ready_answered,
 				      }) == 0);
 }
 
@@ -257,7 +257,7 @@ static void begin(void *unused)
 		_exit(9);
 	}
 	must(deadlines_init(&deadlines, "double") == 0);
-	say_ready(NULL);
+	report_ready(NULL);
 }
 
 /* ---- main ---- */
@@ -308,7 +308,7 @@ static void be_alone(void)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	must(fd >= 0);
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		told("TWICE", (uint32_t)getpid());
+		record_request("TWICE", (uint32_t)getpid());
 		_exit(7);
 	}
 }
@@ -353,7 +353,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	be_alone();
-	told("BEGINS", instance_index);
+	record_request("BEGINS", instance_index);
 	if (has_manner("exit0"))
 		return 0;
 	if (has_manner("exit3"))

@@ -45,7 +45,7 @@ struct request {
 	const struct instance_restart *restart;
 };
 
-static void asks(struct request *request)
+static void begin_request(struct request *request)
 {
 	*request->asked = (struct rig_asked){ .answers = 0 };
 	unanswered++;
@@ -55,7 +55,7 @@ static int do_start(void *ctx)
 {
 	struct request *request = ctx;
 
-	asks(request);
+	begin_request(request);
 	instance_start(rig.instance, done, request->asked);
 	must(request->asked->answers == 0);
 	return 0;
@@ -65,7 +65,7 @@ static int do_stop(void *ctx)
 {
 	struct request *request = ctx;
 
-	asks(request);
+	begin_request(request);
 	instance_stop(rig.instance, request->flag, done, request->asked);
 	must(request->asked->answers == 0);
 	return 0;
@@ -76,7 +76,7 @@ static int do_format(void *ctx)
 	struct request *request = ctx;
 	struct instance_format how = { request->flag, request->replace, request->number };
 
-	asks(request);
+	begin_request(request);
 	instance_format(rig.instance, &how, done, request->asked);
 	return 0;
 }
@@ -85,7 +85,7 @@ static int do_erase(void *ctx)
 {
 	struct request *request = ctx;
 
-	asks(request);
+	begin_request(request);
 	instance_erase(rig.instance, done, request->asked);
 	return 0;
 }
@@ -94,7 +94,7 @@ static int do_prepare(void *ctx)
 {
 	struct request *request = ctx;
 
-	asks(request);
+	begin_request(request);
 	instance_prepare_stop(rig.instance, done, request->asked);
 	return 0;
 }
@@ -103,7 +103,7 @@ static int do_ping(void *ctx)
 {
 	struct request *request = ctx;
 
-	asks(request);
+	begin_request(request);
 	instance_ping(rig.instance, NS_PER_SEC, done, request->asked);
 	return 0;
 }
@@ -112,7 +112,7 @@ static int do_masks(void *ctx)
 {
 	struct request *request = ctx;
 
-	asks(request);
+	begin_request(request);
 	instance_set_log_masks(rig.instance, request->masks, "", "", done, request->asked);
 	return 0;
 }
@@ -127,7 +127,7 @@ static int do_group(void *ctx)
 	return 0;
 }
 
-static int do_look(void *unused)
+static int do_get_info(void *unused)
 {
 	instance_get_info(rig.instance, &rig.info);
 	return 0;
@@ -263,7 +263,7 @@ void rig_set_restart(enum instance_cause cause, const struct instance_restart *r
 
 const struct instance_info *rig_look(void)
 {
-	on_control(do_look, NULL);
+	on_control(do_get_info, NULL);
 	return &rig.info;
 }
 
@@ -349,11 +349,11 @@ void rig_until_died(uint64_t count)
 	assert_int_equal(rig.died, count);
 }
 
-unsigned int rig_told(const char *line)
+unsigned int rig_received(const char *line)
 {
 	unsigned int count = 0;
 	char read[96];
-	FILE *file = fopen(rig.told_path, "r");
+	FILE *file = fopen(rig.received_path, "r");
 
 	while (file && fgets(read, sizeof(read), file)) {
 		read[strcspn(read, "\n")] = '\0';
@@ -364,13 +364,13 @@ unsigned int rig_told(const char *line)
 	return count;
 }
 
-void rig_until_told(const char *line, unsigned int count)
+void rig_until_received(const char *line, unsigned int count)
 {
 	uint64_t until = wait_until();
 
-	while (rig_told(line) < count)
+	while (rig_received(line) < count)
 		wait_or_fail(until, line);
-	assert_int_equal(rig_told(line), count);
+	assert_int_equal(rig_received(line), count);
 }
 
 void rig_kill(int signal)
@@ -463,7 +463,7 @@ void rig_begin(void)
 	snprintf(rig.folder, sizeof(rig.folder), "/tmp/fathom-instance-XXXXXX");
 	must(mkdtemp(rig.folder));
 	snprintf(rig.storage, sizeof(rig.storage), "%s/storage", rig.folder);
-	snprintf(rig.told_path, sizeof(rig.told_path), "%s/told", rig.folder);
+	snprintf(rig.received_path, sizeof(rig.received_path), "%s/received", rig.folder);
 	snprintf(rig.engine_socket, sizeof(rig.engine_socket), "%s/fathom_engine0.sock", rig.folder);
 	snprintf(rig.log_path, sizeof(rig.log_path), "%s/log", rig.folder);
 	must(mkdir(rig.storage, 0700) == 0);
@@ -494,7 +494,7 @@ void rig_end(void)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
 	assert_int_equal(errno, ECHILD);
 	control_stop();
-	assert_int_equal(rig_told("TWICE"), 0);
+	assert_int_equal(rig_received("TWICE"), 0);
 	assert_int_equal(nftw(rig.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 

@@ -40,7 +40,7 @@ struct rig_asked {
 };
 
 struct rig {
-	char folder[64], storage[80], told_path[96], log_path[96], engine_socket[96];
+	char folder[64], storage[80], received_path[96], log_path[96], engine_socket[96];
 	struct instance_options options;
 	struct instance *instance;
 	char trail[1 << 18]; /* the states that it entered, in lower case: "adopting checking starting ready joined" */
@@ -109,9 +109,9 @@ void rig_until(enum instance_state state);
 /* Wait until the trail is exactly this. */
 void rig_until_trail(const char *trail);
 void rig_until_died(uint64_t count);
-/* Count the lines in "told" (requests that the double received) that are equal to `line`. */
-unsigned int rig_told(const char *line);
-void rig_until_told(const char *line, unsigned int count);
+/* Count the lines in "received" (requests that the double received) that are equal to `line`. */
+unsigned int rig_received(const char *line);
+void rig_until_received(const char *line, unsigned int count);
 /* Create it, format it, and wait until it is JOINED. */
 void rig_bring_up(void);
 /* Read the superblock from the storage. */

@@ -58,13 +58,13 @@ static void a_serving_engine_is_adopted_undisturbed(void **state)
 		assert_int_equal(rig.joined_incarnation, incarnation);
 		assert_int_equal(rig.joined_rank, 3);
 	}
-	assert_int_equal(rig_told("SET_RANK 3"), 1);
-	assert_int_equal(rig_told("SET_UP 0"), 1);
-	assert_int_equal(rig_told("BEGINS 0"), 1);
+	assert_int_equal(rig_received("SET_RANK 3"), 1);
+	assert_int_equal(rig_received("SET_UP 0"), 1);
+	assert_int_equal(rig_received("BEGINS 0"), 1);
 	rig_group(8);
-	rig_until_told("GROUP 8", 1);
+	rig_until_received("GROUP 8", 1);
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1);
 	assert_int_equal(rig.died, 0);
 	rig_end();
 }
@@ -79,14 +79,14 @@ static void a_starting_engine_is_adopted_and_awaited(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_STARTING);
-	rig_until_told("BEGINS 0", 1);
+	rig_until_received("BEGINS 0", 1);
 	pid = restart_server();
 	rig_start_it(&asked);
 	rig_until(INSTANCE_STARTING); /* adopted as soon as it listens on its socket */
 	rig_manner("");
 	rig_done(&asked);
 	assert_int_equal(rig_look()->pid, pid);
-	assert_int_equal(rig_told("SET_UP 0"), 1);
+	assert_int_equal(rig_received("SET_UP 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -108,7 +108,7 @@ static void a_joining_engine_is_adopted_and_joins(void **state)
 	rig_done(&asked);
 	assert_string_equal(rig.trail, "adopting ready joined");
 	assert_int_equal(rig_look()->pid, pid);
-	assert_int_equal(rig_told("SET_UP 0"), 1);
+	assert_int_equal(rig_received("SET_UP 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -123,7 +123,7 @@ static void an_engine_prepared_to_stop_is_stopped_and_started(void **state)
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_string_equal(rig.trail, "adopting stopping stopped adopting checking starting ready joined");
-	assert_int_equal(rig_told("BEGINS 0"), 2);
+	assert_int_equal(rig_received("BEGINS 0"), 2);
 	assert_int_equal(rig.died, 0);
 	rig_prepare_it(&asked);
 	rig_done(&asked);
@@ -175,7 +175,7 @@ static void a_stop_adopts_the_engine_first(void **state)
 	rig_bring_up();
 	restart_server();
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1);
 	rig_end();
 }
 
@@ -282,7 +282,7 @@ static void no_second_engine_starts_beside_a_silent_one(void **state)
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	rig_until(INSTANCE_JOINED); /* the restart policy repeats the search */
 	assert_int_equal(rig_look()->pid, pid);
-	assert_int_equal(rig_told("BEGINS 0"), 1);
+	assert_int_equal(rig_received("BEGINS 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -349,7 +349,7 @@ struct ready {
 	Srv__NotifyReadyReq message;
 };
 
-static void say_ready(void *ctx)
+static void notify_ready(void *ctx)
 {
 	struct ready *ready = ctx;
 
@@ -365,17 +365,17 @@ static void a_ready_report_counts_only_from_the_own_process(void **state)
 	rig_begin();
 	rig_manner("silent");
 	rig_create();
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_STARTING);
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	assert_int_equal(rig_look()->state, INSTANCE_STARTING);
 	rig_manner("");
 	rig_until(INSTANCE_JOINED);
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	ready.pid = rig_look()->pid;
-	rig_run(say_ready, &ready); /* as if the answer to its report was lost */
+	rig_run(notify_ready, &ready); /* as if the answer to its report was lost */
 	assert_int_equal(rig_look()->state, INSTANCE_JOINED);
 	assert_int_equal(rig.joins, 1);
 	assert_string_equal(rig_look()->uri, "nvme+tcp://127.0.0.1:4420");
@@ -398,11 +398,11 @@ static void a_silent_engine_is_adopted_when_it_reports_ready(void **state)
 	rig_fails(&asked, 664);
 	assert_int_equal(kill(ready.pid, SIGCONT), 0);
 	rig.trail[0] = '\0';
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_until(INSTANCE_JOINED);
 	assert_string_equal(rig.trail, "adopting ready joined");
 	assert_int_equal(rig_look()->pid, ready.pid);
-	assert_int_equal(rig_told("BEGINS 0"), 1);
+	assert_int_equal(rig_received("BEGINS 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -420,7 +420,7 @@ static void a_ready_report_of_a_foreign_process_changes_nothing(void **state)
 	rig_start_it(&asked);
 	rig_fails(&asked, 152);
 	rig.trail[0] = '\0';
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_until_trail("adopting await_format");
 	assert_int_equal(rig_look()->why.code, 152);
 	rig_format_it(&asked, false, false);
@@ -429,20 +429,20 @@ static void a_ready_report_of_a_foreign_process_changes_nothing(void **state)
 	rig_kill(SIGKILL);
 	rig_until(INSTANCE_ERRORED);
 	rig.trail[0] = '\0';
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_until_trail("adopting errored");
 	assert_true(rig_look()->restart_in_ns > 3500 * NS_PER_SEC);
 	assert_int_equal(rig.info.why.code, 660);
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_start_it(&asked); /* during the search */
 	rig_done(&asked);
 	rig_stop();
 	rig.trail[0] = '\0';
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_until_trail("adopting stopped");
-	rig_run(say_ready, &ready);
+	rig_run(notify_ready, &ready);
 	rig_stop();
-	assert_int_equal(rig_told("BEGINS 0"), 2);
+	assert_int_equal(rig_received("BEGINS 0"), 2);
 	rig_end();
 }
 
@@ -483,7 +483,7 @@ static void a_rejected_join_does_not_end_a_serving_engine(void **state)
 	rig.join = RIG_REFUSE;
 	rig_start_it(&asked);
 	rig_fails(&asked, 457);
-	assert_int_equal(rig_told("SET_UP 0"), 1);
+	assert_int_equal(rig_received("SET_UP 0"), 1);
 	rig_stop();
 	rig_end();
 }

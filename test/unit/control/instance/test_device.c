@@ -58,7 +58,7 @@ static void destroy_helper(void *unused)
 	helper_client_destroy(rig.options.helper);
 }
 
-static void look_at_helper(void *unused)
+static void get_helper_stats(void *unused)
 {
 	helper_client_get_stats(rig.options.helper, &stats);
 }
@@ -317,7 +317,7 @@ static void the_engine_joins_again_after_deaths_of_helper_and_engine(void **stat
 		rig_stop();
 		rig_start_it(&asked);
 		usleep((useconds_t)(round * 3000)); /* the helper is killed in another operation each round */
-		rig_run(look_at_helper, NULL);
+		rig_run(get_helper_stats, NULL);
 		if (stats.pid > 0)
 			(void)kill(stats.pid, SIGKILL);
 		rig_until(INSTANCE_JOINED);

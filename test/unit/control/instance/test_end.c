@@ -128,7 +128,7 @@ static void an_engine_that_is_not_ready_in_time_is_killed(void **state)
 
 /* ---- engines that hang ---- */
 
-static void begin_asking(void)
+static void begin_with_fast_pings(void)
 {
 	rig_begin();
 	rig.options.ping_interval_ns = 20 * NS_PER_MS;
@@ -152,7 +152,7 @@ static void a_hung_engine_is_reported_and_not_ended(void **state)
 {
 	pid_t pid;
 
-	begin_asking();
+	begin_with_fast_pings();
 	pid = rig_look()->pid;
 	usleep(200000);
 	assert_int_equal(rig.own_events[RAS_ENGINE_HUNG - RAS_OWN_FIRST], 0);
@@ -182,7 +182,7 @@ static void a_hung_engine_is_reported_and_not_ended(void **state)
 	rig_stop();
 	until_event(RAS_ENGINE_KILLED, 1);
 	assert_false(rig_look()->is_hung);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 0);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 0);
 	assert_true(kill(pid, 0) != 0);
 	assert_int_equal(rig.died, 0);
 	rig_end();
@@ -223,7 +223,7 @@ static void a_hung_engine_is_restarted_if_the_policy_says_so(void **state)
 {
 	pid_t pid;
 
-	begin_asking();
+	begin_with_fast_pings();
 	pid = rig_look()->pid;
 	rig_kill(SIGSTOP);
 	until_event(RAS_ENGINE_HUNG, 1);
@@ -232,7 +232,7 @@ static void a_hung_engine_is_restarted_if_the_policy_says_so(void **state)
 	assert_non_null(strstr(rig.died_error, "fathom-engine 0 hangs"));
 	rig_until(INSTANCE_JOINED);
 	assert_true(rig_look()->pid != pid);
-	assert_int_equal(rig_told("BEGINS 0"), 2);
+	assert_int_equal(rig_received("BEGINS 0"), 2);
 	rig_stop();
 	rig_end();
 }
@@ -380,13 +380,13 @@ static void only_the_newest_group_map_is_sent(void **state)
 		rig_group(version);
 	rig_group(9);
 	rig_release_join(RIG_WELCOME);
-	rig_until_told("GROUP 10", 1);
-	assert_int_equal(rig_told("GROUP 1"), 0);
-	assert_int_equal(rig_told("GROUP 9"), 0);
+	rig_until_received("GROUP 10", 1);
+	assert_int_equal(rig_received("GROUP 1"), 0);
+	assert_int_equal(rig_received("GROUP 9"), 0);
 	rig_manner("refuse-group");
 	rig_group(11);
-	rig_until_told("GROUP 11", 1); /* by a retry after the rejection */
-	assert_int_equal(rig_told("GROUP_REFUSED 11"), 1);
+	rig_until_received("GROUP 11", 1); /* by a retry after the rejection */
+	assert_int_equal(rig_received("GROUP_REFUSED 11"), 1);
 	rig_manner("");
 	rig.join = RIG_WELCOME;
 	rig_stop();
@@ -408,10 +408,10 @@ static void pings_and_log_masks_are_answered(void **state)
 	rig_done(&asked);
 	rig_masks(&asked, "DEBUG");
 	rig_done(&asked);
-	assert_int_equal(rig_told("DEBUG 0"), 1);
+	assert_int_equal(rig_received("DEBUG 0"), 1);
 	rig_masks(&asked, NULL);
 	rig_done(&asked);
-	assert_int_equal(rig_told(" 1"), 1);
+	assert_int_equal(rig_received(" 1"), 1);
 	rig_masks(&asked, "NONSENSE");
 	rig_fails(&asked, 699);
 	rig_masks(&asked, "DEBUG,RPC=ERR");

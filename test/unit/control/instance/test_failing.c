@@ -70,7 +70,7 @@ static void formatting_and_starting(int error)
 			rig_done(&asked);
 		}
 		rig_until(INSTANCE_JOINED);
-		assert_int_equal(rig_told("TWICE"), 0);
+		assert_int_equal(rig_received("TWICE"), 0);
 		rig_stop_it(&asked, false);
 		rig_done(&asked);
 		rig_end();

@@ -20,7 +20,7 @@
 static struct rig_asked asked, other;
 static const struct instance_restart never = { .restart = false };
 
-static bool is_there(const char *name)
+static bool file_exists(const char *name)
 {
 	char path[128];
 
@@ -54,7 +54,7 @@ static void an_engine_is_formatted_started_joined_and_stopped(void **state)
 	assert_int_equal(stat(path, &data), 0);
 	assert_int_equal(data.st_size, 1 << 20);
 	assert_true(data.st_blocks * 512 >= 1 << 20);
-	assert_false(is_there("data.img.new"));
+	assert_false(file_exists("data.img.new"));
 	superblock = rig_superblock();
 	assert_true(superblock.has_rank);
 	assert_int_equal(superblock.rank, 3);
@@ -65,8 +65,8 @@ static void an_engine_is_formatted_started_joined_and_stopped(void **state)
 	assert_int_equal(rig.info.incarnation, superblock.incarnation);
 	assert_memory_equal(rig.info.uuid, superblock.uuid, sizeof(superblock.uuid));
 	assert_int_equal(rig.joined_rank, RANK_NONE);
-	assert_int_equal(rig_told("SET_RANK 3"), 1);
-	assert_int_equal(rig_told("SET_UP 0"), 1);
+	assert_int_equal(rig_received("SET_RANK 3"), 1);
+	assert_int_equal(rig_received("SET_UP 0"), 1);
 	rig_start_it(&asked); /* it runs: no fault */
 	rig_done(&asked);
 	rig_format_it(&asked, true, false);
@@ -74,7 +74,7 @@ static void an_engine_is_formatted_started_joined_and_stopped(void **state)
 	rig_erase_it(&asked);
 	rig_fails(&asked, 666);
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1);
 	assert_string_equal(rig.info.last_end, "exit status 0");
 	assert_int_equal(rig.died, 0);
 	rig_stop(); /* it does not run: no fault */
@@ -100,11 +100,11 @@ static void reformatting_needs_force_and_assigns_a_new_uuid(void **state)
 	rig_format_it(&asked, false, false);
 	rig_fails(&asked, 153);
 	assert_int_equal(rig_look()->state, INSTANCE_STOPPED);
-	assert_true(is_there("engine.json"));
+	assert_true(file_exists("engine.json"));
 	rig_format_it(&asked, true, true);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
-	assert_false(is_there("engine.json"));
+	assert_false(file_exists("engine.json"));
 	after = rig_superblock();
 	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
 	assert_true(rig.joined_as_replacement);
@@ -132,7 +132,7 @@ static void interrupted_formatting_counts_as_not_formatted(void **state)
 	rig_format_it(&asked, false, false);
 	rig_done(&asked);
 	rig_until(INSTANCE_JOINED);
-	assert_false(is_there("data.img.new"));
+	assert_false(file_exists("data.img.new"));
 	rig_stop();
 	rig_end();
 }
@@ -148,8 +148,8 @@ static void an_erased_engine_awaits_format(void **state)
 	rig_erase_it(&asked);
 	rig_done(&asked);
 	assert_int_equal(rig_look()->state, INSTANCE_AWAIT_FORMAT);
-	assert_false(is_there("superblock"));
-	assert_false(is_there("data.img"));
+	assert_false(file_exists("superblock"));
+	assert_false(file_exists("data.img"));
 	assert_false(rig_look()->has_uuid);
 	assert_int_equal(rig.info.rank, RANK_NONE);
 	assert_int_equal(rig.format_required, 1);
@@ -168,7 +168,7 @@ static void an_erased_engine_awaits_format(void **state)
 	after = rig_superblock();
 	assert_memory_not_equal(before.uuid, after.uuid, sizeof(before.uuid));
 	assert_int_equal(rig.joined_rank, RANK_NONE);
-	assert_int_equal(rig_told("BEGINS 0"), 2);
+	assert_int_equal(rig_received("BEGINS 0"), 2);
 	rig_stop();
 	rig_end();
 }
@@ -328,7 +328,7 @@ static void a_join_without_an_answer_is_retried(void **state)
 	rig.join = RIG_WELCOME;
 	rig_until(INSTANCE_JOINED);
 	assert_int_equal(rig.info.why.error, 0);
-	assert_int_equal(rig_told("BEGINS 0"), 1);
+	assert_int_equal(rig_received("BEGINS 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -379,7 +379,7 @@ static void a_serving_engine_is_ended_if_its_rank_is_excluded(void **state)
 	assert_int_equal(rig.join_failed, 1);
 	assert_int_equal(rig.died, 0);
 	assert_int_equal(rig.info.restart_in_ns, 0);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* it disconnected its hosts */
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1); /* it disconnected its hosts */
 	rig_end();
 }
 
@@ -403,7 +403,7 @@ static void a_forced_stop_does_not_wait(void **state)
 	rig_manner("no-term");
 	rig_bring_up();
 	rig_stop_it(&asked, false);
-	rig_until_told("PREP_SHUTDOWN 3", 1);
+	rig_until_received("PREP_SHUTDOWN 3", 1);
 	rig_stop_it(&other, true);
 	rig_done(&asked);
 	rig_done(&other);
@@ -411,7 +411,7 @@ static void a_forced_stop_does_not_wait(void **state)
 	rig_done(&asked);
 	rig_stop_it(&asked, true);
 	rig_done(&asked);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* no second one by the forced stop */
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1); /* no second one by the forced stop */
 	rig_end();
 }
 
@@ -493,11 +493,11 @@ static void a_start_restarts_an_engine_prepared_to_stop(void **state)
 	rig_start_it(&asked);
 	rig_done(&asked);
 	assert_string_equal(rig.trail, "stopping stopped adopting checking starting ready joined");
-	assert_int_equal(rig_told("BEGINS 0"), 2);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig_received("BEGINS 0"), 2);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1);
 	assert_int_equal(rig.died, 0);
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 2);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 2);
 	rig_end();
 }
 
@@ -521,7 +521,7 @@ static void a_start_does_not_restart_an_engine_that_rejected_its_preparation(voi
 	rig_done(&asked);
 	assert_string_equal(rig.trail, "ready joined"); /* it only joins again: no restart */
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1); /* by this stop */
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1); /* by this stop */
 	rig_end();
 }
 
@@ -543,8 +543,8 @@ static void a_start_makes_a_serving_engine_join_again(void **state)
 	assert_int_equal(rig.joined_rank, 3);
 	assert_int_equal(rig.joined_incarnation, incarnation);
 	assert_int_equal(rig_look()->pid, pid);
-	assert_int_equal(rig_told("SET_UP 0"), 1);
-	assert_int_equal(rig_told("SET_RANK 3"), 1);
+	assert_int_equal(rig_received("SET_UP 0"), 1);
+	assert_int_equal(rig_received("SET_RANK 3"), 1);
 	rig.join = RIG_NO_ANSWER;
 	rig_start_it(&asked);
 	while (rig.joins < 4)
@@ -552,8 +552,8 @@ static void a_start_makes_a_serving_engine_join_again(void **state)
 	rig_group(9); /* to be sent after the join */
 	rig.join = RIG_WELCOME;
 	rig_done(&asked);
-	rig_until_told("GROUP 9", 1);
-	assert_int_equal(rig_told("BEGINS 0"), 1);
+	rig_until_received("GROUP 9", 1);
+	assert_int_equal(rig_received("BEGINS 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -577,10 +577,10 @@ static void a_start_repeats_the_group_map_being_sent(void **state)
 			;
 	}
 	rig_group(14);
-	rig_until_told("GROUP 14", 1);
-	assert_int_equal(rig_told("GROUP 11"), 1);
-	assert_int_equal(rig_told("GROUP 12"), 2);
-	assert_int_equal(rig_told("BEGINS 0"), 1);
+	rig_until_received("GROUP 14", 1);
+	assert_int_equal(rig_received("GROUP 11"), 1);
+	assert_int_equal(rig_received("GROUP 12"), 2);
+	assert_int_equal(rig_received("BEGINS 0"), 1);
 	rig_stop();
 	rig_end();
 }
@@ -591,9 +591,9 @@ static void a_stop_is_prepared_once(void **state)
 	rig_bring_up();
 	rig_prepare_it(&asked);
 	rig_done(&asked);
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1);
 	rig_stop();
-	assert_int_equal(rig_told("PREP_SHUTDOWN 3"), 1);
+	assert_int_equal(rig_received("PREP_SHUTDOWN 3"), 1);
 	rig_prepare_it(&asked); /* it does not run: no fault */
 	rig_done(&asked);
 	rig_end();

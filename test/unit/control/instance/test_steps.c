@@ -159,7 +159,7 @@ static void check(void)
 	char path[128];
 	int error;
 
-	assert_int_equal(rig_told("TWICE"), 0);
+	assert_int_equal(rig_received("TWICE"), 0);
 	snprintf(path, sizeof(path), "%s/superblock", rig.storage);
 	error = superblock_read(path, "fathom", &superblock, &why);
 	if (error && error != -ENOENT) /* it does not exist, or it is complete */
@@ -267,7 +267,7 @@ static void die_in(enum instance_state at, bool server)
 		rig_until_died(1);
 	bring_back();
 	assert_int_equal(rig.died, (server ? at == INSTANCE_ERRORED : had_process) ? 1 : 0);
-	assert_int_equal(rig_told("TWICE"), 0);
+	assert_int_equal(rig_received("TWICE"), 0);
 	rig_stop_it(&last, false);
 	rig_done(&last);
 	while (waitpid(-1, NULL, WNOHANG) > 0) /* reap engines that ended without a server */
@@ -322,7 +322,7 @@ static void a_thousand_random_steps(void **state)
 	stop_until_done(false);
 	wait_for_answers(); /* still one for each request */
 	check();
-	print_message("# %u engines, %llu killed, %llu reported\n", rig_told("BEGINS 0"), (unsigned long long)kills,
+	print_message("# %u engines, %llu killed, %llu reported\n", rig_received("BEGINS 0"), (unsigned long long)kills,
 		      (unsigned long long)rig.died);
 	assert_int_equal(rig.died, kills);
 	assert_true(kills >= KILLS_MIN);

@@ -2,7 +2,7 @@
 /* The service sends the newest group map to all servers, and again to servers that failed to accept it or that return. */
 #include "fixture.h"
 
-static bool first_three_have_it(void *unused)
+static bool first_three_servers_have_newest_map(void *unused)
 {
 	for (size_t i = 0; i < 3; i++) {
 		if (fixture.fakes[i].map_version != system_map_version(mgmt_system(fixture.mgmt)))
@@ -20,7 +20,7 @@ static void change_incarnations(uint32_t count, uint64_t incarnation)
 static void each_server_gets_the_newest_map(void **state)
 {
 	join_many(3);
-	wait_until(first_three_have_it, NULL);
+	wait_until(first_three_servers_have_newest_map, NULL);
 	wait_until(all_have_the_map, NULL);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(fixture.fakes[i].map_engines, 3);
@@ -28,7 +28,7 @@ static void each_server_gets_the_newest_map(void **state)
 	}
 	assert_int_equal(fixture.fakes[3].map_calls, 0);
 	change_incarnations(3, 200);
-	wait_until(first_three_have_it, NULL);
+	wait_until(first_three_servers_have_newest_map, NULL);
 	wait_until(all_have_the_map, NULL);
 	assert_int_equal(fixture.fakes[0].map_version, 6);
 }
@@ -45,7 +45,7 @@ static int release_first(void *unused)
 	return 0;
 }
 
-static bool second_has_it(void *unused)
+static bool second_server_has_newest_map(void *unused)
 {
 	return fixture.fakes[1].map_version == system_map_version(mgmt_system(fixture.mgmt));
 }
@@ -60,7 +60,7 @@ static void a_slow_server_gets_only_the_newest_map(void **state)
 	fixture.fakes[0].map_way = FAKE_HANGS;
 	for (uint64_t incarnation = 200; incarnation < 220; incarnation++)
 		(void)join(1, incarnation);
-	wait_until(second_has_it, NULL);
+	wait_until(second_server_has_newest_map, NULL);
 	before = on_control(calls_of_first, NULL);
 	on_control(release_first, NULL);
 	wait_until(all_have_the_map, NULL);
@@ -89,7 +89,7 @@ static void a_server_that_failed_to_accept_the_map_gets_it_again(void **state)
 		wait_until(has_failed_twice, NULL);
 		wait_until(one_is_behind, NULL);
 		fixture.fakes[1].map_way = FAKE_ANSWERS;
-		wait_until(first_three_have_it, NULL);
+		wait_until(first_three_servers_have_newest_map, NULL);
 	}
 	wait_until(all_have_the_map, NULL);
 	on_control(fake_kill, &fixture.fakes[1]);
@@ -99,7 +99,7 @@ static void a_server_that_failed_to_accept_the_map_gets_it_again(void **state)
 	/* the server restarts and its engine joins: the map is sent at once, not after the retry delay */
 	fixture.fakes[1].map_version = 0;
 	(void)join(1, 300);
-	wait_until(first_three_have_it, NULL);
+	wait_until(first_three_servers_have_newest_map, NULL);
 	wait_until(all_have_the_map, NULL);
 }
 
@@ -110,7 +110,7 @@ static void a_restarted_service_sends_the_map(void **state)
 	for (size_t i = 0; i < 3; i++)
 		fixture.fakes[i].map_version = 0;
 	reopen_mgmt();
-	wait_until(first_three_have_it, NULL);
+	wait_until(first_three_servers_have_newest_map, NULL);
 }
 
 /* The server restarted and has no map; the map itself has not changed. */
@@ -120,7 +120,7 @@ static void a_server_gets_the_map_when_its_engine_joins_again(void **state)
 	wait_until(all_have_the_map, NULL);
 	fixture.fakes[2].map_version = 0;
 	(void)join(2, 100);
-	wait_until(first_three_have_it, NULL);
+	wait_until(first_three_servers_have_newest_map, NULL);
 	assert_int_equal(fixture.fakes[2].map_version, 3);
 }
 
@@ -131,7 +131,7 @@ static void the_server_of_an_excluded_rank_gets_the_map(void **state)
 	join_many(3);
 	request.ranks = (char *)"1";
 	(void)answer_of(ADMIN_ASK("SystemExclude", request, system_exclude));
-	wait_until(first_three_have_it, NULL);
+	wait_until(first_three_servers_have_newest_map, NULL);
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(fixture.fakes[i].map_engines, 2);
 }
@@ -146,16 +146,16 @@ static void an_erased_member_gets_no_map(void **state)
 	wait_until(all_have_the_map, NULL);
 	fixture.fakes[0].map_way = FAKE_HANGS;
 	(void)join(1, 200);
-	wait_until(second_has_it, NULL);
+	wait_until(second_server_has_newest_map, NULL);
 	stop.force = true;
 	(void)answer_of(ADMIN_ASK("SystemStop", stop, system_stop));
 	(void)answer_of(ADMIN_ASK("SystemErase", erase, system_erase));
 	(void)join(1, 300);
-	wait_until(second_has_it, NULL);
+	wait_until(second_server_has_newest_map, NULL);
 	calls = on_control(calls_of_first, NULL);
 	on_control(release_first, NULL); /* the call ends after the member was erased */
 	(void)join(1, 400);
-	wait_until(second_has_it, NULL);
+	wait_until(second_server_has_newest_map, NULL);
 	wait_until(all_have_the_map, NULL);
 	assert_int_equal(on_control(calls_of_first, NULL), calls);
 	assert_int_equal(fixture.fakes[1].map_engines, 1);

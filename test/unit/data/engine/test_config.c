@@ -91,7 +91,7 @@ static void reply_held(void *ctx)
 	rpc_reply(request, NULL);
 }
 
-static void file_says(const char *text)
+static void write_file(const char *text)
 {
 	FILE *file = fopen(path, "w");
 
@@ -149,7 +149,7 @@ static void an_error_in_a_file_is_reported_with_its_position(void **state)
 		struct config *config = NULL;
 		struct fathom_fault why;
 
-		file_says(rows[i][0]);
+		write_file(rows[i][0]);
 		assert_int_equal(config_load(path, &config, &why), -EINVAL);
 		assert_null(config);
 		assert_memory_equal(why.text, path, strlen(path));
@@ -183,7 +183,7 @@ static void calls_are_made_in_order(void **state)
 	struct step step = { 0 };
 
 	rpc_set_state(RPC_RUNTIME);
-	file_says("{\"subsystems\": [{\"subsystem\": \"a\", \"config\": [" NOTE("1") ", [" NOTE("2") ", " NOTE(
+	write_file("{\"subsystems\": [{\"subsystem\": \"a\", \"config\": [" NOTE("1") ", [" NOTE("2") ", " NOTE(
 		"3") "]]},"
 		     "{\"subsystem\": \"b\", \"config\": null}, {\"subsystem\": \"c\", \"config\": [" NOTE("4") "]}]}");
 	load(&step);
@@ -199,7 +199,7 @@ static void startup_calls_are_made_first_and_alone(void **state)
 	struct step step = { .startup = true };
 
 	rpc_set_state(RPC_STARTUP);
-	file_says(CALLS(NOTE("1") ", {\"method\": \"note_startup\", \"params\": {\"name\": \"s\"}}, " NOTE("2")));
+	write_file(CALLS(NOTE("1") ", {\"method\": \"note_startup\", \"params\": {\"name\": \"s\"}}, " NOTE("2")));
 	load(&step);
 	run(replay, &step);
 	assert_string_equal(calls, "s");
@@ -216,7 +216,7 @@ static void a_call_that_ends_later_is_waited_for(void **state)
 	struct step step = { 0 };
 
 	rpc_set_state(RPC_RUNTIME);
-	file_says(CALLS(NOTE("1") ", {\"method\": \"later\"}, " NOTE("2")));
+	write_file(CALLS(NOTE("1") ", {\"method\": \"later\"}, " NOTE("2")));
 	load(&step);
 	run(replay, &step);
 	assert_int_equal(step.done_count, 0);
@@ -238,7 +238,7 @@ static void a_cancelled_replay_is_freed_with_its_call_in_progress(void **state)
 	struct step step = { 0 };
 
 	rpc_set_state(RPC_RUNTIME);
-	file_says(CALLS(NOTE("1") ", {\"method\": \"later\"}, " NOTE("2")));
+	write_file(CALLS(NOTE("1") ", {\"method\": \"later\"}, " NOTE("2")));
 	load(&step);
 	run(replay, &step);
 	run(do_cancel, step.config);
@@ -253,7 +253,7 @@ static void the_first_failed_call_ends_the_replay_and_is_named(void **state)
 	struct step step = { 0 };
 
 	rpc_set_state(RPC_RUNTIME);
-	file_says(CALLS(NOTE("1") ", {\"method\": \"note\", \"params\": {\"nmae\": 1}}, " NOTE("2")));
+	write_file(CALLS(NOTE("1") ", {\"method\": \"note\", \"params\": {\"nmae\": 1}}, " NOTE("2")));
 	load(&step);
 	run(replay, &step);
 	assert_int_equal(step.done_count, 1);

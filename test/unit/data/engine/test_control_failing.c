@@ -19,14 +19,14 @@ enum { EVENTS = 3, RUNS_MAX = 2000 };
 
 static struct failing_calls failing;
 
-static bool is_here(void)
+static bool is_control_pthread(void)
 {
 	return pthread_equal(pthread_self(), control_pthread) != 0;
 }
 
 static bool fails(void)
 {
-	return is_here() && failing_calls_next(&failing);
+	return is_control_pthread() && failing_calls_next(&failing);
 }
 
 FAILING_CALL(malloc)
@@ -63,7 +63,7 @@ SPARED_CALL(fathom_trace_intern)
 
 /* ---- one run ---- */
 
-struct told {
+struct outcome {
 	uint64_t lost;
 	int32_t map_status;
 	uint32_t version;
@@ -84,11 +84,11 @@ static int disarm(void *ctx)
 	return failing.met;
 }
 
-static int tell(void *ctx)
+static int raise_events_and_update_map(void *ctx)
 {
 	Mgmt__GroupUpdateReq__Engine engine = MGMT__GROUP_UPDATE_REQ__ENGINE__INIT, *engines[] = { &engine };
 	Mgmt__GroupUpdateReq request = MGMT__GROUP_UPDATE_REQ__INIT;
-	struct told *told = ctx;
+	struct outcome *outcome = ctx;
 	json_t *stats;
 	bool kept;
 
@@ -99,22 +99,22 @@ static int tell(void *ctx)
 	request.engines = engines;
 	request.n_engines = 1;
 	engine.uri = "x";
-	told->map_status = group_update(&request, &kept);
-	told->version = group_version();
+	outcome->map_status = group_update(&request, &kept);
+	outcome->version = group_version();
 	failing_spared++;
 	stats = json_object();
 	events_stats(stats);
-	told->lost = (uint64_t)json_integer_value(json_object_get(stats, "lost"));
+	outcome->lost = (uint64_t)json_integer_value(json_object_get(stats, "lost"));
 	json_decref(stats);
 	failing_spared--;
-	assert_int_equal(kept, told->map_status == 0);
+	assert_int_equal(kept, outcome->map_status == 0);
 	return 0;
 }
 
 /* Return true if a call has failed. */
 static bool run(uint32_t fail_at)
 {
-	struct told told;
+	struct outcome outcome;
 	int error = on_control(arm, &fail_at);
 
 	if (error) {
@@ -123,13 +123,13 @@ static bool run(uint32_t fail_at)
 		assert_string_not_equal(why.text, "");
 		return true;
 	}
-	on_control(tell, &told);
+	on_control(raise_events_and_update_map, &outcome);
 	rig_wait(rig.ready_count > 0);
-	rig_wait(rig.event_count + told.lost >= EVENTS);
-	assert_int_equal(rig.event_count + told.lost, EVENTS);
+	rig_wait(rig.event_count + outcome.lost >= EVENTS);
+	assert_int_equal(rig.event_count + outcome.lost, EVENTS);
 	for (unsigned int i = 0; i < rig.event_count; i++)
 		assert_int_equal(rig.sequences[i], i + 1);
-	assert_int_equal(told.map_status, told.version == 1 ? 0 : DER_NOMEM);
+	assert_int_equal(outcome.map_status, outcome.version == 1 ? 0 : DER_NOMEM);
 	on_control(rig_close, NULL);
 	return on_control(disarm, NULL) != 0;
 }

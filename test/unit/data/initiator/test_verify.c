@@ -83,7 +83,7 @@ static void run_random_io(struct plant *plant, int steps)
 		assert_true(read_is_good(plant, block, &finding));
 }
 
-static void assert_says(const struct verify_finding *finding, const char *text)
+static void assert_description_has(const struct verify_finding *finding, const char *text)
 {
 	char said[VERIFY_TEXT_BYTES];
 
@@ -129,7 +129,7 @@ static void a_dropped_write_is_stale(void **state)
 		assert_int_equal(finding.bad_sectors, SECTORS);
 		snprintf(text, sizeof(text), "block %u: expected generation %u, found %u (stale)", (unsigned int)block,
 			 finding.low, finding.low - 1);
-		assert_says(&finding, text);
+		assert_description_has(&finding, text);
 		verify_deinit(&plant.ledger);
 	}
 }
@@ -165,7 +165,7 @@ static void a_dropped_first_write_is_detected(void **state)
 		drop_write(&plant, 5);
 		assert_false(read_is_good(&plant, 5, &finding));
 		assert_int_equal(finding.kind, seed % 2 ? VERIFY_FOREIGN : VERIFY_ZEROES);
-		assert_says(&finding, "block 5: expected generation 1, found ");
+		assert_description_has(&finding, "block 5: expected generation 1, found ");
 		verify_deinit(&plant.ledger);
 	}
 }
@@ -188,7 +188,7 @@ static void swapped_blocks_are_misplaced(void **state)
 		assert_int_equal(finding.found_block, other);
 		snprintf(text, sizeof(text), "found block %u generation %u (misplaced)", (unsigned int)other,
 			 finding.found_generation);
-		assert_says(&finding, text);
+		assert_description_has(&finding, text);
 		assert_false(read_is_good(&plant, other, &finding));
 		assert_int_equal(finding.kind, VERIFY_MISPLACED);
 		assert_int_equal(finding.found_block, block);
@@ -207,7 +207,7 @@ static void a_misplaced_write_is_detected_also_at_an_unwritten_block(void **stat
 	assert_int_equal(finding.kind, VERIFY_FOREIGN);
 	assert_false(read_is_good(&plant, 9, &finding));
 	assert_int_equal(finding.kind, VERIFY_MISPLACED);
-	assert_says(&finding, "block 9: expected nothing of this run, found block 3 generation 1 (misplaced)");
+	assert_description_has(&finding, "block 9: expected nothing of this run, found block 3 generation 1 (misplaced)");
 	verify_deinit(&plant.ledger);
 }
 
@@ -256,7 +256,7 @@ static void data_of_another_run_is_foreign(void **state)
 	(void)verify_write_begin(&other, block, store[block]);
 	assert_false(read_is_good(&plant, block, &finding));
 	assert_int_equal(finding.kind, VERIFY_FOREIGN);
-	assert_says(&finding, "data of another run, seed 4711");
+	assert_description_has(&finding, "data of another run, seed 4711");
 	memset(store[block], 0, BLOCK_BYTES);
 	assert_false(read_is_good(&plant, block, &finding));
 	assert_int_equal(finding.kind, VERIFY_ZEROES);

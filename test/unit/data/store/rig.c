@@ -72,7 +72,7 @@ void rig_start(bool simulated)
 	}
 }
 
-static void exit_here(void *unused)
+static void exit_thread(void *unused)
 {
 	thread_exit(thread_self());
 }
@@ -80,7 +80,7 @@ static void exit_here(void *unused)
 void rig_stop(void)
 {
 	for (unsigned int i = 0; i < 2; i++)
-		rig_on(rig.threads[i], exit_here, NULL);
+		rig_on(rig.threads[i], exit_thread, NULL);
 	if (rig.simulated) {
 		rig_settle();
 		reactors_stop();

@@ -547,7 +547,7 @@ static void each_device_saves_its_creation_call(void **state)
 
 /* ---- locks ---- */
 
-static int lock_elsewhere(short type)
+static int lock_separately(short type)
 {
 	struct flock lock = { .l_type = type, .l_whence = SEEK_SET };
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -577,12 +577,12 @@ static void a_file_has_one_writer_or_any_number_of_readers(void **state)
 	rig_delete("first");
 	rig_delete("reader");
 	assert_int_equal(unlink(other_name), 0);
-	fd = lock_elsewhere(F_RDLCK);
+	fd = lock_separately(F_RDLCK);
 	refused_as_busy(path, false, "another process");
 	create_file(&(struct file_options){ .name = "reader", .filename = path, .read_only = true });
 	rig_delete("reader");
 	close(fd);
-	fd = lock_elsewhere(F_WRLCK);
+	fd = lock_separately(F_WRLCK);
 	refused_as_busy(path, false, "another process");
 	refused_as_busy(path, true, "another process writes to it");
 	close(fd);

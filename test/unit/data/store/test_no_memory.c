@@ -90,7 +90,7 @@ static uint32_t fail_each(struct attempt *attempt, struct fathom_thread *thread)
 	return attempt->n - 1;
 }
 
-static int open_it(struct attempt *attempt)
+static int open_bdev(struct attempt *attempt)
 {
 	return bdev_open("x", NULL, NULL, &attempt->desc);
 }
@@ -118,7 +118,7 @@ static void check_io(struct bdev_channel *ch)
 /* Open "x" and get its channel with each allocation failing, then use it. Return the number of failed channels. */
 static uint32_t open_and_use(enum failing_kind kind)
 {
-	struct attempt attempt = { .make = open_it, .kind = kind };
+	struct attempt attempt = { .make = open_bdev, .kind = kind };
 	struct bdev *bdev = rig_find("x");
 	uint32_t count;
 

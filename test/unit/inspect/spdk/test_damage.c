@@ -380,7 +380,7 @@ static void damaged_destroy(void)
 	close(damaged.fd);
 }
 
-static int make_whole(void **state)
+static int make_undamaged(void **state)
 {
 	/* few points and owners, so that each byte can be tried */
 	static const struct spdk_file_arg args[] = { { "text", 2, 40 }, { "ctx", 1, 8 }, { NULL, 0, 0 } };
@@ -408,7 +408,7 @@ static int make_whole(void **state)
 	return 0;
 }
 
-static int free_whole(void **state)
+static int free_undamaged(void **state)
 {
 	damaged_destroy();
 	spdk_file_free(&whole);
@@ -555,5 +555,5 @@ int main(void)
 		cmocka_unit_test(a_truncated_file_is_read_or_refused),
 	};
 
-	return cmocka_run_group_tests(tests, make_whole, free_whole);
+	return cmocka_run_group_tests(tests, make_undamaged, free_undamaged);
 }

@@ -50,7 +50,7 @@ static int remove_image(void **state)
 	return 0;
 }
 
-static void read_it(void)
+static void read_and_count(void)
 {
 	struct reader_counts counts;
 
@@ -63,7 +63,7 @@ static void read_it(void)
 static void flip(uint64_t offset, uint8_t bits)
 {
 	image[offset] ^= bits;
-	read_it();
+	read_and_count();
 	image[offset] ^= bits;
 }
 
@@ -185,7 +185,7 @@ static void invalid_counts_do_not_cause_endless_reads(void **state)
 			uint64_t was = *places[place];
 
 			*places[place] = values[i];
-			read_it();
+			read_and_count();
 			*places[place] = was;
 		}
 	}

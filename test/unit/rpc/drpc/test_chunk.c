@@ -22,7 +22,7 @@ struct packet {
 
 static struct packet packet;
 
-static enum drpc_chunk give(struct drpc_message *m, struct drpc_chunk_header header, size_t data_bytes)
+static enum drpc_chunk receive_chunk(struct drpc_message *m, struct drpc_chunk_header header, size_t data_bytes)
 {
 	packet.header = header;
 	return drpc_message_take(m, (const uint8_t *)&packet, sizeof(header) + data_bytes, LIMIT);
@@ -50,7 +50,7 @@ static void a_message_of_any_length_is_equal_after_splitting_and_joining(void **
 
 			assert_int_equal(result, DRPC_CHUNK_MORE);
 			memcpy(packet.data, data + offset, h.chunk_bytes);
-			result = give(&m, h, h.chunk_bytes);
+			result = receive_chunk(&m, h, h.chunk_bytes);
 			offset += h.chunk_bytes;
 		} while (offset < lengths[i]);
 		assert_int_equal(result, DRPC_CHUNK_MESSAGE);
@@ -108,8 +108,8 @@ static void each_kind_of_invalid_packet_is_named(void **state)
 		struct drpc_message m = { 0 };
 
 		if (rows[i].first.total_bytes > 0)
-			assert_int_equal(give(&m, rows[i].first, rows[i].first.chunk_bytes), DRPC_CHUNK_MORE);
-		assert_int_equal(give(&m, rows[i].header, rows[i].data_bytes), rows[i].wanted);
+			assert_int_equal(receive_chunk(&m, rows[i].first, rows[i].first.chunk_bytes), DRPC_CHUNK_MORE);
+		assert_int_equal(receive_chunk(&m, rows[i].header, rows[i].data_bytes), rows[i].wanted);
 		assert_true(strlen(drpc_chunk_text(rows[i].wanted)) > 10);
 		drpc_message_clear(&m);
 	}

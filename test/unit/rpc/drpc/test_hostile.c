@@ -265,7 +265,7 @@ static int end_client(void *unused)
 	return 0;
 }
 
-static int listen_there(void)
+static int listen_at_rig_path(void)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
@@ -292,7 +292,7 @@ static void invalid_responses_are_errors(void **state)
 		{ { 5, 5, 0, 1 }, "\x08\x01\x1a\x01\xff", -EPROTO, "body of the response" },
 		{ { 2, 2, 0, 1 }, "\x08\x01", 0, "" },
 	};
-	int listener = listen_there();
+	int listener = listen_at_rig_path();
 
 	sem_init(&received.done, 0, 0);
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
@@ -323,7 +323,7 @@ static int connections_of_client(void *unused)
 
 static void an_unrequested_response_ends_the_connection(void **state)
 {
-	int listener = listen_there(), fd;
+	int listener = listen_at_rig_path(), fd;
 
 	assert_int_equal(on_control(make_call, NULL), 0);
 	fd = accept(listener, NULL, NULL);
@@ -342,7 +342,7 @@ static void an_unrequested_response_ends_the_connection(void **state)
 
 static void a_call_waits_while_the_listen_queue_is_full(void **state)
 {
-	int listener = listen_there(), fds[64], count = 0, fd;
+	int listener = listen_at_rig_path(), fds[64], count = 0, fd;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
 	memcpy(address.sun_path, rig_path, strlen(rig_path) + 1);

@@ -32,7 +32,7 @@ static struct grpc_server *server;
  * Fail if the message has a field that our definitions lack: encoding must give the same bytes. On the control thread, so
  * without cmocka.
  */
-static void must_be_known(const ProtobufCMessage *message, const uint8_t *bytes, size_t count)
+static void must_have_known_fields_only(const ProtobufCMessage *message, const uint8_t *bytes, size_t count)
 {
 	uint8_t *packed = malloc(count + 1);
 
@@ -56,7 +56,7 @@ static void answer(struct grpc_call *call, const ProtobufCMessage *request)
 	ProtobufCMessage *response;
 	char text[GRPC_TEXT_BYTES_MAX];
 
-	must_be_known(request, now.request + GRPC_PREFIX_BYTES, now.request_bytes - GRPC_PREFIX_BYTES);
+	must_have_known_fields_only(request, now.request + GRPC_PREFIX_BYTES, now.request_bytes - GRPC_PREFIX_BYTES);
 	if (strcmp(now.column[2], "0") != 0) {
 		uint64_t code;
 
@@ -67,7 +67,7 @@ static void answer(struct grpc_call *call, const ProtobufCMessage *request)
 	}
 	response = protobuf_c_message_unpack(descriptor, NULL, now.response_bytes, now.response);
 	must(response);
-	must_be_known(response, now.response, now.response_bytes);
+	must_have_known_fields_only(response, now.response, now.response_bytes);
 	grpc_reply(call, response);
 	protobuf_c_message_free_unpacked(response, NULL);
 }

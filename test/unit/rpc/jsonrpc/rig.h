@@ -166,13 +166,13 @@ static int client(void)
 	return fd;
 }
 
-static void say(int fd, const char *text)
+static void send_text(int fd, const char *text)
 {
 	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
 /* Read a line without its newline; "": end of the stream. */
-static const char *hear(int fd)
+static const char *read_line(int fd)
 {
 	static char line[REPLY_BYTES_MAX];
 	size_t used = 0;
@@ -201,7 +201,7 @@ static const char *hear(int fd)
 
 static void expect(int fd, const char *wanted)
 {
-	assert_string_equal(hear(fd), wanted);
+	assert_string_equal(read_line(fd), wanted);
 }
 
 #define OK(ID, RESULT) "{\"jsonrpc\":\"2.0\",\"id\":" ID ",\"result\":" RESULT "}"

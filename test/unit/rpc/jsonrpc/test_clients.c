@@ -6,9 +6,9 @@ static void fill(int fds[RPC_CONNECTIONS_MAX], const char *question)
 {
 	for (size_t i = 0; i < RPC_CONNECTIONS_MAX; i++) {
 		fds[i] = client();
-		say(fds[i], "{\"method\":\"nothing\",\"id\":1}");
+		send_text(fds[i], "{\"method\":\"nothing\",\"id\":1}");
 		expect(fds[i], OK("1", "true"));
-		say(fds[i], question);
+		send_text(fds[i], question);
 	}
 }
 
@@ -20,10 +20,10 @@ static void clients_over_the_limit_wait_while_all_others_are_busy(void **state)
 
 	fill(fds, "{\"method\":\"hold\",\"id\":2}");
 	late = client();
-	say(late, "{\"method\":\"nothing\",\"id\":1}");
+	send_text(late, "{\"method\":\"nothing\",\"id\":1}");
 	ready = (struct pollfd){ .fd = late, .events = POLLIN };
 	assert_int_equal(poll(&ready, 1, 1500), 0);
-	say(fds[0], "{\"method\":\"release\",\"id\":3}");
+	send_text(fds[0], "{\"method\":\"release\",\"id\":3}");
 	expect(late, OK("1", "true"));
 	for (size_t i = 0; i < RPC_CONNECTIONS_MAX; i++) {
 		expect(fds[i], OK("2", "\"released\""));
@@ -38,10 +38,10 @@ static void an_idle_client_is_disconnected_for_a_waiting_one(void **state)
 
 	fill(fds, "");
 	late = client();
-	say(late, "{\"method\":\"nothing\",\"id\":1}");
+	send_text(late, "{\"method\":\"nothing\",\"id\":1}");
 	expect(late, OK("1", "true"));
 	expect(fds[0], ""); /* the client that was idle for longest */
-	say(fds[1], "{\"method\":\"nothing\",\"id\":1}");
+	send_text(fds[1], "{\"method\":\"nothing\",\"id\":1}");
 	expect(fds[1], OK("1", "true"));
 	for (size_t i = 0; i < RPC_CONNECTIONS_MAX; i++)
 		close(fds[i]);
@@ -62,13 +62,13 @@ static void an_idle_client_is_disconnected_after_the_time_out(void **state)
 	assert_int_equal(on_control(open_impatient_server, path), 0);
 	busy = client();
 	idle = client();
-	say(busy, "{\"method\":\"hold\",\"id\":1}");
-	say(idle, "{\"method\":"); /* an incomplete request does not count */
+	send_text(busy, "{\"method\":\"hold\",\"id\":1}");
+	send_text(idle, "{\"method\":"); /* an incomplete request does not count */
 	expect(idle, "");
 	close(idle);
 	idle = client();
-	say(idle, "{\"method\":\"release\",\"id\":2}");
-	(void)hear(idle);
+	send_text(idle, "{\"method\":\"release\",\"id\":2}");
+	(void)read_line(idle);
 	expect(busy, OK("1", "\"released\""));
 	expect(busy, "");
 	close(busy);
@@ -84,7 +84,7 @@ static void the_listener_continues_after_descriptors_ran_out(void **state)
 	struct pollfd ready = { .fd = waiting, .events = POLLIN };
 	struct rlimit before, none;
 
-	say(other, "{\"method\":\"nothing\",\"id\":1}");
+	send_text(other, "{\"method\":\"nothing\",\"id\":1}");
 	expect(other, OK("1", "true"));
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -93,11 +93,11 @@ static void the_listener_continues_after_descriptors_ran_out(void **state)
 	none = (struct rlimit){ .rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	assert_int_equal(connect(waiting, (struct sockaddr *)&address, sizeof(address)), 0);
-	say(waiting, "{\"method\":\"nothing\",\"id\":2}");
+	send_text(waiting, "{\"method\":\"nothing\",\"id\":2}");
 	assert_int_equal(poll(&ready, 1, 300), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	expect(waiting, OK("2", "true"));
-	say(other, "{\"method\":\"nothing\",\"id\":3}");
+	send_text(other, "{\"method\":\"nothing\",\"id\":3}");
 	expect(other, OK("3", "true"));
 	close(waiting);
 	close(other);

@@ -54,8 +54,8 @@ static void a_response_reports_out_of_memory(void **state)
 			int before = failed;
 
 			on_control(set_limit, &bytes);
-			say(fd, questions[i]);
-			line = hear(fd);
+			send_text(fd, questions[i]);
+			line = read_line(fd);
 			failed = on_control(lift_limit, NULL);
 			snprintf(wanted, sizeof(wanted), BAD("%s", "-32603", "Internal error: out of memory"), ids[i]);
 			if (failed > before)
@@ -65,7 +65,7 @@ static void a_response_reports_out_of_memory(void **state)
 		}
 	}
 	assert_true(failed > 20);
-	say(fd, "{\"method\":\"nothing\",\"id\":1}");
+	send_text(fd, "{\"method\":\"nothing\",\"id\":1}");
 	expect(fd, OK("1", "true"));
 	close(fd);
 }

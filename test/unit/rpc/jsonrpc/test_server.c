@@ -8,7 +8,7 @@ static void assert_answered(const char *question, const char *answer)
 {
 	int fd = client();
 
-	say(fd, question);
+	send_text(fd, question);
 	expect(fd, answer);
 	close(fd);
 }
@@ -72,9 +72,9 @@ static void the_connection_is_closed_after_invalid_json(void **state)
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
 		int fd = client();
 
-		say(fd, rows[i]);
+		send_text(fd, rows[i]);
 		assert_non_null(
-			strstr(hear(fd),
+			strstr(read_line(fd),
 			       "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error: "));
 		expect(fd, "");
 		close(fd);
@@ -87,7 +87,7 @@ static void the_connection_is_closed_if_nesting_is_too_deep(void **state)
 
 	for (int i = 0; i < 100; i++)
 		(void)!send(fd, "[", 1, MSG_NOSIGNAL);
-	assert_non_null(strstr(hear(fd), "nested deeper"));
+	assert_non_null(strstr(read_line(fd), "nested deeper"));
 	close(fd);
 }
 
@@ -113,7 +113,8 @@ static void notifications_are_not_answered(void **state)
 {
 	int fd = client();
 
-	say(fd, "{\"method\":\"nothing\"}[{\"method\":\"refuse\"},{\"method\":\"no\"}]{\"method\":\"nothing\",\"id\":3}");
+	send_text(fd,
+		  "{\"method\":\"nothing\"}[{\"method\":\"refuse\"},{\"method\":\"no\"}]{\"method\":\"nothing\",\"id\":3}");
 	expect(fd, OK("3", "true"));
 	close(fd);
 }
@@ -148,10 +149,10 @@ static void calls_wait_while_the_engine_starts(void **state)
 
 	rpc_set_state(RPC_STARTUP);
 	on_control(hold_calls, path);
-	say(first, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
+	send_text(first, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
 	expect(first, OK("2", "true"));
-	say(second, "{\"method\":\"late\",\"id\":3,\"params\":{\"x\":1}}");
-	say(second, "{\"method\":\"early\",\"id\":4}");
+	send_text(second, "{\"method\":\"late\",\"id\":3,\"params\":{\"x\":1}}");
+	send_text(second, "{\"method\":\"early\",\"id\":4}");
 	expect(second, OK("4", "true"));
 	rpc_set_state(RPC_RUNTIME);
 	on_control(hold_calls, NULL);
@@ -169,7 +170,7 @@ static void calls_that_wait_end_when_the_server_closes(void **state)
 	rpc_set_state(RPC_STARTUP);
 	on_control(hold_calls, path);
 	fd = client();
-	say(fd, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
+	send_text(fd, "{\"method\":\"late\",\"id\":1}{\"method\":\"early\",\"id\":2}");
 	expect(fd, OK("2", "true"));
 	on_control(close_server, NULL);
 	expect(fd, BAD("1", "-1", "the engine stops before it is ready"));
@@ -182,9 +183,10 @@ static void other_requests_are_answered_during_a_held_one(void **state)
 {
 	int slow = client(), quick = client();
 
-	say(slow, "[{\"method\":\"hold\",\"id\":1},{\"method\":\"nothing\",\"id\":2}]{\"method\":\"nothing\",\"id\":3}");
+	send_text(slow,
+		  "[{\"method\":\"hold\",\"id\":1},{\"method\":\"nothing\",\"id\":2}]{\"method\":\"nothing\",\"id\":3}");
 	expect(slow, OK("3", "true"));
-	say(quick, "{\"method\":\"release\",\"id\":4}");
+	send_text(quick, "{\"method\":\"release\",\"id\":4}");
 	expect(quick, OK("4", "1"));
 	expect(slow, "[" OK("2", "true") "," OK("1", "\"released\"") "]");
 	close(slow);
@@ -195,13 +197,13 @@ static void a_reply_to_a_client_that_left_is_dropped(void **state)
 {
 	int gone = client(), other = client();
 
-	say(gone, "{\"method\":\"hold\",\"id\":1}{\"method\":\"nothing\",\"id\":2}");
+	send_text(gone, "{\"method\":\"hold\",\"id\":1}{\"method\":\"nothing\",\"id\":2}");
 	expect(gone, OK("2", "true"));
 	close(gone);
 	/* after this answer the server has noticed that the first client left, or notices when it replies */
-	say(other, "{\"method\":\"nothing\",\"id\":3}");
+	send_text(other, "{\"method\":\"nothing\",\"id\":3}");
 	expect(other, OK("3", "true"));
-	say(other, "{\"method\":\"release\",\"id\":4}");
+	send_text(other, "{\"method\":\"release\",\"id\":4}");
 	expect(other, OK("4", "1"));
 	close(other);
 }
@@ -210,10 +212,10 @@ static void a_client_that_only_stopped_sending_is_answered(void **state)
 {
 	int half = client(), other = client();
 
-	say(half, "{\"method\":\"hold\",\"id\":1}{\"method\":\"nothing\",\"id\":2}");
+	send_text(half, "{\"method\":\"hold\",\"id\":1}{\"method\":\"nothing\",\"id\":2}");
 	assert_int_equal(shutdown(half, SHUT_WR), 0);
 	expect(half, OK("2", "true"));
-	say(other, "{\"method\":\"release\",\"id\":3}");
+	send_text(other, "{\"method\":\"release\",\"id\":3}");
 	expect(other, OK("3", "1"));
 	expect(half, OK("1", "\"released\""));
 	expect(half, "");
@@ -225,11 +227,11 @@ static void requests_sent_before_a_client_left_are_executed(void **state)
 {
 	int gone = client(), other = client();
 
-	say(gone, "{\"method\":\"hold\"}");
+	send_text(gone, "{\"method\":\"hold\"}");
 	close(gone);
 	do
-		say(other, "{\"method\":\"release\",\"id\":1}");
-	while (strcmp(hear(other), OK("1", "0")) == 0);
+		send_text(other, "{\"method\":\"release\",\"id\":1}");
+	while (strcmp(read_line(other), OK("1", "0")) == 0);
 	close(other);
 }
 
@@ -242,11 +244,11 @@ static void a_client_that_does_not_read_delays_only_itself(void **state)
 
 	/* until the server reads no more: its limit and the socket buffers are full */
 	for (struct pollfd ready = { .fd = slow, .events = POLLOUT }; count < 40 && poll(&ready, 1, 0) == 1; count++)
-		say(slow, question);
-	say(other, "{\"method\":\"nothing\",\"id\":2}");
+		send_text(slow, question);
+	send_text(other, "{\"method\":\"nothing\",\"id\":2}");
 	expect(other, OK("2", "true"));
 	for (int i = 0; i < count; i++)
-		assert_int_equal(strlen(hear(slow)), 300000 + strlen(OK("1", "\"\"")));
+		assert_int_equal(strlen(read_line(slow)), 300000 + strlen(OK("1", "\"\"")));
 	close(slow);
 	close(other);
 }

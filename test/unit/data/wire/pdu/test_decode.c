@@ -57,7 +57,7 @@ static void make_stream(struct stream *stream, enum pdu_side side, const struct 
 		controller_stream(stream, terms);
 }
 
-static void on_all_terms(void (*body)(enum pdu_side side, const struct pdu_terms *terms))
+static void for_all_terms(void (*body)(enum pdu_side side, const struct pdu_terms *terms))
 {
 	static const uint8_t pdas[] = { 0, 7, 31 };
 
@@ -110,7 +110,7 @@ static void cut_once(enum pdu_side side, const struct pdu_terms *terms)
 
 static void a_cut_at_any_byte_gives_the_same_steps(void **state)
 {
-	on_all_terms(cut_once);
+	for_all_terms(cut_once);
 }
 
 static void byte_by_byte(enum pdu_side side, const struct pdu_terms *terms)
@@ -131,7 +131,7 @@ static void byte_by_byte(enum pdu_side side, const struct pdu_terms *terms)
 
 static void one_byte_at_a_time_gives_the_same_steps(void **state)
 {
-	on_all_terms(byte_by_byte);
+	for_all_terms(byte_by_byte);
 }
 
 /* need_bytes is a promise: with exactly that many there is progress, or a larger need. */
@@ -165,7 +165,7 @@ static void by_need(enum pdu_side side, const struct pdu_terms *terms)
 
 static void need_bytes_is_always_sufficient(void **state)
 {
-	on_all_terms(by_need);
+	for_all_terms(by_need);
 }
 
 static void random_cuts(enum pdu_side side, const struct pdu_terms *terms)
@@ -195,7 +195,7 @@ static void random_cuts(enum pdu_side side, const struct pdu_terms *terms)
 
 static void random_cuts_give_the_same_steps(void **state)
 {
-	on_all_terms(random_cuts);
+	for_all_terms(random_cuts);
 }
 
 /* Data received outside of the window, in pieces, after the first `inside` bytes came through it. */
@@ -407,7 +407,7 @@ static void mutate(enum pdu_side side, const struct pdu_terms *terms)
 
 static void mutated_streams_give_the_same_steps_for_all_cuts(void **state)
 {
-	on_all_terms(mutate);
+	for_all_terms(mutate);
 }
 
 int main(void)
