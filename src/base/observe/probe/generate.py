@@ -698,7 +698,7 @@ def generate_for_program(options):
 
 
 def offer_completions(parser, words):
-    """What can stand in place of the last word: see src/cmd/options/options.h, options_offer()."""
+    """Print the words that can replace the last word, as options_offer() of src/cmd/options/options.h."""
     word, before = (words or [""])[-1], words[-2:-1]
     shown = [action for action in parser._actions if action.option_strings and action.help != argparse.SUPPRESS]
     if before == ["--outdir"]:

@@ -162,7 +162,7 @@ static int domain_of_program(const char *place, const char *path, struct provide
 	if (error)
 		return fault_fault_cb_bad(why, place, path, strerror(-error));
 	if (!S_ISREG(stat.st_mode) || !(stat.st_mode & 0111))
-		return fault_fault_cb_bad(why, place, path, "it is no program");
+		return fault_fault_cb_bad(why, place, path, "it is not a program");
 	if (stat.st_mode & 022)
 		return fault_fault_cb_bad(why, place, path, "others than its owner may write it");
 	if (stat.st_uid != 0 && stat.st_uid != geteuid())
