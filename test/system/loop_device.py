@@ -2,6 +2,7 @@
 """Loop devices for tests, and the reason to skip where a machine has none."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
@@ -11,6 +12,19 @@ from harness import run
 
 NOBODY = 65534
 LOOP_CTL_REMOVE = 0x4C81    # <linux/loop.h>
+
+
+CLONE_NEWNS, MS_PRIVATE, MS_REC = 0x20000, 1 << 18, 1 << 14
+
+
+def begin_mount_namespace():
+    """
+    Mounts of its own for this process. A test that starts a mount namespace meanwhile would copy our mounts, and its copies
+    would keep our devices in use after we unmounted them.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.geteuid() == 0 and libc.unshare(CLONE_NEWNS) == 0 and libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        raise OSError(ctypes.get_errno(), "mount")
 
 
 def attach(path, own=False):
@@ -52,3 +66,5 @@ def no_loop_reason():
     return None
 
 NO_LOOP = no_loop_reason()
+if not NO_LOOP:
+    begin_mount_namespace()

@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "control/fault/fault.h"
@@ -73,29 +75,46 @@ static int give_mounted_to_user(struct helper_job *job, int mount_fd)
 	return error;
 }
 
-static int mount_at_target(struct helper_job *job, int mount_fd, dev_t mount_device)
+/* Mount the device once. `already_ret`: it is mounted there: by a helper that was killed, after this job has looked. */
+static int try_mount(struct helper_job *job, dev_t mount_device, bool *already_ret)
 {
 	const char *target = job->request->target;
 	dev_t device;
-	int error = job->provider->calls->make_folder(job->provider, target, MODE_MOUNTED), fd;
+	int fd = open_folder(job, target, O_PATH, &device), error;
+
+	if (fd < 0)
+		return fd;
+	*already_ret = device == makedev(job->facts.major, job->facts.minor);
+	error = *already_ret || device == mount_device
+			? 0
+			: fault(&job->why, -EBUSY,
+				"another filesystem is mounted at %s: unmount it, or choose another folder", target);
+	if (!error && !*already_ret) {
+		error = job->provider->calls->mount(job->provider, job->facts.path, fd, "xfs",
+						    MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME);
+		if (error)
+			error = fault(&job->why, error, "%s cannot be mounted at %s: %s; look at the kernel's log",
+				      job->facts.path, target, strerror(-error));
+	}
+	job->provider->calls->close_fd(job->provider, fd);
+	return error;
+}
+
+static int mount_at_target(struct helper_job *job, int mount_fd, dev_t mount_device)
+{
+	const char *target = job->request->target;
+	bool is_already = false;
+	int error = job->provider->calls->make_folder(job->provider, target, MODE_MOUNTED);
 
 	if (error && error != -EEXIST)
 		return fault(&job->why, error, "%s cannot be created: %s", target, strerror(-error));
-	fd = open_folder(job, target, O_PATH, &device);
-	if (fd < 0)
-		return fd;
-	if (device != mount_device) {
-		job->provider->calls->close_fd(job->provider, fd);
-		return fault(&job->why, -EBUSY, "another filesystem is mounted at %s: unmount it, or choose another folder",
-			     target);
+	error = try_mount(job, mount_device, &is_already);
+	for (int i = 0; i < CLAIM_TRIES && error == -EBUSY; i++) {
+		usleep(CLAIM_PAUSE_US);
+		job->why = (struct fathom_fault){ 0 };
+		error = try_mount(job, mount_device, &is_already);
 	}
-	error = job->provider->calls->mount(job->provider, job->facts.path, fd, "xfs",
-					    MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME);
-	job->provider->calls->close_fd(job->provider, fd);
-	if (error)
-		return fault(&job->why, error, "%s cannot be mounted at %s: %s; look at the kernel's log", job->facts.path,
-			     target, strerror(-error));
-	return give_mounted_to_user(job, mount_fd);
+	return error ? error : give_mounted_to_user(job, mount_fd);
 }
 
 int helper_mount_device(struct helper_job *job)

@@ -127,9 +127,6 @@ static int read_label(struct helper_job *job)
 	return 0;
 }
 
-/* Other programs, such as one that mounts or probes each device, claim a device for a moment: that is not use. */
-enum { CLAIM_TRIES = 20, CLAIM_PAUSE_US = 50000 };
-
 /*
  * Open the device for writing: locked while it is open, and not in use by the kernel. The O_EXCL claim ends here, so that
  * mkfs.xfs can make its own; in between, other programs meet the lock.

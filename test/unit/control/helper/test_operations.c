@@ -115,6 +115,41 @@ static void a_failure_of_mkfs_is_reported_and_its_result_is_verified(void **stat
 	assert_non_null(strstr(reply.text, "does not read back as XFS"));
 }
 
+/* ---- a device that another mount claims for a moment ---- */
+
+static uint32_t busy_mounts; /* so many mounts fail with EBUSY */
+static const struct provider_calls *real_calls;
+
+static int busy_mount(struct provider *self, const char *device, int target_fd, const char *type, unsigned long flags)
+{
+	if (busy_mounts > 0) {
+		busy_mounts--;
+		return -EBUSY;
+	}
+	return real_calls->mount(self, device, target_fd, type, flags);
+}
+
+static void a_mount_waits_for_a_claim_of_a_moment(void **state)
+{
+	struct provider provider = fake.provider;
+	struct provider_calls calls = *fake.provider.calls;
+
+	real_calls = fake.provider.calls;
+	calls.mount = busy_mount;
+	fake.provider.calls = &calls;
+	assert_int_equal(perform(format), 0);
+	busy_mounts = 3;
+	assert_int_equal(perform(mounting), 0);
+	assert_int_equal(fake.mount_count, 1);
+	assert_int_equal(fake.owner_uid, 1234);
+	assert_int_equal(perform(unmounting), 0);
+	busy_mounts = UINT32_MAX; /* one that lasts is reported */
+	assert_int_equal(perform(mounting), -EBUSY);
+	assert_non_null(strstr(reply.text, "cannot be mounted at /mnt/engine0"));
+	assert_int_equal(fake.mount_count, 1);
+	fake.provider = provider;
+}
+
 static void a_filesystem_is_mounted_once_and_owned_by_the_user(void **state)
 {
 	assert_int_equal(perform(format), 0);
@@ -297,6 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(mkfs_runs_with_fixed_arguments_and_environment, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failure_of_mkfs_is_reported_and_its_result_is_verified, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_mount_waits_for_a_claim_of_a_moment, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_filesystem_is_mounted_once_and_owned_by_the_user, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_link_under_a_devices_name_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(another_device_under_the_name_is_refused, setup, teardown),

@@ -4,16 +4,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include "base/must.h"
 
 /* High numbers, which LOOP_CTL_GET_FREE does not give to others: ours stays free when the device has vanished. */
 enum { TRIES = 16, OWN_FIRST = 1000, OWN_COUNT = 900 };
+
+/*
+ * Mounts of their own, before main() and its threads. A test that starts a mount namespace meanwhile would copy our mounts,
+ * and its copies would keep our devices in use after we unmounted them.
+ */
+__attribute__((constructor)) static void begin_mount_namespace(void)
+{
+	if (unshare(CLONE_NEWNS) == 0) /* not without root, which cannot mount either */
+		must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+}
 
 static bool configure(struct loop *loop, int control_fd, const char **reason)
 {

@@ -264,7 +264,7 @@ class Certificates(unittest.TestCase):
         with open(folder + "/admin.crt") as file:
             admin = file.read()
         out = subprocess.run([MAKE, folder], check=True, stdout=subprocess.PIPE, text=True).stdout
-        self.assertIn("admin.crt is there already", out)
+        self.assertIn("admin.crt exists already", out)
         with open(folder + "/admin.crt") as file:
             self.assertEqual(file.read(), admin)
         openssl("verify", "-CAfile", self.ours + "/ca.crt", folder + "/agent.crt")
