@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "data/store/pool/fs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+static int open_folder(void *ctx, int folder, const char *name)
+{
+	int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_file(void *ctx, int folder, const char *name, int flags)
+{
+	int fd = openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void close_fd(void *ctx, int fd)
+{
+	must(fd >= 0);
+	must(close(fd) == 0 || errno != EBADF);
+}
+
+static int lock_fd(void *ctx, int fd)
+{
+	return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+}
+
+static int make_folder(void *ctx, int folder, const char *name)
+{
+	return mkdirat(folder, name, 0700) < 0 ? -errno : 0;
+}
+
+static int list_folder(void *ctx, int folder, pool_fs_entry_fn entry, void *entry_ctx)
+{
+	/* a new open file: the position of `folder` is shared with its other users */
+	int error = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct dirent *dirent;
+	DIR *dir;
+
+	if (fd < 0)
+		return -errno;
+	dir = fdopendir(fd);
+	if (!dir) {
+		error = -errno;
+		must(close(fd) == 0);
+		return error;
+	}
+	while (error == 0 && (errno = 0, dirent = readdir(dir))) {
+		if (strcmp(dirent->d_name, ".") != 0 && strcmp(dirent->d_name, "..") != 0)
+			error = entry(entry_ctx, dirent->d_name);
+	}
+	if (error == 0 && errno)
+		error = -errno;
+	must(closedir(dir) == 0);
+	return error;
+}
+
+static int stat_fd(void *ctx, int fd, struct stat *stat_ret)
+{
+	return fstat(fd, stat_ret) < 0 ? -errno : 0;
+}
+
+static int write_all(void *ctx, int fd, const void *data, size_t bytes)
+{
+	return file_write(fd, data, bytes);
+}
+
+static int read_all(void *ctx, int fd, void *data, size_t bytes)
+{
+	size_t done = 0;
+
+	must(bytes <= INT32_MAX);
+	while (done < bytes) {
+		ssize_t count = read(fd, (uint8_t *)data + done, bytes - done);
+
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count < 0)
+			return -errno;
+		if (count == 0)
+			break;
+		done += (size_t)count;
+	}
+	return (int)done;
+}
+
+static int set_size(void *ctx, int fd, uint64_t bytes)
+{
+	return ftruncate(fd, (off_t)bytes) < 0 ? -errno : 0;
+}
+
+static int allocate(void *ctx, int fd, uint64_t offset, uint64_t bytes)
+{
+	int result;
+
+	must(bytes > 0);
+	do {
+		result = fallocate(fd, 0, (off_t)offset, (off_t)bytes);
+	} while (result < 0 && errno == EINTR);
+	return result < 0 ? -errno : 0;
+}
+
+static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
+{
+	struct file_clone_range range = {
+		.src_fd = from, .src_offset = offset, .src_length = bytes, .dest_offset = offset
+	};
+
+	if (ioctl(fd, FICLONERANGE, &range) == 0)
+		return 0;
+	/* ENOTTY, EXDEV and EINVAL are answers of file systems without reflinks */
+	return errno == ENOTTY ? -EOPNOTSUPP : -errno;
+}
+
+static int sync_fd(void *ctx, int fd)
+{
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+static int rename_name(void *ctx, int from_folder, const char *from, int to_folder, const char *to, bool replace)
+{
+	return renameat2(from_folder, from, to_folder, to, replace ? 0 : RENAME_NOREPLACE) < 0 ? -errno : 0;
+}
+
+static int remove_name(void *ctx, int folder, const char *name, bool is_folder)
+{
+	return unlinkat(folder, name, is_folder ? AT_REMOVEDIR : 0) < 0 ? -errno : 0;
+}
+
+const struct pool_fs *pool_fs_system(void)
+{
+	static const struct pool_fs calls = {
+		.open_folder = open_folder,
+		.open_file = open_file,
+		.close = close_fd,
+		.lock = lock_fd,
+		.make_folder = make_folder,
+		.list = list_folder,
+		.stat = stat_fd,
+		.write = write_all,
+		.read = read_all,
+		.set_size = set_size,
+		.allocate = allocate,
+		.clone = clone_range,
+		.sync = sync_fd,
+		.rename = rename_name,
+		.remove = remove_name,
+	};
+
+	return &calls;
+}

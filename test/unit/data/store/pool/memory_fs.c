@@ -1,0 +1,717 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory_fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/param.h>
+
+#include "base/bits.h"
+#include "base/must.h"
+
+enum {
+	NODES_MAX = 512,
+	FDS_MAX = 64,
+	CHANGES_MAX = 4096,
+	UNSYNCED_MAX = 63,
+	SUBSETS_MAX = 8, /* of more unsynced changes not all subsets are tried */
+	SEEN_MAX = 1 << 14,
+	NAME_BYTES = 100,
+	FILE_BYTES_MAX = 64 << 10,
+	ROOT = 0,
+};
+
+struct entry {
+	char name[NAME_BYTES];
+	int node;
+};
+
+struct node {
+	bool is_used, is_folder;
+	uint32_t entry_count;
+	struct entry *entries; /* of a folder */
+	size_t bytes;
+	uint8_t *data; /* of a file */
+};
+
+/* One change. A create is a LINK; a rename has both folders. */
+struct change {
+	enum { CHANGE_LINK, CHANGE_UNLINK, CHANGE_RENAME, CHANGE_WRITE, CHANGE_SIZE } kind;
+	int node, node_to; /* the folder or the file; RENAME: the folder that the name comes to */
+	char name[NAME_BYTES], name_to[NAME_BYTES];
+	int child;
+	uint8_t *data;
+	size_t offset, bytes;
+	bool is_synced, is_to_synced; /* durable if both */
+};
+
+struct state {
+	struct node *nodes[NODES_MAX];
+	int count;
+};
+
+struct memory_fs {
+	struct pool_fs calls;
+	struct state base, live;
+	struct change *changes;
+	uint32_t change_count;
+	struct {
+		int node; /* -1: free */
+		size_t position;
+	} fds[FDS_MAX];
+	int locked_fd;
+	void (*point)(void *ctx);
+	void *point_ctx;
+	uint32_t skip_sync, sync_count;
+	uint32_t fail_call, call_count;
+	int fail_error;
+	bool has_failed;
+};
+
+/* ---- states ---- */
+
+static int add_node(struct state *state, int index, bool is_folder)
+{
+	must(index < NODES_MAX);
+	must(!state->nodes[index]);
+	state->nodes[index] = calloc(1, sizeof(*state->nodes[index]));
+	must(state->nodes[index]);
+	state->nodes[index]->is_folder = is_folder;
+	state->count = MAX(state->count, index + 1);
+	return index;
+}
+
+static void clear_state(struct state *state)
+{
+	for (int i = 0; i < state->count; i++) {
+		if (state->nodes[i]) {
+			free(state->nodes[i]->data);
+			free(state->nodes[i]->entries);
+		}
+		free(state->nodes[i]);
+		state->nodes[i] = NULL;
+	}
+	state->count = 0;
+}
+
+static void *copy_bytes(const void *from, size_t bytes)
+{
+	void *to = malloc(MAX(bytes, (size_t)1));
+
+	must(to);
+	memcpy(to, from, bytes);
+	return to;
+}
+
+static void copy_state(struct state *to, const struct state *from)
+{
+	must(to->count == 0);
+	for (int i = 0; i < from->count; i++) {
+		if (!from->nodes[i])
+			continue;
+		add_node(to, i, from->nodes[i]->is_folder);
+		*to->nodes[i] = *from->nodes[i];
+		if (from->nodes[i]->data)
+			to->nodes[i]->data = copy_bytes(from->nodes[i]->data, from->nodes[i]->bytes);
+		if (from->nodes[i]->entries)
+			to->nodes[i]->entries = copy_bytes(from->nodes[i]->entries,
+							   from->nodes[i]->entry_count * sizeof(struct entry));
+	}
+	to->count = from->count;
+}
+
+static struct entry *find_entry(struct state *state, int folder, const char *name)
+{
+	struct node *node = state->nodes[folder];
+
+	must(node && node->is_folder);
+	for (uint32_t i = 0; i < node->entry_count; i++)
+		if (strcmp(node->entries[i].name, name) == 0)
+			return &node->entries[i];
+	return NULL;
+}
+
+static void unlink_entry(struct state *state, int folder, const char *name)
+{
+	struct entry *entry = find_entry(state, folder, name);
+	struct node *node = state->nodes[folder];
+
+	if (entry)
+		*entry = node->entries[--node->entry_count];
+}
+
+static void link_entry(struct state *state, int folder, const char *name, int child)
+{
+	struct node *node = state->nodes[folder];
+
+	unlink_entry(state, folder, name);
+	node->entries = realloc(node->entries, (node->entry_count + 1) * sizeof(*node->entries));
+	must(node->entries);
+	must(strlen(name) < NAME_BYTES);
+	strcpy(node->entries[node->entry_count].name, name);
+	node->entries[node->entry_count++].node = child;
+}
+
+static void resize_node(struct node *node, size_t bytes)
+{
+	must(bytes <= FILE_BYTES_MAX);
+	if (bytes == node->bytes)
+		return;
+	node->data = realloc(node->data, MAX(bytes, (size_t)1));
+	must(node->data);
+	if (bytes > node->bytes)
+		memset(node->data + node->bytes, 0, bytes - node->bytes);
+	node->bytes = bytes;
+}
+
+/* Apply `change`; of a torn write only the first half. */
+static void apply(struct state *state, const struct change *change, bool is_torn)
+{
+	size_t bytes = is_torn ? change->bytes / 2 : change->bytes;
+	struct node *node = state->nodes[change->node];
+
+	switch (change->kind) {
+	case CHANGE_LINK:
+		link_entry(state, change->node, change->name, change->child);
+		break;
+	case CHANGE_UNLINK:
+		unlink_entry(state, change->node, change->name);
+		break;
+	case CHANGE_RENAME:
+		unlink_entry(state, change->node, change->name);
+		link_entry(state, change->node_to, change->name_to, change->child);
+		break;
+	case CHANGE_WRITE:
+		if (node->bytes < change->offset + bytes)
+			resize_node(node, change->offset + bytes);
+		memcpy(node->data + change->offset, change->data, bytes);
+		break;
+	case CHANGE_SIZE:
+		resize_node(node, change->bytes);
+		break;
+	}
+}
+
+static struct change *record(struct memory_fs *self, struct change change)
+{
+	must(self->change_count < CHANGES_MAX);
+	change.is_to_synced = change.kind != CHANGE_RENAME || change.node == change.node_to;
+	self->changes[self->change_count] = change;
+	apply(&self->live, &change, false);
+	return &self->changes[self->change_count++];
+}
+
+/* ---- calls ---- */
+
+/* Every call that changes or syncs something begins here. 0, or the error that it must return. */
+static int begin_call(struct memory_fs *self)
+{
+	if (self->point)
+		self->point(self->point_ctx);
+	if (self->call_count++ != self->fail_call)
+		return 0;
+	self->has_failed = true;
+	return self->fail_error;
+}
+
+static int node_of(struct memory_fs *self, int fd)
+{
+	must(fd >= 0 && fd < FDS_MAX && self->fds[fd].node >= 0);
+	return self->fds[fd].node;
+}
+
+static int open_node(struct memory_fs *self, int node)
+{
+	for (int fd = 0; fd < FDS_MAX; fd++) {
+		if (self->fds[fd].node < 0) {
+			self->fds[fd].node = node;
+			self->fds[fd].position = 0;
+			return fd;
+		}
+	}
+	must(!"a descriptor is free");
+	return -EMFILE;
+}
+
+static int open_folder(void *ctx, int folder, const char *name)
+{
+	struct memory_fs *self = ctx;
+	struct entry *entry;
+
+	if (folder == AT_FDCWD)
+		return open_node(self, ROOT);
+	entry = find_entry(&self->live, node_of(self, folder), name);
+	if (!entry)
+		return -ENOENT;
+	return self->live.nodes[entry->node]->is_folder ? open_node(self, entry->node) : -ENOTDIR;
+}
+
+/* A new file or folder, as `name`. It exists, empty, in the base too: only its name is a change. */
+static int make_node(struct memory_fs *self, int folder, const char *name, bool is_folder)
+{
+	struct change change = { .kind = CHANGE_LINK, .node = node_of(self, folder) };
+
+	change.child = MAX(self->base.count, self->live.count);
+	add_node(&self->base, change.child, is_folder);
+	add_node(&self->live, change.child, is_folder);
+	must(strlen(name) < NAME_BYTES);
+	strcpy(change.name, name);
+	record(self, change);
+	return change.child;
+}
+
+static int open_file(void *ctx, int folder, const char *name, int flags)
+{
+	struct memory_fs *self = ctx;
+	struct entry *entry = find_entry(&self->live, node_of(self, folder), name);
+	int error;
+
+	if (!(flags & O_CREAT)) {
+		if (!entry)
+			return -ENOENT;
+		return self->live.nodes[entry->node]->is_folder ? -EISDIR : open_node(self, entry->node);
+	}
+	error = begin_call(self);
+	if (error)
+		return error;
+	return entry ? -EEXIST : open_node(self, make_node(self, folder, name, false));
+}
+
+static void close_fd(void *ctx, int fd)
+{
+	struct memory_fs *self = ctx;
+
+	must(node_of(self, fd) >= 0);
+	self->fds[fd].node = -1;
+	if (self->locked_fd == fd)
+		self->locked_fd = -1;
+}
+
+static int lock_fd(void *ctx, int fd)
+{
+	struct memory_fs *self = ctx;
+
+	if (self->locked_fd >= 0)
+		return -EWOULDBLOCK;
+	self->locked_fd = fd;
+	return 0;
+}
+
+static int make_folder(void *ctx, int folder, const char *name)
+{
+	struct memory_fs *self = ctx;
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	if (find_entry(&self->live, node_of(self, folder), name))
+		return -EEXIST;
+	make_node(self, folder, name, true);
+	return 0;
+}
+
+static int list_folder(void *ctx, int folder, pool_fs_entry_fn entry, void *entry_ctx)
+{
+	struct memory_fs *self = ctx;
+	struct node *node = self->live.nodes[node_of(self, folder)];
+	uint32_t count = node->entry_count;
+	struct entry *entries;
+	int error = 0;
+
+	must(node->is_folder);
+	if (count == 0)
+		return 0;
+	entries = copy_bytes(node->entries, count * sizeof(*entries)); /* `entry` may remove names */
+	for (uint32_t i = 0; error == 0 && i < count; i++)
+		error = entry(entry_ctx, entries[i].name);
+	free(entries);
+	return error;
+}
+
+static int stat_fd(void *ctx, int fd, struct stat *stat_ret)
+{
+	struct memory_fs *self = ctx;
+	struct node *node = self->live.nodes[node_of(self, fd)];
+
+	memset(stat_ret, 0, sizeof(*stat_ret));
+	stat_ret->st_mode = node->is_folder ? S_IFDIR : S_IFREG;
+	stat_ret->st_size = (off_t)node->bytes;
+	stat_ret->st_blocks = (blkcnt_t)((node->bytes + 511) / 512);
+	return 0;
+}
+
+static int write_bytes(struct memory_fs *self, int node, size_t offset, const void *data, size_t bytes)
+{
+	struct change change = { .kind = CHANGE_WRITE, .node = node, .offset = offset, .bytes = bytes };
+
+	change.data = copy_bytes(data, bytes);
+	record(self, change);
+	return 0;
+}
+
+static int write_fd(void *ctx, int fd, const void *data, size_t bytes)
+{
+	struct memory_fs *self = ctx;
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	self->fds[fd].position += bytes;
+	return write_bytes(self, node_of(self, fd), self->fds[fd].position - bytes, data, bytes);
+}
+
+static int read_fd(void *ctx, int fd, void *data, size_t bytes)
+{
+	struct memory_fs *self = ctx;
+	struct node *node = self->live.nodes[node_of(self, fd)];
+	size_t position = self->fds[fd].position, count = MIN(bytes, node->bytes - MIN(position, node->bytes));
+
+	if (count > 0)
+		memcpy(data, node->data + position, count);
+	self->fds[fd].position += count;
+	return (int)count;
+}
+
+static int set_size(void *ctx, int fd, uint64_t bytes)
+{
+	struct memory_fs *self = ctx;
+	struct change change = { .kind = CHANGE_SIZE, .node = node_of(self, fd), .bytes = bytes };
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	record(self, change);
+	return 0;
+}
+
+static int allocate(void *ctx, int fd, uint64_t offset, uint64_t bytes)
+{
+	struct memory_fs *self = ctx;
+	size_t size = self->live.nodes[node_of(self, fd)]->bytes;
+
+	return set_size(ctx, fd, MAX(size, offset + bytes));
+}
+
+static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
+{
+	struct memory_fs *self = ctx;
+	struct node *source = self->live.nodes[node_of(self, from)];
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	must(offset <= source->bytes);
+	if (bytes == 0)
+		bytes = source->bytes - offset;
+	must(offset + bytes <= source->bytes);
+	return write_bytes(self, node_of(self, fd), offset, source->data + offset, bytes);
+}
+
+static int sync_fd(void *ctx, int fd)
+{
+	struct memory_fs *self = ctx;
+	int node = node_of(self, fd), error = begin_call(self);
+
+	if (error)
+		return error;
+	if (self->sync_count++ == self->skip_sync)
+		return 0;
+	for (uint32_t i = 0; i < self->change_count; i++) {
+		struct change *change = &self->changes[i];
+
+		change->is_synced = change->is_synced || change->node == node;
+		change->is_to_synced = change->is_to_synced || (change->kind == CHANGE_RENAME && change->node_to == node);
+	}
+	return 0;
+}
+
+static int rename_name(void *ctx, int from_folder, const char *from, int to_folder, const char *to, bool replace)
+{
+	struct memory_fs *self = ctx;
+	struct change change = { .kind = CHANGE_RENAME,
+				 .node = node_of(self, from_folder),
+				 .node_to = node_of(self, to_folder) };
+	struct entry *entry;
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	entry = find_entry(&self->live, change.node, from);
+	if (!entry)
+		return -ENOENT;
+	if (!replace && find_entry(&self->live, change.node_to, to))
+		return -EEXIST;
+	change.child = entry->node;
+	must(strlen(from) < NAME_BYTES && strlen(to) < NAME_BYTES);
+	strcpy(change.name, from);
+	strcpy(change.name_to, to);
+	record(self, change);
+	return 0;
+}
+
+static int remove_name(void *ctx, int folder, const char *name, bool is_folder)
+{
+	struct memory_fs *self = ctx;
+	struct change change = { .kind = CHANGE_UNLINK, .node = node_of(self, folder) };
+	struct entry *entry;
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	entry = find_entry(&self->live, change.node, name);
+	if (!entry)
+		return -ENOENT;
+	if (self->live.nodes[entry->node]->is_folder != is_folder)
+		return is_folder ? -ENOTDIR : -EISDIR;
+	if (is_folder && self->live.nodes[entry->node]->entry_count > 0)
+		return -ENOTEMPTY;
+	must(strlen(name) < NAME_BYTES);
+	strcpy(change.name, name);
+	record(self, change);
+	return 0;
+}
+
+/* ---- the file system ---- */
+
+struct memory_fs *memory_fs_create(void)
+{
+	struct memory_fs *self = calloc(1, sizeof(*self));
+
+	must(self);
+	self->calls = (struct pool_fs){
+		.ctx = self,
+		.open_folder = open_folder,
+		.open_file = open_file,
+		.close = close_fd,
+		.lock = lock_fd,
+		.make_folder = make_folder,
+		.list = list_folder,
+		.stat = stat_fd,
+		.write = write_fd,
+		.read = read_fd,
+		.set_size = set_size,
+		.allocate = allocate,
+		.clone = clone_range,
+		.sync = sync_fd,
+		.rename = rename_name,
+		.remove = remove_name,
+	};
+	self->changes = calloc(CHANGES_MAX, sizeof(*self->changes));
+	must(self->changes);
+	add_node(&self->base, ROOT, true);
+	add_node(&self->live, ROOT, true);
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		self->fds[fd].node = -1;
+	self->locked_fd = -1;
+	self->skip_sync = self->fail_call = UINT32_MAX;
+	return self;
+}
+
+void memory_fs_destroy(struct memory_fs *self)
+{
+	clear_state(&self->base);
+	clear_state(&self->live);
+	for (uint32_t i = 0; i < self->change_count; i++)
+		free(self->changes[i].data);
+	free(self->changes);
+	free(self);
+}
+
+const struct pool_fs *memory_fs_calls(struct memory_fs *self)
+{
+	return &self->calls;
+}
+
+void memory_fs_at_each_call(struct memory_fs *self, void (*point)(void *ctx), void *ctx)
+{
+	self->point = point;
+	self->point_ctx = ctx;
+}
+
+void memory_fs_skip_sync(struct memory_fs *self, uint32_t index)
+{
+	self->sync_count = 0;
+	self->skip_sync = index;
+}
+
+uint32_t memory_fs_syncs(const struct memory_fs *self)
+{
+	return self->sync_count;
+}
+
+void memory_fs_fail_call(struct memory_fs *self, uint32_t index, int error)
+{
+	self->call_count = 0;
+	self->fail_call = index;
+	self->fail_error = error;
+	self->has_failed = false;
+}
+
+bool memory_fs_has_failed(const struct memory_fs *self)
+{
+	return self->has_failed;
+}
+
+static size_t count_below(const struct state *state, int folder)
+{
+	const struct node *node = state->nodes[folder];
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < node->entry_count; i++) {
+		count++;
+		if (state->nodes[node->entries[i].node]->is_folder)
+			count += count_below(state, node->entries[i].node);
+	}
+	return count;
+}
+
+size_t memory_fs_nodes(const struct memory_fs *self)
+{
+	return count_below(&self->live, ROOT);
+}
+
+size_t memory_fs_open_count(const struct memory_fs *self)
+{
+	size_t count = 0;
+
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		count += self->fds[fd].node >= 0;
+	return count;
+}
+
+struct memory_fs *memory_fs_copy(const struct memory_fs *from)
+{
+	struct memory_fs *self = memory_fs_create();
+
+	clear_state(&self->base);
+	clear_state(&self->live);
+	copy_state(&self->base, &from->live);
+	copy_state(&self->live, &from->live);
+	return self;
+}
+
+/* ---- power cuts ---- */
+
+void memory_fs_settle(struct memory_fs *self)
+{
+	for (uint32_t i = 0; i < self->change_count; i++)
+		free(self->changes[i].data);
+	self->change_count = 0;
+	clear_state(&self->base);
+	copy_state(&self->base, &self->live);
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
+{
+	const uint8_t *byte = data;
+
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ byte[i]) * 0x100000001b3;
+	return hash;
+}
+
+/* Of what is reachable from `folder`; independent of the order of names. */
+static uint64_t hash_state(const struct state *state, int folder)
+{
+	const struct node *node = state->nodes[folder];
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < node->entry_count; i++) {
+		const struct node *child = state->nodes[node->entries[i].node];
+		uint64_t hash = hash_bytes(0xcbf29ce484222325, node->entries[i].name, strlen(node->entries[i].name));
+		uint64_t inner = child->is_folder ? hash_state(state, node->entries[i].node)
+						  : hash_bytes(child->bytes, child->data, child->bytes);
+
+		sum += hash_bytes(hash, &inner, sizeof(inner));
+	}
+	return sum;
+}
+
+struct crash {
+	struct memory_fs *self;
+	uint32_t unsynced[UNSYNCED_MAX], unsynced_count;
+	uint64_t seen[SEEN_MAX];
+	uint32_t seen_count;
+	void (*state)(void *ctx, struct memory_fs *crashed);
+	void *ctx;
+};
+
+static bool is_new(struct crash *crash, uint64_t hash)
+{
+	for (uint32_t i = 0; i < crash->seen_count; i++)
+		if (crash->seen[i] == hash)
+			return false;
+	must(crash->seen_count < SEEN_MAX);
+	crash->seen[crash->seen_count++] = hash;
+	return true;
+}
+
+/* The state with the unsynced changes of `mask`, the last write of which may be torn. */
+static void visit_subset(struct crash *crash, uint64_t mask, bool is_torn)
+{
+	struct memory_fs *self = crash->self, *crashed;
+	uint32_t bit = 0, torn = UINT32_MAX;
+	struct state state = { .count = 0 };
+
+	for (uint32_t i = 0; is_torn && i < crash->unsynced_count; i++)
+		if ((mask & BIT(i)) && self->changes[crash->unsynced[i]].kind == CHANGE_WRITE)
+			torn = crash->unsynced[i];
+	if (is_torn && torn == UINT32_MAX)
+		return;
+	copy_state(&state, &self->base);
+	for (uint32_t i = 0; i < self->change_count; i++) {
+		bool is_durable = self->changes[i].is_synced && self->changes[i].is_to_synced;
+
+		if (is_durable || (mask & BIT(bit)))
+			apply(&state, &self->changes[i], i == torn);
+		bit += !is_durable;
+	}
+	must(bit == crash->unsynced_count);
+	if (is_new(crash, hash_state(&state, ROOT))) {
+		crashed = memory_fs_create();
+		clear_state(&crashed->live);
+		clear_state(&crashed->base);
+		crashed->live = state;
+		copy_state(&crashed->base, &state);
+		crash->state(crash->ctx, crashed);
+		memory_fs_destroy(crashed);
+	} else {
+		clear_state(&state);
+	}
+}
+
+/* Of few unsynced changes each subset; of many each prefix, each prefix without one, and each alone. */
+static void visit_subsets(struct crash *crash)
+{
+	uint32_t count = crash->unsynced_count;
+
+	for (uint64_t mask = 0; count <= SUBSETS_MAX && mask < BIT(count); mask++) {
+		visit_subset(crash, mask, false);
+		visit_subset(crash, mask, true);
+	}
+	for (uint32_t end = 0; count > SUBSETS_MAX && end <= count; end++) {
+		for (uint32_t hole = 0; hole <= end; hole++)
+			visit_subset(crash, (BIT(end) - 1) & ~BIT(hole), false);
+		visit_subset(crash, end < count ? BIT(end) : 0, false);
+	}
+}
+
+void memory_fs_each_crash(struct memory_fs *self, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
+{
+	struct crash *crash = malloc(sizeof(*crash));
+
+	must(crash);
+	crash->self = self;
+	crash->state = state;
+	crash->ctx = ctx;
+	crash->unsynced_count = crash->seen_count = 0;
+	for (uint32_t i = 0; i < self->change_count; i++) {
+		if (self->changes[i].is_synced && self->changes[i].is_to_synced)
+			continue;
+		must(crash->unsynced_count < UNSYNCED_MAX);
+		crash->unsynced[crash->unsynced_count++] = i;
+	}
+	visit_subsets(crash);
+	free(crash);
+}
