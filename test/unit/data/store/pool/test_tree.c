@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A storage tree on a real file system: a temporary folder, and as root also an XFS image on a loop device, where files can
+ * share blocks.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "data/store/pool/tree.h"
+
+enum { MIB = 1 << 20 };
+
+static char root[] = "/tmp/fathom-pool-XXXXXX";
+
+/* ---- what open finds ---- */
+
+struct found {
+	struct pool_tree *tree;
+	char text[4096];
+};
+
+static void add_found(struct found *self, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void add_found(struct found *self, const char *format, ...)
+{
+	size_t used = strlen(self->text);
+	va_list arguments;
+
+	va_start(arguments, format);
+	must(vsnprintf(self->text + used, sizeof(self->text) - used, format, arguments) < (int)(sizeof(self->text) - used));
+	va_end(arguments);
+}
+
+static void see_pool(void *ctx, const struct pool_record *pool)
+{
+	add_found(ctx, "pool %s\n", pool->name);
+}
+
+static void see_volume(void *ctx, const struct pool_record *pool, const struct volume_record *volume, uint64_t allocated)
+{
+	add_found(ctx, "volume %s/%s %ld MiB, %s\n", pool->name, volume->name, (long)(volume->size_bytes / MIB),
+		  allocated >= volume->size_bytes ? "allocated" : "thin");
+}
+
+static void see_snapshot(void *ctx, const struct pool_record *pool, const struct volume_record *volume,
+			 const struct snapshot_record *snapshot, uint64_t allocated)
+{
+	add_found(ctx, "snapshot %s/%s@%s\n", pool->name, volume->name, snapshot->name);
+}
+
+static void see_damaged(void *ctx, const char *path, const struct fathom_fault *why)
+{
+	add_found(ctx, "damaged %s: %s\n", path, why->text);
+}
+
+static int open_found(struct found *self, struct fathom_fault *why)
+{
+	struct pool_tree_visitor visitor = {
+		.ctx = self, .pool = see_pool, .volume = see_volume, .snapshot = see_snapshot, .damaged = see_damaged
+	};
+
+	*self = (struct found){ .tree = NULL };
+	return pool_tree_open(pool_fs_system(), root, &visitor, &self->tree, why);
+}
+
+static void open_or_fail(struct found *self)
+{
+	struct fathom_fault why;
+
+	if (open_found(self, &why) < 0)
+		fail_msg("%s", why.text);
+}
+
+/* ---- objects ---- */
+
+static struct pool_record pool_p(void)
+{
+	return (struct pool_record){ .name = "p", .uuid = { 1 } };
+}
+
+static struct volume_record volume_of(const char *name, uint64_t bytes, bool thick)
+{
+	struct volume_record record = {
+		.uuid = { 2 }, .size_bytes = bytes, .block_bytes = 512, .generation = 1, .thick = thick
+	};
+
+	strcpy(record.name, name);
+	return record;
+}
+
+static void make_volume(struct pool_tree *tree, const char *name, bool thick)
+{
+	struct volume_record record = volume_of(name, 4 * MIB, thick);
+	struct fathom_fault why;
+
+	if (volume_create(tree, "p", &record, &why) < 0)
+		fail_msg("%s", why.text);
+}
+
+static int set_up(void **state)
+{
+	struct pool_record pool = pool_p();
+	struct found found;
+
+	open_or_fail(&found);
+	assert_int_equal(pool_create(found.tree, &pool, NULL), 0);
+	pool_tree_close(found.tree);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -rf %s/*", root);
+	return system(command);
+}
+
+/* ---- tests ---- */
+
+static void test_objects_are_there_after_a_restart(void **state)
+{
+	struct found found;
+
+	open_or_fail(&found);
+	make_volume(found.tree, "thin", false);
+	make_volume(found.tree, "thick", true);
+	assert_int_equal(volume_rename(found.tree, "p", "thin", "lean", NULL), 0);
+	pool_tree_close(found.tree);
+	open_or_fail(&found);
+	assert_non_null(strstr(found.text, "pool p\n"));
+	assert_non_null(strstr(found.text, "volume p/lean 4 MiB, thin\n"));
+	assert_non_null(strstr(found.text, "volume p/thick 4 MiB, allocated\n"));
+	assert_null(strstr(found.text, "damaged"));
+	pool_tree_close(found.tree);
+}
+
+static void test_a_second_process_gets_busy(void **state)
+{
+	struct fathom_fault why;
+	struct found first, second;
+
+	open_or_fail(&first);
+	assert_int_equal(open_found(&second, &why), -EBUSY);
+	assert_non_null(strstr(why.text, "another process"));
+	pool_tree_close(first.tree);
+	open_or_fail(&second);
+	pool_tree_close(second.tree);
+}
+
+static void test_errors_name_what_is_wrong(void **state)
+{
+	struct volume_record record = volume_of("a", 4 * MIB, false);
+	struct fathom_fault why;
+	struct found found;
+
+	open_or_fail(&found);
+	make_volume(found.tree, "a", false);
+	assert_int_equal(volume_create(found.tree, "p", &record, &why), -EEXIST);
+	assert_int_equal(volume_create(found.tree, "q", &record, &why), -ENOENT);
+	assert_non_null(strstr(why.text, "q"));
+	assert_int_equal(volume_rename(found.tree, "p", "a", "../a", &why), -EINVAL);
+	assert_int_equal(volume_remove(found.tree, "p", "b", &why), -ENOENT);
+	strcpy(record.name, ".hidden");
+	assert_int_equal(volume_create(found.tree, "p", &record, &why), -EINVAL);
+	pool_tree_close(found.tree);
+}
+
+/* Replace a part of the file at `path` below the root. */
+static void overwrite(const char *path, off_t offset, const char *text)
+{
+	char full[256];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	fd = open(full, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, text, strlen(text), offset), strlen(text));
+	close(fd);
+}
+
+static void test_a_damaged_volume_is_reported_and_others_are_used(void **state)
+{
+	struct found found;
+
+	open_or_fail(&found);
+	make_volume(found.tree, "a", false);
+	make_volume(found.tree, "b", false);
+	make_volume(found.tree, "c", false);
+	pool_tree_close(found.tree);
+	overwrite("pools/p/volumes/a/volume.json", 60, "9");
+	{
+		char full[256];
+
+		snprintf(full, sizeof(full), "%s/pools/p/volumes/b/data.1", root);
+		assert_int_equal(truncate(full, MIB), 0);
+	}
+	open_or_fail(&found);
+	assert_non_null(strstr(found.text, "damaged pools/p/volumes/a: "));
+	assert_non_null(strstr(found.text, "damaged pools/p/volumes/b: data.1 has 1048576 bytes, its record says 4194304"));
+	assert_non_null(strstr(found.text, "volume p/c 4 MiB"));
+	assert_null(strstr(found.text, "volume p/a"));
+	pool_tree_close(found.tree);
+}
+
+static void test_a_removed_volume_stays_usable_until_it_is_closed(void **state)
+{
+	struct volume_record record = volume_of("a", 4 * MIB, false);
+	struct found found;
+	char byte = 'x';
+	int fd;
+
+	open_or_fail(&found);
+	make_volume(found.tree, "a", false);
+	assert_int_equal(volume_open_data(found.tree, "p", &record, O_RDWR, &fd, NULL), 0);
+	assert_int_equal(volume_remove(found.tree, "p", "a", NULL), 0);
+	assert_int_equal(pool_tree_delete_trash(found.tree, NULL), 1);
+	assert_int_equal(pool_tree_delete_trash(found.tree, NULL), 0);
+	assert_int_equal(pwrite(fd, &byte, 1, 0), 1);
+	close(fd);
+	pool_tree_close(found.tree);
+}
+
+static void test_a_snapshot_shares_blocks_or_is_refused(void **state)
+{
+	const struct pool_fs *fs = pool_fs_system();
+	struct volume_record record = volume_of("a", 4 * MIB, false);
+	struct snapshot_member member = { .pool = "p", .volume = "a" };
+	struct snapshot_group group = { .members = &member, .count = 1 };
+	struct found found;
+	char byte = 'x';
+	int fd, error;
+
+	member.record = (struct snapshot_record){
+		.name = "s", .uuid = { 3 }, .volume = { 2 }, .group = { 4 }, .size_bytes = 4 * MIB, .block_bytes = 512
+	};
+	open_or_fail(&found);
+	make_volume(found.tree, "a", false);
+	assert_int_equal(volume_open_data(found.tree, "p", &record, O_RDWR, &fd, NULL), 0);
+	assert_int_equal(pwrite(fd, &byte, 1, 0), 1);
+	assert_int_equal(snapshot_group_begin(found.tree, &group, NULL), 0);
+	error = fs->clone(fs->ctx, member.fd, fd, 0, MIB);
+	if (error) {
+		assert_int_equal(error, -EOPNOTSUPP);
+		snapshot_group_abandon(found.tree, &group);
+	} else {
+		assert_int_equal(fs->clone(fs->ctx, member.fd, fd, MIB, 3 * MIB), 0);
+		assert_int_equal(snapshot_group_commit(found.tree, &group, NULL), 0);
+		byte = 'y';
+		assert_int_equal(pwrite(fd, &byte, 1, 0), 1);
+		close(fd);
+		assert_int_equal(snapshot_open_data(found.tree, "p", "a", "s", &fd, NULL), 0);
+		assert_int_equal(pread(fd, &byte, 1, 0), 1);
+		assert_int_equal(byte, 'x');
+	}
+	close(fd);
+	pool_tree_close(found.tree);
+	open_or_fail(&found);
+	assert_int_equal(strstr(found.text, "snapshot p/a@s") != NULL, error == 0);
+	assert_null(strstr(found.text, "damaged"));
+	pool_tree_close(found.tree);
+}
+
+#define WITH_POOL(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+static const struct CMUnitTest tests[] = {
+	WITH_POOL(test_objects_are_there_after_a_restart),
+	WITH_POOL(test_a_second_process_gets_busy),
+	WITH_POOL(test_errors_name_what_is_wrong),
+	WITH_POOL(test_a_damaged_volume_is_reported_and_others_are_used),
+	WITH_POOL(test_a_removed_volume_stays_usable_until_it_is_closed),
+	WITH_POOL(test_a_snapshot_shares_blocks_or_is_refused),
+};
+
+/* Mount a new XFS image at `root`. False: this process may not, or there is no mkfs.xfs. */
+static bool mount_xfs(void)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "truncate -s 512M %s.img && mkfs.xfs -q -m reflink=1,rmapbt=0 %s.img && mount -o loop %s.img %s "
+		 "2>/dev/null",
+		 root, root, root, root);
+	return geteuid() == 0 && system(command) == 0;
+}
+
+int main(void)
+{
+	char image[64];
+	int failed;
+
+	must(mkdtemp(root));
+	snprintf(image, sizeof(image), "%s.img", root);
+	if (getenv("POOL_ON_XFS")) {
+		if (!mount_xfs()) {
+			printf("1..0 # SKIP no XFS image can be mounted here\n");
+			unlink(image);
+			rmdir(root);
+			return 0;
+		}
+	}
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	if (getenv("POOL_ON_XFS"))
+		must(umount(root) == 0);
+	unlink(image);
+	rmdir(root);
+	return failed;
+}
