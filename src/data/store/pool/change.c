@@ -5,6 +5,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "base/text.h"
 #include "data/store/pool/internal.h"
 
 int tree_check_writable(const struct pool_tree *tree, struct fathom_fault *why)
@@ -228,9 +229,8 @@ static int take_first(void *ctx, const char *name)
 {
 	struct first_name *self = ctx;
 
-	if (strlen(name) >= sizeof(self->name))
+	if (text_copy(self->name, sizeof(self->name), name) < 0)
 		return 0; /* not ours */
-	strcpy(self->name, name);
 	self->is_found = true;
 	return 1;
 }

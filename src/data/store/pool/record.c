@@ -85,8 +85,8 @@ static int compute_checksum(const json_t *object, char checksum_ret[CHECKSUM_BYT
 }
 
 /*
- * Whether `text` is `outer` as JSON. An allocation that fails inside jansson may drop bytes and report success, so each text
- * is read back before it is used.
+ * Whether `text` is `outer` as JSON. An allocation that fails inside jansson may drop bytes and report success. So each
+ * text is read back before it is used.
  */
 static bool reads_back(const char *text, const json_t *outer)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "memory_fs.h"
+#include "memory_fs_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,70 +8,12 @@
 #include <sys/param.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "base/must.h"
-
-enum {
-	NODES_MAX = 512,
-	FDS_MAX = 64,
-	CHANGES_MAX = 4096,
-	UNSYNCED_MAX = 63,
-	SUBSETS_MAX = 8, /* of more unsynced changes not all subsets are tried */
-	SEEN_MAX = 1 << 14,
-	NAME_BYTES = 100,
-	FILE_BYTES_MAX = 64 << 10,
-	ROOT = 0,
-};
-
-struct entry {
-	char name[NAME_BYTES];
-	int node;
-};
-
-struct node {
-	bool is_used, is_folder;
-	uint32_t entry_count;
-	struct entry *entries; /* of a folder */
-	size_t bytes;
-	uint8_t *data; /* of a file */
-};
-
-/* One change. A create is a LINK; a rename has both folders. */
-struct change {
-	enum { CHANGE_LINK, CHANGE_UNLINK, CHANGE_RENAME, CHANGE_WRITE, CHANGE_SIZE } kind;
-	int node, node_to; /* the folder or the file; RENAME: the folder that the name comes to */
-	char name[NAME_BYTES], name_to[NAME_BYTES];
-	int child;
-	uint8_t *data;
-	size_t offset, bytes;
-	bool is_synced, is_to_synced; /* durable if both */
-};
-
-struct state {
-	struct node *nodes[NODES_MAX];
-	int count;
-};
-
-struct memory_fs {
-	struct pool_fs calls;
-	struct state base, live;
-	struct change *changes;
-	uint32_t change_count;
-	struct {
-		int node; /* -1: free */
-		size_t position;
-	} fds[FDS_MAX];
-	int locked_fd;
-	void (*point)(void *ctx);
-	void *point_ctx;
-	uint32_t skip_sync, sync_count;
-	uint32_t fail_call, call_count;
-	int fail_error;
-	bool has_failed;
-};
 
 /* ---- states ---- */
 
-static int add_node(struct state *state, int index, bool is_folder)
+static int add_node(struct memory_state *state, int index, bool is_folder)
 {
 	must(index < NODES_MAX);
 	must(!state->nodes[index]);
@@ -82,7 +24,7 @@ static int add_node(struct state *state, int index, bool is_folder)
 	return index;
 }
 
-static void clear_state(struct state *state)
+void memory_state_clear(struct memory_state *state)
 {
 	for (int i = 0; i < state->count; i++) {
 		if (state->nodes[i]) {
@@ -104,7 +46,7 @@ static void *copy_bytes(const void *from, size_t bytes)
 	return to;
 }
 
-static void copy_state(struct state *to, const struct state *from)
+void memory_state_copy(struct memory_state *to, const struct memory_state *from)
 {
 	must(to->count == 0);
 	for (int i = 0; i < from->count; i++) {
@@ -121,7 +63,7 @@ static void copy_state(struct state *to, const struct state *from)
 	to->count = from->count;
 }
 
-static struct entry *find_entry(struct state *state, int folder, const char *name)
+static struct entry *find_entry(struct memory_state *state, int folder, const char *name)
 {
 	struct node *node = state->nodes[folder];
 
@@ -132,7 +74,7 @@ static struct entry *find_entry(struct state *state, int folder, const char *nam
 	return NULL;
 }
 
-static void unlink_entry(struct state *state, int folder, const char *name)
+static void unlink_entry(struct memory_state *state, int folder, const char *name)
 {
 	struct entry *entry = find_entry(state, folder, name);
 	struct node *node = state->nodes[folder];
@@ -141,15 +83,14 @@ static void unlink_entry(struct state *state, int folder, const char *name)
 		*entry = node->entries[--node->entry_count];
 }
 
-static void link_entry(struct state *state, int folder, const char *name, int child)
+static void link_entry(struct memory_state *state, int folder, const char *name, int child)
 {
 	struct node *node = state->nodes[folder];
 
 	unlink_entry(state, folder, name);
 	node->entries = realloc(node->entries, (node->entry_count + 1) * sizeof(*node->entries));
 	must(node->entries);
-	must(strlen(name) < NAME_BYTES);
-	strcpy(node->entries[node->entry_count].name, name);
+	must(text_copy(node->entries[node->entry_count].name, sizeof(node->entries[node->entry_count].name), name) == 0);
 	node->entries[node->entry_count++].node = child;
 }
 
@@ -165,8 +106,7 @@ static void resize_node(struct node *node, size_t bytes)
 	node->bytes = bytes;
 }
 
-/* Apply `change`; of a torn write only the first half. */
-static void apply(struct state *state, const struct change *change, bool is_torn)
+void memory_state_apply(struct memory_state *state, const struct change *change, bool is_torn)
 {
 	size_t bytes = is_torn ? change->bytes / 2 : change->bytes;
 	struct node *node = state->nodes[change->node];
@@ -198,7 +138,7 @@ static struct change *record(struct memory_fs *self, struct change change)
 	must(self->change_count < CHANGES_MAX);
 	change.is_to_synced = change.kind != CHANGE_RENAME || change.node == change.node_to;
 	self->changes[self->change_count] = change;
-	apply(&self->live, &change, false);
+	memory_state_apply(&self->live, &change, false);
 	return &self->changes[self->change_count++];
 }
 
@@ -255,8 +195,7 @@ static int make_node(struct memory_fs *self, int folder, const char *name, bool 
 	change.child = MAX(self->base.count, self->live.count);
 	add_node(&self->base, change.child, is_folder);
 	add_node(&self->live, change.child, is_folder);
-	must(strlen(name) < NAME_BYTES);
-	strcpy(change.name, name);
+	must(text_copy(change.name, sizeof(change.name), name) == 0);
 	record(self, change);
 	return change.child;
 }
@@ -443,9 +382,8 @@ static int rename_name(void *ctx, int from_folder, const char *from, int to_fold
 	if (!replace && find_entry(&self->live, change.node_to, to))
 		return -EEXIST;
 	change.child = entry->node;
-	must(strlen(from) < NAME_BYTES && strlen(to) < NAME_BYTES);
-	strcpy(change.name, from);
-	strcpy(change.name_to, to);
+	must(text_copy(change.name, sizeof(change.name), from) == 0);
+	must(text_copy(change.name_to, sizeof(change.name_to), to) == 0);
 	record(self, change);
 	return 0;
 }
@@ -466,8 +404,7 @@ static int remove_name(void *ctx, int folder, const char *name, bool is_folder)
 		return is_folder ? -ENOTDIR : -EISDIR;
 	if (is_folder && self->live.nodes[entry->node]->entry_count > 0)
 		return -ENOTEMPTY;
-	must(strlen(name) < NAME_BYTES);
-	strcpy(change.name, name);
+	must(text_copy(change.name, sizeof(change.name), name) == 0);
 	record(self, change);
 	return 0;
 }
@@ -510,8 +447,8 @@ struct memory_fs *memory_fs_create(void)
 
 void memory_fs_destroy(struct memory_fs *self)
 {
-	clear_state(&self->base);
-	clear_state(&self->live);
+	memory_state_clear(&self->base);
+	memory_state_clear(&self->live);
 	for (uint32_t i = 0; i < self->change_count; i++)
 		free(self->changes[i].data);
 	free(self->changes);
@@ -553,7 +490,7 @@ bool memory_fs_has_failed(const struct memory_fs *self)
 	return self->has_failed;
 }
 
-static size_t count_below(const struct state *state, int folder)
+static size_t count_below(const struct memory_state *state, int folder)
 {
 	const struct node *node = state->nodes[folder];
 	size_t count = 0;
@@ -584,134 +521,18 @@ struct memory_fs *memory_fs_copy(const struct memory_fs *from)
 {
 	struct memory_fs *self = memory_fs_create();
 
-	clear_state(&self->base);
-	clear_state(&self->live);
-	copy_state(&self->base, &from->live);
-	copy_state(&self->live, &from->live);
+	memory_state_clear(&self->base);
+	memory_state_clear(&self->live);
+	memory_state_copy(&self->base, &from->live);
+	memory_state_copy(&self->live, &from->live);
 	return self;
 }
-
-/* ---- power cuts ---- */
 
 void memory_fs_settle(struct memory_fs *self)
 {
 	for (uint32_t i = 0; i < self->change_count; i++)
 		free(self->changes[i].data);
 	self->change_count = 0;
-	clear_state(&self->base);
-	copy_state(&self->base, &self->live);
-}
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
-{
-	const uint8_t *byte = data;
-
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ byte[i]) * 0x100000001b3;
-	return hash;
-}
-
-/* Of what is reachable from `folder`; independent of the order of names. */
-static uint64_t hash_state(const struct state *state, int folder)
-{
-	const struct node *node = state->nodes[folder];
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < node->entry_count; i++) {
-		const struct node *child = state->nodes[node->entries[i].node];
-		uint64_t hash = hash_bytes(0xcbf29ce484222325, node->entries[i].name, strlen(node->entries[i].name));
-		uint64_t inner = child->is_folder ? hash_state(state, node->entries[i].node)
-						  : hash_bytes(child->bytes, child->data, child->bytes);
-
-		sum += hash_bytes(hash, &inner, sizeof(inner));
-	}
-	return sum;
-}
-
-struct crash {
-	struct memory_fs *self;
-	uint32_t unsynced[UNSYNCED_MAX], unsynced_count;
-	uint64_t seen[SEEN_MAX];
-	uint32_t seen_count;
-	void (*state)(void *ctx, struct memory_fs *crashed);
-	void *ctx;
-};
-
-static bool is_new(struct crash *crash, uint64_t hash)
-{
-	for (uint32_t i = 0; i < crash->seen_count; i++)
-		if (crash->seen[i] == hash)
-			return false;
-	must(crash->seen_count < SEEN_MAX);
-	crash->seen[crash->seen_count++] = hash;
-	return true;
-}
-
-/* The state with the unsynced changes of `mask`, the last write of which may be torn. */
-static void visit_subset(struct crash *crash, uint64_t mask, bool is_torn)
-{
-	struct memory_fs *self = crash->self, *crashed;
-	uint32_t bit = 0, torn = UINT32_MAX;
-	struct state state = { .count = 0 };
-
-	for (uint32_t i = 0; is_torn && i < crash->unsynced_count; i++)
-		if ((mask & BIT(i)) && self->changes[crash->unsynced[i]].kind == CHANGE_WRITE)
-			torn = crash->unsynced[i];
-	if (is_torn && torn == UINT32_MAX)
-		return;
-	copy_state(&state, &self->base);
-	for (uint32_t i = 0; i < self->change_count; i++) {
-		bool is_durable = self->changes[i].is_synced && self->changes[i].is_to_synced;
-
-		if (is_durable || (mask & BIT(bit)))
-			apply(&state, &self->changes[i], i == torn);
-		bit += !is_durable;
-	}
-	must(bit == crash->unsynced_count);
-	if (is_new(crash, hash_state(&state, ROOT))) {
-		crashed = memory_fs_create();
-		clear_state(&crashed->live);
-		clear_state(&crashed->base);
-		crashed->live = state;
-		copy_state(&crashed->base, &state);
-		crash->state(crash->ctx, crashed);
-		memory_fs_destroy(crashed);
-	} else {
-		clear_state(&state);
-	}
-}
-
-/* Of few unsynced changes each subset; of many each prefix, each prefix without one, and each alone. */
-static void visit_subsets(struct crash *crash)
-{
-	uint32_t count = crash->unsynced_count;
-
-	for (uint64_t mask = 0; count <= SUBSETS_MAX && mask < BIT(count); mask++) {
-		visit_subset(crash, mask, false);
-		visit_subset(crash, mask, true);
-	}
-	for (uint32_t end = 0; count > SUBSETS_MAX && end <= count; end++) {
-		for (uint32_t hole = 0; hole <= end; hole++)
-			visit_subset(crash, (BIT(end) - 1) & ~BIT(hole), false);
-		visit_subset(crash, end < count ? BIT(end) : 0, false);
-	}
-}
-
-void memory_fs_each_crash(struct memory_fs *self, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
-{
-	struct crash *crash = malloc(sizeof(*crash));
-
-	must(crash);
-	crash->self = self;
-	crash->state = state;
-	crash->ctx = ctx;
-	crash->unsynced_count = crash->seen_count = 0;
-	for (uint32_t i = 0; i < self->change_count; i++) {
-		if (self->changes[i].is_synced && self->changes[i].is_to_synced)
-			continue;
-		must(crash->unsynced_count < UNSYNCED_MAX);
-		crash->unsynced[crash->unsynced_count++] = i;
-	}
-	visit_subsets(crash);
-	free(crash);
+	memory_state_clear(&self->base);
+	memory_state_copy(&self->base, &self->live);
 }

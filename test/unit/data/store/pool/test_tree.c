@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/text.h"
 #include "data/store/pool/tree.h"
 
 enum { MIB = 1 << 20 };
@@ -95,7 +96,7 @@ static struct volume_record volume_of(const char *name, uint64_t bytes, bool thi
 		.uuid = { 2 }, .size_bytes = bytes, .block_bytes = 512, .generation = 1, .thick = thick
 	};
 
-	strcpy(record.name, name);
+	must(text_copy(record.name, sizeof(record.name), name) == 0);
 	return record;
 }
 
@@ -172,7 +173,7 @@ static void test_errors_name_what_is_wrong(void **state)
 	assert_non_null(strstr(why.text, "q"));
 	assert_int_equal(volume_rename(found.tree, "p", "a", "../a", &why), -EINVAL);
 	assert_int_equal(volume_remove(found.tree, "p", "b", &why), -ENOENT);
-	strcpy(record.name, ".hidden");
+	must(text_copy(record.name, sizeof(record.name), ".hidden") == 0);
 	assert_int_equal(volume_create(found.tree, "p", &record, &why), -EINVAL);
 	pool_tree_close(found.tree);
 }

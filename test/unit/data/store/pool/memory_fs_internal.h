@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by memory_fs.c and power_cut.c. */
+#ifndef TEST_UNIT_DATA_STORE_POOL_MEMORY_FS_INTERNAL_H
+#define TEST_UNIT_DATA_STORE_POOL_MEMORY_FS_INTERNAL_H
+
+#include "memory_fs.h"
+
+enum {
+	NODES_MAX = 512,
+	FDS_MAX = 64,
+	CHANGES_MAX = 4096,
+	NAME_BYTES = 100,
+	FILE_BYTES_MAX = 64 << 10,
+	ROOT = 0,
+};
+
+struct entry {
+	char name[NAME_BYTES];
+	int node;
+};
+
+struct node {
+	bool is_used, is_folder;
+	uint32_t entry_count;
+	struct entry *entries; /* of a folder */
+	size_t bytes;
+	uint8_t *data; /* of a file */
+};
+
+/* One change. A create is a LINK; a rename has both folders. */
+struct change {
+	enum { CHANGE_LINK, CHANGE_UNLINK, CHANGE_RENAME, CHANGE_WRITE, CHANGE_SIZE } kind;
+	int node, node_to; /* the folder or the file; RENAME: the folder that the name comes to */
+	char name[NAME_BYTES], name_to[NAME_BYTES];
+	int child;
+	uint8_t *data;
+	size_t offset, bytes;
+	bool is_synced, is_to_synced; /* durable if both */
+};
+
+struct memory_state {
+	struct node *nodes[NODES_MAX];
+	int count;
+};
+
+struct memory_fs {
+	struct pool_fs calls;
+	struct memory_state base, live;
+	struct change *changes;
+	uint32_t change_count;
+	struct {
+		int node; /* -1: free */
+		size_t position;
+	} fds[FDS_MAX];
+	int locked_fd;
+	void (*point)(void *ctx);
+	void *point_ctx;
+	uint32_t skip_sync, sync_count;
+	uint32_t fail_call, call_count;
+	int fail_error;
+	bool has_failed;
+};
+
+/* Free all nodes. */
+void memory_state_clear(struct memory_state *state);
+/* Copy to an empty state. */
+void memory_state_copy(struct memory_state *to, const struct memory_state *from);
+/* Apply a change; of a torn write only the first half. */
+void memory_state_apply(struct memory_state *state, const struct change *change, bool is_torn);
+
+#endif

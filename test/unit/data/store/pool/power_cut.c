@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The states that a power cut may leave of a memory_fs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/must.h"
+#include "memory_fs_internal.h"
+
+enum {
+	UNSYNCED_MAX = 63,
+	SUBSETS_MAX = 8, /* of more unsynced changes not all subsets are tried */
+	SEEN_MAX = 1 << 14,
+};
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
+{
+	const uint8_t *byte = data;
+
+	for (size_t i = 0; i < bytes; i++)
+		hash = (hash ^ byte[i]) * 0x100000001b3;
+	return hash;
+}
+
+/* Of what is reachable from `folder`; independent of the order of names. */
+static uint64_t hash_state(const struct memory_state *state, int folder)
+{
+	const struct node *node = state->nodes[folder];
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < node->entry_count; i++) {
+		const struct node *child = state->nodes[node->entries[i].node];
+		uint64_t hash = hash_bytes(0xcbf29ce484222325, node->entries[i].name, strlen(node->entries[i].name));
+		uint64_t inner = child->is_folder ? hash_state(state, node->entries[i].node)
+						  : hash_bytes(child->bytes, child->data, child->bytes);
+
+		sum += hash_bytes(hash, &inner, sizeof(inner));
+	}
+	return sum;
+}
+
+struct crash {
+	struct memory_fs *self;
+	uint32_t unsynced[UNSYNCED_MAX], unsynced_count;
+	uint64_t seen[SEEN_MAX];
+	uint32_t seen_count;
+	void (*state)(void *ctx, struct memory_fs *crashed);
+	void *ctx;
+};
+
+static bool is_new(struct crash *crash, uint64_t hash)
+{
+	for (uint32_t i = 0; i < crash->seen_count; i++)
+		if (crash->seen[i] == hash)
+			return false;
+	must(crash->seen_count < SEEN_MAX);
+	crash->seen[crash->seen_count++] = hash;
+	return true;
+}
+
+/* The state with the unsynced changes of `mask`, the last write of which may be torn. */
+static void visit_subset(struct crash *crash, uint64_t mask, bool is_torn)
+{
+	struct memory_fs *self = crash->self, *crashed;
+	uint32_t bit = 0, torn = UINT32_MAX;
+	struct memory_state state = { .count = 0 };
+
+	for (uint32_t i = 0; is_torn && i < crash->unsynced_count; i++)
+		if ((mask & BIT(i)) && self->changes[crash->unsynced[i]].kind == CHANGE_WRITE)
+			torn = crash->unsynced[i];
+	if (is_torn && torn == UINT32_MAX)
+		return;
+	memory_state_copy(&state, &self->base);
+	for (uint32_t i = 0; i < self->change_count; i++) {
+		bool is_durable = self->changes[i].is_synced && self->changes[i].is_to_synced;
+
+		if (is_durable || (mask & BIT(bit)))
+			memory_state_apply(&state, &self->changes[i], i == torn);
+		bit += !is_durable;
+	}
+	must(bit == crash->unsynced_count);
+	if (is_new(crash, hash_state(&state, ROOT))) {
+		crashed = memory_fs_create();
+		memory_state_clear(&crashed->live);
+		memory_state_clear(&crashed->base);
+		crashed->live = state;
+		memory_state_copy(&crashed->base, &state);
+		crash->state(crash->ctx, crashed);
+		memory_fs_destroy(crashed);
+	} else {
+		memory_state_clear(&state);
+	}
+}
+
+/* Of few unsynced changes each subset; of many each prefix, each prefix without one, and each alone. */
+static void visit_subsets(struct crash *crash)
+{
+	uint32_t count = crash->unsynced_count;
+
+	for (uint64_t mask = 0; count <= SUBSETS_MAX && mask < BIT(count); mask++) {
+		visit_subset(crash, mask, false);
+		visit_subset(crash, mask, true);
+	}
+	for (uint32_t end = 0; count > SUBSETS_MAX && end <= count; end++) {
+		for (uint32_t hole = 0; hole <= end; hole++)
+			visit_subset(crash, (BIT(end) - 1) & ~BIT(hole), false);
+		visit_subset(crash, end < count ? BIT(end) : 0, false);
+	}
+}
+
+void memory_fs_each_crash(struct memory_fs *self, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
+{
+	struct crash *crash = malloc(sizeof(*crash));
+
+	must(crash);
+	crash->self = self;
+	crash->state = state;
+	crash->ctx = ctx;
+	crash->unsynced_count = crash->seen_count = 0;
+	for (uint32_t i = 0; i < self->change_count; i++) {
+		if (self->changes[i].is_synced && self->changes[i].is_to_synced)
+			continue;
+		must(crash->unsynced_count < UNSYNCED_MAX);
+		crash->unsynced[crash->unsynced_count++] = i;
+	}
+	visit_subsets(crash);
+	free(crash);
+}
