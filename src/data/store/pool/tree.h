@@ -19,8 +19,8 @@
  * The data file of a volume may be longer than volume.json says, after a crash while its size changed; open cuts it. A file
  * that is shorter, or a record that is damaged, is reported, and the object is not used.
  *
- * If a folder cannot be synced after a rename, nobody knows which state the disk has. Then the tree is failed: it refuses
- * changes until it is opened again.
+ * If a folder cannot be synced after a rename, the state on disk is unknown. Then the tree is failed: it refuses changes
+ * until it is opened again.
  *
  * Writer: one process, which holds a lock on the root folder. All functions block for as long as the device does and are
  * called by one thread at a time. Not here: the I/O of volumes, and what may be promised (ledger.h).
