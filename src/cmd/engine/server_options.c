@@ -33,8 +33,7 @@ int engine_read_socket_dir(void *to, const char *text, struct fathom_fault *why)
 
 int engine_read_storage(void *to, const char *text, struct fathom_fault *why)
 {
-	server_option_given = "--storage";
-	((struct engine_server_options *)to)->storage = text;
+	*(const char **)to = text;
 	return check_existing_folder(text, why);
 }
 

@@ -274,27 +274,6 @@ static const struct drpc_method methods[] = {
 
 /* ---- open to close ---- */
 
-/*
- * Lock the storage folder for the life of this process, against engines of any server or socket folder. The descriptor
- * holds the lock, so it stays open until exit.
- */
-static int lock_storage(const char *storage, struct fathom_fault *why)
-{
-	int fd, error;
-
-	if (!storage)
-		return 0;
-	fd = open(storage, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return fault(why, -errno, "--storage %s: %s", storage, strerror(errno));
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-		return 0;
-	error = errno;
-	close(fd);
-	return error == EWOULDBLOCK ? fault(why, -EBUSY, "--storage %s: another engine uses it", storage)
-				    : fault(why, -error, "--storage %s cannot be locked: %s", storage, strerror(error));
-}
-
 int engine_control_open(const struct engine_options *program, struct fathom_fault *why)
 {
 	const struct engine_server_options *server = &program->server;
@@ -313,9 +292,6 @@ int engine_control_open(const struct engine_options *program, struct fathom_faul
 	if (bytes >= (int)sizeof(engine_control.socket_path))
 		return fault(why, -ENAMETOOLONG, "--socket-dir %s: sockets' paths have at most %d characters",
 			     server->socket_dir, ENGINE_PATH_BYTES_MAX - 1);
-	error = lock_storage(server->storage, why);
-	if (error)
-		return error;
 	engine_control.options = program;
 	engine_control.rank = ENGINE_RANK_NONE;
 	engine_control.uri[0] = '\0';

@@ -167,6 +167,20 @@ static void startup_replayed(void *ctx, const struct fathom_fault *why)
 	finish_init(&kept);
 }
 
+static void storage_opened(void *ctx, const struct fathom_fault *why)
+{
+	struct fathom_fault kept;
+
+	if (why || engine.stop_wanted) {
+		kept = why ? *why : stopping;
+		finish_init(why ? &kept : NULL);
+	} else if (engine.config) {
+		config_replay(engine.config, true, startup_replayed, NULL);
+	} else {
+		nvmf_target_start(target_started, NULL);
+	}
+}
+
 int engine_init(engine_done_fn done, void *ctx)
 {
 	if (engine.state != ENGINE_WAITING)
@@ -175,10 +189,7 @@ int engine_init(engine_done_fn done, void *ctx)
 	rpc_hold_calls(true);
 	engine.init_done = done;
 	engine.init_ctx = ctx;
-	if (engine.config)
-		config_replay(engine.config, true, startup_replayed, NULL);
-	else
-		nvmf_target_start(target_started, NULL);
+	engine_storage_open(storage_opened, NULL);
 	return 0;
 }
 
@@ -245,9 +256,14 @@ static void finish_stop(void)
 	daemon_end(engine.exit_status);
 }
 
-static void bdevs_gone(void *ctx)
+static void storage_closed(void *ctx)
 {
 	uplink_flush(finish_stop);
+}
+
+static void bdevs_gone(void *ctx)
+{
+	engine_storage_close(storage_closed, NULL);
 }
 
 static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)

@@ -30,7 +30,6 @@ struct engine_server_options {
 	const char *uuid;	    /* "": none */
 	const char *address;	    /* of --listen: numbers, no brackets */
 	uint16_t port;		    /* 0: any */
-	const char *storage;	    /* NULL: none */
 	const char *provider;	    /* the scheme of the URI */
 	uint64_t incarnation_above; /* the previous process's incarnation; 0: none */
 };
@@ -39,6 +38,7 @@ struct engine_options {
 	struct cpuset cpus; /* a data reactor each */
 	const char *socket_path;
 	const char *config_path; /* NULL: none */
+	const char *storage;	 /* folder of pools and volumes; NULL: none */
 	const char *trace_spec;	 /* in the syntax of -e */
 	const char *name;	 /* of the trace file */
 	const char *version;

@@ -20,6 +20,17 @@ const struct engine_options *engine_options(void);
 /* Stop as on SIGTERM. Must be called from the reactor's loop. */
 void engine_stop(void);
 
+/* ---- storage.c: the pools and volumes of --storage ---- */
+
+struct volumes;
+
+/* Open the storage, if the engine has one, and its volumes. Calls `done` once, possibly before this returns. */
+void engine_storage_open(engine_done_fn done, void *ctx);
+/* The block devices are gone. Calls `closed` once, possibly before this returns. */
+void engine_storage_close(void (*closed)(void *ctx), void *ctx);
+/* NULL: the engine has no storage, or it is not open. */
+struct volumes *engine_storage(void);
+
 /* ---- device_health.c: log lines about block devices ---- */
 
 /* Start once the engine is ready; stop before the devices are removed. */

@@ -249,9 +249,11 @@ void method_bdev_set_options(struct rpc_request *request, const struct bdev_set_
 void bdev_config(json_t *calls)
 {
 	for (struct bdev *bdev = bdev_first(); bdev; bdev = bdev_next(bdev)) {
-		json_t *params = json_made(json_object());
+		json_t *params;
 
-		must(bdev->ops->create_method);
+		if (!bdev->ops->create_method) /* a volume: the storage holds it */
+			continue;
+		params = json_made(json_object());
 		must(bdev->ops->describe_config);
 		bdev->ops->describe_config(bdev,
 					   &(struct bdev_visitor){ params, visit_string, visit_number, visit_boolean });

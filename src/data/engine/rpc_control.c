@@ -20,7 +20,7 @@ static void put_server(json_t *result)
 
 	json_put(result, "instance", json_integer(server->instance));
 	json_put(result, "uuid", json_text(server->uuid));
-	json_put(result, "storage", json_text(server->storage ? server->storage : ""));
+	json_put(result, "storage", json_text(engine_options()->storage ? engine_options()->storage : ""));
 	json_put(result, "socket", json_text(engine_control.socket_path));
 	json_put(result, "uri", json_text(engine_control.uri));
 	json_put(result, "incarnation", json_integer((json_int_t)engine_control.incarnation));

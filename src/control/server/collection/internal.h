@@ -14,7 +14,7 @@
 
 #include "control/server/collection/collection.h"
 #include "control/server/collection/log_window.h"
-#include "control/server/core/worker.h"
+#include "base/reactor/worker.h"
 
 enum {
 	COLLECTION_NAME_BYTES = 128,

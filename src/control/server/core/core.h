@@ -13,7 +13,7 @@
  *	collection	the latest collection of logs						collection/
  *
  * The frame (control/server/server.c) opens the parts from the lowest to the highest. Everything runs on the control
- * thread; blocking work has a worker thread (worker.h).
+ * thread; blocking work has a worker thread (base/reactor/worker.h).
  */
 #ifndef CONTROL_SERVER_CORE_CORE_H
 #define CONTROL_SERVER_CORE_CORE_H

@@ -12,7 +12,7 @@
 
 #include "base/list.h"
 #include "control/db/db.h"
-#include "control/server/core/worker.h"
+#include "base/reactor/worker.h"
 #include "control/server/database/database.h"
 
 struct server_database {

@@ -7,7 +7,7 @@
 
 #include "control/fault/fault.h"
 #include "control/server/config/generate.h"
-#include "control/server/core/worker.h"
+#include "base/reactor/worker.h"
 #include "control/server/host/device_labels.h"
 #include "control/server/host/host.h"
 #include "control/status/status.h"

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "control/fault/fault.h"
 #include "control/server/core/probes.gen.h"
-#include "control/server/core/worker.h"
+#include "base/reactor/worker.h"
 #include "control/server/host/device_labels.h"
 #include "control/server/host/facts.h"
 #include "control/server/host/host.h"

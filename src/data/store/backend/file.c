@@ -341,6 +341,22 @@ static const struct bdev_ops aio_ops = {
 	.describe_driver = aio_describe_driver,
 };
 
+static const struct bdev_ops volume_ops = {
+	FILE_OPS,
+	.kind = "volume",
+	.driver = "volume",
+	.describe_driver = uring_describe_driver,
+};
+
+static const struct {
+	const char *product;
+	const struct bdev_ops *ops;
+} kinds[] = {
+	[FILE_KIND_URING] = { "URING bdev", &uring_ops },
+	[FILE_KIND_AIO] = { "AIO disk", &aio_ops },
+	[FILE_KIND_VOLUME] = { "Volume", &volume_ops },
+};
+
 int file_create(const struct file_options *options, struct fathom_fault *why)
 {
 	size_t filename_bytes = options->filename ? strlen(options->filename) + 1 : 0;
@@ -357,8 +373,8 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 	self->fd = self->claim_fd = -1;
 	uring_device_init(&self->io, false);
 	memcpy(self->filename, options->filename, filename_bytes);
-	bdev->product = options->kind == FILE_KIND_AIO ? "AIO disk" : "URING bdev";
-	bdev->ops = options->kind == FILE_KIND_AIO ? &aio_ops : &uring_ops;
+	bdev->product = kinds[options->kind].product;
+	bdev->ops = kinds[options->kind].ops;
 	bdev->read_only = options->read_only;
 	bdev->write_cache = true;
 	rc = backend_name(bdev, options->name, options->uuid, why);

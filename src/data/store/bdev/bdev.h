@@ -120,8 +120,8 @@ struct bdev_ops {
 	/* The last user is gone: free the structure that embeds `bdev`. Control thread. */
 	void (*destroy)(struct bdev *bdev);
 	const char *kind;	   /* "null", "malloc", "uring", "aio", "error" */
-	const char *create_method; /* the RPC that creates one, e.g. "bdev_null_create" */
-	/* The parameters with which create_method recreates this bdev. */
+	const char *create_method; /* the RPC that creates one, e.g. "bdev_null_create"; NULL: not in the configuration */
+	/* The parameters with which create_method recreates this bdev. With create_method only. */
 	void (*describe_config)(const struct bdev *bdev, const struct bdev_visitor *visitor);
 	/* The contents of `driver_specific` in bdev_get_bdevs, under the key `driver`. NULL: none. */
 	const char *driver;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* worker - runs a blocking function on a thread of its own, then a second function back on the light thread. */
-#ifndef CONTROL_SERVER_WORKER_H
-#define CONTROL_SERVER_WORKER_H
+#ifndef REACTOR_WORKER_H
+#define REACTOR_WORKER_H
 
 #include "base/reactor/reactor.h"
 

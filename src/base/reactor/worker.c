@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "control/server/core/worker.h"
+#include "base/reactor/worker.h"
 
 #include <pthread.h>
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Methods for pools and volumes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/text.h"
+#include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
+#include "data/store/volume/volumes.h"
+
+/* Reply with an error if the engine has no storage. */
+static struct volumes *get_volumes(struct rpc_request *request)
+{
+	struct volumes *volumes = engine_storage();
+
+	if (!volumes)
+		rpc_error(request, -ENODEV, "%s: this engine has no storage: start it with --storage DIR",
+			  strerror(ENODEV));
+	return volumes;
+}
+
+static void reply_done(void *ctx, const struct fathom_fault *why)
+{
+	struct rpc_request *request = ctx;
+
+	if (why)
+		rpc_error_errno(request, why->error, why->text);
+	else
+		rpc_reply(request, NULL);
+}
+
+/* Copy a name; false: it is too long, and the request has its reply. */
+static bool copy_name(struct rpc_request *request, char to[POOL_NAME_BYTES_MAX], const char *name)
+{
+	if (text_copy(to, POOL_NAME_BYTES_MAX, name) == 0)
+		return true;
+	rpc_error(request, -EINVAL, "%s: the name \"%s\" is longer than %d characters", strerror(EINVAL), name,
+		  POOL_NAME_BYTES_MAX - 1);
+	return false;
+}
+
+/* ---- pools ---- */
+
+void method_pool_create(struct rpc_request *request, const struct pool_create_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	struct pool_record record = { .size_bytes = p->size, .overcommit = p->overcommit };
+
+	if (!volumes || !copy_name(request, record.name, p->pool))
+		return;
+	uuid_copy(record.uuid, p->uuid);
+	volumes_create_pool(volumes, &record, reply_done, request);
+}
+
+void method_pool_destroy(struct rpc_request *request, const struct pool_destroy_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+
+	if (volumes)
+		volumes_destroy_pool(volumes, p->pool, p->force, reply_done, request);
+}
+
+static json_t *uuid_json(const uint8_t *uuid)
+{
+	char text[UUID_STR_LEN];
+
+	uuid_unparse(uuid, text);
+	return json_string(text);
+}
+
+static json_t *storage_json(const struct volumes *volumes)
+{
+	json_t *object = json_made(json_object());
+	struct volumes_info info;
+
+	volumes_get_info(volumes, &info);
+	json_put(object, "path", json_text(engine_options()->storage));
+	json_put(object, "state", json_string(storage_state_name(info.state)));
+	json_put(object, "since_ns", json_integer((json_int_t)info.since_ns));
+	json_put(object, "pools", json_integer(info.pools));
+	json_put(object, "volumes", json_integer(info.volumes));
+	json_put(object, "damaged", json_integer(info.damaged));
+	json_put(object, "changes_waiting", json_integer(info.changes_waiting));
+	json_put(object, "changes_done", json_integer((json_int_t)info.changes_done));
+	json_put(object, "changes_failed", json_integer((json_int_t)info.changes_failed));
+	if (info.is_changing) {
+		json_put(object, "change", json_string(volume_change_name(info.change)));
+		json_put(object, "change_since_ns", json_integer((json_int_t)info.change_since_ns));
+	}
+	return object;
+}
+
+static json_t *pool_json(const struct pool *pool)
+{
+	json_t *object = json_made(json_object());
+
+	json_put(object, "name", json_string(pool->record.name));
+	json_put(object, "uuid", uuid_json(pool->record.uuid));
+	json_put(object, "size", json_integer((json_int_t)pool->record.size_bytes));
+	json_put(object, "overcommit", json_boolean(pool->record.overcommit));
+	json_put(object, "created_ns", json_integer((json_int_t)pool->record.created_ns));
+	json_put(object, "volumes", json_integer(pool->volume_count));
+	return object;
+}
+
+void method_pool_get_pools(struct rpc_request *request)
+{
+	struct volumes *volumes = get_volumes(request);
+	json_t *result, *list;
+
+	if (!volumes)
+		return;
+	result = json_made(json_object());
+	list = json_made(json_array());
+	for (const struct pool *pool = volumes_first_pool(volumes); pool; pool = TAILQ_NEXT(pool, link))
+		json_add(list, pool_json(pool));
+	json_put(result, "storage", storage_json(volumes));
+	json_put(result, "pools", list);
+	rpc_reply(request, result);
+}
+
+/* ---- volumes ---- */
+
+struct creation {
+	struct rpc_request *request;
+	char device[2 * POOL_NAME_BYTES_MAX];
+};
+
+static void reply_created(void *ctx, const struct fathom_fault *why)
+{
+	struct creation *creation = ctx;
+
+	if (why)
+		rpc_error_errno(creation->request, why->error, why->text);
+	else
+		rpc_reply(creation->request, json_text(creation->device));
+	free(creation);
+}
+
+void method_volume_create(struct rpc_request *request, const struct volume_create_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	struct volume_record record = { .size_bytes = p->size, .block_bytes = p->block_size, .thick = p->thick };
+	char pool[POOL_NAME_BYTES_MAX];
+	struct creation *creation;
+
+	if (!volumes || !copy_name(request, pool, p->pool) || !copy_name(request, record.name, p->volume))
+		return;
+	uuid_copy(record.uuid, p->uuid);
+	creation = calloc(1, sizeof(*creation));
+	must(creation);
+	creation->request = request;
+	must((size_t)snprintf(creation->device, sizeof(creation->device), "%s/%s", pool, record.name) <
+	     sizeof(creation->device));
+	volumes_create(volumes, pool, &record, reply_created, creation);
+}
+
+void method_volume_destroy(struct rpc_request *request, const struct volume_destroy_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+
+	if (volumes)
+		volumes_destroy(volumes, p->pool, p->volume, reply_done, request);
+}
+
+static json_t *volume_json(const struct volume *volume)
+{
+	json_t *object = json_made(json_object());
+
+	json_put(object, "name", json_string(volume->record.name));
+	json_put(object, "pool", json_string(volume->pool->record.name));
+	json_put(object, "uuid", uuid_json(volume->record.uuid));
+	json_put(object, "state", json_string(volume_state_name(volume->state)));
+	json_put(object, "since_ns", json_integer((json_int_t)volume->since_ns));
+	json_put(object, "device", json_string(volume->device));
+	json_put(object, "size", json_integer((json_int_t)volume->record.size_bytes));
+	json_put(object, "block_size", json_integer(volume->record.block_bytes));
+	json_put(object, "thick", json_boolean(volume->record.thick));
+	json_put(object, "created_ns", json_integer((json_int_t)volume->record.created_ns));
+	if (volume->state == VOLUME_ERRORED)
+		json_put(object, "reason", json_text(volume->why.text));
+	return object;
+}
+
+static void add_volumes(json_t *list, const struct pool *pool)
+{
+	const struct volume *volume;
+
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		json_add(list, volume_json(volume));
+}
+
+void method_volume_get_volumes(struct rpc_request *request, const struct volume_get_volumes_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct pool *only = volumes && p->pool ? volumes_find_pool(volumes, p->pool) : NULL;
+	json_t *list;
+
+	if (!volumes)
+		return;
+	if (p->pool && !only) {
+		rpc_error_errno(request, -ENOENT, p->pool);
+		return;
+	}
+	list = json_made(json_array());
+	for (const struct pool *pool = volumes_first_pool(volumes); pool; pool = TAILQ_NEXT(pool, link)) {
+		if (!only || pool == only)
+			add_volumes(list, pool);
+	}
+	rpc_reply(request, list);
+}

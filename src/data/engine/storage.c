@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* storage - opens the folder of --storage with its pools and volumes when the engine starts, and closes it at the end. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/engine/internal.h"
+#include "data/store/pool/fs.h"
+#include "data/store/volume/volumes.h"
+
+static struct {
+	struct volumes *volumes;
+	bool is_open;
+	engine_done_fn done;
+	void *ctx;
+} storage;
+
+static void finish_open(void *ctx, const struct fathom_fault *why)
+{
+	struct volumes_info info;
+	struct fathom_fault named;
+
+	if (why) {
+		fill_fault(&named, why->error, "--storage %s: %s", engine_options()->storage, why->text);
+		storage.done(storage.ctx, &named);
+		return;
+	}
+	storage.is_open = true;
+	volumes_get_info(storage.volumes, &info);
+	if (info.volumes > 0)
+		log_notice("storage %s: %u volume%s, %u of them not usable", engine_options()->storage, info.volumes,
+			   info.volumes == 1 ? "" : "s", info.damaged);
+	storage.done(storage.ctx, NULL);
+}
+
+void engine_storage_open(engine_done_fn done, void *ctx)
+{
+	const char *root = engine_options()->storage;
+	struct fathom_fault why;
+	int error;
+
+	must(!storage.volumes);
+	if (!root) {
+		done(ctx, NULL);
+		return;
+	}
+	storage.done = done;
+	storage.ctx = ctx;
+	error = volumes_open(pool_fs_system(), root, finish_open, NULL, &storage.volumes);
+	if (!error)
+		return;
+	fill_fault(&why, error, "--storage %s: %s", root, strerror(-error));
+	done(ctx, &why);
+}
+
+void engine_storage_close(void (*closed)(void *ctx), void *ctx)
+{
+	struct volumes *volumes = storage.volumes;
+
+	storage.volumes = NULL;
+	storage.is_open = false;
+	if (volumes)
+		volumes_close(volumes, closed, ctx);
+	else
+		closed(ctx);
+}
+
+struct volumes *engine_storage(void)
+{
+	return storage.is_open ? storage.volumes : NULL;
+}

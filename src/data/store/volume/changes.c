@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * changes - what each kind of change checks, does on disk and applies to the copy.
+ *
+ * A check runs when the change is the next to run, so it sees the result of all changes before it. `apply` cannot fail:
+ * what it needs is there, or the process aborts for lack of a few bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "data/store/volume/internal.h"
+
+enum { BLOCK_BYTES_DEFAULT = 4096 };
+
+static struct pool *find_pool(const struct change *change, struct fathom_fault *why)
+{
+	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+
+	if (!pool)
+		fill_fault(why, -ENOENT, "there is no pool \"%s\"", change->pool);
+	return pool;
+}
+
+/* ---- create a pool ---- */
+
+static int check_pool_create(struct change *change, struct fathom_fault *why)
+{
+	const struct pool_record *asked = &change->pool_record;
+	const struct pool *pool = model_find_pool(&change->volumes->pools, asked->name);
+	int error = pool_name_check("pool", asked->name, why);
+
+	if (error || !pool)
+		return error;
+	if (!uuid_is_null(asked->uuid) && uuid_compare(asked->uuid, pool->record.uuid) != 0)
+		return fault(why, -EEXIST, "there is another pool \"%s\"", asked->name);
+	if (asked->size_bytes != pool->record.size_bytes)
+		return fault(why, -EEXIST, "pool \"%s\" exists with a size of %" PRIu64 " bytes, not %" PRIu64, asked->name,
+			     pool->record.size_bytes, asked->size_bytes);
+	if (asked->overcommit != pool->record.overcommit)
+		return fault(why, -EEXIST, "pool \"%s\" exists %s overcommit", asked->name,
+			     pool->record.overcommit ? "with" : "without");
+	return -EALREADY;
+}
+
+static int work_pool_create(struct change *change, struct fathom_fault *why)
+{
+	if (uuid_is_null(change->pool_record.uuid))
+		uuid_generate(change->pool_record.uuid);
+	if (change->pool_record.created_ns == 0)
+		change->pool_record.created_ns = clock_realtime_ns();
+	return pool_create(change->volumes->tree, &change->pool_record, why);
+}
+
+static void apply_pool_create(struct change *change)
+{
+	must(model_add_pool(&change->volumes->pools, &change->pool_record));
+	change->volumes->pool_count++;
+}
+
+static const struct change_kind pool_create_kind = { VOLUME_CHANGE_POOL_CREATE, check_pool_create, work_pool_create,
+						     apply_pool_create };
+
+/* ---- destroy a pool ---- */
+
+static int check_pool_destroy(struct change *change, struct fathom_fault *why)
+{
+	const struct pool *pool = find_pool(change, why);
+	const struct volume *volume;
+
+	if (!pool)
+		return -ENOENT;
+	if (pool->volume_count > 0 && !change->force)
+		return fault(why, -ENOTEMPTY, "pool \"%s\" has %u volume%s: destroy %s first, or use force", change->pool,
+			     pool->volume_count, pool->volume_count == 1 ? "" : "s",
+			     pool->volume_count == 1 ? "it" : "them");
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (model_is_in_use(volume))
+			return fault(why, -EBUSY, "volume %s is in use by a namespace", volume->device);
+	}
+	return 0;
+}
+
+static int work_pool_destroy(struct change *change, struct fathom_fault *why)
+{
+	return pool_remove(change->volumes->tree, change->pool, why);
+}
+
+static void apply_pool_destroy(struct change *change)
+{
+	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+
+	must(pool);
+	while (!TAILQ_EMPTY(&pool->volumes))
+		model_remove_volume(change->volumes, TAILQ_FIRST(&pool->volumes));
+	model_remove_pool(change->volumes, pool);
+	change->volumes->has_trash = true;
+}
+
+static const struct change_kind pool_destroy_kind = { VOLUME_CHANGE_POOL_DESTROY, check_pool_destroy, work_pool_destroy,
+						      apply_pool_destroy };
+
+/* ---- create a volume ---- */
+
+static int check_new_volume(const struct volume_record *asked, struct fathom_fault *why)
+{
+	int error = pool_name_check("volume", asked->name, why);
+
+	if (error)
+		return error;
+	if (!is_power_of_two(asked->block_bytes) || asked->block_bytes < BDEV_BLOCK_BYTES_MIN ||
+	    asked->block_bytes > BDEV_BLOCK_BYTES_MAX)
+		return fault(why, -EINVAL, "a block size of %" PRIu32 " bytes is not a power of two from %d to %d",
+			     asked->block_bytes, BDEV_BLOCK_BYTES_MIN, BDEV_BLOCK_BYTES_MAX);
+	if (asked->size_bytes == 0 || asked->size_bytes % asked->block_bytes != 0 || asked->size_bytes > INT64_MAX)
+		return fault(why, -EINVAL,
+			     "a size of %" PRIu64 " bytes is not a positive multiple of the block size, %" PRIu32,
+			     asked->size_bytes, asked->block_bytes);
+	return 0;
+}
+
+/* The existing volume is what was asked for: -EALREADY; else say what differs. */
+static int compare_volume(const struct volume *volume, const struct volume_record *asked, struct fathom_fault *why)
+{
+	const struct volume_record *record = &volume->record;
+
+	if (!uuid_is_null(asked->uuid) && uuid_compare(asked->uuid, record->uuid) != 0)
+		return fault(why, -EEXIST, "there is another volume %s", volume->device);
+	if (asked->size_bytes != record->size_bytes)
+		return fault(why, -EEXIST, "volume %s exists with a size of %" PRIu64 " bytes, not %" PRIu64,
+			     volume->device, record->size_bytes, asked->size_bytes);
+	if (asked->block_bytes != record->block_bytes)
+		return fault(why, -EEXIST, "volume %s exists with a block size of %" PRIu32 " bytes, not %" PRIu32,
+			     volume->device, record->block_bytes, asked->block_bytes);
+	if (asked->thick != record->thick)
+		return fault(why, -EEXIST, "volume %s exists and is %s", volume->device, record->thick ? "thick" : "thin");
+	return -EALREADY;
+}
+
+static int check_create(struct change *change, struct fathom_fault *why)
+{
+	const struct pool *pool = find_pool(change, why);
+	const struct volume *volume;
+	int error;
+
+	if (!pool)
+		return -ENOENT;
+	error = check_new_volume(&change->record, why);
+	if (error)
+		return error;
+	volume = model_find_volume(pool, change->record.name);
+	return volume ? compare_volume(volume, &change->record, why) : 0;
+}
+
+/* Bytes that the data file occupies. A failure matters to figures only. */
+static uint64_t count_allocated(struct change *change)
+{
+	struct volumes *volumes = change->volumes;
+	struct fathom_fault ignored;
+	struct stat stat;
+	int fd;
+
+	if (volume_open_data(volumes->tree, change->pool, &change->record, O_RDONLY, &fd, &ignored))
+		return 0;
+	if (volumes->fs->stat(volumes->fs->ctx, fd, &stat) < 0)
+		stat.st_blocks = 0;
+	volumes->fs->close(volumes->fs->ctx, fd);
+	return (uint64_t)stat.st_blocks * 512;
+}
+
+static int work_create(struct change *change, struct fathom_fault *why)
+{
+	int error;
+
+	if (uuid_is_null(change->record.uuid))
+		uuid_generate(change->record.uuid);
+	if (change->record.created_ns == 0)
+		change->record.created_ns = clock_realtime_ns();
+	change->record.generation = 1;
+	error = volume_create(change->volumes->tree, change->pool, &change->record, why);
+	if (!error)
+		change->allocated_bytes = count_allocated(change);
+	return error;
+}
+
+static void apply_create(struct change *change)
+{
+	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+	struct volume *volume;
+
+	must(pool);
+	volume = model_add_volume(pool, &change->record);
+	must(volume);
+	volume->allocated_bytes = change->allocated_bytes;
+	model_bring_online(change->volumes, volume);
+}
+
+static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_create, work_create, apply_create };
+
+/* ---- destroy a volume ---- */
+
+static int check_destroy(struct change *change, struct fathom_fault *why)
+{
+	const struct pool *pool = find_pool(change, why);
+	const struct volume *volume = pool ? model_find_volume(pool, change->record.name) : NULL;
+
+	if (!pool)
+		return -ENOENT;
+	if (!volume)
+		return fault(why, -ENOENT, "there is no volume \"%s\" in pool \"%s\"", change->record.name, change->pool);
+	if (model_is_in_use(volume))
+		return fault(why, -EBUSY, "volume %s is in use by a namespace: remove the namespace first", volume->device);
+	return 0;
+}
+
+static int work_destroy(struct change *change, struct fathom_fault *why)
+{
+	return volume_remove(change->volumes->tree, change->pool, change->record.name, why);
+}
+
+static void apply_destroy(struct change *change)
+{
+	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+	struct volume *volume = pool ? model_find_volume(pool, change->record.name) : NULL;
+
+	must(volume);
+	model_remove_volume(change->volumes, volume);
+	change->volumes->has_trash = true;
+}
+
+static const struct change_kind destroy_kind = { VOLUME_CHANGE_DESTROY, check_destroy, work_destroy, apply_destroy };
+
+/* ---- delete the files of a removed object ---- */
+
+static int check_empty_trash(struct change *change, struct fathom_fault *why)
+{
+	return 0;
+}
+
+static int work_empty_trash(struct change *change, struct fathom_fault *why)
+{
+	int deleted = pool_tree_delete_trash(change->volumes->tree, why);
+
+	change->is_trash_empty = deleted == 0;
+	return deleted < 0 ? deleted : 0;
+}
+
+static void apply_empty_trash(struct change *change)
+{
+	if (change->is_trash_empty)
+		change->volumes->has_trash = false;
+}
+
+const struct change_kind empty_trash_kind = { VOLUME_CHANGE_EMPTY_TRASH, check_empty_trash, work_empty_trash,
+					      apply_empty_trash };
+
+/* ---- calls ---- */
+
+/* A name that is too long becomes an empty one, which no object has and no check accepts. */
+static void copy_name(char to[POOL_NAME_BYTES_MAX], const char *name)
+{
+	if (text_copy(to, POOL_NAME_BYTES_MAX, name) != 0)
+		to[0] = '\0';
+}
+
+void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_create(volumes, &pool_create_kind, done, ctx);
+
+	change->pool_record = *pool;
+	copy_name(change->pool, pool->name);
+	change_submit(change);
+}
+
+void volumes_destroy_pool(struct volumes *volumes, const char *name, bool force, volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_create(volumes, &pool_destroy_kind, done, ctx);
+
+	copy_name(change->pool, name);
+	change->force = force;
+	change_submit(change);
+}
+
+void volumes_create(struct volumes *volumes, const char *pool, const struct volume_record *volume, volumes_done_fn done,
+		    void *ctx)
+{
+	struct change *change = change_create(volumes, &create_kind, done, ctx);
+
+	must(volume_record_copy(&change->record, volume) == 0);
+	if (change->record.block_bytes == 0)
+		change->record.block_bytes = BLOCK_BYTES_DEFAULT;
+	copy_name(change->pool, pool);
+	change_submit(change);
+}
+
+void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_create(volumes, &destroy_kind, done, ctx);
+
+	copy_name(change->pool, pool);
+	copy_name(change->record.name, name);
+	change_submit(change);
+}

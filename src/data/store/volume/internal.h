@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * volume, internal:
+ *
+ *	volumes.c	open and close; queries
+ *	model.c		the copy in memory: pools, volumes, their block devices
+ *	queue.c		changes: one at a time, each on a worker thread
+ *	changes.c	what each kind of change checks, does and applies
+ */
+#ifndef DATA_STORE_VOLUME_INTERNAL_H
+#define DATA_STORE_VOLUME_INTERNAL_H
+
+#include "base/reactor/worker.h"
+#include "data/store/pool/tree.h"
+#include "data/store/volume/volumes.h"
+
+TAILQ_HEAD(pool_list, pool);
+
+/* ---- queue.c ---- */
+
+struct change;
+
+struct change_kind {
+	enum volume_change change;
+	/*
+	 * Control thread: check the change against the copy. -EALREADY: there is nothing to do, and the change has succeeded.
+	 */
+	int (*check)(struct change *change, struct fathom_fault *why);
+	int (*work)(struct change *change, struct fathom_fault *why); /* worker thread: change the tree */
+	void (*apply)(struct change *change);			      /* control thread, after `work` succeeded */
+};
+
+struct change {
+	struct worker_job job;
+	struct volumes *volumes;
+	const struct change_kind *kind;
+	char pool[POOL_NAME_BYTES_MAX];
+	struct pool_record pool_record; /* POOL_CREATE */
+	struct volume_record record;	/* CREATE; DESTROY: its name */
+	uint64_t allocated_bytes;	/* CREATE: set by `work` */
+	bool force;
+	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
+	volumes_done_fn done;
+	void *ctx;
+	int error;
+	struct fathom_fault why;
+	uint64_t begin_ns; /* clock_monotonic_ns() */
+	uint64_t since_ns; /* the same moment, since 1970 */
+	STAILQ_ENTRY(change) link;
+};
+
+struct volumes {
+	struct trace_object trace;
+	enum storage_state state;
+	uint64_t since_ns;
+	const struct pool_fs *fs;
+	const char *root;
+	struct pool_tree *tree; /* of the worker thread while a change runs, else of the control thread; NULL: not open */
+	struct pool_list pools;
+	uint32_t pool_count, volume_count, damaged_count;
+	STAILQ_HEAD(, change) changes; /* the first one runs, if is_running */
+	uint32_t change_count;
+	bool is_running;
+	bool has_trash;	    /* removed objects may have files left, which are deleted while no change waits */
+	bool is_start_sent; /* a message that starts the next change is on its way */
+	uint64_t changes_done, changes_failed;
+	void (*closed)(void *ctx);
+	void *closed_ctx;
+};
+
+/* Add a change made by change_create() to the queue. */
+void change_submit(struct change *change);
+/* Aborts if out of memory, as for a message: a change is small. */
+struct change *change_create(struct volumes *volumes, const struct change_kind *kind, volumes_done_fn done, void *ctx);
+/* Start the next change, or end a close, by a message: callbacks must not run before the caller returns. */
+void queue_wake(struct volumes *volumes);
+/* Fail all changes that wait. */
+void changes_fail_waiting(struct volumes *volumes, int error, const char *text);
+
+/* ---- changes.c ---- */
+
+/* Deletes the files of one removed object. It has no caller. */
+extern const struct change_kind empty_trash_kind;
+
+/* ---- volumes.c ---- */
+
+void storage_move(struct volumes *volumes, enum storage_state to);
+/* End a close that waits for the running change or for a message. */
+void volumes_continue_close(struct volumes *volumes);
+
+/* ---- model.c ---- */
+
+/* Copies the record. NULL: out of memory. Any thread, on a list of its own. */
+struct pool *model_add_pool(struct pool_list *pools, const struct pool_record *record);
+struct volume *model_add_volume(struct pool *pool, const struct volume_record *record);
+struct pool *model_find_pool(const struct pool_list *pools, const char *name);
+struct volume *model_find_volume(const struct pool *pool, const char *name);
+void model_remove_volume(struct volumes *volumes, struct volume *volume);
+/* Its volumes are removed. */
+void model_remove_pool(struct volumes *volumes, struct pool *pool);
+/* Free a list that was never registered, or whose block devices are gone. */
+void model_free(struct pool_list *pools);
+/* Register the block device of a new volume: it is ONLINE, or ERRORED with the reason, which is logged. */
+void model_bring_online(struct volumes *volumes, struct volume *volume);
+/* Whether a descriptor of its block device is open. */
+bool model_is_in_use(const struct volume *volume);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "data/store/backend/backend.h"
+#include "data/store/volume/internal.h"
+#include "data/store/volume/probes.gen.h"
+
+/* ---- pools and volumes ---- */
+
+struct pool *model_add_pool(struct pool_list *pools, const struct pool_record *record)
+{
+	struct pool *pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return NULL;
+	must(!model_find_pool(pools, record->name));
+	pool->record = *record;
+	TAILQ_INIT(&pool->volumes);
+	TAILQ_INSERT_TAIL(pools, pool, link);
+	return pool;
+}
+
+struct volume *model_add_volume(struct pool *pool, const struct volume_record *record)
+{
+	struct volume *volume = calloc(1, sizeof(*volume));
+
+	if (!volume || volume_record_copy(&volume->record, record)) {
+		free(volume);
+		return NULL;
+	}
+	volume->pool = pool;
+	must((size_t)snprintf(volume->device, sizeof(volume->device), "%s/%s", pool->record.name, record->name) <
+	     sizeof(volume->device));
+	TAILQ_INSERT_TAIL(&pool->volumes, volume, link);
+	pool->volume_count++;
+	return volume;
+}
+
+struct pool *model_find_pool(const struct pool_list *pools, const char *name)
+{
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, pools, link) {
+		if (strcmp(pool->record.name, name) == 0)
+			return pool;
+	}
+	return NULL;
+}
+
+struct volume *model_find_volume(const struct pool *pool, const char *name)
+{
+	struct volume *volume;
+
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (strcmp(volume->record.name, name) == 0)
+			return volume;
+	}
+	return NULL;
+}
+
+static void free_volume(struct volume *volume)
+{
+	must(volume->pool->volume_count > 0);
+	volume->pool->volume_count--;
+	TAILQ_REMOVE(&volume->pool->volumes, volume, link);
+	volume_record_deinit(&volume->record);
+	free(volume);
+}
+
+static void free_pool(struct pool_list *pools, struct pool *pool)
+{
+	must(pool->volume_count == 0 && TAILQ_EMPTY(&pool->volumes));
+	TAILQ_REMOVE(pools, pool, link);
+	free(pool);
+}
+
+void model_free(struct pool_list *pools)
+{
+	struct pool *pool;
+
+	while ((pool = TAILQ_FIRST(pools))) {
+		while (!TAILQ_EMPTY(&pool->volumes))
+			free_volume(TAILQ_FIRST(&pool->volumes));
+		free_pool(pools, pool);
+	}
+}
+
+/* ---- states and block devices ---- */
+
+static void move_volume(struct volume *volume, enum volume_state to)
+{
+	volume_state_move(clock_ticks(), volume, to);
+	volume->since_ns = clock_realtime_ns();
+}
+
+/* The path of the data file, for the file backend. */
+static char *data_path(const struct volumes *volumes, const struct volume *volume)
+{
+	char *path;
+
+	if (asprintf(&path, "%s/pools/%s/volumes/%s/data.%" PRIu32, volumes->root, volume->pool->record.name,
+		     volume->record.name, volume->record.generation) < 0)
+		return NULL;
+	return path;
+}
+
+static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
+{
+	char *path = data_path(volumes, volume);
+	struct file_options options = {
+		.name = volume->device,
+		.filename = path,
+		.kind = FILE_KIND_VOLUME,
+		.block_bytes = volume->record.block_bytes,
+		.read_only = volume->record.read_only,
+	};
+	int error;
+
+	if (!path)
+		return fault(why, -ENOMEM, "out of memory");
+	memcpy(options.uuid, volume->record.uuid, sizeof(options.uuid));
+	error = file_create(&options, why);
+	free(path);
+	return error;
+}
+
+void model_bring_online(struct volumes *volumes, struct volume *volume)
+{
+	int error;
+
+	trace_object_init(&volume->trace, TRACE_OBJECT_VOLUME);
+	volumes->volume_count++;
+	error = create_device(volumes, volume, &volume->why);
+	if (error) {
+		volumes->damaged_count++;
+		log_error("volume %s: %s; it is not served", volume->device, volume->why.text);
+	}
+	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
+}
+
+bool model_is_in_use(const struct volume *volume)
+{
+	const struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+
+	return bdev && bdev->open_count > 0;
+}
+
+void model_remove_volume(struct volumes *volumes, struct volume *volume)
+{
+	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	bool was_online = volume->state == VOLUME_ONLINE;
+
+	must(volumes->volume_count > 0);
+	volumes->volume_count--;
+	move_volume(volume, VOLUME_REMOVED);
+	if (!was_online)
+		volumes->damaged_count--;
+	else if (bdev) /* none: the engine is stopping */
+		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	free_volume(volume);
+}
+
+void model_remove_pool(struct volumes *volumes, struct pool *pool)
+{
+	must(volumes->pool_count > 0);
+	volumes->pool_count--;
+	free_pool(&volumes->pools, pool);
+}

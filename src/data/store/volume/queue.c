@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "data/store/volume/internal.h"
+#include "data/store/volume/probes.gen.h"
+
+struct change *change_create(struct volumes *volumes, const struct change_kind *kind, volumes_done_fn done, void *ctx)
+{
+	struct change *change = calloc(1, sizeof(*change));
+
+	must(change);
+	must(done);
+	change->volumes = volumes;
+	change->kind = kind;
+	change->done = done;
+	change->ctx = ctx;
+	return change;
+}
+
+static const struct trace_istr *shown_name(const struct change *change)
+{
+	return trace_intern(change->record.name[0] ? change->record.name : change->pool);
+}
+
+/* The change has ended, and is not in the queue any more. */
+static void finish_change(struct change *change)
+{
+	struct volumes *volumes = change->volumes;
+
+	must(change->error <= 0);
+	if (change->kind == &empty_trash_kind)
+		;
+	else if (change->error)
+		volumes->changes_failed++;
+	else
+		volumes->changes_done++;
+	change->done(change->ctx, change->error ? &change->why : NULL);
+	volume_record_deinit(&change->record);
+	free(change);
+}
+
+static void insert_change(struct change *change)
+{
+	struct volumes *volumes = change->volumes;
+
+	STAILQ_INSERT_TAIL(&volumes->changes, change, link);
+	volumes->change_count++;
+}
+
+static struct change *take_first(struct volumes *volumes)
+{
+	struct change *change = STAILQ_FIRST(&volumes->changes);
+
+	must(change);
+	must(volumes->change_count > 0);
+	STAILQ_REMOVE_HEAD(&volumes->changes, link);
+	volumes->change_count--;
+	return change;
+}
+
+static void start_next(struct volumes *volumes);
+static void finish_empty_trash(void *ctx, const struct fathom_fault *why);
+
+/* Worker thread. */
+static void run_work(struct worker_job *job)
+{
+	struct change *change = container_of(job, struct change, job);
+
+	change->error = change->kind->work(change, &change->why);
+	must(change->error <= 0);
+}
+
+static void finish_work(struct worker_job *job)
+{
+	struct change *change = container_of(job, struct change, job);
+	struct volumes *volumes = change->volumes;
+
+	must(volumes->is_running);
+	must(take_first(volumes) == change);
+	volumes->is_running = false;
+	probe_volume_change_end(clock_ticks(), volumes, change->kind->change, shown_name(change), change->error,
+				clock_monotonic_ns() - change->begin_ns);
+	if (!change->error)
+		change->kind->apply(change);
+	if (volumes->state == STORAGE_OPEN && pool_tree_is_failed(volumes->tree)) {
+		log_error("storage %s: a change could not be synced, so its state on disk is not known: changes are"
+			  " rejected until the engine restarts",
+			  volumes->root);
+		storage_move(volumes, STORAGE_FAILED);
+	}
+	finish_change(change);
+	start_next(volumes);
+}
+
+/* A reason to reject every change now, or 0. */
+static int check_storage(const struct volumes *volumes, struct fathom_fault *why)
+{
+	switch (volumes->state) {
+	case STORAGE_OPEN:
+		return 0;
+	case STORAGE_FAILED:
+		return fault(
+			why, -EROFS,
+			"storage %s: an earlier change could not be synced; restart the engine to read the storage again",
+			volumes->root);
+	default:
+		return fault(why, -ESHUTDOWN, "storage %s is %s", volumes->root, storage_state_name(volumes->state));
+	}
+}
+
+/* Start the first change of the queue on a worker. Changes that need no work, or cannot be done, end here. */
+static void start_next(struct volumes *volumes)
+{
+	if (STAILQ_EMPTY(&volumes->changes) && volumes->has_trash && volumes->state == STORAGE_OPEN)
+		insert_change(change_create(volumes, &empty_trash_kind, finish_empty_trash, volumes));
+	while (!volumes->is_running && !STAILQ_EMPTY(&volumes->changes)) {
+		struct change *change = STAILQ_FIRST(&volumes->changes);
+		int error = check_storage(volumes, &change->why);
+
+		if (!error)
+			error = change->kind->check(change, &change->why);
+		if (!error) {
+			change->job = (struct worker_job){ .work = run_work, .done = finish_work };
+			change->begin_ns = clock_monotonic_ns();
+			change->since_ns = clock_realtime_ns();
+			probe_volume_change_begin(clock_ticks(), volumes, change->kind->change, shown_name(change));
+			volumes->is_running = true;
+			error = worker_start(&change->job);
+			if (!error)
+				return;
+			volumes->is_running = false;
+			error = fault(&change->why, error, "cannot start a thread: %s", strerror(-error));
+		}
+		must(take_first(volumes) == change);
+		change->error = error == -EALREADY ? 0 : error;
+		finish_change(change);
+	}
+	volumes_continue_close(volumes);
+}
+
+/* The next object of the trash cannot be deleted: try again after the next removal, or at the next start. */
+static void finish_empty_trash(void *ctx, const struct fathom_fault *why)
+{
+	struct volumes *volumes = ctx;
+
+	if (!why || volumes->closed)
+		return;
+	log_warning("storage %s: the files of a removed volume or pool cannot be deleted: %s", volumes->root, why->text);
+	volumes->has_trash = false;
+}
+
+static void start_by_message(void *ctx)
+{
+	struct volumes *volumes = ctx;
+
+	must(volumes->is_start_sent);
+	volumes->is_start_sent = false;
+	start_next(volumes);
+}
+
+void queue_wake(struct volumes *volumes)
+{
+	if (!volumes->is_start_sent)
+		thread_send_msg(thread_control(), start_by_message, volumes);
+	volumes->is_start_sent = true;
+}
+
+void change_submit(struct change *change)
+{
+	struct volumes *volumes = change->volumes;
+
+	must_be_on(thread_control());
+	insert_change(change);
+	queue_wake(volumes);
+}
+
+void changes_fail_waiting(struct volumes *volumes, int error, const char *text)
+{
+	struct change *running = volumes->is_running ? take_first(volumes) : NULL;
+
+	while (!STAILQ_EMPTY(&volumes->changes)) {
+		struct change *change = take_first(volumes);
+
+		change->error = fault(&change->why, error, "storage %s: %s", volumes->root, text);
+		finish_change(change);
+	}
+	if (running) {
+		STAILQ_INSERT_HEAD(&volumes->changes, running, link);
+		volumes->change_count++;
+	}
+}

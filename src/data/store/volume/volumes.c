@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "data/store/volume/volumes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "data/store/volume/internal.h"
+#include "data/store/volume/probes.gen.h"
+
+void storage_move(struct volumes *volumes, enum storage_state to)
+{
+	storage_state_move(clock_ticks(), volumes, to);
+	volumes->since_ns = clock_realtime_ns();
+}
+
+/* ---- open ---- */
+
+struct opening {
+	struct worker_job job;
+	struct volumes *volumes;
+	struct pool_list found; /* of the worker thread until `done` */
+	uint32_t damaged;
+	volumes_done_fn done;
+	void *ctx;
+	int error;
+	struct fathom_fault why;
+};
+
+static void add_pool(void *ctx, const struct pool_record *pool)
+{
+	struct opening *opening = ctx;
+
+	if (!opening->error && !model_add_pool(&opening->found, pool))
+		opening->error = fault(&opening->why, -ENOMEM, "out of memory for pool \"%s\"", pool->name);
+}
+
+static void add_volume(void *ctx, const struct pool_record *pool, const struct volume_record *record,
+		       uint64_t allocated_bytes)
+{
+	struct opening *opening = ctx;
+	struct pool *found = TAILQ_LAST(&opening->found, pool_list); /* a pool comes before its volumes */
+	struct volume *volume;
+
+	if (opening->error)
+		return;
+	must(found && strcmp(found->record.name, pool->name) == 0);
+	volume = model_add_volume(found, record);
+	if (volume)
+		volume->allocated_bytes = allocated_bytes;
+	else
+		opening->error = fault(&opening->why, -ENOMEM, "out of memory for volume \"%s\"", record->name);
+}
+
+static void add_snapshot(void *ctx, const struct pool_record *pool, const struct volume_record *volume,
+			 const struct snapshot_record *snapshot, uint64_t allocated_bytes)
+{
+}
+
+static void report_damage(void *ctx, const char *path, const struct fathom_fault *why)
+{
+	struct opening *opening = ctx;
+
+	log_error("storage %s: %s cannot be used: %s", opening->volumes->root, path, why->text);
+	opening->damaged++;
+}
+
+/* Worker thread. */
+static void open_tree(struct worker_job *job)
+{
+	struct opening *opening = container_of(job, struct opening, job);
+	const struct pool_tree_visitor visitor = { opening, add_pool, add_volume, add_snapshot, report_damage };
+	int error = pool_tree_open(opening->volumes->fs, opening->volumes->root, &visitor, &opening->volumes->tree,
+				   &opening->why);
+
+	if (error)
+		opening->error = error;
+}
+
+static void bring_all_online(struct volumes *volumes, uint32_t damaged)
+{
+	struct pool *pool;
+	struct volume *volume;
+
+	volumes->damaged_count = damaged;
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		volumes->pool_count++;
+		TAILQ_FOREACH (volume, &pool->volumes, link)
+			model_bring_online(volumes, volume);
+	}
+}
+
+static void finish_open(struct worker_job *job)
+{
+	struct opening *opening = container_of(job, struct opening, job);
+	struct volumes *volumes = opening->volumes;
+
+	volumes->is_running = false;
+	if (opening->error) {
+		model_free(&opening->found);
+		storage_move(volumes, STORAGE_CLOSED);
+	} else {
+		storage_move(volumes, STORAGE_OPEN);
+		TAILQ_CONCAT(&volumes->pools, &opening->found, link);
+		if (volumes->closed) /* the engine is stopping and has removed its block devices */
+			storage_move(volumes, STORAGE_CLOSING);
+		else
+			bring_all_online(volumes, opening->damaged);
+	}
+	volumes->has_trash = !opening->error; /* a crash may have left some */
+	opening->done(opening->ctx, opening->error ? &opening->why : NULL);
+	free(opening);
+	queue_wake(volumes);
+}
+
+int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn done, void *ctx, struct volumes **volumes_ret)
+{
+	struct volumes *volumes = calloc(1, sizeof(*volumes));
+	struct opening *opening = calloc(1, sizeof(*opening));
+	int error = volumes && opening ? 0 : -ENOMEM;
+
+	must_be_on(thread_control());
+	if (!error) {
+		volumes->fs = fs;
+		volumes->root = root;
+		TAILQ_INIT(&volumes->pools);
+		STAILQ_INIT(&volumes->changes);
+		trace_object_init(&volumes->trace, TRACE_OBJECT_STORAGE);
+		*opening = (struct opening){
+			.job = { .work = open_tree, .done = finish_open }, .volumes = volumes, .done = done, .ctx = ctx
+		};
+		TAILQ_INIT(&opening->found);
+		error = worker_start(&opening->job);
+	}
+	if (error) {
+		free(volumes);
+		free(opening);
+		return error;
+	}
+	volumes->is_running = true;
+	storage_move(volumes, STORAGE_OPENING);
+	*volumes_ret = volumes;
+	return 0;
+}
+
+/* ---- close ---- */
+
+void volumes_continue_close(struct volumes *volumes)
+{
+	void (*closed)(void *ctx) = volumes->closed;
+	void *ctx = volumes->closed_ctx;
+
+	if (!closed || volumes->is_running || volumes->is_start_sent)
+		return;
+	must(STAILQ_EMPTY(&volumes->changes) && volumes->change_count == 0);
+	pool_tree_close(volumes->tree);
+	model_free(&volumes->pools);
+	if (volumes->state == STORAGE_CLOSING)
+		storage_move(volumes, STORAGE_CLOSED);
+	must(volumes->state == STORAGE_CLOSED);
+	free(volumes);
+	closed(ctx);
+}
+
+void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx)
+{
+	must_be_on(thread_control());
+	must(closed && !volumes->closed);
+	volumes->closed = closed;
+	volumes->closed_ctx = ctx;
+	if (volumes->state == STORAGE_OPEN || volumes->state == STORAGE_FAILED)
+		storage_move(volumes, STORAGE_CLOSING);
+	changes_fail_waiting(volumes, -ESHUTDOWN, "the engine is stopping");
+	queue_wake(volumes);
+}
+
+/* ---- queries ---- */
+
+void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_ret)
+{
+	const struct change *running = volumes->is_running ? STAILQ_FIRST(&volumes->changes) : NULL;
+
+	must_be_on(thread_control());
+	*info_ret = (struct volumes_info){
+		.state = volumes->state,
+		.since_ns = volumes->since_ns,
+		.pools = volumes->pool_count,
+		.volumes = volumes->volume_count,
+		.damaged = volumes->damaged_count,
+		.changes_waiting = volumes->change_count - (running != NULL),
+		.is_changing = running,
+		.change = running ? running->kind->change : VOLUME_CHANGE_POOL_CREATE,
+		.change_since_ns = running ? running->since_ns : 0,
+		.changes_done = volumes->changes_done,
+		.changes_failed = volumes->changes_failed,
+	};
+}
+
+struct pool *volumes_first_pool(const struct volumes *volumes)
+{
+	return TAILQ_FIRST(&volumes->pools);
+}
+
+struct pool *volumes_find_pool(const struct volumes *volumes, const char *name)
+{
+	return model_find_pool(&volumes->pools, name);
+}
+
+struct volume *volumes_find(const struct volumes *volumes, const char *pool, const char *name)
+{
+	const struct pool *found = model_find_pool(&volumes->pools, pool);
+
+	return found ? model_find_volume(found, name) : NULL;
+}

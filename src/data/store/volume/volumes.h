@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * volumes - the pools and volumes of an engine: a copy in memory of what its storage holds, and each volume as a block
+ * device named "POOL/VOLUME".
+ *
+ * The tree on disk (data/store/pool/tree.h) is the truth. A change runs in three steps: checked against the copy on the
+ * control thread, done on disk on a worker thread, then applied to the copy and to the block devices on the control thread.
+ * Changes run one at a time in the order of the calls, so the copy and the disk differ by at most the running change.
+ *
+ * A storage that does not respond delays changes only: queries read the copy, and the I/O of volumes does not pass here.
+ * All functions are called on the control thread; none blocks. Callbacks run there too, never before the call returns.
+ */
+#ifndef DATA_STORE_VOLUME_VOLUMES_H
+#define DATA_STORE_VOLUME_VOLUMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/fault.h"
+#include "base/must.h"
+#include "data/store/bdev/bdev.h"
+#include "data/store/pool/record.h"
+#include "data/store/volume/states.gen.h" /* enum storage_state, enum volume_state, enum volume_change */
+#include "fathom/trace/trace.h"
+
+struct pool_fs;
+struct volumes;
+
+struct volume {
+	struct trace_object trace;
+	enum volume_state state;
+	uint64_t since_ns; /* of `state`; since 1970 */
+	struct pool *pool;
+	struct volume_record record;
+	uint64_t allocated_bytes; /* of the data file when the storage was opened or the volume was created */
+	struct fathom_fault why;  /* ERRORED: the reason */
+	char device[BDEV_NAME_BYTES_MAX];
+	TAILQ_ENTRY(volume) link;
+};
+
+struct pool {
+	struct pool_record record;
+	TAILQ_HEAD(, volume) volumes; /* in no order */
+	uint32_t volume_count;
+	TAILQ_ENTRY(pool) link;
+};
+
+/* `why`: NULL if it succeeded; else valid during the call only. */
+typedef void (*volumes_done_fn)(void *ctx, const struct fathom_fault *why);
+
+struct volumes_info {
+	enum storage_state state;
+	uint64_t since_ns; /* of `state`; since 1970 */
+	uint32_t pools, volumes, damaged;
+	uint32_t changes_waiting;
+	bool is_changing;
+	enum volume_change change; /* if is_changing: the running one, */
+	uint64_t change_since_ns;  /* and when it began; since 1970 */
+	uint64_t changes_done, changes_failed;
+};
+
+/*
+ * Open the storage in the folder `root` and register its volumes as block devices. Calls `done` when all of them are there;
+ * a damaged volume is logged and listed as ERRORED, and the others are served. After an error of `done` the caller closes.
+ * `fs`, `root`: lent until volumes_close() has ended. Errors of this call: -ENOMEM, -EAGAIN (no thread).
+ */
+MUST_CHECK int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn done, void *ctx,
+			    struct volumes **volumes_ret);
+/*
+ * Fail the waiting changes, let the running one end, then free everything and call `closed`. The caller has unregistered
+ * all block devices. Also after a failed open.
+ */
+void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx);
+
+void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_ret);
+struct pool *volumes_first_pool(const struct volumes *volumes);
+/* NULL: there is none. */
+struct pool *volumes_find_pool(const struct volumes *volumes, const char *name);
+struct volume *volumes_find(const struct volumes *volumes, const char *pool, const char *name);
+
+/*
+ * ---- changes ----
+ *
+ * Records are copied. A repeated call succeeds if its values are those of the existing object, so a caller may repeat a
+ * call whose result was lost. Errors of `done`, beside those of the storage (-EIO, -ENOSPC ...): -EROFS (the storage
+ * FAILED), -ESHUTDOWN (it is being closed), -ENOMEM, and what is stated.
+ */
+
+/* A uuid or time of zero: generated. Errors: -EEXIST (with other values), -EINVAL (name). */
+void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx);
+/* Destroy an empty pool, or with `force` any whose volumes are not in use. Errors: -ENOTEMPTY, -EBUSY, -ENOENT. */
+void volumes_destroy_pool(struct volumes *volumes, const char *name, bool force, volumes_done_fn done, void *ctx);
+/*
+ * Create a volume and its block device. `volume`: a uuid, time or generation of zero: generated. Errors: -EEXIST (with other values), -EINVAL
+ * (name, size, block size), -ENOENT (the pool), -ENOSPC (thick).
+ */
+void volumes_create(struct volumes *volumes, const char *pool, const struct volume_record *volume, volumes_done_fn done,
+		    void *ctx);
+/* Errors: -EBUSY (its block device is open: a namespace uses it), -ENOENT. */
+void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx);
+
+#endif
