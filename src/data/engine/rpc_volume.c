@@ -165,6 +165,14 @@ void method_volume_destroy(struct rpc_request *request, const struct volume_dest
 		volumes_destroy(volumes, p->pool, p->volume, reply_done, request);
 }
 
+void method_volume_resize(struct rpc_request *request, const struct volume_resize_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+
+	if (volumes)
+		volumes_resize(volumes, p->pool, p->volume, p->size, reply_done, request);
+}
+
 static json_t *volume_json(const struct volume *volume)
 {
 	json_t *object = json_made(json_object());

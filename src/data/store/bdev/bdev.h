@@ -150,7 +150,7 @@ struct bdev {
 	uint8_t uuid[16];    /* all zero: bdev_register() generates one */
 	uint32_t block_bytes;
 	uint32_t physical_block_bytes; /* 0: block_bytes */
-	uint64_t block_count;
+	uint64_t block_count;	       /* grows: see bdev_block_count() */
 	/* the core splits I/O that exceeds these; 0: no limit */
 	uint32_t io_blocks_max;	  /* of a read, write or compare */
 	uint32_t iov_count_max;	  /* likewise */
@@ -212,6 +212,19 @@ MUST_CHECK int bdev_open(const char *name, void (*removed)(void *ctx), void *ctx
 /* The caller has put all channels that it got through `desc`. Accepts NULL. */
 void bdev_close(struct bdev_desc *desc);
 struct bdev *bdev_desc_bdev(const struct bdev_desc *desc);
+
+/* The present length in blocks. Any thread. */
+static inline uint64_t bdev_block_count(const struct bdev *bdev)
+{
+	return __atomic_load_n(&bdev->block_count, __ATOMIC_RELAXED);
+}
+
+/*
+ * The backend made the device longer: `block_count` blocks, not fewer than now. All channels accept the new blocks first,
+ * then the core calls `grown(ctx)` of each descriptor, on the control thread; `ctx` is that of bdev_open().
+ */
+void bdev_grow(struct bdev *bdev, uint64_t block_count);
+void bdev_on_grown(struct bdev_desc *desc, void (*grown)(void *ctx));
 
 /* Mark as used by one exclusive owner (a namespace), and undo that. -EPERM: claimed already. */
 MUST_CHECK int bdev_claim(struct bdev *bdev);

@@ -123,7 +123,7 @@ int channel_create(void *device, void *ctx)
 	ch->backend_ctx = (uint8_t *)ctx + backend_offset();
 	ch->name = bdev->name_istr;
 	ch->owner = bdev->trace.owner;
-	ch->block_count = bdev->block_count;
+	ch->block_count = bdev_block_count(bdev);
 	ch->block_bytes = bdev->block_bytes;
 	ch->native = native_types(bdev);
 	ch->able = able_types(bdev, ch->native);

@@ -29,6 +29,16 @@ static struct pool *find_pool(const struct change *change, struct fathom_fault *
 	return pool;
 }
 
+static struct volume *find_volume(const struct change *change, struct fathom_fault *why)
+{
+	const struct pool *pool = find_pool(change, why);
+	struct volume *volume = pool ? model_find_volume(pool, change->record.name) : NULL;
+
+	if (pool && !volume)
+		fill_fault(why, -ENOENT, "there is no volume \"%s\" in pool \"%s\"", change->record.name, change->pool);
+	return volume;
+}
+
 /* ---- create a pool ---- */
 
 static int check_pool_create(struct change *change, struct fathom_fault *why)
@@ -133,6 +143,8 @@ static int compare_volume(const struct volume *volume, const struct volume_recor
 
 	if (!uuid_is_null(asked->uuid) && uuid_compare(asked->uuid, record->uuid) != 0)
 		return fault(why, -EEXIST, "there is another volume %s", volume->device);
+	if (volume->state == VOLUME_ERRORED)
+		return fault(why, -EEXIST, "volume %s exists and is ERRORED: %s", volume->device, volume->why.text);
 	if (asked->size_bytes != record->size_bytes)
 		return fault(why, -EEXIST, "volume %s exists with a size of %" PRIu64 " bytes, not %" PRIu64,
 			     volume->device, record->size_bytes, asked->size_bytes);
@@ -208,13 +220,10 @@ static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_crea
 
 static int check_destroy(struct change *change, struct fathom_fault *why)
 {
-	const struct pool *pool = find_pool(change, why);
-	const struct volume *volume = pool ? model_find_volume(pool, change->record.name) : NULL;
+	const struct volume *volume = find_volume(change, why);
 
-	if (!pool)
-		return -ENOENT;
 	if (!volume)
-		return fault(why, -ENOENT, "there is no volume \"%s\" in pool \"%s\"", change->record.name, change->pool);
+		return -ENOENT;
 	if (model_is_in_use(volume))
 		return fault(why, -EBUSY, "volume %s is in use by a namespace: remove the namespace first", volume->device);
 	return 0;
@@ -227,8 +236,7 @@ static int work_destroy(struct change *change, struct fathom_fault *why)
 
 static void apply_destroy(struct change *change)
 {
-	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
-	struct volume *volume = pool ? model_find_volume(pool, change->record.name) : NULL;
+	struct volume *volume = find_volume(change, NULL);
 
 	must(volume);
 	model_remove_volume(change->volumes, volume);
@@ -236,6 +244,49 @@ static void apply_destroy(struct change *change)
 }
 
 static const struct change_kind destroy_kind = { VOLUME_CHANGE_DESTROY, check_destroy, work_destroy, apply_destroy };
+
+/* ---- resize a volume ---- */
+
+static int check_resize(struct change *change, struct fathom_fault *why)
+{
+	struct volume *volume = find_volume(change, why);
+	uint64_t bytes = change->size_bytes;
+
+	if (!volume)
+		return -ENOENT;
+	if (volume->state != VOLUME_ONLINE)
+		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
+			     volume->why.text);
+	if (bytes % volume->record.block_bytes != 0 || bytes > INT64_MAX)
+		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is not a multiple of the block size, %" PRIu32,
+			     bytes, volume->record.block_bytes);
+	if (bytes < volume->record.size_bytes)
+		return fault(why, -EINVAL, "volume %s has %" PRIu64 " bytes, and a volume cannot be made smaller",
+			     volume->device, volume->record.size_bytes);
+	if (bytes == volume->record.size_bytes)
+		return -EALREADY;
+	volume_record_deinit(&change->record);
+	return volume_record_copy(&change->record, &volume->record);
+}
+
+static int work_resize(struct change *change, struct fathom_fault *why)
+{
+	return volume_resize(change->volumes->tree, change->pool, &change->record, change->size_bytes, why);
+}
+
+static void apply_resize(struct change *change)
+{
+	struct volume *volume = find_volume(change, NULL);
+	struct bdev *bdev;
+
+	must(volume);
+	volume->record.size_bytes = change->size_bytes;
+	bdev = bdev_find(volume->device);
+	if (bdev) /* else the engine is stopping */
+		bdev_grow(bdev, change->size_bytes / volume->record.block_bytes);
+}
+
+static const struct change_kind resize_kind = { VOLUME_CHANGE_RESIZE, check_resize, work_resize, apply_resize };
 
 /* ---- delete the files of a removed object ---- */
 
@@ -306,5 +357,16 @@ void volumes_destroy(struct volumes *volumes, const char *pool, const char *name
 
 	copy_name(change->pool, pool);
 	copy_name(change->record.name, name);
+	change_submit(change);
+}
+
+void volumes_resize(struct volumes *volumes, const char *pool, const char *name, uint64_t size_bytes, volumes_done_fn done,
+		    void *ctx)
+{
+	struct change *change = change_create(volumes, &resize_kind, done, ctx);
+
+	copy_name(change->pool, pool);
+	copy_name(change->record.name, name);
+	change->size_bytes = size_bytes;
 	change_submit(change);
 }

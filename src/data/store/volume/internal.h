@@ -36,7 +36,8 @@ struct change {
 	const struct change_kind *kind;
 	char pool[POOL_NAME_BYTES_MAX];
 	struct pool_record pool_record; /* POOL_CREATE */
-	struct volume_record record;	/* CREATE; DESTROY: its name */
+	struct volume_record record;	/* CREATE; DESTROY: its name; RESIZE: as it is */
+	uint64_t size_bytes;		/* RESIZE */
 	uint64_t allocated_bytes;	/* CREATE: set by `work` */
 	bool force;
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
@@ -100,7 +101,10 @@ void model_remove_volume(struct volumes *volumes, struct volume *volume);
 void model_remove_pool(struct volumes *volumes, struct pool *pool);
 /* Free a list that was never registered, or whose block devices are gone. */
 void model_free(struct pool_list *pools);
-/* Register the block device of a new volume: it is ONLINE, or ERRORED with the reason, which is logged. */
+/*
+ * Register the block device of a new volume: it is ONLINE, or ERRORED with the reason, which is logged. It is ERRORED also
+ * if `volume->why` has an error already.
+ */
 void model_bring_online(struct volumes *volumes, struct volume *volume);
 /* Whether a descriptor of its block device is open. */
 bool model_is_in_use(const struct volume *volume);

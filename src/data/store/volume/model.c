@@ -139,7 +139,7 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 
 	trace_object_init(&volume->trace, TRACE_OBJECT_VOLUME);
 	volumes->volume_count++;
-	error = create_device(volumes, volume, &volume->why);
+	error = volume->why.error ? volume->why.error : create_device(volumes, volume, &volume->why);
 	if (error) {
 		volumes->damaged_count++;
 		log_error("volume %s: %s; it is not served", volume->device, volume->why.text);

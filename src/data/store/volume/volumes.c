@@ -2,6 +2,7 @@
 #include "data/store/volume/volumes.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,10 +62,31 @@ static void add_snapshot(void *ctx, const struct pool_record *pool, const struct
 {
 }
 
+/* "pools/POOL/volumes/VOLUME": list the volume as ERRORED, so that it can be seen and destroyed. False: of another kind. */
+static bool add_damaged_volume(struct opening *opening, const char *path, const struct fathom_fault *why)
+{
+	struct volume_record record = { .block_bytes = BDEV_BLOCK_BYTES_MIN };
+	char pool_name[POOL_NAME_BYTES_MAX];
+	struct volume *volume;
+	struct pool *pool;
+	int end = 0;
+
+	static_assert((int)POOL_NAME_BYTES_MAX == 64, "as the format says");
+	if (sscanf(path, "pools/%63[^/]/volumes/%63[^/]%n", pool_name, record.name, &end) != 2 || path[end] != '\0')
+		return false;
+	pool = model_find_pool(&opening->found, pool_name);
+	volume = pool ? model_add_volume(pool, &record) : NULL;
+	if (volume)
+		volume->why = *why;
+	return volume;
+}
+
 static void report_damage(void *ctx, const char *path, const struct fathom_fault *why)
 {
 	struct opening *opening = ctx;
 
+	if (add_damaged_volume(opening, path, why))
+		return; /* it is logged when it becomes ERRORED */
 	log_error("storage %s: %s cannot be used: %s", opening->volumes->root, path, why->text);
 	opening->damaged++;
 }

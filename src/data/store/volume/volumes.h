@@ -99,5 +99,11 @@ void volumes_create(struct volumes *volumes, const char *pool, const struct volu
 		    void *ctx);
 /* Errors: -EBUSY (its block device is open: a namespace uses it), -ENOENT. */
 void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx);
+/*
+ * Make a volume larger, also while hosts use it; they get an event. Errors: -EINVAL (smaller than now; not a multiple of the
+ * block size), -EIO (ERRORED), -ENOENT, -ENOSPC (thick).
+ */
+void volumes_resize(struct volumes *volumes, const char *pool, const char *name, uint64_t size_bytes, volumes_done_fn done,
+		    void *ctx);
 
 #endif

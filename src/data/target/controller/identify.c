@@ -115,12 +115,13 @@ static void fill_ns(const struct nvmf_ns *ns, struct nvme_identify_ns *id)
 {
 	const struct bdev *bdev = ns->bdev;
 	uint32_t physical = bdev->physical_block_bytes / bdev->block_bytes;
+	uint64_t block_count = __atomic_load_n(&ns->block_count, __ATOMIC_RELAXED);
 
-	must(bdev->block_count > 0);
+	must(block_count > 0);
 	must(is_power_of_two(bdev->block_bytes));
-	id->nsze = bdev->block_count;
-	id->ncap = bdev->block_count;
-	id->nuse = bdev->block_count;
+	id->nsze = block_count;
+	id->ncap = block_count;
+	id->nuse = block_count;
 	id->lbaf[0].lbads = (uint8_t)__builtin_ctz(bdev->block_bytes);
 	id->nmic = NVME_NMIC_SHARED;
 	if (bdev_supports(bdev, IO_TYPE_UNMAP))

@@ -29,7 +29,7 @@ static void copy_device(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
 	must(is_power_of_two(bdev->block_bytes));
 	must(bdev->block_bytes >= BDEV_BLOCK_BYTES_MIN);
 	here->ns = ns;
-	here->block_count = bdev->block_count;
+	here->block_count = bdev_block_count(bdev);
 	here->block_shift = (uint8_t)__builtin_ctz(bdev->block_bytes);
 	here->read_only = bdev->read_only;
 	here->write_cache = bdev->write_cache;

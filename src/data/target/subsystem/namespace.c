@@ -317,6 +317,75 @@ static void bdev_removed(void *ctx)
 	change_submit(change);
 }
 
+/* ---- growth of the device ---- */
+
+/* The namespace of a change, unless it was removed meanwhile. */
+static struct nvmf_ns *find_unchanged(const struct nvmf_ns_change *change)
+{
+	struct nvmf_ns *ns = nvmf_subsystem_ns(change->subsystem, change->nsid);
+
+	return ns && ns->generation == change->generation && ns->state == NVMF_NS_ACTIVE ? ns : NULL;
+}
+
+static void finish_growth(struct nvmf_ns_change *change)
+{
+	struct nvmf_ns *ns = find_unchanged(change);
+
+	if (ns) {
+		__atomic_store_n(&ns->block_count, bdev_block_count(ns->bdev), __ATOMIC_RELAXED);
+		probe_nvmf_ns_grow(reactor_now(), ns, change->subsystem->nqn_istr, ns->nsid, ns->block_count);
+		nvmf_ns_changed(change->subsystem, ns->nsid);
+	}
+	change_free(change);
+}
+
+static void grown_on_control(void *ctx)
+{
+	struct nvmf_ns_change *change = ((struct nvmf_ns_part *)ctx)->change;
+
+	must_be_on(thread_control());
+	must(change->untaken > 0);
+	if (--change->untaken == 0)
+		finish_growth(change);
+}
+
+static void grow_on_group(void *ctx)
+{
+	struct nvmf_ns_part *part = ctx;
+	struct nvmf_group_subsystem *group_part = part->group->subsystems[part->change->subsystem->id];
+	struct nvmf_group_ns *here = group_part ? nvmf_group_ns(group_part, part->change->nsid) : NULL;
+
+	must_be_on(part->group->thread);
+	if (here && here->ns->generation == part->change->generation)
+		here->block_count = bdev_block_count(here->ns->bdev);
+	thread_send_msg(thread_control(), grown_on_control, part);
+}
+
+static void begin_growth(struct nvmf_ns_change *change)
+{
+	if (!find_unchanged(change) || !has_groups(change->subsystem)) {
+		finish_growth(change);
+		return;
+	}
+	change->untaken = nvmf_tgt.group_count;
+	send_to_groups(change, grow_on_group);
+}
+
+/* The block device has more blocks, and its channels accept them. */
+static void bdev_grown(void *ctx)
+{
+	struct nvmf_ns *ns = ctx;
+	struct nvmf_ns_change *change;
+
+	must_be_on(thread_control());
+	if (ns->state != NVMF_NS_ACTIVE) /* ADDING: add_done() calls again */
+		return;
+	change = change_create(ns->subsystem, begin_growth, NULL);
+	change->nsid = ns->nsid;
+	change->generation = ns->generation;
+	change_submit(change);
+}
+
 /* ---- addition ---- */
 
 static int choose_nsid(const struct nvmf_subsystem *subsystem, uint32_t *nsid_ret, struct fathom_fault *why)
@@ -361,7 +430,9 @@ static int open_device(struct nvmf_subsystem *subsystem, const char *name, struc
 
 	if (rc)
 		return fault(why, rc, "Unable to open bdev '%s': %s", name, strerror(-rc));
+	bdev_on_grown(ns->desc, bdev_grown);
 	ns->bdev = bdev_desc_bdev(ns->desc);
+	ns->block_count = ns->bdev->block_count;
 	rc = bdev_claim(ns->bdev);
 	if (rc)
 		return fault(why, rc, "bdev '%s' is in use already, or has not returned commands of a namespace it was",
@@ -407,6 +478,8 @@ static void add_done(struct nvmf_ns_change *change)
 	change->added(change->ctx, 0, &change->why, ns->nsid);
 	if (device_goes)
 		bdev_removed(ns);
+	else if (ns->block_count != ns->bdev->block_count) /* it grew meanwhile */
+		bdev_grown(ns);
 	change_free(change);
 }
 
@@ -524,7 +597,7 @@ bool nvmf_subsystem_next_ns(const struct nvmf_subsystem *subsystem, uint32_t nsi
 		memcpy(info_ret->eui64, ns->eui64, sizeof(ns->eui64));
 		info_ret->anagrpid = ns->anagrpid;
 		info_ret->block_bytes = ns->bdev->block_bytes;
-		info_ret->block_count = ns->bdev->block_count;
+		info_ret->block_count = ns->bdev->block_count; /* the control thread changes it */
 		return true;
 	}
 	return false;

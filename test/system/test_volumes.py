@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Pools and volumes of an engine run by hand: created, grown and destroyed; kept through kill -9; damage and a full storage."""
+
+import os
+import struct
+import subprocess
+import threading
+import unittest
+
+import test_hostile as hostile
+from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, wait_for
+
+MIB = 1 << 20
+SET_FEATURES, AER = 0x09, 0x0c
+ASYNC_EVENTS, NS_ATTRIBUTE_NOTICES = 0x0b, 1 << 8    # the feature Asynchronous Event Configuration
+NS_CHANGED = 0x040002    # a notice: Namespace Attribute Changed, log page 4; NVMe Base 2.0, 5.2
+
+
+class Volumes(EngineTest):
+    def setUp(self):
+        super().setUp()
+        self.storage = os.path.join(self.directory, "storage")
+        os.mkdir(self.storage)
+
+    def start(self):
+        return self.engine("--storage", self.storage)
+
+    def volumes(self, engine):
+        return {volume["device"]: volume for volume in engine.rpc("volume_get_volumes")}
+
+    def path(self, *names):
+        return os.path.join(self.storage, *names)
+
+    def assert_rejected(self, text, engine, method, **params):
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc(method, **params)
+        self.assertIn(text, str(caught.exception))
+        return caught.exception.code
+
+    def test_a_volume_and_its_data_survive_kill_9(self):
+        engine, state = self.start(), os.path.join(self.directory, "state")
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "db", 64 * MIB)
+        identity = self.volumes(engine)["p1/db"]["uuid"]
+        engine.perf("--rw", "mix", "--count", "3000", "--verify-state", state)
+        engine.kill()
+        engine = self.start()
+        volume = self.volumes(engine)["p1/db"]
+        self.assertEqual((volume["uuid"], volume["state"], volume["size"]), (identity, "ONLINE", 64 * MIB))
+        engine.lines(f"""nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -m 10
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+nvmf_subsystem_add_ns {NQN} p1/db
+""")
+        engine.perf("--time", "0", "--verify-state", state)
+        self.assertEqual(engine.stop(), 0)
+
+    def test_a_repeated_call_succeeds_and_one_with_other_values_says_what_differs(self):
+        engine = self.start()
+        for _ in range(2):
+            engine.rpc("pool_create", pool="p1", size=100 * MIB)
+            self.assertEqual(engine.rpc("volume_create", pool="p1", volume="a", size=8 * MIB), "p1/a")
+            engine.rpc("volume_resize", pool="p1", volume="a", size=8 * MIB)
+        self.assertEqual(len(self.volumes(engine)), 1)
+        self.assert_rejected("with a size of 104857600 bytes, not 5", engine, "pool_create", pool="p1", size=5)
+        self.assert_rejected("exists with a size of 8388608 bytes, not 4096", engine, "volume_create", pool="p1", volume="a", size=4096)
+        self.assert_rejected("exists with a block size of 4096 bytes, not 512", engine, "volume_create", pool="p1", volume="a",
+                             size=8 * MIB, block_size=512)
+        self.assert_rejected("exists and is thin", engine, "volume_create", pool="p1", volume="a", size=8 * MIB, thick=True)
+        self.assert_rejected("another volume", engine, "volume_create", pool="p1", volume="a", size=8 * MIB,
+                             uuid="11111111-2222-4333-8444-555555555555")
+
+    def test_wrong_values_are_rejected_and_change_nothing(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.rpc("volume_create", pool="p1", volume="a", size=8 * MIB)
+        for text, method, params in (("pool", "pool_create", {"pool": "../p"}), ("pool", "pool_create", {"pool": ""}),
+                                     ("longer than 63", "pool_create", {"pool": "p" * 64}),
+                                     ("no pool", "volume_create", {"pool": "p2", "volume": "a", "size": MIB}),
+                                     ("volume", "volume_create", {"pool": "p1", "volume": ".b", "size": MIB}),
+                                     ("positive multiple", "volume_create", {"pool": "p1", "volume": "b", "size": 0}),
+                                     ("positive multiple", "volume_create", {"pool": "p1", "volume": "b", "size": 4097}),
+                                     ("power of two", "volume_create", {"pool": "p1", "volume": "b", "size": MIB, "block_size": 1000}),
+                                     ("no volume", "volume_destroy", {"pool": "p1", "volume": "b"}),
+                                     ("cannot be made smaller", "volume_resize", {"pool": "p1", "volume": "a", "size": MIB}),
+                                     ("not a multiple", "volume_resize", {"pool": "p1", "volume": "a", "size": 9 * MIB + 1}),
+                                     ("has 1 volume", "pool_destroy", {"pool": "p1"})):
+            self.assert_rejected(text, engine, method, **params)
+        self.assertEqual([(name, volume["size"]) for name, volume in self.volumes(engine).items()], [("p1/a", 8 * MIB)])
+        self.assertEqual(sorted(os.listdir(self.path("pools"))), ["p1"])
+        self.assertEqual(os.listdir(self.path("pending")), [])
+
+    def test_a_volume_in_use_is_not_destroyed_and_a_free_one_gives_its_space_back(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "a", 16 * MIB, "--thick")
+        self.assertGreaterEqual(os.stat(self.path("pools/p1/volumes/a/data.1")).st_blocks * 512, 16 * MIB)
+        self.assert_rejected("in use by a namespace", engine, "volume_destroy", pool="p1", volume="a")
+        self.assert_rejected("in use by a namespace", engine, "pool_destroy", pool="p1", force=True)
+        engine.rpc("nvmf_subsystem_remove_ns", nqn=NQN, nsid=1)
+        engine.rpc("volume_destroy", pool="p1", volume="a")
+        engine.rpc("pool_destroy", pool="p1")
+        wait_for(lambda: not os.listdir(self.path("trash")))
+        self.assertEqual((engine.rpc("bdev_get_bdevs"), os.listdir(self.path("pools"))), ([], []))
+
+    def test_a_volume_grows_under_load_and_its_host_gets_an_event(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "a", 16 * MIB, "-b", 512)
+        host = hostile.Host(engine)
+        host.connect()
+        host.enable()
+        host.s.sendall(hostile.capsule(struct.pack("<BBH36xII16x", SET_FEATURES, 0x40, 8, ASYNC_EVENTS, NS_ATTRIBUTE_NOTICES)))
+        self.assertEqual(host.response()[1], 0)
+        host.s.sendall(hostile.capsule(bytes([AER, 0x40, 9, 0]) + bytes(60)))
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "3", "--verify", "--quiet",
+                                 "--rw", "mix"], stdout=subprocess.PIPE)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/a"])["bdevs"][0]["num_write_ops"] > 100)
+        engine.rpc("volume_resize", pool="p1", volume="a", size=48 * MIB)
+        cqe = host.response()[0]
+        self.assertEqual(cqe & 0xffffff, NS_CHANGED)
+        load.communicate()
+        self.assertEqual(load.returncode, 0)
+        engine.perf("--rw", "write", "--bs", "64k", "--count", "512", "--range", "16M:32M", "--verify")
+        failed = engine.perf("--rw", "write", "--bs", "64k", "--count", "1", "--range", "48M:1M", check=False)
+        self.assertEqual(failed.returncode, 2, failed)
+        engine.kill()
+        self.assertEqual(self.volumes(self.start())["p1/a"]["size"], 48 * MIB)
+
+    def test_a_damaged_volume_is_listed_with_its_reason_and_the_others_are_served(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        for name in ("a", "b", "c"):
+            engine.rpc("volume_create", pool="p1", volume=name, size=8 * MIB)
+        engine.stop()
+        record = self.path("pools/p1/volumes/a/volume.json")
+        with open(record) as file:
+            text = file.read()
+        with open(record, "w") as file:
+            file.write(text.replace(str(8 * MIB), str(4 * MIB)))
+        os.truncate(self.path("pools/p1/volumes/b/data.1"), MIB)
+        engine = self.start()
+        info = engine.rpc("pool_get_pools")["storage"]
+        self.assertEqual((info["state"], info["damaged"]), ("OPEN", 2))
+        self.assertEqual({name: volume["state"] for name, volume in self.volumes(engine).items()},
+                         {"p1/a": "ERRORED", "p1/b": "ERRORED", "p1/c": "ONLINE"})
+        self.assertIn("checksum", self.volumes(engine)["p1/a"]["reason"])
+        self.assertIn("volume p1/b: data.1 has 1048576 bytes", engine.log_text())
+        self.assert_rejected("ERRORED", engine, "volume_resize", pool="p1", volume="b", size=16 * MIB)
+        engine.rpc("volume_destroy", pool="p1", volume="a")
+        self.assertEqual(sorted(self.volumes(engine)), ["p1/b", "p1/c"])
+        self.assertEqual(engine.rpc("pool_get_pools")["storage"]["damaged"], 1)
+
+    def test_two_engines_do_not_share_a_storage(self):
+        self.start()
+        other = self.engine("--storage", self.storage, ready=False)
+        self.assertEqual(other.process.wait(20), 1)
+        self.assertIn("another process has the storage", other.log_text())
+
+    def test_an_engine_without_storage_says_how_to_get_one(self):
+        engine = self.engine()
+        self.assert_rejected("--storage DIR", engine, "pool_create", pool="p1")
+        self.assertEqual(subprocess.run([ENGINE, "--storage", "/none"], capture_output=True, timeout=20).returncode, 2)
+
+    def test_many_callers_change_one_storage(self):
+        engine, errors = self.start(), []
+        engine.rpc("pool_create", pool="p1")
+
+        def change(caller):
+            try:
+                for number in range(10):
+                    engine.rpc("volume_create", pool="p1", volume=f"v{caller}-{number}", size=MIB)
+                    if number % 2:
+                        engine.rpc("volume_destroy", pool="p1", volume=f"v{caller}-{number}")
+            except (RpcError, OSError) as error:
+                errors.append(error)
+        threads = [threading.Thread(target=change, args=[caller]) for caller in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+        wanted = {f"p1/v{caller}-{number}" for caller in range(8) for number in range(0, 10, 2)}
+        self.assertEqual(set(self.volumes(engine)), wanted)
+        engine.kill()
+        self.assertEqual(set(self.volumes(self.start())), wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()
