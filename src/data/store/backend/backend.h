@@ -56,11 +56,8 @@ MUST_CHECK int malloc_create(const struct malloc_options *options, struct fathom
 struct file_options {
 	const char *name;
 	const char *filename;
-	enum {
-		FILE_KIND_URING,
-		FILE_KIND_AIO,
-		FILE_KIND_VOLUME
-	} kind;		      /* VOLUME: of data/store/volume, not in save_config */
+	/* VOLUME: of data/store/volume; save_config does not contain it */
+	enum { FILE_KIND_URING, FILE_KIND_AIO, FILE_KIND_VOLUME } kind;
 	uint32_t block_bytes; /* 0: the device's, or for a file the smallest that O_DIRECT supports there */
 	bool read_only;
 	bool no_fallocate; /* unmap is not supported, and zeroes are written */
@@ -77,7 +74,7 @@ struct file_options {
 MUST_CHECK int file_create(const struct file_options *options, struct fathom_fault *why);
 
 /*
- * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio", "volume"; NULL: any). Calls `done(ctx)`
+ * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`
  * after removal, possibly before this returns: see bdev_unregister(). Errors: -ENODEV (none, or of another kind), -EBUSY.
  */
 MUST_CHECK int backend_delete(const char *name, const char *kind, void (*done)(void *ctx), void *ctx);

@@ -22,9 +22,7 @@ struct change;
 
 struct change_kind {
 	enum volume_change change;
-	/*
-	 * Control thread: check the change against the copy. -EALREADY: there is nothing to do, and the change has succeeded.
-	 */
+	/* Control thread: check the change against the copy. -EALREADY: nothing is to do, and the change succeeds. */
 	int (*check)(struct change *change, struct fathom_fault *why);
 	int (*work)(struct change *change, struct fathom_fault *why); /* worker thread: change the tree */
 	void (*apply)(struct change *change);			      /* control thread, after `work` succeeded */

@@ -92,16 +92,16 @@ void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool
 /* Destroy an empty pool, or with `force` any whose volumes are not in use. Errors: -ENOTEMPTY, -EBUSY, -ENOENT. */
 void volumes_destroy_pool(struct volumes *volumes, const char *name, bool force, volumes_done_fn done, void *ctx);
 /*
- * Create a volume and its block device. `volume`: a uuid, time or generation of zero: generated. Errors: -EEXIST (with other values), -EINVAL
- * (name, size, block size), -ENOENT (the pool), -ENOSPC (thick).
+ * Create a volume and its block device. In `volume`, a uuid and a time of zero are generated, a block size of zero is 4096.
+ * Errors: -EEXIST (with other values), -EINVAL (name, size, block size), -ENOENT (the pool), -ENOSPC (thick).
  */
 void volumes_create(struct volumes *volumes, const char *pool, const struct volume_record *volume, volumes_done_fn done,
 		    void *ctx);
 /* Errors: -EBUSY (its block device is open: a namespace uses it), -ENOENT. */
 void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx);
 /*
- * Make a volume larger, also while hosts use it; they get an event. Errors: -EINVAL (smaller than now; not a multiple of the
- * block size), -EIO (ERRORED), -ENOENT, -ENOSPC (thick).
+ * Make a volume larger, also while hosts use it; they get an event. Errors: -EINVAL (smaller than now, or not a multiple of
+ * the block size), -EIO (ERRORED), -ENOENT, -ENOSPC (thick).
  */
 void volumes_resize(struct volumes *volumes, const char *pool, const char *name, uint64_t size_bytes, volumes_done_fn done,
 		    void *ctx);

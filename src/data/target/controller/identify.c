@@ -111,11 +111,11 @@ static void fill_controller_nvm(const struct nvmf_ctrlr *ctrlr, struct nvme_iden
 
 /* ---- namespaces ---- */
 
-static void fill_ns(const struct nvmf_ns *ns, struct nvme_identify_ns *id)
+/* `block_count`: that of this group. A device that grew is reported to hosts when all groups accept its new blocks. */
+static void fill_ns(const struct nvmf_ns *ns, uint64_t block_count, struct nvme_identify_ns *id)
 {
 	const struct bdev *bdev = ns->bdev;
 	uint32_t physical = bdev->physical_block_bytes / bdev->block_bytes;
-	uint64_t block_count = __atomic_load_n(&ns->block_count, __ATOMIC_RELAXED);
 
 	must(block_count > 0);
 	must(is_power_of_two(bdev->block_bytes));
@@ -191,7 +191,7 @@ static enum nvme_status identify_ns(const struct nvmf_req *req, uint8_t *page)
 	switch (cns) {
 	case NVME_CNS_NS:
 	case NVME_CNS_ALLOCATED_NS:
-		fill_ns(ns, (struct nvme_identify_ns *)page);
+		fill_ns(ns, here->block_count, (struct nvme_identify_ns *)page);
 		break;
 	case NVME_CNS_NS_DESCRIPTORS:
 		fill_descriptors(ns, page);

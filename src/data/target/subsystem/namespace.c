@@ -332,8 +332,7 @@ static void finish_growth(struct nvmf_ns_change *change)
 	struct nvmf_ns *ns = find_unchanged(change);
 
 	if (ns) {
-		__atomic_store_n(&ns->block_count, bdev_block_count(ns->bdev), __ATOMIC_RELAXED);
-		probe_nvmf_ns_grow(reactor_now(), ns, change->subsystem->nqn_istr, ns->nsid, ns->block_count);
+		probe_nvmf_ns_grow(reactor_now(), ns, change->subsystem->nqn_istr, ns->nsid, ns->bdev->block_count);
 		nvmf_ns_changed(change->subsystem, ns->nsid);
 	}
 	change_free(change);
@@ -378,7 +377,9 @@ static void bdev_grown(void *ctx)
 	struct nvmf_ns_change *change;
 
 	must_be_on(thread_control());
-	if (ns->state != NVMF_NS_ACTIVE) /* ADDING: add_done() calls again */
+	if (ns->state == NVMF_NS_ADDING)
+		ns->device_grew = true; /* add_done() calls again */
+	if (ns->state != NVMF_NS_ACTIVE)
 		return;
 	change = change_create(ns->subsystem, begin_growth, NULL);
 	change->nsid = ns->nsid;
@@ -432,7 +433,6 @@ static int open_device(struct nvmf_subsystem *subsystem, const char *name, struc
 		return fault(why, rc, "Unable to open bdev '%s': %s", name, strerror(-rc));
 	bdev_on_grown(ns->desc, bdev_grown);
 	ns->bdev = bdev_desc_bdev(ns->desc);
-	ns->block_count = ns->bdev->block_count;
 	rc = bdev_claim(ns->bdev);
 	if (rc)
 		return fault(why, rc, "bdev '%s' is in use already, or has not returned commands of a namespace it was",
@@ -470,7 +470,7 @@ static void add_done(struct nvmf_ns_change *change)
 {
 	struct nvmf_subsystem *subsystem = change->subsystem;
 	struct nvmf_ns *ns = change->ns;
-	bool device_goes = ns->device_goes;
+	bool device_goes = ns->device_goes, device_grew = ns->device_grew;
 
 	nvmf_ns_state_move(reactor_now(), ns, NVMF_NS_ACTIVE);
 	probe_nvmf_subsystem_add_ns(reactor_now(), subsystem->nqn_istr, ns->nsid);
@@ -478,7 +478,7 @@ static void add_done(struct nvmf_ns_change *change)
 	change->added(change->ctx, 0, &change->why, ns->nsid);
 	if (device_goes)
 		bdev_removed(ns);
-	else if (ns->block_count != ns->bdev->block_count) /* it grew meanwhile */
+	else if (device_grew)
 		bdev_grown(ns);
 	change_free(change);
 }

@@ -38,9 +38,9 @@ struct nvmf_ns {
 	/* control thread only */
 	struct trace_object trace;
 	enum nvmf_ns_state state;
-	uint32_t holders;     /* groups that hold it */
-	bool device_goes;     /* the device was removed while ADDING: remove the namespace when it is added */
-	uint64_t block_count; /* as Identify reports it; atomic: it grows when all groups accept the new blocks */
+	uint32_t holders; /* groups that hold it */
+	bool device_goes; /* the device was removed while ADDING: remove the namespace when it is added */
+	bool device_grew; /* likewise: the device grew while ADDING */
 };
 
 struct nvmf_host {
