@@ -151,6 +151,29 @@ nvmf_subsystem_add_ns {NQN} p1/db
         self.assertEqual(sorted(self.volumes(engine)), ["p1/b", "p1/c"])
         self.assertEqual(engine.rpc("pool_get_pools")["storage"]["damaged"], 1)
 
+    def test_space_is_promised_once(self):
+        engine = self.start()
+        space = os.statvfs(self.storage)
+        free = space.f_bavail * space.f_frsize
+        most = free - space.f_blocks * space.f_frsize // 100 - 64 * MIB    # others use the file system, too
+        most -= most % MIB
+        engine.rpc("pool_create", pool="p1")
+        engine.rpc("pool_create", pool="p2", overcommit=True)
+        engine.rpc("pool_create", pool="p3", size=10 * MIB)
+        self.assert_rejected("promised to other volumes", engine, "volume_create", pool="p1", volume="a", size=free)
+        engine.rpc("volume_create", pool="p1", volume="a", size=most)    # thin: it occupies nothing yet
+        for text, method, params in (("overcommit may promise", "volume_create", {"pool": "p1", "volume": "b", "size": 128 * MIB}),
+                                     ("promised to other volumes", "volume_create", {"pool": "p2", "volume": "b", "size": 128 * MIB, "thick": True}),
+                                     ("promised to other volumes", "volume_resize", {"pool": "p1", "volume": "a", "size": most + 128 * MIB})):
+            self.assert_rejected(text, engine, method, **params)
+        engine.rpc("volume_create", pool="p2", volume="b", size=4 << 40)
+        engine.rpc("volume_destroy", pool="p1", volume="a")
+        engine.rpc("volume_create", pool="p3", volume="a", size=6 * MIB)
+        self.assert_rejected("limited to 10485760, of which its volumes have 6291456", engine, "volume_create", pool="p3", volume="b",
+                             size=6 * MIB)
+        self.assert_rejected("limited to 10485760", engine, "volume_resize", pool="p3", volume="a", size=11 * MIB)
+        engine.rpc("volume_resize", pool="p3", volume="a", size=10 * MIB)
+
     def test_two_engines_do_not_share_a_storage(self):
         self.start()
         other = self.engine("--storage", self.storage, ready=False)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -71,6 +72,22 @@ static int list_folder(void *ctx, int folder, pool_fs_entry_fn entry, void *entr
 static int stat_fd(void *ctx, int fd, struct stat *stat_ret)
 {
 	return fstat(fd, stat_ret) < 0 ? -errno : 0;
+}
+
+static int stat_path(void *ctx, int folder, const char *path, struct stat *stat_ret)
+{
+	return fstatat(folder, path, stat_ret, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int read_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free_ret)
+{
+	struct statvfs space;
+
+	if (fstatvfs(folder, &space) < 0)
+		return -errno;
+	*total_ret = (uint64_t)space.f_blocks * space.f_frsize;
+	*free_ret = (uint64_t)space.f_bavail * space.f_frsize;
+	return 0;
 }
 
 static int write_all(void *ctx, int fd, const void *data, size_t bytes)
@@ -150,6 +167,8 @@ const struct pool_fs *pool_fs_system(void)
 		.make_folder = make_folder,
 		.list = list_folder,
 		.stat = stat_fd,
+		.stat_path = stat_path,
+		.space = read_space,
 		.write = write_all,
 		.read = read_all,
 		.set_size = set_size,

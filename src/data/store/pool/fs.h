@@ -29,6 +29,10 @@ struct pool_fs {
 	int (*make_folder)(void *ctx, int folder, const char *name); /* mode 0700 */
 	int (*list)(void *ctx, int folder, pool_fs_entry_fn entry, void *entry_ctx);
 	int (*stat)(void *ctx, int fd, struct stat *stat_ret);
+	/* Like stat, of the file at `path` below an open folder: several components. */
+	int (*stat_path)(void *ctx, int folder, const char *path, struct stat *stat_ret);
+	/* Bytes of the file system, and how many of them a write can still use. */
+	int (*space)(void *ctx, int folder, uint64_t *total_ret, uint64_t *free_ret);
 	/* All bytes, at the descriptor's position. Returns 0. */
 	int (*write)(void *ctx, int fd, const void *data, size_t bytes);
 	/* At most `bytes`, from the descriptor's position to the end of the file. Returns their number. */

@@ -358,3 +358,10 @@ bool pool_tree_is_failed(const struct pool_tree *tree)
 {
 	return tree->is_failed;
 }
+
+int pool_tree_space(struct pool_tree *tree, uint64_t *total_ret, uint64_t *free_ret, struct fathom_fault *why)
+{
+	int error = tree->fs->space(tree->fs->ctx, tree->root, total_ret, free_ret);
+
+	return error ? tree_fault(why, error, "read the free space of", "the storage") : 0;
+}

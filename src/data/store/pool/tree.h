@@ -66,6 +66,9 @@ void pool_tree_close(struct pool_tree *tree);
 /* Whether a sync failed after a rename: see above. */
 bool pool_tree_is_failed(const struct pool_tree *tree);
 
+/* Bytes of the file system, and how many of them can still be used. */
+MUST_CHECK int pool_tree_space(struct pool_tree *tree, uint64_t *total_ret, uint64_t *free_ret, struct fathom_fault *why);
+
 /*
  * Delete the files of one object of the trash. Returns 1 if one was deleted, 0 if the trash is empty, or negative errno.
  */
@@ -105,6 +108,9 @@ MUST_CHECK int volume_resize(struct pool_tree *tree, const char *pool, const str
 /* Move the volume with its snapshots to the trash. Its open data file stays usable. Errors: -ENOENT. */
 MUST_CHECK int volume_remove(struct pool_tree *tree, const char *pool, const char *volume, struct fathom_fault *why);
 
+/* Bytes that the data file occupies, shared ones included. Errors: -ENOENT. */
+MUST_CHECK int volume_allocated(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
+				uint64_t *bytes_ret, struct fathom_fault *why);
 /* Open the data file with `flags` of open(2). Errors: -ENOENT. */
 MUST_CHECK int volume_open_data(struct pool_tree *tree, const char *pool, const struct volume_record *volume, int flags,
 				int *fd_ret, struct fathom_fault *why);

@@ -44,6 +44,22 @@ int tree_open_volume(struct pool_tree *tree, const char *pool, const char *volum
 	return 0;
 }
 
+int volume_allocated(struct pool_tree *tree, const char *pool, const struct volume_record *volume, uint64_t *bytes_ret,
+		     struct fathom_fault *why)
+{
+	char name[DATA_NAME_BYTES], path[POOL_PATH_BYTES_MAX];
+	struct stat stat;
+	int error;
+
+	volume_data_name(name, volume->generation);
+	must((size_t)snprintf(path, sizeof(path), "%s/volumes/%s/%s", pool, volume->name, name) < sizeof(path));
+	error = tree->fs->stat_path(tree->fs->ctx, tree->pools, path, &stat);
+	if (error)
+		return tree_fault(why, error, "read the size of", path);
+	*bytes_ret = (uint64_t)stat.st_blocks * 512;
+	return 0;
+}
+
 /* ---- records ---- */
 
 static int write_record(struct pool_tree *tree, int folder, const struct volume_record *volume, bool replace,

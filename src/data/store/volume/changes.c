@@ -6,17 +6,15 @@
  * what it needs is there, or the process aborts for lack of a few bytes.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <uuid/uuid.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
 #include "data/store/volume/internal.h"
+#include "data/store/volume/ledger.h"
 
 enum { BLOCK_BYTES_DEFAULT = 4096 };
 
@@ -136,6 +134,25 @@ static int check_new_volume(const struct volume_record *asked, struct fathom_fau
 	return 0;
 }
 
+/* The limit of the pool. With overcommit it limits the thick volumes only. */
+static int check_pool_size(const struct pool *pool, const struct volume_record *asked, uint64_t bytes,
+			   struct fathom_fault *why)
+{
+	const struct volume *volume;
+	uint64_t used = 0;
+
+	if (pool->record.size_bytes == 0 || (pool->record.overcommit && !asked->thick))
+		return 0;
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		used += volume->record.thick || !pool->record.overcommit ? volume->record.size_bytes : 0;
+	if (used <= pool->record.size_bytes && bytes <= pool->record.size_bytes - used)
+		return 0;
+	return fault(why, -ENOSPC,
+		     "volume %s/%s needs %" PRIu64 " bytes, but pool \"%s\" is limited to %" PRIu64
+		     ", of which its volumes have %" PRIu64,
+		     pool->record.name, asked->name, bytes, pool->record.name, pool->record.size_bytes, used);
+}
+
 /* The existing volume is what was asked for: -EALREADY; else say what differs. */
 static int compare_volume(const struct volume *volume, const struct volume_record *asked, struct fathom_fault *why)
 {
@@ -168,23 +185,9 @@ static int check_create(struct change *change, struct fathom_fault *why)
 	if (error)
 		return error;
 	volume = model_find_volume(pool, change->record.name);
-	return volume ? compare_volume(volume, &change->record, why) : 0;
-}
-
-/* Bytes that the data file occupies. A failure matters to figures only. */
-static uint64_t count_allocated(struct change *change)
-{
-	struct volumes *volumes = change->volumes;
-	struct fathom_fault ignored;
-	struct stat stat;
-	int fd;
-
-	if (volume_open_data(volumes->tree, change->pool, &change->record, O_RDONLY, &fd, &ignored))
-		return 0;
-	if (volumes->fs->stat(volumes->fs->ctx, fd, &stat) < 0)
-		stat.st_blocks = 0;
-	volumes->fs->close(volumes->fs->ctx, fd);
-	return (uint64_t)stat.st_blocks * 512;
+	if (volume)
+		return compare_volume(volume, &change->record, why);
+	return check_pool_size(pool, &change->record, change->record.size_bytes, why);
 }
 
 static int work_create(struct change *change, struct fathom_fault *why)
@@ -196,10 +199,9 @@ static int work_create(struct change *change, struct fathom_fault *why)
 	if (change->record.created_ns == 0)
 		change->record.created_ns = clock_realtime_ns();
 	change->record.generation = 1;
-	error = volume_create(change->volumes->tree, change->pool, &change->record, why);
-	if (!error)
-		change->allocated_bytes = count_allocated(change);
-	return error;
+	error = ledger_check(change->volumes, model_find_pool(&change->volumes->pools, change->pool), &change->record,
+			     change->record.size_bytes, why);
+	return error ? error : volume_create(change->volumes->tree, change->pool, &change->record, why);
 }
 
 static void apply_create(struct change *change)
@@ -210,7 +212,6 @@ static void apply_create(struct change *change)
 	must(pool);
 	volume = model_add_volume(pool, &change->record);
 	must(volume);
-	volume->allocated_bytes = change->allocated_bytes;
 	model_bring_online(change->volumes, volume);
 }
 
@@ -251,6 +252,7 @@ static int check_resize(struct change *change, struct fathom_fault *why)
 {
 	struct volume *volume = find_volume(change, why);
 	uint64_t bytes = change->size_bytes;
+	int error;
 
 	if (!volume)
 		return -ENOENT;
@@ -265,13 +267,19 @@ static int check_resize(struct change *change, struct fathom_fault *why)
 			     volume->device, volume->record.size_bytes);
 	if (bytes == volume->record.size_bytes)
 		return -EALREADY;
+	error = check_pool_size(volume->pool, &volume->record, bytes - volume->record.size_bytes, why);
+	if (error)
+		return error;
 	volume_record_deinit(&change->record);
 	return volume_record_copy(&change->record, &volume->record);
 }
 
 static int work_resize(struct change *change, struct fathom_fault *why)
 {
-	return volume_resize(change->volumes->tree, change->pool, &change->record, change->size_bytes, why);
+	int error = ledger_check(change->volumes, model_find_pool(&change->volumes->pools, change->pool), &change->record,
+				 change->size_bytes - change->record.size_bytes, why);
+
+	return error ? error : volume_resize(change->volumes->tree, change->pool, &change->record, change->size_bytes, why);
 }
 
 static void apply_resize(struct change *change)

@@ -6,6 +6,7 @@
  *	model.c		the copy in memory: pools, volumes, their block devices
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies
+ *	ledger.c	the space that is promised
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
 #define DATA_STORE_VOLUME_INTERNAL_H
@@ -36,7 +37,6 @@ struct change {
 	struct pool_record pool_record; /* POOL_CREATE */
 	struct volume_record record;	/* CREATE; DESTROY: its name; RESIZE: as it is */
 	uint64_t size_bytes;		/* RESIZE */
-	uint64_t allocated_bytes;	/* CREATE: set by `work` */
 	bool force;
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
 	volumes_done_fn done;

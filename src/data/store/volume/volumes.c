@@ -45,15 +45,11 @@ static void add_volume(void *ctx, const struct pool_record *pool, const struct v
 {
 	struct opening *opening = ctx;
 	struct pool *found = TAILQ_LAST(&opening->found, pool_list); /* a pool comes before its volumes */
-	struct volume *volume;
 
 	if (opening->error)
 		return;
 	must(found && strcmp(found->record.name, pool->name) == 0);
-	volume = model_add_volume(found, record);
-	if (volume)
-		volume->allocated_bytes = allocated_bytes;
-	else
+	if (!model_add_volume(found, record))
 		opening->error = fault(&opening->why, -ENOMEM, "out of memory for volume \"%s\"", record->name);
 }
 

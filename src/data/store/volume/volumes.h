@@ -33,8 +33,7 @@ struct volume {
 	uint64_t since_ns; /* of `state`; since 1970 */
 	struct pool *pool;
 	struct volume_record record;
-	uint64_t allocated_bytes; /* of the data file when the storage was opened or the volume was created */
-	struct fathom_fault why;  /* ERRORED: the reason */
+	struct fathom_fault why; /* ERRORED: the reason */
 	char device[BDEV_NAME_BYTES_MAX];
 	TAILQ_ENTRY(volume) link;
 };
@@ -93,7 +92,8 @@ void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool
 void volumes_destroy_pool(struct volumes *volumes, const char *name, bool force, volumes_done_fn done, void *ctx);
 /*
  * Create a volume and its block device. In `volume`, a uuid and a time of zero are generated, a block size of zero is 4096.
- * Errors: -EEXIST (with other values), -EINVAL (name, size, block size), -ENOENT (the pool), -ENOSPC (thick).
+ * Errors: -EEXIST (with other values), -EINVAL (name, size, block size), -ENOENT (the pool), -ENOSPC (the pool's size, or
+ * too much is promised to others), -EFBIG (larger than a file can be).
  */
 void volumes_create(struct volumes *volumes, const char *pool, const struct volume_record *volume, volumes_done_fn done,
 		    void *ctx);
@@ -101,7 +101,7 @@ void volumes_create(struct volumes *volumes, const char *pool, const struct volu
 void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx);
 /*
  * Make a volume larger, also while hosts use it; they get an event. Errors: -EINVAL (smaller than now, or not a multiple of
- * the block size), -EIO (ERRORED), -ENOENT, -ENOSPC (thick).
+ * the block size), -EIO (ERRORED), -ENOENT, -ENOSPC.
  */
 void volumes_resize(struct volumes *volumes, const char *pool, const char *name, uint64_t size_bytes, volumes_done_fn done,
 		    void *ctx);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "data/store/volume/ledger.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/bits.h"
+
+enum { KEPT_PARTS = 100 }; /* one of so many parts of the storage is kept */
+
+static bool is_promised(const struct pool *pool, const struct volume_record *volume)
+{
+	return volume->thick || !pool->record.overcommit;
+}
+
+static int add_volume(struct volumes *volumes, const struct volume *volume, struct ledger *ledger, struct fathom_fault *why)
+{
+	const struct pool *pool = volume->pool;
+	uint64_t allocated;
+	int error;
+
+	if (volume->state != VOLUME_ONLINE || !is_promised(pool, &volume->record))
+		return 0;
+	error = volume_allocated(volumes->tree, pool->record.name, &volume->record, &allocated, why);
+	if (error)
+		return error;
+	ledger->promised_bytes += volume->record.size_bytes - min_u64(allocated, volume->record.size_bytes);
+	return 0;
+}
+
+int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why)
+{
+	struct ledger ledger = { 0 };
+	const struct volume *volume;
+	const struct pool *pool;
+	int error = pool_tree_space(volumes->tree, &ledger.total_bytes, &ledger.free_bytes, why);
+
+	ledger.kept_bytes = ledger.total_bytes / KEPT_PARTS;
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			if (!error)
+				error = add_volume(volumes, volume, &ledger, why);
+		}
+	}
+	if (!error)
+		*ledger_ret = ledger;
+	return error;
+}
+
+int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume, uint64_t bytes,
+		 struct fathom_fault *why)
+{
+	struct ledger ledger;
+	uint64_t used;
+	int error;
+
+	if (!is_promised(pool, volume))
+		return 0;
+	error = ledger_read(volumes, &ledger, why);
+	if (error)
+		return error;
+	used = ledger.kept_bytes + ledger.promised_bytes;
+	if (used <= ledger.free_bytes && bytes <= ledger.free_bytes - used)
+		return 0;
+	return fault(why, -ENOSPC,
+		     "volume %s/%s needs %" PRIu64 " bytes, but of the storage's %" PRIu64 " free bytes %" PRIu64
+		     " are promised to other volumes and %" PRIu64 " kept for the file system%s",
+		     pool->record.name, volume->name, bytes, ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes,
+		     volume->thick ? "" : "; a pool with overcommit may promise more");
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ledger - the space that volumes were promised and have not used yet.
+ *
+ * A thick volume, and a thin one of a pool without overcommit, will never lack space: what it may still allocate (its size
+ * less what it occupies) stays free for it. A new promise is made only if the free space covers it and all former ones. A
+ * part of the storage is kept for the file system's own structures.
+ *
+ * Reads the copy of the storage. Worker thread, during a change: the control thread changes the copy only between changes.
+ */
+#ifndef DATA_STORE_VOLUME_LEDGER_H
+#define DATA_STORE_VOLUME_LEDGER_H
+
+#include "data/store/volume/internal.h"
+
+struct ledger {
+	uint64_t total_bytes, free_bytes; /* of the file system */
+	uint64_t kept_bytes;		  /* of them for the file system's own structures */
+	uint64_t promised_bytes;	  /* of free_bytes */
+};
+
+/* Errors (explained): those of the storage. */
+MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why);
+/*
+ * Whether `bytes` more may be promised to volume `name` of `pool`. Errors (explained): -ENOSPC, those of the storage.
+ */
+MUST_CHECK int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume,
+			    uint64_t bytes, struct fathom_fault *why);
+
+#endif
