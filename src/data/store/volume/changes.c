@@ -212,7 +212,8 @@ static void apply_create(struct change *change)
 	must(pool);
 	volume = model_add_volume(pool, &change->record);
 	must(volume);
-	model_bring_online(change->volumes, volume);
+	if (!change->volumes->closed) /* else the engine is stopping, and its block devices have been removed */
+		model_bring_online(change->volumes, volume);
 }
 
 static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_create, work_create, apply_create };

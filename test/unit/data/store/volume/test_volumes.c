@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Changes of a storage that fails or hangs. The calls of the operating system go through a table of this test, which makes a
+ * sync fail or wait. Names, values and restarts are tested with the real engine: test/system/test_volumes.py.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/reactor/reactor.h"
+#include "data/store/pool/fs.h"
+#include "data/store/volume/volumes.h"
+#include "../../../control_thread.h"
+
+enum { CALLS_MAX = 16, MIB = 1 << 20 };
+
+static char root[64];
+static struct pool_fs calls; /* those of the system, with the sync below */
+
+/* ---- syncs that fail or wait; under the mutex ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int syncs_left = -1; /* so many succeed, then all fail with EIO; -1: none fails */
+static bool is_held, is_waiting;
+
+static int test_sync(void *ctx, int fd)
+{
+	bool fails;
+
+	pthread_mutex_lock(&mutex);
+	is_waiting = is_held;
+	pthread_cond_broadcast(&changed);
+	while (is_held)
+		pthread_cond_wait(&changed, &mutex);
+	is_waiting = false;
+	fails = syncs_left == 0;
+	if (syncs_left > 0)
+		syncs_left--;
+	pthread_mutex_unlock(&mutex);
+	return fails ? -EIO : pool_fs_system()->sync(ctx, fd);
+}
+
+static void hold_syncs(bool hold)
+{
+	pthread_mutex_lock(&mutex);
+	is_held = hold;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void wait_for_held_sync(void)
+{
+	pthread_mutex_lock(&mutex);
+	while (!is_waiting)
+		pthread_cond_wait(&changed, &mutex);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* ---- calls and their results; under the mutex ---- */
+
+static struct call {
+	int error; /* 1: not ended */
+	int place; /* in the order of ends */
+	char text[FAULT_TEXT_BYTES_MAX];
+} results[CALLS_MAX];
+static int started, ended;
+
+static void note_end(void *ctx, const struct fathom_fault *why)
+{
+	struct call *call = ctx;
+
+	must_be_on(thread_control());
+	pthread_mutex_lock(&mutex);
+	must(call->error == 1);
+	call->error = why ? why->error : 0;
+	call->place = ended++;
+	snprintf(call->text, sizeof(call->text), "%s", why ? why->text : "");
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void note_closed(void *ctx)
+{
+	note_end(ctx, NULL);
+}
+
+static struct call *next_call(void)
+{
+	must(started < CALLS_MAX);
+	results[started] = (struct call){ .error = 1 };
+	return &results[started++];
+}
+
+/* Its error. */
+static int wait_for(const struct call *call)
+{
+	int error;
+
+	pthread_mutex_lock(&mutex);
+	while (call->error == 1)
+		pthread_cond_wait(&changed, &mutex);
+	error = call->error;
+	pthread_mutex_unlock(&mutex);
+	return error;
+}
+
+/* ---- the storage; the functions named control_... run on the control thread ---- */
+
+static struct volumes *volumes;
+
+static int control_open(void *ctx)
+{
+	return volumes_open(&calls, root, note_end, ctx, &volumes);
+}
+
+static int control_close(void *ctx)
+{
+	struct bdev *bdev;
+
+	while ((bdev = bdev_first()))
+		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	volumes_close(volumes, note_closed, ctx);
+	return 0;
+}
+
+static int control_create_pool(void *ctx)
+{
+	struct pool_record record = { .name = "p", .overcommit = true };
+
+	volumes_create_pool(volumes, &record, note_end, ctx);
+	return 0;
+}
+
+static int control_create_volume(void *ctx)
+{
+	struct volume_record record = { .name = "a", .size_bytes = MIB };
+
+	volumes_create(volumes, "p", &record, note_end, ctx);
+	return 0;
+}
+
+static int control_get_info(void *ctx)
+{
+	volumes_get_info(volumes, ctx);
+	return 0;
+}
+
+static int control_has_volume(void *ctx)
+{
+	return volumes_find(volumes, "p", "a") != NULL;
+}
+
+static struct volumes_info get_info(void)
+{
+	struct volumes_info info;
+
+	(void)on_control(control_get_info, &info); /* returns 0 */
+	return info;
+}
+
+static struct call *start_call(int (*fn)(void *ctx))
+{
+	struct call *call = next_call();
+
+	assert_int_equal(on_control(fn, call), 0);
+	return call;
+}
+
+static int begin(void **state)
+{
+	snprintf(root, sizeof(root), "/tmp/fathom-volumes-XXXXXX");
+	must(mkdtemp(root));
+	started = ended = 0;
+	syncs_left = -1;
+	calls = *pool_fs_system();
+	calls.sync = test_sync;
+	control_start(&(struct reactor_options){ 0 });
+	assert_int_equal(wait_for(start_call(control_open)), 0);
+	assert_int_equal(wait_for(start_call(control_create_pool)), 0);
+	return 0;
+}
+
+static int end(void **state)
+{
+	char command[128];
+
+	if (volumes)
+		assert_int_equal(wait_for(start_call(control_close)), 0);
+	volumes = NULL;
+	control_stop();
+	snprintf(command, sizeof(command), "rm -rf %s", root);
+	must(system(command) == 0);
+	return 0;
+}
+
+/* ---- cases ---- */
+
+static int control_create_and_destroy(void *ctx)
+{
+	must(control_create_volume(next_call()) == 0);
+	volumes_destroy(volumes, "p", "a", note_end, next_call());
+	must(control_create_volume(next_call()) == 0);
+	return ended; /* no callback before the calls have returned */
+}
+
+static void changes_run_in_the_order_of_their_calls(void **state)
+{
+	assert_int_equal(on_control(control_create_and_destroy, NULL), 2);
+	for (int i = 2; i < 5; i++)
+		assert_int_equal(wait_for(&results[i]), 0);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(results[i].place, i);
+	assert_true(on_control(control_has_volume, NULL));
+	assert_int_equal(get_info().changes_done, 4);
+}
+
+static void queries_are_answered_while_a_change_hangs(void **state)
+{
+	struct volumes_info info;
+	struct call *hung, *waiting;
+
+	hold_syncs(true);
+	hung = start_call(control_create_volume);
+	waiting = start_call(control_create_volume);
+	wait_for_held_sync();
+	info = get_info();
+	assert_int_equal(info.state, STORAGE_OPEN);
+	assert_true(info.is_changing);
+	assert_int_equal(info.change, VOLUME_CHANGE_CREATE);
+	assert_true(info.change_since_ns > 0 && info.change_since_ns <= clock_realtime_ns());
+	assert_int_equal(info.changes_waiting, 1);
+	assert_false(on_control(control_has_volume, NULL)); /* not before it is on disk */
+	assert_int_equal(hung->error, 1);
+	hold_syncs(false);
+	assert_int_equal(wait_for(hung), 0);
+	assert_int_equal(wait_for(waiting), 0); /* a repeated call */
+	assert_true(on_control(control_has_volume, NULL));
+}
+
+static void a_close_fails_waiting_changes_and_waits_for_the_running_one(void **state)
+{
+	struct call *running, *waiting, *closing, *late;
+
+	hold_syncs(true);
+	running = start_call(control_create_volume);
+	wait_for_held_sync();
+	waiting = start_call(control_create_volume);
+	closing = start_call(control_close);
+	assert_int_equal(wait_for(waiting), -ESHUTDOWN);
+	late = start_call(control_create_volume);
+	assert_int_equal(closing->error, 1);
+	hold_syncs(false);
+	assert_int_equal(wait_for(closing), 0);
+	volumes = NULL;
+	assert_int_equal(running->error, 0);
+	assert_int_equal(late->error, -ESHUTDOWN);
+	assert_int_equal(closing->place, started - 1); /* last */
+}
+
+static void a_change_whose_files_cannot_be_synced_changes_nothing(void **state)
+{
+	syncs_left = 0; /* of the data file, before the rename */
+	assert_int_equal(wait_for(start_call(control_create_volume)), -EIO);
+	assert_false(on_control(control_has_volume, NULL));
+	assert_int_equal(get_info().state, STORAGE_OPEN);
+	assert_int_equal(get_info().changes_failed, 1);
+	syncs_left = -1;
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+}
+
+/* After the rename the state on disk is unknown: no later change is accepted. */
+static void a_failed_sync_after_the_rename_makes_the_storage_reject_changes(void **state)
+{
+	struct call *call;
+	int succeed = 0;
+
+	for (; get_info().state == STORAGE_OPEN; succeed++) {
+		syncs_left = succeed;
+		assert_int_equal(wait_for(start_call(control_create_volume)), -EIO);
+	}
+	assert_int_equal(get_info().state, STORAGE_FAILED);
+	assert_true(succeed > 2); /* syncs before the rename were tried, too */
+	syncs_left = -1;
+	call = start_call(control_create_volume);
+	assert_int_equal(wait_for(call), -EROFS);
+	assert_non_null(strstr(call->text, "restart the engine"));
+	assert_int_equal(get_info().pools, 1); /* queries go on */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(changes_run_in_the_order_of_their_calls, begin, end),
+		cmocka_unit_test_setup_teardown(queries_are_answered_while_a_change_hangs, begin, end),
+		cmocka_unit_test_setup_teardown(a_close_fails_waiting_changes_and_waits_for_the_running_one, begin, end),
+		cmocka_unit_test_setup_teardown(a_change_whose_files_cannot_be_synced_changes_nothing, begin, end),
+		cmocka_unit_test_setup_teardown(a_failed_sync_after_the_rename_makes_the_storage_reject_changes, begin,
+						end),
+	};
+
+	return cmocka_run_group_tests_name("volume volumes", tests, NULL, NULL);
+}
