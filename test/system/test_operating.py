@@ -4,11 +4,12 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import time
 import unittest
 
-from harness import FATHOM, run
+from harness import FATHOM, NQN, run, wait_for
 from server_rig import SERVER, ServerTest
 
 
@@ -78,6 +79,35 @@ class Operating(ServerTest):
         """The exit status of a system query. It fails until the first engine has joined: before, there is no system."""
         return subprocess.run([FATHOM, "system", "query", "-i", "-l", server.address], capture_output=True, check=False,
                               env=dict(os.environ, HOME=server.directory)).returncode
+
+    def test_a_volume_survives_the_kill_of_its_engine_and_is_gone_after_an_erase(self):
+        server = self.server(engines=1, name="fathom").start()
+        self.fathom(server, "storage", "format")
+        server.wait_joined()
+
+        def rpc(*words):
+            return run(FATHOM, "rpc", "-s", os.path.join(server.socket_dir, "engine0.sock"), *words).stdout
+
+        def volumes():
+            return [(volume["device"], volume["state"]) for volume in json.loads(rpc("volume_get_volumes"))]
+        rpc("pool_create", "p1")
+        rpc("volume_create", "p1", "db", 8 << 20)
+        rpc("nvmf_create_subsystem", NQN, "-a")
+        rpc("nvmf_subsystem_add_ns", NQN, "p1/db")
+        with open(os.path.join(server.mount_path(0), "engine.json"), "w") as file:
+            file.write(rpc("save_config"))
+        engine, = server.engines()
+        os.kill(engine.pid, signal.SIGKILL)
+        server.wait(lambda engines: engines[0].state == "joined" and engines[0].pid not in (0, engine.pid))
+        self.assertEqual(volumes(), [("p1/db", "ONLINE")])
+        subsystem, = (one for one in json.loads(rpc("nvmf_get_subsystems")) if one["nqn"] == NQN)
+        self.assertEqual([namespace["bdev_name"] for namespace in subsystem["namespaces"]], ["p1/db"])
+        self.fathom(server, "system", "stop")
+        self.fathom(server, "system", "erase", "--force")
+        self.fathom(server, "storage", "format")
+        server.wait_joined()
+        self.assertEqual(volumes(), [])
+        wait_for(lambda: not os.listdir(os.path.join(server.mount_path(0), "trash")))
 
     def test_list_devices_shows_each_data_file_and_unplugged_once_it_is_removed(self):
         server = self.server(engines=2, name="fathom").start()

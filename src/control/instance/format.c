@@ -2,7 +2,7 @@
 /*
  * Formatting. The helper formats a device: unmount, check, format, mount. A folder is formatted here:
  *
- *	data.img, engine.uuid, engine.json and the superblock are removed, as by erasing
+ *	pools are moved to the trash; data.img, engine.uuid, engine.json and the superblock are removed, as by erasing
  *	data.img.new gets its blocks, in slices so that the work can be abandoned in between, and is synced and renamed
  *
  * Both get a superblock with a new UUID. Files of an interrupted formatting are garbage, and are created again.

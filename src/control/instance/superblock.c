@@ -142,17 +142,50 @@ int instance_sign_erased(struct instance *instance)
 	return error ? error : instance_sync_folder(instance, path);
 }
 
+static int ignore_name(void *ctx, const char *name)
+{
+	return 0;
+}
+
+/*
+ * Move all pools to the trash of the storage (docs/formats/storage.md): the next engine deletes them, and a new system does
+ * not find volumes of the former one.
+ */
+static int discard_pools(struct instance *instance)
+{
+	char pools[INSTANCE_PATH_BYTES + 16], trash[INSTANCE_PATH_BYTES + 16], to[INSTANCE_PATH_BYTES + 64],
+		name[UUID_STR_LEN];
+	struct provider *os = instance->options.os;
+	uuid_t uuid;
+	int error;
+
+	snprintf(pools, sizeof(pools), "%s/pools", instance->options.mount);
+	snprintf(trash, sizeof(trash), "%s/trash", instance->options.mount);
+	error = os->calls->list(os, pools, ignore_name, NULL);
+	if (error)
+		return error == -ENOENT ? 0 : error;
+	error = os->calls->make_folder(os, trash, 0700);
+	if (error && error != -EEXIST)
+		return error;
+	uuid_generate_random(uuid);
+	uuid_unparse_lower(uuid, name);
+	snprintf(to, sizeof(to), "%s/%s", trash, name);
+	error = os->calls->rename(os, pools, to);
+	return error ? error : instance_sync_folder(instance, to);
+}
+
 int instance_clear_folder(struct instance *instance)
 {
 	char engine[INSTANCE_PATH_BYTES + 16], identity[INSTANCE_PATH_BYTES + 16];
 	const char *const paths[] = { instance->data_path, identity, engine, instance->superblock_path };
-	int error = 0;
+	int error;
 
 	must(instance->options.storage == INSTANCE_STORAGE_FOLDER);
 	must(instance->process.pid == 0);
 	must(instance->state == INSTANCE_CHECKING || instance->state == INSTANCE_FORMATTING);
 	identity_path(instance, identity);
 	snprintf(engine, sizeof(engine), "%s/engine.json", instance->options.mount);
+	error = discard_pools(instance);
 	for (size_t i = 0; !error && i < ARRAY_COUNT(paths); i++)
 		error = instance_remove_file(instance, paths[i]);
 	return error;
