@@ -263,8 +263,8 @@ bool instance_is_erased(struct instance *instance);
 /* Create superblock.erased, durable on return. -errno. */
 MUST_CHECK int instance_sign_erased(struct instance *instance);
 /*
- * Move the pools of a folder to its trash, then remove data.img, engine.uuid, engine.json and the superblock, in this order.
- * -errno: some may remain.
+ * Move the pools of a folder to its trash, then remove data.img, engine.uuid, engine.json and the superblock, in this
+ * order. -errno: some may remain.
  */
 MUST_CHECK int instance_clear_folder(struct instance *instance);
 MUST_CHECK int instance_write_superblock(struct instance *instance, struct fathom_fault *why);

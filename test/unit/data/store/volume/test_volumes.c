@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Changes of a storage that fails or hangs. The calls of the operating system go through a table of this test, which makes a
- * sync fail or wait. Names, values and restarts are tested with the real engine: test/system/test_volumes.py.
+ * Changes of a storage that fails or hangs. The calls of the operating system go through a table of this test, which makes
+ * a sync fail or wait. Names, values and restarts are tested with the real engine: test/system/test_volumes.py.
  */
 #include <errno.h>
 #include <pthread.h>
