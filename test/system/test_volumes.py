@@ -47,7 +47,7 @@ class Volumes(EngineTest):
         engine = self.start()
         volume = self.volumes(engine)["p1/db"]
         self.assertEqual((volume["uuid"], volume["state"], volume["size"]), (identity, "ONLINE", 64 * MIB))
-        engine.lines(f"""nvmf_create_transport -t tcp
+        engine.run_commands(f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_subsystem_add_ns {NQN} p1/db
