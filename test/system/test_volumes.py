@@ -178,7 +178,7 @@ nvmf_subsystem_add_ns {NQN} p1/db
         self.start()
         other = self.engine("--storage", self.storage, ready=False)
         self.assertEqual(other.process.wait(20), 1)
-        self.assertIn("another process has the storage", other.log_text())
+        self.assertIn("another engine uses it", other.log_text())
 
     def test_an_engine_without_storage_says_how_to_get_one(self):
         engine = self.engine()

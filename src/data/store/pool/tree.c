@@ -56,7 +56,7 @@ static int open_root(struct pool_tree *tree, const char *root, struct fathom_fau
 		return tree_fault(why, tree->root, "open", root);
 	error = tree->fs->lock(tree->fs->ctx, tree->root);
 	if (error == -EWOULDBLOCK)
-		return fault(why, -EBUSY, "another process has the storage %s open", root);
+		return fault(why, -EBUSY, "another engine uses it");
 	return error ? tree_fault(why, error, "lock", root) : 0;
 }
 
