@@ -154,7 +154,7 @@ static void test_a_second_process_gets_busy(void **state)
 
 	open_or_fail(&first);
 	assert_int_equal(open_found(&second, &why), -EBUSY);
-	assert_non_null(strstr(why.text, "another process"));
+	assert_non_null(strstr(why.text, "another engine"));
 	pool_tree_close(first.tree);
 	open_or_fail(&second);
 	pool_tree_close(second.tree);
