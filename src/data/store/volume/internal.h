@@ -57,11 +57,12 @@ struct volumes {
 	struct pool_tree *tree; /* of the worker thread while a change runs, else of the control thread; NULL: not open */
 	struct pool_list pools;
 	uint32_t pool_count, volume_count, damaged_count;
-	STAILQ_HEAD(, change) changes; /* the first one runs, if is_running */
+	STAILQ_HEAD(, change) changes; /* that wait */
 	uint32_t change_count;
-	bool is_running;
-	bool has_trash;	    /* removed objects may have files left, which are deleted while no change waits */
-	bool is_start_sent; /* a message that starts the next change is on its way */
+	struct change *running; /* on the worker thread; NULL: none */
+	bool is_opening;	/* the worker thread reads the tree */
+	bool has_trash;		/* removed objects may have files left, which are deleted while no change waits */
+	bool is_start_sent;	/* a message that starts the next change is on its way */
 	uint64_t changes_done, changes_failed;
 	void (*closed)(void *ctx);
 	void *closed_ctx;

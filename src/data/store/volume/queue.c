@@ -79,9 +79,8 @@ static void finish_work(struct worker_job *job)
 	struct change *change = container_of(job, struct change, job);
 	struct volumes *volumes = change->volumes;
 
-	must(volumes->is_running);
-	must(take_first(volumes) == change);
-	volumes->is_running = false;
+	must(volumes->running == change);
+	volumes->running = NULL;
 	probe_volume_change_end(clock_ticks(), volumes, change->kind->change, shown_name(change), change->error,
 				clock_monotonic_ns() - change->begin_ns);
 	if (!change->error)
@@ -115,12 +114,16 @@ static int check_storage(const struct volumes *volumes, struct fathom_fault *why
 /* Start the first change of the queue on a worker. Changes that need no work, or cannot be done, end here. */
 static void start_next(struct volumes *volumes)
 {
-	if (STAILQ_EMPTY(&volumes->changes) && volumes->has_trash && volumes->state == STORAGE_OPEN)
-		insert_change(change_create(volumes, &empty_trash_kind, finish_empty_trash, volumes));
-	while (!volumes->is_running && !STAILQ_EMPTY(&volumes->changes)) {
-		struct change *change = STAILQ_FIRST(&volumes->changes);
-		int error = check_storage(volumes, &change->why);
+	while (!volumes->running && !volumes->is_opening) {
+		struct change *change;
+		int error;
 
+		if (STAILQ_EMPTY(&volumes->changes) && volumes->has_trash && volumes->state == STORAGE_OPEN)
+			insert_change(change_create(volumes, &empty_trash_kind, finish_empty_trash, volumes));
+		if (STAILQ_EMPTY(&volumes->changes))
+			break;
+		change = take_first(volumes);
+		error = check_storage(volumes, &change->why);
 		if (!error)
 			error = change->kind->check(change, &change->why);
 		if (!error) {
@@ -128,14 +131,13 @@ static void start_next(struct volumes *volumes)
 			change->begin_ns = clock_monotonic_ns();
 			change->since_ns = clock_realtime_ns();
 			probe_volume_change_begin(clock_ticks(), volumes, change->kind->change, shown_name(change));
-			volumes->is_running = true;
+			volumes->running = change;
 			error = worker_start(&change->job);
 			if (!error)
 				return;
-			volumes->is_running = false;
+			volumes->running = NULL;
 			error = fault(&change->why, error, "cannot start a thread: %s", strerror(-error));
 		}
-		must(take_first(volumes) == change);
 		change->error = error == -EALREADY ? 0 : error;
 		finish_change(change);
 	}
@@ -180,16 +182,10 @@ void change_submit(struct change *change)
 
 void changes_fail_waiting(struct volumes *volumes, int error, const char *text)
 {
-	struct change *running = volumes->is_running ? take_first(volumes) : NULL;
-
 	while (!STAILQ_EMPTY(&volumes->changes)) {
 		struct change *change = take_first(volumes);
 
 		change->error = fault(&change->why, error, "storage %s: %s", volumes->root, text);
 		finish_change(change);
-	}
-	if (running) {
-		STAILQ_INSERT_HEAD(&volumes->changes, running, link);
-		volumes->change_count++;
 	}
 }

@@ -117,7 +117,7 @@ static void finish_open(struct worker_job *job)
 	struct opening *opening = container_of(job, struct opening, job);
 	struct volumes *volumes = opening->volumes;
 
-	volumes->is_running = false;
+	volumes->is_opening = false;
 	if (opening->error) {
 		model_free(&opening->found);
 		storage_move(volumes, STORAGE_CLOSED);
@@ -159,7 +159,7 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		free(opening);
 		return error;
 	}
-	volumes->is_running = true;
+	volumes->is_opening = true;
 	storage_move(volumes, STORAGE_OPENING);
 	*volumes_ret = volumes;
 	return 0;
@@ -172,7 +172,7 @@ void volumes_continue_close(struct volumes *volumes)
 	void (*closed)(void *ctx) = volumes->closed;
 	void *ctx = volumes->closed_ctx;
 
-	if (!closed || volumes->is_running || volumes->is_start_sent)
+	if (!closed || volumes->running || volumes->is_opening || volumes->is_start_sent)
 		return;
 	must(STAILQ_EMPTY(&volumes->changes) && volumes->change_count == 0);
 	pool_tree_close(volumes->tree);
@@ -200,7 +200,7 @@ void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx
 
 void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_ret)
 {
-	const struct change *running = volumes->is_running ? STAILQ_FIRST(&volumes->changes) : NULL;
+	const struct change *running = volumes->running;
 
 	must_be_on(thread_control());
 	*info_ret = (struct volumes_info){
@@ -209,7 +209,7 @@ void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_r
 		.pools = volumes->pool_count,
 		.volumes = volumes->volume_count,
 		.damaged = volumes->damaged_count,
-		.changes_waiting = volumes->change_count - (running != NULL),
+		.changes_waiting = volumes->change_count,
 		.is_changing = running,
 		.change = running ? running->kind->change : VOLUME_CHANGE_POOL_CREATE,
 		.change_since_ns = running ? running->since_ns : 0,

@@ -247,6 +247,27 @@ static void queries_are_answered_while_a_change_hangs(void **state)
 	assert_true(on_control(control_has_volume, NULL));
 }
 
+static int control_open_and_close(void *ctx)
+{
+	struct call *opening = next_call();
+
+	must(control_open(opening) == 0);
+	return control_close(ctx);
+}
+
+static void a_close_during_the_open_waits_for_it(void **state)
+{
+	struct call *closing;
+
+	assert_int_equal(wait_for(start_call(control_close)), 0);
+	closing = next_call();
+	assert_int_equal(on_control(control_open_and_close, closing), 0);
+	assert_int_equal(wait_for(closing), 0);
+	volumes = NULL;
+	assert_int_equal(results[started - 1].error, 0); /* the open */
+	assert_int_equal(closing->place, started - 1);
+}
+
 static void a_close_fails_waiting_changes_and_waits_for_the_running_one(void **state)
 {
 	struct call *running, *waiting, *closing, *late;
@@ -302,6 +323,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(changes_run_in_the_order_of_their_calls, begin, end),
 		cmocka_unit_test_setup_teardown(queries_are_answered_while_a_change_hangs, begin, end),
+		cmocka_unit_test_setup_teardown(a_close_during_the_open_waits_for_it, begin, end),
 		cmocka_unit_test_setup_teardown(a_close_fails_waiting_changes_and_waits_for_the_running_one, begin, end),
 		cmocka_unit_test_setup_teardown(a_change_whose_files_cannot_be_synced_changes_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(a_failed_sync_after_the_rename_makes_the_storage_reject_changes, begin,
