@@ -40,7 +40,7 @@ class Volumes(EngineTest):
     def test_a_volume_and_its_data_survive_kill_9(self):
         engine, state = self.start(), os.path.join(self.directory, "state")
         engine.rpc("pool_create", pool="p1")
-        engine.serve("volume_create", "p1", "db", 64 * MIB)
+        engine.serve("volume_create", "p1", "db", "64M")
         identity = self.volumes(engine)["p1/db"]["uuid"]
         engine.perf("--rw", "mix", "--count", "3000", "--verify-state", state)
         engine.kill()

@@ -245,7 +245,7 @@ def arg_type(param):
     if param.kind == "bool":
         return "FALSE" if param.has("opposite") else "YES_NO" if param.has("yes-no") else "TRUE"
     if param.kind in method_table.NUMBERS:
-        return "HEX" if param.has("hex") else "INT"
+        return "HEX" if param.has("hex") else "BYTES" if param.has("size") else "INT"
     return {"float": "FLOAT", "list": "LIST", "strings": "LIST"}.get(param.kind, "STRING")
 
 

@@ -15,7 +15,7 @@ RESULTS = {"none", "json", "text"}
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 DEFAULT = re.compile(r"; default: (.+)$")  # ends the text of a parameter if its default is no single value
 SIZED = re.compile(r"^(text|hex|list)\((\w+)\)$")
-FLAG_WORDS = {"required", "positional", "ignored", "rejected", "hidden", "hex", "opposite", "yes-no", "send-false", "no-option"}
+FLAG_WORDS = {"required", "positional", "ignored", "rejected", "hidden", "hex", "size", "opposite", "yes-no", "send-false", "no-option"}
 VALUE_WORDS = {"default", "absent", "range", "rejects", "check", "choices", "in"}
 
 

@@ -133,6 +133,10 @@ static json_t *make_json_value(const struct rpc_arg *arg, const char *text)
 		if (text_parse_u64(digits, 10, INT64_MAX, &number) < 0)
 			return NULL;
 		return json_integer(text[0] == '-' ? -(json_int_t)number : (json_int_t)number);
+	case RPC_ARG_BYTES:
+		if (text_parse_bytes(text, &number) < 0 || number > INT64_MAX)
+			return NULL;
+		return json_integer((json_int_t)number);
 	case RPC_ARG_HEX:
 		if (text_parse_u64(text, 16, UINT64_MAX, &number) < 0)
 			return NULL;
@@ -166,8 +170,12 @@ static void add_param(struct reader *reader, const struct rpc_arg *arg, json_t *
 static int add_param_text(struct reader *reader, const struct rpc_arg *arg, const char *text)
 {
 	static const char *const kinds[] = {
-		[RPC_ARG_STRING] = "text",    [RPC_ARG_INT] = "a decimal number", [RPC_ARG_HEX] = "a hexadecimal number",
-		[RPC_ARG_FLOAT] = "a number", [RPC_ARG_LIST] = "a list",
+		[RPC_ARG_STRING] = "text",
+		[RPC_ARG_INT] = "a decimal number",
+		[RPC_ARG_HEX] = "a hexadecimal number",
+		[RPC_ARG_FLOAT] = "a number",
+		[RPC_ARG_LIST] = "a list",
+		[RPC_ARG_BYTES] = "a number of bytes (4096, 64k, 10G)",
 	};
 	json_t *value;
 

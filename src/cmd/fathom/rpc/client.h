@@ -25,8 +25,9 @@
 
 enum rpc_arg_type {
 	RPC_ARG_STRING,
-	RPC_ARG_INT, /* decimal */
-	RPC_ARG_HEX, /* 64 bits, with or without 0x */
+	RPC_ARG_INT,   /* decimal */
+	RPC_ARG_BYTES, /* decimal, or with a unit: 64k, 10G */
+	RPC_ARG_HEX,   /* 64 bits, with or without 0x */
 	RPC_ARG_FLOAT,
 	RPC_ARG_LIST,	/* a,b,c */
 	RPC_ARG_TRUE,	/* takes no value: false, true when given */
