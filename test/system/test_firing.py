@@ -138,6 +138,7 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
         engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
+        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_subsystem_add_ns {NQN} p1/a\nvolume_resize p1 a 16M\n")
         self.break_protocol(engine)
         self.exceed_keep_alive(engine)
         if self.file:
@@ -148,6 +149,7 @@ nvmf_subsystem_remove_host {NQN} {HOST}
 nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_delete_subsystem {NQN}
 bdev_malloc_delete M3
+volume_destroy p1 a
 """)
         self.drain_and_lose_events(engine)
 
@@ -317,8 +319,10 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 
     def test_every_probe_fires_with_the_arguments_that_the_trace_has(self):
         self.attach()
+        storage = os.path.join(self.directory, "storage")
+        os.mkdir(storage)
         engine = self.engine("-m", "3", "--num-trace-entries", "262144", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
-                             program=self.program)
+                             "--storage", storage, program=self.program)
         loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)
         self.run_session(engine)
         tids = self.threads(engine)

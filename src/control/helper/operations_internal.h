@@ -6,8 +6,8 @@
 #include "control/helper/operations.h"
 
 /*
- * Another program claims a device for a moment, for example to probe it; a mount of a helper that was killed claims it until
- * the mount has ended. That is not use: operations try again.
+ * Another program claims a device for a moment, for example to probe it; a mount of a helper that was killed claims it
+ * until the mount has ended. That is not use: operations try again.
  */
 enum { CLAIM_TRIES = 20, CLAIM_PAUSE_US = 50000 };
 
