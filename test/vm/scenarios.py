@@ -47,6 +47,8 @@ EXPECTED_AFTER_CRASH = [
     (r"nvme nvme\d+: Reconnecting in \d+ seconds", "as told by --reconnect-delay"),
     (r"nvme nvme\d+: failed to send request -(32|104)", "broken while the host was sending"),
     (r"nvme nvme\d+: receive failed:\s+-104", "broken while the host was receiving"),
+    (r"nvme nvme\d+: unsupported pdu type \(0\)", "Linux 6.1 reads an ICResp that arrives in two pieces only in part, and the rest is zeroes"),
+    (r"nvme nvme\d+: receive failed:\s+-22", "the same; it connects again"),
     (r"nvme nvme\d+: queue \d+ socket state 11$", "TCP's CLOSING: both sides closed at once, and the two FINs crossed"),
     (r"nvme nvme\d+: failed to connect socket: -111", "refused: no process listens until the restart"),
     (r"nvme nvme\d+: Failed reconnect attempt \d+", "the same"),

@@ -457,7 +457,7 @@ static void test_three_changes_survive_power_cuts(void **state)
 
 	try_sequences(empty, 3, &changes);
 	try_sequences(full, 3, &changes);
-	print_message("%u changes, %u states, %u power cuts\n", changes, met_count, cuts);
+	print_message("# %u changes, %u states, %u power cuts\n", changes, met_count, cuts);
 	assert_true(changes > 100);
 	memory_fs_destroy(empty);
 	memory_fs_destroy(full);
