@@ -76,6 +76,7 @@ nvmf_subsystem_add_ns {NQN} p1/db
         engine.rpc("volume_create", pool="p1", volume="a", size=8 * MIB)
         for text, method, params in (("pool", "pool_create", {"pool": "../p"}), ("pool", "pool_create", {"pool": ""}),
                                      ("longer than 63", "pool_create", {"pool": "p" * 64}),
+                                     ("too large", "pool_create", {"pool": "p", "size": str(2**64 - 1)}),
                                      ("no pool", "volume_create", {"pool": "p2", "volume": "a", "size": MIB}),
                                      ("volume", "volume_create", {"pool": "p1", "volume": ".b", "size": MIB}),
                                      ("positive multiple", "volume_create", {"pool": "p1", "volume": "b", "size": 0}),
@@ -119,7 +120,7 @@ nvmf_subsystem_add_ns {NQN} p1/db
         engine.rpc("volume_resize", pool="p1", volume="a", size=48 * MIB)
         cqe = host.response()[0]
         self.assertEqual(cqe & 0xffffff, NS_CHANGED)
-        load.communicate()
+        load.communicate(timeout=60)
         self.assertEqual(load.returncode, 0)
         engine.perf("--rw", "write", "--bs", "64k", "--count", "512", "--range", "16M:32M", "--verify")
         failed = engine.perf("--rw", "write", "--bs", "64k", "--count", "1", "--range", "48M:1M", check=False)
@@ -130,7 +131,7 @@ nvmf_subsystem_add_ns {NQN} p1/db
     def test_a_damaged_volume_is_listed_with_its_reason_and_the_others_are_served(self):
         engine = self.start()
         engine.rpc("pool_create", pool="p1")
-        for name in ("a", "b", "c"):
+        for name in ("a", "b", "c", "d", "e"):
             engine.rpc("volume_create", pool="p1", volume=name, size=8 * MIB)
         engine.stop()
         record = self.path("pools/p1/volumes/a/volume.json")
@@ -139,17 +140,21 @@ nvmf_subsystem_add_ns {NQN} p1/db
         with open(record, "w") as file:
             file.write(text.replace(str(8 * MIB), str(4 * MIB)))
         os.truncate(self.path("pools/p1/volumes/b/data.1"), MIB)
+        with open(self.path("pools/p1/volumes/d/volume.json"), "w") as file:    # printed again it is longer than any record
+            file.write('{"checksum": "0x00000000", "volume": {"x": [%s]}}' % ",".join(["1e9"] * 7000))
+        os.unlink(self.path("pools/p1/volumes/e/volume.json"))
+        os.mkfifo(self.path("pools/p1/volumes/e/volume.json"))
         engine = self.start()
         info = engine.rpc("pool_get_pools")["storage"]
-        self.assertEqual((info["state"], info["damaged"]), ("OPEN", 2))
+        self.assertEqual((info["state"], info["damaged"]), ("OPEN", 4))
         self.assertEqual({name: volume["state"] for name, volume in self.volumes(engine).items()},
-                         {"p1/a": "ERRORED", "p1/b": "ERRORED", "p1/c": "ONLINE"})
+                         {"p1/a": "ERRORED", "p1/b": "ERRORED", "p1/c": "ONLINE", "p1/d": "ERRORED", "p1/e": "ERRORED"})
         self.assertIn("checksum", self.volumes(engine)["p1/a"]["reason"])
         self.assertIn("volume p1/b: data.1 has 1048576 bytes", engine.log_text())
         self.assert_rejected("ERRORED", engine, "volume_resize", pool="p1", volume="b", size=16 * MIB)
         engine.rpc("volume_destroy", pool="p1", volume="a")
-        self.assertEqual(sorted(self.volumes(engine)), ["p1/b", "p1/c"])
-        self.assertEqual(engine.rpc("pool_get_pools")["storage"]["damaged"], 1)
+        self.assertEqual(sorted(self.volumes(engine)), ["p1/b", "p1/c", "p1/d", "p1/e"])
+        self.assertEqual(engine.rpc("pool_get_pools")["storage"]["damaged"], 3)
 
     def test_space_is_promised_once(self):
         engine = self.start()

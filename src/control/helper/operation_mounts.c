@@ -54,22 +54,29 @@ static int open_folder(struct helper_job *job, const char *path, int flags, dev_
 	return fault(&job->why, error, "%s: %s", path, strerror(-error));
 }
 
-/* Give the mounted folder to the requesting user. On failure it is unmounted again. */
-static int give_mounted_to_user(struct helper_job *job, int mount_fd)
+/* Give the mounted folder to the requesting user. */
+static int give_to_user(struct helper_job *job)
 {
 	dev_t device;
-	int fd = open_folder(job, job->request->target, O_RDONLY, &device), error = fd < 0 ? fd : 0;
+	int fd = open_folder(job, job->request->target, O_RDONLY, &device), error;
+
+	if (fd < 0)
+		return fd;
+	error = job->provider->calls->change_mode(job->provider, fd, MODE_MOUNTED);
+	if (!error)
+		error = job->provider->calls->change_owner(job->provider, fd, job->by->uid, job->by->gid);
+	job->provider->calls->close_fd(job->provider, fd);
+	return error ? fault(&job->why, error, "%s cannot be given to user %u: %s", job->request->target, job->by->uid,
+			     strerror(-error))
+		     : 0;
+}
+
+/* On failure it is unmounted again. */
+static int give_mounted_to_user(struct helper_job *job, int mount_fd)
+{
+	int error = give_to_user(job);
 
 	must(mount_fd >= 0);
-	if (!error) {
-		error = job->provider->calls->change_mode(job->provider, fd, MODE_MOUNTED);
-		if (!error)
-			error = job->provider->calls->change_owner(job->provider, fd, job->by->uid, job->by->gid);
-		if (error)
-			error = fault(&job->why, error, "%s cannot be given to user %u: %s", job->request->target,
-				      job->by->uid, strerror(-error));
-		job->provider->calls->close_fd(job->provider, fd);
-	}
 	if (error) /* report this error even if unmounting fails; the next scan shows the mount */
 		(void)job->provider->calls->unmount(job->provider, mount_fd, job->folder);
 	return error;
@@ -130,7 +137,7 @@ int helper_mount_device(struct helper_job *job)
 	must(job->folder);
 	if (facts->mount_count == 1 && strcmp(facts->mounted_at, job->request->target) == 0) {
 		job->reply->already = 1;
-		return 0;
+		return give_to_user(job); /* a helper that was killed may have mounted it and not given it */
 	}
 	if (use == STORAGE_USE_MOUNTED || use == STORAGE_USE_SWAP || use == STORAGE_USE_HELD ||
 	    use == STORAGE_USE_PARTITIONED || use == STORAGE_USE_UNREADABLE) {

@@ -171,7 +171,9 @@ static int discard_pools(struct instance *instance)
 	uuid_unparse_lower(uuid, name);
 	snprintf(to, sizeof(to), "%s/%s", trash, name);
 	error = os->calls->rename(os, pools, to);
-	return error ? error : instance_sync_folder(instance, to);
+	if (!error)
+		error = instance_sync_folder(instance, to);
+	return error ? error : instance_sync_folder(instance, pools);
 }
 
 int instance_clear_folder(struct instance *instance)

@@ -256,29 +256,30 @@ static void finish_stop(void)
 	daemon_end(engine.exit_status);
 }
 
-static void storage_closed(void *ctx)
+static void bdevs_gone(void *ctx)
 {
 	uplink_flush(finish_stop);
 }
 
-static void bdevs_gone(void *ctx)
-{
-	engine_storage_close(storage_closed, NULL);
-}
-
-static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
+/* No change of the storage runs, so no block device of a volume appears any more. */
+static void storage_closed(void *ctx)
 {
 	struct bdev *bdev;
 
-	if (rc)
-		log_error("target: %s", why->text);
-	engine.target_running = false;
-	device_health_stop();
 	/* restart at the first each time: removal of a bdev may also remove the filters on top of it */
 	while ((bdev = bdev_first()))
 		must(bdev_unregister(bdev, NULL, NULL) == 0);
 	/* waits also for bdevs deleted earlier whose I/O has not completed: see rpc_bdev_create.c */
 	bdev_wait_gone(bdevs_gone, NULL);
+}
+
+static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
+{
+	if (rc)
+		log_error("target: %s", why->text);
+	engine.target_running = false;
+	device_health_stop();
+	engine_storage_close(storage_closed, NULL);
 }
 
 static void start_stop(void)

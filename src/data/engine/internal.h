@@ -26,7 +26,9 @@ struct volumes;
 
 /* Open the storage, if the engine has one, and its volumes. Calls `done` once, possibly before this returns. */
 void engine_storage_open(engine_done_fn done, void *ctx);
-/* The block devices are gone. Calls `closed` once, possibly before this returns. */
+/*
+ * The block devices of volumes stay; the caller removes them when `closed` is called, once, possibly before this returns.
+ */
 void engine_storage_close(void (*closed)(void *ctx), void *ctx);
 /* NULL: the engine has no storage, or it is not open. */
 struct volumes *engine_storage(void);

@@ -209,7 +209,7 @@ void method_volume_get_volumes(struct rpc_request *request, const struct volume_
 	if (!volumes)
 		return;
 	if (p->pool && !only) {
-		rpc_error_errno(request, -ENOENT, p->pool);
+		rpc_error(request, -ENOENT, "%s: there is no pool \"%s\"", strerror(ENOENT), p->pool);
 		return;
 	}
 	list = json_made(json_array());

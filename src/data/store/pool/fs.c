@@ -23,7 +23,8 @@ static int open_folder(void *ctx, int folder, const char *name)
 
 static int open_file(void *ctx, int folder, const char *name, int flags)
 {
-	int fd = openat(folder, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+	/* O_NONBLOCK: a pipe in the place of a file must not block; regular files ignore it */
+	int fd = openat(folder, name, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -138,7 +139,7 @@ static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t by
 
 	if (ioctl(fd, FICLONERANGE, &range) == 0)
 		return 0;
-	/* ENOTTY, EXDEV and EINVAL are answers of file systems without reflinks */
+	/* a file system without this call */
 	return errno == ENOTTY ? -EOPNOTSUPP : -errno;
 }
 

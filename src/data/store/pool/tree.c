@@ -261,7 +261,8 @@ static int scan_volume(void *ctx, const char *name)
 		report(&self, &why);
 	} else {
 		self.volume = &record;
-		scan_names(&self, delete_generation);
+		/* former generations: if they cannot be listed now, the next open deletes them */
+		(void)self.tree->fs->list(self.tree->fs->ctx, self.folder, delete_generation, &self);
 		self.visitor->volume(self.visitor->ctx, self.pool, &record, allocated);
 		if (enter(&snapshots, &self, "snapshots")) {
 			scan_names(&snapshots, scan_snapshot);

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <uuid/uuid.h>
 
@@ -45,6 +46,8 @@ static int check_pool_create(struct change *change, struct fathom_fault *why)
 	const struct pool *pool = model_find_pool(&change->volumes->pools, asked->name);
 	int error = pool_name_check("pool", asked->name, why);
 
+	if (!error && asked->size_bytes > INT64_MAX)
+		error = fault(why, -EINVAL, "a size of %" PRIu64 " bytes is too large", asked->size_bytes);
 	if (error || !pool)
 		return error;
 	if (!uuid_is_null(asked->uuid) && uuid_compare(asked->uuid, pool->record.uuid) != 0)
@@ -74,14 +77,25 @@ static void apply_pool_create(struct change *change)
 }
 
 static const struct change_kind pool_create_kind = { VOLUME_CHANGE_POOL_CREATE, check_pool_create, work_pool_create,
-						     apply_pool_create };
+						     apply_pool_create, NULL };
 
 /* ---- destroy a pool ---- */
+
+static void undo_pool_destroy(struct change *change)
+{
+	const struct pool *pool = find_pool(change, NULL);
+	struct volume *volume;
+
+	must(pool);
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		model_release(volume);
+}
 
 static int check_pool_destroy(struct change *change, struct fathom_fault *why)
 {
 	const struct pool *pool = find_pool(change, why);
-	const struct volume *volume;
+	struct volume *volume;
+	int error = 0;
 
 	if (!pool)
 		return -ENOENT;
@@ -89,11 +103,11 @@ static int check_pool_destroy(struct change *change, struct fathom_fault *why)
 		return fault(why, -ENOTEMPTY, "pool \"%s\" has %u volume%s: destroy %s first, or use force", change->pool,
 			     pool->volume_count, pool->volume_count == 1 ? "" : "s",
 			     pool->volume_count == 1 ? "it" : "them");
-	TAILQ_FOREACH (volume, &pool->volumes, link) {
-		if (model_is_in_use(volume))
-			return fault(why, -EBUSY, "volume %s is in use by a namespace", volume->device);
-	}
-	return 0;
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		error = error ? error : model_hold(volume, why);
+	if (error)
+		undo_pool_destroy(change);
+	return error;
 }
 
 static int work_pool_destroy(struct change *change, struct fathom_fault *why)
@@ -113,7 +127,7 @@ static void apply_pool_destroy(struct change *change)
 }
 
 static const struct change_kind pool_destroy_kind = { VOLUME_CHANGE_POOL_DESTROY, check_pool_destroy, work_pool_destroy,
-						      apply_pool_destroy };
+						      apply_pool_destroy, undo_pool_destroy };
 
 /* ---- create a volume ---- */
 
@@ -177,6 +191,7 @@ static int check_create(struct change *change, struct fathom_fault *why)
 {
 	const struct pool *pool = find_pool(change, why);
 	const struct volume *volume;
+	char device[2 * POOL_NAME_BYTES_MAX];
 	int error;
 
 	if (!pool)
@@ -187,6 +202,9 @@ static int check_create(struct change *change, struct fathom_fault *why)
 	volume = model_find_volume(pool, change->record.name);
 	if (volume)
 		return compare_volume(volume, &change->record, why);
+	snprintf(device, sizeof(device), "%s/%s", change->pool, change->record.name);
+	if (bdev_find(device))
+		return fault(why, -EEXIST, "there is another block device \"%s\"", device);
 	return check_pool_size(pool, &change->record, change->record.size_bytes, why);
 }
 
@@ -212,23 +230,30 @@ static void apply_create(struct change *change)
 	must(pool);
 	volume = model_add_volume(pool, &change->record);
 	must(volume);
-	if (!change->volumes->closed) /* else the engine is stopping, and its block devices have been removed */
-		model_bring_online(change->volumes, volume);
+	model_bring_online(change->volumes, volume);
+	if (volume->state == VOLUME_ERRORED) {
+		change->error = volume->why.error;
+		change->why = volume->why;
+	}
 }
 
-static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_create, work_create, apply_create };
+static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_create, work_create, apply_create, NULL };
 
 /* ---- destroy a volume ---- */
 
 static int check_destroy(struct change *change, struct fathom_fault *why)
 {
-	const struct volume *volume = find_volume(change, why);
+	struct volume *volume = find_volume(change, why);
 
-	if (!volume)
-		return -ENOENT;
-	if (model_is_in_use(volume))
-		return fault(why, -EBUSY, "volume %s is in use by a namespace: remove the namespace first", volume->device);
-	return 0;
+	return volume ? model_hold(volume, why) : -ENOENT;
+}
+
+static void undo_destroy(struct change *change)
+{
+	struct volume *volume = find_volume(change, NULL);
+
+	must(volume);
+	model_release(volume);
 }
 
 static int work_destroy(struct change *change, struct fathom_fault *why)
@@ -245,7 +270,8 @@ static void apply_destroy(struct change *change)
 	change->volumes->has_trash = true;
 }
 
-static const struct change_kind destroy_kind = { VOLUME_CHANGE_DESTROY, check_destroy, work_destroy, apply_destroy };
+static const struct change_kind destroy_kind = { VOLUME_CHANGE_DESTROY, check_destroy, work_destroy, apply_destroy,
+						 undo_destroy };
 
 /* ---- resize a volume ---- */
 
@@ -260,7 +286,9 @@ static int check_resize(struct change *change, struct fathom_fault *why)
 	if (volume->state != VOLUME_ONLINE)
 		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
 			     volume->why.text);
-	if (bytes % volume->record.block_bytes != 0 || bytes > INT64_MAX)
+	if (bytes > INT64_MAX)
+		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is too large", bytes);
+	if (bytes % volume->record.block_bytes != 0)
 		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is not a multiple of the block size, %" PRIu32,
 			     bytes, volume->record.block_bytes);
 	if (bytes < volume->record.size_bytes)
@@ -291,11 +319,11 @@ static void apply_resize(struct change *change)
 	must(volume);
 	volume->record.size_bytes = change->size_bytes;
 	bdev = bdev_find(volume->device);
-	if (bdev) /* else the engine is stopping */
+	if (bdev)
 		bdev_grow(bdev, change->size_bytes / volume->record.block_bytes);
 }
 
-static const struct change_kind resize_kind = { VOLUME_CHANGE_RESIZE, check_resize, work_resize, apply_resize };
+static const struct change_kind resize_kind = { VOLUME_CHANGE_RESIZE, check_resize, work_resize, apply_resize, NULL };
 
 /* ---- delete the files of a removed object ---- */
 
@@ -319,7 +347,7 @@ static void apply_empty_trash(struct change *change)
 }
 
 const struct change_kind empty_trash_kind = { VOLUME_CHANGE_EMPTY_TRASH, check_empty_trash, work_empty_trash,
-					      apply_empty_trash };
+					      apply_empty_trash, NULL };
 
 /* ---- calls ---- */
 

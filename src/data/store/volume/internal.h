@@ -26,7 +26,9 @@ struct change_kind {
 	/* Control thread: check the change against the copy. -EALREADY: nothing is to do, and the change succeeds. */
 	int (*check)(struct change *change, struct fathom_fault *why);
 	int (*work)(struct change *change, struct fathom_fault *why); /* worker thread: change the tree */
-	void (*apply)(struct change *change);			      /* control thread, after `work` succeeded */
+	/* Control thread, after `work` succeeded. May set `error` and `why` of the change. */
+	void (*apply)(struct change *change);
+	void (*undo)(struct change *change); /* control thread, after `work` failed; NULL: `check` did nothing */
 };
 
 struct change {
@@ -105,7 +107,11 @@ void model_free(struct pool_list *pools);
  * if `volume->why` has an error already.
  */
 void model_bring_online(struct volumes *volumes, struct volume *volume);
-/* Whether a descriptor of its block device is open. */
-bool model_is_in_use(const struct volume *volume);
+/*
+ * Claim its block device for the running change, so that nothing begins to use it; undo that. Errors (explained): -EBUSY: a
+ * namespace or another block device uses it.
+ */
+MUST_CHECK int model_hold(struct volume *volume, struct fathom_fault *why);
+void model_release(struct volume *volume);
 
 #endif

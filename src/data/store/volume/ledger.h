@@ -2,9 +2,9 @@
 /*
  * ledger - the space that volumes were promised and have not used yet.
  *
- * A thick volume, and a thin one of a pool without overcommit, will never lack space: what it may still allocate (its size
- * less what it occupies) stays free for it. A new promise is made only if the free space covers it and all former ones. A
- * part of the storage is kept for the file system's own structures.
+ * A thick volume, and a thin one of a pool without overcommit, has a promise: what it may still allocate (its size less
+ * what it occupies). A new promise is made only if the free space covers it and all former ones. Volumes of pools with
+ * overcommit, and files of others, can use up what was promised. A part is kept for the file system's own structures.
  *
  * Reads the copy of the storage. Worker thread, during a change: the control thread changes the copy only between changes.
  */
@@ -22,7 +22,7 @@ struct ledger {
 /* Errors (explained): those of the storage. */
 MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why);
 /*
- * Whether `bytes` more may be promised to volume `name` of `pool`. Errors (explained): -ENOSPC, those of the storage.
+ * Whether `bytes` more may be promised to `volume` of `pool`. Errors (explained): -ENOSPC, those of the storage.
  */
 MUST_CHECK int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume,
 			    uint64_t bytes, struct fathom_fault *why);

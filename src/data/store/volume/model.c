@@ -147,11 +147,25 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
 }
 
-bool model_is_in_use(const struct volume *volume)
+int model_hold(struct volume *volume, struct fathom_fault *why)
 {
-	const struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
 
-	return bdev && bdev->open_count > 0;
+	must(!volume->is_held);
+	if (!bdev)
+		return 0;
+	if (bdev_claim(bdev) != 0)
+		return fault(why, -EBUSY, "volume %s is in use by a namespace or another block device: remove that first",
+			     volume->device);
+	volume->is_held = true;
+	return 0;
+}
+
+void model_release(struct volume *volume)
+{
+	if (volume->is_held)
+		bdev_release(bdev_find(volume->device));
+	volume->is_held = false;
 }
 
 void model_remove_volume(struct volumes *volumes, struct volume *volume)
@@ -161,10 +175,11 @@ void model_remove_volume(struct volumes *volumes, struct volume *volume)
 
 	must(volumes->volume_count > 0);
 	volumes->volume_count--;
+	model_release(volume);
 	move_volume(volume, VOLUME_REMOVED);
 	if (!was_online)
 		volumes->damaged_count--;
-	else if (bdev) /* none: the engine is stopping */
+	else if (bdev)
 		must(bdev_unregister(bdev, NULL, NULL) == 0);
 	free_volume(volume);
 }

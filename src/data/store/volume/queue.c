@@ -85,6 +85,8 @@ static void finish_work(struct worker_job *job)
 				clock_monotonic_ns() - change->begin_ns);
 	if (!change->error)
 		change->kind->apply(change);
+	else if (change->kind->undo)
+		change->kind->undo(change);
 	if (volumes->state == STORAGE_OPEN && pool_tree_is_failed(volumes->tree)) {
 		log_error("storage %s: a change could not be synced, so its state on disk is not known: changes are"
 			  " rejected until the engine restarts",
@@ -136,6 +138,8 @@ static void start_next(struct volumes *volumes)
 			if (!error)
 				return;
 			volumes->running = NULL;
+			if (change->kind->undo)
+				change->kind->undo(change);
 			error = fault(&change->why, error, "cannot start a thread: %s", strerror(-error));
 		}
 		change->error = error == -EALREADY ? 0 : error;

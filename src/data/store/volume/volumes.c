@@ -124,7 +124,7 @@ static void finish_open(struct worker_job *job)
 	} else {
 		storage_move(volumes, STORAGE_OPEN);
 		TAILQ_CONCAT(&volumes->pools, &opening->found, link);
-		if (volumes->closed) /* the engine is stopping and has removed its block devices */
+		if (volumes->closed) /* the engine is stopping */
 			storage_move(volumes, STORAGE_CLOSING);
 		else
 			bring_all_online(volumes, opening->damaged);

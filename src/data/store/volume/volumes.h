@@ -8,7 +8,8 @@
  * Changes run one at a time in the order of the calls, so the copy and the disk differ by at most the running change.
  *
  * A storage that does not respond delays changes only: queries read the copy, and the I/O of volumes does not pass here.
- * All functions are called on the control thread; none blocks. Callbacks run there too, never before the call returns.
+ * All functions are called on the control thread. They block only to open the data files of volumes. Callbacks run there
+ * too, never before the call returns.
  */
 #ifndef DATA_STORE_VOLUME_VOLUMES_H
 #define DATA_STORE_VOLUME_VOLUMES_H
@@ -34,6 +35,7 @@ struct volume {
 	struct pool *pool;
 	struct volume_record record;
 	struct fathom_fault why; /* ERRORED: the reason */
+	bool is_held;		 /* a running change has claimed its block device */
 	char device[BDEV_NAME_BYTES_MAX];
 	TAILQ_ENTRY(volume) link;
 };
@@ -67,8 +69,8 @@ struct volumes_info {
 MUST_CHECK int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn done, void *ctx,
 			    struct volumes **volumes_ret);
 /*
- * Fail the waiting changes, let the running one end, then free everything and call `closed`. The caller has unregistered
- * all block devices. Also after a failed open.
+ * Fail the waiting changes, let the running one end, then free everything and call `closed`. The block devices of volumes
+ * stay registered; the caller unregisters them then. Also after a failed open.
  */
 void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx);
 

@@ -125,11 +125,16 @@ static int control_open(void *ctx)
 
 static int control_close(void *ctx)
 {
+	volumes_close(volumes, note_closed, ctx);
+	return 0;
+}
+
+static int control_remove_bdevs(void *ctx)
+{
 	struct bdev *bdev;
 
 	while ((bdev = bdev_first()))
 		must(bdev_unregister(bdev, NULL, NULL) == 0);
-	volumes_close(volumes, note_closed, ctx);
 	return 0;
 }
 
@@ -197,6 +202,7 @@ static int end(void **state)
 	if (volumes)
 		assert_int_equal(wait_for(start_call(control_close)), 0);
 	volumes = NULL;
+	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
 	control_stop();
 	snprintf(command, sizeof(command), "rm -rf %s", root);
 	must(system(command) == 0);
@@ -240,7 +246,7 @@ static void queries_are_answered_while_a_change_hangs(void **state)
 	assert_true(info.change_since_ns > 0 && info.change_since_ns <= clock_realtime_ns());
 	assert_int_equal(info.changes_waiting, 1);
 	assert_false(on_control(control_has_volume, NULL)); /* not before it is on disk */
-	assert_int_equal(hung->error, 1);
+	assert_int_equal(ended, 2);			    /* neither of the two */
 	hold_syncs(false);
 	assert_int_equal(wait_for(hung), 0);
 	assert_int_equal(wait_for(waiting), 0); /* a repeated call */
@@ -253,6 +259,45 @@ static int control_open_and_close(void *ctx)
 
 	must(control_open(opening) == 0);
 	return control_close(ctx);
+}
+
+static int control_destroy_volume(void *ctx)
+{
+	volumes_destroy(volumes, "p", "a", note_end, ctx);
+	return 0;
+}
+
+static int control_claim(void *ctx)
+{
+	return bdev_claim(bdev_find("p/a"));
+}
+
+static int control_release(void *ctx)
+{
+	bdev_release(bdev_find("p/a"));
+	return 0;
+}
+
+/* A namespace claims its device. Neither begins while the other is there. */
+static void a_volume_is_not_used_while_it_is_destroyed(void **state)
+{
+	struct call *destroying;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	assert_int_equal(on_control(control_claim, NULL), 0);
+	assert_int_equal(wait_for(start_call(control_destroy_volume)), -EBUSY);
+	assert_int_equal(on_control(control_release, NULL), 0);
+	hold_syncs(true);
+	destroying = start_call(control_destroy_volume);
+	wait_for_held_sync();
+	assert_int_equal(on_control(control_claim, NULL), -EPERM);
+	pthread_mutex_lock(&mutex);
+	syncs_left = 0;
+	pthread_mutex_unlock(&mutex);
+	hold_syncs(false);
+	assert_int_equal(wait_for(destroying), -EIO);
+	assert_int_equal(on_control(control_claim, NULL), 0); /* undone */
+	assert_int_equal(on_control(control_release, NULL), 0);
 }
 
 static void a_close_during_the_open_waits_for_it(void **state)
@@ -323,6 +368,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(changes_run_in_the_order_of_their_calls, begin, end),
 		cmocka_unit_test_setup_teardown(queries_are_answered_while_a_change_hangs, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_is_not_used_while_it_is_destroyed, begin, end),
 		cmocka_unit_test_setup_teardown(a_close_during_the_open_waits_for_it, begin, end),
 		cmocka_unit_test_setup_teardown(a_close_fails_waiting_changes_and_waits_for_the_running_one, begin, end),
 		cmocka_unit_test_setup_teardown(a_change_whose_files_cannot_be_synced_changes_nothing, begin, end),
