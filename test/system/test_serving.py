@@ -212,7 +212,7 @@ nvmf_subsystem_add_ns {NQN} null0
         engine.rpc("nvmf_subsystem_add_listener", nqn=other, listen_address=address, ana_state="optimized", secure_channel=False)
 
     def test_sigterm_ends_a_start_that_waits_for_a_device(self):
-        path = self.write_config([{"method": "bdev_get_bdevs", "params": {"name": "nobody", "timeout": 60000}}])
+        path = self.write_config([{"method": "bdev_get_bdevs", "params": {"name": "absent", "timeout": 60000}}])
         engine = self.engine("-c", path, ready=False)
         self.assertEqual(wait_answer(engine, "bdev_get_bdevs"), [])
         self.assertEqual(engine.stop(), 0, engine.log_text())
@@ -407,13 +407,13 @@ class Control(EngineTest):
 
     def test_a_refused_call_prints_one_line_and_its_request_with_v(self):
         engine = self.engine()
-        done = run(FATHOM, "rpc", "-s", engine.sock, "bdev_null_delete", "nobody", check=False)
+        done = run(FATHOM, "rpc", "-s", engine.sock, "bdev_null_delete", "absent", check=False)
         self.assertEqual(done.returncode, 1)
         self.assertEqual(len(done.stdout.splitlines()), 1, done.stdout)
         self.assertRegex(done.stdout, r"\Abdev_null_delete: .*No such device.* \(code -19\)\n\Z")
-        done = run(FATHOM, "rpc", "-v", "-s", engine.sock, "bdev_null_delete", "nobody", check=False)
+        done = run(FATHOM, "rpc", "-v", "-s", engine.sock, "bdev_null_delete", "absent", check=False)
         self.assertRegex(done.stdout, r"\Abdev_null_delete: .* \(code -19\)\nrequest:\n")
-        self.assertIn('"name": "nobody"', done.stdout)
+        self.assertIn('"name": "absent"', done.stdout)
 
     def test_each_call_of_a_batch_with_an_id_is_answered(self):
         engine = self.engine()

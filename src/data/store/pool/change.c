@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* change - the steps of which all changes of the tree consist: build in pending, sync, rename, sync; deletion. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

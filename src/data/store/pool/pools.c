@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* pools - creates, updates and removes pools: see tree.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* snapshots - groups of snapshots of one instant, committed as a whole: see tree.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* volumes - creates, resizes, renames, restores and removes volumes on disk: see tree.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 /*
  * changes - what each kind of change checks, does on disk and applies to the copy.
  *
- * A check runs when the change is the next to run, so it sees the result of all changes before it. `apply` cannot fail:
- * what it needs is there, or the process aborts for lack of a few bytes.
+ * A check runs when the change is the next to run, so it sees the result of all changes before it. `apply` always brings
+ * the copy to the state on disk. It reports an error only if a new volume cannot be served.
  */
 #include <errno.h>
 #include <inttypes.h>

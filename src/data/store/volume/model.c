@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* model - the copy of the storage in memory: pools, volumes, their states and block devices. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* queue - runs the changes of the storage one at a time, each on a worker thread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
