@@ -57,6 +57,7 @@ enum drpc_method_number {
 	DRPC_FATHOM_DESCRIBE = 7001,
 	DRPC_FATHOM_BACKUP = 7002,
 	DRPC_FATHOM_STATS = 7003,
+	DRPC_FATHOM_STORAGE = 7004, /* to an engine: store.proto */
 };
 
 /* ---- server ---- */
