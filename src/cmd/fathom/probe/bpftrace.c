@@ -185,14 +185,12 @@ void bpftrace_read_messages(struct bpftrace *child)
 	child->messages[child->messages_bytes] = '\0';
 }
 
-/* bpftrace prints no message when it has attached. But it waits in epoll only after it has attached to all probes. */
-bool bpftrace_has_attached(struct bpftrace *child)
+bool bpftrace_waits_for_events(const struct bpftrace *child)
 {
 	char path[64], text[32] = "";
+	bool waits = false;
 	FILE *from;
 
-	if (child->attached)
-		return true;
 	snprintf(path, sizeof(path), "/proc/%d/syscall", child->pid);
 	from = fopen(path, "re");
 	if (!from)
@@ -200,9 +198,16 @@ bool bpftrace_has_attached(struct bpftrace *child)
 	if (fgets(text, sizeof(text), from) && isdigit((unsigned char)*text)) {
 		long number = strtol(text, NULL, 10);
 
-		child->attached = number == SYS_epoll_wait || number == SYS_epoll_pwait;
+		waits = number == SYS_epoll_wait || number == SYS_epoll_pwait;
 	}
 	fclose(from);
+	return waits;
+}
+
+/* bpftrace prints no message when it has attached. But it waits in epoll only after it has attached to all probes. */
+bool bpftrace_has_attached(struct bpftrace *child)
+{
+	child->attached = child->attached || bpftrace_waits_for_events(child);
 	return child->attached;
 }
 

@@ -35,6 +35,9 @@ MUST_CHECK int bpftrace_start(const struct bpftrace_start *start, struct bpftrac
 /* Read from its stderr, which poll() must have reported. */
 void bpftrace_read_messages(struct bpftrace *child);
 
+/* Does it wait for events at this moment? */
+bool bpftrace_waits_for_events(const struct bpftrace *child);
+
 /* Has it attached to all probes? Once true, it stays true. */
 bool bpftrace_has_attached(struct bpftrace *child);
 

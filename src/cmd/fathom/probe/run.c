@@ -37,7 +37,13 @@ enum { SOURCES_MAX = 32, TURN_MS = 50, PIECE_BYTES = 1 << 16, FDS_PER_SOURCE = 2
 #define GRACE_NS 200000000ull
 
 /* Time limits: for attaching, after which the time of -d counts anyway; and for ending after an interrupt. */
-enum { ATTACH_SEC_MAX = 20, END_SEC_MAX = 10 };
+enum { ATTACH_SEC_MAX = 20, END_SEC_MAX = 20 };
+
+/*
+ * bpftrace 0.17 notices an interrupt only if it arrives while epoll waits. If the signal arrives while it processes events,
+ * it goes on tracing. Then it is interrupted again. A bpftrace that ends waits for events for less than 0.2 s.
+ */
+enum { WAIT_CHECK_MS = 200, WAIT_CHECKS = 4 };
 
 struct source {
 	int32_t pid;
@@ -46,6 +52,7 @@ struct source {
 	struct script_program program;
 	struct bpftrace child;
 	bool running;
+	uint32_t waits; /* checks in succession after an interrupt that found it waiting for events */
 	/* an incomplete line of the output, and one of received JSON */
 	char *line;
 	size_t line_bytes;
@@ -65,6 +72,7 @@ struct run {
 	uint64_t begun_ns;
 	uint64_t end_ns;	 /* when to interrupt the children; 0: not set yet */
 	uint64_t interrupted_ns; /* 0: not interrupted yet */
+	uint64_t checked_ns;	 /* of the last check whether an interrupt was lost */
 	bool killed;
 };
 
@@ -412,6 +420,23 @@ static int start_all_sources(struct run *run)
 	return 0;
 }
 
+/* Interrupt the children again that have lost their interrupt. */
+static void repeat_lost_interrupts(struct run *run, uint64_t now)
+{
+	if (now - run->checked_ns < WAIT_CHECK_MS * NS_PER_MS)
+		return;
+	run->checked_ns = now;
+	for (uint32_t i = 0; i < run->source_count; i++) {
+		struct source *source = &run->sources[i];
+
+		source->waits = source->running && bpftrace_waits_for_events(&source->child) ? source->waits + 1 : 0;
+		if (source->waits < WAIT_CHECKS)
+			continue;
+		source->waits = 0;
+		kill(source->child.pid, SIGINT);
+	}
+}
+
 /* Interrupt the children when the time is over, and kill those that do not end in time. */
 static void enforce_time_limits(struct run *run)
 {
@@ -425,9 +450,11 @@ static void enforce_time_limits(struct run *run)
 		run->end_ns = now + run->request->duration_ns;
 	}
 	if (run->end_ns && now >= run->end_ns && !run->interrupted_ns) {
-		run->interrupted_ns = now;
+		run->interrupted_ns = run->checked_ns = now;
 		signal_all_sources(run, SIGINT);
 	}
+	if (run->interrupted_ns && !run->killed)
+		repeat_lost_interrupts(run, now);
 	if (run->interrupted_ns && now - run->interrupted_ns >= END_SEC_MAX * NS_PER_SEC && !run->killed) {
 		fprintf(stderr,
 			"fathom probe: bpftrace did not end within %d s of its interrupt, and is killed; its maps are "
