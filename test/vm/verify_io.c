@@ -29,6 +29,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <linux/aio_abi.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -423,6 +424,8 @@ int main(int argc, char **argv)
 	uint32_t cell_count = 0, seed = 1;
 	int option;
 
+	/* Linux 6.1 sends SIGPIPE to the process that submits I/O while the target closes the connection. */
+	signal(SIGPIPE, SIG_IGN);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (option) {
 		case 'c':
