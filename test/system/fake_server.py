@@ -21,7 +21,7 @@ CHUNK = struct.Struct("=QQII")
 CHUNK_BYTES_MAX = 131072 - CHUNK.size
 MGMT, SRV, FATHOM = 2, 3, 70
 SET_RANK, SET_UP, PREP_SHUTDOWN, PING_RANK, GROUP_UPDATE, SET_LOG_MASKS = 202, 209, 218, 225, 232, 238
-NOTIFY_READY, CLUSTER_EVENT, DESCRIBE = 301, 304, 7001
+NOTIFY_READY, CLUSTER_EVENT, DESCRIBE, STORAGE = 301, 304, 7001, 7004
 RANK_NONE = 2 ** 32 - 1
 
 
@@ -30,7 +30,7 @@ class Protocol:
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fathom-proto-")
-        names = ["ctl", "drpc", "fathom", "mgmt", "shared", "srv"]
+        names = ["ctl", "drpc", "fathom", "mgmt", "shared", "srv", "store"]
         subprocess.run(["protoc", f"--proto_path={TOP}/src", f"--python_out={self.folder.name}",
                         *[f"rpc/proto/{name}.proto" for name in names]], check=True)
         sys.path.insert(0, self.folder.name)

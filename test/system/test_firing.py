@@ -92,6 +92,10 @@ class Firing(events.Compare, EngineTest):
         for method, request in [(fake_server.SET_RANK, mgmt.SetRankReq(map_version=1)), (fake_server.SET_UP, None),
                                 (fake_server.GROUP_UPDATE, mgmt.GroupUpdateReq(map_version=2, engines=[us]))]:
             self.assertEqual(self.status(engine, method, request), 0)
+        store = fake_server.protocol.store
+        answer = fake_server.call(os.path.join(self.directory, "fathom_engine0.sock"), fake_server.FATHOM, fake_server.STORAGE,
+                                  store.StorageReq(rank=0, action=store.LIST), store.StorageResp)[1]
+        self.assertEqual((answer.error, answer.state), (0, "OPEN"))
 
     def drain_and_lose_events(self, engine):
         """Drain the engine and stop its server, then raise more events than the engine keeps."""

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/engine/probes.gen.h"
+#include "data/engine/storage_calls.h"
 #include "base/observe/trace/points.gen.h"
 #include "rpc/proto/ctl.pb-c.h"
 #include "rpc/proto/fathom.pb-c.h"
@@ -270,6 +271,7 @@ static const struct drpc_method methods[] = {
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, "GROUP_UPDATE", &mgmt__group_update_req__descriptor, update_group },
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_LOG_MASKS, "SET_LOG_MASKS", &ctl__set_log_masks_req__descriptor, set_log_masks },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, "DESCRIBE", NULL, describe },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_STORAGE, "STORAGE", &store__storage_req__descriptor, engine_storage_call },
 };
 
 /* ---- open to close ---- */

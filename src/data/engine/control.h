@@ -12,7 +12,7 @@
  *   control.c  open to close, the methods          listen.c  the address to which hosts connect
  *   uplink.c   calls to the server                 group.c   the group map
  *   event.c    events queued for the server        drain.c   draining, self-termination
- *   device_events.c  events of block devices
+ *   device_events.c  events of block devices       storage_calls.c   the server's calls about pools and volumes
  */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H

@@ -189,7 +189,7 @@ int engine_init(engine_done_fn done, void *ctx)
 	rpc_hold_calls(true);
 	engine.init_done = done;
 	engine.init_ctx = ctx;
-	engine_storage_open(storage_opened, NULL);
+	engine_storage_open(engine.options->storage, storage_opened, NULL);
 	return 0;
 }
 

@@ -24,8 +24,11 @@ void engine_stop(void);
 
 struct volumes;
 
-/* Open the storage, if the engine has one, and its volumes. Calls `done` once, possibly before this returns. */
-void engine_storage_open(engine_done_fn done, void *ctx);
+/*
+ * Open the storage in the folder `root` (lent; NULL: none), and its volumes. Calls `done` once, possibly before this
+ * returns.
+ */
+void engine_storage_open(const char *root, engine_done_fn done, void *ctx);
 /*
  * The block devices of volumes stay; the caller removes them when `closed` is called, once, possibly before this returns.
  */

@@ -59,7 +59,7 @@ void method_pool_destroy(struct rpc_request *request, const struct pool_destroy_
 	struct volumes *volumes = get_volumes(request);
 
 	if (volumes)
-		volumes_destroy_pool(volumes, p->pool, p->force, reply_done, request);
+		volumes_destroy_pool(volumes, &(struct volume_key){ .pool = p->pool }, p->force, reply_done, request);
 }
 
 static json_t *uuid_json(const uint8_t *uuid)
@@ -154,7 +154,7 @@ void method_volume_create(struct rpc_request *request, const struct volume_creat
 	creation->request = request;
 	must((size_t)snprintf(creation->device, sizeof(creation->device), "%s/%s", pool, record.name) <
 	     sizeof(creation->device));
-	volumes_create(volumes, pool, &record, reply_created, creation);
+	volumes_create(volumes, &(struct volume_key){ .pool = pool }, &record, reply_created, creation);
 }
 
 void method_volume_destroy(struct rpc_request *request, const struct volume_destroy_params *p)
@@ -162,7 +162,8 @@ void method_volume_destroy(struct rpc_request *request, const struct volume_dest
 	struct volumes *volumes = get_volumes(request);
 
 	if (volumes)
-		volumes_destroy(volumes, p->pool, p->volume, reply_done, request);
+		volumes_destroy(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, false, reply_done,
+				request);
 }
 
 void method_volume_resize(struct rpc_request *request, const struct volume_resize_params *p)
@@ -170,7 +171,8 @@ void method_volume_resize(struct rpc_request *request, const struct volume_resiz
 	struct volumes *volumes = get_volumes(request);
 
 	if (volumes)
-		volumes_resize(volumes, p->pool, p->volume, p->size, reply_done, request);
+		volumes_resize(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->size, reply_done,
+			       request);
 }
 
 static json_t *volume_json(const struct volume *volume)

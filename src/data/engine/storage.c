@@ -9,6 +9,7 @@
 #include "data/store/volume/volumes.h"
 
 static struct {
+	const char *root;
 	struct volumes *volumes;
 	bool is_open;
 	engine_done_fn done;
@@ -21,21 +22,20 @@ static void finish_open(void *ctx, const struct fathom_fault *why)
 	struct fathom_fault named;
 
 	if (why) {
-		fill_fault(&named, why->error, "--storage %s: %s", engine_options()->storage, why->text);
+		fill_fault(&named, why->error, "--storage %s: %s", storage.root, why->text);
 		storage.done(storage.ctx, &named);
 		return;
 	}
 	storage.is_open = true;
 	volumes_get_info(storage.volumes, &info);
 	if (info.volumes > 0)
-		log_notice("storage %s: %u volume%s, %u of them not usable", engine_options()->storage, info.volumes,
+		log_notice("storage %s: %u volume%s, %u of them not usable", storage.root, info.volumes,
 			   info.volumes == 1 ? "" : "s", info.damaged);
 	storage.done(storage.ctx, NULL);
 }
 
-void engine_storage_open(engine_done_fn done, void *ctx)
+void engine_storage_open(const char *root, engine_done_fn done, void *ctx)
 {
-	const char *root = engine_options()->storage;
 	struct fathom_fault why;
 	int error;
 
@@ -44,6 +44,7 @@ void engine_storage_open(engine_done_fn done, void *ctx)
 		done(ctx, NULL);
 		return;
 	}
+	storage.root = root;
 	storage.done = done;
 	storage.ctx = ctx;
 	error = volumes_open(pool_fs_system(), root, finish_open, NULL, &storage.volumes);

@@ -19,23 +19,33 @@
 
 enum { BLOCK_BYTES_DEFAULT = 4096 };
 
-static struct pool *find_pool(const struct change *change, struct fathom_fault *why)
+/* A UUID of zero fits any. */
+static bool is_same_uuid(const uint8_t *asked, const uint8_t *uuid)
+{
+	return uuid_is_null(asked) || uuid_is_null(uuid) || uuid_compare(asked, uuid) == 0;
+}
+
+struct pool *change_find_pool(const struct change *change, struct fathom_fault *why)
 {
 	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
 
-	if (!pool)
-		fill_fault(why, -ENOENT, "there is no pool \"%s\"", change->pool);
-	return pool;
+	if (pool && is_same_uuid(change->pool_record.uuid, pool->record.uuid))
+		return pool;
+	fill_fault(why, -ENOENT, pool ? "there is another pool \"%s\"" : "there is no pool \"%s\"", change->pool);
+	return NULL;
 }
 
-static struct volume *find_volume(const struct change *change, struct fathom_fault *why)
+struct volume *change_find_volume(const struct change *change, struct fathom_fault *why)
 {
-	const struct pool *pool = find_pool(change, why);
+	const struct pool *pool = change_find_pool(change, why);
 	struct volume *volume = pool ? model_find_volume(pool, change->record.name) : NULL;
 
-	if (pool && !volume)
-		fill_fault(why, -ENOENT, "there is no volume \"%s\" in pool \"%s\"", change->record.name, change->pool);
-	return volume;
+	if (!pool || (volume && is_same_uuid(change->record.uuid, volume->record.uuid)))
+		return volume;
+	fill_fault(why, -ENOENT,
+		   volume ? "there is another volume \"%s\" in pool \"%s\"" : "there is no volume \"%s\" in pool \"%s\"",
+		   change->record.name, change->pool);
+	return NULL;
 }
 
 /* ---- create a pool ---- */
@@ -83,7 +93,7 @@ static const struct change_kind pool_create_kind = { VOLUME_CHANGE_POOL_CREATE, 
 
 static void undo_pool_destroy(struct change *change)
 {
-	const struct pool *pool = find_pool(change, NULL);
+	const struct pool *pool = change_find_pool(change, NULL);
 	struct volume *volume;
 
 	must(pool);
@@ -93,7 +103,7 @@ static void undo_pool_destroy(struct change *change)
 
 static int check_pool_destroy(struct change *change, struct fathom_fault *why)
 {
-	const struct pool *pool = find_pool(change, why);
+	const struct pool *pool = change_find_pool(change, why);
 	struct volume *volume;
 	int error = 0;
 
@@ -189,7 +199,7 @@ static int compare_volume(const struct volume *volume, const struct volume_recor
 
 static int check_create(struct change *change, struct fathom_fault *why)
 {
-	const struct pool *pool = find_pool(change, why);
+	const struct pool *pool = change_find_pool(change, why);
 	const struct volume *volume;
 	char device[2 * POOL_NAME_BYTES_MAX];
 	int error;
@@ -243,14 +253,21 @@ static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_crea
 
 static int check_destroy(struct change *change, struct fathom_fault *why)
 {
-	struct volume *volume = find_volume(change, why);
+	struct volume *volume = change_find_volume(change, why);
 
-	return volume ? model_hold(volume, why) : -ENOENT;
+	if (!volume)
+		return -ENOENT;
+	if (volume->record.host_count > 0 && !change->force)
+		return fault(why, -EBUSY,
+			     "volume %s is published to %u host%s, the first is %s: unpublish it, or use force",
+			     volume->device, volume->record.host_count, volume->record.host_count == 1 ? "" : "s",
+			     volume->record.hosts[0].nqn);
+	return model_hold(volume, why);
 }
 
 static void undo_destroy(struct change *change)
 {
-	struct volume *volume = find_volume(change, NULL);
+	struct volume *volume = change_find_volume(change, NULL);
 
 	must(volume);
 	model_release(volume);
@@ -263,7 +280,7 @@ static int work_destroy(struct change *change, struct fathom_fault *why)
 
 static void apply_destroy(struct change *change)
 {
-	struct volume *volume = find_volume(change, NULL);
+	struct volume *volume = change_find_volume(change, NULL);
 
 	must(volume);
 	model_remove_volume(change->volumes, volume);
@@ -277,7 +294,7 @@ static const struct change_kind destroy_kind = { VOLUME_CHANGE_DESTROY, check_de
 
 static int check_resize(struct change *change, struct fathom_fault *why)
 {
-	struct volume *volume = find_volume(change, why);
+	struct volume *volume = change_find_volume(change, why);
 	uint64_t bytes = change->size_bytes;
 	int error;
 
@@ -313,7 +330,7 @@ static int work_resize(struct change *change, struct fathom_fault *why)
 
 static void apply_resize(struct change *change)
 {
-	struct volume *volume = find_volume(change, NULL);
+	struct volume *volume = change_find_volume(change, NULL);
 	struct bdev *bdev;
 
 	must(volume);
@@ -358,6 +375,26 @@ static void copy_name(char to[POOL_NAME_BYTES_MAX], const char *name)
 		to[0] = '\0';
 }
 
+struct change *change_of_pool(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
+			      volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_create(volumes, kind, done, ctx);
+
+	copy_name(change->pool, key->pool);
+	uuid_copy(change->pool_record.uuid, key->pool_uuid);
+	return change;
+}
+
+struct change *change_of_volume(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
+				volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_of_pool(volumes, kind, key, done, ctx);
+
+	copy_name(change->record.name, key->volume);
+	uuid_copy(change->record.uuid, key->uuid);
+	return change;
+}
+
 void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx)
 {
 	struct change *change = change_create(volumes, &pool_create_kind, done, ctx);
@@ -367,43 +404,39 @@ void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool
 	change_submit(change);
 }
 
-void volumes_destroy_pool(struct volumes *volumes, const char *name, bool force, volumes_done_fn done, void *ctx)
+void volumes_destroy_pool(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done,
+			  void *ctx)
 {
-	struct change *change = change_create(volumes, &pool_destroy_kind, done, ctx);
+	struct change *change = change_of_pool(volumes, &pool_destroy_kind, key, done, ctx);
 
-	copy_name(change->pool, name);
 	change->force = force;
 	change_submit(change);
 }
 
-void volumes_create(struct volumes *volumes, const char *pool, const struct volume_record *volume, volumes_done_fn done,
-		    void *ctx)
+void volumes_create(struct volumes *volumes, const struct volume_key *key, const struct volume_record *volume,
+		    volumes_done_fn done, void *ctx)
 {
-	struct change *change = change_create(volumes, &create_kind, done, ctx);
+	struct change *change = change_of_pool(volumes, &create_kind, key, done, ctx);
 
 	must(volume_record_copy(&change->record, volume) == 0);
 	if (change->record.block_bytes == 0)
 		change->record.block_bytes = BLOCK_BYTES_DEFAULT;
-	copy_name(change->pool, pool);
 	change_submit(change);
 }
 
-void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx)
+void volumes_destroy(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done, void *ctx)
 {
-	struct change *change = change_create(volumes, &destroy_kind, done, ctx);
+	struct change *change = change_of_volume(volumes, &destroy_kind, key, done, ctx);
 
-	copy_name(change->pool, pool);
-	copy_name(change->record.name, name);
+	change->force = force;
 	change_submit(change);
 }
 
-void volumes_resize(struct volumes *volumes, const char *pool, const char *name, uint64_t size_bytes, volumes_done_fn done,
+void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, volumes_done_fn done,
 		    void *ctx)
 {
-	struct change *change = change_create(volumes, &resize_kind, done, ctx);
+	struct change *change = change_of_volume(volumes, &resize_kind, key, done, ctx);
 
-	copy_name(change->pool, pool);
-	copy_name(change->record.name, name);
 	change->size_bytes = size_bytes;
 	change_submit(change);
 }

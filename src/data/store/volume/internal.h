@@ -84,6 +84,15 @@ void changes_fail_waiting(struct volumes *volumes, int error, const char *text);
 /* Deletes the files of one removed object. It has no caller. */
 extern const struct change_kind empty_trash_kind;
 
+/* The object of the change in the copy. NULL: there is none with its name and UUID; `why` says so. */
+struct pool *change_find_pool(const struct change *change, struct fathom_fault *why);
+struct volume *change_find_volume(const struct change *change, struct fathom_fault *why);
+/* A change that is about the object of `key`. Pair: change_submit(). */
+struct change *change_of_pool(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
+			      volumes_done_fn done, void *ctx);
+struct change *change_of_volume(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
+				volumes_done_fn done, void *ctx);
+
 /* ---- volumes.c ---- */
 
 void storage_move(struct volumes *volumes, enum storage_state to);

@@ -88,24 +88,34 @@ struct volume *volumes_find(const struct volumes *volumes, const char *pool, con
  * FAILED), -ESHUTDOWN (it is being closed), -ENOMEM, and what is stated.
  */
 
+/*
+ * Which pool or volume a change is about: names, borrowed for the call, and UUIDs. An object of this name with another UUID
+ * is not the one: -ENOENT. A UUID of zero fits any. A volume whose record cannot be read has no UUID, and fits any.
+ */
+struct volume_key {
+	const char *pool, *volume; /* `volume` is unused in calls about a pool */
+	uint8_t pool_uuid[POOL_UUID_BYTES], uuid[POOL_UUID_BYTES];
+};
+
 /* A uuid or time of zero: generated. Errors: -EEXIST (with other values), -EINVAL (name). */
 void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx);
 /* Destroy an empty pool, or with `force` any whose volumes are not in use. Errors: -ENOTEMPTY, -EBUSY, -ENOENT. */
-void volumes_destroy_pool(struct volumes *volumes, const char *name, bool force, volumes_done_fn done, void *ctx);
+void volumes_destroy_pool(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done,
+			  void *ctx);
 /*
- * Create a volume and its block device. In `volume`, a uuid and a time of zero are generated, a block size of zero is 4096.
- * Errors: -EEXIST (with other values), -EINVAL (name, size, block size), -ENOENT (the pool), -ENOSPC (the pool's size, or
- * too much is promised to others), -EFBIG (larger than a file can be).
+ * Create a volume in the pool of `key`, and its block device. In `volume`, a uuid and a time of zero are generated, a block
+ * size of zero is 4096. Errors: -EEXIST (with other values), -EINVAL (name, size, block size), -ENOENT (the pool), -ENOSPC
+ * (the pool's size, or too much is promised to others), -EFBIG (larger than a file can be).
  */
-void volumes_create(struct volumes *volumes, const char *pool, const struct volume_record *volume, volumes_done_fn done,
-		    void *ctx);
-/* Errors: -EBUSY (its block device is open: a namespace uses it), -ENOENT. */
-void volumes_destroy(struct volumes *volumes, const char *pool, const char *name, volumes_done_fn done, void *ctx);
+void volumes_create(struct volumes *volumes, const struct volume_key *key, const struct volume_record *volume,
+		    volumes_done_fn done, void *ctx);
+/* Errors: -EBUSY (its block device is open: a namespace uses it; or, without `force`, hosts may use it), -ENOENT. */
+void volumes_destroy(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done, void *ctx);
 /*
  * Make a volume larger, also while hosts use it; they get an event. Errors: -EINVAL (smaller than now, or not a multiple of
  * the block size), -EIO (ERRORED), -ENOENT, -ENOSPC.
  */
-void volumes_resize(struct volumes *volumes, const char *pool, const char *name, uint64_t size_bytes, volumes_done_fn done,
+void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, volumes_done_fn done,
 		    void *ctx);
 
 #endif

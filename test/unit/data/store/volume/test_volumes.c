@@ -150,7 +150,7 @@ static int control_create_volume(void *ctx)
 {
 	struct volume_record record = { .name = "a", .size_bytes = MIB };
 
-	volumes_create(volumes, "p", &record, note_end, ctx);
+	volumes_create(volumes, &(struct volume_key){ .pool = "p" }, &record, note_end, ctx);
 	return 0;
 }
 
@@ -214,7 +214,7 @@ static int end(void **state)
 static int control_create_and_destroy(void *ctx)
 {
 	must(control_create_volume(next_call()) == 0);
-	volumes_destroy(volumes, "p", "a", note_end, next_call());
+	volumes_destroy(volumes, &(struct volume_key){ .pool = "p", .volume = "a" }, false, note_end, next_call());
 	must(control_create_volume(next_call()) == 0);
 	return ended; /* no callback before the calls have returned */
 }
@@ -263,7 +263,7 @@ static int control_open_and_close(void *ctx)
 
 static int control_destroy_volume(void *ctx)
 {
-	volumes_destroy(volumes, "p", "a", note_end, ctx);
+	volumes_destroy(volumes, &(struct volume_key){ .pool = "p", .volume = "a" }, false, note_end, ctx);
 	return 0;
 }
 

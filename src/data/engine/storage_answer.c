@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The response of a storage call. All memory of it is on the heap, so that one call frees it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "data/engine/storage_calls.h"
+
+static void *made(void *memory)
+{
+	must(memory); /* a few bytes for each volume */
+	return memory;
+}
+
+static void set_text(char **field, const char *text)
+{
+	if (text[0])
+		*field = made(strdup(text));
+}
+
+static void set_uuid(char **field, const uint8_t *uuid)
+{
+	char text[UUID_STR_LEN];
+
+	uuid_unparse_lower(uuid, text);
+	set_text(field, text);
+}
+
+static Store__StorageResp *create_answer(void)
+{
+	Store__StorageResp *answer = made(malloc(sizeof(*answer)));
+
+	store__storage_resp__init(answer);
+	return answer;
+}
+
+void storage_answer_free(Store__StorageResp *answer)
+{
+	store__storage_resp__free_unpacked(answer, NULL);
+}
+
+Store__StorageResp *storage_answer_error(int error, const char *text)
+{
+	Store__StorageResp *answer = create_answer();
+
+	must(error < 0);
+	answer->error = error;
+	set_text(&answer->text, text);
+	return answer;
+}
+
+/* ---- hosts, volumes, pools ---- */
+
+static void add_hosts(Store__Volume *to, const struct volume *volume)
+{
+	const struct volume_record *record = &volume->record;
+
+	if (record->host_count == 0)
+		return;
+	to->hosts = made(calloc(record->host_count, sizeof(Store__Host *)));
+	for (to->n_hosts = 0; to->n_hosts < record->host_count; to->n_hosts++) {
+		Store__Host *host = made(malloc(sizeof(*host)));
+
+		store__host__init(host);
+		set_text(&host->nqn, record->hosts[to->n_hosts].nqn);
+		to->hosts[to->n_hosts] = host;
+	}
+}
+
+static Store__Volume *create_volume(const struct volume *volume)
+{
+	const struct volume_record *record = &volume->record;
+	Store__Volume *to = made(malloc(sizeof(*to)));
+
+	store__volume__init(to);
+	set_text(&to->name, record->name);
+	set_uuid(&to->uuid, record->uuid);
+	to->size_bytes = record->size_bytes;
+	to->block_bytes = record->block_bytes;
+	to->thick = record->thick;
+	to->checksums = record->checksums;
+	to->created_ns = record->created_ns;
+	set_text(&to->state, volume_state_name(volume->state));
+	to->since_ns = volume->since_ns;
+	if (volume->state == VOLUME_ERRORED)
+		set_text(&to->reason, volume->why.text);
+	add_hosts(to, volume);
+	return to;
+}
+
+static Store__Pool *create_pool(const struct pool *pool)
+{
+	const struct pool_record *record = &pool->record;
+	Store__Pool *to = made(malloc(sizeof(*to)));
+	const struct volume *volume;
+
+	store__pool__init(to);
+	set_text(&to->name, record->name);
+	set_uuid(&to->uuid, record->uuid);
+	to->size_bytes = record->size_bytes;
+	to->overcommit = record->overcommit;
+	to->created_ns = record->created_ns;
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		to->promised_bytes += volume->record.size_bytes;
+	return to;
+}
+
+static void add_all_volumes(Store__Pool *to, const struct pool *pool)
+{
+	const struct volume *volume;
+
+	if (pool->volume_count == 0)
+		return;
+	to->volumes = made(calloc(pool->volume_count, sizeof(Store__Volume *)));
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		to->volumes[to->n_volumes++] = create_volume(volume);
+	must(to->n_volumes == pool->volume_count);
+}
+
+/* ---- answers ---- */
+
+static Store__StorageResp *create_storage(struct volumes *volumes, size_t pools)
+{
+	Store__StorageResp *answer = create_answer();
+	struct volumes_info info;
+
+	volumes_get_info(volumes, &info);
+	set_text(&answer->state, storage_state_name(info.state));
+	if (engine_control.traddr[0]) {
+		bool ipv6 = strchr(engine_control.traddr, ':') != NULL;
+
+		must(asprintf(&answer->address, "%s%s%s:%s", ipv6 ? "[" : "", engine_control.traddr, ipv6 ? "]" : "",
+			      engine_control.trsvcid) > 0);
+	}
+	if (pools > 0)
+		answer->pools = made(calloc(pools, sizeof(Store__Pool *)));
+	return answer;
+}
+
+Store__StorageResp *storage_answer_list(struct volumes *volumes)
+{
+	struct volumes_info info;
+	Store__StorageResp *answer;
+
+	volumes_get_info(volumes, &info);
+	answer = create_storage(volumes, info.pools);
+	for (const struct pool *pool = volumes_first_pool(volumes); pool; pool = TAILQ_NEXT(pool, link)) {
+		Store__Pool *to = create_pool(pool);
+
+		must(answer->n_pools < info.pools);
+		answer->pools[answer->n_pools++] = to;
+		add_all_volumes(to, pool);
+	}
+	return answer;
+}
+
+Store__StorageResp *storage_answer_object(struct volumes *volumes, const struct volume_key *key)
+{
+	Store__StorageResp *answer = create_storage(volumes, 1);
+	const struct pool *pool = volumes_find_pool(volumes, key->pool);
+	const struct volume *volume = volumes_find(volumes, key->pool, key->volume);
+
+	if (!pool)
+		return answer;
+	answer->n_pools = 1;
+	answer->pools[0] = create_pool(pool);
+	if (!volume)
+		return answer;
+	answer->pools[0]->n_volumes = 1;
+	answer->pools[0]->volumes = made(calloc(1, sizeof(Store__Volume *)));
+	answer->pools[0]->volumes[0] = create_volume(volume);
+	return answer;
+}

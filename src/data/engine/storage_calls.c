@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "data/engine/storage_calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "data/engine/probes.gen.h"
+
+static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
+
+static struct {
+	uint32_t under_way;
+	uint64_t done, failed;
+} calls;
+
+/* ---- the end of a call ---- */
+
+/* Also of a call that was rejected before it began: then `begin_ns` is 0, and it was never counted. */
+static void reply_answer(struct drpc_call *drpc, const Store__StorageReq *request, uint64_t begin_ns,
+			 Store__StorageResp *answer)
+{
+	must(answer->error <= 0);
+	if (answer->error)
+		calls.failed++;
+	else
+		calls.done++;
+	probe_engine_storage_call(clock_ticks(), &engine_control, (enum storage_action)request->action,
+				  trace_intern(request->volume[0] ? request->volume : request->pool), answer->error,
+				  begin_ns ? clock_monotonic_ns() - begin_ns : 0);
+	drpc_reply(drpc, &answer->base);
+	storage_answer_free(answer);
+}
+
+static void reply_fault(struct drpc_call *drpc, const Store__StorageReq *request, const struct fathom_fault *why)
+{
+	reply_answer(drpc, request, 0, storage_answer_error(why->error, why->text));
+}
+
+void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
+{
+	bool is_list = call->request->action == STORE__ACTION__LIST;
+	Store__StorageResp *answer;
+
+	must(calls.under_way > 0);
+	calls.under_way--;
+	if (why)
+		answer = storage_answer_error(why->error, why->text);
+	else
+		answer = is_list ? storage_answer_list(call->volumes) : storage_answer_object(call->volumes, &call->key);
+	reply_answer(call->drpc, call->request, call->begin_ns, answer);
+	free(call);
+}
+
+static void end_call(void *ctx, const struct fathom_fault *why)
+{
+	storage_call_end(ctx, why);
+}
+
+/* The object to destroy does not exist, or one of its name with another UUID does: it was destroyed before. */
+static void end_destroy(void *ctx, const struct fathom_fault *why)
+{
+	storage_call_end(ctx, why && why->error == -ENOENT ? NULL : why);
+}
+
+/* ---- actions: each calls storage_call_end() once, now or later ---- */
+
+static void list_storage(struct storage_call *call)
+{
+	storage_call_end(call, NULL);
+}
+
+/* False: the name is too long, and the call has ended. */
+static bool copy_name(struct storage_call *call, char to[POOL_NAME_BYTES_MAX], const char *name)
+{
+	struct fathom_fault why;
+
+	if (text_copy(to, POOL_NAME_BYTES_MAX, name) == 0)
+		return true;
+	fill_fault(&why, -EINVAL, "the name \"%.64s ...\" is longer than %d characters", name, POOL_NAME_BYTES_MAX - 1);
+	storage_call_end(call, &why);
+	return false;
+}
+
+static void create_pool(struct storage_call *call)
+{
+	struct pool_record record = { .size_bytes = call->request->size_bytes, .overcommit = call->request->overcommit };
+
+	if (!copy_name(call, record.name, call->request->pool))
+		return;
+	uuid_copy(record.uuid, call->key.pool_uuid);
+	volumes_create_pool(call->volumes, &record, end_call, call);
+}
+
+static void destroy_pool(struct storage_call *call)
+{
+	volumes_destroy_pool(call->volumes, &call->key, call->request->force, end_destroy, call);
+}
+
+static void create_volume(struct storage_call *call)
+{
+	const Store__StorageReq *request = call->request;
+	struct volume_record record = {
+		.size_bytes = request->size_bytes,
+		.block_bytes = request->block_bytes,
+		.thick = request->thick,
+	};
+	struct fathom_fault why;
+
+	if (request->checksums) {
+		fill_fault(&why, -EOPNOTSUPP, "this engine does not keep checksums of volumes");
+		storage_call_end(call, &why);
+		return;
+	}
+	if (!copy_name(call, record.name, request->volume))
+		return;
+	uuid_copy(record.uuid, call->key.uuid);
+	volumes_create(call->volumes, &call->key, &record, end_call, call);
+}
+
+static void resize_volume(struct storage_call *call)
+{
+	volumes_resize(call->volumes, &call->key, call->request->size_bytes, end_call, call);
+}
+
+static void destroy_volume(struct storage_call *call)
+{
+	volumes_destroy(call->volumes, &call->key, call->request->force, end_destroy, call);
+}
+
+/* A row without `start` is an action that this engine does not support. */
+static const struct action {
+	const char *name;
+	void (*start)(struct storage_call *call);
+} actions[] = {
+	[STORE__ACTION__LIST] = { "LIST", list_storage },
+	[STORE__ACTION__POOL_CREATE] = { "POOL_CREATE", create_pool },
+	[STORE__ACTION__POOL_DESTROY] = { "POOL_DESTROY", destroy_pool },
+	[STORE__ACTION__VOLUME_CREATE] = { "VOLUME_CREATE", create_volume },
+	[STORE__ACTION__VOLUME_RESIZE] = { "VOLUME_RESIZE", resize_volume },
+	[STORE__ACTION__VOLUME_RENAME] = { "VOLUME_RENAME", NULL },
+	[STORE__ACTION__VOLUME_DESTROY] = { "VOLUME_DESTROY", destroy_volume },
+	[STORE__ACTION__VOLUME_PUBLISH] = { "VOLUME_PUBLISH", NULL },
+	[STORE__ACTION__VOLUME_UNPUBLISH] = { "VOLUME_UNPUBLISH", NULL },
+	[STORE__ACTION__SNAPSHOT_CREATE] = { "SNAPSHOT_CREATE", NULL },
+	[STORE__ACTION__SNAPSHOT_DESTROY] = { "SNAPSHOT_DESTROY", NULL },
+	[STORE__ACTION__SNAPSHOT_RESTORE] = { "SNAPSHOT_RESTORE", NULL },
+	[STORE__ACTION__SNAPSHOT_CLONE] = { "SNAPSHOT_CLONE", NULL },
+};
+
+/* ---- the method ---- */
+
+/* Whether the engine takes a call for this rank now. */
+static int check_engine(const Store__StorageReq *request, struct fathom_fault *why)
+{
+	switch (engine_control.state) {
+	case ENGINE_RANK_ALONE:
+	case ENGINE_RANK_STARTING:
+		return fault(why, -EAGAIN, "the engine is starting: try again");
+	case ENGINE_RANK_LEAVING:
+		return fault(why, -ESHUTDOWN, "the engine is stopping");
+	default:
+		break;
+	}
+	if (engine_control.rank == ENGINE_RANK_NONE)
+		return fault(why, -EAGAIN, "the engine has no rank yet: try again");
+	if (request->rank != engine_control.rank)
+		return fault(why, -ENXIO, "this engine has rank %u, not %u", engine_control.rank, request->rank);
+	if (!engine_storage())
+		return fault(why, -ENODEV, "the engine of rank %u has no storage: it was started without --storage",
+			     engine_control.rank);
+	return 0;
+}
+
+static int check_action(const Store__StorageReq *request, struct fathom_fault *why)
+{
+	if ((size_t)request->action >= ARRAY_COUNT(actions))
+		return fault(why, -EOPNOTSUPP, "this engine does not know action %d", (int)request->action);
+	if (!actions[request->action].start)
+		return fault(why, -EOPNOTSUPP, "this engine does not support %s", actions[request->action].name);
+	if (calls.under_way >= STORAGE_CALLS_MAX)
+		return fault(why, -EAGAIN, "%u calls about the storage are in progress: try again", calls.under_way);
+	return 0;
+}
+
+static int parse_uuid(const char *name, const char *text, uint8_t uuid_ret[POOL_UUID_BYTES], struct fathom_fault *why)
+{
+	if (text[0] == '\0' || uuid_parse(text, uuid_ret) == 0)
+		return 0;
+	return fault(why, -EINVAL, "%s \"%.64s\" is not a UUID", name, text);
+}
+
+void engine_storage_call(struct drpc_call *drpc, const ProtobufCMessage *message)
+{
+	const Store__StorageReq *request = (const Store__StorageReq *)message;
+	struct storage_call *call;
+	struct fathom_fault why;
+
+	if (check_engine(request, &why) || check_action(request, &why)) {
+		reply_fault(drpc, request, &why);
+		return;
+	}
+	call = calloc(1, sizeof(*call));
+	must(call);
+	call->key = (struct volume_key){ .pool = request->pool, .volume = request->volume };
+	if (parse_uuid("pool_uuid", request->pool_uuid, call->key.pool_uuid, &why) ||
+	    parse_uuid("volume_uuid", request->volume_uuid, call->key.uuid, &why) ||
+	    parse_uuid("new_uuid", request->new_uuid, call->new_uuid, &why)) {
+		free(call);
+		reply_fault(drpc, request, &why);
+		return;
+	}
+	call->drpc = drpc;
+	call->request = request;
+	call->volumes = engine_storage();
+	call->begin_ns = clock_monotonic_ns();
+	calls.under_way++;
+	actions[request->action].start(call);
+}
+
+void storage_calls_stats(json_t *object)
+{
+	json_put(object, "under_way", json_integer(calls.under_way));
+	json_put(object, "done", json_integer((json_int_t)calls.done));
+	json_put(object, "failed", json_integer((json_int_t)calls.failed));
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The server's calls about pools and volumes: idempotent, for one rank, compared by UUID, limited in number. */
+#include <sys/stat.h>
+
+#include "control_rig.h"
+#include "data/engine/storage_calls.h"
+
+enum { MIB = 1 << 20, RANK = 3 };
+
+#define UUID_A "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
+#define UUID_B "11111111-2222-4333-8444-555555555555"
+
+static char storage_folder[96];
+
+/* ---- the storage ---- */
+
+static volatile bool opened, closed;
+
+static void note_opened(void *ctx, const struct fathom_fault *error)
+{
+	must(!error);
+	opened = true;
+}
+
+static int open_storage(void *ctx)
+{
+	engine_storage_open(storage_folder, note_opened, NULL);
+	return 0;
+}
+
+static void note_closed(void *ctx)
+{
+	struct bdev *bdev;
+
+	while ((bdev = bdev_first()))
+		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	closed = true;
+}
+
+static int close_storage(void *ctx)
+{
+	engine_storage_close(note_closed, NULL);
+	return 0;
+}
+
+static int setup(void **state)
+{
+	(void)rig_setup(state); /* returns 0 */
+	snprintf(storage_folder, sizeof(storage_folder), "%s/storage", rig_folder);
+	must(mkdir(storage_folder, 0700) == 0);
+	opened = closed = false;
+	on_control(open_storage, NULL);
+	rig_wait(opened);
+	assert_int_equal(on_control(rig_open, NULL), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	on_control(close_storage, NULL);
+	rig_wait(closed);
+	return rig_teardown(state);
+}
+
+static void serve(void)
+{
+	on_control(rig_is_ready, NULL);
+	assert_int_equal(rig_set_rank(RANK, 1), 0);
+}
+
+/* ---- calls ---- */
+
+struct storage_answer {
+	Store__StorageReq request;
+	struct drpc_client *client;
+	Store__StorageResp *response; /* owned; NULL: not answered */
+	volatile bool done;
+};
+
+static void note_answer(void *ctx, const struct drpc_result *result)
+{
+	struct storage_answer *answer = ctx;
+
+	must(result->error == 0 && result->status == DRPC_SUCCESS);
+	answer->response = store__storage_resp__unpack(NULL, result->body_bytes, result->body);
+	must(answer->response);
+	answer->done = true;
+}
+
+static int begin_call(void *ctx)
+{
+	struct storage_answer *answer = ctx;
+	struct drpc_client_options options = { .path = engine_control.socket_path };
+
+	must(drpc_client_create(&options, &answer->client, &why) == 0);
+	return drpc_client_call(answer->client, &(struct drpc_request){
+							.module = DRPC_MODULE_FATHOM,
+							.method = DRPC_FATHOM_STORAGE,
+							.message = &answer->request.base,
+							.response = &store__storage_resp__descriptor,
+							.timeout_ns = 60 * NS_PER_SEC,
+							.done = note_answer,
+							.ctx = answer,
+						});
+}
+
+static int end_client(void *ctx)
+{
+	drpc_client_destroy(((struct storage_answer *)ctx)->client);
+	return 0;
+}
+
+static struct storage_answer last;
+
+static void start_call(struct storage_answer *answer, Store__StorageReq request)
+{
+	*answer = (struct storage_answer){ .request = request };
+	assert_int_equal(on_control(begin_call, answer), 0);
+}
+
+static void end_call(struct storage_answer *answer)
+{
+	rig_wait(answer->done);
+	on_control(end_client, answer);
+}
+
+static void forget_last(void)
+{
+	if (last.response)
+		store__storage_resp__free_unpacked(last.response, NULL);
+	last.response = NULL;
+}
+
+/* The error; `last` has the answer. */
+static int32_t ask(Store__StorageReq request)
+{
+	forget_last();
+	start_call(&last, request);
+	end_call(&last);
+	return last.response->error;
+}
+
+static Store__StorageReq request_of(Store__Action action)
+{
+	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
+
+	request.rank = RANK;
+	request.action = action;
+	request.pool = "p";
+	if (action != STORE__ACTION__POOL_CREATE && action != STORE__ACTION__POOL_DESTROY)
+		request.volume = "a";
+	return request;
+}
+
+static int32_t create_pool(const char *uuid)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__POOL_CREATE);
+
+	request.pool_uuid = (char *)uuid;
+	request.overcommit = true;
+	return ask(request);
+}
+
+static int32_t create_volume(const char *uuid, uint64_t bytes)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__VOLUME_CREATE);
+
+	request.volume_uuid = (char *)uuid;
+	request.size_bytes = bytes;
+	return ask(request);
+}
+
+static int32_t change(Store__Action action, const char *pool_uuid, const char *uuid, uint64_t bytes)
+{
+	Store__StorageReq request = request_of(action);
+
+	request.pool_uuid = (char *)pool_uuid;
+	request.volume_uuid = (char *)uuid;
+	request.size_bytes = bytes;
+	return ask(request);
+}
+
+static size_t volume_count(void)
+{
+	assert_int_equal(ask(request_of(STORE__ACTION__LIST)), 0);
+	return last.response->n_pools == 1 ? last.response->pools[0]->n_volumes : 0;
+}
+
+#define assert_text(PART) assert_non_null(strstr(last.response->text, PART))
+
+/* ---- cases ---- */
+
+static void only_the_engine_of_the_rank_answers(void **state)
+{
+	Store__StorageReq list = request_of(STORE__ACTION__LIST);
+
+	assert_int_equal(ask(list), -EAGAIN);
+	assert_text("starting");
+	on_control(rig_is_ready, NULL);
+	assert_int_equal(ask(list), -EAGAIN);
+	assert_text("no rank yet");
+	assert_int_equal(rig_set_rank(RANK, 1), 0);
+	list.rank = 4;
+	assert_int_equal(ask(list), -ENXIO);
+	assert_text("has rank 3, not 4");
+	list.rank = RANK;
+	assert_int_equal(ask(list), 0);
+	assert_string_equal(last.response->state, "OPEN");
+}
+
+static void an_engine_without_storage_says_so(void **state)
+{
+	serve();
+	on_control(close_storage, NULL);
+	rig_wait(closed);
+	assert_int_equal(ask(request_of(STORE__ACTION__LIST)), -ENODEV);
+	assert_text("--storage");
+	closed = false;
+}
+
+static void an_unsupported_action_is_rejected_with_its_name(void **state)
+{
+	serve();
+	assert_int_equal(ask(request_of(STORE__ACTION__SNAPSHOT_CREATE)), -EOPNOTSUPP);
+	assert_text("SNAPSHOT_CREATE");
+	assert_int_equal(ask(request_of((Store__Action)99)), -EOPNOTSUPP);
+	assert_text("action 99");
+	assert_int_equal(ask(request_of((Store__Action)-1)), -EOPNOTSUPP);
+}
+
+static void a_repeated_call_succeeds_and_another_says_what_differs(void **state)
+{
+	serve();
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(create_pool(UUID_A), 0);
+		assert_string_equal(last.response->pools[0]->uuid, UUID_A);
+		assert_int_equal(create_volume(UUID_B, MIB), 0);
+		assert_string_equal(last.response->pools[0]->volumes[0]->uuid, UUID_B);
+		assert_string_equal(last.response->pools[0]->volumes[0]->state, "ONLINE");
+	}
+	assert_int_equal(create_pool(UUID_B), -EEXIST);
+	assert_text("another pool");
+	assert_int_equal(create_volume(UUID_A, MIB), -EEXIST);
+	assert_text("another volume");
+	assert_int_equal(create_volume(UUID_B, 2 * MIB), -EEXIST);
+	assert_text("1048576 bytes, not 2097152");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(change(STORE__ACTION__VOLUME_RESIZE, UUID_A, UUID_B, 4 * MIB), 0);
+		assert_int_equal(last.response->pools[0]->volumes[0]->size_bytes, 4 * MIB);
+	}
+	assert_int_equal(volume_count(), 1);
+	assert_int_equal(last.response->pools[0]->promised_bytes, 4 * MIB);
+}
+
+static void an_object_with_another_uuid_is_not_touched(void **state)
+{
+	serve();
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, MIB), 0);
+	assert_int_equal(change(STORE__ACTION__VOLUME_RESIZE, UUID_A, UUID_A, 2 * MIB), -ENOENT);
+	assert_text("another volume");
+	assert_int_equal(change(STORE__ACTION__VOLUME_RESIZE, UUID_B, UUID_B, 2 * MIB), -ENOENT);
+	assert_text("another pool");
+	assert_int_equal(change(STORE__ACTION__VOLUME_DESTROY, UUID_A, UUID_A, 0), 0); /* that one is not there */
+	assert_int_equal(change(STORE__ACTION__VOLUME_DESTROY, UUID_B, UUID_B, 0), 0);
+	assert_int_equal(change(STORE__ACTION__POOL_DESTROY, UUID_B, "", 0), 0);
+	assert_int_equal(volume_count(), 1);
+	assert_int_equal(change(STORE__ACTION__POOL_DESTROY, UUID_A, "", 0), -ENOTEMPTY);
+}
+
+static void what_does_not_exist_is_destroyed(void **state)
+{
+	serve();
+	assert_int_equal(change(STORE__ACTION__VOLUME_DESTROY, "", UUID_B, 0), 0);
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, MIB), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(change(STORE__ACTION__VOLUME_DESTROY, UUID_A, UUID_B, 0), 0);
+	assert_int_equal(volume_count(), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(change(STORE__ACTION__POOL_DESTROY, UUID_A, "", 0), 0);
+	assert_int_equal(change(STORE__ACTION__VOLUME_RESIZE, "", "", MIB), -ENOENT);
+	assert_text("there is no pool");
+	assert_int_equal(volume_count(), 0);
+}
+
+static void wrong_values_are_rejected(void **state)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__POOL_CREATE);
+	char name[80];
+
+	serve();
+	memset(name, 'n', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	request.pool = name;
+	assert_int_equal(ask(request), -EINVAL);
+	assert_text("longer than 63");
+	assert_int_equal(create_pool("6ba7"), -EINVAL);
+	assert_text("pool_uuid \"6ba7\" is not a UUID");
+	assert_int_equal(create_pool(""), 0);
+	assert_int_equal(create_volume("", 5), -EINVAL);
+	request = request_of(STORE__ACTION__VOLUME_CREATE);
+	request.volume = name;
+	request.size_bytes = MIB;
+	assert_int_equal(ask(request), -EINVAL);
+	request.volume = "a";
+	request.checksums = true;
+	assert_int_equal(ask(request), -EOPNOTSUPP);
+	assert_int_equal(volume_count(), 0);
+}
+
+/* The changes of the storage run one at a time, so calls that arrive together wait for each other. */
+static void calls_beyond_the_limit_are_rejected_and_the_others_succeed(void **state)
+{
+	enum { CALLS = 2 * STORAGE_CALLS_MAX - 8 }; /* fewer than the connections of the server */
+	static struct storage_answer answers[CALLS];
+	int good = 0, refused = 0;
+
+	serve();
+	for (int i = 0; i < CALLS; i++) {
+		Store__StorageReq request = request_of(STORE__ACTION__POOL_CREATE);
+
+		request.overcommit = true;
+		start_call(&answers[i], request);
+	}
+	for (int i = 0; i < CALLS; i++) {
+		end_call(&answers[i]);
+		must(answers[i].response->error == 0 || answers[i].response->error == -EAGAIN);
+		good += answers[i].response->error == 0;
+		refused += answers[i].response->error == -EAGAIN;
+		store__storage_resp__free_unpacked(answers[i].response, NULL);
+	}
+	assert_int_equal(good + refused, CALLS);
+	assert_true(good >= 1);
+	assert_int_equal(create_pool(""), 0); /* the refused ones took no place */
+}
+
+static int end(void **state)
+{
+	forget_last();
+	return teardown(state);
+}
+
+static int end_closed(void **state)
+{
+	forget_last();
+	return rig_teardown(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(only_the_engine_of_the_rank_answers, setup, end),
+		cmocka_unit_test_setup_teardown(an_engine_without_storage_says_so, setup, end_closed),
+		cmocka_unit_test_setup_teardown(an_unsupported_action_is_rejected_with_its_name, setup, end),
+		cmocka_unit_test_setup_teardown(a_repeated_call_succeeds_and_another_says_what_differs, setup, end),
+		cmocka_unit_test_setup_teardown(an_object_with_another_uuid_is_not_touched, setup, end),
+		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
+		cmocka_unit_test_setup_teardown(wrong_values_are_rejected, setup, end),
+		cmocka_unit_test_setup_teardown(calls_beyond_the_limit_are_rejected_and_the_others_succeed, setup, end),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests_name("engine storage calls", tests, NULL, NULL);
+}
