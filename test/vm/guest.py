@@ -50,7 +50,7 @@ class CommandTimeout(Exception):
 class Guest:
     """A running guest. Not thread-safe."""
 
-    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB, trees=None):
+    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB, trees=None, devices=None):
         linux = linux or kernel.get()
         self.accel = accel
         self._directory = tempfile.TemporaryDirectory(prefix="fathom-vm-")
@@ -60,7 +60,7 @@ class Guest:
         self._next_job = HELLO_JOB + 1
         self._dmesg = []
         self._socket, theirs = socket.socketpair()
-        command = qemu_command(linux, initramfs.build(linux, programs, trees), accel, memory_mb=memory_mb) + [
+        command = qemu_command(linux, initramfs.build(linux, programs, trees), accel, memory_mb=memory_mb, devices=devices) + [
             "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,fd={theirs.fileno()}",
@@ -124,11 +124,15 @@ class Guest:
         self._dmesg += lines
         return lines
 
-    def close(self):
-        """End the guest at once. Idempotent."""
+    def kill(self):
+        """Kill QEMU, as a power cut does. Idempotent. close() must follow."""
         if self._qemu.poll() is None:
             self._qemu.kill()
         self._qemu.wait()
+
+    def close(self):
+        """End the guest at once. Idempotent."""
+        self.kill()
         self._qemu.stdout.close()
         self._socket.close()
         self._directory.cleanup()
@@ -177,8 +181,24 @@ class Guest:
         return "\n".join(words)
 
 
-def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB):
+class Devices:
+    """What a guest has beside its network: disks by the paths of NBD sockets; ports {of this machine: of the guest}."""
+
+    def __init__(self, disks=(), ports=None):
+        self.disks, self.ports = disks, ports or {}
+
+    def network(self):
+        return "".join(f",hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in self.ports.items())
+
+    def words(self):
+        return [word for number, path in enumerate(self.disks)
+                for word in ("-drive", f"file=nbd+unix:///?socket={path},format=raw,if=none,id=disk{number},cache=none",
+                             "-device", f"virtio-blk-pci,drive=disk{number}")]
+
+
+def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB, devices=None):
     """QEMU's command line, without its consoles."""
+    devices = devices or Devices()
     qemu = kernel.need_program("qemu-system-x86_64", "qemu-system-x86")
     setpriv = kernel.need_program("setpriv", "util-linux")
     words = ["console=ttyS0", "panic=-1", "random.trust_cpu=on", "loglevel=7" if not shell else "loglevel=4"]
@@ -190,7 +210,7 @@ def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB):
             "-cpu", "host" if accel == "kvm" else "max", "-smp", str(CPUS), "-m", str(memory_mb),
             "-kernel", str(linux.image), "-initrd", str(archive), "-append", " ".join(words),
             # without a ROM file: nothing boots from the network, and Debian's QEMU only recommends that package
-            "-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0,romfile="]
+            "-netdev", f"user,id=net0{devices.network()}", "-device", "virtio-net-pci,netdev=net0,romfile="] + devices.words()
 
 
 def kvm_is_there():
@@ -202,7 +222,7 @@ def kvm_is_there():
     return os.access("/dev/kvm", os.R_OK | os.W_OK) and (" vmx " in cpu or " svm " in cpu)
 
 
-def boot(programs=(), memory_mb=MEMORY_MB, trees=None):
+def boot(programs=(), memory_mb=MEMORY_MB, trees=None, devices=None):
     """Boot a guest and return it. Raise kernel.Missing, which names what this machine lacks.
 
     `programs`: paths of programs that it has in /usr/bin, beside its own; `trees`: {place: directory} that it has, too; its
@@ -214,20 +234,20 @@ def boot(programs=(), memory_mb=MEMORY_MB, trees=None):
         raise ValueError(f"FATHOM_VM_ACCEL is {chosen}, not kvm or tcg")
     if chosen != "tcg" and (chosen == "kvm" or kvm_is_there()):
         try:
-            return _boot("kvm", KVM_BOOT_TIMEOUT_S, programs, memory_mb, trees)
+            return _boot("kvm", KVM_BOOT_TIMEOUT_S, programs, memory_mb, trees, devices)
         except GuestDied:
             if chosen == "kvm":
                 raise
     for _ in range(BOOT_ATTEMPTS - 1):
         try:
-            return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees)
+            return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees, devices)
         except GuestDied as error:
             sys.stderr.write(f"guest.py: trying again: {str(error).splitlines()[0]}\n")
-    return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees)
+    return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees, devices)
 
 
-def _boot(accel, timeout, programs, memory_mb, trees):
-    new = Guest(accel, programs=programs, memory_mb=memory_mb, trees=trees)
+def _boot(accel, timeout, programs, memory_mb, trees, devices):
+    new = Guest(accel, programs=programs, memory_mb=memory_mb, trees=trees, devices=devices)
     try:
         new.wait_for_boot(timeout)
     except BaseException:

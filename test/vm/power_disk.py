@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A disk that loses unflushed writes at a power cut: an NBD server for QEMU, with a volatile cache.
+
+    with power_disk.PowerDisk(image, seed) as disk:
+        ... QEMU with -drive file=nbd+unix:///?socket=disk.socket ...
+        disk.cut(qemu)      # kill QEMU; each unflushed sector keeps one of its contents since the last flush
+
+A flush moves the cache into the image file. At a cut each sector of 512 bytes becomes what it was at the last flush, or what any later write
+put there, at random: writes are lost, reordered and torn, but a sector is whole. That is what NVMe disks without power-loss protection promise.
+"""
+
+import os
+import random
+import socket
+import struct
+import tempfile
+import threading
+
+SECTOR = 512
+OPTION_MAGIC, OPTION_REPLY_MAGIC = 0x49484156454F5054, 0x3E889045565A9
+REQUEST_MAGIC, REPLY_MAGIC = 0x25609513, 0x67446698
+FIXED_NEWSTYLE, NO_ZEROES = 1, 2
+OPTION_EXPORT_NAME, OPTION_ABORT, OPTION_GO = 1, 2, 7
+REPLY_ACK, REPLY_INFO, REPLY_UNSUPPORTED = 1, 3, 0x80000001
+HAS_FLAGS, SEND_FLUSH, SEND_FUA = 1, 4, 8
+READ, WRITE, DISCONNECT, FLUSH = 0, 1, 2, 3
+FLAG_FUA = 1
+EINVAL = 22
+
+
+class PowerDisk:
+    """One client at a time. The image file has the size of the disk."""
+
+    def __init__(self, image, seed):
+        self.image = os.open(image, os.O_RDWR)
+        self.bytes = os.fstat(self.image).st_size
+        self.random = random.Random(seed)
+        self.cache = {}             # sector: its contents since the last flush, oldest first
+        self.lost = self.torn = self.cuts = self.flushes = 0
+        self._lock = threading.Lock()
+        self._directory = tempfile.TemporaryDirectory(prefix="fathom-disk-")
+        self.socket = os.path.join(self._directory.name, "nbd")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.socket)
+        self._listener.listen(1)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._listener.close()
+        self._directory.cleanup()
+
+    def cut(self, kill):
+        """Call `kill`, which ends QEMU, then lose what was not flushed. No request is served in between."""
+        with self._lock:
+            kill()
+            kept = self.random.choice((0.0, 0.5, 0.9))
+            for sector, contents in self.cache.items():
+                choice = len(contents) if self.random.random() < kept else self.random.randrange(len(contents) + 1)
+                self.lost += choice < len(contents)
+                self.torn += 0 < choice < len(contents)
+                if choice:
+                    os.pwrite(self.image, contents[choice - 1], sector * SECTOR)
+            self.cache.clear()
+            self.cuts += 1
+
+    def _serve(self):
+        while True:
+            try:
+                client = self._listener.accept()[0]
+            except OSError:
+                return
+            with client:
+                try:
+                    self._negotiate(client)
+                    while self._request(client):
+                        pass
+                except (ConnectionError, OSError):
+                    pass            # QEMU was killed
+
+    @staticmethod
+    def _receive(client, count):
+        data = bytearray()
+        while len(data) < count:
+            piece = client.recv(count - len(data))
+            if not piece:
+                raise ConnectionError
+            data += piece
+        return bytes(data)
+
+    def _negotiate(self, client):
+        client.sendall(b"NBDMAGIC" + struct.pack(">QH", OPTION_MAGIC, FIXED_NEWSTYLE | NO_ZEROES))
+        self._receive(client, 4)
+        export = struct.pack(">QH", self.bytes, HAS_FLAGS | SEND_FLUSH | SEND_FUA)
+        while True:
+            _, option, length = struct.unpack(">QII", self._receive(client, 16))
+            self._receive(client, length)
+
+            def reply(kind, data=b"", option=option):
+                client.sendall(struct.pack(">QIII", OPTION_REPLY_MAGIC, option, kind, len(data)) + data)
+            if option == OPTION_EXPORT_NAME:
+                client.sendall(export)
+                return
+            if option == OPTION_ABORT:
+                raise ConnectionError
+            if option != OPTION_GO:
+                reply(REPLY_UNSUPPORTED)
+                continue
+            reply(REPLY_INFO, struct.pack(">H", 0) + export)
+            reply(REPLY_ACK)
+            return
+
+    def _request(self, client):
+        magic, flags, kind, handle, offset, length = struct.unpack(">IHHQQI", self._receive(client, 28))
+        if magic != REQUEST_MAGIC or kind == DISCONNECT:
+            return False
+        data, answer, error = self._receive(client, length) if kind == WRITE else b"", b"", 0
+        with self._lock:
+            if kind in (READ, WRITE) and (offset % SECTOR or length % SECTOR or offset + length > self.bytes):
+                error = EINVAL
+            elif kind == READ:
+                answer = self._read(offset, length)
+            elif kind == WRITE:
+                self._write(offset, data)
+            elif kind == FLUSH:
+                self._flush()
+            else:
+                error = EINVAL
+            if kind == WRITE and flags & FLAG_FUA:
+                self._flush()       # more than was asked for, as disks do
+            client.sendall(struct.pack(">IIQ", REPLY_MAGIC, error, handle) + answer)
+        return True
+
+    def _read(self, offset, length):
+        data = bytearray(os.pread(self.image, length, offset))
+        for at in range(0, length, SECTOR):
+            contents = self.cache.get((offset + at) // SECTOR)
+            if contents:
+                data[at:at + SECTOR] = contents[-1]
+        return bytes(data)
+
+    def _write(self, offset, data):
+        for at in range(0, len(data), SECTOR):
+            self.cache.setdefault((offset + at) // SECTOR, []).append(data[at:at + SECTOR])
+
+    def _flush(self):
+        for sector, contents in self.cache.items():
+            os.pwrite(self.image, contents[-1], sector * SECTOR)
+        self.cache.clear()
+        self.flushes += 1

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Power cuts: QEMU is killed under load, its disk loses what was not flushed, and the engine must have kept its promises.
+
+    FATHOM_CUTS=20 FATHOM_SEED=7 python3 test/vm/test_power.py -v
+
+The engine runs in the guest, on XFS on a disk that loses unflushed writes (power_disk.py). power_load, outside, writes to one volume with
+flushes and FUA. Meanwhile volumes are created, resized and destroyed. After each cut: every change that was confirmed is there as a whole, one
+that was under way is there or not, every acknowledged and flushed block is right, and nothing else is there.
+"""
+
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE)]
+
+import guest        # noqa: E402
+import kernel       # noqa: E402
+import power_disk   # noqa: E402
+import targets      # noqa: E402
+
+DISK_BYTES = 512 << 20
+MIB = 1 << 20
+NQN = "nqn.2016-06.io.spdk:cnode1"
+MEMORY_MB = 768
+SERVE = f"""framework_wait_init
+nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 8
+nvmf_subsystem_add_ns {NQN} p1/load
+nvmf_subsystem_add_listener {NQN} -t tcp -a 0.0.0.0 -s 4420
+"""
+NAMES = ["a", "b", "c"]
+
+
+class Model:
+    """What must exist: {volume: size}; `pending`: the change under way, as (volume, size before, size after), None: no volume."""
+
+    def __init__(self):
+        self.volumes, self.pending = {}, None
+
+    def begin(self, name, size):
+        self.pending = (name, self.volumes.get(name), size)
+
+    def end(self):
+        name, _, size = self.pending
+        self.pending = None
+        self.adopt(name, size)
+
+    def adopt(self, name, size):
+        if size is None:
+            self.volumes.pop(name, None)
+        else:
+            self.volumes[name] = size
+
+
+class TestPower(unittest.TestCase):
+    """An engine that loses power."""
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            cls.programs = [*targets.engine_binaries()]
+            cls.load = pathlib.Path(os.environ.get("FATHOM_POWER_LOAD", "build/test/vm/power_load"))
+            mkfs = kernel.need_program("mkfs.xfs", "xfsprogs")
+            kernel.get()
+        except kernel.Missing as missing:
+            raise unittest.SkipTest(str(missing)) from None
+        cls.directory = tempfile.TemporaryDirectory(prefix="fathom-power-", dir=kernel.cache_directory())
+        cls.addClassCleanup(cls.directory.cleanup)
+        cls.image = pathlib.Path(cls.directory.name) / "disk"
+        with open(cls.image, "wb") as file:
+            file.truncate(DISK_BYTES)
+        subprocess.run([mkfs, "-q", "-m", "reflink=1,rmapbt=0", cls.image], check=True)
+
+    def setUp(self):
+        self.seed = int(os.environ.get("FATHOM_SEED", random.randrange(1 << 31)))
+        self.chance = random.Random(self.seed)
+        self.model = Model()
+        self.port = targets.free_port()
+        self.ledger = pathlib.Path(self.directory.name) / "ledger"
+        self.disk = power_disk.PowerDisk(self.image, self.seed)
+        self.addCleanup(self.disk.__exit__)
+
+    def boot(self):
+        host = guest.boot(self.programs, MEMORY_MB, devices=guest.Devices([self.disk.socket], {self.port: 4420}))
+        self.addCleanup(host.close)
+        host.check("modprobe -a virtio_blk xfs; mkdir -p /srv /dev/shm /var/tmp; mount -t tmpfs shm /dev/shm")
+        host.check("for i in $(seq 100); do [ -b /dev/vda ] && break; sleep 0.1; done; mount /dev/vda /srv", 60)
+        self.engine = host.start("fathom-engine --storage /srv --wait-for-rpc >/tmp/engine.log 2>&1", 3600)
+        host.check("for i in $(seq 300); do [ -S /var/tmp/fathom.sock ] && exit 0; sleep 0.1; done; cat /tmp/engine.log; exit 1", 60)
+        host.check("echo framework_start_init | fathom rpc", 60)
+        return host
+
+    def rpc(self, host, *words, timeout=60):
+        status, output = host.run(f"fathom rpc {' '.join(words)}", timeout)
+        if status != 0:
+            raise AssertionError(f"seed {self.seed}: {words}: {output}\n{host.run('cat /tmp/engine.log')[1]}")
+        return output
+
+    def first_boot(self):
+        host = self.boot()
+        self.rpc(host, "pool_create", "p1")
+        self.rpc(host, "volume_create", "p1", "load", "8M")
+        self.model.volumes["load"] = 8 * MIB
+        return host
+
+    def volumes(self, host):
+        found = json.loads(self.rpc(host, "volume_get_volumes"))
+        self.assertEqual([v for v in found if v["state"] != "ONLINE"], [], f"seed {self.seed}")
+        return {v["name"]: v["size"] for v in found}
+
+    def check_volumes(self, host):
+        """The volumes are those of the model; a change that was under way may have been made or not."""
+        found = self.volumes(host)
+        if self.model.pending:
+            name, before, after = self.model.pending
+            self.assertIn(found.get(name), (before, after), f"seed {self.seed}: {self.model.pending}, {found}")
+            self.model.adopt(name, found.get(name))
+            self.model.pending = None
+        self.assertEqual(found, self.model.volumes, f"seed {self.seed}")
+        there = set(host.check("ls /srv/pools/p1/volumes").split())
+        self.assertEqual(there, set(found), f"seed {self.seed}")
+
+    def run_load(self, mode):
+        return subprocess.Popen([self.load, mode, str(self.port), NQN, self.ledger, str(self.seed)], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+
+    def finish_load(self, process, timeout=120):
+        try:
+            output = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        self.assertEqual(process.returncode, 0, f"seed {self.seed}: {output}")
+        return output
+
+    def change(self, host):
+        """Begin a random change, as a job."""
+        name = self.chance.choice(NAMES)
+        size = self.model.volumes.get(name)
+        if size is None:
+            size = self.chance.randrange(1, 9) * MIB
+            words = ("volume_create", "p1", name, str(size), *(["--thick"] if self.chance.random() < 0.5 else []))
+        elif self.chance.random() < 0.5 and size < 24 * MIB:
+            size += MIB
+            words = ("volume_resize", "p1", name, str(size))
+        else:
+            size, words = None, ("volume_destroy", "p1", name)
+        self.model.begin(name, size)
+        return host.start(f"fathom rpc {' '.join(words)}", 120), words
+
+    def use_until_cut(self, host, seconds):
+        """Changes under load, then the cut."""
+        deadline = time.monotonic() + seconds
+        while True:
+            job, words = self.change(host)
+            while not host.is_done(job) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            if time.monotonic() >= deadline:
+                return
+            status, output = host.wait(job)
+            self.assertEqual(status, 0, f"seed {self.seed}: {words}: {output}")
+            self.model.end()
+
+    def test_confirmed_changes_and_flushed_blocks_survive_power_cuts(self):
+        host = self.first_boot()
+        for cut in range(int(os.environ.get("FATHOM_CUTS", "3"))):
+            self.serve(host)
+            if cut:
+                self.finish_load(self.run_load("check"))
+            load = self.run_load("load")
+            self.addCleanup(load.kill)
+            self.use_until_cut(host, self.chance.uniform(0.2, 4.0))
+            self.disk.cut(host.kill)
+            self.finish_load(load)
+            host.close()
+            host = self.boot()
+            self.check_volumes(host)
+        self.serve(host)
+        print(f"# seed {self.seed}: {self.disk.cuts} cuts, {self.disk.flushes} flushes, {self.disk.lost} sectors lost, of them {self.disk.torn} older; "
+              f"{self.finish_load(self.run_load('check')).strip()}", flush=True)
+        self.assertGreater(self.disk.lost, 0, "the disk lost nothing, so this test has shown nothing")
+        host.check("kill $(pidof fathom-engine)")
+        self.assertEqual(host.wait(self.engine)[0], 0, host.run("cat /tmp/engine.log")[1])
+
+    def serve(self, host):
+        host.check(f"printf '%s' '{SERVE}' | fathom rpc")
+
+
+if __name__ == "__main__":
+    unittest.main()
