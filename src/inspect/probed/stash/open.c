@@ -7,10 +7,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "inspect/probed/stash/internal.h"
+
+enum { LOCK_TRIES_MAX = 50, LOCK_PAUSE_MS = 20 };
 
 static int open_root(struct stash *stash)
 {
@@ -54,10 +58,27 @@ static int write_lock_pid(int folder)
 	return rc;
 }
 
+/*
+ * Lock the file. The kernel releases the lock of a process that SIGKILL ended a moment after its parent has learnt of the
+ * end. The next daemon may start in this moment, so it tries for a second. -EWOULDBLOCK: another process still holds it.
+ */
+static int lock_file(int fd)
+{
+	const struct timespec pause = { .tv_nsec = (long)LOCK_PAUSE_MS * (long)NS_PER_MS };
+
+	for (uint32_t tries = 1; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+		if (errno != EWOULDBLOCK || tries == LOCK_TRIES_MAX)
+			return -errno;
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
 /* -EBUSY: another process holds it; `*holder_ret` is the pid in the file. */
 static int take_lock(struct stash *stash, long *holder_ret)
 {
 	char text[24] = "";
+	int rc;
 
 	must(stash->lock < 0);
 	must(stash->folder >= 0);
@@ -65,14 +86,13 @@ static int take_lock(struct stash *stash, long *holder_ret)
 	stash->lock = openat(stash->folder, "lock", O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (stash->lock < 0)
 		return -errno;
-	if (flock(stash->lock, LOCK_EX | LOCK_NB) != 0) {
-		if (errno != EWOULDBLOCK)
-			return -errno;
+	rc = lock_file(stash->lock);
+	if (rc == -EWOULDBLOCK) {
 		if (pread(stash->lock, text, sizeof(text) - 1, 0) > 0)
 			*holder_ret = strtol(text, NULL, 10);
 		return -EBUSY;
 	}
-	return write_lock_pid(stash->folder);
+	return rc ? rc : write_lock_pid(stash->folder);
 }
 
 /* Make DIR/stash/version, to which parsed/ of every registration has a link. */

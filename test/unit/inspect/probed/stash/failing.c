@@ -21,6 +21,8 @@ static struct {
 	int error;
 } failing;
 
+static uint32_t busy_locks;
+
 void failing_begin(enum failing_kind kind, uint32_t n, int error)
 {
 	must(!failing.counting && n > 0);
@@ -67,7 +69,6 @@ FAILING_CALL(ftruncate64)
 FAILING_CALL(getdents64)
 FAILING_CALL(lseek64)
 FAILING_CALL(read)
-FAILING_CALL(flock)
 FAILING_CALL(malloc)
 FAILING_CALL(calloc)
 FAILING_CALL(realloc)
@@ -78,10 +79,30 @@ int __real_open64(const char *path, int flags, ...);
 int __wrap_open64(const char *path, int flags, ...);
 ssize_t __real_write(int fd, const void *data, size_t bytes);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
 
 int __wrap_openat64(int at, const char *path, int flags, ...)
 {
 	return fails() ? -1 : __real_openat64(at, path, flags, 0644);
+}
+
+uint32_t failing_set_busy_locks(uint32_t count)
+{
+	uint32_t left = busy_locks;
+
+	busy_locks = count;
+	return left;
+}
+
+int __wrap_flock(int fd, int operation)
+{
+	if (busy_locks > 0) {
+		busy_locks--;
+		errno = EWOULDBLOCK;
+		return -1;
+	}
+	return fails() ? -1 : __real_flock(fd, operation);
 }
 
 int __wrap_open64(const char *path, int flags, ...)

@@ -21,4 +21,7 @@ void failing_begin(enum failing_kind kind, uint32_t n, int error);
 /* Stop counting. Return whether the Nth call was made. */
 bool failing_end(void);
 
+/* The next `count` calls of flock() fail with EWOULDBLOCK, as if another process held it. Return how many were left. */
+uint32_t failing_set_busy_locks(uint32_t count);
+
 #endif

@@ -25,7 +25,7 @@
 #include "inspect/probed/stash/record.h"
 #include "rig.h"
 
-enum { CALLS_MAX = 4000, PID = 4711, LARGE_BYTES = STASH_SLICE_BYTES + 1000 };
+enum { CALLS_MAX = 4000, PID = 4711, LARGE_BYTES = STASH_SLICE_BYTES + 1000, LOCK_TRIES = 50 };
 
 /* ---- listings of the tree, for comparison ---- */
 
@@ -551,6 +551,25 @@ static void a_kill_leaves_the_operation_done_or_undone(void **state)
 	each_call_fails(try_kill);
 }
 
+/* A daemon that starts right after another was killed. */
+static void opening_waits_a_second_for_the_lock(void **state)
+{
+	struct fathom_fault why = { 0 };
+	struct rig *rig;
+	void *rig_state;
+
+	assert_int_equal(rig_setup(&rig_state), 0);
+	rig = rig_state;
+	prepare_to_open(rig);
+	(void)failing_set_busy_locks(LOCK_TRIES);
+	assert_int_equal(run_open(rig, &why), -EBUSY);
+	assert_int_equal(failing_set_busy_locks(LOCK_TRIES - 1), 0);
+	assert_non_null(strstr(why.text, "uses the state directory"));
+	assert_int_equal(run_open(rig, &why), 0);
+	assert_int_equal(failing_set_busy_locks(0), 0);
+	rig_teardown(&rig_state);
+}
+
 static int make_sets(void **state)
 {
 	one = rig_set("same", 1, 3, 2, 0x1000);
@@ -576,6 +595,7 @@ int main(void)
 		cmocka_unit_test(a_failed_call_leaves_the_operation_done_or_undone),
 		cmocka_unit_test(an_operation_that_could_not_be_undone_is_undone_by_the_next),
 		cmocka_unit_test(a_kill_leaves_the_operation_done_or_undone),
+		cmocka_unit_test(opening_waits_a_second_for_the_lock),
 	};
 
 	return cmocka_run_group_tests(tests, make_sets, free_sets);
