@@ -74,7 +74,7 @@ class TestProbes(unittest.TestCase):
         return jobs
 
     def end(self, jobs):
-        """Interrupt them one after another: each bpftrace has 20 s to print its maps, and all at once take longer on a busy machine."""
+        """Interrupt them one after another: printing all maps at once takes long on a busy machine."""
         for name, job in jobs.items():
             self.host.check("for p in $(pidof fathom); do "
                             f"tr '\\0' ' ' </proc/$p/cmdline | grep -q ' /tmp/{name}.out ' && kill -INT $p; done; true")

@@ -50,6 +50,8 @@ static const struct option_row rows[] = {
 	{ NULL, 'e', OPTION_TEXT, "PROGRAM", "of run: the script itself", AT(program) },
 	{ NULL, 'o', OPTION_TEXT, "FILE", "of run: write to this file", AT(output), .values = OPTION_FILES },
 	{ NULL, 'd', OPTION_DURATION, "SECONDS", "of run: end after this time, also 500ms", AT(duration_ns), .min = 1 },
+	{ "end-timeout", 0, OPTION_DURATION, "SECONDS",
+	  "of run: how long bpftrace may take to print its maps and end (default 60)", AT(end_timeout_ns), .min = 1 },
 	{ "print", 0, OPTION_FLAG, NULL, "of run: print the program for bpftrace, and do not run it", AT(print) },
 	{ "dry-run", 0, OPTION_FLAG, AT(print) },
 	{ "verbose", 0, OPTION_FLAG, NULL, "of run: print bpftrace's messages at the end", AT(verbose) },

@@ -20,9 +20,10 @@ struct probe_request {
 	/* of dof */
 	bool check;
 	/* of run */
-	const char *program;  /* -e; NULL: the first of the targets is a script */
-	const char *output;   /* NULL: standard output */
-	uint64_t duration_ns; /* 0: until Ctrl-C */
+	const char *program;	 /* -e; NULL: the first of the targets is a script */
+	const char *output;	 /* NULL: standard output */
+	uint64_t duration_ns;	 /* 0: until Ctrl-C */
+	uint64_t end_timeout_ns; /* for bpftrace to end after its interrupt; 0: the default */
 	bool print, verbose;
 	char *const *script_args; /* ends with NULL */
 };

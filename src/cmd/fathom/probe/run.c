@@ -36,8 +36,11 @@ enum { SOURCES_MAX = 32, TURN_MS = 50, PIECE_BYTES = 1 << 16, FDS_PER_SOURCE = 2
 /* bpftrace 0.17 may lose output printed just before it is interrupted. */
 #define GRACE_NS 200000000ull
 
-/* Time limits: for attaching, after which the time of -d counts anyway; and for ending after an interrupt. */
-enum { ATTACH_SEC_MAX = 20, END_SEC_MAX = 20 };
+/* The time limit for attaching, after which the time of -d counts anyway. */
+enum { ATTACH_SEC_MAX = 20 };
+
+/* The time limit for ending after an interrupt, without --end-timeout. A busy machine prints maps slowly. */
+#define END_NS_MAX_DEFAULT (60 * NS_PER_SEC)
 
 /*
  * bpftrace 0.17 notices an interrupt only if it arrives while epoll waits. If the signal arrives while it processes events,
@@ -441,6 +444,7 @@ static void repeat_lost_interrupts(struct run *run, uint64_t now)
 static void enforce_time_limits(struct run *run)
 {
 	uint64_t now = clock_monotonic_ns();
+	uint64_t end_ns_max = run->request->end_timeout_ns ? run->request->end_timeout_ns : END_NS_MAX_DEFAULT;
 	bool attached = announce_attached(run);
 
 	if (run->request->duration_ns && !run->end_ns && (attached || now - run->begun_ns >= ATTACH_SEC_MAX * NS_PER_SEC)) {
@@ -455,11 +459,11 @@ static void enforce_time_limits(struct run *run)
 	}
 	if (run->interrupted_ns && !run->killed)
 		repeat_lost_interrupts(run, now);
-	if (run->interrupted_ns && now - run->interrupted_ns >= END_SEC_MAX * NS_PER_SEC && !run->killed) {
+	if (run->interrupted_ns && now - run->interrupted_ns >= end_ns_max && !run->killed) {
 		fprintf(stderr,
-			"fathom probe: bpftrace did not end within %d s of its interrupt, and is killed; its maps are "
+			"fathom probe: bpftrace did not end within %.3g s of its interrupt, and is killed; its maps are "
 			"lost\n",
-			END_SEC_MAX);
+			(double)end_ns_max / NS_PER_SEC);
 		run->killed = run->failed = true;
 		signal_all_sources(run, SIGKILL);
 	}
