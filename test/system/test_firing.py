@@ -325,7 +325,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.attach()
         storage = os.path.join(self.directory, "storage")
         os.mkdir(storage)
-        engine = self.engine("-m", "3", "--num-trace-entries", "262144", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
+        engine = self.engine("-m", "3", "--num-trace-entries", "1048576", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
                              "--storage", storage, program=self.program)
         loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)
         self.run_session(engine)
