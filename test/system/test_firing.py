@@ -142,7 +142,7 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
         engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
-        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_subsystem_add_ns {NQN} p1/a\nvolume_resize p1 a 16M\n")
+        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_subsystem_add_ns {NQN} p1/a\nvolume_resize p1 a 16M\nvolume_rename p1 a b\n")
         self.break_protocol(engine)
         self.exceed_keep_alive(engine)
         if self.file:
@@ -153,7 +153,7 @@ nvmf_subsystem_remove_host {NQN} {HOST}
 nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_delete_subsystem {NQN}
 bdev_malloc_delete M3
-volume_destroy p1 a
+volume_destroy p1 b
 """)
         self.drain_and_lose_events(engine)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pools and volumes of an engine run by hand: created, grown and destroyed; kept through kill -9; damage and a full storage."""
+"""Pools and volumes of an engine run by hand: created, grown, renamed and destroyed; kept through kill -9; damage and a full storage."""
 
 import os
 import struct
@@ -127,6 +127,30 @@ nvmf_subsystem_add_ns {NQN} p1/db
         self.assertEqual(failed.returncode, 2, failed)
         engine.kill()
         self.assertEqual(self.volumes(self.start())["p1/a"]["size"], 48 * MIB)
+
+    def test_a_volume_is_renamed_while_a_host_writes_to_it(self):
+        engine, state = self.start(), os.path.join(self.directory, "state")
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "a", 16 * MIB)
+        identity = self.volumes(engine)["p1/a"]["uuid"]
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "3", "--verify-state", state,
+                                 "--quiet", "--rw", "mix"], stdout=subprocess.PIPE)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/a"])["bdevs"][0]["num_write_ops"] > 100)
+        engine.rpc("volume_rename", pool="p1", volume="a", new_name="b")
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/b"])["bdevs"][0]["num_write_ops"] > 200)
+        load.communicate(timeout=60)
+        self.assertEqual(load.returncode, 0)
+        self.assertEqual(engine.rpc("bdev_get_bdevs")[0]["driver_specific"]["volume"]["filename"], self.path("pools/p1/volumes/b/data.1"))
+        engine.rpc("volume_create", pool="p1", volume="a", size=MIB)
+        self.assert_rejected('has a volume "a"', engine, "volume_rename", pool="p1", volume="b", new_name="a")
+        self.assert_rejected("volume name", engine, "volume_rename", pool="p1", volume="b", new_name="../a")
+        engine.kill()
+        engine = self.start()
+        self.assertEqual(sorted(self.volumes(engine)), ["p1/a", "p1/b"])
+        self.assertEqual(self.volumes(engine)["p1/b"]["uuid"], identity)
+        engine.run_commands(f"nvmf_create_transport -t tcp\nnvmf_create_subsystem {NQN} -a -m 10\nnvmf_subsystem_add_ns {NQN} p1/b\n"
+                            f"nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}\n")
+        engine.perf("--time", "0", "--verify-state", state)
 
     def test_a_damaged_volume_is_listed_with_its_reason_and_the_others_are_served(self):
         engine = self.start()

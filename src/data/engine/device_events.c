@@ -122,6 +122,7 @@ static void check_devices(bool report_new)
 			device = device_add(bdev, report_new);
 		if (!device)
 			continue;
+		(void)text_copy(device->name, sizeof(device->name), bdev->name); /* a volume may have been renamed */
 		device->is_seen = true;
 		check_device(device, bdev, now_ns);
 	}

@@ -175,6 +175,15 @@ void method_volume_resize(struct rpc_request *request, const struct volume_resiz
 			       request);
 }
 
+void method_volume_rename(struct rpc_request *request, const struct volume_rename_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+
+	if (volumes)
+		volumes_rename(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->new_name,
+			       reply_done, request);
+}
+
 static json_t *volume_json(const struct volume *volume)
 {
 	json_t *object = json_made(json_object());

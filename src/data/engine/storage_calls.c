@@ -127,6 +127,20 @@ static void resize_volume(struct storage_call *call)
 	volumes_resize(call->volumes, &call->key, call->request->size_bytes, end_call, call);
 }
 
+static void end_rename(void *ctx, const struct fathom_fault *why)
+{
+	struct storage_call *call = ctx;
+
+	if (!why)
+		call->key.volume = call->request->new_name; /* for the response */
+	storage_call_end(call, why);
+}
+
+static void rename_volume(struct storage_call *call)
+{
+	volumes_rename(call->volumes, &call->key, call->request->new_name, end_rename, call);
+}
+
 static void destroy_volume(struct storage_call *call)
 {
 	volumes_destroy(call->volumes, &call->key, call->request->force, end_destroy, call);
@@ -142,7 +156,7 @@ static const struct action {
 	[STORE__ACTION__POOL_DESTROY] = { "POOL_DESTROY", destroy_pool },
 	[STORE__ACTION__VOLUME_CREATE] = { "VOLUME_CREATE", create_volume },
 	[STORE__ACTION__VOLUME_RESIZE] = { "VOLUME_RESIZE", resize_volume },
-	[STORE__ACTION__VOLUME_RENAME] = { "VOLUME_RENAME", NULL },
+	[STORE__ACTION__VOLUME_RENAME] = { "VOLUME_RENAME", rename_volume },
 	[STORE__ACTION__VOLUME_DESTROY] = { "VOLUME_DESTROY", destroy_volume },
 	[STORE__ACTION__VOLUME_PUBLISH] = { "VOLUME_PUBLISH", NULL },
 	[STORE__ACTION__VOLUME_UNPUBLISH] = { "VOLUME_UNPUBLISH", NULL },

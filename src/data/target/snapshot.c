@@ -307,7 +307,7 @@ static void add_pending(struct snapshot *snapshot, const struct nvmf_qpair *qpai
 					      : nvme_nvm_opcode_name(oldest->cmd.opc);
 	info->oldest_ticks = reactor_now() - oldest->received_tick;
 	if (oldest->ns)
-		(void)text_copy(info->bdev_name, sizeof(info->bdev_name), oldest->ns->ns->bdev->name); /* as long */
+		(void)text_copy(info->bdev_name, sizeof(info->bdev_name), bdev_name(oldest->ns->ns->bdev)); /* as long */
 }
 
 static void pending_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)

@@ -15,6 +15,8 @@
 #include "base/fault.h"
 #include "base/must.h"
 
+struct bdev;
+
 /*
  * In all options: `uuid` all zero: generate one; for a file, use the file's own, see identity.c. Strings are borrowed.
  */
@@ -72,6 +74,8 @@ struct file_options {
  * replaced during the open.
  */
 MUST_CHECK int file_create(const struct file_options *options, struct fathom_fault *why);
+/* The open file of `bdev`, of FILE_KIND_VOLUME, has another path: show that. Aborts if out of memory. */
+void file_set_path(struct bdev *bdev, const char *filename);
 
 /*
  * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`

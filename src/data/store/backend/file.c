@@ -134,7 +134,7 @@ static void record_data_loss(struct file_bdev *file, int32_t error)
 	bdev_note_condition(&file->bdev, BDEV_CONDITION_DATA_LOST, (uint64_t) - (int64_t)error);
 	log_error("block device %s: %s: the kernel could not write what hosts had written: data are lost. Every flush fails"
 		  " until the device is removed and created again",
-		  file->bdev.name, strerror(-error));
+		  bdev_name(&file->bdev), strerror(-error));
 }
 
 static void flush_done(struct uring_op *op, int32_t result)
@@ -278,6 +278,7 @@ static void file_destroy(struct bdev *bdev)
 
 	uring_device_deinit(&self->io);
 	file_close(self);
+	free(self->filename);
 	free(self);
 }
 
@@ -359,20 +360,22 @@ static const struct {
 
 int file_create(const struct file_options *options, struct fathom_fault *why)
 {
-	size_t filename_bytes = options->filename ? strlen(options->filename) + 1 : 0;
 	struct file_bdev *self;
 	struct bdev *bdev;
 	int rc;
 
-	if (filename_bytes <= 1)
+	if (!options->filename || options->filename[0] == '\0')
 		return fault(why, -EINVAL, "which file?");
-	self = calloc(1, sizeof(*self) + filename_bytes);
-	if (!self)
+	self = calloc(1, sizeof(*self));
+	if (self)
+		self->filename = strdup(options->filename);
+	if (!self || !self->filename) {
+		free(self);
 		return fault(why, -ENOMEM, "out of memory for a file block device");
+	}
 	bdev = &self->bdev;
 	self->fd = self->claim_fd = -1;
 	uring_device_init(&self->io, false);
-	memcpy(self->filename, options->filename, filename_bytes);
 	bdev->product = kinds[options->kind].product;
 	bdev->ops = kinds[options->kind].ops;
 	bdev->read_only = options->read_only;
@@ -391,4 +394,15 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 	if (rc < 0)
 		file_destroy(bdev);
 	return rc;
+}
+
+void file_set_path(struct bdev *bdev, const char *filename)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+	char *copy = strdup(filename);
+
+	must(bdev->ops == &volume_ops);
+	must(copy);
+	free(self->filename);
+	self->filename = copy;
 }

@@ -26,7 +26,7 @@ struct file_bdev {
 	enum { FILE_IDENTITY_GIVEN, FILE_IDENTITY_DEVICE, FILE_IDENTITY_KEPT, FILE_IDENTITY_MADE } identity;
 	atomic_int flush_error; /* negative errno: written data may be lost; see file.c */
 	struct uring_device io; /* its share of the io_uring queue or of the helper pthreads */
-	char filename[];
+	char *filename;
 };
 
 /*

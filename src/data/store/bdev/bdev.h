@@ -145,9 +145,9 @@ struct bdev_stats {
 
 /* A backend embeds this in its own structure, fills the fields above the line, and registers it. */
 struct bdev {
-	char name[BDEV_NAME_BYTES_MAX];
-	const char *product; /* "Null disk", "Malloc disk", "URING bdev" */
-	uint8_t uuid[16];    /* all zero: bdev_register() generates one */
+	char name[BDEV_NAME_BYTES_MAX]; /* of the control thread, which may change it; others: bdev_name() */
+	const char *product;		/* "Null disk", "Malloc disk", "URING bdev" */
+	uint8_t uuid[16];		/* all zero: bdev_register() generates one */
 	uint32_t block_bytes;
 	uint32_t physical_block_bytes; /* 0: block_bytes */
 	uint64_t block_count;	       /* grows: see bdev_block_count() */
@@ -168,7 +168,8 @@ struct bdev {
 	uint64_t share_waits; /* I/Os that waited because the device used its whole share; written by the backend, atomic */
 	/* ---- */
 	struct trace_object trace;
-	const struct trace_istr *name_istr;
+	const struct trace_istr *name_istr;	/* see bdev_name_istr() */
+	const struct trace_istr *reserved_name; /* NULL: none; see bdev_reserve_name() */
 	bool claimed, removing, unregistered;
 	uint32_t open_count;
 	TAILQ_HEAD(, bdev_desc) descriptors;
@@ -199,6 +200,25 @@ MUST_CHECK int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void 
 uint32_t bdev_going_count(void);
 /* Call `done(ctx)` when that number is 0, possibly before this returns. One call at a time. */
 void bdev_wait_gone(void (*done)(void *ctx), void *ctx);
+
+/*
+ * Change the name, also while the bdev is in use. bdev_reserve_name() keeps `name` free until bdev_rename() takes it, or
+ * bdev_drop_name() gives the reservation up. Errors (explained): -EEXIST (another bdev has or will get it), -EINVAL.
+ */
+MUST_CHECK int bdev_reserve_name(struct bdev *bdev, const char *name, struct fathom_fault *why);
+void bdev_drop_name(struct bdev *bdev);
+void bdev_rename(struct bdev *bdev);
+
+/* The present name. Never freed. Any thread. */
+static inline const struct trace_istr *bdev_name_istr(const struct bdev *bdev)
+{
+	return __atomic_load_n(&bdev->name_istr, __ATOMIC_RELAXED);
+}
+
+static inline const char *bdev_name(const struct bdev *bdev)
+{
+	return bdev_name_istr(bdev)->text;
+}
 
 /* Record in the trace that `bdev` reached `condition`; `value`: see probes.def. Any thread. */
 void bdev_note_condition(struct bdev *bdev, enum bdev_condition condition, uint64_t value);

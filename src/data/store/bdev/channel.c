@@ -121,7 +121,7 @@ int channel_create(void *device, void *ctx)
 	ch->bdev = bdev;
 	ch->submit = bdev->ops->submit;
 	ch->backend_ctx = (uint8_t *)ctx + backend_offset();
-	ch->name = bdev->name_istr;
+	ch->name = bdev_name_istr(bdev);
 	ch->owner = bdev->trace.owner;
 	ch->block_count = bdev_block_count(bdev);
 	ch->block_bytes = bdev->block_bytes;

@@ -11,11 +11,24 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "base/text.h"
 #include "data/store/bdev/internal.h"
 
 static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
 
 /* ---- registering ---- */
+
+/* Whether a bdev has this name, or will get it. */
+static bool has_name(const char *name)
+{
+	const struct bdev *bdev;
+
+	TAILQ_FOREACH (bdev, &bdevs, link) {
+		if (strcmp(bdev->name, name) == 0 || (bdev->reserved_name && strcmp(bdev->reserved_name->text, name) == 0))
+			return true;
+	}
+	return false;
+}
 
 static int validate_bdev(const struct bdev *bdev, struct fathom_fault *why)
 {
@@ -24,7 +37,7 @@ static int validate_bdev(const struct bdev *bdev, struct fathom_fault *why)
 
 	if (name_bytes == 0 || name_bytes == BDEV_NAME_BYTES_MAX)
 		return fault(why, -EINVAL, "a block device's name has 1 to %d characters", BDEV_NAME_BYTES_MAX - 1);
-	if (bdev_find(bdev->name))
+	if (has_name(bdev->name))
 		return fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
 	if (!is_power_of_two(bdev->block_bytes) || bdev->block_bytes < BDEV_BLOCK_BYTES_MIN ||
 	    bdev->block_bytes > BDEV_BLOCK_BYTES_MAX)
@@ -72,6 +85,7 @@ int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 	if (uuid_is_null(bdev->uuid))
 		uuid_generate(bdev->uuid);
 	bdev->name_istr = trace_intern(bdev->name);
+	bdev->reserved_name = NULL;
 	trace_object_init(&bdev->trace, TRACE_OBJECT_BDEV);
 	bdev->trace.owner = trace_owner_create(TRACE_OWNER_BDEV, reactor_now(), "%s", bdev->name);
 	bdev->claimed = bdev->removing = bdev->unregistered = false;
@@ -254,6 +268,59 @@ struct bdev *bdev_desc_bdev(const struct bdev_desc *desc)
 	return desc->bdev;
 }
 
+/* ---- names ---- */
+
+int bdev_reserve_name(struct bdev *bdev, const char *name, struct fathom_fault *why)
+{
+	must_be_on(thread_control());
+	must(!bdev->reserved_name && !bdev->removing);
+	if (name[0] == '\0' || strlen(name) >= BDEV_NAME_BYTES_MAX)
+		return fault(why, -EINVAL, "a block device's name has 1 to %d characters", BDEV_NAME_BYTES_MAX - 1);
+	if (has_name(name))
+		return fault(why, -EEXIST, "there is another block device \"%s\"", name);
+	bdev->reserved_name = trace_intern(name);
+	return 0;
+}
+
+void bdev_drop_name(struct bdev *bdev)
+{
+	must_be_on(thread_control());
+	must(bdev->reserved_name);
+	bdev->reserved_name = NULL;
+}
+
+static void rename_channel(struct channel_iter *iter, struct channel *channel, void *ctx)
+{
+	const struct bdev_desc *own = ctx;
+	struct bdev_channel *ch = channel_ctx(channel);
+
+	must_be_on(ch->thread);
+	ch->name = bdev_name_istr(own->bdev);
+	channel_iter_next(iter, 0);
+}
+
+static void finish_rename(int status, void *ctx)
+{
+	must(status == 0);
+	bdev_close(ctx);
+}
+
+void bdev_rename(struct bdev *bdev)
+{
+	const struct trace_istr *name = bdev->reserved_name, *former = bdev->name_istr;
+	struct bdev_desc *own; /* keeps the bdev until its channels have the new name */
+
+	must_be_on(thread_control());
+	must(name && !bdev->removing);
+	bdev->reserved_name = NULL;
+	must(text_copy(bdev->name, sizeof(bdev->name), name->text) == 0);
+	__atomic_store_n(&bdev->name_istr, name, __ATOMIC_RELAXED);
+	trace_owner_describe(bdev->trace.owner, "%s", name->text);
+	probe_bdev_rename(reactor_now(), bdev, name, former);
+	must(bdev_open(bdev->name, NULL, NULL, &own) == 0);
+	for_each_channel(bdev, rename_channel, finish_rename, own);
+}
+
 /* ---- growth ---- */
 
 static void grow_channel(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -313,5 +380,5 @@ void bdev_release(struct bdev *bdev)
 
 void bdev_note_condition(struct bdev *bdev, enum bdev_condition condition, uint64_t value)
 {
-	probe_bdev_condition(reactor_now(), bdev, bdev->name_istr, condition, value);
+	probe_bdev_condition(reactor_now(), bdev, bdev_name_istr(bdev), condition, value);
 }

@@ -220,7 +220,7 @@ static void channel_read_and_reset(struct bdev_channel *ch, enum stats_reset res
 static void record_reset(const struct bdev *bdev, enum stats_reset reset)
 {
 	if (reset != STATS_RESET_NONE)
-		probe_bdev_stats_reset(reactor_now(), bdev, bdev->name_istr, reset);
+		probe_bdev_stats_reset(reactor_now(), bdev, bdev_name_istr(bdev), reset);
 }
 
 void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats *stats_ret)

@@ -368,8 +368,7 @@ const struct change_kind empty_trash_kind = { VOLUME_CHANGE_EMPTY_TRASH, check_e
 
 /* ---- calls ---- */
 
-/* A name that is too long becomes an empty one, which no object has and no check accepts. */
-static void copy_name(char to[POOL_NAME_BYTES_MAX], const char *name)
+void change_copy_name(char to[POOL_NAME_BYTES_MAX], const char *name)
 {
 	if (text_copy(to, POOL_NAME_BYTES_MAX, name) != 0)
 		to[0] = '\0';
@@ -380,7 +379,7 @@ struct change *change_of_pool(struct volumes *volumes, const struct change_kind 
 {
 	struct change *change = change_create(volumes, kind, done, ctx);
 
-	copy_name(change->pool, key->pool);
+	change_copy_name(change->pool, key->pool);
 	uuid_copy(change->pool_record.uuid, key->pool_uuid);
 	return change;
 }
@@ -390,7 +389,7 @@ struct change *change_of_volume(struct volumes *volumes, const struct change_kin
 {
 	struct change *change = change_of_pool(volumes, kind, key, done, ctx);
 
-	copy_name(change->record.name, key->volume);
+	change_copy_name(change->record.name, key->volume);
 	uuid_copy(change->record.uuid, key->uuid);
 	return change;
 }
@@ -400,7 +399,7 @@ void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool
 	struct change *change = change_create(volumes, &pool_create_kind, done, ctx);
 
 	change->pool_record = *pool;
-	copy_name(change->pool, pool->name);
+	change_copy_name(change->pool, pool->name);
 	change_submit(change);
 }
 

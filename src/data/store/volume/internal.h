@@ -6,6 +6,7 @@
  *	model.c		the copy in memory: pools, volumes, their block devices
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies
+ *	rename.c	the change of a name
  *	ledger.c	the space that is promised
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
@@ -36,9 +37,10 @@ struct change {
 	struct volumes *volumes;
 	const struct change_kind *kind;
 	char pool[POOL_NAME_BYTES_MAX];
-	struct pool_record pool_record; /* POOL_CREATE */
-	struct volume_record record;	/* CREATE; DESTROY: its name; RESIZE: as it is */
-	uint64_t size_bytes;		/* RESIZE */
+	struct pool_record pool_record;	    /* POOL_CREATE */
+	struct volume_record record;	    /* CREATE; DESTROY, RENAME: its name; RESIZE: as it is */
+	uint64_t size_bytes;		    /* RESIZE */
+	char new_name[POOL_NAME_BYTES_MAX]; /* RENAME */
 	bool force;
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
 	volumes_done_fn done;
@@ -87,6 +89,8 @@ extern const struct change_kind empty_trash_kind;
 /* The object of the change in the copy. NULL: there is none with its name and UUID; `why` says so. */
 struct pool *change_find_pool(const struct change *change, struct fathom_fault *why);
 struct volume *change_find_volume(const struct change *change, struct fathom_fault *why);
+/* A name that is too long becomes an empty one, which no object has and no check accepts. */
+void change_copy_name(char to[POOL_NAME_BYTES_MAX], const char *name);
 /* A change that is about the object of `key`. Pair: change_submit(). */
 struct change *change_of_pool(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
 			      volumes_done_fn done, void *ctx);
@@ -122,5 +126,12 @@ void model_bring_online(struct volumes *volumes, struct volume *volume);
  */
 MUST_CHECK int model_hold(struct volume *volume, struct fathom_fault *why);
 void model_release(struct volume *volume);
+/*
+ * Keep the name that its block device gets by `new_name` free for the running change, then give it the name, or undo the
+ * first step. Errors (explained): -EEXIST.
+ */
+MUST_CHECK int model_reserve_name(struct volume *volume, const char *new_name, struct fathom_fault *why);
+void model_drop_name(struct volume *volume);
+void model_rename(struct volumes *volumes, struct volume *volume, const char *new_name);
 
 #endif

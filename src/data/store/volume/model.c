@@ -17,6 +17,12 @@
 
 /* ---- pools and volumes ---- */
 
+static void make_device_name(struct volume *volume)
+{
+	must((size_t)snprintf(volume->device, sizeof(volume->device), "%s/%s", volume->pool->record.name,
+			      volume->record.name) < sizeof(volume->device));
+}
+
 struct pool *model_add_pool(struct pool_list *pools, const struct pool_record *record)
 {
 	struct pool *pool = calloc(1, sizeof(*pool));
@@ -39,8 +45,7 @@ struct volume *model_add_volume(struct pool *pool, const struct volume_record *r
 		return NULL;
 	}
 	volume->pool = pool;
-	must((size_t)snprintf(volume->device, sizeof(volume->device), "%s/%s", pool->record.name, record->name) <
-	     sizeof(volume->device));
+	make_device_name(volume);
 	TAILQ_INSERT_TAIL(&pool->volumes, volume, link);
 	pool->volume_count++;
 	return volume;
@@ -167,6 +172,39 @@ void model_release(struct volume *volume)
 	if (volume->is_held)
 		bdev_release(bdev_find(volume->device));
 	volume->is_held = false;
+}
+
+int model_reserve_name(struct volume *volume, const char *new_name, struct fathom_fault *why)
+{
+	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	char device[2 * POOL_NAME_BYTES_MAX];
+
+	must((size_t)snprintf(device, sizeof(device), "%s/%s", volume->pool->record.name, new_name) < sizeof(device));
+	return bdev ? bdev_reserve_name(bdev, device, why) : 0;
+}
+
+void model_drop_name(struct volume *volume)
+{
+	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+
+	if (bdev)
+		bdev_drop_name(bdev);
+}
+
+void model_rename(struct volumes *volumes, struct volume *volume, const char *new_name)
+{
+	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	char *path;
+
+	must(text_copy(volume->record.name, sizeof(volume->record.name), new_name) == 0);
+	make_device_name(volume);
+	if (!bdev)
+		return;
+	bdev_rename(bdev);
+	path = data_path(volumes, volume);
+	must(path);
+	file_set_path(bdev, path);
+	free(path);
 }
 
 void model_remove_volume(struct volumes *volumes, struct volume *volume)

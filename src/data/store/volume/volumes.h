@@ -117,5 +117,12 @@ void volumes_destroy(struct volumes *volumes, const struct volume_key *key, bool
  */
 void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, volumes_done_fn done,
 		    void *ctx);
+/*
+ * Rename a volume within its pool, also while hosts use it: its data, UUID and namespaces stay, its block device has the
+ * new name. A repeated call succeeds if `key` has the UUID. Errors: -ENOENT, -EEXIST (a volume or another block device has
+ * the name), -EINVAL (name).
+ */
+void volumes_rename(struct volumes *volumes, const struct volume_key *key, const char *new_name, volumes_done_fn done,
+		    void *ctx);
 
 #endif

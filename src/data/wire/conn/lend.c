@@ -18,7 +18,7 @@ static struct share *find_share(struct tcp_req *treq)
 	const struct bdev *bdev = nvmf_req_bdev(&treq->req);
 
 	return share_find(&conn->group->pool, &conn->shares, nvmf_qpair_host_nqn(&conn->qpair), bdev,
-			  bdev ? bdev->name_istr : conn->group->no_device);
+			  bdev ? bdev_name_istr(bdev) : conn->group->no_device);
 }
 
 static void charge_share(struct tcp_group *group, struct tcp_req *treq)

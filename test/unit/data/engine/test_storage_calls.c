@@ -268,6 +268,24 @@ static void an_object_with_another_uuid_is_not_touched(void **state)
 	assert_int_equal(change(STORE__ACTION__POOL_DESTROY, UUID_A, "", 0), -ENOTEMPTY);
 }
 
+static void a_renamed_volume_is_returned_by_its_new_name(void **state)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__VOLUME_RENAME);
+
+	serve();
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, MIB), 0);
+	request.volume_uuid = (char *)UUID_B;
+	request.new_name = "b";
+	for (int i = 0; i < 2; i++) { /* the repeated call finds the UUID under the new name */
+		assert_int_equal(ask(request), 0);
+		assert_string_equal(last.response->pools[0]->volumes[0]->name, "b");
+	}
+	request.volume_uuid = "";
+	assert_int_equal(ask(request), -ENOENT);
+	assert_int_equal(volume_count(), 1);
+}
+
 static void what_does_not_exist_is_destroyed(void **state)
 {
 	serve();
@@ -355,6 +373,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_unsupported_action_is_rejected_with_its_name, setup, end),
 		cmocka_unit_test_setup_teardown(a_repeated_call_succeeds_and_another_says_what_differs, setup, end),
 		cmocka_unit_test_setup_teardown(an_object_with_another_uuid_is_not_touched, setup, end),
+		cmocka_unit_test_setup_teardown(a_renamed_volume_is_returned_by_its_new_name, setup, end),
 		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
 		cmocka_unit_test_setup_teardown(wrong_values_are_rejected, setup, end),
 		cmocka_unit_test_setup_teardown(calls_beyond_the_limit_are_rejected_and_the_others_succeed, setup, end),

@@ -138,6 +138,46 @@ static void an_invalid_geometry_is_refused_with_a_reason(void **state)
 	rig_delete("t");
 }
 
+static void reserve_and_rename(void *ctx)
+{
+	struct bdev *bdev = bdev_find("t");
+	struct fathom_fault why;
+
+	must(bdev_reserve_name(bdev, "n", &why) == -EEXIST);
+	must(bdev_reserve_name(bdev, "", &why) == -EINVAL);
+	must(bdev_reserve_name(bdev, "u", &why) == 0);
+	bdev_drop_name(bdev);
+	must(bdev_reserve_name(bdev, "u", &why) == 0);
+	must(!bdev_find("u"));
+	must(null_create(ctx, &why) == -EEXIST);
+	bdev_rename(bdev);
+	must(bdev_find("u") == bdev && !bdev_find("t"));
+	must(strcmp(bdev_name(bdev), "u") == 0);
+}
+
+static void a_bdev_gets_another_name_while_it_is_used(void **state)
+{
+	struct null_options other = { .name = "u", .block_count = 1 };
+	struct bdev_desc *desc;
+	struct bdev_channel *ch;
+	uint8_t buffer[512];
+
+	tricky_create(&tricky_plain);
+	rig_null("n", 1, 512);
+	desc = rig_open("t");
+	ch = rig_channel_get(rig_thread(0), desc);
+	rig_on(thread_control(), reserve_and_rename, &other);
+	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_READ, buffer, 0, 1), IO_SUCCESS);
+	assert_int_equal(rig_stats("u").read_ops, 1);
+	tricky_create(&tricky_plain); /* "t" is free */
+	rig_channel_put(rig_thread(0), ch);
+	rig_close(desc);
+	rig_settle();
+	rig_delete("u");
+	rig_delete("t");
+	rig_delete("n");
+}
+
 /* ---- statistics ---- */
 
 static void count_channels(void *ctx, uint64_t id, const struct bdev_stats *stats)
@@ -413,6 +453,7 @@ int main(void)
 		CASE(a_deleted_bdev_is_destroyed_at_its_last_close),
 		CASE(descriptors_may_be_closed_in_the_removal_callback),
 		CASE(names_are_found_opened_and_claimed_once),
+		CASE(a_bdev_gets_another_name_while_it_is_used),
 		CASE(an_invalid_geometry_is_refused_with_a_reason),
 		CASE(statistics_add_up_over_channels_open_and_closed),
 		CASE(each_reset_mode_resets_only_its_statistics),

@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/reactor/reactor.h"
+#include "data/store/backend/backend.h"
 #include "data/store/pool/fs.h"
 #include "data/store/volume/volumes.h"
 #include "../../../control_thread.h"
@@ -300,6 +301,79 @@ static void a_volume_is_not_used_while_it_is_destroyed(void **state)
 	assert_int_equal(on_control(control_release, NULL), 0);
 }
 
+static int control_rename(void *ctx)
+{
+	volumes_rename(volumes, &(struct volume_key){ .pool = "p", .volume = "a" }, "b", note_end, ctx);
+	return 0;
+}
+
+/* 0, or the error of the creation of a block device named as the volume will be. */
+static int control_take_new_name(void *ctx)
+{
+	const struct null_options options = { .name = "p/b", .block_count = 1 };
+
+	return null_create(&options, ctx);
+}
+
+static int control_check_renamed(void *ctx)
+{
+	const struct bdev *bdev = bdev_find("p/b");
+	const struct volume *volume = volumes_find(volumes, "p", "b");
+
+	return bdev && volume && !bdev_find("p/a") && !volumes_find(volumes, "p", "a") &&
+	       strcmp(volume->device, "p/b") == 0;
+}
+
+static int control_release_renamed(void *ctx)
+{
+	bdev_release(bdev_find("p/b"));
+	return 0;
+}
+
+static void a_volume_in_use_is_renamed_with_its_block_device(void **state)
+{
+	struct fathom_fault why;
+	struct call *renaming;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	assert_int_equal(on_control(control_claim, NULL), 0);
+	hold_syncs(true);
+	renaming = start_call(control_rename);
+	wait_for_held_sync();
+	assert_int_equal(on_control(control_take_new_name, &why), -EEXIST);
+	hold_syncs(false);
+	assert_int_equal(wait_for(renaming), 0);
+	assert_true(on_control(control_check_renamed, NULL));
+	assert_int_equal(on_control(control_release_renamed, NULL), 0);
+	assert_int_equal(wait_for(start_call(control_rename)), -ENOENT);
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0); /* the name is free */
+	assert_int_equal(wait_for(start_call(control_rename)), -EEXIST);
+}
+
+static void another_device_keeps_the_name_that_a_volume_would_get(void **state)
+{
+	struct fathom_fault why;
+	struct call *call;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	assert_int_equal(on_control(control_take_new_name, &why), 0);
+	call = start_call(control_rename);
+	assert_int_equal(wait_for(call), -EEXIST);
+	assert_non_null(strstr(call->text, "another block device"));
+	assert_true(on_control(control_has_volume, NULL));
+}
+
+static void a_rename_that_fails_gives_the_new_name_back(void **state)
+{
+	struct fathom_fault why;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	syncs_left = 0;
+	assert_int_equal(wait_for(start_call(control_rename)), -EIO);
+	assert_true(on_control(control_has_volume, NULL));
+	assert_int_equal(on_control(control_take_new_name, &why), 0);
+}
+
 static void a_close_during_the_open_waits_for_it(void **state)
 {
 	struct call *closing;
@@ -369,6 +443,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(changes_run_in_the_order_of_their_calls, begin, end),
 		cmocka_unit_test_setup_teardown(queries_are_answered_while_a_change_hangs, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_is_not_used_while_it_is_destroyed, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_in_use_is_renamed_with_its_block_device, begin, end),
+		cmocka_unit_test_setup_teardown(another_device_keeps_the_name_that_a_volume_would_get, begin, end),
+		cmocka_unit_test_setup_teardown(a_rename_that_fails_gives_the_new_name_back, begin, end),
 		cmocka_unit_test_setup_teardown(a_close_during_the_open_waits_for_it, begin, end),
 		cmocka_unit_test_setup_teardown(a_close_fails_waiting_changes_and_waits_for_the_running_one, begin, end),
 		cmocka_unit_test_setup_teardown(a_change_whose_files_cannot_be_synced_changes_nothing, begin, end),
