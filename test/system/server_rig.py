@@ -55,10 +55,11 @@ class Messages:
                        check=True)
         sys.path.insert(0, self.directory)
         try:
-            from rpc.proto import ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2
+            from rpc.proto import ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2, store_pb2
         finally:
             sys.path.remove(self.directory)
         self.ctl, self.fathom, self.mgmt, self.rpc, self.shared = ctl_pb2, fathom_pb2, mgmt_pb2, rpc_pb2, shared_pb2
+        self.store = store_pb2
 
 
 @functools.cache

@@ -57,7 +57,7 @@ class Answers(ServerTest):
                            mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp""",
                "agent": "mgmt.MgmtSvc/GetAttachInfo",
                "server": """ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
-                            fathom.ControlSvc/GroupUpdate fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines
+                            fathom.ControlSvc/GroupUpdate fathom.ControlSvc/Storage fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines
                             mgmt.MgmtSvc/Join mgmt.MgmtSvc/ClusterEvent mgmt.MgmtSvc/SystemGetProp"""}
         may = {role: set(paths.split()) for role, paths in may.items()}
         every = set().union(*may.values())

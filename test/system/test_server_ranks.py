@@ -3,6 +3,8 @@
 Ranks of fathom-server: stopped, started and erased over gRPC, on one host and on two.
 """
 
+import concurrent.futures
+import json
 import os
 import signal
 import socket
@@ -31,6 +33,47 @@ class Ranks(ServerTest):
         after = server.wait_joined()
         self.assertEqual([engine.rank for engine in after], [engine.rank for engine in before])
         self.assertEqual(self.ranks(server, "StopRanks", ranks="7"), [])
+
+    def storage(self, server, timeout=60, **fields):
+        return server.call("/fathom.ControlSvc/Storage", self.messages.store.StorageReq(**fields), role="server", timeout=timeout)
+
+    def fault_of(self, call):
+        with self.assertRaises(Refused) as refused:
+            call()
+        return refused.exception.fault
+
+    def test_a_request_about_storage_goes_to_the_engine_of_its_rank(self):
+        """A call that hangs in one engine delays no call of the other, and ends with the server."""
+        server = self.server(engines=2).start()
+        server.format()
+        engines = {engine.rank: engine for engine in server.wait_joined()}
+        answer = self.storage(server, rank=1)
+        self.assertEqual((answer.error, answer.state, len(answer.pools)), (0, "OPEN", 0))
+        made = self.storage(server, rank=1, action=self.messages.store.POOL_CREATE, pool="p1", size_bytes=1 << 20,
+                            pool_uuid="00000000-0000-4000-8000-000000000001")
+        self.assertEqual(made.error, 0, made.text)
+        self.assertEqual([[pool.name for pool in self.storage(server, rank=rank).pools] for rank in (0, 1)], [[], ["p1"]])
+        self.assertEqual(self.fault_of(lambda: self.storage(server, rank=2)).get("Code"), "676")
+        self.assertEqual(self.fault_of(lambda: self.storage(server, rank=RANK_NONE)).get("Code"), "676")
+        os.kill(engines[0].pid, signal.SIGSTOP)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            hung = pool.submit(self.storage, server, rank=0)
+            self.assertEqual([pool.name for pool in self.storage(server, rank=1).pools], ["p1"])
+            os.kill(engines[0].pid, signal.SIGKILL)
+            self.assertEqual(self.fault_of(hung.result).get("Code"), "659")
+            os.kill(engines[1].pid, signal.SIGSTOP)
+            hung = pool.submit(self.storage, server, rank=1)
+            deadline = time.monotonic() + 60
+            while self.counters(server)["storage_calls"] < 9 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            server.process.send_signal(signal.SIGTERM)
+            self.assertEqual(self.fault_of(hung.result).get("Code"), "610")
+        server.close_channel()
+        self.assertEqual(server.process.wait(20), 0)
+        os.kill(engines[1].pid, signal.SIGCONT)
+
+    def counters(self, server):
+        return json.loads(run(SERVER, "stats", "-j", "-o", server.config_path).stdout)["server"]
 
     def test_a_call_that_names_no_rank_applies_to_all(self):
         server = self.server(engines=2).start()

@@ -245,6 +245,8 @@ static int init_parts(struct instance *instance, const struct instance_options *
 		instance->options.prepare_timeout_ns = INSTANCE_PREPARE_SECONDS * NS_PER_SEC;
 	if (!options->answer_timeout_ns)
 		instance->options.answer_timeout_ns = INSTANCE_ANSWER_SECONDS * NS_PER_SEC;
+	if (!options->storage_timeout_ns)
+		instance->options.storage_timeout_ns = INSTANCE_STORAGE_SECONDS * NS_PER_SEC;
 	if (!options->ping_interval_ns)
 		instance->options.ping_interval_ns = INSTANCE_PING_SECONDS * NS_PER_SEC;
 	if (!options->steady_ns)
@@ -258,6 +260,7 @@ static int init_parts(struct instance *instance, const struct instance_options *
 static void destroy_parts(struct instance *instance)
 {
 	drpc_client_destroy(instance->engine);
+	drpc_client_destroy(instance->storage_client);
 	deadlines_deinit(&instance->deadlines);
 	instance_options_free(&instance->options);
 	free(instance);
@@ -326,6 +329,7 @@ void instance_destroy(struct instance *instance)
 	must(TAILQ_EMPTY(&instance->calls));
 	must(TAILQ_EMPTY(&instance->answered));
 	must(LIST_EMPTY(&instance->steps));
+	must(instance->storage_calls == 0);
 	destroy_parts(instance);
 }
 

@@ -41,6 +41,7 @@
 #include "control/superblock/superblock.h"
 #include "rpc/proto/mgmt.pb-c.h"
 #include "rpc/proto/srv.pb-c.h"
+#include "rpc/proto/store.pb-c.h"
 
 struct instance;
 
@@ -102,6 +103,7 @@ struct instance_options {
 	uint64_t ready_timeout_ns, stop_timeout_ns; /* 0: 60 s, 30 s */
 	uint64_t prepare_timeout_ns;		    /* 0: 10 s */
 	uint64_t answer_timeout_ns;		    /* of DESCRIBE and of pings; 0: 5 s */
+	uint64_t storage_timeout_ns;		    /* of instance_storage_call(); 0: 60 s */
 	uint64_t ping_interval_ns;		    /* between pings, and the longest time-out of a ping; 0: 10 s */
 	uint64_t steady_ns;			    /* 0: INSTANCE_STEADY_SECONDS */
 	uint64_t missing_interval_ns;		    /* between looks for a missing folder; 0: 5 s */
@@ -202,6 +204,20 @@ void instance_set_log_masks(struct instance *instance, const char *masks, const 
 			    instance_done_fn done, void *ctx);
 /* PING_RANK: `done` without a fault if the engine answers in time. */
 void instance_ping(struct instance *instance, uint64_t timeout_ns, instance_done_fn done, void *ctx);
+
+/* Called once, later. `why` NULL: `response` is the engine's answer, valid until this returns, maybe with its error. */
+typedef void (*instance_storage_fn)(void *ctx, const struct fathom_fault *why, const Store__StorageResp *response);
+/*
+ * Pass a request about its pools and volumes to the engine, which must serve. Borrows `request`. Ends when the engine
+ * answers, ends, or does not answer within storage_timeout_ns; after a fault other than engine_not_running,
+ * engine_not_joined, engine_hung, storage_calls_full and engine_old the engine may have carried out the request.
+ * At most INSTANCE_STORAGE_CALLS_MAX without an answer.
+ */
+enum { INSTANCE_STORAGE_CALLS_MAX = 64 };
+void instance_storage_call(struct instance *instance, const Store__StorageReq *request, instance_storage_fn done,
+			   void *ctx);
+/* End those under way with the fault `why`: the server stops. */
+void instance_end_storage_calls(struct instance *instance, const struct fathom_fault *why);
 
 /*
  * The engine reported over dRPC that it is ready; the server finds the instance and calls this. If the instance knows no

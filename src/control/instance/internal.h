@@ -21,6 +21,7 @@
  *	ping.c		pings
  *	restart.c	death events and restarts
  *	engine_calls.c		dRPC to the engine: groups, log masks, pings
+ *	storage_call.c		requests about its pools and volumes
  *
  * An operation under way elsewhere (helper, engine, management service, file) is a *step*. It records the number of state
  * changes when it begins. If the number has changed when the step ends, the step is stale: record its side effects (such as
@@ -49,6 +50,8 @@ enum {
 	INSTANCE_PING_SECONDS = 10,
 	INSTANCE_PINGS_MISSED = 3, /* in a row; then the engine hangs */
 	INSTANCE_RANK_SECONDS = 10,
+	INSTANCE_STORAGE_SECONDS = 60,
+	INSTANCE_STORAGE_CONNECTIONS_MAX = 32,
 	INSTANCE_PREPARE_SECONDS = 10,
 	INSTANCE_HUNG_TERM_SECONDS = 5, /* an engine that hangs most likely never handles the SIGTERM */
 	INSTANCE_JOIN_AGAIN_MIN_MS = 200,
@@ -59,6 +62,8 @@ enum {
 	INSTANCE_RELEASE_TRIES_MAX = 75, /* while an ending process still holds the storage: 15 s */
 };
 static_assert(INSTANCE_RELEASE_TRIES_MAX > INSTANCE_TRIES_MAX, "a process that lives is waited for less long");
+static_assert(INSTANCE_STORAGE_CONNECTIONS_MAX + DRPC_CLIENT_CONNECTIONS_MAX < DRPC_CONNECTIONS_MAX,
+	      "an engine closes no connection of its server to accept another one");
 
 /* LOOK: internal; an engine without a known process has reported that it is ready. TELL: a dRPC call to the engine. */
 enum instance_request {
@@ -148,8 +153,11 @@ struct instance {
 	char socket_path[INSTANCE_PATH_BYTES], rpc_socket[INSTANCE_PATH_BYTES];
 	struct instance_process process;
 	struct drpc_client *engine;
-	Srv__NotifyReadyReq *ready; /* its NOTIFY_READY, or the same fields of DESCRIBE */
-	Srv__NotifyReadyReq *heard; /* a NOTIFY_READY of process heard_pid, which is not adopted yet */
+	struct drpc_client *storage_client;	    /* of storage_call.c; NULL: no call since the process began */
+	uint32_t storage_calls;			    /* without an answer */
+	const struct fathom_fault *storage_end_why; /* while instance_end_storage_calls() ends them; else NULL */
+	Srv__NotifyReadyReq *ready;		    /* its NOTIFY_READY, or the same fields of DESCRIBE */
+	Srv__NotifyReadyReq *heard;		    /* a NOTIFY_READY of process heard_pid, which is not adopted yet */
 	pid_t heard_pid;
 	Fathom__DescribeResp *described; /* ADOPTING: the first answer */
 	pid_t described_pid;
@@ -399,6 +407,11 @@ void instance_send_group(struct instance *instance);
 /* A state change discards the answer to a sent group map: keep the map, to send it again after the next join. */
 void instance_take_back_group(struct instance *instance);
 void instance_drop_group(struct instance *instance);
+
+/* ---- storage_call.c ---- */
+
+/* The process has ended: end its storage calls. Not in the middle of a change. */
+void instance_storage_process_ended(struct instance *instance);
 
 /* The path of the engine's log, for faults. */
 static inline const char *instance_log(const struct instance *instance)

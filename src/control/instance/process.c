@@ -116,6 +116,7 @@ static void on_process_ended(void *ctx, uint32_t events)
 	must(pid > 0);
 	if (!reap_process(process, &status))
 		return;
+	instance_storage_process_ended(instance);
 	instance->hooks.gone(instance->hooks.ctx, instance); /* collects its last events, maybe engine_self_terminated */
 	cause = find_end_cause(process, status);
 	describe_end(process, cause, status, how);

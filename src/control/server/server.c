@@ -275,5 +275,6 @@ void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_cl
 	if (server->of_call.mgmt)
 		mgmt_leave(server->of_call.mgmt);
 	engines_begin_formats(server); /* fails the waiting calls */
+	engines_end_storage_calls(server);
 	grpc_server_drain(frame->grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, frame);
 }

@@ -19,7 +19,9 @@
 	X(events_waiting, "events on disk that the management service has not taken")                                      \
 	X(flush_failures, "writes of the spool that failed")                                                               \
 	X(send_failures, "calls with events that the management service did not answer well")                              \
-	X(report_failures, "reports of the engines that the management service did not answer well")
+	X(report_failures, "reports of the engines that the management service did not answer well")                       \
+	X(storage_calls, "requests about the storage of engines here")                                                     \
+	X(storage_failures, "those that no engine answered")
 
 struct server_stats {
 #define SERVER_STATS_FIELD(name, meaning) uint64_t name;

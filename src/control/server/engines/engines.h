@@ -22,6 +22,9 @@ void engines_close(struct server *server);
 /* Start the waiting format calls, unless an engine's state is still unknown. LEAVING: they fail. Accepts none. */
 void engines_begin_formats(struct server *server);
 
+/* LEAVING: end the calls of engines about their storage. Accepts none. */
+void engines_end_storage_calls(struct server *server);
+
 /* The dRPC method NOTIFY_READY. */
 void call_notify_ready(struct drpc_call *call, const ProtobufCMessage *request);
 

@@ -10,7 +10,7 @@
  *	query.c		EngineQuery, GroupUpdate
  *	restart_policy.c EngineSetRestart; the policies of the configuration
  *	rank_calls.c	starting, stopping, erasing		log_masks.c	SetEngineLogMasks
- *	format_call.c	StorageFormat
+ *	format_call.c	StorageFormat				storage_call.c	Storage: pools and volumes
  */
 #ifndef CONTROL_SERVER_ENGINES_INTERNAL_H
 #define CONTROL_SERVER_ENGINES_INTERNAL_H

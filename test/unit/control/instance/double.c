@@ -17,6 +17,11 @@
  *	refuse-group		answers every other GROUP_UPDATE with an error
  *	foreign			describes itself with another UUID than it was given
  *	old			reports an older version
+ *	no-storage		does not know STORAGE
+ *	hang-storage		does not answer STORAGE
+ *	die-storage		kills itself at STORAGE
+ *	bad-storage		answers STORAGE with bytes that are no answer
+ *	fail-storage		answers STORAGE with the status FAILURE
  *	env			prints its environment, descriptors and arguments
  *
  * It appends a line to the file "received" for each request. It locks a file in its storage: a second double
@@ -40,6 +45,7 @@
 #include "rpc/proto/mgmt.pb-c.h"
 #include "rpc/proto/shared.pb-c.h"
 #include "rpc/proto/srv.pb-c.h"
+#include "rpc/proto/store.pb-c.h"
 #include "base/reactor/deadline.h"
 #include "base/reactor/reactor.h"
 
@@ -204,6 +210,39 @@ static void describe(struct drpc_call *call, const ProtobufCMessage *message)
 	drpc_reply(call, &response.base);
 }
 
+/* Like the engine, it rejects a request for another rank. */
+static void answer_storage(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Store__StorageReq *request = (const Store__StorageReq *)message;
+	Store__StorageResp response = STORE__STORAGE_RESP__INIT;
+
+	record_request("STORAGE", request->action);
+	if (has_manner("hang-storage"))
+		return;
+	if (has_manner("die-storage"))
+		kill(getpid(), SIGKILL);
+	if (has_manner("no-storage")) {
+		drpc_fail(call, DRPC_UNKNOWN_METHOD);
+	} else if (has_manner("fail-storage")) {
+		drpc_fail(call, DRPC_FAILURE);
+	} else if (has_manner("bad-storage")) {
+		Mgmt__DaosResp other = MGMT__DAOS_RESP__INIT;
+
+		other.status = 1 << 30;
+		other.base.unknown_fields = &(ProtobufCMessageUnknownField){
+			.tag = 3, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = 2, .data = (uint8_t[]){ 9, 9 }
+		};
+		other.base.n_unknown_fields = 1;
+		drpc_reply(call, &other.base);
+	} else {
+		response.error = request->rank == rank ? 0 : -1;
+		response.state = "OPEN";
+		response.address = request->pool;
+		response.total_bytes = request->size_bytes;
+		drpc_reply(call, &response.base);
+	}
+}
+
 static const struct drpc_method methods[] = {
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_RANK, "SET_RANK", &mgmt__set_rank_req__descriptor, set_rank },
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_UP, "SET_UP", NULL, set_up },
@@ -212,6 +251,7 @@ static const struct drpc_method methods[] = {
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, "GROUP_UPDATE", &mgmt__group_update_req__descriptor, group },
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_LOG_MASKS, "SET_LOG_MASKS", &ctl__set_log_masks_req__descriptor, log_masks },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, "DESCRIBE", NULL, describe },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_STORAGE, "STORAGE", &store__storage_req__descriptor, answer_storage },
 };
 
 /* ---- ready ---- */

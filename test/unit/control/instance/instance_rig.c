@@ -108,6 +108,34 @@ static int do_ping(void *ctx)
 	return 0;
 }
 
+static void storage_done(void *ctx, const struct fathom_fault *why, const Store__StorageResp *response)
+{
+	struct rig_storage *storage = ctx;
+
+	must((why == NULL) == (response != NULL));
+	if (response) {
+		storage->error = response->error;
+		storage->total_bytes = response->total_bytes;
+		must(snprintf(storage->address, sizeof(storage->address), "%s", response->address) >= 0);
+	}
+	done(&storage->asked, why);
+}
+
+static int do_storage(void *ctx)
+{
+	struct rig_storage *storage = ctx;
+	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
+
+	begin_request(&(struct request){ .asked = &storage->asked });
+	request.rank = storage->rank;
+	request.action = STORE__ACTION__POOL_CREATE;
+	request.pool = "p1";
+	request.size_bytes = 77;
+	instance_storage_call(rig.instance, &request, storage_done, storage);
+	must(storage->asked.answers == 0);
+	return 0;
+}
+
 static int do_masks(void *ctx)
 {
 	struct request *request = ctx;
@@ -244,6 +272,12 @@ void rig_prepare_it(struct rig_asked *asked)
 void rig_ping_it(struct rig_asked *asked)
 {
 	on_control(do_ping, &(struct request){ .asked = asked });
+}
+
+void rig_storage_it(struct rig_storage *storage, uint32_t rank)
+{
+	*storage = (struct rig_storage){ .rank = rank };
+	on_control(do_storage, storage);
 }
 
 void rig_masks(struct rig_asked *asked, const char *masks)

@@ -39,6 +39,15 @@ struct rig_asked {
 	struct fathom_fault why;
 };
 
+/* The same to a request about its storage: POOL_CREATE of "p1" with 77 bytes. */
+struct rig_storage {
+	struct rig_asked asked;
+	uint32_t rank;
+	int error;
+	uint64_t total_bytes;
+	char address[64];
+};
+
 struct rig {
 	char folder[64], storage[80], received_path[96], log_path[96], engine_socket[96];
 	struct instance_options options;
@@ -93,6 +102,8 @@ void rig_format_new(struct rig_asked *asked, bool reformat);
 void rig_erase_it(struct rig_asked *asked);
 void rig_prepare_it(struct rig_asked *asked);
 void rig_ping_it(struct rig_asked *asked);
+/* instance_storage_call() with that rank in the request. */
+void rig_storage_it(struct rig_storage *storage, uint32_t rank);
 void rig_masks(struct rig_asked *asked, const char *masks);
 void rig_group(uint32_t map_version);
 void rig_release_join(enum rig_join how);
