@@ -180,6 +180,100 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_events(struct fathom_control *contr
 /* clang-format on */
 /* end */
 
+/* ---- pools and volumes ---- */
+
+/* What a query of a pool asks engines for, as bits, which are DAOS's. */
+enum {
+	FATHOM_CONTROL_POOL_SPACE = 0x1,
+	FATHOM_CONTROL_POOL_REBUILD = 0x2,
+	FATHOM_CONTROL_POOL_ENABLED_RANKS = 0x4,
+	FATHOM_CONTROL_POOL_DISABLED_RANKS = 0x8,
+	FATHOM_CONTROL_POOL_DEAD_RANKS = 0x10,
+	FATHOM_CONTROL_POOL_SELF_HEAL = 0x40,
+};
+
+/* of the table: calls of pool */
+/* clang-format off */
+/* Create a pool. -EEXIST: another pool has the label. A call whose time is over may take effect later. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_create(struct fathom_control *control,
+	const struct fathom_control_new_pool *pool, struct fathom_control_created_pool **ret, struct fathom_fault *why);
+
+/* The pools of the system, by label. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_list(struct fathom_control *control, struct fathom_control_pools **ret,
+	struct fathom_fault *why);
+
+/* One pool. `id`: UUID or label. `mask`: what to ask engines for: FATHOM_CONTROL_POOL_SPACE ..., as bits; 0: all. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_query(struct fathom_control *control, const char *id, uint64_t mask,
+	struct fathom_control_pool **ret, struct fathom_fault *why);
+
+/*
+ * Destroy a pool. -ENOENT: there is none; -EBUSY: it has volumes, or hosts are connected to them. `id`: UUID or label.
+ * `force`: although hosts are connected. `recursive`: with its volumes.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_destroy(struct fathom_control *control, const char *id, bool force,
+	bool recursive, struct fathom_fault *why);
+/* clang-format on */
+/* end */
+
+/* of the table: calls of volume */
+/* clang-format off */
+/*
+ * Create a volume, or a clone. A repeated call succeeds if the values are equal. -EEXIST: it exists with others, which
+ * `why` names; -ENOSPC.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_create(struct fathom_control *control,
+	const struct fathom_control_new_volume *volume, struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/*
+ * Volumes by name. -ENOENT: there is no such pool or volume. `pool`: its label or UUID; NULL: all pools. `name`: only this
+ * volume: "POOL/VOLUME" or UUID; NULL: all. `host`: only those that are published to this NQN; NULL: all.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_list(struct fathom_control *control, const char *pool, const char *name,
+	const char *host, struct fathom_control_volumes **ret, struct fathom_fault *why);
+
+/* Change a volume's size while hosts use it. `force`: also to a smaller size. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_resize(struct fathom_control *control, const char *name,
+	uint64_t size_bytes, bool force, struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/* Rename a volume within its pool. `new_name`: "VOLUME" or "POOL/VOLUME". */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_rename(struct fathom_control *control, const char *name,
+	const char *new_name, struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/*
+ * Destroy a volume. Result: the volume that is being destroyed; `name` is "" if it does not exist. `force`: disconnect its
+ * hosts, and destroy its snapshots.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_destroy(struct fathom_control *control, const char *name, bool force,
+	struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/* Let a host attach a volume. Result: with the NQN and the addresses for the host. `host`: its NQN. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_publish(struct fathom_control *control, const char *name,
+	const char *host, struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/*
+ * Take a volume from a host. -EBUSY: the host is connected. `host`: its NQN; NULL: all. `force`: although it is connected.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_unpublish(struct fathom_control *control, const char *name,
+	const char *host, bool force, struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/* Take a snapshot of each named volume ("POOL/VOLUME@SNAPSHOT") at one instant. They must be on one engine. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_create(struct fathom_control *control,
+	const struct fathom_control_pair *names, size_t count, struct fathom_control_volumes **ret,
+	struct fathom_fault *why);
+
+/* Destroy a snapshot. `name`: "POOL/VOLUME@SNAPSHOT". */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_destroy(struct fathom_control *control, const char *name,
+	struct fathom_control_volumes **ret, struct fathom_fault *why);
+
+/*
+ * Give a volume the content of its snapshot. Never retried: what hosts wrote after the first call would be lost. `name`:
+ * "POOL/VOLUME@SNAPSHOT". `force`: although hosts are connected.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_restore(struct fathom_control *control, const char *name, bool force,
+	struct fathom_control_volumes **ret, struct fathom_fault *why);
+/* clang-format on */
+/* end */
+
 /* ---- hosts ---- */
 
 /* of the table: calls of storage */

@@ -108,6 +108,181 @@ struct fathom_control_events {
 /* clang-format on */
 /* end */
 
+/* ---- pools and volumes ---- */
+
+/* of the table: results of pool */
+/* clang-format off */
+/* What pool_create() creates. */
+struct fathom_control_new_pool {
+	const char *label;
+	const char *uuid; /* the key: a repeated call with it is the same operation; NULL: the library makes one */
+	uint64_t size_bytes; /* the most that its volumes may take on all ranks; 0: no limit */
+	const char *ranks; /* "0-3,7"; NULL: all that have joined, or `rank_count` of them */
+	uint32_t rank_count; /* 0: all */
+	bool overcommit; /* let thin volumes promise more than there is */
+};
+
+struct fathom_control_created_pool {
+	const char *uuid;
+	uint32_t leader;
+	const uint32_t *replicas;
+	size_t replica_count;
+	const uint32_t *ranks;
+	size_t rank_count;
+	const uint64_t *tier_bytes; /* per rank, of SCM and of NVMe */
+	size_t tier_count;
+	uint64_t mem_file_bytes;
+	bool md_on_ssd_active;
+};
+
+struct fathom_control_listed_pool {
+	const char *uuid;
+	const char *label;
+	const char *state; /* "Creating", "Ready", "Destroying" */
+	const uint32_t *replicas;
+	size_t replica_count;
+};
+
+struct fathom_control_pools {
+	const struct fathom_control_listed_pool *pools;
+	size_t count;
+	uint64_t data_version;
+};
+
+struct fathom_control_pool_rebuild {
+	int32_t status;
+	const char *state; /* "IDLE" */
+	const char *derived_state;
+	uint64_t objects;
+	uint64_t records;
+	bool degraded;
+};
+
+/* The bytes of all ranks, and the free bytes of the rank with the fewest, of that with the most, and on average. */
+struct fathom_control_pool_tier {
+	uint64_t total_bytes;
+	uint64_t free_bytes;
+	uint64_t free_bytes_min;
+	uint64_t free_bytes_max;
+	uint64_t free_bytes_mean;
+	const char *media; /* "SCM", "NVME" */
+};
+
+/* The part of a pool on one engine. */
+struct fathom_control_pool_rank {
+	uint32_t rank;
+	const char *state; /* of the rank: "joined" ... */
+	uint64_t total_bytes;
+	uint64_t free_bytes; /* that can still be promised to volumes */
+	uint64_t promised_bytes;
+	uint64_t allocated_bytes;
+	uint32_t volume_count;
+	const char *info; /* why it did not answer */
+	uint64_t asked_ns; /* when the engine gave these figures; since 1970; 0: never */
+};
+
+struct fathom_control_pool {
+	uint64_t query_mask; /* what the service was asked for, as DAOS's bits */
+	const char *state; /* "Ready" */
+	const char *uuid;
+	const char *label;
+	uint32_t target_count;
+	uint32_t active_targets;
+	uint32_t disabled_targets;
+	uint32_t engine_count;
+	uint32_t version;
+	uint32_t leader;
+	const uint32_t *replicas;
+	size_t replica_count;
+	const struct fathom_control_pool_rebuild *rebuild; /* NULL: not asked for */
+	const struct fathom_control_pool_tier *tiers;
+	size_t tier_count;
+	const char *enabled_ranks; /* "0-3" */
+	const char *disabled_ranks;
+	const char *dead_ranks;
+	uint32_t layout_version;
+	uint32_t layout_version_newest;
+	uint64_t mem_file_bytes;
+	bool md_on_ssd_active;
+	const char *self_heal_policy;
+	const struct fathom_control_pool_rank *ranks; /* from here on: not of DAOS's servers */
+	size_t rank_count;
+	uint64_t size_bytes; /* the most that its volumes may take on all ranks; 0: no limit */
+	bool overcommit;
+	uint32_t volume_count;
+	const char *pending; /* what is under way or waits: "destroy"; "": nothing */
+	const char *reason; /* why it waits */
+	uint64_t since_ns; /* of the state; since 1970 */
+};
+/* clang-format on */
+/* end */
+
+/* of the table: results of volume */
+/* clang-format off */
+/* What volume_create() creates. */
+struct fathom_control_new_volume {
+	const char *name; /* "POOL/VOLUME" */
+	const char *uuid; /* of the new volume, the key of the call; NULL: the name is the key */
+	uint64_t size_bytes; /* 0: that of the snapshot `from` */
+	uint32_t block_bytes; /* 0: 4096 */
+	bool thick;
+	const char *ranks; /* it may be placed on one of these, "0-3"; NULL: any of its pool */
+	const char *from; /* a clone of "POOL/VOLUME@SNAPSHOT"; NULL: an empty volume */
+	bool checksums;
+};
+
+/* A host that may connect. */
+struct fathom_control_volume_host {
+	const char *nqn;
+	uint32_t connections;
+	uint64_t since_ns; /* of its oldest connection; since 1970; 0: not connected */
+	const char *address; /* from which it is connected */
+};
+
+struct fathom_control_snapshot {
+	const char *name;
+	const char *uuid;
+	uint64_t size_bytes;
+	uint64_t created_ns;
+	const char *group_uuid; /* equal in the snapshots of one instant */
+	uint64_t allocated_bytes; /* those that it shares with the volume included */
+};
+
+struct fathom_control_volume {
+	const char *name; /* "POOL/VOLUME" */
+	const char *uuid;
+	const char *pool_uuid;
+	const char *state; /* "creating", "ready", "destroying" ... */
+	uint64_t since_ns; /* of the state; since 1970 */
+	const char *pending; /* what is under way or waits: "create", "destroy" ...; "": nothing */
+	const char *reason; /* why it waits, or why the volume cannot be used */
+	uint64_t pending_ns; /* since when */
+	uint32_t rank; /* or FATHOM_CONTROL_NO_RANK */
+	const char *rank_state; /* "joined" ... */
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+	bool thick;
+	bool checksums;
+	uint64_t allocated_bytes;
+	uint64_t created_ns;
+	const char *nqn; /* of its subsystem */
+	const char *const *addresses; /* at which hosts connect, "127.0.0.1:4420" */
+	size_t address_count;
+	const struct fathom_control_volume_host *hosts;
+	size_t host_count;
+	const struct fathom_control_snapshot *snapshots;
+	size_t snapshot_count;
+	const char *origin; /* of a clone: "VOLUME@SNAPSHOT" */
+	uint64_t asked_ns; /* when its engine gave what only it knows; 0: it did not answer */
+};
+
+struct fathom_control_volumes {
+	const struct fathom_control_volume *volumes;
+	size_t count;
+};
+/* clang-format on */
+/* end */
+
 /* ---- hosts ---- */
 
 /* of the table: results of storage */

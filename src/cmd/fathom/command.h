@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * command - the sub-commands of `fathom`: a function for each, in the folder of its name. Those of the control plane
- * (config, network, server, storage, support, system) are in control/.
+ * (config, host, network, pool, server, storage, support, system, volume) are in control/.
  *
  * Each command supports --help, which prints on standard output and returns 0. The result is the exit status. EXIT_USAGE:
  * the command line is not valid, a file cannot be read, or standard output cannot be written, which main() checks.
@@ -13,8 +13,10 @@
 
 int cmd_completion(int argc, char **argv);
 int cmd_config(int argc, char **argv);
+int cmd_host(int argc, char **argv);
 int cmd_network(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
+int cmd_pool(int argc, char **argv);
 int cmd_probe(int argc, char **argv);
 int cmd_rpc(int argc, char **argv);
 int cmd_server(int argc, char **argv);
@@ -23,9 +25,11 @@ int cmd_support(int argc, char **argv);
 int cmd_system(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_trace(int argc, char **argv);
+int cmd_volume(int argc, char **argv);
 
 /* The command lines, for completion. */
 extern const struct option_table completion_table, perf_table, probe_table, rpc_table, top_table, trace_table;
-extern const struct option_table config_table, network_table, server_table, storage_table, support_table, system_table;
+extern const struct option_table config_table, host_table, network_table, pool_table, server_table, storage_table,
+	support_table, system_table, volume_table;
 
 #endif

@@ -12,9 +12,12 @@ static const struct option_command commands[] = {
 	{ "completion", NULL, "print a script that completes command lines in a shell", .run = cmd_completion,
 	  .table = &completion_table },
 	{ "config", NULL, "configuration files", .run = cmd_config, .table = &config_table },
+	{ "host", NULL, "hosts that attach volumes: where they are connected, and since when", .run = cmd_host,
+	  .table = &host_table },
 	{ "network", NULL, "network interfaces of the system's hosts", .run = cmd_network, .table = &network_table },
 	{ "perf", NULL, "drive I/O to a namespace, measure it, and verify the data", .run = cmd_perf,
 	  .table = &perf_table },
+	{ "pool", NULL, "pools of storage: create, list, query, destroy them", .run = cmd_pool, .table = &pool_table },
 	{ "probe", NULL, "the USDT probes of running engines, with their arguments", .run = cmd_probe,
 	  .table = &probe_table },
 	{ "rpc", NULL, "call methods of an engine, as SPDK's rpc.py does", .run = cmd_rpc, .table = &rpc_table },
@@ -29,6 +32,8 @@ static const struct option_command commands[] = {
 	  .table = &top_table },
 	{ "trace", NULL, "show what an engine did: events, stuck commands, what each thread runs", .run = cmd_trace,
 	  .table = &trace_table },
+	{ "volume", NULL, "volumes of pools: create, show, resize, publish, snapshot, destroy them", .run = cmd_volume,
+	  .table = &volume_table },
 };
 
 static const struct option_row rows[] = {

@@ -104,6 +104,24 @@ const int32_t *arena_i32s(struct arena *arena, const int32_t *numbers, size_t co
 	return copies;
 }
 
+const uint32_t *arena_u32s(struct arena *arena, const uint32_t *numbers, size_t count)
+{
+	uint32_t *copies = arena_array(arena, uint32_t, count);
+
+	if (count > 0)
+		memcpy(copies, numbers, count * sizeof(*copies));
+	return copies;
+}
+
+const uint64_t *arena_u64s(struct arena *arena, const uint64_t *numbers, size_t count)
+{
+	uint64_t *copies = arena_array(arena, uint64_t, count);
+
+	if (count > 0)
+		memcpy(copies, numbers, count * sizeof(*copies));
+	return copies;
+}
+
 const char *enum_name(const ProtobufCEnumDescriptor *names, int value)
 {
 	const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(names, value);

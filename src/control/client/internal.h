@@ -46,6 +46,8 @@ void *arena_zero(struct arena *arena, size_t bytes);
 const char *arena_text(struct arena *arena, const char *text);
 const char *const *arena_texts(struct arena *arena, char *const *texts, size_t count);
 const int32_t *arena_i32s(struct arena *arena, const int32_t *numbers, size_t count);
+const uint32_t *arena_u32s(struct arena *arena, const uint32_t *numbers, size_t count);
+const uint64_t *arena_u64s(struct arena *arena, const uint64_t *numbers, size_t count);
 /* The name of an enum's value, "NORMAL"; static. "UNKNOWN": it has none. */
 const char *enum_name(const ProtobufCEnumDescriptor *names, int value);
 /* An arena without a result, to build a request in. */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """client - makes the functions of libfathom-control: they build a request, call, and copy the answer into a result."""
 
-from records import RETRIES, parameters
+from records import NUMBERS, RETRIES, parameters
 from text import MADE, c_string
 
 TAKE = "(void *ctx, const ProtobufCMessage *message)"
@@ -47,6 +47,9 @@ def header(table):
     for call in table.calls:
         if call.taken_by:
             out.append(f"void {call.taken_by}{TAKE_HOST if call.is_hosts else TAKE};\n")
+        if call.build:
+            out.append(f"int {call.build}(struct arena *arena, {call.fields_argument.parameters()[0]}, {call.method.request.c_type} *to,\n"
+                       "\t\tstruct fathom_fault *why);\n")
         if call.equalize:
             out.append(f"void {call.equalize}({call.method.answer.c_type} *response, struct fathom_control_answer *answer);\n")
     return "".join(out) + "\n#endif\n"
@@ -99,7 +102,7 @@ def field_copy(table, field, message):
         return f"\tto->{field.name} = \"\";\n" if field.type in ("text", "enum") else ""
     if field.type == "list":
         return list_copy(table, field, fields, message)
-    if field.type in ("texts", "i32s"):
+    if field.type == "texts" or field.type in NUMBERS:
         expression = value_of(fields)[0]
         return f"\tto->{field.name} = arena_{field.type}(arena, {expression}, {count_of(fields)});\n\tto->{field.count} = {count_of(fields)};\n"
     if field.type == "record":
@@ -163,6 +166,17 @@ def list_argument(table, argument, field):
     return "".join(out) + f"\t\tmessage.{field.c_name}[i] = row;\n\t}}\n"
 
 
+def fields_argument(table, argument, request):
+    """Statements that copy the fields of a record into those of the request with the same names."""
+    out = []
+    for member in table.records[argument.record].fields:
+        found = member.find(request)
+        if found:
+            value = f"{argument.name}->{member.name}"
+            out.append(f"\tmessage.{found[-1].c_name} = " + (f"(char *)({value} ? {value} : \"\")" if member.type == "text" else value) + ";\n")
+    return "".join(out)
+
+
 def fill_request(table, call):
     """Statements that fill the message."""
     fields, out = call.method.request.fields, []
@@ -174,6 +188,8 @@ def fill_request(table, call):
         field = fields.get(argument.field)
         if argument.type == "list":
             out.append(list_argument(table, argument, field))
+        elif argument.type == "fields":
+            out.append(fields_argument(table, argument, call.method.request))
         elif argument.type == "text" and field:
             out.append(f"\tmessage.{field.c_name} = (char *)({argument.name} ? {argument.name} : \"\");\n")
         elif argument.type != "choice" and field:
@@ -207,9 +223,17 @@ def end_call(call):
     return "\terror = service_call(control, &request, take_nothing, NULL, why);\n"
 
 
+def build_request(call):
+    """Call the function of the row `build`."""
+    if not call.build:
+        return ""
+    return (f"\terror = {call.build}(arena, {call.fields_argument.name}, &message, why);\n"
+            "\tif (error) {\n\t\tarena_destroy(arena);\n\t\treturn error;\n\t}\n")
+
+
 def call_function(table, call):
     request = call.method.request
-    has_lists = any(argument.type == "list" for argument in call.arguments)
+    has_arena = any(argument.type == "list" for argument in call.arguments) or call.build
     out = [f"int fathom_control_{call.name}({', '.join(parameters(call))})\n{{\n\t{request.c_type} message = {request.c_init};\n"]
     out += [f"\t{request.fields[part].message.c_type} {part} = {request.fields[part].message.c_init};\n" for part in call.parts]
     if call.progress:
@@ -221,11 +245,11 @@ def call_function(table, call):
         out.append(f"\tstruct request request = {{\n\t\t{request_fields(call)} }};\n")
     if call.result and not call.is_hosts:
         out.append(f"\tstruct fathom_control_{call.result} *result;\n")
-    out.append(("\tstruct arena *arena;\n" if has_lists else "") + ("\tstruct chosen chosen;\n" if call.has_choice else "") + "\tint error;\n\n")
+    out.append(("\tstruct arena *arena;\n" if has_arena else "") + ("\tstruct chosen chosen;\n" if call.has_choice else "") + "\tint error;\n\n")
     for check in ([call.before] if call.before else []) + (["choose(control, choice, &chosen, why)"] if call.has_choice else []):
         out.append(f"\terror = {check};\n\tif (error)\n\t\treturn error;\n")
-    out += ["\tarena = arena_create();\n" if has_lists else "", fill_request(table, call), end_call(call),
-            "\tarena_destroy(arena);\n" if has_lists else "", "\tchosen_free(&chosen);\n" if call.has_choice else "", "\treturn error;\n}\n\n"]
+    out += ["\tarena = arena_create();\n" if has_arena else "", fill_request(table, call), build_request(call), end_call(call),
+            "\tarena_destroy(arena);\n" if has_arena else "", "\tchosen_free(&chosen);\n" if call.has_choice else "", "\treturn error;\n}\n\n"]
     return "".join(out)
 
 

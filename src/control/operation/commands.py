@@ -104,7 +104,8 @@ def json_value(table, command):
 def end_of_command(table, command):
     """Print the result, and end."""
     if not command.call.result:
-        return ("\tif (!control_is_json(run))\n\t\tprintf(\"%s succeeded\\n\", control_name(run));\n"
+        said = f"puts({c_string(command.done)})" if command.done else "printf(\"%s succeeded\\n\", control_name(run))"
+        return (f"\tif (!control_is_json(run))\n\t\t{said};\n"
                 "\treturn control_finish(run, NULL, NULL);\n")
     record = table.records[command.call.result]
     if record.end:

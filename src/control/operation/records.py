@@ -6,7 +6,7 @@ and one behind a field or an argument, too.
     record NAME [from MESSAGE...]
         struct fathom_control_NAME, and functions that copy it from these messages (none: hand-written code fills it).
     field u32|u64|i32|i64|bool|text|enum NAME [= SOURCE]
-    field texts|i32s NAME COUNT [= SOURCE]
+    field texts|i32s|u32s|u64s NAME COUNT [= SOURCE]
     field list NAME COUNT of RECORD [= SOURCE] [sorted FIELD]
     field optional|record NAME of RECORD [= SOURCE]
         SOURCE is a field of the message, or a path such as nvme.ctrlrs; by default NAME. A|B: one of these; A?: it may be absent in some
@@ -17,14 +17,14 @@ and one behind a field or an argument, too.
     end FUNCTION
         int FUNCTION(struct control_run *, struct fathom_control_NAME *) prints the result of a command and ends it (src/cmd/fathom/control).
     json KEY[=FIELD]...
-        The JSON object of the record, made by json_of_NAME(). KEY=null, KEY="", KEY=false: a constant; KEY?: only if the text is not empty; KEY[]: an
+        The JSON object of the record, made by json_of_NAME(). KEY=null, KEY="", KEY=false, KEY=0: a constant; KEY?: only if the text is not empty; KEY[]: an
         empty list is [], not null; KEY|no_rank: null for FATHOM_CONTROL_NO_RANK; KEY@FUNCTION: json_t *FUNCTION(const struct ... *).
     json-list FIELD
         The record's JSON is that list, or that text.
     json-answers NAME HOSTS BODY
         The keys of the JSON of hosts' answers, made by json_of_NAME_answers().
     columns "TITLE" FIELD[:FORMAT], ...
-        table_of_NAME() prints records as a table. FORMAT: size, node, speed, rank, pid, state, joined; by default as the field is.
+        table_of_NAME() prints records as a table. FORMAT: size, time, node, speed, rank, pid, state, joined; by default as the field is.
 
     table FIELD
         show_NAME() prints that list, whose record has a row `columns`.
@@ -34,8 +34,12 @@ and one behind a field or an argument, too.
         fathom_control_NAME(): asks the management service, or all hosts. REQUEST names it in messages, such as "system query". `retry` tells what
         happens if it is unknown whether the server executed a request: `read` (changes nothing) and `same` (idempotent) are repeated.
     argument choice | argument u32|u64|bool|text NAME [= FIELD] | argument list RECORD NAME [= FIELD]
+    argument fields RECORD NAME
+        `fields` is a pointer to a record, whose fields become those of the request with the same names. A text may be NULL.
     part FIELD, set FIELD = EXPRESSION
         A message in the request; a field of the request in C, from the arguments.
+    build FUNCTION
+        int FUNCTION(struct arena *, const struct fathom_control_RECORD *, MESSAGE *, struct fathom_fault *) fills what is not copied of `fields`.
     name EXPRESSION         instead of REQUEST, in C
     before CALL             C: must return 0, or the call fails
     progress STATE          while the service works, members in this state are counted
@@ -53,20 +57,22 @@ import proto
 from errors import DefError
 
 SCALARS = {"u32": "uint32_t ", "u64": "uint64_t ", "i32": "int32_t ", "i64": "int64_t ", "bool": "bool ", "text": "const char *", "enum": "const char *"}
-PROTO_KINDS = {"u32": "uint32", "u64": "uint64", "i32": "int32", "i64": "int64", "bool": "bool", "text": "string", "texts": "string", "i32s": "int32"}
-FORMATS = ("size", "node", "speed", "rank", "pid", "state", "joined")
+PROTO_KINDS = {"u32": "uint32", "u64": "uint64", "i32": "int32", "i64": "int64", "bool": "bool", "text": "string", "texts": "string", "i32s": "int32", "u32s": "uint32", "u64s": "uint64"}
+NUMBERS = {"i32s": "int32_t", "u32s": "uint32_t", "u64s": "uint64_t"}  # lists
+LISTS = ("texts", "list", *NUMBERS)
+FORMATS = ("size", "time", "node", "speed", "rank", "pid", "state", "joined")
 RETRIES = {"read": "AGAIN_READ", "same": "AGAIN_SAME", "never": "AGAIN_NEVER"}
 
 
 class Field:
     def __init__(self, text, comment):
-        match = re.match(r"(u32|u64|i32|i64|bool|text|enum|texts|i32s|list|optional|record) (\w+)(?: (?!of\b)(\w+))?(?: of (\w+))?(?: = (\S+))?"
+        match = re.match(r"(u32|u64|i32|i64|bool|text|enum|texts|i32s|u32s|u64s|list|optional|record) (\w+)(?: (?!of\b)(\w+))?(?: of (\w+))?(?: = (\S+))?"
                          r"(?: sorted (\w+))?$", text)
         if not match:
             raise DefError(f"expected: field TYPE NAME [COUNT] [of RECORD] [= SOURCE] [sorted FIELD]; got \"{text}\"")
         self.type, self.name, self.count, self.record, source, self.sorted = match.groups()
         self.comment = comment
-        if (self.type in ("texts", "i32s", "list")) != (self.count is not None):
+        if (self.type in LISTS) != (self.count is not None):
             raise DefError(f"{self.name}: a list has the name of its count, and nothing else has one")
         if (self.type in ("list", "optional", "record")) != (self.record is not None):
             raise DefError(f"{self.name}: list, optional and record have `of RECORD`, and nothing else has it")
@@ -78,8 +84,8 @@ class Field:
         """Its members of the structure, in C."""
         if self.type == "texts":
             return [f"const char *const *{self.name};", f"size_t {self.count};"]
-        if self.type == "i32s":
-            return [f"const int32_t *{self.name};", f"size_t {self.count};"]
+        if self.type in NUMBERS:
+            return [f"const {NUMBERS[self.type]} *{self.name};", f"size_t {self.count};"]
         if self.type == "list":
             return [f"const struct fathom_control_{self.record} *{self.name};", f"size_t {self.count};"]
         if self.type == "optional":
@@ -142,7 +148,7 @@ class Record:
                 wanted = PROTO_KINDS.get(field.type)
                 if found and wanted and found[-1].kind != wanted:
                     raise DefError(f"{self.where}: {field.name} is {field.type}, but {found[-1].name} of {message.name} is {found[-1].kind}")
-                if found and found[-1].is_repeated != (field.type in ("texts", "i32s", "list")):
+                if found and found[-1].is_repeated != (field.type in LISTS):
                     raise DefError(f"{self.where}: only one of {field.name} and {found[-1].name} of {message.name} is a list")
 
 
@@ -150,11 +156,11 @@ class JsonKey:
     """One word of a row `json`."""
 
     def __init__(self, word):
-        match = re.match(r"(\w+)(?:=(null|false|\"\"|\w+))?(\?|\[\]|\|no_rank)?(?:@(\w+))?$", word)
+        match = re.match(r"(\w+)(?:=(null|false|\"\"|0|\w+))?(\?|\[\]|\|no_rank)?(?:@(\w+))?$", word)
         if not match:
             raise DefError(f"\"{word}\" is not KEY[=FIELD]")
         self.key, value, self.mark, self.function = match.groups()
-        self.constant = value if value in ("null", "false", '""') else None
+        self.constant = value if value in ("null", "false", '""', "0") else None
         self.field = value or self.key
 
 
@@ -168,19 +174,22 @@ class Column:
 
 class Argument:
     def __init__(self, text, comment):
-        match = re.match(r"(choice)$|(u32|u64|bool|text) (\w+)(?: = (\w+))?$|list (\w+) (\w+)(?: = (\w+))?$", text)
-        if not match:
-            raise DefError(f"expected: argument choice | argument TYPE NAME [= FIELD] | argument list RECORD NAME [= FIELD]; got \"{text}\"")
-        self.comment, self.record = comment, match.group(5)
-        self.type = match.group(1) or match.group(2) or "list"
-        self.name = match.group(1) or match.group(3) or match.group(6)
-        self.field = match.group(4) or match.group(7) or self.name
+        match = re.match(r"(choice)$|(u32|u64|bool|text) (\w+)(?: = (\w+))?$|(list|fields) (\w+) (\w+)(?: = (\w+))?$", text)
+        if not match or (match.group(5) == "fields" and match.group(8)):
+            raise DefError("expected: argument choice | argument TYPE NAME [= FIELD] | argument list RECORD NAME [= FIELD] | argument fields RECORD NAME; "
+                           f"got \"{text}\"")
+        self.comment, self.record = comment, match.group(6)
+        self.type = match.group(1) or match.group(2) or match.group(5)
+        self.name = match.group(1) or match.group(3) or match.group(7)
+        self.field = match.group(4) or match.group(8) or self.name
 
     def parameters(self):
         if self.type == "choice":
             return ["const struct fathom_control_choice *choice"]
         if self.type == "list":
             return [f"const struct fathom_control_{self.record} *{self.name}", "size_t count"]
+        if self.type == "fields":
+            return [f"const struct fathom_control_{self.record} *{self.name}"]
         return [SCALARS[self.type] + self.name]
 
 
@@ -194,11 +203,31 @@ class Call:
         self.is_hosts = bool(hosts)
         self.method = None  # found when all rows are read
         self.arguments, self.parts, self.sets = [], [], []
-        self.name_expression = self.before = self.progress = self.wait = self.result = self.taken_by = self.equalize = None
+        self.name_expression = self.before = self.progress = self.wait = self.result = self.taken_by = self.equalize = self.build = None
 
     @property
     def has_choice(self):
         return any(argument.type == "choice" for argument in self.arguments)
+
+    @property
+    def fields_argument(self):
+        return next((argument for argument in self.arguments if argument.type == "fields"), None)
+
+    def check_fields(self, table):
+        """Each field of an argument `fields` is one of the request, unless a function fills the rest."""
+        given = self.fields_argument
+        if self.build and not given:
+            raise DefError(f"{self.where}: only a call with an argument \"fields\" has a row \"build\"")
+        if not given:
+            return
+        if given.record not in table.records:
+            raise DefError(f"{self.where}: no record {given.record}")
+        for field in table.records[given.record].fields:
+            found = field.find(self.method.request)
+            if not found and not self.build:
+                raise DefError(f"{self.where}: {self.method.request.name} has no field {field.name}")
+            if found and found[-1].kind != PROTO_KINDS.get(field.type):
+                raise DefError(f"{self.where}: {field.name} is {field.type}, but {found[-1].name} of {self.method.request.name} is {found[-1].kind}")
 
     def check(self, table):
         self.method = next((method for method in table.methods if method.path == self.path), None)
@@ -216,8 +245,9 @@ class Call:
         if record and not self.taken_by and self.method.answer not in record.messages:
             raise DefError(f"{self.where}: {self.result} is not copied from {self.method.answer.name}")
         text = " ".join([expression for _, expression in self.sets] + [self.before or "", self.name_expression or "", self.wait or ""])
+        self.check_fields(table)
         for argument in self.arguments:
-            if argument.type != "choice" and argument.field not in fields and not re.search(rf"\b{argument.name}\b", text):
+            if argument.type not in ("choice", "fields") and argument.field not in fields and not re.search(rf"\b{argument.name}\b", text):
                 raise DefError(f"{self.where}: {argument.name} is used by no field of {self.method.request.name}")
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """show - makes the JSON of results, and tables of records."""
 
+from records import NUMBERS
 from text import MADE, c_string
 
 FORMATS = {  # the C expression of a cell; `text` is its buffer
     "size": "size_text({value}, {text})",
+    "time": "time_text({value}, {text})",
     "node": "node_text({value}, {text})",
     "speed": "speed_text({value}, {text})",
     "rank": "rank_text({value}, {text})",
@@ -12,7 +14,7 @@ FORMATS = {  # the C expression of a cell; `text` is its buffer
     "state": "state_title({value})",
     "joined": "joined_text({value}, {row}.{count}, {text})",
 }
-CONSTANTS = {"null": "json_null()", "false": "json_false()", '""': "json_text(\"\")"}
+CONSTANTS = {"null": "json_null()", "false": "json_false()", '""': "json_text(\"\")", "0": "json_integer(0)"}
 
 
 def with_json(table):
@@ -82,7 +84,7 @@ def value(record, key):
     if field.type == "record":
         return f"json_of_{field.record}(&{member})"
     forms = {"text": "json_text({})", "enum": "json_text({})", "bool": "json_boolean({})", "texts": "list_of_texts({}, from->" + str(field.count) + ")",
-             "i32s": "list_of_numbers({}, from->" + str(field.count) + ")"}
+             **{kind: f"list_of_{kind}({{}}, from->{field.count})" for kind in NUMBERS}}
     return forms.get(field.type, "json_integer((json_int_t){})").format(member)
 
 

@@ -29,10 +29,11 @@ table - reads the table of operations: all *.def files of this folder, one line 
         progress TEXT   what a terminal shows of a long command
         A group of commands, `fathom NAME`; PAGE is its man page (fathom-NAME). The commands below belong to it.
 
-    option NAME [-LETTER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]
+    option NAME [-LETTER] [as MEMBER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]
         help TEXT       in one line, for --help
         man TEXT        for the man page; without it the help is used
-        An option. Below a command it is its own; above all commands any command may name it. `common` declares one that all commands have.
+        An option. MEMBER is its member of struct control_values, for an option of the name and of another type than that of another command.
+        Below a command it is its own; above all commands any command may name it. `common` declares one that all commands have.
         TYPES: flag, text, file, folder (completion offers files or folders), path (must be absolute), number:MIN-MAX, size (bytes, such as 16GiB),
         words:A,B (one of them), list:A,B (several, with commas; the command's function checks them). {values} in a text stands for these words.
 
@@ -47,9 +48,11 @@ table - reads the table of operations: all *.def files of this folder, one line 
             The command makes this call of the client library and prints its result. An argument gets the option of its name, or EXPRESSION, in C;
             `choice` gets the options ranks and rank-hosts; a list of pairs gets the command's arguments, by ARGUMENT=names or ARGUMENT=values (NAME:VALUE).
         print NAME [OPTION...]  instead of the result's name: show_NAME(result, OPTION..., stdout) prints it
+        done TEXT               what the command prints if its call has no result; by default "GROUP NAME succeeded"
         run FUNCTION            instead of `calls`: int FUNCTION(struct control_run *), in src/cmd/fathom/control, does what the table cannot declare
 
-    record, field, fill, end, table, json, json-list, json-answers, columns; call, argument, part, set, name, before, progress, wait, result, equalize
+    record, field, fill, end, table, json, json-list, json-answers, columns; call, argument, build, part, set, name, before, progress, wait, result,
+    equalize
         The client library: records.py describes these rows.
 
     In a text for man pages, **word** is bold and *word* italic; an empty line begins a paragraph, a line that begins with "." is roff.
@@ -140,11 +143,11 @@ class Option:
     TYPES = ("flag", "text", "file", "folder", "path", "number", "size", "words", "list")
 
     def __init__(self, where, text):
-        match = re.match(r"([a-z][a-z-]*)(?: -([a-zA-Z]))? ([a-z]+)(?::(\S+))?(?: ([A-Z]+))?(?: default (\w+))?$", text)
+        match = re.match(r"([a-z][a-z-]*)(?: -([a-zA-Z]))?(?: as (\w+))? ([a-z]+)(?::(\S+))?(?: ([A-Z]+))?(?: default (\w+))?$", text)
         if not match:
-            raise DefError(f"expected: option NAME [-LETTER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]; got \"{text}\"")
+            raise DefError(f"expected: option NAME [-LETTER] [as MEMBER] TYPE[:VALUES] [ARGUMENT] [default EXPRESSION]; got \"{text}\"")
         self.where = where
-        self.name, self.letter, self.type, self.values, self.argument, self.default = match.groups()
+        self.name, self.letter, self.own_member, self.type, self.values, self.argument, self.default = match.groups()
         self.help, self.man, self.dmg = None, [], None
         if self.type not in self.TYPES:
             raise DefError(f"--{self.name} has the type {self.type}, which is none of {', '.join(self.TYPES)}")
@@ -158,7 +161,7 @@ class Option:
     @property
     def member(self):
         """Its member of struct control_values."""
-        return self.name.replace("-", "_")
+        return self.own_member or self.name.replace("-", "_")
 
     @property
     def c_type(self):
@@ -184,7 +187,7 @@ class Command:
         if not re.match(r"[a-z][a-z -]*$", name):
             raise DefError(f"expected: command NAME; got \"{name}\"")
         self.where, self.group, self.name = where, group, name
-        self.help = self.run = self.arguments = None
+        self.help = self.run = self.arguments = self.done = None
         self.dmg = Dmg("none")
         self.args_min = self.args_max = 0
         self.more, self.man, self.options, self.rules, self.alone = [], [], [], [], False
@@ -341,6 +344,9 @@ class Table:
         command = self.of_command("print")
         command.printed, *command.printed_options = text.split()
 
+    def row_done(self, text, where):
+        self.of_command("done").done = text
+
     # ---- the client library ----
 
     def row_record(self, text, where):
@@ -413,6 +419,9 @@ class Table:
             raise DefError(f"expected: result RECORD [by FUNCTION]; got \"{text}\"")
         call = self.of(records.Call, "result")
         call.result, call.taken_by = match.groups()
+
+    def row_build(self, text, where):
+        self.of(records.Call, "build").build = text
 
     def row_equalize(self, text, where):
         self.of(records.Call, "equalize").equalize = text
@@ -507,6 +516,8 @@ class Table:
     def check_command(self, command):
         if not command.help or bool(command.run) == bool(command.call_name):
             raise DefError(f"{command.where}: the command needs a line \"help\", and a line \"calls\" or \"run\"")
+        if command.done and not command.call_name:
+            raise DefError(f"{command.where}: only a command that \"calls\" has a line \"done\"")
         if command.call_name:
             self.check_calls(command)
         letters = set()

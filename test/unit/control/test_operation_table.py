@@ -176,6 +176,8 @@ message SystemPart {
 message SystemNewResp {
     repeated SystemPart parts = 1;
     string note = 2;
+    repeated uint32 numbers = 3;
+    repeated uint64 sizes = 4;
 }
 """
     ROWS = """
@@ -189,7 +191,13 @@ record parts from mgmt.SystemNewResp
     table parts
     field list parts count of part sorted rank
     field text note
-    json parts note?
+    field u32s numbers number_count
+    field u64s sizes size_count
+    json parts note? numbers sizes spare=0
+record demand
+    field text ranks
+    field bool is_deep = deep
+    field u32 hosts_max
 method mgmt.MgmtSvc/SystemNew by mgmt for admin agent
 call new asks mgmt.MgmtSvc/SystemNew as system new retry same
     argument choice
@@ -198,6 +206,16 @@ call new asks mgmt.MgmtSvc/SystemNew as system new retry same
 call fill asks mgmt.MgmtSvc/SystemNew as system new retry same
     argument list part parts
     result parts
+call demand asks mgmt.MgmtSvc/SystemNew as system new retry same
+    argument fields demand demand
+    build build_demand
+command quiet
+    help say little
+    option deep as other_deep text WORD
+        help how deep
+    calls erase_quietly
+    done It is done.
+call erase_quietly asks mgmt.MgmtSvc/SystemNew as system quiet retry never
 command new
     help do what is new
     options ranks rank-hosts
@@ -224,6 +242,11 @@ int fathom_control_new(struct fathom_control *control, const struct fathom_contr
     result->count = 1;
     result->note = "";
     *ret = result;
+    return 0;
+}
+
+int fathom_control_erase_quietly(struct fathom_control *control, struct fathom_fault *why)
+{
     return 0;
 }
 
@@ -300,6 +323,12 @@ void fathom_control_free(void *result)
         made = open_text(os.path.join(self.source, "control/client/calls.gen.c"))
         self.assertIn("qsort(rows, count, sizeof(*rows), compare_part_by_rank);", made)
         self.assertIn("row->size = parts[i].bytes;", made)
+        for line in ("to->numbers = arena_u32s(arena, from->numbers, from->n_numbers);", "to->sizes = arena_u64s(arena, from->sizes, from->n_sizes);",
+                     'message.ranks = (char *)(demand->ranks ? demand->ranks : "");', "message.deep = demand->is_deep;",
+                     "error = build_demand(arena, demand, &message, why);"):
+            self.assertIn(line, made)
+        self.assertIn("int build_demand(struct arena *arena, const struct fathom_control_demand *demand, Mgmt__SystemNewReq *to,",
+                      open_text(os.path.join(self.source, "control/client/calls.gen.h")))
 
     def link(self):
         """Link the program fathom with the sample, whose call is in ANSWER."""
@@ -338,7 +367,10 @@ void fathom_control_free(void *result)
         self.assertEqual([line.split() for line in done.stdout.splitlines() if line],
                          [["Rank", "What", "Size"], ["----", "----", "----"], ["3", "disk", "4.1", "kB"]])
         done = self.fathom("system", "new", "--ranks", "3", "--deep", "--json")
-        self.assertEqual(json.loads(done.stdout)["response"], {"parts": [{"rank": 3, "what": "disk", "size": 4096}]})
+        self.assertEqual(json.loads(done.stdout)["response"], 
+                         {"parts": [{"rank": 3, "what": "disk", "size": 4096}], "numbers": None, "sizes": None, "spare": 0})
+        done = self.fathom("system", "quiet", "--deep", "very")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "It is done.\n", ""))
 
     def refused(self, rows):
         with open(os.path.join(self.operation, "system.def"), "a") as file:
@@ -358,6 +390,16 @@ void fathom_control_free(void *result)
     def test_an_unused_argument_is_named(self):
         self.assertIn("wide is used by no field", self.refused("call old asks mgmt.MgmtSvc/SystemNew as system old retry read\nargument bool wide\n"))
 
+    def test_fields_that_are_not_of_the_request_are_named(self):
+        call = "call old asks mgmt.MgmtSvc/SystemNew as system old retry read\n"
+        for rows, words in (("argument fields demand demand\n", "mgmt.SystemNewReq has no field hosts_max"), ("argument fields what demand\n", "no record what"),
+                            ("build build_old\n", 'only a call with an argument "fields"'), ("argument fields demand demand = ranks\n", "expected: argument")):
+            self.assertIn(words, self.refused(call + rows), rows)
+            with open(os.path.join(self.operation, "system.def"), "w") as file:
+                file.write(open_text(os.path.join(os.path.dirname(GENERATE), "system.def")) + self.ROWS)
+        self.assertIn("deep is text, but deep of mgmt.SystemNewReq is bool",
+                      self.refused("record deep\nfield text deep\n" + call + "argument fields deep deep\nbuild b\n"))
+
     def test_a_column_without_a_field_is_named(self):
         self.assertIn("x has no field y", self.refused('record x from mgmt.SystemPart\nfield text what\ncolumns "Y" y\n'))
 
@@ -366,7 +408,8 @@ void fathom_control_free(void *result)
         for line, words in (("calls nothing", "no call nothing"), ("calls new deep=true wide=true", "new has no argument wide"),
                             ("calls new", "new needs its argument choice"), ("calls fill", "fill needs its argument parts"),
                             ("calls new deep", "expected: calls"), ("run f\ncalls leader", 'a line "calls" or "run"'),
-                            ("calls leader\nprint leader long", "has no option long")):
+                            ("calls leader\nprint leader long", "has no option long"),
+                            ("run f\ndone x", 'only a command that "calls"')):
             self.assertIn(words, self.refused(f"command bad\nhelp x\n{line}\n"), line)
             with open(os.path.join(self.operation, "system.def"), "w") as file:
                 file.write(open_text(os.path.join(os.path.dirname(GENERATE), "system.def")) + self.ROWS)

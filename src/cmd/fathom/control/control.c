@@ -115,6 +115,17 @@ int control_read_pairs(const struct control_run *run, bool with_values, struct f
 	return 0;
 }
 
+int control_read_size(const struct control_run *run, int index, uint64_t *bytes_ret)
+{
+	uint64_t bytes;
+
+	must(index < run->argc);
+	if (text_parse_bytes(run->argv[index], &bytes) != 0 || bytes == 0)
+		return control_bad(run, "\"%s\" is not a size, such as 100G", run->argv[index]);
+	*bytes_ret = bytes;
+	return 0;
+}
+
 /* ---- finding a command ---- */
 
 /* Number of words of `command` at the beginning of `argv`; 0: a different command. */

@@ -61,6 +61,11 @@ const char *control_name(const struct control_run *run);
 int control_read_pairs(const struct control_run *run, bool with_values, struct fathom_control_pair *pairs,
 		       size_t *count_ret);
 
+/*
+ * Read argument `index` of the command as a size, such as "100G". Returns 0, or the exit status after an error message.
+ */
+int control_read_size(const struct control_run *run, int index, uint64_t *bytes_ret);
+
 /* ---- how a command ends; each returns the exit status ---- */
 
 /* The command failed. */

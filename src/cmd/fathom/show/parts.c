@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/hostlist/hostlist.h"
@@ -295,6 +297,18 @@ const char *pid_text(uint64_t pid, char *text)
 	return pid == 0 ? "-" : number_text(pid, text);
 }
 
+const char *time_text(uint64_t realtime_ns, char *text)
+{
+	time_t seconds = (time_t)(realtime_ns / NS_PER_SEC);
+	struct tm tm;
+
+	if (realtime_ns == 0)
+		return "-";
+	must(localtime_r(&seconds, &tm)); /* 2^64 ns are 584 years */
+	must(strftime(text, SIZE_TEXT_BYTES, "%F %T", &tm) > 0);
+	return text;
+}
+
 const char *integer_text(int64_t number, char *text)
 {
 	snprintf(text, SIZE_TEXT_BYTES, "%" PRId64, number);
@@ -320,6 +334,16 @@ const char *node_text(int64_t node, char *text)
 const char *speed_text(int64_t mbps, char *text)
 {
 	snprintf(text, SIZE_TEXT_BYTES, mbps < 0 ? "-" : "%" PRId64 " Mb/s", mbps);
+	return text;
+}
+
+const char *lower_text(const char *from, char *text, size_t bytes)
+{
+	size_t i;
+
+	for (i = 0; from[i] && i + 1 < bytes; i++)
+		text[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] - 'A' + 'a') : from[i];
+	text[i] = '\0';
 	return text;
 }
 
@@ -393,12 +417,30 @@ json_t *list_of_texts(const char *const *texts, size_t count)
 	return or_null(list);
 }
 
-json_t *list_of_numbers(const int32_t *numbers, size_t count)
+json_t *list_of_i32s(const int32_t *numbers, size_t count)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < count; i++)
 		append(list, json_integer(numbers[i]));
+	return or_null(list);
+}
+
+json_t *list_of_u32s(const uint32_t *numbers, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		append(list, json_integer(numbers[i]));
+	return or_null(list);
+}
+
+json_t *list_of_u64s(const uint64_t *numbers, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++)
+		append(list, json_integer((json_int_t)numbers[i]));
 	return or_null(list);
 }
 

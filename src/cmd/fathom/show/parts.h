@@ -56,10 +56,21 @@ const char *node_text(int64_t node, char *text);
 const char *speed_text(int64_t mbps, char *text);
 const char *rank_text(uint32_t rank, char *text); /* "-" for FATHOM_CONTROL_NO_RANK; of SIZE_TEXT_BYTES */
 const char *pid_text(uint64_t pid, char *text);	  /* "-" for 0; the same */
+/* "2026-11-28 16:50:55", in local time; "-" for 0. `text` has SIZE_TEXT_BYTES. */
+const char *time_text(uint64_t realtime_ns, char *text);
 /* "Joined" for "joined"; unknown states are unchanged. */
 const char *state_title(const char *state);
+/* `from` in small letters, cut to `bytes`. Returns `text`. */
+const char *lower_text(const char *from, char *text, size_t bytes);
 /* "1 device", "2 devices". */
 const char *plural(size_t count, const char *one);
+
+/* ---- pools ---- */
+
+/* Its state as dmg spells it: "Ready", "Degraded". */
+const char *pool_state(const struct fathom_control_pool *pool);
+/* How unevenly the free space of a tier is spread over the targets, in percent; computed as dmg does. */
+uint32_t tier_imbalance(const struct fathom_control_pool *pool, const struct fathom_control_pool_tier *tier);
 
 /* ---- JSON ---- */
 
@@ -70,9 +81,11 @@ void put_number(json_t *object, const char *key, uint64_t number);
 void put_bool(json_t *object, const char *key, bool value);
 /* A list; `null` if it is empty, as dmg, a program in Go, prints it. */
 json_t *list_of_texts(const char *const *texts, size_t count);
-json_t *list_of_numbers(const int32_t *numbers, size_t count); /* the same */
-void append(json_t *list, json_t *value);		       /* takes */
-json_t *or_null(json_t *list);				       /* takes */
+json_t *list_of_i32s(const int32_t *numbers, size_t count); /* the same */
+json_t *list_of_u32s(const uint32_t *numbers, size_t count);
+json_t *list_of_u64s(const uint64_t *numbers, size_t count);
+void append(json_t *list, json_t *value); /* takes */
+json_t *or_null(json_t *list);		  /* takes */
 
 /* A row of "faults": a fault and its hosts (NULL: of the whole system). */
 json_t *json_fault(const struct fathom_fault *why, const char *hosts);

@@ -34,6 +34,33 @@ void show_events(const struct fathom_control_events *events, FILE *out);
 /* Append more events to `response`, which json_of_events() created. */
 void json_add_events(json_t *response, const struct fathom_control_events *events);
 
+/* ---- pools and volumes ---- */
+
+void show_created_pool(const struct fathom_control_created_pool *pool, FILE *out);
+
+struct pool_list_layout {
+	bool verbose;
+	bool has_space; /* the pools were queried */
+};
+void show_pools(const struct fathom_control_pool *pools, size_t count, const struct pool_list_layout *layout, FILE *out);
+json_t *json_pools(const struct fathom_control_pool *pools, size_t count);
+void show_pool(const struct fathom_control_pool *pool, FILE *out);
+json_t *json_pool(const struct fathom_control_pool *pool);
+
+void show_volume(const struct fathom_control_volume *volume, FILE *out);
+/* With its hosts and snapshots. */
+void show_volume_details(const struct fathom_control_volumes *volumes, FILE *out);
+/* Also what `host`, an NQN, must do to connect. */
+void show_published(const struct fathom_control_volume *volume, const char *host, FILE *out);
+/* Without a name: the volume `name` is gone. */
+void show_destroyed_volume(const struct fathom_control_volume *volume, const char *name, FILE *out);
+void show_volumes(const struct fathom_control_volumes *volumes, FILE *out);
+void show_snapshots(const struct fathom_control_volumes *volumes, FILE *out);
+
+/* Each host that may attach one of the volumes; `host`: only this one, NULL: all. */
+void show_hosts(const struct fathom_control_volumes *volumes, const char *host, FILE *out);
+json_t *json_hosts(const struct fathom_control_volumes *volumes, const char *host);
+
 /* ---- hosts ---- */
 
 /* Print the hosts that failed, if any: a table of hosts and errors, and the resolution of each fault. */

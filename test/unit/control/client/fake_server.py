@@ -142,7 +142,9 @@ class FakeServer:
         return answer if isinstance(answer, bytes) else answer.SerializeToString()
 
     def fail(self, failure, context):
-        if failure.info:
+        if isinstance(failure.info, bytes):     # a recorded google.rpc.Status
+            context.set_trailing_metadata((("grpc-status-details-bin", failure.info),))
+        elif failure.info:
             rpc = protocols()["rpc"]
             reason, domain, metadata = failure.info
             info = rpc.ErrorInfo(reason=reason, domain=domain, metadata=metadata)

@@ -30,7 +30,7 @@ class CommandTest(unittest.TestCase):
     def run_plain(self, *words, timeout=60, program=FATHOM, **kwargs):
         """Run `fathom` without added options."""
         return subprocess.run([program, *map(str, words)], capture_output=True, text=True, timeout=timeout, cwd=self.folder,
-                              env=dict(os.environ, HOME=self.folder, LC_ALL="C"), **kwargs)
+                              env=dict(os.environ, HOME=self.folder, LC_ALL="C", TZ="UTC"), **kwargs)
 
     def fathom(self, servers, *words, status=0, **kwargs):
         """Run `fathom` with these servers (or addresses), without certificates."""

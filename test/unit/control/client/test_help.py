@@ -9,8 +9,8 @@ import unittest
 from fake_server import TOP
 from rig import FATHOM, CommandTest
 
-GROUPS = {"config": "fathom-config.1", "network": "fathom-network.1", "server": "fathom-server-command.1", "storage": "fathom-storage.1",
-          "support": "fathom-support.1", "system": "fathom-system.1"}
+GROUPS = {"config": "fathom-config.1", "host": "fathom-host.1", "network": "fathom-network.1", "pool": "fathom-pool.1", "server": "fathom-server-command.1", "storage": "fathom-storage.1",
+          "support": "fathom-support.1", "system": "fathom-system.1", "volume": "fathom-volume.1"}
 
 
 class Help(CommandTest):
@@ -56,6 +56,8 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("storage", "query", ""), ["list-devices", "usage"])
         self.assertEqual(self.complete("storage", "query", "u"), ["usage"])
         self.assertEqual(self.complete("system", "st"), ["start", "stop"])
+        self.assertEqual(self.complete("volume", "s"), ["show", "snapshot", "snapshot-destroy"])
+        self.assertEqual(self.complete("po"), ["pool"])
 
     def test_completed_options_equal_those_of_the_help(self):
         for group in GROUPS:
@@ -66,6 +68,7 @@ class Completion(CommandTest):
 
     def test_values_are_completed(self):
         self.assertEqual(self.complete("system", "query", "--with-states", "st"), ["starting", "stopped", "stopping"])
+        self.assertEqual(self.complete("volume", "create", "--block-size", ""), ["4096", "512"])
         self.assertEqual(self.complete("system", "query", "-o", "fol"), ["@files"])
         self.assertEqual(self.complete("support", "collect-log", "-t", "fol"), ["@folders"])
 

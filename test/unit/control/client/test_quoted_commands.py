@@ -119,7 +119,7 @@ def help_of_reference(program):
 def all_options():
     """The options of the operator's commands."""
     found = set()
-    for group in ("config", "network", "server", "storage", "support", "system"):
+    for group in ("config", "host", "network", "pool", "server", "storage", "support", "system", "volume"):
         for command in re.findall(r"(?m)^  ([a-z-]+(?: [a-z-]+)?)  ", help_of("fathom", group)):
             found |= set(re.findall(r"--[a-z][a-z-]+", help_of("fathom", group, *command.split())))
     return found

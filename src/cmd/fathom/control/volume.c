@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom volume, fathom host - sizes as arguments, and lists of hosts. The build makes the other commands. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/fathom/command.h"
+#include "cmd/fathom/control/control.h"
+#include "cmd/fathom/show/show.h"
+
+/* Print the volume (taken), and end. */
+static int end_volume(const struct control_run *run, struct fathom_control_volume *volume)
+{
+	int status;
+
+	if (!control_is_json(run))
+		show_volume(volume, stdout);
+	status = control_finish(run, control_is_json(run) ? json_of_volume(volume) : NULL, NULL);
+	fathom_control_free(volume);
+	return status;
+}
+
+int run_volume_create(struct control_run *run)
+{
+	struct fathom_control_new_volume volume = {
+		.name = run->argv[0],
+		.uuid = run->values.uuid,
+		.block_bytes = run->values.block_size ? (uint32_t)strtoul(run->values.block_size, NULL, 10) : 0,
+		.thick = run->values.thick,
+		.ranks = run->values.ranks,
+		.from = run->values.from,
+		.checksums = run->values.checksums,
+	};
+	struct fathom_control_volume *created;
+	struct fathom_fault why;
+	int status = 0;
+
+	if (run->argc > 1)
+		status = control_read_size(run, 1, &volume.size_bytes);
+	else if (!volume.from)
+		status = control_bad(run, "SIZE is missing, such as 100G");
+	if (status)
+		return status;
+	if (fathom_control_volume_create(run->control, &volume, &created, &why))
+		return control_fail(run, &why);
+	return end_volume(run, created);
+}
+
+int run_volume_list(struct control_run *run)
+{
+	struct fathom_control_volumes *volumes;
+	struct fathom_fault why;
+	int status;
+
+	if (fathom_control_volume_list(run->control, run->argc > 0 ? run->argv[0] : NULL, NULL, NULL, &volumes, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_volumes(volumes, stdout);
+	status = control_finish(run, control_is_json(run) ? json_of_volumes(volumes) : NULL, NULL);
+	fathom_control_free(volumes);
+	return status;
+}
+
+int run_volume_resize(struct control_run *run)
+{
+	struct fathom_control_volume *volume;
+	struct fathom_fault why;
+	uint64_t bytes = 0;
+	int status = control_read_size(run, 1, &bytes);
+
+	if (status)
+		return status;
+	if (fathom_control_volume_resize(run->control, run->argv[0], bytes, run->values.force, &volume, &why))
+		return control_fail(run, &why);
+	return end_volume(run, volume);
+}
+
+int run_volume_destroy(struct control_run *run)
+{
+	struct fathom_control_volume *volume;
+	struct fathom_fault why;
+	json_t *response = NULL;
+	int status;
+
+	if (fathom_control_volume_destroy(run->control, run->argv[0], run->values.force, &volume, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_destroyed_volume(volume, run->argv[0], stdout);
+	else if (volume->name[0])
+		response = json_of_volume(volume);
+	status = control_finish(run, response, NULL);
+	fathom_control_free(volume);
+	return status;
+}
+
+int run_volume_publish(struct control_run *run)
+{
+	struct fathom_control_volume *volume;
+	struct fathom_fault why;
+	int status;
+
+	if (fathom_control_volume_publish(run->control, run->argv[0], run->argv[1], &volume, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_published(volume, run->argv[1], stdout);
+	status = control_finish(run, control_is_json(run) ? json_of_volume(volume) : NULL, NULL);
+	fathom_control_free(volume);
+	return status;
+}
+
+int run_host_list(struct control_run *run)
+{
+	const char *host = run->argc > 0 ? run->argv[0] : NULL;
+	struct fathom_control_volumes *volumes;
+	struct fathom_fault why;
+	int status;
+
+	if (fathom_control_volume_list(run->control, NULL, NULL, host, &volumes, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_hosts(volumes, host, stdout);
+	status = control_finish(run, control_is_json(run) ? json_hosts(volumes, host) : NULL, NULL);
+	fathom_control_free(volumes);
+	return status;
+}

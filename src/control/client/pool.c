@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pools: the parts of their calls that the table of operations (src/control/operation) cannot declare. */
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "control/client/internal.h"
+#include "control/fault/fault.h"
+#include "control/hostlist/rankset.h"
+#include "rpc/proto/mgmt.pb-c.h"
+
+enum { PROPERTY_LABEL = 1, UUID_BYTES = 16, UUID_TEXT_BYTES = 37, USER_TEXT_BYTES = 256 };
+
+/* A random UUID: version 4. */
+static char *make_uuid(struct arena *arena)
+{
+	char *text = arena_array(arena, char, UUID_TEXT_BYTES);
+	uint8_t id[UUID_BYTES];
+	size_t used = 0;
+
+	must(getrandom(id, sizeof(id), 0) == sizeof(id)); /* up to 256 bytes are never cut */
+	id[6] = 0x40 | (id[6] & 0x0f);
+	id[8] = 0x80 | (id[8] & 0x3f);
+	for (size_t i = 0; i < sizeof(id); i++)
+		used += (size_t)snprintf(text + used, UUID_TEXT_BYTES - used,
+					 i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", id[i]);
+	must(used == UUID_TEXT_BYTES - 1);
+	return text;
+}
+
+/* The caller as DAOS's tools write it: "bob@". */
+static char *name_user(struct arena *arena)
+{
+	const struct passwd *entry = getpwuid(geteuid());
+	char text[USER_TEXT_BYTES];
+
+	if (entry)
+		snprintf(text, sizeof(text), "%s@", entry->pw_name);
+	else
+		snprintf(text, sizeof(text), "%u@", geteuid());
+	return (char *)arena_text(arena, text);
+}
+
+int build_pool_create(struct arena *arena, const struct fathom_control_new_pool *pool, Mgmt__PoolCreateReq *to,
+		      struct fathom_fault *why)
+{
+	Mgmt__PoolProperty *label = arena_array(arena, Mgmt__PoolProperty, 1);
+	struct rank_set ranks = { 0 };
+	int error = pool->ranks ? rank_set_parse(pool->ranks, &ranks, why) : 0;
+
+	if (!error && pool->ranks && ranks.count == 0) /* an empty list in the request would mean all ranks */
+		error = fault_no_ranks_named(why);
+	if (error)
+		return error;
+	mgmt__pool_property__init(label);
+	label->number = PROPERTY_LABEL;
+	label->value_case = MGMT__POOL_PROPERTY__VALUE_STRVAL;
+	label->strval = (char *)arena_text(arena, pool->label);
+	to->properties = arena_array(arena, Mgmt__PoolProperty *, 1);
+	to->properties[0] = label;
+	to->n_properties = 1;
+	to->n_ranks = ranks.count;
+	to->ranks = (uint32_t *)arena_u32s(arena, ranks.ranks, ranks.count);
+	to->user = name_user(arena);
+	if (!to->uuid[0])
+		to->uuid = make_uuid(arena);
+	rank_set_deinit(&ranks);
+	return 0;
+}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`fathom pool` against servers that answer as the test orders. test_recorded.py compares its output with dmg's."""
+
+import json
+import unittest
+import uuid
+
+import grpc
+
+from fake_server import FakeServer, Failure, Slow, fault, protocols
+from rig import CommandTest
+
+P = protocols()
+MGMT, CTL = P["mgmt"], P["ctl"]
+CREATE, DESTROY, LIST, QUERY = (f"/mgmt.MgmtSvc/{name}" for name in ("PoolCreate", "PoolDestroy", "ListPools", "PoolQuery"))
+SCAN = "/ctl.CtlSvc/StorageScan"
+IDS = [str(uuid.UUID(int=number)) for number in range(1, 4)]
+GB = 10**9
+SECOND = 10**9
+SINCE = 1795880000 * SECOND
+
+
+def listed(*states):
+    return MGMT.ListPoolsResp(pools=[MGMT.ListPoolsResp.Pool(uuid=IDS[place], label=f"p{place}", state=state, svc_reps=[0])
+                                     for place, state in enumerate(states)], data_version=7)
+
+
+def pool(place=0, **kwargs):
+    """As our servers answer."""
+    ranks = [MGMT.PoolQueryResp.Rank(rank=1, state="stopped", info="rank 1 is stopped"),
+             MGMT.PoolQueryResp.Rank(rank=0, state="joined", total_bytes=100 * GB, free_bytes=60 * GB, promised_bytes=40 * GB, allocated_bytes=10 * GB,
+                                     volume_count=3, asked_ns=SINCE)]
+    idle = MGMT.PoolRebuildStatus(state=MGMT.PoolRebuildStatus.IDLE, derived_state=MGMT.PoolRebuildStatus.IDLE)
+    values = dict(uuid=IDS[place], label=f"p{place}", total_targets=2, active_targets=1, disabled_targets=1, total_engines=2, version=1, svc_reps=[0],
+                  rebuild=idle, state=MGMT.Ready, enabled_ranks="0", disabled_ranks="1", pool_layout_ver=1, upgrade_layout_ver=1, query_mask=0x2b,
+                  tier_stats=[MGMT.StorageUsageStats(media_type=MGMT.SCM),
+                              MGMT.StorageUsageStats(media_type=MGMT.NVME, total=100 * GB, free=60 * GB, min=60 * GB, max=60 * GB, mean=60 * GB)],
+                  ranks=ranks, size_bytes=80 * GB, volume_count=3, since_ns=SINCE)
+    return MGMT.PoolQueryResp(**dict(values, **kwargs))
+
+
+def created(*tiers):
+    return MGMT.PoolCreateResp(uuid=IDS[0], svc_reps=[0], tgt_ranks=[0, 1, 2, 5], tier_bytes=tiers)
+
+
+class Create(CommandTest):
+    def request(self, *words, answers=None):
+        with FakeServer({CREATE: created(0, 5 * GB), **(answers or {})}) as server:
+            self.fathom(server, "pool", "create", *words)
+            request, = server.requests(CREATE, MGMT.PoolCreateReq)
+        return request
+
+    def test_a_new_pool_is_shown(self):
+        with FakeServer({CREATE: created(0, 25 * GB)}) as server:
+            self.show("pool_create", server, "pool", "create", "p1", "--size", "100G")
+        with FakeServer({CREATE: created()}) as server:
+            self.show("pool_create_without_limit", server, "pool", "create", "p1")
+
+    def test_options_become_fields_of_the_request(self):
+        request = self.request("p1")
+        self.assertEqual((request.total_bytes, list(request.ranks), request.num_ranks, request.overcommit), (0, [], 0, False))
+        self.assertEqual([(one.number, one.strval) for one in request.properties], [(1, "p1")])
+        self.assertEqual(uuid.UUID(request.uuid).version, 4)
+        self.assertRegex(request.user, "^[a-z0-9_-]+@$")
+        self.assertNotEqual(self.request("p1").uuid, request.uuid)
+        request = self.request("p1", "--size", "2G", "--ranks", "0-2,5", "--overcommit")
+        self.assertEqual((request.total_bytes, list(request.ranks), request.overcommit), (2 << 30, [0, 1, 2, 5], True))
+        self.assertEqual(self.request("-z", "1000", "-k", "3", "p1").num_ranks, 3)
+
+    def test_a_share_of_the_free_space_is_that_of_the_smallest_engine_on_each(self):
+        def scan(ranks):
+            devices = [CTL.SmdDevice(rank=rank, uuid=IDS[0], total_bytes=100 * GB, avail_bytes=free) for rank, free in ranks.items()]
+            return CTL.StorageScanResp(nvme=CTL.ScanNvmeResp(ctrlrs=[CTL.NvmeController(pci_addr="/dev/sda", smd_devices=devices)]))
+
+        answers = {SCAN: scan({0: 50 * GB, 1: 20 * GB, 2: 90 * GB})}
+        self.assertEqual(self.request("p1", "--size", "100%", answers=answers).total_bytes, 60 * GB)
+        self.assertEqual(self.request("p1", "--size", "50%", "--ranks", "0,2", answers=answers).total_bytes, 50 * GB)
+        self.assertEqual(self.request("p1", "--size", "10%", "--nranks", "2", answers=answers).total_bytes, 4 * GB)
+        with FakeServer({SCAN: scan({})}) as server:
+            self.assertIn("give --size in bytes", self.fathom(server, "pool", "create", "p1", "--size", "10%", status=1).stderr)
+        with FakeServer({SCAN: scan({0: 0})}) as server:
+            self.assertIn("no free space", self.fathom(server, "pool", "create", "p1", "--size", "10%", status=1).stderr)
+        with FakeServer({SCAN: fault(618, "server", "no", "do")}) as server:
+            self.assertIn("618", self.fathom(server, "pool", "create", "p1", "--size", "10%", status=1).stderr)
+            self.assertEqual(server.requests(CREATE, MGMT.PoolCreateReq), [])
+
+    def test_invalid_command_lines_are_refused_without_a_request(self):
+        with FakeServer({CREATE: created()}) as server:
+            for words in ((), ("p1", "p2"), ("p1", "--size", "0"), ("p1", "--size", "0%"), ("p1", "--size", "101%"), ("p1", "--size", "%"),
+                          ("p1", "--size", "1000000000%"), ("p1", "--size", "big"), ("p1", "--ranks", "x"), ("p1", "--ranks", ""),
+                          ("p1", "--ranks", "0", "--nranks", "1"), ("p1", "--nranks", "0")):
+                done = self.fathom(server, "pool", "create", *words, status=2)
+                self.assertEqual(done.stdout, "", words)
+                self.assertNotEqual(done.stderr, "", words)
+            self.assertEqual(server.calls, [])
+
+    def test_a_repeated_request_has_the_same_key(self):
+        with FakeServer({CREATE: [Failure(grpc.StatusCode.UNAVAILABLE, "raft service unavailable"), created(0, GB)]}) as server:
+            self.fathom(server, "pool", "create", "p1")
+            first, second = server.requests(CREATE, MGMT.PoolCreateReq)
+        self.assertEqual(first, second)
+
+    def test_a_call_without_an_answer_ends_at_its_time(self):
+        with FakeServer({CREATE: Slow(30, created())}) as server:
+            self.assertIn("in time", self.fathom(server, "pool", "create", "p1", "--timeout", 1, status=1).stderr)
+
+
+class List(CommandTest):
+    def test_each_ready_pool_is_queried(self):
+        with FakeServer({LIST: listed("Ready", "Destroying", "Ready"), QUERY: lambda request: pool(IDS.index(MGMT.PoolQueryReq.FromString(request).id))}) as server:
+            self.show("pool_list", server, "pool", "list")
+            self.show("pool_list_verbose", server, "pool", "list", "-v")
+            self.assertEqual([request.id for request in server.requests(QUERY, MGMT.PoolQueryReq)], [IDS[0], IDS[2]] * 4)
+            self.assertEqual(self.fathom(server, "system", "list-pools").stdout, self.fathom(server, "pool", "list").stdout)
+
+    def test_without_queries_labels_and_states_are_shown(self):
+        with FakeServer({LIST: listed("Ready", "Creating")}) as server:
+            self.show("pool_list_no_query", server, "pool", "list", "--no-query")
+            self.assertEqual(server.requests(QUERY, MGMT.PoolQueryReq), [])
+
+    def test_a_failed_query_fails_the_command_and_the_others_are_shown(self):
+        answers = [fault(618, "server", "the engine is silent", "start it"), pool(1)]
+        for words in ((), ("-j",)):
+            with FakeServer({LIST: listed("Ready", "Ready"), QUERY: list(answers)}) as server:
+                done = self.fathom(server, "pool", "list", *words, status=1)
+            self.assertIn("the engine is silent", done.stderr)
+            self.assertIn("p1", done.stdout)
+        self.assertEqual([one["label"] for one in json.loads(done.stdout)["response"]["pools"]], ["p0", "p1"])
+
+    def test_a_pool_that_is_destroyed_meanwhile_is_no_failure(self):
+        with FakeServer({LIST: listed("Ready"), QUERY: Failure(grpc.StatusCode.NOT_FOUND, "no such pool")}) as server:
+            self.assertIn("p0", self.fathom(server, "pool", "list").stdout)
+
+
+class Query(CommandTest):
+    def test_a_pool_is_shown_with_its_ranks(self):
+        with FakeServer({QUERY: pool()}) as server:
+            self.show("pool_query", server, "pool", "query", "p0")
+        waiting = pool(state=MGMT.Destroying, pending="destroy", reason="rank 1 is stopped", overcommit=True, size_bytes=0, tier_stats=[],
+                       rebuild=MGMT.PoolRebuildStatus(status=-3, degraded=True))
+        with FakeServer({QUERY: waiting}) as server:
+            self.show("pool_query_pending", server, "pool", "query", "p0")
+
+    def test_options_become_bits_of_the_mask(self):
+        with FakeServer({QUERY: pool()}) as server:
+            for words in ((), ("-e",), ("-t",)):
+                self.fathom(server, "pool", "query", "p0", *words)
+            masks = [request.query_mask & 0xff for request in server.requests(QUERY, MGMT.PoolQueryReq)]
+        self.assertEqual(masks, [0xeb, 0xef, 0xea])
+
+    def test_a_degraded_pool_has_the_name_of_dmg(self):
+        with FakeServer({QUERY: pool(state=MGMT.TargetsExcluded, dead_ranks="4")}) as server:
+            self.assertIn("state=Degraded", self.fathom(server, "pool", "query", "p0").stdout)
+            said = json.loads(self.fathom(server, "pool", "query", "p0", "-j").stdout)["response"]
+            self.assertEqual((said["state"], said["dead_ranks"], said["disabled_ranks"]), ("Degraded", [4], [1]))
+
+    def test_values_that_are_no_ranks_are_left_out(self):
+        with FakeServer({QUERY: pool(enabled_ranks="x-", svc_reps=[4000000000])}) as server:
+            self.assertIsNone(json.loads(self.fathom(server, "pool", "query", "p0", "-j").stdout)["response"]["enabled_ranks"])
+        with FakeServer({LIST: listed("Ready"), QUERY: pool(svc_reps=[4000000000])}) as server:
+            self.fathom(server, "pool", "list", "-v")
+
+
+class Destroy(CommandTest):
+    def test_options_become_fields_of_the_request(self):
+        with FakeServer({DESTROY: MGMT.PoolDestroyResp()}) as server:
+            self.show("pool_destroy", server, "pool", "destroy", "p1")
+            self.fathom(server, "pool", "destroy", "p1", "-f", "-r")
+            requests = server.requests(DESTROY, MGMT.PoolDestroyReq)
+        self.assertEqual([(one.id, one.force, one.recursive) for one in requests], [("p1", False, False)] * 2 + [("p1", True, True)])
+
+    def test_a_refusal_is_shown_with_its_resolution(self):
+        with FakeServer({DESTROY: fault(618, "server", "pool p1 has 2 volumes", "destroy them, or use --recursive")}) as server:
+            first, second = self.fathom(server, "pool", "destroy", "p1", status=1).stderr.splitlines()
+        self.assertIn('code = 618 description = "pool p1 has 2 volumes"', first)
+        self.assertIn("--recursive", second)
+
+
+if __name__ == "__main__":
+    unittest.main()
