@@ -142,7 +142,8 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
         engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
-        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_subsystem_add_ns {NQN} p1/a\nvolume_resize p1 a 16M\nvolume_rename p1 a b\n")
+        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_subsystem_add_ns {NQN} p1/a\nvolume_resize p1 a 16M\nvolume_rename p1 a b\n"
+                            f"volume_create p1 c 8M\nvolume_publish p1 c {HOST}\nvolume_unpublish p1 c {HOST}\n")
         self.break_protocol(engine)
         self.exceed_keep_alive(engine)
         if self.file:

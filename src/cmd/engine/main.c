@@ -84,6 +84,9 @@ static const struct option_row rows[] = {
 	  AT(config_path), .values = OPTION_FILES },
 	{ "storage", 0, OPTION_CALL, "DIR", "folder of pools and volumes (pool_create, volume_create); best on XFS",
 	  AT(storage), .read = engine_read_storage, .values = OPTION_FOLDERS },
+	{ "listen", 0, OPTION_CALL, "ADDRESS:PORT",
+	  "address at which hosts find published volumes, in numbers; [ADDRESS]:PORT for IPv6; port 0: any", AT(server),
+	  .read = engine_read_listen },
 	{ "wait-for-rpc", 0, OPTION_FLAG, NULL, "serve only after the call framework_start_init", AT(wait_for_rpc) },
 	{ "num-trace-entries", 0, OPTION_CALL, "N",
 	  "trace records of each reactor, a power of two from 1024 to 67108864 (default 32768); 0: no trace file",
@@ -96,8 +99,6 @@ static const struct option_row rows[] = {
 	  "folder of this engine's socket and the server's; the engine then accepts hosts only after the server gave it a "
 	  "rank and configured it",
 	  AT(server), .read = engine_read_socket_dir, .values = OPTION_FOLDERS },
-	{ "listen", 0, OPTION_CALL, "ADDRESS:PORT", "address for hosts, in numbers; [ADDRESS]:PORT for IPv6; port 0: any",
-	  AT(server), .read = engine_read_listen },
 	{ "instance", 0, OPTION_CALL, "N", "index of this engine on its host (default 0)", AT(server),
 	  .read = engine_read_instance },
 	{ "uuid", 0, OPTION_CALL, "UUID", "UUID of this engine", AT(server), .read = engine_read_uuid },

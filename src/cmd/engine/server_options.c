@@ -48,7 +48,6 @@ int engine_read_listen(void *to, const char *text, struct fathom_fault *why)
 	uint64_t port;
 	int family = bracketed ? AF_INET6 : AF_INET;
 
-	server_option_given = "--listen";
 	if (bracketed && colon && colon > text + 1 && colon[-1] == ']') {
 		begin = text + 1;
 		end = colon - 1;

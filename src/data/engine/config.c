@@ -180,6 +180,15 @@ void config_free(struct config *config)
 	free(config);
 }
 
+/* A namespace on a volume that is ERRORED must not keep the engine from serving everything else. */
+static bool is_for_errored_volume(const struct config_call *call)
+{
+	const json_t *namespace = json_object_get(call->params, "namespace");
+	const char *device = json_string_value(json_object_get(namespace, "bdev_name"));
+
+	return strcmp(call->method, "nvmf_subsystem_add_ns") == 0 && device && engine_volume_is_errored(device);
+}
+
 static void next_call(struct config *config);
 
 static void call_done(void *ctx, int code, const char *message, const json_t *result)
@@ -195,7 +204,10 @@ static void call_done(void *ctx, int code, const char *message, const json_t *re
 	}
 	if (config->cancelled)
 		return;
-	if (code)
+	if (code && is_for_errored_volume(call))
+		log_error("%s: %s (%s): %s; the volume is ERRORED, so the engine starts without this namespace",
+			  config->path, call->where, call->method, message);
+	else if (code)
 		must(fault(&config->failure, -EINVAL, "%s: %s (%s): %s", config->path, call->where, call->method, message) <
 		     0);
 	config->next++;

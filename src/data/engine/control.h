@@ -87,7 +87,9 @@ void engine_control_fill_ready(Srv__NotifyReadyReq *ready);
 
 /* ---- listen.c ---- */
 
-/* Serve discovery at --listen; create the TCP transport unless it exists. Calls `done` once, now or later. */
+/*
+ * Serve discovery at --listen, if it was given; create the TCP transport unless it exists. Calls `done` once, now or later.
+ */
 void engine_control_listen(engine_done_fn done, void *ctx);
 
 /* ---- uplink.c ---- */

@@ -14,6 +14,7 @@
 #include "data/engine/end_report.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/engine/volume_export.h"
 #include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
 #include "base/reactor/daemon.h"
@@ -122,9 +123,18 @@ static void finish_init(const struct fathom_fault *why)
 		start_stop();
 }
 
+static void exports_started(void *ctx)
+{
+	finish_init(NULL);
+}
+
+/* Hosts find their volumes before the engine reports that it is ready. */
 static void discovery_listening(void *ctx, const struct fathom_fault *why)
 {
-	finish_init(why);
+	if (why || engine.stop_wanted)
+		finish_init(why);
+	else
+		exports_start(exports_started, NULL);
 }
 
 static void config_replayed(void *ctx, const struct fathom_fault *why)
@@ -301,6 +311,7 @@ static void start_stop(void)
 	daemon_stopping();
 	rpc_trace_finish();
 	rpc_server_close();
+	exports_stop();
 	nvmf_target_on_stuck(target_stuck);
 	if (engine.target_running || nvmf_target_state() == NVMF_TGT_ERROR)
 		nvmf_target_stop(target_stopped, NULL);

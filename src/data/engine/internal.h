@@ -35,6 +35,8 @@ void engine_storage_open(const char *root, engine_done_fn done, void *ctx);
 void engine_storage_close(void (*closed)(void *ctx), void *ctx);
 /* NULL: the engine has no storage, or it is not open. */
 struct volumes *engine_storage(void);
+/* Whether the storage has a volume that is ERRORED, whose block device would have this name. */
+bool engine_volume_is_errored(const char *device);
 
 /* ---- device_health.c: log lines about block devices ---- */
 

@@ -57,7 +57,7 @@ static void add_listener(void);
 
 static void listener_added(void *ctx, int rc, const struct fathom_fault *why)
 {
-	const struct engine_server_options *server = &engine_control.options->server;
+	const struct engine_server_options *server = &engine_options()->server;
 	bool ipv6 = strchr(listening.address.traddr, ':') != NULL;
 
 	listening.made = rc == 0;
@@ -79,7 +79,7 @@ static void listener_added(void *ctx, int rc, const struct fathom_fault *why)
 
 static void add_listener(void)
 {
-	const struct engine_server_options *server = &engine_control.options->server;
+	const struct engine_server_options *server = &engine_options()->server;
 	struct fathom_fault why;
 	int error;
 
@@ -107,16 +107,15 @@ static void transport_created(void *ctx, int rc, const struct fathom_fault *why)
 
 void engine_control_listen(engine_done_fn done, void *ctx)
 {
-	const struct engine_server_options *server;
+	const struct engine_server_options *server = &engine_options()->server;
 	struct nvmf_transport_options options;
 
 	listening.done = done;
 	listening.ctx = ctx;
-	if (!engine_control_is_on()) {
+	if (!server->address) {
 		call_done(NULL);
 		return;
 	}
-	server = &engine_control.options->server;
 	(void)text_copy(listening.address.trtype, sizeof(listening.address.trtype), "TCP"); /* fits */
 	(void)text_copy(listening.address.traddr, sizeof(listening.address.traddr), server->address);
 	if (nvmf_transport_find("TCP")) {

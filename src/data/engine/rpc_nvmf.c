@@ -2,6 +2,7 @@
 /* The target as a whole: transports, statistics, settings, its part of the configuration. */
 #include "data/engine/methods.gen.h"
 #include "data/engine/rpc_nvmf.h"
+#include "data/engine/volume_export.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,6 +31,19 @@ struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const c
 	if (!subsystem)
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Subsystem with NQN '%.223s' not found", nqn);
 	return subsystem;
+}
+
+struct nvmf_subsystem *nvmf_subsystem_to_change(struct rpc_request *request, const char *nqn)
+{
+	const struct volume *volume = export_volume_of(nqn);
+
+	if (!volume)
+		return nvmf_subsystem_named(request, nqn);
+	rpc_error(request, RPC_CODE_INVALID_PARAMETERS,
+		  "Subsystem '%.223s' serves volume %s to its hosts: use volume_publish and volume_unpublish, or fathom "
+		  "volume",
+		  nqn, volume->device);
+	return NULL;
 }
 
 void nvmf_changed(void *ctx, int rc, const struct fathom_fault *why)
@@ -308,6 +322,8 @@ void nvmf_config(json_t *calls)
 	config_add(calls, "nvmf_set_crdt", params);
 	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport))
 		config_add(calls, "nvmf_create_transport", nvmf_transport_json(transport));
-	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem))
-		subsystem_config(calls, subsystem);
+	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem)) {
+		if (!export_volume_of(nvmf_subsystem_get_options(subsystem)->nqn)) /* the volume's record has it */
+			subsystem_config(calls, subsystem);
+	}
 }

@@ -13,6 +13,9 @@ MUST_CHECK bool nvmf_is_our_target(struct rpc_request *request, const char *tgt_
 /* NULL: there is no such subsystem; an error reply has been sent. */
 struct nvmf_subsystem *nvmf_subsystem_named(struct rpc_request *request, const char *nqn);
 
+/* Likewise, for a method that changes it. NULL also: it serves a published volume. */
+struct nvmf_subsystem *nvmf_subsystem_to_change(struct rpc_request *request, const char *nqn);
+
 /* Reply to a change: true, or error -32602 with `why`. `ctx` is the request. */
 void nvmf_changed(void *ctx, int rc, const struct fathom_fault *why);
 

@@ -30,7 +30,7 @@ void method_nvmf_create_subsystem(struct rpc_request *request, const struct nvmf
 
 void method_nvmf_delete_subsystem(struct rpc_request *request, const struct nvmf_delete_subsystem_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_destroy(p->nqn, nvmf_changed, request);
 }
 
@@ -38,14 +38,14 @@ void method_nvmf_delete_subsystem(struct rpc_request *request, const struct nvmf
 
 void method_nvmf_subsystem_add_listener(struct rpc_request *request, const struct nvmf_subsystem_add_listener_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_add_listener(p->nqn, &p->listen_address, &p->options, nvmf_changed, request);
 }
 
 void method_nvmf_subsystem_remove_listener(struct rpc_request *request,
 					   const struct nvmf_subsystem_remove_listener_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_remove_listener(p->nqn, &p->listen_address, nvmf_changed, request);
 }
 
@@ -61,13 +61,13 @@ static void ns_added(void *ctx, int rc, const struct fathom_fault *why, uint32_t
 
 void method_nvmf_subsystem_add_ns(struct rpc_request *request, const struct nvmf_subsystem_add_ns_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_add_ns(p->nqn, &p->namespace, ns_added, request);
 }
 
 void method_nvmf_subsystem_remove_ns(struct rpc_request *request, const struct nvmf_subsystem_remove_ns_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_remove_ns(p->nqn, p->nsid, p->drain_timeout_ms, nvmf_changed, request);
 }
 
@@ -76,18 +76,18 @@ void method_nvmf_subsystem_remove_ns(struct rpc_request *request, const struct n
 /* The table rejects keys: a host configured for authentication must not connect without it. */
 void method_nvmf_subsystem_add_host(struct rpc_request *request, const struct nvmf_subsystem_add_host_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_add_host(p->nqn, p->host, nvmf_changed, request);
 }
 
 void method_nvmf_subsystem_remove_host(struct rpc_request *request, const struct nvmf_subsystem_remove_host_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_remove_host(p->nqn, p->host, nvmf_changed, request);
 }
 
 void method_nvmf_subsystem_allow_any_host(struct rpc_request *request, const struct nvmf_subsystem_allow_any_host_params *p)
 {
-	if (nvmf_subsystem_named(request, p->nqn))
+	if (nvmf_subsystem_to_change(request, p->nqn))
 		nvmf_subsystem_set_allow_any_host(p->nqn, p->allow_any_host, nvmf_changed, request);
 }

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/engine/volume_export.h"
 #include "data/store/volume/volumes.h"
 
 /* Reply with an error if the engine has no storage. */
@@ -59,7 +60,7 @@ void method_pool_destroy(struct rpc_request *request, const struct pool_destroy_
 	struct volumes *volumes = get_volumes(request);
 
 	if (volumes)
-		volumes_destroy_pool(volumes, &(struct volume_key){ .pool = p->pool }, p->force, reply_done, request);
+		export_destroy_pool(volumes, &(struct volume_key){ .pool = p->pool }, p->force, reply_done, request);
 }
 
 static json_t *uuid_json(const uint8_t *uuid)
@@ -125,8 +126,9 @@ void method_pool_get_pools(struct rpc_request *request)
 
 struct creation {
 	struct rpc_request *request;
-	char device[2 * POOL_NAME_BYTES_MAX];
+	char result[NVME_NQN_FIELD_BYTES]; /* the block device, or the NQN */
 };
+static_assert((int)NVME_NQN_FIELD_BYTES >= 2 * (int)POOL_NAME_BYTES_MAX, "a device's name fits, too");
 
 static void reply_created(void *ctx, const struct fathom_fault *why)
 {
@@ -135,7 +137,7 @@ static void reply_created(void *ctx, const struct fathom_fault *why)
 	if (why)
 		rpc_error_errno(creation->request, why->error, why->text);
 	else
-		rpc_reply(creation->request, json_text(creation->device));
+		rpc_reply(creation->request, json_text(creation->result));
 	free(creation);
 }
 
@@ -152,8 +154,8 @@ void method_volume_create(struct rpc_request *request, const struct volume_creat
 	creation = calloc(1, sizeof(*creation));
 	must(creation);
 	creation->request = request;
-	must((size_t)snprintf(creation->device, sizeof(creation->device), "%s/%s", pool, record.name) <
-	     sizeof(creation->device));
+	must((size_t)snprintf(creation->result, sizeof(creation->result), "%s/%s", pool, record.name) <
+	     sizeof(creation->result));
 	volumes_create(volumes, &(struct volume_key){ .pool = pool }, &record, reply_created, creation);
 }
 
@@ -162,8 +164,8 @@ void method_volume_destroy(struct rpc_request *request, const struct volume_dest
 	struct volumes *volumes = get_volumes(request);
 
 	if (volumes)
-		volumes_destroy(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, false, reply_done,
-				request);
+		export_destroy_volume(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->force,
+				      reply_done, request);
 }
 
 void method_volume_resize(struct rpc_request *request, const struct volume_resize_params *p)
@@ -184,6 +186,69 @@ void method_volume_rename(struct rpc_request *request, const struct volume_renam
 			       reply_done, request);
 }
 
+/* ---- hosts ---- */
+
+void method_volume_publish(struct rpc_request *request, const struct volume_publish_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct volume *volume = volumes ? volumes_find(volumes, p->pool, p->volume) : NULL;
+	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
+	struct creation *creation;
+
+	if (!volumes)
+		return;
+	creation = calloc(1, sizeof(*creation));
+	must(creation);
+	creation->request = request;
+	if (volume)
+		export_get_nqn(volume, creation->result);
+	export_publish(volumes, &key, p->host, reply_created, creation);
+}
+
+void method_volume_unpublish(struct rpc_request *request, const struct volume_unpublish_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
+
+	if (volumes)
+		export_unpublish(volumes, &key, p->host, p->force, reply_done, request);
+}
+
+static json_t *hosts_json(const struct volume *volume)
+{
+	json_t *list = json_made(json_array());
+
+	for (uint32_t i = 0; i < volume->record.host_count; i++) {
+		json_t *object = json_made(json_object());
+		struct export_host host;
+
+		export_get_host(volume, volume->record.hosts[i].nqn, &host);
+		json_put(object, "nqn", json_text(volume->record.hosts[i].nqn));
+		json_put(object, "connections", json_integer(host.connections));
+		if (host.connections > 0) {
+			json_put(object, "since_ns", json_integer((json_int_t)host.since_ns));
+			json_put(object, "address", json_text(host.address));
+		}
+		json_add(list, object);
+	}
+	return list;
+}
+
+static void put_export(json_t *object, const struct volume *volume)
+{
+	const struct volume_export *export = export_find(volume);
+	char nqn[NVME_NQN_FIELD_BYTES];
+
+	if (volume->record.host_count == 0)
+		return;
+	export_get_nqn(volume, nqn);
+	json_put(object, "nqn", json_text(nqn));
+	json_put(object, "export", json_string(volume_export_state_name(export ? export->state : VOLUME_EXPORT_ABSENT)));
+	json_put(object, "hosts", hosts_json(volume));
+	if (export_failure(volume))
+		json_put(object, "export_reason", json_text(export_failure(volume)));
+}
+
 static json_t *volume_json(const struct volume *volume)
 {
 	json_t *object = json_made(json_object());
@@ -200,6 +265,7 @@ static json_t *volume_json(const struct volume *volume)
 	json_put(object, "created_ns", json_integer((json_int_t)volume->record.created_ns));
 	if (volume->state == VOLUME_ERRORED)
 		json_put(object, "reason", json_text(volume->why.text));
+	put_export(object, volume);
 	return object;
 }
 

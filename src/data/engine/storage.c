@@ -70,3 +70,17 @@ struct volumes *engine_storage(void)
 {
 	return storage.is_open ? storage.volumes : NULL;
 }
+
+bool engine_volume_is_errored(const char *device)
+{
+	const struct pool *pool = engine_storage() ? volumes_first_pool(storage.volumes) : NULL;
+	const struct volume *volume;
+
+	for (; pool; pool = TAILQ_NEXT(pool, link)) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			if (strcmp(volume->device, device) == 0)
+				return volume->state == VOLUME_ERRORED;
+		}
+	}
+	return false;
+}

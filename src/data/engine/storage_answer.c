@@ -6,6 +6,7 @@
 #include <uuid/uuid.h>
 
 #include "data/engine/storage_calls.h"
+#include "data/engine/volume_export.h"
 
 static void *made(void *memory)
 {
@@ -55,17 +56,35 @@ Store__StorageResp *storage_answer_error(int error, const char *text)
 static void add_hosts(Store__Volume *to, const struct volume *volume)
 {
 	const struct volume_record *record = &volume->record;
+	char nqn[NVME_NQN_FIELD_BYTES];
 
 	if (record->host_count == 0)
 		return;
 	to->hosts = made(calloc(record->host_count, sizeof(Store__Host *)));
 	for (to->n_hosts = 0; to->n_hosts < record->host_count; to->n_hosts++) {
 		Store__Host *host = made(malloc(sizeof(*host)));
+		struct export_host info;
 
 		store__host__init(host);
 		set_text(&host->nqn, record->hosts[to->n_hosts].nqn);
+		export_get_host(volume, record->hosts[to->n_hosts].nqn, &info);
+		host->connections = info.connections;
+		host->since_ns = info.since_ns;
+		set_text(&host->address, info.address);
 		to->hosts[to->n_hosts] = host;
 	}
+	export_get_nqn(volume, nqn);
+	set_text(&to->nqn, nqn);
+}
+
+/* A published volume that hosts cannot reach is as bad as one whose file cannot be opened. */
+static void set_state(Store__Volume *to, const struct volume *volume)
+{
+	const char *failure = volume->state == VOLUME_ERRORED ? volume->why.text : export_failure(volume);
+
+	set_text(&to->state, volume_state_name(failure ? VOLUME_ERRORED : volume->state));
+	if (failure)
+		set_text(&to->reason, failure);
 }
 
 static Store__Volume *create_volume(const struct volume *volume)
@@ -81,10 +100,8 @@ static Store__Volume *create_volume(const struct volume *volume)
 	to->thick = record->thick;
 	to->checksums = record->checksums;
 	to->created_ns = record->created_ns;
-	set_text(&to->state, volume_state_name(volume->state));
+	set_state(to, volume);
 	to->since_ns = volume->since_ns;
-	if (volume->state == VOLUME_ERRORED)
-		set_text(&to->reason, volume->why.text);
 	add_hosts(to, volume);
 	return to;
 }
@@ -127,6 +144,9 @@ static Store__StorageResp *create_storage(struct volumes *volumes, size_t pools)
 
 	volumes_get_info(volumes, &info);
 	set_text(&answer->state, storage_state_name(info.state));
+	if (info.state == STORAGE_FAILED)
+		set_text(&answer->text, "an earlier change could not be synced, so the storage rejects changes: restart the"
+					" engine to read it again");
 	if (engine_control.traddr[0]) {
 		bool ipv6 = strchr(engine_control.traddr, ':') != NULL;
 
@@ -157,9 +177,9 @@ Store__StorageResp *storage_answer_list(struct volumes *volumes)
 
 Store__StorageResp *storage_answer_object(struct volumes *volumes, const struct volume_key *key)
 {
-	Store__StorageResp *answer = create_storage(volumes, 1);
 	const struct pool *pool = volumes_find_pool(volumes, key->pool);
 	const struct volume *volume = volumes_find(volumes, key->pool, key->volume);
+	Store__StorageResp *answer = create_storage(volumes, pool ? 1 : 0);
 
 	if (!pool)
 		return answer;

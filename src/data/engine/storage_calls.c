@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "data/engine/probes.gen.h"
+#include "data/engine/volume_export.h"
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
 
@@ -61,7 +62,7 @@ static void end_call(void *ctx, const struct fathom_fault *why)
 	storage_call_end(ctx, why);
 }
 
-/* The object to destroy does not exist, or one of its name with another UUID does: it was destroyed before. */
+/* The object does not exist, or one of its name with another UUID does: it was destroyed before, and has no hosts. */
 static void end_destroy(void *ctx, const struct fathom_fault *why)
 {
 	storage_call_end(ctx, why && why->error == -ENOENT ? NULL : why);
@@ -98,7 +99,7 @@ static void create_pool(struct storage_call *call)
 
 static void destroy_pool(struct storage_call *call)
 {
-	volumes_destroy_pool(call->volumes, &call->key, call->request->force, end_destroy, call);
+	export_destroy_pool(call->volumes, &call->key, call->request->force, end_destroy, call);
 }
 
 static void create_volume(struct storage_call *call)
@@ -143,7 +144,17 @@ static void rename_volume(struct storage_call *call)
 
 static void destroy_volume(struct storage_call *call)
 {
-	volumes_destroy(call->volumes, &call->key, call->request->force, end_destroy, call);
+	export_destroy_volume(call->volumes, &call->key, call->request->force, end_destroy, call);
+}
+
+static void publish_volume(struct storage_call *call)
+{
+	export_publish(call->volumes, &call->key, call->request->host_nqn, end_call, call);
+}
+
+static void unpublish_volume(struct storage_call *call)
+{
+	export_unpublish(call->volumes, &call->key, call->request->host_nqn, call->request->force, end_destroy, call);
 }
 
 /* A row without `start` is an action that this engine does not support. */
@@ -158,8 +169,8 @@ static const struct action {
 	[STORE__ACTION__VOLUME_RESIZE] = { "VOLUME_RESIZE", resize_volume },
 	[STORE__ACTION__VOLUME_RENAME] = { "VOLUME_RENAME", rename_volume },
 	[STORE__ACTION__VOLUME_DESTROY] = { "VOLUME_DESTROY", destroy_volume },
-	[STORE__ACTION__VOLUME_PUBLISH] = { "VOLUME_PUBLISH", NULL },
-	[STORE__ACTION__VOLUME_UNPUBLISH] = { "VOLUME_UNPUBLISH", NULL },
+	[STORE__ACTION__VOLUME_PUBLISH] = { "VOLUME_PUBLISH", publish_volume },
+	[STORE__ACTION__VOLUME_UNPUBLISH] = { "VOLUME_UNPUBLISH", unpublish_volume },
 	[STORE__ACTION__SNAPSHOT_CREATE] = { "SNAPSHOT_CREATE", NULL },
 	[STORE__ACTION__SNAPSHOT_DESTROY] = { "SNAPSHOT_DESTROY", NULL },
 	[STORE__ACTION__SNAPSHOT_RESTORE] = { "SNAPSHOT_RESTORE", NULL },

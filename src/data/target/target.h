@@ -322,8 +322,19 @@ void nvmf_subsystem_add_host(const char *nqn, const char *host_nqn, nvmf_done_fn
 /* The host's connections are closed before `done`. Errors: -ENOENT (subsystem, or no such host in it). */
 void nvmf_subsystem_remove_host(const char *nqn, const char *host_nqn, nvmf_done_fn done, void *ctx);
 void nvmf_subsystem_set_allow_any_host(const char *nqn, bool allow, nvmf_done_fn done, void *ctx);
+/* Whether `nqn` has the syntax of an NQN. */
+bool nvmf_nqn_valid(const char *nqn);
 /* In the order of addition; NULL: no more. Valid until the host is removed. */
 const char *nvmf_subsystem_host_at(const struct nvmf_subsystem *subsystem, unsigned int index);
+
+/* A controller of a subsystem, as the control thread knows it: also one whose Connect is being answered or that leaves. */
+struct nvmf_connection {
+	const char *host_nqn, *peer_address; /* borrowed */
+	uint64_t connected_ns;		     /* since 1970 */
+};
+/* Call `fn` for each controller, ordered by cntlid. It must not change the subsystem. */
+void nvmf_subsystem_each_connection(const struct nvmf_subsystem *subsystem,
+				    void (*fn)(void *ctx, const struct nvmf_connection *connection), void *ctx);
 
 /* ---- listeners ---- */
 

@@ -79,6 +79,8 @@
 	  "a server loaded other certificates after SIGHUP")                                                               \
 	X(CERTIFICATE_EXPIRES, 1025, "certificate_expires", INFO, WARNING,                                                 \
 	  "a certificate of a server expires in 30, 7 or 1 days")                                                          \
-	X(CERTIFICATE_EXPIRED, 1026, "certificate_expired", INFO, ERROR, "a certificate of a running server has expired")
+	X(CERTIFICATE_EXPIRED, 1026, "certificate_expired", INFO, ERROR, "a certificate of a running server has expired")  \
+	X(VOLUME_ERRORED, 1030, "volume_errored", INFO, ERROR,                                                             \
+	  "an engine has started and cannot serve a volume; it gives the reason")
 
 #endif

@@ -5,7 +5,7 @@
  *	volumes.c	open and close; queries
  *	model.c		the copy in memory: pools, volumes, their block devices
  *	queue.c		changes: one at a time, each on a worker thread
- *	changes.c	what each kind of change checks, does and applies
+ *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
  *	rename.c	the change of a name
  *	ledger.c	the space that is promised
  */
@@ -41,6 +41,7 @@ struct change {
 	struct volume_record record;	    /* CREATE; DESTROY, RENAME: its name; RESIZE: as it is */
 	uint64_t size_bytes;		    /* RESIZE */
 	char new_name[POOL_NAME_BYTES_MAX]; /* RENAME */
+	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
 	bool force;
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
 	volumes_done_fn done;

@@ -125,4 +125,15 @@ void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint6
 void volumes_rename(struct volumes *volumes, const struct volume_key *key, const char *new_name, volumes_done_fn done,
 		    void *ctx);
 
+/* ---- changes_publish.c: the hosts that may use a volume ---- */
+
+/* Errors: -EINVAL (NQN), -EIO (ERRORED), -ENOENT, -ENOSPC (POOL_VOLUME_HOSTS_MAX). */
+void volumes_publish(struct volumes *volumes, const struct volume_key *key, const char *host_nqn, volumes_done_fn done,
+		     void *ctx);
+/* Succeeds if the host may not use it. Errors: -EIO (ERRORED, and its record cannot be read), -ENOENT. */
+void volumes_unpublish(struct volumes *volumes, const struct volume_key *key, const char *host_nqn, volumes_done_fn done,
+		       void *ctx);
+/* Whether the host may use the volume. */
+bool volume_has_host(const struct volume *volume, const char *nqn);
+
 #endif

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/observe/trace/points.gen.h"
 #include "data/target/controller/controller.h"
@@ -343,6 +344,7 @@ static void admin_create(struct connect *connect, struct nvmf_subsystem *subsyst
 	ctrlr->kas_ms = (uint32_t)rules->kas * 100;
 	ctrlr->kato_min_ms = rules->min_kato;
 	ctrlr->created_tick = reactor_now();
+	ctrlr->connected_ns = clock_realtime_ns();
 	TAILQ_INIT(&ctrlr->io_qpairs);
 	nvmf_features_init(ctrlr);
 	insert_ordered(subsystem, ctrlr);

@@ -66,6 +66,7 @@ struct nvmf_ctrlr {
 	const struct trace_istr *host_istr;
 	char local_address[NVMF_ADDRESS_BYTES_MAX], local_service[8];
 	char peer_address[NVMF_ADDRESS_BYTES_MAX];
+	uint64_t connected_ns; /* since 1970 */
 	uint16_t io_queues_max;
 	uint32_t kas_ms, kato_min_ms;
 	/* home thread only */

@@ -47,6 +47,18 @@ const char *nvmf_subsystem_host_at(const struct nvmf_subsystem *subsystem, unsig
 	return NULL;
 }
 
+void nvmf_subsystem_each_connection(const struct nvmf_subsystem *subsystem,
+				    void (*fn)(void *ctx, const struct nvmf_connection *connection), void *ctx)
+{
+	const struct nvmf_ctrlr *ctrlr;
+
+	must_be_on(thread_control());
+	TAILQ_FOREACH (ctrlr, &subsystem->ctrlrs, link)
+		fn(ctx, &(struct nvmf_connection){ .host_nqn = ctrlr->host_nqn,
+						   .peer_address = ctrlr->peer_address,
+						   .connected_ns = ctrlr->connected_ns });
+}
+
 static struct host_op *host_op_create(const char *nqn, nvmf_done_fn done, void *ctx)
 {
 	struct host_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_ACCESS, done, ctx);

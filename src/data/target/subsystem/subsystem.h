@@ -188,7 +188,6 @@ void nvmf_ns_released(void *ns);
 bool nvmf_subsystem_host_allowed(const struct nvmf_subsystem *subsystem, const char *host_nqn);
 /* Whether connections at this local address may use the subsystem. */
 bool nvmf_subsystem_serves(const struct nvmf_subsystem *subsystem, const char *address, const char *service);
-bool nvmf_nqn_valid(const char *nqn);
 /* Any thread: the limits are constant. */
 struct nvmf_dsm_limits nvmf_subsystem_dsm_limits(const struct nvmf_subsystem *subsystem);
 /* Listeners, hosts or subsystems changed: send an event to discovery controllers. */

@@ -286,6 +286,28 @@ static void a_renamed_volume_is_returned_by_its_new_name(void **state)
 	assert_int_equal(volume_count(), 1);
 }
 
+/* What the target does for them is tested with the real engine: test/system/test_volume_exports.py. */
+static void a_volume_is_published_only_if_hosts_can_reach_it(void **state)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__VOLUME_PUBLISH);
+
+	serve();
+	request.host_nqn = "nqn.2026-11.org.fathom:a";
+	assert_int_equal(ask(request), -ENOENT);
+	assert_int_equal(create_pool(""), 0);
+	assert_int_equal(create_volume("", MIB), 0);
+	assert_int_equal(ask(request), -EDESTADDRREQ); /* nothing listens in this test */
+	assert_text("--listen");
+	request.host_nqn = "a";
+	assert_int_equal(ask(request), -EINVAL);
+	request.action = STORE__ACTION__VOLUME_UNPUBLISH;
+	assert_int_equal(ask(request), 0);
+	request.volume = "none";
+	assert_int_equal(ask(request), 0);
+	assert_int_equal(volume_count(), 1);
+	assert_int_equal(last.response->pools[0]->volumes[0]->n_hosts, 0);
+}
+
 static void what_does_not_exist_is_destroyed(void **state)
 {
 	serve();
@@ -374,6 +396,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_repeated_call_succeeds_and_another_says_what_differs, setup, end),
 		cmocka_unit_test_setup_teardown(an_object_with_another_uuid_is_not_touched, setup, end),
 		cmocka_unit_test_setup_teardown(a_renamed_volume_is_returned_by_its_new_name, setup, end),
+		cmocka_unit_test_setup_teardown(a_volume_is_published_only_if_hosts_can_reach_it, setup, end),
 		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
 		cmocka_unit_test_setup_teardown(wrong_values_are_rejected, setup, end),
 		cmocka_unit_test_setup_teardown(calls_beyond_the_limit_are_rejected_and_the_others_succeed, setup, end),

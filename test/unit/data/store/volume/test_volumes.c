@@ -22,7 +22,7 @@
 #include "data/store/volume/volumes.h"
 #include "../../../control_thread.h"
 
-enum { CALLS_MAX = 16, MIB = 1 << 20 };
+enum { CALLS_MAX = 80, MIB = 1 << 20 };
 
 static char root[64];
 static struct pool_fs calls; /* those of the system, with the sync below */
@@ -437,6 +437,111 @@ static void a_failed_sync_after_the_rename_makes_the_storage_reject_changes(void
 	assert_int_equal(get_info().pools, 1); /* queries go on */
 }
 
+/* ---- hosts ---- */
+
+static const struct volume_key key = { .pool = "p", .volume = "a" };
+static char host[POOL_NQN_BYTES_MAX + 8];
+
+static int control_publish(void *ctx)
+{
+	volumes_publish(volumes, &key, host, note_end, ctx);
+	return 0;
+}
+
+static int control_unpublish(void *ctx)
+{
+	volumes_unpublish(volumes, &key, host, note_end, ctx);
+	return 0;
+}
+
+static int control_count_hosts(void *ctx)
+{
+	const struct volume *volume = volumes_find(volumes, "p", "a");
+
+	must(volume_has_host(volume, "nqn.2026-11.org.fathom:none") == false);
+	return (int)volume->record.host_count;
+}
+
+static int count_hosts(void)
+{
+	return on_control(control_count_hosts, NULL);
+}
+
+static int publish(const char *nqn)
+{
+	snprintf(host, sizeof(host), "%s", nqn);
+	return wait_for(start_call(control_publish));
+}
+
+static int unpublish(const char *nqn)
+{
+	snprintf(host, sizeof(host), "%s", nqn);
+	return wait_for(start_call(control_unpublish));
+}
+
+/* Close and open again: what the storage says. */
+static void reopen(void)
+{
+	assert_int_equal(wait_for(start_call(control_close)), 0);
+	volumes = NULL;
+	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
+	assert_int_equal(wait_for(start_call(control_open)), 0);
+}
+
+static void a_host_is_published_when_its_record_is_on_disk(void **state)
+{
+	struct call *call;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	hold_syncs(true);
+	snprintf(host, sizeof(host), "nqn.2026-11.org.fathom:a");
+	call = start_call(control_publish);
+	wait_for_held_sync();
+	assert_int_equal(count_hosts(), 0);
+	assert_int_equal(get_info().change, VOLUME_CHANGE_PUBLISH);
+	hold_syncs(false);
+	assert_int_equal(wait_for(call), 0);
+	assert_int_equal(count_hosts(), 1);
+	syncs_left = 0;
+	assert_int_equal(publish("nqn.2026-11.org.fathom:b"), -EIO);
+	assert_int_equal(unpublish("nqn.2026-11.org.fathom:a"), -EIO);
+	syncs_left = -1;
+	assert_int_equal(count_hosts(), 1);
+	reopen();
+	assert_int_equal(count_hosts(), 1);
+	assert_int_equal(wait_for(start_call(control_destroy_volume)), -EBUSY); /* without force */
+	assert_int_equal(unpublish("nqn.2026-11.org.fathom:a"), 0);
+	reopen();
+	assert_int_equal(count_hosts(), 0);
+	assert_int_equal(wait_for(start_call(control_destroy_volume)), 0);
+}
+
+static void a_volume_has_a_limited_number_of_hosts(void **state)
+{
+	char nqn[POOL_NQN_BYTES_MAX + 8];
+
+	assert_int_equal(publish("nqn.2026-11.org.fathom:a"), -ENOENT);
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	for (int i = 0; i < POOL_VOLUME_HOSTS_MAX; i++) {
+		must(snprintf(nqn, sizeof(nqn), "nqn.2026-11.org.fathom:%0200d", i) == POOL_NQN_BYTES_MAX - 1);
+		assert_int_equal(publish(nqn), 0);
+		started--; /* the place of its result */
+	}
+	assert_int_equal(publish(nqn), 0); /* repeated */
+	assert_int_equal(publish("nqn.2026-11.org.fathom:a"), -ENOSPC);
+	must(snprintf(nqn, sizeof(nqn), "nqn.2026-11.org.fathom:%0201d", 0) == POOL_NQN_BYTES_MAX);
+	assert_int_equal(publish(nqn), -EINVAL);
+	assert_int_equal(publish("nqn.2026-11.org.fathom: a"), -EINVAL);
+	assert_int_equal(publish("nqn.2026-11.org.fathom:\xff"), -EINVAL);
+	reopen();
+	assert_int_equal(count_hosts(), POOL_VOLUME_HOSTS_MAX);
+	assert_int_equal(unpublish("nqn.2026-11.org.fathom:a"), 0); /* is none */
+	snprintf(nqn, sizeof(nqn), "nqn.2026-11.org.fathom:%0200d", 7);
+	assert_int_equal(unpublish(nqn), 0);
+	assert_int_equal(publish("nqn.2026-11.org.fathom:a"), 0);
+	assert_int_equal(count_hosts(), POOL_VOLUME_HOSTS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +556,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_change_whose_files_cannot_be_synced_changes_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(a_failed_sync_after_the_rename_makes_the_storage_reject_changes, begin,
 						end),
+		cmocka_unit_test_setup_teardown(a_host_is_published_when_its_record_is_on_disk, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_has_a_limited_number_of_hosts, begin, end),
 	};
 
 	return cmocka_run_group_tests_name("volume volumes", tests, NULL, NULL);
