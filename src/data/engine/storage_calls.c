@@ -62,10 +62,25 @@ static void end_call(void *ctx, const struct fathom_fault *why)
 	storage_call_end(ctx, why);
 }
 
-/* The object does not exist, or one of its name with another UUID does: it was destroyed before, and has no hosts. */
+/*
+ * The object does not exist, or one of its name with another UUID does: it was destroyed before, and has no hosts. A volume
+ * that was renamed does exist.
+ */
 static void end_destroy(void *ctx, const struct fathom_fault *why)
 {
-	storage_call_end(ctx, why && why->error == -ENOENT ? NULL : why);
+	struct storage_call *call = ctx;
+	const struct volume *volume = NULL;
+	struct fathom_fault renamed;
+
+	if (!why || why->error != -ENOENT) {
+		storage_call_end(call, why);
+		return;
+	}
+	if (!uuid_is_null(call->key.uuid) && engine_storage())
+		volume = volumes_find_uuid(call->volumes, call->key.uuid);
+	if (volume)
+		fill_fault(&renamed, -ENOENT, "volume %s/%s is named %s", call->key.pool, call->key.volume, volume->device);
+	storage_call_end(call, volume ? &renamed : NULL);
 }
 
 /* ---- actions: each calls storage_call_end() once, now or later ---- */

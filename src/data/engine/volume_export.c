@@ -36,17 +36,7 @@ bool exports_are_stopped(void)
 
 static const struct volume *find_volume(const uint8_t uuid[POOL_UUID_BYTES])
 {
-	struct volumes *volumes = engine_storage();
-	const struct pool *pool = volumes ? volumes_first_pool(volumes) : NULL;
-	const struct volume *volume;
-
-	for (; pool; pool = TAILQ_NEXT(pool, link)) {
-		TAILQ_FOREACH (volume, &pool->volumes, link) {
-			if (uuid_compare(volume->record.uuid, uuid) == 0)
-				return volume;
-		}
-	}
-	return NULL;
+	return engine_storage() ? volumes_find_uuid(engine_storage(), uuid) : NULL;
 }
 
 /* Whether the volume is to be served. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -233,4 +234,19 @@ struct volume *volumes_find(const struct volumes *volumes, const char *pool, con
 	const struct pool *found = model_find_pool(&volumes->pools, pool);
 
 	return found ? model_find_volume(found, name) : NULL;
+}
+
+struct volume *volumes_find_uuid(const struct volumes *volumes, const uint8_t uuid[POOL_UUID_BYTES])
+{
+	const struct pool *pool;
+	struct volume *volume;
+
+	must(!uuid_is_null(uuid));
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			if (uuid_compare(volume->record.uuid, uuid) == 0)
+				return volume;
+		}
+	}
+	return NULL;
 }

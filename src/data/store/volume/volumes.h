@@ -79,6 +79,8 @@ struct pool *volumes_first_pool(const struct volumes *volumes);
 /* NULL: there is none. */
 struct pool *volumes_find_pool(const struct volumes *volumes, const char *name);
 struct volume *volumes_find(const struct volumes *volumes, const char *pool, const char *name);
+/* By its UUID, which is not zero. */
+struct volume *volumes_find_uuid(const struct volumes *volumes, const uint8_t uuid[POOL_UUID_BYTES]);
 
 /*
  * ---- changes ----

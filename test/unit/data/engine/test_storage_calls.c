@@ -283,6 +283,8 @@ static void a_renamed_volume_is_returned_by_its_new_name(void **state)
 	}
 	request.volume_uuid = "";
 	assert_int_equal(ask(request), -ENOENT);
+	assert_int_equal(change(STORE__ACTION__VOLUME_DESTROY, UUID_A, UUID_B, 0), -ENOENT); /* by its former name */
+	assert_text("is named p/b");
 	assert_int_equal(volume_count(), 1);
 }
 
