@@ -79,7 +79,7 @@ static void end_destroy(void *ctx, const struct fathom_fault *why)
 	if (!uuid_is_null(call->key.uuid) && engine_storage())
 		volume = volumes_find_uuid(call->volumes, call->key.uuid);
 	if (volume)
-		fill_fault(&renamed, -ENOENT, "volume %s/%s is named %s", call->key.pool, call->key.volume, volume->device);
+		fill_fault(&renamed, -ENOENT, "%s; the volume of this UUID is %s", why->text, volume->device);
 	storage_call_end(call, volume ? &renamed : NULL);
 }
 
