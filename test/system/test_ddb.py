@@ -13,6 +13,15 @@ from terminal import Terminal
 MIB = 1 << 20
 
 
+def crc32c(data):
+    value = 0xffffffff
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (0x82f63b78 if value & 1 else 0)
+    return value ^ 0xffffffff
+
+
 class Ddb(EngineTest):
     def setUp(self):
         super().setUp()
@@ -178,6 +187,27 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
                             ((self.storage, "load", "/dev/null", "p1/a"), "confirm with --yes"), (("--nothing",), "nothing")):
             done = self.ddb(*words, status=1 if "load" in words else 2)
             self.assertIn(text, done.stderr)
+
+    def test_a_superblock_is_shown_or_its_damage_named(self):
+        text = ("version: 1\nuuid: 950fc86b-1111-4222-8333-444444444444\nsystem: fathom\nrank: 3\nuri: ofi+tcp://10.0.0.1:20000\nvalidrank: true\n"
+                "hostfaultdomain: /rack0/node0\nincarnation: 1795201297274729984\n")
+        path = os.path.join(self.directory, "superblock")
+
+        def write(to, text):
+            with open(to, "w") as file:
+                file.write(f"{text}checksum: 0x{crc32c(text.encode()):08x}\n")
+        write(path, text)
+        shown = self.json(path, "superblock_dump")
+        self.assertEqual((shown["rank"], shown["system"], shown["fault_domain"]), (3, "fathom", "/rack0/node0"))
+        self.assertIn("no storage is open", self.ddb(path, "verify", status=2).stderr)
+        self.make_and_kill()
+        self.assertIn("does not exist", self.ddb(self.storage, "superblock_dump", status=2).stderr)
+        write(self.path("superblock"), text)
+        self.assertEqual(self.json(self.storage, "superblock_dump")["uuid"], shown["uuid"])
+        self.assertEqual(self.problems(status=0), set())
+        with open(path, "a") as file:
+            file.write("x")
+        self.assertIn("superblock", self.ddb(path, "superblock_dump", status=1).stderr)
 
     def test_names_of_any_bytes_are_printed(self):
         self.make_and_kill()

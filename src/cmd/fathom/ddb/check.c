@@ -76,6 +76,23 @@ static bool is_volume_of(const struct store_object *object, size_t pool)
 	return object->kind == STORE_VOLUME && object->is_read && object->parent == (int)pool;
 }
 
+/* Whether a write to an allocated block may need a new one, because a snapshot or another volume has it, too. */
+static bool may_share(const struct store *store, size_t index)
+{
+	if (store->objects[index].record.volume.has_origin)
+		return true;
+	return index + 1 < store->object_count && store->objects[index + 1].parent == (int)index;
+}
+
+/* What the volume may still allocate, as the ledger of the engine counts it. */
+static uint64_t promise_of(const struct store *store, size_t index)
+{
+	const struct store_object *volume = &store->objects[index];
+	uint64_t size = volume->record.volume.size_bytes;
+
+	return may_share(store, index) ? size : size - min_u64(volume->allocated_bytes, size);
+}
+
 static void check_pool(struct store *store, size_t index)
 {
 	const struct store_object *pool = &store->objects[index];
@@ -87,8 +104,7 @@ static void check_pool(struct store *store, size_t index)
 		if (!is_volume_of(object, index) || (pool->record.pool.overcommit && !object->record.volume.thick))
 			continue;
 		used += object->record.volume.size_bytes;
-		store->space.promised_bytes += object->record.volume.size_bytes -
-					       min_u64(object->allocated_bytes, object->record.volume.size_bytes);
+		store->space.promised_bytes += promise_of(store, i);
 	}
 	if (pool->record.pool.size_bytes > 0 && used > pool->record.pool.size_bytes)
 		store_add_finding(store, STORE_POOL_FULL, pool->path, 0,

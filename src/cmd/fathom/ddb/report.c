@@ -85,6 +85,10 @@ static int report(const struct ddb *ddb)
 		(void)ddb_print_json(json_of_report(store));
 	else
 		print_report(store);
+	for (size_t i = 0; i < store->finding_count; i++) {
+		if (store->findings[i].problem == STORE_UNREADABLE)
+			return EXIT_USAGE;
+	}
 	return store_count(store, false) ? DDB_FOUND : EXIT_SUCCESS;
 }
 

@@ -84,7 +84,8 @@ static void read_record(struct store *store, int folder, int index)
 		return;
 	}
 	if (error) {
-		store_add_finding(store, STORE_UNREADABLE, path, 0, "cannot read the file: %s", strerror(-error));
+		store_add_finding(store, error == -EFBIG ? STORE_RECORD_DAMAGED : STORE_UNREADABLE, path, 0,
+				  "cannot read the file: %s", strerror(-error));
 		return;
 	}
 	error = store_decode(object, text, bytes, &why);

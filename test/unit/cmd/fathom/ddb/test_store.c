@@ -11,19 +11,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 
 #include <cmocka.h>
 
 #include "base/bits.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "cmd/fathom/ddb/store.h"
 #include "data/store/pool/tree.h"
 
 enum { MIB = 1 << 20, COMMAND_BYTES = 2048 };
 
-static char root[] = "/tmp/fathom-ddb-XXXXXX";
+static char root[] = "/dev/shm/fathom-ddb-XXXXXX"; /* tmpfs: a sync takes no time */
 
 /* ---- a storage: pools p1 and p2, volumes p1/a (with the snapshot s1), p1/b (thick) and p2/a ---- */
 
@@ -157,7 +159,7 @@ struct row {
 static const struct row rows[] = {
 	{ "rm " A "volume.json", "record-missing", A "volume.json", NULL, false, NULL },
 	{ "echo x > " A "volume.json", "record-damaged", A "volume.json", "not valid JSON", false, NULL },
-	{ "truncate -s 100k pools/p1/pool.json", "unreadable", "pools/p1/pool.json", "File too large", false, NULL },
+	{ "truncate -s 100k pools/p1/pool.json", "record-damaged", "pools/p1/pool.json", "File too large", false, NULL },
 	{ "sed -i s/4194304/4190208/ " A "volume.json && truncate -s 4190208 " A "data.1", "record-checksum",
 	  A "volume.json", "its checksum is", true, "grep -q 4190208 " A "volume.json" },
 	{ "sed -i s/4194304/-1/ " A "volume.json", "record-damaged", A "volume.json", "its checksum is", false, NULL },
@@ -265,6 +267,20 @@ static void a_healthy_storage_has_no_findings_and_is_not_changed(void **state)
 	assert_int_equal(in_root("rm ../fathom-ddb-before"), 0);
 }
 
+static void a_volume_with_a_snapshot_is_promised_its_size_again(void **state)
+{
+	struct store *store;
+
+	assert_int_equal(in_root("printf x | dd conv=notrunc of=" A "data.1 2>/dev/null"), 0);
+	store = open_store(false);
+	assert_int_equal(store->space.promised_bytes, 8 * MIB);
+	store_close(store);
+	assert_int_equal(in_root("rm -r " A "snapshots/s1 && sync " A "data.1"), 0);
+	store = open_store(false);
+	assert_true(store->space.promised_bytes < 8 * MIB);
+	store_close(store);
+}
+
 static void names_and_numbers_find_objects(void **state)
 {
 	struct store *store = open_store(false);
@@ -278,6 +294,95 @@ static void names_and_numbers_find_objects(void **state)
 		assert_int_equal(store_find(store, ((const char *[]){ "p3", "[2]", "p1/a/s1/x", "", "/", "[x]" })[i], &why),
 				 -ENOENT);
 	store_close(store);
+}
+
+/* ---- random damage ---- */
+
+enum { DAMAGES = 120, DAMAGES_AT_ONCE = 3 };
+
+static const char *const victims[] = {
+	"pools/p1/pool.json",
+	"pools/p1/volumes",
+	"pools/p1/volumes/b",
+	"pools/p2/pool.json",
+	"pools/p2",
+	A "volume.json",
+	A "data.1",
+	A "snapshots",
+	A "snapshots/s1/snapshot.json",
+	A "snapshots/s1/data",
+	"pools/p1/volumes/b/volume.json",
+	"pools/p2/volumes/a/volume.json",
+	"pools/p2/volumes/a/data.1",
+};
+
+static void change_byte(struct random *random, const char *path)
+{
+	char byte = (char)random_next(random);
+	int fd = openat(AT_FDCWD, path, O_RDWR);
+	off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+
+	if (end > 0)
+		assert_int_equal(pwrite(fd, &byte, 1, (off_t)random_below(random, (uint64_t)end)), 1);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void damage(struct random *random)
+{
+	const char *victim = victims[random_below(random, ARRAY_COUNT(victims))];
+	char path[128], to[128];
+	int status = 0;
+
+	snprintf(path, sizeof(path), "%s/%s", root, victim);
+	switch (random_below(random, 6)) {
+	case 0:
+	case 1:
+		change_byte(random, path);
+		break;
+	case 2:
+		status = truncate(path, (off_t)random_below(random, 5 * MIB));
+		break;
+	case 3:
+		status = unlink(path);
+		break;
+	case 4:
+		status = mkdir(path, 0700);
+		break;
+	default:
+		snprintf(to, sizeof(to), "%s/%s", root, victims[random_below(random, ARRAY_COUNT(victims))]);
+		status = rename(path, to);
+	}
+	maybe(status != 0);
+}
+
+/* What is healthy here is healthy for an engine, before a repair and after it. */
+static void the_engine_agrees_about_random_damage(void **state)
+{
+	struct random random;
+	unsigned int healthy = 0;
+
+	random_init(&random, 20261128);
+	for (int i = 0; i < DAMAGES; i++) {
+		struct store *store;
+		void *rig = NULL;
+		bool is_healthy;
+
+		make_storage(&rig);
+		for (int j = 0; j < DAMAGES_AT_ONCE; j++)
+			damage(&random);
+		store = open_store(true);
+		if (i % 2)
+			repair_all(store);
+		is_healthy = store_count(store, false) == 0;
+		healthy += is_healthy;
+		store_close(store);
+		pool_tree_close(open_tree());
+		if (is_healthy && damaged_count > 0)
+			fail_msg("damage %d: the engine finds %u damaged, and verify none", i, damaged_count);
+		remove_storage(&rig);
+	}
+	assert_true(healthy > 0 && healthy < DAMAGES);
 }
 
 /* ---- locks ---- */
@@ -429,7 +534,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_damage_is_found_and_repaired_if_it_can_be),
+		cmocka_unit_test(the_engine_agrees_about_random_damage),
 		cmocka_unit_test_setup_teardown(a_healthy_storage_has_no_findings_and_is_not_changed, make_storage,
+						remove_storage),
+		cmocka_unit_test_setup_teardown(a_volume_with_a_snapshot_is_promised_its_size_again, make_storage,
 						remove_storage),
 		cmocka_unit_test_setup_teardown(names_and_numbers_find_objects, make_storage, remove_storage),
 		cmocka_unit_test_setup_teardown(a_storage_in_use_is_read_and_not_written, make_storage, remove_storage),
