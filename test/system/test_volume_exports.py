@@ -331,6 +331,21 @@ class Server(Exports):
         self.assertEqual(len(self.ask(store.LIST).pools), 0)
         admin.s.close()
 
+    def test_a_server_sees_the_space_of_volumes(self):
+        self.start()
+        self.serve()
+        self.assertEqual(self.ask(store.POOL_CREATE, pool="p1").error, 0)
+        before = self.ask(store.LIST)
+        self.assertEqual(self.ask(store.VOLUME_CREATE, pool="p1", volume="thin", size_bytes=64 * MIB).error, 0)
+        self.assertEqual(self.ask(store.VOLUME_CREATE, pool="p1", volume="thick", size_bytes=64 * MIB, thick=True).error, 0)
+        after = self.ask(store.LIST)
+        volumes = {volume.name: volume.allocated_bytes for volume in after.pools[0].volumes}
+        self.assertGreaterEqual(volumes["thick"], 64 * MIB)
+        self.assertLess(volumes["thin"], MIB)
+        self.assertEqual((after.pools[0].promised_bytes, after.pools[0].allocated_bytes), (128 * MIB, sum(volumes.values())))
+        self.assertEqual(after.total_bytes, before.total_bytes)
+        self.assertTrue(0 < after.free_bytes < before.total_bytes)
+
     def test_a_server_sees_what_is_errored(self):
         engine = self.start_with("good", "bad")
         self.publish(engine, "bad")

@@ -102,6 +102,7 @@ static Store__Volume *create_volume(const struct volume *volume)
 	to->created_ns = record->created_ns;
 	set_state(to, volume);
 	to->since_ns = volume->since_ns;
+	to->allocated_bytes = volume->allocated_bytes;
 	add_hosts(to, volume);
 	return to;
 }
@@ -118,8 +119,10 @@ static Store__Pool *create_pool(const struct pool *pool)
 	to->size_bytes = record->size_bytes;
 	to->overcommit = record->overcommit;
 	to->created_ns = record->created_ns;
-	TAILQ_FOREACH (volume, &pool->volumes, link)
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
 		to->promised_bytes += volume->record.size_bytes;
+		to->allocated_bytes += volume->allocated_bytes;
+	}
 	return to;
 }
 
@@ -144,6 +147,8 @@ static Store__StorageResp *create_storage(struct volumes *volumes, size_t pools)
 
 	volumes_get_info(volumes, &info);
 	set_text(&answer->state, storage_state_name(info.state));
+	answer->total_bytes = info.total_bytes;
+	answer->free_bytes = info.free_bytes;
 	if (info.state == STORAGE_FAILED)
 		set_text(&answer->text, "an earlier change could not be synced, so the storage rejects changes: restart the"
 					" engine to read it again");

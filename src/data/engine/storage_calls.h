@@ -8,6 +8,7 @@
  * call after a lost answer or a restart, so a repeated call succeeds. Control thread only.
  *
  *   storage_calls.c   the table of actions, and what each starts      storage_answer.c   the response
+ *   storage_list.c    the action LIST
  */
 #ifndef ENGINE_STORAGE_CALLS_H
 #define ENGINE_STORAGE_CALLS_H
@@ -34,6 +35,10 @@ void engine_storage_call(struct drpc_call *drpc, const ProtobufCMessage *request
 /* Reply and free the call. `why`: NULL if it succeeded. */
 void storage_call_end(struct storage_call *call, const struct fathom_fault *why);
 void storage_calls_stats(json_t *object);
+
+/* ---- storage_list.c: the action LIST ---- */
+
+void storage_list(struct storage_call *call);
 
 /* ---- storage_answer.c ---- */
 

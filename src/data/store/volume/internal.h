@@ -7,7 +7,7 @@
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
  *	rename.c	the change of a name
- *	ledger.c	the space that is promised
+ *	ledger.c	the space that is promised; space.c: readings of it
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
 #define DATA_STORE_VOLUME_INTERNAL_H
@@ -41,6 +41,7 @@ struct change {
 	struct volume_record record;	    /* CREATE; DESTROY, RENAME: its name; RESIZE: as it is */
 	uint64_t size_bytes;		    /* RESIZE */
 	char new_name[POOL_NAME_BYTES_MAX]; /* RENAME */
+	struct space_reading *space;	    /* READ_SPACE: made by `work`, freed by `apply` */
 	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
 	bool force;
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
@@ -62,7 +63,8 @@ struct volumes {
 	struct pool_tree *tree; /* of the worker thread while a change runs, else of the control thread; NULL: not open */
 	struct pool_list pools;
 	uint32_t pool_count, volume_count, damaged_count;
-	STAILQ_HEAD(, change) changes; /* that wait */
+	uint64_t total_bytes, free_bytes; /* as of the last READ_SPACE */
+	STAILQ_HEAD(, change) changes;	  /* that wait */
 	uint32_t change_count;
 	struct change *running; /* on the worker thread; NULL: none */
 	bool is_opening;	/* the worker thread reads the tree */

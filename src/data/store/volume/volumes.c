@@ -216,6 +216,8 @@ void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_r
 		.change_since_ns = running ? running->since_ns : 0,
 		.changes_done = volumes->changes_done,
 		.changes_failed = volumes->changes_failed,
+		.total_bytes = volumes->total_bytes,
+		.free_bytes = volumes->free_bytes,
 	};
 }
 

@@ -34,8 +34,9 @@ struct volume {
 	uint64_t since_ns; /* of `state`; since 1970 */
 	struct pool *pool;
 	struct volume_record record;
-	struct fathom_fault why; /* ERRORED: the reason */
-	bool is_held;		 /* a running change has claimed its block device */
+	struct fathom_fault why;  /* ERRORED: the reason */
+	uint64_t allocated_bytes; /* as of the last volumes_read_space(); shared blocks included */
+	bool is_held;		  /* a running change has claimed its block device */
 	char device[BDEV_NAME_BYTES_MAX];
 	TAILQ_ENTRY(volume) link;
 };
@@ -59,6 +60,7 @@ struct volumes_info {
 	enum volume_change change; /* if is_changing: the running one, */
 	uint64_t change_since_ns;  /* and when it began; since 1970 */
 	uint64_t changes_done, changes_failed;
+	uint64_t total_bytes, free_bytes; /* of the file system, and of it what can be promised; as of the last reading */
 };
 
 /*
@@ -126,6 +128,12 @@ void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint6
  */
 void volumes_rename(struct volumes *volumes, const struct volume_key *key, const char *new_name, volumes_done_fn done,
 		    void *ctx);
+
+/*
+ * Read from the storage what the volumes occupy and what can still be promised. Waits for the changes before it. After an
+ * error the values are those of the last reading.
+ */
+void volumes_read_space(struct volumes *volumes, volumes_done_fn done, void *ctx);
 
 /* ---- changes_publish.c: the hosts that may use a volume ---- */
 

@@ -250,6 +250,8 @@ static void a_repeated_call_succeeds_and_another_says_what_differs(void **state)
 	}
 	assert_int_equal(volume_count(), 1);
 	assert_int_equal(last.response->pools[0]->promised_bytes, 4 * MIB);
+	assert_int_equal(last.response->pools[0]->allocated_bytes, 0);
+	assert_true(last.response->free_bytes > 0 && last.response->free_bytes < last.response->total_bytes);
 }
 
 static void an_object_with_another_uuid_is_not_touched(void **state)
