@@ -4,7 +4,11 @@
 import hashlib
 import json
 import os
+import random
+import re
 import subprocess
+import sys
+import time
 import unittest
 
 from harness import FATHOM, NQN, EngineTest, run
@@ -215,6 +219,41 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertNotIn("\x1b", self.ddb(self.storage, "verify", status=1).stdout)
         self.assertEqual(len(self.problems()), 1)
         self.ddb("--write", "--yes", self.storage, "repair")
+
+    def test_a_shell_offers_a_path_then_commands(self):
+        def offers(*words):
+            return [line.split("\t")[0] for line in run(FATHOM, "--complete", *words).stdout.splitlines()]
+        commands = re.findall(r"(?m)^([a-z_]+) ", run(FATHOM, "ddb", input="help\n").stdout)
+        self.assertEqual(offers("ddb", "--write", self.storage, ""), commands)
+        self.assertEqual(offers("ddb", self.storage, "ver"), ["verify", "version"])
+        self.assertEqual(offers("ddb", "")[0], "@files")
+
+    def test_a_load_that_is_killed_leaves_the_old_data_or_the_new(self):
+        self.make_and_kill()
+        images, digests = [], []
+        for number in range(2):
+            images.append(os.path.join(self.directory, f"image{number}"))
+            with open(images[-1], "wb") as file:
+                file.write(os.urandom(8 * MIB))
+            with open(images[-1], "rb") as file:
+                digests.append(hashlib.sha256(file.read()).hexdigest())
+        self.ddb("--write", "--yes", self.storage, "load", images[0], "p1/a")
+        chance = random.Random(14)
+        seen = set()
+        for turn in range(20):
+            with subprocess.Popen([FATHOM, "ddb", "--write", "--yes", self.storage, "load", images[1 - turn % 2], "p1/a"], stdout=subprocess.DEVNULL) as load:
+                time.sleep(chance.uniform(0, 0.1))
+                load.kill()
+            self.json(self.storage, "verify")       # status 0: no damage
+            copy = os.path.join(self.directory, f"copy{turn}")
+            digest = self.json(self.storage, "dump", "p1/a", copy)["sha256"]
+            os.unlink(copy)
+            self.assertIn(digest, digests)
+            seen.add(digest)
+        sys.stderr.write(f"contents seen: {len(seen)}\n")
+        self.ddb("--write", "--yes", self.storage, "repair")
+        engine = self.engine("--storage", self.storage)
+        self.assertEqual(self.state_of(engine)["p1/a"], "ONLINE")
 
     def test_a_person_types_with_completion_and_history(self):
         self.make_and_kill()

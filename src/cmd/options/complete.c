@@ -20,6 +20,7 @@ struct place {
 	const struct option_row *pending;     /* the option whose value comes next; NULL: none */
 	const struct option_command *command; /* the last that was found; NULL: none */
 	char path[PATH_BYTES];		      /* the words of a command of several words, with a blank after each */
+	unsigned int operand_count;	      /* of `table`, and not commands of it */
 	bool is_after_options;		      /* "--" was there */
 };
 
@@ -207,12 +208,28 @@ static void enter_command(struct place *place, const char *word)
 	}
 }
 
+static void follow_operand(struct place *place, const char *word)
+{
+	const struct option_table *table = place->table;
+
+	enter_command(place, word);
+	place->operand_count = place->table == table ? place->operand_count + 1 : 0;
+}
+
+static const char *values_of_operand(const struct place *place)
+{
+	if (place->command && place->command->operands)
+		return place->command->operands;
+	return place->operand_count > 0 && place->table->operands_after ? place->table->operands_after
+									: place->table->operands;
+}
+
 static void follow_word(struct place *place, const char *word)
 {
 	if (place->pending) {
 		place->pending = NULL;
 	} else if (place->is_after_options || word[0] != '-' || !word[1]) {
-		enter_command(place, word);
+		follow_operand(place, word);
 	} else if (strcmp(word, "--") == 0) {
 		place->is_after_options = true;
 	} else if (word[1] == '-') {
@@ -247,9 +264,7 @@ static void offer_words(FILE *to, struct place *place, const char *word)
 	} else if (!place->is_after_options && word[0] == '-') {
 		offer_options(to, place->table, word);
 	} else if (!offer_commands(to, place, word)) {
-		offer_values(to,
-			     place->command && place->command->operands ? place->command->operands : place->table->operands,
-			     "", word);
+		offer_values(to, values_of_operand(place), "", word);
 	}
 }
 

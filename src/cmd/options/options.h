@@ -102,6 +102,7 @@ struct option_table {
 	size_t command_count;
 	const struct option_table *otherwise; /* of a command line that begins with an option; NULL: this table */
 	const char *operands;		      /* as option_row.values */
+	const char *operands_after;	      /* of all operands but the first; NULL: as `operands` */
 	const char *more;		      /* paragraphs after the options; NULL: none */
 	const char *version;		      /* for OPTION_PRINT_VERSION */
 	bool in_front;			      /* options end at the first operand */
