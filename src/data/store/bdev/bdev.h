@@ -178,6 +178,7 @@ struct bdev {
 	void *removed_ctx;
 	/* under the accounts' lock */
 	TAILQ_HEAD(, bdev_channel) channels;
+	struct bdev_hold *hold;		/* NULL: none; see hold.h */
 	struct bdev_stats stats_closed; /* sum over destroyed channels */
 };
 

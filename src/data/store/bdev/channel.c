@@ -111,6 +111,16 @@ static void children_destroy(struct bdev_channel *ch)
 	trace_pool_destroy(ch->children);
 }
 
+static void channel_destroy_parts(struct bdev_channel *ch)
+{
+	hold_channel_destroyed(ch);
+	if (ch->bdev->ops->channel_destroy)
+		ch->bdev->ops->channel_destroy(ch->bdev, ch->backend_ctx);
+	poller_unregister(&ch->retry);
+	children_destroy(ch);
+	stats_channel_remove(ch);
+}
+
 int channel_create(void *device, void *ctx)
 {
 	struct bdev *bdev = device;
@@ -148,6 +158,11 @@ int channel_create(void *device, void *ctx)
 		return rc;
 	}
 	stats_channel_add(ch);
+	rc = hold_channel_created(ch);
+	if (rc < 0) {
+		channel_destroy_parts(ch);
+		return rc;
+	}
 	probe_bdev_channel_create(reactor_now(), bdev, ch->name);
 	return 0;
 }
@@ -167,11 +182,7 @@ void channel_destroy(void *device, void *ctx)
 	must(STAILQ_EMPTY(&ch->waiting));
 	must(STAILQ_EMPTY(&ch->resets));
 	must(!ch->waking);
-	if (bdev->ops->channel_destroy)
-		bdev->ops->channel_destroy(bdev, ch->backend_ctx);
-	poller_unregister(&ch->retry);
-	children_destroy(ch);
-	stats_channel_remove(ch);
+	channel_destroy_parts(ch);
 	probe_bdev_channel_destroy(reactor_now(), bdev, ch->name);
 }
 

@@ -68,6 +68,11 @@ struct channel_counters {
 	uint64_t errors[BDEV_STATUSES_MAX];
 };
 
+static inline bool changes_data(enum io_type type)
+{
+	return type == IO_TYPE_WRITE || type == IO_TYPE_UNMAP || type == IO_TYPE_WRITE_ZEROES;
+}
+
 enum split_kind { SPLIT_NONE, SPLIT_PIECES, SPLIT_ZEROES, SPLIT_COMPARE };
 
 /* One piece of a split I/O. `iov` is its part of the parent's vector, or its buffer. */
@@ -88,20 +93,23 @@ struct bdev_channel {
 	const struct trace_istr *name;
 	uint64_t block_count;
 	uint32_t block_bytes;
-	uint8_t native; /* bit per enum io_type: the backend supports it */
-	uint8_t able;	/* bit per enum io_type: the backend or the core supports it */
-	bool has_limits;
-	uint16_t owner; /* trace owner of the I/O: the device */
+	uint8_t native;	 /* bit per enum io_type: the backend supports it */
+	uint8_t able;	 /* bit per enum io_type: the backend or the core supports it */
+	bool has_limits; /* or it takes part in a hold */
+	bool draining;	 /* hold_check_drained() after each I/O */
+	uint16_t owner;	 /* trace owner of the I/O: the device */
 	/* ---- */
 	uint8_t nesting;
 	uint32_t in_flight;   /* at the backend */
 	uint64_t queue_depth; /* submitted and not done, without children; a counter */
 	struct bdev_io_queue queue;
+	uint64_t changing; /* of them, those that change data and do not wait in `held` */
 
 	CACHE_ALIGNED struct channel_counters counters;
 
 	/* rare */
 	CACHE_ALIGNED uint64_t queued; /* length of `queue`; a counter */
+	struct channel_hold *held;     /* its part in a hold (hold.c); under the lock of the list of channels; NULL: none */
 	struct bdev_io *reset;	       /* in progress */
 	bool reset_at_backend, reset_aborting;
 	struct bdev_io_queue resets;  /* waiting for it to end */
@@ -143,6 +151,8 @@ void channel_retry_soon(struct bdev_channel *ch);
 
 /* Submit `io` to the backend; queue it if the queue is not empty, nesting is too deep or a reset is in progress. */
 void io_dispatch(struct bdev_channel *ch, struct bdev_io *io, uint64_t now);
+/* Start an I/O that is valid: split it, reset the channel, or dispatch it. */
+void io_start(struct bdev_channel *ch, struct bdev_io *io, uint64_t now);
 /* End a caller's I/O: record it, count it, call done. */
 void io_finish(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now);
 /* Submit the queue to the backend, until it returns -EAGAIN. */
@@ -186,7 +196,23 @@ void reset_progress(struct bdev_channel *ch, uint64_t now);
 /* The backend completed the reset I/O. */
 void reset_backend_done(struct bdev_channel *ch, struct bdev_io *io, enum io_status status, uint64_t now);
 
+/* ---- hold.c ---- */
+
+/* True: `io`, which is valid, waits. `ch` takes part in a hold. */
+bool hold_io(struct bdev_channel *ch, struct bdev_io *io, uint64_t now);
+/* While `draining`: end the visit if nothing that was submitted before is in progress. */
+void hold_check_drained(struct bdev_channel *ch);
+/* End what waits with IO_ABORTED. */
+void hold_abort(struct bdev_channel *ch, uint64_t now);
+/* Take part in the hold of the device, if it has one. The channel is in the device's list. Errors: -ENOMEM. */
+MUST_CHECK int hold_channel_created(struct bdev_channel *ch);
+void hold_channel_destroyed(struct bdev_channel *ch);
+
 /* ---- stats.c ---- */
+
+/* The lock of a device's list of channels. */
+void channels_lock(void);
+void channels_unlock(void);
 
 void stats_bdev_init(struct bdev *bdev);
 void stats_channel_add(struct bdev_channel *ch);

@@ -22,8 +22,6 @@ static inline bool is_data(enum io_type type)
 	return type == IO_TYPE_READ || type == IO_TYPE_WRITE || type == IO_TYPE_COMPARE;
 }
 
-#define CHANGING_TYPES (BIT(IO_TYPE_WRITE) | BIT(IO_TYPE_UNMAP) | BIT(IO_TYPE_WRITE_ZEROES))
-
 void bdev_io_init(struct bdev_io *io)
 {
 	memset(io, 0, sizeof(*io));
@@ -63,6 +61,9 @@ static inline void end_io(struct bdev_channel *ch, struct bdev_io *io, enum io_s
 	else
 		count_error(ch, io, status, now);
 	counter_set(&ch->queue_depth, ch->queue_depth - 1);
+	ch->changing -= changes_data(io->type);
+	if (unlikely(ch->draining))
+		hold_check_drained(ch);
 	io->status = status;
 	probe_bdev_io_done(now, io, (uint32_t)ch->queue_depth, status, ch->name);
 	io->done(io, status);
@@ -223,7 +224,7 @@ static inline uint64_t vector_bytes(const struct iovec *iov, int iov_count)
 static inline enum io_status validate_io(const struct bdev_channel *ch, const struct bdev_io *io)
 {
 	if (unlikely(!(ch->able & BIT(io->type))))
-		return (CHANGING_TYPES & BIT(io->type)) && ch->bdev->read_only ? IO_READ_ONLY : IO_UNSUPPORTED;
+		return changes_data(io->type) && ch->bdev->read_only ? IO_READ_ONLY : IO_UNSUPPORTED;
 	if (io->type == IO_TYPE_FLUSH || io->type == IO_TYPE_RESET)
 		return IO_SUCCESS;
 	if (unlikely(io->block_count - 1 >= ch->block_count)) /* also if it is 0 */
@@ -236,7 +237,7 @@ static inline enum io_status validate_io(const struct bdev_channel *ch, const st
 	return IO_SUCCESS;
 }
 
-static COLD void submit_slow_path(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+COLD void io_start(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 {
 	enum split_kind kind;
 
@@ -250,6 +251,12 @@ static COLD void submit_slow_path(struct bdev_channel *ch, struct bdev_io *io, u
 	} else {
 		io_dispatch(ch, io, now);
 	}
+}
+
+static COLD void submit_slow_path(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
+{
+	if (likely(!ch->held) || !hold_io(ch, io, now))
+		io_start(ch, io, now);
 }
 
 static inline __attribute__((always_inline)) void submit_io(struct bdev_io *io, struct bdev_channel *ch, enum io_type type,
@@ -267,6 +274,7 @@ static inline __attribute__((always_inline)) void submit_io(struct bdev_io *io, 
 	io->done = done;
 	io->split_parent = NULL;
 	counter_add(&ch->queue_depth, 1);
+	ch->changing += changes_data(type);
 	io_enter(ch, io, now);
 	status = validate_io(ch, io);
 	if (unlikely(status != IO_SUCCESS))

@@ -53,6 +53,7 @@ static void run_reset(struct bdev_channel *ch, struct bdev_io *io, uint64_t now)
 	io->status = IO_SUCCESS;
 	now |= TICK_SHARED;
 	probe_bdev_io_dispatch(now, io, ch->in_flight, 0);
+	hold_abort(ch, now);
 	split_abort_waiting(ch, now);
 	abort_queue(ch, now);
 	ch->reset_aborting = false;

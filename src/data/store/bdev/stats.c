@@ -2,8 +2,8 @@
 /*
  * stats - statistics of a bdev.
  *
- * Each channel counts without locks. Readers sum the channels under one lock; creation and destruction of a channel are its
- * only other users. A destroyed channel adds its counts to the bdev.
+ * Each channel counts without locks. Readers sum the channels under one lock; its only other users are the creation and the
+ * destruction of a channel, and holds (hold.c). A destroyed channel adds its counts to the bdev.
  *
  * A reset records the reported values, and readers subtract them from then on. So a reset needs no message to the channel's
  * thread, and loses no count. Only the latency extremes are overwritten: a sample taken at the same time may be lost.
@@ -16,12 +16,12 @@
 
 static pthread_mutex_t accounts = PTHREAD_MUTEX_INITIALIZER;
 
-static void accounts_lock(void)
+void channels_lock(void)
 {
 	must(pthread_mutex_lock(&accounts) == 0);
 }
 
-static void accounts_unlock(void)
+void channels_unlock(void)
 {
 	must(pthread_mutex_unlock(&accounts) == 0);
 }
@@ -185,9 +185,9 @@ void stats_channel_add(struct bdev_channel *ch)
 {
 	for (int i = 0; i < IO_TYPES_MAX; i++)
 		ch->counters.types[i].latency_ticks_min = UINT64_MAX;
-	accounts_lock();
+	channels_lock();
 	TAILQ_INSERT_TAIL(&ch->bdev->channels, ch, in_bdev);
-	accounts_unlock();
+	channels_unlock();
 }
 
 void stats_channel_remove(struct bdev_channel *ch)
@@ -195,14 +195,14 @@ void stats_channel_remove(struct bdev_channel *ch)
 	struct channel_counters now;
 	struct bdev_stats stats;
 
-	accounts_lock();
+	channels_lock();
 	channel_read(ch, &now);
 	stats_of_channel(ch, &now, &stats);
 	must(stats.queue_depth == 0);
 	must(stats.queued == 0);
 	stats_add(&ch->bdev->stats_closed, &stats);
 	TAILQ_REMOVE(&ch->bdev->channels, ch, in_bdev);
-	accounts_unlock();
+	channels_unlock();
 }
 
 /* ---- public functions ---- */
@@ -229,14 +229,14 @@ void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats
 	struct bdev_stats stats;
 
 	must(reset <= STATS_RESET_NONE);
-	accounts_lock();
+	channels_lock();
 	*stats_ret = bdev->stats_closed;
 	stats_reset(&bdev->stats_closed, reset);
 	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
 		channel_read_and_reset(ch, reset, &stats);
 		stats_add(stats_ret, &stats);
 	}
-	accounts_unlock();
+	channels_unlock();
 	clear_unset_mins(stats_ret);
 	record_reset(bdev, reset);
 }
@@ -248,12 +248,12 @@ void bdev_stats_walk(struct bdev *bdev, enum stats_reset reset,
 	struct bdev_stats stats;
 
 	must(reset <= STATS_RESET_NONE);
-	accounts_lock();
+	channels_lock();
 	TAILQ_FOREACH (ch, &bdev->channels, in_bdev) {
 		channel_read_and_reset(ch, reset, &stats);
 		clear_unset_mins(&stats);
 		fn(ctx, thread_id(ch->thread), &stats);
 	}
-	accounts_unlock();
+	channels_unlock();
 	record_reset(bdev, reset);
 }
