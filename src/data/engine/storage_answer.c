@@ -7,6 +7,7 @@
 
 #include "data/engine/storage_calls.h"
 #include "data/engine/volume_export.h"
+#include "data/store/volume/snapshots.h"
 
 static void *made(void *memory)
 {
@@ -87,6 +88,31 @@ static void set_state(Store__Volume *to, const struct volume *volume)
 		set_text(&to->reason, failure);
 }
 
+static Store__Snapshot *create_snapshot(const struct snapshot *snapshot)
+{
+	Store__Snapshot *to = made(malloc(sizeof(*to)));
+
+	store__snapshot__init(to);
+	set_text(&to->name, snapshot->record.name);
+	set_uuid(&to->uuid, snapshot->record.uuid);
+	set_uuid(&to->group_uuid, snapshot->record.group);
+	to->size_bytes = snapshot->record.size_bytes;
+	to->created_ns = snapshot->record.created_ns;
+	to->allocated_bytes = snapshot->allocated_bytes;
+	return to;
+}
+
+static void add_snapshots(Store__Volume *to, const struct volume *volume)
+{
+	const struct snapshot *snapshot;
+
+	if (volume->snapshot_count == 0)
+		return;
+	to->snapshots = made(calloc(volume->snapshot_count, sizeof(Store__Snapshot *)));
+	TAILQ_FOREACH (snapshot, &volume->snapshots, link)
+		to->snapshots[to->n_snapshots++] = create_snapshot(snapshot);
+}
+
 static Store__Volume *create_volume(const struct volume *volume)
 {
 	const struct volume_record *record = &volume->record;
@@ -104,6 +130,7 @@ static Store__Volume *create_volume(const struct volume *volume)
 	to->since_ns = volume->since_ns;
 	to->allocated_bytes = volume->allocated_bytes;
 	add_hosts(to, volume);
+	add_snapshots(to, volume);
 	return to;
 }
 

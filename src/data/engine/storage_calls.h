@@ -9,6 +9,7 @@
  *
  *   storage_calls.c   the table of actions, and what each starts      storage_answer.c   the response
  *   storage_list.c    the action LIST
+ *   storage_snapshots.c   the actions that are about snapshots
  */
 #ifndef ENGINE_STORAGE_CALLS_H
 #define ENGINE_STORAGE_CALLS_H
@@ -39,6 +40,11 @@ void storage_calls_stats(json_t *object);
 /* ---- storage_list.c: the action LIST ---- */
 
 void storage_list(struct storage_call *call);
+
+/* ---- storage_snapshots.c ---- */
+
+void storage_snapshot_create(struct storage_call *call);
+void storage_snapshot_destroy(struct storage_call *call);
 
 /* ---- storage_answer.c ---- */
 

@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "data/store/pool/internal.h"
 
+enum { REFLINK_TRIAL_BYTES = 64 << 10 }; /* the largest block of a file system */
+
 /* The folder of a member in pending and in commit; ":" occurs in no name. */
 static void member_name(char name_ret[MEMBER_NAME_BYTES], const struct snapshot_member *member)
 {
@@ -284,4 +286,36 @@ int snapshot_open_data(struct pool_tree *tree, const char *pool, const char *vol
 		return tree_fault(why, fd, "open the data of snapshot", snapshot);
 	*fd_ret = fd;
 	return 0;
+}
+
+/* ---- whether the file system has reflinks ---- */
+
+static bool try_clone(struct pool_tree *tree, int folder)
+{
+	static const uint8_t block[REFLINK_TRIAL_BYTES];
+	const struct pool_fs *fs = tree->fs;
+	int from = fs->open_file(fs->ctx, folder, "from", O_RDWR | O_CREAT | O_EXCL);
+	int to = fs->open_file(fs->ctx, folder, "to", O_RDWR | O_CREAT | O_EXCL);
+	bool can = from >= 0 && to >= 0 && fs->write(fs->ctx, from, block, sizeof(block)) == 0 &&
+		   fs->set_size(fs->ctx, to, sizeof(block)) == 0 && fs->clone(fs->ctx, to, from, 0, sizeof(block)) == 0;
+
+	tree_close(tree, &from);
+	tree_close(tree, &to);
+	return can;
+}
+
+bool pool_tree_has_reflinks(struct pool_tree *tree)
+{
+	char name[POOL_UUID_TEXT_BYTES];
+	struct fathom_fault why;
+	int folder;
+	bool can;
+
+	tree_new_name(name);
+	if (tree_make_folder(tree, tree->pending, name, &folder, &why))
+		return false;
+	can = try_clone(tree, folder);
+	tree_close(tree, &folder);
+	tree_discard(tree, tree->pending, name);
+	return can;
 }

@@ -69,6 +69,9 @@ bool pool_tree_is_failed(const struct pool_tree *tree);
 /* Bytes of the file system, and how many of them can still be used. */
 MUST_CHECK int pool_tree_space(struct pool_tree *tree, uint64_t *total_ret, uint64_t *free_ret, struct fathom_fault *why);
 
+/* Whether files of its file system can share blocks. False also if that cannot be tried. Writes temporary files. */
+bool pool_tree_has_reflinks(struct pool_tree *tree);
+
 /*
  * Delete the files of one object of the trash. Returns 1 if one was deleted, 0 if the trash is empty, or negative errno.
  */

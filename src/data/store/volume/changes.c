@@ -262,6 +262,8 @@ static int check_destroy(struct change *change, struct fathom_fault *why)
 			     "volume %s is published to %u host%s, the first is %s: unpublish it, or use force",
 			     volume->device, volume->record.host_count, volume->record.host_count == 1 ? "" : "s",
 			     volume->record.hosts[0].nqn);
+	if (volume->snapshot_count > 0 && !change->force)
+		return change_fault_snapshots(volume, why);
 	return model_hold(volume, why);
 }
 

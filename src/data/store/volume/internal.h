@@ -7,6 +7,8 @@
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
  *	rename.c	the change of a name
+ *	changes_snapshot.c	the same for snapshots
+ *	copy.c, barrier.c	copies of data, beside the queue
  *	ledger.c	the space that is promised; space.c: readings of it
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
@@ -45,6 +47,11 @@ struct change {
 	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
 	bool force;
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
+	char snapshot[POOL_NAME_BYTES_MAX];
+	struct copy *copy; /* owned; NULL: it copies nothing */
+	bool is_copying;   /* from copy_begin() to copy_end() */
+	bool is_ending;	   /* its end kind: it runs whatever the state of the storage */
+	bool is_reported;  /* `done` was called */
 	volumes_done_fn done;
 	void *ctx;
 	int error;
@@ -66,10 +73,12 @@ struct volumes {
 	uint64_t total_bytes, free_bytes; /* as of the last READ_SPACE */
 	STAILQ_HEAD(, change) changes;	  /* that wait */
 	uint32_t change_count;
-	struct change *running; /* on the worker thread; NULL: none */
-	bool is_opening;	/* the worker thread reads the tree */
-	bool has_trash;		/* removed objects may have files left, which are deleted while no change waits */
-	bool is_start_sent;	/* a message that starts the next change is on its way */
+	struct change *running;	   /* on the worker thread; NULL: none */
+	TAILQ_HEAD(, copy) copies; /* in progress, until their end kinds have run */
+	bool has_reflinks;	   /* of the file system; read by the open */
+	bool is_opening;	   /* the worker thread reads the tree */
+	bool has_trash;		   /* removed objects may have files left, which are deleted while no change waits */
+	bool is_start_sent;	   /* a message that starts the next change is on its way */
 	uint64_t changes_done, changes_failed;
 	void (*closed)(void *ctx);
 	void *closed_ctx;
@@ -81,6 +90,10 @@ void change_submit(struct change *change);
 struct change *change_create(struct volumes *volumes, const struct change_kind *kind, volumes_done_fn done, void *ctx);
 /* Start the next change, or end a close, by a message: callbacks must not run before the caller returns. */
 void queue_wake(struct volumes *volumes);
+/* Put a change that runs its end kind at the head of the queue. */
+void change_submit_first(struct change *change);
+/* Call `done` of a change that has not ended yet. */
+void change_report(struct change *change);
 /* Fail all changes that wait. */
 void changes_fail_waiting(struct volumes *volumes, int error, const char *text);
 
@@ -100,6 +113,18 @@ struct change *change_of_pool(struct volumes *volumes, const struct change_kind 
 struct change *change_of_volume(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
 				volumes_done_fn done, void *ctx);
 
+/* A name that is too long becomes an empty one, which no object has and no check accepts. */
+void change_copy_name(char to[POOL_NAME_BYTES_MAX], const char *name);
+
+/* ---- changes_snapshot.c ---- */
+
+/* Errors (explained): -EOPNOTSUPP. */
+MUST_CHECK int change_check_reflinks(const struct change *change, struct fathom_fault *why);
+/* -ENOTEMPTY: `volume` has snapshots; `why` names them. */
+MUST_CHECK int change_fault_snapshots(const struct volume *volume, struct fathom_fault *why);
+/* NULL: there is none; `why` says so. */
+struct snapshot *change_find_snapshot(const struct change *change, struct fathom_fault *why);
+
 /* ---- volumes.c ---- */
 
 void storage_move(struct volumes *volumes, enum storage_state to);
@@ -113,6 +138,13 @@ struct pool *model_add_pool(struct pool_list *pools, const struct pool_record *r
 struct volume *model_add_volume(struct pool *pool, const struct volume_record *record);
 struct pool *model_find_pool(const struct pool_list *pools, const char *name);
 struct volume *model_find_volume(const struct pool *pool, const char *name);
+/* Copies the record. NULL: out of memory. Any thread, on a list of its own. */
+struct snapshot *model_add_snapshot(struct volume *volume, const struct snapshot_record *record, uint64_t allocated_bytes);
+/* NULL: there is none. */
+struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid);
+/* Set `may_share` of clones and of the volumes that they were made of. */
+void model_mark_origins(struct pool_list *pools);
+void model_remove_snapshot(struct volume *volume, struct snapshot *snapshot);
 void model_remove_volume(struct volumes *volumes, struct volume *volume);
 /* Its volumes are removed. */
 void model_remove_pool(struct volumes *volumes, struct pool *pool);

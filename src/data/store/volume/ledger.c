@@ -13,19 +13,48 @@ static bool is_promised(const struct pool *pool, const struct volume_record *vol
 	return volume->thick || !pool->record.overcommit;
 }
 
+/* Whether a write to an allocated block may need a new one, because a snapshot or another volume has it too. */
+static bool may_share(const struct volume *volume)
+{
+	return volume->snapshot_count > 0 || volume->may_share;
+}
+
+/* What the volume, which has a promise, may still allocate. */
+static int read_promise(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret, struct fathom_fault *why)
+{
+	uint64_t allocated = 0;
+	int error = 0;
+
+	if (!may_share(volume))
+		error = volume_allocated(volumes->tree, volume->pool->record.name, &volume->record, &allocated, why);
+	if (!error)
+		*bytes_ret = volume->record.size_bytes - min_u64(allocated, volume->record.size_bytes);
+	return error;
+}
+
 static int add_volume(struct volumes *volumes, const struct volume *volume, struct ledger *ledger, struct fathom_fault *why)
 {
-	const struct pool *pool = volume->pool;
-	uint64_t allocated;
+	uint64_t bytes = 0;
 	int error;
 
-	if (volume->state != VOLUME_ONLINE || !is_promised(pool, &volume->record))
+	if (volume->state != VOLUME_ONLINE || !is_promised(volume->pool, &volume->record))
 		return 0;
-	error = volume_allocated(volumes->tree, pool->record.name, &volume->record, &allocated, why);
-	if (error)
-		return error;
-	ledger->promised_bytes += volume->record.size_bytes - min_u64(allocated, volume->record.size_bytes);
-	return 0;
+	error = read_promise(volumes, volume, &bytes, why);
+	ledger->promised_bytes += error ? 0 : bytes;
+	return error;
+}
+
+int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
+			  struct fathom_fault *why)
+{
+	uint64_t bytes = volume->record.size_bytes;
+	int error = 0;
+
+	if (is_promised(volume->pool, &volume->record))
+		error = read_promise(volumes, volume, &bytes, why);
+	if (!error)
+		*bytes_ret = volume->record.size_bytes - bytes;
+	return error;
 }
 
 int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why)
@@ -67,4 +96,24 @@ int ledger_check(struct volumes *volumes, const struct pool *pool, const struct 
 		     " are promised to other volumes and %" PRIu64 " kept for the file system%s",
 		     pool->record.name, volume->name, bytes, ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes,
 		     volume->thick ? "" : "; a pool with overcommit may promise more");
+}
+
+int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes, struct fathom_fault *why)
+{
+	struct ledger ledger;
+	uint64_t used;
+	int error;
+
+	if (bytes == 0)
+		return 0;
+	error = ledger_read(volumes, &ledger, why);
+	if (error)
+		return error;
+	used = ledger.kept_bytes + ledger.promised_bytes;
+	if (used <= ledger.free_bytes && bytes <= ledger.free_bytes - used)
+		return 0;
+	return fault(why, -ENOSPC,
+		     "%s needs %" PRIu64 " bytes, but of the storage's %" PRIu64 " free bytes %" PRIu64
+		     " are promised to volumes and %" PRIu64 " kept for the file system",
+		     what, bytes, ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes);
 }

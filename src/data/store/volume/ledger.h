@@ -3,8 +3,9 @@
  * ledger - the space that volumes were promised and have not used yet.
  *
  * A thick volume, and a thin one of a pool without overcommit, has a promise: what it may still allocate (its size less
- * what it occupies). A new promise is made only if the free space covers it and all former ones. Volumes of pools with
- * overcommit, and files of others, can use up what was promised. A part is kept for the file system's own structures.
+ * what it occupies). One that may share blocks with a snapshot or a clone can need new ones for all of its size. A new
+ * promise is made only if the free space covers it and all former ones. Volumes of pools with overcommit, and files of
+ * others, can use up what was promised. A part is kept for the file system's own structures.
  *
  * Reads the copy of the storage. Worker thread, during a change: the control thread changes the copy only between changes.
  */
@@ -26,5 +27,10 @@ MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, s
  */
 MUST_CHECK int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume,
 			    uint64_t bytes, struct fathom_fault *why);
+/* The bytes that must be promised before a snapshot of `volume`: it may write all of its blocks again. */
+MUST_CHECK int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
+				     struct fathom_fault *why);
+/* Whether `bytes` more may be promised for `what`. Errors (explained): -ENOSPC, those of the storage. */
+MUST_CHECK int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes, struct fathom_fault *why);
 
 #endif

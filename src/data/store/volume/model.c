@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/store/backend/backend.h"
 #include "data/store/volume/internal.h"
+#include "data/store/volume/snapshots.h"
 #include "data/store/volume/probes.gen.h"
 
 /* ---- pools and volumes ---- */
@@ -45,6 +46,7 @@ struct volume *model_add_volume(struct pool *pool, const struct volume_record *r
 		return NULL;
 	}
 	volume->pool = pool;
+	TAILQ_INIT(&volume->snapshots);
 	make_device_name(volume);
 	TAILQ_INSERT_TAIL(&pool->volumes, volume, link);
 	pool->volume_count++;
@@ -73,8 +75,73 @@ struct volume *model_find_volume(const struct pool *pool, const char *name)
 	return NULL;
 }
 
+struct snapshot *model_add_snapshot(struct volume *volume, const struct snapshot_record *record, uint64_t allocated_bytes)
+{
+	struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+
+	if (!snapshot)
+		return NULL;
+	snapshot->record = *record;
+	snapshot->allocated_bytes = allocated_bytes;
+	TAILQ_INSERT_TAIL(&volume->snapshots, snapshot, link);
+	volume->snapshot_count++;
+	return snapshot;
+}
+
+void model_remove_snapshot(struct volume *volume, struct snapshot *snapshot)
+{
+	must(volume->snapshot_count > 0);
+	volume->snapshot_count--;
+	TAILQ_REMOVE(&volume->snapshots, snapshot, link);
+	free(snapshot);
+}
+
+struct snapshot *volumes_find_snapshot(const struct volume *volume, const char *name)
+{
+	struct snapshot *snapshot;
+
+	TAILQ_FOREACH (snapshot, &volume->snapshots, link) {
+		if (strcmp(snapshot->record.name, name) == 0)
+			return snapshot;
+	}
+	return NULL;
+}
+
+struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid)
+{
+	const struct pool *pool;
+	struct volume *volume;
+
+	TAILQ_FOREACH (pool, pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			if (memcmp(volume->record.uuid, uuid, POOL_UUID_BYTES) == 0)
+				return volume;
+		}
+	}
+	return NULL;
+}
+
+void model_mark_origins(struct pool_list *pools)
+{
+	struct volume *volume, *origin;
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			if (!volume->record.has_origin)
+				continue;
+			volume->may_share = true;
+			origin = model_find_uuid(pools, volume->record.origin_volume);
+			if (origin)
+				origin->may_share = true;
+		}
+	}
+}
+
 static void free_volume(struct volume *volume)
 {
+	while (!TAILQ_EMPTY(&volume->snapshots))
+		model_remove_snapshot(volume, TAILQ_FIRST(&volume->snapshots));
 	must(volume->pool->volume_count > 0);
 	volume->pool->volume_count--;
 	TAILQ_REMOVE(&volume->pool->volumes, volume, link);

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "data/store/volume/internal.h"
+#include "data/store/volume/copy.h"
 #include "data/store/volume/probes.gen.h"
 
 struct change *change_create(struct volumes *volumes, const struct change_kind *kind, volumes_done_fn done, void *ctx)
@@ -27,12 +27,14 @@ static const struct trace_istr *shown_name(const struct change *change)
 	return trace_intern(change->record.name[0] ? change->record.name : change->pool);
 }
 
-/* The change has ended, and is not in the queue any more. */
-static void finish_change(struct change *change)
+void change_report(struct change *change)
 {
 	struct volumes *volumes = change->volumes;
 
 	must(change->error <= 0);
+	if (change->is_reported)
+		return;
+	change->is_reported = true;
 	if (change->kind == &empty_trash_kind)
 		;
 	else if (change->error)
@@ -40,6 +42,13 @@ static void finish_change(struct change *change)
 	else
 		volumes->changes_done++;
 	change->done(change->ctx, change->error ? &change->why : NULL);
+}
+
+/* The change has ended, and is not in the queue any more. */
+static void finish_change(struct change *change)
+{
+	change_report(change);
+	copy_free(change->copy);
 	volume_record_deinit(&change->record);
 	free(change);
 }
@@ -52,13 +61,19 @@ static void insert_change(struct change *change)
 	volumes->change_count++;
 }
 
-static struct change *take_first(struct volumes *volumes)
+/* The first change that no copy keeps waiting; NULL: none. */
+static struct change *take_next(struct volumes *volumes)
 {
-	struct change *change = STAILQ_FIRST(&volumes->changes);
+	struct change *change;
 
-	must(change);
+	STAILQ_FOREACH (change, &volumes->changes, link) {
+		if (!copies_block(volumes, change))
+			break;
+	}
+	if (!change)
+		return NULL;
 	must(volumes->change_count > 0);
-	STAILQ_REMOVE_HEAD(&volumes->changes, link);
+	STAILQ_REMOVE(&volumes->changes, change, change, link);
 	volumes->change_count--;
 	return change;
 }
@@ -94,7 +109,8 @@ static void finish_work(struct worker_job *job)
 			  volumes->root);
 		storage_move(volumes, STORAGE_FAILED);
 	}
-	finish_change(change);
+	if (!change->is_copying) /* else its end kind comes later */
+		finish_change(change);
 	start_next(volumes);
 }
 
@@ -123,10 +139,10 @@ static void start_next(struct volumes *volumes)
 
 		if (STAILQ_EMPTY(&volumes->changes) && volumes->has_trash && volumes->state == STORAGE_OPEN)
 			insert_change(change_create(volumes, &empty_trash_kind, finish_empty_trash, volumes));
-		if (STAILQ_EMPTY(&volumes->changes))
+		change = take_next(volumes);
+		if (!change)
 			break;
-		change = take_first(volumes);
-		error = check_storage(volumes, &change->why);
+		error = change->is_ending ? 0 : check_storage(volumes, &change->why);
 		if (!error)
 			error = change->kind->check(change, &change->why);
 		if (!error) {
@@ -185,11 +201,26 @@ void change_submit(struct change *change)
 	queue_wake(volumes);
 }
 
+void change_submit_first(struct change *change)
+{
+	struct volumes *volumes = change->volumes;
+
+	must(change->is_ending);
+	STAILQ_INSERT_HEAD(&volumes->changes, change, link);
+	volumes->change_count++;
+	queue_wake(volumes);
+}
+
 void changes_fail_waiting(struct volumes *volumes, int error, const char *text)
 {
-	while (!STAILQ_EMPTY(&volumes->changes)) {
-		struct change *change = take_first(volumes);
+	struct change *change, *next;
 
+	for (change = STAILQ_FIRST(&volumes->changes); change; change = next) {
+		next = STAILQ_NEXT(change, link);
+		if (change->is_ending)
+			continue;
+		STAILQ_REMOVE(&volumes->changes, change, change, link);
+		volumes->change_count--;
 		change->error = fault(&change->why, error, "storage %s: %s", volumes->root, text);
 		finish_change(change);
 	}

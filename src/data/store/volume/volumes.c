@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "data/store/volume/internal.h"
+#include "data/store/volume/copy.h"
 #include "data/store/volume/probes.gen.h"
 
 void storage_move(struct volumes *volumes, enum storage_state to)
@@ -27,6 +27,7 @@ struct opening {
 	struct volumes *volumes;
 	struct pool_list found; /* of the worker thread until `done` */
 	uint32_t damaged;
+	bool has_reflinks;
 	volumes_done_fn done;
 	void *ctx;
 	int error;
@@ -57,6 +58,16 @@ static void add_volume(void *ctx, const struct pool_record *pool, const struct v
 static void add_snapshot(void *ctx, const struct pool_record *pool, const struct volume_record *volume,
 			 const struct snapshot_record *snapshot, uint64_t allocated_bytes)
 {
+	struct opening *opening = ctx;
+	struct pool *found = TAILQ_LAST(&opening->found, pool_list);
+	struct volume *last; /* a volume comes before its snapshots */
+
+	if (opening->error)
+		return;
+	last = model_find_volume(found, volume->name);
+	must(last);
+	if (!model_add_snapshot(last, snapshot, allocated_bytes))
+		opening->error = fault(&opening->why, -ENOMEM, "out of memory for snapshot \"%s\"", snapshot->name);
 }
 
 /* "pools/POOL/volumes/VOLUME": list the volume as ERRORED, so that it can be seen and destroyed. False: of another kind. */
@@ -96,6 +107,8 @@ static void open_tree(struct worker_job *job)
 	int error = pool_tree_open(opening->volumes->fs, opening->volumes->root, &visitor, &opening->volumes->tree,
 				   &opening->why);
 
+	if (!error)
+		opening->has_reflinks = pool_tree_has_reflinks(opening->volumes->tree);
 	if (error)
 		opening->error = error;
 }
@@ -106,6 +119,7 @@ static void bring_all_online(struct volumes *volumes, uint32_t damaged)
 	struct volume *volume;
 
 	volumes->damaged_count = damaged;
+	model_mark_origins(&volumes->pools);
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		volumes->pool_count++;
 		TAILQ_FOREACH (volume, &pool->volumes, link)
@@ -131,6 +145,7 @@ static void finish_open(struct worker_job *job)
 			bring_all_online(volumes, opening->damaged);
 	}
 	volumes->has_trash = !opening->error; /* a crash may have left some */
+	volumes->has_reflinks = opening->has_reflinks;
 	opening->done(opening->ctx, opening->error ? &opening->why : NULL);
 	free(opening);
 	queue_wake(volumes);
@@ -148,6 +163,7 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		volumes->root = root;
 		TAILQ_INIT(&volumes->pools);
 		STAILQ_INIT(&volumes->changes);
+		TAILQ_INIT(&volumes->copies);
 		trace_object_init(&volumes->trace, TRACE_OBJECT_STORAGE);
 		*opening = (struct opening){
 			.job = { .work = open_tree, .done = finish_open }, .volumes = volumes, .done = done, .ctx = ctx
@@ -173,7 +189,7 @@ void volumes_continue_close(struct volumes *volumes)
 	void (*closed)(void *ctx) = volumes->closed;
 	void *ctx = volumes->closed_ctx;
 
-	if (!closed || volumes->running || volumes->is_opening || volumes->is_start_sent)
+	if (!closed || volumes->running || volumes->is_opening || volumes->is_start_sent || !TAILQ_EMPTY(&volumes->copies))
 		return;
 	must(STAILQ_EMPTY(&volumes->changes) && volumes->change_count == 0);
 	pool_tree_close(volumes->tree);
@@ -194,6 +210,7 @@ void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx
 	if (volumes->state == STORAGE_OPEN || volumes->state == STORAGE_FAILED)
 		storage_move(volumes, STORAGE_CLOSING);
 	changes_fail_waiting(volumes, -ESHUTDOWN, "the engine is stopping");
+	copies_cancel(volumes);
 	queue_wake(volumes);
 }
 
@@ -202,6 +219,7 @@ void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx
 void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_ret)
 {
 	const struct change *running = volumes->running;
+	const struct copy *copy;
 
 	must_be_on(thread_control());
 	*info_ret = (struct volumes_info){
@@ -218,7 +236,10 @@ void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_r
 		.changes_failed = volumes->changes_failed,
 		.total_bytes = volumes->total_bytes,
 		.free_bytes = volumes->free_bytes,
+		.has_reflinks = volumes->has_reflinks,
 	};
+	TAILQ_FOREACH (copy, &volumes->copies, link)
+		info_ret->copies++;
 }
 
 struct pool *volumes_first_pool(const struct volumes *volumes)

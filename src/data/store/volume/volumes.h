@@ -28,15 +28,20 @@
 struct pool_fs;
 struct volumes;
 
+struct snapshot;
+
 struct volume {
 	struct trace_object trace;
 	enum volume_state state;
 	uint64_t since_ns; /* of `state`; since 1970 */
 	struct pool *pool;
 	struct volume_record record;
-	struct fathom_fault why;  /* ERRORED: the reason */
-	uint64_t allocated_bytes; /* as of the last volumes_read_space(); shared blocks included */
-	bool is_held;		  /* a running change has claimed its block device */
+	struct fathom_fault why;	  /* ERRORED: the reason */
+	uint64_t allocated_bytes;	  /* as of the last volumes_read_space(); shared blocks included */
+	bool is_held;			  /* a running change has claimed its block device */
+	TAILQ_HEAD(, snapshot) snapshots; /* in no order; see snapshots.h */
+	uint32_t snapshot_count;
+	bool may_share; /* another volume, a clone, may have blocks in common with it */
 	char device[BDEV_NAME_BYTES_MAX];
 	TAILQ_ENTRY(volume) link;
 };
@@ -55,7 +60,8 @@ struct volumes_info {
 	enum storage_state state;
 	uint64_t since_ns; /* of `state`; since 1970 */
 	uint32_t pools, volumes, damaged;
-	uint32_t changes_waiting;
+	uint32_t changes_waiting, copies;
+	bool has_reflinks; /* the file system: without, there are no snapshots */
 	bool is_changing;
 	enum volume_change change; /* if is_changing: the running one, */
 	uint64_t change_since_ns;  /* and when it began; since 1970 */

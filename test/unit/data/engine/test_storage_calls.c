@@ -221,8 +221,8 @@ static void an_engine_without_storage_says_so(void **state)
 static void an_unsupported_action_is_rejected_with_its_name(void **state)
 {
 	serve();
-	assert_int_equal(ask(request_of(STORE__ACTION__SNAPSHOT_CREATE)), -EOPNOTSUPP);
-	assert_text("SNAPSHOT_CREATE");
+	assert_int_equal(ask(request_of(STORE__ACTION__SNAPSHOT_CLONE)), -EOPNOTSUPP);
+	assert_text("SNAPSHOT_CLONE");
 	assert_int_equal(ask(request_of((Store__Action)99)), -EOPNOTSUPP);
 	assert_text("action 99");
 	assert_int_equal(ask(request_of((Store__Action)-1)), -EOPNOTSUPP);

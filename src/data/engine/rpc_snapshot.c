@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Methods for snapshots of volumes. */
+#include <errno.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/text.h"
+#include "data/engine/internal.h"
+#include "data/engine/methods.gen.h"
+#include "data/store/pool/tree.h"
+#include "data/store/volume/snapshots.h"
+
+/* Reply with an error if the engine has no storage. */
+static struct volumes *get_volumes(struct rpc_request *request)
+{
+	struct volumes *volumes = engine_storage();
+
+	if (!volumes)
+		rpc_error(request, -ENODEV, "%s: this engine has no storage: start it with --storage DIR",
+			  strerror(ENODEV));
+	return volumes;
+}
+
+static void reply_done(void *ctx, const struct fathom_fault *why)
+{
+	struct rpc_request *request = ctx;
+
+	if (why)
+		rpc_error_errno(request, why->error, why->text);
+	else
+		rpc_reply(request, NULL);
+}
+
+/* ---- take ---- */
+
+/* A member "POOL/VOLUME", split in a copy of the caller's. False: the request has its reply. */
+static bool split_member(struct rpc_request *request, const char *member, char text[2 * POOL_NAME_BYTES_MAX],
+			 struct snapshot_request *to)
+{
+	char *slash;
+
+	if (text_copy(text, 2 * POOL_NAME_BYTES_MAX, member) == 0 && (slash = strchr(text, '/'))) {
+		*slash = '\0';
+		to->key.pool = text;
+		to->key.volume = slash + 1;
+		return true;
+	}
+	rpc_error(request, -EINVAL, "%s: the member \"%s\" is not of the form POOL/VOLUME", strerror(EINVAL), member);
+	return false;
+}
+
+void method_volume_snapshot(struct rpc_request *request, const struct volume_snapshot_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	char texts[SNAPSHOT_GROUP_MAX][2 * POOL_NAME_BYTES_MAX];
+	struct snapshot_request members[SNAPSHOT_GROUP_MAX] = { 0 };
+	size_t more = json_array_size(p->members);
+
+	if (!volumes)
+		return;
+	if (more >= SNAPSHOT_GROUP_MAX) {
+		rpc_error(request, -EINVAL, "%s: at most %d snapshots can be of one instant", strerror(EINVAL),
+			  SNAPSHOT_GROUP_MAX);
+		return;
+	}
+	members[0] = (struct snapshot_request){ .key = { .pool = p->pool, .volume = p->volume }, .name = p->snapshot };
+	uuid_copy(members[0].uuid, p->uuid);
+	for (size_t i = 0; i < more; i++) {
+		const char *member = json_string_value(json_array_get(p->members, i));
+
+		if (!split_member(request, member, texts[i], &members[i + 1]))
+			return;
+		members[i + 1].name = p->snapshot;
+	}
+	volumes_snapshot(volumes, members, (uint32_t)more + 1, reply_done, request);
+}
+
+/* ---- destroy, show ---- */
+
+void method_snapshot_destroy(struct rpc_request *request, const struct snapshot_destroy_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
+
+	if (volumes)
+		volumes_destroy_snapshot(volumes, &key, p->snapshot, reply_done, request);
+}
+
+static json_t *uuid_json(const uint8_t *uuid)
+{
+	char text[UUID_STR_LEN];
+
+	uuid_unparse(uuid, text);
+	return json_string(text);
+}
+
+static json_t *snapshot_json(const struct snapshot *snapshot)
+{
+	const struct snapshot_record *record = &snapshot->record;
+	json_t *object = json_made(json_object());
+
+	json_put(object, "name", json_string(record->name));
+	json_put(object, "uuid", uuid_json(record->uuid));
+	json_put(object, "group", uuid_json(record->group));
+	json_put(object, "created_ns", json_integer((json_int_t)record->created_ns));
+	json_put(object, "size", json_integer((json_int_t)record->size_bytes));
+	json_put(object, "allocated", json_integer((json_int_t)snapshot->allocated_bytes));
+	return object;
+}
+
+void method_volume_get_snapshots(struct rpc_request *request, const struct volume_get_snapshots_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct volume *volume = volumes ? volumes_find(volumes, p->pool, p->volume) : NULL;
+	const struct snapshot *snapshot;
+	json_t *list;
+
+	if (!volumes)
+		return;
+	if (!volume) {
+		rpc_error(request, -ENOENT, "%s: there is no volume \"%s\" in pool \"%s\"", strerror(ENOENT), p->volume,
+			  p->pool);
+		return;
+	}
+	list = json_made(json_array());
+	TAILQ_FOREACH (snapshot, &volume->snapshots, link)
+		json_add(list, snapshot_json(snapshot));
+	rpc_reply(request, list);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The actions of storage_calls.c that are about snapshots. */
+#include <errno.h>
+#include <uuid/uuid.h>
+
+#include "data/engine/storage_calls.h"
+#include "data/store/pool/tree.h"
+#include "data/store/volume/snapshots.h"
+
+static void end_call(void *ctx, const struct fathom_fault *why)
+{
+	storage_call_end(ctx, why);
+}
+
+/* The snapshot or its volume does not exist: it was destroyed before. */
+static void end_destroy(void *ctx, const struct fathom_fault *why)
+{
+	storage_call_end(ctx, why && why->error == -ENOENT ? NULL : why);
+}
+
+void storage_snapshot_create(struct storage_call *call)
+{
+	const Store__StorageReq *request = call->request;
+	struct snapshot_request members[SNAPSHOT_GROUP_MAX] = { 0 };
+	struct fathom_fault why = { 0 };
+
+	if (request->n_members < 1 || request->n_members > SNAPSHOT_GROUP_MAX)
+		fill_fault(&why, -EINVAL, "a group has 1 to %d snapshots, not %zu", SNAPSHOT_GROUP_MAX, request->n_members);
+	for (size_t i = 0; !why.error && i < request->n_members; i++) {
+		const Store__SnapshotMember *member = request->members[i];
+
+		members[i].key = (struct volume_key){ .pool = member->pool, .volume = member->volume };
+		members[i].name = member->snapshot;
+		if (member->uuid[0] && uuid_parse(member->uuid, members[i].uuid) != 0)
+			fill_fault(&why, -EINVAL, "the snapshot's uuid \"%.64s\" is not a UUID", member->uuid);
+	}
+	if (why.error) {
+		storage_call_end(call, &why);
+		return;
+	}
+	call->key = members[0].key; /* of the answer */
+	volumes_snapshot(call->volumes, members, (uint32_t)request->n_members, end_call, call);
+}
+
+void storage_snapshot_destroy(struct storage_call *call)
+{
+	volumes_destroy_snapshot(call->volumes, &call->key, call->request->snapshot, end_destroy, call);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "data/store/volume/copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+struct copy *copy_create(uint32_t count)
+{
+	struct copy *copy = calloc(1, sizeof(*copy));
+
+	must(count > 0);
+	must(copy);
+	copy->count = count;
+	copy->volumes = calloc(count, sizeof(*copy->volumes));
+	copy->members = calloc(count, sizeof(*copy->members));
+	copy->files = calloc(count, sizeof(*copy->files));
+	must(copy->volumes && copy->members && copy->files); /* small, as a change */
+	for (uint32_t i = 0; i < count; i++)
+		copy->files[i].from = -1;
+	return copy;
+}
+
+void copy_close_sources(struct copy *copy)
+{
+	for (uint32_t i = 0; i < copy->count; i++) {
+		if (copy->files[i].from >= 0)
+			(void)close(copy->files[i].from); /* only read */
+		copy->files[i].from = -1;
+	}
+}
+
+void copy_free(struct copy *copy)
+{
+	if (!copy)
+		return;
+	must(!copy->barrier && !copy->is_open);
+	copy_close_sources(copy);
+	free(copy->volumes);
+	free(copy->members);
+	free(copy->files);
+	free(copy);
+}
+
+static void note_done(void *ctx, const struct fathom_fault *why)
+{
+	struct change *change = ctx;
+	struct copy *copy = change->copy;
+	struct barrier_info info;
+
+	barrier_get_info(copy->barrier, &info);
+	copy->instant_ns = info.instant_ns;
+	if (!why)
+		return;
+	copy->error = why->error;
+	copy->why = *why;
+	change->error = why->error;
+	change->why = *why;
+	change_report(change);
+}
+
+static void note_released(void *ctx)
+{
+	struct change *change = ctx;
+
+	change->copy->barrier = NULL;
+	change->kind = change->copy->end_kind;
+	change->is_ending = true;
+	change_submit_first(change);
+}
+
+static const struct barrier_calls calls = { note_done, note_released };
+
+void copy_begin(struct change *change, const struct change_kind *end_kind)
+{
+	struct copy *copy = change->copy;
+	struct volumes *volumes = change->volumes;
+
+	must(copy->is_open);
+	copy->change = change;
+	copy->end_kind = end_kind;
+	copy->since_ns = clock_realtime_ns();
+	TAILQ_INSERT_TAIL(&volumes->copies, copy, link);
+	change->is_copying = true;
+	copy->barrier = barrier_start(volumes->fs, copy->files, copy->count, &calls, change);
+}
+
+void copy_end(struct change *change)
+{
+	must(!change->copy->barrier && change->is_copying);
+	TAILQ_REMOVE(&change->volumes->copies, change->copy, link);
+	change->is_copying = false;
+}
+
+void copies_cancel(struct volumes *volumes)
+{
+	struct copy *copy;
+
+	TAILQ_FOREACH (copy, &volumes->copies, link) {
+		if (copy->barrier)
+			barrier_cancel(copy->barrier);
+	}
+}
+
+/* ---- what waits ---- */
+
+/* An empty `volume`: any of the pool. */
+static const struct copy *find_copy(const struct volumes *volumes, const char *pool, const char *volume)
+{
+	const struct copy *copy;
+
+	TAILQ_FOREACH (copy, &volumes->copies, link) {
+		for (uint32_t i = 0; i < copy->count; i++) {
+			if (strcmp(copy->volumes[i].pool, pool) == 0 &&
+			    (volume[0] == '\0' || strcmp(copy->volumes[i].name, volume) == 0))
+				return copy;
+		}
+	}
+	return NULL;
+}
+
+bool copies_block(const struct volumes *volumes, const struct change *change)
+{
+	if (change->is_ending || TAILQ_EMPTY(&volumes->copies))
+		return false;
+	if (change->pool[0] && find_copy(volumes, change->pool, change->record.name))
+		return true;
+	for (uint32_t i = 0; change->copy && i < change->copy->count; i++) {
+		if (find_copy(volumes, change->copy->volumes[i].pool, change->copy->volumes[i].name))
+			return true;
+	}
+	return false;
+}
+
+bool volumes_get_copy(const struct volumes *volumes, const struct volume *volume, struct copy_info *info_ret)
+{
+	const struct copy *copy = find_copy(volumes, volume->pool->record.name, volume->record.name);
+	struct barrier_info info = { 0 };
+
+	if (!copy)
+		return false;
+	if (copy->barrier)
+		barrier_get_info(copy->barrier, &info);
+	*info_ret = (struct copy_info){
+		.pool = copy->volumes[0].pool,
+		.volume = copy->volumes[0].name,
+		.change = copy->change->kind->change,
+		.since_ns = copy->since_ns,
+		.bytes = info.bytes,
+		.bytes_copied = info.bytes_copied,
+	};
+	return true;
+}

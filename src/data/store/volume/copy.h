@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * copy, internal: the part of a change that copies data. It runs beside the queue, and holds the volumes that take part in
+ * it: their other changes wait.
+ *
+ *   begin kind (in the queue)   check, work: makes empty files; apply: copy_begin()
+ *   barrier                     copies into them
+ *   end kind (in the queue)     work: the files appear in the tree, or are removed; apply, undo: copy_end()
+ *
+ * The caller of the change gets its result after the end kind. If the copy fails, it gets it at once, because a hung step
+ * may keep the files for ever.
+ */
+#ifndef DATA_STORE_VOLUME_COPY_H
+#define DATA_STORE_VOLUME_COPY_H
+
+#include "data/store/volume/barrier.h"
+#include "data/store/volume/internal.h"
+#include "data/store/volume/snapshots.h"
+
+/* A volume that takes part. */
+struct copy_volume {
+	char pool[POOL_NAME_BYTES_MAX], name[POOL_NAME_BYTES_MAX];
+	uint8_t uuid[POOL_UUID_BYTES]; /* zero: any */
+	uint64_t allocated_bytes;      /* of its new snapshot; set by the end kind */
+};
+
+struct copy {
+	TAILQ_ENTRY(copy) link;
+	struct change *change;
+	const struct change_kind *end_kind;
+	struct barrier *barrier; /* NULL: it has ended */
+	uint64_t since_ns, instant_ns;
+	int error; /* of the barrier */
+	struct fathom_fault why;
+	bool is_open; /* files are open, and in pending: abandon or commit */
+	uint32_t count;
+	struct copy_volume *volumes;	 /* `count` */
+	struct snapshot_member *members; /* `count`: SNAPSHOT */
+	struct barrier_member *files;	 /* `count`; `from` is the copy's to close */
+	struct snapshot_group group;	 /* SNAPSHOT */
+	struct volume_build build;	 /* CLONE, RESTORE */
+};
+
+/* For `count` volumes; aborts if out of memory. Pair: copy_free(). */
+struct copy *copy_create(uint32_t count);
+/* Accepts NULL. */
+void copy_free(struct copy *copy);
+
+/* In `apply` of the begin kind: copy the files; then run `end_kind` for the same change. */
+void copy_begin(struct change *change, const struct change_kind *end_kind);
+/* In `apply` and `undo` of the end kind. */
+void copy_end(struct change *change);
+/* Close the sources. */
+void copy_close_sources(struct copy *copy);
+/* Give up all copies. */
+void copies_cancel(struct volumes *volumes);
+/* Whether the change must wait for a copy of one of its volumes. */
+bool copies_block(const struct volumes *volumes, const struct change *change);
+
+#endif

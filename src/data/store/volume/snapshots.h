@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * snapshots - images of volumes: taken at one instant while hosts use the volumes (barrier.h), removed, restored, cloned.
+ *
+ * An image shares its blocks with its volume until the volume's are written again. So it needs a file system with
+ * reflinks; on others the calls that make one fail with -EOPNOTSUPP. What the volume writes afterwards needs new blocks.
+ * So the space that it occupies is promised once more before the first snapshot, unless it is thin in a pool with
+ * overcommit.
+ *
+ * A copy takes long. Changes of the volumes that take part in it wait; those of other volumes go on. All functions are
+ * called on the control thread; callbacks, repeated calls and errors are as for other changes (volumes.h).
+ */
+#ifndef DATA_STORE_VOLUME_SNAPSHOTS_H
+#define DATA_STORE_VOLUME_SNAPSHOTS_H
+
+#include "data/store/volume/volumes.h"
+
+enum { SNAPSHOTS_MAX = 256 /* of a volume */ };
+
+struct snapshot {
+	struct snapshot_record record;
+	uint64_t allocated_bytes; /* shared ones included */
+	TAILQ_ENTRY(snapshot) link;
+};
+
+/* One of a group. Strings are borrowed. A UUID of zero: of the volume, any; of the snapshot, a random one. */
+struct snapshot_request {
+	struct volume_key key;
+	const char *name;
+	uint8_t uuid[POOL_UUID_BYTES];
+};
+
+/* A copy in progress. */
+struct copy_info {
+	const char *pool, *volume; /* of its first volume */
+	enum volume_change change;
+	uint64_t since_ns; /* since 1970 */
+	uint64_t bytes, bytes_copied;
+};
+
+/* NULL: there is none. */
+struct snapshot *volumes_find_snapshot(const struct volume *volume, const char *name);
+/* The copy in which the volume takes part. False: none. */
+bool volumes_get_copy(const struct volumes *volumes, const struct volume *volume, struct copy_info *info_ret);
+
+/*
+ * Take `count` snapshots of different volumes, 1 to 64, of one instant: all or none. Errors: -EEXIST (with other values, or
+ * one of them only), -EINVAL (name, a volume twice, count), -ENOENT, -EIO (a volume is ERRORED), -ENOSPC, -EDQUOT (the
+ * volume has SNAPSHOTS_MAX), -EOPNOTSUPP, -ETIMEDOUT (the device hangs).
+ */
+void volumes_snapshot(struct volumes *volumes, const struct snapshot_request *requests, uint32_t count,
+		      volumes_done_fn done, void *ctx);
+/* Errors: -ENOENT. */
+void volumes_destroy_snapshot(struct volumes *volumes, const struct volume_key *key, const char *snapshot,
+			      volumes_done_fn done, void *ctx);
+
+#endif

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Snapshots of the volumes of a storage: what exists afterwards, what waits meanwhile, what a hung or full storage does. A
+ * step of a copy is made by reads and writes here, or with SNAPSHOTS_ON_XFS, as root, by reflinks on an XFS image. Whether
+ * a copy is of one instant: test_barrier.c. Crashes: ../pool/test_crash.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/reactor/reactor.h"
+#include "data/store/pool/fs.h"
+#include "data/store/volume/snapshots.h"
+#include "../../../control_thread.h"
+
+enum { CALLS_MAX = 32, MIB = 1 << 20 };
+
+static char root[] = "/tmp/fathom-snapshots-XXXXXX";
+static bool by_reflink;
+static struct pool_fs calls;
+static struct volumes *volumes;
+
+/* ---- the file system; under the mutex ---- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool is_hung, is_waiting, has_no_reflinks;
+static uint64_t free_bytes; /* 0: as it is */
+
+static int copy_bytes(int to, int from, uint64_t offset, uint64_t bytes)
+{
+	uint8_t *buffer = malloc(MIB);
+
+	must(buffer);
+	while (bytes > 0) {
+		size_t part = min_u64(bytes, MIB);
+
+		must(pread(from, buffer, part, (off_t)offset) == (ssize_t)part);
+		must(pwrite(to, buffer, part, (off_t)offset) == (ssize_t)part);
+		offset += part;
+		bytes -= part;
+	}
+	free(buffer);
+	return 0;
+}
+
+static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
+{
+	bool refuse;
+
+	pthread_mutex_lock(&mutex);
+	is_waiting = is_hung;
+	pthread_cond_broadcast(&changed);
+	while (is_hung)
+		pthread_cond_wait(&changed, &mutex);
+	is_waiting = false;
+	refuse = has_no_reflinks;
+	pthread_mutex_unlock(&mutex);
+	if (refuse)
+		return -EOPNOTSUPP;
+	return by_reflink ? pool_fs_system()->clone(ctx, fd, from, offset, bytes) : copy_bytes(fd, from, offset, bytes);
+}
+
+static int test_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free_ret)
+{
+	int error = pool_fs_system()->space(ctx, folder, total_ret, free_ret);
+
+	if (error == 0 && free_bytes) {
+		*total_ret = free_bytes;
+		*free_ret = free_bytes;
+	}
+	return error;
+}
+
+static void hang_steps(bool hang)
+{
+	pthread_mutex_lock(&mutex);
+	is_hung = hang;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void wait_for_hung_step(void)
+{
+	pthread_mutex_lock(&mutex);
+	while (!is_waiting)
+		pthread_cond_wait(&changed, &mutex);
+	pthread_mutex_unlock(&mutex);
+}
+
+/* ---- calls and their results; under the mutex ---- */
+
+static struct call {
+	int error; /* 1: not ended */
+	char text[FAULT_TEXT_BYTES_MAX];
+} results[CALLS_MAX];
+static int started;
+
+static void note_end(void *ctx, const struct fathom_fault *why)
+{
+	struct call *call = ctx;
+
+	must_be_on(thread_control());
+	pthread_mutex_lock(&mutex);
+	must(call->error == 1);
+	call->error = why ? why->error : 0;
+	snprintf(call->text, sizeof(call->text), "%s", why ? why->text : "");
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
+static void note_closed(void *ctx)
+{
+	note_end(ctx, NULL);
+}
+
+static struct call *start_call(int (*fn)(void *ctx))
+{
+	struct call *call;
+
+	must(started < CALLS_MAX);
+	call = &results[started++];
+	*call = (struct call){ .error = 1 };
+	assert_int_equal(on_control(fn, call), 0);
+	return call;
+}
+
+static int wait_for(const struct call *call)
+{
+	int error;
+
+	pthread_mutex_lock(&mutex);
+	while (call->error == 1)
+		pthread_cond_wait(&changed, &mutex);
+	error = call->error;
+	pthread_mutex_unlock(&mutex);
+	return error;
+}
+
+static int run(int (*fn)(void *ctx))
+{
+	return wait_for(start_call(fn));
+}
+
+/* ---- on the control thread ---- */
+
+static struct volume_key key = { .pool = "p", .volume = "a" };
+static const char *snapshot = "s";
+static bool is_thick, is_forced;
+static struct snapshot_request group[3];
+static uint32_t group_count;
+
+static int control_open(void *ctx)
+{
+	return volumes_open(&calls, root, note_end, ctx, &volumes);
+}
+
+static int control_close(void *ctx)
+{
+	volumes_close(volumes, note_closed, ctx);
+	return 0;
+}
+
+static int control_remove_bdevs(void *ctx)
+{
+	struct bdev *bdev;
+
+	while ((bdev = bdev_first()))
+		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	return 0;
+}
+
+static int control_create_pool(void *ctx)
+{
+	struct pool_record record = { .name = "p" };
+
+	volumes_create_pool(volumes, &record, note_end, ctx);
+	return 0;
+}
+
+static int control_destroy_pool(void *ctx)
+{
+	volumes_destroy_pool(volumes, &key, true, note_end, ctx);
+	return 0;
+}
+
+static int control_create(void *ctx)
+{
+	struct volume_record record = { .size_bytes = 8 * MIB, .thick = is_thick };
+
+	snprintf(record.name, sizeof(record.name), "%s", key.volume);
+	volumes_create(volumes, &key, &record, note_end, ctx);
+	return 0;
+}
+
+static int control_destroy(void *ctx)
+{
+	volumes_destroy(volumes, &key, is_forced, note_end, ctx);
+	return 0;
+}
+
+static int control_grow(void *ctx)
+{
+	volumes_resize(volumes, &key, 16 * MIB, note_end, ctx);
+	return 0;
+}
+
+static int control_snapshot(void *ctx)
+{
+	struct snapshot_request request = { .key = key, .name = snapshot };
+
+	volumes_snapshot(volumes, group_count ? group : &request, group_count ? group_count : 1, note_end, ctx);
+	return 0;
+}
+
+static int control_destroy_snapshot(void *ctx)
+{
+	volumes_destroy_snapshot(volumes, &key, snapshot, note_end, ctx);
+	return 0;
+}
+
+static int control_count_snapshots(void *ctx)
+{
+	const struct volume *volume = volumes_find(volumes, "p", ctx);
+
+	return volume ? (int)volume->snapshot_count : -1;
+}
+
+static int control_compare_instants(void *ctx)
+{
+	const struct snapshot *a = volumes_find_snapshot(volumes_find(volumes, "p", "a"), "s");
+	const struct snapshot *b = volumes_find_snapshot(volumes_find(volumes, "p", "b"), "s");
+
+	return a && b && a->record.created_ns == b->record.created_ns && a->record.created_ns > 0 &&
+	       memcmp(a->record.group, b->record.group, POOL_UUID_BYTES) == 0 && a->record.size_bytes == 8 * MIB;
+}
+
+static int control_is_copying(void *ctx)
+{
+	struct copy_info info;
+
+	return volumes_get_copy(volumes, volumes_find(volumes, "p", ctx), &info) &&
+	       info.change == VOLUME_CHANGE_SNAPSHOT_CREATE && info.bytes == 8 * MIB;
+}
+
+static int count_snapshots(const char *volume)
+{
+	return on_control(control_count_snapshots, (void *)volume);
+}
+
+static void create_volume(const char *name)
+{
+	key.volume = name;
+	assert_int_equal(run(control_create), 0);
+}
+
+static int begin(void **state)
+{
+	char command[128];
+
+	started = 0;
+	key = (struct volume_key){ .pool = "p", .volume = "a" };
+	snapshot = "s";
+	is_thick = is_forced = is_hung = has_no_reflinks = false;
+	group_count = 0;
+	free_bytes = 0;
+	calls = *pool_fs_system();
+	calls.clone = test_clone;
+	calls.space = test_space;
+	snprintf(command, sizeof(command), "rm -rf %s/*", root);
+	must(system(command) == 0);
+	control_start(&(struct reactor_options){ 0 });
+	assert_int_equal(run(control_open), 0);
+	assert_int_equal(run(control_create_pool), 0);
+	return 0;
+}
+
+static void close_storage(void)
+{
+	assert_int_equal(run(control_close), 0);
+	volumes = NULL;
+	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
+}
+
+static int end(void **state)
+{
+	if (volumes)
+		close_storage();
+	control_stop();
+	return 0;
+}
+
+static bool is_empty(const char *folder)
+{
+	char command[160];
+
+	snprintf(command, sizeof(command), "test -z \"$(ls -A %s/%s)\"", root, folder);
+	return system(command) == 0;
+}
+
+/* ---- cases ---- */
+
+static void write_data(const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/pools/p/volumes/a/data.1", root);
+	file = fopen(path, "r+");
+	must(file);
+	must(fputs(text, file) >= 0);
+	must(fclose(file) == 0);
+}
+
+static void a_snapshot_keeps_the_data_and_survives_a_restart(void **state)
+{
+	char path[128], text[8] = "";
+	FILE *file;
+
+	create_volume("a");
+	write_data("before");
+	assert_int_equal(run(control_snapshot), 0);
+	assert_int_equal(run(control_snapshot), 0); /* repeated */
+	write_data("behind");
+	close_storage();
+	assert_int_equal(run(control_open), 0);
+	assert_int_equal(count_snapshots("a"), 1);
+	snprintf(path, sizeof(path), "%s/pools/p/volumes/a/snapshots/s/data", root);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_int_equal(fread(text, 1, 6, file), 6);
+	fclose(file);
+	assert_string_equal(text, "before");
+	assert_int_equal(run(control_destroy_snapshot), 0);
+	assert_int_equal(run(control_destroy_snapshot), -ENOENT);
+	assert_int_equal(count_snapshots("a"), 0);
+}
+
+static void a_group_is_of_one_instant_all_or_none(void **state)
+{
+	create_volume("a");
+	create_volume("b");
+	group[0] = (struct snapshot_request){ .key = { .pool = "p", .volume = "a" }, .name = "s" };
+	group[1] = (struct snapshot_request){ .key = { .pool = "p", .volume = "b" }, .name = "s" };
+	group[2] = (struct snapshot_request){ .key = { .pool = "p", .volume = "c" }, .name = "s" };
+	group_count = 3;
+	assert_int_equal(run(control_snapshot), -ENOENT);
+	assert_int_equal(count_snapshots("a"), 0);
+	group_count = 2;
+	assert_int_equal(run(control_snapshot), 0);
+	assert_true(on_control(control_compare_instants, NULL));
+	create_volume("c");
+	group_count = 3;
+	assert_int_equal(run(control_snapshot), -EEXIST); /* c's would be of another instant */
+	assert_int_equal(count_snapshots("c"), 0);
+	group_count = 0;
+}
+
+static void a_volume_with_snapshots_is_destroyed_only_by_force(void **state)
+{
+	struct call *call;
+
+	create_volume("a");
+	assert_int_equal(run(control_snapshot), 0);
+	snapshot = "t";
+	assert_int_equal(run(control_snapshot), 0);
+	call = start_call(control_destroy);
+	assert_int_equal(wait_for(call), -ENOTEMPTY);
+	assert_non_null(strstr(call->text, "has 2 snapshots (s, t)"));
+	is_forced = true;
+	assert_int_equal(run(control_destroy), 0);
+	assert_int_equal(count_snapshots("a"), -1);
+}
+
+static void a_long_copy_delays_only_changes_of_its_volume(void **state)
+{
+	struct call *copying, *growing, *destroying;
+
+	create_volume("a");
+	hang_steps(true);
+	copying = start_call(control_snapshot);
+	wait_for_hung_step();
+	growing = start_call(control_grow);
+	destroying = start_call(control_destroy_pool);
+	create_volume("b");
+	assert_int_equal(growing->error, 1);
+	assert_int_equal(destroying->error, 1);
+	assert_true(on_control(control_is_copying, (void *)"a"));
+	assert_int_equal(count_snapshots("a"), 0); /* not before it is complete */
+	hang_steps(false);
+	assert_int_equal(wait_for(copying), 0);
+	assert_int_equal(wait_for(growing), 0);
+	assert_int_equal(wait_for(destroying), 0);
+}
+
+static void a_hung_copy_fails_and_leaves_nothing(void **state)
+{
+	struct call *copying, *growing;
+
+	create_volume("a");
+	hang_steps(true);
+	copying = start_call(control_snapshot);
+	wait_for_hung_step();
+	key.volume = "a";
+	growing = start_call(control_grow);
+	assert_int_equal(wait_for(copying), -ETIMEDOUT);
+	assert_int_equal(growing->error, 1);
+	create_volume("b");
+	hang_steps(false);
+	assert_int_equal(wait_for(growing), 0);
+	assert_int_equal(count_snapshots("a"), 0);
+	assert_true(is_empty("pending"));
+	key.volume = "a";
+	assert_int_equal(run(control_snapshot), 0);
+}
+
+static void a_close_cancels_a_copy(void **state)
+{
+	struct call *copying, *closing;
+
+	create_volume("a");
+	hang_steps(true);
+	copying = start_call(control_snapshot);
+	wait_for_hung_step();
+	closing = start_call(control_close);
+	assert_int_equal(wait_for(copying), -ECANCELED);
+	assert_int_equal(closing->error, 1);
+	hang_steps(false);
+	assert_int_equal(wait_for(closing), 0);
+	volumes = NULL;
+	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
+	assert_true(is_empty("pending"));
+}
+
+static void without_reflinks_snapshots_are_refused(void **state)
+{
+	struct call *call;
+
+	close_storage();
+	has_no_reflinks = true;
+	assert_int_equal(run(control_open), 0);
+	create_volume("a");
+	call = start_call(control_snapshot);
+	assert_int_equal(wait_for(call), -EOPNOTSUPP);
+	assert_non_null(strstr(call->text, "use XFS"));
+	assert_true(is_empty("pending"));
+}
+
+/* The volume may write all of its blocks again. */
+static void a_snapshot_needs_a_promise_for_what_the_volume_occupies(void **state)
+{
+	struct call *call;
+
+	is_thick = true;
+	create_volume("a");
+	free_bytes = 6 * MIB;
+	call = start_call(control_snapshot);
+	assert_int_equal(wait_for(call), -ENOSPC);
+	assert_non_null(strstr(call->text, "needs 8388608 bytes"));
+	assert_non_null(strstr(call->text, "6291456 free bytes"));
+	free_bytes = 10 * MIB;
+	assert_int_equal(run(control_snapshot), 0);
+	snapshot = "t";
+	assert_int_equal(run(control_snapshot), 0); /* all of it is promised already */
+	is_thick = false;
+	key.volume = "b"; /* 8 MiB more are not there */
+	assert_int_equal(run(control_create), -ENOSPC);
+}
+
+static bool mount_xfs(void)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "truncate -s 512M %s.img && mkfs.xfs -q -m reflink=1,rmapbt=0 %s.img && mount -o loop %s.img %s "
+		 "2>/dev/null",
+		 root, root, root, root);
+	return geteuid() == 0 && system(command) == 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+		CASE(a_snapshot_keeps_the_data_and_survives_a_restart),
+		CASE(a_group_is_of_one_instant_all_or_none),
+		CASE(a_volume_with_snapshots_is_destroyed_only_by_force),
+		CASE(a_long_copy_delays_only_changes_of_its_volume),
+		CASE(a_hung_copy_fails_and_leaves_nothing),
+		CASE(a_close_cancels_a_copy),
+		CASE(without_reflinks_snapshots_are_refused),
+		CASE(a_snapshot_needs_a_promise_for_what_the_volume_occupies),
+#undef CASE
+	};
+	char command[128];
+	int failed;
+
+	must(mkdtemp(root));
+	by_reflink = getenv("SNAPSHOTS_ON_XFS");
+	if (by_reflink && !mount_xfs()) {
+		printf("1..0 # SKIP no XFS image can be mounted here\n");
+		failed = 0;
+	} else {
+		failed = cmocka_run_group_tests_name("volume snapshots", tests, NULL, NULL);
+		if (by_reflink)
+			must(umount2(root, MNT_DETACH) == 0);
+	}
+	snprintf(command, sizeof(command), "rm -rf %s %s.img", root, root);
+	must(system(command) == 0);
+	return failed;
+}
