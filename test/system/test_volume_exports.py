@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -151,6 +152,26 @@ class Publishing(Exports):
         engine.rpc("pool_destroy", pool="p1", force=True)
         self.assertEqual((self.subsystems(engine), engine.rpc("bdev_get_bdevs")), ({}, []))
 
+    def test_a_volume_that_cannot_be_destroyed_is_served_again(self):
+        engine = self.start_with("db")
+        nqn = self.publish(engine)
+        os.rmdir(os.path.join(self.storage, "trash"))      # the engine has it open; nothing can be moved there
+        for method, params in (("volume_destroy", {"volume": "db"}), ("pool_destroy", {})):
+            self.assert_rejected("", engine, method, pool="p1", force=True, **params)
+            wait_for(lambda: self.volume(engine)["export"] == "SERVED")
+            self.perf(engine, nqn, "--count", "10")
+        self.assertEqual(engine.rpc("pool_get_pools")["storage"]["exports_served"], 1)
+
+    def test_a_volume_is_not_published_if_there_is_no_room_for_its_subsystem(self):
+        engine = self.start_with("db")
+        made = engine.send_request(json.dumps([{"jsonrpc": "2.0", "id": i, "method": "nvmf_create_subsystem",
+                                       "params": {"nqn": f"nqn.2026-11.org.fathom:s{i}"}} for i in range(1023)]).encode(), timeout=60)
+        wait_for(lambda: len(self.subsystems(engine)) == 1023 - sum("error" in reply for reply in made))
+        self.assert_rejected("serves 1024 subsystems already", engine, "volume_publish", pool="p1", volume="db", host=HOST_A)
+        self.assertNotIn("hosts", self.volume(engine))
+        engine.rpc("nvmf_delete_subsystem", nqn="nqn.2026-11.org.fathom:s7")
+        self.publish(engine)
+
     def test_a_connected_host_sees_growth(self):
         engine = self.start_with("db")
         nqn = self.publish(engine)
@@ -187,6 +208,55 @@ class Publishing(Exports):
         hosts = sorted(host["nqn"] for host in self.volume(engine).get("hosts", []))
         served = [subsystem["hosts"] for subsystem in self.subsystems(engine).values()]
         self.assertEqual([sorted(host["nqn"] for host in each) for each in served], [hosts] if hosts else [])
+
+    def call_until_the_end(self, engine, caller, confirmed):
+        """Publish `caller`'s volume to changing hosts until the engine has ended. `confirmed`: the last confirmed change of each host."""
+        number = 0
+        while True:
+            host, publish = f"nqn.2026-11.org.fathom:h{number % 4}", number // 4 % 2 == 0
+            try:
+                confirmed[host] = None      # under way: either is right
+                engine.rpc("volume_publish" if publish else "volume_unpublish", timeout=60, pool="p1", volume=f"v{caller}", host=host)
+                confirmed[host] = publish
+            except (OSError, RpcError, ValueError):
+                return
+            number += 1
+
+    def end_under_load(self, engine, end):
+        """End an engine by `end` while callers change hosts; what they know to be confirmed, for each volume."""
+        confirmed = [{} for _ in range(3)]
+        threads = [threading.Thread(target=self.call_until_the_end, args=[engine, caller, confirmed[caller]]) for caller in range(3)]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: all(len(each) == 4 for each in confirmed))
+        end(engine)
+        for thread in threads:
+            thread.join()
+        return confirmed
+
+    def assert_hosts_are(self, engine, confirmed):
+        subsystems = self.subsystems(engine)
+        for caller, changes in enumerate(confirmed):
+            hosts = {host["nqn"] for host in self.volume(engine, f"v{caller}").get("hosts", [])}
+            for host, published in changes.items():
+                if published is not None:
+                    self.assertEqual(host in hosts, published, (caller, host))
+            served = subsystems.get(self.nqn(engine, f"v{caller}"), {"hosts": []})["hosts"]
+            self.assertEqual({host["nqn"] for host in served}, hosts)
+
+    def test_each_confirmed_change_survives_kill_9_under_load(self):
+        engine = self.start_with("v0", "v1", "v2")
+        for _ in range(4):
+            confirmed = self.end_under_load(engine, lambda engine: engine.kill())
+            engine = self.start()
+            self.assert_hosts_are(engine, confirmed)
+
+    def test_an_engine_stops_while_hosts_are_changed(self):
+        engine = self.start_with("v0", "v1", "v2")
+        for _ in range(4):
+            confirmed = self.end_under_load(engine, lambda engine: self.assertEqual(engine.stop(), 0, engine.log_text()))
+            engine = self.start()
+            self.assert_hosts_are(engine, confirmed)
 
     def test_wrong_hosts_are_rejected(self):
         engine = self.start_with("db")
@@ -381,6 +451,9 @@ class Server(Exports):
         answer = self.ask(store.VOLUME_PUBLISH, pool="p1", volume="db", host_nqn=HOST_A)
         self.assertEqual((answer.error, answer.text), (0, ""))
         self.assertEqual(self.ask(store.LIST).pools[0].volumes[0].state, "ONLINE")
+        os.rmdir(os.path.join(self.storage, "trash"))
+        self.assertLess(self.ask(store.VOLUME_DESTROY, pool="p1", volume="db", force=True).error, 0)
+        self.assertLess(self.ask(store.POOL_DESTROY, pool="p1", force=True).error, 0)
         self.perf(engine, nqn, "--count", "10")
 
 

@@ -74,6 +74,7 @@ static json_t *uuid_json(const uint8_t *uuid)
 static json_t *storage_json(const struct volumes *volumes)
 {
 	json_t *object = json_made(json_object());
+	struct export_counts exports;
 	struct volumes_info info;
 
 	volumes_get_info(volumes, &info);
@@ -86,6 +87,10 @@ static json_t *storage_json(const struct volumes *volumes)
 	json_put(object, "changes_waiting", json_integer(info.changes_waiting));
 	json_put(object, "changes_done", json_integer((json_int_t)info.changes_done));
 	json_put(object, "changes_failed", json_integer((json_int_t)info.changes_failed));
+	exports_count(&exports);
+	json_put(object, "exports_served", json_integer(exports.served));
+	json_put(object, "exports_failed", json_integer(exports.failed));
+	json_put(object, "exports_changing", json_integer(exports.changing));
 	if (info.is_changing) {
 		json_put(object, "change", json_string(volume_change_name(info.change)));
 		json_put(object, "change_since_ns", json_integer((json_int_t)info.change_since_ns));

@@ -62,25 +62,41 @@ static void end_call(void *ctx, const struct fathom_fault *why)
 	storage_call_end(ctx, why);
 }
 
+/* The volume that a call is about, wherever it is now. NULL: it does not exist. */
+static const struct volume *find_volume(const struct storage_call *call)
+{
+	if (!engine_storage())
+		return NULL;
+	if (!uuid_is_null(call->key.uuid))
+		return volumes_find_uuid(call->volumes, call->key.uuid);
+	return volumes_find(call->volumes, call->key.pool, call->key.volume);
+}
+
 /*
- * The object does not exist, or one of its name with another UUID does: it was destroyed before, and has no hosts. A volume
- * that was renamed does exist.
+ * -ENOENT: the object does not exist, or another one has its name: it was destroyed before, and has no hosts. But it does
+ * exist if it was renamed, or if the storage itself has lost a folder.
  */
 static void end_destroy(void *ctx, const struct fathom_fault *why)
 {
 	struct storage_call *call = ctx;
-	const struct volume *volume = NULL;
-	struct fathom_fault renamed;
+	const struct volume *volume = why && why->error == -ENOENT ? find_volume(call) : NULL;
+	struct fathom_fault named;
 
-	if (!why || why->error != -ENOENT) {
-		storage_call_end(call, why);
-		return;
-	}
-	if (!uuid_is_null(call->key.uuid) && engine_storage())
-		volume = volumes_find_uuid(call->volumes, call->key.uuid);
 	if (volume)
-		fill_fault(&renamed, -ENOENT, "%s; the volume of this UUID is %s", why->text, volume->device);
-	storage_call_end(call, volume ? &renamed : NULL);
+		fill_fault(&named, -ENOENT, "%s; the volume is %s", why->text, volume->device);
+	else if (!why || why->error == -ENOENT)
+		why = NULL;
+	storage_call_end(call, volume ? &named : why);
+}
+
+static void end_destroy_pool(void *ctx, const struct fathom_fault *why)
+{
+	struct storage_call *call = ctx;
+	const struct pool *pool = engine_storage() ? volumes_find_pool(call->volumes, call->key.pool) : NULL;
+	bool exists = pool &&
+		      (uuid_is_null(call->key.pool_uuid) || uuid_compare(call->key.pool_uuid, pool->record.uuid) == 0);
+
+	storage_call_end(call, why && why->error == -ENOENT && !exists ? NULL : why);
 }
 
 /* ---- actions: each calls storage_call_end() once, now or later ---- */
@@ -109,7 +125,7 @@ static void create_pool(struct storage_call *call)
 
 static void destroy_pool(struct storage_call *call)
 {
-	export_destroy_pool(call->volumes, &call->key, call->request->force, end_destroy, call);
+	export_destroy_pool(call->volumes, &call->key, call->request->force, end_destroy_pool, call);
 }
 
 static void create_volume(struct storage_call *call)

@@ -492,6 +492,21 @@ const char *export_failure(const struct volume *volume)
 	return export && export->state == VOLUME_EXPORT_FAILED ? export->why.text : NULL;
 }
 
+void exports_count(struct export_counts *counts_ret)
+{
+	const struct volume_export *export;
+
+	*counts_ret = (struct export_counts){ 0 };
+	TAILQ_FOREACH (export, &exports.list, link) {
+		if (export->state == VOLUME_EXPORT_SERVED)
+			counts_ret->served++;
+		else if (export->state == VOLUME_EXPORT_FAILED)
+			counts_ret->failed++;
+		else
+			counts_ret->changing++;
+	}
+}
+
 struct host_search {
 	const char *nqn;
 	struct export_host *host;

@@ -80,6 +80,11 @@ const struct volume *export_volume_of(const char *nqn);
 /* A published volume that hosts cannot reach: the reason. NULL: it can be reached, or is not published. */
 const char *export_failure(const struct volume *volume);
 
+struct export_counts {
+	uint32_t served, failed, changing; /* changing: on the way to one of the others, or to be removed */
+};
+void exports_count(struct export_counts *counts_ret);
+
 struct export_host {
 	uint32_t connections;
 	uint64_t since_ns; /* of the oldest; since 1970; 0: none */

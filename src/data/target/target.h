@@ -270,6 +270,7 @@ void nvmf_subsystem_resume(const char *nqn, nvmf_done_fn done, void *ctx);
 struct nvmf_subsystem *nvmf_subsystem_find(const char *nqn);
 struct nvmf_subsystem *nvmf_subsystem_first(void);
 struct nvmf_subsystem *nvmf_subsystem_next(const struct nvmf_subsystem *subsystem);
+unsigned int nvmf_subsystem_count(void); /* at most NVMF_SUBSYSTEMS_MAX */
 const struct nvmf_subsystem_options *nvmf_subsystem_get_options(const struct nvmf_subsystem *subsystem);
 enum nvmf_subsystem_type nvmf_subsystem_get_type(const struct nvmf_subsystem *subsystem);
 enum nvmf_subsystem_state nvmf_subsystem_get_state(const struct nvmf_subsystem *subsystem);

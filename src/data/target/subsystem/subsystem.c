@@ -323,6 +323,17 @@ struct nvmf_subsystem *nvmf_subsystem_next(const struct nvmf_subsystem *subsyste
 	return TAILQ_NEXT(subsystem, link);
 }
 
+unsigned int nvmf_subsystem_count(void)
+{
+	const struct nvmf_subsystem *subsystem;
+	unsigned int count = 0;
+
+	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link)
+		count++;
+	must(count <= NVMF_SUBSYSTEMS_MAX);
+	return count;
+}
+
 const struct nvmf_subsystem_options *nvmf_subsystem_get_options(const struct nvmf_subsystem *subsystem)
 {
 	return &subsystem->options;

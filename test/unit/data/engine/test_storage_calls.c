@@ -287,7 +287,7 @@ static void a_renamed_volume_is_returned_by_its_new_name(void **state)
 	request.volume_uuid = "";
 	assert_int_equal(ask(request), -ENOENT);
 	assert_int_equal(change(STORE__ACTION__VOLUME_DESTROY, UUID_A, UUID_B, 0), -ENOENT); /* by its former name */
-	assert_text("the volume of this UUID is p/b");
+	assert_text("the volume is p/b");
 	assert_int_equal(volume_count(), 1);
 }
 
