@@ -102,6 +102,15 @@ struct mgmt {
 
 	TAILQ_HEAD(mgmt_waiter_list, mgmt_waiter) waiters; /* events.c */
 	size_t waiter_count;
+
+	uint64_t storage_timeout_ns, storage_read_ns, storage_patience_ns; /* storage.h */
+	struct catalog *catalog;
+	TAILQ_HEAD(mgmt_engine_list, mgmt_engine) engines;
+	TAILQ_HEAD(mgmt_reading_list, storage_reading) readings;
+	TAILQ_HEAD(mgmt_task_list, mgmt_task) tasks, abandoned_tasks;
+	TAILQ_HEAD(mgmt_snapshot_list, mgmt_snapshot) snapshots;
+	size_t reading_count, task_count, snapshot_count, storage_waiter_count;
+	struct deadline storage_deadline;
 };
 
 /*
@@ -241,6 +250,16 @@ struct mgmt_target {
 	bool is_silent, is_told;     /* three reports were missed; an event about it was raised */
 	struct deadline deadline;
 };
+
+/* ---- storage_task.c ---- */
+
+/* Load the catalog, and go on with the changes that it has. Errors: those of catalog_open(). */
+MUST_CHECK int storage_open(struct mgmt *mgmt, struct fathom_fault *why);
+void storage_close(struct mgmt *mgmt);
+/* Members have changed: changes that wait for one that is back go on soon. */
+void storage_members_changed(struct mgmt *mgmt);
+/* The last member was removed: all pools and volumes are gone. Errors: those of catalog_remove_pool(). */
+MUST_CHECK int storage_forget_all(struct mgmt *mgmt, struct fathom_fault *why);
 
 /* ---- pairs.c ---- */
 

@@ -9,12 +9,14 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/fault/fault.h"
+#include "control/mgmt/catalog.h"
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"
 #include "base/reactor/reactor.h"
 
 enum { JOIN_WAIT_MS = 20, RANK_TIMEOUT_S = 180, HEARTBEAT_S = 10 };
+enum { STORAGE_TIMEOUT_S = 30, STORAGE_READ_S = 2, STORAGE_PATIENCE_S = 10 };
 
 /* ---- opening and closing ---- */
 
@@ -43,6 +45,11 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	mgmt->join_wait_ns = options->join_wait_ns ? options->join_wait_ns : JOIN_WAIT_MS * NS_PER_MS;
 	mgmt->rank_timeout_ns = options->rank_timeout_ns ? options->rank_timeout_ns : RANK_TIMEOUT_S * NS_PER_SEC;
 	mgmt->heartbeat_ns = options->heartbeat_ns ? options->heartbeat_ns : HEARTBEAT_S * NS_PER_SEC;
+	mgmt->storage_timeout_ns = options->storage_timeout_ns ? options->storage_timeout_ns
+							       : STORAGE_TIMEOUT_S * NS_PER_SEC;
+	mgmt->storage_read_ns = options->storage_read_ns ? options->storage_read_ns : STORAGE_READ_S * NS_PER_SEC;
+	mgmt->storage_patience_ns = options->storage_patience_ns ? options->storage_patience_ns
+								 : STORAGE_PATIENCE_S * NS_PER_SEC;
 	mgmt->net_dev_class = options->net_dev_class;
 	mgmt->joins_max = options->joins_max ? options->joins_max : MGMT_JOINS_MAX;
 	mgmt->is_new_system = options->is_new_system;
@@ -66,6 +73,11 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 	TAILQ_INIT(&mgmt->operations);
 	TAILQ_INIT(&mgmt->waiters);
 	TAILQ_INIT(&mgmt->gone_targets);
+	TAILQ_INIT(&mgmt->engines);
+	TAILQ_INIT(&mgmt->readings);
+	TAILQ_INIT(&mgmt->tasks);
+	TAILQ_INIT(&mgmt->snapshots);
+	TAILQ_INIT(&mgmt->abandoned_tasks);
 	error = copy_options(mgmt, options);
 	if (!error)
 		error = deadlines_init(&mgmt->deadlines, "mgmt");
@@ -73,6 +85,8 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 		error = system_store_load(mgmt->db, reactor_now(), &mgmt->store, &mgmt->system, why);
 	if (!error)
 		error = event_store_open(mgmt->db, options->events_max, &mgmt->events, why);
+	if (!error)
+		error = storage_open(mgmt, why);
 	if (error) {
 		mgmt_close(mgmt);
 		return error;
@@ -94,6 +108,7 @@ void mgmt_close(struct mgmt *mgmt)
 	mgmt_unranked_close(mgmt);
 	mgmt_waiters_close(mgmt);
 	mgmt_operations_close(mgmt);
+	storage_close(mgmt);
 	mgmt_map_close(mgmt);
 	abandon_calls(mgmt);
 	must(TAILQ_EMPTY(&mgmt->joins) && mgmt->join_count == 0);
@@ -128,6 +143,9 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 	must(stats.map_behind == 0); /* it is counted here */
 	for (size_t i = 0; i < mgmt->target_count; i++)
 		stats.map_behind += mgmt->targets[i]->acknowledged != system_map_version(mgmt->system);
+	stats.pools = mgmt->catalog->pool_count;
+	stats.volumes = mgmt->catalog->volume_count;
+	stats.storage_pending = mgmt->task_count;
 	return stats;
 }
 
@@ -316,6 +334,7 @@ int mgmt_batch_commit(struct mgmt *mgmt, struct mgmt_batch *batch, struct fathom
 	}
 	free_batch(batch);
 	mgmt_map_changed(mgmt);
+	storage_members_changed(mgmt);
 	return 0;
 }
 

@@ -38,7 +38,10 @@ struct mgmt_options {
 	uint64_t rank_timeout_ns; /* for a server to start or stop its ranks; 0: 180 s, more than the server's own limit */
 	uint64_t heartbeat_ns;	  /* interval of servers' reports; 0: 10 s. Three missed: unresponsive */
 	uint32_t net_dev_class;	  /* ARPHRD_* of the engines' interface, for clients; 0: unknown */
-	uint32_t joins_max;	  /* joins that wait for their transaction, and likewise reports; 0: MGMT_JOINS_MAX */
+	uint64_t storage_timeout_ns;  /* of a call to an engine about its storage; 0: 30 s */
+	uint64_t storage_read_ns;     /* wait for the figures of engines; 0: 2 s */
+	uint64_t storage_patience_ns; /* a call waits this long for an engine that cannot be reached; 0: 10 s */
+	uint32_t joins_max;	      /* joins that wait for their transaction, and likewise reports; 0: MGMT_JOINS_MAX */
 };
 
 /* Open the service and load the system from the database. Errors: those of system_store_load() and event_store_open(). */
@@ -97,7 +100,17 @@ const struct system *mgmt_system(const struct mgmt *mgmt);
 	X(engines_refused, "reports with engines without a rank that could not be kept")                                   \
 	X(calls_refused, "calls that were answered with a fault")                                                          \
 	X(reports, "reports of servers about their engines")                                                               \
-	X(ranks_seen, "states of ranks changed by a report or by missing reports")
+	X(ranks_seen, "states of ranks changed by a report or by missing reports")                                         \
+	X(pools, "pools in the catalog")                                                                                   \
+	X(volumes, "volumes in the catalog")                                                                               \
+	X(storage_changes, "changes of pools and volumes that were begun")                                                 \
+	X(storage_done, "of these, changes that succeeded")                                                                \
+	X(storage_undone, "of these, changes that engines refused and that were undone")                                   \
+	X(storage_pending, "changes that are under way or wait for an engine")                                             \
+	X(storage_late, "calls that were answered before their change ended")                                              \
+	X(storage_calls, "calls to engines about their storage")                                                           \
+	X(storage_failures, "of these, calls that failed or got no answer")                                                \
+	X(storage_lists, "of the calls, requests for what an engine holds")
 
 struct mgmt_stats {
 #define MGMT_STATS_FIELD(name, meaning) uint64_t name;

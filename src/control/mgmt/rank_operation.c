@@ -82,6 +82,8 @@ static void end_operation(struct mgmt_operation *operation)
 	mgmt_operation_settle(operation);
 	if (operation->kind->is_removal && system_member_count(mgmt->system) == 0)
 		error = mgmt_forget_pairs(mgmt, &why);
+	if (!error && operation->kind->is_removal && system_member_count(mgmt->system) == 0)
+		error = storage_forget_all(mgmt, &why);
 	mgmt_operation_state_move(reactor_now(), operation, MGMT_OPERATION_IDLE);
 	must(mgmt->operation_count > 0);
 	TAILQ_REMOVE(&mgmt->operations, operation, link);

@@ -12,6 +12,7 @@
 
 #define NOT_LEADER_REASON "proto.system.ErrNotLeader"
 #define NOT_REPLICA_REASON "proto.system.ErrNotReplica"
+#define NO_POOL_REASON "proto.system.ErrPoolNotFound"
 #define INFO_DOMAIN "DAOS"
 
 /* An ErrorInfo that borrows its strings. */
@@ -41,6 +42,31 @@ static void add_entry(struct info *info, const char *key, const char *value)
 	info->places[at] = &info->entries[at];
 }
 
+/*
+ * A pool that does not exist is an error of its own in DAOS, with the label in JSON. Its text is that of the fault; the
+ * label stands between the quotes.
+ */
+static void fail_no_pool(struct grpc_call *call, const struct fathom_fault *why)
+{
+	const char *first = strchr(why->text, '"'), *last = strrchr(why->text, '"');
+	struct info info;
+	char *pool = NULL;
+	json_t *json;
+	int error;
+
+	must(first && last > first);
+	json_memory_begin();
+	json = json_pack("{s:n, s:n, s:s#}", "Rank", "UUID", "Label", first + 1, (int)(last - first - 1));
+	pool = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	json_decref(json);
+	error = json_memory_end(pool);
+	init_info(&info, NO_POOL_REASON, INFO_DOMAIN);
+	if (!error)
+		add_entry(&info, "PoolInfo", pool);
+	grpc_fail(call, GRPC_INTERNAL, &info.message, "%s", why->text);
+	free(pool);
+}
+
 void call_fail(struct grpc_call *call, const struct fathom_fault *why)
 {
 	struct fault_shown shown;
@@ -48,6 +74,10 @@ void call_fail(struct grpc_call *call, const struct fathom_fault *why)
 	struct info info;
 	char message[GRPC_TEXT_BYTES_MAX];
 
+	if (why->code == FAULT_NO_SUCH_POOL) {
+		fail_no_pool(call, why);
+		return;
+	}
 	fault_show(why, &shown);
 	fault_message(&shown, message, sizeof(message));
 	if (shown.code == 0) {
@@ -98,12 +128,34 @@ static int error_of_code(enum grpc_code code)
 	return (size_t)code < ARRAY_COUNT(errors) && errors[code] ? -errors[code] : -EREMOTEIO;
 }
 
+/* Errors: -ENOENT: the answer does not say that a pool does not exist. */
+static int convert_no_pool(const Google__Rpc__ErrorInfo *message, struct fathom_fault *why)
+{
+	const char *label = "";
+	json_t *json = NULL;
+
+	if (strcmp(message->reason, NO_POOL_REASON) != 0)
+		return -ENOENT;
+	json_memory_begin();
+	for (size_t i = 0; i < message->n_metadata && !json; i++) {
+		if (strcmp(message->metadata[i]->key, "PoolInfo") == 0)
+			json = json_loads(message->metadata[i]->value, JSON_REJECT_DUPLICATES, NULL);
+	}
+	if (json_string_value(json_object_get(json, "Label")))
+		label = json_string_value(json_object_get(json, "Label"));
+	fill_fault_no_such_pool(why, label);
+	json_decref(json);
+	return json_memory_end(true);
+}
+
 static int convert_info(const Google__Rpc__ErrorInfo *message, struct fathom_fault *why)
 {
 	struct fault_info info = { .reason = message->reason, .domain = message->domain };
 	struct fault_shown shown;
-	int error;
+	int error = convert_no_pool(message, why);
 
+	if (error != -ENOENT)
+		return error;
 	for (size_t i = 0; i < message->n_metadata && i < FAULT_PAIRS_MAX; i++) {
 		info.metadata[i].key = message->metadata[i]->key;
 		info.metadata[i].value = message->metadata[i]->value;

@@ -81,6 +81,16 @@
 	  "a certificate of a server expires in 30, 7 or 1 days")                                                          \
 	X(CERTIFICATE_EXPIRED, 1026, "certificate_expired", INFO, ERROR, "a certificate of a running server has expired")  \
 	X(VOLUME_ERRORED, 1030, "volume_errored", INFO, ERROR,                                                             \
-	  "an engine has started and cannot serve a volume; it gives the reason")
+	  "an engine has started and cannot serve a volume; it gives the reason")                                          \
+	X(POOL_CREATED, 1040, "pool_created", INFO, NOTICE, "a pool was created; it names the operator")                   \
+	X(POOL_DESTROYED, 1041, "pool_destroyed", INFO, NOTICE, "a pool was destroyed; it names the operator")             \
+	X(VOLUME_CREATED, 1042, "volume_created", INFO, NOTICE, "a volume was created; it names the operator")             \
+	X(VOLUME_DESTROYED, 1043, "volume_destroyed", INFO, NOTICE, "a volume was destroyed; it names the operator")       \
+	X(VOLUME_CHANGED, 1044, "volume_changed", INFO, NOTICE, "a volume was renamed or resized; it names the operator")  \
+	X(VOLUME_PUBLISHED, 1045, "volume_published", INFO, NOTICE, "a host may use a volume; it names the operator")      \
+	X(VOLUME_UNPUBLISHED, 1046, "volume_unpublished", INFO, NOTICE,                                                    \
+	  "a host may no longer use a volume; it names the operator")                                                      \
+	X(STORAGE_CHANGE_FAILED, 1047, "storage_change_failed", INFO, ERROR,                                               \
+	  "an engine refused a change of a pool or a volume, which was undone")
 
 #endif

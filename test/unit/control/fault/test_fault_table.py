@@ -24,7 +24,7 @@ fault 650 gone ENOENT args: str what
 
 
 # Faults that no code raises yet, with the reason. This list may only shrink.
-NOT_RAISED = {"pool_label_taken": "of the recorded talk of dmg; raised when there are pools"}
+NOT_RAISED = {}  # {fault: why no code raises it}
 
 # Test functions that assert a code among their arguments; assert_int_equal() does if its other argument is a `code`.
 ASSERTIONS = ("rig_fails", "must_be_fault", "must_be_for", "assert_answers_to_release", "assert_join_refused", "assert_read_fails", "assert_open_fails", "assert_refused",

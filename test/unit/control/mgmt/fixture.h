@@ -30,6 +30,7 @@
 #include "rpc/ras/event.h"
 
 #include "../../control_thread.h"
+#include "fake_storage.h"
 
 enum { FAKES = 8, HELD_MAX = 64 };
 
@@ -48,6 +49,7 @@ struct fake {
 	bool was_unranked;
 	uint32_t unranked; /* engines without a rank; the fake server reports them if the call includes them */
 	uint32_t new_rank; /* the rank that the first of them gets; 0: none */
+	struct fake_storage storage;
 	struct grpc_call *held[HELD_MAX];
 	size_t held_count;
 };
@@ -63,6 +65,7 @@ static struct {
 	const char *replicas[1];
 	struct fake fakes[FAKES];
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
+	uint64_t storage_timeout_ns, storage_read_ns, storage_patience_ns;
 	uint32_t joins_max;
 	uint64_t events_max;
 	bool is_new_system;
@@ -175,7 +178,30 @@ static inline void fake_map(struct grpc_call *call, const ProtobufCMessage *requ
 	grpc_reply(call, &response.base);
 }
 
+static inline void fake_store(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Store__StorageReq *asked = (const Store__StorageReq *)request;
+	struct fake *fake = grpc_call_ctx(call);
+	static struct fake_answer answer;
+	int error;
+
+	if (asked->action == STORE__ACTION__LIST ? fake->storage.lists_hang : fake->storage.hangs) {
+		fake_hold(fake, call);
+		return;
+	}
+	error = fake_storage_do(&fake->storage, asked);
+	if (asked->action != STORE__ACTION__LIST && fake->storage.lost > 0) {
+		fake->storage.lost--;
+		grpc_fail(call, GRPC_UNAVAILABLE, NULL, "the answer is lost");
+		return;
+	}
+	fake_fill_answer(&fake->storage, error, &answer);
+	grpc_reply(call, &answer.message.base);
+}
+
 static const struct grpc_method fake_methods[] = {
+	{ "/fathom.ControlSvc/Storage", &store__storage_req__descriptor, &store__storage_resp__descriptor, GRPC_ROLE_SERVER,
+	  fake_store },
 	{ "/ctl.CtlSvc/PrepShutdownRanks", &ctl__ranks_req__descriptor, &ctl__ranks_resp__descriptor, GRPC_ROLE_SERVER,
 	  fake_prepare },
 	{ "/ctl.CtlSvc/StopRanks", &ctl__ranks_req__descriptor, &ctl__ranks_resp__descriptor, GRPC_ROLE_SERVER, fake_stop },
@@ -240,6 +266,9 @@ static inline int open_mgmt(void *unused)
 					.join_wait_ns = fixture.join_wait_ns,
 					.rank_timeout_ns = fixture.rank_timeout_ns,
 					.heartbeat_ns = fixture.heartbeat_ns,
+					.storage_timeout_ns = fixture.storage_timeout_ns,
+					.storage_read_ns = fixture.storage_read_ns,
+					.storage_patience_ns = fixture.storage_patience_ns,
 					.net_dev_class = 772,
 					.joins_max = fixture.joins_max };
 	struct fathom_fault why = { 0 };
@@ -289,6 +318,7 @@ static inline int open_all(void *unused)
 	must(open_client(GRPC_ROLE_AGENT, &fixture.agent) == 0);
 	for (size_t i = 0; i < FAKES; i++) {
 		memset(&fixture.fakes[i], 0, sizeof(fixture.fakes[i]));
+		fixture.fakes[i].storage.total_bytes = fixture.fakes[i].storage.free_bytes = 1ull << 40;
 		must(fake_open(&fixture.fakes[i]) == 0);
 	}
 	/* the first fake server is the first management host */
@@ -338,6 +368,7 @@ static inline int fixture_end(void **state)
 	fixture.is_new_system = false;
 	fixture.joins_max = 0;
 	fixture.rank_timeout_ns = fixture.events_max = fixture.heartbeat_ns = 0;
+	fixture.storage_timeout_ns = fixture.storage_read_ns = fixture.storage_patience_ns = 0;
 	return 0;
 }
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * catalog - the pools and volumes of the system by name: what exists, on which ranks, and which change of it is under way.
+ *
+ *     pool/NAME               JSON (docs/formats/catalog.md)
+ *     volume/POOL/NAME        JSON
+ *
+ * The engines own the data; the catalog owns names, places and intents. A change is stored here before an engine is called,
+ * and its result is stored when the engine has answered. So after a restart the catalog says which calls may have been made
+ * and not answered: they are repeated. catalog_store_*(), add and remove are the only writers. They change the database
+ * first and memory only if that has succeeded.
+ *
+ * Snapshots are not here: the engine of their volume knows them.
+ *
+ * Thread: the database's.
+ */
+#ifndef CONTROL_MGMT_CATALOG_H
+#define CONTROL_MGMT_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "control/db/db.h"
+#include "control/mgmt/states.gen.h"
+#include "control/system/member.h"
+#include "fathom/trace/trace.h"
+
+enum {
+	CATALOG_SCHEMA = 1,
+	CATALOG_NAME_BYTES = 64, /* of a pool, a volume or a snapshot, with the NUL: those of an engine's storage */
+	CATALOG_FULL_BYTES = 2 * CATALOG_NAME_BYTES, /* "POOL/VOLUME" and "VOLUME@SNAPSHOT", with the NUL */
+	CATALOG_NQN_BYTES = 224,		     /* with the NUL */
+	CATALOG_OWNER_BYTES = 256,
+	CATALOG_TEXT_BYTES = 256,
+	CATALOG_HOSTS_MAX = 64,
+	CATALOG_POOLS_MAX = 4096,
+	CATALOG_VOLUMES_MAX = 65536,
+	CATALOG_PLACES_MAX = 4096,
+	CATALOG_BUCKETS = 4096,
+};
+#define CATALOG_BYTES_MAX (1ull << 62) /* of a size: it is a signed integer in JSON */
+
+/* A rank, and the member that had it: after a replacement another member has the rank, without the data. */
+struct catalog_place {
+	uint32_t rank;
+	uint8_t member[MEMBER_UUID_BYTES];
+};
+
+struct catalog_pool_record {
+	enum mgmt_pool_state state;
+	char name[CATALOG_NAME_BYTES];
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+	char owner[CATALOG_OWNER_BYTES], group[CATALOG_OWNER_BYTES];
+	uint64_t created_ns, since_ns; /* CLOCK_REALTIME; `since_ns`: of the state */
+	uint64_t rank_bytes;	       /* the most that its volumes may take on each rank; 0: no limit */
+	bool overcommit;
+	bool is_forced;		       /* DESTROYING: with what it holds */
+	char undo[CATALOG_TEXT_BYTES]; /* DESTROYING: why it could not be created; "": destroyed on request */
+	uint32_t place_count;
+	struct catalog_place *places; /* sorted by rank; the catalog's after catalog_add_pool() */
+};
+
+enum catalog_change_kind { CATALOG_NO_CHANGE, CATALOG_RESIZE, CATALOG_RENAME, CATALOG_PUBLISH, CATALOG_UNPUBLISH };
+
+/* A change of a volume that its engine has not confirmed. */
+struct catalog_change {
+	enum catalog_change_kind kind;
+	uint64_t size_bytes;	      /* RESIZE */
+	char text[CATALOG_NQN_BYTES]; /* RENAME: the new name; PUBLISH, UNPUBLISH: the host; "": all hosts */
+	uint64_t since_ns;
+	bool is_forced;
+};
+
+struct catalog_volume_record {
+	enum mgmt_volume_state state;
+	char name[CATALOG_NAME_BYTES];
+	char former
+		[CATALOG_NAME_BYTES]; /* its name before the latest rename, so that a repeated rename is recognized; "" */
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+	uint64_t created_ns, since_ns;
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+	bool thick, checksums;
+	bool is_forced; /* DESTROYING: disconnect its hosts, destroy its snapshots */
+	struct catalog_place place;
+	char origin[CATALOG_FULL_BYTES]; /* a clone: "VOLUME@SNAPSHOT" */
+	char undo[CATALOG_TEXT_BYTES];	 /* as of a pool */
+	struct catalog_change change;	 /* DESTROYING: it was under way when the destruction was requested */
+	uint32_t host_count;
+	char (*hosts)[CATALOG_NQN_BYTES]; /* to which it is published; owned by the record */
+};
+
+struct mgmt_task;
+
+struct catalog_pool {
+	struct trace_object trace;
+	enum mgmt_pool_state state; /* as of the record; moved by the function that records the move */
+	struct catalog_pool_record record;
+	uint64_t version; /* of its key */
+	TAILQ_HEAD(catalog_volume_list, catalog_volume) volumes;
+	uint32_t volume_count;
+	struct mgmt_task *task; /* the management service's; NULL: nothing is under way */
+	TAILQ_ENTRY(catalog_pool) link;
+};
+
+struct catalog_volume {
+	struct trace_object trace;
+	enum mgmt_volume_state state;
+	struct catalog_volume_record record;
+	uint64_t version;
+	struct catalog_pool *pool;
+	struct mgmt_task *task;
+	TAILQ_ENTRY(catalog_volume) link; /* of its pool */
+	TAILQ_ENTRY(catalog_volume) name_link, uuid_link;
+};
+
+struct catalog {
+	struct db *db;					   /* borrowed */
+	TAILQ_HEAD(catalog_pool_list, catalog_pool) pools; /* sorted by name */
+	uint32_t pool_count, volume_count;
+	TAILQ_HEAD(catalog_bucket, catalog_volume) names[CATALOG_BUCKETS], uuids[CATALOG_BUCKETS];
+};
+
+/* Load all records. Errors: -EBADMSG (db_value_bad), -ENOMEM, those of db_scan(). */
+MUST_CHECK int catalog_open(struct db *db, struct catalog **catalog_ret, struct fathom_fault *why);
+/* Accepts NULL. */
+void catalog_close(struct catalog *catalog);
+
+/* By label, or by UUID. NULL: none. */
+struct catalog_pool *catalog_find_pool(const struct catalog *catalog, const char *id);
+struct catalog_volume *catalog_find_volume(const struct catalog *catalog, const struct catalog_pool *pool,
+					   const char *name);
+/* NULL: none. */
+struct catalog_volume *catalog_find_uuid(const struct catalog *catalog, const char *uuid);
+/* NULL: the pool has no share on the rank. */
+const struct catalog_place *catalog_pool_place(const struct catalog_pool *pool, uint32_t rank);
+
+/* Whether the volume is published to `host`. */
+bool catalog_has_host(const struct catalog_volume_record *record, const char *host);
+
+/*
+ * Add `record`. Takes its `places` or `hosts` if it succeeds. Errors of all functions below: those of db_commit(), -ENOMEM;
+ * add: -ENOSPC (catalog_full).
+ */
+MUST_CHECK int catalog_add_pool(struct catalog *catalog, const struct catalog_pool_record *record,
+				struct catalog_pool **pool_ret, struct fathom_fault *why);
+MUST_CHECK int catalog_add_volume(struct catalog *catalog, struct catalog_pool *pool,
+				  const struct catalog_volume_record *record, struct catalog_volume **volume_ret,
+				  struct fathom_fault *why);
+/*
+ * Replace the record. The state changes to `next->state`, and `since_ns` with it. A volume may get another name, which no
+ * other volume of its pool has. `places` are as before. If `hosts` are others, they are taken, and the old ones are freed.
+ */
+MUST_CHECK int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool,
+				  const struct catalog_pool_record *next, struct fathom_fault *why);
+MUST_CHECK int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume,
+				    const struct catalog_volume_record *next, struct fathom_fault *why);
+/* Remove the pool and its volumes; they must have no task. After an error some of its volumes may be removed. */
+MUST_CHECK int catalog_remove_pool(struct catalog *catalog, struct catalog_pool *pool, struct fathom_fault *why);
+MUST_CHECK int catalog_remove_volume(struct catalog *catalog, struct catalog_volume *volume, struct fathom_fault *why);
+
+/* ---- catalog_json.c: records as text ---- */
+
+/* The caller frees `*text_ret`. Errors: -ENOMEM. */
+MUST_CHECK int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret);
+MUST_CHECK int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret);
+/*
+ * Decode all but the name. The caller frees `places` and `hosts`. Errors: -EBADMSG, -ENOMEM: nothing is to be freed, the
+ * rest of the record is undefined.
+ */
+MUST_CHECK int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_record *record_ret);
+MUST_CHECK int catalog_decode_volume(const char *text, size_t bytes, struct catalog_volume_record *record_ret);
+
+/* ---- catalog_name.c: names ---- */
+
+/*
+ * Check a name: a letter or a digit, then letters, digits, ".", "_" and "-", at most 63 characters, and no UUID. `kind` is
+ * "pool", "volume" or "snapshot". Errors: -EINVAL (storage_name_bad).
+ */
+MUST_CHECK int catalog_check_name(const char *kind, const char *name, struct fathom_fault *why);
+/* "nqn." and more, at most 223 characters without blanks. Errors: -EINVAL (nqn_bad). */
+MUST_CHECK int catalog_check_nqn(const char *nqn, struct fathom_fault *why);
+
+/* A volume's full name in parts. */
+struct catalog_full_name {
+	char pool[CATALOG_NAME_BYTES], volume[CATALOG_NAME_BYTES], snapshot[CATALOG_NAME_BYTES];
+};
+/* Split and check "POOL/VOLUME", or with `has_snapshot` "POOL/VOLUME@SNAPSHOT". Errors: -EINVAL (storage_name_bad). */
+MUST_CHECK int catalog_split_name(const char *text, bool has_snapshot, struct catalog_full_name *name_ret,
+				  struct fathom_fault *why);
+
+/* A new random UUID. Returns `uuid`, of MEMBER_UUID_TEXT_BYTES. */
+const char *catalog_new_uuid(char *uuid);
+
+#endif

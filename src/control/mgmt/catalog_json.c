@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Encode and decode the records of the catalog as JSON (docs/formats/catalog.md). */
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/json/json_memory.h"
+#include "base/text.h"
+#include "control/mgmt/catalog.h"
+
+static const char *const pool_states[] = {
+	[MGMT_POOL_CREATING] = "creating",
+	[MGMT_POOL_READY] = "ready",
+	[MGMT_POOL_DESTROYING] = "destroying",
+};
+static const char *const volume_states[] = {
+	[MGMT_VOLUME_CREATING] = "creating",
+	[MGMT_VOLUME_READY] = "ready",
+	[MGMT_VOLUME_DESTROYING] = "destroying",
+};
+static const char *const changes[] = {
+	[CATALOG_NO_CHANGE] = "",      [CATALOG_RESIZE] = "resize",	  [CATALOG_RENAME] = "rename",
+	[CATALOG_PUBLISH] = "publish", [CATALOG_UNPUBLISH] = "unpublish",
+};
+
+/* The index of `name`; -1: none. */
+static int find_word(const char *const *words, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(words[i], name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static int finish_encoding(json_t *json, char **text_ret)
+{
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+	json_decref(json);
+	if (json_memory_end(text) < 0) {
+		free(text);
+		return -ENOMEM;
+	}
+	*text_ret = text;
+	return 0;
+}
+
+static json_t *pack_place(const struct catalog_place *place)
+{
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+
+	return json_pack("{s:I, s:s}", "rank", (json_int_t)place->rank, "member", member_uuid_format(place->member, uuid));
+}
+
+static bool unpack_place(json_t *json, struct catalog_place *place)
+{
+	const char *uuid;
+	json_int_t rank;
+
+	if (json_unpack(json, "{s:I, s:s !}", "rank", &rank, "member", &uuid) < 0 || rank < 0 || rank > RANK_MAX ||
+	    member_uuid_parse(uuid, place->member) < 0)
+		return false;
+	place->rank = (uint32_t)rank;
+	return true;
+}
+
+/* ---- pools ---- */
+
+int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret)
+{
+	json_t *json, *places;
+
+	must(record->place_count > 0);
+	must(record->rank_bytes <= CATALOG_BYTES_MAX);
+	json_memory_begin();
+	places = json_array();
+	for (uint32_t i = 0; i < record->place_count; i++)
+		json_array_append_new(places, pack_place(&record->places[i]));
+	json = json_pack("{s:i, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:b, s:b, s:s, s:o}", "schema", CATALOG_SCHEMA, "uuid",
+			 record->uuid, "state", pool_states[record->state], "created_ns", (json_int_t)record->created_ns,
+			 "since_ns", (json_int_t)record->since_ns, "owner", record->owner, "group", record->group,
+			 "rank_bytes", (json_int_t)record->rank_bytes, "overcommit", (int)record->overcommit, "force",
+			 (int)record->is_forced, "undo", record->undo, "places", places);
+	return finish_encoding(json, text_ret);
+}
+
+static bool unpack_places(json_t *json, struct catalog_pool_record *record)
+{
+	size_t count = json_array_size(json);
+
+	if (count == 0 || count > CATALOG_PLACES_MAX)
+		return false;
+	record->places = calloc(count, sizeof(*record->places));
+	record->place_count = record->places ? (uint32_t)count : 0;
+	for (uint32_t i = 0; i < record->place_count; i++) {
+		if (!unpack_place(json_array_get(json, i), &record->places[i]) ||
+		    (i > 0 && record->places[i - 1].rank >= record->places[i].rank))
+			return false;
+	}
+	return record->places;
+}
+
+static bool unpack_pool(json_t *json, struct catalog_pool_record *record)
+{
+	const char *uuid, *state, *owner, *group, *undo;
+	json_int_t created_ns, since_ns, rank_bytes;
+	uint8_t bytes[MEMBER_UUID_BYTES];
+	int schema, overcommit, force, state_index;
+	json_t *places;
+
+	if (json_unpack(json, "{s:i, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:b, s:b, s:s, s:o !}", "schema", &schema, "uuid",
+			&uuid, "state", &state, "created_ns", &created_ns, "since_ns", &since_ns, "owner", &owner, "group",
+			&group, "rank_bytes", &rank_bytes, "overcommit", &overcommit, "force", &force, "undo", &undo,
+			"places", &places) < 0)
+		return false;
+	state_index = find_word(pool_states, ARRAY_COUNT(pool_states), state);
+	if (schema != CATALOG_SCHEMA || state_index < 0 || rank_bytes < 0 || (uint64_t)rank_bytes > CATALOG_BYTES_MAX ||
+	    member_uuid_parse(uuid, bytes) < 0)
+		return false;
+	record->state = (enum mgmt_pool_state)state_index;
+	record->created_ns = (uint64_t)created_ns;
+	record->since_ns = (uint64_t)since_ns;
+	record->rank_bytes = (uint64_t)rank_bytes;
+	record->overcommit = overcommit;
+	record->is_forced = force;
+	return text_copy(record->uuid, sizeof(record->uuid), uuid) == 0 &&
+	       text_copy(record->owner, sizeof(record->owner), owner) == 0 &&
+	       text_copy(record->group, sizeof(record->group), group) == 0 &&
+	       text_copy(record->undo, sizeof(record->undo), undo) == 0 && unpack_places(places, record);
+}
+
+int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_record *record_ret)
+{
+	json_t *json;
+	bool is_good;
+	int error;
+
+	memset(record_ret, 0, sizeof(*record_ret));
+	json_memory_begin();
+	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+	is_good = json && unpack_pool(json, record_ret);
+	json_decref(json);
+	error = json_memory_end(is_good);
+	if (error) {
+		free(record_ret->places);
+		record_ret->places = NULL;
+	}
+	return error;
+}
+
+/* ---- volumes ---- */
+
+static json_t *pack_change(const struct catalog_change *change)
+{
+	if (change->kind == CATALOG_NO_CHANGE)
+		return json_null();
+	return json_pack("{s:s, s:I, s:s, s:I, s:b}", "kind", changes[change->kind], "size_bytes",
+			 (json_int_t)change->size_bytes, "text", change->text, "since_ns", (json_int_t)change->since_ns,
+			 "force", (int)change->is_forced);
+}
+
+static bool unpack_change(json_t *json, struct catalog_change *change)
+{
+	json_int_t size_bytes, since_ns;
+	const char *kind, *text;
+	int force, index;
+
+	if (json_is_null(json))
+		return true;
+	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b !}", "kind", &kind, "size_bytes", &size_bytes, "text", &text,
+			"since_ns", &since_ns, "force", &force) < 0)
+		return false;
+	index = find_word(changes, ARRAY_COUNT(changes), kind);
+	if (index <= 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX)
+		return false;
+	change->kind = (enum catalog_change_kind)index;
+	change->size_bytes = (uint64_t)size_bytes;
+	change->since_ns = (uint64_t)since_ns;
+	change->is_forced = force;
+	return text_copy(change->text, sizeof(change->text), text) == 0;
+}
+
+int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret)
+{
+	json_t *json, *hosts;
+
+	must(record->size_bytes <= CATALOG_BYTES_MAX);
+	must(record->host_count <= CATALOG_HOSTS_MAX);
+	json_memory_begin();
+	hosts = json_array();
+	for (uint32_t i = 0; i < record->host_count; i++)
+		json_array_append_new(hosts, json_string(record->hosts[i]));
+	json = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:o, s:o, s:o}", "schema",
+			 CATALOG_SCHEMA, "uuid", record->uuid, "state", volume_states[record->state], "created_ns",
+			 (json_int_t)record->created_ns, "since_ns", (json_int_t)record->since_ns, "size_bytes",
+			 (json_int_t)record->size_bytes, "block_bytes", (json_int_t)record->block_bytes, "thick",
+			 (int)record->thick, "checksums", (int)record->checksums, "force", (int)record->is_forced, "origin",
+			 record->origin, "former", record->former, "undo", record->undo, "place",
+			 pack_place(&record->place), "change", pack_change(&record->change), "hosts", hosts);
+	return finish_encoding(json, text_ret);
+}
+
+static bool unpack_hosts(json_t *json, struct catalog_volume_record *record)
+{
+	size_t count = json_array_size(json);
+
+	if (!json_is_array(json) || count > CATALOG_HOSTS_MAX)
+		return false;
+	if (count == 0)
+		return true;
+	record->hosts = calloc(count, sizeof(*record->hosts));
+	for (size_t i = 0; record->hosts && i < count; i++) {
+		const char *nqn = json_string_value(json_array_get(json, i));
+
+		if (!nqn || text_copy(record->hosts[i], sizeof(record->hosts[i]), nqn) < 0)
+			return false;
+		record->host_count++;
+	}
+	return record->hosts;
+}
+
+static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
+{
+	json_int_t created_ns, since_ns, size_bytes, block_bytes;
+	const char *uuid, *state, *origin, *former, *undo;
+	int schema, thick, checksums, force, state_index;
+	uint8_t bytes[MEMBER_UUID_BYTES];
+	json_t *place, *change, *hosts;
+
+	if (json_unpack(json, "{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:o, s:o, s:o !}",
+			"schema", &schema, "uuid", &uuid, "state", &state, "created_ns", &created_ns, "since_ns", &since_ns,
+			"size_bytes", &size_bytes, "block_bytes", &block_bytes, "thick", &thick, "checksums", &checksums,
+			"force", &force, "origin", &origin, "former", &former, "undo", &undo, "place", &place, "change",
+			&change, "hosts", &hosts) < 0)
+		return false;
+	state_index = find_word(volume_states, ARRAY_COUNT(volume_states), state);
+	if (schema != CATALOG_SCHEMA || state_index < 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX ||
+	    block_bytes < 0 || block_bytes > UINT32_MAX || member_uuid_parse(uuid, bytes) < 0)
+		return false;
+	record->state = (enum mgmt_volume_state)state_index;
+	record->created_ns = (uint64_t)created_ns;
+	record->since_ns = (uint64_t)since_ns;
+	record->size_bytes = (uint64_t)size_bytes;
+	record->block_bytes = (uint32_t)block_bytes;
+	record->thick = thick;
+	record->checksums = checksums;
+	record->is_forced = force;
+	return text_copy(record->uuid, sizeof(record->uuid), uuid) == 0 &&
+	       text_copy(record->origin, sizeof(record->origin), origin) == 0 &&
+	       text_copy(record->former, sizeof(record->former), former) == 0 &&
+	       text_copy(record->undo, sizeof(record->undo), undo) == 0 && unpack_place(place, &record->place) &&
+	       unpack_change(change, &record->change) && unpack_hosts(hosts, record);
+}
+
+int catalog_decode_volume(const char *text, size_t bytes, struct catalog_volume_record *record_ret)
+{
+	json_t *json;
+	bool is_good;
+	int error;
+
+	memset(record_ret, 0, sizeof(*record_ret));
+	json_memory_begin();
+	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+	is_good = json && unpack_volume(json, record_ret);
+	json_decref(json);
+	error = json_memory_end(is_good);
+	if (error) {
+		free(record_ret->hosts);
+		record_ret->hosts = NULL;
+	}
+	return error;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * storage - pools and volumes: names, placement and changes.
+ *
+ *     storage_engine.c     calls to engines, and what each engine last said about its storage (LIST)
+ *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
+ *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
+ *     storage_answer.c     a volume as a message, from the catalog and from its engine
+ *     storage_pool.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c, storage_snapshot.c
+ *                          the methods
+ *
+ * A change has three steps. Its intent is stored in the catalog; the engines are called; the result is stored. A pool or a
+ * volume has at most one change at a time, as a task. The task exists from the first step to the last one: it repeats calls
+ * that got no answer, and after a restart of the service it is created again from the catalog. So an operation is finished
+ * or undone, whatever ends in between. Requests are repeatable: an engine accepts what it has already done.
+ *
+ * The call that requested the change waits for the task. If that takes too long, it is answered with storage_waits, and the
+ * task goes on. A task calls only its own ranks and waits only for them, so an engine that hangs delays no other.
+ */
+#ifndef CONTROL_MGMT_STORAGE_H
+#define CONTROL_MGMT_STORAGE_H
+
+#include "control/mgmt/catalog.h"
+#include "control/mgmt/internal.h"
+#include "rpc/proto/store.pb-c.h"
+
+enum {
+	STORAGE_TASKS_MAX = 1024,			  /* changes that are under way or wait */
+	STORAGE_RANK_TASKS_MAX = 64,			  /* of these, on one rank */
+	STORAGE_WAITERS_MAX = 4096,			  /* calls that wait for a task or for the engines' figures */
+	STORAGE_WHAT_BYTES = 3 * CATALOG_NAME_BYTES + 32, /* "volume \"POOL/VOLUME\"" */
+	STORAGE_CHANGE_BYTES = CATALOG_NQN_BYTES + 64,	  /* "publish to NQN" */
+	STORAGE_SENTENCE_BYTES = STORAGE_WHAT_BYTES + STORAGE_CHANGE_BYTES,
+};
+
+/* ---- storage_engine.c ---- */
+
+/* The answer to a call of an engine. */
+struct storage_result {
+	enum {
+		STORAGE_DONE,
+		STORAGE_REFUSED,   /* it has not done it, and will not if asked again: `why` */
+		STORAGE_NO_ANSWER, /* it may have done it: `why`. Ask again */
+	} kind;
+	int error;			    /* REFUSED: the engine's errno */
+	const Store__StorageResp *response; /* DONE */
+	struct fathom_fault why;
+};
+typedef void (*storage_done_fn)(void *ctx, const struct storage_result *result);
+
+/* The member at `place`; NULL: it was erased or replaced, and its data with it. */
+const struct member *storage_member(const struct mgmt *mgmt, const struct catalog_place *place);
+
+/*
+ * Call the engine at `place`, which has its member. `request->rank` is set here; `what` ("create volume \"p/v\"") is for
+ * faults. `done` is called once, later, but not after mgmt_close().
+ * Errors: -ENOMEM and others of mgmt_call(): `done` is not called.
+ */
+MUST_CHECK int storage_call(struct mgmt *mgmt, const struct catalog_place *place, Store__StorageReq *request,
+			    const char *what, storage_done_fn done, void *ctx);
+
+/* The storage of one engine, as it last said. */
+struct mgmt_engine {
+	TAILQ_ENTRY(mgmt_engine) link;
+	struct catalog_place place;
+	Store__StorageResp *list;      /* NULL: none yet */
+	const Store__Volume **volumes; /* of `list`, sorted by UUID */
+	size_t volume_count;
+	uint64_t asked_ns; /* when `list` was received; CLOCK_REALTIME */
+	bool is_asking;
+	struct storage_listing *listing; /* of the LIST under way */
+	uint64_t asked;			 /* number of the latest LIST */
+	struct fathom_fault why;	 /* why the latest LIST has failed, or was not made; error 0: it was answered */
+	TAILQ_HEAD(, storage_wish) wishes;
+};
+
+/* NULL: never asked. Without the answers of a former member of the rank. */
+struct mgmt_engine *storage_find_engine(struct mgmt *mgmt, const struct catalog_place *place);
+/* The engine, created if needed. NULL: out of memory. */
+struct mgmt_engine *storage_engine(struct mgmt *mgmt, const struct catalog_place *place);
+const Store__Volume *storage_listed_volume(const struct mgmt_engine *engine, const char *uuid);
+const Store__Pool *storage_listed_pool(const struct mgmt_engine *engine, const char *uuid);
+
+/*
+ * Ask the engines at `places` what they hold. `done` is called once, later: when all have answered, or after the service's
+ * `storage_read_ns`. It may find older figures, or none. `release` frees `ctx` if the service closes first.
+ * Errors: -ENOMEM.
+ */
+MUST_CHECK int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count, void (*done)(void *ctx),
+			    void (*release)(void *ctx), void *ctx);
+void storage_engines_close(struct mgmt *mgmt);
+
+/* ---- storage_task.c ---- */
+
+/* A call that waits for a task. */
+struct storage_waiter {
+	TAILQ_ENTRY(storage_waiter) link;
+	struct mgmt_task *task;
+	struct grpc_call *call;
+	struct deadline deadline;
+};
+
+/* The part of a task on one rank. */
+struct storage_part {
+	struct mgmt_task *task;
+	struct catalog_place place;
+	bool is_calling, is_done, is_refused;
+	int error;	      /* of the engine, if refused */
+	uint64_t incarnation; /* of the member at the last call */
+	struct fathom_fault why;
+};
+
+struct mgmt_task {
+	struct trace_object trace;
+	enum mgmt_task_state state;
+	TAILQ_ENTRY(mgmt_task) link;
+	struct mgmt *mgmt;
+	struct catalog_pool *pool;
+	struct catalog_volume *volume; /* NULL: the task is the pool's */
+	TAILQ_HEAD(, storage_waiter) waiters;
+	char who[GRPC_WHO_BYTES];    /* of the first waiter; "": after a restart */
+	struct fathom_fault refusal; /* the answer to the waiters when what the refusal undoes is undone; error 0: none */
+	struct fathom_fault why;     /* why it waits; error 0: it does not */
+	uint32_t waits_for;	     /* the rank that `why` is about */
+	uint32_t failures;
+	struct deadline deadline;
+	char name[CATALOG_FULL_BYTES], uuid[MEMBER_UUID_TEXT_BYTES]; /* of the object */
+	Store__Volume *answer;					     /* of the engine, about the volume; NULL: none */
+	char address[64];					     /* of the engine's listener; "": not said */
+	bool is_abandoned;					     /* only its calls are awaited */
+	bool is_other_done; /* a destruction: the volume with the name of a rename under way was destroyed */
+	uint32_t calls, part_count;
+	struct storage_part parts[];
+};
+
+/* Check that a task on `count` places can start. Errors: -EAGAIN (mgmt_queue_full). */
+MUST_CHECK int storage_check_room(struct mgmt *mgmt, const struct catalog_place *places, size_t count,
+				  struct fathom_fault *why);
+/*
+ * Start the task of the pool or volume, whose record has an intent, and let `call` wait for it. NULL: no call waits. After
+ * an error, which is only -ENOMEM, `call` is answered and the task starts later.
+ */
+void storage_start(struct mgmt *mgmt, struct catalog_pool *pool, struct catalog_volume *volume, struct grpc_call *call);
+/* Let `call` wait for the task under way. It is answered here if too many wait. */
+void storage_wait(struct mgmt_task *task, struct grpc_call *call);
+/* Start the calls of all parts that are not done. */
+void storage_run(struct mgmt_task *task);
+/* Call again after a pause. */
+void storage_pause(struct mgmt_task *task);
+/* Run the task again from its first part, for the next intent of its record. */
+void storage_restart(struct mgmt_task *task);
+/* End the task, and answer its waiters: with `why`, or as its record is now. `why` NULL or error 0: it succeeded. */
+void storage_end(struct mgmt_task *task, const struct fathom_fault *why);
+/* Drop the task of a volume whose pool is being destroyed. Its waiters are answered with `why`. */
+void storage_abandon(struct mgmt_task *task, const struct fathom_fault *why);
+/* ---- storage_finish.c ---- */
+
+/* Fill the request of the task for its intent. Texts are borrowed from the record. */
+void storage_fill_request(const struct mgmt_task *task, Store__StorageReq *request);
+/* Whether the engine must be called at a place whose member is gone: no, it counts as done or as refused. */
+void storage_settle_lost(struct mgmt_task *task, struct storage_part *part);
+/* All calls have ended: store the result, or wait and call again. */
+void storage_finish(struct mgmt_task *task);
+/* "pool \"p\"" or "volume \"p/v\"". Returns `what`, of STORAGE_WHAT_BYTES. */
+const char *storage_what(const struct catalog_pool *pool, const struct catalog_volume *volume, char *what);
+/* "create volume \"p/v\"", "publish volume \"p/v\" to NQN" ... Returns `sentence`, of STORAGE_SENTENCE_BYTES. */
+const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence);
+/* "create", "resize to N bytes" ...; "": nothing is under way. Returns `text`, of STORAGE_CHANGE_BYTES. */
+const char *storage_pending(const struct catalog_pool *pool, const struct catalog_volume *volume, char *text);
+/* Answer a call that waited for the task, which has succeeded. */
+void storage_reply(const struct mgmt_task *task, struct grpc_call *call);
+
+/* ---- storage_snapshot.c ---- */
+
+void storage_snapshots_close(struct mgmt *mgmt);
+
+/* ---- storage_answer.c ---- */
+
+/* What the engine of a volume has said about it. */
+struct storage_known {
+	const Store__Volume *volume; /* NULL: nothing */
+	uint64_t asked_ns;	     /* when it said so; 0: it did not answer */
+	const char *address;	     /* of its listener; "", NULL: it did not say */
+	const char *reason;	     /* why it did not answer; NULL: it did */
+	bool is_absent;		     /* it says that it has no such volume */
+};
+
+/* A volume as a message, with the storage of its texts. */
+struct storage_shown {
+	Fathom__Volume message;
+	char name[CATALOG_FULL_BYTES], pending[STORAGE_CHANGE_BYTES], reason[FAULT_TEXT_BYTES_MAX];
+	char address[MEMBER_URI_BYTES], *addresses[1];
+};
+/* Borrows everything until storage_unshow(), which must always be called. Errors: -ENOMEM. */
+MUST_CHECK int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,
+			    struct storage_shown *shown);
+void storage_unshow(struct storage_shown *shown);
+
+/* ---- storage_list.c ---- */
+
+/* What the latest LIST of its engine says about the volume. */
+void storage_look_up(struct mgmt *mgmt, const struct catalog_volume *volume, struct storage_known *known_ret);
+
+/* ---- for several methods: storage_list.c ---- */
+
+/*
+ * Ask the engines at `places`, then call `then`, which answers `call`. If it cannot be done, `call` is answered here.
+ * `request` is the call's.
+ */
+typedef void (*storage_then_fn)(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request);
+void storage_read_then(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request,
+		       const struct catalog_place *places, size_t count, storage_then_fn then);
+
+/* The pool with the label or UUID. Errors: -ENOENT (no_such_pool). */
+MUST_CHECK int storage_find_pool(struct mgmt *mgmt, const char *id, struct catalog_pool **pool_ret,
+				 struct fathom_fault *why);
+/* The volume with the name "POOL/VOLUME", or with the UUID. Errors: -ENOENT (no_such_pool, no_such_volume), -EINVAL. */
+MUST_CHECK int storage_find_volume(struct mgmt *mgmt, const char *name, struct catalog_volume **volume_ret,
+				   struct fathom_fault *why);
+/* Check that a volume of the pool can get the name: no other has it, or is getting it. Errors: -EEXIST, -EBUSY. */
+MUST_CHECK int storage_check_free_name(struct mgmt *mgmt, const struct catalog_pool *pool, const char *name,
+				       struct fathom_fault *why);
+/* Reply with the volume as the catalog and its engine's latest LIST have it. */
+void storage_reply_volume(struct mgmt *mgmt, struct grpc_call *call, const struct catalog_volume *volume);
+/* Answer a call that has created the pool. */
+void storage_reply_pool(const struct catalog_pool *pool, struct grpc_call *call);
+/* Copy a text of a request as valid UTF-8, cut to fit. */
+void storage_copy_text(char *to, size_t to_bytes, const char *from);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A volume as a message: names and intents from the catalog, the rest from its engine. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "control/mgmt/storage.h"
+
+void storage_copy_text(char *to, size_t to_bytes, const char *from)
+{
+	to[text_utf8_copy(to, to_bytes - 1, from, strlen(from))] = '\0';
+}
+
+/* The listener of the member's engine, from its fabric URI. */
+static void write_address(const struct member *member, char *address)
+{
+	const char *uri = member->fabrics[0].uri, *authority = strstr(uri, "://");
+
+	(void)text_copy(address, MEMBER_URI_BYTES, authority ? authority + strlen("://") : uri);
+}
+
+static const char *state_of(const struct catalog_volume *volume, bool is_lost, const struct storage_known *known)
+{
+	switch (volume->state) {
+	case MGMT_VOLUME_CREATING:
+		return "creating";
+	case MGMT_VOLUME_DESTROYING:
+		return "destroying";
+	case MGMT_VOLUME_READY:
+		break;
+	}
+	if (is_lost)
+		return "lost";
+	if (known->is_absent)
+		return "missing";
+	return known->volume && strcmp(known->volume->state, "ERRORED") == 0 ? "errored" : "ready";
+}
+
+static void write_reason(const struct catalog_volume *volume, bool is_lost, const struct storage_known *known,
+			 struct storage_shown *shown)
+{
+	const struct catalog_volume_record *record = &volume->record;
+	const char *reason = "";
+
+	if (is_lost) {
+		snprintf(shown->reason, sizeof(shown->reason), "rank %u was erased or replaced, and its data with it",
+			 record->place.rank);
+		return;
+	}
+	if (volume->task && volume->task->why.error)
+		reason = volume->task->why.text;
+	else if (record->undo[0])
+		reason = record->undo;
+	else if (known->volume && known->volume->reason[0])
+		reason = known->volume->reason;
+	else if (known->is_absent)
+		reason = "its engine does not have it";
+	else if (known->reason)
+		reason = known->reason;
+	storage_copy_text(shown->reason, sizeof(shown->reason), reason);
+}
+
+static void fill_host(Fathom__Volume__Host *host, const char *nqn, const Store__Host *connected)
+{
+	fathom__volume__host__init(host);
+	host->nqn = (char *)nqn;
+	if (!connected)
+		return;
+	host->connections = connected->connections;
+	host->since_ns = connected->since_ns;
+	host->address = connected->address;
+}
+
+static const Store__Host *find_host(const Store__Volume *volume, const char *nqn)
+{
+	for (size_t i = 0; volume && i < volume->n_hosts; i++) {
+		if (strcmp(volume->hosts[i]->nqn, nqn) == 0)
+			return volume->hosts[i];
+	}
+	return NULL;
+}
+
+/* The hosts of the catalog, then those that only the engine knows. Errors: -ENOMEM. */
+static int show_hosts(const struct catalog_volume_record *record, const Store__Volume *known, Fathom__Volume *message)
+{
+	size_t room = record->host_count + (known ? known->n_hosts : 0), count = 0;
+	Fathom__Volume__Host *hosts;
+
+	if (room == 0)
+		return 0;
+	message->hosts = calloc(room, sizeof(*message->hosts) + sizeof(**message->hosts));
+	if (!message->hosts)
+		return -ENOMEM;
+	hosts = (Fathom__Volume__Host *)(message->hosts + room);
+	for (uint32_t i = 0; i < record->host_count; i++)
+		fill_host(&hosts[count++], record->hosts[i], find_host(known, record->hosts[i]));
+	for (size_t i = 0; known && i < known->n_hosts; i++) {
+		if (!catalog_has_host(record, known->hosts[i]->nqn))
+			fill_host(&hosts[count++], known->hosts[i]->nqn, known->hosts[i]);
+	}
+	must(count <= room);
+	for (size_t i = 0; i < count; i++)
+		message->hosts[i] = &hosts[i];
+	message->n_hosts = count;
+	return 0;
+}
+
+static int show_snapshots(const Store__Volume *known, Fathom__Volume *message)
+{
+	Fathom__Volume__Snapshot *snapshots;
+	size_t count = known ? known->n_snapshots : 0;
+
+	if (count == 0)
+		return 0;
+	message->snapshots = calloc(count, sizeof(*message->snapshots) + sizeof(**message->snapshots));
+	if (!message->snapshots)
+		return -ENOMEM;
+	snapshots = (Fathom__Volume__Snapshot *)(message->snapshots + count);
+	for (size_t i = 0; i < count; i++) {
+		const Store__Snapshot *from = known->snapshots[i];
+
+		fathom__volume__snapshot__init(&snapshots[i]);
+		snapshots[i].name = from->name;
+		snapshots[i].uuid = from->uuid;
+		snapshots[i].size_bytes = from->size_bytes;
+		snapshots[i].created_ns = from->created_ns;
+		snapshots[i].group_uuid = from->group_uuid;
+		snapshots[i].allocated_bytes = from->allocated_bytes;
+		message->snapshots[i] = &snapshots[i];
+	}
+	message->n_snapshots = count;
+	return 0;
+}
+
+int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,
+		 struct storage_shown *shown)
+{
+	const struct catalog_volume_record *record = &volume->record;
+	const struct member *member = storage_member(mgmt, &record->place);
+	Fathom__Volume *message = &shown->message;
+	int error;
+
+	memset(shown, 0, sizeof(*shown));
+	fathom__volume__init(message);
+	snprintf(shown->name, sizeof(shown->name), "%s/%s", volume->pool->record.name, record->name);
+	storage_pending(volume->pool, volume, shown->pending);
+	write_reason(volume, !member, known, shown);
+	message->name = shown->name;
+	message->uuid = (char *)record->uuid;
+	message->pool_uuid = (char *)volume->pool->record.uuid;
+	message->state = (char *)state_of(volume, !member, known);
+	message->since_ns = record->since_ns;
+	message->pending = shown->pending;
+	message->reason = shown->reason;
+	if (shown->pending[0])
+		message->pending_ns = volume->state == MGMT_VOLUME_READY ? record->change.since_ns : record->since_ns;
+	message->rank = record->place.rank;
+	message->rank_state = (char *)(member ? member_state_wire(member->state) : "gone");
+	message->size_bytes = record->size_bytes;
+	message->block_bytes = record->block_bytes;
+	message->thick = record->thick;
+	message->checksums = record->checksums;
+	message->created_ns = record->created_ns;
+	message->origin = (char *)record->origin;
+	message->asked_ns = known->asked_ns;
+	if (known->volume) {
+		message->allocated_bytes = known->volume->allocated_bytes;
+		message->nqn = known->volume->nqn;
+	}
+	if (member && known->address && known->address[0])
+		(void)text_copy(shown->address, sizeof(shown->address), known->address);
+	else if (member)
+		write_address(member, shown->address);
+	shown->addresses[0] = shown->address;
+	message->addresses = shown->addresses;
+	message->n_addresses = shown->address[0] != '\0';
+	error = show_hosts(record, known->volume, message);
+	if (!error)
+		error = show_snapshots(known->volume, message);
+	return error;
+}
+
+void storage_unshow(struct storage_shown *shown)
+{
+	free(shown->message.hosts);
+	free(shown->message.snapshots);
+	shown->message.hosts = NULL;
+	shown->message.snapshots = NULL;
+}

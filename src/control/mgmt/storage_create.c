@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Create volumes. A volume gets the joined rank of its pool with the most free bytes; of equal ones, with the fewest
+ * volumes. A clone is placed on the rank of its origin.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/storage.h"
+
+enum { BLOCK_BYTES_DEFAULT = 4096, BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 65536 };
+
+/* ---- a repeated request ---- */
+
+static int differ(const struct catalog_volume *volume, const char *value, uint64_t found, uint64_t given,
+		  struct fathom_fault *why)
+{
+	char what[STORAGE_WHAT_BYTES], found_text[32], given_text[32];
+
+	if (found == given)
+		return 0;
+	snprintf(found_text, sizeof(found_text), "%" PRIu64, found);
+	snprintf(given_text, sizeof(given_text), "%" PRIu64, given);
+	return fault_volume_differs(why, storage_what(volume->pool, volume, what), value, found_text, given_text);
+}
+
+static uint32_t block_bytes_of(const Fathom__VolumeCreateReq *asked)
+{
+	return asked->block_bytes ? asked->block_bytes : BLOCK_BYTES_DEFAULT;
+}
+
+/* The "VOLUME@SNAPSHOT" of "POOL/VOLUME@SNAPSHOT". */
+static const char *origin_of(const Fathom__VolumeCreateReq *asked)
+{
+	const char *slash = strchr(asked->from, '/');
+
+	return slash ? slash + 1 : asked->from;
+}
+
+static int compare_volume(const struct catalog_volume *volume, const Fathom__VolumeCreateReq *asked,
+			  struct fathom_fault *why)
+{
+	const struct catalog_volume_record *record = &volume->record;
+	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	int error = 0;
+
+	storage_what(volume->pool, volume, what);
+	if (*asked->uuid && strcasecmp(record->uuid, asked->uuid) != 0)
+		return fault_volume_differs(why, what, "UUID", record->uuid, asked->uuid);
+	if (strcmp(record->origin, origin_of(asked)) != 0)
+		return fault_volume_differs(why, what, "origin", record->origin, origin_of(asked));
+	if (!*asked->from) {
+		error = differ(volume, "bytes", record->size_bytes, asked->size_bytes, why);
+		if (!error)
+			error = differ(volume, "bytes per block", record->block_bytes, block_bytes_of(asked), why);
+		if (!error)
+			error = differ(volume, "thick", record->thick, asked->thick != 0, why);
+		if (!error)
+			error = differ(volume, "checksums", record->checksums, asked->checksums != 0, why);
+	}
+	if (!error && volume->state == MGMT_VOLUME_DESTROYING)
+		error = fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
+	return error;
+}
+
+static void answer_existing(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
+			    const Fathom__VolumeCreateReq *asked)
+{
+	struct fathom_fault why = { 0 };
+	int error = compare_volume(volume, asked, &why);
+
+	if (error)
+		mgmt_fail(call, error, &why);
+	else if (volume->state == MGMT_VOLUME_READY)
+		storage_reply_volume(mgmt, call, volume);
+	else if (volume->task)
+		storage_wait(volume->task, call);
+	else
+		storage_start(mgmt, volume->pool, volume, call);
+}
+
+/* ---- checks ---- */
+
+static int check_size(const Fathom__VolumeCreateReq *asked, struct fathom_fault *why)
+{
+	uint32_t block_bytes = block_bytes_of(asked);
+
+	if (block_bytes < BLOCK_BYTES_MIN || block_bytes > BLOCK_BYTES_MAX || (block_bytes & (block_bytes - 1)) != 0)
+		return fault_volume_size_bad(why, asked->size_bytes, "a block has a power of two bytes, from 512 to 65536");
+	if (*asked->from && asked->size_bytes != 0)
+		return fault_volume_size_bad(why, asked->size_bytes, "a clone has the size of its snapshot");
+	if (*asked->from)
+		return 0;
+	if (asked->size_bytes == 0 || asked->size_bytes > CATALOG_BYTES_MAX)
+		return fault_volume_size_bad(why, asked->size_bytes, "a volume has at least one block, and at most 4 EiB");
+	if (asked->size_bytes % block_bytes != 0)
+		return fault_volume_size_bad(why, asked->size_bytes, "it is no multiple of the block size");
+	return 0;
+}
+
+/* The names of a request. */
+struct names {
+	struct catalog_full_name full, from;
+	struct catalog_pool *pool;
+};
+
+static int check_names(struct mgmt *mgmt, const Fathom__VolumeCreateReq *asked, struct names *names,
+		       struct fathom_fault *why)
+{
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	int error = catalog_split_name(asked->name, false, &names->full, why);
+
+	if (!error && *asked->uuid && member_uuid_parse(asked->uuid, uuid) < 0)
+		error = fault_storage_name_bad(why, "UUID of a volume", "", "it is not a UUID");
+	if (!error && *asked->from)
+		error = catalog_split_name(asked->from, true, &names->from, why);
+	if (!error && *asked->from && strcmp(names->from.pool, names->full.pool) != 0)
+		error = fault_storage_name_bad(why, "volume", names->full.volume, "a clone is in the pool of its snapshot");
+	if (!error)
+		error = storage_find_pool(mgmt, names->full.pool, &names->pool, why);
+	return error;
+}
+
+static int check_pool_ready(const struct catalog_pool *pool, struct fathom_fault *why)
+{
+	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+
+	if (pool->state == MGMT_POOL_READY)
+		return 0;
+	return fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+}
+
+/* ---- placement ---- */
+
+/* A rank that may get the volume. */
+struct candidate {
+	const struct catalog_place *place;
+	uint64_t free_bytes;
+	uint32_t volumes;
+	bool is_known; /* its engine has said how much is free */
+};
+
+static void examine(struct mgmt *mgmt, const struct catalog_pool *pool, struct candidate *candidate)
+{
+	const struct mgmt_engine *engine = storage_find_engine(mgmt, candidate->place);
+	const Store__Pool *listed = engine ? storage_listed_pool(engine, pool->record.uuid) : NULL;
+	uint64_t limit = pool->record.rank_bytes, promised = 0;
+	const struct catalog_volume *volume;
+
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (volume->record.place.rank != candidate->place->rank)
+			continue;
+		candidate->volumes++;
+		/* the engine's figures may be older */
+		if (volume->state == MGMT_VOLUME_CREATING)
+			promised += volume->record.size_bytes;
+	}
+	if (!engine || !engine->list)
+		return;
+	candidate->is_known = true;
+	candidate->free_bytes = engine->list->free_bytes;
+	if (limit && listed)
+		candidate->free_bytes = min_u64(candidate->free_bytes, limit - min_u64(limit, listed->promised_bytes));
+	candidate->free_bytes -= min_u64(candidate->free_bytes, promised);
+}
+
+static bool is_better(const struct candidate *one, const struct candidate *best)
+{
+	if (!best->place || one->is_known != best->is_known)
+		return !best->place || one->is_known;
+	if (one->free_bytes != best->free_bytes)
+		return one->free_bytes > best->free_bytes;
+	return one->volumes < best->volumes;
+}
+
+/* Choose the rank. `only`: among these, if it has any. */
+static int choose_place(struct mgmt *mgmt, const struct catalog_pool *pool, const Fathom__VolumeCreateReq *asked,
+			const struct rank_set *only, struct catalog_place *place_ret, struct fathom_fault *why)
+{
+	struct candidate best = { 0 };
+
+	for (uint32_t i = 0; i < pool->record.place_count; i++) {
+		struct candidate one = { .place = &pool->record.places[i] };
+		const struct member *member = storage_member(mgmt, one.place);
+
+		if (!member || member->state != MEMBER_JOINED || (only->count > 0 && !rank_set_has(only, one.place->rank)))
+			continue;
+		examine(mgmt, pool, &one);
+		if (is_better(&one, &best))
+			best = one;
+	}
+	if (!best.place)
+		return fault_pool_unreachable(why, pool->record.name);
+	if (best.is_known && (asked->thick || !pool->record.overcommit) && best.free_bytes < asked->size_bytes)
+		return fault_pool_too_small(why, asked->size_bytes, pool->record.name, best.place->rank, best.free_bytes);
+	*place_ret = *best.place;
+	return 0;
+}
+
+static int read_ranks(const struct catalog_pool *pool, const char *text, struct rank_set *ranks, struct fathom_fault *why)
+{
+	int error = *text ? rank_set_parse(text, ranks, why) : 0;
+
+	for (size_t i = 0; !error && i < ranks->count; i++) {
+		if (!catalog_pool_place(pool, ranks->ranks[i]))
+			error = fault_rank_not_of_pool(why, ranks->ranks[i], pool->record.name);
+	}
+	return error;
+}
+
+/* ---- creation ---- */
+
+static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__VolumeCreateReq *asked,
+		       const struct names *names, const struct catalog_place *place)
+{
+	struct catalog_volume_record record = {
+		.state = MGMT_VOLUME_CREATING,
+		.created_ns = clock_realtime_ns(),
+		.size_bytes = asked->size_bytes,
+		.block_bytes = block_bytes_of(asked),
+		.thick = asked->thick,
+		.checksums = asked->checksums,
+		.place = *place,
+	};
+	struct catalog_volume *volume;
+	struct fathom_fault why = { 0 };
+	uint8_t uuid[MEMBER_UUID_BYTES];
+	int error = storage_check_room(mgmt, place, 1, &why);
+
+	record.since_ns = record.created_ns;
+	memcpy(record.name, names->full.volume, sizeof(record.name));
+	must(text_copy(record.origin, sizeof(record.origin), *asked->from ? origin_of(asked) : "") == 0);
+	if (!*asked->uuid)
+		catalog_new_uuid(record.uuid);
+	else if (member_uuid_parse(asked->uuid, uuid) == 0)
+		member_uuid_format(uuid, record.uuid);
+	must(record.uuid[0]); /* it was checked */
+	if (!error)
+		error = storage_check_free_name(mgmt, names->pool, record.name, &why);
+	if (!error)
+		error = catalog_add_volume(mgmt->catalog, names->pool, &record, &volume, &why);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else
+		storage_start(mgmt, names->pool, volume, call);
+}
+
+/* The volume that the request may have created before. NULL: none. */
+static struct catalog_volume *find_existing(struct mgmt *mgmt, const Fathom__VolumeCreateReq *asked,
+					    const struct names *names)
+{
+	struct catalog_volume *volume = catalog_find_volume(mgmt->catalog, names->pool, names->full.volume);
+
+	return volume ? volume : catalog_find_uuid(mgmt->catalog, asked->uuid);
+}
+
+/* The UUID is that of a volume with another name. */
+static int check_same_name(const struct catalog_volume *volume, const struct names *names, struct fathom_fault *why)
+{
+	char what[STORAGE_WHAT_BYTES];
+
+	if (volume->pool == names->pool && strcmp(volume->record.name, names->full.volume) == 0)
+		return 0;
+	return fault_volume_differs(why, storage_what(volume->pool, volume, what), "name", volume->record.name,
+				    names->full.volume);
+}
+
+/* The engines have answered. */
+static void place_volume(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__VolumeCreateReq *asked = (const Fathom__VolumeCreateReq *)request;
+	struct catalog_volume *existing = NULL;
+	struct catalog_place place;
+	struct rank_set only = { 0 };
+	struct names names = { 0 };
+	struct fathom_fault why = { 0 };
+	int error = check_names(mgmt, asked, &names, &why);
+
+	if (!error)
+		error = check_pool_ready(names.pool, &why);
+	if (!error)
+		existing = find_existing(mgmt, asked, &names);
+	if (existing)
+		error = check_same_name(existing, &names, &why);
+	if (!error && !existing)
+		error = read_ranks(names.pool, asked->ranks, &only, &why);
+	if (!error && !existing)
+		error = choose_place(mgmt, names.pool, asked, &only, &place, &why);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else if (existing)
+		answer_existing(mgmt, call, existing, asked);
+	else
+		add_volume(mgmt, call, asked, &names, &place);
+	rank_set_deinit(&only);
+}
+
+/* Create a clone, on the rank of its origin. */
+static void create_clone(struct mgmt *mgmt, struct grpc_call *call, const Fathom__VolumeCreateReq *asked,
+			 const struct names *names)
+{
+	struct catalog_volume *origin = catalog_find_volume(mgmt->catalog, names->pool, names->from.volume);
+	char name[CATALOG_FULL_BYTES];
+	struct fathom_fault why = { 0 };
+	int error = 0;
+
+	if (!origin) {
+		snprintf(name, sizeof(name), "%s/%s", names->from.pool, names->from.volume);
+		error = fault_no_such_volume(&why, name);
+	}
+	if (error)
+		mgmt_fail(call, error, &why);
+	else
+		add_volume(mgmt, call, asked, names, &origin->record.place);
+}
+
+void mgmt_volume_create(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__VolumeCreateReq *asked = (const Fathom__VolumeCreateReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct rank_set only = { 0 };
+	struct names names = { 0 };
+	struct fathom_fault why = { 0 };
+	int error;
+
+	if (!mgmt)
+		return;
+	error = check_names(mgmt, asked, &names, &why);
+	if (!error)
+		error = check_size(asked, &why);
+	if (!error)
+		error = check_pool_ready(names.pool, &why);
+	if (!error)
+		error = read_ranks(names.pool, asked->ranks, &only, &why);
+	rank_set_deinit(&only);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else if (find_existing(mgmt, asked, &names))
+		place_volume(mgmt, call, request);
+	else if (*asked->from)
+		create_clone(mgmt, call, asked, &names);
+	else
+		storage_read_then(mgmt, call, request, names.pool->record.places, names.pool->record.place_count,
+				  place_volume);
+}

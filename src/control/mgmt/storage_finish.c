@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the answers of engines mean for a task.
+ *
+ *     all done      the next record is stored: ready, changed, or removed
+ *     refused       a creation is undone: the object becomes DESTROYING. Another change is dropped.
+ *     no answer     the task pauses, and calls the ranks that gave no answer again
+ *
+ * If a result cannot be stored, the task pauses too. It has nothing to call then, and stores again.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/reactor/reactor.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/storage.h"
+
+const char *storage_what(const struct catalog_pool *pool, const struct catalog_volume *volume, char *what)
+{
+	if (volume)
+		snprintf(what, STORAGE_WHAT_BYTES, "volume \"%s/%s\"", pool->record.name, volume->record.name);
+	else
+		snprintf(what, STORAGE_WHAT_BYTES, "pool \"%s\"", pool->record.name);
+	return what;
+}
+
+static void write_change(const struct catalog_change *change, char *text)
+{
+	switch (change->kind) {
+	case CATALOG_NO_CHANGE:
+		text[0] = '\0';
+		break;
+	case CATALOG_RESIZE:
+		snprintf(text, STORAGE_CHANGE_BYTES, "resize to %" PRIu64 " bytes", change->size_bytes);
+		break;
+	case CATALOG_RENAME:
+		snprintf(text, STORAGE_CHANGE_BYTES, "rename to %s", change->text);
+		break;
+	case CATALOG_PUBLISH:
+		snprintf(text, STORAGE_CHANGE_BYTES, "publish to %s", change->text);
+		break;
+	case CATALOG_UNPUBLISH:
+		snprintf(text, STORAGE_CHANGE_BYTES, "unpublish from %s", change->text[0] ? change->text : "all hosts");
+		break;
+	}
+}
+
+const char *storage_pending(const struct catalog_pool *pool, const struct catalog_volume *volume, char *text)
+{
+	bool is_creating = volume ? volume->state == MGMT_VOLUME_CREATING : pool->state == MGMT_POOL_CREATING;
+	bool is_destroying = volume ? volume->state == MGMT_VOLUME_DESTROYING : pool->state == MGMT_POOL_DESTROYING;
+	bool is_undo = volume ? volume->record.undo[0] : pool->record.undo[0];
+
+	text[0] = '\0';
+	if (is_creating)
+		snprintf(text, STORAGE_CHANGE_BYTES, "create");
+	else if (is_destroying)
+		snprintf(text, STORAGE_CHANGE_BYTES, is_undo ? "undo of create" : "destroy");
+	else if (volume)
+		write_change(&volume->record.change, text);
+	return text;
+}
+
+const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence)
+{
+	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES], *rest;
+	bool is_undo = volume ? volume->record.undo[0] : pool->record.undo[0];
+
+	storage_what(pool, volume, what);
+	storage_pending(pool, volume, pending);
+	rest = pending + strcspn(pending, " ");
+	if (is_undo)
+		snprintf(sentence, STORAGE_SENTENCE_BYTES, "destroy %s", what);
+	else
+		snprintf(sentence, STORAGE_SENTENCE_BYTES, "%.*s %s%s", (int)(rest - pending), pending, what, rest);
+	return sentence;
+}
+
+/* ---- requests ---- */
+
+/* The host that an unpublish is about now: of all hosts the first one. */
+static const char *unpublished_host(const struct catalog_volume_record *record)
+{
+	must(record->change.kind == CATALOG_UNPUBLISH);
+	if (record->change.text[0] || record->host_count == 0)
+		return record->change.text;
+	return record->hosts[0];
+}
+
+static void fill_change_request(const struct catalog_volume_record *record, Store__StorageReq *request)
+{
+	const struct catalog_change *change = &record->change;
+
+	request->force = change->is_forced;
+	switch (change->kind) {
+	case CATALOG_RESIZE:
+		request->action = STORE__ACTION__VOLUME_RESIZE;
+		request->size_bytes = change->size_bytes;
+		break;
+	case CATALOG_RENAME:
+		request->action = STORE__ACTION__VOLUME_RENAME;
+		request->new_name = (char *)change->text;
+		break;
+	case CATALOG_PUBLISH:
+		request->action = STORE__ACTION__VOLUME_PUBLISH;
+		request->host_nqn = (char *)change->text;
+		break;
+	case CATALOG_UNPUBLISH:
+		request->action = STORE__ACTION__VOLUME_UNPUBLISH;
+		request->host_nqn = (char *)unpublished_host(record);
+		break;
+	case CATALOG_NO_CHANGE:
+		must(!"a task has an intent");
+	}
+}
+
+/* The volume that a clone is made of, by its name; the request has the clone's name and UUID as the new ones. */
+static void fill_clone_request(const struct catalog_volume_record *record, Store__StorageReq *request)
+{
+	static char origin[CATALOG_FULL_BYTES]; /* borrowed until the request is packed */
+	char *at;
+
+	(void)text_copy(origin, sizeof(origin), record->origin);
+	at = strchr(origin, '@');
+	must(at);
+	*at = '\0';
+	request->action = STORE__ACTION__SNAPSHOT_CLONE;
+	request->volume = origin;
+	request->volume_uuid = (char *)"";
+	request->snapshot = at + 1;
+	request->new_name = (char *)record->name;
+	request->new_uuid = (char *)record->uuid;
+}
+
+static void fill_volume_request(const struct mgmt_task *task, Store__StorageReq *request)
+{
+	const struct catalog_volume_record *record = &task->volume->record;
+
+	request->volume = (char *)record->name;
+	request->volume_uuid = (char *)record->uuid;
+	switch (record->state) {
+	case MGMT_VOLUME_CREATING:
+		request->action = STORE__ACTION__VOLUME_CREATE;
+		request->size_bytes = record->size_bytes;
+		request->block_bytes = record->block_bytes;
+		request->thick = record->thick;
+		request->checksums = record->checksums;
+		if (record->origin[0])
+			fill_clone_request(record, request);
+		break;
+	case MGMT_VOLUME_READY:
+		fill_change_request(record, request);
+		break;
+	case MGMT_VOLUME_DESTROYING:
+		request->action = STORE__ACTION__VOLUME_DESTROY;
+		request->force = record->is_forced;
+		if (record->change.kind == CATALOG_RENAME && !task->is_other_done)
+			request->volume = (char *)record->change.text;
+		break;
+	}
+}
+
+void storage_fill_request(const struct mgmt_task *task, Store__StorageReq *request)
+{
+	const struct catalog_pool_record *pool = &task->pool->record;
+
+	request->pool = (char *)pool->name;
+	request->pool_uuid = (char *)pool->uuid;
+	if (task->volume) {
+		fill_volume_request(task, request);
+		return;
+	}
+	must(pool->state != MGMT_POOL_READY);
+	request->size_bytes = pool->rank_bytes;
+	request->overcommit = pool->overcommit;
+	request->force = pool->is_forced;
+	request->action = pool->state == MGMT_POOL_CREATING ? STORE__ACTION__POOL_CREATE : STORE__ACTION__POOL_DESTROY;
+}
+
+static bool is_destroying(const struct mgmt_task *task)
+{
+	return task->volume ? task->volume->state == MGMT_VOLUME_DESTROYING : task->pool->state == MGMT_POOL_DESTROYING;
+}
+
+static bool is_creating(const struct mgmt_task *task)
+{
+	return task->volume ? task->volume->state == MGMT_VOLUME_CREATING : task->pool->state == MGMT_POOL_CREATING;
+}
+
+void storage_settle_lost(struct mgmt_task *task, struct storage_part *part)
+{
+	char what[STORAGE_WHAT_BYTES];
+
+	must(!part->is_calling);
+	if (is_destroying(task)) {
+		part->is_done = true;
+		return;
+	}
+	part->is_refused = true;
+	part->error = fault_rank_data_lost(&part->why, storage_what(task->pool, task->volume, what), part->place.rank);
+}
+
+/* ---- success ---- */
+
+/* Call again later, because the result could not be stored. */
+static void store_later(struct mgmt_task *task, int error, const struct fathom_fault *why)
+{
+	must(error < 0);
+	task->why = *why;
+	if (why->error == 0)
+		fill_fault(&task->why, error, "%s", strerror(-error));
+	task->waits_for = task->parts[0].place.rank;
+	storage_pause(task);
+}
+
+static const char *who_of(const struct mgmt_task *task)
+{
+	return task->who[0] ? task->who : NULL;
+}
+
+static void remove_object(struct mgmt_task *task)
+{
+	struct fathom_fault why = { 0 }, undone = task->refusal;
+	struct mgmt *mgmt = task->mgmt;
+	bool is_volume = task->volume;
+	char what[STORAGE_WHAT_BYTES];
+	int error;
+
+	storage_what(task->pool, task->volume, what);
+	if (is_volume) {
+		task->volume->task = NULL;
+		error = catalog_remove_volume(mgmt->catalog, task->volume, &why);
+		if (error)
+			task->volume->task = task;
+		else
+			task->volume = NULL;
+	} else {
+		task->pool->task = NULL;
+		error = catalog_remove_pool(mgmt->catalog, task->pool, &why);
+		if (error)
+			task->pool->task = task;
+	}
+	if (error) {
+		store_later(task, error, &why);
+		return;
+	}
+	task->pool = NULL;
+	if (!undone.error)
+		mgmt_raise_operation(mgmt, is_volume ? RAS_VOLUME_DESTROYED : RAS_POOL_DESTROYED,
+				     is_volume ? "volume destroy" : "pool destroy", who_of(task), "%s was destroyed", what);
+	storage_end(task, &undone);
+}
+
+/* The hosts of `record` without `gone`, or with `added`. NULL: out of memory. */
+static char (*change_hosts(const struct catalog_volume_record *record, const char *gone, const char *added,
+			   uint32_t *count_ret))[CATALOG_NQN_BYTES]
+{
+	char(*hosts)[CATALOG_NQN_BYTES] = calloc(record->host_count + 1, sizeof(*hosts));
+	uint32_t count = 0;
+
+	if (!hosts)
+		return NULL;
+	for (uint32_t i = 0; i < record->host_count; i++) {
+		if (!gone || strcmp(record->hosts[i], gone) != 0)
+			memcpy(hosts[count++], record->hosts[i], sizeof(*hosts));
+	}
+	if (added && !catalog_has_host(record, added))
+		(void)text_copy(hosts[count++], sizeof(*hosts), added);
+	*count_ret = count;
+	return hosts;
+}
+
+/* Apply the change of `next` to it. `is_last_ret`: nothing of the change is left. Errors: -ENOMEM. */
+static int apply_change(const struct mgmt_task *task, struct catalog_volume_record *next, bool *is_last_ret)
+{
+	const struct catalog_change *change = &task->volume->record.change;
+	const char *gone = change->kind == CATALOG_UNPUBLISH ? unpublished_host(&task->volume->record) : NULL;
+
+	*is_last_ret = true;
+	switch (change->kind) {
+	case CATALOG_RESIZE:
+		next->size_bytes = task->answer ? min_u64(task->answer->size_bytes, CATALOG_BYTES_MAX) : change->size_bytes;
+		break;
+	case CATALOG_RENAME:
+		memcpy(next->former, next->name, sizeof(next->former));
+		must(text_copy(next->name, sizeof(next->name), change->text) == 0);
+		break;
+	case CATALOG_PUBLISH:
+	case CATALOG_UNPUBLISH:
+		next->hosts = change_hosts(next, gone, gone ? NULL : change->text, &next->host_count);
+		if (!next->hosts)
+			return -ENOMEM;
+		*is_last_ret = !gone || change->text[0] || next->host_count == 0;
+		break;
+	case CATALOG_NO_CHANGE:
+		must(!"a task has an intent");
+	}
+	if (*is_last_ret)
+		next->change = (struct catalog_change){ 0 };
+	return 0;
+}
+
+static void raise_change(const struct mgmt_task *task, const struct catalog_change *change)
+{
+	char what[STORAGE_WHAT_BYTES];
+
+	storage_what(task->pool, task->volume, what);
+	if (change->kind == CATALOG_PUBLISH)
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_PUBLISHED, "volume publish", who_of(task),
+				     "%s was published to %s", what, change->text);
+	else if (change->kind == CATALOG_UNPUBLISH)
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_UNPUBLISHED, "volume unpublish", who_of(task),
+				     "%s was unpublished from %s", what, change->text[0] ? change->text : "all hosts");
+	else if (change->kind == CATALOG_RENAME)
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume rename", who_of(task),
+				     "%s was renamed from %s", what, task->volume->record.former);
+	else
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume resize", who_of(task),
+				     "%s has now %" PRIu64 " bytes", what, task->volume->record.size_bytes);
+}
+
+static void finish_change(struct mgmt_task *task)
+{
+	struct catalog_volume_record next = task->volume->record;
+	const struct catalog_change change = next.change;
+	struct fathom_fault why = { 0 }, refusal = task->refusal;
+	bool is_last = true;
+	int error = apply_change(task, &next, &is_last);
+
+	if (!error)
+		error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
+	if (error) {
+		if (next.hosts != task->volume->record.hosts)
+			free(next.hosts);
+		store_later(task, error, &why);
+		return;
+	}
+	if (!is_last) {
+		storage_restart(task);
+		return;
+	}
+	raise_change(task, &change);
+	storage_end(task, &refusal);
+}
+
+static void finish_created_volume(struct mgmt_task *task)
+{
+	struct catalog_volume_record next = task->volume->record;
+	struct fathom_fault why = { 0 };
+	char what[STORAGE_WHAT_BYTES];
+	int error;
+
+	next.state = MGMT_VOLUME_READY;
+	if (task->answer && next.origin[0]) {
+		next.size_bytes = min_u64(task->answer->size_bytes, CATALOG_BYTES_MAX);
+		next.block_bytes = task->answer->block_bytes;
+	}
+	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
+	if (error) {
+		store_later(task, error, &why);
+		return;
+	}
+	mgmt_raise_operation(task->mgmt, RAS_VOLUME_CREATED, "volume create", who_of(task), "%s was created on rank %u",
+			     storage_what(task->pool, task->volume, what), next.place.rank);
+	storage_end(task, NULL);
+}
+
+static void finish_created_pool(struct mgmt_task *task)
+{
+	struct catalog_pool_record next = task->pool->record;
+	struct fathom_fault why = { 0 };
+	int error;
+
+	next.state = MGMT_POOL_READY;
+	error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
+	if (error) {
+		store_later(task, error, &why);
+		return;
+	}
+	mgmt_raise_operation(task->mgmt, RAS_POOL_CREATED, "pool create", who_of(task),
+			     "pool \"%s\" was created on %u rank%s", next.name, next.place_count,
+			     next.place_count == 1 ? "" : "s");
+	storage_end(task, NULL);
+}
+
+static void finish_done(struct mgmt_task *task)
+{
+	task->why.error = 0;
+	if (is_destroying(task)) {
+		bool has_other = task->volume && task->volume->record.change.kind == CATALOG_RENAME;
+
+		if (has_other && !task->is_other_done) {
+			task->is_other_done = true;
+			storage_restart(task);
+			return;
+		}
+		remove_object(task);
+	} else if (!is_creating(task)) {
+		finish_change(task);
+	} else if (task->volume) {
+		finish_created_volume(task);
+	} else {
+		finish_created_pool(task);
+	}
+}
+
+/* ---- refusals ---- */
+
+static void raise_failure(const struct mgmt_task *task, const struct fathom_fault *why)
+{
+	/* a repetition, because the result could not be stored, raises no second event */
+	if (task->failures == 0)
+		mgmt_raise_operation(task->mgmt, RAS_STORAGE_CHANGE_FAILED, "storage change", who_of(task), "%.400s",
+				     why->text);
+}
+
+/* The creation was refused: destroy what may exist of the object. */
+static void undo_creation(struct mgmt_task *task, const struct fathom_fault *refusal)
+{
+	struct fathom_fault why = { 0 }, copy = *refusal;
+	int error;
+
+	raise_failure(task, refusal);
+	if (task->volume) {
+		struct catalog_volume_record next = task->volume->record;
+
+		next.state = MGMT_VOLUME_DESTROYING;
+		next.is_forced = true;
+		text_copy_words(next.undo, sizeof(next.undo), refusal->text);
+		error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
+	} else {
+		struct catalog_pool_record next = task->pool->record;
+
+		next.state = MGMT_POOL_DESTROYING;
+		next.is_forced = true;
+		text_copy_words(next.undo, sizeof(next.undo), refusal->text);
+		error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
+	}
+	if (error) {
+		store_later(task, error, &why);
+		return;
+	}
+	task->refusal = copy;
+	storage_restart(task);
+}
+
+/* The change was refused, and the volume is as before. */
+static void drop_change(struct mgmt_task *task, const struct fathom_fault *refusal)
+{
+	struct catalog_volume_record next = task->volume->record;
+	struct fathom_fault why = { 0 }, copy = *refusal;
+	int error;
+
+	next.change = (struct catalog_change){ 0 };
+	raise_failure(task, refusal);
+	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
+	if (error)
+		store_later(task, error, &why);
+	else
+		storage_end(task, &copy);
+}
+
+/* The destruction was refused because the object is in use, and nothing was destroyed: it is ready again. */
+static void revert_destruction(struct mgmt_task *task, const struct fathom_fault *refusal)
+{
+	struct fathom_fault why = { 0 }, copy = *refusal;
+	int error;
+
+	raise_failure(task, refusal);
+	if (task->volume) {
+		struct catalog_volume_record next = task->volume->record;
+
+		next.state = MGMT_VOLUME_READY;
+		next.is_forced = false;
+		error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
+	} else {
+		struct catalog_pool_record next = task->pool->record;
+
+		next.state = MGMT_POOL_READY;
+		next.is_forced = false;
+		error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
+	}
+	if (error) {
+		store_later(task, error, &why);
+		return;
+	}
+	task->is_other_done = false;
+	if (task->volume && task->volume->record.change.kind != CATALOG_NO_CHANGE) {
+		task->refusal = copy;
+		storage_restart(task); /* the change that the destruction had replaced */
+		return;
+	}
+	if (!task->volume)
+		storage_members_changed(task->mgmt); /* changes of its volumes go on */
+	storage_end(task, &copy);
+}
+
+/* Whether the refusal of a destruction says that the engine has no such object, or another one of this name. */
+static bool is_gone_error(int error)
+{
+	return error == -ENOENT || error == -ESTALE || error == -EEXIST;
+}
+
+static bool is_in_use_error(int error)
+{
+	return error == -EBUSY || error == -ENOTEMPTY;
+}
+
+/* A refusal of a destruction may mean that there is nothing to destroy. */
+static void settle_gone(struct mgmt_task *task)
+{
+	for (uint32_t i = 0; i < task->part_count; i++) {
+		struct storage_part *part = &task->parts[i];
+
+		if (!part->is_refused || !is_gone_error(part->error))
+			continue;
+		part->is_refused = false;
+		part->is_done = true;
+	}
+}
+
+/* Give the destruction up, or go on until all is destroyed: a part of it is, or the engine has failed. */
+static void finish_refused_destruction(struct mgmt_task *task, const struct storage_part *refused)
+{
+	bool is_undo = task->volume ? task->volume->record.undo[0] : task->pool->record.undo[0];
+	bool is_whole = true;
+
+	for (uint32_t i = 0; i < task->part_count; i++)
+		is_whole &= task->parts[i].is_refused;
+	if (!is_undo && is_whole && is_in_use_error(refused->error)) {
+		revert_destruction(task, &refused->why);
+		return;
+	}
+	task->why = refused->why;
+	task->waits_for = refused->place.rank;
+	for (uint32_t i = 0; i < task->part_count; i++)
+		task->parts[i].is_refused = false;
+	storage_pause(task);
+}
+
+void storage_finish(struct mgmt_task *task)
+{
+	const struct storage_part *refused = NULL, *silent = NULL;
+
+	must(task->calls == 0);
+	if (is_destroying(task))
+		settle_gone(task);
+	for (uint32_t i = 0; i < task->part_count; i++) {
+		const struct storage_part *part = &task->parts[i];
+
+		if (part->is_refused && !refused)
+			refused = part;
+		else if (!part->is_done && !part->is_refused && !silent)
+			silent = part;
+	}
+	if (refused && is_destroying(task)) {
+		finish_refused_destruction(task, refused);
+	} else if (refused && is_creating(task)) {
+		undo_creation(task, &refused->why);
+	} else if (refused) {
+		drop_change(task, &refused->why);
+	} else if (silent) {
+		task->why = silent->why;
+		task->waits_for = silent->place.rank;
+		if (task->why.error == 0)
+			fill_fault(&task->why, -EAGAIN, "it was not called");
+		storage_pause(task);
+	} else {
+		finish_done(task);
+	}
+}
+
+/* ---- answers ---- */
+
+static void reply_volume(const struct mgmt_task *task, struct grpc_call *call)
+{
+	Fathom__VolumeResp response = FATHOM__VOLUME_RESP__INIT;
+	Fathom__Volume gone = FATHOM__VOLUME__INIT;
+	const struct storage_known known = { .volume = task->answer,
+					     .asked_ns = task->answer ? clock_realtime_ns() : 0,
+					     .address = task->address };
+	struct storage_shown shown = { 0 };
+	struct fathom_fault why = { 0 };
+
+	if (!task->volume) {
+		gone.name = (char *)task->name;
+		gone.uuid = (char *)task->uuid;
+		gone.state = (char *)"destroyed";
+		response.volume = &gone;
+		grpc_reply(call, &response.base);
+		return;
+	}
+	if (storage_show(task->mgmt, task->volume, &known, &shown) < 0) {
+		mgmt_fail(call, -ENOMEM, &why);
+	} else {
+		response.volume = &shown.message;
+		grpc_reply(call, &response.base);
+	}
+	storage_unshow(&shown);
+}
+
+void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
+{
+	Mgmt__PoolDestroyResp destroyed = MGMT__POOL_DESTROY_RESP__INIT;
+	const ProtobufCMessageDescriptor *response = grpc_call_method(call)->response;
+
+	if (response == &mgmt__pool_create_resp__descriptor)
+		storage_reply_pool(task->pool, call);
+	else if (response == &mgmt__pool_destroy_resp__descriptor)
+		grpc_reply(call, &destroyed.base);
+	else
+		reply_volume(task, call);
+}

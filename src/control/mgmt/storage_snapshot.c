@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Snapshots: create, destroy, restore. The engine's storage is the truth for them; the catalog has no records. So there is
+ * no intent to store: the request is sent again until the engine answers, or until the call must be answered.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/reactor/reactor.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/storage.h"
+
+enum { MEMBERS_MAX = 64, PAUSE_MS = 250, PAUSE_DOUBLINGS_MAX = 5 };
+
+/* One volume's snapshot in a request. */
+struct snapshot_member {
+	struct catalog_full_name name;
+	char volume[MEMBER_UUID_TEXT_BYTES], uuid[MEMBER_UUID_TEXT_BYTES]; /* of the volume; of the new snapshot */
+};
+
+/* A request under way. */
+struct mgmt_snapshot {
+	TAILQ_ENTRY(mgmt_snapshot) link;
+	struct mgmt *mgmt;
+	struct grpc_call *call;
+	Store__Action action;
+	struct catalog_place place;
+	bool is_forced;
+	uint32_t failures;
+	uint64_t until; /* tick: then the call is answered */
+	struct deadline deadline;
+	size_t count;
+	struct snapshot_member members[];
+};
+
+static void free_snapshot(struct mgmt_snapshot *snapshot)
+{
+	struct mgmt *mgmt = snapshot->mgmt;
+
+	deadline_clear(&mgmt->deadlines, &snapshot->deadline);
+	TAILQ_REMOVE(&mgmt->snapshots, snapshot, link);
+	must(mgmt->snapshot_count > 0);
+	mgmt->snapshot_count--;
+	free(snapshot);
+}
+
+static void fail_snapshot(struct mgmt_snapshot *snapshot, int error, struct fathom_fault *why)
+{
+	struct grpc_call *call = snapshot->call;
+
+	free_snapshot(snapshot);
+	mgmt_fail(call, error, why);
+}
+
+/* ---- the answer ---- */
+
+static const Store__Volume *find_volume(const Store__StorageResp *response, const char *uuid)
+{
+	for (size_t i = 0; i < response->n_pools; i++) {
+		for (size_t j = 0; j < response->pools[i]->n_volumes; j++) {
+			if (strcmp(response->pools[i]->volumes[j]->uuid, uuid) == 0)
+				return response->pools[i]->volumes[j];
+		}
+	}
+	return NULL;
+}
+
+static void reply_snapshot(struct mgmt_snapshot *snapshot, const Store__StorageResp *answer)
+{
+	Fathom__SnapshotResp response = FATHOM__SNAPSHOT_RESP__INIT;
+	struct storage_shown *shown = calloc(snapshot->count, sizeof(*shown));
+	Fathom__Volume **places = calloc(snapshot->count, sizeof(*places));
+	struct grpc_call *call = snapshot->call;
+	int error = shown && places ? 0 : -ENOMEM;
+	struct fathom_fault why = { 0 };
+	size_t count = 0;
+
+	for (size_t i = 0; !error && i < snapshot->count; i++) {
+		struct catalog_volume *volume = catalog_find_uuid(snapshot->mgmt->catalog, snapshot->members[i].volume);
+		const struct storage_known known = {
+			.volume = find_volume(answer, snapshot->members[i].volume),
+			.asked_ns = clock_realtime_ns(),
+			.address = answer->address,
+		};
+
+		if (!volume)
+			continue; /* destroyed meanwhile */
+		error = storage_show(snapshot->mgmt, volume, &known, &shown[count]);
+		places[count] = &shown[count].message;
+		count++;
+	}
+	response.volumes = places;
+	response.n_volumes = count;
+	if (error)
+		mgmt_fail(call, error, &why);
+	else
+		grpc_reply(call, &response.base);
+	for (size_t i = 0; i < count; i++)
+		storage_unshow(&shown[i]);
+	free(shown);
+	free(places);
+	free_snapshot(snapshot);
+}
+
+/* ---- calling ---- */
+
+static const char *verb_of(Store__Action action)
+{
+	if (action == STORE__ACTION__SNAPSHOT_CREATE)
+		return "create";
+	return action == STORE__ACTION__SNAPSHOT_DESTROY ? "destroy" : "restore";
+}
+
+static void write_sentence(const struct mgmt_snapshot *snapshot, char *sentence)
+{
+	const struct catalog_full_name *name = &snapshot->members[0].name;
+
+	snprintf(sentence, STORAGE_SENTENCE_BYTES, "%s snapshot \"%s/%s@%s\"%s", verb_of(snapshot->action), name->pool,
+		 name->volume, name->snapshot, snapshot->count > 1 ? " and others" : "");
+}
+
+static void call_engine(struct mgmt_snapshot *snapshot);
+
+static void call_again(struct deadline *deadline)
+{
+	call_engine(container_of(deadline, struct mgmt_snapshot, deadline));
+}
+
+/* The engine gave no answer: call again, unless the call must be answered before. */
+static void retry(struct mgmt_snapshot *snapshot, const struct fathom_fault *reason)
+{
+	uint64_t pause_ns = (PAUSE_MS << min_u64(snapshot->failures++, PAUSE_DOUBLINGS_MAX)) * NS_PER_MS;
+	char sentence[STORAGE_SENTENCE_BYTES], words[FAULT_TEXT_BYTES_MAX / 2];
+	struct fathom_fault why = { 0 };
+
+	if (snapshot->failures == 1)
+		snapshot->until = min_u64(snapshot->until,
+					  reactor_now() + clock_ticks_from_ns(snapshot->mgmt->storage_patience_ns));
+	if (reactor_now() + clock_ticks_from_ns(pause_ns) < snapshot->until) {
+		deadline_set(&snapshot->mgmt->deadlines, &snapshot->deadline, pause_ns, call_again);
+		return;
+	}
+	write_sentence(snapshot, sentence);
+	text_copy_words(words, sizeof(words), reason->text);
+	fail_snapshot(snapshot, fault_storage_unanswered(&why, snapshot->place.rank, sentence, words), &why);
+}
+
+static void snapshot_done(void *ctx, const struct storage_result *result)
+{
+	struct mgmt_snapshot *snapshot = ctx;
+	struct fathom_fault why = result->why;
+
+	switch (result->kind) {
+	case STORAGE_DONE:
+		reply_snapshot(snapshot, result->response);
+		break;
+	case STORAGE_REFUSED:
+		mgmt_raise_operation(snapshot->mgmt, RAS_STORAGE_CHANGE_FAILED, "storage change", NULL, "%.400s", why.text);
+		fail_snapshot(snapshot, why.error, &why);
+		break;
+	case STORAGE_NO_ANSWER:
+		retry(snapshot, &why);
+		break;
+	}
+}
+
+static int send_request(struct mgmt_snapshot *snapshot)
+{
+	const struct snapshot_member *first = &snapshot->members[0];
+	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
+	Store__SnapshotMember members[MEMBERS_MAX], *places[MEMBERS_MAX];
+	char sentence[STORAGE_SENTENCE_BYTES];
+
+	request.action = snapshot->action;
+	request.force = snapshot->is_forced;
+	for (size_t i = 0; i < snapshot->count && snapshot->action == STORE__ACTION__SNAPSHOT_CREATE; i++) {
+		store__snapshot_member__init(&members[i]);
+		members[i].pool = (char *)snapshot->members[i].name.pool;
+		members[i].volume = (char *)snapshot->members[i].name.volume;
+		members[i].snapshot = (char *)snapshot->members[i].name.snapshot;
+		members[i].uuid = (char *)snapshot->members[i].uuid;
+		places[request.n_members++] = &members[i];
+	}
+	request.members = places;
+	if (request.n_members == 0) {
+		request.pool = (char *)first->name.pool;
+		request.volume = (char *)first->name.volume;
+		request.volume_uuid = (char *)first->volume;
+		request.snapshot = (char *)first->name.snapshot;
+	}
+	write_sentence(snapshot, sentence);
+	return storage_call(snapshot->mgmt, &snapshot->place, &request, sentence, snapshot_done, snapshot);
+}
+
+static void call_engine(struct mgmt_snapshot *snapshot)
+{
+	char sentence[STORAGE_SENTENCE_BYTES];
+	struct fathom_fault why = { 0 };
+	int error;
+
+	if (!storage_member(snapshot->mgmt, &snapshot->place)) {
+		write_sentence(snapshot, sentence);
+		fail_snapshot(snapshot, fault_rank_data_lost(&why, sentence, snapshot->place.rank), &why);
+		return;
+	}
+	error = send_request(snapshot);
+	if (!error)
+		return;
+	fill_fault(&why, error, "%s", strerror(-error));
+	retry(snapshot, &why);
+}
+
+/* ---- requests ---- */
+
+/* Find the volume of a snapshot, which must be on the same rank as the others. */
+static int add_member(struct mgmt_snapshot *snapshot, const char *text, struct fathom_fault *why)
+{
+	struct snapshot_member *member = &snapshot->members[snapshot->count];
+	char name[CATALOG_FULL_BYTES], what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	struct catalog_volume *volume;
+	int error = catalog_split_name(text, true, &member->name, why);
+
+	if (error)
+		return error;
+	snprintf(name, sizeof(name), "%s/%s", member->name.pool, member->name.volume);
+	error = storage_find_volume(snapshot->mgmt, name, &volume, why);
+	if (error)
+		return error;
+	storage_what(volume->pool, volume, what);
+	if (volume->state != MGMT_VOLUME_READY)
+		return fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
+	if (!storage_member(snapshot->mgmt, &volume->record.place))
+		return fault_rank_data_lost(why, what, volume->record.place.rank);
+	if (snapshot->count > 0 && volume->record.place.rank != snapshot->place.rank)
+		return fault_snapshots_apart(why, what, volume->record.place.rank, snapshot->place.rank);
+	/* the name of the pool may be its UUID */
+	memcpy(member->name.pool, volume->pool->record.name, sizeof(member->name.pool));
+	memcpy(member->volume, volume->record.uuid, sizeof(member->volume));
+	catalog_new_uuid(member->uuid);
+	snapshot->place = volume->record.place;
+	snapshot->count++;
+	return 0;
+}
+
+/* The snapshots of a request, and what becomes of them. */
+struct snapshot_request {
+	const char *sys;
+	char **names;
+	size_t count;
+	Store__Action action;
+	bool is_forced;
+};
+
+static int check_request(struct mgmt *mgmt, const struct snapshot_request *request, struct fathom_fault *why)
+{
+	if (request->count == 0 || request->count > MEMBERS_MAX)
+		return fault_storage_name_bad(why, "snapshot", "", "a request has 1 to 64 names");
+	if (mgmt->snapshot_count >= STORAGE_TASKS_MAX)
+		return mgmt_refuse_full(mgmt, "changes of snapshots", mgmt->snapshot_count, why);
+	return 0;
+}
+
+static void begin_snapshot(struct grpc_call *call, const struct snapshot_request *request)
+{
+	struct mgmt *mgmt = mgmt_enter(call, request->sys, true);
+	struct mgmt_snapshot *snapshot = NULL;
+	struct fathom_fault why = { 0 };
+	int error;
+
+	if (!mgmt)
+		return;
+	error = check_request(mgmt, request, &why);
+	if (!error) {
+		snapshot = calloc(1, sizeof(*snapshot) + request->count * sizeof(snapshot->members[0]));
+		error = snapshot ? 0 : -ENOMEM;
+	}
+	if (error) {
+		mgmt_fail(call, error, &why);
+		return;
+	}
+	snapshot->mgmt = mgmt;
+	snapshot->call = call;
+	snapshot->action = request->action;
+	snapshot->is_forced = request->is_forced;
+	snapshot->until = reactor_now() +
+			  clock_ticks_from_ns(min_u64(grpc_call_time_left_ns(call), 600 * NS_PER_SEC) / 10 * 9);
+	TAILQ_INSERT_TAIL(&mgmt->snapshots, snapshot, link);
+	mgmt->snapshot_count++;
+	for (size_t i = 0; !error && i < request->count; i++)
+		error = add_member(snapshot, request->names[i], &why);
+	if (error)
+		fail_snapshot(snapshot, error, &why);
+	else
+		call_engine(snapshot);
+}
+
+void storage_snapshots_close(struct mgmt *mgmt)
+{
+	struct mgmt_snapshot *snapshot;
+
+	while ((snapshot = TAILQ_FIRST(&mgmt->snapshots))) {
+		grpc_fail(snapshot->call, GRPC_UNAVAILABLE, NULL, "the management service ends; repeat the request");
+		free_snapshot(snapshot);
+	}
+	must(mgmt->snapshot_count == 0);
+}
+
+void mgmt_snapshot_create(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__SnapshotCreateReq *asked = (const Fathom__SnapshotCreateReq *)request;
+
+	begin_snapshot(call, &(struct snapshot_request){ .sys = asked->sys,
+							 .names = asked->names,
+							 .count = asked->n_names,
+							 .action = STORE__ACTION__SNAPSHOT_CREATE });
+}
+
+void mgmt_snapshot_destroy(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__SnapshotDestroyReq *asked = (const Fathom__SnapshotDestroyReq *)request;
+
+	begin_snapshot(call, &(struct snapshot_request){ .sys = asked->sys,
+							 .names = (char **)&asked->name,
+							 .count = 1,
+							 .action = STORE__ACTION__SNAPSHOT_DESTROY });
+}
+
+void mgmt_snapshot_restore(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__SnapshotRestoreReq *asked = (const Fathom__SnapshotRestoreReq *)request;
+
+	begin_snapshot(call, &(struct snapshot_request){ .sys = asked->sys,
+							 .names = (char **)&asked->name,
+							 .count = 1,
+							 .action = STORE__ACTION__SNAPSHOT_RESTORE,
+							 .is_forced = asked->force });
+}

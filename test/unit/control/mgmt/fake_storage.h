@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fake_storage - the storage of one engine, as /fathom.ControlSvc/Storage shows it: a small model that follows the rules of
+ * store.proto. A test tells it to fail, to hang, or to lose answers.
+ */
+#ifndef TEST_UNIT_CONTROL_MGMT_FAKE_STORAGE_H
+#define TEST_UNIT_CONTROL_MGMT_FAKE_STORAGE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "rpc/proto/store.pb-c.h"
+
+enum { FAKE_POOLS = 80, FAKE_VOLUMES = 160, FAKE_HOSTS = 4, FAKE_SNAPSHOTS = 4, FAKE_ACTIONS = 16 };
+
+struct fake_pool {
+	char name[64], uuid[40];
+	uint64_t size_bytes;
+	bool overcommit;
+};
+
+struct fake_volume {
+	char pool[64], name[64], uuid[40], origin[130];
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+	bool thick, checksums;
+	char hosts[FAKE_HOSTS][224];
+	bool is_connected[FAKE_HOSTS];
+	uint32_t host_count;
+	char snapshots[FAKE_SNAPSHOTS][64];
+	uint32_t snapshot_count;
+	const char *state, *reason; /* NULL: ONLINE */
+};
+
+struct fake_storage {
+	struct fake_pool pools[FAKE_POOLS];
+	struct fake_volume volumes[FAKE_VOLUMES];
+	uint32_t pool_count, volume_count;
+	uint64_t total_bytes, free_bytes;
+	bool hangs;		  /* changes are not answered */
+	bool lists_hang;	  /* LIST is not answered */
+	uint32_t lost;		  /* so many changes are made, and their answers are lost */
+	int errors[FAKE_ACTIONS]; /* by action: refuse it with this errno */
+	uint32_t calls[FAKE_ACTIONS];
+	uint32_t changes; /* calls that have changed something */
+};
+
+static inline struct fake_pool *fake_find_pool(struct fake_storage *storage, const char *name)
+{
+	for (uint32_t i = 0; i < storage->pool_count; i++) {
+		if (strcmp(storage->pools[i].name, name) == 0)
+			return &storage->pools[i];
+	}
+	return NULL;
+}
+
+static inline struct fake_volume *fake_find_volume(struct fake_storage *storage, const char *pool, const char *name)
+{
+	for (uint32_t i = 0; i < storage->volume_count; i++) {
+		if (strcmp(storage->volumes[i].pool, pool) == 0 && strcmp(storage->volumes[i].name, name) == 0)
+			return &storage->volumes[i];
+	}
+	return NULL;
+}
+
+static inline int fake_create_pool(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	struct fake_pool *pool = fake_find_pool(storage, request->pool);
+
+	if (pool)
+		return strcmp(pool->uuid, request->pool_uuid) == 0 && pool->size_bytes == request->size_bytes ? 0 : -EEXIST;
+	must(storage->pool_count < FAKE_POOLS);
+	pool = &storage->pools[storage->pool_count++];
+	*pool = (struct fake_pool){ .size_bytes = request->size_bytes, .overcommit = request->overcommit };
+	snprintf(pool->name, sizeof(pool->name), "%s", request->pool);
+	snprintf(pool->uuid, sizeof(pool->uuid), "%s", request->pool_uuid);
+	storage->changes++;
+	return 0;
+}
+
+static inline void fake_drop_volume(struct fake_storage *storage, struct fake_volume *volume)
+{
+	storage->free_bytes += volume->size_bytes;
+	*volume = storage->volumes[--storage->volume_count];
+	storage->changes++;
+}
+
+static inline bool fake_is_connected(const struct fake_volume *volume)
+{
+	for (uint32_t i = 0; i < volume->host_count; i++) {
+		if (volume->is_connected[i])
+			return true;
+	}
+	return false;
+}
+
+static inline int fake_destroy_pool(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	struct fake_pool *pool = fake_find_pool(storage, request->pool);
+
+	if (!pool || (*request->pool_uuid && strcmp(pool->uuid, request->pool_uuid) != 0))
+		return 0;
+	for (uint32_t i = 0; i < storage->volume_count; i++) {
+		if (strcmp(storage->volumes[i].pool, request->pool) == 0 && !request->force)
+			return -ENOTEMPTY;
+	}
+	for (uint32_t i = storage->volume_count; i-- > 0;) {
+		if (strcmp(storage->volumes[i].pool, request->pool) == 0)
+			fake_drop_volume(storage, &storage->volumes[i]);
+	}
+	*pool = storage->pools[--storage->pool_count];
+	storage->changes++;
+	return 0;
+}
+
+static inline int fake_create_volume(struct fake_storage *storage, const Store__StorageReq *request, const char *name,
+				     const char *uuid, uint64_t size_bytes)
+{
+	struct fake_volume *volume = fake_find_volume(storage, request->pool, name);
+
+	if (!fake_find_pool(storage, request->pool))
+		return -ENOENT;
+	if (volume)
+		return strcmp(volume->uuid, uuid) == 0 && volume->size_bytes == size_bytes ? 0 : -EEXIST;
+	if (size_bytes > storage->free_bytes)
+		return -ENOSPC;
+	must(storage->volume_count < FAKE_VOLUMES);
+	volume = &storage->volumes[storage->volume_count++];
+	*volume = (struct fake_volume){
+		.size_bytes = size_bytes,
+		.block_bytes = request->block_bytes ? request->block_bytes : 4096,
+		.thick = request->thick,
+		.checksums = request->checksums,
+	};
+	snprintf(volume->pool, sizeof(volume->pool), "%s", request->pool);
+	snprintf(volume->name, sizeof(volume->name), "%s", name);
+	snprintf(volume->uuid, sizeof(volume->uuid), "%s", uuid);
+	storage->free_bytes -= size_bytes;
+	storage->changes++;
+	return 0;
+}
+
+static inline int fake_find_snapshot(const struct fake_volume *volume, const char *name)
+{
+	for (uint32_t i = 0; i < volume->snapshot_count; i++) {
+		if (strcmp(volume->snapshots[i], name) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static inline int fake_snapshots(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	for (size_t i = 0; i < request->n_members; i++) {
+		const Store__SnapshotMember *member = request->members[i];
+		struct fake_volume *volume = fake_find_volume(storage, member->pool, member->volume);
+
+		if (!volume)
+			return -ENOENT;
+		if (fake_find_snapshot(volume, member->snapshot) >= 0)
+			continue;
+		must(volume->snapshot_count < FAKE_SNAPSHOTS);
+		snprintf(volume->snapshots[volume->snapshot_count++], sizeof(volume->snapshots[0]), "%s", member->snapshot);
+		storage->changes++;
+	}
+	return 0;
+}
+
+static inline int fake_host_of(const struct fake_volume *volume, const char *nqn)
+{
+	for (uint32_t i = 0; i < volume->host_count; i++) {
+		if (strcmp(volume->hosts[i], nqn) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static inline int fake_publish(struct fake_storage *storage, struct fake_volume *volume, const Store__StorageReq *request)
+{
+	int at = fake_host_of(volume, request->host_nqn);
+
+	if (request->action == STORE__ACTION__VOLUME_PUBLISH && at < 0) {
+		must(volume->host_count < FAKE_HOSTS);
+		volume->is_connected[volume->host_count] = false;
+		snprintf(volume->hosts[volume->host_count++], sizeof(volume->hosts[0]), "%s", request->host_nqn);
+		storage->changes++;
+	} else if (request->action == STORE__ACTION__VOLUME_UNPUBLISH && at >= 0) {
+		if (volume->is_connected[at] && !request->force)
+			return -EBUSY;
+		volume->host_count--;
+		memmove(volume->hosts[at], volume->hosts[volume->host_count], sizeof(volume->hosts[0]));
+		volume->is_connected[at] = volume->is_connected[volume->host_count];
+		storage->changes++;
+	}
+	return 0;
+}
+
+/* A change of an existing volume or of its snapshots. */
+static inline int fake_change_volume(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	struct fake_volume *volume = fake_find_volume(storage, request->pool, request->volume);
+	bool is_it = volume && (!*request->volume_uuid || strcmp(volume->uuid, request->volume_uuid) == 0);
+	int at;
+
+	if (request->action == STORE__ACTION__VOLUME_DESTROY) {
+		if (is_it && fake_is_connected(volume) && !request->force)
+			return -EBUSY;
+		if (is_it)
+			fake_drop_volume(storage, volume);
+		return 0;
+	}
+	if (request->action == STORE__ACTION__VOLUME_RENAME && !is_it) {
+		volume = fake_find_volume(storage, request->pool, request->new_name);
+		return volume && strcmp(volume->uuid, request->volume_uuid) == 0 ? 0 : -ENOENT;
+	}
+	if (!is_it)
+		return -ENOENT;
+	switch (request->action) {
+	case STORE__ACTION__VOLUME_RESIZE:
+		storage->changes += volume->size_bytes != request->size_bytes;
+		volume->size_bytes = request->size_bytes;
+		return 0;
+	case STORE__ACTION__VOLUME_RENAME:
+		if (fake_find_volume(storage, request->pool, request->new_name))
+			return -EEXIST;
+		snprintf(volume->name, sizeof(volume->name), "%s", request->new_name);
+		storage->changes++;
+		return 0;
+	case STORE__ACTION__VOLUME_PUBLISH:
+	case STORE__ACTION__VOLUME_UNPUBLISH:
+		return fake_publish(storage, volume, request);
+	case STORE__ACTION__SNAPSHOT_DESTROY:
+		at = fake_find_snapshot(volume, request->snapshot);
+		if (at >= 0)
+			memmove(volume->snapshots[at], volume->snapshots[--volume->snapshot_count],
+				sizeof(volume->snapshots[0]));
+		return 0;
+	case STORE__ACTION__SNAPSHOT_RESTORE:
+		return fake_find_snapshot(volume, request->snapshot) >= 0 ? 0 : -ENOENT;
+	case STORE__ACTION__SNAPSHOT_CLONE:
+		if (fake_find_snapshot(volume, request->snapshot) < 0)
+			return -ENOENT;
+		return fake_create_volume(storage, request, request->new_name, request->new_uuid, volume->size_bytes);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static inline int fake_storage_do(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	must((unsigned int)request->action < FAKE_ACTIONS);
+	storage->calls[request->action]++;
+	if (storage->errors[request->action])
+		return storage->errors[request->action];
+	switch (request->action) {
+	case STORE__ACTION__LIST:
+		return 0;
+	case STORE__ACTION__POOL_CREATE:
+		return fake_create_pool(storage, request);
+	case STORE__ACTION__POOL_DESTROY:
+		return fake_destroy_pool(storage, request);
+	case STORE__ACTION__VOLUME_CREATE:
+		return fake_create_volume(storage, request, request->volume, request->volume_uuid, request->size_bytes);
+	case STORE__ACTION__SNAPSHOT_CREATE:
+		return fake_snapshots(storage, request);
+	default:
+		return fake_change_volume(storage, request);
+	}
+}
+
+/* A volume as a message, with its storage. */
+struct fake_shown {
+	Store__Volume message;
+	Store__Host hosts[FAKE_HOSTS], *host_places[FAKE_HOSTS];
+	Store__Snapshot snapshots[FAKE_SNAPSHOTS], *snapshot_places[FAKE_SNAPSHOTS];
+	char nqn[256];
+};
+
+static inline void fake_show(struct fake_volume *volume, struct fake_shown *shown)
+{
+	Store__Volume *message = &shown->message;
+
+	store__volume__init(message);
+	message->name = volume->name;
+	message->uuid = volume->uuid;
+	message->size_bytes = volume->size_bytes;
+	message->block_bytes = volume->block_bytes;
+	message->thick = volume->thick;
+	message->checksums = volume->checksums;
+	message->state = (char *)(volume->state ? volume->state : "ONLINE");
+	message->reason = (char *)(volume->reason ? volume->reason : "");
+	message->allocated_bytes = volume->size_bytes / 2;
+	snprintf(shown->nqn, sizeof(shown->nqn), "nqn.2026-01.test:%s", volume->uuid);
+	message->nqn = shown->nqn;
+	for (uint32_t i = 0; i < volume->host_count; i++) {
+		store__host__init(&shown->hosts[i]);
+		shown->hosts[i].nqn = volume->hosts[i];
+		shown->hosts[i].connections = volume->is_connected[i];
+		shown->host_places[message->n_hosts++] = &shown->hosts[i];
+	}
+	message->hosts = shown->host_places;
+	for (uint32_t i = 0; i < volume->snapshot_count; i++) {
+		store__snapshot__init(&shown->snapshots[i]);
+		shown->snapshots[i].name = volume->snapshots[i];
+		shown->snapshot_places[message->n_snapshots++] = &shown->snapshots[i];
+	}
+	message->snapshots = shown->snapshot_places;
+}
+
+/* The answer to any request: what the storage holds now. */
+struct fake_answer {
+	Store__StorageResp message;
+	Store__Pool pools[FAKE_POOLS], *pool_places[FAKE_POOLS];
+	struct fake_shown volumes[FAKE_VOLUMES];
+	Store__Volume *volume_places[FAKE_VOLUMES];
+};
+
+static inline void fake_fill_answer(struct fake_storage *storage, int error, struct fake_answer *answer)
+{
+	size_t next = 0;
+
+	store__storage_resp__init(&answer->message);
+	answer->message.error = error;
+	answer->message.text = (char *)(error ? "the fake storage refuses" : "");
+	answer->message.state = (char *)"OPEN";
+	answer->message.total_bytes = storage->total_bytes;
+	answer->message.free_bytes = storage->free_bytes;
+	answer->message.address = (char *)"10.1.1.1:4420";
+	for (uint32_t i = 0; !error && i < storage->pool_count; i++) {
+		Store__Pool *pool = &answer->pools[i];
+
+		store__pool__init(pool);
+		pool->name = storage->pools[i].name;
+		pool->uuid = storage->pools[i].uuid;
+		pool->size_bytes = storage->pools[i].size_bytes;
+		pool->volumes = &answer->volume_places[next];
+		for (uint32_t j = 0; j < storage->volume_count; j++) {
+			if (strcmp(storage->volumes[j].pool, pool->name) != 0)
+				continue;
+			fake_show(&storage->volumes[j], &answer->volumes[next]);
+			pool->promised_bytes += storage->volumes[j].size_bytes;
+			pool->volumes[pool->n_volumes++] = &answer->volumes[next++].message;
+		}
+		answer->pool_places[answer->message.n_pools++] = pool;
+	}
+	answer->message.pools = answer->pool_places;
+}
+
+#endif

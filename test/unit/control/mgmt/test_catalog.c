@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The catalog: records through the database and back, damaged records, and its limits. */
+#include "fixture.h"
+
+#include "control/mgmt/catalog.h"
+
+#define UUID_1 "11111111-1111-4111-8111-111111111111"
+#define UUID_2 "22222222-2222-4222-8222-222222222222"
+
+static struct catalog_pool_record make_pool(const char *name)
+{
+	struct catalog_pool_record record = { .state = MGMT_POOL_READY, .created_ns = 5, .since_ns = 6, .rank_bytes = 7 };
+
+	snprintf(record.name, sizeof(record.name), "%s", name);
+	snprintf(record.uuid, sizeof(record.uuid), "%s", UUID_1);
+	snprintf(record.owner, sizeof(record.owner), "bob@");
+	record.overcommit = true;
+	record.place_count = 2;
+	record.places = calloc(2, sizeof(*record.places));
+	must(record.places);
+	record.places[0].rank = 3;
+	record.places[1].rank = 9;
+	memset(record.places[1].member, 0xab, sizeof(record.places[1].member));
+	return record;
+}
+
+static struct catalog_volume_record make_volume(void)
+{
+	struct catalog_volume_record record = {
+		.state = MGMT_VOLUME_DESTROYING,
+		.size_bytes = 1 << 20,
+		.block_bytes = 512,
+		.thick = true,
+		.checksums = true,
+		.is_forced = true,
+		.place = { .rank = 9 },
+		.change = { .kind = CATALOG_RENAME, .text = "other", .since_ns = 11 },
+		.host_count = 2,
+	};
+
+	snprintf(record.name, sizeof(record.name), "v");
+	snprintf(record.uuid, sizeof(record.uuid), "%s", UUID_2);
+	snprintf(record.origin, sizeof(record.origin), "w@s");
+	snprintf(record.undo, sizeof(record.undo), "no space");
+	snprintf(record.former, sizeof(record.former), "u");
+	record.hosts = calloc(2, sizeof(*record.hosts));
+	must(record.hosts);
+	snprintf(record.hosts[0], sizeof(record.hosts[0]), "nqn.a");
+	snprintf(record.hosts[1], sizeof(record.hosts[1]), "nqn.b");
+	return record;
+}
+
+static int store_and_load(void *unused)
+{
+	struct catalog_pool_record pool_record = make_pool("p");
+	struct catalog_volume_record record = make_volume();
+	const struct catalog_volume *loaded;
+	struct catalog_volume *volume;
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &pool_record, &pool, NULL) == 0);
+	must(catalog_add_volume(catalog, pool, &record, &volume, NULL) == 0);
+	catalog_close(catalog);
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	pool = catalog_find_pool(catalog, UUID_1);
+	must(pool && pool == catalog_find_pool(catalog, "p"));
+	must(pool->state == MGMT_POOL_READY && pool->record.rank_bytes == 7 && pool->record.overcommit);
+	must(strcmp(pool->record.owner, "bob@") == 0);
+	must(catalog_pool_place(pool, 9)->member[4] == 0xab && !catalog_pool_place(pool, 4));
+	loaded = catalog_find_uuid(catalog, UUID_2);
+	must(loaded && loaded == catalog_find_volume(catalog, pool, "v"));
+	must(loaded->state == MGMT_VOLUME_DESTROYING && loaded->record.thick && loaded->record.is_forced);
+	must(loaded->record.change.kind == CATALOG_RENAME && strcmp(loaded->record.change.text, "other") == 0);
+	must(catalog_has_host(&loaded->record, "nqn.b") && !catalog_has_host(&loaded->record, "nqn.c"));
+	must(strcmp(loaded->record.origin, "w@s") == 0 && strcmp(loaded->record.undo, "no space") == 0);
+	must(strcmp(loaded->record.former, "u") == 0);
+	must(catalog_remove_pool(catalog, pool, NULL) == 0);
+	must(catalog->pool_count == 0 && catalog->volume_count == 0);
+	catalog_close(catalog);
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog->pool_count == 0);
+	catalog_close(catalog);
+	return 0;
+}
+
+static void records_come_back_as_they_were_stored(void **state)
+{
+	on_control(store_and_load, NULL);
+}
+
+static int rename_and_replace(void *unused)
+{
+	struct catalog_pool_record pool_record = make_pool("p");
+	struct catalog_volume_record record = make_volume(), next;
+	struct catalog_volume *volume;
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &pool_record, &pool, NULL) == 0);
+	must(catalog_add_volume(catalog, pool, &record, &volume, NULL) == 0);
+	next = volume->record;
+	snprintf(next.name, sizeof(next.name), "n");
+	next.state = MGMT_VOLUME_READY;
+	next.hosts = NULL;
+	next.host_count = 0;
+	must(catalog_store_volume(catalog, volume, &next, NULL) == 0);
+	must(volume->state == MGMT_VOLUME_READY && volume->record.since_ns > 0);
+	must(catalog_find_volume(catalog, pool, "n") == volume && !catalog_find_volume(catalog, pool, "v"));
+	catalog_close(catalog);
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog->volume_count == 1);
+	must(catalog_find_volume(catalog, catalog_find_pool(catalog, "p"), "n"));
+	catalog_close(catalog);
+	return 0;
+}
+
+static void a_volume_gets_another_name_in_one_transaction(void **state)
+{
+	on_control(rename_and_replace, NULL);
+}
+
+static int open_with(const char *key, const char *value, struct fathom_fault *why)
+{
+	const struct db_change put = {
+		.key = key, .expected = DB_VERSION_ANY, .what = DB_PUT, .value = value, .bytes = strlen(value)
+	};
+	const struct db_change delete = { .key = key, .expected = DB_VERSION_ANY, .what = DB_DELETE };
+	struct catalog *catalog;
+	int error;
+
+	must(db_commit(fixture.db, &put, 1, NULL, NULL) == 0);
+	error = catalog_open(fixture.db, &catalog, why);
+	if (!error)
+		catalog_close(catalog);
+	must(db_commit(fixture.db, &delete, 1, NULL, NULL) == 0);
+	return error;
+}
+
+static int open_damaged(void *unused)
+{
+	static const char *const keys[] = { "pool/p", "pool/.p", "volume/p/v", "volume/v", "volume/p/v/w" };
+	struct catalog_pool_record record = make_pool("p");
+	struct fathom_fault why = { 0 };
+	char *text;
+
+	for (size_t i = 0; i < ARRAY_COUNT(keys); i++) {
+		must(open_with(keys[i], "{}", &why) == -EBADMSG);
+		must(why.code == FAULT_DB_VALUE_BAD);
+		must(open_with(keys[i], "no JSON", &why) == -EBADMSG);
+	}
+	must(catalog_encode_pool(&record, &text) == 0);
+	must(open_with("pool/p", text, &why) == 0);
+	must(open_with("pool/-p", text, &why) == -EBADMSG);
+	for (char *c = text; *c; c++) {
+		char kept = *c;
+
+		/* each change of a byte is refused, or gives another valid value */
+		*c = '}';
+		if (open_with("pool/p", text, &why) != 0)
+			must(why.code == FAULT_DB_VALUE_BAD);
+		*c = kept;
+	}
+	free(text);
+	free(record.places);
+	return 0;
+}
+
+static void a_damaged_record_is_refused_by_its_key(void **state)
+{
+	on_control(open_damaged, NULL);
+}
+
+static int exceed_limits(void *unused)
+{
+	struct catalog_pool_record pool_record = make_pool("p"), second = make_pool("q");
+	struct catalog_volume_record record = make_volume();
+	struct catalog_volume *volume;
+	struct fathom_fault why = { 0 };
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+	int code;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &pool_record, &pool, NULL) == 0);
+	catalog->volume_count = CATALOG_VOLUMES_MAX;
+	must(catalog_add_volume(catalog, pool, &record, &volume, &why) == -ENOSPC);
+	catalog->volume_count = 0;
+	catalog->pool_count = CATALOG_POOLS_MAX;
+	must(catalog_add_pool(catalog, &second, &pool, &why) == -ENOSPC);
+	code = why.code;
+	catalog->pool_count = 1;
+	catalog_close(catalog);
+	free(second.places);
+	free(record.hosts);
+	return code;
+}
+
+static void a_full_catalog_refuses_more(void **state)
+{
+	int code = on_control(exceed_limits, NULL);
+
+	assert_int_equal(code, FAULT_CATALOG_FULL);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
+	const struct CMUnitTest tests[] = {
+		TEST(records_come_back_as_they_were_stored),
+		TEST(a_volume_gets_another_name_in_one_transaction),
+		TEST(a_damaged_record_is_refused_by_its_key),
+		TEST(a_full_catalog_refuses_more),
+	};
+
+	return cmocka_run_group_tests_name("control mgmt catalog", tests, NULL, NULL);
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Volumes of the management service: placed, changed, listed, destroyed; each refusal with its fault. */
+#include "storage_calls.h"
+
+#define UUID_1 "11111111-1111-4111-8111-111111111111"
+#define UUID_2 "22222222-2222-4222-8222-222222222222"
+
+static struct fake_storage *storage_of(uint32_t rank)
+{
+	return &fixture.fakes[rank].storage;
+}
+
+static void a_volume_is_created_listed_and_destroyed(void **state)
+{
+	const Fathom__Volume *volume;
+	char message[512];
+
+	begin_with_pool(2);
+	volume = volume_of(create_volume("p/db", 8 * GIB));
+	assert_string_equal(volume->name, "p/db");
+	assert_string_equal(volume->state, "ready");
+	assert_string_equal(volume->pending, "");
+	assert_string_equal(volume->rank_state, "joined");
+	assert_int_equal(volume->size_bytes, 8 * GIB);
+	assert_int_equal(volume->block_bytes, 4096);
+	assert_true(volume->asked_ns > 0);
+	assert_int_equal(list_volumes()->n_volumes, 1);
+	volume = show_volume("p/db");
+	assert_int_equal(volume->allocated_bytes, 4 * GIB);
+	assert_string_equal(volume->addresses[0], "10.1.1.1:4420");
+	assert_int_equal(strncmp(volume->nqn, "nqn.2026-01.test:", 17), 0);
+	assert_int_equal(count_events(RAS_VOLUME_CREATED, message, sizeof(message)), 1);
+	assert_string_equal(volume_of(destroy_volume("p/db", false))->state, "destroyed");
+	assert_int_equal(list_volumes()->n_volumes, 0);
+	assert_int_equal(storage_of(0)->volume_count + storage_of(1)->volume_count, 0);
+	assert_int_equal(count_events(RAS_VOLUME_DESTROYED, message, sizeof(message)), 1);
+	assert_int_equal(destroy_volume("p/db", false)->why.code, FAULT_NO_SUCH_VOLUME);
+}
+
+static void a_volume_gets_the_rank_with_the_most_space_then_the_fewest_volumes(void **state)
+{
+	begin_with_pool(3);
+	storage_of(1)->free_bytes += GIB;
+	assert_int_equal(volume_of(create_volume("p/a", GIB))->rank, 1);
+	/* all are equal now, and rank 1 has a volume */
+	assert_int_equal(volume_of(create_volume("p/b", GIB))->rank, 0);
+	storage_of(0)->free_bytes += GIB;
+	assert_int_equal(volume_of(create_volume("p/c", GIB))->rank, 2);
+	assert_int_equal(volume_of(create_volume_on("p/d", GIB, "0-1"))->rank, 0);
+	assert_int_equal(create_volume_on("p/e", GIB, "5")->why.code, FAULT_RANK_NOT_OF_POOL);
+}
+
+static void a_volume_that_fits_nowhere_is_refused(void **state)
+{
+	struct question *question;
+
+	begin_with_pool(2);
+	storage_of(0)->free_bytes = 2 * GIB;
+	storage_of(1)->free_bytes = 3 * GIB;
+	question = create_volume("p/a", 4 * GIB);
+	assert_int_equal(question->why.code, FAULT_POOL_TOO_SMALL);
+	assert_string_equal(question->why.text,
+			    "no rank of pool \"p\" has 4294967296 bytes left; rank 1 has the most, 3221225472");
+	assert_int_equal(list_volumes()->n_volumes, 0);
+}
+
+static void only_joined_ranks_get_volumes(void **state)
+{
+	Mgmt__SystemStopReq stop = MGMT__SYSTEM_STOP_REQ__INIT;
+
+	begin_with_pool(2);
+	stop.ranks = (char *)"0";
+	stop.force = true;
+	answer_of(ADMIN_ASK("SystemStop", stop, system_stop));
+	storage_of(0)->free_bytes += GIB;
+	assert_int_equal(volume_of(create_volume("p/a", GIB))->rank, 1);
+	assert_int_equal(create_volume_on("p/b", GIB, "0")->why.code, FAULT_POOL_UNREACHABLE);
+}
+
+static void a_repeated_creation_succeeds_and_a_different_one_says_what_differs(void **state)
+{
+	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
+	struct question *question;
+
+	begin_with_pool(1);
+	request.name = (char *)"p/a";
+	request.uuid = (char *)UUID_1;
+	request.size_bytes = GIB;
+	assert_string_equal(volume_of(FATHOM_ASK("VolumeCreate", request, volume))->uuid, UUID_1);
+	volume_of(FATHOM_ASK("VolumeCreate", request, volume));
+	request.uuid = (char *)"";
+	volume_of(FATHOM_ASK("VolumeCreate", request, volume));
+	request.size_bytes = 2 * GIB;
+	question = FATHOM_ASK("VolumeCreate", request, volume);
+	assert_int_equal(question->why.code, FAULT_VOLUME_DIFFERS);
+	assert_string_equal(question->why.text, "volume \"p/a\" exists, with another bytes: 1073741824, not 2147483648");
+	request.size_bytes = GIB;
+	request.thick = true;
+	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_VOLUME_DIFFERS);
+	request.thick = false;
+	request.uuid = (char *)UUID_2;
+	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_VOLUME_DIFFERS);
+	request.name = (char *)"p/b";
+	request.uuid = (char *)UUID_1;
+	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_VOLUME_DIFFERS);
+	assert_int_equal(storage_of(0)->volume_count, 1);
+}
+
+static void requests_that_make_no_sense_are_refused(void **state)
+{
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", 4 * GIB));
+	assert_int_equal(create_volume("p", GIB)->why.code, FAULT_STORAGE_NAME_BAD);
+	assert_int_equal(create_volume("p/-a", GIB)->why.code, FAULT_STORAGE_NAME_BAD);
+	assert_int_equal(create_volume("p/a/b", GIB)->why.code, FAULT_STORAGE_NAME_BAD);
+	assert_int_equal(create_volume("q/a", GIB)->why.code, FAULT_NO_SUCH_POOL);
+	assert_int_equal(create_volume("p/b", 0)->why.code, FAULT_VOLUME_SIZE_BAD);
+	assert_int_equal(create_volume("p/b", 4095)->why.code, FAULT_VOLUME_SIZE_BAD);
+	assert_int_equal(create_volume("p/b", UINT64_MAX)->why.code, FAULT_VOLUME_SIZE_BAD);
+	assert_int_equal(resize_volume("p/a", 5, false)->why.code, FAULT_VOLUME_SIZE_BAD);
+	assert_int_equal(resize_volume("p/b", GIB, false)->why.code, FAULT_NO_SUCH_VOLUME);
+	assert_int_equal(resize_volume(UUID_1, GIB, false)->why.code, FAULT_NO_SUCH_VOLUME);
+	assert_int_equal(publish_volume("p/a", "iqn.host")->why.code, FAULT_NQN_BAD);
+	assert_int_equal(publish_volume("p/a", "nqn.a b")->why.code, FAULT_NQN_BAD);
+	assert_int_equal(rename_volume("p/a", "q/a")->why.code, FAULT_STORAGE_NAME_BAD);
+	assert_int_equal(rename_volume("p/a", "")->why.code, FAULT_STORAGE_NAME_BAD);
+	assert_int_equal(create_snapshot("p/a")->why.code, FAULT_STORAGE_NAME_BAD);
+	assert_int_equal(clone_volume("p/b@s", "p/c")->why.code, FAULT_NO_SUCH_VOLUME);
+	assert_int_equal(clone_volume("q/b@s", "p/c")->why.code, FAULT_STORAGE_NAME_BAD);
+}
+
+static void a_volume_is_resized(void **state)
+{
+	struct question *question;
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", 2 * GIB));
+	assert_int_equal(volume_of(resize_volume("p/a", 3 * GIB, false))->size_bytes, 3 * GIB);
+	assert_int_equal(storage_of(0)->volumes[0].size_bytes, 3 * GIB);
+	volume_of(resize_volume("p/a", 3 * GIB, false));
+	assert_int_equal(storage_of(0)->calls[STORE__ACTION__VOLUME_RESIZE], 1);
+	question = resize_volume("p/a", GIB, false);
+	assert_int_equal(question->why.code, FAULT_VOLUME_SHRINKS);
+	assert_int_equal(volume_of(resize_volume("p/a", GIB, true))->size_bytes, GIB);
+	storage_of(0)->errors[STORE__ACTION__VOLUME_RESIZE] = -ENOSPC;
+	question = resize_volume("p/a", 2 * GIB, false);
+	assert_int_equal(question->why.code, FAULT_STORAGE_FULL);
+	assert_string_equal(question->why.text, "rank 0 cannot resize volume \"p/a\" to 2147483648 bytes, because space is "
+						"missing: the fake storage refuses");
+	assert_int_equal(show_volume("p/a")->size_bytes, GIB);
+	assert_string_equal(show_volume("p/a")->pending, "");
+}
+
+static void a_volume_is_renamed_once(void **state)
+{
+	char uuid[40];
+
+	begin_with_pool(1);
+	snprintf(uuid, sizeof(uuid), "%s", volume_of(create_volume("p/a", GIB))->uuid);
+	assert_string_equal(volume_of(rename_volume("p/a", "b"))->name, "p/b");
+	assert_string_equal(storage_of(0)->volumes[0].name, "b");
+	/* the repeated request, whose first answer was lost */
+	assert_string_equal(volume_of(rename_volume("p/a", "p/b"))->name, "p/b");
+	assert_string_equal(volume_of(rename_volume("p/b", "b"))->name, "p/b");
+	assert_string_equal(show_volume(uuid)->name, "p/b");
+	assert_int_equal(ask_volume("p/a")->why.code, FAULT_NO_SUCH_VOLUME);
+	volume_of(create_volume("p/a", GIB));
+	assert_int_equal(rename_volume("p/a", "b")->why.code, FAULT_VOLUME_DIFFERS);
+	reopen_mgmt();
+	assert_string_equal(show_volume(uuid)->name, "p/b");
+}
+
+static void a_volume_is_published_and_unpublished(void **state)
+{
+	const Fathom__Volume *volume;
+	char message[512], host[64];
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	volume = volume_of(publish_volume("p/a", HOST));
+	assert_int_equal(volume->n_hosts, 1);
+	assert_string_equal(volume->hosts[0]->nqn, HOST);
+	assert_true(volume->nqn[0] && volume->addresses[0][0]);
+	volume_of(publish_volume("p/a", HOST));
+	assert_int_equal(storage_of(0)->volumes[0].host_count, 1);
+	volume_of(publish_volume("p/a", "nqn.other"));
+	assert_int_equal(count_events(RAS_VOLUME_PUBLISHED, message, sizeof(message)), 3);
+	storage_of(0)->volumes[0].is_connected[0] = true;
+	assert_int_equal(show_volume("p/a")->hosts[0]->connections, 1);
+	assert_int_equal(unpublish_volume("p/a", HOST, false)->why.code, FAULT_STORAGE_IN_USE);
+	assert_int_equal(show_volume("p/a")->n_hosts, 2);
+	assert_int_equal(volume_of(unpublish_volume("p/a", HOST, true))->n_hosts, 1);
+	volume_of(unpublish_volume("p/a", HOST, false));
+	for (uint32_t i = 0; i < 3; i++) {
+		snprintf(host, sizeof(host), "nqn.host-%u", i);
+		volume_of(publish_volume("p/a", host));
+	}
+	assert_int_equal(volume_of(unpublish_volume("p/a", "", false))->n_hosts, 0);
+	assert_int_equal(storage_of(0)->volumes[0].host_count, 0);
+	assert_int_equal(count_events(RAS_VOLUME_UNPUBLISHED, message, sizeof(message)), 2);
+}
+
+static void a_list_selects_by_pool_and_host(void **state)
+{
+	Fathom__VolumeListReq request = FATHOM__VOLUME_LIST_REQ__INIT;
+	const Fathom__VolumeListResp *list;
+
+	begin_with_pool(2);
+	answer_of(create_pool("q"));
+	volume_of(create_volume("q/z", GIB));
+	volume_of(create_volume("p/b", GIB));
+	volume_of(create_volume("p/a", GIB));
+	volume_of(publish_volume("p/b", HOST));
+	list = list_volumes();
+	assert_int_equal(list->n_volumes, 3);
+	assert_string_equal(list->volumes[0]->name, "p/a");
+	assert_string_equal(list->volumes[2]->name, "q/z");
+	request.pool = (char *)"p";
+	list = answer_of(FATHOM_ASK("VolumeList", request, volume_list));
+	assert_int_equal(list->n_volumes, 2);
+	request.host = (char *)HOST;
+	list = answer_of(FATHOM_ASK("VolumeList", request, volume_list));
+	assert_int_equal(list->n_volumes, 1);
+	assert_string_equal(list->volumes[0]->name, "p/b");
+	request.pool = (char *)"nosuch";
+	assert_int_equal(FATHOM_ASK("VolumeList", request, volume_list)->why.code, FAULT_NO_SUCH_POOL);
+}
+
+static void a_list_does_not_wait_for_an_engine_that_hangs(void **state)
+{
+	const Fathom__Volume *volume;
+	uint64_t asked_ns;
+
+	fixture.storage_read_ns = 50 * NS_PER_MS;
+	reopen_mgmt();
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(create_volume_on("p/b", GIB, "1"));
+	asked_ns = show_volume("p/b")->asked_ns;
+	storage_of(1)->lists_hang = true;
+	volume = list_volumes()->volumes[1];
+	assert_string_equal(volume->name, "p/b");
+	assert_int_equal(volume->asked_ns, asked_ns);
+	/* the calls of the other engine go on */
+	volume_of(create_volume_on("p/c", GIB, "0"));
+	reopen_mgmt();
+	volume = list_volumes()->volumes[1];
+	assert_int_equal(volume->asked_ns, 0);
+	assert_string_equal(volume->name, "p/b");
+	assert_int_equal(volume->size_bytes, GIB);
+}
+
+static void what_the_engine_says_about_a_volume_is_shown(void **state)
+{
+	const Fathom__Volume *volume;
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	storage_of(0)->volumes[0].state = "ERRORED";
+	storage_of(0)->volumes[0].reason = "its record is damaged";
+	volume = show_volume("p/a");
+	assert_string_equal(volume->state, "errored");
+	assert_string_equal(volume->reason, "its record is damaged");
+	storage_of(0)->volume_count = 0;
+	volume = show_volume("p/a");
+	assert_string_equal(volume->state, "missing");
+	assert_string_equal(volume->reason, "its engine does not have it");
+}
+
+static void a_destruction_of_a_volume_in_use_is_refused_and_forced(void **state)
+{
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	volume_of(publish_volume("p/a", HOST));
+	storage_of(0)->volumes[0].is_connected[0] = true;
+	assert_int_equal(destroy_volume("p/a", false)->why.code, FAULT_STORAGE_IN_USE);
+	assert_string_equal(show_volume("p/a")->state, "ready");
+	volume_of(destroy_volume("p/a", true));
+	assert_int_equal(storage_of(0)->volume_count, 0);
+}
+
+static void snapshots_are_created_cloned_restored_and_destroyed(void **state)
+{
+	const char *const group[] = { "p/a@two", "p/b@two" }, *const apart[] = { "p/a@three", "p/c@three" };
+	const Fathom__SnapshotResp *response;
+	const Fathom__Volume *volume;
+
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", 2 * GIB, "0"));
+	volume_of(create_volume_on("p/b", GIB, "0"));
+	volume_of(create_volume_on("p/c", GIB, "1"));
+	response = answer_of(create_snapshot("p/a@one"));
+	assert_int_equal(response->n_volumes, 1);
+	assert_int_equal(response->volumes[0]->n_snapshots, 1);
+	assert_string_equal(response->volumes[0]->snapshots[0]->name, "one");
+	response = answer_of(create_snapshots(group, 2));
+	assert_int_equal(response->n_volumes, 2);
+	assert_int_equal(create_snapshots(apart, 2)->why.code, FAULT_SNAPSHOTS_APART);
+	assert_int_equal(show_volume("p/a")->n_snapshots, 2);
+	storage_of(1)->free_bytes += GIB; /* a clone does not go there */
+	volume = volume_of(clone_volume("p/a@one", "p/copy"));
+	assert_int_equal(volume->rank, 0);
+	assert_int_equal(volume->size_bytes, 2 * GIB);
+	assert_string_equal(volume->origin, "a@one");
+	volume_of(clone_volume("p/a@one", "p/copy"));
+	assert_int_equal(clone_volume("p/a@two", "p/copy")->why.code, FAULT_VOLUME_DIFFERS);
+	assert_int_equal(clone_volume("p/a@none", "p/copy2")->why.code, FAULT_STORAGE_REFUSED);
+	answer_of(restore_snapshot("p/a@one"));
+	assert_int_equal(restore_snapshot("p/a@none")->why.code, FAULT_STORAGE_REFUSED);
+	answer_of(destroy_snapshot("p/a@one"));
+	assert_int_equal(show_volume("p/a")->n_snapshots, 1);
+	storage_of(0)->errors[STORE__ACTION__SNAPSHOT_CREATE] = -EOPNOTSUPP;
+	assert_int_equal(create_snapshot("p/a@four")->why.code, FAULT_STORAGE_UNSUPPORTED);
+}
+
+static void a_snapshot_of_an_engine_that_does_not_answer_is_reported(void **state)
+{
+	fixture.storage_patience_ns = NS_PER_MS;
+	reopen_mgmt();
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	storage_of(0)->lost = 1;
+	assert_int_equal(create_snapshot("p/a@one")->why.code, FAULT_STORAGE_UNANSWERED);
+	assert_int_equal(show_volume("p/a")->n_snapshots, 1);
+	fixture.storage_patience_ns = 0;
+	reopen_mgmt();
+	storage_of(0)->lost = 2;
+	answer_of(create_snapshot("p/a@two"));
+	assert_int_equal(show_volume("p/a")->n_snapshots, 2);
+}
+
+static void too_many_hosts_are_refused(void **state)
+{
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	for (uint32_t i = 0; i < 64; i++) {
+		char host[64];
+
+		snprintf(host, sizeof(host), "nqn.host-%u", i);
+		storage_of(0)->volumes[0].host_count = 0; /* the fake storage has room for few */
+		volume_of(publish_volume("p/a", host));
+	}
+	assert_int_equal(publish_volume("p/a", HOST)->why.code, FAULT_HOSTS_FULL);
+	volume_of(publish_volume("p/a", "nqn.host-63"));
+}
+
+/* The rank was erased: its volumes are shown as lost, and can be forgotten. */
+static void a_volume_of_a_replaced_rank_is_lost_until_it_is_destroyed_by_force(void **state)
+{
+	struct joining joining;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", GIB, "1"));
+	exclude.ranks = (char *)"1";
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	exclude.clear = true;
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	fill_join(&joining, 1, 200);
+	write_uuid(77, uuid);
+	joining.request.uuid = uuid;
+	joining.request.replace = true;
+	assert_int_equal(((const Mgmt__JoinResp *)answer_of(ask_join(&joining)))->rank, 1);
+	assert_string_equal(show_volume("p/a")->state, "lost");
+	assert_string_equal(show_volume("p/a")->reason, "rank 1 was erased or replaced, and its data with it");
+	assert_int_equal(resize_volume("p/a", 2 * GIB, false)->why.code, FAULT_RANK_DATA_LOST);
+	assert_int_equal(destroy_volume("p/a", false)->why.code, FAULT_RANK_DATA_LOST);
+	assert_int_equal(destroy_pool("p", false, true)->why.code, FAULT_RANK_DATA_LOST);
+	volume_of(destroy_volume("p/a", true));
+	assert_int_equal(list_volumes()->n_volumes, 0);
+	answer_of(destroy_pool("p", true, true));
+	assert_int_equal(list_pools()->n_pools, 0);
+	assert_int_equal(storage_of(0)->pool_count, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
+	const struct CMUnitTest tests[] = {
+		TEST(a_volume_is_created_listed_and_destroyed),
+		TEST(a_volume_gets_the_rank_with_the_most_space_then_the_fewest_volumes),
+		TEST(a_volume_that_fits_nowhere_is_refused),
+		TEST(only_joined_ranks_get_volumes),
+		TEST(a_repeated_creation_succeeds_and_a_different_one_says_what_differs),
+		TEST(requests_that_make_no_sense_are_refused),
+		TEST(a_volume_is_resized),
+		TEST(a_volume_is_renamed_once),
+		TEST(a_volume_is_published_and_unpublished),
+		TEST(a_list_selects_by_pool_and_host),
+		TEST(a_list_does_not_wait_for_an_engine_that_hangs),
+		TEST(what_the_engine_says_about_a_volume_is_shown),
+		TEST(a_destruction_of_a_volume_in_use_is_refused_and_forced),
+		TEST(snapshots_are_created_cloned_restored_and_destroyed),
+		TEST(a_snapshot_of_an_engine_that_does_not_answer_is_reported),
+		TEST(too_many_hosts_are_refused),
+		TEST(a_volume_of_a_replaced_rank_is_lost_until_it_is_destroyed_by_force),
+	};
+
+	return cmocka_run_group_tests_name("control mgmt volumes", tests, NULL, NULL);
+}
