@@ -11,6 +11,7 @@ import sys
 import time
 import unittest
 
+import xfs
 from harness import FATHOM, NQN, EngineTest, run
 from terminal import Terminal
 
@@ -157,6 +158,41 @@ nvmf_subsystem_add_ns {NQN} p1/a
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 """)
         engine.perf("--time", "0", "--verify-state", state)
+
+    def test_a_snapshot_is_dumped_and_loaded_into_its_volume(self):
+        if not xfs.mount(self, self.storage):
+            self.skipTest("root, mkfs.xfs and a loop device are needed for reflinks")
+        engine = self.make()
+        engine.run_commands(f"""nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -m 10
+nvmf_subsystem_add_ns {NQN} p1/a
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        state = os.path.join(self.directory, "state")
+        engine.perf("--rw", "write", "--count", "500", "--verify-state", state)
+        engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="s1")
+        engine.perf("--rw", "write", "--count", "500")
+        engine.kill()
+        self.assertEqual([row["name"] for row in self.json(self.storage, "ls p1/a")["objects"]], ["p1/a/s1"])
+        report = self.json(self.storage, "verify")
+        self.assertEqual((report["snapshots"], report["space"]["promised_bytes"]), (1, 12 * MIB))  # all of p1/a once more, and p2/a
+        image, other = os.path.join(self.directory, "s1.img"), os.path.join(self.directory, "a.img")
+        dumped = self.json(self.storage, "dump", "p1/a/s1", image)
+        self.assertNotEqual(self.json(self.storage, "dump", "p1/a", other)["sha256"], dumped["sha256"])
+        self.json("--write", "--yes", self.storage, "load", image, "p1/a", dumped["sha256"])
+        record = self.path("pools/p1/volumes/a/snapshots/s1/snapshot.json")
+        os.truncate(record, 10)
+        self.assertEqual({problem for problem, path in self.problems() if path.endswith("json")}, {"record-damaged"})
+        self.ddb("--write", "--yes", self.storage, "rm", "p1/a/s1")
+        engine = self.engine("--storage", self.storage)
+        engine.run_commands(f"""nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -m 10
+nvmf_subsystem_add_ns {NQN} p1/a
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+""")
+        engine.perf("--time", "0", "--verify-state", state)
+        engine.kill()
+        self.problems(status=0)
 
     def test_rm_moves_to_the_trash(self):
         self.make_and_kill()
