@@ -2,6 +2,7 @@
 """Pools and volumes of an engine run by hand: created, grown, renamed and destroyed; kept through kill -9; damage and a full storage."""
 
 import os
+import signal
 import struct
 import subprocess
 import threading
@@ -83,7 +84,7 @@ nvmf_subsystem_add_ns {NQN} p1/db
                                      ("positive multiple", "volume_create", {"pool": "p1", "volume": "b", "size": 4097}),
                                      ("power of two", "volume_create", {"pool": "p1", "volume": "b", "size": MIB, "block_size": 1000}),
                                      ("no volume", "volume_destroy", {"pool": "p1", "volume": "b"}),
-                                     ("cannot be made smaller", "volume_resize", {"pool": "p1", "volume": "a", "size": MIB}),
+                                     ("smaller only with force", "volume_resize", {"pool": "p1", "volume": "a", "size": MIB}),
                                      ("not a multiple", "volume_resize", {"pool": "p1", "volume": "a", "size": 9 * MIB + 1}),
                                      ("has 1 volume", "pool_destroy", {"pool": "p1"})):
             self.assert_rejected(text, engine, method, **params)
@@ -125,6 +126,38 @@ nvmf_subsystem_add_ns {NQN} p1/db
         engine.perf("--rw", "write", "--bs", "64k", "--count", "512", "--range", "16M:32M", "--verify")
         failed = engine.perf("--rw", "write", "--bs", "64k", "--count", "1", "--range", "48M:1M", check=False)
         self.assertEqual(failed.returncode, 2, failed)
+        engine.kill()
+        self.assertEqual(self.volumes(self.start())["p1/a"]["size"], 48 * MIB)
+
+    def test_a_volume_shrinks_under_load_to_the_end_of_its_data(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "a", 64 * MIB)
+        engine.perf("--rw", "write", "--bs", "64k", "--count", "1", "--depth", "1", "--range", "16M:1M")
+        host = hostile.Host(engine)
+        host.connect()
+        host.enable()
+        host.s.sendall(hostile.capsule(struct.pack("<BBH36xII16x", SET_FEATURES, 0x40, 8, ASYNC_EVENTS, NS_ATTRIBUTE_NOTICES)))
+        self.assertEqual(host.response()[1], 0)
+        host.s.sendall(hostile.capsule(bytes([AER, 0x40, 9, 0]) + bytes(60)))
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "3", "--verify", "--quiet",
+                                 "--rw", "mix", "--range", "0:8M"], stdout=subprocess.PIPE)
+        beyond = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "60", "--quiet",
+                                   "--rw", "read", "--range", "40M:8M"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/a"])["bdevs"][0]["num_write_ops"] > 100)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/a"])["bdevs"][0]["num_read_ops"] > 1000)
+        self.assert_rejected("has data up to", engine, "volume_resize", pool="p1", volume="a", size=8 * MIB, force=True)
+        self.assertEqual(engine.rpc("bdev_get_bdevs", name="p1/a")[0]["num_blocks"], 64 * MIB // 4096)
+        engine.rpc("volume_resize", pool="p1", volume="a", size=32 * MIB, force=True)
+        self.assertEqual(host.response()[0] & 0xffffff, NS_CHANGED)
+        load.communicate(timeout=60)
+        self.assertEqual(load.returncode, 0)
+        beyond.send_signal(signal.SIGINT)
+        self.assertIn("LBA", beyond.communicate(timeout=90)[0])    # Out of Range
+        self.assertEqual(os.stat(self.path("pools/p1/volumes/a/data.1")).st_size, 32 * MIB)
+        engine.perf("--rw", "write", "--count", "64", "--range", "31M:1M", "--verify")
+        engine.rpc("volume_resize", pool="p1", volume="a", size=48 * MIB)
+        engine.perf("--rw", "write", "--count", "64", "--range", "40M:1M", "--verify")
         engine.kill()
         self.assertEqual(self.volumes(self.start())["p1/a"]["size"], 48 * MIB)
 

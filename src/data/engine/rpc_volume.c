@@ -178,8 +178,8 @@ void method_volume_resize(struct rpc_request *request, const struct volume_resiz
 	struct volumes *volumes = get_volumes(request);
 
 	if (volumes)
-		volumes_resize(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->size, reply_done,
-			       request);
+		volumes_resize(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->size, p->force,
+			       reply_done, request);
 }
 
 void method_volume_rename(struct rpc_request *request, const struct volume_rename_params *p)

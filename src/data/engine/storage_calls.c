@@ -151,7 +151,7 @@ static void create_volume(struct storage_call *call)
 
 static void resize_volume(struct storage_call *call)
 {
-	volumes_resize(call->volumes, &call->key, call->request->size_bytes, end_call, call);
+	volumes_resize(call->volumes, &call->key, call->request->size_bytes, call->request->force, end_call, call);
 }
 
 static void end_rename(void *ctx, const struct fathom_fault *why)

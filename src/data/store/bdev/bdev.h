@@ -150,7 +150,7 @@ struct bdev {
 	uint8_t uuid[16];		/* all zero: bdev_register() generates one */
 	uint32_t block_bytes;
 	uint32_t physical_block_bytes; /* 0: block_bytes */
-	uint64_t block_count;	       /* grows: see bdev_block_count() */
+	uint64_t block_count;	       /* changes: see bdev_block_count() */
 	/* the core splits I/O that exceeds these; 0: no limit */
 	uint32_t io_blocks_max;	  /* of a read, write or compare */
 	uint32_t iov_count_max;	  /* likewise */
@@ -242,10 +242,16 @@ static inline uint64_t bdev_block_count(const struct bdev *bdev)
 
 /*
  * The backend made the device longer: `block_count` blocks, not fewer than now. All channels accept the new blocks first,
- * then the core calls `grown(ctx)` of each descriptor, on the control thread; `ctx` is that of bdev_open().
+ * then the core calls `resized(ctx)` of each descriptor, on the control thread; `ctx` is that of bdev_open().
  */
 void bdev_grow(struct bdev *bdev, uint64_t block_count);
-void bdev_on_grown(struct bdev_desc *desc, void (*grown)(void *ctx));
+/*
+ * The backend will make the device shorter, after `shrunk(ctx, error)`. The core calls `resized(ctx)` of each descriptor
+ * first, then all channels end new I/O beyond the end with IO_INVALID, then earlier I/O is drained; new I/O waits meanwhile.
+ * Errors of `shrunk`: -EBUSY (it has a hold), -ENODEV (its removal has begun), -ENOMEM: the caller calls bdev_grow().
+ */
+void bdev_shrink(struct bdev *bdev, uint64_t block_count, void (*shrunk)(void *ctx, int error), void *ctx);
+void bdev_on_resized(struct bdev_desc *desc, void (*resized)(void *ctx));
 
 /* Mark as used by one exclusive owner (a namespace), and undo that. -EPERM: claimed already. */
 MUST_CHECK int bdev_claim(struct bdev *bdev);

@@ -130,7 +130,7 @@ static_assert(offsetof(struct bdev_channel, nesting) <= CACHE_LINE_BYTES, "each 
 struct bdev_desc {
 	struct bdev *bdev;
 	void (*removed)(void *ctx);
-	void (*grown)(void *ctx); /* NULL: none */
+	void (*resized)(void *ctx); /* NULL: none */
 	void *ctx;
 	bool told; /* the core called `removed` */
 	TAILQ_ENTRY(bdev_desc) in_bdev;

@@ -321,46 +321,7 @@ void bdev_rename(struct bdev *bdev)
 	for_each_channel(bdev, rename_channel, finish_rename, own);
 }
 
-/* ---- growth ---- */
-
-static void grow_channel(struct channel_iter *iter, struct channel *channel, void *ctx)
-{
-	const struct bdev_desc *desc = ctx;
-	struct bdev_channel *ch = channel_ctx(channel);
-
-	must_be_on(ch->thread);
-	ch->block_count = bdev_block_count(desc->bdev);
-	channel_iter_next(iter, 0);
-}
-
-static void finish_growth(int status, void *ctx)
-{
-	struct bdev_desc *own = ctx, *desc, *next;
-
-	must(status == 0);
-	TAILQ_FOREACH_SAFE (desc, &own->bdev->descriptors, in_bdev, next) {
-		if (desc->grown && !desc->told)
-			desc->grown(desc->ctx);
-	}
-	bdev_close(own);
-}
-
-void bdev_grow(struct bdev *bdev, uint64_t block_count)
-{
-	struct bdev_desc *own; /* keeps the bdev until its channels have the new length */
-
-	must_be_on(thread_control());
-	must(block_count >= bdev->block_count);
-	__atomic_store_n(&bdev->block_count, block_count, __ATOMIC_RELAXED);
-	must(bdev_open(bdev->name, NULL, NULL, &own) == 0);
-	for_each_channel(bdev, grow_channel, finish_growth, own);
-}
-
-void bdev_on_grown(struct bdev_desc *desc, void (*grown)(void *ctx))
-{
-	must_be_on(thread_control());
-	desc->grown = grown;
-}
+/* ---- claims, conditions ---- */
 
 int bdev_claim(struct bdev *bdev)
 {

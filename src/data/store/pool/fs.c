@@ -120,6 +120,22 @@ static int set_size(void *ctx, int fd, uint64_t bytes)
 	return ftruncate(fd, (off_t)bytes) < 0 ? -errno : 0;
 }
 
+static int data_end(void *ctx, int fd, uint64_t from, uint64_t *end_ret)
+{
+	off_t at = (off_t)from, end = (off_t)from;
+
+	while ((at = lseek(fd, at, SEEK_DATA)) >= 0) {
+		at = lseek(fd, at, SEEK_HOLE); /* of a file that was cut meanwhile: -ENXIO, too */
+		if (at < 0)
+			break;
+		end = at;
+	}
+	if (errno != ENXIO)
+		return -errno;
+	*end_ret = (uint64_t)end;
+	return 0;
+}
+
 static int allocate(void *ctx, int fd, uint64_t offset, uint64_t bytes)
 {
 	int result;
@@ -173,6 +189,7 @@ const struct pool_fs *pool_fs_system(void)
 		.write = write_all,
 		.read = read_all,
 		.set_size = set_size,
+		.data_end = data_end,
 		.allocate = allocate,
 		.clone = clone_range,
 		.sync = sync_fd,

@@ -38,6 +38,8 @@ struct pool_fs {
 	/* At most `bytes`, from the descriptor's position to the end of the file. Returns their number. */
 	int (*read)(void *ctx, int fd, void *data, size_t bytes);
 	int (*set_size)(void *ctx, int fd, uint64_t bytes);
+	/* The end of the last data at `from` or behind it; `from` if there are only holes. */
+	int (*data_end)(void *ctx, int fd, uint64_t from, uint64_t *end_ret);
 	/* Allocate blocks; the file grows to offset + bytes if it is shorter. */
 	int (*allocate)(void *ctx, int fd, uint64_t offset, uint64_t bytes);
 	/* Share blocks of `from` with `fd` at the same offset. 0 bytes: to the end of `from`. -EOPNOTSUPP: no reflinks. */

@@ -114,6 +114,9 @@ MUST_CHECK int volume_remove(struct pool_tree *tree, const char *pool, const cha
 /* Bytes that the data file occupies, shared ones included. Errors: -ENOENT. */
 MUST_CHECK int volume_allocated(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
 				uint64_t *bytes_ret, struct fathom_fault *why);
+/* The end of the last data at `from` or behind it; `from` if nothing was written there. Errors: -ENOENT. */
+MUST_CHECK int volume_data_end(struct pool_tree *tree, const char *pool, const struct volume_record *volume, uint64_t from,
+			       uint64_t *end_ret, struct fathom_fault *why);
 /* Open the data file with `flags` of open(2). Errors: -ENOENT. */
 MUST_CHECK int volume_open_data(struct pool_tree *tree, const char *pool, const struct volume_record *volume, int flags,
 				int *fd_ret, struct fathom_fault *why);

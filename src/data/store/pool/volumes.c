@@ -253,6 +253,18 @@ int volume_open_data(struct pool_tree *tree, const char *pool, const struct volu
 
 /* ---- size ---- */
 
+int volume_data_end(struct pool_tree *tree, const char *pool, const struct volume_record *volume, uint64_t from,
+		    uint64_t *end_ret, struct fathom_fault *why)
+{
+	int fd, error = volume_open_data(tree, pool, volume, O_RDONLY, &fd, why);
+
+	if (error)
+		return error;
+	error = tree->fs->data_end(tree->fs->ctx, fd, from, end_ret);
+	tree_close(tree, &fd);
+	return error ? tree_fault(why, error, "find the data of volume", volume->name) : 0;
+}
+
 /*
  * Give the data file the new size. The record has the smaller of both sizes meanwhile: after a crash the file is as long as
  * the record says, or longer. A file that is longer already has old data beyond the end, which must not come back.

@@ -86,8 +86,12 @@ static void apply_pool_create(struct change *change)
 	change->volumes->pool_count++;
 }
 
-static const struct change_kind pool_create_kind = { VOLUME_CHANGE_POOL_CREATE, check_pool_create, work_pool_create,
-						     apply_pool_create, NULL };
+static const struct change_kind pool_create_kind = {
+	.change = VOLUME_CHANGE_POOL_CREATE,
+	.check = check_pool_create,
+	.work = work_pool_create,
+	.apply = apply_pool_create,
+};
 
 /* ---- destroy a pool ---- */
 
@@ -136,8 +140,13 @@ static void apply_pool_destroy(struct change *change)
 	change->volumes->has_trash = true;
 }
 
-static const struct change_kind pool_destroy_kind = { VOLUME_CHANGE_POOL_DESTROY, check_pool_destroy, work_pool_destroy,
-						      apply_pool_destroy, undo_pool_destroy };
+static const struct change_kind pool_destroy_kind = {
+	.change = VOLUME_CHANGE_POOL_DESTROY,
+	.check = check_pool_destroy,
+	.work = work_pool_destroy,
+	.apply = apply_pool_destroy,
+	.undo = undo_pool_destroy,
+};
 
 /* ---- create a volume ---- */
 
@@ -158,8 +167,7 @@ static int check_new_volume(const struct volume_record *asked, struct fathom_fau
 	return 0;
 }
 
-/* The limit of the pool. With overcommit it limits the thick volumes only. */
-static int check_pool_size(const struct pool *pool, const struct volume_record *asked, uint64_t bytes,
+int change_check_pool_size(const struct pool *pool, const struct volume_record *asked, uint64_t bytes,
 			   struct fathom_fault *why)
 {
 	const struct volume *volume;
@@ -215,7 +223,7 @@ static int check_create(struct change *change, struct fathom_fault *why)
 	snprintf(device, sizeof(device), "%s/%s", change->pool, change->record.name);
 	if (bdev_find(device))
 		return fault(why, -EEXIST, "there is another block device \"%s\"", device);
-	return check_pool_size(pool, &change->record, change->record.size_bytes, why);
+	return change_check_pool_size(pool, &change->record, change->record.size_bytes, why);
 }
 
 static int work_create(struct change *change, struct fathom_fault *why)
@@ -247,7 +255,12 @@ static void apply_create(struct change *change)
 	}
 }
 
-static const struct change_kind create_kind = { VOLUME_CHANGE_CREATE, check_create, work_create, apply_create, NULL };
+static const struct change_kind create_kind = {
+	.change = VOLUME_CHANGE_CREATE,
+	.check = check_create,
+	.work = work_create,
+	.apply = apply_create,
+};
 
 /* ---- destroy a volume ---- */
 
@@ -289,60 +302,13 @@ static void apply_destroy(struct change *change)
 	change->volumes->has_trash = true;
 }
 
-static const struct change_kind destroy_kind = { VOLUME_CHANGE_DESTROY, check_destroy, work_destroy, apply_destroy,
-						 undo_destroy };
-
-/* ---- resize a volume ---- */
-
-static int check_resize(struct change *change, struct fathom_fault *why)
-{
-	struct volume *volume = change_find_volume(change, why);
-	uint64_t bytes = change->size_bytes;
-	int error;
-
-	if (!volume)
-		return -ENOENT;
-	if (volume->state != VOLUME_ONLINE)
-		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
-			     volume->why.text);
-	if (bytes > INT64_MAX)
-		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is too large", bytes);
-	if (bytes % volume->record.block_bytes != 0)
-		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is not a multiple of the block size, %" PRIu32,
-			     bytes, volume->record.block_bytes);
-	if (bytes < volume->record.size_bytes)
-		return fault(why, -EINVAL, "volume %s has %" PRIu64 " bytes, and a volume cannot be made smaller",
-			     volume->device, volume->record.size_bytes);
-	if (bytes == volume->record.size_bytes)
-		return -EALREADY;
-	error = check_pool_size(volume->pool, &volume->record, bytes - volume->record.size_bytes, why);
-	if (error)
-		return error;
-	volume_record_deinit(&change->record);
-	return volume_record_copy(&change->record, &volume->record);
-}
-
-static int work_resize(struct change *change, struct fathom_fault *why)
-{
-	int error = ledger_check(change->volumes, model_find_pool(&change->volumes->pools, change->pool), &change->record,
-				 change->size_bytes - change->record.size_bytes, why);
-
-	return error ? error : volume_resize(change->volumes->tree, change->pool, &change->record, change->size_bytes, why);
-}
-
-static void apply_resize(struct change *change)
-{
-	struct volume *volume = change_find_volume(change, NULL);
-	struct bdev *bdev;
-
-	must(volume);
-	volume->record.size_bytes = change->size_bytes;
-	bdev = bdev_find(volume->device);
-	if (bdev)
-		bdev_grow(bdev, change->size_bytes / volume->record.block_bytes);
-}
-
-static const struct change_kind resize_kind = { VOLUME_CHANGE_RESIZE, check_resize, work_resize, apply_resize, NULL };
+static const struct change_kind destroy_kind = {
+	.change = VOLUME_CHANGE_DESTROY,
+	.check = check_destroy,
+	.work = work_destroy,
+	.apply = apply_destroy,
+	.undo = undo_destroy,
+};
 
 /* ---- delete the files of a removed object ---- */
 
@@ -365,8 +331,12 @@ static void apply_empty_trash(struct change *change)
 		change->volumes->has_trash = false;
 }
 
-const struct change_kind empty_trash_kind = { VOLUME_CHANGE_EMPTY_TRASH, check_empty_trash, work_empty_trash,
-					      apply_empty_trash, NULL };
+const struct change_kind empty_trash_kind = {
+	.change = VOLUME_CHANGE_EMPTY_TRASH,
+	.check = check_empty_trash,
+	.work = work_empty_trash,
+	.apply = apply_empty_trash,
+};
 
 /* ---- calls ---- */
 
@@ -430,14 +400,5 @@ void volumes_destroy(struct volumes *volumes, const struct volume_key *key, bool
 	struct change *change = change_of_volume(volumes, &destroy_kind, key, done, ctx);
 
 	change->force = force;
-	change_submit(change);
-}
-
-void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, volumes_done_fn done,
-		    void *ctx)
-{
-	struct change *change = change_of_volume(volumes, &resize_kind, key, done, ctx);
-
-	change->size_bytes = size_bytes;
 	change_submit(change);
 }

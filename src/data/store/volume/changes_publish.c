@@ -117,7 +117,12 @@ static int check_publish(struct change *change, struct fathom_fault *why)
 	return error ? error : add_host(&change->record, change->host, why);
 }
 
-static const struct change_kind publish_kind = { VOLUME_CHANGE_PUBLISH, check_publish, work_hosts, apply_hosts, NULL };
+static const struct change_kind publish_kind = {
+	.change = VOLUME_CHANGE_PUBLISH,
+	.check = check_publish,
+	.work = work_hosts,
+	.apply = apply_hosts,
+};
 
 /* ---- unpublish ---- */
 
@@ -139,8 +144,12 @@ static int check_unpublish(struct change *change, struct fathom_fault *why)
 	return error;
 }
 
-static const struct change_kind unpublish_kind = { VOLUME_CHANGE_UNPUBLISH, check_unpublish, work_hosts, apply_hosts,
-						   NULL };
+static const struct change_kind unpublish_kind = {
+	.change = VOLUME_CHANGE_UNPUBLISH,
+	.check = check_unpublish,
+	.work = work_hosts,
+	.apply = apply_hosts,
+};
 
 /* ---- calls ---- */
 

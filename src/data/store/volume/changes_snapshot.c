@@ -226,7 +226,11 @@ static void undo_snapshot_end(struct change *change)
 }
 
 static const struct change_kind snapshot_end_kind = {
-	VOLUME_CHANGE_SNAPSHOT_CREATE, check_nothing, work_snapshot_end, apply_snapshot_end, undo_snapshot_end,
+	.change = VOLUME_CHANGE_SNAPSHOT_CREATE,
+	.check = check_nothing,
+	.work = work_snapshot_end,
+	.apply = apply_snapshot_end,
+	.undo = undo_snapshot_end,
 };
 
 static void apply_snapshot(struct change *change)
@@ -235,7 +239,10 @@ static void apply_snapshot(struct change *change)
 }
 
 static const struct change_kind snapshot_kind = {
-	VOLUME_CHANGE_SNAPSHOT_CREATE, check_snapshot, work_snapshot, apply_snapshot, NULL,
+	.change = VOLUME_CHANGE_SNAPSHOT_CREATE,
+	.check = check_snapshot,
+	.work = work_snapshot,
+	.apply = apply_snapshot,
 };
 
 /* ---- destroy ---- */
@@ -290,7 +297,10 @@ static void apply_destroy_snapshot(struct change *change)
 }
 
 static const struct change_kind destroy_snapshot_kind = {
-	VOLUME_CHANGE_SNAPSHOT_DESTROY, check_destroy_snapshot, work_destroy_snapshot, apply_destroy_snapshot, NULL,
+	.change = VOLUME_CHANGE_SNAPSHOT_DESTROY,
+	.check = check_destroy_snapshot,
+	.work = work_destroy_snapshot,
+	.apply = apply_destroy_snapshot,
 };
 
 /* ---- calls ---- */

@@ -7,6 +7,7 @@
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
  *	rename.c	the change of a name
+ *	resize.c	the change of a size
  *	changes_snapshot.c	the same for snapshots
  *	copy.c, barrier.c	copies of data, beside the queue
  *	ledger.c	the space that is promised; space.c: readings of it
@@ -31,7 +32,10 @@ struct change_kind {
 	int (*work)(struct change *change, struct fathom_fault *why); /* worker thread: change the tree */
 	/* Control thread, after `work` succeeded. May set `error` and `why` of the change. */
 	void (*apply)(struct change *change);
-	void (*undo)(struct change *change); /* control thread, after `work` failed; NULL: `check` did nothing */
+	/* Control thread, after `prepare` or `work` failed; NULL: nothing is to undo. */
+	void (*undo)(struct change *change);
+	/* Control thread, before `work`: ends with change_prepared(), now or later. NULL: nothing is to prepare. */
+	void (*prepare)(struct change *change);
 };
 
 struct change {
@@ -46,6 +50,7 @@ struct change {
 	struct space_reading *space;	    /* READ_SPACE: made by `work`, freed by `apply` */
 	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
 	bool force;
+	bool is_shrunk;	     /* RESIZE: the block device has the new length already */
 	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
 	char snapshot[POOL_NAME_BYTES_MAX];
 	struct copy *copy; /* owned; NULL: it copies nothing */
@@ -94,6 +99,8 @@ void queue_wake(struct volumes *volumes);
 void change_submit_first(struct change *change);
 /* Call `done` of a change that has not ended yet. */
 void change_report(struct change *change);
+/* Go on with the work of a change; or end it with `error`, of which `change->why` has the reason. */
+void change_prepared(struct change *change, int error);
 /* Fail all changes that wait. */
 void changes_fail_waiting(struct volumes *volumes, int error, const char *text);
 
@@ -105,6 +112,9 @@ extern const struct change_kind empty_trash_kind;
 /* The object of the change in the copy. NULL: there is none with its name and UUID; `why` says so. */
 struct pool *change_find_pool(const struct change *change, struct fathom_fault *why);
 struct volume *change_find_volume(const struct change *change, struct fathom_fault *why);
+/* The limit of the pool for `bytes` more. With overcommit it limits the thick volumes only. Errors (explained): -ENOSPC. */
+MUST_CHECK int change_check_pool_size(const struct pool *pool, const struct volume_record *asked, uint64_t bytes,
+				      struct fathom_fault *why);
 /* A name that is too long becomes an empty one, which no object has and no check accepts. */
 void change_copy_name(char to[POOL_NAME_BYTES_MAX], const char *name);
 /* A change that is about the object of `key`. Pair: change_submit(). */

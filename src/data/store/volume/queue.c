@@ -90,9 +90,9 @@ static void run_work(struct worker_job *job)
 	must(change->error <= 0);
 }
 
-static void finish_work(struct worker_job *job)
+/* The work of the running change has ended, or was not begun. */
+static void end_running(struct change *change)
 {
-	struct change *change = container_of(job, struct change, job);
 	struct volumes *volumes = change->volumes;
 
 	must(volumes->running == change);
@@ -111,7 +111,32 @@ static void finish_work(struct worker_job *job)
 	}
 	if (!change->is_copying) /* else its end kind comes later */
 		finish_change(change);
+}
+
+static void finish_work(struct worker_job *job)
+{
+	struct change *change = container_of(job, struct change, job);
+	struct volumes *volumes = change->volumes;
+
+	end_running(change);
 	start_next(volumes);
+}
+
+void change_prepared(struct change *change, int error)
+{
+	struct volumes *volumes = change->volumes;
+
+	must(volumes->running == change);
+	if (!error) {
+		change->job = (struct worker_job){ .work = run_work, .done = finish_work };
+		error = worker_start(&change->job);
+		if (!error)
+			return;
+		fill_fault(&change->why, error, "cannot start a thread: %s", strerror(-error));
+	}
+	change->error = error;
+	end_running(change);
+	queue_wake(volumes);
 }
 
 /* A reason to reject every change now, or 0. */
@@ -146,18 +171,15 @@ static void start_next(struct volumes *volumes)
 		if (!error)
 			error = change->kind->check(change, &change->why);
 		if (!error) {
-			change->job = (struct worker_job){ .work = run_work, .done = finish_work };
 			change->begin_ns = clock_monotonic_ns();
 			change->since_ns = clock_realtime_ns();
 			probe_volume_change_begin(clock_ticks(), volumes, change->kind->change, shown_name(change));
 			volumes->running = change;
-			error = worker_start(&change->job);
-			if (!error)
-				return;
-			volumes->running = NULL;
-			if (change->kind->undo)
-				change->kind->undo(change);
-			error = fault(&change->why, error, "cannot start a thread: %s", strerror(-error));
+			if (change->kind->prepare)
+				change->kind->prepare(change);
+			else
+				change_prepared(change, 0);
+			return;
 		}
 		change->error = error == -EALREADY ? 0 : error;
 		finish_change(change);

@@ -53,8 +53,13 @@ static void undo_rename(struct change *change)
 	model_drop_name(volume);
 }
 
-static const struct change_kind rename_kind = { VOLUME_CHANGE_RENAME, check_rename, work_rename, apply_rename,
-						undo_rename };
+static const struct change_kind rename_kind = {
+	.change = VOLUME_CHANGE_RENAME,
+	.check = check_rename,
+	.work = work_rename,
+	.apply = apply_rename,
+	.undo = undo_rename,
+};
 
 void volumes_rename(struct volumes *volumes, const struct volume_key *key, const char *new_name, volumes_done_fn done,
 		    void *ctx)

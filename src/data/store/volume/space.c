@@ -74,7 +74,12 @@ static void apply_space(struct change *change)
 	free(reading);
 }
 
-static const struct change_kind space_kind = { VOLUME_CHANGE_READ_SPACE, check_space, work_space, apply_space, NULL };
+static const struct change_kind space_kind = {
+	.change = VOLUME_CHANGE_READ_SPACE,
+	.check = check_space,
+	.work = work_space,
+	.apply = apply_space,
+};
 
 void volumes_read_space(struct volumes *volumes, volumes_done_fn done, void *ctx)
 {

@@ -122,11 +122,12 @@ void volumes_create(struct volumes *volumes, const struct volume_key *key, const
 /* Errors: -EBUSY (its block device is open: a namespace uses it; or, without `force`, hosts may use it), -ENOENT. */
 void volumes_destroy(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done, void *ctx);
 /*
- * Make a volume larger, also while hosts use it; they get an event. Errors: -EINVAL (smaller than now, or not a multiple of
- * the block size), -EIO (ERRORED), -ENOENT, -ENOSPC.
+ * Change the size, also while hosts use it; they get an event. Smaller only with `force`, and never below the end of the data
+ * that were written; what is beyond is gone. I/O to the volume waits a moment then. Errors: -EINVAL (smaller without force,
+ * not a multiple of the block size), -EBUSY (it has data beyond the size), -EIO (ERRORED), -ENOENT, -ENOSPC.
  */
-void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, volumes_done_fn done,
-		    void *ctx);
+void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, bool force,
+		    volumes_done_fn done, void *ctx);
 /*
  * Rename a volume within its pool, also while hosts use it: its data, UUID and namespaces stay, its block device has the
  * new name. A repeated call succeeds if `key` has the UUID. Errors: -ENOENT, -EEXIST (a volume or another block device has

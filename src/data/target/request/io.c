@@ -162,6 +162,13 @@ static COLD void note_io_error(struct nvmf_req *req, enum io_status status)
 		req->qpair->subsystem->counters.media_errors++;
 }
 
+static bool is_beyond_end(const struct bdev_io *io)
+{
+	uint64_t block_count = bdev_block_count(bdev_channel_bdev(io->channel));
+
+	return io->block_index > block_count || io->block_count > block_count - io->block_index;
+}
+
 static inline void end_io(struct nvmf_req *req, enum io_status status)
 {
 	uint64_t now = reactor_tick() | TICK_SHARED;
@@ -172,7 +179,11 @@ static inline void end_io(struct nvmf_req *req, enum io_status status)
 		return;
 	}
 	note_io_error(req, status);
-	nvmf_req_complete(req, nvmf_status_from_io(status, req->io.type), now);
+	/* the device became shorter, and this group learns it only when its subsystem runs again */
+	if (status == IO_INVALID && is_beyond_end(&req->io))
+		nvmf_req_complete(req, NVME_SC_LBA_OUT_OF_RANGE, now);
+	else
+		nvmf_req_complete(req, nvmf_status_from_io(status, req->io.type), now);
 }
 
 static void io_done(struct bdev_io *io, enum io_status status)

@@ -317,7 +317,7 @@ static void bdev_removed(void *ctx)
 	change_submit(change);
 }
 
-/* ---- growth of the device ---- */
+/* ---- another length of the device ---- */
 
 /* The namespace of a change, unless it was removed meanwhile. */
 static struct nvmf_ns *find_unchanged(const struct nvmf_ns_change *change)
@@ -327,28 +327,28 @@ static struct nvmf_ns *find_unchanged(const struct nvmf_ns_change *change)
 	return ns && ns->generation == change->generation && ns->state == NVMF_NS_ACTIVE ? ns : NULL;
 }
 
-static void finish_growth(struct nvmf_ns_change *change)
+static void finish_resize(struct nvmf_ns_change *change)
 {
 	struct nvmf_ns *ns = find_unchanged(change);
 
 	if (ns) {
-		probe_nvmf_ns_grow(reactor_now(), ns, change->subsystem->nqn_istr, ns->nsid, ns->bdev->block_count);
+		probe_nvmf_ns_resize(reactor_now(), ns, change->subsystem->nqn_istr, ns->nsid, ns->bdev->block_count);
 		nvmf_ns_changed(change->subsystem, ns->nsid);
 	}
 	change_free(change);
 }
 
-static void grown_on_control(void *ctx)
+static void resized_on_control(void *ctx)
 {
 	struct nvmf_ns_change *change = ((struct nvmf_ns_part *)ctx)->change;
 
 	must_be_on(thread_control());
 	must(change->untaken > 0);
 	if (--change->untaken == 0)
-		finish_growth(change);
+		finish_resize(change);
 }
 
-static void grow_on_group(void *ctx)
+static void resize_on_group(void *ctx)
 {
 	struct nvmf_ns_part *part = ctx;
 	struct nvmf_group_subsystem *group_part = part->group->subsystems[part->change->subsystem->id];
@@ -357,31 +357,31 @@ static void grow_on_group(void *ctx)
 	must_be_on(part->group->thread);
 	if (here && here->ns->generation == part->change->generation)
 		here->block_count = bdev_block_count(here->ns->bdev);
-	thread_send_msg(thread_control(), grown_on_control, part);
+	thread_send_msg(thread_control(), resized_on_control, part);
 }
 
-static void begin_growth(struct nvmf_ns_change *change)
+static void begin_resize(struct nvmf_ns_change *change)
 {
 	if (!find_unchanged(change) || !has_groups(change->subsystem)) {
-		finish_growth(change);
+		finish_resize(change);
 		return;
 	}
 	change->untaken = nvmf_tgt.group_count;
-	send_to_groups(change, grow_on_group);
+	send_to_groups(change, resize_on_group);
 }
 
-/* The block device has more blocks, and its channels accept them. */
-static void bdev_grown(void *ctx)
+/* The block device is longer, and its channels accept the new blocks; or it will be shorter. */
+static void bdev_resized(void *ctx)
 {
 	struct nvmf_ns *ns = ctx;
 	struct nvmf_ns_change *change;
 
 	must_be_on(thread_control());
 	if (ns->state == NVMF_NS_ADDING)
-		ns->device_grew = true; /* add_done() calls again */
+		ns->device_resized = true; /* add_done() calls again */
 	if (ns->state != NVMF_NS_ACTIVE)
 		return;
-	change = change_create(ns->subsystem, begin_growth, NULL);
+	change = change_create(ns->subsystem, begin_resize, NULL);
 	change->nsid = ns->nsid;
 	change->generation = ns->generation;
 	change_submit(change);
@@ -431,7 +431,7 @@ static int open_device(struct nvmf_subsystem *subsystem, const char *name, struc
 
 	if (rc)
 		return fault(why, rc, "Unable to open bdev '%s': %s", name, strerror(-rc));
-	bdev_on_grown(ns->desc, bdev_grown);
+	bdev_on_resized(ns->desc, bdev_resized);
 	ns->bdev = bdev_desc_bdev(ns->desc);
 	rc = bdev_claim(ns->bdev);
 	if (rc)
@@ -470,7 +470,7 @@ static void add_done(struct nvmf_ns_change *change)
 {
 	struct nvmf_subsystem *subsystem = change->subsystem;
 	struct nvmf_ns *ns = change->ns;
-	bool device_goes = ns->device_goes, device_grew = ns->device_grew;
+	bool device_goes = ns->device_goes, device_resized = ns->device_resized;
 
 	nvmf_ns_state_move(reactor_now(), ns, NVMF_NS_ACTIVE);
 	probe_nvmf_subsystem_add_ns(reactor_now(), subsystem->nqn_istr, ns->nsid);
@@ -478,8 +478,8 @@ static void add_done(struct nvmf_ns_change *change)
 	change->added(change->ctx, 0, &change->why, ns->nsid);
 	if (device_goes)
 		bdev_removed(ns);
-	else if (device_grew)
-		bdev_grown(ns);
+	else if (device_resized)
+		bdev_resized(ns);
 	change_free(change);
 }
 

@@ -38,9 +38,9 @@ struct nvmf_ns {
 	/* control thread only */
 	struct trace_object trace;
 	enum nvmf_ns_state state;
-	uint32_t holders; /* groups that hold it */
-	bool device_goes; /* the device was removed while ADDING: remove the namespace when it is added */
-	bool device_grew; /* likewise: the device grew while ADDING */
+	uint32_t holders;    /* groups that hold it */
+	bool device_goes;    /* the device was removed while ADDING: remove the namespace when it is added */
+	bool device_resized; /* likewise: the length of the device changed while ADDING */
 };
 
 struct nvmf_host {

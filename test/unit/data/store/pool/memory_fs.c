@@ -324,6 +324,22 @@ static int set_size(void *ctx, int fd, uint64_t bytes)
 	return 0;
 }
 
+static int data_end(void *ctx, int fd, uint64_t from, uint64_t *end_ret)
+{
+	struct memory_fs *self = ctx;
+	const struct node *node = self->live.nodes[node_of(self, fd)];
+	int error = begin_call(self);
+
+	if (error)
+		return error;
+	*end_ret = from;
+	for (size_t i = from; i < node->bytes; i++) {
+		if (node->data[i])
+			*end_ret = i + 1;
+	}
+	return 0;
+}
+
 static int allocate(void *ctx, int fd, uint64_t offset, uint64_t bytes)
 {
 	struct memory_fs *self = ctx;
@@ -428,6 +444,7 @@ struct memory_fs *memory_fs_create(void)
 		.write = write_fd,
 		.read = read_fd,
 		.set_size = set_size,
+		.data_end = data_end,
 		.allocate = allocate,
 		.clone = clone_range,
 		.sync = sync_fd,

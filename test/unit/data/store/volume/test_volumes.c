@@ -4,6 +4,7 @@
  * a sync fail or wait. Names, values and restarts are tested with the real engine: test/system/test_volumes.py.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -301,6 +302,67 @@ static void a_volume_is_not_used_while_it_is_destroyed(void **state)
 	assert_int_equal(on_control(control_release, NULL), 0);
 }
 
+/* ---- resize ---- */
+
+static int control_shrink(void *ctx)
+{
+	volumes_resize(volumes, &(struct volume_key){ .pool = "p", .volume = "a" }, MIB / 2, true, note_end, ctx);
+	return 0;
+}
+
+static int control_block_count(void *ctx)
+{
+	return (int)bdev_block_count(bdev_find("p/a"));
+}
+
+static void write_data_at(off_t offset)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/pools/p/volumes/a/data.1", root);
+	fd = open(path, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, "data", 4, offset), 4);
+	close(fd);
+}
+
+static void a_volume_becomes_as_small_as_its_data(void **state)
+{
+	struct call *call;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	write_data_at(MIB / 2);
+	call = start_call(control_shrink);
+	assert_int_equal(wait_for(call), -EBUSY);
+	assert_non_null(strstr(call->text, "has data up to 528384 bytes"));
+	assert_int_equal(on_control(control_block_count, NULL), MIB / 4096);
+}
+
+static void a_shrink_that_fails_gives_the_device_its_length_back(void **state)
+{
+	struct call *call;
+
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	write_data_at(0);
+	hold_syncs(true);
+	call = start_call(control_shrink);
+	wait_for_held_sync(); /* of the record: I/O beyond the end is rejected by now */
+	assert_int_equal(on_control(control_block_count, NULL), MIB / 2 / 4096);
+	pthread_mutex_lock(&mutex);
+	syncs_left = 0;
+	pthread_mutex_unlock(&mutex);
+	hold_syncs(false);
+	assert_int_equal(wait_for(call), -EIO);
+	assert_int_equal(on_control(control_block_count, NULL), MIB / 4096);
+	syncs_left = -1;
+	assert_int_equal(wait_for(start_call(control_shrink)), 0);
+	assert_int_equal(on_control(control_block_count, NULL), MIB / 2 / 4096);
+	assert_int_equal(wait_for(start_call(control_shrink)), 0); /* a repeated call */
+}
+
+/* ---- rename ---- */
+
 static int control_rename(void *ctx)
 {
 	volumes_rename(volumes, &(struct volume_key){ .pool = "p", .volume = "a" }, "b", note_end, ctx);
@@ -548,6 +610,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(changes_run_in_the_order_of_their_calls, begin, end),
 		cmocka_unit_test_setup_teardown(queries_are_answered_while_a_change_hangs, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_is_not_used_while_it_is_destroyed, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_becomes_as_small_as_its_data, begin, end),
+		cmocka_unit_test_setup_teardown(a_shrink_that_fails_gives_the_device_its_length_back, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_in_use_is_renamed_with_its_block_device, begin, end),
 		cmocka_unit_test_setup_teardown(another_device_keeps_the_name_that_a_volume_would_get, begin, end),
 		cmocka_unit_test_setup_teardown(a_rename_that_fails_gives_the_new_name_back, begin, end),
