@@ -161,6 +161,46 @@ nvmf_subsystem_add_ns {NQN} p1/db
         engine.kill()
         self.assertEqual(self.volumes(self.start())["p1/a"]["size"], 48 * MIB)
 
+    def test_a_volume_in_use_is_destroyed_with_force(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "a", 16 * MIB, "--thick")
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "60", "--quiet",
+                                 "--rw", "mix"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/a"])["bdevs"][0]["num_write_ops"] > 100)
+        self.assert_rejected("or use force", engine, "volume_destroy", pool="p1", volume="a")
+        engine.rpc("volume_destroy", pool="p1", volume="a", force=True)
+        self.assertEqual(self.volumes(engine), {})
+        wait_for(lambda: not engine.rpc("nvmf_get_subsystems")[-1]["namespaces"])
+        wait_for(lambda: not engine.rpc("bdev_get_bdevs"))
+        load.send_signal(signal.SIGINT)
+        load.communicate(timeout=60)
+        wait_for(lambda: engine.rpc("pool_get_pools")["storage"]["trash_objects"] == 0)
+        self.assertEqual(os.listdir(self.path("trash")), [])
+        engine.rpc("volume_create", pool="p1", volume="a", size=MIB)
+        engine.kill()
+        self.assertEqual(self.volumes(self.start())["p1/a"]["size"], MIB)
+
+    def test_a_damaged_pool_is_listed_and_keeps_its_name(self):
+        engine = self.start()
+        for pool in ("p1", "p2"):
+            engine.rpc("pool_create", pool=pool)
+            engine.rpc("volume_create", pool=pool, volume="a", size=MIB)
+        engine.stop()
+        with open(self.path("pools/p1/pool.json"), "w") as file:
+            file.write("{}")
+        engine = self.start()
+        shown = engine.rpc("pool_get_pools")
+        self.assertEqual({pool["name"]: pool["state"] for pool in shown["pools"]}, {"p1": "ERRORED", "p2": "ONLINE"})
+        self.assertIn("checksum", next(pool["reason"] for pool in shown["pools"] if pool["name"] == "p1"))
+        self.assertEqual(shown["storage"]["damaged"], 1)
+        self.assert_rejected("ERRORED", engine, "pool_create", pool="p1")
+        self.assert_rejected("ERRORED", engine, "volume_create", pool="p1", volume="b", size=MIB)
+        self.assert_rejected("use force", engine, "pool_destroy", pool="p1")
+        engine.rpc("pool_destroy", pool="p1", force=True)
+        self.assertEqual(engine.rpc("pool_get_pools")["storage"]["damaged"], 0)
+        engine.rpc("pool_create", pool="p1")
+
     def test_a_volume_is_renamed_while_a_host_writes_to_it(self):
         engine, state = self.start(), os.path.join(self.directory, "state")
         engine.rpc("pool_create", pool="p1")

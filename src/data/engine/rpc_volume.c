@@ -91,6 +91,11 @@ static json_t *storage_json(const struct volumes *volumes)
 	json_put(object, "exports_served", json_integer(exports.served));
 	json_put(object, "exports_failed", json_integer(exports.failed));
 	json_put(object, "exports_changing", json_integer(exports.changing));
+	json_put(object, "trash_objects", json_integer((json_int_t)info.trash_objects));
+	json_put(object, "trash_bytes", json_integer((json_int_t)info.trash_bytes));
+	json_put(object, "trash_undeletable", json_integer((json_int_t)info.trash_undeletable));
+	if (info.trash_objects > 0)
+		json_put(object, "trash_since_ns", json_integer((json_int_t)info.trash_since_ns));
 	if (info.is_changing) {
 		json_put(object, "change", json_string(volume_change_name(info.change)));
 		json_put(object, "change_since_ns", json_integer((json_int_t)info.change_since_ns));
@@ -108,6 +113,9 @@ static json_t *pool_json(const struct pool *pool)
 	json_put(object, "overcommit", json_boolean(pool->record.overcommit));
 	json_put(object, "created_ns", json_integer((json_int_t)pool->record.created_ns));
 	json_put(object, "volumes", json_integer(pool->volume_count));
+	json_put(object, "state", json_string(pool->why.error ? "ERRORED" : "ONLINE"));
+	if (pool->why.error)
+		json_put(object, "reason", json_text(pool->why.text));
 	return object;
 }
 

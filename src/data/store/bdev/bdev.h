@@ -247,7 +247,7 @@ static inline uint64_t bdev_block_count(const struct bdev *bdev)
 void bdev_grow(struct bdev *bdev, uint64_t block_count);
 /*
  * The backend will make the device shorter, after `shrunk(ctx, error)`. The core calls `resized(ctx)` of each descriptor
- * first, then all channels end new I/O beyond the end with IO_INVALID, then earlier I/O is drained; new I/O waits meanwhile.
+ * first, then all channels end new I/O beyond the end with IO_INVALID, then earlier I/O is drained, and new I/O waits.
  * Errors of `shrunk`: -EBUSY (it has a hold), -ENODEV (its removal has begun), -ENOMEM: the caller calls bdev_grow().
  */
 void bdev_shrink(struct bdev *bdev, uint64_t block_count, void (*shrunk)(void *ctx, int error), void *ctx);

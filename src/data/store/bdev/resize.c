@@ -3,8 +3,8 @@
  * resize - changes the length of a block device that is in use.
  *
  *   longer      the channels accept the new blocks, then its users report them
- *   shorter     its users report the new length and reject I/O beyond it, then the channels reject it, then the I/O that was
- *               submitted before is drained. Only then may the backend drop the blocks.
+ *   shorter     its users report the new length and reject I/O beyond it, then the channels reject it, then earlier I/O is
+ *               drained. Only then may the backend drop the blocks.
  */
 #include <stdlib.h>
 

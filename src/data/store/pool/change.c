@@ -98,8 +98,7 @@ int tree_read_file(struct pool_tree *tree, int folder, const char *name, char **
 
 /* ---- changes of names ---- */
 
-/* Sync the folders of a rename that was made; the tree is failed if one cannot be synced. */
-static int sync_renamed(struct pool_tree *tree, int from_folder, int to_folder, struct fathom_fault *why)
+int tree_sync_renamed(struct pool_tree *tree, int from_folder, int to_folder, struct fathom_fault *why)
 {
 	int error = tree->fs->sync(tree->fs->ctx, to_folder);
 
@@ -120,20 +119,7 @@ int tree_move(struct pool_tree *tree, int from_folder, const char *from, int to_
 	error = tree->fs->rename(tree->fs->ctx, from_folder, from, to_folder, to, false);
 	if (error)
 		return tree_fault(why, error, "create", to);
-	return sync_renamed(tree, from_folder, to_folder, why);
-}
-
-int tree_move_to_trash(struct pool_tree *tree, int folder, const char *name, struct fathom_fault *why)
-{
-	char new_name[POOL_UUID_TEXT_BYTES];
-	int error;
-
-	must(!tree->is_failed);
-	tree_new_name(new_name);
-	error = tree->fs->rename(tree->fs->ctx, folder, name, tree->trash, new_name, false);
-	if (error)
-		return tree_fault(why, error, "remove", name);
-	return sync_renamed(tree, folder, tree->trash, why);
+	return tree_sync_renamed(tree, from_folder, to_folder, why);
 }
 
 int tree_replace_file(struct pool_tree *tree, int folder, const char *name, const char *text, size_t bytes,
@@ -148,7 +134,7 @@ int tree_replace_file(struct pool_tree *tree, int folder, const char *name, cons
 	if (error == 0) {
 		error = tree->fs->rename(tree->fs->ctx, tree->pending, new_name, folder, name, true);
 		if (error == 0)
-			return sync_renamed(tree, tree->pending, folder, why);
+			return tree_sync_renamed(tree, tree->pending, folder, why);
 		error = tree_fault(why, error, "replace", name);
 	}
 	tree_discard(tree, tree->pending, new_name);
@@ -161,6 +147,7 @@ struct deletion {
 	struct pool_tree *tree;
 	int folder, depth;
 	unsigned int count;
+	int error; /* the first one; the rest is deleted */
 };
 
 static int delete_name(struct pool_tree *tree, int folder, const char *name, int depth);
@@ -168,9 +155,13 @@ static int delete_name(struct pool_tree *tree, int folder, const char *name, int
 static int delete_entry(void *ctx, const char *name)
 {
 	struct deletion *self = ctx;
+	int error = delete_name(self->tree, self->folder, name, self->depth);
 
-	self->count++;
-	return delete_name(self->tree, self->folder, name, self->depth);
+	if (error == 0)
+		self->count++;
+	else if (self->error == 0)
+		self->error = error;
+	return 0;
 }
 
 /* A folder may skip names while it is read and changed, so it is read until it is empty. */
@@ -181,9 +172,10 @@ static int empty_folder(struct pool_tree *tree, int folder, int depth)
 
 	do {
 		deletion.count = 0;
+		deletion.error = 0;
 		error = tree->fs->list(tree->fs->ctx, folder, delete_entry, &deletion);
 	} while (error == 0 && deletion.count > 0);
-	return error;
+	return error ? error : deletion.error;
 }
 
 static int delete_folder(struct pool_tree *tree, int folder, const char *name, int depth)
@@ -219,32 +211,4 @@ void tree_discard(struct pool_tree *tree, int folder, const char *name)
 	int error = delete_name(tree, folder, name, 0);
 
 	maybe(error != 0);
-}
-
-struct first_name {
-	char name[POOL_UUID_TEXT_BYTES + 1];
-	bool is_found;
-};
-
-static int take_first(void *ctx, const char *name)
-{
-	struct first_name *self = ctx;
-
-	if (text_copy(self->name, sizeof(self->name), name) < 0)
-		return 0; /* not ours */
-	self->is_found = true;
-	return 1;
-}
-
-int pool_tree_delete_trash(struct pool_tree *tree, struct fathom_fault *why)
-{
-	struct first_name first = { .is_found = false };
-	int error = tree->fs->list(tree->fs->ctx, tree->trash, take_first, &first);
-
-	if (error < 0)
-		return tree_fault(why, error, "list", "trash");
-	if (!first.is_found)
-		return 0;
-	error = tree_delete(tree, tree->trash, first.name);
-	return error ? tree_fault(why, error, "delete", first.name) : 1;
 }

@@ -4,6 +4,7 @@
  *
  *	tree.c		open: the folders, what a crash interrupted, what exists
  *	change.c	the steps of which all changes consist: build, sync, rename, sync
+ *	trash.c		removed objects, until their files are deleted
  *	pools.c, volumes.c, snapshots.c
  *			the changes
  */
@@ -22,6 +23,8 @@ struct pool_tree {
 	const struct pool_fs *fs;
 	int root, pools, pending, commit, trash; /* folders */
 	bool is_failed;
+	struct pool_trash trash_now;
+	char **aside; /* trash_now.undeletable names: see trash.c */
 };
 
 /* ---- change.c ---- */
@@ -52,8 +55,8 @@ MUST_CHECK int tree_read_file(struct pool_tree *tree, int folder, const char *na
 /* Rename, then sync both folders. After a rename that cannot be synced the tree is failed. Errors: -EEXIST, -ENOENT. */
 MUST_CHECK int tree_move(struct pool_tree *tree, int from_folder, const char *from, int to_folder, const char *to,
 			 struct fathom_fault *why);
-/* Move `name` to the trash. */
-MUST_CHECK int tree_move_to_trash(struct pool_tree *tree, int folder, const char *name, struct fathom_fault *why);
+/* Sync the folders of a rename that was made; the tree is failed if one cannot be synced. */
+MUST_CHECK int tree_sync_renamed(struct pool_tree *tree, int from_folder, int to_folder, struct fathom_fault *why);
 /* Delete `name` with all that is in it; not atomic, not durable. -ENOENT is no error. */
 MUST_CHECK int tree_delete(struct pool_tree *tree, int folder, const char *name);
 
@@ -62,6 +65,14 @@ void tree_discard(struct pool_tree *tree, int folder, const char *name);
 
 /* Close a folder or file if it is not -1, and set it to -1. */
 void tree_close(struct pool_tree *tree, int *fd);
+
+/* ---- trash.c ---- */
+
+/* Move `name` to the trash. */
+MUST_CHECK int tree_move_to_trash(struct pool_tree *tree, int folder, const char *name, struct fathom_fault *why);
+/* Count what is in it, at the open. */
+MUST_CHECK int tree_count_trash(struct pool_tree *tree, struct fathom_fault *why);
+void tree_forget_aside(struct pool_tree *tree);
 
 /* ---- volumes.c ---- */
 

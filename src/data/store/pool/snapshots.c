@@ -236,6 +236,14 @@ int snapshot_group_finish(struct pool_tree *tree, const char *name, const struct
 	int error;
 
 	finish.group = fs->open_folder(fs->ctx, tree->commit, name);
+	if (finish.group == -ENOTDIR || finish.group == -ELOOP) { /* not ours: it stays */
+		char path[POOL_PATH_BYTES_MAX];
+
+		fill_fault(why, finish.group, "it is not a folder");
+		snprintf(path, sizeof(path), "commit/%s", name);
+		visitor->damaged(visitor->ctx, path, why);
+		return 0;
+	}
 	if (finish.group < 0)
 		return tree_fault(why, finish.group, "open the group of snapshots", name);
 	do { /* a folder may skip names while it is read and changed */

@@ -82,7 +82,26 @@ static int delete_pending(void *ctx, const char *name)
 	int error = tree_delete(self->tree, self->tree->pending, name);
 
 	self->count += error == 0;
-	return error ? tree_fault(self->why, error, "delete from pending", name) : 0;
+	return 0;
+}
+
+/* What cannot be deleted is moved to the trash, or stays: new objects have other names. */
+static int clear_pending(void *ctx, const char *name)
+{
+	struct recovery *self = ctx;
+	char path[POOL_PATH_BYTES_MAX], new_name[POOL_UUID_TEXT_BYTES];
+	int error = tree_delete(self->tree, self->tree->pending, name);
+	struct fathom_fault why;
+
+	if (error == 0)
+		return 0;
+	fill_fault(&why, error, "cannot delete it: %s", strerror(-error));
+	snprintf(path, sizeof(path), "pending/%.*s", NAME_MAX, name);
+	self->visitor->damaged(self->visitor->ctx, path, &why);
+	tree_new_name(new_name);
+	error = self->tree->fs->rename(self->tree->fs->ctx, self->tree->pending, name, self->tree->trash, new_name, false);
+	maybe(error != 0);
+	return 0;
 }
 
 static int recover(struct pool_tree *tree, const struct pool_tree_visitor *visitor, struct fathom_fault *why)
@@ -97,7 +116,9 @@ static int recover(struct pool_tree *tree, const struct pool_tree_visitor *visit
 		if (recovery.count == 0)
 			break;
 	}
-	return error;
+	if (error == 0)
+		error = fs->list(fs->ctx, tree->pending, clear_pending, &recovery);
+	return error ? tree_fault(why, error, "read", "pending or commit") : 0;
 }
 
 /* ---- what exists ---- */
@@ -335,6 +356,8 @@ int pool_tree_open(const struct pool_fs *fs, const char *root, const struct pool
 	if (error == 0)
 		error = recover(tree, visitor, why);
 	if (error == 0)
+		error = tree_count_trash(tree, why);
+	if (error == 0)
 		error = scan_pools(tree, visitor, why);
 	if (error)
 		pool_tree_close(tree);
@@ -352,6 +375,7 @@ void pool_tree_close(struct pool_tree *tree)
 	tree_close(tree, &tree->pending);
 	tree_close(tree, &tree->pools);
 	tree_close(tree, &tree->root);
+	tree_forget_aside(tree);
 	free(tree);
 }
 

@@ -72,8 +72,15 @@ MUST_CHECK int pool_tree_space(struct pool_tree *tree, uint64_t *total_ret, uint
 /* Whether files of its file system can share blocks. False also if that cannot be tried. Writes temporary files. */
 bool pool_tree_has_reflinks(struct pool_tree *tree);
 
+/* What the trash has. `undeletable`: of the objects; they stay until the next open. */
+struct pool_trash {
+	uint64_t objects, bytes, undeletable;
+};
+
+void pool_tree_get_trash(const struct pool_tree *tree, struct pool_trash *trash_ret);
 /*
- * Delete the files of one object of the trash. Returns 1 if one was deleted, 0 if the trash is empty, or negative errno.
+ * Delete the files of one object of the trash. Returns 1: deleted; 2: one cannot be deleted (explained), and stays
+ * until the next open; 0 if no other is left; or negative errno (explained): the trash cannot be read.
  */
 MUST_CHECK int pool_tree_delete_trash(struct pool_tree *tree, struct fathom_fault *why);
 

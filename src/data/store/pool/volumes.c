@@ -281,8 +281,8 @@ static int grow_data(struct pool_tree *tree, int fd, const struct volume_record 
 	return error ? error : fs->sync(fs->ctx, fd);
 }
 
-/* The record has the new size already. If this is not done, or lost, the next open or growth cuts the file. */
-static void shrink_data(struct pool_tree *tree, int fd, uint64_t size_bytes)
+/* The record has this size. If this is not done, or lost, the next open or growth cuts the file. */
+static void cut_data(struct pool_tree *tree, int fd, uint64_t size_bytes)
 {
 	int error = tree->fs->set_size(tree->fs->ctx, fd, size_bytes);
 
@@ -310,7 +310,9 @@ int volume_resize(struct pool_tree *tree, const char *pool, const struct volume_
 	if (error == 0)
 		error = write_record(tree, folder, &changed, true, why);
 	if (error == 0 && size_bytes < volume->size_bytes)
-		shrink_data(tree, fd, size_bytes);
+		cut_data(tree, fd, size_bytes);
+	else if (error && fd >= 0 && size_bytes > volume->size_bytes && !tree->is_failed)
+		cut_data(tree, fd, volume->size_bytes); /* give the new blocks back */
 	tree_close(tree, &fd);
 	tree_close(tree, &folder);
 	return error;

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "data/store/volume/internal.h"
 #include "data/store/volume/ledger.h"
@@ -60,6 +61,8 @@ static int check_pool_create(struct change *change, struct fathom_fault *why)
 		error = fault(why, -EINVAL, "a size of %" PRIu64 " bytes is too large", asked->size_bytes);
 	if (error || !pool)
 		return error;
+	if (pool->why.error)
+		return fault(why, -EEXIST, "pool \"%s\" exists and is ERRORED: %s", asked->name, pool->why.text);
 	if (!uuid_is_null(asked->uuid) && uuid_compare(asked->uuid, pool->record.uuid) != 0)
 		return fault(why, -EEXIST, "there is another pool \"%s\"", asked->name);
 	if (asked->size_bytes != pool->record.size_bytes)
@@ -117,6 +120,10 @@ static int check_pool_destroy(struct change *change, struct fathom_fault *why)
 		return fault(why, -ENOTEMPTY, "pool \"%s\" has %u volume%s: destroy %s first, or use force", change->pool,
 			     pool->volume_count, pool->volume_count == 1 ? "" : "s",
 			     pool->volume_count == 1 ? "it" : "them");
+	if (pool->why.error && !change->force)
+		return fault(why, -ENOTEMPTY,
+			     "pool \"%s\" is ERRORED, and its volumes are not known: use force to destroy them",
+			     change->pool);
 	TAILQ_FOREACH (volume, &pool->volumes, link)
 		error = error ? error : model_hold(volume, why);
 	if (error)
@@ -217,6 +224,8 @@ static int check_create(struct change *change, struct fathom_fault *why)
 	error = check_new_volume(&change->record, why);
 	if (error)
 		return error;
+	if (pool->why.error)
+		return fault(why, -EIO, "pool \"%s\" is ERRORED: %s", change->pool, pool->why.text);
 	volume = model_find_volume(pool, change->record.name);
 	if (volume)
 		return compare_volume(volume, &change->record, why);
@@ -267,6 +276,7 @@ static const struct change_kind create_kind = {
 static int check_destroy(struct change *change, struct fathom_fault *why)
 {
 	struct volume *volume = change_find_volume(change, why);
+	int error;
 
 	if (!volume)
 		return -ENOENT;
@@ -277,7 +287,9 @@ static int check_destroy(struct change *change, struct fathom_fault *why)
 			     volume->record.hosts[0].nqn);
 	if (volume->snapshot_count > 0 && !change->force)
 		return change_fault_snapshots(volume, why);
-	return model_hold(volume, why);
+	error = model_hold(volume, why);
+	/* the removal of the block device removes its namespaces */
+	return error == -EBUSY && change->force ? 0 : error;
 }
 
 static void undo_destroy(struct change *change)
@@ -319,16 +331,17 @@ static int check_empty_trash(struct change *change, struct fathom_fault *why)
 
 static int work_empty_trash(struct change *change, struct fathom_fault *why)
 {
-	int deleted = pool_tree_delete_trash(change->volumes->tree, why);
-
-	change->is_trash_empty = deleted == 0;
-	return deleted < 0 ? deleted : 0;
+	change->trash_result = pool_tree_delete_trash(change->volumes->tree, why);
+	return change->trash_result < 0 ? change->trash_result : 0;
 }
 
 static void apply_empty_trash(struct change *change)
 {
-	if (change->is_trash_empty)
+	if (change->trash_result == 0)
 		change->volumes->has_trash = false;
+	if (change->trash_result == 2)
+		log_warning("storage %s: the files of a removed volume or pool stay until the engine starts again: %s",
+			    change->volumes->root, change->why.text);
 }
 
 const struct change_kind empty_trash_kind = {

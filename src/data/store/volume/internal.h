@@ -50,8 +50,8 @@ struct change {
 	struct space_reading *space;	    /* READ_SPACE: made by `work`, freed by `apply` */
 	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
 	bool force;
-	bool is_shrunk;	     /* RESIZE: the block device has the new length already */
-	bool is_trash_empty; /* EMPTY_TRASH: set by `work` */
+	bool is_shrunk;	  /* RESIZE: the block device has the new length already */
+	int trash_result; /* EMPTY_TRASH: of pool_tree_delete_trash(), set by `work` */
 	char snapshot[POOL_NAME_BYTES_MAX];
 	struct copy *copy; /* owned; NULL: it copies nothing */
 	bool is_copying;   /* from copy_begin() to copy_end() */
@@ -83,6 +83,8 @@ struct volumes {
 	bool has_reflinks;	   /* of the file system; read by the open */
 	bool is_opening;	   /* the worker thread reads the tree */
 	bool has_trash;		   /* removed objects may have files left, which are deleted while no change waits */
+	struct pool_trash trash;   /* as after the last change */
+	uint64_t trash_since_ns;   /* since then it is not empty; since 1970 */
 	bool is_start_sent;	   /* a message that starts the next change is on its way */
 	uint64_t changes_done, changes_failed;
 	void (*closed)(void *ctx);
@@ -123,9 +125,6 @@ struct change *change_of_pool(struct volumes *volumes, const struct change_kind 
 struct change *change_of_volume(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
 				volumes_done_fn done, void *ctx);
 
-/* A name that is too long becomes an empty one, which no object has and no check accepts. */
-void change_copy_name(char to[POOL_NAME_BYTES_MAX], const char *name);
-
 /* ---- changes_snapshot.c ---- */
 
 /* Errors (explained): -EOPNOTSUPP. */
@@ -138,6 +137,8 @@ struct snapshot *change_find_snapshot(const struct change *change, struct fathom
 /* ---- volumes.c ---- */
 
 void storage_move(struct volumes *volumes, enum storage_state to);
+/* Read what the trash has. No change runs. */
+void volumes_note_trash(struct volumes *volumes);
 /* End a close that waits for the running change or for a message. */
 void volumes_continue_close(struct volumes *volumes);
 

@@ -228,7 +228,8 @@ int model_hold(struct volume *volume, struct fathom_fault *why)
 	if (!bdev)
 		return 0;
 	if (bdev_claim(bdev) != 0)
-		return fault(why, -EBUSY, "volume %s is in use by a namespace or another block device: remove that first",
+		return fault(why, -EBUSY,
+			     "volume %s is in use by a namespace or another block device: remove that first, or use force",
 			     volume->device);
 	volume->is_held = true;
 	return 0;
@@ -294,5 +295,6 @@ void model_remove_pool(struct volumes *volumes, struct pool *pool)
 {
 	must(volumes->pool_count > 0);
 	volumes->pool_count--;
+	volumes->damaged_count -= pool->why.error != 0;
 	free_pool(&volumes->pools, pool);
 }

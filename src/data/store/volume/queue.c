@@ -103,6 +103,7 @@ static void end_running(struct change *change)
 		change->kind->apply(change);
 	else if (change->kind->undo)
 		change->kind->undo(change);
+	volumes_note_trash(volumes);
 	if (volumes->state == STORAGE_OPEN && pool_tree_is_failed(volumes->tree)) {
 		log_error("storage %s: a change could not be synced, so its state on disk is not known: changes are"
 			  " rejected until the engine restarts",
@@ -187,14 +188,14 @@ static void start_next(struct volumes *volumes)
 	volumes_continue_close(volumes);
 }
 
-/* The next object of the trash cannot be deleted: try again after the next removal, or at the next start. */
+/* The trash cannot be read: try again after the next removal, or at the next start. */
 static void finish_empty_trash(void *ctx, const struct fathom_fault *why)
 {
 	struct volumes *volumes = ctx;
 
 	if (!why || volumes->closed)
 		return;
-	log_warning("storage %s: the files of a removed volume or pool cannot be deleted: %s", volumes->root, why->text);
+	log_warning("storage %s: removed volumes and pools cannot be deleted: %s", volumes->root, why->text);
 	volumes->has_trash = false;
 }
 

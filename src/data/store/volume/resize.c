@@ -3,8 +3,9 @@
  * resize - gives a volume another size, also while hosts use it.
  *
  *   larger      the file and the record, then the block device
- *   smaller     the block device, then the record and the file. Hosts may write until the block device is shorter, so the end
- *               of the data is checked twice: before it, to leave a volume alone that cannot be made smaller, and after it.
+ *   smaller     the block device, then the record and the file. Hosts may write until the block device is shorter, so the
+ *               end of the data is checked twice: before it, to leave a volume alone that cannot be made smaller, and after
+ *               it.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -20,6 +20,17 @@ void storage_move(struct volumes *volumes, enum storage_state to)
 	volumes->since_ns = clock_realtime_ns();
 }
 
+void volumes_note_trash(struct volumes *volumes)
+{
+	bool was_empty = volumes->trash.objects == 0;
+
+	pool_tree_get_trash(volumes->tree, &volumes->trash);
+	if (volumes->trash.objects == 0)
+		volumes->trash_since_ns = 0;
+	else if (was_empty)
+		volumes->trash_since_ns = clock_realtime_ns();
+}
+
 /* ---- open ---- */
 
 struct opening {
@@ -89,12 +100,31 @@ static bool add_damaged_volume(struct opening *opening, const char *path, const 
 	return volume;
 }
 
+/* "pools/POOL", or its folder of volumes: list the pool as ERRORED, so that its name stays taken. False: another kind. */
+static bool add_damaged_pool(struct opening *opening, const char *path, const struct fathom_fault *why)
+{
+	struct pool_record record = { .created_ns = 0 };
+	struct pool *pool;
+	int end = 0;
+
+	if (sscanf(path, "pools/%63[^/]%n", record.name, &end) != 1 ||
+	    (path[end] != '\0' && strcmp(path + end, "/volumes") != 0) || pool_name_check("pool", record.name, NULL) != 0)
+		return false;
+	pool = model_find_pool(&opening->found, record.name);
+	if (!pool)
+		pool = model_add_pool(&opening->found, &record);
+	if (pool)
+		pool->why = *why;
+	return pool;
+}
+
 static void report_damage(void *ctx, const char *path, const struct fathom_fault *why)
 {
 	struct opening *opening = ctx;
 
 	if (add_damaged_volume(opening, path, why))
-		return; /* it is logged when it becomes ERRORED */
+		return;				    /* it is logged when it becomes ERRORED */
+	(void)add_damaged_pool(opening, path, why); /* others are only logged */
 	log_error("storage %s: %s cannot be used: %s", opening->volumes->root, path, why->text);
 	opening->damaged++;
 }
@@ -139,6 +169,7 @@ static void finish_open(struct worker_job *job)
 	} else {
 		storage_move(volumes, STORAGE_OPEN);
 		TAILQ_CONCAT(&volumes->pools, &opening->found, link);
+		volumes_note_trash(volumes);
 		if (volumes->closed) /* the engine is stopping */
 			storage_move(volumes, STORAGE_CLOSING);
 		else
@@ -237,6 +268,10 @@ void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_r
 		.total_bytes = volumes->total_bytes,
 		.free_bytes = volumes->free_bytes,
 		.has_reflinks = volumes->has_reflinks,
+		.trash_objects = volumes->trash.objects,
+		.trash_bytes = volumes->trash.bytes,
+		.trash_undeletable = volumes->trash.undeletable,
+		.trash_since_ns = volumes->trash_since_ns,
 	};
 	TAILQ_FOREACH (copy, &volumes->copies, link)
 		info_ret->copies++;

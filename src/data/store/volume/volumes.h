@@ -48,6 +48,7 @@ struct volume {
 
 struct pool {
 	struct pool_record record;
+	struct fathom_fault why;      /* error 0: it is usable; else it is ERRORED: only its name is known */
 	TAILQ_HEAD(, volume) volumes; /* in no order */
 	uint32_t volume_count;
 	TAILQ_ENTRY(pool) link;
@@ -67,6 +68,9 @@ struct volumes_info {
 	uint64_t change_since_ns;  /* and when it began; since 1970 */
 	uint64_t changes_done, changes_failed;
 	uint64_t total_bytes, free_bytes; /* of the file system, and of it what can be promised; as of the last reading */
+	uint64_t trash_objects, trash_bytes; /* removed volumes and pools whose files are not deleted yet */
+	uint64_t trash_undeletable;	     /* of them; they stay until the next start */
+	uint64_t trash_since_ns;	     /* since then the trash is not empty; since 1970; 0: it is */
 };
 
 /*
@@ -119,11 +123,15 @@ void volumes_destroy_pool(struct volumes *volumes, const struct volume_key *key,
  */
 void volumes_create(struct volumes *volumes, const struct volume_key *key, const struct volume_record *volume,
 		    volumes_done_fn done, void *ctx);
-/* Errors: -EBUSY (its block device is open: a namespace uses it; or, without `force`, hosts may use it), -ENOENT. */
+/*
+ * Without `force` only a volume that no host may use and whose block device is not claimed. With it, namespaces on the
+ * volume are removed, and their hosts get an event. The files are deleted later: see trash_objects. Errors: -EBUSY,
+ * -ENOENT.
+ */
 void volumes_destroy(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done, void *ctx);
 /*
- * Change the size, also while hosts use it; they get an event. Smaller only with `force`, and never below the end of the data
- * that were written; what is beyond is gone. I/O to the volume waits a moment then. Errors: -EINVAL (smaller without force,
+ * Change the size, also while hosts use it; they get an event. Smaller only with `force`, and never below the end of the
+ * data that were written. I/O to the volume waits a moment then. Errors: -EINVAL (smaller without force,
  * not a multiple of the block size), -EBUSY (it has data beyond the size), -EIO (ERRORED), -ENOENT, -ENOSPC.
  */
 void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint64_t size_bytes, bool force,

@@ -22,6 +22,7 @@
 
 enum { MIB = 1 << 20 };
 
+static struct pool_fs calls; /* those of the system, with the calls below */
 static char root[] = "/tmp/fathom-pool-XXXXXX";
 
 /* ---- what open finds ---- */
@@ -72,7 +73,7 @@ static int open_found(struct found *self, struct fathom_fault *why)
 	};
 
 	*self = (struct found){ .tree = NULL };
-	return pool_tree_open(pool_fs_system(), root, &visitor, &self->tree, why);
+	return pool_tree_open(&calls, root, &visitor, &self->tree, why);
 }
 
 static void open_or_fail(struct found *self)
@@ -114,6 +115,7 @@ static int set_up(void **state)
 	struct pool_record pool = pool_p();
 	struct found found;
 
+	calls = *pool_fs_system();
 	open_or_fail(&found);
 	assert_int_equal(pool_create(found.tree, &pool, NULL), 0);
 	pool_tree_close(found.tree);
@@ -273,9 +275,135 @@ static void test_a_snapshot_shares_blocks_or_is_refused(void **state)
 	pool_tree_close(found.tree);
 }
 
+/* ---- what cannot be deleted ---- */
+
+static int remove_but_stuck(void *ctx, int folder, const char *name, bool is_folder)
+{
+	return strcmp(name, "stuck") == 0 ? -EACCES : pool_fs_system()->remove(ctx, folder, name, is_folder);
+}
+
+static void make_file(const char *path)
+{
+	char full[128];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s/%s", root, path);
+	fd = open(full, O_RDWR | O_CREAT, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, full, sizeof(full)), sizeof(full));
+	close(fd);
+}
+
+static void make_trash(const char *name, const char *file)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/trash/%s", root, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "trash/%s/%s", name, file);
+	make_file(path);
+}
+
+static void an_object_that_cannot_be_deleted_does_not_stop_the_trash(void **state)
+{
+	struct pool_trash trash;
+	struct fathom_fault why;
+	struct found found;
+	int count[3] = { 0, 0, 0 }, result;
+
+	make_trash("a", "file");
+	make_trash("b", "stuck");
+	make_trash("c", "file");
+	make_file("trash/b/other");
+	calls.remove = remove_but_stuck;
+	open_or_fail(&found);
+	pool_tree_get_trash(found.tree, &trash);
+	assert_int_equal(trash.objects, 3);
+	assert_true(trash.bytes > 0);
+	while ((result = pool_tree_delete_trash(found.tree, &why)) > 0)
+		count[result]++;
+	assert_int_equal(result, 0);
+	assert_int_equal(count[1], 2);
+	assert_int_equal(count[2], 1);
+	assert_non_null(strstr(why.text, "trash/b"));
+	pool_tree_get_trash(found.tree, &trash);
+	assert_int_equal(trash.objects, 1);
+	assert_int_equal(trash.undeletable, 1);
+	pool_tree_close(found.tree);
+	calls.remove = pool_fs_system()->remove; /* the next start tries again */
+	open_or_fail(&found);
+	assert_int_equal(pool_tree_delete_trash(found.tree, &why), 1);
+	assert_int_equal(pool_tree_delete_trash(found.tree, &why), 0);
+	pool_tree_close(found.tree);
+}
+
+static void stray_files_do_not_stop_the_open(void **state)
+{
+	struct found found;
+
+	make_file("commit/stray");
+	make_file("pending/stuck");
+	calls.remove = remove_but_stuck;
+	open_or_fail(&found);
+	assert_non_null(strstr(found.text, "damaged commit/stray: it is not a folder"));
+	assert_non_null(strstr(found.text, "damaged pending/stuck: cannot delete it"));
+	assert_non_null(strstr(found.text, "pool p\n"));
+	pool_tree_close(found.tree);
+	open_or_fail(&found); /* it is in the trash now */
+	assert_null(strstr(found.text, "pending"));
+	pool_tree_close(found.tree);
+}
+
+static int failing_sync(void *ctx, int fd)
+{
+	return -EIO;
+}
+
+static void a_growth_that_fails_gives_its_blocks_back(void **state)
+{
+	struct volume_record volume = volume_of("a", 4 * MIB, true);
+	uint64_t before, after;
+	struct found found;
+
+	open_or_fail(&found);
+	make_volume(found.tree, "a", true);
+	assert_int_equal(volume_allocated(found.tree, "p", &volume, &before, NULL), 0);
+	calls.sync = failing_sync;
+	assert_int_equal(volume_resize(found.tree, "p", &volume, 8 * MIB, NULL), -EIO);
+	assert_int_equal(volume_allocated(found.tree, "p", &volume, &after, NULL), 0);
+	assert_int_equal(after, before);
+	pool_tree_close(found.tree);
+}
+
+static void the_end_of_the_data_is_found(void **state)
+{
+	struct volume_record volume = volume_of("a", 4 * MIB, false);
+	struct found found;
+	uint64_t end;
+	int fd;
+
+	open_or_fail(&found);
+	make_volume(found.tree, "a", false);
+	assert_int_equal(volume_data_end(found.tree, "p", &volume, 0, &end, NULL), 0);
+	assert_int_equal(end, 0);
+	assert_int_equal(volume_open_data(found.tree, "p", &volume, O_RDWR, &fd, NULL), 0);
+	assert_int_equal(pwrite(fd, "data", 4, MIB), 4);
+	assert_int_equal(pwrite(fd, "data", 4, 3 * MIB), 4);
+	close(fd);
+	assert_int_equal(volume_data_end(found.tree, "p", &volume, 0, &end, NULL), 0);
+	assert_in_range(end, 3 * MIB + 4, 3 * MIB + 65536);
+	assert_int_equal(volume_data_end(found.tree, "p", &volume, 3 * MIB + 65536, &end, NULL), 0);
+	assert_int_equal(end, 3 * MIB + 65536);
+	pool_tree_close(found.tree);
+}
+
 #define WITH_POOL(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
+	WITH_POOL(an_object_that_cannot_be_deleted_does_not_stop_the_trash),
+	WITH_POOL(stray_files_do_not_stop_the_open),
+	WITH_POOL(a_growth_that_fails_gives_its_blocks_back),
+	WITH_POOL(the_end_of_the_data_is_found),
 	WITH_POOL(test_objects_are_there_after_a_restart),
 	WITH_POOL(test_a_second_process_gets_busy),
 	WITH_POOL(test_errors_name_what_is_wrong),
