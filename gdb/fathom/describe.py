@@ -102,6 +102,18 @@ def bdev_desc(value):
     return f"bdev descriptor of \"{text(value, 'bdev', 'name')}\"" + (", informed of the removal" if field(value, "told") else "")
 
 
+# ---- volumes ----
+
+def volume(value):
+    hosts = number(value, "record", "host_count")
+    return (f"volume {text(value, 'device')}, {named(value, 'state')}, {number(value, 'record', 'size_bytes')} bytes, "
+            f"{count_of(hosts, 'host')}")
+
+
+def volume_export(value):
+    return f"export {text(value, 'nqn')}, {named(value, 'state')}{', changing' if number(value, 'is_busy') else ''}"
+
+
 # ---- the target ----
 
 def subsystem(value):

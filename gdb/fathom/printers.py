@@ -20,6 +20,8 @@ SENTENCES = {
     "bdev_io": describe.bdev_io,
     "bdev_channel": describe.bdev_channel,
     "bdev_desc": describe.bdev_desc,
+    "volume": describe.volume,
+    "volume_export": describe.volume_export,
     "nvmf_subsystem": describe.subsystem,
     "nvmf_ns": describe.namespace,
     "nvmf_ctrlr": describe.ctrlr,

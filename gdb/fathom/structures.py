@@ -72,6 +72,15 @@ ENGINE = {      # the server has the threads, reactors and trace of these too
     "uring_op": {
         "kind": "enum", "fd": "int", "offset_bytes": "uint64_t",
     },
+    "volume": {
+        "state": "enum volume_state", "record": "struct volume_record", "device": "char[256]",
+    },
+    "volume_record": {
+        "size_bytes": "uint64_t", "host_count": "uint32_t",
+    },
+    "volume_export": {
+        "state": "enum volume_export_state", "nqn": "char[256]", "is_busy": "bool",
+    },
     "nvmf_target": {
         "subsystems": "struct", "groups": "struct nvmf_poll_group * *", "group_count": "unsigned int",
     },

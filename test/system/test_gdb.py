@@ -281,6 +281,16 @@ class Gdb(EngineTest):
             self.assertRegex(output[command], wanted)
             host.kill()
 
+    def test_volumes_and_their_exports_are_printed(self):
+        storage = os.path.join(self.directory, "storage")
+        os.mkdir(storage)
+        engine = self.engine("--storage", storage, "--listen", "127.0.0.1:0")
+        engine.run_commands("pool_create p1\nvolume_create p1 db 8M\nvolume_publish p1 db nqn.2026-11.org.fathom:host\n")
+        nqn = engine.rpc("volume_get_volumes")[0]["nqn"]
+        output = gdb("-p", engine.pid, commands=["p *exports.list.tqh_first", "p *storage.volumes.pools.tqh_first.volumes.tqh_first"])
+        self.assertRegex(output["p *exports.list.tqh_first"], rf"^\$1 = export {nqn}, SERVED$")
+        self.assertRegex(output["p *storage.volumes.pools.tqh_first.volumes.tqh_first"], r"^\$2 = volume p1/db, ONLINE, 8388608 bytes, 1 host$")
+
     def test_print_shows_each_structure_as_the_lists_do(self):
         engine = self.engine_with_held_reads()
         output = gdb("-p", engine.pid, commands=(*LISTS, "fathom_find_bdev EE_"))

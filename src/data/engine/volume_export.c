@@ -65,7 +65,7 @@ static struct volume_export *find_export(const uint8_t uuid[POOL_UUID_BYTES])
 	struct volume_export *export;
 
 	TAILQ_FOREACH (export, &exports.list, link) {
-		if (uuid_compare(export->uuid, uuid) == 0)
+		if (memcmp(export->uuid, uuid, POOL_UUID_BYTES) == 0)
 			return export;
 	}
 	return NULL;
@@ -487,7 +487,7 @@ const struct volume *export_volume_of(const char *nqn)
 
 const char *export_failure(const struct volume *volume)
 {
-	const struct volume_export *export = find_export(volume->record.uuid);
+	const struct volume_export *export = volume->record.host_count > 0 ? find_export(volume->record.uuid) : NULL;
 
 	return export && export->state == VOLUME_EXPORT_FAILED ? export->why.text : NULL;
 }

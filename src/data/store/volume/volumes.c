@@ -302,7 +302,7 @@ struct volume *volumes_find_uuid(const struct volumes *volumes, const uint8_t uu
 	must(!uuid_is_null(uuid));
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
-			if (uuid_compare(volume->record.uuid, uuid) == 0)
+			if (memcmp(volume->record.uuid, uuid, POOL_UUID_BYTES) == 0)
 				return volume;
 		}
 	}
