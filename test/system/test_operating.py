@@ -94,8 +94,6 @@ class Operating(ServerTest):
         rpc("volume_create", "p1", "db", 8 << 20)
         rpc("nvmf_create_subsystem", NQN, "-a")
         rpc("nvmf_subsystem_add_ns", NQN, "p1/db")
-        with open(os.path.join(server.mount_path(0), "engine.json"), "w") as file:
-            file.write(rpc("save_config"))
         engine, = server.engines()
         os.kill(engine.pid, signal.SIGKILL)
         server.wait(lambda engines: engines[0].state == "joined" and engines[0].pid not in (0, engine.pid))

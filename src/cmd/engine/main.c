@@ -82,6 +82,11 @@ static const struct option_row rows[] = {
 	  .read = daemon_read_path, .values = OPTION_FILES },
 	{ "config", 'c', OPTION_TEXT, "FILE", "configuration to start with, which `fathom rpc save_config` wrote",
 	  AT(config_path), .values = OPTION_FILES },
+	{ "state", 0, OPTION_TEXT, "FILE",
+	  "file in which the engine keeps its configuration, durable before each change is answered; replaces --config "
+	  "once it "
+	  "exists",
+	  AT(state_path), .values = OPTION_FILES },
 	{ "storage", 0, OPTION_CALL, "DIR", "folder of pools and volumes (pool_create, volume_create); best on XFS",
 	  AT(storage), .read = engine_read_storage, .values = OPTION_FOLDERS },
 	{ "listen", 0, OPTION_CALL, "ADDRESS:PORT",

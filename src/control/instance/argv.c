@@ -78,11 +78,11 @@ static bool format_incarnation(const struct instance *instance, char *word)
 	return instance->superblock.incarnation > 0;
 }
 
-/* The engine's saved configuration, if there is one. */
-static bool format_config(const struct instance *instance, char *word)
+/* The file in which the engine keeps its configuration. */
+static bool format_state(const struct instance *instance, char *word)
 {
 	snprintf(word, WORD_BYTES, "%s/engine.json", instance->options.mount);
-	return access(word, R_OK) == 0;
+	return true;
 }
 
 static bool format_log_mask(const struct instance *instance, char *word)
@@ -108,7 +108,7 @@ static const struct {
 	{ "--name", format_name },
 	{ "--cpumask", format_cpus },
 	{ "--rpc-socket", format_rpc_socket },
-	{ "--config", format_config },
+	{ "--state", format_state },
 	{ "--log-level", format_log_mask },
 	{ "--incarnation-above", format_incarnation },
 };

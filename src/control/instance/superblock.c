@@ -178,8 +178,8 @@ static int discard_pools(struct instance *instance)
 
 int instance_clear_folder(struct instance *instance)
 {
-	char engine[INSTANCE_PATH_BYTES + 16], identity[INSTANCE_PATH_BYTES + 16];
-	const char *const paths[] = { instance->data_path, identity, engine, instance->superblock_path };
+	char engine[INSTANCE_PATH_BYTES + 16], new_engine[INSTANCE_PATH_BYTES + 20], identity[INSTANCE_PATH_BYTES + 16];
+	const char *const paths[] = { instance->data_path, identity, new_engine, engine, instance->superblock_path };
 	int error;
 
 	must(instance->options.storage == INSTANCE_STORAGE_FOLDER);
@@ -187,6 +187,7 @@ int instance_clear_folder(struct instance *instance)
 	must(instance->state == INSTANCE_CHECKING || instance->state == INSTANCE_FORMATTING);
 	identity_path(instance, identity);
 	snprintf(engine, sizeof(engine), "%s/engine.json", instance->options.mount);
+	snprintf(new_engine, sizeof(new_engine), "%s.new", engine); /* of an interrupted write */
 	error = discard_pools(instance);
 	for (size_t i = 0; !error && i < ARRAY_COUNT(paths); i++)
 		error = instance_remove_file(instance, paths[i]);

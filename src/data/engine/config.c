@@ -20,6 +20,8 @@ enum { PATH_TEXT_BYTES_MAX = 128 };
 
 struct config_call {
 	const char *method;
+	const char *subsystem;
+	json_t *entry;			 /* all of it, borrowed */
 	const json_t *params;		 /* NULL: none */
 	char where[PATH_TEXT_BYTES_MAX]; /* "subsystem \"bdev\", call 3" */
 };
@@ -34,6 +36,7 @@ struct config {
 	bool startup;
 	bool calling, call_ended;    /* next_call() loops after a call that ends at once; recursion would grow the stack */
 	bool under_way;		     /* a call is in flight */
+	json_t *failed;		     /* calls that failed; NULL: the first failure ends the replay */
 	bool cancelled, freed;	     /* when the call in flight ends, it calls no `done` / frees this configuration */
 	struct fathom_fault failure; /* error 0: none yet */
 	engine_done_fn done;
@@ -85,7 +88,9 @@ static int add_call(struct config *config, const char *subsystem, size_t index, 
 		must(config->calls);
 	}
 	call = &config->calls[config->call_count++];
-	*call = (struct config_call){ .method = json_string_value(method), .params = params };
+	*call = (struct config_call){
+		.method = json_string_value(method), .subsystem = subsystem, .entry = (json_t *)entry, .params = params
+	};
 	snprintf(call->where, sizeof(call->where), "subsystem \"%.64s\", call %zu", subsystem, index + 1);
 	return 0;
 }
@@ -175,6 +180,7 @@ void config_free(struct config *config)
 		return;
 	}
 	json_decref(config->root);
+	json_decref(config->failed);
 	free(config->calls);
 	free(config->path);
 	free(config);
@@ -204,7 +210,11 @@ static void call_done(void *ctx, int code, const char *message, const json_t *re
 	}
 	if (config->cancelled)
 		return;
-	if (code && is_for_errored_volume(call))
+	if (code && config->failed) {
+		log_error("%s: %s (%s): %s; the call is kept for the next start", config->path, call->where, call->method,
+			  message);
+		json_add(config->failed, json_pack("{s:s, s:O}", "subsystem", call->subsystem, "call", call->entry));
+	} else if (code && is_for_errored_volume(call))
 		log_error("%s: %s (%s): %s; the volume is ERRORED, so the engine starts without this namespace",
 			  config->path, call->where, call->method, message);
 	else if (code)
@@ -241,6 +251,17 @@ static void next_call(struct config *config)
 		rpc_call(config->calls[config->next].method, config->calls[config->next].params, call_done, config);
 		config->calling = false;
 	} while (config->call_ended);
+}
+
+void config_collect_failed(struct config *config)
+{
+	must(!config->failed);
+	config->failed = json_made(json_array());
+}
+
+json_t *config_failed(const struct config *config)
+{
+	return config->failed;
 }
 
 void config_replay(struct config *config, bool startup, engine_done_fn done, void *ctx)

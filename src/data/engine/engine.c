@@ -101,6 +101,8 @@ static void finish_init(const struct fathom_fault *why)
 	must(engine.state == ENGINE_STARTING);
 	must(!engine.init_over);
 	engine.init_over = true;
+	if (!result)
+		state_file_loaded(engine.config ? config_failed(engine.config) : NULL);
 	config_free(engine.config);
 	engine.config = NULL;
 	engine.init_done = NULL;
@@ -266,9 +268,14 @@ static void finish_stop(void)
 	daemon_end(engine.exit_status);
 }
 
-static void bdevs_gone(void *ctx)
+static void state_closed(void)
 {
 	uplink_flush(finish_stop);
+}
+
+static void bdevs_gone(void *ctx)
+{
+	state_file_close(state_closed);
 }
 
 /* No change of the storage runs, so no block device of a volume appears any more. */
@@ -309,6 +316,7 @@ static void start_stop(void)
 	engine.state = ENGINE_STOPPING;
 	engine_control_leave();
 	daemon_stopping();
+	state_file_stop();
 	rpc_trace_finish();
 	rpc_server_close();
 	exports_stop();
@@ -363,6 +371,21 @@ static void fail_start(const struct fathom_fault *why)
 	start_stop();
 }
 
+/* The state file replaces --config. */
+static int load_configuration(struct fathom_fault *why)
+{
+	const struct engine_options *options = engine.options;
+	int error = options->state_path ? state_file_open(options->state_path, &engine.config, why) : 0;
+
+	if (error || !options->config_path)
+		return error;
+	if (state_file_exists()) {
+		log_notice("--config %s is not used, because --state %s exists", options->config_path, options->state_path);
+		return 0;
+	}
+	return config_load(options->config_path, &engine.config, why);
+}
+
 /* The first message on the control thread. */
 static void start_on_control(void)
 {
@@ -372,7 +395,7 @@ static void start_on_control(void)
 	engine_probes_register();
 	register_methods();
 	tcp_transport_register();
-	if (engine.options->config_path && config_load(engine.options->config_path, &engine.config, &why)) {
+	if (load_configuration(&why) != 0) {
 		fail_start(&why);
 		return;
 	}

@@ -38,6 +38,7 @@ struct engine_options {
 	struct cpuset cpus; /* a data reactor each */
 	const char *socket_path;
 	const char *config_path; /* NULL: none */
+	const char *state_path;	 /* of --state, which the engine writes; NULL: none */
 	const char *storage;	 /* folder of pools and volumes; NULL: none */
 	const char *trace_spec;	 /* in the syntax of -e */
 	const char *name;	 /* of the trace file */

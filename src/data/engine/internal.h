@@ -54,6 +54,10 @@ struct config;
  */
 MUST_CHECK int config_load(const char *path, struct config **config_ret, struct fathom_fault *why);
 void config_free(struct config *config);
+/* Continue the replay after a call that fails, and collect these. */
+void config_collect_failed(struct config *config);
+/* [{"subsystem": NAME, "call": CALL}, ...]; borrowed. NULL: without config_collect_failed(). */
+json_t *config_failed(const struct config *config);
 /*
  * Execute, one after the other, the calls that belong before framework_start_init (`startup`), or the others. Calls `done`
  * once, now or later. Replay ends at the first call that fails; `why` names it.
@@ -64,6 +68,26 @@ void config_replay(struct config *config, bool startup, engine_done_fn done, voi
  * alive after config_free() until it ends.
  */
 MUST_CHECK bool config_cancel(struct config *config);
+
+/* ---- state_file.c: --state, the configuration that the engine keeps itself ---- */
+
+/*
+ * Read the file. `*config_ret` NULL: there is none, or it cannot be used (HELD). Pair: state_file_close(). Errors
+ * (explained): -ENAMETOOLONG.
+ */
+MUST_CHECK int state_file_open(const char *path, struct config **config_ret, struct fathom_fault *why);
+/* Whether there is a file, of use or not: it replaces --config. */
+bool state_file_exists(void);
+/* The engine is configured; `failed` (NULL: none) as of config_failed(). Changes are kept from now on. */
+void state_file_loaded(const json_t *failed);
+/* Make the current configuration durable. `done` is called once, now or later; without --state now, without a fault. */
+void state_file_save(engine_done_fn done, void *ctx);
+/* The engine stops: begin no further write. */
+void state_file_stop(void);
+/* Call `closed` when no write is under way, now or later. */
+void state_file_close(void (*closed)(void));
+/* For framework_get_control; without --state nothing. */
+void state_file_stats(json_t *result);
 
 /* ---- probes.c ---- */
 
@@ -87,6 +111,9 @@ void rpc_trace_finish(void); /* waits for trace_freeze, which reads the trace fi
 /* Append a subsystem's configuration calls, for framework_get_config, to `calls`. */
 void bdev_config(json_t *calls);
 void nvmf_config(json_t *calls);
+
+/* {"subsystems": [...]}, as save_config writes it. */
+json_t *framework_config(void);
 
 /* Whether framework_get_subsystems lists it. */
 bool framework_has_subsystem(const char *name);

@@ -43,6 +43,7 @@ void method_framework_get_control(struct rpc_request *request)
 
 	result = json_made(json_object());
 	json_put(result, "state", json_text(engine_rank_state_name(engine_control.state)));
+	state_file_stats(result);
 	if (engine_control_is_on())
 		put_server(result);
 	rpc_reply(request, result);

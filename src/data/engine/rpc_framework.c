@@ -86,6 +86,22 @@ void method_framework_get_config(struct rpc_request *request, const struct frame
 		  p->name);
 }
 
+json_t *framework_config(void)
+{
+	json_t *config = json_made(json_object()), *list = json_made(json_array());
+
+	for (size_t i = 0; i < ARRAY_COUNT(subsystems); i++) {
+		json_t *subsystem = json_made(json_object()), *calls = json_made(json_array());
+
+		subsystems[i].config(calls);
+		json_put(subsystem, "subsystem", json_string(subsystems[i].name));
+		json_put(subsystem, "config", calls);
+		json_add(list, subsystem);
+	}
+	json_put(config, "subsystems", list);
+	return config;
+}
+
 /* ---- reactors ---- */
 
 static unsigned int numa_node_of(unsigned int cpu)

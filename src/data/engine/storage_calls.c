@@ -42,7 +42,7 @@ static void reply_fault(struct drpc_call *drpc, const Store__StorageReq *request
 	reply_answer(drpc, request, 0, storage_answer_error(why->error, why->text));
 }
 
-void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
+static void reply_call(struct storage_call *call, const struct fathom_fault *why)
 {
 	bool is_list = call->request->action == STORE__ACTION__LIST;
 	Store__StorageResp *answer;
@@ -55,6 +55,21 @@ void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
 		answer = is_list ? storage_answer_list(call->volumes) : storage_answer_object(call->volumes, &call->key);
 	reply_answer(call->drpc, call->request, call->begin_ns, answer);
 	free(call);
+}
+
+/* The change of the storage is durable; a failed write of the state file is logged. */
+static void reply_saved(void *ctx, const struct fathom_fault *why)
+{
+	reply_call(ctx, NULL);
+}
+
+void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
+{
+	/* namespaces in the file of --state have the name of the volume */
+	if (!why && call->request->action == STORE__ACTION__VOLUME_RENAME)
+		state_file_save(reply_saved, call);
+	else
+		reply_call(call, why);
 }
 
 static void end_call(void *ctx, const struct fathom_fault *why)

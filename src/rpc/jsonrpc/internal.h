@@ -41,6 +41,8 @@ struct rpc_request {
 	json_t *params;
 	uint64_t received_tick;
 	const struct rpc_method *method_held; /* waits for rpc_hold_calls(false); NULL: it was called */
+	json_t *result;			      /* while the change is being kept */
+	bool is_change;			      /* of a client: to be kept after its success */
 	STAILQ_ENTRY(rpc_request) held_link;
 };
 

@@ -119,13 +119,19 @@ static void request_end(struct rpc_request *request, int code)
 	batch_settle(batch);
 }
 
-void rpc_reply(struct rpc_request *request, json_t *result)
+static const struct rpc_keeper *keeper;
+
+void rpc_set_keeper(const struct rpc_keeper *to)
+{
+	must_be_on(thread_control());
+	keeper = to;
+}
+
+/* Takes `result`. */
+static void finish_reply(struct rpc_request *request, json_t *result)
 {
 	struct rpc_batch *batch = request->batch;
 
-	must_be_on(thread_control());
-	if (!result)
-		result = json_true();
 	if (batch->done)
 		batch->done(batch->done_ctx, 0, NULL, result);
 	if (batch->connection && request->id) {
@@ -139,6 +145,20 @@ void rpc_reply(struct rpc_request *request, json_t *result)
 	request_end(request, 0);
 }
 
+void rpc_reply(struct rpc_request *request, json_t *result)
+{
+	must_be_on(thread_control());
+	must(!request->result);
+	if (!result)
+		result = json_true();
+	if (!keeper || !request->is_change) {
+		finish_reply(request, result);
+		return;
+	}
+	request->result = result;
+	keeper->keep(request);
+}
+
 static void request_fail(struct rpc_request *request, int code, const char *message)
 {
 	struct rpc_batch *batch = request->batch;
@@ -150,6 +170,21 @@ static void request_fail(struct rpc_request *request, int code, const char *mess
 	if (batch->connection && request->id)
 		must(json_array_append_new(batch->responses, response_error(request->id, code, message)) == 0);
 	request_end(request, code);
+}
+
+void rpc_kept(struct rpc_request *request, const struct fathom_fault *why)
+{
+	json_t *result = request->result;
+
+	must_be_on(thread_control());
+	must(result);
+	request->result = NULL;
+	if (!why) {
+		finish_reply(request, result);
+		return;
+	}
+	json_decref(result);
+	request_fail(request, RPC_CODE_INTERNAL, why->text);
 }
 
 const char *rpc_request_method(const struct rpc_request *request)
@@ -194,6 +229,17 @@ static bool may_wait(const struct rpc_batch *batch, const struct rpc_method *met
 	return holding && batch->connection && (method->states & RPC_RUNTIME) && !(method->states & rpc_get_state());
 }
 
+static void begin_method(struct rpc_request *request, const struct rpc_method *method)
+{
+	struct fathom_fault why;
+
+	request->is_change = (method->states & RPC_CHANGES) && !request->batch->done;
+	if (keeper && request->is_change && keeper->check(method, &why) != 0)
+		rpc_error_fault(request, RPC_CODE_WRONG_STATE, &why);
+	else
+		method->fn(request, request->params);
+}
+
 static void hold_request(struct rpc_request *request, const struct rpc_method *method)
 {
 	request->method_held = method;
@@ -211,7 +257,7 @@ void rpc_hold_calls(bool on)
 
 		STAILQ_REMOVE_HEAD(&held_requests, held_link);
 		request->method_held = NULL;
-		method->fn(request, request->params);
+		begin_method(request, method);
 	}
 }
 
@@ -245,7 +291,7 @@ static void call_method(struct rpc_batch *batch, const char *name, json_t *id, c
 	else if (!json_is_object(request->params))
 		rpc_error(request, RPC_CODE_INVALID_PARAMETERS, "Invalid parameters: \"params\" must be an object");
 	else
-		entry->method->fn(request, request->params);
+		begin_method(request, entry->method);
 }
 
 void rpc_call(const char *method, const json_t *params, rpc_done_fn done, void *ctx)

@@ -49,6 +49,7 @@ enum rpc_state {
 	RPC_RUNTIME = 1 << 1,
 	RPC_ALWAYS = RPC_STARTUP | RPC_RUNTIME,
 	RPC_CLIENTS_ONLY = 1 << 2, /* a method that waits for the engine or ends it: not for configurations */
+	RPC_CHANGES = 1 << 3,	   /* it changes what a configuration has */
 };
 
 struct rpc_request;
@@ -93,6 +94,19 @@ void rpc_error_fault(struct rpc_request *request, int code, const struct fathom_
  */
 typedef void (*rpc_done_fn)(void *ctx, int code, const char *message, const json_t *result);
 void rpc_call(const char *method, const json_t *params, rpc_done_fn done, void *ctx);
+
+/*
+ * What keeps the changes of clients (RPC_CHANGES). `check`: before the method; 0, or an error (explained) with which the
+ * request fails. `keep`: after its success; the reply waits for rpc_kept(), which must be called once, now or later.
+ */
+struct rpc_keeper {
+	int (*check)(const struct rpc_method *method, struct fathom_fault *why);
+	void (*keep)(struct rpc_request *request);
+};
+/* Valid until the next call; NULL: changes are not kept. */
+void rpc_set_keeper(const struct rpc_keeper *keeper);
+/* `why` NULL: the change is durable. Otherwise the request fails with it. */
+void rpc_kept(struct rpc_request *request, const struct fathom_fault *why);
 
 /* ---- parameters ---- */
 

@@ -186,6 +186,7 @@ def method_rows(methods, name, count):
     out = [f"const struct rpc_method {name}[] = {{"]
     for method in methods:
         states = STATES[method.state] + (" | RPC_CLIENTS_ONLY" if "clients" in method.words else "")
+        states += " | RPC_CHANGES" if "changes" in method.words else ""
         out.append(f'\t{{ "{method.name}", {states}, call_{(method.like or method).name} }},')
     return [*out, "};", f"const size_t {count} = ARRAY_COUNT({name});", ""]
 
@@ -407,6 +408,7 @@ def page_rows(params, no_command, prefix=""):
 def page_method(method):
     facts = [WHEN[method.state]]
     facts.append("not in a configuration" if "clients" in method.words else "")
+    facts.append("kept by `--state`" if "changes" in method.words and "clients" not in method.words else "")
     facts.append("only with `--test-methods`" if "test" in method.words else "")
     facts.append("accepted and ignored" if "ignored" in method.words else "")
     result = {"none": "true", "json": "JSON", "text": "text"}[method.result]

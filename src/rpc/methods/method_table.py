@@ -273,8 +273,8 @@ class Reader:
             self.method.like, self.method.params, self.method.result = other, other.params, other.result
             self.method.result_text = other.result_text
             return
-        if set(words) - {"clients", "test", "ignored", "no-command"}:
-            raise TableError(f"{' '.join(words)}: words of a method are clients test ignored no-command, like METHOD")
+        if set(words) - {"changes", "clients", "test", "ignored", "no-command"}:
+            raise TableError(f"{' '.join(words)}: words of a method are changes clients test ignored no-command, like METHOD")
         self.method.words = set(words)
 
     def read_command(self, rest):

@@ -91,6 +91,8 @@
 	X(VOLUME_UNPUBLISHED, 1046, "volume_unpublished", INFO, NOTICE,                                                    \
 	  "a host may no longer use a volume; it names the operator")                                                      \
 	X(STORAGE_CHANGE_FAILED, 1047, "storage_change_failed", INFO, ERROR,                                               \
-	  "an engine refused a change of a pool or a volume, which was undone")
+	  "an engine refused a change of a pool or a volume, which was undone")                                            \
+	X(ENGINE_STATE_HELD, 1060, "engine_state_held", INFO, ERROR,                                                       \
+	  "an engine cannot use the file that keeps its configuration, or a part of it")
 
 #endif

@@ -309,7 +309,7 @@ static void read_arguments(int argc, char **argv)
 						 { "provider", 1, NULL, 'p' },	{ "storage", 1, NULL, 's' },
 						 { "name", 1, NULL, 'n' },	{ "rpc-socket", 1, NULL, 'r' },
 						 { "log-level", 1, NULL, 'L' }, { "cpumask", 1, NULL, 'm' },
-						 { "config", 1, NULL, 'c' },	{ "incarnation-above", 1, NULL, 'I' },
+						 { "state", 1, NULL, 'c' },	{ "incarnation-above", 1, NULL, 'I' },
 						 { NULL, 0, NULL, 0 } };
 	const char *provider = "";
 	uint64_t number = 0;
