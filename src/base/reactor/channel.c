@@ -7,8 +7,8 @@
  *   destroy_message()  If the channel has no reference: destroy and free it. If it was the last channel of a device that is
  *                      being unregistered, send finish_unregister() to the thread that unregisters.
  *
- * The lists change under the registry's mutex; callbacks run without it. A thread has few channels, the process a few
- * hundred devices, and look-ups are rare, so lists suffice; they are in the order of creation.
+ * The lists change under the registry's mutex; callbacks run without it. A thread has few channels, so a list suffices. The
+ * process may have 10,000 devices, so they are also found by address.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,12 +18,20 @@
 #include "base/reactor/internal.h"
 #include "base/reactor/probes.gen.h"
 
+enum { ADDRESS_BUCKETS = 4096 };
+static LIST_HEAD(, device) by_address[ADDRESS_BUCKETS]; /* under the mutex */
+
+static unsigned int bucket_of(const void *address)
+{
+	return (unsigned int)((uintptr_t)address / 64 * 2654435761U >> 16) % ADDRESS_BUCKETS;
+}
+
 /* Under the mutex. */
 static struct device *device_find(const void *address)
 {
 	struct device *device;
 
-	TAILQ_FOREACH (device, &registry.devices, in_registry) {
+	LIST_FOREACH (device, &by_address[bucket_of(address)], in_bucket) {
 		if (device->address == address)
 			return device;
 	}
@@ -47,6 +55,7 @@ void device_register(void *address, channel_create_fn create, channel_destroy_fn
 	registry_lock();
 	must(!device_find(address));
 	TAILQ_INSERT_TAIL(&registry.devices, device, in_registry);
+	LIST_INSERT_HEAD(&by_address[bucket_of(address)], device, in_bucket);
 	registry_unlock();
 	probe_device_registered(probe_tick(), device->name);
 }
@@ -70,6 +79,7 @@ static void finish_unregister(void *ctx)
 static void remove_device(struct device *device)
 {
 	TAILQ_REMOVE(&registry.devices, device, in_registry);
+	LIST_REMOVE(device, in_bucket);
 	thread_send_msg(device->unregister_thread, finish_unregister, device);
 }
 
@@ -253,4 +263,5 @@ void devices_free(void)
 		free(device);
 	}
 	TAILQ_INIT(&registry.devices);
+	memset(by_address, 0, sizeof(by_address));
 }

@@ -344,6 +344,7 @@ struct device {
 	const struct trace_istr *name;
 	/* under the mutex */
 	TAILQ_ENTRY(device) in_registry;
+	LIST_ENTRY(device) in_bucket;
 	uint32_t channel_count;
 	bool unregistered;
 	void (*unregister_done)(void *device);

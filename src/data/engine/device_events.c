@@ -31,16 +31,19 @@ struct device {
 	uint64_t reported_ns; /* 0: never */
 	bool is_seen, is_gone;
 	TAILQ_ENTRY(device) link;
+	LIST_ENTRY(device) by_uuid;
 };
 
+/* Also by the last two bytes of the UUID: an engine may have 10,000 devices. */
 static TAILQ_HEAD(, device) devices = TAILQ_HEAD_INITIALIZER(devices);
+static LIST_HEAD(, device) devices_by_uuid[UUID_BUCKETS];
 static struct poller *poller;
 
 static struct device *device_find(const struct bdev *bdev)
 {
 	struct device *device;
 
-	TAILQ_FOREACH (device, &devices, link) {
+	LIST_FOREACH (device, &devices_by_uuid[uuid_bucket(bdev->uuid)], by_uuid) {
 		if (uuid_compare(device->uuid, bdev->uuid) == 0)
 			return device;
 	}
@@ -68,6 +71,7 @@ static struct device *device_add(const struct bdev *bdev, bool is_reported)
 	uuid_copy(device->uuid, bdev->uuid);
 	(void)text_copy(device->name, sizeof(device->name), bdev->name); /* truncated if too long */
 	TAILQ_INSERT_TAIL(&devices, device, link);
+	LIST_INSERT_HEAD(&devices_by_uuid[uuid_bucket(device->uuid)], device, by_uuid);
 	if (is_reported)
 		raise_device_event(device, RAS_DEVICE_PLUGGED, "was added", 0);
 	return device;
@@ -76,6 +80,7 @@ static struct device *device_add(const struct bdev *bdev, bool is_reported)
 static void device_remove(struct device *device)
 {
 	TAILQ_REMOVE(&devices, device, link);
+	LIST_REMOVE(device, by_uuid);
 	free(device);
 }
 

@@ -51,9 +51,12 @@ struct health {
 	uint64_t slow_since_ns;
 	bool is_slow, is_seen;
 	TAILQ_ENTRY(health) link;
+	LIST_ENTRY(health) by_uuid;
 };
 
+/* Also by the last two bytes of the UUID: an engine may have 10,000 devices. */
 static TAILQ_HEAD(, health) healths = TAILQ_HEAD_INITIALIZER(healths);
+static LIST_HEAD(, health) healths_by_uuid[UUID_BUCKETS];
 static struct poller *poller;
 
 /* NULL: not a device error. */
@@ -91,7 +94,7 @@ static struct health *health_find(const struct bdev *bdev)
 {
 	struct health *health;
 
-	TAILQ_FOREACH (health, &healths, link) {
+	LIST_FOREACH (health, &healths_by_uuid[uuid_bucket(bdev->uuid)], by_uuid) {
 		if (uuid_compare(health->uuid, bdev->uuid) == 0 && strcmp(health->name, bdev->name) == 0)
 			return health;
 	}
@@ -111,6 +114,7 @@ static struct health *health_create(const struct bdev *bdev, uint64_t now_ns)
 	health->waits.limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
 	health->progress_ns = now_ns;
 	TAILQ_INSERT_TAIL(&healths, health, link);
+	LIST_INSERT_HEAD(&healths_by_uuid[uuid_bucket(health->uuid)], health, by_uuid);
 	return health;
 }
 
@@ -245,6 +249,7 @@ static void remove_health(struct health *health, uint64_t now_ns)
 {
 	log_errors(health, now_ns, true);
 	TAILQ_REMOVE(&healths, health, link);
+	LIST_REMOVE(health, by_uuid);
 	free(health);
 }
 

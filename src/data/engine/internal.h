@@ -161,4 +161,13 @@ json_t *json_text(const char *text);
 /* Reply with an errno, in the wording that SPDK's clients expect ("No such device"). */
 void rpc_error_errno(struct rpc_request *request, int error, const char *what);
 
+/* ---- tables by UUID, of device_events.c and device_health.c ---- */
+
+enum { UUID_BUCKETS = 4096 };
+
+static inline unsigned int uuid_bucket(const uint8_t uuid[16])
+{
+	return (uuid[14] * 256u + uuid[15]) % UUID_BUCKETS;
+}
+
 #endif

@@ -263,7 +263,9 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	if (fstat(self->fd, &st) < 0)
 		return fault_cannot_open(self, options, errno, why);
 	record_file_identity(self, &st);
-	rc = claim_file(self, flags, why);
+	/* a volume is of the engine that has the lock of the whole storage */
+	if (options->kind != FILE_KIND_VOLUME)
+		rc = claim_file(self, flags, why);
 	if (rc < 0)
 		return rc;
 	if (!options->no_direct)

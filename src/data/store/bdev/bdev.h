@@ -174,6 +174,7 @@ struct bdev {
 	uint32_t open_count;
 	TAILQ_HEAD(, bdev_desc) descriptors;
 	TAILQ_ENTRY(bdev) link;
+	LIST_ENTRY(bdev) by_name;
 	void (*removed)(void *ctx);
 	void *removed_ctx;
 	/* under the accounts' lock */

@@ -14,7 +14,32 @@
 #include "base/text.h"
 #include "data/store/bdev/internal.h"
 
+/* All of them in the order of their registration, and by name: an engine may have 10,000 volumes. */
+enum { NAME_BUCKETS = 4096 };
 static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
+static LIST_HEAD(, bdev) bdevs_by_name[NAME_BUCKETS];
+static uint32_t reserved_count; /* bdevs with a reserved name */
+
+static unsigned int bucket_of(const char *name)
+{
+	uint32_t hash = 2166136261; /* FNV-1a */
+
+	while (*name)
+		hash = (hash ^ (uint8_t)*name++) * 16777619;
+	return hash % NAME_BUCKETS;
+}
+
+struct bdev *bdev_find(const char *name)
+{
+	struct bdev *bdev;
+
+	must_be_on(thread_control());
+	LIST_FOREACH (bdev, &bdevs_by_name[bucket_of(name)], by_name) {
+		if (strcmp(bdev->name, name) == 0)
+			return bdev;
+	}
+	return NULL;
+}
 
 /* ---- registering ---- */
 
@@ -23,8 +48,12 @@ static bool has_name(const char *name)
 {
 	const struct bdev *bdev;
 
+	if (bdev_find(name))
+		return true;
+	if (reserved_count == 0)
+		return false;
 	TAILQ_FOREACH (bdev, &bdevs, link) {
-		if (strcmp(bdev->name, name) == 0 || (bdev->reserved_name && strcmp(bdev->reserved_name->text, name) == 0))
+		if (bdev->reserved_name && strcmp(bdev->reserved_name->text, name) == 0)
 			return true;
 	}
 	return false;
@@ -94,6 +123,7 @@ int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 	stats_bdev_init(bdev);
 	device_register(bdev, channel_create, channel_destroy, channel_bytes(bdev), bdev->name);
 	TAILQ_INSERT_TAIL(&bdevs, bdev, link);
+	LIST_INSERT_HEAD(&bdevs_by_name[bucket_of(bdev->name)], bdev, by_name);
 	probe_bdev_register(reactor_now(), bdev, bdev->name_istr, bdev->block_bytes, bdev->block_count);
 	return 0;
 }
@@ -184,6 +214,9 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 	bdev->removed = done;
 	bdev->removed_ctx = ctx;
 	TAILQ_REMOVE(&bdevs, bdev, link);
+	LIST_REMOVE(bdev, by_name);
+	if (bdev->reserved_name)
+		bdev_drop_name(bdev);
 	bdev->open_count++; /* `removed` may close its descriptor; the last close must not free the bdev during this loop */
 	while ((desc = first_unnotified(bdev))) {
 		desc->told = true;
@@ -198,18 +231,6 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 }
 
 /* ---- finding ---- */
-
-struct bdev *bdev_find(const char *name)
-{
-	struct bdev *bdev;
-
-	must_be_on(thread_control());
-	TAILQ_FOREACH (bdev, &bdevs, link) {
-		if (strcmp(bdev->name, name) == 0)
-			return bdev;
-	}
-	return NULL;
-}
 
 struct bdev *bdev_first(void)
 {
@@ -279,6 +300,7 @@ int bdev_reserve_name(struct bdev *bdev, const char *name, struct fathom_fault *
 	if (has_name(name))
 		return fault(why, -EEXIST, "there is another block device \"%s\"", name);
 	bdev->reserved_name = trace_intern(name);
+	reserved_count++;
 	return 0;
 }
 
@@ -286,7 +308,9 @@ void bdev_drop_name(struct bdev *bdev)
 {
 	must_be_on(thread_control());
 	must(bdev->reserved_name);
+	must(reserved_count > 0);
 	bdev->reserved_name = NULL;
+	reserved_count--;
 }
 
 static void rename_channel(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -312,8 +336,10 @@ void bdev_rename(struct bdev *bdev)
 
 	must_be_on(thread_control());
 	must(name && !bdev->removing);
-	bdev->reserved_name = NULL;
+	bdev_drop_name(bdev);
+	LIST_REMOVE(bdev, by_name);
 	must(text_copy(bdev->name, sizeof(bdev->name), name->text) == 0);
+	LIST_INSERT_HEAD(&bdevs_by_name[bucket_of(bdev->name)], bdev, by_name);
 	__atomic_store_n(&bdev->name_istr, name, __ATOMIC_RELAXED);
 	trace_owner_describe(bdev->trace.owner, "%s", name->text);
 	probe_bdev_rename(reactor_now(), bdev, name, former);
