@@ -26,7 +26,7 @@ MAKE_DEB = os.path.join(TOP, "scripts", "make-deb")
 MAKE_IMAGE = os.path.join(TOP, "scripts", "make-image")
 TOOLS = ("mmdebstrap", "dpkg-buildpackage", "dh", "lintian", "umoci", "runc", "unshare")
 PROFILE = "/usr/share/containers/seccomp.json"
-PROGRAMS = ("fathom", "fathom-engine", "fathom-server", "fathom-helper", "fathom-probed")
+PROGRAMS = ("fathom", "fathom-agent", "fathom-engine", "fathom-server", "fathom-helper", "fathom-probed")
 place = None    # the folder for all files of this test
 debs = None     # the folder of the packages
 

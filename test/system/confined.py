@@ -38,10 +38,10 @@ def copy_programs(directory):
     bin_dir = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
     shutil.copytree(bin_dir, os.path.join(directory, "build", "bin"), ignore=shutil.ignore_patterns("*.p"))
     shutil.copytree(HERE, os.path.join(directory, "test", "system"), ignore=shutil.ignore_patterns("__pycache__"))
-    readers = os.path.join("test", "unit", "inspect", "trace")
-    os.makedirs(os.path.join(directory, readers))
-    for path in glob.glob(os.path.join(TOP, readers, "*.py")):
-        shutil.copy(path, os.path.join(directory, readers))
+    for readers in (os.path.join("test", "unit", *parts) for parts in (("inspect", "trace"), ("control", "agent"), ("control", "client"))):
+        os.makedirs(os.path.join(directory, readers))
+        for path in glob.glob(os.path.join(TOP, readers, "*.py")):
+            shutil.copy(path, os.path.join(directory, readers))
     for name in ("scripts", "gdb", os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation"),
                  os.path.join("src", "control", "fault")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))

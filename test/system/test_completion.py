@@ -65,7 +65,7 @@ class Completion(unittest.TestCase):
             self.assertEqual({word for word in offers("fathom", command, "--") if word.startswith("--")}, options, command)
 
     def test_each_program_offers_the_options_of_its_help(self):
-        for program in ("fathom-engine", "fathom-helper", "fathom-probed", "fathom-probes", "fathom-server"):
+        for program in ("fathom-agent", "fathom-engine", "fathom-helper", "fathom-probed", "fathom-probes", "fathom-server"):
             command = [os.path.join(BIN, program)]
             if program == "fathom-probes":
                 command = [sys.executable, os.path.join(os.environ["FATHOM_BUILD"], "src/base/observe/trace", program)]

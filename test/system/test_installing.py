@@ -10,7 +10,7 @@ import unittest
 
 from harness import NQN, TOP, EngineTest, free_port, run
 
-PAGES = ("fathom.1", "fathom-engine.8", "fathom-helper.8", "fathom-server.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1",
+PAGES = ("fathom.1", "fathom-agent.8", "fathom_agent.yml.5", "fathom-engine.8", "fathom-helper.8", "fathom-server.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1",
          "fathom-config.1", "fathom-ddb.1", "fathom-host.1", "fathom-network.1", "fathom-pool.1", "fathom-server-command.1", "fathom-storage.1", "fathom-support.1", "fathom-system.1", "fathom-volume.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -32,7 +32,7 @@ class Installing(EngineTest):
         self.fail(f"{name} is not installed")
 
     def test_programs_and_man_pages_are_installed(self):
-        for name in ("fathom", "fathom-engine", "fathom-probed", "fathom-probes"):
+        for name in ("fathom", "fathom-agent", "fathom-engine", "fathom-probed", "fathom-probes"):
             self.assertIn("usage", run(self.find(name), "--help").stdout.lower())
         for page in PAGES:
             self.find(page)

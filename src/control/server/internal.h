@@ -53,6 +53,11 @@ const struct drpc_method *server_drpc_methods(size_t *count_ret);
 /* The dRPC method STATS. */
 void call_stats(struct drpc_call *call, const ProtobufCMessage *request);
 
+/* ---- credentials.c ---- */
+
+/* The dRPC method VALIDATE_CREDS of engines. */
+void call_validate_credentials(struct drpc_call *call, const ProtobufCMessage *request);
+
 /* ---- certificates.c ---- */
 
 /* Read the certificates again. An error is logged, and the former certificates stay in use. */

@@ -8,6 +8,7 @@
 #include "control/server/events/events.h"
 #include "control/server/internal.h"
 #include "rpc/proto/fathom.pb-c.h"
+#include "rpc/proto/security.pb-c.h"
 #include "rpc/proto/shared.pb-c.h"
 #include "rpc/proto/srv.pb-c.h"
 
@@ -42,6 +43,8 @@ static const struct drpc_method drpc_methods[] = {
 	{ DRPC_MODULE_SRV, DRPC_SRV_NOTIFY_READY, "NOTIFY_READY", &srv__notify_ready_req__descriptor, call_notify_ready },
 	{ DRPC_MODULE_SRV, DRPC_SRV_CLUSTER_EVENT, "CLUSTER_EVENT", &shared__cluster_event_req__descriptor,
 	  call_cluster_event },
+	{ DRPC_MODULE_SEC, DRPC_SEC_VALIDATE_CREDS, "VALIDATE_CREDS", &auth__validate_cred_req__descriptor,
+	  call_validate_credentials },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, "BACKUP", &fathom__backup_req__descriptor, call_backup },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_STATS, "STATS", &fathom__stats_req__descriptor, call_stats },
 };

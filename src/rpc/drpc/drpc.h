@@ -38,7 +38,7 @@ enum drpc_module {
 	DRPC_MODULE_MGMT = 2,	   /* server to engine, client to agent */
 	DRPC_MODULE_SRV = 3,	   /* engine to server */
 	DRPC_MODULE_SEC = 4,	   /* engine to server */
-	DRPC_MODULE_FATHOM = 70,   /* to engine or server: what DAOS has no method for */
+	DRPC_MODULE_FATHOM = 70,   /* to engine, server or agent: what DAOS has no method for */
 };
 
 enum drpc_method_number {
@@ -50,7 +50,10 @@ enum drpc_method_number {
 	DRPC_MGMT_PING_RANK = 225,
 	DRPC_MGMT_GROUP_UPDATE = 232,
 	DRPC_MGMT_NOTIFY_EXIT = 233,
+	DRPC_MGMT_NOTIFY_POOL_CONNECT = 235,
+	DRPC_MGMT_NOTIFY_POOL_DISCONNECT = 236,
 	DRPC_MGMT_SET_LOG_MASKS = 238,
+	DRPC_MGMT_SETUP_CLIENT_TELEM = 247,
 	DRPC_SRV_NOTIFY_READY = 301,
 	DRPC_SRV_CLUSTER_EVENT = 304,
 	DRPC_SEC_VALIDATE_CREDS = 401,
@@ -58,6 +61,10 @@ enum drpc_method_number {
 	DRPC_FATHOM_BACKUP = 7002,
 	DRPC_FATHOM_STATS = 7003,
 	DRPC_FATHOM_STORAGE = 7004, /* to an engine: store.proto */
+	DRPC_FATHOM_ATTACH = 7101,  /* to an agent, as those below: agent.proto */
+	DRPC_FATHOM_DETACH = 7102,
+	DRPC_FATHOM_LIST = 7103,
+	DRPC_FATHOM_REFRESH = 7104,
 };
 
 /* ---- server ---- */
@@ -83,10 +90,12 @@ struct drpc_server_options {
 	const char *path;
 	const struct drpc_method *methods; /* valid until the server is closed. Duplicate methods are a bug */
 	size_t method_count;
-	void *ctx;		     /* drpc_call_ctx() */
-	mode_t mode;		     /* of the socket; 0: 0600 */
-	const char *option;	     /* the option that sets the path, for messages; NULL: "socket_dir" */
-	uint32_t connections_max;    /* 0: DRPC_CONNECTIONS_MAX. Above it, the one idle longest is closed */
+	void *ctx;		  /* drpc_call_ctx() */
+	mode_t mode;		  /* of the socket; 0: 0600 */
+	const char *option;	  /* the option that sets the path, for messages; NULL: "socket_dir" */
+	uint32_t connections_max; /* 0: DRPC_CONNECTIONS_MAX. Above it, the one idle longest is closed */
+	/* 0: no limit. Above one, the peer's own connection that has been idle longest is closed, or else the new one */
+	uint32_t connections_a_user, connections_a_process;
 	uint64_t message_timeout_ns; /* 0: the default. To receive a whole message, and to send one */
 	uint64_t message_bytes_max;  /* 0: DRPC_MESSAGE_BYTES_MAX */
 };

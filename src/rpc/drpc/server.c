@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "rpc/drpc/probes.gen.h"
 
-enum { ACCEPT_AGAIN_MS = 100 };
+enum { ACCEPT_AGAIN_MS = 100, ACCEPTS_AT_ONCE = 64 };
 
 static void step_connection(struct drpc_connection *c);
 
@@ -33,13 +33,21 @@ static bool is_full(const struct drpc_server *server)
 	return server->stats.connections >= server->options.connections_max;
 }
 
+/* No call of it is under way or has arrived. */
+static bool is_idle(const struct drpc_connection *c)
+{
+	uint8_t byte;
+
+	return c->state == DRPC_CONNECTION_IDLE && !c->stepping && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+}
+
 /* The connection that has been idle longest, or NULL. */
 static struct drpc_connection *idle_one(struct drpc_server *server)
 {
 	struct drpc_connection *c;
 
 	TAILQ_FOREACH (c, &server->connections, link) {
-		if (c->state == DRPC_CONNECTION_IDLE && !c->stepping)
+		if (is_idle(c))
 			return c;
 	}
 	return NULL;
@@ -54,6 +62,53 @@ static void connection_is_ready(void *ctx, uint32_t events)
 		drpc_server_connection_close(c, DRPC_CLOSE_PEER_LEFT);
 	else
 		step_connection(c);
+}
+
+static bool is_same_peer(const struct drpc_connection *c, const struct drpc_peer *peer, bool is_process)
+{
+	return is_process ? c->peer.pid == peer->pid : c->peer.uid == peer->uid;
+}
+
+/*
+ * Apply the limit of a process or of a user to a new connection of `peer`. Root has no limit as a user. False: the limit is
+ * reached, and none of its connections is idle.
+ */
+static bool make_room_for_peer(struct drpc_server *server, const struct drpc_peer *peer, bool is_process, uint32_t limit)
+{
+	struct drpc_connection *c;
+	uint32_t count = 0;
+
+	if (limit == 0 || (!is_process && peer->uid == 0))
+		return true;
+	TAILQ_FOREACH (c, &server->connections, link)
+		count += is_same_peer(c, peer, is_process);
+	if (count < limit)
+		return true;
+	TAILQ_FOREACH (c, &server->connections, link) {
+		if (is_same_peer(c, peer, is_process) && is_idle(c)) {
+			drpc_server_connection_close(c, DRPC_CLOSE_MADE_ROOM);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Close idle connections to make room for the new one. False: there is none, or a call has just arrived on it. */
+static bool admit(struct drpc_server *server, int fd)
+{
+	const struct drpc_server_options *options = &server->options;
+	const struct drpc_peer peer = drpc_socket_peer(fd);
+	struct drpc_connection *idle;
+
+	if (!make_room_for_peer(server, &peer, true, options->connections_a_process) ||
+	    !make_room_for_peer(server, &peer, false, options->connections_a_user))
+		return false;
+	if (!is_full(server))
+		return true;
+	idle = idle_one(server);
+	if (idle)
+		drpc_server_connection_close(idle, DRPC_CLOSE_MADE_ROOM);
+	return idle != NULL;
 }
 
 /* Takes `fd`. False: out of memory, or epoll refused it. */
@@ -82,11 +137,12 @@ static bool connection_create(struct drpc_server *server, int fd)
 	return true;
 }
 
+/* Some at a time, so that clients that connect without end do not keep others waiting. */
 static void accept_some(void *ctx, uint32_t events)
 {
 	struct drpc_server *server = ctx;
 
-	for (;;) {
+	for (uint32_t i = 0; i < ACCEPTS_AT_ONCE; i++) {
 		int fd;
 
 		if (is_full(server) && !idle_one(server)) {
@@ -99,8 +155,11 @@ static void accept_some(void *ctx, uint32_t events)
 			continue;
 		if (fd < 0 && errno == EAGAIN)
 			return;
-		if (fd >= 0 && is_full(server))
-			drpc_server_connection_close(idle_one(server), DRPC_CLOSE_MADE_ROOM);
+		if (fd >= 0 && !admit(server, fd)) {
+			server->stats.refused_total++;
+			close(fd);
+			continue;
+		}
 		if (fd >= 0 && connection_create(server, fd))
 			continue;
 		if (fd >= 0)

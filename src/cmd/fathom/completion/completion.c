@@ -94,11 +94,11 @@ static const struct shell {
 
 static const struct option_command commands[] = {
 	{ "bash", "[PROGRAM]", "for ~/.bashrc: eval \"$(fathom completion bash)\"",
-	  "fathom fathom-engine fathom-helper fathom-probed fathom-probes fathom-server", .own = &shells[0] },
+	  "fathom fathom-agent fathom-engine fathom-helper fathom-probed fathom-probes fathom-server", .own = &shells[0] },
 	{ "zsh", "[PROGRAM]", "for ~/.zshrc, after compinit: eval \"$(fathom completion zsh)\"",
-	  "fathom fathom-engine fathom-helper fathom-probed fathom-probes fathom-server", .own = &shells[1] },
+	  "fathom fathom-agent fathom-engine fathom-helper fathom-probed fathom-probes fathom-server", .own = &shells[1] },
 	{ "fish", "[PROGRAM]", "for ~/.config/fish/config.fish: fathom completion fish | source",
-	  "fathom fathom-engine fathom-helper fathom-probed fathom-probes fathom-server", .own = &shells[2] },
+	  "fathom fathom-agent fathom-engine fathom-helper fathom-probed fathom-probes fathom-server", .own = &shells[2] },
 };
 
 static const struct option_row rows[] = { OPTION_HELP_ROW };

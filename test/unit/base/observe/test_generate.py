@@ -98,7 +98,7 @@ class Errors(unittest.TestCase):
         self.expect("probe x rings=io\n", "rings=io")
 
     def test_an_invalid_program_of_a_group_is_refused(self):
-        self.expect('group h program=nobody "x"\n', "program=nobody: there are fathom-engine, fathom-probed, fathom-server")
+        self.expect('group h program=nobody "x"\n', "program=nobody: there are fathom-agent, fathom-engine, fathom-probed, fathom-server")
         self.expect('group g program=fathom-probed "x"\n', "group `g` was of every program above")
         self.expect('group h color=red "x"\n', "color=red")
 

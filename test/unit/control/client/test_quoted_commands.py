@@ -11,8 +11,8 @@ from fake_server import TOP
 from rig import FATHOM
 
 BIN = os.path.dirname(FATHOM)
-OURS = ("fathom", "fathom-server", "fathom-helper", "fathom-engine", "fathom-probed")
-OTHERS = ("chmod", "chown", "fuser", "namei", "ss", "ulimit")   # of every Linux host
+OURS = ("fathom", "fathom-server", "fathom-helper", "fathom-engine", "fathom-probed", "fathom-agent")
+OTHERS = ("chmod", "chown", "fuser", "modprobe", "namei", "nvme", "ss", "systemctl", "ulimit")   # of every Linux host
 helps = {}
 
 

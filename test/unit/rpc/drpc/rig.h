@@ -37,6 +37,7 @@ static struct drpc_call *held[64];
 static size_t held_count;
 static void *rig_ctx = &rig_ctx;
 static uint64_t rig_timeout_ns = 60 * NS_PER_SEC; /* time-out of a message */
+static uint32_t rig_connections_a_process;
 
 static inline void rig_echo(struct drpc_call *call, const ProtobufCMessage *request)
 {
@@ -105,6 +106,7 @@ static inline struct drpc_server_options rig_options(void)
 					     .method_count = ARRAY_COUNT(rig_methods),
 					     .ctx = &rig_ctx,
 					     .connections_max = 8,
+					     .connections_a_process = rig_connections_a_process,
 					     .message_timeout_ns = rig_timeout_ns };
 }
 

@@ -378,6 +378,39 @@ static int serve_impatiently(void **state)
 
 #define IMPATIENT(name) cmocka_unit_test_setup_teardown(name, serve_impatiently, rig_serve_no_more)
 
+static int serve_with_shares(void **state)
+{
+	rig_connections_a_process = 4;
+	rig_serve(state);
+	rig_connections_a_process = 0;
+	return 0;
+}
+
+static void a_process_has_its_share_of_connections(void **state)
+{
+	int fds[4], fd;
+
+	for (size_t i = 0; i < ARRAY_COUNT(fds); i++) {
+		fds[i] = connect_client();
+		call(fds[i], 1, (int64_t)i);
+		expect(fds[i], (int64_t)i, DRPC__STATUS__SUCCESS);
+	}
+	fd = connect_client(); /* the connection that has been idle longest is closed */
+	call(fd, 1, 9);
+	expect(fd, 9, DRPC__STATUS__SUCCESS);
+	assert_int_equal(receive_packet(fds[0]), -1);
+	close(fds[0]);
+	fds[0] = fd;
+	for (size_t i = 0; i < ARRAY_COUNT(fds); i++) /* the first half of a message each */
+		chunk(fds[i], (struct drpc_chunk_header){ .total_bytes = 10, .chunk_bytes = 5, .total_chunks = 2 }, "12345",
+		      5);
+	fd = connect_client();
+	assert_int_equal(receive_packet(fd), -1);
+	close(fd);
+	for (size_t i = 0; i < ARRAY_COUNT(fds); i++)
+		close(fds[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +422,8 @@ int main(void)
 		SERVED(a_connection_waits_while_all_others_are_busy),
 		SERVED(a_client_may_leave_during_its_call),
 		SERVED(pipelined_calls_are_answered_in_order),
+		cmocka_unit_test_setup_teardown(a_process_has_its_share_of_connections, serve_with_shares,
+						rig_serve_no_more),
 		cmocka_unit_test(invalid_responses_are_errors),
 		cmocka_unit_test(an_unrequested_response_ends_the_connection),
 		cmocka_unit_test(a_call_waits_while_the_listen_queue_is_full),

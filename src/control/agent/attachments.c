@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Attachments: volumes that this host has as block devices. docs/states.md draws the machine.
+ *
+ *     ATTACH:  publish -> record, connect, wait for the device, link -> attached. A failure withdraws all of it.
+ *     start:   for each record the same. If no server answers, the recorded addresses are connected: the engine knows the
+ *              host from the time when the volume was published. A failure is tried again, for ever.
+ *     DETACH:  mark the record, disconnect -> unpublish -> remove the record. What a kill interrupts, the next start ends.
+ *     attached: if no connection is live, publish again: the volume may have other addresses.
+ *
+ * One request at a time for a volume; others get attachment_busy. Only root may make them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "control/agent/attachment.h"
+#include "control/agent/probes.gen.h"
+#include "control/fault/fault.h"
+
+enum {
+	RETRY_MIN_MS = 1000,
+	RETRY_MAX_MS = 30000,
+	CHECK_SECONDS = 30,
+	PUBLISH_SECONDS = 10, /* without a caller */
+	TIMEOUT_MS_DEFAULT = 60000,
+	TIMEOUT_MS_MAX = 600000,
+};
+
+static void begin_publish(struct attachment *attachment);
+static void begin_detach(struct attachment *attachment);
+
+/* ---- answers ---- */
+
+static const char *state_word(const struct attachment *attachment)
+{
+	static const char *const words[] = {
+		[ATTACHMENT_NONE] = "unknown",
+		[ATTACHMENT_PUBLISHING] = "publishing",
+		[ATTACHMENT_CONNECTING] = "connecting",
+		[ATTACHMENT_ATTACHED] = "attached",
+		[ATTACHMENT_WAITING] = "waiting",
+		[ATTACHMENT_DETACHING] = "detaching",
+		[ATTACHMENT_UNPUBLISHING] = "unpublishing",
+	};
+
+	must(attachment->state < ARRAY_COUNT(words));
+	return words[attachment->state];
+}
+
+struct shown_attachment {
+	Agent__Attachment message;
+	char *addresses[ATTACH_ADDRESSES_MAX];
+};
+
+static void show_attachment(const struct attachment *attachment, struct shown_attachment *shown)
+{
+	const struct attach_record *record = &attachment->record;
+	Agent__Attachment *message = &shown->message;
+
+	agent__attachment__init(message);
+	message->name = (char *)record->name;
+	message->uuid = (char *)record->uuid;
+	message->nqn = (char *)record->nqn;
+	message->addresses = shown->addresses;
+	for (size_t i = 0; i < record->address_count; i++)
+		shown->addresses[message->n_addresses++] = (char *)record->addresses[i];
+	message->state = (char *)state_word(attachment);
+	message->reason = (char *)attachment->why.text;
+	message->temporary = attachment->is_temporary;
+	if (attachment->state != ATTACHMENT_ATTACHED)
+		return;
+	message->device = (char *)attachment->device.path;
+	message->size_bytes = attachment->device.bytes;
+	message->link = (char *)attachment->link_path;
+}
+
+static void reply_fault(struct drpc_call *call, const struct fathom_fault *why)
+{
+	Agent__AttachResp response = AGENT__ATTACH_RESP__INIT;
+	struct fault_shown shown;
+
+	must(why->error < 0);
+	fault_show(why, &shown);
+	response.status = why->error;
+	response.code = (uint32_t)why->code;
+	response.text = shown.description;
+	response.resolution = shown.resolution;
+	drpc_reply(call, &response.base);
+}
+
+static void reply_attachment(struct drpc_call *call, const struct attachment *attachment)
+{
+	Agent__AttachResp response = AGENT__ATTACH_RESP__INIT;
+	struct shown_attachment shown;
+
+	show_attachment(attachment, &shown);
+	response.attachment = &shown.message;
+	drpc_reply(call, &response.base);
+}
+
+/* Answer the caller, if there is one. */
+static void answer_caller(struct attachment *attachment, const struct fathom_fault *why)
+{
+	struct drpc_call *call = attachment->call;
+
+	attachment->call = NULL;
+	if (!call)
+		return;
+	if (why)
+		reply_fault(call, why);
+	else
+		reply_attachment(call, attachment);
+}
+
+/* ---- life ---- */
+
+static struct attachment *attachment_create(struct agent *agent, const char *name)
+{
+	struct attachment *attachment = calloc(1, sizeof(*attachment));
+
+	must(attachment);
+	trace_object_init(&attachment->trace, TRACE_OBJECT_ATTACHMENT);
+	attachment->agent = agent;
+	(void)text_copy(attachment->record.name, sizeof(attachment->record.name), name); /* the callers check it */
+	TAILQ_INSERT_TAIL(&agent->attachments.list, attachment, link);
+	agent->attachments.count++;
+	return attachment;
+}
+
+static void attachment_destroy(struct attachment *attachment)
+{
+	struct agent *agent = attachment->agent;
+
+	must(!attachment->call);
+	must(!attachment->is_working);
+	deadline_clear(&agent->deadlines, &attachment->due);
+	if (attachment->state != ATTACHMENT_NONE)
+		attachment_state_move(reactor_now(), attachment, ATTACHMENT_NONE);
+	TAILQ_REMOVE(&agent->attachments.list, attachment, link);
+	must(agent->attachments.count > 0);
+	agent->attachments.count--;
+	free(attachment);
+}
+
+static struct attachment *attachment_find(struct agent *agent, const char *name)
+{
+	struct attachment *attachment;
+
+	TAILQ_FOREACH (attachment, &agent->attachments.list, link) {
+		if (strcmp(attachment->record.name, name) == 0 || strcmp(attachment->record.uuid, name) == 0)
+			return attachment;
+	}
+	return NULL;
+}
+
+static void record_step(struct attachment *attachment, int error)
+{
+	probe_attachment_step(reactor_now(), attachment, trace_intern_foreign(attachment->record.name), error);
+}
+
+static uint64_t time_left(const struct attachment *attachment)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return attachment->end_ns > now ? attachment->end_ns - now : 1;
+}
+
+static void start_job(struct attachment *attachment, enum attachment_job what)
+{
+	struct agent *agent = attachment->agent;
+
+	must(!attachment->is_working);
+	attachment->job_kind = what;
+	attachment->job_why = (struct fathom_fault){ 0 };
+	attachment->job = (struct worker_job){ .work = attachment_work, .done = attachment_worked };
+	attachment->is_working = true;
+	if (agent_job_start(agent, &attachment->job) == 0)
+		return;
+	/* no thread: try again later, as after any failure */
+	attachment->is_working = false;
+	attachment->job_why.error = fault(&attachment->job_why, -EAGAIN, "no thread can be started");
+	attachment_settle(attachment);
+}
+
+/* ---- failures ---- */
+
+static void try_again(struct deadline *due)
+{
+	struct attachment *attachment = container_of(due, struct attachment, due);
+
+	if (attachment->state == ATTACHMENT_ATTACHED && !attachment->why.error && attachment_is_live(attachment)) {
+		deadline_set(&attachment->agent->deadlines, &attachment->due, CHECK_SECONDS * NS_PER_SEC, try_again);
+		return;
+	}
+	attachment->end_ns = clock_monotonic_ns() + PUBLISH_SECONDS * NS_PER_SEC;
+	if (attachment->record.is_detaching)
+		begin_detach(attachment);
+	else
+		begin_publish(attachment);
+}
+
+static void wait_and_retry(struct attachment *attachment)
+{
+	struct agent *agent = attachment->agent;
+	uint64_t pause_ms = min_u64((uint64_t)RETRY_MIN_MS << min_u64(attachment->failures++, 10), RETRY_MAX_MS);
+
+	if (attachment->failures == 1) {
+		char about[ATTACH_NAME_BYTES + 16];
+
+		snprintf(about, sizeof(about), "volume %s: ", attachment->record.name);
+		agent_log_fault(LOG_LEVEL_WARNING, about, &attachment->why);
+	}
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_WAITING);
+	if (agent->state != AGENT_LEAVING)
+		deadline_set(&agent->deadlines, &attachment->due, pause_ms * NS_PER_MS, try_again);
+}
+
+/* A step failed, with `why` (not the attachment's own). The caller gets it; a new attachment is withdrawn. */
+static void fail(struct attachment *attachment, const struct fathom_fault *why)
+{
+	struct agent *agent = attachment->agent;
+
+	attachment->why = *why;
+	agent->stats.attach_failures++;
+	answer_caller(attachment, why);
+	if (!attachment->is_new || agent->state == AGENT_LEAVING) {
+		wait_and_retry(attachment);
+		return;
+	}
+	if (!attachment->record.uuid[0]) {
+		attachment_destroy(attachment);
+		return;
+	}
+	attachment->is_forced = true; /* its record must not stay, even if it cannot be unpublished */
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_WAITING);
+	begin_detach(attachment);
+}
+
+/* ---- attaching ---- */
+
+static bool take_volume(struct attachment *attachment, const Fathom__Volume *volume)
+{
+	struct attach_record *record = &attachment->record, taken = *record;
+	uuid_t uuid;
+
+	if (!volume || uuid_parse(volume->uuid, uuid) != 0 || volume->n_addresses > ATTACH_ADDRESSES_MAX ||
+	    !attach_name_is_valid(volume->name) || !volume->nqn[0] ||
+	    text_copy(taken.name, sizeof(taken.name), volume->name) != 0 ||
+	    text_copy(taken.nqn, sizeof(taken.nqn), volume->nqn) != 0)
+		return false;
+	uuid_unparse_lower(uuid, taken.uuid);
+	if (record->uuid[0] && strcmp(record->uuid, taken.uuid) != 0)
+		return false; /* the name is now another volume's */
+	taken.address_count = 0;
+	for (size_t i = 0; i < volume->n_addresses; i++) {
+		if (text_copy(taken.addresses[taken.address_count++], ATTACH_ADDRESS_BYTES, volume->addresses[i]) != 0)
+			return false;
+	}
+	*record = taken;
+	return true;
+}
+
+static void begin_connect(struct attachment *attachment)
+{
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_CONNECTING);
+	start_job(attachment, ATTACHMENT_JOB_CONNECT);
+}
+
+/* The service was not reached, so the volume may be as it was recorded. */
+static bool is_unreached(const struct fathom_fault *why)
+{
+	return why->error == -ECONNREFUSED || why->error == -ETIMEDOUT || why->error == -EHOSTUNREACH ||
+	       why->error == -ENETUNREACH || why->error == -ECONNRESET || why->code == FAULT_NOT_STARTED ||
+	       why->code == FAULT_HOST_UNKNOWN || why->code == FAULT_SERVICE_UNREACHABLE;
+}
+
+static void published(void *ctx, const ProtobufCMessage *response, const struct fathom_fault *why)
+{
+	struct attachment *attachment = ctx;
+	const Fathom__VolumeResp *answer = (const Fathom__VolumeResp *)response;
+	struct fathom_fault bad = { 0 };
+
+	record_step(attachment, why && !answer ? why->error : 0);
+	if (attachment->agent->state == AGENT_LEAVING) {
+		fail(attachment, why ? why : &(struct fathom_fault){ .error = -ECANCELED, .text = "the agent ends" });
+		return;
+	}
+	attachment->publish_why = answer ? bad : *why;
+	if (answer && !take_volume(attachment, answer->volume)) {
+		bad.error = fault(&bad, -EPROTO, "the answer about %s is not valid: another volume, or no NQN",
+				  attachment->record.name);
+		fail(attachment, &bad);
+	} else if (answer || (!attachment->is_new && attachment->record.address_count > 0 && is_unreached(why))) {
+		begin_connect(attachment);
+	} else {
+		fail(attachment, why);
+	}
+}
+
+static void begin_publish(struct attachment *attachment)
+{
+	struct agent *agent = attachment->agent;
+	struct fathom_fault why = { 0 };
+
+	deadline_clear(&agent->deadlines, &attachment->due);
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_PUBLISHING);
+	if (attachment_read_options(attachment, &why) != 0) {
+		fail(attachment, &why);
+		return;
+	}
+	fathom__volume_publish_req__init(&attachment->publish);
+	attachment->publish.sys = agent->system;
+	attachment->publish.host = attachment->options.host_nqn;
+	(void)text_copy(attachment->asked, sizeof(attachment->asked), /* as large as the name */
+			attachment->record.uuid[0] ? attachment->record.uuid : attachment->record.name);
+	attachment->publish.name = attachment->asked;
+	service_start(agent, &(struct service_request){
+				     .path = "/fathom.ControlSvc/VolumePublish",
+				     .name = "publishing of a volume",
+				     .message = &attachment->publish.base,
+				     .response = &fathom__volume_resp__descriptor,
+				     .timeout_ns = time_left(attachment),
+				     .done = published,
+				     .ctx = attachment,
+			     });
+}
+
+static void attached(struct attachment *attachment)
+{
+	struct agent *agent = attachment->agent;
+	bool is_first = attachment->is_new || attachment->failures > 0 || !attachment->device.path[0];
+
+	attachment->why = attachment->publish_why;
+	attachment->is_new = false;
+	attachment->failures = 0;
+	attachment->device = attachment->job_device;
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_ATTACHED);
+	if (is_first) {
+		agent->stats.attaches++;
+		log_notice("volume %s is attached: %s", attachment->record.name, attachment->device.path);
+	}
+	answer_caller(attachment, NULL);
+	if (agent->state != AGENT_LEAVING)
+		deadline_set(&agent->deadlines, &attachment->due, CHECK_SECONDS * NS_PER_SEC, try_again);
+}
+
+/* ---- detaching ---- */
+
+static void detached(struct attachment *attachment)
+{
+	attachment->agent->stats.detaches++;
+	log_notice("volume %s is detached", attachment->record.name);
+	answer_caller(attachment, NULL);
+	attachment_destroy(attachment);
+}
+
+static void unpublished(void *ctx, const ProtobufCMessage *response, const struct fathom_fault *why)
+{
+	struct attachment *attachment = ctx;
+	bool is_gone = !response && why->error == -ENOENT && why->code != FAULT_HOST_UNKNOWN;
+
+	record_step(attachment, response ? 0 : why->error);
+	if (response || is_gone || (attachment->is_forced && attachment->agent->state != AGENT_LEAVING)) {
+		if (!response && !is_gone)
+			log_warning("volume %s was not unpublished: %s", attachment->record.name, why->text);
+		start_job(attachment, ATTACHMENT_JOB_FORGET);
+		return;
+	}
+	attachment->why = *why;
+	answer_caller(attachment, why);
+	wait_and_retry(attachment);
+}
+
+static void begin_unpublish(struct attachment *attachment)
+{
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_UNPUBLISHING);
+	fathom__volume_unpublish_req__init(&attachment->unpublish);
+	attachment->unpublish.sys = attachment->agent->system;
+	attachment->unpublish.host = attachment->options.host_nqn;
+	attachment->unpublish.name = attachment->record.uuid;
+	attachment->unpublish.force = true; /* the engine may not have seen the end of the connections yet */
+	service_start(attachment->agent, &(struct service_request){
+						 .path = "/fathom.ControlSvc/VolumeUnpublish",
+						 .name = "unpublishing of a volume",
+						 .message = &attachment->unpublish.base,
+						 .response = &fathom__volume_resp__descriptor,
+						 .timeout_ns = time_left(attachment),
+						 .done = unpublished,
+						 .ctx = attachment,
+					 });
+}
+
+static void begin_detach(struct attachment *attachment)
+{
+	struct fathom_fault why = { 0 };
+
+	deadline_clear(&attachment->agent->deadlines, &attachment->due);
+	if (attachment_read_options(attachment, &why) != 0)
+		log_warning("volume %s: %s", attachment->record.name, why.text);
+	attachment_state_move(reactor_now(), attachment, ATTACHMENT_DETACHING);
+	start_job(attachment, ATTACHMENT_JOB_DISCONNECT);
+}
+
+/* ---- the end of a job ---- */
+
+static void settle_failed(struct attachment *attachment)
+{
+	const struct fathom_fault why = attachment->job_why;
+
+	switch (attachment->job_kind) {
+	case ATTACHMENT_JOB_CONNECT:
+		fail(attachment, &why);
+		break;
+	case ATTACHMENT_JOB_DISCONNECT:
+		answer_caller(attachment, &why);
+		attachment->why = why;
+		if (attachment->record.is_detaching) {
+			wait_and_retry(attachment);
+			break;
+		}
+		/* in use, or its record cannot be marked: it stays */
+		attachment_state_move(reactor_now(), attachment,
+				      attachment->device.path[0] ? ATTACHMENT_ATTACHED : ATTACHMENT_WAITING);
+		attachment->why = (struct fathom_fault){ 0 };
+		deadline_set(&attachment->agent->deadlines, &attachment->due, CHECK_SECONDS * NS_PER_SEC, try_again);
+		break;
+	case ATTACHMENT_JOB_FORGET:
+		attachment->why = why;
+		answer_caller(attachment, &why);
+		wait_and_retry(attachment);
+		break;
+	}
+}
+
+void attachment_settle(struct attachment *attachment)
+{
+	record_step(attachment, attachment->job_why.error);
+	if (attachment->job_why.error)
+		settle_failed(attachment);
+	else if (attachment->job_kind == ATTACHMENT_JOB_CONNECT)
+		attached(attachment);
+	else if (attachment->job_kind == ATTACHMENT_JOB_DISCONNECT && attachment->agent->state != AGENT_LEAVING)
+		begin_unpublish(attachment);
+	else if (attachment->job_kind == ATTACHMENT_JOB_FORGET)
+		detached(attachment);
+	else
+		wait_and_retry(attachment);
+}
+
+/* ---- methods ---- */
+
+static uint64_t timeout_of(uint32_t ms)
+{
+	return min_u64(ms ? ms : TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX) * NS_PER_MS;
+}
+
+/* Root, and a valid name; else the fault. */
+static int check_request(struct drpc_call *call, const char *name, const char *what, struct fathom_fault *why)
+{
+	uint32_t uid = drpc_call_peer(call)->uid;
+	uuid_t uuid;
+
+	if (uid != 0)
+		return fault_agent_root_only(why, what, uid);
+	if (!attach_name_is_valid(name) && uuid_parse(name, uuid) != 0)
+		return fault_volume_name_bad(why, name);
+	return 0;
+}
+
+static bool is_busy(const struct attachment *attachment)
+{
+	return attachment->call || attachment->is_working ||
+	       (attachment->state != ATTACHMENT_ATTACHED && attachment->state != ATTACHMENT_WAITING);
+}
+
+static void attach(struct agent *agent, struct drpc_call *call, const Agent__AttachReq *request)
+{
+	struct attachment *attachment = attachment_find(agent, request->name);
+	struct fathom_fault why = { 0 };
+
+	if (attachment && is_busy(attachment)) {
+		why.error = fault_attachment_busy(&why, request->name, state_word(attachment));
+		reply_fault(call, &why);
+		return;
+	}
+	if (!attachment && agent->attachments.count >= AGENT_ATTACHMENTS_MAX) {
+		why.error = fault_attachments_full(&why, agent->attachments.count);
+		reply_fault(call, &why);
+		return;
+	}
+	if (!attachment) {
+		attachment = attachment_create(agent, request->name);
+		attachment->is_new = true;
+		attachment->is_temporary = request->temporary;
+	}
+	attachment->call = call;
+	attachment->record.is_detaching = false; /* an interrupted detach gives way to the wish of now */
+	attachment->is_forced = false;
+	attachment->end_ns = clock_monotonic_ns() + timeout_of(request->timeout_ms);
+	begin_publish(attachment);
+}
+
+void call_attach(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Agent__AttachReq *request = (const Agent__AttachReq *)message;
+	struct fathom_fault why = { 0 };
+
+	if (check_request(call, request->name, "attach a volume", &why) != 0)
+		reply_fault(call, &why);
+	else
+		attach(drpc_call_ctx(call), call, request);
+}
+
+void call_detach(struct drpc_call *call, const ProtobufCMessage *message)
+{
+	const Agent__DetachReq *request = (const Agent__DetachReq *)message;
+	struct agent *agent = drpc_call_ctx(call);
+	struct attachment *attachment = attachment_find(agent, request->name);
+	struct fathom_fault why = { 0 };
+
+	if (check_request(call, request->name, "detach a volume", &why) == 0) {
+		if (!attachment)
+			why.error = fault_not_attached(&why, request->name);
+		else if (is_busy(attachment))
+			why.error = fault_attachment_busy(&why, request->name, state_word(attachment));
+	}
+	if (why.error) {
+		reply_fault(call, &why);
+		return;
+	}
+	attachment->call = call;
+	attachment->is_forced = request->force;
+	attachment->end_ns = clock_monotonic_ns() + timeout_of(request->timeout_ms);
+	begin_detach(attachment);
+}
+
+void call_list(struct drpc_call *call, const ProtobufCMessage *request)
+{
+	struct agent *agent = drpc_call_ctx(call);
+	Agent__ListResp response = AGENT__LIST_RESP__INIT;
+	struct shown_attachment *shown = calloc(agent->attachments.count + 1, sizeof(*shown));
+	Agent__Attachment **list = calloc(agent->attachments.count + 1, sizeof(Agent__Attachment *));
+	struct attachment *attachment;
+
+	must(shown);
+	must(list);
+	TAILQ_FOREACH (attachment, &agent->attachments.list, link) {
+		show_attachment(attachment, &shown[response.n_attachments]);
+		list[response.n_attachments] = &shown[response.n_attachments].message;
+		response.n_attachments++;
+	}
+	response.attachments = list;
+	drpc_reply(call, &response.base);
+	free(list);
+	free(shown);
+}
+
+/* ---- start and end ---- */
+
+void attachment_resume(struct agent *agent, const struct attach_record *record, bool is_temporary)
+{
+	struct attachment *attachment;
+
+	if (attachment_find(agent, record->uuid) || agent->attachments.count >= AGENT_ATTACHMENTS_MAX)
+		return;
+	attachment = attachment_create(agent, record->name);
+	attachment->record = *record;
+	attachment->is_temporary = is_temporary;
+	attachment->end_ns = clock_monotonic_ns() + PUBLISH_SECONDS * NS_PER_SEC;
+	if (record->is_detaching)
+		begin_detach(attachment);
+	else
+		begin_publish(attachment);
+}
+
+void attachments_close(struct agent *agent)
+{
+	struct attachment *attachment;
+
+	while ((attachment = TAILQ_FIRST(&agent->attachments.list)))
+		attachment_destroy(attachment);
+	must(agent->attachments.count == 0);
+}

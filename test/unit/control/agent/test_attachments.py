@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Attachments of a real fathom-agent, with a fake management service, on a host whose kernel has no driver: what is asked, recorded, tried again and
+withdrawn. test/vm/test_agent.py has a kernel.
+"""
+
+import json
+import os
+import subprocess
+import unittest
+import uuid
+
+import grpc
+
+import agent_rig as rig
+from agent_rig import ATTACH_INFO, NOBODY, PUBLISH, UNPUBLISH, attach_info, fathom, wait_for
+from fake_server import Slow, fault
+
+UUID = "0af11bd2-1111-4222-8333-444455556666"
+NQN = "nqn.2026-11.io.fathom:" + UUID
+HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
+
+
+def volume(name="p1/db", own=UUID):
+    return fathom.VolumeResp(volume=fathom.Volume(name=name, uuid=own, nqn="nqn.2026-11.io.fathom:" + own, addresses=["127.0.0.1:9"], state="ready"))
+
+
+@unittest.skipIf(os.path.exists("/dev/nvme-fabrics"), "this kernel has the driver: test/vm/test_agent.py")
+class Attachments(rig.AgentTest):
+    def setUp(self):
+        super().setUp()
+        self.answers = {ATTACH_INFO: attach_info(), PUBLISH: volume(), UNPUBLISH: volume()}
+
+    def begin(self, **answers):
+        self.one_server = self.server({**self.answers, **answers})
+        return self.agent([self.one_server])
+
+    def record(self, own=UUID, name="p1/db", folder="state", **fields):
+        path = os.path.join(self.folder, folder, "attachments")
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, own + ".json"), "w") as file:
+            json.dump({"version": 1, "name": name, "uuid": own, "nqn": "nqn.2026-11.io.fathom:" + own, "addresses": ["127.0.0.1:9"],
+                       "detaching": False, **fields}, file)
+
+    def records(self):
+        path = os.path.join(self.folder, "state/attachments")
+        return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+    def published(self):
+        return self.one_server.requests(PUBLISH, fathom.VolumePublishReq)
+
+    def unpublished(self):
+        return self.one_server.requests(UNPUBLISH, fathom.VolumeUnpublishReq)
+
+    def fathom_volume(self, *words, user=None):
+        command = [os.path.join(rig.BIN, "fathom"), "volume", *words]
+        return subprocess.run(command, capture_output=True, text=True, timeout=rig.SECONDS, check=False)
+
+    # ---- attach ----
+
+    def test_a_failed_attach_is_withdrawn_and_says_what_is_missing(self):
+        agent = self.begin()
+        answer = agent.attach("p1/db")
+        self.assertEqual(rig.fault_code(answer), "code = 1158", answer)
+        self.assertIn("modprobe nvme-tcp", answer.resolution)
+        self.assertEqual([(one.name, one.host) for one in self.published()], [("p1/db", HOST)])
+        wait_for(self.unpublished, "the volume is unpublished")
+        self.assertEqual([(one.name, one.host) for one in self.unpublished()], [(UUID, HOST)])
+        wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
+        self.assertEqual(self.records(), [])
+        self.assertEqual(self.one_server.calls[-1][2]["x-daos-component"], "agent")
+
+    def test_a_volume_that_does_not_exist_has_the_services_fault(self):
+        agent = self.begin(**{PUBLISH: fault(609, "server", "no volume p1/nix", "see fathom volume list")})
+        answer = agent.attach("p1/nix")
+        self.assertEqual((answer.code, answer.resolution), (609, "see fathom volume list"))
+        self.assertEqual(list(agent.attachments()), [])
+        self.assertEqual(self.unpublished(), [])
+
+    def test_only_root_may_attach_and_detach(self):
+        agent = self.begin()
+        for method, request in ((rig.ATTACH, rig.agent.AttachReq(name="p1/db")), (rig.DETACH, rig.agent.DetachReq(name="p1/db"))):
+            body = rig.drpc.Call(module=rig.FATHOM, method=method, sequence=7, body=request.SerializeToString()).SerializeToString()
+            packet = rig.CHUNK.pack(len(body), len(body), 0, 1) + body
+            said = self.as_user(NOBODY, f"s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\ns.connect({agent.socket!r})\n"
+                                        f"s.send({packet!r})\nprint(s.recv(1 << 17)[24:].hex())")
+            answer = rig.agent.AttachResp.FromString(rig.drpc.Response.FromString(bytes.fromhex(said)).body)
+            self.assertEqual(rig.fault_code(answer), "code = 1151", answer)
+        self.assertEqual(self.published(), [])
+
+    def test_names_that_are_none_are_refused(self):
+        agent = self.begin()
+        for name in ("", "db", "p1/", "../x", "p1/../../etc", "a/b/c", "x" * 300 + "/y"):
+            self.assertEqual(rig.fault_code(agent.attach(name)), "code = 1152", name)
+        self.assertEqual(rig.fault_code(agent.detach("p1/none")), "code = 1154")
+
+    def test_a_second_request_for_a_volume_is_refused_meanwhile(self):
+        agent = self.begin(**{PUBLISH: Slow(3600, volume())})
+        with rig.connect(agent.socket) as sock:
+            rig.send_call(sock, rig.FATHOM, rig.ATTACH, rig.agent.AttachReq(name="p1/db").SerializeToString())
+            wait_for(lambda: [one.state for one in agent.attachments()] == ["publishing"], "the first request")
+            self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1153")
+            self.assertEqual(rig.fault_code(agent.detach("p1/db")), "code = 1153")
+            self.assertEqual(rig.fault_code(agent.attach("p1/other", timeout_ms=200)), "code = 508")    # another volume is not held up by it
+        self.assertEqual(agent.stop(), 0)
+
+    def test_a_host_without_an_nqn_is_told_to_make_one(self):
+        agent = self.begin()
+        os.unlink(os.path.join(self.folder, "hostnqn"))
+        answer = agent.attach("p1/db")
+        self.assertEqual(rig.fault_code(answer), "code = 1157", answer)
+        self.assertIn("nvme gen-hostnqn", answer.resolution)
+
+    def test_answers_that_are_not_valid_are_refused(self):
+        for wrong in (fathom.VolumeResp(), fathom.VolumeResp(volume=fathom.Volume(name="p1/db", uuid="x", nqn="n")),
+                      fathom.VolumeResp(volume=fathom.Volume(name="../../etc", uuid=UUID, nqn="n")),
+                      fathom.VolumeResp(volume=fathom.Volume(name="p1/db", uuid=UUID, nqn="n" * 300)),
+                      fathom.VolumeResp(volume=fathom.Volume(name="p1/db", uuid=UUID, nqn="n", addresses=["127.0.0.1:1"] * 17))):
+            agent = self.begin(**{PUBLISH: wrong})
+            answer = agent.attach("p1/db")
+            self.assertEqual(answer.status, -71, answer)    # EPROTO
+            self.assertEqual(self.records(), [])
+            agent.stop()
+
+    # ---- after a start ----
+
+    def test_a_recorded_attachment_is_tried_again_for_ever(self):
+        self.record()
+        agent = self.begin(**{PUBLISH: volume(name="p1/renamed")})
+        wait_for(lambda: len(self.published()) >= 2, "a second attempt")
+        self.assertEqual(self.published()[0].name, UUID)
+        one = wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"], "it waits")[0]
+        self.assertIn("/dev/nvme-fabrics", one.reason)
+        self.assertEqual(one.name, "p1/renamed")
+        self.assertEqual(self.records(), [UUID + ".json"])
+
+    def test_without_any_server_the_recorded_addresses_are_used(self):
+        self.record()
+        agent = self.agent(["127.0.0.1:1"])
+        wait_for(lambda: [one for one in agent.attachments() if "nvme-fabrics" in one.reason], "the connection is tried")
+
+    def test_a_detach_that_a_kill_interrupted_is_ended(self):
+        self.record(detaching=True)
+        agent = self.begin()
+        wait_for(lambda: self.records() == [], "the record is removed")
+        wait_for(lambda: not agent.attachments())
+        self.assertEqual([one.name for one in self.unpublished()], [UUID])
+
+    def test_a_waiting_attachment_is_detached(self):
+        self.record()
+        agent = self.begin()
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db")), "it is not busy")
+        self.assertEqual((answer.status, answer.text), (0, ""))
+        self.assertEqual(self.records(), [])
+
+    def test_a_detach_without_a_server_fails_and_goes_on_later_unless_it_is_forced(self):
+        self.record()
+        agent = self.begin(**{UNPUBLISH: fault(610, "server", "the server is still starting", "try again in a moment")})
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db", timeout_ms=500)))
+        self.assertEqual(answer.code, 610)
+        with open(os.path.join(self.folder, "state/attachments", UUID + ".json")) as file:
+            self.assertTrue(json.load(file)["detaching"])
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db", force=True, timeout_ms=500)))
+        self.assertEqual(answer.status, 0)
+        self.assertEqual(self.records(), [])
+
+    def test_a_damaged_record_is_reported_and_left(self):
+        self.record()
+        with open(os.path.join(self.folder, "state/attachments", UUID + ".json"), "w") as file:
+            file.write("{")
+        agent = self.begin()
+        self.assertIn("agent: code = 1162 ", agent.log())
+        self.assertEqual(list(agent.attachments()), [])
+        self.assertEqual(self.records(), [UUID + ".json"])
+
+    def test_attachments_are_limited(self):
+        for number in range(512):
+            self.record(str(uuid.UUID(int=number + 1)), f"p1/v{number}")
+        agent = self.begin(**{PUBLISH: fault(610, "server", "the server is still starting", "try again in a moment")})
+        self.assertEqual(len(agent.attachments()), 512)
+        self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1156")
+
+    def test_folders_that_others_may_write_are_not_trusted(self):
+        self.record()
+        os.chmod(os.path.join(self.folder, "state/attachments"), 0o777)
+        self.one_server = self.server(self.answers)
+        agent = self.agent([self.one_server], ready=False)
+        self.assertEqual(agent.process.wait(rig.SECONDS), 1)
+        self.assertIn("only the agent's user may write", agent.log())
+
+    # ---- names for udev ----
+
+    def test_udev_gets_the_name_of_a_recorded_volume_alone(self):
+        self.record()
+        self.record("0af11bd2-1111-4222-8333-444455557777", "p2/tmp", folder="run")
+        agent = rig.Agent(self.folder, ["127.0.0.1:1"])
+
+        def name(own):
+            return subprocess.run([rig.AGENT, "udev-name", "-o", agent.config, own], capture_output=True, text=True, timeout=60, check=False)
+
+        self.assertEqual(name(UUID.upper()).stdout, "p1/db\n")
+        self.assertEqual(name("0af11bd2-1111-4222-8333-444455557777").stdout, "p2/tmp\n")
+        other = name("0af11bd2-1111-4222-8333-444455558888")
+        self.assertEqual((other.returncode, other.stdout, other.stderr), (1, "", ""))
+        self.assertEqual(name("../../etc/passwd").returncode, 2)
+
+    def test_attachments_are_shown(self):
+        self.record()
+        agent = self.begin()
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        shown = subprocess.run([rig.AGENT, "attachments", "-o", agent.config], capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertRegex(shown, r"p1/db +\w+ +yes +the kernel has no driver")
+        said = json.loads(subprocess.run([rig.AGENT, "attachments", "-o", agent.config, "-j"], capture_output=True, text=True, timeout=60,
+                                         check=True).stdout)
+        self.assertEqual((said[0]["uuid"], said[0]["addresses"]), (UUID, ["127.0.0.1:9"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
