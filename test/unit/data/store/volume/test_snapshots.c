@@ -212,7 +212,7 @@ static int control_destroy(void *ctx)
 
 static int control_grow(void *ctx)
 {
-	volumes_resize(volumes, &key, 16 * MIB, note_end, ctx);
+	volumes_resize(volumes, &key, 16 * MIB, false, note_end, ctx);
 	return 0;
 }
 
