@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Methods for snapshots of volumes. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <uuid/uuid.h>
 
@@ -75,7 +77,7 @@ void method_volume_snapshot(struct rpc_request *request, const struct volume_sna
 	volumes_snapshot(volumes, members, (uint32_t)more + 1, reply_done, request);
 }
 
-/* ---- destroy, show ---- */
+/* ---- destroy ---- */
 
 void method_snapshot_destroy(struct rpc_request *request, const struct snapshot_destroy_params *p)
 {
@@ -85,6 +87,57 @@ void method_snapshot_destroy(struct rpc_request *request, const struct snapshot_
 	if (volumes)
 		volumes_destroy_snapshot(volumes, &key, p->snapshot, reply_done, request);
 }
+
+/* ---- restore, clone ---- */
+
+void method_volume_restore(struct rpc_request *request, const struct volume_restore_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
+
+	if (volumes)
+		volumes_restore(volumes, &key, p->snapshot, p->force, reply_done, request);
+}
+
+struct cloning {
+	struct rpc_request *request;
+	char device[2 * POOL_NAME_BYTES_MAX];
+};
+
+static void reply_cloned(void *ctx, const struct fathom_fault *why)
+{
+	struct cloning *cloning = ctx;
+
+	if (why)
+		rpc_error_errno(cloning->request, why->error, why->text);
+	else
+		rpc_reply(cloning->request, json_text(cloning->device));
+	free(cloning);
+}
+
+void method_volume_clone(struct rpc_request *request, const struct volume_clone_params *p)
+{
+	struct volumes *volumes = get_volumes(request);
+	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
+	struct volume_record clone = { .thick = p->thick };
+	struct cloning *cloning;
+
+	if (!volumes)
+		return;
+	if (text_copy(clone.name, sizeof(clone.name), p->new_name) != 0) {
+		rpc_error(request, -EINVAL, "%s: the name \"%s\" is longer than %d characters", strerror(EINVAL),
+			  p->new_name, POOL_NAME_BYTES_MAX - 1);
+		return;
+	}
+	uuid_copy(clone.uuid, p->uuid);
+	cloning = calloc(1, sizeof(*cloning));
+	must(cloning);
+	cloning->request = request;
+	snprintf(cloning->device, sizeof(cloning->device), "%.63s/%s", p->pool, clone.name);
+	volumes_clone(volumes, &key, p->snapshot, &clone, reply_cloned, cloning);
+}
+
+/* ---- show ---- */
 
 static json_t *uuid_json(const uint8_t *uuid)
 {

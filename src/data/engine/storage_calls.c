@@ -214,8 +214,8 @@ static const struct action {
 	[STORE__ACTION__VOLUME_UNPUBLISH] = { "VOLUME_UNPUBLISH", unpublish_volume },
 	[STORE__ACTION__SNAPSHOT_CREATE] = { "SNAPSHOT_CREATE", storage_snapshot_create },
 	[STORE__ACTION__SNAPSHOT_DESTROY] = { "SNAPSHOT_DESTROY", storage_snapshot_destroy },
-	[STORE__ACTION__SNAPSHOT_RESTORE] = { "SNAPSHOT_RESTORE", NULL },
-	[STORE__ACTION__SNAPSHOT_CLONE] = { "SNAPSHOT_CLONE", NULL },
+	[STORE__ACTION__SNAPSHOT_RESTORE] = { "SNAPSHOT_RESTORE", storage_snapshot_restore },
+	[STORE__ACTION__SNAPSHOT_CLONE] = { "SNAPSHOT_CLONE", storage_snapshot_clone },
 };
 
 /* ---- the method ---- */

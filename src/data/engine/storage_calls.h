@@ -45,6 +45,8 @@ void storage_list(struct storage_call *call);
 
 void storage_snapshot_create(struct storage_call *call);
 void storage_snapshot_destroy(struct storage_call *call);
+void storage_snapshot_restore(struct storage_call *call);
+void storage_snapshot_clone(struct storage_call *call);
 
 /* ---- storage_answer.c ---- */
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <uuid/uuid.h>
 
+#include "base/text.h"
 #include "data/engine/storage_calls.h"
 #include "data/store/pool/tree.h"
 #include "data/store/volume/snapshots.h"
@@ -45,4 +46,33 @@ void storage_snapshot_create(struct storage_call *call)
 void storage_snapshot_destroy(struct storage_call *call)
 {
 	volumes_destroy_snapshot(call->volumes, &call->key, call->request->snapshot, end_destroy, call);
+}
+
+void storage_snapshot_restore(struct storage_call *call)
+{
+	volumes_restore(call->volumes, &call->key, call->request->snapshot, call->request->force, end_call, call);
+}
+
+/* The answer shows the new volume. */
+static void end_clone(void *ctx, const struct fathom_fault *why)
+{
+	struct storage_call *call = ctx;
+
+	call->key.volume = call->request->new_name;
+	storage_call_end(call, why);
+}
+
+void storage_snapshot_clone(struct storage_call *call)
+{
+	struct volume_record clone = { .thick = call->request->thick };
+	struct fathom_fault why;
+
+	if (text_copy(clone.name, sizeof(clone.name), call->request->new_name) != 0) {
+		fill_fault(&why, -EINVAL, "the name \"%.64s ...\" is longer than %d characters", call->request->new_name,
+			   POOL_NAME_BYTES_MAX - 1);
+		storage_call_end(call, &why);
+		return;
+	}
+	uuid_copy(clone.uuid, call->new_uuid);
+	volumes_clone(call->volumes, &call->key, call->request->snapshot, &clone, end_clone, call);
 }

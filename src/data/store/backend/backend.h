@@ -78,6 +78,12 @@ MUST_CHECK int file_create(const struct file_options *options, struct fathom_fau
 void file_set_path(struct bdev *bdev, const char *filename);
 
 /*
+ * Give `bdev`, of a volume, the file `filename`, which is at least as long. No I/O of it is in progress. Errors
+ * (explained): those of file_create(); the bdev is as before.
+ */
+MUST_CHECK int file_reopen(struct bdev *bdev, const char *filename, struct fathom_fault *why);
+
+/*
  * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`
  * after removal, possibly before this returns: see bdev_unregister(). Errors: -ENODEV (none, or of another kind), -EBUSY.
  */

@@ -20,6 +20,7 @@
 #include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/reactor/reactor.h"
@@ -405,4 +406,44 @@ void file_set_path(struct bdev *bdev, const char *filename)
 	must(copy);
 	free(self->filename);
 	self->filename = copy;
+}
+
+/* Descriptors keep their numbers, so the channels need not know. */
+static int exchange_descriptor(int from, int to)
+{
+	return dup3(from, to, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
+int file_reopen(struct bdev *bdev, const char *filename, struct fathom_fault *why)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev), fresh = { .fd = -1, .claim_fd = -1 };
+	const struct file_options options = { .kind = FILE_KIND_VOLUME,
+					      .block_bytes = bdev->block_bytes,
+					      .read_only = bdev->read_only };
+	int error;
+
+	must_be_on(thread_control());
+	must(bdev->ops == &volume_ops);
+	fresh.bdev.ops = bdev->ops;
+	fresh.bdev.read_only = bdev->read_only;
+	fresh.filename = strdup(filename);
+	must(fresh.filename);
+	error = file_open(&fresh, &options, why);
+	if (!error && (fresh.direct != self->direct || fresh.bdev.block_count < bdev->block_count))
+		error = fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", filename);
+	if (!error) {
+		error = exchange_descriptor(fresh.claim_fd, self->claim_fd);
+		if (!error)
+			error = exchange_descriptor(fresh.fd, self->fd);
+		if (error)
+			error = fault(why, error, "cannot exchange the file for %s: %s", filename, strerror(-error));
+	}
+	file_close(&fresh);
+	free(fresh.filename);
+	if (error)
+		return error;
+	self->device = fresh.device;
+	self->inode = fresh.inode;
+	file_set_path(bdev, filename);
+	return 0;
 }

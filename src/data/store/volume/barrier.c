@@ -143,10 +143,10 @@ static void run_steps(struct worker_job *job)
 	}
 }
 
-static void add_step(struct barrier *barrier, struct member *member, uint64_t first, uint64_t count)
+static void add_step(struct barrier *barrier, struct member *member, struct bdev_regions run, bool is_requested)
 {
 	must(barrier->step_count < BATCH_STEPS_MAX);
-	barrier->steps[barrier->step_count++] = (struct step){ member, { first, count }, 0 };
+	barrier->steps[barrier->step_count++] = (struct step){ .member = member, .run = run, .is_requested = is_requested };
 }
 
 static bool is_in_batch(const struct barrier *barrier, const struct member *member, uint64_t region)
@@ -181,7 +181,7 @@ static void add_requested(struct barrier *barrier, struct request *request)
 	uint64_t count = count_free_regions(barrier, member, run->first, run->first + run->count, steps_max);
 
 	if (count > 0) {
-		add_step(barrier, member, run->first, count);
+		add_step(barrier, member, (struct bdev_regions){ run->first, count }, true);
 	} else {
 		/* the channel may have missed the opening, because it was just created */
 		if (is_copied(member, run->first) && member->hold && member->run_count < BATCH_STEPS_MAX)
@@ -216,7 +216,7 @@ static bool add_next_of(struct barrier *barrier, struct member *member)
 	count = count_free_regions(barrier, member, first, member->region_count,
 				   max_u64(1, member->step_bytes / member->region_bytes));
 	if (count > 0)
-		add_step(barrier, member, first, count);
+		add_step(barrier, member, (struct bdev_regions){ first, count }, false);
 	return count > 0;
 }
 
@@ -310,6 +310,20 @@ static void adapt_step(struct barrier *barrier, const struct step *step)
 		member->step_bytes = min_u64(member->step_bytes * 2, BARRIER_STEP_BYTES_MAX);
 }
 
+/* The batch ended before these steps, for which writes wait: they come first in the next one. */
+static void request_again(struct barrier *barrier)
+{
+	for (uint32_t i = barrier->step_count; i > barrier->steps_run; i--) {
+		const struct step *step = &barrier->steps[i - 1];
+		struct request *request = step->is_requested ? malloc(sizeof(*request)) : NULL;
+
+		if (!request) /* out of memory: its turn comes anyway, only later */
+			continue;
+		*request = (struct request){ .member = step->member, .run = step->run };
+		STAILQ_INSERT_HEAD(&barrier->requests, request, link);
+	}
+}
+
 static void finish_steps(struct worker_job *job)
 {
 	struct barrier *barrier = container_of(job, struct barrier, job);
@@ -334,6 +348,7 @@ static void finish_steps(struct worker_job *job)
 		give_up(barrier, &why);
 		return;
 	}
+	request_again(barrier);
 	barrier->waits_since_ns = clock_monotonic_ns();
 	open_copied(barrier);
 }

@@ -26,6 +26,7 @@ struct member {
 struct step {
 	struct member *member;
 	struct bdev_regions run;
+	bool is_requested; /* a write waits for it */
 	uint64_t took_ns;
 };
 

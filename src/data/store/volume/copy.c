@@ -38,39 +38,64 @@ void copy_free(struct copy *copy)
 {
 	if (!copy)
 		return;
-	must(!copy->barrier && !copy->is_open);
+	must(!copy->barrier && !copy->is_open && !copy->quiesce);
 	copy_close_sources(copy);
+	volume_record_deinit(&copy->record);
 	free(copy->volumes);
 	free(copy->members);
 	free(copy->files);
 	free(copy);
 }
 
-static void note_done(void *ctx, const struct fathom_fault *why)
+/* The copy is given up: its caller gets the result now, its files are removed by the end kind. */
+static void fail_copy(struct change *change, const struct fathom_fault *why)
 {
-	struct change *change = ctx;
-	struct copy *copy = change->copy;
-	struct barrier_info info;
-
-	barrier_get_info(copy->barrier, &info);
-	copy->instant_ns = info.instant_ns;
-	if (!why)
-		return;
-	copy->error = why->error;
-	copy->why = *why;
+	change->copy->error = why->error;
+	change->copy->why = *why;
 	change->error = why->error;
 	change->why = *why;
 	change_report(change);
 }
 
-static void note_released(void *ctx)
+static void note_done(void *ctx, const struct fathom_fault *why)
 {
 	struct change *change = ctx;
+	struct barrier_info info;
 
-	change->copy->barrier = NULL;
+	barrier_get_info(change->copy->barrier, &info);
+	change->copy->instant_ns = info.instant_ns;
+	if (why)
+		fail_copy(change, why);
+}
+
+static void start_end_kind(struct change *change)
+{
 	change->kind = change->copy->end_kind;
 	change->is_ending = true;
 	change_submit_first(change);
+}
+
+static void note_quiesced(void *ctx, const struct fathom_fault *why)
+{
+	struct change *change = ctx;
+
+	if (why) {
+		change->copy->quiesce = NULL;
+		fail_copy(change, why);
+	}
+	start_end_kind(change);
+}
+
+static void note_released(void *ctx)
+{
+	struct change *change = ctx;
+	struct copy *copy = change->copy;
+
+	copy->barrier = NULL;
+	if (copy->quiesced && !copy->error)
+		copy->quiesce = quiesce_start(copy->quiesced->device, note_quiesced, change);
+	else
+		start_end_kind(change);
 }
 
 static const struct barrier_calls calls = { note_done, note_released };
@@ -92,6 +117,8 @@ void copy_begin(struct change *change, const struct change_kind *end_kind)
 void copy_end(struct change *change)
 {
 	must(!change->copy->barrier && change->is_copying);
+	quiesce_end(change->copy->quiesce);
+	change->copy->quiesce = NULL;
 	TAILQ_REMOVE(&change->volumes->copies, change->copy, link);
 	change->is_copying = false;
 }

@@ -15,6 +15,7 @@
 
 #include "data/store/volume/barrier.h"
 #include "data/store/volume/internal.h"
+#include "data/store/volume/quiesce.h"
 #include "data/store/volume/snapshots.h"
 
 /* A volume that takes part. */
@@ -39,6 +40,9 @@ struct copy {
 	struct barrier_member *files;	 /* `count`; `from` is the copy's to close */
 	struct snapshot_group group;	 /* SNAPSHOT */
 	struct volume_build build;	 /* CLONE, RESTORE */
+	struct volume_record record;	 /* CLONE: the new volume; RESTORE: the volume before */
+	const struct volume *quiesced;	 /* its I/O is held while the end kind runs; NULL: none */
+	struct quiesce *quiesce;	 /* NULL: not held */
 };
 
 /* For `count` volumes; aborts if out of memory. Pair: copy_free(). */

@@ -9,7 +9,8 @@
  *	rename.c	the change of a name
  *	resize.c	the change of a size
  *	changes_snapshot.c	the same for snapshots
- *	copy.c, barrier.c	copies of data, beside the queue
+ *	changes_clone.c	clones and restored volumes
+ *	copy.c, barrier.c, quiesce.c	copies of data, beside the queue
  *	ledger.c	the space that is promised; space.c: readings of it
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
@@ -53,10 +54,11 @@ struct change {
 	bool is_shrunk;	  /* RESIZE: the block device has the new length already */
 	int trash_result; /* EMPTY_TRASH: of pool_tree_delete_trash(), set by `work` */
 	char snapshot[POOL_NAME_BYTES_MAX];
-	struct copy *copy; /* owned; NULL: it copies nothing */
-	bool is_copying;   /* from copy_begin() to copy_end() */
-	bool is_ending;	   /* its end kind: it runs whatever the state of the storage */
-	bool is_reported;  /* `done` was called */
+	struct snapshot_record snapshot_record; /* CLONE, RESTORE: of which */
+	struct copy *copy;			/* owned; NULL: it copies nothing */
+	bool is_copying;			/* from copy_begin() to copy_end() */
+	bool is_ending;				/* its end kind: it runs whatever the state of the storage */
+	bool is_reported;			/* `done` was called */
 	volumes_done_fn done;
 	void *ctx;
 	int error;
@@ -151,6 +153,11 @@ struct pool *model_find_pool(const struct pool_list *pools, const char *name);
 struct volume *model_find_volume(const struct pool *pool, const char *name);
 /* Copies the record. NULL: out of memory. Any thread, on a list of its own. */
 struct snapshot *model_add_snapshot(struct volume *volume, const struct snapshot_record *record, uint64_t allocated_bytes);
+/*
+ * The volume has another generation: its block device, whose I/O is held, gets the file of it, and grows if the volume is
+ * larger. If the file cannot be opened, the device goes, and the volume is ERRORED.
+ */
+void model_exchange_file(struct volumes *volumes, struct volume *volume);
 /* NULL: there is none. */
 struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid);
 /* Set `may_share` of clones and of the volumes that they were made of. */

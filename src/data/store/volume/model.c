@@ -220,6 +220,26 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
 }
 
+void model_exchange_file(struct volumes *volumes, struct volume *volume)
+{
+	struct bdev *bdev = bdev_find(volume->device);
+	char *path = data_path(volumes, volume);
+	int error;
+
+	must(path);
+	must(volume->state == VOLUME_ONLINE);
+	error = bdev ? file_reopen(bdev, path, &volume->why) : 0;
+	free(path);
+	if (!error && bdev && volume->record.size_bytes > bdev_block_count(bdev) * bdev->block_bytes)
+		bdev_grow(bdev, volume->record.size_bytes / bdev->block_bytes);
+	if (!error)
+		return;
+	log_error("volume %s: it was restored, but %s; it is not served", volume->device, volume->why.text);
+	volumes->damaged_count++;
+	move_volume(volume, VOLUME_ERRORED);
+	must(bdev_unregister(bdev, NULL, NULL) == 0);
+}
+
 int model_hold(struct volume *volume, struct fathom_fault *why)
 {
 	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;

@@ -19,6 +19,7 @@
 #include "data/store/volume/barrier.h"
 #include "../rig.h"
 #include "../tricky.h"
+#include "xfs_image.h"
 
 enum {
 	MIB = 1 << 20,
@@ -42,6 +43,7 @@ static bool is_hung, is_waiting; /* under the mutex */
 static uint64_t offsets[1024];
 static uint32_t offset_count;
 static int step_error;
+static useconds_t step_us;
 static bool by_reflink;
 
 static int copy_bytes(int to, int from, uint64_t offset, uint64_t bytes)
@@ -75,7 +77,7 @@ static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t byt
 	pthread_mutex_unlock(&mutex);
 	if (error)
 		return error;
-	usleep(2000); /* so that writes come between the steps */
+	usleep(step_us); /* so that writes come between the steps */
 	return by_reflink ? pool_fs_system()->clone(ctx, fd, from, offset, bytes) : copy_bytes(fd, from, offset, bytes);
 }
 
@@ -122,6 +124,7 @@ static int setup(void **state)
 	rig_start(false);
 	offset_count = 0;
 	step_error = 0;
+	step_us = 2000;
 	calls = *pool_fs_system();
 	calls.clone = test_clone;
 	for (int i = 0; i < DEVICES; i++) {
@@ -377,25 +380,33 @@ static void copies_under_load_are_of_one_instant(void **state)
 	assert_true(missing > 0);
 }
 
+/* In the order of the writes, also if a batch ends before all of their steps. */
 static void a_write_to_a_region_moves_its_step_to_the_front(void **state)
 {
 	static uint8_t buffer[BLOCK_BYTES] __attribute__((aligned(BLOCK_BYTES)));
+	const uint64_t regions[] = { 11, 9, 10, 8 };
+	struct rig_io ios[ARRAY_COUNT(regions)];
 	uint32_t before;
-	struct rig_io io;
 
 	hang_steps(true);
 	start_copy(1);
 	wait_for_hung_step();
-	rig_io_init(&io, rig_thread(0), devices[0].channels[0]);
-	rig_io_begin(&io, IO_TYPE_WRITE, buffer, 11 * MIB / BLOCK_BYTES, 1);
-	usleep(50000); /* longer than a batch */
+	for (size_t i = 0; i < ARRAY_COUNT(regions); i++) {
+		rig_io_init(&ios[i], rig_thread(0), devices[0].channels[0]);
+		rig_io_begin(&ios[i], IO_TYPE_WRITE, buffer, regions[i] * MIB / BLOCK_BYTES, 1);
+	}
+	step_us = 30000; /* longer than a batch */
+	usleep(step_us);
 	before = offset_count;
-	assert_int_equal(io.done, 0);
+	for (size_t i = 0; i < ARRAY_COUNT(regions); i++)
+		assert_int_equal(ios[i].done, 0);
 	hang_steps(false);
-	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
+	for (size_t i = 0; i < ARRAY_COUNT(regions); i++)
+		assert_int_equal(rig_io_end(&ios[i]), IO_SUCCESS);
 	rig_wait(&copy.released, 1);
 	assert_int_equal(copy.error, 0);
-	assert_int_equal(offsets[before], 11 * MIB);
+	for (size_t i = 0; i < ARRAY_COUNT(regions); i++)
+		assert_int_equal(offsets[before + i], regions[i] * MIB);
 }
 
 static void a_hung_step_is_given_up_and_writes_go_on(void **state)
@@ -497,17 +508,6 @@ static void files_without_a_device_are_copied(void **state)
 	assert_int_equal(copy.info.bytes_copied, DEVICE_BYTES);
 }
 
-static bool mount_xfs(void)
-{
-	char command[512];
-
-	snprintf(command, sizeof(command),
-		 "truncate -s 512M %s.img && mkfs.xfs -q -m reflink=1,rmapbt=0 %s.img && mount -o loop %s.img %s "
-		 "2>/dev/null",
-		 folder, folder, folder, folder);
-	return geteuid() == 0 && system(command) == 0;
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -527,7 +527,7 @@ int main(void)
 	must(mkdtemp(folder));
 	snprintf(image, sizeof(image), "%s.img", folder);
 	by_reflink = getenv("BARRIER_ON_XFS");
-	if (by_reflink && !mount_xfs()) {
+	if (by_reflink && !xfs_mount(folder)) {
 		printf("1..0 # SKIP no XFS image can be mounted here\n");
 		unlink(image);
 		rmdir(folder);

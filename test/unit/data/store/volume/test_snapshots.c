@@ -23,6 +23,7 @@
 #include "data/store/pool/fs.h"
 #include "data/store/volume/snapshots.h"
 #include "../../../control_thread.h"
+#include "xfs_image.h"
 
 enum { CALLS_MAX = 32, MIB = 1 << 20 };
 
@@ -228,6 +229,83 @@ static int control_destroy_snapshot(void *ctx)
 {
 	volumes_destroy_snapshot(volumes, &key, snapshot, note_end, ctx);
 	return 0;
+}
+
+static int control_clone(void *ctx)
+{
+	struct volume_record clone = { .name = "clone", .thick = is_thick };
+
+	volumes_clone(volumes, &key, snapshot, &clone, note_end, ctx);
+	return 0;
+}
+
+static int control_restore(void *ctx)
+{
+	volumes_restore(volumes, &key, snapshot, is_forced, note_end, ctx);
+	return 0;
+}
+
+/* ---- a block of a volume through its block device, as a host reads it ---- */
+
+static struct {
+	struct bdev_desc *desc;
+	struct bdev_channel *channel;
+	struct bdev_io io;
+	struct iovec iov;
+	enum io_status status;
+	uint8_t block[4096] __attribute__((aligned(4096)));
+} reading;
+
+static void note_read(struct bdev_io *io, enum io_status status)
+{
+	pthread_mutex_lock(&mutex);
+	reading.status = status;
+	is_waiting = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
+static int control_use(void *ctx)
+{
+	must(bdev_open(ctx, NULL, NULL, &reading.desc) == 0);
+	must(bdev_claim(bdev_desc_bdev(reading.desc)) == 0);
+	reading.channel = bdev_channel_get(reading.desc);
+	must(reading.channel);
+	return 0;
+}
+
+static int control_read(void *ctx)
+{
+	bdev_io_init(&reading.io);
+	reading.iov = (struct iovec){ reading.block, sizeof(reading.block) };
+	bdev_read(&reading.io, reading.channel, &reading.iov, 1, 0, 1, reactor_now(), note_read);
+	return 0;
+}
+
+static int control_unuse(void *ctx)
+{
+	bdev_channel_put(reading.channel);
+	bdev_release(bdev_desc_bdev(reading.desc));
+	bdev_close(reading.desc);
+	return 0;
+}
+
+static void assert_read(const char *text)
+{
+	is_waiting = false;
+	assert_int_equal(on_control(control_read, NULL), 0);
+	wait_for_hung_step();
+	assert_int_equal(reading.status, IO_SUCCESS);
+	assert_memory_equal(reading.block, text, strlen(text));
+}
+
+static int control_is_clone(void *ctx)
+{
+	const struct volume *clone = volumes_find(volumes, "p", "clone");
+	const struct snapshot *origin = volumes_find_snapshot(volumes_find(volumes, "p", "a"), "s");
+
+	return clone->record.has_origin && clone->record.size_bytes == 8 * MIB && clone->state == VOLUME_ONLINE &&
+	       memcmp(clone->record.origin_snapshot, origin->record.uuid, POOL_UUID_BYTES) == 0;
 }
 
 static int control_count_snapshots(void *ctx)
@@ -478,15 +556,48 @@ static void a_snapshot_needs_a_promise_for_what_the_volume_occupies(void **state
 	assert_int_equal(run(control_create), -ENOSPC);
 }
 
-static bool mount_xfs(void)
+static void a_clone_has_the_data_of_the_snapshot(void **state)
 {
-	char command[512];
+	create_volume("a");
+	write_data("before");
+	assert_int_equal(run(control_snapshot), 0);
+	write_data("behind");
+	assert_int_equal(run(control_clone), 0);
+	assert_int_equal(run(control_clone), 0); /* repeated */
+	close_storage();
+	assert_int_equal(run(control_open), 0);
+	assert_true(on_control(control_is_clone, NULL));
+	assert_int_equal(on_control(control_use, (void *)"p/clone"), 0);
+	assert_read("before");
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+	is_thick = true;
+	assert_int_equal(run(control_clone), -EEXIST);
+	snapshot = "none";
+	assert_int_equal(run(control_clone), -ENOENT);
+}
 
-	snprintf(command, sizeof(command),
-		 "truncate -s 512M %s.img && mkfs.xfs -q -m reflink=1,rmapbt=0 %s.img && mount -o loop %s.img %s "
-		 "2>/dev/null",
-		 root, root, root, root);
-	return geteuid() == 0 && system(command) == 0;
+static void a_restore_gives_hosts_the_data_of_the_snapshot(void **state)
+{
+	create_volume("a");
+	write_data("before");
+	assert_int_equal(run(control_snapshot), 0);
+	write_data("behind");
+	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
+	assert_read("behind");
+	assert_int_equal(run(control_restore), -EBUSY);
+	is_forced = true;
+	assert_int_equal(run(control_grow), 0);
+	assert_int_equal(run(control_restore), 0);
+	assert_read("before");
+	assert_int_equal(run(control_restore), 0);
+	assert_read("before");
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+	close_storage();
+	assert_int_equal(run(control_open), 0);
+	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
+	assert_int_equal(bdev_block_count(bdev_desc_bdev(reading.desc)), 16 * MIB / 4096);
+	assert_read("before");
+	assert_int_equal(on_control(control_unuse, NULL), 0);
 }
 
 int main(void)
@@ -500,6 +611,8 @@ int main(void)
 		CASE(a_hung_copy_fails_and_leaves_nothing),
 		CASE(a_close_cancels_a_copy),
 		CASE(without_reflinks_snapshots_are_refused),
+		CASE(a_clone_has_the_data_of_the_snapshot),
+		CASE(a_restore_gives_hosts_the_data_of_the_snapshot),
 		CASE(a_snapshot_needs_a_promise_for_what_the_volume_occupies),
 #undef CASE
 	};
@@ -508,7 +621,7 @@ int main(void)
 
 	must(mkdtemp(root));
 	by_reflink = getenv("SNAPSHOTS_ON_XFS");
-	if (by_reflink && !mount_xfs()) {
+	if (by_reflink && !xfs_mount(root)) {
 		printf("1..0 # SKIP no XFS image can be mounted here\n");
 		failed = 0;
 	} else {

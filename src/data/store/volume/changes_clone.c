@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * changes_clone - make a volume of a snapshot: a new one, or the next generation of the snapshot's own.
+ *
+ *   SNAPSHOT_CLONE     an empty file is made in `pending`; the snapshot is copied; the volume appears
+ *   SNAPSHOT_RESTORE   an empty file of the next generation is made; the snapshot is copied; the I/O of the volume is held;
+ *                      the record names the new generation; the block device exchanges its file; the I/O goes on
+ *
+ * Hosts that use a volume while it is restored see the old content up to the exchange, and the new one afterwards.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uuid/uuid.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "data/store/backend/backend.h"
+#include "data/store/volume/copy.h"
+#include "data/store/volume/ledger.h"
+
+static int check_nothing(struct change *change, struct fathom_fault *why)
+{
+	return 0;
+}
+
+/* Copy the one file: from the snapshot into the build. Errors: those of the storage; the caller abandons the build. */
+static int open_snapshot(struct change *change, struct fathom_fault *why)
+{
+	struct barrier_member *file = &change->copy->files[0];
+
+	file->to = change->copy->build.fd;
+	file->bytes = change->snapshot_record.size_bytes;
+	return snapshot_open_data(change->volumes->tree, change->pool, change->record.name, change->snapshot, &file->from,
+				  why);
+}
+
+/* A thick volume has blocks for its holes, too. */
+static int allocate_holes(struct change *change, const struct volume_record *record, uint64_t bytes,
+			  struct fathom_fault *why)
+{
+	const struct pool_fs *fs = change->volumes->fs;
+	int error = record->thick ? fs->allocate(fs->ctx, change->copy->build.fd, 0, bytes) : 0;
+
+	return error ? fault(why, error, "cannot allocate the blocks of volume %s: %s", record->name, strerror(-error)) : 0;
+}
+
+/* ---- clone: begin ---- */
+
+/* The existing volume is this clone: -EALREADY. */
+static int compare_clone(const struct change *change, const struct volume *volume, struct fathom_fault *why)
+{
+	const struct volume_record *record = &volume->record, *asked = &change->copy->record;
+
+	if (!uuid_is_null(asked->uuid) && uuid_compare(asked->uuid, record->uuid) != 0)
+		return fault(why, -EEXIST, "there is another volume %s", volume->device);
+	if (!record->has_origin || uuid_compare(record->origin_snapshot, change->snapshot_record.uuid) != 0)
+		return fault(why, -EEXIST, "volume %s exists, and is no clone of this snapshot", volume->device);
+	if (asked->thick != record->thick)
+		return fault(why, -EEXIST, "volume %s exists and is %s", volume->device, record->thick ? "thick" : "thin");
+	return -EALREADY;
+}
+
+static int check_clone(struct change *change, struct fathom_fault *why)
+{
+	const struct snapshot *snapshot = change_find_snapshot(change, why);
+	struct volume_record *record = &change->copy->record;
+	const struct volume *source, *existing;
+	char device[2 * POOL_NAME_BYTES_MAX];
+	int error;
+
+	if (!snapshot)
+		return -ENOENT;
+	error = pool_name_check("volume", record->name, why);
+	if (error)
+		return error;
+	source = change_find_volume(change, NULL);
+	change->snapshot_record = snapshot->record;
+	existing = model_find_volume(source->pool, record->name);
+	if (existing)
+		return compare_clone(change, existing, why);
+	snprintf(device, sizeof(device), "%s/%s", change->pool, record->name);
+	if (bdev_find(device))
+		return fault(why, -EEXIST, "there is another block device \"%s\"", device);
+	record->size_bytes = snapshot->record.size_bytes;
+	record->block_bytes = snapshot->record.block_bytes;
+	record->has_origin = true;
+	uuid_copy(record->origin_volume, source->record.uuid);
+	uuid_copy(record->origin_snapshot, snapshot->record.uuid);
+	error = change_check_reflinks(change, why);
+	return error ? error : change_check_pool_size(source->pool, record, record->size_bytes, why);
+}
+
+static int work_clone(struct change *change, struct fathom_fault *why)
+{
+	struct volumes *volumes = change->volumes;
+	struct copy *copy = change->copy;
+	struct volume_record *record = &copy->record;
+	int error = ledger_check(volumes, model_find_pool(&volumes->pools, change->pool), record, record->size_bytes, why);
+
+	if (error)
+		return error;
+	if (uuid_is_null(record->uuid))
+		uuid_generate(record->uuid);
+	record->created_ns = clock_realtime_ns();
+	record->generation = 1;
+	error = volume_build_begin(volumes->tree, record, &copy->build, why);
+	if (error)
+		return error;
+	error = open_snapshot(change, why);
+	if (error)
+		volume_build_abandon(volumes->tree, &copy->build);
+	else
+		copy->is_open = true;
+	return error;
+}
+
+/* ---- clone: end ---- */
+
+static int work_clone_end(struct change *change, struct fathom_fault *why)
+{
+	struct pool_tree *tree = change->volumes->tree;
+	struct copy *copy = change->copy;
+	int error = copy->error;
+
+	copy->is_open = false;
+	copy_close_sources(copy);
+	if (error)
+		*why = copy->why;
+	else
+		error = allocate_holes(change, &copy->record, copy->record.size_bytes, why);
+	if (!error)
+		return volume_build_commit(tree, change->pool, &copy->record, &copy->build, why);
+	volume_build_abandon(tree, &copy->build);
+	return error;
+}
+
+static void apply_clone_end(struct change *change)
+{
+	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+	struct volume *volume, *origin;
+
+	must(pool); /* held */
+	volume = model_add_volume(pool, &change->copy->record);
+	must(volume);
+	volume->may_share = true;
+	origin = model_find_uuid(&change->volumes->pools, change->copy->record.origin_volume);
+	if (origin)
+		origin->may_share = true;
+	model_bring_online(change->volumes, volume);
+	if (volume->state == VOLUME_ERRORED) {
+		change->error = volume->why.error;
+		change->why = volume->why;
+	}
+	copy_end(change);
+}
+
+static void undo_clone_end(struct change *change)
+{
+	if (change->copy->is_open) /* no thread could be started */
+		volume_build_abandon(change->volumes->tree, &change->copy->build);
+	change->copy->is_open = false;
+	copy_end(change);
+}
+
+static const struct change_kind clone_end_kind = {
+	.change = VOLUME_CHANGE_SNAPSHOT_CLONE,
+	.check = check_nothing,
+	.work = work_clone_end,
+	.apply = apply_clone_end,
+	.undo = undo_clone_end,
+};
+
+static void apply_clone(struct change *change)
+{
+	copy_begin(change, &clone_end_kind);
+}
+
+static const struct change_kind clone_kind = {
+	.change = VOLUME_CHANGE_SNAPSHOT_CLONE,
+	.check = check_clone,
+	.work = work_clone,
+	.apply = apply_clone,
+};
+
+/* ---- restore: begin ---- */
+
+static int check_restore(struct change *change, struct fathom_fault *why)
+{
+	const struct snapshot *snapshot = change_find_snapshot(change, why);
+	struct volume *volume = snapshot ? change_find_volume(change, NULL) : NULL;
+	const struct bdev *bdev;
+	int error;
+
+	if (!snapshot)
+		return -ENOENT;
+	if (volume->state != VOLUME_ONLINE)
+		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
+			     volume->why.text);
+	if (volume->record.generation == INT32_MAX)
+		return fault(why, -EOVERFLOW, "volume %s was restored too often: clone the snapshot", volume->device);
+	bdev = bdev_find(volume->device);
+	if (bdev && bdev->claimed && !change->force)
+		return fault(why, -EBUSY,
+			     "volume %s is in use, and hosts would see its content change: disconnect them, or use force",
+			     volume->device);
+	error = change_check_reflinks(change, why);
+	if (error)
+		return error;
+	change->snapshot_record = snapshot->record;
+	/* of a volume that has grown since, the rest reads as zeroes */
+	change->size_bytes = max_u64(volume->record.size_bytes, snapshot->record.size_bytes);
+	return volume_record_copy(&change->copy->record, &volume->record);
+}
+
+static int work_restore(struct change *change, struct fathom_fault *why)
+{
+	struct volumes *volumes = change->volumes;
+	struct copy *copy = change->copy;
+	const struct volume_record *record = &copy->record;
+	uint64_t more = change->size_bytes - record->size_bytes;
+	int error = 0;
+
+	if (more > 0)
+		error = ledger_check(volumes, model_find_pool(&volumes->pools, change->pool), record, more, why);
+	if (!error)
+		error = volume_restore_begin(volumes->tree, change->pool, record, change->size_bytes, &copy->build, why);
+	if (error)
+		return error;
+	error = open_snapshot(change, why);
+	if (error)
+		volume_restore_abandon(volumes->tree, record, &copy->build);
+	else
+		copy->is_open = true;
+	return error;
+}
+
+/* ---- restore: end; the I/O of the volume is held, unless the copy failed ---- */
+
+static int work_restore_end(struct change *change, struct fathom_fault *why)
+{
+	struct pool_tree *tree = change->volumes->tree;
+	struct copy *copy = change->copy;
+	int error = copy->error;
+
+	copy->is_open = false;
+	copy_close_sources(copy);
+	if (error)
+		*why = copy->why;
+	else
+		error = allocate_holes(change, &copy->record, change->size_bytes, why);
+	if (!error)
+		return volume_restore_commit(tree, change->pool, &copy->record, change->size_bytes, &copy->build, why);
+	volume_restore_abandon(tree, &copy->record, &copy->build);
+	return error;
+}
+
+static void apply_restore_end(struct change *change)
+{
+	struct volume *volume = change_find_volume(change, NULL);
+
+	must(volume); /* held */
+	volume->record.generation++;
+	volume->record.size_bytes = change->size_bytes;
+	model_exchange_file(change->volumes, volume);
+	if (volume->state == VOLUME_ERRORED) {
+		change->error = volume->why.error;
+		change->why = volume->why;
+	}
+	copy_end(change);
+}
+
+static void undo_restore_end(struct change *change)
+{
+	if (change->copy->is_open) /* no thread could be started */
+		volume_restore_abandon(change->volumes->tree, &change->copy->record, &change->copy->build);
+	change->copy->is_open = false;
+	copy_end(change);
+}
+
+static const struct change_kind restore_end_kind = {
+	.change = VOLUME_CHANGE_SNAPSHOT_RESTORE,
+	.check = check_nothing,
+	.work = work_restore_end,
+	.apply = apply_restore_end,
+	.undo = undo_restore_end,
+};
+
+static void apply_restore(struct change *change)
+{
+	change->copy->quiesced = change_find_volume(change, NULL);
+	copy_begin(change, &restore_end_kind);
+}
+
+static const struct change_kind restore_kind = {
+	.change = VOLUME_CHANGE_SNAPSHOT_RESTORE,
+	.check = check_restore,
+	.work = work_restore,
+	.apply = apply_restore,
+};
+
+/* ---- calls ---- */
+
+void volumes_clone(struct volumes *volumes, const struct volume_key *key, const char *snapshot,
+		   const struct volume_record *clone, volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_of_volume(volumes, &clone_kind, key, done, ctx);
+
+	change_copy_name(change->snapshot, snapshot);
+	change->copy = copy_create(1);
+	change_copy_name(change->copy->record.name, clone->name);
+	uuid_copy(change->copy->record.uuid, clone->uuid);
+	change->copy->record.thick = clone->thick;
+	change_copy_name(change->copy->volumes[0].pool, key->pool);
+	change_copy_name(change->copy->volumes[0].name, clone->name);
+	change_submit(change);
+}
+
+void volumes_restore(struct volumes *volumes, const struct volume_key *key, const char *snapshot, bool force,
+		     volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_of_volume(volumes, &restore_kind, key, done, ctx);
+
+	change_copy_name(change->snapshot, snapshot);
+	change->force = force;
+	change->copy = copy_create(1);
+	change_copy_name(change->copy->volumes[0].pool, key->pool);
+	change_copy_name(change->copy->volumes[0].name, key->volume);
+	change_submit(change);
+}

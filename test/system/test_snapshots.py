@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Snapshots of an engine's volumes: taken under verified load, kept through kill -9, cloned and restored. As root, on an XFS image."""
+
+import os
+import threading
+import unittest
+
+import xfs
+from harness import NQN, EngineTest, RpcError, wait_for
+
+MIB = 1 << 20
+
+
+class Snapshots(EngineTest):
+    def setUp(self):
+        super().setUp()
+        self.storage = os.path.join(self.directory, "storage")
+        os.mkdir(self.storage)
+
+    def start(self):
+        return self.engine("--storage", self.storage)
+
+    def mount(self):
+        if not xfs.mount(self, self.storage):
+            raise unittest.SkipTest("no XFS image can be mounted here")
+
+    @staticmethod
+    def snapshots(engine, volume):
+        return {row["name"]: row for row in engine.rpc("volume_get_snapshots", pool="p1", volume=volume)}
+
+    def assert_rejected(self, text, engine, method, **params):
+        with self.assertRaises(RpcError) as caught:
+            engine.rpc(method, **params)
+        self.assertIn(text, str(caught.exception))
+
+    def test_without_reflinks_a_snapshot_is_refused_with_what_to_do(self):
+        if not os.path.ismount("/dev/shm"):
+            raise unittest.SkipTest("there is no tmpfs")
+        self.storage = os.path.join("/dev/shm", os.path.basename(self.directory))
+        os.mkdir(self.storage)
+        engine = self.start()
+        engine.run_commands("pool_create p1\nvolume_create p1 a 8M\n")
+        self.assert_rejected("use XFS", engine, "volume_snapshot", pool="p1", volume="a", snapshot="s")
+        self.assertEqual(engine.stop(), 0)
+
+    def test_snapshots_under_verified_load_survive_kill_9(self):
+        self.mount()
+        engine, state = self.start(), os.path.join(self.directory, "state")
+        engine.rpc("pool_create", pool="p1", overcommit=True)
+        engine.serve("volume_create", "p1", "a", "64M")
+        engine.rpc("volume_create", pool="p1", volume="b", size=16 * MIB)
+        done = threading.Event()
+
+        def load():
+            while not done.is_set():
+                engine.perf("--rw", "mix", "--count", "3000", "--depth", "16", "--verify-state", state)
+        loader = threading.Thread(target=load)
+        loader.start()
+        try:
+            for number in range(8):
+                engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot=f"s{number}", members=["p1/b"])
+        finally:
+            done.set()
+            loader.join()
+        group = self.snapshots(engine, "a")["s3"]["group"]
+        self.assertEqual(self.snapshots(engine, "b")["s3"]["group"], group)
+        engine.kill()
+        engine = self.start()
+        self.assertEqual(set(self.snapshots(engine, "a")), {f"s{number}" for number in range(8)})
+        engine.run_commands(f"""nvmf_create_transport -t tcp
+nvmf_create_subsystem {NQN} -a -m 10
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
+nvmf_subsystem_add_ns {NQN} p1/a
+""")
+        engine.perf("--time", "0", "--verify-state", state)
+        self.assert_rejected("8 snapshots", engine, "volume_destroy", pool="p1", volume="b")
+        for number in range(8):
+            engine.rpc("snapshot_destroy", pool="p1", volume="b", snapshot=f"s{number}")
+        engine.rpc("volume_destroy", pool="p1", volume="b")
+        wait_for(lambda: not os.listdir(os.path.join(self.storage, "trash")))
+        self.assertEqual(engine.stop(), 0)
+
+    def test_a_clone_and_a_restored_volume_have_the_data_of_the_snapshot(self):
+        self.mount()
+        engine, state = self.start(), os.path.join(self.directory, "state")
+        engine.rpc("pool_create", pool="p1", overcommit=True)
+        engine.serve("volume_create", "p1", "a", "32M")
+        engine.perf("--rw", "write", "--count", "500", "--verify-state", state)
+        engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="s")
+        engine.perf("--rw", "write", "--count", "500")      # not noted in `state`
+        self.assert_rejected("in use", engine, "volume_restore", pool="p1", volume="a", snapshot="s")
+        engine.rpc("volume_restore", pool="p1", volume="a", snapshot="s", force=True)
+        engine.perf("--time", "0", "--verify-state", state)
+        engine.rpc("volume_clone", pool="p1", volume="a", snapshot="s", new_name="c")
+        engine.perf("--rw", "write", "--count", "500")
+        engine.rpc("snapshot_destroy", pool="p1", volume="a", snapshot="s")
+        engine.run_commands(f"nvmf_subsystem_remove_ns {NQN} 1\nnvmf_subsystem_add_ns {NQN} p1/c -n 1\n")
+        engine.perf("--time", "0", "--verify-state", state)
+        self.assertEqual(engine.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
