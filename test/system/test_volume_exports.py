@@ -432,6 +432,19 @@ class Server(Exports):
         self.assertTrue(self.server.wait(lambda: [event for event in self.server.events if "volume p1/bad" in event.event.msg]))
         self.assertEqual(len([event for event in self.server.events if "volume p1/" in event.event.msg]), 1)
 
+    def test_a_server_sees_an_errored_pool(self):
+        engine = self.start_with("db")
+        engine.rpc("pool_create", pool="p2")
+        engine.stop()
+        with open(os.path.join(self.storage, "pools/p1/pool.json"), "w") as file:
+            file.write("{}")
+        self.start()
+        self.serve()
+        pools = {pool.name: pool for pool in self.ask(store.LIST).pools}
+        self.assertEqual({name: pool.state for name, pool in pools.items()}, {"p1": "ERRORED", "p2": "ONLINE"})
+        self.assertNotEqual(pools["p1"].reason, "")
+        self.assertTrue(self.server.wait(lambda: [event for event in self.server.events if "pool p1 with all its volumes" in event.event.msg]))
+
     def test_a_published_volume_that_cannot_be_served_is_errored_and_heals(self):
         engine = self.start_with("db")
         nqn = self.publish(engine)

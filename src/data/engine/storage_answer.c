@@ -144,6 +144,9 @@ static Store__Pool *create_pool(const struct pool *pool)
 	set_text(&to->name, record->name);
 	set_uuid(&to->uuid, record->uuid);
 	to->size_bytes = record->size_bytes;
+	set_text(&to->state, volume_state_name(pool->why.error ? VOLUME_ERRORED : VOLUME_ONLINE));
+	if (pool->why.error)
+		set_text(&to->reason, pool->why.text);
 	to->overcommit = record->overcommit;
 	to->created_ns = record->created_ns;
 	TAILQ_FOREACH (volume, &pool->volumes, link) {

@@ -445,6 +445,9 @@ void exports_start(void (*done)(void *ctx), void *ctx)
 	exports.started_ctx = ctx;
 	exports.starting = 1;
 	for (; pool; pool = TAILQ_NEXT(pool, link)) {
+		if (pool->why.error)
+			engine_raise_event(RAS_VOLUME_ERRORED, NULL, "pool %s with all its volumes: %s", pool->record.name,
+					   pool->why.text);
 		TAILQ_FOREACH (volume, &pool->volumes, link)
 			start_volume(volume);
 	}

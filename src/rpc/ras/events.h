@@ -81,7 +81,7 @@
 	  "a certificate of a server expires in 30, 7 or 1 days")                                                          \
 	X(CERTIFICATE_EXPIRED, 1026, "certificate_expired", INFO, ERROR, "a certificate of a running server has expired")  \
 	X(VOLUME_ERRORED, 1030, "volume_errored", INFO, ERROR,                                                             \
-	  "an engine has started and cannot serve a volume; it gives the reason")                                          \
+	  "an engine has started and cannot serve a volume, or a pool; it gives the reason")                               \
 	X(POOL_CREATED, 1040, "pool_created", INFO, NOTICE, "a pool was created; it names the operator")                   \
 	X(POOL_DESTROYED, 1041, "pool_destroyed", INFO, NOTICE, "a pool was destroyed; it names the operator")             \
 	X(VOLUME_CREATED, 1042, "volume_created", INFO, NOTICE, "a volume was created; it names the operator")             \
