@@ -2,7 +2,9 @@
 /*
  * From ready to serving: the management service assigns a rank, the superblock keeps it, the engine gets it and is set up.
  *
- *	NOTIFY_READY -> superblock -> join -> superblock -> SET_RANK -> SET_UP -> JOINED
+ *	NOTIFY_READY -> superblock -> join -> superblock -> SET_RANK -> STORAGE (LIST) -> SET_UP -> JOINED
+ *
+ * An engine whose storage is not OPEN is not set up: it is killed, ERRORED with that reason, and restarted by its policy.
  *
  * An engine that serves already (it was adopted, or a start was requested again) joins again with the same incarnation, and
  * gets neither SET_RANK nor SET_UP. If its join is rejected, it is REFUSED: it keeps serving, and the join is retried.
@@ -130,6 +132,47 @@ static void on_set_up_answered(struct instance *instance, const struct drpc_resu
 		enter_joined(instance);
 }
 
+/* Without an answer its state is unknown: an older engine has no such call, and SET_UP fails if the engine hangs. */
+static void on_storage_listed(struct instance *instance, const struct drpc_result *result)
+{
+	const Store__StorageResp *response = (const Store__StorageResp *)result->response;
+	bool is_known = !result->error && result->status == DRPC_SUCCESS && response && response->error == 0;
+	struct fathom_fault why;
+
+	if (is_known && response->state[0] && strcmp(response->state, "OPEN") != 0) {
+		fill_fault_storage_failed(&why, instance->options.index, instance->options.mount,
+					  response->state); /* reported */
+		instance_give_up(instance, &why, INSTANCE_NEVER_READY);
+		return;
+	}
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_MGMT,
+				    .method = DRPC_MGMT_SET_UP,
+				    .message = NULL,
+				    .response = &mgmt__daos_resp__descriptor,
+				    .timeout_ns = instance->options.ready_timeout_ns,
+			    },
+			    on_set_up_answered);
+}
+
+static void ask_storage(struct instance *instance)
+{
+	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
+
+	request.rank = instance->superblock.rank;
+	request.action = STORE__ACTION__LIST;
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_FATHOM,
+				    .method = DRPC_FATHOM_STORAGE,
+				    .message = &request.base,
+				    .response = &store__storage_resp__descriptor,
+				    .timeout_ns = INSTANCE_RANK_SECONDS * NS_PER_SEC,
+			    },
+			    on_storage_listed);
+}
+
 static void on_rank_set(struct instance *instance, const struct drpc_result *result)
 {
 	struct fathom_fault why;
@@ -137,15 +180,7 @@ static void on_rank_set(struct instance *instance, const struct drpc_result *res
 	if (instance_engine_said(instance, "the setting of its rank", result, &why) != 0)
 		fail_set_up(instance, result, &why);
 	else
-		instance_ask_engine(instance,
-				    &(struct drpc_request){
-					    .module = DRPC_MODULE_MGMT,
-					    .method = DRPC_MGMT_SET_UP,
-					    .message = NULL,
-					    .response = &mgmt__daos_resp__descriptor,
-					    .timeout_ns = instance->options.ready_timeout_ns,
-				    },
-				    on_set_up_answered);
+		ask_storage(instance);
 }
 
 static void set_rank(struct instance *instance)

@@ -18,6 +18,7 @@
  *	foreign			describes itself with another UUID than it was given
  *	old			reports an older version
  *	no-storage		does not know STORAGE
+ *	failed-storage		answers STORAGE with the state FAILED
  *	hang-storage		does not answer STORAGE
  *	die-storage		kills itself at STORAGE
  *	bad-storage		answers STORAGE with bytes that are no answer
@@ -236,7 +237,7 @@ static void answer_storage(struct drpc_call *call, const ProtobufCMessage *messa
 		drpc_reply(call, &other.base);
 	} else {
 		response.error = request->rank == rank ? 0 : -1;
-		response.state = "OPEN";
+		response.state = has_manner("failed-storage") ? "FAILED" : "OPEN";
 		response.address = request->pool;
 		response.total_bytes = request->size_bytes;
 		drpc_reply(call, &response.base);

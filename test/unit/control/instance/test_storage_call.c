@@ -236,6 +236,42 @@ static void a_server_that_closes_answers_its_calls(void **state)
 	rig_end();
 }
 
+static void an_engine_whose_storage_failed_is_errored_with_the_reason(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	rig_stop();
+	rig_manner("failed-storage");
+	rig_start_it(&asked);
+	rig_fails(&asked, 658);
+	assert_int_equal(rig_look()->state, INSTANCE_ERRORED);
+	assert_non_null(strstr(rig.info.why.text, "is FAILED"));
+	assert_int_equal(rig_received("SET_UP 0"), 1); /* of the first start: it never served */
+	rig_manner("");
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_stop();
+	rig_end();
+}
+
+/* Also one that does not know the call, or does not answer it well, is set up: its storage is not known to have failed. */
+static void an_older_engine_is_set_up(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	rig_stop();
+	rig_manner("no-storage");
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_stop();
+	rig_manner("bad-storage");
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_stop();
+	rig_manner("");
+	rig_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +286,8 @@ int main(void)
 		cmocka_unit_test(more_calls_than_the_bound_are_refused),
 		cmocka_unit_test(an_answer_that_is_none_is_a_fault),
 		cmocka_unit_test(a_server_that_closes_answers_its_calls),
+		cmocka_unit_test(an_engine_whose_storage_failed_is_errored_with_the_reason),
+		cmocka_unit_test(an_older_engine_is_set_up),
 	};
 
 	return cmocka_run_group_tests_name("instance storage_call", tests, NULL, NULL);
