@@ -3,8 +3,7 @@
 Replays the calls that DAOS's dmg once sent to its server (test/unit/rpc/grpc/dmg-calls.txt) to a real fathom-server with a real engine,
 in the same order and byte for byte. Each reply has the recorded status, decodes, and sets the same fields; the values are this host's.
 
-One call is not replayed: dmg sent it while DAOS's database was starting. The recorded PoolCreate was refused because its label was taken:
-the test creates that pool before. Calls that Fathom lacks get the fault of docs/dmg.md.
+One call is not replayed: dmg sent it while DAOS's database was starting. Calls that Fathom lacks get the fault of docs/dmg.md.
 """
 
 import os
@@ -31,10 +30,10 @@ MAY_BE_ZERO = {
     "SystemStart": {"results.rank"},
     "SystemQuery": {"members.rank"},
 }
-# The recorded host had no NVMe devices; this one may have some.
-MAY_BE_MORE = {"StorageScan": "nvme.ctrlrs"}
+# The recorded host had no NVMe devices, and its fake engine gave no properties of pools.
+MAY_BE_MORE = {"StorageScan": "nvme.ctrlrs", "ListPools": "pools.rebuild_state", "PoolGetProp": "properties"}
 # Fields from this number on are Fathom's own; other programs skip them.
-OWN_FIELDS = 1000
+OWN_FIELDS = 100
 
 
 def recorded():
@@ -97,8 +96,6 @@ class Replaying(ServerTest):
             method = path.split("/")[-1]
             if message == DAOS_IS_STARTING:
                 continue
-            if method == "PoolCreate":
-                self.create_pool(server, "p1")
             if method == "SystemQuery" and status == 0:
                 # dmg sent this call after the ranks had reached these states
                 states = self.messages.mgmt.SystemQueryResp.FromString(response).members[0].state
@@ -118,11 +115,7 @@ class Replaying(ServerTest):
             if method == "StorageFormat":
                 server.wait_joined()
         self.assertEqual(queries, 3)
-        self.assertEqual(len(done), 23, done)
-
-    def create_pool(self, server, label):
-        mgmt = self.messages.mgmt
-        server.call("/mgmt.MgmtSvc/PoolCreate", mgmt.PoolCreateReq(properties=[mgmt.PoolProperty(number=1, strval=label)]), timeout=60)
+        self.assertEqual(len(done), 31, done)
 
     def assert_absent(self, server, path, request, command):
         """The call is refused with the description and the resolution that docs/dmg.md has."""

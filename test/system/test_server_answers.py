@@ -54,7 +54,12 @@ class Answers(ServerTest):
                            fathom.ControlSvc/CollectLog fathom.ControlSvc/HostDevices fathom.ControlSvc/SystemEvents
                            mgmt.MgmtSvc/LeaderQuery mgmt.MgmtSvc/GetAttachInfo mgmt.MgmtSvc/SystemQuery mgmt.MgmtSvc/SystemStart
                            mgmt.MgmtSvc/SystemStop mgmt.MgmtSvc/SystemExclude mgmt.MgmtSvc/SystemErase mgmt.MgmtSvc/SystemSetAttr
-                           mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp""",
+                           mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp
+                           mgmt.MgmtSvc/PoolCreate mgmt.MgmtSvc/PoolDestroy mgmt.MgmtSvc/ListPools mgmt.MgmtSvc/PoolQuery mgmt.MgmtSvc/PoolGetProp
+                           fathom.ControlSvc/VolumeCreate fathom.ControlSvc/VolumeList fathom.ControlSvc/VolumeResize
+                           fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish
+                           fathom.ControlSvc/VolumeUnpublish fathom.ControlSvc/SnapshotCreate fathom.ControlSvc/SnapshotDestroy
+                           fathom.ControlSvc/SnapshotRestore""",
                "agent": "mgmt.MgmtSvc/GetAttachInfo",
                "server": """ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
                             fathom.ControlSvc/GroupUpdate fathom.ControlSvc/Storage fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines

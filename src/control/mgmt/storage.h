@@ -6,7 +6,8 @@
  *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
- *     storage_pool.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c, storage_snapshot.c
+ *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
+ *     storage_snapshot.c
  *                          the methods
  *
  * A change has three steps. Its intent is stored in the catalog; the engines are called; the result is stored. A pool or a

@@ -195,6 +195,31 @@ static void a_query_shows_space_and_ranks(void **state)
 	assert_int_equal(question->code, GRPC_INTERNAL);
 }
 
+static void the_label_is_a_property_and_others_are_left_out(void **state)
+{
+	Mgmt__PoolProperty label = MGMT__POOL_PROPERTY__INIT, other = MGMT__POOL_PROPERTY__INIT;
+	Mgmt__PoolProperty *asked[] = { &other, &label };
+	Mgmt__PoolGetPropReq request = MGMT__POOL_GET_PROP_REQ__INIT;
+	const Mgmt__PoolGetPropResp *answer;
+
+	join_many(1);
+	answer_of(create_pool("p1"));
+	label.number = 1;
+	other.number = 4;
+	request.id = (char *)"p1";
+	request.properties = asked;
+	request.n_properties = 1;
+	answer = answer_of(ADMIN_ASK("PoolGetProp", request, pool_get_prop));
+	assert_int_equal(answer->n_properties, 0);
+	request.n_properties = 2;
+	answer = answer_of(ADMIN_ASK("PoolGetProp", request, pool_get_prop));
+	assert_int_equal(answer->n_properties, 1);
+	assert_int_equal(answer->properties[0]->number, 1);
+	assert_string_equal(answer->properties[0]->strval, "p1");
+	request.id = (char *)"nosuch";
+	assert_int_equal(ADMIN_ASK("PoolGetProp", request, pool_get_prop)->why.code, FAULT_NO_SUCH_POOL);
+}
+
 static void a_query_does_not_wait_for_an_engine_that_hangs(void **state)
 {
 	const Mgmt__PoolQueryResp *pool;
@@ -279,6 +304,7 @@ int main(void)
 		TEST(a_number_of_ranks_takes_those_with_the_most_free_space),
 		TEST(a_refused_creation_is_undone_on_all_ranks),
 		TEST(a_query_shows_space_and_ranks),
+		TEST(the_label_is_a_property_and_others_are_left_out),
 		TEST(a_query_does_not_wait_for_an_engine_that_hangs),
 		TEST(a_pool_with_volumes_is_destroyed_only_recursively),
 		TEST(a_pool_with_connected_hosts_is_destroyed_only_by_force),
