@@ -240,8 +240,8 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_rename(struct fathom_control
 	const char *new_name, struct fathom_control_volume **ret, struct fathom_fault *why);
 
 /*
- * Destroy a volume. Result: the volume that is being destroyed; `name` is "" if it does not exist. `force`: disconnect its
- * hosts, and destroy its snapshots.
+ * Destroy a volume. Result: the volume that is being destroyed; `name` is "" if that is done. -ENOENT: there is no such
+ * volume. `force`: disconnect its hosts, and destroy its snapshots.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_destroy(struct fathom_control *control, const char *name, bool force,
 	struct fathom_control_volume **ret, struct fathom_fault *why);

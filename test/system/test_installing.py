@@ -170,7 +170,7 @@ class Installing(EngineTest):
 
     @unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ("openssl", "systemd-sysusers", "systemd-tmpfiles", "useradd", "unshare"))),
                          "root, openssl, systemd-sysusers, systemd-tmpfiles, useradd and unshare are needed")
-    def test_readme_commands_bring_a_storage_host_to_joined(self):
+    def test_readme_commands_bring_a_storage_host_to_a_published_volume(self):
         """In namespaces where a script replaces systemctl and storage lies in folders. An ordinary user runs lines after `$`."""
         lines = re.findall(r"(?m)^    ([#$]) (.*)$", open(os.path.join(TOP, "README.md")).read().split("## A host of engines\n")[1].split("\n## ")[0])
         self.assertGreater(len(lines), 8)
@@ -186,7 +186,7 @@ class Installing(EngineTest):
                   ">$work/bin/systemctl", "chmod 0755 $work $work/bin/systemctl", "PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
         for prompt, line in lines:
             line = line.replace("ADMIN ", "operator0 ").replace("config generate", "config generate -F /var/lib/fathom -s 67108864") \
-                .replace("storage format", "storage format --new-storage")
+                .replace("storage format", "storage format --new-storage").replace(" 100G", " 16M")
             if prompt == "#":
                 script.append(line)
                 continue
@@ -196,6 +196,7 @@ class Installing(EngineTest):
         done = run("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "sh", "-c", "\n".join(script), check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^0 +[-0-9a-f]{36} 127\.0\.0\.1:10001 +/\S+ +Joined")
+        self.assertRegex(done.stdout, r"(?m)^ +nvme connect -t tcp -a [0-9.]+ -s \d+ -n nqn\.2014-08\.org\.nvmexpress:uuid:\S+ --hostnqn ")
 
     def test_a_strict_c11_program_registers_with_the_installed_library(self):
         """Without a daemon the program prints nothing, and fathom_probe_refresh() returns 0."""

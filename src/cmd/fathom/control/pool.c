@@ -22,12 +22,13 @@ struct free_space {
 	uint64_t rank_count;
 };
 
-/* Add what an engine's device has; `chosen`: only these ranks, NULL: all. */
-static void add_free_space(struct free_space *space, const struct fathom_control_smd *smd, const struct rank_set *chosen)
+/* Add the storage of an engine; `chosen`: only these ranks, NULL: all. */
+static void add_free_space(struct free_space *space, const struct fathom_control_mount *mount,
+			   const struct rank_set *chosen)
 {
-	if (smd->rank == FATHOM_CONTROL_NO_RANK || (chosen && !rank_set_has(chosen, smd->rank)))
+	if (!mount || mount->rank == FATHOM_CONTROL_NO_RANK || (chosen && !rank_set_has(chosen, mount->rank)))
 		return;
-	space->bytes_min = space->rank_count ? min_u64(space->bytes_min, smd->available_bytes) : smd->available_bytes;
+	space->bytes_min = space->rank_count ? min_u64(space->bytes_min, mount->available_bytes) : mount->available_bytes;
 	space->rank_count++;
 }
 
@@ -43,10 +44,8 @@ static int find_free_space(const struct control_run *run, const struct rank_set 
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_storage *storage = answers->answers[i].storage;
 
-		for (size_t k = 0; k < storage->nvme_count; k++) {
-			for (size_t m = 0; m < storage->nvmes[k].smd_count; m++)
-				add_free_space(&space, &storage->nvmes[k].smds[m], chosen);
-		}
+		for (size_t k = 0; k < storage->scm_count; k++)
+			add_free_space(&space, storage->scms[k].mount, chosen);
 	}
 	if (answers->error_count > 0 && why)
 		*why = answers->errors[0].why;

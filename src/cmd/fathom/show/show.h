@@ -52,7 +52,7 @@ void show_volume(const struct fathom_control_volume *volume, FILE *out);
 void show_volume_details(const struct fathom_control_volumes *volumes, FILE *out);
 /* Also what `host`, an NQN, must do to connect. */
 void show_published(const struct fathom_control_volume *volume, const char *host, FILE *out);
-/* Without a name: the volume `name` is gone. */
+/* Without a name: the volume `name` is destroyed already. */
 void show_destroyed_volume(const struct fathom_control_volume *volume, const char *name, FILE *out);
 void show_volumes(const struct fathom_control_volumes *volumes, FILE *out);
 void show_snapshots(const struct fathom_control_volumes *volumes, FILE *out);

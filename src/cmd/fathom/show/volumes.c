@@ -111,7 +111,7 @@ void show_destroyed_volume(const struct fathom_control_volume *volume, const cha
 	if (volume->name[0])
 		show_volume(volume, out);
 	else
-		fprintf(out, "Volume %s does not exist\n", name);
+		fprintf(out, "Volume %s is destroyed\n", name);
 }
 
 /* ---- publish ---- */

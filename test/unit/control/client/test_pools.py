@@ -69,8 +69,8 @@ class Create(CommandTest):
 
     def test_a_share_of_the_free_space_is_that_of_the_smallest_engine_on_each(self):
         def scan(ranks):
-            devices = [CTL.SmdDevice(rank=rank, uuid=IDS[0], total_bytes=100 * GB, avail_bytes=free) for rank, free in ranks.items()]
-            return CTL.StorageScanResp(nvme=CTL.ScanNvmeResp(ctrlrs=[CTL.NvmeController(pci_addr="/dev/sda", smd_devices=devices)]))
+            mounts = [CTL.ScmNamespace.Mount(rank=rank, path=f"/srv/{rank}", total_bytes=100 * GB, avail_bytes=free) for rank, free in ranks.items()]
+            return CTL.StorageScanResp(scm=CTL.ScanScmResp(namespaces=[CTL.ScmNamespace(mount=mount) for mount in mounts] + [CTL.ScmNamespace()]))
 
         answers = {SCAN: scan({0: 50 * GB, 1: 20 * GB, 2: 90 * GB})}
         self.assertEqual(self.request("p1", "--size", "100%", answers=answers).total_bytes, 60 * GB)

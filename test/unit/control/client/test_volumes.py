@@ -119,7 +119,7 @@ class Output(VolumeTest):
     def test_a_destroyed_volume_is_shown_or_gone(self):
         with FakeServer({METHODS["VolumeDestroy"]: [OURS.VolumeResp(volume=volume(state="destroying", pending="destroy", pending_ns=SINCE)), OURS.VolumeResp()]}) as server:
             self.assertIn("destroy since", self.fathom(server, "volume", "destroy", "p1/db").stdout)
-            self.assertEqual(self.fathom(server, "volume", "destroy", "p1/db").stdout, "Volume p1/db does not exist\n")
+            self.assertEqual(self.fathom(server, "volume", "destroy", "p1/db").stdout, "Volume p1/db is destroyed\n")
             self.assertEqual(json.loads(self.fathom(server, "volume", "destroy", "p1/db", "-j").stdout)["response"], None)
 
     def test_snapshots_are_shown(self):
