@@ -228,6 +228,8 @@ void charge_idle_turn(struct reactor *reactor, uint64_t now);
 struct reactor *reactor_in_turn(void);
 bool reactors_stopping(void);
 const cpu_set_t *reactors_process_cpus(void);
+/* Those of them without a data reactor. May be empty. */
+cpu_set_t reactors_other_cpus(void);
 
 /*
  * The signals that all pthreads but the control reactor's block: all except those that a fault of the pthread itself

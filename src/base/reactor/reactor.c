@@ -486,3 +486,12 @@ const cpu_set_t *reactors_process_cpus(void)
 {
 	return &process.process_cpus;
 }
+
+cpu_set_t reactors_other_cpus(void)
+{
+	cpu_set_t cpus = process.process_cpus;
+
+	for (unsigned int i = 0; i < process.count; i++)
+		CPU_CLR(process.reactors[i].cpu, &cpus);
+	return cpus;
+}

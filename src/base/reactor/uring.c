@@ -95,6 +95,15 @@ static void raise_worker_limit(struct io_uring *ring)
 	(void)io_uring_register_iowq_max_workers(ring, counts);
 }
 
+/* Workers run on the CPUs without a data reactor, if there is one. Kernels before 5.14 lack the call; ignored. */
+static void keep_workers_off_reactors(struct io_uring *ring)
+{
+	cpu_set_t cpus = reactors_other_cpus();
+
+	if (CPU_COUNT(&cpus) > 0)
+		(void)io_uring_register_iowq_aff(ring, sizeof(cpus), &cpus);
+}
+
 /* The thread's own ring, watched in its epoll descriptor. */
 static int thread_ring_open(struct fathom_thread *thread)
 {
@@ -114,6 +123,7 @@ static int thread_ring_open(struct fathom_thread *thread)
 		return rc;
 	}
 	raise_worker_limit(ring);
+	keep_workers_off_reactors(ring);
 	(void)io_uring_register_ring_fd(ring); /* optional: saves a look-up per system call */
 	if (epoll_ctl(thread->epoll_fd, EPOLL_CTL_ADD, ring->ring_fd, &event)) {
 		rc = -errno;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* File I/O with io_uring, with helpers and simulated gives the same results. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "rig.h"
 
 enum { BLOCK_BYTES = 4096, BLOCKS = 2000 /* more than a ring holds */ };
@@ -160,6 +163,62 @@ static void file_io_through_io_uring_if_available(void **state)
 {
 	unsetenv("FATHOM_NO_URING");
 	all_kinds();
+}
+
+static void note_cpu(void *ctx)
+{
+	atomic_store((_Atomic(uint64_t) *)ctx, (uint64_t)sched_getcpu() + 1);
+}
+
+/* The pthreads of this process with this name that may run on `cpu`; `*count_ret`: all with the name. */
+static unsigned int count_pthreads_on(const char *name, int cpu, unsigned int *count_ret)
+{
+	unsigned int found = 0;
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/task");
+
+	assert_non_null(dir);
+	*count_ret = 0;
+	while ((entry = readdir(dir))) {
+		char path[300], comm[32] = "";
+		uint64_t pid;
+		cpu_set_t cpus;
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "r");
+		if (!file)
+			continue;
+		if (fgets(comm, sizeof(comm), file) && strncmp(comm, name, strlen(name)) == 0 &&
+		    text_parse_u64(entry->d_name, 10, INT32_MAX, &pid) == 0 &&
+		    sched_getaffinity((pid_t)pid, sizeof(cpus), &cpus) == 0) {
+			(*count_ret)++;
+			found += CPU_ISSET(cpu, &cpus) != 0;
+		}
+		fclose(file);
+	}
+	closedir(dir);
+	return found;
+}
+
+static void workers_of_io_uring_stay_off_the_reactors_cpus(void **state)
+{
+	_Atomic(uint64_t) cpu = 0;
+	unsigned int count, wrong;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		skip(); /* one CPU */
+	begin();
+	rig_start(1);
+	io.thread = thread_create("file", rig_reactor(0));
+	thread_send_msg(io.thread, note_cpu, &cpu);
+	assert_int_equal(run_other((struct uring_op){ .kind = URING_FDATASYNC, .fd = io.fd }), 0);
+	wrong = count_pthreads_on("iou-wrk", (int)atomic_load(&cpu) - 1, &count);
+	maybe(count == 0); /* without io_uring */
+	rig_exit(io.thread);
+	rig_stop();
+	end();
+	assert_int_equal(wrong, 0);
 }
 
 static void file_io_through_helpers(void **state)
@@ -339,6 +398,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(file_io_through_io_uring_if_available),
+		cmocka_unit_test(workers_of_io_uring_stay_off_the_reactors_cpus),
 		cmocka_unit_test(file_io_through_helpers),
 		cmocka_unit_test(file_io_simulated),
 		cmocka_unit_test(a_completion_wakes_a_sleeping_reactor),
