@@ -52,13 +52,14 @@ static void note_read(void *ctx, const struct fathom_fault *why)
 	struct listing *listing, *next;
 
 	must(lists.is_reading);
-	lists.is_reading = false;
+	/* a reply may bring the next call, which must not start a second reading: it waits for the one below */
 	TAILQ_FOREACH_SAFE (listing, &lists.waiting, link, next) {
 		if (!listing->is_next || !engine_storage())
 			end_listing(listing);
 		else
 			listing->is_next = false;
 	}
+	lists.is_reading = false;
 	if (!TAILQ_EMPTY(&lists.waiting))
 		start_reading(ctx);
 }

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""
+Pools and volumes of a real fathom-server with real engines: each operation, and operations while an engine hangs, an engine is killed, or the
+server is killed. Each operation ends in one place, which the catalog and the engines agree about.
+"""
+
+import os
+import random
+import signal
+import time
+import unittest
+
+from server_rig import Refused, ServerTest
+
+HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-4111-8111-111111111111"
+MIB = 1 << 20
+WAIT_SECONDS = 60
+SEED = int(os.environ.get("FATHOM_SEED", "14"))
+WAITS, CHANGING, NO_VOLUME = "1256", "1257", "1253"
+
+
+class Volumes(ServerTest):
+    def start(self, engines=2, **fields):
+        self.rig = self.server(engines=engines, size="256MiB").start()
+        self.rig.format()
+        self.rig.wait_joined()
+        mgmt = self.messages.mgmt
+        self.rig.call("/mgmt.MgmtSvc/PoolCreate", mgmt.PoolCreateReq(properties=[mgmt.PoolProperty(number=1, strval="p")], **fields), timeout=60)
+        return self.rig
+
+    def call(self, method, timeout=60, **fields):
+        return self.rig.call("/fathom.ControlSvc/" + method, getattr(self.messages.fathom, method + "Req")(**fields), timeout=timeout)
+
+    def change(self, method, timeout=60, **fields):
+        """The volume afterwards."""
+        return self.call(method, timeout, **fields).volume
+
+    def code_of(self, call, *args, **fields):
+        with self.assertRaises(Refused) as refused:
+            call(*args, **fields)
+        return refused.exception.fault.get("Code")
+
+    def volumes(self, **fields):
+        return {volume.name: volume for volume in self.call("VolumeList", **fields).volumes}
+
+    def engine_volumes(self, rank):
+        """{name: volume} as the engine of the rank has them."""
+        answer = self.rig.call("/fathom.ControlSvc/Storage", self.messages.store.StorageReq(rank=rank), role="server", timeout=60)
+        self.assertEqual(answer.error, 0, answer.text)
+        return {f"{pool.name}/{volume.name}": volume for pool in answer.pools for volume in pool.volumes}
+
+    def wait_settled(self, ranks=(0, 1)):
+        """Wait until nothing is pending and all engines have answered; then the catalog and the engines must agree."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                volumes = self.volumes()
+                if all(volume.state == "ready" and not volume.pending and volume.asked_ns for volume in volumes.values()):
+                    of_engines = {name: (rank, volume) for rank in ranks for name, volume in self.engine_volumes(rank).items()}
+                    self.assertEqual({name: (volume.rank, volume.uuid, volume.size_bytes) for name, volume in volumes.items()},
+                                     {name: (rank, volume.uuid, volume.size_bytes) for name, (rank, volume) in of_engines.items()})
+                    return volumes
+            except Refused:
+                pass  # an engine or the server is starting
+            time.sleep(0.05)
+        raise AssertionError(f"not settled within {WAIT_SECONDS} s:\n{self.volumes()}\n{self.rig.members()}\n{self.rig.log()}\n{self.rig.engine_logs()}")
+
+    def pid_of(self, rank):
+        return {engine.rank: engine for engine in self.rig.engines()}[rank].pid
+
+    def test_a_volume_goes_through_its_life(self):
+        self.start()
+        made = self.change("VolumeCreate", name="p/db", size_bytes=8 * MIB)
+        self.assertEqual((made.state, made.size_bytes, made.block_bytes, made.rank_state), ("ready", 8 * MIB, 4096, "joined"))
+        self.assertEqual(self.change("VolumeCreate", name="p/db", size_bytes=8 * MIB).uuid, made.uuid)
+        self.assertEqual(self.change("VolumeResize", name="p/db", size_bytes=16 * MIB).size_bytes, 16 * MIB)
+        self.assertEqual(self.change("VolumeRename", name="p/db", new_name="mail").name, "p/mail")
+        published = self.change("VolumePublish", name="p/mail", host=HOST)
+        self.assertEqual([host.nqn for host in published.hosts], [HOST])
+        self.assertIn(made.uuid, published.nqn)
+        self.assertEqual(list(published.addresses), [f"127.0.0.1:{self.rig.engine_ports[made.rank]}"])
+        other = self.change("VolumeCreate", name="p/other", size_bytes=8 * MIB)
+        self.assertEqual(other.rank, 1 - made.rank)  # which has more space
+        self.assertEqual(set(self.wait_settled()), {"p/mail", "p/other"})
+        pool = self.rig.call("/mgmt.MgmtSvc/PoolQuery", self.messages.mgmt.PoolQueryReq(id="p"), timeout=60)
+        self.assertEqual((pool.volume_count, pool.active_targets, sum(rank.promised_bytes for rank in pool.ranks)), (2, 2, 24 * MIB))
+        self.assertEqual(self.change("VolumeUnpublish", name="p/mail", host=HOST).hosts[:], [])
+        self.change("VolumeDestroy", name="p/mail")
+        self.assertEqual(self.code_of(self.change, "VolumeDestroy", name="p/mail"), NO_VOLUME)
+        self.assertEqual(set(self.wait_settled()), {"p/other"})
+        destroy = self.messages.mgmt.PoolDestroyReq(id="p")
+        self.assertEqual(self.code_of(self.rig.call, "/mgmt.MgmtSvc/PoolDestroy", destroy), "618")
+        destroy.recursive = True
+        self.rig.call("/mgmt.MgmtSvc/PoolDestroy", destroy, timeout=60)
+        self.assertEqual((self.engine_volumes(0), self.engine_volumes(1), self.volumes()), ({}, {}, {}))
+
+    def test_a_volume_that_does_not_fit_leaves_nothing(self):
+        self.start(engines=1)
+        for thick in (False, True):
+            with self.assertRaises(Refused):
+                self.change("VolumeCreate", name="p/huge", size_bytes=1 << 50, thick=thick)
+        self.assertEqual((self.volumes(), self.engine_volumes(0)), ({}, {}))
+
+    def test_an_engine_that_hangs_delays_no_other_and_gets_its_change_later(self):
+        self.start()
+        for rank in (0, 1):
+            self.change("VolumeCreate", name=f"p/on{rank}", size_bytes=8 * MIB, ranks=str(rank))
+        pid = self.pid_of(0)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            self.assertEqual(self.code_of(self.change, "VolumeResize", timeout=2, name="p/on0", size_bytes=16 * MIB), WAITS)
+            self.assertEqual(self.change("VolumeResize", name="p/on1", size_bytes=16 * MIB).size_bytes, 16 * MIB)
+            self.assertEqual(self.code_of(self.change, "VolumePublish", name="p/on0", host=HOST), CHANGING)
+            waiting = self.volumes()["p/on0"]
+            self.assertEqual((waiting.size_bytes, waiting.pending), (8 * MIB, f"resize to {16 * MIB} bytes"))
+            self.assertGreater(waiting.pending_ns, 0)
+            # the server is killed while the change waits
+            self.rig.kill()
+            self.rig.start()
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(self.wait_settled()["p/on0"].size_bytes, 16 * MIB)
+
+    def test_a_killed_engine_has_its_volumes_when_it_is_back(self):
+        self.start(engines=1)
+        self.change("VolumeCreate", name="p/a", size_bytes=8 * MIB)
+        self.change("VolumePublish", name="p/a", host=HOST)
+        os.kill(self.pid_of(0), signal.SIGKILL)
+        # no restart policy restarts it yet, or it is restarting: the change waits, or is done
+        try:
+            self.change("VolumeResize", timeout=3, name="p/a", size_bytes=16 * MIB)
+        except Refused as refused:
+            self.assertEqual(refused.fault.get("Code"), WAITS)
+        self.rig.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60)
+        volume = self.wait_settled(ranks=(0,))["p/a"]
+        self.assertEqual((volume.size_bytes, [host.nqn for host in volume.hosts]), (16 * MIB, [HOST]))
+
+    def step(self, chance, number):
+        """One random operation; the answer may be a refusal."""
+        name = f"p/v{chance.randrange(4)}"
+        operations = (lambda: self.change("VolumeCreate", timeout=5, name=name, size_bytes=4 * MIB),
+                      lambda: self.change("VolumeResize", timeout=5, name=name, size_bytes=(4 + number) * MIB),
+                      lambda: self.change("VolumeRename", timeout=5, name=name, new_name=f"v{chance.randrange(4)}"),
+                      lambda: self.change("VolumePublish", timeout=5, name=name, host=HOST),
+                      lambda: self.change("VolumeUnpublish", timeout=5, name=name, host=HOST),
+                      lambda: self.change("VolumeDestroy", timeout=5, name=name))
+        try:
+            chance.choice(operations)()
+        except Refused:
+            pass
+
+    def test_random_operations_with_kills_end_in_one_place(self):
+        self.start()
+        chance = random.Random(SEED)
+        for number in range(24):
+            self.step(chance, number)
+            if number % 8 == 3:
+                os.kill(self.pid_of(chance.randrange(2)), signal.SIGKILL)
+            if number % 8 == 7:
+                self.rig.kill()
+                self.rig.start()
+                self.rig.wait_joined()  # it has started the killed engine
+                self.wait_settled()
+
+
+if __name__ == "__main__":
+    unittest.main()
