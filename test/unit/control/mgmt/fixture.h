@@ -189,14 +189,17 @@ static inline void fake_store(struct grpc_call *call, const ProtobufCMessage *re
 		fake_hold(fake, call);
 		return;
 	}
+	fixture_works++;
 	error = fake_storage_do(&fake->storage, asked);
 	if (asked->action != STORE__ACTION__LIST && fake->storage.lost > 0) {
 		fake->storage.lost--;
 		grpc_fail(call, GRPC_UNAVAILABLE, NULL, "the answer is lost");
+		fixture_works--;
 		return;
 	}
 	fake_fill_answer(&fake->storage, error, &answer);
 	grpc_reply(call, &answer.message.base);
+	fixture_works--;
 }
 
 static const struct grpc_method fake_methods[] = {
@@ -422,15 +425,20 @@ static inline int question_start(void *ctx)
 {
 	struct question *question = ctx;
 
-	return grpc_client_call(question->client, &(struct grpc_request){
-							  .address = fixture.address,
-							  .path = question->path,
-							  .message = question->request,
-							  .response = question->descriptor,
-							  .timeout_ns = 60 * NS_PER_SEC,
-							  .done = question_done,
-							  .ctx = question,
-						  });
+	int error;
+
+	fixture_works++;
+	error = grpc_client_call(question->client, &(struct grpc_request){
+							   .address = fixture.address,
+							   .path = question->path,
+							   .message = question->request,
+							   .response = question->descriptor,
+							   .timeout_ns = 60 * NS_PER_SEC,
+							   .done = question_done,
+							   .ctx = question,
+						   });
+	fixture_works--;
+	return error;
 }
 
 /* `question` must be zeroed, and lent until question_wait(). */
