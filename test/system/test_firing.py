@@ -35,7 +35,7 @@ HELD = {"nvmf_ns_refuses", "nvmf_ctrlr_never_enabled", "nvmf_command_given_up", 
 
 SNAPSHOT_NSID = 8
 # these need an XFS image, which needs root and loop devices
-SNAPSHOTS = {"bdev_io_hold", "volume_barrier_begin", "volume_barrier_step", "volume_barrier_end"}
+SNAPSHOTS = {"bdev_io_hold", "volume_barrier_begin", "volume_barrier_step", "volume_barrier_end", "barrier_state"}
 
 
 class Firing(events.Compare, EngineTest):

@@ -92,6 +92,10 @@ nvmf_subsystem_add_ns {NQN} p1/a
         engine.rpc("volume_restore", pool="p1", volume="a", snapshot="s", force=True)
         engine.perf("--time", "0", "--verify-state", state)
         engine.rpc("volume_clone", pool="p1", volume="a", snapshot="s", new_name="c")
+        shown = {volume["name"]: volume for volume in engine.rpc("volume_get_volumes")}
+        self.assertEqual((shown["a"]["snapshots"], shown["c"]["snapshots"]), (1, 0))
+        self.assertEqual(shown["c"]["origin"], {"volume": shown["a"]["uuid"], "snapshot": self.snapshots(engine, "a")["s"]["uuid"]})
+        self.assertTrue(engine.rpc("pool_get_pools")["storage"]["reflinks"])
         engine.perf("--rw", "write", "--count", "500")
         engine.rpc("snapshot_destroy", pool="p1", volume="a", snapshot="s")
         engine.run_commands(f"nvmf_subsystem_remove_ns {NQN} 1\nnvmf_subsystem_add_ns {NQN} p1/c -n 1\n")

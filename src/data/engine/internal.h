@@ -169,5 +169,11 @@ static inline unsigned int uuid_bucket(const uint8_t uuid[16])
 {
 	return (uuid[14] * 256u + uuid[15]) % UUID_BUCKETS;
 }
+/* ---- rpc_snapshot.c ---- */
+
+struct volume;
+
+/* Add the number of snapshots of `volume`, its origin, and the copy in progress. */
+void put_snapshots(json_t *object, const struct volume *volume);
 
 #endif

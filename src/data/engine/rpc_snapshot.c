@@ -180,3 +180,25 @@ void method_volume_get_snapshots(struct rpc_request *request, const struct volum
 		json_add(list, snapshot_json(snapshot));
 	rpc_reply(request, list);
 }
+
+void put_snapshots(json_t *object, const struct volume *volume)
+{
+	struct copy_info copy;
+	json_t *part;
+
+	json_put(object, "snapshots", json_integer(volume->snapshot_count));
+	if (volume->record.has_origin) {
+		part = json_made(json_object());
+		json_put(part, "volume", uuid_json(volume->record.origin_volume));
+		json_put(part, "snapshot", uuid_json(volume->record.origin_snapshot));
+		json_put(object, "origin", part);
+	}
+	if (!volumes_get_copy(engine_storage(), volume, &copy))
+		return;
+	part = json_made(json_object());
+	json_put(part, "change", json_string(volume_change_name(copy.change)));
+	json_put(part, "since_ns", json_integer((json_int_t)copy.since_ns));
+	json_put(part, "bytes", json_integer((json_int_t)copy.bytes));
+	json_put(part, "bytes_copied", json_integer((json_int_t)copy.bytes_copied));
+	json_put(object, "copy", part);
+}

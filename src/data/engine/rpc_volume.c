@@ -84,6 +84,8 @@ static json_t *storage_json(const struct volumes *volumes)
 	json_put(object, "pools", json_integer(info.pools));
 	json_put(object, "volumes", json_integer(info.volumes));
 	json_put(object, "damaged", json_integer(info.damaged));
+	json_put(object, "reflinks", json_boolean(info.has_reflinks));
+	json_put(object, "copies", json_integer(info.copies));
 	json_put(object, "changes_waiting", json_integer(info.changes_waiting));
 	json_put(object, "changes_done", json_integer((json_int_t)info.changes_done));
 	json_put(object, "changes_failed", json_integer((json_int_t)info.changes_failed));
@@ -279,6 +281,7 @@ static json_t *volume_json(const struct volume *volume)
 	if (volume->state == VOLUME_ERRORED)
 		json_put(object, "reason", json_text(volume->why.text));
 	put_export(object, volume);
+	put_snapshots(object, volume);
 	return object;
 }
 

@@ -113,6 +113,19 @@ static void add_snapshots(Store__Volume *to, const struct volume *volume)
 		to->snapshots[to->n_snapshots++] = create_snapshot(snapshot);
 }
 
+/* "VOLUME@SNAPSHOT", by UUIDs. */
+static void set_origin(Store__Volume *to, const struct volume_record *record)
+{
+	char text[2 * UUID_STR_LEN];
+
+	if (!record->has_origin)
+		return;
+	uuid_unparse_lower(record->origin_volume, text);
+	text[UUID_STR_LEN - 1] = '@';
+	uuid_unparse_lower(record->origin_snapshot, text + UUID_STR_LEN);
+	set_text(&to->origin, text);
+}
+
 static Store__Volume *create_volume(const struct volume *volume)
 {
 	const struct volume_record *record = &volume->record;
@@ -131,6 +144,7 @@ static Store__Volume *create_volume(const struct volume *volume)
 	to->allocated_bytes = volume->allocated_bytes;
 	add_hosts(to, volume);
 	add_snapshots(to, volume);
+	set_origin(to, record);
 	return to;
 }
 

@@ -432,7 +432,8 @@ int file_reopen(struct bdev *bdev, const char *filename, struct fathom_fault *wh
 	if (!error && (fresh.direct != self->direct || fresh.bdev.block_count < bdev->block_count))
 		error = fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", filename);
 	if (!error) {
-		error = exchange_descriptor(fresh.claim_fd, self->claim_fd);
+		must((fresh.claim_fd < 0) == (self->claim_fd < 0)); /* a volume's file needs no claim */
+		error = fresh.claim_fd < 0 ? 0 : exchange_descriptor(fresh.claim_fd, self->claim_fd);
 		if (!error)
 			error = exchange_descriptor(fresh.fd, self->fd);
 		if (error)
