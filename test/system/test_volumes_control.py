@@ -16,7 +16,7 @@ HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-4111-8111-111111111111"
 MIB = 1 << 20
 WAIT_SECONDS = 60
 SEED = int(os.environ.get("FATHOM_SEED", "14"))
-WAITS, CHANGING, NO_VOLUME = "1256", "1257", "1253"
+WAITS, CHANGING, NO_VOLUME, UNSUPPORTED = "1256", "1257", "1253", "1261"
 
 
 class Volumes(ServerTest):
@@ -100,6 +100,19 @@ class Volumes(ServerTest):
             with self.assertRaises(Refused):
                 self.change("VolumeCreate", name="p/huge", size_bytes=1 << 50, thick=thick)
         self.assertEqual((self.volumes(), self.engine_volumes(0)), ({}, {}))
+
+    def test_a_snapshot_is_taken_or_the_file_system_is_named(self):
+        """The storage may be on a file system without reflinks."""
+        self.start(engines=1)
+        self.change("VolumeCreate", name="p/a", size_bytes=8 * MIB)
+        try:
+            volumes = self.call("SnapshotCreate", names=["p/a@s"]).volumes
+            self.assertEqual([snapshot.name for snapshot in volumes[0].snapshots], ["s"])
+            self.call("SnapshotDestroy", name="p/a@s")
+        except Refused as refused:
+            self.assertEqual(refused.fault.get("Code"), UNSUPPORTED, refused.text)
+        self.assertEqual(list(self.volumes()["p/a"].snapshots), [])
+        self.change("VolumeDestroy", name="p/a")
 
     def test_an_engine_that_hangs_delays_no_other_and_gets_its_change_later(self):
         self.start()
