@@ -323,7 +323,7 @@ class Style(unittest.TestCase):
 class Run(EngineTest):
     def start(self, *words):
         """(exit status, standard output, standard error) of scripts/run"""
-        done = subprocess.run([os.path.join(TOP, "scripts", "run"), "--build", os.path.dirname(BIN), "--seconds", "2", *map(str, words)],
+        done = subprocess.run([os.path.join(TOP, "scripts", "run"), "--build", os.path.dirname(BIN), "--seconds", "4", *map(str, words)],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100)
         return done.returncode, done.stdout, done.stderr
 

@@ -60,7 +60,7 @@ class Answers(ServerTest):
                            fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish
                            fathom.ControlSvc/VolumeUnpublish fathom.ControlSvc/SnapshotCreate fathom.ControlSvc/SnapshotDestroy
                            fathom.ControlSvc/SnapshotRestore""",
-               "agent": "mgmt.MgmtSvc/GetAttachInfo",
+               "agent": "mgmt.MgmtSvc/GetAttachInfo fathom.ControlSvc/VolumePublish fathom.ControlSvc/VolumeUnpublish",
                "server": """ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
                             fathom.ControlSvc/GroupUpdate fathom.ControlSvc/Storage fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines
                             mgmt.MgmtSvc/Join mgmt.MgmtSvc/ClusterEvent mgmt.MgmtSvc/SystemGetProp"""}

@@ -24,6 +24,11 @@ MGMT = protocols()["mgmt"]
 COMMANDS = [
     ("server-version", "server version", "a command of `fathom server`"),
 ]
+NO_POOL = ('ERROR: fathom: volumes: code = 1252 description = "unable to find pool service with label \\"nosuch\\""\n'
+           'ERROR: fathom: volumes: code = 1252 resolution = "run `fathom pool list`, which lists the pools"')
+NO_POOL_JSON = (r'"error": "volumes: code = 1252 description = \"unable to find pool service with label \\\"nosuch\\\"\"",' '\n  "status": -1025,\n'
+                r'  "faults": [{"domain": "volumes", "code": 1252, "description": "unable to find pool service with label \"nosuch\"", '
+                '"resolution": "run `fathom pool list`, which lists the pools"}]\n}')
 DIFFERENCES = [
     # dmg's, ours, why
     ("DAOS Control Server", "Fathom Control Server", "the product's name"),
@@ -41,9 +46,10 @@ DIFFERENCES = [
     ("Creating DAOS pool with automatic storage allocation: 1.0 GB total, 6.00% storage tier ratio\n", "", "what the user requested"),
     ("ERROR: dmg: pool create failed: server:", "ERROR: fathom: server:", "the program's name"),
     ("ERROR: dmg: server: code = 609", "ERROR: fathom: server: code = 609", "the program's name"),
-    ("ERROR: dmg: pool query failed: unable", "ERROR: fathom: unable", "the program's name"),
-    ("ERROR: dmg: unable", "ERROR: fathom: unable", "the program's name"),
-    ("ERROR: dmg: pool destroy failed: unable", "ERROR: fathom: unable", "the program's name"),
+    ('ERROR: dmg: pool query failed: unable to find pool service with label "nosuch"', NO_POOL, "a fault with a code, the program's name"),
+    ('ERROR: dmg: unable to find pool service with label "nosuch"', NO_POOL, "a fault with a code, the program's name"),
+    ('ERROR: dmg: pool destroy failed: unable to find pool service with label "nosuch"', NO_POOL, "a fault with a code, the program's name"),
+    (r'"error": "unable to find pool service with label \"nosuch\"",' + '\n  "status": -1025\n}', NO_POOL_JSON, "a fault with a code"),
     ('Pool-destroy command failed: pool destroy failed: unable to find pool service with label "nosuch"\n', "", "an error is printed on standard error only"),
     ('"self_heal_policy": "exclude;rebuild"', '"self_heal_policy": ""', "dmg queries this property for its JSON"),
 ]
