@@ -69,7 +69,7 @@ class Completion(unittest.TestCase):
             command = [os.path.join(BIN, program)]
             if program == "fathom-probes":
                 command = [sys.executable, os.path.join(os.environ["FATHOM_BUILD"], "src/base/observe/trace", program)]
-            start = ["start"] if program == "fathom-server" else []
+            start = ["start"] if program in ("fathom-agent", "fathom-server") else []
             options = set(re.findall(r"(?m)^ +(?:-\w, )?(--[a-z][a-z-]+)", run(*command, *start, "--help").stdout))
             self.assertGreater(len(options), 1, program)
             done = run(*command, "--complete", "--")
