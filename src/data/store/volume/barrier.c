@@ -2,9 +2,9 @@
 /*
  * barrier - copies volumes at one instant: see barrier.h.
  *
- * The control thread fills a batch with steps: first the regions for which writes wait, in the order of the requests, then
- * the next ones of each member. A worker thread runs the batch for BATCH_NS at most, and one step longer. Then the regions
- * are opened in all channels, and the next batch begins.
+ * The control thread fills a batch with steps: the regions for which writes wait, in the order of the requests, or if no
+ * write waits the next ones of each member. A worker thread runs the batch for BATCH_NS at most, and one step longer. Then
+ * the regions are opened in all channels, and the next batch begins.
  */
 #include "data/store/volume/barrier.h"
 
@@ -27,8 +27,8 @@ enum {
 };
 
 #define BATCH_NS (20 * NS_PER_MS)
-#define STEP_SLOW_NS (40 * NS_PER_MS) /* a longer one halves the steps of its member */
-#define STEP_FAST_NS (10 * NS_PER_MS) /* a shorter one doubles them */
+#define STEP_SLOW_NS (20 * NS_PER_MS) /* a longer one halves the steps of its member */
+#define STEP_FAST_NS (5 * NS_PER_MS)  /* a shorter one doubles them */
 
 /* ---- regions ---- */
 
@@ -255,7 +255,8 @@ static void start_batch(struct barrier *barrier)
 	}
 	barrier->step_count = barrier->steps_run = 0;
 	add_requests(barrier);
-	add_next(barrier);
+	if (barrier->step_count == 0) /* no write waits */
+		add_next(barrier);
 	must(barrier->step_count > 0);
 	barrier->job = (struct worker_job){ .work = run_steps, .done = finish_steps };
 	barrier->waits_since_ns = clock_monotonic_ns();
