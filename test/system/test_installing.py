@@ -72,6 +72,8 @@ class Installing(EngineTest):
             self.assertIn(f'"{page[:-2]} - ', run("lexgrog", path).stdout)
             shown = run("man", "--warnings=w", "-l", path, env=dict(os.environ, MANWIDTH="200", LC_ALL="C", MAN_KEEP_FORMATTING=""))
             self.assertEqual(shown.stderr, "", page)
+            if page.endswith(".5"):     # of a file, which has no command line
+                continue
             synopsis = re.search(r"(?s)\nSYNOPSIS\n(.*?)\nDESCRIPTION", shown.stdout).group(1)
             uses = re.findall(r"(?m)^ {5,7}(\S+)( \S+)?", synopsis)
             self.assertTrue(uses, shown.stdout)
