@@ -235,13 +235,14 @@ static void the_identity_of_a_partition_is_its_disk_and_number(void **state)
 
 static void identify_device(dev_t device, uint8_t uuid[16])
 {
-	struct file_bdev *self = calloc(1, sizeof(*self) + 16);
+	struct file_bdev *self = calloc(1, sizeof(*self));
+	char filename[] = "/dev/sda";
 
 	assert_non_null(self);
 	self->block_device = true;
 	self->device = device;
 	memcpy(self->bdev.name, "d", 2);
-	memcpy(self->filename, "/dev/sda", 9);
+	self->filename = filename;
 	file_identify(self, directory);
 	memcpy(uuid, self->bdev.uuid, 16);
 	free(self);
