@@ -191,6 +191,7 @@ struct storage_shown {
 	Fathom__Volume message;
 	char name[CATALOG_FULL_BYTES], pending[STORAGE_CHANGE_BYTES], reason[FAULT_TEXT_BYTES_MAX];
 	char address[MEMBER_URI_BYTES], *addresses[1];
+	char nqn[CATALOG_NQN_BYTES];
 };
 /* Borrows everything until storage_unshow(), which must always be called. Errors: -ENOMEM. */
 MUST_CHECK int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,

@@ -134,6 +134,17 @@ static int show_snapshots(const Store__Volume *known, Fathom__Volume *message)
 	return 0;
 }
 
+/* The engine's answer may be older than the publication. store.proto says how an engine makes the NQN. */
+static const char *nqn_of(const struct catalog_volume_record *record, const Store__Volume *known, char *nqn, size_t bytes)
+{
+	if (known && known->nqn[0])
+		return known->nqn;
+	if (record->host_count == 0)
+		return "";
+	snprintf(nqn, bytes, "nqn.2014-08.org.nvmexpress:uuid:%s", record->uuid);
+	return nqn;
+}
+
 int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,
 		 struct storage_shown *shown)
 {
@@ -165,10 +176,9 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 	message->created_ns = record->created_ns;
 	message->origin = (char *)record->origin;
 	message->asked_ns = known->asked_ns;
-	if (known->volume) {
+	if (known->volume)
 		message->allocated_bytes = known->volume->allocated_bytes;
-		message->nqn = known->volume->nqn;
-	}
+	message->nqn = (char *)nqn_of(record, known->volume, shown->nqn, sizeof(shown->nqn));
 	if (member && known->address && known->address[0])
 		(void)text_copy(shown->address, sizeof(shown->address), known->address);
 	else if (member)

@@ -58,9 +58,9 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 	if (strcmp(record->origin, origin_of(asked)) != 0)
 		return fault_volume_differs(why, what, "origin", record->origin, origin_of(asked));
 	if (!*asked->from) {
-		error = differ(volume, "bytes", record->size_bytes, asked->size_bytes, why);
+		error = differ(volume, "size in bytes", record->size_bytes, asked->size_bytes, why);
 		if (!error)
-			error = differ(volume, "bytes per block", record->block_bytes, block_bytes_of(asked), why);
+			error = differ(volume, "block size", record->block_bytes, block_bytes_of(asked), why);
 		if (!error)
 			error = differ(volume, "thick", record->thick, asked->thick != 0, why);
 		if (!error)

@@ -74,7 +74,7 @@ static int compare_size(const struct catalog_pool *pool, const Mgmt__PoolCreateR
 		return 0;
 	snprintf(found, sizeof(found), "%" PRIu64, pool->record.rank_bytes);
 	snprintf(given, sizeof(given), "%" PRIu64, wanted);
-	return fault_pool_differs(why, pool->record.name, "bytes per rank", found, given);
+	return fault_pool_differs(why, pool->record.name, "size per rank in bytes", found, given);
 }
 
 static int compare_ranks(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)

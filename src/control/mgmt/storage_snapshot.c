@@ -131,13 +131,18 @@ static void call_again(struct deadline *deadline)
 	call_engine(container_of(deadline, struct mgmt_snapshot, deadline));
 }
 
-/* The engine gave no answer: call again, unless the call must be answered before. */
+/*
+ * The engine gave no answer: call again, unless the call must be answered before. A restore is not repeated: if the first
+ * has succeeded, hosts may have written since, and a second would discard that.
+ */
 static void retry(struct mgmt_snapshot *snapshot, const struct fathom_fault *reason)
 {
 	uint64_t pause_ns = (PAUSE_MS << min_u64(snapshot->failures++, PAUSE_DOUBLINGS_MAX)) * NS_PER_MS;
 	char sentence[STORAGE_SENTENCE_BYTES], words[FAULT_TEXT_BYTES_MAX / 2];
 	struct fathom_fault why = { 0 };
 
+	if (snapshot->action == STORE__ACTION__SNAPSHOT_RESTORE)
+		snapshot->until = 0;
 	if (snapshot->failures == 1)
 		snapshot->until = min_u64(snapshot->until,
 					  reactor_now() + clock_ticks_from_ns(snapshot->mgmt->storage_patience_ns));

@@ -42,8 +42,10 @@ static const char *place_text(const struct fathom_control_volume *volume, char *
 	if (volume->rank == FATHOM_CONTROL_NO_RANK)
 		snprintf(text, bytes, "none yet");
 	else
-		snprintf(text, bytes, "rank %" PRIu32 " (%s), %s%s", volume->rank, state_title(volume->rank_state),
-			 volume->asked_ns ? "as of " : "without an answer",
+		snprintf(text, bytes, "rank %" PRIu32 " (%s)%s%s", volume->rank, state_title(volume->rank_state),
+			 volume->asked_ns    ? ", as of "
+			 : volume->reason[0] ? ", without an answer"
+					     : "",
 			 volume->asked_ns ? time_text(volume->asked_ns, since) : "");
 	return text;
 }
@@ -68,7 +70,7 @@ void show_volume(const struct fathom_control_volume *volume, FILE *out)
 		{ "Pending", pending_text(volume, pending, sizeof(pending)) },
 		{ "Place", place_text(volume, place, sizeof(place)) },
 		{ "Size", kind_text(volume, kind, sizeof(kind)) },
-		{ "Allocated", size_text(volume->allocated_bytes, allocated) },
+		{ "Allocated", volume->asked_ns ? size_text(volume->allocated_bytes, allocated) : "" },
 		{ "Created", time_text(volume->created_ns, created) },
 		{ "Clone of", volume->origin },
 		{ "NQN", volume->nqn },
@@ -108,7 +110,7 @@ void show_volume_details(const struct fathom_control_volumes *volumes, FILE *out
 
 void show_destroyed_volume(const struct fathom_control_volume *volume, const char *name, FILE *out)
 {
-	if (volume->name[0])
+	if (volume->name[0] && strcmp(volume->state, "destroyed") != 0)
 		show_volume(volume, out);
 	else
 		fprintf(out, "Volume %s is destroyed\n", name);

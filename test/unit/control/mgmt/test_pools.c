@@ -58,7 +58,8 @@ static void a_repeated_creation_succeeds_and_a_different_one_says_what_differs(v
 	request.message.total_bytes = 2 * GIB;
 	question = ask_pool(&request);
 	assert_int_equal(question->why.code, FAULT_POOL_DIFFERS);
-	assert_string_equal(question->why.text, "pool \"p1\" exists, with another bytes per rank: 0, not 1073741824");
+	assert_string_equal(question->why.text,
+			    "pool \"p1\" exists, with another size per rank in bytes: 0, not 1073741824");
 	request.message.total_bytes = 0;
 	request.message.num_ranks = 1;
 	assert_int_equal(ask_pool(&request)->why.code, FAULT_POOL_DIFFERS);
@@ -245,7 +246,7 @@ static void a_pool_with_volumes_is_destroyed_only_recursively(void **state)
 	volume_of(create_volume("p/b", GIB));
 	question = destroy_pool("p", false, false);
 	assert_int_equal(question->why.code, FAULT_POOL_HAS_VOLUMES);
-	assert_string_equal(question->why.text, "pool \"p\" has 2 volumes, such as \"a\"");
+	assert_string_equal(question->why.text, "pool \"p\" is not empty: it has the volume \"a\" (number of volumes: 2)");
 	answer_of(destroy_pool("p", false, true));
 	assert_int_equal(list_pools()->n_pools, 0);
 	assert_int_equal(list_volumes()->n_volumes, 0);

@@ -93,7 +93,8 @@ static void a_repeated_creation_succeeds_and_a_different_one_says_what_differs(v
 	request.size_bytes = 2 * GIB;
 	question = FATHOM_ASK("VolumeCreate", request, volume);
 	assert_int_equal(question->why.code, FAULT_VOLUME_DIFFERS);
-	assert_string_equal(question->why.text, "volume \"p/a\" exists, with another bytes: 1073741824, not 2147483648");
+	assert_string_equal(question->why.text,
+			    "volume \"p/a\" exists, with another size in bytes: 1073741824, not 2147483648");
 	request.size_bytes = GIB;
 	request.thick = true;
 	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_VOLUME_DIFFERS);
@@ -327,6 +328,20 @@ static void a_snapshot_of_an_engine_that_does_not_answer_is_reported(void **stat
 	storage_of(0)->lost = 2;
 	answer_of(create_snapshot("p/a@two"));
 	assert_int_equal(show_volume("p/a")->n_snapshots, 2);
+	storage_of(0)->lost = 1; /* a second restore would discard what hosts wrote after the first */
+	assert_int_equal(restore_snapshot("p/a@two")->why.code, FAULT_STORAGE_UNANSWERED);
+	assert_int_equal(storage_of(0)->lost, 0);
+}
+
+static void a_repeated_publication_names_the_subsystem(void **state)
+{
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	show_volume("p/a"); /* the service keeps this answer of the engine */
+	volume_of(publish_volume("p/a", HOST));
+	assert_true(volume_of(publish_volume("p/a", HOST))->nqn[0]);
+	volume_of(unpublish_volume("p/a", HOST, false));
+	assert_string_equal(volume_of(unpublish_volume("p/a", HOST, false))->nqn, "");
 }
 
 static void too_many_hosts_are_refused(void **state)
@@ -393,6 +408,7 @@ int main(void)
 		TEST(a_destruction_of_a_volume_in_use_is_refused_and_forced),
 		TEST(snapshots_are_created_cloned_restored_and_destroyed),
 		TEST(a_snapshot_of_an_engine_that_does_not_answer_is_reported),
+		TEST(a_repeated_publication_names_the_subsystem),
 		TEST(too_many_hosts_are_refused),
 		TEST(a_volume_of_a_replaced_rank_is_lost_until_it_is_destroyed_by_force),
 	};
