@@ -238,7 +238,7 @@ static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
 		return false;
 	state_index = find_word(volume_states, ARRAY_COUNT(volume_states), state);
 	if (schema != CATALOG_SCHEMA || state_index < 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX ||
-	    block_bytes < 0 || block_bytes > UINT32_MAX || member_uuid_parse(uuid, bytes) < 0)
+	    block_bytes < 1 || block_bytes > UINT32_MAX || member_uuid_parse(uuid, bytes) < 0)
 		return false;
 	record->state = (enum mgmt_volume_state)state_index;
 	record->created_ns = (uint64_t)created_ns;

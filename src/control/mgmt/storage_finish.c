@@ -359,7 +359,8 @@ static void finish_created_volume(struct mgmt_task *task)
 	next.state = MGMT_VOLUME_READY;
 	if (task->answer && next.origin[0]) {
 		next.size_bytes = min_u64(task->answer->size_bytes, CATALOG_BYTES_MAX);
-		next.block_bytes = task->answer->block_bytes;
+		if (is_power_of_two(task->answer->block_bytes))
+			next.block_bytes = task->answer->block_bytes;
 	}
 	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
 	if (error) {
@@ -501,24 +502,23 @@ static void revert_destruction(struct mgmt_task *task, const struct fathom_fault
 	storage_end(task, &copy);
 }
 
-/* Whether the refusal of a destruction says that the engine has no such object, or another one of this name. */
-static bool is_gone_error(int error)
-{
-	return error == -ENOENT || error == -ESTALE || error == -EEXIST;
-}
-
 static bool is_in_use_error(int error)
 {
 	return error == -EBUSY || error == -ENOTEMPTY;
 }
 
-/* A refusal of a destruction may mean that there is nothing to destroy. */
-static void settle_gone(struct mgmt_task *task)
+/*
+ * An engine that does not have the object answers success. -ENOENT says that it has the object under another name. A volume
+ * with a rename under way is destroyed by both names, so this is expected for the first one, and for no other.
+ */
+static void settle_other_name(struct mgmt_task *task)
 {
+	if (!task->volume || task->volume->record.change.kind != CATALOG_RENAME || task->is_other_done)
+		return;
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		struct storage_part *part = &task->parts[i];
 
-		if (!part->is_refused || !is_gone_error(part->error))
+		if (!part->is_refused || part->error != -ENOENT)
 			continue;
 		part->is_refused = false;
 		part->is_done = true;
@@ -539,6 +539,7 @@ static void finish_refused_destruction(struct mgmt_task *task, const struct stor
 	}
 	task->why = refused->why;
 	task->waits_for = refused->place.rank;
+	task->is_other_done = false; /* the rename may have been done between the calls by the two names */
 	for (uint32_t i = 0; i < task->part_count; i++)
 		task->parts[i].is_refused = false;
 	storage_pause(task);
@@ -550,7 +551,7 @@ void storage_finish(struct mgmt_task *task)
 
 	must(task->calls == 0);
 	if (is_destroying(task))
-		settle_gone(task);
+		settle_other_name(task);
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		const struct storage_part *part = &task->parts[i];
 

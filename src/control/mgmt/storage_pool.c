@@ -330,6 +330,10 @@ void mgmt_pool_create(struct grpc_call *call, const ProtobufCMessage *request)
 
 /* ---- destroy ---- */
 
+/* Of an engine's answer about its hosts, which is used to decide. */
+#define FIGURES_AGE_NS (10 * NS_PER_SEC)
+
+/* The engines were asked just before. One that did not answer may have hosts that are connected. */
 static int check_connected(struct mgmt *mgmt, const struct catalog_pool *pool, struct fathom_fault *why)
 {
 	const struct catalog_volume *volume;
@@ -337,6 +341,10 @@ static int check_connected(struct mgmt *mgmt, const struct catalog_pool *pool, s
 
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
 		storage_look_up(mgmt, volume, &known);
+		if (volume->record.host_count > 0 && !known.is_absent &&
+		    (!known.volume || known.reason || known.asked_ns + FIGURES_AGE_NS < clock_realtime_ns()))
+			return fault_storage_unanswered(why, volume->record.place.rank, "tell which hosts are connected",
+							known.reason ? known.reason : "it has not answered");
 		for (size_t i = 0; known.volume && i < known.volume->n_hosts; i++) {
 			const Store__Host *host = known.volume->hosts[i];
 

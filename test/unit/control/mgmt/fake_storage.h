@@ -66,6 +66,15 @@ static inline struct fake_volume *fake_find_volume(struct fake_storage *storage,
 	return NULL;
 }
 
+static inline struct fake_volume *fake_find_uuid(struct fake_storage *storage, const char *uuid)
+{
+	for (uint32_t i = 0; *uuid && i < storage->volume_count; i++) {
+		if (strcmp(storage->volumes[i].uuid, uuid) == 0)
+			return &storage->volumes[i];
+	}
+	return NULL;
+}
+
 static inline int fake_create_pool(struct fake_storage *storage, const Store__StorageReq *request)
 {
 	struct fake_pool *pool = fake_find_pool(storage, request->pool);
@@ -210,7 +219,8 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 			return -EBUSY;
 		if (is_it)
 			fake_drop_volume(storage, volume);
-		return 0;
+		/* as an engine that has it under another name */
+		return !is_it && fake_find_uuid(storage, request->volume_uuid) ? -ENOENT : 0;
 	}
 	if (request->action == STORE__ACTION__VOLUME_RENAME && !is_it) {
 		volume = fake_find_volume(storage, request->pool, request->new_name);

@@ -260,6 +260,10 @@ static void a_pool_with_connected_hosts_is_destroyed_only_by_force(void **state)
 	volume_of(create_volume("p/a", GIB));
 	volume_of(publish_volume("p/a", HOST));
 	storage_of(0)->volumes[0].is_connected[0] = true;
+	storage_of(0)->lists_hang = true; /* whether hosts are connected is unknown */
+	assert_int_equal(destroy_pool("p", false, true)->why.code, FAULT_STORAGE_UNANSWERED);
+	storage_of(0)->lists_hang = false;
+	reopen_mgmt(); /* it asks again */
 	assert_int_equal(destroy_pool("p", false, true)->why.code, FAULT_POOL_CONNECTED);
 	assert_int_equal(list_volumes()->n_volumes, 1);
 	answer_of(destroy_pool("p", true, true));

@@ -152,6 +152,29 @@ static void a_volume_is_resized(void **state)
 	assert_string_equal(show_volume("p/a")->pending, "");
 }
 
+static bool has_no_volume(void *ctx)
+{
+	return ((const struct fake_storage *)ctx)->volume_count == 0;
+}
+
+/* It was renamed on the engine itself. Its data are still there, so the service must not forget it. */
+static void a_volume_that_its_engine_has_by_another_name_is_not_forgotten(void **state)
+{
+	fixture.storage_patience_ns = NS_PER_MS;
+	reopen_mgmt();
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	snprintf(storage_of(0)->volumes[0].name, sizeof(storage_of(0)->volumes[0].name), "other");
+	assert_int_equal(destroy_volume("p/a", false)->why.code, FAULT_STORAGE_WAITS);
+	assert_string_equal(show_volume("p/a")->state, "destroying");
+	snprintf(storage_of(0)->volumes[0].name, sizeof(storage_of(0)->volumes[0].name), "a");
+	fixture.storage_patience_ns = 0;
+	reopen_mgmt();
+	wait_until(has_no_volume, storage_of(0));
+	assert_int_equal(list_volumes()->n_volumes, 0);
+	assert_int_equal(storage_of(0)->volume_count, 0);
+}
+
 static void a_volume_is_renamed_once(void **state)
 {
 	char uuid[40];
@@ -401,6 +424,7 @@ int main(void)
 		TEST(requests_that_make_no_sense_are_refused),
 		TEST(a_volume_is_resized),
 		TEST(a_volume_is_renamed_once),
+		TEST(a_volume_that_its_engine_has_by_another_name_is_not_forgotten),
 		TEST(a_volume_is_published_and_unpublished),
 		TEST(a_list_selects_by_pool_and_host),
 		TEST(a_list_does_not_wait_for_an_engine_that_hangs),
