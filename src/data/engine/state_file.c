@@ -159,7 +159,9 @@ static void end_write(struct worker_job *job)
 	move(file.error ? STATE_FILE_UNSAVED : STATE_FILE_SAVED);
 	count = answer(&file.writing, why);
 	probe_state_file_written(clock_ticks(), &file, file.error, bytes, count, clock_monotonic_ns() - file.begin_ns);
-	if (!STAILQ_EMPTY(&file.waiting))
+	if (file.stopping)
+		(void)answer(&file.waiting, &stopping); /* their number is for the probe */
+	else if (!STAILQ_EMPTY(&file.waiting))
 		write_soon();
 	if (file.closed)
 		state_file_close(file.closed);
@@ -173,7 +175,9 @@ static void start_write(void *unused)
 	must(file.scheduled);
 	file.scheduled = false;
 	if (file.stopping) {
-		(void)answer(&file.waiting, &stopping); /* their number is for the probe */
+		(void)answer(&file.waiting, &stopping); /* likewise */
+		if (file.closed)
+			state_file_close(file.closed);
 		return;
 	}
 	text = make_text();
@@ -300,10 +304,12 @@ void state_file_stop(void)
 
 void state_file_close(void (*closed)(void))
 {
-	if (file.state == STATE_FILE_WRITING) {
+	must(file.stopping);
+	if (file.state == STATE_FILE_WRITING || file.scheduled) {
 		file.closed = closed;
 		return;
 	}
+	must(STAILQ_EMPTY(&file.waiting));
 	file.closed = NULL;
 	rpc_set_keeper(NULL);
 	free(file.saved);

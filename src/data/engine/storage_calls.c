@@ -57,10 +57,14 @@ static void reply_call(struct storage_call *call, const struct fathom_fault *why
 	free(call);
 }
 
-/* The change of the storage is durable; a failed write of the state file is logged. */
+/* The change of the storage is durable; a failed write of the state file is logged. The storage may be closed by now. */
 static void reply_saved(void *ctx, const struct fathom_fault *why)
 {
-	reply_call(ctx, NULL);
+	static const struct fathom_fault closed = {
+		.error = -ESHUTDOWN, .text = "the engine is stopping: the change is made, and the next list shows it"
+	};
+
+	reply_call(ctx, engine_storage() ? NULL : &closed);
 }
 
 void storage_call_end(struct storage_call *call, const struct fathom_fault *why)

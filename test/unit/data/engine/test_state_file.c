@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The file of --state: written before the answer, shared by changes that wait, never replaced if it cannot be used. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -97,6 +98,12 @@ static int stop_and_close(void *unused)
 	state_file_stop();
 	state_file_close(note_closed);
 	return 0;
+}
+
+static int save_stop_and_close(void *count)
+{
+	(void)save_some(count); /* returns 0 */
+	return stop_and_close(NULL);
 }
 
 static int read_stats(void *unused)
@@ -348,6 +355,51 @@ static void a_stop_waits_for_the_write_and_begins_no_other(void **state)
 		assert_int_equal(last.error, -ECANCELED);
 }
 
+/* A write to a FIFO waits for a reader. */
+static void a_change_that_waits_for_a_slow_write_is_answered_at_the_stop(void **state)
+{
+	char new_path[112];
+	int reader, one = 1;
+
+	snprintf(new_path, sizeof(new_path), "%s.new", path);
+	assert_int_equal(mkfifo(new_path, 0600), 0);
+	start();
+	set_crdt(1);
+	save(1);
+	do
+		on_control(read_stats, NULL);
+	while (strcmp(state_name, "WRITING") != 0);
+	on_control(save_some, &one);
+	closed = false;
+	on_control(stop_and_close, NULL);
+	assert_false(closed);
+	assert_int_equal(answered, 0);
+	reader = open(new_path, O_RDONLY | O_NONBLOCK);
+	assert_true(reader >= 0);
+	wait_until(closed);
+	close(reader);
+	assert_int_equal(answered, 2);
+	assert_int_equal(last.error, -ECANCELED);
+	start(); /* nothing of the stop is left */
+	assert_state("SAVED");
+	stop();
+}
+
+static void a_write_that_has_not_begun_is_answered_at_the_stop(void **state)
+{
+	int two = 2;
+
+	start();
+	set_crdt(1);
+	answered = failed = 0;
+	closed = false;
+	on_control(save_stop_and_close, &two);
+	wait_until(closed);
+	assert_int_equal(answered, 2);
+	assert_int_equal(failed, 2);
+	assert_int_equal(last.error, -ECANCELED);
+}
+
 static void a_rest_of_an_interrupted_write_is_replaced(void **state)
 {
 	char new_path[112];
@@ -371,6 +423,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_used_is_never_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(calls_that_fail_at_the_start_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_stop_waits_for_the_write_and_begins_no_other, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_change_that_waits_for_a_slow_write_is_answered_at_the_stop, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_write_that_has_not_begun_is_answered_at_the_stop, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_rest_of_an_interrupted_write_is_replaced, setup, teardown),
 	};
 

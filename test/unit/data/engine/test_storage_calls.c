@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The server's calls about pools and volumes: idempotent, for one rank, compared by UUID, limited in number. */
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "control_rig.h"
+#include "data/engine/state_file.h"
 #include "data/engine/storage_calls.h"
 
 enum { MIB = 1 << 20, RANK = 3 };
@@ -327,6 +329,83 @@ static void what_does_not_exist_is_destroyed(void **state)
 	assert_int_equal(volume_count(), 0);
 }
 
+/* ---- the file of --state, whose write is slow: it goes to a FIFO ---- */
+
+static char state_path[96];
+static volatile bool state_closed;
+static bool is_writing;
+
+static int open_state(void *unused)
+{
+	struct config *config = NULL;
+
+	must(state_file_open(state_path, &config, &why) == 0 && !config);
+	state_file_loaded(NULL);
+	return 0;
+}
+
+static int read_state(void *unused)
+{
+	json_t *result = json_object(), *stats;
+
+	state_file_stats(result);
+	stats = json_object_get(result, "state_file");
+	is_writing = strcmp(json_string_value(json_object_get(stats, "state")), "WRITING") == 0;
+	json_decref(result);
+	return 0;
+}
+
+static void note_state_closed(void)
+{
+	state_closed = true;
+}
+
+static int close_state(void *unused)
+{
+	state_file_stop();
+	state_file_close(note_state_closed);
+	return 0;
+}
+
+/* The call waits for the write when the storage is closed. */
+static void check_answer_after_stop(Store__StorageReq request)
+{
+	char new_path[112];
+	int reader;
+
+	snprintf(state_path, sizeof(state_path), "%s/state.json", rig_folder);
+	snprintf(new_path, sizeof(new_path), "%s.new", state_path);
+	assert_int_equal(mkfifo(new_path, 0600), 0);
+	on_control(open_state, NULL);
+	forget_last();
+	start_call(&last, request);
+	is_writing = state_closed = false;
+	rig_wait((on_control(read_state, NULL), is_writing));
+	on_control(close_storage, NULL);
+	rig_wait(closed);
+	on_control(close_state, NULL);
+	assert_false(last.done);
+	reader = open(new_path, O_RDONLY | O_NONBLOCK);
+	assert_true(reader >= 0);
+	end_call(&last);
+	rig_wait(state_closed);
+	close(reader);
+	assert_int_equal(unlink(new_path), 0);
+	assert_int_equal(last.response->error, -ESHUTDOWN);
+	assert_text("the change is made");
+}
+
+static void a_call_whose_save_outlives_the_storage_says_so(void **state)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__VOLUME_RENAME);
+
+	serve();
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, MIB), 0);
+	request.new_name = "b";
+	check_answer_after_stop(request);
+}
+
 static void wrong_values_are_rejected(void **state)
 {
 	Store__StorageReq request = request_of(STORE__ACTION__POOL_CREATE);
@@ -401,6 +480,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_renamed_volume_is_returned_by_its_new_name, setup, end),
 		cmocka_unit_test_setup_teardown(a_volume_is_published_only_if_hosts_can_reach_it, setup, end),
 		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
+		cmocka_unit_test_setup_teardown(a_call_whose_save_outlives_the_storage_says_so, setup, end_closed),
 		cmocka_unit_test_setup_teardown(wrong_values_are_rejected, setup, end),
 		cmocka_unit_test_setup_teardown(calls_beyond_the_limit_are_rejected_and_the_others_succeed, setup, end),
 	};
