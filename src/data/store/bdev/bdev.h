@@ -249,8 +249,10 @@ void bdev_grow(struct bdev *bdev, uint64_t block_count);
 /*
  * The backend will make the device shorter, after `shrunk(ctx, error)`. The core calls `resized(ctx)` of each descriptor
  * first, then all channels end new I/O beyond the end with IO_INVALID, then earlier I/O is drained, and new I/O waits.
- * Errors of `shrunk`: -EBUSY (it has a hold), -ENODEV (its removal has begun), -ENOMEM: the caller calls bdev_grow().
+ * Errors of `shrunk`: -EBUSY (it has a hold), -ENODEV (its removal has begun), -ENOMEM, -ETIMEDOUT (earlier I/O
+ * did not end within BDEV_DRAIN_SEC): the caller calls bdev_grow().
  */
+enum { BDEV_DRAIN_SEC = 5 };
 void bdev_shrink(struct bdev *bdev, uint64_t block_count, void (*shrunk)(void *ctx, int error), void *ctx);
 void bdev_on_resized(struct bdev_desc *desc, void (*resized)(void *ctx));
 

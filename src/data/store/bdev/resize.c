@@ -4,15 +4,20 @@
  *
  *   longer      the channels accept the new blocks, then its users report them
  *   shorter     its users report the new length and reject I/O beyond it, then the channels reject it, then earlier I/O is
- *               drained. Only then may the backend drop the blocks.
+ *               drained, within a bound. Only then may the backend drop the blocks.
  */
+#include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "data/store/bdev/hold.h"
 #include "data/store/bdev/internal.h"
 
 /* The core drains a device by a hold of all its I/O: the regions do not matter. */
 #define REGION_BLOCKS (UINT64_C(1) << 40)
+
+enum { DRAIN_POLL_MS = 100 };
+static_assert((int)BDEV_DRAIN_SEC < (int)BDEV_HOLD_SILENCE_SEC, "no channel lets its I/O go before");
 
 /* A change in progress. */
 struct resizing {
@@ -22,6 +27,8 @@ struct resizing {
 	void (*shrunk)(void *ctx, int error); /* NULL: it grows */
 	void *ctx;
 	int error;
+	struct poller *bound;
+	uint64_t begin_tick; /* of the drain */
 };
 
 static void set_channel_length(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -91,8 +98,23 @@ static void drained(void *ctx, int error)
 {
 	struct resizing *self = ctx;
 
+	if (self->error) /* its time is over, and the hold is ending */
+		return;
 	self->error = error;
+	poller_unregister(&self->bound);
 	bdev_hold_end(self->hold);
+}
+
+static int check_drain(void *ctx)
+{
+	struct resizing *self = ctx;
+
+	if (clock_ns_from_ticks(reactor_now() - self->begin_tick) < BDEV_DRAIN_SEC * NS_PER_SEC)
+		return 0;
+	self->error = -ETIMEDOUT;
+	poller_unregister(&self->bound);
+	bdev_hold_end(self->hold);
+	return 1;
 }
 
 static void ignore_wanted(void *ctx, uint64_t region, uint64_t count)
@@ -113,9 +135,13 @@ static void begin_drain(int status, void *ctx)
 	};
 
 	must(status == 0);
-	self->error = bdev_hold_begin(self->bdev, &options, &self->hold);
-	if (self->error)
-		end_resizing(self);
+	self->begin_tick = reactor_now();
+	self->bound = poller_register("bdev_drain", check_drain, self, DRAIN_POLL_MS * NS_PER_MS);
+	self->error = self->bound ? bdev_hold_begin(self->bdev, &options, &self->hold) : -ENOMEM;
+	if (!self->error)
+		return;
+	poller_unregister(&self->bound);
+	end_resizing(self);
 }
 
 void bdev_shrink(struct bdev *bdev, uint64_t block_count, void (*shrunk)(void *ctx, int error), void *ctx)

@@ -74,7 +74,9 @@ static void finish_shrink(void *ctx, int error)
 
 	if (error)
 		fill_fault(&change->why, error, "volume %s/%s cannot be made smaller now: %s", change->pool,
-			   change->record.name, strerror(-error));
+			   change->record.name,
+			   error == -ETIMEDOUT ? "I/O that hosts had submitted does not end: the device is slow or hangs"
+					       : strerror(-error));
 	change_prepared(change, error);
 }
 

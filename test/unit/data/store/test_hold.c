@@ -274,6 +274,72 @@ static void a_hold_of_everything_lets_nothing_pass(void **state)
 	close_device();
 }
 
+/* ---- a device becomes shorter, which holds all of its I/O ---- */
+
+static struct {
+	uint32_t done;
+	int error;
+} shrinking;
+
+static void note_shrunk(void *ctx, int error)
+{
+	shrinking.error = error;
+	shrinking.done++;
+}
+
+static void control_shrink(void *ctx)
+{
+	shrinking.done = 0;
+	bdev_shrink(bdev_find("t"), BLOCKS / 2, note_shrunk, NULL);
+}
+
+static void control_grow(void *ctx)
+{
+	bdev_grow(bdev_find("t"), BLOCKS);
+}
+
+static void a_device_shrinks_when_earlier_io_has_ended(void **state)
+{
+	struct tricky *tricky = open_device();
+	struct rig_io write;
+
+	tricky->hold = true;
+	begin_io(&write, IO_TYPE_WRITE, 99, 1);
+	rig_on(thread_control(), control_shrink, NULL);
+	rig_settle();
+	assert_int_equal(shrinking.done, 0);
+	tricky->hold = false;
+	assert_int_equal(rig_io_end(&write), IO_SUCCESS);
+	rig_wait(&shrinking.done, 1);
+	assert_int_equal(shrinking.error, 0);
+	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_READ, buffer, 99, 1), IO_INVALID);
+	close_device();
+}
+
+static void io_that_hangs_ends_the_shrinking_of_its_device(void **state)
+{
+	struct tricky *tricky = open_device();
+	struct rig_io write, late;
+
+	tricky->hold = true;
+	begin_io(&write, IO_TYPE_WRITE, 99, 1);
+	rig_on(thread_control(), control_shrink, NULL);
+	rig_settle();
+	begin_io(&late, IO_TYPE_WRITE, 0, 1);
+	assert_int_equal(tricky->held, 1);
+	rig_pass_time(BDEV_DRAIN_SEC * NS_PER_SEC);
+	rig_wait(&shrinking.done, 1);
+	assert_int_equal(shrinking.error, -ETIMEDOUT);
+	assert_int_equal(tricky->held, 2); /* later I/O goes on */
+	rig_on(thread_control(), control_grow, NULL);
+	rig_settle();
+	tricky->hold = false;
+	assert_int_equal(rig_io_end(&write), IO_SUCCESS);
+	assert_int_equal(rig_io_end(&late), IO_SUCCESS);
+	assert_int_equal(rig_io(rig_thread(0), ch, IO_TYPE_READ, buffer, 99, 1), IO_SUCCESS);
+	close_device();
+}
+
 static void a_device_has_one_hold_at_a_time(void **state)
 {
 	struct bdev_hold *first;
@@ -346,6 +412,8 @@ int main(void)
 		CASE(a_reset_aborts_the_writes_that_wait),
 		CASE(no_write_waits_for_ever),
 		CASE(a_hold_of_everything_lets_nothing_pass),
+		CASE(a_device_shrinks_when_earlier_io_has_ended),
+		CASE(io_that_hangs_ends_the_shrinking_of_its_device),
 		CASE(a_device_has_one_hold_at_a_time),
 		CASE(closed_regions_do_not_change),
 #undef CASE
