@@ -152,7 +152,8 @@ static void undo_resize(struct change *change)
 	const struct volume *volume = change_find_volume(change, NULL);
 
 	must(volume);
-	if (change->is_shrunk)
+	/* if the tree has failed, the record on disk may have the new size: the next open drops the blocks behind it */
+	if (change->is_shrunk && !pool_tree_is_failed(change->volumes->tree))
 		grow_device(volume, volume->record.size_bytes);
 }
 

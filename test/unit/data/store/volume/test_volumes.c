@@ -361,6 +361,16 @@ static void a_shrink_that_fails_gives_the_device_its_length_back(void **state)
 	assert_int_equal(wait_for(start_call(control_shrink)), 0); /* a repeated call */
 }
 
+static void a_shrink_that_the_disk_may_have_keeps_the_device_short(void **state)
+{
+	assert_int_equal(wait_for(start_call(control_create_volume)), 0);
+	for (int succeed = 0; get_info().state == STORAGE_OPEN; succeed++) {
+		syncs_left = succeed;
+		assert_int_equal(wait_for(start_call(control_shrink)), -EIO);
+	}
+	assert_int_equal(on_control(control_block_count, NULL), MIB / 2 / 4096);
+}
+
 /* ---- rename ---- */
 
 static int control_rename(void *ctx)
@@ -612,6 +622,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_volume_is_not_used_while_it_is_destroyed, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_becomes_as_small_as_its_data, begin, end),
 		cmocka_unit_test_setup_teardown(a_shrink_that_fails_gives_the_device_its_length_back, begin, end),
+		cmocka_unit_test_setup_teardown(a_shrink_that_the_disk_may_have_keeps_the_device_short, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_in_use_is_renamed_with_its_block_device, begin, end),
 		cmocka_unit_test_setup_teardown(another_device_keeps_the_name_that_a_volume_would_get, begin, end),
 		cmocka_unit_test_setup_teardown(a_rename_that_fails_gives_the_new_name_back, begin, end),
