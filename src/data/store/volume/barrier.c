@@ -172,8 +172,8 @@ static uint64_t count_free_regions(const struct barrier *barrier, const struct m
 	return count;
 }
 
-/* A step, or the opening, of the first region that a write waits for. */
-static void add_requested(struct barrier *barrier, struct request *request)
+/* A step, or the opening, of the first regions that a write waits for. False: the batch has no room for the opening. */
+static bool add_requested(struct barrier *barrier, struct request *request)
 {
 	struct member *member = request->member;
 	struct bdev_regions *run = &request->run;
@@ -183,27 +183,37 @@ static void add_requested(struct barrier *barrier, struct request *request)
 	if (count > 0) {
 		add_step(barrier, member, (struct bdev_regions){ run->first, count }, true);
 	} else {
-		/* the channel may have missed the opening, because it was just created */
-		if (is_copied(member, run->first) && member->hold && member->run_count < BATCH_STEPS_MAX)
-			member->runs[member->run_count++] = (struct bdev_regions){ run->first, 1 };
-		count = 1;
+		while (count < run->count && is_copied(member, run->first + count))
+			count++;
+		if (count > 0 && member->hold) {
+			/* the channel may have missed the opening, because it was just created */
+			if (member->run_count == REOPENINGS_MAX)
+				return false;
+			member->runs[member->run_count++] = (struct bdev_regions){ run->first, count };
+		}
+		count = max_u64(1, count); /* 1: it is in the batch */
 	}
 	run->first += count;
 	run->count -= count;
+	return true;
 }
 
 static void add_requests(struct barrier *barrier)
 {
+	struct request_list late = STAILQ_HEAD_INITIALIZER(late);
 	struct request *request;
 
 	while (barrier->step_count < BATCH_STEPS_MAX / 2 && (request = STAILQ_FIRST(&barrier->requests))) {
 		STAILQ_REMOVE_HEAD(&barrier->requests, link);
-		add_requested(barrier, request);
-		if (request->run.count > 0)
+		if (!add_requested(barrier, request))
+			STAILQ_INSERT_TAIL(&late, request, link);
+		else if (request->run.count > 0)
 			STAILQ_INSERT_TAIL(&barrier->requests, request, link);
 		else
 			free(request);
 	}
+	STAILQ_CONCAT(&late, &barrier->requests);
+	STAILQ_CONCAT(&barrier->requests, &late); /* these first in the next batch */
 }
 
 /* False: all regions of the member are copied, or in the batch. */
@@ -340,8 +350,8 @@ static void finish_steps(struct worker_job *job)
 
 		mark_copied(barrier, &barrier->steps[i]);
 		adapt_step(barrier, &barrier->steps[i]);
-		if (member->run_count < BATCH_STEPS_MAX)
-			member->runs[member->run_count++] = barrier->steps[i].run;
+		must(member->run_count < RUNS_MAX);
+		member->runs[member->run_count++] = barrier->steps[i].run;
 	}
 	if (barrier->error) {
 		fill_fault(&why, barrier->error, "cannot copy %s: %s", barrier->steps[barrier->steps_run].member->device,

@@ -7,7 +7,11 @@
 #include "data/store/bdev/hold.h"
 #include "data/store/volume/barrier.h"
 
-enum { BATCH_STEPS_MAX = 32 };
+enum {
+	BATCH_STEPS_MAX = 32,
+	REOPENINGS_MAX = 32,			     /* of a member in a batch */
+	RUNS_MAX = BATCH_STEPS_MAX + REOPENINGS_MAX, /* all steps of a batch may be of one member */
+};
 
 struct member {
 	struct barrier *barrier;
@@ -19,7 +23,7 @@ struct member {
 	uint8_t *copied;     /* a bit for each region */
 	uint64_t next;	     /* all regions before it are copied */
 	uint64_t step_bytes; /* of the next step that no write waits for */
-	struct bdev_regions runs[BATCH_STEPS_MAX];
+	struct bdev_regions runs[RUNS_MAX];
 	uint32_t run_count; /* that are to be opened, or being opened */
 };
 
@@ -36,6 +40,8 @@ struct request {
 	struct bdev_regions run;
 	STAILQ_ENTRY(request) link;
 };
+
+STAILQ_HEAD(request_list, request);
 
 /* The object of the probes. */
 struct barrier {
@@ -55,7 +61,7 @@ struct barrier {
 	int start_error;
 	struct fathom_fault start_why;
 	struct poller *poller;
-	STAILQ_HEAD(, request) requests;
+	struct request_list requests;
 	/* of the worker thread while is_working */
 	struct worker_job job;
 	bool is_working;

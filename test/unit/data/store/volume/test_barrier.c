@@ -44,7 +44,8 @@ static uint64_t offsets[1024];
 static uint32_t offset_count;
 static int step_error;
 static useconds_t step_us;
-static bool by_reflink;
+static uint64_t hang_from, hang_not; /* a step at an offset before, or at `hang_not`, does not hang; under the mutex */
+static bool by_reflink, is_empty;    /* empty files: their copies are complete */
 
 static int copy_bytes(int to, int from, uint64_t offset, uint64_t bytes)
 {
@@ -68,15 +69,17 @@ static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t byt
 	pthread_mutex_lock(&mutex);
 	must(offset_count < ARRAY_COUNT(offsets));
 	offsets[offset_count++] = offset;
-	is_waiting = is_hung;
+	is_waiting = is_hung && offset >= hang_from && offset != hang_not;
 	pthread_cond_broadcast(&changed);
-	while (is_hung)
+	while (is_hung && is_waiting)
 		pthread_cond_wait(&changed, &mutex);
 	is_waiting = false;
 	error = step_error;
 	pthread_mutex_unlock(&mutex);
 	if (error)
 		return error;
+	if (is_empty)
+		return 0;
 	usleep(step_us); /* so that writes come between the steps */
 	return by_reflink ? pool_fs_system()->clone(ctx, fd, from, offset, bytes) : copy_bytes(fd, from, offset, bytes);
 }
@@ -125,6 +128,9 @@ static int setup(void **state)
 	offset_count = 0;
 	step_error = 0;
 	step_us = 2000;
+	hang_from = 0;
+	hang_not = UINT64_MAX;
+	is_empty = false;
 	calls = *pool_fs_system();
 	calls.clone = test_clone;
 	for (int i = 0; i < DEVICES; i++) {
@@ -409,6 +415,74 @@ static void a_write_to_a_region_moves_its_step_to_the_front(void **state)
 		assert_int_equal(offsets[before + i], regions[i] * MIB);
 }
 
+static void do_nothing(void *ctx)
+{
+}
+
+/* What the two threads asked for so far has arrived. */
+static void wait_for_requests(void)
+{
+	for (unsigned int thread = 0; thread < 2; thread++)
+		rig_on(rig_thread(thread), do_nothing, NULL);
+	rig_on(thread_control(), do_nothing, NULL);
+}
+
+/* Let the step that hangs end, and hang the next one that no write waits for. */
+static void hang_next_step(uint64_t not)
+{
+	pthread_mutex_lock(&mutex);
+	hang_not = not;
+	is_waiting = false;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+	wait_for_hung_step();
+}
+
+/* The batch that hangs has copied these regions, but has not opened them. Then others ask for more than it can open. */
+static void many_late_requests_do_not_delay_another_write(void **state)
+{
+	enum { LATE = 28, ANOTHER = 40, REGIONS = 100 };
+	static uint8_t buffer[BLOCK_BYTES] __attribute__((aligned(BLOCK_BYTES)));
+	static struct rig_io ios[2][LATE], another;
+	struct bdev_channel *channels[2];
+	struct bdev_desc *desc;
+
+	is_empty = true;
+	rig_malloc("big", (uint64_t)REGIONS * MIB / BLOCK_BYTES, BLOCK_BYTES);
+	desc = rig_open("big");
+	hang_from = (uint64_t)LATE * MIB;
+	hang_steps(true);
+	memset(&copy, 0, sizeof(copy));
+	copy.members[0] = (struct barrier_member){ "big", devices[0].from, devices[0].to, (uint64_t)REGIONS * MIB };
+	copy.count = 1;
+	for (unsigned int thread = 0; thread < 2; thread++)
+		channels[thread] = rig_channel_get(rig_thread(thread), desc);
+	rig_on(thread_control(), control_start, NULL);
+	wait_for_hung_step();
+	for (unsigned int thread = 0; thread < 2; thread++) {
+		for (uint64_t i = 0; i < LATE; i++) {
+			rig_io_init(&ios[thread][i], rig_thread(thread), channels[thread]);
+			rig_io_begin(&ios[thread][i], IO_TYPE_WRITE, buffer, i * MIB / BLOCK_BYTES, 1);
+		}
+	}
+	wait_for_requests();
+	rig_io_init(&another, rig_thread(0), channels[0]);
+	rig_io_begin(&another, IO_TYPE_WRITE, buffer, (uint64_t)ANOTHER * MIB / BLOCK_BYTES, 1);
+	wait_for_requests();
+	usleep(30000); /* the batch ends after this step */
+	hang_next_step((uint64_t)ANOTHER * MIB);
+	assert_int_equal(rig_io_end(&another), IO_SUCCESS);
+	for (size_t i = 0; i < (size_t)2 * LATE; i++)
+		assert_int_equal(rig_io_end(&ios[i / LATE][i % LATE]), IO_SUCCESS);
+	hang_steps(false);
+	rig_wait(&copy.released, 1);
+	assert_int_equal(copy.error, 0); /* all ended before a bound did */
+	for (unsigned int thread = 0; thread < 2; thread++)
+		rig_channel_put(rig_thread(thread), channels[thread]);
+	rig_close(desc);
+	rig_delete("big");
+}
+
 static void a_hung_step_is_given_up_and_writes_go_on(void **state)
 {
 	static uint8_t buffer[BLOCK_BYTES] __attribute__((aligned(BLOCK_BYTES)));
@@ -514,6 +588,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		CASE(copies_under_load_are_of_one_instant),
 		CASE(a_write_to_a_region_moves_its_step_to_the_front),
+		CASE(many_late_requests_do_not_delay_another_write),
 		CASE(a_hung_step_is_given_up_and_writes_go_on),
 		CASE(a_hung_write_is_given_up_and_other_writes_go_on),
 		CASE(a_failed_step_and_a_missing_device_are_reported),
