@@ -136,14 +136,20 @@ static int open_sources(struct change *change, struct fathom_fault *why)
 
 static int promise_space(struct change *change, struct fathom_fault *why)
 {
+	bool is_promised = false;
 	uint64_t bytes = 0, more;
 	int error = 0;
 
 	for (uint32_t i = 0; !error && i < change->copy->count; i++) {
-		error = ledger_snapshot_bytes(change->volumes, find_member(change, i, NULL), &more, why);
+		const struct volume *volume = find_member(change, i, NULL);
+
+		is_promised = is_promised || ledger_is_promised(volume->pool, &volume->record);
+		error = ledger_snapshot_bytes(change->volumes, volume, &more, why);
 		bytes += error ? 0 : more;
 	}
-	return error ? error : ledger_check_bytes(change->volumes, "what hosts write after the snapshot", bytes, why);
+	if (error || !is_promised)
+		return error;
+	return ledger_check_bytes(change->volumes, "what hosts write after the snapshot", bytes, why);
 }
 
 static int work_snapshot(struct change *change, struct fathom_fault *why)

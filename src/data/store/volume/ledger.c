@@ -8,7 +8,7 @@
 
 enum { KEPT_PARTS = 100 }; /* one of so many parts of the storage is kept */
 
-static bool is_promised(const struct pool *pool, const struct volume_record *volume)
+bool ledger_is_promised(const struct pool *pool, const struct volume_record *volume)
 {
 	return volume->thick || !pool->record.overcommit;
 }
@@ -37,7 +37,7 @@ static int add_volume(struct volumes *volumes, const struct volume *volume, stru
 	uint64_t bytes = 0;
 	int error;
 
-	if (volume->state != VOLUME_ONLINE || !is_promised(volume->pool, &volume->record))
+	if (volume->state != VOLUME_ONLINE || !ledger_is_promised(volume->pool, &volume->record))
 		return 0;
 	error = read_promise(volumes, volume, &bytes, why);
 	ledger->promised_bytes += error ? 0 : bytes;
@@ -50,7 +50,7 @@ int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, 
 	uint64_t bytes = volume->record.size_bytes;
 	int error = 0;
 
-	if (is_promised(volume->pool, &volume->record))
+	if (ledger_is_promised(volume->pool, &volume->record))
 		error = read_promise(volumes, volume, &bytes, why);
 	if (!error)
 		*bytes_ret = volume->record.size_bytes - bytes;
@@ -83,7 +83,7 @@ int ledger_check(struct volumes *volumes, const struct pool *pool, const struct 
 	uint64_t used;
 	int error;
 
-	if (!is_promised(pool, volume))
+	if (!ledger_is_promised(pool, volume))
 		return 0;
 	error = ledger_read(volumes, &ledger, why);
 	if (error)
@@ -104,8 +104,6 @@ int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes
 	uint64_t used;
 	int error;
 
-	if (bytes == 0)
-		return 0;
 	error = ledger_read(volumes, &ledger, why);
 	if (error)
 		return error;
@@ -113,7 +111,7 @@ int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes
 	if (used <= ledger.free_bytes && bytes <= ledger.free_bytes - used)
 		return 0;
 	return fault(why, -ENOSPC,
-		     "%s needs %" PRIu64 " bytes, but of the storage's %" PRIu64 " free bytes %" PRIu64
-		     " are promised to volumes and %" PRIu64 " kept for the file system",
+		     "%s needs %" PRIu64 " bytes beyond former promises, but of the storage's %" PRIu64 " free bytes "
+		     "%" PRIu64 " are promised to volumes and %" PRIu64 " kept for the file system",
 		     what, bytes, ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes);
 }

@@ -20,6 +20,7 @@ struct ledger {
 	uint64_t promised_bytes;	  /* of free_bytes */
 };
 
+bool ledger_is_promised(const struct pool *pool, const struct volume_record *volume);
 /* Errors (explained): those of the storage. */
 MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why);
 /*
@@ -27,10 +28,16 @@ MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, s
  */
 MUST_CHECK int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume,
 			    uint64_t bytes, struct fathom_fault *why);
-/* The bytes that must be promised before a snapshot of `volume`: it may write all of its blocks again. */
+/*
+ * The bytes that must be promised before a snapshot of `volume`, beyond its former promise: it may write all of its blocks
+ * again. 0 if it may share blocks already, but then its writes may have used up the space of the former promise.
+ */
 MUST_CHECK int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
 				     struct fathom_fault *why);
-/* Whether `bytes` more may be promised for `what`. Errors (explained): -ENOSPC, those of the storage. */
+/*
+ * Whether `bytes` more may be promised for `what`; 0: whether the space covers the former promises. Errors (explained):
+ * -ENOSPC, those of the storage.
+ */
 MUST_CHECK int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes, struct fathom_fault *why);
 
 #endif

@@ -551,6 +551,11 @@ static void a_snapshot_needs_a_promise_for_what_the_volume_occupies(void **state
 	assert_int_equal(run(control_snapshot), 0);
 	snapshot = "t";
 	assert_int_equal(run(control_snapshot), 0); /* all of it is promised already */
+	free_bytes = 6 * MIB;			    /* the volume wrote its blocks again */
+	snapshot = "u";
+	assert_int_equal(run(control_snapshot), -ENOSPC);
+	assert_int_equal(count_snapshots("a"), 2);
+	free_bytes = 10 * MIB;
 	is_thick = false;
 	key.volume = "b"; /* 8 MiB more are not there */
 	assert_int_equal(run(control_create), -ENOSPC);
