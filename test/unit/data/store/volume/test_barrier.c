@@ -19,6 +19,7 @@
 #include "data/store/volume/barrier.h"
 #include "../rig.h"
 #include "../tricky.h"
+#include "copy_bytes.h"
 #include "xfs_image.h"
 
 enum {
@@ -46,21 +47,6 @@ static int step_error;
 static useconds_t step_us;
 static uint64_t hang_from, hang_not; /* a step at an offset before, or at `hang_not`, does not hang; under the mutex */
 static bool by_reflink, is_empty;    /* empty files: their copies are complete */
-
-static int copy_bytes(int to, int from, uint64_t offset, uint64_t bytes)
-{
-	static uint8_t buffer[MIB] __attribute__((aligned(4096)));
-
-	while (bytes > 0) {
-		size_t part = min_u64(bytes, sizeof(buffer));
-
-		must(pread(from, buffer, part, (off_t)offset) == (ssize_t)part);
-		must(pwrite(to, buffer, part, (off_t)offset) == (ssize_t)part);
-		offset += part;
-		bytes -= part;
-	}
-	return 0;
-}
 
 static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
 {
@@ -428,10 +414,10 @@ static void wait_for_requests(void)
 }
 
 /* Let the step that hangs end, and hang the next one that no write waits for. */
-static void hang_next_step(uint64_t not)
+static void hang_next_step(uint64_t except)
 {
 	pthread_mutex_lock(&mutex);
-	hang_not = not;
+	hang_not = except;
 	is_waiting = false;
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&mutex);

@@ -23,6 +23,7 @@
 #include "data/store/pool/fs.h"
 #include "data/store/volume/snapshots.h"
 #include "../../../control_thread.h"
+#include "copy_bytes.h"
 #include "xfs_image.h"
 
 enum { CALLS_MAX = 32, MIB = 1 << 20 };
@@ -38,23 +39,6 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_hung, is_waiting, has_no_reflinks;
 static uint64_t free_bytes; /* 0: as it is */
-
-static int copy_bytes(int to, int from, uint64_t offset, uint64_t bytes)
-{
-	uint8_t *buffer = malloc(MIB);
-
-	must(buffer);
-	while (bytes > 0) {
-		size_t part = min_u64(bytes, MIB);
-
-		must(pread(from, buffer, part, (off_t)offset) == (ssize_t)part);
-		must(pwrite(to, buffer, part, (off_t)offset) == (ssize_t)part);
-		offset += part;
-		bytes -= part;
-	}
-	free(buffer);
-	return 0;
-}
 
 static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
 {
