@@ -94,6 +94,24 @@ int change_check_reflinks(const struct change *change, struct fathom_fault *why)
 		     change->volumes->root);
 }
 
+/* All of the snapshots exist. -EALREADY: they were taken together. */
+static int check_existing(const struct change *change, struct fathom_fault *why)
+{
+	const struct copy *copy = change->copy;
+	const struct snapshot_record *first = NULL;
+
+	for (uint32_t i = 0; i < copy->count; i++) {
+		const struct snapshot *snapshot = volumes_find_snapshot(find_member(change, i, NULL),
+									copy->members[i].record.name);
+
+		if (first && uuid_compare(first->group, snapshot->record.group) != 0)
+			return fault(why, -EEXIST, "the %u snapshots exist already, and are not of one instant",
+				     copy->count);
+		first = &snapshot->record;
+	}
+	return -EALREADY;
+}
+
 static int check_snapshot(struct change *change, struct fathom_fault *why)
 {
 	struct copy *copy = change->copy;
@@ -107,7 +125,7 @@ static int check_snapshot(struct change *change, struct fathom_fault *why)
 		existing += (uint32_t)found;
 	}
 	if (existing == copy->count)
-		return -EALREADY;
+		return check_existing(change, why);
 	if (existing > 0)
 		return fault(why, -EEXIST, "%u of the %u snapshots exist already, and they would be of another instant",
 			     existing, copy->count);

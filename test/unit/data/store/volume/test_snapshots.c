@@ -426,6 +426,12 @@ static void a_group_is_of_one_instant_all_or_none(void **state)
 	group_count = 3;
 	assert_int_equal(run(control_snapshot), -EEXIST); /* c's would be of another instant */
 	assert_int_equal(count_snapshots("c"), 0);
+	group_count = 2;
+	assert_int_equal(run(control_snapshot), 0); /* repeated */
+	group_count = 0;
+	assert_int_equal(run(control_snapshot), 0); /* c's, of another instant */
+	group_count = 3;
+	assert_int_equal(run(control_snapshot), -EEXIST);
 	group_count = 0;
 }
 
