@@ -298,6 +298,7 @@ static int look_whether_idle(void *ctx)
 
 	if (!clients_is_idle(agent) && !is_late)
 		return 0;
+	clients_stop(agent);
 	service_close(agent);
 	if (agent->jobs > 0 && !is_late)
 		return 0;

@@ -88,7 +88,7 @@ static void evict_next(struct agent *agent)
 	struct clients *clients = &agent->clients;
 	struct client_handle *first = TAILQ_FIRST(&clients->evictions), *handle = first;
 
-	if (!first || clients->is_evicting)
+	if (!first || clients->is_evicting || clients->is_over)
 		return;
 	clients->request_handles = calloc(EVICTED_AT_ONCE, sizeof(*clients->request_handles));
 	must(clients->request_handles);
@@ -269,6 +269,8 @@ static int add_handle(struct agent *agent, const struct drpc_peer *peer, const s
 	struct agent_client *client = find_client(agent, peer->pid);
 	struct client_handle *handle;
 
+	if (agent->state == AGENT_LEAVING)
+		return AGENT_STATUS_BUSY; /* it would not be monitored */
 	if (client && find_handle(client, wanted->pool, wanted->handle))
 		return 0;
 	if (!is_within_limits(agent, peer, client)) {
@@ -347,6 +349,12 @@ void clients_leave(struct agent *agent)
 
 	while ((client = TAILQ_FIRST(&agent->clients.list)))
 		end_client(client, false);
+}
+
+void clients_stop(struct agent *agent)
+{
+	must(agent->state == AGENT_LEAVING);
+	agent->clients.is_over = true;
 }
 
 bool clients_is_idle(const struct agent *agent)

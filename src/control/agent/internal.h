@@ -151,6 +151,7 @@ struct clients {
 	uint32_t count, handle_count;
 	TAILQ_HEAD(, client_handle) evictions; /* handles without a process */
 	bool is_evicting;
+	bool is_over;		 /* the time for evictions at the agent's end */
 	uint32_t eviction_count; /* handles of the call under way */
 	Agent__EvictReq request; /* of that call */
 	char **request_handles;
@@ -160,6 +161,8 @@ void clients_open(struct agent *agent);
 /* Evict the handles of all clients; `clients_is_idle()` when that is over. */
 void clients_leave(struct agent *agent);
 bool clients_is_idle(const struct agent *agent);
+/* Begin no more evictions. Before service_close(), which ends the one under way. */
+void clients_stop(struct agent *agent);
 void clients_close(struct agent *agent);
 void call_notify_connect(struct drpc_call *call, const ProtobufCMessage *request);
 void call_notify_disconnect(struct drpc_call *call, const ProtobufCMessage *request);

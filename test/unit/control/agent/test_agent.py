@@ -251,6 +251,28 @@ sys.stdin.read()
         self.assertEqual(self.one.stop(), 0)
         self.assertEqual([list(request.handles) for request in self.evictions()], [[handle]])
 
+    def test_the_agents_end_does_not_wait_for_the_evictions_of_many_pools(self):
+        self.evicting.answers[EVICT] = [Slow(3600, rig.agent.EvictResp(status=0))]
+        with rig.connect(self.one.socket) as sock:
+            for _ in range(4):
+                request = rig.agent.PoolMonitorReq(pool_uuid=str(uuid.uuid4()), handle_uuid=str(uuid.uuid4()))
+                self.assertEqual(self.one.call(MGMT, NOTIFY_CONNECT, request, rig.agent.StatusResp, sock=sock).status, 0)
+            self.one.process.send_signal(signal.SIGTERM)
+            wait_for(self.evictions, "it ends")
+        self.assertEqual(self.one.stop(), 0)
+
+    def test_no_handle_is_taken_while_the_agent_ends(self):
+        self.evicting.answers[EVICT] = [Slow(3600, rig.agent.EvictResp(status=0))]
+        with rig.connect(self.one.socket) as sock:
+            self.assertEqual(self.one.call(MGMT, NOTIFY_CONNECT, self.monitor(str(uuid.uuid4())), rig.agent.StatusResp, sock=sock).status, 0)
+            self.one.process.send_signal(signal.SIGTERM)
+            wait_for(self.evictions, "it ends")
+            try:
+                self.assertEqual(self.one.call(MGMT, NOTIFY_CONNECT, self.monitor(str(uuid.uuid4())), rig.agent.StatusResp, sock=sock).status, BUSY)
+            except OSError:
+                pass    # it has ended
+        self.assertEqual(self.one.stop(), 0)
+
     def test_handles_of_a_process_are_limited(self):
         with rig.connect(self.one.socket) as sock:
             for i in range(257):
