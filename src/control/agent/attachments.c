@@ -440,6 +440,14 @@ static void settle_failed(struct attachment *attachment)
 	}
 }
 
+/* The agent ends: its next start unpublishes the volume, because the record says that it is being detached. */
+static void stop_detaching(struct attachment *attachment)
+{
+	attachment->why.error = fault(&attachment->why, -ECANCELED, "the agent ends");
+	answer_caller(attachment, &attachment->why);
+	wait_and_retry(attachment);
+}
+
 void attachment_settle(struct attachment *attachment)
 {
 	record_step(attachment, attachment->job_why.error);
@@ -452,7 +460,7 @@ void attachment_settle(struct attachment *attachment)
 	else if (attachment->job_kind == ATTACHMENT_JOB_FORGET)
 		detached(attachment);
 	else
-		wait_and_retry(attachment);
+		stop_detaching(attachment);
 }
 
 /* ---- methods ---- */

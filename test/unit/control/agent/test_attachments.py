@@ -5,8 +5,10 @@ Attachments of a real fathom-agent, with a fake management service, on a host wh
 withdrawn. test/vm/test_agent.py has a kernel.
 """
 
+import errno
 import json
 import os
+import signal
 import subprocess
 import unittest
 import uuid
@@ -14,7 +16,7 @@ import uuid
 import grpc
 
 import agent_rig as rig
-from agent_rig import ATTACH_INFO, NOBODY, PUBLISH, UNPUBLISH, attach_info, fathom, wait_for
+from agent_rig import ATTACH_INFO, EVICT, NOBODY, PUBLISH, UNPUBLISH, attach_info, fathom, wait_for
 from fake_server import Slow, fault
 
 UUID = "0af11bd2-1111-4222-8333-444455556666"
@@ -166,6 +168,28 @@ class Attachments(rig.AgentTest):
         answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db", force=True, timeout_ms=500)))
         self.assertEqual(answer.status, 0)
         self.assertEqual(self.records(), [])
+
+    def test_a_detach_while_the_agent_ends_is_left_to_its_next_start(self):
+        self.record()
+        agent = self.begin(**{EVICT: Slow(3600, rig.agent.EvictResp(status=0))})
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        with rig.connect(agent.socket) as sock:     # this process has a pool handle, whose eviction the end waits for
+            handle = rig.agent.PoolMonitorReq(pool_uuid=str(uuid.uuid4()), handle_uuid=str(uuid.uuid4()))
+            self.assertEqual(agent.call(rig.MGMT, rig.NOTIFY_CONNECT, handle, rig.agent.StatusResp, sock=sock).status, 0)
+            agent.process.send_signal(signal.SIGTERM)
+            wait_for(lambda: self.one_server.requests(EVICT, rig.agent.EvictReq), "it ends")
+            try:
+                said = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.call(
+                    rig.FATHOM, rig.DETACH, rig.agent.DetachReq(name="p1/db"), rig.agent.AttachResp, sock=sock)))
+            except OSError:
+                self.assertEqual(agent.stop(), 0)
+                self.skipTest("the agent ended before the request")
+        self.assertEqual((said.status, said.text), (-errno.ECANCELED, "the agent ends"))
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(self.unpublished(), [])
+        agent.start()
+        wait_for(lambda: self.records() == [], "the record is removed")
+        self.assertEqual([one.name for one in self.unpublished()], [UUID])
 
     def test_a_damaged_record_is_reported_and_left(self):
         self.record()
