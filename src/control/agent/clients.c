@@ -6,7 +6,8 @@
  *     NOTIFY_POOL_DISCONNECT -> without it
  *     NOTIFY_EXIT, or the end of the process -> its handles wait for their eviction, one call at a time, one pool a call
  *
- * The caller cannot speak for another process: the kernel names it. Handles of a process, a user and the host are limited.
+ * The caller cannot speak for another process: the kernel names it. Handles of a process, a user and the host are limited;
+ * those that wait for their eviction count, too.
  * What is not evicted after some tries is lost, and counted: the servers evict it when an operator asks.
  */
 #include <errno.h>
@@ -38,6 +39,7 @@ enum {
 
 struct client_handle {
 	TAILQ_ENTRY(client_handle) link;
+	uid_t uid;		   /* of its process */
 	char pool[37], handle[37]; /* UUIDs as text */
 };
 
@@ -159,12 +161,16 @@ static void process_ended(void *ctx, uint32_t events)
 	end_client(ctx, false);
 }
 
+/* Its processes; `handles_ret`: its handles, with those that wait for their eviction. */
 static uint32_t clients_of(const struct agent *agent, uid_t uid, uint32_t *handles_ret)
 {
+	const struct client_handle *handle;
 	const struct agent_client *client;
 	uint32_t count = 0;
 
 	*handles_ret = 0;
+	TAILQ_FOREACH (handle, &agent->clients.evictions, link)
+		*handles_ret += handle->uid == uid;
 	TAILQ_FOREACH (client, &agent->clients.list, link) {
 		if (client->uid != uid)
 			continue;
@@ -243,13 +249,16 @@ static struct client_handle *find_handle(struct agent_client *client, const char
 
 static bool is_within_limits(struct agent *agent, const struct drpc_peer *peer, const struct agent_client *client)
 {
-	uint32_t handles, count = clients_of(agent, peer->uid, &handles);
+	uint32_t handles, count;
 
 	if (agent->clients.handle_count >= HANDLES_MAX || (!client && agent->clients.count >= AGENT_CLIENTS_MAX))
 		return false;
 	if (client && client->handle_count >= HANDLES_A_PROCESS)
 		return false;
-	return peer->uid == 0 || (handles < HANDLES_A_USER && (client || count < CLIENTS_A_USER));
+	if (peer->uid == 0)
+		return true;
+	count = clients_of(agent, peer->uid, &handles);
+	return handles < HANDLES_A_USER && (client || count < CLIENTS_A_USER);
 }
 
 /* Write UUIDs in one form, so that they can be compared. */
@@ -284,6 +293,7 @@ static int add_handle(struct agent *agent, const struct drpc_peer *peer, const s
 	handle = malloc(sizeof(*handle));
 	must(handle);
 	*handle = *wanted;
+	handle->uid = client->uid;
 	TAILQ_INSERT_TAIL(&client->handles, handle, link);
 	client->handle_count++;
 	agent->clients.handle_count++;

@@ -282,6 +282,39 @@ sys.stdin.read()
             self.assertEqual(answer.status, INVALID)
         self.assertEqual(self.one.counters()["handles_refused"], 1)
 
+    def test_handles_that_wait_for_their_eviction_count_for_their_user(self):
+        self.evicting.answers[EVICT] = [Slow(3600, rig.agent.EvictResp(status=0))]
+        marks = (str(uuid.uuid4()), str(uuid.uuid4()))
+
+        def packet(method, body=b""):
+            message = rig.drpc.Call(module=MGMT, method=method, sequence=7, body=body).SerializeToString()
+            return rig.CHUNK.pack(len(message), len(message), 0, 1) + message
+
+        connect = packet(NOTIFY_CONNECT, rig.agent.PoolMonitorReq(pool_uuid=marks[0], handle_uuid=marks[1]).SerializeToString())
+        # each handle has a pool of its own, so that a call evicts one; the process says that it exits after each 128
+        said = self.as_user(NOBODY, f"""
+import uuid
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect({self.one.socket!r})
+def call(packet):
+    s.send(packet)
+    return s.recv(1 << 17)
+first, count = None, 0
+while count < 20000:
+    answer = call({connect!r}.replace({marks[0].encode()!r}, str(uuid.uuid4()).encode()).replace({marks[1].encode()!r}, str(uuid.uuid4()).encode()))
+    first = first or answer
+    if answer != first:
+        break
+    count += 1
+    if count % 128 == 0:
+        call({packet(NOTIFY_EXIT)!r})
+print(count, answer[24:].hex())
+""")
+        count, answer = said.split()
+        self.assertEqual(rig.agent.StatusResp.FromString(rig.drpc.Response.FromString(bytes.fromhex(answer)).body).status, BUSY)
+        self.assertGreaterEqual(int(count), 16384)
+        self.assertEqual(self.one.call(MGMT, NOTIFY_CONNECT, self.monitor(str(uuid.uuid4())), rig.agent.StatusResp).status, 0)
+
 
 class Hostile(rig.AgentTest):
     def test_clients_that_stop_in_the_middle_take_only_their_share(self):
