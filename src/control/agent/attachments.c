@@ -8,12 +8,14 @@
  *     DETACH:  mark the record, disconnect -> unpublish -> remove the record. What a kill interrupts, the next start ends.
  *     attached: if no connection is live, publish again: the volume may have other addresses.
  *
- * One request at a time for a volume; others get attachment_busy. Only root may make them.
+ * One request at a time for a volume; others get attachment_busy. Only root may make them. A request may name a volume
+ * that is attached under its former name: the answer to publish shows it, and that attachment takes the request over.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <uuid/uuid.h>
 
@@ -36,6 +38,7 @@ enum {
 
 static void begin_publish(struct attachment *attachment);
 static void begin_detach(struct attachment *attachment);
+static void begin_attach(struct attachment *attachment, struct drpc_call *call, uint64_t end_ns);
 
 /* ---- answers ---- */
 
@@ -155,10 +158,16 @@ static struct attachment *attachment_find(struct agent *agent, const char *name)
 	struct attachment *attachment;
 
 	TAILQ_FOREACH (attachment, &agent->attachments.list, link) {
-		if (strcmp(attachment->record.name, name) == 0 || strcmp(attachment->record.uuid, name) == 0)
+		if (strcmp(attachment->record.name, name) == 0 || strcasecmp(attachment->record.uuid, name) == 0)
 			return attachment;
 	}
 	return NULL;
+}
+
+static bool is_busy(const struct attachment *attachment)
+{
+	return attachment->call || attachment->is_working ||
+	       (attachment->state != ATTACHMENT_ATTACHED && attachment->state != ATTACHMENT_WAITING);
 }
 
 static void record_step(struct attachment *attachment, int error)
@@ -282,9 +291,38 @@ static bool is_unreached(const struct fathom_fault *why)
 	       why->code == FAULT_HOST_UNKNOWN || why->code == FAULT_SERVICE_UNREACHABLE;
 }
 
+/* The attachment that had this volume before; NULL: none. */
+static struct attachment *find_earlier(const struct attachment *attachment)
+{
+	struct attachment *other;
+
+	TAILQ_FOREACH (other, &attachment->agent->attachments.list, link) {
+		if (other != attachment && strcasecmp(other->record.uuid, attachment->record.uuid) == 0)
+			return other;
+	}
+	return NULL;
+}
+
+/* `earlier` has the volume: it takes the request over, and the new attachment ends, without a disconnect. */
+static void give_way(struct attachment *attachment, struct attachment *earlier)
+{
+	struct drpc_call *call = attachment->call;
+	struct fathom_fault why = { 0 };
+
+	must(attachment->is_new);
+	if (is_busy(earlier)) {
+		why.error = fault_attachment_busy(&why, earlier->record.name, state_word(earlier));
+		answer_caller(attachment, &why);
+	} else {
+		attachment->call = NULL;
+		begin_attach(earlier, call, attachment->end_ns);
+	}
+	attachment_destroy(attachment);
+}
+
 static void published(void *ctx, const ProtobufCMessage *response, const struct fathom_fault *why)
 {
-	struct attachment *attachment = ctx;
+	struct attachment *attachment = ctx, *earlier;
 	const Fathom__VolumeResp *answer = (const Fathom__VolumeResp *)response;
 	struct fathom_fault bad = { 0 };
 
@@ -298,6 +336,8 @@ static void published(void *ctx, const ProtobufCMessage *response, const struct 
 		bad.error = fault(&bad, -EPROTO, "the answer about %s is not valid: another volume, or no NQN",
 				  attachment->record.name);
 		fail(attachment, &bad);
+	} else if (answer && (earlier = find_earlier(attachment))) {
+		give_way(attachment, earlier);
 	} else if (answer || (!attachment->is_new && attachment->record.address_count > 0 && is_unreached(why))) {
 		begin_connect(attachment);
 	} else {
@@ -331,6 +371,15 @@ static void begin_publish(struct attachment *attachment)
 				     .done = published,
 				     .ctx = attachment,
 			     });
+}
+
+static void begin_attach(struct attachment *attachment, struct drpc_call *call, uint64_t end_ns)
+{
+	attachment->call = call;
+	attachment->record.is_detaching = false; /* an interrupted detach gives way to the wish of now */
+	attachment->is_forced = false;
+	attachment->end_ns = end_ns;
+	begin_publish(attachment);
 }
 
 static void attached(struct attachment *attachment)
@@ -483,12 +532,6 @@ static int check_request(struct drpc_call *call, const char *name, const char *w
 	return 0;
 }
 
-static bool is_busy(const struct attachment *attachment)
-{
-	return attachment->call || attachment->is_working ||
-	       (attachment->state != ATTACHMENT_ATTACHED && attachment->state != ATTACHMENT_WAITING);
-}
-
 static void attach(struct agent *agent, struct drpc_call *call, const Agent__AttachReq *request)
 {
 	struct attachment *attachment = attachment_find(agent, request->name);
@@ -509,11 +552,7 @@ static void attach(struct agent *agent, struct drpc_call *call, const Agent__Att
 		attachment->is_new = true;
 		attachment->is_temporary = request->temporary;
 	}
-	attachment->call = call;
-	attachment->record.is_detaching = false; /* an interrupted detach gives way to the wish of now */
-	attachment->is_forced = false;
-	attachment->end_ns = clock_monotonic_ns() + timeout_of(request->timeout_ms);
-	begin_publish(attachment);
+	begin_attach(attachment, call, clock_monotonic_ns() + timeout_of(request->timeout_ms));
 }
 
 void call_attach(struct drpc_call *call, const ProtobufCMessage *message)

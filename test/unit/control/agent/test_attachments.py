@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import unittest
 import uuid
 
@@ -190,6 +191,38 @@ class Attachments(rig.AgentTest):
         agent.start()
         wait_for(lambda: self.records() == [], "the record is removed")
         self.assertEqual([one.name for one in self.unpublished()], [UUID])
+
+    def test_a_uuid_in_upper_case_is_the_same_volume(self):
+        self.record()
+        agent = self.begin()
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.attach(UUID.upper())))
+        self.assertEqual(rig.fault_code(answer), "code = 1158", answer)
+        self.assertEqual([one.uuid for one in agent.attachments()], [UUID])
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach(UUID.upper())))
+        self.assertEqual((answer.status, answer.text), (0, ""))
+        self.assertEqual(self.records(), [])
+
+    def test_a_volume_is_attached_once_also_by_its_new_name(self):
+        self.record(name="p1/old")
+        agent = self.begin(**{PUBLISH: lambda request: volume("p1/db" if fathom.VolumePublishReq.FromString(request).name == "p1/db" else "p1/old")})
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.attach("p1/db")))
+        self.assertEqual(rig.fault_code(answer), "code = 1158", answer)     # of the attachment that exists
+        self.assertEqual([one.uuid for one in agent.attachments()], [UUID])
+        self.assertEqual((self.records(), self.unpublished()), ([UUID + ".json"], []))
+
+    def test_a_volume_is_attached_once_by_two_requests_with_other_names(self):
+        go = threading.Event()
+        agent = self.begin(**{PUBLISH: lambda _: go.wait(rig.SECONDS) and volume(),
+                              UNPUBLISH: lambda _: self.one_server.ended.wait(3600) and volume()})
+        with rig.connect(agent.socket) as first, rig.connect(agent.socket) as second:
+            for sock, name in ((first, "p1/db"), (second, UUID)):
+                rig.send_call(sock, rig.FATHOM, rig.ATTACH, rig.agent.AttachReq(name=name).SerializeToString())
+            wait_for(lambda: len(self.published()) == 2, "both requests")
+            go.set()
+            answers = [rig.agent.AttachResp.FromString(rig.receive(sock).body) for sock in (first, second)]
+        self.assertEqual(sorted(one.code for one in answers), [1153, 1158], answers)
 
     def test_a_damaged_record_is_reported_and_left(self):
         self.record()
