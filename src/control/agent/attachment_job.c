@@ -21,11 +21,24 @@ static void folder_of(const struct agent *agent, bool is_temporary, char path[st
 
 /* ---- on a worker thread ---- */
 
+/* Write the record; a persistent one replaces the temporary one that was there before. */
+static int write_record(struct attachment *attachment, const char *folder)
+{
+	struct fathom_fault *why = &attachment->job_why;
+	char other[ATTACH_PATH_BYTES];
+	int error = attach_record_write(folder, &attachment->record, why);
+
+	if (error || attachment->is_temporary)
+		return error;
+	folder_of(attachment->agent, true, other);
+	return attach_record_remove(other, attachment->record.uuid, why);
+}
+
 static int connect_volume(struct attachment *attachment, const char *folder)
 {
 	struct attach_host *host = attachment->agent->attachments.host;
 	struct fathom_fault *why = &attachment->job_why;
-	int error = attach_record_write(folder, &attachment->record, why);
+	int error = write_record(attachment, folder);
 
 	if (!error)
 		error = attach_connect(host, &attachment->record, &attachment->options, &attachment->job_device, why);
@@ -48,7 +61,7 @@ static int disconnect_volume(struct attachment *attachment, const char *folder)
 	    host->is_in_use(host, device.path))
 		return fault_attachment_in_use(why, attachment->record.name, device.path);
 	attachment->record.is_detaching = true;
-	error = attach_record_write(folder, &attachment->record, why);
+	error = write_record(attachment, folder);
 	if (error) {
 		attachment->record.is_detaching = false;
 		return error;

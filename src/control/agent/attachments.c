@@ -38,7 +38,7 @@ enum {
 
 static void begin_publish(struct attachment *attachment);
 static void begin_detach(struct attachment *attachment);
-static void begin_attach(struct attachment *attachment, struct drpc_call *call, uint64_t end_ns);
+static void begin_attach(struct attachment *attachment, struct drpc_call *call, bool is_temporary, uint64_t end_ns);
 
 /* ---- answers ---- */
 
@@ -315,7 +315,7 @@ static void give_way(struct attachment *attachment, struct attachment *earlier)
 		answer_caller(attachment, &why);
 	} else {
 		attachment->call = NULL;
-		begin_attach(earlier, call, attachment->end_ns);
+		begin_attach(earlier, call, attachment->is_temporary, attachment->end_ns);
 	}
 	attachment_destroy(attachment);
 }
@@ -373,8 +373,10 @@ static void begin_publish(struct attachment *attachment)
 			     });
 }
 
-static void begin_attach(struct attachment *attachment, struct drpc_call *call, uint64_t end_ns)
+/* A temporary attachment becomes persistent by a request that is not temporary; never the other way. */
+static void begin_attach(struct attachment *attachment, struct drpc_call *call, bool is_temporary, uint64_t end_ns)
 {
+	attachment->is_temporary = attachment->is_temporary && is_temporary;
 	attachment->call = call;
 	attachment->record.is_detaching = false; /* an interrupted detach gives way to the wish of now */
 	attachment->is_forced = false;
@@ -552,7 +554,7 @@ static void attach(struct agent *agent, struct drpc_call *call, const Agent__Att
 		attachment->is_new = true;
 		attachment->is_temporary = request->temporary;
 	}
-	begin_attach(attachment, call, clock_monotonic_ns() + timeout_of(request->timeout_ms));
+	begin_attach(attachment, call, request->temporary, clock_monotonic_ns() + timeout_of(request->timeout_ms));
 }
 
 void call_attach(struct drpc_call *call, const ProtobufCMessage *message)

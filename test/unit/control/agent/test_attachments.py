@@ -46,8 +46,8 @@ class Attachments(rig.AgentTest):
             json.dump({"version": 1, "name": name, "uuid": own, "nqn": "nqn.2026-11.io.fathom:" + own, "addresses": ["127.0.0.1:9"],
                        "detaching": False, **fields}, file)
 
-    def records(self):
-        path = os.path.join(self.folder, "state/attachments")
+    def records(self, folder="state"):
+        path = os.path.join(self.folder, folder, "attachments")
         return sorted(os.listdir(path)) if os.path.isdir(path) else []
 
     def published(self):
@@ -223,6 +223,24 @@ class Attachments(rig.AgentTest):
             go.set()
             answers = [rig.agent.AttachResp.FromString(rig.receive(sock).body) for sock in (first, second)]
         self.assertEqual(sorted(one.code for one in answers), [1153, 1158], answers)
+
+    def test_an_attachment_that_was_temporary_is_kept_after_a_plain_request(self):
+        self.record(folder="run")
+        agent = self.begin()
+
+        def attach(**fields):
+            wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+            return wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.attach("p1/db", **fields)))
+
+        self.assertEqual(rig.fault_code(attach(temporary=True)), "code = 1158")
+        self.assertEqual(([one.temporary for one in agent.attachments()], self.records(), self.records("run")), ([True], [], [UUID + ".json"]))
+        self.assertEqual(rig.fault_code(attach()), "code = 1158")
+        for temporary in (False, True):     # and stays so
+            self.assertEqual(([one.temporary for one in agent.attachments()], self.records(), self.records("run")),
+                             ([False], [UUID + ".json"], []))
+            self.assertEqual(rig.fault_code(attach(temporary=temporary)), "code = 1158")
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db")))
+        self.assertEqual((answer.status, self.records(), self.records("run")), (0, [], []))
 
     def test_a_damaged_record_is_reported_and_left(self):
         self.record()
