@@ -154,6 +154,22 @@ class State(EngineTest):
         self.assertEqual([namespace["bdev_name"] for namespace in self.subsystem(engine)[0]["namespaces"]], ["p1/c"])
         self.assertEqual(self.state(engine)["kept_calls"], 0)
 
+    def test_a_namespace_is_not_given_to_another_volume_of_the_same_name(self):
+        storage = os.path.join(self.directory, "storage")
+        os.mkdir(storage)
+        engine = self.start("--storage", storage)
+        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_create_subsystem {NQN} -a\n"
+                            f"nvmf_subsystem_add_ns {NQN} p1/a\n")
+        state = self.read()
+        engine.run_commands(f"nvmf_subsystem_remove_ns {NQN} 1\nvolume_destroy p1 a\nvolume_create p1 a 8M\n")
+        engine.kill()
+        with open(self.path, "w") as file:
+            file.write(state)
+        engine = self.start("--storage", storage)
+        self.assertEqual(self.subsystem(engine)[0]["namespaces"], [])
+        self.assertEqual(self.state(engine)["kept_calls"], 1)
+        self.assertIn("another volume", engine.log_text())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -67,10 +67,16 @@ static void reply_saved(void *ctx, const struct fathom_fault *why)
 	reply_call(ctx, engine_storage() ? NULL : &closed);
 }
 
+/* Namespaces in the file of --state have the name of the volume. */
+static bool changes_state_file(Store__Action action)
+{
+	return action == STORE__ACTION__VOLUME_RENAME || action == STORE__ACTION__VOLUME_DESTROY ||
+	       action == STORE__ACTION__POOL_DESTROY;
+}
+
 void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
 {
-	/* namespaces in the file of --state have the name of the volume */
-	if (!why && call->request->action == STORE__ACTION__VOLUME_RENAME)
+	if (!why && changes_state_file(call->request->action))
 		state_file_save(reply_saved, call);
 	else
 		reply_call(call, why);

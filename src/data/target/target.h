@@ -292,7 +292,7 @@ void nvmf_ns_options_init(struct nvmf_ns_options *options);
  * Add a namespace; `nsid` of `done` is its id. Hosts receive an event. Errors: -ENOENT (subsystem), -ENODEV (block device),
  * -EPERM (the device is claimed, also by a removed namespace whose commands it has not returned; the discovery subsystem),
  * -EEXIST (nsid used), -EINVAL (nsid 0xffffffff or above max_namespaces, block size, UUID in use), -ENOSPC (no nsid is
- * free), -ENOMEM.
+ * free), -ESTALE (the device is a volume with another UUID), -ENOMEM.
  */
 typedef void (*nvmf_add_ns_done_fn)(void *ctx, int rc, const struct fathom_fault *why, uint32_t nsid);
 void nvmf_subsystem_add_ns(const char *nqn, const struct nvmf_ns_options *options, nvmf_add_ns_done_fn done, void *ctx);

@@ -380,6 +380,7 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 	bdev->product = kinds[options->kind].product;
 	bdev->ops = kinds[options->kind].ops;
 	bdev->read_only = options->read_only;
+	bdev->has_identity = options->kind == FILE_KIND_VOLUME;
 	bdev->write_cache = true;
 	rc = backend_name(bdev, options->name, options->uuid, why);
 	if (rc == 0 && bdev_find(bdev->name)) /* check before file_open() locks the file or sets its attribute */

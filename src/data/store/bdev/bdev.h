@@ -164,6 +164,7 @@ struct bdev {
 	bool reads_zeroes;     /* every read returns zeroes: a caller may read into bdev_zeroes() to save the filling */
 	bool write_cache;      /* has a volatile cache: flush matters */
 	bool read_only;
+	bool has_identity; /* `uuid` is that of the data: another device of the same name has another one */
 	const struct bdev_ops *ops;
 	uint64_t share_waits; /* I/Os that waited because the device used its whole share; written by the backend, atomic */
 	/* ---- */

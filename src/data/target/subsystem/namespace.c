@@ -443,6 +443,9 @@ static int open_device(struct nvmf_subsystem *subsystem, const char *name, struc
 			     ns->bdev->block_bytes);
 	if (is_all_zero(ns->uuid, sizeof(ns->uuid)))
 		memcpy(ns->uuid, ns->bdev->uuid, sizeof(ns->uuid));
+	if (ns->bdev->has_identity && memcmp(ns->uuid, ns->bdev->uuid, sizeof(ns->uuid)) != 0)
+		return fault(why, -ESTALE, "bdev '%s' is another volume than the one with this UUID, which had its name",
+			     name);
 	if (is_all_zero(ns->nguid, sizeof(ns->nguid)))
 		memcpy(ns->nguid, ns->uuid, sizeof(ns->nguid));
 	return check_uuid(subsystem, ns, why);

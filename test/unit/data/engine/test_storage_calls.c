@@ -406,6 +406,14 @@ static void a_call_whose_save_outlives_the_storage_says_so(void **state)
 	check_answer_after_stop(request);
 }
 
+static void the_destruction_of_a_volume_is_saved(void **state)
+{
+	serve();
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, MIB), 0);
+	check_answer_after_stop(request_of(STORE__ACTION__VOLUME_DESTROY)); /* it waits for the write */
+}
+
 static void wrong_values_are_rejected(void **state)
 {
 	Store__StorageReq request = request_of(STORE__ACTION__POOL_CREATE);
@@ -481,6 +489,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_volume_is_published_only_if_hosts_can_reach_it, setup, end),
 		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
 		cmocka_unit_test_setup_teardown(a_call_whose_save_outlives_the_storage_says_so, setup, end_closed),
+		cmocka_unit_test_setup_teardown(the_destruction_of_a_volume_is_saved, setup, end_closed),
 		cmocka_unit_test_setup_teardown(wrong_values_are_rejected, setup, end),
 		cmocka_unit_test_setup_teardown(calls_beyond_the_limit_are_rejected_and_the_others_succeed, setup, end),
 	};
