@@ -13,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import fake_server
 import test_hostile as hostile
+import xfs
 from fake_server import FATHOM as FATHOM_MODULE, MGMT, SET_RANK, SET_UP, STORAGE, call, protocol
 from harness import FATHOM, EngineTest, RpcError, free_port, run, wait_for
 
@@ -21,7 +22,7 @@ HOST_A, HOST_B = "nqn.2026-11.org.fathom:host-a", "nqn.2026-11.org.fathom:host-b
 IDENTIFY, SET_FEATURES, AER = 0x06, 0x09, 0x0c
 ASYNC_EVENTS, NS_ATTRIBUTE_NOTICES, NS_CHANGED = 0x0b, 1 << 8, 0x040002
 INVALID_HOST, INVALID_PARAMETERS = 0x184, 0x182
-EBUSY, EEXIST, EIO = 16, 17, 5
+ENOENT, EBUSY, EEXIST, EIO = 2, 16, 17, 5
 store = protocol.store
 
 
@@ -400,6 +401,23 @@ class Server(Exports):
             self.assertEqual(self.ask(action, host_nqn=HOST_A, **names).error, 0)
         self.assertEqual(len(self.ask(store.LIST).pools), 0)
         admin.s.close()
+
+    def test_a_snapshot_of_a_renamed_volume_is_not_reported_as_destroyed(self):
+        if not xfs.mount(self, self.storage):
+            raise unittest.SkipTest("no XFS image can be mounted here")
+        self.start()
+        self.serve()
+        self.assertEqual(self.ask(store.POOL_CREATE, pool="p1").error, 0)
+        volume = self.ask(store.VOLUME_CREATE, pool="p1", volume="db", size_bytes=16 * MIB).pools[0].volumes[0].uuid
+        member = store.SnapshotMember(pool="p1", volume="db", snapshot="s")
+        self.assertEqual(self.ask(store.SNAPSHOT_CREATE, members=[member]).error, 0)
+        self.assertEqual(self.ask(store.VOLUME_RENAME, pool="p1", volume="db", volume_uuid=volume, new_name="new").error, 0)
+        snapshot = {"pool": "p1", "volume_uuid": volume, "snapshot": "s"}
+        answer = self.ask(store.SNAPSHOT_DESTROY, volume="db", **snapshot)
+        self.assertEqual(answer.error, -ENOENT)
+        self.assertIn("the volume is p1/new", answer.text)
+        for name in ("new", "new", "db"):      # repeated: it is gone
+            self.assertEqual(self.ask(store.SNAPSHOT_DESTROY, volume=name, **snapshot).error, 0)
 
     def test_a_server_sees_the_space_of_volumes(self):
         self.start()

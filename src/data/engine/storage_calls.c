@@ -87,8 +87,7 @@ static void end_call(void *ctx, const struct fathom_fault *why)
 	storage_call_end(ctx, why);
 }
 
-/* The volume that a call is about, wherever it is now. NULL: it does not exist. */
-static const struct volume *find_volume(const struct storage_call *call)
+const struct volume *storage_call_volume(const struct storage_call *call)
 {
 	if (!engine_storage())
 		return NULL;
@@ -104,7 +103,7 @@ static const struct volume *find_volume(const struct storage_call *call)
 static void end_destroy(void *ctx, const struct fathom_fault *why)
 {
 	struct storage_call *call = ctx;
-	const struct volume *volume = why && why->error == -ENOENT ? find_volume(call) : NULL;
+	const struct volume *volume = why && why->error == -ENOENT ? storage_call_volume(call) : NULL;
 	struct fathom_fault named;
 
 	if (volume)

@@ -35,6 +35,8 @@ struct storage_call {
 void engine_storage_call(struct drpc_call *drpc, const ProtobufCMessage *request);
 /* Reply and free the call. `why`: NULL if it succeeded. */
 void storage_call_end(struct storage_call *call, const struct fathom_fault *why);
+/* The volume that a call is about, wherever it is now. NULL: it does not exist. */
+const struct volume *storage_call_volume(const struct storage_call *call);
 void storage_calls_stats(json_t *object);
 
 /* ---- storage_list.c: the action LIST ---- */

@@ -13,10 +13,19 @@ static void end_call(void *ctx, const struct fathom_fault *why)
 	storage_call_end(ctx, why);
 }
 
-/* The snapshot or its volume does not exist: it was destroyed before. */
+/* -ENOENT: the snapshot or its volume does not exist: it was destroyed before. But it exists if its volume was renamed. */
 static void end_destroy(void *ctx, const struct fathom_fault *why)
 {
-	storage_call_end(ctx, why && why->error == -ENOENT ? NULL : why);
+	struct storage_call *call = ctx;
+	const struct volume *volume = why && why->error == -ENOENT ? storage_call_volume(call) : NULL;
+	struct fathom_fault named;
+
+	if (volume && volumes_find_snapshot(volume, call->request->snapshot)) {
+		fill_fault(&named, -ENOENT, "%s; the volume is %s", why->text, volume->device);
+		storage_call_end(call, &named);
+	} else {
+		storage_call_end(call, why && why->error == -ENOENT ? NULL : why);
+	}
 }
 
 void storage_snapshot_create(struct storage_call *call)
