@@ -3,6 +3,7 @@
 
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -251,6 +252,26 @@ class Publishing(Exports):
             confirmed = self.end_under_load(engine, lambda engine: engine.kill())
             engine = self.start()
             self.assert_hosts_are(engine, confirmed)
+
+    def test_hosts_are_given_to_the_volume_that_had_the_name(self):
+        engine = self.start_with("db")
+        names = {"pool": "p1", "volume": "db"}
+        calls = (("volume_rename", {"new_name": "old", **names}), ("volume_create", {"size": 16 * MIB, **names}),
+                 ("volume_publish", {"host": HOST_A, **names}))      # sent at once: the last arrives before the first has ended
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            client.connect(engine.sock)
+            client.sendall(b"".join(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+                                    for number, (method, params) in enumerate(calls)))
+            answers = client.makefile()
+            results = [json.loads(answers.readline()) for _ in calls]
+        rows = {row["name"]: row for row in engine.rpc("volume_get_volumes")}
+        if "error" in results[2]:
+            self.assertIn("another volume", results[2]["error"]["message"])
+            self.assertFalse(rows["db"].get("hosts") or rows["old"].get("hosts"))
+        else:
+            self.assertEqual([host["nqn"] for host in rows["db"]["hosts"]], [HOST_A])
+            self.assertIn(rows["db"]["nqn"], self.subsystems(engine))
 
     def test_an_engine_stops_while_hosts_are_changed(self):
         engine = self.start_with("v0", "v1", "v2")

@@ -81,14 +81,30 @@ static struct publishing *create_publishing(const struct volume *volume, volumes
 	return publishing;
 }
 
+/*
+ * The names of `key` may be another volume's when the change runs: its export would not follow. If there is no volume now,
+ * the UUID fits none.
+ */
+static struct volume_key exact_key(const struct volume_key *key, const struct volume *volume)
+{
+	struct volume_key exact = *key;
+
+	if (volume)
+		uuid_copy(exact.uuid, volume->record.uuid);
+	else
+		uuid_generate(exact.uuid);
+	return exact;
+}
+
 void export_publish(struct volumes *volumes, const struct volume_key *key, const char *host_nqn, volumes_done_fn done,
 		    void *ctx)
 {
 	const struct volume *volume = find_volume(volumes, key);
 	const struct bdev *bdev = volume ? bdev_find(volume->device) : NULL;
+	struct volume_key exact = exact_key(key, volume);
 
 	if (!volume || volume->state != VOLUME_ONLINE)
-		volumes_publish(volumes, key, host_nqn, done, ctx); /* which says why not */
+		volumes_publish(volumes, &exact, host_nqn, done, ctx); /* which says why not */
 	else if (!nvmf_nqn_valid(host_nqn))
 		end_with(done, ctx, -EINVAL, "\"%.223s\" is not an NQN", host_nqn);
 	else if (!engine_control.traddr[0])
@@ -101,17 +117,18 @@ void export_publish(struct volumes *volumes, const struct volume_key *key, const
 		end_with(done, ctx, -EBUSY, "volume %s is in use by a namespace or another block device: remove that first",
 			 volume->device);
 	else
-		volumes_publish(volumes, key, host_nqn, note_stored, create_publishing(volume, done, ctx));
+		volumes_publish(volumes, &exact, host_nqn, note_stored, create_publishing(volume, done, ctx));
 }
 
 void export_unpublish(struct volumes *volumes, const struct volume_key *key, const char *host_nqn, bool force,
 		      volumes_done_fn done, void *ctx)
 {
 	const struct volume *volume = find_volume(volumes, key);
+	struct volume_key exact = exact_key(key, volume);
 	struct export_host host;
 
 	if (!volume) {
-		volumes_unpublish(volumes, key, host_nqn, done, ctx); /* which says why not */
+		volumes_unpublish(volumes, &exact, host_nqn, done, ctx); /* which says why not */
 		return;
 	}
 	export_get_host(volume, host_nqn, &host);
@@ -119,7 +136,7 @@ void export_unpublish(struct volumes *volumes, const struct volume_key *key, con
 		end_with(done, ctx, -EBUSY, "host %s is connected to volume %s from %s: disconnect it, or use force",
 			 host_nqn, volume->device, host.address);
 	else
-		volumes_unpublish(volumes, key, host_nqn, note_stored, create_publishing(volume, done, ctx));
+		volumes_unpublish(volumes, &exact, host_nqn, note_stored, create_publishing(volume, done, ctx));
 }
 
 /* ---- destroy ---- */
