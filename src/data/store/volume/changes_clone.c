@@ -238,24 +238,34 @@ static int work_restore(struct change *change, struct fathom_fault *why)
 	return error;
 }
 
+/* The commit syncs the file again, which is short then: channels let I/O go on if it is held for long. */
+static int settle_restore(struct change *change, struct fathom_fault *why)
+{
+	const struct pool_fs *fs = change->volumes->fs;
+	int error = allocate_holes(change, &change->copy->record, change->size_bytes, why);
+
+	if (error)
+		return error;
+	error = fs->sync(fs->ctx, change->copy->build.fd);
+	return error ? fault(why, error, "cannot sync the restored data of volume %s: %s", change->copy->record.name,
+			     strerror(-error))
+		     : 0;
+}
+
 /* ---- restore: end; the I/O of the volume is held, unless the copy failed ---- */
 
 static int work_restore_end(struct change *change, struct fathom_fault *why)
 {
 	struct pool_tree *tree = change->volumes->tree;
 	struct copy *copy = change->copy;
-	int error = copy->error;
 
 	copy->is_open = false;
 	copy_close_sources(copy);
-	if (error)
-		*why = copy->why;
-	else
-		error = allocate_holes(change, &copy->record, change->size_bytes, why);
-	if (!error)
+	if (!copy->error)
 		return volume_restore_commit(tree, change->pool, &copy->record, change->size_bytes, &copy->build, why);
+	*why = copy->why;
 	volume_restore_abandon(tree, &copy->record, &copy->build);
-	return error;
+	return copy->error;
 }
 
 static void apply_restore_end(struct change *change)
@@ -291,6 +301,7 @@ static const struct change_kind restore_end_kind = {
 
 static void apply_restore(struct change *change)
 {
+	change->copy->settle = settle_restore;
 	change->copy->quiesced = change_find_volume(change, NULL);
 	copy_begin(change, &restore_end_kind);
 }

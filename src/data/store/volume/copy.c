@@ -86,6 +86,42 @@ static void note_quiesced(void *ctx, const struct fathom_fault *why)
 	start_end_kind(change);
 }
 
+static void run_settle(struct worker_job *job)
+{
+	struct change *change = container_of(job, struct change, job);
+
+	change->copy->error = change->copy->settle(change, &change->copy->why);
+}
+
+static void finish_settle(struct worker_job *job)
+{
+	struct change *change = container_of(job, struct change, job);
+	struct copy *copy = change->copy;
+	struct fathom_fault why;
+
+	if (!copy->error) {
+		copy->quiesce = quiesce_start(copy->quiesced->device, note_quiesced, change);
+		return;
+	}
+	why = copy->why;
+	fail_copy(change, &why);
+	start_end_kind(change);
+}
+
+static void start_settle(struct change *change)
+{
+	struct fathom_fault why;
+	int error;
+
+	change->job = (struct worker_job){ .work = run_settle, .done = finish_settle };
+	error = worker_start(&change->job);
+	if (!error)
+		return;
+	fill_fault(&why, error, "cannot start a thread: %s", strerror(-error));
+	fail_copy(change, &why);
+	start_end_kind(change);
+}
+
 static void note_released(void *ctx)
 {
 	struct change *change = ctx;
@@ -93,7 +129,7 @@ static void note_released(void *ctx)
 
 	copy->barrier = NULL;
 	if (copy->quiesced && !copy->error)
-		copy->quiesce = quiesce_start(copy->quiesced->device, note_quiesced, change);
+		start_settle(change);
 	else
 		start_end_kind(change);
 }

@@ -5,6 +5,7 @@
  *
  *   begin kind (in the queue)   check, work: makes empty files; apply: copy_begin()
  *   barrier                     copies into them
+ *   settle                      what may take long, while hosts go on to use the volume; only if its I/O is held afterwards
  *   end kind (in the queue)     work: the files appear in the tree, or are removed; apply, undo: copy_end()
  *
  * The caller of the change gets its result after the end kind. If the copy fails, it gets it at once, because a hung step
@@ -41,8 +42,10 @@ struct copy {
 	struct snapshot_group group;	 /* SNAPSHOT */
 	struct volume_build build;	 /* CLONE, RESTORE */
 	struct volume_record record;	 /* CLONE: the new volume; RESTORE: the volume before */
-	const struct volume *quiesced;	 /* its I/O is held while the end kind runs; NULL: none */
-	struct quiesce *quiesce;	 /* NULL: not held */
+	/* Worker thread, after the copy and before the I/O of `quiesced` is held; what may take long. */
+	int (*settle)(struct change *change, struct fathom_fault *why);
+	const struct volume *quiesced; /* its I/O is held while the end kind runs; NULL: none */
+	struct quiesce *quiesce;       /* NULL: not held */
 };
 
 /* For `count` volumes; aborts if out of memory. Pair: copy_free(). */

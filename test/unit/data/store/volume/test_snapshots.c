@@ -23,66 +23,14 @@
 #include "data/store/pool/fs.h"
 #include "data/store/volume/snapshots.h"
 #include "../../../control_thread.h"
-#include "copy_bytes.h"
+#include "hanging_fs.h"
 #include "xfs_image.h"
 
 enum { CALLS_MAX = 32, MIB = 1 << 20 };
 
 static char root[] = "/tmp/fathom-snapshots-XXXXXX";
-static bool by_reflink;
 static struct pool_fs calls;
 static struct volumes *volumes;
-
-/* ---- the file system; under the mutex ---- */
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static bool is_hung, is_waiting, has_no_reflinks;
-static uint64_t free_bytes; /* 0: as it is */
-
-static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
-{
-	bool refuse;
-
-	pthread_mutex_lock(&mutex);
-	is_waiting = is_hung;
-	pthread_cond_broadcast(&changed);
-	while (is_hung)
-		pthread_cond_wait(&changed, &mutex);
-	is_waiting = false;
-	refuse = has_no_reflinks;
-	pthread_mutex_unlock(&mutex);
-	if (refuse)
-		return -EOPNOTSUPP;
-	return by_reflink ? pool_fs_system()->clone(ctx, fd, from, offset, bytes) : copy_bytes(fd, from, offset, bytes);
-}
-
-static int test_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free_ret)
-{
-	int error = pool_fs_system()->space(ctx, folder, total_ret, free_ret);
-
-	if (error == 0 && free_bytes) {
-		*total_ret = free_bytes;
-		*free_ret = free_bytes;
-	}
-	return error;
-}
-
-static void hang_steps(bool hang)
-{
-	pthread_mutex_lock(&mutex);
-	is_hung = hang;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&mutex);
-}
-
-static void wait_for_hung_step(void)
-{
-	pthread_mutex_lock(&mutex);
-	while (!is_waiting)
-		pthread_cond_wait(&changed, &mutex);
-	pthread_mutex_unlock(&mutex);
-}
 
 /* ---- calls and their results; under the mutex ---- */
 
@@ -340,6 +288,8 @@ static int begin(void **state)
 	calls = *pool_fs_system();
 	calls.clone = test_clone;
 	calls.space = test_space;
+	calls.sync = test_sync;
+	hangs_sync = has_cloned = false;
 	snprintf(command, sizeof(command), "rm -rf %s/*", root);
 	must(system(command) == 0);
 	control_start(&(struct reactor_options){ 0 });
@@ -357,6 +307,7 @@ static void close_storage(void)
 
 static int end(void **state)
 {
+	hang_sync_no_more(); /* also after an assertion */
 	if (volumes)
 		close_storage();
 	control_stop();
@@ -595,6 +546,27 @@ static void a_restore_gives_hosts_the_data_of_the_snapshot(void **state)
 	assert_int_equal(on_control(control_unuse, NULL), 0);
 }
 
+static int control_is_held(void *ctx)
+{
+	return bdev_find("p/a")->hold != NULL;
+}
+
+static void a_slow_sync_of_a_restore_delays_no_host(void **state)
+{
+	struct call *restoring;
+
+	create_volume("a");
+	write_data("before");
+	assert_int_equal(run(control_snapshot), 0);
+	has_cloned = false;
+	hangs_sync = true;
+	restoring = start_call(control_restore);
+	wait_for_hung_step();
+	assert_int_equal(on_control(control_is_held, NULL), 0);
+	hang_sync_no_more();
+	assert_int_equal(wait_for(restoring), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +580,7 @@ int main(void)
 		CASE(without_reflinks_snapshots_are_refused),
 		CASE(a_clone_has_the_data_of_the_snapshot),
 		CASE(a_restore_gives_hosts_the_data_of_the_snapshot),
+		CASE(a_slow_sync_of_a_restore_delays_no_host),
 		CASE(a_snapshot_needs_a_promise_for_what_the_volume_occupies),
 #undef CASE
 	};
