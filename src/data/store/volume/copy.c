@@ -148,6 +148,8 @@ void copy_begin(struct change *change, const struct change_kind *end_kind)
 	TAILQ_INSERT_TAIL(&volumes->copies, copy, link);
 	change->is_copying = true;
 	copy->barrier = barrier_start(volumes->fs, copy->files, copy->count, &calls, change);
+	if (volumes->closed) /* the close has cancelled the others already */
+		barrier_cancel(copy->barrier);
 }
 
 void copy_end(struct change *change)
