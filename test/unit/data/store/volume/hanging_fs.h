@@ -55,10 +55,27 @@ static void hang_sync_no_more(void)
 	pthread_mutex_unlock(&mutex);
 }
 
+static bool hangs_space;
+
+static void hang_space(bool hang)
+{
+	pthread_mutex_lock(&mutex);
+	hangs_space = hang;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
 static int test_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free_ret)
 {
 	int error = pool_fs_system()->space(ctx, folder, total_ret, free_ret);
 
+	pthread_mutex_lock(&mutex);
+	is_waiting = hangs_space;
+	pthread_cond_broadcast(&changed);
+	while (hangs_space)
+		pthread_cond_wait(&changed, &mutex);
+	is_waiting = false;
+	pthread_mutex_unlock(&mutex);
 	if (error == 0 && free_bytes) {
 		*total_ret = free_bytes;
 		*free_ret = free_bytes;

@@ -308,6 +308,7 @@ static void close_storage(void)
 static int end(void **state)
 {
 	hang_sync_no_more(); /* also after an assertion */
+	hang_space(false);
 	if (volumes)
 		close_storage();
 	control_stop();
@@ -462,6 +463,25 @@ static void a_close_cancels_a_copy(void **state)
 	assert_true(is_empty("pending"));
 }
 
+static void a_close_cancels_a_copy_that_has_not_begun(void **state)
+{
+	struct call *copying, *closing;
+
+	create_volume("a");
+	hang_space(true);
+	copying = start_call(control_snapshot);
+	wait_for_hung_step(); /* it reads the space */
+	closing = start_call(control_close);
+	hang_steps(true);
+	hang_space(false);
+	assert_int_equal(wait_for(copying), -ECANCELED);
+	hang_steps(false);
+	assert_int_equal(wait_for(closing), 0);
+	volumes = NULL;
+	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
+	assert_true(is_empty("pending"));
+}
+
 static void without_reflinks_snapshots_are_refused(void **state)
 {
 	struct call *call;
@@ -577,6 +597,7 @@ int main(void)
 		CASE(a_long_copy_delays_only_changes_of_its_volume),
 		CASE(a_hung_copy_fails_and_leaves_nothing),
 		CASE(a_close_cancels_a_copy),
+		CASE(a_close_cancels_a_copy_that_has_not_begun),
 		CASE(without_reflinks_snapshots_are_refused),
 		CASE(a_clone_has_the_data_of_the_snapshot),
 		CASE(a_restore_gives_hosts_the_data_of_the_snapshot),
