@@ -38,11 +38,11 @@ static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t byt
 static int test_sync(void *ctx, int fd)
 {
 	pthread_mutex_lock(&mutex);
-	is_waiting = hangs_sync && has_cloned;
-	pthread_cond_broadcast(&changed);
-	while (hangs_sync && has_cloned)
+	while (hangs_sync && has_cloned) {
+		is_waiting = true;
+		pthread_cond_broadcast(&changed);
 		pthread_cond_wait(&changed, &mutex);
-	is_waiting = false;
+	}
 	pthread_mutex_unlock(&mutex);
 	return pool_fs_system()->sync(ctx, fd);
 }
@@ -70,11 +70,11 @@ static int test_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free
 	int error = pool_fs_system()->space(ctx, folder, total_ret, free_ret);
 
 	pthread_mutex_lock(&mutex);
-	is_waiting = hangs_space;
-	pthread_cond_broadcast(&changed);
-	while (hangs_space)
+	while (hangs_space) {
+		is_waiting = true;
+		pthread_cond_broadcast(&changed);
 		pthread_cond_wait(&changed, &mutex);
-	is_waiting = false;
+	}
 	pthread_mutex_unlock(&mutex);
 	if (error == 0 && free_bytes) {
 		*total_ret = free_bytes;
