@@ -12,7 +12,7 @@
 
 #include "inspect/probed/jail/jail.h"
 
-enum { JAIL_RIG_TIMEOUT_MS = 800 };
+enum { JAIL_RIG_TIMEOUT_MS = 2500 };
 
 /* The result of parsing an object. */
 struct jail_rig_result {
