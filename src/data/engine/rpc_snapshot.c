@@ -7,31 +7,10 @@
 #include <uuid/uuid.h>
 
 #include "base/text.h"
-#include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/engine/rpc_volume.h"
 #include "data/store/pool/tree.h"
 #include "data/store/volume/snapshots.h"
-
-/* Reply with an error if the engine has no storage. */
-static struct volumes *get_volumes(struct rpc_request *request)
-{
-	struct volumes *volumes = engine_storage();
-
-	if (!volumes)
-		rpc_error(request, -ENODEV, "%s: this engine has no storage: start it with --storage DIR",
-			  strerror(ENODEV));
-	return volumes;
-}
-
-static void reply_done(void *ctx, const struct fathom_fault *why)
-{
-	struct rpc_request *request = ctx;
-
-	if (why)
-		rpc_error_errno(request, why->error, why->text);
-	else
-		rpc_reply(request, NULL);
-}
 
 /* ---- take ---- */
 
@@ -53,7 +32,7 @@ static bool split_member(struct rpc_request *request, const char *member, char t
 
 void method_volume_snapshot(struct rpc_request *request, const struct volume_snapshot_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	char texts[SNAPSHOT_GROUP_MAX][2 * POOL_NAME_BYTES_MAX];
 	struct snapshot_request members[SNAPSHOT_GROUP_MAX] = { 0 };
 	size_t more = json_array_size(p->members);
@@ -74,29 +53,29 @@ void method_volume_snapshot(struct rpc_request *request, const struct volume_sna
 			return;
 		members[i + 1].name = p->snapshot;
 	}
-	volumes_snapshot(volumes, members, (uint32_t)more + 1, reply_done, request);
+	volumes_snapshot(volumes, members, (uint32_t)more + 1, rpc_volume_done, request);
 }
 
 /* ---- destroy ---- */
 
 void method_snapshot_destroy(struct rpc_request *request, const struct snapshot_destroy_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 
 	if (volumes)
-		volumes_destroy_snapshot(volumes, &key, p->snapshot, reply_done, request);
+		volumes_destroy_snapshot(volumes, &key, p->snapshot, rpc_volume_done, request);
 }
 
 /* ---- restore, clone ---- */
 
 void method_volume_restore(struct rpc_request *request, const struct volume_restore_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 
 	if (volumes)
-		volumes_restore(volumes, &key, p->snapshot, p->force, reply_done, request);
+		volumes_restore(volumes, &key, p->snapshot, p->force, rpc_volume_done, request);
 }
 
 struct cloning {
@@ -117,7 +96,7 @@ static void reply_cloned(void *ctx, const struct fathom_fault *why)
 
 void method_volume_clone(struct rpc_request *request, const struct volume_clone_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 	struct volume_record clone = { .thick = p->thick };
 	struct cloning *cloning;
@@ -163,7 +142,7 @@ static json_t *snapshot_json(const struct snapshot *snapshot)
 
 void method_volume_get_snapshots(struct rpc_request *request, const struct volume_get_snapshots_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct volume *volume = volumes ? volumes_find(volumes, p->pool, p->volume) : NULL;
 	const struct snapshot *snapshot;
 	json_t *list;

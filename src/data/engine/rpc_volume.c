@@ -6,13 +6,11 @@
 #include <uuid/uuid.h>
 
 #include "base/text.h"
-#include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/engine/rpc_volume.h"
 #include "data/engine/volume_export.h"
-#include "data/store/volume/volumes.h"
 
-/* Reply with an error if the engine has no storage. */
-static struct volumes *get_volumes(struct rpc_request *request)
+struct volumes *rpc_volume_storage(struct rpc_request *request)
 {
 	struct volumes *volumes = engine_storage();
 
@@ -22,7 +20,7 @@ static struct volumes *get_volumes(struct rpc_request *request)
 	return volumes;
 }
 
-static void reply_done(void *ctx, const struct fathom_fault *why)
+void rpc_volume_done(void *ctx, const struct fathom_fault *why)
 {
 	struct rpc_request *request = ctx;
 
@@ -46,21 +44,21 @@ static bool copy_name(struct rpc_request *request, char to[POOL_NAME_BYTES_MAX],
 
 void method_pool_create(struct rpc_request *request, const struct pool_create_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	struct pool_record record = { .size_bytes = p->size, .overcommit = p->overcommit };
 
 	if (!volumes || !copy_name(request, record.name, p->pool))
 		return;
 	uuid_copy(record.uuid, p->uuid);
-	volumes_create_pool(volumes, &record, reply_done, request);
+	volumes_create_pool(volumes, &record, rpc_volume_done, request);
 }
 
 void method_pool_destroy(struct rpc_request *request, const struct pool_destroy_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 
 	if (volumes)
-		export_destroy_pool(volumes, &(struct volume_key){ .pool = p->pool }, p->force, reply_done, request);
+		export_destroy_pool(volumes, &(struct volume_key){ .pool = p->pool }, p->force, rpc_volume_done, request);
 }
 
 static json_t *uuid_json(const uint8_t *uuid)
@@ -123,7 +121,7 @@ static json_t *pool_json(const struct pool *pool)
 
 void method_pool_get_pools(struct rpc_request *request)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	json_t *result, *list;
 
 	if (!volumes)
@@ -158,7 +156,7 @@ static void reply_created(void *ctx, const struct fathom_fault *why)
 
 void method_volume_create(struct rpc_request *request, const struct volume_create_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	struct volume_record record = { .size_bytes = p->size, .block_bytes = p->block_size, .thick = p->thick };
 	char pool[POOL_NAME_BYTES_MAX];
 	struct creation *creation;
@@ -176,36 +174,36 @@ void method_volume_create(struct rpc_request *request, const struct volume_creat
 
 void method_volume_destroy(struct rpc_request *request, const struct volume_destroy_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 
 	if (volumes)
 		export_destroy_volume(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->force,
-				      reply_done, request);
+				      rpc_volume_done, request);
 }
 
 void method_volume_resize(struct rpc_request *request, const struct volume_resize_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 
 	if (volumes)
 		volumes_resize(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->size, p->force,
-			       reply_done, request);
+			       rpc_volume_done, request);
 }
 
 void method_volume_rename(struct rpc_request *request, const struct volume_rename_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 
 	if (volumes)
 		volumes_rename(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->new_name,
-			       reply_done, request);
+			       rpc_volume_done, request);
 }
 
 /* ---- hosts ---- */
 
 void method_volume_publish(struct rpc_request *request, const struct volume_publish_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct volume *volume = volumes ? volumes_find(volumes, p->pool, p->volume) : NULL;
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 	struct creation *creation;
@@ -222,11 +220,11 @@ void method_volume_publish(struct rpc_request *request, const struct volume_publ
 
 void method_volume_unpublish(struct rpc_request *request, const struct volume_unpublish_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 
 	if (volumes)
-		export_unpublish(volumes, &key, p->host, p->force, reply_done, request);
+		export_unpublish(volumes, &key, p->host, p->force, rpc_volume_done, request);
 }
 
 static json_t *hosts_json(const struct volume *volume)
@@ -295,7 +293,7 @@ static void add_volumes(json_t *list, const struct pool *pool)
 
 void method_volume_get_volumes(struct rpc_request *request, const struct volume_get_volumes_params *p)
 {
-	struct volumes *volumes = get_volumes(request);
+	struct volumes *volumes = rpc_volume_storage(request);
 	const struct pool *only = volumes && p->pool ? volumes_find_pool(volumes, p->pool) : NULL;
 	json_t *list;
 
