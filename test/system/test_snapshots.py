@@ -102,6 +102,48 @@ nvmf_subsystem_add_ns {NQN} p1/a
         engine.perf("--time", "0", "--verify-state", state)
         self.assertEqual(engine.stop(), 0)
 
+    def test_the_changes_between_two_snapshots_are_listed_in_parts(self):
+        self.mount()
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1", overcommit=True)
+        engine.rpc("volume_create", pool="p1", volume="a", size=8 * MIB)
+
+        def write(*blocks):
+            with open(os.path.join(self.storage, "pools/p1/volumes/a/data.1"), "r+b") as file:
+                for block in blocks:
+                    file.seek(block * 4096)
+                    file.write(os.urandom(4096))
+
+        def changes(**params):
+            found, answer = [], {"next_offset": 0, "size": 1}
+            while answer["next_offset"] < answer["size"]:
+                answer = engine.rpc("snapshot_get_changes", pool="p1", volume="a", offset=answer["next_offset"], max=2, **params)
+                self.assertLessEqual(len(answer["ranges"]), 2)
+                found += [block for row in answer["ranges"]
+                          for block in range(row["offset"] // 4096, (row["offset"] + row["bytes"]) // 4096)]
+            return found, answer
+        write(1, 2, 100)
+        engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="s")
+        write(2, 4, 6, 8, 10)
+        engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="t")
+        write(7)
+        found, answer = changes(snapshot="s")
+        self.assertLessEqual({1, 2, 100}, set(found))
+        self.assertNotIn("from_uuid", answer)
+        self.assertEqual((answer["size"], answer["block_size"]), (8 * MIB, 4096))
+        found, answer = changes(snapshot="t", **{"from": "s"})
+        self.assertLessEqual({2, 4, 6, 8, 10}, set(found))
+        self.assertNotIn(100, found)
+        rows = self.snapshots(engine, "a")
+        self.assertEqual((answer["uuid"], answer["from_uuid"]), (rows["t"]["uuid"], rows["s"]["uuid"]))
+        self.assertEqual(changes(snapshot="t", **{"from": "t"})[0], [])
+        self.assertIn(7, changes(**{"from": "t"})[0])
+        for text, params in (("no snapshot \"u\"", {"snapshot": "u"}), ("no snapshot \"u\"", {"snapshot": "t", "from": "u"}),
+                             ("behind the end", {"snapshot": "t", "offset": 16 * MIB}), ("no multiple", {"snapshot": "t", "offset": 5}),
+                             ("at most 63", {"snapshot": "t", "from": "u" * 64})):
+            self.assert_rejected(text, engine, "snapshot_get_changes", pool="p1", volume="a", **params)
+        self.assertEqual(engine.stop(), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -160,6 +160,80 @@ void method_volume_get_snapshots(struct rpc_request *request, const struct volum
 	rpc_reply(request, list);
 }
 
+/* ---- changes ---- */
+
+struct reading {
+	struct rpc_request *request;
+	char snapshot[POOL_NAME_BYTES_MAX], from[POOL_NAME_BYTES_MAX];
+	struct volume_changed *changed;
+};
+
+static void free_reading(struct reading *reading)
+{
+	volume_changed_free(reading->changed);
+	free(reading);
+}
+
+static json_t *changed_json(const struct volume_changed *changed)
+{
+	json_t *object = json_made(json_object()), *list = json_made(json_array());
+
+	for (uint32_t i = 0; i < changed->count; i++) {
+		const struct changed_range *range = &changed->ranges[i];
+		json_t *part = json_made(json_object());
+
+		json_put(part, "offset", json_integer((json_int_t)range->offset));
+		json_put(part, "bytes", json_integer((json_int_t)range->bytes));
+		json_put(part, "zero", json_boolean(range->is_zero));
+		json_add(list, part);
+	}
+	if (!uuid_is_null(changed->uuid))
+		json_put(object, "uuid", uuid_json(changed->uuid));
+	if (!uuid_is_null(changed->from_uuid))
+		json_put(object, "from_uuid", uuid_json(changed->from_uuid));
+	json_put(object, "size", json_integer((json_int_t)changed->size_bytes));
+	json_put(object, "block_size", json_integer(changed->block_bytes));
+	json_put(object, "ranges", list);
+	json_put(object, "next_offset", json_integer((json_int_t)changed->next_offset));
+	return object;
+}
+
+static void reply_changed(void *ctx, const struct fathom_fault *why)
+{
+	struct reading *reading = ctx;
+
+	if (why)
+		rpc_error_errno(reading->request, why->error, why->text);
+	else
+		rpc_reply(reading->request, changed_json(reading->changed));
+	free_reading(reading);
+}
+
+void method_snapshot_get_changes(struct rpc_request *request, const struct snapshot_get_changes_params *p)
+{
+	struct volumes *volumes = rpc_volume_storage(request);
+	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
+	struct reading *reading;
+
+	if (!volumes)
+		return;
+	reading = calloc(1, sizeof(*reading));
+	must(reading);
+	reading->request = request;
+	reading->changed = volume_changed_create(p->max);
+	reading->changed->snapshot = reading->snapshot;
+	reading->changed->from = reading->from;
+	reading->changed->offset = p->offset;
+	if (text_copy(reading->snapshot, sizeof(reading->snapshot), p->snapshot ? p->snapshot : "") != 0 ||
+	    text_copy(reading->from, sizeof(reading->from), p->from ? p->from : "") != 0) {
+		rpc_error(request, -EINVAL, "%s: the name of a snapshot has at most %d characters", strerror(EINVAL),
+			  POOL_NAME_BYTES_MAX - 1);
+		free_reading(reading);
+		return;
+	}
+	volumes_read_changed(volumes, &key, reading->changed, reply_changed, reading);
+}
+
 void put_snapshots(json_t *object, const struct volume *volume)
 {
 	struct copy_info copy;

@@ -224,6 +224,33 @@ Store__StorageResp *storage_answer_list(struct volumes *volumes)
 	return answer;
 }
 
+Store__StorageResp *storage_answer_changed(struct volumes *volumes, const struct volume_changed *changed)
+{
+	Store__StorageResp *answer = create_storage(volumes, 0);
+	Store__Changes *to = made(malloc(sizeof(*to)));
+
+	store__changes__init(to);
+	answer->changes = to;
+	to->offsets = made(calloc(changed->ranges_max, sizeof(*to->offsets)));
+	to->bytes = made(calloc(changed->ranges_max, sizeof(*to->bytes)));
+	to->zeroes = made(calloc(changed->ranges_max, sizeof(*to->zeroes)));
+	to->n_offsets = to->n_bytes = to->n_zeroes = changed->count;
+	for (uint32_t i = 0; i < changed->count; i++) {
+		to->offsets[i] = changed->ranges[i].offset;
+		to->bytes[i] = changed->ranges[i].bytes;
+		to->zeroes[i] = changed->ranges[i].is_zero;
+	}
+	to->next_offset = changed->next_offset;
+	if (!uuid_is_null(changed->uuid))
+		set_uuid(&to->uuid, changed->uuid);
+	if (!uuid_is_null(changed->from_uuid))
+		set_uuid(&to->from_uuid, changed->from_uuid);
+	to->size_bytes = changed->size_bytes;
+	to->from_bytes = changed->from_bytes;
+	to->block_bytes = changed->block_bytes;
+	return answer;
+}
+
 Store__StorageResp *storage_answer_object(struct volumes *volumes, const struct volume_key *key)
 {
 	const struct pool *pool = volumes_find_pool(volumes, key->pool);

@@ -11,8 +11,11 @@
 #include "base/text.h"
 #include "data/engine/probes.gen.h"
 #include "data/engine/volume_export.h"
+#include "data/store/volume/snapshots.h"
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
+
+static_assert((int)STORAGE_ACTION_SNAPSHOT_CHANGES == (int)STORE__ACTION__SNAPSHOT_CHANGES, "here, too");
 
 static struct {
 	uint32_t under_way;
@@ -44,16 +47,20 @@ static void reply_fault(struct drpc_call *drpc, const Store__StorageReq *request
 
 static void reply_call(struct storage_call *call, const struct fathom_fault *why)
 {
-	bool is_list = call->request->action == STORE__ACTION__LIST;
 	Store__StorageResp *answer;
 
 	must(calls.under_way > 0);
 	calls.under_way--;
 	if (why)
 		answer = storage_answer_error(why->error, why->text);
+	else if (call->request->action == STORE__ACTION__LIST)
+		answer = storage_answer_list(call->volumes);
+	else if (call->changed)
+		answer = storage_answer_changed(call->volumes, call->changed);
 	else
-		answer = is_list ? storage_answer_list(call->volumes) : storage_answer_object(call->volumes, &call->key);
+		answer = storage_answer_object(call->volumes, &call->key);
 	reply_answer(call->drpc, call->request, call->begin_ns, answer);
+	volume_changed_free(call->changed);
 	free(call);
 }
 
@@ -225,6 +232,7 @@ static const struct action {
 	[STORE__ACTION__SNAPSHOT_DESTROY] = { "SNAPSHOT_DESTROY", storage_snapshot_destroy },
 	[STORE__ACTION__SNAPSHOT_RESTORE] = { "SNAPSHOT_RESTORE", storage_snapshot_restore },
 	[STORE__ACTION__SNAPSHOT_CLONE] = { "SNAPSHOT_CLONE", storage_snapshot_clone },
+	[STORE__ACTION__SNAPSHOT_CHANGES] = { "SNAPSHOT_CHANGES", storage_snapshot_changes },
 };
 
 /* ---- the method ---- */
@@ -253,7 +261,7 @@ static int check_engine(const Store__StorageReq *request, struct fathom_fault *w
 
 static int check_action(const Store__StorageReq *request, struct fathom_fault *why)
 {
-	if ((size_t)request->action >= ARRAY_COUNT(actions))
+	if ((size_t)request->action >= ARRAY_COUNT(actions) || !actions[request->action].name)
 		return fault(why, -EOPNOTSUPP, "this engine does not know action %d", (int)request->action);
 	if (!actions[request->action].start)
 		return fault(why, -EOPNOTSUPP, "this engine does not support %s", actions[request->action].name);

@@ -28,6 +28,7 @@ struct storage_call {
 	struct volumes *volumes;
 	struct volume_key key;		   /* of `pool` and `volume` of the request */
 	uint8_t new_uuid[POOL_UUID_BYTES]; /* zero: none */
+	struct volume_changed *changed;	   /* SNAPSHOT_CHANGES: owned */
 	uint64_t begin_ns;		   /* clock_monotonic_ns() */
 };
 
@@ -49,6 +50,7 @@ void storage_snapshot_create(struct storage_call *call);
 void storage_snapshot_destroy(struct storage_call *call);
 void storage_snapshot_restore(struct storage_call *call);
 void storage_snapshot_clone(struct storage_call *call);
+void storage_snapshot_changes(struct storage_call *call);
 
 /* ---- storage_answer.c ---- */
 
@@ -56,6 +58,8 @@ void storage_snapshot_clone(struct storage_call *call);
 Store__StorageResp *storage_answer_list(struct volumes *volumes);
 /* What the others answer: the pool or volume of `key`, if it exists. */
 Store__StorageResp *storage_answer_object(struct volumes *volumes, const struct volume_key *key);
+/* What SNAPSHOT_CHANGES answers. */
+Store__StorageResp *storage_answer_changed(struct volumes *volumes, const struct volume_changed *changed);
 Store__StorageResp *storage_answer_error(int error, const char *text);
 void storage_answer_free(Store__StorageResp *answer);
 

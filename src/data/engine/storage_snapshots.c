@@ -85,3 +85,15 @@ void storage_snapshot_clone(struct storage_call *call)
 	uuid_copy(clone.uuid, call->new_uuid);
 	volumes_clone(call->volumes, &call->key, call->request->snapshot, &clone, end_clone, call);
 }
+
+void storage_snapshot_changes(struct storage_call *call)
+{
+	const Store__StorageReq *request = call->request;
+	struct volume_changed *changed = volume_changed_create(request->ranges_max);
+
+	changed->snapshot = request->snapshot;
+	changed->from = request->from_snapshot;
+	changed->offset = request->offset;
+	call->changed = changed;
+	volumes_read_changed(call->volumes, &call->key, changed, end_call, call);
+}

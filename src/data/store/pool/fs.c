@@ -4,8 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -136,6 +138,36 @@ static int data_end(void *ctx, int fd, uint64_t from, uint64_t *end_ret)
 	return 0;
 }
 
+/* Extents whose place on the disk is not known, or not that of whole blocks. */
+#define FIEMAP_UNPLACED (FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC | FIEMAP_EXTENT_ENCODED | FIEMAP_EXTENT_NOT_ALIGNED)
+
+static int map_file(void *ctx, int fd, uint64_t offset, struct pool_extent *extents, uint32_t extents_max)
+{
+	struct fiemap *map = calloc(1, sizeof(*map) + extents_max * sizeof(map->fm_extents[0]));
+	int count;
+
+	if (!map)
+		return -ENOMEM;
+	map->fm_start = offset;
+	map->fm_length = FIEMAP_MAX_OFFSET - offset;
+	map->fm_flags = FIEMAP_FLAG_SYNC;
+	map->fm_extent_count = extents_max;
+	count = ioctl(fd, FS_IOC_FIEMAP, map) == 0 ? (int)map->fm_mapped_extents : -errno;
+	for (int i = 0; i < count; i++) {
+		const struct fiemap_extent *extent = &map->fm_extents[i];
+
+		extents[i] = (struct pool_extent){
+			.offset = extent->fe_logical,
+			.bytes = extent->fe_length,
+			.physical = extent->fe_physical,
+			.is_data = !(extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN),
+			.is_shared = (extent->fe_flags & FIEMAP_EXTENT_SHARED) && !(extent->fe_flags & FIEMAP_UNPLACED),
+		};
+	}
+	free(map);
+	return count == -ENOTTY ? -EOPNOTSUPP : count;
+}
+
 static int allocate(void *ctx, int fd, uint64_t offset, uint64_t bytes)
 {
 	int result;
@@ -190,6 +222,7 @@ const struct pool_fs *pool_fs_system(void)
 		.read = read_all,
 		.set_size = set_size,
 		.data_end = data_end,
+		.map = map_file,
 		.allocate = allocate,
 		.clone = clone_range,
 		.sync = sync_fd,

@@ -18,6 +18,14 @@
 /* Called for each name of a folder but "." and "..", in no order. Non-zero ends the list with that value. */
 typedef int (*pool_fs_entry_fn)(void *ctx, const char *name);
 
+/* Blocks of a file that follow one another, in the file and on the disk. */
+struct pool_extent {
+	uint64_t offset, bytes;
+	uint64_t physical; /* is_shared: where they are on the disk */
+	bool is_data;	   /* false: they are allocated and read as zeroes */
+	bool is_shared;	   /* other files have these blocks, too */
+};
+
 struct pool_fs {
 	void *ctx; /* the first argument of each call */
 	int (*open_folder)(void *ctx, int folder, const char *name);
@@ -40,6 +48,11 @@ struct pool_fs {
 	int (*set_size)(void *ctx, int fd, uint64_t bytes);
 	/* The end of the last data at `from` or behind it; `from` if there are only holes. */
 	int (*data_end)(void *ctx, int fd, uint64_t from, uint64_t *end_ret);
+	/*
+	 * The extents of a file that end behind `offset`, ascending, at most `extents_max`; holes have none. Data in memory
+	 * are written first. Returns their number; fewer than extents_max: there are no more. -EOPNOTSUPP: no maps.
+	 */
+	int (*map)(void *ctx, int fd, uint64_t offset, struct pool_extent *extents, uint32_t extents_max);
 	/* Allocate blocks; the file grows to offset + bytes if it is shorter. */
 	int (*allocate)(void *ctx, int fd, uint64_t offset, uint64_t bytes);
 	/* Share blocks of `from` with `fd` at the same offset. 0 bytes: to the end of `from`. -EOPNOTSUPP: no reflinks. */

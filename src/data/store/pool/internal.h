@@ -7,6 +7,7 @@
  *	trash.c		removed objects, until their files are deleted
  *	pools.c, volumes.c, snapshots.c
  *			the changes
+ *	changed.c	in what two files differ
  */
 #ifndef DATA_STORE_POOL_INTERNAL_H
 #define DATA_STORE_POOL_INTERNAL_H

@@ -11,6 +11,7 @@
  *	changes_snapshot.c	the same for snapshots
  *	changes_clone.c	clones and restored volumes
  *	copy.c, barrier.c, quiesce.c	copies of data, beside the queue
+ *	changed.c	in which ranges two snapshots differ
  *	ledger.c	the space that is promised; space.c: readings of it
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
@@ -55,6 +56,7 @@ struct change {
 	int trash_result; /* EMPTY_TRASH: of pool_tree_delete_trash(), set by `work` */
 	char snapshot[POOL_NAME_BYTES_MAX];
 	struct snapshot_record snapshot_record; /* CLONE, RESTORE: of which */
+	struct volume_changed *changed;		/* SNAPSHOT_CHANGES: the caller's, filled by `work` */
 	struct copy *copy;			/* owned; NULL: it copies nothing */
 	bool is_copying;			/* from copy_begin() to copy_end() */
 	bool is_ending;				/* its end kind: it runs whatever the state of the storage */

@@ -13,6 +13,7 @@
 #ifndef DATA_STORE_VOLUME_SNAPSHOTS_H
 #define DATA_STORE_VOLUME_SNAPSHOTS_H
 
+#include "data/store/pool/changed.h"
 #include "data/store/volume/volumes.h"
 
 enum { SNAPSHOTS_MAX = 256 /* of a volume */ };
@@ -66,5 +67,32 @@ void volumes_clone(struct volumes *volumes, const struct volume_key *key, const 
  */
 void volumes_restore(struct volumes *volumes, const struct volume_key *key, const char *snapshot, bool force,
 		     volumes_done_fn done, void *ctx);
+
+/* ---- changed.c: in which ranges two snapshots differ ---- */
+
+/* One part of the list, and what was asked. */
+struct volume_changed {
+	const char *snapshot; /* the newer one; "": the volume as it is now, with all that was written before the call */
+	const char *from;     /* the older one; "": none, so that the data of the newer one are listed */
+	uint64_t offset;      /* where the part begins; a multiple of the block size */
+	/* the answer */
+	uint8_t uuid[POOL_UUID_BYTES], from_uuid[POOL_UUID_BYTES]; /* of the snapshots; zero: none */
+	uint64_t size_bytes, from_bytes;			   /* their sizes */
+	uint32_t block_bytes;
+	uint64_t next_offset; /* of the next part; size_bytes: this is the last */
+	uint32_t ranges_max, count;
+	struct changed_range ranges[];
+};
+
+/* Room for `ranges_max` ranges; 0: as many as possible. Pair: volume_changed_free(). */
+struct volume_changed *volume_changed_create(uint32_t ranges_max);
+void volume_changed_free(struct volume_changed *changed);
+/*
+ * Fill the answer: all ranges in which the two differ, and maybe more (data/store/pool/changed.h). Repeat with next_offset
+ * for the next part. `changed` and its texts are lent until `done`. Errors: -ENOENT, -EINVAL (offset), -EIO (ERRORED),
+ * -EOPNOTSUPP (the file system has no maps).
+ */
+void volumes_read_changed(struct volumes *volumes, const struct volume_key *key, struct volume_changed *changed,
+			  volumes_done_fn done, void *ctx);
 
 #endif
