@@ -77,11 +77,19 @@ MUST_CHECK int file_create(const struct file_options *options, struct fathom_fau
 /* The open file of `bdev`, of FILE_KIND_VOLUME, has another path: show that. Aborts if out of memory. */
 void file_set_path(struct bdev *bdev, const char *filename);
 
+/* From now on writes, unmaps and flushes of `bdev`, of a volume, fail; reads do not. `error`: negative errno. */
+void file_stop_writes(struct bdev *bdev, int error);
+
 /*
- * Give `bdev`, of a volume, the file `filename`, which is at least as long. No I/O of it is in progress. Errors
- * (explained): those of file_create(); the bdev is as before.
+ * Give `bdev`, of a volume, another file, in two steps: prepare() opens and checks `filename`, which is at least as long as
+ * the device; exchange() cannot fail, and no I/O of `bdev` is in progress then. exchange() and abandon() take the
+ * replacement; abandon() accepts NULL. Errors (explained): those of file_create(). Aborts if out of memory.
  */
-MUST_CHECK int file_reopen(struct bdev *bdev, const char *filename, struct fathom_fault *why);
+struct file_replacement;
+MUST_CHECK int file_replacement_prepare(struct bdev *bdev, const char *filename, struct file_replacement **replacement_ret,
+					struct fathom_fault *why);
+void file_replacement_exchange(struct bdev *bdev, struct file_replacement *replacement);
+void file_replacement_abandon(struct file_replacement *replacement);
 
 /*
  * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`

@@ -190,12 +190,23 @@ static void start_fallocate(struct file_io *self)
 
 /* ---- as a backend ---- */
 
+/* Writes of a volume have been stopped: end what would change data, and flushes. */
+static COLD int refuse_io(const struct file_bdev *file, struct bdev_io *io)
+{
+	bdev_io_complete(io,
+			 io->type == IO_TYPE_FLUSH ? bdev_status_from_errno(atomic_load(&file->stop_error)) : IO_READ_ONLY,
+			 reactor_now());
+	return 0;
+}
+
 static int file_submit(void *channel_ctx, struct bdev_io *io)
 {
 	struct file_channel *channel = channel_ctx;
 	struct file_io *self = bdev_io_backend(io);
 
 	must(channel->fd >= 0);
+	if (io->type != IO_TYPE_READ && unlikely(atomic_load_explicit(&channel->file->stop_error, memory_order_relaxed)))
+		return refuse_io(channel->file, io);
 	must((uint32_t)io->iov_count <= bdev_channel_bdev(io->channel)->iov_count_max);
 	self->channel = channel;
 	self->io = io;
@@ -409,43 +420,74 @@ void file_set_path(struct bdev *bdev, const char *filename)
 	self->filename = copy;
 }
 
-/* Descriptors keep their numbers, so the channels need not know. */
-static int exchange_descriptor(int from, int to)
+void file_stop_writes(struct bdev *bdev, int error)
 {
-	return dup3(from, to, O_CLOEXEC) < 0 ? -errno : 0;
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+	int none = 0;
+
+	must(bdev->ops == &volume_ops);
+	must(error < 0);
+	(void)atomic_compare_exchange_strong(&self->stop_error, &none, error); /* the first reason stays */
 }
 
-int file_reopen(struct bdev *bdev, const char *filename, struct fathom_fault *why)
+/* ---- another file for a volume ---- */
+
+struct file_replacement {
+	struct file_bdev fresh; /* never registered */
+};
+
+void file_replacement_abandon(struct file_replacement *replacement)
 {
-	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev), fresh = { .fd = -1, .claim_fd = -1 };
+	if (!replacement)
+		return;
+	file_close(&replacement->fresh);
+	free(replacement->fresh.filename);
+	free(replacement);
+}
+
+int file_replacement_prepare(struct bdev *bdev, const char *filename, struct file_replacement **replacement_ret,
+			     struct fathom_fault *why)
+{
+	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 	const struct file_options options = { .kind = FILE_KIND_VOLUME,
 					      .block_bytes = bdev->block_bytes,
 					      .read_only = bdev->read_only };
+	struct file_replacement *replacement = calloc(1, sizeof(*replacement));
+	struct file_bdev *fresh;
 	int error;
 
 	must_be_on(thread_control());
 	must(bdev->ops == &volume_ops);
-	fresh.bdev.ops = bdev->ops;
-	fresh.bdev.read_only = bdev->read_only;
-	fresh.filename = strdup(filename);
-	must(fresh.filename);
-	error = file_open(&fresh, &options, why);
-	if (!error && (fresh.direct != self->direct || fresh.bdev.block_count < bdev->block_count))
+	must(replacement);
+	fresh = &replacement->fresh;
+	fresh->fd = fresh->claim_fd = -1;
+	fresh->bdev.ops = bdev->ops;
+	fresh->bdev.read_only = bdev->read_only;
+	fresh->filename = strdup(filename);
+	must(fresh->filename);
+	error = file_open(fresh, &options, why);
+	if (!error && (fresh->direct != self->direct || fresh->bdev.block_count < bdev->block_count ||
+		       fresh->bdev.buffer_alignment > self->bdev.buffer_alignment))
 		error = fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", filename);
-	if (!error) {
-		must((fresh.claim_fd < 0) == (self->claim_fd < 0)); /* a volume's file needs no claim */
-		error = fresh.claim_fd < 0 ? 0 : exchange_descriptor(fresh.claim_fd, self->claim_fd);
-		if (!error)
-			error = exchange_descriptor(fresh.fd, self->fd);
-		if (error)
-			error = fault(why, error, "cannot exchange the file for %s: %s", filename, strerror(-error));
-	}
-	file_close(&fresh);
-	free(fresh.filename);
-	if (error)
+	if (error) {
+		file_replacement_abandon(replacement);
 		return error;
-	self->device = fresh.device;
-	self->inode = fresh.inode;
-	file_set_path(bdev, filename);
+	}
+	must(fresh->claim_fd < 0 && self->claim_fd < 0); /* a volume's file needs no claim */
+	*replacement_ret = replacement;
 	return 0;
+}
+
+void file_replacement_exchange(struct bdev *bdev, struct file_replacement *replacement)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	must_be_on(thread_control());
+	must(bdev->ops == &volume_ops);
+	/* the descriptor keeps its number, so the channels need not know; both are open, so this cannot fail */
+	must(dup3(replacement->fresh.fd, self->fd, O_CLOEXEC) == self->fd);
+	self->device = replacement->fresh.device;
+	self->inode = replacement->fresh.inode;
+	file_set_path(bdev, replacement->fresh.filename);
+	file_replacement_abandon(replacement);
 }

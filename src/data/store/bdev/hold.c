@@ -9,6 +9,8 @@
  *   held()
  *   walk ---------------------------------> open: clear regions, let writes go on
  *   wanted() <----------------------------- a write waits for a region that this channel has not asked for
+ *   walk ---------------------------------> confirm: the channel hears of the hold, and waits for longer
+ *   confirmed()
  *   end: bdev->hold is cleared
  *   walk ---------------------------------> detach: let all writes go on
  *   ended()
@@ -47,6 +49,8 @@ struct bdev_hold {
 	const struct bdev_regions *runs; /* that are being opened */
 	uint32_t run_count;
 	void (*opened)(void *ctx);
+	void (*confirmed)(void *ctx, bool exact); /* NULL: no question is open */
+	uint64_t confirm_tick;			  /* when the question was asked */
 };
 
 /* What a channel has of a hold. */
@@ -384,6 +388,15 @@ static void visit_open(struct channel_iter *iter, struct channel *channel, void 
 	channel_iter_next(iter, 0);
 }
 
+static void visit_confirm(struct channel_iter *iter, struct channel *channel, void *ctx)
+{
+	struct channel_hold *held = part_of(channel_ctx(channel), ctx);
+
+	if (held)
+		held->heard_tick = reactor_now();
+	channel_iter_next(iter, 0);
+}
+
 static void visit_detach(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
 	struct bdev_channel *ch = channel_ctx(channel);
@@ -537,7 +550,7 @@ static void end_open(int status, void *ctx)
 void bdev_hold_open(struct bdev_hold *hold, const struct bdev_regions *runs, uint32_t count, void (*opened)(void *ctx))
 {
 	must_be_on(thread_control());
-	must(hold->is_held && !hold->is_ending && !hold->runs);
+	must(hold->is_held && !hold->is_ending && !hold->runs && !hold->confirmed);
 	must(count > 0);
 	channels_lock();
 	for (uint32_t i = 0; i < count; i++) {
@@ -549,6 +562,31 @@ void bdev_hold_open(struct bdev_hold *hold, const struct bdev_regions *runs, uin
 	hold->run_count = count;
 	hold->opened = opened;
 	start_walk(hold, visit_open, end_open);
+}
+
+/* A channel that has let its I/O go said so by a message, which arrived before the end of this walk. */
+static void end_confirm(int status, void *ctx)
+{
+	struct bdev_hold *hold = ctx;
+	void (*confirmed)(void *ctx, bool exact) = hold->confirmed;
+	uint64_t walk_ns = clock_ns_from_ticks(reactor_now() - hold->confirm_tick);
+
+	must(status == 0);
+	must(hold->walks > 0);
+	hold->walks--;
+	hold->confirmed = NULL;
+	/* after a long walk the channels that were visited first may let their I/O go now */
+	confirmed(hold->ctx, !hold->has_lapsed && walk_ns < BDEV_HOLD_SILENCE_SEC * NS_PER_SEC / 2);
+	free_if_ended(hold);
+}
+
+void bdev_hold_confirm(struct bdev_hold *hold, void (*confirmed)(void *ctx, bool exact))
+{
+	must_be_on(thread_control());
+	must(hold->is_held && !hold->is_ending && !hold->runs && !hold->confirmed);
+	hold->confirmed = confirmed;
+	hold->confirm_tick = reactor_now();
+	start_walk(hold, visit_confirm, end_confirm);
 }
 
 static void end_detach(int status, void *ctx)

@@ -5,6 +5,7 @@
  *   bdev_hold_begin() -> held(): nothing that was submitted before is in progress, and new writes wait: this is the instant
  *   bdev_hold_open()     writes to these regions pass from now on, because their content of the instant is copied
  *   wanted()             a write waits for a closed region: copy it next
+ *   bdev_hold_confirm()  asks all channels whether the I/O still waits
  *   bdev_hold_end()   -> ended(): all writes pass again, and the hold is freed
  *
  * A write is what changes data: a write, an unmap, a write of zeroes. It waits in its channel, before it is split, until
@@ -56,6 +57,11 @@ static inline uint64_t bdev_hold_region_count(uint64_t block_count, uint64_t reg
 MUST_CHECK int bdev_hold_begin(struct bdev *bdev, const struct bdev_hold_options *options, struct bdev_hold **hold_ret);
 /* Open these regions; `opened(ctx)` when all channels know. One call at a time, after held(). `runs`: lent until then. */
 void bdev_hold_open(struct bdev_hold *hold, const struct bdev_regions *runs, uint32_t count, void (*opened)(void *ctx));
+/*
+ * Ask all channels, after held(): `confirmed(ctx, exact)`, where `exact` is as for ended(). If it is true, the I/O waits
+ * for BDEV_HOLD_SILENCE_SEC / 2 more at least. One call at a time, and none of bdev_hold_open() meanwhile.
+ */
+void bdev_hold_confirm(struct bdev_hold *hold, void (*confirmed)(void *ctx, bool exact));
 /* At any time after bdev_hold_begin(), once. Callbacks of calls in progress come before ended(). */
 void bdev_hold_end(struct bdev_hold *hold);
 

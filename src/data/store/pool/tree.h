@@ -134,7 +134,8 @@ MUST_CHECK int volume_open_data(struct pool_tree *tree, const char *pool, const 
  * begin() creates the empty data file; the caller clones or writes into `fd`; then commit() or abandon().
  */
 struct volume_build {
-	int fd; /* of the data file, as long as the volume will be */
+	int fd;		      /* of the data file, as long as the volume will be */
+	uint64_t deadline_ns; /* the caller's: see volume_restore_commit(); 0: none */
 	/* private */
 	int folder;
 	char name[POOL_UUID_TEXT_BYTES];
@@ -148,14 +149,22 @@ MUST_CHECK int volume_build_commit(struct pool_tree *tree, const char *pool, con
 void volume_build_abandon(struct pool_tree *tree, struct volume_build *build);
 
 /*
- * The next generation of an existing volume: `volume` is its record now, `size_bytes` its size afterwards. After commit()
- * the generation is volume->generation + 1; the data file of the former generation is deleted and stays usable if it is
- * open. Errors: -ENOENT.
+ * The next generation of an existing volume: `volume` is its record now, `size_bytes` its size afterwards. Errors: -ENOENT.
+ *
+ * After commit() the generation is volume->generation + 1, and both data files are there. Then either close() deletes the
+ * former one, which stays usable if it is open, or revert() makes the record as before and deletes the new one.
+ *
+ * commit() changes nothing after `deadline_ns` of the build (clock_monotonic_ns()): -ETIMEDOUT. If it fails it takes the
+ * build; *is_unknown_ret: a sync failed after the record was replaced, so it is not known which generation the disk has.
+ * After a failed revert() that is not known either.
  */
 MUST_CHECK int volume_restore_begin(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
 				    uint64_t size_bytes, struct volume_build *build_ret, struct fathom_fault *why);
-MUST_CHECK int volume_restore_commit(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
-				     uint64_t size_bytes, struct volume_build *build, struct fathom_fault *why);
+MUST_CHECK int volume_restore_commit(struct pool_tree *tree, const struct volume_record *volume, uint64_t size_bytes,
+				     struct volume_build *build, bool *is_unknown_ret, struct fathom_fault *why);
+void volume_restore_close(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build);
+MUST_CHECK int volume_restore_revert(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build,
+				     struct fathom_fault *why);
 void volume_restore_abandon(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build);
 
 /*

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "data/store/pool/internal.h"
 
 void volume_data_name(char name_ret[DATA_NAME_BYTES], uint32_t generation)
@@ -349,13 +350,19 @@ void volume_restore_abandon(struct pool_tree *tree, const struct volume_record *
 	tree_close(tree, &build->folder);
 }
 
-int volume_restore_commit(struct pool_tree *tree, const char *pool, const struct volume_record *volume, uint64_t size_bytes,
-			  struct volume_build *build, struct fathom_fault *why)
+static void close_build(struct pool_tree *tree, struct volume_build *build)
+{
+	tree_close(tree, &build->fd);
+	tree_close(tree, &build->folder);
+}
+
+int volume_restore_commit(struct pool_tree *tree, const struct volume_record *volume, uint64_t size_bytes,
+			  struct volume_build *build, bool *is_unknown_ret, struct fathom_fault *why)
 {
 	const struct pool_fs *fs = tree->fs;
 	struct volume_record changed = *volume;
-	char former[DATA_NAME_BYTES];
 	int error = tree_check_writable(tree, why);
+	bool was_failed = error != 0;
 
 	changed.size_bytes = size_bytes;
 	changed.generation++;
@@ -363,18 +370,39 @@ int volume_restore_commit(struct pool_tree *tree, const char *pool, const struct
 		error = tree_fault(why, error, "sync", build->name);
 	if (error == 0 && (error = fs->sync(fs->ctx, build->folder)))
 		error = tree_fault(why, error, "sync the folder of volume", volume->name);
+	if (error == 0 && build->deadline_ns && clock_monotonic_ns() > build->deadline_ns)
+		error = fault(why, -ETIMEDOUT, "the data of volume %s could not be synced in time: the device is slow",
+			      volume->name);
 	if (error == 0)
 		error = write_record(tree, build->folder, &changed, true, why);
-	if (error && !tree->is_failed) {
+	/* failed after the rename: the next open reads which generation the disk has, so both files stay */
+	*is_unknown_ret = error && tree->is_failed && !was_failed;
+	if (error && *is_unknown_ret)
+		close_build(tree, build);
+	else if (error)
 		volume_restore_abandon(tree, volume, build);
-		return error;
-	}
-	if (error == 0) {
-		volume_data_name(former, volume->generation);
-		tree_discard(tree, build->folder, former);
-	}
-	/* failed after the rename: the next open reads which generation the disk has, so both stay */
-	tree_close(tree, &build->fd);
-	tree_close(tree, &build->folder);
+	return error;
+}
+
+void volume_restore_close(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build)
+{
+	char former[DATA_NAME_BYTES];
+
+	volume_data_name(former, volume->generation);
+	tree_discard(tree, build->folder, former);
+	close_build(tree, build);
+}
+
+int volume_restore_revert(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build,
+			  struct fathom_fault *why)
+{
+	int error = tree_check_writable(tree, why);
+
+	if (error == 0)
+		error = write_record(tree, build->folder, volume, true, why);
+	if (error)
+		close_build(tree, build); /* both files stay, for the record that the next open reads */
+	else
+		volume_restore_abandon(tree, volume, build);
 	return error;
 }

@@ -4,9 +4,15 @@
  *
  *   SNAPSHOT_CLONE     an empty file is made in `pending`; the snapshot is copied; the volume appears
  *   SNAPSHOT_RESTORE   an empty file of the next generation is made; the snapshot is copied; the I/O of the volume is held;
- *                      the record names the new generation; the block device exchanges its file; the I/O goes on
+ *                      the new file is opened; the record names the new generation; the block device exchanges its file;
+ *                      the I/O goes on; the old file is deleted
  *
  * Hosts that use a volume while it is restored see the old content up to the exchange, and the new one afterwards.
+ *
+ * A channel lets its I/O go on if it is held for too long. So after QUIESCE_SEC the record is not replaced any more, and
+ * all channels are asked before the exchange. If I/O went on, hosts have written to the old file: the volume keeps it, and
+ * the record is made as before. A crash between the two loses these writes. This needs a record whose syncs take longer
+ * than BDEV_HOLD_SILENCE_SEC, or a thread that hangs for as long.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -252,48 +258,146 @@ static int settle_restore(struct change *change, struct fathom_fault *why)
 		     : 0;
 }
 
-/* ---- restore: end; the I/O of the volume is held, unless the copy failed ---- */
+/* ---- restore: the record; the I/O of the volume is held, unless the copy failed ---- */
+
+static void abandon_restore(struct change *change)
+{
+	struct copy *copy = change->copy;
+
+	if (copy->is_open)
+		volume_restore_abandon(change->volumes->tree, &copy->record, &copy->build);
+	copy->is_open = false;
+}
+
+static void prepare_restore_end(struct change *change)
+{
+	const struct volume *volume = change_find_volume(change, NULL);
+	struct copy *copy = change->copy;
+
+	must(volume); /* held */
+	if (!copy->error)
+		copy->error = model_prepare_exchange(change->volumes, volume, &copy->replacement, &copy->why);
+	copy->build.deadline_ns = copy->quiesced_ns + QUIESCE_SEC * NS_PER_SEC;
+	change_prepared(change, 0);
+}
 
 static int work_restore_end(struct change *change, struct fathom_fault *why)
 {
-	struct pool_tree *tree = change->volumes->tree;
 	struct copy *copy = change->copy;
 
-	copy->is_open = false;
 	copy_close_sources(copy);
-	if (!copy->error)
-		return volume_restore_commit(tree, change->pool, &copy->record, change->size_bytes, &copy->build, why);
-	*why = copy->why;
-	volume_restore_abandon(tree, &copy->record, &copy->build);
-	return copy->error;
+	if (copy->error) {
+		*why = copy->why;
+		abandon_restore(change);
+		return copy->error;
+	}
+	copy->is_open = false;
+	return volume_restore_commit(change->volumes->tree, &copy->record, change->size_bytes, &copy->build,
+				     &copy->is_unknown, why);
 }
 
-static void apply_restore_end(struct change *change)
+/* The disk may have either generation, so neither can be served: a restart may find the other one. */
+static void fail_unknown(struct change *change)
 {
 	struct volume *volume = change_find_volume(change, NULL);
+	struct fathom_fault why;
 
-	must(volume); /* held */
-	volume->record.generation++;
-	volume->record.size_bytes = change->size_bytes;
-	model_exchange_file(change->volumes, volume);
-	if (volume->state == VOLUME_ERRORED) {
-		change->error = volume->why.error;
-		change->why = volume->why;
-	}
-	copy_end(change);
+	must(volume && change->error);
+	fill_fault(&why, change->error,
+		   "the end of a restore could not be synced, so it is not known which data the disk has: %s; restart the"
+		   " engine when the device works",
+		   change->why.text);
+	change->why = why;
+	model_fail(change->volumes, volume, &why);
 }
 
 static void undo_restore_end(struct change *change)
 {
-	if (change->copy->is_open) /* no thread could be started */
-		volume_restore_abandon(change->volumes->tree, &change->copy->record, &change->copy->build);
-	change->copy->is_open = false;
+	struct copy *copy = change->copy;
+
+	abandon_restore(change); /* no thread could be started */
+	file_replacement_abandon(copy->replacement);
+	copy->replacement = NULL;
+	if (copy->is_unknown)
+		fail_unknown(change);
 	copy_end(change);
+}
+
+/* ---- restore: the exchange ---- */
+
+static void note_confirmed(void *ctx, const struct fathom_fault *why)
+{
+	struct change *change = ctx;
+	struct volume *volume = change_find_volume(change, NULL);
+	struct copy *copy = change->copy;
+
+	must(volume);
+	if (why) { /* hosts have written to the old file */
+		copy->error = why->error;
+		copy->why = *why;
+		file_replacement_abandon(copy->replacement);
+	} else {
+		model_exchange_file(volume, change->size_bytes, copy->replacement);
+		quiesce_end(copy->quiesce);
+	}
+	copy->replacement = NULL;
+	copy->quiesce = NULL;
+	change_prepared(change, 0);
+}
+
+static void prepare_exchange(struct change *change)
+{
+	quiesce_confirm(change->copy->quiesce, note_confirmed, change);
+}
+
+static int work_exchange(struct change *change, struct fathom_fault *why)
+{
+	struct pool_tree *tree = change->volumes->tree;
+	struct copy *copy = change->copy;
+
+	if (copy->error)
+		return volume_restore_revert(tree, &copy->record, &copy->build, why);
+	volume_restore_close(tree, &copy->record, &copy->build);
+	return 0;
+}
+
+/* If it was reverted, the reason is the result of the change. */
+static void apply_exchange(struct change *change)
+{
+	if (change->error) {
+		fail_unknown(change);
+	} else if (change->copy->error) {
+		change->error = change->copy->error;
+		change->why = change->copy->why;
+	}
+	copy_end(change);
+}
+
+static void undo_exchange(struct change *change)
+{
+	if (change->copy->build.folder >= 0) /* no thread could be started */
+		change->error = work_exchange(change, &change->why);
+	apply_exchange(change);
+}
+
+static const struct change_kind exchange_kind = {
+	.change = VOLUME_CHANGE_SNAPSHOT_RESTORE,
+	.check = check_nothing,
+	.prepare = prepare_exchange,
+	.work = work_exchange,
+	.apply = apply_exchange,
+	.undo = undo_exchange,
+};
+
+static void apply_restore_end(struct change *change)
+{
+	copy_go_on(change, &exchange_kind);
 }
 
 static const struct change_kind restore_end_kind = {
 	.change = VOLUME_CHANGE_SNAPSHOT_RESTORE,
 	.check = check_nothing,
+	.prepare = prepare_restore_end,
 	.work = work_restore_end,
 	.apply = apply_restore_end,
 	.undo = undo_restore_end,

@@ -38,7 +38,7 @@ void copy_free(struct copy *copy)
 {
 	if (!copy)
 		return;
-	must(!copy->barrier && !copy->is_open && !copy->quiesce);
+	must(!copy->barrier && !copy->is_open && !copy->quiesce && !copy->replacement);
 	copy_close_sources(copy);
 	volume_record_deinit(&copy->record);
 	free(copy->volumes);
@@ -68,11 +68,17 @@ static void note_done(void *ctx, const struct fathom_fault *why)
 		fail_copy(change, why);
 }
 
-static void start_end_kind(struct change *change)
+void copy_go_on(struct change *change, const struct change_kind *end_kind)
 {
-	change->kind = change->copy->end_kind;
+	must(change->is_copying);
+	change->kind = end_kind;
 	change->is_ending = true;
 	change_submit_first(change);
+}
+
+static void start_end_kind(struct change *change)
+{
+	copy_go_on(change, change->copy->end_kind);
 }
 
 static void note_quiesced(void *ctx, const struct fathom_fault *why)
@@ -100,6 +106,7 @@ static void finish_settle(struct worker_job *job)
 	struct fathom_fault why;
 
 	if (!copy->error) {
+		copy->quiesced_ns = clock_monotonic_ns();
 		copy->quiesce = quiesce_start(copy->quiesced->device, note_quiesced, change);
 		return;
 	}

@@ -6,7 +6,8 @@
  *   begin kind (in the queue)   check, work: makes empty files; apply: copy_begin()
  *   barrier                     copies into them
  *   settle                      what may take long, while hosts go on to use the volume; only if its I/O is held afterwards
- *   end kind (in the queue)     work: the files appear in the tree, or are removed; apply, undo: copy_end()
+ *   end kind (in the queue)     work: the files appear in the tree, or are removed; apply, undo: copy_end(), or
+ *                               copy_go_on() with another end kind
  *
  * The caller of the change gets its result after the end kind. If the copy fails, it gets it at once, because a hung step
  * may keep the files for ever.
@@ -32,7 +33,7 @@ struct copy {
 	const struct change_kind *end_kind;
 	struct barrier *barrier; /* NULL: it has ended */
 	uint64_t since_ns, instant_ns;
-	int error; /* of the barrier */
+	int error; /* of the barrier, or of what came after it: the copy is given up */
 	struct fathom_fault why;
 	bool is_open; /* files are open, and in pending: abandon or commit */
 	uint32_t count;
@@ -44,8 +45,11 @@ struct copy {
 	struct volume_record record;	 /* CLONE: the new volume; RESTORE: the volume before */
 	/* Worker thread, after the copy and before the I/O of `quiesced` is held; what may take long. */
 	int (*settle)(struct change *change, struct fathom_fault *why);
-	const struct volume *quiesced; /* its I/O is held while the end kind runs; NULL: none */
-	struct quiesce *quiesce;       /* NULL: not held */
+	const struct volume *quiesced;	      /* its I/O is held while the end kind runs; NULL: none */
+	struct quiesce *quiesce;	      /* NULL: not held */
+	uint64_t quiesced_ns;		      /* before it was held; clock_monotonic_ns() */
+	struct file_replacement *replacement; /* RESTORE: the open new file; NULL: none */
+	bool is_unknown;		      /* RESTORE: the disk may have either generation */
 };
 
 /* For `count` volumes; aborts if out of memory. Pair: copy_free(). */
@@ -55,7 +59,9 @@ void copy_free(struct copy *copy);
 
 /* In `apply` of the begin kind: copy the files; then run `end_kind` for the same change. */
 void copy_begin(struct change *change, const struct change_kind *end_kind);
-/* In `apply` and `undo` of the end kind. */
+/* In `apply` of an end kind: run `end_kind` next, in place of copy_end(). */
+void copy_go_on(struct change *change, const struct change_kind *end_kind);
+/* In `apply` and `undo` of the last end kind. */
 void copy_end(struct change *change);
 /* Close the sources. */
 void copy_close_sources(struct copy *copy);

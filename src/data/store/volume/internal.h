@@ -156,10 +156,16 @@ struct volume *model_find_volume(const struct pool *pool, const char *name);
 /* Copies the record. NULL: out of memory. Any thread, on a list of its own. */
 struct snapshot *model_add_snapshot(struct volume *volume, const struct snapshot_record *record, uint64_t allocated_bytes);
 /*
- * The volume has another generation: its block device, whose I/O is held, gets the file of it, and grows if the volume is
- * larger. If the file cannot be opened, the device goes, and the volume is ERRORED.
+ * Give the block device of the volume the file of the next generation, in two steps: open and check it; then, while the I/O
+ * of the device is held, exchange it. The device grows if `size_bytes` is larger. Without a device the replacement is NULL.
+ * Errors (explained): those of the file; -EROFS (READ_ONLY).
  */
-void model_exchange_file(struct volumes *volumes, struct volume *volume);
+struct file_replacement;
+MUST_CHECK int model_prepare_exchange(const struct volumes *volumes, const struct volume *volume,
+				      struct file_replacement **replacement_ret, struct fathom_fault *why);
+void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_replacement *replacement);
+/* The volume cannot be used any more: `why` is logged, its block device goes, and writes to it fail from now on. */
+void model_fail(struct volumes *volumes, struct volume *volume, const struct fathom_fault *why);
 /* NULL: there is none. */
 struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid);
 /* Set `may_share` of clones and of the volumes that they were made of. */

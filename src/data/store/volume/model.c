@@ -175,20 +175,20 @@ static void move_volume(struct volume *volume, enum volume_state to)
 	volume->since_ns = clock_realtime_ns();
 }
 
-/* The path of the data file, for the file backend. */
-static char *data_path(const struct volumes *volumes, const struct volume *volume)
+/* The path of a data file, for the file backend. */
+static char *data_path(const struct volumes *volumes, const struct volume *volume, uint32_t generation)
 {
 	char *path;
 
 	if (asprintf(&path, "%s/pools/%s/volumes/%s/data.%" PRIu32, volumes->root, volume->pool->record.name,
-		     volume->record.name, volume->record.generation) < 0)
+		     volume->record.name, generation) < 0)
 		return NULL;
 	return path;
 }
 
 static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
 {
-	char *path = data_path(volumes, volume);
+	char *path = data_path(volumes, volume, volume->record.generation);
 	struct file_options options = {
 		.name = volume->device,
 		.filename = path,
@@ -220,23 +220,53 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
 }
 
-void model_exchange_file(struct volumes *volumes, struct volume *volume)
+int model_prepare_exchange(const struct volumes *volumes, const struct volume *volume,
+			   struct file_replacement **replacement_ret, struct fathom_fault *why)
 {
 	struct bdev *bdev = bdev_find(volume->device);
-	char *path = data_path(volumes, volume);
+	char *path;
 	int error;
 
+	if (volume->state != VOLUME_ONLINE)
+		return fault(why, -EROFS, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
+			     volume->why.text);
+	*replacement_ret = NULL;
+	if (!bdev)
+		return 0;
+	path = data_path(volumes, volume, volume->record.generation + 1);
 	must(path);
-	must(volume->state == VOLUME_ONLINE);
-	error = bdev ? file_reopen(bdev, path, &volume->why) : 0;
+	error = file_replacement_prepare(bdev, path, replacement_ret, why);
 	free(path);
-	if (!error && bdev && volume->record.size_bytes > bdev_block_count(bdev) * bdev->block_bytes)
-		bdev_grow(bdev, volume->record.size_bytes / bdev->block_bytes);
-	if (!error)
+	return error;
+}
+
+void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_replacement *replacement)
+{
+	struct bdev *bdev = replacement ? bdev_find(volume->device) : NULL;
+
+	must(volume->state == VOLUME_ONLINE);
+	volume->record.generation++;
+	volume->record.size_bytes = size_bytes;
+	if (!bdev) { /* it is going: the next start opens the new file */
+		file_replacement_abandon(replacement);
 		return;
-	log_error("volume %s: it was restored, but %s; it is not served", volume->device, volume->why.text);
+	}
+	file_replacement_exchange(bdev, replacement);
+	if (size_bytes > bdev_block_count(bdev) * bdev->block_bytes)
+		bdev_grow(bdev, size_bytes / bdev->block_bytes);
+}
+
+void model_fail(struct volumes *volumes, struct volume *volume, const struct fathom_fault *why)
+{
+	struct bdev *bdev = bdev_find(volume->device);
+
+	volume->why = *why;
+	log_error("volume %s: %s; it is not served", volume->device, why->text);
 	volumes->damaged_count++;
 	move_volume(volume, VOLUME_ERRORED);
+	if (!bdev)
+		return;
+	file_stop_writes(bdev, why->error); /* its users may need a moment to leave it */
 	must(bdev_unregister(bdev, NULL, NULL) == 0);
 }
 
@@ -289,7 +319,7 @@ void model_rename(struct volumes *volumes, struct volume *volume, const char *ne
 	if (!bdev)
 		return;
 	bdev_rename(bdev);
-	path = data_path(volumes, volume);
+	path = data_path(volumes, volume, volume->record.generation);
 	must(path);
 	file_set_path(bdev, path);
 	free(path);

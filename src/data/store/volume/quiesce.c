@@ -10,16 +10,17 @@
 #include "data/store/bdev/hold.h"
 #include "data/store/volume/barrier.h"
 
-enum { POLL_MS = 100 };
+enum { POLL_MS = 100, KEEP_MS = 2000 };
+static_assert((int)KEEP_MS < (int)BDEV_HOLD_SILENCE_SEC * 1000 / 2, "one of these walks may be late");
 
 struct quiesce {
 	quiesce_done_fn done; /* NULL: it was called */
 	void *ctx;
 	struct bdev_hold *hold; /* NULL: none */
-	struct poller *bound;
-	uint64_t begin_ns; /* clock_monotonic_ns() */
+	struct poller *bound;	/* of the drain; then of the walks that keep the hold */
+	uint64_t begin_ns;	/* clock_monotonic_ns() */
 	int error;
-	bool is_ending;
+	bool is_asking, is_ending;
 };
 
 static void call_done(struct quiesce *quiesce, const struct fathom_fault *why)
@@ -27,7 +28,6 @@ static void call_done(struct quiesce *quiesce, const struct fathom_fault *why)
 	quiesce_done_fn done = quiesce->done;
 
 	quiesce->done = NULL;
-	poller_unregister(&quiesce->bound);
 	if (done)
 		done(quiesce->ctx, why);
 }
@@ -38,6 +38,47 @@ static void fail(struct quiesce *quiesce, const struct fathom_fault *why)
 	quiesce_end(quiesce);
 }
 
+/* ---- while it is held ---- */
+
+/* Also the result of a walk that keeps the hold: it began at most its own length before the question. */
+static void note_confirmed(void *ctx, bool exact)
+{
+	struct quiesce *quiesce = ctx;
+	struct fathom_fault why;
+
+	quiesce->is_asking = false;
+	if (!quiesce->done)
+		return;
+	if (exact) {
+		call_done(quiesce, NULL);
+		return;
+	}
+	fill_fault(&why, -ETIMEDOUT,
+		   "the I/O of hosts was held for too long, and went on: the device or a thread of the engine is slow");
+	fail(quiesce, &why);
+}
+
+static void ask_channels(struct quiesce *quiesce)
+{
+	if (quiesce->is_asking)
+		return;
+	quiesce->is_asking = true;
+	bdev_hold_confirm(quiesce->hold, note_confirmed);
+}
+
+static int keep_hold(void *ctx)
+{
+	struct quiesce *quiesce = ctx;
+
+	if (clock_monotonic_ns() - quiesce->begin_ns < QUIESCE_SEC * NS_PER_SEC)
+		ask_channels(quiesce);
+	else
+		poller_unregister(&quiesce->bound);
+	return 1;
+}
+
+/* ---- the start ---- */
+
 static void note_held(void *ctx, int error)
 {
 	struct quiesce *quiesce = ctx;
@@ -45,10 +86,13 @@ static void note_held(void *ctx, int error)
 
 	if (!quiesce->done)
 		return;
-	if (!error) {
+	poller_unregister(&quiesce->bound);
+	quiesce->bound = error ? NULL : poller_register("volume_quiesce", keep_hold, quiesce, KEEP_MS * NS_PER_MS);
+	if (!error && quiesce->bound) {
 		call_done(quiesce, NULL);
 		return;
 	}
+	error = error ? error : -ENOMEM;
 	fill_fault(&why, error, "cannot hold the I/O of the volume: %s", strerror(-error));
 	fail(quiesce, &why);
 }
@@ -113,11 +157,23 @@ struct quiesce *quiesce_start(const char *device, quiesce_done_fn done, void *ct
 	return quiesce;
 }
 
+void quiesce_confirm(struct quiesce *quiesce, quiesce_done_fn done, void *ctx)
+{
+	must(!quiesce->done && !quiesce->is_ending && !quiesce->error);
+	quiesce->done = done;
+	quiesce->ctx = ctx;
+	if (quiesce->hold)
+		ask_channels(quiesce);
+	else
+		thread_send_msg(thread_control(), begin_without_hold, quiesce);
+}
+
 void quiesce_end(struct quiesce *quiesce)
 {
 	if (!quiesce)
 		return;
 	must(!quiesce->done && !quiesce->is_ending);
+	poller_unregister(&quiesce->bound);
 	quiesce->is_ending = true;
 	if (quiesce->hold)
 		bdev_hold_end(quiesce->hold);

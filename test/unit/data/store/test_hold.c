@@ -12,7 +12,7 @@ enum { REGION_BLOCKS = 8, BLOCKS = 100, REGIONS = 13, WANTED_MAX = 64, RANDOM_IO
 static struct {
 	struct bdev_hold *hold;
 	struct bdev_regions run;
-	uint32_t held, opened, ended;
+	uint32_t held, opened, confirmed, ended;
 	int held_error;
 	bool exact;
 	struct bdev_regions wanted[WANTED_MAX];
@@ -250,6 +250,47 @@ static void no_write_waits_for_ever(void **state)
 	close_device();
 }
 
+static void note_confirmed(void *ctx, bool exact)
+{
+	self.confirmed++;
+	self.exact = exact;
+}
+
+static void control_confirm(void *ctx)
+{
+	bdev_hold_confirm(self.hold, note_confirmed);
+}
+
+static bool confirm(void)
+{
+	uint32_t confirmed = self.confirmed;
+
+	rig_on(thread_control(), control_confirm, NULL);
+	rig_wait(&self.confirmed, confirmed + 1);
+	return self.exact;
+}
+
+/* A channel that is asked waits for longer; one that let its I/O go is found. */
+static void a_hold_is_confirmed_until_a_channel_lets_its_io_go(void **state)
+{
+	struct rig_io io;
+
+	open_device();
+	begin(true);
+	begin_io(&io, IO_TYPE_WRITE, 0, 1);
+	for (int i = 0; i < 3; i++) {
+		rig_pass_time((BDEV_HOLD_SILENCE_SEC - 2) * NS_PER_SEC);
+		assert_true(confirm());
+		assert_int_equal(io.done, 0);
+	}
+	rig_pass_time((BDEV_HOLD_SILENCE_SEC + 2) * NS_PER_SEC);
+	assert_int_equal(rig_io_end(&io), IO_SUCCESS);
+	assert_false(confirm());
+	end();
+	assert_false(self.exact);
+	close_device();
+}
+
 static void a_hold_of_everything_lets_nothing_pass(void **state)
 {
 	struct tricky *tricky = open_device();
@@ -411,6 +452,7 @@ int main(void)
 		CASE(a_channel_that_is_created_meanwhile_holds_too),
 		CASE(a_reset_aborts_the_writes_that_wait),
 		CASE(no_write_waits_for_ever),
+		CASE(a_hold_is_confirmed_until_a_channel_lets_its_io_go),
 		CASE(a_hold_of_everything_lets_nothing_pass),
 		CASE(a_device_shrinks_when_earlier_io_has_ended),
 		CASE(io_that_hangs_ends_the_shrinking_of_its_device),

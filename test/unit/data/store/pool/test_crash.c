@@ -160,6 +160,7 @@ static int restore_snapshot(struct contents *now, struct memory_fs *memory)
 	const struct volume_record *volume = find_volume(now, "a");
 	struct volume_build build;
 	uint64_t bytes = 0;
+	bool is_unknown;
 	int error;
 
 	for (uint32_t i = 0; volume && i < now->object_count; i++)
@@ -171,9 +172,14 @@ static int restore_snapshot(struct contents *now, struct memory_fs *memory)
 	if (error)
 		return error;
 	error = copy_snapshot(now, memory, build.fd);
+	if (error) {
+		volume_restore_abandon(now->tree, volume, &build);
+		return error;
+	}
+	error = volume_restore_commit(now->tree, volume, bytes, &build, &is_unknown, NULL);
+	must(is_unknown == (error && pool_tree_is_failed(now->tree)));
 	if (error == 0)
-		return volume_restore_commit(now->tree, "p", volume, bytes, &build, NULL);
-	volume_restore_abandon(now->tree, volume, &build);
+		volume_restore_close(now->tree, volume, &build);
 	return error;
 }
 

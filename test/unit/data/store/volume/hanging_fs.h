@@ -13,7 +13,9 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool is_hung, is_waiting, has_no_reflinks;
-static bool hangs_sync, has_cloned; /* the first sync after a step hangs */
+static bool hangs_sync, has_cloned; /* a sync after a step hangs: */
+static int syncs_passed;	    /* the one after so many */
+static int sync_error;		    /* what it returns then */
 static bool by_reflink;		    /* constant */
 static uint64_t free_bytes;	    /* 0: as it is */
 
@@ -37,14 +39,19 @@ static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t byt
 
 static int test_sync(void *ctx, int fd)
 {
+	int error = 0;
+
 	pthread_mutex_lock(&mutex);
-	while (hangs_sync && has_cloned) {
-		is_waiting = true;
-		pthread_cond_broadcast(&changed);
-		pthread_cond_wait(&changed, &mutex);
+	if (hangs_sync && has_cloned && syncs_passed-- <= 0) {
+		while (hangs_sync) {
+			is_waiting = true;
+			pthread_cond_broadcast(&changed);
+			pthread_cond_wait(&changed, &mutex);
+		}
+		error = sync_error;
 	}
 	pthread_mutex_unlock(&mutex);
-	return pool_fs_system()->sync(ctx, fd);
+	return error ? error : pool_fs_system()->sync(ctx, fd);
 }
 
 static void hang_sync_no_more(void)
@@ -83,7 +90,7 @@ static int test_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free
 	return error;
 }
 
-static void hang_steps(bool hang)
+static inline void hang_steps(bool hang)
 {
 	pthread_mutex_lock(&mutex);
 	is_hung = hang;
