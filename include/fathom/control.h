@@ -212,6 +212,27 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_query(struct fathom_control *c
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_destroy(struct fathom_control *control, const char *id, bool force,
 	bool recursive, struct fathom_fault *why);
+
+/* The access control list of a pool. `id`: UUID or label. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_get_acl(struct fathom_control *control, const char *id,
+	struct fathom_control_pool_acl **ret, struct fathom_fault *why);
+
+/* Replace the access control list of a pool. Only the names of the pairs count. Result: the new list. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_overwrite_acl(struct fathom_control *control, const char *id,
+	const struct fathom_control_pair *entries, size_t count, struct fathom_control_pool_acl **ret,
+	struct fathom_fault *why);
+
+/* Add entries to the access control list of a pool, or replace those for the same principals. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_update_acl(struct fathom_control *control, const char *id,
+	const struct fathom_control_pair *entries, size_t count, struct fathom_control_pool_acl **ret,
+	struct fathom_fault *why);
+
+/*
+ * Remove an entry. -ENOENT: there is no such pool, or no such entry. `principal`: "OWNER@", "GROUP@", "EVERYONE@",
+ * "u:bob@", "g:staff@".
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_delete_acl(struct fathom_control *control, const char *id,
+	const char *principal, struct fathom_control_pool_acl **ret, struct fathom_fault *why);
 /* clang-format on */
 /* end */
 

@@ -120,6 +120,10 @@ struct fathom_control_new_pool {
 	const char *ranks; /* "0-3,7"; NULL: all that have joined, or `rank_count` of them */
 	uint32_t rank_count; /* 0: all */
 	bool overcommit; /* let thin volumes promise more than there is */
+	const char *user; /* owner, "bob" or "bob@"; NULL: the caller */
+	const char *group; /* NULL: the caller's */
+	const char *const *acl; /* entries, "A::bob@:rw"; none: the default list */
+	size_t acl_count;
 };
 
 struct fathom_control_created_pool {
@@ -133,6 +137,14 @@ struct fathom_control_created_pool {
 	size_t tier_count;
 	uint64_t mem_file_bytes;
 	bool md_on_ssd_active;
+};
+
+/* The access control list of a pool: it names the users that may attach volumes. */
+struct fathom_control_pool_acl {
+	const char *const *entries; /* "A::bob@:rw" */
+	size_t count;
+	const char *owner; /* "bob@" */
+	const char *group;
 };
 
 struct fathom_control_listed_pool {

@@ -56,6 +56,7 @@ class Answers(ServerTest):
                            mgmt.MgmtSvc/SystemStop mgmt.MgmtSvc/SystemExclude mgmt.MgmtSvc/SystemErase mgmt.MgmtSvc/SystemSetAttr
                            mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp
                            mgmt.MgmtSvc/PoolCreate mgmt.MgmtSvc/PoolDestroy mgmt.MgmtSvc/ListPools mgmt.MgmtSvc/PoolQuery mgmt.MgmtSvc/PoolGetProp
+                           mgmt.MgmtSvc/PoolGetACL mgmt.MgmtSvc/PoolOverwriteACL mgmt.MgmtSvc/PoolUpdateACL mgmt.MgmtSvc/PoolDeleteACL
                            fathom.ControlSvc/VolumeCreate fathom.ControlSvc/VolumeList fathom.ControlSvc/VolumeResize
                            fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish
                            fathom.ControlSvc/VolumeUnpublish fathom.ControlSvc/SnapshotCreate fathom.ControlSvc/SnapshotDestroy

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pools: the parts of their calls that the table of operations (src/control/operation) cannot declare. */
+#include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,17 +32,25 @@ static char *make_uuid(struct arena *arena)
 	return text;
 }
 
-/* The caller as DAOS's tools write it: "bob@". */
-static char *name_user(struct arena *arena)
+/* A name as DAOS's tools write it: "bob@". `id`: that of the caller, for a name that is not known. */
+static char *write_name(struct arena *arena, const char *name, unsigned int id)
 {
-	const struct passwd *entry = getpwuid(geteuid());
 	char text[USER_TEXT_BYTES];
 
-	if (entry)
-		snprintf(text, sizeof(text), "%s@", entry->pw_name);
+	if (name)
+		snprintf(text, sizeof(text), strchr(name, '@') ? "%s" : "%s@", name);
 	else
-		snprintf(text, sizeof(text), "%u@", geteuid());
+		snprintf(text, sizeof(text), "%u@", id);
 	return (char *)arena_text(arena, text);
+}
+
+static void fill_owner(struct arena *arena, const struct fathom_control_new_pool *pool, Mgmt__PoolCreateReq *to)
+{
+	const struct passwd *user = pool->user ? NULL : getpwuid(geteuid());
+	const struct group *group = pool->group ? NULL : getgrgid(getegid());
+
+	to->user = write_name(arena, user ? user->pw_name : pool->user, geteuid());
+	to->user_group = write_name(arena, group ? group->gr_name : pool->group, getegid());
 }
 
 int build_pool_create(struct arena *arena, const struct fathom_control_new_pool *pool, Mgmt__PoolCreateReq *to,
@@ -64,7 +73,9 @@ int build_pool_create(struct arena *arena, const struct fathom_control_new_pool 
 	to->n_properties = 1;
 	to->n_ranks = ranks.count;
 	to->ranks = (uint32_t *)arena_u32s(arena, ranks.ranks, ranks.count);
-	to->user = name_user(arena);
+	fill_owner(arena, pool, to);
+	to->acl = (char **)arena_texts(arena, (char *const *)pool->acl, pool->acl_count);
+	to->n_acl = pool->acl_count;
 	if (!to->uuid[0])
 		to->uuid = make_uuid(arena);
 	rank_set_deinit(&ranks);

@@ -171,6 +171,7 @@ static void drop_pool(struct catalog *catalog, struct catalog_pool *pool)
 	TAILQ_REMOVE(&catalog->pools, pool, link);
 	catalog->pool_count--;
 	free(pool->record.places);
+	free(pool->record.acl);
 	free(pool);
 }
 
@@ -192,8 +193,10 @@ static int load_pool(struct catalog *catalog, const char *name, const void *valu
 		error = -EBADMSG;
 	if (!error)
 		error = insert_pool(catalog, &record, version) ? 0 : -ENOMEM;
-	if (error)
+	if (error) {
 		free(record.places);
+		free(record.acl);
+	}
 	return error;
 }
 
@@ -323,6 +326,7 @@ int catalog_add_pool(struct catalog *catalog, const struct catalog_pool_record *
 	error = put_text(catalog, key, DB_VERSION_NONE, text, &version, why);
 	if (error) {
 		pool->record.places = NULL; /* still the caller's */
+		pool->record.acl = NULL;
 		drop_pool(catalog, pool);
 		return error;
 	}
@@ -382,6 +386,8 @@ int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool, const
 	error = put_text(catalog, key, pool->version, text, &version, why);
 	if (error)
 		return error;
+	if (record.acl != pool->record.acl)
+		free(pool->record.acl);
 	pool->version = version;
 	pool->record = record;
 	move_pool(pool);

@@ -23,6 +23,7 @@
 
 #include "base/list.h"
 #include "control/db/db.h"
+#include "control/mgmt/acl.h"
 #include "control/mgmt/states.gen.h"
 #include "control/system/member.h"
 #include "fathom/trace/trace.h"
@@ -60,6 +61,7 @@ struct catalog_pool_record {
 	char undo[CATALOG_TEXT_BYTES]; /* DESTROYING: why it could not be created; "": destroyed on request */
 	uint32_t place_count;
 	struct catalog_place *places; /* sorted by rank; the catalog's after catalog_add_pool() */
+	struct acl *acl;	      /* who may attach its volumes; likewise */
 };
 
 enum catalog_change_kind { CATALOG_NO_CHANGE, CATALOG_RESIZE, CATALOG_RENAME, CATALOG_PUBLISH, CATALOG_UNPUBLISH };
@@ -141,7 +143,8 @@ const struct catalog_place *catalog_pool_place(const struct catalog_pool *pool, 
 bool catalog_has_host(const struct catalog_volume_record *record, const char *host);
 
 /*
- * Add `record`. Takes its `places` or `hosts` if it succeeds. Errors of all functions below: those of db_commit(), -ENOMEM;
+ * Add `record`. Takes its `places` and `acl`, or its `hosts`, if it succeeds. Errors of all functions below:
+ * those of db_commit(), -ENOMEM;
  * add: -ENOSPC (catalog_full).
  */
 MUST_CHECK int catalog_add_pool(struct catalog *catalog, const struct catalog_pool_record *record,
@@ -151,7 +154,8 @@ MUST_CHECK int catalog_add_volume(struct catalog *catalog, struct catalog_pool *
 				  struct fathom_fault *why);
 /*
  * Replace the record. The state changes to `next->state`, and `since_ns` with it. A volume may get another name, which no
- * other volume of its pool has. `places` are as before. If `hosts` are others, they are taken, and the old ones are freed.
+ * other volume of its pool has. `places` are as before. If `hosts` or `acl` are others, they are taken, and the old ones
+ * are freed.
  */
 MUST_CHECK int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool,
 				  const struct catalog_pool_record *next, struct fathom_fault *why);
@@ -167,7 +171,8 @@ MUST_CHECK int catalog_remove_volume(struct catalog *catalog, struct catalog_vol
 MUST_CHECK int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret);
 MUST_CHECK int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret);
 /*
- * Decode all but the name. The caller frees `places` and `hosts`. Errors: -EBADMSG, -ENOMEM: nothing is to be freed, the
+ * Decode all but the name. The caller frees `places` and `acl`, or `hosts`. Errors: -EBADMSG, -ENOMEM:
+ * nothing is to be freed, the
  * rest of the record is undefined.
  */
 MUST_CHECK int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_record *record_ret);

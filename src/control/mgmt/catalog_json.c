@@ -71,20 +71,46 @@ static bool unpack_place(json_t *json, struct catalog_place *place)
 
 int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret)
 {
-	json_t *json, *places;
+	json_t *json, *places, *acl;
+	char entry[ACL_ENTRY_BYTES];
 
 	must(record->place_count > 0);
+	must(record->acl);
 	must(record->rank_bytes <= CATALOG_BYTES_MAX);
 	json_memory_begin();
 	places = json_array();
 	for (uint32_t i = 0; i < record->place_count; i++)
 		json_array_append_new(places, pack_place(&record->places[i]));
-	json = json_pack("{s:i, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:b, s:b, s:s, s:o}", "schema", CATALOG_SCHEMA, "uuid",
-			 record->uuid, "state", pool_states[record->state], "created_ns", (json_int_t)record->created_ns,
-			 "since_ns", (json_int_t)record->since_ns, "owner", record->owner, "group", record->group,
-			 "rank_bytes", (json_int_t)record->rank_bytes, "overcommit", (int)record->overcommit, "force",
-			 (int)record->is_forced, "undo", record->undo, "places", places);
+	acl = json_array();
+	for (uint32_t i = 0; i < record->acl->count; i++)
+		json_array_append_new(acl, json_string(acl_format_entry(&record->acl->entries[i], entry)));
+	json = json_pack("{s:i, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:b, s:b, s:s, s:o, s:o}", "schema", CATALOG_SCHEMA,
+			 "uuid", record->uuid, "state", pool_states[record->state], "created_ns",
+			 (json_int_t)record->created_ns, "since_ns", (json_int_t)record->since_ns, "owner", record->owner,
+			 "group", record->group, "rank_bytes", (json_int_t)record->rank_bytes, "overcommit",
+			 (int)record->overcommit, "force", (int)record->is_forced, "undo", record->undo, "places", places,
+			 "acl", acl);
 	return finish_encoding(json, text_ret);
+}
+
+/* A record without a list is of a release that had none. Then any agent could publish its volumes. */
+static bool unpack_acl(json_t *json, struct catalog_pool_record *record)
+{
+	const char *texts[ACL_ENTRIES_MAX];
+	size_t count = json_array_size(json);
+
+	if (!json) {
+		record->acl = acl_everyone();
+		return record->acl;
+	}
+	if (!json_is_array(json) || count > ACL_ENTRIES_MAX)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		texts[i] = json_string_value(json_array_get(json, i));
+		if (!texts[i])
+			return false;
+	}
+	return acl_create(texts, count, &record->acl, NULL) == 0;
 }
 
 static bool unpack_places(json_t *json, struct catalog_pool_record *record)
@@ -109,12 +135,12 @@ static bool unpack_pool(json_t *json, struct catalog_pool_record *record)
 	json_int_t created_ns, since_ns, rank_bytes;
 	uint8_t bytes[MEMBER_UUID_BYTES];
 	int schema, overcommit, force, state_index;
-	json_t *places;
+	json_t *places, *acl = NULL;
 
-	if (json_unpack(json, "{s:i, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:b, s:b, s:s, s:o !}", "schema", &schema, "uuid",
-			&uuid, "state", &state, "created_ns", &created_ns, "since_ns", &since_ns, "owner", &owner, "group",
-			&group, "rank_bytes", &rank_bytes, "overcommit", &overcommit, "force", &force, "undo", &undo,
-			"places", &places) < 0)
+	if (json_unpack(json, "{s:i, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:b, s:b, s:s, s:o, s?o !}", "schema", &schema,
+			"uuid", &uuid, "state", &state, "created_ns", &created_ns, "since_ns", &since_ns, "owner", &owner,
+			"group", &group, "rank_bytes", &rank_bytes, "overcommit", &overcommit, "force", &force, "undo",
+			&undo, "places", &places, "acl", &acl) < 0)
 		return false;
 	state_index = find_word(pool_states, ARRAY_COUNT(pool_states), state);
 	if (schema != CATALOG_SCHEMA || state_index < 0 || rank_bytes < 0 || (uint64_t)rank_bytes > CATALOG_BYTES_MAX ||
@@ -129,7 +155,8 @@ static bool unpack_pool(json_t *json, struct catalog_pool_record *record)
 	return text_copy(record->uuid, sizeof(record->uuid), uuid) == 0 &&
 	       text_copy(record->owner, sizeof(record->owner), owner) == 0 &&
 	       text_copy(record->group, sizeof(record->group), group) == 0 &&
-	       text_copy(record->undo, sizeof(record->undo), undo) == 0 && unpack_places(places, record);
+	       text_copy(record->undo, sizeof(record->undo), undo) == 0 && unpack_places(places, record) &&
+	       unpack_acl(acl, record);
 }
 
 int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_record *record_ret)
@@ -146,7 +173,9 @@ int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_reco
 	error = json_memory_end(is_good);
 	if (error) {
 		free(record_ret->places);
+		free(record_ret->acl);
 		record_ret->places = NULL;
+		record_ret->acl = NULL;
 	}
 	return error;
 }

@@ -250,6 +250,23 @@ static int choose_ranks(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, str
 
 /* ---- create ---- */
 
+/* The owner of a new pool and its list, which is the default one if the request has none. */
+static int fill_access(const Mgmt__PoolCreateReq *asked, struct catalog_pool_record *record, struct fathom_fault *why)
+{
+	int error = *asked->user ? acl_check_principal(asked->user, why) : 0;
+
+	if (!error && *asked->user_group)
+		error = acl_check_principal(asked->user_group, why);
+	if (error)
+		return error;
+	storage_copy_text(record->owner, sizeof(record->owner), asked->user);
+	storage_copy_text(record->group, sizeof(record->group), asked->user_group);
+	if (asked->n_acl > 0)
+		return acl_create((const char *const *)asked->acl, asked->n_acl, &record->acl, why);
+	record->acl = acl_default();
+	return record->acl ? 0 : -ENOMEM;
+}
+
 static void fill_record(const Mgmt__PoolCreateReq *asked, struct catalog_pool_record *record)
 {
 	uint8_t uuid[MEMBER_UUID_BYTES];
@@ -260,8 +277,6 @@ static void fill_record(const Mgmt__PoolCreateReq *asked, struct catalog_pool_re
 		catalog_new_uuid(record->uuid);
 	else if (member_uuid_parse(asked->uuid, uuid) == 0)
 		member_uuid_format(uuid, record->uuid);
-	storage_copy_text(record->owner, sizeof(record->owner), asked->user);
-	storage_copy_text(record->group, sizeof(record->group), asked->user_group);
 	record->created_ns = record->since_ns = clock_realtime_ns();
 	record->rank_bytes = rank_bytes_of(asked, record->place_count);
 	record->overcommit = asked->overcommit;
@@ -283,11 +298,14 @@ static void create_pool(struct mgmt *mgmt, struct grpc_call *call, const Protobu
 	if (!error)
 		error = storage_check_room(mgmt, record.places, record.place_count, &why);
 	if (!error)
+		error = fill_access(asked, &record, &why);
+	if (!error) {
 		fill_record(asked, &record);
-	if (!error)
 		error = catalog_add_pool(mgmt->catalog, &record, &pool, &why);
+	}
 	if (error) {
 		free(record.places);
+		free(record.acl);
 		mgmt_fail(call, error, &why);
 		return;
 	}

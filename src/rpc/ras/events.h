@@ -93,6 +93,8 @@
 	X(STORAGE_CHANGE_FAILED, 1047, "storage_change_failed", INFO, ERROR,                                               \
 	  "an engine refused a change of a pool or a volume, which was undone")                                            \
 	X(ENGINE_STATE_HELD, 1060, "engine_state_held", INFO, ERROR,                                                       \
-	  "an engine cannot use the file that keeps its configuration, or a part of it")
+	  "an engine cannot use the file that keeps its configuration, or a part of it")                                   \
+	X(POOL_ACCESS_CHANGED, 1063, "pool_access_changed", INFO, NOTICE,                                                  \
+	  "the access control list or the owner of a pool was changed; it names the operator")
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "cmd/fathom/command.h"
+#include "cmd/fathom/control/acl_file.h"
 #include "cmd/fathom/control/control.h"
 #include "cmd/fathom/show/show.h"
 #include "control/hostlist/rankset.h"
@@ -105,7 +106,10 @@ int run_pool_create(struct control_run *run)
 		.ranks = run->values.ranks,
 		.rank_count = (uint32_t)run->values.nranks,
 		.overcommit = run->values.overcommit,
+		.user = run->values.user,
+		.group = run->values.group,
 	};
+	struct acl_file acl = { 0 };
 	struct fathom_control_created_pool *created;
 	struct fathom_fault why;
 	uint64_t percent;
@@ -115,9 +119,16 @@ int run_pool_create(struct control_run *run)
 		status = control_bad(run, "--ranks and --nranks exclude each other");
 	if (status)
 		return status;
-	if (percent && share_of_free_space(run, percent, &pool.size_bytes, &why))
+	if ((run->values.acl_file && read_acl_file(run->values.acl_file, &acl, &why)) ||
+	    (percent && share_of_free_space(run, percent, &pool.size_bytes, &why))) {
+		acl_file_free(&acl);
 		return control_fail(run, &why);
-	if (fathom_control_pool_create(run->control, &pool, &created, &why))
+	}
+	pool.acl = (const char *const *)acl.entries;
+	pool.acl_count = acl.count;
+	status = fathom_control_pool_create(run->control, &pool, &created, &why);
+	acl_file_free(&acl);
+	if (status)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_created_pool(created, stdout);

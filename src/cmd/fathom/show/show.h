@@ -46,6 +46,9 @@ void show_pools(const struct fathom_control_pool *pools, size_t count, const str
 json_t *json_pools(const struct fathom_control_pool *pools, size_t count);
 void show_pool(const struct fathom_control_pool *pool, FILE *out);
 json_t *json_pool(const struct fathom_control_pool *pool);
+/* The list as a file, which commands read again; `is_verbose`: with each entry in words. */
+void show_acl(const struct fathom_control_pool_acl *acl, bool is_verbose, FILE *out);
+json_t *json_acl(const struct fathom_control_pool_acl *acl);
 
 void show_volume(const struct fathom_control_volume *volume, FILE *out);
 /* With its hosts and snapshots. */

@@ -2,6 +2,8 @@
 """`fathom pool` against servers that answer as the test orders. test_recorded.py compares its output with dmg's."""
 
 import json
+import os
+import tempfile
 import unittest
 import uuid
 
@@ -174,6 +176,71 @@ class Destroy(CommandTest):
             first, second = self.fathom(server, "pool", "destroy", "p1", status=1).stderr.splitlines()
         self.assertIn('code = 618 description = "pool p1 has 2 volumes"', first)
         self.assertIn("--recursive", second)
+
+
+class Access(CommandTest):
+    LISTED = MGMT.ACLResp(ACL=["A::OWNER@:rw", "A:G:GROUP@:rcd", "A::bob@:"], ownerUser="ann@", ownerGroup="staff@")
+    GET, OVERWRITE, UPDATE, DELETE = (f"/mgmt.MgmtSvc/Pool{name}ACL" for name in ("Get", "Overwrite", "Update", "Delete"))
+    TEXT = "# Owner: ann@\n# Owner Group: staff@\n# Entries:\nA::OWNER@:rw\nA:G:GROUP@:rcd\nA::bob@:\n"
+    ENTRIES = ["A::bob@:rw", "A:G:g@:r"]
+
+    def file(self, text):
+        path = os.path.join(self.new_folder(), "acl")
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def new_folder(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return folder.name
+
+    def test_a_list_is_shown_as_dmg_does(self):
+        with FakeServer({self.GET: self.LISTED}) as server:
+            self.assertEqual(self.fathom(server, "pool", "get-acl", "p1").stdout, self.TEXT)
+            self.assertIn("# Allow::Owner:Read/Write\nA::OWNER@:rw\n# Allow:Group:Owner-Group:Read/Create-Cont/Destroy-Cont\n",
+                          self.fathom(server, "pool", "get-acl", "p1", "-v").stdout)
+            self.assertEqual(json.loads(self.fathom(server, "pool", "get-acl", "p1", "-j").stdout)["response"],
+                             {"ACL": {"entries": ["A::OWNER@:rw", "A:G:GROUP@:rcd", "A::bob@:"], "owner_user": "ann@", "owner_group": "staff@"}})
+        with FakeServer({self.GET: MGMT.ACLResp(ACL=["x", ":" * 600])}) as server:
+            self.assertEqual(self.fathom(server, "pool", "get-acl", "p1").stdout.splitlines()[:2], ["# Entries:", "x"])
+            self.fathom(server, "pool", "get-acl", "p1", "-v")
+        with FakeServer({self.GET: MGMT.ACLResp()}) as server:
+            self.assertEqual(self.fathom(server, "pool", "get-acl", "p1").stdout, "# Entries:\n#   None\n")
+
+    def test_a_list_is_written_to_a_file_once(self):
+        path = os.path.join(self.new_folder(), "out")
+        with FakeServer({self.GET: self.LISTED}) as server:
+            self.assertIn(path, self.fathom(server, "pool", "get-acl", "p1", "-O", path).stdout)
+            self.assertIn("--force", self.fathom(server, "pool", "get-acl", "p1", "-O", path, status=1).stderr)
+            self.fathom(server, "pool", "get-acl", "p1", "-O", path, "-f")
+        with open(path) as file:
+            self.assertEqual(file.read(), self.TEXT)
+
+    def test_entries_come_from_a_file_or_from_the_command_line(self):
+        path = self.file("# mine\n\n  A::bob@:rw \nA:G:g@:r\n")
+        with FakeServer({self.OVERWRITE: self.LISTED, self.UPDATE: self.LISTED, self.DELETE: self.LISTED, CREATE: created()}) as server:
+            done = self.fathom(server, "pool", "overwrite-acl", "p1", "-a", path)
+            self.assertEqual(done.stdout, f"Pool-overwrite-ACL command succeeded, ID: p1\n\n{self.TEXT}")
+            self.fathom(server, "pool", "update-acl", "p1", "-a", path)
+            self.fathom(server, "pool", "update-acl", "p1", "-e", "A::x@:r")
+            self.fathom(server, "pool", "delete-acl", "p1", "-p", "u:bob@")
+            self.fathom(server, "pool", "create", "p1", "-a", path, "-u", "ann", "-g", "staff@")
+            self.assertEqual([list(request.ACL) for request in server.requests(self.OVERWRITE, MGMT.ModifyACLReq)], [self.ENTRIES])
+            self.assertEqual([list(request.ACL) for request in server.requests(self.UPDATE, MGMT.ModifyACLReq)], [self.ENTRIES, ["A::x@:r"]])
+            self.assertEqual([(request.id, request.principal) for request in server.requests(self.DELETE, MGMT.DeleteACLReq)], [("p1", "u:bob@")])
+            request, = server.requests(CREATE, MGMT.PoolCreateReq)
+            self.assertEqual((list(request.acl), request.user, request.user_group), (self.ENTRIES, "ann@", "staff@"))
+
+    def test_bad_files_and_command_lines_are_refused_without_a_request(self):
+        empty, full = self.file("# nothing\n"), self.file("".join(f"A::u{number}@:r\n" for number in range(65)))
+        with FakeServer({self.OVERWRITE: self.LISTED, CREATE: created()}) as server:
+            for path, text in ((empty, "has no entries"), (full, "more than 64 entries"), ("/nosuch", "No such file")):
+                self.assertIn(text, self.fathom(server, "pool", "overwrite-acl", "p1", "-a", path, status=1).stderr)
+                self.assertIn(text, self.fathom(server, "pool", "create", "p1", "-a", path, status=1).stderr)
+            for words in (("overwrite-acl", "p1"), ("update-acl", "p1"), ("update-acl", "p1", "-e", "x", "-a", empty), ("delete-acl", "p1"), ("get-acl",)):
+                self.fathom(server, "pool", *words, status=2)
+            self.assertEqual(server.calls, [])
 
 
 if __name__ == "__main__":

@@ -64,6 +64,36 @@ static inline const Mgmt__PoolQueryResp *query_pool(const char *id)
 	return answer_of(ADMIN_ASK("PoolQuery", request, pool_query));
 }
 
+static inline struct question *get_acl(const char *id)
+{
+	Mgmt__GetACLReq request = MGMT__GET_ACLREQ__INIT;
+
+	request.id = (char *)id;
+	return ask(fixture.admin, "/mgmt.MgmtSvc/PoolGetACL", &request.base, &mgmt__aclresp__descriptor);
+}
+
+/* `method` "PoolUpdateACL" or "PoolOverwriteACL". */
+static inline struct question *change_acl(const char *method, const char *id, const char *const *entries, size_t count)
+{
+	Mgmt__ModifyACLReq request = MGMT__MODIFY_ACLREQ__INIT;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/mgmt.MgmtSvc/%s", method);
+	request.id = (char *)id;
+	request.acl = (char **)entries;
+	request.n_acl = count;
+	return ask(fixture.admin, path, &request.base, &mgmt__aclresp__descriptor);
+}
+
+static inline struct question *delete_acl(const char *id, const char *principal)
+{
+	Mgmt__DeleteACLReq request = MGMT__DELETE_ACLREQ__INIT;
+
+	request.id = (char *)id;
+	request.principal = (char *)principal;
+	return ask(fixture.admin, "/mgmt.MgmtSvc/PoolDeleteACL", &request.base, &mgmt__aclresp__descriptor);
+}
+
 static inline const Mgmt__ListPoolsResp *list_pools(void)
 {
 	Mgmt__ListPoolsReq request = MGMT__LIST_POOLS_REQ__INIT;

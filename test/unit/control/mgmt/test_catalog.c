@@ -18,6 +18,8 @@ static struct catalog_pool_record make_pool(const char *name)
 	record.place_count = 2;
 	record.places = calloc(2, sizeof(*record.places));
 	must(record.places);
+	record.acl = acl_default();
+	must(record.acl);
 	record.places[0].rank = 3;
 	record.places[1].rank = 9;
 	memset(record.places[1].member, 0xab, sizeof(record.places[1].member));
@@ -68,6 +70,7 @@ static int store_and_load(void *unused)
 	must(pool && pool == catalog_find_pool(catalog, "p"));
 	must(pool->state == MGMT_POOL_READY && pool->record.rank_bytes == 7 && pool->record.overcommit);
 	must(strcmp(pool->record.owner, "bob@") == 0);
+	must(pool->record.acl->count == 2 && pool->record.acl->entries[1].kind == ACL_OWNER_GROUP);
 	must(catalog_pool_place(pool, 9)->member[4] == 0xab && !catalog_pool_place(pool, 4));
 	loaded = catalog_find_uuid(catalog, UUID_2);
 	must(loaded && loaded == catalog_find_volume(catalog, pool, "v"));
@@ -165,7 +168,34 @@ static int open_damaged(void *unused)
 	}
 	free(text);
 	free(record.places);
+	free(record.acl);
 	return 0;
+}
+
+/* A pool of a release without lists: anyone may attach its volumes, as before. */
+static int open_without_acl(void *unused)
+{
+	struct catalog_pool_record record = make_pool("p"), loaded;
+	char *text, *acl;
+
+	must(catalog_encode_pool(&record, &text) == 0);
+	acl = strstr(text, ",\"acl\":[\"A::OWNER@:rw\",\"A:G:GROUP@:rw\"]");
+	must(acl);
+	snprintf(acl, strlen(acl) + 1, "}");
+	must(catalog_decode_pool(text, strlen(text), &loaded) == 0);
+	must(loaded.acl->count == 1 && loaded.acl->entries[0].kind == ACL_EVERYONE);
+	must(loaded.acl->entries[0].permissions == (ACL_READ | ACL_WRITE));
+	free(text);
+	free(record.places);
+	free(record.acl);
+	free(loaded.places);
+	free(loaded.acl);
+	return 0;
+}
+
+static void a_record_without_a_list_is_open_to_everyone(void **state)
+{
+	on_control(open_without_acl, NULL);
 }
 
 static void a_damaged_record_is_refused_by_its_key(void **state)
@@ -194,6 +224,7 @@ static int exceed_limits(void *unused)
 	catalog->pool_count = 1;
 	catalog_close(catalog);
 	free(second.places);
+	free(second.acl);
 	free(record.hosts);
 	return code;
 }
@@ -211,6 +242,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(records_come_back_as_they_were_stored),
 		TEST(a_volume_gets_another_name_in_one_transaction),
+		TEST(a_record_without_a_list_is_open_to_everyone),
 		TEST(a_damaged_record_is_refused_by_its_key),
 		TEST(a_full_catalog_refuses_more),
 	};
