@@ -44,7 +44,7 @@ run: build ## Start a server, its helper (if you are root) and an engine with a 
 test: deps options ## Run every test but those of make soak (SUITE=name NAME=regex GDB=1 ARGS=...; see make test-help)
 	@scripts/run-tests --build $(BUILD) $(if $(SUITE),--suite "$$SUITE") $(if $(NAME),--name "$$NAME") $(if $(filter 1,$(GDB)),--gdb) $(ARGS)
 
-soak: build ## Run what make test leaves out: long simulator runs, a minute of each fuzzer, a build by clang
+soak: build ## Run what make test leaves out: long simulator runs, a minute of each fuzzer, a build by clang, 200 power cuts
 	@scripts/run-tests --build $(BUILD) --suite soak $(ARGS)
 
 test-help: ## Explain what make test takes

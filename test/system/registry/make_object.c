@@ -10,7 +10,7 @@ enum { PROBES_MAX = 5000 };
 
 static const char *const types[] = { "int", "char *" };
 static const uint8_t map[] = { 0, 1 };
-static char functions[PROBES_MAX][16], names[PROBES_MAX][16];
+static char functions[PROBES_MAX][20], names[PROBES_MAX][20];
 static struct dof_site sites[PROBES_MAX][2];
 static struct dof_probe probes[PROBES_MAX];
 

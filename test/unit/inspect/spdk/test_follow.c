@@ -281,7 +281,7 @@ static void new_owners_and_texts_are_known(void **state)
 	follow(&target);
 	for (int i = 0; i < 3; i++) {
 		struct spdk_file_event texts = { .tick = 100 + 100 * (uint64_t)i, .tpoint = TEXTS, .owner = 7 };
-		char text[16];
+		char text[20];
 
 		snprintf(text, sizeof(text), "text %d", i);
 		texts.values[0].text = text;
