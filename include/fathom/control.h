@@ -277,9 +277,12 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_publish(struct fathom_contro
 FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_unpublish(struct fathom_control *control, const char *name,
 	const char *host, bool force, struct fathom_control_volume **ret, struct fathom_fault *why);
 
-/* Take a snapshot of each named volume ("POOL/VOLUME@SNAPSHOT") at one instant. They must be on one engine. */
+/*
+ * Take a snapshot of each named volume ("POOL/VOLUME@SNAPSHOT") at one instant. They must be on one engine. `uuid`: of the
+ * new snapshot, the key of the call; NULL: the name is the key. Only for one name.
+ */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_create(struct fathom_control *control,
-	const struct fathom_control_pair *names, size_t count, struct fathom_control_volumes **ret,
+	const struct fathom_control_pair *names, size_t count, const char *uuid, struct fathom_control_volumes **ret,
 	struct fathom_fault *why);
 
 /* Destroy a snapshot. `name`: "POOL/VOLUME@SNAPSHOT". */
@@ -292,6 +295,14 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_destroy(struct fathom_cont
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_restore(struct fathom_control *control, const char *name, bool force,
 	struct fathom_control_volumes **ret, struct fathom_fault *why);
+
+/*
+ * In which ranges two snapshots of a volume differ, or which ones a snapshot has; a part of the list. It may have more,
+ * never less. `name`: "POOL/VOLUME@SNAPSHOT"; "POOL/VOLUME": the volume as it is now. `from`: name of the older snapshot;
+ * NULL: none. `offset`: where the part begins: 0, then next_offset.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_changes(struct fathom_control *control, const char *name,
+	const char *from, uint64_t offset, struct fathom_control_changes **ret, struct fathom_fault *why);
 /* clang-format on */
 /* end */
 

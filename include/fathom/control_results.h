@@ -292,6 +292,26 @@ struct fathom_control_volumes {
 	const struct fathom_control_volume *volumes;
 	size_t count;
 };
+
+/* A part of a snapshot. */
+struct fathom_control_range {
+	uint64_t offset;
+	uint64_t bytes;
+	bool zero; /* it reads as zeroes */
+};
+
+/* A part of the list of changes. */
+struct fathom_control_changes {
+	const struct fathom_control_range *ranges; /* ascending */
+	size_t range_count;
+	uint64_t next_offset; /* of the next part; size_bytes: this is the last */
+	const char *uuid; /* of the newer snapshot; "": the volume as it is now */
+	const char *from_uuid; /* of the older one; "": none */
+	uint64_t size_bytes; /* of the newer one */
+	uint64_t from_bytes; /* of the older one */
+	uint32_t block_bytes;
+	const char *volume_uuid;
+};
 /* clang-format on */
 /* end */
 

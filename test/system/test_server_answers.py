@@ -60,7 +60,7 @@ class Answers(ServerTest):
                            fathom.ControlSvc/VolumeCreate fathom.ControlSvc/VolumeList fathom.ControlSvc/VolumeResize
                            fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish
                            fathom.ControlSvc/VolumeUnpublish fathom.ControlSvc/SnapshotCreate fathom.ControlSvc/SnapshotDestroy
-                           fathom.ControlSvc/SnapshotRestore""",
+                           fathom.ControlSvc/SnapshotRestore fathom.ControlSvc/SnapshotChanges""",
                "agent": "mgmt.MgmtSvc/GetAttachInfo fathom.ControlSvc/VolumePublish fathom.ControlSvc/VolumeUnpublish",
                "server": """ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
                             fathom.ControlSvc/GroupUpdate fathom.ControlSvc/Storage fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Snapshots: create, destroy, restore. The engine's storage is the truth for them; the catalog has no records. So there is
- * no intent to store: the request is sent again until the engine answers, or until the call must be answered.
+ * Snapshots: create, destroy, restore, compare. The engine's storage is the truth for them; the catalog has no records. So
+ * there is no intent to store: the request is sent again until the engine answers, or until the call must be answered.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,6 +31,9 @@ struct mgmt_snapshot {
 	Store__Action action;
 	struct catalog_place place;
 	bool is_forced;
+	char from[CATALOG_NAME_BYTES]; /* SNAPSHOT_CHANGES: the older snapshot */
+	uint64_t offset;
+	uint32_t ranges_max;
 	uint32_t failures;
 	uint64_t until; /* tick: then the call is answered */
 	struct deadline deadline;
@@ -107,12 +110,53 @@ static void reply_snapshot(struct mgmt_snapshot *snapshot, const Store__StorageR
 	free_snapshot(snapshot);
 }
 
+/* The list of changes. Its parts are the engine's. */
+static void reply_changes(struct mgmt_snapshot *snapshot, const Store__Changes *changes)
+{
+	static const Store__Changes none = STORE__CHANGES__INIT;
+	Fathom__SnapshotChangesResp response = FATHOM__SNAPSHOT_CHANGES_RESP__INIT;
+	size_t count;
+	Fathom__SnapshotChangesResp__Range *ranges, **places;
+	struct fathom_fault why = { 0 };
+
+	if (!changes) /* an engine that does not keep to the protocol: its list is empty, and has a size of 0 */
+		changes = &none;
+	count = min_u64(changes->n_offsets, min_u64(changes->n_bytes, changes->n_zeroes));
+	ranges = calloc(count + 1, sizeof(*ranges));
+	places = calloc(count + 1, sizeof(*places));
+	for (size_t i = 0; ranges && places && i < count; i++) {
+		fathom__snapshot_changes_resp__range__init(&ranges[i]);
+		ranges[i].offset = changes->offsets[i];
+		ranges[i].bytes = changes->bytes[i];
+		ranges[i].zero = changes->zeroes[i];
+		places[i] = &ranges[i];
+	}
+	response.ranges = places;
+	response.n_ranges = count;
+	response.next_offset = changes->next_offset;
+	response.uuid = changes->uuid;
+	response.from_uuid = changes->from_uuid;
+	response.size_bytes = changes->size_bytes;
+	response.from_bytes = changes->from_bytes;
+	response.block_bytes = changes->block_bytes;
+	response.volume_uuid = snapshot->members[0].volume;
+	if (ranges && places)
+		grpc_reply(snapshot->call, &response.base);
+	else
+		mgmt_fail(snapshot->call, -ENOMEM, &why);
+	free(ranges);
+	free(places);
+	free_snapshot(snapshot);
+}
+
 /* ---- calling ---- */
 
 static const char *verb_of(Store__Action action)
 {
 	if (action == STORE__ACTION__SNAPSHOT_CREATE)
 		return "create";
+	if (action == STORE__ACTION__SNAPSHOT_CHANGES)
+		return "read the changes of";
 	return action == STORE__ACTION__SNAPSHOT_DESTROY ? "destroy" : "restore";
 }
 
@@ -120,8 +164,9 @@ static void write_sentence(const struct mgmt_snapshot *snapshot, char *sentence)
 {
 	const struct catalog_full_name *name = &snapshot->members[0].name;
 
-	snprintf(sentence, STORAGE_SENTENCE_BYTES, "%s snapshot \"%s/%s@%s\"%s", verb_of(snapshot->action), name->pool,
-		 name->volume, name->snapshot, snapshot->count > 1 ? " and others" : "");
+	snprintf(sentence, STORAGE_SENTENCE_BYTES, "%s %s \"%s/%s%s%s\"%s", verb_of(snapshot->action),
+		 name->snapshot[0] ? "snapshot" : "volume", name->pool, name->volume, name->snapshot[0] ? "@" : "",
+		 name->snapshot, snapshot->count > 1 ? " and others" : "");
 }
 
 static void call_engine(struct mgmt_snapshot *snapshot);
@@ -162,10 +207,15 @@ static void snapshot_done(void *ctx, const struct storage_result *result)
 
 	switch (result->kind) {
 	case STORAGE_DONE:
-		reply_snapshot(snapshot, result->response);
+		if (snapshot->action == STORE__ACTION__SNAPSHOT_CHANGES)
+			reply_changes(snapshot, result->response->changes);
+		else
+			reply_snapshot(snapshot, result->response);
 		break;
 	case STORAGE_REFUSED:
-		mgmt_raise_operation(snapshot->mgmt, RAS_STORAGE_CHANGE_FAILED, "storage change", NULL, "%.400s", why.text);
+		if (snapshot->action != STORE__ACTION__SNAPSHOT_CHANGES)
+			mgmt_raise_operation(snapshot->mgmt, RAS_STORAGE_CHANGE_FAILED, "storage change", NULL, "%.400s",
+					     why.text);
 		fail_snapshot(snapshot, why.error, &why);
 		break;
 	case STORAGE_NO_ANSWER:
@@ -197,6 +247,9 @@ static int send_request(struct mgmt_snapshot *snapshot)
 		request.volume = (char *)first->name.volume;
 		request.volume_uuid = (char *)first->volume;
 		request.snapshot = (char *)first->name.snapshot;
+		request.from_snapshot = snapshot->from;
+		request.offset = snapshot->offset;
+		request.ranges_max = snapshot->ranges_max;
 	}
 	write_sentence(snapshot, sentence);
 	return storage_call(snapshot->mgmt, &snapshot->place, &request, sentence, snapshot_done, snapshot);
@@ -228,7 +281,9 @@ static int add_member(struct mgmt_snapshot *snapshot, const char *text, struct f
 	struct snapshot_member *member = &snapshot->members[snapshot->count];
 	char name[CATALOG_FULL_BYTES], what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	struct catalog_volume *volume;
-	int error = catalog_split_name(text, true, &member->name, why);
+	/* the changes up to now are those of a volume */
+	bool has_snapshot = snapshot->action != STORE__ACTION__SNAPSHOT_CHANGES || strchr(text, '@');
+	int error = catalog_split_name(text, has_snapshot, &member->name, why);
 
 	if (error)
 		return error;
@@ -259,12 +314,21 @@ struct snapshot_request {
 	size_t count;
 	Store__Action action;
 	bool is_forced;
+	const char *uuid; /* of the new one; NULL, "": a random one */
+	const char *from; /* SNAPSHOT_CHANGES; else NULL */
+	uint64_t offset;
+	uint32_t ranges_max;
 };
 
 static int check_request(struct mgmt *mgmt, const struct snapshot_request *request, struct fathom_fault *why)
 {
 	if (request->count == 0 || request->count > MEMBERS_MAX)
 		return fault_storage_name_bad(why, "snapshot", "", "a request has 1 to 64 names");
+	if (request->uuid && request->uuid[0] &&
+	    (request->count != 1 || strlen(request->uuid) >= sizeof(((struct snapshot_member *)NULL)->uuid)))
+		return fault_storage_name_bad(why, "snapshot", request->uuid, "a UUID is for one snapshot");
+	if (request->from && strlen(request->from) >= CATALOG_NAME_BYTES)
+		return fault_storage_name_bad(why, "snapshot", request->from, "it is too long");
 	if (mgmt->snapshot_count >= STORAGE_TASKS_MAX)
 		return mgmt_refuse_full(mgmt, "changes of snapshots", mgmt->snapshot_count, why);
 	return 0;
@@ -292,12 +356,17 @@ static void begin_snapshot(struct grpc_call *call, const struct snapshot_request
 	snapshot->call = call;
 	snapshot->action = request->action;
 	snapshot->is_forced = request->is_forced;
+	snapshot->offset = request->offset;
+	snapshot->ranges_max = request->ranges_max;
+	must(text_copy(snapshot->from, sizeof(snapshot->from), request->from ? request->from : "") == 0);
 	snapshot->until = reactor_now() +
 			  clock_ticks_from_ns(min_u64(grpc_call_time_left_ns(call), 600 * NS_PER_SEC) / 10 * 9);
 	TAILQ_INSERT_TAIL(&mgmt->snapshots, snapshot, link);
 	mgmt->snapshot_count++;
 	for (size_t i = 0; !error && i < request->count; i++)
 		error = add_member(snapshot, request->names[i], &why);
+	if (!error && request->uuid && request->uuid[0])
+		must(text_copy(snapshot->members[0].uuid, sizeof(snapshot->members[0].uuid), request->uuid) == 0);
 	if (error)
 		fail_snapshot(snapshot, error, &why);
 	else
@@ -322,6 +391,7 @@ void mgmt_snapshot_create(struct grpc_call *call, const ProtobufCMessage *reques
 	begin_snapshot(call, &(struct snapshot_request){ .sys = asked->sys,
 							 .names = asked->names,
 							 .count = asked->n_names,
+							 .uuid = asked->uuid,
 							 .action = STORE__ACTION__SNAPSHOT_CREATE });
 }
 
@@ -344,4 +414,17 @@ void mgmt_snapshot_restore(struct grpc_call *call, const ProtobufCMessage *reque
 							 .count = 1,
 							 .action = STORE__ACTION__SNAPSHOT_RESTORE,
 							 .is_forced = asked->force });
+}
+
+void mgmt_snapshot_changes(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Fathom__SnapshotChangesReq *asked = (const Fathom__SnapshotChangesReq *)request;
+
+	begin_snapshot(call, &(struct snapshot_request){ .sys = asked->sys,
+							 .names = (char **)&asked->name,
+							 .count = 1,
+							 .action = STORE__ACTION__SNAPSHOT_CHANGES,
+							 .from = asked->from,
+							 .offset = asked->offset,
+							 .ranges_max = asked->ranges_max });
 }

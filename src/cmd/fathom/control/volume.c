@@ -108,6 +108,35 @@ int run_volume_publish(struct control_run *run)
 	return status;
 }
 
+/* Ask for all parts of the list, and print each. */
+int run_volume_changes(struct control_run *run)
+{
+	struct fathom_control_changes *changes;
+	json_t *all = NULL, *part;
+	struct fathom_fault why;
+	uint64_t offset = 0;
+	bool is_last = false;
+
+	while (!is_last) {
+		if (fathom_control_snapshot_changes(run->control, run->argv[0], run->values.from, offset, &changes, &why)) {
+			json_decref(all);
+			return control_fail(run, &why);
+		}
+		if (!control_is_json(run) && (changes->range_count > 0 || offset == 0))
+			show_changes(changes, stdout);
+		part = control_is_json(run) ? json_of_changes(changes) : NULL;
+		if (all)
+			must(json_array_extend(json_object_get(all, "ranges"), json_object_get(part, "ranges")) == 0);
+		else
+			all = json_incref(part);
+		json_decref(part);
+		is_last = changes->next_offset >= changes->size_bytes || changes->next_offset <= offset;
+		offset = changes->next_offset;
+		fathom_control_free(changes);
+	}
+	return control_finish(run, all, NULL);
+}
+
 int run_host_list(struct control_run *run)
 {
 	const char *host = run->argc > 0 ? run->argv[0] : NULL;

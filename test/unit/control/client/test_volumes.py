@@ -12,7 +12,7 @@ from rig import CommandTest
 OURS = protocols()["fathom"]
 METHODS = {name: f"/fathom.ControlSvc/{name}" for name in (
     "VolumeCreate", "VolumeList", "VolumeResize", "VolumeRename", "VolumeDestroy", "VolumePublish", "VolumeUnpublish", "SnapshotCreate",
-    "SnapshotDestroy", "SnapshotRestore")}
+    "SnapshotDestroy", "SnapshotRestore", "SnapshotChanges")}
 NO_RANK = 2**32 - 1
 SECOND = 10**9
 SINCE = 1795880000 * SECOND
@@ -70,6 +70,7 @@ class Requests(VolumeTest):
                 (("volume", "unpublish", "p1/db", HOSTS[0], "-f"), OURS.VolumeUnpublishReq(name="p1/db", host=HOSTS[0], force=True)),
                 (("volume", "snapshot", "p1/db@a"), OURS.SnapshotCreateReq(names=["p1/db@a"])),
                 (("volume", "snapshot", "p1/db@a", "p1/log@a", "p1/x@b"), OURS.SnapshotCreateReq(names=["p1/db@a", "p1/log@a", "p1/x@b"])),
+                (("volume", "snapshot", "p1/db@a", "--uuid", "u"), OURS.SnapshotCreateReq(names=["p1/db@a"], uuid="u")),
                 (("volume", "snapshot-destroy", "p1/db@a"), OURS.SnapshotDestroyReq(name="p1/db@a")),
                 (("volume", "restore", "p1/db@a"), OURS.SnapshotRestoreReq(name="p1/db@a")),
                 (("volume", "restore", "p1/db@a", "--force"), OURS.SnapshotRestoreReq(name="p1/db@a", force=True))):
@@ -125,6 +126,23 @@ class Output(VolumeTest):
     def test_snapshots_are_shown(self):
         with FakeServer({METHODS["SnapshotCreate"]: OURS.SnapshotResp(volumes=[BUSY, volume("p1/log")])}) as server:
             self.show("volume_snapshot", server, "volume", "snapshot", "p1/db@tuesday", "p1/log@tuesday")
+
+    def test_all_parts_of_a_list_of_changes_are_asked_for_and_shown(self):
+        part = OURS.SnapshotChangesResp.Range
+        parts = [OURS.SnapshotChangesResp(ranges=[part(offset=4096, bytes=8192), part(offset=65536, bytes=4096, zero=True)], next_offset=1 << 20, uuid="s",
+                                          from_uuid="r", size_bytes=2 << 20, from_bytes=1 << 20, block_bytes=512, volume_uuid="v"),
+                 OURS.SnapshotChangesResp(ranges=[part(offset=1 << 20, bytes=512)], next_offset=2 << 20, uuid="s", from_uuid="r", size_bytes=2 << 20,
+                                          from_bytes=1 << 20, block_bytes=512, volume_uuid="v")]
+        words = ("volume", "changes", "p1/db@s", "--from", "r")
+        with FakeServer({METHODS["SnapshotChanges"]: parts}) as server:
+            rows = [line.split()[0] for line in self.fathom(server, *words).stdout.splitlines() if line[:1].isdigit()]
+            asked = server.requests(METHODS["SnapshotChanges"], OURS.SnapshotChangesReq)
+        self.assertEqual(rows, ["4096", "65536", "1048576"])
+        self.assertEqual([(request.name, getattr(request, "from"), request.offset) for request in asked], [("p1/db@s", "r", 0), ("p1/db@s", "r", 1 << 20)])
+        with FakeServer({METHODS["SnapshotChanges"]: parts}) as server:
+            answer = json.loads(self.fathom(server, *words, "--json").stdout)["response"]
+        self.assertEqual(answer, {"uuid": "s", "from_uuid": "r", "size_bytes": 2 << 20, "from_bytes": 1 << 20, "block_bytes": 512, "volume_uuid": "v", "ranges": [
+            {"offset": 4096, "bytes": 8192, "zero": False}, {"offset": 65536, "bytes": 4096, "zero": True}, {"offset": 1 << 20, "bytes": 512, "zero": False}]})
 
     def test_hosts_are_listed_with_their_volumes(self):
         volumes = [BUSY, volume("p1/a", hosts=[host(0, connections=1)]), volume("p1/quiet", hosts=[host(1)], asked_ns=0)]

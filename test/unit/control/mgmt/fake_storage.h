@@ -14,7 +14,7 @@
 #include "base/must.h"
 #include "rpc/proto/store.pb-c.h"
 
-enum { FAKE_POOLS = 80, FAKE_VOLUMES = 160, FAKE_HOSTS = 4, FAKE_SNAPSHOTS = 4, FAKE_ACTIONS = 16 };
+enum { FAKE_POOLS = 80, FAKE_VOLUMES = 160, FAKE_HOSTS = 4, FAKE_SNAPSHOTS = 4, FAKE_ACTIONS = 32 };
 
 struct fake_pool {
 	char name[64], uuid[40];
@@ -45,6 +45,9 @@ struct fake_storage {
 	uint32_t lost;		  /* so many changes are made, and their answers are lost */
 	int errors[FAKE_ACTIONS]; /* by action: refuse it with this errno */
 	uint32_t calls[FAKE_ACTIONS];
+	bool is_read; /* the answer has changes */
+	uint64_t read_offset;
+	char read_from[64];
 	uint32_t changes; /* calls that have changed something */
 };
 
@@ -250,6 +253,11 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 		return 0;
 	case STORE__ACTION__SNAPSHOT_RESTORE:
 		return fake_find_snapshot(volume, request->snapshot) >= 0 ? 0 : -ENOENT;
+	case STORE__ACTION__SNAPSHOT_CHANGES:
+		storage->is_read = !request->snapshot[0] || fake_find_snapshot(volume, request->snapshot) >= 0;
+		storage->read_offset = request->offset;
+		snprintf(storage->read_from, sizeof(storage->read_from), "%s", request->from_snapshot);
+		return storage->is_read ? 0 : -ENOENT;
 	case STORE__ACTION__SNAPSHOT_CLONE:
 		if (fake_find_snapshot(volume, request->snapshot) < 0)
 			return -ENOENT;
@@ -326,7 +334,31 @@ struct fake_answer {
 	Store__Pool pools[FAKE_POOLS], *pool_places[FAKE_POOLS];
 	struct fake_shown volumes[FAKE_VOLUMES];
 	Store__Volume *volume_places[FAKE_VOLUMES];
+	Store__Changes changes;
+	uint64_t change[2]; /* offset and length of the only range */
+	protobuf_c_boolean is_zero;
 };
+
+static inline void fake_fill_changes(struct fake_storage *storage, struct fake_answer *answer)
+{
+	Store__Changes *changes = &answer->changes;
+
+	storage->is_read = false;
+	store__changes__init(changes);
+	answer->change[0] = storage->read_offset;
+	answer->change[1] = 4096;
+	answer->is_zero = true;
+	changes->offsets = &answer->change[0];
+	changes->bytes = &answer->change[1];
+	changes->zeroes = &answer->is_zero;
+	changes->n_offsets = changes->n_bytes = changes->n_zeroes = 1;
+	changes->next_offset = storage->read_offset + 8192;
+	changes->uuid = (char *)"newer";
+	changes->from_uuid = storage->read_from;
+	changes->size_bytes = 1 << 20;
+	changes->block_bytes = 512;
+	answer->message.changes = changes;
+}
 
 static inline void fake_fill_answer(struct fake_storage *storage, int error, struct fake_answer *answer)
 {
@@ -357,6 +389,8 @@ static inline void fake_fill_answer(struct fake_storage *storage, int error, str
 		answer->pool_places[answer->message.n_pools++] = pool;
 	}
 	answer->message.pools = answer->pool_places;
+	if (!error && storage->is_read)
+		fake_fill_changes(storage, answer);
 }
 
 #endif

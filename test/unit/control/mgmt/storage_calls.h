@@ -206,6 +206,16 @@ static inline struct question *restore_snapshot(const char *name)
 	return FATHOM_ASK("SnapshotRestore", request, snapshot);
 }
 
+static inline struct question *read_changes(const char *name, const char *from, uint64_t offset)
+{
+	Fathom__SnapshotChangesReq request = FATHOM__SNAPSHOT_CHANGES_REQ__INIT;
+
+	request.name = (char *)name;
+	request.from = (char *)from;
+	request.offset = offset;
+	return FATHOM_ASK("SnapshotChanges", request, snapshot_changes);
+}
+
 static inline const Fathom__Volume *volume_of(const struct question *question)
 {
 	const Fathom__VolumeResp *response = answer_of(question);

@@ -337,6 +337,30 @@ static void snapshots_are_created_cloned_restored_and_destroyed(void **state)
 	assert_int_equal(create_snapshot("p/a@four")->why.code, FAULT_STORAGE_UNSUPPORTED);
 }
 
+static void changes_between_snapshots_are_passed_on_in_parts(void **state)
+{
+	const Fathom__SnapshotChangesResp *response;
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	answer_of(create_snapshot("p/a@one"));
+	response = answer_of(read_changes("p/a@one", "zero", 65536));
+	assert_int_equal(response->n_ranges, 1);
+	assert_int_equal(response->ranges[0]->offset, 65536);
+	assert_int_equal(response->ranges[0]->bytes, 4096);
+	assert_true(response->ranges[0]->zero);
+	assert_int_equal(response->next_offset, 65536 + 8192);
+	assert_string_equal(response->from_uuid, "zero");
+	assert_string_equal(response->volume_uuid, storage_of(0)->volumes[0].uuid);
+	response = answer_of(read_changes("p/a", "one", 0)); /* the volume as it is now */
+	assert_int_equal(response->size_bytes, 1 << 20);
+	assert_int_equal(read_changes("p/a@none", "", 0)->why.code, FAULT_STORAGE_REFUSED);
+	assert_int_equal(read_changes("p/none@one", "", 0)->why.code, FAULT_NO_SUCH_VOLUME);
+	assert_int_equal(read_changes("p/a@bad/name", "", 0)->why.code, FAULT_STORAGE_NAME_BAD);
+	storage_of(0)->lost = 1; /* it may be repeated */
+	answer_of(read_changes("p/a@one", "", 0));
+}
+
 static void a_snapshot_of_an_engine_that_does_not_answer_is_reported(void **state)
 {
 	fixture.storage_patience_ns = NS_PER_MS;
@@ -431,6 +455,7 @@ int main(void)
 		TEST(what_the_engine_says_about_a_volume_is_shown),
 		TEST(a_destruction_of_a_volume_in_use_is_refused_and_forced),
 		TEST(snapshots_are_created_cloned_restored_and_destroyed),
+		TEST(changes_between_snapshots_are_passed_on_in_parts),
 		TEST(a_snapshot_of_an_engine_that_does_not_answer_is_reported),
 		TEST(a_repeated_publication_names_the_subsystem),
 		TEST(too_many_hosts_are_refused),
