@@ -19,6 +19,7 @@ struct attachment {
 	struct attach_record record;
 	bool is_temporary;
 	bool is_new;			 /* it was never attached: a failure withdraws it */
+	bool is_withdrawn;		 /* its first attempt failed: until the service confirms that it is not published */
 	bool is_forced;			 /* detach although it is in use, or cannot be unpublished */
 	struct drpc_call *call;		 /* waits for the end; NULL: none */
 	uint64_t end_ns;		 /* of the time for the calls under way */
@@ -49,6 +50,13 @@ void attachment_worked(struct worker_job *job); /* then back here */
 MUST_CHECK int attachment_read_options(struct attachment *attachment, struct fathom_fault *why);
 /* Whether the kernel has a connection that works. */
 bool attachment_is_live(const struct attachment *attachment);
+
+/* ---- attachment_show.c ---- */
+
+/* "attached", "waiting" ... */
+const char *attachment_state_word(const struct attachment *attachment);
+void attachment_reply(struct drpc_call *call, const struct attachment *attachment);
+void attachment_reply_fault(struct drpc_call *call, const struct fathom_fault *why);
 
 /* ---- attachments.c ---- */
 

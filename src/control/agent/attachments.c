@@ -2,7 +2,8 @@
 /*
  * Attachments: volumes that this host has as block devices. docs/states.md draws the machine.
  *
- *     ATTACH:  publish -> record, connect, wait for the device, link -> attached. A failure withdraws all of it.
+ *     ATTACH:  publish -> record, connect, wait for the device, link -> attached. A failure withdraws all of it,
+ *              until the service has confirmed that the volume is not published.
  *     start:   for each record the same. If no server answers, the recorded addresses are connected: the engine knows the
  *              host from the time when the volume was published. A failure is tried again, for ever.
  *     DETACH:  mark the record, disconnect -> unpublish -> remove the record. What a kill interrupts, the next start ends.
@@ -37,77 +38,9 @@ enum {
 };
 
 static void begin_publish(struct attachment *attachment);
+static void begin_unpublish(struct attachment *attachment);
 static void begin_detach(struct attachment *attachment);
 static void begin_attach(struct attachment *attachment, struct drpc_call *call, bool is_temporary, uint64_t end_ns);
-
-/* ---- answers ---- */
-
-static const char *state_word(const struct attachment *attachment)
-{
-	static const char *const words[] = {
-		[ATTACHMENT_NONE] = "unknown",
-		[ATTACHMENT_PUBLISHING] = "publishing",
-		[ATTACHMENT_CONNECTING] = "connecting",
-		[ATTACHMENT_ATTACHED] = "attached",
-		[ATTACHMENT_WAITING] = "waiting",
-		[ATTACHMENT_DETACHING] = "detaching",
-		[ATTACHMENT_UNPUBLISHING] = "unpublishing",
-	};
-
-	must(attachment->state < ARRAY_COUNT(words));
-	return words[attachment->state];
-}
-
-struct shown_attachment {
-	Agent__Attachment message;
-	char *addresses[ATTACH_ADDRESSES_MAX];
-};
-
-static void show_attachment(const struct attachment *attachment, struct shown_attachment *shown)
-{
-	const struct attach_record *record = &attachment->record;
-	Agent__Attachment *message = &shown->message;
-
-	agent__attachment__init(message);
-	message->name = (char *)record->name;
-	message->uuid = (char *)record->uuid;
-	message->nqn = (char *)record->nqn;
-	message->addresses = shown->addresses;
-	for (size_t i = 0; i < record->address_count; i++)
-		shown->addresses[message->n_addresses++] = (char *)record->addresses[i];
-	message->state = (char *)state_word(attachment);
-	message->reason = (char *)attachment->why.text;
-	message->temporary = attachment->is_temporary;
-	if (attachment->state != ATTACHMENT_ATTACHED)
-		return;
-	message->device = (char *)attachment->device.path;
-	message->size_bytes = attachment->device.bytes;
-	message->link = (char *)attachment->link_path;
-}
-
-static void reply_fault(struct drpc_call *call, const struct fathom_fault *why)
-{
-	Agent__AttachResp response = AGENT__ATTACH_RESP__INIT;
-	struct fault_shown shown;
-
-	must(why->error < 0);
-	fault_show(why, &shown);
-	response.status = why->error;
-	response.code = (uint32_t)why->code;
-	response.text = shown.description;
-	response.resolution = shown.resolution;
-	drpc_reply(call, &response.base);
-}
-
-static void reply_attachment(struct drpc_call *call, const struct attachment *attachment)
-{
-	Agent__AttachResp response = AGENT__ATTACH_RESP__INIT;
-	struct shown_attachment shown;
-
-	show_attachment(attachment, &shown);
-	response.attachment = &shown.message;
-	drpc_reply(call, &response.base);
-}
 
 /* Answer the caller, if there is one. */
 static void answer_caller(struct attachment *attachment, const struct fathom_fault *why)
@@ -118,9 +51,9 @@ static void answer_caller(struct attachment *attachment, const struct fathom_fau
 	if (!call)
 		return;
 	if (why)
-		reply_fault(call, why);
+		attachment_reply_fault(call, why);
 	else
-		reply_attachment(call, attachment);
+		attachment_reply(call, attachment);
 }
 
 /* ---- life ---- */
@@ -201,6 +134,15 @@ static void start_job(struct attachment *attachment, enum attachment_job what)
 
 /* ---- failures ---- */
 
+/* Without a UUID it was only asked for: it has no record and no connection. */
+static void undo(struct attachment *attachment)
+{
+	if (attachment->record.uuid[0])
+		begin_detach(attachment);
+	else
+		begin_unpublish(attachment);
+}
+
 static void try_again(struct deadline *due)
 {
 	struct attachment *attachment = container_of(due, struct attachment, due);
@@ -210,8 +152,8 @@ static void try_again(struct deadline *due)
 		return;
 	}
 	attachment->end_ns = clock_monotonic_ns() + PUBLISH_SECONDS * NS_PER_SEC;
-	if (attachment->record.is_detaching)
-		begin_detach(attachment);
+	if (attachment->is_withdrawn || attachment->record.is_detaching)
+		undo(attachment);
 	else
 		begin_publish(attachment);
 }
@@ -232,7 +174,16 @@ static void wait_and_retry(struct attachment *attachment)
 		deadline_set(&agent->deadlines, &attachment->due, pause_ms * NS_PER_MS, try_again);
 }
 
-/* A step failed, with `why` (not the attachment's own). The caller gets it; a new attachment is withdrawn. */
+/* Whether a call that failed may have been carried out: its answer was lost, or came too late. */
+static bool may_be_done(const struct fathom_fault *why)
+{
+	return why->error == -ETIMEDOUT || why->error == -ECONNRESET || why->code == FAULT_TIMED_OUT;
+}
+
+/*
+ * A step failed, with `why` (not the attachment's own). The caller gets it. A new attachment is withdrawn: also if it is
+ * not known whether the volume was published, and until the service confirms that it is not.
+ */
 static void fail(struct attachment *attachment, const struct fathom_fault *why)
 {
 	struct agent *agent = attachment->agent;
@@ -244,13 +195,15 @@ static void fail(struct attachment *attachment, const struct fathom_fault *why)
 		wait_and_retry(attachment);
 		return;
 	}
-	if (!attachment->record.uuid[0]) {
+	if (!attachment->record.uuid[0] && !may_be_done(why)) {
 		attachment_destroy(attachment);
 		return;
 	}
-	attachment->is_forced = true; /* its record must not stay, even if it cannot be unpublished */
+	attachment->is_withdrawn = true;
+	attachment->is_forced = true; /* its device has no users */
 	attachment_state_move(reactor_now(), attachment, ATTACHMENT_WAITING);
-	begin_detach(attachment);
+	attachment->end_ns = clock_monotonic_ns() + PUBLISH_SECONDS * NS_PER_SEC;
+	undo(attachment);
 }
 
 /* ---- attaching ---- */
@@ -311,7 +264,7 @@ static void give_way(struct attachment *attachment, struct attachment *earlier)
 
 	must(attachment->is_new);
 	if (is_busy(earlier)) {
-		why.error = fault_attachment_busy(&why, earlier->record.name, state_word(earlier));
+		why.error = fault_attachment_busy(&why, earlier->record.name, attachment_state_word(earlier));
 		answer_caller(attachment, &why);
 	} else {
 		attachment->call = NULL;
@@ -380,6 +333,7 @@ static void begin_attach(struct attachment *attachment, struct drpc_call *call, 
 	attachment->call = call;
 	attachment->record.is_detaching = false; /* an interrupted detach gives way to the wish of now */
 	attachment->is_forced = false;
+	attachment->is_withdrawn = false;
 	attachment->end_ns = end_ns;
 	begin_publish(attachment);
 }
@@ -417,12 +371,16 @@ static void unpublished(void *ctx, const ProtobufCMessage *response, const struc
 {
 	struct attachment *attachment = ctx;
 	bool is_gone = !response && why->error == -ENOENT && why->code != FAULT_HOST_UNKNOWN;
+	bool is_given_up = attachment->is_forced && !attachment->is_withdrawn && attachment->agent->state != AGENT_LEAVING;
 
 	record_step(attachment, response ? 0 : why->error);
-	if (response || is_gone || (attachment->is_forced && attachment->agent->state != AGENT_LEAVING)) {
+	if (response || is_gone || is_given_up) {
 		if (!response && !is_gone)
 			log_warning("volume %s was not unpublished: %s", attachment->record.name, why->text);
-		start_job(attachment, ATTACHMENT_JOB_FORGET);
+		if (attachment->record.uuid[0])
+			start_job(attachment, ATTACHMENT_JOB_FORGET);
+		else
+			detached(attachment);
 		return;
 	}
 	attachment->why = *why;
@@ -436,7 +394,7 @@ static void begin_unpublish(struct attachment *attachment)
 	fathom__volume_unpublish_req__init(&attachment->unpublish);
 	attachment->unpublish.sys = attachment->agent->system;
 	attachment->unpublish.host = attachment->options.host_nqn;
-	attachment->unpublish.name = attachment->record.uuid;
+	attachment->unpublish.name = attachment->record.uuid[0] ? attachment->record.uuid : attachment->asked;
 	attachment->unpublish.force = true; /* the engine may not have seen the end of the connections yet */
 	service_start(attachment->agent, &(struct service_request){
 						 .path = "/fathom.ControlSvc/VolumeUnpublish",
@@ -540,13 +498,13 @@ static void attach(struct agent *agent, struct drpc_call *call, const Agent__Att
 	struct fathom_fault why = { 0 };
 
 	if (attachment && is_busy(attachment)) {
-		why.error = fault_attachment_busy(&why, request->name, state_word(attachment));
-		reply_fault(call, &why);
+		why.error = fault_attachment_busy(&why, request->name, attachment_state_word(attachment));
+		attachment_reply_fault(call, &why);
 		return;
 	}
 	if (!attachment && agent->attachments.count >= AGENT_ATTACHMENTS_MAX) {
 		why.error = fault_attachments_full(&why, agent->attachments.count);
-		reply_fault(call, &why);
+		attachment_reply_fault(call, &why);
 		return;
 	}
 	if (!attachment) {
@@ -563,7 +521,7 @@ void call_attach(struct drpc_call *call, const ProtobufCMessage *message)
 	struct fathom_fault why = { 0 };
 
 	if (check_request(call, request->name, "attach a volume", &why) != 0)
-		reply_fault(call, &why);
+		attachment_reply_fault(call, &why);
 	else
 		attach(drpc_call_ctx(call), call, request);
 }
@@ -579,37 +537,17 @@ void call_detach(struct drpc_call *call, const ProtobufCMessage *message)
 		if (!attachment)
 			why.error = fault_not_attached(&why, request->name);
 		else if (is_busy(attachment))
-			why.error = fault_attachment_busy(&why, request->name, state_word(attachment));
+			why.error = fault_attachment_busy(&why, request->name, attachment_state_word(attachment));
 	}
 	if (why.error) {
-		reply_fault(call, &why);
+		attachment_reply_fault(call, &why);
 		return;
 	}
 	attachment->call = call;
 	attachment->is_forced = request->force;
+	attachment->is_withdrawn = attachment->is_withdrawn && !request->force;
 	attachment->end_ns = clock_monotonic_ns() + timeout_of(request->timeout_ms);
-	begin_detach(attachment);
-}
-
-void call_list(struct drpc_call *call, const ProtobufCMessage *request)
-{
-	struct agent *agent = drpc_call_ctx(call);
-	Agent__ListResp response = AGENT__LIST_RESP__INIT;
-	struct shown_attachment *shown = calloc(agent->attachments.count + 1, sizeof(*shown));
-	Agent__Attachment **list = calloc(agent->attachments.count + 1, sizeof(Agent__Attachment *));
-	struct attachment *attachment;
-
-	must(shown);
-	must(list);
-	TAILQ_FOREACH (attachment, &agent->attachments.list, link) {
-		show_attachment(attachment, &shown[response.n_attachments]);
-		list[response.n_attachments] = &shown[response.n_attachments].message;
-		response.n_attachments++;
-	}
-	response.attachments = list;
-	drpc_reply(call, &response.base);
-	free(list);
-	free(shown);
+	undo(attachment);
 }
 
 /* ---- start and end ---- */

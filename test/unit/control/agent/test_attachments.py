@@ -74,6 +74,24 @@ class Attachments(rig.AgentTest):
         self.assertEqual(self.records(), [])
         self.assertEqual(self.one_server.calls[-1][2]["x-daos-component"], "agent")
 
+    def test_an_attach_whose_answer_came_too_late_is_withdrawn(self):
+        """The service may have published the volume, and no other client would unpublish it."""
+        agent = self.begin(**{PUBLISH: Slow(3600, volume())})
+        self.assertEqual(rig.fault_code(agent.attach("p1/db", timeout_ms=200)), "code = 508")
+        wait_for(self.unpublished, "the volume is unpublished")
+        self.assertEqual({(one.name, one.host) for one in self.unpublished()}, {("p1/db", HOST)})
+        wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
+
+    def test_a_failed_attach_is_withdrawn_until_the_service_confirms_it(self):
+        agent = self.begin(**{UNPUBLISH: fault(618, "server", "the engine does not answer", "wait")})
+        self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1158")
+        wait_for(lambda: len(self.unpublished()) >= 2, "the unpublish is repeated")
+        self.assertEqual(self.records(), [UUID + ".json"])
+        agent.kill()
+        self.one_server.answers[UNPUBLISH] = [volume()]
+        agent.start()
+        wait_for(lambda: not agent.attachments() and not self.records(), "the next start ends it")
+
     def test_a_volume_that_does_not_exist_has_the_services_fault(self):
         agent = self.begin(**{PUBLISH: fault(609, "server", "no volume p1/nix", "see fathom volume list")})
         answer = agent.attach("p1/nix")
