@@ -2,6 +2,7 @@
 /* Encode and decode the records of the catalog as JSON (docs/formats/catalog.md). */
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,6 +252,20 @@ static bool unpack_hosts(json_t *json, struct catalog_volume_record *record)
 	return record->hosts;
 }
 
+/* "" or "VOLUME@SNAPSHOT" */
+static bool unpack_origin(const char *text, struct catalog_volume_record *record)
+{
+	struct catalog_full_name name;
+	char full[CATALOG_FULL_BYTES + 2];
+
+	if (!*text)
+		return true;
+	if (text_copy(record->origin, sizeof(record->origin), text) < 0)
+		return false;
+	snprintf(full, sizeof(full), "p/%s", text);
+	return catalog_split_name(full, true, &name, NULL) == 0;
+}
+
 static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
 {
 	json_int_t created_ns, since_ns, size_bytes, block_bytes;
@@ -277,8 +292,7 @@ static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
 	record->thick = thick;
 	record->checksums = checksums;
 	record->is_forced = force;
-	return text_copy(record->uuid, sizeof(record->uuid), uuid) == 0 &&
-	       text_copy(record->origin, sizeof(record->origin), origin) == 0 &&
+	return text_copy(record->uuid, sizeof(record->uuid), uuid) == 0 && unpack_origin(origin, record) &&
 	       text_copy(record->former, sizeof(record->former), former) == 0 &&
 	       text_copy(record->undo, sizeof(record->undo), undo) == 0 && unpack_place(place, &record->place) &&
 	       unpack_change(change, &record->change) && unpack_hosts(hosts, record);

@@ -67,7 +67,7 @@ struct mgmt_engine {
 	Store__StorageResp *list;      /* NULL: none yet */
 	const Store__Volume **volumes; /* of `list`, sorted by UUID */
 	size_t volume_count;
-	uint64_t asked_ns; /* when `list` was received; CLOCK_REALTIME */
+	uint64_t asked_ns; /* when `list` was requested: it was true then or later; CLOCK_REALTIME */
 	bool is_asking;
 	struct storage_listing *listing; /* of the LIST under way */
 	uint64_t asked;			 /* number of the latest LIST */
@@ -98,6 +98,7 @@ struct storage_waiter {
 	TAILQ_ENTRY(storage_waiter) link;
 	struct mgmt_task *task;
 	struct grpc_call *call;
+	bool is_late; /* it came when the task had its refusal already, and is not about what was refused */
 	struct deadline deadline;
 };
 
@@ -120,13 +121,14 @@ struct mgmt_task {
 	struct catalog_volume *volume; /* NULL: the task is the pool's */
 	TAILQ_HEAD(, storage_waiter) waiters;
 	char who[GRPC_WHO_BYTES];    /* of the first waiter; "": after a restart */
-	struct fathom_fault refusal; /* the answer to the waiters when what the refusal undoes is undone; error 0: none */
+	struct fathom_fault refusal; /* of the creation that is being undone: the answer to its waiters; error 0: none */
 	struct fathom_fault why;     /* why it waits; error 0: it does not */
 	uint32_t waits_for;	     /* the rank that `why` is about */
 	uint32_t failures;
 	struct deadline deadline;
 	char name[CATALOG_FULL_BYTES], uuid[MEMBER_UUID_TEXT_BYTES]; /* of the object */
 	Store__Volume *answer;					     /* of the engine, about the volume; NULL: none */
+	uint64_t asked_ns;					     /* when the latest calls were made; CLOCK_REALTIME */
 	char address[64];					     /* of the engine's listener; "": not said */
 	bool is_abandoned;					     /* only its calls are awaited */
 	bool is_other_done; /* a destruction: the volume with the name of a rename under way was destroyed */
@@ -152,6 +154,8 @@ void storage_pause(struct mgmt_task *task);
 void storage_restart(struct mgmt_task *task);
 /* End the task, and answer its waiters: with `why`, or as its record is now. `why` NULL or error 0: it succeeded. */
 void storage_end(struct mgmt_task *task, const struct fathom_fault *why);
+/* Answer the task's waiters with `why`. The task goes on with a change that another call has requested. */
+void storage_refuse_waiters(struct mgmt_task *task, const struct fathom_fault *why);
 /* Drop the task of a volume whose pool is being destroyed. Its waiters are answered with `why`. */
 void storage_abandon(struct mgmt_task *task, const struct fathom_fault *why);
 /* ---- storage_finish.c ---- */

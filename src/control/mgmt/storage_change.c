@@ -36,33 +36,50 @@ static bool is_same_change(const struct catalog_change *one, const struct catalo
 	return one->kind == other->kind && one->size_bytes == other->size_bytes && strcmp(one->text, other->text) == 0;
 }
 
-/* Store the change and start its task; or wait for the same change that is under way. */
+static void replace_task(struct catalog_volume *volume)
+{
+	struct fathom_fault replaced = { 0 };
+	char what[STORAGE_WHAT_BYTES];
+
+	fill_fault(&replaced, -ECANCELED, "a forced request for %s has replaced this one",
+		   storage_what(volume->pool, volume, what));
+	storage_abandon(volume->task, &replaced);
+}
+
+/*
+ * Store the change and start its task; or wait for the same change that is under way. A forced request replaces one that is
+ * not: an engine may refuse what it would do by force.
+ */
 static void begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
 			 const struct catalog_change *change)
 {
 	struct catalog_volume_record next = volume->record;
+	bool is_same = is_same_change(&next.change, change), is_forcing = change->is_forced && !next.change.is_forced;
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	struct fathom_fault why = { 0 };
 	int error = 0;
 
 	must(change->kind != CATALOG_NO_CHANGE);
-	if (is_same_change(&next.change, change) && volume->task) {
+	if (is_same && !is_forcing && volume->task) {
 		storage_wait(volume->task, call);
 		return;
 	}
-	if (next.change.kind != CATALOG_NO_CHANGE)
+	if (!is_same && next.change.kind != CATALOG_NO_CHANGE)
 		error = fault_storage_changing(&why, storage_what(volume->pool, volume, what),
 					       storage_pending(volume->pool, volume, pending));
-	if (!error)
+	if (!error && !volume->task)
 		error = storage_check_room(mgmt, &next.place, 1, &why);
 	next.change = *change;
-	next.change.since_ns = clock_realtime_ns();
+	next.change.since_ns = is_same ? volume->record.change.since_ns : clock_realtime_ns();
 	if (!error)
 		error = catalog_store_volume(mgmt->catalog, volume, &next, &why);
-	if (error)
+	if (error) {
 		mgmt_fail(call, error, &why);
-	else
-		storage_start(mgmt, volume->pool, volume, call);
+		return;
+	}
+	if (volume->task)
+		replace_task(volume);
+	storage_start(mgmt, volume->pool, volume, call);
 }
 
 static bool is_changing(const struct catalog_volume *volume)

@@ -223,7 +223,7 @@ const Store__Pool *storage_listed_pool(const struct mgmt_engine *engine, const c
 }
 
 /* Keep a copy of the answer. Errors: -ENOMEM: the older answer stays. */
-static int keep_list(struct mgmt_engine *engine, const Store__StorageResp *response)
+static int keep_list(struct mgmt_engine *engine, const Store__StorageResp *response, uint64_t asked_ns)
 {
 	size_t bytes = store__storage_resp__get_packed_size(response), count = 0, at = 0;
 	uint8_t *packed = malloc(bytes + 1);
@@ -253,7 +253,7 @@ static int keep_list(struct mgmt_engine *engine, const Store__StorageResp *respo
 	engine->list = list;
 	engine->volumes = volumes;
 	engine->volume_count = count;
-	engine->asked_ns = clock_realtime_ns();
+	engine->asked_ns = asked_ns;
 	return 0;
 }
 
@@ -317,6 +317,7 @@ struct storage_listing {
 	struct mgmt *mgmt;
 	struct catalog_place place;
 	struct mgmt_engine *engine;
+	uint64_t asked_ns;
 };
 
 static void begin_list(struct mgmt *mgmt, struct mgmt_engine *engine);
@@ -344,6 +345,7 @@ static void list_done(void *ctx, const struct storage_result *result)
 	struct mgmt_engine *engine = listing->engine;
 	struct mgmt *mgmt = listing->mgmt;
 	bool is_same = memcmp(&engine->place, &listing->place, sizeof(listing->place)) == 0;
+	uint64_t asked_ns = listing->asked_ns;
 	int error;
 
 	must(engine->is_asking);
@@ -352,7 +354,7 @@ static void list_done(void *ctx, const struct storage_result *result)
 	engine->is_asking = false;
 	engine->why = result->why;
 	if (result->kind == STORAGE_DONE && is_same) {
-		error = keep_list(engine, result->response);
+		error = keep_list(engine, result->response, asked_ns);
 		if (error)
 			fill_fault(&engine->why, error, "%s", strerror(-error));
 	}
@@ -371,7 +373,9 @@ static void begin_list(struct mgmt *mgmt, struct mgmt_engine *engine)
 	engine->asked++;
 	request.action = STORE__ACTION__LIST;
 	if (listing) {
-		*listing = (struct storage_listing){ .mgmt = mgmt, .place = engine->place, .engine = engine };
+		*listing = (struct storage_listing){
+			.mgmt = mgmt, .place = engine->place, .engine = engine, .asked_ns = clock_realtime_ns()
+		};
 		error = storage_member(mgmt, &engine->place)
 				? storage_call(mgmt, &engine->place, &request, "list its pools", list_done, listing)
 				: -ENODATA;

@@ -329,7 +329,7 @@ static void finish_change(struct mgmt_task *task)
 {
 	struct catalog_volume_record next = task->volume->record;
 	const struct catalog_change change = next.change;
-	struct fathom_fault why = { 0 }, refusal = task->refusal;
+	struct fathom_fault why = { 0 };
 	bool is_last = true;
 	int error = apply_change(task, &next, &is_last);
 
@@ -346,7 +346,7 @@ static void finish_change(struct mgmt_task *task)
 		return;
 	}
 	raise_change(task, &change);
-	storage_end(task, &refusal);
+	storage_end(task, NULL);
 }
 
 static void finish_created_volume(struct mgmt_task *task)
@@ -493,7 +493,7 @@ static void revert_destruction(struct mgmt_task *task, const struct fathom_fault
 	}
 	task->is_other_done = false;
 	if (task->volume && task->volume->record.change.kind != CATALOG_NO_CHANGE) {
-		task->refusal = copy;
+		storage_refuse_waiters(task, &copy);
 		storage_restart(task); /* the change that the destruction had replaced */
 		return;
 	}
@@ -584,7 +584,7 @@ static void reply_volume(const struct mgmt_task *task, struct grpc_call *call)
 	Fathom__VolumeResp response = FATHOM__VOLUME_RESP__INIT;
 	Fathom__Volume gone = FATHOM__VOLUME__INIT;
 	const struct storage_known known = { .volume = task->answer,
-					     .asked_ns = task->answer ? clock_realtime_ns() : 0,
+					     .asked_ns = task->answer ? task->asked_ns : 0,
 					     .address = task->address };
 	struct storage_shown shown = { 0 };
 	struct fathom_fault why = { 0 };

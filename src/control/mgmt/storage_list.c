@@ -97,16 +97,15 @@ int storage_check_free_name(struct mgmt *mgmt, const struct catalog_pool *pool, 
 {
 	const struct catalog_volume *volume = catalog_find_volume(mgmt->catalog, pool, name);
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
-	const struct mgmt_task *task;
 
 	if (volume)
 		return fault_volume_differs(why, storage_what(pool, volume, what), "UUID", volume->record.uuid,
 					    "another one");
-	TAILQ_FOREACH (task, &mgmt->tasks, link) {
-		if (task->volume && task->pool == pool && task->volume->record.change.kind == CATALOG_RENAME &&
-		    strcmp(task->volume->record.change.text, name) == 0)
-			return fault_storage_changing(why, storage_what(pool, task->volume, what),
-						      storage_pending(pool, task->volume, pending));
+	/* the record counts: a task may be missing, for example when memory was exhausted */
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (volume->record.change.kind == CATALOG_RENAME && strcmp(volume->record.change.text, name) == 0)
+			return fault_storage_changing(why, storage_what(pool, volume, what),
+						      storage_pending(pool, volume, pending));
 	}
 	return 0;
 }

@@ -423,6 +423,12 @@ static int begin_destruction(struct mgmt *mgmt, struct catalog_pool *pool, const
 	return 0;
 }
 
+/* Whether the pool's destruction has begun, and the request adds nothing to it. */
+static bool is_under_way(const struct catalog_pool *pool, const Mgmt__PoolDestroyReq *asked)
+{
+	return pool->state == MGMT_POOL_DESTROYING && (pool->record.is_forced || !asked->force);
+}
+
 static void destroy_pool(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__PoolDestroyReq *asked = (const Mgmt__PoolDestroyReq *)request;
@@ -430,7 +436,7 @@ static void destroy_pool(struct mgmt *mgmt, struct grpc_call *call, const Protob
 	struct catalog_pool *pool;
 	int error = storage_find_pool(mgmt, asked->id, &pool, &why);
 
-	if (!error && pool->state == MGMT_POOL_DESTROYING && pool->task) {
+	if (!error && is_under_way(pool, asked) && pool->task) {
 		storage_wait(pool->task, call);
 		return;
 	}
@@ -438,7 +444,7 @@ static void destroy_pool(struct mgmt *mgmt, struct grpc_call *call, const Protob
 		error = check_destroy(mgmt, pool, asked, &why);
 	if (!error && !asked->force)
 		error = check_connected(mgmt, pool, &why);
-	if (!error && pool->state != MGMT_POOL_DESTROYING)
+	if (!error && !is_under_way(pool, asked))
 		error = begin_destruction(mgmt, pool, asked, &why);
 	if (error)
 		mgmt_fail(call, error, &why);

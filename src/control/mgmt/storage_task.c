@@ -87,20 +87,38 @@ void storage_wait(struct mgmt_task *task, struct grpc_call *call)
 	}
 	waiter->task = task;
 	waiter->call = call;
+	waiter->is_late = task->refusal.error != 0;
 	TAILQ_INSERT_TAIL(&task->waiters, waiter, link);
 	mgmt->storage_waiter_count++;
 	bound_waiter(waiter);
 }
 
+void storage_refuse_waiters(struct mgmt_task *task, const struct fathom_fault *why)
+{
+	struct storage_waiter *waiter;
+
+	must(why->error < 0);
+	while ((waiter = TAILQ_FIRST(&task->waiters))) {
+		struct grpc_call *call = waiter->call;
+		struct fathom_fault copy = *why;
+
+		free_waiter(waiter);
+		mgmt_fail(call, copy.error, &copy);
+	}
+	task->who[0] = '\0';
+}
+
+/* A late waiter of a creation that was undone has requested the destruction, which has succeeded. */
 static void answer_waiters(struct mgmt_task *task, const struct fathom_fault *why)
 {
 	struct storage_waiter *waiter;
 
 	while ((waiter = TAILQ_FIRST(&task->waiters))) {
 		struct grpc_call *call = waiter->call;
+		bool is_refused = why && why->error && !waiter->is_late;
 
 		free_waiter(waiter);
-		if (why && why->error) {
+		if (is_refused) {
 			struct fathom_fault copy = *why;
 
 			mgmt_fail(call, copy.error, &copy);
@@ -162,7 +180,7 @@ void storage_abandon(struct mgmt_task *task, const struct fathom_fault *why)
 {
 	must(why->error < 0);
 	detach_task(task);
-	answer_waiters(task, why);
+	storage_refuse_waiters(task, why);
 	task->pool = NULL;
 	task->volume = NULL;
 	task->is_abandoned = true;
@@ -328,6 +346,7 @@ void storage_run(struct mgmt_task *task)
 	deadline_clear(&task->mgmt->deadlines, &task->deadline);
 	if (task->state != MGMT_TASK_CALLING)
 		mgmt_task_state_move(reactor_now(), task, MGMT_TASK_CALLING);
+	task->asked_ns = clock_realtime_ns();
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		if (!task->parts[i].is_done && !task->parts[i].is_refused)
 			call_part(task, &task->parts[i]);

@@ -142,6 +142,23 @@ static int open_with(const char *key, const char *value, struct fathom_fault *wh
 	return error;
 }
 
+/* An origin of another form than "VOLUME@SNAPSHOT" is refused: it would become a request to an engine. */
+static void check_origins(void)
+{
+	static const char *const origins[] = { "w", "w@", "@s", "w@s@t", "w/x@s", "" };
+	struct catalog_volume_record record = make_volume(), decoded;
+	char *text;
+
+	for (size_t i = 0; i < ARRAY_COUNT(origins); i++) {
+		snprintf(record.origin, sizeof(record.origin), "%s", origins[i]);
+		must(catalog_encode_volume(&record, &text) == 0);
+		must(catalog_decode_volume(text, strlen(text), &decoded) == (*origins[i] ? -EBADMSG : 0));
+		free(text);
+	}
+	free(decoded.hosts);
+	free(record.hosts);
+}
+
 static int open_damaged(void *unused)
 {
 	static const char *const keys[] = { "pool/p", "pool/.p", "volume/p/v", "volume/v", "volume/p/v/w" };
@@ -157,6 +174,7 @@ static int open_damaged(void *unused)
 	must(catalog_encode_pool(&record, &text) == 0);
 	must(open_with("pool/p", text, &why) == 0);
 	must(open_with("pool/-p", text, &why) == -EBADMSG);
+	check_origins();
 	for (char *c = text; *c; c++) {
 		char kept = *c;
 

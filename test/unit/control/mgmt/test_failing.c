@@ -291,6 +291,30 @@ static void a_stop_that_cannot_be_stored_is_reported_as_failed(void **state)
 	assert_memory_equals_database();
 }
 
+/* A rename is stored, and its task cannot be created: the name is taken nevertheless. */
+static void a_name_that_a_stored_rename_will_take_is_given_to_no_other(void **state)
+{
+	uint32_t refused = 0;
+
+	fixture.storage_patience_ns = NS_PER_MS;
+	reopen_mgmt();
+	join_many(1);
+	for (uint32_t n = 1, met = 1; met; n++) {
+		(void)destroy_pool("p", true, true);
+		answer_of(create_pool("p"));
+		volume_of(create_volume("p/a", GIB));
+		on_control(arm, &n);
+		(void)rename_volume("p/a", "b");
+		met = failing.met;
+		on_control(arm, NULL);
+		refused += create_volume("p/b", GIB)->why.code == FAULT_STORAGE_CHANGING;
+		reopen_mgmt(); /* all changes go on */
+		wait_until(nothing_is_pending, NULL);
+		assert_int_equal(list_volumes()->n_volumes, fixture.fakes[0].storage.volume_count);
+	}
+	assert_true(refused > 0);
+}
+
 /* ---- more joins at once than fit a transaction ---- */
 
 enum { CROWD_CLIENTS = 6, CROWD_PER_CLIENT = 900, CROWD = CROWD_CLIENTS * CROWD_PER_CLIENT };
@@ -369,6 +393,7 @@ int main(void)
 		TEST(a_failed_allocation_leaves_memory_equal_to_the_database),
 		TEST(on_a_full_disk_changes_fail_and_queries_succeed),
 		TEST(a_stop_that_cannot_be_stored_is_reported_as_failed),
+		TEST(a_name_that_a_stored_rename_will_take_is_given_to_no_other),
 		TEST(joins_acknowledged_on_a_filling_disk_are_stored),
 	};
 
