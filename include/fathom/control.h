@@ -198,9 +198,9 @@ enum {
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_create(struct fathom_control *control,
 	const struct fathom_control_new_pool *pool, struct fathom_control_created_pool **ret, struct fathom_fault *why);
 
-/* The pools of the system, by label. */
-FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_list(struct fathom_control *control, struct fathom_control_pools **ret,
-	struct fathom_fault *why);
+/* The pools of the system, by label. `query`: the space of each, too. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_list(struct fathom_control *control, bool query,
+	struct fathom_control_pools **ret, struct fathom_fault *why);
 
 /* One pool. `id`: UUID or label. `mask`: what to ask engines for: FATHOM_CONTROL_POOL_SPACE ..., as bits; 0: all. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_query(struct fathom_control *control, const char *id, uint64_t mask,
@@ -279,7 +279,7 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_unpublish(struct fathom_cont
 
 /*
  * Take a snapshot of each named volume ("POOL/VOLUME@SNAPSHOT") at one instant. They must be on one engine. `uuid`: of the
- * new snapshot, the key of the call; NULL: the name is the key. Only for one name.
+ * first snapshot, the key: a repeated call with it and the same names succeeds; NULL: the library makes one.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_create(struct fathom_control *control,
 	const struct fathom_control_pair *names, size_t count, const char *uuid, struct fathom_control_volumes **ret,

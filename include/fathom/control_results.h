@@ -159,6 +159,8 @@ struct fathom_control_pools {
 	const struct fathom_control_listed_pool *pools;
 	size_t count;
 	uint64_t data_version;
+	const struct fathom_control_pool *queried; /* if asked for: of pools that are ready */
+	size_t queried_count;
 };
 
 struct fathom_control_pool_rebuild {

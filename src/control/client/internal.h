@@ -50,6 +50,9 @@ const uint32_t *arena_u32s(struct arena *arena, const uint32_t *numbers, size_t 
 const uint64_t *arena_u64s(struct arena *arena, const uint64_t *numbers, size_t count);
 /* The name of an enum's value, "NORMAL"; static. "UNKNOWN": it has none. */
 const char *enum_name(const ProtobufCEnumDescriptor *names, int value);
+/* A random UUID: version 4. */
+char *arena_uuid(struct arena *arena);
+
 /* An arena without a result, to build a request in. */
 struct arena *arena_create(void);
 void arena_destroy(struct arena *arena);

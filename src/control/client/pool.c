@@ -15,8 +15,7 @@
 
 enum { PROPERTY_LABEL = 1, UUID_BYTES = 16, UUID_TEXT_BYTES = 37, USER_TEXT_BYTES = 256 };
 
-/* A random UUID: version 4. */
-static char *make_uuid(struct arena *arena)
+char *arena_uuid(struct arena *arena)
 {
 	char *text = arena_array(arena, char, UUID_TEXT_BYTES);
 	uint8_t id[UUID_BYTES];
@@ -77,7 +76,7 @@ int build_pool_create(struct arena *arena, const struct fathom_control_new_pool 
 	to->acl = (char **)arena_texts(arena, (char *const *)pool->acl, pool->acl_count);
 	to->n_acl = pool->acl_count;
 	if (!to->uuid[0])
-		to->uuid = make_uuid(arena);
+		to->uuid = arena_uuid(arena);
 	rank_set_deinit(&ranks);
 	return 0;
 }

@@ -8,7 +8,7 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/storage.h"
 
-enum { TIERS = 2, LAYOUT = 1 };
+enum { TIERS = 2, LAYOUT = 1, LIST_ROWS_MAX = 8192 /* parts of pools in a list: an answer has up to 4 MiB */ };
 #define DEFAULT_MASK 0xffffffffffffffabull /* what DAOS's server answers if the request names no fields */
 
 static const char *title_of(enum mgmt_pool_state state)
@@ -35,43 +35,6 @@ static Mgmt__PoolServiceState service_state_of(enum mgmt_pool_state state)
 		return MGMT__POOL_SERVICE_STATE__Destroying;
 	}
 	return MGMT__POOL_SERVICE_STATE__Unknown;
-}
-
-void mgmt_list_pools(struct grpc_call *call, const ProtobufCMessage *request)
-{
-	const Mgmt__ListPoolsReq *asked = (const Mgmt__ListPoolsReq *)request;
-	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
-	Mgmt__ListPoolsResp response = MGMT__LIST_POOLS_RESP__INIT;
-	struct fathom_fault why = { 0 };
-	Mgmt__ListPoolsResp__Pool *shown, **places;
-	const struct catalog_pool *pool;
-
-	if (!mgmt)
-		return;
-	shown = calloc(mgmt->catalog->pool_count + 1, sizeof(*shown));
-	places = calloc(mgmt->catalog->pool_count + 1, sizeof(*places));
-	if (shown && places) {
-		TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
-			Mgmt__ListPoolsResp__Pool *one = &shown[response.n_pools];
-
-			mgmt__list_pools_resp__pool__init(one);
-			one->uuid = (char *)pool->record.uuid;
-			one->label = (char *)pool->record.name;
-			one->svc_reps = (uint32_t *)&pool->record.places[0].rank;
-			one->n_svc_reps = 1;
-			one->state = (char *)title_of(pool->state);
-			one->rebuild_state = (char *)"idle";
-			places[response.n_pools++] = one;
-		}
-		must(response.n_pools == mgmt->catalog->pool_count);
-		response.pools = places;
-		response.data_version = db_revision(mgmt->db);
-		grpc_reply(call, &response.base);
-	} else {
-		mgmt_fail(call, -ENOMEM, &why);
-	}
-	free(shown);
-	free(places);
 }
 
 /* The answer to a query, with its storage. */
@@ -203,6 +166,29 @@ static void fill_query(struct mgmt *mgmt, const struct catalog_pool *pool, uint6
 	fill_tiers(queried);
 }
 
+static void free_queried(struct queried *queried)
+{
+	rank_set_deinit(&queried->enabled);
+	rank_set_deinit(&queried->disabled);
+	free(queried->enabled_text);
+	free(queried->disabled_text);
+	free(queried->ranks);
+	free(queried->rank_places);
+}
+
+/* Always call free_queried(). Errors: -ENOMEM. */
+static int query_pool(struct mgmt *mgmt, const struct catalog_pool *pool, uint64_t mask, struct queried *queried)
+{
+	int error;
+
+	*queried = (struct queried){ 0 };
+	mgmt__pool_query_resp__init(&queried->response);
+	error = fill_ranks(mgmt, pool, queried);
+	if (!error)
+		fill_query(mgmt, pool, mask, queried);
+	return error;
+}
+
 static void reply_query(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__PoolQueryReq *asked = (const Mgmt__PoolQueryReq *)request;
@@ -211,21 +197,13 @@ static void reply_query(struct mgmt *mgmt, struct grpc_call *call, const Protobu
 	struct catalog_pool *pool;
 	int error = storage_find_pool(mgmt, asked->id, &pool, &why);
 
-	mgmt__pool_query_resp__init(&queried.response);
 	if (!error)
-		error = fill_ranks(mgmt, pool, &queried);
-	if (error) {
+		error = query_pool(mgmt, pool, asked->query_mask, &queried);
+	if (error)
 		mgmt_fail(call, error, &why);
-	} else {
-		fill_query(mgmt, pool, asked->query_mask, &queried);
+	else
 		grpc_reply(call, &queried.response.base);
-	}
-	rank_set_deinit(&queried.enabled);
-	rank_set_deinit(&queried.disabled);
-	free(queried.enabled_text);
-	free(queried.disabled_text);
-	free(queried.ranks);
-	free(queried.rank_places);
+	free_queried(&queried);
 }
 
 void mgmt_pool_query(struct grpc_call *call, const ProtobufCMessage *request)
@@ -243,4 +221,142 @@ void mgmt_pool_query(struct grpc_call *call, const ProtobufCMessage *request)
 		mgmt_fail(call, error, &why);
 	else
 		storage_read_then(mgmt, call, request, pool->record.places, pool->record.place_count, reply_query);
+}
+
+/* ---- list ---- */
+
+/* An answer with all pools. */
+struct listed {
+	Mgmt__ListPoolsResp response;
+	Mgmt__ListPoolsResp__Pool *pools, **places;
+	struct queried *queried;
+	Mgmt__PoolQueryResp **queried_places;
+	size_t queried_count;
+};
+
+static void free_listed(struct listed *listed)
+{
+	for (size_t i = 0; i < listed->queried_count; i++)
+		free_queried(&listed->queried[i]);
+	free(listed->pools);
+	free(listed->places);
+	free(listed->queried);
+	free(listed->queried_places);
+}
+
+/* Errors: -ENOMEM. */
+static int query_pools(struct mgmt *mgmt, struct listed *listed)
+{
+	const struct catalog_pool *pool;
+	uint32_t rows = 0;
+	int error;
+
+	listed->queried = calloc(mgmt->catalog->pool_count + 1, sizeof(*listed->queried));
+	listed->queried_places = calloc(mgmt->catalog->pool_count + 1, sizeof(*listed->queried_places));
+	if (!listed->queried || !listed->queried_places)
+		return -ENOMEM;
+	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
+		struct queried *one = &listed->queried[listed->queried_count];
+
+		if (pool->state != MGMT_POOL_READY || pool->record.place_count > LIST_ROWS_MAX - rows)
+			continue;
+		rows += pool->record.place_count;
+		listed->queried_places[listed->queried_count++] = &one->response;
+		error = query_pool(mgmt, pool, 0, one);
+		if (error)
+			return error;
+	}
+	listed->response.queried = listed->queried_places;
+	listed->response.n_queried = listed->queried_count;
+	return 0;
+}
+
+/* Errors: -ENOMEM. */
+static int list_pools(struct mgmt *mgmt, struct listed *listed)
+{
+	const struct catalog_pool *pool;
+
+	listed->pools = calloc(mgmt->catalog->pool_count + 1, sizeof(*listed->pools));
+	listed->places = calloc(mgmt->catalog->pool_count + 1, sizeof(*listed->places));
+	if (!listed->pools || !listed->places)
+		return -ENOMEM;
+	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
+		Mgmt__ListPoolsResp__Pool *one = &listed->pools[listed->response.n_pools];
+
+		mgmt__list_pools_resp__pool__init(one);
+		one->uuid = (char *)pool->record.uuid;
+		one->label = (char *)pool->record.name;
+		one->svc_reps = (uint32_t *)&pool->record.places[0].rank;
+		one->n_svc_reps = 1;
+		one->state = (char *)title_of(pool->state);
+		one->rebuild_state = (char *)"idle";
+		listed->places[listed->response.n_pools++] = one;
+	}
+	must(listed->response.n_pools == mgmt->catalog->pool_count);
+	listed->response.pools = listed->places;
+	listed->response.data_version = db_revision(mgmt->db);
+	return 0;
+}
+
+static void reply_list(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__ListPoolsReq *asked = (const Mgmt__ListPoolsReq *)request;
+	struct listed listed = { 0 };
+	struct fathom_fault why = { 0 };
+	int error;
+
+	mgmt__list_pools_resp__init(&listed.response);
+	error = list_pools(mgmt, &listed);
+	if (!error && asked->query)
+		error = query_pools(mgmt, &listed);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else
+		grpc_reply(call, &listed.response.base);
+	free_listed(&listed);
+}
+
+/* The ranks of all pools that are ready, each once. `places_ret` is the caller's to free. Errors: -ENOMEM. */
+static int collect_places(const struct mgmt *mgmt, struct catalog_place **places_ret, size_t *count_ret)
+{
+	size_t room = system_member_count(mgmt->system), count = 0;
+	struct catalog_place *places = calloc(room + 1, sizeof(*places));
+
+	if (!places)
+		return -ENOMEM;
+	for (size_t i = 0; i < room; i++) {
+		const struct member *member = system_member_at(mgmt->system, i);
+		const struct catalog_place *place = NULL;
+		const struct catalog_pool *pool;
+
+		TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
+			if (!place && pool->state == MGMT_POOL_READY)
+				place = catalog_pool_place(pool, member->rank);
+		}
+		if (place && storage_member(mgmt, place) == member)
+			places[count++] = *place;
+	}
+	*places_ret = places;
+	*count_ret = count;
+	return 0;
+}
+
+void mgmt_list_pools(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__ListPoolsReq *asked = (const Mgmt__ListPoolsReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	struct fathom_fault why = { 0 };
+	struct catalog_place *places;
+	size_t count;
+
+	if (!mgmt)
+		return;
+	if (!asked->query) {
+		reply_list(mgmt, call, request);
+	} else if (collect_places(mgmt, &places, &count) < 0) {
+		mgmt_fail(call, -ENOMEM, &why);
+	} else {
+		storage_read_then(mgmt, call, request, places, count, reply_list);
+		free(places);
+	}
 }

@@ -35,7 +35,8 @@ struct mgmt_snapshot {
 	uint64_t offset;
 	uint32_t ranges_max;
 	uint32_t failures;
-	uint64_t until; /* tick: then the call is answered */
+	uint64_t until;	   /* tick: then the call is answered */
+	uint64_t asked_ns; /* when the engine was called; CLOCK_REALTIME */
 	struct deadline deadline;
 	size_t count;
 	struct snapshot_member members[];
@@ -87,7 +88,7 @@ static void reply_snapshot(struct mgmt_snapshot *snapshot, const Store__StorageR
 		struct catalog_volume *volume = catalog_find_uuid(snapshot->mgmt->catalog, snapshot->members[i].volume);
 		const struct storage_known known = {
 			.volume = find_volume(answer, snapshot->members[i].volume),
-			.asked_ns = clock_realtime_ns(),
+			.asked_ns = snapshot->asked_ns,
 			.address = answer->address,
 		};
 
@@ -239,6 +240,7 @@ static int send_request(struct mgmt_snapshot *snapshot)
 		members[i].volume = (char *)snapshot->members[i].name.volume;
 		members[i].snapshot = (char *)snapshot->members[i].name.snapshot;
 		members[i].uuid = (char *)snapshot->members[i].uuid;
+		members[i].volume_uuid = (char *)snapshot->members[i].volume;
 		places[request.n_members++] = &members[i];
 	}
 	request.members = places;
@@ -252,6 +254,7 @@ static int send_request(struct mgmt_snapshot *snapshot)
 		request.ranges_max = snapshot->ranges_max;
 	}
 	write_sentence(snapshot, sentence);
+	snapshot->asked_ns = clock_realtime_ns();
 	return storage_call(snapshot->mgmt, &snapshot->place, &request, sentence, snapshot_done, snapshot);
 }
 
@@ -275,8 +278,20 @@ static void call_engine(struct mgmt_snapshot *snapshot)
 
 /* ---- requests ---- */
 
+/* The UUID of the new snapshot at `place` of a request with the key `key`. */
+static void make_uuid(const uint8_t key[MEMBER_UUID_BYTES], size_t place, char *uuid)
+{
+	uint8_t bytes[MEMBER_UUID_BYTES];
+
+	static_assert(MEMBERS_MAX <= 256, "the place is in the last byte");
+	memcpy(bytes, key, sizeof(bytes));
+	bytes[sizeof(bytes) - 1] ^= (uint8_t)place;
+	member_uuid_format(bytes, uuid);
+}
+
 /* Find the volume of a snapshot, which must be on the same rank as the others. */
-static int add_member(struct mgmt_snapshot *snapshot, const char *text, struct fathom_fault *why)
+static int add_member(struct mgmt_snapshot *snapshot, const char *text, const uint8_t key[MEMBER_UUID_BYTES],
+		      struct fathom_fault *why)
 {
 	struct snapshot_member *member = &snapshot->members[snapshot->count];
 	char name[CATALOG_FULL_BYTES], what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
@@ -301,7 +316,7 @@ static int add_member(struct mgmt_snapshot *snapshot, const char *text, struct f
 	/* the name of the pool may be its UUID */
 	memcpy(member->name.pool, volume->pool->record.name, sizeof(member->name.pool));
 	memcpy(member->volume, volume->record.uuid, sizeof(member->volume));
-	catalog_new_uuid(member->uuid);
+	make_uuid(key, snapshot->count, member->uuid);
 	snapshot->place = volume->record.place;
 	snapshot->count++;
 	return 0;
@@ -314,19 +329,21 @@ struct snapshot_request {
 	size_t count;
 	Store__Action action;
 	bool is_forced;
-	const char *uuid; /* of the new one; NULL, "": a random one */
+	const char *uuid; /* the caller's key; NULL, "": none */
 	const char *from; /* SNAPSHOT_CHANGES; else NULL */
 	uint64_t offset;
 	uint32_t ranges_max;
 };
 
-static int check_request(struct mgmt *mgmt, const struct snapshot_request *request, struct fathom_fault *why)
+static int check_request(struct mgmt *mgmt, const struct snapshot_request *request, uint8_t key[MEMBER_UUID_BYTES],
+			 struct fathom_fault *why)
 {
+	char random[MEMBER_UUID_TEXT_BYTES];
+
+	if (member_uuid_parse(request->uuid && *request->uuid ? request->uuid : catalog_new_uuid(random), key) < 0)
+		return fault_storage_name_bad(why, "UUID of a snapshot", "", "it is not a UUID");
 	if (request->count == 0 || request->count > MEMBERS_MAX)
 		return fault_storage_name_bad(why, "snapshot", "", "a request has 1 to 64 names");
-	if (request->uuid && request->uuid[0] &&
-	    (request->count != 1 || strlen(request->uuid) >= sizeof(((struct snapshot_member *)NULL)->uuid)))
-		return fault_storage_name_bad(why, "snapshot", request->uuid, "a UUID is for one snapshot");
 	if (request->from && strlen(request->from) >= CATALOG_NAME_BYTES)
 		return fault_storage_name_bad(why, "snapshot", request->from, "it is too long");
 	if (mgmt->snapshot_count >= STORAGE_TASKS_MAX)
@@ -338,12 +355,13 @@ static void begin_snapshot(struct grpc_call *call, const struct snapshot_request
 {
 	struct mgmt *mgmt = mgmt_enter(call, request->sys, true);
 	struct mgmt_snapshot *snapshot = NULL;
+	uint8_t key[MEMBER_UUID_BYTES];
 	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!mgmt)
 		return;
-	error = check_request(mgmt, request, &why);
+	error = check_request(mgmt, request, key, &why);
 	if (!error) {
 		snapshot = calloc(1, sizeof(*snapshot) + request->count * sizeof(snapshot->members[0]));
 		error = snapshot ? 0 : -ENOMEM;
@@ -364,9 +382,7 @@ static void begin_snapshot(struct grpc_call *call, const struct snapshot_request
 	TAILQ_INSERT_TAIL(&mgmt->snapshots, snapshot, link);
 	mgmt->snapshot_count++;
 	for (size_t i = 0; !error && i < request->count; i++)
-		error = add_member(snapshot, request->names[i], &why);
-	if (!error && request->uuid && request->uuid[0])
-		must(text_copy(snapshot->members[0].uuid, sizeof(snapshot->members[0].uuid), request->uuid) == 0);
+		error = add_member(snapshot, request->names[i], key, &why);
 	if (error)
 		fail_snapshot(snapshot, error, &why);
 	else

@@ -43,6 +43,8 @@ void storage_snapshot_create(struct storage_call *call)
 		members[i].name = member->snapshot;
 		if (member->uuid[0] && uuid_parse(member->uuid, members[i].uuid) != 0)
 			fill_fault(&why, -EINVAL, "the snapshot's uuid \"%.64s\" is not a UUID", member->uuid);
+		if (member->volume_uuid[0] && uuid_parse(member->volume_uuid, members[i].key.uuid) != 0)
+			fill_fault(&why, -EINVAL, "the volume's uuid \"%.64s\" is not a UUID", member->volume_uuid);
 	}
 	if (why.error) {
 		storage_call_end(call, &why);

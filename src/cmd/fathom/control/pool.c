@@ -157,8 +157,18 @@ static struct fathom_control_pool describe_listed(const struct fathom_control_li
 	};
 }
 
+/* The figures that the list brought. NULL: none; a server of DAOS brings none, and each pool is queried, as dmg does. */
+static const struct fathom_control_pool *find_queried(const struct fathom_control_pools *listed, const char *uuid)
+{
+	for (size_t i = 0; i < listed->queried_count; i++) {
+		if (strcmp(listed->queried[i].uuid, uuid) == 0)
+			return &listed->queried[i];
+	}
+	return NULL;
+}
+
 /*
- * Query each pool that is ready, as dmg does. A pool that cannot be queried keeps the values of the list; the first reason
+ * Find the figures of each pool that is ready. A pool that cannot be queried keeps the values of the list; the first reason
  * becomes `*failed_ret`.
  */
 static void query_pools(const struct control_run *run, const struct fathom_control_pools *listed,
@@ -168,8 +178,10 @@ static void query_pools(const struct control_run *run, const struct fathom_contr
 	struct fathom_fault why;
 
 	for (size_t i = 0; i < listed->count; i++) {
-		pools[i] = describe_listed(&listed->pools[i]);
-		if (run->values.no_query || strcmp(listed->pools[i].state, "Ready") != 0)
+		const struct fathom_control_pool *found = find_queried(listed, listed->pools[i].uuid);
+
+		pools[i] = found ? *found : describe_listed(&listed->pools[i]);
+		if (found || run->values.no_query || strcmp(listed->pools[i].state, "Ready") != 0)
 			continue;
 		if (fathom_control_pool_query(run->control, listed->pools[i].uuid, 0, &queried[i], &why) == 0)
 			pools[i] = *queried[i];
@@ -186,7 +198,7 @@ int run_pool_list(struct control_run *run)
 	struct fathom_fault why, failed = { 0 };
 	int status;
 
-	if (fathom_control_pool_list(run->control, &listed, &why))
+	if (fathom_control_pool_list(run->control, !run->values.no_query, &listed, &why))
 		return control_fail(run, &why);
 	queried = calloc(listed->count + 1, sizeof(*queried));
 	pools = calloc(listed->count + 1, sizeof(*pools));

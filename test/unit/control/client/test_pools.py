@@ -115,6 +115,15 @@ class List(CommandTest):
             self.assertEqual([request.id for request in server.requests(QUERY, MGMT.PoolQueryReq)], [IDS[0], IDS[2]] * 4)
             self.assertEqual(self.fathom(server, "system", "list-pools").stdout, self.fathom(server, "pool", "list").stdout)
 
+    def test_a_list_with_figures_needs_no_queries(self):
+        def answer(request):
+            queried = [pool(0), pool(2)] if MGMT.ListPoolsReq.FromString(request).query else []
+            return MGMT.ListPoolsResp(pools=listed("Ready", "Destroying", "Ready").pools, data_version=7, queried=queried)
+        with FakeServer({LIST: answer}) as server:
+            self.show("pool_list", server, "pool", "list")
+            self.show("pool_list_verbose", server, "pool", "list", "-v")
+            self.assertEqual({call[0] for call in server.calls}, {LIST})
+
     def test_without_queries_labels_and_states_are_shown(self):
         with FakeServer({LIST: listed("Ready", "Creating")}) as server:
             self.show("pool_list_no_query", server, "pool", "list", "--no-query")

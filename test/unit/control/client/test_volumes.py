@@ -14,6 +14,7 @@ METHODS = {name: f"/fathom.ControlSvc/{name}" for name in (
     "VolumeCreate", "VolumeList", "VolumeResize", "VolumeRename", "VolumeDestroy", "VolumePublish", "VolumeUnpublish", "SnapshotCreate",
     "SnapshotDestroy", "SnapshotRestore", "SnapshotChanges")}
 NO_RANK = 2**32 - 1
+KEY = "00000000-0000-4000-8000-00000000007c"
 SECOND = 10**9
 SINCE = 1795880000 * SECOND
 HOSTS = ("nqn.2014-08.org.nvmexpress:uuid:1", "nqn.2014-08.org.nvmexpress:uuid:2")
@@ -68,9 +69,9 @@ class Requests(VolumeTest):
                 (("volume", "publish", "p1/db", HOSTS[0]), OURS.VolumePublishReq(name="p1/db", host=HOSTS[0])),
                 (("volume", "unpublish", "p1/db", HOSTS[0]), OURS.VolumeUnpublishReq(name="p1/db", host=HOSTS[0])),
                 (("volume", "unpublish", "p1/db", HOSTS[0], "-f"), OURS.VolumeUnpublishReq(name="p1/db", host=HOSTS[0], force=True)),
-                (("volume", "snapshot", "p1/db@a"), OURS.SnapshotCreateReq(names=["p1/db@a"])),
-                (("volume", "snapshot", "p1/db@a", "p1/log@a", "p1/x@b"), OURS.SnapshotCreateReq(names=["p1/db@a", "p1/log@a", "p1/x@b"])),
-                (("volume", "snapshot", "p1/db@a", "--uuid", "u"), OURS.SnapshotCreateReq(names=["p1/db@a"], uuid="u")),
+                (("volume", "snapshot", "p1/db@a", "--uuid", KEY), OURS.SnapshotCreateReq(names=["p1/db@a"], uuid=KEY)),
+                (("volume", "snapshot", "p1/db@a", "p1/log@a", "p1/x@b", "--uuid", KEY),
+                 OURS.SnapshotCreateReq(names=["p1/db@a", "p1/log@a", "p1/x@b"], uuid=KEY)),
                 (("volume", "snapshot-destroy", "p1/db@a"), OURS.SnapshotDestroyReq(name="p1/db@a")),
                 (("volume", "restore", "p1/db@a"), OURS.SnapshotRestoreReq(name="p1/db@a")),
                 (("volume", "restore", "p1/db@a", "--force"), OURS.SnapshotRestoreReq(name="p1/db@a", force=True))):

@@ -14,7 +14,7 @@
 #include "base/must.h"
 #include "rpc/proto/store.pb-c.h"
 
-enum { FAKE_POOLS = 80, FAKE_VOLUMES = 160, FAKE_HOSTS = 4, FAKE_SNAPSHOTS = 4, FAKE_ACTIONS = 32 };
+enum { FAKE_POOLS = 80, FAKE_VOLUMES = 160, FAKE_HOSTS = 4, FAKE_SNAPSHOTS = 4, FAKE_ACTIONS = 64 };
 
 struct fake_pool {
 	char name[64], uuid[40];
@@ -30,7 +30,7 @@ struct fake_volume {
 	char hosts[FAKE_HOSTS][224];
 	bool is_connected[FAKE_HOSTS];
 	uint32_t host_count;
-	char snapshots[FAKE_SNAPSHOTS][64];
+	char snapshots[FAKE_SNAPSHOTS][64], snapshot_uuids[FAKE_SNAPSHOTS][40];
 	uint32_t snapshot_count;
 	const char *state, *reason; /* NULL: ONLINE */
 };
@@ -169,12 +169,17 @@ static inline int fake_snapshots(struct fake_storage *storage, const Store__Stor
 	for (size_t i = 0; i < request->n_members; i++) {
 		const Store__SnapshotMember *member = request->members[i];
 		struct fake_volume *volume = fake_find_volume(storage, member->pool, member->volume);
+		int at = volume ? fake_find_snapshot(volume, member->snapshot) : -1;
 
-		if (!volume)
+		if (!volume || strcmp(volume->uuid, member->volume_uuid) != 0)
 			return -ENOENT;
-		if (fake_find_snapshot(volume, member->snapshot) >= 0)
+		if (at >= 0 && strcmp(volume->snapshot_uuids[at], member->uuid) != 0)
+			return -EEXIST;
+		if (at >= 0)
 			continue;
 		must(volume->snapshot_count < FAKE_SNAPSHOTS);
+		snprintf(volume->snapshot_uuids[volume->snapshot_count], sizeof(volume->snapshot_uuids[0]), "%s",
+			 member->uuid);
 		snprintf(volume->snapshots[volume->snapshot_count++], sizeof(volume->snapshots[0]), "%s", member->snapshot);
 		storage->changes++;
 	}
@@ -247,9 +252,12 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 		return fake_publish(storage, volume, request);
 	case STORE__ACTION__SNAPSHOT_DESTROY:
 		at = fake_find_snapshot(volume, request->snapshot);
-		if (at >= 0)
-			memmove(volume->snapshots[at], volume->snapshots[--volume->snapshot_count],
-				sizeof(volume->snapshots[0]));
+		if (at < 0)
+			return 0;
+		volume->snapshot_count--;
+		memmove(volume->snapshots[at], volume->snapshots[volume->snapshot_count], sizeof(volume->snapshots[0]));
+		memmove(volume->snapshot_uuids[at], volume->snapshot_uuids[volume->snapshot_count],
+			sizeof(volume->snapshot_uuids[0]));
 		return 0;
 	case STORE__ACTION__SNAPSHOT_RESTORE:
 		return fake_find_snapshot(volume, request->snapshot) >= 0 ? 0 : -ENOENT;
@@ -323,6 +331,7 @@ static inline void fake_show(struct fake_volume *volume, struct fake_shown *show
 	for (uint32_t i = 0; i < volume->snapshot_count; i++) {
 		store__snapshot__init(&shown->snapshots[i]);
 		shown->snapshots[i].name = volume->snapshots[i];
+		shown->snapshots[i].uuid = volume->snapshot_uuids[i];
 		shown->snapshot_places[message->n_snapshots++] = &shown->snapshots[i];
 	}
 	message->snapshots = shown->snapshot_places;

@@ -196,6 +196,29 @@ static void a_query_shows_space_and_ranks(void **state)
 	assert_int_equal(question->code, GRPC_INTERNAL);
 }
 
+/* One call brings what queries of all pools would bring, and asks each engine once. */
+static void a_list_brings_the_figures_of_all_pools(void **state)
+{
+	Mgmt__ListPoolsReq request = MGMT__LIST_POOLS_REQ__INIT;
+	const Mgmt__ListPoolsResp *list;
+	uint32_t lists;
+
+	join_many(2);
+	answer_of(create_pool("p"));
+	answer_of(create_pool("q"));
+	volume_of(create_volume("q/a", GIB));
+	assert_int_equal(list_pools()->n_queried, 0);
+	lists = fixture.fakes[0].storage.calls[STORE__ACTION__LIST];
+	request.query = true;
+	list = answer_of(ADMIN_ASK("ListPools", request, list_pools));
+	assert_int_equal(fixture.fakes[0].storage.calls[STORE__ACTION__LIST], lists + 1);
+	assert_int_equal(list->n_queried, 2);
+	assert_string_equal(list->queried[1]->label, "q");
+	assert_int_equal(list->queried[1]->volume_count, 1);
+	assert_int_equal(list->queried[1]->n_ranks, 2);
+	assert_int_equal(list->queried[1]->tier_stats[1]->total, 2ull << 40);
+}
+
 static void the_label_is_a_property_and_others_are_left_out(void **state)
 {
 	Mgmt__PoolProperty label = MGMT__POOL_PROPERTY__INIT, other = MGMT__POOL_PROPERTY__INIT;
@@ -309,6 +332,7 @@ int main(void)
 		TEST(a_number_of_ranks_takes_those_with_the_most_free_space),
 		TEST(a_refused_creation_is_undone_on_all_ranks),
 		TEST(a_query_shows_space_and_ranks),
+		TEST(a_list_brings_the_figures_of_all_pools),
 		TEST(the_label_is_a_property_and_others_are_left_out),
 		TEST(a_query_does_not_wait_for_an_engine_that_hangs),
 		TEST(a_pool_with_volumes_is_destroyed_only_recursively),

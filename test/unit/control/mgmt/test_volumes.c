@@ -361,6 +361,41 @@ static void changes_between_snapshots_are_passed_on_in_parts(void **state)
 	answer_of(read_changes("p/a@one", "", 0));
 }
 
+static struct question *create_keyed(const char *const *names, size_t count, const char *uuid)
+{
+	Fathom__SnapshotCreateReq request = FATHOM__SNAPSHOT_CREATE_REQ__INIT;
+
+	request.names = (char **)names;
+	request.n_names = count;
+	request.uuid = (char *)uuid;
+	return FATHOM_ASK("SnapshotCreate", request, snapshot);
+}
+
+/* The key makes a repetition the same operation, also for a group and after a rename of the volume. */
+static void a_repeated_snapshot_with_the_same_key_succeeds(void **state)
+{
+	static const char key[] = "33333333-3333-4333-8333-333333333330", other[] = "33333333-3333-4333-8333-333333333340";
+	static const char *const names[] = { "p/a@g", "p/b@g" };
+	struct fake_storage *storage = &fixture.fakes[0].storage;
+	uint32_t changes;
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	volume_of(create_volume("p/b", GIB));
+	answer_of(create_keyed(names, 2, key));
+	assert_string_equal(show_volume("p/a")->snapshots[0]->uuid, key);
+	assert_string_equal(show_volume("p/b")->snapshots[0]->uuid, "33333333-3333-4333-8333-333333333331");
+	changes = storage->changes;
+	answer_of(create_keyed(names, 2, key));
+	assert_int_equal(storage->changes, changes);
+	assert_int_equal(create_keyed(names, 2, other)->why.code, FAULT_STORAGE_REFUSED);
+	assert_int_equal(create_keyed(names, 2, "")->why.code, FAULT_STORAGE_REFUSED);
+	assert_int_equal(create_keyed(names, 2, "key")->why.code, FAULT_STORAGE_NAME_BAD);
+	/* another volume with the name of the first one, which the engine does not have: it is refused there by its UUID */
+	snprintf(storage->volumes[0].uuid, sizeof(storage->volumes[0].uuid), "%s", key);
+	assert_int_equal(create_snapshot("p/a@h")->why.code, FAULT_STORAGE_REFUSED);
+}
+
 static void a_snapshot_of_an_engine_that_does_not_answer_is_reported(void **state)
 {
 	fixture.storage_patience_ns = NS_PER_MS;
@@ -456,6 +491,7 @@ int main(void)
 		TEST(a_destruction_of_a_volume_in_use_is_refused_and_forced),
 		TEST(snapshots_are_created_cloned_restored_and_destroyed),
 		TEST(changes_between_snapshots_are_passed_on_in_parts),
+		TEST(a_repeated_snapshot_with_the_same_key_succeeds),
 		TEST(a_snapshot_of_an_engine_that_does_not_answer_is_reported),
 		TEST(a_repeated_publication_names_the_subsystem),
 		TEST(too_many_hosts_are_refused),

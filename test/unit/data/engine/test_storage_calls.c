@@ -291,6 +291,29 @@ static void a_renamed_volume_is_returned_by_its_new_name(void **state)
 	assert_int_equal(volume_count(), 1);
 }
 
+/* The volume of a snapshot is identified by its UUID, too: another one may have the name meanwhile. */
+static void a_snapshot_is_only_of_the_volume_with_the_uuid(void **state)
+{
+	Store__StorageReq request = request_of(STORE__ACTION__SNAPSHOT_CREATE);
+	Store__SnapshotMember member = STORE__SNAPSHOT_MEMBER__INIT, *members[] = { &member };
+
+	serve();
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, MIB), 0);
+	member.pool = request.pool;
+	member.volume = request.volume;
+	member.snapshot = (char *)"s";
+	member.volume_uuid = (char *)UUID_A;
+	request.members = members;
+	request.n_members = 1;
+	assert_int_equal(ask(request), -ENOENT);
+	assert_text("there is another volume");
+	member.volume_uuid = (char *)"x";
+	assert_int_equal(ask(request), -EINVAL);
+	member.volume_uuid = (char *)UUID_B;
+	assert_true(ask(request) == 0 || last.response->error == -EOPNOTSUPP); /* the folder may have no reflinks */
+}
+
 /* What the target does for them is tested with the real engine: test/system/test_volume_exports.py. */
 static void a_volume_is_published_only_if_hosts_can_reach_it(void **state)
 {
@@ -486,6 +509,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_repeated_call_succeeds_and_another_says_what_differs, setup, end),
 		cmocka_unit_test_setup_teardown(an_object_with_another_uuid_is_not_touched, setup, end),
 		cmocka_unit_test_setup_teardown(a_renamed_volume_is_returned_by_its_new_name, setup, end),
+		cmocka_unit_test_setup_teardown(a_snapshot_is_only_of_the_volume_with_the_uuid, setup, end),
 		cmocka_unit_test_setup_teardown(a_volume_is_published_only_if_hosts_can_reach_it, setup, end),
 		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
 		cmocka_unit_test_setup_teardown(a_call_whose_save_outlives_the_storage_says_so, setup, end_closed),
