@@ -25,7 +25,7 @@
 #include "fathom/initiator.h"
 
 enum { BLOCK_BYTES = 4096, SECTOR_BYTES = 512, DEPTH = 16, BLOCKS_MAX = 2048, MAGIC = 0x7077 };
-enum { FLUSH_EVERY = 200, FUA_EVERY = 61 };
+enum { FLUSH_EVERY = 200, FUA_EVERY = 61, CHECK_BLOCKS = 16, CONNECT_TIMEOUT_MS = 60000 };
 
 struct sector {
 	uint64_t magic, seed, block, sector, version;
@@ -167,27 +167,34 @@ static int check_sector(const struct sector *found, uint64_t block, uint64_t num
 	return 1;
 }
 
+/* Wait for the read that was submitted. 0, or the exit status. */
+static int wait_read(void)
+{
+	while (read_status < 0) {
+		fathom_qpair_wait(qpair, 1000);
+		if (fathom_qpair_poll(qpair) < 0) {
+			printf("the connection was lost: %s\n", fathom_qpair_fault(qpair)->text);
+			return 1;
+		}
+	}
+	return read_status;
+}
+
 static int check(void)
 {
-	static struct sector data[BLOCK_BYTES / SECTOR_BYTES];
-	struct iovec iov = { data, sizeof(data) };
+	static struct sector data[CHECK_BLOCKS][BLOCK_BYTES / SECTOR_BYTES];
 	uint64_t wrong = 0;
 
-	for (uint64_t block = 0; block < blocks; block++) {
+	for (uint64_t first = 0; first < blocks; first += CHECK_BLOCKS) {
+		uint32_t count = (uint32_t)(blocks - first < CHECK_BLOCKS ? blocks - first : CHECK_BLOCKS);
+		struct iovec iov = { data, count * sizeof(data[0]) };
+
 		read_status = -1;
-		if (fathom_read(qpair, 1, block, 1, &iov, 1, read_done, NULL) != 0)
+		if (fathom_read(qpair, 1, first, count, &iov, 1, read_done, NULL) != 0 || wait_read() != 0)
 			return 1;
-		while (read_status < 0) {
-			fathom_qpair_wait(qpair, 1000);
-			if (fathom_qpair_poll(qpair) < 0) {
-				printf("the connection was lost: %s\n", fathom_qpair_fault(qpair)->text);
-				return 1;
-			}
-		}
-		if (read_status)
-			return 1;
-		for (uint64_t i = 0; i < BLOCK_BYTES / SECTOR_BYTES; i++)
-			wrong += (uint64_t)check_sector(&data[i], block, i);
+		for (uint64_t i = 0; i < count; i++)
+			for (uint64_t sector = 0; sector < BLOCK_BYTES / SECTOR_BYTES; sector++)
+				wrong += (uint64_t)check_sector(&data[i][sector], first + i, sector);
 	}
 	printf("wrong=%" PRIu64 " of %" PRIu64 " blocks\n", wrong, blocks);
 	return wrong ? 1 : 0;
@@ -229,6 +236,8 @@ int main(int argc, char **argv)
 	options.address = "127.0.0.1";
 	options.service = argv[2];
 	options.subnqn = argv[3];
+	options.keep_alive_ms = options.command_timeout_ms = 0; /* nothing polls the admin queue; a busy machine is slow */
+	options.connect_timeout_ms = CONNECT_TIMEOUT_MS;
 	options.hostnqn = "nqn.2014-08.org.nvmexpress:uuid:6cf5e4a2-0f0e-4f0b-9d6e-70a1b8f3c001";
 	if (fathom_connect(&options, &why, &controller) != 0 || fathom_namespace_info(controller, 1, &why, &info) != 0 ||
 	    fathom_qpair_create(controller, DEPTH + 1, &why, &qpair) != 0) {

@@ -5,8 +5,9 @@
     FATHOM_CUTS=20 FATHOM_SEED=7 python3 test/vm/test_power.py -v
 
 The engine runs in the guest, on XFS on a disk that loses unflushed writes (power_disk.py). power_load, outside, writes to one volume with
-flushes and FUA. Meanwhile volumes are created, resized and destroyed. After each cut: every change that was confirmed is there as a whole, one
-that was under way is there or not, every acknowledged and flushed block is right, and nothing else is there.
+flushes and FUA. Meanwhile volumes are created, resized, renamed and destroyed, and snapshots are taken of this volume and others at one instant,
+cloned and destroyed. After each cut: every change that was confirmed is there as a whole, one that was under way is there or not, every
+acknowledged and flushed block is right, and nothing else is there.
 """
 
 import json
@@ -41,24 +42,16 @@ NAMES = ["a", "b", "c"]
 
 
 class Model:
-    """What must exist: {volume: size}; `pending`: the change under way, as (volume, size before, size after), None: no volume."""
+    """What must exist: {volume or volume@snapshot: size}; `after`: the same after the change under way, None: no change."""
 
     def __init__(self):
-        self.volumes, self.pending = {}, None
-
-    def begin(self, name, size):
-        self.pending = (name, self.volumes.get(name), size)
+        self.objects, self.after = {}, None
 
     def end(self):
-        name, _, size = self.pending
-        self.pending = None
-        self.adopt(name, size)
+        self.objects, self.after = self.after, None
 
-    def adopt(self, name, size):
-        if size is None:
-            self.volumes.pop(name, None)
-        else:
-            self.volumes[name] = size
+    def of_volume(self, name):
+        return [key for key in self.objects if key.split("@")[0] == name]
 
 
 class TestPower(unittest.TestCase):
@@ -107,55 +100,88 @@ class TestPower(unittest.TestCase):
 
     def first_boot(self):
         host = self.boot()
-        self.rpc(host, "pool_create", "p1")
+        self.rpc(host, "pool_create", "p1", "--overcommit")
         self.rpc(host, "volume_create", "p1", "load", "8M")
-        self.model.volumes["load"] = 8 * MIB
+        self.model.objects["load"] = 8 * MIB
         return host
 
-    def volumes(self, host):
+    def objects(self, host):
         found = json.loads(self.rpc(host, "volume_get_volumes"))
         self.assertEqual([v for v in found if v["state"] != "ONLINE"], [], f"seed {self.seed}")
-        return {v["name"]: v["size"] for v in found}
+        objects = {v["name"]: v["size"] for v in found}
+        for volume in found:
+            for snapshot in json.loads(self.rpc(host, "volume_get_snapshots", "p1", volume["name"])) if volume["snapshots"] else []:
+                objects[f"{volume['name']}@{snapshot['name']}"] = snapshot["size"]
+        return objects
 
-    def check_volumes(self, host):
-        """The volumes are those of the model; a change that was under way may have been made or not."""
-        found = self.volumes(host)
-        if self.model.pending:
-            name, before, after = self.model.pending
-            self.assertIn(found.get(name), (before, after), f"seed {self.seed}: {self.model.pending}, {found}")
-            self.model.adopt(name, found.get(name))
-            self.model.pending = None
-        self.assertEqual(found, self.model.volumes, f"seed {self.seed}")
-        there = set(host.check("ls /srv/pools/p1/volumes").split())
-        self.assertEqual(there, set(found), f"seed {self.seed}")
+    def check_objects(self, host):
+        """They are those of the model; a change that was under way may have been made or not."""
+        found = self.objects(host)
+        if self.model.after is not None and found == self.model.after:
+            self.model.end()
+        self.model.after = None
+        self.assertEqual(found, self.model.objects, f"seed {self.seed}")
+        there = host.check("cd /srv/pools/p1/volumes; ls -d * */snapshots/* 2>/dev/null | sed s,/snapshots/,@,").split()
+        self.assertEqual(set(there), set(found), f"seed {self.seed}")
 
     def run_load(self, mode):
         return subprocess.Popen([self.load, mode, str(self.port), NQN, self.ledger, str(self.seed)], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
 
-    def finish_load(self, process, timeout=120):
+    def finish_load(self, process, host=None, timeout=300):
         try:
             output = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
             raise
-        self.assertEqual(process.returncode, 0, f"seed {self.seed}: {output}")
+        if process.returncode != 0:
+            raise AssertionError(f"seed {self.seed}, {self.disk.cuts} cuts: {output}\n{host.run('cat /tmp/engine.log; dmesg | tail -20')[1] if host else ''}")
         return output
+
+    def snapshot_change(self, after):
+        """The words of a random change of snapshots; `after` becomes what is there afterwards. None: it is not possible now."""
+        snapshots = [key for key in after if "@" in key]
+        members = [name for name in NAMES if name in after and self.chance.random() < 0.5]
+        name, free = f"s{self.chance.randrange(4)}", [volume for volume in NAMES if volume not in after]
+        kind = self.chance.randrange(3)
+        if kind == 0 and not any(f"{volume}@{name}" in after for volume in ("load", *members)):
+            after.update({f"{volume}@{name}": after[volume] for volume in ("load", *members)})
+            return ("volume_snapshot", "p1", "load", name, *(["--members", ",".join(f"p1/{member}" for member in members)] if members else []))
+        if kind == 1 and snapshots:
+            key = self.chance.choice(snapshots)
+            del after[key]
+            return ("snapshot_destroy", "p1", *key.split("@"))
+        if kind == 2 and snapshots and free:
+            key = self.chance.choice(snapshots)
+            after[free[0]] = after[key]
+            return ("volume_clone", "p1", *key.split("@"), free[0])
+        return None
+
+    def volume_change(self, after):
+        """Likewise, of volumes."""
+        name = self.chance.choice(NAMES)
+        size, others, kind = after.get(name), [other for other in NAMES if other not in after], self.chance.random()
+        if size is None:
+            after[name] = self.chance.randrange(1, 9) * MIB
+            return ("volume_create", "p1", name, str(after[name]), *(["--thick"] if self.chance.random() < 0.5 else []))
+        if kind < 0.4 and size < 24 * MIB:
+            after[name] = size + MIB
+            return ("volume_resize", "p1", name, str(after[name]))
+        if kind < 0.6 and others:
+            for key in self.model.of_volume(name):
+                after[key.replace(name, others[0], 1)] = after.pop(key)
+            return ("volume_rename", "p1", name, others[0])
+        for key in self.model.of_volume(name):
+            del after[key]
+        return ("volume_destroy", "p1", name, "--force")
 
     def change(self, host):
         """Begin a random change, as a job."""
-        name = self.chance.choice(NAMES)
-        size = self.model.volumes.get(name)
-        if size is None:
-            size = self.chance.randrange(1, 9) * MIB
-            words = ("volume_create", "p1", name, str(size), *(["--thick"] if self.chance.random() < 0.5 else []))
-        elif self.chance.random() < 0.5 and size < 24 * MIB:
-            size += MIB
-            words = ("volume_resize", "p1", name, str(size))
-        else:
-            size, words = None, ("volume_destroy", "p1", name)
-        self.model.begin(name, size)
+        words = None
+        while not words:
+            self.model.after = dict(self.model.objects)
+            words = self.chance.choice((self.snapshot_change, self.volume_change))(self.model.after)
         return host.start(f"fathom rpc {' '.join(words)}", 120), words
 
     def use_until_cut(self, host, seconds):
@@ -176,7 +202,7 @@ class TestPower(unittest.TestCase):
         for cut in range(int(os.environ.get("FATHOM_CUTS", "3"))):
             self.serve(host)
             if cut:
-                self.finish_load(self.run_load("check"))
+                self.finish_load(self.run_load("check"), host)
             load = self.run_load("load")
             self.addCleanup(load.kill)
             self.use_until_cut(host, self.chance.uniform(0.2, 4.0))
@@ -184,10 +210,10 @@ class TestPower(unittest.TestCase):
             self.finish_load(load)
             host.close()
             host = self.boot()
-            self.check_volumes(host)
+            self.check_objects(host)
         self.serve(host)
         print(f"# seed {self.seed}: {self.disk.cuts} cuts, {self.disk.flushes} flushes, {self.disk.lost} sectors lost, of them {self.disk.torn} older; "
-              f"{self.finish_load(self.run_load('check')).strip()}", flush=True)
+              f"{self.finish_load(self.run_load('check'), host).strip()}", flush=True)
         self.assertGreater(self.disk.lost, 0, "the disk lost nothing, so this test has shown nothing")
         host.check("kill $(pidof fathom-engine)")
         self.assertEqual(host.wait(self.engine)[0], 0, host.run("cat /tmp/engine.log")[1])

@@ -135,11 +135,58 @@ void memory_state_apply(struct memory_state *state, const struct change *change,
 
 static struct change *record(struct memory_fs *self, struct change change)
 {
-	must(self->change_count < CHANGES_MAX);
+	if (self->change_count == self->changes_capacity) { /* most file systems are only opened: they have few */
+		self->changes_capacity = MAX(2 * self->changes_capacity, 16u);
+		self->changes = realloc(self->changes, self->changes_capacity * sizeof(*self->changes));
+		must(self->changes);
+	}
 	change.is_to_synced = change.kind != CHANGE_RENAME || change.node == change.node_to;
 	self->changes[self->change_count] = change;
 	memory_state_apply(&self->live, &change, false);
 	return &self->changes[self->change_count++];
+}
+
+static void sync_node(struct memory_fs *self, int node)
+{
+	for (uint32_t i = 0; i < self->change_count; i++) {
+		struct change *change = &self->changes[i];
+
+		change->is_synced = change->is_synced || change->node == node;
+		change->is_to_synced = change->is_to_synced || (change->kind == CHANGE_RENAME && change->node_to == node);
+	}
+}
+
+/* ---- planted wrong orders ---- */
+
+/* Whether this sync or rename is the one that is made late; then the caller must not make it. */
+static bool is_made_late(struct memory_fs *self, bool is_sync, int node, const struct change *change)
+{
+	if (self->late.kind != (is_sync ? LATE_SYNC : LATE_RENAME) || self->late.count++ != self->late.index)
+		return false;
+	self->late.is_pending = true;
+	self->late.node = node;
+	if (change)
+		self->late.change = *change;
+	return true;
+}
+
+static void make_pending(struct memory_fs *self)
+{
+	if (!self->late.is_pending)
+		return;
+	self->late.is_pending = false;
+	self->late.was_late = self->late.is_passed;
+	if (self->late.kind == LATE_SYNC)
+		sync_node(self, self->late.node);
+	else if (find_entry(&self->live, self->late.change.node, self->late.change.name))
+		record(self, self->late.change);
+}
+
+/* A call took effect before the late one, which follows before the next call. */
+static void pass_pending(struct memory_fs *self, bool is_rename)
+{
+	if (self->late.is_pending && (is_rename || self->late.kind == LATE_RENAME))
+		self->late.is_passed = true;
 }
 
 /* ---- calls ---- */
@@ -149,6 +196,8 @@ static int begin_call(struct memory_fs *self)
 {
 	if (self->point)
 		self->point(self->point_ctx);
+	if (self->late.is_passed)
+		make_pending(self);
 	if (self->call_count++ != self->fail_call)
 		return 0;
 	self->has_failed = true;
@@ -370,14 +419,10 @@ static int sync_fd(void *ctx, int fd)
 
 	if (error)
 		return error;
-	if (self->sync_count++ == self->skip_sync)
+	if (self->sync_count++ == self->skip_sync || is_made_late(self, true, node, NULL))
 		return 0;
-	for (uint32_t i = 0; i < self->change_count; i++) {
-		struct change *change = &self->changes[i];
-
-		change->is_synced = change->is_synced || change->node == node;
-		change->is_to_synced = change->is_to_synced || (change->kind == CHANGE_RENAME && change->node_to == node);
-	}
+	sync_node(self, node);
+	pass_pending(self, false);
 	return 0;
 }
 
@@ -400,7 +445,11 @@ static int rename_name(void *ctx, int from_folder, const char *from, int to_fold
 	change.child = entry->node;
 	must(text_copy(change.name, sizeof(change.name), from) == 0);
 	must(text_copy(change.name_to, sizeof(change.name_to), to) == 0);
+	change.is_to_synced = change.node == change.node_to;
+	if (is_made_late(self, false, -1, &change))
+		return 0;
 	record(self, change);
+	pass_pending(self, true);
 	return 0;
 }
 
@@ -451,8 +500,6 @@ struct memory_fs *memory_fs_create(void)
 		.rename = rename_name,
 		.remove = remove_name,
 	};
-	self->changes = calloc(CHANGES_MAX, sizeof(*self->changes));
-	must(self->changes);
 	add_node(&self->base, ROOT, true);
 	add_node(&self->live, ROOT, true);
 	for (int fd = 0; fd < FDS_MAX; fd++)
@@ -492,6 +539,25 @@ void memory_fs_skip_sync(struct memory_fs *self, uint32_t index)
 uint32_t memory_fs_syncs(const struct memory_fs *self)
 {
 	return self->sync_count;
+}
+
+void memory_fs_make_late(struct memory_fs *self, bool is_sync, uint32_t index)
+{
+	if (index == UINT32_MAX) {
+		if (self->point && self->late.is_pending)
+			self->point(self->point_ctx);
+		make_pending(self);
+		self->late.kind = LATE_NONE;
+		return;
+	}
+	memset(&self->late, 0, sizeof(self->late));
+	self->late.kind = is_sync ? LATE_SYNC : LATE_RENAME;
+	self->late.index = index;
+}
+
+bool memory_fs_was_late(const struct memory_fs *self)
+{
+	return self->late.was_late;
 }
 
 void memory_fs_fail_call(struct memory_fs *self, uint32_t index, int error)

@@ -34,6 +34,15 @@ void memory_fs_skip_sync(struct memory_fs *memory, uint32_t index);
 /* Syncs since the last memory_fs_skip_sync(). */
 uint32_t memory_fs_syncs(const struct memory_fs *memory);
 
+/*
+ * A planted wrong order: sync number `index` from now on takes effect only after the next rename, or rename number `index`
+ * only after the next call. `is_sync`: which of them. A power cut comes in between. UINT32_MAX: none; what is still late
+ * takes effect.
+ */
+void memory_fs_make_late(struct memory_fs *memory, bool is_sync, uint32_t index);
+/* Whether another call took effect before the late one. */
+bool memory_fs_was_late(const struct memory_fs *memory);
+
 /* Call number `index` from now on that changes or syncs something fails with `error`. UINT32_MAX: none. */
 void memory_fs_fail_call(struct memory_fs *memory, uint32_t index, int error);
 /* Whether that call was made. */

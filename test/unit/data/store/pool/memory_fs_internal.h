@@ -8,7 +8,6 @@
 enum {
 	NODES_MAX = 512,
 	FDS_MAX = 64,
-	CHANGES_MAX = 4096,
 	NAME_BYTES = 100,
 	FILE_BYTES_MAX = 64 << 10,
 	ROOT = 0,
@@ -47,7 +46,7 @@ struct memory_fs {
 	struct pool_fs calls;
 	struct memory_state base, live;
 	struct change *changes;
-	uint32_t change_count;
+	uint32_t change_count, changes_capacity;
 	struct {
 		int node; /* -1: free */
 		size_t position;
@@ -57,6 +56,13 @@ struct memory_fs {
 	void *point_ctx;
 	uint32_t skip_sync, sync_count;
 	uint32_t fail_call, call_count;
+	struct {
+		enum { LATE_NONE, LATE_SYNC, LATE_RENAME } kind;
+		uint32_t index, count; /* which one is made late; how many of its kind there were */
+		bool is_pending, is_passed, was_late;
+		int node;	      /* of a sync */
+		struct change change; /* of a rename */
+	} late;
 	int fail_error;
 	bool has_failed;
 };

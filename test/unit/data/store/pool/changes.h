@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* changes - every kind of change of a storage tree, on the pool p, its volumes a to d and their snapshots s, t and g. */
+#ifndef TEST_UNIT_DATA_STORE_POOL_CHANGES_H
+#define TEST_UNIT_DATA_STORE_POOL_CHANGES_H
+
+#include "contents.h"
+
+enum op {
+	CREATE_POOL,
+	UPDATE_POOL,
+	REMOVE_POOL,
+	CREATE_THIN,
+	CREATE_THICK,
+	PUBLISH,
+	PUBLISH_MORE,
+	UNPUBLISH,
+	RENAME,
+	GROW,
+	SHRINK,
+	REMOVE,
+	WRITE,
+	SNAPSHOT,
+	SNAPSHOT_S,
+	SNAPSHOT_GROUP,
+	REMOVE_SNAPSHOT,
+	CLONE,
+	RESTORE,
+	DELETE_TRASH,
+	OP_COUNT,
+};
+
+extern const char *const op_names[OP_COUNT];
+
+/* Make the change on the open tree. Returns what it returned; an error if it is not possible in this state. */
+int change(enum op op, struct contents *now, struct memory_fs *memory);
+
+#endif
