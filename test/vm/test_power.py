@@ -32,6 +32,7 @@ DISK_BYTES = 512 << 20
 MIB = 1 << 20
 NQN = "nqn.2016-06.io.spdk:cnode1"
 MEMORY_MB = 768
+SLOW_SECONDS = 240     # for a command in an emulated guest on a busy machine
 SERVE = f"""framework_wait_init
 nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 8
@@ -85,14 +86,14 @@ class TestPower(unittest.TestCase):
     def boot(self):
         host = guest.boot(self.programs, MEMORY_MB, devices=guest.Devices([self.disk.socket], {self.port: 4420}))
         self.addCleanup(host.close)
-        host.check("modprobe -a virtio_blk xfs; mkdir -p /srv /dev/shm /var/tmp; mount -t tmpfs shm /dev/shm")
-        host.check("for i in $(seq 100); do [ -b /dev/vda ] && break; sleep 0.1; done; mount /dev/vda /srv", 60)
+        host.check("modprobe -a virtio_blk xfs; mkdir -p /srv /dev/shm /var/tmp; mount -t tmpfs shm /dev/shm", SLOW_SECONDS)
+        host.check("for i in $(seq 100); do [ -b /dev/vda ] && break; sleep 0.1; done; mount /dev/vda /srv", SLOW_SECONDS)
         self.engine = host.start("fathom-engine --storage /srv --wait-for-rpc >/tmp/engine.log 2>&1", 3600)
-        host.check("for i in $(seq 300); do [ -S /var/tmp/fathom.sock ] && exit 0; sleep 0.1; done; cat /tmp/engine.log; exit 1", 60)
-        host.check("echo framework_start_init | fathom rpc", 60)
+        host.check("for i in $(seq 300); do [ -S /var/tmp/fathom.sock ] && exit 0; sleep 0.1; done; cat /tmp/engine.log; exit 1", SLOW_SECONDS)
+        host.check("echo framework_start_init | fathom rpc", SLOW_SECONDS)
         return host
 
-    def rpc(self, host, *words, timeout=60):
+    def rpc(self, host, *words, timeout=SLOW_SECONDS):
         status, output = host.run(f"fathom rpc {' '.join(words)}", timeout)
         if status != 0:
             raise AssertionError(f"seed {self.seed}: {words}: {output}\n{host.run('cat /tmp/engine.log')[1]}")
@@ -121,7 +122,7 @@ class TestPower(unittest.TestCase):
             self.model.end()
         self.model.after = None
         self.assertEqual(found, self.model.objects, f"seed {self.seed}")
-        there = host.check("cd /srv/pools/p1/volumes; ls -d * */snapshots/* 2>/dev/null | sed s,/snapshots/,@,").split()
+        there = host.check("cd /srv/pools/p1/volumes; ls -d * */snapshots/* 2>/dev/null | sed s,/snapshots/,@,", SLOW_SECONDS).split()
         self.assertEqual(set(there), set(found), f"seed {self.seed}")
 
     def run_load(self, mode):
@@ -182,7 +183,7 @@ class TestPower(unittest.TestCase):
         while not words:
             self.model.after = dict(self.model.objects)
             words = self.chance.choice((self.snapshot_change, self.volume_change))(self.model.after)
-        return host.start(f"fathom rpc {' '.join(words)}", 120), words
+        return host.start(f"fathom rpc {' '.join(words)}", SLOW_SECONDS), words
 
     def use_until_cut(self, host, seconds):
         """Changes under load, then the cut."""
@@ -215,11 +216,11 @@ class TestPower(unittest.TestCase):
         print(f"# seed {self.seed}: {self.disk.cuts} cuts, {self.disk.flushes} flushes, {self.disk.lost} sectors lost, of them {self.disk.torn} older; "
               f"{self.finish_load(self.run_load('check'), host).strip()}", flush=True)
         self.assertGreater(self.disk.lost, 0, "the disk lost nothing, so this test has shown nothing")
-        host.check("kill $(pidof fathom-engine)")
+        host.check("kill $(pidof fathom-engine)", SLOW_SECONDS)
         self.assertEqual(host.wait(self.engine)[0], 0, host.run("cat /tmp/engine.log")[1])
 
     def serve(self, host):
-        host.check(f"printf '%s' '{SERVE}' | fathom rpc")
+        host.check(f"printf '%s' '{SERVE}' | fathom rpc", SLOW_SECONDS)
 
 
 if __name__ == "__main__":

@@ -161,8 +161,8 @@ static int change_with_cuts(struct memory_fs *memory, enum op op, struct content
 }
 
 /*
- * Make the change `op` to `*memory`, with a power cut before each call and after the last one. Returns NULL if all is right,
- * else a text to free.
+ * Make the change `op` to `*memory`, with a power cut before each call and after the last one. Returns NULL if all is
+ * right, else a text to free.
  */
 static char *try_change(struct memory_fs **memory, enum op op, struct trial *trial)
 {
