@@ -144,17 +144,50 @@ class Devices(ServerTest):
         self.assertEqual(error, "")
         self.assertEqual(server.wait_joined()[0].rank, 0)
 
-    def kill_helper(self, server):
-        """Kill the server's helper; False if there is none: before its first start, or between two."""
+    def helper_pid(self, server):
         for name in os.listdir("/proc"):
             try:
                 if name.isdigit() and f"\nPPid:\t{server.process.pid}\n" in read(f"/proc/{name}/status") and \
                         "fathom-helper" in read(f"/proc/{name}/cmdline"):
-                    os.kill(int(name), signal.SIGKILL)
-                    return True
+                    return int(name)
             except OSError:
                 pass  # it has ended meanwhile
-        return False
+        return None
+
+    def test_a_slow_helper_is_waited_for_and_stops_no_other_engine(self):
+        server, _ = self.device_server(2)
+        server.start()
+        server.wait(lambda engines: all(engine.state == "await_format" for engine in engines))
+        server.format()
+        server.wait_joined()
+        mgmt, fathom, ranks = self.messages.mgmt, self.messages.fathom, self.messages.ctl.RanksReq(ranks="1")
+        server.call("/mgmt.MgmtSvc/PoolCreate", mgmt.PoolCreateReq(properties=[mgmt.PoolProperty(number=1, strval="p")]), timeout=60)
+        server.call("/ctl.CtlSvc/StopRanks", ranks, role="server", timeout=60)
+        pid = self.helper_pid(server)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            start = server.channel.unary_unary("/ctl.CtlSvc/StartRanks", request_serializer=lambda r: r.SerializeToString(),
+                                               response_deserializer=self.messages.ctl.RanksResp.FromString).future(
+                ranks, metadata=(("x-daos-component", "server"),))
+            made = server.call("/fathom.ControlSvc/VolumeCreate", fathom.VolumeCreateReq(name="p/a", size_bytes=8 << 20, ranks="0"), timeout=60)
+            self.assertEqual(made.volume.state, "ready")
+            server.call("/ctl.CtlSvc/NetworkScan", self.messages.ctl.NetworkScanReq())
+            self.assertFalse(self.is_mounted(server, 1))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        row = start.result(60).results[0]
+        self.assertEqual((row.errored, row.state), (False, "ready"), row.msg)
+        server.wait_joined()
+
+    def kill_helper(self, server):
+        """Kill the server's helper; False if there is none: before its first start, or between two."""
+        pid = self.helper_pid(server)
+        try:
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return pid is not None
 
     def test_a_kill_of_the_helper_at_any_moment_costs_at_most_a_retry(self):
         server, _ = self.device_server()
