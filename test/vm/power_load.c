@@ -121,6 +121,8 @@ static void submit_write(struct slot *slot)
 
 static int load(void)
 {
+	printf("connected\n");
+	fflush(stdout);
 	while (!failed) {
 		for (int i = 0; i < DEPTH; i++) {
 			if (!slots[i].is_used)

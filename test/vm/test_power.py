@@ -206,6 +206,7 @@ class TestPower(unittest.TestCase):
                 self.finish_load(self.run_load("check"), host)
             load = self.run_load("load")
             self.addCleanup(load.kill)
+            self.assertEqual(load.stdout.readline(), "connected\n", f"seed {self.seed}, {self.disk.cuts} cuts")
             self.use_until_cut(host, self.chance.uniform(0.2, 4.0))
             self.disk.cut(host.kill)
             self.finish_load(load)
