@@ -55,6 +55,7 @@ class Steps(ServerTest):
             raise unittest.SkipTest(NO_LOOP)
         self.seed = int(os.environ.get("FATHOM_SEED", "0")) or random.randrange(1, 1 << 31)
         self.chance, self.model, self.ledgers, self.kills, self.done, self.number = random.Random(self.seed), {}, 0, {}, {}, 0
+        self.last_output = None
         self.rig = self.server(engines=ENGINES, size="16MiB")
         for index in range(ENGINES):
             if not xfs.mount(self, self.rig.mount_path(index)):
@@ -318,13 +319,23 @@ class Steps(ServerTest):
             self.assertEqual(found, shown(after), text)
         else:
             self.assertEqual(found, shown(self.model), text)
-        if kind == "restore" and not made and found == shown(after):   # sizes and names may not tell whether it was made
-            name = next(name for name in after if after[name].ledger != self.model[name].ledger or after[name].size != self.model[name].size)
-            if after[name].size == self.model[name].size and not (after[name].ledger and self.is_right(name, after[name].ledger)):
-                after = {**after, name: after[name].copy(ledger=self.model[name].ledger)}
-                self.assertTrue(self.is_right(name, self.model[name].ledger), text)
+        if kind == "restore" and not made and found == shown(after):
+            self.adopt_restored(after)
         if found == shown(after):
             self.model = after
+
+    def adopt_restored(self, after):
+        """Names and sizes do not tell whether a restore was made; the content does."""
+        name = next((name for name in after if after[name].ledger != self.model[name].ledger), None)
+        if not name or (after[name].ledger and self.is_right(name, after[name].ledger)):
+            return
+        ledger, said = self.model[name].ledger, self.last_output
+        if after[name].ledger:
+            if not self.is_right(name, ledger):
+                raise AssertionError(f"seed {self.seed}, step {self.number}: {name} is neither restored:\n{said}\nnor as it was:\n{self.last_output}")
+            after[name] = after[name].copy(ledger=ledger)
+        elif self.is_right(name, ledger):   # else it was restored to a snapshot of unknown content
+            after[name] = after[name].copy(ledger=ledger)
 
     def use(self, is_killing):
         """A host writes and reads; it may be killed, or something else."""

@@ -526,6 +526,8 @@ const struct pool_fs *memory_fs_calls(struct memory_fs *self)
 
 void memory_fs_at_each_call(struct memory_fs *self, void (*point)(void *ctx), void *ctx)
 {
+	if (self->base.count == 0)
+		memory_state_copy(&self->base, &self->live);
 	self->point = point;
 	self->point_ctx = ctx;
 }

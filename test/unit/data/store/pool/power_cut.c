@@ -2,6 +2,7 @@
 /* The states that a power cut may leave of a memory_fs. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "base/bits.h"
 #include "base/must.h"
@@ -15,10 +16,18 @@ enum {
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 {
-	const uint8_t *byte = data;
+	const uint8_t *from = data;
 
-	for (size_t i = 0; i < bytes; i++)
-		hash = (hash ^ byte[i]) * 0x100000001b3;
+	while (bytes > 0) { /* by words: most of this test's time is spent here */
+		uint64_t word = 0;
+		size_t count = MIN(bytes, sizeof(word));
+
+		memcpy(&word, from, count);
+		hash = (hash ^ word ^ count) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 29;
+		from += count;
+		bytes -= count;
+	}
 	return hash;
 }
 
@@ -83,8 +92,7 @@ static void visit_subset(struct crash *crash, uint64_t mask, bool is_torn)
 		crashed = memory_fs_create();
 		memory_state_clear(&crashed->live);
 		memory_state_clear(&crashed->base);
-		crashed->live = state;
-		memory_state_copy(&crashed->base, &state);
+		crashed->live = state; /* its base follows if power cuts of it are wanted */
 		crash->state(crash->ctx, crashed);
 		memory_fs_destroy(crashed);
 	} else {
