@@ -35,6 +35,8 @@ static const char *state_of(const struct catalog_volume *volume, bool is_lost, c
 		return "lost";
 	if (known->is_absent)
 		return "missing";
+	if (known->volume && strcmp(known->volume->state, "READ_ONLY") == 0)
+		return "read-only";
 	return known->volume && strcmp(known->volume->state, "ERRORED") == 0 ? "errored" : "ready";
 }
 

@@ -82,6 +82,7 @@ static json_t *storage_json(const struct volumes *volumes)
 	json_put(object, "pools", json_integer(info.pools));
 	json_put(object, "volumes", json_integer(info.volumes));
 	json_put(object, "damaged", json_integer(info.damaged));
+	json_put(object, "read_only", json_integer(info.read_only));
 	json_put(object, "reflinks", json_boolean(info.has_reflinks));
 	json_put(object, "copies", json_integer(info.copies));
 	json_put(object, "changes_waiting", json_integer(info.changes_waiting));
@@ -276,7 +277,7 @@ static json_t *volume_json(const struct volume *volume)
 	json_put(object, "block_size", json_integer(volume->record.block_bytes));
 	json_put(object, "thick", json_boolean(volume->record.thick));
 	json_put(object, "created_ns", json_integer((json_int_t)volume->record.created_ns));
-	if (volume->state == VOLUME_ERRORED)
+	if (volume->state == VOLUME_ERRORED || volume->state == VOLUME_READ_ONLY)
 		json_put(object, "reason", json_text(volume->why.text));
 	put_export(object, volume);
 	put_snapshots(object, volume);

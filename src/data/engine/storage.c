@@ -2,8 +2,10 @@
 /* storage - opens the folder of --storage with its pools and volumes when the engine starts, and closes it at the end. */
 #include <errno.h>
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "base/log.h"
+#include "data/engine/control.h"
 #include "data/engine/internal.h"
 #include "data/store/pool/fs.h"
 #include "data/store/volume/volumes.h"
@@ -15,6 +17,16 @@ static struct {
 	engine_done_fn done;
 	void *ctx;
 } storage;
+
+/* A volume in use became READ_ONLY or ERRORED. */
+static void note_failure(void *ctx, const struct volume *volume)
+{
+	char uuid[UUID_STR_LEN];
+
+	uuid_unparse_lower(volume->record.uuid, uuid);
+	engine_raise_event(volume->state == VOLUME_READ_ONLY ? RAS_VOLUME_READ_ONLY : RAS_VOLUME_ERRORED, uuid,
+			   "volume %s: %s", volume->device, volume->why.text);
+}
 
 static void finish_open(void *ctx, const struct fathom_fault *why)
 {
@@ -48,8 +60,10 @@ void engine_storage_open(const char *root, engine_done_fn done, void *ctx)
 	storage.done = done;
 	storage.ctx = ctx;
 	error = volumes_open(pool_fs_system(), root, finish_open, NULL, &storage.volumes);
-	if (!error)
+	if (!error) {
+		volumes_on_failure(storage.volumes, note_failure, NULL);
 		return;
+	}
 	fill_fault(&why, error, "--storage %s: %s", root, strerror(-error));
 	done(ctx, &why);
 }

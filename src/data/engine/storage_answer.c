@@ -84,6 +84,8 @@ static void set_state(Store__Volume *to, const struct volume *volume)
 	const char *failure = volume->state == VOLUME_ERRORED ? volume->why.text : export_failure(volume);
 
 	set_text(&to->state, volume_state_name(failure ? VOLUME_ERRORED : volume->state));
+	if (!failure && volume->state == VOLUME_READ_ONLY)
+		failure = volume->why.text;
 	if (failure)
 		set_text(&to->reason, failure);
 }

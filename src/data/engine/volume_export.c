@@ -42,7 +42,7 @@ static const struct volume *find_volume(const uint8_t uuid[POOL_UUID_BYTES])
 /* Whether the volume is to be served. */
 static bool is_wanted(const struct volume *volume)
 {
-	return volume && volume->state == VOLUME_ONLINE && volume->record.host_count > 0 && !export_is_held(volume);
+	return volume && volume_is_served(volume) && volume->record.host_count > 0 && !export_is_held(volume);
 }
 
 static const char *name_of(const struct volume *volume)

@@ -103,7 +103,7 @@ void export_publish(struct volumes *volumes, const struct volume_key *key, const
 	const struct bdev *bdev = volume ? bdev_find(volume->device) : NULL;
 	struct volume_key exact = exact_key(key, volume);
 
-	if (!volume || volume->state != VOLUME_ONLINE)
+	if (!volume || !volume_is_served(volume))
 		volumes_publish(volumes, &exact, host_nqn, done, ctx); /* which says why not */
 	else if (!nvmf_nqn_valid(host_nqn))
 		end_with(done, ctx, -EINVAL, "\"%.223s\" is not an NQN", host_nqn);

@@ -81,7 +81,7 @@
 	  "a certificate of a server expires in 30, 7 or 1 days")                                                          \
 	X(CERTIFICATE_EXPIRED, 1026, "certificate_expired", INFO, ERROR, "a certificate of a running server has expired")  \
 	X(VOLUME_ERRORED, 1030, "volume_errored", INFO, ERROR,                                                             \
-	  "an engine has started and cannot serve a volume, or a pool; it gives the reason")                               \
+	  "an engine cannot serve a volume, or a pool; it gives the reason")                                               \
 	X(POOL_CREATED, 1040, "pool_created", INFO, NOTICE, "a pool was created; it names the operator")                   \
 	X(POOL_DESTROYED, 1041, "pool_destroyed", INFO, NOTICE, "a pool was destroyed; it names the operator")             \
 	X(VOLUME_CREATED, 1042, "volume_created", INFO, NOTICE, "a volume was created; it names the operator")             \
@@ -94,6 +94,8 @@
 	  "an engine refused a change of a pool or a volume, which was undone")                                            \
 	X(ENGINE_STATE_HELD, 1060, "engine_state_held", INFO, ERROR,                                                       \
 	  "an engine cannot use the file that keeps its configuration, or a part of it")                                   \
+	X(VOLUME_READ_ONLY, 1061, "volume_read_only", INFO, ERROR,                                                         \
+	  "a sync of a volume's file failed, so the volume takes no writes until its engine starts again")                 \
 	X(POOL_ACCESS_CHANGED, 1063, "pool_access_changed", INFO, NOTICE,                                                  \
 	  "the access control list or the owner of a pool was changed; it names the operator")
 

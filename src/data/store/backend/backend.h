@@ -77,7 +77,12 @@ MUST_CHECK int file_create(const struct file_options *options, struct fathom_fau
 /* The open file of `bdev`, of FILE_KIND_VOLUME, has another path: show that. Aborts if out of memory. */
 void file_set_path(struct bdev *bdev, const char *filename);
 
-/* From now on writes, unmaps and flushes of `bdev`, of a volume, fail; reads do not. `error`: negative errno. */
+/*
+ * After a failed sync a volume takes no writes any more: writes and unmaps end with IO_READ_ONLY, flushes with an error,
+ * and `stopped(ctx, error)` is called once, on the control thread. NULL: it is not called.
+ */
+void file_on_stop(struct bdev *bdev, void (*stopped)(void *ctx, int error), void *ctx);
+/* Do the same now, but for the call. `error`: negative errno. */
 void file_stop_writes(struct bdev *bdev, int error);
 
 /*

@@ -14,6 +14,8 @@
  * Through the page cache a failed flush means lost data that hosts believe written. The kernel reports such a loss once and
  * then marks the pages clean. All channels share one descriptor, so one flush would see the error and the next succeed.
  * Therefore all later flushes on all channels fail too, until the device is removed and created again.
+ *
+ * A volume is not trusted after any failed flush: its writes are stopped, and its owner learns the reason.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +36,7 @@ struct file_channel {
 	struct file_bdev *file;
 	int fd;
 	uint32_t block_bytes;
-	bool can_punch;
+	bool can_punch, is_volume;
 	bool zero_range_refused;
 };
 
@@ -138,6 +140,27 @@ static void record_data_loss(struct file_bdev *file, int32_t error)
 		  bdev_name(&file->bdev), strerror(-error));
 }
 
+/* Control thread. The message was sent before the channel went, so the device still exists. */
+static void report_stop(void *ctx)
+{
+	struct file_bdev *file = ctx;
+
+	must_be_on(thread_control());
+	if (file->stopped)
+		file->stopped(file->stopped_ctx, atomic_load(&file->stop_error));
+}
+
+/* Any channel's thread: a sync of a volume's file failed. Only the first one has an effect. */
+static COLD void stop_volume(struct file_bdev *file, int32_t error)
+{
+	int none = 0;
+
+	if (!atomic_compare_exchange_strong(&file->stop_error, &none, error))
+		return;
+	bdev_note_condition(&file->bdev, BDEV_CONDITION_DATA_LOST, (uint64_t) - (int64_t)error);
+	thread_send_msg(thread_control(), report_stop, file);
+}
+
 static void flush_done(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
@@ -146,11 +169,13 @@ static void flush_done(struct uring_op *op, int32_t result)
 	must(self->io->type == IO_TYPE_FLUSH);
 	if (retry_operation(self, result))
 		return;
-	if (result < 0 && !file->direct)
+	if (result < 0 && self->channel->is_volume)
+		stop_volume(file, result);
+	else if (result < 0 && !file->direct)
 		record_data_loss(file, result);
 	/* another channel's flush may have got the error meanwhile: the kernel reports it only once */
 	if (result >= 0)
-		result = atomic_load(&file->flush_error);
+		result = atomic_load(self->channel->is_volume ? &file->stop_error : &file->flush_error);
 	complete_io(self, bdev_status_from_errno(result));
 }
 
@@ -263,6 +288,8 @@ static bool file_supports(const struct bdev *bdev, enum io_type type)
 	return false;
 }
 
+static const struct bdev_ops volume_ops;
+
 static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 {
 	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
@@ -274,6 +301,7 @@ static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 	channel->fd = self->fd;
 	channel->block_bytes = bdev->block_bytes;
 	channel->can_punch = self->can_punch;
+	channel->is_volume = bdev->ops == &volume_ops;
 	return 0;
 }
 
@@ -336,6 +364,13 @@ static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visit
 	.submit = file_submit, .supports = file_supports, .channel_create = file_channel_create,                           \
 	.channel_destroy = file_channel_destroy, .channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
 
+static const struct bdev_ops volume_ops = {
+	FILE_OPS,
+	.kind = "volume",
+	.driver = "volume",
+	.describe_driver = uring_describe_driver,
+};
+
 static const struct bdev_ops uring_ops = {
 	FILE_OPS,
 	.kind = "uring",
@@ -352,13 +387,6 @@ static const struct bdev_ops aio_ops = {
 	.describe_config = aio_describe_config,
 	.driver = "aio",
 	.describe_driver = aio_describe_driver,
-};
-
-static const struct bdev_ops volume_ops = {
-	FILE_OPS,
-	.kind = "volume",
-	.driver = "volume",
-	.describe_driver = uring_describe_driver,
 };
 
 static const struct {
@@ -418,6 +446,16 @@ void file_set_path(struct bdev *bdev, const char *filename)
 	must(copy);
 	free(self->filename);
 	self->filename = copy;
+}
+
+void file_on_stop(struct bdev *bdev, void (*stopped)(void *ctx, int error), void *ctx)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	must_be_on(thread_control());
+	must(bdev->ops == &volume_ops);
+	self->stopped = stopped;
+	self->stopped_ctx = ctx;
 }
 
 void file_stop_writes(struct bdev *bdev, int error)

@@ -24,8 +24,10 @@ struct file_bdev {
 	ino_t inode;		   /* and 0 */
 	/* source of the UUID, see identity.c */
 	enum { FILE_IDENTITY_GIVEN, FILE_IDENTITY_DEVICE, FILE_IDENTITY_KEPT, FILE_IDENTITY_MADE } identity;
-	atomic_int flush_error; /* negative errno: written data may be lost; see file.c */
-	atomic_int stop_error;	/* negative errno: see file_stop_writes() */
+	atomic_int flush_error;		       /* negative errno: written data may be lost; see file.c */
+	atomic_int stop_error;		       /* negative errno: a volume takes no writes any more */
+	void (*stopped)(void *ctx, int error); /* NULL: none */
+	void *stopped_ctx;
 	struct uring_device io; /* its share of the io_uring queue or of the helper pthreads */
 	char *filename;
 };

@@ -163,8 +163,8 @@ struct bdev {
 	bool completes_inline; /* every I/O completes inside submit: buffers may be reused when it returns */
 	bool reads_zeroes;     /* every read returns zeroes: a caller may read into bdev_zeroes() to save the filling */
 	bool write_cache;      /* has a volatile cache: flush matters */
-	bool read_only;
-	bool has_identity; /* `uuid` is that of the data: another device of the same name has another one */
+	bool read_only;	       /* may become true: see bdev_is_read_only() */
+	bool has_identity;     /* `uuid` is that of the data: another device of the same name has another one */
 	const struct bdev_ops *ops;
 	uint64_t share_waits; /* I/Os that waited because the device used its whole share; written by the backend, atomic */
 	/* ---- */
@@ -241,6 +241,18 @@ static inline uint64_t bdev_block_count(const struct bdev *bdev)
 {
 	return __atomic_load_n(&bdev->block_count, __ATOMIC_RELAXED);
 }
+
+/* Whether it rejects what would change data. Any thread. */
+static inline bool bdev_is_read_only(const struct bdev *bdev)
+{
+	return __atomic_load_n(&bdev->read_only, __ATOMIC_RELAXED);
+}
+
+/*
+ * The backend rejects what would change data, from now on and for ever: with IO_READ_ONLY. The core calls `resized(ctx)` of
+ * each descriptor, so that its users report it.
+ */
+void bdev_make_read_only(struct bdev *bdev);
 
 /*
  * The backend made the device longer: `block_count` blocks, not fewer than now. All channels accept the new blocks first,

@@ -43,7 +43,7 @@ static uint8_t able_types(const struct bdev *bdev, uint8_t native)
 		able |= BIT(IO_TYPE_WRITE_ZEROES);
 	if (!bdev->write_cache)
 		able |= BIT(IO_TYPE_FLUSH);
-	if (bdev->read_only)
+	if (bdev_is_read_only(bdev))
 		able &= (uint8_t) ~(BIT(IO_TYPE_WRITE) | BIT(IO_TYPE_WRITE_ZEROES) | BIT(IO_TYPE_UNMAP));
 	return able;
 }

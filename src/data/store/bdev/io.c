@@ -224,7 +224,7 @@ static inline uint64_t vector_bytes(const struct iovec *iov, int iov_count)
 static inline enum io_status validate_io(const struct bdev_channel *ch, const struct bdev_io *io)
 {
 	if (unlikely(!(ch->able & BIT(io->type))))
-		return changes_data(io->type) && ch->bdev->read_only ? IO_READ_ONLY : IO_UNSUPPORTED;
+		return changes_data(io->type) && bdev_is_read_only(ch->bdev) ? IO_READ_ONLY : IO_UNSUPPORTED;
 	if (io->type == IO_TYPE_FLUSH || io->type == IO_TYPE_RESET)
 		return IO_SUCCESS;
 	if (unlikely(io->block_count - 1 >= ch->block_count)) /* also if it is 0 */

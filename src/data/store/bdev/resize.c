@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * resize - changes the length of a block device that is in use.
+ * resize - changes the length of a block device that is in use, or makes it read-only.
  *
  *   longer      the channels accept the new blocks, then its users report them
  *   shorter     its users report the new length and reject I/O beyond it, then the channels reject it, then earlier I/O is
@@ -49,6 +49,13 @@ static void report_length(struct bdev *bdev)
 		if (desc->resized && !desc->told)
 			desc->resized(desc->ctx);
 	}
+}
+
+void bdev_make_read_only(struct bdev *bdev)
+{
+	must_be_on(thread_control());
+	__atomic_store_n(&bdev->read_only, true, __ATOMIC_RELAXED);
+	report_length(bdev);
 }
 
 void bdev_on_resized(struct bdev_desc *desc, void (*resized)(void *ctx))

@@ -102,7 +102,7 @@ static int check_publish(struct change *change, struct fathom_fault *why)
 
 	if (!volume)
 		return -ENOENT;
-	if (volume->state != VOLUME_ONLINE)
+	if (!volume_is_served(volume))
 		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
 			     volume->why.text);
 	error = check_nqn(change->host, why);

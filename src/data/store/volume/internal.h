@@ -78,7 +78,7 @@ struct volumes {
 	const char *root;
 	struct pool_tree *tree; /* of the worker thread while a change runs, else of the control thread; NULL: not open */
 	struct pool_list pools;
-	uint32_t pool_count, volume_count, damaged_count;
+	uint32_t pool_count, volume_count, damaged_count, read_only_count;
 	uint64_t total_bytes, free_bytes; /* as of the last READ_SPACE */
 	STAILQ_HEAD(, change) changes;	  /* that wait */
 	uint32_t change_count;
@@ -91,6 +91,8 @@ struct volumes {
 	uint64_t trash_since_ns;   /* since then it is not empty; since 1970 */
 	bool is_start_sent;	   /* a message that starts the next change is on its way */
 	uint64_t changes_done, changes_failed;
+	void (*failed)(void *ctx, const struct volume *volume); /* NULL: none */
+	void *failed_ctx;
 	void (*closed)(void *ctx);
 	void *closed_ctx;
 };
@@ -174,6 +176,8 @@ void model_remove_snapshot(struct volume *volume, struct snapshot *snapshot);
 void model_remove_volume(struct volumes *volumes, struct volume *volume);
 /* Its volumes are removed. */
 void model_remove_pool(struct volumes *volumes, struct pool *pool);
+/* The volumes are about to be freed: their devices, which stay, report nothing any more. */
+void model_forget_devices(struct volumes *volumes);
 /* Free a list that was never registered, or whose block devices are gone. */
 void model_free(struct pool_list *pools);
 /*

@@ -37,7 +37,7 @@ static int add_volume(struct volumes *volumes, const struct volume *volume, stru
 	uint64_t bytes = 0;
 	int error;
 
-	if (volume->state != VOLUME_ONLINE || !ledger_is_promised(volume->pool, &volume->record))
+	if (!volume_is_served(volume) || !ledger_is_promised(volume->pool, &volume->record))
 		return 0;
 	error = read_promise(volumes, volume, &bytes, why);
 	ledger->promised_bytes += error ? 0 : bytes;

@@ -206,11 +206,56 @@ static int create_device(struct volumes *volumes, const struct volume *volume, s
 	return error;
 }
 
+static void report_failure(const struct volume *volume)
+{
+	const struct volumes *volumes = volume->volumes;
+
+	if (volumes->failed)
+		volumes->failed(volumes->failed_ctx, volume);
+}
+
+/*
+ * A sync of the file has failed: of what hosts had written an unknown part may be lost. A later sync may succeed without
+ * it, so the volume is not trusted with writes again before its file has been opened again.
+ */
+static void note_stop(void *ctx, int error)
+{
+	struct volume *volume = ctx;
+
+	if (volume->state != VOLUME_ONLINE)
+		return;
+	fill_fault(&volume->why, error,
+		   "a sync of its file failed: %s; what hosts had written may be lost; it is read-only until the engine"
+		   " starts again",
+		   strerror(-error));
+	log_error("volume %s: %s", volume->device, volume->why.text);
+	volume->volumes->read_only_count++;
+	move_volume(volume, VOLUME_READ_ONLY);
+	bdev_make_read_only(bdev_find(volume->device));
+	report_failure(volume);
+}
+
+void model_forget_devices(struct volumes *volumes)
+{
+	struct volume *volume;
+	struct pool *pool;
+	struct bdev *bdev;
+
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			bdev = volume_is_served(volume) ? bdev_find(volume->device) : NULL;
+			if (bdev)
+				file_on_stop(bdev, NULL, NULL);
+		}
+	}
+}
+
 void model_bring_online(struct volumes *volumes, struct volume *volume)
 {
 	int error;
 
 	trace_object_init(&volume->trace, TRACE_OBJECT_VOLUME);
+	volume->volumes = volumes;
 	volumes->volume_count++;
 	error = volume->why.error ? volume->why.error : create_device(volumes, volume, &volume->why);
 	if (error) {
@@ -218,6 +263,14 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 		log_error("volume %s: %s; it is not served", volume->device, volume->why.text);
 	}
 	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
+	if (!error)
+		file_on_stop(bdev_find(volume->device), note_stop, volume);
+}
+
+static void remove_device(struct bdev *bdev)
+{
+	file_on_stop(bdev, NULL, NULL); /* the volume may be freed before its device has gone */
+	must(bdev_unregister(bdev, NULL, NULL) == 0);
 }
 
 int model_prepare_exchange(const struct volumes *volumes, const struct volume *volume,
@@ -263,16 +316,18 @@ void model_fail(struct volumes *volumes, struct volume *volume, const struct fat
 	volume->why = *why;
 	log_error("volume %s: %s; it is not served", volume->device, why->text);
 	volumes->damaged_count++;
+	volumes->read_only_count -= volume->state == VOLUME_READ_ONLY;
 	move_volume(volume, VOLUME_ERRORED);
+	report_failure(volume);
 	if (!bdev)
 		return;
 	file_stop_writes(bdev, why->error); /* its users may need a moment to leave it */
-	must(bdev_unregister(bdev, NULL, NULL) == 0);
+	remove_device(bdev);
 }
 
 int model_hold(struct volume *volume, struct fathom_fault *why)
 {
-	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	struct bdev *bdev = volume_is_served(volume) ? bdev_find(volume->device) : NULL;
 
 	must(!volume->is_held);
 	if (!bdev)
@@ -294,7 +349,7 @@ void model_release(struct volume *volume)
 
 int model_reserve_name(struct volume *volume, const char *new_name, struct fathom_fault *why)
 {
-	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	struct bdev *bdev = volume_is_served(volume) ? bdev_find(volume->device) : NULL;
 	char device[2 * POOL_NAME_BYTES_MAX];
 
 	must((size_t)snprintf(device, sizeof(device), "%s/%s", volume->pool->record.name, new_name) < sizeof(device));
@@ -303,7 +358,7 @@ int model_reserve_name(struct volume *volume, const char *new_name, struct fatho
 
 void model_drop_name(struct volume *volume)
 {
-	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	struct bdev *bdev = volume_is_served(volume) ? bdev_find(volume->device) : NULL;
 
 	if (bdev)
 		bdev_drop_name(bdev);
@@ -311,7 +366,7 @@ void model_drop_name(struct volume *volume)
 
 void model_rename(struct volumes *volumes, struct volume *volume, const char *new_name)
 {
-	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	struct bdev *bdev = volume_is_served(volume) ? bdev_find(volume->device) : NULL;
 	char *path;
 
 	must(text_copy(volume->record.name, sizeof(volume->record.name), new_name) == 0);
@@ -327,17 +382,16 @@ void model_rename(struct volumes *volumes, struct volume *volume, const char *ne
 
 void model_remove_volume(struct volumes *volumes, struct volume *volume)
 {
-	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
-	bool was_online = volume->state == VOLUME_ONLINE;
+	struct bdev *bdev = volume_is_served(volume) ? bdev_find(volume->device) : NULL;
 
 	must(volumes->volume_count > 0);
 	volumes->volume_count--;
 	model_release(volume);
+	volumes->read_only_count -= volume->state == VOLUME_READ_ONLY;
+	volumes->damaged_count -= volume->state == VOLUME_ERRORED;
 	move_volume(volume, VOLUME_REMOVED);
-	if (!was_online)
-		volumes->damaged_count--;
-	else if (bdev)
-		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	if (bdev)
+		remove_device(bdev);
 	free_volume(volume);
 }
 

@@ -39,7 +39,7 @@ static int work_space(struct change *change, struct fathom_fault *why)
 			uint64_t *bytes = &reading->allocated_bytes[reading->count++];
 
 			must(reading->count <= count);
-			if (error || volume->state != VOLUME_ONLINE ||
+			if (error || !volume_is_served(volume) ||
 			    volume_allocated(volumes->tree, pool->record.name, &volume->record, bytes, NULL))
 				*bytes = volume->allocated_bytes; /* the last that is known */
 		}

@@ -224,6 +224,7 @@ void volumes_continue_close(struct volumes *volumes)
 		return;
 	must(STAILQ_EMPTY(&volumes->changes) && volumes->change_count == 0);
 	pool_tree_close(volumes->tree);
+	model_forget_devices(volumes);
 	model_free(&volumes->pools);
 	if (volumes->state == STORAGE_CLOSING)
 		storage_move(volumes, STORAGE_CLOSED);
@@ -247,6 +248,13 @@ void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx
 
 /* ---- queries ---- */
 
+void volumes_on_failure(struct volumes *volumes, void (*failed)(void *ctx, const struct volume *volume), void *ctx)
+{
+	must_be_on(thread_control());
+	volumes->failed = failed;
+	volumes->failed_ctx = ctx;
+}
+
 void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_ret)
 {
 	const struct change *running = volumes->running;
@@ -259,6 +267,7 @@ void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_r
 		.pools = volumes->pool_count,
 		.volumes = volumes->volume_count,
 		.damaged = volumes->damaged_count,
+		.read_only = volumes->read_only_count,
 		.changes_waiting = volumes->change_count,
 		.is_changing = running,
 		.change = running ? running->kind->change : VOLUME_CHANGE_POOL_CREATE,

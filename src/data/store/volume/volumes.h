@@ -34,9 +34,10 @@ struct volume {
 	struct trace_object trace;
 	enum volume_state state;
 	uint64_t since_ns; /* of `state`; since 1970 */
+	struct volumes *volumes;
 	struct pool *pool;
 	struct volume_record record;
-	struct fathom_fault why;	  /* ERRORED: the reason */
+	struct fathom_fault why;	  /* ERRORED, READ_ONLY: the reason */
 	uint64_t allocated_bytes;	  /* as of the last volumes_read_space(); shared blocks included */
 	bool is_held;			  /* a running change has claimed its block device */
 	TAILQ_HEAD(, snapshot) snapshots; /* in no order; see snapshots.h */
@@ -60,7 +61,7 @@ typedef void (*volumes_done_fn)(void *ctx, const struct fathom_fault *why);
 struct volumes_info {
 	enum storage_state state;
 	uint64_t since_ns; /* of `state`; since 1970 */
-	uint32_t pools, volumes, damaged;
+	uint32_t pools, volumes, damaged, read_only;
 	uint32_t changes_waiting, copies;
 	bool has_reflinks; /* the file system: without, there are no snapshots */
 	bool is_changing;
@@ -85,6 +86,15 @@ MUST_CHECK int volumes_open(const struct pool_fs *fs, const char *root, volumes_
  * stay registered; the caller unregisters them then. Also after a failed open.
  */
 void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx);
+
+/* Call `failed` when a volume in use becomes READ_ONLY or ERRORED. */
+void volumes_on_failure(struct volumes *volumes, void (*failed)(void *ctx, const struct volume *volume), void *ctx);
+
+/* Whether hosts can read it. */
+static inline bool volume_is_served(const struct volume *volume)
+{
+	return volume->state == VOLUME_ONLINE || volume->state == VOLUME_READ_ONLY;
+}
 
 void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_ret);
 struct pool *volumes_first_pool(const struct volumes *volumes);

@@ -135,7 +135,7 @@ static void fill_ns(const struct nvmf_ns *ns, uint64_t block_count, struct nvme_
 	}
 	if (bdev->boundary_blocks > 0 && bdev->boundary_blocks <= UINT16_MAX)
 		id->noiob = (uint16_t)bdev->boundary_blocks;
-	if (bdev->read_only)
+	if (bdev_is_read_only(bdev))
 		id->nsattr = NVME_NSATTR_WRITE_PROTECTED;
 	memcpy(id->nguid, ns->nguid, sizeof(id->nguid));
 	memcpy(id->eui64, ns->eui64, sizeof(id->eui64));
@@ -149,7 +149,7 @@ static void fill_ns_independent(const struct nvmf_ns *ns, struct nvme_identify_n
 	id->nstat = NVME_NSTAT_READY;
 	if (!ns->bdev->write_cache)
 		id->nsfeat |= NO_WRITE_CACHE;
-	if (ns->bdev->read_only)
+	if (bdev_is_read_only(ns->bdev))
 		id->nsattr = NVME_NSATTR_WRITE_PROTECTED;
 }
 

@@ -21,7 +21,7 @@ static void move_state(struct nvmf_group_ns *here, enum nvmf_group_ns_state to)
 	nvmf_group_ns_state_move(reactor_now(), here, to);
 }
 
-/* Copy the data that I/O needs; the device's properties are constant. */
+/* Copy the data that I/O needs; but for its length and `read_only` the device's properties are constant. */
 static void copy_device(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
 {
 	const struct bdev *bdev = ns->bdev;
@@ -31,7 +31,7 @@ static void copy_device(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
 	here->ns = ns;
 	here->block_count = bdev_block_count(bdev);
 	here->block_shift = (uint8_t)__builtin_ctz(bdev->block_bytes);
-	here->read_only = bdev->read_only;
+	here->read_only = bdev_is_read_only(bdev);
 	here->write_cache = bdev->write_cache;
 	here->inline_done = bdev->completes_inline;
 	here->reads_zeroes = bdev->reads_zeroes;

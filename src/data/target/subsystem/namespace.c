@@ -317,7 +317,7 @@ static void bdev_removed(void *ctx)
 	change_submit(change);
 }
 
-/* ---- another length of the device ---- */
+/* ---- another length of the device; or it became read-only ---- */
 
 /* The namespace of a change, unless it was removed meanwhile. */
 static struct nvmf_ns *find_unchanged(const struct nvmf_ns_change *change)
@@ -355,8 +355,10 @@ static void resize_on_group(void *ctx)
 	struct nvmf_group_ns *here = group_part ? nvmf_group_ns(group_part, part->change->nsid) : NULL;
 
 	must_be_on(part->group->thread);
-	if (here && here->ns->generation == part->change->generation)
+	if (here && here->ns->generation == part->change->generation) {
 		here->block_count = bdev_block_count(here->ns->bdev);
+		here->read_only = bdev_is_read_only(here->ns->bdev);
+	}
 	thread_send_msg(thread_control(), resized_on_control, part);
 }
 
@@ -370,7 +372,7 @@ static void begin_resize(struct nvmf_ns_change *change)
 	send_to_groups(change, resize_on_group);
 }
 
-/* The block device is longer, and its channels accept the new blocks; or it will be shorter. */
+/* The block device is longer, and its channels accept the new blocks; or it will be shorter; or it is read-only now. */
 static void bdev_resized(void *ctx)
 {
 	struct nvmf_ns *ns = ctx;

@@ -423,6 +423,32 @@ static void test_a_read_only_disk_is_write_protected(void **state)
 	assert_int_equal(transfer(NVME_NVM_READ, 2, in, 0, 1), NVME_SC_SUCCESS);
 }
 
+static void make_read_only(void *ctx)
+{
+	bdev_make_read_only(bdev_find("d0"));
+}
+
+/* A volume whose file could not be synced. */
+static void test_a_disk_that_becomes_read_only_is_write_protected(void **state)
+{
+	struct nvme_identify_ns *id = (struct nvme_identify_ns *)in;
+	struct rig_cmd identify = rig_c2h(NVME_ADMIN_IDENTIFY, 2, in, 4096);
+	struct rig_cmd zeroes = rig_plain(NVME_NVM_WRITE_ZEROES, 2);
+
+	rig_disk("d0", false, false);
+	rig_disk_hold(false);
+	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
+	assert_int_equal(transfer(NVME_NVM_WRITE, 2, out, 0, 1), NVME_SC_SUCCESS);
+	rig_call(thread_control(), make_read_only, NULL);
+	rig_run();
+	assert_int_equal(transfer(NVME_NVM_WRITE, 2, out, 0, 1), NVME_SC_NAMESPACE_WRITE_PROTECTED);
+	assert_int_equal(rig_exec(io, &zeroes), NVME_SC_NAMESPACE_WRITE_PROTECTED);
+	assert_int_equal(transfer(NVME_NVM_READ, 2, in, 0, 1), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_count(IO_TYPE_WRITE), 1);
+	assert_int_equal(rig_exec(admin, &identify), NVME_SC_SUCCESS);
+	assert_int_equal(id->nsattr, NVME_NSATTR_WRITE_PROTECTED);
+}
+
 static void test_null_needs_no_buffer_and_malloc_completes_inside_submit(void **state)
 {
 	struct rig_cmd read = rig_c2h(NVME_NVM_READ, 2, in, 512), write = rig_h2c(NVME_NVM_WRITE, 1, out, 512);
@@ -542,6 +568,7 @@ int main(void)
 		T(test_fua_and_a_disabled_cache_cause_flushes),
 		T(test_io_statuses_map_to_nvme_statuses),
 		T(test_a_read_only_disk_is_write_protected),
+		T(test_a_disk_that_becomes_read_only_is_write_protected),
 		T(test_null_needs_no_buffer_and_malloc_completes_inside_submit),
 		T(test_the_submission_queue_head_follows_and_wraps),
 		T(test_commands_over_the_queue_size_end_the_connection),

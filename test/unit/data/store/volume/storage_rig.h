@@ -255,7 +255,7 @@ static int end(void **state)
 	return 0;
 }
 
-static int control_is_held(void *ctx)
+static inline int control_is_held(void *ctx)
 {
 	return bdev_find("p/a")->hold != NULL;
 }

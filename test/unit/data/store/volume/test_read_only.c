@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A sync of a volume's file fails: the volume takes no writes until its engine starts again. fdatasync() is the test's. */
+#include <stdatomic.h>
+
+#include "storage_rig.h"
+
+static atomic_int failures; /* still to come */
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+int __wrap_fdatasync(int fd)
+{
+	if (atomic_load(&failures) == 0)
+		return __real_fdatasync(fd);
+	atomic_fetch_sub(&failures, 1);
+	errno = EIO;
+	return -1;
+}
+
+/* ---- the host of p/a ---- */
+
+static struct {
+	struct bdev_io io;
+	struct iovec iov;
+	enum io_type type;
+	enum io_status status;
+	bool is_done;
+	uint8_t block[4096] __attribute__((aligned(4096)));
+} host;
+
+static void note_io(struct bdev_io *io, enum io_status status)
+{
+	pthread_mutex_lock(&mutex);
+	host.status = status;
+	host.is_done = true;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&mutex);
+}
+
+static int control_io(void *ctx)
+{
+	uint64_t now = reactor_now();
+
+	bdev_io_init(&host.io);
+	host.iov = (struct iovec){ host.block, sizeof(host.block) };
+	host.is_done = false;
+	if (host.type == IO_TYPE_WRITE)
+		bdev_write(&host.io, reading.channel, &host.iov, 1, 0, 1, now, note_io);
+	else if (host.type == IO_TYPE_FLUSH)
+		bdev_flush(&host.io, reading.channel, now, note_io);
+	else if (host.type == IO_TYPE_UNMAP)
+		bdev_unmap(&host.io, reading.channel, 0, 1, now, note_io);
+	else
+		bdev_write_zeroes(&host.io, reading.channel, 0, 1, now, note_io);
+	return 0;
+}
+
+static enum io_status do_io(enum io_type type)
+{
+	host.type = type;
+	assert_int_equal(on_control(control_io, NULL), 0);
+	pthread_mutex_lock(&mutex);
+	while (!host.is_done)
+		pthread_cond_wait(&changed, &mutex);
+	pthread_mutex_unlock(&mutex);
+	return host.status;
+}
+
+/* ---- what the storage reports ---- */
+
+static int reports;
+
+static void note_failure(void *ctx, const struct volume *volume)
+{
+	must(volume->state == VOLUME_READ_ONLY && strcmp(volume->device, "p/a") == 0);
+	reports++;
+}
+
+static void note_resized(void *ctx)
+{
+	reports += 100; /* users of the device are to report it */
+}
+
+static int control_watch(void *ctx)
+{
+	reports = 0;
+	volumes_on_failure(volumes, note_failure, NULL);
+	bdev_on_resized(reading.desc, note_resized);
+	return 0;
+}
+
+static int control_is_read_only(void *ctx)
+{
+	const struct volume *volume = volumes_find(volumes, "p", "a");
+	const struct bdev *bdev = bdev_find("p/a");
+	struct volumes_info info;
+
+	volumes_get_info(volumes, &info);
+	return volume->state == VOLUME_READ_ONLY && volume->why.error == -EIO &&
+	       strstr(volume->why.text, "a sync of its file failed: Input/output error") && volume->since_ns > 0 &&
+	       info.read_only == 1 && info.damaged == 0 && bdev_is_read_only(bdev) && reports == 101;
+}
+
+static int control_is_online(void *ctx)
+{
+	struct volumes_info info;
+
+	volumes_get_info(volumes, &info);
+	return volumes_find(volumes, "p", "a")->state == VOLUME_ONLINE && info.read_only == 0 && info.volumes == 1;
+}
+
+static int control_publish(void *ctx)
+{
+	volumes_publish(volumes, &key, "nqn.2026-11.org.fathom:b", note_end, ctx);
+	return 0;
+}
+
+/* ---- cases ---- */
+
+static int begin_without_uring(void **state)
+{
+	int error;
+
+	must(setenv("FATHOM_NO_URING", "1", 1) == 0); /* so that each flush calls fdatasync() */
+	error = begin(state);
+	must(unsetenv("FATHOM_NO_URING") == 0);
+	atomic_store(&failures, 0);
+	return error;
+}
+
+static void begin_use(void)
+{
+	create_volume("a");
+	write_data("data");
+	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
+	assert_int_equal(on_control(control_watch, NULL), 0);
+	memcpy(host.block, "data", 4);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_SUCCESS);
+}
+
+static void a_failed_sync_makes_the_volume_read_only(void **state)
+{
+	begin_use();
+	atomic_store(&failures, 1);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	/* the kernel may have forgotten the error */
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_READ_ONLY);
+	assert_int_equal(do_io(IO_TYPE_WRITE_ZEROES), IO_READ_ONLY);
+	assert_int_equal(do_io(IO_TYPE_UNMAP), IO_READ_ONLY);
+	assert_read("data");
+	assert_true(on_control(control_is_read_only, NULL));
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static void a_read_only_volume_refuses_changes_of_its_data(void **state)
+{
+	struct call *call;
+
+	begin_use();
+	assert_int_equal(run(control_snapshot), 0);
+	atomic_store(&failures, 1);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_true(on_control(control_is_read_only, NULL));
+	is_forced = true;
+	call = start_call(control_grow);
+	assert_int_equal(wait_for(call), -EIO);
+	assert_non_null(strstr(call->text, "volume p/a is READ_ONLY: a sync of its file failed"));
+	assert_int_equal(run(control_restore), -EIO);
+	snapshot = "t";
+	assert_int_equal(run(control_snapshot), -EIO);
+	assert_int_equal(run(control_publish), 0); /* hosts may read it */
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static void a_restart_trusts_the_volume_again(void **state)
+{
+	begin_use();
+	atomic_store(&failures, 1);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+	close_storage();
+	assert_int_equal(run(control_open), 0);
+	assert_true(on_control(control_is_online, NULL));
+	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
+	assert_read("data");
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_SUCCESS);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static int control_destroy(void *ctx)
+{
+	volumes_destroy(volumes, &key, true, note_end, ctx);
+	return 0;
+}
+
+static int control_count(void *ctx)
+{
+	struct volumes_info info;
+
+	volumes_get_info(volumes, &info);
+	return (int)(info.read_only + info.damaged + info.volumes);
+}
+
+/* The last I/O of a destroyed volume may still be in progress. */
+static void a_sync_that_fails_after_the_volume_was_destroyed_is_ignored(void **state)
+{
+	begin_use();
+	assert_int_equal(run(control_destroy), 0);
+	atomic_store(&failures, 1);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_int_equal(on_control(control_count, NULL), 0);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static void a_read_only_volume_can_be_destroyed(void **state)
+{
+	begin_use();
+	atomic_store(&failures, 1);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+	assert_int_equal(run(control_destroy), 0);
+	assert_int_equal(on_control(control_count, NULL), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define CASE(name) cmocka_unit_test_setup_teardown(name, begin_without_uring, end)
+		CASE(a_failed_sync_makes_the_volume_read_only),
+		CASE(a_read_only_volume_refuses_changes_of_its_data),
+		CASE(a_restart_trusts_the_volume_again),
+		CASE(a_sync_that_fails_after_the_volume_was_destroyed_is_ignored),
+		CASE(a_read_only_volume_can_be_destroyed),
+#undef CASE
+	};
+	int failed = 0;
+
+	if (storage_begin())
+		failed = cmocka_run_group_tests_name("volume read_only", tests, NULL, NULL);
+	storage_end();
+	return failed;
+}
