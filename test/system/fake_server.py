@@ -30,7 +30,7 @@ class Protocol:
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory(prefix="fathom-proto-")
-        names = ["ctl", "drpc", "fathom", "mgmt", "shared", "srv", "store"]
+        names = ["ctl", "drpc", "security", "fathom", "mgmt", "shared", "srv", "store"]
         subprocess.run(["protoc", f"--proto_path={TOP}/src", f"--python_out={self.folder.name}",
                         *[f"rpc/proto/{name}.proto" for name in names]], check=True)
         sys.path.insert(0, self.folder.name)

@@ -49,6 +49,31 @@ class AgentAndServer(SystemTest):
         refused = self.validate(one, credential)
         self.assertEqual((refused.status, refused.token), (NO_PERMISSION, b""))
 
+    def attach_by_rights(self, *args):
+        """Root of this host is refused by the list of the pool, until an entry names it. Then its volume is published."""
+        one, agent = self.begin(*args)
+        one.fathom("pool", "create", "p1", "--user", "nosuch", "--group", "nosuch")
+        one.fathom("volume", "create", "p1/db", "4M")
+        answer = agent.attach("p1/db")
+        self.assertEqual(rig.fault_code(answer), "code = 1293", answer)
+        self.assertIn("user root@ of host", answer.text)
+        self.assertIn("update-acl p1 --entry A::root@:rw", answer.resolution)
+        one.fathom("pool", "update-acl", "p1", "-e", "A::root@:r")
+        self.assertIn("not attached read-only", agent.attach("p1/db").text)
+        one.fathom("pool", "update-acl", "p1", "-e", f"A::root@{os.uname().nodename}:rw")
+        answer = agent.attach("p1/db")
+        self.assertNotIn(answer.code, (1293, 1294), answer)  # a host without the driver gets no further
+        events = one.fathom("system", "events").stdout
+        self.assertEqual(events.count("volume_published"), 1, events)
+        self.assertEqual(events.count("pool_access_changed"), 2, events)
+
+    def test_an_agent_attaches_by_the_pools_access_control_list(self):
+        self.attach_by_rights()
+
+    def test_with_certificates_the_list_decides_for_a_signed_credential(self):
+        certificates = make_certificates(os.path.join(self.directory, "certs"))
+        self.attach_by_rights(transport_config(certificates, "server").replace("}", f", client_cert_dir: {certificates}}}"), certificates)
+
     def test_with_certificates_only_an_agents_signature_is_accepted(self):
         certificates = make_certificates(os.path.join(self.directory, "certs"))
         one, agent = self.begin(transport_config(certificates, "server").replace("}", f", client_cert_dir: {certificates}}}"), certificates)

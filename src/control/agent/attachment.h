@@ -32,6 +32,8 @@ struct attachment {
 	struct attach_options options;
 	/* calls under way */
 	Fathom__VolumePublishReq publish;
+	service_done_fn publish_done;
+	uint64_t publish_ns; /* time for it */
 	Fathom__VolumeUnpublishReq unpublish;
 	char asked[ATTACH_NAME_BYTES];
 	/* the job; while is_working, the worker thread has these and `record`, `options`, `link_path` */
@@ -41,6 +43,16 @@ struct attachment {
 	struct fathom_fault job_why; /* error 0: it succeeded */
 	struct attach_device job_device;
 };
+
+/* ---- attachment_publish.c ---- */
+
+/*
+ * Ask for the publication of the volume, in the name of root of this host. `done` is called once with the attachment,
+ * later, or here if it fails at once.
+ */
+void attachment_ask_publish(struct attachment *attachment, uint64_t timeout_ns, service_done_fn done);
+/* Take what the answer says about the volume. False: it is another volume, or not valid. */
+MUST_CHECK bool attachment_take_volume(struct attachment *attachment, const Fathom__Volume *volume);
 
 /* ---- attachment_job.c ---- */
 

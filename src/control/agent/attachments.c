@@ -208,28 +208,6 @@ static void fail(struct attachment *attachment, const struct fathom_fault *why)
 
 /* ---- attaching ---- */
 
-static bool take_volume(struct attachment *attachment, const Fathom__Volume *volume)
-{
-	struct attach_record *record = &attachment->record, taken = *record;
-	uuid_t uuid;
-
-	if (!volume || uuid_parse(volume->uuid, uuid) != 0 || volume->n_addresses > ATTACH_ADDRESSES_MAX ||
-	    !attach_name_is_valid(volume->name) || !volume->nqn[0] ||
-	    text_copy(taken.name, sizeof(taken.name), volume->name) != 0 ||
-	    text_copy(taken.nqn, sizeof(taken.nqn), volume->nqn) != 0)
-		return false;
-	uuid_unparse_lower(uuid, taken.uuid);
-	if (record->uuid[0] && strcmp(record->uuid, taken.uuid) != 0)
-		return false; /* the name is now another volume's */
-	taken.address_count = 0;
-	for (size_t i = 0; i < volume->n_addresses; i++) {
-		if (text_copy(taken.addresses[taken.address_count++], ATTACH_ADDRESS_BYTES, volume->addresses[i]) != 0)
-			return false;
-	}
-	*record = taken;
-	return true;
-}
-
 static void begin_connect(struct attachment *attachment)
 {
 	attachment_state_move(reactor_now(), attachment, ATTACHMENT_CONNECTING);
@@ -285,7 +263,7 @@ static void published(void *ctx, const ProtobufCMessage *response, const struct 
 		return;
 	}
 	attachment->publish_why = answer ? bad : *why;
-	if (answer && !take_volume(attachment, answer->volume)) {
+	if (answer && !attachment_take_volume(attachment, answer->volume)) {
 		bad.error = fault(&bad, -EPROTO, "the answer about %s is not valid: another volume, or no NQN",
 				  attachment->record.name);
 		fail(attachment, &bad);
@@ -300,30 +278,15 @@ static void published(void *ctx, const ProtobufCMessage *response, const struct 
 
 static void begin_publish(struct attachment *attachment)
 {
-	struct agent *agent = attachment->agent;
 	struct fathom_fault why = { 0 };
 
-	deadline_clear(&agent->deadlines, &attachment->due);
+	deadline_clear(&attachment->agent->deadlines, &attachment->due);
 	attachment_state_move(reactor_now(), attachment, ATTACHMENT_PUBLISHING);
 	if (attachment_read_options(attachment, &why) != 0) {
 		fail(attachment, &why);
 		return;
 	}
-	fathom__volume_publish_req__init(&attachment->publish);
-	attachment->publish.sys = agent->system;
-	attachment->publish.host = attachment->options.host_nqn;
-	(void)text_copy(attachment->asked, sizeof(attachment->asked), /* as large as the name */
-			attachment->record.uuid[0] ? attachment->record.uuid : attachment->record.name);
-	attachment->publish.name = attachment->asked;
-	service_start(agent, &(struct service_request){
-				     .path = "/fathom.ControlSvc/VolumePublish",
-				     .name = "publishing of a volume",
-				     .message = &attachment->publish.base,
-				     .response = &fathom__volume_resp__descriptor,
-				     .timeout_ns = time_left(attachment),
-				     .done = published,
-				     .ctx = attachment,
-			     });
+	attachment_ask_publish(attachment, time_left(attachment), published);
 }
 
 /* A temporary attachment becomes persistent by a request that is not temporary; never the other way. */

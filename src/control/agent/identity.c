@@ -25,9 +25,12 @@
 
 enum { LOOKUP_SECONDS = 10, IDENTITIES_MAX = 1024, DATABASE_BYTES_MAX = 1 << 20, DATABASE_BYTES = 4096 };
 
+/* A client, or a part of the agent. */
 struct credential_waiter {
 	TAILQ_ENTRY(credential_waiter) link;
-	struct drpc_call *call;
+	struct drpc_call *call; /* NULL: `done` waits */
+	credential_done_fn done;
+	void *ctx;
 };
 
 struct identity {
@@ -169,7 +172,15 @@ static void reply_credential(struct agent *agent, struct drpc_call *call, int st
 	drpc_reply(call, &response.base);
 }
 
-static void answer(struct identity *identity, struct drpc_call *call)
+static void finish(struct agent *agent, const struct credential_waiter *waiter, int status, Auth__Credential *credential)
+{
+	if (waiter->call)
+		reply_credential(agent, waiter->call, status, credential);
+	else
+		waiter->done(waiter->ctx, status, credential);
+}
+
+static void answer(struct identity *identity, const struct credential_waiter *waiter)
 {
 	static struct log_limit limit = LOG_LIMIT(5, NS_PER_SEC);
 	struct agent *agent = identity->agent;
@@ -188,15 +199,15 @@ static void answer(struct identity *identity, struct drpc_call *call)
 		log_line_limited(&limit, clock_monotonic_ns(), LOG_LEVEL_WARNING,
 				 "no credential for uid %u, gid %u: this host does not know them; client_user_map can",
 				 identity->uid, identity->gid);
-		reply_credential(agent, call, AGENT_STATUS_NOT_FOUND, NULL);
+		finish(agent, waiter, AGENT_STATUS_NOT_FOUND, NULL);
 		return;
 	}
 	if (credential_make(&who, agent->key, &credential, &why) != 0) {
 		agent_log_fault(LOG_LEVEL_ERROR, "no credential: ", &why);
-		reply_credential(agent, call, AGENT_STATUS_MISC, NULL);
+		finish(agent, waiter, AGENT_STATUS_MISC, NULL);
 		return;
 	}
-	reply_credential(agent, call, 0, credential);
+	finish(agent, waiter, 0, credential);
 	auth__credential__free_unpacked(credential, NULL);
 }
 
@@ -208,9 +219,9 @@ static void end_waiters(struct identity *identity, int status)
 	while ((waiter = TAILQ_FIRST(&identity->waiters))) {
 		TAILQ_REMOVE(&identity->waiters, waiter, link);
 		if (status)
-			reply_credential(identity->agent, waiter->call, status, NULL);
+			finish(identity->agent, waiter, status, NULL);
 		else
-			answer(identity, waiter->call);
+			answer(identity, waiter);
 		free(waiter);
 	}
 }
@@ -282,13 +293,13 @@ static bool make_room(struct identities *identities)
 }
 
 /* NULL: too many are being looked up. */
-static struct identity *identity_find(struct agent *agent, const struct drpc_peer *peer)
+static struct identity *identity_find(struct agent *agent, uid_t uid, gid_t gid)
 {
 	struct identities *identities = &agent->identities;
 	struct identity *identity;
 
 	TAILQ_FOREACH (identity, &identities->known, link) {
-		if (identity->uid == peer->uid && identity->gid == peer->gid)
+		if (identity->uid == uid && identity->gid == gid)
 			return identity;
 	}
 	if (!make_room(identities))
@@ -296,8 +307,8 @@ static struct identity *identity_find(struct agent *agent, const struct drpc_pee
 	identity = calloc(1, sizeof(*identity));
 	must(identity);
 	identity->agent = agent;
-	identity->uid = peer->uid;
-	identity->gid = peer->gid;
+	identity->uid = uid;
+	identity->gid = gid;
 	TAILQ_INIT(&identity->waiters);
 	TAILQ_INSERT_TAIL(&identities->known, identity, link);
 	identities->count++;
@@ -319,29 +330,41 @@ static bool start_lookup(struct identity *identity)
 	return true;
 }
 
-void call_request_credentials(struct drpc_call *call, const ProtobufCMessage *request)
+/* `wanted` waits for a credential of this user. */
+static void ask(struct agent *agent, uid_t uid, gid_t gid, const struct credential_waiter *wanted)
 {
-	struct agent *agent = drpc_call_ctx(call);
 	uint64_t keep_ns = agent_duration_ns(agent->config->credentials.cache_expiration);
-	struct identity *identity = identity_find(agent, drpc_call_peer(call));
+	struct identity *identity = identity_find(agent, uid, gid);
 	struct credential_waiter *waiter;
 
 	if (!identity) {
-		reply_credential(agent, call, AGENT_STATUS_BUSY, NULL);
+		finish(agent, wanted, AGENT_STATUS_BUSY, NULL);
 		return;
 	}
 	if (!identity->is_looking && identity->at_ns && clock_monotonic_ns() - identity->at_ns < keep_ns) {
-		answer(identity, call);
+		answer(identity, wanted);
 		return;
 	}
 	if (!identity->is_looking && !start_lookup(identity)) {
-		reply_credential(agent, call, AGENT_STATUS_BUSY, NULL);
+		finish(agent, wanted, AGENT_STATUS_BUSY, NULL);
 		return;
 	}
 	waiter = calloc(1, sizeof(*waiter));
 	must(waiter);
-	waiter->call = call;
+	*waiter = *wanted;
 	TAILQ_INSERT_TAIL(&identity->waiters, waiter, link);
+}
+
+void call_request_credentials(struct drpc_call *call, const ProtobufCMessage *request)
+{
+	const struct drpc_peer *peer = drpc_call_peer(call);
+
+	ask(drpc_call_ctx(call), peer->uid, peer->gid, &(struct credential_waiter){ .call = call });
+}
+
+void identities_ask(struct agent *agent, uid_t uid, gid_t gid, credential_done_fn done, void *ctx)
+{
+	ask(agent, uid, gid, &(struct credential_waiter){ .done = done, .ctx = ctx });
 }
 
 void identities_open(struct agent *agent)

@@ -130,6 +130,10 @@ struct identities {
 void identities_open(struct agent *agent);
 void identities_close(struct agent *agent);
 void call_request_credentials(struct drpc_call *call, const ProtobufCMessage *request);
+/* `credential`: lent, NULL if `status` (of enum agent_status) is not 0. */
+typedef void (*credential_done_fn)(void *ctx, int status, Auth__Credential *credential);
+/* A credential of a user of this host, for the agent itself. `done` is called once, here or later. */
+void identities_ask(struct agent *agent, uid_t uid, gid_t gid, credential_done_fn done, void *ctx);
 
 /* ---- clients.c: processes with pool handles ---- */
 

@@ -286,3 +286,17 @@ int credential_verify(const Auth__Credential *credential, const struct credentia
 	auth__token__free_unpacked(verifier, NULL);
 	return error;
 }
+
+int credential_read_token(const Auth__Credential *credential, Auth__Sys **sys_ret, struct fathom_fault *why)
+{
+	Auth__Token *token = auth__token__unpack(NULL, credential->token.len, credential->token.data);
+	Auth__Sys *sys = NULL;
+
+	if (token && token->flavor == AUTH__FLAVOR__AUTH_SYS)
+		sys = auth__sys__unpack(NULL, token->data.len, token->data.data);
+	auth__token__free_unpacked(token, NULL);
+	if (!sys)
+		return fault(why, -EINVAL, "the token of the credential is not valid");
+	*sys_ret = sys;
+	return 0;
+}

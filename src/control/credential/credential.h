@@ -59,4 +59,10 @@ struct credential_rules {
 MUST_CHECK int credential_verify(const Auth__Credential *credential, const struct credential_rules *rules,
 				 struct fathom_fault *why);
 
+/*
+ * What the token of a credential says, which credential_verify() has accepted. Free it with auth__sys__free_unpacked().
+ * Errors (explained): -EINVAL.
+ */
+MUST_CHECK int credential_read_token(const Auth__Credential *credential, Auth__Sys **sys_ret, struct fathom_fault *why);
+
 #endif

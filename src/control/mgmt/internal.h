@@ -103,6 +103,7 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_waiter_list, mgmt_waiter) waiters; /* events.c */
 	size_t waiter_count;
 
+	struct credential_rules credentials;
 	uint64_t storage_timeout_ns, storage_read_ns, storage_patience_ns; /* storage.h */
 	struct catalog *catalog;
 	TAILQ_HEAD(mgmt_engine_list, mgmt_engine) engines;

@@ -50,6 +50,7 @@ static int copy_options(struct mgmt *mgmt, const struct mgmt_options *options)
 	mgmt->storage_read_ns = options->storage_read_ns ? options->storage_read_ns : STORAGE_READ_S * NS_PER_SEC;
 	mgmt->storage_patience_ns = options->storage_patience_ns ? options->storage_patience_ns
 								 : STORAGE_PATIENCE_S * NS_PER_SEC;
+	mgmt->credentials = options->credentials;
 	mgmt->net_dev_class = options->net_dev_class;
 	mgmt->joins_max = options->joins_max ? options->joins_max : MGMT_JOINS_MAX;
 	mgmt->is_new_system = options->is_new_system;

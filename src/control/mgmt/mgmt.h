@@ -12,6 +12,7 @@
 #ifndef CONTROL_MGMT_MGMT_H
 #define CONTROL_MGMT_MGMT_H
 
+#include "control/credential/credential.h"
 #include "control/db/db.h"
 #include "control/system/system.h"
 #include "rpc/grpc/grpc.h"
@@ -42,6 +43,11 @@ struct mgmt_options {
 	uint64_t storage_read_ns;     /* wait for the figures of engines; 0: 2 s */
 	uint64_t storage_patience_ns; /* a call waits this long for an engine that cannot be reached; 0: 10 s */
 	uint32_t joins_max;	      /* joins that wait for their transaction, and likewise reports; 0: MGMT_JOINS_MAX */
+	/*
+	 * How credentials of agents are checked; the texts are lent. `folder` NULL with certificates: the agent's own is
+	 * proof enough, which its connection has shown. `now_s` is not used.
+	 */
+	struct credential_rules credentials;
 };
 
 /* Open the service and load the system from the database. Errors: those of system_store_load() and event_store_open(). */
@@ -110,7 +116,8 @@ const struct system *mgmt_system(const struct mgmt *mgmt);
 	X(storage_late, "calls that were answered before their change ended")                                              \
 	X(storage_calls, "calls to engines about their storage")                                                           \
 	X(storage_failures, "of these, calls that failed or got no answer")                                                \
-	X(storage_lists, "of the calls, requests for what an engine holds")
+	X(storage_lists, "of the calls, requests for what an engine holds")                                                \
+	X(access_denied, "calls of agents that an access control list or a bad credential refused")
 
 struct mgmt_stats {
 #define MGMT_STATS_FIELD(name, meaning) uint64_t name;

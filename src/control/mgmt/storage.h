@@ -202,6 +202,15 @@ MUST_CHECK int storage_show(const struct mgmt *mgmt, const struct catalog_volume
 			    struct storage_shown *shown);
 void storage_unshow(struct storage_shown *shown);
 
+/* ---- storage_access.c ---- */
+
+/*
+ * Whether the caller may attach volumes of the pool: an administrator, or an agent whose `credential` (NULL: none) names a
+ * user with the permissions. Errors: -EACCES (credential_bad, access_denied).
+ */
+MUST_CHECK int storage_check_access(struct mgmt *mgmt, const struct grpc_call *call, const struct catalog_pool *pool,
+				    const Auth__Credential *credential, struct fathom_fault *why);
+
 /* ---- storage_list.c ---- */
 
 /* What the latest LIST of its engine says about the volume. */

@@ -213,6 +213,8 @@ void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request
 	error = catalog_check_nqn(asked->host, &why);
 	if (!error)
 		error = find_changeable(mgmt, asked->name, &volume, &why);
+	if (!error)
+		error = storage_check_access(mgmt, call, volume->pool, asked->credential, &why);
 	if (!error && volume->record.host_count == CATALOG_HOSTS_MAX && !catalog_has_host(&volume->record, asked->host))
 		error = fault_hosts_full(&why, storage_what(volume->pool, volume, what), CATALOG_HOSTS_MAX);
 	if (error) {

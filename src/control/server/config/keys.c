@@ -136,7 +136,8 @@ static const struct config_key transport_keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_transport, client_cert_dir),
 	  .check = check_absolute,
-	  .doc = "accepted for DAOS's files and not used: a certificate of the authority has its role" },
+	  .doc = "folder with agent.crt, which then must have signed the credentials of agents; by default the certificate "
+		 "of the agent's connection is enough" },
 };
 static const struct config_schema transport_schema = CONFIG_SCHEMA(struct server_transport, transport_keys);
 

@@ -51,6 +51,11 @@ static int open_service(struct server *server, const char *path, struct fathom_f
 		.events_max = (uint32_t)server->config->events_max,
 		.db = server->database->db,
 		.database = path,
+		.credentials = {
+			.is_insecure = server->config->transport.allow_insecure,
+			.folder = server->config->transport.client_cert_dir,
+			.ca = server->config->transport.ca_cert,
+		},
 	};
 
 	must(text_parse_duration(server->config->server_heartbeat, &options.heartbeat_ns) == 0);

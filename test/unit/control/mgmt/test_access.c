@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Access control lists of pools, as the management service keeps them and as it applies them to agents. */
+#include "control/credential/credential.h"
 #include "control/mgmt/acl.h"
 #include "storage_calls.h"
 
@@ -108,6 +109,116 @@ static void a_refused_change_leaves_the_list(void **state)
 	assert_string_equal(entries_of(get_acl("p1")), "A::OWNER@:rw A:G:GROUP@:rw");
 }
 
+/* ---- agents ---- */
+
+/* A credential as an agent without certificates makes it. */
+static Auth__Credential *make_credential(const char *user, const char *group, const char *machine)
+{
+	const struct credential_identity who = { .machine = machine, .user = user, .group = group };
+	Auth__Credential *credential;
+
+	assert_int_equal(credential_make(&who, NULL, &credential, NULL), 0);
+	return credential;
+}
+
+static struct question *publish_with(Auth__Credential *credential)
+{
+	Fathom__VolumePublishReq request = FATHOM__VOLUME_PUBLISH_REQ__INIT;
+
+	request.name = (char *)"p1/db";
+	request.host = (char *)HOST;
+	request.credential = credential;
+	return ask(fixture.agent, "/fathom.ControlSvc/VolumePublish", &request.base, &fathom__volume_resp__descriptor);
+}
+
+/* Publish as an agent. 0, or the code of the fault. */
+static int publish_as(const char *user, const char *group, const char *machine)
+{
+	Auth__Credential *credential = make_credential(user, group, machine);
+	struct question *question = publish_with(credential);
+
+	auth__credential__free_unpacked(credential, NULL);
+	return question->why.code;
+}
+
+static void begin_with_volume(void)
+{
+	struct pool_request request;
+
+	join_many(1);
+	fill_pool(&request, "p1", "");
+	request.message.user_group = (char *)"staff@";
+	answer_of(ask_pool(&request));
+	volume_of(create_volume("p1/db", GIB));
+}
+
+static void an_agent_publishes_by_the_list(void **state)
+{
+	static const struct {
+		const char *entry, *user, *group, *machine;
+		int code;
+	} rows[] = {
+		{ "A::OWNER@:rw", "bob", "x", "n", 0 },
+		{ "A::OWNER@:rw", "ann", "x", "n", FAULT_ACCESS_DENIED },
+		{ "A:G:GROUP@:rw", "ann", "staff", "n", 0 },
+		{ "A::OWNER@:r", "bob", "x", "n", FAULT_ACCESS_DENIED }, /* no volume is read-only */
+		{ "A::OWNER@:w", "bob", "x", "n", FAULT_ACCESS_DENIED },
+		{ "A::OWNER@:tw", "bob", "x", "n", 0 },
+		{ "A::OWNER@:cdTaAo", "bob", "x", "n", FAULT_ACCESS_DENIED },
+		{ "A::root@n1:rw", "root", "root", "n1", 0 },
+		{ "A::root@n1:rw", "root", "root", "n2", FAULT_ACCESS_DENIED },
+		{ "A:G:root@:rw", "root", "root", "n2", 0 },
+		{ "A::EVERYONE@:rw", "ann", "x", "n", 0 },
+	};
+	uint64_t denied = 0;
+
+	begin_with_volume();
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		answer_of(change_acl("PoolOverwriteACL", "p1", &rows[i].entry, 1));
+		assert_int_equal(publish_as(rows[i].user, rows[i].group, rows[i].machine), rows[i].code);
+		denied += rows[i].code != 0;
+	}
+	assert_int_equal(mgmt_stats(fixture.mgmt).access_denied, denied);
+}
+
+static void a_refusal_names_the_user_and_the_permission(void **state)
+{
+	const char *entry = "A::OWNER@:r";
+	Auth__Credential *credential = make_credential("bob", "x", "node7");
+	struct question *question;
+
+	begin_with_volume();
+	answer_of(change_acl("PoolOverwriteACL", "p1", &entry, 1));
+	question = publish_with(credential);
+	assert_int_equal(question->why.code, FAULT_ACCESS_DENIED);
+	assert_string_equal(question->why.text,
+			    "user bob@ of host node7 may not attach volumes of pool \"p1\": the access control list "
+			    "gives no permission to write (w), and volumes are not attached read-only");
+	auth__credential__free_unpacked(credential, NULL);
+	assert_int_equal(fixture.fakes[0].storage.calls[STORE__ACTION__VOLUME_PUBLISH], 0);
+	/* an administrator needs no entry */
+	volume_of(publish_volume("p1/db", HOST));
+}
+
+static void a_credential_must_be_there_and_verify(void **state)
+{
+	Auth__Credential *credential = make_credential("bob", "x", "n");
+
+	begin_with_volume();
+	assert_int_equal(publish_with(NULL)->why.code, FAULT_CREDENTIAL_BAD);
+	credential->token.data[credential->token.len - 1] ^= 1;
+	assert_int_equal(publish_with(credential)->why.code, FAULT_CREDENTIAL_BAD);
+	/* with certificates and without a folder, the agent's connection is the proof */
+	credential->token.data[credential->token.len - 1] ^= 1;
+	assert_int_equal(publish_with(credential)->why.code, 0);
+	fixture.has_certificates = true;
+	reopen_mgmt();
+	assert_int_equal(publish_with(credential)->why.code, 0);
+	credential->token.data[0] = 0xff;
+	assert_int_equal(publish_with(credential)->why.code, FAULT_CREDENTIAL_BAD);
+	auth__credential__free_unpacked(credential, NULL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -116,6 +227,9 @@ int main(void)
 		TEST(a_pool_with_a_bad_list_or_owner_is_not_created),
 		TEST(entries_are_added_replaced_and_removed_and_survive_a_restart),
 		TEST(a_refused_change_leaves_the_list),
+		TEST(an_agent_publishes_by_the_list),
+		TEST(a_refusal_names_the_user_and_the_permission),
+		TEST(a_credential_must_be_there_and_verify),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt access", tests, NULL, NULL);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Apply the access control list of a pool to a call that publishes a volume.
+ *
+ * The role of the caller comes from its certificate. An administrator may publish any volume. An agent acts for a user of
+ * its host: its credential names the user, the groups and the host, and needs the permissions to read and to write, because
+ * engines serve no volume read-only.
+ */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/storage.h"
+
+/* `*sys_ret`: what the credential says. */
+static int verify(const struct mgmt *mgmt, const Auth__Credential *credential, Auth__Sys **sys_ret,
+		  struct fathom_fault *why)
+{
+	struct credential_rules rules = mgmt->credentials;
+	struct fathom_fault reason = { 0 };
+	int error = 0;
+
+	if (!credential)
+		return fault_credential_bad(why, "there is none");
+	rules.now_s = (int64_t)(clock_realtime_ns() / NS_PER_SEC);
+	if (rules.is_insecure || rules.folder)
+		error = credential_verify(credential, &rules, &reason);
+	if (!error)
+		error = credential_read_token(credential, sys_ret, &reason);
+	return error ? fault_credential_bad(why, reason.text) : 0;
+}
+
+static int check_permissions(const struct catalog_pool_record *pool, const Auth__Sys *sys, struct fathom_fault *why)
+{
+	const struct acl_caller caller = {
+		.user = sys->user,
+		.group = sys->group,
+		.machine = sys->machinename,
+		.groups = sys->groups,
+		.group_count = sys->n_groups,
+	};
+	uint32_t permissions = acl_permissions(pool->acl, pool->owner, pool->group, &caller);
+
+	if (!(permissions & (ACL_READ | ACL_GET_PROPERTIES)))
+		return fault_access_denied(why, sys->user, sys->machinename, pool->name,
+					   permissions ? "the access control list gives no permission to read (r)"
+						       : "the access control list gives no permission");
+	if (!(permissions & ACL_WRITE))
+		return fault_access_denied(why, sys->user, sys->machinename, pool->name,
+					   "the access control list gives no permission to write (w), and volumes are not "
+					   "attached read-only");
+	return 0;
+}
+
+int storage_check_access(struct mgmt *mgmt, const struct grpc_call *call, const struct catalog_pool *pool,
+			 const Auth__Credential *credential, struct fathom_fault *why)
+{
+	Auth__Sys *sys = NULL;
+	int error;
+
+	if (grpc_call_role(call) != GRPC_ROLE_AGENT)
+		return 0;
+	error = verify(mgmt, credential, &sys, why);
+	if (!error)
+		error = check_permissions(&pool->record, sys, why);
+	if (error)
+		mgmt->stats.access_denied++;
+	auth__sys__free_unpacked(sys, NULL);
+	return error;
+}
