@@ -53,7 +53,7 @@ def commands(server, text):
 
 
 def bench_ratios(server_of, build, report, rounds, seconds, disks):
-    """I/Os a second of each kind of volume to those of a raw file and of the device; all were written once before, but "new"."""
+    """I/Os a second of each kind of volume to those of a raw file and of the device; all were written once before."""
     server = server_of(build, "traced", 600, "--storage", disks.storage, setup=SETUP)
     names = ["raw file", "device", "thin", "thick", "with snapshots"]
     raw = os.path.join(disks.storage, "raw")
@@ -93,7 +93,7 @@ def bench_neighbour(server, report, rounds, seconds):
     rows = []
     for direction in ("randread", "randwrite"):
         ratios = []
-        for number in range(2 * rounds):
+        for number in range(4 * rounds):
             iops = {}
             for nsid in (3, 5) if number % 2 else (5, 3):
                 if nsid == 5:   # its blocks are shared again
@@ -177,13 +177,13 @@ def bench_many(server_of, build, report, disks):
                  [["a synced file", f"{floor:.0f}", "1"], *([name, f"{us:.0f}", f"{us / floor:.1f}"] for name, us in times.items())])
 
 
-def bench_volumes(server_of, build, report, rounds, seconds):
+def bench_volumes(server_of, build, report, measure, *options):
+    """`measure`: bench_ratios or bench_many."""
     if os.geteuid() != 0 or not shutil.which("mkfs.xfs") or not os.path.exists("/dev/loop-control"):
         print("\nVolumes: not measured: that needs root, loop devices and mkfs.xfs")
         return
-    for measure, options in ((bench_ratios, (rounds, seconds)), (bench_many, ())):
-        disks = Disks()
-        try:
-            measure(server_of, build, report, *options, disks)
-        finally:
-            disks.close()
+    disks = Disks()
+    try:
+        measure(server_of, build, report, *options, disks)
+    finally:
+        disks.close()

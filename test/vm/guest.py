@@ -197,7 +197,7 @@ class Devices:
     def words(self):
         return [word for number, path in enumerate(self.disks)
                 for word in ("-drive", f"file=nbd+unix:///?socket={path},format=raw,if=none,id=disk{number},cache=none",
-                             "-device", f"virtio-blk-pci,drive=disk{number}")]
+                             "-device", f"virtio-blk-pci,drive=disk{number},logical_block_size=4096,physical_block_size=4096")]
 
 
 def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB, devices=None):

@@ -5,8 +5,10 @@
         ... QEMU with -drive file=nbd+unix:///?socket=disk.socket ...
         disk.cut(qemu)      # kill QEMU; each unflushed sector keeps one of its contents since the last flush
 
-A flush moves the cache into the image file. At a cut each sector of 512 bytes becomes what it was at the last flush, or what any later write
-put there, at random: writes are lost, reordered and torn, but a sector is whole. That is what NVMe disks without power-loss protection promise.
+A flush moves the cache into the image file. At a cut each block of 4 KiB becomes what it was at the last flush, or what any later write
+put there, at random: writes are lost, reordered and torn, but a block is whole. That is what NVMe disks without power-loss protection promise
+that are formatted with blocks of 4 KiB. XFS needs whole blocks: its recovery does not replay a metadata block whose first sector is newer than the
+log's record, so a disk that tore such blocks could not be mounted ("Bad message").
 """
 
 import os
@@ -16,7 +18,7 @@ import struct
 import tempfile
 import threading
 
-SECTOR = 512
+SECTOR = 4096      # the logical block of the guest's disk, too: guest.Devices
 OPTION_MAGIC, OPTION_REPLY_MAGIC = 0x49484156454F5054, 0x3E889045565A9
 REQUEST_MAGIC, REPLY_MAGIC = 0x25609513, 0x67446698
 FIXED_NEWSTYLE, NO_ZEROES = 1, 2
