@@ -41,7 +41,7 @@ int32_t uring_op_execute(const struct uring_op *op)
 		rc = preadv(op->fd, op->iov, op->iov_count, (off_t)op->offset_bytes);
 		break;
 	case URING_WRITEV:
-		rc = pwritev(op->fd, op->iov, op->iov_count, (off_t)op->offset_bytes);
+		rc = pwritev2(op->fd, op->iov, op->iov_count, (off_t)op->offset_bytes, op->is_durable ? RWF_DSYNC : 0);
 		break;
 	case URING_FDATASYNC:
 		rc = fdatasync(op->fd);

@@ -281,6 +281,7 @@ struct uring_op {
 	int fd;
 	const struct iovec *iov; /* READV, WRITEV: lent */
 	int iov_count;
+	bool is_durable; /* WRITEV: it is on the device when it ends (RWF_DSYNC) */
 	uint64_t offset_bytes;
 	struct uring_lane *lane; /* NULL: the thread's default lane, shared by all such operations */
 	uint64_t length_bytes;	 /* FALLOCATE */

@@ -215,6 +215,7 @@ static void prepare_sqe(struct io_uring_sqe *sqe, struct uring_op *op)
 		break;
 	case URING_WRITEV:
 		io_uring_prep_writev(sqe, op->fd, op->iov, (unsigned int)op->iov_count, op->offset_bytes);
+		sqe->rw_flags = op->is_durable ? RWF_DSYNC : 0;
 		break;
 	case URING_FDATASYNC:
 		io_uring_prep_fsync(sqe, op->fd, IORING_FSYNC_DATASYNC);

@@ -2,7 +2,7 @@
 /*
  * file - a regular file or a block device of the kernel.
  *
- *   read, write     readv, writev; a short transfer continues where it stopped
+ *   read, write     readv, writev, with RWF_DSYNC if it is to be durable; a short transfer continues where it stopped
  *   flush           fdatasync
  *   unmap           fallocate(PUNCH_HOLE)
  *   write zeroes    fallocate(ZERO_RANGE), else PUNCH_HOLE, else IO_UNSUPPORTED, and the core writes them
@@ -79,53 +79,7 @@ static bool retry_operation(struct file_io *self, int32_t result)
 	return true;
 }
 
-/* ---- read and write ---- */
-
-/* Start the rest of a short transfer. */
-static void continue_transfer(struct file_io *self)
-{
-	struct bdev_io *io = self->io;
-	uint64_t skip = self->bytes_done;
-	int index = 0;
-
-	must(skip > 0);
-	restore_vector(self);
-	while (skip >= io->iov[index].iov_len) {
-		skip -= io->iov[index++].iov_len;
-		must(index < io->iov_count);
-	}
-	self->cut = io->iov[index];
-	self->cut_index = index;
-	io->iov[index].iov_base = (uint8_t *)io->iov[index].iov_base + skip;
-	io->iov[index].iov_len -= skip;
-	self->op.iov = &io->iov[index];
-	self->op.iov_count = io->iov_count - index;
-	self->op.offset_bytes = io->block_index * self->channel->block_bytes + self->bytes_done;
-	uring_submit(&self->op);
-}
-
-static void transfer_done(struct uring_op *op, int32_t result)
-{
-	struct file_io *self = container_of(op, struct file_io, op);
-	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
-
-	must(op->kind == (self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
-	if (result < 0) {
-		if (!retry_operation(self, result))
-			complete_io(self, bdev_status_from_errno(result));
-		return;
-	}
-	self->bytes_done += (uint64_t)result;
-	must(self->bytes_done <= bytes);
-	if (self->bytes_done == bytes)
-		complete_io(self, IO_SUCCESS);
-	else if (result == 0) /* the file was truncated */
-		complete_io(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
-	else
-		continue_transfer(self);
-}
-
-/* ---- flush, unmap, write zeroes ---- */
+/* ---- failed syncs ---- */
 
 /* Any channel's thread; only the first one records and logs the loss. */
 static void record_data_loss(struct file_bdev *file, int32_t error)
@@ -161,6 +115,82 @@ static COLD void stop_volume(struct file_bdev *file, int32_t error)
 	thread_send_msg(thread_control(), report_stop, file);
 }
 
+static COLD void note_failed_sync(struct file_channel *channel, int32_t error)
+{
+	if (channel->is_volume)
+		stop_volume(channel->file, error);
+	else if (!channel->file->direct)
+		record_data_loss(channel->file, error);
+}
+
+/* ---- read and write ---- */
+
+/* Start the rest of a short transfer. */
+static void continue_transfer(struct file_io *self)
+{
+	struct bdev_io *io = self->io;
+	uint64_t skip = self->bytes_done;
+	int index = 0;
+
+	must(skip > 0);
+	restore_vector(self);
+	while (skip >= io->iov[index].iov_len) {
+		skip -= io->iov[index++].iov_len;
+		must(index < io->iov_count);
+	}
+	self->cut = io->iov[index];
+	self->cut_index = index;
+	io->iov[index].iov_base = (uint8_t *)io->iov[index].iov_base + skip;
+	io->iov[index].iov_len -= skip;
+	self->op.iov = &io->iov[index];
+	self->op.iov_count = io->iov_count - index;
+	self->op.offset_bytes = io->block_index * self->channel->block_bytes + self->bytes_done;
+	uring_submit(&self->op);
+}
+
+/* Errors of a durable write by which the device says nothing about earlier writes. */
+static bool is_refusal(enum io_status status)
+{
+	return status == IO_NO_SPACE || status == IO_INVALID || status == IO_UNSUPPORTED || status == IO_READ_ONLY ||
+	       status == IO_NOT_PERMITTED || status == IO_ABORTED;
+}
+
+/* The result of a durable write, which is also a sync: see flush_done(). */
+static enum io_status settle_durable(struct file_channel *channel, int32_t result)
+{
+	struct file_bdev *file = channel->file;
+
+	if (result < 0 && !is_refusal(bdev_status_from_errno(result)))
+		note_failed_sync(channel, result);
+	if (result >= 0)
+		result = atomic_load(channel->is_volume ? &file->stop_error : &file->flush_error);
+	return bdev_status_from_errno(result);
+}
+
+static void transfer_done(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
+
+	must(op->kind == (self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
+	if (result < 0) {
+		if (!retry_operation(self, result))
+			complete_io(self, op->is_durable ? settle_durable(self->channel, result)
+							 : bdev_status_from_errno(result));
+		return;
+	}
+	self->bytes_done += (uint64_t)result;
+	must(self->bytes_done <= bytes);
+	if (self->bytes_done == bytes)
+		complete_io(self, unlikely(op->is_durable) ? settle_durable(self->channel, 0) : IO_SUCCESS);
+	else if (result == 0) /* the file was truncated */
+		complete_io(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
+	else
+		continue_transfer(self);
+}
+
+/* ---- flush, unmap, write zeroes ---- */
+
 static void flush_done(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
@@ -169,10 +199,8 @@ static void flush_done(struct uring_op *op, int32_t result)
 	must(self->io->type == IO_TYPE_FLUSH);
 	if (retry_operation(self, result))
 		return;
-	if (result < 0 && self->channel->is_volume)
-		stop_volume(file, result);
-	else if (result < 0 && !file->direct)
-		record_data_loss(file, result);
+	if (result < 0)
+		note_failed_sync(self->channel, result);
 	/* another channel's flush may have got the error meanwhile: the kernel reports it only once */
 	if (result >= 0)
 		result = atomic_load(self->channel->is_volume ? &file->stop_error : &file->flush_error);
@@ -243,6 +271,7 @@ static int file_submit(void *channel_ctx, struct bdev_io *io)
 	self->op.offset_bytes = io->block_index * channel->block_bytes;
 	self->op.iov = io->iov;
 	self->op.iov_count = io->iov_count;
+	self->op.is_durable = io->is_durable && io->type == IO_TYPE_WRITE;
 	if (unlikely(uring_lane_is_full(&channel->lane)))
 		__atomic_fetch_add(&channel->file->bdev.share_waits, 1, __ATOMIC_RELAXED);
 	switch (io->type) {
@@ -421,6 +450,7 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 	bdev->read_only = options->read_only;
 	bdev->has_identity = options->kind == FILE_KIND_VOLUME;
 	bdev->write_cache = true;
+	bdev->durable_writes = true;
 	rc = backend_name(bdev, options->name, options->uuid, why);
 	if (rc == 0 && bdev_find(bdev->name)) /* check before file_open() locks the file or sets its attribute */
 		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);

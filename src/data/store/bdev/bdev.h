@@ -57,7 +57,7 @@ typedef void (*bdev_done_fn)(struct bdev_io *io, enum io_status status);
 /*
  * One I/O. The caller owns the storage, initialises it once with bdev_io_init() and lends it from submission until `done`.
  * The fields above the line may be read by any code on the thread, and keep their values after done() until the next
- * submission. The caller sets only `parent`, before it submits.
+ * submission. The caller sets only `parent` and `is_durable`, before it submits.
  */
 struct bdev_io {
 	struct trace_story story; /* first: lies in the trace file with the caller's pool */
@@ -68,7 +68,8 @@ struct bdev_io {
 	uint64_t block_count;
 	struct iovec *iov; /* lent; NULL for flush, unmap, write zeroes, reset */
 	int iov_count;
-	uint32_t reserved;
+	bool is_durable; /* a write is durable when it ends; the caller's, for a device with `durable_writes` */
+	uint8_t reserved[3];
 	const struct trace_object *parent; /* the request that this I/O belongs to, for the trace; NULL: none */
 	/* ---- */
 	bdev_done_fn done;
@@ -163,6 +164,7 @@ struct bdev {
 	bool completes_inline; /* every I/O completes inside submit: buffers may be reused when it returns */
 	bool reads_zeroes;     /* every read returns zeroes: a caller may read into bdev_zeroes() to save the filling */
 	bool write_cache;      /* has a volatile cache: flush matters */
+	bool durable_writes;   /* a write may be durable by itself: see `is_durable` of struct bdev_io */
 	bool read_only;	       /* may become true: see bdev_is_read_only() */
 	bool has_identity;     /* `uuid` is that of the data: another device of the same name has another one */
 	const struct bdev_ops *ops;

@@ -229,6 +229,7 @@ static uint64_t piece_prepare(struct bdev_channel *ch, struct bdev_io *parent, s
 	child->io.type = parent->split_kind == SPLIT_ZEROES    ? IO_TYPE_WRITE
 			 : parent->split_kind == SPLIT_COMPARE ? IO_TYPE_READ
 							       : parent->type;
+	child->io.is_durable = parent->is_durable && parent->type == IO_TYPE_WRITE;
 	child->io.iov = NULL;
 	child->io.iov_count = 0;
 	if (!is_data(child->io.type))

@@ -5,7 +5,7 @@
  * A command is checked when it is received, so that no data are requested for a command that cannot succeed. Before it
  * executes, the namespace may be removed or replaced, so the block device checks range and length again.
  *
- *   FUA, or write cache disabled by the host: the write, then a flush.
+ *   FUA, or write cache disabled by the host: a durable write, if the device has them; else the write, then a flush.
  *   Dataset Management: one unmap after another, in a loop if they end at once. Blocks beyond the limits in Identify are
  *   not processed. That is no error: Command Size Limit Exceeded is for controllers that clear the command's bit in ONCS
  *   (NVM command set 1.0, 3.2.3.1).
@@ -315,11 +315,14 @@ static void dsm_execute(struct nvmf_req *req, const struct nvmf_group_ns *ns, ui
 static inline void execute_write(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64_t now)
 {
 	struct nvmf_counters *counters = &req->qpair->subsystem->counters;
+	bool is_durable = must_be_durable(req, ns);
 
 	counters->write_commands++;
 	counters->written_bytes += req->data_bytes;
+	req->io.is_durable = is_durable && ns->durable_writes;
 	bdev_write(&req->io, ns->channel, req->iov, req->iov_count, nvme_command_slba(&req->cmd),
-		   nvme_command_blocks(&req->cmd), now, unlikely(must_be_durable(req, ns)) ? durable_write_done : io_done);
+		   nvme_command_blocks(&req->cmd), now,
+		   unlikely(is_durable && !ns->durable_writes) ? durable_write_done : io_done);
 }
 
 static inline void execute_read(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64_t now)

@@ -33,6 +33,7 @@ static void copy_device(struct nvmf_group_ns *here, const struct nvmf_ns *ns)
 	here->block_shift = (uint8_t)__builtin_ctz(bdev->block_bytes);
 	here->read_only = bdev_is_read_only(bdev);
 	here->write_cache = bdev->write_cache;
+	here->durable_writes = bdev->durable_writes;
 	here->inline_done = bdev->completes_inline;
 	here->reads_zeroes = bdev->reads_zeroes;
 }

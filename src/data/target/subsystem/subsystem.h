@@ -205,7 +205,7 @@ struct nvmf_group_ns {
 	uint64_t block_count;
 	enum nvmf_group_ns_state state;
 	uint8_t block_shift;
-	bool read_only, write_cache, inline_done, reads_zeroes;
+	bool read_only, write_cache, durable_writes, inline_done, reads_zeroes;
 	uint32_t outstanding; /* commands at the device, not answered */
 	uint32_t parked;      /* commands at the device that were given up and answered */
 	const struct nvmf_ns *ns;

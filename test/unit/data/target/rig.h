@@ -118,6 +118,10 @@ void rig_malloc(const char *name, uint64_t blocks, uint32_t block_bytes);
 void rig_null(const char *name, uint64_t blocks, uint32_t block_bytes);
 void rig_delete_bdev(const char *name);
 
+/* Whether disks that are created from now on have durable writes. */
+void rig_disk_durable(bool durable);
+/* The number of writes that had to be durable. */
+unsigned int rig_disk_durable_count(void);
 /* Create a disk that holds each I/O until rig_disk_release(). `write_cache`: with a write cache. */
 void rig_disk(const char *name, bool write_cache, bool read_only);
 unsigned int rig_disk_held(void);

@@ -15,12 +15,13 @@ static struct {
 	int refused_group, unsupported;
 	struct bdev_io *held[512];
 	struct bdev_channel *dummy;
-	unsigned int held_count, count[16];
+	unsigned int held_count, durable_count, count[16];
 } disk;
 
 static int disk_submit(void *channel_ctx, struct bdev_io *io)
 {
 	disk.count[io->type]++;
+	disk.durable_count += io->is_durable && io->type == IO_TYPE_WRITE;
 	if (!disk.holding) {
 		bdev_io_complete(io, IO_SUCCESS, reactor_tick());
 		return 0;
@@ -67,6 +68,13 @@ static void disk_register(void *ctx)
 	must(bdev_register(&disk.bdev, &why) == 0);
 }
 
+static bool disk_durable;
+
+void rig_disk_durable(bool durable)
+{
+	disk_durable = durable;
+}
+
 void rig_disk(const char *name, bool write_cache, bool read_only)
 {
 	must(!disk.registered);
@@ -78,6 +86,7 @@ void rig_disk(const char *name, bool write_cache, bool read_only)
 	disk.bdev.block_bytes = RIG_BLOCK_BYTES;
 	disk.bdev.block_count = RIG_BLOCKS;
 	disk.bdev.write_cache = write_cache;
+	disk.bdev.durable_writes = disk_durable;
 	disk.bdev.read_only = read_only;
 	disk.bdev.ops = &disk_ops;
 	memset(disk.bdev.uuid, 0xdd, sizeof(disk.bdev.uuid));
@@ -124,6 +133,11 @@ void rig_disk_release(int status)
 void rig_disk_hold(bool hold)
 {
 	disk.holding = hold;
+}
+
+unsigned int rig_disk_durable_count(void)
+{
+	return disk.durable_count;
 }
 
 unsigned int rig_disk_count(int type)

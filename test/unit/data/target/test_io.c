@@ -380,6 +380,28 @@ static void test_fua_and_a_disabled_cache_cause_flushes(void **state)
 	assert_int_equal(rig_disk_count(IO_TYPE_WRITE), 3);
 }
 
+static void test_fua_is_a_durable_write_where_the_device_has_them(void **state)
+{
+	struct rig_cmd write = rig_h2c(NVME_NVM_WRITE, 2, out, 512), zeroes = rig_plain(NVME_NVM_WRITE_ZEROES, 2);
+
+	rig_disk_durable(true);
+	rig_disk("d0", true, false);
+	rig_disk_durable(false);
+	rig_disk_hold(false);
+	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
+	rig_blocks(&write, 0, 1);
+	write.cmd.cdw12 |= NVME_CDW12_FUA;
+	assert_int_equal(altered(write), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_durable_count(), 1);
+	assert_int_equal(rig_disk_count(IO_TYPE_FLUSH), 0);
+	write.cmd.cdw12 &= ~(uint32_t)NVME_CDW12_FUA;
+	assert_int_equal(altered(write), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_durable_count(), 1);
+	zeroes.cmd.cdw12 |= NVME_CDW12_FUA;
+	assert_int_equal(rig_exec(io, &zeroes), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_count(IO_TYPE_FLUSH), 1);
+}
+
 static void test_io_statuses_map_to_nvme_statuses(void **state)
 {
 	static const struct {
@@ -566,6 +588,7 @@ int main(void)
 		T(test_the_most_ranges_are_deallocated),
 		T(test_deallocation_on_a_device_without_unmap_has_no_effect),
 		T(test_fua_and_a_disabled_cache_cause_flushes),
+		T(test_fua_is_a_durable_write_where_the_device_has_them),
 		T(test_io_statuses_map_to_nvme_statuses),
 		T(test_a_read_only_disk_is_write_protected),
 		T(test_a_disk_that_becomes_read_only_is_write_protected),

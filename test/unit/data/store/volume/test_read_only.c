@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A sync of a volume's file fails: the volume takes no writes until its engine starts again. fdatasync() is the test's. */
+/*
+ * A sync of a volume's file fails: the volume takes no writes until its engine starts again. fdatasync() and pwritev2() are
+ * the test's.
+ */
 #include <stdatomic.h>
 
 #include "storage_rig.h"
@@ -18,6 +21,21 @@ int __wrap_fdatasync(int fd)
 	return -1;
 }
 
+static atomic_int write_error; /* of the next durable write; 0: none */
+
+ssize_t __real_pwritev64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
+
+ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int count, off_t offset, int flags)
+{
+	int error = flags & RWF_DSYNC ? atomic_exchange(&write_error, 0) : 0;
+
+	if (!error)
+		return __real_pwritev64v2(fd, iov, count, offset, flags);
+	errno = error;
+	return -1;
+}
+
 /* ---- the host of p/a ---- */
 
 static struct {
@@ -25,7 +43,7 @@ static struct {
 	struct iovec iov;
 	enum io_type type;
 	enum io_status status;
-	bool is_done;
+	bool is_done, is_durable;
 	uint8_t block[4096] __attribute__((aligned(4096)));
 } host;
 
@@ -43,6 +61,7 @@ static int control_io(void *ctx)
 	uint64_t now = reactor_now();
 
 	bdev_io_init(&host.io);
+	host.io.is_durable = host.is_durable;
 	host.iov = (struct iovec){ host.block, sizeof(host.block) };
 	host.is_done = false;
 	if (host.type == IO_TYPE_WRITE)
@@ -126,6 +145,7 @@ static int begin_without_uring(void **state)
 	error = begin(state);
 	must(unsetenv("FATHOM_NO_URING") == 0);
 	atomic_store(&failures, 0);
+	host.is_durable = false;
 	return error;
 }
 
@@ -152,6 +172,33 @@ static void a_failed_sync_makes_the_volume_read_only(void **state)
 	assert_int_equal(do_io(IO_TYPE_UNMAP), IO_READ_ONLY);
 	assert_read("data");
 	assert_true(on_control(control_is_read_only, NULL));
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static void a_failed_durable_write_makes_the_volume_read_only(void **state)
+{
+	begin_use();
+	host.is_durable = true;
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
+	atomic_store(&write_error, EIO);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_MEDIA_ERROR);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_READ_ONLY);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_read("data");
+	assert_true(on_control(control_is_read_only, NULL));
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+/* Then the write has not been done, and earlier ones are not concerned. */
+static void a_durable_write_without_space_leaves_the_volume_online(void **state)
+{
+	begin_use();
+	host.is_durable = true;
+	atomic_store(&write_error, ENOSPC);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_NO_SPACE);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_SUCCESS);
+	assert_true(on_control(control_is_online, NULL));
 	assert_int_equal(on_control(control_unuse, NULL), 0);
 }
 
@@ -231,6 +278,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin_without_uring, end)
 		CASE(a_failed_sync_makes_the_volume_read_only),
+		CASE(a_failed_durable_write_makes_the_volume_read_only),
+		CASE(a_durable_write_without_space_leaves_the_volume_online),
 		CASE(a_read_only_volume_refuses_changes_of_its_data),
 		CASE(a_restart_trusts_the_volume_again),
 		CASE(a_sync_that_fails_after_the_volume_was_destroyed_is_ignored),
