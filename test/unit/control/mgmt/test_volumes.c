@@ -285,6 +285,11 @@ static void what_the_engine_says_about_a_volume_is_shown(void **state)
 	volume = show_volume("p/a");
 	assert_string_equal(volume->state, "errored");
 	assert_string_equal(volume->reason, "its record is damaged");
+	storage_of(0)->volumes[0].state = "READ_ONLY";
+	storage_of(0)->volumes[0].reason = "a sync of its file failed";
+	volume = show_volume("p/a");
+	assert_string_equal(volume->state, "read-only");
+	assert_string_equal(volume->reason, "a sync of its file failed");
 	storage_of(0)->volume_count = 0;
 	volume = show_volume("p/a");
 	assert_string_equal(volume->state, "missing");
