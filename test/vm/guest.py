@@ -30,6 +30,7 @@ BOOT_TIMEOUT_S = 45             # without a new line on the console. Emulated, a
 BOOT_LIMIT_S = 300
 BOOT_ATTEMPTS = 3               # 1 in 70 emulated boots hung in the kernel's setup of clocks, which is not tested here
 KVM_BOOT_TIMEOUT_S = 10
+SYSTEM_TIMES = 8                # a guest with systemd starts about this many times slower
 REPLY_GRACE_S = 20              # additional time for a reply after its command's timeout, on a busy machine
 COMMAND_TIMEOUT_S = 30
 
@@ -134,6 +135,10 @@ class Guest:
             self._qemu.kill()
         self._qemu.wait()
 
+    def wait_for_end(self, timeout):
+        """After a command to power off or to reboot: wait until QEMU ends. close() must follow."""
+        self._qemu.wait(timeout)
+
     def close(self):
         """End the guest at once. Idempotent."""
         self.kill()
@@ -186,18 +191,20 @@ class Guest:
 
 
 class Devices:
-    """What a guest has beside its network: disks by the paths of NBD sockets; ports {of this machine: of the guest}."""
+    """What a guest has beside its network: disks by the paths of NBD sockets; ports {of this machine: of the guest}; the file of the
+    disk from which it starts (system_disk.py)."""
 
-    def __init__(self, disks=(), ports=None):
-        self.disks, self.ports = disks, ports or {}
+    def __init__(self, disks=(), ports=None, system=None):
+        self.disks, self.ports, self.system = disks, ports or {}, system
 
     def network(self):
         return "".join(f",hostfwd=tcp:127.0.0.1:{here}-:{there}" for here, there in self.ports.items())
 
     def words(self):
-        return [word for number, path in enumerate(self.disks)
-                for word in ("-drive", f"file=nbd+unix:///?socket={path},format=raw,if=none,id=disk{number},cache=none",
-                             "-device", f"virtio-blk-pci,drive=disk{number},logical_block_size=4096,physical_block_size=4096")]
+        first = ["-drive", f"file={self.system},format=raw,if=none,id=system", "-device", "virtio-blk-pci,drive=system"] if self.system else []
+        return first + [word for number, path in enumerate(self.disks)
+                        for word in ("-drive", f"file=nbd+unix:///?socket={path},format=raw,if=none,id=disk{number},cache=none",
+                                     "-device", f"virtio-blk-pci,drive=disk{number},logical_block_size=4096,physical_block_size=4096")]
 
 
 def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB, devices=None):
@@ -208,6 +215,8 @@ def qemu_command(linux, archive, accel, shell=False, memory_mb=MEMORY_MB, device
     words = ["console=ttyS0", "panic=-1", "random.trust_cpu=on", "loglevel=7" if not shell else "loglevel=4"]
     if shell:
         words.append("fathom.shell")
+    if devices.system:
+        words.append("fathom.disk")
     return [setpriv, "--pdeathsig", "KILL",             # QEMU must not outlive a killed test
             qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
             "-machine", "q35", "-accel", "kvm" if accel == "kvm" else "tcg,thread=multi",
@@ -233,21 +242,22 @@ def boot(programs=(), memory_mb=MEMORY_MB, trees=None, devices=None):
     filesystem is in its memory.
     FATHOM_VM_ACCEL=kvm or tcg decides how; by default KVM if it works, emulation otherwise.
     """
+    slower = SYSTEM_TIMES if devices and devices.system else 1
     chosen = os.environ.get("FATHOM_VM_ACCEL")
     if chosen not in (None, "kvm", "tcg"):
         raise ValueError(f"FATHOM_VM_ACCEL is {chosen}, not kvm or tcg")
     if chosen != "tcg" and (chosen == "kvm" or kvm_is_there()):
         try:
-            return _boot("kvm", KVM_BOOT_TIMEOUT_S, programs, memory_mb, trees, devices)
+            return _boot("kvm", KVM_BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices)
         except GuestDied:
             if chosen == "kvm":
                 raise
     for _ in range(BOOT_ATTEMPTS - 1):
         try:
-            return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees, devices)
+            return _boot("tcg", BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices)
         except GuestDied as error:
             sys.stderr.write(f"guest.py: trying again: {str(error).splitlines()[0]}\n")
-    return _boot("tcg", BOOT_TIMEOUT_S, programs, memory_mb, trees, devices)
+    return _boot("tcg", BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices)
 
 
 def _boot(accel, timeout, programs, memory_mb, trees, devices):

@@ -24,8 +24,8 @@ PROGRAMS = {"nvme": "nvme-cli", "mkfs.ext4": "e2fsprogs", "e2fsck": "e2fsprogs"}
 
 # loaded by init, in this order
 BOOT_MODULES = ["virtio_pci", "virtio_console", "virtio_net", "crc32c_intel", "nvme_tcp"]
-# available for `modprobe` if the kernel has them: its own target, block devices for tests of verify_io, CUSE, a disk with XFS
-OPTIONAL_MODULES = ["nvmet", "nvmet_tcp", "brd", "null_blk", "cuse", "virtio_blk", "xfs"]
+# available for `modprobe` if the kernel has them: its own target, block devices for tests of verify_io, CUSE, disks with XFS and ext4
+OPTIONAL_MODULES = ["nvmet", "nvmet_tcp", "brd", "null_blk", "cuse", "virtio_blk", "xfs", "ext4"]
 
 DIRECTORIES = ["bin", "sbin", "usr", "usr/bin", "usr/sbin", "dev", "proc", "sys", "tmp", "run", "etc", "etc/nvme",
                "mnt", "root", "lib", "lib64", "lib/modules", "sys/kernel"]

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 A client host with fathom-agent: the guest attaches a volume of a real server and engine, which run outside of it. Data survive kill -9 of engine,
-server and agent; a resize is seen; a boot's attachments come back. The engine's address is 127.0.0.1, which the guest reaches as 10.0.2.2: a relay
-before the server's gRPC changes it in the answers.
+server and agent; a resize is seen. test_reboot.py has systemd, udev and a reboot.
 """
 
 import os
@@ -12,62 +11,30 @@ import sys
 import time
 import unittest
 
-import grpc
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "unit/control/client"), str(HERE), str(HERE.parent / "system")]
-
-import control_rig                      # noqa: E402
-import fake_server                      # noqa: E402
 import guest                            # noqa: E402
 import kernel                           # noqa: E402
+from relayed import BIN, HOST_NQN, LINK, RelayedSystem   # noqa: E402
 
-PUBLISH, UNPUBLISH, INFO = "/fathom.ControlSvc/VolumePublish", "/fathom.ControlSvc/VolumeUnpublish", "/mgmt.MgmtSvc/GetAttachInfo"
-HOST_NQN = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 SECONDS = 60
-LINK = "/dev/fathom/p1/db"
 WRITE = f"dd if=/tmp/data of={LINK} bs=64k oflag=direct && sync"
 COMPARE = f"dd if={LINK} bs=64k count=16 iflag=direct 2>/dev/null | cmp - /tmp/data"
 
 
-class TestAgent(control_rig.SystemTest):
+class TestAgent(RelayedSystem):
     def setUp(self):
         super().setUp()
-        self.one = self.system(engines=1)
-        self.one.fathom("pool", "create", "p1")
-        self.one.fathom("volume", "create", "p1/db", "16M")
-        self.fathom = fake_server.protocols()["fathom"]
-        relay = fake_server.FakeServer({path: self.relay(path) for path in (PUBLISH, UNPUBLISH, INFO)})
-        relay.__enter__()
-        self.addCleanup(relay.__exit__)
         try:
-            self.guest = guest.boot(programs=[os.path.join(control_rig.BIN, name) for name in ("fathom-agent", "fathom")])
+            self.guest = guest.boot(programs=[os.path.join(BIN, name) for name in ("fathom-agent", "fathom")])
         except kernel.Missing as missing:
             self.skipTest(str(missing))
         self.addCleanup(self.guest.close)
         self.guest.check("mkdir -p /etc/nvme /etc/fathom /run /var/lib /dev/shm && modprobe nvme-tcp")
         self.guest.check(f"echo {HOST_NQN} > /etc/nvme/hostnqn")
-        self.guest.check(f"printf 'name: test\\naccess_points: [\"{guest.HOST_ADDRESS}:{relay.port}\"]\\n"
-                         "transport_config: {allow_insecure: true}\\n' > /etc/fathom/fathom_agent.yml")
+        self.guest.check(f"cat > /etc/fathom/fathom_agent.yml <<'END'\n{self.agent_configuration}END")
         self.guest.check("dd if=/dev/urandom of=/tmp/data bs=64k count=16 2>/dev/null")
         self.start_agent()
-
-    def relay(self, path):
-        """Pass the call to the real server."""
-        def answer(request):
-            with grpc.insecure_channel(f"127.0.0.1:{self.one.port}") as channel:
-                try:
-                    said = channel.unary_unary(path)(request, timeout=60, metadata=(("x-daos-component", "agent"), ("x-daos-version", "0.1.0")))
-                except grpc.RpcError as error:
-                    return fake_server.Failure(error.code(), error.details())
-            if path == INFO:
-                return said
-            changed = self.fathom.VolumeResp.FromString(said)
-            addresses = [one.replace("127.0.0.1", guest.HOST_ADDRESS) for one in changed.volume.addresses]
-            del changed.volume.addresses[:]
-            changed.volume.addresses.extend(addresses)
-            return changed
-        return answer
 
     def start_agent(self):
         self.guest.check("(fathom-agent >> /tmp/agent.log 2>&1 & echo $! > /tmp/agent.pid)")
