@@ -144,7 +144,7 @@ class Replaying(ServerTest):
         server = self.server(engines=0).start()
         rows = subprocess.run([os.path.join(TOP, "src/control/operation/generate.py"), "--print", "absent-list"], stdout=subprocess.PIPE, text=True, check=True)
         methods = {line.split()[0] for line in rows.stdout.splitlines()}
-        self.assertGreater(len(methods), 30)
+        self.assertGreater(len(methods), 10)
         for method in methods:
             with self.assertRaises(Refused) as refused:
                 server.call(f"/{method}", None, raw=b"", answer=self.messages.mgmt.DaosResp)
