@@ -33,6 +33,12 @@ struct fathom_control_member {
 	const char *const *secondary_uris;
 	size_t secondary_uri_count;
 	const char *last_update; /* RFC 3339 */
+	bool storage_failed; /* its engine rejects changes of pools and volumes until it is started again */
+	uint32_t errored_volumes; /* they cannot be used, or hosts cannot reach them */
+	uint32_t read_only_volumes; /* they reject writes */
+	uint32_t errored_pools; /* with all their volumes */
+	const char *storage_reason; /* of one of these; "": nothing is wrong */
+	uint64_t storage_since_ns; /* the earliest of them; since 1970 */
 };
 
 struct fathom_control_members {

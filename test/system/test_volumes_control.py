@@ -4,6 +4,7 @@ Pools and volumes of a real fathom-server with real engines: each operation, and
 server is killed. Each operation ends in one place, which the catalog and the engines agree about.
 """
 
+import glob
 import os
 import random
 import signal
@@ -67,6 +68,22 @@ class Volumes(ServerTest):
 
     def pid_of(self, rank):
         return {engine.rank: engine for engine in self.rig.engines()}[rank].pid
+
+    def test_a_restart_without_a_volume_is_shown_with_the_rank(self):
+        self.start(engines=1)
+        self.change("VolumeCreate", name="p/db", size_bytes=8 * MIB)
+        self.assertFalse(self.rig.members()[0].HasField("storage"))
+        data, = glob.glob(os.path.join(self.rig.mount_path(0), "**", "volumes", "db", "data.*"), recursive=True)
+        os.remove(data)
+        os.kill(self.pid_of(0), signal.SIGKILL)
+        deadline = time.monotonic() + WAIT_SECONDS
+        member = self.rig.members()[0]
+        while (member.state, member.storage.errored_volumes) != ("joined", 1):
+            self.assertLess(time.monotonic(), deadline, f"{member}\n{self.rig.log()}\n{self.rig.engine_logs()}")
+            time.sleep(0.05)
+            member = self.rig.members()[0]
+        self.assertIn("p/db", member.storage.reason)
+        self.assertRegex(member.info, "^1 volume ERRORED since .*p/db")
 
     def test_a_volume_goes_through_its_life(self):
         self.start()

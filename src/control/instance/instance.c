@@ -357,6 +357,7 @@ void instance_get_info(const struct instance *instance, struct instance_info *in
 		.rpc_socket = instance->rpc_socket,
 		.why = instance->why.error || !instance->process.hung ? instance->why : instance->process.hung_why,
 		.starts = instance->starts,
+		.health = instance->process.health,
 	};
 	memcpy(info->uuid, instance->superblock.uuid, sizeof(info->uuid));
 	if (instance->restart.set && instance->restart.due > now)

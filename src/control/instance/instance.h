@@ -142,6 +142,8 @@ struct instance_hooks {
 	void (*gone)(void *ctx, struct instance *instance);
 	/* Its state has changed. */
 	void (*changed)(void *ctx, struct instance *instance, enum instance_state from, enum instance_state to);
+	/* What is wrong with its storage has changed. May be NULL. */
+	void (*health)(void *ctx, struct instance *instance);
 };
 
 /* Starts nothing. Errors (explained): -EINVAL, -ENAMETOOLONG, -ENOMEM. */
@@ -232,6 +234,14 @@ void instance_learn_rank(struct instance *instance);
 
 /* ---- how it is ---- */
 
+/* What is wrong with an engine's storage, as it has said in its answer to the latest ping. All zero: nothing. */
+struct instance_health {
+	bool is_failed; /* it rejects changes until the engine is started again */
+	uint32_t errored_volumes, read_only_volumes, errored_pools;
+	uint64_t since_ns; /* since 1970; 0: not known */
+	char reason[256];
+};
+
 struct instance_info {
 	uint32_t index;
 	enum instance_state state;
@@ -249,6 +259,7 @@ struct instance_info {
 	const char *mount;
 	const char *rpc_socket;	 /* for `fathom rpc -s` */
 	struct fathom_fault why; /* error 0: none */
+	struct instance_health health;
 	uint64_t starts;
 	uint64_t restart_in_ns; /* 0: none is scheduled */
 	char last_end[256];	/* "killed by signal 9"; "" */

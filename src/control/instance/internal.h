@@ -109,6 +109,8 @@ struct instance_process {
 	struct fd_watch *watch;
 	uint64_t recorded_incarnation; /* 0: its pid file has none */
 	bool adopted, serving, self_terminated, prepared, killed, hung;
+	bool ping_at_once; /* an event says that its storage is not well: do not wait for the interval */
+	struct instance_health health;
 	uint32_t misses;	      /* unanswered pings in a row */
 	uint64_t answered;	      /* tick of its last answer */
 	struct fathom_fault hung_why; /* while it hangs */
@@ -374,6 +376,8 @@ Srv__NotifyReadyReq *instance_copy_ready(const Srv__NotifyReadyReq *ready);
 
 /* Ping a serving engine in ping_interval_ns, and after each answer again, until the state changes. */
 void instance_watch(struct instance *instance);
+/* Ping a serving engine now; one that does not serve yet, when it does. */
+void instance_ping_at_once(struct instance *instance);
 /* Mark the engine as hung until it answers a ping, and raise one event. */
 void instance_note_hung(struct instance *instance);
 /* Raise an event about its process, with that text. */

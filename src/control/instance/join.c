@@ -365,4 +365,6 @@ void instance_note_event(struct instance *instance, const Shared__RASEvent *even
 	if (event->id == RAS_ENGINE_SELF_TERMINATED && instance->process.pid != 0 &&
 	    (!instance->ready || instance->ready->incarnation == event->incarnation))
 		instance->process.self_terminated = true;
+	if (event->id == RAS_VOLUME_ERRORED || event->id == RAS_VOLUME_READ_ONLY || event->id == RAS_STORAGE_FAILED)
+		instance_ping_at_once(instance);
 }

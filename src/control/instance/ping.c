@@ -6,9 +6,11 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/instance/internal.h"
 #include "control/instance/probes.gen.h"
@@ -39,6 +41,28 @@ static void note_answer(struct instance *instance)
 	process->hung = false;
 	snprintf(text, sizeof(text), "fathom-engine %u answers again", instance->options.index);
 	instance_raise(instance, RAS_ENGINE_ANSWERS, text);
+}
+
+static void note_health(struct instance *instance, const Mgmt__PingRankResp *answer)
+{
+	struct instance_health *known = &instance->process.health, health;
+	const Shared__StorageHealth *storage = answer->storage;
+
+	memset(&health, 0, sizeof(health)); /* also what lies between the members: memcmp() compares it */
+	if (storage) {
+		health.is_failed = storage->failed;
+		health.errored_volumes = storage->errored_volumes;
+		health.read_only_volumes = storage->read_only_volumes;
+		health.errored_pools = storage->errored_pools;
+		health.since_ns = storage->since_ns;
+		health.reason[text_utf8_copy(health.reason, sizeof(health.reason) - 1, storage->reason,
+					     strlen(storage->reason))] = '\0';
+	}
+	if (memcmp(&health, known, sizeof(health)) == 0)
+		return;
+	memcpy(known, &health, sizeof(health));
+	if (instance->hooks.health)
+		instance->hooks.health(instance->hooks.ctx, instance);
 }
 
 void instance_note_hung(struct instance *instance)
@@ -79,6 +103,10 @@ static void on_ping_answered(struct instance *instance, const struct drpc_result
 
 	if (!result->error)
 		note_answer(instance);
+	if (!result->error && result->response)
+		note_health(instance, (const Mgmt__PingRankResp *)result->response);
+	else if (!result->error)
+		maybe(true); /* an answer without a body: the engine lives */
 	else if (!is_ours)
 		note_silence(instance);
 	probe_instance_asked(reactor_now(), instance, result->error, process->misses, process->hung);
@@ -94,13 +122,14 @@ static void send_ping(struct deadline *deadline)
 	instance_check(instance);
 	must(instance->process.pid != 0);
 	must(instance->process.serving);
+	instance->process.ping_at_once = false;
 	request.rank = instance->superblock.has_rank ? instance->superblock.rank : RANK_NONE;
 	instance_ask_engine(instance,
 			    &(struct drpc_request){
 				    .module = DRPC_MODULE_MGMT,
 				    .method = DRPC_MGMT_PING_RANK,
 				    .message = &request.base,
-				    .response = &mgmt__daos_resp__descriptor,
+				    .response = &mgmt__ping_rank_resp__descriptor,
 				    .timeout_ns = min_u64(instance->options.answer_timeout_ns,
 							  instance->options.ping_interval_ns),
 			    },
@@ -111,5 +140,13 @@ void instance_watch(struct instance *instance)
 {
 	if (instance->process.answered == 0)
 		instance->process.answered = reactor_now();
-	deadline_set(&instance->deadlines, &instance->ping, instance->options.ping_interval_ns, send_ping);
+	deadline_set(&instance->deadlines, &instance->ping,
+		     instance->process.ping_at_once ? 0 : instance->options.ping_interval_ns, send_ping);
+}
+
+void instance_ping_at_once(struct instance *instance)
+{
+	instance->process.ping_at_once = true;
+	if (instance->ping.set)
+		deadline_set(&instance->deadlines, &instance->ping, 0, send_ping);
 }

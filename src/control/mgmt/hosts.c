@@ -176,12 +176,14 @@ static int take_report(struct mgmt *mgmt, struct mgmt_batch *batch, const struct
 		const Fathom__ReportEnginesReq__Engine *engine = request->engines[i];
 		const struct member *member = system_member_by_rank(mgmt->system, engine->rank);
 
-		if (member && strcmp(member->address, report->address) == 0 && is_same_engine(member, engine))
-			error = report_member(mgmt, batch, member,
-					      &(struct member_sight){ .incarnation = engine->incarnation,
-								      .state = state_of(engine),
-								      .info = engine->info },
-					      why);
+		if (!member || strcmp(member->address, report->address) != 0 || !is_same_engine(member, engine))
+			continue;
+		mgmt_note_health(mgmt, member, engine);
+		error = report_member(mgmt, batch, member,
+				      &(struct member_sight){ .incarnation = engine->incarnation,
+							      .state = state_of(engine),
+							      .info = engine->info },
+				      why);
 	}
 	return error ? error : report_absent(mgmt, batch, request, report->address, why);
 }

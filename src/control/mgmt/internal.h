@@ -85,6 +85,9 @@ struct mgmt {
 	struct deadline report_deadline, watch_deadline;
 	uint64_t watched; /* tick */
 
+	struct mgmt_health *health; /* health.c */
+	size_t health_count;
+
 	struct mgmt_unranked *unranked; /* unranked.c */
 	size_t unranked_count;
 
@@ -217,6 +220,23 @@ MUST_CHECK int mgmt_select_unranked(const struct mgmt *mgmt, uint32_t (*engine_c
 size_t mgmt_unranked_engines(const struct mgmt_selection *selection);
 /* Fill one row per engine: `rows` has room for mgmt_unranked_engines(). */
 void mgmt_fill_unranked(const struct mgmt_selection *selection, struct mgmt_operation_rank *rows);
+
+/* ---- health.c ---- */
+
+/* What is wrong with the storage of a rank. */
+struct mgmt_health {
+	uint32_t rank;
+	uint64_t incarnation;
+	bool is_failed;
+	uint32_t errored_volumes, read_only_volumes, errored_pools;
+	uint64_t since_ns; /* since 1970; 0: not known */
+	char reason[MEMBER_INFO_BYTES];
+};
+/* Keep what the report says of the member's storage. */
+void mgmt_note_health(struct mgmt *mgmt, const struct member *member, const Fathom__ReportEnginesReq__Engine *engine);
+/* NULL: nothing is wrong, or it is not known. */
+const struct mgmt_health *mgmt_find_health(const struct mgmt *mgmt, const struct member *member);
+void mgmt_health_close(struct mgmt *mgmt);
 
 /* ---- join.c ---- */
 

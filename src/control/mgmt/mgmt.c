@@ -107,6 +107,7 @@ void mgmt_close(struct mgmt *mgmt)
 	mgmt_joins_close(mgmt);
 	mgmt_reports_close(mgmt);
 	mgmt_unranked_close(mgmt);
+	mgmt_health_close(mgmt);
 	mgmt_waiters_close(mgmt);
 	mgmt_operations_close(mgmt);
 	storage_close(mgmt);

@@ -15,7 +15,8 @@ enum { TIME_BYTES = 40 };
 /* A member as a message, with the storage of its texts. */
 struct shown_member {
 	Mgmt__SystemMember message;
-	char uuid[MEMBER_UUID_TEXT_BYTES], updated[TIME_BYTES];
+	char uuid[MEMBER_UUID_TEXT_BYTES], updated[TIME_BYTES], info[2 * MEMBER_INFO_BYTES];
+	Shared__StorageHealth storage;
 	char *secondary_uris[MEMBER_FABRICS_MAX];
 };
 
@@ -37,8 +38,52 @@ static void write_time(uint64_t ns, char *text)
 		snprintf(text, TIME_BYTES, "%.19sZ", date);
 }
 
-static void fill_member_message(const struct member *member, struct shown_member *shown)
+/* "2 volumes ERRORED, 1 volume READ_ONLY since 2026-11-28T20:00:00Z: p/a: ..." */
+static void write_health(const struct mgmt_health *health, char *text, size_t bytes)
 {
+	const struct {
+		uint32_t count;
+		const char *what, *state;
+	} rows[] = { { health->errored_volumes, "volume", "ERRORED" },
+		     { health->read_only_volumes, "volume", "READ_ONLY" },
+		     { health->errored_pools, "pool", "ERRORED" } };
+	char since[TIME_BYTES] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		if (rows[i].count > 0)
+			used += (size_t)snprintf(text + used, bytes - used, "%s%u %s%s %s", used ? ", " : "", rows[i].count,
+						 rows[i].what, rows[i].count == 1 ? "" : "s", rows[i].state);
+		must(used < bytes);
+	}
+	if (health->since_ns)
+		write_time(health->since_ns, since);
+	snprintf(text + used, bytes - used, "%s%s: %s", *since ? " since " : "", since, health->reason);
+}
+
+/* What is wrong with the storage. It is also the reason of a state without one, for programs that do not know more. */
+static void fill_health(const struct mgmt_health *health, struct shown_member *shown)
+{
+	Shared__StorageHealth *storage = &shown->storage;
+
+	shared__storage_health__init(storage);
+	storage->failed = health->is_failed;
+	storage->errored_volumes = health->errored_volumes;
+	storage->read_only_volumes = health->read_only_volumes;
+	storage->errored_pools = health->errored_pools;
+	storage->reason = (char *)health->reason;
+	storage->since_ns = health->since_ns;
+	shown->message.storage = storage;
+	if (shown->message.info[0] || health->is_failed)
+		return;
+	write_health(health, shown->info, sizeof(shown->info));
+	shown->message.info = shown->info;
+}
+
+static void fill_member_message(const struct mgmt *mgmt, const struct member *member, struct shown_member *shown)
+{
+	const struct mgmt_health *health = mgmt_find_health(mgmt, member);
+
 	Mgmt__SystemMember *message = &shown->message;
 
 	mgmt__system_member__init(message);
@@ -57,6 +102,8 @@ static void fill_member_message(const struct member *member, struct shown_member
 	for (uint32_t i = 1; i < member->fabric_count; i++)
 		shown->secondary_uris[message->n_secondary_fabric_uris++] = (char *)member->fabrics[i].uri;
 	message->secondary_fabric_uris = shown->secondary_uris;
+	if (health)
+		fill_health(health, shown);
 }
 
 /* Copy "ofi+tcp" of "ofi+tcp://..." to `provider`, of MEMBER_URI_BYTES. */
@@ -81,7 +128,7 @@ static void reply_members(struct grpc_call *call, const struct mgmt *mgmt, const
 		must(member);
 		if (asked->state_mask != 0 && !(asked->state_mask & member_state_bit(member->state)))
 			continue;
-		fill_member_message(member, &shown[response.n_members]);
+		fill_member_message(mgmt, member, &shown[response.n_members]);
 		places[response.n_members] = &shown[response.n_members].message;
 		response.n_members++;
 	}

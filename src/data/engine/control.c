@@ -144,7 +144,13 @@ static int32_t check_rank(uint32_t rank)
 
 static void ping_rank(struct drpc_call *call, const ProtobufCMessage *message)
 {
-	reply_status(call, check_rank(((const Mgmt__PingRankReq *)message)->rank));
+	Mgmt__PingRankResp response = MGMT__PING_RANK_RESP__INIT;
+	struct engine_health health;
+
+	response.status = check_rank(((const Mgmt__PingRankReq *)message)->rank);
+	if (response.status == 0)
+		response.storage = engine_storage_health(&health);
+	drpc_reply(call, &response.base);
 }
 
 static void reply_drained(void *ctx, int32_t status)

@@ -157,4 +157,13 @@ void engine_self_terminate(const char *reason);
 /* Stop the engine if it terminates itself, has drained, and the server has all events or the time for that is over. */
 void self_terminate_check(void);
 
+/* ---- storage_health.c ---- */
+
+/* What is wrong with the storage, with the storage of its texts. NULL: nothing. The message lives as long as `health`. */
+struct engine_health {
+	Shared__StorageHealth message;
+	char reason[256];
+};
+Shared__StorageHealth *engine_storage_health(struct engine_health *health);
+
 #endif

@@ -92,6 +92,8 @@
 	  "a host may no longer use a volume; it names the operator")                                                      \
 	X(STORAGE_CHANGE_FAILED, 1047, "storage_change_failed", INFO, ERROR,                                               \
 	  "an engine refused a change of a pool or a volume, which was undone")                                            \
+	X(STORAGE_FAILED, 1057, "storage_failed", INFO, ERROR,                                                             \
+	  "an engine's storage could not sync a change, and rejects changes until the engine is started again")            \
 	X(ENGINE_STATE_HELD, 1060, "engine_state_held", INFO, ERROR,                                                       \
 	  "an engine cannot use the file that keeps its configuration, or a part of it")                                   \
 	X(VOLUME_READ_ONLY, 1061, "volume_read_only", INFO, ERROR,                                                         \

@@ -59,8 +59,25 @@ static bool read_states(const char *text, uint32_t *bits_ret)
 	return fine && bits;
 }
 
+/* --check: NULL, or `why`: the first rank that does not serve all that it should. */
+static const struct fathom_fault *find_unhealthy(const struct control_run *run,
+						 const struct fathom_control_members *members, struct fathom_fault *why)
+{
+	for (size_t i = 0; run->values.check && i < members->count; i++) {
+		const struct fathom_control_member *member = &members->members[i];
+
+		if (strcmp(member->state, "joined") == 0 && !member->storage_reason[0])
+			continue;
+		fill_fault(why, -EIO, "rank %u is %s%s%s", member->rank, member->state, member->info[0] ? ": " : "",
+			   member->info);
+		return why;
+	}
+	return NULL;
+}
+
 int run_query(struct control_run *run)
 {
+	const struct fathom_fault *failed;
 	struct fathom_control_choice choice = { .ranks = run->values.ranks, .hosts = run->values.rank_hosts };
 	struct fathom_control_members *members;
 	const char *states = run->values.with_states;
@@ -76,8 +93,10 @@ int run_query(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_members(members, run->values.verbose, stdout);
-	status = control_finish(run, control_is_json(run) ? json_of_members(members) : NULL,
-				find_absent(run, members->absent_ranks, members->absent_hosts, &why));
+	failed = find_absent(run, members->absent_ranks, members->absent_hosts, &why);
+	if (!failed)
+		failed = find_unhealthy(run, members, &why);
+	status = control_finish(run, control_is_json(run) ? json_of_members(members) : NULL, failed);
 	fathom_control_free(members);
 	return status;
 }

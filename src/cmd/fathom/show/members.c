@@ -12,16 +12,36 @@ const char *state_title(const char *state)
 	return member_state_parse(state, &known) == 0 ? member_state_title(known) : state;
 }
 
+/* "Joined", or "Joined, 2 volumes ERRORED, 1 volume READ_ONLY" */
+static const char *write_state(const struct fathom_control_member *member, char *text, size_t bytes)
+{
+	const struct {
+		uint32_t count;
+		const char *what, *state;
+	} rows[] = { { member->errored_volumes, "volume", "ERRORED" },
+		     { member->read_only_volumes, "volume", "READ_ONLY" },
+		     { member->errored_pools, "pool", "ERRORED" } };
+	size_t used = (size_t)snprintf(text, bytes, "%.32s", state_title(member->state));
+
+	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+		must(used < bytes);
+		if (rows[i].count > 0)
+			used += (size_t)snprintf(text + used, bytes - used, ", %u %s%s %s", rows[i].count, rows[i].what,
+						 rows[i].count == 1 ? "" : "s", rows[i].state);
+	}
+	return text;
+}
+
 static void show_states(const struct fathom_control_members *members, FILE *out)
 {
 	static const char *const titles[] = { "Rank", "State" };
 	struct folded *folded = folded_create(FOLDED_RANKS, titles, ARRAY_COUNT(titles));
 
 	for (size_t i = 0; i < members->count; i++) {
-		char rank[SIZE_TEXT_BYTES];
+		char rank[SIZE_TEXT_BYTES], state[160];
 
 		folded_add(folded, number_text(members->members[i].rank, rank),
-			   (const char *[]){ state_title(members->members[i].state) });
+			   (const char *[]){ write_state(&members->members[i], state, sizeof(state)) });
 	}
 	folded_add_absent(folded, members->absent_ranks, (const char *[]){ "Unknown Rank" });
 	folded_finish(folded, true, 0, out);

@@ -84,6 +84,19 @@ static void on_state_changed(void *ctx, struct instance *instance, enum instance
 	}
 }
 
+static void on_health_changed(void *ctx, struct instance *instance)
+{
+	struct server *server = ctx;
+	struct instance_info info;
+
+	instance_get_info(instance, &info);
+	if (info.health.reason[0])
+		log_warning("engine %u, its storage: %s", info.index, info.health.reason);
+	else
+		log_notice("engine %u: its storage is well again", info.index);
+	report_soon(server->engines);
+}
+
 int engines_open(struct server *server, struct fathom_fault *why)
 {
 	const struct instance_hooks hooks = {
@@ -92,6 +105,7 @@ int engines_open(struct server *server, struct fathom_fault *why)
 		.event = on_instance_event,
 		.gone = on_engine_gone,
 		.changed = on_state_changed,
+		.health = on_health_changed,
 	};
 	struct server_engines *engines = calloc(1, sizeof(*engines));
 	int error = 0;

@@ -48,12 +48,31 @@ static enum member_state member_state_of(const struct instance_info *info)
 	}
 }
 
-/* An engine that hangs may serve or not. */
+/* An engine that hangs may serve or not. One with a failed storage serves, but it must be started again. */
 static enum member_state shown_state_of(const struct instance_info *info)
 {
 	enum member_state state = member_state_of(info);
 
+	if (state == MEMBER_JOINED && info->health.is_failed && !info->is_hung)
+		return MEMBER_ERRORED;
 	return info->is_hung && (state == MEMBER_READY || state == MEMBER_JOINED) ? MEMBER_UNRESPONSIVE : state;
+}
+
+/* NULL: nothing is wrong with its storage. */
+static Shared__StorageHealth *make_health(const struct instance_health *health, struct arena *arena)
+{
+	Shared__StorageHealth *message;
+
+	if (!health->reason[0])
+		return NULL;
+	message = arena_message(arena, shared__storage_health, Shared__StorageHealth);
+	message->failed = health->is_failed;
+	message->errored_volumes = health->errored_volumes;
+	message->read_only_volumes = health->read_only_volumes;
+	message->errored_pools = health->errored_pools;
+	message->reason = arena_text(arena, health->reason);
+	message->since_ns = health->since_ns;
+	return message;
 }
 
 static Fathom__ReportEnginesReq__Engine *make_report_row(const struct instance_info *info, struct arena *arena)
@@ -67,7 +86,8 @@ static Fathom__ReportEnginesReq__Engine *make_report_row(const struct instance_i
 	row->uuid = arena_text(arena, info->has_uuid ? member_uuid_format(info->uuid, uuid) : "");
 	row->incarnation = info->incarnation;
 	row->state = (char *)member_state_wire(shown_state_of(info));
-	row->info = arena_text(arena, info->why.error ? info->why.text : "");
+	row->info = arena_text(arena, info->why.error ? info->why.text : info->health.is_failed ? info->health.reason : "");
+	row->storage = make_health(&info->health, arena);
 	return row;
 }
 

@@ -47,6 +47,20 @@ class Queries(CommandTest):
         with FakeServer({QUERY: members()}) as server:
             self.show("system_query_none", server, "system", "query")
 
+    def test_volumes_that_a_rank_cannot_serve_are_shown_and_fail_a_check(self):
+        bad = SHARED.StorageHealth(errored_volumes=2, read_only_volumes=1, reason="p/a: it has no data file")
+        with FakeServer({QUERY: members(member(0), member(1, storage=bad, info="2 volumes ERRORED"), member(2))}) as server:
+            shown = self.fathom(server, "system", "query").stdout
+            self.assertRegex(shown, r"(?m)^1 +Joined, 2 volumes ERRORED, 1 volume READ_ONLY *$")
+            self.assertRegex(shown, r"(?m)^\[?0,2\]? +Joined *$")
+            self.assertIn("rank 1 is joined: 2 volumes ERRORED", self.fathom(server, "system", "query", "--check", status=1).stderr)
+            listed = json.loads(self.fathom(server, "system", "query", "-j").stdout)["response"]["members"]
+        self.assertEqual([one.get("storage_reason") for one in listed], [None, "p/a: it has no data file", None])
+        with FakeServer({QUERY: ALL_THERE}) as server:
+            self.fathom(server, "system", "query", "--check")
+        with FakeServer({QUERY: members(member(0), member(1, "stopped", info="system stop"))}) as server:
+            self.assertIn("rank 1 is stopped: system stop", self.fathom(server, "system", "query", "--check", status=1).stderr)
+
     def test_absent_members_are_an_error_with_their_names(self):
         some = [SHARED.RankResult(rank=0, action="start", state="ready")]
         for ranks, hosts, which in (("9", "", "rank 9"), ("7-9", "", "ranks 7-9"), ("7,9", "", "ranks 7,9"), ("", "foo", "host foo"),

@@ -86,6 +86,48 @@ static void a_report_sets_the_state_of_a_rank_and_is_stored(void **state)
 	assert_int_equal(mgmt_stats(fixture.mgmt).reports, 0);
 }
 
+/* Volumes that a rank cannot serve are shown with it, until the next process; a failed storage is a state of the rank. */
+static void what_a_rank_cannot_serve_is_shown_with_it(void **state)
+{
+	Shared__StorageHealth health = SHARED__STORAGE_HEALTH__INIT;
+	const Mgmt__SystemMember *member;
+	struct report report;
+
+	join_many(2);
+	report_init(&report, 1);
+	health.errored_volumes = 2;
+	health.read_only_volumes = 1;
+	health.reason = (char *)"p/a: it has no data file";
+	health.since_ns = 1795880000 * NS_PER_SEC;
+	report_add(&report, 1, 100, "joined", "")->storage = &health;
+	(void)answer_of(send_report(&report));
+	assert_null(query()->members[0]->storage);
+	member = query()->members[1];
+	assert_string_equal(member->state, "joined");
+	assert_int_equal(member->storage->errored_volumes, 2);
+	assert_int_equal(member->storage->since_ns, health.since_ns);
+	assert_string_equal(member->info,
+			    "2 volumes ERRORED, 1 volume READ_ONLY since 2026-11-28T15:33:20Z: p/a: it has no data file");
+	report_state(1, 100, "joined", ""); /* repaired */
+	assert_null(query()->members[1]->storage);
+	assert_string_equal(query()->members[1]->info, "");
+	(void)answer_of(send_report(&report));
+	assert_non_null(query()->members[1]->storage);
+	(void)join(1, 200);
+	assert_null(query()->members[1]->storage); /* the report was about the process before */
+	health.failed = true;
+	report.engines[0].incarnation = 200;
+	report.engines[0].state = (char *)"errored";
+	report.engines[0].info = (char *)"the storage rejects changes";
+	(void)answer_of(send_report(&report));
+	assert_string_equal(state_of_rank(1), "errored");
+	assert_string_equal(query()->members[1]->info, "the storage rejects changes");
+	report_state(1, 200, "joined", "");
+	assert_string_equal(state_of_rank(1), "errored"); /* until it joins again */
+	(void)join(1, 300);
+	assert_string_equal(state_of_rank(1), "joined");
+}
+
 static void an_outdated_report_changes_no_state(void **state)
 {
 	join_many(2);
@@ -455,6 +497,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
 		TEST(a_report_sets_the_state_of_a_rank_and_is_stored),
+		TEST(what_a_rank_cannot_serve_is_shown_with_it),
 		TEST(an_outdated_report_changes_no_state),
 		TEST(a_report_does_not_end_an_exclusion),
 		TEST(engines_that_never_joined_are_started_with_the_others),
