@@ -22,15 +22,19 @@
 #include "base/log.h"
 #include "base/log_limit.h"
 #include "base/text.h"
+#include "data/engine/control.h"
 #include "data/engine/internal.h"
 #include "base/reactor/reactor.h"
+#include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 
 enum {
 	CHECK_SEC = 1,
 	SLOW_SEC = 5,
 	SLOW_MEAN_MS = 1000,
-	LINE_SEC = 60, /* interval between lines of a kind */
+	LINE_SEC = 60,	   /* interval between lines of a kind */
+	MISMATCH_SEC = 10, /* the same, about checksums */
+	BLOCKS_SHOWN = 8,
 };
 static_assert((int)SLOW_SEC > (int)CHECK_SEC, "several checks");
 
@@ -46,6 +50,7 @@ struct health {
 	char name[BDEV_NAME_BYTES_MAX];
 	struct counted errors[BDEV_STATUSES_MAX];
 	struct counted waits;
+	struct log_limit mismatches;
 	uint64_t ops, latency_ticks;
 	uint64_t progress_ns; /* the last check that found progress, or nothing in flight */
 	uint64_t slow_since_ns;
@@ -111,6 +116,7 @@ static struct health *health_create(const struct bdev *bdev, uint64_t now_ns)
 	must(text_copy(health->name, sizeof(health->name), bdev->name) >= 0);
 	for (size_t i = 0; i < BDEV_STATUSES_MAX; i++)
 		health->errors[i].limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
+	health->mismatches = (struct log_limit)LOG_LIMIT(1, MISMATCH_SEC * NS_PER_SEC);
 	health->waits.limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
 	health->progress_ns = now_ns;
 	TAILQ_INSERT_TAIL(&healths, health, link);
@@ -228,6 +234,40 @@ static void check_slow(struct health *health, struct bdev *bdev, const struct bd
 	}
 }
 
+/* ---- checksums ---- */
+
+/* The blocks, with commas. */
+static void list_blocks(char *text, size_t bytes, const uint64_t *blocks, uint32_t count)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < count && i < BLOCKS_SHOWN; i++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s%" PRIu64, i ? ", " : "", blocks[i]);
+	if (count > BLOCKS_SHOWN)
+		snprintf(text + used, bytes - used, " and more");
+}
+
+/* Blocks that do not fit their checksums: one line and one event for all since the last one. */
+static void check_sums(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
+{
+	uint64_t blocks[FILE_MISMATCHES_MAX], suppressed;
+	char text[BLOCKS_SHOWN * 22 + 16], uuid[UUID_STR_LEN];
+	struct file_sums_info info;
+	uint32_t count;
+
+	file_get_sums(bdev, &info);
+	if (info.pending == 0 || (!log_limit_admit(&health->mismatches, now_ns, &suppressed) && !is_last))
+		return;
+	count = file_take_mismatches(bdev, blocks);
+	list_blocks(text, sizeof(text), blocks, count);
+	uuid_unparse_lower(bdev->uuid, uuid);
+	log_error("volume %s: %u block%s not fit %s: LBA %s", health->name, count, count == 1 ? " does" : "s do",
+		  count == 1 ? "its checksum" : "their checksums", text);
+	engine_raise_event(RAS_VOLUME_MISMATCH, uuid, "volume %s: %u block%s not fit %s: LBA %s", health->name, count,
+			   count == 1 ? " does" : "s do", count == 1 ? "its checksum" : "their checksums", text);
+}
+
 /* ---- the periodic check ---- */
 
 static void check_device(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
@@ -243,6 +283,8 @@ static void check_device(struct health *health, struct bdev *bdev, uint64_t now_
 		bdev_note_condition(bdev, BDEV_CONDITION_FULL, health->waits.total);
 	log_errors(health, now_ns, is_last);
 	check_slow(health, bdev, &stats, now_ns);
+	if (file_has_sums(bdev))
+		check_sums(health, bdev, now_ns, is_last);
 }
 
 static void remove_health(struct health *health, uint64_t now_ns)

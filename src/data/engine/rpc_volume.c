@@ -158,7 +158,9 @@ static void reply_created(void *ctx, const struct fathom_fault *why)
 void method_volume_create(struct rpc_request *request, const struct volume_create_params *p)
 {
 	struct volumes *volumes = rpc_volume_storage(request);
-	struct volume_record record = { .size_bytes = p->size, .block_bytes = p->block_size, .thick = p->thick };
+	struct volume_record record = {
+		.size_bytes = p->size, .block_bytes = p->block_size, .thick = p->thick, .checksums = p->checksums
+	};
 	char pool[POOL_NAME_BYTES_MAX];
 	struct creation *creation;
 
@@ -276,6 +278,7 @@ static json_t *volume_json(const struct volume *volume)
 	json_put(object, "size", json_integer((json_int_t)volume->record.size_bytes));
 	json_put(object, "block_size", json_integer(volume->record.block_bytes));
 	json_put(object, "thick", json_boolean(volume->record.thick));
+	json_put(object, "checksums", json_boolean(volume->record.checksums));
 	json_put(object, "created_ns", json_integer((json_int_t)volume->record.created_ns));
 	if (volume->state == VOLUME_ERRORED || volume->state == VOLUME_READ_ONLY)
 		json_put(object, "reason", json_text(volume->why.text));

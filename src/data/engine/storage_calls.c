@@ -166,14 +166,9 @@ static void create_volume(struct storage_call *call)
 		.size_bytes = request->size_bytes,
 		.block_bytes = request->block_bytes,
 		.thick = request->thick,
+		.checksums = request->checksums,
 	};
-	struct fathom_fault why;
 
-	if (request->checksums) {
-		fill_fault(&why, -EOPNOTSUPP, "this engine does not keep checksums of volumes");
-		storage_call_end(call, &why);
-		return;
-	}
 	if (!copy_name(call, record.name, request->volume))
 		return;
 	uuid_copy(record.uuid, call->key.uuid);

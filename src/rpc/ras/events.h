@@ -92,6 +92,8 @@
 	  "a host may no longer use a volume; it names the operator")                                                      \
 	X(STORAGE_CHANGE_FAILED, 1047, "storage_change_failed", INFO, ERROR,                                               \
 	  "an engine refused a change of a pool or a volume, which was undone")                                            \
+	X(VOLUME_MISMATCH, 1052, "volume_mismatch", INFO, ERROR,                                                           \
+	  "blocks of a volume do not fit their checksums; it names the blocks, by LBA")                                    \
 	X(STORAGE_FAILED, 1057, "storage_failed", INFO, ERROR,                                                             \
 	  "an engine's storage could not sync a change, and rejects changes until the engine is started again")            \
 	X(ENGINE_STATE_HELD, 1060, "engine_state_held", INFO, ERROR,                                                       \

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "cmd/fathom/ddb/internal.h"
+#include "data/store/pool/sums.h"
 
 int store_must_be_writable(const struct store *store, struct fathom_fault *why)
 {
@@ -168,6 +169,48 @@ static int set_size(struct store *store, const char *path, uint64_t bytes, struc
 	return error ? fault(why, error, "cannot change the size of %s: %s", path, strerror(-error)) : 0;
 }
 
+/* A sidecar whose regions are all marked: an engine computes its checksums. */
+static int write_sums(int folder, const char *name, uint64_t size_bytes)
+{
+	uint64_t marks = (sums_region_count((size_bytes - 1) / SUMS_BLOCK_BYTES + 1) + 7) / 8;
+	uint8_t *bits = malloc(marks);
+	int error, fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	must(bits);
+	memset(bits, 0xff, marks);
+	error = fd < 0 ? -errno : file_write(fd, bits, marks);
+	if (error == 0 && (ftruncate(fd, (off_t)sums_file_bytes(size_bytes)) != 0 || fsync(fd) != 0))
+		error = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(bits);
+	return error;
+}
+
+int store_make_sums(struct store *store, const char *path, uint64_t size_bytes, struct fathom_fault *why)
+{
+	char name[STORE_UUID_NAME_BYTES];
+	const char *last;
+	int error = 0, folder = store_open_parent(store, path, &last), pending = open_or_make(store, "pending");
+
+	store_new_name(name);
+	if (folder < 0 || pending < 0)
+		error = folder < 0 ? folder : pending;
+	else
+		error = write_sums(pending, name, size_bytes);
+	if (error == 0 && renameat(pending, name, folder, last) != 0)
+		error = -errno;
+	if (error && pending >= 0)
+		unlinkat(pending, name, 0);
+	if (error == 0 && (fsync(folder) != 0 || fsync(pending) != 0))
+		error = -errno;
+	if (folder >= 0)
+		close(folder);
+	if (pending >= 0)
+		close(pending);
+	return error ? fault(why, error, "cannot create %s: %s", path, strerror(-error)) : 0;
+}
+
 static int make_folder(struct store *store, const char *path, struct fathom_fault *why)
 {
 	const char *last;
@@ -195,6 +238,8 @@ int store_repair(struct store *store, const struct store_finding *finding, struc
 	case STORE_DATA_SHORT:
 	case STORE_DATA_LONG:
 		return set_size(store, finding->path, finding->size_bytes, why);
+	case STORE_SUMS_MISSING:
+		return store_make_sums(store, finding->path, finding->size_bytes, why);
 	case STORE_FOLDER_MISSING:
 		return make_folder(store, finding->path, why);
 	default:

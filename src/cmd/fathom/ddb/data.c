@@ -214,7 +214,7 @@ static int build_data(struct store *store, int from, const struct store_object *
 static int take_data(struct store *store, const struct store_object *object, const char *name, struct fathom_fault *why)
 {
 	struct store_object next = *object;
-	char data[STORE_DATA_NAME_BYTES], *text;
+	char data[STORE_DATA_NAME_BYTES], sums[STORE_PATH_BYTES_MAX], *text;
 	size_t bytes;
 	int error = 0, folder = store_open_path(store, object->path, O_RDONLY | O_DIRECTORY),
 	    pending = store_open_folder(store->root, "pending");
@@ -227,6 +227,11 @@ static int take_data(struct store *store, const struct store_object *object, con
 		error = -errno;
 	if (error)
 		error = fault(why, error, "cannot give %s its new data: %s", object->name, strerror(-error));
+	if (error == 0 && store_has_sums(&next)) {
+		store_sums_name(&next, data);
+		snprintf(sums, sizeof(sums), "%s/%s", object->path, data);
+		error = store_make_sums(store, sums, store_size_of(object), why);
+	}
 	if (error == 0) {
 		must(volume_record_encode(&next.record.volume, &text, &bytes) == 0);
 		error = store_replace_file(store, folder, "volume.json", text, bytes, why);
@@ -266,6 +271,12 @@ int store_load(struct store *store, const struct store_object *object, const cha
 	store_data_name(object, name);
 	snprintf(path, sizeof(path), "%s/%s", object->path, name);
 	if (object->has_data) {
+		error = store_trash(store, path, NULL);
+		maybe(error != 0);
+	}
+	if (store_has_sums(object)) {
+		store_sums_name(object, name);
+		snprintf(path, sizeof(path), "%s/%s", object->path, name);
 		error = store_trash(store, path, NULL);
 		maybe(error != 0);
 	}

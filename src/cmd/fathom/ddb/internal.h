@@ -66,4 +66,10 @@ MUST_CHECK int store_must_be_writable(const struct store *store, struct fathom_f
 MUST_CHECK int store_replace_file(struct store *store, int folder, const char *name, const char *text, size_t bytes,
 				  struct fathom_fault *why);
 
+/* Create the file of checksums at `path`, of a volume of `size_bytes`; an engine computes the checksums. */
+MUST_CHECK int store_make_sums(struct store *store, const char *path, uint64_t size_bytes, struct fathom_fault *why);
+/* Whether the record says that there is a file of checksums; its name. */
+bool store_has_sums(const struct store_object *object);
+void store_sums_name(const struct store_object *object, char name_ret[STORE_DATA_NAME_BYTES]);
+
 #endif

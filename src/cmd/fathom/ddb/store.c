@@ -327,6 +327,21 @@ void store_data_name(const struct store_object *object, char name_ret[STORE_DATA
 		snprintf(name_ret, STORE_DATA_NAME_BYTES, "data.%u", object->record.volume.generation);
 }
 
+bool store_has_sums(const struct store_object *object)
+{
+	return object->is_read && ((object->kind == STORE_VOLUME && object->record.volume.checksums) ||
+				   (object->kind == STORE_SNAPSHOT && object->record.snapshot.checksums));
+}
+
+void store_sums_name(const struct store_object *object, char name_ret[STORE_DATA_NAME_BYTES])
+{
+	must(store_has_sums(object));
+	if (object->kind == STORE_SNAPSHOT)
+		snprintf(name_ret, STORE_DATA_NAME_BYTES, "sums");
+	else
+		snprintf(name_ret, STORE_DATA_NAME_BYTES, "sums.%u", object->record.volume.generation);
+}
+
 uint64_t store_size_of(const struct store_object *object)
 {
 	must(object->is_read);

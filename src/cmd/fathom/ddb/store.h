@@ -56,6 +56,7 @@ struct store_object {
 	X(DATA_MISSING, "data-missing", false, NULL)                                                                       \
 	X(DATA_SHORT, "data-short", false, "extend the data file; what is missing reads as zeroes")                        \
 	X(DATA_LONG, "data-long", true, "cut the data file to the size of the record")                                     \
+	X(SUMS_MISSING, "checksums-missing", false, "create the file; the start of an engine computes its checksums")      \
 	X(OLD_GENERATION, "old-generation", true, "move it to the trash")                                                  \
 	X(FOLDER_MISSING, "folder-missing", false, "create the folder")                                                    \
 	X(STRAY, "stray", false, "move it to the trash")                                                                   \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cmd/fathom/ddb/internal.h"
+#include "data/store/pool/sums.h"
 
 /* ---- records ---- */
 
@@ -131,6 +132,23 @@ static void read_data(struct store *store, int folder, int index)
 				  object->data_bytes, size);
 }
 
+static void read_sums(struct store *store, int folder, int index)
+{
+	struct store_object *object = &store->objects[index];
+	char name[STORE_DATA_NAME_BYTES], path[STORE_PATH_BYTES_MAX];
+	struct stat stat;
+
+	if (!store_has_sums(object))
+		return;
+	store_sums_name(object, name);
+	if (fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(stat.st_mode) &&
+	    (uint64_t)stat.st_size >= sums_file_bytes(store_size_of(object)))
+		return;
+	snprintf(path, sizeof(path), "%s/%s", object->path, name);
+	store_add_finding(store, STORE_SUMS_MISSING, path, store_size_of(object),
+			  "the file with the checksums of the blocks is missing, or too short");
+}
+
 /* ---- folders ---- */
 
 struct level {
@@ -153,12 +171,13 @@ static void add_stray(struct store *store, const char *folder, const char *name,
 	store_add_finding(store, STORE_STRAY, path, 0, "%s", reason);
 }
 
-/* Is `name` "data.N" of a generation other than the record's? */
+/* Is `name` "data.N" or "sums.N" of a generation other than the record's? */
 static bool is_other_generation(const struct store_object *object, const char *name)
 {
 	char current[STORE_DATA_NAME_BYTES];
 
-	if (strncmp(name, "data.", 5) != 0 || !name[5] || name[5 + strspn(name + 5, "0123456789")])
+	if ((strncmp(name, "data.", 5) != 0 && strncmp(name, "sums.", 5) != 0) || !name[5] ||
+	    name[5 + strspn(name + 5, "0123456789")])
 		return false;
 	if (!object->is_read)
 		return true;
@@ -168,11 +187,13 @@ static bool is_other_generation(const struct store_object *object, const char *n
 
 static bool is_known(const struct store_object *object, const char *name)
 {
-	char data[STORE_DATA_NAME_BYTES] = "";
+	char data[STORE_DATA_NAME_BYTES] = "", sums[STORE_DATA_NAME_BYTES] = "";
 
+	if (store_has_sums(object))
+		store_sums_name(object, sums);
 	if (object->kind != STORE_POOL && object->is_read)
 		store_data_name(object, data);
-	return strcmp(name, store_record_name(object->kind)) == 0 || strcmp(name, data) == 0 ||
+	return strcmp(name, store_record_name(object->kind)) == 0 || strcmp(name, data) == 0 || strcmp(name, sums) == 0 ||
 	       (object->kind == STORE_SNAPSHOT && strcmp(name, "data") == 0) ||
 	       (levels[object->kind].folder && strcmp(name, levels[object->kind].folder) == 0);
 }
@@ -252,6 +273,7 @@ static void walk_object(struct store *store, int folder, const char *path, enum 
 	read_record(store, fd, index);
 	if (kind != STORE_POOL)
 		read_data(store, fd, index);
+	read_sums(store, fd, index);
 	find_strays(store, fd, index);
 	walk_below(store, fd, index);
 	close(fd);

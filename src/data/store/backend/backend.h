@@ -16,6 +16,7 @@
 #include "base/must.h"
 
 struct bdev;
+struct bdev_io;
 
 /*
  * In all options: `uuid` all zero: generate one; for a file, use the file's own, see identity.c. Strings are borrowed.
@@ -64,6 +65,8 @@ struct file_options {
 	bool read_only;
 	bool no_fallocate; /* unmap is not supported, and zeroes are written */
 	bool no_direct;	   /* use the page cache even if O_DIRECT works */
+	/* of VOLUME with blocks of 4096 bytes: the sidecar with the checksums; NULL: none. See data/store/pool/sums.h */
+	const char *sums_filename;
 	uint8_t uuid[16];
 };
 
@@ -86,15 +89,64 @@ void file_on_stop(struct bdev *bdev, void (*stopped)(void *ctx, int error), void
 void file_stop_writes(struct bdev *bdev, int error);
 
 /*
- * Give `bdev`, of a volume, another file, in two steps: prepare() opens and checks `filename`, which is at least as long as
+ * Give `bdev`, of a volume, another file, in two steps: prepare() opens and checks `paths`, at least as long as
  * the device; exchange() cannot fail, and no I/O of `bdev` is in progress then. exchange() and abandon() take the
  * replacement; abandon() accepts NULL. Errors (explained): those of file_create(). Aborts if out of memory.
  */
 struct file_replacement;
-MUST_CHECK int file_replacement_prepare(struct bdev *bdev, const char *filename, struct file_replacement **replacement_ret,
-					struct fathom_fault *why);
+
+struct file_paths {
+	const char *data;
+	const char *sums; /* NULL: the volume has no checksums */
+};
+
+MUST_CHECK int file_replacement_prepare(struct bdev *bdev, const struct file_paths *paths,
+					struct file_replacement **replacement_ret, struct fathom_fault *why);
 void file_replacement_exchange(struct bdev *bdev, struct file_replacement *replacement);
 void file_replacement_abandon(struct file_replacement *replacement);
+
+/*
+ * ---- volumes with checksums; control thread ----
+ *
+ * A block that does not fit its checksum fails the read with IO_MEDIA_ERROR and is counted as a mismatch, unless its region
+ * is suspect: after a crash its data and checksums may be of different writes (docs/decisions/017-checksums.md).
+ */
+enum { FILE_MISMATCHES_MAX = 64 };
+
+struct file_sums_info {
+	uint64_t regions; /* of 16 MiB each */
+	uint64_t marked;  /* written since their last clean: suspect after a crash */
+	uint64_t suspect;
+	uint64_t mismatches; /* blocks that reads found, since the start */
+	uint32_t pending;    /* of them, for file_take_mismatches() */
+	uint64_t adopted;    /* blocks of suspect regions whose checksum was replaced */
+	int sync_error;	     /* not 0: the sidecar cannot be synced */
+};
+
+/* The others need one that has. */
+bool file_has_sums(const struct bdev *bdev);
+void file_get_sums(const struct bdev *bdev, struct file_sums_info *info_ret);
+/* Take the blocks of mismatches since the last call, not more than FILE_MISMATCHES_MAX. Returns their number. */
+uint32_t file_take_mismatches(struct bdev *bdev, uint64_t blocks_ret[FILE_MISMATCHES_MAX]);
+
+/*
+ * Remove the marks of regions that were not written since the last call: the caller submits `io`, a flush, if this is true,
+ * and calls file_sums_end_clean() when it has ended.
+ */
+bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io);
+void file_sums_end_clean(struct bdev *bdev);
+
+/* The first suspect region at `region` or behind it; UINT64_MAX: none. */
+uint64_t file_sums_next_suspect(const struct bdev *bdev, uint64_t region);
+uint64_t file_sums_region_blocks(void);
+/*
+ * Check a suspect region: between the two calls the caller reads all of it, and reads replace checksums that do not fit.
+ * `is_whole`: all reads succeeded. `failures`: of begin. One check at a time.
+ */
+uint64_t file_sums_begin_check(struct bdev *bdev, uint64_t region);
+void file_sums_end_check(struct bdev *bdev, uint64_t failures, bool is_whole);
+/* The files are longer now; before bdev_grow(). */
+void file_sums_grow(struct bdev *bdev, uint64_t block_count);
 
 /*
  * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`

@@ -28,6 +28,7 @@
 #include "base/reactor/reactor.h"
 #include "data/store/backend/file_internal.h"
 #include "data/store/backend/internal.h"
+#include "data/store/backend/sums.h"
 
 enum { ATTEMPTS_MAX = 1000 }; /* of a system call that returns EAGAIN or EINTR; then its error is final */
 
@@ -38,6 +39,7 @@ struct file_channel {
 	uint32_t block_bytes;
 	bool can_punch, is_volume;
 	bool zero_range_refused;
+	struct sums_channel *sums; /* NULL: none */
 };
 
 /* The scratch in a struct bdev_io. */
@@ -47,8 +49,9 @@ struct file_io {
 	struct bdev_io *io;
 	uint64_t bytes_done;
 	struct iovec cut; /* the original iov[cut_index], if cut_index is not -1 */
-	int cut_index;
-	uint32_t attempts;
+	int16_t cut_index;
+	uint16_t attempts;
+	uint32_t slot; /* of the checksums */
 };
 static_assert(sizeof(struct file_io) <= BDEV_IO_BACKEND_BYTES, "fits in the I/O");
 
@@ -66,7 +69,10 @@ static void restore_vector(struct file_io *self)
 static void complete_io(struct file_io *self, enum io_status status)
 {
 	restore_vector(self);
-	bdev_io_complete(self->io, status, reactor_now());
+	if (self->channel->sums)
+		sums_data_done(self->channel->sums, self->slot, status);
+	else
+		bdev_io_complete(self->io, status, reactor_now());
 }
 
 /* True: the error is transient, and the operation runs again. */
@@ -139,7 +145,7 @@ static void continue_transfer(struct file_io *self)
 		must(index < io->iov_count);
 	}
 	self->cut = io->iov[index];
-	self->cut_index = index;
+	self->cut_index = (int16_t)index;
 	io->iov[index].iov_base = (uint8_t *)io->iov[index].iov_base + skip;
 	io->iov[index].iov_len -= skip;
 	self->op.iov = &io->iov[index];
@@ -252,20 +258,18 @@ static COLD int refuse_io(const struct file_bdev *file, struct bdev_io *io)
 	return 0;
 }
 
-static int file_submit(void *channel_ctx, struct bdev_io *io)
+int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 {
-	struct file_channel *channel = channel_ctx;
 	struct file_io *self = bdev_io_backend(io);
 
 	must(channel->fd >= 0);
-	if (io->type != IO_TYPE_READ && unlikely(atomic_load_explicit(&channel->file->stop_error, memory_order_relaxed)))
-		return refuse_io(channel->file, io);
 	must((uint32_t)io->iov_count <= bdev_channel_bdev(io->channel)->iov_count_max);
 	self->channel = channel;
 	self->io = io;
 	self->bytes_done = 0;
 	self->cut_index = -1;
 	self->attempts = 0;
+	self->slot = slot;
 	self->op.lane = &channel->lane;
 	self->op.fd = channel->fd;
 	self->op.offset_bytes = io->block_index * channel->block_bytes;
@@ -295,6 +299,15 @@ static int file_submit(void *channel_ctx, struct bdev_io *io)
 		break;
 	}
 	return -EOPNOTSUPP;
+}
+
+static int file_submit(void *channel_ctx, struct bdev_io *io)
+{
+	struct file_channel *channel = channel_ctx;
+
+	if (io->type != IO_TYPE_READ && unlikely(atomic_load_explicit(&channel->file->stop_error, memory_order_relaxed)))
+		return refuse_io(channel->file, io);
+	return channel->sums ? sums_submit(channel->sums, io) : file_start(channel, io, 0);
 }
 
 static bool file_supports(const struct bdev *bdev, enum io_type type)
@@ -331,13 +344,14 @@ static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 	channel->block_bytes = bdev->block_bytes;
 	channel->can_punch = self->can_punch;
 	channel->is_volume = bdev->ops == &volume_ops;
-	return 0;
+	return self->sums ? sums_channel_create(self, channel, &channel->sums) : 0;
 }
 
 static void file_channel_destroy(struct bdev *bdev, void *channel_ctx)
 {
 	struct file_channel *channel = channel_ctx;
 
+	sums_channel_destroy(channel->sums);
 	uring_lane_deinit(&channel->lane);
 }
 
@@ -346,7 +360,9 @@ static void file_destroy(struct bdev *bdev)
 	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 
 	uring_device_deinit(&self->io);
+	uring_device_deinit(&self->sums_io);
 	file_close(self);
+	sums_close(self->sums);
 	free(self->filename);
 	free(self);
 }
@@ -427,6 +443,18 @@ static const struct {
 	[FILE_KIND_VOLUME] = { "Volume", &volume_ops },
 };
 
+/* I/O of one region only, because marks and ranges are of one. */
+static int attach_sums(struct file_bdev *self, const char *filename, struct fathom_fault *why)
+{
+	must(self->bdev.ops == &volume_ops);
+	if (self->bdev.block_bytes != SUMS_BLOCK_BYTES)
+		return fault(why, -EINVAL, "checksums need blocks of %d bytes, and %s has %u", SUMS_BLOCK_BYTES,
+			     self->filename, self->bdev.block_bytes);
+	self->bdev.io_blocks_max = SUMS_IO_BLOCKS_MAX;
+	self->bdev.boundary_blocks = SUMS_REGION_BLOCKS;
+	return sums_open(filename, self->bdev.block_count, &self->sums, why);
+}
+
 int file_create(const struct file_options *options, struct fathom_fault *why)
 {
 	struct file_bdev *self;
@@ -445,12 +473,13 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 	bdev = &self->bdev;
 	self->fd = self->claim_fd = -1;
 	uring_device_init(&self->io, false);
+	uring_device_init(&self->sums_io, true); /* through the page cache */
 	bdev->product = kinds[options->kind].product;
 	bdev->ops = kinds[options->kind].ops;
 	bdev->read_only = options->read_only;
 	bdev->has_identity = options->kind == FILE_KIND_VOLUME;
 	bdev->write_cache = true;
-	bdev->durable_writes = true;
+	bdev->durable_writes = !options->sums_filename; /* with checksums, a flush syncs both files */
 	rc = backend_name(bdev, options->name, options->uuid, why);
 	if (rc == 0 && bdev_find(bdev->name)) /* check before file_open() locks the file or sets its attribute */
 		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
@@ -460,6 +489,8 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 		uring_device_init(&self->io, self->is_blocking);
 		file_identify(self, SYSFS);
 	}
+	if (rc == 0 && options->sums_filename)
+		rc = attach_sums(self, options->sums_filename, why);
 	if (rc == 0)
 		rc = bdev_register(bdev, why);
 	if (rc < 0)
@@ -509,11 +540,12 @@ void file_replacement_abandon(struct file_replacement *replacement)
 	if (!replacement)
 		return;
 	file_close(&replacement->fresh);
+	sums_close(replacement->fresh.sums);
 	free(replacement->fresh.filename);
 	free(replacement);
 }
 
-int file_replacement_prepare(struct bdev *bdev, const char *filename, struct file_replacement **replacement_ret,
+int file_replacement_prepare(struct bdev *bdev, const struct file_paths *paths, struct file_replacement **replacement_ret,
 			     struct fathom_fault *why)
 {
 	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
@@ -527,16 +559,19 @@ int file_replacement_prepare(struct bdev *bdev, const char *filename, struct fil
 	must_be_on(thread_control());
 	must(bdev->ops == &volume_ops);
 	must(replacement);
+	must(!self->sums == !paths->sums);
 	fresh = &replacement->fresh;
 	fresh->fd = fresh->claim_fd = -1;
 	fresh->bdev.ops = bdev->ops;
 	fresh->bdev.read_only = bdev->read_only;
-	fresh->filename = strdup(filename);
+	fresh->filename = strdup(paths->data);
 	must(fresh->filename);
 	error = file_open(fresh, &options, why);
 	if (!error && (fresh->direct != self->direct || fresh->bdev.block_count < bdev->block_count ||
 		       fresh->bdev.buffer_alignment > self->bdev.buffer_alignment))
-		error = fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", filename);
+		error = fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", paths->data);
+	if (!error && paths->sums)
+		error = sums_open(paths->sums, fresh->bdev.block_count, &fresh->sums, why);
 	if (error) {
 		file_replacement_abandon(replacement);
 		return error;
@@ -554,6 +589,9 @@ void file_replacement_exchange(struct bdev *bdev, struct file_replacement *repla
 	must(bdev->ops == &volume_ops);
 	/* the descriptor keeps its number, so the channels need not know; both are open, so this cannot fail */
 	must(dup3(replacement->fresh.fd, self->fd, O_CLOEXEC) == self->fd);
+	sums_close(self->sums);
+	self->sums = replacement->fresh.sums;
+	replacement->fresh.sums = NULL;
 	self->device = replacement->fresh.device;
 	self->inode = replacement->fresh.inode;
 	file_set_path(bdev, replacement->fresh.filename);

@@ -10,6 +10,8 @@
 #include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 
+struct sums;
+
 struct file_bdev {
 	struct bdev bdev;
 	int fd;
@@ -30,7 +32,14 @@ struct file_bdev {
 	void *stopped_ctx;
 	struct uring_device io; /* its share of the io_uring queue or of the helper pthreads */
 	char *filename;
+	struct sums *sums;	     /* NULL: it has no checksums */
+	struct uring_device sums_io; /* of the sidecar */
 };
+
+struct file_channel;
+
+/* Start `io` on the data file; `slot`: of sums_data_done(), if there are checksums. As bdev_ops.submit. */
+int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot);
 
 /*
  * Open `self->filename` and fill the fields that depend on it: fd, direct and so on, and the bdev's geometry and alignment.

@@ -77,8 +77,12 @@ void tree_forget_aside(struct pool_tree *tree);
 
 /* ---- volumes.c ---- */
 
-/* "data.N" */
+/* "data.N", "sums.N" */
 void volume_data_name(char name_ret[DATA_NAME_BYTES], uint32_t generation);
+void volume_sums_name(char name_ret[DATA_NAME_BYTES], uint32_t generation);
+/* Create a file with `bytes`, all of which are holes. */
+MUST_CHECK int tree_create_sized(struct pool_tree *tree, int folder, const char *name, uint64_t bytes, int *fd_ret,
+				 struct fathom_fault *why);
 /* Open pools/POOL/volumes. Errors: -ENOENT. */
 MUST_CHECK int tree_open_volumes(struct pool_tree *tree, const char *pool, int *folder_ret, struct fathom_fault *why);
 /* Open pools/POOL/volumes/VOLUME. Errors: -ENOENT. */

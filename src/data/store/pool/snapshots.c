@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "data/store/pool/internal.h"
+#include "data/store/pool/sums.h"
 
 enum { REFLINK_TRIAL_BYTES = 64 << 10 }; /* the largest block of a file system */
 
@@ -57,7 +58,6 @@ static int check_member(struct pool_tree *tree, const struct snapshot_member *me
 
 static int begin_member(struct pool_tree *tree, int group, struct snapshot_member *member, struct fathom_fault *why)
 {
-	const struct pool_fs *fs = tree->fs;
 	char name[MEMBER_NAME_BYTES];
 	int error = check_member(tree, member, why);
 
@@ -67,11 +67,11 @@ static int begin_member(struct pool_tree *tree, int group, struct snapshot_membe
 	error = tree_make_folder(tree, group, name, &member->folder, why);
 	if (error)
 		return error;
-	member->fd = fs->open_file(fs->ctx, member->folder, "data", O_RDWR | O_CREAT | O_EXCL);
-	if (member->fd < 0)
-		return tree_fault(why, member->fd, "create", name);
-	error = fs->set_size(fs->ctx, member->fd, member->record.size_bytes);
-	return error ? tree_fault(why, error, "extend", name) : 0;
+	error = tree_create_sized(tree, member->folder, "data", member->record.size_bytes, &member->fd, why);
+	if (error == 0 && member->record.checksums)
+		error = tree_create_sized(tree, member->folder, "sums", sums_file_bytes(member->record.size_bytes),
+					  &member->sums_fd, why);
+	return error;
 }
 
 int snapshot_group_begin(struct pool_tree *tree, struct snapshot_group *group, struct fathom_fault *why)
@@ -83,7 +83,7 @@ int snapshot_group_begin(struct pool_tree *tree, struct snapshot_group *group, s
 		return error;
 	tree_new_name(group->name);
 	for (size_t i = 0; i < group->count; i++)
-		group->members[i].fd = group->members[i].folder = -1;
+		group->members[i].fd = group->members[i].sums_fd = group->members[i].folder = -1;
 	error = tree_make_folder(tree, tree->pending, group->name, &group->folder, why);
 	if (error)
 		return error;
@@ -98,6 +98,7 @@ static void close_group(struct pool_tree *tree, struct snapshot_group *group)
 {
 	for (size_t i = 0; i < group->count; i++) {
 		tree_close(tree, &group->members[i].fd);
+		tree_close(tree, &group->members[i].sums_fd);
 		tree_close(tree, &group->members[i].folder);
 	}
 	tree_close(tree, &group->folder);
@@ -118,6 +119,8 @@ static int complete_member(struct pool_tree *tree, struct snapshot_member *membe
 	char *text;
 	int error = fs->sync(fs->ctx, member->fd);
 
+	if (error == 0 && member->sums_fd >= 0)
+		error = fs->sync(fs->ctx, member->sums_fd);
 	if (error)
 		return tree_fault(why, error, "sync snapshot", member->record.name);
 	error = snapshot_record_encode(&member->record, &text, &bytes);
@@ -276,24 +279,40 @@ int snapshot_remove(struct pool_tree *tree, const char *pool, const char *volume
 	return error;
 }
 
-int snapshot_open_data(struct pool_tree *tree, const char *pool, const char *volume, const char *snapshot, int *fd_ret,
-		       struct fathom_fault *why)
+struct snapshot_path {
+	const char *pool, *volume, *snapshot;
+};
+
+static int open_file_of(struct pool_tree *tree, const struct snapshot_path *path, const char *file, int *fd_ret,
+			struct fathom_fault *why)
 {
 	const struct pool_fs *fs = tree->fs;
-	int fd, folder, snapshots, error = open_snapshots(tree, pool, volume, &snapshots, why);
+	int fd, folder, snapshots, error = open_snapshots(tree, path->pool, path->volume, &snapshots, why);
 
 	if (error)
 		return error;
-	folder = fs->open_folder(fs->ctx, snapshots, snapshot);
+	folder = fs->open_folder(fs->ctx, snapshots, path->snapshot);
 	tree_close(tree, &snapshots);
 	if (folder < 0)
-		return tree_fault(why, folder, "open snapshot", snapshot);
-	fd = fs->open_file(fs->ctx, folder, "data", O_RDONLY);
+		return tree_fault(why, folder, "open snapshot", path->snapshot);
+	fd = fs->open_file(fs->ctx, folder, file, O_RDONLY);
 	tree_close(tree, &folder);
 	if (fd < 0)
-		return tree_fault(why, fd, "open the data of snapshot", snapshot);
+		return tree_fault(why, fd, "open the data of snapshot", path->snapshot);
 	*fd_ret = fd;
 	return 0;
+}
+
+int snapshot_open_data(struct pool_tree *tree, const char *pool, const char *volume, const char *snapshot, int *fd_ret,
+		       struct fathom_fault *why)
+{
+	return open_file_of(tree, &(struct snapshot_path){ pool, volume, snapshot }, "data", fd_ret, why);
+}
+
+int snapshot_open_sums(struct pool_tree *tree, const char *pool, const char *volume, const char *snapshot, int *fd_ret,
+		       struct fathom_fault *why)
+{
+	return open_file_of(tree, &(struct snapshot_path){ pool, volume, snapshot }, "sums", fd_ret, why);
 }
 
 /* ---- whether the file system has reflinks ---- */

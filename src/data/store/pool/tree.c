@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "data/store/pool/internal.h"
+#include "data/store/pool/sums.h"
 
 /* ---- the folders of the root ---- */
 
@@ -195,6 +196,14 @@ static int check_data(struct scan *self, const char *name, uint64_t size_bytes, 
 	return 0;
 }
 
+/* The same for the file of checksums. */
+static int check_sums(struct scan *self, const char *name, uint64_t size_bytes, bool cut, struct fathom_fault *why)
+{
+	uint64_t allocated;
+
+	return check_data(self, name, sums_file_bytes(size_bytes), cut, &allocated, why);
+}
+
 static int read_snapshot(struct scan *self, const char *name, struct snapshot_record *record_ret, uint64_t *allocated_ret,
 			 struct fathom_fault *why)
 {
@@ -206,6 +215,8 @@ static int read_snapshot(struct scan *self, const char *name, struct snapshot_re
 		return error;
 	error = snapshot_record_decode(name, text, bytes, record_ret, why);
 	free(text);
+	if (error == 0 && record_ret->checksums)
+		error = check_sums(self, "sums", record_ret->size_bytes, false, why);
 	return error ? error : check_data(self, "data", record_ret->size_bytes, false, allocated_ret, why);
 }
 
@@ -237,14 +248,16 @@ static int scan_snapshot(void *ctx, const char *name)
 	return 0;
 }
 
-/* Delete the data files of other generations, which a restore has left. */
+/* Delete the files of other generations, which a restore has left. */
 static int delete_generation(void *ctx, const char *name)
 {
 	struct scan *self = ctx;
-	char current[DATA_NAME_BYTES];
+	char data[DATA_NAME_BYTES], sums[DATA_NAME_BYTES];
 
-	volume_data_name(current, self->volume->generation);
-	if (strncmp(name, "data.", 5) == 0 && strcmp(name, current) != 0)
+	volume_data_name(data, self->volume->generation);
+	volume_sums_name(sums, self->volume->generation);
+	if ((strncmp(name, "data.", 5) == 0 && strcmp(name, data) != 0) ||
+	    (strncmp(name, "sums.", 5) == 0 && strcmp(name, sums) != 0))
 		tree_discard(self->tree, self->folder, name);
 	return 0;
 }
@@ -252,7 +265,7 @@ static int delete_generation(void *ctx, const char *name)
 static int read_volume(struct scan *self, const char *name, struct volume_record *record_ret, uint64_t *allocated_ret,
 		       struct fathom_fault *why)
 {
-	char data[DATA_NAME_BYTES], *text;
+	char data[DATA_NAME_BYTES], sums[DATA_NAME_BYTES], *text;
 	size_t bytes;
 	int error = tree_read_file(self->tree, self->folder, "volume.json", &text, &bytes, why);
 
@@ -263,7 +276,10 @@ static int read_volume(struct scan *self, const char *name, struct volume_record
 	if (error)
 		return error;
 	volume_data_name(data, record_ret->generation);
+	volume_sums_name(sums, record_ret->generation);
 	error = check_data(self, data, record_ret->size_bytes, true, allocated_ret, why);
+	if (error == 0 && record_ret->checksums)
+		error = check_sums(self, sums, record_ret->size_bytes, true, why);
 	if (error)
 		volume_record_deinit(record_ret);
 	return error;

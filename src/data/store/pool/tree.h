@@ -5,8 +5,10 @@
  *     pools/POOL/pool.json
  *     pools/POOL/volumes/VOLUME/volume.json
  *                               data.N                         the generation N that volume.json states
+ *                               sums.N                         its checksums (sums.h), if it has some
  *                               snapshots/SNAPSHOT/snapshot.json
  *                                                  data
+ *                                                  sums
  *     pending/UUID           an object that is being built. Open removes it.
  *     commit/UUID/POOL:VOLUME:SNAPSHOT/
  *                            complete snapshots of one instant on the way to their volumes. Open moves the rest.
@@ -128,6 +130,10 @@ MUST_CHECK int volume_data_end(struct pool_tree *tree, const char *pool, const s
 MUST_CHECK int volume_open_data(struct pool_tree *tree, const char *pool, const struct volume_record *volume, int flags,
 				int *fd_ret, struct fathom_fault *why);
 
+/* The same for the file of checksums. */
+MUST_CHECK int volume_open_sums(struct pool_tree *tree, const char *pool, const struct volume_record *volume, int flags,
+				int *fd_ret, struct fathom_fault *why);
+
 /*
  * ---- data that are copied before the object appears: clones and restored volumes ----
  *
@@ -135,6 +141,7 @@ MUST_CHECK int volume_open_data(struct pool_tree *tree, const char *pool, const 
  */
 struct volume_build {
 	int fd;		      /* of the data file, as long as the volume will be */
+	int sums_fd;	      /* of its checksums; -1: it has none */
 	uint64_t deadline_ns; /* the caller's: see volume_restore_commit(); 0: none */
 	/* private */
 	int folder;
@@ -176,7 +183,8 @@ void volume_restore_abandon(struct pool_tree *tree, const struct volume_record *
 struct snapshot_member {
 	const char *pool, *volume; /* borrowed until commit or abandon */
 	struct snapshot_record record;
-	int fd; /* set by begin: the empty data file, of the snapshot's size */
+	int fd;	     /* set by begin: the empty data file, of the snapshot's size */
+	int sums_fd; /* set by begin: the empty file of checksums; -1: it has none */
 	/* private */
 	int folder;
 };
@@ -198,8 +206,10 @@ void snapshot_group_abandon(struct pool_tree *tree, struct snapshot_group *group
 /* Move the snapshot to the trash. Errors: -ENOENT. */
 MUST_CHECK int snapshot_remove(struct pool_tree *tree, const char *pool, const char *volume, const char *snapshot,
 			       struct fathom_fault *why);
-/* Open its data file for reading. Errors: -ENOENT. */
+/* Open its data file, or its file of checksums, for reading. Errors: -ENOENT. */
 MUST_CHECK int snapshot_open_data(struct pool_tree *tree, const char *pool, const char *volume, const char *snapshot,
+				  int *fd_ret, struct fathom_fault *why);
+MUST_CHECK int snapshot_open_sums(struct pool_tree *tree, const char *pool, const char *volume, const char *snapshot,
 				  int *fd_ret, struct fathom_fault *why);
 
 #endif

@@ -8,11 +8,18 @@
 
 #include "base/clock.h"
 #include "data/store/pool/internal.h"
+#include "data/store/pool/sums.h"
 
 void volume_data_name(char name_ret[DATA_NAME_BYTES], uint32_t generation)
 {
 	must(generation > 0 && generation <= INT32_MAX);
 	must(snprintf(name_ret, DATA_NAME_BYTES, "data.%" PRIu32, generation) < DATA_NAME_BYTES);
+}
+
+void volume_sums_name(char name_ret[DATA_NAME_BYTES], uint32_t generation)
+{
+	must(generation > 0 && generation <= INT32_MAX);
+	must(snprintf(name_ret, DATA_NAME_BYTES, "sums.%" PRIu32, generation) < DATA_NAME_BYTES);
 }
 
 /* ---- folders ---- */
@@ -96,15 +103,12 @@ int volume_update(struct pool_tree *tree, const char *pool, const struct volume_
 
 /* ---- building a volume ---- */
 
-/* Create the data file of a new generation with `bytes`, all of which are holes. */
-static int create_data(struct pool_tree *tree, int folder, uint32_t generation, uint64_t bytes, int *fd_ret,
-		       struct fathom_fault *why)
+/* Create a file with `bytes`, all of which are holes. */
+int tree_create_sized(struct pool_tree *tree, int folder, const char *name, uint64_t bytes, int *fd_ret,
+		      struct fathom_fault *why)
 {
-	char name[DATA_NAME_BYTES];
-	int error, fd;
+	int error, fd = tree->fs->open_file(tree->fs->ctx, folder, name, O_RDWR | O_CREAT | O_EXCL);
 
-	volume_data_name(name, generation);
-	fd = tree->fs->open_file(tree->fs->ctx, folder, name, O_RDWR | O_CREAT | O_EXCL);
 	if (fd < 0)
 		return tree_fault(why, fd, "create", name);
 	error = tree->fs->set_size(tree->fs->ctx, fd, bytes);
@@ -116,10 +120,35 @@ static int create_data(struct pool_tree *tree, int folder, uint32_t generation, 
 	return 0;
 }
 
+/* Create the files of a new generation. After an error `build` may have one of them. */
+static int create_data(struct pool_tree *tree, const struct volume_record *volume, uint32_t generation, uint64_t bytes,
+		       struct volume_build *build, struct fathom_fault *why)
+{
+	char data[DATA_NAME_BYTES], sums[DATA_NAME_BYTES];
+	int error;
+
+	volume_data_name(data, generation);
+	volume_sums_name(sums, generation);
+	error = tree_create_sized(tree, build->folder, data, bytes, &build->fd, why);
+	if (error == 0 && volume->checksums)
+		error = tree_create_sized(tree, build->folder, sums, sums_file_bytes(bytes), &build->sums_fd, why);
+	return error;
+}
+
+/* Sync the files of a build. */
+static int sync_data(struct pool_tree *tree, const struct volume_build *build, struct fathom_fault *why)
+{
+	int error = tree->fs->sync(tree->fs->ctx, build->fd);
+
+	if (error == 0 && build->sums_fd >= 0)
+		error = tree->fs->sync(tree->fs->ctx, build->sums_fd);
+	return error ? tree_fault(why, error, "sync", "the data of a volume") : 0;
+}
+
 int volume_build_begin(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build_ret,
 		       struct fathom_fault *why)
 {
-	struct volume_build build = { .fd = -1, .folder = -1 };
+	struct volume_build build = { .fd = -1, .sums_fd = -1, .folder = -1 };
 	int error = tree_check_writable(tree, why);
 
 	if (error == 0)
@@ -130,7 +159,7 @@ int volume_build_begin(struct pool_tree *tree, const struct volume_record *volum
 	error = tree_make_folder(tree, tree->pending, build.name, &build.folder, why);
 	if (error)
 		return error;
-	error = create_data(tree, build.folder, volume->generation, volume->size_bytes, &build.fd, why);
+	error = create_data(tree, volume, volume->generation, volume->size_bytes, &build, why);
 	if (error)
 		volume_build_abandon(tree, &build);
 	else
@@ -141,6 +170,7 @@ int volume_build_begin(struct pool_tree *tree, const struct volume_record *volum
 void volume_build_abandon(struct pool_tree *tree, struct volume_build *build)
 {
 	tree_close(tree, &build->fd);
+	tree_close(tree, &build->sums_fd);
 	tree_close(tree, &build->folder);
 	tree_discard(tree, tree->pending, build->name);
 }
@@ -150,10 +180,10 @@ static int complete_build(struct pool_tree *tree, const struct volume_record *vo
 			  struct fathom_fault *why)
 {
 	const struct pool_fs *fs = tree->fs;
-	int error = fs->sync(fs->ctx, build->fd);
+	int error = sync_data(tree, build, why);
 
 	if (error)
-		return tree_fault(why, error, "sync", "the data of a volume");
+		return error;
 	error = write_record(tree, build->folder, volume, false, why);
 	if (error)
 		return error;
@@ -188,6 +218,8 @@ int volume_create(struct pool_tree *tree, const char *pool, const struct volume_
 		return error;
 	if (volume->thick) {
 		error = tree->fs->allocate(tree->fs->ctx, build.fd, 0, volume->size_bytes);
+		if (error == 0 && volume->checksums)
+			error = tree->fs->allocate(tree->fs->ctx, build.sums_fd, 0, sums_file_bytes(volume->size_bytes));
 		if (error) {
 			volume_build_abandon(tree, &build);
 			return tree_fault(why, error, "allocate the blocks of volume", volume->name);
@@ -240,6 +272,20 @@ static int open_data_in(struct pool_tree *tree, int folder, uint32_t generation,
 	return 0;
 }
 
+static int open_sums_in(struct pool_tree *tree, int folder, uint32_t generation, int flags, int *fd_ret,
+			struct fathom_fault *why)
+{
+	char name[DATA_NAME_BYTES];
+	int fd;
+
+	volume_sums_name(name, generation);
+	fd = tree->fs->open_file(tree->fs->ctx, folder, name, flags);
+	if (fd < 0)
+		return tree_fault(why, fd, "open", name);
+	*fd_ret = fd;
+	return 0;
+}
+
 int volume_open_data(struct pool_tree *tree, const char *pool, const struct volume_record *volume, int flags, int *fd_ret,
 		     struct fathom_fault *why)
 {
@@ -248,6 +294,18 @@ int volume_open_data(struct pool_tree *tree, const char *pool, const struct volu
 	if (error)
 		return error;
 	error = open_data_in(tree, folder, volume->generation, flags, fd_ret, why);
+	tree_close(tree, &folder);
+	return error;
+}
+
+int volume_open_sums(struct pool_tree *tree, const char *pool, const struct volume_record *volume, int flags, int *fd_ret,
+		     struct fathom_fault *why)
+{
+	int folder, error = tree_open_volume(tree, pool, volume->name, &folder, why);
+
+	if (error)
+		return error;
+	error = open_sums_in(tree, folder, volume->generation, flags, fd_ret, why);
 	tree_close(tree, &folder);
 	return error;
 }
@@ -282,6 +340,19 @@ static int grow_data(struct pool_tree *tree, int fd, const struct volume_record 
 	return error ? error : fs->sync(fs->ctx, fd);
 }
 
+/* The same for the sums: they are longer before the record says so, and what is behind their end is zeroes. */
+static int grow_sums(struct pool_tree *tree, int fd, const struct volume_record *volume, uint64_t size_bytes)
+{
+	const struct pool_fs *fs = tree->fs;
+	int error = fs->set_size(fs->ctx, fd, sums_end(volume->size_bytes));
+
+	if (error == 0)
+		error = fs->set_size(fs->ctx, fd, sums_file_bytes(size_bytes));
+	if (error == 0 && volume->thick)
+		error = fs->allocate(fs->ctx, fd, 0, sums_file_bytes(size_bytes));
+	return error ? error : fs->sync(fs->ctx, fd);
+}
+
 /* The record has this size. If this is not done, or lost, the next open or growth cuts the file. */
 static void cut_data(struct pool_tree *tree, int fd, uint64_t size_bytes)
 {
@@ -294,7 +365,7 @@ int volume_resize(struct pool_tree *tree, const char *pool, const struct volume_
 		  struct fathom_fault *why)
 {
 	struct volume_record changed = *volume;
-	int folder, fd = -1, error = tree_check_writable(tree, why);
+	int folder, fd = -1, sums_fd = -1, error = tree_check_writable(tree, why);
 
 	must(size_bytes > 0 && size_bytes % volume->block_bytes == 0);
 	if (error == 0)
@@ -303,8 +374,12 @@ int volume_resize(struct pool_tree *tree, const char *pool, const struct volume_
 		return error;
 	changed.size_bytes = size_bytes;
 	error = open_data_in(tree, folder, volume->generation, O_RDWR, &fd, why);
+	if (error == 0 && volume->checksums)
+		error = open_sums_in(tree, folder, volume->generation, O_RDWR, &sums_fd, why);
 	if (error == 0 && size_bytes > volume->size_bytes) {
-		error = grow_data(tree, fd, volume, size_bytes);
+		error = volume->checksums ? grow_sums(tree, sums_fd, volume, size_bytes) : 0;
+		if (error == 0)
+			error = grow_data(tree, fd, volume, size_bytes);
 		if (error)
 			error = tree_fault(why, error, "extend volume", volume->name);
 	}
@@ -315,16 +390,29 @@ int volume_resize(struct pool_tree *tree, const char *pool, const struct volume_
 	else if (error && fd >= 0 && size_bytes > volume->size_bytes && !tree->is_failed)
 		cut_data(tree, fd, volume->size_bytes); /* give the new blocks back */
 	tree_close(tree, &fd);
+	tree_close(tree, &sums_fd);
 	tree_close(tree, &folder);
 	return error;
 }
 
 /* ---- restoring ---- */
 
+static void discard_generation(struct pool_tree *tree, int folder, const struct volume_record *volume, uint32_t generation)
+{
+	char name[DATA_NAME_BYTES];
+
+	volume_data_name(name, generation);
+	tree_discard(tree, folder, name);
+	if (!volume->checksums)
+		return;
+	volume_sums_name(name, generation);
+	tree_discard(tree, folder, name);
+}
+
 int volume_restore_begin(struct pool_tree *tree, const char *pool, const struct volume_record *volume, uint64_t size_bytes,
 			 struct volume_build *build_ret, struct fathom_fault *why)
 {
-	struct volume_build build = { .fd = -1, .folder = -1 };
+	struct volume_build build = { .fd = -1, .sums_fd = -1, .folder = -1 };
 	int error = tree_check_writable(tree, why);
 
 	must(volume->generation < INT32_MAX);
@@ -333,10 +421,10 @@ int volume_restore_begin(struct pool_tree *tree, const char *pool, const struct 
 	if (error)
 		return error;
 	volume_data_name(build.name, volume->generation + 1);
-	tree_discard(tree, build.folder, build.name); /* of a restore that failed */
-	error = create_data(tree, build.folder, volume->generation + 1, size_bytes, &build.fd, why);
+	discard_generation(tree, build.folder, volume, volume->generation + 1); /* of a restore that failed */
+	error = create_data(tree, volume, volume->generation + 1, size_bytes, &build, why);
 	if (error)
-		tree_close(tree, &build.folder);
+		volume_restore_abandon(tree, volume, &build);
 	else
 		*build_ret = build;
 	return error;
@@ -346,13 +434,15 @@ void volume_restore_abandon(struct pool_tree *tree, const struct volume_record *
 {
 	must(build->folder >= 0);
 	tree_close(tree, &build->fd);
-	tree_discard(tree, build->folder, build->name);
+	tree_close(tree, &build->sums_fd);
+	discard_generation(tree, build->folder, volume, volume->generation + 1);
 	tree_close(tree, &build->folder);
 }
 
 static void close_build(struct pool_tree *tree, struct volume_build *build)
 {
 	tree_close(tree, &build->fd);
+	tree_close(tree, &build->sums_fd);
 	tree_close(tree, &build->folder);
 }
 
@@ -366,8 +456,8 @@ int volume_restore_commit(struct pool_tree *tree, const struct volume_record *vo
 
 	changed.size_bytes = size_bytes;
 	changed.generation++;
-	if (error == 0 && (error = fs->sync(fs->ctx, build->fd)))
-		error = tree_fault(why, error, "sync", build->name);
+	if (error == 0)
+		error = sync_data(tree, build, why);
 	if (error == 0 && (error = fs->sync(fs->ctx, build->folder)))
 		error = tree_fault(why, error, "sync the folder of volume", volume->name);
 	if (error == 0 && build->deadline_ns && clock_monotonic_ns() > build->deadline_ns)
@@ -386,10 +476,7 @@ int volume_restore_commit(struct pool_tree *tree, const struct volume_record *vo
 
 void volume_restore_close(struct pool_tree *tree, const struct volume_record *volume, struct volume_build *build)
 {
-	char former[DATA_NAME_BYTES];
-
-	volume_data_name(former, volume->generation);
-	tree_discard(tree, build->folder, former);
+	discard_generation(tree, build->folder, volume, volume->generation);
 	close_build(tree, build);
 }
 

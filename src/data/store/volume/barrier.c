@@ -118,6 +118,22 @@ static void finish_if_released(struct barrier *barrier)
 
 /* ---- steps ---- */
 
+/* Worker thread; in the first batch, before writes go on. */
+static int clone_sums(struct barrier *barrier)
+{
+	const struct pool_fs *fs = barrier->fs;
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < barrier->member_count; i++) {
+		struct member *member = &barrier->members[i];
+
+		if (member->sums_bytes > 0)
+			error = fs->clone(fs->ctx, member->sums_to, member->sums_from, 0, member->sums_bytes);
+		member->sums_bytes = 0;
+	}
+	return error;
+}
+
 /* Worker thread. */
 static void run_steps(struct worker_job *job)
 {
@@ -125,6 +141,9 @@ static void run_steps(struct worker_job *job)
 	const struct pool_fs *fs = barrier->fs;
 	uint64_t begin_ns = clock_monotonic_ns(), from_ns = begin_ns, now_ns;
 
+	barrier->error = clone_sums(barrier);
+	if (barrier->error)
+		return;
 	while (barrier->steps_run < barrier->step_count) {
 		struct step *step = &barrier->steps[barrier->steps_run];
 		const struct member *member = step->member;
@@ -459,6 +478,9 @@ static int init_member(struct barrier *barrier, struct member *member, const str
 	member->from = from->from;
 	member->to = from->to;
 	member->bytes = from->bytes;
+	member->sums_bytes = from->sums_bytes;
+	member->sums_from = from->sums_from;
+	member->sums_to = from->sums_to;
 	member->region_bytes = REGION_BYTES_MIN;
 	member->step_bytes = STEP_BYTES_FIRST;
 	must(from->bytes > 0);

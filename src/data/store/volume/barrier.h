@@ -40,6 +40,8 @@ struct barrier_member {
 	const char *device; /* name of the block device whose writes wait; NULL: none. Borrowed */
 	int from, to;	    /* lent until released(). `to` is as long as `from`, and empty */
 	uint64_t bytes;
+	uint64_t sums_bytes; /* of a file of checksums, which is cloned as a whole before the first region; 0: none */
+	int sums_from, sums_to;
 };
 
 struct barrier_calls {

@@ -17,6 +17,8 @@ struct member {
 	struct barrier *barrier;
 	char device[BDEV_NAME_BYTES_MAX];
 	int from, to;
+	uint64_t sums_bytes; /* to be cloned; of the worker thread once it runs */
+	int sums_from, sums_to;
 	uint64_t bytes, region_bytes, region_count;
 	struct bdev_hold *hold; /* NULL: none, or ended */
 	bool is_held;

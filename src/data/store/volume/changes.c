@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/store/pool/sums.h"
 #include "data/store/volume/internal.h"
 #include "data/store/volume/ledger.h"
 
@@ -171,6 +172,11 @@ static int check_new_volume(const struct volume_record *asked, struct fathom_fau
 		return fault(why, -EINVAL,
 			     "a size of %" PRIu64 " bytes is not a positive multiple of the block size, %" PRIu32,
 			     asked->size_bytes, asked->block_bytes);
+	if (asked->checksums && asked->block_bytes != SUMS_BLOCK_BYTES)
+		return fault(why, -EINVAL, "a volume with checksums has blocks of %d bytes, not %" PRIu32, SUMS_BLOCK_BYTES,
+			     asked->block_bytes);
+	if (asked->checksums && asked->size_bytes > SUMS_VOLUME_BYTES_MAX)
+		return fault(why, -EINVAL, "a volume with checksums has at most %" PRIu64 " bytes", SUMS_VOLUME_BYTES_MAX);
 	return 0;
 }
 
@@ -209,6 +215,9 @@ static int compare_volume(const struct volume *volume, const struct volume_recor
 			     volume->device, record->block_bytes, asked->block_bytes);
 	if (asked->thick != record->thick)
 		return fault(why, -EEXIST, "volume %s exists and is %s", volume->device, record->thick ? "thick" : "thin");
+	if (asked->checksums != record->checksums)
+		return fault(why, -EEXIST, "volume %s exists %s checksums", volume->device,
+			     record->checksums ? "with" : "without");
 	return -EALREADY;
 }
 

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "data/store/backend/backend.h"
+#include "data/store/pool/sums.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/ledger.h"
 
@@ -33,15 +34,28 @@ static int check_nothing(struct change *change, struct fathom_fault *why)
 	return 0;
 }
 
-/* Copy the one file: from the snapshot into the build. Errors: those of the storage; the caller abandons the build. */
+/*
+ * Copy from the snapshot into the build: the data, and the checksums. Errors: those of the storage; the caller abandons the
+ * build.
+ */
 static int open_snapshot(struct change *change, struct fathom_fault *why)
 {
 	struct barrier_member *file = &change->copy->files[0];
+	struct pool_tree *tree = change->volumes->tree;
+	int error;
 
 	file->to = change->copy->build.fd;
 	file->bytes = change->snapshot_record.size_bytes;
-	return snapshot_open_data(change->volumes->tree, change->pool, change->record.name, change->snapshot, &file->from,
-				  why);
+	file->sums_bytes = change->snapshot_record.checksums ? sums_file_bytes(file->bytes) : 0;
+	file->sums_to = change->copy->build.sums_fd;
+	must((file->sums_bytes == 0) == (file->sums_to < 0));
+	error = snapshot_open_data(tree, change->pool, change->record.name, change->snapshot, &file->from, why);
+	if (!error && file->sums_bytes > 0)
+		error = snapshot_open_sums(tree, change->pool, change->record.name, change->snapshot, &file->sums_from,
+					   why);
+	if (error)
+		copy_close_sources(change->copy);
+	return error;
 }
 
 /* A thick volume has blocks for its holes, too. */
@@ -49,8 +63,11 @@ static int allocate_holes(struct change *change, const struct volume_record *rec
 			  struct fathom_fault *why)
 {
 	const struct pool_fs *fs = change->volumes->fs;
-	int error = record->thick ? fs->allocate(fs->ctx, change->copy->build.fd, 0, bytes) : 0;
+	const struct volume_build *build = &change->copy->build;
+	int error = record->thick ? fs->allocate(fs->ctx, build->fd, 0, bytes) : 0;
 
+	if (!error && record->thick && record->checksums)
+		error = fs->allocate(fs->ctx, build->sums_fd, 0, sums_file_bytes(bytes));
 	return error ? fault(why, error, "cannot allocate the blocks of volume %s: %s", record->name, strerror(-error)) : 0;
 }
 
@@ -93,6 +110,7 @@ static int check_clone(struct change *change, struct fathom_fault *why)
 		return fault(why, -EEXIST, "there is another block device \"%s\"", device);
 	record->size_bytes = snapshot->record.size_bytes;
 	record->block_bytes = snapshot->record.block_bytes;
+	record->checksums = snapshot->record.checksums;
 	record->has_origin = true;
 	uuid_copy(record->origin_volume, source->record.uuid);
 	uuid_copy(record->origin_snapshot, snapshot->record.uuid);
@@ -253,6 +271,8 @@ static int settle_restore(struct change *change, struct fathom_fault *why)
 	if (error)
 		return error;
 	error = fs->sync(fs->ctx, change->copy->build.fd);
+	if (!error && change->copy->build.sums_fd >= 0)
+		error = fs->sync(fs->ctx, change->copy->build.sums_fd);
 	return error ? fault(why, error, "cannot sync the restored data of volume %s: %s", change->copy->record.name,
 			     strerror(-error))
 		     : 0;

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/store/pool/sums.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/ledger.h"
 
@@ -139,6 +140,26 @@ static int check_snapshot(struct change *change, struct fathom_fault *why)
 
 /* ---- take: begin ---- */
 
+/* Most checksums reach the disk now: the clone of their file writes the rest, while writes of hosts wait. */
+static int open_sums(struct change *change, uint32_t index, struct fathom_fault *why)
+{
+	const struct volume_record *record = &find_member(change, index, NULL)->record;
+	const struct pool_fs *fs = change->volumes->fs;
+	struct barrier_member *file = &change->copy->files[index];
+	int error;
+
+	if (!record->checksums)
+		return 0;
+	file->sums_bytes = sums_file_bytes(record->size_bytes);
+	file->sums_to = change->copy->members[index].sums_fd;
+	error = volume_open_sums(change->volumes->tree, change->copy->volumes[index].pool, record, O_RDONLY,
+				 &file->sums_from, why);
+	if (error)
+		return error;
+	error = fs->sync(fs->ctx, file->sums_from);
+	return error ? fault(why, error, "cannot sync the checksums of volume %s: %s", record->name, strerror(-error)) : 0;
+}
+
 static int open_sources(struct change *change, struct fathom_fault *why)
 {
 	struct copy *copy = change->copy;
@@ -148,6 +169,8 @@ static int open_sources(struct change *change, struct fathom_fault *why)
 		error = volume_open_data(change->volumes->tree, copy->volumes[i].pool,
 					 &find_member(change, i, NULL)->record, O_RDONLY, &copy->files[i].from, why);
 		copy->files[i].to = copy->members[i].fd;
+		if (!error)
+			error = open_sums(change, i, why);
 	}
 	return error;
 }

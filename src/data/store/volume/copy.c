@@ -21,16 +21,20 @@ struct copy *copy_create(uint32_t count)
 	copy->files = calloc(count, sizeof(*copy->files));
 	must(copy->volumes && copy->members && copy->files); /* small, as a change */
 	for (uint32_t i = 0; i < count; i++)
-		copy->files[i].from = -1;
+		copy->files[i].from = copy->files[i].sums_from = -1;
 	return copy;
 }
 
 void copy_close_sources(struct copy *copy)
 {
 	for (uint32_t i = 0; i < copy->count; i++) {
-		if (copy->files[i].from >= 0)
-			(void)close(copy->files[i].from); /* only read */
-		copy->files[i].from = -1;
+		struct barrier_member *file = &copy->files[i];
+
+		if (file->from >= 0)
+			(void)close(file->from); /* only read */
+		if (file->sums_from >= 0)
+			(void)close(file->sums_from);
+		file->from = file->sums_from = -1;
 	}
 }
 

@@ -39,7 +39,7 @@ struct copy {
 	uint32_t count;
 	struct copy_volume *volumes;	 /* `count` */
 	struct snapshot_member *members; /* `count`: SNAPSHOT */
-	struct barrier_member *files;	 /* `count`; `from` is the copy's to close */
+	struct barrier_member *files;	 /* `count`; `from` and `sums_from` are the copy's to close */
 	struct snapshot_group group;	 /* SNAPSHOT */
 	struct volume_build build;	 /* CLONE, RESTORE */
 	struct volume_record record;	 /* CLONE: the new volume; RESTORE: the volume before */

@@ -84,6 +84,7 @@ struct volumes {
 	uint32_t change_count;
 	struct change *running;	   /* on the worker thread; NULL: none */
 	TAILQ_HEAD(, copy) copies; /* in progress, until their end kinds have run */
+	struct scrub *scrub;	   /* NULL: stopped */
 	bool has_reflinks;	   /* of the file system; read by the open */
 	bool is_opening;	   /* the worker thread reads the tree */
 	bool has_trash;		   /* removed objects may have files left, which are deleted while no change waits */
@@ -157,6 +158,8 @@ struct pool *model_find_pool(const struct pool_list *pools, const char *name);
 struct volume *model_find_volume(const struct pool *pool, const char *name);
 /* Copies the record. NULL: out of memory. Any thread, on a list of its own. */
 struct snapshot *model_add_snapshot(struct volume *volume, const struct snapshot_record *record, uint64_t allocated_bytes);
+/* Its block device gets the size of its record, which is not smaller. */
+void model_grow_device(const struct volume *volume);
 /*
  * Give the block device of the volume the file of the next generation, in two steps: open and check it; then, while the I/O
  * of the device is held, exchange it. The device grows if `size_bytes` is larger. Without a device the replacement is NULL.

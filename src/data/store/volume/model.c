@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/store/backend/backend.h"
 #include "data/store/volume/internal.h"
+#include "data/store/volume/scrub.h"
 #include "data/store/volume/snapshots.h"
 #include "data/store/volume/probes.gen.h"
 
@@ -175,34 +176,40 @@ static void move_volume(struct volume *volume, enum volume_state to)
 	volume->since_ns = clock_realtime_ns();
 }
 
-/* The path of a data file, for the file backend. */
-static char *data_path(const struct volumes *volumes, const struct volume *volume, uint32_t generation)
+/* The path of the file "`kind`.N" of the volume, for the file backend. */
+static char *file_path(const struct volumes *volumes, const struct volume *volume, const char *kind,
+		       uint32_t generation)
 {
 	char *path;
 
-	if (asprintf(&path, "%s/pools/%s/volumes/%s/data.%" PRIu32, volumes->root, volume->pool->record.name,
-		     volume->record.name, generation) < 0)
+	if (asprintf(&path, "%s/pools/%s/volumes/%s/%s.%" PRIu32, volumes->root, volume->pool->record.name,
+		     volume->record.name, kind, generation) < 0)
 		return NULL;
 	return path;
 }
 
 static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
 {
-	char *path = data_path(volumes, volume, volume->record.generation);
+	uint32_t generation = volume->record.generation;
+	char *path = file_path(volumes, volume, "data", generation);
+	char *sums_path = volume->record.checksums ? file_path(volumes, volume, "sums", generation) : NULL;
 	struct file_options options = {
 		.name = volume->device,
 		.filename = path,
+		.sums_filename = sums_path,
 		.kind = FILE_KIND_VOLUME,
 		.block_bytes = volume->record.block_bytes,
 		.read_only = volume->record.read_only,
 	};
 	int error;
 
-	if (!path)
-		return fault(why, -ENOMEM, "out of memory");
 	memcpy(options.uuid, volume->record.uuid, sizeof(options.uuid));
-	error = file_create(&options, why);
+	if (!path || (volume->record.checksums && !sums_path))
+		error = fault(why, -ENOMEM, "out of memory");
+	else
+		error = file_create(&options, why);
 	free(path);
+	free(sums_path);
 	return error;
 }
 
@@ -265,6 +272,19 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
 	if (!error)
 		file_on_stop(bdev_find(volume->device), note_stop, volume);
+	if (!error && volume->record.checksums)
+		scrub_add_volume(volumes->scrub, volume);
+}
+
+void model_grow_device(const struct volume *volume)
+{
+	struct bdev *bdev = bdev_find(volume->device);
+
+	if (!bdev)
+		return;
+	if (file_has_sums(bdev))
+		file_sums_grow(bdev, volume->record.size_bytes / bdev->block_bytes);
+	bdev_grow(bdev, volume->record.size_bytes / bdev->block_bytes);
 }
 
 static void remove_device(struct bdev *bdev)
@@ -277,7 +297,9 @@ int model_prepare_exchange(const struct volumes *volumes, const struct volume *v
 			   struct file_replacement **replacement_ret, struct fathom_fault *why)
 {
 	struct bdev *bdev = bdev_find(volume->device);
-	char *path;
+	uint32_t generation = volume->record.generation + 1;
+	struct file_paths paths;
+	char *data, *sums;
 	int error;
 
 	if (volume->state != VOLUME_ONLINE)
@@ -286,10 +308,13 @@ int model_prepare_exchange(const struct volumes *volumes, const struct volume *v
 	*replacement_ret = NULL;
 	if (!bdev)
 		return 0;
-	path = data_path(volumes, volume, volume->record.generation + 1);
-	must(path);
-	error = file_replacement_prepare(bdev, path, replacement_ret, why);
-	free(path);
+	data = file_path(volumes, volume, "data", generation);
+	sums = volume->record.checksums ? file_path(volumes, volume, "sums", generation) : NULL;
+	must(data && (sums || !volume->record.checksums));
+	paths = (struct file_paths){ data, sums };
+	error = file_replacement_prepare(bdev, &paths, replacement_ret, why);
+	free(data);
+	free(sums);
 	return error;
 }
 
@@ -317,6 +342,7 @@ void model_fail(struct volumes *volumes, struct volume *volume, const struct fat
 	log_error("volume %s: %s; it is not served", volume->device, why->text);
 	volumes->damaged_count++;
 	volumes->read_only_count -= volume->state == VOLUME_READ_ONLY;
+	scrub_remove_volume(volumes->scrub, volume);
 	move_volume(volume, VOLUME_ERRORED);
 	report_failure(volume);
 	if (!bdev)
@@ -374,7 +400,7 @@ void model_rename(struct volumes *volumes, struct volume *volume, const char *ne
 	if (!bdev)
 		return;
 	bdev_rename(bdev);
-	path = data_path(volumes, volume, volume->record.generation);
+	path = file_path(volumes, volume, "data", volume->record.generation);
 	must(path);
 	file_set_path(bdev, path);
 	free(path);
@@ -389,6 +415,7 @@ void model_remove_volume(struct volumes *volumes, struct volume *volume)
 	model_release(volume);
 	volumes->read_only_count -= volume->state == VOLUME_READ_ONLY;
 	volumes->damaged_count -= volume->state == VOLUME_ERRORED;
+	scrub_remove_volume(volumes->scrub, volume);
 	move_volume(volume, VOLUME_REMOVED);
 	if (bdev)
 		remove_device(bdev);

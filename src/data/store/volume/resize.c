@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "data/store/pool/sums.h"
 #include "data/store/volume/internal.h"
 #include "data/store/volume/ledger.h"
 
@@ -32,6 +33,8 @@ static int check_new_size(const struct change *change, const struct volume *volu
 	if (bytes < now && !change->force)
 		return fault(why, -EINVAL, "volume %s has %" PRIu64 " bytes, and is made smaller only with force",
 			     volume->device, now);
+	if (volume->record.checksums && bytes > SUMS_VOLUME_BYTES_MAX)
+		return fault(why, -EINVAL, "a volume with checksums has at most %" PRIu64 " bytes", SUMS_VOLUME_BYTES_MAX);
 	return bytes > now ? change_check_pool_size(volume->pool, &volume->record, bytes - now, why) : 0;
 }
 
@@ -129,14 +132,6 @@ static int work_resize(struct change *change, struct fathom_fault *why)
 	return error ? error : volume_resize(change->volumes->tree, change->pool, &change->record, change->size_bytes, why);
 }
 
-static void grow_device(const struct volume *volume, uint64_t size_bytes)
-{
-	struct bdev *bdev = bdev_find(volume->device);
-
-	if (bdev)
-		bdev_grow(bdev, size_bytes / volume->record.block_bytes);
-}
-
 static void apply_resize(struct change *change)
 {
 	struct volume *volume = change_find_volume(change, NULL);
@@ -144,7 +139,7 @@ static void apply_resize(struct change *change)
 	must(volume);
 	volume->record.size_bytes = change->size_bytes;
 	if (!is_smaller(change))
-		grow_device(volume, change->size_bytes);
+		model_grow_device(volume);
 }
 
 static void undo_resize(struct change *change)
@@ -154,7 +149,7 @@ static void undo_resize(struct change *change)
 	must(volume);
 	/* if the tree has failed, the record on disk may have the new size: the next open drops the blocks behind it */
 	if (change->is_shrunk && !pool_tree_is_failed(change->volumes->tree))
-		grow_device(volume, volume->record.size_bytes);
+		model_grow_device(volume);
 }
 
 static const struct change_kind resize_kind = {

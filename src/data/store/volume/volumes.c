@@ -12,6 +12,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "data/store/volume/copy.h"
+#include "data/store/volume/scrub.h"
 #include "data/store/volume/probes.gen.h"
 
 void storage_move(struct volumes *volumes, enum storage_state to)
@@ -196,6 +197,7 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		STAILQ_INIT(&volumes->changes);
 		TAILQ_INIT(&volumes->copies);
 		trace_object_init(&volumes->trace, TRACE_OBJECT_STORAGE);
+		volumes->scrub = scrub_create(volumes);
 		*opening = (struct opening){
 			.job = { .work = open_tree, .done = finish_open }, .volumes = volumes, .done = done, .ctx = ctx
 		};
@@ -203,6 +205,8 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		error = worker_start(&opening->job);
 	}
 	if (error) {
+		if (volumes)
+			must(scrub_stop(volumes->scrub));
 		free(volumes);
 		free(opening);
 		return error;
@@ -222,6 +226,9 @@ void volumes_continue_close(struct volumes *volumes)
 
 	if (!closed || volumes->running || volumes->is_opening || volumes->is_start_sent || !TAILQ_EMPTY(&volumes->copies))
 		return;
+	if (volumes->scrub && !scrub_stop(volumes->scrub))
+		return;
+	volumes->scrub = NULL;
 	must(STAILQ_EMPTY(&volumes->changes) && volumes->change_count == 0);
 	pool_tree_close(volumes->tree);
 	model_forget_devices(volumes);

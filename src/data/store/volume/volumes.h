@@ -30,6 +30,19 @@ struct volumes;
 
 struct snapshot;
 
+/* Of a volume with checksums: see scrub.h. */
+struct volume_scrub {
+	bool is_listed;
+	uint64_t clean_ns, check_ns; /* the next ones; clock_monotonic_ns() */
+	uint64_t next_check;	     /* region */
+	bool is_wanted;		     /* all blocks are read, from next_block on */
+	uint64_t next_block;
+	uint64_t begun_ns, ended_ns; /* since 1970; of the last complete scrub; 0: none */
+	uint64_t failed_reads;	     /* of this scrub, or the last one */
+	uint64_t due_ns;	     /* of the next one; clock_monotonic_ns() */
+	TAILQ_ENTRY(volume) link;
+};
+
 struct volume {
 	struct trace_object trace;
 	enum volume_state state;
@@ -44,6 +57,7 @@ struct volume {
 	uint32_t snapshot_count;
 	bool may_share; /* another volume, a clone, may have blocks in common with it */
 	char device[BDEV_NAME_BYTES_MAX];
+	struct volume_scrub scrub;
 	TAILQ_ENTRY(volume) link;
 };
 
@@ -168,6 +182,18 @@ void volumes_publish(struct volumes *volumes, const struct volume_key *key, cons
 /* Succeeds if the host may not use it. Errors: -EIO (ERRORED, and its record cannot be read), -ENOENT. */
 void volumes_unpublish(struct volumes *volumes, const struct volume_key *key, const char *host_nqn, volumes_done_fn done,
 		       void *ctx);
+/* ---- scrub.c: volumes with checksums ---- */
+
+/*
+ * Read all blocks of the volume at the rate of volumes_set_scrub_rate(), from the first one on; false: it is not ONLINE, or
+ * has no checksums. Each volume is scrubbed without a call, too: SCRUB_FIRST_SEC after the start, then weekly.
+ */
+bool volumes_start_scrub(struct volume *volume);
+void volumes_stop_scrub(struct volume *volume);
+/* Bytes of each second, of all volumes together. 0: none is scrubbed now. */
+void volumes_set_scrub_rate(struct volumes *volumes, uint64_t bytes_per_sec);
+uint64_t volumes_get_scrub_rate(const struct volumes *volumes);
+
 /* Whether the host may use the volume. */
 bool volume_has_host(const struct volume *volume, const char *nqn);
 

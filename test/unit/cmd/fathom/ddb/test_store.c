@@ -80,6 +80,7 @@ static void make_volume(struct pool_tree *tree, const char *pool, const char *na
 	struct fathom_fault why;
 
 	assert_int_equal(text_copy(volume.name, sizeof(volume.name), name), 0);
+	volume.checksums = strcmp(pool, "p2") == 0;
 	uuid_generate(volume.uuid);
 	memcpy(uuid_ret, volume.uuid, sizeof(volume.uuid));
 	assert_int_equal(volume_create(tree, pool, &volume, &why), 0);
@@ -171,6 +172,10 @@ static const struct row rows[] = {
 	{ "truncate -s 9M " A "data.1", "data-long", A "data.1", "it has 9437184 bytes", true,
 	  "[ $(stat -c %s " A "data.1) = 4194304 ]" },
 	{ "echo x > " A "data.7", "old-generation", A "data.7", "generation 1", true, "[ ! -e " A "data.7 ]" },
+	{ "rm pools/p2/volumes/a/sums.1", "checksums-missing", "pools/p2/volumes/a/sums.1", "missing, or too short", true,
+	  "[ $(stat -c %s pools/p2/volumes/a/sums.1) = 1114112 ]" },
+	{ "truncate -s 1M pools/p2/volumes/a/sums.1", "checksums-missing", "pools/p2/volumes/a/sums.1", NULL, true, NULL },
+	{ "echo x > pools/p2/volumes/a/sums.7", "old-generation", "pools/p2/volumes/a/sums.7", "generation 1", true, NULL },
 	{ "mv " A "data.1 " A "data.7", "data-missing", A "data.1", NULL, false, "[ -e " A "data.7 ]" },
 	{ "rm -r " A "snapshots", "folder-missing", A "snapshots", NULL, true, "[ -d " A "snapshots ]" },
 	{ "rm -r pools/p2/volumes", "folder-missing", "pools/p2/volumes", NULL, true, NULL },

@@ -214,7 +214,8 @@ static void start_copy(uint32_t members)
 	memset(&copy, 0, sizeof(copy));
 	copy.count = members;
 	for (uint32_t i = 0; i < members; i++)
-		copy.members[i] = (struct barrier_member){ devices[i].name, devices[i].from, devices[i].to, DEVICE_BYTES };
+		copy.members[i] =
+			(struct barrier_member){ devices[i].name, devices[i].from, devices[i].to, DEVICE_BYTES, 0, -1, -1 };
 	rig_on(thread_control(), control_start, NULL);
 }
 
@@ -439,7 +440,8 @@ static void many_late_requests_do_not_delay_another_write(void **state)
 	hang_from = (uint64_t)LATE * MIB;
 	hang_steps(true);
 	memset(&copy, 0, sizeof(copy));
-	copy.members[0] = (struct barrier_member){ "big", devices[0].from, devices[0].to, (uint64_t)REGIONS * MIB };
+	copy.members[0] =
+		(struct barrier_member){ "big", devices[0].from, devices[0].to, (uint64_t)REGIONS * MIB, 0, -1, -1 };
 	copy.count = 1;
 	for (unsigned int thread = 0; thread < 2; thread++)
 		channels[thread] = rig_channel_get(rig_thread(thread), desc);
@@ -508,8 +510,9 @@ static void a_hung_write_is_given_up_and_other_writes_go_on(void **state)
 	rig_io_init(&hung, rig_thread(0), channel);
 	rig_io_begin(&hung, IO_TYPE_WRITE, buffer, 0, 1);
 	memset(&copy, 0, sizeof(copy));
-	copy.members[0] = (struct barrier_member){ devices[0].name, devices[0].from, devices[0].to, DEVICE_BYTES };
-	copy.members[1] = (struct barrier_member){ "t", devices[1].from, devices[1].to, 100 * 512 };
+	copy.members[0] =
+		(struct barrier_member){ devices[0].name, devices[0].from, devices[0].to, DEVICE_BYTES, 0, -1, -1 };
+	copy.members[1] = (struct barrier_member){ "t", devices[1].from, devices[1].to, 100 * 512, 0, -1, -1 };
 	copy.count = 2;
 	rig_on(thread_control(), control_start, NULL);
 	rig_io_init(&late, rig_thread(0), channel);
@@ -537,8 +540,9 @@ static void a_failed_step_and_a_missing_device_are_reported(void **state)
 	rig_wait(&copy.released, 1);
 	assert_int_equal(copy.error, 0);
 	memset(&copy, 0, sizeof(copy));
-	copy.members[0] = (struct barrier_member){ devices[0].name, devices[0].from, devices[0].to, DEVICE_BYTES };
-	copy.members[1] = (struct barrier_member){ "none", devices[1].from, devices[1].to, DEVICE_BYTES };
+	copy.members[0] =
+		(struct barrier_member){ devices[0].name, devices[0].from, devices[0].to, DEVICE_BYTES, 0, -1, -1 };
+	copy.members[1] = (struct barrier_member){ "none", devices[1].from, devices[1].to, DEVICE_BYTES, 0, -1, -1 };
 	copy.count = 2;
 	rig_on(thread_control(), control_start, NULL);
 	rig_wait(&copy.released, 1);
@@ -560,7 +564,7 @@ static void a_copy_can_be_cancelled(void **state)
 static void files_without_a_device_are_copied(void **state)
 {
 	memset(&copy, 0, sizeof(copy));
-	copy.members[0] = (struct barrier_member){ NULL, devices[0].from, devices[0].to, DEVICE_BYTES };
+	copy.members[0] = (struct barrier_member){ NULL, devices[0].from, devices[0].to, DEVICE_BYTES, 0, -1, -1 };
 	copy.count = 1;
 	rig_on(thread_control(), control_start, NULL);
 	rig_wait(&copy.released, 1);
