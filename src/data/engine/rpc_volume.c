@@ -9,6 +9,7 @@
 #include "data/engine/methods.gen.h"
 #include "data/engine/rpc_volume.h"
 #include "data/engine/volume_export.h"
+#include "data/store/backend/backend.h"
 
 struct volumes *rpc_volume_storage(struct rpc_request *request)
 {
@@ -202,6 +203,56 @@ void method_volume_rename(struct rpc_request *request, const struct volume_renam
 			       rpc_volume_done, request);
 }
 
+void method_volume_scrub(struct rpc_request *request, const struct volume_scrub_params *p)
+{
+	struct volumes *volumes = rpc_volume_storage(request);
+	struct volume *volume = volumes ? volumes_find(volumes, p->pool, p->volume) : NULL;
+
+	if (!volumes)
+		return;
+	if (!volume) {
+		rpc_error(request, -ENOENT, "%s: there is no volume %s/%s", strerror(ENOENT), p->pool, p->volume);
+		return;
+	}
+	if (p->rate > 0)
+		volumes_set_scrub_rate(volumes, p->rate);
+	if (p->stop)
+		volumes_stop_scrub(volume);
+	else if (!volumes_start_scrub(volume)) {
+		rpc_error(request, -EINVAL, "%s: volume %s has no checksums, or is not ONLINE", strerror(EINVAL),
+			  volume->device);
+		return;
+	}
+	rpc_reply(request, NULL);
+}
+
+static void put_checksums(json_t *object, const struct volume *volume)
+{
+	const struct volume_scrub *scrub = &volume->scrub;
+	struct bdev *bdev = scrub->is_listed ? bdev_find(volume->device) : NULL;
+	json_t *row;
+	struct file_sums_info info;
+
+	json_put(object, "checksums", json_boolean(volume->record.checksums));
+	if (!bdev)
+		return;
+	file_get_sums(bdev, &info);
+	row = json_made(json_object());
+	json_put(row, "state", json_string(scrub->is_wanted ? "RUNNING" : "IDLE"));
+	json_put(row, "mismatches", json_integer((json_int_t)info.mismatches));
+	json_put(row, "suspect_regions", json_integer((json_int_t)info.suspect));
+	json_put(row, "marked_regions", json_integer((json_int_t)info.marked));
+	json_put(row, "adopted", json_integer((json_int_t)info.adopted));
+	if (scrub->begun_ns > 0) {
+		json_put(row, "begun_ns", json_integer((json_int_t)scrub->begun_ns));
+		json_put(row, "bytes_done", json_integer((json_int_t)(scrub->next_block * volume->record.block_bytes)));
+		json_put(row, "failed_reads", json_integer((json_int_t)scrub->failed_reads));
+	}
+	if (scrub->ended_ns > 0)
+		json_put(row, "ended_ns", json_integer((json_int_t)scrub->ended_ns));
+	json_put(object, "scrub", row);
+}
+
 /* ---- hosts ---- */
 
 void method_volume_publish(struct rpc_request *request, const struct volume_publish_params *p)
@@ -278,7 +329,7 @@ static json_t *volume_json(const struct volume *volume)
 	json_put(object, "size", json_integer((json_int_t)volume->record.size_bytes));
 	json_put(object, "block_size", json_integer(volume->record.block_bytes));
 	json_put(object, "thick", json_boolean(volume->record.thick));
-	json_put(object, "checksums", json_boolean(volume->record.checksums));
+	put_checksums(object, volume);
 	json_put(object, "created_ns", json_integer((json_int_t)volume->record.created_ns));
 	if (volume->state == VOLUME_ERRORED || volume->state == VOLUME_READ_ONLY)
 		json_put(object, "reason", json_text(volume->why.text));

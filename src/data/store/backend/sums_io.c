@@ -91,18 +91,19 @@ static void access_done(struct uring_op *op, int32_t result)
 static bool try_now(struct slot *slot)
 {
 	const struct uring_op *op = &slot->op;
+	const struct iovec iov = slot->iov;
 	ssize_t result;
 
 	if (op->kind == URING_READV) {
-		result = preadv2(op->fd, &slot->iov, 1, (off_t)op->offset_bytes, RWF_NOWAIT);
+		result = preadv2(op->fd, &iov, 1, (off_t)op->offset_bytes, RWF_NOWAIT);
 	} else {
 		if (slot->channel->must_not_try)
 			return false;
-		result = pwritev2(op->fd, &slot->iov, 1, (off_t)op->offset_bytes, RWF_NOWAIT);
+		result = pwritev2(op->fd, &iov, 1, (off_t)op->offset_bytes, RWF_NOWAIT);
 		slot->channel->must_not_try = result < 0 && errno == EOPNOTSUPP;
 	}
 	/* a part of a write is repeated as a whole */
-	return result == (ssize_t)slot->iov.iov_len;
+	return result == (ssize_t)iov.iov_len;
 }
 
 static void start_access(struct slot *slot, int kind, void *buffer, uint64_t bytes, uint64_t offset, slot_fn next)
