@@ -177,8 +177,7 @@ static void move_volume(struct volume *volume, enum volume_state to)
 }
 
 /* The path of the file "`kind`.N" of the volume, for the file backend. */
-static char *file_path(const struct volumes *volumes, const struct volume *volume, const char *kind,
-		       uint32_t generation)
+static char *file_path(const struct volumes *volumes, const struct volume *volume, const char *kind, uint32_t generation)
 {
 	char *path;
 
