@@ -38,6 +38,13 @@ struct volumes *engine_storage(void);
 /* Whether the storage has a volume that is ERRORED, whose block device would have this name. */
 bool engine_volume_is_errored(const char *device);
 
+/* ---- space_watch.c ---- */
+
+/* The storage is open. */
+void space_watch_start(void);
+/* It is being closed. Without space_watch_start(): does nothing. */
+void space_watch_stop(void);
+
 /* ---- device_health.c: log lines about block devices ---- */
 
 /* Start once the engine is ready; stop before the devices are removed. */

@@ -93,6 +93,9 @@ static json_t *storage_json(const struct volumes *volumes)
 	json_put(object, "exports_served", json_integer(exports.served));
 	json_put(object, "exports_failed", json_integer(exports.failed));
 	json_put(object, "exports_changing", json_integer(exports.changing));
+	json_put(object, "total_bytes", json_integer((json_int_t)info.total_bytes));
+	json_put(object, "free_bytes", json_integer((json_int_t)info.free_bytes));
+	json_put(object, "space_refusals", json_integer((json_int_t)info.space_refusals));
 	json_put(object, "trash_objects", json_integer((json_int_t)info.trash_objects));
 	json_put(object, "trash_bytes", json_integer((json_int_t)info.trash_bytes));
 	json_put(object, "trash_undeletable", json_integer((json_int_t)info.trash_undeletable));

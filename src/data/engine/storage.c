@@ -39,6 +39,7 @@ static void finish_open(void *ctx, const struct fathom_fault *why)
 		return;
 	}
 	storage.is_open = true;
+	space_watch_start();
 	volumes_get_info(storage.volumes, &info);
 	if (info.volumes > 0)
 		log_notice("storage %s: %u volume%s, %u of them not usable", storage.root, info.volumes,
@@ -74,6 +75,7 @@ void engine_storage_close(void (*closed)(void *ctx), void *ctx)
 
 	storage.volumes = NULL;
 	storage.is_open = false;
+	space_watch_stop();
 	if (volumes)
 		volumes_close(volumes, closed, ctx);
 	else

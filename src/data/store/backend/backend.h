@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/must.h"
+#include "data/store/backend/limit.h"
 
 struct bdev;
 struct bdev_io;
@@ -67,6 +68,7 @@ struct file_options {
 	bool no_direct;	   /* use the page cache even if O_DIRECT works */
 	/* of VOLUME with blocks of 4096 bytes: the sidecar with the checksums; NULL: none. See data/store/pool/sums.h */
 	const char *sums_filename;
+	struct space_limit *limit; /* of its writes, if file_set_limit() says so; NULL: none. The bdev gets a reference */
 	uint8_t uuid[16];
 };
 
@@ -87,6 +89,8 @@ void file_set_path(struct bdev *bdev, const char *filename);
 void file_on_stop(struct bdev *bdev, void (*stopped)(void *ctx, int error), void *ctx);
 /* Do the same now, but for the call. `error`: negative errno. */
 void file_stop_writes(struct bdev *bdev, int error);
+/* Which writes of `bdev`, of FILE_KIND_VOLUME, count against the limit of its options: none until this call. */
+void file_set_limit(struct bdev *bdev, enum file_limit kind);
 
 /*
  * Give `bdev`, of a volume, another file, in two steps: prepare() opens and checks `paths`, at least as long as

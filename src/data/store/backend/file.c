@@ -258,6 +258,12 @@ static COLD int refuse_io(const struct file_bdev *file, struct bdev_io *io)
 	return 0;
 }
 
+static bool has_space(struct file_channel *channel, const struct bdev_io *io)
+{
+	return likely(!channel->file->limit) || file_take_space(channel->file, io->block_index * channel->block_bytes,
+								io->block_count * channel->block_bytes);
+}
+
 int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 {
 	struct file_io *self = bdev_io_backend(io);
@@ -281,6 +287,10 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 	switch (io->type) {
 	case IO_TYPE_READ:
 	case IO_TYPE_WRITE:
+		if (io->type == IO_TYPE_WRITE && !has_space(channel, io)) {
+			complete_io(self, IO_NO_SPACE);
+			return 0;
+		}
 		self->op.done = transfer_done;
 		self->op.kind = io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
 		uring_submit(&self->op);
@@ -292,7 +302,10 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 		return 0;
 	case IO_TYPE_UNMAP:
 	case IO_TYPE_WRITE_ZEROES:
-		start_fallocate(self);
+		if (io->type == IO_TYPE_WRITE_ZEROES && !has_space(channel, io))
+			complete_io(self, IO_NO_SPACE);
+		else
+			start_fallocate(self);
 		return 0;
 	case IO_TYPE_COMPARE:
 	case IO_TYPE_RESET:
@@ -363,6 +376,7 @@ static void file_destroy(struct bdev *bdev)
 	uring_device_deinit(&self->sums_io);
 	file_close(self);
 	sums_close(self->sums);
+	space_limit_unref(self->limit);
 	free(self->filename);
 	free(self);
 }
@@ -472,6 +486,7 @@ int file_create(const struct file_options *options, struct fathom_fault *why)
 	}
 	bdev = &self->bdev;
 	self->fd = self->claim_fd = -1;
+	self->limit = options->limit ? space_limit_ref(options->limit) : NULL;
 	uring_device_init(&self->io, false);
 	uring_device_init(&self->sums_io, true); /* through the page cache */
 	bdev->product = kinds[options->kind].product;

@@ -30,7 +30,9 @@ struct file_bdev {
 	atomic_int stop_error;		       /* negative errno: a volume takes no writes any more */
 	void (*stopped)(void *ctx, int error); /* NULL: none */
 	void *stopped_ctx;
-	struct uring_device io; /* its share of the io_uring queue or of the helper pthreads */
+	struct space_limit *limit; /* NULL: none; see file_limit.c */
+	int limit_kind;		   /* enum file_limit; atomic */
+	struct uring_device io;	   /* its share of the io_uring queue or of the helper pthreads */
 	char *filename;
 	struct sums *sums;	     /* NULL: it has no checksums */
 	struct uring_device sums_io; /* of the sidecar */
@@ -47,6 +49,8 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot);
  */
 MUST_CHECK int file_open(struct file_bdev *self, const struct file_options *options, struct fathom_fault *why);
 void file_close(struct file_bdev *self);
+/* Take the space that a write to these bytes needs from the file's limit. False: IO_NO_SPACE. I/O threads. */
+MUST_CHECK bool file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes);
 
 /* Alignment of an O_DIRECT I/O in memory and in the file, in bytes. Offset 0: O_DIRECT is not supported. */
 struct direct_rules {

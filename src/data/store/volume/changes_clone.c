@@ -172,8 +172,10 @@ static void apply_clone_end(struct change *change)
 	must(volume);
 	volume->may_share = true;
 	origin = model_find_uuid(&change->volumes->pools, change->copy->record.origin_volume);
-	if (origin)
+	if (origin) {
 		origin->may_share = true;
+		model_set_limit(origin, false);
+	}
 	model_bring_online(change->volumes, volume);
 	if (volume->state == VOLUME_ERRORED) {
 		change->error = volume->why.error;

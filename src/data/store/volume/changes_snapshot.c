@@ -269,6 +269,8 @@ static void undo_snapshot_end(struct change *change)
 	if (change->copy->is_open) /* no thread could be started */
 		snapshot_group_abandon(change->volumes->tree, &change->copy->group);
 	change->copy->is_open = false;
+	for (uint32_t i = 0; i < change->copy->count; i++)
+		model_set_limit(find_member(change, i, NULL), false);
 	copy_end(change);
 }
 
@@ -282,6 +284,8 @@ static const struct change_kind snapshot_end_kind = {
 
 static void apply_snapshot(struct change *change)
 {
+	for (uint32_t i = 0; i < change->copy->count; i++)
+		model_set_limit(find_member(change, i, NULL), true);
 	copy_begin(change, &snapshot_end_kind);
 }
 
@@ -340,6 +344,7 @@ static void apply_destroy_snapshot(struct change *change)
 
 	must(snapshot);
 	model_remove_snapshot(change_find_volume(change, NULL), snapshot);
+	model_set_limit(change_find_volume(change, NULL), false);
 	change->volumes->has_trash = true;
 }
 

@@ -26,6 +26,7 @@ TAILQ_HEAD(pool_list, pool);
 /* ---- queue.c ---- */
 
 struct change;
+struct space_limit;
 
 struct change_kind {
 	enum volume_change change;
@@ -85,6 +86,7 @@ struct volumes {
 	struct change *running;	   /* on the worker thread; NULL: none */
 	TAILQ_HEAD(, copy) copies; /* in progress, until their end kinds have run */
 	struct scrub *scrub;	   /* NULL: stopped */
+	struct space_limit *limit; /* of volumes without a promise: see ledger.h */
 	bool has_reflinks;	   /* of the file system; read by the open */
 	bool is_opening;	   /* the worker thread reads the tree */
 	bool has_trash;		   /* removed objects may have files left, which are deleted while no change waits */
@@ -171,6 +173,11 @@ MUST_CHECK int model_prepare_exchange(const struct volumes *volumes, const struc
 void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_replacement *replacement);
 /* The volume cannot be used any more: `why` is logged, its block device goes, and writes to it fail from now on. */
 void model_fail(struct volumes *volumes, struct volume *volume, const struct fathom_fault *why);
+/*
+ * Set which writes of the volume count against the limit of the storage; `shares`: its blocks are about to be shared. Call
+ * it when its promise, or what it shares, has changed.
+ */
+void model_set_limit(struct volume *volume, bool shares);
 /* NULL: there is none. */
 struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid);
 /* Set `may_share` of clones and of the volumes that they were made of. */

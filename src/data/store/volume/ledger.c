@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "base/bits.h"
+#include "data/store/backend/limit.h"
 
 enum { KEPT_PARTS = 100 }; /* one of so many parts of the storage is kept */
 
@@ -13,8 +14,7 @@ bool ledger_is_promised(const struct pool *pool, const struct volume_record *vol
 	return volume->thick || !pool->record.overcommit;
 }
 
-/* Whether a write to an allocated block may need a new one, because a snapshot or another volume has it too. */
-static bool may_share(const struct volume *volume)
+bool ledger_may_share(const struct volume *volume)
 {
 	return volume->snapshot_count > 0 || volume->may_share;
 }
@@ -25,7 +25,7 @@ static int read_promise(struct volumes *volumes, const struct volume *volume, ui
 	uint64_t allocated = 0;
 	int error = 0;
 
-	if (!may_share(volume))
+	if (!ledger_may_share(volume))
 		error = volume_allocated(volumes->tree, volume->pool->record.name, &volume->record, &allocated, why);
 	if (!error)
 		*bytes_ret = volume->record.size_bytes - min_u64(allocated, volume->record.size_bytes);
@@ -57,14 +57,47 @@ int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, 
 	return error;
 }
 
-int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why)
+uint64_t ledger_headroom(const struct ledger *ledger)
 {
-	struct ledger ledger = { 0 };
+	uint64_t used = ledger->kept_bytes + ledger->promised_bytes;
+
+	return ledger->free_bytes - min_u64(used, ledger->free_bytes);
+}
+
+void ledger_set_limit(struct volumes *volumes, const struct ledger *ledger, uint64_t bytes)
+{
+	uint64_t headroom = ledger_headroom(ledger);
+
+	headroom -= min_u64(bytes, headroom);
+	space_limit_set(volumes->limit, ledger->mark, headroom < LEDGER_PLENTY_BYTES ? headroom : SPACE_LIMIT_NONE);
+}
+
+void ledger_from_open(const struct volumes *volumes, uint64_t total_bytes, uint64_t free_bytes, struct ledger *ledger_ret)
+{
+	struct ledger ledger = { .total_bytes = total_bytes, .free_bytes = free_bytes };
 	const struct volume *volume;
 	const struct pool *pool;
-	int error = pool_tree_space(volumes->tree, &ledger.total_bytes, &ledger.free_bytes, why);
 
-	ledger.kept_bytes = ledger.total_bytes / KEPT_PARTS;
+	ledger.kept_bytes = total_bytes / KEPT_PARTS;
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			uint64_t size = volume->record.size_bytes, allocated = volume->allocated_bytes;
+
+			if (ledger_is_promised(pool, &volume->record))
+				ledger.promised_bytes += ledger_may_share(volume) ? size : size - min_u64(allocated, size);
+		}
+	}
+	*ledger_ret = ledger;
+}
+
+/* The promises before the free space: what volumes allocate meanwhile makes the headroom too small, not too large. */
+int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why)
+{
+	struct ledger ledger = { .mark = space_limit_mark(volumes->limit) };
+	const struct volume *volume;
+	const struct pool *pool;
+	int error = 0;
+
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
 			if (!error)
@@ -72,15 +105,30 @@ int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fatho
 		}
 	}
 	if (!error)
-		*ledger_ret = ledger;
-	return error;
+		error = pool_tree_space(volumes->tree, &ledger.total_bytes, &ledger.free_bytes, why);
+	if (error)
+		return error;
+	ledger.kept_bytes = ledger.total_bytes / KEPT_PARTS;
+	ledger_set_limit(volumes, &ledger, 0);
+	*ledger_ret = ledger;
+	return 0;
+}
+
+/* Whether `bytes` more can be promised. If so, the limit of the other volumes is lower from now on. */
+static bool ledger_covers(struct volumes *volumes, const struct ledger *ledger, uint64_t bytes)
+{
+	uint64_t used = ledger->kept_bytes + ledger->promised_bytes;
+
+	if (used > ledger->free_bytes || bytes > ledger->free_bytes - used)
+		return false;
+	ledger_set_limit(volumes, ledger, bytes);
+	return true;
 }
 
 int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume, uint64_t bytes,
 		 struct fathom_fault *why)
 {
 	struct ledger ledger;
-	uint64_t used;
 	int error;
 
 	if (!ledger_is_promised(pool, volume))
@@ -88,8 +136,7 @@ int ledger_check(struct volumes *volumes, const struct pool *pool, const struct 
 	error = ledger_read(volumes, &ledger, why);
 	if (error)
 		return error;
-	used = ledger.kept_bytes + ledger.promised_bytes;
-	if (used <= ledger.free_bytes && bytes <= ledger.free_bytes - used)
+	if (ledger_covers(volumes, &ledger, bytes))
 		return 0;
 	return fault(why, -ENOSPC,
 		     "volume %s/%s needs %" PRIu64 " bytes, but of the storage's %" PRIu64 " free bytes %" PRIu64
@@ -101,14 +148,12 @@ int ledger_check(struct volumes *volumes, const struct pool *pool, const struct 
 int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes, struct fathom_fault *why)
 {
 	struct ledger ledger;
-	uint64_t used;
 	int error;
 
 	error = ledger_read(volumes, &ledger, why);
 	if (error)
 		return error;
-	used = ledger.kept_bytes + ledger.promised_bytes;
-	if (used <= ledger.free_bytes && bytes <= ledger.free_bytes - used)
+	if (ledger_covers(volumes, &ledger, bytes))
 		return 0;
 	return fault(why, -ENOSPC,
 		     "%s needs %" PRIu64 " bytes beyond former promises, but of the storage's %" PRIu64 " free bytes "

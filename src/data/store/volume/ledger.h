@@ -4,8 +4,13 @@
  *
  * A thick volume, and a thin one of a pool without overcommit, has a promise: what it may still allocate (its size less
  * what it occupies). One that may share blocks with a snapshot or a clone can need new ones for all of its size. A new
- * promise is made only if the free space covers it and all former ones. Volumes of pools with overcommit, and files of
- * others, can use up what was promised. A part is kept for the file system's own structures.
+ * promise is made only if the free space covers it and all former ones. A part is kept for the file system's own structures.
+ * Files of other programs can use up what was promised.
+ *
+ * Thin volumes of pools with overcommit have no promise: together they may allocate only what is not promised
+ * (data/store/backend/limit.h). Each reading of the ledger sets that limit. It is not set while LEDGER_PLENTY_BYTES are left,
+ * so writes are not counted then; the engine reads the ledger each second if there are such volumes, and in a second nothing
+ * writes as much.
  *
  * Reads the copy of the storage. Worker thread, during a change: the control thread changes the copy only between changes.
  */
@@ -14,14 +19,25 @@
 
 #include "data/store/volume/internal.h"
 
+#define LEDGER_PLENTY_BYTES (16ull << 30)
+
 struct ledger {
 	uint64_t total_bytes, free_bytes; /* of the file system */
 	uint64_t kept_bytes;		  /* of them for the file system's own structures */
 	uint64_t promised_bytes;	  /* of free_bytes */
+	uint64_t mark;			  /* of the limit, before the reading */
 };
 
 bool ledger_is_promised(const struct pool *pool, const struct volume_record *volume);
-/* Errors (explained): those of the storage. */
+/* Whether a write to an allocated block may need a new one, because a snapshot or another volume has it too. */
+bool ledger_may_share(const struct volume *volume);
+/* What can still be promised, or be allocated without a promise. */
+uint64_t ledger_headroom(const struct ledger *ledger);
+/* Limit the volumes without a promise to the headroom, less `bytes`, which are promised now. Worker, or no change runs. */
+void ledger_set_limit(struct volumes *volumes, const struct ledger *ledger, uint64_t bytes);
+/* The ledger by the sizes that volumes had when the storage was opened, and the free space then. Control thread. */
+void ledger_from_open(const struct volumes *volumes, uint64_t total_bytes, uint64_t free_bytes, struct ledger *ledger_ret);
+/* Read it from the storage, and set the limit. Errors (explained): those of the storage. */
 MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fathom_fault *why);
 /*
  * Whether `bytes` more may be promised to `volume` of `pool`. Errors (explained): -ENOSPC, those of the storage.

@@ -14,6 +14,7 @@
 #include "data/store/backend/backend.h"
 #include "data/store/volume/internal.h"
 #include "data/store/volume/scrub.h"
+#include "data/store/volume/ledger.h"
 #include "data/store/volume/snapshots.h"
 #include "data/store/volume/probes.gen.h"
 
@@ -199,6 +200,7 @@ static int create_device(struct volumes *volumes, const struct volume *volume, s
 		.kind = FILE_KIND_VOLUME,
 		.block_bytes = volume->record.block_bytes,
 		.read_only = volume->record.read_only,
+		.limit = volumes->limit,
 	};
 	int error;
 
@@ -256,6 +258,15 @@ void model_forget_devices(struct volumes *volumes)
 	}
 }
 
+void model_set_limit(struct volume *volume, bool shares)
+{
+	struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+	enum file_limit kind = shares || ledger_may_share(volume) ? FILE_LIMIT_ALL : FILE_LIMIT_NEW;
+
+	if (bdev)
+		file_set_limit(bdev, ledger_is_promised(volume->pool, &volume->record) ? FILE_LIMIT_NONE : kind);
+}
+
 void model_bring_online(struct volumes *volumes, struct volume *volume)
 {
 	int error;
@@ -271,6 +282,7 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 	move_volume(volume, error ? VOLUME_ERRORED : VOLUME_ONLINE);
 	if (!error)
 		file_on_stop(bdev_find(volume->device), note_stop, volume);
+	model_set_limit(volume, false);
 	if (!error && volume->record.checksums)
 		scrub_add_volume(volumes->scrub, volume);
 }

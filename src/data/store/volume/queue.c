@@ -35,8 +35,8 @@ void change_report(struct change *change)
 	if (change->is_reported)
 		return;
 	change->is_reported = true;
-	if (change->kind == &empty_trash_kind)
-		;
+	if (change->kind == &empty_trash_kind || change->kind->change == VOLUME_CHANGE_READ_SPACE)
+		; /* the engine makes them itself */
 	else if (change->error)
 		volumes->changes_failed++;
 	else

@@ -56,13 +56,12 @@ static void apply_space(struct change *change)
 	struct volumes *volumes = change->volumes;
 	struct space_reading *reading = change->space;
 	const struct ledger *ledger = &reading->ledger;
-	uint64_t used = ledger->kept_bytes + ledger->promised_bytes;
 	struct volume *volume;
 	struct pool *pool;
 	size_t index = 0;
 
 	volumes->total_bytes = ledger->total_bytes;
-	volumes->free_bytes = ledger->free_bytes - min_u64(used, ledger->free_bytes);
+	volumes->free_bytes = ledger_headroom(ledger);
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
 			must(index < reading->count);
@@ -80,6 +79,18 @@ static const struct change_kind space_kind = {
 	.work = work_space,
 	.apply = apply_space,
 };
+
+bool volumes_has_unpromised(const struct volumes *volumes)
+{
+	const struct pool *pool;
+
+	must_be_on(thread_control());
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		if (pool->record.overcommit && pool->volume_count > 0)
+			return true;
+	}
+	return false;
+}
 
 void volumes_read_space(struct volumes *volumes, volumes_done_fn done, void *ctx)
 {

@@ -11,8 +11,10 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "data/store/backend/limit.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/scrub.h"
+#include "data/store/volume/ledger.h"
 #include "data/store/volume/probes.gen.h"
 
 void storage_move(struct volumes *volumes, enum storage_state to)
@@ -39,6 +41,7 @@ struct opening {
 	struct volumes *volumes;
 	struct pool_list found; /* of the worker thread until `done` */
 	uint32_t damaged;
+	uint64_t total_bytes, free_bytes; /* of the file system */
 	bool has_reflinks;
 	volumes_done_fn done;
 	void *ctx;
@@ -59,11 +62,15 @@ static void add_volume(void *ctx, const struct pool_record *pool, const struct v
 {
 	struct opening *opening = ctx;
 	struct pool *found = TAILQ_LAST(&opening->found, pool_list); /* a pool comes before its volumes */
+	struct volume *volume;
 
 	if (opening->error)
 		return;
 	must(found && strcmp(found->record.name, pool->name) == 0);
-	if (!model_add_volume(found, record))
+	volume = model_add_volume(found, record);
+	if (volume)
+		volume->allocated_bytes = allocated_bytes;
+	else
 		opening->error = fault(&opening->why, -ENOMEM, "out of memory for volume \"%s\"", record->name);
 }
 
@@ -140,17 +147,31 @@ static void open_tree(struct worker_job *job)
 
 	if (!error)
 		opening->has_reflinks = pool_tree_has_reflinks(opening->volumes->tree);
+	if (!error)
+		error = pool_tree_space(opening->volumes->tree, &opening->total_bytes, &opening->free_bytes, &opening->why);
 	if (error)
 		opening->error = error;
 }
 
-static void bring_all_online(struct volumes *volumes, uint32_t damaged)
+/* Before the volumes can be written to: those without a promise must not use what was promised. */
+static void set_first_limit(struct volumes *volumes, const struct opening *opening)
+{
+	struct ledger ledger;
+
+	ledger_from_open(volumes, opening->total_bytes, opening->free_bytes, &ledger);
+	ledger_set_limit(volumes, &ledger, 0);
+	volumes->total_bytes = ledger.total_bytes;
+	volumes->free_bytes = ledger_headroom(&ledger);
+}
+
+static void bring_all_online(struct volumes *volumes, const struct opening *opening)
 {
 	struct pool *pool;
 	struct volume *volume;
 
-	volumes->damaged_count = damaged;
+	volumes->damaged_count = opening->damaged;
 	model_mark_origins(&volumes->pools);
+	set_first_limit(volumes, opening);
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		volumes->pool_count++;
 		TAILQ_FOREACH (volume, &pool->volumes, link)
@@ -174,7 +195,7 @@ static void finish_open(struct worker_job *job)
 		if (volumes->closed) /* the engine is stopping */
 			storage_move(volumes, STORAGE_CLOSING);
 		else
-			bring_all_online(volumes, opening->damaged);
+			bring_all_online(volumes, opening);
 	}
 	volumes->has_trash = !opening->error; /* a crash may have left some */
 	volumes->has_reflinks = opening->has_reflinks;
@@ -191,6 +212,10 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 
 	must_be_on(thread_control());
 	if (!error) {
+		volumes->limit = space_limit_create();
+		error = volumes->limit ? 0 : -ENOMEM;
+	}
+	if (!error) {
 		volumes->fs = fs;
 		volumes->root = root;
 		TAILQ_INIT(&volumes->pools);
@@ -205,8 +230,10 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		error = worker_start(&opening->job);
 	}
 	if (error) {
-		if (volumes)
+		if (volumes) {
 			must(scrub_stop(volumes->scrub));
+			space_limit_unref(volumes->limit);
+		}
 		free(volumes);
 		free(opening);
 		return error;
@@ -236,6 +263,7 @@ void volumes_continue_close(struct volumes *volumes)
 	if (volumes->state == STORAGE_CLOSING)
 		storage_move(volumes, STORAGE_CLOSED);
 	must(volumes->state == STORAGE_CLOSED);
+	space_limit_unref(volumes->limit);
 	free(volumes);
 	closed(ctx);
 }
@@ -283,6 +311,7 @@ void volumes_get_info(const struct volumes *volumes, struct volumes_info *info_r
 		.changes_failed = volumes->changes_failed,
 		.total_bytes = volumes->total_bytes,
 		.free_bytes = volumes->free_bytes,
+		.space_refusals = space_limit_refusals(volumes->limit),
 		.has_reflinks = volumes->has_reflinks,
 		.trash_objects = volumes->trash.objects,
 		.trash_bytes = volumes->trash.bytes,

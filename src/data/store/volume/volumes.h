@@ -83,6 +83,7 @@ struct volumes_info {
 	uint64_t change_since_ns;  /* and when it began; since 1970 */
 	uint64_t changes_done, changes_failed;
 	uint64_t total_bytes, free_bytes; /* of the file system, and of it what can be promised; as of the last reading */
+	uint64_t space_refusals; /* writes of volumes without a promise that would have used what was promised to others */
 	uint64_t trash_objects, trash_bytes; /* removed volumes and pools whose files are not deleted yet */
 	uint64_t trash_undeletable;	     /* of them; they stay until the next start */
 	uint64_t trash_since_ns;	     /* since then the trash is not empty; since 1970; 0: it is */
@@ -173,6 +174,9 @@ void volumes_rename(struct volumes *volumes, const struct volume_key *key, const
  * error the values are those of the last reading.
  */
 void volumes_read_space(struct volumes *volumes, volumes_done_fn done, void *ctx);
+
+/* Whether there may be volumes without a promise: readings should be frequent then, because each sets their limit. */
+bool volumes_has_unpromised(const struct volumes *volumes);
 
 /* ---- changes_publish.c: the hosts that may use a volume ---- */
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file_limit - takes what a write will allocate from the limit of its file system.
+ *
+ * Only while the limit is set, which means that little space is left, a write costs a system call: lseek() says where the
+ * file has blocks. A range that was zeroed by fallocate() has blocks, too, but lseek() calls it a hole, so a write there
+ * counts once more, until the next reading of the free space.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/reactor/reactor.h"
+#include "data/store/backend/file_internal.h"
+
+enum {
+	PIECES_MAX = 64,       /* of one I/O that are looked at; the rest counts as a hole */
+	FS_BLOCK_BYTES = 4096, /* no file system allocates less */
+};
+
+/* The bytes of the range for which the file has no blocks. */
+static uint64_t count_missing(int fd, uint64_t offset, uint64_t end)
+{
+	uint64_t missing = 0, position = offset;
+
+	for (int i = 0; position < end; i++) {
+		off_t hole = lseek(fd, (off_t)position, SEEK_HOLE), data;
+
+		if (hole < 0 || i == PIECES_MAX)
+			return missing + end - position; /* not known */
+		if ((uint64_t)hole >= end)
+			return missing;
+		data = lseek(fd, hole, SEEK_DATA);
+		position = data < 0 ? end : min_u64((uint64_t)data, end); /* -ENXIO: there are no more data */
+		must(position > (uint64_t)hole);
+		missing += position - (uint64_t)hole;
+	}
+	return missing;
+}
+
+bool file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes)
+{
+	enum file_limit kind = (enum file_limit)__atomic_load_n(&self->limit_kind, __ATOMIC_RELAXED);
+	uint64_t begin = offset / FS_BLOCK_BYTES * FS_BLOCK_BYTES, end = round_up(offset + bytes, FS_BLOCK_BYTES);
+	uint64_t missing = end - begin;
+
+	if (likely(kind == FILE_LIMIT_NONE) || !space_limit_is_set(self->limit))
+		return true;
+	/* an lseek() of a file system whose I/O needs helper pthreads might block this one */
+	if (kind == FILE_LIMIT_NEW && !self->is_blocking)
+		missing = count_missing(self->fd, begin, end);
+	return missing == 0 || space_limit_take(self->limit, missing);
+}
+
+void file_set_limit(struct bdev *bdev, enum file_limit kind)
+{
+	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+
+	must_be_on(thread_control());
+	must(kind == FILE_LIMIT_NONE || self->limit);
+	__atomic_store_n(&self->limit_kind, (int)kind, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The limit that several files have together: what counts, and what is refused. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "data/store/backend/limit.h"
+#include "rig.h"
+
+enum { BLOCK = 4096, BLOCKS = 256 };
+
+static struct space_limit *limit;
+static uint8_t buffer[16 * BLOCK] __attribute__((aligned(BLOCK)));
+
+/* ---- the count ---- */
+
+static void nothing_is_refused_without_a_limit(void **state)
+{
+	limit = space_limit_create();
+	assert_false(space_limit_is_set(limit));
+	assert_true(space_limit_take(limit, UINT64_MAX));
+	assert_int_equal(space_limit_mark(limit), 0);
+	space_limit_unref(limit);
+}
+
+static void the_limit_is_used_to_the_last_byte_and_a_refusal_takes_nothing(void **state)
+{
+	limit = space_limit_create();
+	space_limit_set(limit, 0, 10);
+	assert_true(space_limit_take(limit, 4));
+	assert_false(space_limit_take(limit, 7));
+	assert_true(space_limit_take(limit, 6));
+	assert_false(space_limit_take(limit, 1));
+	assert_int_equal(space_limit_refusals(limit), 2);
+	space_limit_unref(limit);
+}
+
+static void what_is_taken_since_the_mark_counts_against_the_new_limit(void **state)
+{
+	uint64_t mark;
+
+	limit = space_limit_create();
+	space_limit_set(limit, 0, 10);
+	assert_true(space_limit_take(limit, 10));
+	mark = space_limit_mark(limit);
+	space_limit_set(limit, mark, 5);
+	assert_true(space_limit_take(limit, 3));
+	space_limit_set(limit, mark, 5); /* a reading that began before the last one */
+	assert_true(space_limit_take(limit, 2));
+	assert_false(space_limit_take(limit, 1));
+	space_limit_set(limit, mark, 1); /* less than was taken */
+	assert_false(space_limit_take(limit, 1));
+	space_limit_set(limit, mark, SPACE_LIMIT_NONE);
+	assert_true(space_limit_take(limit, 1));
+	space_limit_unref(limit);
+}
+
+/* ---- files ---- */
+
+struct setting {
+	const char *name;
+	enum file_limit kind;
+};
+
+static void do_set(void *ctx)
+{
+	const struct setting *setting = ctx;
+
+	file_set_limit(bdev_find(setting->name), setting->kind);
+}
+
+static void set_kind(const char *name, enum file_limit kind)
+{
+	struct setting setting = { name, kind };
+
+	rig_on(thread_control(), do_set, &setting);
+}
+
+static void do_create(void *ctx)
+{
+	limit = space_limit_create();
+}
+
+static void do_drop(void *ctx)
+{
+	space_limit_unref(limit);
+}
+
+static struct file {
+	char path[64];
+	struct bdev_desc *desc;
+	struct bdev_channel *channel;
+} files[2];
+
+static const char *const names[] = { "p/a", "p/b" };
+
+static int setup(void **state)
+{
+	rig_setup(state);
+	rig_on(thread_control(), do_create, NULL);
+	for (size_t i = 0; i < ARRAY_COUNT(files); i++) {
+		struct fathom_fault why = { 0 };
+		int fd;
+
+		snprintf(files[i].path, sizeof(files[i].path), "/tmp/fathom-limit-XXXXXX");
+		fd = mkstemp(files[i].path);
+		assert_true(fd >= 0);
+		assert_int_equal(ftruncate(fd, (off_t)BLOCKS * BLOCK), 0);
+		assert_int_equal(close(fd), 0);
+		assert_int_equal(rig_file(&(struct file_options){ .name = names[i],
+								  .filename = files[i].path,
+								  .kind = FILE_KIND_VOLUME,
+								  .block_bytes = BLOCK,
+								  .uuid = { (uint8_t)(i + 1) },
+								  .limit = limit },
+					  &why),
+				 0);
+		files[i].desc = rig_open(names[i]);
+		files[i].channel = rig_channel_get(rig_thread(0), files[i].desc);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(files); i++) {
+		rig_channel_put(rig_thread(0), files[i].channel);
+		rig_close(files[i].desc);
+		rig_delete(names[i]);
+		assert_int_equal(unlink(files[i].path), 0);
+	}
+	rig_on(thread_control(), do_drop, NULL);
+	return rig_teardown(state);
+}
+
+static enum io_status run(int file, enum io_type type, uint64_t block, uint64_t count)
+{
+	return rig_io(rig_thread(0), files[file].channel, type, buffer, block, count);
+}
+
+static void a_file_at_its_limit_keeps_what_it_has_and_goes_on_when_there_is_space(void **state)
+{
+	set_kind("p/a", FILE_LIMIT_NEW);
+	space_limit_set(limit, 0, 4 * BLOCK);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 4), IO_SUCCESS);
+	assert_int_equal(space_limit_mark(limit), 4 * BLOCK);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 8, 1), IO_NO_SPACE);
+	assert_int_equal(run(0, IO_TYPE_WRITE_ZEROES, 8, 1), IO_NO_SPACE);
+	assert_int_equal(run(0, IO_TYPE_READ, 8, 1), IO_SUCCESS);
+	assert_int_equal(run(0, IO_TYPE_FLUSH, 0, 0), IO_SUCCESS);
+	assert_int_equal(run(0, IO_TYPE_UNMAP, 0, 1), IO_SUCCESS);
+	space_limit_set(limit, space_limit_mark(limit), BLOCK); /* the next reading */
+	assert_int_equal(run(0, IO_TYPE_WRITE, 8, 1), IO_SUCCESS);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 9, 1), IO_NO_SPACE);
+}
+
+/* If the file system's I/O needs no helper pthread; else all writes count. */
+static void only_blocks_that_are_missing_count(void **state)
+{
+	int fd = open(files[0].path, O_RDWR | O_DIRECT);
+	struct iovec iov = { buffer, BLOCK };
+
+	if (fd < 0 || preadv2(fd, &iov, 1, 0, RWF_NOWAIT) < 0) {
+		close(fd);
+		skip();
+	}
+	close(fd);
+	set_kind("p/a", FILE_LIMIT_NEW);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 2), IO_SUCCESS);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 4, 2), IO_SUCCESS);
+	space_limit_set(limit, 0, 3 * BLOCK);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 2), IO_SUCCESS);
+	assert_int_equal(space_limit_mark(limit), 0);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 7), IO_SUCCESS); /* two holes, of two blocks and of one */
+	assert_int_equal(space_limit_mark(limit), 3 * BLOCK);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 7), IO_SUCCESS);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 6, 2), IO_NO_SPACE);
+	set_kind("p/a", FILE_LIMIT_ALL);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 1), IO_NO_SPACE);
+}
+
+static void another_file_is_not_affected(void **state)
+{
+	set_kind("p/a", FILE_LIMIT_NEW);
+	space_limit_set(limit, 0, 0);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 1), IO_NO_SPACE);
+	assert_int_equal(run(1, IO_TYPE_WRITE, 0, 16), IO_SUCCESS);
+	set_kind("p/b", FILE_LIMIT_ALL);
+	assert_int_equal(run(1, IO_TYPE_WRITE, 0, 16), IO_NO_SPACE);
+	set_kind("p/b", FILE_LIMIT_NONE);
+	assert_int_equal(run(1, IO_TYPE_WRITE, 0, 16), IO_SUCCESS);
+}
+
+#define FILES(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_refused_without_a_limit),
+		cmocka_unit_test(the_limit_is_used_to_the_last_byte_and_a_refusal_takes_nothing),
+		cmocka_unit_test(what_is_taken_since_the_mark_counts_against_the_new_limit),
+		FILES(a_file_at_its_limit_keeps_what_it_has_and_goes_on_when_there_is_space),
+		FILES(only_blocks_that_are_missing_count),
+		FILES(another_file_is_not_affected),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
