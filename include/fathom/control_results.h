@@ -199,6 +199,9 @@ struct fathom_control_pool_rank {
 	uint32_t volume_count;
 	const char *info; /* why it did not answer */
 	uint64_t asked_ns; /* when the engine gave these figures; since 1970; 0: never */
+	uint64_t used_bytes; /* promised to its volumes; of thin volumes with overcommit what they have allocated */
+	uint64_t limit_bytes; /* what they can get, used_bytes included; 0: the engine did not say */
+	uint64_t full_in_ns; /* at the rate of the last hour; 0: it is full, or there is no forecast */
 };
 
 struct fathom_control_pool {

@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, skip_unless_attachable, run
+from harness import ENGINE, FATHOM, NQN, EngineTest, skip_unless_attachable, run, wait_for
 
 import fake_server
 import hanging
@@ -166,7 +166,16 @@ nvmf_delete_subsystem {NQN}
 bdev_malloc_delete M3
 volume_destroy p1 b
 """)
+        self.fill_pool(engine)
         self.drain_and_lose_events(engine)
+
+    @staticmethod
+    def fill_pool(engine):
+        """Promise 15 of the 16 MiB of a pool, and wait until the engine has read that."""
+        engine.rpc("pool_create", pool="full", size=16 << 20)
+        engine.rpc("volume_create", pool="full", volume="v", size=15 << 20)
+        wait_for(lambda: any(pool["level"] == "OVER_90" for pool in engine.rpc("pool_get_pools")["pools"]))
+        engine.rpc("pool_destroy", pool="full", force=True)
 
     @staticmethod
     def take_snapshot(engine):

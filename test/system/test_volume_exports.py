@@ -455,6 +455,29 @@ class Server(Exports):
         self.assertEqual(after.total_bytes, before.total_bytes)
         self.assertTrue(0 < after.free_bytes < before.total_bytes)
 
+    def test_a_server_gets_an_event_when_a_pool_is_nearly_full_and_when_it_no_longer_is(self):
+        self.start()
+        self.serve()
+        names = {"pool": "p1", "volume": "db"}
+
+        def events():
+            return [(event.event.id, event.event.msg.split(";")[0], event.event.rank) for event in self.server.events if 1048 <= event.event.id <= 1051]
+
+        self.assertEqual(self.ask(store.POOL_CREATE, pool="p1", size_bytes=100 * MIB).error, 0)
+        self.assertEqual(self.ask(store.VOLUME_CREATE, size_bytes=82 * MIB, **names).error, 0)
+        expected = [(1048, "pool p1: 82 % of 100.0 MiB are promised", 3)]
+        self.assertTrue(self.server.wait(lambda: events() == expected, timeout=60), self.server.events)
+        self.assertIn("; no forecast", self.server.events[-1].event.msg)
+        pool = self.ask(store.LIST).pools[0]
+        self.assertEqual((pool.used_bytes, pool.limit_bytes, pool.full_in_ns), (82 * MIB, 100 * MIB, 0))
+        self.assertEqual(self.server.events[-1].event.pool_uuid, pool.uuid)
+        self.assertEqual(self.ask(store.VOLUME_RESIZE, size_bytes=96 * MIB, **names).error, 0)
+        expected += [(1048, "pool p1: 96 % of 100.0 MiB are promised", 3)]
+        self.assertTrue(self.server.wait(lambda: events() == expected, timeout=60), self.server.events)
+        self.assertEqual(self.ask(store.VOLUME_RESIZE, size_bytes=50 * MIB, force=True, **names).error, 0)
+        expected += [(1050, "pool p1: 50 % of 100.0 MiB are promised", 3)]
+        self.assertTrue(self.server.wait(lambda: events() == expected, timeout=60), self.server.events)
+
     def test_a_server_sees_what_is_errored(self):
         engine = self.start_with("good", "bad")
         self.publish(engine, "bad")

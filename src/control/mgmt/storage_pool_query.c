@@ -74,6 +74,9 @@ static void fill_rank(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 		return;
 	rank->promised_bytes = listed->promised_bytes;
 	rank->allocated_bytes = listed->allocated_bytes;
+	rank->used_bytes = listed->used_bytes;
+	rank->limit_bytes = listed->limit_bytes;
+	rank->full_in_ns = listed->full_in_ns;
 	if (limit)
 		rank->free_bytes = min_u64(rank->free_bytes, limit - min_u64(limit, listed->promised_bytes));
 }

@@ -12,7 +12,8 @@
  *   control.c  open to close, the methods          listen.c  the address to which hosts connect
  *   uplink.c   calls to the server                 group.c   the group map
  *   event.c    events queued for the server        drain.c   draining, self-termination
- *   device_events.c  events of block devices       storage_calls.c   the server's calls about pools and volumes
+ *   device_events.c  events of block devices       space_watch.c  events of full pools and storages
+ *   storage_calls.c  the server's calls about pools and volumes
  */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
@@ -111,6 +112,9 @@ void uplink_stats(json_t *object);
  * accepts them, on disk too if the spool works. Without a server: does nothing.
  */
 void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* The same for an event about the pool of this UUID, or NULL. */
+void engine_raise_pool_event(enum ras_id id, const char *pool_uuid, const char *format, ...) PRINTF_LIKE(3, 4);
 
 struct engine_event {
 	Shared__ClusterEventReq *message;

@@ -172,17 +172,12 @@ static void queue_event(Shared__RASEvent *message)
 	uplink_kick();
 }
 
-void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, ...)
+/* `hw_id`, `pool_uuid`: NULL: none. */
+static void raise_event(enum ras_id id, const char *hw_id, const char *pool_uuid, const char *text)
 {
-	char text[RAS_MESSAGE_BYTES], lost[RAS_TEXT_BYTES] = "";
+	char lost[RAS_TEXT_BYTES] = "";
 	struct ras_event event;
-	va_list args;
 
-	if (!engine_control_is_on())
-		return;
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	if (events.lost_untold)
 		snprintf(lost, sizeof(lost), " (%llu before were lost)", (unsigned long long)events.lost_untold);
 	ras_event_init(&event, id, "%.*s%s", (int)(RAS_MESSAGE_BYTES - 1 - strlen(lost)), text, lost);
@@ -190,8 +185,36 @@ void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, .
 			     engine_control.options->server.instance, (uint64_t)getpid(), NULL);
 	if (hw_id)
 		event.message.hw_id = (char *)hw_id;
+	if (pool_uuid)
+		event.message.pool_uuid = (char *)pool_uuid;
 	log_notice("event %s: %s", ras_id_name(id), event.message.msg);
 	queue_event(&event.message);
+}
+
+void engine_raise_event(enum ras_id id, const char *hw_id, const char *format, ...)
+{
+	char text[RAS_MESSAGE_BYTES];
+	va_list args;
+
+	if (!engine_control_is_on())
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	raise_event(id, hw_id, NULL, text);
+}
+
+void engine_raise_pool_event(enum ras_id id, const char *pool_uuid, const char *format, ...)
+{
+	char text[RAS_MESSAGE_BYTES];
+	va_list args;
+
+	if (!engine_control_is_on())
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	raise_event(id, NULL, pool_uuid, text);
 }
 
 void event_remove_first(bool taken)

@@ -70,6 +70,16 @@ static json_t *uuid_json(const uint8_t *uuid)
 	return json_string(text);
 }
 
+static void put_usage(json_t *object, const struct usage *usage)
+{
+	json_put(object, "used_bytes", json_integer((json_int_t)usage->used_bytes));
+	json_put(object, "limit_bytes", json_integer((json_int_t)usage->limit_bytes));
+	json_put(object, "used_percent", json_integer(usage_percent(usage)));
+	json_put(object, "level", json_string(space_level_name(usage->state)));
+	if (usage->full_in_ns != USAGE_NO_FORECAST)
+		json_put(object, "full_in_ns", json_integer((json_int_t)usage->full_in_ns));
+}
+
 static json_t *storage_json(const struct volumes *volumes)
 {
 	json_t *object = json_made(json_object());
@@ -95,6 +105,7 @@ static json_t *storage_json(const struct volumes *volumes)
 	json_put(object, "exports_changing", json_integer(exports.changing));
 	json_put(object, "total_bytes", json_integer((json_int_t)info.total_bytes));
 	json_put(object, "free_bytes", json_integer((json_int_t)info.free_bytes));
+	put_usage(object, volumes_usage(volumes));
 	json_put(object, "space_refusals", json_integer((json_int_t)info.space_refusals));
 	json_put(object, "trash_objects", json_integer((json_int_t)info.trash_objects));
 	json_put(object, "trash_bytes", json_integer((json_int_t)info.trash_bytes));
@@ -118,6 +129,7 @@ static json_t *pool_json(const struct pool *pool)
 	json_put(object, "overcommit", json_boolean(pool->record.overcommit));
 	json_put(object, "created_ns", json_integer((json_int_t)pool->record.created_ns));
 	json_put(object, "volumes", json_integer(pool->volume_count));
+	put_usage(object, &pool->usage);
 	json_put(object, "state", json_string(pool->why.error ? "ERRORED" : "ONLINE"));
 	if (pool->why.error)
 		json_put(object, "reason", json_text(pool->why.text));

@@ -170,6 +170,9 @@ static Store__Pool *create_pool(const struct pool *pool)
 		to->promised_bytes += volume->record.size_bytes;
 		to->allocated_bytes += volume->allocated_bytes;
 	}
+	to->used_bytes = pool->usage.used_bytes;
+	to->limit_bytes = pool->usage.limit_bytes;
+	to->full_in_ns = pool->usage.full_in_ns == USAGE_NO_FORECAST ? 0 : pool->usage.full_in_ns;
 	return to;
 }
 

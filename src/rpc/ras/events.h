@@ -92,6 +92,13 @@
 	  "a host may no longer use a volume; it names the operator")                                                      \
 	X(STORAGE_CHANGE_FAILED, 1047, "storage_change_failed", INFO, ERROR,                                               \
 	  "an engine refused a change of a pool or a volume, which was undone")                                            \
+	X(POOL_SPACE_LOW, 1048, "pool_space_low", INFO, WARNING,                                                           \
+	  "the use of a pool on an engine has passed 80, 90 or 95 %; it gives the forecast")                               \
+	X(STORAGE_SPACE_LOW, 1049, "storage_space_low", INFO, WARNING,                                                     \
+	  "the use of an engine's storage has passed 80, 90 or 95 %; it gives the forecast")                               \
+	X(SPACE_RECOVERED, 1050, "space_recovered", INFO, NOTICE, "the use of a pool or a storage is below 80 % again")    \
+	X(SPACE_EXCEEDED, 1051, "space_exceeded", INFO, ERROR,                                                             \
+	  "writes to volumes of pools with overcommit ended with Capacity Exceeded, although the storage is not full")     \
 	X(VOLUME_MISMATCH, 1052, "volume_mismatch", INFO, ERROR,                                                           \
 	  "blocks of a volume do not fit their checksums; it names the blocks, by LBA")                                    \
 	X(STORAGE_FAILED, 1057, "storage_failed", INFO, ERROR,                                                             \

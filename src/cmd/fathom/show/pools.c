@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/clock.h"
 #include "cmd/fathom/show/parts.h"
 #include "cmd/fathom/show/show.h"
 #include "control/hostlist/rankset.h"
@@ -240,6 +241,36 @@ static void show_space(const struct fathom_control_pool *pool, FILE *out)
 	}
 }
 
+/* "full in 3 days" */
+static const char *forecast_text(const struct fathom_control_pool_rank *rank, char text[SIZE_TEXT_BYTES])
+{
+	uint64_t minutes = rank->full_in_ns / (60 * NS_PER_SEC);
+
+	if (rank->used_bytes >= rank->limit_bytes)
+		return "it is full";
+	if (rank->full_in_ns == 0)
+		return "no forecast, because it does not grow";
+	if (minutes < 120)
+		snprintf(text, SIZE_TEXT_BYTES, "full in %" PRIu64 " minutes", minutes);
+	else if (minutes < UINT64_C(48) * 60)
+		snprintf(text, SIZE_TEXT_BYTES, "full in %" PRIu64 " hours", minutes / 60);
+	else
+		snprintf(text, SIZE_TEXT_BYTES, "full in %" PRIu64 " days", minutes / 60 / 24);
+	return text;
+}
+
+static void show_use(const struct fathom_control_pool_rank *rank, bool overcommit, FILE *out)
+{
+	char texts[3][SIZE_TEXT_BYTES];
+
+	if (rank->limit_bytes == 0)
+		return; /* the engine did not say */
+	fprintf(out, "Use of rank %" PRIu32 ": %.0f %% (%s of %s %s), %s\n", rank->rank,
+		100.0 * (double)min_u64(rank->used_bytes, rank->limit_bytes) / (double)rank->limit_bytes,
+		size_text(rank->used_bytes, texts[0]), size_text(rank->limit_bytes, texts[1]),
+		overcommit ? "allocated" : "promised", forecast_text(rank, texts[2]));
+}
+
 /* What dmg's answers have no fields for. */
 static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 {
@@ -251,6 +282,8 @@ static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 	fprintf(out, "%s since: %s\n", pool_state(pool), time_text(pool->since_ns, texts[1]));
 	if (pool->pending[0])
 		fprintf(out, "Pending: %s%s%s\n", pool->pending, pool->reason[0] ? ": " : "", pool->reason);
+	for (size_t i = 0; i < pool->rank_count; i++)
+		show_use(&pool->ranks[i], pool->overcommit, out);
 	if (pool->rank_count > 0)
 		table_of_pool_rank(pool->ranks, pool->rank_count, 0, 0, out);
 }

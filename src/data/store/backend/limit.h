@@ -3,8 +3,8 @@
  * limit - how much several files may still allocate together, while others of their file system were promised the rest.
  *
  * The owner reads the free space now and then, and sets what the files may still take. A write that needs new blocks takes
- * its bytes from that first, and ends with IO_NO_SPACE if too few are left. So the files cannot exceed the limit between two
- * readings, however fast they write:
+ * its bytes from that first, and ends with IO_NO_SPACE if too few are left. So the files cannot exceed the limit between
+ * two readings, however fast they write:
  *
  *   mark = space_limit_mark()     before the reading
  *   free space, promises          the reading

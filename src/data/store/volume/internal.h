@@ -12,7 +12,7 @@
  *	changes_clone.c	clones and restored volumes
  *	copy.c, barrier.c, quiesce.c	copies of data, beside the queue
  *	changed.c	in which ranges two snapshots differ
- *	ledger.c	the space that is promised; space.c: readings of it
+ *	ledger.c	the space that is promised; space.c: readings of it; usage.c: levels and forecasts
  */
 #ifndef DATA_STORE_VOLUME_INTERNAL_H
 #define DATA_STORE_VOLUME_INTERNAL_H
@@ -86,6 +86,9 @@ struct volumes {
 	struct change *running;	   /* on the worker thread; NULL: none */
 	TAILQ_HEAD(, copy) copies; /* in progress, until their end kinds have run */
 	struct scrub *scrub;	   /* NULL: stopped */
+	struct usage usage;		/* of the file system */
+	volumes_level_fn level_changed; /* NULL: none */
+	void *level_ctx;
 	struct space_limit *limit; /* of volumes without a promise: see ledger.h */
 	bool has_reflinks;	   /* of the file system; read by the open */
 	bool is_opening;	   /* the worker thread reads the tree */

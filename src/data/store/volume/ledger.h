@@ -4,13 +4,13 @@
  *
  * A thick volume, and a thin one of a pool without overcommit, has a promise: what it may still allocate (its size less
  * what it occupies). One that may share blocks with a snapshot or a clone can need new ones for all of its size. A new
- * promise is made only if the free space covers it and all former ones. A part is kept for the file system's own structures.
- * Files of other programs can use up what was promised.
+ * promise is made only if the free space covers it and all former ones. A part is kept for the file system's own
+ * structures. Files of other programs can use up what was promised.
  *
  * Thin volumes of pools with overcommit have no promise: together they may allocate only what is not promised
- * (data/store/backend/limit.h). Each reading of the ledger sets that limit. It is not set while LEDGER_PLENTY_BYTES are left,
- * so writes are not counted then; the engine reads the ledger each second if there are such volumes, and in a second nothing
- * writes as much.
+ * (data/store/backend/limit.h). Each reading of the ledger sets that limit. It is not set while LEDGER_PLENTY_BYTES are
+ * left, so writes are not counted then; the engine reads the ledger each second if there are such volumes, and in a second
+ * nothing writes as much.
  *
  * Reads the copy of the storage. Worker thread, during a change: the control thread changes the copy only between changes.
  */

@@ -34,6 +34,7 @@ struct pool *model_add_pool(struct pool_list *pools, const struct pool_record *r
 		return NULL;
 	must(!model_find_pool(pools, record->name));
 	pool->record = *record;
+	usage_init(&pool->usage);
 	TAILQ_INIT(&pool->volumes);
 	TAILQ_INSERT_TAIL(pools, pool, link);
 	return pool;

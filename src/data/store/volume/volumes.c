@@ -223,6 +223,7 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		TAILQ_INIT(&volumes->copies);
 		trace_object_init(&volumes->trace, TRACE_OBJECT_STORAGE);
 		volumes->scrub = scrub_create(volumes);
+		usage_init(&volumes->usage);
 		*opening = (struct opening){
 			.job = { .work = open_tree, .done = finish_open }, .volumes = volumes, .done = done, .ctx = ctx
 		};

@@ -23,6 +23,7 @@
 #include "data/store/bdev/bdev.h"
 #include "data/store/pool/record.h"
 #include "data/store/volume/states.gen.h" /* enum storage_state, enum volume_state, enum volume_change */
+#include "data/store/volume/usage.h"
 #include "fathom/trace/trace.h"
 
 struct pool_fs;
@@ -66,6 +67,7 @@ struct pool {
 	struct fathom_fault why;      /* error 0: it is usable; else it is ERRORED: only its name is known */
 	TAILQ_HEAD(, volume) volumes; /* in no order */
 	uint32_t volume_count;
+	struct usage usage; /* what its volumes have, of what they can get; as of the last volumes_read_space() */
 	TAILQ_ENTRY(pool) link;
 };
 
@@ -175,6 +177,14 @@ void volumes_rename(struct volumes *volumes, const struct volume_key *key, const
  */
 void volumes_read_space(struct volumes *volumes, volumes_done_fn done, void *ctx);
 
+/*
+ * Call `changed` when a reading finds that the level of a pool, or of the storage (`pool` NULL), has changed; `before`: the
+ * former level. It must not call functions of this header that change something.
+ */
+typedef void (*volumes_level_fn)(void *ctx, const struct pool *pool, const struct usage *usage, enum space_level before);
+void volumes_on_level(struct volumes *volumes, volumes_level_fn changed, void *ctx);
+/* Of the file system: what is allocated, of all. */
+const struct usage *volumes_usage(const struct volumes *volumes);
 /* Whether there may be volumes without a promise: readings should be frequent then, because each sets their limit. */
 bool volumes_has_unpromised(const struct volumes *volumes);
 

@@ -31,7 +31,7 @@ def pool(place=0, **kwargs):
     """As our servers answer."""
     ranks = [MGMT.PoolQueryResp.Rank(rank=1, state="stopped", info="rank 1 is stopped"),
              MGMT.PoolQueryResp.Rank(rank=0, state="joined", total_bytes=100 * GB, free_bytes=60 * GB, promised_bytes=40 * GB, allocated_bytes=10 * GB,
-                                     volume_count=3, asked_ns=SINCE)]
+                                     volume_count=3, asked_ns=SINCE, used_bytes=40 * GB, limit_bytes=80 * GB, full_in_ns=3 * 86400 * SECOND)]
     idle = MGMT.PoolRebuildStatus(state=MGMT.PoolRebuildStatus.IDLE, derived_state=MGMT.PoolRebuildStatus.IDLE)
     values = dict(uuid=IDS[place], label=f"p{place}", total_targets=2, active_targets=1, disabled_targets=1, total_engines=2, version=1, svc_reps=[0],
                   rebuild=idle, state=MGMT.Ready, enabled_ranks="0", disabled_ranks="1", pool_layout_ver=1, upgrade_layout_ver=1, query_mask=0x2b,
