@@ -174,7 +174,7 @@ volume_destroy p1 b
         """Promise 15 of the 16 MiB of a pool, and wait until the engine has read that."""
         engine.rpc("pool_create", pool="full", size=16 << 20)
         engine.rpc("volume_create", pool="full", volume="v", size=15 << 20)
-        wait_for(lambda: any(pool["level"] == "OVER_90" for pool in engine.rpc("pool_get_pools")["pools"]))
+        wait_for(lambda: any(pool["level"] == "OVER_90" for pool in engine.rpc("pool_get_pools")["pools"]), pause=0.5)
         engine.rpc("pool_destroy", pool="full", force=True)
 
     @staticmethod
