@@ -183,6 +183,7 @@ struct bdev {
 	/* under the accounts' lock */
 	TAILQ_HEAD(, bdev_channel) channels;
 	struct bdev_hold *hold;		/* NULL: none; see hold.h */
+	struct bdev_track *track;	/* NULL: none; see track.h */
 	struct bdev_stats stats_closed; /* sum over destroyed channels */
 };
 

@@ -114,6 +114,7 @@ static void children_destroy(struct bdev_channel *ch)
 static void channel_destroy_parts(struct bdev_channel *ch)
 {
 	hold_channel_destroyed(ch);
+	track_channel_destroyed(ch);
 	if (ch->bdev->ops->channel_destroy)
 		ch->bdev->ops->channel_destroy(ch->bdev, ch->backend_ctx);
 	poller_unregister(&ch->retry);
@@ -159,6 +160,8 @@ int channel_create(void *device, void *ctx)
 	}
 	stats_channel_add(ch);
 	rc = hold_channel_created(ch);
+	if (rc == 0)
+		rc = track_channel_created(ch);
 	if (rc < 0) {
 		channel_destroy_parts(ch);
 		return rc;

@@ -29,8 +29,9 @@
 #include <string.h>
 
 #include "data/store/bdev/internal.h"
+#include "data/store/bdev/regions.h"
 
-enum { WORD_BITS = 64, LEASE_POLL_MS = 1000 };
+enum { LEASE_POLL_MS = 1000 };
 
 struct bdev_hold {
 	struct bdev *bdev;
@@ -63,46 +64,6 @@ struct channel_hold {
 	struct poller *lease;
 	uint64_t heard_tick;
 };
-
-/* ---- lists of regions ---- */
-
-static size_t word_count(uint64_t region_count)
-{
-	return (region_count + WORD_BITS - 1) / WORD_BITS;
-}
-
-/* The bits from `first` to `last` that lie in the word `index`. */
-static uint64_t word_mask(uint64_t index, uint64_t first, uint64_t last)
-{
-	uint64_t mask = UINT64_MAX;
-
-	if (index == first / WORD_BITS)
-		mask &= UINT64_MAX << (first % WORD_BITS);
-	if (index == last / WORD_BITS)
-		mask &= UINT64_MAX >> (WORD_BITS - 1 - last % WORD_BITS);
-	return mask;
-}
-
-static bool any_set(const uint64_t *bits, uint64_t first, uint64_t last)
-{
-	for (uint64_t i = first / WORD_BITS; i <= last / WORD_BITS; i++) {
-		if (bits[i] & word_mask(i, first, last))
-			return true;
-	}
-	return false;
-}
-
-static void clear_bits(uint64_t *bits, uint64_t first, uint64_t last)
-{
-	for (uint64_t i = first / WORD_BITS; i <= last / WORD_BITS; i++)
-		bits[i] &= ~word_mask(i, first, last);
-}
-
-static void set_bits(uint64_t *bits, uint64_t first, uint64_t last)
-{
-	for (uint64_t i = first / WORD_BITS; i <= last / WORD_BITS; i++)
-		bits[i] |= word_mask(i, first, last);
-}
 
 /* ---- a channel: I/O that waits ---- */
 

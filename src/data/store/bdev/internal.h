@@ -97,6 +97,7 @@ struct bdev_channel {
 	uint8_t able;	 /* bit per enum io_type: the backend or the core supports it */
 	bool has_limits; /* or it takes part in a hold */
 	bool draining;	 /* hold_check_drained() after each I/O */
+	bool tracking;	 /* track_note() after each I/O */
 	uint16_t owner;	 /* trace owner of the I/O: the device */
 	/* ---- */
 	uint8_t nesting;
@@ -110,6 +111,7 @@ struct bdev_channel {
 	/* rare */
 	CACHE_ALIGNED uint64_t queued; /* length of `queue`; a counter */
 	struct channel_hold *held;     /* its part in a hold (hold.c); under the lock of the list of channels; NULL: none */
+	struct channel_track *tracked; /* its part in a track (track.c); as `held` */
 	struct bdev_io *reset;	       /* in progress */
 	bool reset_at_backend, reset_aborting;
 	struct bdev_io_queue resets;  /* waiting for it to end */
@@ -207,6 +209,14 @@ void hold_abort(struct bdev_channel *ch, uint64_t now);
 /* Take part in the hold of the device, if it has one. The channel is in the device's list. Errors: -ENOMEM. */
 MUST_CHECK int hold_channel_created(struct bdev_channel *ch);
 void hold_channel_destroyed(struct bdev_channel *ch);
+
+/* ---- track.c ---- */
+
+/* `io` has ended, and its submitter does not know it yet. `ch` takes part in a track. */
+void track_note(struct bdev_channel *ch, const struct bdev_io *io);
+/* Take part in the track of the device, if it has one. The channel is in the device's list. Errors: -ENOMEM. */
+MUST_CHECK int track_channel_created(struct bdev_channel *ch);
+void track_channel_destroyed(struct bdev_channel *ch);
 
 /* ---- stats.c ---- */
 

@@ -64,6 +64,8 @@ static inline void end_io(struct bdev_channel *ch, struct bdev_io *io, enum io_s
 	ch->changing -= changes_data(io->type);
 	if (unlikely(ch->draining))
 		hold_check_drained(ch);
+	if (unlikely(ch->tracking))
+		track_note(ch, io);
 	io->status = status;
 	probe_bdev_io_done(now, io, (uint32_t)ch->queue_depth, status, ch->name);
 	io->done(io, status);
