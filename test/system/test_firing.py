@@ -102,6 +102,26 @@ class Firing(events.Compare, EngineTest):
         answer = fake_server.call(os.path.join(self.directory, "fathom_engine0.sock"), fake_server.FATHOM, fake_server.STORAGE,
                                   store.StorageReq(rank=0, action=store.LIST), store.StorageResp)[1]
         self.assertEqual((answer.error, answer.state), (0, "OPEN"))
+        self.begin_moves()
+
+    def begin_moves(self):
+        """Offer a volume for a move, and take it back; and copy one from an address at which no engine listens."""
+        store = fake_server.protocol.store
+        session = "11111111-1111-4111-8111-111111111111"
+
+        def call(action, volume="", **fields):
+            request = store.StorageReq(rank=0, action=action, pool="moves", volume=volume, move_session=session, **fields)
+            if volume:
+                request.volume_uuid = f"22222222-2222-4222-8222-22222222222{volume}"
+            return fake_server.call(os.path.join(self.directory, "fathom_engine0.sock"), fake_server.FATHOM, fake_server.STORAGE, request,
+                                    store.StorageResp)[1].error
+        self.assertEqual(call(store.POOL_CREATE), 0)
+        self.assertEqual(call(store.VOLUME_CREATE, "0", size_bytes=MIB), 0)
+        self.assertEqual(call(store.MOVE_OFFER, "0", move_serial=1), 0)
+        self.assertEqual(call(store.MOVE_UNFENCE, "0", move_serial=2), 0)
+        self.assertEqual(call(store.MOVE_PREPARE, "1", size_bytes=MIB), 0)
+        self.assertEqual(call(store.MOVE_COPY, "1", move_round=1, move_address="127.0.0.1:1", move_region_bytes=MIB, move_regions=b"\x01"), 0)
+        self.wait_until(lambda: call(store.MOVE_STATUS, "1", move_round=1) != 0)
 
     def drain_and_lose_events(self, engine):
         """Drain the engine and stop its server, then raise more events than the engine keeps."""

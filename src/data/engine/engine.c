@@ -14,6 +14,7 @@
 #include "data/engine/end_report.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/engine/move.h"
 #include "data/engine/volume_export.h"
 #include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
@@ -290,13 +291,18 @@ static void storage_closed(void *ctx)
 	bdev_wait_gone(bdevs_gone, NULL);
 }
 
+static void moves_stopped(void)
+{
+	engine_storage_close(storage_closed, NULL);
+}
+
 static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc)
 		log_error("target: %s", why->text);
 	engine.target_running = false;
 	device_health_stop();
-	engine_storage_close(storage_closed, NULL);
+	moves_stop(moves_stopped);
 }
 
 static void start_stop(void)

@@ -4,6 +4,7 @@
 #include "data/engine/control.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/engine/move.h"
 #include "data/engine/storage_calls.h"
 
 static void put_rank(json_t *result)
@@ -18,7 +19,7 @@ static void put_server(json_t *result)
 {
 	const struct engine_server_options *server = &engine_control.options->server;
 	json_t *uplink = json_made(json_object()), *events = json_made(json_object());
-	json_t *storage_calls = json_made(json_object());
+	json_t *storage_calls = json_made(json_object()), *moves = json_made(json_object());
 
 	json_put(result, "instance", json_integer(server->instance));
 	json_put(result, "uuid", json_text(server->uuid));
@@ -35,6 +36,8 @@ static void put_server(json_t *result)
 	json_put(result, "events", events);
 	storage_calls_stats(storage_calls);
 	json_put(result, "storage_calls", storage_calls);
+	moves_stats(moves);
+	json_put(result, "moves", moves);
 }
 
 void method_framework_get_control(struct rpc_request *request)

@@ -52,6 +52,17 @@ Store__StorageResp *storage_answer_error(int error, const char *text)
 	return answer;
 }
 
+void storage_answer_move(Store__StorageResp *answer, struct storage_call *call)
+{
+	answer->move_region_bytes = call->move.region_bytes;
+	answer->move_region_count = call->move.region_count;
+	answer->move_copied_bytes = call->move.copied_bytes;
+	answer->move_total_bytes = call->move.total_bytes;
+	answer->move_done = call->move.is_done;
+	answer->move_regions = (ProtobufCBinaryData){ .len = call->move.regions_bytes, .data = call->move.regions };
+	call->move.regions = NULL;
+}
+
 /* ---- hosts, volumes, pools ---- */
 
 static void add_hosts(Store__Volume *to, const struct volume *volume)
@@ -148,6 +159,7 @@ static Store__Volume *create_volume(const struct volume *volume)
 	add_hosts(to, volume);
 	add_snapshots(to, volume);
 	set_origin(to, record);
+	set_text(&to->move, volume_move_text(record->move));
 	return to;
 }
 

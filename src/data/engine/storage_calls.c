@@ -9,11 +9,13 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/engine/move.h"
 #include "data/engine/probes.gen.h"
 #include "data/engine/volume_export.h"
 #include "data/store/volume/snapshots.h"
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
+static_assert((int)STORAGE_ACTION_MOVE_DISCARD == (int)STORE__ACTION__MOVE_DISCARD, "the probe's enum has its values");
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CHANGES == (int)STORE__ACTION__SNAPSHOT_CHANGES, "here, too");
 
@@ -59,6 +61,9 @@ static void reply_call(struct storage_call *call, const struct fathom_fault *why
 		answer = storage_answer_changed(call->volumes, call->changed);
 	else
 		answer = storage_answer_object(call->volumes, &call->key);
+	if (!why)
+		storage_answer_move(answer, call);
+	free(call->move.regions);
 	reply_answer(call->drpc, call->request, call->begin_ns, answer);
 	volume_changed_free(call->changed);
 	free(call);
@@ -107,7 +112,7 @@ const struct volume *storage_call_volume(const struct storage_call *call)
  * -ENOENT: the object does not exist, or another one has its name: it was destroyed before, and has no hosts. But it does
  * exist if it was renamed, or if the storage itself has lost a folder.
  */
-static void end_destroy(void *ctx, const struct fathom_fault *why)
+void storage_end_destroy(void *ctx, const struct fathom_fault *why)
 {
 	struct storage_call *call = ctx;
 	const struct volume *volume = why && why->error == -ENOENT ? storage_call_volume(call) : NULL;
@@ -159,7 +164,7 @@ static void destroy_pool(struct storage_call *call)
 	export_destroy_pool(call->volumes, &call->key, call->request->force, end_destroy_pool, call);
 }
 
-static void create_volume(struct storage_call *call)
+void storage_create_volume(struct storage_call *call, enum volume_move move)
 {
 	const Store__StorageReq *request = call->request;
 	struct volume_record record = {
@@ -167,12 +172,18 @@ static void create_volume(struct storage_call *call)
 		.block_bytes = request->block_bytes,
 		.thick = request->thick,
 		.checksums = request->checksums,
+		.move = move,
 	};
 
 	if (!copy_name(call, record.name, request->volume))
 		return;
 	uuid_copy(record.uuid, call->key.uuid);
 	volumes_create(call->volumes, &call->key, &record, end_call, call);
+}
+
+static void create_volume(struct storage_call *call)
+{
+	storage_create_volume(call, VOLUME_MOVE_NONE);
 }
 
 static void resize_volume(struct storage_call *call)
@@ -196,7 +207,7 @@ static void rename_volume(struct storage_call *call)
 
 static void destroy_volume(struct storage_call *call)
 {
-	export_destroy_volume(call->volumes, &call->key, call->request->force, end_destroy, call);
+	export_destroy_volume(call->volumes, &call->key, call->request->force, storage_end_destroy, call);
 }
 
 static void publish_volume(struct storage_call *call)
@@ -206,7 +217,8 @@ static void publish_volume(struct storage_call *call)
 
 static void unpublish_volume(struct storage_call *call)
 {
-	export_unpublish(call->volumes, &call->key, call->request->host_nqn, call->request->force, end_destroy, call);
+	export_unpublish(call->volumes, &call->key, call->request->host_nqn, call->request->force, storage_end_destroy,
+			 call);
 }
 
 /* A row without `start` is an action that this engine does not support. */
@@ -228,6 +240,15 @@ static const struct action {
 	[STORE__ACTION__SNAPSHOT_RESTORE] = { "SNAPSHOT_RESTORE", storage_snapshot_restore },
 	[STORE__ACTION__SNAPSHOT_CLONE] = { "SNAPSHOT_CLONE", storage_snapshot_clone },
 	[STORE__ACTION__SNAPSHOT_CHANGES] = { "SNAPSHOT_CHANGES", storage_snapshot_changes },
+	[STORE__ACTION__MOVE_PREPARE] = { "MOVE_PREPARE", move_prepare },
+	[STORE__ACTION__MOVE_OFFER] = { "MOVE_OFFER", move_offer },
+	[STORE__ACTION__MOVE_CHANGES] = { "MOVE_CHANGES", move_changes },
+	[STORE__ACTION__MOVE_COPY] = { "MOVE_COPY", move_copy_begin },
+	[STORE__ACTION__MOVE_STATUS] = { "MOVE_STATUS", move_status },
+	[STORE__ACTION__MOVE_FENCE] = { "MOVE_FENCE", move_fence },
+	[STORE__ACTION__MOVE_UNFENCE] = { "MOVE_UNFENCE", move_unfence },
+	[STORE__ACTION__MOVE_ACCEPT] = { "MOVE_ACCEPT", move_accept },
+	[STORE__ACTION__MOVE_DISCARD] = { "MOVE_DISCARD", move_discard },
 };
 
 /* ---- the method ---- */

@@ -30,6 +30,12 @@ struct storage_call {
 	uint8_t new_uuid[POOL_UUID_BYTES]; /* zero: none */
 	struct volume_changed *changed;	   /* SNAPSHOT_CHANGES: owned */
 	uint64_t begin_ns;		   /* clock_monotonic_ns() */
+	struct {
+		uint64_t region_bytes, region_count, copied_bytes, total_bytes;
+		bool is_done;
+		uint8_t *regions; /* owned; NULL: none */
+		size_t regions_bytes;
+	} move; /* for the answer to an action of a move */
 };
 
 /* The row of DRPC_FATHOM_STORAGE. */
@@ -39,6 +45,10 @@ void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
 /* The volume that a call is about, wherever it is now. NULL: it does not exist. */
 const struct volume *storage_call_volume(const struct storage_call *call);
 void storage_calls_stats(json_t *object);
+/* Create the volume of the request, with its part in a move. */
+void storage_create_volume(struct storage_call *call, enum volume_move move);
+/* For the end of a destruction: a volume that does not exist was destroyed before. `ctx`: the call. */
+void storage_end_destroy(void *ctx, const struct fathom_fault *why);
 
 /* ---- storage_list.c: the action LIST ---- */
 
@@ -60,6 +70,8 @@ Store__StorageResp *storage_answer_list(struct volumes *volumes);
 Store__StorageResp *storage_answer_object(struct volumes *volumes, const struct volume_key *key);
 /* What SNAPSHOT_CHANGES answers. */
 Store__StorageResp *storage_answer_changed(struct volumes *volumes, const struct volume_changed *changed);
+/* Add what the call has about a move. Takes its regions. */
+void storage_answer_move(Store__StorageResp *answer, struct storage_call *call);
 Store__StorageResp *storage_answer_error(int error, const char *text);
 void storage_answer_free(Store__StorageResp *answer);
 

@@ -12,6 +12,7 @@
 #include "base/reactor/reactor.h"
 #include "base/text.h"
 #include "data/engine/control.h"
+#include "data/engine/move.h"
 #include "data/engine/probes.gen.h"
 #include "data/target/target.h"
 
@@ -39,10 +40,25 @@ static const struct volume *find_volume(const uint8_t uuid[POOL_UUID_BYTES])
 	return engine_storage() ? volumes_find_uuid(engine_storage(), uuid) : NULL;
 }
 
+/* How many hosts of its record are served: none if it is moving in, or away. */
+static uint32_t host_count(const struct volume *volume)
+{
+	return volume->record.move == VOLUME_MOVE_NONE ? volume->record.host_count : 0;
+}
+
 /* Whether the volume is to be served. */
 static bool is_wanted(const struct volume *volume)
 {
-	return volume && volume_is_served(volume) && volume->record.host_count > 0 && !export_is_held(volume);
+	return volume && volume_is_served(volume) && !export_is_held(volume) &&
+	       (host_count(volume) > 0 || move_out_host(volume->record.uuid));
+}
+
+/* Whether the host may connect now: a host of the record, or the engine that copies the volume. */
+static bool may_connect(const struct volume *volume, const char *nqn)
+{
+	const char *copier = move_out_host(volume->record.uuid);
+
+	return (host_count(volume) > 0 && volume_has_host(volume, nqn)) || (copier && strcmp(copier, nqn) == 0);
 }
 
 static const char *name_of(const struct volume *volume)
@@ -271,7 +287,7 @@ static const char *host_to_remove(const struct nvmf_subsystem *subsystem, const 
 	const char *host;
 
 	for (unsigned int i = 0; (host = nvmf_subsystem_host_at(subsystem, i)); i++) {
-		if (!volume_has_host(volume, host))
+		if (!may_connect(volume, host))
 			return host;
 	}
 	return NULL;
@@ -279,11 +295,13 @@ static const char *host_to_remove(const struct nvmf_subsystem *subsystem, const 
 
 static const char *host_to_add(const struct nvmf_subsystem *subsystem, const struct volume *volume)
 {
-	for (uint32_t i = 0; i < volume->record.host_count; i++) {
+	const char *copier = move_out_host(volume->record.uuid);
+
+	for (uint32_t i = 0; i < host_count(volume); i++) {
 		if (!subsystem_has_host(subsystem, volume->record.hosts[i].nqn))
 			return volume->record.hosts[i].nqn;
 	}
-	return NULL;
+	return copier && !subsystem_has_host(subsystem, copier) ? copier : NULL;
 }
 
 /*

@@ -31,7 +31,7 @@ struct bdev_track_calls {
 	void (*ended)(void *ctx);
 };
 
-/* `region_blocks`: a power of two. `calls`: lent. Errors: -EBUSY (it has a track), -ENODEV (it is being removed), -ENOMEM. */
+/* `region_blocks`: a power of two. `calls`: lent. Errors: -EBUSY (it has a track), -ENODEV (it is going), -ENOMEM. */
 MUST_CHECK int bdev_track_begin(struct bdev *bdev, uint64_t region_blocks, const struct bdev_track_calls *calls, void *ctx,
 				struct bdev_track **track_ret);
 uint64_t bdev_track_region_count(const struct bdev_track *track);

@@ -269,18 +269,56 @@ static json_t *json_origin(const struct volume_record *record)
 			 json_uuid(record->origin_snapshot));
 }
 
+static const char *const moves[] = {
+	[VOLUME_MOVE_NONE] = "",
+	[VOLUME_MOVE_INCOMING] = "incoming",
+	[VOLUME_MOVE_OUTGOING] = "outgoing",
+};
+
+const char *volume_move_text(enum volume_move move)
+{
+	must((size_t)move < sizeof(moves) / sizeof(moves[0]));
+	return moves[move];
+}
+
+/* The key is there only during a move. Takes `object`. NULL: out of memory. */
+static json_t *with_move(json_t *object, const struct volume_record *record)
+{
+	if (!object || record->move == VOLUME_MOVE_NONE)
+		return object;
+	if (json_object_set_new(object, "move", json_string(volume_move_text(record->move))) == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+static void decode_move(const json_t *object, struct volume_record *record, bool *good)
+{
+	const json_t *value = json_object_get(object, "move");
+	const char *text = json_string_value(value);
+
+	if (!value)
+		return;
+	if (text && strcmp(text, moves[VOLUME_MOVE_INCOMING]) == 0)
+		record->move = VOLUME_MOVE_INCOMING;
+	else if (text && strcmp(text, moves[VOLUME_MOVE_OUTGOING]) == 0)
+		record->move = VOLUME_MOVE_OUTGOING;
+	else
+		*good = false;
+}
+
 int volume_record_encode(const struct volume_record *record, char **text_ret, size_t *bytes_ret)
 {
+	json_t *object;
+
 	must(record->generation > 0);
 	must(record->block_bytes > 0 && record->size_bytes % record->block_bytes == 0);
-	return encode("volume",
-		      json_pack("{s:i, s:o, s:o, s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "version", POOL_RECORD_VERSION,
-				"uuid", json_uuid(record->uuid), "size_bytes", json_number_of(record->size_bytes),
-				"block_bytes", (int)record->block_bytes, "generation", (int)record->generation, "thick",
-				record->thick, "read_only", record->read_only, "checksums", record->checksums, "created_ns",
-				json_number_of(record->created_ns), "origin", json_origin(record), "hosts",
-				json_hosts(record)),
-		      text_ret, bytes_ret);
+	object = json_pack("{s:i, s:o, s:o, s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "version", POOL_RECORD_VERSION,
+			   "uuid", json_uuid(record->uuid), "size_bytes", json_number_of(record->size_bytes), "block_bytes",
+			   (int)record->block_bytes, "generation", (int)record->generation, "thick", record->thick,
+			   "read_only", record->read_only, "checksums", record->checksums, "created_ns",
+			   json_number_of(record->created_ns), "origin", json_origin(record), "hosts", json_hosts(record));
+	return encode("volume", with_move(object, record), text_ret, bytes_ret);
 }
 
 static int decode_hosts(const json_t *object, struct volume_record *record, bool *good)
@@ -335,6 +373,7 @@ int volume_record_decode(const char *name, const char *text, size_t bytes, struc
 	record.checksums = boolean_at(object, "checksums", &good);
 	record.created_ns = number_at(object, "created_ns", 0, INT64_MAX, &good);
 	decode_origin(object, &record, &good);
+	decode_move(object, &record, &good);
 	if (decode_hosts(object, &record, &good) < 0) {
 		json_decref(object);
 		return fault(why, -ENOMEM, "out of memory");

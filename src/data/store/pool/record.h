@@ -36,6 +36,12 @@ struct pool_record {
 	uint64_t created_ns; /* since 1970 */
 };
 
+/*
+ * The part of a volume in a move to another engine. INCOMING: it is a copy that is not complete. OUTGOING: another engine
+ * has it, or is about to. Neither is served to the hosts of its record.
+ */
+enum volume_move { VOLUME_MOVE_NONE, VOLUME_MOVE_INCOMING, VOLUME_MOVE_OUTGOING };
+
 /* A host that may connect to a volume. */
 struct volume_host {
 	char nqn[POOL_NQN_BYTES_MAX];
@@ -48,6 +54,7 @@ struct volume_record {
 	uint32_t block_bytes;
 	uint32_t generation; /* number of the data file, from 1: a restored snapshot becomes the next one */
 	bool thick, read_only, checksums;
+	enum volume_move move;
 	uint64_t created_ns;
 	bool has_origin; /* a clone: the volume and the snapshot that it was made of */
 	uint8_t origin_volume[POOL_UUID_BYTES], origin_snapshot[POOL_UUID_BYTES];
@@ -71,6 +78,9 @@ struct snapshot_record {
  * "-", at most 63 characters. Errors (explained; `kind` is "pool", "volume" or "snapshot"): -EINVAL.
  */
 MUST_CHECK int pool_name_check(const char *kind, const char *name, struct fathom_fault *why);
+
+/* "incoming", "outgoing"; NONE: "". */
+const char *volume_move_text(enum volume_move move);
 
 /* Free what the record owns; the structure is the caller's. */
 void volume_record_deinit(struct volume_record *record);

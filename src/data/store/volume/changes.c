@@ -218,6 +218,9 @@ static int compare_volume(const struct volume *volume, const struct volume_recor
 	if (asked->checksums != record->checksums)
 		return fault(why, -EEXIST, "volume %s exists %s checksums", volume->device,
 			     record->checksums ? "with" : "without");
+	if (asked->move != record->move)
+		return fault(why, -EEXIST, "volume %s exists and is %s", volume->device,
+			     record->move == VOLUME_MOVE_NONE ? "not a copy" : volume_move_text(record->move));
 	return -EALREADY;
 }
 

@@ -234,6 +234,8 @@ static int check_restore(struct change *change, struct fathom_fault *why)
 			     "volume %s is in use, and hosts would see its content change: disconnect them, or use force",
 			     volume->device);
 	error = change_check_reflinks(change, why);
+	if (!error)
+		error = change_check_still(volume, why);
 	if (error)
 		return error;
 	change->snapshot_record = snapshot->record;

@@ -108,6 +108,8 @@ static int check_publish(struct change *change, struct fathom_fault *why)
 	error = check_nqn(change->host, why);
 	if (error)
 		return error;
+	if (volume->record.move != VOLUME_MOVE_NONE)
+		return change_check_still(volume, why);
 	if (volume_has_host(volume, change->host))
 		return -EALREADY;
 	if (volume->record.host_count >= POOL_VOLUME_HOSTS_MAX)

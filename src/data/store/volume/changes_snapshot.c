@@ -65,7 +65,7 @@ static int check_member(struct change *change, uint32_t index, struct fathom_fau
 	if (volume->snapshot_count >= SNAPSHOTS_MAX)
 		return fault(why, -EDQUOT, "volume %s has %u snapshots, and may have %d: destroy one first", volume->device,
 			     volume->snapshot_count, SNAPSHOTS_MAX);
-	return 0;
+	return change_check_still(volume, why);
 }
 
 /* Fill what the volume decides. */

@@ -6,7 +6,7 @@
  *	model.c		the copy in memory: pools, volumes, their block devices
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
- *	rename.c	the change of a name
+ *	rename.c	the change of a name; changes_move.c: of the part in a move to another engine
  *	resize.c	the change of a size
  *	changes_snapshot.c	the same for snapshots
  *	changes_clone.c	clones and restored volumes
@@ -52,6 +52,7 @@ struct change {
 	char new_name[POOL_NAME_BYTES_MAX]; /* RENAME */
 	struct space_reading *space;	    /* READ_SPACE: made by `work`, freed by `apply` */
 	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
+	enum volume_move from, to;	    /* MOVE; its hosts are those of `record` until the check */
 	bool force;
 	bool is_shrunk;	  /* RESIZE: the block device has the new length already */
 	int trash_result; /* EMPTY_TRASH: of pool_tree_delete_trash(), set by `work` */
@@ -137,6 +138,11 @@ struct change *change_of_pool(struct volumes *volumes, const struct change_kind 
 struct change *change_of_volume(struct volumes *volumes, const struct change_kind *kind, const struct volume_key *key,
 				volumes_done_fn done, void *ctx);
 
+/* ---- changes_move.c ---- */
+
+/* -EBUSY (explained): the volume is being moved to or from another engine. */
+MUST_CHECK int change_check_still(const struct volume *volume, struct fathom_fault *why);
+
 /* ---- changes_snapshot.c ---- */
 
 /* Errors (explained): -EOPNOTSUPP. */
@@ -181,6 +187,9 @@ void model_fail(struct volumes *volumes, struct volume *volume, const struct fat
  * it when its promise, or what it shares, has changed.
  */
 void model_set_limit(struct volume *volume, bool shares);
+
+/* The path of the data file; the caller frees it. NULL: out of memory. */
+char *model_data_path(const struct volumes *volumes, const struct volume *volume);
 /* NULL: there is none. */
 struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid);
 /* Set `may_share` of clones and of the volumes that they were made of. */

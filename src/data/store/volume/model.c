@@ -189,6 +189,11 @@ static char *file_path(const struct volumes *volumes, const struct volume *volum
 	return path;
 }
 
+char *model_data_path(const struct volumes *volumes, const struct volume *volume)
+{
+	return data_path(volumes, volume, volume->record.generation);
+}
+
 static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
 {
 	uint32_t generation = volume->record.generation;

@@ -29,7 +29,8 @@ static int check_rename(struct change *change, struct fathom_fault *why)
 		return -EALREADY;
 	if (model_find_volume(volume->pool, change->new_name))
 		return fault(why, -EEXIST, "pool \"%s\" has a volume \"%s\" already", change->pool, change->new_name);
-	return model_reserve_name(volume, change->new_name, why);
+	error = change_check_still(volume, why);
+	return error ? error : model_reserve_name(volume, change->new_name, why);
 }
 
 static int work_rename(struct change *change, struct fathom_fault *why)

@@ -51,6 +51,8 @@ static int check_resize(struct change *change, struct fathom_fault *why)
 	if (change->size_bytes == volume->record.size_bytes)
 		return -EALREADY;
 	error = check_new_size(change, volume, why);
+	if (!error)
+		error = change_check_still(volume, why);
 	if (error)
 		return error;
 	volume_record_deinit(&change->record);

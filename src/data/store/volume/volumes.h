@@ -145,8 +145,8 @@ void volumes_destroy_pool(struct volumes *volumes, const struct volume_key *key,
 			  void *ctx);
 /*
  * Create a volume in the pool of `key`, and its block device. In `volume`, a uuid and a time of zero are generated, a block
- * size of zero is 4096. Errors: -EEXIST (with other values), -EINVAL (name, size, block size), -ENOENT (the pool), -ENOSPC
- * (the pool's size, or too much is promised to others), -EFBIG (larger than a file can be).
+ * size of zero is 4096; `move` is NONE or INCOMING. Errors: -EEXIST (with other values), -EINVAL (name, size, block size),
+ * -ENOENT (the pool), -ENOSPC (the pool's size, or too much is promised to others), -EFBIG (larger than a file can be).
  */
 void volumes_create(struct volumes *volumes, const struct volume_key *key, const struct volume_record *volume,
 		    volumes_done_fn done, void *ctx);
@@ -207,6 +207,23 @@ void volumes_stop_scrub(struct volume *volume);
 /* Bytes of each second, of all volumes together. 0: none is scrubbed now. */
 void volumes_set_scrub_rate(struct volumes *volumes, uint64_t bytes_per_sec);
 uint64_t volumes_get_scrub_rate(const struct volumes *volumes);
+
+/* ---- changes_move.c: a volume that is copied to another engine ---- */
+
+/*
+ * Change the part of the volume in a move, durably: NONE -> OUTGOING (it is about to be another engine's), OUTGOING -> NONE
+ * (it stays here), INCOMING -> NONE (its copy is complete: it gets `host_count` hosts). Succeeds if it is `to` already.
+ * Errors: -EINVAL (it is neither `from` nor `to`), -ENOTEMPTY (to OUTGOING: it has snapshots), -EIO (ERRORED), -ENOENT.
+ */
+struct volume_moving {
+	enum volume_move from, to;
+	const struct volume_host *hosts; /* borrowed for the call */
+	uint32_t host_count;
+};
+void volumes_move(struct volumes *volumes, const struct volume_key *key, const struct volume_moving *moving,
+		  volumes_done_fn done, void *ctx);
+/* The path of the data file of a volume that is ONLINE; the caller frees it. NULL: out of memory. */
+char *volumes_data_path(const struct volumes *volumes, const struct volume *volume);
 
 /* Whether the host may use the volume. */
 bool volume_has_host(const struct volume *volume, const char *nqn);

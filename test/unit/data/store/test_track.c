@@ -207,7 +207,8 @@ static void takes_have_all_that_was_written(void **state)
 			if (random_below(&random, 32) != 0)
 				continue;
 			assert_int_equal(run_io(0, ch, IO_TYPE_WRITE, index, count), IO_SUCCESS);
-			for (uint64_t region = index / REGION_BLOCKS; region <= (index + count - 1) / REGION_BLOCKS; region++)
+			for (uint64_t region = index / REGION_BLOCKS; region <= (index + count - 1) / REGION_BLOCKS;
+			     region++)
 				written |= BIT(region);
 			maybe(seen == written);
 		}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * move_copy - copies parts of a volume of another engine into a file, as a host of that engine. Blocks; on a worker thread.
+ *
+ * The parts are regions of equal size, a bit each. At most MOVE_COPY_DEPTH reads are in flight. Zeroes become holes, except
+ * in a thick volume. The file is synced before success is returned. The connection has data digests.
+ */
+#ifndef ENGINE_MOVE_COPY_H
+#define ENGINE_MOVE_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/fault.h"
+#include "base/must.h"
+
+enum { MOVE_COPY_DEPTH = 8, MOVE_COPY_PIECE_BYTES = 256 << 10, MOVE_COPY_CONNECT_MS = 5000 };
+
+struct move_copy {
+	/* all borrowed for the call */
+	const char *address, *subnqn, *hostnqn; /* `address`: "127.0.0.1:4420", "[::1]:4420" */
+	int file;				/* as long as the volume */
+	uint64_t size_bytes;
+	uint32_t block_bytes;
+	bool is_thick;
+	const uint8_t *regions; /* bit 0 of byte 0 is region 0 */
+	size_t regions_bytes;
+	uint64_t region_bytes; /* a power of two, at least a block */
+	int cancel_fd;	       /* readable: end with -ECANCELED */
+	/* `bytes`: copied so far; on the worker thread */
+	void (*progress)(void *ctx, uint64_t bytes);
+	void *ctx;
+};
+
+/* The bytes of the regions, within the volume. */
+uint64_t move_copy_bytes(const struct move_copy *copy);
+/*
+ * Errors (explained): -ECANCELED; -EINVAL (the other volume has another size); those of fathom_connect() and of a
+ * connection that is lost; -EIO (a read failed); those of the file.
+ */
+MUST_CHECK int move_copy_run(struct move_copy *copy, struct fathom_fault *why);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * changes_move - the part of a volume in a move between engines: the `move` of its record.
+ *
+ * The record decides whether the volume is served, also after a crash: an INCOMING volume is a copy that is not complete,
+ * an OUTGOING one has been given away. The management service decides which of the two becomes the volume; each of its
+ * steps is one replacement of a record here. The data are copied elsewhere (data/engine/move_in.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/store/volume/internal.h"
+
+int change_check_still(const struct volume *volume, struct fathom_fault *why)
+{
+	const struct bdev *bdev = volume->state == VOLUME_ONLINE ? bdev_find(volume->device) : NULL;
+
+	if (volume->record.move == VOLUME_MOVE_NONE && (!bdev || !bdev->track))
+		return 0;
+	return fault(why, -EBUSY, "volume %s is being moved %s another engine", volume->device,
+		     volume->record.move == VOLUME_MOVE_INCOMING ? "from" : "to");
+}
+
+char *volumes_data_path(const struct volumes *volumes, const struct volume *volume)
+{
+	must_be_on(thread_control());
+	must(volume->state == VOLUME_ONLINE);
+	return model_data_path(volumes, volume);
+}
+
+/* The record of the change becomes that of the volume, with the new part. A copy gets the hosts of the change. */
+static int fill_record(struct change *change, const struct volume *volume, struct fathom_fault *why)
+{
+	struct volume_record next;
+
+	if (volume_record_copy(&next, &volume->record))
+		return fault(why, -ENOMEM, "out of memory");
+	if (change->from == VOLUME_MOVE_INCOMING) {
+		volume_record_deinit(&next);
+		next.hosts = change->record.hosts;
+		next.host_count = change->record.host_count;
+		change->record.hosts = NULL;
+		change->record.host_count = 0;
+	}
+	volume_record_deinit(&change->record);
+	next.move = change->to;
+	change->record = next;
+	return 0;
+}
+
+static int check_move(struct change *change, struct fathom_fault *why)
+{
+	const struct volume *volume = change_find_volume(change, why);
+	const char *part;
+
+	if (!volume)
+		return -ENOENT;
+	if (volume->state != VOLUME_ONLINE)
+		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
+			     volume->why.text);
+	if (volume->record.move == change->to)
+		return -EALREADY;
+	part = volume_move_text(volume->record.move);
+	if (volume->record.move != change->from)
+		return fault(why, -EINVAL, "volume %s is %s, not %s", volume->device, part[0] ? part : "not in a move",
+			     volume_move_text(change->from));
+	if (change->to == VOLUME_MOVE_OUTGOING && volume->snapshot_count > 0)
+		return change_fault_snapshots(volume, why);
+	return fill_record(change, volume, why);
+}
+
+static int work_move(struct change *change, struct fathom_fault *why)
+{
+	return volume_update(change->volumes->tree, change->pool, &change->record, why);
+}
+
+static void apply_move(struct change *change)
+{
+	struct volume *volume = change_find_volume(change, NULL);
+
+	must(volume);
+	volume_record_deinit(&volume->record);
+	volume->record.hosts = change->record.hosts;
+	volume->record.host_count = change->record.host_count;
+	volume->record.move = change->to;
+	change->record.hosts = NULL;
+	change->record.host_count = 0;
+}
+
+static const struct change_kind move_kind = {
+	.change = VOLUME_CHANGE_MOVE,
+	.check = check_move,
+	.work = work_move,
+	.apply = apply_move,
+};
+
+void volumes_move(struct volumes *volumes, const struct volume_key *key, const struct volume_moving *moving,
+		  volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_of_volume(volumes, &move_kind, key, done, ctx);
+	uint32_t count = moving->host_count;
+
+	must(moving->from != moving->to);
+	must(count <= POOL_VOLUME_HOSTS_MAX);
+	must(count == 0 || moving->from == VOLUME_MOVE_INCOMING);
+	change->from = moving->from;
+	change->to = moving->to;
+	if (count > 0) {
+		change->record.hosts = calloc(count, sizeof(*moving->hosts));
+		must(change->record.hosts); /* as the change itself */
+		memcpy(change->record.hosts, moving->hosts, count * sizeof(*moving->hosts));
+		change->record.host_count = count;
+	}
+	change_submit(change);
+}
