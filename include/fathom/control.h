@@ -261,6 +261,13 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_rename(struct fathom_control
 	const char *new_name, struct fathom_control_volume **ret, struct fathom_fault *why);
 
 /*
+ * Move a volume to another rank of its pool. -ECANCELED: it was cancelled. `cancel`: undo a move that is under way; `rank`
+ * is not used.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_move(struct fathom_control *control, const char *name, uint32_t rank,
+	bool cancel, struct fathom_control_volume **ret, struct fathom_fault *why);
+
+/*
  * Destroy a volume. Result: the volume that is being destroyed; `name` is "" if that is done. -ENOENT: there is no such
  * volume. `force`: disconnect its hosts, and destroy its snapshots.
  */

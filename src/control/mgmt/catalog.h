@@ -64,13 +64,23 @@ struct catalog_pool_record {
 	struct acl *acl;	      /* who may attach its volumes; likewise */
 };
 
-enum catalog_change_kind { CATALOG_NO_CHANGE, CATALOG_RESIZE, CATALOG_RENAME, CATALOG_PUBLISH, CATALOG_UNPUBLISH };
+enum catalog_change_kind {
+	CATALOG_NO_CHANGE,
+	CATALOG_RESIZE,
+	CATALOG_RENAME,
+	CATALOG_PUBLISH,
+	CATALOG_UNPUBLISH,
+	CATALOG_MOVE,
+};
 
 /* A change of a volume that its engine has not confirmed. */
 struct catalog_change {
 	enum catalog_change_kind kind;
 	uint64_t size_bytes;	      /* RESIZE */
-	char text[CATALOG_NQN_BYTES]; /* RENAME: the new name; PUBLISH, UNPUBLISH: the host; "": all hosts */
+	char text[CATALOG_NQN_BYTES]; /* RENAME: the new name; PUBLISH, UNPUBLISH: the host; "": all hosts; MOVE: why it is
+					 undone */
+	enum mgmt_move_state phase;   /* MOVE: not IDLE */
+	struct catalog_place place;   /* MOVE: to which the volume moves; SETTLING: which it has left */
 	uint64_t since_ns;
 	bool is_forced;
 };

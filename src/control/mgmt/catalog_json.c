@@ -23,7 +23,14 @@ static const char *const volume_states[] = {
 };
 static const char *const changes[] = {
 	[CATALOG_NO_CHANGE] = "",      [CATALOG_RESIZE] = "resize",	  [CATALOG_RENAME] = "rename",
-	[CATALOG_PUBLISH] = "publish", [CATALOG_UNPUBLISH] = "unpublish",
+	[CATALOG_PUBLISH] = "publish", [CATALOG_UNPUBLISH] = "unpublish", [CATALOG_MOVE] = "move",
+};
+static const char *const phases[] = {
+	[MGMT_MOVE_IDLE] = "",
+	[MGMT_MOVE_COPYING] = "copying",
+	[MGMT_MOVE_SWITCHING] = "switching",
+	[MGMT_MOVE_SETTLING] = "settling",
+	[MGMT_MOVE_UNDOING] = "undoing",
 };
 
 /* The index of `name`; -1: none. */
@@ -187,21 +194,43 @@ static json_t *pack_change(const struct catalog_change *change)
 {
 	if (change->kind == CATALOG_NO_CHANGE)
 		return json_null();
+	if (change->kind == CATALOG_MOVE)
+		return json_pack("{s:s, s:I, s:s, s:I, s:b, s:s, s:o}", "kind", changes[change->kind], "size_bytes",
+				 (json_int_t)change->size_bytes, "text", change->text, "since_ns",
+				 (json_int_t)change->since_ns, "force", (int)change->is_forced, "phase",
+				 phases[change->phase], "place", pack_place(&change->place));
 	return json_pack("{s:s, s:I, s:s, s:I, s:b}", "kind", changes[change->kind], "size_bytes",
 			 (json_int_t)change->size_bytes, "text", change->text, "since_ns", (json_int_t)change->since_ns,
 			 "force", (int)change->is_forced);
 }
 
+/* What only a move has. */
+static bool unpack_move(const char *phase, json_t *place, struct catalog_change *change)
+{
+	int index;
+
+	if (change->kind != CATALOG_MOVE)
+		return !phase && !place;
+	if (!phase || !place)
+		return false;
+	index = find_word(phases, ARRAY_COUNT(phases), phase);
+	if (index <= 0)
+		return false;
+	change->phase = (enum mgmt_move_state)index;
+	return unpack_place(place, &change->place);
+}
+
 static bool unpack_change(json_t *json, struct catalog_change *change)
 {
 	json_int_t size_bytes, since_ns;
-	const char *kind, *text;
+	const char *kind, *text, *phase = NULL;
+	json_t *place = NULL;
 	int force, index;
 
 	if (json_is_null(json))
 		return true;
-	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b !}", "kind", &kind, "size_bytes", &size_bytes, "text", &text,
-			"since_ns", &since_ns, "force", &force) < 0)
+	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o !}", "kind", &kind, "size_bytes", &size_bytes, "text",
+			&text, "since_ns", &since_ns, "force", &force, "phase", &phase, "place", &place) < 0)
 		return false;
 	index = find_word(changes, ARRAY_COUNT(changes), kind);
 	if (index <= 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX)
@@ -210,7 +239,7 @@ static bool unpack_change(json_t *json, struct catalog_change *change)
 	change->size_bytes = (uint64_t)size_bytes;
 	change->since_ns = (uint64_t)since_ns;
 	change->is_forced = force;
-	return text_copy(change->text, sizeof(change->text), text) == 0;
+	return text_copy(change->text, sizeof(change->text), text) == 0 && unpack_move(phase, place, change);
 }
 
 int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret)

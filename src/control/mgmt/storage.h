@@ -5,6 +5,7 @@
  *     storage_engine.c     calls to engines, and what each engine last said about its storage (LIST)
  *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
+ *     storage_move.c       the steps of a move between two ranks
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
  *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
  *     storage_snapshot.c
@@ -112,9 +113,26 @@ struct storage_part {
 	struct fathom_fault why;
 };
 
+/* A move under way: storage_move.c. */
+struct task_move {
+	struct trace_object trace;
+	enum mgmt_move_state state; /* as of the record; IDLE: the task is no move */
+	Store__Action action;	    /* the step: what is called now */
+	char session[MEMBER_UUID_TEXT_BYTES];
+	uint64_t serial; /* of the session: its time, or higher */
+	uint32_t round, restarts;
+	bool is_cancelled;		     /* while a call is under way */
+	char source[64], target[64];	     /* addresses of the listeners; "": not said */
+	ProtobufCBinaryData regions;	     /* of the round; owned */
+	uint64_t region_bytes, region_count; /* `region_count`: of those to copy */
+	bool is_round_done;
+	uint64_t copied_bytes, total_bytes;
+};
+
 struct mgmt_task {
 	struct trace_object trace;
 	enum mgmt_task_state state;
+	struct task_move move;
 	TAILQ_ENTRY(mgmt_task) link;
 	struct mgmt *mgmt;
 	struct catalog_pool *pool;
@@ -131,7 +149,8 @@ struct mgmt_task {
 	uint64_t asked_ns;					     /* when the latest calls were made; CLOCK_REALTIME */
 	char address[64];					     /* of the engine's listener; "": not said */
 	bool is_abandoned;					     /* only its calls are awaited */
-	bool is_other_done; /* a destruction: the volume with the name of a rename under way was destroyed */
+	bool is_other_done; /* a destruction: one of two was destroyed: of a rename, by the new name; of a move, on the
+			       rank of the record */
 	uint32_t calls, part_count;
 	struct storage_part parts[];
 };
@@ -172,8 +191,44 @@ const char *storage_what(const struct catalog_pool *pool, const struct catalog_v
 const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence);
 /* "create", "resize to N bytes" ...; "": nothing is under way. Returns `text`, of STORAGE_CHANGE_BYTES. */
 const char *storage_pending(const struct catalog_pool *pool, const struct catalog_volume *volume, char *text);
-/* Answer a call that waited for the task, which has succeeded. */
-void storage_reply(const struct mgmt_task *task, struct grpc_call *call);
+
+/* ---- storage_move.c ---- */
+
+/* Begin with the first step of the record's move. Without a move: does nothing. */
+void storage_move_set_up(struct mgmt_task *task);
+/* Whether the task is a move; else the functions below are not for it. */
+bool storage_moves(const struct mgmt_task *task);
+void storage_move_fill(const struct mgmt_task *task, Store__StorageReq *request);
+/* Keep what an engine answered. Errors: -ENOMEM: it is asked again. */
+MUST_CHECK int storage_move_keep(struct mgmt_task *task, const Store__StorageResp *response);
+/* The member at the place of the step is gone. */
+void storage_move_settle_lost(struct mgmt_task *task, struct storage_part *part);
+/* The step was done, or refused: go on with the next one. */
+void storage_move_done(struct mgmt_task *task);
+void storage_move_refused(struct mgmt_task *task, const struct storage_part *part);
+/* The move was cancelled while a call was under way: undo it, and return true. */
+bool storage_move_check_cancel(struct mgmt_task *task);
+void storage_move_free(struct mgmt_task *task);
+/* How far the copy is, for people; "": nothing is copied. Returns `text`, of STORAGE_CHANGE_BYTES. */
+const char *storage_move_progress(const struct mgmt_task *task, char *text);
+/* Answer a publication to a host that has the volume, during its move. False: it must wait for the move's end, or fail. */
+bool storage_move_publish(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume, const char *host);
+
+/* ---- storage_change.c ---- */
+
+/* The volume of a request, which must not be being created or destroyed. Errors: those of its faults. */
+MUST_CHECK int storage_find_changeable(struct mgmt *mgmt, const char *name, struct catalog_volume **volume_ret,
+				       struct fathom_fault *why);
+/* Store the change and start its task; or wait for the same change that is under way. */
+void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
+			  const struct catalog_change *change);
+
+/* ---- storage_finish.c, for storage_move.c ---- */
+
+/* Call again later, because the result could not be stored. */
+void storage_store_later(struct mgmt_task *task, int error, const struct fathom_fault *why);
+/* The operator's name, or NULL. */
+const char *storage_who(const struct mgmt_task *task);
 
 /* ---- storage_snapshot.c ---- */
 
@@ -201,6 +256,8 @@ struct storage_shown {
 MUST_CHECK int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,
 			    struct storage_shown *shown);
 void storage_unshow(struct storage_shown *shown);
+/* Answer a call that waited for the task, which has succeeded. */
+void storage_reply(const struct mgmt_task *task, struct grpc_call *call);
 
 /* ---- storage_access.c ---- */
 

@@ -44,6 +44,7 @@ static void write_reason(const struct catalog_volume *volume, bool is_lost, cons
 			 struct storage_shown *shown)
 {
 	const struct catalog_volume_record *record = &volume->record;
+	char progress[STORAGE_CHANGE_BYTES];
 	const char *reason = "";
 
 	if (is_lost) {
@@ -53,6 +54,8 @@ static void write_reason(const struct catalog_volume *volume, bool is_lost, cons
 	}
 	if (volume->task && volume->task->why.error)
 		reason = volume->task->why.text;
+	else if (volume->task && storage_move_progress(volume->task, progress)[0])
+		reason = progress;
 	else if (record->undo[0])
 		reason = record->undo;
 	else if (known->volume && known->volume->reason[0])
@@ -200,4 +203,46 @@ void storage_unshow(struct storage_shown *shown)
 	free(shown->message.snapshots);
 	shown->message.hosts = NULL;
 	shown->message.snapshots = NULL;
+}
+
+/* ---- after a change ---- */
+
+static void reply_volume(const struct mgmt_task *task, struct grpc_call *call)
+{
+	Fathom__VolumeResp response = FATHOM__VOLUME_RESP__INIT;
+	Fathom__Volume gone = FATHOM__VOLUME__INIT;
+	const struct storage_known known = { .volume = task->answer,
+					     .asked_ns = task->answer ? task->asked_ns : 0,
+					     .address = task->address };
+	struct storage_shown shown = { 0 };
+	struct fathom_fault why = { 0 };
+
+	if (!task->volume) {
+		gone.name = (char *)task->name;
+		gone.uuid = (char *)task->uuid;
+		gone.state = (char *)"destroyed";
+		response.volume = &gone;
+		grpc_reply(call, &response.base);
+		return;
+	}
+	if (storage_show(task->mgmt, task->volume, &known, &shown) < 0) {
+		mgmt_fail(call, -ENOMEM, &why);
+	} else {
+		response.volume = &shown.message;
+		grpc_reply(call, &response.base);
+	}
+	storage_unshow(&shown);
+}
+
+void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
+{
+	Mgmt__PoolDestroyResp destroyed = MGMT__POOL_DESTROY_RESP__INIT;
+	const ProtobufCMessageDescriptor *response = grpc_call_method(call)->response;
+
+	if (response == &mgmt__pool_create_resp__descriptor)
+		storage_reply_pool(task->pool, call);
+	else if (response == &mgmt__pool_destroy_resp__descriptor)
+		grpc_reply(call, &destroyed.base);
+	else
+		reply_volume(task, call);
 }

@@ -9,9 +9,8 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/storage.h"
 
-/* The volume of a request, which must not be changing otherwise. `error` of the fault 0: it can be changed. */
-static int find_changeable(struct mgmt *mgmt, const char *name, struct catalog_volume **volume_ret,
-			   struct fathom_fault *why)
+int storage_find_changeable(struct mgmt *mgmt, const char *name, struct catalog_volume **volume_ret,
+			    struct fathom_fault *why)
 {
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	struct catalog_volume *volume;
@@ -33,6 +32,9 @@ static int find_changeable(struct mgmt *mgmt, const char *name, struct catalog_v
 
 static bool is_same_change(const struct catalog_change *one, const struct catalog_change *other)
 {
+	if (one->kind == CATALOG_MOVE && other->kind == CATALOG_MOVE) /* to the same rank, and not undone */
+		return one->phase != MGMT_MOVE_SETTLING && one->phase != MGMT_MOVE_UNDOING &&
+		       one->place.rank == other->place.rank;
 	return one->kind == other->kind && one->size_bytes == other->size_bytes && strcmp(one->text, other->text) == 0;
 }
 
@@ -50,8 +52,8 @@ static void replace_task(struct catalog_volume *volume)
  * Store the change and start its task; or wait for the same change that is under way. A forced request replaces one that is
  * not: an engine may refuse what it would do by force.
  */
-static void begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
-			 const struct catalog_change *change)
+void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
+			  const struct catalog_change *change)
 {
 	struct catalog_volume_record next = volume->record;
 	bool is_same = is_same_change(&next.change, change), is_forcing = change->is_forced && !next.change.is_forced;
@@ -116,7 +118,7 @@ void mgmt_volume_resize(struct grpc_call *call, const ProtobufCMessage *request)
 
 	if (!mgmt)
 		return;
-	error = find_changeable(mgmt, asked->name, &volume, &why);
+	error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (!error)
 		error = check_size(volume, asked, &why);
 	if (error)
@@ -124,7 +126,7 @@ void mgmt_volume_resize(struct grpc_call *call, const ProtobufCMessage *request)
 	else if (!is_changing(volume) && volume->record.size_bytes == asked->size_bytes)
 		storage_reply_volume(mgmt, call, volume);
 	else
-		begin_change(mgmt, call, volume, &change);
+		storage_begin_change(mgmt, call, volume, &change);
 }
 
 /* ---- rename ---- */
@@ -179,7 +181,7 @@ void mgmt_volume_rename(struct grpc_call *call, const ProtobufCMessage *request)
 		storage_reply_volume(mgmt, call, volume);
 		return;
 	}
-	error = find_changeable(mgmt, asked->name, &volume, &why);
+	error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (!error)
 		error = read_new_name(asked, volume->pool->record.name, name, &why);
 	if (!error && strcmp(volume->record.name, name) == 0 && !is_changing(volume)) {
@@ -193,7 +195,7 @@ void mgmt_volume_rename(struct grpc_call *call, const ProtobufCMessage *request)
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
-		begin_change(mgmt, call, volume, &change);
+		storage_begin_change(mgmt, call, volume, &change);
 }
 
 /* ---- hosts ---- */
@@ -212,7 +214,7 @@ void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request
 		return;
 	error = catalog_check_nqn(asked->host, &why);
 	if (!error)
-		error = find_changeable(mgmt, asked->name, &volume, &why);
+		error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (!error)
 		error = storage_check_access(mgmt, call, volume->pool, asked->credential, &why);
 	if (!error && volume->record.host_count == CATALOG_HOSTS_MAX && !catalog_has_host(&volume->record, asked->host))
@@ -221,8 +223,10 @@ void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request
 		mgmt_fail(call, error, &why);
 		return;
 	}
+	if (storage_move_publish(mgmt, call, volume, asked->host))
+		return;
 	must(text_copy(change.text, sizeof(change.text), asked->host) == 0);
-	begin_change(mgmt, call, volume, &change);
+	storage_begin_change(mgmt, call, volume, &change);
 }
 
 void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *request)
@@ -239,7 +243,7 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 		return;
 	error = *asked->host ? catalog_check_nqn(asked->host, &why) : 0;
 	if (!error)
-		error = find_changeable(mgmt, asked->name, &volume, &why);
+		error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return;
@@ -249,7 +253,7 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 	if (!has_host && !is_changing(volume))
 		storage_reply_volume(mgmt, call, volume);
 	else
-		begin_change(mgmt, call, volume, &change);
+		storage_begin_change(mgmt, call, volume, &change);
 }
 
 /* ---- destroy ---- */

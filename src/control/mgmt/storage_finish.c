@@ -48,6 +48,13 @@ static void write_change(const struct catalog_change *change, char *text)
 	case CATALOG_UNPUBLISH:
 		snprintf(text, STORAGE_CHANGE_BYTES, "unpublish from %s", change->text[0] ? change->text : "all hosts");
 		break;
+	case CATALOG_MOVE:
+		snprintf(text, STORAGE_CHANGE_BYTES,
+			 change->phase == MGMT_MOVE_SETTLING  ? "move from rank %u"
+			 : change->phase == MGMT_MOVE_UNDOING ? "undo of a move to rank %u"
+							      : "move to rank %u",
+			 change->place.rank);
+		break;
 	}
 }
 
@@ -115,6 +122,7 @@ static void fill_change_request(const struct catalog_volume_record *record, Stor
 		request->action = STORE__ACTION__VOLUME_UNPUBLISH;
 		request->host_nqn = (char *)unpublished_host(record);
 		break;
+	case CATALOG_MOVE: /* storage_move_fill() */
 	case CATALOG_NO_CHANGE:
 		must(!"a task has an intent");
 	}
@@ -155,11 +163,15 @@ static void fill_volume_request(const struct mgmt_task *task, Store__StorageReq 
 			fill_clone_request(record, request);
 		break;
 	case MGMT_VOLUME_READY:
-		fill_change_request(record, request);
+		if (storage_moves(task))
+			storage_move_fill(task, request);
+		else
+			fill_change_request(record, request);
 		break;
 	case MGMT_VOLUME_DESTROYING:
 		request->action = STORE__ACTION__VOLUME_DESTROY;
-		request->force = record->is_forced;
+		/* the other one of a move is no volume that hosts use, whatever its record says */
+		request->force = record->is_forced || (record->change.kind == CATALOG_MOVE && task->is_other_done);
 		if (record->change.kind == CATALOG_RENAME && !task->is_other_done)
 			request->volume = (char *)record->change.text;
 		break;
@@ -208,8 +220,7 @@ void storage_settle_lost(struct mgmt_task *task, struct storage_part *part)
 
 /* ---- success ---- */
 
-/* Call again later, because the result could not be stored. */
-static void store_later(struct mgmt_task *task, int error, const struct fathom_fault *why)
+void storage_store_later(struct mgmt_task *task, int error, const struct fathom_fault *why)
 {
 	must(error < 0);
 	task->why = *why;
@@ -219,7 +230,7 @@ static void store_later(struct mgmt_task *task, int error, const struct fathom_f
 	storage_pause(task);
 }
 
-static const char *who_of(const struct mgmt_task *task)
+const char *storage_who(const struct mgmt_task *task)
 {
 	return task->who[0] ? task->who : NULL;
 }
@@ -247,13 +258,14 @@ static void remove_object(struct mgmt_task *task)
 			task->pool->task = task;
 	}
 	if (error) {
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 		return;
 	}
 	task->pool = NULL;
 	if (!undone.error)
 		mgmt_raise_operation(mgmt, is_volume ? RAS_VOLUME_DESTROYED : RAS_POOL_DESTROYED,
-				     is_volume ? "volume destroy" : "pool destroy", who_of(task), "%s was destroyed", what);
+				     is_volume ? "volume destroy" : "pool destroy", storage_who(task), "%s was destroyed",
+				     what);
 	storage_end(task, &undone);
 }
 
@@ -298,6 +310,7 @@ static int apply_change(const struct mgmt_task *task, struct catalog_volume_reco
 			return -ENOMEM;
 		*is_last_ret = !gone || change->text[0] || next->host_count == 0;
 		break;
+	case CATALOG_MOVE: /* storage_move_done() */
 	case CATALOG_NO_CHANGE:
 		must(!"a task has an intent");
 	}
@@ -312,16 +325,16 @@ static void raise_change(const struct mgmt_task *task, const struct catalog_chan
 
 	storage_what(task->pool, task->volume, what);
 	if (change->kind == CATALOG_PUBLISH)
-		mgmt_raise_operation(task->mgmt, RAS_VOLUME_PUBLISHED, "volume publish", who_of(task),
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_PUBLISHED, "volume publish", storage_who(task),
 				     "%s was published to %s", what, change->text);
 	else if (change->kind == CATALOG_UNPUBLISH)
-		mgmt_raise_operation(task->mgmt, RAS_VOLUME_UNPUBLISHED, "volume unpublish", who_of(task),
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_UNPUBLISHED, "volume unpublish", storage_who(task),
 				     "%s was unpublished from %s", what, change->text[0] ? change->text : "all hosts");
 	else if (change->kind == CATALOG_RENAME)
-		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume rename", who_of(task),
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume rename", storage_who(task),
 				     "%s was renamed from %s", what, task->volume->record.former);
 	else
-		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume resize", who_of(task),
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume resize", storage_who(task),
 				     "%s has now %" PRIu64 " bytes", what, task->volume->record.size_bytes);
 }
 
@@ -338,7 +351,7 @@ static void finish_change(struct mgmt_task *task)
 	if (error) {
 		if (next.hosts != task->volume->record.hosts)
 			free(next.hosts);
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 		return;
 	}
 	if (!is_last) {
@@ -364,11 +377,11 @@ static void finish_created_volume(struct mgmt_task *task)
 	}
 	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
 	if (error) {
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 		return;
 	}
-	mgmt_raise_operation(task->mgmt, RAS_VOLUME_CREATED, "volume create", who_of(task), "%s was created on rank %u",
-			     storage_what(task->pool, task->volume, what), next.place.rank);
+	mgmt_raise_operation(task->mgmt, RAS_VOLUME_CREATED, "volume create", storage_who(task),
+			     "%s was created on rank %u", storage_what(task->pool, task->volume, what), next.place.rank);
 	storage_end(task, NULL);
 }
 
@@ -381,10 +394,10 @@ static void finish_created_pool(struct mgmt_task *task)
 	next.state = MGMT_POOL_READY;
 	error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
 	if (error) {
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 		return;
 	}
-	mgmt_raise_operation(task->mgmt, RAS_POOL_CREATED, "pool create", who_of(task),
+	mgmt_raise_operation(task->mgmt, RAS_POOL_CREATED, "pool create", storage_who(task),
 			     "pool \"%s\" was created on %u rank%s", next.name, next.place_count,
 			     next.place_count == 1 ? "" : "s");
 	storage_end(task, NULL);
@@ -394,14 +407,19 @@ static void finish_done(struct mgmt_task *task)
 {
 	task->why.error = 0;
 	if (is_destroying(task)) {
-		bool has_other = task->volume && task->volume->record.change.kind == CATALOG_RENAME;
+		const struct catalog_change *change = task->volume ? &task->volume->record.change : NULL;
+		bool has_other = change && (change->kind == CATALOG_RENAME || change->kind == CATALOG_MOVE);
 
 		if (has_other && !task->is_other_done) {
 			task->is_other_done = true;
+			if (change->kind == CATALOG_MOVE)
+				task->parts[0].place = change->place;
 			storage_restart(task);
 			return;
 		}
 		remove_object(task);
+	} else if (storage_moves(task)) {
+		storage_move_done(task);
 	} else if (!is_creating(task)) {
 		finish_change(task);
 	} else if (task->volume) {
@@ -417,7 +435,7 @@ static void raise_failure(const struct mgmt_task *task, const struct fathom_faul
 {
 	/* a repetition, because the result could not be stored, raises no second event */
 	if (task->failures == 0)
-		mgmt_raise_operation(task->mgmt, RAS_STORAGE_CHANGE_FAILED, "storage change", who_of(task), "%.400s",
+		mgmt_raise_operation(task->mgmt, RAS_STORAGE_CHANGE_FAILED, "storage change", storage_who(task), "%.400s",
 				     why->text);
 }
 
@@ -444,7 +462,7 @@ static void undo_creation(struct mgmt_task *task, const struct fathom_fault *ref
 		error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
 	}
 	if (error) {
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 		return;
 	}
 	task->refusal = copy;
@@ -462,7 +480,7 @@ static void drop_change(struct mgmt_task *task, const struct fathom_fault *refus
 	raise_failure(task, refusal);
 	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
 	if (error)
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 	else
 		storage_end(task, &copy);
 }
@@ -488,12 +506,13 @@ static void revert_destruction(struct mgmt_task *task, const struct fathom_fault
 		error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
 	}
 	if (error) {
-		store_later(task, error, &why);
+		storage_store_later(task, error, &why);
 		return;
 	}
 	task->is_other_done = false;
 	if (task->volume && task->volume->record.change.kind != CATALOG_NO_CHANGE) {
 		storage_refuse_waiters(task, &copy);
+		storage_move_set_up(task);
 		storage_restart(task); /* the change that the destruction had replaced */
 		return;
 	}
@@ -539,7 +558,8 @@ static void finish_refused_destruction(struct mgmt_task *task, const struct stor
 	}
 	task->why = refused->why;
 	task->waits_for = refused->place.rank;
-	task->is_other_done = false; /* the rename may have been done between the calls by the two names */
+	if (!task->volume || task->volume->record.change.kind != CATALOG_MOVE)
+		task->is_other_done = false; /* the rename may have been done between the calls by the two names */
 	for (uint32_t i = 0; i < task->part_count; i++)
 		task->parts[i].is_refused = false;
 	storage_pause(task);
@@ -550,6 +570,8 @@ void storage_finish(struct mgmt_task *task)
 	const struct storage_part *refused = NULL, *silent = NULL;
 
 	must(task->calls == 0);
+	if (storage_moves(task) && storage_move_check_cancel(task))
+		return;
 	if (is_destroying(task))
 		settle_other_name(task);
 	for (uint32_t i = 0; i < task->part_count; i++) {
@@ -564,6 +586,8 @@ void storage_finish(struct mgmt_task *task)
 		finish_refused_destruction(task, refused);
 	} else if (refused && is_creating(task)) {
 		undo_creation(task, &refused->why);
+	} else if (refused && storage_moves(task)) {
+		storage_move_refused(task, refused);
 	} else if (refused) {
 		drop_change(task, &refused->why);
 	} else if (silent) {
@@ -575,46 +599,4 @@ void storage_finish(struct mgmt_task *task)
 	} else {
 		finish_done(task);
 	}
-}
-
-/* ---- answers ---- */
-
-static void reply_volume(const struct mgmt_task *task, struct grpc_call *call)
-{
-	Fathom__VolumeResp response = FATHOM__VOLUME_RESP__INIT;
-	Fathom__Volume gone = FATHOM__VOLUME__INIT;
-	const struct storage_known known = { .volume = task->answer,
-					     .asked_ns = task->answer ? task->asked_ns : 0,
-					     .address = task->address };
-	struct storage_shown shown = { 0 };
-	struct fathom_fault why = { 0 };
-
-	if (!task->volume) {
-		gone.name = (char *)task->name;
-		gone.uuid = (char *)task->uuid;
-		gone.state = (char *)"destroyed";
-		response.volume = &gone;
-		grpc_reply(call, &response.base);
-		return;
-	}
-	if (storage_show(task->mgmt, task->volume, &known, &shown) < 0) {
-		mgmt_fail(call, -ENOMEM, &why);
-	} else {
-		response.volume = &shown.message;
-		grpc_reply(call, &response.base);
-	}
-	storage_unshow(&shown);
-}
-
-void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
-{
-	Mgmt__PoolDestroyResp destroyed = MGMT__POOL_DESTROY_RESP__INIT;
-	const ProtobufCMessageDescriptor *response = grpc_call_method(call)->response;
-
-	if (response == &mgmt__pool_create_resp__descriptor)
-		storage_reply_pool(task->pool, call);
-	else if (response == &mgmt__pool_destroy_resp__descriptor)
-		grpc_reply(call, &destroyed.base);
-	else
-		reply_volume(task, call);
 }

@@ -307,7 +307,7 @@ static int add_member(struct mgmt_snapshot *snapshot, const char *text, const ui
 	if (error)
 		return error;
 	storage_what(volume->pool, volume, what);
-	if (volume->state != MGMT_VOLUME_READY)
+	if (volume->state != MGMT_VOLUME_READY || volume->record.change.kind == CATALOG_MOVE)
 		return fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
 	if (!storage_member(snapshot->mgmt, &volume->record.place))
 		return fault_rank_data_lost(why, what, volume->record.place.rank);

@@ -143,6 +143,7 @@ static void free_task(struct mgmt_task *task)
 	must(TAILQ_EMPTY(&task->waiters));
 	must(!task->deadline.set);
 	forget_answer(task);
+	storage_move_free(task);
 	free(task);
 }
 
@@ -226,6 +227,7 @@ static struct mgmt_task *create_task(struct mgmt *mgmt, struct catalog_pool *poo
 	if (!task)
 		return NULL;
 	trace_object_init(&task->trace, TRACE_OBJECT_MGMT_TASK);
+	trace_object_init(&task->move.trace, TRACE_OBJECT_TASK_MOVE);
 	task->mgmt = mgmt;
 	task->pool = pool;
 	task->volume = volume;
@@ -242,6 +244,7 @@ static struct mgmt_task *create_task(struct mgmt *mgmt, struct catalog_pool *poo
 		volume->task = task;
 	else
 		pool->task = task;
+	storage_move_set_up(task);
 	TAILQ_INSERT_TAIL(&mgmt->tasks, task, link);
 	mgmt->task_count++;
 	return task;
@@ -270,8 +273,8 @@ void storage_start(struct mgmt *mgmt, struct catalog_pool *pool, struct catalog_
 
 /* ---- calls ---- */
 
-/* Keep what the engine says about the volume, and where hosts connect. */
-static void keep_answer(struct mgmt_task *task, const Store__StorageResp *response)
+/* Keep what the engine says about the volume, and where hosts connect. Errors: -ENOMEM: ask again. */
+static int keep_answer(struct mgmt_task *task, const Store__StorageResp *response)
 {
 	(void)text_copy(task->address, sizeof(task->address), response->address);
 	for (size_t i = 0; i < response->n_pools && task->volume; i++) {
@@ -288,6 +291,7 @@ static void keep_answer(struct mgmt_task *task, const Store__StorageResp *respon
 			free(packed);
 		}
 	}
+	return storage_moves(task) ? storage_move_keep(task, response) : 0;
 }
 
 static void part_done(void *ctx, const struct storage_result *result)
@@ -311,8 +315,10 @@ static void part_done(void *ctx, const struct storage_result *result)
 	part->is_refused = result->kind == STORAGE_REFUSED;
 	part->error = result->error;
 	part->why = result->why;
-	if (part->is_done)
-		keep_answer(task, result->response);
+	if (part->is_done && keep_answer(task, result->response) < 0) {
+		part->is_done = false;
+		fill_fault(&part->why, -ENOMEM, "out of memory for the answer");
+	}
 	if (task->calls == 0)
 		storage_finish(task);
 }
@@ -324,6 +330,10 @@ static void call_part(struct mgmt_task *task, struct storage_part *part)
 	char sentence[STORAGE_SENTENCE_BYTES];
 	int error;
 
+	if (!member && storage_moves(task)) {
+		storage_move_settle_lost(task, part);
+		return;
+	}
 	if (!member) {
 		storage_settle_lost(task, part);
 		return;

@@ -101,6 +101,9 @@
 	  "writes to volumes of pools with overcommit ended with Capacity Exceeded, although the storage is not full")     \
 	X(VOLUME_MISMATCH, 1052, "volume_mismatch", INFO, ERROR,                                                           \
 	  "blocks of a volume do not fit their checksums; it names the blocks, by LBA")                                    \
+	X(VOLUME_MOVED, 1054, "volume_moved", INFO, NOTICE, "a volume was moved to another rank; it names the operator")   \
+	X(VOLUME_MOVE_UNDONE, 1055, "volume_move_undone", INFO, ERROR,                                                     \
+	  "a volume could not be moved to another rank, and stays; it gives the reason")                                   \
 	X(STORAGE_FAILED, 1057, "storage_failed", INFO, ERROR,                                                             \
 	  "an engine's storage could not sync a change, and rejects changes until the engine is started again")            \
 	X(ENGINE_STATE_HELD, 1060, "engine_state_held", INFO, ERROR,                                                       \

@@ -75,6 +75,19 @@ int run_volume_resize(struct control_run *run)
 	return end_volume(run, volume);
 }
 
+int run_volume_move(struct control_run *run)
+{
+	uint32_t rank = (uint32_t)run->values.to;
+	struct fathom_control_volume *volume;
+	struct fathom_fault why;
+
+	if ((rank == FATHOM_CONTROL_NO_RANK) != run->values.cancel)
+		return control_bad(run, "give --to RANK or --cancel, and one of them only");
+	if (fathom_control_volume_move(run->control, run->argv[0], rank, run->values.cancel, &volume, &why))
+		return control_fail(run, &why);
+	return end_volume(run, volume);
+}
+
 int run_volume_destroy(struct control_run *run)
 {
 	struct fathom_control_volume *volume;

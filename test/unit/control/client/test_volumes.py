@@ -11,7 +11,7 @@ from rig import CommandTest
 
 OURS = protocols()["fathom"]
 METHODS = {name: f"/fathom.ControlSvc/{name}" for name in (
-    "VolumeCreate", "VolumeList", "VolumeResize", "VolumeRename", "VolumeDestroy", "VolumePublish", "VolumeUnpublish", "SnapshotCreate",
+    "VolumeCreate", "VolumeList", "VolumeResize", "VolumeRename", "VolumeMove", "VolumeDestroy", "VolumePublish", "VolumeUnpublish", "SnapshotCreate",
     "SnapshotDestroy", "SnapshotRestore", "SnapshotChanges")}
 NO_RANK = 2**32 - 1
 KEY = "00000000-0000-4000-8000-00000000007c"
@@ -64,6 +64,8 @@ class Requests(VolumeTest):
                 (("volume", "resize", "p1/db", "2TiB"), OURS.VolumeResizeReq(name="p1/db", size_bytes=2 << 40)),
                 (("volume", "resize", "p1/db", "4096", "-f"), OURS.VolumeResizeReq(name="p1/db", size_bytes=4096, force=True)),
                 (("volume", "rename", "p1/db", "log"), OURS.VolumeRenameReq(name="p1/db", new_name="log")),
+                (("volume", "move", "p1/db", "--to", "3"), OURS.VolumeMoveReq(name="p1/db", rank=3)),
+                (("volume", "move", "p1/db", "--cancel"), OURS.VolumeMoveReq(name="p1/db", rank=0xffffffff, cancel=True)),
                 (("volume", "destroy", "p1/db"), OURS.VolumeDestroyReq(name="p1/db")),
                 (("volume", "destroy", "p1/db", "--force"), OURS.VolumeDestroyReq(name="p1/db", force=True)),
                 (("volume", "publish", "p1/db", HOSTS[0]), OURS.VolumePublishReq(name="p1/db", host=HOSTS[0])),
@@ -158,6 +160,7 @@ class Repeats(VolumeTest):
     def test_each_change_but_restore_is_repeated(self):
         unavailable = Failure(grpc.StatusCode.UNAVAILABLE, "raft service unavailable")
         for method, words in (("VolumeCreate", ("create", "p1/db", "1G")), ("VolumeResize", ("resize", "p1/db", "1G")), ("VolumeRename", ("rename", "p1/db", "x")),
+                              ("VolumeMove", ("move", "p1/db", "--to", "1")),
                               ("VolumeDestroy", ("destroy", "p1/db")), ("VolumePublish", ("publish", "p1/db", "nqn")), ("VolumeUnpublish", ("unpublish", "p1/db", "nqn")),
                               ("SnapshotCreate", ("snapshot", "p1/db@a")), ("SnapshotDestroy", ("snapshot-destroy", "p1/db@a"))):
             answer = OURS.VolumeResp(volume=volume()) if method.startswith("Volume") else OURS.SnapshotResp()

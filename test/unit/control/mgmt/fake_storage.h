@@ -33,6 +33,10 @@ struct fake_volume {
 	char snapshots[FAKE_SNAPSHOTS][64], snapshot_uuids[FAKE_SNAPSHOTS][40];
 	uint32_t snapshot_count;
 	const char *state, *reason; /* NULL: ONLINE */
+	enum { FAKE_STILL, FAKE_INCOMING, FAKE_OUTGOING } move;
+	char session[40]; /* offered, or copied; "": none */
+	uint64_t serial;
+	uint32_t round;
 };
 
 struct fake_storage {
@@ -49,6 +53,8 @@ struct fake_storage {
 	uint64_t read_offset;
 	char read_from[64];
 	uint32_t changes; /* calls that have changed something */
+	uint32_t regions; /* of the next MOVE_CHANGES; halved by each */
+	uint32_t running; /* so many MOVE_STATUS find the copy in progress */
 };
 
 static inline struct fake_pool *fake_find_pool(struct fake_storage *storage, const char *name)
@@ -215,6 +221,76 @@ static inline int fake_publish(struct fake_storage *storage, struct fake_volume 
 	return 0;
 }
 
+/* A step of a move, of an existing volume. */
+static inline int fake_move(struct fake_storage *storage, struct fake_volume *volume, const Store__StorageReq *request)
+{
+	bool is_known = *volume->session && strcmp(volume->session, request->move_session) == 0;
+
+	storage->changes++;
+	switch (request->action) {
+	case STORE__ACTION__MOVE_OFFER:
+		if (volume->move != FAKE_STILL)
+			return -EBUSY;
+		if (volume->snapshot_count > 0)
+			return -ENOTEMPTY;
+		snprintf(volume->session, sizeof(volume->session), "%s", request->move_session);
+		volume->serial = request->move_serial;
+		volume->round = 0;
+		return 0;
+	case STORE__ACTION__MOVE_CHANGES:
+		if (!is_known || request->move_round < volume->round || request->move_round > volume->round + 1)
+			return -ESTALE;
+		volume->round = request->move_round;
+		return 0;
+	case STORE__ACTION__MOVE_COPY:
+		if (volume->move != FAKE_INCOMING)
+			return -EINVAL;
+		snprintf(volume->session, sizeof(volume->session), "%s", request->move_session);
+		volume->round = request->move_round;
+		return 0;
+	case STORE__ACTION__MOVE_STATUS:
+		return is_known && volume->round == request->move_round ? 0 : -ESTALE;
+	case STORE__ACTION__MOVE_FENCE:
+		if (!is_known)
+			return -ESTALE;
+		volume->move = FAKE_OUTGOING;
+		return 0;
+	case STORE__ACTION__MOVE_UNFENCE:
+		if (volume->move == FAKE_INCOMING)
+			return -EINVAL;
+		if (request->move_serial < volume->serial)
+			return -ESTALE;
+		volume->move = FAKE_STILL;
+		volume->session[0] = '\0';
+		return 0;
+	case STORE__ACTION__MOVE_ACCEPT:
+		must(request->n_move_hosts <= FAKE_HOSTS);
+		if (volume->move == FAKE_OUTGOING)
+			return -EINVAL;
+		for (size_t i = 0; volume->move == FAKE_INCOMING && i < request->n_move_hosts; i++)
+			snprintf(volume->hosts[i], sizeof(volume->hosts[0]), "%s", request->move_hosts[i]);
+		volume->host_count = (uint32_t)request->n_move_hosts;
+		volume->move = FAKE_STILL;
+		return 0;
+	case STORE__ACTION__MOVE_DISCARD:
+		if (volume->move != FAKE_INCOMING)
+			return -EINVAL;
+		fake_drop_volume(storage, volume);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+static inline int fake_prepare_move(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	int error = fake_create_volume(storage, request, request->volume, request->volume_uuid, request->size_bytes);
+
+	if (!error)
+		fake_find_volume(storage, request->pool, request->volume)->move = FAKE_INCOMING;
+	return error;
+}
+
 /* A change of an existing volume or of its snapshots. */
 static inline int fake_change_volume(struct fake_storage *storage, const Store__StorageReq *request)
 {
@@ -235,7 +311,11 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 		return volume && strcmp(volume->uuid, request->volume_uuid) == 0 ? 0 : -ENOENT;
 	}
 	if (!is_it)
-		return -ENOENT;
+		return request->action == STORE__ACTION__MOVE_UNFENCE || request->action == STORE__ACTION__MOVE_DISCARD
+			       ? 0
+			       : -ENOENT;
+	if (request->action >= STORE__ACTION__MOVE_PREPARE)
+		return fake_move(storage, volume, request);
 	switch (request->action) {
 	case STORE__ACTION__VOLUME_RESIZE:
 		storage->changes += volume->size_bytes != request->size_bytes;
@@ -292,6 +372,8 @@ static inline int fake_storage_do(struct fake_storage *storage, const Store__Sto
 		return fake_create_volume(storage, request, request->volume, request->volume_uuid, request->size_bytes);
 	case STORE__ACTION__SNAPSHOT_CREATE:
 		return fake_snapshots(storage, request);
+	case STORE__ACTION__MOVE_PREPARE:
+		return fake_prepare_move(storage, request);
 	default:
 		return fake_change_volume(storage, request);
 	}
@@ -400,6 +482,26 @@ static inline void fake_fill_answer(struct fake_storage *storage, int error, str
 	answer->message.pools = answer->pool_places;
 	if (!error && storage->is_read)
 		fake_fill_changes(storage, answer);
+}
+
+/* What only the answers to steps of a move have. */
+static inline void fake_fill_move(struct fake_storage *storage, const Store__StorageReq *request,
+				  Store__StorageResp *answer)
+{
+	static uint8_t regions[8] = { 0xff, 0xff };
+
+	if (request->action == STORE__ACTION__MOVE_CHANGES) {
+		answer->move_region_bytes = 64 << 20;
+		answer->move_region_count = storage->regions;
+		answer->move_regions = (ProtobufCBinaryData){ .len = sizeof(regions), .data = regions };
+		storage->regions /= 2;
+	}
+	if (request->action != STORE__ACTION__MOVE_STATUS)
+		return;
+	answer->move_total_bytes = 1000;
+	answer->move_copied_bytes = 500;
+	answer->move_done = storage->running == 0;
+	storage->running -= storage->running > 0;
 }
 
 #endif

@@ -71,6 +71,7 @@ static struct {
 	uint64_t events_max;
 	bool is_new_system;
 	const char *name, *provider, *version;
+	void (*after_storage)(void); /* after each call of a fake storage; NULL: none */
 } fixture = { .name = "fathom", .provider = "nvme+tcp", .version = "0.4.0" };
 
 /* Above 0: the test's own code runs on the control reactor. Calls fail only in the code under test. */
@@ -198,7 +199,11 @@ static inline void fake_store(struct grpc_call *call, const ProtobufCMessage *re
 		fixture_works--;
 		return;
 	}
+	if (fixture.after_storage)
+		fixture.after_storage();
 	fake_fill_answer(&fake->storage, error, &answer);
+	if (!error)
+		fake_fill_move(&fake->storage, asked, &answer.message);
 	grpc_reply(call, &answer.message.base);
 	fixture_works--;
 }

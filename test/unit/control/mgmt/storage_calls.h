@@ -148,6 +148,24 @@ static inline struct question *rename_volume(const char *name, const char *new_n
 	return FATHOM_ASK("VolumeRename", request, volume);
 }
 
+static inline struct question *move_volume(const char *name, uint32_t rank)
+{
+	Fathom__VolumeMoveReq request = FATHOM__VOLUME_MOVE_REQ__INIT;
+
+	request.name = (char *)name;
+	request.rank = rank;
+	return FATHOM_ASK("VolumeMove", request, volume);
+}
+
+static inline struct question *cancel_move(const char *name)
+{
+	Fathom__VolumeMoveReq request = FATHOM__VOLUME_MOVE_REQ__INIT;
+
+	request.name = (char *)name;
+	request.cancel = true;
+	return FATHOM_ASK("VolumeMove", request, volume);
+}
+
 static inline struct question *publish_volume(const char *name, const char *host)
 {
 	Fathom__VolumePublishReq request = FATHOM__VOLUME_PUBLISH_REQ__INIT;

@@ -143,6 +143,27 @@ static bool is_unpublished(void)
 	return only_volume("a") && only_volume("a")->n_hosts == 0 && storage()->volumes[0].host_count == 0;
 }
 
+static struct question *move_it(void)
+{
+	return move_volume("p/a", 1);
+}
+
+static bool is_moved(void)
+{
+	const struct fake_storage *to = &fixture.fakes[1].storage;
+
+	return storage()->volume_count == 0 && to->volume_count == 1 && to->volumes[0].move == FAKE_STILL &&
+	       to->volumes[0].host_count == 1 && show_volume("p/a")->rank == 1 && !show_volume("p/a")->pending[0];
+}
+
+static void move_before(void)
+{
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(publish_volume("p/a", HOST));
+	storage()->regions = 4;
+}
+
 static struct question *clone_it(void)
 {
 	return clone_volume("p/a@s", "p/c");
@@ -199,6 +220,7 @@ static const struct operation {
 	{ "volume rename", volume_before, rename_it, is_renamed, 0 },
 	{ "volume publish", volume_before, publish_it, is_published, 0 },
 	{ "volume unpublish", hosts_before, unpublish_it, is_unpublished, 0 },
+	{ "volume move", move_before, move_it, is_moved, 0 },
 };
 
 static void check(const struct operation *operation, bool holds, const char *when, int number)

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Moves of a volume between two ranks: storage_move.c. At no call do both engines serve the volume. */
+#include "storage_calls.h"
+
+static struct fake_storage *storage(uint32_t rank)
+{
+	return &fixture.fakes[rank].storage;
+}
+
+/* How many engines serve the volume to hosts. */
+static uint32_t serving(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t rank = 0; rank < FAKES; rank++) {
+		const struct fake_volume *volume = &storage(rank)->volumes[0];
+
+		count += storage(rank)->volume_count > 0 && volume->move == FAKE_STILL && volume->host_count > 0;
+	}
+	return count;
+}
+
+static void check_serving(void)
+{
+	must(serving() <= 1);
+}
+
+static void begin(uint64_t patience_ns)
+{
+	fixture.storage_patience_ns = patience_ns;
+	fixture.after_storage = check_serving;
+	fixture_begin(NULL);
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(publish_volume("p/a", HOST));
+	storage(0)->regions = 8;
+}
+
+static void end(void)
+{
+	fixture_end(NULL);
+	fixture.after_storage = NULL;
+}
+
+/* The volume is on this rank only, in the catalog and in the engines, and has its host. */
+static void assert_is_on(uint32_t rank)
+{
+	const Fathom__Volume *volume = show_volume("p/a");
+
+	assert_int_equal(volume->rank, rank);
+	assert_string_equal(volume->pending, "");
+	assert_int_equal(storage(rank)->volume_count, 1);
+	assert_int_equal(storage(1 - rank)->volume_count, 0);
+	assert_int_equal(storage(rank)->volumes[0].move, FAKE_STILL);
+	assert_int_equal(storage(rank)->volumes[0].host_count, 1);
+	assert_int_equal(volume->n_hosts, 1);
+}
+
+static void a_volume_moves_in_rounds(void **state)
+{
+	begin(0);
+	storage(1)->running = 3;
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	assert_is_on(1);
+	/* 8, 4, 2 and 1 regions of 64 MiB; then the last round, of none */
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_COPY], 4);
+	assert_int_equal(storage(0)->calls[STORE__ACTION__MOVE_CHANGES], 5);
+	assert_int_equal(storage(0)->calls[STORE__ACTION__MOVE_FENCE], 1);
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_STATUS], 4 + 3);
+	/* repeated: nothing happens */
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_COPY], 4);
+	end();
+}
+
+static void a_move_to_a_wrong_rank_is_refused(void **state)
+{
+	begin(0);
+	assert_int_equal(move_volume("p/a", 7)->why.code, FAULT_RANK_NOT_OF_POOL);
+	assert_int_equal(move_volume("p/b", 1)->why.code, FAULT_NO_SUCH_VOLUME);
+	assert_int_equal(cancel_move("p/a")->why.code, FAULT_MOVE_ABSENT);
+	assert_int_equal(volume_of(move_volume("p/a", 0))->rank, 0);
+	assert_is_on(0);
+	end();
+}
+
+/* A step is refused for good: the volume stays, and its hosts are served again. */
+static void a_refused_step_undoes_the_move(void **state)
+{
+	static const struct {
+		uint32_t rank;
+		Store__Action action;
+	} steps[] = {
+		{ 1, STORE__ACTION__MOVE_PREPARE }, { 0, STORE__ACTION__MOVE_OFFER },  { 0, STORE__ACTION__MOVE_CHANGES },
+		{ 1, STORE__ACTION__MOVE_COPY },    { 1, STORE__ACTION__MOVE_STATUS }, { 0, STORE__ACTION__MOVE_FENCE },
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+		begin(0);
+		storage(steps[i].rank)->errors[steps[i].action] = -ENOSPC;
+		assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_FULL);
+		assert_is_on(0);
+		memset(storage(steps[i].rank)->errors, 0, sizeof(storage(0)->errors));
+		assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+		assert_is_on(1);
+		end();
+	}
+}
+
+static void a_volume_with_snapshots_stays(void **state)
+{
+	begin(0);
+	answer_of(create_snapshot("p/a@s"));
+	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_IN_USE);
+	assert_is_on(0);
+	end();
+}
+
+static bool is_copying(void *unused)
+{
+	return storage(1)->calls[STORE__ACTION__MOVE_STATUS] > 0;
+}
+
+static int keep_running(void *unused)
+{
+	storage(1)->running = UINT32_MAX;
+	return 0;
+}
+
+static int forget_session(void *rank)
+{
+	storage((uint32_t)(uintptr_t)rank)->volumes[0].session[0] = '\0';
+	storage(1)->running = 0;
+	return 0;
+}
+
+static void begin_move(struct question *question, Fathom__VolumeMoveReq *request)
+{
+	fathom__volume_move_req__init(request);
+	request->name = (char *)"p/a";
+	request->rank = 1;
+	on_control(keep_running, NULL);
+	ask_begin(question, fixture.admin, "/fathom.ControlSvc/VolumeMove", &request->base,
+		  &fathom__volume_resp__descriptor);
+	wait_until(is_copying, NULL);
+}
+
+/* An engine that was restarted does not know the copy: another one begins. */
+static void a_forgotten_copy_begins_again(void **state)
+{
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		struct question question = { 0 };
+		Fathom__VolumeMoveReq request;
+
+		begin(0);
+		begin_move(&question, &request);
+		on_control(forget_session, (void *)(uintptr_t)rank);
+		question_wait(&question);
+		assert_int_equal(volume_of(&question)->rank, 1);
+		question_end(&question);
+		assert_is_on(1);
+		assert_true(storage(1)->calls[STORE__ACTION__MOVE_PREPARE] == 2);
+		end();
+	}
+}
+
+static void a_move_is_cancelled(void **state)
+{
+	struct question question = { 0 };
+	Fathom__VolumeMoveReq request;
+
+	begin(0);
+	begin_move(&question, &request);
+	assert_string_equal(show_volume("p/a")->pending, "move to rank 1");
+	assert_non_null(strstr(show_volume("p/a")->reason, "bytes of round 1 are copied"));
+	/* a host that has the volume gets its address; another one must wait */
+	assert_int_equal(volume_of(publish_volume("p/a", HOST))->rank, 0);
+	assert_int_equal(publish_volume("p/a", "nqn.other")->why.code, FAULT_STORAGE_CHANGING);
+	assert_int_equal(resize_volume("p/a", 2 * GIB, false)->why.code, FAULT_STORAGE_CHANGING);
+	assert_int_equal(create_snapshot("p/a@s")->why.code, FAULT_STORAGE_CHANGING);
+	volume_of(cancel_move("p/a"));
+	question_wait(&question);
+	assert_int_equal(question.why.code, FAULT_MOVE_CANCELLED);
+	question_end(&question);
+	assert_is_on(0);
+	end();
+}
+
+static void a_destroyed_volume_leaves_nothing_on_either_rank(void **state)
+{
+	struct question question = { 0 };
+	Fathom__VolumeMoveReq request;
+
+	begin(0);
+	begin_move(&question, &request);
+	volume_of(destroy_volume("p/a", true));
+	question_wait(&question);
+	assert_int_not_equal(question.code, GRPC_OK);
+	question_end(&question);
+	assert_int_equal(storage(0)->volume_count + storage(1)->volume_count, 0);
+	assert_int_equal(list_volumes()->n_volumes, 0);
+	end();
+}
+
+static int refuse_discard(void *unused)
+{
+	storage(1)->errors[STORE__ACTION__MOVE_ACCEPT] = -EAGAIN;
+	return 0;
+}
+
+static int accept_again(void *unused)
+{
+	storage(1)->errors[STORE__ACTION__MOVE_ACCEPT] = 0;
+	return 0;
+}
+
+/* After the commit the move only goes forward. */
+static void a_committed_move_is_not_undone(void **state)
+{
+	begin(NS_PER_MS);
+	on_control(refuse_discard, NULL);
+	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_WAITS);
+	assert_int_equal(show_volume("p/a")->rank, 1);
+	assert_int_equal(serving(), 0);
+	assert_int_equal(cancel_move("p/a")->why.code, FAULT_MOVE_COMMITTED);
+	reopen_mgmt();
+	on_control(accept_again, NULL);
+	wait_until(nothing_is_pending, NULL);
+	assert_is_on(1);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_volume_moves_in_rounds),
+		cmocka_unit_test(a_move_to_a_wrong_rank_is_refused),
+		cmocka_unit_test(a_refused_step_undoes_the_move),
+		cmocka_unit_test(a_volume_with_snapshots_stays),
+		cmocka_unit_test(a_forgotten_copy_begins_again),
+		cmocka_unit_test(a_move_is_cancelled),
+		cmocka_unit_test(a_destroyed_volume_leaves_nothing_on_either_rank),
+		cmocka_unit_test(a_committed_move_is_not_undone),
+	};
+
+	return cmocka_run_group_tests_name("control mgmt moves", tests, NULL, NULL);
+}
