@@ -215,6 +215,9 @@ static const struct volume *check_offer(struct storage_call *call)
 	else if (volume->snapshot_count > 0)
 		fill_fault(&why, -ENOTEMPTY, "volume %s has %u snapshots, which do not move: destroy them first",
 			   volume->device, volume->snapshot_count);
+	else if (volume->record.checksums)
+		fill_fault(&why, -EOPNOTSUPP, "volume %s has checksums, which do not move: export and import it",
+			   volume->device);
 	else if (export_is_held(volume) || volumes_get_copy(call->volumes, volume, &copy))
 		fill_fault(&why, -EBUSY, "volume %s is being destroyed or copied", volume->device);
 	else if (uuid_parse(call->request->move_session, session) != 0)

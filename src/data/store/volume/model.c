@@ -191,7 +191,7 @@ static char *file_path(const struct volumes *volumes, const struct volume *volum
 
 char *model_data_path(const struct volumes *volumes, const struct volume *volume)
 {
-	return data_path(volumes, volume, volume->record.generation);
+	return file_path(volumes, volume, "data", volume->record.generation);
 }
 
 static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
