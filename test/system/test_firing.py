@@ -377,6 +377,12 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(engine.process.wait(20), -signal.SIGABRT)
 
     @staticmethod
+    def overwritten(engine):
+        """The names of threads whose I/O ring was too small: those without I/O have small ones, and a slow run makes more records."""
+        rows = [json.loads(line) for line in run(FATHOM, "trace", "threads", "--json", "-f", engine.trace_path).stdout.splitlines()]
+        return {row["name"] for row in rows if row.get("recorded_io", 0) > row.get("room_io", 0)}
+
+    @staticmethod
     def threads(engine):
         """{name of a thread in the trace: its tid} of a running engine."""
         rows = [json.loads(line) for line in run(FATHOM, "trace", "threads", "--json", "-p", engine.pid).stdout.splitlines()]
@@ -400,7 +406,8 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         seen = events.from_bpftrace(self.model, self.text(self.seen), loaded_at)
         self.assertEqual(set(self.model.points) - {event.name for event in seen} - (set() if self.file else HELD)
                          - (set() if self.has_reflinks else SNAPSHOTS), set(), "did not fire")
-        self.check_same([event for event in seen if event.thread in tids.values()], shown)
+        small = {tids[name] for name in self.overwritten(engine) & set(tids)}
+        self.check_same(events.without_overwritten(self.model, [event for event in seen if event.thread in tids.values()], shown, small), shown)
         last = {event.name: event.args for event in seen}
         self.assertEqual(last["process_signal"][0], signal.SIGABRT)
         self.assertIn("current_admin_qpairs", last["must_failed"][0])

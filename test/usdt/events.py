@@ -158,6 +158,15 @@ def from_trace(text, tids):
     return events
 
 
+def without_overwritten(model, seen, shown, tids):
+    """`seen` without what the I/O rings of the threads `tids` no longer have: what is older than the first record there."""
+    first = {}
+    for event in shown:
+        if event.thread in tids and model.points[event.name].ring == "io":
+            first[event.thread] = min(event.tick, first.get(event.thread, event.tick))
+    return [event for event in seen if model.points[event.name].ring != "io" or event.tick >= first.get(event.thread, 0)]
+
+
 def by_thread(events):
     order = collections.defaultdict(list)
     for event in events:
