@@ -20,7 +20,7 @@ from harness import BIN, FATHOM, NQN, TOP, free_port, run
 
 SERVER = os.path.join(BIN, "fathom-server")
 HELPER = os.path.join(BIN, "fathom-helper")
-SETTLE_SECONDS = 30
+SETTLE_SECONDS = 60
 
 
 class ServerEnded(AssertionError):
@@ -100,7 +100,7 @@ engines:
     def stop(self):
         """Stop the server with SIGTERM; its exit status. Its engines keep running."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def log_text(self):
         return pathlib.Path(self.log_path).read_text()

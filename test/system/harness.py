@@ -25,7 +25,7 @@ BIN = os.environ.get("FATHOM_BIN", os.path.join(TOP, "build", "bin"))
 ENGINE = os.path.join(BIN, "fathom-engine")
 FATHOM = os.path.join(BIN, "fathom")
 NQN = "nqn.2016-06.io.spdk:cnode1"
-READY_SECONDS = 20
+READY_SECONDS = 60
 counter = 0
 
 
@@ -187,7 +187,7 @@ nvmf_subsystem_add_ns {NQN} {name}
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(20)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the engine did not stop on SIGTERM:\n{self.log_text()}") from None

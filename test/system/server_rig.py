@@ -26,7 +26,7 @@ except ImportError:
     grpc = None
 
 SERVER = os.path.join(BIN, "fathom-server")
-READY_SECONDS = 20
+READY_SECONDS = 60
 JOIN_SECONDS = 30
 RANK_NONE = 0xFFFFFFFF
 
@@ -229,7 +229,7 @@ class Server:
         """SIGTERM; its exit status."""
         self.close_channel()
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def kill(self):
         self.close_channel()

@@ -63,9 +63,11 @@ class AgentAndServer(SystemTest):
         one.fathom("pool", "update-acl", "p1", "-e", f"A::root@{os.uname().nodename}:rw")
         answer = agent.attach("p1/db")
         self.assertNotIn(answer.code, (1293, 1294), answer)  # a host without the driver gets no further
-        events = one.fathom("system", "events").stdout
-        self.assertEqual(events.count("volume_published"), 1, events)
-        self.assertEqual(events.count("pool_access_changed"), 2, events)
+
+        def events():
+            text = one.fathom("system", "events").stdout
+            return text.count("volume_published"), text.count("pool_access_changed")
+        one.wait_until(lambda: events() == (1, 2), lambda: f"events of 1 publish and 2 changes of the list: {events()}")
 
     def test_an_agent_attaches_by_the_pools_access_control_list(self):
         self.attach_by_rights()

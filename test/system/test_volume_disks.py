@@ -7,7 +7,7 @@ import subprocess
 import unittest
 
 import xfs
-from harness import NQN, EngineTest, RpcError, run
+from harness import NQN, EngineTest, RpcError, run, wait_for
 from loop_device import NO_LOOP
 from server_rig import Refused, ServerTest
 
@@ -32,7 +32,8 @@ def fill(folder):
 
 
 def remount(folder, option):
-    run("mount", "-o", f"remount,{option}", folder)
+    """Busy: a file that a refused change made is still open for writing, or being removed."""
+    wait_for(lambda: run("mount", "-o", f"remount,{option}", folder, check=False).returncode == 0)
 
 
 @unittest.skipIf(NO_LOOP, NO_LOOP)
@@ -72,9 +73,9 @@ class Disks(EngineTest):
             text = self.refusal(engine, method, pool="p", volume="thick", **params)
             if text:    # the file system has a reserve for names
                 self.assertIn("No space left", text)
-        os.unlink(filler)
-        engine.perf("--nsid", "2", "--rw", "write", "--bs", "64k", "--count", "600")
-        engine.rpc("volume_create", pool="p", volume="other", size=64 * MIB, thick=True)
+        os.unlink(filler)   # the file system frees the blocks later
+        wait_for(lambda: engine.perf("--nsid", "2", "--rw", "write", "--bs", "64k", "--count", "600", check=False).returncode == 0)
+        wait_for(lambda: not self.refusal(engine, "volume_create", pool="p", volume="other", size=64 * MIB, thick=True))
         engine.kill()
         engine = self.start()
         names = {volume["name"]: volume["state"] for volume in engine.rpc("volume_get_volumes")}
@@ -112,7 +113,8 @@ class Disks(EngineTest):
         self.assertIn("Input/output error", self.refusal(engine, "volume_create", pool="p", volume="b", size=8 * MIB))
         engine.perf("--nsid", "2", "--rw", "mix", "--count", "300", "--verify")
         engine.kill()
-        subprocess.run(["umount", self.storage], check=True)
+        # the kernel closes the files of a killed process's io_uring later
+        wait_for(lambda: subprocess.run(["umount", self.storage], stderr=subprocess.DEVNULL).returncode == 0)
         run("mount", "-o", "loop", self.storage + ".img", self.storage)
         engine = self.start()
         self.assertEqual([volume["state"] for volume in engine.rpc("volume_get_volumes")], ["ONLINE"])

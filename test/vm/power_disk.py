@@ -6,9 +6,9 @@
         disk.cut(qemu)      # kill QEMU; each unflushed sector keeps one of its contents since the last flush
 
 A flush moves the cache into the image file. At a cut each block of 4 KiB becomes what it was at the last flush, or what any later write
-put there, at random: writes are lost, reordered and torn, but a block is whole. That is what NVMe disks without power-loss protection promise
-that are formatted with blocks of 4 KiB. XFS needs whole blocks: its recovery does not replay a metadata block whose first sector is newer than the
-log's record, so a disk that tore such blocks could not be mounted ("Bad message").
+put there, at random: writes are lost, reordered and torn, but each block of 4 KiB is old or new as a whole. This is the model of an NVMe disk with
+blocks of 4 KiB and without power-loss protection. With sectors of 512 bytes some mounts after a cut failed ("Bad message"). Probably the cut had
+torn a metadata block of XFS: its recovery skips a block whose first sector is newer than the record in the log. No disk image proves this.
 """
 
 import os

@@ -32,6 +32,8 @@ class TestAgent(RelayedSystem):
         self.addCleanup(self.guest.close)
         self.guest.check("mkdir -p /etc/nvme /etc/fathom /run /var/lib /dev/shm && modprobe nvme-tcp")
         self.guest.check(f"echo {HOST_NQN} > /etc/nvme/hostnqn")
+        # what the credential of root needs: the names of this host, its users and its groups
+        self.guest.check("hostname client1; echo root:x:0:0:root:/root:/bin/sh > /etc/passwd; echo root:x:0: > /etc/group")
         self.guest.check(f"cat > /etc/fathom/fathom_agent.yml <<'END'\n{self.agent_configuration}END")
         self.guest.check("dd if=/dev/urandom of=/tmp/data bs=64k count=16 2>/dev/null")
         self.start_agent()

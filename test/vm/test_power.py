@@ -87,9 +87,9 @@ class TestPower(unittest.TestCase):
         host = guest.boot(self.programs, MEMORY_MB, devices=guest.Devices([self.disk.socket], {self.port: 4420}))
         self.addCleanup(host.close)
         host.check("modprobe -a virtio_blk xfs; mkdir -p /srv /dev/shm /var/tmp; mount -t tmpfs shm /dev/shm", SLOW_SECONDS)
-        host.check("for i in $(seq 100); do [ -b /dev/vda ] && break; sleep 0.1; done; mount /dev/vda /srv || { dmesg | tail -40; exit 1; }", SLOW_SECONDS)
+        host.check("for i in $(seq 600); do [ -b /dev/vda ] && break; sleep 0.1; done; mount /dev/vda /srv || { dmesg | tail -40; exit 1; }", SLOW_SECONDS)
         self.engine = host.start("fathom-engine --storage /srv --wait-for-rpc >/tmp/engine.log 2>&1", 3600)
-        host.check("for i in $(seq 300); do [ -S /var/tmp/fathom.sock ] && exit 0; sleep 0.1; done; cat /tmp/engine.log; exit 1", SLOW_SECONDS)
+        host.check("for i in $(seq 1200); do [ -S /var/tmp/fathom.sock ] && exit 0; sleep 0.1; done; cat /tmp/engine.log; exit 1", SLOW_SECONDS)
         host.check("echo framework_start_init | fathom rpc", SLOW_SECONDS)
         return host
 

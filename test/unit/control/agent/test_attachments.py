@@ -80,7 +80,7 @@ class Attachments(rig.AgentTest):
     def test_an_attach_whose_answer_came_too_late_is_withdrawn(self):
         """The service may have published the volume, and no other client would unpublish it."""
         agent = self.begin(**{PUBLISH: Slow(3600, volume())})
-        self.assertEqual(rig.fault_code(agent.attach("p1/db", timeout_ms=200)), "code = 508")
+        self.assertEqual(rig.fault_code(agent.attach("p1/db", timeout_ms=2000)), "code = 508")
         wait_for(self.unpublished, "the volume is unpublished")
         self.assertEqual({(one.name, one.host) for one in self.unpublished()}, {("p1/db", HOST)})
         wait_for(lambda: not agent.attachments(), "the attachment is forgotten")

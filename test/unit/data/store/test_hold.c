@@ -279,7 +279,7 @@ static void a_hold_is_confirmed_until_a_channel_lets_its_io_go(void **state)
 	begin(true);
 	begin_io(&io, IO_TYPE_WRITE, 0, 1);
 	for (int i = 0; i < 3; i++) {
-		rig_pass_time((BDEV_HOLD_SILENCE_SEC - 2) * NS_PER_SEC);
+		rig_pass_time(BDEV_HOLD_SILENCE_SEC / 2 * NS_PER_SEC);
 		assert_true(confirm());
 		assert_int_equal(io.done, 0);
 	}
