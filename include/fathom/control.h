@@ -217,7 +217,7 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_destroy(struct fathom_control 
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_get_acl(struct fathom_control *control, const char *id,
 	struct fathom_control_pool_acl **ret, struct fathom_fault *why);
 
-/* Replace the access control list of a pool. Only the names of the pairs count. Result: the new list. */
+/* Replace the access control list of a pool. Only the names of the pairs count. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_overwrite_acl(struct fathom_control *control, const char *id,
 	const struct fathom_control_pair *entries, size_t count, struct fathom_control_pool_acl **ret,
 	struct fathom_fault *why);
@@ -304,9 +304,9 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_restore(struct fathom_cont
 	struct fathom_control_volumes **ret, struct fathom_fault *why);
 
 /*
- * In which ranges two snapshots of a volume differ, or which ones a snapshot has; a part of the list. It may have more,
- * never less. `name`: "POOL/VOLUME@SNAPSHOT"; "POOL/VOLUME": the volume as it is now. `from`: name of the older snapshot;
- * NULL: none. `offset`: where the part begins: 0, then next_offset.
+ * A part of the list of ranges in which two snapshots of a volume differ, or of all ranges that a snapshot has. The list
+ * may contain equal ranges, too. `name`: "POOL/VOLUME@SNAPSHOT"; "POOL/VOLUME": the volume as it is now. `from`: name of
+ * the older snapshot; NULL: none. `offset`: where the part begins: 0, then next_offset.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_snapshot_changes(struct fathom_control *control, const char *name,
 	const char *from, uint64_t offset, struct fathom_control_changes **ret, struct fathom_fault *why);
