@@ -144,7 +144,7 @@ class Server:
         for packet in chunks(reply.SerializeToString()):
             sock.send(packet)
 
-    def wait(self, condition, timeout=15):
+    def wait(self, condition, timeout=60):
         """Wait until `condition()` holds; false after `timeout` seconds."""
         with self.changed:
             return self.changed.wait_for(condition, timeout)

@@ -119,7 +119,7 @@ class Helper:
         self.socket.close()
         if self.process.poll() is None:
             try:
-                self.process.wait(20)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

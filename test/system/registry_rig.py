@@ -133,7 +133,7 @@ class Probed:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(20)
+            return self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"the daemon did not stop:\n{self.text()}") from None

@@ -163,7 +163,7 @@ class ServerAndEngines(SystemTest):
                 seen.append(json.loads(follow.stdout.readline())["number"])
             self.assertEqual(seen, list(range(1, len(seen) + 1)))
             follow.send_signal(signal.SIGINT)
-            self.assertEqual(follow.wait(10), 0)
+            self.assertEqual(follow.wait(60), 0)
         finally:
             follow.kill()
             follow.communicate()

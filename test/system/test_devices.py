@@ -110,7 +110,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
         engine.process.terminate()
         self.wait_for_log(engine, "ERROR: .*: exiting (without them|anyway)", 40)
         hung.release()      # the kernel keeps a process until its I/O completes
-        self.assertEqual(engine.process.wait(30), 1)
+        self.assertEqual(engine.process.wait(60), 1)
 
 
 class FailingDevice(DeviceTest):

@@ -123,10 +123,10 @@ class Startup(ControlTest):
     def test_a_socket_or_storage_in_use_is_refused(self):
         engine = self.under_server()
         other = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", ready=False)
-        self.assertEqual(other.process.wait(20), 1)
+        self.assertEqual(other.process.wait(60), 1)
         self.assertIn(engine.control, other.log_text())
         other = self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", "--instance", "1", "--storage", self.directory, ready=False)
-        self.assertEqual(other.process.wait(20), 1)
+        self.assertEqual(other.process.wait(60), 1)
         self.assertIn("another engine uses it", other.log_text())
         storage = os.path.join(self.directory, "other")
         os.mkdir(storage)
@@ -150,7 +150,7 @@ class Startup(ControlTest):
                 (["--socket-dir", self.directory, "--listen", "localhost:4420"], "ADDRESS:PORT"),
                 (["--socket-dir", self.directory, "--listen", "0.0.0.0:4420"], "is not an address of this host"),
                 (["--socket-dir", self.directory, "--listen", "[::]:4420"], "is not an address of this host")]:
-            done = harness.run(harness.ENGINE, *wrong, check=False, timeout=10)
+            done = harness.run(harness.ENGINE, *wrong, check=False, timeout=60)
             self.assertEqual(done.returncode, 2, wrong)
             self.assertIn(reason, done.stderr, wrong)
 
@@ -222,7 +222,7 @@ class ServerLoss(ControlTest):
                              (23, 3, self.control(engine)["incarnation"]))
         self.assertEqual(self.control(engine)["state"], "SERVING")
         self.assertGreaterEqual(len(server.ready), 1)
-        out, _ = load.communicate(timeout=30)
+        out, _ = load.communicate(timeout=60)
         self.assertEqual(load.returncode, 0, out)
 
     def test_events_beyond_the_queue_are_counted_and_the_next_event_reports_them(self):
@@ -353,7 +353,7 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s """
         self.assertEqual(self.control(engine)["state"], "SERVING")
         self.assertEqual(self.status(engine, PREP_SHUTDOWN, mgmt.PrepShutdownReq(rank=3)), 0)
         self.assertEqual(self.control(engine)["state"], "DRAINED")
-        out, _ = load.communicate(timeout=30)
+        out, _ = load.communicate(timeout=60)
         self.assertNotEqual(load.returncode, 0)             # the engine disconnected it
         self.assertEqual([group["current_io_qpairs"] for group in engine.rpc("nvmf_get_stats")["poll_groups"]], [0])
         self.assertEqual(engine.perf("--count", "1", check=False).returncode, 2)
@@ -383,7 +383,7 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(self.control(engine)["state"], "DRAINING")
         self.assertEqual(self.status(engine, PING_RANK, mgmt.PingRankReq(rank=3)), 0)
         engine.kill()
-        load.wait(30)
+        load.wait(60)
 
     def group_map(self, version, *members):
         return mgmt.GroupUpdateReq(map_version=version, engines=[
@@ -419,8 +419,8 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         while engine.rpc("nvmf_get_stats")["poll_groups"][0]["completed_nvme_io"] < 1000:
             self.assertIsNone(load.poll())
         self.assertEqual(self.update_map(engine, 5, *members), 0)
-        self.assertEqual(engine.process.wait(20), 0, engine.log_text())
-        load.communicate(timeout=30)
+        self.assertEqual(engine.process.wait(60), 0, engine.log_text())
+        load.communicate(timeout=60)
         self.assertNotEqual(load.returncode, 0)
         last = server.events[-1].event
         self.assertEqual((last.id, last.rank, last.type), (5, 3, 2))
@@ -438,7 +438,7 @@ nvmf_subsystem_add_listener {harness.NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.assertEqual(self.update_map(engine, 9, (1, 1)), 0)
         self.assertEqual(self.control(engine)["state"], "READY")
         self.assertEqual(self.status(engine, SET_RANK, mgmt.SetRankReq(rank=3, map_version=8)), 0)
-        self.assertEqual(engine.process.wait(20), 0, engine.log_text())     # although no server takes its event
+        self.assertEqual(engine.process.wait(60), 0, engine.log_text())     # although no server takes its event
 
 
 class RealServer(server_rig.ServerTest):

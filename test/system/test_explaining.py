@@ -236,7 +236,7 @@ class Explaining(EngineTest):
         self.assertIn("trace", json.loads(follow.stdout.readline()))
         engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "500")
         self.assertEqual(engine.stop(), 0)
-        rows = [json.loads(line) for line in follow.communicate(timeout=20)[0].splitlines()]
+        rows = [json.loads(line) for line in follow.communicate(timeout=60)[0].splitlines()]
         self.assertEqual(follow.returncode, 0)
         self.assertEqual(len([row for row in rows if row.get("name") == "bdev_io_done"]), 500)
         self.assertEqual(rows[-1]["end"]["overwritten"], 0)
@@ -254,7 +254,7 @@ class Explaining(EngineTest):
         engine.perf("--nsid", "1", "--rw", "randread", "--bs", "4k", "--depth", "1", "--count", "20")
         time.sleep(0.3)
         follow.send_signal(signal.SIGINT)
-        text = follow.communicate(timeout=10)[0]
+        text = follow.communicate(timeout=60)[0]
         self.assertEqual(follow.returncode, 0)
         self.assertEqual(text.count("BDEV_IO_DONE"), 20)
 

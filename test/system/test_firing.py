@@ -374,7 +374,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         run("gdb", "-q", "-batch", "-nx", "-p", engine.pid, "-ex", "set variable nvmf_tgt.groups[0]->current_admin_qpairs = 7")
         with self.assertRaises(OSError):
             engine.rpc("nvmf_get_stats")
-        self.assertEqual(engine.process.wait(20), -signal.SIGABRT)
+        self.assertEqual(engine.process.wait(60), -signal.SIGABRT)
 
     @staticmethod
     def overwritten(engine):

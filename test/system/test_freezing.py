@@ -390,7 +390,7 @@ class Freezing(EngineTest):
 
     def check_crash(self, engine, suffix, number):
         """Check that the engine died of signal `number` and its file got a second name: (reason in the file, crash events, second name)."""
-        self.assertEqual(engine.process.wait(30), -number, engine.log_text())
+        self.assertEqual(engine.process.wait(60), -number, engine.log_text())
         path = f"{engine.trace_path}.{suffix}"
         self.assertTrue(os.path.samefile(path, engine.trace_path))
         rows = self.rows(path)

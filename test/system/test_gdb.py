@@ -335,7 +335,7 @@ class Gdb(EngineTest):
         self.assertIn("reactor_0", output)
         engine.rpc("bdev_get_bdevs")
         engine.process.send_signal(signal.SIGINT)
-        self.assertEqual(engine.process.wait(20), 0)
+        self.assertEqual(engine.process.wait(60), 0)
 
     @staticmethod
     def answers_rpc(engine):

@@ -97,7 +97,7 @@ nvmf_subsystem_add_ns {NQN} EE_M1 -n 2
         self.assertTrue(removed.is_alive())
         removed.join(30)
         self.assertFalse(removed.is_alive())
-        self.assertNotEqual(host.wait(30), 0)               # its read has failed
+        self.assertNotEqual(host.wait(60), 0)               # its read has failed
         self.assertIn("Internal", host.stdout.read())
         self.check_progress(engine)
         # the device still has the read: it may not be used again

@@ -99,7 +99,7 @@ class Protocol(HelperTest):
     def test_a_user_who_is_not_on_the_list_is_refused(self):
         helper = self.helper(uid=12345)
         self.assertEqual(helper.socket.recv(100), b"")
-        self.assertEqual(helper.process.wait(20), 1)
+        self.assertEqual(helper.process.wait(60), 1)
         self.assertIn("user 12345 is not on the helper's list", helper.log_text())
 
     def test_another_process_with_the_same_socket_is_refused(self):

@@ -134,7 +134,7 @@ class Daemon(RegistryTest):
     def test_a_second_daemon_on_the_same_socket_and_tree_is_refused(self):
         probed = self.probed()
         second = self.probed(ready=False)
-        self.assertEqual(second.process.wait(20), 1)
+        self.assertEqual(second.process.wait(60), 1)
         self.assertIn("another", second.text())
         self.assertEqual(probed.status()["clients"], 1)
 
@@ -158,7 +158,7 @@ class Daemon(RegistryTest):
                 self.assertEqual(one.ask(HELLO)[0:2], (0, daemon.pid))
             daemon.terminate()
             self.assertEqual(notify.recv(100), b"STOPPING=1")
-            self.assertEqual(daemon.wait(20), 0)
+            self.assertEqual(daemon.wait(60), 0)
             self.assertTrue(os.path.exists(path), "the daemon must not remove systemd's socket")
 
     def test_a_daemon_of_an_ordinary_user_serves_only_processes_of_that_user(self):

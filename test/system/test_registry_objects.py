@@ -84,7 +84,7 @@ class Notes(RegistryTest):
         self.assertFalse(os.path.exists(program))
         self.assertIn("bdev_io_done", {row["probe"] for row in probed.rows("--all", str(process.pid)) if row["found"] == "SDT notes"})
         process.terminate()
-        process.wait(20)
+        process.wait(60)
 
     def test_option_all_lists_registrations_and_notes_of_all_processes(self):
         probed = self.probed()

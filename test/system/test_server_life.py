@@ -183,7 +183,7 @@ class EngineSurvival(ServerTest):
                 with self.assertRaises(Refused) as refused:
                     asked.result(20)
             self.assertEqual(refused.exception.fault.get("Code"), "610")
-            self.assertEqual(server.process.wait(20), 0)
+            self.assertEqual(server.process.wait(60), 0)
         finally:
             os.kill(pid, signal.SIGCONT)
             server.close_channel()

@@ -69,7 +69,7 @@ class Ranks(ServerTest):
             server.process.send_signal(signal.SIGTERM)
             self.assertEqual(self.fault_of(hung.result).get("Code"), "610")
         server.close_channel()
-        self.assertEqual(server.process.wait(20), 0)
+        self.assertEqual(server.process.wait(60), 0)
         os.kill(engines[1].pid, signal.SIGCONT)
 
     def counters(self, server):

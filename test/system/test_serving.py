@@ -169,7 +169,7 @@ nvmf_subsystem_add_ns {NQN} null0
         path = os.path.join(self.directory, "config.json")
         config = {"subsystems": [{"subsystem": "bdev", "config": [{"method": "bdev_null_create", "params": {"name": "n"}}]}]}
         open(path, "w").write(json.dumps(config))
-        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
+        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=60)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("bdev_null_create", done.stderr + done.stdout)
 
@@ -183,7 +183,7 @@ nvmf_subsystem_add_ns {NQN} null0
         for method in ("framework_wait_init", "framework_start_init", "spdk_kill_instance"):
             with self.subTest(method):
                 path = self.write_config([{"method": "bdev_null_create", "params": {}}, {"method": method}])
-                done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=20)
+                done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", path, check=False, timeout=60)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(f"call 2: {method} is not allowed in a configuration", done.stderr)
 
@@ -229,7 +229,7 @@ nvmf_subsystem_add_ns {NQN} null0
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         engine.wait_for_ios(10000, "Disk0")
         engine.kill()
-        self.assertNotEqual(load.wait(30), 0)
+        self.assertNotEqual(load.wait(60), 0)
         self.assertTrue(os.path.exists(state))
         again = self.engine()
         again.serve("bdev_uring_create", path, "Disk0", 512)
@@ -254,7 +254,7 @@ nvmf_subsystem_add_ns {NQN} null0
                                  "--depth", "64", "--time", "10"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         engine.wait_for_ios(1000, "Disk0")
         self.assertEqual(engine.stop(), 0, engine.log_text())
-        self.assertNotEqual(load.wait(20), 0)
+        self.assertNotEqual(load.wait(60), 0)
         self.assertFalse(os.path.exists(engine.sock))
 
     def test_threads_are_moved_to_other_cpus_under_load(self):
@@ -296,7 +296,7 @@ nvmf_subsystem_add_ns {NQN} null0
         calls = [{"method": "bdev_malloc_create", "params": {"name": "Disk1", "num_blocks": 100, "block_size": 512}},
                  {"method": "bdev_error_create", "params": {"base_name": "Disk1"}},
                  {"method": "bdev_error_create", "params": {"base_name": "nobody"}}]
-        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", self.write_config(calls), check=False, timeout=20)
+        done = run(ENGINE, "-r", os.path.join(self.directory, "s"), "-c", self.write_config(calls), check=False, timeout=60)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("nobody", done.stderr)
 
@@ -438,13 +438,13 @@ class Control(EngineTest):
 
     def test_a_second_engine_on_the_same_socket_is_refused(self):
         engine = self.engine()
-        done = run(ENGINE, "-r", engine.sock, "--name", "second", check=False, timeout=20)
+        done = run(ENGINE, "-r", engine.sock, "--name", "second", check=False, timeout=60)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(engine.sock, done.stderr)
         engine.rpc("spdk_get_version")
 
     def test_an_empty_socket_path_is_refused(self):
-        done = run(ENGINE, "-r", "", check=False, timeout=20)
+        done = run(ENGINE, "-r", "", check=False, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (2, 'fathom-engine: --rpc-socket: "" is not a path: it has no characters\n'
                             "`fathom-engine --help` shows the options\n"))
 
@@ -466,7 +466,7 @@ class Control(EngineTest):
         ours = os.sched_getaffinity(0)
         missing = max(ours) + 1
         for cpus in (f"[{min(ours)},{missing}-255]", hex(1 << min(ours) | 1 << missing | 1 << 175)):
-            done = run(ENGINE, "-m", cpus, check=False, timeout=20)
+            done = run(ENGINE, "-m", cpus, check=False, timeout=60)
             self.assertEqual((done.returncode, done.stderr),
                              (2, f'fathom-engine: --cpumask: "{cpus}" has CPU {missing}, which does not exist or which this process is '
                                  "not allowed to use\n`fathom-engine --help` shows the options\n"))
@@ -490,7 +490,7 @@ class Control(EngineTest):
     def test_spdk_kill_instance_ends_the_engine(self):
         engine = self.engine()
         engine.rpc("spdk_kill_instance", sig_name="SIGTERM")
-        self.assertEqual(engine.process.wait(20), 0)
+        self.assertEqual(engine.process.wait(60), 0)
 
 
 if __name__ == "__main__":

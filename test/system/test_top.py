@@ -286,7 +286,7 @@ class Lines(TopTest):
         self.assertEqual(ops, IOS)
         self.assertEqual(commands, IOS + 1)     # the Connect is counted too
         top.send_signal(signal.SIGINT)
-        self.assertEqual(top.wait(20), 0)
+        self.assertEqual(top.wait(60), 0)
 
     def test_totals_in_json_equal_those_of_the_rpcs(self):
         engine = self.serving_engine()
@@ -425,7 +425,7 @@ class Lines(TopTest):
         thread = threading.Thread(target=lie)
         thread.start()
         done = subprocess.Popen([FATHOM, "top", "--json", "-n", "1", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        out, err = done.communicate(timeout=30)
+        out, err = done.communicate(timeout=60)
         thread.join()
         server.close()
         self.assertEqual(done.returncode, 1)

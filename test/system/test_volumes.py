@@ -279,13 +279,13 @@ nvmf_subsystem_add_ns {NQN} p1/db
     def test_two_engines_do_not_share_a_storage(self):
         self.start()
         other = self.engine("--storage", self.storage, ready=False)
-        self.assertEqual(other.process.wait(20), 1)
+        self.assertEqual(other.process.wait(60), 1)
         self.assertIn("another engine uses it", other.log_text())
 
     def test_an_engine_without_storage_says_how_to_get_one(self):
         engine = self.engine()
         self.assert_rejected("--storage DIR", engine, "pool_create", pool="p1")
-        self.assertEqual(subprocess.run([ENGINE, "--storage", "/none"], capture_output=True, timeout=20).returncode, 2)
+        self.assertEqual(subprocess.run([ENGINE, "--storage", "/none"], capture_output=True, timeout=60).returncode, 2)
 
     def test_many_callers_change_one_storage(self):
         engine, errors = self.start(), []

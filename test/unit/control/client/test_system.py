@@ -240,7 +240,7 @@ class Events(CommandTest):
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ, HOME=self.folder)) as process:
                 said = [json.loads(process.stdout.readline()) for _ in range(10)]
                 process.send_signal(signal.SIGINT)
-                self.assertEqual(process.wait(10), 0)
+                self.assertEqual(process.wait(60), 0)
                 self.assertEqual([one["number"] for one in said], list(range(1, 11)))
                 self.assertEqual((said[0]["id"], said[0]["rank"], said[9]["rank"]), ("engine_died", 3, None))
                 self.assertEqual(process.stderr.read(), "")
@@ -308,7 +308,7 @@ class Ways(CommandTest):
                 while len(server.calls) < 2:
                     time.sleep(0.01)
                 process.terminate()
-                self.assertEqual(process.wait(10), 1)
+                self.assertEqual(process.wait(60), 1)
                 self.assertIn("code = 562", process.stderr.read())
 
     def test_a_call_that_must_not_repeat_is_made_once(self):

@@ -600,12 +600,12 @@ static inline void wait_until(bool (*is_so)(void *ctx), void *ctx)
 {
 	struct waited waited = { is_so, ctx };
 
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 120000; i++) {
 		if (on_control(evaluate_condition, &waited))
 			return;
 		usleep(500);
 	}
-	fail_msg("the condition did not hold within 10 s");
+	fail_msg("the condition did not hold within 60 s");
 }
 
 static inline bool all_have_the_map(void *unused)

@@ -73,7 +73,7 @@ class Server:
 
     def close(self, wanted=0):
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(60)
         self.process.stdout.close()
         if self.process.returncode != wanted:
             raise RuntimeError(f"the server ended with {self.process.returncode}")
