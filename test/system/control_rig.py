@@ -207,7 +207,7 @@ nvmf_subsystem_add_ns {NQN} Data{instance}
         for pids in self.pids().values():
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.pids() and time.monotonic() < deadline:
             time.sleep(0.01)
 

@@ -25,7 +25,7 @@ LIBRARY = os.path.join(PROGRAMS, "registry-library.so")
 LARGE = os.path.join(PROGRAMS, "registry-large.so")
 HELLO, ADD, REMOVE, LIST, NOTES = 1, 2, 3, 4, 5
 REQUEST, REPLY = struct.Struct("<IIQQQQ80s"), struct.Struct("<IIQiIQ")
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 OBJECT_PROBES, LIBRARY_PROBES, LARGE_PROBES = 2, 3, 5000
 counter = 0
 

@@ -27,7 +27,7 @@ except ImportError:
 
 SERVER = os.path.join(BIN, "fathom-server")
 READY_SECONDS = 60
-JOIN_SECONDS = 30
+JOIN_SECONDS = 60
 RANK_NONE = 0xFFFFFFFF
 
 
@@ -279,7 +279,7 @@ def end_engine(pid, socket_dir):
         os.kill(pid, signal.SIGKILL)
     except OSError:
         return
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
 

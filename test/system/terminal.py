@@ -18,7 +18,7 @@ except ModuleNotFoundError:     # a Python other than Debian's does not search t
     sys.path.append("/usr/lib/python3/dist-packages")
     import pyte
 
-WAIT_SECONDS = 20
+WAIT_SECONDS = 60
 KEYS = {"up": "\x1bOA", "down": "\x1bOB", "right": "\x1bOC", "left": "\x1bOD", "enter": "\r", "esc": "\x1b", "tab": "\t",
         "backspace": "\x7f"}
 

@@ -37,7 +37,7 @@ class Commands(EngineTest):
         engine = self.serving(512)
         perf = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--rw", "write", "--bs", "4k",
                                  "--time", "60", "--verify", "--quiet", "--json"], stdout=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 30  # until reading the data back takes longer than the two signals are apart
+        deadline = time.monotonic() + 60  # until reading the data back takes longer than the two signals are apart
         while engine.rpc("bdev_get_iostat")["bdevs"][0]["bytes_written"] < 256 << 20 and time.monotonic() < deadline:
             time.sleep(0.05)
         os.kill(perf.pid, signal.SIGTERM)

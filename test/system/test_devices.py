@@ -28,7 +28,7 @@ class DeviceTest(EngineTest):
             file.close()
         super().tearDown()
 
-    def wait_for_log(self, engine, pattern, seconds=30):
+    def wait_for_log(self, engine, pattern, seconds=60):
         deadline = time.monotonic() + seconds
         while not re.search(pattern, engine.log_text()):
             if time.monotonic() > deadline:
@@ -64,7 +64,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
         self.export_hung_and_sound(engine, hung)
         hung.hang()
         host = self.start_perf(engine, NQN, "--rw", "randread", "--bs", "4k", "--depth", 100, "--time", 300, "--timeout", 0)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while hung.held_count() < 8:        # the most that one device may have at a time
             self.assertLess(time.monotonic(), deadline, engine.log_text())
             time.sleep(0.05)

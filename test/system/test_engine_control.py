@@ -186,7 +186,7 @@ class ServerLoss(ControlTest):
         engine.run_commands(f"bdev_null_create {name} 1 4096\n")
 
     def wait_for_waiting_events(self, engine, count):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.control(engine)["events"]["waiting"] != count:
             self.assertLess(time.monotonic(), deadline, self.control(engine))
             time.sleep(0.05)

@@ -33,14 +33,14 @@ class EventSpool(ServerTest):
         before = self.event_counters()["last"]
         for name in names:
             run(FATHOM, "rpc", "-s", self.engine.rpc_socket, "bdev_null_create", name, "1", "4096")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.event_counters()["last"] < before + len(names):
             self.assertLess(time.monotonic(), deadline)
         return self.device_events(*names)
 
     def kill_engine(self):
         os.kill(self.engine.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while server_rig.is_alive(self.engine.pid):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.005)
@@ -56,7 +56,7 @@ class EventSpool(ServerTest):
         answer = self.one.call("/fathom.ControlSvc/SystemEvents", self.messages.fathom.SystemEventsReq())
         return [(event.event.id, event.event.msg, event.event.incarnation) for event in answer.events]
 
-    def wait_for_events(self, condition, seconds=20):
+    def wait_for_events(self, condition, seconds=60):
         """Wait until `condition(events)` is true; the events."""
         deadline = time.monotonic() + seconds
         while not condition(self.events()):

@@ -150,7 +150,7 @@ class Explaining(EngineTest):
                                  "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(held.wait)
         self.addCleanup(held.kill)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             done = run(FATHOM, "trace", "stuck", "--older-than", "0", "--json", "-f", engine.trace_path, check=False)
             rows = [json.loads(line) for line in done.stdout.splitlines()]

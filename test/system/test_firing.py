@@ -132,7 +132,7 @@ class Firing(events.Compare, EngineTest):
                                        "params": {"name": f"N{i}", "block_size": 4096, "num_blocks": 256}}
                                       for i in range(1025)]).encode())
         self.assertEqual([reply["result"] for reply in made], [f"N{i}" for i in range(1025)])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while engine.rpc("framework_get_control")["events"]["lost"] == 0:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.1)

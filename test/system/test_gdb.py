@@ -100,7 +100,7 @@ class Gdb(EngineTest):
                                  "--keep-alive", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.hosts.append(host)
 
-    def wait(self, condition, seconds=30):
+    def wait(self, condition, seconds=60):
         end = time.monotonic() + seconds
         while not condition():
             self.assertLess(time.monotonic(), end, "the condition did not become true in time")

@@ -120,7 +120,7 @@ except PermissionError:
 else:
     raise AssertionError("an ordinary user may end mkfs.xfs")
 os.kill(pid, signal.SIGKILL)
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 60
 while os.path.exists(f"/proc/{{mkfs}}"):
     assert time.monotonic() < deadline, "mkfs.xfs lives on: " + open(f"/proc/{{mkfs}}/status").read()
     time.sleep(0.01)

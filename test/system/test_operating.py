@@ -27,7 +27,7 @@ class Operating(ServerTest):
         return {member["rank"]: member["state"] for member in self.json_response(server, "system", "query")["members"]}
 
     def wait_for_states(self, server, wanted):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while (said := self.rank_states(server)) != wanted and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertEqual(said, wanted)
@@ -38,7 +38,7 @@ class Operating(ServerTest):
         engines, = self.json_response(server, "server", "query")["HostEngines"].values()
         self.assertEqual([engine["state"] for engine in engines["engines"]], ["await_format"] * 2)
         self.assertRegex(self.fathom(server, "storage", "format").stdout, r"\n  127\.0\.0\.1 2 +0 ")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.query_exit_status(server) != 0 and time.monotonic() < deadline:
             time.sleep(0.05)
         self.wait_for_states(server, {0: "joined", 1: "joined"})
@@ -69,7 +69,7 @@ class Operating(ServerTest):
         self.assertIn("code = 650", self.fathom(server, "system", "query", status=1).stderr)
         # a new system: ranks begin at 0, and only the events of the old system are kept
         self.fathom(server, "storage", "format")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.query_exit_status(server) != 0 and time.monotonic() < deadline:
             time.sleep(0.05)
         self.wait_for_states(server, {0: "joined", 1: "joined"})
@@ -110,7 +110,7 @@ class Operating(ServerTest):
     def test_list_devices_shows_each_data_file_and_unplugged_once_it_is_removed(self):
         server = self.server(engines=2, name="fathom").start()
         self.fathom(server, "storage", "format")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while self.query_exit_status(server) != 0 and time.monotonic() < deadline:
             time.sleep(0.05)
         self.wait_for_states(server, {0: "joined", 1: "joined"})

@@ -18,7 +18,7 @@ class RecoveringTest(SystemTest):
     def superblock_path(self, instance, folder=None):
         return pathlib.Path(folder or os.path.join(self.directory, f"e{instance}"), "superblock")
 
-    def wait_errored(self, instance, seconds=20):
+    def wait_errored(self, instance, seconds=60):
         """Wait until the server gives the engine up; the reason that it reports."""
         system = self.systems[0]
         system.wait_until(lambda: system.engines()[instance]["state"] == "errored", f"engine {instance} is given up", seconds)

@@ -162,7 +162,7 @@ class Configuring(ServerTest):
         self.assertIn('"message":"ready after', read(path).replace('": "', '":"'))
         os.rename(path, path + ".1")
         server.process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not os.path.exists(path) and time.monotonic() < deadline:
             time.sleep(0.01)
         server.stop()
@@ -217,7 +217,7 @@ class Certificates(ServerTest):
         self.assertEqual(server.engines()[0].state, "joined")
 
     def wait_for_line(self, server, words):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while words not in server.log():
             self.assertLess(time.monotonic(), deadline, server.log())
             time.sleep(0.01)

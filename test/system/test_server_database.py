@@ -31,7 +31,7 @@ class Database(ServerTest):
         server = self.server(keys="database_copy_after: 100ms\n").start()
         server.format()
         server.wait_joined()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while (not self.copies(server) or self.copies(server)[0].count(".copy-") > 1) and time.monotonic() < deadline:
             time.sleep(0.02)
         ours = self.copies(server)[0]
@@ -235,7 +235,7 @@ class FullDisk(ServerTest):
             server.wait(lambda engines: engines[0].pid != engine.pid)
         os.unlink(filler)
         server.wait_joined()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(self.died_incarnations(server)) < len(killed) and time.monotonic() < deadline:
             time.sleep(0.05)
         self.assertEqual(self.died_incarnations(server), killed)

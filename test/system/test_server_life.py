@@ -64,7 +64,7 @@ class ServerLife(ServerTest):
             said = f"cannot listen on 127.0.0.1:{server.port}: process {os.getpid()} ({read('/proc/self/comm').strip()}) has a connection from there"
 
             def end_soon():
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while said not in server.log() and time.monotonic() < deadline:
                     time.sleep(0.02)
                 client.close()
@@ -207,7 +207,7 @@ class EngineSurvival(ServerTest):
         after = server.wait_joined()[0]
         self.assertNotEqual(after.pid, before.pid)
         self.assertEqual((after.rank, after.uuid), (before.rank, before.uuid))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not self.died_events(server) and time.monotonic() < deadline:
             time.sleep(0.02)
         for _ in range(2):
@@ -243,7 +243,7 @@ class EngineSurvival(ServerTest):
             f.write("nothing")
         os.rename(os.path.join(server.mount_path(1), "data.img"), os.path.join(server.directory, "data.img"))
         server.start()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while any(member.state == "joined" for member in server.members()) and time.monotonic() < deadline:
             time.sleep(0.02)
         states = {member.rank: (member.state, member.info) for member in server.members()}

@@ -228,7 +228,7 @@ class Steps(ServerTest):
         self.start_system()
         self.rig.wait_joined()
         self.rig.wait_members("joined")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not {kill[:2] for kill in self.killed} <= set(self.died_engines()) and time.monotonic() < deadline:
             time.sleep(0.05)
         died, read, self.read = self.died_engines(), self.read, []

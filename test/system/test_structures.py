@@ -183,7 +183,7 @@ class Scripts(LiveTest):
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--quiet", "--rw", "randread", "--time", "60",
                                  "--hostnqn", host], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(kill_process, load)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"] == 0:
             self.assertLess(time.monotonic(), deadline, "no I/O")
             time.sleep(0.02)
