@@ -31,8 +31,9 @@ static uint64_t count_missing(int fd, uint64_t offset, uint64_t end)
 		if ((uint64_t)hole >= end)
 			return missing;
 		data = lseek(fd, hole, SEEK_DATA);
-		position = data < 0 ? end : min_u64((uint64_t)data, end); /* -ENXIO: there are no more data */
-		must(position > (uint64_t)hole);
+		/* -ENXIO: there are no more data. Data at `hole`: another write to this block has ended meanwhile */
+		position = data < 0 ? end : min_u64((uint64_t)data, end);
+		must(position >= (uint64_t)hole);
 		missing += position - (uint64_t)hole;
 	}
 	return missing;

@@ -2,6 +2,7 @@
 /* The limit that several files have together: what counts, and what is refused. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,6 +11,19 @@
 #include "rig.h"
 
 enum { BLOCK = 4096, BLOCKS = 256 };
+
+/* of lseek(): the next SEEK_DATA finds data where it begins, as if another write to that block had just ended */
+static atomic_bool is_overtaken;
+
+off64_t __real_lseek64(int fd, off64_t offset, int whence);
+off64_t __wrap_lseek64(int fd, off64_t offset, int whence);
+
+off64_t __wrap_lseek64(int fd, off64_t offset, int whence)
+{
+	if (whence == SEEK_DATA && atomic_exchange(&is_overtaken, false))
+		return offset;
+	return __real_lseek64(fd, offset, whence);
+}
 
 static struct space_limit *limit;
 static uint8_t buffer[16 * BLOCK] __attribute__((aligned(BLOCK)));
@@ -181,6 +195,16 @@ static void only_blocks_that_are_missing_count(void **state)
 	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 1), IO_NO_SPACE);
 }
 
+static void another_write_to_the_same_blocks_may_end_meanwhile(void **state)
+{
+	set_kind("p/a", FILE_LIMIT_NEW);
+	space_limit_set(limit, 0, 8 * BLOCK);
+	atomic_store(&is_overtaken, true);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 2), IO_SUCCESS);
+	assert_int_equal(space_limit_mark(limit), 2 * BLOCK); /* they were looked at once more */
+	atomic_store(&is_overtaken, false);		      /* if all writes count, as above */
+}
+
 static void another_file_is_not_affected(void **state)
 {
 	set_kind("p/a", FILE_LIMIT_NEW);
@@ -203,6 +227,7 @@ int main(void)
 		cmocka_unit_test(what_is_taken_since_the_mark_counts_against_the_new_limit),
 		FILES(a_file_at_its_limit_keeps_what_it_has_and_goes_on_when_there_is_space),
 		FILES(only_blocks_that_are_missing_count),
+		FILES(another_write_to_the_same_blocks_may_end_meanwhile),
 		FILES(another_file_is_not_affected),
 	};
 
