@@ -140,13 +140,19 @@ void change_prepared(struct change *change, int error)
 	queue_wake(volumes);
 }
 
-/* A reason to reject every change now, or 0. */
-static int check_storage(const struct volumes *volumes, struct fathom_fault *why)
+/* A reason to reject the change now, whatever it is, or 0. */
+static int check_storage(const struct change *change, struct fathom_fault *why)
 {
+	const struct volumes *volumes = change->volumes;
+
+	if (change->is_ending)
+		return 0;
 	switch (volumes->state) {
 	case STORAGE_OPEN:
 		return 0;
 	case STORAGE_FAILED:
+		if (change->kind->change == VOLUME_CHANGE_READ_SPACE) /* it writes nothing, and hosts still do */
+			return 0;
 		return fault(
 			why, -EROFS,
 			"storage %s: an earlier change could not be synced; restart the engine to read the storage again",
@@ -168,7 +174,7 @@ static void start_next(struct volumes *volumes)
 		change = take_next(volumes);
 		if (!change)
 			break;
-		error = change->is_ending ? 0 : check_storage(volumes, &change->why);
+		error = check_storage(change, &change->why);
 		if (!error)
 			error = change->kind->check(change, &change->why);
 		if (!error) {

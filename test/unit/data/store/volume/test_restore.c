@@ -168,6 +168,12 @@ static int control_is_errored(void *ctx)
 	       info.state == STORAGE_FAILED && !bdev_find("p/a");
 }
 
+static int control_read_space(void *ctx)
+{
+	volumes_read_space(volumes, note_end, ctx);
+	return 0;
+}
+
 /* The disk may have either generation, so no write to either may succeed. */
 static void a_restore_whose_end_is_not_synced_makes_the_volume_errored(void **state)
 {
@@ -179,6 +185,8 @@ static void a_restore_whose_end_is_not_synced_makes_the_volume_errored(void **st
 	assert_int_equal(wait_for(restoring), -EIO);
 	assert_int_equal(end_write(), IO_READ_ONLY);
 	assert_true(on_control(control_is_errored, NULL));
+	assert_int_equal(run(control_grow), -EROFS);
+	assert_int_equal(run(control_read_space), 0); /* hosts write to other volumes, and their limit goes on */
 	begin_write("lost");
 	assert_int_equal(end_write(), IO_READ_ONLY);
 	assert_true(has_file("data.1"));
