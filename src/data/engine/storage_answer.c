@@ -151,7 +151,6 @@ static Store__Volume *create_volume(const struct volume *volume)
 	to->block_bytes = record->block_bytes;
 	to->thick = record->thick;
 	to->checksums = record->checksums;
-	to->checksums = record->checksums;
 	to->created_ns = record->created_ns;
 	set_state(to, volume);
 	to->since_ns = volume->since_ns;
