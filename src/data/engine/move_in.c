@@ -45,6 +45,18 @@ static struct move_in *find_in(const uint8_t uuid[POOL_UUID_BYTES])
 	return NULL;
 }
 
+/* Whether a worker thread still writes to the volume's file, perhaps of a round that was dropped. */
+static bool is_copying(const uint8_t uuid[POOL_UUID_BYTES])
+{
+	const struct move_in *in;
+
+	TAILQ_FOREACH (in, &ins, link) {
+		if (in->state == MOVE_IN_COPYING && memcmp(in->uuid, uuid, POOL_UUID_BYTES) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void end_with(struct storage_call *call, int error, const char *text)
 {
 	struct fathom_fault why;
@@ -267,8 +279,9 @@ void move_copy_begin(struct storage_call *call)
 		end_with(call, -ESHUTDOWN, "the engine is stopping");
 	} else if (is_round(in, request)) {
 		storage_call_end(call, NULL);
-	} else if (in && in->state == MOVE_IN_COPYING) {
-		drop(in, -ECANCELED, "another copy begins");
+	} else if (is_copying(volume->record.uuid)) {
+		if (in)
+			drop(in, -ECANCELED, "another copy begins");
 		end_with(call, -EAGAIN, "an earlier copy ends: try again");
 	} else {
 		if (in)
@@ -342,7 +355,7 @@ void move_accept(struct storage_call *call)
 			return;
 		}
 	}
-	if (in && in->state == MOVE_IN_COPYING) {
+	if (is_copying(call->key.uuid)) {
 		end_with(call, -EBUSY, "the volume is still being copied");
 		return;
 	}
