@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every probe of the table fires in one session, under a real bpftrace, with the arguments that the trace has."""
 
+import errno
 import json
 import os
 import pathlib
@@ -118,6 +119,7 @@ class Firing(events.Compare, EngineTest):
         self.assertEqual(call(store.POOL_CREATE), 0)
         self.assertEqual(call(store.VOLUME_CREATE, "0", size_bytes=MIB), 0)
         self.assertEqual(call(store.MOVE_OFFER, "0", move_serial=1), 0)
+        self.assertEqual(call(store.MOVE_UNFENCE, "0", move_serial=1), -errno.ESTALE)  # it was delayed
         self.assertEqual(call(store.MOVE_UNFENCE, "0", move_serial=2), 0)
         self.assertEqual(call(store.MOVE_PREPARE, "1", size_bytes=MIB), 0)
         self.assertEqual(call(store.MOVE_COPY, "1", move_round=1, move_address="127.0.0.1:1", move_region_bytes=MIB, move_regions=b"\x01"), 0)

@@ -139,6 +139,8 @@ static void scan_file(struct worker_job *job)
 		}
 		if ((uint64_t)data >= out->size_bytes)
 			return;
+		if (hole <= data) /* a host has unmapped the block meanwhile: there are no data at `at` now */
+			continue;
 		at = min_u64((uint64_t)hole, out->size_bytes);
 		for (uint64_t region = (uint64_t)data / out->region_bytes; region <= (at - 1) / out->region_bytes; region++)
 			out->regions[region / 64] |= 1ull << (region % 64);
@@ -209,7 +211,8 @@ static const struct volume *check_offer(struct storage_call *call)
 	if (!volume)
 		fill_fault(&why, -ENOENT, "there is no such volume");
 	else if (volume->state != VOLUME_ONLINE)
-		fill_fault(&why, -EIO, "volume %s is ERRORED: %s", volume->device, volume->why.text);
+		fill_fault(&why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
+			   volume->why.text);
 	else if (volume->record.move != VOLUME_MOVE_NONE)
 		fill_fault(&why, -EBUSY, "volume %s is %s", volume->device, volume_move_text(volume->record.move));
 	else if (volume->snapshot_count > 0)
@@ -392,9 +395,9 @@ void move_unfence(struct storage_call *call)
 	static const struct volume_moving unfence = { VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE, NULL, 0 };
 	struct move_out *out = find_out(call->key.uuid);
 
-	if (out && call->request->move_serial < out->serial) {
-		/* it was delayed: its session is over, and the service may have given the volume away in this one */
-		end_with(call, -ESTALE, "a later copy of the volume has begun");
+	if (out && call->request->move_serial <= out->serial) {
+		/* it was delayed: the service may have given the volume away since. To give up, it takes a new serial */
+		end_with(call, -ESTALE, "the copy of the volume has begun since");
 		return;
 	}
 	if (out)

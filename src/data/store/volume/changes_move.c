@@ -56,11 +56,11 @@ static int check_move(struct change *change, struct fathom_fault *why)
 
 	if (!volume)
 		return -ENOENT;
-	if (volume->state != VOLUME_ONLINE)
+	if (volume->record.move == change->to) /* in every state, or the service would repeat the call for ever */
+		return -EALREADY;
+	if (change->to == VOLUME_MOVE_OUTGOING ? volume->state != VOLUME_ONLINE : !volume_is_served(volume))
 		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
 			     volume->why.text);
-	if (volume->record.move == change->to)
-		return -EALREADY;
 	part = volume_move_text(volume->record.move);
 	if (volume->record.move != change->from)
 		return fault(why, -EINVAL, "volume %s is %s, not %s", volume->device, part[0] ? part : "not in a move",

@@ -258,7 +258,7 @@ static inline int fake_move(struct fake_storage *storage, struct fake_volume *vo
 	case STORE__ACTION__MOVE_UNFENCE:
 		if (volume->move == FAKE_INCOMING)
 			return -EINVAL;
-		if (request->move_serial < volume->serial)
+		if (request->move_serial <= volume->serial)
 			return -ESTALE;
 		volume->move = FAKE_STILL;
 		volume->session[0] = '\0';
