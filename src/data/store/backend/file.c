@@ -110,11 +110,11 @@ static void report_stop(void *ctx)
 		file->stopped(file->stopped_ctx, atomic_load(&file->stop_error));
 }
 
-/* Any channel's thread: a sync of a volume's file failed. Only the first one has an effect. */
-static COLD void stop_volume(struct file_bdev *file, int32_t error)
+COLD void file_note_lost(struct file_bdev *file, int32_t error)
 {
 	int none = 0;
 
+	must(error < 0);
 	if (!atomic_compare_exchange_strong(&file->stop_error, &none, error))
 		return;
 	bdev_note_condition(&file->bdev, BDEV_CONDITION_DATA_LOST, (uint64_t) - (int64_t)error);
@@ -124,7 +124,7 @@ static COLD void stop_volume(struct file_bdev *file, int32_t error)
 static COLD void note_failed_sync(struct file_channel *channel, int32_t error)
 {
 	if (channel->is_volume)
-		stop_volume(channel->file, error);
+		file_note_lost(channel->file, error);
 	else if (!channel->file->direct)
 		record_data_loss(channel->file, error);
 }
@@ -264,6 +264,15 @@ static bool has_space(struct file_channel *channel, const struct bdev_io *io)
 								io->block_count * channel->block_bytes);
 }
 
+/* Nothing was written: checksums and data still fit. */
+static COLD void refuse_space(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
+{
+	if (channel->sums)
+		sums_refused(channel->sums, slot);
+	else
+		bdev_io_complete(io, IO_NO_SPACE, reactor_now());
+}
+
 int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 {
 	struct file_io *self = bdev_io_backend(io);
@@ -288,7 +297,7 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 	case IO_TYPE_READ:
 	case IO_TYPE_WRITE:
 		if (io->type == IO_TYPE_WRITE && !has_space(channel, io)) {
-			complete_io(self, IO_NO_SPACE);
+			refuse_space(channel, io, slot);
 			return 0;
 		}
 		self->op.done = transfer_done;
@@ -303,7 +312,7 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 	case IO_TYPE_UNMAP:
 	case IO_TYPE_WRITE_ZEROES:
 		if (io->type == IO_TYPE_WRITE_ZEROES && !has_space(channel, io))
-			complete_io(self, IO_NO_SPACE);
+			refuse_space(channel, io, slot);
 		else
 			start_fallocate(self);
 		return 0;

@@ -42,6 +42,8 @@ struct file_channel;
 
 /* Start `io` on the data file; `slot`: of sums_data_done(), if there are checksums. As bdev_ops.submit. */
 int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot);
+/* A sync of a volume's file, or of its sidecar, failed: it takes no writes. Any channel's thread; only the first counts. */
+void file_note_lost(struct file_bdev *file, int32_t error);
 
 /*
  * Open `self->filename` and fill the fields that depend on it: fd, direct and so on, and the bdev's geometry and alignment.

@@ -94,5 +94,7 @@ void sums_channel_destroy(struct sums_channel *channel);
 int sums_submit(struct sums_channel *channel, struct bdev_io *io);
 /* The I/O of `slot` ended on the data file. */
 void sums_data_done(struct sums_channel *channel, uint32_t slot, enum io_status status);
+/* The change of `slot` would exceed the limit: it ends with IO_NO_SPACE, and nothing was written. */
+void sums_refused(struct sums_channel *channel, uint32_t slot);
 
 #endif

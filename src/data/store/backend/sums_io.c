@@ -162,16 +162,19 @@ static void compute_sums(struct slot *slot)
 
 /* ---- changes ---- */
 
-/* The result of all syncs of the sidecar. */
+/* The result of all syncs of the sidecar. The first failed one stops the volume, as one of the data does. */
 static int note_sync(struct slot *slot, int error)
 {
+	struct file_bdev *file = slot->channel->file;
 	bool is_first;
 	int result = sums_note_sync(sums_of(slot), error, &is_first);
 
-	if (is_first)
+	if (is_first) {
 		log_error("block device %s: %s: the kernel could not write checksums. Every flush fails until the engine"
 			  " starts again",
-			  bdev_name(&slot->channel->file->bdev), strerror(-error));
+			  bdev_name(&file->bdev), strerror(-error));
+		file_note_lost(file, error);
+	}
 	return result;
 }
 
@@ -304,6 +307,14 @@ void sums_data_done(struct sums_channel *channel, uint32_t index, enum io_status
 		start_sums(slot, URING_READV, slot->kept, compare_sums);
 	else
 		end_io(slot, status);
+}
+
+void sums_refused(struct sums_channel *channel, uint32_t index)
+{
+	struct slot *slot = &channel->slots[index];
+
+	must(index < SUMS_SLOTS && slot->io && is_change(slot->io));
+	end_io(slot, IO_NO_SPACE);
 }
 
 int sums_submit(struct sums_channel *channel, struct bdev_io *io)

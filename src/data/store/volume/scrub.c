@@ -14,7 +14,8 @@
 enum {
 	READ_BYTES = 128 << 10,
 	CLEAN_SEC = 5,
-	CHECK_DELAY_SEC = 2, /* after an engine was killed, the kernel may still write for it */
+	CHECK_DELAY_SEC = 2,   /* after an engine was killed, the kernel may still write for it */
+	CHECK_AGAIN_SEC = 300, /* after a read of a suspect region has failed */
 	IDLE_MS = 500,
 	TURN_MS = 1000,
 };
@@ -48,6 +49,8 @@ static void end_turn(struct scrub *scrub, bool is_whole)
 		file_sums_end_clean(bdev_desc_bdev(scrub->desc));
 	else if (scrub->state == SCRUB_CHECKING)
 		file_sums_end_check(bdev_desc_bdev(scrub->desc), scrub->failures, is_whole);
+	if (scrub->state == SCRUB_CHECKING && scrub->volume && scrub->read_errors > 0)
+		scrub->volume->scrub.has_unread = true;
 	move_to(scrub, SCRUB_IDLE);
 	close_device(scrub);
 	scrub->volume = NULL;
@@ -147,7 +150,7 @@ static bool begin_clean(struct scrub *scrub, struct volume *volume, uint64_t now
 	struct bdev *bdev = bdev_find(volume->device);
 	struct file_sums_info info;
 
-	if (now_ns < volume->scrub.clean_ns || !bdev)
+	if (volume->state != VOLUME_ONLINE || now_ns < volume->scrub.clean_ns || !bdev)
 		return false;
 	volume->scrub.clean_ns = now_ns + CLEAN_SEC * NS_PER_SEC;
 	file_get_sums(bdev, &info);
@@ -174,14 +177,20 @@ static void begin_region(struct scrub *scrub, uint64_t first)
 static bool begin_check(struct scrub *scrub, struct volume *volume, uint64_t now_ns)
 {
 	struct bdev *bdev = bdev_find(volume->device);
+	struct file_sums_info info;
 	uint64_t region;
 
-	if (now_ns < volume->scrub.check_ns || !bdev)
+	if (volume->state != VOLUME_ONLINE || now_ns < volume->scrub.check_ns || !bdev)
+		return false;
+	file_get_sums(bdev, &info);
+	if (info.sync_error) /* then no region becomes trusted */
 		return false;
 	region = file_sums_next_suspect(bdev, volume->scrub.next_check);
 	volume->scrub.next_check = region == UINT64_MAX ? 0 : region + 1;
 	if (region == UINT64_MAX) {
-		volume->scrub.check_ns = now_ns + CHECK_DELAY_SEC * NS_PER_SEC;
+		volume->scrub.check_ns = now_ns +
+					 (volume->scrub.has_unread ? CHECK_AGAIN_SEC : CHECK_DELAY_SEC) * NS_PER_SEC;
+		volume->scrub.has_unread = false;
 		return false;
 	}
 	if (!open_device(scrub, volume))

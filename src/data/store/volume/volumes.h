@@ -36,6 +36,7 @@ struct volume_scrub {
 	bool is_listed;
 	uint64_t clean_ns, check_ns; /* the next ones; clock_monotonic_ns() */
 	uint64_t next_check;	     /* region */
+	bool has_unread;	     /* since the check began with region 0, a read of a suspect one has failed */
 	bool is_wanted;		     /* all blocks are read, from next_block on */
 	uint64_t next_block;
 	uint64_t begun_ns, ended_ns; /* since 1970; of the last complete scrub; 0: none */

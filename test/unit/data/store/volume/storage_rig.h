@@ -93,7 +93,7 @@ static int run(int (*fn)(void *ctx))
 
 static struct volume_key key = { .pool = "p", .volume = "a" };
 static const char *snapshot = "s";
-static bool is_thick, is_forced;
+static bool is_thick, is_forced, has_checksums;
 static struct snapshot_request group[3];
 static uint32_t group_count;
 
@@ -127,7 +127,7 @@ static int control_create_pool(void *ctx)
 
 static int control_create(void *ctx)
 {
-	struct volume_record record = { .size_bytes = 8 * MIB, .thick = is_thick };
+	struct volume_record record = { .size_bytes = 8 * MIB, .thick = is_thick, .checksums = has_checksums };
 
 	snprintf(record.name, sizeof(record.name), "%s", key.volume);
 	volumes_create(volumes, &key, &record, note_end, ctx);
@@ -221,7 +221,7 @@ static int begin(void **state)
 	started = 0;
 	key = (struct volume_key){ .pool = "p", .volume = "a" };
 	snapshot = "s";
-	is_thick = is_forced = is_hung = has_no_reflinks = false;
+	is_thick = is_forced = has_checksums = is_hung = has_no_reflinks = false;
 	group_count = 0;
 	free_bytes = 0;
 	calls = *pool_fs_system();

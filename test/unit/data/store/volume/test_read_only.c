@@ -5,15 +5,30 @@
  */
 #include <stdatomic.h>
 
+#include "data/store/backend/backend.h"
 #include "storage_rig.h"
 
-static atomic_int failures; /* still to come */
+static atomic_int failures;	  /* still to come */
+static atomic_bool sidecar_fails; /* all syncs of that of p/a */
 
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 
+static bool is_sidecar_of_a(int fd)
+{
+	char link[64], path[256] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	must(readlink(link, path, sizeof(path) - 1) > 0);
+	return strstr(path, "/a/sums.");
+}
+
 int __wrap_fdatasync(int fd)
 {
+	if (atomic_load(&sidecar_fails) && is_sidecar_of_a(fd)) {
+		errno = EIO;
+		return -1;
+	}
 	if (atomic_load(&failures) == 0)
 		return __real_fdatasync(fd);
 	atomic_fetch_sub(&failures, 1);
@@ -145,6 +160,7 @@ static int begin_without_uring(void **state)
 	error = begin(state);
 	must(unsetenv("FATHOM_NO_URING") == 0);
 	atomic_store(&failures, 0);
+	atomic_store(&sidecar_fails, false);
 	host.is_durable = false;
 	return error;
 }
@@ -238,6 +254,104 @@ static void a_restart_trusts_the_volume_again(void **state)
 	assert_int_equal(on_control(control_unuse, NULL), 0);
 }
 
+/* ---- checksums ---- */
+
+/* The first write to a region syncs its mark. */
+static void a_failed_sync_of_the_checksums_makes_the_volume_read_only(void **state)
+{
+	has_checksums = true;
+	create_volume("a");
+	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
+	assert_int_equal(on_control(control_watch, NULL), 0);
+	atomic_store(&sidecar_fails, true);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_MEDIA_ERROR);
+	atomic_store(&sidecar_fails, false);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_READ_ONLY);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_true(on_control(control_is_read_only, NULL));
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static void write_volume(const char *name)
+{
+	create_volume(strchr(name, '/') + 1);
+	assert_int_equal(on_control(control_use, (void *)name), 0);
+	assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static int control_get_scrub(void *ctx)
+{
+	*(struct volume_scrub *)ctx = volumes_find(volumes, "p", "a")->scrub;
+	return 0;
+}
+
+static int control_is_checked(void *ctx)
+{
+	struct file_sums_info info;
+
+	file_get_sums(bdev_find(ctx), &info);
+	return info.suspect == 0;
+}
+
+/* Its suspect regions cannot become trusted, so they would be read for ever. */
+static void a_read_only_volume_is_not_checked(void **state)
+{
+	struct volume_scrub before, after;
+
+	has_checksums = true;
+	write_volume("p/a");
+	write_volume("p/b");
+	close_storage();
+	assert_int_equal(run(control_open), 0);
+	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
+	assert_int_equal(on_control(control_watch, NULL), 0);
+	atomic_store(&sidecar_fails, true);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	atomic_store(&sidecar_fails, false);
+	assert_true(on_control(control_is_read_only, NULL));
+	(void)on_control(control_get_scrub, &before); /* returns 0 */
+	for (uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC; !on_control(control_is_checked, (void *)"p/b");) {
+		assert_true(clock_monotonic_ns() < end_ns);
+		usleep(50000);
+	}
+	(void)on_control(control_get_scrub, &after); /* returns 0 */
+	assert_int_equal(after.next_check, before.next_check);
+	assert_int_equal(after.check_ns, before.check_ns);
+	assert_int_equal(after.clean_ns, before.clean_ns);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+/* ---- moves, destroying ---- */
+
+static struct volume_moving moving;
+
+static int control_move(void *ctx)
+{
+	volumes_move(volumes, &key, &moving, note_end, ctx);
+	return 0;
+}
+
+static void a_read_only_volume_that_was_given_away_can_come_back(void **state)
+{
+	const struct volume_moving fence = { VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING, NULL, 0 },
+				   unfence = { VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE, NULL, 0 };
+
+	begin_use();
+	moving = fence;
+	assert_int_equal(run(control_move), 0);
+	atomic_store(&failures, 1);
+	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_MEDIA_ERROR);
+	assert_true(on_control(control_is_read_only, NULL));
+	assert_int_equal(run(control_move), 0); /* repeated */
+	moving = unfence;
+	assert_int_equal(run(control_move), 0);
+	assert_int_equal(run(control_move), 0); /* repeated */
+	moving = fence;
+	assert_int_equal(run(control_move), -EIO);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
 static int control_destroy(void *ctx)
 {
 	volumes_destroy(volumes, &key, true, note_end, ctx);
@@ -282,6 +396,9 @@ int main(void)
 		CASE(a_durable_write_without_space_leaves_the_volume_online),
 		CASE(a_read_only_volume_refuses_changes_of_its_data),
 		CASE(a_restart_trusts_the_volume_again),
+		CASE(a_failed_sync_of_the_checksums_makes_the_volume_read_only),
+		CASE(a_read_only_volume_is_not_checked),
+		CASE(a_read_only_volume_that_was_given_away_can_come_back),
 		CASE(a_sync_that_fails_after_the_volume_was_destroyed_is_ignored),
 		CASE(a_read_only_volume_can_be_destroyed),
 #undef CASE
