@@ -99,6 +99,13 @@ static int write_zeroes(const struct move_copy *copy, const uint8_t *zeroes, siz
 	return write_all(copy->file, zeroes, bytes, offset);
 }
 
+static int write_data(const struct move_copy *copy, const uint8_t *data, size_t bytes, uint64_t offset)
+{
+	if (copy->limit && !space_limit_take_missing(copy->limit, copy->file, offset, bytes))
+		return -ENOSPC;
+	return write_all(copy->file, data, bytes, offset);
+}
+
 /* ---- reads ---- */
 
 static void fail(struct copying *copying, int error, const char *text)
@@ -127,7 +134,7 @@ static void piece_read(void *ctx, const struct fathom_completion *completion)
 	}
 	error = is_zero(piece->iov.iov_base, piece->bytes)
 			? write_zeroes(copying->copy, piece->iov.iov_base, piece->bytes, piece->offset)
-			: write_all(copying->copy->file, piece->iov.iov_base, piece->bytes, piece->offset);
+			: write_data(copying->copy, piece->iov.iov_base, piece->bytes, piece->offset);
 	if (error)
 		fail(copying, error, strerror(-error));
 	copying->copied += piece->bytes;

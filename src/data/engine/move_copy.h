@@ -14,6 +14,7 @@
 
 #include "base/fault.h"
 #include "base/must.h"
+#include "data/store/backend/limit.h"
 
 enum { MOVE_COPY_DEPTH = 8, MOVE_COPY_PIECE_BYTES = 256 << 10, MOVE_COPY_CONNECT_MS = 5000 };
 
@@ -24,7 +25,8 @@ struct move_copy {
 	uint64_t size_bytes;
 	uint32_t block_bytes;
 	bool is_thick;
-	const uint8_t *regions; /* bit 0 of byte 0 is region 0 */
+	struct space_limit *limit; /* that new blocks of the file are taken from; NULL: its space was promised */
+	const uint8_t *regions;	   /* bit 0 of byte 0 is region 0 */
 	size_t regions_bytes;
 	uint64_t region_bytes; /* a power of two, at least a block */
 	int cancel_fd;	       /* readable: end with -ECANCELED */
@@ -37,7 +39,7 @@ struct move_copy {
 uint64_t move_copy_bytes(const struct move_copy *copy);
 /*
  * Errors (explained): -ECANCELED; -EINVAL (the other volume has another size); those of fathom_connect() and of a
- * connection that is lost; -EIO (a read failed); those of the file.
+ * connection that is lost; -EIO (a read failed); those of the file; -ENOSPC (the limit).
  */
 MUST_CHECK int move_copy_run(struct move_copy *copy, struct fathom_fault *why);
 

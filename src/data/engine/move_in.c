@@ -125,6 +125,7 @@ static void copy_done(struct worker_job *job)
 	struct move_in *in = container_of(job, struct move_in, job);
 
 	close(in->copy.file);
+	space_limit_unref(in->copy.limit);
 	moves.rounds++;
 	moves.failed += in->error != 0;
 	if (!in->error) {
@@ -186,6 +187,7 @@ static int open_file(struct storage_call *call, const struct volume *volume)
 
 static void fill_copy(struct move_in *in, const struct storage_call *call, const struct volume *volume)
 {
+	struct space_limit *limit = volumes_space_limit(call->volumes, volume);
 	const Store__StorageReq *request = call->request;
 
 	uuid_copy(in->uuid, volume->record.uuid);
@@ -200,6 +202,7 @@ static void fill_copy(struct move_in *in, const struct storage_call *call, const
 		.size_bytes = volume->record.size_bytes,
 		.block_bytes = volume->record.block_bytes,
 		.is_thick = volume->record.thick,
+		.limit = limit ? space_limit_ref(limit) : NULL,
 		.regions = in->regions,
 		.regions_bytes = request->move_regions.len,
 		.region_bytes = request->move_region_bytes,
@@ -234,6 +237,7 @@ static void start_copy(struct storage_call *call, const struct volume *volume)
 	if (!error && (error = worker_start(&in->job)))
 		close(in->copy.file);
 	if (error) {
+		space_limit_unref(in->copy.limit);
 		free_in(in);
 		end_with(call, error, "cannot start to copy the volume");
 		return;

@@ -39,18 +39,28 @@ static uint64_t count_missing(int fd, uint64_t offset, uint64_t end)
 	return missing;
 }
 
+bool space_limit_take_missing(struct space_limit *limit, int fd, uint64_t offset, uint64_t bytes)
+{
+	uint64_t begin = offset / FS_BLOCK_BYTES * FS_BLOCK_BYTES, end = round_up(offset + bytes, FS_BLOCK_BYTES);
+	uint64_t missing;
+
+	if (!space_limit_is_set(limit))
+		return true;
+	missing = count_missing(fd, begin, end);
+	return missing == 0 || space_limit_take(limit, missing);
+}
+
 bool file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes)
 {
 	enum file_limit kind = (enum file_limit)__atomic_load_n(&self->limit_kind, __ATOMIC_RELAXED);
 	uint64_t begin = offset / FS_BLOCK_BYTES * FS_BLOCK_BYTES, end = round_up(offset + bytes, FS_BLOCK_BYTES);
-	uint64_t missing = end - begin;
 
 	if (likely(kind == FILE_LIMIT_NONE) || !space_limit_is_set(self->limit))
 		return true;
 	/* an lseek() of a file system whose I/O needs helper pthreads might block this one */
 	if (kind == FILE_LIMIT_NEW && !self->is_blocking)
-		missing = count_missing(self->fd, begin, end);
-	return missing == 0 || space_limit_take(self->limit, missing);
+		return space_limit_take_missing(self->limit, self->fd, offset, bytes);
+	return space_limit_take(self->limit, end - begin);
 }
 
 void file_set_limit(struct bdev *bdev, enum file_limit kind)

@@ -47,7 +47,9 @@ void space_limit_set(struct space_limit *limit, uint64_t mark, uint64_t bytes);
 bool space_limit_is_set(const struct space_limit *limit);
 /* False: too few bytes are left, and none are taken. */
 MUST_CHECK bool space_limit_take(struct space_limit *limit, uint64_t bytes);
-/* How often that was false. */
+/* The same, of the bytes for which the file has no blocks yet. May block. */
+MUST_CHECK bool space_limit_take_missing(struct space_limit *limit, int fd, uint64_t offset, uint64_t bytes);
+/* How often they were false. */
 uint64_t space_limit_refusals(const struct space_limit *limit);
 
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "data/store/volume/internal.h"
+#include "data/store/volume/ledger.h"
 
 int change_check_still(const struct volume *volume, struct fathom_fault *why)
 {
@@ -27,6 +28,12 @@ char *volumes_data_path(const struct volumes *volumes, const struct volume *volu
 	must_be_on(thread_control());
 	must(volume->state == VOLUME_ONLINE);
 	return model_data_path(volumes, volume);
+}
+
+struct space_limit *volumes_space_limit(const struct volumes *volumes, const struct volume *volume)
+{
+	must_be_on(thread_control());
+	return ledger_is_promised(volume->pool, &volume->record) ? NULL : volumes->limit;
 }
 
 /* The record of the change becomes that of the volume, with the new part. A copy gets the hosts of the change. */

@@ -30,6 +30,7 @@ struct pool_fs;
 struct volumes;
 
 struct snapshot;
+struct space_limit;
 
 /* Of a volume with checksums: see scrub.h. */
 struct volume_scrub {
@@ -225,6 +226,8 @@ void volumes_move(struct volumes *volumes, const struct volume_key *key, const s
 		  volumes_done_fn done, void *ctx);
 /* The path of the data file of a volume that is ONLINE; the caller frees it. NULL: out of memory. */
 char *volumes_data_path(const struct volumes *volumes, const struct volume *volume);
+/* What writes to that file have to take from, borrowed: data/store/backend/limit.h. NULL: its space was promised. */
+struct space_limit *volumes_space_limit(const struct volumes *volumes, const struct volume *volume);
 
 /* Whether the host may use the volume. */
 bool volume_has_host(const struct volume *volume, const char *nqn);

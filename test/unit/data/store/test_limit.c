@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "data/store/backend/limit.h"
+#include "data/store/pool/sums.h"
 #include "rig.h"
 
 enum { BLOCK = 4096, BLOCKS = 256 };
@@ -205,6 +206,69 @@ static void another_write_to_the_same_blocks_may_end_meanwhile(void **state)
 	atomic_store(&is_overtaken, false);		      /* if all writes count, as above */
 }
 
+/* As what copies into a file without a block device. */
+static void a_copy_takes_the_blocks_that_are_missing(void **state)
+{
+	int fd = open(files[1].path, O_RDWR);
+
+	must(fd >= 0 && pwrite(fd, buffer, BLOCK, 0) == BLOCK && fsync(fd) == 0);
+	if (lseek(fd, 0, SEEK_HOLE) != BLOCK) { /* the file system does not know holes */
+		close(fd);
+		skip();
+	}
+	assert_true(space_limit_take_missing(limit, fd, 0, 16 * BLOCK)); /* nothing is counted */
+	space_limit_set(limit, 0, 2 * BLOCK);
+	assert_true(space_limit_take_missing(limit, fd, 0, 3 * BLOCK));
+	assert_int_equal(space_limit_mark(limit), 2 * BLOCK);
+	assert_true(space_limit_take_missing(limit, fd, 0, BLOCK));
+	assert_false(space_limit_take_missing(limit, fd, 0, 2 * BLOCK));
+	must(close(fd) == 0);
+}
+
+static void do_get_sums(void *ctx)
+{
+	file_get_sums(bdev_find("p/c"), ctx);
+}
+
+/* A volume with checksums: after a refusal they still fit its data. */
+static void a_refused_write_leaves_its_region_trusted(void **state)
+{
+	char path[] = "/tmp/fathom-limit-sums-XXXXXX";
+	struct file_sums_info info;
+	struct fathom_fault why = { 0 };
+	struct bdev_channel *channel;
+	struct bdev_desc *desc;
+	int fd = mkstemp(path);
+
+	must(fd >= 0 && ftruncate(fd, (off_t)sums_file_bytes(BLOCKS * BLOCK)) == 0 && close(fd) == 0);
+	assert_int_equal(rig_file(&(struct file_options){ .name = "p/c",
+							  .filename = files[0].path,
+							  .sums_filename = path,
+							  .kind = FILE_KIND_VOLUME,
+							  .block_bytes = BLOCK,
+							  .uuid = { 9 },
+							  .limit = limit },
+				  &why),
+			 0);
+	desc = rig_open("p/c");
+	channel = rig_channel_get(rig_thread(0), desc);
+	set_kind("p/c", FILE_LIMIT_ALL);
+	assert_int_equal(rig_io(rig_thread(0), channel, IO_TYPE_WRITE, buffer, 0, 2), IO_SUCCESS);
+	space_limit_set(limit, 0, 0);
+	assert_int_equal(rig_io(rig_thread(0), channel, IO_TYPE_WRITE, buffer, 1, 2), IO_NO_SPACE);
+	assert_int_equal(rig_io(rig_thread(0), channel, IO_TYPE_WRITE_ZEROES, NULL, 0, 1), IO_NO_SPACE);
+	rig_on(thread_control(), do_get_sums, &info);
+	assert_int_equal(info.marked, 1);
+	assert_int_equal(info.suspect, 0);
+	space_limit_set(limit, 0, SPACE_LIMIT_NONE);
+	assert_int_equal(rig_io(rig_thread(0), channel, IO_TYPE_WRITE, buffer, 1, 2), IO_SUCCESS);
+	assert_int_equal(rig_io(rig_thread(0), channel, IO_TYPE_READ, buffer, 0, 3), IO_SUCCESS);
+	rig_channel_put(rig_thread(0), channel);
+	rig_close(desc);
+	rig_delete("p/c");
+	assert_int_equal(unlink(path), 0);
+}
+
 static void another_file_is_not_affected(void **state)
 {
 	set_kind("p/a", FILE_LIMIT_NEW);
@@ -228,6 +292,8 @@ int main(void)
 		FILES(a_file_at_its_limit_keeps_what_it_has_and_goes_on_when_there_is_space),
 		FILES(only_blocks_that_are_missing_count),
 		FILES(another_write_to_the_same_blocks_may_end_meanwhile),
+		FILES(a_copy_takes_the_blocks_that_are_missing),
+		FILES(a_refused_write_leaves_its_region_trusted),
 		FILES(another_file_is_not_affected),
 	};
 
