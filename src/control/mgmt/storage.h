@@ -203,6 +203,8 @@ void storage_move_fill(const struct mgmt_task *task, Store__StorageReq *request)
 MUST_CHECK int storage_move_keep(struct mgmt_task *task, const Store__StorageResp *response);
 /* The member at the place of the step is gone. */
 void storage_move_settle_lost(struct mgmt_task *task, struct storage_part *part);
+/* Whether the member of the step is gone, and nothing but a request of an operator ends the move. */
+bool storage_move_is_stuck(const struct mgmt_task *task, const struct storage_part *part);
 /* The step was done, or refused: go on with the next one. */
 void storage_move_done(struct mgmt_task *task);
 void storage_move_refused(struct mgmt_task *task, const struct storage_part *part);

@@ -416,6 +416,12 @@ void storage_move_settle_lost(struct mgmt_task *task, struct storage_part *part)
 	part->is_refused = state != MGMT_MOVE_SETTLING;
 }
 
+bool storage_move_is_stuck(const struct mgmt_task *task, const struct storage_part *part)
+{
+	return storage_moves(task) && task->move.action == STORE__ACTION__MOVE_ACCEPT &&
+	       !storage_member(task->mgmt, &part->place);
+}
+
 /* ---- cancelling ---- */
 
 static void undo_on_request(struct mgmt_task *task)

@@ -409,6 +409,8 @@ static bool has_rank_joined(const struct mgmt_task *task)
 
 		if (part->is_done || part->is_refused)
 			continue;
+		if (storage_move_is_stuck(task, part))
+			continue;
 		if (!member || (member->state == MEMBER_JOINED && member->incarnation != part->incarnation))
 			return true;
 	}

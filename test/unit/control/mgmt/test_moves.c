@@ -230,6 +230,39 @@ static void a_committed_move_is_not_undone(void **state)
 	end();
 }
 
+static void replace_rank(const char *rank)
+{
+	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+	struct joining joining;
+
+	exclude.ranks = (char *)rank;
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	exclude.clear = true;
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	fill_join(&joining, (uint32_t)strtoul(rank, NULL, 10), 200);
+	write_uuid(77, uuid);
+	joining.request.uuid = uuid;
+	joining.request.replace = true;
+	answer_of(ask_join(&joining));
+}
+
+/* The data are gone, and only an operator can say so. The service goes on with everything else. */
+static void a_committed_move_to_a_replaced_rank_waits_for_the_operator(void **state)
+{
+	begin(NS_PER_MS);
+	on_control(refuse_discard, NULL);
+	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_WAITS);
+	replace_rank("1");
+	assert_string_equal(show_volume("p/a")->state, "lost");
+	volume_of(create_volume_on("p/b", GIB, "0"));
+	assert_int_equal(destroy_volume("p/a", false)->why.code, FAULT_RANK_DATA_LOST);
+	volume_of(destroy_volume("p/a", true));
+	assert_int_equal(list_volumes()->n_volumes, 1);
+	assert_int_equal(storage(0)->volume_count, 1);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -241,6 +274,7 @@ int main(void)
 		cmocka_unit_test(a_move_is_cancelled),
 		cmocka_unit_test(a_destroyed_volume_leaves_nothing_on_either_rank),
 		cmocka_unit_test(a_committed_move_is_not_undone),
+		cmocka_unit_test(a_committed_move_to_a_replaced_rank_waits_for_the_operator),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt moves", tests, NULL, NULL);
