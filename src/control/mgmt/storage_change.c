@@ -258,9 +258,12 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 
 /* ---- destroy ---- */
 
+/* Before the target of a committed move has accepted it, it knows no hosts, so it would not refuse for them. */
 static int check_destroy(struct mgmt *mgmt, const struct catalog_volume *volume, const Fathom__VolumeDestroyReq *asked,
 			 struct fathom_fault *why)
 {
+	const struct catalog_change *change = &volume->record.change;
+	bool is_settling = change->kind == CATALOG_MOVE && change->phase == MGMT_MOVE_SETTLING;
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 
 	if (volume->pool->state == MGMT_POOL_DESTROYING)
@@ -268,6 +271,9 @@ static int check_destroy(struct mgmt *mgmt, const struct catalog_volume *volume,
 					      storage_pending(volume->pool, NULL, pending));
 	if (!asked->force && !storage_member(mgmt, &volume->record.place))
 		return fault_rank_data_lost(why, storage_what(volume->pool, volume, what), volume->record.place.rank);
+	if (!asked->force && is_settling && volume->record.host_count > 0)
+		return fault_storage_changing(why, storage_what(volume->pool, volume, what),
+					      storage_pending(volume->pool, volume, pending));
 	return volume->task ? 0 : storage_check_room(mgmt, &volume->record.place, 1, why);
 }
 
