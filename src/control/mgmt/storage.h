@@ -99,7 +99,7 @@ struct storage_waiter {
 	TAILQ_ENTRY(storage_waiter) link;
 	struct mgmt_task *task;
 	struct grpc_call *call;
-	bool is_late; /* it came when the task had its refusal already, and is not about what was refused */
+	bool is_late; /* its request is not about what the task was refused: it came later, or wants the volume as it is */
 	struct deadline deadline;
 };
 
@@ -165,6 +165,8 @@ MUST_CHECK int storage_check_room(struct mgmt *mgmt, const struct catalog_place 
 void storage_start(struct mgmt *mgmt, struct catalog_pool *pool, struct catalog_volume *volume, struct grpc_call *call);
 /* Let `call` wait for the task under way. It is answered here if too many wait. */
 void storage_wait(struct mgmt_task *task, struct grpc_call *call);
+/* The same for a call that the end of the task answers, also if the task fails. */
+void storage_wait_any(struct mgmt_task *task, struct grpc_call *call);
 /* Start the calls of all parts that are not done. */
 void storage_run(struct mgmt_task *task);
 /* Call again after a pause. */
@@ -208,6 +210,11 @@ bool storage_move_is_stuck(const struct mgmt_task *task, const struct storage_pa
 /* The step was done, or refused: go on with the next one. */
 void storage_move_done(struct mgmt_task *task);
 void storage_move_refused(struct mgmt_task *task, const struct storage_part *part);
+/*
+ * A step got no answer. True: hosts have waited for the target long enough, and the copy begins again, with the source
+ * serving them. False: the step is to be repeated.
+ */
+MUST_CHECK bool storage_move_gives_way(struct mgmt_task *task, const struct storage_part *part);
 /* The move was cancelled while a call was under way: undo it, and return true. */
 bool storage_move_check_cancel(struct mgmt_task *task);
 void storage_move_free(struct mgmt_task *task);

@@ -590,6 +590,8 @@ void storage_finish(struct mgmt_task *task)
 		storage_move_refused(task, refused);
 	} else if (refused) {
 		drop_change(task, &refused->why);
+	} else if (silent && storage_move_gives_way(task, silent)) {
+		return;
 	} else if (silent) {
 		task->why = silent->why;
 		task->waits_for = silent->place.rank;

@@ -37,6 +37,7 @@ enum {
 	ROUNDS_MAX = 8,		/* while hosts use the volume; the next one is the last */
 	SMALL_BYTES = 64 << 20, /* a round of at most this is followed by the last one */
 	RESTARTS_MAX = 16,	/* of the copy, before the move is undone */
+	SILENCES_MAX = 4,	/* of the target in a row, while hosts are disconnected: about 4 s */
 };
 
 bool storage_moves(const struct mgmt_task *task)
@@ -280,6 +281,8 @@ static void finish(struct mgmt_task *task)
 	char what[STORAGE_WHAT_BYTES];
 
 	next.change = (struct catalog_change){ 0 };
+	if (change.phase == MGMT_MOVE_SETTLING)
+		next.since_ns = clock_realtime_ns(); /* what the engine listed before says nothing about it */
 	if (!store(task, &next))
 		return;
 	storage_what(task->pool, task->volume, what);
@@ -389,6 +392,8 @@ void storage_move_refused(struct mgmt_task *task, const struct storage_part *par
 
 	if (task->move.state == MGMT_MOVE_SETTLING || task->move.state == MGMT_MOVE_UNDOING) {
 		/* it has been decided which one is the volume: call until that is so */
+		if (task->move.action == STORE__ACTION__MOVE_UNFENCE && part->error == -ESTALE)
+			forget_copy(task); /* the clock went back: a higher serial is needed */
 		task->why = why;
 		task->waits_for = part->place.rank;
 		task->parts[0].is_refused = false;
@@ -398,6 +403,17 @@ void storage_move_refused(struct mgmt_task *task, const struct storage_part *par
 	} else {
 		undo(task, &why);
 	}
+}
+
+bool storage_move_gives_way(struct mgmt_task *task, const struct storage_part *part)
+{
+	const struct fathom_fault why = part->why;
+
+	if (!storage_moves(task) || task->move.state != MGMT_MOVE_SWITCHING || is_step_of_source(task->move.action) ||
+	    task->failures < SILENCES_MAX || !why.error)
+		return false;
+	begin_again(task, &why);
+	return true;
 }
 
 /* The other place may have the only data, so a loss after the commit is not settled: the operator destroys the volume. */
@@ -533,6 +549,6 @@ bool storage_move_publish(struct mgmt *mgmt, struct grpc_call *call, struct cata
 	if (change->phase == MGMT_MOVE_COPYING || !volume->task)
 		storage_reply_volume(mgmt, call, volume);
 	else
-		storage_wait(volume->task, call); /* then the answer has the address */
+		storage_wait_any(volume->task, call); /* then the answer has the address, wherever the volume is */
 	return true;
 }

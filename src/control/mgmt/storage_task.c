@@ -70,7 +70,7 @@ static void bound_waiter(struct storage_waiter *waiter)
 	deadline_set(&task->mgmt->deadlines, &waiter->deadline, wait_ns, waiter_expired);
 }
 
-void storage_wait(struct mgmt_task *task, struct grpc_call *call)
+static void add_waiter(struct mgmt_task *task, struct grpc_call *call, bool is_late)
 {
 	struct mgmt *mgmt = task->mgmt;
 	struct storage_waiter *waiter = NULL;
@@ -87,10 +87,20 @@ void storage_wait(struct mgmt_task *task, struct grpc_call *call)
 	}
 	waiter->task = task;
 	waiter->call = call;
-	waiter->is_late = task->refusal.error != 0;
+	waiter->is_late = is_late;
 	TAILQ_INSERT_TAIL(&task->waiters, waiter, link);
 	mgmt->storage_waiter_count++;
 	bound_waiter(waiter);
+}
+
+void storage_wait(struct mgmt_task *task, struct grpc_call *call)
+{
+	add_waiter(task, call, task->refusal.error != 0);
+}
+
+void storage_wait_any(struct mgmt_task *task, struct grpc_call *call)
+{
+	add_waiter(task, call, true);
 }
 
 void storage_refuse_waiters(struct mgmt_task *task, const struct fathom_fault *why)

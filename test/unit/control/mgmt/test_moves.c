@@ -223,10 +223,98 @@ static void a_committed_move_is_not_undone(void **state)
 	assert_int_equal(show_volume("p/a")->rank, 1);
 	assert_int_equal(serving(), 0);
 	assert_int_equal(cancel_move("p/a")->why.code, FAULT_MOVE_COMMITTED);
+	assert_int_equal(destroy_volume("p/a", false)->why.code, FAULT_STORAGE_CHANGING); /* it is published */
 	reopen_mgmt();
 	on_control(accept_again, NULL);
 	wait_until(nothing_is_pending, NULL);
 	assert_is_on(1);
+	end();
+}
+
+/* The last round has data, and the target is silent from it on, until the source serves the hosts again. */
+static void silence_target(void)
+{
+	check_serving();
+	if (storage(0)->calls[STORE__ACTION__MOVE_FENCE] != 1)
+		return;
+	if (storage(0)->calls[STORE__ACTION__MOVE_UNFENCE] > 1) {
+		storage(1)->errors[STORE__ACTION__MOVE_COPY] = 0;
+	} else if (!storage(1)->errors[STORE__ACTION__MOVE_COPY]) {
+		storage(0)->regions = 1;
+		storage(1)->errors[STORE__ACTION__MOVE_COPY] = -EAGAIN;
+	}
+}
+
+static void hosts_do_not_wait_for_a_silent_target(void **state)
+{
+	begin(60 * NS_PER_SEC);
+	fixture.after_storage = silence_target;
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	assert_int_equal(storage(0)->calls[STORE__ACTION__MOVE_FENCE], 2);
+	assert_is_on(1);
+	end();
+}
+
+static bool is_fenced(void *unused)
+{
+	return storage(0)->calls[STORE__ACTION__MOVE_FENCE] > 0;
+}
+
+/* The volume is published to the host all the time, so the call succeeds when the move is undone. */
+static void a_publish_during_a_move_succeeds_when_it_is_undone(void **state)
+{
+	struct question moved = { 0 }, published = { 0 };
+	Fathom__VolumePublishReq publish = FATHOM__VOLUME_PUBLISH_REQ__INIT;
+	Fathom__VolumeMoveReq move = FATHOM__VOLUME_MOVE_REQ__INIT;
+
+	begin(60 * NS_PER_SEC);
+	fixture.after_storage = silence_target;
+	move.name = publish.name = (char *)"p/a";
+	move.rank = 1;
+	publish.host = (char *)HOST;
+	ask_begin(&moved, fixture.admin, "/fathom.ControlSvc/VolumeMove", &move.base, &fathom__volume_resp__descriptor);
+	wait_until(is_fenced, NULL);
+	ask_begin(&published, fixture.admin, "/fathom.ControlSvc/VolumePublish", &publish.base,
+		  &fathom__volume_resp__descriptor);
+	volume_of(cancel_move("p/a"));
+	question_wait(&published);
+	question_wait(&moved);
+	assert_int_equal(moved.why.code, FAULT_MOVE_CANCELLED);
+	assert_int_equal(volume_of(&published)->rank, 0);
+	question_end(&published);
+	question_end(&moved);
+	assert_is_on(0);
+	end();
+}
+
+/* The engine's list is from before the move, and a newer one does not arrive. */
+static void a_moved_volume_is_not_missing(void **state)
+{
+	fixture.storage_read_ns = 100 * NS_PER_MS;
+	begin(0);
+	volume_of(create_volume_on("p/b", GIB, "1"));
+	list_volumes();
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	storage(1)->lists_hang = true;
+	assert_string_not_equal(show_volume("p/a")->state, "missing");
+	end();
+}
+
+/* The source has seen a later clock than this one for a moment. */
+static void put_clock_forward(void)
+{
+	check_serving();
+	if (storage(0)->calls[STORE__ACTION__MOVE_OFFER] == 1 && storage(0)->calls[STORE__ACTION__MOVE_CHANGES] == 0)
+		storage(0)->volumes[0].serial += NS_PER_SEC;
+}
+
+static void a_move_is_undone_although_the_clock_went_back(void **state)
+{
+	begin(60 * NS_PER_SEC);
+	fixture.after_storage = put_clock_forward;
+	storage(0)->errors[STORE__ACTION__MOVE_CHANGES] = -ENOSPC;
+	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_FULL);
+	assert_is_on(0);
 	end();
 }
 
@@ -275,6 +363,10 @@ int main(void)
 		cmocka_unit_test(a_destroyed_volume_leaves_nothing_on_either_rank),
 		cmocka_unit_test(a_committed_move_is_not_undone),
 		cmocka_unit_test(a_committed_move_to_a_replaced_rank_waits_for_the_operator),
+		cmocka_unit_test(hosts_do_not_wait_for_a_silent_target),
+		cmocka_unit_test(a_publish_during_a_move_succeeds_when_it_is_undone),
+		cmocka_unit_test(a_moved_volume_is_not_missing),
+		cmocka_unit_test(a_move_is_undone_although_the_clock_went_back),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt moves", tests, NULL, NULL);
