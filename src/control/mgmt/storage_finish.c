@@ -374,6 +374,7 @@ static void finish_created_volume(struct mgmt_task *task)
 		next.size_bytes = min_u64(task->answer->size_bytes, CATALOG_BYTES_MAX);
 		if (is_power_of_two(task->answer->block_bytes))
 			next.block_bytes = task->answer->block_bytes;
+		next.checksums = task->answer->checksums;
 	}
 	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
 	if (error) {

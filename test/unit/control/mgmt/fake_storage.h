@@ -296,7 +296,7 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 {
 	struct fake_volume *volume = fake_find_volume(storage, request->pool, request->volume);
 	bool is_it = volume && (!*request->volume_uuid || strcmp(volume->uuid, request->volume_uuid) == 0);
-	int at;
+	int at, error;
 
 	if (request->action == STORE__ACTION__VOLUME_DESTROY) {
 		if (is_it && fake_is_connected(volume) && !request->force)
@@ -349,7 +349,10 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 	case STORE__ACTION__SNAPSHOT_CLONE:
 		if (fake_find_snapshot(volume, request->snapshot) < 0)
 			return -ENOENT;
-		return fake_create_volume(storage, request, request->new_name, request->new_uuid, volume->size_bytes);
+		error = fake_create_volume(storage, request, request->new_name, request->new_uuid, volume->size_bytes);
+		if (!error)
+			fake_find_volume(storage, request->pool, request->new_name)->checksums = volume->checksums;
+		return error;
 	default:
 		return -EOPNOTSUPP;
 	}

@@ -327,7 +327,9 @@ static void snapshots_are_created_cloned_restored_and_destroyed(void **state)
 	assert_int_equal(create_snapshots(apart, 2)->why.code, FAULT_SNAPSHOTS_APART);
 	assert_int_equal(show_volume("p/a")->n_snapshots, 2);
 	storage_of(1)->free_bytes += GIB; /* a clone does not go there */
+	storage_of(0)->volumes[0].checksums = true;
 	volume = volume_of(clone_volume("p/a@one", "p/copy"));
+	assert_true(volume->checksums); /* as its origin */
 	assert_int_equal(volume->rank, 0);
 	assert_int_equal(volume->size_bytes, 2 * GIB);
 	assert_string_equal(volume->origin, "a@one");
