@@ -241,7 +241,8 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 
 	if (!mgmt)
 		return;
-	error = *asked->host ? catalog_check_nqn(asked->host, &why) : 0;
+	/* an agent may speak for one host only */
+	error = *asked->host || grpc_call_role(call) == GRPC_ROLE_AGENT ? catalog_check_nqn(asked->host, &why) : 0;
 	if (!error)
 		error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (error) {

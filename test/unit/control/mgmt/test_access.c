@@ -219,6 +219,28 @@ static void a_credential_must_be_there_and_verify(void **state)
 	auth__credential__free_unpacked(credential, NULL);
 }
 
+static void an_agent_unpublishes_from_a_host_that_it_names(void **state)
+{
+	Fathom__VolumeUnpublishReq request = FATHOM__VOLUME_UNPUBLISH_REQ__INIT;
+	struct question *question;
+
+	begin_with_volume();
+	volume_of(publish_volume("p1/db", HOST));
+	request.name = (char *)"p1/db";
+	request.force = true;
+	question = ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base,
+		       &fathom__volume_resp__descriptor);
+	assert_int_equal(question->why.code, FAULT_NQN_BAD);
+	assert_int_equal(show_volume("p1/db")->n_hosts, 1);
+	request.host = (char *)HOST;
+	volume_of(
+		ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base, &fathom__volume_resp__descriptor));
+	assert_int_equal(show_volume("p1/db")->n_hosts, 0);
+	volume_of(publish_volume("p1/db", HOST));
+	volume_of(unpublish_volume("p1/db", "", true)); /* an administrator */
+	assert_int_equal(show_volume("p1/db")->n_hosts, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
@@ -230,6 +252,7 @@ int main(void)
 		TEST(an_agent_publishes_by_the_list),
 		TEST(a_refusal_names_the_user_and_the_permission),
 		TEST(a_credential_must_be_there_and_verify),
+		TEST(an_agent_unpublishes_from_a_host_that_it_names),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt access", tests, NULL, NULL);
