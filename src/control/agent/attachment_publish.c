@@ -46,7 +46,8 @@ static void credential_made(void *ctx, int status, Auth__Credential *credential)
 	if (agent->state == AGENT_LEAVING)
 		why.error = fault(&why, -ECANCELED, "the agent ends");
 	else if (status)
-		why.error = fault(&why, -ETIMEDOUT, "no credential for root: this host did not tell its name and groups");
+		why.error = fault(&why, -EHOSTUNREACH,
+				  "no credential for root: this host did not tell its name and groups");
 	if (why.error) {
 		attachment->publish_done(attachment, NULL, &why);
 		return;

@@ -174,10 +174,11 @@ static void wait_and_retry(struct attachment *attachment)
 		deadline_set(&agent->deadlines, &attachment->due, pause_ms * NS_PER_MS, try_again);
 }
 
-/* Whether a call that failed may have been carried out: its answer was lost, or came too late. */
+/* Whether a call that failed may have been carried out, or will be: its answer was lost, or came too late. */
 static bool may_be_done(const struct fathom_fault *why)
 {
-	return why->error == -ETIMEDOUT || why->error == -ECONNRESET || why->code == FAULT_TIMED_OUT;
+	return why->error == -ETIMEDOUT || why->error == -ECONNRESET || why->error == -EPIPE ||
+	       why->code == FAULT_TIMED_OUT || why->code == FAULT_STORAGE_WAITS;
 }
 
 /*
@@ -336,6 +337,8 @@ static void unpublished(void *ctx, const ProtobufCMessage *response, const struc
 	bool is_gone = !response && why->error == -ENOENT && why->code != FAULT_HOST_UNKNOWN;
 	bool is_given_up = attachment->is_forced && !attachment->is_withdrawn && attachment->agent->state != AGENT_LEAVING;
 
+	/* asked for by a name only: this host uses it by another one */
+	is_gone |= !response && !attachment->record.uuid[0] && why->code == FAULT_STORAGE_IN_USE;
 	record_step(attachment, response ? 0 : why->error);
 	if (response || is_gone || is_given_up) {
 		if (!response && !is_gone)
@@ -353,12 +356,22 @@ static void unpublished(void *ctx, const ProtobufCMessage *response, const struc
 
 static void begin_unpublish(struct attachment *attachment)
 {
+	struct fathom_fault why = { 0 };
+
+	deadline_clear(&attachment->agent->deadlines, &attachment->due);
 	attachment_state_move(reactor_now(), attachment, ATTACHMENT_UNPUBLISHING);
+	if (!attachment->options.host_nqn[0]) { /* without a host the request would be about all hosts */
+		why.error = fault_host_nqn_missing(&why, attachment->agent->config->attach.host_nqn_file,
+						   "it was not read");
+		unpublished(attachment, NULL, &why);
+		return;
+	}
 	fathom__volume_unpublish_req__init(&attachment->unpublish);
 	attachment->unpublish.sys = attachment->agent->system;
 	attachment->unpublish.host = attachment->options.host_nqn;
 	attachment->unpublish.name = attachment->record.uuid[0] ? attachment->record.uuid : attachment->asked;
-	attachment->unpublish.force = true; /* the engine may not have seen the end of the connections yet */
+	/* The engine may not have seen the end of the connections yet. Without a UUID there was none from here. */
+	attachment->unpublish.force = attachment->record.uuid[0] != '\0';
 	service_start(attachment->agent, &(struct service_request){
 						 .path = "/fathom.ControlSvc/VolumeUnpublish",
 						 .name = "unpublishing of a volume",
@@ -375,9 +388,14 @@ static void begin_detach(struct attachment *attachment)
 	struct fathom_fault why = { 0 };
 
 	deadline_clear(&attachment->agent->deadlines, &attachment->due);
-	if (attachment_read_options(attachment, &why) != 0)
-		log_warning("volume %s: %s", attachment->record.name, why.text);
 	attachment_state_move(reactor_now(), attachment, ATTACHMENT_DETACHING);
+	why.error = attachment_read_options(attachment, &why);
+	if (why.error && (!attachment->is_forced || attachment->is_withdrawn)) { /* the service could not be asked later */
+		attachment->job_kind = ATTACHMENT_JOB_DISCONNECT;
+		attachment->job_why = why;
+		attachment_settle(attachment);
+		return;
+	}
 	start_job(attachment, ATTACHMENT_JOB_DISCONNECT);
 }
 

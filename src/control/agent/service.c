@@ -41,6 +41,8 @@ struct service_call {
 	bool is_asking;	      /* a gRPC call is under way */
 	struct deadline wait; /* until the next round, or the first: done is never called within service_start() */
 	struct fathom_fault last;
+	struct fathom_fault
+		uncertain; /* the first failure after which a server may have carried the call out; error 0: none */
 };
 
 /* ---- addresses ---- */
@@ -240,7 +242,7 @@ static void end_round(struct service_call *call)
 						 "%s: the names of access_points were not resolved "
 						 "in time",
 						 call->request.name);
-		end_call(call, NULL, &call->last);
+		end_call(call, NULL, call->uncertain.error ? &call->uncertain : &call->last);
 		return;
 	}
 	deadline_set(&call->agent->deadlines, &call->wait, call->pause_ns, start_round);
@@ -276,6 +278,15 @@ static bool is_temporary(const struct grpc_result *result, const struct fathom_f
 	       result->code == GRPC_DEADLINE_EXCEEDED || why->code == FAULT_NOT_STARTED;
 }
 
+/* Keep a failure that the call's maker must know, whatever later tries find. */
+static void note_uncertain(struct service_call *call, const struct grpc_result *result)
+{
+	if (result->is_unsent || result->error == -ECONNREFUSED || call->last.code == FAULT_NOT_STARTED)
+		return;
+	if (!call->uncertain.error)
+		call->uncertain = call->last;
+}
+
 static void answered(void *ctx, const struct grpc_result *result)
 {
 	struct service_call *call = ctx;
@@ -294,6 +305,7 @@ static void answered(void *ctx, const struct grpc_result *result)
 	if (follow_redirect(call, result)) {
 		try_places(call);
 	} else if (is_temporary(result, &call->last)) {
+		note_uncertain(call, result);
 		call->place++;
 		try_places(call);
 	} else {

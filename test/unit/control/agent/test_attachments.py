@@ -85,6 +85,43 @@ class Attachments(rig.AgentTest):
         self.assertEqual({(one.name, one.host) for one in self.unpublished()}, {("p1/db", HOST)})
         wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
 
+    def test_an_attach_that_the_service_does_later_is_withdrawn(self):
+        agent = self.begin(**{PUBLISH: fault(1256, "server", "the engine does not answer", "wait")})
+        self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1256")
+        wait_for(self.unpublished, "the volume is unpublished")
+        self.assertEqual([(one.name, one.host, one.force) for one in self.unpublished()], [("p1/db", HOST, False)])
+        wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
+
+    def test_a_withdrawn_attach_by_name_leaves_a_volume_that_is_in_use(self):
+        agent = self.begin(**{PUBLISH: fault(1256, "server", "the engine does not answer", "wait"),
+                              UNPUBLISH: fault(1260, "server", "hosts are connected", "disconnect them")})
+        self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1256")
+        wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
+        self.assertEqual(len(self.unpublished()), 1)
+
+    def test_a_detach_during_the_wait_for_the_next_withdrawal(self):
+        agent = self.begin(**{PUBLISH: fault(1256, "server", "the engine does not answer", "wait"),
+                              UNPUBLISH: fault(618, "server", "the engine does not answer", "wait")})
+        self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1256")
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"], "it waits")
+        self.one_server.answers[UNPUBLISH] = [Slow(3, volume())]
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db")), "it is not busy")
+        self.assertIn(answer.code, (0, 1154), answer)     # not attached: the withdrawal was tried again before
+        self.assertEqual(list(agent.attachments()), [])
+
+    def test_a_detach_on_a_host_without_an_nqn_asks_for_no_other_host(self):
+        self.record()
+        agent = self.begin()
+        wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"])
+        with open(os.path.join(self.folder, "hostnqn"), "w"):
+            pass
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db")))
+        self.assertEqual(rig.fault_code(answer), "code = 1157", answer)
+        self.assertEqual((self.records(), self.unpublished()), ([UUID + ".json"], []))
+        answer = wait_for(lambda: (lambda said: said if said.code != 1153 else None)(agent.detach("p1/db", force=True)))
+        self.assertEqual(answer.status, 0, answer)
+        self.assertEqual((self.records(), self.unpublished()), ([], []))
+
     def test_a_failed_attach_is_withdrawn_until_the_service_confirms_it(self):
         agent = self.begin(**{UNPUBLISH: fault(618, "server", "the engine does not answer", "wait")})
         self.assertEqual(rig.fault_code(agent.attach("p1/db")), "code = 1158")
