@@ -9,6 +9,8 @@
 
 #include <isa-l/crc.h>
 
+#include "base/bits.h"
+
 /* Places in the header. */
 enum {
 	AT_MAGIC = 0,
@@ -29,6 +31,8 @@ static_assert(AT_REST < AT_HEADER_SUM, "the names fit");
 /* Places in a record. */
 enum { AT_TYPE = 0, AT_DATA_BYTES = 4, AT_OFFSET = 8, AT_BYTES = 16, AT_INDEX = 24, AT_DATA_SUM = 32, AT_RECORD_SUM = 36 };
 static_assert(AT_RECORD_SUM + 4 == STREAM_RECORD_BYTES, "the sum is the last field");
+
+enum { BLOCK_BYTES_MIN = 512, BLOCK_BYTES_MAX = 65536 };
 
 static const char magic[8] = { 'F', 'A', 'T', 'H', 'O', 'M', 'V', 'S' };
 
@@ -167,6 +171,13 @@ static const char *find_fault(const struct stream *stream, const struct stream_r
 	return record->data_bytes <= STREAM_DATA_BYTES_MAX ? NULL : "a record is too long";
 }
 
+bool stream_header_is_valid(const struct stream_header *header)
+{
+	return header->block_bytes >= BLOCK_BYTES_MIN && header->block_bytes <= BLOCK_BYTES_MAX &&
+	       is_power_of_two(header->block_bytes) && header->size_bytes > 0 && header->size_bytes <= INT64_MAX &&
+	       header->size_bytes % header->block_bytes == 0;
+}
+
 /* ---- write ---- */
 
 static void put_name(uint8_t *out, int index, const char *name)
@@ -178,7 +189,7 @@ static void put_name(uint8_t *out, int index, const char *name)
 void stream_put_header(struct stream *stream, const struct stream_header *header, uint8_t out[STREAM_HEADER_BYTES])
 {
 	must(!stream->has_header);
-	must(header->block_bytes > 0 && header->size_bytes % header->block_bytes == 0);
+	must(stream_header_is_valid(header));
 	memset(out, 0, STREAM_HEADER_BYTES);
 	memcpy(out + AT_MAGIC, magic, sizeof(magic));
 	put32(out + AT_VERSION, STREAM_VERSION);
@@ -275,8 +286,7 @@ int stream_take_header(struct stream *stream, const uint8_t in[STREAM_HEADER_BYT
 	header->size_bytes = get64(in + AT_SIZE);
 	header->base_bytes = get64(in + AT_BASE_SIZE);
 	header->block_bytes = get32(in + AT_BLOCK);
-	if ((header->block_bytes != 512 && header->block_bytes != 4096) || header->size_bytes == 0 ||
-	    header->size_bytes % header->block_bytes != 0 || header->size_bytes > INT64_MAX || take_names(in, header))
+	if (!stream_header_is_valid(header) || take_names(in, header))
 		return fault(why, -EBADMSG, "a value of its header is not valid");
 	stream->has_header = true;
 	add_bytes(stream, in, STREAM_HEADER_BYTES);

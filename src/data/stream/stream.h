@@ -43,6 +43,9 @@ struct stream_header {
 	char snapshot[STREAM_NAME_BYTES_MAX], base[STREAM_NAME_BYTES_MAX];
 };
 
+/* Whether size and block size are those of a volume: blocks of a power of two from 512 to 65536 bytes, and whole ones. */
+bool stream_header_is_valid(const struct stream_header *header);
+
 enum stream_type { STREAM_DATA = 1, STREAM_ZEROES = 2, STREAM_END = 3 };
 
 struct stream_record {
@@ -69,6 +72,7 @@ const struct stream_header *stream_get_header(const struct stream *stream);
 
 /* ---- write: the caller writes `out`, then the data, in the order of the calls ---- */
 
+/* `header` must be valid. */
 void stream_put_header(struct stream *stream, const struct stream_header *header, uint8_t out[STREAM_HEADER_BYTES]);
 /* At most STREAM_DATA_BYTES_MAX; a multiple of the block size, behind the last record, in the volume. */
 void stream_put_data(struct stream *stream, uint64_t offset, const uint8_t *data, uint32_t bytes,

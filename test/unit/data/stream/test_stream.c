@@ -242,14 +242,56 @@ static void a_writer_goes_on_behind_the_last_complete_record(void **state)
 	}
 }
 
+/* CRC-32C, bit by bit. */
+static uint32_t sum_of(const uint8_t *data, size_t count)
+{
+	uint32_t sum = UINT32_MAX;
+
+	for (size_t i = 0; i < 8 * count; i++) {
+		sum ^= data[i / 8] >> i % 8 & 1;
+		sum = sum >> 1 ^ (sum & 1 ? 0x82f63b78u : 0);
+	}
+	return ~sum;
+}
+
+/* Read a header that says so many bytes a block, with the right sum. */
+static int read_block_size(uint32_t block_bytes)
+{
+	struct stream *stream = stream_create();
+	struct fathom_fault why;
+	uint32_t sum;
+	int result;
+
+	make_stream();
+	for (int i = 0; i < 4; i++)
+		bytes[80 + i] = (uint8_t)(block_bytes >> 8 * i);
+	sum = sum_of(bytes, STREAM_HEADER_BYTES - 4);
+	for (int i = 0; i < 4; i++)
+		bytes[STREAM_HEADER_BYTES - 4 + i] = (uint8_t)(sum >> 8 * i);
+	result = stream_take_header(stream, bytes, &why);
+	stream_destroy(stream);
+	return result;
+}
+
+static void all_block_sizes_of_volumes_are_known(void **state)
+{
+	const struct stream_header good = header;
+	static const uint32_t bad[] = { 0, 1, 256, 513, 1536, 131072, 1u << 31 };
+
+	header.size_bytes = 1 << 20;
+	for (uint32_t block_bytes = 512; block_bytes <= 65536; block_bytes *= 2)
+		assert_int_equal(read_block_size(block_bytes), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(read_block_size(bad[i]), -EBADMSG);
+	header.size_bytes = 65536 + 512;
+	assert_int_equal(read_block_size(1024), -EBADMSG);
+	header = good;
+}
+
 static void values_that_cannot_be_are_refused(void **state)
 {
 	struct stream_header good = header;
 
-	header.block_bytes = 256;
-	make_stream();
-	assert_int_equal(read_whole(length), -EBADMSG);
-	header = good;
 	snprintf(header.pool, sizeof(header.pool), "a\nb");
 	make_stream();
 	assert_int_equal(read_whole(length), -EBADMSG);
@@ -270,6 +312,7 @@ int main(void)
 		cmocka_unit_test(a_missing_and_a_repeated_record_are_found),
 		cmocka_unit_test(a_record_of_another_stream_is_found_by_the_digest),
 		cmocka_unit_test(a_writer_goes_on_behind_the_last_complete_record),
+		cmocka_unit_test(all_block_sizes_of_volumes_are_known),
 		cmocka_unit_test(values_that_cannot_be_are_refused),
 	};
 
