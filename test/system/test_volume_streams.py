@@ -108,6 +108,20 @@ class Streams(SystemTest):
         self.assert_same("a", "b")
         self.assertEqual([row["name"] for row in self.rig.json("volume", "show", "p1/b")["volumes"][0]["snapshots"]], ["s1", "s2"])
 
+    def test_a_volume_that_a_killed_import_has_just_created_is_continued(self):
+        whole = self.path("whole")
+        self.rig.fathom("volume", "create", "p1/a", "16M")
+        self.write("a", 3, 17, 4095)
+        self.rig.fathom("volume", "snapshot", "p1/a@s1")
+        self.rig.fathom("volume", "export", "p1/a@s1", "--output", whole)
+        self.rig.fathom("volume", "create", "p1/b", "16M")
+        self.assertIn("becomes a new one", self.refused("code = 1281", "volume", "import", "p1/b", "--input", whole))
+        self.rig.fathom("volume", "import", "p1/b", "--input", whole, "--resume")
+        self.assert_same("a", "b")
+        self.rig.fathom("volume", "create", "p1/c", "16M")
+        self.write("c", 9)     # of somebody else
+        self.assertIn("becomes a new one", self.refused("code = 1281", "volume", "import", "p1/c", "--input", whole, "--resume"))
+
     def test_killed_commands_are_continued(self):
         """A pipe that is full or empty stops a command at a place that the test chooses."""
         self.create(*range(0, 4096, 2), *range(1, 1024, 2))

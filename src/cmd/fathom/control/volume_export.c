@@ -62,6 +62,10 @@ static int fill_header(struct exporter *self, const struct fathom_control_volume
 	if (uuid_parse(volume->uuid, header->volume_uuid) || uuid_parse(snapshot->uuid, header->snapshot_uuid) ||
 	    (base && uuid_parse(base->uuid, header->base_uuid)))
 		return fault(why, -EPROTO, "the UUIDs of volume %s are not valid", volume->name);
+	if (!stream_header_is_valid(header))
+		return fault(why, -EPROTO,
+			     "snapshot %s of volume %s has an invalid size: %" PRIu64 " bytes in blocks of %" PRIu32,
+			     snapshot->name, volume->name, header->size_bytes, header->block_bytes);
 	snprintf(header->pool, sizeof(header->pool), "%.*s", (int)strcspn(volume->name, "/"), volume->name);
 	snprintf(header->volume, sizeof(header->volume), "%.63s", volume->name + strcspn(volume->name, "/") + 1);
 	snprintf(header->snapshot, sizeof(header->snapshot), "%.63s", snapshot->name);
@@ -239,30 +243,69 @@ static int put_run(struct exporter *self, uint64_t begin, uint64_t end, struct f
 	return error;
 }
 
+/* The whole blocks of a range that are behind `from`. A file system's blocks may be smaller than the volume's. */
+static struct fathom_control_range whole_blocks(const struct exporter *self, const struct fathom_control_range *range,
+						uint64_t from)
+{
+	uint64_t block_bytes = self->header.block_bytes, end = range->offset + range->bytes;
+	uint64_t first = range->offset / block_bytes * block_bytes,
+		 last = (end + block_bytes - 1) / block_bytes * block_bytes;
+	bool is_whole = first == range->offset && last == end;
+
+	first = max_u64(first, from);
+	return (struct fathom_control_range){ .offset = first,
+					      .bytes = max_u64(first, last) - first,
+					      .zero = range->zero && is_whole };
+}
+
 /* Ranges with a small gap between them are one run: what stands in the gap is as in the base, so it may be written, too. */
 static int put_part(struct exporter *self, const struct fathom_control_changes *part, struct fathom_fault *why)
 {
-	uint64_t begin = 0, end = 0;
+	struct stream_totals totals;
+	uint64_t begin, end;
 	int error = 0;
 
+	stream_get_totals(self->stream, &totals);
+	begin = end = totals.next;
 	for (size_t i = 0; !error && i < part->range_count; i++) {
-		const struct fathom_control_range *range = &part->ranges[i];
+		const struct fathom_control_range range = whole_blocks(self, &part->ranges[i], end);
 
-		if (range->zero || begin == end || range->offset - end > GAP_BYTES_MAX) {
+		if (range.bytes == 0)
+			continue;
+		if (range.zero || begin == end || range.offset - end > GAP_BYTES_MAX) {
 			error = put_run(self, begin, end, why);
-			begin = range->offset;
+			begin = range.offset;
 		}
-		end = range->offset + range->bytes;
-		if (!range->zero)
+		end = range.offset + range.bytes;
+		if (!range.zero)
 			continue;
 		if (!error)
-			error = put_zeroes(self, range->offset, range->bytes, why);
+			error = put_zeroes(self, range.offset, range.bytes, why);
 		begin = end;
 	}
 	return error ? error : put_run(self, begin, end, why);
 }
 
-/* Whether a part of the list is about the snapshots of the header, and goes on. */
+/* Whether the ranges of a part are ascending from `offset`, not empty, and in the volume. */
+static int check_ranges(const struct exporter *self, const struct fathom_control_changes *part, uint64_t offset,
+			struct fathom_fault *why)
+{
+	uint64_t size_bytes = self->header.size_bytes, at = offset;
+
+	for (size_t i = 0; i < part->range_count; i++) {
+		const struct fathom_control_range *range = &part->ranges[i];
+
+		if (range->offset < at || range->bytes == 0 || range->offset > size_bytes ||
+		    range->bytes > size_bytes - range->offset)
+			return fault(why, -EPROTO,
+				     "the engine's list of changes has %" PRIu64 " bytes at %" PRIu64 ", which cannot be",
+				     range->bytes, range->offset);
+		at = range->offset + range->bytes;
+	}
+	return 0;
+}
+
+/* Whether a part of the list is about the snapshots of the header, is valid, and goes on. */
 static int check_part(const struct exporter *self, const struct fathom_control_changes *part, uint64_t offset,
 		      struct fathom_fault *why)
 {
@@ -273,7 +316,7 @@ static int check_part(const struct exporter *self, const struct fathom_control_c
 		return fault(why, -ESTALE, "a snapshot was replaced during the export");
 	if (part->next_offset <= offset)
 		return fault(why, -EPROTO, "the engine's list of changes does not go on at %" PRIu64, offset);
-	return 0;
+	return check_ranges(self, part, offset, why);
 }
 
 static int put_changes(struct exporter *self, struct fathom_fault *why)

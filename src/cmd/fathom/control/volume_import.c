@@ -156,6 +156,17 @@ static int create_volume(struct import *import, struct fathom_fault *why)
 	return error;
 }
 
+/*
+ * Whether an earlier run may have ended between the creation of the volume and its mark: nothing else is known of it. The
+ * zeroes of a stream without a base are in no record, so what the volume has elsewhere would stay.
+ */
+static bool is_fresh(struct import *import, const struct fathom_control_volume *volume)
+{
+	return import->run->values.resume && volume->host_count == 0 && volume->snapshot_count == 0 &&
+	       volume->size_bytes == import->header->size_bytes && volume->block_bytes == import->header->block_bytes &&
+	       (volume->allocated_bytes == 0 || (volume->thick && import->run->values.thick));
+}
+
 static int check_existing(struct import *import, const struct fathom_control_volume *volume, struct fathom_fault *why)
 {
 	bool has_base = !uuid_is_null(import->header->base_uuid);
@@ -171,7 +182,7 @@ static int check_existing(struct import *import, const struct fathom_control_vol
 		return error;
 	if (has_base)
 		error = check_base(import, volume, why);
-	else if (!import->is_resumed)
+	else if (!import->is_resumed && !is_fresh(import, volume))
 		error = fault_stream_not_fitting(
 			why, import->name, "the stream is a whole volume, and becomes a new one, but this one exists");
 	return error ? error : grow(import, volume->size_bytes, why);
