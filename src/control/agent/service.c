@@ -281,9 +281,10 @@ static bool is_temporary(const struct grpc_result *result, const struct fathom_f
 /* Keep a failure that the call's maker must know, whatever later tries find. */
 static void note_uncertain(struct service_call *call, const struct grpc_result *result)
 {
-	if (result->is_unsent || result->error == -ECONNREFUSED || call->last.code == FAULT_NOT_STARTED)
-		return;
-	if (!call->uncertain.error)
+	bool is_lost = result->error == -ETIMEDOUT || result->error == -ECONNRESET || result->error == -EPIPE ||
+		       result->code == GRPC_DEADLINE_EXCEEDED;
+
+	if (is_lost && !result->is_unsent && !call->uncertain.error)
 		call->uncertain = call->last;
 }
 

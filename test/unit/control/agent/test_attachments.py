@@ -92,6 +92,13 @@ class Attachments(rig.AgentTest):
         self.assertEqual([(one.name, one.host, one.force) for one in self.unpublished()], [("p1/db", HOST, False)])
         wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
 
+    def test_an_attach_that_one_of_two_servers_may_have_done_is_withdrawn(self):
+        self.one_server = self.server({**self.answers, PUBLISH: Slow(3600, volume())})
+        other = self.server({**self.answers, PUBLISH: fault(610, "server", "the server is still starting", "try again in a moment")})
+        agent = self.agent([self.one_server, other])
+        self.assertEqual(rig.fault_code(agent.attach("p1/db", timeout_ms=4500)), "code = 508")
+        wait_for(lambda: self.unpublished() or other.requests(UNPUBLISH, fathom.VolumeUnpublishReq), "the volume is unpublished")
+
     def test_a_withdrawn_attach_by_name_leaves_a_volume_that_is_in_use(self):
         agent = self.begin(**{PUBLISH: fault(1256, "server", "the engine does not answer", "wait"),
                               UNPUBLISH: fault(1260, "server", "hosts are connected", "disconnect them")})
