@@ -63,7 +63,8 @@ static int check_move(struct change *change, struct fathom_fault *why)
 
 	if (!volume)
 		return -ENOENT;
-	if (volume->record.move == change->to) /* in every state, or the service would repeat the call for ever */
+	/* in every state, or the service would repeat the call for ever; but not for a lost copy: the original must stay */
+	if (volume->record.move == change->to && !(change->from == VOLUME_MOVE_INCOMING && volume->state == VOLUME_ERRORED))
 		return -EALREADY;
 	if (change->to == VOLUME_MOVE_OUTGOING ? volume->state != VOLUME_ONLINE : !volume_is_served(volume))
 		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
