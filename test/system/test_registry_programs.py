@@ -60,10 +60,10 @@ class Programs(RegistryTest):
         probed = self.probed()
         client = self.client(probed, "load", LARGE, 0)
         self.assertEqual(len(probed.rows(f"large{client.pid}")), LARGE_PROBES)
-        # peak memory of the parser for an object of 615 KB, with all libraries of the daemon
+        # peak memory of the parser for an object of 615 KB, with all libraries of the daemon: as much of them as the page cache has counts
         parsers = [read(f"/proc/{pid}/status") for pid in read(f"/proc/{probed.pid}/task/{probed.pid}/children").split()]
         self.assertEqual(len(parsers), 1)
-        self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", parsers[0]).group(1)), 4096)
+        self.assertLess(int(re.search(r"VmHWM:\s+(\d+) kB", parsers[0]).group(1)), 6144)
 
     def test_notes_of_the_mapped_file_are_read_if_there_is_no_object(self):
         """After a restart the daemon parses them again from the tree."""
