@@ -74,10 +74,11 @@ void mgmt_pool_get_acl(struct grpc_call *call, const ProtobufCMessage *request)
 		reply_acl(call, pool);
 }
 
-void mgmt_pool_overwrite_acl(struct grpc_call *call, const ProtobufCMessage *request)
+/* Make a list of the entries asked for: alone, or with those that the pool has (`keeps`). */
+static void modify_acl(struct grpc_call *call, const Mgmt__ModifyACLReq *asked, bool keeps, const char *operation)
 {
-	const Mgmt__ModifyACLReq *asked = (const Mgmt__ModifyACLReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	const char *const *entries = (const char *const *)asked->acl;
 	struct fathom_fault why = { 0 };
 	struct catalog_pool *pool;
 	struct acl *acl = NULL;
@@ -89,33 +90,22 @@ void mgmt_pool_overwrite_acl(struct grpc_call *call, const ProtobufCMessage *req
 	if (!error && asked->n_acl == 0)
 		error = fault_acl_bad(&why, "", "there is no entry");
 	if (!error)
-		error = acl_create((const char *const *)asked->acl, asked->n_acl, &acl, &why);
+		error = keeps ? acl_update(pool->record.acl, entries, asked->n_acl, &acl, &why)
+			      : acl_create(entries, asked->n_acl, &acl, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
-		store_acl(mgmt, call, pool, acl, "pool overwrite-acl");
+		store_acl(mgmt, call, pool, acl, operation);
+}
+
+void mgmt_pool_overwrite_acl(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	modify_acl(call, (const Mgmt__ModifyACLReq *)request, false, "pool overwrite-acl");
 }
 
 void mgmt_pool_update_acl(struct grpc_call *call, const ProtobufCMessage *request)
 {
-	const Mgmt__ModifyACLReq *asked = (const Mgmt__ModifyACLReq *)request;
-	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
-	struct fathom_fault why = { 0 };
-	struct catalog_pool *pool;
-	struct acl *acl = NULL;
-	int error;
-
-	if (!mgmt)
-		return;
-	error = find_changeable(mgmt, asked->id, &pool, &why);
-	if (!error && asked->n_acl == 0)
-		error = fault_acl_bad(&why, "", "there is no entry");
-	if (!error)
-		error = acl_update(pool->record.acl, (const char *const *)asked->acl, asked->n_acl, &acl, &why);
-	if (error)
-		mgmt_fail(call, error, &why);
-	else
-		store_acl(mgmt, call, pool, acl, "pool update-acl");
+	modify_acl(call, (const Mgmt__ModifyACLReq *)request, true, "pool update-acl");
 }
 
 void mgmt_pool_delete_acl(struct grpc_call *call, const ProtobufCMessage *request)
