@@ -6,7 +6,7 @@ volume_start - how long an engine with many volumes takes to start, and what an 
 Writes a storage as docs/formats/storage.md describes it, starts the engine with it, and prints the time until its control socket answers,
 the time until it has stopped, and the memory and the descriptors for each volume. The reference in the same run is the engine without volumes.
 
-    bench/volume_start.py [--engine build/bin/fathom-engine] [--volumes 10000] [--pools 1000] [--directory /tmp]
+    bench/volume_start.py [--engine build/bin/fathom-engine] [--volumes 10000] [--pools 1000] [--published 0] [--directory /tmp]
 """
 
 import argparse
@@ -23,6 +23,7 @@ import uuid
 
 GIB = 1 << 30
 READY_SECONDS_MAX = 600
+HOST = "nqn.2014-08.org.nvmexpress:uuid:8d2b6a1e-04b5-4c0f-9b7a-4f6c3f0f9f11"
 TABLE = []
 for byte in range(256):
     for _ in range(8):
@@ -44,7 +45,7 @@ def write_record(path, kind, record):
         json.dump({"checksum": f"0x{checksum:08x}", kind: record}, file, sort_keys=True)
 
 
-def make_storage(root, volumes, pools):
+def make_storage(root, volumes, pools, published):
     for name in ("pools", "pending", "commit", "trash"):
         os.makedirs(os.path.join(root, name))
     for pool in range(pools):
@@ -56,13 +57,13 @@ def make_storage(root, volumes, pools):
         os.makedirs(os.path.join(folder, "snapshots"))
         write_record(os.path.join(folder, "volume.json"), "volume",
                      {"size_bytes": GIB, "block_bytes": 4096, "generation": 1, "thick": False, "read_only": False, "checksums": False,
-                      "origin": None, "hosts": []})
+                      "origin": None, "hosts": [{"nqn": HOST}] if volume < published else []})
         with open(os.path.join(folder, "data.1"), "w", encoding="utf-8") as file:
             file.truncate(GIB)
 
 
 def answer(sock):
-    """The engine's volumes that it can serve; None: it does not answer yet."""
+    """The engine's volumes that it can serve, and those that hosts can use; None: it does not answer yet."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(sock)
@@ -72,7 +73,7 @@ def answer(sock):
                 text += connection.recv(1 << 20)
                 try:
                     storage = json.loads(text)["result"]["storage"]
-                    return storage["volumes"] - storage["damaged"]
+                    return storage["volumes"] - storage["damaged"], storage["exports_served"]
                 except ValueError:
                     continue
     except OSError:
@@ -84,21 +85,27 @@ def anonymous_bytes(pid):
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
 
 
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return sum(int(ticks) for ticks in file.read().rsplit(") ", 1)[1].split()[11:13]) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(engine, storage, directory):
-    """Seconds to ready and to the end, bytes of memory, descriptors, volumes."""
+    """Seconds to ready, of CPU until then, and to the end, bytes of memory, descriptors, volumes."""
     sock, begin = os.path.join(directory, "sock"), time.monotonic()
-    with subprocess.Popen([engine, "--storage", storage, "-r", sock, "-m", "0x1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen([engine, "--storage", storage, "-r", sock, "-m", "0x1", "--listen", "127.0.0.1:4499"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while (served := answer(sock)) is None:
             if process.poll() is not None or time.monotonic() - begin > READY_SECONDS_MAX:
                 process.kill()
                 sys.exit("the engine did not start")
             time.sleep(0.01)
-        ready = time.monotonic() - begin
+        ready = time.monotonic() - begin, cpu_seconds(process.pid)
         memory, descriptors = anonymous_bytes(process.pid), len(os.listdir(f"/proc/{process.pid}/fd"))
         begin = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.wait()
-        return ready, time.monotonic() - begin, memory, descriptors, served
+        return *ready, time.monotonic() - begin, memory, descriptors, *served
 
 
 def main():
@@ -106,15 +113,16 @@ def main():
     parser.add_argument("--engine", default="build/bin/fathom-engine")
     parser.add_argument("--volumes", type=int, default=10000)
     parser.add_argument("--pools", type=int, default=1000)
+    parser.add_argument("--published", type=int, default=0, help="volumes that a host may use")
     parser.add_argument("--directory", default=tempfile.gettempdir(), help="where the storage is made")
     options = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="fathom-volumes-", dir=options.directory)
     try:
         for volumes, pools in ((0, 0), (options.volumes, options.pools)):
             storage = os.path.join(directory, f"storage-{volumes}")
-            make_storage(storage, volumes, pools)
-            ready, stop, memory, descriptors, served = measure(options.engine, storage, directory)
-            line = f"{served:6} volumes: ready after {ready:.2f} s, stopped after {stop:.2f} s, {memory >> 10} KiB, {descriptors} descriptors"
+            make_storage(storage, volumes, pools, options.published)
+            ready, cpu, stop, memory, descriptors, served, published = measure(options.engine, storage, directory)
+            line = f"{served:6} volumes, {published} published: ready after {ready:.2f} s, {cpu:.2f} s of CPU, stopped after {stop:.2f} s, {memory >> 10} KiB, {descriptors} descriptors"
             if volumes == 0:
                 floor = memory, descriptors
             else:

@@ -23,6 +23,20 @@ MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
  */
 MUST_CHECK int text_parse_duration(const char *text, uint64_t *ns_ret);
 
+/* FNV-1a, for tables in memory. */
+enum { TEXT_HASH_START = 2166136261u };
+static inline uint32_t text_hash_more(uint32_t hash, const char *text)
+{
+	while (*text)
+		hash = (hash ^ (uint8_t)*text++) * 16777619u;
+	return hash;
+}
+
+static inline uint32_t text_hash(const char *text)
+{
+	return text_hash_more(TEXT_HASH_START, text);
+}
+
 /* The length of the UTF-8 sequence at the start of `text` (`bytes` > 0); 0 if it is invalid or truncated. */
 size_t text_utf8_length(const char *text, size_t bytes);
 

@@ -83,7 +83,7 @@ nvmf_subsystem_add_ns {NQN} null0
 
     SPDK_CALLS = (  # of a plain nvmf_tgt's save_config: methods that only tune SPDK's internals
         "sock_set_default_impl", "sock_impl_set_options", "iobuf_set_options", "accel_set_options", "bdev_raid_set_options",
-        "bdev_nvme_set_options", "bdev_nvme_set_hotplug", "nvmf_set_config", "nvmf_set_max_subsystems")
+        "bdev_nvme_set_options", "bdev_nvme_set_hotplug", "nvmf_set_config")
 
     def write_spdk_config(self, port):
         """The configuration that SPDK 26.09's nvmf_tgt saved, with our port: (path, content)."""
@@ -136,7 +136,7 @@ nvmf_subsystem_add_ns {NQN} null0
                 ("nvmf_set_config", {"admin_cmd_passthru": {"sanitize": True}}, "admin commands are never passed through"),
                 ("nvmf_set_config", {"discovery_filters": ["address"]}, "the discovery log is not filtered"),
                 ("nvmf_set_config", {"dup_host_policy": "restrict_per_listener"}, "a host may always connect more than once"),
-                ("nvmf_set_max_subsystems", {"max_subsystems": 1025}, '"max_subsystems" is 1025; it goes from 0 to 1024'),
+                ("nvmf_set_max_subsystems", {"max_subsystems": 16385}, '"max_subsystems" is 16385; it goes from 1 to 16384'),
                 ("nvmf_create_transport", {"trtype": "TCP", "no_srq": 1}, '"no_srq" is a number, not true or false'),
                 ("nvmf_create_transport", {"trtype": "TCP", "masked_oncs": ["dsm"]}, '"masked_oncs" is "dsm", not one of nvmcmps')):
             with self.subTest(method=method, params=params):

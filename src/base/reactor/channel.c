@@ -7,8 +7,8 @@
  *   destroy_message()  If the channel has no reference: destroy and free it. If it was the last channel of a device that is
  *                      being unregistered, send finish_unregister() to the thread that unregisters.
  *
- * The lists change under the registry's mutex; callbacks run without it. A thread has few channels, so a list suffices. The
- * process may have 10,000 devices, so they are also found by address.
+ * The lists change under the registry's mutex; callbacks run without it. The process may have 10,000 devices, and a thread
+ * channels to all of them, so both are also found by address.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@
 enum { ADDRESS_BUCKETS = 4096 };
 static LIST_HEAD(, device) by_address[ADDRESS_BUCKETS]; /* under the mutex */
 
-static unsigned int bucket_of(const void *address)
+static unsigned int hash_address(const void *address)
 {
-	return (unsigned int)((uintptr_t)address / 64 * 2654435761U >> 16) % ADDRESS_BUCKETS;
+	return (unsigned int)((uintptr_t)address / 64 * 2654435761U >> 16);
 }
 
 /* Under the mutex. */
@@ -31,7 +31,7 @@ static struct device *device_find(const void *address)
 {
 	struct device *device;
 
-	LIST_FOREACH (device, &by_address[bucket_of(address)], in_bucket) {
+	LIST_FOREACH (device, &by_address[hash_address(address) % ADDRESS_BUCKETS], in_bucket) {
 		if (device->address == address)
 			return device;
 	}
@@ -55,7 +55,7 @@ void device_register(void *address, channel_create_fn create, channel_destroy_fn
 	registry_lock();
 	must(!device_find(address));
 	TAILQ_INSERT_TAIL(&registry.devices, device, in_registry);
-	LIST_INSERT_HEAD(&by_address[bucket_of(address)], device, in_bucket);
+	LIST_INSERT_HEAD(&by_address[hash_address(address) % ADDRESS_BUCKETS], device, in_bucket);
 	registry_unlock();
 	probe_device_registered(probe_tick(), device->name);
 }
@@ -118,7 +118,7 @@ struct channel *channel_find(struct fathom_thread *thread, const void *address)
 {
 	struct channel *channel;
 
-	TAILQ_FOREACH (channel, &thread->channels, in_thread) {
+	LIST_FOREACH (channel, &thread->channels_by_address[hash_address(address) % CHANNEL_BUCKETS], in_bucket) {
 		if (channel->device->address == address)
 			return channel;
 	}
@@ -151,6 +151,7 @@ static void device_uncount_channel(struct device *device, struct channel *channe
 	registry_lock();
 	if (channel) {
 		TAILQ_REMOVE(&channel->thread->channels, channel, in_thread);
+		LIST_REMOVE(channel, in_bucket);
 		channel->thread->channel_count--;
 	}
 	must(device->channel_count > 0);
@@ -200,6 +201,7 @@ struct channel *channel_get(void *address)
 		must(!channel_find(thread, address));
 		registry_lock();
 		TAILQ_INSERT_TAIL(&thread->channels, channel, in_thread);
+		LIST_INSERT_HEAD(&thread->channels_by_address[hash_address(address) % CHANNEL_BUCKETS], channel, in_bucket);
 		thread->channel_count++;
 		registry_unlock();
 	}

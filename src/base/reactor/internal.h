@@ -109,6 +109,8 @@ struct timer_heap {
 	uint64_t due; /* of the first; UINT64_MAX: none */
 };
 
+enum { CHANNEL_BUCKETS = 256 };
+
 struct fathom_thread {
 	/* R: used in every turn */
 	TAILQ_ENTRY(fathom_thread) in_reactor;
@@ -149,6 +151,7 @@ struct fathom_thread {
 	uint32_t poller_count;
 	uint64_t poller_id_last;
 	TAILQ_HEAD(, channel) channels;
+	LIST_HEAD(, channel) channels_by_address[CHANNEL_BUCKETS];
 	uint32_t channel_count;
 
 	/* * */
@@ -359,6 +362,7 @@ struct channel {
 	counter ref_count;
 	uint32_t destroy_messages;	/* R: in the queue */
 	TAILQ_ENTRY(channel) in_thread; /* M */
+	LIST_ENTRY(channel) in_bucket;	/* M */
 	CACHE_ALIGNED unsigned char ctx[];
 };
 

@@ -22,22 +22,14 @@ enum { KEY_BYTES = 16 + CATALOG_FULL_BYTES, REMOVALS = DB_CHANGES_MAX / 2 };
 
 /* ---- lookup ---- */
 
-/* FNV-1a */
-static uint32_t hash_text(uint32_t hash, const char *text)
-{
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * 16777619u;
-	return hash;
-}
-
 static uint32_t name_bucket(const char *pool, const char *volume)
 {
-	return hash_text(hash_text(2166136261u, pool) * 31, volume) % CATALOG_BUCKETS;
+	return text_hash_more(text_hash(pool) * 31, volume) % CATALOG_BUCKETS;
 }
 
 static uint32_t uuid_bucket(const char *uuid)
 {
-	return hash_text(2166136261u, uuid) % CATALOG_BUCKETS;
+	return text_hash(uuid) % CATALOG_BUCKETS;
 }
 
 struct catalog_pool *catalog_find_pool(const struct catalog *catalog, const char *id)

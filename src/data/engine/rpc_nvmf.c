@@ -235,6 +235,12 @@ void method_nvmf_set_crdt(struct rpc_request *request, const struct nvmf_set_crd
 	rpc_reply(request, NULL);
 }
 
+void method_nvmf_set_max_subsystems(struct rpc_request *request, const struct nvmf_set_max_subsystems_params *p)
+{
+	nvmf_target_set_max_subsystems(p->max_subsystems);
+	rpc_reply(request, NULL);
+}
+
 /* ---- configuration ---- */
 
 static json_t *subsystem_params(const struct nvmf_subsystem *subsystem)
@@ -320,6 +326,9 @@ void nvmf_config(json_t *calls)
 	json_put(params, "crdt2", json_integer(crdt[1]));
 	json_put(params, "crdt3", json_integer(crdt[2]));
 	config_add(calls, "nvmf_set_crdt", params);
+	params = json_made(json_object());
+	json_put(params, "max_subsystems", json_integer(nvmf_target_max_subsystems()));
+	config_add(calls, "nvmf_set_max_subsystems", params);
 	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport))
 		config_add(calls, "nvmf_create_transport", nvmf_transport_json(transport));
 	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem)) {

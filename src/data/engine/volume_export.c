@@ -16,10 +16,11 @@
 #include "data/engine/probes.gen.h"
 #include "data/target/target.h"
 
-enum { EXPORT_NSID = 1 };
+enum { EXPORT_NSID = 1, EXPORT_BUCKETS = 4096 };
 
 static struct {
 	TAILQ_HEAD(, volume_export) list;
+	LIST_HEAD(, volume_export) by_nqn[EXPORT_BUCKETS];
 	uint32_t starting; /* exports that exports_start() waits for, and one for itself */
 	void (*started)(void *ctx);
 	void *started_ctx;
@@ -76,15 +77,23 @@ static void format_nqn(const uint8_t uuid[POOL_UUID_BYTES], char nqn_ret[NVME_NQ
 	must(snprintf(nqn_ret, NVME_NQN_FIELD_BYTES, NVME_UUID_NQN_PREFIX "%s", text) < NVME_NQN_FIELD_BYTES);
 }
 
-static struct volume_export *find_export(const uint8_t uuid[POOL_UUID_BYTES])
+static struct volume_export *find_by_nqn(const char *nqn)
 {
 	struct volume_export *export;
 
-	TAILQ_FOREACH (export, &exports.list, link) {
-		if (memcmp(export->uuid, uuid, POOL_UUID_BYTES) == 0)
+	LIST_FOREACH (export, &exports.by_nqn[text_hash(nqn) % EXPORT_BUCKETS], by_nqn) {
+		if (strcmp(export->nqn, nqn) == 0)
 			return export;
 	}
 	return NULL;
+}
+
+static struct volume_export *find_export(const uint8_t uuid[POOL_UUID_BYTES])
+{
+	char nqn[NVME_NQN_FIELD_BYTES];
+
+	format_nqn(uuid, nqn);
+	return find_by_nqn(nqn);
 }
 
 static struct volume_export *create_export(const uint8_t uuid[POOL_UUID_BYTES])
@@ -98,6 +107,7 @@ static struct volume_export *create_export(const uint8_t uuid[POOL_UUID_BYTES])
 	format_nqn(uuid, export->nqn);
 	STAILQ_INIT(&export->waiters);
 	TAILQ_INSERT_TAIL(&exports.list, export, link);
+	LIST_INSERT_HEAD(&exports.by_nqn[text_hash(export->nqn) % EXPORT_BUCKETS], export, by_nqn);
 	return export;
 }
 
@@ -105,6 +115,7 @@ static void free_export(struct volume_export *export)
 {
 	must(!export->is_busy && STAILQ_EMPTY(&export->waiters));
 	TAILQ_REMOVE(&exports.list, export, link);
+	LIST_REMOVE(export, by_nqn);
 	free(export);
 }
 
@@ -496,14 +507,10 @@ const struct volume_export *export_find(const struct volume *volume)
 
 const struct volume *export_volume_of(const char *nqn)
 {
-	const struct volume_export *export;
+	const struct volume_export *export = find_by_nqn(nqn);
 
-	TAILQ_FOREACH (export, &exports.list, link) {
-		/* FAILED: it has no subsystem, perhaps because another has its NQN */
-		if (strcmp(export->nqn, nqn) == 0 && export->state != VOLUME_EXPORT_FAILED)
-			return find_volume(export->uuid);
-	}
-	return NULL;
+	/* FAILED: it has no subsystem, perhaps because another has its NQN */
+	return export && export->state != VOLUME_EXPORT_FAILED ? find_volume(export->uuid) : NULL;
 }
 
 const char *export_failure(const struct volume *volume)

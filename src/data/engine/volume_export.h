@@ -44,6 +44,7 @@ struct volume_export {
 	bool is_changed; /* look again at the volume after the running step */
 	struct fathom_fault why;
 	struct export_waiter_list waiters;
+	LIST_ENTRY(volume_export) by_nqn;
 	TAILQ_ENTRY(volume_export) link;
 };
 

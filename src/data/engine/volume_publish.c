@@ -111,8 +111,8 @@ void export_publish(struct volumes *volumes, const struct volume_key *key, const
 		end_with(done, ctx, -EDESTADDRREQ, "the engine has no address for hosts: start it with --listen");
 	else if (export_is_held(volume))
 		end_with(done, ctx, -EBUSY, "volume %s is being destroyed", volume->device);
-	else if (!export_find(volume) && nvmf_subsystem_count() >= NVMF_SUBSYSTEMS_MAX)
-		end_with(done, ctx, -ENOSPC, "the engine serves %d subsystems already", NVMF_SUBSYSTEMS_MAX);
+	else if (!export_find(volume) && nvmf_subsystem_count() >= nvmf_target_max_subsystems())
+		end_with(done, ctx, -ENOSPC, "the engine serves %u subsystems already", nvmf_subsystem_count());
 	else if (!export_find(volume) && bdev && bdev->claimed)
 		end_with(done, ctx, -EBUSY, "volume %s is in use by a namespace or another block device: remove that first",
 			 volume->device);

@@ -14,6 +14,12 @@
 
 /* ---- life ---- */
 
+static void group_free(struct nvmf_poll_group *group)
+{
+	free(group->subsystems);
+	free(group);
+}
+
 static struct nvmf_poll_group *group_create(unsigned int index)
 {
 	struct nvmf_poll_group *group;
@@ -22,7 +28,11 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 	group = aligned_alloc(CACHE_LINE_BYTES, bytes);
 	if (!group)
 		return NULL;
-	*group = (struct nvmf_poll_group){ .index = index };
+	*group = (struct nvmf_poll_group){ .index = index, .subsystems = calloc(NVMF_SUBSYSTEMS_MAX, sizeof(*group->subsystems)) };
+	if (!group->subsystems) {
+		free(group);
+		return NULL;
+	}
 	trace_object_init(&group->trace, TRACE_OBJECT_NVMF_POLL_GROUP);
 	TAILQ_INIT(&group->qpairs);
 	TAILQ_INIT(&group->parked_qpairs);
@@ -30,7 +40,7 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 	snprintf(group->name, sizeof(group->name), "nvmf_tgt_poll_group_%03u", index);
 	group->thread = thread_create(group->name, reactor_at(index));
 	if (!group->thread) {
-		free(group);
+		group_free(group);
 		return NULL;
 	}
 	probe_nvmf_create_poll_group(reactor_now(), group, thread_id(group->thread));
@@ -52,7 +62,7 @@ static int channel_create(void *device, void *channel_ctx)
 /* Frees the group. Until the channel is destroyed, for_each_channel() may still visit it. */
 static void channel_destroy(void *device, void *channel_ctx)
 {
-	free(*(struct nvmf_poll_group **)channel_ctx);
+	group_free(*(struct nvmf_poll_group **)channel_ctx);
 }
 
 /* State of nvmf_groups_create(); one instance, since there is one target. Control thread only. */
@@ -135,7 +145,7 @@ static void group_exit(void *ctx)
 	if (group->channel)
 		channel_put(group->channel);
 	else
-		free(group);
+		group_free(group);
 }
 
 void nvmf_groups_destroy(void (*done)(void *unused))

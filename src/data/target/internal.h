@@ -39,6 +39,8 @@ struct nvmf_listen {
 	TAILQ_ENTRY(nvmf_listen) link;
 };
 
+enum { NVMF_NQN_BUCKETS = 4096 };
+
 /* Control thread only, except the fields marked constant. */
 struct nvmf_target {
 	struct trace_object trace;
@@ -48,12 +50,15 @@ struct nvmf_target {
 	struct nvmf_transport transports[NVMF_TRANSPORTS_MAX]; /* constant once created */
 	unsigned int transport_count;
 	TAILQ_HEAD(, nvmf_subsystem) subsystems; /* in the order of creation */
+	LIST_HEAD(, nvmf_subsystem) by_nqn[NVMF_NQN_BUCKETS];
 	struct nvmf_subsystem *by_id[NVMF_SUBSYSTEMS_MAX];
 	struct nvmf_subsystem *discovery;
 	TAILQ_HEAD(, nvmf_listen) listens;
 	uint32_t listen_count;
 	uint32_t ctrlr_count; /* of all subsystems, those being torn down included */
 	uint64_t discovery_generation;
+	uint32_t subsystem_count;
+	uint32_t subsystems_max; /* nvmf_set_max_subsystems */
 	uint16_t crdt[3];
 	uint32_t drain_ms;	     /* drain time-out for block devices */
 	uint64_t stop_deadline_tick; /* while stopping, else 0 */
@@ -84,7 +89,7 @@ struct nvmf_poll_group {
 	struct channel *channel;       /* the thread's to nvmf_tgt */
 	struct channel_iter *emptied;  /* visit that waits until the last queue pair is closed */
 	struct channel_iter *returned; /* visit that waits until devices have returned all parked commands */
-	struct nvmf_group_subsystem *subsystems[NVMF_SUBSYSTEMS_MAX];
+	struct nvmf_group_subsystem **subsystems; /* by id; NVMF_SUBSYSTEMS_MAX, owned */
 	uint8_t scratch[NVME_IDENTIFY_BYTES] CACHE_ALIGNED; /* buffer for building admin data */
 	/* control thread only */
 	uint32_t load_io CACHE_ALIGNED;

@@ -23,6 +23,7 @@
 struct nvmf_target nvmf_tgt = {
 	.subsystems = TAILQ_HEAD_INITIALIZER(nvmf_tgt.subsystems),
 	.listens = TAILQ_HEAD_INITIALIZER(nvmf_tgt.listens),
+	.subsystems_max = NVMF_SUBSYSTEMS_MAX,
 	.drain_ms = NVMF_DRAIN_MS_DEFAULT,
 };
 
@@ -49,6 +50,18 @@ void nvmf_target_set_crdt(const uint16_t crdt[3])
 void nvmf_target_get_crdt(uint16_t crdt_ret[3])
 {
 	memcpy(crdt_ret, nvmf_tgt.crdt, sizeof(nvmf_tgt.crdt));
+}
+
+void nvmf_target_set_max_subsystems(uint32_t count)
+{
+	must(count >= 1);
+	must(count <= NVMF_SUBSYSTEMS_MAX);
+	nvmf_tgt.subsystems_max = count;
+}
+
+uint32_t nvmf_target_max_subsystems(void)
+{
+	return nvmf_tgt.subsystems_max;
 }
 
 void nvmf_target_set_drain_ms(uint32_t ms)

@@ -39,7 +39,7 @@
 #include "data/target/states.gen.h" /* enum nvmf_tgt_state, enum nvmf_subsystem_state, and their names */
 
 enum {
-	NVMF_SUBSYSTEMS_MAX = 1024, /* the discovery subsystem included */
+	NVMF_SUBSYSTEMS_MAX = 16384, /* the discovery subsystem included */
 	NVMF_NAMESPACES_MAX = 1024, /* of a subsystem */
 	NVMF_NAMESPACES_DEFAULT = 32,
 	NVMF_HOSTS_MAX = 1024,		    /* of a subsystem */
@@ -106,6 +106,13 @@ void nvmf_target_admit(bool admit);
 /* The retry delays (100 ms each) of Identify Controller, for subsystems created afterwards. nvmf_set_crdt. */
 void nvmf_target_set_crdt(const uint16_t crdt[3]);
 void nvmf_target_get_crdt(uint16_t crdt_ret[3]);
+
+/*
+ * The most subsystems that may exist, from 1 to NVMF_SUBSYSTEMS_MAX, the default. Those that exist stay, also if they are more.
+ * nvmf_set_max_subsystems.
+ */
+void nvmf_target_set_max_subsystems(uint32_t count);
+uint32_t nvmf_target_max_subsystems(void);
 
 /* ---- transports ---- */
 
@@ -270,7 +277,7 @@ void nvmf_subsystem_resume(const char *nqn, nvmf_done_fn done, void *ctx);
 struct nvmf_subsystem *nvmf_subsystem_find(const char *nqn);
 struct nvmf_subsystem *nvmf_subsystem_first(void);
 struct nvmf_subsystem *nvmf_subsystem_next(const struct nvmf_subsystem *subsystem);
-unsigned int nvmf_subsystem_count(void); /* at most NVMF_SUBSYSTEMS_MAX */
+uint32_t nvmf_subsystem_count(void); /* at most NVMF_SUBSYSTEMS_MAX */
 const struct nvmf_subsystem_options *nvmf_subsystem_get_options(const struct nvmf_subsystem *subsystem);
 enum nvmf_subsystem_type nvmf_subsystem_get_type(const struct nvmf_subsystem *subsystem);
 enum nvmf_subsystem_state nvmf_subsystem_get_state(const struct nvmf_subsystem *subsystem);

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/observe/trace/internal.h"
 
-enum { BUCKETS = 256 };
+enum { BUCKETS = 4096 };
 
 struct interned {
 	struct interned *next;
@@ -37,20 +37,11 @@ void trace_strings_moved(char *to)
 		memcpy(area, from, ((struct trace_strings *)from)->used);
 }
 
-static unsigned int hash_text(const char *text)
-{
-	unsigned int h = 2166136261u;
-
-	while (*text)
-		h = (h ^ (unsigned char)*text++) * 16777619u;
-	return h % BUCKETS;
-}
-
 static const struct trace_istr *add_string(const char *text)
 {
 	size_t bytes = strlen(text) + 1;
 	uint64_t used = area_used();
-	unsigned int bucket = hash_text(text);
+	unsigned int bucket = text_hash(text) % BUCKETS;
 	struct interned *entry = malloc(sizeof(*entry) + bytes);
 
 	must(entry);
@@ -74,7 +65,7 @@ static const struct trace_istr *find_string(const char *text)
 		((struct trace_strings *)area)->used = sizeof(struct trace_strings);
 		full_string = add_string("(strings full)");
 	}
-	for (const struct interned *entry = buckets[hash_text(text)]; entry; entry = entry->next) {
+	for (const struct interned *entry = buckets[text_hash(text) % BUCKETS]; entry; entry = entry->next) {
 		if (strcmp(entry->istr.text, text) == 0)
 			return &entry->istr;
 	}

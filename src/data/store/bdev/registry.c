@@ -20,21 +20,12 @@ static TAILQ_HEAD(, bdev) bdevs = TAILQ_HEAD_INITIALIZER(bdevs);
 static LIST_HEAD(, bdev) bdevs_by_name[NAME_BUCKETS];
 static uint32_t reserved_count; /* bdevs with a reserved name */
 
-static unsigned int bucket_of(const char *name)
-{
-	uint32_t hash = 2166136261; /* FNV-1a */
-
-	while (*name)
-		hash = (hash ^ (uint8_t)*name++) * 16777619;
-	return hash % NAME_BUCKETS;
-}
-
 struct bdev *bdev_find(const char *name)
 {
 	struct bdev *bdev;
 
 	must_be_on(thread_control());
-	LIST_FOREACH (bdev, &bdevs_by_name[bucket_of(name)], by_name) {
+	LIST_FOREACH (bdev, &bdevs_by_name[text_hash(name) % NAME_BUCKETS], by_name) {
 		if (strcmp(bdev->name, name) == 0)
 			return bdev;
 	}
@@ -123,7 +114,7 @@ int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 	stats_bdev_init(bdev);
 	device_register(bdev, channel_create, channel_destroy, channel_bytes(bdev), bdev->name);
 	TAILQ_INSERT_TAIL(&bdevs, bdev, link);
-	LIST_INSERT_HEAD(&bdevs_by_name[bucket_of(bdev->name)], bdev, by_name);
+	LIST_INSERT_HEAD(&bdevs_by_name[text_hash(bdev->name) % NAME_BUCKETS], bdev, by_name);
 	probe_bdev_register(reactor_now(), bdev, bdev->name_istr, bdev->block_bytes, bdev->block_count);
 	return 0;
 }
@@ -339,7 +330,7 @@ void bdev_rename(struct bdev *bdev)
 	bdev_drop_name(bdev);
 	LIST_REMOVE(bdev, by_name);
 	must(text_copy(bdev->name, sizeof(bdev->name), name->text) == 0);
-	LIST_INSERT_HEAD(&bdevs_by_name[bucket_of(bdev->name)], bdev, by_name);
+	LIST_INSERT_HEAD(&bdevs_by_name[text_hash(bdev->name) % NAME_BUCKETS], bdev, by_name);
 	__atomic_store_n(&bdev->name_istr, name, __ATOMIC_RELAXED);
 	trace_owner_describe(bdev->trace.owner, "%s", name->text);
 	probe_bdev_rename(reactor_now(), bdev, name, former);

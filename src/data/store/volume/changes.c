@@ -269,6 +269,7 @@ static void apply_create(struct change *change)
 	must(pool);
 	volume = model_add_volume(pool, &change->record);
 	must(volume);
+	model_index_volume(change->volumes, volume);
 	model_bring_online(change->volumes, volume);
 	if (volume->state == VOLUME_ERRORED) {
 		change->error = volume->why.error;

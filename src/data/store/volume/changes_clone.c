@@ -170,8 +170,9 @@ static void apply_clone_end(struct change *change)
 	must(pool); /* held */
 	volume = model_add_volume(pool, &change->copy->record);
 	must(volume);
+	model_index_volume(change->volumes, volume);
 	volume->may_share = true;
-	origin = model_find_uuid(&change->volumes->pools, change->copy->record.origin_volume);
+	origin = volumes_find_uuid(change->volumes, change->copy->record.origin_volume);
 	if (origin) {
 		origin->may_share = true;
 		model_set_limit(origin, false);

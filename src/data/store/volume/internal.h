@@ -72,6 +72,8 @@ struct change {
 	STAILQ_ENTRY(change) link;
 };
 
+enum { VOLUME_BUCKETS = 4096 };
+
 struct volumes {
 	struct trace_object trace;
 	enum storage_state state;
@@ -80,6 +82,7 @@ struct volumes {
 	const char *root;
 	struct pool_tree *tree; /* of the worker thread while a change runs, else of the control thread; NULL: not open */
 	struct pool_list pools;
+	LIST_HEAD(, volume) by_uuid[VOLUME_BUCKETS];
 	uint32_t pool_count, volume_count, damaged_count, read_only_count;
 	uint64_t total_bytes, free_bytes; /* as of the last READ_SPACE */
 	STAILQ_HEAD(, change) changes;	  /* that wait */
@@ -190,10 +193,10 @@ void model_set_limit(struct volume *volume, bool shares);
 
 /* The path of the data file; the caller frees it. NULL: out of memory. */
 char *model_data_path(const struct volumes *volumes, const struct volume *volume);
-/* NULL: there is none. */
-struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid);
+/* A new volume of `volumes->pools`: volumes_find_uuid() finds it from now on. Before model_bring_online(). */
+void model_index_volume(struct volumes *volumes, struct volume *volume);
 /* Set `may_share` of clones and of the volumes that they were made of. */
-void model_mark_origins(struct pool_list *pools);
+void model_mark_origins(struct volumes *volumes);
 void model_remove_snapshot(struct volume *volume, struct snapshot *snapshot);
 void model_remove_volume(struct volumes *volumes, struct volume *volume);
 /* Its volumes are removed. */

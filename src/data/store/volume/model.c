@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uuid/uuid.h>
 
 #include "base/bits.h"
 #include "base/clock.h"
@@ -19,6 +20,14 @@
 #include "data/store/volume/probes.gen.h"
 
 /* ---- pools and volumes ---- */
+
+static uint32_t uuid_bucket(const uint8_t uuid[POOL_UUID_BYTES])
+{
+	uint32_t word;
+
+	memcpy(&word, uuid, sizeof(word)); /* random */
+	return word % VOLUME_BUCKETS;
+}
 
 static void make_device_name(struct volume *volume)
 {
@@ -110,31 +119,35 @@ struct snapshot *volumes_find_snapshot(const struct volume *volume, const char *
 	return NULL;
 }
 
-struct volume *model_find_uuid(const struct pool_list *pools, const uint8_t *uuid)
+void model_index_volume(struct volumes *volumes, struct volume *volume)
 {
-	const struct pool *pool;
+	LIST_INSERT_HEAD(&volumes->by_uuid[uuid_bucket(volume->record.uuid)], volume, by_uuid);
+	volume->is_indexed = true;
+}
+
+struct volume *volumes_find_uuid(const struct volumes *volumes, const uint8_t uuid[POOL_UUID_BYTES])
+{
 	struct volume *volume;
 
-	TAILQ_FOREACH (pool, pools, link) {
-		TAILQ_FOREACH (volume, &pool->volumes, link) {
-			if (memcmp(volume->record.uuid, uuid, POOL_UUID_BYTES) == 0)
-				return volume;
-		}
+	must(!uuid_is_null(uuid));
+	LIST_FOREACH (volume, &volumes->by_uuid[uuid_bucket(uuid)], by_uuid) {
+		if (uuid_compare(volume->record.uuid, uuid) == 0)
+			return volume;
 	}
 	return NULL;
 }
 
-void model_mark_origins(struct pool_list *pools)
+void model_mark_origins(struct volumes *volumes)
 {
 	struct volume *volume, *origin;
 	struct pool *pool;
 
-	TAILQ_FOREACH (pool, pools, link) {
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
 			if (!volume->record.has_origin)
 				continue;
 			volume->may_share = true;
-			origin = model_find_uuid(pools, volume->record.origin_volume);
+			origin = volumes_find_uuid(volumes, volume->record.origin_volume);
 			if (origin)
 				origin->may_share = true;
 		}
@@ -147,6 +160,8 @@ static void free_volume(struct volume *volume)
 		model_remove_snapshot(volume, TAILQ_FIRST(&volume->snapshots));
 	must(volume->pool->volume_count > 0);
 	volume->pool->volume_count--;
+	if (volume->is_indexed)
+		LIST_REMOVE(volume, by_uuid);
 	TAILQ_REMOVE(&volume->pool->volumes, volume, link);
 	volume_record_deinit(&volume->record);
 	free(volume);

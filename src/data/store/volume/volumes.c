@@ -170,7 +170,11 @@ static void bring_all_online(struct volumes *volumes, const struct opening *open
 	struct volume *volume;
 
 	volumes->damaged_count = opening->damaged;
-	model_mark_origins(&volumes->pools);
+	TAILQ_FOREACH (pool, &volumes->pools, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link)
+			model_index_volume(volumes, volume);
+	}
+	model_mark_origins(volumes);
 	set_first_limit(volumes, opening);
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		volumes->pool_count++;
@@ -338,19 +342,4 @@ struct volume *volumes_find(const struct volumes *volumes, const char *pool, con
 	const struct pool *found = model_find_pool(&volumes->pools, pool);
 
 	return found ? model_find_volume(found, name) : NULL;
-}
-
-struct volume *volumes_find_uuid(const struct volumes *volumes, const uint8_t uuid[POOL_UUID_BYTES])
-{
-	const struct pool *pool;
-	struct volume *volume;
-
-	must(!uuid_is_null(uuid));
-	TAILQ_FOREACH (pool, &volumes->pools, link) {
-		TAILQ_FOREACH (volume, &pool->volumes, link) {
-			if (memcmp(volume->record.uuid, uuid, POOL_UUID_BYTES) == 0)
-				return volume;
-		}
-	}
-	return NULL;
 }

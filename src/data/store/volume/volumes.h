@@ -55,12 +55,14 @@ struct volume {
 	struct volume_record record;
 	struct fathom_fault why;	  /* ERRORED, READ_ONLY: the reason */
 	uint64_t allocated_bytes;	  /* as of the last volumes_read_space(); shared blocks included */
+	bool is_indexed;		  /* is in `by_uuid` of its storage */
 	bool is_held;			  /* a running change has claimed its block device */
 	TAILQ_HEAD(, snapshot) snapshots; /* in no order; see snapshots.h */
 	uint32_t snapshot_count;
 	bool may_share; /* another volume, a clone, may have blocks in common with it */
 	char device[BDEV_NAME_BYTES_MAX];
 	struct volume_scrub scrub;
+	LIST_ENTRY(volume) by_uuid;
 	TAILQ_ENTRY(volume) link;
 };
 

@@ -110,6 +110,8 @@ static struct nvmf_subsystem *create_subsystem(const struct nvmf_subsystem_optio
 	TAILQ_INIT(&subsystem->ns_waiting);
 	TAILQ_INIT(&subsystem->waiters);
 	nvmf_tgt.by_id[id] = subsystem;
+	nvmf_tgt.subsystem_count++;
+	LIST_INSERT_HEAD(&nvmf_tgt.by_nqn[text_hash(options->nqn) % NVMF_NQN_BUCKETS], subsystem, by_nqn);
 	TAILQ_INSERT_TAIL(&nvmf_tgt.subsystems, subsystem, link);
 	probe_nvmf_subsystem_create(reactor_now(), subsystem->nqn_istr);
 	return subsystem;
@@ -150,12 +152,12 @@ void nvmf_subsystem_create(const struct nvmf_subsystem_options *options, nvmf_do
 		nvmf_refuse(done, ctx, -EEXIST, "Subsystem NQN '%s' already exists", checked.nqn);
 		return;
 	}
-	while (id < NVMF_SUBSYSTEMS_MAX && nvmf_tgt.by_id[id])
-		id++;
-	if (id == NVMF_SUBSYSTEMS_MAX) {
-		nvmf_refuse(done, ctx, -ENOSPC, "there are %d subsystems already", NVMF_SUBSYSTEMS_MAX);
+	if (nvmf_tgt.subsystem_count >= nvmf_tgt.subsystems_max) {
+		nvmf_refuse(done, ctx, -ENOSPC, "there are %u subsystems already", nvmf_tgt.subsystem_count);
 		return;
 	}
+	while (nvmf_tgt.by_id[id])
+		id++;
 	subsystem = create_subsystem(&checked, NVMF_SUBSYSTEM_NVME, id);
 	nvmf_discovery_changed();
 	if (nvmf_tgt.state >= NVMF_TGT_START_SUBSYSTEMS)
@@ -191,6 +193,8 @@ void nvmf_subsystem_free(struct nvmf_subsystem *subsystem)
 	if (subsystem == nvmf_tgt.discovery)
 		nvmf_tgt.discovery = NULL;
 	nvmf_tgt.by_id[subsystem->id] = NULL;
+	nvmf_tgt.subsystem_count--;
+	LIST_REMOVE(subsystem, by_nqn);
 	TAILQ_REMOVE(&nvmf_tgt.subsystems, subsystem, link);
 	free(subsystem->namespaces);
 	free(subsystem);
@@ -306,7 +310,7 @@ struct nvmf_subsystem *nvmf_subsystem_find(const char *nqn)
 {
 	struct nvmf_subsystem *subsystem;
 
-	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
+	LIST_FOREACH (subsystem, &nvmf_tgt.by_nqn[text_hash(nqn) % NVMF_NQN_BUCKETS], by_nqn) {
 		if (strcmp(subsystem->options.nqn, nqn) == 0)
 			return subsystem;
 	}
@@ -323,15 +327,9 @@ struct nvmf_subsystem *nvmf_subsystem_next(const struct nvmf_subsystem *subsyste
 	return TAILQ_NEXT(subsystem, link);
 }
 
-unsigned int nvmf_subsystem_count(void)
+uint32_t nvmf_subsystem_count(void)
 {
-	const struct nvmf_subsystem *subsystem;
-	unsigned int count = 0;
-
-	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link)
-		count++;
-	must(count <= NVMF_SUBSYSTEMS_MAX);
-	return count;
+	return nvmf_tgt.subsystem_count;
 }
 
 const struct nvmf_subsystem_options *nvmf_subsystem_get_options(const struct nvmf_subsystem *subsystem)

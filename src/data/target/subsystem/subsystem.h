@@ -120,6 +120,7 @@ struct nvmf_subsystem {
 	TAILQ_HEAD(, nvmf_waiter) waiters;
 	/* sums of freed group parts; a group writes them only during a visit that the control thread waits for */
 	struct nvmf_counters counters;
+	LIST_ENTRY(nvmf_subsystem) by_nqn;
 	TAILQ_ENTRY(nvmf_subsystem) link;
 };
 
