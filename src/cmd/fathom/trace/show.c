@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* show - `fathom trace show`, `stages`, `stuck` and `threads`: prints events, stages, stuck requests and threads. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "cmd/fathom/trace/trace.h"
