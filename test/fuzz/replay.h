@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * replay - the program of a fuzz target without a fuzzer: it writes the seeds, or runs the target on files.
+ * replay - the program of a fuzz target of its own: it writes the seeds, or runs the target on files.
  *
- *     NAME-replay --seeds FOLDER
- *     NAME-replay FILE...
+ *     NAME --seeds FOLDER
+ *     NAME FILE...
  */
 #ifndef TEST_FUZZ_REPLAY_H
 #define TEST_FUZZ_REPLAY_H
