@@ -42,7 +42,8 @@ def copy_programs(directory):
         os.makedirs(os.path.join(directory, readers))
         for path in glob.glob(os.path.join(TOP, readers, "*.py")):
             shutil.copy(path, os.path.join(directory, readers))
-    for name in ("scripts", "gdb", os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation"),
+    shutil.copy(os.path.join(TOP, "test", "make-certificates"), os.path.join(directory, "test"))
+    for name in ("scripts", "gdb", os.path.join("test", "keys"), os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation"),
                  os.path.join("src", "control", "fault")):
         shutil.copytree(os.path.join(TOP, name), os.path.join(directory, name), ignore=shutil.ignore_patterns("__pycache__"))
     for folder, _, files in os.walk(directory):

@@ -57,7 +57,7 @@ class Configuring(ServerTest):
 
     def certificates(self, days=None):
         folder = os.path.join(self.directory, f"certs{days}")
-        run(os.path.join(TOP, "scripts", "make-certificates"), folder, *([str(days)] if days else []))
+        run(os.path.join(TOP, "test", "make-certificates"), folder, *([str(days)] if days else []))
         return folder, (f"name: x\ntransport_config: {{ca_cert: {folder}/ca.crt, cert: {folder}/server.crt, key: {folder}/server.key}}\n"
                         f"state_dir: {self.directory}/state\nsocket_dir: {self.directory}/run\n")
 
@@ -175,7 +175,7 @@ class Certificates(ServerTest):
     def make_certificates(self, folder):
         if not os.access("/usr/bin/openssl", os.X_OK):
             raise unittest.SkipTest("openssl is missing")
-        run(os.path.join(TOP, "scripts", "make-certificates"), folder)
+        run(os.path.join(TOP, "test", "make-certificates"), folder)
 
     def secure_channel(self, server, folder, role):
         import grpc

@@ -164,7 +164,7 @@ class Credentials(rig.AgentTest):
 
     def test_with_certificates_it_is_signed_by_the_agents_key(self):
         certificates = os.path.join(self.folder, "certs")
-        subprocess.run([os.path.join(rig.TOP, "scripts/make-certificates"), certificates], check=True, capture_output=True)
+        subprocess.run([os.path.join(rig.TOP, "test/make-certificates"), certificates], check=True, capture_output=True)
         server = self.server({ATTACH_INFO: attach_info()}, certificates=certificates)
         agent = self.agent([server], secure=certificates)
         self.assertEqual(agent.attach_info().status, 0)

@@ -417,7 +417,7 @@ class Certificates(CommandTest):
     def setUp(self):
         super().setUp()
         self.certificates = os.path.join(self.folder, "certs")
-        subprocess.run([os.path.join(TOP, "scripts", "make-certificates"), self.certificates], check=True, capture_output=True)
+        subprocess.run([os.path.join(TOP, "test", "make-certificates"), self.certificates], check=True, capture_output=True)
 
     def configure(self, server, *others, name="admin"):
         hosts = ", ".join(f"'{address}'" for address in (server.address, *others))
@@ -434,7 +434,7 @@ class Certificates(CommandTest):
 
     def test_a_server_of_another_authority_is_refused(self):
         foreign = os.path.join(self.folder, "foreign")
-        subprocess.run([os.path.join(TOP, "scripts", "make-certificates"), foreign], check=True, capture_output=True)
+        subprocess.run([os.path.join(TOP, "test", "make-certificates"), foreign], check=True, capture_output=True)
         with FakeServer({QUERY: ALL_THERE}, certificates=foreign) as server:
             self.configure(server)
             self.assertRegex(self.run_plain("system", "query", "--timeout", 2).stderr, "code = 680 .*authority")
