@@ -24,6 +24,9 @@ void engine_stop(void);
 
 struct volumes;
 
+#define STORAGE_FAILED_REASON                                                                                              \
+	"an earlier change could not be synced, so the storage rejects changes: restart the engine to read it again"
+
 /*
  * Open the storage in the folder `root` (lent; NULL: none), and its volumes. Calls `done` once, possibly before this
  * returns.

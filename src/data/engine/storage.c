@@ -18,11 +18,15 @@ static struct {
 	void *ctx;
 } storage;
 
-/* A volume in use became READ_ONLY or ERRORED. */
+/* A volume in use became READ_ONLY or ERRORED; NULL: the storage became FAILED. The server asks for the details at once. */
 static void note_failure(void *ctx, const struct volume *volume)
 {
 	char uuid[UUID_STR_LEN];
 
+	if (!volume) {
+		engine_raise_event(RAS_STORAGE_FAILED, NULL, STORAGE_FAILED_REASON);
+		return;
+	}
 	uuid_unparse_lower(volume->record.uuid, uuid);
 	engine_raise_event(volume->state == VOLUME_READ_ONLY ? RAS_VOLUME_READ_ONLY : RAS_VOLUME_ERRORED, uuid,
 			   "volume %s: %s", volume->device, volume->why.text);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "data/engine/internal.h"
 #include "data/engine/storage_calls.h"
 #include "data/engine/volume_export.h"
 #include "data/store/volume/snapshots.h"
@@ -211,8 +212,7 @@ static Store__StorageResp *create_storage(struct volumes *volumes, size_t pools)
 	answer->total_bytes = info.total_bytes;
 	answer->free_bytes = info.free_bytes;
 	if (info.state == STORAGE_FAILED)
-		set_text(&answer->text, "an earlier change could not be synced, so the storage rejects changes: restart the"
-					" engine to read it again");
+		set_text(&answer->text, STORAGE_FAILED_REASON);
 	if (engine_control.traddr[0]) {
 		bool ipv6 = strchr(engine_control.traddr, ':') != NULL;
 

@@ -12,9 +12,6 @@
 #include "data/engine/volume_export.h"
 #include "data/store/volume/volumes.h"
 
-#define FAILED_REASON                                                                                                      \
-	"an earlier change could not be synced, so the storage rejects changes: restart the engine to read it again"
-
 static void note(struct engine_health *health, uint64_t since_ns, const char *what, const char *reason)
 {
 	if (health->message.since_ns && health->message.since_ns <= since_ns)
@@ -34,16 +31,6 @@ static void examine_volume(struct engine_health *health, const struct volume *vo
 		health->message.read_only_volumes++;
 		note(health, volume->since_ns, volume->device, volume->why.text);
 	}
-}
-
-/* Raise the event about a failed storage, once. */
-static void raise_failed(void)
-{
-	static bool is_raised;
-
-	if (!is_raised)
-		engine_raise_event(RAS_STORAGE_FAILED, NULL, FAILED_REASON);
-	is_raised = true;
 }
 
 Shared__StorageHealth *engine_storage_health(struct engine_health *health)
@@ -67,9 +54,8 @@ Shared__StorageHealth *engine_storage_health(struct engine_health *health)
 		health->message.failed = info.state == STORAGE_FAILED;
 	}
 	if (health->message.failed) {
-		raise_failed();
 		health->message.since_ns = info.since_ns;
-		snprintf(health->reason, sizeof(health->reason), FAILED_REASON);
+		snprintf(health->reason, sizeof(health->reason), STORAGE_FAILED_REASON);
 	}
 	health->message.reason = health->reason;
 	return health->reason[0] ? &health->message : NULL;

@@ -254,8 +254,7 @@ static void note_stop(void *ctx, int error)
 	if (volume->state != VOLUME_ONLINE)
 		return;
 	fill_fault(&volume->why, error,
-		   "a sync of its file failed: %s; what hosts had written may be lost; it is read-only until the engine"
-		   " starts again",
+		   "a sync of its file failed: %s; what hosts had written may be lost; restart the engine",
 		   strerror(-error));
 	log_error("volume %s: %s", volume->device, volume->why.text);
 	volume->volumes->read_only_count++;

@@ -109,6 +109,8 @@ static void end_running(struct change *change)
 			  " rejected until the engine restarts",
 			  volumes->root);
 		storage_move(volumes, STORAGE_FAILED);
+		if (volumes->failed)
+			volumes->failed(volumes->failed_ctx, NULL);
 	}
 	if (!change->is_copying) /* else its end kind comes later */
 		finish_change(change);

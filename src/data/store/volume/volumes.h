@@ -108,7 +108,7 @@ MUST_CHECK int volumes_open(const struct pool_fs *fs, const char *root, volumes_
  */
 void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx);
 
-/* Call `failed` when a volume in use becomes READ_ONLY or ERRORED. */
+/* Call `failed` when a volume in use becomes READ_ONLY or ERRORED, and, with NULL, when the storage becomes FAILED. */
 void volumes_on_failure(struct volumes *volumes, void (*failed)(void *ctx, const struct volume *volume), void *ctx);
 
 /* Whether hosts can read it. */

@@ -174,17 +174,34 @@ static int control_read_space(void *ctx)
 	return 0;
 }
 
+static int failures;
+
+static void note_failure(void *ctx, const struct volume *volume)
+{
+	if (!volume) /* the storage */
+		failures++;
+}
+
+static int control_watch_failures(void *ctx)
+{
+	failures = 0;
+	volumes_on_failure(volumes, note_failure, NULL);
+	return 0;
+}
+
 /* The disk may have either generation, so no write to either may succeed. */
 static void a_restore_whose_end_is_not_synced_makes_the_volume_errored(void **state)
 {
 	struct call *restoring = begin_restore_until(SYNCS_BEFORE_RENAME);
 
+	assert_int_equal(on_control(control_watch_failures, NULL), 0);
 	begin_write("lost");
 	sync_error = -EIO;
 	hang_sync_no_more();
 	assert_int_equal(wait_for(restoring), -EIO);
 	assert_int_equal(end_write(), IO_READ_ONLY);
 	assert_true(on_control(control_is_errored, NULL));
+	assert_int_equal(failures, 1);
 	assert_int_equal(run(control_grow), -EROFS);
 	assert_int_equal(run(control_read_space), 0); /* hosts write to other volumes, and their limit goes on */
 	begin_write("lost");
