@@ -9,6 +9,7 @@ Or a host writes and reads. In every fourth step a process is killed meanwhile: 
 the change is made or not made, never half; what the host knows to be written is there.
 """
 
+import collections
 import contextlib
 import os
 import random
@@ -56,7 +57,7 @@ class Steps(ServerTest):
             raise unittest.SkipTest(NO_LOOP)
         self.seed = int(os.environ.get("FATHOM_SEED", "0")) or random.randrange(1, 1 << 31)
         self.chance, self.model, self.ledgers, self.kills, self.done, self.number = random.Random(self.seed), {}, 0, {}, {}, 0
-        self.last_output = None
+        self.last_output, self.history = None, collections.deque(maxlen=8)
         self.rig = self.server(engines=ENGINES, size="16MiB")
         for index in range(ENGINES):
             if not xfs.mount(self, self.rig.mount_path(index)):
@@ -326,14 +327,16 @@ class Steps(ServerTest):
 
     def adopt(self, kind, after, made):
         found = self.shown_of(self.settled())
-        text = f"seed {self.seed}, step {self.number}, {kind}, {'made' if made else 'unknown'}:\nbefore {shown(self.model)}\nafter {shown(after)}\nfound {found}"
+        self.history.append(f"{self.number} {kind} {'made' if made else 'unknown'}")
+        text = f"seed {self.seed}, after {self.history}:\nbefore {shown(self.model)}\nafter {shown(after)}\nfound {found}"
         if made or found == shown(after):
             self.assertEqual(found, shown(after), text)
         else:
             self.assertEqual(found, shown(self.model), text)
-        if kind == "restore" and not made and found == shown(after):
-            self.adopt_restored(after)
         if found == shown(after):
+            if kind == "restore" and not made:
+                self.adopt_restored(after)
+                after = {name: volume.copy(hosts=self.model[name].hosts) for name, volume in after.items()}     # to look at it, it was published
             self.model = after
 
     def adopt_restored(self, after):
