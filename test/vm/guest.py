@@ -10,6 +10,7 @@ guest 10.0.2.2 is 127.0.0.1 of this machine. Run as a program, `guest.py --shell
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import select
@@ -33,6 +34,7 @@ KVM_BOOT_TIMEOUT_S = 10
 SYSTEM_TIMES = 8                # a guest with systemd starts about this many times slower
 REPLY_GRACE_S = 20              # additional time for a reply after its command's timeout, on a busy machine
 COMMAND_TIMEOUT_S = 30
+END_S = 10
 
 FRAME = struct.Struct("<IIiI")  # agent.c: struct frame
 FRAME_MAGIC = 0x6D687466
@@ -52,7 +54,8 @@ class CommandTimeout(Exception):
 class Guest:
     """A running guest. Not thread-safe."""
 
-    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB, trees=None, devices=None):
+    def __init__(self, accel, linux=None, programs=(), memory_mb=MEMORY_MB, trees=None, devices=None, archive=None, words=()):
+        """`archive`: a ready initramfs, instead of one with `programs` and `trees`. `words`: more of QEMU's command line."""
         linux = linux or kernel.get()
         self.accel = accel
         self._directory = tempfile.TemporaryDirectory(prefix="fathom-vm-")
@@ -62,7 +65,8 @@ class Guest:
         self._next_job = HELLO_JOB + 1
         self._dmesg = []
         self._socket, theirs = socket.socketpair()
-        command = qemu_command(linux, initramfs.build(linux, programs, trees), accel, memory_mb=memory_mb, devices=devices) + [
+        archive = archive or initramfs.build(linux, programs, trees)
+        command = [*qemu_command(linux, archive, accel, memory_mb=memory_mb, devices=devices), *words,
             "-serial", f"file:{self.console}",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,fd={theirs.fileno()}",
@@ -163,7 +167,7 @@ class Guest:
             except ConnectionError:
                 data = b""
             if not data:
-                raise GuestDied(self._describe("the guest ended"))
+                raise GuestDied(self._describe("the guest ended", is_ending=True))
             self._take_frames(data)
         return self._replies.pop(job) if take else self._replies[job]
 
@@ -179,7 +183,10 @@ class Guest:
             self._received = self._received[FRAME.size + size:]
             self._replies[job] = (status, output)
 
-    def _describe(self, what):
+    def _describe(self, what, is_ending=False):
+        if is_ending:       # QEMU closes its socket before it ends
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._qemu.wait(END_S)
         status = self._qemu.poll()
         words = [what]
         if status is not None:
@@ -235,12 +242,12 @@ def kvm_is_there():
     return os.access("/dev/kvm", os.R_OK | os.W_OK) and (" vmx " in cpu or " svm " in cpu)
 
 
-def boot(programs=(), memory_mb=MEMORY_MB, trees=None, devices=None):
+def boot(programs=(), memory_mb=MEMORY_MB, trees=None, devices=None, **options):
     """Boot a guest and return it. Raise kernel.Missing, which names what this machine lacks.
 
     `programs`: paths of programs that it has in /usr/bin, beside its own; `trees`: {place: directory} that it has, too; its
     filesystem is in its memory.
-    FATHOM_VM_ACCEL=kvm or tcg decides how; by default KVM if it works, emulation otherwise.
+    `options`: further ones of Guest. FATHOM_VM_ACCEL=kvm or tcg decides how; by default KVM if it works, emulation otherwise.
     """
     slower = SYSTEM_TIMES if devices and devices.system else 1
     chosen = os.environ.get("FATHOM_VM_ACCEL")
@@ -248,20 +255,20 @@ def boot(programs=(), memory_mb=MEMORY_MB, trees=None, devices=None):
         raise ValueError(f"FATHOM_VM_ACCEL is {chosen}, not kvm or tcg")
     if chosen != "tcg" and (chosen == "kvm" or kvm_is_there()):
         try:
-            return _boot("kvm", KVM_BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices)
+            return _boot("kvm", KVM_BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices, **options)
         except GuestDied:
             if chosen == "kvm":
                 raise
     for _ in range(BOOT_ATTEMPTS - 1):
         try:
-            return _boot("tcg", BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices)
+            return _boot("tcg", BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices, **options)
         except GuestDied as error:
             sys.stderr.write(f"guest.py: trying again: {str(error).splitlines()[0]}\n")
-    return _boot("tcg", BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices)
+    return _boot("tcg", BOOT_TIMEOUT_S * slower, programs, memory_mb, trees, devices, **options)
 
 
-def _boot(accel, timeout, programs, memory_mb, trees, devices):
-    new = Guest(accel, programs=programs, memory_mb=memory_mb, trees=trees, devices=devices)
+def _boot(accel, timeout, programs, memory_mb, trees, devices, **options):
+    new = Guest(accel, programs=programs, memory_mb=memory_mb, trees=trees, devices=devices, **options)
     try:
         new.wait_for_boot(timeout)
     except BaseException:

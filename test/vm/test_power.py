@@ -2,21 +2,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Power cuts: QEMU is killed under load, its disk loses what was not flushed, and the engine must have kept its promises.
 
-    FATHOM_CUTS=20 FATHOM_SEED=7 python3 test/vm/test_power.py -v
+    FATHOM_CUTS=200 FATHOM_STATES=12 FATHOM_SEED=7 python3 test/vm/test_power.py -v
 
 The engine runs in the guest, on XFS on a disk that loses unflushed writes (power_disk.py). power_load, outside, writes to one volume with
 flushes and FUA. Meanwhile volumes are created, resized, renamed and destroyed, and snapshots are taken of this volume and others at one instant,
 cloned and destroyed. After each cut: every change that was confirmed is there as a whole, one that was under way is there or not, every
-acknowledged and flushed block is right, and nothing else is there.
+acknowledged and flushed block is right, each snapshot has what the volume had then, and nothing else is there.
+
+The guest boots once; after a cut it continues from its saved state (saved.py), with the disk that the cut has left. An engine of this machine
+checks a copy of the disk first (power_state.py). FATHOM_STATES says how many other states of each cut are checked the same way: other choices of
+what survived, of this moment and of two earlier ones. What failed is kept in the folder FATHOM_KEEP. A machine that cannot mount XFS checks in the
+guest, and no other states.
 """
 
 import json
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -26,7 +31,10 @@ sys.path[:0] = [str(HERE)]
 import guest        # noqa: E402
 import kernel       # noqa: E402
 import power_disk   # noqa: E402
+import power_state  # noqa: E402
+import saved        # noqa: E402
 import targets      # noqa: E402
+from power_state import Thing   # noqa: E402
 
 DISK_BYTES = 512 << 20
 MIB = 1 << 20
@@ -42,17 +50,10 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 0.0.0.0 -s 4420
 NAMES = ["a", "b", "c"]
 
 
-class Model:
-    """What must exist: {volume or volume@snapshot: size}; `after`: the same after the change under way, None: no change."""
-
-    def __init__(self):
-        self.objects, self.after = {}, None
-
-    def end(self):
-        self.objects, self.after = self.after, None
-
-    def of_volume(self, name):
-        return [key for key in self.objects if key.split("@")[0] == name]
+CUTS, STATES = int(os.environ.get("FATHOM_CUTS", "3")), int(os.environ.get("FATHOM_STATES", "2"))
+MOMENTS = 2            # before each cut
+USE_SECONDS = 6.0      # at most, before a cut
+KEPT = 5               # images that failed
 
 
 class TestPower(unittest.TestCase):
@@ -61,15 +62,17 @@ class TestPower(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         try:
-            cls.programs = [*targets.engine_binaries()]
+            programs = targets.engine_binaries()
             cls.load = pathlib.Path(os.environ.get("FATHOM_POWER_LOAD", "build/test/vm/power_load"))
             mkfs = kernel.need_program("mkfs.xfs", "xfsprogs")
-            kernel.get()
+            directory = power_state.scratch_folder(kernel.cache_directory())
+            cls.addClassCleanup(directory.cleanup)
+            cls.directory = pathlib.Path(directory.name)
+            cls.saved = saved.Saved(cls.directory, programs, MEMORY_MB, [
+                "modprobe -a xfs; mkdir -p /srv /dev/shm /var/tmp; mount -t tmpfs shm /dev/shm"])
         except kernel.Missing as missing:
             raise unittest.SkipTest(str(missing)) from None
-        cls.directory = tempfile.TemporaryDirectory(prefix="fathom-power-", dir=kernel.cache_directory())
-        cls.addClassCleanup(cls.directory.cleanup)
-        cls.image = pathlib.Path(cls.directory.name) / "disk"
+        cls.image = cls.directory / "disk"
         with open(cls.image, "wb") as file:
             file.truncate(DISK_BYTES)
         subprocess.run([mkfs, "-q", "-m", "reflink=1,rmapbt=0", "-s", "size=4096", cls.image], check=True)
@@ -77,17 +80,23 @@ class TestPower(unittest.TestCase):
     def setUp(self):
         self.seed = int(os.environ.get("FATHOM_SEED", random.randrange(1 << 31)))
         self.chance = random.Random(self.seed)
-        self.model = Model()
-        self.port = targets.free_port()
-        self.ledger = pathlib.Path(self.directory.name) / "ledger"
+        self.model = power_state.Model()
+        self.ledger_path = self.directory / "ledger"
         self.disk = power_disk.PowerDisk(self.image, self.seed)
         self.addCleanup(self.disk.__exit__)
+        self.checker = None if power_state.NO_LOOP else power_state.Checker(self.directory, self.load, self.seed)
+        self.moments, self.number, self.changes, self.failures = [], 0, 0, []
+        self.saved.save(self.devices())
+
+    def devices(self):
+        self.port = targets.free_port()
+        return guest.Devices([self.disk.socket], {self.port: 4420})
 
     def boot(self):
-        host = guest.boot(self.programs, MEMORY_MB, devices=guest.Devices([self.disk.socket], {self.port: 4420}))
+        host = self.saved.start(self.devices())
         self.addCleanup(host.close)
-        host.check("modprobe -a virtio_blk xfs; mkdir -p /srv /dev/shm /var/tmp; mount -t tmpfs shm /dev/shm", SLOW_SECONDS)
-        host.check("for i in $(seq 600); do [ -b /dev/vda ] && break; sleep 0.1; done; mount /dev/vda /srv || { dmesg | tail -40; exit 1; }", SLOW_SECONDS)
+        host.check("modprobe virtio_blk; for i in $(seq 600); do [ -b /dev/vda ] && break; sleep 0.1; done;"
+                   "mount -t xfs /dev/vda /srv || { dmesg | tail -40; exit 1; }", SLOW_SECONDS)
         self.engine = host.start("fathom-engine --storage /srv --wait-for-rpc >/tmp/engine.log 2>&1", 3600)
         host.check("for i in $(seq 1200); do [ -S /var/tmp/fathom.sock ] && exit 0; sleep 0.1; done; cat /tmp/engine.log; exit 1", SLOW_SECONDS)
         host.check("echo framework_start_init | fathom rpc", SLOW_SECONDS)
@@ -103,7 +112,7 @@ class TestPower(unittest.TestCase):
         host = self.boot()
         self.rpc(host, "pool_create", "p1", "--overcommit")
         self.rpc(host, "volume_create", "p1", "load", "8M")
-        self.model.objects["load"] = 8 * MIB
+        self.model.objects["load"] = Thing(8 * MIB)
         return host
 
     def objects(self, host):
@@ -118,15 +127,60 @@ class TestPower(unittest.TestCase):
     def check_objects(self, host):
         """They are those of the model; a change that was under way may have been made or not."""
         found = self.objects(host)
-        if self.model.after is not None and found == self.model.after:
-            self.model.end()
+        if self.model.after is not None and found == power_state.sizes(self.model.after):
+            self.model.end(self.ledger())
         self.model.after = None
-        self.assertEqual(found, self.model.objects, f"seed {self.seed}")
+        self.assertEqual(found, power_state.sizes(self.model.objects), f"seed {self.seed}")
         there = host.check("cd /srv/pools/p1/volumes; ls -d * */snapshots/* 2>/dev/null | sed s,/snapshots/,@,", SLOW_SECONDS).split()
         self.assertEqual(set(there), set(found), f"seed {self.seed}")
 
+    def ledger(self):
+        return self.ledger_path.read_bytes() if self.ledger_path.exists() else power_state.ZEROES
+
+    def note(self):
+        """What a cut now may leave."""
+        ledger = self.ledger()
+        return ledger, self.model.allowed(ledger)
+
+    def take_moment(self):
+        self.number += 1
+        moment, note = self.disk.moment(self.directory / f"moment{self.number}", self.note)
+        self.moments.append((moment, *note))
+
+    def check_image(self, image, allowed, ledger):
+        """The state that the image has, one of those allowed. An image that fails is kept as it was."""
+        copy = self.directory / "copy"
+        power_disk.copy_sparse(image, copy)
+        try:
+            return self.checker.check(copy, allowed, ledger, self.chance)
+        except Exception as failure:
+            keep = os.environ.get("FATHOM_KEEP")
+            if keep and len(self.failures) < KEPT:
+                path = pathlib.Path(keep) / f"power-{self.seed}-{self.disk.cuts}-{self.checker.checked}"
+                power_disk.copy_sparse(image, path)
+                path.with_suffix(".ledger").write_bytes(ledger)
+                path.with_suffix(".txt").write_text(f"{failure}\n")
+            raise AssertionError(f"seed {self.seed}, {self.disk.cuts} cuts, {self.checker.checked} states: {failure}") from failure
+
+    def check_states(self, moment):
+        """The disk as the cut left it, which says what the model is; then other states that this cut and earlier ones could have left."""
+        ledger, allowed = self.note()
+        self.model.objects, self.model.after = self.check_image(self.disk.path, allowed, ledger), None
+        moments = [(moment, ledger, allowed), *self.moments]
+        for number in range(STATES):
+            which, ledger, allowed = moments[number % len(moments)]
+            which.write_state(self.directory / "state", self.chance)
+            try:
+                self.check_image(self.directory / "state", allowed, ledger)
+            except AssertionError as failure:       # the run goes on: the next cut may tell more
+                print(f"# FAILED: {failure}", flush=True)
+                self.failures.append(str(failure))
+        for which, _, _ in moments:
+            which.discard()
+        self.moments = []
+
     def run_load(self, mode):
-        return subprocess.Popen([self.load, mode, str(self.port), NQN, self.ledger, str(self.seed)], stdout=subprocess.PIPE,
+        return subprocess.Popen([self.load, mode, str(self.port), NQN, self.ledger_path, str(self.seed)], stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True)
 
     def finish_load(self, process, host=None, timeout=300):
@@ -147,7 +201,8 @@ class TestPower(unittest.TestCase):
         name, free = f"s{self.chance.randrange(4)}", [volume for volume in NAMES if volume not in after]
         kind = self.chance.randrange(3)
         if kind == 0 and not any(f"{volume}@{name}" in after for volume in ("load", *members)):
-            after.update({f"{volume}@{name}": after[volume] for volume in ("load", *members)})
+            after.update({f"{volume}@{name}": after[volume] for volume in members})
+            after[f"load@{name}"] = Thing(after["load"].bytes, self.ledger(), None)
             return ("volume_snapshot", "p1", "load", name, *(["--members", ",".join(f"p1/{member}" for member in members)] if members else []))
         if kind == 1 and snapshots:
             key = self.chance.choice(snapshots)
@@ -162,13 +217,13 @@ class TestPower(unittest.TestCase):
     def volume_change(self, after):
         """Likewise, of volumes."""
         name = self.chance.choice(NAMES)
-        size, others, kind = after.get(name), [other for other in NAMES if other not in after], self.chance.random()
-        if size is None:
-            after[name] = self.chance.randrange(1, 9) * MIB
-            return ("volume_create", "p1", name, str(after[name]), *(["--thick"] if self.chance.random() < 0.5 else []))
-        if kind < 0.4 and size < 24 * MIB:
-            after[name] = size + MIB
-            return ("volume_resize", "p1", name, str(after[name]))
+        thing, others, kind = after.get(name), [other for other in NAMES if other not in after], self.chance.random()
+        if thing is None:
+            after[name] = Thing(self.chance.randrange(1, 9) * MIB)
+            return ("volume_create", "p1", name, str(after[name].bytes), *(["--thick"] if self.chance.random() < 0.5 else []))
+        if kind < 0.4 and thing.bytes < 24 * MIB:
+            after[name] = thing._replace(bytes=thing.bytes + MIB)
+            return ("volume_resize", "p1", name, str(after[name].bytes))
         if kind < 0.6 and others:
             for key in self.model.of_volume(name):
                 after[key.replace(name, others[0], 1)] = after.pop(key)
@@ -187,36 +242,47 @@ class TestPower(unittest.TestCase):
 
     def use_until_cut(self, host, seconds):
         """Changes under load, then the cut."""
-        deadline = time.monotonic() + seconds
+        begin = time.monotonic()
+        moments = sorted(begin + self.chance.uniform(0, seconds) for _ in range(MOMENTS if self.checker and STATES > 1 else 0))
         while True:
             job, words = self.change(host)
-            while not host.is_done(job) and time.monotonic() < deadline:
+            while not host.is_done(job) and time.monotonic() < begin + seconds:
+                if moments and time.monotonic() > moments[0]:
+                    del moments[0]
+                    self.take_moment()
                 time.sleep(0.01)
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= begin + seconds:
                 return
             status, output = host.wait(job)
             self.assertEqual(status, 0, f"seed {self.seed}: {words}: {output}")
-            self.model.end()
+            self.model.end(self.ledger())
+            self.changes += 1
 
     def test_confirmed_changes_and_flushed_blocks_survive_power_cuts(self):
-        host = self.first_boot()
-        for cut in range(int(os.environ.get("FATHOM_CUTS", "3"))):
+        host, begin = self.first_boot(), time.monotonic()
+        for cut in range(CUTS):
             self.serve(host)
-            if cut:
+            if cut and not self.checker:
                 self.finish_load(self.run_load("check"), host)
             load = self.run_load("load")
             self.addCleanup(load.kill)
             self.assertEqual(load.stdout.readline(), "connected\n", f"seed {self.seed}, {self.disk.cuts} cuts")
-            self.use_until_cut(host, self.chance.uniform(0.2, 4.0))
-            self.disk.cut(host.kill)
+            self.use_until_cut(host, self.chance.uniform(0.2, USE_SECONDS))
+            moment = self.disk.cut(host.kill, self.directory / "moment" if self.checker else None)
             self.finish_load(load)
             host.close()
+            if self.checker:
+                self.check_states(moment)
             host = self.boot()
             self.check_objects(host)
+            print(f"# cut {self.disk.cuts}: {time.monotonic() - begin:.0f} s, {self.changes} changes confirmed, {self.disk.lost} blocks lost, "
+                  f"{self.checker.checked if self.checker else 0} states checked, {len(self.failures)} failures, {len(self.model.objects)} volumes and snapshots", flush=True)
         self.serve(host)
-        print(f"# seed {self.seed}: {self.disk.cuts} cuts, {self.disk.flushes} flushes, {self.disk.lost} sectors lost, of them {self.disk.torn} older; "
+        print(f"# seed {self.seed}: {self.disk.cuts} cuts, {self.disk.flushes} flushes, {self.disk.lost} blocks lost, of them {self.disk.torn} older; "
               f"{self.finish_load(self.run_load('check'), host).strip()}", flush=True)
-        self.assertGreater(self.disk.lost, 0, "the disk lost nothing, so this test has shown nothing")
+        self.assertEqual(self.failures, [])
+        if CUTS > 9:
+            self.assertGreater(self.disk.lost, 0, "the disk lost nothing, so this test has shown nothing")
         host.check("kill $(pidof fathom-engine)", SLOW_SECONDS)
         self.assertEqual(host.wait(self.engine)[0], 0, host.run("cat /tmp/engine.log")[1])
 
