@@ -88,15 +88,16 @@ class Checker:
             if engine:
                 engine.discard()
             # the kernel closes the files of a killed process's io_uring later
-            harness.wait_for(lambda: subprocess.run(["umount", self.folder], stderr=subprocess.DEVNULL, check=False).returncode == 0)
+            harness.wait_for(lambda: subprocess.run(["umount", self.folder], stderr=subprocess.DEVNULL, check=False).returncode == 0,
+                             CHECK_SECONDS)
 
     def objects(self, engine):
         found = {}
-        for volume in engine.rpc("volume_get_volumes"):
+        for volume in engine.rpc("volume_get_volumes", timeout=CHECK_SECONDS):
             if volume["state"] != "ONLINE":
                 raise AssertionError(f"{volume}\n{engine.log_text()}")
             found[volume["name"]] = volume["size"]
-            for snapshot in engine.rpc("volume_get_snapshots", pool="p1", volume=volume["name"]) if volume["snapshots"] else []:
+            for snapshot in engine.rpc("volume_get_snapshots", timeout=CHECK_SECONDS, pool="p1", volume=volume["name"]) if volume["snapshots"] else []:
                 found[f"{volume['name']}@{snapshot['name']}"] = snapshot["size"]
         return found
 
@@ -115,7 +116,7 @@ class Checker:
         if snapshots:
             key = chance.choice(snapshots)
             volume, snapshot = key.split("@")
-            engine.rpc("volume_clone", pool="p1", volume=volume, snapshot=snapshot, new_name="checked")
+            engine.rpc("volume_clone", timeout=CHECK_SECONDS, pool="p1", volume=volume, snapshot=snapshot, new_name="checked")
             self.check_blocks(engine, "checked", state[key], ledger)
         for key in keys:
             self.check_blocks(engine, key, state[key], ledger)
