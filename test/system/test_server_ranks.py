@@ -95,6 +95,25 @@ class Ranks(ServerTest):
         self.assertEqual(sorted((row.rank, row.errored) for row in started), [(0, False), (1, False)])
         server.wait_members("joined")
 
+    def test_a_start_just_after_the_server_started_leaves_the_running_ranks_joined(self):
+        """The server answers before it has adopted its engines."""
+        server = self.server(engines=2).start()
+        server.format()
+        before = server.wait_joined()
+        server.wait_members("joined")
+        server.kill()
+        server.start()
+        answer, deadline = None, time.monotonic() + 60
+        while not answer and time.monotonic() < deadline:
+            try:
+                answer = server.call("/mgmt.MgmtSvc/SystemStart", self.messages.mgmt.SystemStartReq(), timeout=60)
+            except Refused:  # the management service has not started yet
+                time.sleep(0.02)
+        self.assertEqual(sorted((row.rank, row.errored, row.msg) for row in answer.results), [(0, False, "system start"), (1, False, "system start")])
+        server.wait_members("joined")
+        self.assertEqual([(engine.pid, engine.incarnation) for engine in server.wait_joined()],
+                         [(engine.pid, engine.incarnation) for engine in before])
+
     def test_a_serving_rank_that_was_reported_dead_joins_again(self):
         server = self.server(engines=2).start()
         server.format()

@@ -229,7 +229,10 @@ void instance_notify_ready(struct instance *instance, const Srv__NotifyReadyReq 
 /* An event of the engine, when it is spooled: engine_self_terminated decides the cause of a later restart. */
 void instance_note_event(struct instance *instance, const Shared__RASEvent *event);
 
-/* If it is ERRORED and its superblock could not be read before, try to read its rank from it now. */
+/*
+ * If its superblock could not be read before, or was not, because the server has just started: try to read its rank now. A
+ * request by rank that came so early would not find the rank of an engine that runs.
+ */
 void instance_learn_rank(struct instance *instance);
 
 /* ---- how it is ---- */

@@ -98,14 +98,24 @@ int instance_read_superblock(struct instance *instance, struct fathom_fault *why
 	return error;
 }
 
+/* Its superblock could not be read before, or nothing has read it yet: the server has just started. */
+static bool may_learn_rank(enum instance_state state)
+{
+	return state == INSTANCE_IDLE || state == INSTANCE_ADOPTING || state == INSTANCE_CHECKING ||
+	       state == INSTANCE_ERRORED;
+}
+
 void instance_learn_rank(struct instance *instance)
 {
 	struct superblock superblock;
 	struct fathom_fault why;
 
-	if (instance->state == INSTANCE_ERRORED && !instance->has_superblock &&
-	    superblock_read(instance->superblock_path, instance->options.system, &superblock, &why) == 0)
+	if (instance->has_superblock || !may_learn_rank(instance->state))
+		return;
+	if (superblock_read(instance->superblock_path, instance->options.system, &superblock, &why) == 0)
 		instance->superblock = superblock;
+	else if (instance->state != INSTANCE_ERRORED)
+		instance_remember_rank(instance);
 }
 
 static void erased_path(const struct instance *instance, char *path)

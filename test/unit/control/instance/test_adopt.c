@@ -179,6 +179,24 @@ static void a_stop_adopts_the_engine_first(void **state)
 	rig_end();
 }
 
+static void learn_rank(void *ctx)
+{
+	instance_learn_rank(rig.instance);
+}
+
+/* A request by rank must find it: the management service takes a rank that its server does not know for Errored. */
+static void the_rank_is_known_before_the_engine_is_adopted(void **state)
+{
+	rig_begin();
+	rig_bring_up();
+	restart_server();
+	rig_run(learn_rank, NULL);
+	assert_int_equal(rig_look()->rank, 3);
+	assert_string_equal(rig.trail, ""); /* it is still IDLE */
+	rig_stop();
+	rig_end();
+}
+
 static void storage_of_a_running_engine_is_not_formatted_or_erased(void **state)
 {
 	struct superblock before, after;
@@ -602,6 +620,7 @@ int main(void)
 		cmocka_unit_test(an_engine_prepared_to_stop_is_stopped_and_started),
 		cmocka_unit_test(an_end_without_a_server_is_reported_by_the_next),
 		cmocka_unit_test(a_stop_adopts_the_engine_first),
+		cmocka_unit_test(the_rank_is_known_before_the_engine_is_adopted),
 		cmocka_unit_test(storage_of_a_running_engine_is_not_formatted_or_erased),
 		cmocka_unit_test(a_foreign_engine_is_a_fault),
 		cmocka_unit_test(a_program_that_is_not_an_engine_is_a_fault),
