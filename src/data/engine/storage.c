@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "data/engine/control.h"
 #include "data/engine/internal.h"
+#include "data/engine/load.h"
 #include "data/store/pool/fs.h"
 #include "data/store/volume/volumes.h"
 
@@ -44,6 +45,7 @@ static void finish_open(void *ctx, const struct fathom_fault *why)
 	}
 	storage.is_open = true;
 	space_watch_start();
+	load_start();
 	volumes_get_info(storage.volumes, &info);
 	if (info.volumes > 0)
 		log_notice("storage %s: %u volume%s, %u of them not usable", storage.root, info.volumes,
@@ -80,6 +82,7 @@ void engine_storage_close(void (*closed)(void *ctx), void *ctx)
 	storage.volumes = NULL;
 	storage.is_open = false;
 	space_watch_stop();
+	load_stop();
 	if (volumes)
 		volumes_close(volumes, closed, ctx);
 	else

@@ -6,6 +6,7 @@
 #include <uuid/uuid.h>
 
 #include "data/engine/internal.h"
+#include "data/engine/load.h"
 #include "data/engine/storage_calls.h"
 #include "data/engine/volume_export.h"
 #include "data/store/volume/snapshots.h"
@@ -205,9 +206,12 @@ static void add_all_volumes(Store__Pool *to, const struct pool *pool)
 static Store__StorageResp *create_storage(struct volumes *volumes, size_t pools)
 {
 	Store__StorageResp *answer = create_answer();
+	struct load load = load_read();
 	struct volumes_info info;
 
 	volumes_get_info(volumes, &info);
+	answer->minute_operations = load.operations;
+	answer->minute_bytes = load.bytes;
 	set_text(&answer->state, storage_state_name(info.state));
 	answer->total_bytes = info.total_bytes;
 	answer->free_bytes = info.free_bytes;
