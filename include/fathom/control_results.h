@@ -202,6 +202,9 @@ struct fathom_control_pool_rank {
 	uint64_t used_bytes; /* promised to its volumes; of thin volumes with overcommit what they have allocated */
 	uint64_t limit_bytes; /* what they can get, used_bytes included; 0: the engine did not say */
 	uint64_t full_in_ns; /* at the rate of the last hour; 0: it is full, or there is no forecast */
+	const char *domain; /* its fault domain, "/rack0/node0" */
+	uint64_t minute_operations; /* I/O of all volumes of the rank in the last minute */
+	uint64_t minute_bytes;
 };
 
 struct fathom_control_pool {
@@ -260,6 +263,7 @@ struct fathom_control_volume_host {
 	uint32_t connections;
 	uint64_t since_ns; /* of its oldest connection; since 1970; 0: not connected */
 	const char *address; /* from which it is connected */
+	const char *machine; /* the host whose agent published the volume; "": an administrator did */
 };
 
 struct fathom_control_snapshot {
@@ -297,6 +301,14 @@ struct fathom_control_volume {
 	size_t snapshot_count;
 	const char *origin; /* of a clone: "VOLUME@SNAPSHOT" */
 	uint64_t asked_ns; /* when its engine gave what only it knows; 0: it did not answer */
+	const char *domain; /* fault domain of its rank, "/rack0/node0" */
+	const char *placed_by; /* why it got its rank: "most free space" ...; "": not known, or it was moved since */
+	uint32_t placed_of; /* ranks that could have it */
+	uint64_t placed_free_bytes; /* that it could get on the rank; this and the next four: when it was placed */
+	uint32_t placed_volumes; /* of the rank */
+	uint32_t placed_published; /* of these */
+	uint64_t placed_operations; /* I/O of the rank in the minute before */
+	uint64_t placed_bytes;
 };
 
 struct fathom_control_volumes {

@@ -32,9 +32,11 @@ struct attachment {
 	struct attach_options options;
 	/* calls under way */
 	Fathom__VolumePublishReq publish;
-	service_done_fn publish_done;
-	uint64_t publish_ns; /* time for it */
 	Fathom__VolumeUnpublishReq unpublish;
+	Auth__Credential *credential; /* of the call under way; NULL: none */
+	bool is_unpublish;	      /* of the call under way */
+	service_done_fn ask_done;
+	uint64_t ask_ns; /* time for it */
 	char asked[ATTACH_NAME_BYTES];
 	/* the job; while is_working, the worker thread has these and `record`, `options`, `link_path` */
 	struct worker_job job;
@@ -51,6 +53,8 @@ struct attachment {
  * later, or here if it fails at once.
  */
 void attachment_ask_publish(struct attachment *attachment, uint64_t timeout_ns, service_done_fn done);
+/* The same for unpublishing it. The options have the host's NQN. */
+void attachment_ask_unpublish(struct attachment *attachment, uint64_t timeout_ns, service_done_fn done);
 /* Take what the answer says about the volume. False: it is another volume, or not valid. */
 MUST_CHECK bool attachment_take_volume(struct attachment *attachment, const Fathom__Volume *volume);
 

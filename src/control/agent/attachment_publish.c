@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ask the management service to publish a volume to this host. Only root of the host can attach, so the agent asks in the
- * name of root, with a credential that it makes as for a client. The pool's access control list decides.
+ * Ask the management service to publish a volume to this host, or to unpublish it. Only root of the host can attach, so the
+ * agent asks in the name of root, with a credential that it makes as for a client. The pool's access control list decides;
+ * what this host's agent has published it may always unpublish.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -32,9 +33,29 @@ static void answered(void *ctx, const ProtobufCMessage *response, const struct f
 {
 	struct attachment *attachment = ctx;
 
-	auth__credential__free_unpacked(attachment->publish.credential, NULL);
-	attachment->publish.credential = NULL;
-	attachment->publish_done(attachment, response, why);
+	auth__credential__free_unpacked(attachment->credential, NULL);
+	attachment->credential = NULL;
+	attachment->ask_done(attachment, response, why);
+}
+
+static void start_call(struct attachment *attachment)
+{
+	struct service_request request = {
+		.path = "/fathom.ControlSvc/VolumePublish",
+		.name = "publishing of a volume",
+		.message = &attachment->publish.base,
+		.response = &fathom__volume_resp__descriptor,
+		.timeout_ns = attachment->ask_ns,
+		.done = answered,
+		.ctx = attachment,
+	};
+
+	if (attachment->is_unpublish) {
+		request.path = "/fathom.ControlSvc/VolumeUnpublish";
+		request.name = "unpublishing of a volume";
+		request.message = &attachment->unpublish.base;
+	}
+	service_start(attachment->agent, &request);
 }
 
 static void credential_made(void *ctx, int status, Auth__Credential *credential)
@@ -49,19 +70,20 @@ static void credential_made(void *ctx, int status, Auth__Credential *credential)
 		why.error = fault(&why, -EHOSTUNREACH,
 				  "no credential for root: this host did not tell its name and groups");
 	if (why.error) {
-		attachment->publish_done(attachment, NULL, &why);
+		attachment->ask_done(attachment, NULL, &why);
 		return;
 	}
-	attachment->publish.credential = copy_credential(credential);
-	service_start(agent, &(struct service_request){
-				     .path = "/fathom.ControlSvc/VolumePublish",
-				     .name = "publishing of a volume",
-				     .message = &attachment->publish.base,
-				     .response = &fathom__volume_resp__descriptor,
-				     .timeout_ns = attachment->publish_ns,
-				     .done = answered,
-				     .ctx = attachment,
-			     });
+	must(!attachment->credential);
+	attachment->credential = copy_credential(credential);
+	attachment->publish.credential = attachment->unpublish.credential = attachment->credential;
+	start_call(attachment);
+}
+
+static void ask(struct attachment *attachment, uint64_t timeout_ns, service_done_fn done)
+{
+	attachment->ask_ns = timeout_ns;
+	attachment->ask_done = done;
+	identities_ask(attachment->agent, ROOT, ROOT, credential_made, attachment);
 }
 
 void attachment_ask_publish(struct attachment *attachment, uint64_t timeout_ns, service_done_fn done)
@@ -72,9 +94,21 @@ void attachment_ask_publish(struct attachment *attachment, uint64_t timeout_ns, 
 	(void)text_copy(attachment->asked, sizeof(attachment->asked), /* as large as the name */
 			attachment->record.uuid[0] ? attachment->record.uuid : attachment->record.name);
 	attachment->publish.name = attachment->asked;
-	attachment->publish_ns = timeout_ns;
-	attachment->publish_done = done;
-	identities_ask(attachment->agent, ROOT, ROOT, credential_made, attachment);
+	attachment->is_unpublish = false;
+	ask(attachment, timeout_ns, done);
+}
+
+void attachment_ask_unpublish(struct attachment *attachment, uint64_t timeout_ns, service_done_fn done)
+{
+	must(attachment->options.host_nqn[0]); /* else the request would be about all hosts */
+	fathom__volume_unpublish_req__init(&attachment->unpublish);
+	attachment->unpublish.sys = attachment->agent->system;
+	attachment->unpublish.host = attachment->options.host_nqn;
+	attachment->unpublish.name = attachment->record.uuid[0] ? attachment->record.uuid : attachment->asked;
+	/* The engine may not have seen the end of the connections yet. Without a UUID there was none from here. */
+	attachment->unpublish.force = attachment->record.uuid[0] != '\0';
+	attachment->is_unpublish = true;
+	ask(attachment, timeout_ns, done);
 }
 
 bool attachment_take_volume(struct attachment *attachment, const Fathom__Volume *volume)

@@ -366,21 +366,7 @@ static void begin_unpublish(struct attachment *attachment)
 		unpublished(attachment, NULL, &why);
 		return;
 	}
-	fathom__volume_unpublish_req__init(&attachment->unpublish);
-	attachment->unpublish.sys = attachment->agent->system;
-	attachment->unpublish.host = attachment->options.host_nqn;
-	attachment->unpublish.name = attachment->record.uuid[0] ? attachment->record.uuid : attachment->asked;
-	/* The engine may not have seen the end of the connections yet. Without a UUID there was none from here. */
-	attachment->unpublish.force = attachment->record.uuid[0] != '\0';
-	service_start(attachment->agent, &(struct service_request){
-						 .path = "/fathom.ControlSvc/VolumeUnpublish",
-						 .name = "unpublishing of a volume",
-						 .message = &attachment->unpublish.base,
-						 .response = &fathom__volume_resp__descriptor,
-						 .timeout_ns = time_left(attachment),
-						 .done = unpublished,
-						 .ctx = attachment,
-					 });
+	attachment_ask_unpublish(attachment, time_left(attachment), unpublished);
 }
 
 static void begin_detach(struct attachment *attachment)

@@ -79,13 +79,18 @@ const struct catalog_place *catalog_pool_place(const struct catalog_pool *pool, 
 	return NULL;
 }
 
-bool catalog_has_host(const struct catalog_volume_record *record, const char *host)
+const struct catalog_host *catalog_find_host(const struct catalog_volume_record *record, const char *host)
 {
 	for (uint32_t i = 0; i < record->host_count; i++) {
-		if (strcmp(record->hosts[i], host) == 0)
-			return true;
+		if (strcmp(record->hosts[i].nqn, host) == 0)
+			return &record->hosts[i];
 	}
-	return false;
+	return NULL;
+}
+
+bool catalog_has_host(const struct catalog_volume_record *record, const char *host)
+{
+	return catalog_find_host(record, host);
 }
 
 /* ---- memory ---- */

@@ -24,6 +24,7 @@
 #include "base/list.h"
 #include "control/db/db.h"
 #include "control/mgmt/acl.h"
+#include "control/mgmt/placement.h"
 #include "control/mgmt/states.gen.h"
 #include "control/system/member.h"
 #include "fathom/trace/trace.h"
@@ -34,6 +35,7 @@ enum {
 	CATALOG_FULL_BYTES = 2 * CATALOG_NAME_BYTES, /* "POOL/VOLUME" and "VOLUME@SNAPSHOT", with the NUL */
 	CATALOG_NQN_BYTES = 224,		     /* with the NUL */
 	CATALOG_OWNER_BYTES = 256,
+	CATALOG_MACHINE_BYTES = 256, /* the name of a client host, with the NUL */
 	CATALOG_TEXT_BYTES = 256,
 	CATALOG_HOSTS_MAX = 64,
 	CATALOG_POOLS_MAX = 4096,
@@ -79,10 +81,27 @@ struct catalog_change {
 	uint64_t size_bytes;	      /* RESIZE */
 	char text[CATALOG_NQN_BYTES]; /* RENAME: the new name; PUBLISH, UNPUBLISH: the host; "": all hosts; MOVE: why it is
 					 undone */
-	enum mgmt_move_state phase;   /* MOVE: not IDLE */
-	struct catalog_place place;   /* MOVE: to which the volume moves; SETTLING: which it has left */
+	char machine[CATALOG_MACHINE_BYTES]; /* PUBLISH: as of a host */
+	enum mgmt_move_state phase;	     /* MOVE: not IDLE */
+	struct catalog_place place;	     /* MOVE: to which the volume moves; SETTLING: which it has left */
 	uint64_t since_ns;
 	bool is_forced;
+};
+
+/* Why a new volume was placed on its rank, with the figures of that moment. */
+struct catalog_placement {
+	enum placement_reason reason; /* UNKNOWN: nothing else is set */
+	uint32_t rank;		      /* if the volume has another one now, it was moved */
+	uint32_t possible;	      /* ranks that could have it */
+	uint32_t volumes, published;  /* of the rank */
+	uint64_t free_bytes;	      /* that the volume could get there */
+	uint64_t operations, bytes;   /* of the last minute; of the rank */
+};
+
+/* A host to which a volume is published. */
+struct catalog_host {
+	char nqn[CATALOG_NQN_BYTES];
+	char machine[CATALOG_MACHINE_BYTES]; /* whose agent has published it, and may unpublish it; "": an administrator */
 };
 
 struct catalog_volume_record {
@@ -97,11 +116,12 @@ struct catalog_volume_record {
 	bool thick, checksums;
 	bool is_forced; /* DESTROYING: disconnect its hosts, destroy its snapshots */
 	struct catalog_place place;
+	struct catalog_placement placement;
 	char origin[CATALOG_FULL_BYTES]; /* a clone: "VOLUME@SNAPSHOT" */
 	char undo[CATALOG_TEXT_BYTES];	 /* as of a pool */
 	struct catalog_change change;	 /* DESTROYING: it was under way when the destruction was requested */
 	uint32_t host_count;
-	char (*hosts)[CATALOG_NQN_BYTES]; /* to which it is published; owned by the record */
+	struct catalog_host *hosts; /* to which it is published; owned by the record */
 };
 
 struct mgmt_task;
@@ -149,7 +169,8 @@ struct catalog_volume *catalog_find_uuid(const struct catalog *catalog, const ch
 /* NULL: the pool has no share on the rank. */
 const struct catalog_place *catalog_pool_place(const struct catalog_pool *pool, uint32_t rank);
 
-/* Whether the volume is published to `host`. */
+/* The host to which the volume is published. NULL: it is not. */
+const struct catalog_host *catalog_find_host(const struct catalog_volume_record *record, const char *host);
 bool catalog_has_host(const struct catalog_volume_record *record, const char *host);
 
 /*

@@ -75,6 +75,41 @@ static bool unpack_place(json_t *json, struct catalog_place *place)
 	return true;
 }
 
+static json_t *pack_placement(const struct catalog_placement *placement)
+{
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "reason", placement_reason_text(placement->reason),
+			 "rank", (json_int_t)placement->rank, "possible", (json_int_t)placement->possible, "volumes",
+			 (json_int_t)placement->volumes, "published", (json_int_t)placement->published, "free_bytes",
+			 (json_int_t)placement->free_bytes, "operations", (json_int_t)placement->operations, "bytes",
+			 (json_int_t)placement->bytes);
+}
+
+/* NULL: the record is of a release that kept no reason. */
+static bool unpack_placement(json_t *json, struct catalog_placement *placement)
+{
+	json_int_t rank, possible, volumes, published, free_bytes, operations, bytes;
+	const char *reason;
+
+	if (!json)
+		return true;
+	if (json_unpack(json, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I !}", "reason", &reason, "rank", &rank, "possible",
+			&possible, "volumes", &volumes, "published", &published, "free_bytes", &free_bytes, "operations",
+			&operations, "bytes", &bytes) < 0 ||
+	    rank < 0 || rank > RANK_MAX || free_bytes < 0 || operations < 0 || bytes < 0)
+		return false;
+	*placement = (struct catalog_placement){
+		.reason = placement_reason_parse(reason),
+		.rank = (uint32_t)rank,
+		.possible = (uint32_t)possible,
+		.volumes = (uint32_t)volumes,
+		.published = (uint32_t)published,
+		.free_bytes = (uint64_t)free_bytes,
+		.operations = (uint64_t)operations,
+		.bytes = (uint64_t)bytes,
+	};
+	return true;
+}
+
 /* ---- pools ---- */
 
 int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret)
@@ -194,6 +229,10 @@ static json_t *pack_change(const struct catalog_change *change)
 {
 	if (change->kind == CATALOG_NO_CHANGE)
 		return json_null();
+	if (change->kind == CATALOG_PUBLISH && change->machine[0])
+		return json_pack("{s:s, s:I, s:s, s:I, s:b, s:s}", "kind", changes[change->kind], "size_bytes",
+				 (json_int_t)change->size_bytes, "text", change->text, "since_ns",
+				 (json_int_t)change->since_ns, "force", (int)change->is_forced, "machine", change->machine);
 	if (change->kind == CATALOG_MOVE)
 		return json_pack("{s:s, s:I, s:s, s:I, s:b, s:s, s:o}", "kind", changes[change->kind], "size_bytes",
 				 (json_int_t)change->size_bytes, "text", change->text, "since_ns",
@@ -223,14 +262,15 @@ static bool unpack_move(const char *phase, json_t *place, struct catalog_change 
 static bool unpack_change(json_t *json, struct catalog_change *change)
 {
 	json_int_t size_bytes, since_ns;
-	const char *kind, *text, *phase = NULL;
+	const char *kind, *text, *phase = NULL, *machine = "";
 	json_t *place = NULL;
 	int force, index;
 
 	if (json_is_null(json))
 		return true;
-	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o !}", "kind", &kind, "size_bytes", &size_bytes, "text",
-			&text, "since_ns", &since_ns, "force", &force, "phase", &phase, "place", &place) < 0)
+	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o, s?s !}", "kind", &kind, "size_bytes", &size_bytes,
+			"text", &text, "since_ns", &since_ns, "force", &force, "phase", &phase, "place", &place, "machine",
+			&machine) < 0)
 		return false;
 	index = find_word(changes, ARRAY_COUNT(changes), kind);
 	if (index <= 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX)
@@ -239,7 +279,26 @@ static bool unpack_change(json_t *json, struct catalog_change *change)
 	change->size_bytes = (uint64_t)size_bytes;
 	change->since_ns = (uint64_t)since_ns;
 	change->is_forced = force;
-	return text_copy(change->text, sizeof(change->text), text) == 0 && unpack_move(phase, place, change);
+	return text_copy(change->text, sizeof(change->text), text) == 0 &&
+	       text_copy(change->machine, sizeof(change->machine), machine) == 0 && unpack_move(phase, place, change);
+}
+
+/* A text, if an administrator has published it; so are all hosts in records of older releases. */
+static json_t *pack_host(const struct catalog_host *host)
+{
+	if (!host->machine[0])
+		return json_string(host->nqn);
+	return json_pack("{s:s, s:s}", "nqn", host->nqn, "machine", host->machine);
+}
+
+static bool unpack_host(json_t *json, struct catalog_host *host)
+{
+	const char *nqn = json_string_value(json), *machine = "";
+
+	if (!nqn && json_unpack(json, "{s:s, s:s !}", "nqn", &nqn, "machine", &machine) < 0)
+		return false;
+	return text_copy(host->nqn, sizeof(host->nqn), nqn) == 0 &&
+	       text_copy(host->machine, sizeof(host->machine), machine) == 0;
 }
 
 int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret)
@@ -251,7 +310,7 @@ int catalog_encode_volume(const struct catalog_volume_record *record, char **tex
 	json_memory_begin();
 	hosts = json_array();
 	for (uint32_t i = 0; i < record->host_count; i++)
-		json_array_append_new(hosts, json_string(record->hosts[i]));
+		json_array_append_new(hosts, pack_host(&record->hosts[i]));
 	json = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:o, s:o, s:o}", "schema",
 			 CATALOG_SCHEMA, "uuid", record->uuid, "state", volume_states[record->state], "created_ns",
 			 (json_int_t)record->created_ns, "since_ns", (json_int_t)record->since_ns, "size_bytes",
@@ -259,6 +318,8 @@ int catalog_encode_volume(const struct catalog_volume_record *record, char **tex
 			 (int)record->thick, "checksums", (int)record->checksums, "force", (int)record->is_forced, "origin",
 			 record->origin, "former", record->former, "undo", record->undo, "place",
 			 pack_place(&record->place), "change", pack_change(&record->change), "hosts", hosts);
+	if (record->placement.reason != PLACEMENT_UNKNOWN)
+		json_object_set_new(json, "placement", pack_placement(&record->placement));
 	return finish_encoding(json, text_ret);
 }
 
@@ -272,9 +333,7 @@ static bool unpack_hosts(json_t *json, struct catalog_volume_record *record)
 		return true;
 	record->hosts = calloc(count, sizeof(*record->hosts));
 	for (size_t i = 0; record->hosts && i < count; i++) {
-		const char *nqn = json_string_value(json_array_get(json, i));
-
-		if (!nqn || text_copy(record->hosts[i], sizeof(record->hosts[i]), nqn) < 0)
+		if (!unpack_host(json_array_get(json, i), &record->hosts[i]))
 			return false;
 		record->host_count++;
 	}
@@ -303,6 +362,9 @@ static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
 	uint8_t bytes[MEMBER_UUID_BYTES];
 	json_t *place, *change, *hosts;
 
+	if (!unpack_placement(json_object_get(json, "placement"), &record->placement))
+		return false;
+	(void)json_object_del(json, "placement"); /* most records of older releases have none */
 	if (json_unpack(json, "{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:o, s:o, s:o !}",
 			"schema", &schema, "uuid", &uuid, "state", &state, "created_ns", &created_ns, "since_ns", &since_ns,
 			"size_bytes", &size_bytes, "block_bytes", &block_bytes, "thick", &thick, "checksums", &checksums,

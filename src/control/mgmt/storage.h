@@ -6,6 +6,7 @@
  *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
  *     storage_move.c       the steps of a move between two ranks
+ *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
  *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
  *     storage_snapshot.c
@@ -239,6 +240,23 @@ void storage_store_later(struct mgmt_task *task, int error, const struct fathom_
 /* The operator's name, or NULL. */
 const char *storage_who(const struct mgmt_task *task);
 
+/* ---- storage_place.c ---- */
+
+/*
+ * Choose the rank of a volume to which `bytes` are promised: one of `only`, or any of the pool if that is empty. The
+ * engines were asked just before. Sets `place` and `placement` of `*record`. Errors: -ENOMEM, pool_unreachable,
+ * pool_too_small, ranks_nearly_full.
+ */
+MUST_CHECK int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uint64_t bytes,
+				    const struct rank_set *only, struct catalog_volume_record *record,
+				    struct fathom_fault *why);
+/*
+ * Choose `wanted` of `places` for a new pool, or with 0 all that are possible; the others are removed. `places` are sorted
+ * by rank, and `*count` of them. Errors: -ENOMEM, ranks_too_few, ranks_nearly_full.
+ */
+MUST_CHECK int storage_place_pool(struct mgmt *mgmt, const char *label, uint32_t wanted, struct catalog_place *places,
+				  uint32_t *count, struct fathom_fault *why);
+
 /* ---- storage_snapshot.c ---- */
 
 void storage_snapshots_close(struct mgmt *mgmt);
@@ -272,10 +290,17 @@ void storage_reply(const struct mgmt_task *task, struct grpc_call *call);
 
 /*
  * Whether the caller may attach volumes of the pool: an administrator, or an agent whose `credential` (NULL: none) names a
- * user with the permissions. Errors: -EACCES (credential_bad, access_denied).
+ * user with the permissions. `machine_ret`, of CATALOG_MACHINE_BYTES: the agent's host, or "" of an administrator. Errors:
+ * -EACCES (credential_bad, access_denied).
  */
 MUST_CHECK int storage_check_access(struct mgmt *mgmt, const struct grpc_call *call, const struct catalog_pool *pool,
-				    const Auth__Credential *credential, struct fathom_fault *why);
+				    const Auth__Credential *credential, char *machine_ret, struct fathom_fault *why);
+/*
+ * Whether the caller may unpublish the volume from `host`: an administrator, the agent that has published it there, or one
+ * that might publish it. Errors: -EACCES (credential_bad, unpublish_denied).
+ */
+MUST_CHECK int storage_check_unpublish(struct mgmt *mgmt, const struct grpc_call *call, const struct catalog_volume *volume,
+				       const char *host, const Auth__Credential *credential, struct fathom_fault *why);
 
 /* ---- storage_list.c ---- */
 

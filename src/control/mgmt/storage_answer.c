@@ -67,10 +67,11 @@ static void write_reason(const struct catalog_volume *volume, bool is_lost, cons
 	storage_copy_text(shown->reason, sizeof(shown->reason), reason);
 }
 
-static void fill_host(Fathom__Volume__Host *host, const char *nqn, const Store__Host *connected)
+static void fill_host(Fathom__Volume__Host *host, const char *nqn, const char *machine, const Store__Host *connected)
 {
 	fathom__volume__host__init(host);
 	host->nqn = (char *)nqn;
+	host->machine = (char *)machine;
 	if (!connected)
 		return;
 	host->connections = connected->connections;
@@ -100,10 +101,11 @@ static int show_hosts(const struct catalog_volume_record *record, const Store__V
 		return -ENOMEM;
 	hosts = (Fathom__Volume__Host *)(message->hosts + room);
 	for (uint32_t i = 0; i < record->host_count; i++)
-		fill_host(&hosts[count++], record->hosts[i], find_host(known, record->hosts[i]));
+		fill_host(&hosts[count++], record->hosts[i].nqn, record->hosts[i].machine,
+			  find_host(known, record->hosts[i].nqn));
 	for (size_t i = 0; known && i < known->n_hosts; i++) {
 		if (!catalog_has_host(record, known->hosts[i]->nqn))
-			fill_host(&hosts[count++], known->hosts[i]->nqn, known->hosts[i]);
+			fill_host(&hosts[count++], known->hosts[i]->nqn, "", known->hosts[i]);
 	}
 	must(count <= room);
 	for (size_t i = 0; i < count; i++)
@@ -150,6 +152,22 @@ static const char *nqn_of(const struct catalog_volume_record *record, const Stor
 	return nqn;
 }
 
+/* After a move the reason is that of another rank. */
+static void show_placement(const struct catalog_volume_record *record, Fathom__Volume *message)
+{
+	const struct catalog_placement *placement = &record->placement;
+
+	if (placement->reason == PLACEMENT_UNKNOWN || placement->rank != record->place.rank)
+		return;
+	message->placed_by = (char *)placement_reason_text(placement->reason);
+	message->placed_of = placement->possible;
+	message->placed_free_bytes = placement->free_bytes;
+	message->placed_volumes = placement->volumes;
+	message->placed_published = placement->published;
+	message->placed_operations = placement->operations;
+	message->placed_bytes = placement->bytes;
+}
+
 int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,
 		 struct storage_shown *shown)
 {
@@ -174,6 +192,8 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 		message->pending_ns = volume->state == MGMT_VOLUME_READY ? record->change.since_ns : record->since_ns;
 	message->rank = record->place.rank;
 	message->rank_state = (char *)(member ? member_state_wire(member->state) : "gone");
+	message->domain = (char *)(member ? member->domain : "");
+	show_placement(record, message);
 	message->size_bytes = record->size_bytes;
 	message->block_bytes = record->block_bytes;
 	message->thick = record->thick;

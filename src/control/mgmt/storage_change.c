@@ -216,7 +216,7 @@ void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request
 	if (!error)
 		error = storage_find_changeable(mgmt, asked->name, &volume, &why);
 	if (!error)
-		error = storage_check_access(mgmt, call, volume->pool, asked->credential, &why);
+		error = storage_check_access(mgmt, call, volume->pool, asked->credential, change.machine, &why);
 	if (!error && volume->record.host_count == CATALOG_HOSTS_MAX && !catalog_has_host(&volume->record, asked->host))
 		error = fault_hosts_full(&why, storage_what(volume->pool, volume, what), CATALOG_HOSTS_MAX);
 	if (error) {
@@ -251,8 +251,13 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 	}
 	must(text_copy(change.text, sizeof(change.text), asked->host) == 0);
 	has_host = *asked->host ? catalog_has_host(&volume->record, asked->host) : volume->record.host_count > 0;
-	if (!has_host && !is_changing(volume))
+	if (!has_host && !is_changing(volume)) {
 		storage_reply_volume(mgmt, call, volume);
+		return;
+	}
+	error = storage_check_unpublish(mgmt, call, volume, asked->host, asked->credential, &why);
+	if (error)
+		mgmt_fail(call, error, &why);
 	else
 		storage_begin_change(mgmt, call, volume, &change);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Create volumes. A volume gets the joined rank of its pool with the most free bytes; of equal ones, with the fewest
- * volumes. A clone is placed on the rank of its origin.
- */
+/* Create volumes, on the ranks that storage_place.c chooses. A clone is placed on the rank of its origin. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -138,73 +135,6 @@ static int check_pool_ready(const struct catalog_pool *pool, struct fathom_fault
 	return fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
 }
 
-/* ---- placement ---- */
-
-/* A rank that may get the volume. */
-struct candidate {
-	const struct catalog_place *place;
-	uint64_t free_bytes;
-	uint32_t volumes;
-	bool is_known; /* its engine has said how much is free */
-};
-
-static void examine(struct mgmt *mgmt, const struct catalog_pool *pool, struct candidate *candidate)
-{
-	const struct mgmt_engine *engine = storage_find_engine(mgmt, candidate->place);
-	const Store__Pool *listed = engine ? storage_listed_pool(engine, pool->record.uuid) : NULL;
-	uint64_t limit = pool->record.rank_bytes, promised = 0;
-	const struct catalog_volume *volume;
-
-	TAILQ_FOREACH (volume, &pool->volumes, link) {
-		if (volume->record.place.rank != candidate->place->rank)
-			continue;
-		candidate->volumes++;
-		/* the engine's figures may be older */
-		if (volume->state == MGMT_VOLUME_CREATING)
-			promised += volume->record.size_bytes;
-	}
-	if (!engine || !engine->list)
-		return;
-	candidate->is_known = true;
-	candidate->free_bytes = engine->list->free_bytes;
-	if (limit && listed)
-		candidate->free_bytes = min_u64(candidate->free_bytes, limit - min_u64(limit, listed->promised_bytes));
-	candidate->free_bytes -= min_u64(candidate->free_bytes, promised);
-}
-
-static bool is_better(const struct candidate *one, const struct candidate *best)
-{
-	if (!best->place || one->is_known != best->is_known)
-		return !best->place || one->is_known;
-	if (one->free_bytes != best->free_bytes)
-		return one->free_bytes > best->free_bytes;
-	return one->volumes < best->volumes;
-}
-
-/* Choose the rank. `only`: among these, if it has any. */
-static int choose_place(struct mgmt *mgmt, const struct catalog_pool *pool, const Fathom__VolumeCreateReq *asked,
-			const struct rank_set *only, struct catalog_place *place_ret, struct fathom_fault *why)
-{
-	struct candidate best = { 0 };
-
-	for (uint32_t i = 0; i < pool->record.place_count; i++) {
-		struct candidate one = { .place = &pool->record.places[i] };
-		const struct member *member = storage_member(mgmt, one.place);
-
-		if (!member || member->state != MEMBER_JOINED || (only->count > 0 && !rank_set_has(only, one.place->rank)))
-			continue;
-		examine(mgmt, pool, &one);
-		if (is_better(&one, &best))
-			best = one;
-	}
-	if (!best.place)
-		return fault_pool_unreachable(why, pool->record.name);
-	if (best.is_known && (asked->thick || !pool->record.overcommit) && best.free_bytes < asked->size_bytes)
-		return fault_pool_too_small(why, asked->size_bytes, pool->record.name, best.place->rank, best.free_bytes);
-	*place_ret = *best.place;
-	return 0;
-}
-
 static int read_ranks(const struct catalog_pool *pool, const char *text, struct rank_set *ranks, struct fathom_fault *why)
 {
 	int error = *text ? rank_set_parse(text, ranks, why) : 0;
@@ -219,7 +149,7 @@ static int read_ranks(const struct catalog_pool *pool, const char *text, struct 
 /* ---- creation ---- */
 
 static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__VolumeCreateReq *asked,
-		       const struct names *names, const struct catalog_place *place)
+		       const struct names *names, const struct catalog_volume_record *placed)
 {
 	struct catalog_volume_record record = {
 		.state = MGMT_VOLUME_CREATING,
@@ -228,12 +158,13 @@ static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__
 		.block_bytes = block_bytes_of(asked),
 		.thick = asked->thick,
 		.checksums = asked->checksums,
-		.place = *place,
+		.place = placed->place,
+		.placement = placed->placement,
 	};
 	struct catalog_volume *volume;
 	struct fathom_fault why = { 0 };
 	uint8_t uuid[MEMBER_UUID_BYTES];
-	int error = storage_check_room(mgmt, place, 1, &why);
+	int error = storage_check_room(mgmt, &record.place, 1, &why);
 
 	record.since_ns = record.created_ns;
 	memcpy(record.name, names->full.volume, sizeof(record.name));
@@ -273,12 +204,18 @@ static int check_same_name(const struct catalog_volume *volume, const struct nam
 				    names->full.volume);
 }
 
+/* What the engine promises the new volume. 0: it may promise more than it has. */
+static uint64_t promised_bytes(const struct catalog_pool *pool, const Fathom__VolumeCreateReq *asked)
+{
+	return asked->thick || !pool->record.overcommit ? asked->size_bytes : 0;
+}
+
 /* The engines have answered. */
 static void place_volume(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Fathom__VolumeCreateReq *asked = (const Fathom__VolumeCreateReq *)request;
 	struct catalog_volume *existing = NULL;
-	struct catalog_place place;
+	struct catalog_volume_record placed = { 0 };
 	struct rank_set only = { 0 };
 	struct names names = { 0 };
 	struct fathom_fault why = { 0 };
@@ -293,13 +230,13 @@ static void place_volume(struct mgmt *mgmt, struct grpc_call *call, const Protob
 	if (!error && !existing)
 		error = read_ranks(names.pool, asked->ranks, &only, &why);
 	if (!error && !existing)
-		error = choose_place(mgmt, names.pool, asked, &only, &place, &why);
+		error = storage_place_volume(mgmt, names.pool, promised_bytes(names.pool, asked), &only, &placed, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else if (existing)
 		answer_existing(mgmt, call, existing, asked);
 	else
-		add_volume(mgmt, call, asked, &names, &place);
+		add_volume(mgmt, call, asked, &names, &placed);
 	rank_set_deinit(&only);
 }
 
@@ -308,18 +245,18 @@ static void create_clone(struct mgmt *mgmt, struct grpc_call *call, const Fathom
 			 const struct names *names)
 {
 	struct catalog_volume *origin = catalog_find_volume(mgmt->catalog, names->pool, names->from.volume);
+	struct catalog_volume_record placed = { .placement.reason = PLACEMENT_ORIGIN };
 	char name[CATALOG_FULL_BYTES];
 	struct fathom_fault why = { 0 };
-	int error = 0;
 
 	if (!origin) {
 		snprintf(name, sizeof(name), "%s/%s", names->from.pool, names->from.volume);
-		error = fault_no_such_volume(&why, name);
+		mgmt_fail(call, fault_no_such_volume(&why, name), &why);
+		return;
 	}
-	if (error)
-		mgmt_fail(call, error, &why);
-	else
-		add_volume(mgmt, call, asked, names, &origin->record.place);
+	placed.place = origin->record.place;
+	placed.placement.rank = placed.place.rank;
+	add_volume(mgmt, call, asked, names, &placed);
 }
 
 void mgmt_volume_create(struct grpc_call *call, const ProtobufCMessage *request)

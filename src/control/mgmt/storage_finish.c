@@ -97,7 +97,7 @@ static const char *unpublished_host(const struct catalog_volume_record *record)
 	must(record->change.kind == CATALOG_UNPUBLISH);
 	if (record->change.text[0] || record->host_count == 0)
 		return record->change.text;
-	return record->hosts[0];
+	return record->hosts[0].nqn;
 }
 
 static void fill_change_request(const struct catalog_volume_record *record, Store__StorageReq *request)
@@ -269,21 +269,30 @@ static void remove_object(struct mgmt_task *task)
 	storage_end(task, &undone);
 }
 
-/* The hosts of `record` without `gone`, or with `added`. NULL: out of memory. */
-static char (*change_hosts(const struct catalog_volume_record *record, const char *gone, const char *added,
-			   uint32_t *count_ret))[CATALOG_NQN_BYTES]
+/* The hosts of `record` without `gone`, or with that of `added`. NULL: out of memory. */
+static struct catalog_host *change_hosts(const struct catalog_volume_record *record, const char *gone,
+					 const struct catalog_change *added, uint32_t *count_ret)
 {
-	char(*hosts)[CATALOG_NQN_BYTES] = calloc(record->host_count + 1, sizeof(*hosts));
+	struct catalog_host *hosts = calloc(record->host_count + 1, sizeof(*hosts)), *found = NULL;
 	uint32_t count = 0;
 
 	if (!hosts)
 		return NULL;
 	for (uint32_t i = 0; i < record->host_count; i++) {
-		if (!gone || strcmp(record->hosts[i], gone) != 0)
-			memcpy(hosts[count++], record->hosts[i], sizeof(*hosts));
+		if (gone && strcmp(record->hosts[i].nqn, gone) == 0)
+			continue;
+		hosts[count] = record->hosts[i];
+		if (added && strcmp(hosts[count].nqn, added->text) == 0)
+			found = &hosts[count];
+		count++;
 	}
-	if (added && !catalog_has_host(record, added))
-		(void)text_copy(hosts[count++], sizeof(*hosts), added);
+	if (added && !found) {
+		found = &hosts[count++];
+		(void)text_copy(found->nqn, sizeof(found->nqn), added->text);
+	}
+	/* an administrator who publishes it again does not take it from the agent */
+	if (added && added->machine[0])
+		(void)text_copy(found->machine, sizeof(found->machine), added->machine);
 	*count_ret = count;
 	return hosts;
 }
@@ -305,7 +314,7 @@ static int apply_change(const struct mgmt_task *task, struct catalog_volume_reco
 		break;
 	case CATALOG_PUBLISH:
 	case CATALOG_UNPUBLISH:
-		next->hosts = change_hosts(next, gone, gone ? NULL : change->text, &next->host_count);
+		next->hosts = change_hosts(next, gone, gone ? NULL : change, &next->host_count);
 		if (!next->hosts)
 			return -ENOMEM;
 		*is_last_ret = !gone || change->text[0] || next->host_count == 0;

@@ -131,7 +131,7 @@ void storage_move_fill(const struct mgmt_task *task, Store__StorageReq *request)
 		static char *hosts[CATALOG_HOSTS_MAX]; /* borrowed until the request is packed */
 
 		for (uint32_t i = 0; i < record->host_count; i++)
-			hosts[i] = record->hosts[i];
+			hosts[i] = record->hosts[i].nqn;
 		request->move_hosts = hosts;
 		request->n_move_hosts = record->host_count;
 		break;

@@ -190,31 +190,6 @@ static uint32_t take_joined(const struct mgmt *mgmt, struct catalog_place *place
 	return count;
 }
 
-/* Keep the `wanted` places with the most free bytes, at the front. */
-static void keep_freest(struct mgmt *mgmt, struct catalog_place *places, uint32_t count, uint32_t wanted)
-{
-	for (uint32_t i = 0; i < wanted; i++) {
-		uint64_t most = 0;
-		uint32_t best = i;
-
-		for (uint32_t j = i; j < count; j++) {
-			const struct mgmt_engine *engine = storage_find_engine(mgmt, &places[j]);
-			uint64_t free_bytes = engine && engine->list ? engine->list->free_bytes : 0;
-
-			if (free_bytes > most) {
-				most = free_bytes;
-				best = j;
-			}
-		}
-		if (best != i) {
-			struct catalog_place place = places[i];
-
-			places[i] = places[best];
-			places[best] = place;
-		}
-	}
-}
-
 /* Choose the pool's ranks. `places_ret` is the caller's to free. */
 static int choose_ranks(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, struct catalog_place **places_ret,
 			uint32_t *count_ret, struct fathom_fault *why)
@@ -232,17 +207,16 @@ static int choose_ranks(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, str
 		error = take_named(mgmt, asked, places, &count, why);
 	else
 		count = take_joined(mgmt, places);
-	if (!error && count < max_u64(asked->num_ranks, 1))
+	if (!error)
+		qsort(places, count, sizeof(*places), compare_places);
+	if (!error && asked->n_ranks == 0)
+		error = storage_place_pool(mgmt, label_of(asked), asked->num_ranks, places, &count, why);
+	else if (!error && count < max_u64(asked->num_ranks, 1))
 		error = fault_ranks_too_few(why, count, (uint32_t)max_u64(asked->num_ranks, 1));
 	if (error) {
 		free(places);
 		return error;
 	}
-	if (asked->num_ranks > 0 && count > asked->num_ranks) {
-		keep_freest(mgmt, places, count, asked->num_ranks);
-		count = asked->num_ranks;
-	}
-	qsort(places, count, sizeof(*places), compare_places);
 	*places_ret = places;
 	*count_ret = count;
 	return 0;
@@ -331,11 +305,10 @@ void mgmt_pool_create(struct grpc_call *call, const ProtobufCMessage *request)
 		mgmt_fail(call, error, &why);
 		return;
 	}
-	if (find_existing(mgmt, asked) || asked->num_ranks == 0 || asked->n_ranks > 0) {
+	if (find_existing(mgmt, asked) || asked->n_ranks > 0) {
 		create_pool(mgmt, call, request);
 		return;
 	}
-	/* the ranks with the most free space are chosen */
 	places = calloc(system_member_count(mgmt->system), sizeof(*places));
 	if (!places) {
 		mgmt_fail(call, -ENOMEM, &why);

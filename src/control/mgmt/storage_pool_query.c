@@ -63,6 +63,7 @@ static void fill_rank(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 	TAILQ_FOREACH (volume, &pool->volumes, link)
 		rank->volume_count += volume->record.place.rank == place->rank;
 	rank->total_bytes = limit;
+	rank->domain = (char *)(member ? member->domain : "");
 	if (engine && engine->why.error)
 		rank->info = (char *)engine->why.text;
 	if (!engine || !engine->list)
@@ -70,6 +71,8 @@ static void fill_rank(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 	rank->asked_ns = engine->asked_ns;
 	rank->total_bytes = limit ? min_u64(limit, engine->list->total_bytes) : engine->list->total_bytes;
 	rank->free_bytes = engine->list->free_bytes;
+	rank->minute_operations = engine->list->minute_operations;
+	rank->minute_bytes = engine->list->minute_bytes;
 	if (!listed)
 		return;
 	rank->promised_bytes = listed->promised_bytes;

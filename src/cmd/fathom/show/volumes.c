@@ -50,6 +50,25 @@ static const char *place_text(const struct fathom_control_volume *volume, char *
 	return text;
 }
 
+/* "least I/O, of 3 ranks: 90.0 GB free, 3 volumes (1 published), 12 operations and 4.1 MB in the minute before" */
+static const char *placement_text(const struct fathom_control_volume *volume, char *text, size_t bytes)
+{
+	char size[SIZE_TEXT_BYTES], moved[SIZE_TEXT_BYTES];
+
+	text[0] = '\0';
+	if (volume->placed_of > 0)
+		snprintf(text, bytes,
+			 "%s, of %" PRIu32 " rank%s: %s free, %" PRIu32 " volume%s (%" PRIu32 " published), %" PRIu64
+			 " operations and %s in the minute before",
+			 volume->placed_by, volume->placed_of, volume->placed_of == 1 ? "" : "s",
+			 size_text(volume->placed_free_bytes, size), volume->placed_volumes,
+			 volume->placed_volumes == 1 ? "" : "s", volume->placed_published, volume->placed_operations,
+			 size_text(volume->placed_bytes, moved));
+	else
+		snprintf(text, bytes, "%s", volume->placed_by);
+	return text;
+}
+
 static const char *kind_text(const struct fathom_control_volume *volume, char *text, size_t bytes)
 {
 	char size[SIZE_TEXT_BYTES];
@@ -63,12 +82,15 @@ static const char *kind_text(const struct fathom_control_volume *volume, char *t
 void show_volume(const struct fathom_control_volume *volume, FILE *out)
 {
 	char title[LINE_BYTES], state[LINE_BYTES], pending[LINE_BYTES], place[128], kind[128], addresses[CELL_BYTES];
+	char placement[LINE_BYTES];
 	char allocated[SIZE_TEXT_BYTES], created[SIZE_TEXT_BYTES];
 	const char *const all[][2] = {
 		{ "UUID", volume->uuid },
 		{ "State", state_text(volume, state, sizeof(state)) },
 		{ "Pending", pending_text(volume, pending, sizeof(pending)) },
 		{ "Place", place_text(volume, place, sizeof(place)) },
+		{ "Placed by", placement_text(volume, placement, sizeof(placement)) },
+		{ "Domain", volume->domain },
 		{ "Size", kind_text(volume, kind, sizeof(kind)) },
 		{ "Allocated", volume->asked_ns ? size_text(volume->allocated_bytes, allocated) : "" },
 		{ "Created", time_text(volume->created_ns, created) },

@@ -73,6 +73,8 @@ class Attachments(rig.AgentTest):
         self.assertEqual((who.user, who.group, who.machinename, asked.credential.origin), ("root@", "root@", os.uname().nodename, "agent"))
         wait_for(self.unpublished, "the volume is unpublished")
         self.assertEqual([(one.name, one.host) for one in self.unpublished()], [(UUID, HOST)])
+        gone = rig.security.Sys.FromString(rig.security.Token.FromString(self.unpublished()[0].credential.token).data)
+        self.assertEqual((gone.user, gone.machinename), (who.user, who.machinename))
         wait_for(lambda: not agent.attachments(), "the attachment is forgotten")
         self.assertEqual(self.records(), [])
         self.assertEqual(self.one_server.calls[-1][2]["x-daos-component"], "agent")

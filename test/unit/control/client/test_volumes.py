@@ -37,7 +37,11 @@ def volume(name="p1/db", **kwargs):
     return OURS.Volume(**dict(values, **kwargs))
 
 
-BUSY = volume(hosts=[host(1), host(0, connections=2)], snapshots=[snapshot("tuesday"), snapshot("monday")], thick=True, checksums=True, origin="base@golden")
+PLACED = dict(domain="/rack0/node1", placed_by="least I/O", placed_of=3, placed_free_bytes=90 * 10**9, placed_volumes=3, placed_published=1,
+              placed_operations=12, placed_bytes=4100000)
+BUSY = volume(hosts=[host(1), host(0, connections=2)], snapshots=[snapshot("tuesday"), snapshot("monday")], thick=True, checksums=True, origin="base@golden",
+              **PLACED)
+CLONE = volume("p1/clone", origin="db@monday", placed_by="rank of its origin", domain="/rack0/node1")
 WAITING = volume("p1/log", state="creating", pending="create", pending_ns=SINCE, reason="rank 2 is stopped", rank=NO_RANK, asked_ns=0, nqn="", addresses=[])
 
 
@@ -106,12 +110,13 @@ class Output(VolumeTest):
             self.show("volume_list_none", server, "volume", "list")
 
     def test_a_volume_is_shown_with_what_is_pending_and_its_hosts(self):
-        for name, one in (("volume_show", BUSY), ("volume_show_pending", WAITING), ("volume_show_errored", volume(state="errored", reason="the file is gone"))):
+        errored = volume(state="errored", reason="the file is gone")
+        for name, one in (("volume_show", BUSY), ("volume_show_pending", WAITING), ("volume_show_clone", CLONE), ("volume_show_errored", errored)):
             with FakeServer({METHODS["VolumeList"]: OURS.VolumeListResp(volumes=[one])}) as server:
                 self.show(name, server, "volume", "show", one.name)
 
     def test_a_change_shows_the_volume(self):
-        with FakeServer({METHODS["VolumeCreate"]: OURS.VolumeResp(volume=volume())}) as server:
+        with FakeServer({METHODS["VolumeCreate"]: OURS.VolumeResp(volume=volume(**PLACED))}) as server:
             self.show("volume_create", server, "volume", "create", "p1/db", "100G")
 
     def test_publish_shows_how_to_connect(self):

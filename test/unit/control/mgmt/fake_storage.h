@@ -44,6 +44,8 @@ struct fake_storage {
 	struct fake_volume volumes[FAKE_VOLUMES];
 	uint32_t pool_count, volume_count;
 	uint64_t total_bytes, free_bytes;
+	uint64_t minute_operations, minute_bytes;
+	bool has_failed;
 	bool hangs;		  /* changes are not answered */
 	bool lists_hang;	  /* LIST is not answered */
 	uint32_t lost;		  /* so many changes are made, and their answers are lost */
@@ -461,7 +463,9 @@ static inline void fake_fill_answer(struct fake_storage *storage, int error, str
 	store__storage_resp__init(&answer->message);
 	answer->message.error = error;
 	answer->message.text = (char *)(error ? "the fake storage refuses" : "");
-	answer->message.state = (char *)"OPEN";
+	answer->message.state = (char *)(storage->has_failed ? "FAILED" : "OPEN");
+	answer->message.minute_operations = storage->minute_operations;
+	answer->message.minute_bytes = storage->minute_bytes;
 	answer->message.total_bytes = storage->total_bytes;
 	answer->message.free_bytes = storage->free_bytes;
 	answer->message.address = (char *)"10.1.1.1:4420";

@@ -219,12 +219,95 @@ static void a_credential_must_be_there_and_verify(void **state)
 	auth__credential__free_unpacked(credential, NULL);
 }
 
-static void an_agent_unpublishes_from_a_host_that_it_names(void **state)
+/* Unpublish as root of a host. 0, or the code of the fault. */
+static struct question *unpublish_from(const char *machine)
 {
+	Auth__Credential *credential = make_credential("root", "root", machine);
 	Fathom__VolumeUnpublishReq request = FATHOM__VOLUME_UNPUBLISH_REQ__INIT;
 	struct question *question;
 
+	request.name = (char *)"p1/db";
+	request.host = (char *)HOST;
+	request.force = true;
+	request.credential = credential;
+	question = ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base,
+		       &fathom__volume_resp__descriptor);
+	auth__credential__free_unpacked(credential, NULL);
+	return question;
+}
+
+static int unpublish_code(const char *machine)
+{
+	return unpublish_from(machine)->why.code;
+}
+
+/* Whatever the list says now, a host gives back what it has; another one needs the list's permission. */
+static void an_agent_unpublishes_what_it_has_published(void **state)
+{
+	const char *all = "A::root@:rw", *none = "A::OWNER@:rw", *one = "A::root@n9:rw", *reader = "A::root@n9:r";
+	struct question *question;
+
 	begin_with_volume();
+	answer_of(change_acl("PoolOverwriteACL", "p1", &all, 1));
+	assert_int_equal(publish_as("root", "root", "n1"), 0);
+	answer_of(change_acl("PoolOverwriteACL", "p1", &none, 1));
+	assert_string_equal(show_volume("p1/db")->hosts[0]->machine, "n1");
+	reopen_mgmt();
+	question = unpublish_from("n2");
+	assert_int_equal(question->why.code, FAULT_UNPUBLISH_DENIED);
+	assert_string_equal(question->why.text,
+			    "user root@ of host n2 may not unpublish volume \"p1/db\" from " HOST
+			    ": that host's agent has not published it, and the pool's list gives no permission");
+	assert_int_equal(unpublish_code(""), FAULT_UNPUBLISH_DENIED);
+	assert_int_equal(mgmt_stats(fixture.mgmt).access_denied, 2);
+	assert_int_equal(show_volume("p1/db")->n_hosts, 1);
+	assert_int_equal(unpublish_code("n1"), 0);
+	assert_int_equal(show_volume("p1/db")->n_hosts, 0);
+	assert_int_equal(unpublish_code("n2"), 0); /* a repeated one changes nothing */
+	/* what an administrator has published */
+	volume_of(publish_volume("p1/db", HOST));
+	assert_int_equal(unpublish_code("n1"), FAULT_UNPUBLISH_DENIED);
+	answer_of(change_acl("PoolOverwriteACL", "p1", &reader, 1));
+	assert_int_equal(unpublish_code("n9"), FAULT_UNPUBLISH_DENIED);
+	answer_of(change_acl("PoolOverwriteACL", "p1", &one, 1));
+	assert_int_equal(unpublish_code("n9"), 0);
+	/* an administrator does not take it from the agent */
+	answer_of(change_acl("PoolOverwriteACL", "p1", &all, 1));
+	assert_int_equal(publish_as("root", "root", "n1"), 0);
+	volume_of(publish_volume("p1/db", HOST));
+	answer_of(change_acl("PoolOverwriteACL", "p1", &none, 1));
+	assert_int_equal(unpublish_code("n1"), 0);
+}
+
+/* The engine has not confirmed the publication yet: its agent may withdraw it later, and others may not. */
+static void an_agent_may_withdraw_what_it_is_publishing(void **state)
+{
+	const char *all = "A::root@:rw", *none = "A::OWNER@:rw";
+
+	begin_with_volume();
+	answer_of(change_acl("PoolOverwriteACL", "p1", &all, 1));
+	fixture.fakes[0].storage.errors[STORE__ACTION__VOLUME_PUBLISH] = -EAGAIN;
+	fixture.storage_patience_ns = NS_PER_MS;
+	reopen_mgmt();
+	assert_int_equal(publish_as("root", "root", "n1"), FAULT_STORAGE_WAITS);
+	answer_of(change_acl("PoolOverwriteACL", "p1", &none, 1));
+	reopen_mgmt();
+	assert_int_equal(unpublish_code("n2"), FAULT_UNPUBLISH_DENIED);
+	assert_int_equal(unpublish_code("n1"), FAULT_STORAGE_CHANGING);
+	fixture.fakes[0].storage.errors[STORE__ACTION__VOLUME_PUBLISH] = 0;
+	wait_until(nothing_is_pending, NULL);
+	assert_int_equal(unpublish_code("n1"), 0);
+}
+
+static void an_agent_unpublishes_from_a_host_that_it_names(void **state)
+{
+	Fathom__VolumeUnpublishReq request = FATHOM__VOLUME_UNPUBLISH_REQ__INIT;
+	const char *all = "A::root@:rw";
+	Auth__Credential *credential;
+	struct question *question;
+
+	begin_with_volume();
+	answer_of(change_acl("PoolUpdateACL", "p1", &all, 1));
 	volume_of(publish_volume("p1/db", HOST));
 	request.name = (char *)"p1/db";
 	request.force = true;
@@ -233,8 +316,13 @@ static void an_agent_unpublishes_from_a_host_that_it_names(void **state)
 	assert_int_equal(question->why.code, FAULT_NQN_BAD);
 	assert_int_equal(show_volume("p1/db")->n_hosts, 1);
 	request.host = (char *)HOST;
+	question = ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base,
+		       &fathom__volume_resp__descriptor);
+	assert_int_equal(question->why.code, FAULT_CREDENTIAL_BAD);
+	request.credential = credential = make_credential("root", "root", "n1");
 	volume_of(
 		ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base, &fathom__volume_resp__descriptor));
+	auth__credential__free_unpacked(credential, NULL);
 	assert_int_equal(show_volume("p1/db")->n_hosts, 0);
 	volume_of(publish_volume("p1/db", HOST));
 	volume_of(unpublish_volume("p1/db", "", true)); /* an administrator */
@@ -253,6 +341,8 @@ int main(void)
 		TEST(a_refusal_names_the_user_and_the_permission),
 		TEST(a_credential_must_be_there_and_verify),
 		TEST(an_agent_unpublishes_from_a_host_that_it_names),
+		TEST(an_agent_unpublishes_what_it_has_published),
+		TEST(an_agent_may_withdraw_what_it_is_publishing),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt access", tests, NULL, NULL);

@@ -47,8 +47,9 @@ static struct catalog_volume_record make_volume(void)
 	snprintf(record.former, sizeof(record.former), "u");
 	record.hosts = calloc(2, sizeof(*record.hosts));
 	must(record.hosts);
-	snprintf(record.hosts[0], sizeof(record.hosts[0]), "nqn.a");
-	snprintf(record.hosts[1], sizeof(record.hosts[1]), "nqn.b");
+	snprintf(record.hosts[0].nqn, sizeof(record.hosts[0].nqn), "nqn.a");
+	snprintf(record.hosts[1].nqn, sizeof(record.hosts[1].nqn), "nqn.b");
+	snprintf(record.hosts[1].machine, sizeof(record.hosts[1].machine), "node7");
 	return record;
 }
 

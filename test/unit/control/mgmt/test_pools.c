@@ -128,6 +128,8 @@ static void a_number_of_ranks_takes_those_with_the_most_free_space(void **state)
 	struct pool_request request;
 
 	join_many(4);
+	for (uint32_t rank = 0; rank < 4; rank++)
+		storage_of(rank)->total_bytes = 10 * GIB;
 	storage_of(0)->free_bytes = 5 * GIB;
 	storage_of(1)->free_bytes = 9 * GIB;
 	storage_of(2)->free_bytes = GIB;
@@ -138,6 +140,72 @@ static void a_number_of_ranks_takes_those_with_the_most_free_space(void **state)
 	assert_int_equal(created->n_tgt_ranks, 2);
 	assert_int_equal(created->tgt_ranks[0], 1);
 	assert_int_equal(created->tgt_ranks[1], 3);
+}
+
+/* Ranks 0 to 3 on hosts n0 to n3; n0 and n1 are in rack r0, the others in r1. */
+static void join_racks(void)
+{
+	static const char *const domains[] = { "/r0/n0", "/r0/n1", "/r1/n2", "/r1/n3" };
+
+	for (uint32_t number = 0; number < 4; number++) {
+		struct joining joining;
+
+		fill_join(&joining, number, 100);
+		joining.request.srvfaultdomain = (char *)domains[number];
+		answer_of(ask_join(&joining));
+	}
+}
+
+static void a_pool_is_spread_over_racks(void **state)
+{
+	const Mgmt__PoolCreateResp *created;
+	struct pool_request request;
+
+	join_racks();
+	storage_of(2)->free_bytes /= 2;
+	fill_pool(&request, "p1", "");
+	request.message.num_ranks = 2;
+	created = answer_of(ask_pool(&request));
+	assert_int_equal(created->tgt_ranks[0], 0);
+	assert_int_equal(created->tgt_ranks[1], 3);
+	assert_string_equal(query_pool("p1")->ranks[1]->domain, "/r1/n3");
+	/* the number of volumes counts, of all pools */
+	volume_of(create_volume_on("p1/a", GIB, "0"));
+	storage_of(0)->free_bytes += GIB;
+	fill_pool(&request, "p2", "");
+	request.message.num_ranks = 1;
+	created = answer_of(ask_pool(&request));
+	assert_int_equal(created->tgt_ranks[0], 1);
+}
+
+static void a_rank_that_failed_or_is_nearly_full_gets_no_pool(void **state)
+{
+	const Mgmt__PoolCreateResp *created;
+	struct pool_request request;
+	struct question *question;
+	uint32_t ranks[] = { 0 };
+
+	join_many(3);
+	storage_of(0)->free_bytes = storage_of(0)->total_bytes / 25;
+	storage_of(1)->has_failed = true;
+	created = answer_of(create_pool("p1"));
+	assert_int_equal(created->n_tgt_ranks, 1);
+	assert_int_equal(created->tgt_ranks[0], 2);
+	fill_pool(&request, "p2", "");
+	request.message.num_ranks = 2;
+	question = ask_pool(&request);
+	assert_int_equal(question->why.code, FAULT_RANKS_NEARLY_FULL);
+	assert_string_equal(
+		question->why.text,
+		"no rank can get what is wanted of pool \"p2\": 1 rank with room is more than 95 % full: rank 0");
+	/* named, it is taken */
+	request.message.num_ranks = 0;
+	request.message.ranks = ranks;
+	request.message.n_ranks = 1;
+	answer_of(ask_pool(&request));
+	storage_of(2)->has_failed = true;
+	storage_of(0)->has_failed = true;
+	assert_int_equal(create_pool("p3")->why.code, FAULT_RANKS_TOO_FEW);
 }
 
 static void a_refused_creation_is_undone_on_all_ranks(void **state)
@@ -330,6 +398,8 @@ int main(void)
 		TEST(requests_that_make_no_sense_are_refused),
 		TEST(a_rank_that_has_not_joined_gets_no_pool),
 		TEST(a_number_of_ranks_takes_those_with_the_most_free_space),
+		TEST(a_pool_is_spread_over_racks),
+		TEST(a_rank_that_failed_or_is_nearly_full_gets_no_pool),
 		TEST(a_refused_creation_is_undone_on_all_ranks),
 		TEST(a_query_shows_space_and_ranks),
 		TEST(a_list_brings_the_figures_of_all_pools),

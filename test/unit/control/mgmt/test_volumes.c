@@ -50,6 +50,56 @@ static void a_volume_gets_the_rank_with_the_most_space_then_the_fewest_volumes(v
 	assert_int_equal(create_volume_on("p/e", GIB, "5")->why.code, FAULT_RANK_NOT_OF_POOL);
 }
 
+static void a_volume_says_why_it_was_placed(void **state)
+{
+	const Fathom__Volume *volume;
+
+	begin_with_pool(3);
+	storage_of(0)->minute_bytes = 3 * GIB;
+	storage_of(1)->minute_operations = 100;
+	storage_of(2)->free_bytes /= 2;
+	volume = volume_of(create_volume("p/a", GIB));
+	assert_int_equal(volume->rank, 1);
+	assert_string_equal(volume->placed_by, "least I/O");
+	assert_int_equal(volume->placed_of, 3);
+	assert_int_equal(volume->placed_operations, 100);
+	assert_int_equal(volume->placed_free_bytes, 1ull << 40);
+	assert_string_equal(volume->domain, "/rack0/node0");
+	storage_of(0)->minute_bytes = 0;
+	volume_of(publish_volume("p/a", HOST));
+	volume = volume_of(create_volume_on("p/b", GIB, "1"));
+	assert_string_equal(volume->placed_by, "requested");
+	assert_int_equal(volume->placed_volumes, 1);
+	assert_int_equal(volume->placed_published, 1);
+	answer_of(create_snapshot("p/a@s"));
+	volume = volume_of(clone_volume("p/a@s", "p/c"));
+	assert_string_equal(volume->placed_by, "rank of its origin");
+	assert_int_equal(volume->placed_of, 0);
+	reopen_mgmt();
+	assert_string_equal(show_volume("p/a")->placed_by, "least I/O");
+	assert_int_equal(show_volume("p/a")->placed_operations, 100);
+	assert_string_equal(show_volume("p/c")->placed_by, "rank of its origin");
+}
+
+static void a_rank_that_failed_or_is_nearly_full_gets_no_volume(void **state)
+{
+	struct question *question;
+
+	begin_with_pool(3);
+	storage_of(0)->free_bytes = storage_of(0)->total_bytes / 25;
+	storage_of(1)->has_failed = true;
+	assert_int_equal(volume_of(create_volume("p/a", GIB))->rank, 2);
+	assert_string_equal(show_volume("p/a")->placed_by, "only possible rank");
+	storage_of(2)->has_failed = true;
+	question = create_volume("p/b", GIB);
+	assert_int_equal(question->why.code, FAULT_RANKS_NEARLY_FULL);
+	assert_string_equal(
+		question->why.text,
+		"no rank can get what is wanted of pool \"p\": 1 rank with room is more than 95 % full: rank 0");
+	assert_int_equal(volume_of(create_volume_on("p/b", GIB, "0"))->rank, 0);
+	assert_int_equal(create_volume_on("p/c", GIB, "1-2")->why.code, FAULT_POOL_UNREACHABLE);
+}
+
 static void a_volume_that_fits_nowhere_is_refused(void **state)
 {
 	struct question *question;
@@ -484,6 +534,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_volume_is_created_listed_and_destroyed),
 		TEST(a_volume_gets_the_rank_with_the_most_space_then_the_fewest_volumes),
+		TEST(a_volume_says_why_it_was_placed),
+		TEST(a_rank_that_failed_or_is_nearly_full_gets_no_volume),
 		TEST(a_volume_that_fits_nowhere_is_refused),
 		TEST(only_joined_ranks_get_volumes),
 		TEST(a_repeated_creation_succeeds_and_a_different_one_says_what_differs),
