@@ -7,11 +7,13 @@
  * steps is one replacement of a record here. The data are copied elsewhere (data/engine/move_in.h).
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "data/store/volume/internal.h"
 #include "data/store/volume/ledger.h"
+#include "data/store/volume/snapshots.h"
 
 int change_check_still(const struct volume *volume, struct fathom_fault *why)
 {
@@ -28,6 +30,25 @@ char *volumes_data_path(const struct volumes *volumes, const struct volume *volu
 	must_be_on(thread_control());
 	must(volume->state == VOLUME_ONLINE);
 	return model_data_path(volumes, volume);
+}
+
+char *volumes_sums_path(const struct volumes *volumes, const struct volume *volume)
+{
+	must_be_on(thread_control());
+	must(volume->state == VOLUME_ONLINE && volume->record.checksums);
+	return model_sums_path(volumes, volume);
+}
+
+char *volumes_snapshot_path(const struct volumes *volumes, const struct volume *volume, const struct snapshot *snapshot,
+			    bool sums)
+{
+	char *path;
+
+	must_be_on(thread_control());
+	if (asprintf(&path, "%s/pools/%s/volumes/%s/snapshots/%s/%s", volumes->root, volume->pool->record.name,
+		     volume->record.name, snapshot->record.name, sums ? "sums" : "data") < 0)
+		return NULL;
+	return path;
 }
 
 struct space_limit *volumes_space_limit(const struct volumes *volumes, const struct volume *volume)
@@ -73,8 +94,6 @@ static int check_move(struct change *change, struct fathom_fault *why)
 	if (volume->record.move != change->from)
 		return fault(why, -EINVAL, "volume %s is %s, not %s", volume->device, part[0] ? part : "not in a move",
 			     volume_move_text(change->from));
-	if (change->to == VOLUME_MOVE_OUTGOING && volume->snapshot_count > 0)
-		return change_fault_snapshots(volume, why);
 	return fill_record(change, volume, why);
 }
 

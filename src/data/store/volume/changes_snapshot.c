@@ -65,7 +65,22 @@ static int check_member(struct change *change, uint32_t index, struct fathom_fau
 	if (volume->snapshot_count >= SNAPSHOTS_MAX)
 		return fault(why, -EDQUOT, "volume %s has %u snapshots, and may have %d: destroy one first", volume->device,
 			     volume->snapshot_count, SNAPSHOTS_MAX);
-	return change_check_still(volume, why);
+	if (!change->copy->is_copied)
+		return change_check_still(volume, why);
+	if (volume->record.move != VOLUME_MOVE_INCOMING)
+		return fault(why, -EINVAL, "volume %s is no copy in progress", volume->device);
+	return 0;
+}
+
+/*
+ * How much of the data file is cloned. A copied snapshot may be smaller than the volume: then whole blocks of the file
+ * system. If it is larger, the file is as long as the snapshot.
+ */
+static uint64_t cloned_bytes(const struct snapshot_record *snapshot, uint64_t volume_bytes)
+{
+	uint64_t bytes = round_up(snapshot->size_bytes, SUMS_ALIGN_BYTES);
+
+	return bytes <= volume_bytes ? bytes : max_u64(snapshot->size_bytes, min_u64(bytes, volume_bytes));
 }
 
 /* Fill what the volume decides. */
@@ -76,12 +91,17 @@ static void fill_member(struct change *change, uint32_t index)
 
 	member->pool = change->copy->volumes[index].pool;
 	member->volume = change->copy->volumes[index].name;
-	member->record.size_bytes = volume->record.size_bytes;
+	if (!change->copy->is_copied)
+		member->record.size_bytes = volume->record.size_bytes;
 	member->record.block_bytes = volume->record.block_bytes;
 	member->record.checksums = volume->record.checksums;
 	uuid_copy(member->record.volume, volume->record.uuid);
 	change->copy->files[index].device = volume->device;
 	change->copy->files[index].bytes = volume->record.size_bytes;
+	if (change->copy->is_copied) { /* the volume is not served, and its file may have another length */
+		change->copy->files[index].device = NULL;
+		change->copy->files[index].bytes = cloned_bytes(&member->record, volume->record.size_bytes);
+	}
 }
 
 int change_check_reflinks(const struct change *change, struct fathom_fault *why)
@@ -150,7 +170,7 @@ static int open_sums(struct change *change, uint32_t index, struct fathom_fault 
 
 	if (!record->checksums)
 		return 0;
-	file->sums_bytes = sums_file_bytes(record->size_bytes);
+	file->sums_bytes = sums_file_bytes(change->copy->members[index].record.size_bytes);
 	file->sums_to = change->copy->members[index].sums_fd;
 	error = volume_open_sums(change->volumes->tree, change->copy->volumes[index].pool, record, O_RDONLY,
 				 &file->sums_from, why);
@@ -203,7 +223,8 @@ static int work_snapshot(struct change *change, struct fathom_fault *why)
 		return error;
 	uuid_generate(group);
 	for (uint32_t i = 0; i < copy->count; i++) {
-		uuid_copy(copy->members[i].record.group, group);
+		if (!copy->is_copied)
+			uuid_copy(copy->members[i].record.group, group);
 		if (uuid_is_null(copy->members[i].record.uuid))
 			uuid_generate(copy->members[i].record.uuid);
 	}
@@ -236,6 +257,22 @@ static uint64_t read_allocated(const struct pool_fs *fs, int fd)
 	return fs->stat(fs->ctx, fd, &stat) == 0 ? (uint64_t)stat.st_blocks * 512 : 0;
 }
 
+/* A copied snapshot has got whole blocks of the file system: cut it to its size. */
+static int cut_member(struct change *change, uint32_t index, struct fathom_fault *why)
+{
+	const struct snapshot_member *member = &change->copy->members[index];
+	const struct pool_fs *fs = change->volumes->fs;
+	int error = fs->set_size(fs->ctx, member->fd, member->record.size_bytes);
+
+	return error ? fault(why, error, "cannot set the size of a snapshot: %s", strerror(-error)) : 0;
+}
+
+static int abandon_group(struct change *change, int error)
+{
+	snapshot_group_abandon(change->volumes->tree, &change->copy->group);
+	return error;
+}
+
 static int work_snapshot_end(struct change *change, struct fathom_fault *why)
 {
 	struct copy *copy = change->copy;
@@ -243,13 +280,15 @@ static int work_snapshot_end(struct change *change, struct fathom_fault *why)
 	copy->is_open = false;
 	copy_close_sources(copy);
 	if (copy->error) {
-		snapshot_group_abandon(change->volumes->tree, &copy->group);
 		*why = copy->why;
-		return copy->error;
+		return abandon_group(change, copy->error);
 	}
 	for (uint32_t i = 0; i < copy->count; i++) {
 		copy->volumes[i].allocated_bytes = read_allocated(change->volumes->fs, copy->members[i].fd);
-		copy->members[i].record.created_ns = copy->instant_ns;
+		if (!copy->is_copied)
+			copy->members[i].record.created_ns = copy->instant_ns;
+		else if (cut_member(change, i, why))
+			return abandon_group(change, why->error);
 	}
 	return snapshot_group_commit(change->volumes->tree, &copy->group, why);
 }
@@ -330,7 +369,8 @@ struct snapshot *change_find_snapshot(const struct change *change, struct fathom
 
 static int check_destroy_snapshot(struct change *change, struct fathom_fault *why)
 {
-	return change_find_snapshot(change, why) ? 0 : -ENOENT;
+	/* a move compares the snapshot with the next one */
+	return change_find_snapshot(change, why) ? change_check_still(change_find_volume(change, NULL), why) : -ENOENT;
 }
 
 static int work_destroy_snapshot(struct change *change, struct fathom_fault *why)
@@ -373,6 +413,13 @@ void volumes_snapshot(struct volumes *volumes, const struct snapshot_request *re
 		uuid_copy(volume->uuid, requests[i].key.uuid);
 		change_copy_name(record->name, requests[i].name);
 		uuid_copy(record->uuid, requests[i].uuid);
+		if (!requests[i].copied)
+			continue;
+		must(count == 1);
+		change->copy->is_copied = true;
+		record->size_bytes = requests[i].copied->size_bytes;
+		record->created_ns = requests[i].copied->created_ns;
+		uuid_copy(record->group, requests[i].copied->group);
 	}
 	change_submit(change);
 }

@@ -41,8 +41,9 @@ struct copy {
 	struct snapshot_member *members; /* `count`: SNAPSHOT */
 	struct barrier_member *files;	 /* `count`; `from` and `sums_from` are the copy's to close */
 	struct snapshot_group group;	 /* SNAPSHOT */
-	struct volume_build build;	 /* CLONE, RESTORE */
-	struct volume_record record;	 /* CLONE: the new volume; RESTORE: the volume before */
+	bool is_copied;		     /* SNAPSHOT: its size, time and group are those of the caller: an INCOMING volume */
+	struct volume_build build;   /* CLONE, RESTORE */
+	struct volume_record record; /* CLONE: the new volume; RESTORE: the volume before */
 	/* Worker thread, after the copy and before the I/O of `quiesced` is held; what may take long. */
 	int (*settle)(struct change *change, struct fathom_fault *why);
 	const struct volume *quiesced;	      /* its I/O is held while the end kind runs; NULL: none */

@@ -193,6 +193,8 @@ void model_set_limit(struct volume *volume, bool shares);
 
 /* The path of the data file; the caller frees it. NULL: out of memory. */
 char *model_data_path(const struct volumes *volumes, const struct volume *volume);
+/* The same for its file of checksums. */
+char *model_sums_path(const struct volumes *volumes, const struct volume *volume);
 /* A new volume of `volumes->pools`: volumes_find_uuid() finds it from now on. Before model_bring_online(). */
 void model_index_volume(struct volumes *volumes, struct volume *volume);
 /* Set `may_share` of clones and of the volumes that they were made of. */

@@ -209,6 +209,11 @@ char *model_data_path(const struct volumes *volumes, const struct volume *volume
 	return file_path(volumes, volume, "data", volume->record.generation);
 }
 
+char *model_sums_path(const struct volumes *volumes, const struct volume *volume)
+{
+	return file_path(volumes, volume, "sums", volume->record.generation);
+}
+
 static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
 {
 	uint32_t generation = volume->record.generation;

@@ -233,6 +233,9 @@ static bool begin_turn(struct scrub *scrub, struct volume *volume)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 
+	/* its data and sums are being written into the files, not through its block device */
+	if (volume->record.move == VOLUME_MOVE_INCOMING)
+		return false;
 	scrub->turn_ns = now_ns;
 	return begin_clean(scrub, volume, now_ns) || begin_check(scrub, volume, now_ns) ||
 	       begin_scrub(scrub, volume, now_ns);

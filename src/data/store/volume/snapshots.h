@@ -29,6 +29,11 @@ struct snapshot_request {
 	struct volume_key key;
 	const char *name;
 	uint8_t uuid[POOL_UUID_BYTES];
+	/*
+	 * The volume is INCOMING, and its files have the data of a snapshot of the volume that is copied. NULL: it is a new
+	 * snapshot, of a volume in no move. Of `copied` count the size, the time and the group; borrowed for the call.
+	 */
+	const struct snapshot_record *copied;
 };
 
 /* A copy in progress. */
@@ -41,17 +46,20 @@ struct copy_info {
 
 /* NULL: there is none. */
 struct snapshot *volumes_find_snapshot(const struct volume *volume, const char *name);
+/* The path of its data file, or with `sums` of its sidecar; the caller frees it. NULL: out of memory. */
+char *volumes_snapshot_path(const struct volumes *volumes, const struct volume *volume, const struct snapshot *snapshot,
+			    bool sums);
 /* The copy in which the volume takes part. False: none. */
 bool volumes_get_copy(const struct volumes *volumes, const struct volume *volume, struct copy_info *info_ret);
 
 /*
  * Take `count` snapshots of different volumes, 1 to 64, of one instant: all or none. Errors: -EEXIST (with other values, or
  * one of them only), -EINVAL (name, a volume twice, count), -ENOENT, -EIO (a volume is ERRORED), -ENOSPC, -EDQUOT (the
- * volume has SNAPSHOTS_MAX), -EOPNOTSUPP, -ETIMEDOUT (the device hangs).
+ * volume has SNAPSHOTS_MAX), -EOPNOTSUPP, -ETIMEDOUT (the device hangs), -EBUSY (a volume is being moved).
  */
 void volumes_snapshot(struct volumes *volumes, const struct snapshot_request *requests, uint32_t count,
 		      volumes_done_fn done, void *ctx);
-/* Errors: -ENOENT. */
+/* Errors: -ENOENT, -EBUSY (the volume is being moved). */
 void volumes_destroy_snapshot(struct volumes *volumes, const struct volume_key *key, const char *snapshot,
 			      volumes_done_fn done, void *ctx);
 /*

@@ -217,7 +217,7 @@ uint64_t volumes_get_scrub_rate(const struct volumes *volumes);
 /*
  * Change the part of the volume in a move, durably: NONE -> OUTGOING (it is about to be another engine's), OUTGOING -> NONE
  * (it stays here), INCOMING -> NONE (its copy is complete: it gets `host_count` hosts). Succeeds if it is `to` already.
- * Errors: -EINVAL (it is neither `from` nor `to`), -ENOTEMPTY (to OUTGOING: it has snapshots), -EIO (ERRORED), -ENOENT.
+ * Errors: -EINVAL (it is neither `from` nor `to`), -EIO (ERRORED), -ENOENT. Its snapshots stay with it.
  */
 struct volume_moving {
 	enum volume_move from, to;
@@ -228,6 +228,8 @@ void volumes_move(struct volumes *volumes, const struct volume_key *key, const s
 		  volumes_done_fn done, void *ctx);
 /* The path of the data file of a volume that is ONLINE; the caller frees it. NULL: out of memory. */
 char *volumes_data_path(const struct volumes *volumes, const struct volume *volume);
+/* The same of its sidecar; it has checksums. */
+char *volumes_sums_path(const struct volumes *volumes, const struct volume *volume);
 /* What writes to that file have to take from, borrowed: data/store/backend/limit.h. NULL: its space was promised. */
 struct space_limit *volumes_space_limit(const struct volumes *volumes, const struct volume *volume);
 

@@ -94,6 +94,7 @@ static int run(int (*fn)(void *ctx))
 static struct volume_key key = { .pool = "p", .volume = "a" };
 static const char *snapshot = "s";
 static bool is_thick, is_forced, has_checksums;
+static enum volume_move made_as; /* of volumes that are created */
 static struct snapshot_request group[3];
 static uint32_t group_count;
 
@@ -127,7 +128,9 @@ static int control_create_pool(void *ctx)
 
 static int control_create(void *ctx)
 {
-	struct volume_record record = { .size_bytes = 8 * MIB, .thick = is_thick, .checksums = has_checksums };
+	struct volume_record record = {
+		.size_bytes = 8 * MIB, .thick = is_thick, .checksums = has_checksums, .move = made_as
+	};
 
 	snprintf(record.name, sizeof(record.name), "%s", key.volume);
 	volumes_create(volumes, &key, &record, note_end, ctx);
@@ -148,7 +151,7 @@ static int control_snapshot(void *ctx)
 	return 0;
 }
 
-static int control_restore(void *ctx)
+static inline int control_restore(void *ctx)
 {
 	volumes_restore(volumes, &key, snapshot, is_forced, note_end, ctx);
 	return 0;
@@ -174,7 +177,7 @@ static void note_read(struct bdev_io *io, enum io_status status)
 	pthread_mutex_unlock(&mutex);
 }
 
-static int control_use(void *ctx)
+static inline int control_use(void *ctx)
 {
 	must(bdev_open(ctx, NULL, NULL, &reading.desc) == 0);
 	must(bdev_claim(bdev_desc_bdev(reading.desc)) == 0);
@@ -191,7 +194,7 @@ static int control_read(void *ctx)
 	return 0;
 }
 
-static int control_unuse(void *ctx)
+static inline int control_unuse(void *ctx)
 {
 	bdev_channel_put(reading.channel);
 	bdev_release(bdev_desc_bdev(reading.desc));
@@ -199,7 +202,7 @@ static int control_unuse(void *ctx)
 	return 0;
 }
 
-static void assert_read(const char *text)
+static inline void assert_read(const char *text)
 {
 	is_waiting = false;
 	assert_int_equal(on_control(control_read, NULL), 0);
@@ -208,7 +211,7 @@ static void assert_read(const char *text)
 	assert_memory_equal(reading.block, text, strlen(text));
 }
 
-static void create_volume(const char *name)
+static inline void create_volume(const char *name)
 {
 	key.volume = name;
 	assert_int_equal(run(control_create), 0);
@@ -222,6 +225,7 @@ static int begin(void **state)
 	key = (struct volume_key){ .pool = "p", .volume = "a" };
 	snapshot = "s";
 	is_thick = is_forced = has_checksums = is_hung = has_no_reflinks = false;
+	made_as = VOLUME_MOVE_NONE;
 	group_count = 0;
 	free_bytes = 0;
 	calls = *pool_fs_system();
@@ -260,7 +264,7 @@ static inline int control_is_held(void *ctx)
 	return bdev_find("p/a")->hold != NULL;
 }
 
-static void write_data(const char *text)
+static inline void write_data(const char *text)
 {
 	char path[128];
 	FILE *file;

@@ -1,118 +1,68 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The part of a volume in a move between engines: durable, and changed only in the allowed ways. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
+#include <uuid/uuid.h>
 
-#include <cmocka.h>
+#include "data/store/pool/sums.h"
+#include "storage_rig.h"
 
-#include "base/reactor/reactor.h"
-#include "data/store/backend/backend.h"
-#include "data/store/pool/fs.h"
-#include "data/store/volume/snapshots.h"
-#include "../../../control_thread.h"
-
-enum { MIB = 1 << 20 };
 #define HOST "nqn.2026-11.org.fathom:a"
 
-static char root[64];
-static struct volumes *volumes;
-static volatile int result; /* of the latest change; 1: it has not ended */
 static struct volume_host hosts[2];
 static uint32_t host_count;
-static enum volume_move made_as, from, to;
-
-static void note_end(void *ctx, const struct fathom_fault *why)
-{
-	result = why ? why->error : 0;
-}
-
-static void note_closed(void *ctx)
-{
-	result = 0;
-}
-
-/* Run it on the control thread, and return the result of the change. */
-static int run(int (*fn)(void *ctx))
-{
-	result = 1;
-	assert_int_equal(on_control(fn, NULL), 0);
-	while (result == 1)
-		usleep(200);
-	return result;
-}
-
-static const struct volume_key key = { .pool = "p", .volume = "a" };
-
-static int control_open(void *ctx)
-{
-	return volumes_open(pool_fs_system(), root, note_end, NULL, &volumes);
-}
-
-static int control_close(void *ctx)
-{
-	volumes_close(volumes, note_closed, NULL);
-	return 0;
-}
-
-static int control_remove_bdevs(void *ctx)
-{
-	struct bdev *bdev;
-
-	while ((bdev = bdev_first()))
-		must(bdev_unregister(bdev, NULL, NULL) == 0);
-	return 0;
-}
-
-static int control_create_pool(void *ctx)
-{
-	struct pool_record record = { .name = "p", .overcommit = true };
-
-	volumes_create_pool(volumes, &record, note_end, NULL);
-	return 0;
-}
-
-static int control_create(void *ctx)
-{
-	struct volume_record record = { .name = "a", .size_bytes = MIB, .move = made_as };
-
-	volumes_create(volumes, &key, &record, note_end, NULL);
-	return 0;
-}
+static enum volume_move from, to;
+static struct snapshot_record copied;
 
 static int control_move(void *ctx)
 {
 	const struct volume_moving moving = { from, to, hosts, from == VOLUME_MOVE_INCOMING ? host_count : 0 };
 
-	volumes_move(volumes, &key, &moving, note_end, NULL);
+	volumes_move(volumes, &key, &moving, note_end, ctx);
 	return 0;
 }
 
 static int control_publish(void *ctx)
 {
-	volumes_publish(volumes, &key, HOST, note_end, NULL);
-	return 0;
-}
-
-static int control_resize(void *ctx)
-{
-	volumes_resize(volumes, &key, 2 * MIB, false, note_end, NULL);
+	volumes_publish(volumes, &key, HOST, note_end, ctx);
 	return 0;
 }
 
 static int control_rename(void *ctx)
 {
-	volumes_rename(volumes, &key, "b", note_end, NULL);
+	volumes_rename(volumes, &key, "b", note_end, ctx);
 	return 0;
 }
 
 static int control_destroy(void *ctx)
 {
-	volumes_destroy(volumes, &key, true, note_end, NULL);
+	volumes_destroy(volumes, &key, true, note_end, ctx);
+	return 0;
+}
+
+static int control_destroy_snapshot(void *ctx)
+{
+	volumes_destroy_snapshot(volumes, &key, snapshot, note_end, ctx);
+	return 0;
+}
+
+/* Of what the files have: a snapshot of the volume that is copied. */
+static int control_copied_snapshot(void *ctx)
+{
+	struct snapshot_request request = { .key = key, .name = snapshot, .copied = &copied };
+
+	uuid_copy(request.uuid, copied.uuid);
+	volumes_snapshot(volumes, &request, 1, note_end, ctx);
+	return 0;
+}
+
+static struct snapshot_record found;
+
+static int control_find_snapshot(void *ctx)
+{
+	const struct snapshot *snapshot_found = volumes_find_snapshot(volumes_find(volumes, "p", "a"), snapshot);
+
+	must(snapshot_found);
+	found = snapshot_found->record;
 	return 0;
 }
 
@@ -135,33 +85,33 @@ static int move(enum volume_move before, enum volume_move after)
 
 static void reopen(void)
 {
-	assert_int_equal(run(control_close), 0);
-	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
+	close_storage();
 	assert_int_equal(run(control_open), 0);
 }
 
-static int begin(void **state)
+/* A file of the volume, or of a snapshot of it. */
+static int open_of(const char *name)
 {
-	snprintf(root, sizeof(root), "/tmp/fathom-moves-XXXXXX");
-	must(mkdtemp(root));
-	host_count = 0;
-	made_as = VOLUME_MOVE_NONE;
-	control_start(&(struct reactor_options){ 0 });
-	assert_int_equal(run(control_open), 0);
-	assert_int_equal(run(control_create_pool), 0);
-	return 0;
+	char path[192];
+	int file;
+
+	snprintf(path, sizeof(path), "%s/pools/p/volumes/a/%s", root, name);
+	file = open(path, O_RDWR);
+	must(file >= 0);
+	return file;
 }
 
-static int end(void **state)
+static void assert_file(const char *name, uint64_t bytes, const char *text)
 {
-	char command[128];
+	char data[16] = { 0 };
+	struct stat stat;
+	int file = open_of(name);
 
-	assert_int_equal(run(control_close), 0);
-	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
-	control_stop();
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	must(system(command) == 0);
-	return 0;
+	assert_int_equal(fstat(file, &stat), 0);
+	assert_int_equal(stat.st_size, bytes);
+	assert_true(pread(file, data, strlen(text), 0) == (ssize_t)strlen(text));
+	assert_string_equal(data, text);
+	close(file);
 }
 
 /* ---- cases ---- */
@@ -186,7 +136,7 @@ static void a_copy_becomes_the_volume_with_its_hosts(void **state)
 	reopen();
 	assert_int_equal(on_control(control_get_move, NULL), VOLUME_MOVE_NONE);
 	assert_int_equal(on_control(control_count_hosts, NULL), 2);
-	assert_int_equal(run(control_resize), 0);
+	assert_int_equal(run(control_grow), 0);
 }
 
 static void a_volume_that_goes_away_keeps_its_hosts_and_changes_no_more(void **state)
@@ -195,7 +145,7 @@ static void a_volume_that_goes_away_keeps_its_hosts_and_changes_no_more(void **s
 	assert_int_equal(run(control_publish), 0);
 	assert_int_equal(move(VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING), 0);
 	assert_int_equal(run(control_publish), -EBUSY);
-	assert_int_equal(run(control_resize), -EBUSY);
+	assert_int_equal(run(control_grow), -EBUSY);
 	assert_int_equal(run(control_rename), -EBUSY);
 	reopen();
 	assert_int_equal(on_control(control_get_move, NULL), VOLUME_MOVE_OUTGOING);
@@ -209,12 +159,78 @@ static void a_volume_that_goes_away_keeps_its_hosts_and_changes_no_more(void **s
 	assert_int_equal(move(VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE), -ENOENT);
 }
 
+/* As after a round: the files have the data of a snapshot. */
+static void a_copy_gets_the_snapshots_of_its_original(void **state)
+{
+	static const uint64_t sizes[] = { 5 * MIB + 4096, 8 * MIB, 12 * MIB };
+	static const char *const names[] = { "s0", "s1", "s2" };
+	char name[64];
+
+	has_checksums = true;
+	made_as = VOLUME_MOVE_INCOMING;
+	assert_int_equal(run(control_create), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint64_t bytes = max_u64(sizes[i], 8 * MIB);
+		int data_file = open_of("data.1"), sums_file = open_of("sums.1");
+
+		snapshot = names[i];
+		copied = (struct snapshot_record){ .size_bytes = sizes[i], .created_ns = 1000 + i };
+		memset(copied.group, 7, sizeof(copied.group));
+		memset(copied.uuid, 10 + (int)i, sizeof(copied.uuid));
+		assert_int_equal(ftruncate(data_file, (off_t)bytes), 0);
+		assert_int_equal(ftruncate(sums_file, (off_t)sums_file_bytes(bytes)), 0);
+		assert_true(pwrite(data_file, names[i], 2, 0) == 2);
+		close(data_file);
+		close(sums_file);
+		assert_int_equal(run(control_copied_snapshot), 0);
+		assert_int_equal(run(control_copied_snapshot), 0); /* repeated */
+	}
+	assert_int_equal(run(control_snapshot), 0); /* it exists */
+	snapshot = "other";
+	assert_int_equal(run(control_snapshot), -EBUSY);
+	reopen();
+	for (uint32_t i = 0; i < 3; i++) {
+		snapshot = names[i];
+		assert_int_equal(on_control(control_find_snapshot, NULL), 0);
+		assert_int_equal(found.size_bytes, sizes[i]);
+		assert_int_equal(found.created_ns, 1000 + i);
+		assert_int_equal(found.uuid[0], 10 + i);
+		assert_int_equal(found.group[15], 7);
+		snprintf(name, sizeof(name), "snapshots/%s/data", names[i]);
+		assert_file(name, sizes[i], names[i]);
+	}
+	assert_int_equal(run(control_destroy_snapshot), -EBUSY);
+	assert_int_equal(move(VOLUME_MOVE_INCOMING, VOLUME_MOVE_NONE), 0);
+	assert_int_equal(run(control_copied_snapshot), 0); /* a call that was repeated late finds it */
+	copied.uuid[0]++;
+	assert_int_equal(run(control_copied_snapshot), -EEXIST);
+	snapshot = "other";
+	assert_int_equal(run(control_copied_snapshot), -EINVAL);
+	snapshot = "s0";
+	assert_int_equal(run(control_destroy_snapshot), 0);
+}
+
+static void a_volume_goes_away_with_its_snapshots(void **state)
+{
+	assert_int_equal(run(control_create), 0);
+	assert_int_equal(run(control_snapshot), 0);
+	assert_int_equal(move(VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING), 0);
+	assert_int_equal(run(control_destroy_snapshot), -EBUSY);
+	assert_int_equal(run(control_destroy), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_copy_becomes_the_volume_with_its_hosts, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_that_goes_away_keeps_its_hosts_and_changes_no_more, begin, end),
+		cmocka_unit_test_setup_teardown(a_copy_gets_the_snapshots_of_its_original, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_goes_away_with_its_snapshots, begin, end),
 	};
+	int failed = 0;
 
-	return cmocka_run_group_tests_name("volume moves", tests, NULL, NULL);
+	if (storage_begin())
+		failed = cmocka_run_group_tests_name("volume moves", tests, NULL, NULL);
+	storage_end();
+	return failed;
 }
