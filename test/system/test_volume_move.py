@@ -4,6 +4,8 @@ Moves of a volume between two real engines, while a host writes and verifies: on
 although the server or an engine is killed at any moment.
 """
 
+import hashlib
+import json
 import os
 import random
 import signal
@@ -11,6 +13,7 @@ import subprocess
 import time
 import unittest
 
+import xfs
 from harness import FATHOM
 from server_rig import Refused, ServerTest
 
@@ -21,16 +24,20 @@ WAIT_SECONDS = 120
 SEED = int(os.environ.get("FATHOM_SEED", "14"))
 KILLS = int(os.environ.get("FATHOM_KILLS", "4"))
 ABSENT = "1351"
+DAMAGED = "1353"
 
 
 class Moves(ServerTest):
-    def start(self):
-        self.rig = self.server(engines=2, size="256MiB").start()
+    def start(self, snapshots=False, checksums=False):
+        self.rig = self.server(engines=2, size="256MiB")
+        if snapshots and not all(xfs.mount(self, self.rig.mount_path(rank)) for rank in (0, 1)):
+            raise unittest.SkipTest("no XFS image can be mounted here")
+        self.rig.start()
         self.rig.format()
         self.rig.wait_joined()
         mgmt = self.messages.mgmt
         self.rig.call("/mgmt.MgmtSvc/PoolCreate", mgmt.PoolCreateReq(properties=[mgmt.PoolProperty(number=1, strval="p")]), timeout=60)
-        self.change("VolumeCreate", name="p/db", size_bytes=SIZE, ranks="0")
+        self.change("VolumeCreate", name="p/db", size_bytes=SIZE, ranks="0", checksums=checksums)
         self.nqn = self.change("VolumePublish", name="p/db", host=HOST).nqn
         self.state = os.path.join(self.directory, "state")
 
@@ -47,7 +54,7 @@ class Moves(ServerTest):
         """The volume as the engine of the rank has it; None: it has none."""
         answer = self.rig.call("/fathom.ControlSvc/Storage", self.messages.store.StorageReq(rank=rank), role="server", timeout=60)
         self.assertEqual(answer.error, 0, answer.text)
-        volumes = [volume for pool in answer.pools for volume in pool.volumes]
+        volumes = [volume for pool in answer.pools for volume in pool.volumes if volume.name == "db"]
         self.assertLessEqual(len(volumes), 1)
         return volumes[0] if volumes else None
 
@@ -92,6 +99,102 @@ class Moves(ServerTest):
             time.sleep(0.05)
         raise AssertionError(f"not settled within {WAIT_SECONDS} s: {why}\n{self.rig.log()}\n{self.rig.engine_logs()}")
 
+    # ---- snapshots and checksums ----
+
+    def folder(self, rank, volume="db"):
+        for folder, _, _ in os.walk(self.rig.mount_path(rank)):
+            if folder.endswith("/pools/p/volumes/" + volume):
+                return folder
+        raise AssertionError(f"rank {rank} has no volume {volume}")
+
+    def used_bytes(self, rank):
+        space = os.statvfs(self.rig.mount_path(rank))
+        return (space.f_blocks - space.f_bfree) * space.f_frsize
+
+    def snapshot(self, name):
+        self.call("SnapshotCreate", names=["p/db@" + name])
+
+    def snapshots(self, rank):
+        """What the engine says about each snapshot, and a digest of its data."""
+        found = {}
+        for snapshot in self.engine_volume(rank).snapshots:
+            with open(os.path.join(self.folder(rank), "snapshots", snapshot.name, "data"), "rb") as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+            found[snapshot.name] = (snapshot.uuid, snapshot.size_bytes, snapshot.created_ns, snapshot.group_uuid, digest)
+        return found
+
+    def write(self, *options):
+        done = self.perf(self.volume().rank, *options)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def take_snapshots(self):
+        """Three, of different contents and sizes."""
+        self.state += "0"   # a state is of one size
+        self.write("--rw", "write", "--count", "256")
+        self.snapshot("first")
+        self.change("VolumeResize", name="p/db", size_bytes=SIZE + 8 * MIB)
+        self.state = self.state[:-1]
+        for name in ("a-second", "third", None):
+            self.write("--rw", "randwrite", "--count", "50")
+            if name:
+                self.snapshot(name)
+
+    def rpc(self, rank, text):
+        socket = os.path.join(self.rig.socket_dir, f"engine{rank}.sock")
+        return subprocess.run([FATHOM, "rpc", "-s", socket], input=text, capture_output=True, text=True, timeout=WAIT_SECONDS, check=True).stdout
+
+    def scrubbed(self, rank):
+        """Read all blocks of the volume against their checksums; the engine's figures."""
+        self.rpc(rank, "volume_scrub p db --rate 1G\n")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            scrub = next(volume["scrub"] for volume in json.loads(self.rpc(rank, "volume_get_volumes\n")) if volume["name"] == "db")
+            if scrub["state"] == "IDLE" and "ended_ns" in scrub:
+                return scrub
+            self.assertLess(time.monotonic(), deadline, scrub)
+            time.sleep(0.1)
+
+    def test_a_volume_with_checksums_moves_with_its_snapshots(self):
+        self.start(snapshots=True, checksums=True)
+        self.take_snapshots()
+        self.change("VolumeCreate", **{"name": "p/clone", "from": "p/db@first"})
+        before = self.snapshots(0)
+        with open(os.path.join(self.folder(0, "clone"), "data.1"), "rb") as file:
+            clone = hashlib.sha256(file.read()).hexdigest()
+        self.assertEqual(clone, before["first"][4])
+        self.assertEqual(len({row[4] for row in before.values()}), 3)
+        used = self.used_bytes(1)
+        self.assertEqual(self.change("VolumeMove", name="p/db", rank=1).rank, 1)
+        self.assertEqual(self.snapshots(1), before)
+        self.assert_one_has_it(1)
+        scrub = self.scrubbed(1)
+        self.assertEqual((scrub["mismatches"], scrub["failed_reads"], scrub["suspect_regions"]), (0, 0, 0))
+        self.assertGreaterEqual(scrub["bytes_done"], SIZE + 8 * MIB)
+        with open(os.path.join(self.folder(0, "clone"), "data.1"), "rb") as file:
+            self.assertEqual(hashlib.sha256(file.read()).hexdigest(), clone)
+        self.assertLess(self.used_bytes(1) - used, 48 * MIB)    # blocks that did not change are shared there, too: else 82 MiB
+        self.call("SnapshotRestore", name="p/db@a-second", force=True)
+        self.state += "1"
+        self.write("--rw", "write", "--count", "100")
+
+    def test_a_damaged_block_stops_the_move_and_is_named(self):
+        self.start(checksums=True)
+        with open(os.path.join(self.folder(0), "data.1"), "r+b") as file:     # of a region that nothing has marked
+            file.seek(5000 * 4096)
+            file.write(b"damaged" * 100)
+            os.fsync(file.fileno())
+        with self.assertRaises(Refused) as refused:
+            self.change("VolumeMove", name="p/db", rank=1)
+        self.assertEqual(refused.exception.fault.get("Code"), DAMAGED)
+        self.assertIn("LBA 5000", str(refused.exception.fault))
+        self.assertIsNone(self.engine_volume(1))
+        self.assertEqual(self.engine_volume(0).move, "")
+
+    def test_kills_while_snapshots_move_leave_all_of_them_in_one_place(self):
+        self.start(snapshots=True)
+        self.take_snapshots()
+        self.move_and_kill(int(os.environ.get("FATHOM_KILLS", "3")), self.snapshots(0))
+
     def test_a_volume_moves_while_a_host_writes(self):
         self.start()
         self.assertEqual(self.perf(0, "--rw", "write", "--count", str(SIZE // 2 // 65536)).returncode, 0)
@@ -117,9 +220,12 @@ class Moves(ServerTest):
 
     def test_kills_at_any_moment_leave_the_volume_in_one_place(self):
         self.start()
-        chance = random.Random(SEED)
         self.assertEqual(self.perf(0, "--rw", "write", "--count", str(SIZE // 65536)).returncode, 0)
-        for number in range(KILLS):
+        self.move_and_kill(KILLS)
+
+    def move_and_kill(self, count, snapshots=None):
+        chance = random.Random(SEED)
+        for number in range(count):
             rank = self.volume().rank
             victim = ("server", "source", "target")[number % 3]
             pids = {engine.rank: engine.pid for engine in self.rig.engines()}
@@ -133,7 +239,10 @@ class Moves(ServerTest):
                 self.rig.start()
             else:
                 os.kill(pids[rank if victim == "source" else 1 - rank], signal.SIGKILL)
-            self.assert_one_has_it(self.wait_settled())
+            rank = self.wait_settled()
+            self.assert_one_has_it(rank)
+            if snapshots:
+                self.assertEqual(self.snapshots(rank), snapshots)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
  *     storage_engine.c     calls to engines, and what each engine last said about its storage (LIST)
  *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
- *     storage_move.c       the steps of a move between two ranks
+ *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
  *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
@@ -114,6 +114,12 @@ struct storage_part {
 	struct fathom_fault why;
 };
 
+/* A snapshot that moves with its volume. */
+struct move_snapshot {
+	char name[CATALOG_NAME_BYTES], uuid[MEMBER_UUID_TEXT_BYTES], group[MEMBER_UUID_TEXT_BYTES];
+	uint64_t size_bytes, created_ns;
+};
+
 /* A move under way: storage_move.c. */
 struct task_move {
 	struct trace_object trace;
@@ -122,10 +128,12 @@ struct task_move {
 	char session[MEMBER_UUID_TEXT_BYTES];
 	uint64_t serial; /* of the session: its time, or higher */
 	uint32_t round, restarts;
-	bool is_cancelled;		     /* while a call is under way */
-	char source[64], target[64];	     /* addresses of the listeners; "": not said */
-	ProtobufCBinaryData regions;	     /* of the round; owned */
-	uint64_t region_bytes, region_count; /* `region_count`: of those to copy */
+	struct move_snapshot *snapshots;	 /* owned; the oldest first, as the source said when it was offered */
+	uint32_t snapshot_count, snapshots_done; /* the rounds of the first ones are those of snapshots */
+	bool is_cancelled;			 /* while a call is under way */
+	char source[64], target[64];		 /* addresses of the listeners; "": not said */
+	ProtobufCBinaryData regions;		 /* of the round; owned */
+	uint64_t region_bytes, region_count;	 /* `region_count`: of those to copy */
 	bool is_round_done;
 	uint64_t copied_bytes, total_bytes;
 };
@@ -223,6 +231,19 @@ void storage_move_free(struct mgmt_task *task);
 const char *storage_move_progress(const struct mgmt_task *task, char *text);
 /* Answer a publication to a host that has the volume, during its move. False: it must wait for the move's end, or fail. */
 bool storage_move_publish(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume, const char *host);
+
+/* ---- storage_move_snapshots.c ---- */
+
+/* The snapshot of the round; NULL: the round is one of the volume. */
+const struct move_snapshot *storage_move_snapshot(const struct task_move *move);
+/* How many rounds of the volume there were, with this one. */
+uint32_t storage_move_round(const struct task_move *move);
+/* Whether the target must be called although nothing is to copy: a snapshot may have another size than the one before. */
+bool storage_move_must_copy(const struct task_move *move);
+/* Keep the snapshots of the task's answer, to an offer. Errors: -ENOMEM: it is asked again. */
+MUST_CHECK int storage_move_keep_snapshots(struct mgmt_task *task);
+/* Fill what a step needs about the snapshot of its round. */
+void storage_move_fill_snapshot(const struct task_move *move, Store__StorageReq *request);
 
 /* ---- storage_change.c ---- */
 

@@ -59,6 +59,10 @@ static void explain_refusal(const struct storage_call *call, int error, const ch
 
 	must(error < 0);
 	text_copy_words(reason, sizeof(reason), *text ? text : strerror(-error));
+	if (error == -EBADMSG && call->action == STORE__ACTION__MOVE_STATUS) {
+		fill_fault_move_data_damaged(why, call->rank, call->what, reason);
+		return;
+	}
 	switch (-error) {
 	case ENOSPC:
 		fill_fault_storage_full(why, call->rank, call->what, reason);

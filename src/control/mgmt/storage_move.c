@@ -4,6 +4,7 @@
  *
  *     COPYING      the volume is at the source, and its hosts use it
  *                  source UNFENCE, target DISCARD, PREPARE, source OFFER, then rounds: source CHANGES, target COPY, STATUS
+ *                  The first rounds are those of its snapshots, the oldest first: each ends with target SNAPSHOT
  *     SWITCHING    source FENCE: it serves no host. A last round
  *       one commit of the record makes the target the place of the volume: until it the copy is worth nothing, from it on
  *       the source's data are
@@ -79,6 +80,9 @@ static void forget_copy(struct mgmt_task *task)
 
 	free(move->regions.data);
 	move->regions = (ProtobufCBinaryData){ 0 };
+	free(move->snapshots);
+	move->snapshots = NULL;
+	move->snapshot_count = move->snapshots_done = 0;
 	move->round = 0;
 	move->copied_bytes = move->total_bytes = 0;
 	catalog_new_uuid(move->session);
@@ -97,6 +101,7 @@ void storage_move_set_up(struct mgmt_task *task)
 void storage_move_free(struct mgmt_task *task)
 {
 	free(task->move.regions.data);
+	free(task->move.snapshots);
 }
 
 /* ---- requests and answers ---- */
@@ -115,6 +120,7 @@ void storage_move_fill(const struct mgmt_task *task, Store__StorageReq *request)
 	request->move_session = (char *)move->session;
 	request->move_serial = move->serial;
 	request->move_round = move->round;
+	storage_move_fill_snapshot(move, request);
 	switch (move->action) {
 	case STORE__ACTION__MOVE_PREPARE:
 		request->size_bytes = record->size_bytes;
@@ -151,7 +157,7 @@ int storage_move_keep(struct mgmt_task *task, const Store__StorageResp *response
 	switch (move->action) {
 	case STORE__ACTION__MOVE_OFFER:
 		(void)text_copy(move->source, sizeof(move->source), response->address);
-		break;
+		return storage_move_keep_snapshots(task);
 	case STORE__ACTION__MOVE_ACCEPT:
 		(void)text_copy(move->target, sizeof(move->target), response->address);
 		break;
@@ -183,13 +189,21 @@ int storage_move_keep(struct mgmt_task *task, const Store__StorageResp *response
 const char *storage_move_progress(const struct mgmt_task *task, char *text)
 {
 	const struct task_move *move = &task->move;
+	const struct move_snapshot *snapshot = storage_move_snapshot(move);
 
 	text[0] = '\0';
-	if (storage_moves(task) && move->total_bytes > 0 &&
-	    (move->state == MGMT_MOVE_COPYING || move->state == MGMT_MOVE_SWITCHING))
+	if (!storage_moves(task) || move->total_bytes == 0 ||
+	    (move->state != MGMT_MOVE_COPYING && move->state != MGMT_MOVE_SWITCHING))
+		return text;
+	if (snapshot)
+		snprintf(text, STORAGE_CHANGE_BYTES,
+			 "hosts use it: %" PRIu64 " of %" PRIu64 " bytes of snapshot \"%s\" (%u of %u) are copied",
+			 move->copied_bytes, move->total_bytes, snapshot->name, move->snapshots_done + 1,
+			 move->snapshot_count);
+	else
 		snprintf(text, STORAGE_CHANGE_BYTES, "%s: %" PRIu64 " of %" PRIu64 " bytes of round %u are copied",
 			 move->state == MGMT_MOVE_COPYING ? "hosts use it" : "hosts are disconnected", move->copied_bytes,
-			 move->total_bytes, move->round);
+			 move->total_bytes, storage_move_round(move));
 	return text;
 }
 
@@ -305,10 +319,12 @@ static void next_round(struct mgmt_task *task)
 {
 	const struct task_move *move = &task->move;
 
-	if (move->state == MGMT_MOVE_SWITCHING) {
+	if (storage_move_snapshot(move)) {
+		go_on(task, STORE__ACTION__MOVE_SNAPSHOT);
+	} else if (move->state == MGMT_MOVE_SWITCHING) {
 		commit(task);
-	} else if (round_bytes(move) == 0 || (move->round > 1 && round_bytes(move) <= SMALL_BYTES) ||
-		   move->round >= ROUNDS_MAX) {
+	} else if (round_bytes(move) == 0 || (storage_move_round(move) > 1 && round_bytes(move) <= SMALL_BYTES) ||
+		   storage_move_round(move) >= ROUNDS_MAX) {
 		if (store_phase(task, MGMT_MOVE_SWITCHING))
 			go_on(task, STORE__ACTION__MOVE_FENCE);
 	} else {
@@ -347,10 +363,15 @@ void storage_move_done(struct mgmt_task *task)
 		go_on(task, STORE__ACTION__MOVE_CHANGES);
 		break;
 	case STORE__ACTION__MOVE_CHANGES:
-		if (move->region_count == 0)
-			next_round(task);
-		else
+		if (storage_move_must_copy(move))
 			go_on(task, STORE__ACTION__MOVE_COPY);
+		else
+			next_round(task);
+		break;
+	case STORE__ACTION__MOVE_SNAPSHOT:
+		move->snapshots_done++;
+		move->round++;
+		go_on(task, STORE__ACTION__MOVE_CHANGES);
 		break;
 	case STORE__ACTION__MOVE_COPY:
 		go_on(task, STORE__ACTION__MOVE_STATUS);
@@ -375,7 +396,7 @@ void storage_move_done(struct mgmt_task *task)
 /* Whether another copy may succeed where this one was refused. */
 static bool is_worth_another(Store__Action action, int error)
 {
-	static const int final[] = { -ENOSPC, -EINVAL, -EDQUOT, -EFBIG, -EROFS };
+	static const int final[] = { -ENOSPC, -EINVAL, -EDQUOT, -EFBIG, -EROFS, -EBADMSG };
 
 	if (action != STORE__ACTION__MOVE_STATUS)
 		return error == -ESTALE;

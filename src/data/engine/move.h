@@ -2,9 +2,15 @@
 /*
  * move - the two engines' parts in the move of a volume; the management service calls them (docs/formats/catalog.md).
  *
- *   move_out.c    the engine that has the volume: notes changes, lets one more host read it, gives it away or keeps it
- *   move_in.c     the engine that gets it: copies in the background, in rounds
- *   move_copy.c   the copy itself
+ *   move_out.c     the engine that has the volume: notes changes, lets one more host read it, gives it away or keeps it
+ *   move_image.c   the same engine: lets that host read a snapshot
+ *   move_in.c      the engine that gets it: copies in the background, in rounds
+ *   move_copy.c    the copy itself
+ *
+ * A volume with snapshots moves with them, the oldest one first. A round copies what differs between a snapshot and the one
+ * before it; then the target takes its own snapshot, with the same name, UUID and time. The rounds of the volume as it is
+ * now come last, and the first of them copies what differs from the newest snapshot. While the session exists the source
+ * refuses to take, destroy or restore snapshots of the volume.
  *
  * A copy has a session, a UUID. What is known of it is only in memory: an engine that was restarted does not know it and
  * answers -ESTALE, and the service starts again. What must survive is in the volume's record: volumes_move().
@@ -20,14 +26,16 @@
 #include "base/reactor/deadline.h"
 #include "base/reactor/worker.h"
 #include "data/engine/move_copy.h"
+#include "data/engine/move_image.h"
+#include "data/engine/move_regions.h"
 #include "data/engine/states.gen.h"
 #include "data/engine/storage_calls.h"
 #include "data/target/target.h"
 #include "fathom/trace/trace.h"
 
 enum {
-	MOVE_REGION_BYTES = 1 << 20, /* more for volumes with over MOVE_REGIONS_MAX of them */
-	MOVE_REGIONS_MAX = 1 << 19,
+	MOVE_REGION_BYTES = 1 << 20,	   /* more for volumes with over MOVE_REGIONS_MAX of them */
+	MOVE_IMAGE_REGION_BYTES = 1 << 16, /* the same for snapshots, of which the changes are known better */
 	MOVE_STATUS_MS = 500,
 	MOVE_PROGRESS_BYTES = 8 << 20,
 };
@@ -40,14 +48,17 @@ struct move_out {
 	char session[POOL_UUID_TEXT_BYTES], nqn[POOL_NQN_BYTES_MAX];
 	uint64_t serial; /* of the session */
 	struct bdev_track *track;
-	uint64_t region_bytes, *regions; /* of the next round */
-	size_t words;
-	uint64_t *sent; /* of round `round`, for a repeated call; the takes of the round in progress */
-	uint32_t round;
+	struct move_regions scanned; /* of the volume without snapshots: the first round. The others: its sizes only */
+	struct move_regions sent;    /* of round `round`, for a repeated call; of the round in progress */
+	uint32_t round, images;	     /* `images`: so many of the rounds were about snapshots */
+	struct move_image image;     /* that the session's host may read */
+	char snapshot[POOL_NAME_BYTES_MAX], from[POOL_NAME_BYTES_MAX]; /* whose changes are read; "": the volume; none */
+	struct volume_changed *changed;				       /* owned; NULL: none yet */
 	bool is_scanning, is_following; /* the worker thread reads the file; the export lets the host connect */
-	struct worker_job job;		/* the scan */
+	bool is_reading;		/* the changes between snapshots */
+	bool is_image_leaving;
+	struct worker_job job; /* the scan */
 	int file, error;
-	uint64_t size_bytes;
 	struct storage_call *call; /* that waits: MOVE_OFFER, MOVE_CHANGES; NULL: none */
 	TAILQ_ENTRY(move_out) link;
 };
@@ -57,6 +68,7 @@ struct move_in {
 	enum move_in_state state;
 	uint8_t uuid[POOL_UUID_BYTES];
 	char session[POOL_UUID_TEXT_BYTES], nqn[POOL_NQN_BYTES_MAX], subnqn[NVME_NQN_FIELD_BYTES], address[64];
+	char snapshot[POOL_NAME_BYTES_MAX]; /* that the round copies; "": the volume */
 	uint32_t round;
 	struct move_copy copy;
 	struct worker_job job;
@@ -84,8 +96,12 @@ void move_copy_begin(struct storage_call *call);
 void move_status(struct storage_call *call);
 void move_accept(struct storage_call *call);
 void move_discard(struct storage_call *call);
+void move_snapshot(struct storage_call *call);
 
 /* ---- for volume_export.c ---- */
+
+/* The UUID of the volume of which the subsystem serves a snapshot to its copier; NULL: it does not. */
+const uint8_t *move_out_image_volume(const char *nqn);
 
 /* The NQN of the host that may read the volume for its move; NULL: none. */
 const char *move_out_host(const uint8_t uuid[POOL_UUID_BYTES]);

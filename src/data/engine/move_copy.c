@@ -3,17 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/text.h"
 #include "data/engine/control.h"
+#include "data/nvme/status.h"
+#include "data/store/pool/sums.h"
 #include "fathom/initiator.h"
 
-enum { NSID = 1, ADDRESS_BYTES = 128, IDLE_MS = 1000, BUFFER_ALIGNMENT = 4096 };
+enum { NSID = 1, ADDRESS_BYTES = 128, IDLE_MS = 1000, BUFFER_ALIGNMENT = 4096, SHARED_BYTES = 4096 };
+static_assert((int)SHARED_BYTES == (int)SUMS_BLOCK_BYTES, "what is written has whole sums");
 
 struct copying;
 
@@ -29,10 +35,11 @@ struct copying {
 	struct move_copy *copy;
 	struct fathom_controller *controller;
 	struct fathom_qpair *qpair;
-	uint8_t *memory;
+	uint8_t *memory; /* of the pieces, and of one to compare with */
 	struct piece pieces[MOVE_COPY_DEPTH];
 	size_t piece_bytes;
-	uint64_t next, copied; /* `next`: the offset to read next */
+	uint64_t next, copied;	     /* `next`: the offset to read next */
+	const struct piece *damaged; /* the first one in which the source found a damaged block; NULL: none */
 	int error;
 	struct fathom_fault why;
 };
@@ -86,24 +93,112 @@ static int write_all(int file, const uint8_t *data, size_t bytes, uint64_t offse
 	return 0;
 }
 
+/* The sums of whole blocks; of zeroes there are none. */
+static int write_sums(const struct move_copy *copy, const uint8_t *data, size_t bytes, uint64_t offset, bool are_zeroes)
+{
+	uint32_t sums[MOVE_COPY_PIECE_BYTES / SUMS_BLOCK_BYTES] = { 0 };
+	size_t count = bytes / SUMS_BLOCK_BYTES;
+
+	if (copy->sums_file < 0)
+		return 0;
+	must(bytes % SUMS_BLOCK_BYTES == 0 && offset % SUMS_BLOCK_BYTES == 0);
+	must(count <= ARRAY_COUNT(sums));
+	for (size_t i = 0; i < count && !are_zeroes; i++)
+		sums[i] = sums_final(sums_update(SUMS_INIT, data + i * SUMS_BLOCK_BYTES, SUMS_BLOCK_BYTES));
+	return write_all(copy->sums_file, (const uint8_t *)sums, count * sizeof(sums[0]),
+			 sums_offset(offset / SUMS_BLOCK_BYTES));
+}
+
 /* The file reads as zeroes there, and has no blocks there if the volume is thin. */
 static int write_zeroes(const struct move_copy *copy, const uint8_t *zeroes, size_t bytes, uint64_t offset)
 {
 	off_t data = lseek(copy->file, (off_t)offset, SEEK_DATA);
+	int error = 0;
 
 	if ((data < 0 && errno == ENXIO) || (data >= 0 && (uint64_t)data >= offset + bytes))
 		return 0;
-	if (!copy->is_thick &&
-	    fallocate(copy->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0)
-		return 0;
-	return write_all(copy->file, zeroes, bytes, offset);
+	if (copy->is_thick ||
+	    fallocate(copy->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) < 0)
+		error = write_all(copy->file, zeroes, bytes, offset);
+	return error ? error : write_sums(copy, zeroes, bytes, offset, true);
 }
 
 static int write_data(const struct move_copy *copy, const uint8_t *data, size_t bytes, uint64_t offset)
 {
-	if (copy->limit && !space_limit_take_missing(copy->limit, copy->file, offset, bytes))
+	int error;
+
+	if (copy->limit && !(copy->is_shared ? space_limit_take(copy->limit, bytes)
+					     : space_limit_take_missing(copy->limit, copy->file, offset, bytes)))
 		return -ENOSPC;
-	return write_all(copy->file, data, bytes, offset);
+	error = write_all(copy->file, data, bytes, offset);
+	return error ? error : write_sums(copy, data, bytes, offset, false);
+}
+
+static int read_all(int file, uint8_t *data, size_t bytes, uint64_t offset)
+{
+	while (bytes > 0) {
+		ssize_t got = pread(file, data, bytes, (off_t)offset);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return got < 0 ? -errno : -EIO;
+		data += got;
+		bytes -= (size_t)got;
+		offset += (uint64_t)got;
+	}
+	return 0;
+}
+
+/* Write the blocks that differ from those of the file: the others stay shared with its snapshots. */
+static int write_differing(const struct move_copy *copy, const struct piece *piece, uint8_t *old)
+{
+	const uint8_t *data = piece->iov.iov_base;
+	int error = read_all(copy->file, old, piece->bytes, piece->offset);
+	size_t begin = 0, at = 0;
+
+	while (!error && at < piece->bytes) {
+		size_t bytes = min_u64(SHARED_BYTES, piece->bytes - at);
+		bool differs = memcmp(data + at, old + at, bytes) != 0;
+
+		if (!differs && at > begin)
+			error = write_data(copy, data + begin, at - begin, piece->offset + begin);
+		at += bytes;
+		if (!differs)
+			begin = at;
+	}
+	if (!error && at > begin)
+		error = write_data(copy, data + begin, at - begin, piece->offset + begin);
+	return error;
+}
+
+/* Give a file the length `bytes`, with nothing but zeroes from `end` on. */
+static int set_length(int file, uint64_t bytes, uint64_t end, bool is_thick)
+{
+	struct stat stat;
+	off_t data;
+
+	if (fstat(file, &stat) < 0 || ((uint64_t)stat.st_size != bytes && ftruncate(file, (off_t)bytes) < 0))
+		return -errno;
+	data = end < bytes ? lseek(file, (off_t)end, SEEK_DATA) : -1;
+	if (data < 0)
+		return end >= bytes || errno == ENXIO ? 0 : -errno;
+	if (fallocate(file, FALLOC_FL_KEEP_SIZE | (is_thick ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE), (off_t)end,
+		      (off_t)(bytes - end)) < 0)
+		return -errno;
+	return 0;
+}
+
+/* The snapshot before, if there is one, may have had another size. */
+static int fit_files(const struct move_copy *copy)
+{
+	uint64_t bytes = max_u64(copy->size_bytes, copy->file_bytes), sums_bytes = sums_file_bytes(bytes);
+	uint64_t end = copy->size_bytes < bytes ? sums_end(copy->size_bytes) : sums_bytes;
+	int error = set_length(copy->file, bytes, copy->size_bytes, copy->is_thick);
+
+	if (!error && copy->sums_file >= 0)
+		error = set_length(copy->sums_file, sums_bytes, end, copy->is_thick);
+	return error;
 }
 
 /* ---- reads ---- */
@@ -116,11 +211,30 @@ static void fail(struct copying *copying, int error, const char *text)
 	fill_fault(&copying->why, error, "%s", text);
 }
 
+/* The source found a block that it cannot read, or that does not fit its sum. */
+static bool is_damage(const struct fathom_completion *completion)
+{
+	return !completion->error && completion->status >> 8 == NVME_SCT_MEDIA;
+}
+
+static void fail_read(struct piece *piece, const struct fathom_completion *completion)
+{
+	struct copying *copying = piece->copying;
+	int error = completion->error;
+	char text[128];
+
+	if (!error || error == -ECANCELED || error == -EBADMSG)
+		error = -EIO;
+	if (is_damage(completion))
+		copying->damaged = piece;
+	fathom_completion_text(completion, text, sizeof(text));
+	fail(copying, error, text);
+}
+
 static void piece_read(void *ctx, const struct fathom_completion *completion)
 {
 	struct piece *piece = ctx;
 	struct copying *copying = piece->copying;
-	char text[128];
 	int error;
 
 	must(piece->is_busy);
@@ -128,16 +242,30 @@ static void piece_read(void *ctx, const struct fathom_completion *completion)
 	if (copying->error)
 		return;
 	if (completion->error || completion->status) {
-		fathom_completion_text(completion, text, sizeof(text));
-		fail(copying, completion->error == -ECANCELED || !completion->error ? -EIO : completion->error, text);
+		fail_read(piece, completion);
 		return;
 	}
-	error = is_zero(piece->iov.iov_base, piece->bytes)
-			? write_zeroes(copying->copy, piece->iov.iov_base, piece->bytes, piece->offset)
-			: write_data(copying->copy, piece->iov.iov_base, piece->bytes, piece->offset);
+	if (is_zero(piece->iov.iov_base, piece->bytes))
+		error = write_zeroes(copying->copy, piece->iov.iov_base, piece->bytes, piece->offset);
+	else if (copying->copy->is_shared)
+		error = write_differing(copying->copy, piece, copying->memory + MOVE_COPY_DEPTH * MOVE_COPY_PIECE_BYTES);
+	else
+		error = write_data(copying->copy, piece->iov.iov_base, piece->bytes, piece->offset);
 	if (error)
 		fail(copying, error, strerror(-error));
 	copying->copied += piece->bytes;
+}
+
+/* How long the piece at `next` is: also over several regions. */
+static size_t piece_bytes_at(const struct copying *copying)
+{
+	const struct move_copy *copy = copying->copy;
+	uint64_t limit = min_u64(copying->next + copying->piece_bytes, copy->size_bytes);
+	uint64_t end = (copying->next / copy->region_bytes + 1) * copy->region_bytes;
+
+	while (end < limit && has_region(copy, end / copy->region_bytes))
+		end += copy->region_bytes;
+	return min_u64(end, limit) - copying->next;
 }
 
 /* Start reads while there is a free piece. */
@@ -147,13 +275,12 @@ static void start_reads(struct copying *copying)
 
 	for (size_t i = 0; i < MOVE_COPY_DEPTH && !copying->error && find_next(copying); i++) {
 		struct piece *piece = &copying->pieces[i];
-		uint64_t end = (copying->next / copy->region_bytes + 1) * copy->region_bytes;
 		int error;
 
 		if (piece->is_busy)
 			continue;
 		piece->offset = copying->next;
-		piece->bytes = min_u64(copying->piece_bytes, min_u64(end, copy->size_bytes) - copying->next);
+		piece->bytes = piece_bytes_at(copying);
 		piece->iov.iov_len = piece->bytes;
 		error = fathom_read(copying->qpair, NSID, piece->offset / copy->block_bytes,
 				    (uint32_t)(piece->bytes / copy->block_bytes), &piece->iov, 1, piece_read, piece);
@@ -201,6 +328,70 @@ static void run_reads(struct copying *copying)
 		if (wait_for(copying->copy, fathom_qpair_fd(copying->qpair), events, ended > 0 ? 0 : IDLE_MS))
 			fail(copying, -ECANCELED, "the copy was cancelled");
 	}
+}
+
+/* ---- a damaged block ---- */
+
+/* Wait until no read is in flight, the connection is lost, or the copy is cancelled. */
+static void finish_reads(struct copying *copying)
+{
+	while (fathom_qpair_poll(copying->qpair) >= 0 && fathom_qpair_in_flight(copying->qpair) > 0) {
+		if (wait_for(copying->copy, fathom_qpair_fd(copying->qpair), POLLIN, IDLE_MS))
+			return;
+	}
+}
+
+struct block_read {
+	bool is_done, is_damaged;
+};
+
+static void block_read(void *ctx, const struct fathom_completion *completion)
+{
+	struct block_read *read = ctx;
+
+	read->is_done = true;
+	read->is_damaged = is_damage(completion);
+}
+
+/* Read one block again, after the end of all other reads. False also if it cannot be read now. */
+static bool is_damaged(struct copying *copying, uint64_t lba)
+{
+	struct iovec iov = { copying->memory, copying->copy->block_bytes };
+	struct block_read read = { 0 };
+
+	if (fathom_read(copying->qpair, NSID, lba, 1, &iov, 1, block_read, &read))
+		return false;
+	finish_reads(copying);
+	if (!read.is_done) { /* lost, or cancelled: its end must not find `read` gone */
+		fathom_qpair_destroy(copying->qpair);
+		copying->qpair = NULL;
+	}
+	return read.is_damaged;
+}
+
+/* Say which block of the damaged piece it is. */
+static void name_damage(struct copying *copying)
+{
+	const struct move_copy *copy = copying->copy;
+	uint64_t first = copying->damaged->offset / copy->block_bytes;
+	uint64_t count = copying->damaged->bytes / copy->block_bytes, lba = first;
+	char reason[128], where[96];
+
+	if (copy->snapshot[0])
+		snprintf(where, sizeof(where), "in snapshot \"%.63s\"", copy->snapshot);
+	else
+		snprintf(where, sizeof(where), "there");
+	(void)text_copy(reason, sizeof(reason), copying->why.text); /* a status: it is short */
+	finish_reads(copying);
+	while (copying->qpair && fathom_qpair_in_flight(copying->qpair) == 0 && lba < first + count &&
+	       !is_damaged(copying, lba))
+		lba++;
+	copying->error = -EBADMSG;
+	if (copying->qpair && lba < first + count)
+		fill_fault(&copying->why, -EBADMSG, "LBA %" PRIu64 " is damaged %s: %s", lba, where, reason);
+	else
+		fill_fault(&copying->why, -EBADMSG, "one of the LBAs %" PRIu64 " to %" PRIu64 " is damaged %s: %s", first,
+			   first + count - 1, where, reason);
 }
 
 /* ---- connecting ---- */
@@ -272,7 +463,7 @@ static int check_namespace(struct copying *copying)
 
 static int make_pieces(struct copying *copying)
 {
-	if (posix_memalign((void **)&copying->memory, BUFFER_ALIGNMENT, MOVE_COPY_DEPTH * MOVE_COPY_PIECE_BYTES) != 0)
+	if (posix_memalign((void **)&copying->memory, BUFFER_ALIGNMENT, (MOVE_COPY_DEPTH + 1) * MOVE_COPY_PIECE_BYTES) != 0)
 		return fault(&copying->why, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < MOVE_COPY_DEPTH; i++) {
 		copying->pieces[i].copying = copying;
@@ -291,14 +482,18 @@ int move_copy_run(struct move_copy *copy, struct fathom_fault *why)
 		error = check_namespace(&copying);
 	if (!error)
 		error = make_pieces(&copying);
+	if (!error && (error = fit_files(copy)))
+		fill_fault(&copying.why, error, "cannot set the length of the copy: %s", strerror(-error));
 	if (!error) {
 		run_reads(&copying);
+		if (copying.damaged)
+			name_damage(&copying);
 		error = copying.error;
 	}
 	fathom_qpair_destroy(copying.qpair); /* ends the reads in flight */
 	fathom_disconnect(copying.controller);
 	free(copying.memory);
-	if (!error && fdatasync(copy->file) < 0)
+	if (!error && (fdatasync(copy->file) < 0 || (copy->sums_file >= 0 && fdatasync(copy->sums_file) < 0)))
 		error = fault(&copying.why, -errno, "cannot sync the copy: %s", strerror(errno));
 	if (error)
 		*why = copying.why;

@@ -4,6 +4,7 @@
  *
  *   MOVE_PREPARE   creates the volume as INCOMING: it is not served, whatever happens
  *   MOVE_COPY      starts a round on a worker thread. A round of another session is cancelled first
+ *   MOVE_SNAPSHOT  the round before has copied a snapshot: the volume gets the same one
  *   MOVE_STATUS    how far it is; -ESTALE if this round is not known. A failed round is reported once, then forgotten
  *   MOVE_ACCEPT    the volume is no longer INCOMING, and has its hosts
  *   MOVE_DISCARD   destroys it, but only if it is INCOMING
@@ -26,6 +27,7 @@
 #include "data/engine/probes.gen.h"
 #include "data/engine/volume_export.h"
 #include "data/nvme/fabrics.h"
+#include "data/store/volume/snapshots.h"
 
 static TAILQ_HEAD(move_in_list, move_in) ins = TAILQ_HEAD_INITIALIZER(ins);
 static struct {
@@ -120,12 +122,20 @@ static void run_copy(struct worker_job *job)
 	in->error = move_copy_run(&in->copy, &in->why);
 }
 
+static void close_files(struct move_in *in)
+{
+	if (in->copy.file >= 0)
+		close(in->copy.file);
+	if (in->copy.sums_file >= 0)
+		close(in->copy.sums_file);
+	space_limit_unref(in->copy.limit);
+}
+
 static void copy_done(struct worker_job *job)
 {
 	struct move_in *in = container_of(job, struct move_in, job);
 
-	close(in->copy.file);
-	space_limit_unref(in->copy.limit);
+	close_files(in);
 	moves.rounds++;
 	moves.failed += in->error != 0;
 	if (!in->error) {
@@ -176,30 +186,52 @@ static void report_progress(void *ctx, uint64_t bytes)
 	thread_send_msg(in->job.home, note_progress, progress);
 }
 
-static int open_file(struct storage_call *call, const struct volume *volume)
+/* Takes `path`; NULL: out of memory. */
+static int open_file(char *path, int *file_ret)
 {
-	char *path = volumes_data_path(call->volumes, volume);
 	int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1, error = path ? -errno : -ENOMEM;
 
 	free(path);
-	return file >= 0 ? file : error;
+	if (file < 0)
+		return error;
+	*file_ret = file;
+	return 0;
+}
+
+static int open_files(struct move_in *in, const struct storage_call *call, const struct volume *volume)
+{
+	int error = open_file(volumes_data_path(call->volumes, volume), &in->copy.file);
+
+	if (!error && volume->record.checksums)
+		error = open_file(volumes_sums_path(call->volumes, volume), &in->copy.sums_file);
+	return error;
 }
 
 static void fill_copy(struct move_in *in, const struct storage_call *call, const struct volume *volume)
 {
 	struct space_limit *limit = volumes_space_limit(call->volumes, volume);
 	const Store__StorageReq *request = call->request;
+	bool is_image = !uuid_is_null(call->new_uuid);
 
 	uuid_copy(in->uuid, volume->record.uuid);
 	(void)text_copy(in->session, sizeof(in->session), request->move_session);
 	snprintf(in->nqn, sizeof(in->nqn), NVME_UUID_NQN_PREFIX "%s", in->session);
-	export_get_nqn(volume, in->subnqn);
+	(void)text_copy(in->snapshot, sizeof(in->snapshot), request->snapshot); /* "" if it is too long for a name */
+	if (is_image)
+		move_image_nqn(call->new_uuid, in->subnqn);
+	else
+		export_get_nqn(volume, in->subnqn);
 	in->round = request->move_round;
 	in->copy = (struct move_copy){
 		.address = in->address,
 		.subnqn = in->subnqn,
 		.hostnqn = in->nqn,
-		.size_bytes = volume->record.size_bytes,
+		.snapshot = in->snapshot,
+		.file = -1,
+		.sums_file = -1,
+		.size_bytes = is_image ? request->size_bytes : volume->record.size_bytes,
+		.file_bytes = volume->record.size_bytes,
+		.is_shared = volume->snapshot_count > 0,
 		.block_bytes = volume->record.block_bytes,
 		.is_thick = volume->record.thick,
 		.limit = limit ? space_limit_ref(limit) : NULL,
@@ -228,16 +260,14 @@ static void start_copy(struct storage_call *call, const struct volume *volume)
 	TAILQ_INSERT_TAIL(&ins, in, link);
 	error = text_copy(in->address, sizeof(in->address), request->move_address) < 0 ? -EINVAL : 0;
 	fill_copy(in, call, volume);
-	if (!error) {
-		in->copy.file = open_file(call, volume);
-		error = in->copy.file < 0 ? in->copy.file : 0;
-	}
+	if (!error)
+		error = open_files(in, call, volume);
 	in->begin_ns = clock_monotonic_ns();
 	in->job = (struct worker_job){ .work = run_copy, .done = copy_done };
-	if (!error && (error = worker_start(&in->job)))
-		close(in->copy.file);
+	if (!error)
+		error = worker_start(&in->job);
 	if (error) {
-		space_limit_unref(in->copy.limit);
+		close_files(in);
 		free_in(in);
 		end_with(call, error, "cannot start to copy the volume");
 		return;
@@ -273,11 +303,17 @@ void move_copy_begin(struct storage_call *call)
 	const Store__StorageReq *request = call->request;
 	struct move_in *in = volume ? find_in(volume->record.uuid) : NULL;
 	uint8_t session[POOL_UUID_BYTES];
+	struct copy_info copy;
 
 	if (!volume)
 		return;
-	if (uuid_parse(request->move_session, session) != 0 || !is_power_of_two(request->move_region_bytes) ||
-	    request->move_region_bytes < volume->record.block_bytes) {
+	if (!uuid_is_null(call->new_uuid) &&
+	    (request->size_bytes == 0 || request->size_bytes % volume->record.block_bytes != 0)) {
+		end_with(call, -EINVAL, "the snapshot has no size, or it ends within a block");
+	} else if (volumes_get_copy(call->volumes, volume, &copy)) {
+		end_with(call, -EAGAIN, "a snapshot of an earlier copy is being taken: try again");
+	} else if (uuid_parse(request->move_session, session) != 0 || !is_power_of_two(request->move_region_bytes) ||
+		   request->move_region_bytes < volume->record.block_bytes) {
 		end_with(call, -EINVAL, "the session is not a UUID, or the regions have no size");
 	} else if (moves.is_stopping) {
 		end_with(call, -ESHUTDOWN, "the engine is stopping");
@@ -319,11 +355,31 @@ void move_status(struct storage_call *call)
 		drop(in, in->error, in->why.text);
 }
 
-/* ---- prepare, accept, discard ---- */
+/* ---- snapshot, prepare, accept, discard ---- */
 
 static void end_call(void *ctx, const struct fathom_fault *why)
 {
 	storage_call_end(ctx, why);
+}
+
+void move_snapshot(struct storage_call *call)
+{
+	const struct volume *volume = find_incoming(call);
+	const Store__StorageReq *request = call->request;
+	const struct move_in *in = volume ? find_in(volume->record.uuid) : NULL;
+	struct snapshot_record copied = { .size_bytes = request->size_bytes, .created_ns = request->snapshot_created_ns };
+	struct snapshot_request snapshot = { .key = call->key, .name = request->snapshot, .copied = &copied };
+
+	if (!volume)
+		return;
+	if (!is_round(in, request) || in->state != MOVE_IN_COPIED || in->copy.size_bytes != request->size_bytes) {
+		end_with(call, -ESTALE, "the engine does not know this copy: begin another one");
+	} else if (uuid_is_null(call->new_uuid) || uuid_parse(request->snapshot_group_uuid, copied.group) != 0) {
+		end_with(call, -EINVAL, "the snapshot or its group has no UUID");
+	} else {
+		uuid_copy(snapshot.uuid, call->new_uuid);
+		volumes_snapshot(call->volumes, &snapshot, 1, end_call, call);
+	}
 }
 
 void move_prepare(struct storage_call *call)

@@ -4,7 +4,8 @@
  *
  *   MOVE_OFFER     the device notes changes; then a worker thread reads which regions of the file have blocks: the first
  *                  round. A write that it does not see ends later, so it is noted. Then the session's host may connect
- *   MOVE_CHANGES   the regions of the next round. They are kept for a repeated call
+ *   MOVE_CHANGES   the regions of the next round. They are kept for a repeated call. Of a snapshot: it is served in place
+ *                  of the one before; then the maps of both are compared
  *   MOVE_FENCE     the record says OUTGOING, then the hosts of the volume are disconnected: what was confirmed to them is
  *                  in the next round
  */
@@ -52,17 +53,54 @@ static void move(struct move_out *out, enum move_out_state to)
 	move_out_state_move(clock_ticks(), out, to);
 }
 
+const uint8_t *move_out_image_volume(const char *nqn)
+{
+	const struct move_out *out;
+
+	TAILQ_FOREACH (out, &outs, link) {
+		if (out->image.state != MOVE_IMAGE_ABSENT && strcmp(out->image.nqn, nqn) == 0)
+			return out->uuid;
+	}
+	return NULL;
+}
+
 /* ---- the end of a session ---- */
 
 static void free_if_ended(struct move_out *out)
 {
-	if (out->state != MOVE_OUT_ENDING || out->track || out->is_scanning || out->is_following || out->call)
+	if (out->state != MOVE_OUT_ENDING || out->track || out->is_scanning || out->is_following || out->is_reading ||
+	    out->is_image_leaving || out->call)
 		return;
+	must(out->image.state == MOVE_IMAGE_ABSENT);
 	move(out, MOVE_OUT_ABSENT);
 	TAILQ_REMOVE(&outs, out, link);
-	free(out->regions);
-	free(out->sent);
+	move_regions_free(&out->scanned);
+	move_regions_free(&out->sent);
+	volume_changed_free(out->changed);
 	free(out);
+}
+
+static void serve_image(struct move_out *out);
+
+/* May run before move_image_end() returns. */
+static void note_image_gone(void *ctx)
+{
+	struct move_out *out = ctx;
+
+	must(out->is_image_leaving);
+	out->is_image_leaving = false;
+	if (out->state == MOVE_OUT_ENDING)
+		free_if_ended(out);
+	else
+		serve_image(out);
+}
+
+static void end_image(struct move_out *out)
+{
+	if (out->is_image_leaving)
+		return;
+	out->is_image_leaving = true;
+	move_image_end(&out->image, note_image_gone);
 }
 
 /* `why`: for the call that waits; NULL: it succeeded. */
@@ -90,8 +128,7 @@ static void end_session(struct move_out *out, int error, const char *text)
 		export_follow(out->uuid, NULL, NULL); /* the session's host goes */
 	if (out->track)
 		bdev_track_end(out->track);
-	else
-		free_if_ended(out);
+	end_image(out); /* frees the session, perhaps */
 }
 
 static void note_removed(void *ctx)
@@ -125,9 +162,9 @@ static void note_served(void *ctx, const struct fathom_fault *why)
 static void scan_file(struct worker_job *job)
 {
 	struct move_out *out = container_of(job, struct move_out, job);
-	uint64_t at = 0;
+	uint64_t at = 0, size_bytes = out->scanned.size_bytes;
 
-	while (at < out->size_bytes) {
+	while (at < size_bytes) {
 		off_t data = lseek(out->file, (off_t)at, SEEK_DATA), hole;
 
 		if (data < 0 && errno == ENXIO)
@@ -137,14 +174,20 @@ static void scan_file(struct worker_job *job)
 			out->error = -errno;
 			return;
 		}
-		if ((uint64_t)data >= out->size_bytes)
+		if ((uint64_t)data >= size_bytes)
 			return;
 		if (hole <= data) /* a host has unmapped the block meanwhile: there are no data at `at` now */
 			continue;
-		at = min_u64((uint64_t)hole, out->size_bytes);
-		for (uint64_t region = (uint64_t)data / out->region_bytes; region <= (at - 1) / out->region_bytes; region++)
-			out->regions[region / 64] |= 1ull << (region % 64);
+		at = min_u64((uint64_t)hole, size_bytes);
+		move_regions_add(&out->scanned, (uint64_t)data, at - (uint64_t)data);
 	}
+}
+
+static void let_host_connect(struct move_out *out)
+{
+	move(out, MOVE_OUT_OFFERED);
+	out->is_following = true;
+	export_follow(out->uuid, note_served, out);
 }
 
 static void scan_done(struct worker_job *job)
@@ -161,9 +204,7 @@ static void scan_done(struct worker_job *job)
 		end_session(out, out->error, "cannot read which blocks the volume has");
 		return;
 	}
-	move(out, MOVE_OUT_OFFERED);
-	out->is_following = true;
-	export_follow(out->uuid, note_served, out);
+	let_host_connect(out);
 }
 
 static void start_scan(struct move_out *out)
@@ -188,12 +229,18 @@ static void start_scan(struct move_out *out)
 	end_session(out, error, "no thread for the copy of the volume");
 }
 
+/* With snapshots, the rounds are what differs between them. */
 static void note_begun(void *ctx, int error)
 {
+	struct move_out *out = ctx;
+	const struct volume *volume = engine_storage() ? volumes_find_uuid(engine_storage(), out->uuid) : NULL;
+
 	if (error)
-		end_session(ctx, error, "cannot note the changes of the volume");
+		end_session(out, error, "cannot note the changes of the volume");
+	else if (volume && volume->snapshot_count > 0)
+		let_host_connect(out);
 	else
-		start_scan(ctx);
+		start_scan(out);
 }
 
 static void note_taken(void *ctx);
@@ -215,12 +262,6 @@ static const struct volume *check_offer(struct storage_call *call)
 			   volume->why.text);
 	else if (volume->record.move != VOLUME_MOVE_NONE)
 		fill_fault(&why, -EBUSY, "volume %s is %s", volume->device, volume_move_text(volume->record.move));
-	else if (volume->snapshot_count > 0)
-		fill_fault(&why, -ENOTEMPTY, "volume %s has %u snapshots, which do not move: destroy them first",
-			   volume->device, volume->snapshot_count);
-	else if (volume->record.checksums)
-		fill_fault(&why, -EOPNOTSUPP, "volume %s has checksums, which do not move: export and import it",
-			   volume->device);
 	else if (export_is_held(volume) || volumes_get_copy(call->volumes, volume, &copy))
 		fill_fault(&why, -EBUSY, "volume %s is being destroyed or copied", volume->device);
 	else if (uuid_parse(call->request->move_session, session) != 0)
@@ -229,15 +270,6 @@ static const struct volume *check_offer(struct storage_call *call)
 		return volume;
 	storage_call_end(call, &why);
 	return NULL;
-}
-
-static uint64_t region_bytes_of(const struct volume *volume)
-{
-	uint64_t bytes = max_u64(MOVE_REGION_BYTES, volume->record.block_bytes);
-
-	while ((volume->record.size_bytes + bytes - 1) / bytes > MOVE_REGIONS_MAX)
-		bytes *= 2;
-	return bytes;
 }
 
 static void begin_session(struct storage_call *call, const struct volume *volume)
@@ -252,16 +284,13 @@ static void begin_session(struct storage_call *call, const struct volume *volume
 	(void)text_copy(out->session, sizeof(out->session), call->request->move_session); /* it is a UUID */
 	out->serial = call->request->move_serial;
 	snprintf(out->nqn, sizeof(out->nqn), NVME_UUID_NQN_PREFIX "%s", out->session);
-	out->size_bytes = volume->record.size_bytes;
-	out->region_bytes = region_bytes_of(volume);
-	out->words = ((out->size_bytes + out->region_bytes - 1) / out->region_bytes + 63) / 64;
-	out->regions = calloc(out->words, sizeof(*out->regions));
-	out->sent = calloc(out->words, sizeof(*out->sent));
-	must(out->regions && out->sent); /* at most 128 KiB */
+	move_regions_reset(&out->scanned, volume->record.size_bytes,
+			   max_u64(MOVE_REGION_BYTES, volume->record.block_bytes));
+	move_image_init(&out->image, out);
 	out->call = call;
 	TAILQ_INSERT_TAIL(&outs, out, link);
 	move(out, MOVE_OUT_BEGINNING);
-	error = bdev ? bdev_track_begin(bdev, out->region_bytes / volume->record.block_bytes, &track_calls, out,
+	error = bdev ? bdev_track_begin(bdev, out->scanned.region_bytes / volume->record.block_bytes, &track_calls, out,
 					&out->track)
 		     : -ENODEV;
 	if (error)
@@ -310,19 +339,9 @@ static struct move_out *find_session(struct storage_call *call)
 static void reply_regions(struct move_out *out)
 {
 	struct storage_call *call = out->call;
-	size_t bytes = (out->size_bytes / out->region_bytes) / 8 + 1;
 
-	call->move.region_bytes = out->region_bytes;
-	call->move.regions = calloc(1, bytes);
-	must(call->move.regions);
-	call->move.regions_bytes = bytes;
-	for (uint64_t i = 0; i < out->words * 64; i++) {
-		if (!(out->sent[i / 64] & (1ull << (i % 64))))
-			continue;
-		must(i / 8 < bytes);
-		call->move.regions[i / 8] |= (uint8_t)(1u << (i % 8));
-		call->move.region_count++;
-	}
+	call->move.region_bytes = out->sent.region_bytes;
+	call->move.regions = move_regions_encode(&out->sent, &call->move.regions_bytes, &call->move.region_count);
 	end_wait(out, NULL);
 }
 
@@ -337,6 +356,135 @@ static void note_taken(void *ctx)
 		reply_regions(out);
 	else
 		end_session(out, -ESTALE, "the size of the volume has changed");
+}
+
+/* ---- changes: snapshots ---- */
+
+static const struct volume *volume_of(const struct move_out *out)
+{
+	return engine_storage() ? volumes_find_uuid(engine_storage(), out->uuid) : NULL;
+}
+
+static void read_changed(struct move_out *out);
+
+static void note_changed(void *ctx, const struct fathom_fault *why)
+{
+	struct move_out *out = ctx;
+	const struct volume_changed *changed = out->changed;
+
+	out->is_reading = false;
+	if (out->state != MOVE_OUT_OFFERED) {
+		free_if_ended(out);
+		return;
+	}
+	if (why) {
+		end_session(out, why->error, why->text);
+		return;
+	}
+	for (uint32_t i = 0; i < changed->count; i++)
+		move_regions_add(&out->sent, changed->ranges[i].offset, changed->ranges[i].bytes);
+	if (changed->next_offset < changed->size_bytes) {
+		out->changed->offset = changed->next_offset;
+		read_changed(out);
+	} else if (!out->snapshot[0]) {
+		bdev_track_take(out->track, out->sent.bits);
+	} else {
+		out->round++;
+		out->images++;
+		reply_regions(out);
+	}
+}
+
+/* One part of the list; the next ones follow. */
+static void read_changed(struct move_out *out)
+{
+	const struct volume *volume = volume_of(out);
+	struct volume_key key;
+
+	if (!volume) {
+		end_session(out, -ESTALE, "the volume is gone");
+		return;
+	}
+	key = (struct volume_key){ .pool = volume->pool->record.name, .volume = volume->record.name };
+	uuid_copy(key.uuid, out->uuid);
+	out->is_reading = true;
+	volumes_read_changed(engine_storage(), &key, out->changed, note_changed, out);
+}
+
+static void start_reading(struct move_out *out)
+{
+	if (!out->changed)
+		out->changed = volume_changed_create(0);
+	out->changed->snapshot = out->snapshot;
+	out->changed->from = out->from;
+	out->changed->offset = 0;
+	read_changed(out);
+}
+
+static void note_image_served(void *ctx, const struct fathom_fault *why)
+{
+	struct move_out *out = ctx;
+
+	must(out->state == MOVE_OUT_OFFERED);
+	if (why)
+		end_session(out, why->error, why->text);
+	else
+		start_reading(out);
+}
+
+/* The image of the round before is gone. */
+static void serve_image(struct move_out *out)
+{
+	const struct volume *volume = volume_of(out);
+	const struct snapshot *snapshot = volume ? volumes_find_snapshot(volume, out->snapshot) : NULL;
+
+	if (!snapshot) {
+		end_session(out, -ESTALE, "the snapshots of the volume have changed");
+		return;
+	}
+	move_regions_reset(&out->sent, snapshot->record.size_bytes,
+			   max_u64(MOVE_IMAGE_REGION_BYTES, snapshot->record.block_bytes));
+	move_image_serve(&out->image, volume, snapshot, out->nqn, note_image_served);
+}
+
+/* Whether the round may follow those before it: so the copy gets all snapshots, each after the one that it is made of. */
+static bool is_in_order(const struct move_out *out, const Store__StorageReq *request)
+{
+	const struct volume *volume = volume_of(out);
+	bool is_first_of_volume = !request->snapshot[0] && out->round == out->images;
+
+	if (request->snapshot[0])
+		return out->round == out->images && strcmp(request->from_snapshot, out->snapshot) == 0;
+	if (is_first_of_volume)
+		return volume && volume->snapshot_count == out->images &&
+		       strcmp(request->from_snapshot, out->snapshot) == 0;
+	return !request->from_snapshot[0];
+}
+
+static void begin_round(struct move_out *out, struct storage_call *call)
+{
+	const Store__StorageReq *request = call->request;
+
+	if (!is_in_order(out, request)) {
+		end_with(call, -ESTALE,
+			 "the snapshots of the volume have changed, or this one is not the next: begin again");
+		return;
+	}
+	out->call = call;
+	(void)text_copy(out->snapshot, sizeof(out->snapshot), request->snapshot); /* a longer one is not found */
+	(void)text_copy(out->from, sizeof(out->from), request->from_snapshot);
+	if (request->snapshot[0]) {
+		end_image(out);
+		return;
+	}
+	/* the first round has the regions with blocks, or what differs from the last snapshot; the next ones the changes */
+	move_regions_reset(&out->sent, out->scanned.size_bytes, out->scanned.region_bytes);
+	memcpy(out->sent.bits, out->scanned.bits, out->sent.words * sizeof(*out->sent.bits));
+	memset(out->scanned.bits, 0, out->scanned.words * sizeof(*out->scanned.bits));
+	if (out->from[0])
+		start_reading(out);
+	else
+		bdev_track_take(out->track, out->sent.bits);
 }
 
 void move_changes(struct storage_call *call)
@@ -354,11 +502,7 @@ void move_changes(struct storage_call *call)
 	} else if (round != out->round + 1) {
 		end_with(call, -ESTALE, "this round of the copy is over");
 	} else {
-		out->call = call;
-		/* the first round has the regions with blocks; the others what has changed since */
-		memcpy(out->sent, out->regions, out->words * sizeof(*out->sent));
-		memset(out->regions, 0, out->words * sizeof(*out->regions));
-		bdev_track_take(out->track, out->sent);
+		begin_round(out, call);
 	}
 }
 
@@ -385,8 +529,14 @@ static void follow(void *ctx, const struct fathom_fault *why)
 void move_fence(struct storage_call *call)
 {
 	static const struct volume_moving fence = { VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING, NULL, 0 };
+	const struct move_out *out = find_session(call);
+	const struct volume *volume = out ? volume_of(out) : NULL;
 
-	if (find_session(call))
+	if (!out)
+		return;
+	if (volume && volume->snapshot_count != out->images)
+		end_with(call, -ESTALE, "the snapshots of the volume have changed: begin another copy");
+	else
 		volumes_move(call->volumes, &call->key, &fence, follow, call);
 }
 

@@ -15,7 +15,7 @@
 #include "data/store/volume/snapshots.h"
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
-static_assert((int)STORAGE_ACTION_MOVE_DISCARD == (int)STORE__ACTION__MOVE_DISCARD, "the probe's enum has its values");
+static_assert((int)STORAGE_ACTION_MOVE_SNAPSHOT == (int)STORE__ACTION__MOVE_SNAPSHOT, "the probe's enum has its values");
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CHANGES == (int)STORE__ACTION__SNAPSHOT_CHANGES, "here, too");
 
@@ -249,6 +249,7 @@ static const struct action {
 	[STORE__ACTION__MOVE_UNFENCE] = { "MOVE_UNFENCE", move_unfence },
 	[STORE__ACTION__MOVE_ACCEPT] = { "MOVE_ACCEPT", move_accept },
 	[STORE__ACTION__MOVE_DISCARD] = { "MOVE_DISCARD", move_discard },
+	[STORE__ACTION__MOVE_SNAPSHOT] = { "MOVE_SNAPSHOT", move_snapshot },
 };
 
 /* ---- the method ---- */

@@ -507,8 +507,12 @@ const struct volume_export *export_find(const struct volume *volume)
 
 const struct volume *export_volume_of(const char *nqn)
 {
-	const struct volume_export *export = find_by_nqn(nqn);
+	const struct volume_export *export;
+	const uint8_t *uuid = move_out_image_volume(nqn);
 
+	if (uuid)
+		return find_volume(uuid);
+	export = find_by_nqn(nqn);
 	/* FAILED: it has no subsystem, perhaps because another has its NQN */
 	return export && export->state != VOLUME_EXPORT_FAILED ? find_volume(export->uuid) : NULL;
 }

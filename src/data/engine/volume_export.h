@@ -76,7 +76,7 @@ void export_destroy_pool(struct volumes *volumes, const struct volume_key *key, 
 
 /* The export of a volume; NULL: it is not published, or its volume was ERRORED at the start. */
 const struct volume_export *export_find(const struct volume *volume);
-/* The volume that the subsystem `nqn` serves; NULL: it is none of ours. */
+/* The volume that the subsystem `nqn` serves, or of which it serves a snapshot for a move; NULL: it is none of ours. */
 const struct volume *export_volume_of(const char *nqn);
 /* A published volume that hosts cannot reach: the reason. NULL: it can be reached, or is not published. */
 const char *export_failure(const struct volume *volume);

@@ -31,6 +31,8 @@ struct fake_volume {
 	bool is_connected[FAKE_HOSTS];
 	uint32_t host_count;
 	char snapshots[FAKE_SNAPSHOTS][64], snapshot_uuids[FAKE_SNAPSHOTS][40];
+	uint64_t snapshot_times[FAKE_SNAPSHOTS], snapshot_sizes[FAKE_SNAPSHOTS];
+	uint32_t images; /* of the session: snapshots that have had their round */
 	uint32_t snapshot_count;
 	const char *state, *reason; /* NULL: ONLINE */
 	enum { FAKE_STILL, FAKE_INCOMING, FAKE_OUTGOING } move;
@@ -57,6 +59,7 @@ struct fake_storage {
 	uint32_t changes; /* calls that have changed something */
 	uint32_t regions; /* of the next MOVE_CHANGES; halved by each */
 	uint32_t running; /* so many MOVE_STATUS find the copy in progress */
+	uint64_t clock;	  /* of its snapshots */
 };
 
 static inline struct fake_pool *fake_find_pool(struct fake_storage *storage, const char *name)
@@ -172,6 +175,13 @@ static inline int fake_find_snapshot(const struct fake_volume *volume, const cha
 	return -1;
 }
 
+static inline void fake_add_snapshot(struct fake_volume *volume, const char *name, const char *uuid)
+{
+	must(volume->snapshot_count < FAKE_SNAPSHOTS);
+	snprintf(volume->snapshot_uuids[volume->snapshot_count], sizeof(volume->snapshot_uuids[0]), "%s", uuid);
+	snprintf(volume->snapshots[volume->snapshot_count++], sizeof(volume->snapshots[0]), "%s", name);
+}
+
 static inline int fake_snapshots(struct fake_storage *storage, const Store__StorageReq *request)
 {
 	for (size_t i = 0; i < request->n_members; i++) {
@@ -185,10 +195,9 @@ static inline int fake_snapshots(struct fake_storage *storage, const Store__Stor
 			return -EEXIST;
 		if (at >= 0)
 			continue;
-		must(volume->snapshot_count < FAKE_SNAPSHOTS);
-		snprintf(volume->snapshot_uuids[volume->snapshot_count], sizeof(volume->snapshot_uuids[0]), "%s",
-			 member->uuid);
-		snprintf(volume->snapshots[volume->snapshot_count++], sizeof(volume->snapshots[0]), "%s", member->snapshot);
+		fake_add_snapshot(volume, member->snapshot, member->uuid);
+		volume->snapshot_times[volume->snapshot_count - 1] = ++storage->clock;
+		volume->snapshot_sizes[volume->snapshot_count - 1] = volume->size_bytes;
 		storage->changes++;
 	}
 	return 0;
@@ -223,6 +232,35 @@ static inline int fake_publish(struct fake_storage *storage, struct fake_volume 
 	return 0;
 }
 
+/* As an engine: the snapshots come first, each with the one before it; then the volume, with the last one. */
+static inline bool fake_round_is_next(const struct fake_volume *volume, const Store__StorageReq *request)
+{
+	const char *former = volume->images > 0 ? volume->snapshots[volume->images - 1] : "";
+
+	if (volume->round > volume->images)
+		return !request->snapshot[0] && !request->from_snapshot[0];
+	if (volume->images < volume->snapshot_count)
+		return strcmp(request->snapshot, volume->snapshots[volume->images]) == 0 &&
+		       strcmp(request->from_snapshot, former) == 0;
+	return !request->snapshot[0] && strcmp(request->from_snapshot, former) == 0;
+}
+
+static inline int fake_copied_snapshot(struct fake_storage *storage, struct fake_volume *volume,
+				       const Store__StorageReq *request)
+{
+	int at = fake_find_snapshot(volume, request->snapshot);
+
+	if (volume->move != FAKE_INCOMING || strcmp(volume->session, request->move_session) != 0 ||
+	    volume->round != request->move_round)
+		return -ESTALE;
+	if (at >= 0)
+		return strcmp(volume->snapshot_uuids[at], request->new_uuid) == 0 ? 0 : -EEXIST;
+	fake_add_snapshot(volume, request->snapshot, request->new_uuid);
+	volume->snapshot_times[volume->snapshot_count - 1] = request->snapshot_created_ns;
+	volume->snapshot_sizes[volume->snapshot_count - 1] = request->size_bytes;
+	return 0;
+}
+
 /* A step of a move, of an existing volume. */
 static inline int fake_move(struct fake_storage *storage, struct fake_volume *volume, const Store__StorageReq *request)
 {
@@ -233,17 +271,22 @@ static inline int fake_move(struct fake_storage *storage, struct fake_volume *vo
 	case STORE__ACTION__MOVE_OFFER:
 		if (volume->move != FAKE_STILL)
 			return -EBUSY;
-		if (volume->snapshot_count > 0)
-			return -ENOTEMPTY;
 		snprintf(volume->session, sizeof(volume->session), "%s", request->move_session);
 		volume->serial = request->move_serial;
-		volume->round = 0;
+		volume->round = volume->images = 0;
 		return 0;
 	case STORE__ACTION__MOVE_CHANGES:
 		if (!is_known || request->move_round < volume->round || request->move_round > volume->round + 1)
 			return -ESTALE;
+		if (request->move_round == volume->round)
+			return 0;
+		if (!fake_round_is_next(volume, request))
+			return -ESTALE;
 		volume->round = request->move_round;
+		volume->images += request->snapshot[0] != '\0';
 		return 0;
+	case STORE__ACTION__MOVE_SNAPSHOT:
+		return fake_copied_snapshot(storage, volume, request);
 	case STORE__ACTION__MOVE_COPY:
 		if (volume->move != FAKE_INCOMING)
 			return -EINVAL;
@@ -253,7 +296,7 @@ static inline int fake_move(struct fake_storage *storage, struct fake_volume *vo
 	case STORE__ACTION__MOVE_STATUS:
 		return is_known && volume->round == request->move_round ? 0 : -ESTALE;
 	case STORE__ACTION__MOVE_FENCE:
-		if (!is_known)
+		if (!is_known || volume->images != volume->snapshot_count)
 			return -ESTALE;
 		volume->move = FAKE_OUTGOING;
 		return 0;
@@ -340,6 +383,8 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 		memmove(volume->snapshots[at], volume->snapshots[volume->snapshot_count], sizeof(volume->snapshots[0]));
 		memmove(volume->snapshot_uuids[at], volume->snapshot_uuids[volume->snapshot_count],
 			sizeof(volume->snapshot_uuids[0]));
+		volume->snapshot_times[at] = volume->snapshot_times[volume->snapshot_count];
+		volume->snapshot_sizes[at] = volume->snapshot_sizes[volume->snapshot_count];
 		return 0;
 	case STORE__ACTION__SNAPSHOT_RESTORE:
 		return fake_find_snapshot(volume, request->snapshot) >= 0 ? 0 : -ENOENT;
@@ -419,6 +464,9 @@ static inline void fake_show(struct fake_volume *volume, struct fake_shown *show
 		store__snapshot__init(&shown->snapshots[i]);
 		shown->snapshots[i].name = volume->snapshots[i];
 		shown->snapshots[i].uuid = volume->snapshot_uuids[i];
+		shown->snapshots[i].group_uuid = volume->snapshot_uuids[i];
+		shown->snapshots[i].created_ns = volume->snapshot_times[i];
+		shown->snapshots[i].size_bytes = volume->snapshot_sizes[i];
 		shown->snapshot_places[message->n_snapshots++] = &shown->snapshots[i];
 	}
 	message->snapshots = shown->snapshot_places;

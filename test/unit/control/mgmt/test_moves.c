@@ -107,12 +107,76 @@ static void a_refused_step_undoes_the_move(void **state)
 	}
 }
 
-static void a_volume_with_snapshots_stays(void **state)
+static void assert_has_three_snapshots(uint32_t rank)
+{
+	static const char *const names[] = { "z", "y", "x" };
+	const struct fake_volume *volume = &storage(rank)->volumes[0];
+
+	assert_int_equal(volume->snapshot_count, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_string_equal(volume->snapshots[i], names[i]);
+		assert_int_equal(volume->snapshot_times[i], i + 1);
+		assert_int_equal(volume->snapshot_sizes[i], i == 0 ? GIB : 2 * GIB);
+		assert_string_not_equal(volume->snapshot_uuids[i], "");
+	}
+}
+
+static void begin_with_snapshots(void)
+{
+	begin(60 * NS_PER_SEC); /* some answers are lost */
+	answer_of(create_snapshot("p/a@z"));
+	volume_of(resize_volume("p/a", 2 * GIB, false));
+	answer_of(create_snapshot("p/a@y"));
+	answer_of(create_snapshot("p/a@x"));
+}
+
+/* The oldest first, each as what differs from the one before it; then the volume. */
+static void a_volume_moves_with_its_snapshots(void **state)
+{
+	begin_with_snapshots();
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	assert_is_on(1);
+	assert_has_three_snapshots(1);
+	/* rounds of 8, 4 and 2 regions for the snapshots, and of 1 for the volume; then one of none */
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_COPY], 4);
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_SNAPSHOT], 3);
+	assert_int_equal(storage(0)->calls[STORE__ACTION__MOVE_CHANGES], 6);
+	end();
+}
+
+/* A snapshot that equals the one before it is copied, too: it may have another size. */
+static void a_snapshot_without_changes_moves(void **state)
+{
+	begin_with_snapshots();
+	storage(0)->regions = 0;
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	assert_has_three_snapshots(1);
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_COPY], 4);
+	end();
+}
+
+static void a_refused_snapshot_undoes_the_move(void **state)
+{
+	begin_with_snapshots();
+	storage(1)->errors[STORE__ACTION__MOVE_SNAPSHOT] = -EOPNOTSUPP;
+	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_UNSUPPORTED);
+	assert_is_on(0);
+	assert_has_three_snapshots(0);
+	storage(1)->errors[STORE__ACTION__MOVE_SNAPSHOT] = 0;
+	storage(1)->lost = 4; /* of its answers: the steps are repeated */
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	assert_has_three_snapshots(1);
+	end();
+}
+
+/* Another copy would find the same block. */
+static void a_damaged_block_ends_the_move(void **state)
 {
 	begin(0);
-	answer_of(create_snapshot("p/a@s"));
-	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_STORAGE_IN_USE);
+	storage(1)->errors[STORE__ACTION__MOVE_STATUS] = -EBADMSG;
+	assert_int_equal(move_volume("p/a", 1)->why.code, FAULT_MOVE_DATA_DAMAGED);
 	assert_is_on(0);
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_PREPARE], 1);
 	end();
 }
 
@@ -357,7 +421,10 @@ int main(void)
 		cmocka_unit_test(a_volume_moves_in_rounds),
 		cmocka_unit_test(a_move_to_a_wrong_rank_is_refused),
 		cmocka_unit_test(a_refused_step_undoes_the_move),
-		cmocka_unit_test(a_volume_with_snapshots_stays),
+		cmocka_unit_test(a_volume_moves_with_its_snapshots),
+		cmocka_unit_test(a_snapshot_without_changes_moves),
+		cmocka_unit_test(a_refused_snapshot_undoes_the_move),
+		cmocka_unit_test(a_damaged_block_ends_the_move),
 		cmocka_unit_test(a_forgotten_copy_begins_again),
 		cmocka_unit_test(a_move_is_cancelled),
 		cmocka_unit_test(a_destroyed_volume_leaves_nothing_on_either_rank),
