@@ -36,7 +36,7 @@ HELD = {"nvmf_ns_refuses", "nvmf_ctrlr_never_enabled", "nvmf_command_given_up", 
 
 SNAPSHOT_NSID = 8
 # these need an XFS image, which needs root and loop devices
-SNAPSHOTS = {"bdev_io_hold", "volume_barrier_begin", "volume_barrier_step", "volume_barrier_end", "barrier_state"}
+SNAPSHOTS = {"bdev_io_hold", "volume_barrier_begin", "volume_barrier_step", "volume_barrier_end", "barrier_state", "move_image_state"}
 
 
 class Firing(events.Compare, EngineTest):
@@ -121,6 +121,12 @@ class Firing(events.Compare, EngineTest):
         self.assertEqual(call(store.MOVE_OFFER, "0", move_serial=1), 0)
         self.assertEqual(call(store.MOVE_UNFENCE, "0", move_serial=1), -errno.ESTALE)  # it was delayed
         self.assertEqual(call(store.MOVE_UNFENCE, "0", move_serial=2), 0)
+        if self.has_reflinks:
+            member = store.SnapshotMember(pool="moves", volume="0", snapshot="s", uuid="33333333-3333-4333-8333-333333333333")
+            self.assertEqual(call(store.SNAPSHOT_CREATE, members=[member]), 0)
+            self.wait_until(lambda: call(store.MOVE_OFFER, "0", move_serial=3) == 0)
+            self.assertEqual(call(store.MOVE_CHANGES, "0", move_round=1, snapshot="s"), 0)
+            self.assertEqual(call(store.MOVE_UNFENCE, "0", move_serial=4), 0)
         self.assertEqual(call(store.MOVE_PREPARE, "1", size_bytes=MIB), 0)
         self.assertEqual(call(store.MOVE_COPY, "1", move_round=1, move_address="127.0.0.1:1", move_region_bytes=MIB, move_regions=b"\x01"), 0)
         self.wait_until(lambda: call(store.MOVE_STATUS, "1", move_round=1) != 0)
