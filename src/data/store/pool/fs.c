@@ -191,6 +191,16 @@ static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t by
 	return errno == ENOTTY ? -EOPNOTSUPP : -errno;
 }
 
+static int unshare(void *ctx, int fd, uint64_t offset, uint64_t bytes)
+{
+	int result;
+
+	do {
+		result = fallocate(fd, FALLOC_FL_KEEP_SIZE | FALLOC_FL_UNSHARE_RANGE, (off_t)offset, (off_t)bytes);
+	} while (result < 0 && errno == EINTR);
+	return result < 0 ? -errno : 0;
+}
+
 static int sync_fd(void *ctx, int fd)
 {
 	return fsync(fd) < 0 ? -errno : 0;
@@ -225,6 +235,7 @@ const struct pool_fs *pool_fs_system(void)
 		.map = map_file,
 		.allocate = allocate,
 		.clone = clone_range,
+		.unshare = unshare,
 		.sync = sync_fd,
 		.rename = rename_name,
 		.remove = remove_name,

@@ -57,6 +57,11 @@ struct pool_fs {
 	int (*allocate)(void *ctx, int fd, uint64_t offset, uint64_t bytes);
 	/* Share blocks of `from` with `fd` at the same offset. 0 bytes: to the end of `from`. -EOPNOTSUPP: no reflinks. */
 	int (*clone)(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes);
+	/*
+	 * Give the file blocks of its own in this range. If it shares no others then, the file system forgets that it did.
+	 * -EOPNOTSUPP: it does not know such blocks.
+	 */
+	int (*unshare)(void *ctx, int fd, uint64_t offset, uint64_t bytes);
 	int (*sync)(void *ctx, int fd); /* fsync, of files and folders */
 	/* -EEXIST if `to` exists, unless `replace` is set. */
 	int (*rename)(void *ctx, int from_folder, const char *from, int to_folder, const char *to, bool replace);

@@ -7,6 +7,7 @@
  *	trash.c		removed objects, until their files are deleted
  *	pools.c, volumes.c, snapshots.c
  *			the changes
+ *	upkeep.c	blocks for a volume that became thick; the mark of a file that shared blocks
  *	changed.c	in what two files differ
  */
 #ifndef DATA_STORE_POOL_INTERNAL_H

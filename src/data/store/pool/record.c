@@ -146,9 +146,9 @@ static int decode(const char *key, const char *text, size_t bytes, json_t **obje
 		result = fault(why, -ENOMEM, "out of memory");
 	else if (strcmp(checksum, stated) != 0)
 		result = fault(why, -EBADMSG, "its checksum is %s, its contents have %s", stated, checksum);
-	else if (json_integer_value(json_object_get(object, "version")) > POOL_RECORD_VERSION)
+	else if (json_integer_value(json_object_get(object, "version")) > POOL_RECORD_VERSION_MAX)
 		result = fault(why, -EPROTO, "it has version %" PRId64 ", this program reads %d",
-			       (int64_t)json_integer_value(json_object_get(object, "version")), POOL_RECORD_VERSION);
+			       (int64_t)json_integer_value(json_object_get(object, "version")), POOL_RECORD_VERSION_MAX);
 	else
 		*object_ret = json_incref(object);
 	json_decref(outer);
@@ -161,6 +161,11 @@ static json_t *json_uuid(const uint8_t uuid[POOL_UUID_BYTES])
 
 	uuid_unparse_lower(uuid, text);
 	return json_string(text);
+}
+
+static int record_version(bool has_checksums)
+{
+	return has_checksums ? POOL_RECORD_VERSION_SUMS : POOL_RECORD_VERSION;
 }
 
 /* A number that JSON can hold: below 2^63. */
@@ -292,6 +297,28 @@ static json_t *with_move(json_t *object, const struct volume_record *record)
 	return NULL;
 }
 
+/* Keys that former releases do not have: each is there only where it says more than its absence. Takes `object`. */
+static json_t *with_upkeep(json_t *object, const struct volume_record *record)
+{
+	bool good = object;
+
+	if (good && record->allocating)
+		good = json_object_set_new(object, "allocating", json_true()) == 0;
+	if (good && (record->shares || record->has_origin))
+		good = json_object_set_new(object, "shares", json_boolean(record->shares)) == 0;
+	if (good)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* A clone of a former release may share blocks. */
+static void decode_upkeep(const json_t *object, struct volume_record *record, bool *good)
+{
+	record->allocating = json_object_get(object, "allocating") && boolean_at(object, "allocating", good);
+	record->shares = json_object_get(object, "shares") ? boolean_at(object, "shares", good) : record->has_origin;
+}
+
 static void decode_move(const json_t *object, struct volume_record *record, bool *good)
 {
 	const json_t *value = json_object_get(object, "move");
@@ -313,12 +340,13 @@ int volume_record_encode(const struct volume_record *record, char **text_ret, si
 
 	must(record->generation > 0);
 	must(record->block_bytes > 0 && record->size_bytes % record->block_bytes == 0);
-	object = json_pack("{s:i, s:o, s:o, s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "version", POOL_RECORD_VERSION,
-			   "uuid", json_uuid(record->uuid), "size_bytes", json_number_of(record->size_bytes), "block_bytes",
-			   (int)record->block_bytes, "generation", (int)record->generation, "thick", record->thick,
-			   "read_only", record->read_only, "checksums", record->checksums, "created_ns",
-			   json_number_of(record->created_ns), "origin", json_origin(record), "hosts", json_hosts(record));
-	return encode("volume", with_move(object, record), text_ret, bytes_ret);
+	object = json_pack("{s:i, s:o, s:o, s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "version",
+			   record_version(record->checksums), "uuid", json_uuid(record->uuid), "size_bytes",
+			   json_number_of(record->size_bytes), "block_bytes", (int)record->block_bytes, "generation",
+			   (int)record->generation, "thick", record->thick, "read_only", record->read_only, "checksums",
+			   record->checksums, "created_ns", json_number_of(record->created_ns), "origin",
+			   json_origin(record), "hosts", json_hosts(record));
+	return encode("volume", with_upkeep(with_move(object, record), record), text_ret, bytes_ret);
 }
 
 static int decode_hosts(const json_t *object, struct volume_record *record, bool *good)
@@ -373,6 +401,7 @@ int volume_record_decode(const char *name, const char *text, size_t bytes, struc
 	record.checksums = boolean_at(object, "checksums", &good);
 	record.created_ns = number_at(object, "created_ns", 0, INT64_MAX, &good);
 	decode_origin(object, &record, &good);
+	decode_upkeep(object, &record, &good);
 	decode_move(object, &record, &good);
 	if (decode_hosts(object, &record, &good) < 0) {
 		json_decref(object);
@@ -391,11 +420,11 @@ int volume_record_decode(const char *name, const char *text, size_t bytes, struc
 int snapshot_record_encode(const struct snapshot_record *record, char **text_ret, size_t *bytes_ret)
 {
 	return encode("snapshot",
-		      json_pack("{s:i, s:o, s:o, s:o, s:o, s:i, s:b, s:o}", "version", POOL_RECORD_VERSION, "uuid",
-				json_uuid(record->uuid), "volume", json_uuid(record->volume), "group",
-				json_uuid(record->group), "size_bytes", json_number_of(record->size_bytes), "block_bytes",
-				(int)record->block_bytes, "checksums", record->checksums, "created_ns",
-				json_number_of(record->created_ns)),
+		      json_pack("{s:i, s:o, s:o, s:o, s:o, s:i, s:b, s:o}", "version",
+				record_version(record->checksums), "uuid", json_uuid(record->uuid), "volume",
+				json_uuid(record->volume), "group", json_uuid(record->group), "size_bytes",
+				json_number_of(record->size_bytes), "block_bytes", (int)record->block_bytes, "checksums",
+				record->checksums, "created_ns", json_number_of(record->created_ns)),
 		      text_ret, bytes_ret);
 }
 

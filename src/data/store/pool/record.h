@@ -5,7 +5,9 @@
  *     {"checksum": "0x1a2b3c4d", "volume": {"block_bytes": 512, "size_bytes": 107374182400, "uuid": "950fc86b-...", ...}}
  *
  * `checksum` is the CRC-32C of the inner object as JSON without blanks, with sorted keys. Keys are fixed, so equal records
- * are equal bytes. A damaged record is reported, and none of its values are used. A record does not contain the name: the
+ * are equal bytes. A record has the lowest version whose programs handle the object rightly: one with checksums has version
+ * 2, because programs that read only version 1 would write data without sums.
+ * A damaged record is reported, and none of its values are used. A record does not contain the name: the
  * name of the folder is the name of the object, so the two cannot disagree. Pure: no I/O. Any thread.
  */
 #ifndef DATA_STORE_POOL_RECORD_H
@@ -20,6 +22,8 @@
 
 enum {
 	POOL_RECORD_VERSION = 1,
+	POOL_RECORD_VERSION_SUMS = 2, /* of a volume or a snapshot with checksums */
+	POOL_RECORD_VERSION_MAX = POOL_RECORD_VERSION_SUMS,
 	POOL_UUID_BYTES = 16,
 	POOL_UUID_TEXT_BYTES = 37, /* with the NUL */
 	POOL_NAME_BYTES_MAX = 64,  /* of a pool, a volume or a snapshot, with the NUL */
@@ -53,7 +57,11 @@ struct volume_record {
 	uint64_t size_bytes; /* a multiple of block_bytes; the data file may be longer, never shorter */
 	uint32_t block_bytes;
 	uint32_t generation; /* number of the data file, from 1: a restored snapshot becomes the next one */
-	bool thick, read_only, checksums;
+	bool thick;
+	bool read_only; /* a clone that is only read: it is promised no space */
+	bool checksums;
+	bool allocating; /* thick: some of its blocks may not be allocated yet */
+	bool shares;	 /* its file may share blocks with others; or it did, and the file system still marks it: upkeep.c */
 	enum volume_move move;
 	uint64_t created_ns;
 	bool has_origin; /* a clone: the volume and the snapshot that it was made of */

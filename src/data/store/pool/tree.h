@@ -135,6 +135,39 @@ MUST_CHECK int volume_open_sums(struct pool_tree *tree, const char *pool, const 
 				int *fd_ret, struct fathom_fault *why);
 
 /*
+ * ---- upkeep: what is done in the background, in short steps, while hosts use the volume ----
+ *
+ * Each step may be repeated. The record says what is left: `allocating`, `shares`. So a crash between two steps loses
+ * nothing but time.
+ */
+
+/* Allocate the holes of a part of the data file; not durable before volume_end_allocation(). Errors: -ENOENT, -ENOSPC. */
+MUST_CHECK int volume_allocate(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
+			       uint64_t offset, uint64_t bytes, struct fathom_fault *why);
+/* All of the data file is allocated: do the same with the checksums, sync, and store a record that is not `allocating`. */
+MUST_CHECK int volume_end_allocation(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
+				     struct fathom_fault *why);
+
+enum { SHARED_SEARCH_EXTENTS = 4096 /* of a step */ };
+struct shared_search {
+	uint64_t offset; /* where the next step begins; 0 first */
+	uint64_t data_offset;
+	bool has_data;			/* at data_offset */
+	bool is_shared;			/* another file has blocks of the data file: the search has ended */
+	bool is_complete;		/* the end of the file was reached */
+};
+/* Search the next extents of the data file for shared blocks. Errors: -ENOENT, -EOPNOTSUPP (no maps). */
+MUST_CHECK int volume_find_shared(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
+				  struct shared_search *search, struct fathom_fault *why);
+enum { UNSHARE_BYTES = 4096 };
+/*
+ * The data file shares nothing: let the file system forget that it did (it hands each write to a file with this mark to a
+ * thread), sync, and store a record that does not say `shares`. `data_offset`: of a block with data, if there is one.
+ */
+MUST_CHECK int volume_unshare(struct pool_tree *tree, const char *pool, const struct volume_record *volume,
+			      uint64_t data_offset, struct fathom_fault *why);
+
+/*
  * ---- data that are copied before the object appears: clones and restored volumes ----
  *
  * begin() creates the empty data file; the caller clones or writes into `fd`; then commit() or abandon().

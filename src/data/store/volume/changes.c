@@ -18,6 +18,7 @@
 #include "data/store/pool/sums.h"
 #include "data/store/volume/internal.h"
 #include "data/store/volume/ledger.h"
+#include "data/store/volume/upkeep.h"
 
 enum { BLOCK_BYTES_DEFAULT = 4096 };
 
@@ -186,10 +187,10 @@ int change_check_pool_size(const struct pool *pool, const struct volume_record *
 	const struct volume *volume;
 	uint64_t used = 0;
 
-	if (pool->record.size_bytes == 0 || (pool->record.overcommit && !asked->thick))
+	if (pool->record.size_bytes == 0 || !ledger_is_promised(pool, asked))
 		return 0;
 	TAILQ_FOREACH (volume, &pool->volumes, link)
-		used += volume->record.thick || !pool->record.overcommit ? volume->record.size_bytes : 0;
+		used += ledger_is_promised(pool, &volume->record) ? volume->record.size_bytes : 0;
 	if (used <= pool->record.size_bytes && bytes <= pool->record.size_bytes - used)
 		return 0;
 	return fault(why, -ENOSPC,
@@ -325,6 +326,7 @@ static void apply_destroy(struct change *change)
 	must(volume);
 	model_remove_volume(change->volumes, volume);
 	change->volumes->has_trash = true;
+	upkeep_note_removal(change->volumes->upkeep);
 }
 
 static const struct change_kind destroy_kind = {

@@ -3,9 +3,9 @@
  * changes_clone - make a volume of a snapshot: a new one, or the next generation of the snapshot's own.
  *
  *   SNAPSHOT_CLONE     an empty file is made in `pending`; the snapshot is copied; the volume appears
- *   SNAPSHOT_RESTORE   an empty file of the next generation is made; the snapshot is copied; the I/O of the volume is held;
- *                      the new file is opened; the record names the new generation; the block device exchanges its file;
- *                      the I/O goes on; the old file is deleted
+ *   SNAPSHOT_RESTORE   a volume that has grown gets the size of the snapshot; an empty file of the next generation is made;
+ *                      the snapshot is copied; the I/O of the volume is held; the new file is opened; the record names the
+ *                      new generation; the block device exchanges its file; the I/O goes on; the old file is deleted
  *
  * Hosts that use a volume while it is restored see the old content up to the exchange, and the new one afterwards.
  *
@@ -28,6 +28,7 @@
 #include "data/store/pool/sums.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/ledger.h"
+#include "data/store/volume/upkeep.h"
 
 static int check_nothing(struct change *change, struct fathom_fault *why)
 {
@@ -84,6 +85,9 @@ static int compare_clone(const struct change *change, const struct volume *volum
 		return fault(why, -EEXIST, "volume %s exists, and is no clone of this snapshot", volume->device);
 	if (asked->thick != record->thick)
 		return fault(why, -EEXIST, "volume %s exists and is %s", volume->device, record->thick ? "thick" : "thin");
+	if (asked->read_only != record->read_only)
+		return fault(why, -EEXIST, "volume %s exists and is %s", volume->device,
+			     record->read_only ? "only read" : "also written");
 	return -EALREADY;
 }
 
@@ -111,7 +115,7 @@ static int check_clone(struct change *change, struct fathom_fault *why)
 	record->size_bytes = snapshot->record.size_bytes;
 	record->block_bytes = snapshot->record.block_bytes;
 	record->checksums = snapshot->record.checksums;
-	record->has_origin = true;
+	record->has_origin = record->shares = true;
 	uuid_copy(record->origin_volume, source->record.uuid);
 	uuid_copy(record->origin_snapshot, snapshot->record.uuid);
 	error = change_check_reflinks(change, why);
@@ -174,7 +178,8 @@ static void apply_clone_end(struct change *change)
 	volume->may_share = true;
 	origin = volumes_find_uuid(change->volumes, change->copy->record.origin_volume);
 	if (origin) {
-		origin->may_share = true;
+		origin->may_share = true; /* its record says so since the snapshot, or since the open */
+		origin->record.shares = true;
 		model_set_limit(origin, false);
 	}
 	model_bring_online(change->volumes, volume);
@@ -227,6 +232,8 @@ static int check_restore(struct change *change, struct fathom_fault *why)
 	if (volume->state != VOLUME_ONLINE)
 		return fault(why, -EIO, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
 			     volume->why.text);
+	if (volume->record.read_only)
+		return fault(why, -EROFS, "volume %s is a clone that is only read", volume->device);
 	if (volume->record.generation == INT32_MAX)
 		return fault(why, -EOVERFLOW, "volume %s was restored too often: clone the snapshot", volume->device);
 	bdev = bdev_find(volume->device);
@@ -240,9 +247,50 @@ static int check_restore(struct change *change, struct fathom_fault *why)
 	if (error)
 		return error;
 	change->snapshot_record = snapshot->record;
-	/* of a volume that has grown since, the rest reads as zeroes */
-	change->size_bytes = max_u64(volume->record.size_bytes, snapshot->record.size_bytes);
+	change->size_bytes = snapshot->record.size_bytes;
 	return volume_record_copy(&change->copy->record, &volume->record);
+}
+
+/* ---- restore: a volume that has grown since becomes smaller; hosts see that before the content changes ---- */
+
+static void finish_shrink(void *ctx, int error)
+{
+	struct change *change = ctx;
+
+	if (error)
+		fill_fault(&change->why, error, "volume %s/%s cannot get the size of its snapshot now: %s", change->pool,
+			   change->record.name,
+			   error == -ETIMEDOUT ? "I/O that hosts had submitted does not end: the device is slow or hangs"
+					       : strerror(-error));
+	change_prepared(change, error);
+}
+
+static void prepare_restore(struct change *change)
+{
+	const struct volume_record *record = &change->copy->record;
+	const struct volume *volume = change_find_volume(change, NULL);
+	struct bdev *bdev = change->size_bytes < record->size_bytes ? bdev_find(volume->device) : NULL;
+
+	if (!bdev) {
+		change_prepared(change, 0);
+		return;
+	}
+	change->is_shrunk = true;
+	bdev_shrink(bdev, change->size_bytes / record->block_bytes, finish_shrink, change);
+}
+
+/* The volume stays as it was. If it is ERRORED, its block device is going. */
+static void grow_again(const struct change *change)
+{
+	const struct volume *volume = change_find_volume(change, NULL);
+
+	if (change->is_shrunk && volume_is_served(volume))
+		model_grow_device(volume);
+}
+
+static void undo_restore(struct change *change)
+{
+	grow_again(change);
 }
 
 static int work_restore(struct change *change, struct fathom_fault *why)
@@ -250,7 +298,7 @@ static int work_restore(struct change *change, struct fathom_fault *why)
 	struct volumes *volumes = change->volumes;
 	struct copy *copy = change->copy;
 	const struct volume_record *record = &copy->record;
-	uint64_t more = change->size_bytes - record->size_bytes;
+	uint64_t more = change->size_bytes - min_u64(change->size_bytes, record->size_bytes);
 	int error = 0;
 
 	if (more > 0)
@@ -346,6 +394,7 @@ static void undo_restore_end(struct change *change)
 	if (copy->is_unknown)
 		fail_unknown(change);
 	copy_end(change);
+	grow_again(change);
 }
 
 /* ---- restore: the exchange ---- */
@@ -396,6 +445,8 @@ static void apply_exchange(struct change *change)
 		change->why = change->copy->why;
 	}
 	copy_end(change);
+	if (change->error)
+		grow_again(change);
 }
 
 static void undo_exchange(struct change *change)
@@ -438,8 +489,10 @@ static void apply_restore(struct change *change)
 static const struct change_kind restore_kind = {
 	.change = VOLUME_CHANGE_SNAPSHOT_RESTORE,
 	.check = check_restore,
+	.prepare = prepare_restore,
 	.work = work_restore,
 	.apply = apply_restore,
+	.undo = undo_restore,
 };
 
 /* ---- calls ---- */
@@ -453,7 +506,8 @@ void volumes_clone(struct volumes *volumes, const struct volume_key *key, const 
 	change->copy = copy_create(1);
 	change_copy_name(change->copy->record.name, clone->name);
 	uuid_copy(change->copy->record.uuid, clone->uuid);
-	change->copy->record.thick = clone->thick;
+	change->copy->record.thick = clone->thick && !clone->read_only;
+	change->copy->record.read_only = clone->read_only;
 	change_copy_name(change->copy->volumes[0].pool, key->pool);
 	change_copy_name(change->copy->volumes[0].name, clone->name);
 	change_submit(change);

@@ -18,6 +18,7 @@
 #include "data/store/pool/sums.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/ledger.h"
+#include "data/store/volume/upkeep.h"
 
 enum { NAMES_BYTES_MAX = 256 }; /* of the names of snapshots in a message */
 
@@ -213,12 +214,49 @@ static int promise_space(struct change *change, struct fathom_fault *why)
 	return ledger_check_bytes(change->volumes, "what hosts write after the snapshot", bytes, why);
 }
 
+/*
+ * Let the records say that the data files share blocks, before they do: after the last snapshot, also after a crash, upkeep.h
+ * goes on with what a file that shared blocks needs.
+ */
+static int mark_sharing(struct change *change, struct fathom_fault *why)
+{
+	struct copy *copy = change->copy;
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < copy->count; i++) {
+		struct volume_record record = find_member(change, i, NULL)->record;
+
+		if (record.shares)
+			continue;
+		record.shares = true;
+		error = volume_update(change->volumes->tree, copy->volumes[i].pool, &record, why);
+		copy->volumes[i].is_marked = !error;
+	}
+	return error;
+}
+
+/* The records on disk say so, whether the snapshots come to be or not. */
+static void note_sharing(struct change *change)
+{
+	for (uint32_t i = 0; i < change->copy->count; i++) {
+		struct volume *volume = find_member(change, i, NULL);
+
+		if (!change->copy->volumes[i].is_marked)
+			continue;
+		change->copy->volumes[i].is_marked = false;
+		volume->record.shares = true;
+		upkeep_note(volume);
+	}
+}
+
 static int work_snapshot(struct change *change, struct fathom_fault *why)
 {
 	struct copy *copy = change->copy;
 	uint8_t group[POOL_UUID_BYTES];
 	int error = promise_space(change, why);
 
+	if (!error)
+		error = mark_sharing(change, why);
 	if (error)
 		return error;
 	uuid_generate(group);
@@ -323,6 +361,7 @@ static const struct change_kind snapshot_end_kind = {
 
 static void apply_snapshot(struct change *change)
 {
+	note_sharing(change);
 	for (uint32_t i = 0; i < change->copy->count; i++)
 		model_set_limit(find_member(change, i, NULL), true);
 	copy_begin(change, &snapshot_end_kind);
@@ -333,6 +372,7 @@ static const struct change_kind snapshot_kind = {
 	.check = check_snapshot,
 	.work = work_snapshot,
 	.apply = apply_snapshot,
+	.undo = note_sharing,
 };
 
 /* ---- destroy ---- */
@@ -386,6 +426,8 @@ static void apply_destroy_snapshot(struct change *change)
 	model_remove_snapshot(change_find_volume(change, NULL), snapshot);
 	model_set_limit(change_find_volume(change, NULL), false);
 	change->volumes->has_trash = true;
+	upkeep_note(change_find_volume(change, NULL));
+	upkeep_note_removal(change->volumes->upkeep);
 }
 
 static const struct change_kind destroy_snapshot_kind = {

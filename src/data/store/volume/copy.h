@@ -25,6 +25,7 @@ struct copy_volume {
 	char pool[POOL_NAME_BYTES_MAX], name[POOL_NAME_BYTES_MAX];
 	uint8_t uuid[POOL_UUID_BYTES]; /* zero: any */
 	uint64_t allocated_bytes;      /* of its new snapshot; set by the end kind */
+	bool is_marked;		       /* SNAPSHOT: its record on disk says `shares` now, and the copy does not */
 };
 
 struct copy {

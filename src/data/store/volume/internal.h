@@ -7,10 +7,11 @@
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
  *	rename.c	the change of a name; changes_move.c: of the part in a move to another engine
- *	resize.c	the change of a size
+ *	resize.c	the change of a size; properties.c: thick or thin
  *	changes_snapshot.c	the same for snapshots
  *	changes_clone.c	clones and restored volumes
  *	copy.c, barrier.c, quiesce.c	copies of data, beside the queue
+ *	upkeep.c	work on the files of volumes in the background
  *	changed.c	in which ranges two snapshots differ
  *	ledger.c	the space that is promised; space.c: readings of it; usage.c: levels and forecasts
  */
@@ -59,6 +60,10 @@ struct change {
 	char snapshot[POOL_NAME_BYTES_MAX];
 	struct snapshot_record snapshot_record; /* CLONE, RESTORE: of which */
 	struct volume_changed *changed;		/* SNAPSHOT_CHANGES: the caller's, filled by `work` */
+	bool is_thick;				/* PROPERTY */
+	struct shared_search step;		/* UNSHARE; ALLOCATE: its offset, */
+	uint64_t step_bytes;			/* and length */
+	bool is_unshared;			/* UNSHARE: the last step */
 	struct copy *copy;			/* owned; NULL: it copies nothing */
 	bool is_copying;			/* from copy_begin() to copy_end() */
 	bool is_ending;				/* its end kind: it runs whatever the state of the storage */
@@ -90,6 +95,7 @@ struct volumes {
 	struct change *running;		/* on the worker thread; NULL: none */
 	TAILQ_HEAD(, copy) copies;	/* in progress, until their end kinds have run */
 	struct scrub *scrub;		/* NULL: stopped */
+	struct upkeep *upkeep;
 	struct usage usage;		/* of the file system */
 	volumes_level_fn level_changed; /* NULL: none */
 	void *level_ctx;

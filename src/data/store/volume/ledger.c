@@ -11,7 +11,7 @@ enum { KEPT_PARTS = 100 }; /* one of so many parts of the storage is kept */
 
 bool ledger_is_promised(const struct pool *pool, const struct volume_record *volume)
 {
-	return volume->thick || !pool->record.overcommit;
+	return !volume->read_only && (volume->thick || !pool->record.overcommit);
 }
 
 bool ledger_may_share(const struct volume *volume)
@@ -19,8 +19,8 @@ bool ledger_may_share(const struct volume *volume)
 	return volume->snapshot_count > 0 || volume->may_share;
 }
 
-/* What the volume, which has a promise, may still allocate. */
-static int read_promise(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret, struct fathom_fault *why)
+int ledger_promise_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
+			 struct fathom_fault *why)
 {
 	uint64_t allocated = 0;
 	int error = 0;
@@ -39,7 +39,7 @@ static int add_volume(struct volumes *volumes, const struct volume *volume, stru
 
 	if (!volume_is_served(volume) || !ledger_is_promised(volume->pool, &volume->record))
 		return 0;
-	error = read_promise(volumes, volume, &bytes, why);
+	error = ledger_promise_bytes(volumes, volume, &bytes, why);
 	ledger->promised_bytes += error ? 0 : bytes;
 	return error;
 }
@@ -51,7 +51,7 @@ int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, 
 	int error = 0;
 
 	if (ledger_is_promised(volume->pool, &volume->record))
-		error = read_promise(volumes, volume, &bytes, why);
+		error = ledger_promise_bytes(volumes, volume, &bytes, why);
 	if (!error)
 		*bytes_ret = volume->record.size_bytes - bytes;
 	return error;
@@ -139,9 +139,10 @@ int ledger_check(struct volumes *volumes, const struct pool *pool, const struct 
 	if (ledger_covers(volumes, &ledger, bytes))
 		return 0;
 	return fault(why, -ENOSPC,
-		     "volume %s/%s needs %" PRIu64 " bytes, but of the storage's %" PRIu64 " free bytes %" PRIu64
-		     " are promised to other volumes and %" PRIu64 " kept for the file system%s",
-		     pool->record.name, volume->name, bytes, ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes,
+		     "volume %s/%s needs %" PRIu64 " bytes, %" PRIu64 " more than there are: of the storage's %" PRIu64
+		     " free bytes %" PRIu64 " are promised to other volumes and %" PRIu64 " kept for the file system%s",
+		     pool->record.name, volume->name, bytes, bytes - min_u64(ledger_headroom(&ledger), bytes),
+		     ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes,
 		     volume->thick ? "" : "; a pool with overcommit may promise more");
 }
 

@@ -2,7 +2,7 @@
 /*
  * ledger - the space that volumes were promised and have not used yet.
  *
- * A thick volume, and a thin one of a pool without overcommit, has a promise: what it may still allocate (its size less
+ * A thick volume, and a thin one of a pool without overcommit, has a promise, unless it is only read: what it may still allocate (its size less
  * what it occupies). One that may share blocks with a snapshot or a clone can need new ones for all of its size. A new
  * promise is made only if the free space covers it and all former ones. A part is kept for the file system's own
  * structures. Files of other programs can use up what was promised.
@@ -29,6 +29,9 @@ struct ledger {
 };
 
 bool ledger_is_promised(const struct pool *pool, const struct volume_record *volume);
+/* What a volume may still allocate, whether it has a promise or not. Errors (explained): those of the storage. */
+MUST_CHECK int ledger_promise_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
+				    struct fathom_fault *why);
 /* Whether a write to an allocated block may need a new one, because a snapshot or another volume has it too. */
 bool ledger_may_share(const struct volume *volume);
 /* What can still be promised, or be allocated without a promise. */

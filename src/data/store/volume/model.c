@@ -17,6 +17,7 @@
 #include "data/store/volume/scrub.h"
 #include "data/store/volume/ledger.h"
 #include "data/store/volume/snapshots.h"
+#include "data/store/volume/upkeep.h"
 #include "data/store/volume/probes.gen.h"
 
 /* ---- pools and volumes ---- */
@@ -144,12 +145,14 @@ void model_mark_origins(struct volumes *volumes)
 
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
-			if (!volume->record.has_origin)
+			if (volume->snapshot_count > 0)
+				volume->record.shares = true; /* a record of a former release does not say so */
+			if (!volume->record.has_origin || !volume->record.shares)
 				continue;
 			volume->may_share = true;
 			origin = volumes_find_uuid(volumes, volume->record.origin_volume);
 			if (origin)
-				origin->may_share = true;
+				origin->may_share = origin->record.shares = true;
 		}
 	}
 }
@@ -310,6 +313,7 @@ void model_bring_online(struct volumes *volumes, struct volume *volume)
 	model_set_limit(volume, false);
 	if (!error && volume->record.checksums)
 		scrub_add_volume(volumes->scrub, volume);
+	upkeep_note(volume);
 }
 
 void model_grow_device(const struct volume *volume)
@@ -452,6 +456,7 @@ void model_remove_volume(struct volumes *volumes, struct volume *volume)
 	volumes->read_only_count -= volume->state == VOLUME_READ_ONLY;
 	volumes->damaged_count -= volume->state == VOLUME_ERRORED;
 	scrub_remove_volume(volumes->scrub, volume);
+	upkeep_remove_volume(volume);
 	move_volume(volume, VOLUME_REMOVED);
 	if (bdev)
 		remove_device(bdev);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "data/store/volume/copy.h"
+#include "data/store/volume/upkeep.h"
 #include "data/store/volume/probes.gen.h"
 
 struct change *change_create(struct volumes *volumes, const struct change_kind *kind, volumes_done_fn done, void *ctx)
@@ -35,7 +36,7 @@ void change_report(struct change *change)
 	if (change->is_reported)
 		return;
 	change->is_reported = true;
-	if (change->kind == &empty_trash_kind || change->kind->change == VOLUME_CHANGE_READ_SPACE)
+	if (change->kind == &empty_trash_kind || change->kind->change == VOLUME_CHANGE_READ_SPACE || upkeep_is_step(change))
 		; /* the engine makes them itself */
 	else if (change->error)
 		volumes->changes_failed++;
@@ -164,6 +165,19 @@ static int check_storage(const struct change *change, struct fathom_fault *why)
 	}
 }
 
+/* No change waits: what the engine does by itself. */
+static void insert_own(struct volumes *volumes)
+{
+	struct change *change;
+
+	if (volumes->has_trash)
+		change = change_create(volumes, &empty_trash_kind, finish_empty_trash, volumes);
+	else
+		change = upkeep_next_step(volumes->upkeep);
+	if (change)
+		insert_change(change);
+}
+
 /* Start the first change of the queue on a worker. Changes that need no work, or cannot be done, end here. */
 static void start_next(struct volumes *volumes)
 {
@@ -171,8 +185,8 @@ static void start_next(struct volumes *volumes)
 		struct change *change;
 		int error;
 
-		if (STAILQ_EMPTY(&volumes->changes) && volumes->has_trash && volumes->state == STORAGE_OPEN)
-			insert_change(change_create(volumes, &empty_trash_kind, finish_empty_trash, volumes));
+		if (STAILQ_EMPTY(&volumes->changes) && volumes->state == STORAGE_OPEN)
+			insert_own(volumes);
 		change = take_next(volumes);
 		if (!change)
 			break;

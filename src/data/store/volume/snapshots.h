@@ -63,15 +63,16 @@ void volumes_snapshot(struct volumes *volumes, const struct snapshot_request *re
 void volumes_destroy_snapshot(struct volumes *volumes, const struct volume_key *key, const char *snapshot,
 			      volumes_done_fn done, void *ctx);
 /*
- * Make a volume of a snapshot, in the same pool. Of `clone` count the name, the UUID and `thick`. Errors: -ENOENT, -EEXIST
+ * Make a volume of a snapshot, in the same pool. Of `clone` count the name, the UUID, `thick` and `read_only`: one that is
+ * only read is promised no space. Errors: -ENOENT, -EEXIST
  * (a volume of this name that is no clone of the snapshot), -EINVAL (name), -ENOSPC, -EOPNOTSUPP.
  */
 void volumes_clone(struct volumes *volumes, const struct volume_key *key, const char *snapshot,
 		   const struct volume_record *clone, volumes_done_fn done, void *ctx);
 /*
- * Give a volume the content of its snapshot. A volume that has grown since keeps its size; the rest reads as zeroes.
- * Errors: -ENOENT, -EBUSY (its block device is used, and `force` is not set), -EIO (ERRORED), -ENOSPC, -EOPNOTSUPP,
- * -ETIMEDOUT (its I/O hangs).
+ * Give a volume the content and the size of its snapshot. Hosts see a smaller size before the content changes.
+ * Errors: -ENOENT, -EBUSY (its block device is used, and `force` is not set), -EIO (ERRORED), -EROFS (only read), -ENOSPC,
+ * -EOPNOTSUPP, -ETIMEDOUT (its I/O hangs).
  */
 void volumes_restore(struct volumes *volumes, const struct volume_key *key, const char *snapshot, bool force,
 		     volumes_done_fn done, void *ctx);

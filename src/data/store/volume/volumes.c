@@ -14,6 +14,7 @@
 #include "data/store/backend/limit.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/scrub.h"
+#include "data/store/volume/upkeep.h"
 #include "data/store/volume/ledger.h"
 #include "data/store/volume/probes.gen.h"
 
@@ -227,6 +228,7 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 		TAILQ_INIT(&volumes->copies);
 		trace_object_init(&volumes->trace, TRACE_OBJECT_STORAGE);
 		volumes->scrub = scrub_create(volumes);
+		volumes->upkeep = upkeep_create(volumes);
 		usage_init(&volumes->usage);
 		*opening = (struct opening){
 			.job = { .work = open_tree, .done = finish_open }, .volumes = volumes, .done = done, .ctx = ctx
@@ -237,6 +239,7 @@ int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn don
 	if (error) {
 		if (volumes) {
 			must(scrub_stop(volumes->scrub));
+			upkeep_destroy(volumes->upkeep);
 			space_limit_unref(volumes->limit);
 		}
 		free(volumes);
@@ -269,6 +272,7 @@ void volumes_continue_close(struct volumes *volumes)
 		storage_move(volumes, STORAGE_CLOSED);
 	must(volumes->state == STORAGE_CLOSED);
 	space_limit_unref(volumes->limit);
+	upkeep_destroy(volumes->upkeep);
 	free(volumes);
 	closed(ctx);
 }

@@ -22,7 +22,8 @@
 #include "base/must.h"
 #include "data/store/bdev/bdev.h"
 #include "data/store/pool/record.h"
-#include "data/store/volume/states.gen.h" /* enum storage_state, enum volume_state, enum volume_change */
+#include "data/store/pool/tree.h"
+#include "data/store/volume/states.gen.h" /* enum storage_state, enum volume_change ... */
 #include "data/store/volume/usage.h"
 #include "fathom/trace/trace.h"
 
@@ -46,6 +47,18 @@ struct volume_scrub {
 	TAILQ_ENTRY(volume) link;
 };
 
+/* Of the background work on its files: see upkeep.h. */
+struct volume_upkeep {
+	bool is_listed;
+	uint64_t due_ns;		/* of the next step; clock_monotonic_ns() */
+	uint64_t next;			/* allocation: all blocks before it are allocated */
+	uint64_t step_bytes;		/* allocation: of the next step */
+	struct shared_search search;
+	uint64_t wait_ms, last_wait_ms; /* the last one, if the last step failed; of the last search that found something */
+	struct fathom_fault why;	/* why the last step failed; error 0: it did not */
+	TAILQ_ENTRY(volume) link;
+};
+
 struct volume {
 	struct trace_object trace;
 	enum volume_state state;
@@ -62,6 +75,7 @@ struct volume {
 	bool may_share; /* another volume, a clone, may have blocks in common with it */
 	char device[BDEV_NAME_BYTES_MAX];
 	struct volume_scrub scrub;
+	struct volume_upkeep upkeep;
 	LIST_ENTRY(volume) by_uuid;
 	TAILQ_ENTRY(volume) link;
 };
@@ -174,6 +188,13 @@ void volumes_resize(struct volumes *volumes, const struct volume_key *key, uint6
  */
 void volumes_rename(struct volumes *volumes, const struct volume_key *key, const char *new_name, volumes_done_fn done,
 		    void *ctx);
+
+/*
+ * Make a volume thick or thin, also while hosts use it. A thick one is promised its space before `done`; its blocks are
+ * allocated afterwards, in the background: record.allocating, upkeep.next. A thin one keeps the blocks that it has. Errors:
+ * -ENOENT, -ENOSPC (the pool's size, or too much is promised to others), -EIO (ERRORED), -EROFS (only read), -EBUSY (moved).
+ */
+void volumes_set_thick(struct volumes *volumes, const struct volume_key *key, bool thick, volumes_done_fn done, void *ctx);
 
 /*
  * Read from the storage what the volumes occupy and what can still be promised. Waits for the changes before it. After an

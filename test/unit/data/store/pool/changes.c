@@ -27,6 +27,10 @@ const char *const op_names[OP_COUNT] = {
 	[REMOVE_SNAPSHOT] = "remove snapshot",
 	[CLONE] = "clone",
 	[RESTORE] = "restore",
+	[MAKE_THICK] = "make thick",
+	[ALLOCATE] = "allocate",
+	[MARK_SHARING] = "mark sharing",
+	[UNSHARE] = "unshare",
 	[DELETE_TRASH] = "delete trash",
 };
 
@@ -179,6 +183,47 @@ static int set_hosts(struct contents *now, uint32_t count)
 	return volume_update(now->tree, "p", &record, NULL);
 }
 
+/* Volume a becomes thick, or its record says that it shares blocks; each is the first half of what upkeep ends. */
+static int update_upkeep(struct contents *now, bool thick, bool shares)
+{
+	const struct volume_record *volume = find_volume(now, "a");
+	struct volume_record record;
+
+	if (!volume)
+		return -ENOENT;
+	record = *volume;
+	record.thick = record.allocating = thick || record.thick;
+	record.shares = shares || record.shares;
+	return volume_update(now->tree, "p", &record, NULL);
+}
+
+static int allocate_volume(struct contents *now)
+{
+	const struct volume_record *volume = find_volume(now, "a");
+	int error = 0;
+
+	if (!volume || !volume->allocating)
+		return -ENOENT;
+	for (uint64_t offset = 0; error == 0 && offset < volume->size_bytes; offset += 2 * BLOCK)
+		error = volume_allocate(now->tree, "p", volume, offset, 2 * BLOCK, NULL);
+	return error ? error : volume_end_allocation(now->tree, "p", volume, NULL);
+}
+
+static int unshare_volume(struct contents *now)
+{
+	const struct volume_record *volume = find_volume(now, "a");
+	struct shared_search search = { 0 };
+	int error;
+
+	if (!volume || !volume->shares)
+		return -ENOENT;
+	error = volume_find_shared(now->tree, "p", volume, &search, NULL);
+	if (error)
+		return error;
+	must(search.is_complete && search.has_data && !search.is_shared);
+	return volume_unshare(now->tree, "p", volume, search.data_offset, NULL);
+}
+
 static int resize(struct contents *now, int64_t blocks)
 {
 	const struct volume_record *volume = find_volume(now, "a");
@@ -242,6 +287,14 @@ int change(enum op op, struct contents *now, struct memory_fs *memory)
 		return clone_snapshot(now, memory);
 	case RESTORE:
 		return restore_snapshot(now, memory);
+	case MAKE_THICK:
+		return update_upkeep(now, true, false);
+	case ALLOCATE:
+		return allocate_volume(now);
+	case MARK_SHARING:
+		return update_upkeep(now, false, true);
+	case UNSHARE:
+		return unshare_volume(now);
 	case DELETE_TRASH:
 		return pool_tree_delete_trash(now->tree, NULL) < 0 ? -EIO : 0;
 	case OP_COUNT:

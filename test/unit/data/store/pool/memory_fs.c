@@ -412,6 +412,27 @@ static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t by
 	return write_bytes(self, node_of(self, fd), offset, source->data + offset, bytes);
 }
 
+/* One extent, which no other file has: a clone is a copy here. */
+static int map_file(void *ctx, int fd, uint64_t offset, struct pool_extent *extents, uint32_t extents_max)
+{
+	struct memory_fs *self = ctx;
+	size_t bytes = self->live.nodes[node_of(self, fd)]->bytes;
+
+	must(extents_max > 1);
+	if (offset >= bytes)
+		return 0;
+	extents[0] = (struct pool_extent){ .bytes = bytes, .is_data = true };
+	return 1;
+}
+
+static int unshare(void *ctx, int fd, uint64_t offset, uint64_t bytes)
+{
+	struct memory_fs *self = ctx;
+
+	must(node_of(self, fd) != ROOT);
+	return begin_call(self);
+}
+
 static int sync_fd(void *ctx, int fd)
 {
 	struct memory_fs *self = ctx;
@@ -496,6 +517,8 @@ struct memory_fs *memory_fs_create(void)
 		.data_end = data_end,
 		.allocate = allocate,
 		.clone = clone_range,
+		.map = map_file,
+		.unshare = unshare,
 		.sync = sync_fd,
 		.rename = rename_name,
 		.remove = remove_name,

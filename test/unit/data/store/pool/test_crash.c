@@ -231,6 +231,10 @@ static struct memory_fs *prepared(enum op op)
 		must(volume_remove(now->tree, "p", "b", NULL) == 0);
 	if (op == SNAPSHOT_S)
 		must(change(REMOVE_SNAPSHOT, now, memory) == 0);
+	if (op == ALLOCATE)
+		must(change(MAKE_THICK, now, memory) == 0);
+	if (op == UNSHARE)
+		must(change(MARK_SHARING, now, memory) == 0);
 	if (op == UNPUBLISH)
 		must(change(PUBLISH, now, memory) == 0);
 	close_tree(now);
@@ -313,7 +317,8 @@ static void test_a_power_cut_during_the_recovery_changes_nothing(void **state)
 
 /*
  * Bugs that do no harm. A single snapshot does not need the order that a group needs; of a group, the folder that the first
- * member came to may be synced after the next member came to its folder.
+ * member came to may be synced after the next member came to its folder. The last step of the upkeep syncs the data file, so
+ * that its blocks are not allocated again, or the mark removed again, after a power cut; the file reads the same without.
  */
 static const struct {
 	int plant;
@@ -323,7 +328,9 @@ static const struct {
 	{ PLANT_MISSING_SYNC, SNAPSHOT, 3, 5 },	   { PLANT_MISSING_SYNC, SNAPSHOT_S, 3, 5 },
 	{ PLANT_LATE_SYNC, SNAPSHOT, 3, 5 },	   { PLANT_LATE_SYNC, SNAPSHOT_S, 3, 5 },
 	{ PLANT_LATE_SYNC, SNAPSHOT_GROUP, 9, 9 }, { PLANT_LATE_RENAME, SNAPSHOT, 0, 0 },
-	{ PLANT_LATE_RENAME, SNAPSHOT_S, 0, 0 },
+	{ PLANT_LATE_RENAME, SNAPSHOT_S, 0, 0 },   { PLANT_MISSING_SYNC, ALLOCATE, 0, 0 },
+	{ PLANT_MISSING_SYNC, UNSHARE, 0, 0 },	   { PLANT_LATE_SYNC, ALLOCATE, 0, 0 },
+	{ PLANT_LATE_SYNC, UNSHARE, 0, 0 },
 };
 
 static bool is_harmless(int plant, enum op op, uint32_t index)

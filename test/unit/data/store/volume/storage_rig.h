@@ -137,7 +137,7 @@ static int control_create(void *ctx)
 	return 0;
 }
 
-static int control_grow(void *ctx)
+static inline int control_grow(void *ctx)
 {
 	volumes_resize(volumes, &key, 16 * MIB, false, note_end, ctx);
 	return 0;
@@ -257,6 +257,11 @@ static int end(void **state)
 		close_storage();
 	control_stop();
 	return 0;
+}
+
+static inline int control_count_blocks(void *ctx)
+{
+	return (int)bdev_block_count(bdev_find("p/a"));
 }
 
 static inline int control_is_held(void *ctx)

@@ -77,7 +77,7 @@ enum {
 	SYNCS_BEFORE_RENAME = 4, /* the data, the data again, the folder, the new record */
 };
 
-/* Restore p/a, which hosts use, until the sync after this number of others hangs. */
+/* Restore p/a, which has grown and which hosts use, until the sync after this number of others hangs. */
 static struct call *begin_restore_until(int syncs)
 {
 	struct call *restoring;
@@ -86,6 +86,7 @@ static struct call *begin_restore_until(int syncs)
 	write_data("before");
 	assert_int_equal(run(control_snapshot), 0);
 	write_data("behind");
+	assert_int_equal(run(control_grow), 0);
 	assert_int_equal(on_control(control_use, (void *)"p/a"), 0);
 	is_forced = true;
 	has_cloned = false;
@@ -132,6 +133,7 @@ static void a_restore_whose_hold_lapses_leaves_the_volume_as_before(void **state
 	assert_read("late");
 	assert_true(has_file("data.1"));
 	assert_false(has_file("data.2"));
+	assert_int_equal(on_control(control_count_blocks, NULL), 16 * MIB / 4096);
 	assert_int_equal(run(control_grow), 0); /* changes go on */
 	restart_and_use();
 	assert_read("late");
@@ -151,6 +153,7 @@ static void a_restore_whose_new_file_cannot_be_opened_changes_nothing(void **sta
 	hang_sync_no_more();
 	assert_int_equal(wait_for(restoring), -ENOENT);
 	assert_read("behind");
+	assert_int_equal(on_control(control_count_blocks, NULL), 16 * MIB / 4096);
 	begin_write("later");
 	assert_int_equal(end_write(), IO_SUCCESS);
 	restart_and_use();

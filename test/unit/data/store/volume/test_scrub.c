@@ -378,6 +378,8 @@ static void a_snapshot_its_clone_and_a_restored_volume_have_the_checksums(void *
 	assert_int_equal(run(control_restore), 0);
 	assert_block("p/a", 3, 0x33);
 	assert_block("p/a", 9, 0);
+	assert_int_equal(do_io("p/a", IO_TYPE_READ, 8000), IO_INVALID); /* it has the size of the snapshot */
+	assert_int_equal(run(control_resize), 0);
 	assert_block("p/a", 8000, 0);
 	wait_until_clean("p/a");
 	wait_until_clean("p/clone");
