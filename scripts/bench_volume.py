@@ -82,6 +82,7 @@ def bench_ratios(server_of, build, report, rounds, seconds, disks):
                              *(f"{to[name, floor]:.2f}" for name in names[2:] for floor in names[:2])])
                 print(f"  {rows[-1]}", file=sys.stderr)
         bench_neighbour(server, report, rounds, seconds)
+        bench_former_snapshot(server, report, rounds, seconds)
     finally:
         server.stop()
     report.table("Volumes, depth 32, IOPS to those of a raw file and of the device",
@@ -109,6 +110,39 @@ def bench_neighbour(server, report, rounds, seconds):
         report.line(bench="volume neighbour", rw=direction, snapshots_to_none=round(statistics.mean(middle), 3), lowest=round(min(ratios), 3))
         rows.append([f"4k {direction}", f"{statistics.mean(middle):.3f}", f"{min(ratios):.3f}", f"{max(ratios):.3f}"])
     report.table("A volume beside one with snapshots, which hosts write to, to the same beside one without", ["case", "IOPS ratio", "lowest", "highest"], rows)
+
+
+def bench_former_snapshot(server, report, rounds, seconds):
+    """Writes of a volume before its first snapshot, with one that shares nothing with it any more, and after its end."""
+    rows = {}
+
+    def measure(case):
+        before = cpu_s(server.process.pid)
+        done = server.perf(seconds, "--nsid", "3", "--rw", "randwrite", "--bs", "4k", "--depth", "16")["total"]
+        rows.setdefault(case, []).append((done["iops"], (cpu_s(server.process.pid) - before) / max(done["iops"] * seconds, 1) * 1e6))
+
+    for _ in range(rounds):
+        measure("before")
+        commands(server, "volume_snapshot p thin s\n")
+        server.perf(600, "--nsid", "3", "--rw", "write", "--bs", "128k", "--count", str(BYTES // (128 << 10)))
+        measure("with a snapshot")
+        commands(server, "snapshot_destroy p thin s\n")
+        for _ in range(1000):
+            if not any(volume["shares"] for volume in server.rpc("volume_get_volumes") if volume["name"] == "thin"):
+                break
+            time.sleep(0.1)
+        measure("after it")
+    middle = {case: [statistics.median(values) for values in zip(*found)] for case, found in rows.items()}
+    report.line(bench="volume former snapshot", iops={case: round(iops) for case, (iops, _) in middle.items()},
+                cpu_us={case: round(cpu, 2) for case, (_, cpu) in middle.items()})
+    report.table("4 KiB random writes of a volume around its only snapshot, depth 16", ["case", "IOPS", "CPU of a write"],
+                 [[case, f"{iops / 1000:.1f}k", f"{cpu:.1f} us"] for case, (iops, cpu) in middle.items()])
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Calls:

@@ -256,6 +256,14 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_list(struct fathom_control *
 FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_resize(struct fathom_control *control, const char *name,
 	uint64_t size_bytes, bool force, struct fathom_control_volume **ret, struct fathom_fault *why);
 
+/*
+ * Change properties of a volume while hosts use it. -ENOSPC: it cannot become thick; `why` says how many bytes are
+ * missing. `properties`: "thick=on", "description=TEXT".
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_set_prop(struct fathom_control *control, const char *name,
+	const struct fathom_control_pair *properties, size_t count, struct fathom_control_volume **ret,
+	struct fathom_fault *why);
+
 /* Rename a volume within its pool. `new_name`: "VOLUME" or "POOL/VOLUME". */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_volume_rename(struct fathom_control *control, const char *name,
 	const char *new_name, struct fathom_control_volume **ret, struct fathom_fault *why);

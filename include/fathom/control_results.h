@@ -255,6 +255,7 @@ struct fathom_control_new_volume {
 	const char *ranks; /* it may be placed on one of these, "0-3"; NULL: any of its pool */
 	const char *from; /* a clone of "POOL/VOLUME@SNAPSHOT"; NULL: an empty volume */
 	bool checksums;
+	bool read_only; /* a clone that is only read, and needs no promise of space */
 };
 
 /* A host that may connect. */
@@ -290,6 +291,11 @@ struct fathom_control_volume {
 	uint32_t block_bytes;
 	bool thick;
 	bool checksums;
+	bool read_only; /* a clone that is only read */
+	bool allocating; /* it became thick, and its holes get blocks in the background */
+	uint64_t allocation_bytes; /* up to here; of size_bytes */
+	const char *allocation_reason; /* why that has stopped for a while; "" */
+	const char *description;
 	uint64_t allocated_bytes;
 	uint64_t created_ns;
 	const char *nqn; /* of its subsystem */

@@ -58,6 +58,7 @@ class Answers(ServerTest):
                            mgmt.MgmtSvc/PoolCreate mgmt.MgmtSvc/PoolDestroy mgmt.MgmtSvc/ListPools mgmt.MgmtSvc/PoolQuery mgmt.MgmtSvc/PoolGetProp
                            mgmt.MgmtSvc/PoolGetACL mgmt.MgmtSvc/PoolOverwriteACL mgmt.MgmtSvc/PoolUpdateACL mgmt.MgmtSvc/PoolDeleteACL
                            fathom.ControlSvc/VolumeCreate fathom.ControlSvc/VolumeList fathom.ControlSvc/VolumeResize
+                           fathom.ControlSvc/VolumeSetProp
                            fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeMove fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish
                            fathom.ControlSvc/VolumeUnpublish fathom.ControlSvc/SnapshotCreate fathom.ControlSvc/SnapshotDestroy
                            fathom.ControlSvc/SnapshotRestore fathom.ControlSvc/SnapshotChanges""",

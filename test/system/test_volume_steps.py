@@ -273,7 +273,7 @@ class Steps(ServerTest):
         if not name:
             return None
         size, ledger = after[name].snapshots[snapshot]
-        after[name] = after[name].copy(size=max(size, after[name].size), ledger=self.new_ledger(ledger) if ledger else None)
+        after[name] = after[name].copy(size=size, ledger=self.new_ledger(ledger) if ledger else None)
         return lambda: self.call("SnapshotRestore", name=f"p/{name}@{snapshot}", force=True)
 
     # ---- steps ----

@@ -37,7 +37,7 @@ class Streams(SystemTest):
     def data(self, volume):
         """The path of a volume's data."""
         for folder, _, names in os.walk(self.storage):
-            if folder.endswith(f"/p1/volumes/{volume}"):
+            if folder.endswith(f"/volumes/{volume}"):
                 return os.path.join(folder, max(name for name in names if name.startswith("data.")))
         raise AssertionError(f"no data of {volume}")
 
@@ -107,6 +107,25 @@ class Streams(SystemTest):
         self.rig.fathom("volume", "import", "p1/b", "--input", difference, "--force")
         self.assert_same("a", "b")
         self.assertEqual([row["name"] for row in self.rig.json("volume", "show", "p1/b")["volumes"][0]["snapshots"]], ["s1", "s2"])
+
+    def test_an_export_needs_no_space_for_its_clone(self):
+        whole = self.path("whole")
+        self.rig.fathom("pool", "create", "p2")
+        self.rig.fathom("volume", "create", "p2/a", "260M")     # of 512 MiB
+        self.write("a", 3, 17, 4095)
+        self.rig.fathom("volume", "snapshot", "p2/a@s1")
+        self.refused("code = 1259", "volume", "create", "p2/b", "--from", "p2/a@s1")
+        self.rig.fathom("volume", "export", "p2/a@s1", "--output", whole)
+        self.assertEqual(self.names(), ["p2/a"])
+        self.rig.fathom("volume", "import", "p1/b", "--input", whole, "--checksums")
+        self.assert_same("a", "b")
+        self.assertTrue(self.rig.json("volume", "show", "p1/b")["volumes"][0]["checksums"])
+        self.assertIn("--checksums", self.refused("code = 1288", "volume", "set-prop", "p1/b", "checksums=off"))
+        self.refused("code = 1259", "volume", "set-prop", "p1/b", "thick=on")
+        self.rig.fathom("volume", "snapshot-destroy", "p2/a@s1")
+        self.rig.fathom("volume", "set-prop", "p2/a", "thick=on", "description=for the database")
+        self.assertEqual(self.rig.json("volume", "get-prop", "p2/a"),
+                         {"thick": "on", "checksums": "off", "read-only": "off", "description": "for the database"})
 
     def test_a_volume_that_a_killed_import_has_just_created_is_continued(self):
         whole = self.path("whole")

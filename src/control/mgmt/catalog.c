@@ -439,6 +439,7 @@ int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume,
 		free(volume->record.hosts);
 	volume->version = version;
 	volume->record = record;
+	volume->stored_ns = clock_realtime_ns();
 	bucket = &catalog->names[name_bucket(volume->pool->record.name, record.name)];
 	TAILQ_INSERT_TAIL(bucket, volume, name_link);
 	move_volume(volume);

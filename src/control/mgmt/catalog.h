@@ -36,6 +36,7 @@ enum {
 	CATALOG_NQN_BYTES = 224,		     /* with the NUL */
 	CATALOG_OWNER_BYTES = 256,
 	CATALOG_MACHINE_BYTES = 256, /* the name of a client host, with the NUL */
+	CATALOG_DESCRIPTION_BYTES = 256, /* with the NUL */
 	CATALOG_TEXT_BYTES = 256,
 	CATALOG_HOSTS_MAX = 64,
 	CATALOG_POOLS_MAX = 4096,
@@ -73,6 +74,7 @@ enum catalog_change_kind {
 	CATALOG_PUBLISH,
 	CATALOG_UNPUBLISH,
 	CATALOG_MOVE,
+	CATALOG_SET_PROP,
 };
 
 /* A change of a volume that its engine has not confirmed. */
@@ -80,7 +82,7 @@ struct catalog_change {
 	enum catalog_change_kind kind;
 	uint64_t size_bytes;	      /* RESIZE */
 	char text[CATALOG_NQN_BYTES]; /* RENAME: the new name; PUBLISH, UNPUBLISH: the host; "": all hosts; MOVE: why it is
-					 undone */
+					 undone; SET_PROP: "thick=on" */
 	char machine[CATALOG_MACHINE_BYTES]; /* PUBLISH: as of a host */
 	enum mgmt_move_state phase;	     /* MOVE: not IDLE */
 	struct catalog_place place;	     /* MOVE: to which the volume moves; SETTLING: which it has left */
@@ -114,6 +116,8 @@ struct catalog_volume_record {
 	uint64_t size_bytes;
 	uint32_t block_bytes;
 	bool thick, checksums;
+	bool read_only; /* a clone */
+	char description[CATALOG_DESCRIPTION_BYTES];
 	bool is_forced; /* DESTROYING: disconnect its hosts, destroy its snapshots */
 	struct catalog_place place;
 	struct catalog_placement placement;
@@ -141,6 +145,7 @@ struct catalog_volume {
 	struct trace_object trace;
 	enum mgmt_volume_state state;
 	struct catalog_volume_record record;
+	uint64_t stored_ns; /* when the service stored the record; CLOCK_REALTIME; 0: before its start */
 	uint64_t version;
 	struct catalog_pool *pool;
 	struct mgmt_task *task;

@@ -22,8 +22,9 @@ static const char *const volume_states[] = {
 	[MGMT_VOLUME_DESTROYING] = "destroying",
 };
 static const char *const changes[] = {
-	[CATALOG_NO_CHANGE] = "",      [CATALOG_RESIZE] = "resize",	  [CATALOG_RENAME] = "rename",
-	[CATALOG_PUBLISH] = "publish", [CATALOG_UNPUBLISH] = "unpublish", [CATALOG_MOVE] = "move",
+	[CATALOG_NO_CHANGE] = "",	 [CATALOG_RESIZE] = "resize",	    [CATALOG_RENAME] = "rename",
+	[CATALOG_PUBLISH] = "publish",	 [CATALOG_UNPUBLISH] = "unpublish", [CATALOG_MOVE] = "move",
+	[CATALOG_SET_PROP] = "set-prop",
 };
 static const char *const phases[] = {
 	[MGMT_MOVE_IDLE] = "",
@@ -301,6 +302,16 @@ static bool unpack_host(json_t *json, struct catalog_host *host)
 	       text_copy(host->machine, sizeof(host->machine), machine) == 0;
 }
 
+/* What few volumes have; a former release reads the records of the others. Takes `json`. */
+static json_t *add_rare(json_t *json, const struct catalog_volume_record *record)
+{
+	if (json && record->description[0])
+		json_object_set_new(json, "description", json_string(record->description));
+	if (json && record->read_only)
+		json_object_set_new(json, "read_only", json_true());
+	return json;
+}
+
 int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret)
 {
 	json_t *json, *hosts;
@@ -320,7 +331,7 @@ int catalog_encode_volume(const struct catalog_volume_record *record, char **tex
 			 pack_place(&record->place), "change", pack_change(&record->change), "hosts", hosts);
 	if (record->placement.reason != PLACEMENT_UNKNOWN)
 		json_object_set_new(json, "placement", pack_placement(&record->placement));
-	return finish_encoding(json, text_ret);
+	return finish_encoding(add_rare(json, record), text_ret);
 }
 
 static bool unpack_hosts(json_t *json, struct catalog_volume_record *record)
@@ -357,19 +368,20 @@ static bool unpack_origin(const char *text, struct catalog_volume_record *record
 static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
 {
 	json_int_t created_ns, since_ns, size_bytes, block_bytes;
-	const char *uuid, *state, *origin, *former, *undo;
-	int schema, thick, checksums, force, state_index;
+	const char *uuid, *state, *origin, *former, *undo, *description = "";
+	int schema, thick, checksums, force, state_index, read_only = 0;
 	uint8_t bytes[MEMBER_UUID_BYTES];
 	json_t *place, *change, *hosts;
 
 	if (!unpack_placement(json_object_get(json, "placement"), &record->placement))
 		return false;
 	(void)json_object_del(json, "placement"); /* most records of older releases have none */
-	if (json_unpack(json, "{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:o, s:o, s:o !}",
+	if (json_unpack(json,
+			"{s:i, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:b, s:s, s:s, s:s, s:o, s:o, s:o, s?s, s?b !}",
 			"schema", &schema, "uuid", &uuid, "state", &state, "created_ns", &created_ns, "since_ns", &since_ns,
 			"size_bytes", &size_bytes, "block_bytes", &block_bytes, "thick", &thick, "checksums", &checksums,
 			"force", &force, "origin", &origin, "former", &former, "undo", &undo, "place", &place, "change",
-			&change, "hosts", &hosts) < 0)
+			&change, "hosts", &hosts, "description", &description, "read_only", &read_only) < 0)
 		return false;
 	state_index = find_word(volume_states, ARRAY_COUNT(volume_states), state);
 	if (schema != CATALOG_SCHEMA || state_index < 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX ||
@@ -382,9 +394,11 @@ static bool unpack_volume(json_t *json, struct catalog_volume_record *record)
 	record->block_bytes = (uint32_t)block_bytes;
 	record->thick = thick;
 	record->checksums = checksums;
+	record->read_only = read_only;
 	record->is_forced = force;
 	return text_copy(record->uuid, sizeof(record->uuid), uuid) == 0 && unpack_origin(origin, record) &&
 	       text_copy(record->former, sizeof(record->former), former) == 0 &&
+	       text_copy(record->description, sizeof(record->description), description) == 0 &&
 	       text_copy(record->undo, sizeof(record->undo), undo) == 0 && unpack_place(place, &record->place) &&
 	       unpack_change(change, &record->change) && unpack_hosts(hosts, record);
 }

@@ -254,6 +254,11 @@ MUST_CHECK int storage_find_changeable(struct mgmt *mgmt, const char *name, stru
 void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
 			  const struct catalog_change *change);
 
+/* ---- storage_prop.c ---- */
+
+/* Of a SET_PROP: whether the volume becomes thick. */
+bool storage_change_is_thick(const struct catalog_change *change);
+
 /* ---- storage_finish.c, for storage_move.c ---- */
 
 /* Call again later, because the result could not be stored. */
@@ -281,6 +286,8 @@ MUST_CHECK int storage_place_pool(struct mgmt *mgmt, const char *label, uint32_t
 /* ---- storage_snapshot.c ---- */
 
 void storage_snapshots_close(struct mgmt *mgmt);
+/* Unless a change is under way, the size that the engine gives is right: a restored volume has that of its snapshot. */
+void storage_adopt_size(struct mgmt *mgmt, struct catalog_volume *volume, const Store__Volume *known);
 
 /* ---- storage_answer.c ---- */
 

@@ -114,6 +114,14 @@ static int show_hosts(const struct catalog_volume_record *record, const Store__V
 	return 0;
 }
 
+static void show_allocation(const Store__Volume *known, Fathom__Volume *message)
+{
+	message->allocated_bytes = known->allocated_bytes;
+	message->allocating = known->allocating;
+	message->allocation_bytes = known->allocation_bytes;
+	message->allocation_reason = known->allocation_reason;
+}
+
 static int show_snapshots(const Store__Volume *known, Fathom__Volume *message)
 {
 	Fathom__Volume__Snapshot *snapshots;
@@ -198,11 +206,13 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 	message->block_bytes = record->block_bytes;
 	message->thick = record->thick;
 	message->checksums = record->checksums;
+	message->read_only = record->read_only;
+	message->description = (char *)record->description;
 	message->created_ns = record->created_ns;
 	message->origin = (char *)record->origin;
 	message->asked_ns = known->asked_ns;
 	if (known->volume)
-		message->allocated_bytes = known->volume->allocated_bytes;
+		show_allocation(known->volume, message);
 	message->nqn = (char *)nqn_of(record, known->volume, shown->nqn, sizeof(shown->nqn));
 	if (member && known->address && known->address[0])
 		(void)text_copy(shown->address, sizeof(shown->address), known->address);

@@ -52,6 +52,8 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 	storage_what(volume->pool, volume, what);
 	if (*asked->uuid && strcasecmp(record->uuid, asked->uuid) != 0)
 		return fault_volume_differs(why, what, "UUID", record->uuid, asked->uuid);
+	if (record->read_only != (asked->read_only != 0))
+		return differ(volume, "read-only", record->read_only, asked->read_only != 0, why);
 	if (strcmp(record->origin, origin_of(asked)) != 0)
 		return fault_volume_differs(why, what, "origin", record->origin, origin_of(asked));
 	if (!*asked->from) {
@@ -96,6 +98,8 @@ static int check_size(const Fathom__VolumeCreateReq *asked, struct fathom_fault 
 		return fault_volume_size_bad(why, asked->size_bytes, "a clone has the size of its snapshot");
 	if (*asked->from)
 		return 0;
+	if (asked->read_only)
+		return fault_volume_size_bad(why, asked->size_bytes, "only a clone can be read-only");
 	if (asked->size_bytes == 0 || asked->size_bytes > CATALOG_BYTES_MAX)
 		return fault_volume_size_bad(why, asked->size_bytes, "a volume has at least one block, and at most 4 EiB");
 	if (asked->size_bytes % block_bytes != 0)
@@ -158,6 +162,7 @@ static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__
 		.block_bytes = block_bytes_of(asked),
 		.thick = asked->thick,
 		.checksums = asked->checksums,
+		.read_only = asked->read_only,
 		.place = placed->place,
 		.placement = placed->placement,
 	};

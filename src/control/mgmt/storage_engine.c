@@ -261,6 +261,18 @@ static int keep_list(struct mgmt_engine *engine, const Store__StorageResp *respo
 	return 0;
 }
 
+/* A volume has another size if it was restored, and the service ended before it knew. */
+static void adopt_sizes(struct mgmt *mgmt, const struct mgmt_engine *engine)
+{
+	for (size_t i = 0; i < engine->volume_count; i++) {
+		struct catalog_volume *volume = catalog_find_uuid(mgmt->catalog, engine->volumes[i]->uuid);
+
+		if (volume && volume->state == MGMT_VOLUME_READY && !volume->task && volume->stored_ns < engine->asked_ns &&
+		    memcmp(&volume->record.place, &engine->place, sizeof(engine->place)) == 0)
+			storage_adopt_size(mgmt, volume, engine->volumes[i]);
+	}
+}
+
 /* ---- readers ---- */
 
 /* What a reader waits for: the answer to LIST `wanted` of the engine, or a later one. */
@@ -361,6 +373,8 @@ static void list_done(void *ctx, const struct storage_result *result)
 		error = keep_list(engine, result->response, asked_ns);
 		if (error)
 			fill_fault(&engine->why, error, "%s", strerror(-error));
+		else
+			adopt_sizes(mgmt, engine);
 	}
 	fulfil_wishes(mgmt, engine);
 	if (!TAILQ_EMPTY(&engine->wishes))

@@ -48,6 +48,9 @@ static void write_change(const struct catalog_change *change, char *text)
 	case CATALOG_UNPUBLISH:
 		snprintf(text, STORAGE_CHANGE_BYTES, "unpublish from %s", change->text[0] ? change->text : "all hosts");
 		break;
+	case CATALOG_SET_PROP:
+		snprintf(text, STORAGE_CHANGE_BYTES, "set %s", change->text);
+		break;
 	case CATALOG_MOVE:
 		snprintf(text, STORAGE_CHANGE_BYTES,
 			 change->phase == MGMT_MOVE_SETTLING  ? "move from rank %u"
@@ -122,6 +125,10 @@ static void fill_change_request(const struct catalog_volume_record *record, Stor
 		request->action = STORE__ACTION__VOLUME_UNPUBLISH;
 		request->host_nqn = (char *)unpublished_host(record);
 		break;
+	case CATALOG_SET_PROP:
+		request->action = STORE__ACTION__VOLUME_SET_THICK;
+		request->thick = storage_change_is_thick(change);
+		break;
 	case CATALOG_MOVE: /* storage_move_fill() */
 	case CATALOG_NO_CHANGE:
 		must(!"a task has an intent");
@@ -144,6 +151,7 @@ static void fill_clone_request(const struct catalog_volume_record *record, Store
 	request->snapshot = at + 1;
 	request->new_name = (char *)record->name;
 	request->new_uuid = (char *)record->uuid;
+	request->read_only = record->read_only;
 }
 
 static void fill_volume_request(const struct mgmt_task *task, Store__StorageReq *request)
@@ -319,6 +327,9 @@ static int apply_change(const struct mgmt_task *task, struct catalog_volume_reco
 			return -ENOMEM;
 		*is_last_ret = !gone || change->text[0] || next->host_count == 0;
 		break;
+	case CATALOG_SET_PROP:
+		next->thick = storage_change_is_thick(change);
+		break;
 	case CATALOG_MOVE: /* storage_move_done() */
 	case CATALOG_NO_CHANGE:
 		must(!"a task has an intent");
@@ -342,6 +353,9 @@ static void raise_change(const struct mgmt_task *task, const struct catalog_chan
 	else if (change->kind == CATALOG_RENAME)
 		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume rename", storage_who(task),
 				     "%s was renamed from %s", what, task->volume->record.former);
+	else if (change->kind == CATALOG_SET_PROP)
+		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume set-prop", storage_who(task), "%s has now %s",
+				     what, change->text);
 	else
 		mgmt_raise_operation(task->mgmt, RAS_VOLUME_CHANGED, "volume resize", storage_who(task),
 				     "%s has now %" PRIu64 " bytes", what, task->volume->record.size_bytes);

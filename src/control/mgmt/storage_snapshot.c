@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/reactor/reactor.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
@@ -74,6 +75,22 @@ static const Store__Volume *find_volume(const Store__StorageResp *response, cons
 	return NULL;
 }
 
+void storage_adopt_size(struct mgmt *mgmt, struct catalog_volume *volume, const Store__Volume *known)
+{
+	struct catalog_volume_record next = volume->record;
+	struct fathom_fault why = { 0 };
+	int error;
+
+	if (next.change.kind != CATALOG_NO_CHANGE || known->size_bytes == next.size_bytes || known->size_bytes == 0 ||
+	    known->size_bytes > CATALOG_BYTES_MAX)
+		return;
+	next.size_bytes = known->size_bytes;
+	error = catalog_store_volume(mgmt->catalog, volume, &next, &why);
+	if (error)
+		log_warning("the size of volume \"%s/%s\" cannot be stored, and is read again later: %s",
+			    volume->pool->record.name, next.name, why.error ? why.text : strerror(-error));
+}
+
 static void reply_snapshot(struct mgmt_snapshot *snapshot, const Store__StorageResp *answer)
 {
 	Fathom__SnapshotResp response = FATHOM__SNAPSHOT_RESP__INIT;
@@ -94,6 +111,8 @@ static void reply_snapshot(struct mgmt_snapshot *snapshot, const Store__StorageR
 
 		if (!volume)
 			continue; /* destroyed meanwhile */
+		if (snapshot->action == STORE__ACTION__SNAPSHOT_RESTORE && known.volume)
+			storage_adopt_size(snapshot->mgmt, volume, known.volume);
 		error = storage_show(snapshot->mgmt, volume, &known, &shown[count]);
 		places[count] = &shown[count].message;
 		count++;

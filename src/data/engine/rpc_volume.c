@@ -218,6 +218,15 @@ void method_volume_rename(struct rpc_request *request, const struct volume_renam
 			       rpc_volume_done, request);
 }
 
+void method_volume_set_thick(struct rpc_request *request, const struct volume_set_thick_params *p)
+{
+	struct volumes *volumes = rpc_volume_storage(request);
+
+	if (volumes)
+		volumes_set_thick(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, !p->off,
+				  rpc_volume_done, request);
+}
+
 void method_volume_scrub(struct rpc_request *request, const struct volume_scrub_params *p)
 {
 	struct volumes *volumes = rpc_volume_storage(request);
@@ -331,6 +340,17 @@ static void put_export(json_t *object, const struct volume *volume)
 		json_put(object, "export_reason", json_text(export_failure(volume)));
 }
 
+/* What is done to its files in the background, or is left to do. */
+static void put_upkeep(json_t *object, const struct volume *volume)
+{
+	json_put(object, "shares", json_boolean(volume->record.shares));
+	if (!volume->record.allocating)
+		return;
+	json_put(object, "allocating", json_integer((json_int_t)volume->upkeep.next));
+	if (volume->upkeep.why.error)
+		json_put(object, "allocating_reason", json_text(volume->upkeep.why.text));
+}
+
 static json_t *volume_json(const struct volume *volume)
 {
 	json_t *object = json_made(json_object());
@@ -344,6 +364,7 @@ static json_t *volume_json(const struct volume *volume)
 	json_put(object, "size", json_integer((json_int_t)volume->record.size_bytes));
 	json_put(object, "block_size", json_integer(volume->record.block_bytes));
 	json_put(object, "thick", json_boolean(volume->record.thick));
+	put_upkeep(object, volume);
 	put_checksums(object, volume);
 	json_put(object, "created_ns", json_integer((json_int_t)volume->record.created_ns));
 	if (volume->state == VOLUME_ERRORED || volume->state == VOLUME_READ_ONLY)

@@ -161,6 +161,11 @@ static Store__Volume *create_volume(const struct volume *volume)
 	add_snapshots(to, volume);
 	set_origin(to, record);
 	set_text(&to->move, volume_move_text(record->move));
+	to->read_only = record->read_only;
+	to->allocating = record->allocating;
+	to->allocation_bytes = record->allocating ? volume->upkeep.next : 0;
+	if (record->allocating && volume->upkeep.why.error)
+		set_text(&to->allocation_reason, volume->upkeep.why.text);
 	return to;
 }
 

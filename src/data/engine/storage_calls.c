@@ -17,6 +17,7 @@
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
 static_assert((int)STORAGE_ACTION_MOVE_SNAPSHOT == (int)STORE__ACTION__MOVE_SNAPSHOT, "the probe's enum has its values");
 
+static_assert((int)STORAGE_ACTION_VOLUME_SET_THICK == (int)STORE__ACTION__VOLUME_SET_THICK, "here, too");
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CHANGES == (int)STORE__ACTION__SNAPSHOT_CHANGES, "here, too");
 
 static struct {
@@ -191,6 +192,11 @@ static void resize_volume(struct storage_call *call)
 	volumes_resize(call->volumes, &call->key, call->request->size_bytes, call->request->force, end_call, call);
 }
 
+static void set_thick(struct storage_call *call)
+{
+	volumes_set_thick(call->volumes, &call->key, call->request->thick, end_call, call);
+}
+
 static void end_rename(void *ctx, const struct fathom_fault *why)
 {
 	struct storage_call *call = ctx;
@@ -250,6 +256,7 @@ static const struct action {
 	[STORE__ACTION__MOVE_ACCEPT] = { "MOVE_ACCEPT", move_accept },
 	[STORE__ACTION__MOVE_DISCARD] = { "MOVE_DISCARD", move_discard },
 	[STORE__ACTION__MOVE_SNAPSHOT] = { "MOVE_SNAPSHOT", move_snapshot },
+	[STORE__ACTION__VOLUME_SET_THICK] = { "VOLUME_SET_THICK", set_thick },
 };
 
 /* ---- the method ---- */

@@ -75,7 +75,7 @@ static void end_clone(void *ctx, const struct fathom_fault *why)
 
 void storage_snapshot_clone(struct storage_call *call)
 {
-	struct volume_record clone = { .thick = call->request->thick };
+	struct volume_record clone = { .thick = call->request->thick, .read_only = call->request->read_only };
 	struct fathom_fault why;
 
 	if (text_copy(clone.name, sizeof(clone.name), call->request->new_name) != 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom volume, fathom host - sizes as arguments, and lists of hosts. The build makes the other commands. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/control/control.h"
 #include "cmd/fathom/show/show.h"
+
+enum { PROPERTIES_MAX = 7 /* of a command; volume.def */ };
 
 /* Print the volume (taken), and end. */
 static int end_volume(const struct control_run *run, struct fathom_control_volume *volume)
@@ -73,6 +76,50 @@ int run_volume_resize(struct control_run *run)
 	if (fathom_control_volume_resize(run->control, run->argv[0], bytes, run->values.force, &volume, &why))
 		return control_fail(run, &why);
 	return end_volume(run, volume);
+}
+
+int run_volume_set_prop(struct control_run *run)
+{
+	struct fathom_control_pair pairs[PROPERTIES_MAX] = { 0 };
+	size_t count = (size_t)run->argc - 1;
+	struct fathom_control_volume *volume;
+	struct fathom_fault why;
+
+	must(count > 0 && count <= PROPERTIES_MAX);
+	for (size_t i = 0; i < count; i++)
+		pairs[i].name = run->argv[i + 1];
+	if (fathom_control_volume_set_prop(run->control, run->argv[0], pairs, count, &volume, &why))
+		return control_fail(run, &why);
+	return end_volume(run, volume);
+}
+
+int run_volume_get_prop(struct control_run *run)
+{
+	struct fathom_control_volumes *volumes;
+	const char *unknown;
+	struct fathom_fault why;
+	int status;
+
+	if (fathom_control_volume_list(run->control, NULL, run->argv[0], NULL, &volumes, &why))
+		return control_fail(run, &why);
+	if (volumes->count != 1) {
+		fill_fault(&why, -EPROTO, "the answer has %zu volumes, not one", volumes->count);
+		fathom_control_free(volumes);
+		return control_fail(run, &why);
+	}
+	unknown = find_unknown_property(run->argv + 1, (size_t)run->argc - 1);
+	if (unknown)
+		status = control_bad(run, "there is no property \"%s\"", unknown);
+	else if (control_is_json(run))
+		status = control_finish(run,
+					json_volume_properties(&volumes->volumes[0], run->argv + 1, (size_t)run->argc - 1),
+					NULL);
+	else {
+		show_volume_properties(&volumes->volumes[0], run->argv + 1, (size_t)run->argc - 1, stdout);
+		status = control_finish(run, NULL, NULL);
+	}
+	fathom_control_free(volumes);
+	return status;
 }
 
 int run_volume_move(struct control_run *run)

@@ -127,7 +127,9 @@ static int destroy_leftover(struct exporter *self, struct fathom_fault *why)
 
 static int open_clone(struct exporter *self, struct fathom_fault *why)
 {
-	const struct fathom_control_new_volume new_volume = { .name = self->clone, .from = self->run->argv[0] };
+	const struct fathom_control_new_volume new_volume = { .name = self->clone,
+							      .from = self->run->argv[0],
+							      .read_only = true };
 	struct fathom_control *control = self->run->control;
 	struct fathom_control_volume *volume;
 	char uuid[UUID_STR_LEN];

@@ -146,6 +146,7 @@ static int create_volume(struct import *import, struct fathom_fault *why)
 		.size_bytes = import->header->size_bytes,
 		.block_bytes = import->header->block_bytes,
 		.thick = import->run->values.thick,
+		.checksums = import->run->values.checksums,
 		.ranks = import->run->values.ranks,
 	};
 	struct fathom_control_volume *volume;

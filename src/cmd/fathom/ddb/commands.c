@@ -391,8 +391,8 @@ static int run_version(struct ddb *ddb, char **words)
 {
 	if (ddb->options.json)
 		return ddb_print_json(
-			json_pack("{s:s, s:i}", "version", FATHOM_VERSION, "record_version", POOL_RECORD_VERSION));
-	printf("fathom ddb %s, records of version %d\n", FATHOM_VERSION, POOL_RECORD_VERSION);
+			json_pack("{s:s, s:i}", "version", FATHOM_VERSION, "record_version", POOL_RECORD_VERSION_MAX));
+	printf("fathom ddb %s, records of version %d\n", FATHOM_VERSION, POOL_RECORD_VERSION_MAX);
 	return EXIT_SUCCESS;
 }
 

@@ -52,6 +52,11 @@ json_t *json_acl(const struct fathom_control_pool_acl *acl);
 
 void show_volume(const struct fathom_control_volume *volume, FILE *out);
 /* With its hosts and snapshots. */
+/* The first of the names that is no property of a volume; NULL: none. */
+const char *find_unknown_property(char *const *names, size_t count);
+/* The named properties of a volume; `count` 0: all. */
+void show_volume_properties(const struct fathom_control_volume *volume, char *const *names, size_t count, FILE *out);
+json_t *json_volume_properties(const struct fathom_control_volume *volume, char *const *names, size_t count);
 void show_volume_details(const struct fathom_control_volumes *volumes, FILE *out);
 /* Also what `host`, an NQN, must do to connect. */
 void show_published(const struct fathom_control_volume *volume, const char *host, FILE *out);

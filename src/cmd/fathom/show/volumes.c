@@ -69,22 +69,37 @@ static const char *placement_text(const struct fathom_control_volume *volume, ch
 	return text;
 }
 
+/* ", 3 GB of 10 GB allocated": a volume that becomes thick. */
+static const char *allocation_text(const struct fathom_control_volume *volume, char *text, size_t bytes)
+{
+	char done[SIZE_TEXT_BYTES];
+
+	text[0] = '\0';
+	if (volume->allocating)
+		snprintf(text, bytes, " (blocks are being allocated: %s done%s%.300s)",
+			 size_text(volume->allocation_bytes, done), volume->allocation_reason[0] ? "; " : "",
+			 volume->allocation_reason);
+	return text;
+}
+
 static const char *kind_text(const struct fathom_control_volume *volume, char *text, size_t bytes)
 {
-	char size[SIZE_TEXT_BYTES];
+	char size[SIZE_TEXT_BYTES], allocation[LINE_BYTES];
 
-	snprintf(text, bytes, "%s (%" PRIu64 " bytes), %s, blocks of %" PRIu32 " bytes%s",
+	snprintf(text, bytes, "%s (%" PRIu64 " bytes), %s%s, blocks of %" PRIu32 " bytes%s%s",
 		 size_text(volume->size_bytes, size), volume->size_bytes, volume->thick ? "thick" : "thin",
-		 volume->block_bytes, volume->checksums ? ", with checksums" : "");
+		 allocation_text(volume, allocation, sizeof(allocation)), volume->block_bytes,
+		 volume->checksums ? ", with checksums" : "", volume->read_only ? ", read-only" : "");
 	return text;
 }
 
 void show_volume(const struct fathom_control_volume *volume, FILE *out)
 {
-	char title[LINE_BYTES], state[LINE_BYTES], pending[LINE_BYTES], place[128], kind[128], addresses[CELL_BYTES];
+	char title[LINE_BYTES], state[LINE_BYTES], pending[LINE_BYTES], place[128], kind[2 * LINE_BYTES], addresses[CELL_BYTES];
 	char placement[LINE_BYTES];
 	char allocated[SIZE_TEXT_BYTES], created[SIZE_TEXT_BYTES];
 	const char *const all[][2] = {
+		{ "Description", volume->description },
 		{ "UUID", volume->uuid },
 		{ "State", state_text(volume, state, sizeof(state)) },
 		{ "Pending", pending_text(volume, pending, sizeof(pending)) },
@@ -136,6 +151,89 @@ void show_destroyed_volume(const struct fathom_control_volume *volume, const cha
 		show_volume(volume, out);
 	else
 		fprintf(out, "Volume %s is destroyed\n", name);
+}
+
+/* ---- properties ---- */
+
+static const char *on_off(bool is_on)
+{
+	return is_on ? "on" : "off";
+}
+
+static const char *thick_value(const struct fathom_control_volume *volume)
+{
+	return on_off(volume->thick);
+}
+
+static const char *checksums_value(const struct fathom_control_volume *volume)
+{
+	return on_off(volume->checksums);
+}
+
+static const char *read_only_value(const struct fathom_control_volume *volume)
+{
+	return on_off(volume->read_only);
+}
+
+static const char *description_value(const struct fathom_control_volume *volume)
+{
+	return volume->description;
+}
+
+static const struct property {
+	const char *name;
+	const char *(*value)(const struct fathom_control_volume *volume);
+} properties[] = {
+	{ "thick", thick_value },
+	{ "checksums", checksums_value },
+	{ "read-only", read_only_value },
+	{ "description", description_value },
+};
+
+static bool is_named(const char *name, char *const *names, size_t count)
+{
+	bool is_found = count == 0; /* all */
+
+	for (size_t i = 0; i < count; i++)
+		is_found = is_found || strcmp(names[i], name) == 0;
+	return is_found;
+}
+
+const char *find_unknown_property(char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t at = 0;
+
+		while (at < ARRAY_COUNT(properties) && strcmp(properties[at].name, names[i]) != 0)
+			at++;
+		if (at == ARRAY_COUNT(properties))
+			return names[i];
+	}
+	return NULL;
+}
+
+void show_volume_properties(const struct fathom_control_volume *volume, char *const *names, size_t count, FILE *out)
+{
+	static const char *const titles[] = { "Property", "Value" };
+	struct table *table = titled(titles, ARRAY_COUNT(titles));
+
+	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
+		if (is_named(properties[i].name, names, count))
+			add_row(table, (const char *[]){ properties[i].name, properties[i].value(volume) });
+	}
+	table_print(table, 0, out);
+	table_destroy(table);
+}
+
+json_t *json_volume_properties(const struct fathom_control_volume *volume, char *const *names, size_t count)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
+		if (is_named(properties[i].name, names, count))
+			put_text(object, properties[i].name, properties[i].value(volume));
+	}
+	return object;
 }
 
 /* ---- publish ---- */

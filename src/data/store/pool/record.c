@@ -420,11 +420,11 @@ int volume_record_decode(const char *name, const char *text, size_t bytes, struc
 int snapshot_record_encode(const struct snapshot_record *record, char **text_ret, size_t *bytes_ret)
 {
 	return encode("snapshot",
-		      json_pack("{s:i, s:o, s:o, s:o, s:o, s:i, s:b, s:o}", "version",
-				record_version(record->checksums), "uuid", json_uuid(record->uuid), "volume",
-				json_uuid(record->volume), "group", json_uuid(record->group), "size_bytes",
-				json_number_of(record->size_bytes), "block_bytes", (int)record->block_bytes, "checksums",
-				record->checksums, "created_ns", json_number_of(record->created_ns)),
+		      json_pack("{s:i, s:o, s:o, s:o, s:o, s:i, s:b, s:o}", "version", record_version(record->checksums),
+				"uuid", json_uuid(record->uuid), "volume", json_uuid(record->volume), "group",
+				json_uuid(record->group), "size_bytes", json_number_of(record->size_bytes), "block_bytes",
+				(int)record->block_bytes, "checksums", record->checksums, "created_ns",
+				json_number_of(record->created_ns)),
 		      text_ret, bytes_ret);
 }
 

@@ -61,7 +61,7 @@ struct volume_record {
 	bool read_only; /* a clone that is only read: it is promised no space */
 	bool checksums;
 	bool allocating; /* thick: some of its blocks may not be allocated yet */
-	bool shares;	 /* its file may share blocks with others; or it did, and the file system still marks it: upkeep.c */
+	bool shares;	 /* its file may share blocks; or it did, and the file system still marks it: upkeep.c */
 	enum volume_move move;
 	uint64_t created_ns;
 	bool has_origin; /* a clone: the volume and the snapshot that it was made of */

@@ -152,9 +152,9 @@ enum { SHARED_SEARCH_EXTENTS = 4096 /* of a step */ };
 struct shared_search {
 	uint64_t offset; /* where the next step begins; 0 first */
 	uint64_t data_offset;
-	bool has_data;			/* at data_offset */
-	bool is_shared;			/* another file has blocks of the data file: the search has ended */
-	bool is_complete;		/* the end of the file was reached */
+	bool has_data;	  /* at data_offset */
+	bool is_shared;	  /* another file has blocks of the data file: the search has ended */
+	bool is_complete; /* the end of the file was reached */
 };
 /* Search the next extents of the data file for shared blocks. Errors: -ENOENT, -EOPNOTSUPP (no maps). */
 MUST_CHECK int volume_find_shared(struct pool_tree *tree, const char *pool, const struct volume_record *volume,

@@ -60,8 +60,7 @@ int volume_end_allocation(struct pool_tree *tree, const char *pool, const struct
 	must(volume->thick && volume->allocating);
 	if (error)
 		return error;
-	if (sums_fd >= 0 &&
-	    (error = tree->fs->allocate(tree->fs->ctx, sums_fd, 0, sums_file_bytes(volume->size_bytes))))
+	if (sums_fd >= 0 && (error = tree->fs->allocate(tree->fs->ctx, sums_fd, 0, sums_file_bytes(volume->size_bytes))))
 		error = tree_fault(why, error, "allocate the checksums of volume", volume->name);
 	if (error == 0)
 		error = sync_files(tree, volume, fd, sums_fd, why);

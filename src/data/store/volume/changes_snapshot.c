@@ -215,8 +215,8 @@ static int promise_space(struct change *change, struct fathom_fault *why)
 }
 
 /*
- * Let the records say that the data files share blocks, before they do: after the last snapshot, also after a crash, upkeep.h
- * goes on with what a file that shared blocks needs.
+ * Let the records say that the data files share blocks, before they do: after the last snapshot upkeep.h goes on with what
+ * a file that shared blocks needs, also after a crash.
  */
 static int mark_sharing(struct change *change, struct fathom_fault *why)
 {

@@ -92,9 +92,9 @@ struct volumes {
 	uint64_t total_bytes, free_bytes; /* as of the last READ_SPACE */
 	STAILQ_HEAD(, change) changes;	  /* that wait */
 	uint32_t change_count;
-	struct change *running;		/* on the worker thread; NULL: none */
-	TAILQ_HEAD(, copy) copies;	/* in progress, until their end kinds have run */
-	struct scrub *scrub;		/* NULL: stopped */
+	struct change *running;	   /* on the worker thread; NULL: none */
+	TAILQ_HEAD(, copy) copies; /* in progress, until their end kinds have run */
+	struct scrub *scrub;	   /* NULL: stopped */
 	struct upkeep *upkeep;
 	struct usage usage;		/* of the file system */
 	volumes_level_fn level_changed; /* NULL: none */

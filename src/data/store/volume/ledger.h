@@ -2,10 +2,10 @@
 /*
  * ledger - the space that volumes were promised and have not used yet.
  *
- * A thick volume, and a thin one of a pool without overcommit, has a promise, unless it is only read: what it may still allocate (its size less
- * what it occupies). One that may share blocks with a snapshot or a clone can need new ones for all of its size. A new
- * promise is made only if the free space covers it and all former ones. A part is kept for the file system's own
- * structures. Files of other programs can use up what was promised.
+ * A thick volume, and a thin one of a pool without overcommit, has a promise, unless it is only read: what it may still
+ * allocate (its size less what it occupies). One that may share blocks with a snapshot or a clone can need new ones for all
+ * of its size. A new promise is made only if the free space covers it and all former ones. A part is kept for the file
+ * system's own structures. Files of other programs can use up what was promised.
  *
  * Thin volumes of pools with overcommit have no promise: together they may allocate only what is not promised
  * (data/store/backend/limit.h). Each reading of the ledger sets that limit. It is not set while LEDGER_PLENTY_BYTES are

@@ -4,8 +4,8 @@
  *
  *   thick   the space is promised, then the record says so. The blocks are allocated afterwards (upkeep.h); until then the
  *           promise covers the holes.
- *   thin    the record says so, and in a pool with overcommit the promise is gone. Blocks that the volume has stay: which
- *           of them were never written can only be told while no host writes.
+ *   thin    the record says so, and in a pool with overcommit the promise is gone. Blocks that the volume has stay: to find
+ *           those that were never written, all writes of hosts would have to wait.
  */
 #include <errno.h>
 #include <inttypes.h>

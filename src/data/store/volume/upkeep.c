@@ -79,7 +79,8 @@ static void rest(struct volume *volume, uint64_t took_ns)
 {
 	volume->upkeep.wait_ms = 0;
 	volume->upkeep.why.error = 0;
-	volume->upkeep.due_ns = clock_monotonic_ns() + max_u64(took_ns * UPKEEP_REST_FACTOR, UPKEEP_REST_MIN_MS * NS_PER_MS);
+	volume->upkeep.due_ns = clock_monotonic_ns() +
+				max_u64(took_ns * UPKEEP_REST_FACTOR, UPKEEP_REST_MIN_MS * NS_PER_MS);
 }
 
 static void wait_longer(struct volume *volume)

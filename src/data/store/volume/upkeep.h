@@ -23,7 +23,7 @@
 enum {
 	UPKEEP_STEP_BYTES_MIN = 4 << 20,
 	UPKEEP_STEP_BYTES_MAX = 1 << 30,
-	UPKEEP_FAST_MS = 5, /* the next step is twice as long */
+	UPKEEP_FAST_MS = 5,  /* the next step is twice as long */
 	UPKEEP_SLOW_MS = 20, /* half as long */
 	UPKEEP_REST_FACTOR = 3,
 	UPKEEP_REST_MIN_MS = 1,

@@ -50,9 +50,9 @@ struct volume_scrub {
 /* Of the background work on its files: see upkeep.h. */
 struct volume_upkeep {
 	bool is_listed;
-	uint64_t due_ns;		/* of the next step; clock_monotonic_ns() */
-	uint64_t next;			/* allocation: all blocks before it are allocated */
-	uint64_t step_bytes;		/* allocation: of the next step */
+	uint64_t due_ns;     /* of the next step; clock_monotonic_ns() */
+	uint64_t next;	     /* allocation: all blocks before it are allocated */
+	uint64_t step_bytes; /* allocation: of the next step */
 	struct shared_search search;
 	uint64_t wait_ms, last_wait_ms; /* the last one, if the last step failed; of the last search that found something */
 	struct fathom_fault why;	/* why the last step failed; error 0: it did not */
@@ -192,7 +192,8 @@ void volumes_rename(struct volumes *volumes, const struct volume_key *key, const
 /*
  * Make a volume thick or thin, also while hosts use it. A thick one is promised its space before `done`; its blocks are
  * allocated afterwards, in the background: record.allocating, upkeep.next. A thin one keeps the blocks that it has. Errors:
- * -ENOENT, -ENOSPC (the pool's size, or too much is promised to others), -EIO (ERRORED), -EROFS (only read), -EBUSY (moved).
+ * -ENOENT, -ENOSPC (the pool's size, or too much is promised to others), -EIO (ERRORED), -EROFS (only read), -EBUSY (it is
+ * being moved).
  */
 void volumes_set_thick(struct volumes *volumes, const struct volume_key *key, bool thick, volumes_done_fn done, void *ctx);
 

@@ -11,7 +11,7 @@ from rig import CommandTest
 
 OURS = protocols()["fathom"]
 METHODS = {name: f"/fathom.ControlSvc/{name}" for name in (
-    "VolumeCreate", "VolumeList", "VolumeResize", "VolumeRename", "VolumeMove", "VolumeDestroy", "VolumePublish", "VolumeUnpublish", "SnapshotCreate",
+    "VolumeCreate", "VolumeList", "VolumeResize", "VolumeSetProp", "VolumeRename", "VolumeMove", "VolumeDestroy", "VolumePublish", "VolumeUnpublish", "SnapshotCreate",
     "SnapshotDestroy", "SnapshotRestore", "SnapshotChanges")}
 NO_RANK = 2**32 - 1
 KEY = "00000000-0000-4000-8000-00000000007c"
@@ -67,6 +67,8 @@ class Requests(VolumeTest):
                 (("volume", "create", "p1/db", "--from", "p1/base@golden"), OURS.VolumeCreateReq(name="p1/db", **{"from": "p1/base@golden"})),
                 (("volume", "resize", "p1/db", "2TiB"), OURS.VolumeResizeReq(name="p1/db", size_bytes=2 << 40)),
                 (("volume", "resize", "p1/db", "4096", "-f"), OURS.VolumeResizeReq(name="p1/db", size_bytes=4096, force=True)),
+                (("volume", "set-prop", "p1/db", "thick=on", "description=a b"),
+                 OURS.VolumeSetPropReq(name="p1/db", properties=["thick=on", "description=a b"])),
                 (("volume", "rename", "p1/db", "log"), OURS.VolumeRenameReq(name="p1/db", new_name="log")),
                 (("volume", "move", "p1/db", "--to", "3"), OURS.VolumeMoveReq(name="p1/db", rank=3)),
                 (("volume", "move", "p1/db", "--cancel"), OURS.VolumeMoveReq(name="p1/db", rank=0xffffffff, cancel=True)),
@@ -94,6 +96,7 @@ class Requests(VolumeTest):
         with FakeServer({}) as server:
             for words in (("create",), ("create", "p1/db"), ("create", "p1/db", "0"), ("create", "p1/db", "much"), ("create", "p1/db", "1G", "2G"),
                           ("create", "p1/db", "1G", "--block-size", "1024"), ("resize", "p1/db"), ("resize", "p1/db", "-1"), ("rename", "p1/db"),
+                          ("set-prop", "p1/db"), ("get-prop",),
                           ("publish", "p1/db"), ("unpublish", "p1/db"), ("snapshot",), ("snapshot-destroy",), ("restore",), ("show",), ("list", "a", "b")):
                 done = self.fathom(server, "volume", *words, status=2)
                 self.assertEqual(done.stdout, "", words)
@@ -114,6 +117,17 @@ class Output(VolumeTest):
         for name, one in (("volume_show", BUSY), ("volume_show_pending", WAITING), ("volume_show_clone", CLONE), ("volume_show_errored", errored)):
             with FakeServer({METHODS["VolumeList"]: OURS.VolumeListResp(volumes=[one])}) as server:
                 self.show(name, server, "volume", "show", one.name)
+
+    def test_properties_are_shown_all_or_by_name(self):
+        thick = volume(thick=True, allocating=True, allocation_bytes=10 << 30, allocation_reason="no space left", description="for the database")
+        with FakeServer({METHODS["VolumeList"]: OURS.VolumeListResp(volumes=[thick])}) as server:
+            self.show("volume_get_prop", server, "volume", "get-prop", "p1/db")
+            said = self.fathom(server, "volume", "get-prop", "p1/db", "thick", "-j").stdout
+            self.assertEqual(json.loads(said)["response"], {"thick": "on"})
+            self.assertIn('no property "bogus"', self.fathom(server, "volume", "get-prop", "p1/db", "bogus", status=2).stderr)
+            said = self.fathom(server, "volume", "show", "p1/db").stdout
+        self.assertIn("thick (blocks are being allocated: 11 GB done; no space left)", said)
+        self.assertIn("for the database", said)
 
     def test_a_change_shows_the_volume(self):
         with FakeServer({METHODS["VolumeCreate"]: OURS.VolumeResp(volume=volume(**PLACED))}) as server:
@@ -164,7 +178,7 @@ class Output(VolumeTest):
 class Repeats(VolumeTest):
     def test_each_change_but_restore_is_repeated(self):
         unavailable = Failure(grpc.StatusCode.UNAVAILABLE, "raft service unavailable")
-        for method, words in (("VolumeCreate", ("create", "p1/db", "1G")), ("VolumeResize", ("resize", "p1/db", "1G")), ("VolumeRename", ("rename", "p1/db", "x")),
+        for method, words in (("VolumeCreate", ("create", "p1/db", "1G")), ("VolumeResize", ("resize", "p1/db", "1G")), ("VolumeSetProp", ("set-prop", "p1/db", "thick=on")), ("VolumeRename", ("rename", "p1/db", "x")),
                               ("VolumeMove", ("move", "p1/db", "--to", "1")),
                               ("VolumeDestroy", ("destroy", "p1/db")), ("VolumePublish", ("publish", "p1/db", "nqn")), ("VolumeUnpublish", ("unpublish", "p1/db", "nqn")),
                               ("SnapshotCreate", ("snapshot", "p1/db@a")), ("SnapshotDestroy", ("snapshot-destroy", "p1/db@a"))):

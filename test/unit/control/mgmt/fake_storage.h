@@ -359,6 +359,11 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 		return request->action == STORE__ACTION__MOVE_UNFENCE || request->action == STORE__ACTION__MOVE_DISCARD
 			       ? 0
 			       : -ENOENT;
+	if (request->action == STORE__ACTION__VOLUME_SET_THICK) {
+		storage->changes += volume->thick != request->thick;
+		volume->thick = request->thick;
+		return 0;
+	}
 	if (request->action >= STORE__ACTION__MOVE_PREPARE)
 		return fake_move(storage, volume, request);
 	switch (request->action) {

@@ -139,6 +139,18 @@ static inline struct question *resize_volume(const char *name, uint64_t size_byt
 	return FATHOM_ASK("VolumeResize", request, volume);
 }
 
+/* `other`: NULL: none. */
+static inline struct question *set_prop(const char *name, const char *property, const char *other)
+{
+	Fathom__VolumeSetPropReq request = FATHOM__VOLUME_SET_PROP_REQ__INIT;
+	char *properties[] = { (char *)property, (char *)other };
+
+	request.name = (char *)name;
+	request.properties = properties;
+	request.n_properties = other ? 2 : 1;
+	return FATHOM_ASK("VolumeSetProp", request, volume);
+}
+
 static inline struct question *rename_volume(const char *name, const char *new_name)
 {
 	Fathom__VolumeRenameReq request = FATHOM__VOLUME_RENAME_REQ__INIT;

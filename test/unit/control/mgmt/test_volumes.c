@@ -207,6 +207,54 @@ static bool has_no_volume(void *ctx)
 	return ((const struct fake_storage *)ctx)->volume_count == 0;
 }
 
+static void properties_change_on_the_engine_or_in_the_catalog(void **state)
+{
+	const Fathom__Volume *volume;
+	struct question *question;
+	char text[300];
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	volume = volume_of(set_prop("p/a", "thick=on", "description=for the database"));
+	assert_true(volume->thick);
+	assert_string_equal(volume->description, "for the database");
+	assert_true(storage_of(0)->volumes[0].thick);
+	assert_true(volume_of(set_prop("p/a", "thick=on", "checksums=off"))->thick); /* repeated; as it is */
+	assert_int_equal(storage_of(0)->calls[STORE__ACTION__VOLUME_SET_THICK], 1);
+	assert_string_equal(volume_of(set_prop("p/a", "description=", NULL))->description, "");
+	question = set_prop("p/a", "checksums=on", NULL);
+	assert_int_equal(question->why.code, FAULT_VOLUME_PROP_FIXED);
+	assert_non_null(strstr(question->why.text, "has checksums=off"));
+	assert_int_equal(set_prop("p/a", "thick", NULL)->why.code, FAULT_VOLUME_PROP_BAD);
+	assert_int_equal(set_prop("p/a", "thick=maybe", NULL)->why.code, FAULT_VOLUME_PROP_BAD);
+	assert_int_equal(set_prop("p/a", "thin=on", NULL)->why.code, FAULT_VOLUME_PROP_BAD);
+	assert_int_equal(set_prop("p/a", "description=a\nb", NULL)->why.code, FAULT_VOLUME_PROP_BAD);
+	memset(text, 'x', sizeof(text));
+	memcpy(text, "description=", 12);
+	text[sizeof(text) - 1] = '\0';
+	assert_int_equal(set_prop("p/a", text, NULL)->why.code, FAULT_VOLUME_PROP_BAD);
+	assert_int_equal(set_prop("p/b", "thick=on", NULL)->why.code, FAULT_NO_SUCH_VOLUME);
+	storage_of(0)->errors[STORE__ACTION__VOLUME_SET_THICK] = -ENOSPC;
+	volume_of(set_prop("p/a", "description=kept", NULL));
+	question = set_prop("p/a", "thick=off", NULL);
+	assert_int_equal(question->why.code, FAULT_STORAGE_FULL);
+	volume = volume_of(set_prop("p/a", "description=kept", NULL)); /* as before, and nothing is pending */
+	assert_true(volume->thick);
+	assert_string_equal(volume->pending, "");
+}
+
+/* A restored volume has the size of its snapshot. The engine may have it before the service knows. */
+static void the_size_of_a_restored_volume_is_that_of_the_engine(void **state)
+{
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	assert_int_equal(show_volume("p/a")->size_bytes, GIB);
+	storage_of(0)->volumes[0].size_bytes = 2 * GIB;
+	assert_int_equal(show_volume("p/a")->size_bytes, 2 * GIB);
+	assert_int_equal(volume_of(resize_volume("p/a", 2 * GIB, false))->size_bytes, 2 * GIB);
+	assert_int_equal(storage_of(0)->calls[STORE__ACTION__VOLUME_RESIZE], 0);
+}
+
 /* It was renamed on the engine itself. Its data are still there, so the service must not forget it. */
 static void a_volume_that_its_engine_has_by_another_name_is_not_forgotten(void **state)
 {
@@ -532,6 +580,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
+		TEST(properties_change_on_the_engine_or_in_the_catalog),
+		TEST(the_size_of_a_restored_volume_is_that_of_the_engine),
 		TEST(a_volume_is_created_listed_and_destroyed),
 		TEST(a_volume_gets_the_rank_with_the_most_space_then_the_fewest_volumes),
 		TEST(a_volume_says_why_it_was_placed),

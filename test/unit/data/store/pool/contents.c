@@ -94,8 +94,8 @@ static void add_object(struct contents *self, struct memory_fs *memory, uint32_t
 			 snapshot->group[0], (long)snapshot->size_bytes);
 		must(snapshot_open_data(self->tree, pool, record->name, snapshot->name, &fd, NULL) == 0);
 	} else {
-		add_text(self, "volume %s/%s uuid %d size %ld generation %u hosts %u origin %d upkeep %d%d%d", pool, record->name,
-			 record->uuid[0], (long)record->size_bytes, record->generation, record->host_count,
+		add_text(self, "volume %s/%s uuid %d size %ld generation %u hosts %u origin %d upkeep %d%d%d", pool,
+			 record->name, record->uuid[0], (long)record->size_bytes, record->generation, record->host_count,
 			 record->has_origin, record->thick, record->allocating, record->shares);
 		must(volume_open_data(self->tree, pool, record, O_RDONLY, &fd, NULL) == 0);
 	}

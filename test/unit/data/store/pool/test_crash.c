@@ -317,8 +317,8 @@ static void test_a_power_cut_during_the_recovery_changes_nothing(void **state)
 
 /*
  * Bugs that do no harm. A single snapshot does not need the order that a group needs; of a group, the folder that the first
- * member came to may be synced after the next member came to its folder. The last step of the upkeep syncs the data file, so
- * that its blocks are not allocated again, or the mark removed again, after a power cut; the file reads the same without.
+ * member came to may be synced after the next member came to its folder. The last step of the upkeep syncs the data file.
+ * Without that a power cut may undo what it did to the blocks, but the file reads the same.
  */
 static const struct {
 	int plant;
