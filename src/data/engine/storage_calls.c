@@ -17,6 +17,7 @@
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
 static_assert((int)STORAGE_ACTION_MOVE_SNAPSHOT == (int)STORE__ACTION__MOVE_SNAPSHOT, "the probe's enum has its values");
 
+static_assert((int)STORAGE_ACTION_POOL_SET == (int)STORE__ACTION__POOL_SET, "here, too");
 static_assert((int)STORAGE_ACTION_VOLUME_SET_THICK == (int)STORE__ACTION__VOLUME_SET_THICK, "here, too");
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CHANGES == (int)STORE__ACTION__SNAPSHOT_CHANGES, "here, too");
 
@@ -150,9 +151,24 @@ static bool copy_name(struct storage_call *call, char to[POOL_NAME_BYTES_MAX], c
 	return false;
 }
 
+static struct pool_record pool_values(const struct storage_call *call)
+{
+	return (struct pool_record){ .size_bytes = call->request->size_bytes,
+				     .overcommit = call->request->overcommit,
+				     .scrub_off = call->request->scrub_off,
+				     .scrub_seconds = call->request->scrub_seconds };
+}
+
+static void set_pool(struct storage_call *call)
+{
+	const struct pool_record record = pool_values(call);
+
+	volumes_set_pool(call->volumes, &call->key, &record, call->request->force, end_call, call);
+}
+
 static void create_pool(struct storage_call *call)
 {
-	struct pool_record record = { .size_bytes = call->request->size_bytes, .overcommit = call->request->overcommit };
+	struct pool_record record = pool_values(call);
 
 	if (!copy_name(call, record.name, call->request->pool))
 		return;
@@ -256,6 +272,7 @@ static const struct action {
 	[STORE__ACTION__MOVE_ACCEPT] = { "MOVE_ACCEPT", move_accept },
 	[STORE__ACTION__MOVE_DISCARD] = { "MOVE_DISCARD", move_discard },
 	[STORE__ACTION__MOVE_SNAPSHOT] = { "MOVE_SNAPSHOT", move_snapshot },
+	[STORE__ACTION__POOL_SET] = { "POOL_SET", set_pool },
 	[STORE__ACTION__VOLUME_SET_THICK] = { "VOLUME_SET_THICK", set_thick },
 };
 

@@ -220,12 +220,37 @@ static int end_decoding(json_t *object, bool good, const char *kind, struct fath
 
 /* ---- pools ---- */
 
+/* The keys are there only with other values than the default. Takes `object`. NULL: out of memory. */
+static json_t *with_scrub(json_t *object, const struct pool_record *record)
+{
+	int error = object ? 0 : -1;
+
+	if (!error && record->scrub_off)
+		error = json_object_set_new(object, "scrub_off", json_true());
+	if (!error && record->scrub_seconds > 0)
+		error = json_object_set_new(object, "scrub_seconds", json_integer(record->scrub_seconds));
+	if (!error)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+static void decode_scrub(const json_t *object, struct pool_record *record, bool *good)
+{
+	if (json_object_get(object, "scrub_off"))
+		record->scrub_off = boolean_at(object, "scrub_off", good);
+	if (json_object_get(object, "scrub_seconds"))
+		record->scrub_seconds = (uint32_t)number_at(object, "scrub_seconds", 0, UINT32_MAX, good);
+}
+
 int pool_record_encode(const struct pool_record *record, char **text_ret, size_t *bytes_ret)
 {
 	return encode("pool",
-		      json_pack("{s:i, s:o, s:o, s:b, s:o}", "version", POOL_RECORD_VERSION, "uuid",
-				json_uuid(record->uuid), "size_bytes", json_number_of(record->size_bytes), "overcommit",
-				record->overcommit, "created_ns", json_number_of(record->created_ns)),
+		      with_scrub(json_pack("{s:i, s:o, s:o, s:b, s:o}", "version", POOL_RECORD_VERSION, "uuid",
+					   json_uuid(record->uuid), "size_bytes", json_number_of(record->size_bytes),
+					   "overcommit", record->overcommit, "created_ns",
+					   json_number_of(record->created_ns)),
+				 record),
 		      text_ret, bytes_ret);
 }
 
@@ -243,6 +268,7 @@ int pool_record_decode(const char *name, const char *text, size_t bytes, struct 
 	uuid_at(object, "uuid", record.uuid, &good);
 	record.size_bytes = number_at(object, "size_bytes", 0, INT64_MAX, &good);
 	record.overcommit = boolean_at(object, "overcommit", &good);
+	decode_scrub(object, &record, &good);
 	record.created_ns = number_at(object, "created_ns", 0, INT64_MAX, &good);
 	error = end_decoding(object, good, "pool", why);
 	if (error == 0)

@@ -35,9 +35,11 @@ enum {
 struct pool_record {
 	char name[POOL_NAME_BYTES_MAX];
 	uint8_t uuid[POOL_UUID_BYTES];
-	uint64_t size_bytes; /* the most that its volumes may take; 0: as much as the storage has */
-	bool overcommit;     /* thin volumes may promise more than there is */
-	uint64_t created_ns; /* since 1970 */
+	uint64_t size_bytes;	/* the most that its volumes may take; 0: as much as the storage has */
+	bool overcommit;	/* thin volumes may promise more than there is */
+	bool scrub_off;		/* its volumes with checksums are scrubbed only on request */
+	uint32_t scrub_seconds; /* from the end of a scrub of a volume to the next; 0: SCRUB_REST_SEC */
+	uint64_t created_ns;	/* since 1970 */
 };
 
 /*

@@ -7,7 +7,7 @@
  *	queue.c		changes: one at a time, each on a worker thread
  *	changes.c	what each kind of change checks, does and applies; changes_publish.c: of hosts
  *	rename.c	the change of a name; changes_move.c: of the part in a move to another engine
- *	resize.c	the change of a size; properties.c: thick or thin
+ *	resize.c	the change of a size; properties.c: thick or thin; changes_pool.c: of properties of a pool
  *	changes_snapshot.c	the same for snapshots
  *	changes_clone.c	clones and restored volumes
  *	copy.c, barrier.c, quiesce.c	copies of data, beside the queue

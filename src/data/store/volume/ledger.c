@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/bits.h"
 #include "data/store/backend/limit.h"
@@ -160,4 +161,26 @@ int ledger_check_bytes(struct volumes *volumes, const char *what, uint64_t bytes
 		     "%s needs %" PRIu64 " bytes beyond former promises, but of the storage's %" PRIu64 " free bytes "
 		     "%" PRIu64 " are promised to volumes and %" PRIu64 " kept for the file system",
 		     what, bytes, ledger.free_bytes, ledger.promised_bytes, ledger.kept_bytes);
+}
+
+int ledger_check_overcommit(struct volumes *volumes, const struct pool *pool, bool overcommit, struct fathom_fault *why)
+{
+	char what[POOL_NAME_BYTES_MAX + 32];
+	const struct volume *volume;
+	uint64_t bytes, sum = 0;
+	struct ledger ledger;
+	int error = 0;
+
+	if (overcommit)
+		return ledger_read(volumes, &ledger, why);
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (volume->record.thick || volume->record.read_only || !volume_is_served(volume))
+			continue;
+		error = ledger_promise_bytes(volumes, volume, &bytes, why);
+		if (error)
+			return error;
+		sum += bytes;
+	}
+	snprintf(what, sizeof(what), "pool \"%s\" without overcommit", pool->record.name);
+	return ledger_check_bytes(volumes, what, sum, why);
 }

@@ -48,6 +48,12 @@ MUST_CHECK int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, s
 MUST_CHECK int ledger_check(struct volumes *volumes, const struct pool *pool, const struct volume_record *volume,
 			    uint64_t bytes, struct fathom_fault *why);
 /*
+ * Whether the pool can begin or end overcommit: at the end its thin volumes must get promises. Sets the limit of volumes
+ * without a promise. Errors (explained): -ENOSPC, those of the storage.
+ */
+MUST_CHECK int ledger_check_overcommit(struct volumes *volumes, const struct pool *pool, bool overcommit,
+				       struct fathom_fault *why);
+/*
  * The bytes that must be promised before a snapshot of `volume`, beyond its former promise: it may write all of its blocks
  * again. 0 if it may share blocks already, but then its writes may have used up the space of the former promise.
  */

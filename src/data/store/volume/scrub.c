@@ -201,11 +201,24 @@ static bool begin_check(struct scrub *scrub, struct volume *volume, uint64_t now
 	return true;
 }
 
+/* From the end of a scrub of the volume to the next. */
+static uint64_t rest_ns(const struct volume *volume)
+{
+	uint32_t seconds = volume->pool->record.scrub_seconds;
+
+	return (seconds ? seconds : SCRUB_REST_SEC) * NS_PER_SEC;
+}
+
+void scrub_set_due(struct volume *volume)
+{
+	volume->scrub.due_ns = clock_monotonic_ns() + rest_ns(volume);
+}
+
 static void end_scrub(struct volume *volume, uint64_t now_ns)
 {
 	volume->scrub.is_wanted = false;
 	volume->scrub.ended_ns = clock_realtime_ns();
-	volume->scrub.due_ns = now_ns + SCRUB_REST_SEC * NS_PER_SEC;
+	volume->scrub.due_ns = now_ns + rest_ns(volume);
 }
 
 static bool begin_scrub(struct scrub *scrub, struct volume *volume, uint64_t now_ns)
@@ -214,7 +227,7 @@ static bool begin_scrub(struct scrub *scrub, struct volume *volume, uint64_t now
 
 	if (scrub->bytes_per_sec == 0 || !bdev)
 		return false;
-	if (!volume->scrub.is_wanted && now_ns >= volume->scrub.due_ns)
+	if (!volume->scrub.is_wanted && now_ns >= volume->scrub.due_ns && !volume->pool->record.scrub_off)
 		(void)volumes_start_scrub(volume); /* true: it is ONLINE */
 	if (!volume->scrub.is_wanted)
 		return false;
@@ -296,7 +309,7 @@ void scrub_add_volume(struct scrub *scrub, struct volume *volume)
 	volume->scrub.is_listed = true;
 	volume->scrub.clean_ns = now_ns + CLEAN_SEC * NS_PER_SEC;
 	volume->scrub.check_ns = now_ns + CHECK_DELAY_SEC * NS_PER_SEC;
-	volume->scrub.due_ns = now_ns + SCRUB_FIRST_SEC * NS_PER_SEC;
+	volume->scrub.due_ns = now_ns + min_u64(SCRUB_FIRST_SEC * NS_PER_SEC, rest_ns(volume));
 	TAILQ_INSERT_TAIL(&scrub->volumes_in_turn, volume, scrub.link);
 }
 
@@ -343,7 +356,7 @@ void volumes_stop_scrub(struct volume *volume)
 {
 	must_be_on(thread_control());
 	volume->scrub.is_wanted = false;
-	volume->scrub.due_ns = clock_monotonic_ns() + SCRUB_REST_SEC * NS_PER_SEC;
+	scrub_set_due(volume);
 }
 
 void volumes_set_scrub_rate(struct volumes *volumes, uint64_t bytes_per_sec)

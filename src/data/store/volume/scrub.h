@@ -53,6 +53,8 @@ struct scrub *scrub_create(struct volumes *volumes);
 /* A volume with checksums is ONLINE. Pair: scrub_remove_volume(), before its block device is unregistered. */
 void scrub_add_volume(struct scrub *scrub, struct volume *volume);
 void scrub_remove_volume(struct scrub *scrub, struct volume *volume);
+/* The pool of the volume has another time between two scrubs: it begins now. */
+void scrub_set_due(struct volume *volume);
 /* End; true: it is freed. False: an I/O is in progress, and volumes_continue_close() is called after it. */
 bool scrub_stop(struct scrub *scrub);
 

@@ -158,6 +158,12 @@ struct volume_key {
 
 /* A uuid or time of zero: generated. Errors: -EEXIST (with other values), -EINVAL (name). */
 void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx);
+/*
+ * Give the pool the size, overcommit and scrub of `values`. `force`: also a size that is less than its volumes have.
+ * Errors: -ENOENT, -EIO (ERRORED), -ENOSPC (its volumes have more; or, to end overcommit, more is promised than there is).
+ */
+void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_record *values, bool force,
+		      volumes_done_fn done, void *ctx);
 /* Destroy an empty pool, or with `force` any whose volumes are not in use. Errors: -ENOTEMPTY, -EBUSY, -ENOENT. */
 void volumes_destroy_pool(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done,
 			  void *ctx);
@@ -226,7 +232,8 @@ void volumes_unpublish(struct volumes *volumes, const struct volume_key *key, co
 
 /*
  * Read all blocks of the volume at the rate of volumes_set_scrub_rate(), from the first one on; false: it is not ONLINE, or
- * has no checksums. Each volume is scrubbed without a call, too: SCRUB_FIRST_SEC after the start, then weekly.
+ * has no checksums. Each volume is scrubbed without a call, too: SCRUB_FIRST_SEC after the start, then weekly, or as its
+ * pool says.
  */
 bool volumes_start_scrub(struct volume *volume);
 void volumes_stop_scrub(struct volume *volume);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * changes_pool - gives a pool other values of its properties: its size, overcommit, and when its volumes are scrubbed.
+ *
+ * A pool without overcommit has promised all of its volumes. So the end of overcommit is a promise to its thin volumes,
+ * which the free space must cover.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "data/store/volume/internal.h"
+#include "data/store/volume/ledger.h"
+#include "data/store/volume/scrub.h"
+
+/* What the volumes of the pool count against its size. */
+static uint64_t used_bytes(const struct pool *pool, bool overcommit)
+{
+	const struct volume *volume;
+	uint64_t used = 0;
+
+	TAILQ_FOREACH (volume, &pool->volumes, link)
+		used += volume->record.thick || !overcommit ? volume->record.size_bytes : 0;
+	return used;
+}
+
+static bool is_equal(const struct pool_record *one, const struct pool_record *other)
+{
+	return one->size_bytes == other->size_bytes && one->overcommit == other->overcommit &&
+	       one->scrub_off == other->scrub_off && one->scrub_seconds == other->scrub_seconds;
+}
+
+static int check_set(struct change *change, struct fathom_fault *why)
+{
+	struct pool_record *asked = &change->pool_record;
+	const struct pool *pool = change_find_pool(change, why);
+	uint64_t used;
+
+	if (!pool)
+		return -ENOENT;
+	if (pool->why.error)
+		return fault(why, -EIO, "pool \"%s\" is ERRORED: %s", change->pool, pool->why.text);
+	if (asked->size_bytes > INT64_MAX)
+		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is too large", asked->size_bytes);
+	if (is_equal(asked, &pool->record))
+		return -EALREADY;
+	used = used_bytes(pool, asked->overcommit);
+	if (!change->force && asked->size_bytes > 0 && used > asked->size_bytes)
+		return fault(why, -ENOSPC,
+			     "pool \"%s\" cannot be limited to %" PRIu64 " bytes: its volumes have %" PRIu64
+			     " (thin ones count without overcommit)",
+			     change->pool, asked->size_bytes, used);
+	asked->created_ns = pool->record.created_ns;
+	change_copy_name(asked->name, pool->record.name);
+	memcpy(asked->uuid, pool->record.uuid, sizeof(asked->uuid));
+	return 0;
+}
+
+static int work_set(struct change *change, struct fathom_fault *why)
+{
+	struct volumes *volumes = change->volumes;
+	const struct pool *pool = model_find_pool(&volumes->pools, change->pool);
+	int error = 0;
+
+	must(pool);
+	if (pool->record.overcommit != change->pool_record.overcommit)
+		error = ledger_check_overcommit(volumes, pool, change->pool_record.overcommit, why);
+	return error ? error : pool_update(volumes->tree, &change->pool_record, why);
+}
+
+static void apply_set(struct change *change)
+{
+	struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+	struct volume *volume;
+	bool is_scrub_other;
+
+	must(pool);
+	is_scrub_other = pool->record.scrub_off != change->pool_record.scrub_off ||
+			 pool->record.scrub_seconds != change->pool_record.scrub_seconds;
+	pool->record = change->pool_record;
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		model_set_limit(volume, false);
+		if (is_scrub_other)
+			scrub_set_due(volume);
+	}
+}
+
+static const struct change_kind set_kind = {
+	.change = VOLUME_CHANGE_POOL_SET,
+	.check = check_set,
+	.work = work_set,
+	.apply = apply_set,
+};
+
+void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_record *values, bool force,
+		      volumes_done_fn done, void *ctx)
+{
+	struct change *change = change_of_pool(volumes, &set_kind, key, done, ctx);
+
+	change->pool_record.size_bytes = values->size_bytes;
+	change->pool_record.overcommit = values->overcommit;
+	change->pool_record.scrub_off = values->scrub_off;
+	change->pool_record.scrub_seconds = values->scrub_seconds;
+	change->force = force;
+	change_submit(change);
+}
