@@ -213,6 +213,28 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_query(struct fathom_control *c
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_destroy(struct fathom_control *control, const char *id, bool force,
 	bool recursive, struct fathom_fault *why);
 
+/*
+ * The properties of a pool that `properties` names, whose values are ignored; `count` 0: all. -ENOENT: no such pool or
+ * property. `id`: UUID or label.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_get_prop(struct fathom_control *control, const char *id,
+	const struct fathom_control_pool_property *properties, size_t count, struct fathom_control_pool_properties **ret,
+	struct fathom_fault *why);
+
+/*
+ * Set properties of a pool. -EINVAL: not such a value; -EOPNOTSUPP: a property of DAOS that has no meaning here. `id`:
+ * UUID or label.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_set_prop(struct fathom_control *control, const char *id,
+	const struct fathom_control_pool_property *properties, size_t count, struct fathom_fault *why);
+
+/*
+ * Take the volumes of a pool from its hosts. -EBUSY: a change of one of them is pending. `id`: UUID or label. `host`: NQN;
+ * NULL: all hosts.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_evict(struct fathom_control *control, const char *id, const char *host,
+	struct fathom_control_pool_evicted **ret, struct fathom_fault *why);
+
 /* The access control list of a pool. `id`: UUID or label. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_get_acl(struct fathom_control *control, const char *id,
 	struct fathom_control_pool_acl **ret, struct fathom_fault *why);

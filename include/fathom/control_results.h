@@ -169,6 +169,22 @@ struct fathom_control_pools {
 	size_t queried_count;
 };
 
+struct fathom_control_pool_evicted {
+	int32_t count; /* publications that were withdrawn, each of one volume to one host */
+};
+
+/* A property of a pool. */
+struct fathom_control_pool_property {
+	const char *name; /* "scrub"; NULL, if set: none */
+	const char *value; /* "timed" */
+	const char *description;
+};
+
+struct fathom_control_pool_properties {
+	const struct fathom_control_pool_property *properties;
+	size_t count;
+};
+
 struct fathom_control_pool_rebuild {
 	int32_t status;
 	const char *state; /* "IDLE" */
@@ -255,6 +271,8 @@ struct fathom_control_new_volume {
 	const char *ranks; /* it may be placed on one of these, "0-3"; NULL: any of its pool */
 	const char *from; /* a clone of "POOL/VOLUME@SNAPSHOT"; NULL: an empty volume */
 	bool checksums;
+	bool thin; /* although the pool has the property thick */
+	bool no_checksums; /* although the pool has the property checksums */
 	bool read_only; /* a clone that is only read, and needs no promise of space */
 };
 

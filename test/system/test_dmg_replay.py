@@ -117,6 +117,36 @@ class Replaying(ServerTest):
         self.assertEqual(queries, 3)
         self.assertEqual(len(done), 31, done)
 
+    def test_properties_and_evictions_in_the_form_of_dmg(self):
+        """`dmg pool set-prop p1 label:p2,scrub:off`, `pool get-prop p2`, `pool evict p2`."""
+        server = self.server(size="256MiB").start()
+        server.format()
+        server.wait_joined()
+        mgmt, fathom, host = self.messages.mgmt, self.messages.fathom, "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-4111-8111-111111111111"
+
+        def call(method, request):
+            return server.call("/mgmt.MgmtSvc/" + method, request, timeout=60)
+
+        call("PoolCreate", mgmt.PoolCreateReq(properties=[mgmt.PoolProperty(number=1, strval="p1")]))
+        for method, fields in (("VolumeCreate", {"size_bytes": 1 << 20}), ("VolumePublish", {"host": host})):
+            server.call("/fathom.ControlSvc/" + method, getattr(fathom, method + "Req")(name="p1/a", **fields), timeout=60)
+        call("PoolSetProp", mgmt.PoolSetPropReq(id="p1", properties=[mgmt.PoolProperty(number=1, strval="p2"), mgmt.PoolProperty(number=16, numval=0)]))
+        path, _, request, _, _ = next(row for row in recorded() if row[0].endswith("PoolGetProp") and len(row[2]) > 100)
+        asked = mgmt.PoolGetPropReq.FromString(request)
+        asked.sys, asked.id = "", "p2"
+        answer = server.call(path, asked)
+        self.assertEqual([(row.number, row.strval or row.numval) for row in answer.properties], [(1, "p2"), (16, 0), (17, 604800)])
+        with self.assertRaises(Refused) as refused:
+            call("PoolSetProp", mgmt.PoolSetPropReq(id="p2", properties=[mgmt.PoolProperty(number=10, numval=1)]))
+        self.assertEqual(refused.exception.fault.get("Code"), "1277")
+        volume, = server.call("/fathom.ControlSvc/VolumeList", fathom.VolumeListReq(), timeout=60).volumes
+        self.assertEqual((volume.name, len(volume.hosts)), ("p2/a", 1))
+        self.assertEqual([row.uuid for row in server.call("/mgmt.MgmtSvc/ListContainers", mgmt.ListContReq(id="p2"), answer=mgmt.ListContResp).containers],
+                         [volume.uuid])
+        answer = call("PoolEvict", mgmt.PoolEvictReq(id="p2"))
+        self.assertEqual((answer.status, answer.count), (0, 1))
+        self.assertEqual(call("PoolEvict", mgmt.PoolEvictReq(id="p2")).count, 0)
+
     def assert_absent(self, server, path, request, command):
         """The call is refused with the description and the resolution that docs/dmg.md has."""
         with self.assertRaises(Refused) as refused:
@@ -130,7 +160,7 @@ class Replaying(ServerTest):
 
     def test_calls_that_fathom_lacks_are_refused_with_an_alternative(self):
         server = self.server(engines=0).start()
-        self.assert_absent(server, "/mgmt.MgmtSvc/PoolEvict", b"", "pool evict")
+        self.assert_absent(server, "/mgmt.MgmtSvc/ContSetOwner", b"", "container set-owner")
         # the number of the field that is set selects the command
         for request, command in ((b"\x0a\x00", "storage led"), (b"\x12\x00", "storage replace nvme"), (b"\x1a\x00", "storage set nvme-faulty"),
                                  (b"", "storage set nvme-faulty")):

@@ -56,13 +56,14 @@ class Answers(ServerTest):
                            mgmt.MgmtSvc/SystemStop mgmt.MgmtSvc/SystemExclude mgmt.MgmtSvc/SystemErase mgmt.MgmtSvc/SystemSetAttr
                            mgmt.MgmtSvc/SystemGetAttr mgmt.MgmtSvc/SystemSetProp mgmt.MgmtSvc/SystemGetProp
                            mgmt.MgmtSvc/PoolCreate mgmt.MgmtSvc/PoolDestroy mgmt.MgmtSvc/ListPools mgmt.MgmtSvc/PoolQuery mgmt.MgmtSvc/PoolGetProp
+                           mgmt.MgmtSvc/PoolSetProp mgmt.MgmtSvc/PoolEvict mgmt.MgmtSvc/ListContainers
                            mgmt.MgmtSvc/PoolGetACL mgmt.MgmtSvc/PoolOverwriteACL mgmt.MgmtSvc/PoolUpdateACL mgmt.MgmtSvc/PoolDeleteACL
                            fathom.ControlSvc/VolumeCreate fathom.ControlSvc/VolumeList fathom.ControlSvc/VolumeResize
                            fathom.ControlSvc/VolumeSetProp
                            fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeMove fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish
                            fathom.ControlSvc/VolumeUnpublish fathom.ControlSvc/SnapshotCreate fathom.ControlSvc/SnapshotDestroy
                            fathom.ControlSvc/SnapshotRestore fathom.ControlSvc/SnapshotChanges""",
-               "agent": "mgmt.MgmtSvc/GetAttachInfo fathom.ControlSvc/VolumePublish fathom.ControlSvc/VolumeUnpublish",
+               "agent": "mgmt.MgmtSvc/GetAttachInfo mgmt.MgmtSvc/PoolEvict fathom.ControlSvc/VolumePublish fathom.ControlSvc/VolumeUnpublish",
                "server": """ctl.CtlSvc/StartRanks ctl.CtlSvc/PrepShutdownRanks ctl.CtlSvc/StopRanks ctl.CtlSvc/ResetFormatRanks
                             fathom.ControlSvc/GroupUpdate fathom.ControlSvc/Storage fathom.ControlSvc/TakeEvents fathom.ControlSvc/ReportEngines
                             mgmt.MgmtSvc/Join mgmt.MgmtSvc/ClusterEvent mgmt.MgmtSvc/SystemGetProp"""}

@@ -111,6 +111,41 @@ class Volumes(ServerTest):
         self.rig.call("/mgmt.MgmtSvc/PoolDestroy", destroy, timeout=60)
         self.assertEqual((self.engine_volumes(0), self.engine_volumes(1), self.volumes()), ({}, {}, {}))
 
+    def call_until_done(self, method, request):
+        """A repeated call succeeds when the engines are back."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return self.rig.call("/mgmt.MgmtSvc/" + method, request, timeout=20)
+            except Refused:
+                self.assertLess(time.monotonic(), deadline, f"{self.rig.members()}\n{self.rig.log()}\n{self.rig.engine_logs()}")
+                time.sleep(0.05)
+
+    def test_properties_and_evictions_survive_kills(self):
+        """The engine of rank 1 hangs and is killed, and the server is killed, while both are under way."""
+        self.start()
+        for rank in (0, 1):
+            self.change("VolumeCreate", name=f"p/on{rank}", size_bytes=8 * MIB, ranks=str(rank))
+            self.change("VolumePublish", name=f"p/on{rank}", host=HOST)
+        pid = self.pid_of(1)
+        os.kill(pid, signal.SIGSTOP)
+        mgmt = self.messages.mgmt
+        evict = mgmt.PoolEvictReq(id="p", machine=HOST)
+        size = mgmt.PoolSetPropReq(id="p", properties=[mgmt.PoolProperty(name="size", text="64M")])
+        self.assertIn(self.code_of(self.rig.call, "/mgmt.MgmtSvc/PoolSetProp", size, timeout=2), (WAITS, None))
+        self.assertIn(self.code_of(self.rig.call, "/mgmt.MgmtSvc/PoolEvict", evict, timeout=2), (WAITS, None))
+        self.rig.kill()
+        os.kill(pid, signal.SIGKILL)
+        self.rig.start()
+        self.call_until_done("PoolSetProp", size)
+        self.call_until_done("PoolEvict", evict)
+        self.assertEqual([len(volume.hosts) for volume in self.wait_settled().values()], [0, 0])
+        pool = self.rig.call("/mgmt.MgmtSvc/PoolQuery", mgmt.PoolQueryReq(id="p"), timeout=60)
+        self.assertEqual((pool.size_bytes, pool.pending), (64 * MIB, ""))
+        for rank in (0, 1):
+            answer = self.rig.call("/fathom.ControlSvc/Storage", self.messages.store.StorageReq(rank=rank), role="server", timeout=60)
+            self.assertEqual([pool.size_bytes for pool in answer.pools], [32 * MIB])
+
     def test_a_volume_that_does_not_fit_leaves_nothing(self):
         self.start(engines=1)
         for thick in (False, True):

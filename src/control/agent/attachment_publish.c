@@ -94,6 +94,8 @@ void attachment_ask_publish(struct attachment *attachment, uint64_t timeout_ns, 
 	(void)text_copy(attachment->asked, sizeof(attachment->asked), /* as large as the name */
 			attachment->record.uuid[0] ? attachment->record.uuid : attachment->record.name);
 	attachment->publish.name = attachment->asked;
+	/* By itself the agent never publishes what was taken from this host: only a request of root's does. */
+	attachment->publish.renew = attachment->record.uuid[0] && !attachment->call && !attachment->is_new;
 	attachment->is_unpublish = false;
 	ask(attachment, timeout_ns, done);
 }

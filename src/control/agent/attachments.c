@@ -7,7 +7,8 @@
  *     start:   for each record the same. If no server answers, the recorded addresses are connected: the engine knows the
  *              host from the time when the volume was published. A failure is tried again, for ever.
  *     DETACH:  mark the record, disconnect -> unpublish -> remove the record. What a kill interrupts, the next start ends.
- *     attached: if no connection is live, publish again: the volume may have other addresses.
+ *     attached: if no connection is live, publish again: the volume may have other addresses. But if it was taken from
+ *              this host, by an eviction or by unpublish, it waits for another ATTACH, or for DETACH.
  *
  * One request at a time for a volume; others get attachment_busy. Only root may make them. A request may name a volume
  * that is attached under its former name: the answer to publish shows it, and that attachment takes the request over.

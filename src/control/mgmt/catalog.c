@@ -22,9 +22,9 @@ enum { KEY_BYTES = 16 + CATALOG_FULL_BYTES, REMOVALS = DB_CHANGES_MAX / 2 };
 
 /* ---- lookup ---- */
 
-static uint32_t name_bucket(const char *pool, const char *volume)
+static uint32_t name_bucket(const char *pool_uuid, const char *volume)
 {
-	return text_hash_more(text_hash(pool) * 31, volume) % CATALOG_BUCKETS;
+	return text_hash_more(text_hash(pool_uuid) * 31, volume) % CATALOG_BUCKETS;
 }
 
 static uint32_t uuid_bucket(const char *uuid)
@@ -43,11 +43,23 @@ struct catalog_pool *catalog_find_pool(const struct catalog *catalog, const char
 	return NULL;
 }
 
+/* NULL: none. */
+static struct catalog_pool *find_key(const struct catalog *catalog, const char *key)
+{
+	struct catalog_pool *pool;
+
+	TAILQ_FOREACH (pool, &catalog->pools, link) {
+		if (strcmp(pool->record.key, key) == 0)
+			return pool;
+	}
+	return NULL;
+}
+
 struct catalog_volume *catalog_find_volume(const struct catalog *catalog, const struct catalog_pool *pool, const char *name)
 {
 	struct catalog_volume *volume;
 
-	TAILQ_FOREACH (volume, &catalog->names[name_bucket(pool->record.name, name)], name_link) {
+	TAILQ_FOREACH (volume, &catalog->names[name_bucket(pool->record.uuid, name)], name_link) {
 		if (volume->pool == pool && strcmp(volume->record.name, name) == 0)
 			return volume;
 	}
@@ -107,9 +119,23 @@ static void move_volume(struct catalog_volume *volume)
 		mgmt_volume_state_move(reactor_tick(), volume, volume->record.state);
 }
 
+static void insert_sorted(struct catalog *catalog, struct catalog_pool *pool)
+{
+	struct catalog_pool *behind;
+
+	TAILQ_FOREACH (behind, &catalog->pools, link) {
+		if (strcmp(behind->record.name, pool->record.name) > 0)
+			break;
+	}
+	if (behind)
+		TAILQ_INSERT_BEFORE(behind, pool, link);
+	else
+		TAILQ_INSERT_TAIL(&catalog->pools, pool, link);
+}
+
 static struct catalog_pool *insert_pool(struct catalog *catalog, const struct catalog_pool_record *record, uint64_t version)
 {
-	struct catalog_pool *pool = calloc(1, sizeof(*pool)), *behind;
+	struct catalog_pool *pool = calloc(1, sizeof(*pool));
 
 	if (!pool)
 		return NULL;
@@ -118,14 +144,7 @@ static struct catalog_pool *insert_pool(struct catalog *catalog, const struct ca
 	pool->record = *record;
 	pool->version = version;
 	move_pool(pool);
-	TAILQ_FOREACH (behind, &catalog->pools, link) {
-		if (strcmp(behind->record.name, record->name) > 0)
-			break;
-	}
-	if (behind)
-		TAILQ_INSERT_BEFORE(behind, pool, link);
-	else
-		TAILQ_INSERT_TAIL(&catalog->pools, pool, link);
+	insert_sorted(catalog, pool);
 	catalog->pool_count++;
 	return pool;
 }
@@ -143,7 +162,7 @@ static struct catalog_volume *insert_volume(struct catalog *catalog, struct cata
 	volume->pool = pool;
 	move_volume(volume);
 	TAILQ_INSERT_TAIL(&pool->volumes, volume, link);
-	TAILQ_INSERT_TAIL(&catalog->names[name_bucket(pool->record.name, record->name)], volume, name_link);
+	TAILQ_INSERT_TAIL(&catalog->names[name_bucket(pool->record.uuid, record->name)], volume, name_link);
 	TAILQ_INSERT_TAIL(&catalog->uuids[uuid_bucket(record->uuid)], volume, uuid_link);
 	pool->volume_count++;
 	catalog->volume_count++;
@@ -154,7 +173,7 @@ static void drop_volume(struct catalog *catalog, struct catalog_volume *volume)
 {
 	must(volume->pool->volume_count > 0 && catalog->volume_count > 0);
 	TAILQ_REMOVE(&volume->pool->volumes, volume, link);
-	TAILQ_REMOVE(&catalog->names[name_bucket(volume->pool->record.name, volume->record.name)], volume, name_link);
+	TAILQ_REMOVE(&catalog->names[name_bucket(volume->pool->record.uuid, volume->record.name)], volume, name_link);
 	TAILQ_REMOVE(&catalog->uuids[uuid_bucket(volume->record.uuid)], volume, uuid_link);
 	volume->pool->volume_count--;
 	catalog->volume_count--;
@@ -179,14 +198,20 @@ struct loading {
 	char bad_key[DB_KEY_BYTES_MAX];
 };
 
-static int load_pool(struct catalog *catalog, const char *name, const void *value, size_t bytes, uint64_t version)
+/* `key` is the first label, or the UUID if another pool had that label as its key. */
+static int load_pool(struct catalog *catalog, const char *key, const void *value, size_t bytes, uint64_t version)
 {
 	struct catalog_pool_record record;
 	int error = catalog_decode_pool(value, bytes, &record);
 
 	if (error)
 		return error;
-	if (catalog_check_name("pool", name, NULL) < 0 || text_copy(record.name, sizeof(record.name), name) < 0)
+	if ((catalog_check_name("pool", key, NULL) < 0 && strcmp(key, record.uuid) != 0) ||
+	    text_copy(record.key, sizeof(record.key), key) < 0)
+		error = -EBADMSG;
+	else if (!record.name[0]) /* the label was never changed */
+		memcpy(record.name, record.key, sizeof(record.name));
+	if (!error && (catalog_check_name("pool", record.name, NULL) < 0 || catalog_find_pool(catalog, record.name)))
 		error = -EBADMSG;
 	if (!error)
 		error = insert_pool(catalog, &record, version) ? 0 : -ENOMEM;
@@ -197,21 +222,23 @@ static int load_pool(struct catalog *catalog, const char *name, const void *valu
 	return error;
 }
 
+/* `full_name`: the key of the pool, and the name. */
 static int load_volume(struct catalog *catalog, const char *full_name, const void *value, size_t bytes, uint64_t version)
 {
+	const char *slash = strchr(full_name, '/'), *name = slash ? slash + 1 : "";
 	struct catalog_volume_record record;
-	struct catalog_full_name name;
 	struct catalog_pool *pool = NULL;
+	char key[CATALOG_NAME_BYTES];
 	int error = catalog_decode_volume(value, bytes, &record);
 
 	if (error)
 		return error;
-	if (catalog_split_name(full_name, false, &name, NULL) == 0)
-		pool = catalog_find_pool(catalog, name.pool);
-	if (!pool || catalog_find_uuid(catalog, record.uuid))
+	if (slash && (size_t)snprintf(key, sizeof(key), "%.*s", (int)(slash - full_name), full_name) < sizeof(key))
+		pool = find_key(catalog, key);
+	if (!pool || catalog_check_name("volume", name, NULL) < 0 || catalog_find_uuid(catalog, record.uuid))
 		error = -EBADMSG;
 	if (!error)
-		must(text_copy(record.name, sizeof(record.name), name.volume) == 0);
+		must(text_copy(record.name, sizeof(record.name), name) == 0);
 	if (!error)
 		error = insert_volume(catalog, pool, &record, version) ? 0 : -ENOMEM;
 	if (error)
@@ -276,14 +303,14 @@ void catalog_close(struct catalog *catalog)
 
 /* ---- changes ---- */
 
-static void pool_key(const char *name, char *key)
+static void pool_key(const struct catalog_pool_record *record, char *key)
 {
-	must((size_t)snprintf(key, KEY_BYTES, POOL_PREFIX "%s", name) < KEY_BYTES);
+	must((size_t)snprintf(key, KEY_BYTES, POOL_PREFIX "%s", record->key) < KEY_BYTES);
 }
 
 static void volume_key(const struct catalog_pool *pool, const char *name, char *key)
 {
-	must((size_t)snprintf(key, KEY_BYTES, VOLUME_PREFIX "%s/%s", pool->record.name, name) < KEY_BYTES);
+	must((size_t)snprintf(key, KEY_BYTES, VOLUME_PREFIX "%s/%s", pool->record.key, name) < KEY_BYTES);
 }
 
 /* Put `text` (taken) as the value of `key`, which has `version`. Returns the new version in `version_ret`. */
@@ -299,27 +326,30 @@ static int put_text(struct catalog *catalog, const char *key, uint64_t version, 
 	return error;
 }
 
-int catalog_add_pool(struct catalog *catalog, const struct catalog_pool_record *record, struct catalog_pool **pool_ret,
+int catalog_add_pool(struct catalog *catalog, const struct catalog_pool_record *asked, struct catalog_pool **pool_ret,
 		     struct fathom_fault *why)
 {
+	struct catalog_pool_record record = *asked;
 	char key[KEY_BYTES], *text;
 	struct catalog_pool *pool;
 	uint64_t version;
 	int error;
 
-	must(!catalog_find_pool(catalog, record->name));
+	must(!catalog_find_pool(catalog, record.name));
+	must(!find_key(catalog, record.uuid));
+	must(text_copy(record.key, sizeof(record.key), find_key(catalog, record.name) ? record.uuid : record.name) == 0);
 	if (catalog->pool_count >= CATALOG_POOLS_MAX)
 		return fault_catalog_full(why, catalog->pool_count, "pools");
-	error = catalog_encode_pool(record, &text);
+	error = catalog_encode_pool(&record, &text);
 	if (error)
 		return error;
 	/* first into memory, which can be undone */
-	pool = insert_pool(catalog, record, DB_VERSION_NONE);
+	pool = insert_pool(catalog, &record, DB_VERSION_NONE);
 	if (!pool) {
 		free(text);
 		return -ENOMEM;
 	}
-	pool_key(record->name, key);
+	pool_key(&record, key);
 	error = put_text(catalog, key, DB_VERSION_NONE, text, &version, why);
 	if (error) {
 		pool->record.places = NULL; /* still the caller's */
@@ -367,19 +397,21 @@ int catalog_add_volume(struct catalog *catalog, struct catalog_pool *pool, const
 int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool, const struct catalog_pool_record *next,
 		       struct fathom_fault *why)
 {
+	bool is_renamed = strcmp(next->name, pool->record.name) != 0;
 	struct catalog_pool_record record = *next;
 	char key[KEY_BYTES], *text;
 	uint64_t version;
 	int error;
 
-	must(strcmp(record.name, pool->record.name) == 0);
+	must(strcmp(record.key, pool->record.key) == 0);
+	must(!is_renamed || !catalog_find_pool(catalog, record.name));
 	must(record.places == pool->record.places);
 	if (record.state != pool->record.state)
 		record.since_ns = clock_realtime_ns();
 	error = catalog_encode_pool(&record, &text);
 	if (error)
 		return error;
-	pool_key(record.name, key);
+	pool_key(&record, key);
 	error = put_text(catalog, key, pool->version, text, &version, why);
 	if (error)
 		return error;
@@ -387,6 +419,10 @@ int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool, const
 		free(pool->record.acl);
 	pool->version = version;
 	pool->record = record;
+	if (is_renamed) {
+		TAILQ_REMOVE(&catalog->pools, pool, link);
+		insert_sorted(catalog, pool);
+	}
 	move_pool(pool);
 	return 0;
 }
@@ -433,14 +469,14 @@ int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume,
 		error = put_text(catalog, key, volume->version, text, &version, why);
 	if (error)
 		return error;
-	bucket = &catalog->names[name_bucket(volume->pool->record.name, volume->record.name)];
+	bucket = &catalog->names[name_bucket(volume->pool->record.uuid, volume->record.name)];
 	TAILQ_REMOVE(bucket, volume, name_link);
 	if (record.hosts != volume->record.hosts)
 		free(volume->record.hosts);
 	volume->version = version;
 	volume->record = record;
 	volume->stored_ns = clock_realtime_ns();
-	bucket = &catalog->names[name_bucket(volume->pool->record.name, record.name)];
+	bucket = &catalog->names[name_bucket(volume->pool->record.uuid, record.name)];
 	TAILQ_INSERT_TAIL(bucket, volume, name_link);
 	move_volume(volume);
 	return 0;
@@ -502,7 +538,7 @@ int catalog_remove_pool(struct catalog *catalog, struct catalog_pool *pool, stru
 		error = remove_some_volumes(catalog, pool, why);
 	if (error)
 		return error;
-	pool_key(pool->record.name, key);
+	pool_key(&pool->record, key);
 	error = delete_key(catalog, key, pool->version, why);
 	if (!error)
 		drop_pool(catalog, pool);

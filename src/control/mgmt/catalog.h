@@ -2,8 +2,8 @@
 /*
  * catalog - the pools and volumes of the system by name: what exists, on which ranks, and which change of it is under way.
  *
- *     pool/NAME               JSON (docs/formats/catalog.md)
- *     volume/POOL/NAME        JSON
+ *     pool/KEY                JSON (docs/formats/catalog.md)
+ *     volume/KEY/NAME         JSON; KEY is that of the pool
  *
  * The engines own the data; the catalog owns names, places and intents. A change is stored here before an engine is called,
  * and its result is stored when the engine has answered. So after a restart the catalog says which calls may have been made
@@ -52,14 +52,30 @@ struct catalog_place {
 	uint8_t member[MEMBER_UUID_BYTES];
 };
 
+/* Values of properties that its engines keep, too, and have not confirmed: as those of the record. */
+struct catalog_pool_change {
+	bool is_set;
+	uint64_t rank_bytes;
+	bool overcommit, scrub_off;
+	uint32_t scrub_seconds;
+	uint64_t since_ns;
+	char undo[CATALOG_TEXT_BYTES]; /* an engine has refused them, and all get the former ones back: why; "": no */
+};
+
 struct catalog_pool_record {
 	enum mgmt_pool_state state;
-	char name[CATALOG_NAME_BYTES];
+	char name[CATALOG_NAME_BYTES];	 /* the label */
+	char key[CATALOG_NAME_BYTES];	 /* its name in the database and on engines: the first label, or the UUID */
+	char former[CATALOG_NAME_BYTES]; /* the label before the latest change of it; "" */
 	char uuid[MEMBER_UUID_TEXT_BYTES];
 	char owner[CATALOG_OWNER_BYTES], group[CATALOG_OWNER_BYTES];
 	uint64_t created_ns, since_ns; /* CLOCK_REALTIME; `since_ns`: of the state */
 	uint64_t rank_bytes;	       /* the most that its volumes may take on each rank; 0: no limit */
 	bool overcommit;
+	bool scrub_off;		/* its volumes are not scrubbed */
+	uint32_t scrub_seconds; /* from the end of a scrub to the next; 0: the engine's default */
+	struct catalog_pool_change change;
+	bool thick, checksums;	       /* new volumes get them, unless their requests say otherwise */
 	bool is_forced;		       /* DESTROYING: with what it holds */
 	char undo[CATALOG_TEXT_BYTES]; /* DESTROYING: why it could not be created; "": destroyed on request */
 	uint32_t place_count;
@@ -179,7 +195,8 @@ const struct catalog_host *catalog_find_host(const struct catalog_volume_record 
 bool catalog_has_host(const struct catalog_volume_record *record, const char *host);
 
 /*
- * Add `record`. Takes its `places` and `acl`, or its `hosts`, if it succeeds. Errors of all functions below:
+ * Add `record`. Takes its `places` and `acl`, or its `hosts`, if it succeeds. A pool gets its key. Errors of all
+ * functions below:
  * those of db_commit(), -ENOMEM;
  * add: -ENOSPC (catalog_full).
  */
@@ -190,8 +207,8 @@ MUST_CHECK int catalog_add_volume(struct catalog *catalog, struct catalog_pool *
 				  struct fathom_fault *why);
 /*
  * Replace the record. The state changes to `next->state`, and `since_ns` with it. A volume may get another name, which no
- * other volume of its pool has. `places` are as before. If `hosts` or `acl` are others, they are taken, and the old ones
- * are freed.
+ * other volume of its pool has; a pool another label, which no other pool has. Its key stays. `places` are as before. If
+ * `hosts` or `acl` are others, they are taken, and the old ones are freed.
  */
 MUST_CHECK int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool,
 				  const struct catalog_pool_record *next, struct fathom_fault *why);
@@ -207,9 +224,8 @@ MUST_CHECK int catalog_remove_volume(struct catalog *catalog, struct catalog_vol
 MUST_CHECK int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret);
 MUST_CHECK int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret);
 /*
- * Decode all but the name. The caller frees `places` and `acl`, or `hosts`. Errors: -EBADMSG, -ENOMEM:
- * nothing is to be freed, the
- * rest of the record is undefined.
+ * Decode all but the name, and of a pool all but the key; its name is "" unless the label was changed. The caller frees
+ * `places` and `acl`, or `hosts`. Errors: -EBADMSG, -ENOMEM: nothing is to be freed, the rest of the record is undefined.
  */
 MUST_CHECK int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_record *record_ret);
 MUST_CHECK int catalog_decode_volume(const char *text, size_t bytes, struct catalog_volume_record *record_ret);

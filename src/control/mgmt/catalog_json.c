@@ -113,6 +113,32 @@ static bool unpack_placement(json_t *json, struct catalog_placement *placement)
 
 /* ---- pools ---- */
 
+/* The keys of a pool of which no property was changed are those of the releases that had no properties. */
+static void pack_properties(json_t *json, const struct catalog_pool_record *record)
+{
+	const struct catalog_pool_change *change = &record->change;
+
+	if (record->key[0] && strcmp(record->name, record->key) != 0)
+		json_object_set_new(json, "label", json_string(record->name));
+	if (record->former[0])
+		json_object_set_new(json, "former", json_string(record->former));
+	if (record->scrub_off)
+		json_object_set_new(json, "scrub_off", json_true());
+	if (record->scrub_seconds)
+		json_object_set_new(json, "scrub_seconds", json_integer(record->scrub_seconds));
+	if (record->thick)
+		json_object_set_new(json, "thick", json_true());
+	if (record->checksums)
+		json_object_set_new(json, "checksums", json_true());
+	if (change->is_set)
+		json_object_set_new(json, "change",
+				    json_pack("{s:I, s:b, s:b, s:I, s:I, s:s}", "rank_bytes",
+					      (json_int_t)change->rank_bytes, "overcommit", (int)change->overcommit,
+					      "scrub_off", (int)change->scrub_off, "scrub_seconds",
+					      (json_int_t)change->scrub_seconds, "since_ns", (json_int_t)change->since_ns,
+					      "undo", change->undo));
+}
+
 int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret)
 {
 	json_t *json, *places, *acl;
@@ -120,7 +146,7 @@ int catalog_encode_pool(const struct catalog_pool_record *record, char **text_re
 
 	must(record->place_count > 0);
 	must(record->acl);
-	must(record->rank_bytes <= CATALOG_BYTES_MAX);
+	must(record->rank_bytes <= CATALOG_BYTES_MAX && record->change.rank_bytes <= CATALOG_BYTES_MAX);
 	json_memory_begin();
 	places = json_array();
 	for (uint32_t i = 0; i < record->place_count; i++)
@@ -134,6 +160,7 @@ int catalog_encode_pool(const struct catalog_pool_record *record, char **text_re
 			 "group", record->group, "rank_bytes", (json_int_t)record->rank_bytes, "overcommit",
 			 (int)record->overcommit, "force", (int)record->is_forced, "undo", record->undo, "places", places,
 			 "acl", acl);
+	pack_properties(json, record);
 	return finish_encoding(json, text_ret);
 }
 
@@ -171,6 +198,56 @@ static bool unpack_places(json_t *json, struct catalog_pool_record *record)
 			return false;
 	}
 	return record->places;
+}
+
+static bool unpack_pool_change(json_t *json, struct catalog_pool_change *change)
+{
+	json_int_t rank_bytes, scrub_seconds, since_ns;
+	int overcommit, scrub_off;
+	const char *undo;
+
+	if (!json)
+		return true;
+	if (json_unpack(json, "{s:I, s:b, s:b, s:I, s:I, s:s !}", "rank_bytes", &rank_bytes, "overcommit", &overcommit,
+			"scrub_off", &scrub_off, "scrub_seconds", &scrub_seconds, "since_ns", &since_ns, "undo", &undo) < 0)
+		return false;
+	change->is_set = true;
+	change->rank_bytes = (uint64_t)rank_bytes;
+	change->overcommit = overcommit;
+	change->scrub_off = scrub_off;
+	change->scrub_seconds = (uint32_t)scrub_seconds;
+	change->since_ns = (uint64_t)since_ns;
+	return rank_bytes >= 0 && change->rank_bytes <= CATALOG_BYTES_MAX && scrub_seconds >= 0 &&
+	       scrub_seconds <= UINT32_MAX && text_copy(change->undo, sizeof(change->undo), undo) == 0;
+}
+
+/* Remove the keys of pack_properties() from `json`. */
+static bool take_properties(json_t *json, struct catalog_pool_record *record)
+{
+	static const char *const keys[] = {
+		"label", "former", "scrub_off", "scrub_seconds", "thick", "checksums", "change"
+	};
+	const char *label = "", *former = "";
+	int scrub_off = 0, thick = 0, checksums = 0;
+	json_int_t scrub_seconds = 0;
+	json_t *change = NULL;
+	bool is_good;
+
+	if (json_unpack(json, "{s?s, s?s, s?b, s?I, s?b, s?b, s?o}", "label", &label, "former", &former, "scrub_off",
+			&scrub_off, "scrub_seconds", &scrub_seconds, "thick", &thick, "checksums", &checksums, "change",
+			&change) < 0)
+		return false;
+	record->scrub_off = scrub_off;
+	record->scrub_seconds = (uint32_t)scrub_seconds;
+	record->thick = thick;
+	record->checksums = checksums;
+	is_good = scrub_seconds >= 0 && scrub_seconds <= UINT32_MAX &&
+		  text_copy(record->name, sizeof(record->name), label) == 0 &&
+		  text_copy(record->former, sizeof(record->former), former) == 0 &&
+		  unpack_pool_change(change, &record->change);
+	for (size_t i = 0; i < ARRAY_COUNT(keys); i++)
+		json_object_del(json, keys[i]);
+	return is_good;
 }
 
 static bool unpack_pool(json_t *json, struct catalog_pool_record *record)
@@ -212,7 +289,7 @@ int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_reco
 	memset(record_ret, 0, sizeof(*record_ret));
 	json_memory_begin();
 	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-	is_good = json && unpack_pool(json, record_ret);
+	is_good = json && take_properties(json, record_ret) && unpack_pool(json, record_ret);
 	json_decref(json);
 	error = json_memory_end(is_good);
 	if (error) {

@@ -113,6 +113,7 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_reading_list, storage_reading) readings;
 	TAILQ_HEAD(mgmt_task_list, mgmt_task) tasks, abandoned_tasks;
 	TAILQ_HEAD(mgmt_snapshot_list, mgmt_snapshot) snapshots;
+	TAILQ_HEAD(mgmt_eviction_list, mgmt_eviction) evictions;
 	size_t reading_count, task_count, snapshot_count, storage_waiter_count;
 	struct deadline storage_deadline;
 };

@@ -78,6 +78,7 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 	TAILQ_INIT(&mgmt->readings);
 	TAILQ_INIT(&mgmt->tasks);
 	TAILQ_INIT(&mgmt->snapshots);
+	TAILQ_INIT(&mgmt->evictions);
 	TAILQ_INIT(&mgmt->abandoned_tasks);
 	error = copy_options(mgmt, options);
 	if (!error)

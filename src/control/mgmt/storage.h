@@ -7,7 +7,9 @@
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
  *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
+ *     storage_set.c        properties of a pool that its engines keep
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
+ *     storage_evict.c      evictions: calls that wait for many volumes
  *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
  *     storage_snapshot.c
  *                          the methods
@@ -178,6 +180,8 @@ void storage_wait(struct mgmt_task *task, struct grpc_call *call);
 void storage_wait_any(struct mgmt_task *task, struct grpc_call *call);
 /* Start the calls of all parts that are not done. */
 void storage_run(struct mgmt_task *task);
+/* What the task waits for, as a fault. */
+void storage_explain_wait(const struct mgmt_task *task, struct fathom_fault *why);
 /* Call again after a pause. */
 void storage_pause(struct mgmt_task *task);
 /* Run the task again from its first part, for the next intent of its record. */
@@ -245,11 +249,37 @@ MUST_CHECK int storage_move_keep_snapshots(struct mgmt_task *task);
 /* Fill what a step needs about the snapshot of its round. */
 void storage_move_fill_snapshot(const struct task_move *move, Store__StorageReq *request);
 
+/* ---- storage_set.c ---- */
+
+/* Whether the task gives the engines of a pool new values of properties; else the functions below are not for it. */
+bool storage_sets(const struct mgmt_task *task);
+void storage_set_fill(const struct mgmt_task *task, Store__StorageReq *request);
+/* All engines have the values: store them as the pool's; or of an undo: end it. */
+void storage_set_done(struct mgmt_task *task);
+/* An engine has refused them: give all engines the former ones. */
+void storage_set_refused(struct mgmt_task *task, const struct storage_part *part);
+/* Give the engines the values of `change`, and answer `call` at the end; or wait for the same that is under way. */
+void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool *pool,
+		       const struct catalog_pool_change *change);
+
+/* ---- storage_evict.c: calls that wait for the unpublication of several volumes ---- */
+
+/* The task of a volume has ended: `why` NULL or error 0: it succeeded. */
+void storage_evict_ended(const struct mgmt_task *task, const struct fathom_fault *why);
+/* It waits for an engine, which gave no answer. */
+void storage_evict_delayed(const struct mgmt_task *task);
+/* All calls fail with `why`; or because the service ends. */
+void storage_evictions_fail(struct mgmt *mgmt, const struct fathom_fault *why);
+void storage_evictions_close(struct mgmt *mgmt);
+
 /* ---- storage_change.c ---- */
 
 /* The volume of a request, which must not be being created or destroyed. Errors: those of its faults. */
 MUST_CHECK int storage_find_changeable(struct mgmt *mgmt, const char *name, struct catalog_volume **volume_ret,
 				       struct fathom_fault *why);
+/* Store the change as the volume's; its task, if it has one, is dropped. Errors: -EBUSY (another change), db_commit(). */
+MUST_CHECK int storage_store_change(struct mgmt *mgmt, struct catalog_volume *volume, const struct catalog_change *change,
+				    struct fathom_fault *why);
 /* Store the change and start its task; or wait for the same change that is under way. */
 void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
 			  const struct catalog_change *change);
@@ -259,12 +289,14 @@ void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct cata
 /* Of a SET_PROP: whether the volume becomes thick. */
 bool storage_change_is_thick(const struct catalog_change *change);
 
-/* ---- storage_finish.c, for storage_move.c ---- */
+/* ---- storage_finish.c, for storage_move.c and storage_set.c ---- */
 
 /* Call again later, because the result could not be stored. */
 void storage_store_later(struct mgmt_task *task, int error, const struct fathom_fault *why);
 /* The operator's name, or NULL. */
 const char *storage_who(const struct mgmt_task *task);
+/* Report that an engine has refused the task's change; once, although its result may have to be stored again. */
+void storage_raise_failure(const struct mgmt_task *task, const struct fathom_fault *why);
 
 /* ---- storage_place.c ---- */
 

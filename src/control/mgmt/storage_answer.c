@@ -267,12 +267,15 @@ static void reply_volume(const struct mgmt_task *task, struct grpc_call *call)
 void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
 {
 	Mgmt__PoolDestroyResp destroyed = MGMT__POOL_DESTROY_RESP__INIT;
+	Mgmt__PoolSetPropResp set = MGMT__POOL_SET_PROP_RESP__INIT;
 	const ProtobufCMessageDescriptor *response = grpc_call_method(call)->response;
 
 	if (response == &mgmt__pool_create_resp__descriptor)
 		storage_reply_pool(task->pool, call);
 	else if (response == &mgmt__pool_destroy_resp__descriptor)
 		grpc_reply(call, &destroyed.base);
+	else if (response == &mgmt__pool_set_prop_resp__descriptor)
+		grpc_reply(call, &set.base);
 	else
 		reply_volume(task, call);
 }

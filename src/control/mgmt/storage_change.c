@@ -48,6 +48,27 @@ static void replace_task(struct catalog_volume *volume)
 	storage_abandon(volume->task, &replaced);
 }
 
+int storage_store_change(struct mgmt *mgmt, struct catalog_volume *volume, const struct catalog_change *change,
+			 struct fathom_fault *why)
+{
+	struct catalog_volume_record next = volume->record;
+	bool is_same = is_same_change(&next.change, change);
+	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	int error = 0;
+
+	must(change->kind != CATALOG_NO_CHANGE);
+	if (!is_same && next.change.kind != CATALOG_NO_CHANGE)
+		error = fault_storage_changing(why, storage_what(volume->pool, volume, what),
+					       storage_pending(volume->pool, volume, pending));
+	next.change = *change;
+	next.change.since_ns = is_same ? volume->record.change.since_ns : clock_realtime_ns();
+	if (!error)
+		error = catalog_store_volume(mgmt->catalog, volume, &next, why);
+	if (!error && volume->task)
+		replace_task(volume);
+	return error;
+}
+
 /*
  * Store the change and start its task; or wait for the same change that is under way. A forced request replaces one that is
  * not: an engine may refuse what it would do by force.
@@ -55,32 +76,23 @@ static void replace_task(struct catalog_volume *volume)
 void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
 			  const struct catalog_change *change)
 {
-	struct catalog_volume_record next = volume->record;
-	bool is_same = is_same_change(&next.change, change), is_forcing = change->is_forced && !next.change.is_forced;
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	const struct catalog_change *now = &volume->record.change;
+	bool is_same = is_same_change(now, change), is_forcing = change->is_forced && !now->is_forced;
 	struct fathom_fault why = { 0 };
 	int error = 0;
 
-	must(change->kind != CATALOG_NO_CHANGE);
 	if (is_same && !is_forcing && volume->task) {
 		storage_wait(volume->task, call);
 		return;
 	}
-	if (!is_same && next.change.kind != CATALOG_NO_CHANGE)
-		error = fault_storage_changing(&why, storage_what(volume->pool, volume, what),
-					       storage_pending(volume->pool, volume, pending));
-	if (!error && !volume->task)
-		error = storage_check_room(mgmt, &next.place, 1, &why);
-	next.change = *change;
-	next.change.since_ns = is_same ? volume->record.change.since_ns : clock_realtime_ns();
+	if (!volume->task && (is_same || now->kind == CATALOG_NO_CHANGE))
+		error = storage_check_room(mgmt, &volume->record.place, 1, &why);
 	if (!error)
-		error = catalog_store_volume(mgmt->catalog, volume, &next, &why);
+		error = storage_store_change(mgmt, volume, change, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return;
 	}
-	if (volume->task)
-		replace_task(volume);
 	storage_start(mgmt, volume->pool, volume, call);
 }
 
@@ -200,6 +212,11 @@ void mgmt_volume_rename(struct grpc_call *call, const ProtobufCMessage *request)
 
 /* ---- hosts ---- */
 
+static bool is_publishing(const struct catalog_volume *volume, const char *host)
+{
+	return volume->record.change.kind == CATALOG_PUBLISH && strcmp(volume->record.change.text, host) == 0;
+}
+
 void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Fathom__VolumePublishReq *asked = (const Fathom__VolumePublishReq *)request;
@@ -221,6 +238,10 @@ void mgmt_volume_publish(struct grpc_call *call, const ProtobufCMessage *request
 		error = fault_hosts_full(&why, storage_what(volume->pool, volume, what), CATALOG_HOSTS_MAX);
 	if (error) {
 		mgmt_fail(call, error, &why);
+		return;
+	}
+	if (asked->renew && !catalog_has_host(&volume->record, asked->host) && !is_publishing(volume, asked->host)) {
+		mgmt_fail(call, fault_host_evicted(&why, storage_what(volume->pool, volume, what), asked->host), &why);
 		return;
 	}
 	if (storage_move_publish(mgmt, call, volume, asked->host))

@@ -34,6 +34,24 @@ static uint32_t block_bytes_of(const Fathom__VolumeCreateReq *asked)
 	return asked->block_bytes ? asked->block_bytes : BLOCK_BYTES_DEFAULT;
 }
 
+static bool is_thick(const struct catalog_pool *pool, const Fathom__VolumeCreateReq *asked)
+{
+	return asked->thick || (pool->record.thick && !asked->thin && !*asked->from);
+}
+
+/* By default as the pool says, except with another size of blocks. */
+static bool has_checksums(const struct catalog_pool *pool, const Fathom__VolumeCreateReq *asked)
+{
+	return asked->checksums || (pool->record.checksums && !asked->no_checksums && !*asked->from &&
+				    block_bytes_of(asked) == BLOCK_BYTES_DEFAULT);
+}
+
+/* Whether the request leaves it to the pool, and has created this volume by its UUID: then the pool may have changed. */
+static bool is_left(const Fathom__VolumeCreateReq *asked, bool is_given)
+{
+	return *asked->uuid && !is_given;
+}
+
 /* The "VOLUME@SNAPSHOT" of "POOL/VOLUME@SNAPSHOT". */
 static const char *origin_of(const Fathom__VolumeCreateReq *asked)
 {
@@ -60,10 +78,10 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 		error = differ(volume, "size in bytes", record->size_bytes, asked->size_bytes, why);
 		if (!error)
 			error = differ(volume, "block size", record->block_bytes, block_bytes_of(asked), why);
-		if (!error)
-			error = differ(volume, "thick", record->thick, asked->thick != 0, why);
-		if (!error)
-			error = differ(volume, "checksums", record->checksums, asked->checksums != 0, why);
+		if (!error && !is_left(asked, asked->thick || asked->thin))
+			error = differ(volume, "thick", record->thick, is_thick(volume->pool, asked), why);
+		if (!error && !is_left(asked, asked->checksums || asked->no_checksums))
+			error = differ(volume, "checksums", record->checksums, has_checksums(volume->pool, asked), why);
 	}
 	if (!error && volume->state == MGMT_VOLUME_DESTROYING)
 		error = fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
@@ -160,8 +178,8 @@ static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__
 		.created_ns = clock_realtime_ns(),
 		.size_bytes = asked->size_bytes,
 		.block_bytes = block_bytes_of(asked),
-		.thick = asked->thick,
-		.checksums = asked->checksums,
+		.thick = is_thick(names->pool, asked),
+		.checksums = has_checksums(names->pool, asked),
 		.read_only = asked->read_only,
 		.place = placed->place,
 		.placement = placed->placement,

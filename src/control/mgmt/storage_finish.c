@@ -74,6 +74,9 @@ const char *storage_pending(const struct catalog_pool *pool, const struct catalo
 		snprintf(text, STORAGE_CHANGE_BYTES, is_undo ? "undo of create" : "destroy");
 	else if (volume)
 		write_change(&volume->record.change, text);
+	else if (pool->record.change.is_set)
+		snprintf(text, STORAGE_CHANGE_BYTES,
+			 pool->record.change.undo[0] ? "undo of set properties" : "set properties");
 	return text;
 }
 
@@ -190,13 +193,18 @@ void storage_fill_request(const struct mgmt_task *task, Store__StorageReq *reque
 {
 	const struct catalog_pool_record *pool = &task->pool->record;
 
-	request->pool = (char *)pool->name;
+	request->pool = (char *)pool->key;
 	request->pool_uuid = (char *)pool->uuid;
-	if (task->volume) {
-		fill_volume_request(task, request);
+	if (task->volume || storage_sets(task)) {
+		if (task->volume)
+			fill_volume_request(task, request);
+		else
+			storage_set_fill(task, request);
 		return;
 	}
 	must(pool->state != MGMT_POOL_READY);
+	request->scrub_off = pool->scrub_off;
+	request->scrub_seconds = pool->scrub_seconds;
 	request->size_bytes = pool->rank_bytes;
 	request->overcommit = pool->overcommit;
 	request->force = pool->is_forced;
@@ -218,7 +226,7 @@ void storage_settle_lost(struct mgmt_task *task, struct storage_part *part)
 	char what[STORAGE_WHAT_BYTES];
 
 	must(!part->is_calling);
-	if (is_destroying(task)) {
+	if (is_destroying(task) || storage_sets(task)) {
 		part->is_done = true;
 		return;
 	}
@@ -444,6 +452,8 @@ static void finish_done(struct mgmt_task *task)
 		remove_object(task);
 	} else if (storage_moves(task)) {
 		storage_move_done(task);
+	} else if (storage_sets(task)) {
+		storage_set_done(task);
 	} else if (!is_creating(task)) {
 		finish_change(task);
 	} else if (task->volume) {
@@ -455,7 +465,7 @@ static void finish_done(struct mgmt_task *task)
 
 /* ---- refusals ---- */
 
-static void raise_failure(const struct mgmt_task *task, const struct fathom_fault *why)
+void storage_raise_failure(const struct mgmt_task *task, const struct fathom_fault *why)
 {
 	/* a repetition, because the result could not be stored, raises no second event */
 	if (task->failures == 0)
@@ -469,7 +479,7 @@ static void undo_creation(struct mgmt_task *task, const struct fathom_fault *ref
 	struct fathom_fault why = { 0 }, copy = *refusal;
 	int error;
 
-	raise_failure(task, refusal);
+	storage_raise_failure(task, refusal);
 	if (task->volume) {
 		struct catalog_volume_record next = task->volume->record;
 
@@ -501,7 +511,7 @@ static void drop_change(struct mgmt_task *task, const struct fathom_fault *refus
 	int error;
 
 	next.change = (struct catalog_change){ 0 };
-	raise_failure(task, refusal);
+	storage_raise_failure(task, refusal);
 	error = catalog_store_volume(task->mgmt->catalog, task->volume, &next, &why);
 	if (error)
 		storage_store_later(task, error, &why);
@@ -515,7 +525,7 @@ static void revert_destruction(struct mgmt_task *task, const struct fathom_fault
 	struct fathom_fault why = { 0 }, copy = *refusal;
 	int error;
 
-	raise_failure(task, refusal);
+	storage_raise_failure(task, refusal);
 	if (task->volume) {
 		struct catalog_volume_record next = task->volume->record;
 
@@ -538,6 +548,11 @@ static void revert_destruction(struct mgmt_task *task, const struct fathom_fault
 		storage_refuse_waiters(task, &copy);
 		storage_move_set_up(task);
 		storage_restart(task); /* the change that the destruction had replaced */
+		return;
+	}
+	if (storage_sets(task)) {
+		storage_refuse_waiters(task, &copy);
+		storage_restart(task); /* likewise */
 		return;
 	}
 	if (!task->volume)
@@ -612,6 +627,8 @@ void storage_finish(struct mgmt_task *task)
 		undo_creation(task, &refused->why);
 	} else if (refused && storage_moves(task)) {
 		storage_move_refused(task, refused);
+	} else if (refused && storage_sets(task)) {
+		storage_set_refused(task, refused);
 	} else if (refused) {
 		drop_change(task, &refused->why);
 	} else if (silent && storage_move_gives_way(task, silent)) {

@@ -1,15 +1,363 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Properties of pools: the label. dmg also requests others, which are left out of the answer, as in DAOS. */
+/*
+ * Properties of pools, by DAOS's numbers and names; from 1001 on they are Fathom's own. Some are only in the catalog, and
+ * others are also kept by the pool's engines (storage_set.c). Those of DAOS that have no meaning here cannot be set, and
+ * are left out of answers, as DAOS leaves out what a pool does not have.
+ *
+ * A request that sets several stores those of the catalog first. If an engine refuses the others, these stay as they were.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
 #include "control/mgmt/storage.h"
 
-enum { LABEL_PROPERTY = 1 };
+enum {
+	SCRUB_SECONDS_DEFAULT = 7 * 24 * 3600, /* the engine's: SCRUB_REST_SEC */
+	SCRUB_SECONDS_MAX = 10 * 365 * 24 * 3600,
+	VALUE_BYTES = CATALOG_OWNER_BYTES,
+	NAMES_BYTES = 256,
+};
+
+/* A request to set properties. */
+struct setting {
+	struct mgmt *mgmt;
+	const struct catalog_pool *pool;
+	struct catalog_pool_record next;
+	struct catalog_pool_change change; /* what engines keep */
+	char names[NAMES_BYTES];	   /* of those that are set, for the event */
+	bool has_size, has_overcommit, has_owner, has_kept;
+};
+
+struct property {
+	uint32_t number;
+	const char *name, *title;
+	const char *const *words; /* of the numbers 0, 1 ...; NULL: a number, or a text */
+	const char *takes;	  /* for people */
+	bool is_kept;		  /* by engines, too */
+	/* One of these. */
+	const char *(*text)(const struct catalog_pool_record *record);
+	uint64_t (*value)(const struct catalog_pool_record *record);
+	/* -EINVAL: not such a value. Others are explained. */
+	int (*set_text)(struct setting *setting, const char *text, struct fathom_fault *why);
+	int (*set_value)(struct setting *setting, uint64_t value);
+};
+
+/* ---- of the catalog ---- */
+
+static const char *label_of(const struct catalog_pool_record *record)
+{
+	return record->name;
+}
+
+static int set_label(struct setting *setting, const char *text, struct fathom_fault *why)
+{
+	const struct catalog_pool *other = catalog_find_pool(setting->mgmt->catalog, text);
+	int error = catalog_check_name("pool", text, why);
+
+	if (error)
+		return error;
+	if (other && other != setting->pool)
+		return fault_pool_label_taken(why, text);
+	if (strcmp(setting->next.name, text) == 0)
+		return 0;
+	memcpy(setting->next.former, setting->next.name, sizeof(setting->next.former));
+	must(text_copy(setting->next.name, sizeof(setting->next.name), text) == 0);
+	return 0;
+}
+
+static const char *owner_of(const struct catalog_pool_record *record)
+{
+	return record->owner;
+}
+
+static int set_owner(struct setting *setting, const char *text, struct fathom_fault *why)
+{
+	int error = acl_check_principal(text, why);
+
+	if (!error && text_copy(setting->next.owner, sizeof(setting->next.owner), text) < 0)
+		error = -EINVAL;
+	setting->has_owner = true;
+	return error;
+}
+
+static const char *group_of(const struct catalog_pool_record *record)
+{
+	return record->group;
+}
+
+static int set_group(struct setting *setting, const char *text, struct fathom_fault *why)
+{
+	int error = acl_check_principal(text, why);
+
+	if (!error && text_copy(setting->next.group, sizeof(setting->next.group), text) < 0)
+		error = -EINVAL;
+	setting->has_owner = true;
+	return error;
+}
+
+static uint64_t thick_of(const struct catalog_pool_record *record)
+{
+	return record->thick;
+}
+
+static int set_thick(struct setting *setting, uint64_t value)
+{
+	setting->next.thick = value;
+	return 0;
+}
+
+static uint64_t checksums_of(const struct catalog_pool_record *record)
+{
+	return record->checksums;
+}
+
+static int set_checksums(struct setting *setting, uint64_t value)
+{
+	setting->next.checksums = value;
+	return 0;
+}
+
+/* ---- of the engines, too ---- */
+
+enum { SCRUB_OFF, SCRUB_LAZY, SCRUB_TIMED }; /* DAOS's numbers */
+static const char *const scrub_words[] = { [SCRUB_OFF] = "off", [SCRUB_LAZY] = "lazy", [SCRUB_TIMED] = "timed", NULL };
+static const char *const bool_words[] = { "false", "true", NULL };
+
+static uint64_t scrub_of(const struct catalog_pool_record *record)
+{
+	return record->scrub_off ? SCRUB_OFF : SCRUB_TIMED;
+}
+
+static int set_scrub(struct setting *setting, uint64_t value)
+{
+	setting->change.scrub_off = value == SCRUB_OFF;
+	return value == SCRUB_LAZY ? -EINVAL : 0;
+}
+
+static uint64_t scrub_seconds_of(const struct catalog_pool_record *record)
+{
+	return record->scrub_seconds ? record->scrub_seconds : SCRUB_SECONDS_DEFAULT;
+}
+
+static int set_scrub_seconds(struct setting *setting, uint64_t value)
+{
+	setting->change.scrub_seconds = (uint32_t)value;
+	return value < 1 || value > SCRUB_SECONDS_MAX ? -EINVAL : 0;
+}
+
+static uint64_t overcommit_of(const struct catalog_pool_record *record)
+{
+	return record->overcommit;
+}
+
+static int set_overcommit(struct setting *setting, uint64_t value)
+{
+	setting->change.overcommit = value;
+	setting->has_overcommit = setting->pool->record.overcommit != (value != 0);
+	return 0;
+}
+
+static uint64_t size_of(const struct catalog_pool_record *record)
+{
+	return record->rank_bytes * record->place_count;
+}
+
+static int set_size(struct setting *setting, uint64_t value)
+{
+	uint64_t rank_bytes = value / setting->pool->record.place_count;
+
+	if (value > CATALOG_BYTES_MAX || (value > 0 && rank_bytes == 0))
+		return -EINVAL;
+	setting->change.rank_bytes = rank_bytes;
+	setting->has_size = setting->pool->record.rank_bytes != rank_bytes;
+	return 0;
+}
+
+/* ---- the table ---- */
+
+static const struct property properties[] = {
+	{ .number = 1, .name = "label", .title = "Pool label", .takes = "a name", .text = label_of, .set_text = set_label },
+	{ .number = 6,
+	  .name = "owner",
+	  .title = "Owner",
+	  .takes = "a user, such as bob@",
+	  .text = owner_of,
+	  .set_text = set_owner },
+	{ .number = 7,
+	  .name = "group",
+	  .title = "Owner's group",
+	  .takes = "a group, such as staff@",
+	  .text = group_of,
+	  .set_text = set_group },
+	{ .number = 16,
+	  .name = "scrub",
+	  .title = "Checksum scrubbing mode",
+	  .words = scrub_words,
+	  .takes = "off or timed",
+	  .is_kept = true,
+	  .value = scrub_of,
+	  .set_value = set_scrub },
+	{ .number = 17,
+	  .name = "scrub_freq",
+	  .title = "Checksum scrubbing frequency, in seconds",
+	  .takes = "a number of seconds from 1 to 315360000",
+	  .is_kept = true,
+	  .value = scrub_seconds_of,
+	  .set_value = set_scrub_seconds },
+	{ .number = 1001,
+	  .name = "size",
+	  .title = "Most bytes of its volumes on all ranks; 0: no limit",
+	  .takes = "a number of bytes, such as 100G; 0 for no limit",
+	  .is_kept = true,
+	  .value = size_of,
+	  .set_value = set_size },
+	{ .number = 1002,
+	  .name = "overcommit",
+	  .title = "Thin volumes may promise more space than there is",
+	  .words = bool_words,
+	  .takes = "true or false",
+	  .is_kept = true,
+	  .value = overcommit_of,
+	  .set_value = set_overcommit },
+	{ .number = 1003,
+	  .name = "thick",
+	  .title = "New volumes are thick",
+	  .words = bool_words,
+	  .takes = "true or false",
+	  .value = thick_of,
+	  .set_value = set_thick },
+	{ .number = 1004,
+	  .name = "checksums",
+	  .title = "New volumes have checksums",
+	  .words = bool_words,
+	  .takes = "true or false",
+	  .value = checksums_of,
+	  .set_value = set_checksums },
+};
+
+/* Properties of DAOS without a meaning here. */
+static const struct absent_property {
+	uint32_t number;
+	const char *name, *why, *instead;
+} absent_properties[] = {
+	{ 2, "acl", "the list is no property here", "use `fathom pool update-acl`" },
+	{ 3, "space_rb", "no pool is rebuilt: a volume is on one engine",
+	  "keep space free with a smaller size of the pool" },
+	{ 4, "self_heal", "no pool is rebuilt: a volume is on one engine", "move volumes with `fathom volume move`" },
+	{ 5, "reclaim", "space that hosts unmap is free at once", "nothing has to be done" },
+	{ 8, "svc_list", "the management service is the only service of a pool", "nothing has to be done" },
+	{ 9, "ec_cell_sz", "volumes are not erasure-coded", "make the storage of engines redundant" },
+	{ 10, "rd_fac", "a volume is on one engine", "make the storage of engines redundant" },
+	{ 11, "ec_pda", "volumes are not erasure-coded", "make the storage of engines redundant" },
+	{ 12, "rp_pda", "a volume is on one engine", "make the storage of engines redundant" },
+	{ 13, "data_thresh", "an engine has one device, and no tiers", "nothing has to be done" },
+	{ 14, "global_version", "there is one layout of pools", "nothing has to be done" },
+	{ 15, "upgrade_status", "there is one layout of pools", "nothing has to be done" },
+	{ 18, "scrub_thresh", "nothing is evicted because of mismatches", "watch for the event volume_mismatch" },
+	{ 19, "svc_rf", "the management service is the only service of a pool", "nothing has to be done" },
+	{ 20, "obj_version", "there is one layout of pools", "nothing has to be done" },
+	{ 21, "perf_domain", "a volume is on one engine", "choose ranks with `fathom volume create --ranks`" },
+	{ 22, "checkpoint", "metadata is not kept in memory", "nothing has to be done" },
+	{ 23, "checkpoint_freq", "metadata is not kept in memory", "nothing has to be done" },
+	{ 24, "checkpoint_thresh", "metadata is not kept in memory", "nothing has to be done" },
+	{ 25, "reintegration", "a volume comes back with its engine", "nothing has to be done" },
+	{ 26, "svc_ops_enabled", "requests can always be repeated", "nothing has to be done" },
+	{ 27, "svc_ops_entry_age", "requests can always be repeated", "nothing has to be done" },
+};
+
+static bool is_meant(const Mgmt__PoolProperty *asked, uint32_t number, const char *name)
+{
+	return asked->name[0] ? strcmp(asked->name, name) == 0 : asked->number == number;
+}
+
+/* NULL: there is none. */
+static const struct property *find_property(const Mgmt__PoolProperty *asked)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
+		if (is_meant(asked, properties[i].number, properties[i].name))
+			return &properties[i];
+	}
+	return NULL;
+}
+
+static int refuse_property(const Mgmt__PoolProperty *asked, struct fathom_fault *why)
+{
+	char number[32], name[VALUE_BYTES];
+
+	for (size_t i = 0; i < ARRAY_COUNT(absent_properties); i++) {
+		const struct absent_property *absent = &absent_properties[i];
+
+		if (is_meant(asked, absent->number, absent->name))
+			return fault_pool_property_absent(why, absent->name, absent->why, absent->instead);
+	}
+	snprintf(number, sizeof(number), "number %u", asked->number);
+	storage_copy_text(name, sizeof(name), asked->name[0] ? asked->name : number);
+	return fault_pool_property_unknown(why, name);
+}
+
+/* ---- get ---- */
+
+/* A property as a message, with its storage. */
+struct shown {
+	Mgmt__PoolProperty message;
+	char text[VALUE_BYTES];
+};
+
+static void show_property(const struct property *property, const struct catalog_pool_record *record, struct shown *shown)
+{
+	Mgmt__PoolProperty *message = &shown->message;
+
+	mgmt__pool_property__init(message);
+	message->number = property->number;
+	message->name = (char *)property->name;
+	message->description = (char *)property->title;
+	if (property->text) {
+		message->value_case = MGMT__POOL_PROPERTY__VALUE_STRVAL;
+		message->strval = message->text = (char *)property->text(record);
+		return;
+	}
+	message->value_case = MGMT__POOL_PROPERTY__VALUE_NUMVAL;
+	message->numval = property->value(record);
+	if (property->words)
+		snprintf(shown->text, sizeof(shown->text), "%s", property->words[message->numval]);
+	else
+		snprintf(shown->text, sizeof(shown->text), "%" PRIu64, message->numval);
+	message->text = shown->text;
+}
+
+/* Whether the answer has the property: all if the request names none. */
+static bool is_wanted(const Mgmt__PoolGetPropReq *asked, const struct property *property)
+{
+	for (size_t i = 0; i < asked->n_properties; i++) {
+		if (is_meant(asked->properties[i], property->number, property->name))
+			return true;
+	}
+	return asked->n_properties == 0;
+}
+
+/* dmg requests properties by number, among them those that no pool has here. A name is a person's. */
+static int check_names(const Mgmt__PoolGetPropReq *asked, struct fathom_fault *why)
+{
+	for (size_t i = 0; i < asked->n_properties; i++) {
+		if (asked->properties[i]->name[0] && !find_property(asked->properties[i]))
+			return refuse_property(asked->properties[i], why);
+	}
+	return 0;
+}
 
 void mgmt_pool_get_prop(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__PoolGetPropReq *asked = (const Mgmt__PoolGetPropReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	Mgmt__PoolGetPropResp response = MGMT__POOL_GET_PROP_RESP__INIT;
-	Mgmt__PoolProperty label = MGMT__POOL_PROPERTY__INIT, *properties[] = { &label };
+	Mgmt__PoolProperty *places[ARRAY_COUNT(properties)];
+	struct shown shown[ARRAY_COUNT(properties)];
 	struct fathom_fault why = { 0 };
 	struct catalog_pool *pool;
 	int error;
@@ -17,17 +365,201 @@ void mgmt_pool_get_prop(struct grpc_call *call, const ProtobufCMessage *request)
 	if (!mgmt)
 		return;
 	error = storage_find_pool(mgmt, asked->id, &pool, &why);
+	if (!error)
+		error = check_names(asked, &why);
 	if (error) {
 		mgmt_fail(call, error, &why);
 		return;
 	}
-	label.number = LABEL_PROPERTY;
-	label.value_case = MGMT__POOL_PROPERTY__VALUE_STRVAL;
-	label.strval = pool->record.name;
-	response.properties = properties;
-	for (size_t i = 0; i < asked->n_properties; i++) {
-		if (asked->properties[i]->number == LABEL_PROPERTY)
-			response.n_properties = 1;
+	response.properties = places;
+	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
+		if (!is_wanted(asked, &properties[i]))
+			continue;
+		show_property(&properties[i], &pool->record, &shown[response.n_properties]);
+		places[response.n_properties] = &shown[response.n_properties].message;
+		response.n_properties++;
 	}
 	grpc_reply(call, &response.base);
+}
+
+/* ---- set ---- */
+
+/* The number that `text` is. Errors: -EINVAL. */
+static int parse_value(const struct property *property, const char *text, uint64_t *value_ret)
+{
+	if (property->words) {
+		for (uint64_t i = 0; property->words[i]; i++) {
+			if (strcmp(property->words[i], text) == 0) {
+				*value_ret = i;
+				return 0;
+			}
+		}
+		return -EINVAL;
+	}
+	return text_parse_bytes(text, value_ret) == 0 ? 0 : -EINVAL;
+}
+
+/* Whether the number is one of the words, if the property has some. */
+static bool is_word(const struct property *property, uint64_t value)
+{
+	for (uint64_t i = 0; property->words && property->words[i]; i++) {
+		if (i == value)
+			return true;
+	}
+	return !property->words;
+}
+
+static int set_property(struct setting *setting, const struct property *property, const Mgmt__PoolProperty *asked,
+			struct fathom_fault *why)
+{
+	bool is_number = asked->value_case == MGMT__POOL_PROPERTY__VALUE_NUMVAL;
+	bool is_bytes = asked->value_case == MGMT__POOL_PROPERTY__VALUE_BYTEVAL;
+	const char *text = asked->value_case == MGMT__POOL_PROPERTY__VALUE_STRVAL ? asked->strval : asked->text;
+	uint64_t value = is_number ? asked->numval : 0;
+	char given[VALUE_BYTES];
+	int error = is_bytes || (property->text && is_number) ? -EINVAL : 0;
+
+	if (is_number)
+		snprintf(given, sizeof(given), "%" PRIu64, value);
+	else
+		storage_copy_text(given, sizeof(given), is_bytes ? "" : text);
+	if (!error && property->text)
+		error = property->set_text(setting, text, why);
+	else if (!error && !is_number)
+		error = parse_value(property, text, &value);
+	else if (!error && !is_word(property, value))
+		error = -EINVAL;
+	if (!error && !property->text)
+		error = property->set_value(setting, value);
+	if (error == -EINVAL && (!why || why->error == 0))
+		error = fault_pool_property_bad(why, property->name, given, property->takes);
+	return error;
+}
+
+static void note_name(struct setting *setting, const char *name)
+{
+	size_t used = strlen(setting->names);
+
+	snprintf(setting->names + used, sizeof(setting->names) - used, "%s%s", used ? ", " : "", name);
+}
+
+static int set_properties(struct setting *setting, const Mgmt__PoolSetPropReq *asked, struct fathom_fault *why)
+{
+	int error = 0;
+
+	for (size_t i = 0; !error && i < asked->n_properties; i++) {
+		const struct property *property = find_property(asked->properties[i]);
+
+		error = property ? set_property(setting, property, asked->properties[i], why)
+				 : refuse_property(asked->properties[i], why);
+		if (!error)
+			note_name(setting, property->name);
+		if (!error && property->is_kept)
+			setting->has_kept = true;
+	}
+	if (!error && setting->has_size && setting->has_overcommit)
+		error = fault_pool_property_bad(why, "size", "", "one request for the size and another for overcommit");
+	return error;
+}
+
+/* Whether the request differs from the record in what is only in the catalog. */
+static bool has_changed(const struct catalog_pool_record *record, const struct catalog_pool_record *next)
+{
+	return strcmp(record->name, next->name) != 0 || strcmp(record->owner, next->owner) != 0 ||
+	       strcmp(record->group, next->group) != 0 || record->thick != next->thick ||
+	       record->checksums != next->checksums;
+}
+
+/* Whether engines have to be called, or are being called. */
+static bool concerns_engines(const struct catalog_pool_record *record, const struct setting *setting)
+{
+	const struct catalog_pool_change *change = &setting->change;
+
+	if (!setting->has_kept || record->change.is_set)
+		return setting->has_kept;
+	return record->rank_bytes != change->rank_bytes || record->overcommit != change->overcommit ||
+	       record->scrub_off != change->scrub_off || record->scrub_seconds != change->scrub_seconds;
+}
+
+/* The pool; also by the label that this request has changed before. */
+static int find_pool(struct mgmt *mgmt, const Mgmt__PoolSetPropReq *asked, struct catalog_pool **pool_ret,
+		     struct fathom_fault *why)
+{
+	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	struct fathom_fault absent = { 0 };
+	int error = storage_find_pool(mgmt, asked->id, pool_ret, &absent);
+	struct catalog_pool *pool;
+
+	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
+		if (error && *asked->id && strcmp(pool->record.former, asked->id) == 0)
+			break;
+	}
+	for (size_t i = 0; pool && i < asked->n_properties; i++) {
+		const Mgmt__PoolProperty *label = asked->properties[i];
+
+		if (!is_meant(label, 1, "label") ||
+		    strcmp(label->value_case == MGMT__POOL_PROPERTY__VALUE_STRVAL ? label->strval : label->text,
+			   pool->record.name) != 0)
+			continue;
+		*pool_ret = pool;
+		error = 0;
+	}
+	if (error) {
+		*why = absent;
+		return error;
+	}
+	if ((*pool_ret)->state == MGMT_POOL_READY)
+		return 0;
+	return fault_storage_changing(why, storage_what(*pool_ret, NULL, what), storage_pending(*pool_ret, NULL, pending));
+}
+
+/* Store what is only in the catalog. */
+static int store_properties(struct setting *setting, struct grpc_call *call, struct catalog_pool *pool,
+			    struct fathom_fault *why)
+{
+	char who[GRPC_WHO_BYTES];
+	int error;
+
+	if (!has_changed(&pool->record, &setting->next))
+		return 0;
+	error = catalog_store_pool(setting->mgmt->catalog, pool, &setting->next, why);
+	if (!error)
+		mgmt_raise_operation(setting->mgmt, setting->has_owner ? RAS_POOL_ACCESS_CHANGED : RAS_POOL_CHANGED,
+				     "pool set-prop", grpc_call_who(call, who), "properties of pool \"%s\" were set: %s",
+				     pool->record.name, setting->names);
+	return error;
+}
+
+void mgmt_pool_set_prop(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__PoolSetPropReq *asked = (const Mgmt__PoolSetPropReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	Mgmt__PoolSetPropResp response = MGMT__POOL_SET_PROP_RESP__INIT;
+	struct setting setting = { .mgmt = mgmt };
+	struct fathom_fault why = { 0 };
+	struct catalog_pool *pool;
+	int error;
+
+	if (!mgmt)
+		return;
+	error = find_pool(mgmt, asked, &pool, &why);
+	if (!error) {
+		const struct catalog_pool_record *record = &pool->record;
+
+		setting.pool = pool;
+		setting.next = *record;
+		setting.change = (struct catalog_pool_change){ .rank_bytes = record->rank_bytes,
+							       .overcommit = record->overcommit,
+							       .scrub_off = record->scrub_off,
+							       .scrub_seconds = record->scrub_seconds };
+		error = set_properties(&setting, asked, &why);
+	}
+	if (!error)
+		error = store_properties(&setting, call, pool, &why);
+	if (error)
+		mgmt_fail(call, error, &why);
+	else if (concerns_engines(&pool->record, &setting))
+		storage_set_begin(mgmt, call, pool, &setting.change);
+	else
+		grpc_reply(call, &response.base);
 }

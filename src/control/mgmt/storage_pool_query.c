@@ -366,3 +366,41 @@ void mgmt_list_pools(struct grpc_call *call, const ProtobufCMessage *request)
 		free(places);
 	}
 }
+
+/* A container is a volume. */
+void mgmt_list_containers(struct grpc_call *call, const ProtobufCMessage *request)
+{
+	const Mgmt__ListContReq *asked = (const Mgmt__ListContReq *)request;
+	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
+	Mgmt__ListContResp response = MGMT__LIST_CONT_RESP__INIT;
+	Mgmt__ListContResp__Cont *conts = NULL, **places = NULL;
+	const struct catalog_volume *volume;
+	struct fathom_fault why = { 0 };
+	struct catalog_pool *pool;
+	int error;
+
+	if (!mgmt)
+		return;
+	error = storage_find_pool(mgmt, asked->id, &pool, &why);
+	if (!error) {
+		conts = calloc(pool->volume_count + 1, sizeof(*conts));
+		places = calloc(pool->volume_count + 1, sizeof(Mgmt__ListContResp__Cont *));
+		error = conts && places ? 0 : -ENOMEM;
+	}
+	if (error) {
+		mgmt_fail(call, error, &why);
+	} else {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			Mgmt__ListContResp__Cont *cont = &conts[response.n_containers];
+
+			mgmt__list_cont_resp__cont__init(cont);
+			cont->uuid = (char *)volume->record.uuid;
+			cont->label = (char *)volume->record.name;
+			places[response.n_containers++] = cont;
+		}
+		response.containers = places;
+		grpc_reply(call, &response.base);
+	}
+	free(conts);
+	free(places);
+}

@@ -21,6 +21,7 @@ enum { MEMBERS_MAX = 64, PAUSE_MS = 250, PAUSE_DOUBLINGS_MAX = 5 };
 /* One volume's snapshot in a request. */
 struct snapshot_member {
 	struct catalog_full_name name;
+	char pool[CATALOG_NAME_BYTES];					   /* its name on engines */
 	char volume[MEMBER_UUID_TEXT_BYTES], uuid[MEMBER_UUID_TEXT_BYTES]; /* of the volume; of the new snapshot */
 };
 
@@ -255,7 +256,7 @@ static int send_request(struct mgmt_snapshot *snapshot)
 	request.force = snapshot->is_forced;
 	for (size_t i = 0; i < snapshot->count && snapshot->action == STORE__ACTION__SNAPSHOT_CREATE; i++) {
 		store__snapshot_member__init(&members[i]);
-		members[i].pool = (char *)snapshot->members[i].name.pool;
+		members[i].pool = (char *)snapshot->members[i].pool;
 		members[i].volume = (char *)snapshot->members[i].name.volume;
 		members[i].snapshot = (char *)snapshot->members[i].name.snapshot;
 		members[i].uuid = (char *)snapshot->members[i].uuid;
@@ -264,7 +265,7 @@ static int send_request(struct mgmt_snapshot *snapshot)
 	}
 	request.members = places;
 	if (request.n_members == 0) {
-		request.pool = (char *)first->name.pool;
+		request.pool = (char *)first->pool;
 		request.volume = (char *)first->name.volume;
 		request.volume_uuid = (char *)first->volume;
 		request.snapshot = (char *)first->name.snapshot;
@@ -334,6 +335,7 @@ static int add_member(struct mgmt_snapshot *snapshot, const char *text, const ui
 		return fault_snapshots_apart(why, what, volume->record.place.rank, snapshot->place.rank);
 	/* the name of the pool may be its UUID */
 	memcpy(member->name.pool, volume->pool->record.name, sizeof(member->name.pool));
+	memcpy(member->pool, volume->pool->record.key, sizeof(member->pool));
 	memcpy(member->volume, volume->record.uuid, sizeof(member->volume));
 	make_uuid(key, snapshot->count, member->uuid);
 	snapshot->place = volume->record.place;

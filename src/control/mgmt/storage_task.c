@@ -29,8 +29,7 @@ static void free_waiter(struct storage_waiter *waiter)
 	free(waiter);
 }
 
-/* What the task waits for, as a fault. */
-static void explain_wait(const struct mgmt_task *task, struct fathom_fault *why)
+void storage_explain_wait(const struct mgmt_task *task, struct fathom_fault *why)
 {
 	char what[STORAGE_WHAT_BYTES], change[STORAGE_CHANGE_BYTES], reason[FAULT_TEXT_BYTES_MAX / 2];
 	uint32_t rank = task->waits_for;
@@ -52,7 +51,7 @@ static void waiter_expired(struct deadline *deadline)
 	struct grpc_call *call = waiter->call;
 	struct fathom_fault why = { 0 };
 
-	explain_wait(task, &why);
+	storage_explain_wait(task, &why);
 	task->mgmt->stats.storage_late++;
 	probe_mgmt_task_late(reactor_now(), task, trace_intern(task->name), task->waits_for);
 	free_waiter(waiter);
@@ -183,6 +182,7 @@ void storage_end(struct mgmt_task *task, const struct fathom_fault *why)
 	else
 		task->mgmt->stats.storage_done++;
 	probe_mgmt_task_done(reactor_now(), task, trace_intern(task->name), error);
+	storage_evict_ended(task, why);
 	answer_waiters(task, why);
 	free_task(task);
 }
@@ -190,6 +190,8 @@ void storage_end(struct mgmt_task *task, const struct fathom_fault *why)
 void storage_abandon(struct mgmt_task *task, const struct fathom_fault *why)
 {
 	must(why->error < 0);
+	if (task->pool->state == MGMT_POOL_DESTROYING) /* else another task takes over */
+		storage_evict_ended(task, why);
 	detach_task(task);
 	storage_refuse_waiters(task, why);
 	task->pool = NULL;
@@ -404,6 +406,7 @@ void storage_pause(struct mgmt_task *task)
 	deadline_set(&task->mgmt->deadlines, &task->deadline, (PAUSE_MS << doublings) * NS_PER_MS, pause_ended);
 	if (task->failures > 1)
 		return;
+	storage_evict_delayed(task);
 	TAILQ_FOREACH (waiter, &task->waiters, link)
 		bound_waiter(waiter);
 }
@@ -436,7 +439,7 @@ static bool find_intent(const struct mgmt *mgmt, struct catalog_pool **pool_ret,
 	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
 		*pool_ret = pool;
 		*volume_ret = NULL;
-		if (pool->state != MGMT_POOL_READY && !pool->task)
+		if ((pool->state != MGMT_POOL_READY || pool->record.change.is_set) && !pool->task)
 			return true;
 		if (pool->state == MGMT_POOL_DESTROYING)
 			continue; /* its volumes are destroyed with it */
@@ -518,6 +521,7 @@ int storage_forget_all(struct mgmt *mgmt, struct fathom_fault *why)
 
 	must(system_member_count(mgmt->system) == 0);
 	fill_fault(&erased, -ECANCELED, "the system was erased");
+	storage_evictions_fail(mgmt, &erased);
 	while ((task = TAILQ_FIRST(&mgmt->tasks)))
 		storage_abandon(task, &erased);
 	while (!error && (pool = TAILQ_FIRST(&mgmt->catalog->pools)))
@@ -551,6 +555,7 @@ void storage_close(struct mgmt *mgmt)
 	close_tasks(&mgmt->tasks);
 	close_tasks(&mgmt->abandoned_tasks);
 	mgmt->task_count = 0;
+	storage_evictions_close(mgmt);
 	must(mgmt->storage_waiter_count == 0);
 	storage_snapshots_close(mgmt);
 	storage_engines_close(mgmt);

@@ -111,6 +111,9 @@
 	X(VOLUME_READ_ONLY, 1061, "volume_read_only", INFO, ERROR,                                                         \
 	  "a sync of a volume's file failed, so the volume takes no writes until its engine starts again")                 \
 	X(POOL_ACCESS_CHANGED, 1063, "pool_access_changed", INFO, NOTICE,                                                  \
-	  "the access control list or the owner of a pool was changed; it names the operator")
+	  "the access control list or the owner of a pool was changed; it names the operator")                             \
+	X(POOL_CHANGED, 1064, "pool_changed", INFO, NOTICE, "properties of a pool were set; it names the operator")        \
+	X(POOL_EVICTED, 1065, "pool_evicted", INFO, NOTICE,                                                                \
+	  "hosts were evicted from the volumes of a pool; it names the operator")
 
 #endif

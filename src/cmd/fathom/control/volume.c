@@ -33,6 +33,8 @@ int run_volume_create(struct control_run *run)
 		.ranks = run->values.ranks,
 		.from = run->values.from,
 		.checksums = run->values.checksums,
+		.thin = run->values.thin,
+		.no_checksums = run->values.no_checksums,
 	};
 	struct fathom_control_volume *created;
 	struct fathom_fault why;

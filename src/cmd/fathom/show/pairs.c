@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attributes and properties of the system: `fathom system get-attr`, `get-prop`. */
+/* Attributes and properties: `fathom system get-attr`, `fathom system get-prop`, `fathom pool get-prop`. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -79,4 +79,20 @@ json_t *json_properties(const struct fathom_control_pairs *pairs)
 		append(response, property);
 	}
 	return response;
+}
+
+void show_pool_properties(const struct fathom_control_pool_properties *properties, const char *pool, FILE *out)
+{
+	struct table *table = titled(titles, ARRAY_COUNT(titles));
+
+	fprintf(out, "Pool %s properties:\n", pool);
+	for (size_t i = 0; i < properties->count; i++) {
+		const struct fathom_control_pool_property *property = &properties->properties[i];
+		char name[512];
+
+		snprintf(name, sizeof(name), property->description[0] ? "%s (%s)" : "%s%s", property->description,
+			 property->name);
+		add_row(table, (const char *[]){ name, property->value });
+	}
+	finish_table(table, 0, out);
 }

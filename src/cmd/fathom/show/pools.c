@@ -299,3 +299,9 @@ void show_pool(const struct fathom_control_pool *pool, FILE *out)
 	if (pool->rank_count > 0 || pool->pending[0])
 		show_ours(pool, out);
 }
+
+void show_pool_evicted(const struct fathom_control_pool_evicted *evicted, FILE *out)
+{
+	fprintf(out, "Pool-evict command succeeded: %d publication%s of volumes withdrawn\n", evicted->count,
+		evicted->count == 1 ? "" : "s");
+}

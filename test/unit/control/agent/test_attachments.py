@@ -200,6 +200,7 @@ class Attachments(rig.AgentTest):
         agent = self.begin(**{PUBLISH: volume(name="p1/renamed")})
         wait_for(lambda: len(self.published()) >= 2, "a second attempt")
         self.assertEqual(self.published()[0].name, UUID)
+        self.assertTrue(all(one.renew for one in self.published()), "what was taken from this host stays taken")
         one = wait_for(lambda: [one for one in agent.attachments() if one.state == "waiting"], "it waits")[0]
         self.assertIn("/dev/nvme-fabrics", one.reason)
         self.assertEqual(one.name, "p1/renamed")

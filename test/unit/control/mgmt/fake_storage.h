@@ -19,7 +19,8 @@ enum { FAKE_POOLS = 80, FAKE_VOLUMES = 160, FAKE_HOSTS = 4, FAKE_SNAPSHOTS = 4, 
 struct fake_pool {
 	char name[64], uuid[40];
 	uint64_t size_bytes;
-	bool overcommit;
+	bool overcommit, scrub_off;
+	uint32_t scrub_seconds;
 };
 
 struct fake_volume {
@@ -100,6 +101,20 @@ static inline int fake_create_pool(struct fake_storage *storage, const Store__St
 	*pool = (struct fake_pool){ .size_bytes = request->size_bytes, .overcommit = request->overcommit };
 	snprintf(pool->name, sizeof(pool->name), "%s", request->pool);
 	snprintf(pool->uuid, sizeof(pool->uuid), "%s", request->pool_uuid);
+	storage->changes++;
+	return 0;
+}
+
+static inline int fake_set_pool(struct fake_storage *storage, const Store__StorageReq *request)
+{
+	struct fake_pool *pool = fake_find_pool(storage, request->pool);
+
+	if (!pool || strcmp(pool->uuid, request->pool_uuid) != 0)
+		return -ENOENT;
+	pool->size_bytes = request->size_bytes;
+	pool->overcommit = request->overcommit;
+	pool->scrub_off = request->scrub_off;
+	pool->scrub_seconds = request->scrub_seconds;
 	storage->changes++;
 	return 0;
 }
@@ -429,6 +444,8 @@ static inline int fake_storage_do(struct fake_storage *storage, const Store__Sto
 		return fake_snapshots(storage, request);
 	case STORE__ACTION__MOVE_PREPARE:
 		return fake_prepare_move(storage, request);
+	case STORE__ACTION__POOL_SET:
+		return fake_set_pool(storage, request);
 	default:
 		return fake_change_volume(storage, request);
 	}

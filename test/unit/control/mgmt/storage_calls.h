@@ -94,6 +94,47 @@ static inline struct question *delete_acl(const char *id, const char *principal)
 	return ask(fixture.admin, "/mgmt.MgmtSvc/PoolDeleteACL", &request.base, &mgmt__aclresp__descriptor);
 }
 
+/* `name` and `text` as the command line has them. */
+static inline struct question *set_property(const char *id, const char *name, const char *text)
+{
+	Mgmt__PoolSetPropReq request = MGMT__POOL_SET_PROP_REQ__INIT;
+	Mgmt__PoolProperty property = MGMT__POOL_PROPERTY__INIT, *properties[] = { &property };
+
+	property.name = (char *)name;
+	property.text = (char *)text;
+	request.id = (char *)id;
+	request.properties = properties;
+	request.n_properties = 1;
+	return ADMIN_ASK("PoolSetProp", request, pool_set_prop);
+}
+
+/* Its value as a text. */
+static inline const char *get_property(const char *id, const char *name)
+{
+	Mgmt__PoolGetPropReq request = MGMT__POOL_GET_PROP_REQ__INIT;
+	Mgmt__PoolProperty property = MGMT__POOL_PROPERTY__INIT, *properties[] = { &property };
+	const Mgmt__PoolGetPropResp *answer;
+
+	property.name = (char *)name;
+	request.id = (char *)id;
+	request.properties = properties;
+	request.n_properties = 1;
+	answer = answer_of(ADMIN_ASK("PoolGetProp", request, pool_get_prop));
+	assert_int_equal(answer->n_properties, 1);
+	assert_string_equal(answer->properties[0]->name, name);
+	return answer->properties[0]->text;
+}
+
+/* `host` "": all. */
+static inline struct question *evict(const char *id, const char *host)
+{
+	Mgmt__PoolEvictReq request = MGMT__POOL_EVICT_REQ__INIT;
+
+	request.id = (char *)id;
+	request.machine = (char *)host;
+	return ADMIN_ASK("PoolEvict", request, pool_evict);
+}
+
 static inline const Mgmt__ListPoolsResp *list_pools(void)
 {
 	Mgmt__ListPoolsReq request = MGMT__LIST_POOLS_REQ__INIT;
