@@ -24,6 +24,19 @@ enum {
 	NAMES_BYTES = 256,
 };
 
+/* DAOS's numbers; from SIZE on Fathom's. */
+enum {
+	PROPERTY_LABEL = 1,
+	PROPERTY_OWNER = 6,
+	PROPERTY_GROUP = 7,
+	PROPERTY_SCRUB = 16,
+	PROPERTY_SCRUB_SECONDS = 17,
+	PROPERTY_SIZE = 1001,
+	PROPERTY_OVERCOMMIT = 1002,
+	PROPERTY_THICK = 1003,
+	PROPERTY_CHECKSUMS = 1004,
+};
+
 /* A request to set properties. */
 struct setting {
 	struct mgmt *mgmt;
@@ -43,9 +56,6 @@ struct property {
 	/* One of these. */
 	const char *(*text)(const struct catalog_pool_record *record);
 	uint64_t (*value)(const struct catalog_pool_record *record);
-	/* -EINVAL: not such a value. Others are explained. */
-	int (*set_text)(struct setting *setting, const char *text, struct fathom_fault *why);
-	int (*set_value)(struct setting *setting, uint64_t value);
 };
 
 /* ---- of the catalog ---- */
@@ -182,63 +192,77 @@ static int set_size(struct setting *setting, uint64_t value)
 /* ---- the table ---- */
 
 static const struct property properties[] = {
-	{ .number = 1, .name = "label", .title = "Pool label", .takes = "a name", .text = label_of, .set_text = set_label },
-	{ .number = 6,
-	  .name = "owner",
-	  .title = "Owner",
-	  .takes = "a user, such as bob@",
-	  .text = owner_of,
-	  .set_text = set_owner },
-	{ .number = 7,
-	  .name = "group",
-	  .title = "Owner's group",
-	  .takes = "a group, such as staff@",
-	  .text = group_of,
-	  .set_text = set_group },
-	{ .number = 16,
-	  .name = "scrub",
-	  .title = "Checksum scrubbing mode",
-	  .words = scrub_words,
-	  .takes = "off or timed",
-	  .is_kept = true,
-	  .value = scrub_of,
-	  .set_value = set_scrub },
-	{ .number = 17,
-	  .name = "scrub_freq",
-	  .title = "Checksum scrubbing frequency, in seconds",
-	  .takes = "a number of seconds from 1 to 315360000",
-	  .is_kept = true,
-	  .value = scrub_seconds_of,
-	  .set_value = set_scrub_seconds },
-	{ .number = 1001,
-	  .name = "size",
-	  .title = "Most bytes of its volumes on all ranks; 0: no limit",
-	  .takes = "a number of bytes, such as 100G; 0 for no limit",
-	  .is_kept = true,
-	  .value = size_of,
-	  .set_value = set_size },
-	{ .number = 1002,
-	  .name = "overcommit",
-	  .title = "Thin volumes may promise more space than there is",
-	  .words = bool_words,
-	  .takes = "true or false",
-	  .is_kept = true,
-	  .value = overcommit_of,
-	  .set_value = set_overcommit },
-	{ .number = 1003,
-	  .name = "thick",
-	  .title = "New volumes are thick",
-	  .words = bool_words,
-	  .takes = "true or false",
-	  .value = thick_of,
-	  .set_value = set_thick },
-	{ .number = 1004,
-	  .name = "checksums",
-	  .title = "New volumes have checksums",
-	  .words = bool_words,
-	  .takes = "true or false",
-	  .value = checksums_of,
-	  .set_value = set_checksums },
+	{
+		.number = PROPERTY_LABEL,
+		.name = "label",
+		.title = "Pool label",
+		.takes = "a name",
+		.text = label_of,
+	},
+	{
+		.number = PROPERTY_OWNER,
+		.name = "owner",
+		.title = "Owner",
+		.takes = "a user, such as bob@",
+		.text = owner_of,
+	},
+	{
+		.number = PROPERTY_GROUP,
+		.name = "group",
+		.title = "Owner's group",
+		.takes = "a group, such as staff@",
+		.text = group_of,
+	},
+	{
+		.number = PROPERTY_SCRUB,
+		.name = "scrub",
+		.title = "Checksum scrubbing mode",
+		.words = scrub_words,
+		.takes = "off or timed",
+		.is_kept = true,
+		.value = scrub_of,
+	},
+	{
+		.number = PROPERTY_SCRUB_SECONDS,
+		.name = "scrub_freq",
+		.title = "Checksum scrubbing frequency, in seconds",
+		.takes = "a number of seconds from 1 to 315360000",
+		.is_kept = true,
+		.value = scrub_seconds_of,
+	},
+	{
+		.number = PROPERTY_SIZE,
+		.name = "size",
+		.title = "Most bytes of its volumes on all ranks (0: no limit)",
+		.takes = "a number of bytes, such as 100G, or 0 for no limit",
+		.is_kept = true,
+		.value = size_of,
+	},
+	{
+		.number = PROPERTY_OVERCOMMIT,
+		.name = "overcommit",
+		.title = "Thin volumes may promise more space than there is",
+		.words = bool_words,
+		.takes = "true or false",
+		.is_kept = true,
+		.value = overcommit_of,
+	},
+	{
+		.number = PROPERTY_THICK,
+		.name = "thick",
+		.title = "New volumes are thick",
+		.words = bool_words,
+		.takes = "true or false",
+		.value = thick_of,
+	},
+	{
+		.number = PROPERTY_CHECKSUMS,
+		.name = "checksums",
+		.title = "New volumes have checksums",
+		.words = bool_words,
+		.takes = "true or false",
+		.value = checksums_of,
+	},
 };
 
 /* Properties of DAOS without a meaning here. */
@@ -409,6 +433,40 @@ static bool is_word(const struct property *property, uint64_t value)
 	return !property->words;
 }
 
+/* -EINVAL: not such a value. Others are explained. */
+static int set_text(struct setting *setting, uint32_t number, const char *text, struct fathom_fault *why)
+{
+	switch (number) {
+	case PROPERTY_LABEL:
+		return set_label(setting, text, why);
+	case PROPERTY_OWNER:
+		return set_owner(setting, text, why);
+	default:
+		must(number == PROPERTY_GROUP);
+		return set_group(setting, text, why);
+	}
+}
+
+/* Likewise. */
+static int set_value(struct setting *setting, uint32_t number, uint64_t value)
+{
+	switch (number) {
+	case PROPERTY_SCRUB:
+		return set_scrub(setting, value);
+	case PROPERTY_SCRUB_SECONDS:
+		return set_scrub_seconds(setting, value);
+	case PROPERTY_SIZE:
+		return set_size(setting, value);
+	case PROPERTY_OVERCOMMIT:
+		return set_overcommit(setting, value);
+	case PROPERTY_THICK:
+		return set_thick(setting, value);
+	default:
+		must(number == PROPERTY_CHECKSUMS);
+		return set_checksums(setting, value);
+	}
+}
+
 static int set_property(struct setting *setting, const struct property *property, const Mgmt__PoolProperty *asked,
 			struct fathom_fault *why)
 {
@@ -424,13 +482,13 @@ static int set_property(struct setting *setting, const struct property *property
 	else
 		storage_copy_text(given, sizeof(given), is_bytes ? "" : text);
 	if (!error && property->text)
-		error = property->set_text(setting, text, why);
+		error = set_text(setting, property->number, text, why);
 	else if (!error && !is_number)
 		error = parse_value(property, text, &value);
 	else if (!error && !is_word(property, value))
 		error = -EINVAL;
 	if (!error && !property->text)
-		error = property->set_value(setting, value);
+		error = set_value(setting, property->number, value);
 	if (error == -EINVAL && (!why || why->error == 0))
 		error = fault_pool_property_bad(why, property->name, given, property->takes);
 	return error;
@@ -497,7 +555,7 @@ static int find_pool(struct mgmt *mgmt, const Mgmt__PoolSetPropReq *asked, struc
 	for (size_t i = 0; pool && i < asked->n_properties; i++) {
 		const Mgmt__PoolProperty *label = asked->properties[i];
 
-		if (!is_meant(label, 1, "label") ||
+		if (!is_meant(label, PROPERTY_LABEL, "label") ||
 		    strcmp(label->value_case == MGMT__POOL_PROPERTY__VALUE_STRVAL ? label->strval : label->text,
 			   pool->record.name) != 0)
 			continue;

@@ -15,6 +15,7 @@ from rig import CommandTest
 P = protocols()
 MGMT, CTL = P["mgmt"], P["ctl"]
 CREATE, DESTROY, LIST, QUERY = (f"/mgmt.MgmtSvc/{name}" for name in ("PoolCreate", "PoolDestroy", "ListPools", "PoolQuery"))
+GET_PROP, SET_PROP, EVICT = (f"/mgmt.MgmtSvc/{name}" for name in ("PoolGetProp", "PoolSetProp", "PoolEvict"))
 SCAN = "/ctl.CtlSvc/StorageScan"
 IDS = [str(uuid.UUID(int=number)) for number in range(1, 4)]
 GB = 10**9
@@ -105,6 +106,38 @@ class Create(CommandTest):
     def test_a_call_without_an_answer_ends_at_its_time(self):
         with FakeServer({CREATE: Slow(30, created())}) as server:
             self.assertIn("in time", self.fathom(server, "pool", "create", "p1", "--timeout", 1, status=1).stderr)
+
+
+class Properties(CommandTest):
+    def test_properties_are_shown_as_dmg_shows_them(self):
+        rows = [MGMT.PoolProperty(number=16, numval=2, name="scrub", text="timed", description="Checksum scrubbing mode"),
+                MGMT.PoolProperty(number=1, strval="p1", name="label", text="p1", description="Pool label")]
+        with FakeServer({GET_PROP: MGMT.PoolGetPropResp(properties=rows)}) as server:
+            shown = self.fathom(server, "pool", "get-prop", "p1", "label,scrub").stdout.splitlines()
+            self.assertEqual([line.split() for line in shown[:1] + shown[3:5]],
+                             [["Pool", "p1", "properties:"], ["Pool", "label", "(label)", "p1"], ["Checksum", "scrubbing", "mode", "(scrub)", "timed"]])
+            request, = server.requests(GET_PROP, MGMT.PoolGetPropReq)
+            self.assertEqual((request.id, [(row.number, row.name) for row in request.properties]), ("p1", [(0, "label"), (0, "scrub")]))
+            answer = json.loads(self.fathom(server, "-j", "pool", "get-prop", "p1").stdout)["response"]
+            self.assertEqual(answer[1], {"name": "scrub", "description": "Checksum scrubbing mode", "value": "timed"})
+
+    def test_properties_are_set_in_both_forms(self):
+        with FakeServer({SET_PROP: MGMT.PoolSetPropResp()}) as server:
+            self.assertEqual(self.fathom(server, "pool", "set-prop", "p1", "scrub:off,scrub_freq:3600", "owner=a:b@").stdout, "pool set-prop succeeded\n")
+            request, = server.requests(SET_PROP, MGMT.PoolSetPropReq)
+            self.assertEqual([(row.name, row.text) for row in request.properties], [("scrub", "off"), ("scrub_freq", "3600"), ("owner", "a:b@")])
+            for words in ((), ("p1",), ("p1", "scrub"), ("p1", "scrub="), ("p1", "=off"), ("p1", "scrub=off,")):
+                self.fathom(server, "pool", "set-prop", *words, status=2)
+            for words in ((), ("p1", "scrub=off"), ("p1", "a,,b")):
+                self.fathom(server, "pool", "get-prop", *words, status=2)
+            self.assertEqual(len(server.calls), 1)
+
+    def test_an_eviction_counts_what_was_withdrawn(self):
+        with FakeServer({EVICT: MGMT.PoolEvictResp(count=3)}) as server:
+            self.assertEqual(self.fathom(server, "pool", "evict", "p1", "--host", "nqn.a").stdout,
+                             "Pool-evict command succeeded: 3 publications of volumes withdrawn\n")
+            self.assertEqual(json.loads(self.fathom(server, "-j", "pool", "evict", "p1").stdout)["response"], {"count": 3})
+            self.assertEqual([(request.id, request.machine) for request in server.requests(EVICT, MGMT.PoolEvictReq)], [("p1", "nqn.a"), ("p1", "")])
 
 
 class List(CommandTest):

@@ -502,6 +502,28 @@ static int end_closed(void **state)
 	return rig_teardown(state);
 }
 
+static void a_pool_gets_other_values(void **state)
+{
+	Store__StorageReq set = request_of(STORE__ACTION__POOL_SET);
+
+	serve();
+	assert_int_equal(create_pool(UUID_A), 0);
+	assert_int_equal(create_volume(UUID_B, 8 * MIB), 0);
+	set.pool_uuid = UUID_A;
+	set.size_bytes = 4 * MIB;
+	assert_int_equal(ask(set), -ENOSPC);
+	assert_text("its volumes have 8388608");
+	set.size_bytes = 16 * MIB;
+	set.scrub_off = true;
+	set.scrub_seconds = 60;
+	assert_int_equal(ask(set), 0);
+	assert_int_equal(ask(set), 0); /* repeated */
+	assert_int_equal(last.response->pools[0]->size_bytes, 16 * MIB);
+	assert_false(last.response->pools[0]->overcommit);
+	set.pool_uuid = UUID_B;
+	assert_int_equal(ask(set), -ENOENT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -513,6 +535,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_renamed_volume_is_returned_by_its_new_name, setup, end),
 		cmocka_unit_test_setup_teardown(a_snapshot_is_only_of_the_volume_with_the_uuid, setup, end),
 		cmocka_unit_test_setup_teardown(a_volume_is_published_only_if_hosts_can_reach_it, setup, end),
+		cmocka_unit_test_setup_teardown(a_pool_gets_other_values, setup, end),
 		cmocka_unit_test_setup_teardown(what_does_not_exist_is_destroyed, setup, end),
 		cmocka_unit_test_setup_teardown(a_call_whose_save_outlives_the_storage_says_so, setup, end_closed),
 		cmocka_unit_test_setup_teardown(the_destruction_of_a_volume_is_saved, setup, end_closed),
