@@ -230,7 +230,7 @@ static int check_same_name(const struct catalog_volume *volume, const struct nam
 /* What the engine promises the new volume. 0: it may promise more than it has. */
 static uint64_t promised_bytes(const struct catalog_pool *pool, const Fathom__VolumeCreateReq *asked)
 {
-	return asked->thick || !pool->record.overcommit ? asked->size_bytes : 0;
+	return is_thick(pool, asked) || !pool->record.overcommit ? asked->size_bytes : 0;
 }
 
 /* The engines have answered. */
