@@ -235,6 +235,28 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_set_prop(struct fathom_control
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_evict(struct fathom_control *control, const char *id, const char *host,
 	struct fathom_control_pool_evicted **ret, struct fathom_fault *why);
 
+/*
+ * Add ranks to a pool: all of them or none. -EBUSY: one of them is drained or excluded. `id`: UUID or label. `ranks`:
+ * "0-3,7".
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_extend(struct fathom_control *control, const char *id, const char *ranks,
+	struct fathom_fault *why);
+
+/* Give ranks of a pool no new volumes, and leave those that they have. `id`: UUID or label. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_exclude(struct fathom_control *control, const char *id, const char *ranks,
+	struct fathom_fault *why);
+
+/*
+ * Give ranks of a pool no new volumes, and move their volumes to its other ranks. -ENODEV: there are none. `id`: UUID or
+ * label.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_drain(struct fathom_control *control, const char *id, const char *ranks,
+	struct fathom_fault *why);
+
+/* Let ranks of a pool get new volumes again. `id`: UUID or label. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_reintegrate(struct fathom_control *control, const char *id,
+	const char *ranks, struct fathom_fault *why);
+
 /* The access control list of a pool. `id`: UUID or label. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_get_acl(struct fathom_control *control, const char *id,
 	struct fathom_control_pool_acl **ret, struct fathom_fault *why);

@@ -58,6 +58,7 @@ class Answers(ServerTest):
                            mgmt.MgmtSvc/PoolCreate mgmt.MgmtSvc/PoolDestroy mgmt.MgmtSvc/ListPools mgmt.MgmtSvc/PoolQuery mgmt.MgmtSvc/PoolGetProp
                            mgmt.MgmtSvc/PoolSetProp mgmt.MgmtSvc/PoolEvict mgmt.MgmtSvc/ListContainers
                            mgmt.MgmtSvc/PoolGetACL mgmt.MgmtSvc/PoolOverwriteACL mgmt.MgmtSvc/PoolUpdateACL mgmt.MgmtSvc/PoolDeleteACL
+                           mgmt.MgmtSvc/PoolExtend mgmt.MgmtSvc/PoolExclude mgmt.MgmtSvc/PoolDrain mgmt.MgmtSvc/PoolReintegrate
                            fathom.ControlSvc/VolumeCreate fathom.ControlSvc/VolumeList fathom.ControlSvc/VolumeResize
                            fathom.ControlSvc/VolumeSetProp
                            fathom.ControlSvc/VolumeRename fathom.ControlSvc/VolumeMove fathom.ControlSvc/VolumeDestroy fathom.ControlSvc/VolumePublish

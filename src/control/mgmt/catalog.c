@@ -136,6 +136,7 @@ static void insert_sorted(struct catalog *catalog, struct catalog_pool *pool)
 static struct catalog_pool *insert_pool(struct catalog *catalog, const struct catalog_pool_record *record, uint64_t version)
 {
 	struct catalog_pool *pool = calloc(1, sizeof(*pool));
+	struct catalog_share *shares;
 
 	if (!pool)
 		return NULL;
@@ -143,6 +144,12 @@ static struct catalog_pool *insert_pool(struct catalog *catalog, const struct ca
 	TAILQ_INIT(&pool->volumes);
 	pool->record = *record;
 	pool->version = version;
+	shares = catalog_make_shares(pool, record);
+	if (!shares) {
+		free(pool);
+		return NULL;
+	}
+	catalog_take_shares(pool, shares, 0);
 	move_pool(pool);
 	insert_sorted(catalog, pool);
 	catalog->pool_count++;
@@ -178,6 +185,7 @@ static void drop_volume(struct catalog *catalog, struct catalog_volume *volume)
 	volume->pool->volume_count--;
 	catalog->volume_count--;
 	free(volume->record.hosts);
+	free(volume->stay);
 	free(volume);
 }
 
@@ -187,7 +195,9 @@ static void drop_pool(struct catalog *catalog, struct catalog_pool *pool)
 	TAILQ_REMOVE(&catalog->pools, pool, link);
 	catalog->pool_count--;
 	free(pool->record.places);
+	free(pool->record.uses);
 	free(pool->record.acl);
+	free(pool->shares);
 	free(pool);
 }
 
@@ -217,6 +227,7 @@ static int load_pool(struct catalog *catalog, const char *key, const void *value
 		error = insert_pool(catalog, &record, version) ? 0 : -ENOMEM;
 	if (error) {
 		free(record.places);
+		free(record.uses);
 		free(record.acl);
 	}
 	return error;
@@ -270,6 +281,7 @@ int catalog_open(struct db *db, struct catalog **catalog_ret, struct fathom_faul
 		return -ENOMEM;
 	catalog->db = db;
 	TAILQ_INIT(&catalog->pools);
+	TAILQ_INIT(&catalog->old_copies);
 	for (size_t i = 0; i < CATALOG_BUCKETS; i++) {
 		TAILQ_INIT(&catalog->names[i]);
 		TAILQ_INIT(&catalog->uuids[i]);
@@ -277,6 +289,8 @@ int catalog_open(struct db *db, struct catalog **catalog_ret, struct fathom_faul
 	error = db_scan(db, POOL_PREFIX, load_row, &loading, why);
 	if (!error)
 		error = db_scan(db, VOLUME_PREFIX, load_row, &loading, why);
+	if (!error)
+		error = catalog_load_old_copies(catalog, why);
 	if (error == -EBADMSG && loading.bad_key[0])
 		error = fault_db_value_bad(why, loading.bad_key, "it contradicts the others, or is of another form");
 	if (error)
@@ -298,6 +312,7 @@ void catalog_close(struct catalog *catalog)
 		drop_pool(catalog, pool);
 	}
 	must(catalog->pool_count == 0 && catalog->volume_count == 0);
+	catalog_drop_old_copies(catalog);
 	free(catalog);
 }
 
@@ -353,6 +368,7 @@ int catalog_add_pool(struct catalog *catalog, const struct catalog_pool_record *
 	error = put_text(catalog, key, DB_VERSION_NONE, text, &version, why);
 	if (error) {
 		pool->record.places = NULL; /* still the caller's */
+		pool->record.uses = NULL;
 		pool->record.acl = NULL;
 		drop_pool(catalog, pool);
 		return error;
@@ -398,27 +414,38 @@ int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool, const
 		       struct fathom_fault *why)
 {
 	bool is_renamed = strcmp(next->name, pool->record.name) != 0;
-	struct catalog_pool_record record = *next;
+	struct catalog_pool_record record = *next, old = pool->record;
 	char key[KEY_BYTES], *text;
+	struct catalog_share *shares = NULL;
 	uint64_t version;
 	int error;
 
 	must(strcmp(record.key, pool->record.key) == 0);
 	must(!is_renamed || !catalog_find_pool(catalog, record.name));
-	must(record.places == pool->record.places);
 	if (record.state != pool->record.state)
 		record.since_ns = clock_realtime_ns();
 	error = catalog_encode_pool(&record, &text);
 	if (error)
 		return error;
+	shares = catalog_make_shares(pool, &record);
 	pool_key(&record, key);
-	error = put_text(catalog, key, pool->version, text, &version, why);
-	if (error)
-		return error;
-	if (record.acl != pool->record.acl)
-		free(pool->record.acl);
+	if (shares)
+		error = put_text(catalog, key, pool->version, text, &version, why);
+	else
+		free(text);
+	if (!shares || error) {
+		free(shares);
+		return shares ? error : -ENOMEM;
+	}
+	if (record.acl != old.acl)
+		free(old.acl);
+	if (record.places != old.places)
+		free(old.places);
+	if (record.uses != old.uses)
+		free(old.uses);
 	pool->version = version;
 	pool->record = record;
+	catalog_take_shares(pool, shares, old.place_count);
 	if (is_renamed) {
 		TAILQ_REMOVE(&catalog->pools, pool, link);
 		insert_sorted(catalog, pool);
@@ -427,46 +454,57 @@ int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool, const
 	return 0;
 }
 
-/* Delete the old key and put the new one, in one transaction. */
-static int commit_rename(struct catalog *catalog, struct catalog_volume *volume, const char *name, char *text,
+/* What a transaction puts for a volume. */
+struct volume_texts {
+	const char *name, *record;
+	const struct db_change *also; /* NULL: nothing */
+};
+
+/* Put the texts; of a renamed volume also delete the old key. */
+static int commit_volume(struct catalog *catalog, const struct catalog_volume *volume, const struct volume_texts *texts,
 			 uint64_t *version_ret, struct fathom_fault *why)
 {
+	bool is_renamed = strcmp(texts->name, volume->record.name) != 0;
 	char old_key[KEY_BYTES], new_key[KEY_BYTES];
-	const struct db_change changes[] = {
-		{ .key = old_key, .expected = volume->version, .what = DB_DELETE },
-		{ .key = new_key, .expected = DB_VERSION_NONE, .what = DB_PUT, .value = text, .bytes = strlen(text) },
+	struct db_change changes[3] = {
+		{ .key = new_key,
+		  .expected = is_renamed ? DB_VERSION_NONE : volume->version,
+		  .what = DB_PUT,
+		  .value = texts->record,
+		  .bytes = strlen(texts->record) },
 	};
-	int error;
+	size_t count = 1;
 
 	volume_key(volume->pool, volume->record.name, old_key);
-	volume_key(volume->pool, name, new_key);
-	error = db_commit(catalog->db, changes, ARRAY_COUNT(changes), version_ret, why);
-	free(text);
-	return error;
+	volume_key(volume->pool, texts->name, new_key);
+	if (is_renamed)
+		changes[count++] = (struct db_change){ .key = old_key, .expected = volume->version, .what = DB_DELETE };
+	if (texts->also)
+		changes[count++] = *texts->also;
+	return db_commit(catalog->db, changes, count, version_ret, why);
 }
 
-int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume, const struct catalog_volume_record *next,
-			 struct fathom_fault *why)
+int catalog_store_volume_and(struct catalog *catalog, struct catalog_volume *volume,
+			     const struct catalog_volume_record *next, const struct db_change *also, uint64_t *version_ret,
+			     struct fathom_fault *why)
 {
-	bool is_renamed = strcmp(next->name, volume->record.name) != 0;
 	struct catalog_volume_record record = *next;
+	struct volume_texts texts;
 	struct catalog_bucket *bucket;
-	char key[KEY_BYTES], *text;
 	uint64_t version;
+	char *text;
 	int error;
 
 	must(strcmp(record.uuid, volume->record.uuid) == 0);
-	must(!is_renamed || !catalog_find_volume(catalog, volume->pool, record.name));
+	must(strcmp(record.name, volume->record.name) == 0 || !catalog_find_volume(catalog, volume->pool, record.name));
 	if (record.state != volume->record.state)
 		record.since_ns = clock_realtime_ns();
 	error = catalog_encode_volume(&record, &text);
 	if (error)
 		return error;
-	volume_key(volume->pool, record.name, key);
-	if (is_renamed)
-		error = commit_rename(catalog, volume, record.name, text, &version, why);
-	else
-		error = put_text(catalog, key, volume->version, text, &version, why);
+	texts = (struct volume_texts){ record.name, text, also };
+	error = commit_volume(catalog, volume, &texts, &version, why);
+	free(text);
 	if (error)
 		return error;
 	bucket = &catalog->names[name_bucket(volume->pool->record.uuid, volume->record.name)];
@@ -479,7 +517,15 @@ int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume,
 	bucket = &catalog->names[name_bucket(volume->pool->record.uuid, record.name)];
 	TAILQ_INSERT_TAIL(bucket, volume, name_link);
 	move_volume(volume);
+	if (version_ret)
+		*version_ret = version;
 	return 0;
+}
+
+int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume, const struct catalog_volume_record *next,
+			 struct fathom_fault *why)
+{
+	return catalog_store_volume_and(catalog, volume, next, NULL, NULL, why);
 }
 
 static int delete_key(struct catalog *catalog, const char *key, uint64_t version, struct fathom_fault *why)

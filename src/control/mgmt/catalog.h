@@ -4,6 +4,7 @@
  *
  *     pool/KEY                JSON (docs/formats/catalog.md)
  *     volume/KEY/NAME         JSON; KEY is that of the pool
+ *     old-copy/UUID/RANK      JSON: what a moved volume has left on a rank
  *
  * The engines own the data; the catalog owns names, places and intents. A change is stored here before an engine is called,
  * and its result is stored when the engine has answered. So after a restart the catalog says which calls may have been made
@@ -42,6 +43,7 @@ enum {
 	CATALOG_POOLS_MAX = 4096,
 	CATALOG_VOLUMES_MAX = 65536,
 	CATALOG_PLACES_MAX = 4096,
+	CATALOG_OLD_COPIES_MAX = 65536,
 	CATALOG_BUCKETS = 4096,
 };
 #define CATALOG_BYTES_MAX (1ull << 62) /* of a size: it is a signed integer in JSON */
@@ -62,6 +64,12 @@ struct catalog_pool_change {
 	char undo[CATALOG_TEXT_BYTES]; /* an engine has refused them, and all get the former ones back: why; "": no */
 };
 
+/* How a pool uses its share on a rank. */
+struct catalog_use {
+	enum mgmt_share_state state; /* not ABSENT */
+	uint64_t since_ns;	     /* CLOCK_REALTIME */
+};
+
 struct catalog_pool_record {
 	enum mgmt_pool_state state;
 	char name[CATALOG_NAME_BYTES];	 /* the label */
@@ -80,6 +88,7 @@ struct catalog_pool_record {
 	char undo[CATALOG_TEXT_BYTES]; /* DESTROYING: why it could not be created; "": destroyed on request */
 	uint32_t place_count;
 	struct catalog_place *places; /* sorted by rank; the catalog's after catalog_add_pool() */
+	struct catalog_use *uses;     /* of `places`, in their order; NULL: all are UP since created_ns; likewise */
 	struct acl *acl;	      /* who may attach its volumes; likewise */
 };
 
@@ -144,17 +153,47 @@ struct catalog_volume_record {
 	struct catalog_host *hosts; /* to which it is published; owned by the record */
 };
 
+struct mgmt;
 struct mgmt_task;
+
+/* The share of a pool on a rank. */
+struct catalog_share {
+	struct trace_object trace;
+	enum mgmt_share_state state; /* as of the record; moved by the function that records the move */
+	uint32_t rank;
+};
 
 struct catalog_pool {
 	struct trace_object trace;
 	enum mgmt_pool_state state; /* as of the record; moved by the function that records the move */
 	struct catalog_pool_record record;
-	uint64_t version; /* of its key */
+	uint64_t version;	      /* of its key */
+	struct catalog_share *shares; /* of the record's places, in their order */
 	TAILQ_HEAD(catalog_volume_list, catalog_volume) volumes;
 	uint32_t volume_count;
 	struct mgmt_task *task; /* the management service's; NULL: nothing is under way */
 	TAILQ_ENTRY(catalog_pool) link;
+};
+
+/* Why a volume is still on a rank that is being drained. */
+struct catalog_stay {
+	uint64_t retry_ns; /* of the next attempt; CLOCK_MONOTONIC */
+	uint32_t failures;
+	char why[CATALOG_TEXT_BYTES];
+};
+
+/* What a volume that was moved away has left on a rank, which must still erase it. The rank does not serve it. */
+struct catalog_old_copy {
+	TAILQ_ENTRY(catalog_old_copy) link;
+	char pool[CATALOG_NAME_BYTES], volume[CATALOG_NAME_BYTES]; /* their names at that time */
+	char pool_uuid[MEMBER_UUID_TEXT_BYTES], uuid[MEMBER_UUID_TEXT_BYTES];
+	struct catalog_place place;
+	uint64_t since_ns;
+	uint64_t version;
+	struct mgmt *mgmt; /* of the call; these four: storage_old_copy.c */
+	bool is_calling;
+	uint32_t failures;
+	uint64_t retry_ns; /* CLOCK_MONOTONIC */
 };
 
 struct catalog_volume {
@@ -165,6 +204,7 @@ struct catalog_volume {
 	uint64_t version;
 	struct catalog_pool *pool;
 	struct mgmt_task *task;
+	struct catalog_stay *stay;	  /* NULL: no move off a drained rank has failed */
 	TAILQ_ENTRY(catalog_volume) link; /* of its pool */
 	TAILQ_ENTRY(catalog_volume) name_link, uuid_link;
 };
@@ -173,6 +213,8 @@ struct catalog {
 	struct db *db;					   /* borrowed */
 	TAILQ_HEAD(catalog_pool_list, catalog_pool) pools; /* sorted by name */
 	uint32_t pool_count, volume_count;
+	TAILQ_HEAD(catalog_old_copy_list, catalog_old_copy) old_copies;
+	uint32_t old_copy_count;
 	TAILQ_HEAD(catalog_bucket, catalog_volume) names[CATALOG_BUCKETS], uuids[CATALOG_BUCKETS];
 };
 
@@ -190,12 +232,73 @@ struct catalog_volume *catalog_find_uuid(const struct catalog *catalog, const ch
 /* NULL: the pool has no share on the rank. */
 const struct catalog_place *catalog_pool_place(const struct catalog_pool *pool, uint32_t rank);
 
+/* ---- catalog_share.c: the shares of a pool on its ranks ---- */
+
+/* The use of the record's place `index`. */
+struct catalog_use catalog_use(const struct catalog_pool_record *record, uint32_t index);
+/* The index of the place with the rank; -1: the pool has no share there. */
+int catalog_share_index(const struct catalog_pool *pool, uint32_t rank);
+/* Whether volumes may be placed on the rank. */
+bool catalog_share_is_up(const struct catalog_pool *pool, uint32_t rank);
+/* EXTENDING or REMOVING: the share at `index` is being created or undone. */
+bool catalog_share_changes(const struct catalog_pool *pool, uint32_t index);
+/* The shares that change, which are all in the same state; 0: none. */
+uint32_t catalog_changing_shares(const struct catalog_pool *pool);
+/* The state of these; UP: there are none. */
+enum mgmt_share_state catalog_changing_state(const struct catalog_pool *pool);
+/* "up", "draining" ...: in records and answers. */
+const char *catalog_share_word(enum mgmt_share_state state);
+/* -1: no such state. */
+int catalog_share_state(const char *word);
+
+/* New arrays of places and uses. */
+struct catalog_layout {
+	struct catalog_place *places;
+	struct catalog_use *uses;
+	uint32_t count;
+};
+/*
+ * The layout of the pool, with room for `room` more places. catalog_layout_free() frees it, unless catalog_set_layout() has
+ * stored it. Errors: -ENOMEM.
+ */
+MUST_CHECK int catalog_layout(const struct catalog_pool *pool, uint32_t room, struct catalog_layout *layout_ret);
+void catalog_layout_free(struct catalog_layout *layout);
+/* Add a place, in its order. Its rank has none. */
+void catalog_layout_add(struct catalog_layout *layout, const struct catalog_place *place, enum mgmt_share_state state);
+/* Change the state of the place at `index`; ABSENT removes it. */
+void catalog_layout_move(struct catalog_layout *layout, uint32_t index, enum mgmt_share_state state);
+/* Store the layout; takes it if it succeeds. Errors: those of catalog_store_pool(). */
+MUST_CHECK int catalog_set_layout(struct catalog *catalog, struct catalog_pool *pool, struct catalog_layout *layout,
+				  struct fathom_fault *why);
+/* For catalog.c: shares for `record`, with the trace ids of those that the pool has. NULL: out of memory. */
+struct catalog_share *catalog_make_shares(const struct catalog_pool *pool, const struct catalog_pool_record *record);
+/* Replace the pool's shares, and move them to the states of its record. */
+void catalog_take_shares(struct catalog_pool *pool, struct catalog_share *shares, uint32_t old_count);
+
+/* ---- catalog_old_copy.c: what moved volumes have left ---- */
+
+/* NULL: the rank has no old copy of the volume. */
+struct catalog_old_copy *catalog_find_old_copy(const struct catalog *catalog, const char *uuid, uint32_t rank);
+/* How many the pool has on the rank. */
+uint32_t catalog_count_old_copies(const struct catalog *catalog, const char *pool_uuid, uint32_t rank);
+/*
+ * Replace the record of a volume, as catalog_store_volume(), and note in the same transaction that `place` has an old copy
+ * of it. Errors also: -ENOSPC (catalog_full).
+ */
+MUST_CHECK int catalog_leave_copy(struct catalog *catalog, struct catalog_volume *volume,
+				  const struct catalog_volume_record *next, const struct catalog_place *place,
+				  struct fathom_fault *why);
+MUST_CHECK int catalog_remove_old_copy(struct catalog *catalog, struct catalog_old_copy *copy, struct fathom_fault *why);
+/* For catalog.c. */
+MUST_CHECK int catalog_load_old_copies(struct catalog *catalog, struct fathom_fault *why);
+void catalog_drop_old_copies(struct catalog *catalog);
+
 /* The host to which the volume is published. NULL: it is not. */
 const struct catalog_host *catalog_find_host(const struct catalog_volume_record *record, const char *host);
 bool catalog_has_host(const struct catalog_volume_record *record, const char *host);
 
 /*
- * Add `record`. Takes its `places` and `acl`, or its `hosts`, if it succeeds. A pool gets its key. Errors of all
+ * Add `record`. Takes its `places`, `uses` and `acl`, or its `hosts`, if it succeeds. A pool gets its key. Errors of all
  * functions below:
  * those of db_commit(), -ENOMEM;
  * add: -ENOSPC (catalog_full).
@@ -207,13 +310,17 @@ MUST_CHECK int catalog_add_volume(struct catalog *catalog, struct catalog_pool *
 				  struct fathom_fault *why);
 /*
  * Replace the record. The state changes to `next->state`, and `since_ns` with it. A volume may get another name, which no
- * other volume of its pool has; a pool another label, which no other pool has. Its key stays. `places` are as before. If
- * `hosts` or `acl` are others, they are taken, and the old ones are freed.
+ * other volume of its pool has; a pool another label, which no other pool has. Its key stays. If `hosts`, `acl`, `places`
+ * or `uses` are others, they are taken, and the old ones are freed. `also` (NULL: nothing) is one more change of the
+ * transaction.
  */
 MUST_CHECK int catalog_store_pool(struct catalog *catalog, struct catalog_pool *pool,
 				  const struct catalog_pool_record *next, struct fathom_fault *why);
 MUST_CHECK int catalog_store_volume(struct catalog *catalog, struct catalog_volume *volume,
 				    const struct catalog_volume_record *next, struct fathom_fault *why);
+MUST_CHECK int catalog_store_volume_and(struct catalog *catalog, struct catalog_volume *volume,
+					const struct catalog_volume_record *next, const struct db_change *also,
+					uint64_t *version_ret, struct fathom_fault *why);
 /* Remove the pool and its volumes; they must have no task. After an error some of its volumes may be removed. */
 MUST_CHECK int catalog_remove_pool(struct catalog *catalog, struct catalog_pool *pool, struct fathom_fault *why);
 MUST_CHECK int catalog_remove_volume(struct catalog *catalog, struct catalog_volume *volume, struct fathom_fault *why);
@@ -225,7 +332,8 @@ MUST_CHECK int catalog_encode_pool(const struct catalog_pool_record *record, cha
 MUST_CHECK int catalog_encode_volume(const struct catalog_volume_record *record, char **text_ret);
 /*
  * Decode all but the name, and of a pool all but the key; its name is "" unless the label was changed. The caller frees
- * `places` and `acl`, or `hosts`. Errors: -EBADMSG, -ENOMEM: nothing is to be freed, the rest of the record is undefined.
+ * `places`, `uses` and `acl`, or `hosts`. Errors: -EBADMSG, -ENOMEM: nothing is to be freed, the rest of the record is
+ * undefined.
  */
 MUST_CHECK int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_record *record_ret);
 MUST_CHECK int catalog_decode_volume(const char *text, size_t bytes, struct catalog_volume_record *record_ret);

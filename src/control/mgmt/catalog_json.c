@@ -139,6 +139,36 @@ static void pack_properties(json_t *json, const struct catalog_pool_record *reco
 					      "undo", change->undo));
 }
 
+static json_t *pack_share(const struct catalog_pool_record *record, uint32_t index)
+{
+	json_t *json = pack_place(&record->places[index]);
+
+	if (record->uses) {
+		json_object_set_new(json, "state", json_string(catalog_share_word(record->uses[index].state)));
+		json_object_set_new(json, "since_ns", json_integer((json_int_t)record->uses[index].since_ns));
+	}
+	return json;
+}
+
+/* A place without a state is of a pool whose shares have never changed, or of an older release. */
+static bool unpack_share(json_t *json, struct catalog_pool_record *record, uint32_t index)
+{
+	struct catalog_use use = { MGMT_SHARE_UP, record->created_ns };
+	json_t *state = json_object_get(json, "state"), *since_ns = json_object_get(json, "since_ns");
+	int found = MGMT_SHARE_UP;
+
+	if (state || since_ns) {
+		found = json_is_string(state) ? catalog_share_state(json_string_value(state)) : -1;
+		if (found < 0 || !json_is_integer(since_ns))
+			return false;
+		use = (struct catalog_use){ (enum mgmt_share_state)found, (uint64_t)json_integer_value(since_ns) };
+		(void)json_object_del(json, "state"); /* it is there; the rest is a place */
+		(void)json_object_del(json, "since_ns");
+	}
+	record->uses[index] = use;
+	return unpack_place(json, &record->places[index]);
+}
+
 int catalog_encode_pool(const struct catalog_pool_record *record, char **text_ret)
 {
 	json_t *json, *places, *acl;
@@ -150,7 +180,7 @@ int catalog_encode_pool(const struct catalog_pool_record *record, char **text_re
 	json_memory_begin();
 	places = json_array();
 	for (uint32_t i = 0; i < record->place_count; i++)
-		json_array_append_new(places, pack_place(&record->places[i]));
+		json_array_append_new(places, pack_share(record, i));
 	acl = json_array();
 	for (uint32_t i = 0; i < record->acl->count; i++)
 		json_array_append_new(acl, json_string(acl_format_entry(&record->acl->entries[i], entry)));
@@ -191,13 +221,14 @@ static bool unpack_places(json_t *json, struct catalog_pool_record *record)
 	if (count == 0 || count > CATALOG_PLACES_MAX)
 		return false;
 	record->places = calloc(count, sizeof(*record->places));
-	record->place_count = record->places ? (uint32_t)count : 0;
+	record->uses = calloc(count, sizeof(*record->uses));
+	record->place_count = record->places && record->uses ? (uint32_t)count : 0;
 	for (uint32_t i = 0; i < record->place_count; i++) {
-		if (!unpack_place(json_array_get(json, i), &record->places[i]) ||
+		if (!unpack_share(json_array_get(json, i), record, i) ||
 		    (i > 0 && record->places[i - 1].rank >= record->places[i].rank))
 			return false;
 	}
-	return record->places;
+	return record->place_count > 0;
 }
 
 static bool unpack_pool_change(json_t *json, struct catalog_pool_change *change)
@@ -294,8 +325,10 @@ int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_reco
 	error = json_memory_end(is_good);
 	if (error) {
 		free(record_ret->places);
+		free(record_ret->uses);
 		free(record_ret->acl);
 		record_ret->places = NULL;
+		record_ret->uses = NULL;
 		record_ret->acl = NULL;
 	}
 	return error;

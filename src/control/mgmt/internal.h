@@ -115,7 +115,8 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_snapshot_list, mgmt_snapshot) snapshots;
 	TAILQ_HEAD(mgmt_eviction_list, mgmt_eviction) evictions;
 	size_t reading_count, task_count, snapshot_count, storage_waiter_count;
-	struct deadline storage_deadline;
+	struct deadline storage_deadline, drain_deadline, old_copies_deadline;
+	bool is_drain_reading; /* storage_drain.c */
 };
 
 /*
@@ -278,6 +279,8 @@ struct mgmt_target {
 /* Load the catalog, and go on with the changes that it has. Errors: those of catalog_open(). */
 MUST_CHECK int storage_open(struct mgmt *mgmt, struct fathom_fault *why);
 void storage_close(struct mgmt *mgmt);
+/* How many shares of pools are being drained. */
+uint32_t storage_drain_shares(const struct mgmt *mgmt);
 /* Members have changed: changes that wait for one that is back go on soon. */
 void storage_members_changed(struct mgmt *mgmt);
 /* The last member was removed: all pools and volumes are gone. Errors: those of catalog_remove_pool(). */

@@ -149,6 +149,8 @@ struct mgmt_stats mgmt_stats(const struct mgmt *mgmt)
 	stats.pools = mgmt->catalog->pool_count;
 	stats.volumes = mgmt->catalog->volume_count;
 	stats.storage_pending = mgmt->task_count;
+	stats.shares_draining = storage_drain_shares(mgmt);
+	stats.old_copies = mgmt->catalog->old_copy_count;
 	return stats;
 }
 

@@ -118,6 +118,8 @@ const struct system *mgmt_system(const struct mgmt *mgmt);
 	X(storage_failures, "of these, calls that failed or got no answer")                                                \
 	X(storage_lists, "of the calls, requests for what an engine holds")                                                \
 	X(evicted, "publications of volumes that evictions from pools withdrew")                                           \
+	X(shares_draining, "shares of pools on ranks that are being drained")                                              \
+	X(old_copies, "copies of moved volumes that ranks have still to erase")                                            \
 	X(access_denied, "calls of agents that an access control list or a bad credential refused")
 
 struct mgmt_stats {

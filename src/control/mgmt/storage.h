@@ -8,6 +8,9 @@
  *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
  *     storage_set.c        properties of a pool that its engines keep
+ *     storage_share.c      the ranks of a pool: extend, exclude, drain, reintegrate
+ *     storage_drain.c      moves of the volumes of a rank that is drained
+ *     storage_old_copy.c   what moved volumes have left on ranks that were down
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
  *     storage_evict.c      evictions: calls that wait for many volumes
  *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
@@ -35,6 +38,7 @@ enum {
 	STORAGE_WAITERS_MAX = 4096,			  /* calls that wait for a task or for the engines' figures */
 	STORAGE_WHAT_BYTES = 3 * CATALOG_NAME_BYTES + 32, /* "volume \"POOL/VOLUME\"" */
 	STORAGE_CHANGE_BYTES = CATALOG_NQN_BYTES + 64,	  /* "publish to NQN" */
+	STORAGE_INFO_BYTES = 512,
 	STORAGE_SENTENCE_BYTES = STORAGE_WHAT_BYTES + STORAGE_CHANGE_BYTES,
 };
 
@@ -233,6 +237,13 @@ bool storage_move_check_cancel(struct mgmt_task *task);
 void storage_move_free(struct mgmt_task *task);
 /* How far the copy is, for people; "": nothing is copied. Returns `text`, of STORAGE_CHANGE_BYTES. */
 const char *storage_move_progress(const struct mgmt_task *task, char *text);
+/* Cancel the volume's move, if it has one that is not yet committed. */
+void storage_move_cancel(struct catalog_volume *volume);
+/*
+ * The volume is at the target, which serves it; the call to the source to erase its own got no answer. True: the move has
+ * ended, and the erasure is noted. False: the step is to be repeated.
+ */
+MUST_CHECK bool storage_move_leave(struct mgmt_task *task);
 /* Answer a publication to a host that has the volume, during its move. False: it must wait for the move's end, or fail. */
 bool storage_move_publish(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume, const char *host);
 
@@ -271,6 +282,45 @@ void storage_evict_delayed(const struct mgmt_task *task);
 /* All calls fail with `why`; or because the service ends. */
 void storage_evictions_fail(struct mgmt *mgmt, const struct fathom_fault *why);
 void storage_evictions_close(struct mgmt *mgmt);
+
+/* ---- storage_share.c ---- */
+
+/* Whether the rank, which the pool has, gets new volumes. Errors: -EBUSY (share_not_up). */
+MUST_CHECK int storage_check_share(const struct catalog_pool *pool, uint32_t rank, struct fathom_fault *why);
+/* "rank 2", "ranks 2-3": those that are being added or removed. Returns `text`, of MGMT_RANKS_BYTES. */
+const char *storage_changing_ranks(const struct catalog_pool *pool, char *text);
+/* The task of a ready pool: its new ranks have created the share, or destroyed it. One of them has refused. */
+void storage_extension_done(struct mgmt_task *task);
+void storage_extension_refused(struct mgmt_task *task, const struct fathom_fault *refusal);
+/* Answer a call that has extended the pool. */
+void storage_reply_extended(const struct catalog_pool *pool, struct grpc_call *call);
+
+/* ---- storage_drain.c ---- */
+
+struct storage_drain_progress {
+	uint32_t left, moving; /* volumes that are on the rank; those of them with a move */
+	uint32_t due;	       /* that could be moved now */
+	uint32_t staying;      /* whose move has failed; `first` is one of them */
+	uint32_t old_copies;
+	const struct catalog_volume *first;
+};
+void storage_drain_count(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank,
+			 struct storage_drain_progress *progress_ret);
+/* Examine all shares that are being drained: begin moves, and settle those without volumes. */
+void storage_drain_soon(struct mgmt *mgmt, uint64_t after_ns);
+/* Members have changed: try also what has failed. */
+void storage_drain_retry(struct mgmt *mgmt);
+/* A move of the volume was undone. */
+void storage_drain_failed(struct mgmt *mgmt, struct catalog_volume *volume, const struct fathom_fault *why);
+/* What remains to be done on the rank at `index`, for people; "": nothing. `text` has STORAGE_INFO_BYTES. */
+void storage_drain_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, char *text);
+/* If the volume's rank is being drained, fill `pending`, of STORAGE_CHANGE_BYTES, and return since when; else 0. */
+uint64_t storage_drain_pending(const struct catalog_volume *volume, char *pending);
+
+/* ---- storage_old_copy.c ---- */
+
+/* Members have changed, or there is a new old copy: erase what can be erased. */
+void storage_old_copies_retry(struct mgmt *mgmt);
 
 /* ---- storage_change.c ---- */
 
@@ -314,6 +364,13 @@ MUST_CHECK int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool
  */
 MUST_CHECK int storage_place_pool(struct mgmt *mgmt, const char *label, uint32_t wanted, struct catalog_place *places,
 				  uint32_t *count, struct fathom_fault *why);
+
+/*
+ * The rank of its pool to which a drain moves the volume. Errors: -ENODEV (drain_without_target), those of
+ * storage_place_volume().
+ */
+MUST_CHECK int storage_choose_target(struct mgmt *mgmt, const struct catalog_volume *volume,
+				     struct catalog_place *place_ret, struct fathom_fault *why);
 
 /* ---- storage_snapshot.c ---- */
 

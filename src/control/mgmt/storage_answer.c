@@ -21,6 +21,14 @@ static void write_address(const struct member *member, char *address)
 	(void)text_copy(address, MEMBER_URI_BYTES, authority ? authority + strlen("://") : uri);
 }
 
+/* The pool does not count on the volume's rank. */
+static bool is_excluded(const struct catalog_volume *volume)
+{
+	int index = catalog_share_index(volume->pool, volume->record.place.rank);
+
+	return index >= 0 && catalog_use(&volume->pool->record, (uint32_t)index).state == MGMT_SHARE_EXCLUDED;
+}
+
 static const char *state_of(const struct catalog_volume *volume, bool is_lost, const struct storage_known *known)
 {
 	switch (volume->state) {
@@ -35,6 +43,8 @@ static const char *state_of(const struct catalog_volume *volume, bool is_lost, c
 		return "lost";
 	if (known->is_absent)
 		return "missing";
+	if (known->reason && is_excluded(volume))
+		return "excluded";
 	if (known->volume && strcmp(known->volume->state, "READ_ONLY") == 0)
 		return "read-only";
 	return known->volume && strcmp(known->volume->state, "ERRORED") == 0 ? "errored" : "ready";
@@ -58,6 +68,8 @@ static void write_reason(const struct catalog_volume *volume, bool is_lost, cons
 		reason = progress;
 	else if (record->undo[0])
 		reason = record->undo;
+	else if (volume->stay)
+		reason = volume->stay->why;
 	else if (known->volume && known->volume->reason[0])
 		reason = known->volume->reason;
 	else if (known->is_absent)
@@ -198,6 +210,8 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 	message->reason = shown->reason;
 	if (shown->pending[0])
 		message->pending_ns = volume->state == MGMT_VOLUME_READY ? record->change.since_ns : record->since_ns;
+	else
+		message->pending_ns = storage_drain_pending(volume, shown->pending);
 	message->rank = record->place.rank;
 	message->rank_state = (char *)(member ? member_state_wire(member->state) : "gone");
 	message->domain = (char *)(member ? member->domain : "");
@@ -272,6 +286,8 @@ void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
 
 	if (response == &mgmt__pool_create_resp__descriptor)
 		storage_reply_pool(task->pool, call);
+	else if (response == &mgmt__pool_extend_resp__descriptor)
+		storage_reply_extended(task->pool, call);
 	else if (response == &mgmt__pool_destroy_resp__descriptor)
 		grpc_reply(call, &destroyed.base);
 	else if (response == &mgmt__pool_set_prop_resp__descriptor)

@@ -199,6 +199,8 @@ static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__
 	must(record.uuid[0]); /* it was checked */
 	if (!error)
 		error = storage_check_free_name(mgmt, names->pool, record.name, &why);
+	if (!error && catalog_find_old_copy(mgmt->catalog, record.uuid, record.place.rank))
+		error = fault_old_copy_left(&why, asked->name, record.place.rank);
 	if (!error)
 		error = catalog_add_volume(mgmt->catalog, names->pool, &record, &volume, &why);
 	if (error)
@@ -271,10 +273,16 @@ static void create_clone(struct mgmt *mgmt, struct grpc_call *call, const Fathom
 	struct catalog_volume_record placed = { .placement.reason = PLACEMENT_ORIGIN };
 	char name[CATALOG_FULL_BYTES];
 	struct fathom_fault why = { 0 };
+	int error;
 
 	if (!origin) {
 		snprintf(name, sizeof(name), "%s/%s", names->from.pool, names->from.volume);
-		mgmt_fail(call, fault_no_such_volume(&why, name), &why);
+		error = fault_no_such_volume(&why, name);
+	} else {
+		error = storage_check_share(names->pool, origin->record.place.rank, &why);
+	}
+	if (error) {
+		mgmt_fail(call, error, &why);
 		return;
 	}
 	placed.place = origin->record.place;

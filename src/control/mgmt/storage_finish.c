@@ -67,8 +67,14 @@ const char *storage_pending(const struct catalog_pool *pool, const struct catalo
 	bool is_destroying = volume ? volume->state == MGMT_VOLUME_DESTROYING : pool->state == MGMT_POOL_DESTROYING;
 	bool is_undo = volume ? volume->record.undo[0] : pool->record.undo[0];
 
+	char ranks[MGMT_RANKS_BYTES];
+
 	text[0] = '\0';
-	if (is_creating)
+	if (!volume && pool->state == MGMT_POOL_READY && catalog_changing_shares(pool) > 0)
+		snprintf(text, STORAGE_CHANGE_BYTES,
+			 catalog_changing_state(pool) == MGMT_SHARE_REMOVING ? "undo of extend by %s" : "extend by %s",
+			 storage_changing_ranks(pool, ranks));
+	else if (is_creating)
 		snprintf(text, STORAGE_CHANGE_BYTES, "create");
 	else if (is_destroying)
 		snprintf(text, STORAGE_CHANGE_BYTES, is_undo ? "undo of create" : "destroy");
@@ -83,7 +89,8 @@ const char *storage_pending(const struct catalog_pool *pool, const struct catalo
 const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence)
 {
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES], *rest;
-	bool is_undo = volume ? volume->record.undo[0] : pool->record.undo[0];
+	bool is_undo = volume ? volume->record.undo[0]
+			      : pool->record.undo[0] || catalog_changing_state(pool) == MGMT_SHARE_REMOVING;
 
 	storage_what(pool, volume, what);
 	storage_pending(pool, volume, pending);
@@ -93,6 +100,28 @@ const char *storage_sentence(const struct catalog_pool *pool, const struct catal
 	else
 		snprintf(sentence, STORAGE_SENTENCE_BYTES, "%.*s %s%s", (int)(rest - pending), pending, what, rest);
 	return sentence;
+}
+
+/* ---- kinds of tasks ---- */
+
+/* The task adds ranks to a pool, or undoes that. */
+static bool extends(const struct mgmt_task *task)
+{
+	return !task->volume && task->pool->state == MGMT_POOL_READY && !storage_sets(task);
+}
+
+static bool is_destroying(const struct mgmt_task *task)
+{
+	if (extends(task))
+		return catalog_changing_state(task->pool) == MGMT_SHARE_REMOVING;
+	return task->volume ? task->volume->state == MGMT_VOLUME_DESTROYING : task->pool->state == MGMT_POOL_DESTROYING;
+}
+
+static bool is_creating(const struct mgmt_task *task)
+{
+	if (extends(task))
+		return catalog_changing_state(task->pool) == MGMT_SHARE_EXTENDING;
+	return task->volume ? task->volume->state == MGMT_VOLUME_CREATING : task->pool->state == MGMT_POOL_CREATING;
 }
 
 /* ---- requests ---- */
@@ -202,23 +231,12 @@ void storage_fill_request(const struct mgmt_task *task, Store__StorageReq *reque
 			storage_set_fill(task, request);
 		return;
 	}
-	must(pool->state != MGMT_POOL_READY);
 	request->scrub_off = pool->scrub_off;
 	request->scrub_seconds = pool->scrub_seconds;
 	request->size_bytes = pool->rank_bytes;
 	request->overcommit = pool->overcommit;
-	request->force = pool->is_forced;
-	request->action = pool->state == MGMT_POOL_CREATING ? STORE__ACTION__POOL_CREATE : STORE__ACTION__POOL_DESTROY;
-}
-
-static bool is_destroying(const struct mgmt_task *task)
-{
-	return task->volume ? task->volume->state == MGMT_VOLUME_DESTROYING : task->pool->state == MGMT_POOL_DESTROYING;
-}
-
-static bool is_creating(const struct mgmt_task *task)
-{
-	return task->volume ? task->volume->state == MGMT_VOLUME_CREATING : task->pool->state == MGMT_POOL_CREATING;
+	request->force = pool->is_forced || extends(task);
+	request->action = is_creating(task) ? STORE__ACTION__POOL_CREATE : STORE__ACTION__POOL_DESTROY;
 }
 
 void storage_settle_lost(struct mgmt_task *task, struct storage_part *part)
@@ -438,7 +456,9 @@ static void finish_created_pool(struct mgmt_task *task)
 static void finish_done(struct mgmt_task *task)
 {
 	task->why.error = 0;
-	if (is_destroying(task)) {
+	if (extends(task)) {
+		storage_extension_done(task);
+	} else if (is_destroying(task)) {
 		const struct catalog_change *change = task->volume ? &task->volume->record.change : NULL;
 		bool has_other = change && (change->kind == CATALOG_RENAME || change->kind == CATALOG_MOVE);
 
@@ -480,6 +500,10 @@ static void undo_creation(struct mgmt_task *task, const struct fathom_fault *ref
 	int error;
 
 	storage_raise_failure(task, refusal);
+	if (extends(task)) {
+		storage_extension_refused(task, refusal);
+		return;
+	}
 	if (task->volume) {
 		struct catalog_volume_record next = task->volume->record;
 
@@ -591,7 +615,7 @@ static void finish_refused_destruction(struct mgmt_task *task, const struct stor
 
 	for (uint32_t i = 0; i < task->part_count; i++)
 		is_whole &= task->parts[i].is_refused;
-	if (!is_undo && is_whole && is_in_use_error(refused->error)) {
+	if (!is_undo && !extends(task) && is_whole && is_in_use_error(refused->error)) {
 		revert_destruction(task, &refused->why);
 		return;
 	}
@@ -631,7 +655,7 @@ void storage_finish(struct mgmt_task *task)
 		storage_set_refused(task, refused);
 	} else if (refused) {
 		drop_change(task, &refused->why);
-	} else if (silent && storage_move_gives_way(task, silent)) {
+	} else if (silent && (storage_move_gives_way(task, silent) || storage_move_leave(task))) {
 		return;
 	} else if (silent) {
 		task->why = silent->why;

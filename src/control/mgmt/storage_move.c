@@ -8,7 +8,8 @@
  *     SWITCHING    source FENCE: it serves no host. A last round
  *       one commit of the record makes the target the place of the volume: until it the copy is worth nothing, from it on
  *       the source's data are
- *     SETTLING     target ACCEPT: it serves the hosts. Source: destroy
+ *     SETTLING     target ACCEPT: it serves the hosts. Source: ERASE; if it does not answer, that is noted in the catalog,
+ *                  and the move ends (storage_old_copy.c)
  *     UNDOING      source UNFENCE, target DISCARD; for an error, or on request. Not from SETTLING
  *
  * Each phase begins with steps that make what an earlier attempt left harmless, so a restart of the service begins the
@@ -58,7 +59,7 @@ static bool is_step_of_source(Store__Action action)
 {
 	return action == STORE__ACTION__MOVE_UNFENCE || action == STORE__ACTION__MOVE_OFFER ||
 	       action == STORE__ACTION__MOVE_CHANGES || action == STORE__ACTION__MOVE_FENCE ||
-	       action == STORE__ACTION__VOLUME_DESTROY;
+	       action == STORE__ACTION__MOVE_ERASE;
 }
 
 /* The next call is `action`. */
@@ -142,7 +143,7 @@ void storage_move_fill(const struct mgmt_task *task, Store__StorageReq *request)
 		request->n_move_hosts = record->host_count;
 		break;
 	}
-	case STORE__ACTION__VOLUME_DESTROY:
+	case STORE__ACTION__MOVE_ERASE:
 		request->force = true; /* its record has the hosts still */
 		break;
 	default:
@@ -287,7 +288,26 @@ static void commit(struct mgmt_task *task)
 		go_on(task, STORE__ACTION__MOVE_ACCEPT);
 }
 
-static void finish(struct mgmt_task *task)
+/* Store that the move has ended. `has_left`: the source has still to erase its copy. False: as of store(). */
+static bool store_end(struct mgmt_task *task, const struct catalog_volume_record *next, bool has_left)
+{
+	const struct catalog_place source = task->volume->record.change.place;
+	struct fathom_fault why = { 0 };
+	int error;
+
+	if (!has_left)
+		return store(task, next);
+	error = catalog_leave_copy(task->mgmt->catalog, task->volume, next, &source, &why);
+	if (error) {
+		storage_store_later(task, error, &why);
+		return false;
+	}
+	mgmt_move_state_move(reactor_now(), &task->move, MGMT_MOVE_IDLE);
+	storage_old_copies_retry(task->mgmt);
+	return true;
+}
+
+static void finish(struct mgmt_task *task, bool has_left)
 {
 	struct catalog_volume_record next = task->volume->record;
 	const struct catalog_change change = next.change;
@@ -297,7 +317,7 @@ static void finish(struct mgmt_task *task)
 	next.change = (struct catalog_change){ 0 };
 	if (change.phase == MGMT_MOVE_SETTLING)
 		next.since_ns = clock_realtime_ns(); /* what the engine listed before says nothing about it */
-	if (!store(task, &next))
+	if (!store_end(task, &next, has_left))
 		return;
 	storage_what(task->pool, task->volume, what);
 	if (change.phase == MGMT_MOVE_SETTLING)
@@ -309,6 +329,8 @@ static void finish(struct mgmt_task *task)
 	memcpy(task->address, task->move.target, sizeof(task->address)); /* of SETTLING; else the member's */
 	if (change.phase == MGMT_MOVE_UNDOING && refusal.error == 0)	 /* after a restart of the service */
 		fill_fault(&refusal, -ECANCELED, "%s", change.text);
+	if (change.phase == MGMT_MOVE_UNDOING)
+		storage_drain_failed(task->mgmt, task->volume, &refusal);
 	storage_end(task, &refusal);
 }
 
@@ -350,7 +372,7 @@ void storage_move_done(struct mgmt_task *task)
 		break;
 	case STORE__ACTION__MOVE_DISCARD:
 		if (move->state == MGMT_MOVE_UNDOING)
-			finish(task);
+			finish(task, false);
 		else
 			go_on(task, STORE__ACTION__MOVE_PREPARE);
 		break;
@@ -383,10 +405,10 @@ void storage_move_done(struct mgmt_task *task)
 			go_on(task, STORE__ACTION__MOVE_STATUS);
 		break;
 	case STORE__ACTION__MOVE_ACCEPT:
-		go_on(task, STORE__ACTION__VOLUME_DESTROY);
+		go_on(task, STORE__ACTION__MOVE_ERASE);
 		break;
-	case STORE__ACTION__VOLUME_DESTROY:
-		finish(task);
+	case STORE__ACTION__MOVE_ERASE:
+		finish(task, false);
 		break;
 	default:
 		must(!"a step of a move");
@@ -411,6 +433,8 @@ void storage_move_refused(struct mgmt_task *task, const struct storage_part *par
 {
 	struct fathom_fault why = part->why;
 
+	if (storage_move_leave(task))
+		return;
 	if (task->move.state == MGMT_MOVE_SETTLING || task->move.state == MGMT_MOVE_UNDOING) {
 		/* it has been decided which one is the volume: call until that is so */
 		if (task->move.action == STORE__ACTION__MOVE_UNFENCE && part->error == -ESTALE)
@@ -424,6 +448,14 @@ void storage_move_refused(struct mgmt_task *task, const struct storage_part *par
 	} else {
 		undo(task, &why);
 	}
+}
+
+bool storage_move_leave(struct mgmt_task *task)
+{
+	if (!storage_moves(task) || task->move.action != STORE__ACTION__MOVE_ERASE)
+		return false;
+	finish(task, true);
+	return true;
 }
 
 bool storage_move_gives_way(struct mgmt_task *task, const struct storage_part *part)
@@ -444,7 +476,7 @@ void storage_move_settle_lost(struct mgmt_task *task, struct storage_part *part)
 	char what[STORAGE_WHAT_BYTES];
 	int error;
 
-	if (state == MGMT_MOVE_UNDOING || task->move.action == STORE__ACTION__VOLUME_DESTROY) {
+	if (state == MGMT_MOVE_UNDOING || task->move.action == STORE__ACTION__MOVE_ERASE) {
 		part->is_done = true;
 		return;
 	}
@@ -481,6 +513,20 @@ bool storage_move_check_cancel(struct mgmt_task *task)
 	return true;
 }
 
+void storage_move_cancel(struct catalog_volume *volume)
+{
+	const struct catalog_change *change = &volume->record.change;
+	struct mgmt_task *task = volume->task;
+
+	if (!task || !storage_moves(task) || (change->phase != MGMT_MOVE_COPYING && change->phase != MGMT_MOVE_SWITCHING))
+		return;
+	task->move.is_cancelled = true; /* until storage_move_check_cancel(), after the call under way */
+	if (task->calls > 0)
+		return;
+	task->parts[0].is_done = true;
+	storage_run(task);
+}
+
 static void cancel(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume)
 {
 	const struct catalog_change *change = &volume->record.change;
@@ -499,13 +545,7 @@ static void cancel(struct mgmt *mgmt, struct grpc_call *call, struct catalog_vol
 		mgmt_fail(call, error, &why);
 		return;
 	}
-	if (change->phase != MGMT_MOVE_UNDOING) {
-		volume->task->move.is_cancelled = true; /* until storage_move_check_cancel(), after the call under way */
-		if (volume->task->calls == 0) {
-			volume->task->parts[0].is_done = true;
-			storage_run(volume->task);
-		}
-	}
+	storage_move_cancel(volume);
 	storage_reply_volume(mgmt, call, volume);
 }
 
@@ -516,6 +556,7 @@ static int check_move(struct mgmt *mgmt, const struct catalog_volume *volume, co
 {
 	const struct catalog_place *place = catalog_pool_place(volume->pool, asked->rank);
 	const struct member *member = place ? storage_member(mgmt, place) : NULL;
+	char what[STORAGE_WHAT_BYTES];
 
 	if (!place)
 		return fault_rank_not_of_pool(why, asked->rank, volume->pool->record.name);
@@ -523,6 +564,10 @@ static int check_move(struct mgmt *mgmt, const struct catalog_volume *volume, co
 		return fault_rank_not_joined(why, asked->rank, "gone");
 	if (member->state != MEMBER_JOINED)
 		return fault_rank_not_joined(why, asked->rank, member_state_wire(member->state));
+	if (storage_check_share(volume->pool, asked->rank, why) < 0)
+		return why->error;
+	if (catalog_find_old_copy(mgmt->catalog, volume->record.uuid, asked->rank))
+		return fault_old_copy_left(why, storage_what(volume->pool, volume, what), asked->rank);
 	*place_ret = *place;
 	return storage_check_room(mgmt, place, 1, why);
 }

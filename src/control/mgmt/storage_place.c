@@ -143,10 +143,16 @@ int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uin
 
 	if (!ranks)
 		return -ENOMEM;
+	if (only->count == 1 && storage_check_share(pool, only->ranks[0], why) < 0) {
+		free(ranks);
+		return why->error;
+	}
 	for (uint32_t i = 0; only->count > 0 && i < count; i++) {
 		ranks[i].is_named = rank_set_has(only, ranks[i].rank);
 		ranks[i].is_joined = ranks[i].is_joined && ranks[i].is_named;
 	}
+	for (uint32_t i = 0; i < count; i++)
+		ranks[i].is_excluded |= !catalog_share_is_up(pool, ranks[i].rank);
 	error = placement_choose(ranks, count, bytes, &placement);
 	if (error) {
 		error = explain(pool, bytes, &placement, error, why);
@@ -157,6 +163,32 @@ int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uin
 		keep_placement(&ranks[placement.index], &placement, &record->placement);
 	}
 	free(ranks);
+	return error;
+}
+
+int storage_choose_target(struct mgmt *mgmt, const struct catalog_volume *volume, struct catalog_place *place_ret,
+			  struct fathom_fault *why)
+{
+	const struct catalog_pool *pool = volume->pool;
+	uint64_t bytes = volume->record.thick || !pool->record.overcommit ? volume->record.size_bytes : 0;
+	struct catalog_volume_record placed = { 0 };
+	struct rank_set only = { 0 };
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < pool->record.place_count; i++) {
+		uint32_t rank = pool->record.places[i].rank;
+
+		if (rank != volume->record.place.rank && catalog_share_is_up(pool, rank) &&
+		    !catalog_find_old_copy(mgmt->catalog, volume->record.uuid, rank))
+			error = rank_set_add(&only, rank);
+	}
+	if (!error && only.count == 0)
+		error = fault_drain_without_target(why, pool->record.name);
+	if (!error)
+		error = storage_place_volume(mgmt, pool, bytes, &only, &placed, why);
+	if (!error)
+		*place_ret = placed.place;
+	rank_set_deinit(&only);
 	return error;
 }
 

@@ -45,6 +45,7 @@ struct queried {
 	Mgmt__PoolQueryResp__Rank *ranks, **rank_places;
 	struct rank_set enabled, disabled;
 	char *enabled_text, *disabled_text;
+	char (*infos)[STORAGE_INFO_BYTES]; /* of `ranks` */
 	char pending[STORAGE_CHANGE_BYTES];
 };
 
@@ -84,6 +85,32 @@ static void fill_rank(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 		rank->free_bytes = min_u64(rank->free_bytes, limit - min_u64(limit, listed->promised_bytes));
 }
 
+/* The state of the pool's share at `index`. */
+static void fill_share(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, struct queried *queried)
+{
+	Mgmt__PoolQueryResp__Rank *rank = &queried->ranks[index];
+	struct catalog_use use = catalog_use(&pool->record, index);
+	struct storage_drain_progress progress;
+
+	storage_drain_count(mgmt, pool, rank->rank, &progress);
+	storage_drain_explain(mgmt, pool, index, queried->infos[index]);
+	rank->share = (char *)catalog_share_word(use.state);
+	rank->share_since_ns = use.since_ns;
+	rank->share_info = queried->infos[index];
+	rank->moving_count = progress.moving;
+	rank->old_copy_count = progress.old_copies;
+	if (use.state != MGMT_SHARE_DRAINING)
+		return;
+	/* DAOS's word for what goes on */
+	queried->rebuild.state = queried->rebuild.derived_state = MGMT__POOL_REBUILD_STATUS__STATE__BUSY;
+	queried->rebuild.objects += progress.left;
+}
+
+static bool is_in_use(const struct member *member, enum mgmt_share_state state)
+{
+	return member && system_is_in_map(member) && (state == MGMT_SHARE_UP || state == MGMT_SHARE_DRAINING);
+}
+
 static void fill_tiers(struct queried *queried)
 {
 	Mgmt__StorageUsageStats *devices = &queried->tiers[1];
@@ -116,13 +143,17 @@ static int fill_ranks(struct mgmt *mgmt, const struct catalog_pool *pool, struct
 
 	queried->ranks = calloc(count, sizeof(*queried->ranks));
 	queried->rank_places = calloc(count, sizeof(*queried->rank_places));
-	if (!queried->ranks || !queried->rank_places)
+	queried->infos = calloc(count, sizeof(*queried->infos));
+	if (!queried->ranks || !queried->rank_places || !queried->infos)
 		return -ENOMEM;
+	mgmt__pool_rebuild_status__init(&queried->rebuild);
+	queried->rebuild.state = queried->rebuild.derived_state = MGMT__POOL_REBUILD_STATUS__STATE__IDLE;
 	for (uint32_t i = 0; !error && i < count; i++) {
 		const struct member *member = storage_member(mgmt, &pool->record.places[i]);
-		bool is_enabled = member && system_is_in_map(member);
+		bool is_enabled = is_in_use(member, catalog_use(&pool->record, i).state);
 
 		fill_rank(mgmt, pool, &pool->record.places[i], &queried->ranks[i]);
+		fill_share(mgmt, pool, i, queried);
 		queried->rank_places[i] = &queried->ranks[i];
 		queried->response.active_targets += is_enabled;
 		error = rank_set_add(is_enabled ? &queried->enabled : &queried->disabled, pool->record.places[i].rank);
@@ -141,8 +172,6 @@ static void fill_query(struct mgmt *mgmt, const struct catalog_pool *pool, uint6
 	const struct catalog_pool_record *record = &pool->record;
 	Mgmt__PoolQueryResp *response = &queried->response;
 
-	mgmt__pool_rebuild_status__init(&queried->rebuild);
-	queried->rebuild.state = queried->rebuild.derived_state = MGMT__POOL_REBUILD_STATUS__STATE__IDLE;
 	response->rebuild = &queried->rebuild;
 	response->uuid = (char *)record->uuid;
 	response->label = (char *)record->name;
@@ -180,6 +209,7 @@ static void free_queried(struct queried *queried)
 	free(queried->disabled_text);
 	free(queried->ranks);
 	free(queried->rank_places);
+	free(queried->infos);
 }
 
 /* Always call free_queried(). Errors: -ENOMEM. */

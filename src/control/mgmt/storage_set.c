@@ -130,7 +130,7 @@ void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog
 		storage_wait(pool->task, call);
 		return;
 	}
-	if (next.change.is_set)
+	if (next.change.is_set || catalog_changing_shares(pool) > 0)
 		error = fault_storage_changing(&why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
 	if (!error)
 		error = storage_check_room(mgmt, next.places, next.place_count, &why);

@@ -183,6 +183,7 @@ void storage_end(struct mgmt_task *task, const struct fathom_fault *why)
 		task->mgmt->stats.storage_done++;
 	probe_mgmt_task_done(reactor_now(), task, trace_intern(task->name), error);
 	storage_evict_ended(task, why);
+	storage_drain_soon(task->mgmt, 0);
 	answer_waiters(task, why);
 	free_task(task);
 }
@@ -233,7 +234,8 @@ int storage_check_room(struct mgmt *mgmt, const struct catalog_place *places, si
 
 static struct mgmt_task *create_task(struct mgmt *mgmt, struct catalog_pool *pool, struct catalog_volume *volume)
 {
-	uint32_t count = volume ? 1 : pool->record.place_count;
+	bool is_extension = !volume && pool->state == MGMT_POOL_READY && !pool->record.change.is_set;
+	uint32_t count = volume ? 1 : is_extension ? catalog_changing_shares(pool) : pool->record.place_count, at = 0;
 	struct mgmt_task *task = calloc(1, sizeof(*task) + count * sizeof(task->parts[0]));
 
 	if (!task)
@@ -248,10 +250,15 @@ static struct mgmt_task *create_task(struct mgmt *mgmt, struct catalog_pool *poo
 		 volume ? volume->record.name : "");
 	memcpy(task->uuid, volume ? volume->record.uuid : pool->record.uuid, sizeof(task->uuid));
 	task->part_count = count;
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < count; i++)
 		task->parts[i].task = task;
-		task->parts[i].place = volume ? volume->record.place : pool->record.places[i];
+	for (uint32_t i = 0; !volume && i < pool->record.place_count; i++) {
+		if (!is_extension || catalog_share_changes(pool, i))
+			task->parts[at++].place = pool->record.places[i];
 	}
+	if (volume)
+		task->parts[at++].place = volume->record.place;
+	must(at == count);
 	if (volume)
 		volume->task = task;
 	else
@@ -439,7 +446,8 @@ static bool find_intent(const struct mgmt *mgmt, struct catalog_pool **pool_ret,
 	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
 		*pool_ret = pool;
 		*volume_ret = NULL;
-		if ((pool->state != MGMT_POOL_READY || pool->record.change.is_set) && !pool->task)
+		if ((pool->state != MGMT_POOL_READY || pool->record.change.is_set || catalog_changing_shares(pool) > 0) &&
+		    !pool->task)
 			return true;
 		if (pool->state == MGMT_POOL_DESTROYING)
 			continue; /* its volumes are destroyed with it */
@@ -491,6 +499,8 @@ static void resume(struct deadline *deadline)
 		storage_run(task);
 	}
 	start_intents(mgmt);
+	storage_old_copies_retry(mgmt);
+	storage_drain_retry(mgmt);
 }
 
 static void resume_later(struct mgmt *mgmt, uint64_t after_ns)
@@ -507,8 +517,11 @@ int storage_open(struct mgmt *mgmt, struct fathom_fault *why)
 {
 	int error = catalog_open(mgmt->db, &mgmt->catalog, why);
 
-	if (!error)
+	if (!error) {
 		start_intents(mgmt);
+		storage_old_copies_retry(mgmt);
+		storage_drain_soon(mgmt, 0);
+	}
 	return error;
 }
 
@@ -526,6 +539,7 @@ int storage_forget_all(struct mgmt *mgmt, struct fathom_fault *why)
 		storage_abandon(task, &erased);
 	while (!error && (pool = TAILQ_FIRST(&mgmt->catalog->pools)))
 		error = catalog_remove_pool(mgmt->catalog, pool, why);
+	storage_old_copies_retry(mgmt);
 	return error;
 }
 

@@ -97,6 +97,7 @@ void move_status(struct storage_call *call);
 void move_accept(struct storage_call *call);
 void move_discard(struct storage_call *call);
 void move_snapshot(struct storage_call *call);
+void move_erase(struct storage_call *call);
 
 /* ---- for volume_export.c ---- */
 

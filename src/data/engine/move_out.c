@@ -555,6 +555,24 @@ void move_unfence(struct storage_call *call)
 	volumes_move(call->volumes, &call->key, &unfence, follow, call);
 }
 
+/* ---- erase ---- */
+
+/* The volume was moved away. Only its record proves that: a call that was delayed may be about an earlier move. */
+void move_erase(struct storage_call *call)
+{
+	const struct volume *volume = storage_call_volume(call);
+	const struct move_out *out = volume ? find_out(volume->record.uuid) : NULL;
+
+	if (!volume)
+		storage_call_end(call, NULL);
+	else if (volume->record.move != VOLUME_MOVE_OUTGOING)
+		end_with(call, -EINVAL, "the volume was not moved away: it is not erased");
+	else if (out && out->serial > call->request->move_serial)
+		end_with(call, -ESTALE, "another move of the volume has begun since");
+	else
+		export_destroy_volume(call->volumes, &call->key, true, storage_end_destroy, call);
+}
+
 /* ---- the life of the module ---- */
 
 void moves_out_stop(void)

@@ -16,6 +16,7 @@
 
 static_assert((int)STORAGE_ACTION_SNAPSHOT_CLONE == (int)STORE__ACTION__SNAPSHOT_CLONE, "the probe's enum has its values");
 static_assert((int)STORAGE_ACTION_MOVE_SNAPSHOT == (int)STORE__ACTION__MOVE_SNAPSHOT, "the probe's enum has its values");
+static_assert((int)STORAGE_ACTION_MOVE_ERASE == (int)STORE__ACTION__MOVE_ERASE, "the probe's enum has its values");
 
 static_assert((int)STORAGE_ACTION_POOL_SET == (int)STORE__ACTION__POOL_SET, "here, too");
 static_assert((int)STORAGE_ACTION_VOLUME_SET_THICK == (int)STORE__ACTION__VOLUME_SET_THICK, "here, too");
@@ -85,7 +86,7 @@ static void reply_saved(void *ctx, const struct fathom_fault *why)
 static bool changes_state_file(Store__Action action)
 {
 	return action == STORE__ACTION__VOLUME_RENAME || action == STORE__ACTION__VOLUME_DESTROY ||
-	       action == STORE__ACTION__POOL_DESTROY;
+	       action == STORE__ACTION__POOL_DESTROY || action == STORE__ACTION__MOVE_ERASE;
 }
 
 void storage_call_end(struct storage_call *call, const struct fathom_fault *why)
@@ -273,6 +274,7 @@ static const struct action {
 	[STORE__ACTION__MOVE_DISCARD] = { "MOVE_DISCARD", move_discard },
 	[STORE__ACTION__MOVE_SNAPSHOT] = { "MOVE_SNAPSHOT", move_snapshot },
 	[STORE__ACTION__POOL_SET] = { "POOL_SET", set_pool },
+	[STORE__ACTION__MOVE_ERASE] = { "MOVE_ERASE", move_erase },
 	[STORE__ACTION__VOLUME_SET_THICK] = { "VOLUME_SET_THICK", set_thick },
 };
 

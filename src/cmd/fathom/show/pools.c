@@ -271,6 +271,17 @@ static void show_use(const struct fathom_control_pool_rank *rank, bool overcommi
 		overcommit ? "allocated" : "promised", forecast_text(rank, texts[2]));
 }
 
+/* "Share of rank 1: draining since TIME: 3 volumes left"; nothing of a share that is used and complete. */
+static void show_share(const struct fathom_control_pool_rank *rank, FILE *out)
+{
+	char text[SIZE_TEXT_BYTES];
+
+	if (!rank->share[0] || (strcmp(rank->share, "up") == 0 && !rank->share_info[0]))
+		return;
+	fprintf(out, "Share of rank %" PRIu32 ": %s since %s%s%s\n", rank->rank, rank->share,
+		time_text(rank->share_since_ns, text), rank->share_info[0] ? ": " : "", rank->share_info);
+}
+
 /* What dmg's answers have no fields for. */
 static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 {
@@ -282,6 +293,8 @@ static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 	fprintf(out, "%s since: %s\n", pool_state(pool), time_text(pool->since_ns, texts[1]));
 	if (pool->pending[0])
 		fprintf(out, "Pending: %s%s%s\n", pool->pending, pool->reason[0] ? ": " : "", pool->reason);
+	for (size_t i = 0; i < pool->rank_count; i++)
+		show_share(&pool->ranks[i], out);
 	for (size_t i = 0; i < pool->rank_count; i++)
 		show_use(&pool->ranks[i], pool->overcommit, out);
 	if (pool->rank_count > 0)

@@ -220,6 +220,31 @@ class Destroy(CommandTest):
         self.assertIn("--recursive", second)
 
 
+class Ranks(CommandTest):
+    """extend, exclude, drain, reintegrate."""
+    REQUESTS = {"extend": MGMT.PoolExtendReq, "exclude": MGMT.PoolExcludeReq, "drain": MGMT.PoolDrainReq, "reintegrate": MGMT.PoolReintReq}
+    ANSWERS = {"extend": MGMT.PoolExtendResp, "exclude": MGMT.PoolExcludeResp, "drain": MGMT.PoolDrainResp, "reintegrate": MGMT.PoolReintResp}
+
+    def test_the_ranks_are_in_one_request(self):
+        with FakeServer({f"/mgmt.MgmtSvc/Pool{name.capitalize()}": answer() for name, answer in self.ANSWERS.items()}) as server:
+            for name, message in self.REQUESTS.items():
+                self.assertIn("command succeeded", self.fathom(server, "pool", name, "p1", "--ranks", "1,3-4").stdout)
+                self.assertEqual([(one.id, one.rank_set) for one in server.requests(f"/mgmt.MgmtSvc/Pool{name.capitalize()}", message)], [("p1", "1,3-4")])
+                self.fathom(server, "pool", name, "p1", status=2)
+                self.fathom(server, "pool", name, status=2)
+
+    def test_a_query_shows_shares_that_are_not_up(self):
+        rank = MGMT.PoolQueryResp.Rank
+        ranks = [rank(rank=0, state="joined", share="up", share_since_ns=1), rank(rank=1, state="joined", share="draining", share_since_ns=1,
+                 share_info="2 volumes left, 1 of them being moved", moving_count=1, old_copy_count=3)]
+        with FakeServer({QUERY: pool(ranks=ranks)}) as server:
+            lines = [line for line in self.fathom(server, "pool", "query", "p0").stdout.splitlines() if line.startswith("Share of rank ")]
+            self.assertRegex("|".join(lines), r"^Share of rank 1: draining since [^|]*: 2 volumes left, 1 of them being moved$")
+            said = json.loads(self.fathom(server, "pool", "query", "p0", "-j").stdout)["response"]["ranks"][1]
+            self.assertEqual((said["share"], said["share_info"], said["moving"], said["old_copies"]),
+                             ("draining", "2 volumes left, 1 of them being moved", 1, 3))
+
+
 class Access(CommandTest):
     LISTED = MGMT.ACLResp(ACL=["A::OWNER@:rw", "A:G:GROUP@:rcd", "A::bob@:"], ownerUser="ann@", ownerGroup="staff@")
     GET, OVERWRITE, UPDATE, DELETE = (f"/mgmt.MgmtSvc/Pool{name}ACL" for name in ("Get", "Overwrite", "Update", "Delete"))

@@ -337,6 +337,11 @@ static inline int fake_move(struct fake_storage *storage, struct fake_volume *vo
 			return -EINVAL;
 		fake_drop_volume(storage, volume);
 		return 0;
+	case STORE__ACTION__MOVE_ERASE:
+		if (volume->move != FAKE_OUTGOING)
+			return -EINVAL;
+		fake_drop_volume(storage, volume);
+		return 0;
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -371,7 +376,8 @@ static inline int fake_change_volume(struct fake_storage *storage, const Store__
 		return volume && strcmp(volume->uuid, request->volume_uuid) == 0 ? 0 : -ENOENT;
 	}
 	if (!is_it)
-		return request->action == STORE__ACTION__MOVE_UNFENCE || request->action == STORE__ACTION__MOVE_DISCARD
+		return request->action == STORE__ACTION__MOVE_UNFENCE || request->action == STORE__ACTION__MOVE_DISCARD ||
+				       request->action == STORE__ACTION__MOVE_ERASE
 			       ? 0
 			       : -ENOENT;
 	if (request->action == STORE__ACTION__VOLUME_SET_THICK) {

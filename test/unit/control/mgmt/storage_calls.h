@@ -64,6 +64,43 @@ static inline const Mgmt__PoolQueryResp *query_pool(const char *id)
 	return answer_of(ADMIN_ASK("PoolQuery", request, pool_query));
 }
 
+/* `ranks` "1,3" */
+static inline struct question *extend_pool(const char *id, const char *ranks)
+{
+	Mgmt__PoolExtendReq request = MGMT__POOL_EXTEND_REQ__INIT;
+
+	request.id = (char *)id;
+	request.rank_set = (char *)ranks;
+	return ADMIN_ASK("PoolExtend", request, pool_extend);
+}
+
+static inline struct question *exclude_ranks(const char *id, const char *ranks)
+{
+	Mgmt__PoolExcludeReq request = MGMT__POOL_EXCLUDE_REQ__INIT;
+
+	request.id = (char *)id;
+	request.rank_set = (char *)ranks;
+	return ADMIN_ASK("PoolExclude", request, pool_exclude);
+}
+
+static inline struct question *drain_ranks(const char *id, const char *ranks)
+{
+	Mgmt__PoolDrainReq request = MGMT__POOL_DRAIN_REQ__INIT;
+
+	request.id = (char *)id;
+	request.rank_set = (char *)ranks;
+	return ADMIN_ASK("PoolDrain", request, pool_drain);
+}
+
+static inline struct question *reintegrate_ranks(const char *id, const char *ranks)
+{
+	Mgmt__PoolReintReq request = MGMT__POOL_REINT_REQ__INIT;
+
+	request.id = (char *)id;
+	request.rank_set = (char *)ranks;
+	return ADMIN_ASK("PoolReintegrate", request, pool_reint);
+}
+
 static inline struct question *get_acl(const char *id)
 {
 	Mgmt__GetACLReq request = MGMT__GET_ACLREQ__INIT;

@@ -160,6 +160,87 @@ static void check_origins(void)
 	free(record.hosts);
 }
 
+/* A record without states of shares: all are up. */
+static int store_shares(void *unused)
+{
+	struct catalog_pool_record record = make_pool("p");
+	struct catalog_layout layout;
+	struct catalog_place place = { .rank = 5 };
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &record, &pool, NULL) == 0);
+	must(catalog_share_is_up(pool, 3) && catalog_share_is_up(pool, 9) && !catalog_share_is_up(pool, 5));
+	must(catalog_changing_shares(pool) == 0 && catalog_use(&pool->record, 1).since_ns == 5);
+	must(catalog_layout(pool, 1, &layout) == 0);
+	catalog_layout_add(&layout, &place, MGMT_SHARE_EXTENDING);
+	catalog_layout_move(&layout, 2, MGMT_SHARE_DRAINING);
+	must(catalog_set_layout(catalog, pool, &layout, NULL) == 0);
+	must(!layout.places && pool->shares[1].rank == 5 && pool->shares[1].state == MGMT_SHARE_EXTENDING);
+	catalog_close(catalog);
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	pool = catalog_find_pool(catalog, "p");
+	must(pool->record.place_count == 3 && catalog_share_index(pool, 9) == 2);
+	must(catalog_share_changes(pool, 1) && catalog_changing_state(pool) == MGMT_SHARE_EXTENDING);
+	must(pool->shares[2].state == MGMT_SHARE_DRAINING && catalog_share_is_up(pool, 3));
+	must(catalog_layout(pool, 0, &layout) == 0);
+	catalog_layout_move(&layout, 1, MGMT_SHARE_REMOVING);
+	must(catalog_set_layout(catalog, pool, &layout, NULL) == 0);
+	must(catalog_layout(pool, 0, &layout) == 0);
+	catalog_layout_move(&layout, 1, MGMT_SHARE_ABSENT);
+	must(catalog_set_layout(catalog, pool, &layout, NULL) == 0 && pool->record.place_count == 2);
+	must(catalog_share_index(pool, 9) == 1 && pool->shares[1].state == MGMT_SHARE_DRAINING);
+	must(catalog_remove_pool(catalog, pool, NULL) == 0);
+	catalog_close(catalog);
+	return 0;
+}
+
+static void shares_keep_their_states(void **state)
+{
+	on_control(store_shares, NULL);
+}
+
+static int leave_copy(void *unused)
+{
+	struct catalog_pool_record pool_record = make_pool("p");
+	struct catalog_volume_record record = make_volume(), next;
+	const struct catalog_place place = { .rank = 3 };
+	struct catalog_volume *volume;
+	struct catalog_old_copy *copy;
+	struct fathom_fault why = { 0 };
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &pool_record, &pool, NULL) == 0);
+	must(catalog_add_volume(catalog, pool, &record, &volume, NULL) == 0);
+	next = volume->record;
+	next.change = (struct catalog_change){ 0 };
+	must(catalog_leave_copy(catalog, volume, &next, &place, NULL) == 0);
+	must(volume->record.change.kind == CATALOG_NO_CHANGE);
+	must(catalog_remove_pool(catalog, pool, NULL) == 0); /* the copy is independent */
+	catalog_close(catalog);
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	copy = catalog_find_old_copy(catalog, UUID_2, 3);
+	must(copy && strcmp(copy->pool, "p") == 0 && strcmp(copy->volume, "v") == 0 && copy->since_ns > 0);
+	must(!catalog_find_old_copy(catalog, UUID_2, 9) && catalog_count_old_copies(catalog, UUID_1, 3) == 1);
+	must(catalog_remove_old_copy(catalog, copy, NULL) == 0 && catalog->old_copy_count == 0);
+	catalog_close(catalog);
+	must(open_with("old-copy/" UUID_2 "/3", "{}", &why) == -EBADMSG && why.code == FAULT_DB_VALUE_BAD);
+	must(open_with("old-copy/" UUID_2 "/3", "no JSON", &why) == -EBADMSG);
+	must(open_with("old-copy/" UUID_2 "/4",
+		       "{\"schema\":1,\"pool\":\"p\",\"pool_uuid\":\"" UUID_1 "\",\"volume\":\"v\",\"uuid\":\"" UUID_2
+		       "\",\"rank\":3,\"member\":\"" UUID_1 "\",\"since_ns\":1}",
+		       &why) == -EBADMSG);
+	return 0;
+}
+
+static void an_old_copy_is_kept_without_its_volume(void **state)
+{
+	on_control(leave_copy, NULL);
+}
+
 static int open_damaged(void *unused)
 {
 	static const char *const keys[] = { "pool/p", "pool/.p", "volume/p/v", "volume/v", "volume/p/v/w" };
@@ -208,6 +289,7 @@ static int open_without_acl(void *unused)
 	free(record.places);
 	free(record.acl);
 	free(loaded.places);
+	free(loaded.uses);
 	free(loaded.acl);
 	return 0;
 }
@@ -259,6 +341,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
+		TEST(shares_keep_their_states),
+		TEST(an_old_copy_is_kept_without_its_volume),
 		TEST(records_come_back_as_they_were_stored),
 		TEST(a_volume_gets_another_name_in_one_transaction),
 		TEST(a_record_without_a_list_is_open_to_everyone),

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The ranks of a pool: extended, excluded, drained and reintegrated; and what a move leaves on a rank that is down. */
+#include "storage_calls.h"
+
+static struct fake_storage *storage(uint32_t rank)
+{
+	return &fixture.fakes[rank].storage;
+}
+
+/* No volume is served by two engines, and no more than two are copied at a time. */
+static void check_engines(void)
+{
+	uint32_t incoming = 0;
+
+	for (uint32_t rank = 0; rank < FAKES; rank++) {
+		for (uint32_t i = 0; i < storage(rank)->volume_count; i++) {
+			const struct fake_volume *volume = &storage(rank)->volumes[i];
+			uint32_t serving = 0;
+
+			incoming += volume->move == FAKE_INCOMING;
+			for (uint32_t other = 0; other < FAKES; other++) {
+				const struct fake_volume *same = fake_find_uuid(storage(other), volume->uuid);
+
+				serving += same && same->move == FAKE_STILL && same->host_count > 0;
+			}
+			must(serving <= 1);
+		}
+	}
+	must(incoming <= 2);
+}
+
+/* Pool "p" on the ranks of `ranks`, of `joined` that have joined. */
+static void begin(uint32_t joined, uint32_t *ranks, size_t count)
+{
+	struct pool_request request;
+
+	fixture.storage_patience_ns = NS_PER_MS;
+	fixture.after_storage = check_engines;
+	fixture_begin(NULL);
+	join_many(joined);
+	fill_pool(&request, "p", "");
+	request.message.ranks = ranks;
+	request.message.n_ranks = count;
+	answer_of(ask_pool(&request));
+}
+
+static void end(void)
+{
+	fixture_end(NULL);
+	fixture.after_storage = NULL;
+}
+
+static const Mgmt__PoolQueryResp__Rank *query_rank(uint32_t rank)
+{
+	const Mgmt__PoolQueryResp *pool = query_pool("p");
+
+	for (size_t i = 0; i < pool->n_ranks; i++) {
+		if (pool->ranks[i]->rank == rank)
+			return pool->ranks[i];
+	}
+	return NULL;
+}
+
+static int set_errors(void *ctx)
+{
+	const int *what = ctx; /* rank, action, errno */
+
+	storage((uint32_t)what[0])->errors[what[1]] = what[2];
+	return 0;
+}
+
+static void set_error(uint32_t rank, Store__Action action, int error)
+{
+	int what[] = { (int)rank, (int)action, error };
+
+	on_control(set_errors, what);
+}
+
+static bool nothing_is_drained(void *unused)
+{
+	return mgmt_stats(fixture.mgmt).shares_draining == 0 && nothing_is_pending(NULL);
+}
+
+/* ---- extend ---- */
+
+static void a_pool_gets_more_ranks(void **state)
+{
+	Mgmt__PoolExtendReq request = MGMT__POOL_EXTEND_REQ__INIT;
+	uint32_t ranks[] = { 1 }, more[] = { 0, 2 };
+	const Mgmt__PoolQueryResp *pool;
+	char message[512];
+
+	begin(4, ranks, 1);
+	request.id = (char *)"p"; /* as dmg asks */
+	request.ranks = more;
+	request.n_ranks = 2;
+	answer_of(ADMIN_ASK("PoolExtend", request, pool_extend));
+	pool = query_pool("p");
+	assert_int_equal(pool->n_ranks, 3);
+	assert_string_equal(pool->enabled_ranks, "0-2");
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(pool->ranks[i]->share, "up");
+		assert_int_equal(storage((uint32_t)i)->pool_count, 1);
+		assert_string_equal(storage((uint32_t)i)->pools[0].uuid, pool->uuid);
+	}
+	assert_int_equal(count_events(RAS_POOL_EXTENDED, message, sizeof(message)), 1);
+	assert_non_null(strstr(message, "pool \"p\": ranks 0,2 added"));
+	/* repeated: nothing happens */
+	answer_of(extend_pool("p", "0,2"));
+	assert_int_equal(storage(2)->calls[STORE__ACTION__POOL_CREATE], 1);
+	assert_int_equal(volume_of(create_volume_on("p/a", GIB, "2"))->rank, 2);
+	assert_int_equal(extend_pool("p", "9")->why.code, FAULT_NO_SUCH_RANK);
+	assert_int_equal(extend_pool("p", "")->why.code, FAULT_NO_RANKS_NAMED);
+	assert_int_equal(extend_pool("p", "x")->why.code, FAULT_RANK_LIST_BAD);
+	assert_int_equal(extend_pool("q", "3")->why.code, FAULT_NO_SUCH_POOL);
+	answer_of(exclude_ranks("p", "2"));
+	assert_int_equal(extend_pool("p", "2-3")->why.code, FAULT_SHARE_NOT_UP);
+	answer_of(destroy_pool("p", true, true));
+	for (uint32_t rank = 0; rank < 3; rank++)
+		assert_int_equal(storage(rank)->pool_count, 0);
+	end();
+}
+
+static void a_refused_extension_adds_no_rank(void **state)
+{
+	uint32_t ranks[] = { 0 };
+
+	begin(3, ranks, 1);
+	fixture.storage_patience_ns = 0;
+	reopen_mgmt();
+	set_error(2, STORE__ACTION__POOL_CREATE, -ENOSPC);
+	assert_int_equal(extend_pool("p", "1-2")->why.code, FAULT_STORAGE_FULL);
+	assert_int_equal(query_pool("p")->n_ranks, 1);
+	assert_int_equal(storage(1)->pool_count, 0);
+	assert_int_equal(storage(1)->calls[STORE__ACTION__POOL_CREATE], 1);
+	set_error(2, STORE__ACTION__POOL_CREATE, 0);
+	answer_of(extend_pool("p", "1-2"));
+	assert_int_equal(query_pool("p")->n_ranks, 3);
+	end();
+}
+
+static void an_extension_goes_on_after_a_restart(void **state)
+{
+	uint32_t ranks[] = { 0 };
+
+	begin(3, ranks, 1);
+	set_error(1, STORE__ACTION__POOL_CREATE, -EAGAIN);
+	assert_int_equal(extend_pool("p", "1")->why.code, FAULT_STORAGE_WAITS);
+	assert_string_equal(query_pool("p")->pending, "extend by rank 1");
+	assert_string_equal(query_rank(1)->share, "extending");
+	assert_int_equal(extend_pool("p", "2")->why.code, FAULT_STORAGE_CHANGING);
+	assert_int_equal(exclude_ranks("p", "1")->why.code, FAULT_STORAGE_CHANGING);
+	assert_int_equal(create_volume_on("p/a", GIB, "1")->why.code, FAULT_SHARE_NOT_UP);
+	assert_int_equal(volume_of(create_volume("p/a", GIB))->rank, 0);
+	reopen_mgmt();
+	assert_string_equal(query_rank(1)->share, "extending");
+	set_error(1, STORE__ACTION__POOL_CREATE, 0);
+	wait_until(nothing_is_pending, NULL);
+	assert_string_equal(query_rank(1)->share, "up");
+	assert_int_equal(storage(1)->pool_count, 1);
+	end();
+}
+
+/* ---- exclude ---- */
+
+static void an_excluded_rank_gets_no_volumes(void **state)
+{
+	uint32_t ranks[] = { 0, 1 };
+	const Mgmt__PoolQueryResp *pool;
+	char message[512];
+
+	begin(2, ranks, 2);
+	volume_of(create_volume_on("p/a", GIB, "1"));
+	volume_of(create_volume_on("p/b", GIB, "0"));
+	answer_of(create_snapshot("p/a@s"));
+	answer_of(exclude_ranks("p", "1"));
+	assert_int_equal(count_events(RAS_POOL_RANK_CHANGED, message, sizeof(message)), 1);
+	assert_non_null(strstr(message, "pool \"p\": rank 1 excluded"));
+	pool = query_pool("p");
+	assert_string_equal(pool->enabled_ranks, "0");
+	assert_string_equal(pool->disabled_ranks, "1");
+	assert_string_equal(pool->ranks[1]->share, "excluded");
+	assert_true(pool->ranks[1]->share_since_ns > 0);
+	assert_string_equal(show_volume("p/a")->state, "ready"); /* its engine serves it */
+	for (uint32_t i = 0; i < 3; i++) {
+		char name[] = "p/0";
+
+		name[2] = (char)('0' + i);
+		assert_int_equal(volume_of(create_volume(name, GIB))->rank, 0);
+	}
+	assert_int_equal(create_volume_on("p/n", GIB, "1")->why.code, FAULT_SHARE_NOT_UP);
+	assert_int_equal(clone_volume("p/a@s", "p/n")->why.code, FAULT_SHARE_NOT_UP);
+	assert_int_equal(move_volume("p/b", 1)->why.code, FAULT_SHARE_NOT_UP);
+	assert_int_equal(exclude_ranks("p", "7")->why.code, FAULT_RANK_NOT_OF_POOL);
+	assert_int_equal(drain_ranks("p", "0")->why.code, FAULT_DRAIN_WITHOUT_TARGET);
+	answer_of(exclude_ranks("p", "1"));
+	assert_int_equal(count_events(RAS_POOL_RANK_CHANGED, message, sizeof(message)), 1);
+	reopen_mgmt();
+	on_control(fake_kill, &fixture.fakes[1]);
+	assert_string_equal(show_volume("p/a")->state, "excluded");
+	assert_string_equal(show_volume("p/b")->state, "ready");
+	on_control(fake_revive, &fixture.fakes[1]);
+	answer_of(reintegrate_ranks("p", "1"));
+	assert_string_equal(query_rank(1)->share, "up");
+	assert_int_equal(volume_of(create_volume_on("p/n", GIB, "1"))->rank, 1);
+	end();
+}
+
+/* ---- drain ---- */
+
+static bool only_one_is_left(void *unused)
+{
+	return storage(0)->volume_count == 1 && nothing_is_pending(NULL);
+}
+
+static void a_drained_rank_has_no_volumes(void **state)
+{
+	uint32_t ranks[] = { 0, 1, 2 };
+	const Fathom__Volume *volume;
+	char name[] = "p/0", message[512];
+
+	begin(3, ranks, 3);
+	for (uint32_t i = 0; i < 5; i++) {
+		name[2] = (char)('0' + i);
+		volume_of(create_volume_on(name, GIB, "0"));
+		volume_of(publish_volume(name, HOST));
+	}
+	answer_of(create_snapshot("p/2@s"));
+	answer_of(drain_ranks("p", "0"));
+	wait_until(only_one_is_left, NULL);
+	assert_string_equal(storage(0)->volumes[0].name, "2");
+	assert_string_equal(query_rank(0)->share, "draining");
+	assert_non_null(
+		strstr(query_rank(0)->share_info, "1 volume left, 0 of them being moved; 1 cannot be moved, first 2:"));
+	assert_int_equal(query_pool("p")->rebuild->state, MGMT__POOL_REBUILD_STATUS__STATE__BUSY);
+	assert_int_equal(query_pool("p")->rebuild->objects, 1);
+	volume = show_volume("p/2");
+	assert_string_equal(volume->pending, "drain of rank 0");
+	assert_true(volume->pending_ns > 0);
+	assert_non_null(strstr(volume->reason, "because it is in use"));
+	assert_int_not_equal(volume_of(create_volume("p/n", GIB))->rank, 0);
+	answer_of(destroy_snapshot("p/2@s"));
+	answer_of(drain_ranks("p", "0")); /* tried now */
+	wait_until(nothing_is_drained, NULL);
+	assert_int_equal(storage(0)->volume_count, 0);
+	assert_string_equal(query_rank(0)->share, "drained");
+	assert_string_equal(query_rank(0)->share_info, "");
+	assert_string_equal(query_pool("p")->disabled_ranks, "0");
+	assert_string_equal(show_volume("p/2")->pending, "");
+	assert_int_equal(count_events(RAS_POOL_RANK_DRAINED, message, sizeof(message)), 1);
+	answer_of(drain_ranks("p", "0"));
+	assert_string_equal(query_rank(0)->share, "drained");
+	answer_of(reintegrate_ranks("p", "0"));
+	assert_int_equal(volume_of(create_volume_on("p/m", GIB, "0"))->rank, 0);
+	end();
+}
+
+static int keep_running(void *number)
+{
+	for (uint32_t rank = 0; rank < FAKES; rank++)
+		storage(rank)->running = (uint32_t)(uintptr_t)number;
+	storage(0)->regions = 1 << 20; /* the first round of each volume has some */
+	return 0;
+}
+
+static bool two_are_copied(void *unused)
+{
+	return storage(1)->calls[STORE__ACTION__MOVE_STATUS] > 1 && storage(1)->volume_count == 2;
+}
+
+static void begin_drain(void)
+{
+	uint32_t ranks[] = { 0, 1 };
+
+	begin(2, ranks, 2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(create_volume_on("p/b", GIB, "0"));
+	volume_of(create_volume_on("p/c", GIB, "0"));
+	on_control(keep_running, (void *)(uintptr_t)UINT32_MAX);
+	answer_of(drain_ranks("p", "0"));
+}
+
+static bool has_copied(void *unused)
+{
+	return storage(1)->calls[STORE__ACTION__MOVE_STATUS] > 0;
+}
+
+static void reintegrate_stops_a_drain(void **state)
+{
+	begin_drain();
+	wait_until(has_copied, NULL);
+	assert_true(query_rank(0)->moving_count > 0);
+	answer_of(reintegrate_ranks("p", "0"));
+	wait_until(nothing_is_pending, NULL);
+	assert_string_equal(query_rank(0)->share, "up");
+	assert_int_equal(storage(0)->volume_count + storage(1)->volume_count, 3);
+	assert_int_equal(list_volumes()->n_volumes, 3);
+	for (uint32_t i = 0; i < storage(0)->volume_count; i++)
+		assert_int_equal(storage(0)->volumes[i].move, FAKE_STILL);
+	end();
+}
+
+static void a_drain_goes_on_after_a_restart(void **state)
+{
+	begin_drain();
+	wait_until(has_copied, NULL);
+	reopen_mgmt();
+	assert_string_equal(query_rank(0)->share, "draining");
+	on_control(keep_running, NULL);
+	wait_until(nothing_is_drained, NULL);
+	assert_string_equal(query_rank(0)->share, "drained");
+	assert_int_equal(storage(0)->volume_count, 0);
+	assert_int_equal(storage(1)->volume_count, 3);
+	end();
+}
+
+/* The target of a drain is excluded: its volumes go elsewhere, or stay. */
+static void excluding_the_target_cancels_its_moves(void **state)
+{
+	begin_drain();
+	wait_until(two_are_copied, NULL);
+	answer_of(exclude_ranks("p", "1"));
+	wait_until(nothing_is_pending, NULL);
+	assert_int_equal(storage(1)->volume_count, 0);
+	assert_string_equal(query_rank(0)->share, "draining");
+	assert_non_null(strstr(query_rank(0)->share_info, "3 volumes left"));
+	assert_string_equal(show_volume("p/a")->pending, "drain of rank 0");
+	end();
+}
+
+/* ---- old copies ---- */
+
+static bool no_old_copies(void *unused)
+{
+	return mgmt_stats(fixture.mgmt).old_copies == 0;
+}
+
+static void begin_with_old_copy(void)
+{
+	uint32_t ranks[] = { 0, 1, 2 };
+
+	begin(3, ranks, 3);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(publish_volume("p/a", HOST));
+	set_error(0, STORE__ACTION__MOVE_ERASE, -EHOSTDOWN);
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+}
+
+/* The source is down after the commit: the volume goes on, and the source erases its copy later. */
+static void a_source_that_is_down_blocks_nothing(void **state)
+{
+	begin_with_old_copy();
+	assert_string_equal(show_volume("p/a")->pending, "");
+	assert_int_equal(storage(0)->volumes[0].move, FAKE_OUTGOING);
+	volume_of(resize_volume("p/a", 2 * GIB, false));
+	volume_of(rename_volume("p/a", "b"));
+	assert_int_equal(volume_of(move_volume("p/b", 2))->rank, 2);
+	assert_int_equal(move_volume("p/b", 0)->why.code, FAULT_OLD_COPY_LEFT);
+	assert_int_equal(query_rank(0)->old_copy_count, 1);
+	assert_string_equal(query_rank(0)->share_info, "1 old copy to be erased");
+	/* its rank is not drained before that */
+	answer_of(drain_ranks("p", "0"));
+	reopen_mgmt();
+	assert_string_equal(query_rank(0)->share, "draining");
+	set_error(0, STORE__ACTION__MOVE_ERASE, 0);
+	wait_until(no_old_copies, NULL);
+	wait_until(nothing_is_drained, NULL);
+	assert_int_equal(storage(0)->volume_count, 0);
+	assert_int_equal(storage(2)->volume_count, 1);
+	answer_of(reintegrate_ranks("p", "0"));
+	assert_int_equal(volume_of(move_volume("p/b", 0))->rank, 0);
+	assert_int_equal(storage(0)->volume_count, 1);
+	end();
+}
+
+/* A volume with the UUID of a destroyed one is not created where its old copy is. */
+static void an_old_copy_outlives_its_volume(void **state)
+{
+	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+
+	begin_with_old_copy();
+	snprintf(uuid, sizeof(uuid), "%s", show_volume("p/a")->uuid);
+	volume_of(destroy_volume("p/a", true));
+	assert_int_equal(list_volumes()->n_volumes, 0);
+	request.name = (char *)"p/a";
+	request.uuid = uuid;
+	request.size_bytes = GIB;
+	request.ranks = (char *)"0";
+	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_OLD_COPY_LEFT);
+	set_error(0, STORE__ACTION__MOVE_ERASE, 0);
+	wait_until(no_old_copies, NULL);
+	assert_int_equal(volume_of(FATHOM_ASK("VolumeCreate", request, volume))->rank, 0);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pool_gets_more_ranks),
+		cmocka_unit_test(a_refused_extension_adds_no_rank),
+		cmocka_unit_test(an_extension_goes_on_after_a_restart),
+		cmocka_unit_test(an_excluded_rank_gets_no_volumes),
+		cmocka_unit_test(a_drained_rank_has_no_volumes),
+		cmocka_unit_test(reintegrate_stops_a_drain),
+		cmocka_unit_test(a_drain_goes_on_after_a_restart),
+		cmocka_unit_test(excluding_the_target_cancels_its_moves),
+		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
+		cmocka_unit_test(an_old_copy_outlives_its_volume),
+	};
+
+	return cmocka_run_group_tests_name("control mgmt shares", tests, NULL, NULL);
+}
