@@ -133,6 +133,13 @@ void options_help(const struct option_table *table, FILE *to);
 void options_help_rows(const struct option_table *table, FILE *to);
 
 /*
+ * For a program's main(): run the command that argv[1] names, or the one with the table `otherwise` if argv[1] is an option
+ * or missing; `--help` and `--version`, too. The program must have commands, one of them "version". Returns the exit
+ * status: that of the command, or EXIT_USAGE if there is no such command or standard output could not be written.
+ */
+int options_run_program(const struct option_table *program, int argc, char **argv);
+
+/*
  * For a program's main(): if argv[1] is "--complete", print the words that can replace the last word of argv, and return
  * true. The scripts of `fathom completion` call it. A line is a word, a tab and its help; a first line "@files" or
  * "@folders" means the names of files or folders.

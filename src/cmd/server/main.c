@@ -345,38 +345,11 @@ static const struct option_table server_table = {
 	.in_front = true,
 };
 
-static int run_server_command(int argc, char **argv)
-{
-	const struct option_command *command;
-
-	if (argc < 2)
-		return command_start(argc, argv);
-	if (strcmp(argv[1], "--version") == 0)
-		return command_version(argc, argv);
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-		options_help(&server_table, stdout);
-		return EXIT_SUCCESS;
-	}
-	if (argv[1][0] == '-')
-		return command_start(argc, argv);
-	command = options_find_command(&server_table, argv[1]);
-	if (command)
-		return command->run(argc - 1, argv + 1);
-	fprintf(stderr, "fathom-server: no command \"%s\"; `fathom-server --help` lists them\n", argv[1]);
-	return EXIT_USAGE;
-}
-
 int main(int argc, char **argv)
 {
-	int status;
-
 	if (options_offer(&server_table, argc, argv))
 		return EXIT_SUCCESS;
 	began_ns = clock_monotonic_ns();
 	trace_schema_set(&fathom_server_schema);
-	status = run_server_command(argc, argv);
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return status;
-	fprintf(stderr, "fathom-server: standard output could not be written\n");
-	return status ? status : EXIT_USAGE;
+	return options_run_program(&server_table, argc, argv);
 }
