@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A guest that boots once and then starts many times from its saved state, in a second instead of a boot.
 
-    with saved.Saved(directory, programs, 768, prepare=["modprobe xfs"]) as state:
-        host = state.start(guest.Devices([disk.socket], {port: 4420}))
+    state = saved.Saved(directory, programs, 768, prepare=["modprobe xfs"])
+    state.save(guest.Devices([disk.socket], {port: 4420}))
+    host = state.start(guest.Devices([disk.socket], {other_port: 4420}))
 
 The state is QEMU's own migration stream. It is saved before the guest has used a disk, so nothing of a disk is in it.
 """
@@ -13,6 +14,7 @@ import pathlib
 import secrets
 import shutil
 import socket
+import sys
 import time
 
 import guest
@@ -20,12 +22,13 @@ import initramfs
 import kernel
 
 SAVE_SECONDS = 300
-START_SECONDS = 240     # until the first answer, on a busy machine
+START_SECONDS = 120     # until the first answer, on a busy machine
+START_ATTEMPTS = 3
 PREPARE_SECONDS = 240
 
 
 class Saved:
-    """`disks`: how many each start has; QEMU wants the same devices when it saves and when it loads."""
+    """`directory`: the state's files, which go with it. `prepare`: commands in the guest before it is saved."""
 
     def __init__(self, directory, programs, memory_mb, prepare):
         self._linux, self._memory_mb = kernel.get(), memory_mb
@@ -36,7 +39,7 @@ class Saved:
         self._prepare, self._accel = prepare, None
 
     def save(self, devices):
-        """Boot, prepare and save. Devices: as many disks and ports as for start()."""
+        """Boot, prepare and save. QEMU wants as many disks as at a start()."""
         words = ["-qmp", f"unix:{self._monitor},server=on,wait=off"]
         with guest.boot(memory_mb=self._memory_mb, devices=devices, archive=self._archive, words=words) as host:
             for command in self._prepare:
@@ -67,7 +70,15 @@ class Saved:
                 return answer["return"]
 
     def start(self, devices):
-        """A guest that continues from the saved state."""
+        """A guest that continues from the saved state. It has not used its disks yet, so a start that hangs can be repeated."""
+        for _ in range(START_ATTEMPTS - 1):
+            try:
+                return self._start(devices)
+            except (guest.GuestDied, guest.CommandTimeout) as error:
+                sys.stderr.write(f"saved.py: trying again: {str(error).splitlines()[0]}\n")
+        return self._start(devices)
+
+    def _start(self, devices):
         host = guest.Guest(self._accel, self._linux, memory_mb=self._memory_mb, devices=devices, archive=self._archive,
                            words=["-incoming", f"exec:cat {self._file}"])
         try:
