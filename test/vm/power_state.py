@@ -51,13 +51,13 @@ def sizes(objects):
     return {key: thing.bytes for key, thing in objects.items()}
 
 
-def scratch_folder(cached):
-    """In memory if there is room, since a check syncs much; otherwise in the cache."""
+def scratch_folder():
+    """In memory if there is room, since a check syncs much. Its path is short, as those of its sockets must be."""
     try:
         free = os.statvfs(SHM)
-        place = SHM if free.f_bavail * free.f_frsize >= SHM_BYTES else cached
+        place = SHM if free.f_bavail * free.f_frsize >= SHM_BYTES else None
     except OSError:
-        place = cached
+        place = None
     return tempfile.TemporaryDirectory(prefix="fathom-power-", dir=place)
 
 

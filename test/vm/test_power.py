@@ -63,9 +63,9 @@ class TestPower(unittest.TestCase):
     def setUpClass(cls):
         try:
             programs = targets.engine_binaries()
-            cls.load = pathlib.Path(os.environ.get("FATHOM_POWER_LOAD", "build/test/vm/power_load"))
+            cls.load = pathlib.Path(os.environ.get("FATHOM_POWER_LOAD", "build/test/power_load"))
             mkfs = kernel.need_program("mkfs.xfs", "xfsprogs")
-            directory = power_state.scratch_folder(kernel.cache_directory())
+            directory = power_state.scratch_folder()
             cls.addClassCleanup(directory.cleanup)
             cls.directory = pathlib.Path(directory.name)
             cls.saved = saved.Saved(cls.directory, programs, MEMORY_MB, [
