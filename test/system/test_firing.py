@@ -180,7 +180,7 @@ nvmf_subsystem_add_host {NQN} {HOST}
                             f"volume_rename p1 a b\n"
                             f"volume_create p1 c 8M\nvolume_publish p1 c {HOST}\nvolume_unpublish p1 c {HOST}\n"
                             f"volume_create p1 d 8M --checksums\nvolume_scrub p1 d --rate 64M\n"
-                            f"volume_set_thick p1 c\nvolume_set_thick p1 c --off\n")
+                            f"volume_set_thick p1 c\n")
         self.break_protocol(engine)
         self.exceed_keep_alive(engine)
         if self.has_reflinks:

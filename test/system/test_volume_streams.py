@@ -120,6 +120,7 @@ class Streams(SystemTest):
         self.rig.fathom("volume", "import", "p1/b", "--input", whole, "--checksums")
         self.assert_same("a", "b")
         self.assertTrue(self.rig.json("volume", "show", "p1/b")["volumes"][0]["checksums"])
+        self.rig.fathom("volume", "export", "p1/b@s1", "--output", self.path("again"))    # its clone has checksums, too
         self.assertIn("--checksums", self.refused("code = 1288", "volume", "set-prop", "p1/b", "checksums=off"))
         self.refused("code = 1259", "volume", "set-prop", "p1/b", "thick=on")
         self.rig.fathom("volume", "snapshot-destroy", "p2/a@s1")

@@ -185,7 +185,7 @@ static Store__Pool *create_pool(const struct pool *pool)
 	to->overcommit = record->overcommit;
 	to->created_ns = record->created_ns;
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
-		to->promised_bytes += volume->record.size_bytes;
+		to->promised_bytes += volume->record.read_only ? 0 : volume->record.size_bytes;
 		to->allocated_bytes += volume->allocated_bytes;
 	}
 	to->used_bytes = pool->usage.used_bytes;

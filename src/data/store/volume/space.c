@@ -68,14 +68,20 @@ static void note_usage(struct volumes *volumes, const struct pool *pool, struct 
 		volumes->level_changed(volumes->level_ctx, pool, usage, before);
 }
 
-/* What the volumes were promised; of thin ones of a pool with overcommit what they have allocated. */
+/*
+ * What the volumes were promised; of thin ones of a pool with overcommit what they have allocated. A clone that is only
+ * read has the blocks of its snapshot.
+ */
 static uint64_t pool_used(const struct pool *pool)
 {
 	const struct volume *volume;
 	uint64_t used = 0;
 
-	TAILQ_FOREACH (volume, &pool->volumes, link)
-		used += ledger_is_promised(pool, &volume->record) ? volume->record.size_bytes : volume->allocated_bytes;
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (!volume->record.read_only)
+			used += ledger_is_promised(pool, &volume->record) ? volume->record.size_bytes
+									  : volume->allocated_bytes;
+	}
 	return used;
 }
 

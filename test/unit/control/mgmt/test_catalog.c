@@ -34,6 +34,8 @@ static struct catalog_volume_record make_volume(void)
 		.block_bytes = 512,
 		.thick = true,
 		.checksums = true,
+		.read_only = true,
+		.description = "for \"the\" database",
 		.is_forced = true,
 		.place = { .rank = 9 },
 		.change = { .kind = CATALOG_RENAME, .text = "other", .since_ns = 11 },
@@ -80,6 +82,7 @@ static int store_and_load(void *unused)
 	must(catalog_has_host(&loaded->record, "nqn.b") && !catalog_has_host(&loaded->record, "nqn.c"));
 	must(strcmp(loaded->record.origin, "w@s") == 0 && strcmp(loaded->record.undo, "no space") == 0);
 	must(strcmp(loaded->record.former, "u") == 0);
+	must(loaded->record.read_only && strcmp(loaded->record.description, "for \"the\" database") == 0);
 	must(catalog_remove_pool(catalog, pool, NULL) == 0);
 	must(catalog->pool_count == 0 && catalog->volume_count == 0);
 	catalog_close(catalog);

@@ -397,6 +397,60 @@ static void the_end_of_the_data_is_found(void **state)
 	pool_tree_close(found.tree);
 }
 
+/* Records of a former release: with checksums they have version 1, and a clone does not say whether it shares blocks. */
+static void records_of_a_former_release_are_read(void **state)
+{
+	static const char sums[] = "{\"checksum\": \"0xe9cb3cb6\", \"volume\": "
+				   "{\"block_bytes\":4096,\"checksums\":true,\"created_ns\":5,\"generation"
+				   "\":1,\"hosts\":[],\"origin\":null,\"read_only\":false,\"size_bytes\":1048576,\"thick\":"
+				   "false,\"uuid\":\"950fc86b-1"
+				   "111-4111-8111-111111111111\",\"version\":1}}";
+	static const char clone[] = "{\"checksum\": \"0x5fddd636\", \"volume\": "
+				    "{\"block_bytes\":4096,\"checksums\":false,\"created_ns\":5,\"generatio"
+				    "n\":1,\"hosts\":[],\"origin\":{\"snapshot\":\"950fc86b-1111-4111-8111-111111111113\","
+				    "\"volume\":\"950fc86b-1111-"
+				    "4111-8111-111111111112\"},\"read_only\":false,\"size_bytes\":1048576,\"thick\":false,"
+				    "\"uuid\":\"950fc86b-1111-"
+				    "4111-8111-111111111111\",\"version\":1}}";
+	struct volume_record record;
+
+	assert_int_equal(volume_record_decode("a", sums, strlen(sums), &record, NULL), 0);
+	assert_true(record.checksums);
+	assert_false(record.shares);
+	volume_record_deinit(&record);
+	assert_int_equal(volume_record_decode("a", clone, strlen(clone), &record, NULL), 0);
+	assert_true(record.shares);
+	assert_false(record.allocating);
+	volume_record_deinit(&record);
+}
+
+/* So that a program that knows no checksums rejects them. */
+static void records_with_checksums_have_version_2(void **state)
+{
+	struct volume_record record = { .size_bytes = MIB, .block_bytes = 4096, .generation = 1, .uuid = { 1 } }, read;
+	struct snapshot_record snapshot = {
+		.size_bytes = MIB, .block_bytes = 4096, .uuid = { 1 }, .volume = { 1 }, .group = { 1 }
+	};
+	size_t bytes;
+	char *text;
+
+	for (int with_sums = 0; with_sums < 2; with_sums++) {
+		const char *version = with_sums ? "\"version\": 2" : "\"version\": 1";
+
+		record.checksums = snapshot.checksums = with_sums;
+		record.thick = record.allocating = record.shares = with_sums;
+		assert_int_equal(volume_record_encode(&record, &text, &bytes), 0);
+		assert_non_null(memmem(text, bytes, version, strlen(version)));
+		assert_int_equal(volume_record_decode("a", text, bytes, &read, NULL), 0);
+		assert_int_equal(read.checksums + read.allocating + read.shares, 3 * with_sums);
+		volume_record_deinit(&read);
+		free(text);
+		assert_int_equal(snapshot_record_encode(&snapshot, &text, &bytes), 0);
+		assert_non_null(memmem(text, bytes, version, strlen(version)));
+		free(text);
+	}
+}
+
 #define WITH_POOL(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 static const struct CMUnitTest tests[] = {
@@ -404,6 +458,8 @@ static const struct CMUnitTest tests[] = {
 	WITH_POOL(stray_files_do_not_stop_the_open),
 	WITH_POOL(a_growth_that_fails_gives_its_blocks_back),
 	WITH_POOL(the_end_of_the_data_is_found),
+	cmocka_unit_test(records_of_a_former_release_are_read),
+	cmocka_unit_test(records_with_checksums_have_version_2),
 	WITH_POOL(test_objects_are_there_after_a_restart),
 	WITH_POOL(test_a_second_process_gets_busy),
 	WITH_POOL(test_errors_name_what_is_wrong),
