@@ -164,6 +164,31 @@ static void move_before(void)
 	storage()->regions = 4;
 }
 
+static void other_pool_before(void)
+{
+	struct pool_request request;
+	uint32_t ranks[] = { 1 };
+
+	join_many(2);
+	fill_pool(&request, "p", "");
+	request.message.ranks = ranks;
+	request.message.n_ranks = 1;
+	answer_of(ask_pool(&request));
+}
+
+static struct question *extend_it(void)
+{
+	return extend_pool("p", "0");
+}
+
+static bool is_extended(void)
+{
+	const Mgmt__PoolQueryResp *pool = query_pool("p");
+
+	return storage()->pool_count == 1 && pool->n_ranks == 2 && strcmp(pool->ranks[0]->share, "up") == 0 &&
+	       strcmp(pool->uuid, storage()->pools[0].uuid) == 0;
+}
+
 static struct question *clone_it(void)
 {
 	return clone_volume("p/a@s", "p/c");
@@ -212,6 +237,7 @@ static const struct operation {
 	int repeated; /* the fault of a repetition after it is done; 0: it succeeds */
 } operations[] = {
 	{ "pool create", nothing_before, make_pool, has_pool, 0 },
+	{ "pool extend", other_pool_before, extend_it, is_extended, 0 },
 	{ "pool destroy", volume_before, remove_pool, has_no_pool, FAULT_NO_SUCH_POOL },
 	{ "volume create", pool_before, make_volume, has_volume, 0 },
 	{ "volume clone", snapshot_before, clone_it, has_clone, 0 },
