@@ -2,7 +2,7 @@
 /*
  * writer - lets a fuzzer write its seeds: NAME --seeds FOLDER.
  *
- * scripts/fuzz links it with each target. The fuzzer's library has main(), so it names the target's own (replay.h) replay_main().
+ * scripts/fuzz links it with each target. The fuzzer's library has main(), so the target's own is named replay_main().
  */
 #include <stdlib.h>
 #include <string.h>

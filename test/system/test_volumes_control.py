@@ -5,12 +5,15 @@ server is killed. Each operation ends in one place, which the catalog and the en
 """
 
 import glob
+import json
 import os
 import random
 import signal
+import subprocess
 import time
 import unittest
 
+from harness import FATHOM
 from server_rig import Refused, ServerTest
 
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-4111-8111-111111111111"
@@ -22,7 +25,7 @@ WAITS, CHANGING, NO_VOLUME, UNSUPPORTED = "1256", "1257", "1253", "1261"
 
 class Volumes(ServerTest):
     def start(self, engines=2, **fields):
-        self.rig = self.server(engines=engines, size="256MiB").start()
+        self.rig = self.server(engines=engines, size="256MiB", name="fathom").start()
         self.rig.format()
         self.rig.wait_joined()
         mgmt = self.messages.mgmt
@@ -145,6 +148,28 @@ class Volumes(ServerTest):
         for rank in (0, 1):
             answer = self.rig.call("/fathom.ControlSvc/Storage", self.messages.store.StorageReq(rank=rank), role="server", timeout=60)
             self.assertEqual([pool.size_bytes for pool in answer.pools], [32 * MIB])
+        self.check_commands()
+
+    def fathom(self, *words, status=0):
+        """What the command prints."""
+        done = subprocess.run([FATHOM, *words, "-i", "-l", self.rig.address], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
+                              env=dict(os.environ, HOME=self.rig.directory), cwd=self.rig.directory, check=False)
+        self.assertEqual(done.returncode, status, f"{words}\n{done.stdout}")
+        return done.stdout
+
+    def check_commands(self):
+        self.fathom("pool", "set-prop", "p", "label=q", "thick:true,scrub:off")
+        self.assertEqual(json.loads(self.fathom("pool", "get-prop", "q", "size,thick", "scrub", "-j"))["response"],
+                         [{"name": "scrub", "description": "Checksum scrubbing mode", "value": "off"},
+                          {"name": "size", "description": "Most bytes of its volumes on all ranks (0: no limit)", "value": str(64 * MIB)},
+                          {"name": "thick", "description": "New volumes are thick", "value": "true"}])
+        self.fathom("volume", "create", "q/new", "8M")
+        self.fathom("volume", "publish", "q/new", HOST)
+        self.assertTrue(self.volumes()["q/new"].thick)
+        self.assertIn("1 publication of volumes withdrawn", self.fathom("pool", "evict", "q", "--host", HOST))
+        self.assertIn("pools have no property rd_fac here: a volume is on one engine", self.fathom("pool", "set-prop", "q", "rd_fac=1", status=1))
+        self.assertIn("cannot be limited to 4194304 bytes", self.fathom("pool", "set-prop", "q", "size=8M", status=1))
+        self.assertIn(str(64 * MIB), self.fathom("pool", "get-prop", "q"))
 
     def test_a_volume_that_does_not_fit_leaves_nothing(self):
         self.start(engines=1)

@@ -574,13 +574,13 @@ static void revert_destruction(struct mgmt_task *task, const struct fathom_fault
 		storage_restart(task); /* the change that the destruction had replaced */
 		return;
 	}
-	if (storage_sets(task)) {
-		storage_refuse_waiters(task, &copy);
-		storage_restart(task); /* likewise */
-		return;
-	}
 	if (!task->volume)
 		storage_members_changed(task->mgmt); /* changes of its volumes go on */
+	if (storage_sets(task)) {
+		storage_refuse_waiters(task, &copy);
+		storage_restart(task); /* its own, too */
+		return;
+	}
 	storage_end(task, &copy);
 }
 

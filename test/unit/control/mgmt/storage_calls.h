@@ -131,6 +131,13 @@ static inline struct question *delete_acl(const char *id, const char *principal)
 	return ask(fixture.admin, "/mgmt.MgmtSvc/PoolDeleteACL", &request.base, &mgmt__aclresp__descriptor);
 }
 
+/* Restart the service. Its calls wait this long for an engine that gives no answer; 0: as usual. */
+static inline void reopen_with_patience(uint64_t patience_ns)
+{
+	fixture.storage_patience_ns = patience_ns;
+	reopen_mgmt();
+}
+
 /* `name` and `text` as the command line has them. */
 static inline struct question *set_property(const char *id, const char *name, const char *text)
 {

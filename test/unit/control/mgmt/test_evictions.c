@@ -75,6 +75,7 @@ static void what_is_no_eviction_is_refused(void **state)
 /* Nothing is evicted while a change of one of the volumes is pending. */
 static void a_pending_change_of_a_volume_is_named(void **state)
 {
+	reopen_with_patience(NS_PER_MS);
 	begin_with_hosts();
 	storage_of(1)->errors[STORE__ACTION__VOLUME_RESIZE] = -EAGAIN;
 	assert_int_equal(resize_volume("p/b", 2 * GIB, false)->why.code, FAULT_STORAGE_WAITS);
@@ -89,12 +90,13 @@ static void a_pending_change_of_a_volume_is_named(void **state)
 /* The intents are stored: they go on after a restart, and a repeated eviction waits for them. */
 static void an_interrupted_eviction_goes_on(void **state)
 {
+	reopen_with_patience(NS_PER_MS);
 	begin_with_hosts();
 	storage_of(1)->errors[STORE__ACTION__VOLUME_UNPUBLISH] = -EAGAIN;
 	assert_int_equal(evict("p", "")->why.code, FAULT_STORAGE_WAITS);
 	assert_int_equal(show_volume("p/a")->n_hosts, 0);
 	assert_string_equal(show_volume("p/b")->pending, "unpublish from all hosts");
-	reopen_mgmt();
+	reopen_with_patience(0);
 	storage_of(1)->errors[STORE__ACTION__VOLUME_UNPUBLISH] = 0;
 	(void)count_of(evict("p", "")); /* or it is done already */
 	assert_int_equal(show_volume("p/b")->n_hosts, 0);

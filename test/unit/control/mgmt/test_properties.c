@@ -179,6 +179,7 @@ static void engines_get_their_properties_and_keep_the_former_ones_if_one_refuses
 /* The intent is stored: an engine that hangs delays it, and the service ends meanwhile. */
 static void an_interrupted_change_of_engines_goes_on(void **state)
 {
+	reopen_with_patience(NS_PER_MS);
 	begin_with_pool(2);
 	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EAGAIN;
 	assert_int_equal(set_property("p", "size", "2G")->why.code, FAULT_STORAGE_WAITS);
@@ -187,7 +188,7 @@ static void an_interrupted_change_of_engines_goes_on(void **state)
 	assert_int_equal(set_property("p", "scrub", "off")->why.code, FAULT_STORAGE_CHANGING);
 	assert_int_equal(set_property("p", "size", "0")->why.code, FAULT_STORAGE_CHANGING);
 	answer_of(set_property("p", "thick", "true"));
-	reopen_mgmt();
+	reopen_with_patience(0);
 	assert_string_equal(query_pool("p")->pending, "set properties");
 	storage_of(1)->errors[STORE__ACTION__POOL_SET] = 0;
 	answer_of(set_property("p", "size", "2G"));
@@ -199,12 +200,14 @@ static void an_interrupted_change_of_engines_goes_on(void **state)
 /* A destruction that is refused gives the change back. */
 static void a_refused_destruction_leaves_the_change_under_way(void **state)
 {
+	reopen_with_patience(NS_PER_MS);
 	begin_with_pool(1);
 	storage_of(0)->errors[STORE__ACTION__POOL_SET] = -EAGAIN;
 	storage_of(0)->errors[STORE__ACTION__POOL_DESTROY] = -EBUSY;
 	assert_int_equal(set_property("p", "overcommit", "true")->why.code, FAULT_STORAGE_WAITS);
 	assert_int_equal(destroy_pool("p", false, false)->why.code, FAULT_STORAGE_IN_USE);
 	assert_string_equal(query_pool("p")->pending, "set properties");
+	reopen_with_patience(0);
 	storage_of(0)->errors[STORE__ACTION__POOL_SET] = 0;
 	answer_of(set_property("p", "overcommit", "true"));
 	assert_true(storage_of(0)->pools[0].overcommit);
