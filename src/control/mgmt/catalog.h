@@ -36,7 +36,7 @@ enum {
 	CATALOG_FULL_BYTES = 2 * CATALOG_NAME_BYTES, /* "POOL/VOLUME" and "VOLUME@SNAPSHOT", with the NUL */
 	CATALOG_NQN_BYTES = 224,		     /* with the NUL */
 	CATALOG_OWNER_BYTES = 256,
-	CATALOG_MACHINE_BYTES = 256, /* the name of a client host, with the NUL */
+	CATALOG_MACHINE_BYTES = 256,	 /* the name of a client host, with the NUL */
 	CATALOG_DESCRIPTION_BYTES = 256, /* with the NUL */
 	CATALOG_TEXT_BYTES = 256,
 	CATALOG_HOSTS_MAX = 64,

@@ -5,6 +5,7 @@
  *     storage_engine.c     calls to engines, and what each engine last said about its storage (LIST)
  *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
+ *     storage_words.c      what a task is about, in words for people
  *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
  *     storage_set.c        properties of a pool that its engines keep
@@ -204,6 +205,9 @@ void storage_fill_request(const struct mgmt_task *task, Store__StorageReq *reque
 void storage_settle_lost(struct mgmt_task *task, struct storage_part *part);
 /* All calls have ended: store the result, or wait and call again. */
 void storage_finish(struct mgmt_task *task);
+
+/* ---- storage_words.c ---- */
+
 /* "pool \"p\"" or "volume \"p/v\"". Returns `what`, of STORAGE_WHAT_BYTES. */
 const char *storage_what(const struct catalog_pool *pool, const struct catalog_volume *volume, char *what);
 /* "create volume \"p/v\"", "publish volume \"p/v\" to NQN" ... Returns `sentence`, of STORAGE_SENTENCE_BYTES. */

@@ -28,7 +28,8 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 	group = aligned_alloc(CACHE_LINE_BYTES, bytes);
 	if (!group)
 		return NULL;
-	*group = (struct nvmf_poll_group){ .index = index, .subsystems = calloc(NVMF_SUBSYSTEMS_MAX, sizeof(*group->subsystems)) };
+	*group = (struct nvmf_poll_group){ .index = index };
+	group->subsystems = calloc(NVMF_SUBSYSTEMS_MAX, sizeof(*group->subsystems));
 	if (!group->subsystems) {
 		free(group);
 		return NULL;

@@ -86,9 +86,9 @@ struct nvmf_poll_group {
 	uint64_t admin_qpairs, io_qpairs; /* ever */
 	uint32_t current_qpairs, current_admin_qpairs, current_io_qpairs;
 	void *transport_states[NVMF_TRANSPORTS_MAX];
-	struct channel *channel;       /* the thread's to nvmf_tgt */
-	struct channel_iter *emptied;  /* visit that waits until the last queue pair is closed */
-	struct channel_iter *returned; /* visit that waits until devices have returned all parked commands */
+	struct channel *channel;		  /* the thread's to nvmf_tgt */
+	struct channel_iter *emptied;		  /* visit that waits until the last queue pair is closed */
+	struct channel_iter *returned;		  /* visit that waits until devices have returned all parked commands */
 	struct nvmf_group_subsystem **subsystems; /* by id; NVMF_SUBSYSTEMS_MAX, owned */
 	uint8_t scratch[NVME_IDENTIFY_BYTES] CACHE_ALIGNED; /* buffer for building admin data */
 	/* control thread only */

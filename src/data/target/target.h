@@ -40,7 +40,7 @@
 
 enum {
 	NVMF_SUBSYSTEMS_MAX = 16384, /* the discovery subsystem included */
-	NVMF_NAMESPACES_MAX = 1024, /* of a subsystem */
+	NVMF_NAMESPACES_MAX = 1024,  /* of a subsystem */
 	NVMF_NAMESPACES_DEFAULT = 32,
 	NVMF_HOSTS_MAX = 1024,		    /* of a subsystem */
 	NVMF_LISTENERS_MAX = 64,	    /* of a subsystem */
@@ -108,8 +108,8 @@ void nvmf_target_set_crdt(const uint16_t crdt[3]);
 void nvmf_target_get_crdt(uint16_t crdt_ret[3]);
 
 /*
- * The most subsystems that may exist, from 1 to NVMF_SUBSYSTEMS_MAX, the default. Those that exist stay, also if they are more.
- * nvmf_set_max_subsystems.
+ * The most subsystems that may exist, from 1 to NVMF_SUBSYSTEMS_MAX, the default. Those that exist stay, also if they are
+ * more. nvmf_set_max_subsystems.
  */
 void nvmf_target_set_max_subsystems(uint32_t count);
 uint32_t nvmf_target_max_subsystems(void);

@@ -114,7 +114,7 @@
 	  "the access control list or the owner of a pool was changed; it names the operator")                             \
 	X(POOL_CHANGED, 1064, "pool_changed", INFO, NOTICE, "properties of a pool were set; it names the operator")        \
 	X(POOL_EVICTED, 1065, "pool_evicted", INFO, NOTICE,                                                                \
-	  "hosts were evicted from the volumes of a pool; it names the operator")                                                  \
+	  "hosts were evicted from the volumes of a pool; it names the operator")                                          \
 	X(POOL_EXTENDED, 1067, "pool_extended", INFO, NOTICE, "ranks were added to a pool; it names the operator")         \
 	X(POOL_RANK_CHANGED, 1068, "pool_rank_changed", INFO, NOTICE,                                                      \
 	  "a rank of a pool is excluded, drained or used for new volumes again; it names the operator")                    \

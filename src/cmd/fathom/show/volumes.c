@@ -95,8 +95,8 @@ static const char *kind_text(const struct fathom_control_volume *volume, char *t
 
 void show_volume(const struct fathom_control_volume *volume, FILE *out)
 {
-	char title[LINE_BYTES], state[LINE_BYTES], pending[LINE_BYTES], place[128], kind[2 * LINE_BYTES], addresses[CELL_BYTES];
-	char placement[LINE_BYTES];
+	char title[LINE_BYTES], state[LINE_BYTES], pending[LINE_BYTES], place[128], kind[2 * LINE_BYTES];
+	char placement[LINE_BYTES], addresses[CELL_BYTES];
 	char allocated[SIZE_TEXT_BYTES], created[SIZE_TEXT_BYTES];
 	const char *const all[][2] = {
 		{ "Description", volume->description },
