@@ -22,8 +22,8 @@ int run_reference(struct control_run *run)
 {
 	printf("# The configuration of the operator's commands\n"
 	       "\n"
-	       "`fathom system`, `storage`, `network`, `server`, `config` and `support`, and programs that use "
-	       "libfathom-control, read one YAML\n"
+	       "`fathom system`, `storage`, `pool`, `volume`, `host`, `network`, `server`, `config` and `support`, and "
+	       "programs that use libfathom-control, read one YAML\n"
 	       "file: that of `-o`, else `~/" CLIENT_CONFIG_HOME "`, else `" CLIENT_CONFIG_SYSTEM
 	       "`. Without such a file, the\n"
 	       "defaults apply. An unknown key, a key that occurs twice and a value of another type are errors; the "

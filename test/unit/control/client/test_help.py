@@ -56,7 +56,7 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("storage", "query", ""), ["list-devices", "usage"])
         self.assertEqual(self.complete("storage", "query", "u"), ["usage"])
         self.assertEqual(self.complete("system", "st"), ["start", "stop"])
-        self.assertEqual(self.complete("volume", "s"), ["show", "snapshot", "snapshot-destroy"])
+        self.assertEqual(self.complete("volume", "s"), ["set-prop", "show", "snapshot", "snapshot-destroy"])
         self.assertEqual(self.complete("po"), ["pool"])
 
     def test_completed_options_equal_those_of_the_help(self):

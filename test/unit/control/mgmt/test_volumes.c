@@ -95,7 +95,7 @@ static void a_rank_that_failed_or_is_nearly_full_gets_no_volume(void **state)
 	assert_int_equal(question->why.code, FAULT_RANKS_NEARLY_FULL);
 	assert_string_equal(
 		question->why.text,
-		"no rank can get what is wanted of pool \"p\": 1 rank with room is more than 95 % full: rank 0");
+		"pool \"p\" has no rank for this: 1 rank with room is more than 95 % full: rank 0");
 	assert_int_equal(volume_of(create_volume_on("p/b", GIB, "0"))->rank, 0);
 	assert_int_equal(create_volume_on("p/c", GIB, "1-2")->why.code, FAULT_POOL_UNREACHABLE);
 }
