@@ -88,12 +88,10 @@ static const char *owner_of(const struct catalog_pool_record *record)
 
 static int set_owner(struct setting *setting, const char *text, struct fathom_fault *why)
 {
-	int error = acl_check_principal(text, why);
-
-	if (!error && text_copy(setting->next.owner, sizeof(setting->next.owner), text) < 0)
-		error = -EINVAL;
+	if (acl_check_principal(text, why) < 0 || text_copy(setting->next.owner, sizeof(setting->next.owner), text) < 0)
+		return fault_pool_property_bad(why, "owner", text, "a user, such as bob@");
 	setting->has_owner = true;
-	return error;
+	return 0;
 }
 
 static const char *group_of(const struct catalog_pool_record *record)
@@ -103,12 +101,10 @@ static const char *group_of(const struct catalog_pool_record *record)
 
 static int set_group(struct setting *setting, const char *text, struct fathom_fault *why)
 {
-	int error = acl_check_principal(text, why);
-
-	if (!error && text_copy(setting->next.group, sizeof(setting->next.group), text) < 0)
-		error = -EINVAL;
+	if (acl_check_principal(text, why) < 0 || text_copy(setting->next.group, sizeof(setting->next.group), text) < 0)
+		return fault_pool_property_bad(why, "group", text, "a group, such as staff@");
 	setting->has_owner = true;
-	return error;
+	return 0;
 }
 
 static uint64_t thick_of(const struct catalog_pool_record *record)

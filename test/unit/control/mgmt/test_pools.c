@@ -195,9 +195,8 @@ static void a_rank_that_failed_or_is_nearly_full_gets_no_pool(void **state)
 	request.message.num_ranks = 2;
 	question = ask_pool(&request);
 	assert_int_equal(question->why.code, FAULT_RANKS_NEARLY_FULL);
-	assert_string_equal(
-		question->why.text,
-		"pool \"p2\" has no rank for this: 1 rank with room is more than 95 % full: rank 0");
+	assert_string_equal(question->why.text,
+			    "pool \"p2\" has no rank for this: 1 rank with room is more than 95 % full: rank 0");
 	/* named, it is taken */
 	request.message.num_ranks = 0;
 	request.message.ranks = ranks;

@@ -70,7 +70,7 @@ static void a_value_or_a_property_without_a_meaning_is_refused_with_a_reason(voi
 	assert_int_equal(set_number("p", 1, 3, NULL)->why.code, FAULT_POOL_PROPERTY_BAD);
 	assert_int_equal(set_property("p", "scrub_freq", "0")->why.code, FAULT_POOL_PROPERTY_BAD);
 	assert_int_equal(set_property("p", "thick", "yes")->why.code, FAULT_POOL_PROPERTY_BAD);
-	assert_int_equal(set_property("p", "owner", "nobody here")->why.code, FAULT_ACL_BAD);
+	assert_int_equal(set_property("p", "owner", "bob")->why.code, FAULT_POOL_PROPERTY_BAD);
 	assert_int_equal(set_property("p", "label", ".x")->why.code, FAULT_STORAGE_NAME_BAD);
 	question = set_number("p", 10, 2, NULL);
 	assert_int_equal(question->why.code, FAULT_POOL_PROPERTY_ABSENT);

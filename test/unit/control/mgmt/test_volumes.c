@@ -93,9 +93,8 @@ static void a_rank_that_failed_or_is_nearly_full_gets_no_volume(void **state)
 	storage_of(2)->has_failed = true;
 	question = create_volume("p/b", GIB);
 	assert_int_equal(question->why.code, FAULT_RANKS_NEARLY_FULL);
-	assert_string_equal(
-		question->why.text,
-		"pool \"p\" has no rank for this: 1 rank with room is more than 95 % full: rank 0");
+	assert_string_equal(question->why.text,
+			    "pool \"p\" has no rank for this: 1 rank with room is more than 95 % full: rank 0");
 	assert_int_equal(volume_of(create_volume_on("p/b", GIB, "0"))->rank, 0);
 	assert_int_equal(create_volume_on("p/c", GIB, "1-2")->why.code, FAULT_POOL_UNREACHABLE);
 }
