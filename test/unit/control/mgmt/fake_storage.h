@@ -28,6 +28,7 @@ struct fake_volume {
 	uint64_t size_bytes;
 	uint32_t block_bytes;
 	bool thick, checksums;
+	bool is_busy; /* it cannot be offered for a move */
 	char hosts[FAKE_HOSTS][224];
 	bool is_connected[FAKE_HOSTS];
 	uint32_t host_count;
@@ -284,7 +285,7 @@ static inline int fake_move(struct fake_storage *storage, struct fake_volume *vo
 	storage->changes++;
 	switch (request->action) {
 	case STORE__ACTION__MOVE_OFFER:
-		if (volume->move != FAKE_STILL)
+		if (volume->move != FAKE_STILL || volume->is_busy)
 			return -EBUSY;
 		snprintf(volume->session, sizeof(volume->session), "%s", request->move_session);
 		volume->serial = request->move_serial;
