@@ -22,6 +22,7 @@ enum {
 	MOVES_MAX = 2, /* at a time, off one rank of a pool */
 	RETRY_MS = 1000,
 	RETRY_DOUBLINGS_MAX = 9, /* 512 s */
+	RETRY_LEAST_MS = 50,	 /* from one look at what is due to the next */
 };
 
 /* Whether the record of the volume says that a part of it is, or may come to be, on the rank. */
@@ -178,25 +179,37 @@ void storage_drain_soon(struct mgmt *mgmt, uint64_t after_ns)
 	deadline_set(&mgmt->deadlines, &mgmt->drain_deadline, after_ns, drain_due);
 }
 
-/* Wake up when the first volume that stays can be tried again. */
+/* When the first volume that stays on the rank can be tried again. UINT64_MAX: not before a move ends, which wakes us. */
+static uint64_t next_retry(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank)
+{
+	struct storage_drain_progress progress;
+	const struct catalog_volume *volume;
+	uint64_t next_ns = UINT64_MAX;
+
+	storage_drain_count(mgmt, pool, rank, &progress);
+	if (progress.moving >= MOVES_MAX)
+		return UINT64_MAX;
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (volume->stay && waits(mgmt, volume, rank))
+			next_ns = min_u64(next_ns, volume->stay->retry_ns);
+	}
+	return next_ns;
+}
+
+/* Wake up when the first volume that stays can be tried again. Never at once: this may run because of that deadline. */
 static void wait_for_retry(struct mgmt *mgmt)
 {
 	uint64_t now_ns = clock_monotonic_ns(), next_ns = UINT64_MAX;
-	const struct catalog_volume *volume;
 	const struct catalog_pool *pool;
 
 	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
 		for (uint32_t i = 0; i < pool->record.place_count; i++) {
-			if (!is_draining(pool, i))
-				continue;
-			TAILQ_FOREACH (volume, &pool->volumes, link) {
-				if (volume->stay && waits(mgmt, volume, pool->record.places[i].rank))
-					next_ns = min_u64(next_ns, volume->stay->retry_ns);
-			}
+			if (is_draining(pool, i))
+				next_ns = min_u64(next_ns, next_retry(mgmt, pool, pool->record.places[i].rank));
 		}
 	}
 	if (next_ns != UINT64_MAX)
-		storage_drain_soon(mgmt, next_ns > now_ns ? next_ns - now_ns : 0);
+		storage_drain_soon(mgmt, max_u64(next_ns - min_u64(next_ns, now_ns), RETRY_LEAST_MS * NS_PER_MS));
 }
 
 /* The engines have said how much space they have, or have not answered. */

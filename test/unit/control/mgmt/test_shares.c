@@ -2,6 +2,8 @@
 /* The ranks of a pool: extended, excluded, drained and reintegrated; and what a move leaves on a rank that is down. */
 #include "storage_calls.h"
 
+#include "control/mgmt/storage.h"
+
 static struct fake_storage *storage(uint32_t rank)
 {
 	return &fixture.fakes[rank].storage;
@@ -313,6 +315,41 @@ static bool has_copied(void *unused)
 	return storage(1)->calls[STORE__ACTION__MOVE_STATUS] > 0;
 }
 
+static struct catalog_volume *find_volume(const char *name)
+{
+	const struct catalog *catalog = fixture.mgmt->catalog;
+
+	return catalog_find_volume(catalog, catalog_find_pool(catalog, "p"), name);
+}
+
+/* Volume "b" could be tried again, but two others are being moved. */
+static bool is_late(void *unused)
+{
+	const struct catalog_stay *stay = find_volume("b")->stay;
+
+	return stay && stay->retry_ns < clock_monotonic_ns() && two_are_copied(NULL);
+}
+
+static void a_retry_that_is_due_waits_for_the_moves_under_way(void **state)
+{
+	uint32_t ranks[] = { 0, 1 };
+
+	begin(2, ranks, 2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(create_volume_on("p/b", GIB, "0"));
+	volume_of(create_volume_on("p/c", GIB, "0"));
+	on_control(set_busy, "b");
+	on_control(keep_running, (void *)(uintptr_t)UINT32_MAX);
+	answer_of(drain_ranks("p", "0"));
+	wait_until(is_late, NULL);
+	assert_int_equal(query_rank(0)->moving_count, 2);
+	on_control(set_idle, "b");
+	on_control(keep_running, NULL);
+	wait_until(nothing_is_drained, NULL);
+	assert_string_equal(query_rank(0)->share, "drained");
+	end();
+}
+
 static void reintegrate_stops_a_drain(void **state)
 {
 	begin_drain();
@@ -430,6 +467,7 @@ int main(void)
 		cmocka_unit_test(an_extension_goes_on_after_a_restart),
 		cmocka_unit_test(an_excluded_rank_gets_no_volumes),
 		cmocka_unit_test(a_drained_rank_has_no_volumes),
+		cmocka_unit_test(a_retry_that_is_due_waits_for_the_moves_under_way),
 		cmocka_unit_test(reintegrate_stops_a_drain),
 		cmocka_unit_test(a_drain_goes_on_after_a_restart),
 		cmocka_unit_test(excluding_the_target_cancels_its_moves),
