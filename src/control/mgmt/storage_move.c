@@ -319,6 +319,10 @@ static void finish(struct mgmt_task *task, bool has_left)
 		next.since_ns = clock_realtime_ns(); /* what the engine listed before says nothing about it */
 	if (!store_end(task, &next, has_left))
 		return;
+	if (change.phase == MGMT_MOVE_SETTLING) {
+		free(task->volume->stay); /* it was about the former rank */
+		task->volume->stay = NULL;
+	}
 	storage_what(task->pool, task->volume, what);
 	if (change.phase == MGMT_MOVE_SETTLING)
 		mgmt_raise_operation(task->mgmt, RAS_VOLUME_MOVED, "volume move", storage_who(task),

@@ -347,6 +347,7 @@ static void a_retry_that_is_due_waits_for_the_moves_under_way(void **state)
 	on_control(keep_running, NULL);
 	wait_until(nothing_is_drained, NULL);
 	assert_string_equal(query_rank(0)->share, "drained");
+	assert_null(find_volume("b")->stay); /* as if it stayed on its new rank */
 	end();
 }
 
