@@ -507,13 +507,20 @@ static void undo_on_request(struct mgmt_task *task)
 
 bool storage_move_check_cancel(struct mgmt_task *task)
 {
-	if (!task->move.is_cancelled)
-		return false;
+	struct fathom_fault why = { 0 };
+
 	if (task->move.state != MGMT_MOVE_COPYING && task->move.state != MGMT_MOVE_SWITCHING) {
 		task->move.is_cancelled = false;
 		return false;
 	}
-	undo_on_request(task);
+	if (task->move.is_cancelled) {
+		undo_on_request(task);
+		return true;
+	}
+	/* the request that has changed the share cancels the move only in memory: a restart may have come between */
+	if (storage_check_share(task->pool, task->volume->record.change.place.rank, &why) == 0)
+		return false;
+	undo(task, &why);
 	return true;
 }
 

@@ -394,6 +394,34 @@ static void excluding_the_target_cancels_its_moves(void **state)
 	end();
 }
 
+/* As that request, but the service is killed after it has stored the new state of the share. */
+static int exclude_target(void *unused)
+{
+	struct catalog *catalog = fixture.mgmt->catalog;
+	struct catalog_pool *pool = catalog_find_pool(catalog, "p");
+	struct catalog_layout layout;
+
+	must(catalog_layout(pool, 0, &layout) == 0);
+	catalog_layout_move(&layout, 1, MGMT_SHARE_EXCLUDED);
+	must(catalog_set_layout(catalog, pool, &layout, NULL) == 0);
+	catalog_layout_free(&layout);
+	close_mgmt(NULL);
+	keep_running(NULL);
+	return open_mgmt(NULL);
+}
+
+static void a_move_to_an_excluded_rank_is_undone_after_a_restart(void **state)
+{
+	begin_drain();
+	wait_until(two_are_copied, NULL);
+	assert_int_equal(on_control(exclude_target, NULL), 0);
+	wait_until(nothing_is_pending, NULL);
+	assert_int_equal(storage(1)->volume_count, 0);
+	assert_int_equal(storage(0)->volume_count, 3);
+	assert_non_null(strstr(query_rank(0)->share_info, "3 volumes left"));
+	end();
+}
+
 /* ---- old copies ---- */
 
 static bool no_old_copies(void *unused)
@@ -472,6 +500,7 @@ int main(void)
 		cmocka_unit_test(reintegrate_stops_a_drain),
 		cmocka_unit_test(a_drain_goes_on_after_a_restart),
 		cmocka_unit_test(excluding_the_target_cancels_its_moves),
+		cmocka_unit_test(a_move_to_an_excluded_rank_is_undone_after_a_restart),
 		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
 		cmocka_unit_test(an_old_copy_outlives_its_volume),
 	};
