@@ -303,6 +303,7 @@ void storage_reply_extended(const struct catalog_pool *pool, struct grpc_call *c
 
 struct storage_drain_progress {
 	uint32_t left, moving; /* volumes that are on the rank; those of them with a move */
+	uint32_t running;      /* moves that are not being undone */
 	uint32_t due;	       /* that could be moved now */
 	uint32_t staying;      /* whose move has failed; `first` is one of them */
 	uint32_t old_copies;

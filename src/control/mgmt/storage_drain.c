@@ -33,6 +33,17 @@ static bool is_on(const struct catalog_volume *volume, uint32_t rank)
 	return volume->record.place.rank == rank || (change->kind == CATALOG_MOVE && change->place.rank == rank);
 }
 
+/*
+ * Whether its move takes one of the few that run at a time. One that is undone does not, nor a destruction: they copy
+ * nothing, and may wait for a rank that is down.
+ */
+static bool is_running(const struct catalog_volume *volume)
+{
+	const struct catalog_change *change = &volume->record.change;
+
+	return change->kind == CATALOG_MOVE && change->phase != MGMT_MOVE_UNDOING && volume->state == MGMT_VOLUME_READY;
+}
+
 /* It waits to be moved. */
 static bool waits(const struct mgmt *mgmt, const struct catalog_volume *volume, uint32_t rank)
 {
@@ -56,6 +67,7 @@ void storage_drain_count(const struct mgmt *mgmt, const struct catalog_pool *poo
 			continue;
 		progress.left++;
 		progress.moving += volume->record.change.kind == CATALOG_MOVE;
+		progress.running += is_running(volume);
 		progress.due += waits(mgmt, volume, rank) && is_due(volume);
 		if (volume->stay && volume->record.place.rank == rank) {
 			progress.staying++;
@@ -137,7 +149,7 @@ static void start_moves(struct mgmt *mgmt, struct catalog_pool *pool, uint32_t r
 		struct fathom_fault why = { 0 };
 		int error;
 
-		if (progress.moving >= MOVES_MAX)
+		if (progress.running >= MOVES_MAX)
 			break;
 		if (!waits(mgmt, volume, rank) || !is_due(volume))
 			continue;
@@ -147,7 +159,7 @@ static void start_moves(struct mgmt *mgmt, struct catalog_pool *pool, uint32_t r
 		if (error)
 			note_stay(volume, &why);
 		else
-			progress.moving++;
+			progress.running++;
 	}
 }
 
@@ -187,7 +199,7 @@ static uint64_t next_retry(const struct mgmt *mgmt, const struct catalog_pool *p
 	uint64_t next_ns = UINT64_MAX;
 
 	storage_drain_count(mgmt, pool, rank, &progress);
-	if (progress.moving >= MOVES_MAX)
+	if (progress.running >= MOVES_MAX)
 		return UINT64_MAX;
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
 		if (volume->stay && waits(mgmt, volume, rank))
@@ -247,7 +259,7 @@ static bool examine_pool(struct mgmt *mgmt, struct catalog_pool *pool)
 		if (progress.left == 0 && progress.old_copies == 0)
 			settle(mgmt, pool, i);
 		else
-			has_work |= progress.due > 0 && progress.moving < MOVES_MAX;
+			has_work |= progress.due > 0 && progress.running < MOVES_MAX;
 	}
 	return has_work;
 }
