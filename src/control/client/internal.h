@@ -194,6 +194,9 @@ bool result_is_starting(const struct grpc_result *result, const struct fathom_fa
  */
 MUST_CHECK int check_format(struct fathom_control *control, const char *instances, bool reformat, struct fathom_fault *why);
 
+/* Check the text of a request that must name ranks. Errors (explained): -EINVAL: NULL, it names none, or it is no list. */
+MUST_CHECK int check_ranks(const char *text, struct fathom_fault *why);
+
 /* ---- all hosts ---- */
 
 /*

@@ -52,6 +52,17 @@ static void fill_owner(struct arena *arena, const struct fathom_control_new_pool
 	to->user_group = write_name(arena, group ? group->gr_name : pool->group, getegid());
 }
 
+int check_ranks(const char *text, struct fathom_fault *why)
+{
+	struct rank_set ranks = { 0 };
+	int error = rank_set_parse(text ? text : "", &ranks, why);
+
+	if (!error && ranks.count == 0)
+		error = fault_no_ranks_named(why);
+	rank_set_deinit(&ranks);
+	return error;
+}
+
 int build_pool_create(struct arena *arena, const struct fathom_control_new_pool *pool, Mgmt__PoolCreateReq *to,
 		      struct fathom_fault *why)
 {

@@ -233,6 +233,14 @@ class Ranks(CommandTest):
                 self.fathom(server, "pool", name, "p1", status=2)
                 self.fathom(server, "pool", name, status=2)
 
+    def test_an_empty_list_is_not_sent(self):
+        """The server would take it for a request of dmg, whose rank is in another field: rank 0."""
+        with FakeServer({f"/mgmt.MgmtSvc/Pool{name.capitalize()}": answer() for name, answer in self.ANSWERS.items()}) as server:
+            for name, message in self.REQUESTS.items():
+                for ranks in ("", "[]"):
+                    self.assertIn("no ranks", self.fathom(server, "pool", name, "p1", "--ranks", ranks, status=2).stderr)
+                self.assertEqual(server.requests(f"/mgmt.MgmtSvc/Pool{name.capitalize()}", message), [])
+
     def test_a_query_shows_shares_that_are_not_up(self):
         rank = MGMT.PoolQueryResp.Rank
         ranks = [rank(rank=0, state="joined", share="up", share_since_ns=1), rank(rank=1, state="joined", share="draining", share_since_ns=1,
