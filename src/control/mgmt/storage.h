@@ -214,6 +214,8 @@ const char *storage_what(const struct catalog_pool *pool, const struct catalog_v
 const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence);
 /* "create", "resize to N bytes" ...; "": nothing is under way. Returns `text`, of STORAGE_CHANGE_BYTES. */
 const char *storage_pending(const struct catalog_pool *pool, const struct catalog_volume *volume, char *text);
+/* How far the copy is, for people; "": nothing is copied. Returns `text`, of STORAGE_CHANGE_BYTES. */
+const char *storage_move_progress(const struct mgmt_task *task, char *text);
 
 /* ---- storage_move.c ---- */
 
@@ -239,13 +241,11 @@ MUST_CHECK bool storage_move_gives_way(struct mgmt_task *task, const struct stor
 /* The move was cancelled while a call was under way: undo it, and return true. */
 bool storage_move_check_cancel(struct mgmt_task *task);
 void storage_move_free(struct mgmt_task *task);
-/* How far the copy is, for people; "": nothing is copied. Returns `text`, of STORAGE_CHANGE_BYTES. */
-const char *storage_move_progress(const struct mgmt_task *task, char *text);
 /* Cancel the volume's move, if it has one that is not yet committed. */
 void storage_move_cancel(struct catalog_volume *volume);
 /*
- * The volume is at the target, which serves it; the call to the source to erase its own got no answer. True: the move has
- * ended, and the erasure is noted. False: the step is to be repeated.
+ * It has been decided which place is the volume's, and the call to the other one, to erase its copy, got no answer. True:
+ * the move has ended, and the erasure is noted. False: the step is to be repeated.
  */
 MUST_CHECK bool storage_move_leave(struct mgmt_task *task);
 /* Answer a publication to a host that has the volume, during its move. False: it must wait for the move's end, or fail. */
@@ -317,6 +317,8 @@ void storage_drain_soon(struct mgmt *mgmt, uint64_t after_ns);
 void storage_drain_retry(struct mgmt *mgmt);
 /* A move of the volume was undone. */
 void storage_drain_failed(struct mgmt *mgmt, struct catalog_volume *volume, const struct fathom_fault *why);
+/* A move to a target that gave no answer `silences` times: whether it is undone, because another rank may be better. */
+bool storage_drain_gives_up(const struct mgmt *mgmt, const struct catalog_volume *volume, uint32_t silences);
 /* What remains to be done on the rank at `index`, for people; "": nothing. `text` has STORAGE_INFO_BYTES. */
 void storage_drain_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, char *text);
 /* If the volume's rank is being drained, fill `pending`, of STORAGE_CHANGE_BYTES, and return since when; else 0. */

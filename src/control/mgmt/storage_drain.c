@@ -23,6 +23,7 @@ enum {
 	RETRY_MS = 1000,
 	RETRY_DOUBLINGS_MAX = 9, /* 512 s */
 	RETRY_LEAST_MS = 50,	 /* from one look at what is due to the next */
+	SILENCES_MAX = 8,	 /* of a target in a row: about a minute */
 };
 
 /* Whether the record of the volume says that a part of it is, or may come to be, on the rank. */
@@ -117,6 +118,16 @@ void storage_drain_failed(struct mgmt *mgmt, struct catalog_volume *volume, cons
 	if (index >= 0 && is_draining(volume->pool, (uint32_t)index))
 		note_stay(volume, why);
 	storage_drain_soon(mgmt, 0);
+}
+
+bool storage_drain_gives_up(const struct mgmt *mgmt, const struct catalog_volume *volume, uint32_t silences)
+{
+	const struct member *target = storage_member(mgmt, &volume->record.change.place);
+	int index = catalog_share_index(volume->pool, volume->record.place.rank);
+
+	if (index < 0 || !is_draining(volume->pool, (uint32_t)index))
+		return false;
+	return !target || target->state != MEMBER_JOINED || silences >= SILENCES_MAX;
 }
 
 static int begin_move(struct mgmt *mgmt, struct catalog_volume *volume, struct fathom_fault *why)

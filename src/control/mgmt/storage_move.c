@@ -10,7 +10,8 @@
  *       the source's data are
  *     SETTLING     target ACCEPT: it serves the hosts. Source: ERASE; if it does not answer, that is noted in the catalog,
  *                  and the move ends (storage_old_copy.c)
- *     UNDOING      source UNFENCE, target DISCARD; for an error, or on request. Not from SETTLING
+ *     UNDOING      source UNFENCE, target DISCARD; for an error, or on request. Not from SETTLING. If the target does not
+ *                  answer, that is noted, too
  *
  * Each phase begins with steps that make what an earlier attempt left harmless, so a restart of the service begins the
  * phase again; SWITCHING goes back to COPYING, because hosts must not wait for a whole copy. What an engine knows of a copy
@@ -22,7 +23,6 @@
  * volume, at any instant.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,10 +36,11 @@
 #include "control/mgmt/storage.h"
 
 enum {
-	ROUNDS_MAX = 8,		/* while hosts use the volume; the next one is the last */
-	SMALL_BYTES = 64 << 20, /* a round of at most this is followed by the last one */
-	RESTARTS_MAX = 16,	/* of the copy, before the move is undone */
-	SILENCES_MAX = 4,	/* of the target in a row, while hosts are disconnected: about 4 s */
+	ROUNDS_MAX = 8,		  /* while hosts use the volume; the next one is the last */
+	SMALL_BYTES = 64 << 20,	  /* a round of at most this is followed by the last one */
+	RESTARTS_MAX = 16,	  /* of the copy, before the move is undone */
+	SILENCES_MAX = 4,	  /* of the target in a row, while hosts are disconnected: about 4 s */
+	DISCARD_SILENCES_MAX = 2, /* of the target, until what it has is noted as an old copy */
 };
 
 bool storage_moves(const struct mgmt_task *task)
@@ -187,27 +188,6 @@ int storage_move_keep(struct mgmt_task *task, const Store__StorageResp *response
 	return 0;
 }
 
-const char *storage_move_progress(const struct mgmt_task *task, char *text)
-{
-	const struct task_move *move = &task->move;
-	const struct move_snapshot *snapshot = storage_move_snapshot(move);
-
-	text[0] = '\0';
-	if (!storage_moves(task) || move->total_bytes == 0 ||
-	    (move->state != MGMT_MOVE_COPYING && move->state != MGMT_MOVE_SWITCHING))
-		return text;
-	if (snapshot)
-		snprintf(text, STORAGE_CHANGE_BYTES,
-			 "hosts use it: %" PRIu64 " of %" PRIu64 " bytes of snapshot \"%s\" (%u of %u) are copied",
-			 move->copied_bytes, move->total_bytes, snapshot->name, move->snapshots_done + 1,
-			 move->snapshot_count);
-	else
-		snprintf(text, STORAGE_CHANGE_BYTES, "%s: %" PRIu64 " of %" PRIu64 " bytes of round %u are copied",
-			 move->state == MGMT_MOVE_COPYING ? "hosts use it" : "hosts are disconnected", move->copied_bytes,
-			 move->total_bytes, storage_move_round(move));
-	return text;
-}
-
 /* ---- phases ---- */
 
 /* Store `next` and enter its phase. False: it could not be stored, and the step is repeated later. */
@@ -288,16 +268,16 @@ static void commit(struct mgmt_task *task)
 		go_on(task, STORE__ACTION__MOVE_ACCEPT);
 }
 
-/* Store that the move has ended. `has_left`: the source has still to erase its copy. False: as of store(). */
+/* Store that the move has ended. `has_left`: the place of the change has still to erase its copy. False: as of store(). */
 static bool store_end(struct mgmt_task *task, const struct catalog_volume_record *next, bool has_left)
 {
-	const struct catalog_place source = task->volume->record.change.place;
+	const struct catalog_place place = task->volume->record.change.place;
 	struct fathom_fault why = { 0 };
 	int error;
 
 	if (!has_left)
 		return store(task, next);
-	error = catalog_leave_copy(task->mgmt->catalog, task->volume, next, &source, &why);
+	error = catalog_leave_copy(task->mgmt->catalog, task->volume, next, &place, &why);
 	if (error) {
 		storage_store_later(task, error, &why);
 		return false;
@@ -456,7 +436,11 @@ void storage_move_refused(struct mgmt_task *task, const struct storage_part *par
 
 bool storage_move_leave(struct mgmt_task *task)
 {
-	if (!storage_moves(task) || task->move.action != STORE__ACTION__MOVE_ERASE)
+	if (!storage_moves(task))
+		return false;
+	if (task->move.action != STORE__ACTION__MOVE_ERASE &&
+	    (task->move.state != MGMT_MOVE_UNDOING || task->move.action != STORE__ACTION__MOVE_DISCARD ||
+	     task->failures < DISCARD_SILENCES_MAX))
 		return false;
 	finish(task, true);
 	return true;
@@ -466,8 +450,15 @@ bool storage_move_gives_way(struct mgmt_task *task, const struct storage_part *p
 {
 	const struct fathom_fault why = part->why;
 
-	if (!storage_moves(task) || task->move.state != MGMT_MOVE_SWITCHING || is_step_of_source(task->move.action) ||
-	    task->failures < SILENCES_MAX || !why.error)
+	if (!storage_moves(task) || is_step_of_source(task->move.action) || !why.error)
+		return false;
+	if (task->move.state != MGMT_MOVE_COPYING && task->move.state != MGMT_MOVE_SWITCHING)
+		return false;
+	if (storage_drain_gives_up(task->mgmt, task->volume, task->failures)) {
+		undo(task, &why);
+		return true;
+	}
+	if (task->move.state != MGMT_MOVE_SWITCHING || task->failures < SILENCES_MAX)
 		return false;
 	begin_again(task, &why);
 	return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Erase what moved volumes have left on ranks that were down. The engine erases a copy only if its own record says that the
- * volume was moved away, so a call that is repeated or delayed never erases a volume that hosts use.
+ * Erase what moves of volumes have left on ranks that were down: the original, or of a move that was undone the copy. The
+ * record does not say which, so the engine is asked for both. It erases only what its own record says was moved away, or is
+ * a copy that is incomplete, so a call that is repeated or delayed never erases a volume that hosts use.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,13 +38,10 @@ static void remove_copy(struct mgmt *mgmt, struct catalog_old_copy *copy)
 		storage_drain_soon(mgmt, 0);
 }
 
-static void erased(void *ctx, const struct storage_result *result)
+static void ended(struct catalog_old_copy *copy, const struct storage_result *result)
 {
-	struct catalog_old_copy *copy = ctx;
 	struct mgmt *mgmt = copy->mgmt;
 
-	must(copy->is_calling);
-	copy->is_calling = false;
 	if (result->kind == STORAGE_DONE)
 		remove_copy(mgmt, copy);
 	else
@@ -51,12 +49,39 @@ static void erased(void *ctx, const struct storage_result *result)
 	run_later(mgmt, 0);
 }
 
-static void call_engine(struct mgmt *mgmt, struct catalog_old_copy *copy)
+static void discarded(void *ctx, const struct storage_result *result)
 {
+	struct catalog_old_copy *copy = ctx;
+
+	must(copy->is_calling);
+	copy->is_calling = false;
+	ended(copy, result);
+}
+
+static void call_engine(struct mgmt *mgmt, struct catalog_old_copy *copy, Store__Action action);
+
+static void erased(void *ctx, const struct storage_result *result)
+{
+	struct catalog_old_copy *copy = ctx;
+
+	must(copy->is_calling);
+	copy->is_calling = false;
+	if (result->kind == STORAGE_REFUSED && result->error == -EINVAL) {
+		call_engine(copy->mgmt, copy, STORE__ACTION__MOVE_DISCARD); /* it was not moved away */
+		if (!copy->is_calling)
+			run_later(copy->mgmt, 0);
+	} else {
+		ended(copy, result);
+	}
+}
+
+static void call_engine(struct mgmt *mgmt, struct catalog_old_copy *copy, Store__Action action)
+{
+	bool is_discard = action == STORE__ACTION__MOVE_DISCARD;
 	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
 	char what[STORAGE_SENTENCE_BYTES];
 
-	request.action = STORE__ACTION__MOVE_ERASE;
+	request.action = action;
 	request.pool = copy->pool;
 	request.pool_uuid = copy->pool_uuid;
 	request.volume = copy->volume;
@@ -65,7 +90,7 @@ static void call_engine(struct mgmt *mgmt, struct catalog_old_copy *copy)
 	request.force = true; /* its record has the hosts still */
 	snprintf(what, sizeof(what), "erase the old copy of volume \"%s/%s\"", copy->pool, copy->volume);
 	copy->mgmt = mgmt;
-	if (storage_call(mgmt, &copy->place, &request, what, erased, copy) < 0)
+	if (storage_call(mgmt, &copy->place, &request, what, is_discard ? discarded : erased, copy) < 0)
 		pause_calls(copy);
 	else
 		copy->is_calling = true;
@@ -87,7 +112,7 @@ static uint64_t run(struct mgmt *mgmt, uint64_t now_ns)
 		} else if (!member) {
 			remove_copy(mgmt, copy);
 		} else {
-			call_engine(mgmt, copy);
+			call_engine(mgmt, copy, STORE__ACTION__MOVE_ERASE);
 			next_ns = copy->is_calling ? next_ns : min_u64(next_ns, copy->retry_ns);
 		}
 	}

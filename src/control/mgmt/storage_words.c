@@ -85,3 +85,24 @@ const char *storage_sentence(const struct catalog_pool *pool, const struct catal
 		snprintf(sentence, STORAGE_SENTENCE_BYTES, "%.*s %s%s", (int)(rest - pending), pending, what, rest);
 	return sentence;
 }
+
+const char *storage_move_progress(const struct mgmt_task *task, char *text)
+{
+	const struct task_move *move = &task->move;
+	const struct move_snapshot *snapshot = storage_move_snapshot(move);
+
+	text[0] = '\0';
+	if (!storage_moves(task) || move->total_bytes == 0 ||
+	    (move->state != MGMT_MOVE_COPYING && move->state != MGMT_MOVE_SWITCHING))
+		return text;
+	if (snapshot)
+		snprintf(text, STORAGE_CHANGE_BYTES,
+			 "hosts use it: %" PRIu64 " of %" PRIu64 " bytes of snapshot \"%s\" (%u of %u) are copied",
+			 move->copied_bytes, move->total_bytes, snapshot->name, move->snapshots_done + 1,
+			 move->snapshot_count);
+	else
+		snprintf(text, STORAGE_CHANGE_BYTES, "%s: %" PRIu64 " of %" PRIu64 " bytes of round %u are copied",
+			 move->state == MGMT_MOVE_COPYING ? "hosts use it" : "hosts are disconnected", move->copied_bytes,
+			 move->total_bytes, storage_move_round(move));
+	return text;
+}

@@ -298,16 +298,21 @@ static bool two_are_copied(void *unused)
 	return storage(1)->calls[STORE__ACTION__MOVE_STATUS] > 1 && storage(1)->volume_count == 2;
 }
 
-static void begin_drain(void)
+static void begin_draining(void)
 {
-	uint32_t ranks[] = { 0, 1 };
-
-	begin(2, ranks, 2);
 	volume_of(create_volume_on("p/a", GIB, "0"));
 	volume_of(create_volume_on("p/b", GIB, "0"));
 	volume_of(create_volume_on("p/c", GIB, "0"));
 	on_control(keep_running, (void *)(uintptr_t)UINT32_MAX);
 	answer_of(drain_ranks("p", "0"));
+}
+
+static void begin_drain(void)
+{
+	uint32_t ranks[] = { 0, 1 };
+
+	begin(2, ranks, 2);
+	begin_draining();
 }
 
 static bool has_copied(void *unused)
@@ -422,6 +427,53 @@ static void a_move_to_an_excluded_rank_is_undone_after_a_restart(void **state)
 	end();
 }
 
+static int kill_target(void *unused)
+{
+	fixture.after_storage = NULL; /* it counts what the dead engine has */
+	return fake_kill(&fixture.fakes[1]);
+}
+
+static bool rank_two_has_all(void *unused)
+{
+	return storage(0)->volume_count == 0 && storage(2)->volume_count == 3 && nothing_is_pending(NULL);
+}
+
+static bool rank_one_has_nothing(void *unused)
+{
+	return storage(1)->volume_count == 0 && mgmt_stats(fixture.mgmt).old_copies == 0;
+}
+
+static bool is_copied_to_rank_one(void *unused)
+{
+	return storage(1)->calls[STORE__ACTION__MOVE_STATUS] > 1;
+}
+
+static void a_drain_leaves_a_target_that_is_gone(void **state)
+{
+	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+	uint32_t ranks[] = { 0, 1, 2 };
+
+	begin(3, ranks, 3);
+	storage(2)->free_bytes /= 2; /* rank 1 is chosen first */
+	begin_draining();
+	wait_until(is_copied_to_rank_one, NULL);
+	on_control(kill_target, NULL);
+	exclude.ranks = (char *)"1";
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	on_control(keep_running, NULL);
+	wait_until(rank_two_has_all, NULL);
+	assert_true(query_rank(1)->old_copy_count > 0);
+	assert_true(storage(1)->volume_count > 0);
+	on_control(fake_revive, &fixture.fakes[1]);
+	exclude.clear = true;
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	(void)join(1, 200);
+	wait_until(rank_one_has_nothing, NULL);
+	wait_until(nothing_is_drained, NULL);
+	assert_string_equal(query_rank(0)->share, "drained");
+	end();
+}
+
 /* ---- old copies ---- */
 
 static bool no_old_copies(void *unused)
@@ -501,6 +553,7 @@ int main(void)
 		cmocka_unit_test(a_drain_goes_on_after_a_restart),
 		cmocka_unit_test(excluding_the_target_cancels_its_moves),
 		cmocka_unit_test(a_move_to_an_excluded_rank_is_undone_after_a_restart),
+		cmocka_unit_test(a_drain_leaves_a_target_that_is_gone),
 		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
 		cmocka_unit_test(an_old_copy_outlives_its_volume),
 	};
