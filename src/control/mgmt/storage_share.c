@@ -81,6 +81,7 @@ static int add_rank(struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t
 	const struct member *member = system_member_by_rank(mgmt->system, rank);
 	int index = catalog_share_index(pool, rank);
 	struct catalog_place place = { .rank = rank };
+	char what[STORAGE_WHAT_BYTES];
 	struct catalog_use use;
 
 	if (index < 0 && !member)
@@ -98,6 +99,8 @@ static int add_rank(struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t
 	if (use.state != MGMT_SHARE_UP && use.state != MGMT_SHARE_EXTENDING)
 		return fault_share_not_up(why, rank, pool->record.name, catalog_share_word(use.state));
 	*repeats_ret |= use.state == MGMT_SHARE_EXTENDING;
+	if (use.state == MGMT_SHARE_UP && !storage_member(mgmt, &pool->record.places[index]))
+		return fault_rank_data_lost(why, storage_what(pool, NULL, what), rank);
 	return 0;
 }
 
@@ -263,10 +266,12 @@ static int check_share(struct mgmt *mgmt, const struct catalog_pool *pool, uint3
 		return fault_rank_not_of_pool(why, rank, pool->record.name);
 	if (catalog_share_changes(pool, (uint32_t)index))
 		return refuse_changing(pool, why);
-	if (to != MGMT_SHARE_UP || is_there(catalog_use(&pool->record, (uint32_t)index).state, to))
+	if (to != MGMT_SHARE_UP)
 		return 0;
 	if (!member)
 		return fault_rank_data_lost(why, storage_what(pool, NULL, what), rank);
+	if (is_there(catalog_use(&pool->record, (uint32_t)index).state, to))
+		return 0;
 	return member->state == MEMBER_JOINED ? 0 : fault_rank_not_joined(why, rank, member_state_wire(member->state));
 }
 

@@ -374,4 +374,22 @@ static inline bool nothing_is_pending(void *unused)
 	return mgmt_stats(fixture.mgmt).storage_pending == 0;
 }
 
+/* Another member takes the rank, without the data. */
+static inline void replace_rank(const char *rank)
+{
+	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+	struct joining joining;
+
+	exclude.ranks = (char *)rank;
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	exclude.clear = true;
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	fill_join(&joining, (uint32_t)strtoul(rank, NULL, 10), 200);
+	write_uuid(77, uuid);
+	joining.request.uuid = uuid;
+	joining.request.replace = true;
+	answer_of(ask_join(&joining));
+}
+
 #endif

@@ -382,23 +382,6 @@ static void a_move_is_undone_although_the_clock_went_back(void **state)
 	end();
 }
 
-static void replace_rank(const char *rank)
-{
-	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
-	char uuid[MEMBER_UUID_TEXT_BYTES];
-	struct joining joining;
-
-	exclude.ranks = (char *)rank;
-	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
-	exclude.clear = true;
-	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
-	fill_join(&joining, (uint32_t)strtoul(rank, NULL, 10), 200);
-	write_uuid(77, uuid);
-	joining.request.uuid = uuid;
-	joining.request.replace = true;
-	answer_of(ask_join(&joining));
-}
-
 /* The data are gone, and only an operator can say so. The service goes on with everything else. */
 static void a_committed_move_to_a_replaced_rank_waits_for_the_operator(void **state)
 {
