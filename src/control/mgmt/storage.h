@@ -358,7 +358,8 @@ void storage_raise_failure(const struct mgmt_task *task, const struct fathom_fau
 /* ---- storage_place.c ---- */
 
 /*
- * Choose the rank of a volume to which `bytes` are promised: one of `only`, or any of the pool if that is empty. The
+ * Choose the rank of a volume to which `bytes` are promised: one of `only`, which an operator has named and which may be
+ * nearly full, or any of the pool if that is empty. The
  * engines were asked just before. Sets `place` and `placement` of `*record`. Errors: -ENOMEM, pool_unreachable,
  * pool_too_small, ranks_nearly_full.
  */

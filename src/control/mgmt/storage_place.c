@@ -53,6 +53,49 @@ static int compare_ranks(const void *key, const void *element)
 	return rank < other ? -1 : rank > other;
 }
 
+static uint64_t promised_bytes(const struct catalog_volume *volume)
+{
+	return volume->record.thick || !volume->pool->record.overcommit ? volume->record.size_bytes : 0;
+}
+
+/*
+ * What a copy of the volume takes: what is promised to it, or more if it has allocated more. Snapshots share blocks, so of
+ * these the largest counts.
+ */
+static uint64_t copied_bytes(struct mgmt *mgmt, const struct catalog_volume *volume)
+{
+	const struct mgmt_engine *engine = storage_find_engine(mgmt, &volume->record.place);
+	const Store__Volume *listed = engine ? storage_listed_volume(engine, volume->record.uuid) : NULL;
+	uint64_t bytes = promised_bytes(volume);
+
+	if (!listed)
+		return bytes;
+	bytes = max_u64(bytes, listed->allocated_bytes);
+	for (size_t i = 0; i < listed->n_snapshots; i++)
+		bytes = max_u64(bytes, listed->snapshots[i]->allocated_bytes);
+	return bytes;
+}
+
+/* Count a move at its target: what is still to be copied takes room. */
+static void count_move(struct mgmt *mgmt, const struct catalog_volume *volume, struct placement_rank *ranks, size_t count)
+{
+	const struct catalog_change *change = &volume->record.change;
+	struct placement_rank *rank = bsearch(&change->place.rank, ranks, count, sizeof(*ranks), compare_ranks);
+	const struct mgmt_engine *engine;
+	const Store__Volume *listed;
+	uint64_t bytes, used = 0;
+
+	if (!rank)
+		return;
+	rank->volumes++;
+	engine = storage_find_engine(mgmt, &change->place);
+	listed = engine ? storage_listed_volume(engine, volume->record.uuid) : NULL;
+	if (listed)
+		used = max_u64(promised_bytes(volume), listed->allocated_bytes);
+	bytes = copied_bytes(mgmt, volume);
+	rank->room_bytes -= min_u64(rank->room_bytes, bytes - min_u64(bytes, used));
+}
+
 /* Count the volume at its rank. What its engine has not listed yet takes room, too. */
 static void count_volume(struct mgmt *mgmt, const struct catalog_volume *volume, struct placement_rank *ranks, size_t count)
 {
@@ -60,6 +103,9 @@ static void count_volume(struct mgmt *mgmt, const struct catalog_volume *volume,
 	struct placement_rank *rank = bsearch(&record->place.rank, ranks, count, sizeof(*ranks), compare_ranks);
 	const struct mgmt_engine *engine;
 
+	if (record->change.kind == CATALOG_MOVE &&
+	    (record->change.phase == MGMT_MOVE_COPYING || record->change.phase == MGMT_MOVE_SWITCHING))
+		count_move(mgmt, volume, ranks, count);
 	if (!rank)
 		return;
 	rank->volumes++;
@@ -132,9 +178,16 @@ static int explain(const struct catalog_pool *pool, uint64_t bytes, const struct
 	return fault_pool_unreachable(why, pool->record.name);
 }
 
-int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uint64_t bytes, const struct rank_set *only,
-			 struct catalog_volume_record *record, struct fathom_fault *why)
+/* The ranks that may be chosen; empty: all of the pool. */
+struct choices {
+	const struct rank_set *only;
+	bool is_requested; /* by an operator, who may name a rank that is nearly full */
+};
+
+static int place(struct mgmt *mgmt, const struct catalog_pool *pool, uint64_t bytes, const struct choices *choices,
+		 struct catalog_volume_record *record, struct fathom_fault *why)
 {
+	const struct rank_set *only = choices->only;
 	const struct catalog_place *places = pool->record.places;
 	uint32_t count = pool->record.place_count;
 	struct placement_rank *ranks = collect_ranks(mgmt, pool, places, count);
@@ -148,8 +201,8 @@ int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uin
 		return why->error;
 	}
 	for (uint32_t i = 0; only->count > 0 && i < count; i++) {
-		ranks[i].is_named = rank_set_has(only, ranks[i].rank);
-		ranks[i].is_joined = ranks[i].is_joined && ranks[i].is_named;
+		ranks[i].is_joined = ranks[i].is_joined && rank_set_has(only, ranks[i].rank);
+		ranks[i].is_named = choices->is_requested && rank_set_has(only, ranks[i].rank);
 	}
 	for (uint32_t i = 0; i < count; i++)
 		ranks[i].is_excluded |= !catalog_share_is_up(pool, ranks[i].rank);
@@ -166,13 +219,21 @@ int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uin
 	return error;
 }
 
+int storage_place_volume(struct mgmt *mgmt, const struct catalog_pool *pool, uint64_t bytes, const struct rank_set *only,
+			 struct catalog_volume_record *record, struct fathom_fault *why)
+{
+	const struct choices choices = { only, true };
+
+	return place(mgmt, pool, bytes, &choices, record, why);
+}
+
 int storage_choose_target(struct mgmt *mgmt, const struct catalog_volume *volume, struct catalog_place *place_ret,
 			  struct fathom_fault *why)
 {
 	const struct catalog_pool *pool = volume->pool;
-	uint64_t bytes = volume->record.thick || !pool->record.overcommit ? volume->record.size_bytes : 0;
 	struct catalog_volume_record placed = { 0 };
 	struct rank_set only = { 0 };
+	const struct choices choices = { &only, false };
 	int error = 0;
 
 	for (uint32_t i = 0; !error && i < pool->record.place_count; i++) {
@@ -185,7 +246,7 @@ int storage_choose_target(struct mgmt *mgmt, const struct catalog_volume *volume
 	if (!error && only.count == 0)
 		error = fault_drain_without_target(why, pool->record.name);
 	if (!error)
-		error = storage_place_volume(mgmt, pool, bytes, &only, &placed, why);
+		error = place(mgmt, pool, copied_bytes(mgmt, volume), &choices, &placed, why);
 	if (!error)
 		*place_ret = placed.place;
 	rank_set_deinit(&only);

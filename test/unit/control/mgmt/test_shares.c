@@ -442,6 +442,52 @@ static void a_move_to_an_excluded_rank_is_undone_after_a_restart(void **state)
 	end();
 }
 
+static bool one_stays(void *unused)
+{
+	const struct catalog_volume *one = find_volume("a"), *other = find_volume("b");
+	const struct catalog_stay *stay = one->stay ? one->stay : other->stay;
+
+	return stay && strstr(stay->why, "bytes left") && storage(1)->calls[STORE__ACTION__MOVE_PREPARE] > 0;
+}
+
+static bool one_is_moved(void *unused)
+{
+	return storage(1)->volume_count == 1 && nothing_is_pending(NULL);
+}
+
+/* A drain takes no rank that is nearly full: only an operator does. */
+static void a_drain_leaves_the_last_space_of_a_rank(void **state)
+{
+	uint32_t ranks[] = { 0, 1 };
+
+	begin(2, ranks, 2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	storage(1)->free_bytes = storage(1)->total_bytes / 100 * 4;
+	answer_of(drain_ranks("p", "0"));
+	assert_non_null(strstr(show_waiting("p/a")->reason, "95 %"));
+	assert_int_equal(storage(1)->calls[STORE__ACTION__MOVE_PREPARE], 0);
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	end();
+}
+
+/* What was promised to moves under way is not there for others. */
+static void a_drain_counts_what_is_being_moved(void **state)
+{
+	uint32_t ranks[] = { 0, 1 };
+
+	begin(2, ranks, 2);
+	storage(1)->free_bytes = 100 * GIB;
+	volume_of(create_volume_on("p/a", 60 * GIB, "0"));
+	volume_of(create_volume_on("p/b", 60 * GIB, "0"));
+	set_error(1, STORE__ACTION__MOVE_PREPARE, -EAGAIN); /* it has not listed the first one */
+	answer_of(drain_ranks("p", "0"));
+	wait_until(one_stays, NULL);
+	set_error(1, STORE__ACTION__MOVE_PREPARE, 0);
+	wait_until(one_is_moved, NULL);
+	assert_int_equal(storage(0)->volume_count, 1);
+	end();
+}
+
 static int kill_target(void *unused)
 {
 	fixture.after_storage = NULL; /* it counts what the dead engine has */
@@ -569,6 +615,8 @@ int main(void)
 		cmocka_unit_test(a_drain_goes_on_after_a_restart),
 		cmocka_unit_test(excluding_the_target_cancels_its_moves),
 		cmocka_unit_test(a_move_to_an_excluded_rank_is_undone_after_a_restart),
+		cmocka_unit_test(a_drain_leaves_the_last_space_of_a_rank),
+		cmocka_unit_test(a_drain_counts_what_is_being_moved),
 		cmocka_unit_test(a_drain_leaves_a_target_that_is_gone),
 		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
 		cmocka_unit_test(an_old_copy_outlives_its_volume),
