@@ -83,12 +83,12 @@ static bool unpack(json_t *json, struct catalog_old_copy *copy)
 		return false;
 	if (schema != CATALOG_SCHEMA || rank < 0 || rank > RANK_MAX || member_uuid_parse(member, copy->place.member) < 0 ||
 	    member_uuid_parse(uuid, bytes) < 0 || member_uuid_parse(pool_uuid, bytes) < 0 ||
-	    catalog_check_name("pool", pool, NULL) < 0 || catalog_check_name("volume", volume, NULL) < 0)
+	    catalog_check_name("volume", volume, NULL) < 0)
 		return false;
 	copy->place.rank = (uint32_t)rank;
 	copy->since_ns = (uint64_t)since_ns;
-	return text_copy(copy->pool, sizeof(copy->pool), pool) == 0 &&
-	       text_copy(copy->pool_uuid, sizeof(copy->pool_uuid), pool_uuid) == 0 &&
+	(void)text_copy(copy->pool, sizeof(copy->pool), pool); /* not relied on: see storage_old_copy.c */
+	return text_copy(copy->pool_uuid, sizeof(copy->pool_uuid), pool_uuid) == 0 &&
 	       text_copy(copy->volume, sizeof(copy->volume), volume) == 0 &&
 	       text_copy(copy->uuid, sizeof(copy->uuid), uuid) == 0;
 }
@@ -173,7 +173,7 @@ int catalog_leave_copy(struct catalog *catalog, struct catalog_volume *volume, c
 	copy = calloc(1, sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy->pool, volume->pool->record.name, sizeof(copy->pool));
+	memcpy(copy->pool, volume->pool->record.key, sizeof(copy->pool));
 	memcpy(copy->pool_uuid, volume->pool->record.uuid, sizeof(copy->pool_uuid));
 	memcpy(copy->volume, volume->record.name, sizeof(copy->volume));
 	memcpy(copy->uuid, volume->record.uuid, sizeof(copy->uuid));

@@ -75,20 +75,26 @@ static void erased(void *ctx, const struct storage_result *result)
 	}
 }
 
+/*
+ * The engine knows the pool by its key. The copy's text may be a label of that time: records of a pool that had been renamed
+ * were written so. Of a pool that is gone the engine has nothing, and the text is as good as any.
+ */
 static void call_engine(struct mgmt *mgmt, struct catalog_old_copy *copy, Store__Action action)
 {
+	const struct catalog_pool *pool = catalog_find_pool(mgmt->catalog, copy->pool_uuid);
 	bool is_discard = action == STORE__ACTION__MOVE_DISCARD;
 	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
 	char what[STORAGE_SENTENCE_BYTES];
 
 	request.action = action;
-	request.pool = copy->pool;
+	request.pool = pool ? (char *)pool->record.key : copy->pool;
 	request.pool_uuid = copy->pool_uuid;
 	request.volume = copy->volume;
 	request.volume_uuid = copy->uuid;
 	request.move_serial = copy->since_ns;
 	request.force = true; /* its record has the hosts still */
-	snprintf(what, sizeof(what), "erase the old copy of volume \"%s/%s\"", copy->pool, copy->volume);
+	snprintf(what, sizeof(what), "erase the old copy of volume \"%s/%s\"", pool ? pool->record.name : copy->pool,
+		 copy->volume);
 	copy->mgmt = mgmt;
 	if (storage_call(mgmt, &copy->place, &request, what, is_discard ? discarded : erased, copy) < 0)
 		pause_calls(copy);

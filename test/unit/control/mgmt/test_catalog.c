@@ -230,6 +230,11 @@ static int leave_copy(void *unused)
 	must(!catalog_find_old_copy(catalog, UUID_2, 9) && catalog_count_old_copies(catalog, UUID_1, 3) == 1);
 	must(catalog_remove_old_copy(catalog, copy, NULL) == 0 && catalog->old_copy_count == 0);
 	catalog_close(catalog);
+	/* the name of the pool is for people */
+	must(open_with("old-copy/" UUID_2 "/3",
+		       "{\"schema\":1,\"pool\":\".a label\",\"pool_uuid\":\"" UUID_1 "\",\"volume\":\"v\",\"uuid\":\"" UUID_2
+		       "\",\"rank\":3,\"member\":\"" UUID_1 "\",\"since_ns\":1}",
+		       &why) == 0);
 	must(open_with("old-copy/" UUID_2 "/3", "{}", &why) == -EBADMSG && why.code == FAULT_DB_VALUE_BAD);
 	must(open_with("old-copy/" UUID_2 "/3", "no JSON", &why) == -EBADMSG);
 	must(open_with("old-copy/" UUID_2 "/4",

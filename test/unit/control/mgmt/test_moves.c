@@ -398,6 +398,26 @@ static void a_committed_move_to_a_replaced_rank_waits_for_the_operator(void **st
 	end();
 }
 
+static bool no_old_copies(void *unused)
+{
+	return mgmt_stats(fixture.mgmt).old_copies == 0;
+}
+
+/* Engines know the pool by its first label, whatever it is called when the copy is left and when it is erased. */
+static void an_old_copy_of_a_renamed_pool_is_erased(void **state)
+{
+	begin(0);
+	answer_of(set_property("p", "label", "q"));
+	storage(0)->errors[STORE__ACTION__MOVE_ERASE] = -EHOSTDOWN;
+	assert_int_equal(volume_of(move_volume("q/a", 1))->rank, 1);
+	answer_of(set_property("q", "label", "r"));
+	assert_int_equal(storage(0)->volume_count, 1);
+	storage(0)->errors[STORE__ACTION__MOVE_ERASE] = 0;
+	wait_until(no_old_copies, NULL);
+	assert_int_equal(storage(0)->volume_count, 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -417,6 +437,7 @@ int main(void)
 		cmocka_unit_test(a_publish_during_a_move_succeeds_when_it_is_undone),
 		cmocka_unit_test(a_moved_volume_is_not_missing),
 		cmocka_unit_test(a_move_is_undone_although_the_clock_went_back),
+		cmocka_unit_test(an_old_copy_of_a_renamed_pool_is_erased),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt moves", tests, NULL, NULL);
