@@ -453,6 +453,8 @@ MUST_CHECK int storage_check_free_name(struct mgmt *mgmt, const struct catalog_p
 				       struct fathom_fault *why);
 /* Reply with the volume as the catalog and its engine's latest LIST have it. */
 void storage_reply_volume(struct mgmt *mgmt, struct grpc_call *call, const struct catalog_volume *volume);
+/* The same, with its name, UUID and state only: the caller may not attach it, and may not learn where it is. */
+void storage_reply_unpublished(struct mgmt *mgmt, struct grpc_call *call, const struct catalog_volume *volume);
 /* Answer a call that has created the pool. */
 void storage_reply_pool(const struct catalog_pool *pool, struct grpc_call *call);
 /* Copy a text of a request as valid UTF-8, cut to fit. */

@@ -257,7 +257,7 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
 	struct catalog_volume *volume;
 	struct fathom_fault why = { 0 };
-	bool has_host;
+	bool has_host, is_nameless = grpc_call_role(call) == GRPC_ROLE_AGENT && !asked->credential;
 	int error;
 
 	if (!mgmt)
@@ -272,13 +272,13 @@ void mgmt_volume_unpublish(struct grpc_call *call, const ProtobufCMessage *reque
 	}
 	must(text_copy(change.text, sizeof(change.text), asked->host) == 0);
 	has_host = *asked->host ? catalog_has_host(&volume->record, asked->host) : volume->record.host_count > 0;
-	if (!has_host && !is_changing(volume)) {
-		storage_reply_volume(mgmt, call, volume);
-		return;
-	}
 	error = storage_check_unpublish(mgmt, call, volume, asked->host, asked->credential, &why);
-	if (error)
+	if (!has_host && !is_changing(volume) && (error == -EACCES || is_nameless))
+		storage_reply_unpublished(mgmt, call, volume); /* a repetition, which changes nothing */
+	else if (error)
 		mgmt_fail(call, error, &why);
+	else if (!has_host && !is_changing(volume))
+		storage_reply_volume(mgmt, call, volume);
 	else
 		storage_begin_change(mgmt, call, volume, &change);
 }

@@ -148,6 +148,26 @@ void storage_reply_volume(struct mgmt *mgmt, struct grpc_call *call, const struc
 	storage_unshow(&shown);
 }
 
+void storage_reply_unpublished(struct mgmt *mgmt, struct grpc_call *call, const struct catalog_volume *volume)
+{
+	Fathom__VolumeResp response = FATHOM__VOLUME_RESP__INIT;
+	Fathom__Volume brief = FATHOM__VOLUME__INIT;
+	const struct storage_known known = { .address = "" };
+	struct fathom_fault why = { 0 };
+	struct storage_shown shown;
+
+	if (storage_show(mgmt, volume, &known, &shown) < 0) {
+		mgmt_fail(call, -ENOMEM, &why);
+	} else {
+		brief.name = shown.message.name;
+		brief.uuid = shown.message.uuid;
+		brief.state = shown.message.state;
+		response.volume = &brief;
+		grpc_reply(call, &response.base);
+	}
+	storage_unshow(&shown);
+}
+
 static bool is_selected(const struct catalog_volume *volume, const Fathom__VolumeListReq *asked)
 {
 	const struct catalog_volume_record *record = &volume->record;

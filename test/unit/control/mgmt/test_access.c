@@ -279,6 +279,31 @@ static void an_agent_unpublishes_what_it_has_published(void **state)
 	assert_int_equal(unpublish_code("n1"), 0);
 }
 
+/* A repetition succeeds whoever asks; only who may attach the volume learns where it is. */
+static void an_agent_without_permission_learns_nothing_of_the_volume(void **state)
+{
+	Fathom__VolumeUnpublishReq request = FATHOM__VOLUME_UNPUBLISH_REQ__INIT;
+	const char *one = "A::root@n9:rw";
+	const Fathom__Volume *volume;
+
+	begin_with_volume();
+	answer_of(change_acl("PoolUpdateACL", "p1", &one, 1));
+	volume_of(publish_volume("p1/db", "nqn.other"));
+	request.name = (char *)"p1/db";
+	request.host = (char *)HOST;
+	for (int i = 0; i < 2; i++) {
+		volume = volume_of(i == 0 ? unpublish_from("n2")
+					  : ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base,
+						&fathom__volume_resp__descriptor));
+		assert_string_equal(volume->name, "p1/db");
+		assert_string_not_equal(volume->uuid, "");
+		assert_string_not_equal(volume->state, "");
+		assert_int_equal(volume->n_hosts + volume->n_addresses, 0);
+		assert_string_equal(volume->nqn, "");
+	}
+	assert_int_equal(volume_of(unpublish_from("n9"))->n_hosts, 1);
+}
+
 /* The engine has not confirmed the publication yet: its agent may withdraw it later, and others may not. */
 static void an_agent_may_withdraw_what_it_is_publishing(void **state)
 {
@@ -342,6 +367,7 @@ int main(void)
 		TEST(a_credential_must_be_there_and_verify),
 		TEST(an_agent_unpublishes_from_a_host_that_it_names),
 		TEST(an_agent_unpublishes_what_it_has_published),
+		TEST(an_agent_without_permission_learns_nothing_of_the_volume),
 		TEST(an_agent_may_withdraw_what_it_is_publishing),
 	};
 
