@@ -67,7 +67,8 @@ static struct {
 	uint64_t join_wait_ns, rank_timeout_ns, heartbeat_ns;
 	uint64_t storage_timeout_ns, storage_read_ns, storage_patience_ns;
 	uint32_t joins_max;
-	bool has_certificates; /* what agents' credentials are checked by */
+	bool has_certificates;	  /* what agents' credentials are checked by */
+	const char *certificates; /* their folder; NULL: none */
 	uint64_t events_max;
 	bool is_new_system;
 	const char *name, *provider, *version;
@@ -280,7 +281,8 @@ static inline int open_mgmt(void *unused)
 					.storage_patience_ns = fixture.storage_patience_ns,
 					.net_dev_class = 772,
 					.joins_max = fixture.joins_max,
-					.credentials = { .is_insecure = !fixture.has_certificates } };
+					.credentials = { .is_insecure = !fixture.has_certificates,
+							 .folder = fixture.certificates } };
 	struct fathom_fault why = { 0 };
 	int error = db_open_sqlite(fixture.path, &fixture.db, &why);
 
@@ -378,6 +380,7 @@ static inline int fixture_end(void **state)
 	fixture.is_new_system = false;
 	fixture.joins_max = 0;
 	fixture.has_certificates = false;
+	fixture.certificates = NULL;
 	fixture.rank_timeout_ns = fixture.events_max = fixture.heartbeat_ns = 0;
 	fixture.storage_timeout_ns = fixture.storage_read_ns = fixture.storage_patience_ns = 0;
 	return 0;

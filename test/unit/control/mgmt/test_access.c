@@ -341,9 +341,20 @@ static void an_agent_unpublishes_from_a_host_that_it_names(void **state)
 	assert_int_equal(question->why.code, FAULT_NQN_BAD);
 	assert_int_equal(show_volume("p1/db")->n_hosts, 1);
 	request.host = (char *)HOST;
+	/* an agent of an earlier release sends no credential; with a folder of certificates it must */
+	fixture.has_certificates = true;
+	fixture.certificates = "/nowhere";
+	reopen_mgmt();
 	question = ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base,
 		       &fathom__volume_resp__descriptor);
 	assert_int_equal(question->why.code, FAULT_CREDENTIAL_BAD);
+	fixture.has_certificates = false;
+	fixture.certificates = NULL;
+	reopen_mgmt();
+	volume_of(
+		ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base, &fathom__volume_resp__descriptor));
+	assert_int_equal(show_volume("p1/db")->n_hosts, 0);
+	volume_of(publish_volume("p1/db", HOST));
 	request.credential = credential = make_credential("root", "root", "n1");
 	volume_of(
 		ask(fixture.agent, "/fathom.ControlSvc/VolumeUnpublish", &request.base, &fathom__volume_resp__descriptor));

@@ -232,8 +232,8 @@ static int leave_copy(void *unused)
 	catalog_close(catalog);
 	/* the name of the pool is for people */
 	must(open_with("old-copy/" UUID_2 "/3",
-		       "{\"schema\":1,\"pool\":\".a label\",\"pool_uuid\":\"" UUID_1 "\",\"volume\":\"v\",\"uuid\":\"" UUID_2
-		       "\",\"rank\":3,\"member\":\"" UUID_1 "\",\"since_ns\":1}",
+		       "{\"schema\":1,\"pool\":\".a label\",\"pool_uuid\":\"" UUID_1
+		       "\",\"volume\":\"v\",\"uuid\":\"" UUID_2 "\",\"rank\":3,\"member\":\"" UUID_1 "\",\"since_ns\":1}",
 		       &why) == 0);
 	must(open_with("old-copy/" UUID_2 "/3", "{}", &why) == -EBADMSG && why.code == FAULT_DB_VALUE_BAD);
 	must(open_with("old-copy/" UUID_2 "/3", "no JSON", &why) == -EBADMSG);
