@@ -129,6 +129,7 @@ void storage_move_fill(const struct mgmt_task *task, Store__StorageReq *request)
 		request->block_bytes = record->block_bytes;
 		request->thick = record->thick;
 		request->checksums = record->checksums;
+		request->read_only = record->read_only;
 		break;
 	case STORE__ACTION__MOVE_COPY:
 		request->move_address = (char *)move->source;

@@ -185,10 +185,12 @@ static void destroy_pool(struct storage_call *call)
 void storage_create_volume(struct storage_call *call, enum volume_move move)
 {
 	const Store__StorageReq *request = call->request;
+	bool is_read_only = move == VOLUME_MOVE_INCOMING && request->read_only; /* a clone that is only read, as before */
 	struct volume_record record = {
 		.size_bytes = request->size_bytes,
 		.block_bytes = request->block_bytes,
-		.thick = request->thick,
+		.thick = request->thick && !is_read_only,
+		.read_only = is_read_only,
 		.checksums = request->checksums,
 		.move = move,
 	};

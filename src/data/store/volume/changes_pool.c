@@ -13,14 +13,16 @@
 #include "data/store/volume/ledger.h"
 #include "data/store/volume/scrub.h"
 
-/* What the volumes of the pool count against its size. */
+/* What the volumes of the pool count against its size. Clones that are only read count nothing, as in ledger.h. */
 static uint64_t used_bytes(const struct pool *pool, bool overcommit)
 {
 	const struct volume *volume;
 	uint64_t used = 0;
 
-	TAILQ_FOREACH (volume, &pool->volumes, link)
-		used += volume->record.thick || !overcommit ? volume->record.size_bytes : 0;
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (!volume->record.read_only && (volume->record.thick || !overcommit))
+			used += volume->record.size_bytes;
+	}
 	return used;
 }
 

@@ -27,7 +27,7 @@ struct fake_volume {
 	char pool[64], name[64], uuid[40], origin[130];
 	uint64_t size_bytes;
 	uint32_t block_bytes;
-	bool thick, checksums;
+	bool thick, checksums, read_only;
 	bool is_busy; /* it cannot be offered for a move */
 	char hosts[FAKE_HOSTS][224];
 	bool is_connected[FAKE_HOSTS];
@@ -173,6 +173,7 @@ static inline int fake_create_volume(struct fake_storage *storage, const Store__
 		.block_bytes = request->block_bytes ? request->block_bytes : 4096,
 		.thick = request->thick,
 		.checksums = request->checksums,
+		.read_only = request->read_only,
 	};
 	snprintf(volume->pool, sizeof(volume->pool), "%s", request->pool);
 	snprintf(volume->name, sizeof(volume->name), "%s", name);

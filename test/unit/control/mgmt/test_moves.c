@@ -398,6 +398,24 @@ static void a_committed_move_to_a_replaced_rank_waits_for_the_operator(void **st
 	end();
 }
 
+/* It stays one, and so needs no promise of space at the target. */
+static void a_clone_that_is_only_read_moves(void **state)
+{
+	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
+
+	begin(0);
+	answer_of(create_snapshot("p/a@s"));
+	request.name = (char *)"p/export";
+	request.from = (char *)"p/a@s";
+	request.read_only = true;
+	assert_true(volume_of(FATHOM_ASK("VolumeCreate", request, volume))->read_only);
+	assert_int_equal(volume_of(move_volume("p/export", 1))->rank, 1);
+	assert_int_equal(storage(1)->volume_count, 1);
+	assert_true(storage(1)->volumes[0].read_only);
+	assert_true(show_volume("p/export")->read_only);
+	end();
+}
+
 static bool no_old_copies(void *unused)
 {
 	return mgmt_stats(fixture.mgmt).old_copies == 0;
@@ -437,6 +455,7 @@ int main(void)
 		cmocka_unit_test(a_publish_during_a_move_succeeds_when_it_is_undone),
 		cmocka_unit_test(a_moved_volume_is_not_missing),
 		cmocka_unit_test(a_move_is_undone_although_the_clock_went_back),
+		cmocka_unit_test(a_clone_that_is_only_read_moves),
 		cmocka_unit_test(an_old_copy_of_a_renamed_pool_is_erased),
 	};
 

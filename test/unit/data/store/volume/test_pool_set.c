@@ -94,6 +94,15 @@ static int control_create(void *ctx)
 	return 0;
 }
 
+static int control_create_export(void *ctx)
+{
+	const struct volume_key export = { .pool = "p", .volume = "export" };
+	struct volume_record record = { .name = "export", .size_bytes = 8 * MIB, .block_bytes = 4096, .read_only = true };
+
+	volumes_create(volumes, &export, &record, note_end, NULL);
+	return 0;
+}
+
 static int control_set(void *ctx)
 {
 	volumes_set_pool(volumes, &key, &values, is_forced, note_end, NULL);
@@ -191,6 +200,13 @@ static void a_size_below_that_of_the_volumes_needs_force(void **state)
 	assert_true(record.overcommit);
 }
 
+static void a_clone_that_is_only_read_does_not_count(void **state)
+{
+	assert_int_equal(run(control_create_export), 0);
+	values.size_bytes = 9 * MIB; /* the other volume has 8 */
+	assert_int_equal(run(control_set), 0);
+}
+
 /* A pool without overcommit has promised its volumes. Force does not make space. */
 static void overcommit_ends_only_if_the_promises_fit(void **state)
 {
@@ -224,6 +240,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(values_are_kept, begin, end),
 		cmocka_unit_test_setup_teardown(a_size_below_that_of_the_volumes_needs_force, begin, end),
+		cmocka_unit_test_setup_teardown(a_clone_that_is_only_read_does_not_count, begin, end),
 		cmocka_unit_test_setup_teardown(overcommit_ends_only_if_the_promises_fit, begin, end),
 		cmocka_unit_test_setup_teardown(volumes_are_scrubbed_as_their_pool_says, begin, end),
 	};
