@@ -214,6 +214,17 @@ static bool unpack_acl(json_t *json, struct catalog_pool_record *record)
 	return acl_create(texts, count, &record->acl, NULL) == 0;
 }
 
+/* Shares that have never changed have no states, so that the record is written again as it was. */
+static void forget_first_uses(struct catalog_pool_record *record)
+{
+	for (uint32_t i = 0; i < record->place_count; i++) {
+		if (record->uses[i].state != MGMT_SHARE_UP || record->uses[i].since_ns != record->created_ns)
+			return;
+	}
+	free(record->uses);
+	record->uses = NULL;
+}
+
 static bool unpack_places(json_t *json, struct catalog_pool_record *record)
 {
 	size_t count = json_array_size(json);
@@ -228,7 +239,10 @@ static bool unpack_places(json_t *json, struct catalog_pool_record *record)
 		    (i > 0 && record->places[i - 1].rank >= record->places[i].rank))
 			return false;
 	}
-	return record->place_count > 0;
+	if (record->place_count == 0)
+		return false;
+	forget_first_uses(record);
+	return true;
 }
 
 static bool unpack_pool_change(json_t *json, struct catalog_pool_change *change)

@@ -146,6 +146,26 @@ static int open_with(const char *key, const char *value, struct fathom_fault *wh
 	return error;
 }
 
+/* A pool whose shares have never changed is written as it was read. */
+static void check_untouched_pool(void)
+{
+	struct catalog_pool_record record = make_pool("p"), decoded;
+	char *text, *again;
+
+	must(catalog_encode_pool(&record, &text) == 0);
+	must(catalog_decode_pool(text, strlen(text), &decoded) == 0);
+	must(catalog_encode_pool(&decoded, &again) == 0);
+	must(strcmp(text, again) == 0);
+	free(text);
+	free(again);
+	free(decoded.places);
+	free(decoded.uses);
+	free(decoded.acl);
+	free(record.places);
+	free(record.uses);
+	free(record.acl);
+}
+
 /* An origin of another form than "VOLUME@SNAPSHOT" is refused: it would become a request to an engine. */
 static void check_origins(void)
 {
@@ -265,6 +285,7 @@ static int open_damaged(void *unused)
 	must(open_with("pool/p", text, &why) == 0);
 	must(open_with("pool/-p", text, &why) == -EBADMSG);
 	check_origins();
+	check_untouched_pool();
 	for (char *c = text; *c; c++) {
 		char kept = *c;
 
