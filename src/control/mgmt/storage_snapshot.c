@@ -192,9 +192,38 @@ static void write_sentence(const struct mgmt_snapshot *snapshot, char *sentence)
 
 static void call_engine(struct mgmt_snapshot *snapshot);
 
+/* Whether all volumes of the request are where the engine was called; else it says that there is no such snapshot. */
+static bool is_in_place(const struct mgmt_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->count; i++) {
+		const struct catalog_volume *volume = catalog_find_uuid(snapshot->mgmt->catalog,
+									snapshot->members[i].volume);
+
+		if (!volume || volume->record.change.kind == CATALOG_MOVE ||
+		    memcmp(&volume->record.place, &snapshot->place, sizeof(snapshot->place)) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void fail_unanswered(struct mgmt_snapshot *snapshot, const char *reason)
+{
+	char sentence[STORAGE_SENTENCE_BYTES], words[FAULT_TEXT_BYTES_MAX / 2];
+	struct fathom_fault why = { 0 };
+
+	write_sentence(snapshot, sentence);
+	text_copy_words(words, sizeof(words), reason);
+	fail_snapshot(snapshot, fault_storage_unanswered(&why, snapshot->place.rank, sentence, words), &why);
+}
+
 static void call_again(struct deadline *deadline)
 {
-	call_engine(container_of(deadline, struct mgmt_snapshot, deadline));
+	struct mgmt_snapshot *snapshot = container_of(deadline, struct mgmt_snapshot, deadline);
+
+	if (is_in_place(snapshot))
+		call_engine(snapshot);
+	else
+		fail_unanswered(snapshot, "the volume was moved or destroyed meanwhile");
 }
 
 /*
@@ -204,8 +233,6 @@ static void call_again(struct deadline *deadline)
 static void retry(struct mgmt_snapshot *snapshot, const struct fathom_fault *reason)
 {
 	uint64_t pause_ns = (PAUSE_MS << min_u64(snapshot->failures++, PAUSE_DOUBLINGS_MAX)) * NS_PER_MS;
-	char sentence[STORAGE_SENTENCE_BYTES], words[FAULT_TEXT_BYTES_MAX / 2];
-	struct fathom_fault why = { 0 };
 
 	if (snapshot->action == STORE__ACTION__SNAPSHOT_RESTORE)
 		snapshot->until = 0;
@@ -216,9 +243,7 @@ static void retry(struct mgmt_snapshot *snapshot, const struct fathom_fault *rea
 		deadline_set(&snapshot->mgmt->deadlines, &snapshot->deadline, pause_ns, call_again);
 		return;
 	}
-	write_sentence(snapshot, sentence);
-	text_copy_words(words, sizeof(words), reason->text);
-	fail_snapshot(snapshot, fault_storage_unanswered(&why, snapshot->place.rank, sentence, words), &why);
+	fail_unanswered(snapshot, reason->text);
 }
 
 static void snapshot_done(void *ctx, const struct storage_result *result)

@@ -398,6 +398,34 @@ static void a_committed_move_to_a_replaced_rank_waits_for_the_operator(void **st
 	end();
 }
 
+static bool is_snapshot_asked(void *unused)
+{
+	return storage(0)->calls[STORE__ACTION__SNAPSHOT_DESTROY] > 0;
+}
+
+/* The engine gives no answer, and the volume is moved before it is asked again: it would say that there is no snapshot. */
+static void a_snapshot_is_not_destroyed_where_the_volume_was(void **state)
+{
+	static Fathom__SnapshotDestroyReq request;
+	struct question question = { 0 };
+
+	begin(0);
+	answer_of(create_snapshot("p/a@s"));
+	storage(0)->errors[STORE__ACTION__SNAPSHOT_DESTROY] = -EAGAIN;
+	fathom__snapshot_destroy_req__init(&request);
+	request.name = (char *)"p/a@s";
+	ask_begin(&question, fixture.admin, "/fathom.ControlSvc/SnapshotDestroy", &request.base,
+		  &fathom__snapshot_resp__descriptor);
+	wait_until(is_snapshot_asked, NULL);
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+	storage(0)->errors[STORE__ACTION__SNAPSHOT_DESTROY] = 0;
+	question_wait(&question);
+	assert_int_equal(question.why.code, FAULT_STORAGE_UNANSWERED);
+	question_end(&question);
+	assert_int_equal(storage(1)->volumes[0].snapshot_count, 1);
+	end();
+}
+
 /* It stays one, and so needs no promise of space at the target. */
 static void a_clone_that_is_only_read_moves(void **state)
 {
@@ -455,6 +483,7 @@ int main(void)
 		cmocka_unit_test(a_publish_during_a_move_succeeds_when_it_is_undone),
 		cmocka_unit_test(a_moved_volume_is_not_missing),
 		cmocka_unit_test(a_move_is_undone_although_the_clock_went_back),
+		cmocka_unit_test(a_snapshot_is_not_destroyed_where_the_volume_was),
 		cmocka_unit_test(a_clone_that_is_only_read_moves),
 		cmocka_unit_test(an_old_copy_of_a_renamed_pool_is_erased),
 	};
