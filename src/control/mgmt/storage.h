@@ -116,6 +116,7 @@ struct storage_part {
 	struct mgmt_task *task;
 	struct catalog_place place;
 	bool is_calling, is_done, is_refused;
+	bool has_refused;     /* properties of a pool: it has refused the new values, and so has the former ones */
 	int error;	      /* of the engine, if refused */
 	uint64_t incarnation; /* of the member at the last call */
 	struct fathom_fault why;

@@ -7,6 +7,7 @@
  *
  * The former size is forced: an engine takes it although the volumes may have more by now, which only prevents new ones.
  * The end of overcommit is never forced: the promises must fit. So an undo may wait; `fathom pool query` has the reason.
+ * While it waits, the pool can get no other values and no ranks. So a change begins only if all ranks can be called.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +65,10 @@ void storage_set_done(struct mgmt_task *task)
 	storage_end(task, undo[0] ? &refusal : NULL);
 }
 
-/* An engine that does not know the request has not done it, so there is nothing to undo. Others are called again. */
+/*
+ * An engine that does not know the request has not done it, and neither has one that has refused the new values, so there is
+ * nothing to undo. Others are called again.
+ */
 static void go_on_undoing(struct mgmt_task *task)
 {
 	const struct storage_part *silent = NULL;
@@ -72,7 +76,8 @@ static void go_on_undoing(struct mgmt_task *task)
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		struct storage_part *part = &task->parts[i];
 
-		part->is_done |= part->is_refused && (part->error == -EOPNOTSUPP || part->error == -ENOENT);
+		part->is_done |= part->is_refused &&
+				 (part->has_refused || part->error == -EOPNOTSUPP || part->error == -ENOENT);
 		part->is_refused = false;
 		if (!part->is_done && !silent)
 			silent = part;
@@ -106,6 +111,8 @@ void storage_set_refused(struct mgmt_task *task, const struct storage_part *part
 		return;
 	}
 	task->refusal = copy;
+	for (uint32_t i = 0; i < task->part_count; i++)
+		task->parts[i].has_refused = task->parts[i].is_refused;
 	storage_restart(task);
 }
 
@@ -115,6 +122,18 @@ static bool is_same(const struct catalog_pool_change *one, const struct catalog_
 {
 	return !one->undo[0] && one->rank_bytes == other->rank_bytes && one->overcommit == other->overcommit &&
 	       one->scrub_off == other->scrub_off && one->scrub_seconds == other->scrub_seconds;
+}
+
+/* A rank that is gone for good has lost its share, and is left out. */
+static int check_ranks(struct mgmt *mgmt, const struct catalog_pool_record *record, struct fathom_fault *why)
+{
+	for (uint32_t i = 0; i < record->place_count; i++) {
+		const struct member *member = storage_member(mgmt, &record->places[i]);
+
+		if (member && member->state != MEMBER_JOINED)
+			return fault_rank_not_joined(why, member->rank, member_state_wire(member->state));
+	}
+	return 0;
 }
 
 void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool *pool,
@@ -132,6 +151,8 @@ void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog
 	}
 	if (next.change.is_set || catalog_changing_shares(pool) > 0)
 		error = fault_storage_changing(&why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+	if (!error)
+		error = check_ranks(mgmt, &next, &why);
 	if (!error)
 		error = storage_check_room(mgmt, next.places, next.place_count, &why);
 	next.change = *change;

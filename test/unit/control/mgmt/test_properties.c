@@ -176,6 +176,32 @@ static void engines_get_their_properties_and_keep_the_former_ones_if_one_refuses
 	assert_int_equal(storage_of(1)->pools[0].size_bytes, 0);
 }
 
+/* It has refused the new values, so it has the former ones: the undo ends although it refuses them, too. */
+static void an_engine_with_a_failed_pool_does_not_keep_the_undo_open(void **state)
+{
+	begin_with_pool(2);
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EIO;
+	assert_int_equal(set_property("p", "size", "4G")->why.code, FAULT_STORAGE_REFUSED);
+	assert_int_equal(storage_of(0)->pools[0].size_bytes, 0);
+	assert_string_equal(query_pool("p")->pending, "");
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = 0;
+	answer_of(set_property("p", "size", "4G"));
+}
+
+/* It would wait for the rank, and until then the pool could get no other values and no ranks. */
+static void a_rank_that_is_not_joined_prevents_a_change_of_engines(void **state)
+{
+	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+
+	begin_with_pool(2);
+	exclude.ranks = (char *)"1";
+	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
+	assert_int_equal(set_property("p", "size", "4G")->why.code, FAULT_RANK_NOT_JOINED);
+	assert_int_equal(storage_of(0)->calls[STORE__ACTION__POOL_SET], 0);
+	assert_string_equal(query_pool("p")->pending, "");
+	answer_of(set_property("p", "thick", "true")); /* only in the catalog */
+}
+
 /* The intent is stored: an engine that hangs delays it, and the service ends meanwhile. */
 static void an_interrupted_change_of_engines_goes_on(void **state)
 {
@@ -244,6 +270,8 @@ int main(void)
 		TEST(new_volumes_get_the_properties_of_their_pool),
 		TEST(the_owner_decides_who_may_attach),
 		TEST(engines_get_their_properties_and_keep_the_former_ones_if_one_refuses),
+		TEST(an_engine_with_a_failed_pool_does_not_keep_the_undo_open),
+		TEST(a_rank_that_is_not_joined_prevents_a_change_of_engines),
 		TEST(an_interrupted_change_of_engines_goes_on),
 		TEST(a_refused_destruction_leaves_the_change_under_way),
 		TEST(containers_are_the_volumes_of_a_pool),
