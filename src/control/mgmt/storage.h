@@ -175,6 +175,8 @@ struct mgmt_task {
 /* Check that a task on `count` places can start. Errors: -EAGAIN (mgmt_queue_full). */
 MUST_CHECK int storage_check_room(struct mgmt *mgmt, const struct catalog_place *places, size_t count,
 				  struct fathom_fault *why);
+/* Whether a task of a volume can start there. */
+bool storage_has_room(const struct mgmt *mgmt, const struct catalog_place *place);
 /*
  * Start the task of the pool or volume, whose record has an intent, and let `call` wait for it. NULL: no call waits. After
  * an error, which is only -ENOMEM, `call` is answered and the task starts later.

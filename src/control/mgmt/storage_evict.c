@@ -4,7 +4,7 @@
  *
  * DAOS evicts handles of pools. Here a host has publications and connections of volumes, so an eviction is a forced
  * unpublication of each volume of the pool: a change of that volume, which is stored first, goes on after a restart, and
- * ends whatever happens to the call. The call waits for all of them. Before anything is stored, all volumes are checked; if
+ * ends whatever happens to the call. As many as may be under way begin at once. The call waits for all of them. Before anything is stored, all volumes are checked; if
  * one of them cannot be changed now, nothing is evicted. A repeated call joins what is under way.
  *
  * Handles of clients are known to their agents only. Nothing of them is here, so an agent that evicts some succeeds.
@@ -129,7 +129,7 @@ static void expired(struct deadline *deadline)
 	if (task)
 		storage_explain_wait(task, &why);
 	else
-		fill_fault(&why, -EAGAIN, "out of memory for %u changes of volumes, which are made later", eviction->left);
+		fill_fault(&why, -EAGAIN, "%u changes of volumes have not begun, and are made later", eviction->left);
 	eviction->mgmt->stats.storage_late++;
 	mgmt_fail(free_eviction(eviction), why.error, &why);
 }
@@ -280,6 +280,10 @@ static int begin_volume(struct mgmt_eviction *eviction, struct catalog_volume *v
 	eviction->left++;
 	if (volume->task)
 		return 0;
+	if (!storage_has_room(eviction->mgmt, &volume->record.place)) {
+		eviction->mgmt->has_intents_left = true; /* it starts when another task ends */
+		return 0;
+	}
 	storage_start(eviction->mgmt, volume->pool, volume, NULL);
 	if (volume->task)
 		grpc_call_who(eviction->call, volume->task->who);

@@ -156,6 +156,8 @@ static void free_task(struct mgmt_task *task)
 	free(task);
 }
 
+static void intents_due(struct deadline *deadline);
+
 /* The task no longer stands for the pool or volume. */
 static void detach_task(struct mgmt_task *task)
 {
@@ -167,6 +169,8 @@ static void detach_task(struct mgmt_task *task)
 	must(task->mgmt->task_count > 0);
 	TAILQ_REMOVE(&task->mgmt->tasks, task, link);
 	task->mgmt->task_count--;
+	if (task->mgmt->has_intents_left)
+		deadline_set(&task->mgmt->deadlines, &task->mgmt->intents_deadline, 0, intents_due);
 	if (task->state != MGMT_TASK_IDLE)
 		mgmt_task_state_move(reactor_now(), task, MGMT_TASK_IDLE);
 }
@@ -230,6 +234,11 @@ int storage_check_room(struct mgmt *mgmt, const struct catalog_place *places, si
 		return mgmt_refuse_full(mgmt, what, on_rank, why);
 	}
 	return 0;
+}
+
+bool storage_has_room(const struct mgmt *mgmt, const struct catalog_place *place)
+{
+	return mgmt->task_count < STORAGE_TASKS_MAX && count_on_rank(mgmt, place->rank) < STORAGE_RANK_TASKS_MAX;
 }
 
 static struct mgmt_task *create_task(struct mgmt *mgmt, struct catalog_pool *pool, struct catalog_volume *volume)
@@ -437,8 +446,30 @@ static bool has_rank_joined(const struct mgmt_task *task)
 	return false;
 }
 
+/*
+ * An eviction has intents for all volumes of a pool. They get no more tasks than requests do, and the others when these end.
+ * `full` has the ranks that are known to have no room.
+ */
+static bool may_start(struct mgmt *mgmt, const struct catalog_volume *volume, struct rank_set *full)
+{
+	const struct catalog_place *place = &volume->record.place;
+	int error = 0;
+
+	if (volume->state != MGMT_VOLUME_READY || volume->record.change.kind != CATALOG_UNPUBLISH)
+		return true;
+	if (!rank_set_has(full, place->rank)) {
+		if (storage_has_room(mgmt, place))
+			return true;
+		error = rank_set_add(full, place->rank);
+	}
+	must(error <= 0); /* not 0: it is counted again */
+	mgmt->has_intents_left = true;
+	return false;
+}
+
 /* The next pool or volume with an intent and without a task. */
-static bool find_intent(const struct mgmt *mgmt, struct catalog_pool **pool_ret, struct catalog_volume **volume_ret)
+static bool find_intent(struct mgmt *mgmt, struct rank_set *full, struct catalog_pool **pool_ret,
+			struct catalog_volume **volume_ret)
 {
 	struct catalog_volume *volume;
 	struct catalog_pool *pool;
@@ -454,7 +485,7 @@ static bool find_intent(const struct mgmt *mgmt, struct catalog_pool **pool_ret,
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
 			*volume_ret = volume;
 			if ((volume->state != MGMT_VOLUME_READY || volume->record.change.kind != CATALOG_NO_CHANGE) &&
-			    !volume->task)
+			    !volume->task && may_start(mgmt, volume, full))
 				return true;
 		}
 	}
@@ -466,16 +497,24 @@ static void start_intents(struct mgmt *mgmt)
 {
 	struct catalog_volume *volume;
 	struct catalog_pool *pool;
+	struct rank_set full = { 0 };
 
-	while (find_intent(mgmt, &pool, &volume)) {
+	mgmt->has_intents_left = false;
+	while (find_intent(mgmt, &full, &pool, &volume)) {
 		struct mgmt_task *task = create_task(mgmt, pool, volume);
 
 		if (!task) {
 			resume_later(mgmt, RESUME_MS * NS_PER_MS);
-			return;
+			break;
 		}
 		storage_run(task);
 	}
+	rank_set_deinit(&full);
+}
+
+static void intents_due(struct deadline *deadline)
+{
+	start_intents(container_of(deadline, struct mgmt, intents_deadline));
 }
 
 static struct mgmt_task *find_resumable(const struct mgmt *mgmt)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Evictions: hosts lose the volumes of a pool; what is refused, what waits, and what an agent may do. */
+#include "control/mgmt/storage.h"
 #include "storage_calls.h"
+
+#define MIB (1ull << 20)
 
 static struct fake_storage *storage_of(uint32_t rank)
 {
@@ -112,6 +115,39 @@ static void a_refusal_of_an_engine_is_the_answer(void **state)
 	assert_int_equal(show_volume("p/b")->n_hosts, 1);
 }
 
+static bool all_are_evicted(void *unused)
+{
+	const struct fake_storage *storage = storage_of(0);
+
+	for (uint32_t i = 0; i < storage->volume_count; i++) {
+		if (storage->volumes[i].host_count > 0)
+			return false;
+	}
+	return nothing_is_pending(NULL);
+}
+
+/* As many unpublications as a rank may have begin at once, also after a restart; the others when these end. */
+static void a_large_eviction_leaves_room_for_requests(void **state)
+{
+	char name[32];
+
+	reopen_with_patience(NS_PER_MS);
+	begin_with_pool(1);
+	for (int i = 0; i < STORAGE_RANK_TASKS_MAX + 3; i++) {
+		snprintf(name, sizeof(name), "p/%d", i);
+		volume_of(create_volume(name, MIB));
+		volume_of(publish_volume(name, HOST));
+	}
+	storage_of(0)->errors[STORE__ACTION__VOLUME_UNPUBLISH] = -EAGAIN;
+	assert_int_equal(evict("p", "")->why.code, FAULT_STORAGE_WAITS);
+	assert_int_equal(mgmt_stats(fixture.mgmt).storage_pending, STORAGE_RANK_TASKS_MAX);
+	reopen_with_patience(0);
+	assert_int_equal(mgmt_stats(fixture.mgmt).storage_pending, STORAGE_RANK_TASKS_MAX);
+	storage_of(0)->errors[STORE__ACTION__VOLUME_UNPUBLISH] = 0;
+	wait_until(all_are_evicted, NULL);
+	assert_int_equal(count_of(evict("p", "")), 0);
+}
+
 /* An agent renews a publication only while it is there. */
 static void a_host_does_not_renew_what_was_taken_from_it(void **state)
 {
@@ -136,9 +172,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
-		TEST(hosts_lose_the_volumes_of_the_pool),    TEST(what_is_no_eviction_is_refused),
-		TEST(a_pending_change_of_a_volume_is_named), TEST(an_interrupted_eviction_goes_on),
-		TEST(a_refusal_of_an_engine_is_the_answer),  TEST(a_host_does_not_renew_what_was_taken_from_it),
+		TEST(hosts_lose_the_volumes_of_the_pool),
+		TEST(what_is_no_eviction_is_refused),
+		TEST(a_large_eviction_leaves_room_for_requests),
+		TEST(a_pending_change_of_a_volume_is_named),
+		TEST(an_interrupted_eviction_goes_on),
+		TEST(a_refusal_of_an_engine_is_the_answer),
+		TEST(a_host_does_not_renew_what_was_taken_from_it),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt evictions", tests, NULL, NULL);
