@@ -4,7 +4,8 @@
  *
  * DAOS evicts handles of pools. Here a host has publications and connections of volumes, so an eviction is a forced
  * unpublication of each volume of the pool: a change of that volume, which is stored first, goes on after a restart, and
- * ends whatever happens to the call. As many as may be under way begin at once. The call waits for all of them. Before anything is stored, all volumes are checked; if
+ * ends whatever happens to the call. As many as may be under way begin at once.
+ * The call waits for all of them. Before anything is stored, all volumes are checked; if
  * one of them cannot be changed now, nothing is evicted. A repeated call joins what is under way.
  *
  * Handles of clients are known to their agents only. Nothing of them is here, so an agent that evicts some succeeds.

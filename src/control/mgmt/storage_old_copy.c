@@ -76,8 +76,8 @@ static void erased(void *ctx, const struct storage_result *result)
 }
 
 /*
- * The engine knows the pool by its key. The copy's text may be a label of that time: records of a pool that had been renamed
- * were written so. Of a pool that is gone the engine has nothing, and the text is as good as any.
+ * The engine knows the pool by its key. The copy's text may be a label of that time: records of a pool that had been
+ * renamed were written so. Of a pool that is gone the engine has nothing, and the text is as good as any.
  */
 static void call_engine(struct mgmt *mgmt, struct catalog_old_copy *copy, Store__Action action)
 {

@@ -66,8 +66,8 @@ void storage_set_done(struct mgmt_task *task)
 }
 
 /*
- * An engine that does not know the request has not done it, and neither has one that has refused the new values, so there is
- * nothing to undo. Others are called again.
+ * An engine that does not know the request has not done it, and neither has one that has refused the new values, so there
+ * is nothing to undo. Others are called again.
  */
 static void go_on_undoing(struct mgmt_task *task)
 {

@@ -447,7 +447,7 @@ static bool has_rank_joined(const struct mgmt_task *task)
 }
 
 /*
- * An eviction has intents for all volumes of a pool. They get no more tasks than requests do, and the others when these end.
+ * An eviction has intents for all volumes of a pool. They get no more tasks than requests do, the others when these end.
  * `full` has the ranks that are known to have no room.
  */
 static bool may_start(struct mgmt *mgmt, const struct catalog_volume *volume, struct rank_set *full)
