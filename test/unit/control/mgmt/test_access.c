@@ -279,7 +279,7 @@ static void an_agent_unpublishes_what_it_has_published(void **state)
 	assert_int_equal(unpublish_code("n1"), 0);
 }
 
-/* A repetition succeeds whoever asks; only who may attach the volume learns where it is. */
+/* A repetition succeeds for every agent; only one that may attach the volume learns where it is. */
 static void an_agent_without_permission_learns_nothing_of_the_volume(void **state)
 {
 	Fathom__VolumeUnpublishReq request = FATHOM__VOLUME_UNPUBLISH_REQ__INIT;
