@@ -189,15 +189,17 @@ static int set_length(int file, uint64_t bytes, uint64_t end, bool is_thick)
 	return 0;
 }
 
-/* The snapshot before, if there is one, may have had another size. */
+/*
+ * The snapshot before, if there is one, may have had another size. The file of sums is longer than the sums: what is behind
+ * them must not be taken for sums when a later snapshot is larger.
+ */
 static int fit_files(const struct move_copy *copy)
 {
 	uint64_t bytes = max_u64(copy->size_bytes, copy->file_bytes), sums_bytes = sums_file_bytes(bytes);
-	uint64_t end = copy->size_bytes < bytes ? sums_end(copy->size_bytes) : sums_bytes;
 	int error = set_length(copy->file, bytes, copy->size_bytes, copy->is_thick);
 
 	if (!error && copy->sums_file >= 0)
-		error = set_length(copy->sums_file, sums_bytes, end, copy->is_thick);
+		error = set_length(copy->sums_file, sums_bytes, sums_end(copy->size_bytes), copy->is_thick);
 	return error;
 }
 
