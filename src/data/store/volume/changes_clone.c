@@ -178,9 +178,12 @@ static void apply_clone_end(struct change *change)
 	volume->may_share = true;
 	origin = volumes_find_uuid(change->volumes, change->copy->record.origin_volume);
 	if (origin) {
-		origin->may_share = true; /* its record says so since the snapshot, or since the open */
-		origin->record.shares = true;
+		origin->may_share = true;
 		model_set_limit(origin, false);
+	}
+	if (origin && !origin->record.shares) { /* the snapshot was destroyed meanwhile, and the upkeep had ended */
+		origin->record.shares = true;
+		upkeep_note(origin);
 	}
 	model_bring_online(change->volumes, volume);
 	if (volume->state == VOLUME_ERRORED) {

@@ -259,13 +259,17 @@ struct change *upkeep_next_step(struct upkeep *upkeep)
 {
 	uint64_t now_ns = clock_monotonic_ns(), earliest = UINT64_MAX;
 	struct volume *volume;
+	struct copy_info copy;
 
 	deadline_clear(&upkeep->timer, &upkeep->due);
 	TAILQ_FOREACH (volume, &upkeep->volumes_in_turn, upkeep.link) {
 		if (!is_allocatable(volume) && !is_unsharable(volume))
 			continue;
+		/* its step would wait in the queue, and nothing else that the engine does by itself could begin */
+		if (volumes_get_copy(volume->volumes, volume, &copy))
+			volume->upkeep.due_ns = max_u64(volume->upkeep.due_ns, now_ns + UPKEEP_WAIT_MIN_MS * NS_PER_MS);
 		if (volume->upkeep.due_ns <= now_ns) {
-			/* a step that is not run, because its volume is copied, is not tried again at once */
+			/* a step that cannot begin is not tried again at once */
 			volume->upkeep.due_ns = now_ns + UPKEEP_WAIT_MIN_MS * NS_PER_MS;
 			TAILQ_REMOVE(&upkeep->volumes_in_turn, volume, upkeep.link);
 			TAILQ_INSERT_TAIL(&upkeep->volumes_in_turn, volume, upkeep.link);

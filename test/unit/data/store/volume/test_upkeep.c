@@ -390,6 +390,67 @@ static void a_clone_that_is_only_read_needs_no_space(void **state)
 	assert_int_equal(run(control_restore), -EROFS);
 }
 
+/* ---- copies in progress ---- */
+
+static int control_make_step_due(void *ctx)
+{
+	the_volume()->upkeep.due_ns = 0;
+	queue_wake(volumes);
+	return 0;
+}
+
+static int control_is_trash_empty(void *ctx)
+{
+	struct volumes_info info;
+
+	volumes_get_info(volumes, &info);
+	return info.trash_objects == 0;
+}
+
+static void a_volume_that_is_copied_does_not_stop_the_upkeep_of_others(void **state)
+{
+	struct call *copy;
+
+	create_volume("b");
+	create_volume("a");
+	set_allocate_error(-ENOSPC);
+	wants_thick = true;
+	assert_int_equal(run(control_set_thick), 0);
+	wait_until(control_has_failed);
+	hang_steps(true);
+	copy = start_call(control_snapshot);
+	wait_for_hung_step();
+	assert_int_equal(on_control(control_make_step_due, NULL), 0);
+	key.volume = "b";
+	assert_int_equal(run(control_destroy), 0);
+	wait_until(control_is_trash_empty);
+	hang_steps(false);
+	(void)wait_for(copy); /* if it hung for long, it has failed */
+	set_allocate_error(0);
+	key.volume = "a";
+	wait_until(control_is_allocated);
+}
+
+/* On XFS the search finds the blocks of the copy. */
+static void a_clone_that_ends_after_its_origin_was_unshared_begins_another_search(void **state)
+{
+	struct call *clone;
+
+	if (by_reflink)
+		skip();
+	create_volume("a");
+	write_data("before");
+	assert_int_equal(run(control_snapshot), 0);
+	hang_steps(true);
+	clone = start_call(control_clone);
+	wait_for_hung_step();
+	assert_int_equal(run(control_destroy_snapshot), 0);
+	wait_until(control_is_unshared);
+	hang_steps(false);
+	(void)wait_for(clone); /* if it hung for long, it has failed */
+	wait_until(control_is_unshared);
+}
+
 static int begin_upkeep(void **state)
 {
 	maps = unshares = allocations = allocate_error = 0;
@@ -416,6 +477,8 @@ int main(void)
 		CASE(a_volume_is_searched_until_it_shares_nothing),
 		CASE(a_clone_loses_the_mark_when_its_snapshot_is_gone),
 		CASE(a_clone_that_is_only_read_needs_no_space),
+		CASE(a_volume_that_is_copied_does_not_stop_the_upkeep_of_others),
+		CASE(a_clone_that_ends_after_its_origin_was_unshared_begins_another_search),
 #undef CASE
 	};
 	int failed = 0;
