@@ -402,8 +402,10 @@ void move_accept(struct storage_call *call)
 	const Store__StorageReq *request = call->request;
 	struct move_in *in = find_in(call->key.uuid);
 	struct volume_host hosts[POOL_VOLUME_HOSTS_MAX];
-	const struct volume_moving accept = { VOLUME_MOVE_INCOMING, VOLUME_MOVE_NONE, hosts,
-					      (uint32_t)request->n_move_hosts };
+	const struct volume_moving accept = { .from = VOLUME_MOVE_INCOMING,
+					      .to = VOLUME_MOVE_NONE,
+					      .hosts = hosts,
+					      .host_count = (uint32_t)request->n_move_hosts };
 
 	if (request->n_move_hosts > POOL_VOLUME_HOSTS_MAX || uuid_is_null(call->key.uuid)) {
 		end_with(call, -EINVAL, "too many hosts, or no UUID");

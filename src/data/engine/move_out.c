@@ -264,6 +264,8 @@ static const struct volume *check_offer(struct storage_call *call)
 		fill_fault(&why, -EBUSY, "volume %s is %s", volume->device, volume_move_text(volume->record.move));
 	else if (export_is_held(volume) || volumes_get_copy(call->volumes, volume, &copy))
 		fill_fault(&why, -EBUSY, "volume %s is being destroyed or copied", volume->device);
+	else if (volumes_is_changing(call->volumes, volume)) /* perhaps its first snapshot begins */
+		fill_fault(&why, -EAGAIN, "volume %s is being changed: try again", volume->device);
 	else if (uuid_parse(call->request->move_session, session) != 0)
 		fill_fault(&why, -EINVAL, "the session is not a UUID");
 	if (!why.error)
@@ -526,23 +528,21 @@ static void follow(void *ctx, const struct fathom_fault *why)
 		export_follow(call->key.uuid, end_call, call);
 }
 
+/* A snapshot may be in progress still: the change itself compares their number. */
 void move_fence(struct storage_call *call)
 {
-	static const struct volume_moving fence = { VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING, NULL, 0 };
 	const struct move_out *out = find_session(call);
-	const struct volume *volume = out ? volume_of(out) : NULL;
+	struct volume_moving fence = { .from = VOLUME_MOVE_NONE, .to = VOLUME_MOVE_OUTGOING };
 
 	if (!out)
 		return;
-	if (volume && volume->snapshot_count != out->images)
-		end_with(call, -ESTALE, "the snapshots of the volume have changed: begin another copy");
-	else
-		volumes_move(call->volumes, &call->key, &fence, follow, call);
+	fence.snapshot_count = out->images;
+	volumes_move(call->volumes, &call->key, &fence, follow, call);
 }
 
 void move_unfence(struct storage_call *call)
 {
-	static const struct volume_moving unfence = { VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE, NULL, 0 };
+	static const struct volume_moving unfence = { .from = VOLUME_MOVE_OUTGOING, .to = VOLUME_MOVE_NONE };
 	struct move_out *out = find_out(call->key.uuid);
 
 	if (out && call->request->move_serial <= out->serial) {

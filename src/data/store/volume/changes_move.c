@@ -94,6 +94,10 @@ static int check_move(struct change *change, struct fathom_fault *why)
 	if (volume->record.move != change->from)
 		return fault(why, -EINVAL, "volume %s is %s, not %s", volume->device, part[0] ? part : "not in a move",
 			     volume_move_text(change->from));
+	/* a snapshot in progress at the begin of the move is not in the copy: it must not be lost with the volume */
+	if (change->to == VOLUME_MOVE_OUTGOING && volume->snapshot_count != change->snapshot_count)
+		return fault(why, -ESTALE, "volume %s has %u snapshots, not the %u that were copied: begin another copy",
+			     volume->device, volume->snapshot_count, change->snapshot_count);
 	return fill_record(change, volume, why);
 }
 
@@ -133,6 +137,7 @@ void volumes_move(struct volumes *volumes, const struct volume_key *key, const s
 	must(count == 0 || moving->from == VOLUME_MOVE_INCOMING);
 	change->from = moving->from;
 	change->to = moving->to;
+	change->snapshot_count = moving->snapshot_count;
 	if (count > 0) {
 		change->record.hosts = calloc(count, sizeof(*moving->hosts));
 		must(change->record.hosts); /* as the change itself */

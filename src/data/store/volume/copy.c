@@ -212,6 +212,23 @@ bool copies_block(const struct volumes *volumes, const struct change *change)
 	return false;
 }
 
+bool volumes_is_changing(const struct volumes *volumes, const struct volume *volume)
+{
+	const struct change *change = volumes->running;
+	const char *pool = volume->pool->record.name;
+
+	if (!change)
+		return false;
+	if (strcmp(change->pool, pool) == 0 && strcmp(change->record.name, volume->record.name) == 0)
+		return true;
+	for (uint32_t i = 0; change->copy && i < change->copy->count; i++) {
+		if (strcmp(change->copy->volumes[i].pool, pool) == 0 &&
+		    strcmp(change->copy->volumes[i].name, volume->record.name) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool volumes_get_copy(const struct volumes *volumes, const struct volume *volume, struct copy_info *info_ret)
 {
 	const struct copy *copy = find_copy(volumes, volume->pool->record.name, volume->record.name);

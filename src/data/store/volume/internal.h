@@ -54,6 +54,7 @@ struct change {
 	struct space_reading *space;	    /* READ_SPACE: made by `work`, freed by `apply` */
 	char host[POOL_NQN_BYTES_MAX];	    /* PUBLISH, UNPUBLISH */
 	enum volume_move from, to;	    /* MOVE; its hosts are those of `record` until the check */
+	uint32_t snapshot_count;	    /* MOVE to OUTGOING */
 	bool force;
 	bool is_shrunk;	  /* RESIZE: the block device has the new length already */
 	int trash_result; /* EMPTY_TRASH: of pool_tree_delete_trash(), set by `work` */

@@ -246,15 +246,19 @@ uint64_t volumes_get_scrub_rate(const struct volumes *volumes);
 /*
  * Change the part of the volume in a move, durably: NONE -> OUTGOING (it is about to be another engine's), OUTGOING -> NONE
  * (it stays here), INCOMING -> NONE (its copy is complete: it gets `host_count` hosts). Succeeds if it is `to` already.
- * Errors: -EINVAL (it is neither `from` nor `to`), -EIO (ERRORED), -ENOENT. Its snapshots stay with it.
+ * Errors: -EINVAL (it is neither `from` nor `to`), -EIO (ERRORED), -ENOENT, -ESTALE (OUTGOING: it has another number of
+ * snapshots than `snapshot_count`, because one was taken meanwhile). Its snapshots stay with it.
  */
 struct volume_moving {
 	enum volume_move from, to;
 	const struct volume_host *hosts; /* borrowed for the call */
 	uint32_t host_count;
+	uint32_t snapshot_count; /* to OUTGOING: those that were copied */
 };
 void volumes_move(struct volumes *volumes, const struct volume_key *key, const struct volume_moving *moving,
 		  volumes_done_fn done, void *ctx);
+/* Whether the running change is about the volume. */
+bool volumes_is_changing(const struct volumes *volumes, const struct volume *volume);
 /* The path of the data file of a volume that is ONLINE; the caller frees it. NULL: out of memory. */
 char *volumes_data_path(const struct volumes *volumes, const struct volume *volume);
 /* The same of its sidecar; it has checksums. */

@@ -12,10 +12,15 @@ static struct volume_host hosts[2];
 static uint32_t host_count;
 static enum volume_move from, to;
 static struct snapshot_record copied;
+static uint32_t copied_count; /* snapshots that an OUTGOING volume must have */
 
 static int control_move(void *ctx)
 {
-	const struct volume_moving moving = { from, to, hosts, from == VOLUME_MOVE_INCOMING ? host_count : 0 };
+	const struct volume_moving moving = { .from = from,
+					      .to = to,
+					      .hosts = hosts,
+					      .host_count = from == VOLUME_MOVE_INCOMING ? host_count : 0,
+					      .snapshot_count = copied_count };
 
 	volumes_move(volumes, &key, &moving, note_end, ctx);
 	return 0;
@@ -214,9 +219,49 @@ static void a_volume_goes_away_with_its_snapshots(void **state)
 {
 	assert_int_equal(run(control_create), 0);
 	assert_int_equal(run(control_snapshot), 0);
+	copied_count = 1;
 	assert_int_equal(move(VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING), 0);
+	copied_count = 0;
+	assert_int_equal(move(VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING), 0); /* repeated */
 	assert_int_equal(run(control_destroy_snapshot), -EBUSY);
 	assert_int_equal(run(control_destroy), 0);
+}
+
+static int control_is_changing(void *ctx)
+{
+	return volumes_is_changing(volumes, volumes_find(volumes, "p", "a"));
+}
+
+static int control_has_copy(void *ctx)
+{
+	struct copy_info info;
+
+	return volumes_get_copy(volumes, volumes_find(volumes, "p", "a"), &info);
+}
+
+/* The snapshot was not in the copy: it stays, with the volume. */
+static void a_volume_does_not_go_away_without_a_snapshot_in_progress(void **state)
+{
+	struct call *taken, *fence;
+
+	assert_int_equal(run(control_create), 0);
+	assert_int_equal(run(control_publish), 0);
+	assert_false(on_control(control_is_changing, NULL));
+	hang_space(true); /* the snapshot asks for its space before its copy begins */
+	is_waiting = false;
+	taken = start_call(control_snapshot);
+	wait_for_hung_step();
+	assert_true(on_control(control_is_changing, NULL));
+	assert_false(on_control(control_has_copy, NULL));
+	from = VOLUME_MOVE_NONE;
+	to = VOLUME_MOVE_OUTGOING;
+	copied_count = 0;
+	fence = start_call(control_move);
+	hang_space(false);
+	assert_int_equal(wait_for(taken), 0);
+	assert_int_equal(wait_for(fence), -ESTALE);
+	assert_int_equal(on_control(control_get_move, NULL), VOLUME_MOVE_NONE);
+	assert_int_equal(on_control(control_find_snapshot, NULL), 0);
 }
 
 int main(void)
@@ -226,6 +271,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_volume_that_goes_away_keeps_its_hosts_and_changes_no_more, begin, end),
 		cmocka_unit_test_setup_teardown(a_copy_gets_the_snapshots_of_its_original, begin, end),
 		cmocka_unit_test_setup_teardown(a_volume_goes_away_with_its_snapshots, begin, end),
+		cmocka_unit_test_setup_teardown(a_volume_does_not_go_away_without_a_snapshot_in_progress, begin, end),
 	};
 	int failed = 0;
 

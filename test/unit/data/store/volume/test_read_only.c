@@ -334,8 +334,8 @@ static int control_move(void *ctx)
 
 static void a_read_only_volume_that_was_given_away_can_come_back(void **state)
 {
-	const struct volume_moving fence = { VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING, NULL, 0 },
-				   unfence = { VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE, NULL, 0 };
+	const struct volume_moving fence = { .from = VOLUME_MOVE_NONE, .to = VOLUME_MOVE_OUTGOING },
+				   unfence = { .from = VOLUME_MOVE_OUTGOING, .to = VOLUME_MOVE_NONE };
 
 	begin_use();
 	moving = fence;
