@@ -32,6 +32,21 @@ static bool is_equal(const struct pool_record *one, const struct pool_record *ot
 	       one->scrub_off == other->scrub_off && one->scrub_seconds == other->scrub_seconds;
 }
 
+/* A copy in progress goes on with or without a promise, as it began. */
+static int check_overcommit(const struct pool *pool, struct fathom_fault *why)
+{
+	const struct volume *volume;
+
+	TAILQ_FOREACH (volume, &pool->volumes, link) {
+		if (volume->record.move == VOLUME_MOVE_INCOMING)
+			return fault(why, -EBUSY,
+				     "volume %s is being moved from another engine: overcommit of the pool can change when"
+				     " the move has ended",
+				     volume->device);
+	}
+	return 0;
+}
+
 static int check_set(struct change *change, struct fathom_fault *why)
 {
 	struct pool_record *asked = &change->pool_record;
@@ -52,6 +67,8 @@ static int check_set(struct change *change, struct fathom_fault *why)
 			     "pool \"%s\" cannot be limited to %" PRIu64 " bytes: its volumes have %" PRIu64
 			     " (thin ones count without overcommit)",
 			     change->pool, asked->size_bytes, used);
+	if (asked->overcommit != pool->record.overcommit && check_overcommit(pool, why))
+		return -EBUSY;
 	asked->created_ns = pool->record.created_ns;
 	change_copy_name(asked->name, pool->record.name);
 	memcpy(asked->uuid, pool->record.uuid, sizeof(asked->uuid));

@@ -160,7 +160,8 @@ struct volume_key {
 void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx);
 /*
  * Give the pool the size, overcommit and scrub of `values`. `force`: also a size that is less than its volumes have.
- * Errors: -ENOENT, -EIO (ERRORED), -ENOSPC (its volumes have more; or, to end overcommit, more is promised than there is).
+ * Errors: -ENOENT, -EIO (ERRORED), -ENOSPC (its volumes have more; or, to end overcommit, more is promised than there is),
+ * -EBUSY (another overcommit, while a volume is being moved to the pool).
  */
 void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_record *values, bool force,
 		      volumes_done_fn done, void *ctx);

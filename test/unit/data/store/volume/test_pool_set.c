@@ -221,6 +221,37 @@ static void overcommit_ends_only_if_the_promises_fit(void **state)
 	assert_int_equal(run(control_set), 0);
 }
 
+static int control_create_copy(void *ctx)
+{
+	struct volume_record record = { .name = "b", .size_bytes = MIB, .move = VOLUME_MOVE_INCOMING };
+
+	volumes_create(volumes, &key, &record, note_end, NULL);
+	return 0;
+}
+
+static int control_accept_copy(void *ctx)
+{
+	const struct volume_key copy = { .pool = "p", .volume = "b" };
+	const struct volume_moving moving = { .from = VOLUME_MOVE_INCOMING, .to = VOLUME_MOVE_NONE };
+
+	volumes_move(volumes, &copy, &moving, note_end, NULL);
+	return 0;
+}
+
+static void overcommit_does_not_change_during_a_move_to_the_pool(void **state)
+{
+	assert_int_equal(run(control_create_copy), 0);
+	values.overcommit = true;
+	assert_int_equal(run(control_set), -EBUSY);
+	is_forced = true;
+	assert_int_equal(run(control_set), -EBUSY);
+	values = (struct pool_record){ .scrub_seconds = 3600 };
+	assert_int_equal(run(control_set), 0);
+	assert_int_equal(run(control_accept_copy), 0);
+	values.overcommit = true;
+	assert_int_equal(run(control_set), 0);
+}
+
 static void volumes_are_scrubbed_as_their_pool_says(void **state)
 {
 	assert_in_range(on_control(control_scrub_due, NULL), 0, SCRUB_FIRST_SEC);
@@ -242,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_size_below_that_of_the_volumes_needs_force, begin, end),
 		cmocka_unit_test_setup_teardown(a_clone_that_is_only_read_does_not_count, begin, end),
 		cmocka_unit_test_setup_teardown(overcommit_ends_only_if_the_promises_fit, begin, end),
+		cmocka_unit_test_setup_teardown(overcommit_does_not_change_during_a_move_to_the_pool, begin, end),
 		cmocka_unit_test_setup_teardown(volumes_are_scrubbed_as_their_pool_says, begin, end),
 	};
 
