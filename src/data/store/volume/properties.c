@@ -42,20 +42,37 @@ static int check_property(struct change *change, struct fathom_fault *why)
 	return volume_record_copy(&change->record, &volume->record);
 }
 
+/*
+ * What must be promised more. A volume that may share blocks is promised all of its size, for writes to those: the blocks
+ * that its holes get come in addition.
+ */
+static int read_missing(struct volumes *volumes, const struct volume *volume, bool is_thick, uint64_t *bytes_ret,
+			struct fathom_fault *why)
+{
+	uint64_t size = volume->record.size_bytes, allocated, bytes = 0;
+	int error = 0;
+
+	if (!ledger_is_promised(volume->pool, &volume->record))
+		error = ledger_promise_bytes(volumes, volume, &bytes, why);
+	if (!error && is_thick && ledger_may_share(volume)) {
+		error = volume_allocated(volumes->tree, volume->pool->record.name, &volume->record, &allocated, why);
+		bytes += error ? 0 : size - min_u64(allocated, size);
+	}
+	if (!error)
+		*bytes_ret = bytes;
+	return error;
+}
+
 static int work_property(struct change *change, struct fathom_fault *why)
 {
 	struct volumes *volumes = change->volumes;
 	const struct volume *volume = change_find_volume(change, NULL);
-	bool was_promised = ledger_is_promised(volume->pool, &change->record);
 	uint64_t bytes;
-	int error = 0;
+	int error = read_missing(volumes, volume, change->is_thick, &bytes, why);
 
 	change->record.thick = change->record.allocating = change->is_thick;
-	if (!was_promised) {
-		error = ledger_promise_bytes(volumes, volume, &bytes, why);
-		if (!error)
-			error = ledger_check(volumes, volume->pool, &change->record, bytes, why);
-	}
+	if (!error && bytes > 0)
+		error = ledger_check(volumes, volume->pool, &change->record, bytes, why);
 	return error ? error : volume_update(volumes->tree, change->pool, &change->record, why);
 }
 

@@ -245,8 +245,14 @@ static void a_volume_does_not_become_thick_without_its_space(void **state)
 	assert_false(on_control(control_is_allocated, NULL));
 	/* what is not thick any more has no promise */
 	assert_int_equal(run(control_snapshot), 0);
+	/* what has a snapshot needs space to write all blocks again, and that of its holes */
 	free_bytes = 10 * MIB;
+	call = start_call(control_set_thick);
+	assert_int_equal(wait_for(call), -ENOSPC);
+	assert_non_null(strstr(call->text, "needs 16777216 bytes, 6396313 more than there are"));
+	free_bytes = 20 * MIB;
 	assert_int_equal(run(control_set_thick), 0);
+	free_bytes = 10 * MIB;
 	key.volume = "c";
 	is_thick = true;
 	assert_int_equal(run(control_create), -ENOSPC);
