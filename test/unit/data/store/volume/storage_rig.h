@@ -252,6 +252,7 @@ static void close_storage(void)
 static int end(void **state)
 {
 	hang_sync_no_more(); /* also after an assertion */
+	hang_steps(false);
 	hang_space(false);
 	if (volumes)
 		close_storage();
