@@ -55,6 +55,8 @@ static int compare_ranks(const void *key, const void *element)
 
 static uint64_t promised_bytes(const struct catalog_volume *volume)
 {
+	if (volume->record.read_only)
+		return 0;
 	return volume->record.thick || !volume->pool->record.overcommit ? volume->record.size_bytes : 0;
 }
 

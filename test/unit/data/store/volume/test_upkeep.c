@@ -442,8 +442,6 @@ static void a_clone_that_ends_after_its_origin_was_unshared_begins_another_searc
 {
 	struct call *clone;
 
-	if (by_reflink)
-		skip();
 	create_volume("a");
 	write_data("before");
 	assert_int_equal(run(control_snapshot), 0);
@@ -489,8 +487,9 @@ int main(void)
 	};
 	int failed = 0;
 
+	/* the last case needs a clone with steps that hang: a reflink has none */
 	if (storage_begin())
-		failed = cmocka_run_group_tests_name("volume upkeep", tests, NULL, NULL);
+		failed = _cmocka_run_group_tests("volume upkeep", tests, ARRAY_COUNT(tests) - by_reflink, NULL, NULL);
 	storage_end();
 	return failed;
 }
