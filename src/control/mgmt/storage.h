@@ -8,7 +8,7 @@
  *     storage_words.c      what a task is about, in words for people
  *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
- *     storage_set.c        properties of a pool that its engines keep
+ *     storage_pool_set.c   properties of a pool that its engines keep
  *     storage_share.c      the ranks of a pool: extend, exclude, drain, reintegrate
  *     storage_drain.c      moves of the volumes of a rank that is drained
  *     storage_old_copy.c   what moved volumes have left on ranks that were down
@@ -217,6 +217,8 @@ const char *storage_what(const struct catalog_pool *pool, const struct catalog_v
 const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence);
 /* "create", "resize to N bytes" ...; "": nothing is under way. Returns `text`, of STORAGE_CHANGE_BYTES. */
 const char *storage_pending(const struct catalog_pool *pool, const struct catalog_volume *volume, char *text);
+/* The fault storage_changing (-EBUSY): what is pending of the pool (`volume` NULL) or the volume excludes a change. */
+int storage_refuse_changing(const struct catalog_pool *pool, const struct catalog_volume *volume, struct fathom_fault *why);
 /* How far the copy is, for people; "": nothing is copied. Returns `text`, of STORAGE_CHANGE_BYTES. */
 const char *storage_move_progress(const struct mgmt_task *task, char *text);
 
@@ -267,7 +269,7 @@ MUST_CHECK int storage_move_keep_snapshots(struct mgmt_task *task);
 /* Fill what a step needs about the snapshot of its round. */
 void storage_move_fill_snapshot(const struct task_move *move, Store__StorageReq *request);
 
-/* ---- storage_set.c ---- */
+/* ---- storage_pool_set.c ---- */
 
 /* Whether the task gives the engines of a pool new values of properties; else the functions below are not for it. */
 bool storage_sets(const struct mgmt_task *task);
@@ -344,12 +346,12 @@ MUST_CHECK int storage_store_change(struct mgmt *mgmt, struct catalog_volume *vo
 void storage_begin_change(struct mgmt *mgmt, struct grpc_call *call, struct catalog_volume *volume,
 			  const struct catalog_change *change);
 
-/* ---- storage_prop.c ---- */
+/* ---- storage_volume_prop.c ---- */
 
 /* Of a SET_PROP: whether the volume becomes thick. */
 bool storage_change_is_thick(const struct catalog_change *change);
 
-/* ---- storage_finish.c, for storage_move.c and storage_set.c ---- */
+/* ---- storage_finish.c, for storage_move.c and storage_pool_set.c ---- */
 
 /* Call again later, because the result could not be stored. */
 void storage_store_later(struct mgmt_task *task, int error, const struct fathom_fault *why);

@@ -26,12 +26,10 @@ static void reply_acl(struct grpc_call *call, const struct catalog_pool *pool)
 /* The pool of a request that changes it. Errors: -ENOENT, -EBUSY (it is being destroyed). */
 static int find_changeable(struct mgmt *mgmt, const char *id, struct catalog_pool **pool_ret, struct fathom_fault *why)
 {
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	int error = storage_find_pool(mgmt, id, pool_ret, why);
 
 	if (!error && (*pool_ret)->state == MGMT_POOL_DESTROYING)
-		error = fault_storage_changing(why, storage_what(*pool_ret, NULL, what),
-					       storage_pending(*pool_ret, NULL, pending));
+		error = storage_refuse_changing(*pool_ret, NULL, why);
 	return error;
 }
 

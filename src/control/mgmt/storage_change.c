@@ -12,7 +12,7 @@
 int storage_find_changeable(struct mgmt *mgmt, const char *name, struct catalog_volume **volume_ret,
 			    struct fathom_fault *why)
 {
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	char what[STORAGE_WHAT_BYTES];
 	struct catalog_volume *volume;
 	int error = storage_find_volume(mgmt, name, &volume, why);
 
@@ -20,10 +20,9 @@ int storage_find_changeable(struct mgmt *mgmt, const char *name, struct catalog_
 		return error;
 	storage_what(volume->pool, volume, what);
 	if (volume->state != MGMT_VOLUME_READY)
-		return fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
+		return storage_refuse_changing(volume->pool, volume, why);
 	if (volume->pool->state != MGMT_POOL_READY)
-		return fault_storage_changing(why, storage_what(volume->pool, NULL, what),
-					      storage_pending(volume->pool, NULL, pending));
+		return storage_refuse_changing(volume->pool, NULL, why);
 	if (!storage_member(mgmt, &volume->record.place))
 		return fault_rank_data_lost(why, what, volume->record.place.rank);
 	*volume_ret = volume;
@@ -53,13 +52,11 @@ int storage_store_change(struct mgmt *mgmt, struct catalog_volume *volume, const
 {
 	struct catalog_volume_record next = volume->record;
 	bool is_same = is_same_change(&next.change, change);
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	int error = 0;
 
 	must(change->kind != CATALOG_NO_CHANGE);
 	if (!is_same && next.change.kind != CATALOG_NO_CHANGE)
-		error = fault_storage_changing(why, storage_what(volume->pool, volume, what),
-					       storage_pending(volume->pool, volume, pending));
+		error = storage_refuse_changing(volume->pool, volume, why);
 	next.change = *change;
 	next.change.since_ns = is_same ? volume->record.change.since_ns : clock_realtime_ns();
 	if (!error)
@@ -291,16 +288,14 @@ static int check_destroy(struct mgmt *mgmt, const struct catalog_volume *volume,
 {
 	const struct catalog_change *change = &volume->record.change;
 	bool is_settling = change->kind == CATALOG_MOVE && change->phase == MGMT_MOVE_SETTLING;
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	char what[STORAGE_WHAT_BYTES];
 
 	if (volume->pool->state == MGMT_POOL_DESTROYING)
-		return fault_storage_changing(why, storage_what(volume->pool, NULL, what),
-					      storage_pending(volume->pool, NULL, pending));
+		return storage_refuse_changing(volume->pool, NULL, why);
 	if (!asked->force && !storage_member(mgmt, &volume->record.place))
 		return fault_rank_data_lost(why, storage_what(volume->pool, volume, what), volume->record.place.rank);
 	if (!asked->force && is_settling && volume->record.host_count > 0)
-		return fault_storage_changing(why, storage_what(volume->pool, volume, what),
-					      storage_pending(volume->pool, volume, pending));
+		return storage_refuse_changing(volume->pool, volume, why);
 	return volume->task ? 0 : storage_check_room(mgmt, &volume->record.place, 1, why);
 }
 

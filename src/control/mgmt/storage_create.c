@@ -64,7 +64,7 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 			  struct fathom_fault *why)
 {
 	const struct catalog_volume_record *record = &volume->record;
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	char what[STORAGE_WHAT_BYTES];
 	int error = 0;
 
 	storage_what(volume->pool, volume, what);
@@ -84,7 +84,7 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 			error = differ(volume, "checksums", record->checksums, has_checksums(volume->pool, asked), why);
 	}
 	if (!error && volume->state == MGMT_VOLUME_DESTROYING)
-		error = fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
+		error = storage_refuse_changing(volume->pool, volume, why);
 	return error;
 }
 
@@ -150,11 +150,9 @@ static int check_names(struct mgmt *mgmt, const Fathom__VolumeCreateReq *asked, 
 
 static int check_pool_ready(const struct catalog_pool *pool, struct fathom_fault *why)
 {
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
-
 	if (pool->state == MGMT_POOL_READY)
 		return 0;
-	return fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+	return storage_refuse_changing(pool, NULL, why);
 }
 
 static int read_ranks(const struct catalog_pool *pool, const char *text, struct rank_set *ranks, struct fathom_fault *why)

@@ -202,13 +202,11 @@ static bool is_gone(const struct mgmt *mgmt, const struct catalog_volume *volume
 static int check_volume(const struct catalog_volume *volume, const char *host, struct fathom_fault *why)
 {
 	const struct catalog_change *change = &volume->record.change;
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 
 	if (volume->state == MGMT_VOLUME_READY &&
 	    (change->kind == CATALOG_NO_CHANGE || (change->kind == CATALOG_UNPUBLISH && strcmp(change->text, host) == 0)))
 		return 0;
-	return fault_storage_changing(why, storage_what(volume->pool, volume, what),
-				      storage_pending(volume->pool, volume, pending));
+	return storage_refuse_changing(volume->pool, volume, why);
 }
 
 static int check_request(const struct grpc_call *call, const Mgmt__PoolEvictReq *asked, struct fathom_fault *why)
@@ -231,13 +229,12 @@ static int check_request(const struct grpc_call *call, const Mgmt__PoolEvictReq 
 static int check_pool(const struct mgmt *mgmt, const struct catalog_pool *pool, const char *host, size_t *count_ret,
 		      struct fathom_fault *why)
 {
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	const struct catalog_volume *volume;
 	int error = 0;
 
 	*count_ret = 0;
 	if (pool->state != MGMT_POOL_READY)
-		return fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+		return storage_refuse_changing(pool, NULL, why);
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
 		if (error || count_matches(volume, host) == 0 || is_gone(mgmt, volume))
 			continue;

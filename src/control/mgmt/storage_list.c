@@ -96,7 +96,7 @@ int storage_find_volume(struct mgmt *mgmt, const char *name, struct catalog_volu
 int storage_check_free_name(struct mgmt *mgmt, const struct catalog_pool *pool, const char *name, struct fathom_fault *why)
 {
 	const struct catalog_volume *volume = catalog_find_volume(mgmt->catalog, pool, name);
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	char what[STORAGE_WHAT_BYTES];
 
 	if (volume)
 		return fault_volume_differs(why, storage_what(pool, volume, what), "UUID", volume->record.uuid,
@@ -104,8 +104,7 @@ int storage_check_free_name(struct mgmt *mgmt, const struct catalog_pool *pool, 
 	/* the record counts: a task may be missing, for example when memory was exhausted */
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
 		if (volume->record.change.kind == CATALOG_RENAME && strcmp(volume->record.change.text, name) == 0)
-			return fault_storage_changing(why, storage_what(pool, volume, what),
-						      storage_pending(pool, volume, pending));
+			return storage_refuse_changing(pool, volume, why);
 	}
 	return 0;
 }

@@ -98,7 +98,6 @@ static int compare_ranks(const struct catalog_pool *pool, const Mgmt__PoolCreate
 static int check_existing(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
 {
 	const char *label = label_of(asked);
-	char pending[STORAGE_CHANGE_BYTES], what[STORAGE_WHAT_BYTES];
 	int error;
 
 	if (strcmp(pool->record.name, label) != 0)
@@ -112,7 +111,7 @@ static int check_existing(const struct catalog_pool *pool, const Mgmt__PoolCreat
 		error = fault_pool_differs(why, label, "overcommit", pool->record.overcommit ? "true" : "false",
 					   asked->overcommit ? "true" : "false");
 	if (!error && pool->state == MGMT_POOL_DESTROYING)
-		error = fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+		error = storage_refuse_changing(pool, NULL, why);
 	return error;
 }
 

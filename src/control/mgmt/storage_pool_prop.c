@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Properties of pools, by DAOS's numbers and names; from 1001 on they are Fathom's own. Some are only in the catalog, and
- * others are also kept by the pool's engines (storage_set.c). Those of DAOS that have no meaning here cannot be set, and
- * are left out of answers, as DAOS leaves out what a pool does not have.
+ * others are also kept by the pool's engines (storage_pool_set.c). Those of DAOS that have no meaning here cannot be set,
+ * and are left out of answers, as DAOS leaves out what a pool does not have.
  *
  * A request that sets several stores those of the catalog first. If an engine refuses the others, these stay as they were.
  */
@@ -539,7 +539,6 @@ static bool concerns_engines(const struct catalog_pool_record *record, const str
 static int find_pool(struct mgmt *mgmt, const Mgmt__PoolSetPropReq *asked, struct catalog_pool **pool_ret,
 		     struct fathom_fault *why)
 {
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	struct fathom_fault absent = { 0 };
 	int error = storage_find_pool(mgmt, asked->id, pool_ret, &absent);
 	struct catalog_pool *pool;
@@ -564,7 +563,7 @@ static int find_pool(struct mgmt *mgmt, const Mgmt__PoolSetPropReq *asked, struc
 	}
 	if ((*pool_ret)->state == MGMT_POOL_READY)
 		return 0;
-	return fault_storage_changing(why, storage_what(*pool_ret, NULL, what), storage_pending(*pool_ret, NULL, pending));
+	return storage_refuse_changing(*pool_ret, NULL, why);
 }
 
 /* Store what is only in the catalog. */

@@ -32,22 +32,14 @@ static int read_ranks(const char *text, const uint32_t *numbers, size_t count, s
 
 static int find_ready(struct mgmt *mgmt, const char *id, struct catalog_pool **pool_ret, struct fathom_fault *why)
 {
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	struct catalog_pool *pool;
 	int error = storage_find_pool(mgmt, id, &pool, why);
 
 	if (!error && pool->state != MGMT_POOL_READY)
-		error = fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+		error = storage_refuse_changing(pool, NULL, why);
 	if (!error)
 		*pool_ret = pool;
 	return error;
-}
-
-static int refuse_changing(const struct catalog_pool *pool, struct fathom_fault *why)
-{
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
-
-	return fault_storage_changing(why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
 }
 
 int storage_check_share(const struct catalog_pool *pool, uint32_t rank, struct fathom_fault *why)
@@ -95,7 +87,7 @@ static int add_rank(struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t
 	}
 	use = catalog_use(&pool->record, (uint32_t)index);
 	if (use.state == MGMT_SHARE_REMOVING)
-		return refuse_changing(pool, why);
+		return storage_refuse_changing(pool, NULL, why);
 	if (use.state != MGMT_SHARE_UP && use.state != MGMT_SHARE_EXTENDING)
 		return fault_share_not_up(why, rank, pool->record.name, catalog_share_word(use.state));
 	*repeats_ret |= use.state == MGMT_SHARE_EXTENDING;
@@ -135,7 +127,7 @@ static int extend(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool
 		error = add_rank(mgmt, pool, ranks->ranks[i], &layout, &repeats, why);
 	added = layout.count - pool->record.place_count;
 	if (!error && added > 0 && (catalog_changing_shares(pool) > 0 || pool->record.change.is_set))
-		error = refuse_changing(pool, why);
+		error = storage_refuse_changing(pool, NULL, why);
 	if (!error && added > 0)
 		error = check_room(mgmt, pool, &layout, why);
 	if (!error && added > 0)
@@ -265,7 +257,7 @@ static int check_share(struct mgmt *mgmt, const struct catalog_pool *pool, uint3
 	if (index < 0)
 		return fault_rank_not_of_pool(why, rank, pool->record.name);
 	if (catalog_share_changes(pool, (uint32_t)index))
-		return refuse_changing(pool, why);
+		return storage_refuse_changing(pool, NULL, why);
 	if (to != MGMT_SHARE_UP)
 		return 0;
 	if (!member)

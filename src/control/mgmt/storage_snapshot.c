@@ -339,7 +339,7 @@ static int add_member(struct mgmt_snapshot *snapshot, const char *text, const ui
 		      struct fathom_fault *why)
 {
 	struct snapshot_member *member = &snapshot->members[snapshot->count];
-	char name[CATALOG_FULL_BYTES], what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+	char name[CATALOG_FULL_BYTES], what[STORAGE_WHAT_BYTES];
 	struct catalog_volume *volume;
 	/* the changes up to now are those of a volume */
 	bool has_snapshot = snapshot->action != STORE__ACTION__SNAPSHOT_CHANGES || strchr(text, '@');
@@ -353,7 +353,7 @@ static int add_member(struct mgmt_snapshot *snapshot, const char *text, const ui
 		return error;
 	storage_what(volume->pool, volume, what);
 	if (volume->state != MGMT_VOLUME_READY || volume->record.change.kind == CATALOG_MOVE)
-		return fault_storage_changing(why, what, storage_pending(volume->pool, volume, pending));
+		return storage_refuse_changing(volume->pool, volume, why);
 	if (!storage_member(snapshot->mgmt, &volume->record.place))
 		return fault_rank_data_lost(why, what, volume->record.place.rank);
 	if (snapshot->count > 0 && volume->record.place.rank != snapshot->place.rank)

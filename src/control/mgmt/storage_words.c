@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "control/fault/fault.h"
 #include "control/mgmt/storage.h"
 
 const char *storage_what(const struct catalog_pool *pool, const struct catalog_volume *volume, char *what)
@@ -84,6 +85,13 @@ const char *storage_sentence(const struct catalog_pool *pool, const struct catal
 	else
 		snprintf(sentence, STORAGE_SENTENCE_BYTES, "%.*s %s%s", (int)(rest - pending), pending, what, rest);
 	return sentence;
+}
+
+int storage_refuse_changing(const struct catalog_pool *pool, const struct catalog_volume *volume, struct fathom_fault *why)
+{
+	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
+
+	return fault_storage_changing(why, storage_what(pool, volume, what), storage_pending(pool, volume, pending));
 }
 
 const char *storage_move_progress(const struct mgmt_task *task, char *text)

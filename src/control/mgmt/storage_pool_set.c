@@ -140,7 +140,6 @@ void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog
 		       const struct catalog_pool_change *change)
 {
 	struct catalog_pool_record next = pool->record;
-	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];
 	struct fathom_fault why = { 0 };
 	int error = 0;
 
@@ -150,7 +149,7 @@ void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog
 		return;
 	}
 	if (next.change.is_set || catalog_changing_shares(pool) > 0)
-		error = fault_storage_changing(&why, storage_what(pool, NULL, what), storage_pending(pool, NULL, pending));
+		error = storage_refuse_changing(pool, NULL, &why);
 	if (!error)
 		error = check_ranks(mgmt, &next, &why);
 	if (!error)
