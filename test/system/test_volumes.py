@@ -257,16 +257,16 @@ nvmf_subsystem_add_ns {NQN} p1/db
         engine = self.start()
         space = os.statvfs(self.storage)
         free = space.f_bavail * space.f_frsize
-        most = free - space.f_blocks * space.f_frsize // 100 - 64 * MIB    # others use the file system, too
-        most -= most % MIB
+        # others use the file system, too: every size is a fifth of it away from what is free
+        most, rest = free * 4 // 5 // MIB * MIB, free * 2 // 5 // MIB * MIB
         engine.rpc("pool_create", pool="p1")
         engine.rpc("pool_create", pool="p2", overcommit=True)
         engine.rpc("pool_create", pool="p3", size=10 * MIB)
-        self.assert_rejected("promised to other volumes", engine, "volume_create", pool="p1", volume="a", size=free)
+        self.assert_rejected("promised to other volumes", engine, "volume_create", pool="p1", volume="a", size=most + rest)
         engine.rpc("volume_create", pool="p1", volume="a", size=most)    # thin: it occupies nothing yet
-        for text, method, params in (("overcommit may promise", "volume_create", {"pool": "p1", "volume": "b", "size": 128 * MIB}),
-                                     ("promised to other volumes", "volume_create", {"pool": "p2", "volume": "b", "size": 128 * MIB, "thick": True}),
-                                     ("promised to other volumes", "volume_resize", {"pool": "p1", "volume": "a", "size": most + 128 * MIB})):
+        for text, method, params in (("overcommit may promise", "volume_create", {"pool": "p1", "volume": "b", "size": rest}),
+                                     ("promised to other volumes", "volume_create", {"pool": "p2", "volume": "b", "size": rest, "thick": True}),
+                                     ("promised to other volumes", "volume_resize", {"pool": "p1", "volume": "a", "size": most + rest})):
             self.assert_rejected(text, engine, method, **params)
         engine.rpc("volume_create", pool="p2", volume="b", size=4 << 40)
         engine.rpc("volume_destroy", pool="p1", volume="a")

@@ -7,7 +7,8 @@
 #include "../../../base/reactor/rig.h"
 #include "base/clock.h"
 
-enum { WAIT_STEPS = 100000, WAIT_STEP_NS = 300000 };
+/* longer than the longest time-out of a request */
+enum { WAIT_STEPS = 300000, WAIT_STEP_NS = 300000 };
 
 static struct fathom_thread *home;
 static struct jail *jail;
@@ -24,10 +25,10 @@ static void create(void *ctx)
 	jail = jail_create(&creation->options, creation->why);
 }
 
-struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fathom_fault *why)
+struct jail *jail_rig_start(const char *program, uint32_t children_max, uint32_t timeout_ms, struct fathom_fault *why)
 {
 	struct creation creation = {
-		{ .children_max = children_max, .timeout_ns = JAIL_RIG_TIMEOUT_MS * NS_PER_MS, .program = program }, why
+		{ .children_max = children_max, .timeout_ns = timeout_ms * NS_PER_MS, .program = program }, why
 	};
 
 	rig_start(1);

@@ -12,7 +12,11 @@
 
 #include "inspect/probed/jail/jail.h"
 
-enum { JAIL_RIG_TIMEOUT_MS = 2500 };
+/*
+ * Time-outs of a request. LONG: for tests in which no child stalls; on a busy machine a child may have no CPU for seconds.
+ * STALL: for tests that wait for a child to be given up; each such wait takes that long.
+ */
+enum { JAIL_RIG_LONG_MS = 60000, JAIL_RIG_STALL_MS = 2500 };
 
 /* The result of parsing an object. */
 struct jail_rig_result {
@@ -24,7 +28,7 @@ struct jail_rig_result {
 };
 
 /* Start reactors and a jail; `program` as in jail_options. NULL: `why` has the reason. */
-struct jail *jail_rig_start(const char *program, uint32_t children_max, struct fathom_fault *why);
+struct jail *jail_rig_start(const char *program, uint32_t children_max, uint32_t timeout_ms, struct fathom_fault *why);
 void jail_rig_stop(void);
 
 /* Start to parse each of `count` inputs. */

@@ -124,7 +124,7 @@ static void a_child_has_only_its_pipes_and_no_privileges(void **state)
 	struct fathom_fault why = { 0 };
 	char path[64], name[32];
 
-	if (!jail_rig_start(NULL, 1, &why))
+	if (!jail_rig_start(NULL, 1, JAIL_RIG_LONG_MS, &why))
 		fail_msg("%s", why.text);
 	assert_int_equal(children_of_this(pids), 1);
 	assert_string_equal(status_of(pids[0], "Seccomp"), "2");
@@ -159,7 +159,7 @@ static void a_child_does_not_outlive_its_parent(void **state)
 	parent = fork();
 	assert_true(parent >= 0);
 	if (parent == 0) {
-		if (!jail_rig_start(NULL, 1, NULL) || children_of_this(pids) != 1 ||
+		if (!jail_rig_start(NULL, 1, JAIL_RIG_LONG_MS, NULL) || children_of_this(pids) != 1 ||
 		    write(said[1], pids, sizeof(pids[0])) != sizeof(pids[0]))
 			_exit(1);
 		pause();

@@ -22,7 +22,7 @@ static void parse_with(const char *lie, struct jail_rig_result *result, struct j
 	struct fathom_fault why = { 0 };
 
 	assert_int_equal(setenv("HOSTILE_CHILD", lie, 1), 0);
-	if (!jail_rig_start(hostile_child, 1, &why))
+	if (!jail_rig_start(hostile_child, 1, strcmp(lie, "stall") == 0 ? JAIL_RIG_STALL_MS : JAIL_RIG_LONG_MS, &why))
 		fail_msg("%s: %s", lie, why.text);
 	jail_rig_parse_now(&input, result);
 	jail_rig_parse_now(&input, next);
@@ -103,7 +103,7 @@ static void a_jail_whose_first_child_cannot_start_is_not_created(void **state)
 		struct fathom_fault why = { 0 };
 
 		assert_int_equal(setenv("HOSTILE_CHILD", kinds[i].name, 1), 0);
-		assert_null(jail_rig_start(hostile_child, 1, &why));
+		assert_null(jail_rig_start(hostile_child, 1, JAIL_RIG_STALL_MS, &why));
 		if (!strstr(why.text, kinds[i].text))
 			fail_msg("%s: %s", kinds[i].name, why.text);
 		jail_rig_stop();
@@ -119,7 +119,7 @@ static void a_jail_reports_children_that_cannot_start_and_recovers(void **state)
 
 	/* the first child starts and fails at its request; later children fail to start */
 	assert_int_equal(setenv("HOSTILE_CHILD", "abort", 1), 0);
-	assert_non_null(jail_rig_start(hostile_child, 1, NULL));
+	assert_non_null(jail_rig_start(hostile_child, 1, JAIL_RIG_STALL_MS, NULL));
 	jail_rig_parse_now(&input, &result);
 	assert_int_equal(result.error, -ECHILD);
 	assert_int_equal(setenv("HOSTILE_CHILD", "refuse", 1), 0);
@@ -148,7 +148,7 @@ static void an_order_that_no_child_reads_fails_in_time(void **state)
 	struct jail_rig_result result;
 
 	assert_int_equal(setenv("HOSTILE_CHILD", "deaf", 1), 0);
-	if (jail_rig_start(hostile_child, 1, NULL)) {
+	if (jail_rig_start(hostile_child, 1, JAIL_RIG_STALL_MS, NULL)) {
 		jail_rig_parse_now(&input, &result);
 		assert_true(result.error == -ETIMEDOUT || result.error == -ECHILD);
 	}

@@ -24,7 +24,7 @@ static void start_jail(void)
 {
 	struct fathom_fault why = { 0 };
 
-	if (!jail_rig_start(NULL, 1, &why))
+	if (!jail_rig_start(NULL, 1, JAIL_RIG_LONG_MS, &why))
 		fail_msg("%s", why.text);
 }
 
