@@ -20,6 +20,7 @@ NQN = "nqn.2016-06.io.spdk:cnode1"
 MIB = 1 << 20
 BYTES = 256 * MIB       # of each device
 MANY_VOLUMES, MANY_POOLS = 10000, 1000
+NEIGHBOUR_RATE = 4000   # writes of 4 KiB a second of the other host
 SETUP = f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s FATHOMBENCH00001 -m 16
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {{port}}
@@ -90,26 +91,32 @@ def bench_ratios(server_of, build, report, rounds, seconds, disks):
 
 
 def bench_neighbour(server, report, rounds, seconds):
-    """I/Os a second of the thick volume while hosts write to another volume: one without snapshots, and one with them."""
+    """
+    I/Os a second of the thick volume while a host writes to another volume: one without snapshots, and one with them. The other host writes at a given
+    rate, and as fast as it can; in the second case both hosts and the kernel's workers, which allocate blocks for the writes, share one CPU.
+    """
     rows = []
     for direction in ("randread", "randwrite"):
-        ratios = []
-        for number in range(4 * rounds):
-            iops = {}
-            for nsid in (3, 5) if number % 2 else (5, 3):
-                if nsid == 5:   # its blocks are shared again
-                    commands(server, f"volume_snapshot p snap {direction}{number}\n")
-                command = ["taskset", "-c", "1", server.fathom, "perf", "--json", "-a", "127.0.0.1", "-s", server.port, "-n", NQN, "--nsid", str(nsid),
-                           "--time", str(seconds + 1), "--rw", "randwrite", "--bs", "4k", "--depth", "8"]
-                with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
-                    time.sleep(0.3)
-                    iops[nsid] = server.perf(seconds, "--nsid", "4", "--rw", direction, "--bs", "4k", "--depth", "8")["total"]["iops"]
-                    other.terminate()
-            ratios.append(iops[5] / iops[3])
-        middle = sorted(ratios)[len(ratios) // 4:len(ratios) - len(ratios) // 4]
-        report.line(bench="volume neighbour", rw=direction, snapshots_to_none=round(statistics.mean(middle), 3), lowest=round(min(ratios), 3))
-        rows.append([f"4k {direction}", f"{statistics.mean(middle):.3f}", f"{min(ratios):.3f}", f"{max(ratios):.3f}"])
-    report.table("A volume beside one with snapshots, which hosts write to, to the same beside one without", ["case", "IOPS ratio", "lowest", "highest"], rows)
+        for rate in (NEIGHBOUR_RATE, None):
+            ratios = []
+            for number in range(4 * rounds):
+                iops = {}
+                for nsid in (3, 5) if number % 2 else (5, 3):
+                    if nsid == 5:   # its blocks are shared again
+                        commands(server, f"volume_snapshot p snap {direction}{rate or 'max'}{number}\n")
+                    command = ["taskset", "-c", "1", server.fathom, "perf", "--json", "-a", "127.0.0.1", "-s", server.port, "-n", NQN, "--nsid", str(nsid),
+                               "--time", str(seconds + 1), "--rw", "randwrite", "--bs", "4k", "--depth", "8", *(("--rate", str(rate)) if rate else ())]
+                    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+                        time.sleep(0.3)
+                        iops[nsid] = server.perf(seconds, "--nsid", "4", "--rw", direction, "--bs", "4k", "--depth", "8")["total"]["iops"]
+                        other.terminate()
+                ratios.append(iops[5] / iops[3])
+            middle = sorted(ratios)[len(ratios) // 4:len(ratios) - len(ratios) // 4]
+            report.line(bench="volume neighbour", rw=direction, rate=rate or 0, snapshots_to_none=round(statistics.mean(middle), 3), lowest=round(min(ratios), 3))
+            rows.append([f"4k {direction}", f"{rate} a second" if rate else "as fast as it can", f"{statistics.mean(middle):.3f}", f"{min(ratios):.3f}",
+                         f"{max(ratios):.3f}"])
+    report.table("A volume beside one with snapshots, which another host writes to, to the same beside one without",
+                 ["case", "the other host writes", "IOPS ratio", "lowest", "highest"], rows)
 
 
 def bench_former_snapshot(server, report, rounds, seconds):

@@ -88,6 +88,15 @@ nvmf_subsystem_add_ns {NQN} EE_Base
         self.assertEqual(confined.returncode, 0, confined.stderr)
         self.assertIn("reactors spin on each CPU that this process may use", confined.stderr)
 
+    def test_a_rate_limits_the_load(self):
+        engine = self.engine()
+        engine.serve("bdev_null_create", "Null0", 64, 512)
+        done = engine.perf_json("--rate", "200", "--count", "60", "--queues", "2", "--depth", "8")
+        self.assertEqual(done["total"]["ios"], 60)
+        self.assertGreaterEqual(done["seconds"], 0.27)   # 29 waits of 10 ms on each queue; a pause is made up for by 10 ms
+        short = engine.perf_json("--rate", "1", "--time", "0.1", "--depth", "8")
+        self.assertLess(short["total"]["ios"], 8)        # the end does not wait until the next I/O is due
+
     def test_a_target_that_answers_no_keep_alive_ends_the_load(self):
         """The sockets stay open and commands have no time-out, so only the limit of the keep alive ends the load."""
         engine = self.engine_with_bad_device(None, None)

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cmd/fathom/command.h"
 
-enum { IO_BYTES_MAX = 1 << 30, TIME_S_MAX = 1000000 };
+enum { IO_BYTES_MAX = 1 << 30, TIME_S_MAX = 1000000, PERF_RATE_MAX = 100000000 };
 static_assert((int)FATHOM_DEPTH_MAX == 4096 && (int)PERF_QUEUES_MAX == 64, "as the table and fathom-perf(1) say");
 
 /* The mode may come after --read-percent, which is valid only for "mix". */
@@ -118,6 +118,8 @@ static const struct option_row rows[] = {
 	  OPTION_RANGE(0, TIME_S_MAX) },
 	{ "count", 0, OPTION_NUMBER, "N", "number of I/Os, instead of a duration", AT(count), 1,
 	  UINT64_MAX / PERF_QUEUES_MAX },
+	{ "rate", 0, OPTION_NUMBER, "N", "I/Os a second at most, of all queues together (no limit)", AT(rate), 1,
+	  PERF_RATE_MAX },
 	{ "range", 0, OPTION_CALL, "[OFFSET:]BYTES", "part of the namespace (all of it)", .read = read_range },
 	{ "seed", 0, OPTION_CALL, "N", "seed of the random choices (1)", .read = read_seed },
 	{ "verify", 0, OPTION_FLAG, NULL,

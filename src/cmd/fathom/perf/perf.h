@@ -47,6 +47,7 @@ struct perf_options {
 	double hold_s; /* stay connected afterwards */
 	double warmup_s;
 	uint64_t count; /* 0: by time */
+	uint64_t rate;	/* I/Os a second of all queues together at most; 0: no limit */
 	uint64_t seed;
 	uint64_t range_offset;
 	uint64_t range_bytes; /* 0: to the end */

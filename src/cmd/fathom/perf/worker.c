@@ -7,12 +7,14 @@
  * In LOAD the callback of each completed I/O submits the next one; so at depth 128 a poll that receives 64 responses
  * sends 64 commands at once. In CHECK the next I/O reads the next block that was ever written. With --verify a block has
  * at most one I/O at a time, so that its expected contents are known; a busy block is replaced by the next free one.
+ * With --rate an I/O that completes before the next is due is kept in `paused`, and the loop of the phase starts it then.
  */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -24,6 +26,7 @@ enum {
 	PUBLISH_MS = 10,
 	IDLE_POLLS = 64, /* polls without a completion between two reads of the clock */
 	SPIN_US = 100,	 /* then sleep until an event; 0 if queue pairs share processors */
+	PAUSE_MS = 1,	 /* sleep between two I/Os that a rate separates */
 };
 
 enum phase { PHASE_CHECK, PHASE_LOAD };
@@ -38,6 +41,7 @@ struct io {
 	uint32_t generation; /* of a write that is verified */
 	uint8_t kind;
 	struct iovec iov;
+	STAILQ_ENTRY(io) in_paused;
 };
 
 /* State of a running worker. */
@@ -51,6 +55,9 @@ struct job {
 	uint8_t *busy; /* one byte per block of our part; NULL without ledger */
 	uint32_t ios_count;
 	uint32_t in_flight;
+	STAILQ_HEAD(, io) paused; /* I/Os that the rate does not allow yet */
+	uint64_t rate_ticks;	  /* between two I/Os; 0: no rate */
+	uint64_t due_tick;	  /* of the next I/O */
 	enum phase phase;
 	enum perf_stop stop_level; /* the stop request that ends this phase */
 	bool stopping;
@@ -146,14 +153,34 @@ static int submit_io(struct io *io)
 			    io);
 }
 
+/*
+ * True: the rate allows an I/O now, and it is counted. A queue that could not keep up makes up for PUBLISH_MS at most, so
+ * that no burst follows a pause of the target.
+ */
+static bool take_due(struct job *job, uint64_t tick)
+{
+	uint64_t debt_ticks = clock_ticks_from_ns(PUBLISH_MS * NS_PER_MS);
+
+	if (job->rate_ticks == 0 || job->phase != PHASE_LOAD)
+		return true;
+	if (tick < job->due_tick)
+		return false;
+	job->due_tick = max_u64(job->due_tick, tick - min_u64(tick, debt_ticks)) + job->rate_ticks;
+	return true;
+}
+
 /* Start the next I/O with `io`, if there is work; `tick` is the present. */
 static void start_io(struct io *io, uint64_t tick)
 {
 	struct job *job = io->job;
 	uint64_t at;
 
-	if (job->stopping)
+	if (job->stopping || (job->phase == PHASE_LOAD && job->budget == 0))
 		return;
+	if (!take_due(job, tick)) {
+		STAILQ_INSERT_TAIL(&job->paused, io, in_paused);
+		return;
+	}
 	if (job->phase == PHASE_CHECK) {
 		if (!find_next_written_block(job, &at))
 			return;
@@ -161,8 +188,6 @@ static void start_io(struct io *io, uint64_t tick)
 	} else {
 		uint32_t percent = job->perf->options.read_percent;
 
-		if (job->budget == 0)
-			return;
 		job->budget--;
 		at = choose_block(job);
 		io->kind = percent == 100 || (percent > 0 && random_below(&job->random, 100) < percent) ? PERF_READ
@@ -266,6 +291,17 @@ static void handle_completion(void *ctx, const struct fathom_completion *complet
 	start_io(io, now);
 }
 
+/* Start paused I/Os that are due. The end of the phase drops them. */
+static void resume_paused(struct job *job, uint64_t now)
+{
+	struct io *io;
+
+	while ((io = STAILQ_FIRST(&job->paused)) && (job->stopping || job->budget == 0 || now >= job->due_tick)) {
+		STAILQ_REMOVE_HEAD(&job->paused, in_paused);
+		start_io(io, now);
+	}
+}
+
 /* ---- Phases ---- */
 
 /* Keep I/Os in flight until the phase has no more work. False: the connection is lost. */
@@ -280,11 +316,13 @@ static bool run_phase(struct job *job, enum phase phase)
 	publish_progress(job, now);
 	for (uint32_t i = 0; i < job->ios_count; i++)
 		start_io(&job->ios[i], clock_ticks());
-	while (job->in_flight > 0) {
+	while (job->in_flight > 0 || !STAILQ_EMPTY(&job->paused)) {
 		int ended = fathom_qpair_poll(job->worker->qpair);
 
 		if (ended < 0)
 			return false;
+		if (!STAILQ_EMPTY(&job->paused))
+			resume_paused(job, clock_ticks());
 		if (ended > 0)
 			idle = 0;
 		else if (idle++ % IDLE_POLLS == 0) {
@@ -298,7 +336,7 @@ static bool run_phase(struct job *job, enum phase phase)
 				continue;
 			}
 			if (now - quiet_since >= job->spin_ticks)
-				fathom_qpair_wait(job->worker->qpair, PUBLISH_MS);
+				fathom_qpair_wait(job->worker->qpair, STAILQ_EMPTY(&job->paused) ? PUBLISH_MS : PAUSE_MS);
 		}
 	}
 	return fathom_qpair_fault(job->worker->qpair)->error == 0;
@@ -332,6 +370,7 @@ static bool run_load(struct job *job)
 				 ? UINT64_MAX
 				 : job->measure_tick + clock_ticks_from_ns((uint64_t)(options->time_s * NS_PER_SEC));
 	job->started = now;
+	job->due_tick = now;
 	job->read_back = 0;
 	alive = run_phase(job, PHASE_LOAD);
 	job->ended = clock_ticks();
@@ -391,6 +430,9 @@ void *perf_worker_main(void *arg)
 	};
 
 	random_init(&job.random, worker->seed);
+	STAILQ_INIT(&job.paused);
+	if (perf->options.rate > 0)
+		job.rate_ticks = max_u64(clock_ticks_from_ns(NS_PER_SEC * perf->options.queues / perf->options.rate), 1);
 	if (!prepare_job(&job)) {
 		perf_complain(perf, "out of memory for the I/Os of a queue");
 		worker->lost = true;
