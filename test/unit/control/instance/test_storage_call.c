@@ -150,8 +150,13 @@ static void an_engine_that_dies_ends_its_calls(void **state)
 		rig_storage_it(&calls[i], 3);
 	rig_until_received("STORAGE 1", 32); /* the others wait for a connection */
 	rig_kill(SIGKILL);
-	for (size_t i = 0; i < INSTANCE_STORAGE_CALLS_MAX; i++)
-		rig_fails(&calls[i].asked, 659);
+	for (size_t i = 0; i < INSTANCE_STORAGE_CALLS_MAX; i++) {
+		rig_answered(&calls[i].asked);
+		assert_true(calls[i].asked.failed);
+		/* one that waited may find that nobody listens, before the end of the process is handled */
+		if (calls[i].asked.why.code != 659 && (i < 32 || calls[i].asked.why.code != 698))
+			fail_msg("%zu: %d: %s", i, calls[i].asked.why.code, calls[i].asked.why.text);
+	}
 	rig_until_died(1);
 	assert_int_equal(rig_received("STORAGE 1"), 32); /* none was sent to the next process */
 	rig_end();
