@@ -58,7 +58,8 @@ struct move_out {
 	bool is_reading;		/* the changes between snapshots */
 	bool is_image_leaving;
 	struct worker_job job; /* the scan */
-	int file, error;
+	char *path;	       /* of its file */
+	int error;
 	struct storage_call *call; /* that waits: MOVE_OFFER, MOVE_CHANGES; NULL: none */
 	TAILQ_ENTRY(move_out) link;
 };
@@ -72,7 +73,8 @@ struct move_in {
 	uint32_t round;
 	struct move_copy copy;
 	struct worker_job job;
-	uint8_t *regions; /* owned */
+	char *data_path, *sums_path; /* of the job; owned; NULL: there are no checksums */
+	uint8_t *regions;	     /* owned */
 	int cancel_fd;
 	uint64_t total_bytes, copied_bytes;
 	uint64_t reported_bytes; /* worker thread: as of the last report of progress */

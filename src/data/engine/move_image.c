@@ -7,6 +7,7 @@
 #include <string.h>
 #include <uuid/uuid.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -219,35 +220,53 @@ static void go_on(struct move_image *image)
 	}
 }
 
-static int create_device(struct move_image *image, const struct volume *volume, const struct snapshot *snapshot)
+/* Worker thread. */
+static void open_device(struct worker_job *job)
 {
-	struct volumes *volumes = engine_storage();
-	char *data = volumes_snapshot_path(volumes, volume, snapshot, false);
-	char *sums = snapshot->record.checksums ? volumes_snapshot_path(volumes, volume, snapshot, true) : NULL;
+	struct move_image *image = container_of(job, struct move_image, job);
 	struct file_options options = {
 		.name = image->device,
-		.filename = data,
-		.sums_filename = sums,
+		.filename = image->data,
+		.sums_filename = image->sums,
 		.kind = FILE_KIND_VOLUME,
-		.block_bytes = snapshot->record.block_bytes,
+		.block_bytes = image->block_bytes,
 		.read_only = true,
 	};
-	int error;
 
-	memcpy(options.uuid, snapshot->record.uuid, sizeof(options.uuid));
-	if (!data || (snapshot->record.checksums && !sums))
-		error = fault(&image->why, -ENOMEM, "out of memory");
-	else
-		error = file_create(&options, &image->why);
-	image->has_device = !error;
-	free(data);
-	free(sums);
-	return error;
+	memcpy(options.uuid, image->uuid, sizeof(options.uuid));
+	if (file_volume_open(&options, &image->opened, &image->why))
+		must(image->why.error && !image->opened);
+}
+
+static void free_paths(struct move_image *image)
+{
+	free(image->data);
+	free(image->sums);
+	image->data = image->sums = NULL;
+}
+
+/* The files are open, or cannot be opened. */
+static void note_opened(struct worker_job *job)
+{
+	struct move_image *image = container_of(job, struct move_image, job);
+	struct file_bdev *opened = image->opened;
+	struct fathom_fault why = image->why;
+
+	image->opened = NULL;
+	free_paths(image);
+	if (opened && (image->is_ending || exports_are_stopped()))
+		file_volume_abandon(opened);
+	else if (opened)
+		image->has_device = file_volume_register(opened, NULL, &why) == 0;
+	end_step(image, why.error, &why);
 }
 
 void move_image_serve(struct move_image *image, const struct volume *volume, const struct snapshot *snapshot,
 		      const char *host, void (*done)(void *ctx, const struct fathom_fault *why))
 {
+	const struct volumes *volumes = engine_storage();
+	int error;
+
 	must(image->state == MOVE_IMAGE_ABSENT && !image->is_busy);
 	image->why = (struct fathom_fault){ 0 };
 	image->has_host = false;
@@ -257,11 +276,18 @@ void move_image_serve(struct move_image *image, const struct volume *volume, con
 	must(snprintf(image->device, sizeof(image->device), "%s@%s", volume->device, snapshot->record.name) <
 	     (int)sizeof(image->device));
 	(void)text_copy(image->host, sizeof(image->host), host); /* as long */
+	image->block_bytes = snapshot->record.block_bytes;
+	image->data = volumes_snapshot_path(volumes, volume, snapshot, false);
+	image->sums = snapshot->record.checksums ? volumes_snapshot_path(volumes, volume, snapshot, true) : NULL;
+	must(image->data && (image->sums || !snapshot->record.checksums)); /* as a session, a path is small */
 	move(image, MOVE_IMAGE_MAKING);
-	if (create_device(image, volume, snapshot))
-		start_remove(image);
-	else
-		go_on(image);
+	image->is_busy = true;
+	image->job = (struct worker_job){ .work = open_device, .done = note_opened };
+	error = worker_start(&image->job);
+	if (!error)
+		return;
+	fill_fault(&image->why, error, "cannot start a thread: %s", strerror(-error));
+	note_opened(&image->job);
 }
 
 void move_image_end(struct move_image *image, void (*ended)(void *ctx))

@@ -8,8 +8,9 @@
  *                      -> done(why)           it cannot be served; nothing of it is left
  *   move_image_end()   -> ended()             its connections, its subsystem and its block device are gone
  *
- * While it is served, changes of the volume's snapshots are refused, so its files stay. Control thread only. Callbacks may
- * run before the call returns.
+ * While it is served, changes of the volume's snapshots are refused, so its files stay. A worker thread opens them: a disk
+ * that hangs stops the move, and its end, but no other call. Control thread only. Callbacks may run before the call
+ * returns.
  */
 #ifndef ENGINE_MOVE_IMAGE_H
 #define ENGINE_MOVE_IMAGE_H
@@ -17,6 +18,7 @@
 #include <stdbool.h>
 
 #include "base/fault.h"
+#include "base/reactor/worker.h"
 #include "data/engine/states.gen.h" /* enum move_image_state */
 #include "data/nvme/fabrics.h"
 #include "data/store/bdev/bdev.h"
@@ -29,6 +31,10 @@ struct move_image {
 	uint8_t uuid[POOL_UUID_BYTES]; /* of the snapshot; zero: ABSENT */
 	char device[BDEV_NAME_BYTES_MAX], nqn[NVME_NQN_FIELD_BYTES], host[NVME_NQN_FIELD_BYTES];
 	bool is_busy; /* a step is in progress */
+	struct worker_job job;
+	char *data, *sums; /* of the job: the paths */
+	uint32_t block_bytes;
+	struct file_bdev *opened; /* its result; NULL: `why` */
 	bool has_device, has_subsystem, has_host;
 	bool is_ending;						 /* `ended` is called when it is ABSENT */
 	struct fathom_fault why;				 /* why it could not be served */
@@ -41,7 +47,7 @@ struct move_image {
 void move_image_nqn(const uint8_t uuid[POOL_UUID_BYTES], char nqn_ret[NVME_NQN_FIELD_BYTES]);
 /* The block device is "POOL/VOLUME@SNAPSHOT"; no volume has such a name. */
 void move_image_init(struct move_image *image, void *ctx);
-/* The image is ABSENT. `host`: its NQN. Errors of `done`: those of file_create(), and of the subsystem. */
+/* The image is ABSENT. `host`: its NQN. Errors of `done`: those of file_volume_open(), and of the subsystem. */
 void move_image_serve(struct move_image *image, const struct volume *volume, const struct snapshot *snapshot,
 		      const char *host, void (*done)(void *ctx, const struct fathom_fault *why));
 /* In every state, also during the serve; then `done` is not called. Once for each serve. */

@@ -88,6 +88,8 @@ static void free_in(struct move_in *in)
 	must(!in->call);
 	TAILQ_REMOVE(&ins, in, link);
 	close(in->cancel_fd);
+	free(in->data_path);
+	free(in->sums_path);
 	free(in->regions);
 	free(in);
 	if (moves.is_stopping && moves.stopped && TAILQ_EMPTY(&ins)) {
@@ -115,27 +117,43 @@ static void drop(struct move_in *in, int error, const char *text)
 
 /* ---- the copy ---- */
 
+/* Worker thread. */
+static int open_file(struct move_in *in, const char *path, int *file_ret)
+{
+	int file = open(path, O_RDWR | O_CLOEXEC);
+
+	if (file < 0)
+		return fault(&in->why, -errno, "cannot open %s: %s", path, strerror(errno));
+	*file_ret = file;
+	return 0;
+}
+
+static void close_file(int *file)
+{
+	if (*file >= 0)
+		(void)close(*file); /* the copy was synced */
+	*file = -1;
+}
+
 static void run_copy(struct worker_job *job)
 {
 	struct move_in *in = container_of(job, struct move_in, job);
 
-	in->error = move_copy_run(&in->copy, &in->why);
-}
-
-static void close_files(struct move_in *in)
-{
-	if (in->copy.file >= 0)
-		close(in->copy.file);
-	if (in->copy.sums_file >= 0)
-		close(in->copy.sums_file);
-	space_limit_unref(in->copy.limit);
+	in->error = open_file(in, in->data_path, &in->copy.file);
+	if (!in->error && in->sums_path)
+		in->error = open_file(in, in->sums_path, &in->copy.sums_file);
+	if (!in->error)
+		in->error = move_copy_run(&in->copy, &in->why);
+	close_file(&in->copy.file);
+	close_file(&in->copy.sums_file);
 }
 
 static void copy_done(struct worker_job *job)
 {
 	struct move_in *in = container_of(job, struct move_in, job);
 
-	close_files(in);
+	space_limit_unref(in->copy.limit);
+	in->copy.limit = NULL;
 	moves.rounds++;
 	moves.failed += in->error != 0;
 	if (!in->error) {
@@ -184,27 +202,6 @@ static void report_progress(void *ctx, uint64_t bytes)
 	uuid_copy(progress->uuid, in->uuid);
 	progress->bytes = bytes;
 	thread_send_msg(in->job.home, note_progress, progress);
-}
-
-/* Takes `path`; NULL: out of memory. */
-static int open_file(char *path, int *file_ret)
-{
-	int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1, error = path ? -errno : -ENOMEM;
-
-	free(path);
-	if (file < 0)
-		return error;
-	*file_ret = file;
-	return 0;
-}
-
-static int open_files(struct move_in *in, const struct storage_call *call, const struct volume *volume)
-{
-	int error = open_file(volumes_data_path(call->volumes, volume), &in->copy.file);
-
-	if (!error && volume->record.checksums)
-		error = open_file(volumes_sums_path(call->volumes, volume), &in->copy.sums_file);
-	return error;
 }
 
 static void fill_copy(struct move_in *in, const struct storage_call *call, const struct volume *volume)
@@ -260,14 +257,15 @@ static void start_copy(struct storage_call *call, const struct volume *volume)
 	TAILQ_INSERT_TAIL(&ins, in, link);
 	error = text_copy(in->address, sizeof(in->address), request->move_address) < 0 ? -EINVAL : 0;
 	fill_copy(in, call, volume);
-	if (!error)
-		error = open_files(in, call, volume);
+	in->data_path = volumes_data_path(call->volumes, volume);
+	in->sums_path = volume->record.checksums ? volumes_sums_path(call->volumes, volume) : NULL;
+	must(in->data_path && (in->sums_path || !volume->record.checksums)); /* as a session, a path is small */
 	in->begin_ns = clock_monotonic_ns();
 	in->job = (struct worker_job){ .work = run_copy, .done = copy_done };
 	if (!error)
 		error = worker_start(&in->job);
 	if (error) {
-		close_files(in);
+		space_limit_unref(in->copy.limit);
 		free_in(in);
 		end_with(call, error, "cannot start to copy the volume");
 		return;

@@ -159,28 +159,41 @@ static void note_served(void *ctx, const struct fathom_fault *why)
 		end_wait(out, NULL);
 }
 
-static void scan_file(struct worker_job *job)
+/* Note the regions with blocks. */
+static int scan_regions(struct move_regions *scanned, int file)
 {
-	struct move_out *out = container_of(job, struct move_out, job);
-	uint64_t at = 0, size_bytes = out->scanned.size_bytes;
+	uint64_t at = 0, size_bytes = scanned->size_bytes;
 
 	while (at < size_bytes) {
-		off_t data = lseek(out->file, (off_t)at, SEEK_DATA), hole;
+		off_t data = lseek(file, (off_t)at, SEEK_DATA), hole;
 
 		if (data < 0 && errno == ENXIO)
-			return;
-		hole = data < 0 ? -1 : lseek(out->file, data, SEEK_HOLE);
-		if (hole < 0) {
-			out->error = -errno;
-			return;
-		}
+			return 0;
+		hole = data < 0 ? -1 : lseek(file, data, SEEK_HOLE);
+		if (hole < 0)
+			return -errno;
 		if ((uint64_t)data >= size_bytes)
-			return;
+			return 0;
 		if (hole <= data) /* a host has unmapped the block meanwhile: there are no data at `at` now */
 			continue;
 		at = min_u64((uint64_t)hole, size_bytes);
-		move_regions_add(&out->scanned, (uint64_t)data, at - (uint64_t)data);
+		move_regions_add(scanned, (uint64_t)data, at - (uint64_t)data);
 	}
+	return 0;
+}
+
+/* Worker thread. */
+static void scan_file(struct worker_job *job)
+{
+	struct move_out *out = container_of(job, struct move_out, job);
+	int file = open(out->path, O_RDONLY | O_CLOEXEC);
+
+	if (file < 0) {
+		out->error = -errno;
+		return;
+	}
+	out->error = scan_regions(&out->scanned, file);
+	(void)close(file); /* only read */
 }
 
 static void let_host_connect(struct move_out *out)
@@ -194,7 +207,8 @@ static void scan_done(struct worker_job *job)
 {
 	struct move_out *out = container_of(job, struct move_out, job);
 
-	close(out->file);
+	free(out->path);
+	out->path = NULL;
 	out->is_scanning = false;
 	if (out->state == MOVE_OUT_ENDING) {
 		free_if_ended(out);
@@ -210,23 +224,18 @@ static void scan_done(struct worker_job *job)
 static void start_scan(struct move_out *out)
 {
 	const struct volume *volume = engine_storage() ? volumes_find_uuid(engine_storage(), out->uuid) : NULL;
-	char *path = volume && volume->state == VOLUME_ONLINE ? volumes_data_path(engine_storage(), volume) : NULL;
-	int error = 0;
 
-	out->file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	free(path);
-	if (out->file < 0) {
-		end_session(out, -EIO, "cannot open the volume's data file");
+	if (!volume || volume->state != VOLUME_ONLINE) {
+		end_session(out, -EIO, "the volume is not ONLINE any more");
 		return;
 	}
+	out->path = volumes_data_path(engine_storage(), volume);
+	must(out->path); /* as a session, it is small */
+	out->is_scanning = true;
 	out->job = (struct worker_job){ .work = scan_file, .done = scan_done };
-	error = worker_start(&out->job);
-	if (!error) {
-		out->is_scanning = true;
-		return;
-	}
-	close(out->file);
-	end_session(out, error, "no thread for the copy of the volume");
+	out->error = worker_start(&out->job);
+	if (out->error)
+		scan_done(&out->job);
 }
 
 /* With snapshots, the rounds are what differs between them. */

@@ -93,21 +93,23 @@ void file_stop_writes(struct bdev *bdev, int error);
 void file_set_limit(struct bdev *bdev, enum file_limit kind);
 
 /*
- * Give `bdev`, of a volume, another file, in two steps: prepare() opens and checks `paths`, at least as long as
- * the device; exchange() cannot fail, and no I/O of `bdev` is in progress then. exchange() and abandon() take the
- * replacement; abandon() accepts NULL. Errors (explained): those of file_create(). Aborts if out of memory.
+ * ---- the files of a volume ----
+ *
+ * Opening blocks while a disk hangs, so a worker thread opens them; nothing else here blocks. file_volume_register() and
+ * file_volume_exchange() take the files.
  */
-struct file_replacement;
+struct file_bdev;
 
-struct file_paths {
-	const char *data;
-	const char *sums; /* NULL: the volume has no checksums */
-};
-
-MUST_CHECK int file_replacement_prepare(struct bdev *bdev, const struct file_paths *paths,
-					struct file_replacement **replacement_ret, struct fathom_fault *why);
-void file_replacement_exchange(struct bdev *bdev, struct file_replacement *replacement);
-void file_replacement_abandon(struct file_replacement *replacement);
+/* Any thread. `options`: of FILE_KIND_VOLUME, with a UUID; `limit` is not used. Errors (explained): file_create()'s. */
+MUST_CHECK int file_volume_open(const struct file_options *options, struct file_bdev **file_ret, struct fathom_fault *why);
+/* Accepts NULL. */
+void file_volume_abandon(struct file_bdev *file);
+/* Make a block device of them. `limit`: as in the options. Errors (explained): as null_create(); they are closed then. */
+MUST_CHECK int file_volume_register(struct file_bdev *file, struct space_limit *limit, struct fathom_fault *why);
+/* Whether `bdev`, of a volume, can get these files instead of its own. -EINVAL (explained): not, they are shorter ... */
+MUST_CHECK int file_volume_check(const struct bdev *bdev, const struct file_bdev *file, struct fathom_fault *why);
+/* After the check. No I/O of `bdev` is in progress. */
+void file_volume_exchange(struct bdev *bdev, struct file_bdev *file);
 
 /*
  * ---- volumes with checksums; control thread ----

@@ -352,8 +352,6 @@ static bool file_supports(const struct bdev *bdev, enum io_type type)
 	return false;
 }
 
-static const struct bdev_ops volume_ops;
-
 static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 {
 	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
@@ -365,7 +363,7 @@ static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 	channel->fd = self->fd;
 	channel->block_bytes = bdev->block_bytes;
 	channel->can_punch = self->can_punch;
-	channel->is_volume = bdev->ops == &volume_ops;
+	channel->is_volume = bdev->ops == &file_volume_ops;
 	return self->sums ? sums_channel_create(self, channel, &channel->sums) : 0;
 }
 
@@ -377,10 +375,8 @@ static void file_channel_destroy(struct bdev *bdev, void *channel_ctx)
 	uring_lane_deinit(&channel->lane);
 }
 
-static void file_destroy(struct bdev *bdev)
+void file_free(struct file_bdev *self)
 {
-	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
-
 	uring_device_deinit(&self->io);
 	uring_device_deinit(&self->sums_io);
 	file_close(self);
@@ -388,6 +384,11 @@ static void file_destroy(struct bdev *bdev)
 	space_limit_unref(self->limit);
 	free(self->filename);
 	free(self);
+}
+
+static void file_destroy(struct bdev *bdev)
+{
+	file_free(container_of(bdev, struct file_bdev, bdev));
 }
 
 static void uring_describe_config(const struct bdev *bdev, const struct bdev_visitor *visitor)
@@ -432,14 +433,14 @@ static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visit
 	.submit = file_submit, .supports = file_supports, .channel_create = file_channel_create,                           \
 	.channel_destroy = file_channel_destroy, .channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
 
-static const struct bdev_ops volume_ops = {
+const struct bdev_ops file_volume_ops = {
 	FILE_OPS,
 	.kind = "volume",
 	.driver = "volume",
 	.describe_driver = uring_describe_driver,
 };
 
-static const struct bdev_ops uring_ops = {
+const struct bdev_ops file_uring_ops = {
 	FILE_OPS,
 	.kind = "uring",
 	.create_method = "bdev_uring_create",
@@ -448,7 +449,7 @@ static const struct bdev_ops uring_ops = {
 	.describe_driver = uring_describe_driver,
 };
 
-static const struct bdev_ops aio_ops = {
+const struct bdev_ops file_aio_ops = {
 	FILE_OPS,
 	.kind = "aio",
 	.create_method = "bdev_aio_create",
@@ -456,168 +457,3 @@ static const struct bdev_ops aio_ops = {
 	.driver = "aio",
 	.describe_driver = aio_describe_driver,
 };
-
-static const struct {
-	const char *product;
-	const struct bdev_ops *ops;
-} kinds[] = {
-	[FILE_KIND_URING] = { "URING bdev", &uring_ops },
-	[FILE_KIND_AIO] = { "AIO disk", &aio_ops },
-	[FILE_KIND_VOLUME] = { "Volume", &volume_ops },
-};
-
-/* I/O of one region only, because marks and ranges are of one. */
-static int attach_sums(struct file_bdev *self, const char *filename, struct fathom_fault *why)
-{
-	must(self->bdev.ops == &volume_ops);
-	if (self->bdev.block_bytes != SUMS_BLOCK_BYTES)
-		return fault(why, -EINVAL, "checksums need blocks of %d bytes, and %s has %u", SUMS_BLOCK_BYTES,
-			     self->filename, self->bdev.block_bytes);
-	self->bdev.io_blocks_max = SUMS_IO_BLOCKS_MAX;
-	self->bdev.boundary_blocks = SUMS_REGION_BLOCKS;
-	return sums_open(filename, self->bdev.block_count, &self->sums, why);
-}
-
-int file_create(const struct file_options *options, struct fathom_fault *why)
-{
-	struct file_bdev *self;
-	struct bdev *bdev;
-	int rc;
-
-	if (!options->filename || options->filename[0] == '\0')
-		return fault(why, -EINVAL, "which file?");
-	self = calloc(1, sizeof(*self));
-	if (self)
-		self->filename = strdup(options->filename);
-	if (!self || !self->filename) {
-		free(self);
-		return fault(why, -ENOMEM, "out of memory for a file block device");
-	}
-	bdev = &self->bdev;
-	self->fd = self->claim_fd = -1;
-	self->limit = options->limit ? space_limit_ref(options->limit) : NULL;
-	uring_device_init(&self->io, false);
-	uring_device_init(&self->sums_io, true); /* through the page cache */
-	bdev->product = kinds[options->kind].product;
-	bdev->ops = kinds[options->kind].ops;
-	bdev->read_only = options->read_only;
-	bdev->has_identity = options->kind == FILE_KIND_VOLUME;
-	bdev->write_cache = true;
-	bdev->durable_writes = !options->sums_filename; /* with checksums, a flush syncs both files */
-	rc = backend_name(bdev, options->name, options->uuid, why);
-	if (rc == 0 && bdev_find(bdev->name)) /* check before file_open() locks the file or sets its attribute */
-		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", bdev->name);
-	if (rc == 0)
-		rc = file_open(self, options, why);
-	if (rc == 0) {
-		uring_device_init(&self->io, self->is_blocking);
-		file_identify(self, SYSFS);
-	}
-	if (rc == 0 && options->sums_filename)
-		rc = attach_sums(self, options->sums_filename, why);
-	if (rc == 0)
-		rc = bdev_register(bdev, why);
-	if (rc < 0)
-		file_destroy(bdev);
-	return rc;
-}
-
-void file_set_path(struct bdev *bdev, const char *filename)
-{
-	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
-	char *copy = strdup(filename);
-
-	must(bdev->ops == &volume_ops);
-	must(copy);
-	free(self->filename);
-	self->filename = copy;
-}
-
-void file_on_stop(struct bdev *bdev, void (*stopped)(void *ctx, int error), void *ctx)
-{
-	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
-
-	must_be_on(thread_control());
-	must(bdev->ops == &volume_ops);
-	self->stopped = stopped;
-	self->stopped_ctx = ctx;
-}
-
-void file_stop_writes(struct bdev *bdev, int error)
-{
-	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
-	int none = 0;
-
-	must(bdev->ops == &volume_ops);
-	must(error < 0);
-	(void)atomic_compare_exchange_strong(&self->stop_error, &none, error); /* the first reason stays */
-}
-
-/* ---- another file for a volume ---- */
-
-struct file_replacement {
-	struct file_bdev fresh; /* never registered */
-};
-
-void file_replacement_abandon(struct file_replacement *replacement)
-{
-	if (!replacement)
-		return;
-	file_close(&replacement->fresh);
-	sums_close(replacement->fresh.sums);
-	free(replacement->fresh.filename);
-	free(replacement);
-}
-
-int file_replacement_prepare(struct bdev *bdev, const struct file_paths *paths, struct file_replacement **replacement_ret,
-			     struct fathom_fault *why)
-{
-	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
-	const struct file_options options = { .kind = FILE_KIND_VOLUME,
-					      .block_bytes = bdev->block_bytes,
-					      .read_only = bdev->read_only };
-	struct file_replacement *replacement = calloc(1, sizeof(*replacement));
-	struct file_bdev *fresh;
-	int error;
-
-	must_be_on(thread_control());
-	must(bdev->ops == &volume_ops);
-	must(replacement);
-	must(!self->sums == !paths->sums);
-	fresh = &replacement->fresh;
-	fresh->fd = fresh->claim_fd = -1;
-	fresh->bdev.ops = bdev->ops;
-	fresh->bdev.read_only = bdev->read_only;
-	fresh->filename = strdup(paths->data);
-	must(fresh->filename);
-	error = file_open(fresh, &options, why);
-	if (!error && (fresh->direct != self->direct || fresh->bdev.block_count < bdev->block_count ||
-		       fresh->bdev.buffer_alignment > self->bdev.buffer_alignment))
-		error = fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", paths->data);
-	if (!error && paths->sums)
-		error = sums_open(paths->sums, fresh->bdev.block_count, &fresh->sums, why);
-	if (error) {
-		file_replacement_abandon(replacement);
-		return error;
-	}
-	must(fresh->claim_fd < 0 && self->claim_fd < 0); /* a volume's file needs no claim */
-	*replacement_ret = replacement;
-	return 0;
-}
-
-void file_replacement_exchange(struct bdev *bdev, struct file_replacement *replacement)
-{
-	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
-
-	must_be_on(thread_control());
-	must(bdev->ops == &volume_ops);
-	/* the descriptor keeps its number, so the channels need not know; both are open, so this cannot fail */
-	must(dup3(replacement->fresh.fd, self->fd, O_CLOEXEC) == self->fd);
-	sums_close(self->sums);
-	self->sums = replacement->fresh.sums;
-	replacement->fresh.sums = NULL;
-	self->device = replacement->fresh.device;
-	self->inode = replacement->fresh.inode;
-	file_set_path(bdev, replacement->fresh.filename);
-	file_replacement_abandon(replacement);
-}

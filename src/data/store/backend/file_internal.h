@@ -40,14 +40,22 @@ struct file_bdev {
 
 struct file_channel;
 
+/* ---- file.c ---- */
+
+extern const struct bdev_ops file_uring_ops, file_aio_ops, file_volume_ops;
+
+/* It is not registered, or not any more. */
+void file_free(struct file_bdev *self);
 /* Start `io` on the data file; `slot`: of sums_data_done(), if there are checksums. As bdev_ops.submit. */
 int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot);
 /* A sync of a volume's file, or of its sidecar, failed: it takes no writes. Any channel's thread; only the first counts. */
 void file_note_lost(struct file_bdev *file, int32_t error);
 
+/* ---- file_open.c ---- */
+
 /*
  * Open `self->filename` and fill the fields that depend on it: fd, direct and so on, and the bdev's geometry and alignment.
- * Errors (explained): file_create()'s.
+ * Errors (explained): file_create()'s. Of a volume: any thread.
  */
 MUST_CHECK int file_open(struct file_bdev *self, const struct file_options *options, struct fathom_fault *why);
 void file_close(struct file_bdev *self);

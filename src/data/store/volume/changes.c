@@ -259,7 +259,33 @@ static int work_create(struct change *change, struct fathom_fault *why)
 	change->record.generation = 1;
 	error = ledger_check(change->volumes, model_find_pool(&change->volumes->pools, change->pool), &change->record,
 			     change->record.size_bytes, why);
-	return error ? error : volume_create(change->volumes->tree, change->pool, &change->record, why);
+	if (!error)
+		error = volume_create(change->volumes->tree, change->pool, &change->record, why);
+	if (!error)
+		change_open_files(change, &change->record);
+	return error;
+}
+
+void change_open_files(struct change *change, const struct volume_record *record)
+{
+	must(!change->opened);
+	change->opened_why.error = 0;
+	if (model_open_files(change->volumes, change->pool, record, record->generation, &change->opened,
+			     &change->opened_why))
+		must(change->opened_why.error); /* the volume is ERRORED then */
+}
+
+void change_bring_online(struct change *change, struct volume *volume)
+{
+	volume->opened = change->opened;
+	change->opened = NULL;
+	if (!volume->opened)
+		volume->why = change->opened_why;
+	model_bring_online(change->volumes, volume);
+	if (volume->state == VOLUME_ERRORED) {
+		change->error = volume->why.error;
+		change->why = volume->why;
+	}
 }
 
 static void apply_create(struct change *change)
@@ -271,11 +297,7 @@ static void apply_create(struct change *change)
 	volume = model_add_volume(pool, &change->record);
 	must(volume);
 	model_index_volume(change->volumes, volume);
-	model_bring_online(change->volumes, volume);
-	if (volume->state == VOLUME_ERRORED) {
-		change->error = volume->why.error;
-		change->why = volume->why;
-	}
+	change_bring_online(change, volume);
 }
 
 static const struct change_kind create_kind = {

@@ -4,7 +4,7 @@
  *
  *   SNAPSHOT_CLONE     an empty file is made in `pending`; the snapshot is copied; the volume appears
  *   SNAPSHOT_RESTORE   a volume that has grown gets the size of the snapshot; an empty file of the next generation is made;
- *                      the snapshot is copied; the I/O of the volume is held; the new file is opened; the record names the
+ *                      the snapshot is copied; the new file is opened; the I/O of the volume is held; the record names the
  *                      new generation; the block device exchanges its file; the I/O goes on; the old file is deleted
  *
  * Hosts that use a volume while it is restored see the old content up to the exchange, and the new one afterwards.
@@ -160,9 +160,13 @@ static int work_clone_end(struct change *change, struct fathom_fault *why)
 		*why = copy->why;
 	else
 		error = allocate_holes(change, &copy->record, copy->record.size_bytes, why);
+	if (error) {
+		volume_build_abandon(tree, &copy->build);
+		return error;
+	}
+	error = volume_build_commit(tree, change->pool, &copy->record, &copy->build, why);
 	if (!error)
-		return volume_build_commit(tree, change->pool, &copy->record, &copy->build, why);
-	volume_build_abandon(tree, &copy->build);
+		change_open_files(change, &copy->record);
 	return error;
 }
 
@@ -185,11 +189,7 @@ static void apply_clone_end(struct change *change)
 		origin->record.shares = true;
 		upkeep_note(origin);
 	}
-	model_bring_online(change->volumes, volume);
-	if (volume->state == VOLUME_ERRORED) {
-		change->error = volume->why.error;
-		change->why = volume->why;
-	}
+	change_bring_online(change, volume);
 	copy_end(change);
 }
 
@@ -329,9 +329,11 @@ static int settle_restore(struct change *change, struct fathom_fault *why)
 	error = fs->sync(fs->ctx, change->copy->build.fd);
 	if (!error && change->copy->build.sums_fd >= 0)
 		error = fs->sync(fs->ctx, change->copy->build.sums_fd);
-	return error ? fault(why, error, "cannot sync the restored data of volume %s: %s", change->copy->record.name,
-			     strerror(-error))
-		     : 0;
+	if (error)
+		return fault(why, error, "cannot sync the restored data of volume %s: %s", change->copy->record.name,
+			     strerror(-error));
+	return model_open_files(change->volumes, change->pool, &change->copy->record, change->copy->record.generation + 1,
+				&change->copy->replacement, why);
 }
 
 /* ---- restore: the record; the I/O of the volume is held, unless the copy failed ---- */
@@ -352,7 +354,7 @@ static void prepare_restore_end(struct change *change)
 
 	must(volume); /* held */
 	if (!copy->error)
-		copy->error = model_prepare_exchange(change->volumes, volume, &copy->replacement, &copy->why);
+		copy->error = model_check_exchange(volume, copy->replacement, &copy->why);
 	copy->build.deadline_ns = copy->quiesced_ns + QUIESCE_SEC * NS_PER_SEC;
 	change_prepared(change, 0);
 }
@@ -392,7 +394,7 @@ static void undo_restore_end(struct change *change)
 	struct copy *copy = change->copy;
 
 	abandon_restore(change); /* no thread could be started */
-	file_replacement_abandon(copy->replacement);
+	file_volume_abandon(copy->replacement);
 	copy->replacement = NULL;
 	if (copy->is_unknown)
 		fail_unknown(change);
@@ -412,7 +414,7 @@ static void note_confirmed(void *ctx, const struct fathom_fault *why)
 	if (why) { /* hosts have written to the old file */
 		copy->error = why->error;
 		copy->why = *why;
-		file_replacement_abandon(copy->replacement);
+		file_volume_abandon(copy->replacement);
 	} else {
 		model_exchange_file(volume, change->size_bytes, copy->replacement);
 		quiesce_end(copy->quiesce);

@@ -107,16 +107,13 @@ static void finish_settle(struct worker_job *job)
 {
 	struct change *change = container_of(job, struct change, job);
 	struct copy *copy = change->copy;
-	struct fathom_fault why;
 
-	if (!copy->error) {
-		copy->quiesced_ns = clock_monotonic_ns();
-		copy->quiesce = quiesce_start(copy->quiesced->device, note_quiesced, change);
+	if (copy->error) { /* the end kind has the reason, and nothing that hangs: the caller waits for it */
+		start_end_kind(change);
 		return;
 	}
-	why = copy->why;
-	fail_copy(change, &why);
-	start_end_kind(change);
+	copy->quiesced_ns = clock_monotonic_ns();
+	copy->quiesce = quiesce_start(copy->quiesced->device, note_quiesced, change);
 }
 
 static void start_settle(struct change *change)

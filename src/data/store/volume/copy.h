@@ -47,11 +47,11 @@ struct copy {
 	struct volume_record record; /* CLONE: the new volume; RESTORE: the volume before */
 	/* Worker thread, after the copy and before the I/O of `quiesced` is held; what may take long. */
 	int (*settle)(struct change *change, struct fathom_fault *why);
-	const struct volume *quiesced;	      /* its I/O is held while the end kind runs; NULL: none */
-	struct quiesce *quiesce;	      /* NULL: not held */
-	uint64_t quiesced_ns;		      /* before it was held; clock_monotonic_ns() */
-	struct file_replacement *replacement; /* RESTORE: the open new file; NULL: none */
-	bool is_unknown;		      /* RESTORE: the disk may have either generation */
+	const struct volume *quiesced; /* its I/O is held while the end kind runs; NULL: none */
+	struct quiesce *quiesce;       /* NULL: not held */
+	uint64_t quiesced_ns;	       /* before it was held; clock_monotonic_ns() */
+	struct file_bdev *replacement; /* RESTORE: the open new files; NULL: none */
+	bool is_unknown;	       /* RESTORE: the disk may have either generation */
 };
 
 /* For `count` volumes; aborts if out of memory. Pair: copy_free(). */

@@ -65,6 +65,8 @@ struct change {
 	struct shared_search step;		/* UNSHARE; ALLOCATE: its offset, */
 	uint64_t step_bytes;			/* and length */
 	bool is_unshared;			/* UNSHARE: the last step */
+	struct file_bdev *opened;		/* CREATE, CLONE: the files of the new volume; owned; NULL: */
+	struct fathom_fault opened_why;		/* why they cannot be opened */
 	struct copy *copy;			/* owned; NULL: it copies nothing */
 	bool is_copying;			/* from copy_begin() to copy_end() */
 	bool is_ending;				/* its end kind: it runs whatever the state of the storage */
@@ -140,6 +142,10 @@ struct volume *change_find_volume(const struct change *change, struct fathom_fau
 /* The limit of the pool for `bytes` more. With overcommit it limits the thick volumes only. Errors (explained): -ENOSPC. */
 MUST_CHECK int change_check_pool_size(const struct pool *pool, const struct volume_record *asked, uint64_t bytes,
 				      struct fathom_fault *why);
+/* Worker thread, after a new volume of the change is in the tree: open its files, or keep why that fails. */
+void change_open_files(struct change *change, const struct volume_record *record);
+/* Control thread: the new volume is ONLINE with these files, or ERRORED; then that is the result of the change. */
+void change_bring_online(struct change *change, struct volume *volume);
 /* A name that is too long becomes an empty one, which no object has and no check accepts. */
 void change_copy_name(char to[POOL_NAME_BYTES_MAX], const char *name);
 /* A change that is about the object of `key`. Pair: change_submit(). */
@@ -182,14 +188,18 @@ struct snapshot *model_add_snapshot(struct volume *volume, const struct snapshot
 /* Its block device gets the size of its record, which is not smaller. */
 void model_grow_device(const struct volume *volume);
 /*
- * Give the block device of the volume the file of the next generation, in two steps: open and check it; then, while the I/O
- * of the device is held, exchange it. The device grows if `size_bytes` is larger. Without a device the replacement is NULL.
- * Errors (explained): those of the file; -EROFS (READ_ONLY).
+ * Open the files of a generation of a volume. It blocks while the disk hangs: worker thread. Errors (explained): those of
+ * the files.
  */
-struct file_replacement;
-MUST_CHECK int model_prepare_exchange(const struct volumes *volumes, const struct volume *volume,
-				      struct file_replacement **replacement_ret, struct fathom_fault *why);
-void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_replacement *replacement);
+MUST_CHECK int model_open_files(const struct volumes *volumes, const char *pool, const struct volume_record *record,
+				uint32_t generation, struct file_bdev **opened_ret, struct fathom_fault *why);
+/*
+ * Give the block device of the volume other files, those of the next generation, in two steps: check them; then, while the
+ * I/O of the device is held, exchange them, which takes them. The device grows if `size_bytes` is larger. Errors
+ * (explained): -EINVAL; -EROFS (READ_ONLY).
+ */
+MUST_CHECK int model_check_exchange(const struct volume *volume, const struct file_bdev *opened, struct fathom_fault *why);
+void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_bdev *opened);
 /* The volume cannot be used any more: `why` is logged, its block device goes, and writes to it fail from now on. */
 void model_fail(struct volumes *volumes, struct volume *volume, const struct fathom_fault *why);
 /*
@@ -215,8 +225,8 @@ void model_forget_devices(struct volumes *volumes);
 /* Free a list that was never registered, or whose block devices are gone. */
 void model_free(struct pool_list *pools);
 /*
- * Register the block device of a new volume: it is ONLINE, or ERRORED with the reason, which is logged. It is ERRORED also
- * if `volume->why` has an error already.
+ * Register the block device of a new volume with its `opened` files: it is ONLINE, or ERRORED with the reason, which is
+ * logged. It is ERRORED also if `volume->why` has an error already.
  */
 void model_bring_online(struct volumes *volumes, struct volume *volume);
 /*

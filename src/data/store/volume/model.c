@@ -166,6 +166,7 @@ static void free_volume(struct volume *volume)
 	if (volume->is_indexed)
 		LIST_REMOVE(volume, by_uuid);
 	TAILQ_REMOVE(&volume->pool->volumes, volume, link);
+	file_volume_abandon(volume->opened);
 	volume_record_deinit(&volume->record);
 	free(volume);
 }
@@ -197,50 +198,60 @@ static void move_volume(struct volume *volume, enum volume_state to)
 }
 
 /* The path of the file "`kind`.N" of the volume, for the file backend. */
-static char *file_path(const struct volumes *volumes, const struct volume *volume, const char *kind, uint32_t generation)
+static char *file_path(const struct volumes *volumes, const char *pool, const struct volume_record *record,
+		       const char *kind, uint32_t generation)
 {
 	char *path;
 
-	if (asprintf(&path, "%s/pools/%s/volumes/%s/%s.%" PRIu32, volumes->root, volume->pool->record.name,
-		     volume->record.name, kind, generation) < 0)
+	if (asprintf(&path, "%s/pools/%s/volumes/%s/%s.%" PRIu32, volumes->root, pool, record->name, kind, generation) < 0)
 		return NULL;
 	return path;
 }
 
 char *model_data_path(const struct volumes *volumes, const struct volume *volume)
 {
-	return file_path(volumes, volume, "data", volume->record.generation);
+	return file_path(volumes, volume->pool->record.name, &volume->record, "data", volume->record.generation);
 }
 
 char *model_sums_path(const struct volumes *volumes, const struct volume *volume)
 {
-	return file_path(volumes, volume, "sums", volume->record.generation);
+	return file_path(volumes, volume->pool->record.name, &volume->record, "sums", volume->record.generation);
 }
 
-static int create_device(struct volumes *volumes, const struct volume *volume, struct fathom_fault *why)
+int model_open_files(const struct volumes *volumes, const char *pool, const struct volume_record *record,
+		     uint32_t generation, struct file_bdev **opened_ret, struct fathom_fault *why)
 {
-	uint32_t generation = volume->record.generation;
-	char *path = file_path(volumes, volume, "data", generation);
-	char *sums_path = volume->record.checksums ? file_path(volumes, volume, "sums", generation) : NULL;
+	char *path = file_path(volumes, pool, record, "data", generation);
+	char *sums_path = record->checksums ? file_path(volumes, pool, record, "sums", generation) : NULL;
+	char device[BDEV_NAME_BYTES_MAX];
 	struct file_options options = {
-		.name = volume->device,
+		.name = device,
 		.filename = path,
 		.sums_filename = sums_path,
 		.kind = FILE_KIND_VOLUME,
-		.block_bytes = volume->record.block_bytes,
-		.read_only = volume->record.read_only,
-		.limit = volumes->limit,
+		.block_bytes = record->block_bytes,
+		.read_only = record->read_only,
 	};
 	int error;
 
-	memcpy(options.uuid, volume->record.uuid, sizeof(options.uuid));
-	if (!path || (volume->record.checksums && !sums_path))
+	must((size_t)snprintf(device, sizeof(device), "%s/%s", pool, record->name) < sizeof(device));
+	memcpy(options.uuid, record->uuid, sizeof(options.uuid));
+	if (!path || (record->checksums && !sums_path))
 		error = fault(why, -ENOMEM, "out of memory");
 	else
-		error = file_create(&options, why);
+		error = file_volume_open(&options, opened_ret, why);
 	free(path);
 	free(sums_path);
 	return error;
+}
+
+static int create_device(struct volumes *volumes, struct volume *volume, struct fathom_fault *why)
+{
+	struct file_bdev *opened = volume->opened;
+
+	must(opened);
+	volume->opened = NULL;
+	return file_volume_register(opened, volumes->limit, why);
 }
 
 static void report_failure(const struct volume *volume)
@@ -333,43 +344,28 @@ static void remove_device(struct bdev *bdev)
 	must(bdev_unregister(bdev, NULL, NULL) == 0);
 }
 
-int model_prepare_exchange(const struct volumes *volumes, const struct volume *volume,
-			   struct file_replacement **replacement_ret, struct fathom_fault *why)
+int model_check_exchange(const struct volume *volume, const struct file_bdev *opened, struct fathom_fault *why)
 {
-	struct bdev *bdev = bdev_find(volume->device);
-	uint32_t generation = volume->record.generation + 1;
-	struct file_paths paths;
-	char *data, *sums;
-	int error;
+	const struct bdev *bdev = bdev_find(volume->device);
 
 	if (volume->state != VOLUME_ONLINE)
 		return fault(why, -EROFS, "volume %s is %s: %s", volume->device, volume_state_name(volume->state),
 			     volume->why.text);
-	*replacement_ret = NULL;
-	if (!bdev)
-		return 0;
-	data = file_path(volumes, volume, "data", generation);
-	sums = volume->record.checksums ? file_path(volumes, volume, "sums", generation) : NULL;
-	must(data && (sums || !volume->record.checksums));
-	paths = (struct file_paths){ data, sums };
-	error = file_replacement_prepare(bdev, &paths, replacement_ret, why);
-	free(data);
-	free(sums);
-	return error;
+	return bdev ? file_volume_check(bdev, opened, why) : 0;
 }
 
-void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_replacement *replacement)
+void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_bdev *opened)
 {
-	struct bdev *bdev = replacement ? bdev_find(volume->device) : NULL;
+	struct bdev *bdev = bdev_find(volume->device);
 
 	must(volume->state == VOLUME_ONLINE);
 	volume->record.generation++;
 	volume->record.size_bytes = size_bytes;
 	if (!bdev) { /* it is going: the next start opens the new file */
-		file_replacement_abandon(replacement);
+		file_volume_abandon(opened);
 		return;
 	}
-	file_replacement_exchange(bdev, replacement);
+	file_volume_exchange(bdev, opened);
 	if (size_bytes > bdev_block_count(bdev) * bdev->block_bytes)
 		bdev_grow(bdev, size_bytes / bdev->block_bytes);
 }
@@ -440,7 +436,7 @@ void model_rename(struct volumes *volumes, struct volume *volume, const char *ne
 	if (!bdev)
 		return;
 	bdev_rename(bdev);
-	path = file_path(volumes, volume, "data", volume->record.generation);
+	path = model_data_path(volumes, volume);
 	must(path);
 	file_set_path(bdev, path);
 	free(path);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "data/store/backend/backend.h"
 #include "data/store/volume/copy.h"
 #include "data/store/volume/upkeep.h"
 #include "data/store/volume/probes.gen.h"
@@ -50,6 +51,7 @@ static void finish_change(struct change *change)
 {
 	change_report(change);
 	copy_free(change->copy);
+	file_volume_abandon(change->opened);
 	volume_record_deinit(&change->record);
 	free(change);
 }

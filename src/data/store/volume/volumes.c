@@ -138,6 +138,23 @@ static void report_damage(void *ctx, const char *path, const struct fathom_fault
 	opening->damaged++;
 }
 
+/* All of the storage at once: a disk that hangs then stops nothing but the open. */
+static void open_files(struct opening *opening)
+{
+	struct volume *volume;
+	struct pool *pool;
+
+	TAILQ_FOREACH (pool, &opening->found, link) {
+		TAILQ_FOREACH (volume, &pool->volumes, link) {
+			if (volume->why.error) /* it is damaged */
+				continue;
+			if (model_open_files(opening->volumes, pool->record.name, &volume->record,
+					     volume->record.generation, &volume->opened, &volume->why))
+				must(volume->why.error); /* it is ERRORED then */
+		}
+	}
+}
+
 /* Worker thread. */
 static void open_tree(struct worker_job *job)
 {
@@ -152,6 +169,8 @@ static void open_tree(struct worker_job *job)
 		error = pool_tree_space(opening->volumes->tree, &opening->total_bytes, &opening->free_bytes, &opening->why);
 	if (error)
 		opening->error = error;
+	if (!opening->error)
+		open_files(opening);
 }
 
 /* Before the volumes can be written to: those without a promise must not use what was promised. */

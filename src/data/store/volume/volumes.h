@@ -8,8 +8,8 @@
  * Changes run one at a time in the order of the calls, so the copy and the disk differ by at most the running change.
  *
  * A storage that does not respond delays changes only: queries read the copy, and the I/O of volumes does not pass here.
- * All functions are called on the control thread. They block only to open the data files of volumes. Callbacks run there
- * too, never before the call returns.
+ * All functions are called on the control thread, and do not block: the worker thread of a change also opens the files of
+ * the volume. Callbacks run there too, never before the call returns.
  */
 #ifndef DATA_STORE_VOLUME_VOLUMES_H
 #define DATA_STORE_VOLUME_VOLUMES_H
@@ -27,6 +27,7 @@
 #include "data/store/volume/usage.h"
 #include "fathom/trace/trace.h"
 
+struct file_bdev;
 struct pool_fs;
 struct volumes;
 
@@ -74,6 +75,7 @@ struct volume {
 	uint32_t snapshot_count;
 	bool may_share; /* another volume, a clone, may have blocks in common with it */
 	char device[BDEV_NAME_BYTES_MAX];
+	struct file_bdev *opened; /* its files, until it is ONLINE */
 	struct volume_scrub scrub;
 	struct volume_upkeep upkeep;
 	LIST_ENTRY(volume) by_uuid;
