@@ -48,13 +48,50 @@ class Volumes(EngineTest):
         engine = self.start()
         volume = self.volumes(engine)["p1/db"]
         self.assertEqual((volume["uuid"], volume["state"], volume["size"]), (identity, "ONLINE", 64 * MIB))
+        self.publish(engine)
+        engine.perf("--time", "0", "--verify-state", state)
+        self.assertEqual(engine.stop(), 0)
+
+    def publish(self, engine):
         engine.run_commands(f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -m 10
 nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
 nvmf_subsystem_add_ns {NQN} p1/db
 """)
-        engine.perf("--time", "0", "--verify-state", state)
+
+    def load(self, engine):
+        """Writes that end with the engine, or the test."""
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "300", "--quiet", "--rw", "write"],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(load.wait)
+        self.addCleanup(load.kill)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/db"])["bdevs"][0]["num_write_ops"] > 100)
+
+    def has_marks(self):
+        """Whether a start would find regions whose data and checksums may be of different writes."""
+        with open(self.path("pools/p1/volumes/db/sums.1"), "rb") as file:
+            return any(file.read(1 << 20))
+
+    def test_after_a_stop_under_load_no_region_is_suspect_and_after_kill_9_some_are(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.rpc("volume_create", pool="p1", volume="db", size=64 * MIB, checksums=True)
+        self.publish(engine)
+        self.load(engine)
         self.assertEqual(engine.stop(), 0)
+        self.assertFalse(self.has_marks())
+        engine = self.start()
+        scrub = self.volumes(engine)["p1/db"]["scrub"]
+        self.assertEqual((scrub["suspect_regions"], scrub["marked_regions"], scrub["mismatches"]), (0, 0, 0))
+        self.publish(engine)
+        self.load(engine)
+        engine.process.send_signal(signal.SIGSTOP)
+        while not self.has_marks():    # it was stopped just after it removed them
+            engine.process.send_signal(signal.SIGCONT)
+            wait_for(self.has_marks)
+            engine.process.send_signal(signal.SIGSTOP)
+        engine.kill()
+        self.assertTrue(self.has_marks())
 
     def test_a_repeated_call_succeeds_and_one_with_other_values_says_what_differs(self):
         engine = self.start()

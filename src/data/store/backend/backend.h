@@ -136,10 +136,11 @@ void file_get_sums(const struct bdev *bdev, struct file_sums_info *info_ret);
 uint32_t file_take_mismatches(struct bdev *bdev, uint64_t blocks_ret[FILE_MISMATCHES_MAX]);
 
 /*
- * Remove the marks of regions that were not written since the last call: the caller submits `io`, a flush, if this is true,
- * and calls file_sums_end_clean() when it has ended.
+ * Remove the marks of regions that were not written since the last call, or of `all` that are not written now: the caller
+ * submits `io`, a flush, if this is true, and calls file_sums_end_clean() when it has ended. The next flush makes it
+ * durable.
  */
-bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io);
+bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io, bool all);
 void file_sums_end_clean(struct bdev *bdev);
 
 /* The first suspect region at `region` or behind it; UINT64_MAX: none. */

@@ -343,7 +343,7 @@ static struct sums *sums_of(const struct bdev *bdev)
 	return container_of(bdev, struct file_bdev, bdev)->sums;
 }
 
-bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io)
+bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io, bool all)
 {
 	struct sums *sums = sums_of(bdev);
 	uint64_t bytes = sums_bits_bytes(sums->region_count), count = 0;
@@ -351,6 +351,8 @@ bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io)
 
 	lock(sums);
 	must(!sums->cleaned && !sums->clean_io);
+	if (all)
+		memset(sums->touched, 0, bytes);
 	for (uint64_t i = 0; cleaned && sums->marked_count > 0 && i < sums->region_count; i++) {
 		if (!can_clean(sums, i))
 			continue;

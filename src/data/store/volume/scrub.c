@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/reactor/reactor.h"
 #include "data/store/backend/backend.h"
 #include "data/store/volume/internal.h"
@@ -14,6 +15,7 @@
 enum {
 	READ_BYTES = 128 << 10,
 	CLEAN_SEC = 5,
+	STOP_CLEAN_SEC = 5,    /* after a stop began, no volume is cleaned any more */
 	CHECK_DELAY_SEC = 2,   /* after an engine was killed, the kernel may still write for it */
 	CHECK_AGAIN_SEC = 300, /* after a read of a suspect region has failed */
 	IDLE_MS = 500,
@@ -133,6 +135,15 @@ static void start_read(struct scrub *scrub)
 	bdev_read(&scrub->io, scrub->channel, &scrub->iov, 1, scrub->next - count, count, reactor_now(), read_done);
 }
 
+static void flush_done(struct bdev_io *io, enum io_status status);
+
+static void start_flush(struct scrub *scrub)
+{
+	scrub->is_reading = true;
+	bdev_flush(&scrub->io, scrub->channel, reactor_now(), flush_done);
+}
+
+/* The flush syncs the data and the sums, then removes the marks. In a stop, the next one syncs that, too. */
 static void flush_done(struct bdev_io *io, enum io_status status)
 {
 	struct scrub *scrub = container_of(io, struct scrub, io);
@@ -140,30 +151,40 @@ static void flush_done(struct bdev_io *io, enum io_status status)
 	must(scrub->is_reading && scrub->state == SCRUB_CLEANING);
 	maybe(status != IO_SUCCESS); /* then the marks stay */
 	scrub->is_reading = false;
+	if (scrub->is_stopping && !scrub->is_leaving && !scrub->is_syncing_marks && status == IO_SUCCESS) {
+		scrub->is_syncing_marks = true;
+		start_flush(scrub);
+		return;
+	}
+	scrub->is_syncing_marks = false;
 	end_turn(scrub, true);
 }
 
 /* ---- what is to do ---- */
 
-static bool begin_clean(struct scrub *scrub, struct volume *volume, uint64_t now_ns)
+static bool clean(struct scrub *scrub, struct volume *volume)
 {
 	struct bdev *bdev = bdev_find(volume->device);
 	struct file_sums_info info;
 
-	if (volume->state != VOLUME_ONLINE || now_ns < volume->scrub.clean_ns || !bdev)
-		return false;
-	volume->scrub.clean_ns = now_ns + CLEAN_SEC * NS_PER_SEC;
 	file_get_sums(bdev, &info);
-	if (info.marked == 0 || !file_sums_begin_clean(bdev, &scrub->io))
+	if (info.marked == 0 || !file_sums_begin_clean(bdev, &scrub->io, scrub->is_stopping))
 		return false;
 	if (!open_device(scrub, volume)) {
 		file_sums_end_clean(bdev);
 		return false;
 	}
 	move_to(scrub, SCRUB_CLEANING);
-	scrub->is_reading = true;
-	bdev_flush(&scrub->io, scrub->channel, reactor_now(), flush_done);
+	start_flush(scrub);
 	return true;
+}
+
+static bool begin_clean(struct scrub *scrub, struct volume *volume, uint64_t now_ns)
+{
+	if (volume->state != VOLUME_ONLINE || now_ns < volume->scrub.clean_ns || !bdev_find(volume->device))
+		return false;
+	volume->scrub.clean_ns = now_ns + CLEAN_SEC * NS_PER_SEC;
+	return clean(scrub, volume);
 }
 
 static void begin_region(struct scrub *scrub, uint64_t first)
@@ -323,16 +344,49 @@ void scrub_remove_volume(struct scrub *scrub, struct volume *volume)
 		scrub->volume = NULL; /* its block device goes, too, or the storage is being closed */
 }
 
+/*
+ * The engine stops, and no host writes any more: remove the marks of all regions, so that the next start need not check
+ * them. True: that of one volume is in progress.
+ */
+static bool clean_last(struct scrub *scrub)
+{
+	struct volume *volume;
+	uint32_t skipped = 0;
+
+	while ((volume = TAILQ_FIRST(&scrub->volumes_in_turn))) {
+		scrub_remove_volume(scrub, volume);
+		if (volume->state != VOLUME_ONLINE || volume->record.move == VOLUME_MOVE_INCOMING ||
+		    !bdev_find(volume->device))
+			continue;
+		if (clock_monotonic_ns() - scrub->stop_ns > STOP_CLEAN_SEC * NS_PER_SEC)
+			skipped++;
+		else if (clean(scrub, volume))
+			return true;
+	}
+	if (skipped > 0)
+		log_warning(
+			"storage %s: after %d s the marks of %u volumes with checksums are not removed: regions with one"
+			" are checked at the next start",
+			scrub->volumes->root, STOP_CLEAN_SEC, skipped);
+	return false;
+}
+
 bool scrub_stop(struct scrub *scrub)
 {
 	if (!scrub)
 		return true;
-	if (scrub->is_reading) {
-		scrub->is_stopping = scrub->is_leaving = true;
-		return false;
+	if (!scrub->is_stopping) {
+		if (scrub->desc && !scrub->is_reading)
+			end_turn(scrub, false);
+		scrub->is_stopping = true; /* from now on, the end of a turn calls volumes_continue_close() */
+		scrub->is_leaving = scrub->is_reading;
+		scrub->stop_ns = clock_monotonic_ns();
 	}
-	if (scrub->desc)
-		end_turn(scrub, false);
+	if (scrub->is_reading)
+		return false;
+	must(!scrub->desc);
+	if (clean_last(scrub))
+		return false;
 	poller_unregister(&scrub->poller);
 	free(scrub->memory);
 	free(scrub);

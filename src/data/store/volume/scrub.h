@@ -2,7 +2,8 @@
 /*
  * scrub - reads volumes with checksums in the background, one block of memory at a time.
  *
- *   CLEANING   the marks of regions that were not written of late are removed, after a flush: every CLEAN_SEC
+ *   CLEANING   the marks of regions that were not written of late are removed, after a flush: every CLEAN_SEC. When the
+ *              engine stops, those of all regions, and durably
  *   CHECKING   regions that a crash, or a failed write, left suspect are read, and become trusted
  *   SCRUBBING  all blocks of a volume are read, at a rate; a block that does not fit its checksum is a mismatch
  *
@@ -43,6 +44,8 @@ struct scrub {
 	bool is_reading;		      /* or flushing */
 	bool is_leaving;		      /* the turn ends with the I/O */
 	bool is_stopping;
+	bool is_syncing_marks; /* stopping: the second flush of a volume */
+	uint64_t stop_ns;      /* the begin of the stop; clock_monotonic_ns() */
 	uint8_t *memory;
 	struct iovec iov;
 	struct bdev_io io;
@@ -55,7 +58,10 @@ void scrub_add_volume(struct scrub *scrub, struct volume *volume);
 void scrub_remove_volume(struct scrub *scrub, struct volume *volume);
 /* The pool of the volume has another time between two scrubs: it begins now. */
 void scrub_set_due(struct volume *volume);
-/* End; true: it is freed. False: an I/O is in progress, and volumes_continue_close() is called after it. */
+/*
+ * End: clean all volumes, once no host writes to them. True: it is freed. False: an I/O is in progress, and
+ * volumes_continue_close() is called after it.
+ */
 bool scrub_stop(struct scrub *scrub);
 
 #endif

@@ -119,7 +119,8 @@ struct volumes_info {
 MUST_CHECK int volumes_open(const struct pool_fs *fs, const char *root, volumes_done_fn done, void *ctx,
 			    struct volumes **volumes_ret);
 /*
- * Fail the waiting changes, let the running one end, then free everything and call `closed`. The block devices of volumes
+ * Fail the waiting changes, let the running one end, remove the marks of volumes with checksums (scrub.h), then free
+ * everything and call `closed`. The block devices of volumes
  * stay registered; the caller unregisters them then. Also after a failed open.
  */
 void volumes_close(struct volumes *volumes, void (*closed)(void *ctx), void *ctx);

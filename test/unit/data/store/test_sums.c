@@ -242,7 +242,7 @@ static void do_begin_clean(void *ctx)
 {
 	struct call *call = ctx;
 
-	call->result = file_sums_begin_clean(call->bdev, call->io);
+	call->result = file_sums_begin_clean(call->bdev, call->io, false);
 }
 
 static void do_end_clean(void *ctx)

@@ -362,6 +362,21 @@ static void damage_is_found_by_reads_and_by_the_scrub(void **state)
 	assert_int_equal(blocks[1], 4500);
 }
 
+/* A region that was written has a mark. A planned stop removes it, as no write is in progress. */
+static void after_a_stop_no_region_is_suspect(void **state)
+{
+	assert_int_equal(run(control_create), 0);
+	write_block(3, 0x33);
+	write_block(4500, 0x45);
+	restart();
+	assert_int_equal(sums_of("p/a").suspect, 0);
+	assert_int_equal(sums_of("p/a").marked, 0);
+	assert_block("p/a", 3, 0x33);
+	assert_block("p/a", 4500, 0x45);
+	flip_byte("a/data.1", 3 * PAGE + 100);
+	assert_int_equal(do_io("p/a", IO_TYPE_READ, 3), IO_MEDIA_ERROR); /* trusted: it is no torn write */
+}
+
 static void a_snapshot_its_clone_and_a_restored_volume_have_the_checksums(void **state)
 {
 	assert_int_equal(run(control_create), 0);
@@ -451,6 +466,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(damage_is_found_by_reads_and_by_the_scrub),
+		CASE(after_a_stop_no_region_is_suspect),
 		CASE(a_snapshot_its_clone_and_a_restored_volume_have_the_checksums),
 		CASE(a_resized_volume_has_checksums_for_its_blocks),
 		CASE(blocks_beyond_a_cut_are_zeroes_after_a_growth),
