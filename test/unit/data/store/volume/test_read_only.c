@@ -8,23 +8,33 @@
 #include "data/store/backend/backend.h"
 #include "storage_rig.h"
 
-static atomic_int failures;	  /* still to come */
-static atomic_bool sidecar_fails; /* all syncs of that of p/a */
+static atomic_int failures;				     /* still to come */
+static atomic_bool sidecar_fails;			     /* all syncs of that of p/a */
+static atomic_int data_syncs, sidecar_syncs, durable_writes; /* calls, of p/a */
 
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 
-static bool is_sidecar_of_a(int fd)
+static bool is_file_of_a(int fd, const char *name)
 {
 	char link[64], path[256] = "";
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	must(readlink(link, path, sizeof(path) - 1) > 0);
-	return strstr(path, "/a/sums.");
+	return strstr(path, name);
+}
+
+static bool is_sidecar_of_a(int fd)
+{
+	return is_file_of_a(fd, "/a/sums.");
 }
 
 int __wrap_fdatasync(int fd)
 {
+	if (is_sidecar_of_a(fd))
+		atomic_fetch_add(&sidecar_syncs, 1);
+	else if (is_file_of_a(fd, "/a/data."))
+		atomic_fetch_add(&data_syncs, 1);
 	if (atomic_load(&sidecar_fails) && is_sidecar_of_a(fd)) {
 		errno = EIO;
 		return -1;
@@ -45,6 +55,8 @@ ssize_t __wrap_pwritev64v2(int fd, const struct iovec *iov, int count, off_t off
 {
 	int error = flags & RWF_DSYNC ? atomic_exchange(&write_error, 0) : 0;
 
+	if ((flags & RWF_DSYNC) && is_file_of_a(fd, "/a/data."))
+		atomic_fetch_add(&durable_writes, 1);
 	if (!error)
 		return __real_pwritev64v2(fd, iov, count, offset, flags);
 	errno = error;
@@ -161,6 +173,9 @@ static int begin_without_uring(void **state)
 	must(unsetenv("FATHOM_NO_URING") == 0);
 	atomic_store(&failures, 0);
 	atomic_store(&sidecar_fails, false);
+	atomic_store(&data_syncs, 0);
+	atomic_store(&sidecar_syncs, 0);
+	atomic_store(&durable_writes, 0);
 	host.is_durable = false;
 	return error;
 }
@@ -174,6 +189,49 @@ static void begin_use(void)
 	memcpy(host.block, "data", 4);
 	assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
 	assert_int_equal(do_io(IO_TYPE_FLUSH), IO_SUCCESS);
+}
+
+static void assert_counts(int durable, int data, int sidecar)
+{
+	assert_int_equal(atomic_exchange(&durable_writes, 0), durable);
+	assert_int_equal(atomic_exchange(&data_syncs, 0), data);
+	assert_int_equal(atomic_exchange(&sidecar_syncs, 0), sidecar);
+}
+
+/*
+ * No flush is left out, also if nothing was written since the last one. test_flush.c has the same with io_uring;
+ * target/test_io.c that FUA is a durable write, or with checksums a write and a flush.
+ */
+static void each_durable_write_and_each_flush_reaches_the_disk(void **state)
+{
+	begin_use();
+	assert_counts(0, 1, 0);
+	host.is_durable = true;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(do_io(IO_TYPE_WRITE), IO_SUCCESS);
+	assert_counts(3, 0, 0);
+	host.is_durable = false;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(do_io(IO_TYPE_FLUSH), IO_SUCCESS);
+	assert_counts(0, 3, 0);
+	assert_int_equal(on_control(control_unuse, NULL), 0);
+}
+
+static int control_has_durable_writes(void *ctx)
+{
+	return bdev_find("p/a")->durable_writes;
+}
+
+static void each_flush_syncs_the_data_and_the_checksums(void **state)
+{
+	has_checksums = true;
+	begin_use();
+	assert_counts(0, 1, 2); /* before the first write its region is marked */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(do_io(IO_TYPE_FLUSH), IO_SUCCESS);
+	assert_counts(0, 3, 3);
+	assert_false(on_control(control_has_durable_writes, NULL)); /* so FUA is a write and a flush */
+	assert_int_equal(on_control(control_unuse, NULL), 0);
 }
 
 static void a_failed_sync_makes_the_volume_read_only(void **state)
@@ -391,6 +449,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, begin_without_uring, end)
+		CASE(each_durable_write_and_each_flush_reaches_the_disk),
+		CASE(each_flush_syncs_the_data_and_the_checksums),
 		CASE(a_failed_sync_makes_the_volume_read_only),
 		CASE(a_failed_durable_write_makes_the_volume_read_only),
 		CASE(a_durable_write_without_space_leaves_the_volume_online),
