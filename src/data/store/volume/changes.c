@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/store/pool/sums.h"
+#include "data/store/volume/copy.h"
 #include "data/store/volume/internal.h"
 #include "data/store/volume/ledger.h"
 #include "data/store/volume/upkeep.h"
@@ -185,7 +186,7 @@ int change_check_pool_size(const struct pool *pool, const struct volume_record *
 			   struct fathom_fault *why)
 {
 	const struct volume *volume;
-	uint64_t used = 0;
+	uint64_t used = copies_new_bytes(pool);
 
 	if (pool->record.size_bytes == 0 || !ledger_is_promised(pool, asked))
 		return 0;

@@ -72,6 +72,27 @@ static int allocate_holes(struct change *change, const struct volume_record *rec
 	return error ? fault(why, error, "cannot allocate the blocks of volume %s: %s", record->name, strerror(-error)) : 0;
 }
 
+/*
+ * Promise `bytes` more to the volume, and the blocks that its holes get if it is thick: until the end of the copy by the
+ * copy, then by the volume, which may share blocks, so that its promise is all of its size.
+ */
+static int promise_space(struct change *change, uint64_t bytes, struct fathom_fault *why)
+{
+	const struct pool *pool = model_find_pool(&change->volumes->pools, change->pool);
+	const struct snapshot *snapshot = change_find_snapshot(change, NULL);
+	uint64_t size = change->snapshot_record.size_bytes, holes = size - min_u64(snapshot->allocated_bytes, size);
+	struct copy *copy = change->copy;
+	int error;
+
+	if (!ledger_is_promised(pool, &copy->record))
+		return 0;
+	copy->new_bytes = bytes;
+	bytes += copy->record.thick ? holes : 0;
+	error = bytes > 0 ? ledger_check(change->volumes, pool, &copy->record, bytes, why) : 0;
+	copy->promised_bytes = error ? 0 : bytes;
+	return error;
+}
+
 /* ---- clone: begin ---- */
 
 /* The existing volume is this clone: -EALREADY. */
@@ -127,7 +148,7 @@ static int work_clone(struct change *change, struct fathom_fault *why)
 	struct volumes *volumes = change->volumes;
 	struct copy *copy = change->copy;
 	struct volume_record *record = &copy->record;
-	int error = ledger_check(volumes, model_find_pool(&volumes->pools, change->pool), record, record->size_bytes, why);
+	int error = promise_space(change, record->size_bytes, why);
 
 	if (error)
 		return error;
@@ -301,11 +322,8 @@ static int work_restore(struct change *change, struct fathom_fault *why)
 	struct volumes *volumes = change->volumes;
 	struct copy *copy = change->copy;
 	const struct volume_record *record = &copy->record;
-	uint64_t more = change->size_bytes - min_u64(change->size_bytes, record->size_bytes);
-	int error = 0;
+	int error = promise_space(change, change->size_bytes - min_u64(change->size_bytes, record->size_bytes), why);
 
-	if (more > 0)
-		error = ledger_check(volumes, model_find_pool(&volumes->pools, change->pool), record, more, why);
 	if (!error)
 		error = volume_restore_begin(volumes->tree, change->pool, record, change->size_bytes, &copy->build, why);
 	if (error)

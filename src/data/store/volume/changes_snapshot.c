@@ -211,6 +211,7 @@ static int promise_space(struct change *change, struct fathom_fault *why)
 	}
 	if (error || !is_promised)
 		return error;
+	change->copy->promised_bytes = bytes;
 	return ledger_check_bytes(change->volumes, "what hosts write after the snapshot", bytes, why);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <uuid/uuid.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -194,6 +195,36 @@ static const struct copy *find_copy(const struct volumes *volumes, const char *p
 		}
 	}
 	return NULL;
+}
+
+bool copies_clone(const struct volume *volume)
+{
+	const struct copy *copy;
+
+	if (!volume->volumes) /* the storage is being opened */
+		return false;
+	TAILQ_FOREACH (copy, &volume->volumes->copies, link) {
+		/* that of a restore is the volume itself, perhaps a clone of another one */
+		if (!copy->quiesced && copy->record.has_origin &&
+		    uuid_compare(copy->record.origin_volume, volume->record.uuid) == 0)
+			return true;
+	}
+	return false;
+}
+
+uint64_t copies_new_bytes(const struct pool *pool)
+{
+	const struct volume *first = TAILQ_FIRST(&pool->volumes);
+	const struct copy *copy;
+	uint64_t bytes = 0;
+
+	if (!first) /* a copy has a source */
+		return 0;
+	TAILQ_FOREACH (copy, &first->volumes->copies, link) {
+		if (strcmp(copy->volumes[0].pool, pool->record.name) == 0)
+			bytes += copy->new_bytes;
+	}
+	return bytes;
 }
 
 bool copies_block(const struct volumes *volumes, const struct change *change)

@@ -36,7 +36,9 @@ struct copy {
 	uint64_t since_ns, instant_ns;
 	int error; /* of the barrier, or of what came after it: the copy is given up */
 	struct fathom_fault why;
-	bool is_open; /* files are open, and in pending: abandon or commit */
+	uint64_t promised_bytes; /* in the ledger until it ends; set by the begin kind */
+	uint64_t new_bytes;	 /* CLONE, RESTORE: the same, of the pool's size */
+	bool is_open;		 /* files are open, and in pending: abandon or commit */
 	uint32_t count;
 	struct copy_volume *volumes;	 /* `count` */
 	struct snapshot_member *members; /* `count`: SNAPSHOT */
@@ -69,6 +71,10 @@ void copy_end(struct change *change);
 void copy_close_sources(struct copy *copy);
 /* Give up all copies. */
 void copies_cancel(struct volumes *volumes);
+/* Whether a snapshot of the volume is being cloned: even if it is destroyed meanwhile, its blocks are shared. */
+bool copies_clone(const struct volume *volume);
+/* What copies in progress will add to the volumes of the pool. */
+uint64_t copies_new_bytes(const struct pool *pool);
 /* Whether the change must wait for a copy of one of its volumes. */
 bool copies_block(const struct volumes *volumes, const struct change *change);
 

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "data/store/backend/limit.h"
+#include "data/store/volume/copy.h"
 
 enum { KEPT_PARTS = 100 }; /* one of so many parts of the storage is kept */
 
@@ -17,19 +18,30 @@ bool ledger_is_promised(const struct pool *pool, const struct volume_record *vol
 
 bool ledger_may_share(const struct volume *volume)
 {
-	return volume->snapshot_count > 0 || volume->may_share;
+	return volume->snapshot_count > 0 || volume->may_share || copies_clone(volume);
+}
+
+uint64_t ledger_bytes(const struct volume_record *record, bool may_share, uint64_t allocated_bytes)
+{
+	uint64_t size = record->size_bytes, holes = size - min_u64(allocated_bytes, size);
+
+	if (!may_share)
+		return holes;
+	return size + (record->thick && record->allocating ? holes : 0);
 }
 
 int ledger_promise_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
 			 struct fathom_fault *why)
 {
+	const struct volume_record *record = &volume->record;
+	bool may_share = ledger_may_share(volume);
 	uint64_t allocated = 0;
 	int error = 0;
 
-	if (!ledger_may_share(volume))
-		error = volume_allocated(volumes->tree, volume->pool->record.name, &volume->record, &allocated, why);
+	if (!may_share || record->allocating)
+		error = volume_allocated(volumes->tree, volume->pool->record.name, record, &allocated, why);
 	if (!error)
-		*bytes_ret = volume->record.size_bytes - min_u64(allocated, volume->record.size_bytes);
+		*bytes_ret = ledger_bytes(record, may_share, allocated);
 	return error;
 }
 
@@ -48,13 +60,16 @@ static int add_volume(struct volumes *volumes, const struct volume *volume, stru
 int ledger_snapshot_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
 			  struct fathom_fault *why)
 {
-	uint64_t bytes = volume->record.size_bytes;
+	const struct volume_record *record = &volume->record;
+	uint64_t allocated, bytes = 0;
 	int error = 0;
 
-	if (ledger_is_promised(volume->pool, &volume->record))
-		error = ledger_promise_bytes(volumes, volume, &bytes, why);
+	if (ledger_is_promised(volume->pool, record) && !ledger_may_share(volume)) {
+		error = volume_allocated(volumes->tree, volume->pool->record.name, record, &allocated, why);
+		bytes = error ? 0 : ledger_bytes(record, true, allocated) - ledger_bytes(record, false, allocated);
+	}
 	if (!error)
-		*bytes_ret = volume->record.size_bytes - bytes;
+		*bytes_ret = bytes;
 	return error;
 }
 
@@ -82,10 +97,9 @@ void ledger_from_open(const struct volumes *volumes, uint64_t total_bytes, uint6
 	ledger.kept_bytes = total_bytes / KEPT_PARTS;
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
-			uint64_t size = volume->record.size_bytes, allocated = volume->allocated_bytes;
-
 			if (ledger_is_promised(pool, &volume->record))
-				ledger.promised_bytes += ledger_may_share(volume) ? size : size - min_u64(allocated, size);
+				ledger.promised_bytes += ledger_bytes(&volume->record, ledger_may_share(volume),
+								      volume->allocated_bytes);
 		}
 	}
 	*ledger_ret = ledger;
@@ -97,8 +111,11 @@ int ledger_read(struct volumes *volumes, struct ledger *ledger_ret, struct fatho
 	struct ledger ledger = { .mark = space_limit_mark(volumes->limit) };
 	const struct volume *volume;
 	const struct pool *pool;
+	const struct copy *copy;
 	int error = 0;
 
+	TAILQ_FOREACH (copy, &volumes->copies, link)
+		ledger.promised_bytes += copy->promised_bytes;
 	TAILQ_FOREACH (pool, &volumes->pools, link) {
 		TAILQ_FOREACH (volume, &pool->volumes, link) {
 			if (!error)

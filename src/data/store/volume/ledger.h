@@ -7,6 +7,11 @@
  * of its size. A new promise is made only if the free space covers it and all former ones. A part is kept for the file
  * system's own structures. Files of other programs can use up what was promised.
  *
+ * A promise is in the ledger from the call until it is used. A volume that becomes thick gets blocks for its holes in the
+ * background (upkeep.h). If it may share blocks, its promise does not shrink with them, so that of the holes comes in
+ * addition; the record says `allocating`, so this is the same after a restart. What a snapshot, a clone or a restore needs
+ * is in its copy (copy.h) until the volume has it.
+ *
  * Thin volumes of pools with overcommit have no promise: together they may allocate only what is not promised
  * (data/store/backend/limit.h). Each reading of the ledger sets that limit. It is not set while LEDGER_PLENTY_BYTES are
  * left, so writes are not counted then; the engine reads the ledger each second if there are such volumes, and in a second
@@ -29,6 +34,8 @@ struct ledger {
 };
 
 bool ledger_is_promised(const struct pool *pool, const struct volume_record *volume);
+/* The promise of a volume that occupies `allocated_bytes`, whether it has one or not. */
+uint64_t ledger_bytes(const struct volume_record *record, bool may_share, uint64_t allocated_bytes);
 /* What a volume may still allocate, whether it has a promise or not. Errors (explained): those of the storage. */
 MUST_CHECK int ledger_promise_bytes(struct volumes *volumes, const struct volume *volume, uint64_t *bytes_ret,
 				    struct fathom_fault *why);

@@ -3,7 +3,7 @@
  * properties - makes a volume thick or thin, also while hosts use it.
  *
  *   thick   the space is promised, then the record says so. The blocks are allocated afterwards (upkeep.h); until then the
- *           promise covers the holes.
+ *           promise covers the holes (ledger.h).
  *   thin    the record says so, and in a pool with overcommit the promise is gone. Blocks that the volume has stay: to find
  *           those that were never written, all writes of hosts would have to wait.
  */
@@ -42,25 +42,21 @@ static int check_property(struct change *change, struct fathom_fault *why)
 	return volume_record_copy(&change->record, &volume->record);
 }
 
-/*
- * What must be promised more. A volume that may share blocks is promised all of its size, for writes to those: the blocks
- * that its holes get come in addition.
- */
-static int read_missing(struct volumes *volumes, const struct volume *volume, bool is_thick, uint64_t *bytes_ret,
-			struct fathom_fault *why)
+/* What must be promised more. */
+static int read_missing(struct volumes *volumes, const struct volume *volume, const struct volume_record *record,
+			uint64_t *bytes_ret, struct fathom_fault *why)
 {
-	uint64_t size = volume->record.size_bytes, allocated, bytes = 0;
-	int error = 0;
+	bool may_share = ledger_may_share(volume);
+	uint64_t allocated, before = 0, after;
+	int error = volume_allocated(volumes->tree, volume->pool->record.name, &volume->record, &allocated, why);
 
-	if (!ledger_is_promised(volume->pool, &volume->record))
-		error = ledger_promise_bytes(volumes, volume, &bytes, why);
-	if (!error && is_thick && ledger_may_share(volume)) {
-		error = volume_allocated(volumes->tree, volume->pool->record.name, &volume->record, &allocated, why);
-		bytes += error ? 0 : size - min_u64(allocated, size);
-	}
-	if (!error)
-		*bytes_ret = bytes;
-	return error;
+	if (error)
+		return error;
+	if (ledger_is_promised(volume->pool, &volume->record))
+		before = ledger_bytes(&volume->record, may_share, allocated);
+	after = ledger_bytes(record, may_share, allocated);
+	*bytes_ret = after - min_u64(before, after);
+	return 0;
 }
 
 static int work_property(struct change *change, struct fathom_fault *why)
@@ -68,9 +64,10 @@ static int work_property(struct change *change, struct fathom_fault *why)
 	struct volumes *volumes = change->volumes;
 	const struct volume *volume = change_find_volume(change, NULL);
 	uint64_t bytes;
-	int error = read_missing(volumes, volume, change->is_thick, &bytes, why);
+	int error;
 
 	change->record.thick = change->record.allocating = change->is_thick;
+	error = read_missing(volumes, volume, &change->record, &bytes, why);
 	if (!error && bytes > 0)
 		error = ledger_check(volumes, volume->pool, &change->record, bytes, why);
 	return error ? error : volume_update(volumes->tree, change->pool, &change->record, why);

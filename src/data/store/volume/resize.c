@@ -124,13 +124,19 @@ static void prepare_resize(struct change *change)
 
 static int work_resize(struct change *change, struct fathom_fault *why)
 {
+	const struct volume *volume = change_find_volume(change, NULL);
+	uint64_t more;
 	int error;
 
-	if (is_smaller(change))
+	must(volume); /* only a change can remove it */
+	if (is_smaller(change)) {
 		error = check_used(change, why);
-	else
-		error = ledger_check(change->volumes, model_find_pool(&change->volumes->pools, change->pool),
-				     &change->record, change->size_bytes - change->record.size_bytes, why);
+	} else {
+		more = change->size_bytes - change->record.size_bytes;
+		if (change->record.thick && ledger_may_share(volume))
+			more *= 2; /* it gets blocks now, and its promise is all of its size */
+		error = ledger_check(change->volumes, volume->pool, &change->record, more, why);
+	}
 	return error ? error : volume_resize(change->volumes->tree, change->pool, &change->record, change->size_bytes, why);
 }
 

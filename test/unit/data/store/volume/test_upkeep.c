@@ -263,6 +263,88 @@ static void a_volume_does_not_become_thick_without_its_space(void **state)
 	assert_int_equal(run(control_create), 0);
 }
 
+/* ---- what was promised is promised to no other: each create is a question ---- */
+
+static int create_other(const char *name, uint64_t free)
+{
+	const char *volume = key.volume;
+	int error;
+
+	key.volume = name;
+	free_bytes = free;
+	error = run(control_create);
+	key.volume = volume;
+	return error;
+}
+
+/* Volume a has a snapshot: it is promised its size for writes to shared blocks, and the blocks that its holes need. */
+static void a_volume_keeps_its_whole_promise_until_it_is_thick(void **state)
+{
+	create_volume("a");
+	assert_int_equal(run(control_snapshot), 0);
+	set_allocate_error(-ENOSPC);
+	wants_thick = true;
+	free_bytes = 20 * MIB;
+	assert_int_equal(run(control_set_thick), 0);
+	wait_until(control_has_failed);
+	assert_int_equal(create_other("b", 20 * MIB), -ENOSPC);
+	restart();
+	wait_until(control_has_failed);
+	assert_int_equal(create_other("b", 20 * MIB), -ENOSPC);
+	assert_int_equal(create_other("b", 26 * MIB), 0);
+	set_allocate_error(0);
+	wait_until(control_is_allocated);
+	assert_int_equal(create_other("c", 26 * MIB), 0); /* the holes have their blocks: a and b need 16 MiB */
+}
+
+static void a_snapshot_of_a_volume_that_becomes_thick_needs_all_of_its_size(void **state)
+{
+	create_volume("a");
+	set_allocate_error(-ENOSPC);
+	wants_thick = true;
+	assert_int_equal(run(control_set_thick), 0);
+	wait_until(control_has_failed);
+	free_bytes = 12 * MIB;
+	assert_int_equal(run(control_snapshot), -ENOSPC);
+	free_bytes = 20 * MIB;
+	assert_int_equal(run(control_snapshot), 0);
+	assert_int_equal(create_other("b", 20 * MIB), -ENOSPC);
+	set_allocate_error(0);
+	wait_until(control_is_allocated);
+}
+
+/* Its new blocks are allocated at once, and writes to all of its blocks may need others. */
+static void a_thick_volume_with_a_snapshot_grows_if_there_is_space_for_both(void **state)
+{
+	is_thick = true;
+	create_volume("a");
+	assert_int_equal(run(control_snapshot), 0);
+	free_bytes = 20 * MIB;
+	assert_int_equal(run(control_grow), -ENOSPC);
+	free_bytes = 26 * MIB;
+	assert_int_equal(run(control_grow), 0);
+}
+
+static void a_clone_in_progress_has_its_promise(void **state)
+{
+	struct call *clone;
+
+	create_volume("a");
+	write_data("before");
+	assert_int_equal(run(control_snapshot), 0);
+	free_bytes = 20 * MIB;
+	hang_steps(true);
+	clone = start_call(control_clone);
+	wait_for_hung_step();
+	assert_int_equal(create_other("b", 20 * MIB), -ENOSPC); /* a and the clone: 16 MiB */
+	assert_int_equal(run(control_destroy_snapshot), 0);
+	wait_until(control_is_unshared);
+	assert_int_equal(create_other("b", 20 * MIB), -ENOSPC);
+	hang_steps(false);
+	free_bytes = 0;
+	(void)wait_for(clone); /* if it hung for long, it has failed */
+}
+
 static void a_pool_limits_its_thick_volumes(void **state)
 {
 	pool_bytes = 12 * MIB;
@@ -476,6 +558,9 @@ int main(void)
 		CASE(a_volume_that_becomes_thick_gets_its_blocks_later),
 		CASE(an_allocation_that_fails_is_tried_again_also_after_a_restart),
 		CASE(a_volume_does_not_become_thick_without_its_space),
+		CASE(a_volume_keeps_its_whole_promise_until_it_is_thick),
+		CASE(a_snapshot_of_a_volume_that_becomes_thick_needs_all_of_its_size),
+		CASE(a_thick_volume_with_a_snapshot_grows_if_there_is_space_for_both),
 		CASE(a_pool_limits_its_thick_volumes),
 		CASE(after_the_last_snapshot_the_mark_of_sharing_goes),
 		CASE(a_volume_is_searched_until_it_shares_nothing),
@@ -483,13 +568,14 @@ int main(void)
 		CASE(a_clone_that_is_only_read_needs_no_space),
 		CASE(a_volume_that_is_copied_does_not_stop_the_upkeep_of_others),
 		CASE(a_clone_that_ends_after_its_origin_was_unshared_begins_another_search),
+		CASE(a_clone_in_progress_has_its_promise),
 #undef CASE
 	};
 	int failed = 0;
 
-	/* the last case needs a clone with steps that hang: a reflink has none */
+	/* the last two cases need a clone with steps that hang: a reflink has none */
 	if (storage_begin())
-		failed = _cmocka_run_group_tests("volume upkeep", tests, ARRAY_COUNT(tests) - by_reflink, NULL, NULL);
+		failed = _cmocka_run_group_tests("volume upkeep", tests, ARRAY_COUNT(tests) - 2 * by_reflink, NULL, NULL);
 	storage_end();
 	return failed;
 }
