@@ -13,6 +13,8 @@ from harness import ENGINE, FATHOM, NQN, EngineTest, RpcError, wait_for
 
 MIB = 1 << 20
 SET_FEATURES, AER = 0x09, 0x0c
+WRITE_ZEROES, DSM = 0x08, 0x09
+DSM_DEALLOCATE, WRITE_ZEROES_DEALLOCATE = 1 << 2, 1 << 25    # in CDW11 and in CDW12
 ASYNC_EVENTS, NS_ATTRIBUTE_NOTICES = 0x0b, 1 << 8    # the feature Asynchronous Event Configuration
 NS_CHANGED = 0x040002    # a notice: Namespace Attribute Changed, log page 4; NVMe Base 2.0, 5.2
 
@@ -198,6 +200,37 @@ nvmf_subsystem_add_ns {NQN} p1/db
         engine.kill()
         self.assertEqual(self.volumes(self.start())["p1/a"]["size"], 48 * MIB)
 
+    def test_unmap_and_write_zeroes_give_space_back(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.serve("volume_create", "p1", "a", 16 * MIB)
+        engine.perf("--rw", "write", "--bs", "64k", "--depth", "1", "--count", "256")
+        blocks, path = 16 * MIB // 4096, self.path("pools/p1/volumes/a/data.1")
+        admin, io = hostile.Host(engine), hostile.Host(engine)
+        controller = admin.connect()[0] & 0xffff
+        admin.enable()
+        self.assertEqual(io.connect(qid=1, cntlid=controller)[1], 0)
+
+        def assert_success(sqe, data=b""):
+            io.s.sendall(hostile.capsule(sqe, data))
+            self.assertEqual(io.response()[1], 0)
+
+        def allocated():
+            engine.perf("--rw", "read", "--bs", "4k", "--count", "1")    # what came before has ended
+            return os.stat(path).st_blocks * 512
+        before = allocated()
+        self.assertGreaterEqual(before, 16 * MIB)
+        ranges = struct.pack("<IIQ", 0, blocks // 4, 0)
+        assert_success(struct.pack("<BBHI16x", DSM, 0x40, 1, 1) + hostile.sgl_in_capsule(len(ranges)) + struct.pack("<II16x", 0, DSM_DEALLOCATE), ranges)
+        self.assertLessEqual(allocated(), before - 4 * MIB)
+        assert_success(struct.pack("<BBHI16x", WRITE_ZEROES, 0x40, 2, 1) + hostile.sgl_transport(0) +
+                       struct.pack("<QI12x", blocks // 2, (blocks // 4 - 1) | WRITE_ZEROES_DEALLOCATE))
+        self.assertLessEqual(allocated(), before - 8 * MIB)
+        with open(path, "rb") as file:
+            data = file.read()
+        quarter = 4 * MIB
+        self.assertEqual([any(data[at:at + quarter]) for at in range(0, 16 * MIB, quarter)], [False, True, False, True])
+
     def test_a_volume_in_use_is_destroyed_with_force(self):
         engine = self.start()
         engine.rpc("pool_create", pool="p1")
@@ -205,7 +238,10 @@ nvmf_subsystem_add_ns {NQN} p1/db
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "60", "--quiet",
                                  "--rw", "mix"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/a"])["bdevs"][0]["num_write_ops"] > 100)
-        self.assert_rejected("or use force", engine, "volume_destroy", pool="p1", volume="a")
+        host = hostile.Host(engine)
+        host.connect(host=b"nqn.2026-11.org.fathom:second")
+        for text in ("host nqn.2014-08.org.nvmexpress:uuid:", "host nqn.2026-11.org.fathom:second (connected from 127.0.0.1)", "or use force"):
+            self.assert_rejected(text, engine, "volume_destroy", pool="p1", volume="a")
         engine.rpc("volume_destroy", pool="p1", volume="a", force=True)
         self.assertEqual(self.volumes(engine), {})
         wait_for(lambda: not engine.rpc("nvmf_get_subsystems")[-1]["namespaces"])

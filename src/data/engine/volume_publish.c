@@ -193,6 +193,45 @@ static void describe_hosts(const struct volume *volume, char *text, size_t bytes
 		snprintf(text + at, bytes - (size_t)at, " and %u more", record->host_count - named);
 }
 
+struct users {
+	char *text; /* "host A (connected from ADDRESS), host B (...) and 3 more" */
+	size_t bytes;
+	uint32_t count;
+	int at;
+};
+
+static void add_user(void *ctx, const struct nvmf_connection *connection)
+{
+	struct users *users = ctx;
+
+	if (users->count++ < HOSTS_NAMED_MAX && (size_t)users->at < users->bytes)
+		users->at += snprintf(users->text + users->at, users->bytes - (size_t)users->at,
+				      "%shost %s (connected from %s)", users->count > 1 ? ", " : "", connection->host_nqn,
+				      connection->peer_address);
+}
+
+/* The hosts that are connected to a subsystem with a namespace on the volume. Returns their number. */
+static uint32_t describe_users(const struct volume *volume, char *text, size_t bytes)
+{
+	const struct nvmf_subsystem *subsystem = nvmf_subsystem_first();
+	struct users users = { .text = text, .bytes = bytes };
+
+	text[0] = '\0';
+	for (; subsystem; subsystem = nvmf_subsystem_next(subsystem)) {
+		struct nvmf_ns_info info = { 0 };
+
+		while (nvmf_subsystem_next_ns(subsystem, info.nsid, &info)) {
+			if (strcmp(info.bdev_name, volume->device) != 0)
+				continue;
+			nvmf_subsystem_each_connection(subsystem, add_user, &users);
+			break;
+		}
+	}
+	if (users.count > HOSTS_NAMED_MAX && (size_t)users.at < bytes)
+		snprintf(text + users.at, bytes - (size_t)users.at, " and %u more", users.count - HOSTS_NAMED_MAX);
+	return users.count;
+}
+
 static void end_destroying(void *ctx, const struct fathom_fault *why)
 {
 	struct destroying *destroying = ctx;
@@ -278,6 +317,9 @@ void export_destroy_volume(struct volumes *volumes, const struct volume_key *key
 	if (volume && volume->record.host_count > 0 && !force) {
 		describe_hosts(volume, hosts, sizeof(hosts));
 		end_with(done, ctx, -EBUSY, "volume %s is published to %s: unpublish it, or use force", volume->device,
+			 hosts);
+	} else if (volume && !force && describe_users(volume, hosts, sizeof(hosts)) > 0) {
+		end_with(done, ctx, -EBUSY, "volume %s is in use by %s: remove its namespace, or use force", volume->device,
 			 hosts);
 	} else if (volume && export_find(volume)) {
 		start_destroying(volumes, volume->pool, volume, done, ctx);

@@ -335,6 +335,19 @@ static inline void execute_read(struct nvmf_req *req, struct nvmf_group_ns *ns, 
 		  nvme_command_blocks(&req->cmd), now, io_done);
 }
 
+/* Unmapped blocks read as zeroes, as Identify says. A device without unmap ignores Deallocate. */
+static void execute_zeroes(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64_t now)
+{
+	bdev_done_fn done = must_be_durable(req, ns) ? durable_write_done : io_done;
+	uint64_t first = nvme_command_slba(&req->cmd);
+	uint32_t blocks = nvme_command_blocks(&req->cmd);
+
+	if ((req->cmd.cdw12 & NVME_CDW12_DEAC) && bdev_supports(bdev_channel_bdev(ns->channel), IO_TYPE_UNMAP))
+		bdev_unmap(&req->io, ns->channel, first, blocks, now, done);
+	else
+		bdev_write_zeroes(&req->io, ns->channel, first, blocks, now, done);
+}
+
 static void execute_other(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64_t now)
 {
 	switch (req->cmd.opc) {
@@ -348,8 +361,7 @@ static void execute_other(struct nvmf_req *req, struct nvmf_group_ns *ns, uint64
 			     nvme_command_blocks(&req->cmd), now, io_done);
 		return;
 	case NVME_NVM_WRITE_ZEROES:
-		bdev_write_zeroes(&req->io, ns->channel, nvme_command_slba(&req->cmd), nvme_command_blocks(&req->cmd), now,
-				  must_be_durable(req, ns) ? durable_write_done : io_done);
+		execute_zeroes(req, ns, now);
 		return;
 	case NVME_NVM_DATASET_MANAGEMENT:
 		dsm_execute(req, ns, now);

@@ -358,6 +358,29 @@ static void test_deallocation_on_a_device_without_unmap_has_no_effect(void **sta
 	assert_int_equal(altered(dsm), NVME_SC_LBA_OUT_OF_RANGE);
 }
 
+/* Write Zeroes with Deallocate gives space back: an unmapped block reads as zeroes. */
+static void test_write_zeroes_with_deallocate_is_an_unmap_where_the_device_has_it(void **state)
+{
+	struct rig_cmd zeroes = rig_plain(NVME_NVM_WRITE_ZEROES, 2);
+
+	rig_disk("d0", true, false);
+	rig_disk_hold(false);
+	assert_int_equal(rig_add_ns("d0", 2, NULL), 0);
+	rig_blocks(&zeroes, 1, 4);
+	assert_int_equal(altered(zeroes), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 0);
+	assert_int_equal(rig_disk_count(IO_TYPE_WRITE_ZEROES), 1);
+	zeroes.cmd.cdw12 |= NVME_CDW12_DEAC | NVME_CDW12_FUA;
+	assert_int_equal(altered(zeroes), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 1);
+	assert_int_equal(rig_disk_count(IO_TYPE_WRITE_ZEROES), 1);
+	assert_int_equal(rig_disk_count(IO_TYPE_FLUSH), 1);
+	rig_disk_lacks(IO_TYPE_UNMAP);
+	assert_int_equal(altered(zeroes), NVME_SC_SUCCESS);
+	assert_int_equal(rig_disk_count(IO_TYPE_UNMAP), 1);
+	assert_int_equal(rig_disk_count(IO_TYPE_WRITE_ZEROES), 2);
+}
+
 static void test_fua_and_a_disabled_cache_cause_flushes(void **state)
 {
 	struct rig_cmd write = rig_h2c(NVME_NVM_WRITE, 2, out, 512);
@@ -587,6 +610,7 @@ int main(void)
 		T(test_deallocation_is_reported_also_for_hosts_without_limits),
 		T(test_the_most_ranges_are_deallocated),
 		T(test_deallocation_on_a_device_without_unmap_has_no_effect),
+		T(test_write_zeroes_with_deallocate_is_an_unmap_where_the_device_has_it),
 		T(test_fua_and_a_disabled_cache_cause_flushes),
 		T(test_fua_is_a_durable_write_where_the_device_has_them),
 		T(test_io_statuses_map_to_nvme_statuses),
