@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Snapshots of an engine's volumes: taken under verified load, kept through kill -9, cloned and restored. As root, on an XFS image."""
 
+import contextlib
 import os
+import signal
+import subprocess
 import threading
 import unittest
 
 import xfs
-from harness import NQN, EngineTest, RpcError, wait_for
+from harness import FATHOM, NQN, EngineTest, RpcError, wait_for
 
 MIB = 1 << 20
 
@@ -17,8 +20,8 @@ class Snapshots(EngineTest):
         self.storage = os.path.join(self.directory, "storage")
         os.mkdir(self.storage)
 
-    def start(self):
-        return self.engine("--storage", self.storage)
+    def start(self, *options):
+        return self.engine("--storage", self.storage, *options)
 
     def mount(self):
         if not xfs.mount(self, self.storage):
@@ -80,6 +83,35 @@ nvmf_subsystem_add_ns {NQN} p1/a
         wait_for(lambda: not os.listdir(os.path.join(self.storage, "trash")))
         self.assertEqual(engine.stop(), 0)
 
+    def test_writes_that_the_kernel_hands_to_workers_do_not_run_on_a_reactor_s_cpu(self):
+        self.mount()
+        cpus = os.sched_getaffinity(0)
+        engine = self.start("-m", hex(1 << min(cpus)))
+        engine.rpc("pool_create", pool="p1", overcommit=True)
+        engine.serve("volume_create", "p1", "a", "64M")
+        engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="s")     # from now on XFS does not write at once
+        load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--time", "60", "--quiet", "--rw", "randwrite"],
+                                stdout=subprocess.DEVNULL)
+
+        def cpus_of_workers():
+            found = []
+            for task in os.listdir(f"/proc/{engine.pid}/task"):
+                with contextlib.suppress(OSError):  # it has ended
+                    with open(f"/proc/{engine.pid}/task/{task}/comm") as file:
+                        if file.read().startswith("iou-wrk"):
+                            found.append(os.sched_getaffinity(int(task)))
+            return found
+        try:
+            if "helper threads" in engine.log_text():
+                raise unittest.SkipTest("there is no io_uring")
+            workers = wait_for(cpus_of_workers)
+        finally:
+            load.send_signal(signal.SIGINT)
+            load.wait(60)
+        if len(cpus) > 1:
+            self.assertEqual([worker for worker in workers if min(cpus) in worker], [])
+        self.assertEqual(engine.stop(), 0)
+
     def test_a_clone_and_a_restored_volume_have_the_data_of_the_snapshot(self):
         self.mount()
         engine, state = self.start(), os.path.join(self.directory, "state")
@@ -87,6 +119,8 @@ nvmf_subsystem_add_ns {NQN} p1/a
         engine.serve("volume_create", "p1", "a", "32M")
         engine.perf("--rw", "write", "--count", "500", "--verify-state", state)
         engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="s")
+        self.assert_rejected("has a snapshot", engine, "volume_snapshot", pool="p1", volume="a", snapshot="s")     # it is not of now
+        engine.rpc("volume_snapshot", pool="p1", volume="a", snapshot="s", uuid=self.snapshots(engine, "a")["s"]["uuid"])
         engine.perf("--rw", "write", "--count", "500")      # not noted in `state`
         self.assert_rejected("in use", engine, "volume_restore", pool="p1", volume="a", snapshot="s")
         engine.rpc("volume_restore", pool="p1", volume="a", snapshot="s", force=True)

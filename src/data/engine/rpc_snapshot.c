@@ -30,6 +30,13 @@ static bool split_member(struct rpc_request *request, const char *member, char t
 	return false;
 }
 
+static bool has_snapshot(const struct volumes *volumes, const struct snapshot_request *member)
+{
+	const struct volume *volume = volumes_find(volumes, member->key.pool, member->key.volume);
+
+	return volume && volumes_find_snapshot(volume, member->name);
+}
+
 void method_volume_snapshot(struct rpc_request *request, const struct volume_snapshot_params *p)
 {
 	struct volumes *volumes = rpc_volume_storage(request);
@@ -46,6 +53,12 @@ void method_volume_snapshot(struct rpc_request *request, const struct volume_sna
 	}
 	members[0] = (struct snapshot_request){ .key = { .pool = p->pool, .volume = p->volume }, .name = p->snapshot };
 	uuid_copy(members[0].uuid, p->uuid);
+	if (uuid_is_null(p->uuid) && has_snapshot(volumes, &members[0])) {
+		/* the caller wants an image of now, and must not take the former one for it */
+		rpc_error(request, -EEXIST, "%s: volume %s/%s has a snapshot \"%s\": a repeated call gives its UUID",
+			  strerror(EEXIST), p->pool, p->volume, p->snapshot);
+		return;
+	}
 	for (size_t i = 0; i < more; i++) {
 		const char *member = json_string_value(json_array_get(p->members, i));
 
