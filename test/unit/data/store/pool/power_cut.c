@@ -10,7 +10,7 @@
 
 enum {
 	UNSYNCED_MAX = 63,
-	SUBSETS_MAX = 8, /* of more unsynced changes not all subsets are tried */
+	SUBSETS_MAX = 12, /* of more unsynced changes not all subsets are tried */
 	SEEN_MAX = 1 << 14,
 };
 
