@@ -136,13 +136,16 @@ static void read_sums(struct store *store, int folder, int index)
 {
 	struct store_object *object = &store->objects[index];
 	char name[STORE_DATA_NAME_BYTES], path[STORE_PATH_BYTES_MAX];
+	uint64_t least;
 	struct stat stat;
 
 	if (!store_has_sums(object))
 		return;
+	/* a volume that was growing has no more for a moment; the next start extends the file */
+	least = object->kind == STORE_VOLUME ? sums_end(store_size_of(object)) : sums_file_bytes(store_size_of(object));
 	store_sums_name(object, name);
 	if (fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(stat.st_mode) &&
-	    (uint64_t)stat.st_size >= sums_file_bytes(store_size_of(object)))
+	    (uint64_t)stat.st_size >= least)
 		return;
 	snprintf(path, sizeof(path), "%s/%s", object->path, name);
 	store_add_finding(store, STORE_SUMS_MISSING, path, store_size_of(object),

@@ -170,38 +170,52 @@ static void scan_names(struct scan *self, pool_fs_entry_fn entry)
 	}
 }
 
-/*
- * The bytes that the data file has allocated. A file that is longer than `size_bytes` is cut if `cut` is set; one that is
- * shorter is -EBADMSG.
- */
-static int check_data(struct scan *self, const char *name, uint64_t size_bytes, bool cut, uint64_t *allocated_ret,
+/* The size of a file: at least `least_bytes`; if `adjust` is set, it gets `bytes`, else it must have them. */
+struct wanted_size {
+	uint64_t bytes, least_bytes;
+	bool adjust;
+};
+
+/* The bytes that the file has allocated. One that is too short is -EBADMSG. */
+static int check_size(struct scan *self, const char *name, const struct wanted_size *wanted, uint64_t *allocated_ret,
 		      struct fathom_fault *why)
 {
 	const struct pool_fs *fs = self->tree->fs;
+	uint64_t least = wanted->adjust ? wanted->least_bytes : wanted->bytes;
 	struct stat stat;
-	int error, fd = fs->open_file(fs->ctx, self->folder, name, cut ? O_RDWR : O_RDONLY);
+	int error, fd = fs->open_file(fs->ctx, self->folder, name, wanted->adjust ? O_RDWR : O_RDONLY);
 
 	if (fd < 0)
 		return tree_fault(why, fd, "open", name);
 	error = fs->stat(fs->ctx, fd, &stat);
-	if (error == 0 && cut && (uint64_t)stat.st_size > size_bytes)
-		error = fs->set_size(fs->ctx, fd, size_bytes);
+	if (error == 0 && wanted->adjust && (uint64_t)stat.st_size >= least && (uint64_t)stat.st_size != wanted->bytes)
+		error = fs->set_size(fs->ctx, fd, wanted->bytes);
 	fs->close(fs->ctx, fd);
 	if (error)
-		return tree_fault(why, error, "read or cut", name);
-	if (!S_ISREG(stat.st_mode) || (uint64_t)stat.st_size < size_bytes)
+		return tree_fault(why, error, "read, cut or extend", name);
+	if (!S_ISREG(stat.st_mode) || (uint64_t)stat.st_size < least)
 		return fault(why, -EBADMSG, "%s has %" PRIu64 " bytes, its record says %" PRIu64, name,
-			     (uint64_t)stat.st_size, size_bytes);
+			     (uint64_t)stat.st_size, wanted->bytes);
 	*allocated_ret = (uint64_t)stat.st_blocks * 512;
 	return 0;
 }
 
-/* The same for the file of checksums. */
+/* A file that is longer than `size_bytes` is cut if `cut` is set. */
+static int check_data(struct scan *self, const char *name, uint64_t size_bytes, bool cut, uint64_t *allocated_ret,
+		      struct fathom_fault *why)
+{
+	const struct wanted_size wanted = { size_bytes, size_bytes, cut };
+
+	return check_size(self, name, &wanted, allocated_ret, why);
+}
+
+/* The same for the file of checksums. While a volume grows, the file ends for a moment behind the last checksum. */
 static int check_sums(struct scan *self, const char *name, uint64_t size_bytes, bool cut, struct fathom_fault *why)
 {
+	const struct wanted_size wanted = { sums_file_bytes(size_bytes), sums_end(size_bytes), cut };
 	uint64_t allocated;
 
-	return check_data(self, name, sums_file_bytes(size_bytes), cut, &allocated, why);
+	return check_size(self, name, &wanted, &allocated, why);
 }
 
 static int read_snapshot(struct scan *self, const char *name, struct snapshot_record *record_ret, uint64_t *allocated_ret,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "data/store/pool/sums.h"
 
 const char *const op_names[OP_COUNT] = {
 	[CREATE_POOL] = "create pool",
@@ -34,12 +35,15 @@ const char *const op_names[OP_COUNT] = {
 	[DELETE_TRASH] = "delete trash",
 };
 
+bool changes_with_sums;
+
 static struct volume_record volume_named(const char *name, bool thick)
 {
 	struct volume_record record = { .size_bytes = 4 * BLOCK,
 					.block_bytes = BLOCK,
 					.generation = 1,
 					.thick = thick,
+					.checksums = changes_with_sums && name[0] != 'b',
 					.uuid = { (uint8_t)name[0], 1 } };
 
 	must(text_copy(record.name, sizeof(record.name), name) == 0);
@@ -71,6 +75,18 @@ static int write_volume(struct contents *now, struct memory_fs *memory, const st
 	return error;
 }
 
+void write_sums(struct contents *now, struct memory_fs *memory)
+{
+	const struct volume_record *volume = find_volume(now, "a");
+	static const uint8_t sums[] = { 0x5a, 0x5a, 0x5a, 0x5a, 0x77, 0x77, 0x77, 0x77 };
+	const struct pool_fs *fs = memory_fs_calls(memory);
+	int fd;
+
+	must(volume_open_sums(now->tree, "p", volume, O_RDWR, &fd, NULL) == 0);
+	memory_fs_write(memory, fd, sums_offset(0), sums, sizeof(sums));
+	fs->close(fs->ctx, fd);
+}
+
 static int take_snapshots(struct contents *now, struct memory_fs *memory, const char *name, const char *volumes[],
 			  size_t count)
 {
@@ -88,7 +104,8 @@ static int take_snapshots(struct contents *now, struct memory_fs *memory, const 
 		members[i].record = (struct snapshot_record){ .uuid = { 7, 1 },
 							      .group = { (uint8_t)name[0], 1 },
 							      .size_bytes = volume->size_bytes,
-							      .block_bytes = BLOCK };
+							      .block_bytes = BLOCK,
+							      .checksums = volume->checksums };
 		must(text_copy(members[i].record.name, sizeof(members[i].record.name), name) == 0);
 		memcpy(members[i].record.volume, volume->uuid, POOL_UUID_BYTES);
 	}
@@ -101,6 +118,11 @@ static int take_snapshots(struct contents *now, struct memory_fs *memory, const 
 		must(volume_open_data(now->tree, "p", find_volume(now, volumes[i]), O_RDONLY, &fd, NULL) == 0);
 		error = fs->clone(fs->ctx, members[i].fd, fd, 0, members[i].record.size_bytes);
 		fs->close(fs->ctx, fd);
+		if (error || members[i].sums_fd < 0)
+			continue;
+		must(volume_open_sums(now->tree, "p", find_volume(now, volumes[i]), O_RDONLY, &fd, NULL) == 0);
+		error = fs->clone(fs->ctx, members[i].sums_fd, fd, 0, 0);
+		fs->close(fs->ctx, fd);
 	}
 	if (error == 0)
 		return snapshot_group_commit(now->tree, &group, NULL);
@@ -108,15 +130,20 @@ static int take_snapshots(struct contents *now, struct memory_fs *memory, const 
 	return error;
 }
 
-/* Copy snapshot a@s into `fd`, and return its size in `bytes_ret`. */
-static int copy_snapshot(struct contents *now, struct memory_fs *memory, int fd)
+/* Copy snapshot a@s into the files of `build`. */
+static int copy_snapshot(struct contents *now, struct memory_fs *memory, const struct volume_build *build)
 {
 	const struct pool_fs *fs = memory_fs_calls(memory);
 	int from, error = snapshot_open_data(now->tree, "p", "a", "s", &from, NULL);
 
 	if (error)
 		return error;
-	error = fs->clone(fs->ctx, fd, from, 0, 0);
+	error = fs->clone(fs->ctx, build->fd, from, 0, 0);
+	fs->close(fs->ctx, from);
+	if (error || build->sums_fd < 0)
+		return error;
+	must(snapshot_open_sums(now->tree, "p", "a", "s", &from, NULL) == 0);
+	error = fs->clone(fs->ctx, build->sums_fd, from, 0, 0);
 	fs->close(fs->ctx, from);
 	return error;
 }
@@ -132,7 +159,7 @@ static int clone_snapshot(struct contents *now, struct memory_fs *memory)
 	error = volume_build_begin(now->tree, &record, &build, NULL);
 	if (error)
 		return error;
-	error = copy_snapshot(now, memory, build.fd);
+	error = copy_snapshot(now, memory, &build);
 	if (error == 0)
 		return volume_build_commit(now->tree, "p", &record, &build, NULL);
 	volume_build_abandon(now->tree, &build);
@@ -155,7 +182,7 @@ static int restore_snapshot(struct contents *now, struct memory_fs *memory)
 	error = volume_restore_begin(now->tree, "p", volume, bytes, &build, NULL);
 	if (error)
 		return error;
-	error = copy_snapshot(now, memory, build.fd);
+	error = copy_snapshot(now, memory, &build);
 	if (error) {
 		volume_restore_abandon(now->tree, volume, &build);
 		return error;
@@ -268,7 +295,7 @@ int change(enum op op, struct contents *now, struct memory_fs *memory)
 	case RENAME:
 		return volume_rename(now->tree, "p", "a", "c", NULL);
 	case GROW:
-		return resize(now, 2);
+		return resize(now, changes_with_sums ? 6 : 2); /* one checksum is for 8 blocks */
 	case SHRINK:
 		return resize(now, -2);
 	case REMOVE:

@@ -35,6 +35,12 @@ enum op {
 
 extern const char *const op_names[OP_COUNT];
 
+/* New volumes but b have checksums. */
+extern bool changes_with_sums;
+
+/* Write two checksums of volume a; the second one is behind its end, as after it became smaller. */
+void write_sums(struct contents *now, struct memory_fs *memory);
+
 /* Make the change on the open tree. Returns what it returned; an error if it is not possible in this state. */
 int change(enum op op, struct contents *now, struct memory_fs *memory);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "data/store/pool/sums.h"
 
 static void add_text(struct contents *self, const char *format, ...) PRINTF_LIKE(2, 3);
 
@@ -35,7 +36,7 @@ static void see_volume(void *ctx, const struct pool_record *pool, const struct v
 	struct contents *self = ctx;
 
 	must(self->object_count < OBJECTS_MAX);
-	self->node_count += 4;
+	self->node_count += 4 + (volume->checksums ? 1 : 0);
 	must(text_copy(self->objects[self->object_count].pool, sizeof(self->objects[self->object_count].pool),
 		       pool->name) == 0);
 	must(text_copy(self->objects[self->object_count].volume, sizeof(self->objects[self->object_count].volume),
@@ -77,6 +78,21 @@ static void add_data(struct contents *self, struct memory_fs *memory, int fd)
 	fs->close(fs->ctx, fd);
 }
 
+/* The first byte of each checksum. */
+static void add_sums(struct contents *self, struct memory_fs *memory, int fd, uint64_t size_bytes)
+{
+	const struct pool_fs *fs = memory_fs_calls(memory);
+	uint8_t sum[sizeof(uint32_t)];
+
+	add_text(self, " sums");
+	for (uint64_t at = sums_offset(0); at < sums_end(size_bytes); at += sizeof(sum)) {
+		memory_fs_read(memory, fd, at, sum, sizeof(sum));
+		add_text(self, " %02x", sum[0]);
+	}
+	add_text(self, "\n");
+	fs->close(fs->ctx, fd);
+}
+
 static int compare_objects(const void *a, const void *b)
 {
 	return memcmp(a, b, 2 * POOL_NAME_BYTES_MAX); /* the snapshots of a volume stay together */
@@ -100,6 +116,11 @@ static void add_object(struct contents *self, struct memory_fs *memory, uint32_t
 		must(volume_open_data(self->tree, pool, record, O_RDONLY, &fd, NULL) == 0);
 	}
 	add_data(self, memory, fd);
+	if (!record->checksums)
+		return;
+	must((snapshot->name[0] ? snapshot_open_sums(self->tree, pool, record->name, snapshot->name, &fd, NULL)
+				: volume_open_sums(self->tree, pool, record, O_RDONLY, &fd, NULL)) == 0);
+	add_sums(self, memory, fd, snapshot->name[0] ? snapshot->size_bytes : record->size_bytes);
 }
 
 struct contents *open_tree(struct memory_fs *memory)

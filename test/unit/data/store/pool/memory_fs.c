@@ -11,128 +11,6 @@
 #include "base/text.h"
 #include "base/must.h"
 
-/* ---- states ---- */
-
-static int add_node(struct memory_state *state, int index, bool is_folder)
-{
-	must(index < NODES_MAX);
-	must(!state->nodes[index]);
-	state->nodes[index] = calloc(1, sizeof(*state->nodes[index]));
-	must(state->nodes[index]);
-	state->nodes[index]->is_folder = is_folder;
-	state->count = MAX(state->count, index + 1);
-	return index;
-}
-
-void memory_state_clear(struct memory_state *state)
-{
-	for (int i = 0; i < state->count; i++) {
-		if (state->nodes[i]) {
-			free(state->nodes[i]->data);
-			free(state->nodes[i]->entries);
-		}
-		free(state->nodes[i]);
-		state->nodes[i] = NULL;
-	}
-	state->count = 0;
-}
-
-static void *copy_bytes(const void *from, size_t bytes)
-{
-	void *to = malloc(MAX(bytes, (size_t)1));
-
-	must(to);
-	memcpy(to, from, bytes);
-	return to;
-}
-
-void memory_state_copy(struct memory_state *to, const struct memory_state *from)
-{
-	must(to->count == 0);
-	for (int i = 0; i < from->count; i++) {
-		if (!from->nodes[i])
-			continue;
-		add_node(to, i, from->nodes[i]->is_folder);
-		*to->nodes[i] = *from->nodes[i];
-		if (from->nodes[i]->data)
-			to->nodes[i]->data = copy_bytes(from->nodes[i]->data, from->nodes[i]->bytes);
-		if (from->nodes[i]->entries)
-			to->nodes[i]->entries = copy_bytes(from->nodes[i]->entries,
-							   from->nodes[i]->entry_count * sizeof(struct entry));
-	}
-	to->count = from->count;
-}
-
-static struct entry *find_entry(struct memory_state *state, int folder, const char *name)
-{
-	struct node *node = state->nodes[folder];
-
-	must(node && node->is_folder);
-	for (uint32_t i = 0; i < node->entry_count; i++)
-		if (strcmp(node->entries[i].name, name) == 0)
-			return &node->entries[i];
-	return NULL;
-}
-
-static void unlink_entry(struct memory_state *state, int folder, const char *name)
-{
-	struct entry *entry = find_entry(state, folder, name);
-	struct node *node = state->nodes[folder];
-
-	if (entry)
-		*entry = node->entries[--node->entry_count];
-}
-
-static void link_entry(struct memory_state *state, int folder, const char *name, int child)
-{
-	struct node *node = state->nodes[folder];
-
-	unlink_entry(state, folder, name);
-	node->entries = realloc(node->entries, (node->entry_count + 1) * sizeof(*node->entries));
-	must(node->entries);
-	must(text_copy(node->entries[node->entry_count].name, sizeof(node->entries[node->entry_count].name), name) == 0);
-	node->entries[node->entry_count++].node = child;
-}
-
-static void resize_node(struct node *node, size_t bytes)
-{
-	must(bytes <= FILE_BYTES_MAX);
-	if (bytes == node->bytes)
-		return;
-	node->data = realloc(node->data, MAX(bytes, (size_t)1));
-	must(node->data);
-	if (bytes > node->bytes)
-		memset(node->data + node->bytes, 0, bytes - node->bytes);
-	node->bytes = bytes;
-}
-
-void memory_state_apply(struct memory_state *state, const struct change *change, bool is_torn)
-{
-	size_t bytes = is_torn ? change->bytes / 2 : change->bytes;
-	struct node *node = state->nodes[change->node];
-
-	switch (change->kind) {
-	case CHANGE_LINK:
-		link_entry(state, change->node, change->name, change->child);
-		break;
-	case CHANGE_UNLINK:
-		unlink_entry(state, change->node, change->name);
-		break;
-	case CHANGE_RENAME:
-		unlink_entry(state, change->node, change->name);
-		link_entry(state, change->node_to, change->name_to, change->child);
-		break;
-	case CHANGE_WRITE:
-		if (node->bytes < change->offset + bytes)
-			resize_node(node, change->offset + bytes);
-		memcpy(node->data + change->offset, change->data, bytes);
-		break;
-	case CHANGE_SIZE:
-		resize_node(node, change->bytes);
-		break;
-	}
-}
-
 static struct change *record(struct memory_fs *self, struct change change)
 {
 	if (self->change_count == self->changes_capacity) { /* most file systems are only opened: they have few */
@@ -178,7 +56,7 @@ static void make_pending(struct memory_fs *self)
 	self->late.was_late = self->late.is_passed;
 	if (self->late.kind == LATE_SYNC)
 		sync_node(self, self->late.node);
-	else if (find_entry(&self->live, self->late.change.node, self->late.change.name))
+	else if (memory_state_find(&self->live, self->late.change.node, self->late.change.name))
 		record(self, self->late.change);
 }
 
@@ -230,7 +108,7 @@ static int open_folder(void *ctx, int folder, const char *name)
 
 	if (folder == AT_FDCWD)
 		return open_node(self, ROOT);
-	entry = find_entry(&self->live, node_of(self, folder), name);
+	entry = memory_state_find(&self->live, node_of(self, folder), name);
 	if (!entry)
 		return -ENOENT;
 	return self->live.nodes[entry->node]->is_folder ? open_node(self, entry->node) : -ENOTDIR;
@@ -242,8 +120,8 @@ static int make_node(struct memory_fs *self, int folder, const char *name, bool 
 	struct change change = { .kind = CHANGE_LINK, .node = node_of(self, folder) };
 
 	change.child = MAX(self->base.count, self->live.count);
-	add_node(&self->base, change.child, is_folder);
-	add_node(&self->live, change.child, is_folder);
+	memory_state_add(&self->base, change.child, is_folder);
+	memory_state_add(&self->live, change.child, is_folder);
 	must(text_copy(change.name, sizeof(change.name), name) == 0);
 	record(self, change);
 	return change.child;
@@ -252,7 +130,7 @@ static int make_node(struct memory_fs *self, int folder, const char *name, bool 
 static int open_file(void *ctx, int folder, const char *name, int flags)
 {
 	struct memory_fs *self = ctx;
-	struct entry *entry = find_entry(&self->live, node_of(self, folder), name);
+	struct entry *entry = memory_state_find(&self->live, node_of(self, folder), name);
 	int error;
 
 	if (!(flags & O_CREAT)) {
@@ -293,7 +171,7 @@ static int make_folder(void *ctx, int folder, const char *name)
 
 	if (error)
 		return error;
-	if (find_entry(&self->live, node_of(self, folder), name))
+	if (memory_state_find(&self->live, node_of(self, folder), name))
 		return -EEXIST;
 	make_node(self, folder, name, true);
 	return 0;
@@ -310,7 +188,7 @@ static int list_folder(void *ctx, int folder, pool_fs_entry_fn entry, void *entr
 	must(node->is_folder);
 	if (count == 0)
 		return 0;
-	entries = copy_bytes(node->entries, count * sizeof(*entries)); /* `entry` may remove names */
+	entries = memory_copy(node->entries, count * sizeof(*entries)); /* `entry` may remove names */
 	for (uint32_t i = 0; error == 0 && i < count; i++)
 		error = entry(entry_ctx, entries[i].name);
 	free(entries);
@@ -333,7 +211,7 @@ static int write_bytes(struct memory_fs *self, int node, size_t offset, const vo
 {
 	struct change change = { .kind = CHANGE_WRITE, .node = node, .offset = offset, .bytes = bytes };
 
-	change.data = copy_bytes(data, bytes);
+	change.data = memory_copy(data, bytes);
 	record(self, change);
 	return 0;
 }
@@ -349,6 +227,30 @@ static int write_fd(void *ctx, int fd, const void *data, size_t bytes)
 	return write_bytes(self, node_of(self, fd), self->fds[fd].position - bytes, data, bytes);
 }
 
+void memory_fs_write(struct memory_fs *self, int fd, size_t offset, const void *data, size_t bytes)
+{
+	must(write_bytes(self, node_of(self, fd), offset, data, bytes) == 0);
+}
+
+/* The part of the data that lies in a range; false: the range is zeroes. */
+static bool data_in(const struct node *node, size_t offset, size_t bytes, size_t *begin_ret, size_t *end_ret)
+{
+	*begin_ret = MAX(offset, node->data.begin);
+	*end_ret = MIN(offset + bytes, node->data.end);
+	return *begin_ret < *end_ret;
+}
+
+void memory_fs_read(struct memory_fs *self, int fd, size_t offset, void *data, size_t bytes)
+{
+	struct node *node = self->live.nodes[node_of(self, fd)];
+	size_t begin, end;
+
+	must(offset + bytes <= node->bytes);
+	memset(data, 0, bytes);
+	if (data_in(node, offset, bytes, &begin, &end))
+		memcpy((uint8_t *)data + begin - offset, node->data.bytes + begin - node->data.begin, end - begin);
+}
+
 static int read_fd(void *ctx, int fd, void *data, size_t bytes)
 {
 	struct memory_fs *self = ctx;
@@ -356,7 +258,7 @@ static int read_fd(void *ctx, int fd, void *data, size_t bytes)
 	size_t position = self->fds[fd].position, count = MIN(bytes, node->bytes - MIN(position, node->bytes));
 
 	if (count > 0)
-		memcpy(data, node->data + position, count);
+		memory_fs_read(self, fd, position, data, count);
 	self->fds[fd].position += count;
 	return (int)count;
 }
@@ -382,8 +284,8 @@ static int data_end(void *ctx, int fd, uint64_t from, uint64_t *end_ret)
 	if (error)
 		return error;
 	*end_ret = from;
-	for (size_t i = from; i < node->bytes; i++) {
-		if (node->data[i])
+	for (size_t i = MAX(from, node->data.begin); i < node->data.end; i++) {
+		if (node->data.bytes[i - node->data.begin])
 			*end_ret = i + 1;
 	}
 	return 0;
@@ -402,6 +304,7 @@ static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t by
 	struct memory_fs *self = ctx;
 	struct node *source = self->live.nodes[node_of(self, from)];
 	int error = begin_call(self);
+	size_t begin, end;
 
 	if (error)
 		return error;
@@ -409,7 +312,9 @@ static int clone_range(void *ctx, int fd, int from, uint64_t offset, uint64_t by
 	if (bytes == 0)
 		bytes = source->bytes - offset;
 	must(offset + bytes <= source->bytes);
-	return write_bytes(self, node_of(self, fd), offset, source->data + offset, bytes);
+	if (!data_in(source, offset, bytes, &begin, &end)) /* the target has zeroes, too */
+		return 0;
+	return write_bytes(self, node_of(self, fd), begin, source->data.bytes + begin - source->data.begin, end - begin);
 }
 
 /* One extent, which no other file has: a clone is a copy here. */
@@ -451,10 +356,10 @@ static int rename_name(void *ctx, int from_folder, const char *from, int to_fold
 
 	if (error)
 		return error;
-	entry = find_entry(&self->live, change.node, from);
+	entry = memory_state_find(&self->live, change.node, from);
 	if (!entry)
 		return -ENOENT;
-	if (!replace && find_entry(&self->live, change.node_to, to))
+	if (!replace && memory_state_find(&self->live, change.node_to, to))
 		return -EEXIST;
 	change.child = entry->node;
 	must(text_copy(change.name, sizeof(change.name), from) == 0);
@@ -476,7 +381,7 @@ static int remove_name(void *ctx, int folder, const char *name, bool is_folder)
 
 	if (error)
 		return error;
-	entry = find_entry(&self->live, change.node, name);
+	entry = memory_state_find(&self->live, change.node, name);
 	if (!entry)
 		return -ENOENT;
 	if (self->live.nodes[entry->node]->is_folder != is_folder)
@@ -516,8 +421,8 @@ struct memory_fs *memory_fs_create(void)
 		.rename = rename_name,
 		.remove = remove_name,
 	};
-	add_node(&self->base, ROOT, true);
-	add_node(&self->live, ROOT, true);
+	memory_state_add(&self->base, ROOT, true);
+	memory_state_add(&self->live, ROOT, true);
 	for (int fd = 0; fd < FDS_MAX; fd++)
 		self->fds[fd].node = -1;
 	self->locked_fd = -1;

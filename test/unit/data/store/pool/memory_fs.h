@@ -54,6 +54,10 @@ void memory_fs_each_crash(struct memory_fs *memory, void (*state)(void *ctx, str
 /* All changes are durable now, as after some time without a power cut. */
 void memory_fs_settle(struct memory_fs *memory);
 
+/* Read or write at `offset`. What was written is durable after memory_fs_settle(). */
+void memory_fs_read(struct memory_fs *memory, int fd, size_t offset, void *data, size_t bytes);
+void memory_fs_write(struct memory_fs *memory, int fd, size_t offset, const void *data, size_t bytes);
+
 /* The number of files and folders below the root; of open descriptors. */
 size_t memory_fs_nodes(const struct memory_fs *memory);
 size_t memory_fs_open_count(const struct memory_fs *memory);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by memory_fs.c and power_cut.c. */
+/* Shared by memory_fs.c, memory_state.c and power_cut.c. */
 #ifndef TEST_UNIT_DATA_STORE_POOL_MEMORY_FS_INTERNAL_H
 #define TEST_UNIT_DATA_STORE_POOL_MEMORY_FS_INTERNAL_H
 
@@ -9,7 +9,7 @@ enum {
 	NODES_MAX = 512,
 	FDS_MAX = 64,
 	NAME_BYTES = 100,
-	FILE_BYTES_MAX = 64 << 10,
+	FILE_BYTES_MAX = 2 << 20,
 	ROOT = 0,
 };
 
@@ -22,8 +22,11 @@ struct node {
 	bool is_used, is_folder;
 	uint32_t entry_count;
 	struct entry *entries; /* of a folder */
-	size_t bytes;
-	uint8_t *data; /* of a file */
+	size_t bytes;	       /* of a file; all of it but the part in `data` is zeroes */
+	struct {
+		size_t begin, end;
+		uint8_t *bytes;
+	} data;
 };
 
 /* One change. A create is a LINK; a rename has both folders. */
@@ -67,6 +70,12 @@ struct memory_fs {
 	bool has_failed;
 };
 
+/* A copy to free. */
+void *memory_copy(const void *from, size_t bytes);
+/* Make the empty node `index`, which it returns. */
+int memory_state_add(struct memory_state *state, int index, bool is_folder);
+/* NULL: the folder does not have the name. */
+struct entry *memory_state_find(struct memory_state *state, int folder, const char *name);
 /* Free all nodes. */
 void memory_state_clear(struct memory_state *state);
 /* Copy to an empty state. */

@@ -31,6 +31,20 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
+static uint64_t hash_file(const struct node *node)
+{
+	size_t begin = node->data.begin, end = node->data.end;
+	const uint8_t *data = node->data.bytes;
+
+	while (end > begin && data[end - 1 - node->data.begin] == 0)
+		end--;
+	while (begin < end && data[begin - node->data.begin] == 0)
+		begin++;
+	if (begin == end)
+		return node->bytes;
+	return hash_bytes(node->bytes + 31 * begin, data + begin - node->data.begin, end - begin);
+}
+
 /* Of what is reachable from `folder`; independent of the order of names. */
 static uint64_t hash_state(const struct memory_state *state, int folder)
 {
@@ -40,8 +54,7 @@ static uint64_t hash_state(const struct memory_state *state, int folder)
 	for (uint32_t i = 0; i < node->entry_count; i++) {
 		const struct node *child = state->nodes[node->entries[i].node];
 		uint64_t hash = hash_bytes(0xcbf29ce484222325, node->entries[i].name, strlen(node->entries[i].name));
-		uint64_t inner = child->is_folder ? hash_state(state, node->entries[i].node)
-						  : hash_bytes(child->bytes, child->data, child->bytes);
+		uint64_t inner = child->is_folder ? hash_state(state, node->entries[i].node) : hash_file(child);
 
 		sum += hash_bytes(hash, &inner, sizeof(inner));
 	}
