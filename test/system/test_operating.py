@@ -90,8 +90,8 @@ class Operating(ServerTest):
 
         def volumes():
             return [(volume["device"], volume["state"]) for volume in json.loads(rpc("volume_get_volumes"))]
-        rpc("pool_create", "p1")
-        rpc("volume_create", "p1", "db", 8 << 20)
+        self.fathom(server, "pool", "create", "p1")
+        self.fathom(server, "volume", "create", "p1/db", "8M")
         rpc("nvmf_create_subsystem", NQN, "-a")
         rpc("nvmf_subsystem_add_ns", NQN, "p1/db")
         engine, = server.engines()

@@ -388,6 +388,33 @@ class Server(Exports):
         self.assertEqual(status, 0)
         return answer
 
+    def start_with(self, *names, size=16 * MIB):
+        engine = self.start()
+        self.serve()
+        self.assertEqual(self.ask(store.POOL_CREATE, pool="p1", overcommit=True).error, 0)
+        for name in names:
+            self.assertEqual(self.ask(store.VOLUME_CREATE, pool="p1", volume=name, size_bytes=size).error, 0)
+        return engine
+
+    def publish(self, engine, name="db", host=HOST_A):
+        answer = self.ask(store.VOLUME_PUBLISH, pool="p1", volume=name, host_nqn=host)
+        self.assertEqual(answer.error, 0)
+        return answer.pools[0].volumes[0].nqn
+
+    def test_json_rpc_changes_no_volume_of_a_server(self):
+        """The catalog would not know of the change."""
+        engine = self.start_with("db")
+        names = {"pool": "p1", "volume": "db"}
+        for method, params in (("pool_create", {"pool": "p2"}), ("pool_destroy", {"pool": "p1", "force": True}),
+                               ("volume_create", {"pool": "p1", "volume": "new", "size": MIB}), ("volume_destroy", {"force": True, **names}),
+                               ("volume_rename", {"new_name": "new", **names}), ("volume_resize", {"size": 32 * MIB, **names}),
+                               ("volume_set_thick", names), ("volume_publish", {"host": HOST_A, **names}),
+                               ("volume_unpublish", {"host": HOST_A, **names}),
+                               ("volume_clone", {"snapshot": "s", "new_name": "new", **names})):
+            self.assert_rejected("use `fathom pool` and `fathom volume`", engine, method, **params)
+        pool, = self.ask(store.LIST).pools
+        self.assertEqual([(volume.name, volume.size_bytes, volume.thick, len(volume.hosts)) for volume in pool.volumes], [("db", 16 * MIB, False, 0)])
+
     def test_a_server_makes_and_publishes_a_volume_that_survives_kill_9(self):
         engine, state = self.start(), os.path.join(self.directory, "state")
         self.serve()
@@ -499,7 +526,7 @@ class Server(Exports):
 
     def test_a_server_sees_an_errored_pool(self):
         engine = self.start_with("db")
-        engine.rpc("pool_create", pool="p2")
+        self.assertEqual(self.ask(store.POOL_CREATE, pool="p2").error, 0)
         engine.stop()
         with open(os.path.join(self.storage, "pools/p1/pool.json"), "w") as file:
             file.write("{}")

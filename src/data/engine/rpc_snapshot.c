@@ -109,7 +109,7 @@ static void reply_cloned(void *ctx, const struct fathom_fault *why)
 
 void method_volume_clone(struct rpc_request *request, const struct volume_clone_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 	struct volume_record clone = { .thick = p->thick };
 	struct cloning *cloning;

@@ -6,6 +6,7 @@
 #include <uuid/uuid.h>
 
 #include "base/text.h"
+#include "data/engine/control.h"
 #include "data/engine/methods.gen.h"
 #include "data/engine/rpc_volume.h"
 #include "data/engine/volume_export.h"
@@ -19,6 +20,19 @@ struct volumes *rpc_volume_storage(struct rpc_request *request)
 		rpc_error(request, -ENODEV, "%s: this engine has no storage: start it with --storage DIR",
 			  strerror(ENODEV));
 	return volumes;
+}
+
+struct volumes *rpc_volume_own_storage(struct rpc_request *request)
+{
+	struct volumes *volumes = rpc_volume_storage(request);
+
+	if (!volumes || !engine_control_is_on())
+		return volumes;
+	rpc_error(request, -EPERM,
+		  "%s: the management service keeps the pools and volumes of this engine: "
+		  "use `fathom pool` and `fathom volume`",
+		  strerror(EPERM));
+	return NULL;
 }
 
 void rpc_volume_done(void *ctx, const struct fathom_fault *why)
@@ -45,7 +59,7 @@ static bool copy_name(struct rpc_request *request, char to[POOL_NAME_BYTES_MAX],
 
 void method_pool_create(struct rpc_request *request, const struct pool_create_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 	struct pool_record record = { .size_bytes = p->size, .overcommit = p->overcommit };
 
 	if (!volumes || !copy_name(request, record.name, p->pool))
@@ -56,7 +70,7 @@ void method_pool_create(struct rpc_request *request, const struct pool_create_pa
 
 void method_pool_destroy(struct rpc_request *request, const struct pool_destroy_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 
 	if (volumes)
 		export_destroy_pool(volumes, &(struct volume_key){ .pool = p->pool }, p->force, rpc_volume_done, request);
@@ -173,7 +187,7 @@ static void reply_created(void *ctx, const struct fathom_fault *why)
 
 void method_volume_create(struct rpc_request *request, const struct volume_create_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 	struct volume_record record = {
 		.size_bytes = p->size, .block_bytes = p->block_size, .thick = p->thick, .checksums = p->checksums
 	};
@@ -193,7 +207,7 @@ void method_volume_create(struct rpc_request *request, const struct volume_creat
 
 void method_volume_destroy(struct rpc_request *request, const struct volume_destroy_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 
 	if (volumes)
 		export_destroy_volume(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->force,
@@ -202,7 +216,7 @@ void method_volume_destroy(struct rpc_request *request, const struct volume_dest
 
 void method_volume_resize(struct rpc_request *request, const struct volume_resize_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 
 	if (volumes)
 		volumes_resize(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->size, p->force,
@@ -211,7 +225,7 @@ void method_volume_resize(struct rpc_request *request, const struct volume_resiz
 
 void method_volume_rename(struct rpc_request *request, const struct volume_rename_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 
 	if (volumes)
 		volumes_rename(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, p->new_name,
@@ -220,7 +234,7 @@ void method_volume_rename(struct rpc_request *request, const struct volume_renam
 
 void method_volume_set_thick(struct rpc_request *request, const struct volume_set_thick_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 
 	if (volumes)
 		volumes_set_thick(volumes, &(struct volume_key){ .pool = p->pool, .volume = p->volume }, !p->off,
@@ -281,7 +295,7 @@ static void put_checksums(json_t *object, const struct volume *volume)
 
 void method_volume_publish(struct rpc_request *request, const struct volume_publish_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 	const struct volume *volume = volumes ? volumes_find(volumes, p->pool, p->volume) : NULL;
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 	struct creation *creation;
@@ -298,7 +312,7 @@ void method_volume_publish(struct rpc_request *request, const struct volume_publ
 
 void method_volume_unpublish(struct rpc_request *request, const struct volume_unpublish_params *p)
 {
-	struct volumes *volumes = rpc_volume_storage(request);
+	struct volumes *volumes = rpc_volume_own_storage(request);
 	const struct volume_key key = { .pool = p->pool, .volume = p->volume };
 
 	if (volumes)
