@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -87,6 +88,25 @@ class Volumes(ServerTest):
             member = self.rig.members()[0]
         self.assertIn("p/db", member.storage.reason)
         self.assertRegex(member.info, "^1 volume ERRORED since .*p/db")
+        self.assertEqual([(volume.state, volume.reason) for volume in self.volumes().values()],
+                         [("errored", "cannot open data.1: No such file or directory")])
+
+    def test_a_restart_without_a_pool_is_shown_with_the_rank(self):
+        """The engine does not know that it had one."""
+        self.start(engines=1)
+        self.change("VolumeCreate", name="p/db", size_bytes=8 * MIB)
+        shutil.rmtree(os.path.join(self.rig.mount_path(0), "pools", "p"))
+        pid = self.pid_of(0)
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + WAIT_SECONDS
+        member = self.rig.members()[0]
+        while (member.state, member.storage.errored_pools) != ("joined", 1):
+            self.assertLess(time.monotonic(), deadline, f"{member}\n{self.rig.log()}\n{self.rig.engine_logs()}")
+            time.sleep(0.05)
+            member = self.rig.members()[0]
+        self.assertRegex(member.info, "^1 pool ERRORED since .*pool p with all its volumes: its engine does not have it")
+        self.assertIn("ERROR: fathom: rank 0 is joined: 1 pool ERRORED", self.fathom("system", "query", "--check", status=1))
+        self.assertEqual([volume.state for volume in self.volumes().values()], ["missing"])
 
     def test_a_volume_goes_through_its_life(self):
         self.start()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * health - what is wrong with the storage of ranks that serve: volumes that are ERRORED or read-only.
+ * health - what is wrong with the storage of ranks that serve: volumes that are ERRORED, read-only or missing.
  *
  * Kept only in memory, as unranked engines: a server reports it with each heartbeat, and at once when it changes. A rank
  * whose storage has failed as a whole is Errored, which is a state of the member.
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "control/mgmt/internal.h"
+#include "control/mgmt/storage.h"
 
 static struct mgmt_health *find_rank(const struct mgmt *mgmt, uint32_t rank)
 {
@@ -56,13 +56,29 @@ void mgmt_note_health(struct mgmt *mgmt, const struct member *member, const Fath
 	forget(mgmt, member->rank);
 	if (engine->storage && engine->incarnation == member->incarnation)
 		remember(mgmt, member, engine->storage);
+	storage_check_missing(mgmt, member);
 }
 
-const struct mgmt_health *mgmt_find_health(const struct mgmt *mgmt, const struct member *member)
+bool mgmt_find_health(const struct mgmt *mgmt, const struct member *member, struct mgmt_health *health_ret)
 {
-	const struct mgmt_health *health = find_rank(mgmt, member->rank);
+	const struct mgmt_health *found = find_rank(mgmt, member->rank);
+	const struct storage_missing *missing = storage_find_missing(mgmt, member);
+	struct mgmt_health health = { .rank = member->rank, .incarnation = member->incarnation };
 
-	return health && health->incarnation == member->incarnation ? health : NULL;
+	if (found && found->incarnation == member->incarnation)
+		health = *found;
+	else
+		found = NULL;
+	if (missing) {
+		health.errored_volumes += missing->volumes;
+		health.errored_pools += missing->pools;
+		if (!health.reason[0])
+			memcpy(health.reason, missing->reason, sizeof(health.reason));
+		if (!health.since_ns)
+			health.since_ns = missing->since_ns;
+	}
+	*health_ret = health;
+	return found || missing;
 }
 
 void mgmt_health_close(struct mgmt *mgmt)

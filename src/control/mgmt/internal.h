@@ -237,8 +237,8 @@ struct mgmt_health {
 };
 /* Keep what the report says of the member's storage. */
 void mgmt_note_health(struct mgmt *mgmt, const struct member *member, const Fathom__ReportEnginesReq__Engine *engine);
-/* NULL: nothing is wrong, or it is not known. */
-const struct mgmt_health *mgmt_find_health(const struct mgmt *mgmt, const struct member *member);
+/* What the server of the rank has reported, and what the engine lacks. False: nothing is wrong, or it is not known. */
+bool mgmt_find_health(const struct mgmt *mgmt, const struct member *member, struct mgmt_health *health_ret);
 void mgmt_health_close(struct mgmt *mgmt);
 
 /* ---- join.c ---- */
@@ -274,6 +274,14 @@ struct mgmt_target {
 	bool is_silent, is_told;     /* three reports were missed; an event about it was raised */
 	struct deadline deadline;
 };
+
+/* ---- storage_missing.c ---- */
+
+struct storage_missing;
+/* The engine of the member has joined, or reports: ask what it has, unless this incarnation is known to lack nothing. */
+void storage_check_missing(struct mgmt *mgmt, const struct member *member);
+/* NULL: it lacks nothing, or it is not known. */
+const struct storage_missing *storage_find_missing(const struct mgmt *mgmt, const struct member *member);
 
 /* ---- storage_task.c ---- */
 

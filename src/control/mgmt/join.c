@@ -205,6 +205,7 @@ static void accept_join(struct mgmt *mgmt, struct mgmt_join *join)
 	response.map_version = system_map_version(mgmt->system);
 	response.daos_version = version_number(mgmt->version);
 	grpc_reply(join->call, &response.base);
+	storage_check_missing(mgmt, system_member_by_rank(mgmt->system, join->member.rank));
 }
 
 /* Store the accepted joins from `first` up to `end` (exclusive; NULL: all), all or none. Returns their number. */

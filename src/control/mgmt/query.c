@@ -16,6 +16,7 @@ enum { TIME_BYTES = 40 };
 struct shown_member {
 	Mgmt__SystemMember message;
 	char uuid[MEMBER_UUID_TEXT_BYTES], updated[TIME_BYTES], info[2 * MEMBER_INFO_BYTES];
+	struct mgmt_health health;
 	Shared__StorageHealth storage;
 	char *secondary_uris[MEMBER_FABRICS_MAX];
 };
@@ -82,8 +83,6 @@ static void fill_health(const struct mgmt_health *health, struct shown_member *s
 
 static void fill_member_message(const struct mgmt *mgmt, const struct member *member, struct shown_member *shown)
 {
-	const struct mgmt_health *health = mgmt_find_health(mgmt, member);
-
 	Mgmt__SystemMember *message = &shown->message;
 
 	mgmt__system_member__init(message);
@@ -102,8 +101,8 @@ static void fill_member_message(const struct mgmt *mgmt, const struct member *me
 	for (uint32_t i = 1; i < member->fabric_count; i++)
 		shown->secondary_uris[message->n_secondary_fabric_uris++] = (char *)member->fabrics[i].uri;
 	message->secondary_fabric_uris = shown->secondary_uris;
-	if (health)
-		fill_health(health, shown);
+	if (mgmt_find_health(mgmt, member, &shown->health))
+		fill_health(&shown->health, shown);
 }
 
 /* Copy "ofi+tcp" of "ofi+tcp://..." to `provider`, of MEMBER_URI_BYTES. */

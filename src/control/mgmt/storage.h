@@ -5,6 +5,7 @@
  *     storage_engine.c     calls to engines, and what each engine last said about its storage (LIST)
  *     storage_task.c       a stored intent and the calls to engines that carry it out: retries, restarts, waiting calls
  *     storage_finish.c     what the results of a task mean: the next record of the pool or volume, its events and faults
+ *     storage_missing.c    what engines lack of the catalog: shown with their ranks
  *     storage_words.c      what a task is about, in words for people
  *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
@@ -69,6 +70,14 @@ const struct member *storage_member(const struct mgmt *mgmt, const struct catalo
 MUST_CHECK int storage_call(struct mgmt *mgmt, const struct catalog_place *place, Store__StorageReq *request,
 			    const char *what, storage_done_fn done, void *ctx);
 
+/* What the engine lacked at its latest LIST. */
+struct storage_missing {
+	uint64_t incarnation; /* of the engine; 0: it has not been asked */
+	uint32_t pools, volumes;
+	uint64_t since_ns; /* CLOCK_REALTIME */
+	char reason[MEMBER_INFO_BYTES];
+};
+
 /* The storage of one engine, as it last said. */
 struct mgmt_engine {
 	TAILQ_ENTRY(mgmt_engine) link;
@@ -81,6 +90,7 @@ struct mgmt_engine {
 	struct storage_listing *listing; /* of the LIST under way */
 	uint64_t asked;			 /* number of the latest LIST */
 	struct fathom_fault why;	 /* why the latest LIST has failed, or was not made; error 0: it was answered */
+	struct storage_missing missing;
 	TAILQ_HEAD(, storage_wish) wishes;
 };
 
@@ -98,7 +108,19 @@ const Store__Pool *storage_listed_pool(const struct mgmt_engine *engine, const c
  */
 MUST_CHECK int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count, void (*done)(void *ctx),
 			    void (*release)(void *ctx), void *ctx);
+/* Ask the engine at `place`, if it has joined and is not being asked: nothing waits for the answer. */
+void storage_ask(struct mgmt *mgmt, const struct catalog_place *place);
 void storage_engines_close(struct mgmt *mgmt);
+
+/* ---- storage_missing.c ---- */
+
+/* A pool or a volume that the engine lists as ERRORED: only its name is known. NULL: it does not. */
+const Store__Pool *storage_listed_errored_pool(const struct mgmt_engine *engine, const struct catalog_pool *pool);
+const Store__Volume *storage_listed_errored_volume(const struct mgmt_engine *engine, const struct catalog_volume *volume);
+/* The engine has listed its volumes since the latest change of this one, which it does not have. */
+bool storage_lacks_volume(const struct mgmt_engine *engine, const struct catalog_volume *volume);
+/* The engine with this incarnation has answered a LIST: compare it with the catalog. */
+void storage_compare(struct mgmt *mgmt, struct mgmt_engine *engine, uint64_t incarnation);
 
 /* ---- storage_task.c ---- */
 
@@ -400,6 +422,8 @@ struct storage_known {
 	const char *address;	     /* of its listener; "", NULL: it did not say */
 	const char *reason;	     /* why it did not answer; NULL: it did */
 	bool is_absent;		     /* it says that it has no such volume */
+	uint64_t missing_ns;	     /* when it was first found to lack something; 0: it does not */
+	const char *pool_reason;     /* why it cannot use the pool of the volume; NULL: it can */
 };
 
 /* A volume as a message, with the storage of its texts. */

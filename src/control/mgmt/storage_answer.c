@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/text.h"
 #include "control/mgmt/storage.h"
 
@@ -41,6 +42,8 @@ static const char *state_of(const struct catalog_volume *volume, bool is_lost, c
 	}
 	if (is_lost)
 		return "lost";
+	if (known->pool_reason)
+		return "errored";
 	if (known->is_absent)
 		return "missing";
 	if (known->reason && is_excluded(volume))
@@ -48,6 +51,18 @@ static const char *state_of(const struct catalog_volume *volume, bool is_lost, c
 	if (known->volume && strcmp(known->volume->state, "READ_ONLY") == 0)
 		return "read-only";
 	return known->volume && strcmp(known->volume->state, "ERRORED") == 0 ? "errored" : "ready";
+}
+
+/* A state that only the engine knows begins later than that of the record. */
+static uint64_t since_of(const struct catalog_volume *volume, const char *state, const struct storage_known *known)
+{
+	uint64_t since_ns = volume->record.since_ns;
+
+	if (strcmp(state, "missing") == 0)
+		return max_u64(since_ns, known->missing_ns);
+	if (strcmp(state, "errored") == 0 || strcmp(state, "read-only") == 0)
+		return max_u64(since_ns, known->volume ? known->volume->since_ns : 0);
+	return since_ns;
 }
 
 static void write_reason(const struct catalog_volume *volume, bool is_lost, const struct storage_known *known,
@@ -72,6 +87,8 @@ static void write_reason(const struct catalog_volume *volume, bool is_lost, cons
 		reason = volume->stay->why;
 	else if (known->volume && known->volume->reason[0])
 		reason = known->volume->reason;
+	else if (known->pool_reason)
+		reason = known->pool_reason;
 	else if (known->is_absent)
 		reason = "its engine does not have it";
 	else if (known->reason)
@@ -205,7 +222,7 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 	message->uuid = (char *)record->uuid;
 	message->pool_uuid = (char *)volume->pool->record.uuid;
 	message->state = (char *)state_of(volume, !member, known);
-	message->since_ns = record->since_ns;
+	message->since_ns = since_of(volume, message->state, known);
 	message->pending = shown->pending;
 	message->reason = shown->reason;
 	if (shown->pending[0])

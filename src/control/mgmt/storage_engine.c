@@ -333,7 +333,7 @@ struct storage_listing {
 	struct mgmt *mgmt;
 	struct catalog_place place;
 	struct mgmt_engine *engine;
-	uint64_t asked_ns;
+	uint64_t asked_ns, incarnation;
 };
 
 static void begin_list(struct mgmt *mgmt, struct mgmt_engine *engine);
@@ -361,7 +361,7 @@ static void list_done(void *ctx, const struct storage_result *result)
 	struct mgmt_engine *engine = listing->engine;
 	struct mgmt *mgmt = listing->mgmt;
 	bool is_same = memcmp(&engine->place, &listing->place, sizeof(listing->place)) == 0;
-	uint64_t asked_ns = listing->asked_ns;
+	uint64_t asked_ns = listing->asked_ns, incarnation = listing->incarnation;
 	int error;
 
 	must(engine->is_asking);
@@ -371,10 +371,12 @@ static void list_done(void *ctx, const struct storage_result *result)
 	engine->why = result->why;
 	if (result->kind == STORAGE_DONE && is_same) {
 		error = keep_list(engine, result->response, asked_ns);
-		if (error)
+		if (error) {
 			fill_fault(&engine->why, error, "%s", strerror(-error));
-		else
+		} else {
 			adopt_sizes(mgmt, engine);
+			storage_compare(mgmt, engine, incarnation);
+		}
 	}
 	fulfil_wishes(mgmt, engine);
 	if (!TAILQ_EMPTY(&engine->wishes))
@@ -383,6 +385,7 @@ static void list_done(void *ctx, const struct storage_result *result)
 
 static void begin_list(struct mgmt *mgmt, struct mgmt_engine *engine)
 {
+	const struct member *member = storage_member(mgmt, &engine->place);
 	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
 	struct storage_listing *listing = calloc(1, sizeof(*listing));
 	int error = listing ? 0 : -ENOMEM;
@@ -391,12 +394,13 @@ static void begin_list(struct mgmt *mgmt, struct mgmt_engine *engine)
 	engine->asked++;
 	request.action = STORE__ACTION__LIST;
 	if (listing) {
-		*listing = (struct storage_listing){
-			.mgmt = mgmt, .place = engine->place, .engine = engine, .asked_ns = clock_realtime_ns()
-		};
-		error = storage_member(mgmt, &engine->place)
-				? storage_call(mgmt, &engine->place, &request, "list its pools", list_done, listing)
-				: -ENODATA;
+		*listing = (struct storage_listing){ .mgmt = mgmt,
+						     .place = engine->place,
+						     .engine = engine,
+						     .asked_ns = clock_realtime_ns(),
+						     .incarnation = member ? member->incarnation : 0 };
+		error = member ? storage_call(mgmt, &engine->place, &request, "list its pools", list_done, listing)
+			       : -ENODATA;
 	}
 	if (error) {
 		free(listing);
@@ -423,6 +427,14 @@ static bool can_ask(struct mgmt *mgmt, struct mgmt_engine *engine)
 		return false;
 	}
 	return true;
+}
+
+void storage_ask(struct mgmt *mgmt, const struct catalog_place *place)
+{
+	struct mgmt_engine *engine = storage_engine(mgmt, place);
+
+	if (engine && can_ask(mgmt, engine) && !engine->is_asking)
+		begin_list(mgmt, engine);
 }
 
 int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count, void (*done)(void *ctx),

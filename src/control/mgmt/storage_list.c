@@ -115,6 +115,7 @@ void storage_look_up(struct mgmt *mgmt, const struct catalog_volume *volume, str
 {
 	const struct catalog_volume_record *record = &volume->record;
 	const struct mgmt_engine *engine = storage_find_engine(mgmt, &record->place);
+	const Store__Pool *errored;
 
 	*known_ret = (struct storage_known){ .address = "" };
 	if (!engine)
@@ -125,9 +126,14 @@ void storage_look_up(struct mgmt *mgmt, const struct catalog_volume *volume, str
 		return;
 	known_ret->address = engine->list->address;
 	known_ret->volume = storage_listed_volume(engine, record->uuid);
+	if (!known_ret->volume)
+		known_ret->volume = storage_listed_errored_volume(engine, volume);
 	known_ret->asked_ns = known_ret->volume ? engine->asked_ns : 0;
-	known_ret->is_absent = !known_ret->volume && !engine->why.error && volume->state == MGMT_VOLUME_READY &&
-			       record->change.kind == CATALOG_NO_CHANGE && engine->asked_ns > record->since_ns;
+	known_ret->is_absent = !engine->why.error && storage_lacks_volume(engine, volume);
+	errored = known_ret->is_absent ? storage_listed_errored_pool(engine, volume->pool) : NULL;
+	known_ret->missing_ns = known_ret->is_absent ? engine->missing.since_ns : 0;
+	if (errored)
+		known_ret->pool_reason = errored->reason;
 }
 
 void storage_reply_volume(struct mgmt *mgmt, struct grpc_call *call, const struct catalog_volume *volume)

@@ -14,9 +14,10 @@
 
 static bool has_failed(const struct mgmt *mgmt, const struct member *member, const struct mgmt_engine *engine)
 {
-	const struct mgmt_health *health = mgmt_find_health(mgmt, member);
+	struct mgmt_health health;
 
-	return (health && health->is_failed) || (engine && engine->list && strcmp(engine->list->state, "FAILED") == 0);
+	return (mgmt_find_health(mgmt, member, &health) && health.is_failed) ||
+	       (engine && engine->list && strcmp(engine->list->state, "FAILED") == 0);
 }
 
 /* `pool` NULL: of a new pool. */

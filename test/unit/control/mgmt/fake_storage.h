@@ -21,6 +21,7 @@ struct fake_pool {
 	uint64_t size_bytes;
 	bool overcommit, scrub_off;
 	uint32_t scrub_seconds;
+	const char *state, *reason; /* NULL: ONLINE */
 };
 
 struct fake_volume {
@@ -554,6 +555,8 @@ static inline void fake_fill_answer(struct fake_storage *storage, int error, str
 		pool->name = storage->pools[i].name;
 		pool->uuid = storage->pools[i].uuid;
 		pool->size_bytes = storage->pools[i].size_bytes;
+		pool->state = (char *)(storage->pools[i].state ? storage->pools[i].state : "ONLINE");
+		pool->reason = (char *)(storage->pools[i].reason ? storage->pools[i].reason : "");
 		pool->volumes = &answer->volume_places[next];
 		for (uint32_t j = 0; j < storage->volume_count; j++) {
 			if (strcmp(storage->volumes[j].pool, pool->name) != 0)
