@@ -6,6 +6,7 @@
  * under way may be older than what the reader has changed.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,9 @@ static void storage_call_done(void *ctx, const struct grpc_result *result)
 		explain_answer(call, (const Store__StorageResp *)result->response, &done);
 	} else {
 		fault_from_result(result, call->address, &done.why);
+		if (done.why.code == FAULT_TIMED_OUT) /* most likely the engine: its server would have been found silent */
+			snprintf(done.why.text, sizeof(done.why.text),
+				 "its engine, or its server at %s, did not answer in time", call->address);
 		if (result->code == GRPC_UNIMPLEMENTED) {
 			done.kind = STORAGE_REFUSED;
 			done.error = -EOPNOTSUPP;
