@@ -347,20 +347,21 @@ static struct attachment *find_attachments(const struct fathom_control_volumes *
 
 void show_hosts(const struct fathom_control_volumes *volumes, const char *host, FILE *out)
 {
-	static const char *const titles[] = { "Host", "Volume", "Rank", "Connections", "Since", "Address" };
+	static const char *const titles[] = { "Host", "Volume", "Rank", "Connections", "Since", "Address", "As of" };
 	struct table *table = titled(titles, ARRAY_COUNT(titles));
 	size_t count;
 	struct attachment *found = find_attachments(volumes, host, &count);
 
 	for (size_t i = 0; i < count; i++) {
 		const struct fathom_control_volume_host *from = found[i].host;
-		char texts[3][SIZE_TEXT_BYTES];
+		char texts[4][SIZE_TEXT_BYTES];
 
 		add_row(table,
 			(const char *[]){ i > 0 && strcmp(found[i - 1].host->nqn, from->nqn) == 0 ? "" : from->nqn,
 					  found[i].volume->name, rank_text(found[i].volume->rank, texts[0]),
 					  found[i].volume->asked_ns ? number_text(from->connections, texts[1]) : "unknown",
-					  time_text(from->since_ns, texts[2]), from->address[0] ? from->address : "-" });
+					  time_text(from->since_ns, texts[2]), from->address[0] ? from->address : "-",
+					  time_text(found[i].volume->asked_ns, texts[3]) });
 	}
 	if (count > 0)
 		table_print(table, 0, out);
