@@ -121,7 +121,7 @@ struct fathom_control_events {
 /* What pool_create() creates. */
 struct fathom_control_new_pool {
 	const char *label;
-	const char *uuid; /* the key: a repeated call with it is the same operation; NULL: the library makes one */
+	const char *uuid; /* of the new pool, the key of the call; NULL: the label is the key */
 	uint64_t size_bytes; /* the most that its volumes may take on all ranks; 0: no limit */
 	const char *ranks; /* "0-3,7"; NULL: all that have joined, or `rank_count` of them */
 	uint32_t rank_count; /* 0: all */

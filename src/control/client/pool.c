@@ -86,8 +86,6 @@ int build_pool_create(struct arena *arena, const struct fathom_control_new_pool 
 	fill_owner(arena, pool, to);
 	to->acl = (char **)arena_texts(arena, (char *const *)pool->acl, pool->acl_count);
 	to->n_acl = pool->acl_count;
-	if (!to->uuid[0])
-		to->uuid = arena_uuid(arena);
 	rank_set_deinit(&ranks);
 	return 0;
 }

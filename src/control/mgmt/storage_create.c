@@ -29,6 +29,17 @@ static int differ(const struct catalog_volume *volume, const char *value, uint64
 	return fault_volume_differs(why, storage_what(volume->pool, volume, what), value, found_text, given_text);
 }
 
+static int differ_flag(const struct catalog_volume *volume, const char *value, bool found, bool given,
+		       struct fathom_fault *why)
+{
+	char what[STORAGE_WHAT_BYTES];
+
+	if (found == given)
+		return 0;
+	return fault_volume_differs(why, storage_what(volume->pool, volume, what), value, found ? "on" : "off",
+				    given ? "on" : "off");
+}
+
 static uint32_t block_bytes_of(const Fathom__VolumeCreateReq *asked)
 {
 	return asked->block_bytes ? asked->block_bytes : BLOCK_BYTES_DEFAULT;
@@ -70,8 +81,9 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 	storage_what(volume->pool, volume, what);
 	if (*asked->uuid && strcasecmp(record->uuid, asked->uuid) != 0)
 		return fault_volume_differs(why, what, "UUID", record->uuid, asked->uuid);
-	if (record->read_only != (asked->read_only != 0))
-		return differ(volume, "read-only", record->read_only, asked->read_only != 0, why);
+	error = differ_flag(volume, "read-only", record->read_only, asked->read_only, why);
+	if (error)
+		return error;
 	if (strcmp(record->origin, origin_of(asked)) != 0)
 		return fault_volume_differs(why, what, "origin", record->origin, origin_of(asked));
 	if (!*asked->from) {
@@ -79,9 +91,10 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 		if (!error)
 			error = differ(volume, "block size", record->block_bytes, block_bytes_of(asked), why);
 		if (!error && !is_left(asked, asked->thick || asked->thin))
-			error = differ(volume, "thick", record->thick, is_thick(volume->pool, asked), why);
+			error = differ_flag(volume, "thick", record->thick, is_thick(volume->pool, asked), why);
 		if (!error && !is_left(asked, asked->checksums || asked->no_checksums))
-			error = differ(volume, "checksums", record->checksums, has_checksums(volume->pool, asked), why);
+			error = differ_flag(volume, "checksums", record->checksums, has_checksums(volume->pool, asked),
+					    why);
 	}
 	if (!error && volume->state == MGMT_VOLUME_DESTROYING)
 		error = storage_refuse_changing(volume->pool, volume, why);
@@ -207,6 +220,19 @@ static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__
 		storage_start(mgmt, names->pool, volume, call);
 }
 
+/* A request without a key: the volume that has its name must be on one of its ranks. */
+static int compare_rank(const struct catalog_volume *volume, const Fathom__VolumeCreateReq *asked,
+			const struct rank_set *ranks, struct fathom_fault *why)
+{
+	uint32_t rank = volume->record.place.rank;
+	char what[STORAGE_WHAT_BYTES], found[16];
+
+	if (*asked->uuid || ranks->count == 0 || rank_set_has(ranks, rank))
+		return 0;
+	snprintf(found, sizeof(found), "%" PRIu32, rank);
+	return fault_volume_differs(why, storage_what(volume->pool, volume, what), "rank", found, asked->ranks);
+}
+
 /* The volume that the request may have created before. NULL: none. */
 static struct catalog_volume *find_existing(struct mgmt *mgmt, const Fathom__VolumeCreateReq *asked,
 					    const struct names *names)
@@ -250,8 +276,10 @@ static void place_volume(struct mgmt *mgmt, struct grpc_call *call, const Protob
 		existing = find_existing(mgmt, asked, &names);
 	if (existing)
 		error = check_same_name(existing, &names, &why);
-	if (!error && !existing)
+	if (!error)
 		error = read_ranks(names.pool, asked->ranks, &only, &why);
+	if (!error && existing)
+		error = compare_rank(existing, asked, &only, &why);
 	if (!error && !existing)
 		error = storage_place_volume(mgmt, names.pool, promised_bytes(names.pool, asked), &only, &placed, &why);
 	if (error)
@@ -261,6 +289,24 @@ static void place_volume(struct mgmt *mgmt, struct grpc_call *call, const Protob
 	else
 		add_volume(mgmt, call, asked, &names, &placed);
 	rank_set_deinit(&only);
+}
+
+/* A clone is placed on the rank of its origin, which must be one of the request's. */
+static int check_clone_rank(const struct catalog_volume *origin, const Fathom__VolumeCreateReq *asked,
+			    struct fathom_fault *why)
+{
+	char sentence[STORAGE_SENTENCE_BYTES];
+	struct rank_set ranks = { 0 };
+	int error = read_ranks(origin->pool, asked->ranks, &ranks, why);
+
+	if (!error && ranks.count > 0 && !rank_set_has(&ranks, origin->record.place.rank)) {
+		snprintf(sentence, sizeof(sentence), "create volume \"%.*s\" on rank %.32s", CATALOG_FULL_BYTES,
+			 asked->name, asked->ranks);
+		error = fault_storage_refused(why, origin->record.place.rank, sentence,
+					      "a clone is on the rank of its origin");
+	}
+	rank_set_deinit(&ranks);
+	return error;
 }
 
 /* Create a clone, on the rank of its origin. */
@@ -277,7 +323,9 @@ static void create_clone(struct mgmt *mgmt, struct grpc_call *call, const Fathom
 		snprintf(name, sizeof(name), "%s/%s", names->from.pool, names->from.volume);
 		error = fault_no_such_volume(&why, name);
 	} else {
-		error = storage_check_share(names->pool, origin->record.place.rank, &why);
+		error = check_clone_rank(origin, asked, &why);
+		if (!error)
+			error = storage_check_share(names->pool, origin->record.place.rank, &why);
 	}
 	if (error) {
 		mgmt_fail(call, error, &why);

@@ -94,6 +94,41 @@ static int compare_ranks(const struct catalog_pool *pool, const Mgmt__PoolCreate
 	return 0;
 }
 
+static bool has_entries(const struct acl *acl, const struct acl *other)
+{
+	char text[ACL_ENTRY_BYTES], other_text[ACL_ENTRY_BYTES];
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < acl->count; i++) {
+		acl_format_entry(&acl->entries[i], text);
+		for (uint32_t k = 0; k < other->count; k++)
+			found += strcmp(acl_format_entry(&other->entries[k], other_text), text) == 0;
+	}
+	return found == acl->count && found == other->count;
+}
+
+/* Without a key the owner counts, too: two operators may choose one label. */
+static int compare_access(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
+{
+	const struct catalog_pool_record *record = &pool->record;
+	struct acl *acl;
+	int error;
+
+	if (strcmp(record->owner, asked->user) != 0)
+		return fault_pool_differs(why, record->name, "owner", record->owner, asked->user);
+	if (strcmp(record->group, asked->user_group) != 0)
+		return fault_pool_differs(why, record->name, "group", record->group, asked->user_group);
+	if (asked->n_acl == 0)
+		return 0;
+	error = acl_create((const char *const *)asked->acl, asked->n_acl, &acl, why);
+	if (error)
+		return error;
+	if (!has_entries(acl, record->acl))
+		error = fault_pool_differs(why, record->name, "access control list", "other entries", "these");
+	free(acl);
+	return error;
+}
+
 /* The pool that the request may have created before: it has the label or the UUID. */
 static int check_existing(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
 {
@@ -110,6 +145,8 @@ static int check_existing(const struct catalog_pool *pool, const Mgmt__PoolCreat
 	if (!error && pool->record.overcommit != (asked->overcommit != 0))
 		error = fault_pool_differs(why, label, "overcommit", pool->record.overcommit ? "true" : "false",
 					   asked->overcommit ? "true" : "false");
+	if (!error && !*asked->uuid)
+		error = compare_access(pool, asked, why);
 	if (!error && pool->state == MGMT_POOL_DESTROYING)
 		error = storage_refuse_changing(pool, NULL, why);
 	return error;

@@ -103,6 +103,7 @@ int run_pool_create(struct control_run *run)
 {
 	struct fathom_control_new_pool pool = {
 		.label = run->argv[0],
+		.uuid = run->values.uuid,
 		.ranks = run->values.ranks,
 		.rank_count = (uint32_t)run->values.nranks,
 		.overcommit = run->values.overcommit,

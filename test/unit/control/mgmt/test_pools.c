@@ -80,6 +80,33 @@ static void a_repeated_creation_succeeds_and_a_different_one_says_what_differs(v
 	assert_int_equal(storage_of(0)->pool_count, 1);
 }
 
+/* Two operators may choose one label. */
+static void without_a_key_the_owner_and_the_list_count_too(void **state)
+{
+	const char *entry = "A::bob@:rw";
+	struct pool_request request;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+
+	join_many(2);
+	fill_pool(&request, "p1", "");
+	snprintf(uuid, sizeof(uuid), "%s", ((const Mgmt__PoolCreateResp *)answer_of(ask_pool(&request)))->uuid);
+	assert_string_equal(((const Mgmt__PoolCreateResp *)answer_of(ask_pool(&request)))->uuid, uuid);
+	request.message.acl = (char **)&entry;
+	request.message.n_acl = 1;
+	assert_string_equal(ask_pool(&request)->why.text,
+			    "pool \"p1\" exists, with another access control list: other entries, not these");
+	request.message.user_group = (char *)"staff@";
+	assert_string_equal(ask_pool(&request)->why.text, "pool \"p1\" exists, with another group: , not staff@");
+	request.message.user = (char *)"eve@";
+	assert_string_equal(ask_pool(&request)->why.text, "pool \"p1\" exists, with another owner: bob@, not eve@");
+	fill_pool(&request, "p2", "");
+	request.message.acl = (char **)&entry;
+	request.message.n_acl = 1;
+	(void)answer_of(ask_pool(&request));
+	(void)answer_of(ask_pool(&request));
+	assert_int_equal(list_pools()->n_pools, 2);
+}
+
 static void requests_that_make_no_sense_are_refused(void **state)
 {
 	char long_name[80];
@@ -394,6 +421,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_pool_is_created_on_all_ranks_and_destroyed),
 		TEST(a_repeated_creation_succeeds_and_a_different_one_says_what_differs),
+		TEST(without_a_key_the_owner_and_the_list_count_too),
 		TEST(requests_that_make_no_sense_are_refused),
 		TEST(a_rank_that_has_not_joined_gets_no_pool),
 		TEST(a_number_of_ranks_takes_those_with_the_most_free_space),

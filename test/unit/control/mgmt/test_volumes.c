@@ -126,6 +126,25 @@ static void only_joined_ranks_get_volumes(void **state)
 	assert_int_equal(create_volume_on("p/b", GIB, "0")->why.code, FAULT_POOL_UNREACHABLE);
 }
 
+/* With a key the volume may have been moved since. */
+static void a_repeated_creation_on_another_rank_says_so(void **state)
+{
+	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", GIB, "1"));
+	volume_of(create_volume_on("p/a", GIB, "0-1"));
+	assert_string_equal(create_volume_on("p/a", GIB, "0")->why.text,
+			    "volume \"p/a\" exists, with another rank: 1, not 0");
+	request.name = (char *)"p/a";
+	snprintf(uuid, sizeof(uuid), "%s", show_volume("p/a")->uuid);
+	request.uuid = uuid;
+	request.size_bytes = GIB;
+	request.ranks = (char *)"0";
+	volume_of(FATHOM_ASK("VolumeCreate", request, volume));
+}
+
 static void a_repeated_creation_succeeds_and_a_different_one_says_what_differs(void **state)
 {
 	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
@@ -587,6 +606,7 @@ int main(void)
 		TEST(a_rank_that_failed_or_is_nearly_full_gets_no_volume),
 		TEST(a_volume_that_fits_nowhere_is_refused),
 		TEST(only_joined_ranks_get_volumes),
+		TEST(a_repeated_creation_on_another_rank_says_so),
 		TEST(a_repeated_creation_succeeds_and_a_different_one_says_what_differs),
 		TEST(requests_that_make_no_sense_are_refused),
 		TEST(a_volume_is_resized),
