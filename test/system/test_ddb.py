@@ -194,6 +194,21 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         engine.kill()
         self.problems(status=0)
 
+    def test_data_are_compared_with_their_checksums(self):
+        engine = self.make()
+        self.assertIn("nothing has checksums", self.ddb(self.storage, "verify_data").stdout)
+        engine.run_commands("volume_create p2 sums 4M --checksums\n")
+        self.assertEqual(engine.stop(), 0)
+        self.assertIn("p2/sums: blocks compared: 1024, not matching: 0, not compared: 0", self.ddb(self.storage, "verify_data").stdout)
+        with open(self.path("pools/p2/volumes/sums/data.1"), "r+b") as file:
+            file.seek(8191)
+            file.write(b"xx")
+        self.assertIn("DAMAGE data-mismatch: p2/sums: block 1, blocks: 2", self.ddb(self.storage, "verify_data p2/sums", status=1).stdout)
+        self.assertEqual(self.json(self.storage, "verify_data", "p2", status=1)["objects"],
+                         [{"name": "p2/sums", "blocks": 1024, "mismatches": 2, "suspect_blocks": 0, "ranges": [{"block": 1, "blocks": 2}]}])
+        self.assertEqual(self.json(self.storage, "verify_data p1")["objects"], [])
+        self.ddb(self.storage, "verify_data nosuch", status=2)
+
     def test_rm_moves_to_the_trash(self):
         self.make_and_kill()
         done = self.ddb("--write", "--yes", self.storage, "rm", "p1/a")
@@ -261,7 +276,7 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
             return [line.split("\t")[0] for line in run(FATHOM, "--complete", *words).stdout.splitlines()]
         commands = re.findall(r"(?m)^([a-z_]+) ", run(FATHOM, "ddb", input="help\n").stdout)
         self.assertEqual(offers("ddb", "--write", self.storage, ""), commands)
-        self.assertEqual(offers("ddb", self.storage, "ver"), ["verify", "version"])
+        self.assertEqual(offers("ddb", self.storage, "ver"), ["verify", "verify_data", "version"])
         self.assertEqual(offers("ddb", "")[0], "@files")
 
     def test_a_load_that_is_killed_leaves_the_old_data_or_the_new(self):

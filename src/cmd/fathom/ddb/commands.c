@@ -423,8 +423,10 @@ static const struct ddb_command commands[] = {
 	{ "value_dump", NULL, "PATH [FILE]", "the record of an object as its file has it", 1, 2, true, run_value_dump },
 	{ "value_load", NULL, "FILE PATH", "replace the record of an object; its checksum is computed (--write)", 2, 2,
 	  true, run_value_load },
-	{ "verify", NULL, NULL, "check records, checksums, sizes of files, space, and what does not belong there", 0, 0,
-	  true, ddb_verify },
+	{ "verify", NULL, NULL, "check records, their checksums, sizes of files, space, and what does not belong there", 0,
+	  0, true, ddb_verify },
+	{ "verify_data", NULL, "[PATH]", "compare the data of volumes with their checksums; it reads all data", 0, 1, true,
+	  ddb_verify_data },
 	{ "version", NULL, NULL, "print the version", 0, 0, false, run_version },
 };
 

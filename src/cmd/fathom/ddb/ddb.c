@@ -36,7 +36,7 @@ const struct option_table ddb_table = {
 	OPTION_ROWS(rows),
 	.operands = OPTION_FILES,
 	.operands_after = "close dump help list load ls open quit repair rm show superblock_dump value_dump value_load "
-			  "verify version",
+			  "verify verify_data version",
 	.more = "Exit status: 0: no damage; 1: damage, or a change was not made; 2: the command line is not valid, or "
 		"something cannot be read.",
 };

@@ -55,6 +55,7 @@ const struct ddb_command *ddb_find_command(const char *name);
 
 int ddb_verify(struct ddb *ddb, char **words);
 int ddb_repair(struct ddb *ddb, char **words);
+int ddb_verify_data(struct ddb *ddb, char **words);
 
 /* ---- ddb.c ---- */
 

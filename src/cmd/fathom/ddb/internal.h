@@ -68,8 +68,7 @@ MUST_CHECK int store_replace_file(struct store *store, int folder, const char *n
 
 /* Create the file of checksums at `path`, of a volume of `size_bytes`; an engine computes the checksums. */
 MUST_CHECK int store_make_sums(struct store *store, const char *path, uint64_t size_bytes, struct fathom_fault *why);
-/* Whether the record says that there is a file of checksums; its name. */
-bool store_has_sums(const struct store_object *object);
+/* The name of the file of checksums, which the object has. */
 void store_sums_name(const struct store_object *object, char name_ret[STORE_DATA_NAME_BYTES]);
 
 #endif

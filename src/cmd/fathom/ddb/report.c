@@ -98,6 +98,99 @@ int ddb_verify(struct ddb *ddb, char **words)
 	return report(ddb);
 }
 
+/* ---- data ---- */
+
+enum { RANGES_SHOWN = 64 };
+
+/* One object that is verified. */
+struct verified {
+	const struct ddb *ddb;
+	const struct store_object *object;
+	json_t *ranges;
+	size_t range_count;
+};
+
+static void show_mismatch(void *ctx, uint64_t first_block, uint64_t block_count)
+{
+	struct verified *self = ctx;
+
+	if (self->range_count++ >= RANGES_SHOWN)
+		return;
+	if (self->ddb->options.json)
+		must(json_array_append_new(self->ranges, json_pack("{s:I, s:I}", "block", (json_int_t)first_block, "blocks",
+								   (json_int_t)block_count)) == 0);
+	else
+		printf("DAMAGE data-mismatch: %s: block %" PRIu64 ", blocks: %" PRIu64 "\n", self->object->name,
+		       first_block, block_count);
+}
+
+/* Returns an exit status. `list`: of JSON. */
+static int verify_object(const struct ddb *ddb, const struct store_object *object, json_t *list)
+{
+	struct verified self = { .ddb = ddb, .object = object, .ranges = json_array() };
+	struct store_sums sums;
+	struct fathom_fault why;
+
+	must(self.ranges);
+	if (store_verify_data(ddb->store, object, show_mismatch, &self, &sums, &why) != 0) {
+		json_decref(self.ranges);
+		return ddb_fail(ddb, &why);
+	}
+	if (!ddb->options.json) {
+		if (self.range_count > RANGES_SHOWN)
+			printf("    and %zu ranges more\n", self.range_count - RANGES_SHOWN);
+		printf("%s: blocks compared: %" PRIu64 ", not matching: %" PRIu64 ", not compared: %" PRIu64 "\n",
+		       object->name, sums.blocks, sums.mismatches, sums.suspect_blocks);
+	}
+	must(json_array_append_new(list, json_pack("{s:o, s:I, s:I, s:I, s:o}", "name", ddb_json_text(object->name),
+						   "blocks", (json_int_t)sums.blocks, "mismatches",
+						   (json_int_t)sums.mismatches, "suspect_blocks",
+						   (json_int_t)sums.suspect_blocks, "ranges", self.ranges)) == 0);
+	return sums.mismatches > 0 ? DDB_FOUND : EXIT_SUCCESS;
+}
+
+/* `outer` is the object or holds it; NULL: everything does. */
+static bool is_within(const struct store_object *object, const struct store_object *outer)
+{
+	size_t bytes = outer ? strlen(outer->name) : 0;
+
+	return !outer || (strncmp(object->name, outer->name, bytes) == 0 &&
+			  (object->name[bytes] == '\0' || object->name[bytes] == '/'));
+}
+
+int ddb_verify_data(struct ddb *ddb, char **words)
+{
+	const struct store *store = ddb->store;
+	const struct store_object *outer = NULL;
+	int status = EXIT_SUCCESS;
+	struct fathom_fault why;
+	json_t *list;
+
+	store_read(ddb->store);
+	if (words[0]) {
+		int index = store_find(store, words[0], &why);
+
+		if (index < 0)
+			return ddb_fail(ddb, &why);
+		outer = &store->objects[index];
+	}
+	list = json_array();
+	must(list);
+	for (size_t i = 0; i < store->object_count; i++) {
+		if (store_has_sums(&store->objects[i]) && is_within(&store->objects[i], outer)) {
+			int result = verify_object(ddb, &store->objects[i], list);
+
+			status = result > status ? result : status;
+		}
+	}
+	if (!ddb->options.json && json_array_size(list) == 0 && status == EXIT_SUCCESS)
+		printf("nothing has checksums\n");
+	if (ddb->options.json)
+		(void)ddb_print_json(json_pack("{s:o, s:O}", "storage", ddb_json_text(store->root_path), "objects", list));
+	json_decref(list);
+	return status;
+}
+
 /* ---- repair ---- */
 
 /* Print what would be done. Returns the number of repairs. */

@@ -13,6 +13,7 @@
  *	check.c		what no single file shows: equal UUIDs, promised space, groups in commit
  *	change.c	changes: move to the trash, repair, replace a record
  *	data.c		dump and load the data of a volume
+ *	sums.c		compares data with their checksums
  *
  * Changes need the lock of the storage, which an engine holds as long as it runs. A reader does not hold it: an engine may
  * start beside it. Then findings may be changes under way. Thread: one. Out of memory fails a must().
@@ -156,5 +157,23 @@ MUST_CHECK int store_dump(const struct store *store, const struct store_object *
  */
 MUST_CHECK int store_load(struct store *store, const struct store_object *object, const char *from, const char *sha256,
 			  struct store_copy *copy_ret, struct fathom_fault *why);
+
+/* ---- checksums ---- */
+
+/* Whether the record, which is valid, says that there is a file of checksums. */
+bool store_has_sums(const struct store_object *object);
+
+struct store_sums {
+	uint64_t blocks, mismatches; /* that were compared, of 4096 bytes; of these, that do not match */
+	uint64_t suspect_blocks;     /* not compared: a crash interrupted writes of their regions */
+};
+/* Adjacent blocks do not match. */
+typedef void (*store_mismatch_fn)(void *ctx, uint64_t first_block, uint64_t block_count);
+/*
+ * Compare the data of an object that has checksums. `mismatch` is called in the order of the blocks. Errors (explained):
+ * -ENOENT, -EIO ...
+ */
+MUST_CHECK int store_verify_data(const struct store *store, const struct store_object *object, store_mismatch_fn mismatch,
+				 void *ctx, struct store_sums *sums_ret, struct fathom_fault *why);
 
 #endif

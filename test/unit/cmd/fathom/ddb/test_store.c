@@ -508,6 +508,45 @@ static void data_are_the_same_after_a_dump_and_a_load(void **state)
 	store_close(store);
 }
 
+/* `ctx`: the first range, and the number of ranges. */
+static void note_mismatch(void *ctx, uint64_t first_block, uint64_t block_count)
+{
+	uint64_t *seen = ctx;
+
+	if (seen[2]++ == 0) {
+		seen[0] = first_block;
+		seen[1] = block_count;
+	}
+}
+
+#define DD(bytes, to, offset)                                                                                              \
+	"printf '" bytes "' | dd bs=1 conv=notrunc status=none of=pools/p2/volumes/a/" to " seek=" offset
+
+static void blocks_that_do_not_match_their_checksums_are_found(void **state)
+{
+	struct store *store = open_store(false);
+	const struct store_object *object = &store->objects[store_find(store, "p2/a", NULL)];
+	uint64_t seen[3] = { 0 };
+	struct store_sums sums;
+	struct fathom_fault why;
+
+	assert_int_equal(store_verify_data(store, object, note_mismatch, seen, &sums, &why), 0);
+	assert_int_equal(sums.blocks, 1024);
+	assert_int_equal(sums.mismatches + sums.suspect_blocks + seen[2], 0);
+	/* in blocks 7 and 8, and in the checksum of block 1023 */
+	assert_int_equal(in_root(DD("xxx", "data.1", "32767") " && " DD("x", "sums.1", "1052668")), 0);
+	assert_int_equal(store_verify_data(store, object, note_mismatch, seen, &sums, &why), 0);
+	assert_int_equal(sums.mismatches, 3);
+	assert_int_equal(seen[0], 7);
+	assert_int_equal(seen[1], 2);
+	assert_int_equal(seen[2], 2);
+	assert_int_equal(in_root(DD("\\001", "sums.1", "0")), 0); /* writes of the region were interrupted */
+	assert_int_equal(store_verify_data(store, object, note_mismatch, seen, &sums, &why), 0);
+	assert_int_equal(sums.blocks + sums.mismatches, 0);
+	assert_int_equal(sums.suspect_blocks, 1024);
+	store_close(store);
+}
+
 static void what_cannot_be_loaded_changes_nothing(void **state)
 {
 	struct store *store = open_store(true);
@@ -563,6 +602,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_record_is_replaced_only_by_valid_values, make_storage, remove_storage),
 		cmocka_unit_test_setup_teardown(data_are_the_same_after_a_dump_and_a_load, make_storage, remove_storage),
 		cmocka_unit_test_setup_teardown(what_cannot_be_loaded_changes_nothing, make_storage, remove_storage),
+		cmocka_unit_test_setup_teardown(blocks_that_do_not_match_their_checksums_are_found, make_storage,
+						remove_storage),
 		cmocka_unit_test_setup_teardown(a_short_data_file_is_dumped_with_zeroes, make_storage, remove_storage),
 	};
 
