@@ -221,9 +221,9 @@ struct fathom_control_pool_rank {
 	const char *domain; /* its fault domain, "/rack0/node0" */
 	uint64_t minute_operations; /* I/O of all volumes of the rank in the last minute */
 	uint64_t minute_bytes;
-	const char *share; /* of the pool on the rank: "up", "extending", "draining", "drained", "excluded" */
-	uint64_t share_since_ns; /* since 1970 */
-	const char *share_info; /* what remains to be moved, and what cannot be moved and why; "": nothing */
+	const char *share; /* of the pool on the rank: "up", "extending", "draining", "drained", "excluded", "lost" */
+	uint64_t share_since_ns; /* since 1970; 0: not known, of a lost share */
+	const char *share_info; /* what remains to be moved, what cannot be moved and why, or what is lost; "" */
 	uint32_t moving_count; /* of its volumes, those that are being moved to another rank */
 	uint32_t old_copy_count; /* copies of moved volumes that the engine has still to erase */
 };

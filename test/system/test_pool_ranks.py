@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 The ranks of a pool with real engines: a pool gets a rank, its first rank is drained while the server and the engines are killed, and is used
-again. What a host wrote before is where the volume is.
+again. What a host wrote before is where the volume is. A rank whose storage was formatted again is brought back by the commands of the runbook.
 """
 
 import os
@@ -17,6 +17,7 @@ HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-1111-4111-8111-111111111111"
 MIB = 1 << 20
 WAIT_SECONDS = 120
 SHARE_NOT_UP = "1360"
+SHARE_LOST = "1363"
 
 
 class Ranks(ServerTest):
@@ -45,10 +46,10 @@ class Ranks(ServerTest):
                                "--quiet", "--verify-state", self.state, "--bs", "64k", *options),
                               capture_output=True, text=True, timeout=WAIT_SECONDS)
 
-    def fathom(self, *words):
-        done = subprocess.run((FATHOM, "pool", *words, "-i", "-l", f"127.0.0.1:{self.rig.port}"), capture_output=True, text=True, timeout=60)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.rig.log())
-        return done.stdout
+    def fathom(self, *words, group="pool", status=0):
+        done = subprocess.run((FATHOM, group, *words, "-i", "-l", f"127.0.0.1:{self.rig.port}"), capture_output=True, text=True, timeout=WAIT_SECONDS)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr + self.rig.log())
+        return done.stdout + done.stderr
 
     def share(self, rank):
         pool = self.pool("PoolQuery", self.messages.mgmt.PoolQueryReq(id="p"))
@@ -122,6 +123,30 @@ class Ranks(ServerTest):
         answer = self.storage(0, action=erase, pool="p", volume="a", volume_uuid=self.volume("VolumeList", name="p/a").volumes[0].uuid)
         self.assertEqual(answer.error, -22, answer.text)
         self.assertEqual(self.volumes_of_engine(0), [("a", "")])
+
+    def test_a_pool_gets_the_new_engine_of_a_rank_that_was_formatted_again(self):
+        self.start()
+        self.fathom("extend", "p", "--ranks", "1")
+        self.volume("VolumeCreate", name="p/x", size_bytes=16 * MIB, ranks="1")
+        self.assertEqual(self.perf(0, "--rw", "write", "--count", "64").returncode, 0)
+        self.fathom("stop", "--ranks", "1", group="system")
+        self.fathom("format", "--instances", "1", "--force", "--replace", group="storage")
+        self.rig.wait_joined()
+        self.assertIn("lost volumes: 1, the first is volume \"p/x\"", self.fathom("events", group="system"))
+        self.assertRegex(self.fathom("query", "p"), r"Share of rank 1: lost: .*1 volume, the first is \"x\"\. Destroy each with `fathom volume destroy p/VOLUME --force`")
+        self.assertRegex(self.fathom("list", "p", group="volume"), r"p/x +\S.* lost ")
+        self.rig.kill()
+        self.rig.start()
+        self.rig.wait_joined()
+        self.assertIn(f"code = {SHARE_LOST}", self.fathom("extend", "p", "--ranks", "1", status=1))
+        self.assertIn("code = 1262", self.fathom("destroy", "p/x", group="volume", status=1))
+        self.fathom("destroy", "p/x", "--force", group="volume")
+        self.fathom("extend", "p", "--ranks", "1")
+        self.assertEqual(self.wait_share(1, "up").share_info, "")
+        self.volume("VolumeCreate", name="p/x", size_bytes=16 * MIB, ranks="1")
+        self.assertEqual(self.volume("VolumeMove", name="p/a", rank=1).volume.rank, 1)
+        self.assertEqual(self.volumes_of_engine(1), [("a", ""), ("x", "")])
+        self.wait_read(1)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,8 @@ struct catalog_pool_change {
 struct catalog_use {
 	enum mgmt_share_state state; /* not ABSENT */
 	uint64_t since_ns;	     /* CLOCK_REALTIME */
+	bool has_former;	     /* EXTENDING, REMOVING: the rank's share was lost with this member */
+	uint8_t former[MEMBER_UUID_BYTES];
 };
 
 struct catalog_pool_record {
@@ -265,7 +267,12 @@ MUST_CHECK int catalog_layout(const struct catalog_pool *pool, uint32_t room, st
 void catalog_layout_free(struct catalog_layout *layout);
 /* Add a place, in its order. Its rank has none. */
 void catalog_layout_add(struct catalog_layout *layout, const struct catalog_place *place, enum mgmt_share_state state);
-/* Change the state of the place at `index`; ABSENT removes it. */
+/* The place's rank has one, whose member is gone: the new member is to get a share in place of the lost one. */
+void catalog_layout_replace(struct catalog_layout *layout, const struct catalog_place *place);
+/*
+ * Change the state of the place at `index`. ABSENT removes it; but if its share replaces a lost one, that is the pool's
+ * again, EXCLUDED.
+ */
 void catalog_layout_move(struct catalog_layout *layout, uint32_t index, enum mgmt_share_state state);
 /* Store the layout; takes it if it succeeds. Errors: those of catalog_store_pool(). */
 MUST_CHECK int catalog_set_layout(struct catalog *catalog, struct catalog_pool *pool, struct catalog_layout *layout,

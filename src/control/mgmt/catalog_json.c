@@ -142,28 +142,39 @@ static void pack_properties(json_t *json, const struct catalog_pool_record *reco
 static json_t *pack_share(const struct catalog_pool_record *record, uint32_t index)
 {
 	json_t *json = pack_place(&record->places[index]);
+	char uuid[MEMBER_UUID_TEXT_BYTES];
 
 	if (record->uses) {
 		json_object_set_new(json, "state", json_string(catalog_share_word(record->uses[index].state)));
 		json_object_set_new(json, "since_ns", json_integer((json_int_t)record->uses[index].since_ns));
 	}
+	if (record->uses && record->uses[index].has_former)
+		json_object_set_new(json, "former", json_string(member_uuid_format(record->uses[index].former, uuid)));
 	return json;
 }
 
 /* A place without a state is of a pool whose shares have never changed, or of an older release. */
 static bool unpack_share(json_t *json, struct catalog_pool_record *record, uint32_t index)
 {
-	struct catalog_use use = { MGMT_SHARE_UP, record->created_ns };
+	struct catalog_use use = { .state = MGMT_SHARE_UP, .since_ns = record->created_ns };
 	json_t *state = json_object_get(json, "state"), *since_ns = json_object_get(json, "since_ns");
+	json_t *former = json_object_get(json, "former");
 	int found = MGMT_SHARE_UP;
 
-	if (state || since_ns) {
+	if (state || since_ns || former) {
 		found = json_is_string(state) ? catalog_share_state(json_string_value(state)) : -1;
 		if (found < 0 || !json_is_integer(since_ns))
 			return false;
-		use = (struct catalog_use){ (enum mgmt_share_state)found, (uint64_t)json_integer_value(since_ns) };
-		(void)json_object_del(json, "state"); /* it is there; the rest is a place */
+		use.state = (enum mgmt_share_state)found;
+		use.since_ns = (uint64_t)json_integer_value(since_ns);
+		use.has_former = former != NULL;
+		if (former && (use.state != MGMT_SHARE_EXTENDING && use.state != MGMT_SHARE_REMOVING))
+			return false;
+		if (former && (!json_is_string(former) || member_uuid_parse(json_string_value(former), use.former) < 0))
+			return false;
+		(void)json_object_del(json, "state"); /* the rest is a place */
 		(void)json_object_del(json, "since_ns");
+		(void)json_object_del(json, "former");
 	}
 	record->uses[index] = use;
 	return unpack_place(json, &record->places[index]);

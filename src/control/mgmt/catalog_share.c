@@ -36,7 +36,7 @@ struct catalog_use catalog_use(const struct catalog_pool_record *record, uint32_
 	must(index < record->place_count);
 	if (record->uses)
 		return record->uses[index];
-	return (struct catalog_use){ MGMT_SHARE_UP, record->created_ns };
+	return (struct catalog_use){ .state = MGMT_SHARE_UP, .since_ns = record->created_ns };
 }
 
 int catalog_share_index(const struct catalog_pool *pool, uint32_t rank)
@@ -122,14 +122,36 @@ void catalog_layout_add(struct catalog_layout *layout, const struct catalog_plac
 	}
 	must(at == 0 || layout->places[at - 1].rank < place->rank);
 	layout->places[at] = *place;
-	layout->uses[at] = (struct catalog_use){ state, clock_realtime_ns() };
+	layout->uses[at] = (struct catalog_use){ .state = state, .since_ns = clock_realtime_ns() };
+}
+
+void catalog_layout_replace(struct catalog_layout *layout, const struct catalog_place *place)
+{
+	uint32_t at = 0;
+
+	while (at < layout->count && layout->places[at].rank != place->rank)
+		at++;
+	must(at < layout->count);
+	must(!is_changing(layout->uses[at].state));
+	layout->uses[at] =
+		(struct catalog_use){ .state = MGMT_SHARE_EXTENDING, .since_ns = clock_realtime_ns(), .has_former = true };
+	memcpy(layout->uses[at].former, layout->places[at].member, sizeof(layout->uses[at].former));
+	layout->places[at] = *place;
 }
 
 void catalog_layout_move(struct catalog_layout *layout, uint32_t index, enum mgmt_share_state state)
 {
+	struct catalog_use *use = &layout->uses[index];
+
 	must(index < layout->count);
+	if (state == MGMT_SHARE_ABSENT && use->has_former) {
+		memcpy(layout->places[index].member, use->former, sizeof(use->former));
+		state = MGMT_SHARE_EXCLUDED;
+	}
 	if (state != MGMT_SHARE_ABSENT) {
-		layout->uses[index] = (struct catalog_use){ state, clock_realtime_ns() };
+		use->state = state;
+		use->since_ns = clock_realtime_ns();
+		use->has_former = use->has_former && is_changing(state);
 		return;
 	}
 	layout->count--;

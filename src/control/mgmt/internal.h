@@ -292,6 +292,8 @@ void storage_close(struct mgmt *mgmt);
 uint32_t storage_drain_shares(const struct mgmt *mgmt);
 /* Members have changed: changes that wait for one that is back go on soon. */
 void storage_members_changed(struct mgmt *mgmt);
+/* A rank was replaced: report what pools and volumes have lost. */
+void storage_raise_lost(struct mgmt *mgmt, uint32_t rank);
 /* The last member was removed: all pools and volumes are gone. Errors: those of catalog_remove_pool(). */
 MUST_CHECK int storage_forget_all(struct mgmt *mgmt, struct fathom_fault *why);
 

@@ -287,6 +287,10 @@ static void join_all(struct deadline *deadline)
 
 	must(count <= mgmt->join_count);
 	raise_joined(mgmt);
+	TAILQ_FOREACH (join, &mgmt->joins, link) {
+		if (!join->error && join->request->replace)
+			storage_raise_lost(mgmt, join->member.rank);
+	}
 	probe_mgmt_joined(reactor_now(), count, system_map_version(mgmt->system), reactor_now() - began);
 	while ((join = TAILQ_FIRST(&mgmt->joins))) {
 		TAILQ_REMOVE(&mgmt->joins, join, link);

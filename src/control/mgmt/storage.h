@@ -12,6 +12,7 @@
  *     storage_pool_set.c   properties of a pool that its engines keep
  *     storage_share.c      the ranks of a pool: extend, exclude, drain, reintegrate
  *     storage_drain.c      moves of the volumes of a rank that is drained
+ *     storage_lost.c       shares and volumes of ranks that were erased or replaced
  *     storage_old_copy.c   what moved volumes have left on ranks that were down
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
  *     storage_evict.c      evictions: calls that wait for many volumes
@@ -325,6 +326,18 @@ void storage_extension_done(struct mgmt_task *task);
 void storage_extension_refused(struct mgmt_task *task, const struct fathom_fault *refusal);
 /* Answer a call that has extended the pool. */
 void storage_reply_extended(const struct catalog_pool *pool, struct grpc_call *call);
+
+/* ---- storage_lost.c ---- */
+
+/* Whether the rank of the share at `index` was erased or replaced since. Not of a share that is being added or removed. */
+bool storage_share_is_lost(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index);
+/* The fault share_lost (-ENODATA), of a rank with a lost share. */
+int storage_refuse_lost(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank, struct fathom_fault *why);
+/* Whether the lost share can be replaced: the pool has no lost volumes on the rank. Errors: -ENODATA (share_lost). */
+MUST_CHECK int storage_check_replaceable(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank,
+					 struct fathom_fault *why);
+/* What is lost, and what to do, for people. `text` has STORAGE_INFO_BYTES. */
+void storage_explain_lost(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank, char *text);
 
 /* ---- storage_drain.c ---- */
 

@@ -97,6 +97,11 @@ static void fill_share(const struct mgmt *mgmt, const struct catalog_pool *pool,
 	rank->share = (char *)catalog_share_word(use.state);
 	rank->share_since_ns = use.since_ns;
 	rank->share_info = queried->infos[index];
+	if (storage_share_is_lost(mgmt, pool, index)) {
+		rank->share = (char *)"lost";
+		rank->share_since_ns = 0; /* nothing has stored it */
+		storage_explain_lost(mgmt, pool, rank->rank, queried->infos[index]);
+	}
 	rank->moving_count = progress.moving;
 	rank->old_copy_count = progress.old_copies;
 	if (use.state != MGMT_SHARE_DRAINING)

@@ -3,8 +3,9 @@
  * The ranks of a pool: extend, exclude, drain, reintegrate.
  *
  * An extension is an intent: its shares are EXTENDING in the pool's record, and a task of the pool calls their ranks. If
- * one refuses, all shares of the request become REMOVING, are destroyed where they may exist, and leave the record. The
- * other changes are one transaction each, without calls; storage_drain.c moves the volumes of shares that are DRAINING.
+ * one refuses, all shares of the request become REMOVING, are destroyed where they may exist, and leave the record. A share
+ * that replaces a lost one is an extension, too; if it is undone, the record names the lost member again. The other changes
+ * are one transaction each, without calls; storage_drain.c moves the volumes of shares that are DRAINING.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -66,34 +67,62 @@ void storage_reply_extended(const struct catalog_pool *pool, struct grpc_call *c
 	grpc_reply(call, &response.base);
 }
 
-/* Add the rank to `layout`, unless the pool has it. `repeats_ret`: it is being added. */
-static int add_rank(struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank, struct catalog_layout *layout,
-		    bool *repeats_ret, struct fathom_fault *why)
+/* What a request adds. */
+struct extension {
+	struct catalog_layout layout;
+	uint32_t added; /* shares, those in place of lost ones included */
+	bool repeats;	/* another rank of the request is being added */
+};
+
+/* Give the rank's member a share: a new one, or in place of the lost one. */
+static int add_member(struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank, struct extension *extension,
+		      struct fathom_fault *why)
 {
 	const struct member *member = system_member_by_rank(mgmt->system, rank);
-	int index = catalog_share_index(pool, rank);
+	bool replaces = catalog_share_index(pool, rank) >= 0;
 	struct catalog_place place = { .rank = rank };
-	char what[STORAGE_WHAT_BYTES];
-	struct catalog_use use;
+	int error = 0;
 
-	if (index < 0 && !member)
+	if (!member)
 		return fault_no_such_rank(why, rank);
-	if (index < 0 && member->state != MEMBER_JOINED)
+	if (member->state != MEMBER_JOINED)
 		return fault_rank_not_joined(why, rank, member_state_wire(member->state));
-	if (index < 0) {
-		memcpy(place.member, member->uuid, sizeof(place.member));
-		catalog_layout_add(layout, &place, MGMT_SHARE_EXTENDING);
-		return 0;
-	}
-	use = catalog_use(&pool->record, (uint32_t)index);
-	if (use.state == MGMT_SHARE_REMOVING)
-		return storage_refuse_changing(pool, NULL, why);
-	if (use.state != MGMT_SHARE_UP && use.state != MGMT_SHARE_EXTENDING)
-		return fault_share_not_up(why, rank, pool->record.name, catalog_share_word(use.state));
-	*repeats_ret |= use.state == MGMT_SHARE_EXTENDING;
-	if (use.state == MGMT_SHARE_UP && !storage_member(mgmt, &pool->record.places[index]))
-		return fault_rank_data_lost(why, storage_what(pool, NULL, what), rank);
+	if (replaces)
+		error = storage_check_replaceable(mgmt, pool, rank, why);
+	if (error)
+		return error;
+	memcpy(place.member, member->uuid, sizeof(place.member));
+	if (replaces)
+		catalog_layout_replace(&extension->layout, &place);
+	else
+		catalog_layout_add(&extension->layout, &place, MGMT_SHARE_EXTENDING);
+	extension->added++;
 	return 0;
+}
+
+/* Add the rank, unless the pool has it. */
+static int add_rank(struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank, struct extension *extension,
+		    struct fathom_fault *why)
+{
+	int index = catalog_share_index(pool, rank);
+	enum mgmt_share_state state;
+
+	if (index < 0 || storage_share_is_lost(mgmt, pool, (uint32_t)index))
+		return add_member(mgmt, pool, rank, extension, why);
+	state = catalog_use(&pool->record, (uint32_t)index).state;
+	if (state == MGMT_SHARE_REMOVING)
+		return storage_refuse_changing(pool, NULL, why);
+	if (state != MGMT_SHARE_UP && state != MGMT_SHARE_EXTENDING)
+		return fault_share_not_up(why, rank, pool->record.name, catalog_share_word(state));
+	extension->repeats |= state == MGMT_SHARE_EXTENDING;
+	return 0;
+}
+
+static bool has_place(const struct catalog_pool *pool, const struct catalog_place *place)
+{
+	int index = catalog_share_index(pool, place->rank);
+
+	return index >= 0 && memcmp(pool->record.places[index].member, place->member, sizeof(place->member)) == 0;
 }
 
 /* The places of `layout` that the pool does not have must have room for one more change. */
@@ -103,7 +132,7 @@ static int check_room(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 	int error = 0;
 
 	for (uint32_t i = 0; !error && i < layout->count; i++) {
-		if (catalog_share_index(pool, layout->places[i].rank) < 0)
+		if (!has_place(pool, &layout->places[i]))
 			error = storage_check_room(mgmt, &layout->places[i], 1, why);
 	}
 	return error;
@@ -113,31 +142,28 @@ static int check_room(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 static int extend(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool *pool, const struct rank_set *ranks,
 		  struct fathom_fault *why)
 {
-	struct catalog_layout layout;
-	bool repeats = false;
-	uint32_t added;
+	struct extension extension = { .added = 0 };
 	int error;
 
 	if (ranks->count > CATALOG_PLACES_MAX - pool->record.place_count)
 		return fault_catalog_full(why, pool->record.place_count, "ranks in the pool");
-	error = catalog_layout(pool, (uint32_t)ranks->count, &layout);
+	error = catalog_layout(pool, (uint32_t)ranks->count, &extension.layout);
 	if (error)
 		return error;
 	for (size_t i = 0; !error && i < ranks->count; i++)
-		error = add_rank(mgmt, pool, ranks->ranks[i], &layout, &repeats, why);
-	added = layout.count - pool->record.place_count;
-	if (!error && added > 0 && (catalog_changing_shares(pool) > 0 || pool->record.change.is_set))
+		error = add_rank(mgmt, pool, ranks->ranks[i], &extension, why);
+	if (!error && extension.added > 0 && (catalog_changing_shares(pool) > 0 || pool->record.change.is_set))
 		error = storage_refuse_changing(pool, NULL, why);
-	if (!error && added > 0)
-		error = check_room(mgmt, pool, &layout, why);
-	if (!error && added > 0)
-		error = catalog_set_layout(mgmt->catalog, pool, &layout, why);
-	catalog_layout_free(&layout);
+	if (!error && extension.added > 0)
+		error = check_room(mgmt, pool, &extension.layout, why);
+	if (!error && extension.added > 0)
+		error = catalog_set_layout(mgmt->catalog, pool, &extension.layout, why);
+	catalog_layout_free(&extension.layout);
 	if (error)
 		return error;
-	if (added > 0 || (repeats && !pool->task))
+	if (extension.added > 0 || (extension.repeats && !pool->task))
 		storage_start(mgmt, pool, NULL, call);
-	else if (repeats)
+	else if (extension.repeats)
 		storage_wait(pool->task, call);
 	else
 		storage_reply_extended(pool, call);
@@ -252,16 +278,15 @@ static int check_share(struct mgmt *mgmt, const struct catalog_pool *pool, uint3
 {
 	int index = catalog_share_index(pool, rank);
 	const struct member *member = index >= 0 ? storage_member(mgmt, &pool->record.places[index]) : NULL;
-	char what[STORAGE_WHAT_BYTES];
 
 	if (index < 0)
 		return fault_rank_not_of_pool(why, rank, pool->record.name);
 	if (catalog_share_changes(pool, (uint32_t)index))
 		return storage_refuse_changing(pool, NULL, why);
+	if (to != MGMT_SHARE_EXCLUDED && !member)
+		return storage_refuse_lost(mgmt, pool, rank, why);
 	if (to != MGMT_SHARE_UP)
 		return 0;
-	if (!member)
-		return fault_rank_data_lost(why, storage_what(pool, NULL, what), rank);
 	if (is_there(catalog_use(&pool->record, (uint32_t)index).state, to))
 		return 0;
 	return member->state == MEMBER_JOINED ? 0 : fault_rank_not_joined(why, rank, member_state_wire(member->state));

@@ -119,6 +119,8 @@
 	X(POOL_RANK_CHANGED, 1068, "pool_rank_changed", INFO, NOTICE,                                                      \
 	  "a rank of a pool is excluded, drained or used for new volumes again; it names the operator")                    \
 	X(POOL_RANK_DRAINED, 1069, "pool_rank_drained", INFO, NOTICE,                                                      \
-	  "a rank of a pool that was being drained has no volumes of the pool any more")
+	  "a rank of a pool that was being drained has no volumes of the pool any more")                                   \
+	X(RANK_DATA_LOST, 1070, "rank_data_lost", INFO, ERROR,                                                             \
+	  "a rank with shares of pools was replaced; it counts the volumes that are lost")
 
 #endif

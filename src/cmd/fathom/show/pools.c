@@ -278,8 +278,9 @@ static void show_share(const struct fathom_control_pool_rank *rank, FILE *out)
 
 	if (!rank->share[0] || (strcmp(rank->share, "up") == 0 && !rank->share_info[0]))
 		return;
-	fprintf(out, "Share of rank %" PRIu32 ": %s since %s%s%s\n", rank->rank, rank->share,
-		time_text(rank->share_since_ns, text), rank->share_info[0] ? ": " : "", rank->share_info);
+	fprintf(out, "Share of rank %" PRIu32 ": %s%s%s%s%s\n", rank->rank, rank->share,
+		rank->share_since_ns ? " since " : "", rank->share_since_ns ? time_text(rank->share_since_ns, text) : "",
+		rank->share_info[0] ? ": " : "", rank->share_info);
 }
 
 /* What dmg's answers have no fields for. */

@@ -375,8 +375,17 @@ static inline bool nothing_is_pending(void *unused)
 }
 
 /* Another member takes the rank, without the data. */
+static inline int format_storage(void *fake)
+{
+	struct fake_storage *storage = &((struct fake *)fake)->storage;
+
+	storage->pool_count = storage->volume_count = 0;
+	return 0;
+}
+
 static inline void replace_rank(const char *rank)
 {
+	uint32_t number = (uint32_t)strtoul(rank, NULL, 10);
 	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
 	char uuid[MEMBER_UUID_TEXT_BYTES];
 	struct joining joining;
@@ -385,7 +394,8 @@ static inline void replace_rank(const char *rank)
 	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
 	exclude.clear = true;
 	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
-	fill_join(&joining, (uint32_t)strtoul(rank, NULL, 10), 200);
+	on_control(format_storage, &fixture.fakes[number]);
+	fill_join(&joining, number, 200);
 	write_uuid(77, uuid);
 	joining.request.uuid = uuid;
 	joining.request.replace = true;

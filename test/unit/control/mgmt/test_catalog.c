@@ -219,9 +219,54 @@ static int store_shares(void *unused)
 	return 0;
 }
 
+/* A lost share is replaced, and is the lost one again if that is undone. */
+static int replace_share(void *unused)
+{
+	struct catalog_pool_record record = make_pool("p");
+	struct catalog_place place = { .rank = 9, .member = { 7 } };
+	struct catalog_layout layout;
+	struct fathom_fault why;
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &record, &pool, NULL) == 0);
+	must(catalog_layout(pool, 0, &layout) == 0);
+	catalog_layout_replace(&layout, &place);
+	must(catalog_set_layout(catalog, pool, &layout, NULL) == 0);
+	catalog_close(catalog);
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	pool = catalog_find_pool(catalog, "p");
+	must(pool->record.uses[1].has_former && pool->record.uses[1].former[0] == 0xab);
+	must(pool->record.places[1].member[0] == 7 && pool->shares[1].state == MGMT_SHARE_EXTENDING);
+	must(catalog_layout(pool, 0, &layout) == 0);
+	catalog_layout_move(&layout, 1, MGMT_SHARE_REMOVING);
+	must(layout.uses[1].has_former);
+	catalog_layout_move(&layout, 1, MGMT_SHARE_ABSENT);
+	must(layout.count == 2 && !layout.uses[1].has_former && layout.uses[1].state == MGMT_SHARE_EXCLUDED);
+	must(layout.places[1].member[0] == 0xab);
+	catalog_layout_free(&layout);
+	must(catalog_layout(pool, 0, &layout) == 0);
+	catalog_layout_move(&layout, 1, MGMT_SHARE_UP);
+	must(!layout.uses[1].has_former && layout.places[1].member[0] == 7);
+	catalog_layout_free(&layout);
+	must(catalog_remove_pool(catalog, pool, NULL) == 0);
+	catalog_close(catalog);
+	/* the former member of a share that is up */
+	must(open_with("pool/p",
+		       "{\"schema\":1,\"uuid\":\"" UUID_1
+		       "\",\"state\":\"ready\",\"created_ns\":1,\"since_ns\":1,\"owner\":\"\",\"group\":\"\","
+		       "\"rank_bytes\":0,\"overcommit\":false,\"force\":false,\"undo\":\"\","
+		       "\"places\":[{\"rank\":1,\"member\":\"" UUID_1
+		       "\",\"state\":\"up\",\"since_ns\":1,\"former\":\"" UUID_2 "\"}]}",
+		       &why) == -EBADMSG);
+	return 0;
+}
+
 static void shares_keep_their_states(void **state)
 {
 	on_control(store_shares, NULL);
+	on_control(replace_share, NULL);
 }
 
 static int leave_copy(void *unused)

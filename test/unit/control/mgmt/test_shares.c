@@ -163,21 +163,6 @@ static void an_extension_goes_on_after_a_restart(void **state)
 	end();
 }
 
-/* The new member of the rank has no share, so these requests have not done what they say. */
-static void a_replaced_rank_is_not_added_again(void **state)
-{
-	uint32_t ranks[] = { 0, 1 };
-
-	begin(2, ranks, 2);
-	replace_rank("1");
-	assert_int_equal(extend_pool("p", "1")->why.code, FAULT_RANK_DATA_LOST);
-	assert_int_equal(reintegrate_ranks("p", "1")->why.code, FAULT_RANK_DATA_LOST);
-	assert_int_equal(query_pool("p")->n_ranks, 2);
-	answer_of(exclude_ranks("p", "1"));
-	assert_string_equal(query_rank(1)->share, "excluded");
-	end();
-}
-
 /* ---- exclude ---- */
 
 static void an_excluded_rank_gets_no_volumes(void **state)
@@ -607,7 +592,6 @@ int main(void)
 		cmocka_unit_test(a_pool_gets_more_ranks),
 		cmocka_unit_test(a_refused_extension_adds_no_rank),
 		cmocka_unit_test(an_extension_goes_on_after_a_restart),
-		cmocka_unit_test(a_replaced_rank_is_not_added_again),
 		cmocka_unit_test(an_excluded_rank_gets_no_volumes),
 		cmocka_unit_test(a_drained_rank_has_no_volumes),
 		cmocka_unit_test(a_retry_that_is_due_waits_for_the_moves_under_way),

@@ -189,6 +189,21 @@ static bool is_extended(void)
 	       strcmp(pool->uuid, storage()->pools[0].uuid) == 0;
 }
 
+/* Rank 0 of the pool has a new engine. */
+static void lost_before(void)
+{
+	join_many(2);
+	answer_of(create_pool("p"));
+	replace_rank("0");
+}
+
+static bool is_lost(void)
+{
+	const Mgmt__PoolQueryResp *pool = query_pool("p");
+
+	return storage()->pool_count == 0 && pool->n_ranks == 2 && strcmp(pool->ranks[0]->share, "lost") == 0;
+}
+
 static struct question *clone_it(void)
 {
 	return clone_volume("p/a@s", "p/c");
@@ -238,6 +253,7 @@ static const struct operation {
 } operations[] = {
 	{ "pool create", nothing_before, make_pool, has_pool, 0 },
 	{ "pool extend", other_pool_before, extend_it, is_extended, 0 },
+	{ "pool extend in place of a lost rank", lost_before, extend_it, is_extended, 0 },
 	{ "pool destroy", volume_before, remove_pool, has_no_pool, FAULT_NO_SUCH_POOL },
 	{ "volume create", pool_before, make_volume, has_volume, 0 },
 	{ "volume clone", snapshot_before, clone_it, has_clone, 0 },
@@ -351,24 +367,33 @@ static void an_operation_survives_a_restart_of_the_service_at_each_commit(void *
 	assert_true(deaths >= 2 * (int)ARRAY_COUNT(operations));
 }
 
-/* A refused creation leaves nothing, also if the service dies on the way. */
-static void an_undone_creation_survives_a_restart_at_each_commit(void **state)
+static void undo_with_deaths(const struct operation *operation, Store__Action refused)
 {
 	for (int number = 1, has_died = 1; has_died; number++) {
 		begin(NS_PER_MS);
-		pool_before();
-		storage()->errors[STORE__ACTION__VOLUME_CREATE] = -EIO;
+		operation->before();
+		storage()->errors[refused] = -EIO;
 		death.left = number;
 		death.is_after = number % 2;
-		(void)make_volume();
+		(void)operation->ask();
 		assert_int_equal(on_control(close_mgmt, NULL), 0);
 		has_died = death.is_dead;
 		on_control(reset_death, NULL);
 		assert_int_equal(on_control(open_mgmt, NULL), 0);
 		wait_until(nothing_is_pending, NULL);
-		assert_true(has_no_volume());
+		check(operation, operation->is_done(), "after its undo", number);
 		fixture_end(NULL);
 	}
+}
+
+/* A refused creation leaves nothing, also if the service dies on the way. */
+static void an_undone_creation_survives_a_restart_at_each_commit(void **state)
+{
+	const struct operation creation = { "volume create", pool_before, make_volume, has_no_volume, 0 };
+	const struct operation extension = { "pool extend in place of a lost rank", lost_before, extend_it, is_lost, 0 };
+
+	undo_with_deaths(&creation, STORE__ACTION__VOLUME_CREATE);
+	undo_with_deaths(&extension, STORE__ACTION__POOL_CREATE);
 }
 
 static void a_volume_shows_what_it_waits_for(void **state)
