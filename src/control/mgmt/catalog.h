@@ -113,6 +113,7 @@ struct catalog_change {
 	char machine[CATALOG_MACHINE_BYTES]; /* PUBLISH: as of a host */
 	enum mgmt_move_state phase;	     /* MOVE: not IDLE */
 	struct catalog_place place;	     /* MOVE: to which the volume moves; SETTLING: which it has left */
+	bool is_drain;			     /* MOVE: it ends with the drain of the rank that the volume leaves */
 	uint64_t since_ns;
 	bool is_forced;
 };

@@ -361,6 +361,19 @@ int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_reco
 
 /* ---- volumes ---- */
 
+/* What few moves have is written only of them: a former release reads the records of the others. */
+static json_t *pack_move(const struct catalog_change *change)
+{
+	json_t *json = json_pack("{s:s, s:I, s:s, s:I, s:b, s:s, s:o}", "kind", changes[change->kind], "size_bytes",
+				 (json_int_t)change->size_bytes, "text", change->text, "since_ns",
+				 (json_int_t)change->since_ns, "force", (int)change->is_forced, "phase",
+				 phases[change->phase], "place", pack_place(&change->place));
+
+	if (json && change->is_drain)
+		json_object_set_new(json, "drain", json_true());
+	return json;
+}
+
 static json_t *pack_change(const struct catalog_change *change)
 {
 	if (change->kind == CATALOG_NO_CHANGE)
@@ -370,10 +383,7 @@ static json_t *pack_change(const struct catalog_change *change)
 				 (json_int_t)change->size_bytes, "text", change->text, "since_ns",
 				 (json_int_t)change->since_ns, "force", (int)change->is_forced, "machine", change->machine);
 	if (change->kind == CATALOG_MOVE)
-		return json_pack("{s:s, s:I, s:s, s:I, s:b, s:s, s:o}", "kind", changes[change->kind], "size_bytes",
-				 (json_int_t)change->size_bytes, "text", change->text, "since_ns",
-				 (json_int_t)change->since_ns, "force", (int)change->is_forced, "phase",
-				 phases[change->phase], "place", pack_place(&change->place));
+		return pack_move(change);
 	return json_pack("{s:s, s:I, s:s, s:I, s:b}", "kind", changes[change->kind], "size_bytes",
 			 (json_int_t)change->size_bytes, "text", change->text, "since_ns", (json_int_t)change->since_ns,
 			 "force", (int)change->is_forced);
@@ -385,7 +395,7 @@ static bool unpack_move(const char *phase, json_t *place, struct catalog_change 
 	int index;
 
 	if (change->kind != CATALOG_MOVE)
-		return !phase && !place;
+		return !phase && !place && !change->is_drain;
 	if (!phase || !place)
 		return false;
 	index = find_word(phases, ARRAY_COUNT(phases), phase);
@@ -400,13 +410,13 @@ static bool unpack_change(json_t *json, struct catalog_change *change)
 	json_int_t size_bytes, since_ns;
 	const char *kind, *text, *phase = NULL, *machine = "";
 	json_t *place = NULL;
-	int force, index;
+	int force, index, drain = 0;
 
 	if (json_is_null(json))
 		return true;
-	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o, s?s !}", "kind", &kind, "size_bytes", &size_bytes,
+	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o, s?s, s?b !}", "kind", &kind, "size_bytes", &size_bytes,
 			"text", &text, "since_ns", &since_ns, "force", &force, "phase", &phase, "place", &place, "machine",
-			&machine) < 0)
+			&machine, "drain", &drain) < 0)
 		return false;
 	index = find_word(changes, ARRAY_COUNT(changes), kind);
 	if (index <= 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX)
@@ -415,6 +425,7 @@ static bool unpack_change(json_t *json, struct catalog_change *change)
 	change->size_bytes = (uint64_t)size_bytes;
 	change->since_ns = (uint64_t)since_ns;
 	change->is_forced = force;
+	change->is_drain = drain;
 	return text_copy(change->text, sizeof(change->text), text) == 0 &&
 	       text_copy(change->machine, sizeof(change->machine), machine) == 0 && unpack_move(phase, place, change);
 }

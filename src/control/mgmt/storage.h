@@ -359,6 +359,8 @@ void storage_drain_retry(struct mgmt *mgmt);
 void storage_drain_failed(struct mgmt *mgmt, struct catalog_volume *volume, const struct fathom_fault *why);
 /* A move to a target that gave no answer `silences` times: whether it is undone, because another rank may be better. */
 bool storage_drain_gives_up(const struct mgmt *mgmt, const struct catalog_volume *volume, uint32_t silences);
+/* Whether a drain began the volume's move, before its commit, and the rank is no longer drained. */
+bool storage_drain_has_ended(const struct catalog_volume *volume);
 /* What remains to be done on the rank at `index`, for people; "": nothing. `text` has STORAGE_INFO_BYTES. */
 void storage_drain_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, char *text);
 /* If the volume's rank is being drained, fill `pending`, of STORAGE_CHANGE_BYTES, and return since when; else 0. */

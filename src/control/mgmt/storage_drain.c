@@ -3,8 +3,9 @@
  * Drain shares of pools: move their volumes to other ranks of the pool, a few at a time, until none is left.
  *
  * The record of the pool says that a share is DRAINING; which volumes are left follows from theirs. So nothing more is
- * stored, and a restart of the service goes on where it was. A move that was undone is tried again after a pause, which
- * doubles; until then the volume's `stay` has the reason.
+ * stored, and a restart of the service goes on where it was. The record of a move says that a drain began it: when the
+ * share is no longer DRAINING, the move is undone, also after a restart. A move that was undone is tried again after a
+ * pause, which doubles; until then the volume's `stay` has the reason.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -130,14 +131,23 @@ bool storage_drain_gives_up(const struct mgmt *mgmt, const struct catalog_volume
 	return !target || target->state != MEMBER_JOINED || silences >= SILENCES_MAX;
 }
 
+bool storage_drain_has_ended(const struct catalog_volume *volume)
+{
+	int index = catalog_share_index(volume->pool, volume->record.place.rank);
+
+	if (!volume->record.change.is_drain)
+		return false;
+	return index < 0 || catalog_use(&volume->pool->record, (uint32_t)index).state != MGMT_SHARE_DRAINING;
+}
+
 static int begin_move(struct mgmt *mgmt, struct catalog_volume *volume, struct fathom_fault *why)
 {
 	struct catalog_volume_record next = volume->record;
 	int error;
 
-	next.change = (struct catalog_change){ .kind = CATALOG_MOVE,
-					       .phase = MGMT_MOVE_COPYING,
-					       .since_ns = clock_realtime_ns() };
+	next.change = (struct catalog_change){
+		.kind = CATALOG_MOVE, .phase = MGMT_MOVE_COPYING, .is_drain = true, .since_ns = clock_realtime_ns()
+	};
 	error = storage_choose_target(mgmt, volume, &next.change.place, why);
 	if (!error)
 		error = storage_check_room(mgmt, &next.place, 1, why);

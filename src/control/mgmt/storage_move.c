@@ -506,11 +506,10 @@ bool storage_move_check_cancel(struct mgmt_task *task)
 		task->move.is_cancelled = false;
 		return false;
 	}
-	if (task->move.is_cancelled) {
+	if (task->move.is_cancelled || storage_drain_has_ended(task->volume)) {
 		undo_on_request(task);
 		return true;
 	}
-	/* the request that has changed the share cancels the move only in memory: a restart may have come between */
 	if (storage_check_share(task->pool, task->volume->record.change.place.rank, &why) == 0)
 		return false;
 	undo(task, &why);

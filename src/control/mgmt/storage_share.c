@@ -304,8 +304,8 @@ static int check_target(const struct catalog_pool *pool, const struct rank_set *
 }
 
 /*
- * Cancel moves that the new state of the rank makes wrong: to a rank that gets no volumes any more, and off a rank that is
- * no longer drained. Forget why volumes stayed there.
+ * Cancel moves that the new state of the rank makes wrong: to a rank that gets no volumes any more, and those of a drain
+ * that has ended. After a restart storage_move_check_cancel() finds the same. Forget why volumes stayed there.
  */
 static void adapt_moves(struct catalog_pool *pool, uint32_t rank, enum mgmt_share_state to)
 {
@@ -313,7 +313,7 @@ static void adapt_moves(struct catalog_pool *pool, uint32_t rank, enum mgmt_shar
 
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
 		const struct catalog_change *change = &volume->record.change;
-		bool is_off = volume->record.place.rank == rank && to != MGMT_SHARE_DRAINING;
+		bool is_off = volume->record.place.rank == rank && storage_drain_has_ended(volume);
 		bool is_to = change->kind == CATALOG_MOVE && change->place.rank == rank && to != MGMT_SHARE_UP;
 
 		if (volume->record.place.rank == rank) {

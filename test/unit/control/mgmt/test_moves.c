@@ -464,6 +464,71 @@ static void an_old_copy_of_a_renamed_pool_is_erased(void **state)
 	end();
 }
 
+static bool nothing_is_drained(void *unused)
+{
+	return mgmt_stats(fixture.mgmt).shares_draining == 0 && nothing_is_pending(NULL);
+}
+
+static void begin_with_old_copy(void)
+{
+	fixture.storage_patience_ns = NS_PER_MS;
+	fixture.after_storage = check_serving;
+	fixture_begin(NULL);
+	begin_with_pool(3);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	volume_of(publish_volume("p/a", HOST));
+	storage(0)->errors[STORE__ACTION__MOVE_ERASE] = -EHOSTDOWN;
+	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
+}
+
+/* The source is down after the commit: the volume goes on, and the source erases its copy later. */
+static void a_source_that_is_down_blocks_nothing(void **state)
+{
+	begin_with_old_copy();
+	assert_string_equal(show_volume("p/a")->pending, "");
+	assert_int_equal(storage(0)->volumes[0].move, FAKE_OUTGOING);
+	volume_of(resize_volume("p/a", 2 * GIB, false));
+	volume_of(rename_volume("p/a", "b"));
+	assert_int_equal(volume_of(move_volume("p/b", 2))->rank, 2);
+	assert_int_equal(move_volume("p/b", 0)->why.code, FAULT_OLD_COPY_LEFT);
+	assert_int_equal(query_pool("p")->ranks[0]->old_copy_count, 1);
+	assert_string_equal(query_pool("p")->ranks[0]->share_info, "1 old copy to be erased");
+	/* its rank is not drained before that */
+	answer_of(drain_ranks("p", "0"));
+	reopen_mgmt();
+	assert_string_equal(query_pool("p")->ranks[0]->share, "draining");
+	storage(0)->errors[STORE__ACTION__MOVE_ERASE] = 0;
+	wait_until(no_old_copies, NULL);
+	wait_until(nothing_is_drained, NULL);
+	assert_int_equal(storage(0)->volume_count, 0);
+	assert_int_equal(storage(2)->volume_count, 1);
+	answer_of(reintegrate_ranks("p", "0"));
+	assert_int_equal(volume_of(move_volume("p/b", 0))->rank, 0);
+	assert_int_equal(storage(0)->volume_count, 1);
+	end();
+}
+
+/* A volume with the UUID of a destroyed one is not created where its old copy is. */
+static void an_old_copy_outlives_its_volume(void **state)
+{
+	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
+	char uuid[MEMBER_UUID_TEXT_BYTES];
+
+	begin_with_old_copy();
+	snprintf(uuid, sizeof(uuid), "%s", show_volume("p/a")->uuid);
+	volume_of(destroy_volume("p/a", true));
+	assert_int_equal(list_volumes()->n_volumes, 0);
+	request.name = (char *)"p/a";
+	request.uuid = uuid;
+	request.size_bytes = GIB;
+	request.ranks = (char *)"0";
+	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_OLD_COPY_LEFT);
+	storage(0)->errors[STORE__ACTION__MOVE_ERASE] = 0;
+	wait_until(no_old_copies, NULL);
+	assert_int_equal(volume_of(FATHOM_ASK("VolumeCreate", request, volume))->rank, 0);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -486,6 +551,8 @@ int main(void)
 		cmocka_unit_test(a_snapshot_is_not_destroyed_where_the_volume_was),
 		cmocka_unit_test(a_clone_that_is_only_read_moves),
 		cmocka_unit_test(an_old_copy_of_a_renamed_pool_is_erased),
+		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
+		cmocka_unit_test(an_old_copy_outlives_its_volume),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt moves", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ranks of a pool: extended, excluded, drained and reintegrated; and what a move leaves on a rank that is down. */
+/* The ranks of a pool: extended, excluded, drained and reintegrated. */
 #include "storage_calls.h"
 
 #include "control/mgmt/storage.h"
@@ -399,15 +399,16 @@ static void excluding_the_target_cancels_its_moves(void **state)
 	end();
 }
 
-/* As that request, but the service is killed after it has stored the new state of the share. */
-static int exclude_target(void *unused)
+/* As a request for the rank, but the service is killed after it has stored the new state of the share. */
+static int store_and_die(void *ctx)
 {
+	const uint32_t *what = ctx; /* rank, state */
 	struct catalog *catalog = fixture.mgmt->catalog;
 	struct catalog_pool *pool = catalog_find_pool(catalog, "p");
 	struct catalog_layout layout;
 
 	must(catalog_layout(pool, 0, &layout) == 0);
-	catalog_layout_move(&layout, 1, MGMT_SHARE_EXCLUDED);
+	catalog_layout_move(&layout, what[0], (enum mgmt_share_state)what[1]);
 	must(catalog_set_layout(catalog, pool, &layout, NULL) == 0);
 	catalog_layout_free(&layout);
 	close_mgmt(NULL);
@@ -417,13 +418,58 @@ static int exclude_target(void *unused)
 
 static void a_move_to_an_excluded_rank_is_undone_after_a_restart(void **state)
 {
+	uint32_t what[] = { 1, MGMT_SHARE_EXCLUDED };
+
 	begin_drain();
 	wait_until(two_are_copied, NULL);
-	assert_int_equal(on_control(exclude_target, NULL), 0);
+	assert_int_equal(on_control(store_and_die, what), 0);
 	wait_until(nothing_is_pending, NULL);
 	assert_int_equal(storage(1)->volume_count, 0);
 	assert_int_equal(storage(0)->volume_count, 3);
 	assert_non_null(strstr(query_rank(0)->share_info, "3 volumes left"));
+	end();
+}
+
+static void the_moves_of_a_drain_that_has_ended_are_undone_after_a_restart(void **state)
+{
+	static const enum mgmt_share_state ends[] = { MGMT_SHARE_UP, MGMT_SHARE_EXCLUDED };
+
+	for (size_t i = 0; i < ARRAY_COUNT(ends); i++) {
+		uint32_t what[] = { 0, ends[i] };
+
+		begin_drain();
+		wait_until(two_are_copied, NULL);
+		assert_int_equal(on_control(store_and_die, what), 0);
+		wait_until(nothing_is_pending, NULL);
+		assert_int_equal(storage(1)->volume_count, 0);
+		assert_int_equal(storage(0)->volume_count, 3);
+		assert_string_equal(query_rank(0)->share, catalog_share_word(ends[i]));
+		end();
+	}
+}
+
+/* Only the drain's own moves end with it. */
+static void a_requested_move_goes_on_when_its_rank_is_reintegrated(void **state)
+{
+	Fathom__VolumeMoveReq request = FATHOM__VOLUME_MOVE_REQ__INIT;
+	struct question question = { 0 };
+	uint32_t ranks[] = { 0, 1 };
+
+	begin(2, ranks, 2);
+	volume_of(create_volume_on("p/a", GIB, "0"));
+	on_control(keep_running, (void *)(uintptr_t)UINT32_MAX);
+	request.name = (char *)"p/a";
+	request.rank = 1;
+	ask_begin(&question, fixture.admin, "/fathom.ControlSvc/VolumeMove", &request.base,
+		  &fathom__volume_resp__descriptor);
+	wait_until(has_copied, NULL);
+	answer_of(drain_ranks("p", "0"));
+	answer_of(reintegrate_ranks("p", "0"));
+	on_control(keep_running, NULL);
+	question_wait(&question);
+	question_end(&question);
+	wait_until(nothing_is_pending, NULL);
+	assert_int_equal(show_volume("p/a")->rank, 1);
 	end();
 }
 
@@ -520,72 +566,6 @@ static void a_drain_leaves_a_target_that_is_gone(void **state)
 	end();
 }
 
-/* ---- old copies ---- */
-
-static bool no_old_copies(void *unused)
-{
-	return mgmt_stats(fixture.mgmt).old_copies == 0;
-}
-
-static void begin_with_old_copy(void)
-{
-	uint32_t ranks[] = { 0, 1, 2 };
-
-	begin(3, ranks, 3);
-	volume_of(create_volume_on("p/a", GIB, "0"));
-	volume_of(publish_volume("p/a", HOST));
-	set_error(0, STORE__ACTION__MOVE_ERASE, -EHOSTDOWN);
-	assert_int_equal(volume_of(move_volume("p/a", 1))->rank, 1);
-}
-
-/* The source is down after the commit: the volume goes on, and the source erases its copy later. */
-static void a_source_that_is_down_blocks_nothing(void **state)
-{
-	begin_with_old_copy();
-	assert_string_equal(show_volume("p/a")->pending, "");
-	assert_int_equal(storage(0)->volumes[0].move, FAKE_OUTGOING);
-	volume_of(resize_volume("p/a", 2 * GIB, false));
-	volume_of(rename_volume("p/a", "b"));
-	assert_int_equal(volume_of(move_volume("p/b", 2))->rank, 2);
-	assert_int_equal(move_volume("p/b", 0)->why.code, FAULT_OLD_COPY_LEFT);
-	assert_int_equal(query_rank(0)->old_copy_count, 1);
-	assert_string_equal(query_rank(0)->share_info, "1 old copy to be erased");
-	/* its rank is not drained before that */
-	answer_of(drain_ranks("p", "0"));
-	reopen_mgmt();
-	assert_string_equal(query_rank(0)->share, "draining");
-	set_error(0, STORE__ACTION__MOVE_ERASE, 0);
-	wait_until(no_old_copies, NULL);
-	wait_until(nothing_is_drained, NULL);
-	assert_int_equal(storage(0)->volume_count, 0);
-	assert_int_equal(storage(2)->volume_count, 1);
-	answer_of(reintegrate_ranks("p", "0"));
-	assert_int_equal(volume_of(move_volume("p/b", 0))->rank, 0);
-	assert_int_equal(storage(0)->volume_count, 1);
-	end();
-}
-
-/* A volume with the UUID of a destroyed one is not created where its old copy is. */
-static void an_old_copy_outlives_its_volume(void **state)
-{
-	Fathom__VolumeCreateReq request = FATHOM__VOLUME_CREATE_REQ__INIT;
-	char uuid[MEMBER_UUID_TEXT_BYTES];
-
-	begin_with_old_copy();
-	snprintf(uuid, sizeof(uuid), "%s", show_volume("p/a")->uuid);
-	volume_of(destroy_volume("p/a", true));
-	assert_int_equal(list_volumes()->n_volumes, 0);
-	request.name = (char *)"p/a";
-	request.uuid = uuid;
-	request.size_bytes = GIB;
-	request.ranks = (char *)"0";
-	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_OLD_COPY_LEFT);
-	set_error(0, STORE__ACTION__MOVE_ERASE, 0);
-	wait_until(no_old_copies, NULL);
-	assert_int_equal(volume_of(FATHOM_ASK("VolumeCreate", request, volume))->rank, 0);
-	end();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -599,11 +579,11 @@ int main(void)
 		cmocka_unit_test(a_drain_goes_on_after_a_restart),
 		cmocka_unit_test(excluding_the_target_cancels_its_moves),
 		cmocka_unit_test(a_move_to_an_excluded_rank_is_undone_after_a_restart),
+		cmocka_unit_test(the_moves_of_a_drain_that_has_ended_are_undone_after_a_restart),
+		cmocka_unit_test(a_requested_move_goes_on_when_its_rank_is_reintegrated),
 		cmocka_unit_test(a_drain_leaves_the_last_space_of_a_rank),
 		cmocka_unit_test(a_drain_counts_what_is_being_moved),
 		cmocka_unit_test(a_drain_leaves_a_target_that_is_gone),
-		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
-		cmocka_unit_test(an_old_copy_outlives_its_volume),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt shares", tests, NULL, NULL);
