@@ -226,7 +226,8 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_get_prop(struct fathom_control
  * UUID or label.
  */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_pool_set_prop(struct fathom_control *control, const char *id,
-	const struct fathom_control_pool_property *properties, size_t count, struct fathom_fault *why);
+	const struct fathom_control_pool_property *properties, size_t count, struct fathom_control_pool_set **ret,
+	struct fathom_fault *why);
 
 /*
  * Take the volumes of a pool from its hosts. -EBUSY: a change of one of them is pending. `id`: UUID or label. `host`: NQN;

@@ -178,6 +178,14 @@ struct fathom_control_pool_property {
 	const char *name; /* "scrub"; NULL, if set: none */
 	const char *value; /* "timed" */
 	const char *description;
+	const char *late_ranks; /* "rank 1": which have not got it yet; "": all have it */
+	uint64_t late_ns; /* since when the first of them has not; since 1970 */
+	const char *late_reason; /* and why */
+};
+
+/* What became of a request to set properties. */
+struct fathom_control_pool_set {
+	const char *late_ranks; /* "rank 1": which get the properties when they are back; "": all have them */
 };
 
 struct fathom_control_pool_properties {
@@ -226,6 +234,9 @@ struct fathom_control_pool_rank {
 	const char *share_info; /* what remains to be moved, what cannot be moved and why, or what is lost; "" */
 	uint32_t moving_count; /* of its volumes, those that are being moved to another rank */
 	uint32_t old_copy_count; /* copies of moved volumes that the engine has still to erase */
+	const char *late; /* properties of the pool that its engine has not got yet, "size, scrub"; "": none */
+	uint64_t late_ns; /* since 1970 */
+	const char *late_reason;
 };
 
 struct fathom_control_pool {

@@ -64,12 +64,17 @@ struct catalog_pool_change {
 	char undo[CATALOG_TEXT_BYTES]; /* an engine has refused them, and all get the former ones back: why; "": no */
 };
 
+/* Properties that engines keep, too; as bits, which are in records. */
+enum { CATALOG_KEPT_SIZE = 1, CATALOG_KEPT_OVERCOMMIT = 2, CATALOG_KEPT_SCRUB = 4, CATALOG_KEPT_SCRUB_SECONDS = 8 };
+
 /* How a pool uses its share on a rank. */
 struct catalog_use {
 	enum mgmt_share_state state; /* not ABSENT */
 	uint64_t since_ns;	     /* CLOCK_REALTIME */
 	bool has_former;	     /* EXTENDING, REMOVING: the rank's share was lost with this member */
 	uint8_t former[MEMBER_UUID_BYTES];
+	uint32_t late;		     /* CATALOG_KEPT_SIZE ...: properties of the record that its engine may not have yet */
+	uint64_t late_ns;	     /* since when; 0: `late` is 0 */
 };
 
 struct catalog_pool_record {
@@ -164,6 +169,7 @@ struct catalog_share {
 	struct trace_object trace;
 	enum mgmt_share_state state; /* as of the record; moved by the function that records the move */
 	uint32_t rank;
+	struct storage_late *late; /* the management service's; NULL: its engine was not called for what is late */
 };
 
 struct catalog_pool {
@@ -275,6 +281,8 @@ void catalog_layout_replace(struct catalog_layout *layout, const struct catalog_
  * again, EXCLUDED.
  */
 void catalog_layout_move(struct catalog_layout *layout, uint32_t index, enum mgmt_share_state state);
+/* A copy of the record's uses. NULL: out of memory. */
+struct catalog_use *catalog_copy_uses(const struct catalog_pool_record *record);
 /* Store the layout; takes it if it succeeds. Errors: those of catalog_store_pool(). */
 MUST_CHECK int catalog_set_layout(struct catalog *catalog, struct catalog_pool *pool, struct catalog_layout *layout,
 				  struct fathom_fault *why);

@@ -150,7 +150,26 @@ static json_t *pack_share(const struct catalog_pool_record *record, uint32_t ind
 	}
 	if (record->uses && record->uses[index].has_former)
 		json_object_set_new(json, "former", json_string(member_uuid_format(record->uses[index].former, uuid)));
+	if (record->uses && record->uses[index].late) {
+		json_object_set_new(json, "late", json_integer(record->uses[index].late));
+		json_object_set_new(json, "late_ns", json_integer((json_int_t)record->uses[index].late_ns));
+	}
 	return json;
+}
+
+/* Remove the keys of what is late, which are optional. */
+static bool take_late(json_t *json, struct catalog_use *use)
+{
+	json_int_t late = 0, late_ns = 0;
+
+	if (json_unpack(json, "{s?I, s?I}", "late", &late, "late_ns", &late_ns) < 0 || late < 0 || late > UINT32_MAX ||
+	    (late == 0) != (late_ns == 0))
+		return false;
+	use->late = (uint32_t)late;
+	use->late_ns = (uint64_t)late_ns;
+	(void)json_object_del(json, "late"); /* it is there; the rest is a place */
+	(void)json_object_del(json, "late_ns");
+	return true;
 }
 
 /* A place without a state is of a pool whose shares have never changed, or of an older release. */
@@ -172,10 +191,12 @@ static bool unpack_share(json_t *json, struct catalog_pool_record *record, uint3
 			return false;
 		if (former && (!json_is_string(former) || member_uuid_parse(json_string_value(former), use.former) < 0))
 			return false;
-		(void)json_object_del(json, "state"); /* the rest is a place */
+		(void)json_object_del(json, "state"); /* likewise */
 		(void)json_object_del(json, "since_ns");
 		(void)json_object_del(json, "former");
 	}
+	if (!take_late(json, &use))
+		return false;
 	record->uses[index] = use;
 	return unpack_place(json, &record->places[index]);
 }
@@ -229,7 +250,8 @@ static bool unpack_acl(json_t *json, struct catalog_pool_record *record)
 static void forget_first_uses(struct catalog_pool_record *record)
 {
 	for (uint32_t i = 0; i < record->place_count; i++) {
-		if (record->uses[i].state != MGMT_SHARE_UP || record->uses[i].since_ns != record->created_ns)
+		if (record->uses[i].state != MGMT_SHARE_UP || record->uses[i].since_ns != record->created_ns ||
+		    record->uses[i].late)
 			return;
 	}
 	free(record->uses);

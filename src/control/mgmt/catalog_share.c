@@ -39,6 +39,15 @@ struct catalog_use catalog_use(const struct catalog_pool_record *record, uint32_
 	return (struct catalog_use){ .state = MGMT_SHARE_UP, .since_ns = record->created_ns };
 }
 
+struct catalog_use *catalog_copy_uses(const struct catalog_pool_record *record)
+{
+	struct catalog_use *uses = calloc(record->place_count, sizeof(*uses));
+
+	for (uint32_t i = 0; uses && i < record->place_count; i++)
+		uses[i] = catalog_use(record, i);
+	return uses;
+}
+
 int catalog_share_index(const struct catalog_pool *pool, uint32_t rank)
 {
 	for (uint32_t i = 0; i < pool->record.place_count; i++) {

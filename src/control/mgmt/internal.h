@@ -115,9 +115,10 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_snapshot_list, mgmt_snapshot) snapshots;
 	TAILQ_HEAD(mgmt_eviction_list, mgmt_eviction) evictions;
 	size_t reading_count, task_count, snapshot_count, storage_waiter_count;
-	struct deadline storage_deadline, drain_deadline, old_copies_deadline, intents_deadline;
-	bool has_intents_left; /* of evictions, without room for their tasks */
-	bool is_drain_reading; /* storage_drain.c */
+	struct deadline storage_deadline, drain_deadline, old_copies_deadline, intents_deadline, late_deadline;
+	TAILQ_HEAD(mgmt_late_list, storage_late) lates; /* storage_late.c */
+	bool has_intents_left;				/* of evictions, without room for their tasks */
+	bool is_drain_reading;				/* storage_drain.c */
 };
 
 /*

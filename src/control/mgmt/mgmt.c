@@ -79,6 +79,7 @@ int mgmt_open(const struct mgmt_options *options, struct mgmt **mgmt_ret, struct
 	TAILQ_INIT(&mgmt->tasks);
 	TAILQ_INIT(&mgmt->snapshots);
 	TAILQ_INIT(&mgmt->evictions);
+	TAILQ_INIT(&mgmt->lates);
 	TAILQ_INIT(&mgmt->abandoned_tasks);
 	error = copy_options(mgmt, options);
 	if (!error)

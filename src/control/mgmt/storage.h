@@ -14,6 +14,7 @@
  *     storage_drain.c      moves of the volumes of a rank that is drained
  *     storage_lost.c       shares and volumes of ranks that were erased or replaced
  *     storage_old_copy.c   what moved volumes have left on ranks that were down
+ *     storage_late.c       properties of pools for ranks that were down
  *     storage_answer.c     a volume as a message, from the catalog and from its engine
  *     storage_evict.c      evictions: calls that wait for many volumes
  *     storage_pool.c, storage_pool_prop.c, storage_pool_query.c, storage_create.c, storage_change.c, storage_list.c,
@@ -42,6 +43,7 @@ enum {
 	STORAGE_WHAT_BYTES = 3 * CATALOG_NAME_BYTES + 32, /* "volume \"POOL/VOLUME\"" */
 	STORAGE_CHANGE_BYTES = CATALOG_NQN_BYTES + 64,	  /* "publish to NQN" */
 	STORAGE_INFO_BYTES = 512,
+	STORAGE_LATE_BYTES = 64, /* "size, overcommit, scrub, scrub_freq" */
 	STORAGE_SENTENCE_BYTES = STORAGE_WHAT_BYTES + STORAGE_CHANGE_BYTES,
 };
 
@@ -140,6 +142,7 @@ struct storage_part {
 	struct catalog_place place;
 	bool is_calling, is_done, is_refused;
 	bool has_refused;     /* properties of a pool: it has refused the new values, and so has the former ones */
+	bool is_late;	      /* properties of a pool: it gets them later: storage_late.c */
 	int error;	      /* of the engine, if refused */
 	uint64_t incarnation; /* of the member at the last call */
 	struct fathom_fault why;
@@ -294,6 +297,11 @@ void storage_move_fill_snapshot(const struct task_move *move, Store__StorageReq 
 
 /* ---- storage_pool_set.c ---- */
 
+/* The values of the record, as a change that is not set. */
+struct catalog_pool_change storage_set_values(const struct catalog_pool_record *record);
+/* CATALOG_KEPT_SIZE ...: those whose values differ. */
+uint32_t storage_set_differences(const struct catalog_pool_record *record, const struct catalog_pool_change *change);
+
 /* Whether the task gives the engines of a pool new values of properties; else the functions below are not for it. */
 bool storage_sets(const struct mgmt_task *task);
 void storage_set_fill(const struct mgmt_task *task, Store__StorageReq *request);
@@ -301,9 +309,18 @@ void storage_set_fill(const struct mgmt_task *task, Store__StorageReq *request);
 void storage_set_done(struct mgmt_task *task);
 /* An engine has refused them: give all engines the former ones. */
 void storage_set_refused(struct mgmt_task *task, const struct storage_part *part);
+/* Whether the engine of the part is not called: its rank is down or excluded, and it gets the values when it is back. */
+bool storage_set_skips(const struct mgmt_task *task, const struct storage_part *part);
+/* An engine gave no answer. True: the task was an undo, and has ended. False: the engine is to be called again. */
+MUST_CHECK bool storage_set_leave(struct mgmt_task *task);
 /* Give the engines the values of `change`, and answer `call` at the end; or wait for the same that is under way. */
 void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool *pool,
 		       const struct catalog_pool_change *change);
+
+/* ---- storage_pool_prop.c ---- */
+
+/* Answer a call that has set properties of the pool. */
+void storage_reply_set(const struct catalog_pool *pool, struct grpc_call *call);
 
 /* ---- storage_evict.c: calls that wait for the unpublication of several volumes ---- */
 
@@ -370,6 +387,25 @@ uint64_t storage_drain_pending(const struct catalog_volume *volume, char *pendin
 
 /* Members have changed, or there is a new old copy: erase what can be erased. */
 void storage_old_copies_retry(struct mgmt *mgmt);
+
+/* ---- storage_late.c ---- */
+
+/* Members or properties have changed, or the service was opened: call all engines that have not got their properties. */
+void storage_late_retry(struct mgmt *mgmt);
+void storage_late_close(struct mgmt *mgmt);
+/* The request for an engine that gets the properties of the record late. Texts are borrowed from the record. */
+void storage_late_fill(const struct catalog_pool_record *record, Store__StorageReq *request);
+/* "size, scrub": CATALOG_KEPT_SIZE ... as names. Returns `text`, of STORAGE_LATE_BYTES. */
+const char *storage_late_names(uint32_t late, char *text);
+/*
+ * The ranks that have not got all of `mask`, CATALOG_KEPT_SIZE ..., as "ranks 1-2"; "": there are none. `text` has
+ * MGMT_RANKS_BYTES. `index_ret`: of the first one.
+ */
+const char *storage_late_ranks(const struct catalog_pool_record *record, uint32_t mask, char *text, uint32_t *index_ret);
+/* Why the rank at `index` has not got its properties. `text` has STORAGE_INFO_BYTES. */
+void storage_late_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, char *text);
+/* If the volume's rank lacks properties of the pool, fill `pending`, of STORAGE_CHANGE_BYTES. Returns since when, or 0. */
+uint64_t storage_late_pending(const struct catalog_volume *volume, char *pending);
 
 /* ---- storage_change.c ---- */
 
@@ -445,6 +481,7 @@ struct storage_known {
 struct storage_shown {
 	Fathom__Volume message;
 	char name[CATALOG_FULL_BYTES], pending[STORAGE_CHANGE_BYTES], reason[FAULT_TEXT_BYTES_MAX];
+	char late[STORAGE_INFO_BYTES]; /* why properties of the pool are pending */
 	char address[MEMBER_URI_BYTES], *addresses[1];
 	char nqn[CATALOG_NQN_BYTES];
 };

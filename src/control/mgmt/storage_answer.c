@@ -91,6 +91,8 @@ static void write_reason(const struct catalog_volume *volume, bool is_lost, cons
 		reason = known->pool_reason;
 	else if (known->is_absent)
 		reason = "its engine does not have it";
+	else if (shown->late[0])
+		reason = shown->late;
 	else if (known->reason)
 		reason = known->reason;
 	storage_copy_text(shown->reason, sizeof(shown->reason), reason);
@@ -205,6 +207,25 @@ static void show_placement(const struct catalog_volume_record *record, Fathom__V
 	message->placed_bytes = placement->bytes;
 }
 
+/* What is pending of the volume: a change, the drain of its rank, or properties of its pool. Returns since when; or 0. */
+static uint64_t show_pending(const struct mgmt *mgmt, const struct catalog_volume *volume, struct storage_shown *shown)
+{
+	const struct catalog_volume_record *record = &volume->record;
+	uint64_t since_ns;
+
+	storage_pending(volume->pool, volume, shown->pending);
+	if (shown->pending[0])
+		return volume->state == MGMT_VOLUME_READY ? record->change.since_ns : record->since_ns;
+	since_ns = storage_drain_pending(volume, shown->pending);
+	if (shown->pending[0])
+		return since_ns;
+	since_ns = storage_late_pending(volume, shown->pending);
+	if (shown->pending[0])
+		storage_late_explain(mgmt, volume->pool, (uint32_t)catalog_share_index(volume->pool, record->place.rank),
+				     shown->late);
+	return since_ns;
+}
+
 int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, const struct storage_known *known,
 		 struct storage_shown *shown)
 {
@@ -216,7 +237,7 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 	memset(shown, 0, sizeof(*shown));
 	fathom__volume__init(message);
 	snprintf(shown->name, sizeof(shown->name), "%s/%s", volume->pool->record.name, record->name);
-	storage_pending(volume->pool, volume, shown->pending);
+	message->pending_ns = show_pending(mgmt, volume, shown);
 	write_reason(volume, !member, known, shown);
 	message->name = shown->name;
 	message->uuid = (char *)record->uuid;
@@ -225,10 +246,6 @@ int storage_show(const struct mgmt *mgmt, const struct catalog_volume *volume, c
 	message->since_ns = since_of(volume, message->state, known);
 	message->pending = shown->pending;
 	message->reason = shown->reason;
-	if (shown->pending[0])
-		message->pending_ns = volume->state == MGMT_VOLUME_READY ? record->change.since_ns : record->since_ns;
-	else
-		message->pending_ns = storage_drain_pending(volume, shown->pending);
 	message->rank = record->place.rank;
 	message->rank_state = (char *)(member ? member_state_wire(member->state) : "gone");
 	message->domain = (char *)(member ? member->domain : "");
@@ -298,7 +315,6 @@ static void reply_volume(const struct mgmt_task *task, struct grpc_call *call)
 void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
 {
 	Mgmt__PoolDestroyResp destroyed = MGMT__POOL_DESTROY_RESP__INIT;
-	Mgmt__PoolSetPropResp set = MGMT__POOL_SET_PROP_RESP__INIT;
 	const ProtobufCMessageDescriptor *response = grpc_call_method(call)->response;
 
 	if (response == &mgmt__pool_create_resp__descriptor)
@@ -308,7 +324,7 @@ void storage_reply(const struct mgmt_task *task, struct grpc_call *call)
 	else if (response == &mgmt__pool_destroy_resp__descriptor)
 		grpc_reply(call, &destroyed.base);
 	else if (response == &mgmt__pool_set_prop_resp__descriptor)
-		grpc_reply(call, &set.base);
+		storage_reply_set(task->pool, call);
 	else
 		reply_volume(task, call);
 }

@@ -574,7 +574,8 @@ void storage_finish(struct mgmt_task *task)
 		storage_set_refused(task, refused);
 	} else if (refused) {
 		drop_change(task, &refused->why);
-	} else if (silent && (storage_move_gives_way(task, silent) || storage_move_leave(task))) {
+	} else if (silent &&
+		   (storage_move_gives_way(task, silent) || storage_move_leave(task) || storage_set_leave(task))) {
 		return;
 	} else if (silent) {
 		task->why = silent->why;

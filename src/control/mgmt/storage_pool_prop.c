@@ -52,7 +52,7 @@ struct property {
 	const char *name, *title;
 	const char *const *words; /* of the numbers 0, 1 ...; NULL: a number, or a text */
 	const char *takes;	  /* for people */
-	bool is_kept;		  /* by engines, too */
+	uint32_t kept;		  /* by engines, too: CATALOG_KEPT_SIZE ...; 0: only in the catalog */
 	/* One of these. */
 	const char *(*text)(const struct catalog_pool_record *record);
 	uint64_t (*value)(const struct catalog_pool_record *record);
@@ -215,7 +215,7 @@ static const struct property properties[] = {
 		.title = "Checksum scrubbing mode",
 		.words = scrub_words,
 		.takes = "off or timed",
-		.is_kept = true,
+		.kept = CATALOG_KEPT_SCRUB,
 		.value = scrub_of,
 	},
 	{
@@ -223,7 +223,7 @@ static const struct property properties[] = {
 		.name = "scrub_freq",
 		.title = "Checksum scrubbing frequency, in seconds",
 		.takes = "a number of seconds from 1 to 315360000",
-		.is_kept = true,
+		.kept = CATALOG_KEPT_SCRUB_SECONDS,
 		.value = scrub_seconds_of,
 	},
 	{
@@ -231,7 +231,7 @@ static const struct property properties[] = {
 		.name = "size",
 		.title = "Most bytes of its volumes on all ranks (0: no limit)",
 		.takes = "a number of bytes, such as 100G, or 0 for no limit",
-		.is_kept = true,
+		.kept = CATALOG_KEPT_SIZE,
 		.value = size_of,
 	},
 	{
@@ -240,7 +240,7 @@ static const struct property properties[] = {
 		.title = "Thin volumes may promise more space than there is",
 		.words = bool_words,
 		.takes = "true or false",
-		.is_kept = true,
+		.kept = CATALOG_KEPT_OVERCOMMIT,
 		.value = overcommit_of,
 	},
 	{
@@ -326,8 +326,22 @@ static int refuse_property(const Mgmt__PoolProperty *asked, struct fathom_fault 
 /* A property as a message, with its storage. */
 struct shown {
 	Mgmt__PoolProperty message;
-	char text[VALUE_BYTES];
+	char text[VALUE_BYTES], late_ranks[MGMT_RANKS_BYTES], late_reason[STORAGE_INFO_BYTES];
 };
+
+static void show_late(const struct mgmt *mgmt, const struct property *property, const struct catalog_pool *pool,
+		      struct shown *shown)
+{
+	Mgmt__PoolProperty *message = &shown->message;
+	uint32_t first;
+
+	if (!storage_late_ranks(&pool->record, property->kept, shown->late_ranks, &first)[0])
+		return;
+	storage_late_explain(mgmt, pool, first, shown->late_reason);
+	message->late_ranks = shown->late_ranks;
+	message->late_ns = catalog_use(&pool->record, first).late_ns;
+	message->late_reason = shown->late_reason;
+}
 
 static void show_property(const struct property *property, const struct catalog_pool_record *record, struct shown *shown)
 {
@@ -396,6 +410,7 @@ void mgmt_pool_get_prop(struct grpc_call *call, const ProtobufCMessage *request)
 		if (!is_wanted(asked, &properties[i]))
 			continue;
 		show_property(&properties[i], &pool->record, &shown[response.n_properties]);
+		show_late(mgmt, &properties[i], pool, &shown[response.n_properties]);
 		places[response.n_properties] = &shown[response.n_properties].message;
 		response.n_properties++;
 	}
@@ -508,7 +523,7 @@ static int set_properties(struct setting *setting, const Mgmt__PoolSetPropReq *a
 				 : refuse_property(asked->properties[i], why);
 		if (!error)
 			note_name(setting, property->name);
-		if (!error && property->is_kept)
+		if (!error && property->kept)
 			setting->has_kept = true;
 	}
 	if (!error && setting->has_size && setting->has_overcommit)
@@ -527,12 +542,7 @@ static bool has_changed(const struct catalog_pool_record *record, const struct c
 /* Whether engines have to be called, or are being called. */
 static bool concerns_engines(const struct catalog_pool_record *record, const struct setting *setting)
 {
-	const struct catalog_pool_change *change = &setting->change;
-
-	if (!setting->has_kept || record->change.is_set)
-		return setting->has_kept;
-	return record->rank_bytes != change->rank_bytes || record->overcommit != change->overcommit ||
-	       record->scrub_off != change->scrub_off || record->scrub_seconds != change->scrub_seconds;
+	return setting->has_kept && (record->change.is_set || storage_set_differences(record, &setting->change));
 }
 
 /* The pool; also by the label that this request has changed before. */
@@ -583,11 +593,20 @@ static int store_properties(struct setting *setting, struct grpc_call *call, str
 	return error;
 }
 
+void storage_reply_set(const struct catalog_pool *pool, struct grpc_call *call)
+{
+	Mgmt__PoolSetPropResp response = MGMT__POOL_SET_PROP_RESP__INIT;
+	char ranks[MGMT_RANKS_BYTES];
+	uint32_t first;
+
+	response.late_ranks = (char *)storage_late_ranks(&pool->record, UINT32_MAX, ranks, &first);
+	grpc_reply(call, &response.base);
+}
+
 void mgmt_pool_set_prop(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__PoolSetPropReq *asked = (const Mgmt__PoolSetPropReq *)request;
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
-	Mgmt__PoolSetPropResp response = MGMT__POOL_SET_PROP_RESP__INIT;
 	struct setting setting = { .mgmt = mgmt };
 	struct fathom_fault why = { 0 };
 	struct catalog_pool *pool;
@@ -597,14 +616,9 @@ void mgmt_pool_set_prop(struct grpc_call *call, const ProtobufCMessage *request)
 		return;
 	error = find_pool(mgmt, asked, &pool, &why);
 	if (!error) {
-		const struct catalog_pool_record *record = &pool->record;
-
 		setting.pool = pool;
-		setting.next = *record;
-		setting.change = (struct catalog_pool_change){ .rank_bytes = record->rank_bytes,
-							       .overcommit = record->overcommit,
-							       .scrub_off = record->scrub_off,
-							       .scrub_seconds = record->scrub_seconds };
+		setting.next = pool->record;
+		setting.change = storage_set_values(&pool->record);
 		error = set_properties(&setting, asked, &why);
 	}
 	if (!error)
@@ -614,5 +628,5 @@ void mgmt_pool_set_prop(struct grpc_call *call, const ProtobufCMessage *request)
 	else if (concerns_engines(&pool->record, &setting))
 		storage_set_begin(mgmt, call, pool, &setting.change);
 	else
-		grpc_reply(call, &response.base);
+		storage_reply_set(pool, call);
 }

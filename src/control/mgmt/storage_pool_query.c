@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* List and query pools: states from the catalog, space from the engines. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +46,9 @@ struct queried {
 	Mgmt__PoolQueryResp__Rank *ranks, **rank_places;
 	struct rank_set enabled, disabled;
 	char *enabled_text, *disabled_text;
-	char (*infos)[STORAGE_INFO_BYTES]; /* of `ranks` */
+	struct rank_texts {
+		char info[STORAGE_INFO_BYTES], late[STORAGE_LATE_BYTES], late_reason[STORAGE_INFO_BYTES];
+	} * texts; /* of `ranks` */
 	char pending[STORAGE_CHANGE_BYTES];
 };
 
@@ -90,20 +93,28 @@ static void fill_share(const struct mgmt *mgmt, const struct catalog_pool *pool,
 {
 	Mgmt__PoolQueryResp__Rank *rank = &queried->ranks[index];
 	struct catalog_use use = catalog_use(&pool->record, index);
+	struct rank_texts *texts = &queried->texts[index];
 	struct storage_drain_progress progress;
 
 	storage_drain_count(mgmt, pool, rank->rank, &progress);
-	storage_drain_explain(mgmt, pool, index, queried->infos[index]);
+	storage_drain_explain(mgmt, pool, index, texts->info);
 	rank->share = (char *)catalog_share_word(use.state);
 	rank->share_since_ns = use.since_ns;
-	rank->share_info = queried->infos[index];
+	rank->share_info = texts->info;
 	if (storage_share_is_lost(mgmt, pool, index)) {
 		rank->share = (char *)"lost";
 		rank->share_since_ns = 0; /* nothing has stored it */
-		storage_explain_lost(mgmt, pool, rank->rank, queried->infos[index]);
+		storage_explain_lost(mgmt, pool, rank->rank, texts->info);
 	}
 	rank->moving_count = progress.moving;
 	rank->old_copy_count = progress.old_copies;
+	rank->late = texts->late;
+	rank->late_reason = texts->late_reason;
+	if (use.late) {
+		rank->late_ns = use.late_ns;
+		storage_late_names(use.late, texts->late);
+		storage_late_explain(mgmt, pool, index, texts->late_reason);
+	}
 	if (use.state != MGMT_SHARE_DRAINING)
 		return;
 	/* DAOS's word for what goes on */
@@ -148,8 +159,8 @@ static int fill_ranks(struct mgmt *mgmt, const struct catalog_pool *pool, struct
 
 	queried->ranks = calloc(count, sizeof(*queried->ranks));
 	queried->rank_places = calloc(count, sizeof(*queried->rank_places));
-	queried->infos = calloc(count, sizeof(*queried->infos));
-	if (!queried->ranks || !queried->rank_places || !queried->infos)
+	queried->texts = calloc(count, sizeof(*queried->texts));
+	if (!queried->ranks || !queried->rank_places || !queried->texts)
 		return -ENOMEM;
 	mgmt__pool_rebuild_status__init(&queried->rebuild);
 	queried->rebuild.state = queried->rebuild.derived_state = MGMT__POOL_REBUILD_STATUS__STATE__IDLE;
@@ -170,6 +181,18 @@ static int fill_ranks(struct mgmt *mgmt, const struct catalog_pool *pool, struct
 	queried->response.ranks = queried->rank_places;
 	queried->response.n_ranks = count;
 	return error;
+}
+
+/* If nothing else of the pool is pending: the ranks that have not got its properties. */
+static void fill_late(const struct catalog_pool *pool, struct queried *queried)
+{
+	char ranks[MGMT_RANKS_BYTES];
+	uint32_t first = 0;
+
+	if (queried->pending[0] || !storage_late_ranks(&pool->record, UINT32_MAX, ranks, &first)[0])
+		return;
+	snprintf(queried->pending, sizeof(queried->pending), "set properties on %s", ranks);
+	queried->response.reason = queried->texts[first].late_reason;
 }
 
 static void fill_query(struct mgmt *mgmt, const struct catalog_pool *pool, uint64_t mask, struct queried *queried)
@@ -204,6 +227,7 @@ static void fill_query(struct mgmt *mgmt, const struct catalog_pool *pool, uint6
 	else if (record->undo[0])
 		response->reason = (char *)record->undo;
 	fill_tiers(queried);
+	fill_late(pool, queried);
 }
 
 static void free_queried(struct queried *queried)
@@ -214,7 +238,7 @@ static void free_queried(struct queried *queried)
 	free(queried->disabled_text);
 	free(queried->ranks);
 	free(queried->rank_places);
-	free(queried->infos);
+	free(queried->texts);
 }
 
 /* Always call free_queried(). Errors: -ENOMEM. */

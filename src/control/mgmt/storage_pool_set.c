@@ -5,12 +5,17 @@
  *     the change is stored -> all engines get the new values -> stored as the pool's
  *                          -> an engine refuses them: the reason is stored, all engines get the former ones -> dropped
  *
+ * Ranks that are down or excluded are not called. The end of the change stores what they lack, and storage_late.c gives it
+ * to them when they are back. A smaller size and the end of overcommit need the agreement of each engine that the volumes
+ * fit: they wait for ranks that are down, and only excluded ranks are left out.
+ *
  * The former size is forced: an engine takes it although the volumes may have more by now, which only prevents new ones.
- * The end of overcommit is never forced: the promises must fit. So an undo may wait; `fathom pool query` has the reason.
- * While it waits, the pool can get no other values and no ranks. So a change begins only if all ranks can be called.
+ * The end of overcommit is never forced: the promises must fit. An undo calls each engine once; an engine that does not
+ * confirm it gets the former values as those of a rank that was down.
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -37,12 +42,92 @@ void storage_set_fill(const struct mgmt_task *task, Store__StorageReq *request)
 	request->force = is_undo;
 }
 
+/* ---- ranks that are left out ---- */
+
+struct catalog_pool_change storage_set_values(const struct catalog_pool_record *record)
+{
+	return (struct catalog_pool_change){ .rank_bytes = record->rank_bytes,
+					     .overcommit = record->overcommit,
+					     .scrub_off = record->scrub_off,
+					     .scrub_seconds = record->scrub_seconds };
+}
+
+uint32_t storage_set_differences(const struct catalog_pool_record *record, const struct catalog_pool_change *change)
+{
+	return (record->rank_bytes != change->rank_bytes ? CATALOG_KEPT_SIZE : 0u) |
+	       (record->overcommit != change->overcommit ? CATALOG_KEPT_OVERCOMMIT : 0u) |
+	       (record->scrub_off != change->scrub_off ? CATALOG_KEPT_SCRUB : 0u) |
+	       (record->scrub_seconds != change->scrub_seconds ? CATALOG_KEPT_SCRUB_SECONDS : 0u);
+}
+
+/* The property for which each engine must agree that its volumes fit; NULL: there is none. */
+static const char *restriction(const struct catalog_pool_record *record, const struct catalog_pool_change *change)
+{
+	if (record->overcommit && !change->overcommit)
+		return "overcommit";
+	if (change->rank_bytes && (!record->rank_bytes || change->rank_bytes < record->rank_bytes))
+		return "size";
+	return NULL;
+}
+
+static bool is_excluded(const struct catalog_use *use, const struct member *member)
+{
+	return use->state == MGMT_SHARE_EXCLUDED || member->state == MEMBER_EXCLUDED ||
+	       member->state == MEMBER_ADMIN_EXCLUDED;
+}
+
+/* Whether its engine is not called: it is not there, storage_late.c calls it, or the pool does not count on it. */
+static bool is_away(const struct catalog_use *use, const struct member *member)
+{
+	return use->late || member->state != MEMBER_JOINED || use->state == MGMT_SHARE_EXCLUDED;
+}
+
+bool storage_set_skips(const struct mgmt_task *task, const struct storage_part *part)
+{
+	const struct catalog_pool_record *record = &task->pool->record;
+	const struct member *member = storage_member(task->mgmt, &part->place);
+	int index = catalog_share_index(task->pool, part->place.rank);
+	struct catalog_use use;
+
+	must(index >= 0);
+	use = catalog_use(record, (uint32_t)index);
+	if (!member || !is_away(&use, member)) /* the data of a rank without its member are lost */
+		return false;
+	return record->change.undo[0] || is_excluded(&use, member) || !restriction(record, &record->change);
+}
+
+/* Note in `next` what the parts that were left out lack. `next->uses` is another array then. Errors: -ENOMEM. */
+static int note_late(const struct mgmt_task *task, struct catalog_pool_record *next)
+{
+	uint32_t late = storage_set_differences(&task->pool->record, &task->pool->record.change);
+	struct catalog_use *uses = NULL;
+
+	for (uint32_t i = 0; i < task->part_count; i++) {
+		int index = catalog_share_index(task->pool, task->parts[i].place.rank);
+
+		if (!task->parts[i].is_late)
+			continue;
+		must(index >= 0);
+		if (!uses && !(uses = catalog_copy_uses(&task->pool->record)))
+			return -ENOMEM;
+		uses[index].late |= late;
+		if (!uses[index].late_ns)
+			uses[index].late_ns = next->change.since_ns;
+	}
+	if (uses)
+		next->uses = uses;
+	return 0;
+}
+
+/* ---- the end ---- */
+
 void storage_set_done(struct mgmt_task *task)
 {
 	struct catalog_pool_record next = task->pool->record;
 	struct fathom_fault why = { 0 }, refusal = task->refusal;
-	char undo[CATALOG_TEXT_BYTES];
-	int error;
+	char undo[CATALOG_TEXT_BYTES], late[MGMT_RANKS_BYTES];
+	uint32_t first;
+	int error = note_late(task, &next);
 
 	memcpy(undo, next.change.undo, sizeof(undo));
 	if (!undo[0]) {
@@ -52,45 +137,49 @@ void storage_set_done(struct mgmt_task *task)
 		next.scrub_seconds = next.change.scrub_seconds;
 	}
 	next.change = (struct catalog_pool_change){ 0 };
-	error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
+	if (!error)
+		error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
 	if (error) {
+		if (next.uses != task->pool->record.uses)
+			free(next.uses);
 		storage_store_later(task, error, &why);
 		return;
 	}
+	storage_late_ranks(&next, UINT32_MAX, late, &first);
 	if (!undo[0])
 		mgmt_raise_operation(task->mgmt, RAS_POOL_CHANGED, "pool set-prop", storage_who(task),
-				     "properties of pool \"%s\" were set on its ranks", next.name);
+				     "properties of pool \"%s\" were set on its ranks%s%s", next.name,
+				     late[0] ? ", not yet on " : "", late);
 	else if (!refusal.error) /* the service was restarted meanwhile */
 		fill_fault(&refusal, -EIO, "%s", undo);
+	storage_late_retry(task->mgmt);
 	storage_end(task, undo[0] ? &refusal : NULL);
 }
 
 /*
- * An engine that does not know the request has not done it, and neither has one that has refused the new values, so there
- * is nothing to undo. Others are called again.
+ * The engines were called for an undo. One that does not know the request has not done it, and neither has one that has
+ * refused the new values, so there is nothing to undo. All others without a confirmation get the former values later.
  */
-static void go_on_undoing(struct mgmt_task *task)
+static void end_undo(struct mgmt_task *task)
 {
-	const struct storage_part *silent = NULL;
-
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		struct storage_part *part = &task->parts[i];
+		bool has_former = part->is_done || (part->is_refused && (part->has_refused || part->error == -EOPNOTSUPP ||
+									 part->error == -ENOENT));
 
-		part->is_done |= part->is_refused &&
-				 (part->has_refused || part->error == -EOPNOTSUPP || part->error == -ENOENT);
+		part->is_late |= !has_former;
+		part->is_done = true;
 		part->is_refused = false;
-		if (!part->is_done && !silent)
-			silent = part;
 	}
-	if (!silent) {
-		storage_set_done(task);
-		return;
-	}
-	task->why = silent->why;
-	if (task->why.error == 0)
-		fill_fault(&task->why, -EAGAIN, "it was not called");
-	task->waits_for = silent->place.rank;
-	storage_pause(task);
+	storage_set_done(task);
+}
+
+bool storage_set_leave(struct mgmt_task *task)
+{
+	if (!storage_sets(task) || !task->pool->record.change.undo[0])
+		return false;
+	end_undo(task);
+	return true;
 }
 
 void storage_set_refused(struct mgmt_task *task, const struct storage_part *part)
@@ -99,10 +188,8 @@ void storage_set_refused(struct mgmt_task *task, const struct storage_part *part
 	struct fathom_fault why = { 0 }, copy = part->why;
 	int error;
 
-	if (next.change.undo[0]) {
-		go_on_undoing(task);
+	if (storage_set_leave(task))
 		return;
-	}
 	storage_raise_failure(task, &copy);
 	text_copy_words(next.change.undo, sizeof(next.change.undo), copy.text);
 	error = catalog_store_pool(task->mgmt->catalog, task->pool, &next, &why);
@@ -118,22 +205,42 @@ void storage_set_refused(struct mgmt_task *task, const struct storage_part *part
 
 /* ---- begin ---- */
 
-static bool is_same(const struct catalog_pool_change *one, const struct catalog_pool_change *other)
+static bool is_same(const struct catalog_pool_record *record, const struct catalog_pool_change *change)
 {
-	return !one->undo[0] && one->rank_bytes == other->rank_bytes && one->overcommit == other->overcommit &&
-	       one->scrub_off == other->scrub_off && one->scrub_seconds == other->scrub_seconds;
+	return record->change.is_set && !record->change.undo[0] && record->change.rank_bytes == change->rank_bytes &&
+	       record->change.overcommit == change->overcommit && record->change.scrub_off == change->scrub_off &&
+	       record->change.scrub_seconds == change->scrub_seconds;
 }
 
-/* A rank that is gone for good has lost its share, and is left out. */
-static int check_ranks(struct mgmt *mgmt, const struct catalog_pool_record *record, struct fathom_fault *why)
+static int refuse_down(const struct catalog_pool *pool, const char *property, const struct member *member,
+		       struct fathom_fault *why)
 {
-	for (uint32_t i = 0; i < record->place_count; i++) {
-		const struct member *member = storage_member(mgmt, &record->places[i]);
+	const char *state = member->state == MEMBER_JOINED ? "without the former properties"
+							   : member_state_wire(member->state);
 
-		if (member && member->state != MEMBER_JOINED)
-			return fault_rank_not_joined(why, member->rank, member_state_wire(member->state));
+	return fault_pool_rank_down(why, pool->record.name, property, member->rank, state);
+}
+
+/* Whether all ranks that must agree can be called, and those that are called have room for one more change. */
+static int check_ranks(struct mgmt *mgmt, const struct catalog_pool *pool, const struct catalog_pool_change *change,
+		       struct fathom_fault *why)
+{
+	const struct catalog_pool_record *record = &pool->record;
+	const char *property = restriction(record, change);
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < record->place_count; i++) {
+		const struct member *member = storage_member(mgmt, &record->places[i]);
+		struct catalog_use use = catalog_use(record, i);
+
+		if (!member)
+			continue;
+		if (!is_away(&use, member))
+			error = storage_check_room(mgmt, &record->places[i], 1, why);
+		else if (property && !is_excluded(&use, member))
+			error = refuse_down(pool, property, member, why);
 	}
-	return 0;
+	return error;
 }
 
 void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool *pool,
@@ -144,16 +251,14 @@ void storage_set_begin(struct mgmt *mgmt, struct grpc_call *call, struct catalog
 	int error = 0;
 
 	must(pool->state == MGMT_POOL_READY);
-	if (next.change.is_set && is_same(&next.change, change) && pool->task) {
+	if (is_same(&next, change) && pool->task) {
 		storage_wait(pool->task, call);
 		return;
 	}
 	if (next.change.is_set || catalog_changing_shares(pool) > 0)
 		error = storage_refuse_changing(pool, NULL, &why);
 	if (!error)
-		error = check_ranks(mgmt, &next, &why);
-	if (!error)
-		error = storage_check_room(mgmt, next.places, next.place_count, &why);
+		error = check_ranks(mgmt, pool, change, &why);
 	next.change = *change;
 	next.change.is_set = true;
 	next.change.since_ns = clock_realtime_ns();

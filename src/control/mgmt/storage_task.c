@@ -358,6 +358,10 @@ static void call_part(struct mgmt_task *task, struct storage_part *part)
 	char sentence[STORAGE_SENTENCE_BYTES];
 	int error;
 
+	if (storage_sets(task) && storage_set_skips(task, part)) {
+		part->is_done = part->is_late = true;
+		return;
+	}
 	if (!member && storage_moves(task)) {
 		storage_move_settle_lost(task, part);
 		return;
@@ -397,7 +401,7 @@ void storage_restart(struct mgmt_task *task)
 {
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		must(!task->parts[i].is_calling);
-		task->parts[i].is_done = task->parts[i].is_refused = false;
+		task->parts[i].is_done = task->parts[i].is_refused = task->parts[i].is_late = false;
 		task->parts[i].why.error = 0;
 	}
 	forget_answer(task);
@@ -429,8 +433,8 @@ void storage_pause(struct mgmt_task *task)
 
 /* ---- going on ---- */
 
-/* Whether a rank that the task waits for has joined again since it was called. */
-static bool has_rank_joined(const struct mgmt_task *task)
+/* Whether a rank that the task waits for has joined again since it was called, or need not be called any more. */
+static bool is_rank_other(const struct mgmt_task *task)
 {
 	for (uint32_t i = 0; i < task->part_count; i++) {
 		const struct storage_part *part = &task->parts[i];
@@ -441,6 +445,8 @@ static bool has_rank_joined(const struct mgmt_task *task)
 		if (storage_move_is_stuck(task, part))
 			continue;
 		if (!member || (member->state == MEMBER_JOINED && member->incarnation != part->incarnation))
+			return true;
+		if (storage_sets(task) && storage_set_skips(task, part))
 			return true;
 	}
 	return false;
@@ -522,7 +528,7 @@ static struct mgmt_task *find_resumable(const struct mgmt *mgmt)
 	struct mgmt_task *task;
 
 	TAILQ_FOREACH (task, &mgmt->tasks, link) {
-		if (task->state == MGMT_TASK_WAITING && has_rank_joined(task))
+		if (task->state == MGMT_TASK_WAITING && is_rank_other(task))
 			return task;
 	}
 	return NULL;
@@ -539,6 +545,7 @@ static void resume(struct deadline *deadline)
 	}
 	start_intents(mgmt);
 	storage_old_copies_retry(mgmt);
+	storage_late_retry(mgmt);
 	storage_drain_retry(mgmt);
 }
 
@@ -559,6 +566,7 @@ int storage_open(struct mgmt *mgmt, struct fathom_fault *why)
 	if (!error) {
 		start_intents(mgmt);
 		storage_old_copies_retry(mgmt);
+		storage_late_retry(mgmt);
 		storage_drain_soon(mgmt, 0);
 	}
 	return error;
@@ -579,6 +587,7 @@ int storage_forget_all(struct mgmt *mgmt, struct fathom_fault *why)
 	while (!error && (pool = TAILQ_FIRST(&mgmt->catalog->pools)))
 		error = catalog_remove_pool(mgmt->catalog, pool, why);
 	storage_old_copies_retry(mgmt);
+	storage_late_retry(mgmt);
 	return error;
 }
 
@@ -611,6 +620,7 @@ void storage_close(struct mgmt *mgmt)
 	storage_evictions_close(mgmt);
 	must(mgmt->storage_waiter_count == 0);
 	storage_snapshots_close(mgmt);
+	storage_late_close(mgmt);
 	storage_engines_close(mgmt);
 	must(mgmt->reading_count == 0);
 	catalog_close(mgmt->catalog);

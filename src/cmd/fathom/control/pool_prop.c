@@ -49,7 +49,7 @@ int run_pool_get_prop(struct control_run *run)
 		return control_fail(run, &why);
 	if (!control_is_json(run))
 		show_pool_properties(properties, run->argv[0], stdout);
-	status = control_finish(run, control_is_json(run) ? json_of_pool_properties(properties) : NULL, NULL);
+	status = control_finish(run, control_is_json(run) ? json_pool_properties(properties) : NULL, NULL);
 	fathom_control_free(properties);
 	return status;
 }
@@ -57,15 +57,17 @@ int run_pool_get_prop(struct control_run *run)
 int run_pool_set_prop(struct control_run *run)
 {
 	struct fathom_control_pool_property asked[CONTROL_PAIRS_MAX] = { 0 };
+	struct fathom_control_pool_set *set;
 	struct fathom_fault why;
 	size_t count;
 	int status = read_properties(run, true, asked, &count);
 
 	if (status)
 		return status;
-	if (fathom_control_pool_set_prop(run->control, run->argv[0], asked, count, &why))
+	if (fathom_control_pool_set_prop(run->control, run->argv[0], asked, count, &set, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))
-		printf("pool set-prop succeeded\n");
+		show_pool_set(set, stdout);
+	fathom_control_free(set);
 	return control_finish(run, NULL, NULL);
 }

@@ -95,4 +95,17 @@ void show_pool_properties(const struct fathom_control_pool_properties *propertie
 		add_row(table, (const char *[]){ name, property->value });
 	}
 	finish_table(table, 0, out);
+	for (size_t i = 0; i < properties->count; i++) {
+		const struct fathom_control_pool_property *property = &properties->properties[i];
+		char since[SIZE_TEXT_BYTES];
+
+		if (property->late_ranks[0])
+			fprintf(out, "%s is pending on %s since %s: %s\n", property->name, property->late_ranks,
+				time_text(property->late_ns, since), property->late_reason);
+	}
+}
+
+void show_pool_set(const struct fathom_control_pool_set *set, FILE *out)
+{
+	fprintf(out, "pool set-prop succeeded%s%s\n", set->late_ranks[0] ? ", pending on " : "", set->late_ranks);
 }

@@ -283,6 +283,16 @@ static void show_share(const struct fathom_control_pool_rank *rank, FILE *out)
 		rank->share_info[0] ? ": " : "", rank->share_info);
 }
 
+/* "Properties pending on rank 1 since TIME: scrub: rank 1 is stopped" */
+static void show_late(const struct fathom_control_pool_rank *rank, FILE *out)
+{
+	char text[SIZE_TEXT_BYTES];
+
+	if (rank->late[0])
+		fprintf(out, "Properties pending on rank %" PRIu32 " since %s: %s: %s\n", rank->rank,
+			time_text(rank->late_ns, text), rank->late, rank->late_reason);
+}
+
 /* What dmg's answers have no fields for. */
 static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 {
@@ -296,6 +306,8 @@ static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 		fprintf(out, "Pending: %s%s%s\n", pool->pending, pool->reason[0] ? ": " : "", pool->reason);
 	for (size_t i = 0; i < pool->rank_count; i++)
 		show_share(&pool->ranks[i], out);
+	for (size_t i = 0; i < pool->rank_count; i++)
+		show_late(&pool->ranks[i], out);
 	for (size_t i = 0; i < pool->rank_count; i++)
 		show_use(&pool->ranks[i], pool->overcommit, out);
 	if (pool->rank_count > 0)

@@ -120,6 +120,24 @@ json_t *json_pool(const struct fathom_control_pool *pool)
 	return object;
 }
 
+json_t *json_pool_properties(const struct fathom_control_pool_properties *properties)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < properties->count; i++) {
+		const struct fathom_control_pool_property *property = &properties->properties[i];
+		json_t *object = json_of_pool_property(property);
+
+		if (property->late_ranks[0]) {
+			put_text(object, "pending_ranks", property->late_ranks);
+			put_number(object, "pending_ns", property->late_ns);
+			put_text(object, "pending_reason", property->late_reason);
+		}
+		append(list, object);
+	}
+	return list;
+}
+
 json_t *json_pools(const struct fathom_control_pool *pools, size_t count)
 {
 	json_t *response = json_object(), *list = json_array();

@@ -46,10 +46,12 @@ void show_pools(const struct fathom_control_pool *pools, size_t count, const str
 json_t *json_pools(const struct fathom_control_pool *pools, size_t count);
 void show_pool(const struct fathom_control_pool *pool, FILE *out);
 json_t *json_pool(const struct fathom_control_pool *pool);
+json_t *json_pool_properties(const struct fathom_control_pool_properties *properties);
 /* The list as a file, which commands read again; `is_verbose`: with each entry in words. */
 void show_acl(const struct fathom_control_pool_acl *acl, bool is_verbose, FILE *out);
 json_t *json_acl(const struct fathom_control_pool_acl *acl);
 void show_pool_evicted(const struct fathom_control_pool_evicted *evicted, FILE *out);
+void show_pool_set(const struct fathom_control_pool_set *set, FILE *out);
 void show_pool_properties(const struct fathom_control_pool_properties *properties, const char *pool, FILE *out);
 
 void show_volume(const struct fathom_control_volume *volume, FILE *out);

@@ -30,7 +30,7 @@ def listed(*states):
 
 def pool(place=0, **kwargs):
     """As our servers answer."""
-    ranks = [MGMT.PoolQueryResp.Rank(rank=1, state="stopped", info="rank 1 is stopped"),
+    ranks = [MGMT.PoolQueryResp.Rank(rank=1, state="stopped", info="rank 1 is stopped", late="size, scrub", late_ns=SINCE, late_reason="rank 1 is stopped"),
              MGMT.PoolQueryResp.Rank(rank=0, state="joined", total_bytes=100 * GB, free_bytes=60 * GB, promised_bytes=40 * GB, allocated_bytes=10 * GB,
                                      volume_count=3, asked_ns=SINCE, used_bytes=40 * GB, limit_bytes=80 * GB, full_in_ns=3 * 86400 * SECOND)]
     idle = MGMT.PoolRebuildStatus(state=MGMT.PoolRebuildStatus.IDLE, derived_state=MGMT.PoolRebuildStatus.IDLE)
@@ -120,6 +120,14 @@ class Properties(CommandTest):
             self.assertEqual((request.id, [(row.number, row.name) for row in request.properties]), ("p1", [(0, "label"), (0, "scrub")]))
             answer = json.loads(self.fathom(server, "-j", "pool", "get-prop", "p1").stdout)["response"]
             self.assertEqual(answer[1], {"name": "scrub", "description": "Checksum scrubbing mode", "value": "timed"})
+
+    def test_a_pending_property_says_on_which_rank_and_why(self):
+        rows = [MGMT.PoolProperty(number=16, numval=2, name="scrub", text="timed", late_ranks="ranks 1-2", late_ns=SINCE, late_reason="rank 1 is stopped")]
+        with FakeServer({GET_PROP: MGMT.PoolGetPropResp(properties=rows), SET_PROP: MGMT.PoolSetPropResp(late_ranks="rank 1")}) as server:
+            self.assertRegex(self.fathom(server, "pool", "get-prop", "p1").stdout, r"(?m)^scrub is pending on ranks 1-2 since .*: rank 1 is stopped$")
+            answer, = json.loads(self.fathom(server, "-j", "pool", "get-prop", "p1").stdout)["response"]
+            self.assertEqual((answer["pending_ranks"], answer["pending_ns"], answer["pending_reason"]), ("ranks 1-2", SINCE, "rank 1 is stopped"))
+            self.assertEqual(self.fathom(server, "pool", "set-prop", "p1", "scrub=off").stdout, "pool set-prop succeeded, pending on rank 1\n")
 
     def test_properties_are_set_in_both_forms(self):
         with FakeServer({SET_PROP: MGMT.PoolSetPropResp()}) as server:

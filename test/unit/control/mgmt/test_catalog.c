@@ -183,6 +183,40 @@ static void check_origins(void)
 	free(record.hosts);
 }
 
+/* Properties that a rank has not got stay with its share, also when its state changes, until they are removed. */
+static int store_late(void *unused)
+{
+	static const uint32_t lates[] = { CATALOG_KEPT_SIZE | CATALOG_KEPT_SCRUB, 0 };
+	struct catalog_pool_record record = make_pool("p"), next;
+	struct catalog_layout layout;
+	struct catalog *catalog;
+	struct catalog_pool *pool;
+
+	must(catalog_open(fixture.db, &catalog, NULL) == 0);
+	must(catalog_add_pool(catalog, &record, &pool, NULL) == 0);
+	for (size_t i = 0; i < ARRAY_COUNT(lates); i++) {
+		uint32_t late = lates[i];
+
+		next = pool->record;
+		next.uses = catalog_copy_uses(&pool->record);
+		must(next.uses && next.uses[1].since_ns == 5);
+		next.uses[1].late = late;
+		next.uses[1].late_ns = late ? 77 : 0;
+		must(catalog_store_pool(catalog, pool, &next, NULL) == 0);
+		must(catalog_layout(pool, 0, &layout) == 0);
+		catalog_layout_move(&layout, 0, MGMT_SHARE_DRAINING);
+		must(catalog_set_layout(catalog, pool, &layout, NULL) == 0);
+		catalog_close(catalog);
+		must(catalog_open(fixture.db, &catalog, NULL) == 0);
+		pool = catalog_find_pool(catalog, "p");
+		must(catalog_use(&pool->record, 1).late == late &&
+		     catalog_use(&pool->record, 1).late_ns == (late ? 77 : 0));
+		must(catalog_use(&pool->record, 0).late == 0 && pool->shares[1].state == MGMT_SHARE_UP);
+	}
+	catalog_close(catalog);
+	return 0;
+}
+
 /* A record without states of shares: all are up. */
 static int store_shares(void *unused)
 {
@@ -261,6 +295,11 @@ static int replace_share(void *unused)
 		       "\",\"state\":\"up\",\"since_ns\":1,\"former\":\"" UUID_2 "\"}]}",
 		       &why) == -EBADMSG);
 	return 0;
+}
+
+static void late_properties_stay_with_their_share(void **state)
+{
+	on_control(store_late, NULL);
 }
 
 static void shares_keep_their_states(void **state)
@@ -416,6 +455,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
 		TEST(shares_keep_their_states),
+		TEST(late_properties_stay_with_their_share),
 		TEST(an_old_copy_is_kept_without_its_volume),
 		TEST(records_come_back_as_they_were_stored),
 		TEST(a_volume_gets_another_name_in_one_transaction),

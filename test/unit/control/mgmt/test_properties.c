@@ -2,6 +2,9 @@
 /* Properties of pools: by DAOS's numbers and by name; renamed pools; those of engines, refused and interrupted. */
 #include "storage_calls.h"
 
+#include "control/mgmt/catalog.h"
+#include "control/mgmt/internal.h"
+
 static struct fake_storage *storage_of(uint32_t rank)
 {
 	return &fixture.fakes[rank].storage;
@@ -188,18 +191,293 @@ static void an_engine_with_a_failed_pool_does_not_keep_the_undo_open(void **stat
 	answer_of(set_property("p", "size", "4G"));
 }
 
-/* It would wait for the rank, and until then the pool could get no other values and no ranks. */
-static void a_rank_that_is_not_joined_prevents_a_change_of_engines(void **state)
+static void exclude_system_rank(const char *ranks)
 {
 	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
 
-	begin_with_pool(2);
-	exclude.ranks = (char *)"1";
+	exclude.ranks = (char *)ranks;
 	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
-	assert_int_equal(set_property("p", "size", "4G")->why.code, FAULT_RANK_NOT_JOINED);
-	assert_int_equal(storage_of(0)->calls[STORE__ACTION__POOL_SET], 0);
+}
+
+static void include_system_rank(const char *ranks)
+{
+	Mgmt__SystemExcludeReq include = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
+
+	include.ranks = (char *)ranks;
+	include.clear = true;
+	answer_of(ADMIN_ASK("SystemExclude", include, system_exclude));
+}
+
+static void stop_rank(const char *ranks)
+{
+	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
+
+	request.ranks = (char *)ranks;
+	request.force = true;
+	answer_of(ADMIN_ASK("SystemStop", request, system_stop));
+}
+
+/* The rank's part of the answer to a query. */
+static const Mgmt__PoolQueryResp__Rank *query_rank(uint32_t rank)
+{
+	const Mgmt__PoolQueryResp *pool = query_pool("p");
+
+	assert_true(rank < pool->n_ranks);
+	return pool->ranks[rank];
+}
+
+/* Runs on the control reactor. */
+static bool is_late(void *ctx)
+{
+	const struct catalog_pool *pool = catalog_find_pool(fixture.mgmt->catalog, "p");
+
+	return catalog_use(&pool->record, (uint32_t)(uintptr_t)ctx).late != 0;
+}
+
+static bool is_current(void *ctx)
+{
+	return !is_late(ctx);
+}
+
+static void wait_current(uint32_t rank)
+{
+	wait_until(is_current, (void *)(uintptr_t)rank);
+}
+
+static uint32_t late_calls; /* when the wait began */
+
+static bool was_called(void *unused)
+{
+	return storage_of(1)->calls[STORE__ACTION__POOL_SET] > late_calls;
+}
+
+/* Rank 1 is called and refuses at least twice from now on, so that the first answer has arrived. */
+static void wait_for_late_call(void)
+{
+	for (int i = 0; i < 2; i++) {
+		late_calls = storage_of(1)->calls[STORE__ACTION__POOL_SET];
+		wait_until(was_called, NULL);
+	}
+}
+
+static bool no_change_is_set(void *unused)
+{
+	return !catalog_find_pool(fixture.mgmt->catalog, "p")->record.change.is_set;
+}
+
+/* The service restarts at each step, and the rank gets what was set while it was down: the latest values, and once. */
+static void a_rank_that_was_down_gets_the_properties_when_it_is_back(void **state)
+{
+	const Mgmt__PoolQueryResp__Rank *rank;
+	const Fathom__Volume *volume;
+	const Mgmt__PoolSetPropResp *set;
+	char message[512];
+	uint64_t since_ns;
+
+	begin_with_pool(2);
+	volume_of(create_volume_on("p/a", GIB, "1"));
+	stop_rank("1");
+	reopen_mgmt();
+	set = answer_of(set_property("p", "scrub", "off"));
+	assert_string_equal(set->late_ranks, "rank 1");
+	count_events(RAS_POOL_CHANGED, message, sizeof(message));
+	assert_non_null(strstr(message, "properties of pool \"p\" were set on its ranks, not yet on rank 1 by"));
+	assert_true(storage_of(0)->pools[0].scrub_off);
+	rank = query_rank(1);
+	assert_string_equal(rank->late, "scrub");
+	assert_string_equal(rank->late_reason, "rank 1 is stopped");
+	since_ns = rank->late_ns;
+	assert_true(since_ns > 0);
+	reopen_mgmt();
+	assert_string_equal(query_pool("p")->pending, "set properties on rank 1");
+	assert_string_equal(query_pool("p")->reason, "rank 1 is stopped");
+	volume = show_volume("p/a");
+	assert_string_equal(volume->pending, "set scrub of the pool on rank 1");
+	assert_string_equal(volume->reason, "rank 1 is stopped");
+	assert_int_equal(volume->pending_ns, since_ns);
+	answer_of(set_property("p", "scrub_freq", "60"));
+	answer_of(set_property("p", "overcommit", "true"));
+	answer_of(set_property("p", "overcommit", "true"));
+	assert_string_equal(query_rank(1)->late, "overcommit, scrub, scrub_freq");
+	assert_int_equal(query_rank(1)->late_ns, since_ns);
+	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 0);
+	reopen_mgmt();
+	join(1, 200);
+	wait_current(1);
+	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 1);
+	assert_true(storage_of(1)->pools[0].scrub_off && storage_of(1)->pools[0].overcommit);
+	assert_int_equal(storage_of(1)->pools[0].scrub_seconds, 60);
+	count_events(RAS_POOL_CHANGED, message, sizeof(message));
+	assert_non_null(strstr(message, "rank 1 has the properties of pool \"p\" now"));
+	reopen_mgmt();
+	assert_string_equal(query_pool("p")->pending, "");
+	assert_string_equal(query_rank(1)->late, "");
+	assert_string_equal(show_volume("p/a")->pending, "");
+}
+
+static const Mgmt__PoolProperty *property_of(const char *name)
+{
+	Mgmt__PoolGetPropReq request = MGMT__POOL_GET_PROP_REQ__INIT;
+	Mgmt__PoolProperty property = MGMT__POOL_PROPERTY__INIT, *properties[] = { &property };
+	const Mgmt__PoolGetPropResp *answer;
+
+	property.name = (char *)name;
+	request.id = (char *)"p";
+	request.properties = properties;
+	request.n_properties = 1;
+	answer = answer_of(ADMIN_ASK("PoolGetProp", request, pool_get_prop));
+	assert_int_equal(answer->n_properties, 1);
+	return answer->properties[0];
+}
+
+/* A smaller size and the end of overcommit need the agreement of each rank that the pool counts on. */
+static void a_size_waits_for_ranks_that_are_down_but_not_for_excluded_ones(void **state)
+{
+	struct question *question;
+
+	begin_with_pool(3);
+	answer_of(set_property("p", "overcommit", "true"));
+	stop_rank("1");
+	reopen_mgmt();
+	question = set_property("p", "size", "6G");
+	assert_int_equal(question->why.code, FAULT_POOL_RANK_DOWN);
+	assert_string_equal(question->why.text,
+			    "the property size of pool \"p\" cannot be set now: rank 1 is stopped, and must agree that its"
+			    " volumes still fit");
+	assert_int_equal(set_property("p", "overcommit", "false")->why.code, FAULT_POOL_RANK_DOWN);
 	assert_string_equal(query_pool("p")->pending, "");
 	answer_of(set_property("p", "thick", "true")); /* only in the catalog */
+	exclude_system_rank("1");
+	answer_of(set_property("p", "size", "6G"));
+	assert_int_equal(storage_of(0)->pools[0].size_bytes, 2 * GIB);
+	assert_int_equal(storage_of(1)->pools[0].size_bytes, 0);
+	assert_string_equal(property_of("size")->late_ranks, "rank 1");
+	assert_string_equal(property_of("size")->late_reason, "rank 1 is adminexcluded");
+	assert_true(property_of("size")->late_ns > 0);
+	assert_string_equal(property_of("scrub")->late_ranks, "");
+	stop_rank("2");
+	answer_of(exclude_ranks("p", "2")); /* of the pool only */
+	answer_of(set_property("p", "size", "3G"));
+	assert_string_equal(property_of("size")->late_ranks, "ranks 1-2");
+	assert_int_equal(set_property("p", "size", "12G")->why.code, 0); /* larger: no rank has to agree */
+	include_system_rank("1");
+	join(1, 200);
+	wait_current(1);
+	assert_int_equal(storage_of(1)->pools[0].size_bytes, 4 * GIB);
+	join(2, 200);
+	wait_current(2);
+	assert_int_equal(storage_of(2)->pools[0].size_bytes, 4 * GIB);
+	answer_of(set_property("p", "size", "6G")); /* rank 2 is still excluded, but there */
+	wait_current(2);
+	assert_int_equal(storage_of(2)->pools[0].size_bytes, 2 * GIB);
+}
+
+/* It refuses what it gets late: the reason is shown, and it is called again, also after a restart of the service. */
+static void a_rank_that_refuses_late_properties_is_called_again(void **state)
+{
+	begin_with_pool(2);
+	stop_rank("1");
+	answer_of(set_property("p", "scrub", "off"));
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EIO;
+	join(1, 200);
+	wait_for_late_call();
+	assert_non_null(strstr(query_rank(1)->late_reason, "rank 1 cannot set properties of pool \"p\""));
+	answer_of(set_property("p", "scrub_freq", "60")); /* of the others */
+	assert_int_equal(storage_of(0)->pools[0].scrub_seconds, 60);
+	assert_int_equal(set_property("p", "size", "4G")->why.code, FAULT_POOL_RANK_DOWN);
+	reopen_mgmt();
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = 0;
+	wait_current(1);
+	assert_int_equal(storage_of(1)->pools[0].scrub_seconds, 60);
+	answer_of(set_property("p", "size", "4G"));
+}
+
+/* The rank goes down while it is called: it is left out from then on. */
+static void a_rank_that_goes_down_during_a_change_is_left_out(void **state)
+{
+	reopen_with_patience(NS_PER_MS);
+	begin_with_pool(2);
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EAGAIN;
+	assert_int_equal(set_property("p", "scrub", "off")->why.code, FAULT_STORAGE_WAITS);
+	assert_string_equal(query_pool("p")->pending, "set properties");
+	stop_rank("1");
+	wait_until(is_late, (void *)(uintptr_t)1);
+	assert_string_equal(get_property("p", "scrub"), "off");
+	reopen_with_patience(0);
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = 0;
+	join(1, 200);
+	wait_current(1);
+	assert_true(storage_of(1)->pools[0].scrub_off);
+}
+
+/* A rank that was replaced has lost its share, and needs nothing. A destroyed pool needs nothing either. */
+static void nothing_stays_pending_of_a_destroyed_pool(void **state)
+{
+	begin_with_pool(2);
+	stop_rank("1");
+	answer_of(set_property("p", "scrub", "off"));
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EIO;
+	join(1, 200);
+	wait_for_late_call();
+	answer_of(destroy_pool("p", false, false));
+	answer_of(create_pool("p"));
+	assert_string_equal(query_pool("p")->pending, "");
+	reopen_mgmt();
+	assert_string_equal(query_pool("p")->pending, "");
+}
+
+/* Both engines have answered the new values: the undo finds rank 0 silent. */
+static void silence_the_undo(void)
+{
+	if (storage_of(0)->calls[STORE__ACTION__POOL_SET] > 0 && storage_of(1)->calls[STORE__ACTION__POOL_SET] > 0)
+		storage_of(0)->hangs = true;
+}
+
+static bool is_undoing(void *unused)
+{
+	return catalog_find_pool(fixture.mgmt->catalog, "p")->record.change.undo[0] && storage_of(0)->hangs;
+}
+
+static int speak_again(void *ctx)
+{
+	fixture.after_storage = NULL;
+	storage_of(0)->hangs = false;
+	fake_release(ctx);
+	return 0;
+}
+
+/* The service ends within the undo, and the pool of one engine is ERRORED: the undo ends, and the rank gets them later. */
+static void a_restart_within_an_undo_does_not_keep_it_open(void **state)
+{
+	Mgmt__PoolSetPropReq request = MGMT__POOL_SET_PROP_REQ__INIT;
+	Mgmt__PoolProperty property = MGMT__POOL_PROPERTY__INIT, *properties[] = { &property };
+	struct question question = { 0 };
+
+	begin_with_pool(2);
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EIO;
+	fixture.after_storage = silence_the_undo;
+	property.name = (char *)"scrub";
+	property.text = (char *)"off";
+	request.id = (char *)"p";
+	request.properties = properties;
+	request.n_properties = 1;
+	ask_begin(&question, fixture.admin, "/mgmt.MgmtSvc/PoolSetProp", &request.base,
+		  &mgmt__pool_set_prop_resp__descriptor);
+	wait_until(is_undoing, NULL);
+	assert_true(storage_of(0)->pools[0].scrub_off);
+	reopen_mgmt();
+	question_wait(&question);
+	question_end(&question);
+	on_control(speak_again, &fixture.fakes[0]);
+	wait_until(no_change_is_set, NULL);
+	assert_string_equal(get_property("p", "scrub"), "timed");
+	assert_false(storage_of(0)->pools[0].scrub_off);
+	assert_string_equal(query_pool("p")->pending, "set properties on rank 1");
+	answer_of(set_property("p", "scrub_freq", "60"));
+	storage_of(1)->errors[STORE__ACTION__POOL_SET] = 0;
+	wait_until(is_current, (void *)(uintptr_t)1);
+	assert_int_equal(storage_of(1)->pools[0].scrub_seconds, 60);
+	assert_string_equal(query_pool("p")->pending, "");
 }
 
 /* The intent is stored: an engine that hangs delays it, and the service ends meanwhile. */
@@ -271,7 +549,12 @@ int main(void)
 		TEST(the_owner_decides_who_may_attach),
 		TEST(engines_get_their_properties_and_keep_the_former_ones_if_one_refuses),
 		TEST(an_engine_with_a_failed_pool_does_not_keep_the_undo_open),
-		TEST(a_rank_that_is_not_joined_prevents_a_change_of_engines),
+		TEST(a_rank_that_was_down_gets_the_properties_when_it_is_back),
+		TEST(a_size_waits_for_ranks_that_are_down_but_not_for_excluded_ones),
+		TEST(a_rank_that_refuses_late_properties_is_called_again),
+		TEST(a_rank_that_goes_down_during_a_change_is_left_out),
+		TEST(nothing_stays_pending_of_a_destroyed_pool),
+		TEST(a_restart_within_an_undo_does_not_keep_it_open),
 		TEST(an_interrupted_change_of_engines_goes_on),
 		TEST(a_refused_destruction_leaves_the_change_under_way),
 		TEST(containers_are_the_volumes_of_a_pool),

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Properties of pools that a rank has not got, because it was down or excluded when they were set. The record of the pool
+ * has the values, and says for each share which of them are late. Their engine is called when its rank is back, and again
+ * after a pause until it has taken them.
+ *
+ *     late, the rank is not joined -> it joins -> its engine is called -> it has them: stored as no longer late
+ *                                                                      -> it refuses, or gives no answer: again later
+ *
+ * While the pool gets other values (storage_pool_set.c), none of its engines is called from here. That task leaves out the
+ * shares with late properties, so an engine never has two such calls at a time.
+ *
+ * A size is forced: volumes that have more than it by now only prevent new ones. The end of overcommit is never forced.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "control/fault/fault.h"
+#include "control/mgmt/storage.h"
+
+enum { RETRY_MS = 250, RETRY_DOUBLINGS_MAX = 8 /* 64 s */ };
+
+/* The calls of the engine of one share. It may outlive the pool during a call. */
+struct storage_late {
+	TAILQ_ENTRY(storage_late) link;
+	struct mgmt *mgmt;
+	char pool_uuid[MEMBER_UUID_TEXT_BYTES];
+	uint32_t rank;
+	bool is_calling;
+	uint32_t failures;
+	uint64_t retry_ns;		  /* CLOCK_MONOTONIC */
+	struct catalog_pool_change given; /* in the call: the values only */
+	char why[CATALOG_TEXT_BYTES];	  /* of the latest call; "": none has failed */
+};
+
+static void late_due(struct deadline *deadline);
+
+static void run_later(struct mgmt *mgmt, uint64_t after_ns)
+{
+	deadline_set(&mgmt->deadlines, &mgmt->late_deadline, after_ns, late_due);
+}
+
+void storage_late_fill(const struct catalog_pool_record *record, Store__StorageReq *request)
+{
+	request->action = STORE__ACTION__POOL_SET;
+	request->pool = (char *)record->key;
+	request->pool_uuid = (char *)record->uuid;
+	request->size_bytes = record->rank_bytes;
+	request->overcommit = record->overcommit;
+	request->scrub_off = record->scrub_off;
+	request->scrub_seconds = record->scrub_seconds;
+	request->force = true;
+}
+
+/* ---- the state of a share ---- */
+
+/* Its pool and the index of its share there; NULL: nothing is late any more. */
+static struct catalog_pool *find_share(const struct storage_late *late, uint32_t *index_ret)
+{
+	struct catalog_pool *pool = catalog_find_pool(late->mgmt->catalog, late->pool_uuid);
+	int index = pool ? catalog_share_index(pool, late->rank) : -1;
+
+	if (index < 0 || !catalog_use(&pool->record, (uint32_t)index).late)
+		return NULL;
+	*index_ret = (uint32_t)index;
+	return pool;
+}
+
+static void drop(struct storage_late *late)
+{
+	struct catalog_pool *pool = catalog_find_pool(late->mgmt->catalog, late->pool_uuid);
+	int index = pool ? catalog_share_index(pool, late->rank) : -1;
+
+	must(!late->is_calling);
+	if (index >= 0 && pool->shares[index].late == late)
+		pool->shares[index].late = NULL;
+	TAILQ_REMOVE(&late->mgmt->lates, late, link);
+	free(late);
+}
+
+/* NULL: out of memory. */
+static struct storage_late *late_of(struct mgmt *mgmt, struct catalog_pool *pool, uint32_t index)
+{
+	struct storage_late *late = pool->shares[index].late;
+
+	if (late)
+		return late;
+	late = calloc(1, sizeof(*late));
+	if (!late)
+		return NULL;
+	late->mgmt = mgmt;
+	late->rank = pool->record.places[index].rank;
+	memcpy(late->pool_uuid, pool->record.uuid, sizeof(late->pool_uuid));
+	TAILQ_INSERT_TAIL(&mgmt->lates, late, link);
+	pool->shares[index].late = late;
+	return late;
+}
+
+static void pause_calls(struct storage_late *late, const struct fathom_fault *why)
+{
+	uint64_t doublings = min_u64(late->failures++, RETRY_DOUBLINGS_MAX);
+
+	text_copy_words(late->why, sizeof(late->why), why->text[0] ? why->text : strerror(-why->error));
+	late->retry_ns = clock_monotonic_ns() + ((uint64_t)RETRY_MS << doublings) * NS_PER_MS;
+}
+
+/* Store that nothing of the share is late. Errors: -ENOMEM, those of catalog_store_pool(). */
+static int store_done(struct mgmt *mgmt, struct catalog_pool *pool, uint32_t index, struct fathom_fault *why)
+{
+	struct catalog_pool_record next = pool->record;
+	int error;
+
+	next.uses = catalog_copy_uses(&pool->record);
+	if (!next.uses)
+		return -ENOMEM;
+	next.uses[index].late = 0;
+	next.uses[index].late_ns = 0;
+	error = catalog_store_pool(mgmt->catalog, pool, &next, why);
+	if (error)
+		free(next.uses);
+	return error;
+}
+
+/* ---- calls ---- */
+
+static void answered(void *ctx, const struct storage_result *result)
+{
+	struct storage_late *late = ctx;
+	struct mgmt *mgmt = late->mgmt;
+	struct fathom_fault why = result->why;
+	struct catalog_pool *pool;
+	uint32_t index, rank = late->rank;
+	int error;
+
+	must(late->is_calling);
+	late->is_calling = false;
+	pool = find_share(late, &index);
+	if (!pool) {
+		drop(late);
+		return;
+	}
+	run_later(mgmt, 0);
+	if (result->kind != STORAGE_DONE) {
+		pause_calls(late, &why);
+		return;
+	}
+	if (storage_set_differences(&pool->record, &late->given))
+		return; /* it got others meanwhile */
+	error = store_done(mgmt, pool, index, &why);
+	if (error) {
+		why.error = error;
+		pause_calls(late, &why);
+		return;
+	}
+	drop(late);
+	mgmt_raise_operation(mgmt, RAS_POOL_CHANGED, "pool set-prop", NULL, "rank %u has the properties of pool \"%s\" now",
+			     rank, pool->record.name);
+}
+
+static void call_engine(struct mgmt *mgmt, struct catalog_pool *pool, uint32_t index)
+{
+	struct storage_late *late = pool->shares[index].late;
+	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
+	struct fathom_fault why = { 0 };
+	char what[STORAGE_SENTENCE_BYTES], name[STORAGE_WHAT_BYTES];
+
+	storage_late_fill(&pool->record, &request);
+	snprintf(what, sizeof(what), "set properties of %s", storage_what(pool, NULL, name));
+	late->given = storage_set_values(&pool->record);
+	why.error = storage_call(mgmt, &pool->record.places[index], &request, what, answered, late);
+	late->is_calling = why.error == 0;
+	if (why.error)
+		pause_calls(late, &why);
+}
+
+/* Call the engine of the share at `index`, if it can be now. Returns when to try again; UINT64_MAX: after an event. */
+static uint64_t examine_share(struct mgmt *mgmt, struct catalog_pool *pool, uint32_t index, uint64_t now_ns)
+{
+	const struct member *member = storage_member(mgmt, &pool->record.places[index]);
+	struct storage_late *late = late_of(mgmt, pool, index);
+	struct fathom_fault why = { 0 };
+
+	if (!late)
+		return now_ns + RETRY_MS * NS_PER_MS;
+	if (late->is_calling || (member && member->state != MEMBER_JOINED))
+		return UINT64_MAX;
+	if (late->retry_ns > now_ns)
+		return late->retry_ns;
+	if (member)
+		call_engine(mgmt, pool, index);
+	else if ((why.error = store_done(mgmt, pool, index, &why))) /* its share is lost */
+		pause_calls(late, &why);
+	else
+		drop(late);
+	return member && late->is_calling ? UINT64_MAX : why.error || member ? late->retry_ns : UINT64_MAX;
+}
+
+static uint64_t run(struct mgmt *mgmt, uint64_t now_ns)
+{
+	uint64_t next_ns = UINT64_MAX;
+	struct catalog_pool *pool;
+
+	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
+		if (pool->state != MGMT_POOL_READY || pool->record.change.is_set)
+			continue;
+		for (uint32_t i = 0; i < pool->record.place_count; i++) {
+			if (catalog_use(&pool->record, i).late)
+				next_ns = min_u64(next_ns, examine_share(mgmt, pool, i, now_ns));
+		}
+	}
+	return next_ns;
+}
+
+static void late_due(struct deadline *deadline)
+{
+	struct mgmt *mgmt = container_of(deadline, struct mgmt, late_deadline);
+	uint64_t now_ns = clock_monotonic_ns(), next_ns;
+	struct storage_late *late, *next;
+	uint32_t index;
+
+	TAILQ_FOREACH_SAFE (late, &mgmt->lates, link, next) {
+		if (!late->is_calling && !find_share(late, &index))
+			drop(late);
+	}
+	next_ns = run(mgmt, now_ns);
+	if (next_ns != UINT64_MAX)
+		run_later(mgmt, next_ns - min_u64(next_ns, now_ns));
+}
+
+void storage_late_retry(struct mgmt *mgmt)
+{
+	struct storage_late *late;
+
+	TAILQ_FOREACH (late, &mgmt->lates, link)
+		late->retry_ns = 0;
+	run_later(mgmt, 0);
+}
+
+void storage_late_close(struct mgmt *mgmt)
+{
+	struct storage_late *late;
+
+	while ((late = TAILQ_FIRST(&mgmt->lates))) {
+		TAILQ_REMOVE(&mgmt->lates, late, link);
+		free(late);
+	}
+}
+
+/* ---- for people ---- */
+
+const char *storage_late_names(uint32_t late, char *text)
+{
+	static const char *const names[] = { "size", "overcommit", "scrub", "scrub_freq" };
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+		if (late & (1u << i))
+			used += (size_t)snprintf(text + used, STORAGE_LATE_BYTES - used, "%s%s", used ? ", " : "",
+						 names[i]);
+	}
+	return text;
+}
+
+const char *storage_late_ranks(const struct catalog_pool_record *record, uint32_t mask, char *text, uint32_t *index_ret)
+{
+	struct rank_set ranks = { 0 };
+	int error = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; !error && i < record->place_count; i++) {
+		if (!(catalog_use(record, i).late & mask))
+			continue;
+		if (ranks.count == 0)
+			*index_ret = i;
+		error = rank_set_add(&ranks, record->places[i].rank);
+	}
+	if (ranks.count > 0)
+		mgmt_ranks_text(&ranks, text);
+	rank_set_deinit(&ranks);
+	return text;
+}
+
+void storage_late_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, char *text)
+{
+	const struct member *member = storage_member(mgmt, &pool->record.places[index]);
+	const struct storage_late *late = pool->shares[index].late;
+	uint32_t rank = pool->record.places[index].rank;
+
+	if (member && member->state != MEMBER_JOINED)
+		snprintf(text, STORAGE_INFO_BYTES, "rank %u is %s", rank, member_state_wire(member->state));
+	else if (late && late->why[0])
+		snprintf(text, STORAGE_INFO_BYTES, "%s", late->why);
+	else
+		snprintf(text, STORAGE_INFO_BYTES, "rank %u has not answered yet", rank);
+}
+
+uint64_t storage_late_pending(const struct catalog_volume *volume, char *pending)
+{
+	int index = catalog_share_index(volume->pool, volume->record.place.rank);
+	char names[STORAGE_LATE_BYTES];
+	struct catalog_use use;
+
+	if (index < 0 || volume->state != MGMT_VOLUME_READY)
+		return 0;
+	use = catalog_use(&volume->pool->record, (uint32_t)index);
+	if (use.late)
+		snprintf(pending, STORAGE_CHANGE_BYTES, "set %s of the pool on rank %u",
+			 storage_late_names(use.late, names), volume->record.place.rank);
+	return use.late_ns;
+}
