@@ -6,6 +6,7 @@ decides where the next volume is placed.
 
 import json
 import os
+import signal
 import subprocess
 import time
 import unittest
@@ -19,9 +20,9 @@ WAIT_SECONDS = 60
 
 
 class PoolQuery(ServerTest):
-    def begin(self, size="200MiB"):
+    def begin(self, size="200MiB", keys=""):
         """A pool on both ranks."""
-        self.rig = self.server(engines=2, size="256MiB", name="fathom").start()
+        self.rig = self.server(engines=2, size="256MiB", name="fathom", keys=keys).start()
         self.rig.format()
         self.rig.wait_joined()
         self.rig.wait_members("joined")
@@ -82,6 +83,29 @@ class PoolQuery(ServerTest):
         self.fathom("system", "start", "--ranks", "1")
         self.wait_for(lambda: [rank["state"] for rank in self.response("pool", "query", "p")["ranks"]] == ["joined", "joined"], "the rank has joined again")
         self.assertEqual([rank["promised_bytes"] for rank in self.response("pool", "query", "p")["ranks"]], [8 * MIB, 8 * MIB])
+
+    def test_a_killed_engine_gets_the_properties_when_it_is_back(self):
+        self.begin(keys="disable_engine_auto_restart: true\n")
+        self.fathom("volume", "create", "p/a", "8M", "--ranks", "1")
+        os.kill(next(engine.pid for engine in self.rig.engines() if engine.rank == 1), signal.SIGKILL)
+        self.wait_for(lambda: self.response("pool", "query", "p")["ranks"][1]["state"] not in ("joined", "stopping"), "the rank is down")
+        self.assertEqual(self.fathom("pool", "set-prop", "p", "overcommit=true", "scrub=off"), "pool set-prop succeeded, pending on rank 1\n")
+        self.assertRegex(self.fathom("pool", "get-prop", "p"), r"(?m)^scrub is pending on rank 1 since .*: rank 1 is ")
+        self.assertRegex(self.fathom("pool", "query", "p"), r"(?m)^Properties pending on rank 1 since .*: overcommit, scrub: rank 1 is ")
+        self.assertRegex(self.fathom("volume", "show", "p/a"), r"(?m)^ *Pending *: set overcommit, scrub of the pool on rank 1 since .*: rank 1 is ")
+        self.assertEqual([self.record(number)["overcommit"] for number in (0, 1)], [True, False])
+        self.fathom("system", "start", "--ranks", "1")
+        self.wait_for(lambda: not self.response("pool", "query", "p")["pending"], "nothing is pending")
+        self.assertEqual([(self.record(number)["overcommit"], self.record(number)["scrub_off"]) for number in (0, 1)], [(True, True)] * 2)
+        self.assertNotIn("Pending", self.fathom("volume", "show", "p/a"))
+
+    def record(self, number):
+        """The record of the pool on the storage of an engine."""
+        for folder, _, names in os.walk(self.rig.mount_path(number)):
+            if "pool.json" in names:
+                with open(os.path.join(folder, "pool.json"), encoding="utf-8") as file:
+                    return json.load(file)["pool"]
+        return self.fail(f"engine {number} has no pool")
 
     def test_the_load_of_a_rank_decides_the_next_placement(self):
         self.begin()

@@ -128,6 +128,9 @@ struct instance_joined {
 	bool is_lasting; /* with `again`: a retry succeeds only after an operator acts; a waiting start fails with it */
 	uint32_t rank, map_version;
 	const char *domain; /* borrowed */
+	/* Requests about its storage that the engine gets before it is set up; none is repeated. Borrowed. */
+	Store__StorageReq *const *storage;
+	size_t storage_count;
 };
 typedef void (*instance_joined_fn)(void *ctx, const struct instance_joined *joined);
 

@@ -167,6 +167,9 @@ struct instance {
 	uint32_t tries;
 	uint64_t join_pause_ms;
 	uint32_t map_version;
+	Store__StorageReq **early; /* of early_requests.c; owned */
+	size_t early_count, early_next;
+	void (*early_then)(struct instance *instance);
 
 	/* the group */
 	Mgmt__GroupUpdateReq *group_next, *group_sent;
@@ -209,6 +212,14 @@ void instance_turn_soon(struct instance *instance);
 void instance_find_engine_soon(struct instance *instance);
 /* A call of kind TELL, under way: the caller answers it. */
 struct instance_call *instance_begin_report(struct instance *instance, instance_done_fn done, void *ctx);
+
+/* ---- early_requests.c ---- */
+
+/* Keep copies of the requests for the engine that is being set up. */
+void instance_keep_early(struct instance *instance, Store__StorageReq *const *requests, size_t count);
+void instance_forget_early(struct instance *instance);
+/* Send them one after the other, then call `then` once, from here or later. If one gets no answer, the rest is left out. */
+void instance_send_early(struct instance *instance, void (*then)(struct instance *instance));
 
 /* ---- stop.c ---- */
 

@@ -4,6 +4,8 @@
  *
  *	NOTIFY_READY -> superblock -> join -> superblock -> SET_RANK -> STORAGE (LIST) -> SET_UP -> JOINED
  *
+ * Before SET_UP the engine gets the requests about its storage that the answer to the join has: early_requests.c.
+ *
  * An engine whose storage is not OPEN is not set up: it is killed, ERRORED with that reason, and restarted by its policy.
  *
  * An engine that serves already (it was adopted, or a start was requested again) joins again with the same incarnation, and
@@ -132,6 +134,19 @@ static void on_set_up_answered(struct instance *instance, const struct drpc_resu
 		enter_joined(instance);
 }
 
+static void set_up(struct instance *instance)
+{
+	instance_ask_engine(instance,
+			    &(struct drpc_request){
+				    .module = DRPC_MODULE_MGMT,
+				    .method = DRPC_MGMT_SET_UP,
+				    .message = NULL,
+				    .response = &mgmt__daos_resp__descriptor,
+				    .timeout_ns = instance->options.ready_timeout_ns,
+			    },
+			    on_set_up_answered);
+}
+
 /* Without an answer its state is unknown: an older engine has no such call, and SET_UP fails if the engine hangs. */
 static void on_storage_listed(struct instance *instance, const struct drpc_result *result)
 {
@@ -143,17 +158,11 @@ static void on_storage_listed(struct instance *instance, const struct drpc_resul
 		fill_fault_storage_failed(&why, instance->options.index, instance->options.mount,
 					  response->state); /* reported */
 		instance_give_up(instance, &why, INSTANCE_NEVER_READY);
-		return;
+	} else if (is_known) {
+		instance_send_early(instance, set_up);
+	} else {
+		set_up(instance);
 	}
-	instance_ask_engine(instance,
-			    &(struct drpc_request){
-				    .module = DRPC_MODULE_MGMT,
-				    .method = DRPC_MGMT_SET_UP,
-				    .message = NULL,
-				    .response = &mgmt__daos_resp__descriptor,
-				    .timeout_ns = instance->options.ready_timeout_ns,
-			    },
-			    on_set_up_answered);
 }
 
 static void ask_storage(struct instance *instance)
@@ -234,6 +243,7 @@ static void accept_join(struct instance *instance, const struct instance_joined 
 	instance->map_version = answer->map_version;
 	if (!write_changed_superblock(instance, &changed))
 		return;
+	instance_keep_early(instance, answer->storage, instance->process.serving ? 0 : answer->storage_count);
 	if (instance->process.serving)
 		enter_joined(instance);
 	else

@@ -98,6 +98,7 @@ void instance_process_forget(struct instance *instance)
 	if (process->pid_fd >= 0)
 		close(process->pid_fd);
 	*process = (struct instance_process){ .pid_fd = -1 };
+	instance_forget_early(instance);
 	forget_ready(instance);
 }
 

@@ -12,6 +12,7 @@
 #include "control/mgmt/rank_operation.h"
 #include "control/mgmt/states.gen.h"
 #include "fathom/trace/trace.h"
+#include "rpc/proto/store.pb-c.h"
 #include "rpc/ras/event.h"
 #include "base/reactor/deadline.h"
 
@@ -291,6 +292,12 @@ MUST_CHECK int storage_open(struct mgmt *mgmt, struct fathom_fault *why);
 void storage_close(struct mgmt *mgmt);
 /* How many shares of pools are being drained. */
 uint32_t storage_drain_shares(const struct mgmt *mgmt);
+/*
+ * Requests that give the engine of the rank the properties of pools that it lacks. Returns their number. `requests_ret`
+ * is to be freed with one call of free(), and borrows from the catalog. Some are left out if they are too many, or if
+ * memory is short.
+ */
+size_t storage_late_requests(const struct mgmt *mgmt, uint32_t rank, Store__StorageReq ***requests_ret);
 /* Members have changed: changes that wait for one that is back go on soon. */
 void storage_members_changed(struct mgmt *mgmt);
 /* A rank was replaced: report what pools and volumes have lost. */

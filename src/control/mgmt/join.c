@@ -191,6 +191,7 @@ static uint32_t version_number(const char *version)
 static void accept_join(struct mgmt *mgmt, struct mgmt_join *join)
 {
 	Mgmt__JoinResp response = MGMT__JOIN_RESP__INIT;
+	Store__StorageReq **late = NULL;
 
 	must(join->error == 0);
 	must(system_member_by_rank(mgmt->system, join->member.rank));
@@ -204,7 +205,11 @@ static void accept_join(struct mgmt *mgmt, struct mgmt_join *join)
 	response.faultdomain = join->member.domain;
 	response.map_version = system_map_version(mgmt->system);
 	response.daos_version = version_number(mgmt->version);
+	if (!join->request->serves)
+		response.n_storage = storage_late_requests(mgmt, join->member.rank, &late);
+	response.storage = late;
 	grpc_reply(join->call, &response.base);
+	free(late);
 	storage_check_missing(mgmt, system_member_by_rank(mgmt->system, join->member.rank));
 }
 

@@ -7,6 +7,9 @@
  *     late, the rank is not joined -> it joins -> its engine is called -> it has them: stored as no longer late
  *                                                                      -> it refuses, or gives no answer: again later
  *
+ * The answer to a join has the values, too: its server gives them to the engine before hosts can use the volumes there. The
+ * service calls the engine nevertheless, because only that call is confirmed.
+ *
  * While the pool gets other values (storage_pool_set.c), none of its engines is called from here. That task leaves out the
  * shares with late properties, so an engine never has two such calls at a time.
  *
@@ -23,7 +26,7 @@
 #include "control/fault/fault.h"
 #include "control/mgmt/storage.h"
 
-enum { RETRY_MS = 250, RETRY_DOUBLINGS_MAX = 8 /* 64 s */ };
+enum { RETRY_MS = 250, RETRY_DOUBLINGS_MAX = 8 /* 64 s */, REQUESTS_MAX = 256 /* in the answer to a join */ };
 
 /* The calls of the engine of one share. It may outlive the pool during a call. */
 struct storage_late {
@@ -249,6 +252,42 @@ void storage_late_close(struct mgmt *mgmt)
 		TAILQ_REMOVE(&mgmt->lates, late, link);
 		free(late);
 	}
+}
+
+/* ---- joins ---- */
+
+static bool lacks(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t rank)
+{
+	int index = catalog_share_index(pool, rank);
+
+	return index >= 0 && pool->state == MGMT_POOL_READY && !pool->record.change.is_set &&
+	       catalog_use(&pool->record, (uint32_t)index).late && storage_member(mgmt, &pool->record.places[index]);
+}
+
+size_t storage_late_requests(const struct mgmt *mgmt, uint32_t rank, Store__StorageReq ***requests_ret)
+{
+	const struct catalog_pool *pool;
+	Store__StorageReq **places, *requests;
+	size_t count = 0, filled = 0;
+
+	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link)
+		count += lacks(mgmt, pool, rank);
+	count = min_u64(count, REQUESTS_MAX);
+	places = count > 0 ? calloc(count, sizeof(*places) + sizeof(**places)) : NULL;
+	if (!places)
+		return 0;
+	requests = (Store__StorageReq *)(places + count);
+	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link) {
+		if (filled == count || !lacks(mgmt, pool, rank))
+			continue;
+		store__storage_req__init(&requests[filled]);
+		requests[filled].rank = rank;
+		storage_late_fill(&pool->record, &requests[filled]);
+		places[filled] = &requests[filled];
+		filled++;
+	}
+	*requests_ret = places;
+	return count;
 }
 
 /* ---- for people ---- */

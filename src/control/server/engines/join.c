@@ -72,6 +72,8 @@ static void on_join_answered(void *ctx, const struct grpc_result *result)
 		joined.rank = answer->rank;
 		joined.map_version = answer->map_version;
 		joined.domain = answer->faultdomain;
+		joined.storage = answer->storage;
+		joined.storage_count = answer->n_storage;
 	}
 	must(joined.why.error <= 0);
 	must(!joined.is_lasting || joined.again);

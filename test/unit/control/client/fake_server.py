@@ -25,7 +25,7 @@ _modules = tempfile.TemporaryDirectory(prefix="fathom-protocols-")
 
 def protocols():
     """The project's definitions, compiled: mgmt, ctl, shared, fathom, rpc."""
-    names = ("mgmt", "ctl", "shared", "srv", "security", "fathom", "rpc")
+    names = ("mgmt", "ctl", "shared", "srv", "security", "fathom", "rpc", "store")
     if _modules.name not in sys.path:
         subprocess.run(["protoc", f"--proto_path={TOP}/src", f"--python_out={_modules.name}"] + [f"rpc/proto/{name}.proto" for name in names],
                        check=True)

@@ -54,7 +54,9 @@ struct rig {
 	struct instance *instance;
 	char trail[1 << 18]; /* the states that it entered, in lower case: "adopting checking starting ready joined" */
 	enum rig_join join;
-	uint32_t rank; /* in the answer to its join */
+	uint32_t rank;			 /* in the answer to its join */
+	Store__StorageReq *const *early; /* likewise; for the engine before it is set up */
+	size_t early_count;
 	uint64_t joins;
 	bool joined_as_replacement;
 	uint32_t joined_rank; /* in its last join */

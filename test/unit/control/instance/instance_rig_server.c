@@ -38,7 +38,11 @@ static const struct drpc_method methods[] = {
 
 static void answer_join(enum rig_join how, instance_joined_fn done, void *ctx)
 {
-	struct instance_joined joined = { .rank = rig.rank, .map_version = 7, .domain = "/rack9/node0" };
+	struct instance_joined joined = { .rank = rig.rank,
+					  .map_version = 7,
+					  .domain = "/rack9/node0",
+					  .storage = rig.early,
+					  .storage_count = rig.early_count };
 
 	if (how == RIG_REFUSE)
 		fill_fault_join_incarnation_old(&joined.why, rig.rank, 1, 2);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -259,6 +260,41 @@ static void an_engine_whose_storage_failed_is_errored_with_the_reason(void **sta
 	rig_end();
 }
 
+/* The answer to the join has requests: the engine gets them before SET_UP, and serves also if it refuses one. */
+static void requests_of_the_join_come_before_the_setting_up(void **state)
+{
+	Store__StorageReq first = STORE__STORAGE_REQ__INIT, second = STORE__STORAGE_REQ__INIT;
+	Store__StorageReq *const requests[] = { &first, &second };
+	char text[512];
+	FILE *file;
+	size_t bytes;
+
+	rig_begin();
+	rig_bring_up();
+	rig_stop();
+	assert_int_equal(truncate(rig.received_path, 0), 0);
+	first.rank = 9; /* of another engine: refused */
+	first.action = STORE__ACTION__POOL_SET;
+	second.rank = 3;
+	second.action = STORE__ACTION__VOLUME_SET_THICK;
+	rig.early = requests;
+	rig.early_count = 2;
+	rig_start_it(&asked);
+	rig_done(&asked);
+	file = fopen(rig.received_path, "r");
+	assert_non_null(file);
+	bytes = fread(text, 1, sizeof(text) - 1, file);
+	text[bytes] = '\0';
+	fclose(file);
+	assert_non_null(strstr(text, "SET_RANK 3\nSTORAGE 0\nSTORAGE 40\nSTORAGE 46\nSET_UP 0\n"));
+	rig_stop();
+	rig_manner("no-storage");
+	rig_start_it(&asked);
+	rig_done(&asked);
+	rig_stop();
+	rig_end();
+}
+
 /* Also one that does not know the call, or does not answer it well, is set up: its storage is not known to have failed. */
 static void an_older_engine_is_set_up(void **state)
 {
@@ -293,6 +329,7 @@ int main(void)
 		cmocka_unit_test(a_server_that_closes_answers_its_calls),
 		cmocka_unit_test(an_engine_whose_storage_failed_is_errored_with_the_reason),
 		cmocka_unit_test(an_older_engine_is_set_up),
+		cmocka_unit_test(requests_of_the_join_come_before_the_setting_up),
 	};
 
 	return cmocka_run_group_tests_name("instance storage_call", tests, NULL, NULL);

@@ -271,6 +271,7 @@ static void a_rank_that_was_down_gets_the_properties_when_it_is_back(void **stat
 	const Mgmt__PoolQueryResp__Rank *rank;
 	const Fathom__Volume *volume;
 	const Mgmt__PoolSetPropResp *set;
+	const Mgmt__JoinResp *joined;
 	char message[512];
 	uint64_t since_ns;
 
@@ -302,9 +303,14 @@ static void a_rank_that_was_down_gets_the_properties_when_it_is_back(void **stat
 	assert_int_equal(query_rank(1)->late_ns, since_ns);
 	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 0);
 	reopen_mgmt();
-	join(1, 200);
+	joined = join(1, 200); /* the engine gets them before it serves */
+	assert_int_equal(joined->n_storage, 1);
+	assert_int_equal(joined->storage[0]->action, STORE__ACTION__POOL_SET);
+	assert_true(joined->storage[0]->scrub_off && joined->storage[0]->overcommit && joined->storage[0]->force);
+	assert_int_equal(joined->storage[0]->rank, 1);
 	wait_current(1);
 	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 1);
+	assert_int_equal(join(1, 300)->n_storage, 0);
 	assert_true(storage_of(1)->pools[0].scrub_off && storage_of(1)->pools[0].overcommit);
 	assert_int_equal(storage_of(1)->pools[0].scrub_seconds, 60);
 	count_events(RAS_POOL_CHANGED, message, sizeof(message));
