@@ -118,7 +118,8 @@ struct catalog_change {
 	char machine[CATALOG_MACHINE_BYTES]; /* PUBLISH: as of a host */
 	enum mgmt_move_state phase;	     /* MOVE: not IDLE */
 	struct catalog_place place;	     /* MOVE: to which the volume moves; SETTLING: which it has left */
-	bool is_drain;			     /* MOVE: it ends with the drain of the rank that the volume leaves */
+	uint64_t serial; /* MOVE: of the session that stored the phase; 0: none has. Sessions later have higher ones */
+	bool is_drain;	 /* MOVE: it ends with the drain of the rank that the volume leaves */
 	uint64_t since_ns;
 	bool is_forced;
 };
@@ -197,7 +198,7 @@ struct catalog_old_copy {
 	char pool[CATALOG_NAME_BYTES], volume[CATALOG_NAME_BYTES]; /* their names at that time */
 	char pool_uuid[MEMBER_UUID_TEXT_BYTES], uuid[MEMBER_UUID_TEXT_BYTES];
 	struct catalog_place place;
-	uint64_t since_ns;
+	uint64_t since_ns; /* not below the serial of the move: engines order requests by it */
 	uint64_t version;
 	struct mgmt *mgmt; /* of the call; these four: storage_old_copy.c */
 	bool is_calling;

@@ -391,6 +391,8 @@ static json_t *pack_move(const struct catalog_change *change)
 				 (json_int_t)change->since_ns, "force", (int)change->is_forced, "phase",
 				 phases[change->phase], "place", pack_place(&change->place));
 
+	if (json && change->serial)
+		json_object_set_new(json, "serial", json_integer((json_int_t)change->serial));
 	if (json && change->is_drain)
 		json_object_set_new(json, "drain", json_true());
 	return json;
@@ -417,7 +419,7 @@ static bool unpack_move(const char *phase, json_t *place, struct catalog_change 
 	int index;
 
 	if (change->kind != CATALOG_MOVE)
-		return !phase && !place && !change->is_drain;
+		return !phase && !place && !change->is_drain && !change->serial;
 	if (!phase || !place)
 		return false;
 	index = find_word(phases, ARRAY_COUNT(phases), phase);
@@ -429,16 +431,16 @@ static bool unpack_move(const char *phase, json_t *place, struct catalog_change 
 
 static bool unpack_change(json_t *json, struct catalog_change *change)
 {
-	json_int_t size_bytes, since_ns;
+	json_int_t size_bytes, since_ns, serial = 0;
 	const char *kind, *text, *phase = NULL, *machine = "";
 	json_t *place = NULL;
 	int force, index, drain = 0;
 
 	if (json_is_null(json))
 		return true;
-	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o, s?s, s?b !}", "kind", &kind, "size_bytes", &size_bytes,
-			"text", &text, "since_ns", &since_ns, "force", &force, "phase", &phase, "place", &place, "machine",
-			&machine, "drain", &drain) < 0)
+	if (json_unpack(json, "{s:s, s:I, s:s, s:I, s:b, s?s, s?o, s?s, s?b, s?I !}", "kind", &kind, "size_bytes",
+			&size_bytes, "text", &text, "since_ns", &since_ns, "force", &force, "phase", &phase, "place",
+			&place, "machine", &machine, "drain", &drain, "serial", &serial) < 0)
 		return false;
 	index = find_word(changes, ARRAY_COUNT(changes), kind);
 	if (index <= 0 || size_bytes < 0 || (uint64_t)size_bytes > CATALOG_BYTES_MAX)
@@ -448,6 +450,7 @@ static bool unpack_change(json_t *json, struct catalog_change *change)
 	change->since_ns = (uint64_t)since_ns;
 	change->is_forced = force;
 	change->is_drain = drain;
+	change->serial = (uint64_t)serial;
 	return text_copy(change->text, sizeof(change->text), text) == 0 &&
 	       text_copy(change->machine, sizeof(change->machine), machine) == 0 && unpack_move(phase, place, change);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/json/json_memory.h"
 #include "base/text.h"
@@ -178,7 +179,7 @@ int catalog_leave_copy(struct catalog *catalog, struct catalog_volume *volume, c
 	memcpy(copy->volume, volume->record.name, sizeof(copy->volume));
 	memcpy(copy->uuid, volume->record.uuid, sizeof(copy->uuid));
 	copy->place = *place;
-	copy->since_ns = clock_realtime_ns();
+	copy->since_ns = max_u64(clock_realtime_ns(), volume->record.change.serial);
 	write_key(copy->uuid, place->rank, key);
 	error = encode(copy, &text);
 	if (!error) {

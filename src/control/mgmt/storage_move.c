@@ -88,7 +88,8 @@ static void forget_copy(struct mgmt_task *task)
 	move->round = 0;
 	move->copied_bytes = move->total_bytes = 0;
 	catalog_new_uuid(move->session);
-	move->serial = max_u64(clock_realtime_ns(), move->serial + 1);
+	move->serial = max_u64(move->serial, task->volume->record.change.serial) + 1; /* the clock may have gone back */
+	move->serial = max_u64(move->serial, clock_realtime_ns());
 }
 
 void storage_move_set_up(struct mgmt_task *task)
@@ -192,11 +193,14 @@ int storage_move_keep(struct mgmt_task *task, const Store__StorageResp *response
 /* ---- phases ---- */
 
 /* Store `next` and enter its phase. False: it could not be stored, and the step is repeated later. */
-static bool store(struct mgmt_task *task, const struct catalog_volume_record *next)
+static bool store(struct mgmt_task *task, struct catalog_volume_record *next)
 {
 	struct fathom_fault why = { 0 };
-	int error = catalog_store_volume(task->mgmt->catalog, task->volume, next, &why);
+	int error;
 
+	if (next->change.kind == CATALOG_MOVE)
+		next->change.serial = task->move.serial;
+	error = catalog_store_volume(task->mgmt->catalog, task->volume, next, &why);
 	if (error) {
 		storage_store_later(task, error, &why);
 		return false;
@@ -271,7 +275,7 @@ static void commit(struct mgmt_task *task)
 }
 
 /* Store that the move has ended. `has_left`: the place of the change has still to erase its copy. False: as of store(). */
-static bool store_end(struct mgmt_task *task, const struct catalog_volume_record *next, bool has_left)
+static bool store_end(struct mgmt_task *task, struct catalog_volume_record *next, bool has_left)
 {
 	const struct catalog_place place = task->volume->record.change.place;
 	struct fathom_fault why = { 0 };

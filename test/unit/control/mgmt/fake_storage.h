@@ -343,6 +343,8 @@ static inline int fake_move(struct fake_storage *storage, struct fake_volume *vo
 	case STORE__ACTION__MOVE_ERASE:
 		if (volume->move != FAKE_OUTGOING)
 			return -EINVAL;
+		if (volume->serial > request->move_serial)
+			return -ESTALE;
 		fake_drop_volume(storage, volume);
 		return 0;
 	default:

@@ -7,6 +7,18 @@ static struct fake_storage *storage(uint32_t rank)
 	return &fixture.fakes[rank].storage;
 }
 
+/* ---- the clock of the service: it may go back ---- */
+
+static uint64_t clock_back_ns;
+
+uint64_t __real_clock_realtime_ns(void);
+uint64_t __wrap_clock_realtime_ns(void);
+
+uint64_t __wrap_clock_realtime_ns(void)
+{
+	return __real_clock_realtime_ns() - clock_back_ns;
+}
+
 /* How many engines serve the volume to hosts. */
 static uint32_t serving(void)
 {
@@ -529,6 +541,60 @@ static void an_old_copy_outlives_its_volume(void **state)
 	end();
 }
 
+static int put_clock_back(void *unused)
+{
+	clock_back_ns = 3600 * NS_PER_SEC;
+	storage(0)->errors[STORE__ACTION__MOVE_ERASE] = -EHOSTDOWN;
+	return 0;
+}
+
+static int put_clock_back_and_die(void *unused)
+{
+	put_clock_back(NULL);
+	close_mgmt(NULL);
+	storage(1)->errors[STORE__ACTION__MOVE_ACCEPT] = 0;
+	return open_mgmt(NULL);
+}
+
+static bool is_committed(void *unused)
+{
+	return storage(1)->calls[STORE__ACTION__MOVE_ACCEPT] > 0;
+}
+
+static bool has_old_copy(void *unused)
+{
+	return mgmt_stats(fixture.mgmt).old_copies == 1 && nothing_is_pending(NULL);
+}
+
+/* An engine orders the requests of moves by their numbers, and those never go back. */
+static void an_old_copy_is_erased_although_the_clock_went_back(void **state)
+{
+	for (int has_restart = 0; has_restart < 2; has_restart++) {
+		struct question question = { 0 };
+		Fathom__VolumeMoveReq request;
+
+		begin(0);
+		storage(1)->errors[STORE__ACTION__MOVE_ACCEPT] = has_restart ? -EAGAIN : 0;
+		begin_move(&question, &request);
+		if (!has_restart)
+			on_control(put_clock_back, NULL);
+		storage(1)->running = 0;
+		if (has_restart) {
+			wait_until(is_committed, NULL);
+			assert_int_equal(on_control(put_clock_back_and_die, NULL), 0);
+		}
+		question_wait(&question);
+		question_end(&question);
+		wait_until(has_old_copy, NULL);
+		assert_int_equal(storage(0)->volume_count, 1);
+		storage(0)->errors[STORE__ACTION__MOVE_ERASE] = 0;
+		wait_until(no_old_copies, NULL);
+		assert_is_on(1);
+		end();
+		clock_back_ns = 0;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -551,6 +617,7 @@ int main(void)
 		cmocka_unit_test(a_snapshot_is_not_destroyed_where_the_volume_was),
 		cmocka_unit_test(a_clone_that_is_only_read_moves),
 		cmocka_unit_test(an_old_copy_of_a_renamed_pool_is_erased),
+		cmocka_unit_test(an_old_copy_is_erased_although_the_clock_went_back),
 		cmocka_unit_test(a_source_that_is_down_blocks_nothing),
 		cmocka_unit_test(an_old_copy_outlives_its_volume),
 	};
