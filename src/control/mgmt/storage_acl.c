@@ -10,16 +10,18 @@
 static void reply_acl(struct grpc_call *call, const struct catalog_pool *pool)
 {
 	const struct acl *acl = pool->record.acl;
+	Mgmt__AccessControlList list = MGMT__ACCESS_CONTROL_LIST__INIT;
 	Mgmt__ACLResp response = MGMT__ACLRESP__INIT;
 	char texts[ACL_ENTRIES_MAX][ACL_ENTRY_BYTES], *places[ACL_ENTRIES_MAX];
 
 	must(acl->count <= ACL_ENTRIES_MAX);
 	for (uint32_t i = 0; i < acl->count; i++)
 		places[i] = (char *)acl_format_entry(&acl->entries[i], texts[i]);
-	response.acl = places;
-	response.n_acl = acl->count;
-	response.owneruser = (char *)pool->record.owner;
-	response.ownergroup = (char *)pool->record.group;
+	list.entries = places;
+	list.n_entries = acl->count;
+	list.owner_user = (char *)pool->record.owner;
+	list.owner_group = (char *)pool->record.group;
+	response.acl = &list;
 	grpc_reply(call, &response.base);
 }
 
@@ -76,7 +78,7 @@ void mgmt_pool_get_acl(struct grpc_call *call, const ProtobufCMessage *request)
 static void modify_acl(struct grpc_call *call, const Mgmt__ModifyACLReq *asked, bool keeps, const char *operation)
 {
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, true);
-	const char *const *entries = (const char *const *)asked->acl;
+	const char *const *entries = (const char *const *)asked->entries;
 	struct fathom_fault why = { 0 };
 	struct catalog_pool *pool;
 	struct acl *acl = NULL;
@@ -85,11 +87,11 @@ static void modify_acl(struct grpc_call *call, const Mgmt__ModifyACLReq *asked, 
 	if (!mgmt)
 		return;
 	error = find_changeable(mgmt, asked->id, &pool, &why);
-	if (!error && asked->n_acl == 0)
+	if (!error && asked->n_entries == 0)
 		error = fault_acl_bad(&why, "", "there is no entry");
 	if (!error)
-		error = keeps ? acl_update(pool->record.acl, entries, asked->n_acl, &acl, &why)
-			      : acl_create(entries, asked->n_acl, &acl, &why);
+		error = keeps ? acl_update(pool->record.acl, entries, asked->n_entries, &acl, &why)
+			      : acl_create(entries, asked->n_entries, &acl, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else

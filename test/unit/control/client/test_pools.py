@@ -262,7 +262,7 @@ class Ranks(CommandTest):
 
 
 class Access(CommandTest):
-    LISTED = MGMT.ACLResp(ACL=["A::OWNER@:rw", "A:G:GROUP@:rcd", "A::bob@:"], ownerUser="ann@", ownerGroup="staff@")
+    LISTED = MGMT.ACLResp(acl=MGMT.AccessControlList(entries=["A::OWNER@:rw", "A:G:GROUP@:rcd", "A::bob@:"], owner_user="ann@", owner_group="staff@"))
     GET, OVERWRITE, UPDATE, DELETE = (f"/mgmt.MgmtSvc/Pool{name}ACL" for name in ("Get", "Overwrite", "Update", "Delete"))
     TEXT = "# Owner: ann@\n# Owner Group: staff@\n# Entries:\nA::OWNER@:rw\nA:G:GROUP@:rcd\nA::bob@:\n"
     ENTRIES = ["A::bob@:rw", "A:G:g@:r"]
@@ -285,7 +285,7 @@ class Access(CommandTest):
                           self.fathom(server, "pool", "get-acl", "p1", "-v").stdout)
             self.assertEqual(json.loads(self.fathom(server, "pool", "get-acl", "p1", "-j").stdout)["response"],
                              {"ACL": {"entries": ["A::OWNER@:rw", "A:G:GROUP@:rcd", "A::bob@:"], "owner_user": "ann@", "owner_group": "staff@"}})
-        with FakeServer({self.GET: MGMT.ACLResp(ACL=["x", ":" * 600])}) as server:
+        with FakeServer({self.GET: MGMT.ACLResp(acl=MGMT.AccessControlList(entries=["x", ":" * 600]))}) as server:
             self.assertEqual(self.fathom(server, "pool", "get-acl", "p1").stdout.splitlines()[:2], ["# Entries:", "x"])
             self.fathom(server, "pool", "get-acl", "p1", "-v")
         with FakeServer({self.GET: MGMT.ACLResp()}) as server:
@@ -309,8 +309,8 @@ class Access(CommandTest):
             self.fathom(server, "pool", "update-acl", "p1", "-e", "A::x@:r")
             self.fathom(server, "pool", "delete-acl", "p1", "-p", "u:bob@")
             self.fathom(server, "pool", "create", "p1", "-a", path, "-u", "ann", "-g", "staff@")
-            self.assertEqual([list(request.ACL) for request in server.requests(self.OVERWRITE, MGMT.ModifyACLReq)], [self.ENTRIES])
-            self.assertEqual([list(request.ACL) for request in server.requests(self.UPDATE, MGMT.ModifyACLReq)], [self.ENTRIES, ["A::x@:r"]])
+            self.assertEqual([list(request.entries) for request in server.requests(self.OVERWRITE, MGMT.ModifyACLReq)], [self.ENTRIES])
+            self.assertEqual([list(request.entries) for request in server.requests(self.UPDATE, MGMT.ModifyACLReq)], [self.ENTRIES, ["A::x@:r"]])
             self.assertEqual([(request.id, request.principal) for request in server.requests(self.DELETE, MGMT.DeleteACLReq)], [("p1", "u:bob@")])
             request, = server.requests(CREATE, MGMT.PoolCreateReq)
             self.assertEqual((list(request.acl), request.user, request.user_group), (self.ENTRIES, "ann@", "staff@"))

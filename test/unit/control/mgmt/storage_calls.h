@@ -117,8 +117,8 @@ static inline struct question *change_acl(const char *method, const char *id, co
 
 	snprintf(path, sizeof(path), "/mgmt.MgmtSvc/%s", method);
 	request.id = (char *)id;
-	request.acl = (char **)entries;
-	request.n_acl = count;
+	request.entries = (char **)entries;
+	request.n_entries = count;
 	return ask(fixture.admin, path, &request.base, &mgmt__aclresp__descriptor);
 }
 

@@ -12,8 +12,8 @@ static const char *entries_of(const struct question *question)
 	size_t used = 0;
 
 	all[0] = '\0';
-	for (size_t i = 0; i < answer->n_acl; i++)
-		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? " " : "", answer->acl[i]);
+	for (size_t i = 0; i < answer->acl->n_entries; i++)
+		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? " " : "", answer->acl->entries[i]);
 	assert_true(used < sizeof(all));
 	return all;
 }
@@ -35,8 +35,8 @@ static void a_new_pool_has_its_creators_list_or_the_default(void **state)
 	answer_of(ask_pool(&request));
 	assert_string_equal(entries_of(get_acl("p1")), "A::OWNER@:rw A:G:GROUP@:rw");
 	answer = answer_of(get_acl("p1"));
-	assert_string_equal(answer->owneruser, "bob@");
-	assert_string_equal(answer->ownergroup, "staff@");
+	assert_string_equal(answer->acl->owner_user, "bob@");
+	assert_string_equal(answer->acl->owner_group, "staff@");
 	fill_pool(&request, "p2", "");
 	request.message.acl = entries;
 	request.message.n_acl = 2;

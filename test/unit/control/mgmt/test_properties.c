@@ -150,7 +150,7 @@ static void the_owner_decides_who_may_attach(void **state)
 	begin_with_pool(1);
 	answer_of(set_property("p", "owner", "eve@"));
 	answer_of(set_property("p", "group", "staff@"));
-	assert_string_equal(((const Mgmt__ACLResp *)answer_of(get_acl("p")))->owneruser, "eve@");
+	assert_string_equal(((const Mgmt__ACLResp *)answer_of(get_acl("p")))->acl->owner_user, "eve@");
 	assert_int_equal(count_events(RAS_POOL_ACCESS_CHANGED, message, sizeof(message)), 2);
 	answer_of(set_property("p", "group", "staff@"));
 	assert_int_equal(count_events(RAS_POOL_ACCESS_CHANGED, message, sizeof(message)), 2);
