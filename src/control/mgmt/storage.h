@@ -10,6 +10,7 @@
  *     storage_move.c       the steps of a move between two ranks; storage_move_snapshots.c: of the volume's snapshots
  *     storage_place.c      on which ranks volumes and pools are placed, by the rule of placement.h
  *     storage_pool_set.c   properties of a pool that its engines keep
+ *     storage_pool_absent.c  DAOS's properties of pools that have no meaning here
  *     storage_share.c      the ranks of a pool: extend, exclude, drain, reintegrate
  *     storage_drain.c      moves of the volumes of a rank that is drained
  *     storage_lost.c       shares and volumes of ranks that were erased or replaced
@@ -294,6 +295,19 @@ bool storage_move_must_copy(const struct task_move *move);
 MUST_CHECK int storage_move_keep_snapshots(struct mgmt_task *task);
 /* Fill what a step needs about the snapshot of its round. */
 void storage_move_fill_snapshot(const struct task_move *move, Store__StorageReq *request);
+
+/* ---- storage_pool_absent.c ---- */
+
+/* Whether a request means the property, by name or by number. */
+bool storage_is_property(const Mgmt__PoolProperty *asked, uint32_t number, const char *name);
+/* Say why pools do not have the property. */
+int storage_refuse_property(const Mgmt__PoolProperty *asked, struct fathom_fault *why);
+
+/* ---- storage_pool_prop.c ---- */
+
+/* Give the record of a new pool the properties that the request has. */
+int storage_new_properties(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, struct catalog_pool_record *record,
+			   struct fathom_fault *why);
 
 /* ---- storage_pool_set.c ---- */
 

@@ -311,8 +311,10 @@ static void create_pool(struct mgmt *mgmt, struct grpc_call *call, const Protobu
 		error = fill_access(asked, &record, &why);
 	if (!error) {
 		fill_record(asked, &record);
-		error = catalog_add_pool(mgmt->catalog, &record, &pool, &why);
+		error = storage_new_properties(mgmt, asked, &record, &why);
 	}
+	if (!error)
+		error = catalog_add_pool(mgmt->catalog, &record, &pool, &why);
 	if (error) {
 		free(record.places);
 		free(record.acl);

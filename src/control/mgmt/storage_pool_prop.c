@@ -27,6 +27,7 @@ enum {
 /* DAOS's numbers; from SIZE on Fathom's. */
 enum {
 	PROPERTY_LABEL = 1,
+	PROPERTY_SELF_HEAL = 4,
 	PROPERTY_OWNER = 6,
 	PROPERTY_GROUP = 7,
 	PROPERTY_SCRUB = 16,
@@ -261,64 +262,14 @@ static const struct property properties[] = {
 	},
 };
 
-/* Properties of DAOS without a meaning here. */
-static const struct absent_property {
-	uint32_t number;
-	const char *name, *why, *instead;
-} absent_properties[] = {
-	{ 2, "acl", "the list is no property here", "use `fathom pool update-acl`" },
-	{ 3, "space_rb", "no pool is rebuilt: a volume is on one engine",
-	  "keep space free with a smaller size of the pool" },
-	{ 4, "self_heal", "no pool is rebuilt: a volume is on one engine", "move volumes with `fathom volume move`" },
-	{ 5, "reclaim", "space that hosts unmap is free at once", "nothing has to be done" },
-	{ 8, "svc_list", "the management service is the only service of a pool", "nothing has to be done" },
-	{ 9, "ec_cell_sz", "volumes are not erasure-coded", "make the storage of engines redundant" },
-	{ 10, "rd_fac", "a volume is on one engine", "make the storage of engines redundant" },
-	{ 11, "ec_pda", "volumes are not erasure-coded", "make the storage of engines redundant" },
-	{ 12, "rp_pda", "a volume is on one engine", "make the storage of engines redundant" },
-	{ 13, "data_thresh", "an engine has one device, and no tiers", "nothing has to be done" },
-	{ 14, "global_version", "there is one layout of pools", "nothing has to be done" },
-	{ 15, "upgrade_status", "there is one layout of pools", "nothing has to be done" },
-	{ 18, "scrub_thresh", "nothing is evicted because of mismatches", "watch for the event volume_mismatch" },
-	{ 19, "svc_rf", "the management service is the only service of a pool", "nothing has to be done" },
-	{ 20, "obj_version", "there is one layout of pools", "nothing has to be done" },
-	{ 21, "perf_domain", "a volume is on one engine", "choose ranks with `fathom volume create --ranks`" },
-	{ 22, "checkpoint", "metadata is not kept in memory", "nothing has to be done" },
-	{ 23, "checkpoint_freq", "metadata is not kept in memory", "nothing has to be done" },
-	{ 24, "checkpoint_thresh", "metadata is not kept in memory", "nothing has to be done" },
-	{ 25, "reintegration", "a volume comes back with its engine", "nothing has to be done" },
-	{ 26, "svc_ops_enabled", "requests can always be repeated", "nothing has to be done" },
-	{ 27, "svc_ops_entry_age", "requests can always be repeated", "nothing has to be done" },
-};
-
-static bool is_meant(const Mgmt__PoolProperty *asked, uint32_t number, const char *name)
-{
-	return asked->name[0] ? strcmp(asked->name, name) == 0 : asked->number == number;
-}
-
 /* NULL: there is none. */
 static const struct property *find_property(const Mgmt__PoolProperty *asked)
 {
 	for (size_t i = 0; i < ARRAY_COUNT(properties); i++) {
-		if (is_meant(asked, properties[i].number, properties[i].name))
+		if (storage_is_property(asked, properties[i].number, properties[i].name))
 			return &properties[i];
 	}
 	return NULL;
-}
-
-static int refuse_property(const Mgmt__PoolProperty *asked, struct fathom_fault *why)
-{
-	char number[32], name[VALUE_BYTES];
-
-	for (size_t i = 0; i < ARRAY_COUNT(absent_properties); i++) {
-		const struct absent_property *absent = &absent_properties[i];
-
-		if (is_meant(asked, absent->number, absent->name))
-			return fault_pool_property_absent(why, absent->name, absent->why, absent->instead);
-	}
-	snprintf(number, sizeof(number), "number %u", asked->number);
-	storage_copy_text(name, sizeof(name), asked->name[0] ? asked->name : number);
-	return fault_pool_property_unknown(why, name);
 }
 
 /* ---- get ---- */
@@ -369,20 +320,28 @@ static void show_property(const struct property *property, const struct catalog_
 static bool is_wanted(const Mgmt__PoolGetPropReq *asked, const struct property *property)
 {
 	for (size_t i = 0; i < asked->n_properties; i++) {
-		if (is_meant(asked->properties[i], property->number, property->name))
+		if (storage_is_property(asked->properties[i], property->number, property->name))
 			return true;
 	}
 	return asked->n_properties == 0;
 }
 
-/* dmg requests properties by number, among them those that no pool has here. A name is a person's. */
+/*
+ * dmg requests properties by number: all that DAOS has, or those that a person named; `dmg pool query` requests self_heal.
+ * Those that no pool has here are left out, but a request for nothing else is refused. A name is a person's.
+ */
 static int check_names(const Mgmt__PoolGetPropReq *asked, struct fathom_fault *why)
 {
+	bool has_known = asked->n_properties == 0;
+
 	for (size_t i = 0; i < asked->n_properties; i++) {
-		if (asked->properties[i]->name[0] && !find_property(asked->properties[i]))
-			return refuse_property(asked->properties[i], why);
+		bool is_known = find_property(asked->properties[i]);
+
+		if (asked->properties[i]->name[0] && !is_known)
+			return storage_refuse_property(asked->properties[i], why);
+		has_known |= is_known || asked->properties[i]->number == PROPERTY_SELF_HEAL;
 	}
-	return 0;
+	return has_known ? 0 : storage_refuse_property(asked->properties[0], why);
 }
 
 void mgmt_pool_get_prop(struct grpc_call *call, const ProtobufCMessage *request)
@@ -488,7 +447,9 @@ static int set_property(struct setting *setting, const struct property *property
 	char given[VALUE_BYTES];
 	int error = is_bytes || (property->text && is_number) ? -EINVAL : 0;
 
-	if (is_number)
+	if (is_number && property->words && is_word(property, value))
+		snprintf(given, sizeof(given), "%s", property->words[value]);
+	else if (is_number)
 		snprintf(given, sizeof(given), "%" PRIu64, value);
 	else
 		storage_copy_text(given, sizeof(given), is_bytes ? "" : text);
@@ -520,7 +481,7 @@ static int set_properties(struct setting *setting, const Mgmt__PoolSetPropReq *a
 		const struct property *property = find_property(asked->properties[i]);
 
 		error = property ? set_property(setting, property, asked->properties[i], why)
-				 : refuse_property(asked->properties[i], why);
+				 : storage_refuse_property(asked->properties[i], why);
 		if (!error)
 			note_name(setting, property->name);
 		if (!error && property->kept)
@@ -529,6 +490,30 @@ static int set_properties(struct setting *setting, const Mgmt__PoolSetPropReq *a
 	if (!error && setting->has_size && setting->has_overcommit)
 		error = fault_pool_property_bad(why, "size", "", "one request for the size and another for overcommit");
 	return error;
+}
+
+int storage_new_properties(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, struct catalog_pool_record *record,
+			   struct fathom_fault *why)
+{
+	const struct catalog_pool pool = { .record = *record };
+	Mgmt__PoolSetPropReq request = MGMT__POOL_SET_PROP_REQ__INIT;
+	struct setting setting = { .mgmt = mgmt,
+				   .pool = &pool,
+				   .next = *record,
+				   .change = { .rank_bytes = record->rank_bytes, .overcommit = record->overcommit } };
+	int error;
+
+	request.properties = asked->properties;
+	request.n_properties = asked->n_properties;
+	error = set_properties(&setting, &request, why);
+	if (error)
+		return error;
+	*record = setting.next;
+	record->rank_bytes = setting.change.rank_bytes;
+	record->overcommit = setting.change.overcommit;
+	record->scrub_off = setting.change.scrub_off;
+	record->scrub_seconds = setting.change.scrub_seconds;
+	return 0;
 }
 
 /* Whether the request differs from the record in what is only in the catalog. */
@@ -560,7 +545,7 @@ static int find_pool(struct mgmt *mgmt, const Mgmt__PoolSetPropReq *asked, struc
 	for (size_t i = 0; pool && i < asked->n_properties; i++) {
 		const Mgmt__PoolProperty *label = asked->properties[i];
 
-		if (!is_meant(label, PROPERTY_LABEL, "label") ||
+		if (!storage_is_property(label, PROPERTY_LABEL, "label") ||
 		    strcmp(label->value_case == MGMT__POOL_PROPERTY__VALUE_STRVAL ? label->strval : label->text,
 			   pool->record.name) != 0)
 			continue;

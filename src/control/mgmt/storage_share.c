@@ -265,6 +265,8 @@ struct share_change {
 	const char *operation, *said;
 	enum mgmt_share_state to;
 	const ProtobufCMessage *answer;
+	const uint32_t *targets; /* DAOS's: only these of the rank; none: all */
+	size_t target_count;
 };
 
 static bool is_there(enum mgmt_share_state state, enum mgmt_share_state to)
@@ -377,6 +379,16 @@ static void change_shares(struct mgmt *mgmt, struct grpc_call *call, const char 
 	grpc_reply(call, change->answer);
 }
 
+/* An engine is one target. */
+static int check_targets(const struct share_change *change, uint32_t rank, struct fathom_fault *why)
+{
+	for (size_t i = 0; i < change->target_count; i++) {
+		if (change->targets[i] != 0)
+			return fault_no_such_target(why, rank, change->targets[i]);
+	}
+	return 0;
+}
+
 static void request_change(struct grpc_call *call, const char *sys, const char *id, const char *rank_set, uint32_t rank,
 			   const struct share_change *change)
 {
@@ -388,6 +400,8 @@ static void request_change(struct grpc_call *call, const char *sys, const char *
 	if (!mgmt)
 		return;
 	error = read_ranks(rank_set, &rank, 1, &ranks, &why);
+	if (!error)
+		error = check_targets(change, rank, &why);
 	if (error)
 		mgmt_fail(call, error, &why);
 	else
@@ -399,7 +413,8 @@ void mgmt_pool_exclude(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__PoolExcludeReq *asked = (const Mgmt__PoolExcludeReq *)request;
 	const Mgmt__PoolExcludeResp response = MGMT__POOL_EXCLUDE_RESP__INIT;
-	const struct share_change change = { "pool exclude", "excluded", MGMT_SHARE_EXCLUDED, &response.base };
+	const struct share_change change = { "pool exclude", "excluded",	MGMT_SHARE_EXCLUDED,
+					     &response.base, asked->target_idx, asked->n_target_idx };
 
 	request_change(call, asked->sys, asked->id, asked->rank_set, asked->rank, &change);
 }
@@ -408,7 +423,8 @@ void mgmt_pool_drain(struct grpc_call *call, const ProtobufCMessage *request)
 {
 	const Mgmt__PoolDrainReq *asked = (const Mgmt__PoolDrainReq *)request;
 	const Mgmt__PoolDrainResp response = MGMT__POOL_DRAIN_RESP__INIT;
-	const struct share_change change = { "pool drain", "to be drained", MGMT_SHARE_DRAINING, &response.base };
+	const struct share_change change = { "pool drain",   "to be drained",	MGMT_SHARE_DRAINING,
+					     &response.base, asked->target_idx, asked->n_target_idx };
 
 	request_change(call, asked->sys, asked->id, asked->rank_set, asked->rank, &change);
 }
@@ -417,8 +433,9 @@ void mgmt_pool_reintegrate(struct grpc_call *call, const ProtobufCMessage *reque
 {
 	const Mgmt__PoolReintReq *asked = (const Mgmt__PoolReintReq *)request;
 	const Mgmt__PoolReintResp response = MGMT__POOL_REINT_RESP__INIT;
-	const struct share_change change = { "pool reintegrate", "used for new volumes again", MGMT_SHARE_UP,
-					     &response.base };
+	const struct share_change change = { "pool reintegrate", "used for new volumes again",
+					     MGMT_SHARE_UP,	 &response.base,
+					     asked->target_idx,	 asked->n_target_idx };
 
 	request_change(call, asked->sys, asked->id, asked->rank_set, asked->rank, &change);
 }

@@ -67,7 +67,7 @@ static void a_value_or_a_property_without_a_meaning_is_refused_with_a_reason(voi
 	begin_with_pool(1);
 	question = set_number("p", 16, 1, NULL);
 	assert_int_equal(question->why.code, FAULT_POOL_PROPERTY_BAD);
-	assert_string_equal(question->why.text, "the pool property scrub cannot be \"1\"");
+	assert_string_equal(question->why.text, "the pool property scrub cannot be \"lazy\"");
 	assert_string_equal(question->why.resolution, "use off or timed");
 	assert_int_equal(set_number("p", 16, 3, NULL)->why.code, FAULT_POOL_PROPERTY_BAD);
 	assert_int_equal(set_number("p", 1, 3, NULL)->why.code, FAULT_POOL_PROPERTY_BAD);
@@ -75,7 +75,7 @@ static void a_value_or_a_property_without_a_meaning_is_refused_with_a_reason(voi
 	assert_int_equal(set_property("p", "thick", "yes")->why.code, FAULT_POOL_PROPERTY_BAD);
 	assert_int_equal(set_property("p", "owner", "bob")->why.code, FAULT_POOL_PROPERTY_BAD);
 	assert_int_equal(set_property("p", "label", ".x")->why.code, FAULT_STORAGE_NAME_BAD);
-	question = set_number("p", 10, 2, NULL);
+	question = set_number("p", 11, 2, NULL);
 	assert_int_equal(question->why.code, FAULT_POOL_PROPERTY_ABSENT);
 	assert_string_equal(question->why.text, "pools have no property rd_fac here: a volume is on one engine");
 	question = set_number("p", 99, 2, NULL);
@@ -84,6 +84,52 @@ static void a_value_or_a_property_without_a_meaning_is_refused_with_a_reason(voi
 	assert_int_equal(set_property("p", "colour", "red")->why.code, FAULT_POOL_PROPERTY_UNKNOWN);
 	assert_int_equal(set_property("q", "thick", "true")->why.code, FAULT_NO_SUCH_POOL);
 	assert_int_equal(storage_of(0)->calls[STORE__ACTION__POOL_SET], 0);
+}
+
+/* As `dmg pool create -P` does. */
+static void a_new_pool_gets_the_properties_of_its_request(void **state)
+{
+	Mgmt__PoolProperty more = MGMT__POOL_PROPERTY__INIT, *properties[2];
+	struct pool_request request;
+	struct question *question;
+
+	join_many(1);
+	fill_pool(&request, "p", "");
+	properties[0] = &request.label;
+	properties[1] = &more;
+	request.message.properties = properties;
+	request.message.n_properties = 2;
+	more.number = 11;
+	more.value_case = MGMT__POOL_PROPERTY__VALUE_NUMVAL;
+	more.numval = 2;
+	question = ask_pool(&request);
+	assert_int_equal(question->why.code, FAULT_POOL_PROPERTY_ABSENT);
+	assert_string_equal(question->why.text, "pools have no property rd_fac here: a volume is on one engine");
+	more.number = 16;
+	more.numval = 0;
+	answer_of(ask_pool(&request));
+	assert_string_equal(get_property("p", "scrub"), "off");
+	assert_string_equal(get_property("p", "label"), "p");
+	assert_true(storage_of(0)->pools[0].scrub_off);
+}
+
+/* A request for properties that no pool has, and for none else. */
+static void a_property_without_a_meaning_is_not_shown(void **state)
+{
+	Mgmt__PoolGetPropReq request = MGMT__POOL_GET_PROP_REQ__INIT;
+	Mgmt__PoolProperty asked = MGMT__POOL_PROPERTY__INIT, *places[] = { &asked };
+	const Mgmt__PoolGetPropResp *answer;
+
+	begin_with_pool(1);
+	request.id = (char *)"p";
+	request.properties = places;
+	request.n_properties = 1;
+	asked.number = 12;
+	assert_string_equal(ADMIN_ASK("PoolGetProp", request, pool_get_prop)->why.text,
+			    "pools have no property ec_pda here: volumes are not erasure-coded");
+	asked.number = 4; /* `dmg pool query` asks for it */
+	answer = answer_of(ADMIN_ASK("PoolGetProp", request, pool_get_prop));
+	assert_int_equal(answer->n_properties, 0);
 }
 
 /* The engines and the database keep the first label, so nothing is called, and a new pool may have that label. */
@@ -550,6 +596,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(properties_have_the_numbers_and_forms_of_daos),
 		TEST(a_value_or_a_property_without_a_meaning_is_refused_with_a_reason),
+		TEST(a_new_pool_gets_the_properties_of_its_request),
+		TEST(a_property_without_a_meaning_is_not_shown),
 		TEST(a_pool_gets_another_label_and_keeps_its_volumes),
 		TEST(new_volumes_get_the_properties_of_their_pool),
 		TEST(the_owner_decides_who_may_attach),

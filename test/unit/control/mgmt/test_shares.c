@@ -168,7 +168,7 @@ static void an_extension_goes_on_after_a_restart(void **state)
 static void an_excluded_rank_gets_no_volumes(void **state)
 {
 	Mgmt__PoolExcludeReq request = MGMT__POOL_EXCLUDE_REQ__INIT;
-	uint32_t ranks[] = { 0, 1 };
+	uint32_t ranks[] = { 0, 1 }, targets[] = { 0, 1 };
 	const Mgmt__PoolQueryResp *pool;
 	char message[512];
 
@@ -178,6 +178,10 @@ static void an_excluded_rank_gets_no_volumes(void **state)
 	answer_of(create_snapshot("p/a@s"));
 	request.id = (char *)"p"; /* as dmg asks */
 	request.rank = 1;
+	request.target_idx = targets;
+	request.n_target_idx = 2;
+	assert_int_equal(ADMIN_ASK("PoolExclude", request, pool_exclude)->why.code, FAULT_NO_SUCH_TARGET);
+	request.n_target_idx = 1;
 	answer_of(ADMIN_ASK("PoolExclude", request, pool_exclude));
 	assert_int_equal(count_events(RAS_POOL_RANK_CHANGED, message, sizeof(message)), 1);
 	assert_non_null(strstr(message, "pool \"p\": rank 1 excluded"));
