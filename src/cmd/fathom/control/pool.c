@@ -230,7 +230,7 @@ int run_pool_query(struct control_run *run)
 	if (run->values.show_enabled)
 		mask |= FATHOM_CONTROL_POOL_ENABLED_RANKS;
 	if (run->values.health_only)
-		mask &= ~(uint64_t)FATHOM_CONTROL_POOL_SPACE;
+		mask = (mask & ~(uint64_t)FATHOM_CONTROL_POOL_SPACE) | FATHOM_CONTROL_POOL_DEAD_RANKS;
 	if (fathom_control_pool_query(run->control, run->argv[0], mask, &pool, &why))
 		return control_fail(run, &why);
 	if (!control_is_json(run))

@@ -117,7 +117,7 @@ json_t *json_providers(const struct fathom_control_network *network)
 {
 	size_t count;
 	const char **providers = providers_of(network, -1, &count);
-	json_t *list = list_of_texts(providers, count);
+	json_t *list = count > 0 ? list_of_texts(providers, count) : json_array();
 
 	free(providers);
 	return list;

@@ -67,7 +67,7 @@ const char *plural(size_t count, const char *one);
 
 /* ---- pools ---- */
 
-/* Its state as dmg spells it: "Ready", "Degraded". */
+/* Its state as dmg shows it: "TargetsExcluded" if ranks of a pool that is ready get no volumes. */
 const char *pool_state(const struct fathom_control_pool *pool);
 /* How unevenly the free space of a tier is spread over the targets, in percent; computed as dmg does. */
 uint32_t tier_imbalance(const struct fathom_control_pool *pool, const struct fathom_control_pool_tier *tier);

@@ -86,7 +86,7 @@ static const char *pool_name(const struct fathom_control_pool *pool)
 
 const char *pool_state(const struct fathom_control_pool *pool)
 {
-	return strcmp(pool->state, "TargetsExcluded") == 0 ? "Degraded" : pool->state;
+	return strcmp(pool->state, "Ready") == 0 && pool->disabled_targets > 0 ? "TargetsExcluded" : pool->state;
 }
 
 uint32_t tier_imbalance(const struct fathom_control_pool *pool, const struct fathom_control_pool_tier *tier)
@@ -301,7 +301,7 @@ static void show_ours(const struct fathom_control_pool *pool, FILE *out)
 	fprintf(out, "Volumes: %" PRIu32 "\n", pool->volume_count);
 	fprintf(out, "Limit of all volumes: %s%s\n", pool->size_bytes ? size_text(pool->size_bytes, texts[0]) : "none",
 		pool->overcommit ? ", thin volumes may promise more than there is" : "");
-	fprintf(out, "%s since: %s\n", pool_state(pool), time_text(pool->since_ns, texts[1]));
+	fprintf(out, "%s since: %s\n", pool->state, time_text(pool->since_ns, texts[1]));
 	if (pool->pending[0])
 		fprintf(out, "Pending: %s%s%s\n", pool->pending, pool->reason[0] ? ": " : "", pool->reason);
 	for (size_t i = 0; i < pool->rank_count; i++)

@@ -328,6 +328,8 @@ class Hosts(CommandTest):
         self.assertEqual([a.provider for a in server.requests(NETWORK, CTL.NetworkScanReq)][2:], ["nvme+tcp", ""])
         none, = self.hosts(NETWORK, CTL.NetworkScanResp())
         self.show("network_scan_none", none, "network", "scan")
+        said, = json.loads(self.fathom(none, "network", "scan", "-j").stdout)["response"]["HostFabrics"].values()
+        self.assertEqual(said["HostFabric"]["Providers"], [])
         some = CTL.NetworkScanResp(interfaces=links[:1], numacount=1, corespernuma=8, left_out=2)
         self.show("network_scan_left_out", self.hosts(NETWORK, some)[0], "network", "scan")
         some.left_out = 0

@@ -198,13 +198,13 @@ class Query(CommandTest):
             for words in ((), ("-e",), ("-t",)):
                 self.fathom(server, "pool", "query", "p0", *words)
             masks = [request.query_mask & 0xff for request in server.requests(QUERY, MGMT.PoolQueryReq)]
-        self.assertEqual(masks, [0xeb, 0xef, 0xea])
+        self.assertEqual(masks, [0xeb, 0xef, 0xfa])
 
-    def test_a_degraded_pool_has_the_name_of_dmg(self):
-        with FakeServer({QUERY: pool(state=MGMT.TargetsExcluded, dead_ranks="4")}) as server:
-            self.assertIn("state=Degraded", self.fathom(server, "pool", "query", "p0").stdout)
+    def test_a_pool_with_excluded_ranks_has_the_state_that_dmg_shows(self):
+        with FakeServer({QUERY: pool(state=MGMT.Ready, disabled_targets=1, dead_ranks="4")}) as server:
+            self.assertIn("state=TargetsExcluded", self.fathom(server, "pool", "query", "p0").stdout)
             said = json.loads(self.fathom(server, "pool", "query", "p0", "-j").stdout)["response"]
-            self.assertEqual((said["state"], said["dead_ranks"], said["disabled_ranks"]), ("Degraded", [4], [1]))
+            self.assertEqual((said["state"], said["dead_ranks"], said["disabled_ranks"]), ("TargetsExcluded", [4], [1]))
 
     def test_values_that_are_no_ranks_are_left_out(self):
         with FakeServer({QUERY: pool(enabled_ranks="x-", svc_reps=[4000000000])}) as server:
