@@ -16,6 +16,7 @@ from harness import TOP
 from server_rig import Refused, ServerTest, skip_without_grpc
 
 CALLS = os.path.join(TOP, "test", "unit", "rpc", "grpc", "dmg-calls.txt")
+POOL_CALLS = os.path.join(TOP, "test", "unit", "rpc", "grpc", "dmg-pool-calls.txt")
 DAOS_IS_STARTING = "raft service unavailable (not started yet?)"
 
 # protobuf does not send a number that is 0: these fields look unset where their value is 0 on this host.
@@ -43,6 +44,26 @@ def recorded():
             if not line.startswith("#"):
                 path, _, status, request, response, message, _ = line.rstrip("\n").split("\t")
                 yield path, int(status), bytes.fromhex(request.replace("-", "")), bytes.fromhex(response.replace("-", "")), message
+
+
+def pool_calls():
+    """(command, path, status, request, response, message) of each call about pools."""
+    with open(POOL_CALLS) as file:
+        for line in file:
+            if not line.startswith("#"):
+                command, path, status, request, response, message = line.rstrip("\n").split("\t")
+                yield command, path, status, bytes.fromhex(request.replace("-", "")), bytes.fromhex(response.replace("-", "")), message
+
+
+def without_own_fields(message):
+    """The message, of which Fathom's own fields are removed."""
+    for field, value in message.ListFields():
+        if field.number >= OWN_FIELDS:
+            message.ClearField(field.name)
+        elif field.message_type is not None:
+            for one in value if field.label == field.LABEL_REPEATED else [value]:
+                without_own_fields(one)
+    return message
 
 
 def fields(message, prefix=""):
@@ -116,6 +137,24 @@ class Replaying(ServerTest):
                 server.wait_joined()
         self.assertEqual(queries, 3)
         self.assertEqual(len(done), 31, done)
+
+    def test_each_call_about_pools_gets_the_bytes_that_dmg_accepted(self):
+        """Among them calls for the properties, access control lists and ranks of a pool, good and bad ones."""
+        server = self.server(engines=3, name="test").start()
+        server.format()
+        server.wait_joined()
+        commands = set()
+        for command, path, status, request, response, message in pool_calls():
+            with self.subTest(command=command):
+                try:
+                    answer = server.call(path, None, raw=request, timeout=60, answer=None if status == "0" else self.messages.mgmt.DaosResp)
+                    said = "0", without_own_fields(answer).SerializeToString(deterministic=True), ""
+                except Refused as refused:
+                    said = "13" if refused.code == "INTERNAL" else refused.code, b"", refused.text
+                self.assertEqual(said, (status, response, message))
+            commands.add(command.split()[1])
+        self.assertGreaterEqual(commands, {"create", "destroy", "get-prop", "set-prop", "get-acl", "overwrite-acl", "update-acl", "delete-acl",
+                                           "extend", "exclude", "drain", "reintegrate", "evict", "set-owner"})
 
     def test_properties_and_evictions_in_the_form_of_dmg(self):
         """`dmg pool set-prop p1 label:p2,scrub:off`, `pool get-prop p2`, `pool evict p2`."""
