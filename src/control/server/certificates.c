@@ -127,5 +127,7 @@ void certificates_reload(struct server_frame *frame)
 			       server->config->transport.cert);
 	announce_expiry(frame, now_s());
 	grpc_server_renew(frame->grpc);
+	if (frame->local_grpc)
+		grpc_server_renew(frame->local_grpc);
 	grpc_client_renew(server->client);
 }

@@ -21,6 +21,8 @@ struct server_frame {
 	struct deadline certificate_due;
 	int certificate_stages[2]; /* announced last, of certificate_step(): of our own and of the authority's */
 	struct grpc_server *grpc;
+	struct grpc_server *local_grpc; /* at 127.0.0.1; NULL: `grpc` is on loopback, or the port is taken */
+	unsigned int grpc_drains;	/* of the two that are not over */
 	struct drpc_server *drpc;
 	uint64_t leave_by; /* tick */
 	struct poller *leave_poller;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opens and closes the server's parts, from the lowest to the highest and back. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,21 +59,28 @@ static void log_port_taken(struct server *server)
 		   PORT_TRIES * PORT_PAUSE_MS / 1000);
 }
 
-static int open_grpc(struct server_frame *frame, struct fathom_fault *why)
+static struct grpc_server_options grpc_options(struct server_frame *frame)
 {
-	struct server *server = &frame->server;
-	char holder[PORT_HOLDER_TEXT_BYTES];
 	struct grpc_server_options options = {
-		.address = server->places->control,
-		.ctx = server,
+		.address = frame->server.places->control,
+		.ctx = &frame->server,
 		.tls = frame->tls,
 		.refused = log_rejected_connection,
 		.message_bytes_max = MGMT_MAP_BYTES_MAX, /* the largest message */
 	};
+
+	options.methods = server_grpc_methods(&options.method_count);
+	return options;
+}
+
+static int open_grpc(struct server_frame *frame, struct fathom_fault *why)
+{
+	struct server *server = &frame->server;
+	char holder[PORT_HOLDER_TEXT_BYTES];
+	struct grpc_server_options options = grpc_options(frame);
 	int error;
 
 	must(!frame->grpc);
-	options.methods = server_grpc_methods(&options.method_count);
 	error = grpc_server_open(&options, &frame->grpc, why);
 	/* an earlier server may be ending, or a connection on this port may close soon */
 	for (unsigned int i = 0; error == -EADDRINUSE && i < PORT_TRIES; i++) {
@@ -85,6 +93,28 @@ static int open_grpc(struct server_frame *frame, struct fathom_fault *why)
 		return error;
 	describe_port_holder(server, holder);
 	return fault_port_in_use(why, server->places->control, holder);
+}
+
+static bool is_loopback(const char *address)
+{
+	return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0;
+}
+
+/* `fathom` without a hostlist asks localhost. Other hosts do not need this listener, so the server also runs without it. */
+static void open_local_grpc(struct server_frame *frame)
+{
+	struct server *server = &frame->server;
+	struct grpc_server_options options = grpc_options(frame);
+	struct fathom_fault why = { 0 };
+	char local[GRPC_ADDRESS_BYTES_MAX];
+
+	must(frame->grpc && !frame->local_grpc);
+	if (is_loopback(server->places->control))
+		return;
+	must((size_t)snprintf(local, sizeof(local), "127.0.0.1:%" PRIu64, server->config->port) < sizeof(local));
+	options.address = local;
+	if (grpc_server_open(&options, &frame->local_grpc, &why) != 0)
+		log_notice("cannot listen on %s: %s; `fathom` on this host needs hostlist or -l", local, why.text);
 }
 
 static int open_drpc(struct server_frame *frame, struct fathom_fault *why)
@@ -126,6 +156,8 @@ static void close_all(struct server_frame *frame)
 
 	must(server->jobs == 0);
 	must(!frame->leave_poller);
+	/* the next server opens it last */
+	grpc_server_close(frame->local_grpc);
 	grpc_server_close(frame->grpc);
 	engines_begin_formats(server);
 	database_finish_copies(server);
@@ -209,6 +241,7 @@ int server_open(const struct server_options *options, struct server_frame **fram
 		return error;
 	}
 	must(frame->grpc && frame->drpc && server->client);
+	open_local_grpc(frame);
 	server_state_move(reactor_now(), server, SERVER_READY);
 	probe_server_ready(reactor_now(), server, (uint32_t)server->config->engines.count,
 			   clock_ticks_from_ns(clock_monotonic_ns() - options->began_ns));
@@ -250,6 +283,9 @@ static void on_grpc_drained(void *ctx)
 
 	must(frame->server.state == SERVER_LEAVING);
 	must(!frame->leave_poller);
+	must(frame->grpc_drains > 0);
+	if (--frame->grpc_drains > 0)
+		return;
 	frame->leave_poller = poller_register("server_leave", finish_leaving, frame, LEAVE_LOOK_MS * NS_PER_MS);
 	must(frame->leave_poller);
 }
@@ -276,5 +312,8 @@ void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_cl
 		mgmt_leave(server->of_call.mgmt);
 	engines_begin_formats(server); /* fails the waiting calls */
 	engines_end_storage_calls(server);
+	frame->grpc_drains = frame->local_grpc ? 2 : 1;
+	if (frame->local_grpc)
+		grpc_server_drain(frame->local_grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, frame);
 	grpc_server_drain(frame->grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, frame);
 }

@@ -325,8 +325,8 @@ static const struct config_key keys[] = {
 	  .type = CONFIG_STRING,
 	  AT(server_config, control_iface),
 	  .check = check_interface,
-	  .doc = "the server listens at the first address of this interface; default: the address of this host in "
-		 "mgmt_svc_replicas" },
+	  .doc = "the server listens at the first address of this interface, and at 127.0.0.1 for the commands of this "
+		 "host; default: the address of this host in mgmt_svc_replicas" },
 	{ .name = "mgmt_svc_replicas",
 	  .alias = "access_points",
 	  .type = CONFIG_STRINGS,
