@@ -173,21 +173,28 @@ class Installing(EngineTest):
     @unittest.skipUnless(os.geteuid() == 0 and all(map(shutil.which, ("openssl", "systemd-sysusers", "systemd-tmpfiles", "useradd", "unshare"))),
                          "root, openssl, systemd-sysusers, systemd-tmpfiles, useradd and unshare are needed")
     def test_readme_commands_bring_a_storage_host_to_a_published_volume(self):
-        """In namespaces where a script replaces systemctl and storage lies in folders. An ordinary user runs lines after `$`."""
+        """
+        In namespaces where a script replaces systemctl and storage lies in folders. An ordinary user runs lines after `$`. The host has an interface
+        beside loopback, as real hosts have: the server listens there.
+        """
         lines = re.findall(r"(?m)^    ([#$]) (.*)$", open(os.path.join(TOP, "README.md")).read().split("## A host of engines\n")[1].split("\n## ")[0])
         self.assertGreater(len(lines), 8)
+        self.assertRegex(lines.pop(0)[1], r"^apt update; apt install \./build/deb/fathom-\{engine,server,tools\}_\*\.deb$")   # test/packages does this
         unit = dict(re.findall(r"(?m)^(\w+)=(.*)$", open(self.find("fathom-server.service")).read()))
-        script = ["set -e", "mount --make-rprivate /", "ip link set lo up", f"work={self.directory}/work", "mkdir $work", "mount -t tmpfs none $work",
+        script = ["set -e", "mount --make-rprivate /", "ip link set lo up",
+                  # a kernel without veth leaves loopback alone
+                  "! ip link add eth0 type veth peer name eth1 || { ip address add 192.0.2.11/24 dev eth0; ip link set eth1 up; ip link set eth0 up; }",
+                  f"work={self.directory}/work", "mkdir $work", "mount -t tmpfs none $work",
                   "mkdir $work/new $work/mine $work/bin",
                   "mount -t overlay overlay -o lowerdir=/etc,upperdir=$work/new,workdir=$work/mine /etc",
                   "for place in /dev/shm /run /srv /var/lib; do mount -t tmpfs -o mode=0755 none $place; done", "chmod 1777 /dev/shm",
                   f"mount --bind {self.prefix} /usr/local", "useradd -M operator0", "umask 022",
                   f"printf '#!/bin/sh\ninstall -d -o {unit['User']} -g {unit['Group']} -m 0750 /run/{unit['RuntimeDirectory']} "
                   f"/var/lib/{unit['StateDirectory']}\ncd /; setpriv --reuid {unit['User']} --regid {unit['Group']} --init-groups "
-                  f"{unit['ExecStart']} >&2 &\nfor i in $(seq 100); do ss -Hltn sport = 10001 | grep -q . && exit; sleep 0.1; done; exit 1\n' "
+                  f"{unit['ExecStart']} >&2 &\nfor i in $(seq 100); do ss -Hltn src 127.0.0.1:10001 | grep -q . && exit; sleep 0.1; done; exit 1\n' "
                   ">$work/bin/systemctl", "chmod 0755 $work $work/bin/systemctl", "PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
         for prompt, line in lines:
-            line = line.replace("ADMIN ", "operator0 ").replace("config generate", "config generate -F /var/lib/fathom -s 67108864") \
+            line = line.replace("ADMIN ", "operator0 ").replace("/usr/share/", "/usr/local/share/").replace("config generate", "config generate -F /var/lib/fathom -s 67108864") \
                 .replace("storage format", "storage format --new-storage").replace(" 100G", " 16M")
             if prompt == "#":
                 script.append(line)
@@ -197,7 +204,7 @@ class Installing(EngineTest):
                           if "query" in line else asked)
         done = run("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "sh", "-c", "\n".join(script), check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertRegex(done.stdout, r"(?m)^0 +[-0-9a-f]{36} 127\.0\.0\.1:10001 +/\S+ +Joined")
+        self.assertRegex(done.stdout, r"(?m)^0 +[-0-9a-f]{36} [0-9.]+:10001 +/\S+ +Joined")
         self.assertRegex(done.stdout, r"(?m)^ +nvme connect -t tcp -a [0-9.]+ -s \d+ -n nqn\.2014-08\.org\.nvmexpress:uuid:\S+ --hostnqn ")
 
     def test_a_strict_c11_program_registers_with_the_installed_library(self):
