@@ -6,7 +6,7 @@ import re
 import gdb
 
 from fathom import chain, describe, trace, walk
-from fathom.memory import as_expression, count_of, fail, field, need_process, newest_tick, number, text, tick_rate
+from fathom.memory import as_expression, count_of, fail, field, kind_of_program, need_process, newest_tick, number, text, tick_rate
 
 TRACE_EVENTS = 20   # default, of each ring
 
@@ -234,6 +234,18 @@ class Trace(Command):
         print(trace.count_line([row for row, _ in shown]))
 
 
+class PrintVolumes(ListCommand):
+    """Lists volumes. On an engine: those of its storage, with state, size and number of hosts. On a server with the system's database: those of
+the catalog, with rank and pending change. `fathom volume list` lists the same number."""
+
+    name, one, programs = "fathom_print_volumes", "volume", ("engine", "server")
+
+    def rows(self):
+        if kind_of_program() == "server":
+            return [(line_of(volume, describe.catalog_volume(volume)), []) for volume in walk.catalog_volumes()]
+        return [(line_of(volume, describe.volume(volume)), []) for volume in walk.volumes()]
+
+
 class PrintMembers(ListCommand):
     """Lists members of the system: rank, state, incarnation, host, fault domain, reason. Only on a server with the system's database.
 `fathom system query` lists the same number."""
@@ -287,7 +299,7 @@ class LoadMacros(Command):
 
 
 COMMANDS = (PrintBdevs, FindBdev, PrintIoDevices, PrintSubsystems, PrintThreads, PrintReactors, PrintPollers, PrintQpairs, PrintRequests,
-            PrintIo, PrintMembers, PrintInstances, PrintCalls, PrintConnections, Trace, LoadMacros)
+            PrintIo, PrintVolumes, PrintMembers, PrintInstances, PrintCalls, PrintConnections, Trace, LoadMacros)
 
 
 def register():

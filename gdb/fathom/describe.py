@@ -110,6 +110,25 @@ def volume(value):
             f"{count_of(hosts, 'host')}")
 
 
+def pool(value):
+    state = f"ERRORED: {text(value, 'why', 'text')}" if number(value, "why", "error") else "ONLINE"
+    return f"pool {text(value, 'record', 'name')}, {state}, {count_of(number(value, 'volume_count'), 'volume')}"
+
+
+def catalog_pool(value):
+    return (f"pool {text(value, 'record', 'name')}, {named(value, 'state')}, {count_of(number(value, 'volume_count'), 'volume')}"
+            f"{', a change is under way' if number(value, 'task') else ''}")
+
+
+def catalog_volume(value):
+    sentence = (f"volume {text(value, 'pool', 'record', 'name')}/{text(value, 'record', 'name')}, {named(value, 'state')}, "
+                f"{number(value, 'record', 'size_bytes')} bytes, rank {number(value, 'record', 'place', 'rank')}, "
+                f"{count_of(number(value, 'record', 'host_count'), 'host')}")
+    if number(value, "record", "change", "kind"):
+        sentence += f", pending: {named(value, 'record', 'change', 'kind')}"
+    return sentence + (", a change is under way" if number(value, "task") else "")
+
+
 def volume_export(value):
     return f"export {text(value, 'nqn')}, {named(value, 'state')}{', changing' if number(value, 'is_busy') else ''}"
 

@@ -73,7 +73,19 @@ ENGINE = {      # the server has the threads, reactors and trace of these too
         "kind": "enum", "fd": "int", "offset_bytes": "uint64_t",
     },
     "volume": {
-        "state": "enum volume_state", "record": "struct volume_record", "device": "char[256]",
+        "state": "enum volume_state", "record": "struct volume_record", "device": "char[256]", "link": "struct",
+    },
+    "volumes": {
+        "pools": "struct pool_list",
+    },
+    "pool": {
+        "record": "struct pool_record", "why": "struct fathom_fault", "volumes": "struct", "volume_count": "uint32_t", "link": "struct",
+    },
+    "pool_record": {
+        "name": "char[64]",
+    },
+    "fathom_fault": {
+        "error": "int", "code": "int", "text": "char[512]",
     },
     "volume_record": {
         "size_bytes": "uint64_t", "host_count": "uint32_t",
@@ -160,7 +172,31 @@ SERVER = {
         "mgmt": "struct mgmt *",
     },
     "mgmt": {
-        "system": "struct system *",
+        "system": "struct system *", "catalog": "struct catalog *",
+    },
+    "catalog": {
+        "pools": "struct catalog_pool_list",
+    },
+    "catalog_pool": {
+        "state": "enum mgmt_pool_state", "record": "struct catalog_pool_record", "volumes": "struct catalog_volume_list",
+        "volume_count": "uint32_t", "task": "struct mgmt_task *", "link": "struct",
+    },
+    "catalog_pool_record": {
+        "name": "char[64]",
+    },
+    "catalog_volume": {
+        "state": "enum mgmt_volume_state", "record": "struct catalog_volume_record", "pool": "struct catalog_pool *",
+        "task": "struct mgmt_task *", "link": "struct",
+    },
+    "catalog_volume_record": {
+        "name": "char[64]", "size_bytes": "uint64_t", "host_count": "uint32_t", "place": "struct catalog_place",
+        "change": "struct catalog_change",
+    },
+    "catalog_place": {
+        "rank": "uint32_t",
+    },
+    "catalog_change": {
+        "kind": "enum catalog_change_kind",
     },
     "system": {
         "members": "struct system_member * *", "count": "size_t",

@@ -14,6 +14,17 @@ def devices():
     return tail_queue(global_value("registry"), "devices", link="in_registry")
 
 
+def pools():
+    """The pools of the engine's storage."""
+    volumes = static_value("engine_storage", "storage")["volumes"]
+    return tail_queue(volumes, "pools", link="link") if int(volumes) else []
+
+
+def volumes():
+    for pool in pools():
+        yield from tail_queue(pool, "volumes", link="link")
+
+
 def threads():
     return tail_queue(global_value("registry"), "threads", link="in_registry")
 
@@ -133,6 +144,13 @@ def members():
     system = field(open_server(), "of_call", "mgmt", "system")
     rows = field(system, "members")
     return [rows[i] for i in range(number(system, "count"))]
+
+
+def catalog_volumes():
+    """The volumes of the system, if this host has its database."""
+    catalog = field(open_server(), "of_call", "mgmt", "catalog") if has_members() else None
+    for pool in tail_queue(catalog, "pools", link="link") if catalog is not None and int(catalog) else []:
+        yield from tail_queue(pool, "volumes", link="link")
 
 
 def calls():

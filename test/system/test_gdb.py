@@ -287,9 +287,12 @@ class Gdb(EngineTest):
         engine = self.engine("--storage", storage, "--listen", "127.0.0.1:0")
         engine.run_commands("pool_create p1\nvolume_create p1 db 8M\nvolume_publish p1 db nqn.2026-11.org.fathom:host\n")
         nqn = engine.rpc("volume_get_volumes")[0]["nqn"]
-        output = gdb("-p", engine.pid, commands=["p *exports.list.tqh_first", "p *storage.volumes.pools.tqh_first.volumes.tqh_first"])
+        output = gdb("-p", engine.pid, commands=["p *exports.list.tqh_first", "p *storage.volumes.pools.tqh_first.volumes.tqh_first",
+                                                 "fathom_print_volumes", "p *storage.volumes.pools.tqh_first"])
         self.assertRegex(output["p *exports.list.tqh_first"], rf"^\$1 = export {nqn}, SERVED$")
         self.assertRegex(output["p *storage.volumes.pools.tqh_first.volumes.tqh_first"], r"^\$2 = volume p1/db, ONLINE, 8388608 bytes, 1 host$")
+        self.assertRegex(output["fathom_print_volumes"], r"^\(struct volume \*\) 0x\w+  volume p1/db, ONLINE, 8388608 bytes, 1 host\n1 volume$")
+        self.assertRegex(output["p *storage.volumes.pools.tqh_first"], r"^\$3 = pool p1, ONLINE, 1 volume$")
 
     def test_print_shows_each_structure_as_the_lists_do(self):
         engine = self.engine_with_held_reads()
@@ -496,10 +499,13 @@ class ServerGdb(SystemTest):
         self.addCleanup(follower.kill)
         follower.stdout.readline()      # the first event has come, so the follower is connected
         members, engines, pid = system.members(), system.engines(), system.process.pid
+        system.fathom("pool", "create", "p1")
+        system.fathom("volume", "create", "p1/db", "8M", "--ranks", "1")
+        catalog = "process.frame->server.of_call.mgmt->catalog"
         output = gdb("-p", pid, commands=("fathom_print_members", "fathom_print_instances", "fathom_print_calls", "fathom_print_connections",
                                           "fathom_print_threads", "fathom_print_reactors", "fathom_print_pollers", "fathom_trace 3",
                                           'fathom_print_members "rank 1,"', "fathom_print_bdevs", "p *process.frame->server.instances[0]",
-                                          "p process.frame->grpc->links"))
+                                          "p process.frame->grpc->links", "fathom_print_volumes", f"p *{catalog}->pools.tqh_first"))
         for text in ("Traceback", "Python Exception", "Error occurred in Python"):
             self.assertNotIn(text, output[None])
         found = re.findall(r"member rank (\d+), (\w+), incarnation ([0-9a-f]+), at (\S+) (\S+)$", output["fathom_print_members"], re.M)
@@ -519,6 +525,9 @@ class ServerGdb(SystemTest):
         self.assertIn("is not fathom-engine: load the program with", output["fathom_print_bdevs"])
         self.assertRegex(output["p *process.frame->server.instances[0]"], r"^\$1 = instance 0, JOINED, ")
         self.assertRegex(output["p process.frame->grpc->links"], r"a list of \d+ = \{\s*\[0\] \(struct grpc_link \*\) 0x[0-9a-f]+ = connection from")
+        self.assertRegex(output["fathom_print_volumes"],
+                         r"^\(struct catalog_volume \*\) 0x\w+  volume p1/db, READY, 8388608 bytes, rank 1, 0 hosts\n1 volume$")
+        self.assertRegex(output[f"p *{catalog}->pools.tqh_first"], r"pool p1, READY, 1 volume$")
         self.assertEqual(system.states(), {0: "joined", 1: "joined"})      # the server runs again after gdb
 
     def test_a_breakpoint_on_a_call_shows_its_request(self):
