@@ -73,8 +73,8 @@ struct catalog_use {
 	uint64_t since_ns;	     /* CLOCK_REALTIME */
 	bool has_former;	     /* EXTENDING, REMOVING: the rank's share was lost with this member */
 	uint8_t former[MEMBER_UUID_BYTES];
-	uint32_t late;		     /* CATALOG_KEPT_SIZE ...: properties of the record that its engine may not have yet */
-	uint64_t late_ns;	     /* since when; 0: `late` is 0 */
+	uint32_t late;	  /* CATALOG_KEPT_SIZE ...: properties of the record that its engine may not have yet */
+	uint64_t late_ns; /* since when; 0: `late` is 0 */
 };
 
 struct catalog_pool_record {
