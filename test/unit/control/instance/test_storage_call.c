@@ -154,7 +154,7 @@ static void an_engine_that_dies_ends_its_calls(void **state)
 	for (size_t i = 0; i < INSTANCE_STORAGE_CALLS_MAX; i++) {
 		rig_answered(&calls[i].asked);
 		assert_true(calls[i].asked.failed);
-		/* one that waited may find that nobody listens, before the end of the process is handled */
+		/* one that waited may be refused by the kernel, before the end of the process is handled */
 		if (calls[i].asked.why.code != 659 && (i < 32 || calls[i].asked.why.code != 698))
 			fail_msg("%zu: %d: %s", i, calls[i].asked.why.code, calls[i].asked.why.text);
 	}
