@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import unittest
+import uuid
 
 from harness import ENGINE, FATHOM, NQN, EngineTest, skip_unless_attachable, run, wait_for
 
@@ -176,11 +177,7 @@ nvmf_subsystem_add_host {NQN} {HOST}
         engine.perf("--quiet", "--count", 20, "--nsid", 2, "--rw", "write", "--depth", 8, check=False)
         engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="read", error_type="delay", num=1, delay_us=1500000)
         engine.perf("--quiet", "--count", 1, "--nsid", 2, "--rw", "read", "--depth", 1)     # slow on average
-        engine.run_commands(f"pool_create p1\nvolume_create p1 a 8M\nnvmf_subsystem_add_ns {NQN} p1/a -n {SNAPSHOT_NSID}\nvolume_resize p1 a 16M\n"
-                            f"volume_rename p1 a b\n"
-                            f"volume_create p1 c 8M\nvolume_publish p1 c {HOST}\nvolume_unpublish p1 c {HOST}\n"
-                            f"volume_create p1 d 8M --checksums\nvolume_scrub p1 d --rate 64M\n"
-                            f"volume_set_thick p1 c\n")
+        self.change_volumes(engine)
         self.break_protocol(engine)
         self.exceed_keep_alive(engine)
         if self.has_reflinks:
@@ -193,18 +190,39 @@ nvmf_subsystem_remove_host {NQN} {HOST}
 nvmf_subsystem_remove_listener {NQN} -t tcp -a 127.0.0.1 -s {port}
 nvmf_delete_subsystem {NQN}
 bdev_malloc_delete M3
-volume_destroy p1 b
 """)
+        self.ask_storage("VOLUME_DESTROY", pool="p1", volume="b")
         self.fill_pool(engine)
         self.drain_and_lose_events(engine)
 
-    @staticmethod
-    def fill_pool(engine):
+    def ask_storage(self, action, **fields):
+        """Change pools and volumes as the management service does; the engine refuses such changes by JSON-RPC."""
+        store = fake_server.protocol.store
+        if action == "VOLUME_CREATE":
+            fields["volume_uuid"] = str(uuid.uuid4())
+        request = store.StorageReq(rank=0, action=store.Action.Value(action), **fields)
+        answer = fake_server.call(os.path.join(self.directory, "fathom_engine0.sock"), fake_server.FATHOM, fake_server.STORAGE, request,
+                                  store.StorageResp)[1]
+        self.assertEqual(answer.error, 0, f"{action} {fields}")
+
+    def change_volumes(self, engine):
+        self.ask_storage("POOL_CREATE", pool="p1")
+        for volume in "acd":
+            self.ask_storage("VOLUME_CREATE", pool="p1", volume=volume, size_bytes=8 * MIB, checksums=volume == "d")
+        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} p1/a -n {SNAPSHOT_NSID}\n")
+        self.ask_storage("VOLUME_RESIZE", pool="p1", volume="a", size_bytes=16 * MIB)
+        self.ask_storage("VOLUME_RENAME", pool="p1", volume="a", new_name="b")
+        for action in ("VOLUME_PUBLISH", "VOLUME_UNPUBLISH"):
+            self.ask_storage(action, pool="p1", volume="c", host_nqn=HOST)
+        engine.run_commands("volume_scrub p1 d --rate 64M\n")
+        self.ask_storage("VOLUME_SET_THICK", pool="p1", volume="c", thick=True)
+
+    def fill_pool(self, engine):
         """Promise 15 of the 16 MiB of a pool, and wait until the engine has read that."""
-        engine.rpc("pool_create", pool="full", size=16 << 20)
-        engine.rpc("volume_create", pool="full", volume="v", size=15 << 20)
+        self.ask_storage("POOL_CREATE", pool="full", size_bytes=16 * MIB)
+        self.ask_storage("VOLUME_CREATE", pool="full", volume="v", size_bytes=15 * MIB)
         wait_for(lambda: any(pool["level"] == "OVER_90" for pool in engine.rpc("pool_get_pools")["pools"]), pause=0.5)
-        engine.rpc("pool_destroy", pool="full", force=True)
+        self.ask_storage("POOL_DESTROY", pool="full", force=True)
 
     @staticmethod
     def take_snapshot(engine):

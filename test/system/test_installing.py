@@ -191,7 +191,7 @@ class Installing(EngineTest):
                   f"mount --bind {self.prefix} /usr/local", "useradd -M operator0", "umask 022",
                   f"printf '#!/bin/sh\ninstall -d -o {unit['User']} -g {unit['Group']} -m 0750 /run/{unit['RuntimeDirectory']} "
                   f"/var/lib/{unit['StateDirectory']}\ncd /; setpriv --reuid {unit['User']} --regid {unit['Group']} --init-groups "
-                  f"{unit['ExecStart']} >&2 &\nfor i in $(seq 100); do ss -Hltn src 127.0.0.1:10001 | grep -q . && exit; sleep 0.1; done; exit 1\n' "
+                  f"{unit['ExecStart']} >&2 &\nfor i in $(seq 600); do ss -Hltn src 127.0.0.1:10001 | grep -q . && exit; sleep 0.1; done; exit 1\n' "
                   ">$work/bin/systemctl", "chmod 0755 $work $work/bin/systemctl", "PATH=$work/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
         for prompt, line in lines:
             line = line.replace("ADMIN ", "operator0 ").replace("/usr/share/", "/usr/local/share/").replace("config generate", "config generate -F /var/lib/fathom -s 67108864") \

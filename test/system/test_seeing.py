@@ -200,7 +200,7 @@ class Seeing(EngineTest):
         held = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "randread",
                                  "--bs", "4k", "--depth", "1", "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         load = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "1", "--rw", "mix",
-                                 "--bs", "4k", "--depth", "32", "--time", str(seconds + 5)],
+                                 "--bs", "4k", "--depth", "32", "--time", "600"],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(seconds)
         wait_for(lambda: any(row.get("object_type") == "nvmf_req" and row["args"]["opcode"] == "0x02" and row["args"]["nsid"] == 2

@@ -69,6 +69,11 @@ nvmf_subsystem_add_ns {NQN} p1/db
         self.addCleanup(load.kill)
         wait_for(lambda: engine.rpc("bdev_get_iostat", names=["p1/db"])["bdevs"][0]["num_write_ops"] > 100)
 
+    @staticmethod
+    def is_stopped(engine):
+        with open(f"/proc/{engine.pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+
     def has_marks(self):
         """Whether a start would find regions whose data and checksums may be of different writes."""
         with open(self.path("pools/p1/volumes/db/sums.1"), "rb") as file:
@@ -88,12 +93,17 @@ nvmf_subsystem_add_ns {NQN} p1/db
         self.publish(engine)
         self.load(engine)
         engine.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: self.is_stopped(engine))
         while not self.has_marks():    # it was stopped just after it removed them
             engine.process.send_signal(signal.SIGCONT)
             wait_for(self.has_marks)
             engine.process.send_signal(signal.SIGSTOP)
+            wait_for(lambda: self.is_stopped(engine))
         engine.kill()
         self.assertTrue(self.has_marks())
+        engine = self.start()
+        wait_for(lambda: self.volumes(engine)["p1/db"]["scrub"]["suspect_regions"] == 0)
+        self.assertEqual(self.volumes(engine)["p1/db"]["scrub"]["mismatches"], 0)
 
     def test_a_repeated_call_succeeds_and_one_with_other_values_says_what_differs(self):
         engine = self.start()

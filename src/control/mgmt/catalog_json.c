@@ -383,7 +383,7 @@ int catalog_decode_pool(const char *text, size_t bytes, struct catalog_pool_reco
 
 /* ---- volumes ---- */
 
-/* What few moves have is written only of them: a former release reads the records of the others. */
+/* What few moves have is written only of them. A former release cannot read the record of a move that has a serial. */
 static json_t *pack_move(const struct catalog_change *change)
 {
 	json_t *json = json_pack("{s:s, s:I, s:s, s:I, s:b, s:s, s:o}", "kind", changes[change->kind], "size_bytes",

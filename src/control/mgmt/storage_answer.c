@@ -60,6 +60,8 @@ static uint64_t since_of(const struct catalog_volume *volume, const char *state,
 
 	if (strcmp(state, "missing") == 0)
 		return max_u64(since_ns, known->missing_ns);
+	if (known->pool_reason)
+		return 0; /* the engine does not say since when it cannot use the pool */
 	if (strcmp(state, "errored") == 0 || strcmp(state, "read-only") == 0)
 		return max_u64(since_ns, known->volume ? known->volume->since_ns : 0);
 	return since_ns;

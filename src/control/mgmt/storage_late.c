@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Properties of pools that a rank has not got, because it was down or excluded when they were set. The record of the pool
+ * Properties of pools that a rank does not have, because it was down or excluded when they were set. The record of the pool
  * has the values, and says for each share which of them are late. Their engine is called when its rank is back, and again
  * after a pause until it has taken them.
  *
- *     late, the rank is not joined -> it joins -> its engine is called -> it has them: stored as no longer late
+ *     late, the rank is not joined -> it joins -> its engine is called -> it confirms: the record drops `late`
  *                                                                      -> it refuses, or gives no answer: again later
  *
  * The answer to a join has the values, too: its server gives them to the engine before hosts can use the volumes there. The
@@ -153,7 +153,7 @@ static void answered(void *ctx, const struct storage_result *result)
 		return;
 	}
 	if (storage_set_differences(&pool->record, &late->given))
-		return; /* it got others meanwhile */
+		return; /* the pool got other values during the call */
 	error = store_done(mgmt, pool, index, &why);
 	if (error) {
 		why.error = error;

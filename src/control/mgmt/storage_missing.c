@@ -113,7 +113,8 @@ void storage_compare(struct mgmt *mgmt, struct mgmt_engine *engine, uint64_t inc
 	is_new = missing.pools + missing.volumes > 0 &&
 		 (missing.incarnation != engine->missing.incarnation ||
 		  missing.pools + missing.volumes > engine->missing.pools + engine->missing.volumes);
-	missing.since_ns = is_new || engine->missing.since_ns == 0 ? engine->asked_ns : engine->missing.since_ns;
+	if (missing.pools + missing.volumes > 0)
+		missing.since_ns = is_new || engine->missing.since_ns == 0 ? engine->asked_ns : engine->missing.since_ns;
 	engine->missing = missing;
 	if (is_new)
 		raise_missing(mgmt, engine);

@@ -115,7 +115,7 @@ static void fill_share(const struct mgmt *mgmt, const struct catalog_pool *pool,
 		storage_late_names(use.late, texts->late);
 		storage_late_explain(mgmt, pool, index, texts->late_reason);
 	}
-	if (use.state != MGMT_SHARE_DRAINING)
+	if (use.state != MGMT_SHARE_DRAINING || storage_share_is_lost(mgmt, pool, index))
 		return;
 	/* DAOS's word for what goes on */
 	queried->rebuild.state = queried->rebuild.derived_state = MGMT__POOL_REBUILD_STATUS__STATE__BUSY;

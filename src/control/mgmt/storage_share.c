@@ -143,9 +143,12 @@ static int extend(struct mgmt *mgmt, struct grpc_call *call, struct catalog_pool
 		  struct fathom_fault *why)
 {
 	struct extension extension = { .added = 0 };
+	size_t more = 0;
 	int error;
 
-	if (ranks->count > CATALOG_PLACES_MAX - pool->record.place_count)
+	for (size_t i = 0; i < ranks->count; i++)
+		more += catalog_share_index(pool, ranks->ranks[i]) < 0;
+	if (more > CATALOG_PLACES_MAX - pool->record.place_count)
 		return fault_catalog_full(why, pool->record.place_count, "ranks in the pool");
 	error = catalog_layout(pool, (uint32_t)ranks->count, &extension.layout);
 	if (error)
@@ -295,10 +298,11 @@ static int check_share(struct mgmt *mgmt, const struct catalog_pool *pool, uint3
 }
 
 /* A drain needs a rank that stays. */
-static int check_target(const struct catalog_pool *pool, const struct rank_set *ranks, struct fathom_fault *why)
+static int check_target(const struct mgmt *mgmt, const struct catalog_pool *pool, const struct rank_set *ranks,
+			struct fathom_fault *why)
 {
 	for (uint32_t i = 0; i < pool->record.place_count; i++) {
-		if (catalog_use(&pool->record, i).state == MGMT_SHARE_UP &&
+		if (catalog_use(&pool->record, i).state == MGMT_SHARE_UP && !storage_share_is_lost(mgmt, pool, i) &&
 		    !rank_set_has(ranks, pool->record.places[i].rank))
 			return 0;
 	}
@@ -346,7 +350,7 @@ static int store_shares(struct mgmt *mgmt, struct catalog_pool *pool, const stru
 		is_changed = true;
 	}
 	if (!error && is_changed && change->to == MGMT_SHARE_DRAINING)
-		error = check_target(pool, ranks, why);
+		error = check_target(mgmt, pool, ranks, why);
 	if (!error && is_changed)
 		error = catalog_set_layout(mgmt->catalog, pool, &layout, why);
 	catalog_layout_free(&layout);
@@ -375,6 +379,8 @@ static void change_shares(struct mgmt *mgmt, struct grpc_call *call, const char 
 	if (is_changed)
 		mgmt_raise_operation(mgmt, RAS_POOL_RANK_CHANGED, change->operation, grpc_call_who(call, who), "%s: %s %s",
 				     storage_what(pool, NULL, what), mgmt_ranks_text(ranks, text), change->said);
+	if (is_changed)
+		storage_members_changed(mgmt); /* a change of properties waits for an excluded rank no more */
 	storage_drain_soon(mgmt, 0);
 	grpc_reply(call, change->answer);
 }

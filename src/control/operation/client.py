@@ -103,8 +103,9 @@ def field_copy(table, field, message):
     if field.type == "list":
         return list_copy(table, field, fields, message)
     if field.type == "texts" or field.type in NUMBERS:
-        expression = value_of(fields)[0]
-        return f"\tto->{field.name} = arena_{field.type}(arena, {expression}, {count_of(fields)});\n\tto->{field.count} = {count_of(fields)};\n"
+        expression, condition = value_of(fields)
+        values = f"{condition} ? {expression} : NULL" if condition else expression
+        return f"\tto->{field.name} = arena_{field.type}(arena, {values}, {count_of(fields)});\n\tto->{field.count} = {count_of(fields)};\n"
     if field.type == "record":
         record = table.records[field.record]
         return (f"\tif ({value_of(fields)[0]})\n"

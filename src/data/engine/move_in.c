@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,14 @@ static void close_file(int *file)
 	*file = -1;
 }
 
+/* After the files were opened: before it, the volume may have been destroyed, and another one may have got its name. */
+static int check_cancelled(struct move_in *in)
+{
+	struct pollfd cancel = { .fd = in->cancel_fd, .events = POLLIN };
+
+	return poll(&cancel, 1, 0) > 0 ? fault(&in->why, -ECANCELED, "the copy was given up") : 0;
+}
+
 static void run_copy(struct worker_job *job)
 {
 	struct move_in *in = container_of(job, struct move_in, job);
@@ -142,6 +151,8 @@ static void run_copy(struct worker_job *job)
 	in->error = open_file(in, in->data_path, &in->copy.file);
 	if (!in->error && in->sums_path)
 		in->error = open_file(in, in->sums_path, &in->copy.sums_file);
+	if (!in->error)
+		in->error = check_cancelled(in);
 	if (!in->error)
 		in->error = move_copy_run(&in->copy, &in->why);
 	close_file(&in->copy.file);

@@ -234,8 +234,10 @@ static void start_scan(struct move_out *out)
 	out->is_scanning = true;
 	out->job = (struct worker_job){ .work = scan_file, .done = scan_done };
 	out->error = worker_start(&out->job);
-	if (out->error)
-		scan_done(&out->job);
+	if (!out->error)
+		return;
+	log_warning("the copy of volume %s: no thread reads its blocks: %s", volume->device, strerror(-out->error));
+	scan_done(&out->job);
 }
 
 /* With snapshots, the rounds are what differs between them. */

@@ -380,10 +380,11 @@ bool scrub_stop(struct scrub *scrub)
 			end_turn(scrub, false);
 		scrub->is_stopping = true; /* from now on, the end of a turn calls volumes_continue_close() */
 		scrub->is_leaving = scrub->is_reading;
-		scrub->stop_ns = clock_monotonic_ns();
 	}
 	if (scrub->is_reading)
 		return false;
+	if (scrub->stop_ns == 0)
+		scrub->stop_ns = clock_monotonic_ns();
 	must(!scrub->desc);
 	if (clean_last(scrub))
 		return false;

@@ -45,7 +45,7 @@ struct scrub {
 	bool is_leaving;		      /* the turn ends with the I/O */
 	bool is_stopping;
 	bool is_syncing_marks; /* stopping: the second flush of a volume */
-	uint64_t stop_ns;      /* the begin of the stop; clock_monotonic_ns() */
+	uint64_t stop_ns;      /* stopping: when the cleaning began; clock_monotonic_ns(); 0: not yet */
 	uint8_t *memory;
 	struct iovec iov;
 	struct bdev_io io;

@@ -100,7 +100,10 @@ static inline int fake_create_pool(struct fake_storage *storage, const Store__St
 		return strcmp(pool->uuid, request->pool_uuid) == 0 && pool->size_bytes == request->size_bytes ? 0 : -EEXIST;
 	must(storage->pool_count < FAKE_POOLS);
 	pool = &storage->pools[storage->pool_count++];
-	*pool = (struct fake_pool){ .size_bytes = request->size_bytes, .overcommit = request->overcommit };
+	*pool = (struct fake_pool){ .size_bytes = request->size_bytes,
+				    .overcommit = request->overcommit,
+				    .scrub_off = request->scrub_off,
+				    .scrub_seconds = request->scrub_seconds };
 	snprintf(pool->name, sizeof(pool->name), "%s", request->pool);
 	snprintf(pool->uuid, sizeof(pool->uuid), "%s", request->pool_uuid);
 	storage->changes++;

@@ -26,7 +26,7 @@
 
 #include "../../control_thread.h"
 
-enum { RIG_EVENTS_MAX = 64, RIG_WAIT_MS = 10000 };
+enum { RIG_EVENTS_MAX = 64, RIG_WAIT_MS = 60000 };
 
 static char rig_folder[64];
 static struct engine_options rig_options = {
