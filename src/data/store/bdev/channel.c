@@ -3,8 +3,9 @@
  * channel - a thread's access to a bdev, on top of the reactor's channels: their context is our struct, followed by the
  * backend's.
  *
- * The channel allocates at creation all that splitting needs (children in the trace file, buffers), so I/O allocates
- * nothing. Buffers are address space only until first use.
+ * The first I/O that is split makes the channel's children (in the trace file) and buffers, which stay until its end; other
+ * I/O allocates nothing. Most channels are idle, and children are most of their memory. Buffers are address space only
+ * until first use.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -82,7 +83,7 @@ static int retry_poll(void *ctx)
 
 /* ---- creation and destruction ---- */
 
-static int children_create(struct bdev_channel *ch)
+int channel_make_children(struct bdev_channel *ch)
 {
 	const struct trace_pool_spec spec = {
 		.type = TRACE_OBJECT_BDEV_IO,
@@ -93,6 +94,8 @@ static int children_create(struct bdev_channel *ch)
 	void *memory = mmap(NULL, (size_t)BUFFERS_PER_CHANNEL * BUFFER_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
+	must_be_on(ch->thread);
+	must(!ch->children && ch->may_split);
 	if (memory == MAP_FAILED)
 		return -ENOMEM;
 	ch->buffers = memory;
@@ -148,13 +151,11 @@ int channel_create(void *device, void *ctx)
 	if (!ch->retry)
 		return -ENOMEM;
 	poller_pause(ch->retry);
-	if (split_possible(bdev, ch->native))
-		rc = children_create(ch);
-	if (rc == 0 && bdev->ops->channel_create)
+	ch->may_split = split_possible(bdev, ch->native);
+	if (bdev->ops->channel_create)
 		rc = bdev->ops->channel_create(bdev, ch->backend_ctx);
 	must(rc <= 0);
 	if (rc < 0) {
-		children_destroy(ch);
 		poller_unregister(&ch->retry);
 		return rc;
 	}

@@ -119,7 +119,8 @@ struct bdev_channel {
 	bool waking;
 	struct poller *retry; /* paused unless retry_armed */
 	bool retry_armed;
-	struct bdev_child *children; /* trace pool; NULL: this bdev never splits */
+	bool may_split;
+	struct bdev_child *children; /* trace pool; NULL: it has split no I/O yet */
 	struct bdev_io_queue children_free;
 	uint8_t *buffers;      /* mapped, BUFFERS_PER_CHANNEL of BUFFER_BYTES */
 	uint32_t buffers_free; /* bit each */
@@ -146,6 +147,8 @@ void channel_destroy(void *device, void *ctx);
 size_t channel_bytes(const struct bdev *bdev);
 /* Map the memory of bdev_zeroes(), unless it is mapped. -ENOMEM. Any thread. */
 MUST_CHECK int zeroes_map(void);
+/* Make the channel's children and buffers, once. Errors: -ENOMEM. */
+MUST_CHECK int channel_make_children(struct bdev_channel *ch);
 /* Drain the queue in RETRY_US. */
 void channel_retry_soon(struct bdev_channel *ch);
 
@@ -183,7 +186,7 @@ static inline bool bdev_has_limits(const struct bdev *bdev)
 bool split_possible(const struct bdev *bdev, uint8_t native);
 /* How to split `io`, which must be valid. */
 enum split_kind split_wanted(const struct bdev_channel *ch, const struct bdev_io *io);
-/* Split `io`: it ends with its last child. */
+/* Split `io`: it ends with its last child. The first time, IO_FAILED if there is no memory for children. */
 void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind kind, uint64_t now);
 /* The backend completed a child, or a reset removed it from the queue. */
 void split_child_ended(struct bdev_channel *ch, struct bdev_io *child, enum io_status status, uint64_t now);

@@ -90,7 +90,7 @@ static bool complete_special_io(struct bdev_channel *ch, struct bdev_io *io, enu
 		reset_backend_done(ch, io, status, now);
 		return true;
 	}
-	if (io->type == IO_TYPE_WRITE_ZEROES && status == IO_UNSUPPORTED && ch->children) {
+	if (io->type == IO_TYPE_WRITE_ZEROES && status == IO_UNSUPPORTED && ch->may_split) {
 		split_begin(ch, io, SPLIT_ZEROES, now);
 		return true;
 	}

@@ -344,7 +344,7 @@ static void wake_waiting(struct bdev_channel *ch, uint64_t now)
 void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind kind, uint64_t now)
 {
 	must(kind != SPLIT_NONE);
-	must(ch->children);
+	must(ch->may_split);
 	must_be_on(ch->thread);
 	must(!io->split_parent); /* a child is within the limits and never splits again */
 	io->status = IO_SUCCESS;
@@ -356,6 +356,8 @@ void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind ki
 	io->split_busy = false;
 	io->split_waiting = false;
 	probe_bdev_io_split(now | TICK_SHARED, io, io->block_index, (uint32_t)min_u64(io->block_count, UINT32_MAX));
+	if (unlikely(!ch->children) && channel_make_children(ch))
+		io->status = IO_FAILED; /* then no child starts */
 	(void)advance_split(ch, io, now | TICK_SHARED);
 }
 
