@@ -108,6 +108,24 @@ def measure(engine, storage, directory):
         return *ready, time.monotonic() - begin, memory, descriptors, *served
 
 
+def run(engine, volumes, pools, published, parent):
+    """Measure the engine without volumes, and with them. Returns a dictionary for each."""
+    directory, results = tempfile.mkdtemp(prefix="fathom-volumes-", dir=parent), []
+    try:
+        for count, folders in ((0, 0), (volumes, pools)):
+            storage = os.path.join(directory, f"storage-{count}")
+            make_storage(storage, count, folders, published)
+            names = ("ready_s", "cpu_s", "stop_s", "bytes", "descriptors", "served", "published")
+            result = dict(zip(names, measure(engine, storage, directory)))
+            floor = results[0] if results else result
+            result["bytes_each"] = (result["bytes"] - floor["bytes"]) / max(count, 1)
+            result["descriptors_each"] = (result["descriptors"] - floor["descriptors"]) / max(count, 1)
+            results.append(result)
+        return results
+    finally:
+        shutil.rmtree(directory)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0].strip())
     parser.add_argument("--engine", default="build/bin/fathom-engine")
@@ -116,20 +134,9 @@ def main():
     parser.add_argument("--published", type=int, default=0, help="volumes that a host may use")
     parser.add_argument("--directory", default=tempfile.gettempdir(), help="where the storage is made")
     options = parser.parse_args()
-    directory = tempfile.mkdtemp(prefix="fathom-volumes-", dir=options.directory)
-    try:
-        for volumes, pools in ((0, 0), (options.volumes, options.pools)):
-            storage = os.path.join(directory, f"storage-{volumes}")
-            make_storage(storage, volumes, pools, options.published)
-            ready, cpu, stop, memory, descriptors, served, published = measure(options.engine, storage, directory)
-            line = f"{served:6} volumes, {published} published: ready after {ready:.2f} s, {cpu:.2f} s of CPU, stopped after {stop:.2f} s, {memory >> 10} KiB, {descriptors} descriptors"
-            if volumes == 0:
-                floor = memory, descriptors
-            else:
-                line += f"; a volume: {(memory - floor[0]) / volumes:.0f} bytes, {(descriptors - floor[1]) / volumes:.1f} descriptors"
-            print(line)
-    finally:
-        shutil.rmtree(directory)
+    for result in run(options.engine, options.volumes, options.pools, options.published, options.directory):
+        print("{served:6} volumes, {published} published: ready after {ready_s:.2f} s, {cpu_s:.2f} s of CPU, stopped after {stop_s:.2f} s; "
+              "a volume: {bytes_each:.0f} bytes, {descriptors_each:.1f} descriptors".format(**result))
 
 
 if __name__ == "__main__":

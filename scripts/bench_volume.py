@@ -218,6 +218,22 @@ def bench_many(server_of, build, report, disks):
                  [["a synced file", f"{floor:.0f}", "1"], *([name, f"{us:.0f}", f"{us / floor:.1f}"] for name, us in times.items())])
 
 
+def bench_start(build, report):
+    """The start of an engine with many volumes, without hosts and with one each, and the memory of an idle volume."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "bench"))
+    import volume_start     # pylint: disable=import-outside-toplevel
+
+    rows = []
+    for published in (0, MANY_VOLUMES):
+        none, many = volume_start.run(os.path.join(build, "bin", "fathom-engine"), MANY_VOLUMES, MANY_POOLS, published, tempfile.gettempdir())
+        report.line(bench="volume start", volumes=many["served"], published=many["published"], ready_s=round(many["ready_s"], 3),
+                    cpu_s=many["cpu_s"], floor_s=round(none["ready_s"], 3), bytes_each=round(many["bytes_each"]))
+        rows.append(["a host each" if published else "without hosts", f"{none['ready_s']:.2f}", f"{many['ready_s']:.2f}", f"{many['cpu_s']:.2f}",
+                     f"{many['bytes_each']:.0f}"])
+    report.table(f"The start of an engine with {MANY_VOLUMES} volumes in {MANY_POOLS} pools, in s, and the memory of an idle volume",
+                 ["case", "without volumes", "with them", "CPU", "bytes of a volume"], rows)
+
+
 def bench_volumes(server_of, build, report, measure, *options):
     """`measure`: bench_ratios or bench_many."""
     if os.geteuid() != 0 or not shutil.which("mkfs.xfs") or not os.path.exists("/dev/loop-control"):

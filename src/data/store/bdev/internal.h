@@ -186,7 +186,7 @@ static inline bool bdev_has_limits(const struct bdev *bdev)
 bool split_possible(const struct bdev *bdev, uint8_t native);
 /* How to split `io`, which must be valid. */
 enum split_kind split_wanted(const struct bdev_channel *ch, const struct bdev_io *io);
-/* Split `io`: it ends with its last child. The first time, IO_FAILED if there is no memory for children. */
+/* Split `io`: it ends with its last child. The first time, IO_FAILED if memory for children is missing. */
 void split_begin(struct bdev_channel *ch, struct bdev_io *io, enum split_kind kind, uint64_t now);
 /* The backend completed a child, or a reset removed it from the queue. */
 void split_child_ended(struct bdev_channel *ch, struct bdev_io *child, enum io_status status, uint64_t now);
