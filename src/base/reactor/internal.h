@@ -148,7 +148,7 @@ struct fathom_thread {
 	/* M */
 	TAILQ_ENTRY(fathom_thread) in_registry;
 	struct poller_list pollers;
-	uint32_t poller_count;
+	uint32_t poller_count, timed_count; /* paused ones included */
 	uint64_t poller_id_last;
 	TAILQ_HEAD(, channel) channels;
 	LIST_HEAD(, channel) channels_by_address[CHANNEL_BUCKETS];

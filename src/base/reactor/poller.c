@@ -62,15 +62,9 @@ struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64
 
 	must(thread);
 	must(fn);
-	if (period_ns > 0) {
-		uint32_t timed_count = 1;
-
-		/* Reserve room for all, paused ones included: resuming must not allocate. */
-		TAILQ_FOREACH (poller, &thread->pollers, in_thread)
-			timed_count += poller->timed;
-		if (timer_heap_reserve(&thread->timers, timed_count))
-			return NULL;
-	}
+	/* Reserve room for all, paused ones included: resuming must not allocate. */
+	if (period_ns > 0 && timer_heap_reserve(&thread->timers, thread->timed_count + 1))
+		return NULL;
 	poller = aligned_alloc(CACHE_LINE_BYTES, sizeof(*poller));
 	if (!poller)
 		return NULL;
@@ -88,6 +82,7 @@ struct poller *poller_register(const char *name, poller_fn fn, void *ctx, uint64
 	poller->id = ++thread->poller_id_last;
 	TAILQ_INSERT_TAIL(&thread->pollers, poller, in_thread);
 	thread->poller_count++;
+	thread->timed_count += poller->timed;
 	registry_unlock();
 
 	start_poller(poller);
@@ -112,6 +107,7 @@ void poller_unregister(struct poller **poller_at)
 	registry_lock();
 	TAILQ_REMOVE(&thread->pollers, poller, in_thread);
 	thread->poller_count--;
+	thread->timed_count -= poller->timed;
 	registry_unlock();
 
 	probe_poller_unregistered(probe_tick(), poller, counter_read(&poller->run_count));
