@@ -62,11 +62,11 @@ struct nvmf_target {
 	uint16_t crdt[3];
 	uint32_t drain_ms;	     /* drain time-out for block devices */
 	uint64_t stop_deadline_tick; /* while stopping, else 0 */
+	uint32_t stop_id;	     /* while stopping: where in by_id to look next */
 	uint32_t lent_ns_count;	     /* removed namespaces whose devices still hold commands */
 	nvmf_stuck_fn stuck;
 	nvmf_done_fn done;
 	void *done_ctx;
-	bool failed;  /* unused */
 	bool refuses; /* new connections are rejected */
 	struct fathom_fault why;
 };

@@ -160,21 +160,42 @@ void nvmf_target_start(nvmf_done_fn done, void *ctx)
 
 /* ---- stop ---- */
 
+static bool needs_stop(const struct nvmf_subsystem *subsystem)
+{
+	return subsystem->state != NVMF_SUBSYSTEM_INACTIVE || !nvmf_op_line_is_idle(&subsystem->states);
+}
+
+static bool has_listeners(const struct nvmf_subsystem *subsystem)
+{
+	return !TAILQ_EMPTY(&subsystem->listeners);
+}
+
+/*
+ * The next subsystem of which @needs is true, or NULL if there is none at all. It goes on after the one it found before,
+ * so many calls look at each of by_id about twice.
+ */
+static struct nvmf_subsystem *find_next(bool (*needs)(const struct nvmf_subsystem *))
+{
+	for (uint32_t i = 0; i < NVMF_SUBSYSTEMS_MAX; i++) {
+		struct nvmf_subsystem *subsystem = nvmf_tgt.by_id[nvmf_tgt.stop_id];
+
+		if (subsystem && needs(subsystem))
+			return subsystem;
+		nvmf_tgt.stop_id = (nvmf_tgt.stop_id + 1) % NVMF_SUBSYSTEMS_MAX;
+	}
+	return NULL;
+}
+
 static void stop_next(void *ctx, int rc, const struct fathom_fault *why)
 {
-	struct nvmf_subsystem *subsystem;
+	struct nvmf_subsystem *subsystem = find_next(needs_stop);
 
 	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_SUBSYSTEMS);
 	must(rc == 0);
-	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
-		if (subsystem->state != NVMF_SUBSYSTEM_INACTIVE || !nvmf_op_line_is_idle(&subsystem->states)) {
-			struct nvmf_subsystem_op *op = nvmf_op_create(sizeof(*op), NVMF_OP_STOP, stop_next, NULL);
-
-			nvmf_op_submit(subsystem, op);
-			return;
-		}
-	}
-	enter_state(NVMF_TGT_FINI_STOP_LISTEN);
+	if (subsystem)
+		nvmf_op_submit(subsystem, nvmf_op_create(sizeof(struct nvmf_subsystem_op), NVMF_OP_STOP, stop_next, NULL));
+	else
+		enter_state(NVMF_TGT_FINI_STOP_LISTEN);
 }
 
 static void stop_subsystems(void)
@@ -188,14 +209,12 @@ static void stop_subsystems(void)
 
 static void stop_listening_next(void *ctx)
 {
-	struct nvmf_subsystem *subsystem;
+	struct nvmf_subsystem *subsystem = find_next(has_listeners);
 
 	must(nvmf_tgt.state == NVMF_TGT_FINI_STOP_LISTEN);
-	TAILQ_FOREACH (subsystem, &nvmf_tgt.subsystems, link) {
-		if (!TAILQ_EMPTY(&subsystem->listeners)) {
-			nvmf_subsystem_stop_listening(subsystem, stop_listening_next, NULL);
-			return;
-		}
+	if (subsystem) {
+		nvmf_subsystem_stop_listening(subsystem, stop_listening_next, NULL);
+		return;
 	}
 	must(TAILQ_EMPTY(&nvmf_tgt.listens));
 	must(nvmf_tgt.done);
