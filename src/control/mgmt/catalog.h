@@ -170,6 +170,7 @@ struct catalog_share {
 	struct trace_object trace;
 	enum mgmt_share_state state; /* as of the record; moved by the function that records the move */
 	uint32_t rank;
+	bool is_missing;	   /* the latest LIST of its engine lacked the pool */
 	struct storage_late *late; /* the management service's; NULL: its engine was not called for what is late */
 };
 
@@ -215,6 +216,7 @@ struct catalog_volume {
 	struct catalog_pool *pool;
 	struct mgmt_task *task;
 	struct catalog_stay *stay;	  /* NULL: no move off a drained rank has failed */
+	bool is_missing;		  /* the latest LIST of its engine lacked it */
 	TAILQ_ENTRY(catalog_volume) link; /* of its pool */
 	TAILQ_ENTRY(catalog_volume) name_link, uuid_link;
 };

@@ -123,6 +123,8 @@ const Store__Pool *storage_listed_errored_pool(const struct mgmt_engine *engine,
 const Store__Volume *storage_listed_errored_volume(const struct mgmt_engine *engine, const struct catalog_volume *volume);
 /* The engine has listed its volumes since the latest change of this one, which it does not have. */
 bool storage_lacks_volume(const struct mgmt_engine *engine, const struct catalog_volume *volume);
+/* The pool has a share there, which is not being created or removed, and the engine has listed its pools without it. */
+bool storage_lacks_pool(const struct mgmt_engine *engine, const struct catalog_pool *pool);
 /* The engine with this incarnation has answered a LIST: compare it with the catalog. */
 void storage_compare(struct mgmt *mgmt, struct mgmt_engine *engine, uint64_t incarnation);
 

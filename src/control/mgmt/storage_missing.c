@@ -5,7 +5,7 @@
  * An engine reports what it cannot use, but it does not know what it had: a folder that is gone is no error there. So each
  * engine with a share of a pool is asked for its list when it joins, and each LIST is compared with the catalog. `fathom
  * system query` shows the result with the rank. An engine that did not answer, or lacks something, is asked again with each
- * report of its server.
+ * report of its server. What is lacked for the first time raises an event, also if something else is back.
  */
 #include <stdio.h>
 #include <string.h>
@@ -51,8 +51,7 @@ bool storage_lacks_volume(const struct mgmt_engine *engine, const struct catalog
 	       !storage_listed_errored_volume(engine, volume);
 }
 
-/* The pool has a share there, which is not being created or removed. */
-static bool lacks_pool(const struct mgmt_engine *engine, const struct catalog_pool *pool)
+bool storage_lacks_pool(const struct mgmt_engine *engine, const struct catalog_pool *pool)
 {
 	int index = catalog_share_index(pool, engine->place.rank);
 
@@ -63,32 +62,58 @@ static bool lacks_pool(const struct mgmt_engine *engine, const struct catalog_po
 	       !storage_listed_pool(engine, pool->record.uuid) && !find_errored_pool(engine, pool);
 }
 
-static void note(uint32_t *count, struct storage_missing *missing, const char *what, const char *name, const char *rest)
+/* What a LIST lacks, of which `more` are pools and volumes that the LIST before did not lack. */
+struct comparison {
+	const struct mgmt_engine *engine;
+	struct storage_missing missing;
+	uint32_t more;
+};
+
+/* Keep that a pool or a volume is lacked, and name it as the reason if it is the first one. */
+static void note(struct comparison *comparison, bool *is_missing, const char *name)
 {
+	struct storage_missing *missing = &comparison->missing;
+
 	if (missing->pools + missing->volumes == 0)
-		snprintf(missing->reason, sizeof(missing->reason), "%s %s%s: its engine does not have it", what, name,
-			 rest);
-	++*count;
+		snprintf(missing->reason, sizeof(missing->reason), "%s: its engine does not have it", name);
+	comparison->more += !*is_missing;
+	*is_missing = true;
 }
 
-static void compare_pool(const struct mgmt_engine *engine, const struct catalog_pool *pool, struct storage_missing *missing)
+static void compare_volumes(struct comparison *comparison, struct catalog_pool *pool, bool has_pool)
 {
-	const struct catalog_volume *volume;
-	char name[CATALOG_FULL_BYTES];
+	const struct mgmt_engine *engine = comparison->engine;
+	struct catalog_volume *volume;
+	char name[CATALOG_FULL_BYTES + 8];
 
-	if (lacks_pool(engine, pool)) {
-		note(&missing->pools, missing, "pool", pool->record.name, " with all its volumes");
-		return;
-	}
-	if (find_errored_pool(engine, pool))
-		return;
 	TAILQ_FOREACH (volume, &pool->volumes, link) {
-		if (memcmp(&volume->record.place, &engine->place, sizeof(engine->place)) != 0 ||
-		    !storage_lacks_volume(engine, volume))
+		if (memcmp(&volume->record.place, &engine->place, sizeof(engine->place)) != 0)
 			continue;
-		snprintf(name, sizeof(name), "%s/%s", pool->record.name, volume->record.name);
-		note(&missing->volumes, missing, "volume", name, "");
+		if (!has_pool || !storage_lacks_volume(engine, volume)) {
+			volume->is_missing = false;
+			continue;
+		}
+		snprintf(name, sizeof(name), "volume %s/%s", pool->record.name, volume->record.name);
+		note(comparison, &volume->is_missing, name);
+		comparison->missing.volumes++;
 	}
+}
+
+static void compare_pool(struct comparison *comparison, struct catalog_pool *pool)
+{
+	const struct mgmt_engine *engine = comparison->engine;
+	int index = catalog_share_index(pool, engine->place.rank);
+	bool lacks_it = storage_lacks_pool(engine, pool);
+	char name[CATALOG_NAME_BYTES + 32];
+
+	if (lacks_it) {
+		snprintf(name, sizeof(name), "pool %s with all its volumes", pool->record.name);
+		note(comparison, &pool->shares[index].is_missing, name);
+		comparison->missing.pools++;
+	} else if (index >= 0) {
+		pool->shares[index].is_missing = false;
+	}
+	compare_volumes(comparison, pool, !lacks_it && !find_errored_pool(engine, pool));
 }
 
 static void raise_missing(struct mgmt *mgmt, const struct mgmt_engine *engine)
@@ -104,18 +129,18 @@ static void raise_missing(struct mgmt *mgmt, const struct mgmt_engine *engine)
 
 void storage_compare(struct mgmt *mgmt, struct mgmt_engine *engine, uint64_t incarnation)
 {
-	struct storage_missing missing = { .incarnation = incarnation };
-	const struct catalog_pool *pool;
+	struct comparison comparison = { .engine = engine, .missing.incarnation = incarnation };
+	struct storage_missing *missing = &comparison.missing;
+	struct catalog_pool *pool;
 	bool is_new;
 
 	TAILQ_FOREACH (pool, &mgmt->catalog->pools, link)
-		compare_pool(engine, pool, &missing);
-	is_new = missing.pools + missing.volumes > 0 &&
-		 (missing.incarnation != engine->missing.incarnation ||
-		  missing.pools + missing.volumes > engine->missing.pools + engine->missing.volumes);
-	if (missing.pools + missing.volumes > 0)
-		missing.since_ns = is_new || engine->missing.since_ns == 0 ? engine->asked_ns : engine->missing.since_ns;
-	engine->missing = missing;
+		compare_pool(&comparison, pool);
+	is_new = missing->pools + missing->volumes > 0 &&
+		 (incarnation != engine->missing.incarnation || comparison.more > 0);
+	if (missing->pools + missing->volumes > 0)
+		missing->since_ns = is_new || engine->missing.since_ns == 0 ? engine->asked_ns : engine->missing.since_ns;
+	engine->missing = *missing;
 	if (is_new)
 		raise_missing(mgmt, engine);
 }

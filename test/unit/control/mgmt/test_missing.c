@@ -75,6 +75,27 @@ static void a_pool_that_an_engine_lacks_is_shown_with_its_rank(void **state)
 	assert_string_equal(show_volume("p/a")->state, "ready");
 }
 
+/* One volume is back when another one is gone, so their number stays. */
+static void each_volume_that_is_lost_has_its_event(void **state)
+{
+	struct fake_volume found;
+	char message[256];
+
+	begin_with_pool(1);
+	volume_of(create_volume("p/a", GIB));
+	volume_of(create_volume("p/b", GIB));
+	found = storage()->volumes[1];
+	storage()->volume_count = 1;
+	assert_string_equal(show_volume("p/b")->state, "missing");
+	assert_string_equal(show_volume("p/b")->state, "missing");
+	assert_int_equal(count_events(RAS_VOLUME_ERRORED, message, sizeof(message)), 1);
+	storage()->volumes[0] = found;
+	assert_string_equal(show_volume("p/a")->state, "missing");
+	assert_string_equal(show_volume("p/b")->state, "ready");
+	assert_int_equal(count_events(RAS_VOLUME_ERRORED, message, sizeof(message)), 2);
+	assert_string_equal(message, "rank 0 lacks pools: 0, volumes: 1; volume p/a: its engine does not have it");
+}
+
 /* Of a damaged volume or pool the engine knows only the name. */
 static void what_an_engine_lists_as_errored_is_not_missing(void **state)
 {
@@ -106,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_volume_that_an_engine_lacks_is_shown_with_its_rank),
 		TEST(a_pool_that_an_engine_lacks_is_shown_with_its_rank),
+		TEST(each_volume_that_is_lost_has_its_event),
 		TEST(what_an_engine_lists_as_errored_is_not_missing),
 	};
 
