@@ -221,7 +221,7 @@ struct fathom_control_pool_rank {
 	uint64_t promised_bytes;
 	uint64_t allocated_bytes;
 	uint32_t volume_count;
-	const char *info; /* why it did not answer */
+	const char *info; /* why it did not answer, or does not serve the pool */
 	uint64_t asked_ns; /* when the engine gave these figures; since 1970; 0: never */
 	uint64_t used_bytes; /* promised to its volumes; of thin volumes with overcommit what they have allocated */
 	uint64_t limit_bytes; /* what they can get, used_bytes included; 0: the engine did not say */
@@ -237,6 +237,7 @@ struct fathom_control_pool_rank {
 	const char *late; /* properties of the pool that its engine has not got yet, "size, scrub"; "": none */
 	uint64_t late_ns; /* since 1970 */
 	const char *late_reason;
+	const char *failure; /* "errored", "missing": the engine cannot use the pool, or does not have it; "": it can */
 };
 
 struct fathom_control_pool {

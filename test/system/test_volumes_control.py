@@ -107,6 +107,9 @@ class Volumes(ServerTest):
         self.assertRegex(member.info, "^1 pool ERRORED since .*pool p with all its volumes: its engine does not have it")
         self.assertIn("ERROR: fathom: rank 0 is joined: 1 pool ERRORED", self.fathom("system", "query", "--check", status=1))
         self.assertEqual([volume.state for volume in self.volumes().values()], ["missing"])
+        self.assertIn("the pool is missing: its engine does not have it", self.fathom("pool", "query", "p"))
+        self.assertIn('"failure": "missing"', self.fathom("pool", "query", "p", "--json"))
+        self.assertRegex(self.fathom("pool", "list", "-v"), "(?m)^p .* TargetsExcluded .* 1/1 ")
 
     def test_a_volume_goes_through_its_life(self):
         self.start()

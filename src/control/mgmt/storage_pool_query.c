@@ -47,6 +47,7 @@ struct queried {
 	struct rank_set enabled, disabled;
 	char *enabled_text, *disabled_text;
 	struct rank_texts {
+		char pool_info[STORAGE_INFO_BYTES]; /* why the rank does not serve the pool */
 		char info[STORAGE_INFO_BYTES], late[STORAGE_LATE_BYTES], late_reason[STORAGE_INFO_BYTES];
 	} * texts; /* of `ranks` */
 	char pending[STORAGE_CHANGE_BYTES];
@@ -86,6 +87,29 @@ static void fill_rank(struct mgmt *mgmt, const struct catalog_pool *pool, const 
 	rank->full_in_ns = listed->full_in_ns;
 	if (limit)
 		rank->free_bytes = min_u64(rank->free_bytes, limit - min_u64(limit, listed->promised_bytes));
+}
+
+/* The engine has listed its pools, and cannot use this one or does not have it. */
+static void fill_failure(struct mgmt *mgmt, const struct catalog_pool *pool, const struct catalog_place *place, char *text,
+			 Mgmt__PoolQueryResp__Rank *rank)
+{
+	const struct mgmt_engine *engine = storage_find_engine(mgmt, place);
+	const Store__Pool *listed, *errored;
+
+	if (!engine || !engine->list || engine->why.error)
+		return;
+	listed = storage_listed_pool(engine, pool->record.uuid);
+	errored = listed && strcmp(listed->state, "ERRORED") == 0 ? listed : storage_listed_errored_pool(engine, pool);
+	if (errored) {
+		rank->failure = (char *)"errored";
+		snprintf(text, STORAGE_INFO_BYTES, "the pool is ERRORED: %s", errored->reason);
+	} else if (storage_lacks_pool(engine, pool)) {
+		rank->failure = (char *)"missing";
+		snprintf(text, STORAGE_INFO_BYTES, "the pool is missing: its engine does not have it");
+	} else {
+		return;
+	}
+	rank->info = text;
 }
 
 /* The state of the pool's share at `index`. */
@@ -169,6 +193,8 @@ static int fill_ranks(struct mgmt *mgmt, const struct catalog_pool *pool, struct
 		bool is_enabled = is_in_use(member, catalog_use(&pool->record, i).state);
 
 		fill_rank(mgmt, pool, &pool->record.places[i], &queried->ranks[i]);
+		fill_failure(mgmt, pool, &pool->record.places[i], queried->texts[i].pool_info, &queried->ranks[i]);
+		is_enabled = is_enabled && !queried->ranks[i].failure[0];
 		fill_share(mgmt, pool, i, queried);
 		queried->rank_places[i] = &queried->ranks[i];
 		queried->response.active_targets += is_enabled;

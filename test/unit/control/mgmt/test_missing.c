@@ -28,6 +28,23 @@ static const Mgmt__SystemMember *wait_for(uint32_t volumes, uint32_t pools)
 	return NULL;
 }
 
+/* The part of pool "p" on rank 0, as a query and a list show it. */
+static void assert_part(const char *failure, const char *info)
+{
+	Mgmt__ListPoolsReq request = MGMT__LIST_POOLS_REQ__INIT;
+	const Mgmt__PoolQueryResp *pool = query_pool("p");
+	const Mgmt__ListPoolsResp *list;
+
+	assert_string_equal(pool->ranks[0]->failure, failure);
+	assert_string_equal(pool->ranks[0]->info, info);
+	assert_string_equal(pool->disabled_ranks, failure[0] ? "0" : "");
+	request.query = true;
+	list = answer_of(ADMIN_ASK("ListPools", request, list_pools));
+	assert_int_equal(list->n_queried, 1);
+	assert_int_equal(list->queried[0]->disabled_targets, failure[0] != '\0');
+	assert_string_equal(list->queried[0]->ranks[0]->info, info);
+}
+
 static void a_volume_that_an_engine_lacks_is_shown_with_its_rank(void **state)
 {
 	const Mgmt__SystemMember *found;
@@ -67,12 +84,14 @@ static void a_pool_that_an_engine_lacks_is_shown_with_its_rank(void **state)
 	(void)join(0, 200);
 	found = wait_for(0, 1);
 	assert_string_equal(found->storage->reason, "pool p with all its volumes: its engine does not have it");
+	assert_part("missing", "the pool is missing: its engine does not have it");
 	assert_string_equal(show_volume("p/a")->state, "missing");
 	storage()->pool_count = 1;
 	storage()->pools[0] = pool;
 	(void)join(0, 300);
 	(void)wait_for(0, 0);
 	assert_string_equal(show_volume("p/a")->state, "ready");
+	assert_part("", "");
 }
 
 /* One volume is back when another one is gone, so their number stays. */
@@ -117,6 +136,7 @@ static void what_an_engine_lists_as_errored_is_not_missing(void **state)
 	volume = show_volume("p/a");
 	assert_string_equal(volume->state, "errored");
 	assert_string_equal(volume->reason, "it is not valid JSON of a pool");
+	assert_part("errored", "the pool is ERRORED: it is not valid JSON of a pool");
 	assert_null(member()->storage);
 }
 
