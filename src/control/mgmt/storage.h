@@ -74,6 +74,17 @@ const struct member *storage_member(const struct mgmt *mgmt, const struct catalo
 MUST_CHECK int storage_call(struct mgmt *mgmt, const struct catalog_place *place, Store__StorageReq *request,
 			    const char *what, storage_done_fn done, void *ctx);
 
+/* For a call that must be answered before the time of another call ends. */
+struct storage_callback {
+	const char *what;
+	uint64_t timeout_ns; /* above 0; at most that of the service is used */
+	storage_done_fn done;
+	void *ctx;
+};
+/* As storage_call(). */
+MUST_CHECK int storage_call_within(struct mgmt *mgmt, const struct catalog_place *place, Store__StorageReq *request,
+				   const struct storage_callback *callback);
+
 /* What the engine lacked at its latest LIST. */
 struct storage_missing {
 	uint64_t incarnation; /* of the engine; 0: it has not been asked */
@@ -105,13 +116,19 @@ struct mgmt_engine *storage_engine(struct mgmt *mgmt, const struct catalog_place
 const Store__Volume *storage_listed_volume(const struct mgmt_engine *engine, const char *uuid);
 const Store__Pool *storage_listed_pool(const struct mgmt_engine *engine, const char *uuid);
 
+/* What waits for the figures of engines. */
+struct storage_reader {
+	void (*done)(void *ctx);
+	void (*release)(void *ctx); /* frees `ctx`, if the service closes first */
+	void *ctx;
+	uint64_t wait_ns; /* at most that of the service is used */
+};
 /*
- * Ask the engines at `places` what they hold. `done` is called once, later: when all have answered, or after the service's
- * `storage_read_ns`. It may find older figures, or none. `release` frees `ctx` if the service closes first.
- * Errors: -ENOMEM.
+ * Ask the engines at `places` what they hold. `reader->done` is called once, later: when all have answered, or when the
+ * reader has waited for its time. It may find older figures, or none. Errors: -ENOMEM.
  */
-MUST_CHECK int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count, void (*done)(void *ctx),
-			    void (*release)(void *ctx), void *ctx);
+MUST_CHECK int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count,
+			    const struct storage_reader *reader);
 /* Ask the engine at `place`, if it has joined and is not being asked: nothing waits for the answer. */
 void storage_ask(struct mgmt *mgmt, const struct catalog_place *place);
 void storage_engines_close(struct mgmt *mgmt);

@@ -309,7 +309,11 @@ static void drain_due(struct deadline *deadline)
 	}
 	if (count > 0) {
 		mgmt->is_drain_reading = true;
-		error = storage_read(mgmt, places, count, read_done, read_closed, mgmt);
+		error = storage_read(mgmt, places, count,
+				     &(struct storage_reader){ .done = read_done,
+							       .release = read_closed,
+							       .ctx = mgmt,
+							       .wait_ns = UINT64_MAX });
 		if (error)
 			mgmt->is_drain_reading = false;
 	}

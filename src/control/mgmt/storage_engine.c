@@ -120,19 +120,28 @@ static void storage_call_done(void *ctx, const struct grpc_result *result)
 int storage_call(struct mgmt *mgmt, const struct catalog_place *place, Store__StorageReq *request, const char *what,
 		 storage_done_fn done, void *ctx)
 {
+	return storage_call_within(mgmt, place, request,
+				   &(struct storage_callback){
+					   .what = what, .timeout_ns = UINT64_MAX, .done = done, .ctx = ctx });
+}
+
+int storage_call_within(struct mgmt *mgmt, const struct catalog_place *place, Store__StorageReq *request,
+			const struct storage_callback *callback)
+{
 	const struct member *member = storage_member(mgmt, place);
 	struct storage_call *call = calloc(1, sizeof(*call));
 	int error;
 
 	must(member);
-	must(done);
+	must(callback->done);
+	must(callback->timeout_ns > 0);
 	if (!call)
 		return -ENOMEM;
 	*call = (struct storage_call){
-		.mgmt = mgmt, .rank = place->rank, .action = request->action, .done = done, .ctx = ctx
+		.mgmt = mgmt, .rank = place->rank, .action = request->action, .done = callback->done, .ctx = callback->ctx
 	};
 	memcpy(call->address, member->address, sizeof(call->address));
-	(void)text_copy(call->what, sizeof(call->what), what);
+	(void)text_copy(call->what, sizeof(call->what), callback->what);
 	request->rank = place->rank;
 	error = mgmt_call(mgmt,
 			  &(struct grpc_request){
@@ -140,7 +149,7 @@ int storage_call(struct mgmt *mgmt, const struct catalog_place *place, Store__St
 				  .path = STORAGE_PATH,
 				  .message = &request->base,
 				  .response = &store__storage_resp__descriptor,
-				  .timeout_ns = mgmt->storage_timeout_ns,
+				  .timeout_ns = min_u64(callback->timeout_ns, mgmt->storage_timeout_ns),
 				  .done = storage_call_done,
 				  .ctx = call,
 			  },
@@ -291,9 +300,7 @@ struct storage_reading {
 	TAILQ_ENTRY(storage_reading) link;
 	struct mgmt *mgmt;
 	struct deadline deadline;
-	void (*done)(void *ctx);
-	void (*release)(void *ctx);
-	void *ctx;
+	struct storage_reader reader;
 	size_t waiting, count;
 	struct storage_wish wishes[];
 };
@@ -325,11 +332,10 @@ static void drop_reading(struct storage_reading *reading)
 static void reading_expired(struct deadline *deadline)
 {
 	struct storage_reading *reading = container_of(deadline, struct storage_reading, deadline);
-	void (*done)(void *ctx) = reading->done;
-	void *ctx = reading->ctx;
+	struct storage_reader reader = reading->reader;
 
 	drop_reading(reading);
-	done(ctx);
+	reader.done(reader.ctx);
 }
 
 /* The ctx of a LIST. */
@@ -441,18 +447,16 @@ void storage_ask(struct mgmt *mgmt, const struct catalog_place *place)
 		begin_list(mgmt, engine);
 }
 
-int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count, void (*done)(void *ctx),
-		 void (*release)(void *ctx), void *ctx)
+int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t count, const struct storage_reader *reader)
 {
+	uint64_t wait_ns = min_u64(reader->wait_ns, mgmt->storage_read_ns);
 	struct storage_reading *reading;
 
 	reading = calloc(1, sizeof(*reading) + count * sizeof(reading->wishes[0]));
 	if (!reading)
 		return -ENOMEM;
 	reading->mgmt = mgmt;
-	reading->done = done;
-	reading->release = release;
-	reading->ctx = ctx;
+	reading->reader = *reader;
 	reading->count = count;
 	for (size_t i = 0; i < count; i++) {
 		struct mgmt_engine *engine = storage_engine(mgmt, &places[i]);
@@ -467,8 +471,7 @@ int storage_read(struct mgmt *mgmt, const struct catalog_place *places, size_t c
 	TAILQ_INSERT_TAIL(&mgmt->readings, reading, link);
 	mgmt->reading_count++;
 	/* also if nothing is to be asked: `done` is called later */
-	deadline_set(&mgmt->deadlines, &reading->deadline, reading->waiting > 0 ? mgmt->storage_read_ns : 0,
-		     reading_expired);
+	deadline_set(&mgmt->deadlines, &reading->deadline, reading->waiting > 0 ? wait_ns : 0, reading_expired);
 	for (size_t i = 0; i < count; i++) {
 		struct mgmt_engine *engine = reading->wishes[i].engine;
 
@@ -484,11 +487,10 @@ void storage_engines_close(struct mgmt *mgmt)
 	struct mgmt_engine *engine;
 
 	while ((reading = TAILQ_FIRST(&mgmt->readings))) {
-		void (*release)(void *ctx) = reading->release;
-		void *ctx = reading->ctx;
+		struct storage_reader reader = reading->reader;
 
 		drop_reading(reading);
-		release(ctx);
+		reader.release(reader.ctx);
 	}
 	while ((engine = TAILQ_FIRST(&mgmt->engines))) {
 		must(TAILQ_EMPTY(&engine->wishes));

@@ -10,46 +10,51 @@
 
 /* ---- reading before an answer ---- */
 
-struct storage_reader {
+struct waiting_call {
 	struct mgmt *mgmt;
 	struct grpc_call *call;
 	const ProtobufCMessage *request;
 	storage_then_fn then;
 };
 
-static void reader_done(void *ctx)
+static void read_done(void *ctx)
 {
-	struct storage_reader reader = *(struct storage_reader *)ctx;
+	struct waiting_call waiting = *(struct waiting_call *)ctx;
 
 	free(ctx);
-	reader.then(reader.mgmt, reader.call, reader.request);
+	waiting.then(waiting.mgmt, waiting.call, waiting.request);
 }
 
-static void reader_closed(void *ctx)
+static void read_closed(void *ctx)
 {
-	struct storage_reader *reader = ctx;
+	struct waiting_call *waiting = ctx;
 
-	grpc_fail(reader->call, GRPC_UNAVAILABLE, NULL, "the management service ends; nothing was begun");
-	free(reader);
+	grpc_fail(waiting->call, GRPC_UNAVAILABLE, NULL, "the management service ends; nothing was begun");
+	free(waiting);
 }
 
 void storage_read_then(struct mgmt *mgmt, struct grpc_call *call, const ProtobufCMessage *request,
 		       const struct catalog_place *places, size_t count, storage_then_fn then)
 {
-	struct storage_reader *reader = NULL;
+	/* half of the call's time is left for what follows, so that its answer arrives although an engine hangs */
+	struct storage_reader reader = { .done = read_done,
+					 .release = read_closed,
+					 .wait_ns = grpc_call_time_left_ns(call) / 2 };
+	struct waiting_call *waiting = NULL;
 	struct fathom_fault why = { 0 };
 	int error = 0;
 
 	if (mgmt->reading_count >= STORAGE_WAITERS_MAX)
 		error = mgmt_refuse_full(mgmt, "calls that wait for figures of engines", mgmt->reading_count, &why);
-	else if (!(reader = malloc(sizeof(*reader))))
+	else if (!(waiting = malloc(sizeof(*waiting))))
 		error = -ENOMEM;
 	if (!error) {
-		*reader = (struct storage_reader){ mgmt, call, request, then };
-		error = storage_read(mgmt, places, count, reader_done, reader_closed, reader);
+		*waiting = (struct waiting_call){ mgmt, call, request, then };
+		reader.ctx = waiting;
+		error = storage_read(mgmt, places, count, &reader);
 	}
 	if (error) {
-		free(reader);
+		free(waiting);
 		mgmt_fail(call, error, &why);
 	}
 }

@@ -270,12 +270,23 @@ static void snapshot_done(void *ctx, const struct storage_result *result)
 	}
 }
 
+/* Until the call must be answered: an engine that hangs is then named as the reason. */
+static uint64_t time_left_ns(const struct mgmt_snapshot *snapshot)
+{
+	uint64_t now = reactor_now();
+
+	return snapshot->until > now ? max_u64(clock_ns_from_ticks(snapshot->until - now), 1) : 1;
+}
+
 static int send_request(struct mgmt_snapshot *snapshot)
 {
 	const struct snapshot_member *first = &snapshot->members[0];
 	Store__StorageReq request = STORE__STORAGE_REQ__INIT;
 	Store__SnapshotMember members[MEMBERS_MAX], *places[MEMBERS_MAX];
 	char sentence[STORAGE_SENTENCE_BYTES];
+	struct storage_callback callback = {
+		.what = sentence, .timeout_ns = time_left_ns(snapshot), .done = snapshot_done, .ctx = snapshot
+	};
 
 	request.action = snapshot->action;
 	request.force = snapshot->is_forced;
@@ -300,7 +311,7 @@ static int send_request(struct mgmt_snapshot *snapshot)
 	}
 	write_sentence(snapshot, sentence);
 	snapshot->asked_ns = clock_realtime_ns();
-	return storage_call(snapshot->mgmt, &snapshot->place, &request, sentence, snapshot_done, snapshot);
+	return storage_call_within(snapshot->mgmt, &snapshot->place, &request, &callback);
 }
 
 static void call_engine(struct mgmt_snapshot *snapshot)

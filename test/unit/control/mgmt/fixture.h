@@ -405,6 +405,7 @@ struct question {
 	struct fathom_fault why;
 	struct status_redirect redirect;
 	ProtobufCMessage *response; /* a copy */
+	uint64_t timeout_ns;	    /* 0: a minute */
 	sem_t done;
 };
 
@@ -439,15 +440,16 @@ static inline int question_start(void *ctx)
 	int error;
 
 	fixture_works++;
-	error = grpc_client_call(question->client, &(struct grpc_request){
-							   .address = fixture.address,
-							   .path = question->path,
-							   .message = question->request,
-							   .response = question->descriptor,
-							   .timeout_ns = 60 * NS_PER_SEC,
-							   .done = question_done,
-							   .ctx = question,
-						   });
+	error = grpc_client_call(question->client,
+				 &(struct grpc_request){
+					 .address = fixture.address,
+					 .path = question->path,
+					 .message = question->request,
+					 .response = question->descriptor,
+					 .timeout_ns = question->timeout_ns ? question->timeout_ns : 60 * NS_PER_SEC,
+					 .done = question_done,
+					 .ctx = question,
+				 });
 	fixture_works--;
 	return error;
 }

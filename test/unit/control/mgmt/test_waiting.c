@@ -215,6 +215,73 @@ static void a_volume_shows_when_its_engine_was_asked(void **state)
 	fixture_end(NULL);
 }
 
+/* ---- engines that hang ---- */
+
+/* Runs on the control reactor. */
+static int time_of_held_call(void *fake)
+{
+	return (int)(grpc_call_time_left_ns(((struct fake *)fake)->held[0]) / NS_PER_SEC);
+}
+
+/* Else the caller would find that the server did not answer, although only the engine hangs. */
+static void an_engine_is_called_within_the_time_of_the_request(void **state)
+{
+	Fathom__SnapshotCreateReq request = FATHOM__SNAPSHOT_CREATE_REQ__INIT;
+	struct question question = { 0 };
+	char *name = (char *)"p/a@s";
+
+	fixture.storage_timeout_ns = 600 * NS_PER_SEC;
+	begin_with_volume();
+	storage()->hangs = true;
+	request.names = &name;
+	request.n_names = 1;
+	ask_begin(&question, fixture.admin, "/fathom.ControlSvc/SnapshotCreate", &request.base,
+		  &fathom__snapshot_resp__descriptor);
+	wait_until(holds_one, &fixture.fakes[0]);
+	assert_in_range(on_control(time_of_held_call, &fixture.fakes[0]), 0, 54);
+	storage()->hangs = false;
+	on_control(answer_held, &fixture.fakes[0]);
+	question_wait(&question);
+	answer_of(&question);
+	question_end(&question);
+	fixture_end(NULL);
+}
+
+static void the_reason_names_the_engine_that_hangs(void **state)
+{
+	struct question *question;
+
+	begin_with_volume();
+	storage()->hangs = true;
+	fixture.storage_timeout_ns = 20 * NS_PER_MS;
+	reopen_with_patience(NS_PER_MS);
+	question = create_snapshot("p/a@s");
+	assert_int_equal(question->why.code, FAULT_STORAGE_UNANSWERED);
+	assert_non_null(strstr(question->why.text, "rank 0 did not answer whether it could create snapshot \"p/a@s\": its "
+						   "engine, or its server at 127.0.0.1:"));
+	assert_int_equal(resize_volume("p/a", 2 * GIB, false)->why.code, FAULT_STORAGE_WAITS);
+	assert_string_equal(show_volume("p/a")->pending, "resize to 2147483648 bytes");
+	assert_non_null(strstr(show_volume("p/a")->reason, "its engine, or its server at 127.0.0.1:"));
+	fixture_end(NULL);
+}
+
+/* The engine's figures are awaited for half of the time at most. */
+static void a_list_is_answered_in_time_although_an_engine_hangs(void **state)
+{
+	Fathom__VolumeListReq request = FATHOM__VOLUME_LIST_REQ__INIT;
+	struct question question = { .timeout_ns = 10 * NS_PER_SEC };
+
+	fixture.storage_read_ns = 600 * NS_PER_SEC;
+	begin_with_volume();
+	storage()->lists_hang = true;
+	ask_begin(&question, fixture.admin, "/fathom.ControlSvc/VolumeList", &request.base,
+		  &fathom__volume_list_resp__descriptor);
+	question_wait(&question);
+	assert_int_equal(((const Fathom__VolumeListResp *)answer_of(&question))->n_volumes, 1);
+	question_end(&question);
+	fixture_end(NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +290,9 @@ int main(void)
 		cmocka_unit_test(a_forced_request_replaces_one_that_is_not),
 		cmocka_unit_test(a_forced_destruction_ends_one_of_a_pool_that_is_stuck),
 		cmocka_unit_test(a_volume_shows_when_its_engine_was_asked),
+		cmocka_unit_test(an_engine_is_called_within_the_time_of_the_request),
+		cmocka_unit_test(the_reason_names_the_engine_that_hangs),
+		cmocka_unit_test(a_list_is_answered_in_time_although_an_engine_hangs),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt waiting", tests, NULL, NULL);
