@@ -162,6 +162,7 @@ struct storage_part {
 	struct catalog_place place;
 	bool is_calling, is_done, is_refused;
 	bool has_refused;     /* properties of a pool: it has refused the new values, and so has the former ones */
+	bool was_called;      /* properties of a pool: it may have the new values */
 	bool is_late;	      /* properties of a pool: it gets them later: storage_late.c */
 	int error;	      /* of the engine, if refused */
 	uint64_t incarnation; /* of the member at the last call */
@@ -342,8 +343,13 @@ void storage_set_fill(const struct mgmt_task *task, Store__StorageReq *request);
 void storage_set_done(struct mgmt_task *task);
 /* An engine has refused them: give all engines the former ones. */
 void storage_set_refused(struct mgmt_task *task, const struct storage_part *part);
-/* Whether the engine of the part is not called: its rank is down or excluded, and it gets the values when it is back. */
+/*
+ * Whether the engine of the part is not called: its rank is down or excluded, or lacks former properties, and gets the
+ * values later; or an undo need not call it.
+ */
 bool storage_set_skips(const struct mgmt_task *task, const struct storage_part *part);
+/* Whether the engine of the part is being called by storage_late.c, so that it must be called later. Fills `why`. */
+bool storage_set_waits(const struct mgmt_task *task, const struct storage_part *part, struct fathom_fault *why);
 /* An engine gave no answer. True: the task was an undo, and has ended. False: the engine is to be called again. */
 MUST_CHECK bool storage_set_leave(struct mgmt_task *task);
 /* Give the engines the values of `change`, and answer `call` at the end; or wait for the same that is under way. */
@@ -426,8 +432,8 @@ void storage_old_copies_retry(struct mgmt *mgmt);
 /* Members or properties have changed, or the service was opened: call all engines that have not got their properties. */
 void storage_late_retry(struct mgmt *mgmt);
 void storage_late_close(struct mgmt *mgmt);
-/* The request for an engine that gets the properties of the record late. Texts are borrowed from the record. */
-void storage_late_fill(const struct catalog_pool_record *record, Store__StorageReq *request);
+/* Whether the engine of the pool's share at `index` is being called. */
+bool storage_late_is_calling(const struct catalog_pool *pool, uint32_t index);
 /* "size, scrub": CATALOG_KEPT_SIZE ... as names. Returns `text`, of STORAGE_LATE_BYTES. */
 const char *storage_late_names(uint32_t late, char *text);
 /*
@@ -435,8 +441,12 @@ const char *storage_late_names(uint32_t late, char *text);
  * MGMT_RANKS_BYTES. `index_ret`: of the first one.
  */
 const char *storage_late_ranks(const struct catalog_pool_record *record, uint32_t mask, char *text, uint32_t *index_ret);
-/* Why the rank at `index` has not got its properties. `text` has STORAGE_INFO_BYTES. */
-void storage_late_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, char *text);
+/*
+ * Why the rank at `index` has not got its properties, of those of `mask`: "rank 1 is stopped"; or, if the reasons differ,
+ * "size: REASON; scrub: REASON". `text` has STORAGE_INFO_BYTES.
+ */
+void storage_late_explain(const struct mgmt *mgmt, const struct catalog_pool *pool, uint32_t index, uint32_t mask,
+			  char *text);
 /* If the volume's rank lacks properties of the pool, fill `pending`, of STORAGE_CHANGE_BYTES. Returns since when, or 0. */
 uint64_t storage_late_pending(const struct catalog_volume *volume, char *pending);
 

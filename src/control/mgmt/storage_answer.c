@@ -224,7 +224,7 @@ static uint64_t show_pending(const struct mgmt *mgmt, const struct catalog_volum
 	since_ns = storage_late_pending(volume, shown->pending);
 	if (shown->pending[0])
 		storage_late_explain(mgmt, volume->pool, (uint32_t)catalog_share_index(volume->pool, record->place.rank),
-				     shown->late);
+				     UINT32_MAX, shown->late);
 	return since_ns;
 }
 

@@ -288,7 +288,7 @@ static void show_late(const struct mgmt *mgmt, const struct property *property, 
 
 	if (!storage_late_ranks(&pool->record, property->kept, shown->late_ranks, &first)[0])
 		return;
-	storage_late_explain(mgmt, pool, first, shown->late_reason);
+	storage_late_explain(mgmt, pool, first, property->kept, shown->late_reason);
 	message->late_ranks = shown->late_ranks;
 	message->late_ns = catalog_use(&pool->record, first).late_ns;
 	message->late_reason = shown->late_reason;

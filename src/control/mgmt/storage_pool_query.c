@@ -137,7 +137,7 @@ static void fill_share(const struct mgmt *mgmt, const struct catalog_pool *pool,
 	if (use.late) {
 		rank->late_ns = use.late_ns;
 		storage_late_names(use.late, texts->late);
-		storage_late_explain(mgmt, pool, index, texts->late_reason);
+		storage_late_explain(mgmt, pool, index, UINT32_MAX, texts->late_reason);
 	}
 	if (use.state != MGMT_SHARE_DRAINING || storage_share_is_lost(mgmt, pool, index))
 		return;

@@ -5,13 +5,14 @@
  *     the change is stored -> all engines get the new values -> stored as the pool's
  *                          -> an engine refuses them: the reason is stored, all engines get the former ones -> dropped
  *
- * Ranks that are down or excluded are not called. The end of the change stores what they lack, and storage_late.c gives it
- * to them when they are back. A smaller size and the end of overcommit need the agreement of each engine that the volumes
- * fit: they wait for ranks that are down, and only excluded ranks are left out.
+ * Ranks that are down, excluded, or lack former properties are not called. The end of the change stores what they lack, and
+ * storage_late.c gives it to them when they are back. A smaller size and the end of overcommit need the agreement of each
+ * engine that the volumes fit: they wait for ranks that are down, and only excluded ranks are left out. A call sets only
+ * the properties that change, so what else a rank lacks does not matter.
  *
  * The former size is forced: an engine takes it although the volumes may have more by now, which only prevents new ones.
- * The end of overcommit is never forced: the promises must fit. An undo calls each engine once; an engine that does not
- * confirm it gets the former values as those of a rank that was down.
+ * The end of overcommit is never forced: the promises must fit. An undo calls once each engine that may have the new
+ * values; one that does not confirm it gets the former values as those of a rank that was down.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ void storage_set_fill(const struct mgmt_task *task, Store__StorageReq *request)
 	bool is_undo = change->undo[0];
 
 	request->action = STORE__ACTION__POOL_SET;
+	request->pool_properties = storage_set_differences(record, change);
 	request->size_bytes = is_undo ? record->rank_bytes : change->rank_bytes;
 	request->overcommit = is_undo ? record->overcommit : change->overcommit;
 	request->scrub_off = is_undo ? record->scrub_off : change->scrub_off;
@@ -76,10 +78,16 @@ static bool is_excluded(const struct catalog_use *use, const struct member *memb
 	       member->state == MEMBER_ADMIN_EXCLUDED;
 }
 
-/* Whether its engine is not called: it is not there, storage_late.c calls it, or the pool does not count on it. */
+/* Whether its engine cannot be called, or the pool does not count on it. */
 static bool is_away(const struct catalog_use *use, const struct member *member)
 {
-	return use->late || member->state != MEMBER_JOINED || use->state == MGMT_SHARE_EXCLUDED;
+	return member->state != MEMBER_JOINED || use->state == MGMT_SHARE_EXCLUDED;
+}
+
+/* Whether an engine may have the new values, at an undo. After a restart of the service all may. */
+static bool may_have_new(const struct mgmt_task *task, const struct storage_part *part)
+{
+	return (part->was_called && !part->has_refused) || !task->refusal.error;
 }
 
 bool storage_set_skips(const struct mgmt_task *task, const struct storage_part *part)
@@ -91,27 +99,61 @@ bool storage_set_skips(const struct mgmt_task *task, const struct storage_part *
 
 	must(index >= 0);
 	use = catalog_use(record, (uint32_t)index);
-	if (!member || !is_away(&use, member)) /* the data of a rank without its member are lost */
+	if (!member) /* its data are lost */
 		return false;
-	return record->change.undo[0] || is_excluded(&use, member) || !restriction(record, &record->change);
+	if (record->change.undo[0])
+		return is_away(&use, member) || !may_have_new(task, part);
+	if (!is_away(&use, member) && !use.late)
+		return false;
+	return is_excluded(&use, member) || !restriction(record, &record->change);
 }
 
-/* Note in `next` what the parts that were left out lack. `next->uses` is another array then. Errors: -ENOMEM. */
+bool storage_set_waits(const struct mgmt_task *task, const struct storage_part *part, struct fathom_fault *why)
+{
+	int index = catalog_share_index(task->pool, part->place.rank);
+
+	must(index >= 0);
+	if (!storage_late_is_calling(task->pool, (uint32_t)index))
+		return false;
+	fill_fault(why, -EAGAIN, "its engine has not answered a former call about properties");
+	return true;
+}
+
+/* What the rank of the part lacks after the change, of which `set` are the properties. */
+static uint32_t late_after(const struct mgmt_task *task, const struct storage_part *part, uint32_t late, uint32_t set)
+{
+	bool is_undo = task->pool->record.change.undo[0];
+
+	if (part->is_late)
+		return !is_undo || may_have_new(task, part) ? late | set : late;
+	return !is_undo && part->was_called ? late & ~set : late;
+}
+
+/*
+ * Note in `next` what the parts lack: those that were left out the properties of the change, others what they lacked
+ * before. If something is noted, `next->uses` is another array. Errors: -ENOMEM.
+ */
 static int note_late(const struct mgmt_task *task, struct catalog_pool_record *next)
 {
-	uint32_t late = storage_set_differences(&task->pool->record, &task->pool->record.change);
+	uint32_t set = storage_set_differences(&task->pool->record, &task->pool->record.change);
 	struct catalog_use *uses = NULL;
 
 	for (uint32_t i = 0; i < task->part_count; i++) {
-		int index = catalog_share_index(task->pool, task->parts[i].place.rank);
+		const struct storage_part *part = &task->parts[i];
+		int index = catalog_share_index(task->pool, part->place.rank);
+		uint32_t before, late;
 
-		if (!task->parts[i].is_late)
-			continue;
 		must(index >= 0);
+		before = catalog_use(&task->pool->record, (uint32_t)index).late;
+		late = late_after(task, part, before, set);
+		if (late == before)
+			continue;
 		if (!uses && !(uses = catalog_copy_uses(&task->pool->record)))
 			return -ENOMEM;
-		uses[index].late |= late;
-		if (!uses[index].late_ns)
+		uses[index].late = late;
+		if (!late)
+			uses[index].late_ns = 0;
+		else if (!uses[index].late_ns)
 			uses[index].late_ns = next->change.since_ns;
 	}
 	if (uses)
@@ -215,10 +257,7 @@ static bool is_same(const struct catalog_pool_record *record, const struct catal
 static int refuse_down(const struct catalog_pool *pool, const char *property, const struct member *member,
 		       struct fathom_fault *why)
 {
-	const char *state = member->state == MEMBER_JOINED ? "without the former properties"
-							   : member_state_wire(member->state);
-
-	return fault_pool_rank_down(why, pool->record.name, property, member->rank, state);
+	return fault_pool_rank_down(why, pool->record.name, property, member->rank, member_state_wire(member->state));
 }
 
 /* Whether all ranks that must agree can be called, and those that are called have room for one more change. */
@@ -236,7 +275,7 @@ static int check_ranks(struct mgmt *mgmt, const struct catalog_pool *pool, const
 		if (!member)
 			continue;
 		if (!is_away(&use, member))
-			error = storage_check_room(mgmt, &record->places[i], 1, why);
+			error = storage_check_room(mgmt, &record->places[i], 1, why); /* also if it is left out */
 		else if (property && !is_excluded(&use, member))
 			error = refuse_down(pool, property, member, why);
 	}

@@ -362,6 +362,8 @@ static void call_part(struct mgmt_task *task, struct storage_part *part)
 		part->is_done = part->is_late = true;
 		return;
 	}
+	if (storage_sets(task) && storage_set_waits(task, part, &part->why))
+		return;
 	if (!member && storage_moves(task)) {
 		storage_move_settle_lost(task, part);
 		return;
@@ -379,6 +381,7 @@ static void call_part(struct mgmt_task *task, struct storage_part *part)
 		return;
 	}
 	part->is_calling = true;
+	part->was_called |= storage_sets(task) && !task->pool->record.change.undo[0];
 	task->calls++;
 }
 

@@ -162,9 +162,13 @@ static struct pool_record pool_values(const struct storage_call *call)
 
 static void set_pool(struct storage_call *call)
 {
-	const struct pool_record record = pool_values(call);
+	const struct pool_setting setting = {
+		.values = pool_values(call),
+		.properties = call->request->pool_properties,
+		.force = call->request->force,
+	};
 
-	volumes_set_pool(call->volumes, &call->key, &record, call->request->force, end_call, call);
+	volumes_set_pool(call->volumes, &call->key, &setting, end_call, call);
 }
 
 static void create_pool(struct storage_call *call)

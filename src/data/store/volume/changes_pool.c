@@ -32,6 +32,24 @@ static bool is_equal(const struct pool_record *one, const struct pool_record *ot
 	       one->scrub_off == other->scrub_off && one->scrub_seconds == other->scrub_seconds;
 }
 
+/* Take what is not set from the pool. */
+static void fill_others(struct change *change, const struct pool_record *record)
+{
+	struct pool_record *asked = &change->pool_record;
+	uint32_t set = change->pool_properties;
+
+	if (set == 0)
+		return;
+	if (!(set & POOL_PROPERTY_SIZE))
+		asked->size_bytes = record->size_bytes;
+	if (!(set & POOL_PROPERTY_OVERCOMMIT))
+		asked->overcommit = record->overcommit;
+	if (!(set & POOL_PROPERTY_SCRUB))
+		asked->scrub_off = record->scrub_off;
+	if (!(set & POOL_PROPERTY_SCRUB_SECONDS))
+		asked->scrub_seconds = record->scrub_seconds;
+}
+
 /* A copy in progress goes on with or without a promise, as it began. */
 static int check_overcommit(const struct pool *pool, struct fathom_fault *why)
 {
@@ -51,6 +69,7 @@ static int check_set(struct change *change, struct fathom_fault *why)
 {
 	struct pool_record *asked = &change->pool_record;
 	const struct pool *pool = change_find_pool(change, why);
+	bool is_other_space;
 	uint64_t used;
 
 	if (!pool)
@@ -59,10 +78,12 @@ static int check_set(struct change *change, struct fathom_fault *why)
 		return fault(why, -EIO, "pool \"%s\" is ERRORED: %s", change->pool, pool->why.text);
 	if (asked->size_bytes > INT64_MAX)
 		return fault(why, -EINVAL, "a size of %" PRIu64 " bytes is too large", asked->size_bytes);
+	fill_others(change, &pool->record);
 	if (is_equal(asked, &pool->record))
 		return -EALREADY;
 	used = used_bytes(pool, asked->overcommit);
-	if (!change->force && asked->size_bytes > 0 && used > asked->size_bytes)
+	is_other_space = asked->size_bytes != pool->record.size_bytes || asked->overcommit != pool->record.overcommit;
+	if (is_other_space && !change->force && asked->size_bytes > 0 && used > asked->size_bytes)
 		return fault(why, -ENOSPC,
 			     "pool \"%s\" cannot be limited to %" PRIu64 " bytes: its volumes have %" PRIu64
 			     " (thin ones count without overcommit)",
@@ -111,15 +132,17 @@ static const struct change_kind set_kind = {
 	.apply = apply_set,
 };
 
-void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_record *values, bool force,
+void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_setting *setting,
 		      volumes_done_fn done, void *ctx)
 {
+	const struct pool_record *values = &setting->values;
 	struct change *change = change_of_pool(volumes, &set_kind, key, done, ctx);
 
 	change->pool_record.size_bytes = values->size_bytes;
 	change->pool_record.overcommit = values->overcommit;
 	change->pool_record.scrub_off = values->scrub_off;
 	change->pool_record.scrub_seconds = values->scrub_seconds;
-	change->force = force;
+	change->pool_properties = setting->properties;
+	change->force = setting->force;
 	change_submit(change);
 }

@@ -47,7 +47,8 @@ struct change {
 	struct volumes *volumes;
 	const struct change_kind *kind;
 	char pool[POOL_NAME_BYTES_MAX];
-	struct pool_record pool_record;	    /* POOL_CREATE */
+	struct pool_record pool_record;	    /* POOL_CREATE, POOL_SET */
+	uint32_t pool_properties;	    /* POOL_SET: as of a setting */
 	struct volume_record record;	    /* CREATE; DESTROY, RENAME: its name; RESIZE: as it is */
 	uint64_t size_bytes;		    /* RESIZE */
 	char new_name[POOL_NAME_BYTES_MAX]; /* RENAME */

@@ -161,12 +161,23 @@ struct volume_key {
 
 /* A uuid or time of zero: generated. Errors: -EEXIST (with other values), -EINVAL (name). */
 void volumes_create_pool(struct volumes *volumes, const struct pool_record *pool, volumes_done_fn done, void *ctx);
+/* The properties of a pool that can be set; the numbers are those of store.proto. */
+enum {
+	POOL_PROPERTY_SIZE = 1,
+	POOL_PROPERTY_OVERCOMMIT = 2,
+	POOL_PROPERTY_SCRUB = 4,
+	POOL_PROPERTY_SCRUB_SECONDS = 8,
+};
+struct pool_setting {
+	struct pool_record values;
+	uint32_t properties; /* POOL_PROPERTY_SIZE ...: the others stay; 0: all are set */
+	bool force;	     /* also a size that is less than its volumes have */
+};
 /*
- * Give the pool the size, overcommit and scrub of `values`. `force`: also a size that is less than its volumes have.
- * Errors: -ENOENT, -EIO (ERRORED), -ENOSPC (its volumes have more; or, to end overcommit, more is promised than there is),
- * -EBUSY (another overcommit, while a volume is being moved to the pool).
+ * Set properties of the pool. Errors: -ENOENT, -EIO (ERRORED), -ENOSPC (its volumes have more than the new size; or, to end
+ * overcommit, more is promised than there is), -EBUSY (another overcommit, while a volume is being moved to the pool).
  */
-void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_record *values, bool force,
+void volumes_set_pool(struct volumes *volumes, const struct volume_key *key, const struct pool_setting *setting,
 		      volumes_done_fn done, void *ctx);
 /* Destroy an empty pool, or with `force` any whose volumes are not in use. Errors: -ENOTEMPTY, -EBUSY, -ENOENT. */
 void volumes_destroy_pool(struct volumes *volumes, const struct volume_key *key, bool force, volumes_done_fn done,

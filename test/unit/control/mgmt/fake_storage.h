@@ -55,6 +55,7 @@ struct fake_storage {
 	bool lists_hang;	  /* LIST is not answered */
 	uint32_t lost;		  /* so many changes are made, and their answers are lost */
 	int errors[FAKE_ACTIONS]; /* by action: refuse it with this errno */
+	uint32_t refused;	  /* POOL_SET: properties that are refused for space */
 	uint32_t calls[FAKE_ACTIONS];
 	bool is_read; /* the answer has changes */
 	uint64_t read_offset;
@@ -113,13 +114,20 @@ static inline int fake_create_pool(struct fake_storage *storage, const Store__St
 static inline int fake_set_pool(struct fake_storage *storage, const Store__StorageReq *request)
 {
 	struct fake_pool *pool = fake_find_pool(storage, request->pool);
+	uint32_t set = request->pool_properties ? request->pool_properties : UINT32_MAX;
 
 	if (!pool || strcmp(pool->uuid, request->pool_uuid) != 0)
 		return -ENOENT;
-	pool->size_bytes = request->size_bytes;
-	pool->overcommit = request->overcommit;
-	pool->scrub_off = request->scrub_off;
-	pool->scrub_seconds = request->scrub_seconds;
+	if (set & storage->refused)
+		return -ENOSPC;
+	if (set & 1)
+		pool->size_bytes = request->size_bytes;
+	if (set & 2)
+		pool->overcommit = request->overcommit;
+	if (set & 4)
+		pool->scrub_off = request->scrub_off;
+	if (set & 8)
+		pool->scrub_seconds = request->scrub_seconds;
 	storage->changes++;
 	return 0;
 }

@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Properties of pools: by DAOS's numbers and by name; renamed pools; those of engines, refused and interrupted. */
-#include "storage_calls.h"
-
-#include "control/mgmt/catalog.h"
-#include "control/mgmt/internal.h"
-
-static struct fake_storage *storage_of(uint32_t rank)
-{
-	return &fixture.fakes[rank].storage;
-}
+#include "properties_calls.h"
 
 /* As dmg does: by number. `text` NULL: `value` counts. */
 static struct question *set_number(const char *id, uint32_t number, uint64_t value, const char *text)
@@ -237,59 +229,6 @@ static void an_engine_with_a_failed_pool_does_not_keep_the_undo_open(void **stat
 	answer_of(set_property("p", "size", "4G"));
 }
 
-static void exclude_system_rank(const char *ranks)
-{
-	Mgmt__SystemExcludeReq exclude = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
-
-	exclude.ranks = (char *)ranks;
-	answer_of(ADMIN_ASK("SystemExclude", exclude, system_exclude));
-}
-
-static void include_system_rank(const char *ranks)
-{
-	Mgmt__SystemExcludeReq include = MGMT__SYSTEM_EXCLUDE_REQ__INIT;
-
-	include.ranks = (char *)ranks;
-	include.clear = true;
-	answer_of(ADMIN_ASK("SystemExclude", include, system_exclude));
-}
-
-static void stop_rank(const char *ranks)
-{
-	Mgmt__SystemStopReq request = MGMT__SYSTEM_STOP_REQ__INIT;
-
-	request.ranks = (char *)ranks;
-	request.force = true;
-	answer_of(ADMIN_ASK("SystemStop", request, system_stop));
-}
-
-/* The rank's part of the answer to a query. */
-static const Mgmt__PoolQueryResp__Rank *query_rank(uint32_t rank)
-{
-	const Mgmt__PoolQueryResp *pool = query_pool("p");
-
-	assert_true(rank < pool->n_ranks);
-	return pool->ranks[rank];
-}
-
-/* Runs on the control reactor. */
-static bool is_late(void *ctx)
-{
-	const struct catalog_pool *pool = catalog_find_pool(fixture.mgmt->catalog, "p");
-
-	return catalog_use(&pool->record, (uint32_t)(uintptr_t)ctx).late != 0;
-}
-
-static bool is_current(void *ctx)
-{
-	return !is_late(ctx);
-}
-
-static void wait_current(uint32_t rank)
-{
-	wait_until(is_current, (void *)(uintptr_t)rank);
-}
-
 static uint32_t late_calls; /* when the wait began */
 
 static bool was_called(void *unused)
@@ -350,12 +289,15 @@ static void a_rank_that_was_down_gets_the_properties_when_it_is_back(void **stat
 	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 0);
 	reopen_mgmt();
 	joined = join(1, 200); /* the engine gets them before it serves */
-	assert_int_equal(joined->n_storage, 1);
-	assert_int_equal(joined->storage[0]->action, STORE__ACTION__POOL_SET);
-	assert_true(joined->storage[0]->scrub_off && joined->storage[0]->overcommit && joined->storage[0]->force);
-	assert_int_equal(joined->storage[0]->rank, 1);
+	assert_int_equal(joined->n_storage, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(joined->storage[i]->action, STORE__ACTION__POOL_SET);
+		assert_int_equal(joined->storage[i]->pool_properties, CATALOG_KEPT_OVERCOMMIT << i);
+		assert_true(joined->storage[i]->scrub_off && joined->storage[i]->overcommit && joined->storage[i]->force);
+		assert_int_equal(joined->storage[i]->rank, 1);
+	}
 	wait_current(1);
-	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 1);
+	assert_int_equal(storage_of(1)->calls[STORE__ACTION__POOL_SET], 3);
 	assert_int_equal(join(1, 300)->n_storage, 0);
 	assert_true(storage_of(1)->pools[0].scrub_off && storage_of(1)->pools[0].overcommit);
 	assert_int_equal(storage_of(1)->pools[0].scrub_seconds, 60);
@@ -365,21 +307,6 @@ static void a_rank_that_was_down_gets_the_properties_when_it_is_back(void **stat
 	assert_string_equal(query_pool("p")->pending, "");
 	assert_string_equal(query_rank(1)->late, "");
 	assert_string_equal(show_volume("p/a")->pending, "");
-}
-
-static const Mgmt__PoolProperty *property_of(const char *name)
-{
-	Mgmt__PoolGetPropReq request = MGMT__POOL_GET_PROP_REQ__INIT;
-	Mgmt__PoolProperty property = MGMT__POOL_PROPERTY__INIT, *properties[] = { &property };
-	const Mgmt__PoolGetPropResp *answer;
-
-	property.name = (char *)name;
-	request.id = (char *)"p";
-	request.properties = properties;
-	request.n_properties = 1;
-	answer = answer_of(ADMIN_ASK("PoolGetProp", request, pool_get_prop));
-	assert_int_equal(answer->n_properties, 1);
-	return answer->properties[0];
 }
 
 /* A smaller size and the end of overcommit need the agreement of each rank that the pool counts on. */
@@ -433,10 +360,10 @@ static void a_rank_that_refuses_late_properties_is_called_again(void **state)
 	storage_of(1)->errors[STORE__ACTION__POOL_SET] = -EIO;
 	join(1, 200);
 	wait_for_late_call();
-	assert_non_null(strstr(query_rank(1)->late_reason, "rank 1 cannot set properties of pool \"p\""));
+	assert_non_null(strstr(query_rank(1)->late_reason, "rank 1 cannot set scrub of pool \"p\""));
 	answer_of(set_property("p", "scrub_freq", "60")); /* of the others */
 	assert_int_equal(storage_of(0)->pools[0].scrub_seconds, 60);
-	assert_int_equal(set_property("p", "size", "4G")->why.code, FAULT_POOL_RANK_DOWN);
+	assert_int_equal(set_property("p", "size", "4G")->why.code, FAULT_STORAGE_REFUSED);
 	reopen_mgmt();
 	storage_of(1)->errors[STORE__ACTION__POOL_SET] = 0;
 	wait_current(1);

@@ -26,6 +26,7 @@ static struct volumes *volumes;
 static volatile int result; /* of the latest change; 1: it has not ended */
 static struct pool_record values;
 static bool is_forced;
+static uint32_t properties; /* that are set; 0: all */
 
 static int test_space(void *ctx, int folder, uint64_t *total_ret, uint64_t *free_ret)
 {
@@ -105,7 +106,9 @@ static int control_create_export(void *ctx)
 
 static int control_set(void *ctx)
 {
-	volumes_set_pool(volumes, &key, &values, is_forced, note_end, NULL);
+	const struct pool_setting setting = { .values = values, .properties = properties, .force = is_forced };
+
+	volumes_set_pool(volumes, &key, &setting, note_end, NULL);
 	return 0;
 }
 
@@ -142,6 +145,7 @@ static int begin(void **state)
 	calls.space = test_space;
 	free_bytes = 0;
 	is_forced = false;
+	properties = 0;
 	values = (struct pool_record){ 0 };
 	control_start(&(struct reactor_options){ 0 });
 	assert_int_equal(run(control_open), 0);
@@ -198,6 +202,31 @@ static void a_size_below_that_of_the_volumes_needs_force(void **state)
 	assert_int_equal(run(control_set), -ENOSPC);
 	(void)on_control(control_get, &record); /* returns 0 */
 	assert_true(record.overcommit);
+}
+
+/* The pool has less than its volumes need, which forbids no change of another property. */
+static void a_property_is_set_without_the_others(void **state)
+{
+	struct pool_record record;
+
+	values.size_bytes = 4 * MIB;
+	is_forced = true;
+	assert_int_equal(run(control_set), 0);
+	is_forced = false;
+	values = (struct pool_record){ .scrub_off = true, .scrub_seconds = 60 };
+	properties = POOL_PROPERTY_SCRUB;
+	assert_int_equal(run(control_set), 0);
+	(void)on_control(control_get, &record); /* returns 0 */
+	assert_true(record.scrub_off && record.scrub_seconds == 0 && record.size_bytes == 4 * MIB);
+	properties = POOL_PROPERTY_SCRUB_SECONDS | POOL_PROPERTY_OVERCOMMIT;
+	values = (struct pool_record){ .overcommit = true, .scrub_seconds = 60 };
+	assert_int_equal(run(control_set), 0);
+	properties = POOL_PROPERTY_SIZE;
+	values = (struct pool_record){ .size_bytes = 9 * MIB };
+	assert_int_equal(run(control_set), 0);
+	(void)on_control(control_get, &record); /* returns 0 */
+	assert_true(record.scrub_off && record.overcommit && record.size_bytes == 9 * MIB);
+	assert_int_equal(record.scrub_seconds, 60);
 }
 
 static void a_clone_that_is_only_read_does_not_count(void **state)
@@ -271,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(values_are_kept, begin, end),
 		cmocka_unit_test_setup_teardown(a_size_below_that_of_the_volumes_needs_force, begin, end),
+		cmocka_unit_test_setup_teardown(a_property_is_set_without_the_others, begin, end),
 		cmocka_unit_test_setup_teardown(a_clone_that_is_only_read_does_not_count, begin, end),
 		cmocka_unit_test_setup_teardown(overcommit_ends_only_if_the_promises_fit, begin, end),
 		cmocka_unit_test_setup_teardown(overcommit_does_not_change_during_a_move_to_the_pool, begin, end),
