@@ -264,6 +264,8 @@ const char *storage_what(const struct catalog_pool *pool, const struct catalog_v
 const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence);
 /* "create", "resize to N bytes" ...; "": nothing is under way. Returns `text`, of STORAGE_CHANGE_BYTES. */
 const char *storage_pending(const struct catalog_pool *pool, const struct catalog_volume *volume, char *text);
+/* "none" for an empty text, in messages. */
+const char *storage_or_none(const char *text);
 /* The fault storage_changing (-EBUSY): what is pending of the pool (`volume` NULL) or the volume excludes a change. */
 int storage_refuse_changing(const struct catalog_pool *pool, const struct catalog_volume *volume, struct fathom_fault *why);
 /* How far the copy is, for people; "": nothing is copied. Returns `text`, of STORAGE_CHANGE_BYTES. */
@@ -328,6 +330,15 @@ int storage_refuse_property(const Mgmt__PoolProperty *asked, struct fathom_fault
 /* Give the record of a new pool the properties that the request has. */
 int storage_new_properties(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, struct catalog_pool_record *record,
 			   struct fathom_fault *why);
+
+/* The value of a property in two records, as texts. */
+struct storage_difference {
+	const char *name; /* static */
+	char found[CATALOG_OWNER_BYTES], given[CATALOG_OWNER_BYTES];
+};
+/* Whether the property that `asked` names has other values in the records. The request was read without an error before. */
+bool storage_property_differs(const Mgmt__PoolProperty *asked, const struct catalog_pool_record *found,
+			      const struct catalog_pool_record *given, struct storage_difference *difference_ret);
 
 /* ---- storage_pool_set.c ---- */
 

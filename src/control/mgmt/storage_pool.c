@@ -65,16 +65,27 @@ void storage_reply_pool(const struct catalog_pool *pool, struct grpc_call *call)
 
 /* ---- a repeated request ---- */
 
-static int compare_size(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
+static const char *size_or_none(uint64_t bytes, char text[static 32])
 {
-	uint64_t wanted = rank_bytes_of(asked, pool->record.place_count);
+	if (!bytes)
+		return "no limit";
+	snprintf(text, 32, "%" PRIu64, bytes);
+	return text;
+}
+
+/* With the figures of the request: of all ranks, or as DAOS's of each. */
+static int compare_size(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, uint64_t wanted,
+			struct fathom_fault *why)
+{
+	bool is_of_each = asked->n_tier_bytes > 0;
+	uint32_t times = is_of_each ? 1 : pool->record.place_count;
 	char found[32], given[32];
 
 	if (wanted == pool->record.rank_bytes)
 		return 0;
-	snprintf(found, sizeof(found), "%" PRIu64, pool->record.rank_bytes);
-	snprintf(given, sizeof(given), "%" PRIu64, wanted);
-	return fault_pool_differs(why, pool->record.name, "size per rank in bytes", found, given);
+	return fault_pool_differs(why, pool->record.name, is_of_each ? "size per rank in bytes" : "size in bytes",
+				  size_or_none(pool->record.rank_bytes * times, found),
+				  size_or_none(wanted * times, given));
 }
 
 static int compare_ranks(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
@@ -108,16 +119,19 @@ static bool has_entries(const struct acl *acl, const struct acl *other)
 }
 
 /* Without a key the owner counts, too: two operators may choose one label. */
-static int compare_access(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
+static int compare_access(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked,
+			  const struct catalog_pool_record *wanted, struct fathom_fault *why)
 {
 	const struct catalog_pool_record *record = &pool->record;
 	struct acl *acl;
 	int error;
 
-	if (strcmp(record->owner, asked->user) != 0)
-		return fault_pool_differs(why, record->name, "owner", record->owner, asked->user);
-	if (strcmp(record->group, asked->user_group) != 0)
-		return fault_pool_differs(why, record->name, "group", record->group, asked->user_group);
+	if (strcmp(record->owner, wanted->owner) != 0)
+		return fault_pool_differs(why, record->name, "owner", storage_or_none(record->owner),
+					  storage_or_none(wanted->owner));
+	if (strcmp(record->group, wanted->group) != 0)
+		return fault_pool_differs(why, record->name, "group", storage_or_none(record->group),
+					  storage_or_none(wanted->group));
 	if (asked->n_acl == 0)
 		return 0;
 	error = acl_create((const char *const *)asked->acl, asked->n_acl, &acl, why);
@@ -129,24 +143,56 @@ static int compare_access(const struct catalog_pool *pool, const Mgmt__PoolCreat
 	return error;
 }
 
+/* Only the properties that the request names: others may have been set since. */
+static int compare_properties(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked,
+			      const struct catalog_pool_record *wanted, struct fathom_fault *why)
+{
+	struct storage_difference difference;
+
+	for (size_t i = 0; i < asked->n_properties; i++) {
+		if (storage_property_differs(asked->properties[i], &pool->record, wanted, &difference))
+			return fault_pool_differs(why, pool->record.name, difference.name,
+						  storage_or_none(difference.found), storage_or_none(difference.given));
+	}
+	return 0;
+}
+
+/* What the request would make of the existing pool. */
+static int fill_wanted(struct mgmt *mgmt, const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked,
+		       struct catalog_pool_record *wanted, struct fathom_fault *why)
+{
+	*wanted = pool->record;
+	wanted->rank_bytes = rank_bytes_of(asked, pool->record.place_count);
+	wanted->overcommit = asked->overcommit;
+	storage_copy_text(wanted->owner, sizeof(wanted->owner), asked->user);
+	storage_copy_text(wanted->group, sizeof(wanted->group), asked->user_group);
+	return storage_new_properties(mgmt, asked, wanted, why);
+}
+
 /* The pool that the request may have created before: it has the label or the UUID. */
-static int check_existing(const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked, struct fathom_fault *why)
+static int check_existing(struct mgmt *mgmt, const struct catalog_pool *pool, const Mgmt__PoolCreateReq *asked,
+			  struct fathom_fault *why)
 {
 	const char *label = label_of(asked);
+	struct catalog_pool_record wanted;
 	int error;
 
 	if (strcmp(pool->record.name, label) != 0)
 		return fault_pool_differs(why, pool->record.name, "label", pool->record.name, label);
 	if (*asked->uuid && strcasecmp(pool->record.uuid, asked->uuid) != 0)
 		return fault_pool_label_taken(why, label);
-	error = compare_size(pool, asked, why);
+	error = fill_wanted(mgmt, pool, asked, &wanted, why);
+	if (!error)
+		error = compare_size(pool, asked, wanted.rank_bytes, why);
 	if (!error)
 		error = compare_ranks(pool, asked, why);
-	if (!error && pool->record.overcommit != (asked->overcommit != 0))
+	if (!error && pool->record.overcommit != wanted.overcommit)
 		error = fault_pool_differs(why, label, "overcommit", pool->record.overcommit ? "true" : "false",
-					   asked->overcommit ? "true" : "false");
+					   wanted.overcommit ? "true" : "false");
+	if (!error)
+		error = compare_properties(pool, asked, &wanted, why);
 	if (!error && !*asked->uuid)
-		error = compare_access(pool, asked, why);
+		error = compare_access(pool, asked, &wanted, why);
 	if (!error && pool->state == MGMT_POOL_DESTROYING)
 		error = storage_refuse_changing(pool, NULL, why);
 	return error;
@@ -156,7 +202,7 @@ static void answer_existing(struct mgmt *mgmt, struct grpc_call *call, struct ca
 			    const Mgmt__PoolCreateReq *asked)
 {
 	struct fathom_fault why = { 0 };
-	int error = check_existing(pool, asked, &why);
+	int error = check_existing(mgmt, pool, asked, &why);
 
 	if (error)
 		mgmt_fail(call, error, &why);

@@ -73,10 +73,10 @@ static int set_label(struct setting *setting, const char *text, struct fathom_fa
 
 	if (error)
 		return error;
-	if (other && other != setting->pool)
-		return fault_pool_label_taken(why, text);
 	if (strcmp(setting->next.name, text) == 0)
 		return 0;
+	if (other && other != setting->pool)
+		return fault_pool_label_taken(why, text);
 	memcpy(setting->next.former, setting->next.name, sizeof(setting->next.former));
 	must(text_copy(setting->next.name, sizeof(setting->next.name), text) == 0);
 	return 0;
@@ -514,6 +514,21 @@ int storage_new_properties(struct mgmt *mgmt, const Mgmt__PoolCreateReq *asked, 
 	record->scrub_off = setting.change.scrub_off;
 	record->scrub_seconds = setting.change.scrub_seconds;
 	return 0;
+}
+
+bool storage_property_differs(const Mgmt__PoolProperty *asked, const struct catalog_pool_record *found,
+			      const struct catalog_pool_record *given, struct storage_difference *difference_ret)
+{
+	const struct property *property = find_property(asked);
+	struct shown shown;
+
+	must(property); /* storage_new_properties() has read the request */
+	show_property(property, found, &shown);
+	(void)text_copy(difference_ret->found, sizeof(difference_ret->found), shown.message.text);
+	show_property(property, given, &shown);
+	(void)text_copy(difference_ret->given, sizeof(difference_ret->given), shown.message.text);
+	difference_ret->name = property->name;
+	return strcmp(difference_ret->found, difference_ret->given) != 0;
 }
 
 /* Whether the request differs from the record in what is only in the catalog. */

@@ -87,6 +87,11 @@ const char *storage_sentence(const struct catalog_pool *pool, const struct catal
 	return sentence;
 }
 
+const char *storage_or_none(const char *text)
+{
+	return text[0] ? text : "none";
+}
+
 int storage_refuse_changing(const struct catalog_pool *pool, const struct catalog_volume *volume, struct fathom_fault *why)
 {
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES];

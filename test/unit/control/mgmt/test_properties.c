@@ -103,6 +103,34 @@ static void a_new_pool_gets_the_properties_of_its_request(void **state)
 	assert_string_equal(get_property("p", "scrub"), "off");
 	assert_string_equal(get_property("p", "label"), "p");
 	assert_true(storage_of(0)->pools[0].scrub_off);
+	answer_of(ask_pool(&request)); /* repeated */
+	more.numval = 2;
+	question = ask_pool(&request);
+	assert_int_equal(question->why.code, FAULT_POOL_DIFFERS);
+	assert_string_equal(question->why.text, "pool \"p\" exists, with another scrub: off, not timed");
+	request.message.n_properties = 1;
+	answer_of(set_property("p", "thick", "true"));
+	answer_of(ask_pool(&request)); /* it names none of those that were set since */
+}
+
+static void a_repeated_creation_compares_a_size_that_is_a_property(void **state)
+{
+	Mgmt__PoolProperty more = MGMT__POOL_PROPERTY__INIT, *properties[2];
+	struct pool_request request;
+
+	join_many(1);
+	fill_pool(&request, "p", "");
+	properties[0] = &request.label;
+	properties[1] = &more;
+	request.message.properties = properties;
+	request.message.n_properties = 2;
+	more.name = (char *)"size";
+	more.text = (char *)"2G";
+	answer_of(ask_pool(&request));
+	answer_of(ask_pool(&request));
+	more.text = (char *)"4G";
+	assert_string_equal(ask_pool(&request)->why.text,
+			    "pool \"p\" exists, with another size in bytes: 2147483648, not 4294967296");
 }
 
 /* A request for properties that no pool has, and for none else. */
@@ -524,6 +552,7 @@ int main(void)
 		TEST(properties_have_the_numbers_and_forms_of_daos),
 		TEST(a_value_or_a_property_without_a_meaning_is_refused_with_a_reason),
 		TEST(a_new_pool_gets_the_properties_of_its_request),
+		TEST(a_repeated_creation_compares_a_size_that_is_a_property),
 		TEST(a_property_without_a_meaning_is_not_shown),
 		TEST(a_pool_gets_another_label_and_keeps_its_volumes),
 		TEST(new_volumes_get_the_properties_of_their_pool),
