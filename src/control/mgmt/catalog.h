@@ -124,7 +124,7 @@ struct catalog_change {
 	bool is_forced;
 };
 
-/* Why a new volume was placed on its rank, with the figures of that moment. */
+/* Why a new volume was placed on its rank, with the figures of that moment. It stays when the volume is moved. */
 struct catalog_placement {
 	enum placement_reason reason; /* UNKNOWN: nothing else is set */
 	uint32_t rank;		      /* if the volume has another one now, it was moved */

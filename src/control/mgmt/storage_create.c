@@ -220,14 +220,16 @@ static void add_volume(struct mgmt *mgmt, struct grpc_call *call, const Fathom__
 		storage_start(mgmt, names->pool, volume, call);
 }
 
-/* A request without a key: the volume that has its name must be on one of its ranks. */
+/* A request without a key: the volume that has its name must be on one of its ranks, or have been created there. */
 static int compare_rank(const struct catalog_volume *volume, const Fathom__VolumeCreateReq *asked,
 			const struct rank_set *ranks, struct fathom_fault *why)
 {
+	const struct catalog_placement *created = &volume->record.placement;
 	uint32_t rank = volume->record.place.rank;
 	char what[STORAGE_WHAT_BYTES], found[16];
 
-	if (*asked->uuid || ranks->count == 0 || rank_set_has(ranks, rank))
+	if (*asked->uuid || ranks->count == 0 || rank_set_has(ranks, rank) ||
+	    (created->reason != PLACEMENT_UNKNOWN && rank_set_has(ranks, created->rank)))
 		return 0;
 	snprintf(found, sizeof(found), "%" PRIu32, rank);
 	return fault_volume_differs(why, storage_what(volume->pool, volume, what), "rank", found, asked->ranks);

@@ -267,7 +267,6 @@ static void commit(struct mgmt_task *task)
 
 	must(next.change.phase == MGMT_MOVE_SWITCHING);
 	next.place = task->volume->record.change.place;
-	next.placement = (struct catalog_placement){ 0 }; /* it was of the former rank */
 	next.change.place = task->volume->record.place;
 	next.change.phase = MGMT_MOVE_SETTLING;
 	if (store(task, &next))
