@@ -118,7 +118,7 @@ struct catalog_change {
 	char machine[CATALOG_MACHINE_BYTES]; /* PUBLISH: as of a host */
 	enum mgmt_move_state phase;	     /* MOVE: not IDLE */
 	struct catalog_place place;	     /* MOVE: to which the volume moves; SETTLING: which it has left */
-	uint64_t serial; /* MOVE: of the session that stored the phase; 0: none has. Sessions later have higher ones */
+	uint64_t serial; /* MOVE: of the session that stored the phase; 0: none has. It grows from session to session */
 	bool is_drain;	 /* MOVE: it ends with the drain of the rank that the volume leaves */
 	uint64_t since_ns;
 	bool is_forced;
@@ -217,6 +217,7 @@ struct catalog_volume {
 	struct mgmt_task *task;
 	struct catalog_stay *stay;	  /* NULL: no move off a drained rank has failed */
 	bool is_missing;		  /* the latest LIST of its engine lacked it */
+	uint64_t move_serial;		  /* of its latest move since the start of the service, or higher; 0: none */
 	TAILQ_ENTRY(catalog_volume) link; /* of its pool */
 	TAILQ_ENTRY(catalog_volume) name_link, uuid_link;
 };

@@ -19,8 +19,9 @@
  *
  * The source serves the volume's hosts only if its record says that it is in no move, and the target only after ACCEPT. The
  * first is changed by FENCE and UNFENCE, the second by ACCEPT: FENCE comes before the commit, ACCEPT after it, and UNFENCE
- * never after it: an engine rejects an UNFENCE that was delayed until a later session. So at most one of them serves the
- * volume, at any instant.
+ * never after it: an engine rejects an UNFENCE that was delayed until a later session, by the sessions' serials. These grow
+ * from move to move, whatever the clock says. So at most one of them serves the volume, at
+ * any instant.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -78,6 +79,7 @@ static void set_step(struct mgmt_task *task, Store__Action action)
 
 static void forget_copy(struct mgmt_task *task)
 {
+	const struct catalog_volume_record *record = &task->volume->record;
 	struct task_move *move = &task->move;
 
 	free(move->regions.data);
@@ -88,8 +90,10 @@ static void forget_copy(struct mgmt_task *task)
 	move->round = 0;
 	move->copied_bytes = move->total_bytes = 0;
 	catalog_new_uuid(move->session);
-	move->serial = max_u64(move->serial, task->volume->record.change.serial) + 1; /* the clock may have gone back */
-	move->serial = max_u64(move->serial, clock_realtime_ns());
+	/* the clock may have gone back; the record has been READY since the end of the move before */
+	move->serial = max_u64(move->serial, max_u64(record->change.serial, record->since_ns)) + 1;
+	move->serial = max_u64(max_u64(move->serial, task->volume->move_serial + 1), clock_realtime_ns());
+	task->volume->move_serial = move->serial;
 }
 
 void storage_move_set_up(struct mgmt_task *task)
@@ -300,8 +304,8 @@ static void finish(struct mgmt_task *task, bool has_left)
 	char what[STORAGE_WHAT_BYTES];
 
 	next.change = (struct catalog_change){ 0 };
-	if (change.phase == MGMT_MOVE_SETTLING)
-		next.since_ns = clock_realtime_ns(); /* what the engine listed before says nothing about it */
+	if (change.phase == MGMT_MOVE_SETTLING) /* what the engine listed before says nothing about it */
+		next.since_ns = max_u64(clock_realtime_ns(), task->move.serial);
 	if (!store_end(task, &next, has_left))
 		return;
 	if (change.phase == MGMT_MOVE_SETTLING) {

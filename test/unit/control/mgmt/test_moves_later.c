@@ -62,12 +62,40 @@ static void a_drain_does_not_refuse_a_repeated_creation(void **state)
 	assert_int_equal(volume_of(create_volume_on("p/a", GIB, "0"))->rank, 1);
 }
 
+/* Of the latest session in which the rank was the source. */
+static uint64_t offered[2];
+
+static void note_serials(void)
+{
+	for (uint32_t rank = 0; rank < 2; rank++) {
+		const struct fake_storage *storage = &fixture.fakes[rank].storage;
+
+		if (storage->volume_count > 0 && storage->volumes[0].serial > 0)
+			offered[rank] = storage->volumes[0].serial;
+	}
+}
+
+/* An engine rejects requests with a lower number than that of its session: those that are delayed to the next move. */
+static void numbers_of_sessions_grow_from_move_to_move(void **state)
+{
+	fixture.after_storage = note_serials;
+	begin_moved(2);
+	clock_back_ns = 3600 * NS_PER_SEC;
+	reopen_mgmt();
+	assert_int_equal(volume_of(move_volume("p/a", 0))->rank, 0);
+	assert_true(offered[0] > 0);
+	assert_true(offered[1] > offered[0]);
+	clock_back_ns = 0;
+	fixture.after_storage = NULL;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_begin, fixture_end)
 	const struct CMUnitTest tests[] = {
 		TEST(a_volume_that_was_moved_is_still_the_one_that_was_requested),
 		TEST(a_drain_does_not_refuse_a_repeated_creation),
+		TEST(numbers_of_sessions_grow_from_move_to_move),
 	};
 
 	return cmocka_run_group_tests_name("control mgmt moves_later", tests, NULL, NULL);
