@@ -5,6 +5,7 @@ The life of fathom-server and of its engines: start, ready, a second server, the
 
 import concurrent.futures
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -74,6 +75,25 @@ class ServerLife(ServerTest):
             server.start()
             thread.join()
         self.assertIn(f"NOTICE: {said} to another's port", server.log())
+        self.assertEqual(server.engines(), [])
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip") and [name for _, name in socket.if_nameindex()] == ["lo"],
+                         "root, the program ip and a network of its own are needed")
+    def test_a_server_listens_on_loopback_when_the_port_is_free_there(self):
+        """It serves other hosts meanwhile, by another address of this host."""
+        subprocess.run(["ip", "address", "add", "10.9.9.1/32", "dev", "lo"], check=True)
+        self.addCleanup(subprocess.run, ["ip", "address", "del", "10.9.9.1/32", "dev", "lo"], check=True)
+        server = self.server(engines=0, keys="mgmt_svc_replicas: [10.9.9.1]\n")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", server.port))
+            taken.listen()
+            server.start()
+            self.assertIn(f"cannot listen on 127.0.0.1:{server.port}: ", server.log())
+            self.assertIn(f"system daos_server at 10.9.9.1:{server.port}", server.log())
+        deadline = time.monotonic() + 60
+        while f"listening on 127.0.0.1:{server.port} now" not in server.log():
+            self.assertLess(time.monotonic(), deadline, server.log())
+            time.sleep(0.02)
         self.assertEqual(server.engines(), [])
 
     def test_the_state_of_an_engine_whose_port_is_in_use_has_the_reason(self):

@@ -22,6 +22,8 @@ struct server_frame {
 	int certificate_stages[2]; /* announced last, of certificate_step(): of our own and of the authority's */
 	struct grpc_server *grpc;
 	struct grpc_server *local_grpc; /* at 127.0.0.1; NULL: `grpc` is on loopback, or the port is taken */
+	unsigned int local_failures;	/* to open it */
+	struct deadline local_due;	/* of the next attempt */
 	unsigned int grpc_drains;	/* of the two that are not over */
 	struct drpc_server *drpc;
 	uint64_t leave_by; /* tick */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/log_limit.h"
@@ -22,7 +23,7 @@
 #include "rpc/grpc/address.h"
 
 enum { LEAVE_SECONDS = 5, LEAVE_LOOK_MS = 10, REJECTIONS_LOGGED_AT_ONCE = 5 };
-enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100 };
+enum { PORT_TRIES = 30, PORT_PAUSE_MS = 100, LOCAL_PAUSE_S = 10 };
 
 static void log_rejected_connection(void *ctx, const char *peer, const char *why)
 {
@@ -100,7 +101,17 @@ static bool is_loopback(const char *address)
 	return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]", 5) == 0;
 }
 
-/* `fathom` without a hostlist asks localhost. Other hosts do not need this listener, so the server also runs without it. */
+static void open_local_grpc(struct server_frame *frame);
+
+static void open_local_again(struct deadline *deadline)
+{
+	open_local_grpc(container_of(deadline, struct server_frame, local_due));
+}
+
+/*
+ * `fathom` without a hostlist asks localhost. Other hosts do not need this listener, so the server also runs without it. It
+ * tries again until the port is free: as often as for the other one at first, then every LOCAL_PAUSE_S.
+ */
 static void open_local_grpc(struct server_frame *frame)
 {
 	struct server *server = &frame->server;
@@ -113,8 +124,19 @@ static void open_local_grpc(struct server_frame *frame)
 		return;
 	must((size_t)snprintf(local, sizeof(local), "127.0.0.1:%" PRIu64, server->config->port) < sizeof(local));
 	options.address = local;
-	if (grpc_server_open(&options, &frame->local_grpc, &why) != 0)
-		log_notice("cannot listen on %s: %s; `fathom` on this host needs hostlist or -l", local, why.text);
+	if (grpc_server_open(&options, &frame->local_grpc, &why) == 0) {
+		if (frame->local_failures > 0)
+			log_notice("listening on %s now", local);
+		return;
+	}
+	frame->local_failures++;
+	if (frame->local_failures == 1)
+		log_notice(
+			"cannot listen on %s: %s; trying again, and until then `fathom` on this host needs hostlist or -l",
+			local, why.text);
+	deadline_set(&server->deadlines, &frame->local_due,
+		     frame->local_failures < PORT_TRIES ? PORT_PAUSE_MS * NS_PER_MS : LOCAL_PAUSE_S * NS_PER_SEC,
+		     open_local_again);
 }
 
 static int open_drpc(struct server_frame *frame, struct fathom_fault *why)
@@ -308,6 +330,7 @@ void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_cl
 	frame->left_ctx = ctx;
 	frame->leave_by = reactor_now() + clock_ticks_from_ns(LEAVE_SECONDS * NS_PER_SEC);
 	server_state_move(reactor_now(), server, SERVER_LEAVING);
+	deadline_clear(&server->deadlines, &frame->local_due);
 	if (server->of_call.mgmt)
 		mgmt_leave(server->of_call.mgmt);
 	engines_begin_formats(server); /* fails the waiting calls */
