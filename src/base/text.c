@@ -52,6 +52,16 @@ int text_parse_bytes(const char *text, uint64_t *bytes_ret)
 	return 0;
 }
 
+int text_parse_switch(const char *text, bool *is_on_ret)
+{
+	bool is_on = strcmp(text, "on") == 0 || strcmp(text, "true") == 0;
+
+	if (!is_on && strcmp(text, "off") != 0 && strcmp(text, "false") != 0)
+		return -EINVAL;
+	*is_on_ret = is_on;
+	return 0;
+}
+
 int text_parse_duration(const char *text, uint64_t *ns_ret)
 {
 	static const struct {

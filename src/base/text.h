@@ -3,6 +3,7 @@
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,9 @@ MUST_CHECK int text_parse_u64(const char *text, int base, uint64_t max, uint64_t
 
 /* "4096", "4k", "256M", "1GiB", "2T": powers of 1024. Errors: -EINVAL, -ERANGE. */
 MUST_CHECK int text_parse_bytes(const char *text, uint64_t *bytes_ret);
+
+/* "on", "true", "off", "false". Errors: -EINVAL. */
+MUST_CHECK int text_parse_switch(const char *text, bool *is_on_ret);
 
 #define DURATION_NS_MAX                                                                                                    \
 	1000000000000000000ull /* 31 years: it can be added to a clock or converted to ticks without overflow */

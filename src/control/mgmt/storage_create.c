@@ -85,7 +85,8 @@ static int compare_volume(const struct catalog_volume *volume, const Fathom__Vol
 	if (error)
 		return error;
 	if (strcmp(record->origin, origin_of(asked)) != 0)
-		return fault_volume_differs(why, what, "origin", record->origin, origin_of(asked));
+		return fault_volume_differs(why, what, "origin", storage_or_none(record->origin),
+					    storage_or_none(origin_of(asked)));
 	if (!*asked->from) {
 		error = differ(volume, "size in bytes", record->size_bytes, asked->size_bytes, why);
 		if (!error)

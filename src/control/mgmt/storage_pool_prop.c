@@ -240,7 +240,7 @@ static const struct property properties[] = {
 		.name = "overcommit",
 		.title = "Thin volumes may promise more space than there is",
 		.words = bool_words,
-		.takes = "true or false",
+		.takes = "true or false, or on or off",
 		.kept = CATALOG_KEPT_OVERCOMMIT,
 		.value = overcommit_of,
 	},
@@ -249,7 +249,7 @@ static const struct property properties[] = {
 		.name = "thick",
 		.title = "New volumes are thick",
 		.words = bool_words,
-		.takes = "true or false",
+		.takes = "true or false, or on or off",
 		.value = thick_of,
 	},
 	{
@@ -257,7 +257,7 @@ static const struct property properties[] = {
 		.name = "checksums",
 		.title = "New volumes have checksums",
 		.words = bool_words,
-		.takes = "true or false",
+		.takes = "true or false, or on or off",
 		.value = checksums_of,
 	},
 };
@@ -381,6 +381,14 @@ void mgmt_pool_get_prop(struct grpc_call *call, const ProtobufCMessage *request)
 /* The number that `text` is. Errors: -EINVAL. */
 static int parse_value(const struct property *property, const char *text, uint64_t *value_ret)
 {
+	if (property->words == bool_words) {
+		bool is_on;
+
+		if (text_parse_switch(text, &is_on) < 0)
+			return -EINVAL;
+		*value_ret = is_on;
+		return 0;
+	}
 	if (property->words) {
 		for (uint64_t i = 0; property->words[i]; i++) {
 			if (strcmp(property->words[i], text) == 0) {

@@ -11,9 +11,11 @@
 #define CHECKSUMS "checksums="
 #define DESCRIPTION "description="
 
-/* What a request gives; NULL: it does not name the property. */
+/* What a request gives. */
 struct properties {
-	const char *thick, *checksums, *description; /* values */
+	bool has_thick, thick;
+	bool has_checksums, checksums;
+	const char *description; /* NULL: it does not name it */
 };
 
 bool storage_change_is_thick(const struct catalog_change *change)
@@ -22,9 +24,10 @@ bool storage_change_is_thick(const struct catalog_change *change)
 	return strcmp(change->text, THICK "on") == 0;
 }
 
-static int check_switch(const char *given, const char *value, struct fathom_fault *why)
+/* Of a pool's property, too: "on" or "true". */
+static int read_switch(const char *given, const char *value, bool *value_ret, struct fathom_fault *why)
 {
-	if (strcmp(value, "on") == 0 || strcmp(value, "off") == 0)
+	if (text_parse_switch(value, value_ret) == 0)
 		return 0;
 	return fault_volume_prop_bad(why, given, "its value is on or off");
 }
@@ -50,12 +53,12 @@ static int read_property(const char *given, struct properties *properties, struc
 
 	storage_copy_text(shown, sizeof(shown), given);
 	if (value_of(given, THICK)) {
-		properties->thick = value_of(given, THICK);
-		return check_switch(shown, properties->thick, why);
+		properties->has_thick = true;
+		return read_switch(shown, value_of(given, THICK), &properties->thick, why);
 	}
 	if (value_of(given, CHECKSUMS)) {
-		properties->checksums = value_of(given, CHECKSUMS);
-		return check_switch(shown, properties->checksums, why);
+		properties->has_checksums = true;
+		return read_switch(shown, value_of(given, CHECKSUMS), &properties->checksums, why);
 	}
 	if (value_of(given, DESCRIPTION)) {
 		properties->description = value_of(given, DESCRIPTION);
@@ -75,12 +78,12 @@ static int read_properties(const Fathom__VolumeSetPropReq *asked, struct propert
 
 static int check_fixed(const struct catalog_volume *volume, const struct properties *properties, struct fathom_fault *why)
 {
-	const char *now = volume->record.checksums ? "on" : "off";
+	bool now = volume->record.checksums;
 	char what[STORAGE_WHAT_BYTES];
 
-	if (!properties->checksums || strcmp(properties->checksums, now) == 0)
+	if (!properties->has_checksums || properties->checksums == now)
 		return 0;
-	return fault_volume_prop_fixed(why, storage_what(volume->pool, volume, what), "checksums", now);
+	return fault_volume_prop_fixed(why, storage_what(volume->pool, volume, what), "checksums", now ? "on" : "off");
 }
 
 static int store_description(struct mgmt *mgmt, struct catalog_volume *volume, const char *description,
@@ -119,11 +122,10 @@ void mgmt_volume_set_prop(struct grpc_call *call, const ProtobufCMessage *reques
 		return;
 	}
 	is_changing = volume->record.change.kind != CATALOG_NO_CHANGE;
-	if (!properties.thick || (!is_changing && volume->record.thick == (strcmp(properties.thick, "on") == 0))) {
+	if (!properties.has_thick || (!is_changing && volume->record.thick == properties.thick)) {
 		storage_reply_volume(mgmt, call, volume);
 		return;
 	}
-	must(text_copy(change.text, sizeof(change.text), strcmp(properties.thick, "on") == 0 ? THICK "on" : THICK "off") ==
-	     0);
+	must(text_copy(change.text, sizeof(change.text), properties.thick ? THICK "on" : THICK "off") == 0);
 	storage_begin_change(mgmt, call, volume, &change);
 }

@@ -71,6 +71,15 @@ const char *storage_pending(const struct catalog_pool *pool, const struct catalo
 	return text;
 }
 
+/* Its engines are called for a limit. They name that of each rank, and the request that of the pool. */
+static bool sets_size(const struct catalog_pool_record *record)
+{
+	const struct catalog_pool_change *change = &record->change;
+
+	return record->state == MGMT_POOL_READY && change->is_set && !change->undo[0] && change->rank_bytes > 0 &&
+	       change->rank_bytes != record->rank_bytes;
+}
+
 const char *storage_sentence(const struct catalog_pool *pool, const struct catalog_volume *volume, char *sentence)
 {
 	char what[STORAGE_WHAT_BYTES], pending[STORAGE_CHANGE_BYTES], *rest;
@@ -80,7 +89,11 @@ const char *storage_sentence(const struct catalog_pool *pool, const struct catal
 	storage_what(pool, volume, what);
 	storage_pending(pool, volume, pending);
 	rest = pending + strcspn(pending, " ");
-	if (is_undo)
+	if (!volume && sets_size(&pool->record))
+		snprintf(sentence, STORAGE_SENTENCE_BYTES,
+			 "set the size of %s to %" PRIu64 " bytes, %" PRIu64 " on each rank", what,
+			 pool->record.change.rank_bytes * pool->record.place_count, pool->record.change.rank_bytes);
+	else if (is_undo)
 		snprintf(sentence, STORAGE_SENTENCE_BYTES, "destroy %s", what);
 	else
 		snprintf(sentence, STORAGE_SENTENCE_BYTES, "%.*s %s%s", (int)(rest - pending), pending, what, rest);

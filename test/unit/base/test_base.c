@@ -105,6 +105,19 @@ static void sizes_are_powers_of_1024(void **state)
 	}
 }
 
+static void a_switch_is_on_or_true(void **state)
+{
+	static const char *const bad[] = { "", "On", "yes", "1", "on ", "tru" };
+	bool is_on = false;
+
+	for (size_t i = 0; i < ARRAY_COUNT(bad); i++)
+		assert_int_equal(text_parse_switch(bad[i], &is_on), -EINVAL);
+	assert_true(text_parse_switch("on", &is_on) == 0 && is_on);
+	assert_true(text_parse_switch("off", &is_on) == 0 && !is_on);
+	assert_true(text_parse_switch("true", &is_on) == 0 && is_on);
+	assert_true(text_parse_switch("false", &is_on) == 0 && !is_on);
+}
+
 static void durations_have_units_and_default_to_seconds(void **state)
 {
 	static const struct {
@@ -423,6 +436,7 @@ int main(void)
 		cmocka_unit_test(an_invalid_cpu_set_is_refused_and_changes_nothing),
 		cmocka_unit_test(a_cpu_set_is_printed_as_its_mask),
 		cmocka_unit_test(sizes_are_powers_of_1024),
+		cmocka_unit_test(a_switch_is_on_or_true),
 		cmocka_unit_test(durations_have_units_and_default_to_seconds),
 		cmocka_unit_test(invalid_numbers_are_refused_and_change_nothing),
 		cmocka_unit_test(overlong_and_invalid_utf8_is_refused),

@@ -45,6 +45,8 @@ static void a_rank_that_refuses_one_property_gets_the_others(void **state)
 /* It is joined, so it can be asked whether its volumes fit: nothing has to be started or excluded. */
 static void a_rank_that_lacks_a_property_agrees_to_another_one(void **state)
 {
+	struct question *question;
+
 	begin_with_late_properties();
 	storage_of(1)->refused = CATALOG_KEPT_OVERCOMMIT;
 	join(1, 200);
@@ -54,7 +56,11 @@ static void a_rank_that_lacks_a_property_agrees_to_another_one(void **state)
 	assert_int_equal(storage_of(1)->pools[0].size_bytes, 2 * GIB);
 	assert_string_equal(query_rank(1)->late, "overcommit");
 	storage_of(1)->refused |= CATALOG_KEPT_SIZE;
-	assert_int_equal(set_property("p", "size", "2G")->why.code, FAULT_STORAGE_FULL);
+	question = set_property("p", "size", "2G");
+	assert_int_equal(question->why.code, FAULT_STORAGE_FULL);
+	assert_non_null(strstr(question->why.text,
+			       "rank 1 cannot set the size of pool \"p\" to 2147483648 bytes, 1073741824 on "
+			       "each rank, because space is missing"));
 	assert_int_equal(storage_of(0)->pools[0].size_bytes, 2 * GIB);
 	assert_string_equal(query_rank(1)->late, "overcommit");
 	assert_string_equal(query_rank(0)->late, "");

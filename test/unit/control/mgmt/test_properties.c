@@ -186,7 +186,7 @@ static void new_volumes_get_the_properties_of_their_pool(void **state)
 	const Fathom__Volume *volume;
 
 	begin_with_pool(1);
-	answer_of(set_property("p", "thick", "true"));
+	answer_of(set_property("p", "thick", "on")); /* as of a volume */
 	answer_of(set_property("p", "checksums", "true"));
 	reopen_mgmt();
 	assert_string_equal(get_property("p", "thick"), "true");

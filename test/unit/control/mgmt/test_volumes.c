@@ -167,6 +167,12 @@ static void a_repeated_creation_succeeds_and_a_different_one_says_what_differs(v
 	request.thick = true;
 	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_VOLUME_DIFFERS);
 	request.thick = false;
+	request.from = (char *)"p/b@s";
+	request.size_bytes = 0;
+	assert_string_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.text,
+			    "volume \"p/a\" exists, with another origin: none, not b@s");
+	request.from = (char *)"";
+	request.size_bytes = GIB;
 	request.uuid = (char *)UUID_2;
 	assert_int_equal(FATHOM_ASK("VolumeCreate", request, volume)->why.code, FAULT_VOLUME_DIFFERS);
 	request.name = (char *)"p/b";
@@ -237,7 +243,7 @@ static void properties_change_on_the_engine_or_in_the_catalog(void **state)
 	assert_true(volume->thick);
 	assert_string_equal(volume->description, "for the database");
 	assert_true(storage_of(0)->volumes[0].thick);
-	assert_true(volume_of(set_prop("p/a", "thick=on", "checksums=off"))->thick); /* repeated; as it is */
+	assert_true(volume_of(set_prop("p/a", "thick=on", "checksums=false"))->thick); /* repeated; as it is */
 	assert_int_equal(storage_of(0)->calls[STORE__ACTION__VOLUME_SET_THICK], 1);
 	assert_string_equal(volume_of(set_prop("p/a", "description=", NULL))->description, "");
 	question = set_prop("p/a", "checksums=on", NULL);
