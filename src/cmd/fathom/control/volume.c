@@ -129,12 +129,19 @@ int run_volume_move(struct control_run *run)
 	uint32_t rank = (uint32_t)run->values.to;
 	struct fathom_control_volume *volume;
 	struct fathom_fault why;
+	int status;
 
 	if ((rank == FATHOM_CONTROL_NO_RANK) != run->values.cancel)
 		return control_bad(run, "give --to RANK or --cancel, and one of them only");
 	if (fathom_control_volume_move(run->control, run->argv[0], rank, run->values.cancel, &volume, &why))
 		return control_fail(run, &why);
-	return end_volume(run, volume);
+	if (run->values.cancel)
+		return end_volume(run, volume);
+	if (!control_is_json(run))
+		show_moved(volume, stdout);
+	status = control_finish(run, control_is_json(run) ? json_of_volume(volume) : NULL, NULL);
+	fathom_control_free(volume);
+	return status;
 }
 
 int run_volume_destroy(struct control_run *run)

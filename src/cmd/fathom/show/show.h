@@ -64,6 +64,8 @@ json_t *json_volume_properties(const struct fathom_control_volume *volume, char 
 void show_volume_details(const struct fathom_control_volumes *volumes, FILE *out);
 /* Also what `host`, an NQN, must do to connect. */
 void show_published(const struct fathom_control_volume *volume, const char *host, FILE *out);
+/* Also what its hosts must do to connect to the new address. */
+void show_moved(const struct fathom_control_volume *volume, FILE *out);
 /* Without a name: the volume `name` is destroyed already. */
 void show_destroyed_volume(const struct fathom_control_volume *volume, const char *name, FILE *out);
 void show_volumes(const struct fathom_control_volumes *volumes, FILE *out);

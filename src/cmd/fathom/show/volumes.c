@@ -238,11 +238,9 @@ json_t *json_volume_properties(const struct fathom_control_volume *volume, char 
 
 /* ---- publish ---- */
 
-void show_published(const struct fathom_control_volume *volume, const char *host, FILE *out)
+/* The commands by which `host` connects. */
+static void show_connect(const struct fathom_control_volume *volume, const char *host, FILE *out)
 {
-	show_volume(volume, out);
-	if (volume->address_count > 0)
-		fprintf(out, "\nOn the host, as root:\n");
 	for (size_t i = 0; i < volume->address_count; i++) {
 		struct host_set *set = NULL; /* from a server, so it may be invalid */
 		struct host_address address;
@@ -253,6 +251,30 @@ void show_published(const struct fathom_control_volume *volume, const char *host
 				volume->nqn, host);
 		}
 		host_set_destroy(set);
+	}
+}
+
+void show_published(const struct fathom_control_volume *volume, const char *host, FILE *out)
+{
+	show_volume(volume, out);
+	if (volume->address_count > 0)
+		fprintf(out, "\nOn the host, as root:\n");
+	show_connect(volume, host, out);
+}
+
+void show_moved(const struct fathom_control_volume *volume, FILE *out)
+{
+	show_volume(volume, out);
+	for (size_t i = 0; i < volume->host_count && volume->address_count > 0; i++) {
+		const struct fathom_control_volume_host *host = &volume->hosts[i];
+
+		if (host->machine[0]) {
+			fprintf(out, "\nThe agent of %s connects %s to the new address by itself.\n", host->machine,
+				host->nqn);
+			continue;
+		}
+		fprintf(out, "\nOn host %s, as root:\n", host->nqn);
+		show_connect(volume, host->nqn, out);
 	}
 }
 

@@ -20,9 +20,9 @@ SINCE = 1795880000 * SECOND
 HOSTS = ("nqn.2014-08.org.nvmexpress:uuid:1", "nqn.2014-08.org.nvmexpress:uuid:2")
 
 
-def host(place, connections=0):
+def host(place, connections=0, machine=""):
     at = dict(since_ns=SINCE + 60 * SECOND, address="10.0.0.9:40000") if connections else {}
-    return OURS.Volume.Host(nqn=HOSTS[place], connections=connections, **at)
+    return OURS.Volume.Host(nqn=HOSTS[place], connections=connections, machine=machine, **at)
 
 
 def snapshot(name, **kwargs):
@@ -138,6 +138,14 @@ class Output(VolumeTest):
             self.show("volume_publish", server, "volume", "publish", "p1/db", HOSTS[0])
         with FakeServer({METHODS["VolumePublish"]: OURS.VolumeResp(volume=volume(addresses=["no[address"]))}) as server:
             self.assertNotIn("nvme connect", self.fathom(server, "volume", "publish", "p1/db", HOSTS[0]).stdout)
+
+    def test_a_move_shows_how_hosts_connect_to_the_new_address(self):
+        moved = volume(hosts=[host(0), host(1, machine="node7")])
+        with FakeServer({METHODS["VolumeMove"]: OURS.VolumeResp(volume=moved)}) as server:
+            said = self.fathom(server, "volume", "move", "p1/db", "--to", "1").stdout
+            self.assertIn(f"\nOn host {HOSTS[0]}, as root:\n  nvme connect -t tcp -a 10.0.0.1 -s 4420 -n {moved.nqn} --hostnqn {HOSTS[0]}\n", said)
+            self.assertIn(f"\nThe agent of node7 connects {HOSTS[1]} to the new address by itself.\n", said)
+            self.assertNotIn("nvme connect", self.fathom(server, "volume", "move", "p1/db", "--cancel").stdout)
 
     def test_a_destroyed_volume_is_shown_or_gone(self):
         with FakeServer({METHODS["VolumeDestroy"]: [OURS.VolumeResp(volume=volume(state="destroying", pending="destroy", pending_ns=SINCE)), OURS.VolumeResp()]}) as server:
