@@ -33,6 +33,13 @@ const char *const op_names[OP_COUNT] = {
 	[MARK_SHARING] = "mark sharing",
 	[UNSHARE] = "unshare",
 	[DELETE_TRASH] = "delete trash",
+	[REVERT] = "revert",
+	[PREPARE_COPY] = "prepare copy",
+	[COPY_SNAPSHOT] = "copy snapshot",
+	[ACCEPT_COPY] = "accept copy",
+	[DISCARD_COPY] = "discard copy",
+	[GIVE_AWAY] = "give away",
+	[TAKE_BACK] = "take back",
 };
 
 bool changes_with_sums;
@@ -166,7 +173,8 @@ static int clone_snapshot(struct contents *now, struct memory_fs *memory)
 	return error;
 }
 
-static int restore_snapshot(struct contents *now, struct memory_fs *memory)
+/* Replace volume a by its snapshot s; `begun_ret` has what close and revert need. */
+static int commit_restore(struct contents *now, struct memory_fs *memory, struct begun *begun_ret)
 {
 	const struct volume_record *volume = find_volume(now, "a");
 	struct volume_build build;
@@ -189,10 +197,165 @@ static int restore_snapshot(struct contents *now, struct memory_fs *memory)
 	}
 	error = volume_restore_commit(now->tree, volume, bytes, &build, &is_unknown, NULL);
 	must(is_unknown == (error && pool_tree_is_failed(now->tree)));
-	if (error == 0)
-		volume_restore_close(now->tree, volume, &build);
+	begun_ret->record = *volume; /* its hosts are those of `now` */
+	begun_ret->build = build;
 	return error;
 }
+
+static int restore_snapshot(struct contents *now, struct memory_fs *memory)
+{
+	struct begun begun;
+	int error = commit_restore(now, memory, &begun);
+
+	if (error == 0)
+		volume_restore_close(now->tree, &begun.record, &begun.build);
+	return error;
+}
+
+/* ---- moves between engines ---- */
+
+/* A volume whose record says that it is this part of a move; NULL: there is none. */
+static const struct volume_record *find_moving(const struct contents *now, const char *name, enum volume_move move)
+{
+	const struct volume_record *volume = find_volume(now, name);
+
+	return volume && volume->move == move ? volume : NULL;
+}
+
+static int set_move(struct contents *now, enum volume_move from, enum volume_move to)
+{
+	const struct volume_record *volume = find_moving(now, "a", from);
+	struct volume_record record;
+
+	if (!volume)
+		return -ENOENT;
+	record = *volume;
+	record.move = to;
+	return volume_update(now->tree, "p", &record, NULL);
+}
+
+static int prepare_copy(struct contents *now)
+{
+	struct volume_record record = volume_named("m", false);
+
+	record.move = VOLUME_MOVE_INCOMING;
+	return volume_create(now->tree, "p", &record, NULL);
+}
+
+/*
+ * Write the next value to all blocks of the copy, and a checksum, as the copy from another engine does. Nothing is synced:
+ * the caller closes both files.
+ */
+static void write_copy(struct contents *now, struct memory_fs *memory, const struct volume_record *volume, int fds_ret[2])
+{
+	uint8_t blocks[4 * BLOCK];
+
+	must(volume->size_bytes == sizeof(blocks));
+	must(volume_open_data(now->tree, "p", volume, O_RDWR, &fds_ret[0], NULL) == 0);
+	memory_fs_read(memory, fds_ret[0], 0, blocks, sizeof(blocks));
+	memset(blocks, blocks[0] + 1, sizeof(blocks));
+	memory_fs_write(memory, fds_ret[0], 0, blocks, sizeof(blocks));
+	fds_ret[1] = -1;
+	if (!volume->checksums)
+		return;
+	must(volume_open_sums(now->tree, "p", volume, O_RDWR, &fds_ret[1], NULL) == 0);
+	memory_fs_write(memory, fds_ret[1], sums_offset(0), blocks, sizeof(uint32_t));
+}
+
+static void close_copy(struct memory_fs *memory, const int fds[2])
+{
+	const struct pool_fs *fs = memory_fs_calls(memory);
+
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			fs->close(fs->ctx, fds[i]);
+}
+
+/* The snapshot of a copy: it is smaller than the volume, whose blocks are cloned, and is cut to its size. */
+static int clone_copy(struct memory_fs *memory, const int from[2], struct snapshot_member *member)
+{
+	const struct pool_fs *fs = memory_fs_calls(memory);
+	int error = from[1] >= 0 ? fs->clone(fs->ctx, member->sums_fd, from[1], 0, 0) : 0;
+
+	if (error == 0)
+		error = fs->clone(fs->ctx, member->fd, from[0], 0, 4 * BLOCK);
+	return error ? error : fs->set_size(fs->ctx, member->fd, member->record.size_bytes);
+}
+
+static int take_copied_snapshot(struct contents *now, struct memory_fs *memory)
+{
+	const struct volume_record *volume = find_moving(now, "m", VOLUME_MOVE_INCOMING);
+	struct snapshot_member member = { .pool = "p", .volume = "m" };
+	struct snapshot_group group = { .members = &member, .count = 1 };
+	int fds[2], error;
+
+	if (!volume)
+		return -ENOENT;
+	member.record = (struct snapshot_record){ .name = "i",
+						  .uuid = { 7, 1 },
+						  .group = { 'i', 1 },
+						  .size_bytes = 3 * BLOCK,
+						  .block_bytes = BLOCK,
+						  .checksums = volume->checksums };
+	memcpy(member.record.volume, volume->uuid, POOL_UUID_BYTES);
+	error = snapshot_group_begin(now->tree, &group, NULL);
+	if (error)
+		return error;
+	write_copy(now, memory, volume, fds);
+	error = clone_copy(memory, fds, &member);
+	close_copy(memory, fds);
+	if (error == 0)
+		return snapshot_group_commit(now->tree, &group, NULL);
+	snapshot_group_abandon(now->tree, &group);
+	return error;
+}
+
+/* The last data come, and are synced; then the copy becomes the volume, with its hosts. */
+static int accept_copy(struct contents *now, struct memory_fs *memory)
+{
+	const struct volume_record *volume = find_moving(now, "m", VOLUME_MOVE_INCOMING);
+	struct volume_host host = { .nqn = "nqn.2014-08.org.nvmexpress:uuid:1" };
+	const struct pool_fs *fs = memory_fs_calls(memory);
+	struct volume_record record;
+	int fds[2], error;
+
+	if (!volume)
+		return -ENOENT;
+	record = *volume;
+	record.move = VOLUME_MOVE_NONE;
+	record.hosts = &host;
+	record.host_count = 1;
+	write_copy(now, memory, volume, fds);
+	error = fs->sync(fs->ctx, fds[0]);
+	if (error == 0 && fds[1] >= 0)
+		error = fs->sync(fs->ctx, fds[1]);
+	close_copy(memory, fds);
+	return error ? error : volume_update(now->tree, "p", &record, NULL);
+}
+
+static int make_move(enum op op, struct contents *now, struct memory_fs *memory)
+{
+	switch (op) {
+	case PREPARE_COPY:
+		return prepare_copy(now);
+	case COPY_SNAPSHOT:
+		return take_copied_snapshot(now, memory);
+	case ACCEPT_COPY:
+		return accept_copy(now, memory);
+	case DISCARD_COPY:
+		return find_moving(now, "m", VOLUME_MOVE_INCOMING) ? volume_remove(now->tree, "p", "m", NULL) : -ENOENT;
+	case GIVE_AWAY:
+		return set_move(now, VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING);
+	case TAKE_BACK:
+		return set_move(now, VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE);
+	default:
+		break;
+	}
+	must(!"a change");
+	return 0;
+}
+
+/* ---- properties ---- */
 
 /* The first `count` hosts may use volume a. */
 static int set_hosts(struct contents *now, uint32_t count)
@@ -271,7 +434,12 @@ static int create_volume(struct contents *now, const char *name, bool thick)
 	return volume_create(now->tree, "p", &record, NULL);
 }
 
-int change(enum op op, struct contents *now, struct memory_fs *memory)
+int begin_change(enum op op, struct contents *now, struct memory_fs *memory, struct begun *begun_ret)
+{
+	return op == REVERT ? commit_restore(now, memory, begun_ret) : 0;
+}
+
+int make_change(enum op op, struct contents *now, struct memory_fs *memory, struct begun *begun)
 {
 	struct pool_record pool = pool_sized(op == CREATE_POOL ? 1 << 20 : 2 << 20);
 
@@ -324,9 +492,17 @@ int change(enum op op, struct contents *now, struct memory_fs *memory)
 		return unshare_volume(now);
 	case DELETE_TRASH:
 		return pool_tree_delete_trash(now->tree, NULL) < 0 ? -EIO : 0;
-	case OP_COUNT:
-		break;
+	case REVERT:
+		return volume_restore_revert(now->tree, &begun->record, &begun->build, NULL);
+	default:
+		return make_move(op, now, memory);
 	}
-	must(!"a change");
-	return 0;
+}
+
+int change(enum op op, struct contents *now, struct memory_fs *memory)
+{
+	struct begun begun;
+	int error = begin_change(op, now, memory, &begun);
+
+	return error ? error : make_change(op, now, memory, &begun);
 }

@@ -84,7 +84,8 @@ static void add_sums(struct contents *self, struct memory_fs *memory, int fd, ui
 	const struct pool_fs *fs = memory_fs_calls(memory);
 	uint8_t sum[sizeof(uint32_t)];
 
-	add_text(self, " sums");
+	memory_fs_read(memory, fd, 0, sum, sizeof(sum));
+	add_text(self, " marks %02x sums", sum[0]);
 	for (uint64_t at = sums_offset(0); at < sums_end(size_bytes); at += sizeof(sum)) {
 		memory_fs_read(memory, fd, at, sum, sizeof(sum));
 		add_text(self, " %02x", sum[0]);
@@ -110,9 +111,14 @@ static void add_object(struct contents *self, struct memory_fs *memory, uint32_t
 			 snapshot->group[0], (long)snapshot->size_bytes);
 		must(snapshot_open_data(self->tree, pool, record->name, snapshot->name, &fd, NULL) == 0);
 	} else {
-		add_text(self, "volume %s/%s uuid %d size %ld generation %u hosts %u origin %d upkeep %d%d%d", pool,
+		add_text(self, "volume %s/%s uuid %d size %ld generation %u hosts %u origin %d upkeep %d%d%d %s", pool,
 			 record->name, record->uuid[0], (long)record->size_bytes, record->generation, record->host_count,
-			 record->has_origin, record->thick, record->allocating, record->shares);
+			 record->has_origin, record->thick, record->allocating, record->shares,
+			 volume_move_text(record->move));
+		if (record->move == VOLUME_MOVE_INCOMING) { /* no host reads its data */
+			add_text(self, "\n");
+			return;
+		}
 		must(volume_open_data(self->tree, pool, record, O_RDONLY, &fd, NULL) == 0);
 	}
 	add_data(self, memory, fd);

@@ -18,186 +18,48 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "base/random.h"
 #include "changes.h"
+#include "trial.h"
 
-enum { TEXTS_MAX = 32, MET_MAX = 4096, LONG_CHANGES = 24 };
+enum { MET_MAX = 4096, LONG_CHANGES = 24 };
 
-/* ---- power cuts ---- */
+/* ---- changes as they are tried ---- */
 
-static uint32_t cuts; /* states that were opened */
-
-/* The different contents that the tree had after a power cut during one change. */
-struct outcome {
-	char *texts[TEXTS_MAX];
-	uint32_t text_count;
-	bool is_broken; /* it did not open, or something was left that belongs to no object */
-	char broken_text[TEXT_BYTES + 128];
-	bool cuts_recovery, is_recovering; /* the power is cut again during each call of the open that follows */
-	struct random *random;		   /* NULL: `chosen` is not wanted */
-	struct memory_fs *chosen;	   /* one of the states, at random */
-	uint32_t seen;
+struct op_change {
+	enum op op;
+	struct begun begun;
 };
 
-struct point {
-	struct memory_fs *memory;
-	struct outcome *outcome;
-};
-
-static void cut_power(void *ctx);
-
-static void add_outcome(struct outcome *self, const char *text)
+static int begin_op(void *ctx, struct contents *now, struct memory_fs *memory)
 {
-	for (uint32_t i = 0; i < self->text_count; i++)
-		if (strcmp(self->texts[i], text) == 0)
-			return;
-	must(self->text_count < TEXTS_MAX);
-	self->texts[self->text_count] = strdup(text);
-	must(self->texts[self->text_count++]);
+	struct op_change *self = ctx;
+
+	return begin_change(self->op, now, memory, &self->begun);
 }
 
-/* Open what a power cut left. After the trash is emptied, no file may be there that belongs to no object. */
-static void open_crashed(void *ctx, struct memory_fs *crashed)
+static int make_op(void *ctx, struct contents *now, struct memory_fs *memory)
 {
-	struct outcome *self = ctx;
-	struct point point = { .memory = crashed, .outcome = self };
-	bool cuts_again = self->cuts_recovery && !self->is_recovering;
-	struct contents *contents;
+	struct op_change *self = ctx;
 
-	cuts++;
-	if (self->random && random_below(self->random, ++self->seen) == 0) {
-		if (self->chosen)
-			memory_fs_destroy(self->chosen);
-		self->chosen = memory_fs_copy(crashed);
-	}
-	if (cuts_again) {
-		self->is_recovering = true;
-		memory_fs_at_each_call(crashed, cut_power, &point);
-	}
-	contents = open_tree(crashed);
-	add_outcome(self, contents->text);
-	while (contents->tree && pool_tree_delete_trash(contents->tree, NULL) == 1)
-		;
-	if (!contents->tree || contents->damaged_count > 0 || memory_fs_nodes(crashed) != contents->node_count) {
-		self->is_broken = true;
-		snprintf(self->broken_text, sizeof(self->broken_text), "%s(%zu files and folders, %zu belong to objects)\n",
-			 contents->text, memory_fs_nodes(crashed), contents->node_count);
-	}
-	close_tree(contents);
-	must(memory_fs_open_count(crashed) == 0);
-	if (cuts_again) {
-		memory_fs_at_each_call(crashed, NULL, NULL);
-		self->is_recovering = false;
-	}
+	return make_change(self->op, now, memory, &self->begun);
 }
 
-static void cut_power(void *ctx)
+/* `self` has the state of the change. */
+static struct trial_change change_of(struct op_change *self, enum op op)
 {
-	struct point *self = ctx;
-
-	memory_fs_each_crash(self->memory, open_crashed, self->outcome);
+	self->op = op;
+	return (struct trial_change){
+		.name = op_names[op], .begin = op == REVERT ? begin_op : NULL, .make = make_op, .ctx = self
+	};
 }
 
-static struct memory_fs *take_chosen(struct outcome *self)
+/* Returns NULL if all is right, else a text to free. */
+static char *try_op(struct memory_fs **memory, enum op op, struct trial *trial)
 {
-	struct memory_fs *chosen = self->chosen;
+	struct op_change op_change;
+	struct trial_change change = change_of(&op_change, op);
 
-	self->chosen = NULL;
-	return chosen;
-}
-
-static void free_outcome(struct outcome *self)
-{
-	if (self->chosen)
-		memory_fs_destroy(self->chosen);
-	for (uint32_t i = 0; i < self->text_count; i++)
-		free(self->texts[i]);
-	free(self);
-}
-
-/* Whether the outcome has only these two texts; NULL: not allowed. */
-static bool has_only(const struct outcome *self, const char *before, const char *after)
-{
-	for (uint32_t i = 0; i < self->text_count; i++)
-		if ((!before || strcmp(self->texts[i], before) != 0) && strcmp(self->texts[i], after) != 0)
-			return false;
-	return !self->is_broken;
-}
-
-/* How a change is tried. */
-struct trial {
-	enum { PLANT_NOTHING, PLANT_MISSING_SYNC, PLANT_LATE_SYNC, PLANT_LATE_RENAME } plant;
-	uint32_t index; /* of the sync or the rename */
-	bool cuts_recovery;
-	struct random *random; /* set: the memory afterwards may be one of the states that a power cut leaves */
-	uint32_t sync_count;   /* set by try_change() */
-	bool was_late;	       /* likewise: the planted wrong order was there */
-};
-
-static void plant(struct memory_fs *memory, const struct trial *trial)
-{
-	memory_fs_skip_sync(memory, trial->plant == PLANT_MISSING_SYNC ? trial->index : UINT32_MAX);
-	if (trial->plant == PLANT_LATE_SYNC || trial->plant == PLANT_LATE_RENAME)
-		memory_fs_make_late(memory, trial->plant == PLANT_LATE_SYNC, trial->index);
-}
-
-/* Make the change with a power cut before each call. Returns what it returned. */
-static int change_with_cuts(struct memory_fs *memory, enum op op, struct contents *now, struct trial *trial,
-			    struct outcome *during)
-{
-	struct point point = { .memory = memory, .outcome = during };
-	int error;
-
-	plant(memory, trial);
-	memory_fs_at_each_call(memory, cut_power, &point);
-	error = change(op, now, memory);
-	if (trial->plant == PLANT_LATE_SYNC || trial->plant == PLANT_LATE_RENAME)
-		memory_fs_make_late(memory, true, UINT32_MAX);
-	memory_fs_at_each_call(memory, NULL, NULL);
-	trial->sync_count = memory_fs_syncs(memory);
-	trial->was_late = memory_fs_was_late(memory);
-	memory_fs_skip_sync(memory, UINT32_MAX);
-	return error;
-}
-
-/*
- * Make the change `op` to `*memory`, with a power cut before each call and after the last one. Returns NULL if all is
- * right, else a text to free.
- */
-static char *try_change(struct memory_fs **memory, enum op op, struct trial *trial)
-{
-	struct outcome *during = calloc(1, sizeof(*during)), *after_it = calloc(1, sizeof(*after_it));
-	struct contents *now = open_tree(*memory), *after;
-	char *before, *problem = NULL;
-	int error;
-
-	must(during && after_it && now->tree);
-	during->cuts_recovery = after_it->cuts_recovery = trial->cuts_recovery;
-	during->random = trial->random;
-	before = strdup(now->text);
-	memory_fs_settle(*memory); /* open may have made the folders */
-	error = change_with_cuts(*memory, op, now, trial, during);
-	memory_fs_each_crash(*memory, open_crashed, after_it);
-	close_tree(now);
-	memory_fs_settle(*memory);
-	after = open_tree(*memory);
-	must(error == 0 || trial->plant != PLANT_NOTHING || strcmp(after->text, before) == 0);
-	if (!has_only(during, before, after->text) || !has_only(after_it, NULL, after->text)) {
-		struct outcome *wrong = has_only(during, before, after->text) ? after_it : during;
-
-		must(asprintf(&problem, "%s %s: before:\n%safter:\n%sbroken:\n%slast:\n%s",
-			      wrong == during ? "during" : "after", op_names[op], before, after->text, wrong->broken_text,
-			      wrong->text_count ? wrong->texts[wrong->text_count - 1] : "") > 0);
-	}
-	close_tree(after);
-	if (during->chosen && random_below(trial->random, 4) == 0) {
-		memory_fs_destroy(*memory);
-		*memory = take_chosen(during);
-	}
-	free(before);
-	free_outcome(during);
-	free_outcome(after_it);
-	return problem;
+	return try_change(memory, &change, trial);
 }
 
 /* ---- tests ---- */
@@ -243,10 +105,36 @@ static struct memory_fs *prepared(enum op op)
 		must(change(MARK_SHARING, now, memory) == 0);
 	if (op == UNPUBLISH)
 		must(change(PUBLISH, now, memory) == 0);
+	if (op == COPY_SNAPSHOT || op == ACCEPT_COPY || op == DISCARD_COPY)
+		must(change(PREPARE_COPY, now, memory) == 0);
+	if (op == TAKE_BACK)
+		must(change(GIVE_AWAY, now, memory) == 0);
 	close_tree(now);
 	memory_fs_settle(memory);
 	return memory;
 }
+
+/* Some of the changes. */
+struct ops {
+	uint32_t count;
+	enum op ops[OP_COUNT];
+};
+
+static struct ops common_ops(void)
+{
+	struct ops ops = { .count = COMMON_OPS };
+
+	for (uint32_t i = 0; i < ops.count; i++)
+		ops.ops[i] = (enum op)i;
+	return ops;
+}
+
+/* Those of moves, and what may come between them. */
+static const struct ops move_ops = {
+	.count = 9,
+	.ops = { PREPARE_COPY, COPY_SNAPSHOT, ACCEPT_COPY, DISCARD_COPY, GIVE_AWAY, TAKE_BACK, REVERT, REMOVE,
+		 DELETE_TRASH },
+};
 
 /* States that were met: of two sequences that lead to the same state only one is continued. */
 static struct {
@@ -277,18 +165,19 @@ static bool is_met(struct memory_fs *memory, int depth)
 	return false;
 }
 
-static void try_sequences(struct memory_fs *from, int depth, uint32_t *changes)
+/* Sequences of changes, each of which is one of `ops`. */
+static void try_sequences(struct memory_fs *from, const struct ops *ops, int depth, uint32_t *changes)
 {
-	for (enum op op = 0; op < OP_COUNT; op++) {
+	for (uint32_t i = 0; i < ops->count; i++) {
 		struct memory_fs *memory = memory_fs_copy(from);
 		struct trial trial = { .plant = PLANT_NOTHING };
-		char *problem = try_change(&memory, op, &trial);
+		char *problem = try_op(&memory, ops->ops[i], &trial);
 
 		if (problem)
 			fail_msg("%s", problem);
 		(*changes)++;
 		if (depth > 1 && !is_met(memory, depth - 1))
-			try_sequences(memory, depth - 1, changes);
+			try_sequences(memory, ops, depth - 1, changes);
 		memory_fs_destroy(memory);
 	}
 }
@@ -302,13 +191,26 @@ static void free_met(void)
 static void test_three_changes_survive_power_cuts(void **state)
 {
 	struct memory_fs *empty = memory_fs_create(), *full = populated();
+	struct ops ops = common_ops();
 	uint32_t changes = 0;
 
-	try_sequences(empty, 3, &changes);
-	try_sequences(full, 3, &changes);
-	print_message("# %u changes, %u states, %u power cuts\n", changes, met_count, cuts);
+	try_sequences(empty, &ops, 3, &changes);
+	try_sequences(full, &ops, 3, &changes);
+	print_message("# %u changes, %u states, %u power cuts\n", changes, met_count, trial_cuts());
 	assert_true(changes > 100);
 	memory_fs_destroy(empty);
+	memory_fs_destroy(full);
+	free_met();
+}
+
+static void test_three_changes_of_a_move_survive_power_cuts(void **state)
+{
+	struct memory_fs *full = populated();
+	uint32_t changes = 0, before = trial_cuts();
+
+	try_sequences(full, &move_ops, 3, &changes);
+	print_message("# %u changes, %u states, %u power cuts\n", changes, met_count, trial_cuts() - before);
+	assert_true(changes > 100);
 	memory_fs_destroy(full);
 	free_met();
 }
@@ -318,7 +220,7 @@ static void test_a_power_cut_during_the_recovery_changes_nothing(void **state)
 	for (enum op op = 0; op < OP_COUNT; op++) {
 		struct memory_fs *memory = prepared(op);
 		struct trial trial = { .cuts_recovery = true };
-		char *problem = try_change(&memory, op, &trial);
+		char *problem = try_op(&memory, op, &trial);
 
 		if (problem)
 			fail_msg("%s", problem);
@@ -332,23 +234,24 @@ static void test_a_power_cut_during_the_recovery_changes_nothing(void **state)
  * Without that a power cut may undo what it did to the blocks, but the file reads the same.
  */
 static const struct {
-	int plant;
+	enum plant plant;
 	enum op op;
 	uint32_t first, last;
 } harmless[] = {
-	{ PLANT_MISSING_SYNC, SNAPSHOT, 3, 5 },	   { PLANT_MISSING_SYNC, SNAPSHOT_S, 3, 5 },
-	{ PLANT_LATE_SYNC, SNAPSHOT, 3, 5 },	   { PLANT_LATE_SYNC, SNAPSHOT_S, 3, 5 },
+	{ PLANT_MISSING_SYNC, SNAPSHOT, 3, 5 },	   { PLANT_LATE_SYNC, SNAPSHOT, 3, 5 },
 	{ PLANT_LATE_SYNC, SNAPSHOT_GROUP, 9, 9 }, { PLANT_LATE_RENAME, SNAPSHOT, 0, 0 },
-	{ PLANT_LATE_RENAME, SNAPSHOT_S, 0, 0 },   { PLANT_MISSING_SYNC, ALLOCATE, 0, 0 },
-	{ PLANT_MISSING_SYNC, UNSHARE, 0, 0 },	   { PLANT_LATE_SYNC, ALLOCATE, 0, 0 },
-	{ PLANT_LATE_SYNC, UNSHARE, 0, 0 },
+	{ PLANT_MISSING_SYNC, ALLOCATE, 0, 0 },	   { PLANT_MISSING_SYNC, UNSHARE, 0, 0 },
+	{ PLANT_LATE_SYNC, ALLOCATE, 0, 0 },	   { PLANT_LATE_SYNC, UNSHARE, 0, 0 },
 };
 
-static bool is_harmless(int plant, enum op op, uint32_t index)
+static bool is_harmless(void *ctx, enum plant plant, uint32_t index)
 {
-	bool syncs_sums = changes_with_sums &&
-			  (op == SNAPSHOT || op == SNAPSHOT_S || op == SNAPSHOT_GROUP || op == ALLOCATE || op == UNSHARE);
+	enum op op = ((struct op_change *)ctx)->op;
+	bool is_snapshot = op == SNAPSHOT || op == SNAPSHOT_S || op == COPY_SNAPSHOT;
+	bool syncs_sums = changes_with_sums && (is_snapshot || op == SNAPSHOT_GROUP || op == ALLOCATE || op == UNSHARE);
 
+	if (is_snapshot)
+		op = SNAPSHOT;
 	if (syncs_sums && plant != PLANT_LATE_RENAME && index > 0)
 		index--; /* the second sync is that of the checksums, and like the first one */
 	for (size_t i = 0; i < ARRAY_COUNT(harmless); i++)
@@ -359,24 +262,19 @@ static bool is_harmless(int plant, enum op op, uint32_t index)
 }
 
 /* Try each change with each bug of this kind: each that does harm is found. Returns their number. */
-static uint32_t try_bugs(int kind)
+static uint32_t try_all_bugs(enum plant plant)
 {
 	uint32_t found = 0;
 
 	for (enum op op = 0; op < OP_COUNT; op++) {
-		struct trial trial = { .plant = kind, .sync_count = 1, .was_late = true };
+		struct memory_fs *from = prepared(op);
+		struct op_change op_change;
+		struct trial_change change = change_of(&op_change, op);
+		char *missed = try_bugs(from, &change, &(struct trial){ .plant = plant }, is_harmless, &found);
 
-		for (; kind == PLANT_MISSING_SYNC ? trial.index < trial.sync_count : trial.was_late; trial.index++) {
-			struct memory_fs *memory = prepared(op);
-			char *problem = try_change(&memory, op, &trial);
-			bool is_planted = kind == PLANT_MISSING_SYNC ? trial.sync_count > 0 : trial.was_late;
-
-			if (!problem && is_planted && !is_harmless(kind, op, trial.index))
-				fail_msg("%s: bug %d at %u is not found", op_names[op], kind, trial.index);
-			found += problem != NULL;
-			free(problem);
-			memory_fs_destroy(memory);
-		}
+		if (missed)
+			fail_msg("%s", missed);
+		memory_fs_destroy(from);
 	}
 	return found;
 }
@@ -384,17 +282,43 @@ static uint32_t try_bugs(int kind)
 /* Without any one of its syncs each change loses data or keeps its promise too late. */
 static void test_each_missing_sync_is_found(void **state)
 {
-	assert_true(try_bugs(PLANT_MISSING_SYNC) > 40);
+	assert_true(try_all_bugs(PLANT_MISSING_SYNC) > 40);
 }
 
 static void test_each_rename_before_a_sync_is_found(void **state)
 {
-	assert_true(try_bugs(PLANT_LATE_SYNC) > 20);
+	assert_true(try_all_bugs(PLANT_LATE_SYNC) > 20);
 }
 
 static void test_each_rename_after_its_sync_is_found(void **state)
 {
-	assert_true(try_bugs(PLANT_LATE_RENAME) > 15);
+	assert_true(try_all_bugs(PLANT_LATE_RENAME) > 15);
+}
+
+/* The folders may come to the disk after the rename of the first pool: it is not promised before its syncs. */
+static bool is_late_root(void *ctx, enum plant plant, uint32_t index)
+{
+	return plant == PLANT_LATE_SYNC && index == 0;
+}
+
+/* The first open of a storage makes its folders: the first pool is in them. */
+static void test_the_first_open_is_durable(void **state)
+{
+	static const enum plant plants[] = { PLANT_MISSING_SYNC, PLANT_LATE_SYNC, PLANT_LATE_RENAME };
+	struct memory_fs *empty = memory_fs_create(), *memory = memory_fs_copy(empty);
+	struct op_change op_change;
+	struct trial_change change = change_of(&op_change, CREATE_POOL);
+	char *problem = try_change(&memory, &change, &(struct trial){ .is_first = true });
+	uint32_t found = 0;
+
+	for (size_t i = 0; !problem && i < ARRAY_COUNT(plants); i++)
+		problem = try_bugs(empty, &change, &(struct trial){ .plant = plants[i], .is_first = true }, is_late_root,
+				   &found);
+	if (problem)
+		fail_msg("%s", problem);
+	assert_true(found > 5);
+	memory_fs_destroy(memory);
+	memory_fs_destroy(empty);
 }
 
 /* The contents after the tree is opened again. */
@@ -408,19 +332,32 @@ static char *text_after(struct memory_fs *memory)
 	return text;
 }
 
+/* The contents if the tree were opened again now. */
+static char *text_of_copy(const struct memory_fs *memory)
+{
+	struct memory_fs *copy = memory_fs_copy(memory);
+	char *text = text_after(copy);
+
+	memory_fs_destroy(copy);
+	return text;
+}
+
 /*
  * Call number `index` of the change fails. Without an error the change is complete; with one it is not there, unless the
  * tree has failed. Returns whether there was such a call.
  */
 static bool try_failure(struct memory_fs *memory, enum op op, uint32_t index, const char *complete)
 {
-	char *before = text_after(memory), *after;
 	struct contents *now = open_tree(memory);
 	bool has_failed, is_tree_failed;
+	char *before, *after;
+	struct begun begun;
 	int error;
 
+	must(begin_change(op, now, memory, &begun) == 0);
+	before = text_of_copy(memory);
 	memory_fs_fail_call(memory, index, -EIO);
-	error = change(op, now, memory);
+	error = make_change(op, now, memory, &begun);
 	has_failed = memory_fs_has_failed(memory);
 	memory_fs_fail_call(memory, UINT32_MAX, 0);
 	is_tree_failed = pool_tree_is_failed(now->tree);
@@ -468,12 +405,14 @@ static void test_each_failing_call_leaves_the_old_state_or_fails_the_tree(void *
 /* There are more files and syncs, so more states: sequences of two changes are enough. */
 static void test_changes_of_volumes_with_checksums(void **state)
 {
+	struct ops ops = common_ops();
 	struct memory_fs *full;
 	uint32_t changes = 0;
 
 	changes_with_sums = true;
 	full = populated();
-	try_sequences(full, 2, &changes);
+	try_sequences(full, &ops, 2, &changes);
+	try_sequences(full, &move_ops, 2, &changes);
 	memory_fs_destroy(full);
 	free_met();
 	test_each_failing_call_leaves_the_old_state_or_fails_the_tree(state);
@@ -493,14 +432,14 @@ static void test_random_sequences_survive_power_cuts(void **state)
 		random_init(&random, seed);
 		for (uint32_t i = 0; i < LONG_CHANGES; i++) {
 			struct trial trial = { .random = &random, .cuts_recovery = random_below(&random, 8) == 0 };
-			char *problem = try_change(&memory, (enum op)random_below(&random, OP_COUNT), &trial);
+			char *problem = try_op(&memory, (enum op)random_below(&random, OP_COUNT), &trial);
 
 			if (problem)
 				fail_msg("seed %llu, change %u: %s", (unsigned long long)seed, i, problem);
 		}
 		memory_fs_destroy(memory);
 	}
-	print_message("# %u power cuts\n", cuts);
+	print_message("# %u power cuts\n", trial_cuts());
 }
 
 int main(void)
@@ -508,6 +447,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_failing_call_leaves_the_old_state_or_fails_the_tree),
 		cmocka_unit_test(test_three_changes_survive_power_cuts),
+		cmocka_unit_test(test_three_changes_of_a_move_survive_power_cuts),
+		cmocka_unit_test(test_the_first_open_is_durable),
 		cmocka_unit_test(test_a_power_cut_during_the_recovery_changes_nothing),
 		cmocka_unit_test(test_each_missing_sync_is_found),
 		cmocka_unit_test(test_each_rename_before_a_sync_is_found),
