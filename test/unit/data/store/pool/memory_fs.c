@@ -434,6 +434,7 @@ void memory_fs_destroy(struct memory_fs *self)
 {
 	memory_state_clear(&self->base);
 	memory_state_clear(&self->live);
+	memory_seen_clear(&self->seen);
 	for (uint32_t i = 0; i < self->change_count; i++)
 		free(self->changes[i].data);
 	free(self->changes);
@@ -449,6 +450,7 @@ void memory_fs_at_each_call(struct memory_fs *self, void (*point)(void *ctx), vo
 {
 	if (self->base.count == 0)
 		memory_state_copy(&self->base, &self->live);
+	memory_seen_clear(&self->seen);
 	self->point = point;
 	self->point_ctx = ctx;
 }

@@ -50,6 +50,8 @@ bool memory_fs_has_failed(const struct memory_fs *memory);
 
 /* Call `state(ctx, fs)` with each different file system that a power cut now may leave; it is destroyed afterwards. */
 void memory_fs_each_crash(struct memory_fs *memory, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx);
+/* The same, but only with those that this function has not met since memory_fs_at_each_call(). */
+void memory_fs_each_new_crash(struct memory_fs *memory, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx);
 
 /* All changes are durable now, as after some time without a power cut. */
 void memory_fs_settle(struct memory_fs *memory);

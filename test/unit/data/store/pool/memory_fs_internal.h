@@ -45,6 +45,12 @@ struct memory_state {
 	int count;
 };
 
+/* Hashes of states. */
+struct memory_seen {
+	uint64_t *hashes; /* 0: a free place */
+	uint32_t count, capacity;
+};
+
 struct memory_fs {
 	struct pool_fs calls;
 	struct memory_state base, live;
@@ -57,6 +63,7 @@ struct memory_fs {
 	int locked_fd;
 	void (*point)(void *ctx);
 	void *point_ctx;
+	struct memory_seen seen; /* since the point was set */
 	uint32_t skip_sync, sync_count;
 	uint32_t fail_call, call_count;
 	struct {
@@ -69,6 +76,12 @@ struct memory_fs {
 	int fail_error;
 	bool has_failed;
 };
+
+/* ---- power_cut.c ---- */
+
+void memory_seen_clear(struct memory_seen *seen);
+
+/* ---- memory_state.c ---- */
 
 /* A copy to free. */
 void *memory_copy(const void *from, size_t bytes);

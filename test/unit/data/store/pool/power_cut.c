@@ -11,7 +11,7 @@
 enum {
 	UNSYNCED_MAX = 63,
 	SUBSETS_MAX = 12, /* of more unsynced changes not all subsets are tried */
-	SEEN_MAX = 1 << 14,
+	SEEN_LEAST = 64,
 };
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes)
@@ -61,24 +61,62 @@ static uint64_t hash_state(const struct memory_state *state, int folder)
 	return sum;
 }
 
+/* ---- states that were met ---- */
+
+void memory_seen_clear(struct memory_seen *seen)
+{
+	free(seen->hashes);
+	*seen = (struct memory_seen){ .hashes = NULL };
+}
+
+/* The place of the hash, or the free one that it can get. */
+static uint64_t *find_place(const struct memory_seen *seen, uint64_t hash)
+{
+	uint64_t at = hash & (seen->capacity - 1);
+
+	while (seen->hashes[at] != 0 && seen->hashes[at] != hash)
+		at = (at + 1) & (seen->capacity - 1);
+	return &seen->hashes[at];
+}
+
+static void make_larger(struct memory_seen *seen)
+{
+	struct memory_seen larger = { .count = seen->count, .capacity = MAX(2 * seen->capacity, (uint32_t)SEEN_LEAST) };
+
+	larger.hashes = calloc(larger.capacity, sizeof(*larger.hashes));
+	must(larger.hashes);
+	for (uint32_t i = 0; i < seen->capacity; i++)
+		if (seen->hashes[i])
+			*find_place(&larger, seen->hashes[i]) = seen->hashes[i];
+	free(seen->hashes);
+	*seen = larger;
+}
+
+/* Whether the state was not met before; from now on it is. */
+static bool is_new(struct memory_seen *seen, uint64_t hash)
+{
+	uint64_t *place;
+
+	hash = hash ? hash : 1;
+	if (2 * seen->count >= seen->capacity)
+		make_larger(seen);
+	place = find_place(seen, hash);
+	if (*place == hash)
+		return false;
+	*place = hash;
+	seen->count++;
+	return true;
+}
+
+/* ---- power cuts ---- */
+
 struct crash {
 	struct memory_fs *self;
 	uint32_t unsynced[UNSYNCED_MAX], unsynced_count;
-	uint64_t seen[SEEN_MAX];
-	uint32_t seen_count;
+	struct memory_seen *seen;
 	void (*state)(void *ctx, struct memory_fs *crashed);
 	void *ctx;
 };
-
-static bool is_new(struct crash *crash, uint64_t hash)
-{
-	for (uint32_t i = 0; i < crash->seen_count; i++)
-		if (crash->seen[i] == hash)
-			return false;
-	must(crash->seen_count < SEEN_MAX);
-	crash->seen[crash->seen_count++] = hash;
-	return true;
-}
 
 /* The state with the unsynced changes of `mask`, the last write of which may be torn. */
 static void visit_subset(struct crash *crash, uint64_t mask, bool is_torn)
@@ -101,7 +139,7 @@ static void visit_subset(struct crash *crash, uint64_t mask, bool is_torn)
 		bit += !is_durable;
 	}
 	must(bit == crash->unsynced_count);
-	if (is_new(crash, hash_state(&state, ROOT))) {
+	if (is_new(crash->seen, hash_state(&state, ROOT))) {
 		crashed = memory_fs_create();
 		memory_state_clear(&crashed->live);
 		memory_state_clear(&crashed->base);
@@ -129,21 +167,29 @@ static void visit_subsets(struct crash *crash)
 	}
 }
 
-void memory_fs_each_crash(struct memory_fs *self, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
+static void each_crash(struct memory_fs *self, struct memory_seen *seen,
+		       void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
 {
-	struct crash *crash = malloc(sizeof(*crash));
+	struct crash crash = { .self = self, .seen = seen, .state = state, .ctx = ctx };
 
-	must(crash);
-	crash->self = self;
-	crash->state = state;
-	crash->ctx = ctx;
-	crash->unsynced_count = crash->seen_count = 0;
 	for (uint32_t i = 0; i < self->change_count; i++) {
 		if (self->changes[i].is_synced && self->changes[i].is_to_synced)
 			continue;
-		must(crash->unsynced_count < UNSYNCED_MAX);
-		crash->unsynced[crash->unsynced_count++] = i;
+		must(crash.unsynced_count < UNSYNCED_MAX);
+		crash.unsynced[crash.unsynced_count++] = i;
 	}
-	visit_subsets(crash);
-	free(crash);
+	visit_subsets(&crash);
+}
+
+void memory_fs_each_crash(struct memory_fs *self, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
+{
+	struct memory_seen seen = { .hashes = NULL };
+
+	each_crash(self, &seen, state, ctx);
+	memory_seen_clear(&seen);
+}
+
+void memory_fs_each_new_crash(struct memory_fs *self, void (*state)(void *ctx, struct memory_fs *crashed), void *ctx)
+{
+	each_crash(self, &self->seen, state, ctx);
 }

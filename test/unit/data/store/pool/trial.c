@@ -105,7 +105,7 @@ static void cut_power(void *ctx)
 {
 	struct point *self = ctx;
 
-	memory_fs_each_crash(self->memory, open_crashed, self->outcome);
+	memory_fs_each_new_crash(self->memory, open_crashed, self->outcome);
 }
 
 static struct memory_fs *take_chosen(struct outcome *self)
