@@ -40,6 +40,8 @@ const char *const op_names[OP_COUNT] = {
 	[DISCARD_COPY] = "discard copy",
 	[GIVE_AWAY] = "give away",
 	[TAKE_BACK] = "take back",
+	[ABANDON] = "abandon",
+	[TRY_REFLINKS] = "try reflinks",
 };
 
 bool changes_with_sums;
@@ -333,7 +335,39 @@ static int accept_copy(struct contents *now, struct memory_fs *memory)
 	return error ? error : volume_update(now->tree, "p", &record, NULL);
 }
 
-static int make_move(enum op op, struct contents *now, struct memory_fs *memory)
+/* ---- what changes no object ---- */
+
+static int abandon_snapshot(struct contents *now, const struct volume_record *volume)
+{
+	struct snapshot_member member = { .pool = "p", .volume = "a" };
+	struct snapshot_group group = { .members = &member, .count = 1 };
+	int error;
+
+	member.record = (struct snapshot_record){ .name = "u", .size_bytes = BLOCK, .checksums = volume->checksums };
+	error = snapshot_group_begin(now->tree, &group, NULL);
+	if (error == 0)
+		snapshot_group_abandon(now->tree, &group);
+	return error;
+}
+
+static int abandon_all(struct contents *now)
+{
+	const struct volume_record clone = volume_named("d", false), *volume = find_volume(now, "a");
+	struct volume_build build;
+	int error = volume ? abandon_snapshot(now, volume) : -ENOENT;
+
+	if (error == 0)
+		error = volume_build_begin(now->tree, &clone, &build, NULL);
+	if (error)
+		return error;
+	volume_build_abandon(now->tree, &build);
+	error = volume_restore_begin(now->tree, "p", volume, BLOCK, &build, NULL);
+	if (error == 0)
+		volume_restore_abandon(now->tree, volume, &build);
+	return error;
+}
+
+static int make_other(enum op op, struct contents *now, struct memory_fs *memory)
 {
 	switch (op) {
 	case PREPARE_COPY:
@@ -348,6 +382,10 @@ static int make_move(enum op op, struct contents *now, struct memory_fs *memory)
 		return set_move(now, VOLUME_MOVE_NONE, VOLUME_MOVE_OUTGOING);
 	case TAKE_BACK:
 		return set_move(now, VOLUME_MOVE_OUTGOING, VOLUME_MOVE_NONE);
+	case ABANDON:
+		return abandon_all(now);
+	case TRY_REFLINKS:
+		return pool_tree_has_reflinks(now->tree) ? 0 : -EOPNOTSUPP;
 	default:
 		break;
 	}
@@ -495,7 +533,7 @@ int make_change(enum op op, struct contents *now, struct memory_fs *memory, stru
 	case REVERT:
 		return volume_restore_revert(now->tree, &begun->record, &begun->build, NULL);
 	default:
-		return make_move(op, now, memory);
+		return make_other(op, now, memory);
 	}
 }
 

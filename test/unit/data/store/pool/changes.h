@@ -41,6 +41,8 @@ enum op {
 	DISCARD_COPY,
 	GIVE_AWAY,
 	TAKE_BACK,
+	ABANDON, /* begin a snapshot, a clone and a restore, and give them up */
+	TRY_REFLINKS,
 	OP_COUNT,
 };
 
