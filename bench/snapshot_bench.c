@@ -129,9 +129,11 @@ static void wait_for(thread_fn fn, void *ctx)
 static int control_open(void *ctx)
 {
 	const struct file_options options = { .name = "v", .filename = data_path, .block_bytes = BLOCK_BYTES };
+	struct file_bdev *file;
 	struct fathom_fault why;
 
-	must(file_create(&options, &why) == 0);
+	must(file_bdev_open(&options, &file, &why) == 0);
+	must(file_bdev_register(file, NULL, &why) == 0);
 	must(bdev_open("v", NULL, NULL, &bench.desc) == 0);
 	return 0;
 }

@@ -5,6 +5,7 @@ import ctypes
 import os
 import stat
 import struct
+import tempfile
 import threading
 import unittest
 
@@ -18,17 +19,16 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class HangingFile:
-    """`path` is a file of zeroes. After hang(), reads, writes and flushes get no answer until release()."""
+    """`path` is a file of zeroes. After hang(), the chosen requests get no answer until release()."""
 
     def __init__(self, directory, size):
         if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
             raise unittest.SkipTest("mounting needs root and /dev/fuse")
-        self.mount = os.path.join(directory, "hanging")
-        os.mkdir(self.mount)
+        self.mount = tempfile.mkdtemp(prefix="hanging", dir=directory)
         self.path = os.path.join(self.mount, "disk")
         self.data = bytearray(size)
         self.lock = threading.Lock()
-        self.is_hung, self.held = False, []
+        self.hung, self.held = (), []
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other"
         if libc.mount(b"hanging", self.mount.encode(), b"fuse", 0, options.encode()) != 0:
@@ -37,13 +37,14 @@ class HangingFile:
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
-    def hang(self):
+    def hang(self, *opcodes):
+        """Default: reads, writes and syncs. An open is OPEN, a close FLUSH."""
         with self.lock:
-            self.is_hung = True
+            self.hung = opcodes or (READ, WRITE, FSYNC)
 
     def release(self):
         with self.lock:
-            self.is_hung, held, self.held = False, self.held, []
+            self.hung, held, self.held = (), self.held, []
         for request in held:
             self.answer(*request)
 
@@ -70,7 +71,7 @@ class HangingFile:
             if opcode in (FORGET, BATCH_FORGET, INTERRUPT):
                 continue
             with self.lock:
-                if self.is_hung and opcode in (READ, WRITE, FSYNC):
+                if opcode in self.hung:
                     self.held.append(request)
                     continue
             self.answer(*request)

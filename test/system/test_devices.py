@@ -5,10 +5,11 @@ import json
 import os
 import re
 import subprocess
+import threading
 import time
 import unittest
 
-from hanging import HangingFile
+from hanging import FLUSH, OPEN, HangingFile
 from harness import FATHOM, NQN, EngineTest, RpcError, run
 
 OTHER = NQN + ":other"
@@ -102,7 +103,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
         self.assertLess(time.monotonic() - before, 50)
         self.assertEqual([row["name"] for row in engine.rpc("bdev_get_bdevs")], ["Sound"])
         hung.release()
-        self.wait_for_log(engine, r"NOTICE: block device Hung: the last I/O completed \d+ s after its deletion")
+        self.wait_for_log(engine, r"NOTICE: block device Hung: its file was closed \d+ s after its deletion")
         self.assertEqual(engine.stop(), 0, engine.log_text())
 
     def test_an_engine_with_hung_io_ends_in_bounded_time(self):
@@ -111,6 +112,37 @@ nvmf_subsystem_add_ns {OTHER} Sound
         self.wait_for_log(engine, "ERROR: .*: exiting (without them|anyway)", 40)
         hung.release()      # the kernel keeps a process until its I/O completes
         self.assertEqual(engine.process.wait(60), 1)
+
+    def wait_for_held(self, hung):
+        deadline = time.monotonic() + 60
+        while hung.held_count() == 0:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+
+    def start_call(self, engine, method, **params):
+        """Call `method`, which hangs; the list that gets its result, and the thread."""
+        results = []
+        thread = threading.Thread(target=lambda: results.append(engine.rpc(method, timeout=100, **params)))
+        thread.start()
+        self.addCleanup(thread.join)
+        return results, thread
+
+    def test_a_file_whose_open_or_close_hangs_stops_no_other_call(self):
+        hung = self.hanging_file()
+        engine = self.engine()
+        engine.serve("bdev_null_create", "N", 16, 4096)
+        for opcode, method, params in ((OPEN, "bdev_aio_create", {"filename": hung.path, "block_size": 4096}),
+                                       (FLUSH, "bdev_aio_delete", {})):
+            hung.hang(opcode)
+            results, thread = self.start_call(engine, method, name="Hung", **params)
+            self.wait_for_held(hung)
+            self.assertEqual([row["name"] for row in engine.rpc("bdev_get_bdevs")], ["N"])
+            engine.perf("--quiet", "--count", 10, "--rw", "read")
+            self.assertEqual(results, [])
+            hung.release()
+            thread.join(60)
+            self.assertEqual(len(results), 1)
+        self.assertEqual(engine.stop(), 0, engine.log_text())
 
 
 class FailingDevice(DeviceTest):

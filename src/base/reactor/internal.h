@@ -125,7 +125,8 @@ struct fathom_thread {
 	struct timer_heap timers;
 	struct reactor *move_to;
 	counter busy_ticks, idle_ticks;
-	uint32_t holds; /* walks and unregistrations that will send their end to this thread: it must not end before */
+	/* walks, unregistrations and jobs of workers that will send their end to this thread: it must not end before */
+	uint32_t holds;
 
 	/* R: file I/O */
 	struct io_uring *uring;

@@ -10,9 +10,13 @@ struct worker_job {
 	void (*work)(struct worker_job *job); /* on the worker thread */
 	void (*done)(struct worker_job *job); /* on `home`, after `work` */
 	struct fathom_thread *home;	      /* the light thread that called worker_start() */
+	bool holds_home;		      /* `home` does not end before `done` */
 };
 
-/* On a light thread. Errors: -EAGAIN and others of pthread_create(3): neither function is called. */
+/*
+ * On a light thread. Under the simulator, which has no pthreads, `work` runs before this returns. Errors: -EAGAIN and
+ * others of pthread_create(3): neither function is called.
+ */
 MUST_CHECK int worker_start(struct worker_job *job);
 
 #endif

@@ -10,11 +10,14 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "base/reactor/daemon.h"
 #include "base/reactor/reactor.h"
+#include "base/reactor/worker.h"
 #include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 
@@ -32,7 +35,8 @@ static void reply_created(struct rpc_request *request, const char *name, int rc,
 }
 
 /*
- * A device is removed after its last I/O completes, which may never happen if the device hangs. The name is free at once.
+ * A device is removed after its last I/O completes and its file is closed, which may never happen if the device hangs. The
+ * name is free at once.
  * The reply waits for removal, but at most DELETE_TIMEOUT_SEC; a later completion is only logged.
  */
 enum { DELETE_TIMEOUT_SEC = 10 };
@@ -53,10 +57,12 @@ static int deletion_timed_out(void *ctx)
 	deletion->request = NULL;
 	poller_unregister(&deletion->timeout);
 	log_warning(
-		"block device %s: deleted, but some of its I/O has not completed for %d s; its file stays open until then",
+		"block device %s: deleted, but some of its I/O has not completed, or its file is not closed, for %d s; the"
+		" file stays open until then",
 		deletion->name, DELETE_TIMEOUT_SEC);
 	rpc_error(request, -ETIMEDOUT,
-		  "%s: \"%s\" is deleted, but some of its I/O has not completed for %d s; its file stays open until then",
+		  "%s: \"%s\" is deleted, but some of its I/O has not completed, or its file is not closed, for %d s; the"
+		  " file stays open until then",
 		  strerror(ETIMEDOUT), deletion->name, DELETE_TIMEOUT_SEC);
 	return 1;
 }
@@ -69,7 +75,7 @@ static void finish_deletion(void *ctx)
 	if (deletion->request)
 		rpc_reply(deletion->request, NULL);
 	else
-		log_notice("block device %s: the last I/O completed %llu s after its deletion", deletion->name,
+		log_notice("block device %s: its file was closed %llu s after its deletion", deletion->name,
 			   (clock_monotonic_ns() - deletion->begin_ns) / NS_PER_SEC);
 	free(deletion);
 }
@@ -181,7 +187,105 @@ void method_bdev_malloc_delete(struct rpc_request *request, const struct bdev_ma
 	delete_kind(request, p->name, "malloc");
 }
 
-/* ---- files, under two names ---- */
+/*
+ * ---- files, under two names ----
+ *
+ * A worker thread opens the file: a disk that hangs stops this request, and no other one.
+ */
+
+struct creation {
+	struct worker_job job;
+	struct rpc_request *request;
+	struct file_options options;
+	char name[BDEV_NAME_BYTES_MAX], *filename;
+	int code;		/* of a reply with an error; 0: the errno */
+	struct file_bdev *file; /* the result; NULL: `why` */
+	struct fathom_fault why;
+	struct bdev_going going;
+	TAILQ_ENTRY(creation) link;
+};
+
+static TAILQ_HEAD(, creation) creations = TAILQ_HEAD_INITIALIZER(creations);
+
+static void end_creation(struct creation *creation, int error)
+{
+	must(!creation->file);
+	TAILQ_REMOVE(&creations, creation, link);
+	reply_created(creation->request, creation->name, error, creation->code, &creation->why);
+	bdev_going_end(&creation->going);
+	free(creation->filename);
+	free(creation);
+}
+
+/* Worker thread. */
+static void open_file(struct worker_job *job)
+{
+	struct creation *creation = container_of(job, struct creation, job);
+
+	if (file_bdev_open(&creation->options, &creation->file, &creation->why))
+		must(creation->why.error && !creation->file);
+}
+
+static void note_opened(struct worker_job *job)
+{
+	struct creation *creation = container_of(job, struct creation, job);
+	struct file_bdev *file = creation->file;
+	int error = creation->why.error;
+
+	creation->file = NULL;
+	if (file && daemon_is_stopping()) {
+		file_bdev_abandon(file);
+		error = fault(&creation->why, -ECANCELED, "the engine is stopping");
+	} else if (file) {
+		error = file_bdev_register(file, NULL, &creation->why);
+	}
+	end_creation(creation, error);
+}
+
+static bool is_being_created(const char *name)
+{
+	const struct creation *creation;
+
+	TAILQ_FOREACH (creation, &creations, link) {
+		if (strcmp(creation->name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* `code`: of a reply with an error; 0: the errno. */
+static void create_file(struct rpc_request *request, const struct file_options *options, int code)
+{
+	struct creation *creation;
+	struct fathom_fault why;
+	int error = 0;
+
+	if (strlen(options->name) >= BDEV_NAME_BYTES_MAX)
+		error = fault(&why, -EINVAL, "a block device's name has at most %d characters, \"%.40s...\" has more",
+			      BDEV_NAME_BYTES_MAX - 1, options->name);
+	else if (bdev_find(options->name) || is_being_created(options->name)) /* before the file gets an attribute */
+		error = fault(&why, -EEXIST, "a block device named \"%s\" exists already", options->name);
+	if (error) {
+		reply_created(request, options->name, error, code, &why);
+		return;
+	}
+	creation = calloc(1, sizeof(*creation));
+	must(creation);
+	creation->request = request;
+	creation->options = *options;
+	creation->code = code;
+	(void)text_copy(creation->name, sizeof(creation->name), options->name); /* as long */
+	creation->filename = strdup(options->filename);
+	must(creation->filename);
+	creation->options.name = creation->name;
+	creation->options.filename = creation->filename;
+	TAILQ_INSERT_TAIL(&creations, creation, link);
+	bdev_going_begin(&creation->going, creation->name);
+	creation->job = (struct worker_job){ .work = open_file, .done = note_opened, .holds_home = true };
+	error = worker_start(&creation->job);
+	if (error)
+		end_creation(creation, fault(&creation->why, error, "cannot start a thread: %s", strerror(-error)));
+}
 
 void method_bdev_uring_create(struct rpc_request *request, const struct bdev_uring_create_params *p)
 {
@@ -191,12 +295,9 @@ void method_bdev_uring_create(struct rpc_request *request, const struct bdev_uri
 		.filename = p->filename,
 		.block_bytes = p->block_size,
 	};
-	struct fathom_fault why;
-	int rc;
 
 	uuid_copy(options.uuid, p->uuid);
-	rc = file_create(&options, &why);
-	reply_created(request, p->name, rc, RPC_CODE_INTERNAL, &why);
+	create_file(request, &options, RPC_CODE_INTERNAL);
 }
 
 void method_bdev_uring_delete(struct rpc_request *request, const struct bdev_uring_delete_params *p)
@@ -213,12 +314,9 @@ void method_bdev_aio_create(struct rpc_request *request, const struct bdev_aio_c
 		.block_bytes = p->block_size,
 		.read_only = p->readonly,
 	};
-	struct fathom_fault why;
-	int rc;
 
 	uuid_copy(options.uuid, p->uuid);
-	rc = file_create(&options, &why);
-	reply_created(request, p->name, rc, 0, &why);
+	create_file(request, &options, 0);
 }
 
 void method_bdev_aio_delete(struct rpc_request *request, const struct bdev_aio_delete_params *p)

@@ -3,8 +3,9 @@
  * backend - the implementations of block devices: null (no storage), malloc (memory), file (files and the kernel's block
  * devices).
  *
- * Each has a function that creates a bdev from its options and registers it; backend_delete() removes any of them. All on
- * the control thread. describe_config() of struct bdev_ops (data/store/bdev/bdev.h) returns the options of an existing one.
+ * null and malloc have a function that creates a bdev from its options and registers it; file has two, as opening blocks.
+ * backend_delete() removes any of them. All on the control thread, but for the opening. describe_config() of struct
+ * bdev_ops (data/store/bdev/bdev.h) returns the options of an existing one.
  */
 #ifndef STORE_BACKEND_BACKEND_H
 #define STORE_BACKEND_BACKEND_H
@@ -68,17 +69,26 @@ struct file_options {
 	bool no_direct;	   /* use the page cache even if O_DIRECT works */
 	/* of VOLUME with blocks of 4096 bytes: the sidecar with the checksums; NULL: none. See data/store/pool/sums.h */
 	const char *sums_filename;
-	struct space_limit *limit; /* of its writes, if file_set_limit() says so; NULL: none. The bdev gets a reference */
 	uint8_t uuid[16];
 };
 
+struct file_bdev;
+
 /*
- * Errors (explained): as null_create(); open()'s errors (-ENOENT, -EACCES, -EROFS, -EMFILE ...); -ENOTBLK: neither a file
- * nor a block device; -EINVAL also: the block size is smaller than the block device's own, or the size is less than a
- * block; -EBUSY: another bdev or another process uses it (several may share it if all are read-only); -ESTALE: the file was
+ * The first step: open the files. It blocks while their disk hangs, so it is for a worker thread. Any thread. Errors
+ * (explained): as null_create(); open()'s errors (-ENOENT, -EACCES, -EROFS, -EMFILE ...); -ENOTBLK: neither a file nor a
+ * block device; -EINVAL also: the block size is smaller than the block device's own, or the size is less than a block;
+ * -EBUSY: another bdev or another process uses it (several may share it if all are read-only); -ESTALE: the file was
  * replaced during the open.
  */
-MUST_CHECK int file_create(const struct file_options *options, struct fathom_fault *why);
+MUST_CHECK int file_bdev_open(const struct file_options *options, struct file_bdev **file_ret, struct fathom_fault *why);
+/* Instead of the second step: a worker thread closes them; bdev_wait_gone() waits for that. Accepts NULL. */
+void file_bdev_abandon(struct file_bdev *file);
+/*
+ * The second step, which takes the files. `limit`: of writes, if file_set_limit() says so; NULL: none; the bdev gets a
+ * reference. Errors (explained): as null_create(); the files are abandoned then.
+ */
+MUST_CHECK int file_bdev_register(struct file_bdev *file, struct space_limit *limit, struct fathom_fault *why);
 /* The open file of `bdev`, of FILE_KIND_VOLUME, has another path: show that. Aborts if out of memory. */
 void file_set_path(struct bdev *bdev, const char *filename);
 
@@ -95,20 +105,19 @@ void file_set_limit(struct bdev *bdev, enum file_limit kind);
 /*
  * ---- the files of a volume ----
  *
- * Opening blocks while a disk hangs, so a worker thread opens them; nothing else here blocks. file_volume_register() and
- * file_volume_exchange() take the files.
+ * The same steps. file_volume_exchange(), too, takes the files.
  */
-struct file_bdev;
 
-/* Any thread. `options`: of FILE_KIND_VOLUME, with a UUID; `limit` is not used. Errors (explained): file_create()'s. */
+/* `options`: of FILE_KIND_VOLUME, with a UUID. */
 MUST_CHECK int file_volume_open(const struct file_options *options, struct file_bdev **file_ret, struct fathom_fault *why);
-/* Accepts NULL. */
 void file_volume_abandon(struct file_bdev *file);
-/* Make a block device of them. `limit`: as in the options. Errors (explained): as null_create(); they are closed then. */
 MUST_CHECK int file_volume_register(struct file_bdev *file, struct space_limit *limit, struct fathom_fault *why);
-/* Whether `bdev`, of a volume, can get these files instead of its own. -EINVAL (explained): not, they are shorter ... */
-MUST_CHECK int file_volume_check(const struct bdev *bdev, const struct file_bdev *file, struct fathom_fault *why);
-/* After the check. No I/O of `bdev` is in progress. */
+/*
+ * Whether `bdev`, of a volume, can get these files instead of its own. Errors (explained): -EINVAL: not, they are shorter
+ * ...; -EMFILE.
+ */
+MUST_CHECK int file_volume_check(const struct bdev *bdev, struct file_bdev *file, struct fathom_fault *why);
+/* After the check. No I/O of `bdev` is in progress. The former files are abandoned. */
 void file_volume_exchange(struct bdev *bdev, struct file_bdev *file);
 
 /*

@@ -380,10 +380,19 @@ void file_free(struct file_bdev *self)
 	uring_device_deinit(&self->io);
 	uring_device_deinit(&self->sums_io);
 	file_close(self);
-	sums_close(self->sums);
 	space_limit_unref(self->limit);
 	free(self->filename);
 	free(self);
+}
+
+static void note_closed(struct file_bdev *self)
+{
+	bdev_closed(&self->bdev);
+}
+
+static void file_begin_close(struct bdev *bdev)
+{
+	file_close_later(container_of(bdev, struct file_bdev, bdev), note_closed);
 }
 
 static void file_destroy(struct bdev *bdev)
@@ -431,7 +440,8 @@ static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visit
 
 #define FILE_OPS                                                                                                           \
 	.submit = file_submit, .supports = file_supports, .channel_create = file_channel_create,                           \
-	.channel_destroy = file_channel_destroy, .channel_ctx_bytes = sizeof(struct file_channel), .destroy = file_destroy
+	.channel_destroy = file_channel_destroy, .channel_ctx_bytes = sizeof(struct file_channel),                         \
+	.close = file_begin_close, .destroy = file_destroy
 
 const struct bdev_ops file_volume_ops = {
 	FILE_OPS,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file_create - makes block devices of files, in two steps: open the files, which blocks if their disk hangs, so for
- * volumes a worker thread does it; then register the block device, on the control thread.
+ * file_create - makes block devices of files, in two steps: open the files on a worker thread, as that blocks while their
+ * disk hangs; then register the block device, on the control thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static int make_file(const struct file_options *options, struct file_bdev **self
 		return fault(why, -ENOMEM, "out of memory for a file block device");
 	}
 	bdev = &self->bdev;
-	self->fd = self->claim_fd = -1;
+	self->fd = self->former_fd = self->claim_fd = -1;
 	uring_device_init(&self->io, false);
 	uring_device_init(&self->sums_io, true); /* through the page cache */
 	bdev->product = kinds[options->kind].product;
@@ -69,7 +69,7 @@ static int make_file(const struct file_options *options, struct file_bdev **self
 	return rc;
 }
 
-/* Of a volume: any thread. */
+/* Any thread. */
 static int open_files(struct file_bdev *self, const struct file_options *options, struct fathom_fault *why)
 {
 	int rc = file_open(self, options, why);
@@ -81,31 +81,30 @@ static int open_files(struct file_bdev *self, const struct file_options *options
 	return options->sums_filename ? attach_sums(self, options->sums_filename, why) : 0;
 }
 
-static int register_file(struct file_bdev *self, struct space_limit *limit, struct fathom_fault *why)
+int file_bdev_open(const struct file_options *options, struct file_bdev **file_ret, struct fathom_fault *why)
 {
-	int rc;
-
-	self->limit = limit ? space_limit_ref(limit) : NULL;
-	rc = bdev_register(&self->bdev, why);
-	if (rc < 0)
-		file_free(self);
-	return rc;
-}
-
-int file_create(const struct file_options *options, struct fathom_fault *why)
-{
-	struct file_bdev *self;
+	struct file_bdev *self = NULL;
 	int rc = make_file(options, &self, why);
 
 	if (rc < 0)
 		return rc;
-	if (bdev_find(self->bdev.name)) /* check before file_open() locks the file or sets its attribute */
-		rc = fault(why, -EEXIST, "a block device named \"%s\" exists already", self->bdev.name);
+	rc = open_files(self, options, why);
+	if (rc < 0)
+		file_free(self);
 	else
-		rc = open_files(self, options, why);
-	if (rc == 0)
-		return register_file(self, options->limit, why);
-	file_free(self);
+		*file_ret = self;
+	return rc;
+}
+
+int file_bdev_register(struct file_bdev *file, struct space_limit *limit, struct fathom_fault *why)
+{
+	int rc;
+
+	must_be_on(thread_control());
+	file->limit = limit ? space_limit_ref(limit) : NULL;
+	rc = bdev_register(&file->bdev, why);
+	if (rc < 0)
+		file_bdev_abandon(file);
 	return rc;
 }
 
@@ -145,62 +144,55 @@ void file_stop_writes(struct bdev *bdev, int error)
 int file_volume_open(const struct file_options *options, struct file_bdev **file_ret, struct fathom_fault *why)
 {
 	static const uint8_t none[16];
-	struct file_bdev *self;
-	int rc;
 
 	must(options->kind == FILE_KIND_VOLUME);
 	must(memcmp(options->uuid, none, sizeof(none)) != 0); /* else it might write an attribute */
-	rc = make_file(options, &self, why);
-	if (rc < 0)
-		return rc;
-	rc = open_files(self, options, why);
-	must(self->claim_fd < 0); /* a volume's file needs no claim, which would read the list of block devices */
-	if (rc < 0)
-		file_free(self);
-	else
-		*file_ret = self;
-	return rc;
+	return file_bdev_open(options, file_ret, why);
 }
 
 void file_volume_abandon(struct file_bdev *file)
 {
-	if (file)
-		file_free(file);
+	must(!file || file->bdev.ops == &file_volume_ops);
+	file_bdev_abandon(file);
 }
 
 int file_volume_register(struct file_bdev *file, struct space_limit *limit, struct fathom_fault *why)
 {
-	must_be_on(thread_control());
 	must(file->bdev.ops == &file_volume_ops);
-	return register_file(file, limit, why);
+	return file_bdev_register(file, limit, why);
 }
 
-int file_volume_check(const struct bdev *bdev, const struct file_bdev *file, struct fathom_fault *why)
+int file_volume_check(const struct bdev *bdev, struct file_bdev *file, struct fathom_fault *why)
 {
 	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 
 	must_be_on(thread_control());
 	must(bdev->ops == &file_volume_ops);
 	must(!self->sums == !file->sums);
-	if (file->direct == self->direct && file->bdev.block_count >= bdev_block_count(bdev) &&
-	    file->bdev.buffer_alignment <= bdev->buffer_alignment)
-		return 0;
-	return fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", file->filename);
+	if (file->direct != self->direct || file->bdev.block_count < bdev_block_count(bdev) ||
+	    file->bdev.buffer_alignment > bdev->buffer_alignment)
+		return fault(why, -EINVAL, "%s is shorter, or of another kind, than the file before", file->filename);
+	if (file->former_fd < 0)
+		file->former_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	return file->former_fd < 0 ? fault(why, -errno, "cannot exchange the file of a volume: %s", strerror(errno)) : 0;
 }
 
 void file_volume_exchange(struct bdev *bdev, struct file_bdev *file)
 {
 	struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
+	struct sums *sums = self->sums;
 
 	must_be_on(thread_control());
 	must(bdev->ops == &file_volume_ops);
-	/* the descriptor keeps its number, so the channels need not know; both are open, so this cannot fail */
+	/*
+	 * The descriptor keeps its number, so the channels need not know. All are open, so neither call can fail; and
+	 * neither closes a file, because each has a second descriptor.
+	 */
+	must(dup3(self->fd, file->former_fd, O_CLOEXEC) == file->former_fd);
 	must(dup3(file->fd, self->fd, O_CLOEXEC) == self->fd);
-	sums_close(self->sums);
 	self->sums = file->sums;
-	file->sums = NULL;
-	self->device = file->device;
-	self->inode = file->inode;
+	file->sums = sums;
+	file_swap_identity(self, file);
 	file_set_path(bdev, file->filename);
-	file_free(file);
+	file_bdev_abandon(file);
 }

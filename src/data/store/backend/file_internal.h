@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* file - the state that opening (file_open.c) determines for I/O (file.c). */
+/* file - the state that opening (file_open.c) determines for I/O (file.c) and for the close (file_close.c). */
 #ifndef STORE_BACKEND_FILE_INTERNAL_H
 #define STORE_BACKEND_FILE_INTERNAL_H
 
@@ -7,10 +7,14 @@
 #include <sys/types.h>
 
 #include "base/reactor/reactor.h"
+#include "base/reactor/worker.h"
 #include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 
 struct sums;
+struct file_bdev;
+
+STAILQ_HEAD(file_queue, file_bdev);
 
 struct file_bdev {
 	struct bdev bdev;
@@ -36,6 +40,15 @@ struct file_bdev {
 	char *filename;
 	struct sums *sums;	     /* NULL: it has no checksums */
 	struct uring_device sums_io; /* of the sidecar */
+	int former_fd;		     /* of files that another bdev got: keeps its former file open until their close */
+	/* under the mutex of file_open.c */
+	bool is_entered;
+	LIST_ENTRY(file_bdev) in_use;
+	/* file_close.c */
+	void (*closed)(struct file_bdev *self); /* NULL: it is not being closed */
+	struct worker_job closing;		/* of the first file of a batch */
+	struct file_queue batch;
+	STAILQ_ENTRY(file_bdev) in_batch;
 };
 
 struct file_channel;
@@ -44,7 +57,7 @@ struct file_channel;
 
 extern const struct bdev_ops file_uring_ops, file_aio_ops, file_volume_ops;
 
-/* It is not registered, or not any more. */
+/* It is not registered, or not any more. It blocks if it was not closed: worker thread. */
 void file_free(struct file_bdev *self);
 /* Start `io` on the data file; `slot`: of sums_data_done(), if there are checksums. As bdev_ops.submit. */
 int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot);
@@ -55,10 +68,21 @@ void file_note_lost(struct file_bdev *file, int32_t error);
 
 /*
  * Open `self->filename` and fill the fields that depend on it: fd, direct and so on, and the bdev's geometry and alignment.
- * Errors (explained): file_create()'s. Of a volume: any thread.
+ * Errors (explained): file_bdev_open()'s. It blocks: worker thread.
  */
 MUST_CHECK int file_open(struct file_bdev *self, const struct file_options *options, struct fathom_fault *why);
+/* Close all files that are open. It blocks: worker thread. */
 void file_close(struct file_bdev *self);
+/* `self` has the file of `other` now, and the other way round, as far as it matters to those that open it. */
+void file_swap_identity(struct file_bdev *self, struct file_bdev *other);
+
+/* ---- file_close.c ---- */
+
+/* Close all its files on a worker thread, then call `closed`, on the control thread. Control thread. */
+void file_close_later(struct file_bdev *self, void (*closed)(struct file_bdev *self));
+
+/* ---- file_limit.c ---- */
+
 /* Take the space that a write to these bytes needs from the file's limit. False: IO_NO_SPACE. I/O threads. */
 MUST_CHECK bool file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes);
 

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/fs.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -21,6 +22,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "data/store/backend/file_internal.h"
+#include "data/store/backend/sums.h"
 
 enum { SECTOR_BYTES = 512, PAGE_BYTES = 4096, IOV_COUNT_MAX = 1024 };
 static_assert((int)PAGE_BYTES <= (int)BDEV_BUFFER_ALIGNMENT_MAX, "the core can align to the assumed alignment");
@@ -180,7 +182,24 @@ static bool supports_holes(const struct file_bdev *self, const struct stat *st)
  * O_EXCL, which conflicts with mounts and RAIDs. Both belong to a separate descriptor without I/O. So it closes when the
  * process is killed, even if the kernel still holds the I/O descriptor for the last I/O, and the next engine can open the
  * file at once.
+ *
+ * The table of files in use names the bdev of this process that has a file. A file is in it until it is closed.
  */
+
+static struct {
+	pthread_mutex_t mutex;
+	LIST_HEAD(, file_bdev) files;
+} in_use = { .mutex = PTHREAD_MUTEX_INITIALIZER, .files = LIST_HEAD_INITIALIZER(in_use.files) };
+
+static void lock_table(void)
+{
+	must(pthread_mutex_lock(&in_use.mutex) == 0);
+}
+
+static void unlock_table(void)
+{
+	must(pthread_mutex_unlock(&in_use.mutex) == 0);
+}
 
 static void record_file_identity(struct file_bdev *self, const struct stat *st)
 {
@@ -189,18 +208,61 @@ static void record_file_identity(struct file_bdev *self, const struct stat *st)
 	self->inode = self->block_device ? 0 : st->st_ino;
 }
 
-/* A bdev of this process on the same file, unless both are read-only; NULL: none. */
-static const struct bdev *find_conflicting_bdev(const struct file_bdev *self)
+/* A bdev of this process on the same file, unless both are read-only; NULL: none. Under the mutex. */
+static const struct file_bdev *find_conflict(const struct file_bdev *self)
 {
-	for (const struct bdev *bdev = bdev_first(); bdev; bdev = bdev_next(bdev)) {
-		const struct file_bdev *other = container_of(bdev, struct file_bdev, bdev);
+	const struct file_bdev *other;
 
-		if (bdev->ops->submit != self->bdev.ops->submit || (bdev->read_only && self->bdev.read_only))
-			continue;
-		if (other->device == self->device && other->inode == self->inode)
-			return bdev;
+	LIST_FOREACH (other, &in_use.files, in_use) {
+		if (other->device == self->device && other->inode == self->inode &&
+		    !(bdev_is_read_only(&other->bdev) && self->bdev.read_only))
+			return other;
 	}
 	return NULL;
+}
+
+/* Add `self` to the table. A volume is of the engine that has the lock of the whole storage, so it conflicts with none. */
+static int enter_table(struct file_bdev *self, bool is_volume, struct fathom_fault *why)
+{
+	const struct file_bdev *other;
+	const struct trace_istr *name;
+	int error = 0;
+
+	must(!self->is_entered);
+	lock_table();
+	other = is_volume ? NULL : find_conflict(self);
+	if (other) {
+		name = bdev_name_istr(&other->bdev); /* NULL: it is not registered yet */
+		error = fault(why, -EBUSY, "%s is in use: it is block device \"%s\"", self->filename,
+			      name ? name->text : other->bdev.name);
+	} else {
+		LIST_INSERT_HEAD(&in_use.files, self, in_use);
+		self->is_entered = true;
+	}
+	unlock_table();
+	return error;
+}
+
+static void leave_table(struct file_bdev *self)
+{
+	lock_table();
+	if (self->is_entered)
+		LIST_REMOVE(self, in_use);
+	self->is_entered = false;
+	unlock_table();
+}
+
+void file_swap_identity(struct file_bdev *self, struct file_bdev *other)
+{
+	dev_t device = self->device;
+	ino_t inode = self->inode;
+
+	lock_table();
+	self->device = other->device;
+	self->inode = other->inode;
+	other->device = device;
+	other->inode = inode;
+	unlock_table();
 }
 
 static int fault_in_use(const struct file_bdev *self, struct fathom_fault *why)
@@ -212,12 +274,9 @@ static int fault_in_use(const struct file_bdev *self, struct fathom_fault *why)
 static int claim_file(struct file_bdev *self, int flags, struct fathom_fault *why)
 {
 	struct flock lock = { .l_type = self->bdev.read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
-	const struct bdev *twin = find_conflicting_bdev(self);
 	struct stat st;
 
 	must(self->claim_fd == -1);
-	if (twin)
-		return fault(why, -EBUSY, "%s is in use: it is block device \"%s\"", self->filename, twin->name);
 	if (self->block_device && !self->bdev.read_only)
 		flags |= O_EXCL;
 	self->claim_fd = open(self->filename, flags);
@@ -263,8 +322,8 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	if (fstat(self->fd, &st) < 0)
 		return fault_cannot_open(self, options, errno, why);
 	record_file_identity(self, &st);
-	/* a volume is of the engine that has the lock of the whole storage */
-	if (options->kind != FILE_KIND_VOLUME)
+	rc = enter_table(self, options->kind == FILE_KIND_VOLUME, why);
+	if (rc == 0 && options->kind != FILE_KIND_VOLUME)
 		rc = claim_file(self, flags, why);
 	if (rc < 0)
 		return rc;
@@ -298,7 +357,12 @@ void file_close(struct file_bdev *self)
 {
 	if (self->fd >= 0)
 		(void)close(self->fd); /* flush has reported any write error */
+	if (self->former_fd >= 0)
+		(void)close(self->former_fd);
+	sums_close(self->sums);
+	self->sums = NULL;
 	if (self->claim_fd >= 0)
 		(void)close(self->claim_fd); /* no write error possible: it has no I/O */
-	self->fd = self->claim_fd = -1;
+	self->fd = self->former_fd = self->claim_fd = -1;
+	leave_table(self);
 }

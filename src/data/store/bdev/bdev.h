@@ -118,7 +118,12 @@ struct bdev_ops {
 	int (*channel_create)(struct bdev *bdev, void *channel_ctx);
 	void (*channel_destroy)(struct bdev *bdev, void *channel_ctx);
 	size_t channel_ctx_bytes;
-	/* The last user is gone: free the structure that embeds `bdev`. Control thread. */
+	/*
+	 * The last user is gone: begin to close what may block, on another thread, and call bdev_closed() on the control
+	 * thread, now or later. NULL: there is no such thing.
+	 */
+	void (*close)(struct bdev *bdev);
+	/* It is closed: free the structure that embeds `bdev`. Control thread. */
 	void (*destroy)(struct bdev *bdev);
 	const char *kind;	   /* "null", "malloc", "uring", "aio", "error" */
 	const char *create_method; /* the RPC that creates one, e.g. "bdev_null_create"; NULL: not in the configuration */
@@ -142,6 +147,12 @@ struct bdev_stats {
 	uint64_t queue_depth;		    /* now: submitted and not done */
 	uint64_t queued;		    /* now: waiting for the backend (each child of a split I/O counts) */
 	uint64_t errors[BDEV_STATUSES_MAX]; /* by enum io_status; ops count these too, bytes and latencies do not */
+};
+
+/* Something that bdev_wait_gone() waits for. */
+struct bdev_going {
+	const char *name; /* lent */
+	TAILQ_ENTRY(bdev_going) link;
 };
 
 /* A backend embeds this in its own structure, fills the fields above the line, and registers it. */
@@ -180,6 +191,7 @@ struct bdev {
 	LIST_ENTRY(bdev) by_name;
 	void (*removed)(void *ctx);
 	void *removed_ctx;
+	struct bdev_going going; /* while it is removed */
 	/* under the accounts' lock */
 	TAILQ_HEAD(, bdev_channel) channels;
 	struct bdev_hold *hold;		/* NULL: none; see hold.h */
@@ -202,8 +214,18 @@ MUST_CHECK int bdev_register(struct bdev *bdev, struct fathom_fault *why);
  */
 MUST_CHECK int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx);
 
-/* The number of bdevs whose removal is in progress: an I/O, a channel or a descriptor is left. */
+/* For a backend, after ops->close. */
+void bdev_closed(struct bdev *bdev);
+
+/*
+ * The bdevs whose removal is in progress: an I/O, a channel or a descriptor is left, or a file is being closed. Also files
+ * that are not of a registered bdev, between these two calls: they are being opened or closed.
+ */
+void bdev_going_begin(struct bdev_going *going, const char *name);
+void bdev_going_end(struct bdev_going *going);
 uint32_t bdev_going_count(void);
+/* The one after `going` (NULL: the first), in the order in which they began; NULL: there are no more. */
+const struct bdev_going *bdev_going_next(const struct bdev_going *going);
 /* Call `done(ctx)` when that number is 0, possibly before this returns. One call at a time. */
 void bdev_wait_gone(void (*done)(void *ctx), void *ctx);
 

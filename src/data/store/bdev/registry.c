@@ -3,7 +3,8 @@
  * registry - the list of bdevs, their descriptors, and their removal. Control thread only, but for bdev_note_condition().
  *
  * Removal: bdev_unregister() removes the name and notifies every descriptor's owner. The last bdev_close() makes the
- * reactor destroy the channels. Then no reference to the bdev is left, and ops->destroy frees it.
+ * reactor destroy the channels. Then no reference to the bdev is left: ops->close closes its files, which may take as long
+ * as a disk hangs, and ops->destroy frees it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -104,7 +105,7 @@ int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 		bdev->buffer_alignment = 1;
 	if (uuid_is_null(bdev->uuid))
 		uuid_generate(bdev->uuid);
-	bdev->name_istr = trace_intern(bdev->name);
+	__atomic_store_n(&bdev->name_istr, trace_intern(bdev->name), __ATOMIC_RELAXED);
 	bdev->reserved_name = NULL;
 	trace_object_init(&bdev->trace, TRACE_OBJECT_BDEV);
 	bdev->trace.owner = trace_owner_create(TRACE_OWNER_BDEV, reactor_now(), "%s", bdev->name);
@@ -121,21 +122,28 @@ int bdev_register(struct bdev *bdev, struct fathom_fault *why)
 
 /* ---- removal ---- */
 
-static uint32_t removing_count;
+static TAILQ_HEAD(, bdev_going) all_going = TAILQ_HEAD_INITIALIZER(all_going);
+static uint32_t going_count;
 static void (*all_gone_fn)(void *ctx);
 static void *all_gone_ctx;
 
 uint32_t bdev_going_count(void)
 {
 	must_be_on(thread_control());
-	return removing_count;
+	return going_count;
+}
+
+const struct bdev_going *bdev_going_next(const struct bdev_going *going)
+{
+	must_be_on(thread_control());
+	return going ? TAILQ_NEXT(going, link) : TAILQ_FIRST(&all_going);
 }
 
 static void notify_all_gone(void)
 {
 	void (*done)(void *ctx) = all_gone_fn;
 
-	if (removing_count > 0 || !done)
+	if (going_count > 0 || !done)
 		return;
 	all_gone_fn = NULL;
 	done(all_gone_ctx);
@@ -150,11 +158,52 @@ void bdev_wait_gone(void (*done)(void *ctx), void *ctx)
 	notify_all_gone();
 }
 
+static void add_going(struct bdev_going *going, const char *name)
+{
+	going->name = name;
+	TAILQ_INSERT_TAIL(&all_going, going, link);
+	going_count++;
+}
+
+static void remove_going(struct bdev_going *going)
+{
+	must(going_count > 0);
+	going_count--;
+	TAILQ_REMOVE(&all_going, going, link);
+}
+
+void bdev_going_begin(struct bdev_going *going, const char *name)
+{
+	must_be_on(thread_control());
+	add_going(going, name);
+}
+
+void bdev_going_end(struct bdev_going *going)
+{
+	must_be_on(thread_control());
+	remove_going(going);
+	notify_all_gone();
+}
+
+void bdev_closed(struct bdev *bdev)
+{
+	void (*removed)(void *ctx) = bdev->removed;
+	void *ctx = bdev->removed_ctx;
+
+	must_be_on(thread_control());
+	must(bdev->unregistered);
+	remove_going(&bdev->going);
+	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
+	trace_owner_destroy(bdev->trace.owner, reactor_now());
+	bdev->ops->destroy(bdev);
+	if (removed)
+		removed(ctx);
+	notify_all_gone();
+}
+
 static void finish_removal(void *device)
 {
 	struct bdev *bdev = device;
-	void (*removed)(void *ctx) = bdev->removed;
-	void *ctx = bdev->removed_ctx;
 
 	must_be_on(thread_control());
 	must(bdev->removing);
@@ -163,14 +212,10 @@ static void finish_removal(void *device)
 	must(bdev->open_count == 0);
 	must(TAILQ_EMPTY(&bdev->descriptors));
 	must(TAILQ_EMPTY(&bdev->channels));
-	probe_bdev_unregister(reactor_now(), bdev, bdev->name_istr);
-	trace_owner_destroy(bdev->trace.owner, reactor_now());
-	bdev->ops->destroy(bdev);
-	must(removing_count > 0);
-	removing_count--;
-	if (removed)
-		removed(ctx);
-	notify_all_gone();
+	if (bdev->ops->close)
+		bdev->ops->close(bdev);
+	else
+		bdev_closed(bdev);
 }
 
 static void remove_if_closed(struct bdev *bdev)
@@ -200,7 +245,7 @@ int bdev_unregister(struct bdev *bdev, void (*done)(void *ctx), void *ctx)
 	must_be_on(thread_control());
 	if (bdev->removing)
 		return -EBUSY;
-	removing_count++;
+	add_going(&bdev->going, bdev->name);
 	bdev->removing = true;
 	bdev->removed = done;
 	bdev->removed_ctx = ctx;

@@ -199,7 +199,7 @@ MUST_CHECK int model_open_files(const struct volumes *volumes, const char *pool,
  * I/O of the device is held, exchange them, which takes them. The device grows if `size_bytes` is larger. Errors
  * (explained): -EINVAL; -EROFS (READ_ONLY).
  */
-MUST_CHECK int model_check_exchange(const struct volume *volume, const struct file_bdev *opened, struct fathom_fault *why);
+MUST_CHECK int model_check_exchange(const struct volume *volume, struct file_bdev *opened, struct fathom_fault *why);
 void model_exchange_file(struct volume *volume, uint64_t size_bytes, struct file_bdev *opened);
 /* The volume cannot be used any more: `why` is logged, its block device goes, and writes to it fail from now on. */
 void model_fail(struct volumes *volumes, struct volume *volume, const struct fathom_fault *why);

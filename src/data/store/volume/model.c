@@ -344,7 +344,7 @@ static void remove_device(struct bdev *bdev)
 	must(bdev_unregister(bdev, NULL, NULL) == 0);
 }
 
-int model_check_exchange(const struct volume *volume, const struct file_bdev *opened, struct fathom_fault *why)
+int model_check_exchange(const struct volume *volume, struct file_bdev *opened, struct fathom_fault *why)
 {
 	const struct bdev *bdev = bdev_find(volume->device);
 

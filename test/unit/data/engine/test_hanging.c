@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The open of a file for a move hangs, as on a disk that does not respond: all other calls are answered. */
+/* The open or the close of a file hangs, as on a disk that does not respond: all other calls are answered. */
+#include "../../hanging_close.h"
 #include "../../hanging_open.h"
 #include "storage_calls_rig.h"
+#include "data/engine/methods.gen.h"
 #include "data/engine/move_image.h"
 
 static volatile int image_error; /* 1: not ended */
@@ -98,9 +100,137 @@ static void a_volume_whose_scan_hangs_stops_no_other_call(void **state)
 	store__storage_resp__free_unpacked(answer.response, NULL);
 }
 
+/* ---- block devices of files, by JSON-RPC ---- */
+
+enum { NOT_ANSWERED = 1 };
+
+struct rpc_made {
+	const char *method;
+	json_t *params; /* owned */
+	volatile int code;
+	char message[RPC_MESSAGE_BYTES_MAX];
+};
+
+static void note_reply(void *ctx, int code, const char *message, const json_t *result)
+{
+	struct rpc_made *made = ctx;
+
+	snprintf(made->message, sizeof(made->message), "%s", code ? message : "");
+	made->code = code;
+}
+
+static int do_rpc(void *ctx)
+{
+	struct rpc_made *made = ctx;
+
+	rpc_call(made->method, made->params, note_reply, made);
+	return 0;
+}
+
+/* Takes `params`. */
+static void start_rpc(struct rpc_made *made, const char *method, json_t *params)
+{
+	*made = (struct rpc_made){ .method = method, .params = params, .code = NOT_ANSWERED };
+	on_control(do_rpc, made);
+}
+
+static int end_rpc(struct rpc_made *made)
+{
+	rig_wait(made->code != NOT_ANSWERED);
+	json_decref(made->params);
+	return made->code;
+}
+
+static int call_rpc(const char *method, json_t *params)
+{
+	struct rpc_made made;
+
+	start_rpc(&made, method, params);
+	return end_rpc(&made);
+}
+
+static char disk[128];
+
+static void make_disk(void)
+{
+	FILE *file;
+
+	snprintf(disk, sizeof(disk), "%s/hanging-disk", rig_folder);
+	file = fopen(disk, "w");
+	must(file);
+	must(ftruncate(fileno(file), MIB) == 0);
+	must(fclose(file) == 0);
+	rpc_set_state(RPC_RUNTIME);
+}
+
+static json_t *file_params(const char *name)
+{
+	return json_pack("{s:s, s:s, s:i}", "name", name, "filename", disk, "block_size", 4096);
+}
+
+static json_t *name_params(const char *name)
+{
+	return json_pack("{s:s}", "name", name);
+}
+
+static json_t *null_params(const char *name)
+{
+	return json_pack("{s:s, s:i, s:i}", "name", name, "num_blocks", 1, "block_size", 512);
+}
+
+static int control_count_going(void *ctx)
+{
+	return (int)bdev_going_count();
+}
+
+static void a_block_device_whose_open_hangs_stops_no_other_call(void **state)
+{
+	static const char *const methods[] = { "bdev_uring_create", "bdev_aio_create" };
+	struct rpc_made creating;
+
+	make_disk();
+	for (size_t i = 0; i < ARRAY_COUNT(methods); i++) {
+		hang_open("/hanging-disk");
+		start_rpc(&creating, methods[i], file_params("d"));
+		wait_for_hung_open();
+		assert_int_equal(call_rpc("bdev_null_create", null_params("n")), 0);
+		assert_int_equal(call_rpc("bdev_null_delete", name_params("n")), 0);
+		assert_true(call_rpc("bdev_get_bdevs", name_params("d")) < 0);
+		assert_true(call_rpc(methods[i], file_params("d")) < 0); /* the name is taken */
+		assert_int_equal(creating.code, NOT_ANSWERED);
+		assert_int_equal(on_control(control_count_going, NULL), 1);
+		hang_open(NULL);
+		assert_int_equal(end_rpc(&creating), 0);
+		assert_int_equal(on_control(control_count_going, NULL), 0);
+		assert_int_equal(call_rpc("bdev_get_bdevs", name_params("d")), 0);
+		assert_true(call_rpc("bdev_uring_create", file_params("e")) < 0); /* the file is in use */
+		assert_int_equal(call_rpc(i == 0 ? "bdev_uring_delete" : "bdev_aio_delete", name_params("d")), 0);
+	}
+}
+
+static void a_block_device_whose_close_hangs_stops_no_other_call(void **state)
+{
+	struct rpc_made deleting;
+
+	make_disk();
+	assert_int_equal(call_rpc("bdev_aio_create", file_params("d")), 0);
+	hang_close(disk);
+	start_rpc(&deleting, "bdev_aio_delete", name_params("d"));
+	wait_for_hung_close();
+	assert_int_equal(call_rpc("bdev_null_create", null_params("d")), 0); /* the name is free */
+	assert_int_equal(call_rpc("bdev_null_delete", name_params("d")), 0);
+	assert_int_equal(deleting.code, NOT_ANSWERED);
+	assert_int_equal(on_control(control_count_going, NULL), 1);
+	hang_close(NULL);
+	assert_int_equal(end_rpc(&deleting), 0);
+	assert_int_equal(call_rpc("bdev_aio_create", file_params("e")), 0);
+	assert_int_equal(call_rpc("bdev_aio_delete", name_params("e")), 0);
+}
+
 static int end_hanging(void **state)
 {
 	hang_open(NULL); /* also after an assertion */
+	hang_close(NULL);
 	return end(state);
 }
 
@@ -111,8 +241,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_end_of_a_snapshot_waits_for_its_open_and_stops_no_other_call, setup,
 						end_hanging),
 		cmocka_unit_test_setup_teardown(a_volume_whose_scan_hangs_stops_no_other_call, setup, end_hanging),
+		cmocka_unit_test_setup_teardown(a_block_device_whose_open_hangs_stops_no_other_call, setup, end_hanging),
+		cmocka_unit_test_setup_teardown(a_block_device_whose_close_hangs_stops_no_other_call, setup, end_hanging),
 	};
 
+	rpc_register(engine_methods, engine_method_count);
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests_name("engine hanging", tests, NULL, NULL);
 }

@@ -179,6 +179,7 @@ void rig_on(struct fathom_thread *thread, thread_fn fn, void *ctx)
 struct control_call {
 	const char *name;
 	const void *options;
+	struct space_limit *limit;
 	struct bdev_desc *desc;
 	struct bdev *bdev;
 	struct fathom_fault *why;
@@ -257,19 +258,40 @@ void rig_malloc(const char *name, uint64_t block_count, uint32_t block_bytes)
 	assert_int_equal(call.rc, 0);
 }
 
+static int create_file(const struct file_options *options, struct space_limit *limit, struct fathom_fault *why)
+{
+	struct file_bdev *file;
+	int rc;
+
+	if (options->name && bdev_find(options->name))
+		return fault(why, -EEXIST, "a block device named \"%s\" exists already", options->name);
+	rc = file_bdev_open(options, &file, why);
+	return rc ? rc : file_bdev_register(file, limit, why);
+}
+
+int rig_create_file(const struct file_options *options, struct fathom_fault *why)
+{
+	return create_file(options, NULL, why);
+}
+
 static void do_file(void *ctx)
 {
 	struct control_call *call = ctx;
 
-	call->rc = file_create(call->options, call->why);
+	call->rc = create_file(call->options, call->limit, call->why);
+}
+
+int rig_limited_file(const struct file_options *options, struct space_limit *limit, struct fathom_fault *why)
+{
+	struct control_call call = { .options = options, .limit = limit, .why = why };
+
+	rig_on(thread_control(), do_file, &call);
+	return call.rc;
 }
 
 int rig_file(const struct file_options *options, struct fathom_fault *why)
 {
-	struct control_call call = { .options = options, .why = why };
-
-	rig_on(thread_control(), do_file, &call);
-	return call.rc;
+	return rig_limited_file(options, NULL, why);
 }
 
 static void do_register(void *ctx)

@@ -47,6 +47,10 @@ void rig_close(struct bdev_desc *desc);
 void rig_null(const char *name, uint64_t block_count, uint32_t block_bytes);
 void rig_malloc(const char *name, uint64_t block_count, uint32_t block_bytes);
 int rig_file(const struct file_options *options, struct fathom_fault *why);
+/* The same, with a limit of its writes. */
+int rig_limited_file(const struct file_options *options, struct space_limit *limit, struct fathom_fault *why);
+/* The same as rig_file(), on the control thread. */
+int rig_create_file(const struct file_options *options, struct fathom_fault *why);
 int rig_register(struct bdev *bdev, struct fathom_fault *why);
 /* Delete the bdev and wait until it is gone. */
 void rig_delete(const char *name);

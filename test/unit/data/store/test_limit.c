@@ -124,13 +124,12 @@ static int setup(void **state)
 		assert_true(fd >= 0);
 		assert_int_equal(ftruncate(fd, (off_t)BLOCKS * BLOCK), 0);
 		assert_int_equal(close(fd), 0);
-		assert_int_equal(rig_file(&(struct file_options){ .name = names[i],
-								  .filename = files[i].path,
-								  .kind = FILE_KIND_VOLUME,
-								  .block_bytes = BLOCK,
-								  .uuid = { (uint8_t)(i + 1) },
-								  .limit = limit },
-					  &why),
+		assert_int_equal(rig_limited_file(&(struct file_options){ .name = names[i],
+									  .filename = files[i].path,
+									  .kind = FILE_KIND_VOLUME,
+									  .block_bytes = BLOCK,
+									  .uuid = { (uint8_t)(i + 1) } },
+						  limit, &why),
 				 0);
 		files[i].desc = rig_open(names[i]);
 		files[i].channel = rig_channel_get(rig_thread(0), files[i].desc);
@@ -241,14 +240,13 @@ static void a_refused_write_leaves_its_region_trusted(void **state)
 	int fd = mkstemp(path);
 
 	must(fd >= 0 && ftruncate(fd, (off_t)sums_file_bytes(BLOCKS * BLOCK)) == 0 && close(fd) == 0);
-	assert_int_equal(rig_file(&(struct file_options){ .name = "p/c",
-							  .filename = files[0].path,
-							  .sums_filename = path,
-							  .kind = FILE_KIND_VOLUME,
-							  .block_bytes = BLOCK,
-							  .uuid = { 9 },
-							  .limit = limit },
-				  &why),
+	assert_int_equal(rig_limited_file(&(struct file_options){ .name = "p/c",
+								  .filename = files[0].path,
+								  .sums_filename = path,
+								  .kind = FILE_KIND_VOLUME,
+								  .block_bytes = BLOCK,
+								  .uuid = { 9 } },
+					  limit, &why),
 			 0);
 	desc = rig_open("p/c");
 	channel = rig_channel_get(rig_thread(0), desc);

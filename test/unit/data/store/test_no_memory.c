@@ -182,7 +182,7 @@ static int make_file(struct attempt *attempt)
 {
 	const struct file_options options = { .name = "x", .filename = path, .block_bytes = BLOCK };
 
-	return assert_explained(attempt, file_create(&options, &attempt->why));
+	return assert_explained(attempt, rig_create_file(&options, &attempt->why));
 }
 
 static int make_filter(struct attempt *attempt)
