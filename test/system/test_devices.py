@@ -9,16 +9,18 @@ import threading
 import time
 import unittest
 
+import fake_server
 from hanging import FLUSH, OPEN, HangingFile
 from harness import FATHOM, NQN, EngineTest, RpcError, run
 
 OTHER = NQN + ":other"
+DEVICE_UNRESPONSIVE = 1072
 
 
 class DeviceTest(EngineTest):
     def setUp(self):
         super().setUp()
-        self.hung_files = []
+        self.hung_files, self.servers = [], []
 
     def hanging_file(self):
         self.hung_files.append(HangingFile(self.directory, 16 << 20))
@@ -27,6 +29,8 @@ class DeviceTest(EngineTest):
     def tearDown(self):
         for file in self.hung_files:    # before the engines: a process with I/O at the device cannot end
             file.close()
+        for server in self.servers:
+            server.stop()
         super().tearDown()
 
     def wait_for_log(self, engine, pattern, seconds=60):
@@ -110,6 +114,7 @@ nvmf_subsystem_add_ns {OTHER} Sound
         engine, hung, host = self.load_hung_beside_sound()
         engine.process.terminate()
         self.wait_for_log(engine, "ERROR: .*: exiting (without them|anyway)", 40)
+        self.wait_for_log(engine, "ERROR: block device Hung: its disk does not respond, so the engine stops without it")
         hung.release()      # the kernel keeps a process until its I/O completes
         self.assertEqual(engine.process.wait(60), 1)
 
@@ -143,6 +148,29 @@ nvmf_subsystem_add_ns {OTHER} Sound
             thread.join(60)
             self.assertEqual(len(results), 1)
         self.assertEqual(engine.stop(), 0, engine.log_text())
+
+    def test_an_engine_stops_without_a_file_whose_open_or_close_hangs(self):
+        opening, closing = self.hanging_file(), self.hanging_file()
+        self.servers.append(fake_server.Server(self.directory))
+        first, second = self.engine(), self.engine("--socket-dir", self.directory, "--listen", "127.0.0.1:0", "--instance", "0",
+                                                   "--uuid", "6ba7b810-9dad-41d1-80b4-00c04fd430c8")
+        second.rpc("bdev_aio_create", name="Hung", filename=closing.path, block_size=4096)
+        opening.hang(OPEN)
+        closing.hang(FLUSH)
+        call = subprocess.Popen([FATHOM, "rpc", "-s", first.sock, "bdev_aio_create", opening.path, "Hung", "4096"],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(self.end_process, call)
+        self.wait_for_held(opening)
+        for engine in (first, second):
+            engine.process.terminate()
+        for engine, hung in ((first, opening), (second, closing)):
+            self.wait_for_log(engine, "ERROR: block device Hung: its disk does not respond, so the engine stops without it")
+            self.wait_for_log(engine, "shows more")
+            hung.release()      # the kernel keeps a process until its calls return
+            self.assertEqual(engine.process.wait(60), 1)
+            self.assertNotIn("not stopped after", engine.log_text())
+        unresponsive, = [event.event for event in self.servers[0].events if event.event.id == DEVICE_UNRESPONSIVE]
+        self.assertIn("device Hung: its disk did not respond", unresponsive.msg)
 
 
 class FailingDevice(DeviceTest):

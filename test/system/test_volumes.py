@@ -105,6 +105,24 @@ nvmf_subsystem_add_ns {NQN} p1/db
         wait_for(lambda: self.volumes(engine)["p1/db"]["scrub"]["suspect_regions"] == 0)
         self.assertEqual(self.volumes(engine)["p1/db"]["scrub"]["mismatches"], 0)
 
+    def test_a_device_that_hangs_at_a_stop_keeps_no_volume_from_its_clean_stop(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p1")
+        engine.rpc("volume_create", pool="p1", volume="db", size=64 * MIB, checksums=True)
+        self.publish(engine)
+        self.load(engine)
+        engine.run_commands(f"bdev_malloc_create -b M 16 4096\nbdev_error_create M\nnvmf_subsystem_add_ns {NQN} EE_M -n 2\n"
+                            "bdev_error_inject_error EE_M read pending -n 1\n")
+        host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", "2", "--rw", "read", "--depth", "1",
+                                 "--count", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(host.wait)
+        self.addCleanup(host.kill)
+        wait_for(lambda: engine.rpc("bdev_get_iostat", names=["EE_M"])["bdevs"][0]["queue_depth"] == 1)
+        wait_for(self.has_marks)
+        self.assertEqual(engine.stop(), 1)
+        self.assertIn("block device EE_M: its disk does not respond, so the engine stops without it", engine.log_text())
+        self.assertFalse(self.has_marks())
+
     def test_a_repeated_call_succeeds_and_one_with_other_values_says_what_differs(self):
         engine = self.start()
         for _ in range(2):

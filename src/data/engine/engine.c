@@ -25,9 +25,15 @@
 #include "data/wire/conn/conn.h"
 
 enum {
-	STOP_TIMEOUT_SEC = 15,	/* then the engine exits without a clean stop */
+	/*
+	 * Each step of a stop has a bound: hosts' commands NVMF_STOP_DRAIN_MS_MAX, the marks of checksums 8 s
+	 * (data/store/volume/scrub_stop.c), the removal of block devices GONE_SEC after the last one that went, events 1 s
+	 * (uplink.c). Nothing else waits for a device. A step without a bound of its own ends here:
+	 */
+	STOP_TIMEOUT_SEC = 22,	/* less than the server's time-out; then the engine exits without a clean stop */
+	GONE_SEC = 8,		/* hosts are gone, so only a disk that hangs, or is very slow, takes longer */
 	PENDING_SEC = 1,	/* before that, wait this long for the reactors to report pending commands */
-	PENDING_LOGGED_MAX = 8, /* queues in the log */
+	PENDING_LOGGED_MAX = 8, /* queues in the log; also devices */
 };
 
 struct waiter {
@@ -40,7 +46,11 @@ static struct {
 	const struct engine_options *options;
 	enum engine_state state;
 	struct config *config;
-	struct poller *stop_poller;
+	struct poller *stop_poller, *gone_poller;
+	uint32_t going_count; /* at the last check */
+	bool has_left_target; /* it has stopped, or its commands at devices are given up */
+	bool is_target_stuck; /* the latter */
+	bool is_given_up;     /* a device does not respond: the engine exits without it */
 	engine_done_fn init_done;
 	void *init_ctx;
 	STAILQ_HEAD(, waiter) waiters;
@@ -215,7 +225,7 @@ static void exit_without_stop(const char *trace_command)
 	_exit(EXIT_FAILURE);
 }
 
-static void log_pending_and_exit(void *ctx, const struct nvmf_pending_info *infos, size_t count)
+static void log_pending(const struct nvmf_pending_info *infos, size_t count)
 {
 	for (size_t i = 0; i < count && i < PENDING_LOGGED_MAX; i++) {
 		const struct nvmf_pending_info *info = &infos[i];
@@ -228,7 +238,33 @@ static void log_pending_and_exit(void *ctx, const struct nvmf_pending_info *info
 	}
 	if (count > PENDING_LOGGED_MAX)
 		log_error("and commands of %zu other queues", count - PENDING_LOGGED_MAX);
+}
+
+static void log_pending_and_exit(void *ctx, const struct nvmf_pending_info *infos, size_t count)
+{
+	log_pending(infos, count);
 	exit_without_stop("stuck");
+}
+
+/* A device holds an I/O, or its file cannot be closed: the engine ends without it. */
+static void report_device(const char *name)
+{
+	log_error("block device %s: its disk does not respond, so the engine stops without it", name);
+	engine_raise_event(RAS_DEVICE_UNRESPONSIVE, NULL,
+			   "device %.64s: its disk did not respond when the engine stopped, so the engine ended without it",
+			   name);
+}
+
+/* The devices that bdev_wait_gone() waits for. */
+static void report_going(void)
+{
+	const struct bdev_going *going = NULL;
+	uint32_t count = 0;
+
+	while ((going = bdev_going_next(going)) && count++ < PENDING_LOGGED_MAX)
+		report_device(going->name);
+	if (going)
+		log_error("and %u other block devices", bdev_going_count() - PENDING_LOGGED_MAX);
 }
 
 static int pending_timed_out(void *ctx)
@@ -243,11 +279,34 @@ static int stop_timed_out(void *ctx)
 {
 	log_error("not stopped after %d s: target is %s, %u block devices are being removed; exiting anyway",
 		  STOP_TIMEOUT_SEC, nvmf_tgt_state_name(nvmf_target_state()), bdev_going_count());
+	report_going();
 	poller_unregister(&engine.stop_poller);
 	engine.stop_poller = poller_register("engine_stop_pending", pending_timed_out, NULL, PENDING_SEC * NS_PER_SEC);
 	must(engine.stop_poller);
 	nvmf_target_get_pending(log_pending_and_exit, NULL);
 	return 0;
+}
+
+static void leave_target(void);
+
+static bool is_reported(const struct nvmf_pending_info *infos, size_t index)
+{
+	for (size_t i = 0; i < index; i++) {
+		if (strcmp(infos[i].bdev_name, infos[index].bdev_name) == 0)
+			return true;
+	}
+	return infos[index].bdev_name[0] == '\0';
+}
+
+static void log_pending_and_go_on(void *ctx, const struct nvmf_pending_info *infos, size_t count)
+{
+	log_pending(infos, count);
+	for (size_t i = 0; i < count && i < PENDING_LOGGED_MAX; i++) {
+		if (!is_reported(infos, i))
+			report_device(infos[i].bdev_name);
+	}
+	engine.is_target_stuck = !engine.has_left_target;
+	leave_target();
 }
 
 /* Hosts are disconnected and acknowledged data is safe: only commands at block devices remain. */
@@ -257,7 +316,7 @@ static void target_stuck(uint32_t count)
 		return;
 	log_error("%u command%s at block devices that do not respond: exiting without %s", count, count == 1 ? "" : "s",
 		  count == 1 ? "it" : "them");
-	nvmf_target_get_pending(log_pending_and_exit, NULL);
+	nvmf_target_get_pending(log_pending_and_go_on, NULL);
 }
 
 static void finish_stop(void)
@@ -266,6 +325,8 @@ static void finish_stop(void)
 	bdev_waits_cancel();
 	engine_control_close();
 	poller_unregister(&engine.stop_poller);
+	if (engine.is_given_up || engine.is_target_stuck)
+		exit_without_stop("stuck");
 	daemon_end(engine.exit_status);
 }
 
@@ -276,7 +337,24 @@ static void state_closed(void)
 
 static void bdevs_gone(void *ctx)
 {
+	poller_unregister(&engine.gone_poller);
+	if (!engine.is_given_up)
+		state_file_close(state_closed);
+}
+
+static int check_going(void *ctx)
+{
+	uint32_t count = bdev_going_count();
+
+	if (count < engine.going_count) { /* the others may go, too */
+		engine.going_count = count;
+		return 0;
+	}
+	poller_unregister(&engine.gone_poller);
+	engine.is_given_up = true;
+	report_going();
 	state_file_close(state_closed);
+	return 1;
 }
 
 /* No change of the storage runs, so no block device of a volume appears any more. */
@@ -284,9 +362,16 @@ static void storage_closed(void *ctx)
 {
 	struct bdev *bdev;
 
+	if (engine.is_target_stuck) { /* its namespaces still have their devices */
+		state_file_close(state_closed);
+		return;
+	}
 	/* restart at the first each time: removal of a bdev may also remove the filters on top of it */
 	while ((bdev = bdev_first()))
 		must(bdev_unregister(bdev, NULL, NULL) == 0);
+	engine.going_count = bdev_going_count();
+	engine.gone_poller = poller_register("engine_stop_devices", check_going, NULL, GONE_SEC * NS_PER_SEC);
+	must(engine.gone_poller);
 	/* waits also for bdevs deleted earlier whose I/O has not completed: see rpc_bdev_create.c */
 	bdev_wait_gone(bdevs_gone, NULL);
 }
@@ -296,13 +381,21 @@ static void moves_stopped(void)
 	engine_storage_close(storage_closed, NULL);
 }
 
+static void leave_target(void)
+{
+	if (engine.has_left_target)
+		return;
+	engine.has_left_target = true;
+	device_health_stop();
+	moves_stop(moves_stopped);
+}
+
 static void target_stopped(void *ctx, int rc, const struct fathom_fault *why)
 {
 	if (rc)
 		log_error("target: %s", why->text);
 	engine.target_running = false;
-	device_health_stop();
-	moves_stop(moves_stopped);
+	leave_target();
 }
 
 static void start_stop(void)

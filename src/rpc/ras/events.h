@@ -121,6 +121,8 @@
 	X(POOL_RANK_DRAINED, 1069, "pool_rank_drained", INFO, NOTICE,                                                      \
 	  "a rank of a pool that was being drained has no volumes of the pool any more")                                   \
 	X(RANK_DATA_LOST, 1070, "rank_data_lost", INFO, ERROR,                                                             \
-	  "a rank with shares of pools was replaced; it counts the volumes that are lost")
+	  "a rank with shares of pools was replaced; it counts the volumes that are lost")                                 \
+	X(DEVICE_UNRESPONSIVE, 1072, "device_unresponsive", INFO, ERROR,                                                   \
+	  "the disk of a device, or of a volume, did not respond when its engine stopped, so the engine ended without it")
 
 #endif

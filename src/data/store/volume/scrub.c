@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/reactor/reactor.h"
 #include "data/store/backend/backend.h"
 #include "data/store/volume/internal.h"
@@ -15,7 +14,6 @@
 enum {
 	READ_BYTES = 128 << 10,
 	CLEAN_SEC = 5,
-	STOP_CLEAN_SEC = 5,    /* after a stop began, no volume is cleaned any more */
 	CHECK_DELAY_SEC = 2,   /* after an engine was killed, the kernel may still write for it */
 	CHECK_AGAIN_SEC = 300, /* after a read of a suspect region has failed */
 	IDLE_MS = 500,
@@ -29,7 +27,7 @@ static uint64_t bytes_per_sec(const struct scrub *scrub)
 
 /* ---- the turn of a volume ---- */
 
-static void move_to(struct scrub *scrub, enum scrub_state to)
+void scrub_move_to(struct scrub *scrub, enum scrub_state to)
 {
 	scrub_state_move(clock_ticks(), scrub, to);
 }
@@ -44,7 +42,7 @@ static void close_device(struct scrub *scrub)
 }
 
 /* After a region, or because the volume goes. No I/O is in progress. */
-static void end_turn(struct scrub *scrub, bool is_whole)
+void scrub_end_turn(struct scrub *scrub, bool is_whole)
 {
 	must(!scrub->is_reading);
 	if (scrub->state == SCRUB_CLEANING)
@@ -53,10 +51,12 @@ static void end_turn(struct scrub *scrub, bool is_whole)
 		file_sums_end_check(bdev_desc_bdev(scrub->desc), scrub->failures, is_whole);
 	if (scrub->state == SCRUB_CHECKING && scrub->volume && scrub->read_errors > 0)
 		scrub->volume->scrub.has_unread = true;
-	move_to(scrub, SCRUB_IDLE);
+	scrub_move_to(scrub, SCRUB_IDLE);
 	close_device(scrub);
 	scrub->volume = NULL;
-	if (scrub->is_stopping)
+	if (!scrub->volumes) /* it was given up; its I/O is on the stack */
+		thread_send_msg(thread_control(), scrub_free, scrub);
+	else if (scrub->is_stopping)
 		queue_wake(scrub->volumes);
 }
 
@@ -67,7 +67,7 @@ static void note_removed(void *ctx)
 	if (scrub->is_reading)
 		scrub->is_leaving = true;
 	else
-		end_turn(scrub, false);
+		scrub_end_turn(scrub, false);
 }
 
 static bool open_device(struct scrub *scrub, struct volume *volume)
@@ -104,7 +104,7 @@ static void read_done(struct bdev_io *io, enum io_status status)
 	must(scrub->is_reading);
 	scrub->is_reading = false;
 	if (scrub->is_leaving || !progress) {
-		end_turn(scrub, false);
+		scrub_end_turn(scrub, false);
 		return;
 	}
 	if (status != IO_SUCCESS)
@@ -126,7 +126,7 @@ static void start_read(struct scrub *scrub)
 	     clock_monotonic_ns() - scrub->turn_ns > TURN_MS * NS_PER_MS))
 		count = 0;
 	if (count == 0) { /* also if the volume is shorter now */
-		end_turn(scrub, scrub->read_errors == 0);
+		scrub_end_turn(scrub, scrub->read_errors == 0);
 		return;
 	}
 	scrub->iov = (struct iovec){ scrub->memory, count * SCRUB_BLOCK_BYTES };
@@ -135,15 +135,7 @@ static void start_read(struct scrub *scrub)
 	bdev_read(&scrub->io, scrub->channel, &scrub->iov, 1, scrub->next - count, count, reactor_now(), read_done);
 }
 
-static void flush_done(struct bdev_io *io, enum io_status status);
-
-static void start_flush(struct scrub *scrub)
-{
-	scrub->is_reading = true;
-	bdev_flush(&scrub->io, scrub->channel, reactor_now(), flush_done);
-}
-
-/* The flush syncs the data and the sums, then removes the marks. In a stop, the next one syncs that, too. */
+/* The flush has synced the data and the sums, then removed the marks. */
 static void flush_done(struct bdev_io *io, enum io_status status)
 {
 	struct scrub *scrub = container_of(io, struct scrub, io);
@@ -151,40 +143,30 @@ static void flush_done(struct bdev_io *io, enum io_status status)
 	must(scrub->is_reading && scrub->state == SCRUB_CLEANING);
 	maybe(status != IO_SUCCESS); /* then the marks stay */
 	scrub->is_reading = false;
-	if (scrub->is_stopping && !scrub->is_leaving && !scrub->is_syncing_marks && status == IO_SUCCESS) {
-		scrub->is_syncing_marks = true;
-		start_flush(scrub);
-		return;
-	}
-	scrub->is_syncing_marks = false;
-	end_turn(scrub, true);
+	scrub_end_turn(scrub, true);
 }
 
 /* ---- what is to do ---- */
 
-static bool clean(struct scrub *scrub, struct volume *volume)
+static bool begin_clean(struct scrub *scrub, struct volume *volume, uint64_t now_ns)
 {
 	struct bdev *bdev = bdev_find(volume->device);
 	struct file_sums_info info;
 
+	if (volume->state != VOLUME_ONLINE || now_ns < volume->scrub.clean_ns || !bdev)
+		return false;
+	volume->scrub.clean_ns = now_ns + CLEAN_SEC * NS_PER_SEC;
 	file_get_sums(bdev, &info);
-	if (info.marked == 0 || !file_sums_begin_clean(bdev, &scrub->io, scrub->is_stopping))
+	if (info.marked == 0 || !file_sums_begin_clean(bdev, &scrub->io, false))
 		return false;
 	if (!open_device(scrub, volume)) {
 		file_sums_end_clean(bdev);
 		return false;
 	}
-	move_to(scrub, SCRUB_CLEANING);
-	start_flush(scrub);
+	scrub_move_to(scrub, SCRUB_CLEANING);
+	scrub->is_reading = true;
+	bdev_flush(&scrub->io, scrub->channel, reactor_now(), flush_done);
 	return true;
-}
-
-static bool begin_clean(struct scrub *scrub, struct volume *volume, uint64_t now_ns)
-{
-	if (volume->state != VOLUME_ONLINE || now_ns < volume->scrub.clean_ns || !bdev_find(volume->device))
-		return false;
-	volume->scrub.clean_ns = now_ns + CLEAN_SEC * NS_PER_SEC;
-	return clean(scrub, volume);
 }
 
 static void begin_region(struct scrub *scrub, uint64_t first)
@@ -216,7 +198,7 @@ static bool begin_check(struct scrub *scrub, struct volume *volume, uint64_t now
 	}
 	if (!open_device(scrub, volume))
 		return false;
-	move_to(scrub, SCRUB_CHECKING);
+	scrub_move_to(scrub, SCRUB_CHECKING);
 	scrub->failures = file_sums_begin_check(bdev, region);
 	begin_region(scrub, region * file_sums_region_blocks());
 	return true;
@@ -258,7 +240,7 @@ static bool begin_scrub(struct scrub *scrub, struct volume *volume, uint64_t now
 	}
 	if (!open_device(scrub, volume))
 		return false;
-	move_to(scrub, SCRUB_SCRUBBING);
+	scrub_move_to(scrub, SCRUB_SCRUBBING);
 	begin_region(scrub, volume->scrub.next_block);
 	return true;
 }
@@ -344,54 +326,13 @@ void scrub_remove_volume(struct scrub *scrub, struct volume *volume)
 		scrub->volume = NULL; /* its block device goes, too, or the storage is being closed */
 }
 
-/*
- * The engine stops, and no host writes any more: remove the marks of all regions, so that the next start need not check
- * them. True: that of one volume is in progress.
- */
-static bool clean_last(struct scrub *scrub)
+void scrub_free(void *ctx)
 {
-	struct volume *volume;
-	uint32_t skipped = 0;
+	struct scrub *scrub = ctx;
 
-	while ((volume = TAILQ_FIRST(&scrub->volumes_in_turn))) {
-		scrub_remove_volume(scrub, volume);
-		if (volume->state != VOLUME_ONLINE || volume->record.move == VOLUME_MOVE_INCOMING ||
-		    !bdev_find(volume->device))
-			continue;
-		if (clock_monotonic_ns() - scrub->stop_ns > STOP_CLEAN_SEC * NS_PER_SEC)
-			skipped++;
-		else if (clean(scrub, volume))
-			return true;
-	}
-	if (skipped > 0)
-		log_warning(
-			"storage %s: after %d s the marks of %u volumes with checksums are not removed: regions with one"
-			" are checked at the next start",
-			scrub->volumes->root, STOP_CLEAN_SEC, skipped);
-	return false;
-}
-
-bool scrub_stop(struct scrub *scrub)
-{
-	if (!scrub)
-		return true;
-	if (!scrub->is_stopping) {
-		if (scrub->desc && !scrub->is_reading)
-			end_turn(scrub, false);
-		scrub->is_stopping = true; /* from now on, the end of a turn calls volumes_continue_close() */
-		scrub->is_leaving = scrub->is_reading;
-	}
-	if (scrub->is_reading)
-		return false;
-	if (scrub->stop_ns == 0)
-		scrub->stop_ns = clock_monotonic_ns();
 	must(!scrub->desc);
-	if (clean_last(scrub))
-		return false;
-	poller_unregister(&scrub->poller);
 	free(scrub->memory);
 	free(scrub);
-	return true;
 }
 
 /* ---- calls ---- */

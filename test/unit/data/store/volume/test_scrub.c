@@ -2,6 +2,7 @@
 /*
  * Volumes with checksums in a storage: what creates them, snapshots, clones, restored and resized ones, and what the
  * background reads find. Steps of copies are reads and writes, or with SNAPSHOTS_ON_XFS, as root, reflinks on an XFS image.
+ * fdatasync() can hang, and the clock can be advanced: the linker sends the calls here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 #include "data/store/pool/sums.h"
 #include "data/store/volume/snapshots.h"
 #include "../../../control_thread.h"
+#include "../../../hanging_call.h"
 #include "copy_bytes.h"
 #include "xfs_image.h"
 
@@ -35,6 +37,27 @@ static bool by_reflink; /* constant */
 static char root[] = "/tmp/fathom-scrub-XXXXXX";
 static struct pool_fs calls;
 static struct volumes *volumes;
+
+static struct hang hanging_sync;
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+
+int __wrap_fdatasync(int fd)
+{
+	hang_if_file_chosen(&hanging_sync, fd);
+	return __real_fdatasync(fd);
+}
+
+static uint64_t passed_ns; /* atomic */
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+	return __real_clock_monotonic_ns() + __atomic_load_n(&passed_ns, __ATOMIC_RELAXED);
+}
 
 static int test_clone(void *ctx, int fd, int from, uint64_t offset, uint64_t bytes)
 {
@@ -65,21 +88,42 @@ static void note_closed(void *ctx)
 	note_end(ctx, NULL);
 }
 
-static int run(int (*fn)(void *ctx))
+static struct call *start_call(int (*fn)(void *ctx))
 {
 	struct call *call;
-	int error;
 
 	must(started < CALLS_MAX);
 	call = &results[started++];
 	*call = (struct call){ .error = 1 };
 	assert_int_equal(on_control(fn, call), 0);
+	return call;
+}
+
+static bool has_ended(const struct call *call)
+{
+	bool ended;
+
+	pthread_mutex_lock(&mutex);
+	ended = call->error != 1;
+	pthread_mutex_unlock(&mutex);
+	return ended;
+}
+
+static int wait_for(const struct call *call)
+{
+	int error;
+
 	pthread_mutex_lock(&mutex);
 	while (call->error == 1)
 		pthread_cond_wait(&changed, &mutex);
 	error = call->error;
 	pthread_mutex_unlock(&mutex);
 	return error;
+}
+
+static int run(int (*fn)(void *ctx))
+{
+	return wait_for(start_call(fn));
 }
 
 static const char *last_text(void)
@@ -295,6 +339,28 @@ static int control_take(void *ctx)
 	return (int)file_take_mismatches(bdev_find(user.device), ctx);
 }
 
+static int control_count_going(void *ctx)
+{
+	return (int)bdev_going_count();
+}
+
+/* `count`: block devices that have not gone yet. */
+static void wait_until_going(int count)
+{
+	for (uint64_t end_ns = clock_monotonic_ns() + WAIT_SEC * NS_PER_SEC;
+	     on_control(control_count_going, NULL) != count;) {
+		assert_true(clock_monotonic_ns() < end_ns);
+		usleep(10000);
+	}
+}
+
+static int control_hung_is_a(void *ctx)
+{
+	const struct bdev_going *going = bdev_going_next(NULL);
+
+	return going && strcmp(going->name, "p/a") == 0;
+}
+
 static int begin(void **state)
 {
 	char command[128];
@@ -321,10 +387,22 @@ static void close_storage(void)
 
 static int end(void **state)
 {
+	hang_call(&hanging_sync, NULL); /* also after an assertion */
 	if (volumes)
 		close_storage();
 	control_stop();
 	return 0;
+}
+
+/* Each flush calls fdatasync(). */
+static int begin_without_uring(void **state)
+{
+	int error;
+
+	must(setenv("FATHOM_NO_URING", "1", 1) == 0);
+	error = begin(state);
+	must(unsetenv("FATHOM_NO_URING") == 0);
+	return error;
 }
 
 static void restart(void)
@@ -375,6 +453,37 @@ static void after_a_stop_no_region_is_suspect(void **state)
 	assert_block("p/a", 4500, 0x45);
 	flip_byte("a/data.1", 3 * PAGE + 100);
 	assert_int_equal(do_io("p/a", IO_TYPE_READ, 3), IO_MEDIA_ERROR); /* trusted: it is no torn write */
+}
+
+/* The disk of p/a hangs for ever in the last flush: p/b is clean, and the storage is closed in bounded time. */
+static void a_flush_that_hangs_at_a_stop_keeps_no_other_volume_from_its_clean_stop(void **state)
+{
+	struct call *closing;
+
+	assert_int_equal(run(control_create), 0);
+	key.volume = "b";
+	snprintf(record.name, sizeof(record.name), "b");
+	assert_int_equal(run(control_create), 0);
+	memset(user.memory, 0x33, PAGE);
+	hang_call(&hanging_sync, "/a/data.1");
+	assert_int_equal(do_io("p/a", IO_TYPE_WRITE, 3), IO_SUCCESS);
+	assert_int_equal(do_io("p/b", IO_TYPE_WRITE, 3), IO_SUCCESS);
+	closing = start_call(control_close);
+	wait_for_hung_calls(&hanging_sync, 1);
+	wait_until_clean("p/b");
+	assert_false(has_ended(closing));
+	__atomic_fetch_add(&passed_ns, 3600 * NS_PER_SEC, __ATOMIC_RELAXED);
+	assert_int_equal(wait_for(closing), 0);
+	volumes = NULL;
+	(void)on_control(control_remove_bdevs, NULL); /* returns 0 */
+	wait_until_going(1);
+	assert_true(on_control(control_hung_is_a, NULL));
+	hang_call(&hanging_sync, NULL);
+	wait_until_going(0);
+	assert_int_equal(run(control_open), 0);
+	assert_int_equal(sums_of("p/b").suspect, 0);
+	assert_block("p/b", 3, 0x33);
+	assert_block("p/a", 3, 0x33);
 }
 
 static void a_snapshot_its_clone_and_a_restored_volume_have_the_checksums(void **state)
@@ -467,6 +576,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(damage_is_found_by_reads_and_by_the_scrub),
 		CASE(after_a_stop_no_region_is_suspect),
+		cmocka_unit_test_setup_teardown(a_flush_that_hangs_at_a_stop_keeps_no_other_volume_from_its_clean_stop,
+						begin_without_uring, end),
 		CASE(a_snapshot_its_clone_and_a_restored_volume_have_the_checksums),
 		CASE(a_resized_volume_has_checksums_for_its_blocks),
 		CASE(blocks_beyond_a_cut_are_zeroes_after_a_growth),
