@@ -49,6 +49,8 @@ int32_t uring_op_execute(const struct uring_op *op)
 	case URING_FALLOCATE:
 		rc = fallocate(op->fd, op->mode, (off_t)op->offset_bytes, (off_t)op->length_bytes);
 		break;
+	case URING_CALL:
+		return op->call(op);
 	}
 	return rc < 0 ? -errno : (int32_t)rc;
 }

@@ -277,14 +277,18 @@ typedef void (*uring_done_fn)(struct uring_op *op, int32_t result);
 struct uring_op {
 	uring_done_fn done;
 	/* the operation: filled by the caller, so that helper threads can execute it if io_uring is unavailable */
-	enum { URING_READV, URING_WRITEV, URING_FDATASYNC, URING_FALLOCATE } kind;
+	enum { URING_READV, URING_WRITEV, URING_FDATASYNC, URING_FALLOCATE, URING_CALL } kind;
 	int fd;
-	const struct iovec *iov; /* READV, WRITEV: lent */
+	union {
+		const struct iovec *iov; /* READV, WRITEV: lent */
+		/* CALL: a system call that io_uring does not have; it runs on a helper, so the lane's device is blocking */
+		int32_t (*call)(const struct uring_op *op);
+	};
 	int iov_count;
 	bool is_durable; /* WRITEV: it is on the device when it ends (RWF_DSYNC) */
 	uint64_t offset_bytes;
 	struct uring_lane *lane; /* NULL: the thread's default lane, shared by all such operations */
-	uint64_t length_bytes;	 /* FALLOCATE */
+	uint64_t length_bytes;	 /* FALLOCATE, CALL */
 	int mode;		 /* FALLOCATE */
 	/* private */
 	int32_t result;

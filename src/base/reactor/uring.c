@@ -223,6 +223,8 @@ static void prepare_sqe(struct io_uring_sqe *sqe, struct uring_op *op)
 	case URING_FALLOCATE:
 		io_uring_prep_fallocate(sqe, op->fd, op->mode, (off_t)op->offset_bytes, (off_t)op->length_bytes);
 		break;
+	case URING_CALL:
+		must(op->kind != URING_CALL); /* its device is blocking */
 	}
 	io_uring_sqe_set_data(sqe, op);
 }

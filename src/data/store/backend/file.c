@@ -34,6 +34,7 @@ enum { ATTEMPTS_MAX = 1000 }; /* of a system call that returns EAGAIN or EINTR; 
 
 struct file_channel {
 	struct uring_lane lane;
+	struct uring_lane seek_lane;
 	struct file_bdev *file;
 	int fd;
 	uint32_t block_bytes;
@@ -258,19 +259,73 @@ static COLD int refuse_io(const struct file_bdev *file, struct bdev_io *io)
 	return 0;
 }
 
-static bool has_space(struct file_channel *channel, const struct bdev_io *io)
+static enum file_space take_space(struct file_channel *channel, const struct bdev_io *io)
 {
-	return likely(!channel->file->limit) || file_take_space(channel->file, io->block_index * channel->block_bytes,
-								io->block_count * channel->block_bytes);
+	return likely(!channel->file->limit) ? FILE_SPACE_TAKEN
+					     : file_take_space(channel->file, io->block_index * channel->block_bytes,
+							       io->block_count * channel->block_bytes);
 }
 
 /* Nothing was written: checksums and data still fit. */
-static COLD void refuse_space(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
+static COLD void refuse_space(struct file_io *self)
 {
-	if (channel->sums)
-		sums_refused(channel->sums, slot);
+	if (self->channel->sums)
+		sums_refused(self->channel->sums, self->slot);
 	else
-		bdev_io_complete(io, IO_NO_SPACE, reactor_now());
+		bdev_io_complete(self->io, IO_NO_SPACE, reactor_now());
+}
+
+static void start_transfer(struct file_io *self)
+{
+	self->op.done = transfer_done;
+	self->op.kind = self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
+	uring_submit(&self->op);
+}
+
+/* The write has its space. */
+static void start_change(struct file_io *self)
+{
+	if (self->io->type == IO_TYPE_WRITE)
+		start_transfer(self);
+	else
+		start_fallocate(self);
+}
+
+static void holes_counted(struct uring_op *op, int32_t result)
+{
+	struct file_io *self = container_of(op, struct file_io, op);
+
+	must(op->kind == URING_CALL);
+	op->iov = self->io->iov;
+	op->lane = &self->channel->lane;
+	if (file_take_holes(self->channel->file, result))
+		start_change(self);
+	else
+		refuse_space(self);
+}
+
+static void count_holes(struct file_io *self)
+{
+	self->op.done = holes_counted;
+	self->op.kind = URING_CALL;
+	self->op.call = file_count_holes;
+	self->op.lane = &self->channel->seek_lane;
+	self->op.length_bytes = self->io->block_count * self->channel->block_bytes;
+	uring_submit(&self->op);
+}
+
+static void start_write(struct file_io *self)
+{
+	switch (take_space(self->channel, self->io)) {
+	case FILE_SPACE_TAKEN:
+		start_change(self);
+		return;
+	case FILE_SPACE_REFUSED:
+		refuse_space(self);
+		return;
+	case FILE_SPACE_UNKNOWN:
+		count_holes(self);
+	}
 }
 
 int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
@@ -295,14 +350,11 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 		__atomic_fetch_add(&channel->file->bdev.share_waits, 1, __ATOMIC_RELAXED);
 	switch (io->type) {
 	case IO_TYPE_READ:
+		start_transfer(self);
+		return 0;
 	case IO_TYPE_WRITE:
-		if (io->type == IO_TYPE_WRITE && !has_space(channel, io)) {
-			refuse_space(channel, io, slot);
-			return 0;
-		}
-		self->op.done = transfer_done;
-		self->op.kind = io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
-		uring_submit(&self->op);
+	case IO_TYPE_WRITE_ZEROES:
+		start_write(self);
 		return 0;
 	case IO_TYPE_FLUSH:
 		self->op.done = flush_done;
@@ -310,11 +362,7 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 		uring_submit(&self->op);
 		return 0;
 	case IO_TYPE_UNMAP:
-	case IO_TYPE_WRITE_ZEROES:
-		if (io->type == IO_TYPE_WRITE_ZEROES && !has_space(channel, io))
-			refuse_space(channel, io, slot);
-		else
-			start_fallocate(self);
+		start_fallocate(self);
 		return 0;
 	case IO_TYPE_COMPARE:
 	case IO_TYPE_RESET:
@@ -359,6 +407,7 @@ static int file_channel_create(struct bdev *bdev, void *channel_ctx)
 
 	must(self->fd >= 0);
 	uring_lane_init(&channel->lane, &self->io);
+	uring_lane_init(&channel->seek_lane, &self->seek_io);
 	channel->file = self;
 	channel->fd = self->fd;
 	channel->block_bytes = bdev->block_bytes;
@@ -372,6 +421,7 @@ static void file_channel_destroy(struct bdev *bdev, void *channel_ctx)
 	struct file_channel *channel = channel_ctx;
 
 	sums_channel_destroy(channel->sums);
+	uring_lane_deinit(&channel->seek_lane);
 	uring_lane_deinit(&channel->lane);
 }
 
@@ -379,6 +429,7 @@ void file_free(struct file_bdev *self)
 {
 	uring_device_deinit(&self->io);
 	uring_device_deinit(&self->sums_io);
+	uring_device_deinit(&self->seek_io);
 	file_close(self);
 	space_limit_unref(self->limit);
 	free(self->filename);

@@ -55,6 +55,7 @@ static int make_file(const struct file_options *options, struct file_bdev **self
 	self->fd = self->former_fd = self->claim_fd = -1;
 	uring_device_init(&self->io, false);
 	uring_device_init(&self->sums_io, true); /* through the page cache */
+	uring_device_init(&self->seek_io, true);
 	bdev->product = kinds[options->kind].product;
 	bdev->ops = kinds[options->kind].ops;
 	bdev->read_only = options->read_only;

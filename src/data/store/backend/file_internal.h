@@ -40,6 +40,7 @@ struct file_bdev {
 	char *filename;
 	struct sums *sums;	     /* NULL: it has no checksums */
 	struct uring_device sums_io; /* of the sidecar */
+	struct uring_device seek_io; /* of searches for holes, see file_limit.c */
 	int former_fd;		     /* of files that another bdev got: keeps its former file open until their close */
 	/* under the mutex of file_open.c */
 	bool is_entered;
@@ -83,8 +84,15 @@ void file_close_later(struct file_bdev *self, void (*closed)(struct file_bdev *s
 
 /* ---- file_limit.c ---- */
 
-/* Take the space that a write to these bytes needs from the file's limit. False: IO_NO_SPACE. I/O threads. */
-MUST_CHECK bool file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes);
+/*
+ * Take the space that a write to these bytes needs from the file's limit. UNKNOWN: the caller submits an operation with
+ * file_count_holes(), and calls file_take_holes() with its result; false: IO_NO_SPACE. I/O threads.
+ */
+enum file_space { FILE_SPACE_TAKEN, FILE_SPACE_REFUSED, FILE_SPACE_UNKNOWN };
+MUST_CHECK enum file_space file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes);
+/* URING_CALL: the number of the file system's blocks in the range of `op` that have no data. */
+int32_t file_count_holes(const struct uring_op *op);
+MUST_CHECK bool file_take_holes(struct file_bdev *self, int32_t count);
 
 /* Alignment of an O_DIRECT I/O in memory and in the file, in bytes. Offset 0: O_DIRECT is not supported. */
 struct direct_rules {

@@ -5,6 +5,9 @@
  * Only while the limit is set, which means that little space is left, a write costs a system call: lseek() says where the
  * file has blocks. A range that was zeroed by fallocate() has blocks, too, but lseek() calls it a hole, so a write there
  * counts once more, until the next reading of the free space.
+ *
+ * lseek() reads the file's list of blocks, and waits for its lock, so it blocks while the disk hangs: a helper pthread
+ * calls it, and a device has few of these (base/reactor/share.h).
  */
 #include <errno.h>
 #include <unistd.h>
@@ -39,28 +42,49 @@ static uint64_t count_missing(int fd, uint64_t offset, uint64_t end)
 	return missing;
 }
 
+static uint64_t begin_of(uint64_t offset)
+{
+	return offset / FS_BLOCK_BYTES * FS_BLOCK_BYTES;
+}
+
+static uint64_t end_of(uint64_t offset, uint64_t bytes)
+{
+	return round_up(offset + bytes, FS_BLOCK_BYTES);
+}
+
 bool space_limit_take_missing(struct space_limit *limit, int fd, uint64_t offset, uint64_t bytes)
 {
-	uint64_t begin = offset / FS_BLOCK_BYTES * FS_BLOCK_BYTES, end = round_up(offset + bytes, FS_BLOCK_BYTES);
 	uint64_t missing;
 
 	if (!space_limit_is_set(limit))
 		return true;
-	missing = count_missing(fd, begin, end);
+	missing = count_missing(fd, begin_of(offset), end_of(offset, bytes));
 	return missing == 0 || space_limit_take(limit, missing);
 }
 
-bool file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes)
+enum file_space file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes)
 {
 	enum file_limit kind = (enum file_limit)__atomic_load_n(&self->limit_kind, __ATOMIC_RELAXED);
-	uint64_t begin = offset / FS_BLOCK_BYTES * FS_BLOCK_BYTES, end = round_up(offset + bytes, FS_BLOCK_BYTES);
 
 	if (likely(kind == FILE_LIMIT_NONE) || !space_limit_is_set(self->limit))
-		return true;
-	/* an lseek() of a file system whose I/O needs helper pthreads might block this one */
-	if (kind == FILE_LIMIT_NEW && !self->is_blocking)
-		return space_limit_take_missing(self->limit, self->fd, offset, bytes);
-	return space_limit_take(self->limit, end - begin);
+		return FILE_SPACE_TAKEN;
+	if (kind == FILE_LIMIT_NEW)
+		return FILE_SPACE_UNKNOWN;
+	return space_limit_take(self->limit, end_of(offset, bytes) - begin_of(offset)) ? FILE_SPACE_TAKEN
+										       : FILE_SPACE_REFUSED;
+}
+
+int32_t file_count_holes(const struct uring_op *op)
+{
+	uint64_t missing = count_missing(op->fd, begin_of(op->offset_bytes), end_of(op->offset_bytes, op->length_bytes));
+
+	return (int32_t)min_u64(round_up(missing, FS_BLOCK_BYTES) / FS_BLOCK_BYTES, INT32_MAX);
+}
+
+bool file_take_holes(struct file_bdev *self, int32_t count)
+{
+	must(count >= 0);
+	return count == 0 || space_limit_take(self->limit, (uint64_t)count * FS_BLOCK_BYTES);
 }
 
 void file_set_limit(struct bdev *bdev, enum file_limit kind)
