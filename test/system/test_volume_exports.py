@@ -415,6 +415,19 @@ class Server(Exports):
         pool, = self.ask(store.LIST).pools
         self.assertEqual([(volume.name, volume.size_bytes, volume.thick, len(volume.hosts)) for volume in pool.volumes], [("db", 16 * MIB, False, 0)])
 
+    def test_a_refused_destroy_gives_advice_that_an_operator_of_a_server_can_follow(self):
+        engine, manual = self.start_with("db"), "nqn.2026-11.org.fathom:manual"
+        engine.run_commands(f"nvmf_create_subsystem {manual} -a\nnvmf_subsystem_add_ns {manual} p1/db\n"
+                            f"nvmf_subsystem_add_listener {manual} -t tcp -a 127.0.0.1 -s {self.port}\n")
+        admin, _ = self.connect(engine, manual)
+        answer = self.ask(store.VOLUME_DESTROY, pool="p1", volume="db")
+        self.assertEqual(answer.error, -EBUSY)
+        self.assertIn(f"volume p1/db is in use by host {HOST_A} (connected from 127.0.0.1): disconnect there, or repeat the request with "
+                      "--force", answer.text)
+        self.assertNotIn("namespace", answer.text)
+        self.assertEqual(self.ask(store.VOLUME_DESTROY, pool="p1", volume="db", force=True).error, 0)
+        admin.s.close()
+
     def test_a_server_makes_and_publishes_a_volume_that_survives_kill_9(self):
         engine, state = self.start(), os.path.join(self.directory, "state")
         self.serve()

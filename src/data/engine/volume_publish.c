@@ -319,8 +319,10 @@ void export_destroy_volume(struct volumes *volumes, const struct volume_key *key
 		end_with(done, ctx, -EBUSY, "volume %s is published to %s: unpublish it, or use force", volume->device,
 			 hosts);
 	} else if (volume && !force && describe_users(volume, hosts, sizeof(hosts)) > 0) {
-		end_with(done, ctx, -EBUSY, "volume %s is in use by %s: remove its namespace, or use force", volume->device,
-			 hosts);
+		end_with(done, ctx, -EBUSY, "volume %s is in use by %s: %s", volume->device, hosts,
+			 engine_control_is_on() ? "disconnect there, or repeat the request with --force, which ends these"
+						  " connections"
+						: "remove its namespace, or use force");
 	} else if (volume && export_find(volume)) {
 		start_destroying(volumes, volume->pool, volume, done, ctx);
 	} else {
