@@ -258,7 +258,7 @@ void show_published(const struct fathom_control_volume *volume, const char *host
 {
 	show_volume(volume, out);
 	if (volume->address_count > 0)
-		fprintf(out, "\nOn the host, as root:\n");
+		fprintf(out, "\nOn the host, as root, with the package nvme-cli:\n  modprobe nvme-tcp\n");
 	show_connect(volume, host, out);
 }
 
