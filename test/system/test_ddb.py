@@ -239,9 +239,12 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.make_and_kill()
         for words, text in (((self.directory, "ls"), "not the storage of an engine"), (("/nowhere", "ls"), "cannot open /nowhere"),
                             ((self.storage, "show"), "usage: show PATH"), ((self.storage, "show", "p9"), 'no "p9"'), ((self.storage, "ls 'p1"), "closes its quotes"),
-                            ((self.storage, "load", "/dev/null", "p1/a"), "confirm with --yes"), (("--nothing",), "nothing")):
+                            ((self.storage, "load", "/dev/null", "p1/a"), "confirm with --yes"), (("--nothing",), "nothing"),
+                            (("verify", "p1"), "before the command verify")):
             done = self.ddb(*words, status=1 if "load" in words else 2)
             self.assertIn(text, done.stderr)
+        self.assertIn("superblock_dump", self.ddb("help").stdout)
+        self.assertIn("show", self.ddb("help", "show").stdout)
 
     def test_a_superblock_is_shown_or_its_damage_named(self):
         text = ("version: 1\nuuid: 950fc86b-1111-4222-8333-444444444444\nsystem: fathom\nrank: 3\nuri: ofi+tcp://10.0.0.1:20000\nvalidrank: true\n"

@@ -31,8 +31,8 @@ const struct option_table ddb_table = {
 	.usage = "fathom ddb [OPTION...] [PATH [COMMAND]]",
 	.about = "Look into the storage of an engine (the folder of --storage) or into a superblock (a file), without an "
 		 "engine: list, show and verify what is there, copy the data of volumes out and in, and repair damage.\n"
-		 "Without a command, it reads commands from the terminal; `help` lists them. A command with blanks can be "
-		 "one word: fathom ddb DIR 'ls p1'.",
+		 "Without a command, it reads commands from the terminal; `fathom ddb help` lists them. A command with "
+		 "blanks can be one word: fathom ddb DIR 'ls p1'.",
 	OPTION_ROWS(rows),
 	.operands = OPTION_FILES,
 	.operands_after = "close dump help list load ls open quit repair rm show superblock_dump value_dump value_load "
@@ -127,6 +127,8 @@ int ddb_open(struct ddb *ddb, const char *path)
 		return ddb_reject("cannot open %s: %s", path, strerror(errno));
 	if (S_ISREG(stat_of.st_mode))
 		return open_superblock(ddb, path);
+	if (S_ISBLK(stat_of.st_mode))
+		return ddb_reject("%s is a block device: mount its file system, and give the mount point", path);
 	if (store_open(path, ddb->options.write, &ddb->store, &why) != 0)
 		return ddb_fail(ddb, &why);
 	if (ddb->store->is_in_use)
@@ -202,8 +204,13 @@ int ddb_run_line(struct ddb *ddb, const char *line)
 
 static int run_command_line(struct ddb *ddb, int count, char **words)
 {
-	int status = count > 0 ? ddb_open(ddb, words[0]) : EXIT_SUCCESS;
+	const struct ddb_command *command = count > 0 ? ddb_find_command(words[0]) : NULL;
+	int status;
 
+	if (command && access(words[0], F_OK) != 0) /* `fathom ddb help`: no path is given */
+		return command->needs_store ? ddb_reject("give the path of a storage before the command %s", words[0])
+					    : ddb_run_words(ddb, count, words);
+	status = count > 0 ? ddb_open(ddb, words[0]) : EXIT_SUCCESS;
 	if (status)
 		return status;
 	if (count > 1 && ddb->options.file)
