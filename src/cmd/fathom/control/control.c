@@ -197,13 +197,23 @@ static int read_options_between(const struct control_group *group, int argc, cha
 
 /* ---- running a command ---- */
 
+/* `arguments` without its first `given` words: those that are missing. */
+static const char *missing_arguments(const char *arguments, int given)
+{
+	for (; given > 0; given--) {
+		arguments += strcspn(arguments, " ");
+		arguments += strspn(arguments, " ");
+	}
+	return arguments;
+}
+
 static int run_control_command(const struct control_command *command, struct control_run *run)
 {
 	struct fathom_fault why;
 	int status;
 
 	if (run->argc < command->args_min)
-		return control_bad(run, "an argument is missing: %s", command->arguments);
+		return control_bad(run, "an argument is missing: %s", missing_arguments(command->arguments, run->argc));
 	if (run->argc > command->args_max)
 		return control_bad(run, "too many arguments: it takes %s",
 				   command->arguments ? command->arguments : "none");

@@ -387,6 +387,8 @@ void show_hosts(const struct fathom_control_volumes *volumes, const char *host, 
 	}
 	if (count > 0)
 		table_print(table, 0, out);
+	else if (host)
+		fprintf(out, "No volume is published to %s\n", host);
 	else
 		fprintf(out, "No hosts\n");
 	table_destroy(table);

@@ -102,6 +102,8 @@ class Requests(VolumeTest):
                 self.assertEqual(done.stdout, "", words)
                 self.assertNotEqual(done.stderr, "", words)
             self.fathom(server, "host", "list", "a", "b", status=2)
+            for words, missing in ((("publish",), "POOL/VOLUME HOST_NQN"), (("publish", "p1/db"), "HOST_NQN"), (("set-prop", "p1/db"), "KEY=VALUE [KEY=VALUE...]")):
+                self.assertIn(f"an argument is missing: {missing}\n", self.fathom(server, "volume", *words, status=2).stderr)
             self.assertEqual(server.calls, [])
 
 
@@ -181,6 +183,7 @@ class Output(VolumeTest):
             self.show("host_list_one", server, "host", "list", HOSTS[1])
         with FakeServer({METHODS["VolumeList"]: OURS.VolumeListResp()}) as server:
             self.show("host_list_none", server, "host", "list")
+            self.assertEqual(self.fathom(server, "host", "list", HOSTS[0]).stdout, f"No volume is published to {HOSTS[0]}\n")
 
 
 class Repeats(VolumeTest):
