@@ -123,7 +123,8 @@ size_t attach_live_controllers(struct attach_host *host, const char *nqn);
 /* "/dev/fathom/POOL/VOLUME" */
 void attach_link_path(const char *name, char link_ret[static ATTACH_LINK_BYTES]);
 /*
- * Wait until udev has made the link to `device`; without udev, make it. True: it is there. `link` is its path.
+ * Wait until udev has made the link to `device`, and ask udev for it if it does not; without udev, make it. True: it is
+ * there. `link` is its path.
  */
 bool attach_link_make(const char *link, const char *device, uint64_t wait_ns);
 /* Without udev, remove it. */

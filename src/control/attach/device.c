@@ -16,7 +16,7 @@
 #include "control/attach/attach.h"
 #include "control/fault/fault.h"
 
-enum { SECTOR_BYTES = 512, LOOK_MS = 50, ATTRIBUTE_BYTES = 256 };
+enum { SECTOR_BYTES = 512, LOOK_MS = 50, ATTRIBUTE_BYTES = 256, ASK_AFTER_PART = 5 /* of the wait for udev */ };
 
 #define UDEV_CONTROL "/run/udev/control"
 
@@ -252,15 +252,38 @@ static bool make_link(const char *link, const char *device)
 	return symlink(device, link) == 0;
 }
 
+/* Let the kernel report the device to udev again. */
+static void ask_udev(const char *device)
+{
+	char path[PROVIDER_PATH_BYTES_MAX];
+	ssize_t bytes;
+	int fd;
+
+	must(snprintf(path, sizeof(path), "/sys/block/%s/uevent", device + strlen("/dev/")) < (int)sizeof(path));
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return; /* the device has gone; attach_link_make() reports that there is no link */
+	bytes = write(fd, "change", strlen("change"));
+	maybe(bytes < 0);
+	close(fd);
+}
+
 bool attach_link_make(const char *link, const char *device, uint64_t wait_ns)
 {
-	uint64_t end_ns = clock_monotonic_ns() + wait_ns;
+	uint64_t start_ns = clock_monotonic_ns();
+	bool has_asked = false;
 
 	if (access(UDEV_CONTROL, F_OK) != 0 && !leads_to(link, device))
 		return make_link(link, device) && leads_to(link, device);
 	while (!leads_to(link, device)) {
-		if (clock_monotonic_ns() >= end_ns)
+		uint64_t waited_ns = clock_monotonic_ns() - start_ns;
+
+		if (waited_ns >= wait_ns)
 			return false;
+		/* a device that was connected before its record was written, as by `nvme connect`, got no name then */
+		if (!has_asked && waited_ns >= wait_ns / ASK_AFTER_PART)
+			ask_udev(device);
+		has_asked = waited_ns >= wait_ns / ASK_AFTER_PART;
 		sleep_ms(LOOK_MS);
 	}
 	return true;
