@@ -7,6 +7,7 @@ a reboot the volume is attached and mounted, without anything typed. Server and 
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -73,6 +74,13 @@ class Reboot(RelayedSystem):
             self.wait_in_guest("systemctl is-active fathom-agent")
             self.assertNotIn("p1/db", self.host.check("fathom-agent attachments", SECONDS))
             self.host.check(f"[ ! -e {LINK} ]")
+        with self.subTest("a volume that was connected by hand before gets its name"):
+            said = self.one.fathom("volume", "publish", "p1/db", HOST_NQN).stdout
+            typed = re.search(r"nvme connect .*", said)[0]
+            self.host.check(typed.replace("127.0.0.1", guest.HOST_ADDRESS), SECONDS)
+            self.wait_in_guest("[ -b /dev/nvme0n1 ] && udevadm settle")
+            self.host.check("fathom volume attach p1/db", SECONDS)
+            self.wait_in_guest(f"[ -b {LINK} ]")
 
 
 if __name__ == "__main__":
