@@ -101,6 +101,17 @@ class Space(EngineTest):
         self.check_promise_is_kept(engine)
         self.assertEqual(engine.stop(), 0)
 
+    def test_a_thick_volume_shrinks_although_a_program_has_read_its_file(self):
+        if not xfs.mount(self, self.storage, IMAGE_MEGABYTES):
+            self.skipTest("needs root, mkfs.xfs and loop devices")
+        engine = self.engine("--storage", self.storage)
+        engine.rpc("pool_create", pool="p")
+        engine.rpc("volume_create", pool="p", volume="a", size=8 * MIB, thick=True)
+        with open(os.path.join(self.storage, "pools/p/volumes/a/data.1"), "rb") as file:     # its pages stay in the page cache
+            self.assertEqual(file.read().strip(b"\0"), b"")
+        engine.rpc("volume_resize", pool="p", volume="a", size=4 * MIB, force=True)
+        self.assertEqual(engine.rpc("volume_get_volumes")[0]["size"], 4 * MIB)
+
     def test_a_full_file_system_ends_the_writes_of_the_volumes_that_need_space_and_no_others(self):
         """A file of another program takes the space, the promised part of it included."""
         self.mount_xfs()
