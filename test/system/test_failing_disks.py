@@ -26,7 +26,7 @@ LOAD = os.environ.get("FATHOM_POWER_LOAD", "")
 HOST = "nqn.2014-08.org.nvmexpress:uuid:6cf5e4a2-0f0e-4f0b-9d6e-70a1b8f3c001"    # that of power_load.c
 MISMATCH, STORAGE_FAILED, READ_ONLY = 1052, 1057, 1061
 DAMAGED = 5                         # a block
-LEDGER_BYTES = 2 * 2048 * 8 + 16    # power_load.c: at its end the numbers of writes and flushes
+LEDGER_BYTES = 5 * 2048 * 8 + 16    # power_load.c: at its end the numbers of writes and flushes
 
 
 class FailingDisk:

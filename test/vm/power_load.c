@@ -4,11 +4,15 @@
  *
  *     power_load load PORT NQN LEDGER SEED     until the connection is lost; then exit status 0
  *     power_load check PORT NQN LEDGER SEED    exit status 1: a block is not what it may be
+ *     power_load adopt PORT NQN LEDGER SEED    the same; the volume was restored, and what it has is written to the ledger
  *
  * Each block has a version, which each of its sectors of 512 bytes states. The ledger, a file, has two versions of each
  * block: the last that was submitted, and the last that must survive: one whose write was acknowledged before a flush was
  * submitted that was acknowledged, or a write with FUA that was acknowledged. After a power cut each sector may have any
  * version from the one to the other. A command that fails while the connection lasts is an error.
+ *
+ * A restore undoes writes. Their versions are not used again, so the ledger has the last version of each block, too, and
+ * which versions the last restore has undone: none of them may come back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +37,8 @@ struct sector {
 };
 
 struct ledger {
-	uint64_t submitted[BLOCKS_MAX], durable[BLOCKS_MAX];
+	uint64_t submitted[BLOCKS_MAX], durable[BLOCKS_MAX], last[BLOCKS_MAX];
+	uint64_t undone_after[BLOCKS_MAX], undone_last[BLOCKS_MAX]; /* equal: none */
 	uint64_t writes, flushes;
 };
 
@@ -109,7 +114,7 @@ static void submit_write(struct slot *slot)
 	slot->block = next_random() % blocks;
 	if (is_writing[slot->block])
 		return;
-	slot->version = ++ledger->submitted[slot->block];
+	slot->version = ledger->submitted[slot->block] = ++ledger->last[slot->block];
 	slot->is_fua = next_random() % FUA_EVERY == 0;
 	for (uint64_t i = 0; i < BLOCK_BYTES / SECTOR_BYTES; i++)
 		fill_sector(&slot->data[i], slot->block, i, slot->version);
@@ -147,6 +152,11 @@ static void read_done(void *ctx, const struct fathom_completion *completion)
 	read_status = is_success("read", completion) ? 0 : 1;
 }
 
+static bool is_undone(uint64_t block, uint64_t version)
+{
+	return version > ledger->undone_after[block] && version <= ledger->undone_last[block];
+}
+
 static int check_sector(const struct sector *found, uint64_t block, uint64_t number)
 {
 	static const struct sector zero;
@@ -161,12 +171,28 @@ static int check_sector(const struct sector *found, uint64_t block, uint64_t num
 		return 1;
 	}
 	fill_sector(&expected, block, number, found->version);
-	if (memcmp(found, &expected, sizeof(expected)) == 0 && found->version >= low && found->version <= high)
+	if (memcmp(found, &expected, sizeof(expected)) == 0 && found->version >= low && found->version <= high &&
+	    !is_undone(block, found->version))
 		return 0;
 	printf("block %" PRIu64 " sector %" PRIu64 ": magic %" PRIx64 " block %" PRIu64 " version %" PRIu64 ", not %" PRIu64
-	       " to %" PRIu64 "\n",
-	       block, number, found->magic, found->block, found->version, low, high);
+	       " to %" PRIu64 "%s\n",
+	       block, number, found->magic, found->block, found->version, low, high,
+	       is_undone(block, found->version) ? ", and a restore has undone it" : "");
 	return 1;
+}
+
+/* Note which versions a restored block has: the lowest and the highest of its sectors. Later ones are undone. */
+static void adopt_block(const struct sector *sectors, uint64_t block)
+{
+	uint64_t low = UINT64_MAX, high = 0;
+
+	for (uint64_t i = 0; i < BLOCK_BYTES / SECTOR_BYTES; i++) {
+		low = sectors[i].version < low ? sectors[i].version : low;
+		high = sectors[i].version > high ? sectors[i].version : high;
+	}
+	ledger->durable[block] = low;
+	ledger->submitted[block] = ledger->undone_after[block] = high;
+	ledger->undone_last[block] = ledger->last[block];
 }
 
 /* Wait for the read that was submitted. 0, or the exit status. */
@@ -182,7 +208,7 @@ static int wait_read(void)
 	return read_status;
 }
 
-static int check(void)
+static int check(bool is_adopting)
 {
 	static struct sector data[CHECK_BLOCKS][BLOCK_BYTES / SECTOR_BYTES];
 	uint64_t wrong = 0;
@@ -197,6 +223,8 @@ static int check(void)
 		for (uint64_t i = 0; i < count; i++)
 			for (uint64_t sector = 0; sector < BLOCK_BYTES / SECTOR_BYTES; sector++)
 				wrong += (uint64_t)check_sector(&data[i][sector], first + i, sector);
+		for (uint64_t i = 0; is_adopting && i < count; i++)
+			adopt_block(data[i], first + i);
 	}
 	printf("wrong=%" PRIu64 " of %" PRIu64 " blocks\n", wrong, blocks);
 	return wrong ? 1 : 0;
@@ -225,8 +253,8 @@ int main(int argc, char **argv)
 	struct fathom_fault why;
 	int status;
 
-	if (argc != 6 || (strcmp(argv[1], "load") != 0 && strcmp(argv[1], "check") != 0)) {
-		fprintf(stderr, "usage: power_load load|check PORT NQN LEDGER SEED\n");
+	if (argc != 6 || (strcmp(argv[1], "load") != 0 && strcmp(argv[1], "check") != 0 && strcmp(argv[1], "adopt") != 0)) {
+		fprintf(stderr, "usage: power_load load|check|adopt PORT NQN LEDGER SEED\n");
 		return 2;
 	}
 	seed = strtoull(argv[5], NULL, 10);
@@ -247,7 +275,7 @@ int main(int argc, char **argv)
 		return 3;
 	}
 	blocks = info.blocks < BLOCKS_MAX ? info.blocks : BLOCKS_MAX;
-	status = strcmp(argv[1], "load") == 0 ? load() : check();
+	status = strcmp(argv[1], "load") == 0 ? load() : check(strcmp(argv[1], "adopt") == 0);
 	fathom_qpair_destroy(qpair);
 	fathom_disconnect(controller);
 	return status;

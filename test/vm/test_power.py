@@ -5,13 +5,15 @@
     FATHOM_CUTS=200 FATHOM_STATES=12 FATHOM_SEED=7 python3 test/vm/test_power.py -v
 
 The engine runs in the guest, on XFS on a disk that loses unflushed writes (power_disk.py). power_load, outside, writes to one volume with
-flushes and FUA. Meanwhile volumes are created, resized, renamed and destroyed, and snapshots are taken of this volume and others at one instant,
-cloned and destroyed. After each cut: every change that was confirmed is there as a whole, one that was under way is there or not, every
-acknowledged and flushed block is right, each snapshot has what the volume had then, and nothing else is there.
+flushes and FUA. Meanwhile volumes are created, made larger and smaller, renamed and destroyed, and snapshots are taken of this volume and others at
+one instant, cloned, restored and destroyed. In some cuts power_load does not run, and its volume is restored instead. Volumes have checksums, or not.
+After each cut: every change that was confirmed is there as a whole, one that was under way is there or not, every acknowledged and flushed block is
+right, each snapshot has what the volume had then, and nothing else is there. `fathom ddb` verifies records, files, space and checksums. In the end
+all volumes are destroyed, and all space is free.
 
 The guest boots once; after a cut it continues from its saved state (saved.py), with the disk that the cut has left. An engine of this machine
 checks a copy of the disk first (power_state.py). FATHOM_STATES says how many other states of each cut are checked the same way: other choices of
-what survived, of this moment and of two earlier ones. What failed is kept in the folder FATHOM_KEEP. A machine that cannot mount XFS checks in the
+what survived, of this moment and of two earlier ones. FATHOM_CHECKSUMS=1 or 0 decides if power_load's volume has checksums. What failed is kept in the folder FATHOM_KEEP. A machine that cannot mount XFS checks in the
 guest, and no other states.
 """
 
@@ -52,8 +54,9 @@ NAMES = ["a", "b", "c"]
 
 CUTS, STATES = int(os.environ.get("FATHOM_CUTS", "3")), int(os.environ.get("FATHOM_STATES", "2"))
 MOMENTS = 2            # before each cut
-USE_SECONDS = 6.0      # at most, before a cut
+USE_SECONDS, RESTORE_SECONDS = 6.0, 1.5     # at most, before a cut
 KEPT = 5               # images that failed
+LOAD_BYTES = 8 * MIB   # power_load writes to these; the volume may be larger
 
 
 class TestPower(unittest.TestCase):
@@ -76,6 +79,7 @@ class TestPower(unittest.TestCase):
         with open(cls.image, "wb") as file:
             file.truncate(DISK_BYTES)
         subprocess.run([mkfs, "-q", "-m", "reflink=1,rmapbt=0", "-s", "size=4096", cls.image], check=True)
+        power_disk.copy_sparse(cls.image, cls.directory / "empty")
 
     def setUp(self):
         self.seed = int(os.environ.get("FATHOM_SEED", random.randrange(1 << 31)))
@@ -85,7 +89,8 @@ class TestPower(unittest.TestCase):
         self.disk = power_disk.PowerDisk(self.image, self.seed)
         self.addCleanup(self.disk.__exit__)
         self.checker = None if power_state.NO_LOOP else power_state.Checker(self.directory, self.load, self.seed)
-        self.moments, self.number, self.changes, self.failures = [], 0, 0, []
+        self.has_checksums = os.environ.get("FATHOM_CHECKSUMS", str(self.chance.randrange(2))) == "1"
+        self.moments, self.number, self.changes, self.refused, self.restores, self.failures = [], 0, 0, 0, 0, []
         self.saved.save(self.devices())
 
     def devices(self):
@@ -111,26 +116,21 @@ class TestPower(unittest.TestCase):
     def first_boot(self):
         host = self.boot()
         self.rpc(host, "pool_create", "p1", "--overcommit")
-        self.rpc(host, "volume_create", "p1", "load", "8M")
-        self.model.objects["load"] = Thing(8 * MIB)
+        self.rpc(host, "volume_create", "p1", "load", "8M", *(["--checksums"] if self.has_checksums else []))
+        self.model.objects["load"] = Thing(LOAD_BYTES, self.has_checksums, None, None)
         return host
 
     def objects(self, host):
-        found = json.loads(self.rpc(host, "volume_get_volumes"))
-        self.assertEqual([v for v in found if v["state"] != "ONLINE"], [], f"seed {self.seed}")
-        objects = {v["name"]: v["size"] for v in found}
-        for volume in found:
-            for snapshot in json.loads(self.rpc(host, "volume_get_snapshots", "p1", volume["name"])) if volume["snapshots"] else []:
-                objects[f"{volume['name']}@{snapshot['name']}"] = snapshot["size"]
-        return objects
+        return power_state.ask_objects(json.loads(self.rpc(host, "volume_get_volumes")),
+                                       lambda volume: json.loads(self.rpc(host, "volume_get_snapshots", "p1", volume)))
 
     def check_objects(self, host):
         """They are those of the model; a change that was under way may have been made or not."""
         found = self.objects(host)
-        if self.model.after is not None and found == power_state.sizes(self.model.after):
+        if self.model.after is not None and found == power_state.shown(self.model.after):
             self.model.end(self.ledger())
         self.model.after = None
-        self.assertEqual(found, power_state.sizes(self.model.objects), f"seed {self.seed}")
+        self.assertEqual(found, power_state.shown(self.model.objects), f"seed {self.seed}")
         there = host.check("cd /srv/pools/p1/volumes; ls -d * */snapshots/* 2>/dev/null | sed s,/snapshots/,@,", SLOW_SECONDS).split()
         self.assertEqual(set(there), set(found), f"seed {self.seed}")
 
@@ -166,6 +166,11 @@ class TestPower(unittest.TestCase):
         """The disk as the cut left it, which says what the model is; then other states that this cut and earlier ones could have left."""
         ledger, allowed = self.note()
         self.model.objects, self.model.after = self.check_image(self.disk.path, allowed, ledger), None
+        restored = self.model.objects["load"]
+        if restored.low:        # from now on the ledger says what it has
+            self.ledger_path.write_bytes(self.checker.adopted)
+            self.model.objects = {**self.model.objects, "load": restored._replace(low=None, high=None)}     # `allowed` stays
+            self.restores += 1
         moments = [(moment, ledger, allowed), *self.moments]
         for number in range(STATES):
             which, ledger, allowed = moments[number % len(moments)]
@@ -199,10 +204,10 @@ class TestPower(unittest.TestCase):
         snapshots = [key for key in after if "@" in key]
         members = [name for name in NAMES if name in after and self.chance.random() < 0.5]
         name, free = f"s{self.chance.randrange(4)}", [volume for volume in NAMES if volume not in after]
-        kind = self.chance.randrange(3)
+        kind = self.chance.randrange(4) if any(key.startswith("load@") for key in snapshots) else 0
         if kind == 0 and not any(f"{volume}@{name}" in after for volume in ("load", *members)):
             after.update({f"{volume}@{name}": after[volume] for volume in members})
-            after[f"load@{name}"] = Thing(after["load"].bytes, self.ledger(), None)
+            after[f"load@{name}"] = after["load"]._replace(low=self.ledger())
             return ("volume_snapshot", "p1", "load", name, *(["--members", ",".join(f"p1/{member}" for member in members)] if members else []))
         if kind == 1 and snapshots:
             key = self.chance.choice(snapshots)
@@ -212,18 +217,32 @@ class TestPower(unittest.TestCase):
             key = self.chance.choice(snapshots)
             after[free[0]] = after[key]
             return ("volume_clone", "p1", *key.split("@"), free[0])
+        snapshots = [key for key in snapshots if not key.startswith("load@")]
+        if kind == 3 and snapshots:
+            return self.restore(after, self.chance.choice(snapshots))
         return None
+
+    @staticmethod
+    def restore(after, key):
+        volume, snapshot = key.split("@")
+        after[volume] = after[key]
+        return ("volume_restore", "p1", volume, snapshot, "--force")
 
     def volume_change(self, after):
         """Likewise, of volumes."""
-        name = self.chance.choice(NAMES)
+        name = self.chance.choice([*NAMES, "load"])
         thing, others, kind = after.get(name), [other for other in NAMES if other not in after], self.chance.random()
         if thing is None:
-            after[name] = Thing(self.chance.randrange(1, 9) * MIB)
-            return ("volume_create", "p1", name, str(after[name].bytes), *(["--thick"] if self.chance.random() < 0.5 else []))
-        if kind < 0.4 and thing.bytes < 24 * MIB:
-            after[name] = thing._replace(bytes=thing.bytes + MIB)
+            after[name] = Thing(self.chance.randrange(1, 9) * MIB, self.chance.random() < 0.5)
+            return ("volume_create", "p1", name, str(after[name].bytes), *(["--thick"] if self.chance.random() < 0.5 else []),
+                    *(["--checksums"] if after[name].checksums else []))
+        if kind < 0.3 and thing.bytes < 24 * MIB:
+            after[name] = thing._replace(bytes=thing.bytes + self.chance.randrange(1, 4) * MIB)
             return ("volume_resize", "p1", name, str(after[name].bytes))
+        if (kind < 0.5 or name == "load") and thing.bytes > MIB:
+            return self.shrink(after, name, max(self.chance.randrange(1, thing.bytes // MIB) for _ in range(2)) * MIB)
+        if name == "load":
+            return None
         if kind < 0.6 and others:
             for key in self.model.of_volume(name):
                 after[key.replace(name, others[0], 1)] = after.pop(key)
@@ -232,11 +251,23 @@ class TestPower(unittest.TestCase):
             del after[key]
         return ("volume_destroy", "p1", name, "--force")
 
+    def shrink(self, after, name, size):
+        """Refused if there are data behind the new end."""
+        low, high = power_state.data_end(after[name], self.ledger())
+        if name == "load":
+            high = LOAD_BYTES
+        if low <= size < high:
+            return None
+        self.must_refuse = size < high
+        if not self.must_refuse:
+            after[name] = after[name]._replace(bytes=size)
+        return ("volume_resize", "p1", name, str(size), "--force")
+
     def change(self, host):
         """Begin a random change, as a job."""
         words = None
         while not words:
-            self.model.after = dict(self.model.objects)
+            self.model.after, self.must_refuse = dict(self.model.objects), False
             words = self.chance.choice((self.snapshot_change, self.volume_change))(self.model.after)
         return host.start(f"fathom rpc {' '.join(words)}", SLOW_SECONDS), words
 
@@ -253,29 +284,60 @@ class TestPower(unittest.TestCase):
                 time.sleep(0.01)
             if time.monotonic() >= begin + seconds:
                 return
-            status, output = host.wait(job)
+            self.end_change(words, *host.wait(job))
+
+    def end_change(self, words, status, output):
+        if self.must_refuse:
+            self.assertTrue(status != 0 and "cannot be made smaller than that" in output, f"seed {self.seed}: {words}, status {status}: {output}")
+            self.model.after = None
+            self.refused += 1
+        elif status != 0 and words[0] in ("volume_resize", "volume_restore") and "is slow" in output:     # a busy machine: the volume stays as it was
+            self.model.after = None
+        else:
             self.assertEqual(status, 0, f"seed {self.seed}: {words}: {output}")
             self.model.end(self.ledger())
             self.changes += 1
 
-    def test_confirmed_changes_and_flushed_blocks_survive_power_cuts(self):
-        host, begin = self.first_boot(), time.monotonic()
-        for cut in range(CUTS):
-            self.serve(host)
-            if cut and not self.checker:
-                self.finish_load(self.run_load("check"), host)
+    def restore_until_cut(self, host):
+        """Without load: restore its volume, and cut at any moment of that, or after it."""
+        self.model.after, self.must_refuse = dict(self.model.objects), False
+        words = self.restore(self.model.after, self.chance.choice([key for key in self.model.objects if key.startswith("load@")]))
+        job, end = host.start(f"fathom rpc {' '.join(words)}", SLOW_SECONDS), time.monotonic() + RESTORE_SECONDS * self.chance.random() ** 2
+        while time.monotonic() < end and not host.is_done(job):
+            time.sleep(0.005)
+        if host.is_done(job):
+            self.end_change(words, *host.wait(job))
+
+    def use(self, host, may_restore):
+        """Use the volumes, then cut the power; the disk as it was then, for the checker."""
+        self.serve(host)
+        if self.disk.cuts and not self.checker:
+            self.finish_load(self.run_load("check"), host)
+        is_restoring = may_restore and self.checker and any(key.startswith("load@") for key in self.model.objects)
+        load = None
+        if is_restoring:
+            self.restore_until_cut(host)
+        else:
             load = self.run_load("load")
             self.addCleanup(load.kill)
             self.assertEqual(load.stdout.readline(), "connected\n", f"seed {self.seed}, {self.disk.cuts} cuts")
             self.use_until_cut(host, self.chance.uniform(0.2, USE_SECONDS))
-            moment = self.disk.cut(host.kill, self.directory / "moment" if self.checker else None)
+        moment = self.disk.cut(host.kill, self.directory / "moment" if self.checker else None)
+        if load:
             self.finish_load(load)
-            host.close()
+        host.close()
+        return moment
+
+    def test_confirmed_changes_and_flushed_blocks_survive_power_cuts(self):
+        host, begin = self.first_boot(), time.monotonic()
+        for cut in range(CUTS):
+            moment = self.use(host, may_restore=cut > 0 and self.chance.random() < 0.4)
             if self.checker:
                 self.check_states(moment)
             host = self.boot()
             self.check_objects(host)
-            print(f"# cut {self.disk.cuts}: {time.monotonic() - begin:.0f} s, {self.changes} changes confirmed, {self.disk.lost} blocks lost, "
+            print(f"# cut {self.disk.cuts}: {time.monotonic() - begin:.0f} s, {self.changes} changes confirmed, {self.refused} refused, "
+                  f"{self.restores} restores of the load, {self.disk.lost} blocks lost, "
                   f"{self.checker.checked if self.checker else 0} states checked, {len(self.failures)} failures, {len(self.model.objects)} volumes and snapshots", flush=True)
         self.serve(host)
         print(f"# seed {self.seed}: {self.disk.cuts} cuts, {self.disk.flushes} flushes, {self.disk.lost} blocks lost, of them {self.disk.torn} older; "
@@ -285,6 +347,10 @@ class TestPower(unittest.TestCase):
             self.assertGreater(self.disk.lost, 0, "the disk lost nothing, so this test has shown nothing")
         host.check("kill $(pidof fathom-engine)", SLOW_SECONDS)
         self.assertEqual(host.wait(self.engine)[0], 0, host.run("cat /tmp/engine.log")[1])
+        if self.checker:
+            host.check("umount /srv", SLOW_SECONDS)
+            self.disk.cut(host.kill)
+            self.checker.check_space(self.disk.path, self.directory / "empty")
 
     def serve(self, host):
         host.check(f"printf '%s' '{SERVE}' | fathom rpc", SLOW_SECONDS)
