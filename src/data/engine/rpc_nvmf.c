@@ -332,7 +332,7 @@ void nvmf_config(json_t *calls)
 	for (transport = nvmf_transport_first(); transport; transport = nvmf_transport_next(transport))
 		config_add(calls, "nvmf_create_transport", nvmf_transport_json(transport));
 	for (subsystem = nvmf_subsystem_first(); subsystem; subsystem = nvmf_subsystem_next(subsystem)) {
-		if (!export_volume_of(nvmf_subsystem_get_options(subsystem)->nqn)) /* the volume's record has it */
+		if (!export_owns_subsystem(nvmf_subsystem_get_options(subsystem)->nqn)) /* the volume's record has it */
 			subsystem_config(calls, subsystem);
 	}
 }

@@ -505,6 +505,14 @@ const struct volume_export *export_find(const struct volume *volume)
 	return find_export(volume->record.uuid);
 }
 
+bool export_owns_subsystem(const char *nqn)
+{
+	const struct volume_export *export = find_by_nqn(nqn);
+
+	/* FAILED: as below */
+	return move_out_image_volume(nqn) || (export && export->state != VOLUME_EXPORT_FAILED);
+}
+
 const struct volume *export_volume_of(const char *nqn)
 {
 	const struct volume_export *export;

@@ -76,6 +76,11 @@ void export_destroy_pool(struct volumes *volumes, const struct volume_key *key, 
 
 /* The export of a volume; NULL: it is not published, or its volume was ERRORED at the start. */
 const struct volume_export *export_find(const struct volume *volume);
+/*
+ * Whether the subsystem `nqn` serves a volume, or a snapshot for a move. The volume may be gone already: then the subsystem
+ * is being removed. So it is never part of a saved configuration.
+ */
+bool export_owns_subsystem(const char *nqn);
 /* The volume that the subsystem `nqn` serves, or of which it serves a snapshot for a move; NULL: it is none of ours. */
 const struct volume *export_volume_of(const char *nqn);
 /* A published volume that hosts cannot reach: the reason. NULL: it can be reached, or is not published. */
