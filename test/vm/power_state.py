@@ -111,8 +111,18 @@ class Checker:
                 engine.discard()
             self.ddb("verify")
             self.ddb("verify_data")
+            if state["load"].low:
+                self.check_restored(state)
             self.checked += 1
             return state
+
+    def check_restored(self, state):
+        """The volume "load" has all bytes of the snapshot: nothing has written to it since."""
+        folder = self.folder / "pools/p1/volumes/load"
+        data = max(folder.glob("data.*"), key=lambda path: int(path.suffix[1:])).read_bytes()   # the file before may be being deleted still
+        snapshots = [key.split("@")[1] for key in state if key.startswith("load@") and state[key] == state["load"]]
+        if not any(data == (folder / "snapshots" / snapshot / "data").read_bytes() for snapshot in snapshots):
+            raise AssertionError(f"the restored volume differs from its snapshot, one of {snapshots}")
 
     @contextlib.contextmanager
     def mounted(self, image):
