@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "control/mgmt/storage.h"
+#include "control/mgmt/storage/storage.h"
 
 static struct mgmt_health *find_rank(const struct mgmt *mgmt, uint32_t rank)
 {

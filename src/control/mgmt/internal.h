@@ -108,7 +108,7 @@ struct mgmt {
 	size_t waiter_count;
 
 	struct credential_rules credentials;
-	uint64_t storage_timeout_ns, storage_read_ns, storage_patience_ns; /* storage.h */
+	uint64_t storage_timeout_ns, storage_read_ns, storage_patience_ns; /* storage/storage.h */
 	struct catalog *catalog;
 	TAILQ_HEAD(mgmt_engine_list, mgmt_engine) engines;
 	TAILQ_HEAD(mgmt_reading_list, storage_reading) readings;
@@ -117,9 +117,9 @@ struct mgmt {
 	TAILQ_HEAD(mgmt_eviction_list, mgmt_eviction) evictions;
 	size_t reading_count, task_count, snapshot_count, storage_waiter_count;
 	struct deadline storage_deadline, drain_deadline, old_copies_deadline, intents_deadline, late_deadline;
-	TAILQ_HEAD(mgmt_late_list, storage_late) lates; /* storage_late.c */
+	TAILQ_HEAD(mgmt_late_list, storage_late) lates; /* storage/late.c */
 	bool has_intents_left;				/* of evictions, without room for their tasks */
-	bool is_drain_reading;				/* storage_drain.c */
+	bool is_drain_reading;				/* storage/drain.c */
 };
 
 /*
@@ -277,7 +277,7 @@ struct mgmt_target {
 	struct deadline deadline;
 };
 
-/* ---- storage_missing.c ---- */
+/* ---- storage/missing.c ---- */
 
 struct storage_missing;
 /* The engine of the member has joined, or reports: ask what it has, unless this incarnation is known to lack nothing. */
@@ -285,7 +285,7 @@ void storage_check_missing(struct mgmt *mgmt, const struct member *member);
 /* NULL: it lacks nothing, or it is not known. */
 const struct storage_missing *storage_find_missing(const struct mgmt *mgmt, const struct member *member);
 
-/* ---- storage_task.c ---- */
+/* ---- storage/task.c ---- */
 
 /* Load the catalog, and go on with the changes that it has. Errors: those of catalog_open(). */
 MUST_CHECK int storage_open(struct mgmt *mgmt, struct fathom_fault *why);

@@ -9,7 +9,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "control/fault/fault.h"
-#include "control/mgmt/catalog.h"
+#include "control/mgmt/catalog/catalog.h"
 #include "control/mgmt/internal.h"
 #include "control/mgmt/probes.gen.h"
 #include "control/status/status.h"

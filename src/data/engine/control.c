@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "data/engine/probes.gen.h"
-#include "data/engine/storage_calls.h"
+#include "data/engine/storage/calls.h"
 #include "base/observe/trace/points.gen.h"
 #include "rpc/proto/ctl.pb-c.h"
 #include "rpc/proto/fathom.pb-c.h"

@@ -13,7 +13,7 @@
  *   uplink.c   calls to the server                 group.c   the group map
  *   event.c    events queued for the server        drain.c   draining, self-termination
  *   device_events.c  events of block devices       space_watch.c  events of full pools and storages
- *   storage_calls.c  the server's calls about pools and volumes
+ *   storage/calls.c  the server's calls about pools and volumes
  */
 #ifndef ENGINE_CONTROL_H
 #define ENGINE_CONTROL_H
@@ -161,7 +161,7 @@ void engine_self_terminate(const char *reason);
 /* Stop the engine if it terminates itself, has drained, and the server has all events or the time for that is over. */
 void self_terminate_check(void);
 
-/* ---- storage_health.c ---- */
+/* ---- storage/health.c ---- */
 
 /* What is wrong with the storage, with the storage of its texts. NULL: nothing. The message lives as long as `health`. */
 struct engine_health {

@@ -14,7 +14,7 @@
 #include "data/engine/end_report.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
-#include "data/engine/move.h"
+#include "data/engine/move/move.h"
 #include "data/engine/volume_export.h"
 #include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
@@ -372,7 +372,7 @@ static void storage_closed(void *ctx)
 	engine.going_count = bdev_going_count();
 	engine.gone_poller = poller_register("engine_stop_devices", check_going, NULL, GONE_SEC * NS_PER_SEC);
 	must(engine.gone_poller);
-	/* waits also for bdevs deleted earlier whose I/O has not completed: see rpc_bdev_create.c */
+	/* waits also for bdevs deleted earlier whose I/O has not completed: see rpc/bdev_create.c */
 	bdev_wait_gone(bdevs_gone, NULL);
 }
 

@@ -20,7 +20,7 @@ const struct engine_options *engine_options(void);
 /* Stop as on SIGTERM. Must be called from the reactor's loop. */
 void engine_stop(void);
 
-/* ---- storage.c: the pools and volumes of --storage ---- */
+/* ---- storage/storage.c: the pools and volumes of --storage ---- */
 
 struct volumes;
 
@@ -179,7 +179,7 @@ static inline unsigned int uuid_bucket(const uint8_t uuid[16])
 {
 	return (uuid[14] * 256u + uuid[15]) % UUID_BUCKETS;
 }
-/* ---- rpc_snapshot.c ---- */
+/* ---- rpc/snapshot.c ---- */
 
 struct volume;
 

@@ -14,7 +14,7 @@
 
 #include "base/text.h"
 #include "data/engine/control.h"
-#include "data/engine/rpc_nvmf.h"
+#include "data/engine/rpc/nvmf.h"
 
 enum { PORT_ATTEMPTS_MAX = 16 };
 

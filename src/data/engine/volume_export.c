@@ -12,7 +12,7 @@
 #include "base/reactor/reactor.h"
 #include "base/text.h"
 #include "data/engine/control.h"
-#include "data/engine/move.h"
+#include "data/engine/move/move.h"
 #include "data/engine/probes.gen.h"
 #include "data/target/target.h"
 

@@ -201,7 +201,7 @@ def source(table):
         bodies += glue(method)
     used = list({obj.name: obj for obj in objects}.values())
     out = ["/* Made from src/rpc/methods/methods.def by generate.py. */", '#include "data/engine/methods.gen.h"', "",
-           '#include "base/bits.h"', '#include "data/engine/rpc_nvmf.h"', ""]
+           '#include "base/bits.h"', '#include "data/engine/rpc/nvmf.h"', ""]
     names = {param.of.name: param.of for holder in [*own, *used] for param in holder.params if param.kind in ("enum", "list")}
     for enum in names.values():
         out.append(f"static const char *const names_of_{enum.name}[] = {{ {', '.join(map(c_string, enum.values))}, NULL }};")

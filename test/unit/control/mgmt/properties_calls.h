@@ -5,7 +5,7 @@
 
 #include "storage_calls.h"
 
-#include "control/mgmt/catalog.h"
+#include "control/mgmt/catalog/catalog.h"
 #include "control/mgmt/internal.h"
 
 static inline struct fake_storage *storage_of(uint32_t rank)

@@ -2,7 +2,7 @@
 /* The catalog: records through the database and back, damaged records, and its limits. */
 #include "fixture.h"
 
-#include "control/mgmt/catalog.h"
+#include "control/mgmt/catalog/catalog.h"
 
 #define UUID_1 "11111111-1111-4111-8111-111111111111"
 #define UUID_2 "22222222-2222-4222-8222-222222222222"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Evictions: hosts lose the volumes of a pool; what is refused, what waits, and what an agent may do. */
-#include "control/mgmt/storage.h"
+#include "control/mgmt/storage/storage.h"
 #include "storage_calls.h"
 
 #define MIB (1ull << 20)

@@ -2,7 +2,7 @@
 /* A rank whose storage was formatted again: what its pools have lost, and how they get the new engine. */
 #include "storage_calls.h"
 
-#include "control/mgmt/storage.h"
+#include "control/mgmt/storage/storage.h"
 
 static struct fake_storage *storage(uint32_t rank)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Moves of a volume between two ranks: storage_move.c. At no call do both engines serve the volume. */
+/* Moves of a volume between two ranks: control/mgmt/storage/move.c. At no call do both engines serve the volume. */
 #include "storage_calls.h"
 
 static struct fake_storage *storage(uint32_t rank)

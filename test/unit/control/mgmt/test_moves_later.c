@@ -2,7 +2,7 @@
 /* What remains of a move when it has ended: requests to create the volume, and the next move. */
 #include "storage_calls.h"
 
-#include "control/mgmt/catalog.h"
+#include "control/mgmt/catalog/catalog.h"
 #include "control/mgmt/internal.h"
 
 /* ---- the clock of the service: it may go back ---- */

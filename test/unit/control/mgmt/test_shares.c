@@ -2,7 +2,7 @@
 /* The ranks of a pool: extended, excluded, drained and reintegrated. */
 #include "storage_calls.h"
 
-#include "control/mgmt/storage.h"
+#include "control/mgmt/storage/storage.h"
 
 static struct fake_storage *storage(uint32_t rank)
 {

@@ -8,7 +8,7 @@
 
 #include "control_rig.h"
 #include "data/engine/internal.h"
-#include "data/engine/storage_calls.h"
+#include "data/engine/storage/calls.h"
 
 enum { MIB = 1 << 20, RANK = 3 };
 

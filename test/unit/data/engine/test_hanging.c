@@ -4,7 +4,7 @@
 #include "../../hanging_open.h"
 #include "storage_calls_rig.h"
 #include "data/engine/methods.gen.h"
-#include "data/engine/move_image.h"
+#include "data/engine/move/image.h"
 
 static volatile int image_error; /* 1: not ended */
 static volatile bool image_is_gone;

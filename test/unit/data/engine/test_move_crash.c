@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "base/bits.h"
-#include "data/engine/move_copy.h"
+#include "data/engine/move/copy.h"
 #include "data/store/pool/sums.h"
 #include "fathom/initiator.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "data/engine/move_regions.h"
+#include "data/engine/move/regions.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
 
