@@ -2,9 +2,9 @@
 /*
  * file_limit - takes what a write will allocate from the limit of its file system.
  *
- * Only while the limit is set, which means that little space is left, a write costs a system call: lseek() says where the
- * file has blocks. A range that was zeroed by fallocate() has blocks, too, but lseek() calls it a hole, so a write there
- * counts once more, until the next reading of the free space.
+ * Only while the limit is set and half of it is taken, which means that little space is left, a write costs system calls:
+ * lseek() says where the file has blocks. A range that was zeroed by fallocate() has blocks, too, but lseek() calls it a
+ * hole, so a write there counts once more, until the next reading of the free space.
  *
  * lseek() reads the file's list of blocks, and waits for its lock, so it blocks while the disk hangs: a helper pthread
  * calls it, and a device has few of these (base/reactor/share.h).
@@ -65,13 +65,14 @@ bool space_limit_take_missing(struct space_limit *limit, int fd, uint64_t offset
 enum file_space file_take_space(struct file_bdev *self, uint64_t offset, uint64_t bytes)
 {
 	enum file_limit kind = (enum file_limit)__atomic_load_n(&self->limit_kind, __ATOMIC_RELAXED);
+	uint64_t taken;
 
 	if (likely(kind == FILE_LIMIT_NONE) || !space_limit_is_set(self->limit))
 		return FILE_SPACE_TAKEN;
+	taken = end_of(offset, bytes) - begin_of(offset);
 	if (kind == FILE_LIMIT_NEW)
-		return FILE_SPACE_UNKNOWN;
-	return space_limit_take(self->limit, end_of(offset, bytes) - begin_of(offset)) ? FILE_SPACE_TAKEN
-										       : FILE_SPACE_REFUSED;
+		return space_limit_take_of_plenty(self->limit, taken) ? FILE_SPACE_TAKEN : FILE_SPACE_UNKNOWN;
+	return space_limit_take(self->limit, taken) ? FILE_SPACE_TAKEN : FILE_SPACE_REFUSED;
 }
 
 int32_t file_count_holes(const struct uring_op *op)

@@ -12,6 +12,9 @@
  *
  * A write counts once more if it was submitted before the reading and allocates after it: such writes, which are those that
  * are in progress at that moment, are not covered. While much is left, nothing is counted.
+ *
+ * Which blocks a file lacks is known by system calls only. As long as half of the bytes of a large limit are left, a write
+ * can be made without them: it takes all its bytes, and the next reading shows what it has really allocated.
  */
 #ifndef STORE_BACKEND_LIMIT_H
 #define STORE_BACKEND_LIMIT_H
@@ -31,6 +34,7 @@ enum file_limit {
 };
 
 #define SPACE_LIMIT_NONE UINT64_MAX
+#define SPACE_LIMIT_LARGE_BYTES (1ull << 30)
 
 /* Control thread. NULL: out of memory. It has no limit yet. Pair: space_limit_unref(). */
 struct space_limit *space_limit_create(void);
@@ -47,7 +51,9 @@ void space_limit_set(struct space_limit *limit, uint64_t mark, uint64_t bytes);
 bool space_limit_is_set(const struct space_limit *limit);
 /* False: too few bytes are left, and none are taken. */
 MUST_CHECK bool space_limit_take(struct space_limit *limit, uint64_t bytes);
-/* The same, of the bytes for which the file has no blocks yet. May block. */
+/* The same, but false, too, if the limit is not large, or less than half of it would be left. */
+MUST_CHECK bool space_limit_take_of_plenty(struct space_limit *limit, uint64_t bytes);
+/* As space_limit_take(), of the bytes for which the file has no blocks yet. May block. */
 MUST_CHECK bool space_limit_take_missing(struct space_limit *limit, int fd, uint64_t offset, uint64_t bytes);
 /* How often they were false. */
 uint64_t space_limit_refusals(const struct space_limit *limit);

@@ -76,6 +76,26 @@ static void what_is_taken_since_the_mark_counts_against_the_new_limit(void **sta
 	space_limit_unref(limit);
 }
 
+static void half_of_a_large_limit_can_be_taken_without_knowing_holes(void **state)
+{
+	uint64_t half = SPACE_LIMIT_LARGE_BYTES / 2;
+
+	limit = space_limit_create();
+	space_limit_set(limit, 0, SPACE_LIMIT_LARGE_BYTES - 1);
+	assert_false(space_limit_take_of_plenty(limit, 1));
+	space_limit_set(limit, 0, SPACE_LIMIT_LARGE_BYTES);
+	assert_true(space_limit_take_of_plenty(limit, half));
+	assert_false(space_limit_take_of_plenty(limit, 1));
+	assert_int_equal(space_limit_mark(limit), half);
+	assert_int_equal(space_limit_refusals(limit), 0); /* the write itself is not refused */
+	assert_true(space_limit_take(limit, half));
+	space_limit_set(limit, half, SPACE_LIMIT_LARGE_BYTES); /* the next reading: half of it was taken meanwhile */
+	assert_false(space_limit_take_of_plenty(limit, 1));
+	space_limit_set(limit, 2 * half, SPACE_LIMIT_LARGE_BYTES);
+	assert_true(space_limit_take_of_plenty(limit, 1));
+	space_limit_unref(limit);
+}
+
 /* ---- files ---- */
 
 struct setting {
@@ -196,6 +216,20 @@ static bool knows_holes(const char *path)
 	knows = lseek(fd, 0, SEEK_HOLE) == BLOCK;
 	must(close(fd) == 0);
 	return knows;
+}
+
+static void a_write_takes_all_its_bytes_of_a_large_limit_and_only_holes_of_a_small_one(void **state)
+{
+	if (!knows_holes(files[0].path))
+		skip();
+	set_kind("p/a", FILE_LIMIT_NEW);
+	space_limit_set(limit, 0, SPACE_LIMIT_LARGE_BYTES);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 2), IO_SUCCESS);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 1), IO_SUCCESS);
+	assert_int_equal(space_limit_mark(limit), 3 * BLOCK);
+	space_limit_set(limit, space_limit_mark(limit), 4 * BLOCK);
+	assert_int_equal(run(0, IO_TYPE_WRITE, 0, 1), IO_SUCCESS);
+	assert_int_equal(space_limit_mark(limit), 3 * BLOCK);
 }
 
 static void only_blocks_that_are_missing_count(void **state)
@@ -334,7 +368,9 @@ int main(void)
 		cmocka_unit_test(nothing_is_refused_without_a_limit),
 		cmocka_unit_test(the_limit_is_used_to_the_last_byte_and_a_refusal_takes_nothing),
 		cmocka_unit_test(what_is_taken_since_the_mark_counts_against_the_new_limit),
+		cmocka_unit_test(half_of_a_large_limit_can_be_taken_without_knowing_holes),
 		FILES(a_file_at_its_limit_keeps_what_it_has_and_goes_on_when_there_is_space),
+		FILES(a_write_takes_all_its_bytes_of_a_large_limit_and_only_holes_of_a_small_one),
 		FILES(only_blocks_that_are_missing_count),
 		FILES(another_write_to_the_same_blocks_may_end_meanwhile),
 		cmocka_unit_test_setup_teardown(a_search_for_holes_that_hangs_stops_no_other_io, setup_real, teardown),
