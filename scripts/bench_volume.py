@@ -20,6 +20,7 @@ NQN = "nqn.2016-06.io.spdk:cnode1"
 MIB = 1 << 20
 BYTES = 256 * MIB       # of each device
 MANY_VOLUMES, MANY_POOLS = 10000, 1000
+HOST_RATE = 8000        # I/Os of 4 KiB a second of the measured host
 NEIGHBOUR_RATE = 4000   # writes of 4 KiB a second of the other host
 SETUP = f"""nvmf_create_transport -t tcp
 nvmf_create_subsystem {NQN} -a -s FATHOMBENCH00001 -m 16
@@ -92,32 +93,47 @@ def bench_ratios(server_of, build, report, rounds, seconds, disks):
 
 def bench_neighbour(server, report, rounds, seconds):
     """
-    I/Os a second of the thick volume while a host writes to another volume: one without snapshots, and one with them. The other host writes at a given
-    rate, and as fast as it can. Both hosts and the kernel's workers, which allocate blocks for the writes, are on CPU 1. The measured host comes first there,
-    so that the time of the engine and of the kernel is measured, and not a CPU that a real host does not share with them.
+    The thick volume while another host writes to another volume: one without snapshots, and one with them, whose writes need new blocks. Both hosts, the
+    loop device and the kernel's workers, which allocate the blocks, are on CPU 1, so only the cases with rates tell what the volumes do to each other; in
+    the others CPU 1 is full, and what the workers take of it is missing to the rest. The measured host comes first there, as if it had its own machine.
     """
     rows = []
     for direction in ("randread", "randwrite"):
-        for rate in (NEIGHBOUR_RATE, None):
+        for rate, other_rate in ((HOST_RATE, NEIGHBOUR_RATE), (None, NEIGHBOUR_RATE), (None, None)):
             ratios = []
             for number in range(4 * rounds):
-                iops = {}
+                found = {}
                 for nsid in (3, 5) if number % 2 else (5, 3):
                     if nsid == 5:   # its blocks are shared again
-                        commands(server, f"volume_snapshot p snap {direction}{rate or 'max'}{number}\n")
-                    command = ["taskset", "-c", "1", server.fathom, "perf", "--json", "-a", "127.0.0.1", "-s", server.port, "-n", NQN, "--nsid", str(nsid),
-                               "--time", str(seconds + 1), "--rw", "randwrite", "--bs", "4k", "--depth", "8", *(("--rate", str(rate)) if rate else ())]
-                    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
-                        time.sleep(0.3)
-                        iops[nsid] = server.perf(seconds, "--nsid", "4", "--rw", direction, "--bs", "4k", "--depth", "8", nice=-20)["total"]["iops"]
-                        other.terminate()
-                ratios.append(iops[5] / iops[3])
-            middle = sorted(ratios)[len(ratios) // 4:len(ratios) - len(ratios) // 4]
-            report.line(bench="volume neighbour", rw=direction, rate=rate or 0, snapshots_to_none=round(statistics.mean(middle), 3), lowest=round(min(ratios), 3))
-            rows.append([f"4k {direction}", f"{rate} a second" if rate else "as fast as it can", f"{statistics.mean(middle):.3f}", f"{min(ratios):.3f}",
-                         f"{max(ratios):.3f}"])
+                        commands(server, f"volume_snapshot p snap {direction}{rate or 'max'}{other_rate or 'max'}{number}\n")
+                    found[nsid] = beside_neighbour(server, nsid, direction, rate, other_rate, seconds)
+                ratios.append((found[5]["iops"] / found[3]["iops"], found[5]["latency_us"]["p50"] / found[3]["latency_us"]["p50"]))
+            iops, latency = (middle_half(values) for values in zip(*ratios))
+            report.line(bench="volume neighbour", rw=direction, rate=rate or 0, neighbour_rate=other_rate or 0, iops_to_none=round(iops, 3),
+                        p50_to_none=round(latency, 3), lowest_iops=round(min(ratios)[0], 3))
+            rows.append([f"4k {direction}", str(rate or "most"), str(other_rate or "most"), f"{iops:.3f}", f"{min(ratios)[0]:.3f}", f"{latency:.3f}"])
     report.table("A volume beside one with snapshots, which another host writes to, to the same beside one without",
-                 ["case", "the other host writes", "IOPS ratio", "lowest", "highest"], rows)
+                 ["case", "I/Os a second", "the other's writes", "IOPS ratio", "lowest", "median latency ratio"], rows)
+
+
+def beside_neighbour(server, nsid, direction, rate, other_rate, seconds):
+    """What the host of the thick volume gets while another one writes to namespace @nsid."""
+    with subprocess.Popen(["taskset", "-c", "1", server.fathom, "perf", "--json", "-a", "127.0.0.1", "-s", server.port, "-n", NQN, "--nsid", str(nsid),
+                           "--time", str(seconds + 1), "--rw", "randwrite", "--bs", "4k", "--depth", "8", *rate_option(other_rate)],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as other:
+        time.sleep(0.3)
+        found = server.perf(seconds, "--nsid", "4", "--rw", direction, "--bs", "4k", "--depth", "8", *rate_option(rate), nice=-20)["total"]
+        other.terminate()
+    return found
+
+
+def rate_option(rate):
+    return ("--rate", str(rate)) if rate else ()
+
+
+def middle_half(values):
+    """The mean of the values without the lowest and the highest quarter."""
+    return statistics.mean(sorted(values)[len(values) // 4:len(values) - len(values) // 4])
 
 
 def bench_former_snapshot(server, report, rounds, seconds):
