@@ -152,6 +152,8 @@ uint32_t file_take_mismatches(struct bdev *bdev, uint64_t blocks_ret[FILE_MISMAT
 bool file_sums_begin_clean(struct bdev *bdev, const struct bdev_io *io, bool all);
 void file_sums_end_clean(struct bdev *bdev);
 
+/* The bits of the suspect regions, as a sidecar begins with them. The caller frees them. NULL: out of memory. */
+MUST_CHECK uint8_t *file_sums_copy_suspect(const struct bdev *bdev, uint64_t *bytes_ret);
 /* The first suspect region at `region` or behind it; UINT64_MAX: none. */
 uint64_t file_sums_next_suspect(const struct bdev *bdev, uint64_t region);
 uint64_t file_sums_region_blocks(void);

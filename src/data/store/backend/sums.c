@@ -416,6 +416,20 @@ uint32_t file_take_mismatches(struct bdev *bdev, uint64_t blocks_ret[FILE_MISMAT
 	return count;
 }
 
+uint8_t *file_sums_copy_suspect(const struct bdev *bdev, uint64_t *bytes_ret)
+{
+	struct sums *sums = sums_of(bdev);
+	uint8_t *bits;
+
+	lock(sums);
+	*bytes_ret = sums_bits_bytes(sums->region_count);
+	bits = malloc(*bytes_ret);
+	if (bits)
+		memcpy(bits, sums->suspect, *bytes_ret);
+	unlock(sums);
+	return bits;
+}
+
 uint64_t file_sums_next_suspect(const struct bdev *bdev, uint64_t region)
 {
 	struct sums *sums = sums_of(bdev);

@@ -15,6 +15,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include "data/store/backend/backend.h"
 #include "data/store/volume/barrier_internal.h"
 #include "data/store/volume/probes.gen.h"
 
@@ -68,8 +69,10 @@ static void release_if_unused(struct barrier *barrier)
 		STAILQ_REMOVE_HEAD(&barrier->requests, link);
 		free(request);
 	}
-	for (uint32_t i = 0; i < barrier->member_count; i++)
+	for (uint32_t i = 0; i < barrier->member_count; i++) {
 		free(barrier->members[i].copied);
+		free(barrier->members[i].suspect);
+	}
 	free(barrier);
 	calls->released(ctx);
 }
@@ -129,6 +132,8 @@ static int clone_sums(struct barrier *barrier)
 
 		if (member->sums_bytes > 0)
 			error = fs->clone(fs->ctx, member->sums_to, member->sums_from, 0, member->sums_bytes);
+		if (!error && member->sums_bytes > 0 && member->suspect)
+			error = fs->write(fs->ctx, member->sums_to, member->suspect, member->suspect_bytes);
 		member->sums_bytes = 0;
 	}
 	return error;
@@ -385,6 +390,18 @@ static void finish_steps(struct worker_job *job)
 
 /* ---- the holds ---- */
 
+/*
+ * A region is marked while it is written, and marked regions are suspect when a file of checksums is opened. But no write
+ * is in progress at T0, so all checksums of the copy fit its data, except those that are suspect already.
+ */
+static void note_suspect(struct member *member)
+{
+	const struct bdev *bdev = member->hold && member->sums_bytes > 0 ? bdev_find(member->device) : NULL;
+
+	if (bdev && file_has_sums(bdev))
+		member->suspect = file_sums_copy_suspect(bdev, &member->suspect_bytes);
+}
+
 /* T0, if the writes of all members are held. */
 static void begin_if_held(struct barrier *barrier)
 {
@@ -395,6 +412,8 @@ static void begin_if_held(struct barrier *barrier)
 		if (barrier->members[i].hold && !barrier->members[i].is_held)
 			return;
 	}
+	for (uint32_t i = 0; i < barrier->member_count; i++)
+		note_suspect(&barrier->members[i]);
 	barrier->instant_ns = clock_realtime_ns();
 	barrier_state_move(clock_ticks(), barrier, BARRIER_COPYING);
 	start_batch(barrier);

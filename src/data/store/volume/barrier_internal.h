@@ -19,6 +19,8 @@ struct member {
 	int from, to;
 	uint64_t sums_bytes; /* to be cloned; of the worker thread once it runs */
 	int sums_from, sums_to;
+	uint8_t *suspect; /* the regions of the checksums that are suspect at T0; NULL: those that are marked */
+	uint64_t suspect_bytes;
 	uint64_t bytes, region_bytes, region_count;
 	struct bdev_hold *hold; /* NULL: none, or ended */
 	bool is_held;

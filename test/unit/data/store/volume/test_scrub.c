@@ -490,10 +490,12 @@ static void a_snapshot_its_clone_and_a_restored_volume_have_the_checksums(void *
 {
 	assert_int_equal(run(control_create), 0);
 	write_block(3, 0x33);
+	assert_int_equal(sums_of("p/a").marked, 1);
 	assert_int_equal(run(control_snapshot), 0);
 	write_block(3, 0x44);
 	write_block(9, 0x99);
 	assert_int_equal(run(control_clone), 0);
+	assert_int_equal(sums_of("p/clone").suspect, 0); /* no write was in progress at the instant */
 	assert_block("p/clone", 3, 0x33);
 	assert_block("p/clone", 9, 0);
 	new_size = 40 * MIB;
