@@ -165,6 +165,12 @@ class Client:
         if said != "ready\n":
             raise AssertionError(f"the client printed {said!r} and ended with {self.process.wait()}")
 
+    def refresh(self):
+        """Let a client that runs "refresh" retry the registrations that had no answer."""
+        self.send_line()
+        if not self.process.stdout.readline():
+            raise AssertionError(f"the client ended with {self.process.wait()}")
+
     def send_line(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()

@@ -25,7 +25,7 @@ VERIFY_CELLS = 4096             # of 4 KiB
 VERIFY_DEPTH = 64
 CRASHES = 5
 CRASH_PROGRESS = 300            # writes that must be acknowledged before a crash, and again after it
-CRASH_CONNECT = "--reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=10"     # an emulated guest may pause for seconds
+CRASH_CONNECT = "--reconnect-delay=1 --ctrl-loss-tmo=120 --keep-alive-tmo=60"     # an emulated guest may pause for many seconds
 
 # Messages of the guest's kernel that are allowed in all tests, with the reason. Any other fails the test.
 EXPECTED_DMESG = [
