@@ -5,8 +5,10 @@
  *
  *   file_close_later() -> waiting -> [worker: file_close()] -> closed(file) on the control thread
  *
- * Files that wait are shared out among the workers in batches, so that an engine that stops closes 10,000 volumes by few
- * pthreads, and a single file has a worker of its own. No step allocates memory.
+ * Each disk (or file system) has workers of its own, so the files of a disk that hangs delay only each other. The files of
+ * a disk that wait are divided among its workers in batches, so that an engine that stops closes 10,000 volumes by few
+ * pthreads, and a single file has a worker of its own. No step allocates memory: `batch` of one file has it and all other
+ * files of its disk that wait, or all that its worker closes.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,19 +18,20 @@
 #include "base/log.h"
 #include "data/store/backend/file_internal.h"
 
-enum { CLOSERS_MAX = 16, BATCH_MAX = 64, RETRY_MS = 100 };
+enum { CLOSERS_PER_DISK = 16, BATCH_MAX = 64, RETRY_MS = 100 };
+
+LIST_HEAD(file_batches, file_bdev);
 
 /* Control thread. */
 static struct {
-	struct file_queue waiting;
-	uint32_t count;	  /* of them */
-	uint32_t closers; /* workers that run */
+	struct file_batches waiting; /* one for each disk */
+	struct file_batches running; /* one for each worker */
 	struct poller *retry;
-} closing = { .waiting = STAILQ_HEAD_INITIALIZER(closing.waiting) };
+} closing;
 
-static void start_closers(void);
+static void start_closers(dev_t device);
 
-/* Worker thread. The first file of the batch has the job. */
+/* Worker thread. */
 static void close_batch(struct worker_job *job)
 {
 	struct file_bdev *first = container_of(job, struct file_bdev, closing), *file;
@@ -41,79 +44,129 @@ static void note_closed(struct worker_job *job)
 {
 	struct file_bdev *first = container_of(job, struct file_bdev, closing), *file;
 	struct file_queue batch = STAILQ_HEAD_INITIALIZER(batch);
+	dev_t device = first->device;
 
-	must(closing.closers > 0);
-	closing.closers--;
+	LIST_REMOVE(first, batches);
 	STAILQ_CONCAT(&batch, &first->batch); /* `first` may be freed soon */
 	while ((file = STAILQ_FIRST(&batch))) {
 		STAILQ_REMOVE_HEAD(&batch, in_batch);
 		file->closed(file);
 	}
-	start_closers();
+	start_closers(device);
 }
 
 static int try_again(void *ctx)
 {
+	struct file_bdev *first, *next;
+
 	poller_unregister(&closing.retry);
-	start_closers();
+	for (first = LIST_FIRST(&closing.waiting); first; first = next) {
+		next = LIST_NEXT(first, batches);
+		start_closers(first->device);
+	}
 	return 1;
 }
 
-static void take_batch(struct file_queue *batch)
+/* The file whose batch has the files of this disk that wait; NULL: none. */
+static struct file_bdev *find_waiting(dev_t device)
 {
-	uint64_t count = min_u64(max_u64(closing.count / CLOSERS_MAX, 1), BATCH_MAX);
+	struct file_bdev *first;
 
-	for (; count > 0; count--) {
-		struct file_bdev *file = STAILQ_FIRST(&closing.waiting);
-
-		STAILQ_REMOVE_HEAD(&closing.waiting, in_batch);
-		STAILQ_INSERT_TAIL(batch, file, in_batch);
-		closing.count--;
+	LIST_FOREACH (first, &closing.waiting, batches) {
+		if (first->device == device)
+			return first;
 	}
+	return NULL;
+}
+
+static bool has_free_closer(dev_t device)
+{
+	const struct file_bdev *first;
+	uint32_t closers = 0;
+
+	LIST_FOREACH (first, &closing.running, batches)
+		closers += first->device == device;
+	return closers < CLOSERS_PER_DISK;
+}
+
+static void begin_batch(struct file_batches *batches, struct file_bdev *first, struct file_queue *files, uint32_t count)
+{
+	STAILQ_INIT(&first->batch);
+	STAILQ_CONCAT(&first->batch, files);
+	first->batch_count = count;
+	LIST_INSERT_HEAD(batches, first, batches);
+}
+
+/* Move a worker's share from the batch of `first`, which waits, to a batch that runs. That begins with `first`, too. */
+static void take_batch(struct file_bdev *first)
+{
+	uint32_t waiting = first->batch_count, count = (uint32_t)min_u64(max_u64(waiting / CLOSERS_PER_DISK, 1), BATCH_MAX);
+	struct file_queue taken = STAILQ_HEAD_INITIALIZER(taken), rest = STAILQ_HEAD_INITIALIZER(rest);
+
+	LIST_REMOVE(first, batches);
+	STAILQ_CONCAT(&rest, &first->batch);
+	for (uint32_t i = 0; i < count; i++) {
+		struct file_bdev *file = STAILQ_FIRST(&rest);
+
+		STAILQ_REMOVE_HEAD(&rest, in_batch);
+		STAILQ_INSERT_TAIL(&taken, file, in_batch);
+	}
+	if (waiting > count)
+		begin_batch(&closing.waiting, STAILQ_FIRST(&rest), &rest, waiting - count);
+	begin_batch(&closing.running, first, &taken, count);
 }
 
 /* No thread could be started. */
-static void give_back(struct file_queue *batch, int error)
+static void give_back(struct file_bdev *first, int error)
 {
-	const struct file_bdev *file;
+	struct file_bdev *others = find_waiting(first->device);
+	struct file_queue files = STAILQ_HEAD_INITIALIZER(files);
+	uint32_t count = first->batch_count;
 
-	STAILQ_FOREACH (file, batch, in_batch)
-		closing.count++;
-	STAILQ_CONCAT(batch, &closing.waiting);
-	STAILQ_CONCAT(&closing.waiting, batch);
-	if (closing.retry)
-		return;
+	LIST_REMOVE(first, batches);
+	STAILQ_CONCAT(&files, &first->batch);
+	if (others) {
+		LIST_REMOVE(others, batches);
+		STAILQ_CONCAT(&files, &others->batch);
+		count += others->batch_count;
+	}
+	begin_batch(&closing.waiting, first, &files, count);
 	log_warning("cannot start a thread to close files: %s; trying again", strerror(-error));
 	closing.retry = poller_register("file_close", try_again, NULL, RETRY_MS * NS_PER_MS);
 	must(closing.retry);
 }
 
-static void start_closers(void)
+/* For the files of this disk that wait, as far as its share allows. */
+static void start_closers(dev_t device)
 {
-	while (closing.count > 0 && closing.closers < CLOSERS_MAX && !closing.retry) {
-		struct file_bdev *first = STAILQ_FIRST(&closing.waiting);
+	struct file_bdev *first;
+
+	while (!closing.retry && (first = find_waiting(device)) && has_free_closer(device)) {
 		int error;
 
-		STAILQ_INIT(&first->batch);
-		take_batch(&first->batch);
+		take_batch(first);
 		first->closing = (struct worker_job){ .work = close_batch, .done = note_closed, .holds_home = true };
-		closing.closers++;
 		error = worker_start(&first->closing);
-		if (!error)
-			continue;
-		closing.closers--;
-		give_back(&first->batch, error);
+		if (error)
+			give_back(first, error);
 	}
 }
 
 void file_close_later(struct file_bdev *self, void (*closed)(struct file_bdev *self))
 {
+	struct file_queue alone = STAILQ_HEAD_INITIALIZER(alone);
+	struct file_bdev *first;
+
 	must_be_on(thread_control());
 	must(!self->closed);
 	self->closed = closed;
-	STAILQ_INSERT_TAIL(&closing.waiting, self, in_batch);
-	closing.count++;
-	start_closers();
+	first = find_waiting(self->device);
+	STAILQ_INSERT_TAIL(first ? &first->batch : &alone, self, in_batch);
+	if (first)
+		first->batch_count++;
+	else
+		begin_batch(&closing.waiting, self, &alone, 1);
+	start_closers(self->device);
 }
 
 static void note_abandoned(struct file_bdev *self)

@@ -47,9 +47,12 @@ struct file_bdev {
 	LIST_ENTRY(file_bdev) in_use;
 	/* file_close.c */
 	void (*closed)(struct file_bdev *self); /* NULL: it is not being closed */
-	struct worker_job closing;		/* of the first file of a batch */
-	struct file_queue batch;
 	STAILQ_ENTRY(file_bdev) in_batch;
+	/* of the first file of a batch */
+	struct file_queue batch;
+	uint32_t batch_count;
+	LIST_ENTRY(file_bdev) batches;
+	struct worker_job closing;
 };
 
 struct file_channel;

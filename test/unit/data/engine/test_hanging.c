@@ -216,7 +216,7 @@ static void a_block_device_whose_close_hangs_stops_no_other_call(void **state)
 	assert_int_equal(call_rpc("bdev_aio_create", file_params("d")), 0);
 	hang_close(disk);
 	start_rpc(&deleting, "bdev_aio_delete", name_params("d"));
-	wait_for_hung_close();
+	wait_for_hung_closes(1);
 	assert_int_equal(call_rpc("bdev_null_create", null_params("d")), 0); /* the name is free */
 	assert_int_equal(call_rpc("bdev_null_delete", name_params("d")), 0);
 	assert_int_equal(deleting.code, NOT_ANSWERED);

@@ -226,7 +226,7 @@ static void a_destroyed_volume_whose_close_hangs_stops_no_other_call(void **stat
 	create_volume("b");
 	hang_close_of("b");
 	assert_int_equal(run(control_destroy), 0);
-	wait_for_hung_close();
+	wait_for_hung_closes(1);
 	assert_int_equal(on_control(control_count_volumes, NULL), 1);
 	assert_read("before");
 	create_volume("c");
@@ -248,7 +248,7 @@ static void a_restore_whose_close_hangs_does_not_stop_the_volume(void **state)
 	is_forced = true;
 	hang_close_of("a");
 	assert_int_equal(run(control_restore), 0);
-	wait_for_hung_close();
+	wait_for_hung_closes(1);
 	assert_read("before");
 	assert_false(on_control(control_is_held, NULL));
 	create_volume("b");
@@ -266,7 +266,7 @@ static void a_close_that_hangs_at_a_stop_keeps_one_device(void **state)
 	create_volume("b");
 	hang_close_of("a");
 	close_storage();
-	wait_for_hung_close();
+	wait_for_hung_closes(1);
 	for (uint64_t end_ns = clock_monotonic_ns() + 60 * NS_PER_SEC; on_control(control_count_going, NULL) > 1;) {
 		assert_true(clock_monotonic_ns() < end_ns);
 		usleep(1000);
