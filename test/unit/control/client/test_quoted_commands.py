@@ -12,7 +12,7 @@ from rig import FATHOM
 
 BIN = os.path.dirname(FATHOM)
 OURS = ("fathom", "fathom-server", "fathom-helper", "fathom-engine", "fathom-probed", "fathom-agent")
-OTHERS = ("chmod", "chown", "fuser", "modprobe", "namei", "nvme", "ss", "systemctl", "ulimit")   # of every Linux host
+OTHERS = ("chmod", "chown", "echo", "fuser", "modprobe", "namei", "nvme", "ss", "systemctl", "ulimit")   # of every Linux host
 helps = {}
 
 
