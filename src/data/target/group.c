@@ -16,6 +16,7 @@
 
 static void group_free(struct nvmf_poll_group *group)
 {
+	nvmf_accounts_free(group);
 	free(group->subsystems);
 	free(group);
 }
@@ -38,6 +39,7 @@ static struct nvmf_poll_group *group_create(unsigned int index)
 	TAILQ_INIT(&group->qpairs);
 	TAILQ_INIT(&group->parked_qpairs);
 	TAILQ_INIT(&group->drains);
+	TAILQ_INIT(&group->accounts);
 	snprintf(group->name, sizeof(group->name), "nvmf_tgt_poll_group_%03u", index);
 	group->thread = thread_create(group->name, reactor_at(index));
 	if (!group->thread) {

@@ -90,6 +90,8 @@ struct nvmf_poll_group {
 	struct channel_iter *emptied;		  /* visit that waits until the last queue pair is closed */
 	struct channel_iter *returned;		  /* visit that waits until devices have returned all parked commands */
 	struct nvmf_group_subsystem **subsystems; /* by id; NVMF_SUBSYSTEMS_MAX, owned */
+	TAILQ_HEAD(, nvmf_account) accounts;
+	uint32_t account_count;
 	uint8_t scratch[NVME_IDENTIFY_BYTES] CACHE_ALIGNED; /* buffer for building admin data */
 	/* control thread only */
 	uint32_t load_io CACHE_ALIGNED;
@@ -125,6 +127,18 @@ void nvmf_groups_destroy(void (*done)(void *unused));
 
 /* Continue a stop if no parked queue pair is left. On the group's thread. */
 void nvmf_group_check_returned(struct nvmf_poll_group *group);
+
+/* ---- accounts.c: what each host did, for figures; on the group's thread ---- */
+
+/* `qpair` is the host's in the subsystem, by an accepted Connect. */
+void nvmf_account_open(struct nvmf_qpair *qpair, const struct trace_istr *nqn, const struct trace_istr *host);
+/* It leaves its group: keep what it did. */
+void nvmf_account_close(struct nvmf_qpair *qpair);
+void nvmf_accounts_free(struct nvmf_poll_group *group);
+/* A controller of the host ended, for this reason (NULL: none is known). Control thread. */
+void nvmf_account_left(const struct trace_istr *nqn, const struct trace_istr *host, const struct trace_istr *reason);
+/* A Connect was rejected with this status. Control thread. */
+void nvmf_account_refused(uint16_t status);
 
 /* ---- drain.c; on the group's thread ---- */
 

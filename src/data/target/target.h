@@ -420,6 +420,44 @@ struct nvmf_group_stats {
 typedef void (*nvmf_stats_fn)(void *ctx, const struct nvmf_group_stats *stats, size_t count);
 void nvmf_target_get_stats(nvmf_stats_fn done, void *ctx);
 
+/* ---- figures: accounts.c ---- */
+
+enum {
+	NVMF_ACCOUNTS_MAX = 2048,    /* pairs of subsystem and host, on each poll group; further ones are not counted */
+	NVMF_REFUSED_STATUS_MAX = 16 /* different statuses */
+};
+
+/* A host in a subsystem, since the target started: also after it left. Names live as long as the process. */
+struct nvmf_host_account {
+	const char *nqn, *host_nqn;
+	uint64_t command_count, bytes_read, bytes_written;
+};
+/* A poll group. */
+struct nvmf_group_account {
+	unsigned int cpu;
+	uint32_t current_admin_qpairs, current_io_qpairs, current_unassociated_qpairs;
+	uint64_t buffers_lent_bytes, buffers_most_bytes;
+	uint32_t buffers_waiting;
+};
+struct nvmf_accounts {
+	struct nvmf_host_account *hosts; /* one for each group that has served it */
+	struct nvmf_group_account *groups;
+	size_t host_count, group_count;
+};
+/* Asks each poll group. Takes no reference: the callee owns `accounts` until nvmf_accounts_destroy(). */
+typedef void (*nvmf_accounts_fn)(void *ctx, struct nvmf_accounts *accounts);
+void nvmf_target_get_accounts(nvmf_accounts_fn done, void *ctx);
+void nvmf_accounts_destroy(struct nvmf_accounts *accounts); /* accepts NULL */
+
+/* How controllers ended: the host was silent for its keep-alive time; it closed the connection; anything else. */
+enum nvmf_end { NVMF_END_KEEP_ALIVE, NVMF_END_CLOSED, NVMF_END_OTHER, NVMF_ENDS_MAX };
+/* Call `fn` for each host in a subsystem of which a controller has ended. */
+void nvmf_target_each_end(void (*fn)(void *ctx, const char *nqn, const char *host_nqn,
+				     const uint64_t counts[static NVMF_ENDS_MAX]),
+			  void *ctx);
+/* Call `fn` for each status with which a Connect was rejected. */
+void nvmf_target_each_refusal(void (*fn)(void *ctx, uint16_t status, uint64_t count), void *ctx);
+
 /* A queue with commands that the target or a device holds; shows why a stop does not end. */
 struct nvmf_pending_info {
 	char nqn[NVME_NQN_FIELD_BYTES]; /* of the subsystem; empty before a Connect */

@@ -40,6 +40,7 @@ struct rpc_request {
 	json_t *id;			 /* NULL: a notification, which has no response */
 	json_t *params;
 	uint64_t received_tick;
+	struct rpc_method_times *times;	      /* of its method; NULL: there is no such method */
 	const struct rpc_method *method_held; /* waits for rpc_hold_calls(false); NULL: it was called */
 	json_t *result;			      /* while the change is being kept */
 	bool is_change;			      /* of a client: to be kept after its success */
@@ -97,6 +98,7 @@ json_t *response_error(json_t *id, int code, const char *message);
 struct rpc_method_entry {
 	const struct rpc_method *method;
 	const struct trace_istr *name;
+	struct rpc_method_times *times;
 };
 const struct rpc_method_entry *method_find(const char *name);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The methods, sorted by name, and the state that decides which of them may be called. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "rpc/jsonrpc/internal.h"
@@ -34,7 +35,9 @@ void rpc_register(const struct rpc_method *methods, size_t count)
 		must(entry_count < RPC_METHODS_MAX);
 		must(!method_find(methods[i].name));
 		memmove(&entries[at + 1], &entries[at], (entry_count - at) * sizeof(entries[0]));
-		entries[at] = (struct rpc_method_entry){ &methods[i], trace_intern(methods[i].name) };
+		entries[at] = (struct rpc_method_entry){ &methods[i], trace_intern(methods[i].name),
+							 calloc(1, sizeof(struct rpc_method_times)) };
+		must(entries[at].times);
 		entry_count++;
 	}
 }
@@ -49,6 +52,12 @@ const struct rpc_method_entry *method_find(const char *name)
 const struct rpc_method *rpc_method_at(size_t index)
 {
 	return index < entry_count ? entries[index].method : NULL;
+}
+
+const struct rpc_method_times *rpc_method_times_at(size_t index)
+{
+	must(index < entry_count);
+	return entries[index].times;
 }
 
 void rpc_set_state(enum rpc_state to)

@@ -102,6 +102,18 @@ static struct rpc_request *request_begin(struct rpc_batch *batch, const struct t
 	return request;
 }
 
+static void count_time(struct rpc_request *request, int code, uint64_t ticks)
+{
+	struct rpc_times *times;
+
+	if (!request->times)
+		return;
+	latency_prepare();
+	times = code == 0 ? &request->times->succeeded : &request->times->failed;
+	times->ticks += ticks;
+	times->buckets[latency_bucket(ticks)]++;
+}
+
 /* The request has its response. `code` is for the trace. */
 static void request_end(struct rpc_request *request, int code)
 {
@@ -110,6 +122,7 @@ static void request_end(struct rpc_request *request, int code)
 
 	must(batch->requests_open > 0);
 	probe_rpc_request_replied(now, request, request->method, code, now - request->received_tick);
+	count_time(request, code, now - request->received_tick);
 	batch->requests_open--;
 	if (batch->connection)
 		batch->connection->requests_open--;
@@ -277,6 +290,7 @@ static void call_method(struct rpc_batch *batch, const char *name, json_t *id, c
 	const struct rpc_method_entry *entry = method_find(name);
 	struct rpc_request *request = request_begin(batch, entry ? entry->name : unknown_method(), id, params);
 
+	request->times = entry ? entry->times : NULL;
 	if (!entry)
 		rpc_error(request, RPC_CODE_METHOD_NOT_FOUND, "Method not found: there is no \"%.128s\"", name);
 	else if (may_wait(batch, entry->method) && json_is_object(request->params))

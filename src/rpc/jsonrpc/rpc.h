@@ -21,6 +21,7 @@
 
 #include "base/fault.h"
 #include "base/must.h"
+#include "base/observe/trace/latency.h"
 
 enum {
 	RPC_CONNECTIONS_MAX = 64, /* fewer if the process has few descriptors (base/descriptor.h) */
@@ -68,6 +69,16 @@ void rpc_register(const struct rpc_method *methods, size_t count);
 
 /* Method number `index` in alphabetical order; NULL: there are no more. */
 const struct rpc_method *rpc_method_at(size_t index);
+
+/* The durations of a method's calls since the process began. Control thread. */
+struct rpc_method_times {
+	struct rpc_times {
+		uint64_t ticks;			   /* sum */
+		uint64_t buckets[LATENCY_BUCKETS]; /* each with its own count */
+	} succeeded, failed;
+};
+/* Of rpc_method_at(index). */
+const struct rpc_method_times *rpc_method_times_at(size_t index);
 
 void rpc_set_state(enum rpc_state state); /* initially RPC_STARTUP */
 enum rpc_state rpc_get_state(void);

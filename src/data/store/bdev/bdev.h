@@ -32,6 +32,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/must.h"
+#include "base/observe/trace/latency.h"
 #include "fathom/trace/trace.h"
 #include "data/store/bdev/states.gen.h" /* enum io_type, enum io_status, enum bdev_io_state, enum stats_reset */
 
@@ -44,6 +45,7 @@ enum {
 	BDEV_IO_CHILDREN_MAX = 8,    /* of one split I/O, in flight at a time */
 	BDEV_ZEROES_BYTES = 8 << 20, /* see bdev_zeroes() */
 	BDEV_STATUSES_MAX = 16,	     /* room for enum io_status in arrays */
+	BDEV_TYPES_MAX = 8,	     /* likewise for enum io_type */
 };
 
 struct bdev;
@@ -149,6 +151,19 @@ struct bdev_stats {
 	uint64_t errors[BDEV_STATUSES_MAX]; /* by enum io_status; ops count these too, bytes and latencies do not */
 };
 
+/* Kinds of I/O that have a histogram of latencies; writes of zeroes are writes. */
+enum bdev_latency { BDEV_LATENCY_READ, BDEV_LATENCY_WRITE, BDEV_LATENCY_OTHER, BDEV_LATENCIES_MAX };
+
+/* What a bdev did since it was registered, whatever was reset. Failed I/Os have no latency and no bytes. */
+struct bdev_figures {
+	struct {
+		uint64_t ops, bytes, latency_ticks;
+	} types[BDEV_TYPES_MAX]; /* by enum io_type; ops count the failed ones, too */
+	uint64_t errors[BDEV_STATUSES_MAX];
+	uint64_t latency[BDEV_LATENCIES_MAX][LATENCY_BUCKETS]; /* each bucket counts its own */
+	uint64_t queue_depth, queued;			       /* as in struct bdev_stats */
+};
+
 /* Something that bdev_wait_gone() waits for. */
 struct bdev_going {
 	const char *name; /* lent */
@@ -194,9 +209,10 @@ struct bdev {
 	struct bdev_going going; /* while it is removed */
 	/* under the accounts' lock */
 	TAILQ_HEAD(, bdev_channel) channels;
-	struct bdev_hold *hold;		/* NULL: none; see hold.h */
-	struct bdev_track *track;	/* NULL: none; see track.h */
-	struct bdev_stats stats_closed; /* sum over destroyed channels */
+	struct bdev_hold *hold;		    /* NULL: none; see hold.h */
+	struct bdev_track *track;	    /* NULL: none; see track.h */
+	struct bdev_stats stats_closed;	    /* sum over destroyed channels */
+	struct bdev_figures figures_closed; /* likewise */
 };
 
 /* ---- the registry; control thread ---- */
@@ -372,6 +388,8 @@ void *bdev_zeroes(void);
 
 /* Sum over all channels, destroyed ones included. `bdev` is registered. */
 void bdev_stats_get(struct bdev *bdev, enum stats_reset reset, struct bdev_stats *stats_ret);
+/* The same without resets, and with histograms. */
+void bdev_figures_get(struct bdev *bdev, struct bdev_figures *figures_ret);
 /*
  * Call `fn` for each open channel, for per_channel. `fn` must not call these two functions: the lock is held. The sum of
  * destroyed channels is neither reported nor reset.

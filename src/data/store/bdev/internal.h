@@ -33,6 +33,7 @@ enum {
 	BUFFER_BYTES = 128 * 1024, /* address space only until first use */
 };
 static_assert(IO_TYPE_RESET + 1 == IO_TYPES_MAX, "a counter for each type");
+static_assert((int)IO_TYPES_MAX <= (int)BDEV_TYPES_MAX, "figures have room for each type");
 static_assert(IO_TYPES_MAX <= 8, "`native` and `able` are bytes");
 static_assert((int)IO_TIMED_OUT < (int)BDEV_STATUSES_MAX, "a counter for each status");
 static_assert((int)BUFFER_BYTES >= (int)BDEV_BLOCK_BYTES_MAX, "a buffer holds a block");
@@ -107,6 +108,7 @@ struct bdev_channel {
 	uint64_t changing; /* of them, those that change data and do not wait in `held` */
 
 	CACHE_ALIGNED struct channel_counters counters;
+	uint64_t latency[BDEV_LATENCIES_MAX][LATENCY_BUCKETS]; /* counters */
 
 	/* rare */
 	CACHE_ALIGNED uint64_t queued; /* length of `queue`; a counter */

@@ -30,6 +30,13 @@ void bdev_io_init(struct bdev_io *io)
 
 /* ---- the end ---- */
 
+static inline enum bdev_latency latency_of(enum io_type type)
+{
+	if (type == IO_TYPE_READ)
+		return BDEV_LATENCY_READ;
+	return type == IO_TYPE_WRITE || type == IO_TYPE_WRITE_ZEROES ? BDEV_LATENCY_WRITE : BDEV_LATENCY_OTHER;
+}
+
 static inline void count_op(struct bdev_channel *ch, const struct bdev_io *io, uint64_t now)
 {
 	struct type_counters *counters = &ch->counters.types[io->type];
@@ -39,6 +46,7 @@ static inline void count_op(struct bdev_channel *ch, const struct bdev_io *io, u
 	counter_add(&counters->ops, 1);
 	counter_add(&counters->bytes, io->block_count * ch->block_bytes);
 	counter_add(&counters->latency_ticks, ticks);
+	counter_add(&ch->latency[latency_of(io->type)][latency_bucket(ticks)], 1);
 	if (unlikely(ticks > counters->latency_ticks_max))
 		counter_set(&counters->latency_ticks_max, ticks);
 	if (unlikely(ticks < counters->latency_ticks_min))

@@ -173,12 +173,44 @@ static void clear_unset_mins(struct bdev_stats *stats)
 		*mins[i] = *mins[i] == UINT64_MAX ? 0 : *mins[i];
 }
 
+/* ---- figures ---- */
+
+static void figures_add(struct bdev_figures *sum, const struct bdev_channel *ch)
+{
+	for (int i = 0; i < IO_TYPES_MAX; i++) {
+		sum->types[i].ops += counter_read(&ch->counters.types[i].ops);
+		sum->types[i].bytes += counter_read(&ch->counters.types[i].bytes);
+		sum->types[i].latency_ticks += counter_read(&ch->counters.types[i].latency_ticks);
+	}
+	for (int i = 0; i < BDEV_STATUSES_MAX; i++)
+		sum->errors[i] += counter_read(&ch->counters.errors[i]);
+	for (int i = 0; i < BDEV_LATENCIES_MAX; i++) {
+		for (int bucket = 0; bucket < LATENCY_BUCKETS; bucket++)
+			sum->latency[i][bucket] += counter_read(&ch->latency[i][bucket]);
+	}
+	sum->queue_depth += counter_read(&ch->queue_depth);
+	sum->queued += counter_read(&ch->queued);
+}
+
+void bdev_figures_get(struct bdev *bdev, struct bdev_figures *figures_ret)
+{
+	const struct bdev_channel *ch;
+
+	channels_lock();
+	*figures_ret = bdev->figures_closed;
+	TAILQ_FOREACH (ch, &bdev->channels, in_bdev)
+		figures_add(figures_ret, ch);
+	channels_unlock();
+}
+
 /* ---- channel creation and destruction ---- */
 
 void stats_bdev_init(struct bdev *bdev)
 {
 	TAILQ_INIT(&bdev->channels);
 	stats_reset(&bdev->stats_closed, STATS_RESET_ALL);
+	bdev->figures_closed = (struct bdev_figures){ 0 };
+	latency_prepare();
 }
 
 void stats_channel_add(struct bdev_channel *ch)
@@ -201,6 +233,8 @@ void stats_channel_remove(struct bdev_channel *ch)
 	must(stats.queue_depth == 0);
 	must(stats.queued == 0);
 	stats_add(&ch->bdev->stats_closed, &stats);
+	figures_add(&ch->bdev->figures_closed, ch);
+	must(ch->bdev->figures_closed.queue_depth == 0);
 	TAILQ_REMOVE(&ch->bdev->channels, ch, in_bdev);
 	channels_unlock();
 }

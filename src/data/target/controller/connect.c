@@ -154,6 +154,7 @@ static void enable_queue(struct connect *connect)
 	qpair->queue_entries = (uint16_t)(connect->cmd.sqsize + 1);
 	qpair->flow_control_off = (connect->cmd.cattr & NVME_CATTR_DISABLE_SQFLOW) != 0;
 	describe_owner(qpair, connect);
+	nvmf_account_open(qpair, connect->ctrlr->subsystem->nqn_istr, connect->ctrlr->host_istr);
 	if (qpair->ops->connected && qpair->ops->connected(qpair) != 0) {
 		reject_connect(connect, NVME_SC_CONNECT_CONTROLLER_BUSY);
 		return;

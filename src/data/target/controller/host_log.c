@@ -66,6 +66,7 @@ void nvmf_host_log_left(const struct nvmf_ctrlr *ctrlr)
 {
 	char name[NVME_NQN_FIELD_BYTES];
 
+	nvmf_account_left(ctrlr->subsystem->nqn_istr, ctrlr->host_istr, ctrlr->end_reason);
 	log_line_limited(&left_limit, now_ns(), level_of(ctrlr), "host %s at %s left %s, controller %u: %s",
 			 printable_host_name(ctrlr->host_nqn, name), ctrlr->peer_address, ctrlr->subsystem->options.nqn,
 			 ctrlr->cntlid, ctrlr->end_reason ? ctrlr->end_reason->text : "its admin queue was closed");
@@ -129,6 +130,7 @@ static void log_refused(void *ctx)
 	struct nvmf_refusal *refusal = ctx;
 	char host[NVME_NQN_FIELD_BYTES], nqn[NVME_NQN_FIELD_BYTES];
 
+	nvmf_account_refused((uint16_t)refusal->status);
 	log_line_limited(&refused_limit, now_ns(), LOG_LEVEL_WARNING, "host %s at %s was refused by %s, queue %u: %s",
 			 printable_host_name(refusal->host_nqn, host), refusal->peer_address,
 			 printable_host_name(refusal->subsystem_nqn, nqn), refusal->qid, nvmf_refusal_text(refusal));

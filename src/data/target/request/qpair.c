@@ -29,6 +29,7 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group)
 	qpair->group = group;
 	qpair->ctrlr = NULL;
 	qpair->subsystem = NULL;
+	qpair->account = NULL;
 	qpair->qid = 0;
 	qpair->queue_entries = 0;
 	qpair->sq_head = 0;
@@ -203,6 +204,7 @@ void nvmf_qpair_finish(struct nvmf_qpair *qpair)
 		group->current_admin_qpairs--;
 	group->current_qpairs--;
 	TAILQ_REMOVE(&group->qpairs, qpair, group_link);
+	nvmf_account_close(qpair);
 	qpair->ctrlr = NULL;
 	qpair->subsystem = NULL;
 	nvmf_group_load(group, io ? -1 : 0, -1);

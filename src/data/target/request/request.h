@@ -58,6 +58,7 @@ struct nvmf_ctrlr;
 struct nvmf_poll_group;
 struct nvmf_group_subsystem;
 struct nvmf_group_ns;
+struct nvmf_account;
 
 /*
  * A wait of a poll group with a deadline. At the deadline the drain is disarmed and `expired` is called, once, on the
@@ -104,6 +105,7 @@ struct nvmf_qpair {
 	uint64_t command_count;			 /* since it connected */
 	uint64_t data_bytes[NVMF_TRANSFERS_MAX]; /* likewise: moved each way by commands that succeeded */
 	struct nvmf_group_subsystem *subsystem;	 /* its group's part of the subsystem; NULL like ctrlr */
+	struct nvmf_account *account;		 /* of its host in the subsystem; NULL: none (accounts.c) */
 	uint32_t io_bytes_max;			 /* MDTS */
 	bool write_through;			 /* the host disabled the write cache: a flush follows each write */
 	bool going;				 /* ops->disconnect() was called */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/must.h"
+#include "data/wire/conn/states.gen.h" /* enum tcp_refusal */
 
 struct nvmf_poll_group;
 struct sock;
@@ -29,6 +30,9 @@ void tcp_transport_register(void);
  * then tcp_transport_peer_left() is sent to the control thread.
  */
 void tcp_conn_accept(struct nvmf_poll_group *group, struct sock *sock, struct tcp_peer *peer);
+
+/* Connections that were refused for this reason since the process began. Control thread. */
+uint64_t tcp_transport_refused(enum tcp_refusal reason);
 
 /*
  * Set the bytes of data buffers that the hosts of a group share, for groups created afterwards; at least

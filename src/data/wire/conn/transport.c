@@ -38,6 +38,7 @@ static const struct nvmf_transport_ops ops;
 static struct {
 	struct tcp_admission admission;
 	struct log_limit limits[TCP_REFUSAL_MEMORY + 1], breach_limit;
+	uint64_t refused[TCP_REFUSAL_MEMORY + 1];
 } gate;
 
 /* Message from the listener to a poll group: a new connection. */
@@ -137,12 +138,19 @@ static const char *refusal_text(enum tcp_refusal reason, char *text, size_t byte
 	return NULL;
 }
 
+uint64_t tcp_transport_refused(enum tcp_refusal reason)
+{
+	must_be_on(thread_control());
+	return gate.refused[reason];
+}
+
 static void report_refusal(const char *address, enum tcp_refusal reason)
 {
 	uint64_t now = reactor_now(), now_ns = clock_ns_from_ticks(now);
 	const char *shown = address[0] ? address : "(unknown address)", *why;
 	char text[128];
 
+	gate.refused[reason]++;
 	probe_tcp_refuse(now, trace_intern_foreign(shown), reason);
 	why = refusal_text(reason, text, sizeof(text));
 	if (why)
