@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test soak test-help check format probe-page fault-page method-page operation-pages bench fuzz stats deb install clean
+.PHONY: help deps build run test soak test-help check format probe-page fault-page method-page metric-page operation-pages bench fuzz stats deb install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ fault-page: ## Write docs/faults.md from the table of faults
 
 method-page: ## Write docs/json-rpc.md from the table of JSON-RPC methods
 	@src/rpc/methods/generate.py --page src/rpc/methods/methods.def > docs/json-rpc.md
+
+metric-page: ## Write docs/metrics.md from the table of metrics
+	@src/rpc/figures/generate.py --page src/rpc/figures/figures.def > docs/metrics.md
 
 operation-pages: ## Write the pages about management operations from their table
 	@src/control/operation/generate.py --write

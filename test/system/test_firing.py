@@ -13,9 +13,10 @@ import sys
 import threading
 import time
 import unittest
+import urllib.request
 import uuid
 
-from harness import ENGINE, FATHOM, NQN, EngineTest, skip_unless_attachable, run, wait_for
+from harness import ENGINE, FATHOM, NQN, EngineTest, free_port, skip_unless_attachable, run, wait_for
 
 import fake_server
 import hanging
@@ -184,6 +185,8 @@ nvmf_subsystem_add_host {NQN} {HOST}
             self.take_snapshot(engine)
         if self.file:
             self.release_reads(engine, silent)
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=60) as answer:
+            self.assertIn(b"fathom_engine_info", answer.read())
         engine.run_commands(f"""bdev_get_iostat
 bdev_reset_iostat -m all
 nvmf_subsystem_remove_host {NQN} {HOST}
@@ -419,9 +422,11 @@ nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}
         self.attach()
         storage = os.path.join(self.directory, "storage")
         os.mkdir(storage)
+        self.metrics = free_port()
         self.has_reflinks = xfs.mount(self, storage)
         engine = self.engine("-m", "3", "--num-trace-entries", "1048576", "--socket-dir", self.directory, "--listen", "127.0.0.1:0",
-                             "--storage", storage, "--state", os.path.join(self.directory, "state.json"), program=self.program)
+                             "--storage", storage, "--state", os.path.join(self.directory, "state.json"), "--metrics", f"127.0.0.1:{self.metrics}",
+                             program=self.program)
         loaded_at = int(pathlib.Path(f"/proc/{engine.pid}/maps").read_text().split("-")[0], 16)
         self.run_session(engine)
         tids = self.threads(engine)

@@ -21,6 +21,7 @@ int engine_read_socket_dir(void *to, const char *text, struct fathom_fault *why)
 int engine_read_instance(void *to, const char *text, struct fathom_fault *why);
 int engine_read_uuid(void *to, const char *text, struct fathom_fault *why);
 int engine_read_listen(void *to, const char *text, struct fathom_fault *why);
+int engine_read_metrics(void *to, const char *text, struct fathom_fault *why); /* of engine.metrics */
 int engine_read_storage(void *to, const char *text, struct fathom_fault *why);
 int engine_read_provider(void *to, const char *text, struct fathom_fault *why);
 int engine_read_incarnation_above(void *to, const char *text, struct fathom_fault *why);

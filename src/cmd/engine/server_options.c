@@ -37,32 +37,54 @@ int engine_read_storage(void *to, const char *text, struct fathom_fault *why)
 	return check_existing_folder(text, why);
 }
 
-int engine_read_listen(void *to, const char *text, struct fathom_fault *why)
+/* ADDRESS:PORT or [ADDRESS]:PORT. `binary_ret`: the address, of `*family_ret`. */
+static int read_address(const char *text, char address[static ADDRESS_BYTES_MAX], uint16_t *port_ret,
+			uint8_t binary_ret[static sizeof(struct in6_addr)], int *family_ret, struct fathom_fault *why)
 {
-	static const char wanted[] = "is not ADDRESS:PORT or [ADDRESS]:PORT, in numbers";
-	static char address[ADDRESS_BYTES_MAX];
-	struct engine_server_options *options = to;
 	const char *colon = strrchr(text, ':'), *begin = text, *end = colon;
 	bool bracketed = text[0] == '[';
-	uint8_t binary[sizeof(struct in6_addr)], none[sizeof(binary)] = { 0 };
 	uint64_t port;
-	int family = bracketed ? AF_INET6 : AF_INET;
 
+	*family_ret = bracketed ? AF_INET6 : AF_INET;
 	if (bracketed && colon && colon > text + 1 && colon[-1] == ']') {
 		begin = text + 1;
 		end = colon - 1;
 	}
-	if (!colon || text_parse_u64(colon + 1, 10, UINT16_MAX, &port) != 0 || end - begin >= ADDRESS_BYTES_MAX)
-		return fault(why, -EINVAL, wanted);
-	memcpy(address, begin, (size_t)(end - begin));
-	address[end - begin] = '\0';
-	if (inet_pton(family, address, binary) != 1)
-		return fault(why, -EINVAL, wanted);
+	if (colon && text_parse_u64(colon + 1, 10, UINT16_MAX, &port) == 0 && end - begin < ADDRESS_BYTES_MAX) {
+		memcpy(address, begin, (size_t)(end - begin));
+		address[end - begin] = '\0';
+		*port_ret = (uint16_t)port;
+		if (inet_pton(*family_ret, address, binary_ret) == 1)
+			return 0;
+	}
+	return fault(why, -EINVAL, "is not ADDRESS:PORT or [ADDRESS]:PORT, in numbers");
+}
+
+int engine_read_listen(void *to, const char *text, struct fathom_fault *why)
+{
+	static char address[ADDRESS_BYTES_MAX];
+	struct engine_server_options *options = to;
+	uint8_t binary[sizeof(struct in6_addr)], none[sizeof(binary)] = { 0 };
+	int family, error = read_address(text, address, &options->port, binary, &family, why);
+
+	if (error)
+		return error;
 	if (memcmp(binary, none, family == AF_INET ? 4 : 16) == 0)
 		return fault(why, -EINVAL, "is not an address of this host; hosts connect to this address");
 	options->address = address;
-	options->port = (uint16_t)port;
 	return 0;
+}
+
+int engine_read_metrics(void *to, const char *text, struct fathom_fault *why)
+{
+	static char address[ADDRESS_BYTES_MAX];
+	struct engine_metrics_options *options = to;
+	uint8_t binary[sizeof(struct in6_addr)];
+	int family, error = read_address(text, address, &options->port, binary, &family, why);
+
+	if (error == 0)
+		options->address = address;
+	return error;
 }
 
 int engine_read_instance(void *to, const char *text, struct fathom_fault *why)

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "data/engine/figures/figures.h"
 #include "data/engine/probes.gen.h"
 #include "data/engine/storage/calls.h"
 #include "base/observe/trace/points.gen.h"
@@ -277,6 +278,7 @@ static const struct drpc_method methods[] = {
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_GROUP_UPDATE, "GROUP_UPDATE", &mgmt__group_update_req__descriptor, update_group },
 	{ DRPC_MODULE_MGMT, DRPC_MGMT_SET_LOG_MASKS, "SET_LOG_MASKS", &ctl__set_log_masks_req__descriptor, set_log_masks },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_DESCRIBE, "DESCRIBE", NULL, describe },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_FIGURES, "FIGURES", &fathom__figures_req__descriptor, engine_figures_call },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_STORAGE, "STORAGE", &store__storage_req__descriptor, engine_storage_call },
 };
 

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "data/engine/control.h"
 #include "data/engine/end_report.h"
+#include "data/engine/figures/figures.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
 #include "data/engine/move/move.h"
@@ -323,6 +324,7 @@ static void finish_stop(void)
 {
 	complete_ready_waiters(&stopping);
 	bdev_waits_cancel();
+	engine_figures_close();
 	engine_control_close();
 	poller_unregister(&engine.stop_poller);
 	if (engine.is_given_up || engine.is_target_stuck)
@@ -498,7 +500,8 @@ static void start_on_control(void)
 		fail_start(&why);
 		return;
 	}
-	if (rpc_server_open(&rpc, &why) || engine_control_open(engine.options, &why)) {
+	if (rpc_server_open(&rpc, &why) || engine_control_open(engine.options, &why) ||
+	    engine_figures_open(engine.options, &why)) {
 		config_free(engine.config);
 		engine.config = NULL;
 		fail_start(&why);

@@ -34,6 +34,12 @@ struct engine_server_options {
 	uint64_t incarnation_above; /* the previous process's incarnation; 0: none */
 };
 
+/* Of --metrics. */
+struct engine_metrics_options {
+	const char *address; /* in numbers, no brackets; NULL: no metrics by HTTP */
+	uint16_t port;	     /* 0: any */
+};
+
 struct engine_options {
 	struct cpuset cpus; /* a data reactor each */
 	const char *socket_path;
@@ -44,6 +50,7 @@ struct engine_options {
 	const char *name;	 /* of the trace file */
 	const char *version;
 	struct engine_server_options server;
+	struct engine_metrics_options metrics;
 	enum log_level log_level; /* of -L */
 	uint32_t trace_entries;	  /* a power of two; 0: no trace file */
 	bool wait_for_rpc;

@@ -4,11 +4,14 @@
  *
  * The id of an I/O stands for its request, and the id of a part for the I/O that was split. Of that request the latest
  * life is printed, or all: lives in the rings with all their events, and lives kept as exemplars with their kept records.
+ * `r435.17` is the life 17 of request r435: ids are used again and again, and metrics name the life that they mean.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cmd/fathom/trace/trace.h"
 #include "inspect/trace/slowest.h"
 
@@ -19,6 +22,8 @@ struct subject {
 	const struct reader_object *object;
 	uint32_t id;
 	uint64_t tick; /* of the I/O's latest event, if found by its id: the request serves other I/Os afterwards. 0: any */
+	bool has_life; /* only the life `life`: one that was kept, or is in progress */
+	uint32_t life;
 };
 
 /* A life to print. */
@@ -35,6 +40,8 @@ static bool is_subject(const void *ctx, const struct reader_exemplar *exemplar)
 	const struct subject *subject = ctx;
 
 	if (exemplar->stories[0].object != subject->object || exemplar->stories[0].id != subject->id)
+		return false;
+	if (subject->has_life && (!(exemplar->slow || exemplar->failed) || exemplar->stories[0].life != subject->life))
 		return false;
 	return subject->tick == 0 ||
 	       (exemplar->stories[0].begin_tick <= subject->tick && subject->tick <= exemplar->end_ticks[0]);
@@ -81,7 +88,9 @@ static bool find_parent_in_exemplars(const struct reader *reader, struct subject
 		    exemplar.end_ticks[0] < latest)
 			continue;
 		latest = exemplar.end_ticks[0];
-		*parent = (struct subject){ exemplar.stories[0].object, exemplar.stories[0].id, exemplar.end_ticks[0] };
+		*parent = (struct subject){ .object = exemplar.stories[0].object,
+					    .id = exemplar.stories[0].id,
+					    .tick = exemplar.end_ticks[0] };
 	}
 	return latest != 0;
 }
@@ -117,6 +126,7 @@ static uint32_t choose_lives(struct reader *reader, const struct reader_slowest 
 
 	while (reader_story_next(reader, &walk, &story)) {
 		if (story.object == subject.object && story.id == subject.id && count == 0 &&
+		    (!subject.has_life || story.life == subject.life) &&
 		    (subject.tick == 0 || story.begin_tick <= subject.tick))
 			rows[count++] = (struct printed_life){
 				.story = story, .begin = story.begin_tick, .end = UINT64_MAX, .owner = story.owner
@@ -221,6 +231,10 @@ static int print_request_lives(struct trace_request *request, struct reader *rea
 	count = choose_lives(reader, lives, subject, request->all, rows);
 	if (count == 0) {
 		free(rows);
+		if (subject.has_life) {
+			snprintf(name, sizeof(name), "%s%u.%u", subject.object->prefix, subject.id, subject.life);
+			return trace_complain("the file has not kept the life", name);
+		}
 		return trace_complain("the file has no whole life of", name);
 	}
 	status = count_or_print_events(reader, NULL, rows, count, name);
@@ -228,6 +242,25 @@ static int print_request_lives(struct trace_request *request, struct reader *rea
 		status = count_or_print_events(reader, printer, rows, count, name);
 	free(rows);
 	return status;
+}
+
+/* "r435" or, with the number of a life, "r435.17". */
+static int parse_subject(const struct reader *reader, const char *text, struct subject *subject_ret,
+			 struct fathom_fault *why)
+{
+	const char *dot = strchr(text, '.');
+	char name[64];
+	uint64_t life;
+
+	*subject_ret = (struct subject){ .has_life = dot != NULL };
+	if (!dot)
+		return reader_object_parse(reader, text, &subject_ret->object, &subject_ret->id, why);
+	if ((size_t)(dot - text) >= sizeof(name) || text_parse_u64(dot + 1, 10, UINT32_MAX, &life) != 0)
+		return fault(why, -EINVAL, "\"%.64s\" is not the id of an object (r12) with the number of a life (r12.3)",
+			     text);
+	snprintf(name, sizeof(name), "%.*s", (int)(dot - text), text);
+	subject_ret->life = (uint32_t)life;
+	return reader_object_parse(reader, name, &subject_ret->object, &subject_ret->id, why);
 }
 
 int trace_io(struct trace_request *request, struct reader *reader, struct reader_printer *printer)
@@ -246,10 +279,10 @@ int trace_io(struct trace_request *request, struct reader *reader, struct reader
 
 	if (request->arg_count == 0)
 		return trace_complain("io needs the id of an object, such as r12, which other commands print", NULL);
-	if (reader_object_parse(reader, request->args[0], &subject.object, &subject.id, &why) != 0)
+	if (parse_subject(reader, request->args[0], &subject, &why) != 0)
 		return trace_complain(why.text, NULL);
-	subject.tick = 0;
-	find_request_of_part(reader, &subject);
+	if (!subject.has_life)
+		find_request_of_part(reader, &subject);
 	if (request->all)
 		subject.tick = 0;
 	if (reader_events(reader, &events) != 0 || reader_slowest_create(reader, &want, &lives) != 0)

@@ -156,7 +156,9 @@ static const struct option_command commands[] = {
 	  WORD(trace_summary, 0) },
 	{ "slowest", "[N]", "the N (10) slowest requests in the file, and the time in each of their stages",
 	  WORD(trace_slowest, 1) },
-	{ "io", "ID", "all events of one request (r12), or of the request of an I/O (i435): its latest life, or --all",
+	{ "io", "ID",
+	  "all events of one request (r12), or of the request of an I/O (i435): its latest life, the one that metrics name "
+	  "(r12.3), or --all",
 	  WORD(trace_io, 1) },
 	{ "compare", "A B", "what got slower from file A to file B, stage by stage", .operands = OPTION_FILES,
 	  WORD_OF_ONE(NULL, 2, false, "compare takes its files as arguments: `fathom trace compare A B`") },

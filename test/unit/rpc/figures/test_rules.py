@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The alert rules, by the real promtool: they are valid, each fires when it should and not otherwise, and each names a command."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 4))
+RULES = os.path.join(TOP, "packaging/prometheus/fathom.rules.yml")
+WHERE = 'instance="node1:9191",rank="0"'
+VOLUME = f'{WHERE},volume="p/v"'
+POOL = f'{WHERE},pool="p"'
+HOST = f'{WHERE},subsystem="s",hostnqn="h"'
+
+# alert: (series and values that fire at the time, series and values that do not, time). `A+BxN`: N more values, one a minute, each B more.
+CASES = {
+    "FathomRequestStuck": ([(f"fathom_oldest_request_age_seconds{{{VOLUME},stage=\"EXECUTING\"}}", "0 60 120 180")],
+                           [(f"fathom_oldest_request_age_seconds{{{VOLUME},stage=\"EXECUTING\"}}", "0.1 4.9 0.2 4")], "3m"),
+    # 1,200 in 10 minutes: 60 of them, 5 %, took 1 s; else 6, half a percent
+    "FathomVolumeSlow": ([(f'fathom_volume_latency_seconds_bucket{{{VOLUME},op="read",le="0.001"}}', "0+114x10"),
+                          (f'fathom_volume_latency_seconds_bucket{{{VOLUME},op="read",le="1.0"}}', "0+120x10"),
+                          (f'fathom_volume_latency_seconds_bucket{{{VOLUME},op="read",le="+Inf"}}', "0+120x10"),
+                          (f'fathom_volume_latency_seconds_count{{{VOLUME},op="read"}}', "0+120x10")],
+                         [(f'fathom_volume_latency_seconds_bucket{{{VOLUME},op="read",le="0.001"}}', "0+1194x10"),
+                          (f'fathom_volume_latency_seconds_bucket{{{VOLUME},op="read",le="1.0"}}', "0+1200x10"),
+                          (f'fathom_volume_latency_seconds_bucket{{{VOLUME},op="read",le="+Inf"}}', "0+1200x10"),
+                          (f'fathom_volume_latency_seconds_count{{{VOLUME},op="read"}}', "0+1200x10")], "10m"),
+    "FathomVolumeErrors": ([(f'fathom_volume_errors_total{{{VOLUME},status="FAILED"}}', "0 0 1 1 1")],
+                           [(f'fathom_volume_errors_total{{{VOLUME},status="FAILED"}}', "7 7 7 7 7"),
+                            (f'fathom_volume_errors_total{{{VOLUME},status="MISCOMPARE"}}', "0 1 2 3 4")], "4m"),
+    "FathomKeepAliveLost": ([(f'fathom_host_disconnects_total{{{HOST},reason="keep_alive"}}', "0 0 1 1")],
+                            [(f'fathom_host_disconnects_total{{{HOST},reason="keep_alive"}}', "3 3 3 3"),
+                             (f'fathom_host_disconnects_total{{{HOST},reason="closed"}}', "0 1 2 3")], "3m"),
+    # 40 GB free of 100: 1 GB less each minute; or 100 kB less each minute, which is 0.7 GB in five days
+    "FathomPoolFull": ([(f"fathom_pool_free_bytes{{{POOL}}}", "40e9-1e8x120"), (f"fathom_pool_size_bytes{{{POOL}}}", "100e9+0x120")],
+                       [(f"fathom_pool_free_bytes{{{POOL}}}", "40e9-1e5x120"), (f"fathom_pool_size_bytes{{{POOL}}}", "100e9+0x120")], "2h"),
+    "FathomPoolAlmostFull": ([(f"fathom_pool_free_bytes{{{POOL}}}", "4e9+0x5"), (f"fathom_pool_size_bytes{{{POOL}}}", "100e9+0x5")],
+                             [(f"fathom_pool_free_bytes{{{POOL}}}", "6e9+0x5"), (f"fathom_pool_size_bytes{{{POOL}}}", "100e9+0x5")], "5m"),
+    "FathomReactorBusy": ([(f'fathom_reactor_seconds_total{{{WHERE},core="2",mode="busy"}}', "0+54x20"),
+                           (f'fathom_reactor_seconds_total{{{WHERE},core="2",mode="idle"}}', "0+6x20")],
+                          [(f'fathom_reactor_seconds_total{{{WHERE},core="2",mode="busy"}}', "0+42x20"),
+                           (f'fathom_reactor_seconds_total{{{WHERE},core="2",mode="idle"}}', "0+18x20"),
+                           (f'fathom_reactor_seconds_total{{{WHERE},core="control",mode="busy"}}', "0+60x20")], "20m"),
+    "FathomReactorHangs": ([(f'fathom_reactor_current_step_seconds{{{WHERE},core="2"}}', "0 50 110")],
+                           [(f'fathom_reactor_current_step_seconds{{{WHERE},core="2"}}', "0 0.002 0.5"),
+                            (f'fathom_reactor_current_step_seconds{{{WHERE},core="control"}}', "0 2 3")], "2m"),
+    "FathomHostMissing": ([(f"fathom_host_connected{{{HOST}}}", "1 1 0 0 0 0 0 0 0 0")],
+                          [(f"fathom_host_connected{{{HOST}}}", "0 0 0 0 0 0 0 0 0 0"),
+                           (f'fathom_host_connected{{{WHERE},subsystem="s",hostnqn="other"}}', "1 1 0 0 1 1 1 1 1 1")], "9m"),
+    "FathomRestarted": ([(f"fathom_engine_start_time_seconds{{{WHERE}}}", "1000 1000 5000 5000")],
+                        [(f"fathom_engine_start_time_seconds{{{WHERE}}}", "1000 1000 1000 1000")], "3m"),
+    "FathomEngineDown": ([(f'fathom_engine_up{{{WHERE},engine="0"}}', "1 0 0 0")], [(f'fathom_engine_up{{{WHERE},engine="0"}}', "1 1 1 1")], "3m"),
+    "FathomMemberMissing": ([('fathom_members{instance="node1:9191",state="unresponsive"}', "0 1 1 1")],
+                            [('fathom_members{instance="node1:9191",state="unresponsive"}', "0 0 0 0"),
+                             ('fathom_members{instance="node1:9191",state="stopped"}', "2 2 2 2")], "3m"),
+    "FathomCertificateExpires": ([('fathom_certificate_expiry_timestamp_seconds{instance="node1:9191",certificate="server.crt"}', "864000 864000")],
+                                 [('fathom_certificate_expiry_timestamp_seconds{instance="node1:9191",certificate="server.crt"}', "1728000 1728000")], "1m"),
+    "FathomSeriesDropped": ([(f'fathom_engine_series_dropped{{{WHERE},what="volumes"}}', "5+0x15")],
+                            [(f'fathom_engine_series_dropped{{{WHERE},what="volumes"}}', "0+0x15")], "15m"),
+}
+
+
+def case(alert, series, when, fires):
+    rows = "".join(f"  - series: '{name}'\n    values: '{values}'\n" for name, values in series)
+    query = f"""    - expr: 'count(ALERTS{{alertname="{alert}",alertstate="firing"}})'\n      eval_time: {when}\n"""
+    samples = "      exp_samples:\n      - labels: '{}'\n        value: 1\n" if fires else ""
+    return f"- interval: 1m\n  input_series:\n{rows}  promql_expr_test:\n{query}{samples}"
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        if not shutil.which("promtool"):
+            self.skipTest("promtool (package prometheus) is missing")
+
+    def promtool(self, *words):
+        return subprocess.run(["promtool", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+
+    def test_the_rules_are_valid(self):
+        done = self.promtool("check", "rules", RULES)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_each_alert_fires_when_it_should_and_not_otherwise(self):
+        with open(RULES, encoding="utf-8") as rules:
+            self.assertEqual(set(re.findall(r"alert: (\w+)", rules.read())), set(CASES))
+        text = f"rule_files:\n- {RULES}\nevaluation_interval: 15s\ntests:\n"
+        for alert, (fires, rests, when) in CASES.items():
+            text += case(alert, fires, when, True) + case(alert, rests, when, False)
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            file.write(text)
+            file.flush()
+            done = self.promtool("test", "rules", file.name)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_each_alert_ends_with_the_command_to_run(self):
+        with open(RULES, encoding="utf-8") as rules:
+            descriptions = re.findall(r'description: "(.*)"\n', rules.read())
+        self.assertEqual(len(descriptions), len(CASES))
+        for description in descriptions:
+            self.assertRegex(re.sub(r"{{.*?}}", "X", description), r"(Run|run)( on that host)?: (fathom|systemctl) [^.]*$")
+
+
+if __name__ == "__main__":
+    unittest.main()
