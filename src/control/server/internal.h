@@ -7,6 +7,7 @@
  *	certificates.c	loads, reloads and watches the certificates
  *	helper.c	starts the privileged helper
  *	statistics.c	answers with the counters
+ *	telemetry.c	serves the metrics of this host
  */
 #ifndef CONTROL_SERVER_INTERNAL_H
 #define CONTROL_SERVER_INTERNAL_H
@@ -26,7 +27,8 @@ struct server_frame {
 	struct deadline local_due;	/* of the next attempt */
 	unsigned int grpc_drains;	/* of the two that are not over */
 	struct drpc_server *drpc;
-	uint64_t leave_by; /* tick */
+	struct telemetry *telemetry; /* NULL: without telemetry_port */
+	uint64_t leave_by;	     /* tick */
 	struct poller *leave_poller;
 	void (*left)(void *ctx, bool is_clean);
 	void *left_ctx;
@@ -56,6 +58,12 @@ const struct drpc_method *server_drpc_methods(size_t *count_ret);
 
 /* The dRPC method STATS. */
 void call_stats(struct drpc_call *call, const ProtobufCMessage *request);
+
+/* ---- telemetry.c ---- */
+
+/* Serve the metrics of this host and its engines, if telemetry_port is set. Errors (explained): of the port, -ENOMEM. */
+MUST_CHECK int telemetry_open(struct server_frame *frame, struct fathom_fault *why);
+void telemetry_close(struct server_frame *frame);
 
 /* ---- credentials.c ---- */
 

@@ -178,6 +178,7 @@ static void close_all(struct server_frame *frame)
 
 	must(server->jobs == 0);
 	must(!frame->leave_poller);
+	telemetry_close(frame);
 	/* the next server opens it last */
 	grpc_server_close(frame->local_grpc);
 	grpc_server_close(frame->grpc);
@@ -226,6 +227,8 @@ static int open_all(struct server_frame *frame, struct fathom_fault *why)
 		error = engines_open(server, why);
 	if (!error)
 		error = open_drpc(frame, why);
+	if (!error)
+		error = telemetry_open(frame, why);
 	return error ? error : open_grpc(frame, why);
 }
 

@@ -60,6 +60,8 @@ struct server_engine {
 struct server_config {
 	char *name;
 	uint64_t port;
+	uint64_t telemetry_port; /* 0: no metrics */
+	char *telemetry_address;
 	char *control_iface;
 	struct config_strings mgmt_svc_replicas;
 	struct server_transport transport;

@@ -2,6 +2,7 @@
 /* The keys of the configuration: types, defaults and descriptions. The reference page is printed from here. */
 #include "control/server/config/configuration.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -30,6 +31,15 @@ static const char *check_host(const char *value)
 	is_one = host_set_count(set) == 1;
 	host_set_destroy(set);
 	return is_one ? NULL : "one host: node1, 10.0.0.1:10001, [fd00::1]:10001";
+}
+
+static const char *check_address(const char *value)
+{
+	uint8_t binary[sizeof(struct in6_addr)];
+
+	return inet_pton(AF_INET, value, binary) == 1 || inet_pton(AF_INET6, value, binary) == 1
+		       ? NULL
+		       : "an address in numbers: 127.0.0.1, 0.0.0.0, ::";
 }
 
 static const char *check_domain(const char *value)
@@ -321,6 +331,18 @@ static const struct config_key keys[] = {
 	  .min = 1,
 	  .max = 65535,
 	  .doc = "the port where the server listens for gRPC" },
+	{ .name = "telemetry_port",
+	  .type = CONFIG_NUMBER,
+	  AT(server_config, telemetry_port),
+	  .initial = "0",
+	  .max = 65535,
+	  .doc = "the port where monitoring systems scrape the metrics of this host (GET /metrics): 9191; 0: none" },
+	{ .name = "telemetry_address",
+	  .type = CONFIG_STRING,
+	  AT(server_config, telemetry_address),
+	  .initial = "127.0.0.1",
+	  .check = check_address,
+	  .doc = "the address of telemetry_port; metrics have no TLS, and any host that reaches the port may read them" },
 	{ .name = "control_iface",
 	  .type = CONFIG_STRING,
 	  AT(server_config, control_iface),

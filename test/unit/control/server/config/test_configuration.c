@@ -64,6 +64,8 @@ static void keys_that_are_not_set_have_their_defaults(void **state)
 static const char everything[] =
 	"name: big\n"
 	"port: 12000\n"
+	"telemetry_port: 9191\n"
+	"telemetry_address: 10.0.0.1\n"
 	"control_iface: eth0\n"
 	"access_points: [\"node1:10002\"]\n"
 	"transport_config: {allow_insecure: false, allow_tls12: true, ca_cert: /a, cert: /b, key: /c, "
@@ -121,6 +123,8 @@ static void each_key_is_read(void **state)
 		fail_msg("%s", why.text);
 	assert_string_equal(config.name, "big");
 	assert_int_equal(config.port, 12000);
+	assert_int_equal(config.telemetry_port, 9191);
+	assert_string_equal(config.telemetry_address, "10.0.0.1");
 	assert_string_equal(config.control_iface, "eth0");
 	assert_string_equal(config.mgmt_svc_replicas.items[0], "node1:10002");
 	assert_true(config.transport.allow_tls12);
@@ -261,6 +265,7 @@ static void invalid_values_are_refused(void **state)
 		{ "name: a+b", "name", "a+b" },
 		{ "port: 0", "port", "0" },
 		{ "control_iface: a/b", "control_iface", "a/b" },
+		{ "telemetry_address: node1", "telemetry_address", "node1" },
 		{ "mgmt_svc_replicas: [\"a,b\"]", "mgmt_svc_replicas", "a,b" },
 		{ "mgmt_svc_replicas: [\"node[1-2]\"]", "mgmt_svc_replicas", "node[1-2]" },
 		{ "fault_path: rack0", "fault_path", "rack0" },
