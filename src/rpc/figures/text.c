@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,54 +59,75 @@ struct line {
 	size_t bytes;
 };
 
-static PRINTF_LIKE(2, 3) void append(struct line *line, const char *format, ...)
+/* A scrape has thousands of lines, so they are put together without printf(). */
+static void append_bytes(struct line *line, const char *text, size_t bytes)
 {
-	va_list args;
-	int bytes;
-
-	va_start(args, format);
-	bytes = vsnprintf(line->text + line->bytes, sizeof(line->text) - line->bytes, format, args);
-	va_end(args);
-	must(bytes >= 0);
-	line->bytes += (size_t)bytes;
-	must(line->bytes < sizeof(line->text)); /* see the assertion above */
+	must(line->bytes + bytes < sizeof(line->text)); /* see the assertion above */
+	memcpy(line->text + line->bytes, text, bytes);
+	line->bytes += bytes;
 }
 
-static void append_label(struct line *line, const char *name, const char *value, bool *is_first)
+static void append(struct line *line, const char *text)
+{
+	append_bytes(line, text, strlen(text));
+}
+
+static void append_number(struct line *line, uint64_t number)
+{
+	char digits[NUMBER_BYTES];
+	size_t at = sizeof(digits);
+
+	do
+		digits[--at] = (char)('0' + number % 10);
+	while (number /= 10);
+	append_bytes(line, digits + at, sizeof(digits) - at);
+}
+
+/* Append a label after the first one, or `{` and the first one. */
+static void append_label(struct line *line, const char *name, const char *value)
 {
 	char clean[LABEL_BYTES_MAX];
-	size_t bytes = text_utf8_copy(clean, sizeof(clean), value, strlen(value));
+	size_t bytes = text_utf8_copy(clean, sizeof(clean), value, strlen(value)), from = 0;
 
-	append(line, "%s%s=\"", *is_first ? "{" : ",", name);
-	*is_first = false;
+	append(line, line->bytes == 0 ? "{" : ",");
+	append(line, name);
+	append(line, "=\"");
 	for (size_t i = 0; i < bytes; i++) {
-		char c = clean[i];
-
-		if (c == '\n')
-			append(line, "\\n");
-		else if (c == '"' || c == '\\')
-			append(line, "\\%c", c);
-		else
-			line->text[line->bytes++] = c;
+		if (clean[i] != '\n' && clean[i] != '"' && clean[i] != '\\')
+			continue;
+		append_bytes(line, clean + from, i - from);
+		append(line, clean[i] == '\n' ? "\\n" : clean[i] == '"' ? "\\\"" : "\\\\");
+		from = i + 1;
 	}
+	append_bytes(line, clean + from, bytes - from);
 	append(line, "\"");
 }
 
-/* Append NAME{LABELS; `le`: the edge of a bucket, or NULL. */
-static void append_series(struct line *line, const struct figures *figures, const struct figure_row *row,
-			  const char *const *labels, const char *suffix, const char *le)
+/* {LABELS, without the closing brace; empty if there is none. */
+static void make_labels(struct line *line, const struct figures *figures, const struct figure_row *row,
+			const char *const *labels)
 {
-	bool is_first = true;
-
 	line->bytes = 0;
-	append(line, "%s%s", row->name, suffix);
 	for (int i = 0; i < row->label_count; i++)
-		append_label(line, row->labels[i], labels[i], &is_first);
+		append_label(line, row->labels[i], labels[i]);
 	if (figures->rank[0])
-		append_label(line, "rank", figures->rank, &is_first);
-	if (le)
-		append_label(line, "le", le, &is_first);
-	append(line, "%s ", is_first ? "" : "}");
+		append_label(line, "rank", figures->rank);
+}
+
+/* Begin a line: NAME{LABELS; `le`: the edge of a bucket, or NULL. */
+static void begin_line(struct line *line, const struct figure_row *row, const char *suffix, const struct line *labels,
+		       const char *le)
+{
+	line->bytes = 0;
+	append(line, row->name);
+	append(line, suffix);
+	append_bytes(line, labels->text, labels->bytes);
+	if (le) {
+		append(line, labels->bytes == 0 ? "{le=\"" : ",le=\"");
+		append(line, le);
+		append(line, "\"");
+	}
+	append(line, le || labels->bytes > 0 ? "} " : " ");
 }
 
 /* Whole numbers without an exponent, up to where a double is exact. */
@@ -158,36 +177,34 @@ void figure_add(struct figures *figures, enum figure figure, const char *const *
 {
 	const struct figure_row *row = &figure_rows[figure];
 	char text[NUMBER_BYTES];
-	struct line line;
+	struct line line, of_labels;
 
 	must(row->type != FIGURE_TYPE_HISTOGRAM);
-	append_series(&line, figures, row, labels, suffix_of(row->type), NULL);
-	append(&line, "%s", number_text(value, text));
+	make_labels(&of_labels, figures, row, labels);
+	begin_line(&line, row, suffix_of(row->type), &of_labels, NULL);
+	append(&line, number_text(value, text));
 	end_line(figures, figure, &line);
 }
 
 /* ---- histograms ---- */
 
-/* "0.001", "1.0", "+Inf": the same in both formats, so that a change of the format makes no new series. */
-static const char *edge_text(unsigned int bucket, char text[static NUMBER_BYTES])
-{
-	double seconds;
-
-	if (bucket >= LATENCY_EDGES)
-		return "+Inf";
-	seconds = (double)latency_edges_ns[bucket] / (double)NS_PER_SEC;
-	snprintf(text, NUMBER_BYTES, seconds == floor(seconds) ? "%.1f" : "%g", seconds);
-	return text;
-}
+/* latency_edges_ns in seconds: the same in both formats, so that a change of the format makes no new series. */
+static const char *const edges[LATENCY_BUCKETS] = { "1e-06",  "2.5e-06", "5e-06",  "1e-05", "2.5e-05", "5e-05",
+						    "0.0001", "0.00025", "0.0005", "0.001", "0.0025",  "0.005",
+						    "0.01",   "0.025",	 "0.05",   "0.1",   "0.25",    "0.5",
+						    "1.0",    "2.5",	 "5.0",	   "10.0",  "+Inf" };
 
 static void append_exemplar(struct line *line, const struct figure_exemplar *exemplar)
 {
-	bool is_first = true;
+	struct line labels = { .bytes = 0 };
+	char text[2 * NUMBER_BYTES];
 
+	append_label(&labels, "request", exemplar->request);
 	append(line, " # ");
-	append_label(line, "request", exemplar->request, &is_first);
-	append(line, "} %.9g %llu.%03llu", exemplar->seconds, exemplar->realtime_ns / NS_PER_SEC,
-	       exemplar->realtime_ns % NS_PER_SEC / NS_PER_MS);
+	append_bytes(line, labels.text, labels.bytes);
+	snprintf(text, sizeof(text), "} %.9g %llu.%03llu", exemplar->seconds, exemplar->realtime_ns / NS_PER_SEC,
+		 exemplar->realtime_ns % NS_PER_SEC / NS_PER_MS);
+	append(line, text);
 }
 
 void figure_add_histogram(struct figures *figures, enum figure figure, const char *const *labels,
@@ -196,23 +213,24 @@ void figure_add_histogram(struct figures *figures, enum figure figure, const cha
 	const struct figure_row *row = &figure_rows[figure];
 	const struct figure_exemplar *exemplar = figures->format == FIGURES_OPENMETRICS ? histogram->exemplar : NULL;
 	char text[NUMBER_BYTES];
-	struct line line;
+	struct line line, of_labels;
 	uint64_t count = 0;
 
 	must(row->type == FIGURE_TYPE_HISTOGRAM);
+	make_labels(&of_labels, figures, row, labels);
 	for (unsigned int bucket = 0; bucket < LATENCY_BUCKETS; bucket++) {
 		count += histogram->buckets[bucket];
-		append_series(&line, figures, row, labels, "_bucket", edge_text(bucket, text));
-		append(&line, "%" PRIu64, count);
+		begin_line(&line, row, "_bucket", &of_labels, edges[bucket]);
+		append_number(&line, count);
 		if (exemplar && exemplar->bucket == bucket)
 			append_exemplar(&line, exemplar);
 		end_line(figures, figure, &line);
 	}
-	append_series(&line, figures, row, labels, "_sum", NULL);
-	append(&line, "%s", number_text(histogram->sum_seconds, text));
+	begin_line(&line, row, "_sum", &of_labels, NULL);
+	append(&line, number_text(histogram->sum_seconds, text));
 	end_line(figures, figure, &line);
-	append_series(&line, figures, row, labels, "_count", NULL);
-	append(&line, "%" PRIu64, count);
+	begin_line(&line, row, "_count", &of_labels, NULL);
+	append_number(&line, count);
 	end_line(figures, figure, &line);
 }
 

@@ -162,6 +162,26 @@ static void a_histogram_is_cumulative_and_has_one_exemplar(void **state)
 	figures_destroy(old);
 }
 
+static void the_edges_are_those_of_the_buckets(void **state)
+{
+	const uint64_t buckets[LATENCY_BUCKETS] = { 0 };
+	const struct figure_histogram histogram = { buckets, 0, NULL };
+	struct figures *figures = figures_create(FIGURES_OPENMETRICS, "");
+	char *text, *at;
+
+	figure_rpc_seconds(figures, "m", "0", &histogram);
+	text = at = text_of(figures);
+	for (int i = 0; i < LATENCY_EDGES; i++) {
+		at = strstr(at, "le=\"");
+		assert_non_null(at);
+		at += 4;
+		assert_int_equal((uint64_t)(strtod(at, NULL) * 1e9 + 0.5), latency_edges_ns[i]);
+		assert_non_null(strpbrk(at, ".e")); /* OpenMetrics wants a float */
+	}
+	free(text);
+	figures_destroy(figures);
+}
+
 static void families_stay_together_in_any_order_of_calls(void **state)
 {
 	struct figures *figures = figures_create(FIGURES_OPENMETRICS, "");
@@ -263,6 +283,7 @@ int main(void)
 		cmocka_unit_test(the_rank_is_the_last_label),
 		cmocka_unit_test(numbers_are_whole_as_long_as_they_are_exact),
 		cmocka_unit_test(a_histogram_is_cumulative_and_has_one_exemplar),
+		cmocka_unit_test(the_edges_are_those_of_the_buckets),
 		cmocka_unit_test(families_stay_together_in_any_order_of_calls),
 		cmocka_unit_test(figures_of_another_program_join_their_families),
 		cmocka_unit_test(lines_of_another_family_are_rejected),
