@@ -257,6 +257,14 @@ class Servers(ServerTest):
         os.kill(engines[1].pid, signal.SIGKILL)
         wait_for(lambda: scrape(self.metrics).one("fathom_engine_up", engine="1") == 0)
 
+    def test_a_port_that_is_taken_does_not_keep_the_server_from_starting(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            server = self.server(engines=1, keys=f"telemetry_port: {taken.getsockname()[1]}\n")
+            server.start()
+        self.assertRegex(server.log(), r"code = 1460 .*the metrics of this host are not served at 127\.0\.0\.1:\d+: Address already in use")
+
     def test_a_server_without_the_key_has_no_port(self):
         server = self.server(engines=1)
         server.start()

@@ -61,7 +61,10 @@ void call_stats(struct drpc_call *call, const ProtobufCMessage *request);
 
 /* ---- telemetry.c ---- */
 
-/* Serve the metrics of this host and its engines, if telemetry_port is set. Errors (explained): of the port, -ENOMEM. */
+/*
+ * Serve the metrics of this host and its engines, if telemetry_port is set. A port that cannot be used is logged. Errors
+ * (explained): -ENOMEM.
+ */
 MUST_CHECK int telemetry_open(struct server_frame *frame, struct fathom_fault *why);
 void telemetry_close(struct server_frame *frame);
 

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/observe/trace/figures.h"
+#include "control/fault/fault.h"
 #include "control/instance/instance.h"
 #include "control/server/internal.h"
 #include "control/system/system.h"
@@ -245,19 +246,37 @@ static int open_clients(struct telemetry *telemetry, struct fathom_fault *why)
 	return 0;
 }
 
-int telemetry_open(struct server_frame *frame, struct fathom_fault *why)
+/* A server without metrics is better than none. */
+static void listen_or_log(struct telemetry *telemetry)
 {
-	const struct server_config *config = frame->server.config;
-	struct figures_http_options options = {
+	const struct server_config *config = telemetry->server->config;
+	const struct figures_http_options options = {
 		.address = config->telemetry_address,
 		.port = (uint16_t)config->telemetry_port,
 		.option = "telemetry_port",
 		.collect = collect,
+		.ctx = telemetry,
 	};
+	bool is_ipv6 = strchr(options.address, ':') != NULL;
+	struct fathom_fault why = { 0 };
+	char address[SERVER_PATH_BYTES];
+	int error = figures_http_open(&options, &telemetry->http, &why);
+
+	snprintf(address, sizeof(address), is_ipv6 ? "[%s]:%u" : "%s:%u", options.address, options.port);
+	if (error == 0) {
+		log_notice("metrics: http://%s/metrics", address);
+		return;
+	}
+	fill_fault_metrics_not_served(&why, address, strerror(-error));
+	server_log_fault(LOG_LEVEL_ERROR, "", &why);
+}
+
+int telemetry_open(struct server_frame *frame, struct fathom_fault *why)
+{
 	struct telemetry *telemetry;
 	int error;
 
-	if (config->telemetry_port == 0)
+	if (frame->server.config->telemetry_port == 0)
 		return 0;
 	telemetry = calloc(1, sizeof(*telemetry));
 	if (!telemetry)
@@ -266,12 +285,9 @@ int telemetry_open(struct server_frame *frame, struct fathom_fault *why)
 	telemetry->server = &frame->server;
 	telemetry->frame = frame;
 	telemetry->start_ns = clock_realtime_ns();
-	options.ctx = telemetry;
 	error = open_clients(telemetry, why);
 	if (!error)
-		error = figures_http_open(&options, &telemetry->http, why);
-	if (!error)
-		log_notice("metrics: http://%s:%u/metrics", options.address, figures_http_port(telemetry->http));
+		listen_or_log(telemetry);
 	return error; /* telemetry_close() frees it */
 }
 
