@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/must.h"
+#include "base/observe/trace/figures.h"
 #include "demo/demo.h"
 #include "demo/probes.gen.h"
 #include "fathom/trace/life.h"
@@ -138,6 +139,100 @@ static void each_life_is_counted_in_its_stages(void **state)
 	assert_int_equal(all->stages[ERRAND_BACK].buckets[trace_bucket(200)], 999);
 	assert_int_equal(all->stages[0].ticks_max, 502);
 	assert_int_equal(all->failed, 0);
+}
+
+/* ---- base/observe/trace/figures.h ---- */
+
+static uint64_t figures_count(uint32_t state)
+{
+	struct trace_stage_sum sum;
+	uint64_t count = 0;
+
+	trace_figures_stage(TRACE_LIVES_ERRAND, state, &sum);
+	for (int i = 0; i < LATENCY_BUCKETS; i++)
+		count += sum.buckets[i];
+	return count;
+}
+
+static void figures_sum_up_the_stages(void **state)
+{
+	struct trace_stage_sum sum;
+
+	for (uint32_t i = 0; i < 1000; i++)
+		run_errand(i, now + i * US, 300 + i % 3, 200);
+	assert_int_equal(figures_count(0), 999); /* the latest life is not in its histogram yet */
+	assert_int_equal(figures_count(ERRAND_BACK), 999);
+	assert_int_equal(figures_count(ERRAND_WAITING), 0);
+	trace_figures_stage(TRACE_LIVES_ERRAND, ERRAND_BACK, &sum);
+	assert_int_equal(sum.ticks, 999 * 200);
+	assert_string_equal(trace_figures_type(TRACE_LIVES_ERRAND)->states[ERRAND_BACK], "BACK");
+	assert_true(trace_figures_type_count() > TRACE_LIVES_ERRAND);
+}
+
+static uint32_t walked;
+
+static void check_story(void *ctx, const struct trace_story *story, const struct trace_story *with)
+{
+	assert_int_equal(story->trace.id, errands[5].story.trace.id);
+	assert_int_equal(story->state, ERRAND_GOING);
+	assert_int_equal(with != NULL, *(bool *)ctx);
+	walked++;
+}
+
+static void figures_find_requests_under_way_and_their_ios(void **state)
+{
+	bool has_io = false;
+
+	run_errand(1, now, 1, 1);
+	walked = 0;
+	trace_figures_stories(TRACE_OBJECT_ERRAND, TRACE_OBJECT_JOB, check_story, &has_io);
+	assert_int_equal(walked, 0);
+	errand_state_move(now, &errands[5], ERRAND_GOING);
+	trace_figures_stories(TRACE_OBJECT_ERRAND, TRACE_OBJECT_JOB, check_story, &has_io);
+	assert_int_equal(walked, 1);
+	probe_job_submit(now + 10, &errands[5].job, NULL, 8, DEMO_READ);
+	has_io = true;
+	trace_figures_stories(TRACE_OBJECT_ERRAND, TRACE_OBJECT_JOB, check_story, &has_io);
+	assert_int_equal(walked, 2);
+}
+
+static void check_kept(void *ctx, const struct trace_kept *kept)
+{
+	if (kept->stories[0].args[0] != 4712)
+		return;
+	assert_int_equal(kept->why, TRACE_EXEMPLAR_SLOW);
+	assert_int_equal(kept->end_tick - kept->begin_tick, 500 * US);
+	walked++;
+}
+
+static void figures_find_kept_lives_and_totals(void **state)
+{
+	struct trace_totals totals;
+
+	walked = 0;
+	for (uint32_t i = 0; i < 1000; i++)
+		run_errand(i, now - US, 100, 100);
+	run_errand(4712, now, 400 * US, 100 * US);
+	trace_figures_kept(check_kept, NULL);
+	assert_int_equal(walked, 1);
+	trace_figures_totals(&totals);
+	assert_true(totals.kept_slow >= 1);
+	assert_int_equal(totals.kept_failed, 0);
+	assert_true(totals.records >= 3 * 1001);
+	assert_true(totals.overwritten > 0);
+}
+
+static void figures_name_an_owner_only_while_it_had_the_id(void **state)
+{
+	uint16_t owner = trace_owner_create(1, now, "disk");
+	char text[16];
+
+	assert_true(trace_figures_owner(owner, now + 1, text, sizeof(text)));
+	assert_string_equal(text, "disk");
+	assert_false(trace_figures_owner(owner, now - 1, text, sizeof(text)));
+	assert_false(trace_figures_owner(0, now, text, sizeof(text)));
+	assert_false(trace_figures_owner(TRACE_OWNERS_MAX, now, text, sizeof(text)));
+	trace_owner_destroy(owner, now + 2);
 }
 
 static void lives_of_a_batch_are_added_together_and_none_is_lost(void **state)
@@ -444,6 +539,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(buckets_are_an_eighth_wide),
 		CASE(each_life_is_counted_in_its_stages),
+		CASE(figures_sum_up_the_stages),
+		CASE(figures_find_requests_under_way_and_their_ios),
+		CASE(figures_find_kept_lives_and_totals),
+		CASE(figures_name_an_owner_only_while_it_had_the_id),
 		CASE(lives_of_a_batch_are_added_together_and_none_is_lost),
 		CASE(a_thread_adds_the_lives_left_by_the_former_thread_of_its_slot),
 		CASE(a_shared_tick_counts_as_the_same_tick),

@@ -341,6 +341,41 @@ static void a_walk_resets_only_the_open_channels_it_visits(void **state)
 	tricky_close(desc, ch, "t");
 }
 
+static uint64_t count_of(const uint64_t buckets[static LATENCY_BUCKETS])
+{
+	uint64_t count = 0;
+
+	for (int i = 0; i < LATENCY_BUCKETS; i++)
+		count += buckets[i];
+	return count;
+}
+
+static void figures_have_histograms_and_survive_resets_and_closed_channels(void **state)
+{
+	struct bdev_figures figures;
+	struct bdev_stats stats;
+	struct bdev_desc *desc;
+	struct tricky *tricky = tricky_create(&tricky_plain);
+	struct bdev_channel *ch;
+
+	desc = rig_open("t");
+	ch = run_counted_io(tricky, desc); /* on two channels, one of which is closed now */
+	bdev_stats_get(bdev_desc_bdev(desc), STATS_RESET_ALL, &stats);
+	bdev_figures_get(bdev_desc_bdev(desc), &figures);
+	assert_int_equal(figures.types[IO_TYPE_READ].ops, 4);
+	assert_int_equal(figures.types[IO_TYPE_READ].bytes, 4 * 512);
+	assert_int_equal(figures.types[IO_TYPE_UNMAP].ops, 4); /* the failed ones, too */
+	assert_int_equal(figures.errors[IO_INVALID], 2);
+	assert_int_equal(figures.queue_depth, 0);
+	assert_int_equal(count_of(figures.latency[BDEV_LATENCY_READ]), 4);
+	assert_int_equal(count_of(figures.latency[BDEV_LATENCY_WRITE]), 2);
+	assert_int_equal(count_of(figures.latency[BDEV_LATENCY_OTHER]), 2);
+	/* 3 ms and a little is between the edges of 2.5 and 5 ms */
+	assert_int_equal(figures.latency[BDEV_LATENCY_READ][latency_bucket(3 * NS_PER_MS)], 2);
+	assert_true(figures.types[IO_TYPE_READ].latency_ticks >= 8 * NS_PER_MS);
+	tricky_close(desc, ch, "t");
+}
+
 /* Reads one after the other on a reactor, while the test reads the statistics. */
 static struct {
 	struct bdev_io io;
@@ -458,6 +493,7 @@ int main(void)
 		CASE(statistics_add_up_over_channels_open_and_closed),
 		CASE(each_reset_mode_resets_only_its_statistics),
 		CASE(extremes_are_set_by_the_next_io_after_a_reset),
+		CASE(figures_have_histograms_and_survive_resets_and_closed_channels),
 		CASE(a_walk_resets_only_the_open_channels_it_visits),
 		cmocka_unit_test_setup_teardown(no_io_is_lost_between_two_resets, setup_real, rig_teardown),
 		CASE(latency_is_from_submission_to_completion),

@@ -444,6 +444,106 @@ static void test_a_connection_gets_no_group_while_none_are_admitted(void **state
 	rig_free(conn);
 }
 
+/* ---- accounts ---- */
+
+static struct nvmf_accounts *accounts;
+static uint64_t ends[NVMF_ENDS_MAX], refused;
+
+static void take_accounts(void *ctx, struct nvmf_accounts *taken)
+{
+	nvmf_accounts_destroy(accounts);
+	accounts = taken;
+}
+
+static void ask_accounts(void *ctx)
+{
+	nvmf_target_get_accounts(take_accounts, NULL);
+}
+
+static void add_ends(void *ctx, const char *nqn, const char *host_nqn, const uint64_t counts[static NVMF_ENDS_MAX])
+{
+	for (int i = 0; i < NVMF_ENDS_MAX; i++)
+		ends[i] += strcmp(nqn, RIG_NQN) == 0 ? counts[i] : 0; /* earlier cases had other subsystems */
+}
+
+static void add_refusals(void *ctx, uint16_t status, uint64_t count)
+{
+	refused += status == NVME_SC_CONNECT_INVALID_HOST ? count : 0;
+}
+
+static void read_control_counts(void *ctx)
+{
+	memset(ends, 0, sizeof(ends));
+	refused = 0;
+	nvmf_target_each_end(add_ends, NULL);
+	nvmf_target_each_refusal(add_refusals, NULL);
+}
+
+static uint64_t commands_of_host(void)
+{
+	uint64_t count = 0;
+
+	rig_call(thread_control(), ask_accounts, NULL);
+	for (size_t i = 0; i < accounts->host_count; i++) {
+		assert_string_equal(accounts->hosts[i].nqn, RIG_NQN);
+		assert_string_equal(accounts->hosts[i].host_nqn, RIG_HOST);
+		count += accounts->hosts[i].command_count;
+	}
+	return count;
+}
+
+static void test_an_account_keeps_what_a_host_did_after_it_left(void **state)
+{
+	uint64_t before[NVMF_ENDS_MAX], read = 0;
+	static uint8_t data[RIG_BLOCK_BYTES];
+	struct rig_conn *admin, *io;
+	struct rig_cmd cmd;
+	uint16_t cntlid;
+	uint64_t count;
+
+	rig_call(thread_control(), read_control_counts, NULL);
+	memcpy(before, ends, sizeof(before));
+	admin = rig_admin(0, &cntlid);
+	io = rig_io(1, cntlid, 1); /* on the other group */
+	cmd = rig_c2h(NVME_NVM_READ, 1, data, sizeof(data));
+	rig_blocks(&cmd, 0, 1);
+	assert_int_equal(rig_exec(io, &cmd), NVME_SC_SUCCESS);
+	count = commands_of_host();
+	assert_true(count >= 4); /* two Connects, Property Set, a read */
+	assert_int_equal(accounts->group_count, RIG_GROUPS);
+	assert_int_equal(accounts->groups[0].current_admin_qpairs + accounts->groups[1].current_admin_qpairs, 1);
+	assert_int_equal(accounts->groups[0].current_io_qpairs + accounts->groups[1].current_io_qpairs, 1);
+	rig_close(io);
+	rig_close(admin);
+	rig_free(io);
+	rig_free(admin);
+	assert_true(commands_of_host() >= count);
+	for (size_t i = 0; i < accounts->host_count; i++)
+		read += accounts->hosts[i].bytes_read;
+	assert_true(read >= sizeof(data));
+	rig_call(thread_control(), read_control_counts, NULL);
+	assert_int_equal(ends[NVMF_END_OTHER] - before[NVMF_END_OTHER], 1); /* the rig gives no reason */
+	nvmf_accounts_destroy(accounts);
+	accounts = NULL;
+}
+
+static void test_refused_connects_are_counted_by_status(void **state)
+{
+	struct rig_connect connect = rig_connect_admin();
+	struct rig_conn *conn = rig_open(0);
+	struct rig_cmd cmd;
+	uint64_t before;
+
+	rig_call(thread_control(), read_control_counts, NULL);
+	before = refused;
+	assert_int_equal(rig_allow_any(RIG_NQN, false), 0);
+	assert_int_equal(rig_connect(conn, &connect, &cmd), NVME_SC_CONNECT_INVALID_HOST);
+	rig_call(thread_control(), read_control_counts, NULL);
+	assert_int_equal(refused, before + 1);
+	rig_close(conn);
+	rig_free(conn);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -467,6 +567,8 @@ int main(void)
 		T(test_cntlids_stay_in_range_and_exhaustion_is_an_error),
 		T(test_a_connection_that_breaks_during_connect_leaves_nothing),
 		T(test_a_connection_gets_no_group_while_none_are_admitted),
+		T(test_an_account_keeps_what_a_host_did_after_it_left),
+		T(test_refused_connects_are_counted_by_status),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
