@@ -47,10 +47,14 @@ class Scrape:
         return values[0]
 
 
-def scrape(port, accept=OPEN):
+def scrape_text(port, accept):
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
     with urllib.request.urlopen(request, timeout=60) as answer:
-        return Scrape(answer.read().decode())
+        return answer.read().decode()
+
+
+def scrape(port, accept=OPEN):
+    return Scrape(scrape_text(port, accept))
 
 
 def check_by_promtool(test, port):
@@ -178,6 +182,16 @@ class Engines(EngineTest):
         finally:
             load.kill()
             load.wait()
+
+    def test_volumes_above_the_limit_are_left_out_and_counted(self):
+        engine = self.scraped()
+        engine.send_request(json.dumps([{"jsonrpc": "2.0", "id": i, "method": "bdev_null_create",
+                                         "params": {"name": f"N{i:04}", "block_size": 4096, "num_blocks": 256}} for i in range(1005)]).encode())
+        text = scrape_text(self.metrics, OPEN)
+        self.assertIn('\nfathom_engine_series_dropped{what="volumes"} 5\n', text)
+        self.assertEqual(text.count("\nfathom_volume_info{"), 1000)
+        self.assertEqual((text.count('_info{volume="N0999"'), text.count('volume="N1000"')), (1, 0))
+        self.assertEqual(text.count('{volume="N0500"'), 57)     # as docs/metrics.md says
 
     def test_a_client_that_hangs_stops_neither_scrapes_nor_calls(self):
         engine = self.scraped()
