@@ -147,8 +147,10 @@ static const char *read_reply(int fd)
 	size_t bytes = 0;
 	ssize_t n;
 
-	while (bytes < sizeof(reply) - 1 && (n = recv(fd, reply + bytes, sizeof(reply) - 1 - bytes, 0)) > 0)
-		bytes += (size_t)n;
+	do {
+		n = recv(fd, reply + bytes, sizeof(reply) - 1 - bytes, 0);
+		bytes += n > 0 ? (size_t)n : 0;
+	} while (bytes < sizeof(reply) - 1 && (n > 0 || (n < 0 && errno == EINTR)));
 	reply[bytes] = '\0';
 	close(fd);
 	return reply;
