@@ -193,7 +193,7 @@ static void ask_engine(struct telemetry_engine *engine, const struct instance *i
 	engine->rank[0] = '\0';
 	if (info.rank != RANK_NONE)
 		snprintf(engine->rank, sizeof(engine->rank), "%" PRIu32, info.rank);
-	if (info.pid == 0)
+	if (info.pid == 0 || info.is_hung) /* connections that it does not accept would fill its backlog */
 		return;
 	request.open_metrics = figures_scrape_format(telemetry->scrape) == FIGURES_OPENMETRICS;
 	request.rank = engine->rank;
