@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-KEYS = {"ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Home": "\ue011"}
+KEYS = {"ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Home": "\ue011", "Enter": "\ue007"}
 READY_SECONDS = 30
 
 
@@ -65,6 +65,13 @@ class Browser:
 
     def open(self, path):
         self.call("POST", "/url", {"url": "file://" + path})
+
+    def visit(self, url):
+        self.call("POST", "/url", {"url": url})
+
+    def set_size(self, width, height, mobile=False):
+        self.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}})
 
     def script(self, text, *args):
         return self.call("POST", "/execute/sync", {"script": text, "args": list(args)})

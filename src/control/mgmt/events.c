@@ -353,6 +353,20 @@ void mgmt_raise_operation(struct mgmt *mgmt, enum ras_id id, const char *operati
 	mgmt_raise(mgmt, &event);
 }
 
+void mgmt_events_last(struct mgmt *mgmt, uint32_t max, void (*each)(void *ctx, const Shared__RASEvent *event), void *ctx)
+{
+	uint64_t last = event_store_last(mgmt->events);
+	struct event_range range = { .after = last > max ? last - max : 0, .max = max, .bytes_max = MGMT_ANSWER_BYTES };
+	Fathom__NumberedEvent **events;
+	size_t count = 0;
+
+	if (event_store_read(mgmt->events, &range, &events, &count, NULL) < 0)
+		return;
+	for (size_t i = count; i > 0; i--)
+		each(ctx, events[i - 1]->event);
+	event_store_free(events, count);
+}
+
 char *mgmt_events_text(struct mgmt *mgmt)
 {
 	uint64_t last = event_store_last(mgmt->events);

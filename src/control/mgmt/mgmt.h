@@ -79,6 +79,9 @@ MUST_CHECK int mgmt_check_system(const char *sys, const char *name, struct fatho
 /* The latest events, one line each, in the format of the log; the caller frees it. NULL: read error, or out of memory. */
 char *mgmt_events_text(struct mgmt *mgmt);
 
+/* The latest `max` events, the newest first; `event` is borrowed for the call. A read error shows none. */
+void mgmt_events_last(struct mgmt *mgmt, uint32_t max, void (*each)(void *ctx, const Shared__RASEvent *event), void *ctx);
+
 const struct system *mgmt_system(const struct mgmt *mgmt);
 
 /* Counters since mgmt_open(), and their meaning for operators: `fathom-server stats` prints them. */

@@ -8,6 +8,7 @@
  *	helper.c	starts the privileged helper
  *	statistics.c	answers with the counters
  *	telemetry.c	serves the metrics of this host
+ *	status.c	what the status page shows beside the metrics
  */
 #ifndef CONTROL_SERVER_INTERNAL_H
 #define CONTROL_SERVER_INTERNAL_H
@@ -67,6 +68,11 @@ void call_stats(struct drpc_call *call, const ProtobufCMessage *request);
  */
 MUST_CHECK int telemetry_open(struct server_frame *frame, struct fathom_fault *why);
 void telemetry_close(struct server_frame *frame);
+
+/* ---- status.c ---- */
+
+/* The text of /status.json; `frame` is a struct server_frame. The caller frees it. NULL: out of memory. */
+char *server_status_text(void *frame);
 
 /* ---- credentials.c ---- */
 

@@ -221,6 +221,13 @@ static void collect(void *ctx, struct figures_scrape *scrape)
 	end_if_answered(telemetry);
 }
 
+static char *status(void *ctx)
+{
+	const struct telemetry *telemetry = ctx;
+
+	return server_status_text(telemetry->frame);
+}
+
 /* ---- open to close ---- */
 
 static int open_clients(struct telemetry *telemetry, struct fathom_fault *why)
@@ -255,6 +262,7 @@ static void listen_or_log(struct telemetry *telemetry)
 		.port = (uint16_t)config->telemetry_port,
 		.option = "telemetry_port",
 		.collect = collect,
+		.status = status,
 		.ctx = telemetry,
 	};
 	bool is_ipv6 = strchr(options.address, ':') != NULL;

@@ -84,7 +84,7 @@ struct html_kind *html_kind(struct html *html, const struct reader_object *objec
 /* Write the whole page. */
 void html_write(struct export *export, const struct reader_counts *counts);
 
-/* The page's own text, made by embed.py: NUL-terminated. The data goes between the two. */
+/* The page's own text, made by scripts/embed-page: NUL-terminated. The data goes between the two. */
 extern const char html_page_before[], html_page_after[];
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <microhttpd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/list.h"
 #include "base/reactor/reactor.h"
@@ -19,11 +20,14 @@
 enum { BACKLOG = 32, CONNECTION_MEMORY_BYTES = 32768, READ_BYTES = 65536 };
 
 static const char ok_text[] = "ok\n";
-static const char absent_text[] = "not found: /metrics has the figures, /healthz says whether this program answers\n";
+static const char absent_text[] = "not found: / is the status page, /metrics has the figures, /healthz says whether this"
+				  " program answers\n";
 static const char method_text[] = "only GET is possible here\n";
 static const char unavailable_text[] = "the program is stopping\n";
 
-enum request_kind { REQUEST_FIGURES, REQUEST_HEALTH };
+extern const char status_page[]; /* made of page/ */
+
+enum request_kind { REQUEST_FIGURES, REQUEST_HEALTH, REQUEST_STATUS };
 
 /* A client's request that the control thread answers. Made and freed by the HTTP thread; the lock guards the rest. */
 struct request {
@@ -109,14 +113,17 @@ static enum MHD_Result queue(struct MHD_Connection *connection, struct MHD_Respo
 	return result;
 }
 
-static enum MHD_Result queue_constant(struct MHD_Connection *connection, unsigned int status, const char *text)
+static struct MHD_Response *constant(const char *text)
 {
-	return queue(connection,
-		     MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT), status,
-		     "text/plain; charset=utf-8");
+	return MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result queue_figures(struct MHD_Connection *connection, struct request *request)
+static enum MHD_Result queue_constant(struct MHD_Connection *connection, unsigned int status, const char *text)
+{
+	return queue(connection, constant(text), status, "text/plain; charset=utf-8");
+}
+
+static enum MHD_Result queue_text(struct MHD_Connection *connection, struct request *request)
 {
 	struct sending *sending = calloc(1, sizeof(*sending));
 	struct MHD_Response *response;
@@ -129,7 +136,8 @@ static enum MHD_Result queue_figures(struct MHD_Connection *connection, struct r
 	response = MHD_create_response_from_callback(sending->bytes, READ_BYTES, read_text, sending, free_sending);
 	if (!response)
 		free_sending(sending);
-	return queue(connection, response, request->status, figures_content_type(request->format));
+	return queue(connection, response, request->status,
+		     request->kind == REQUEST_STATUS ? "application/json" : figures_content_type(request->format));
 }
 
 static void start_waiting(void *ctx);
@@ -151,21 +159,41 @@ static bool suspend(struct figures_http *http, struct request *request)
 	return !is_closing;
 }
 
+/* False: there is nothing at this path. */
+static bool find_kind(const struct figures_http *http, const char *url, enum request_kind *kind_ret)
+{
+	static const char *const urls[] = {
+		[REQUEST_FIGURES] = "/metrics",
+		[REQUEST_HEALTH] = "/healthz",
+		[REQUEST_STATUS] = "/status.json",
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(urls); i++) {
+		if (strcmp(url, urls[i]) != 0)
+			continue;
+		*kind_ret = (enum request_kind)i;
+		return i != REQUEST_STATUS || http->options.status;
+	}
+	return false;
+}
+
 static enum MHD_Result begin_request(struct figures_http *http, struct MHD_Connection *connection, const char *url,
 				     const char *method, void **request_ret)
 {
 	struct request *request;
-	bool is_health = strcmp(url, "/healthz") == 0;
+	enum request_kind kind;
 
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return queue_constant(connection, MHD_HTTP_METHOD_NOT_ALLOWED, method_text);
-	if (strcmp(url, "/metrics") != 0 && !is_health)
+	if (strcmp(url, "/") == 0)
+		return queue(connection, constant(status_page), MHD_HTTP_OK, "text/html; charset=utf-8");
+	if (!find_kind(http, url, &kind))
 		return queue_constant(connection, MHD_HTTP_NOT_FOUND, absent_text);
 	request = calloc(1, sizeof(*request));
 	if (!request)
 		return MHD_NO;
 	request->connection = connection;
-	request->kind = is_health ? REQUEST_HEALTH : REQUEST_FIGURES;
+	request->kind = kind;
 	request->format = figures_accepted(
 		MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT));
 	*request_ret = request;
@@ -199,7 +227,7 @@ static enum MHD_Result handle_http(void *ctx, struct MHD_Connection *connection,
 		return queue_constant(connection, request->status,
 				      request->status == MHD_HTTP_OK ? ok_text : unavailable_text);
 	if (request->text)
-		return queue_figures(connection, request);
+		return queue_text(connection, request);
 	return queue_constant(connection, MHD_HTTP_SERVICE_UNAVAILABLE, unavailable_text);
 }
 
@@ -231,27 +259,51 @@ static void finish(struct figures_http *http, struct request *request, unsigned 
 	MHD_resume_connection(request->connection);
 }
 
-static void answer_health(struct figures_http *http)
+/* Those that need no collection. `status` NULL: out of memory. Requests that came after it are answered by the next call. */
+static void answer_others(struct figures_http *http, const char *status)
 {
 	struct request *request, *next;
 
 	TAILQ_FOREACH_SAFE (request, &http->waiting, link, next) {
 		if (request->kind == REQUEST_HEALTH)
 			finish(http, request, MHD_HTTP_OK, NULL, 0);
+		else if (request->kind == REQUEST_STATUS && request->is_taken)
+			finish(http, request, status ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, status,
+			       status ? strlen(status) : 0);
 	}
 }
 
-/* Take all requests for the format of the first; false: there is none. */
+/* Take all requests for /status.json; false: there is none. */
+static bool take_status_requests(struct figures_http *http)
+{
+	struct request *request;
+	bool is_wanted = false;
+
+	lock(http);
+	TAILQ_FOREACH (request, &http->waiting, link) {
+		if (request->kind != REQUEST_STATUS)
+			continue;
+		request->is_taken = is_wanted = true;
+	}
+	unlock(http);
+	return is_wanted;
+}
+
+/* Take all requests for figures in the format of the first; false: there is none. */
 static bool take_requests(struct figures_http *http, enum figures_format *format_ret)
 {
-	struct request *request = TAILQ_FIRST(&http->waiting);
+	struct request *request;
+	bool is_found = false;
 
-	if (!request)
-		return false;
-	*format_ret = request->format;
-	TAILQ_FOREACH (request, &http->waiting, link)
+	TAILQ_FOREACH (request, &http->waiting, link) {
+		if (request->kind != REQUEST_FIGURES)
+			continue;
+		if (!is_found)
+			*format_ret = request->format;
+		is_found = true;
 		request->is_taken |= request->format == *format_ret;
-	return true;
+	}
+	return is_found;
 }
 
 static void start_waiting(void *ctx)
@@ -259,12 +311,15 @@ static void start_waiting(void *ctx)
 	struct figures_http *http = ctx;
 	enum figures_format format;
 	bool is_wanted;
+	char *status;
 
 	must_be_on(thread_control());
+	status = take_status_requests(http) ? http->options.status(http->options.ctx) : NULL;
 	lock(http);
-	answer_health(http);
+	answer_others(http, status);
 	is_wanted = !http->is_scraping && take_requests(http, &format);
 	unlock(http);
+	free(status);
 	if (!is_wanted)
 		return;
 	http->is_scraping = true;
@@ -304,7 +359,7 @@ void figures_scrape_end(struct figures_scrape *scrape, const struct figures *fig
 	}
 	lock(http);
 	TAILQ_FOREACH_SAFE (request, &http->waiting, link, next) {
-		if (request->is_taken)
+		if (request->kind == REQUEST_FIGURES && request->is_taken)
 			finish(http, request, text ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, text, bytes);
 	}
 	unlock(http);

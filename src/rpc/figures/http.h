@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * http - serves figures to monitoring systems: GET /metrics and GET /healthz.
+ * http - serves figures to monitoring systems: GET /metrics and GET /healthz; and to people: GET / is the status page, which
+ * shows the figures of /metrics, and GET /status.json has what they do not contain.
  *
  *   a client's request -> [HTTP thread] suspended -> message -> [control thread] collect() -> figures_scrape_end()
  *   -> [HTTP thread] the text, or 503
@@ -33,6 +34,11 @@ struct figures_http_options {
 	const char *option;  /* that sets them, for messages */
 	/* Collect, and call figures_scrape_end() once, now or later. */
 	void (*collect)(void *ctx, struct figures_scrape *scrape);
+	/*
+	 * The text of /status.json, which is freed: an object with "system", the name, "members" and "events"; see
+	 * page/status.js. NULL: the program has nothing more than its figures.
+	 */
+	char *(*status)(void *ctx);
 	void *ctx;
 };
 

@@ -47,11 +47,20 @@ static void collect(void *ctx, struct figures_scrape *scrape)
 		end_scrape(scrape);
 }
 
+/* used on the control thread: */
+static bool has_status, is_out_of_memory;
+
+static char *status(void *ctx)
+{
+	return is_out_of_memory ? NULL : strdup("{\"system\":\"s\"}");
+}
+
 static int open_http(void *ctx)
 {
 	const struct figures_http_options options = { .address = ctx ? ctx : "127.0.0.1",
 						      .option = "--metrics",
-						      .collect = collect };
+						      .collect = collect,
+						      .status = has_status ? status : NULL };
 
 	return figures_http_open(&options, &http, &why);
 }
@@ -108,7 +117,7 @@ static int setup(void **state)
 
 	control_start(&none);
 	collections = 0;
-	is_holding = is_big = has_none = false;
+	is_holding = is_big = has_none = is_out_of_memory = false;
 	return on_control(open_http, NULL);
 }
 
@@ -209,11 +218,49 @@ static void health_is_the_answer_of_the_control_thread(void **state)
 
 static void other_paths_and_methods_are_rejected(void **state)
 {
-	assert_begins(get("/"), "HTTP/1.1 404 ");
+	assert_begins(get("/index.html"), "HTTP/1.1 404 ");
 	assert_begins(get("/metrics/x"), "HTTP/1.1 404 ");
 	assert_begins(read_reply(ask("POST", "/metrics")), "HTTP/1.1 405 ");
 	assert_begins(read_reply(ask("DELETE", "/metrics")), "HTTP/1.1 405 ");
 	assert_int_equal(on_control(get_collections, NULL), 0);
+}
+
+static void the_status_page_is_one_text_without_others(void **state)
+{
+	const char *reply = get("/");
+
+	assert_begins(reply, "HTTP/1.1 200 OK\r\n");
+	assert_non_null(strstr(reply, "text/html; charset=utf-8"));
+	assert_non_null(strstr(reply, "</html>"));
+	assert_null(strstr(reply, "src="));
+	assert_null(strstr(reply, "@status."));
+	assert_begins(get("/status.json"), "HTTP/1.1 404 "); /* this program has none */
+}
+
+static int setup_with_status(void **state)
+{
+	has_status = true;
+	return setup(state);
+}
+
+static int teardown_with_status(void **state)
+{
+	has_status = false;
+	return teardown(state);
+}
+
+static void the_status_is_served_while_a_collection_waits(void **state)
+{
+	int waiting;
+
+	on_control(hold, NULL);
+	waiting = ask("GET", "/metrics");
+	wait_until_held();
+	assert_non_null(strstr(get("/status.json"), "\r\n\r\n{\"system\":\"s\"}"));
+	on_control(release, NULL);
+	assert_begins(read_reply(waiting), "HTTP/1.1 200 ");
+	is_out_of_memory = true;
+	assert_begins(get("/status.json"), "HTTP/1.1 503 ");
 }
 
 static void rubbish_does_not_end_the_server(void **state)
@@ -333,6 +380,9 @@ int main(void)
 		CASE(a_client_may_prefer_openmetrics),
 		CASE(health_is_the_answer_of_the_control_thread),
 		CASE(other_paths_and_methods_are_rejected),
+		CASE(the_status_page_is_one_text_without_others),
+		cmocka_unit_test_setup_teardown(the_status_is_served_while_a_collection_waits, setup_with_status,
+						teardown_with_status),
 		CASE(rubbish_does_not_end_the_server),
 		CASE(without_figures_a_client_gets_503),
 		CASE(a_client_that_hangs_stops_nobody),
