@@ -259,7 +259,7 @@ static void finish(struct figures_http *http, struct request *request, unsigned 
 	MHD_resume_connection(request->connection);
 }
 
-/* Those that need no collection. `status` NULL: out of memory. Requests that came after it are answered by the next call. */
+/* Those that need no collection. `status` NULL: out of memory. The next call answers requests that came after it. */
 static void answer_others(struct figures_http *http, const char *status)
 {
 	struct request *request, *next;

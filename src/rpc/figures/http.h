@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * http - serves figures to monitoring systems: GET /metrics and GET /healthz; and to people: GET / is the status page, which
- * shows the figures of /metrics, and GET /status.json has what they do not contain.
+ * http - serves figures to monitoring systems: GET /metrics and GET /healthz; and to people: GET / is the status page,
+ * which shows the figures of /metrics, and GET /status.json has what they do not contain.
  *
  *   a client's request -> [HTTP thread] suspended -> message -> [control thread] collect() -> figures_scrape_end()
  *   -> [HTTP thread] the text, or 503

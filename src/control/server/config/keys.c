@@ -336,7 +336,7 @@ static const struct config_key keys[] = {
 	  AT(server_config, telemetry_port),
 	  .initial = "0",
 	  .max = 65535,
-	  .doc = "the port where monitoring systems scrape the metrics of this host (GET /metrics), and people find the status page (GET /): 9191; 0: none" },
+	  .doc = "the port of the metrics of this host (GET /metrics) and of the status page (GET /): 9191; 0: none" },
 	{ .name = "telemetry_address",
 	  .type = CONFIG_STRING,
 	  AT(server_config, telemetry_address),
