@@ -63,6 +63,7 @@ struct health {
 static TAILQ_HEAD(, health) healths = TAILQ_HEAD_INITIALIZER(healths);
 static LIST_HEAD(, health) healths_by_uuid[UUID_BUCKETS];
 static struct poller *poller;
+static uint32_t slow_count; /* of the devices: is_slow */
 
 /* NULL: not a device error. */
 static const char *describe_status(enum io_status status)
@@ -195,6 +196,7 @@ static uint64_t update_mean_ns(struct health *health, const struct bdev_stats *s
 static void mark_slow(struct health *health, struct bdev *bdev, uint64_t since_ns, uint64_t now_ns)
 {
 	health->is_slow = true;
+	slow_count++;
 	health->slow_since_ns = since_ns;
 	bdev_note_condition(bdev, BDEV_CONDITION_SLOW, (now_ns - since_ns) / NS_PER_SEC);
 }
@@ -204,6 +206,8 @@ static void mark_recovered(struct health *health, struct bdev *bdev, uint64_t no
 	uint64_t sec = (now_ns - health->slow_since_ns) / NS_PER_SEC;
 
 	health->is_slow = false;
+	must(slow_count > 0);
+	slow_count--;
 	bdev_note_condition(bdev, BDEV_CONDITION_RECOVERED, sec);
 	log_notice("device %s has recovered: it was slow for %" PRIu64 " s", health->name, sec);
 }
@@ -231,6 +235,30 @@ static void check_slow(struct health *health, struct bdev *bdev, const struct bd
 			    mean_ms);
 	} else if (health->is_slow && !is_slow && health->progress_ns == now_ns) {
 		mark_recovered(health, bdev, now_ns);
+	}
+}
+
+static void add_slow_device(struct device_alarm *alarm, const struct health *health, uint64_t since_ns)
+{
+	if (alarm->count++ == 0 || since_ns < alarm->since_ns) {
+		alarm->since_ns = since_ns;
+		(void)text_copy(alarm->name, sizeof(alarm->name), health->name); /* same size */
+	}
+}
+
+void device_health_get(struct device_alarm *stalled_ret, struct device_alarm *slow_ret)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+	const struct health *health;
+
+	*stalled_ret = *slow_ret = (struct device_alarm){ .count = 0 };
+	if (slow_count == 0)
+		return;
+	TAILQ_FOREACH (health, &healths, link) {
+		if (health->is_slow && now_ns - health->progress_ns >= SLOW_SEC * NS_PER_SEC)
+			add_slow_device(stalled_ret, health, health->progress_ns);
+		else if (health->is_slow)
+			add_slow_device(slow_ret, health, health->slow_since_ns);
 	}
 }
 
@@ -290,6 +318,8 @@ static void check_device(struct health *health, struct bdev *bdev, uint64_t now_
 static void remove_health(struct health *health, uint64_t now_ns)
 {
 	log_errors(health, now_ns, true);
+	must(slow_count >= health->is_slow);
+	slow_count -= health->is_slow;
 	TAILQ_REMOVE(&healths, health, link);
 	LIST_REMOVE(health, by_uuid);
 	free(health);

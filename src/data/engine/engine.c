@@ -45,6 +45,7 @@ struct waiter {
 
 static struct {
 	const struct engine_options *options;
+	uint64_t started_ns; /* of a monotonic clock */
 	enum engine_state state;
 	struct config *config;
 	struct poller *stop_poller, *gone_poller;
@@ -72,6 +73,11 @@ static void report_failure(const char *why)
 const struct engine_options *engine_options(void)
 {
 	return engine.options;
+}
+
+uint64_t engine_uptime_ns(void)
+{
+	return clock_monotonic_ns() - engine.started_ns;
 }
 
 /* ---- starting ---- */
@@ -546,6 +552,7 @@ int engine_run(const struct engine_options *options)
 
 	must(!engine.options);
 	engine.options = options;
+	engine.started_ns = clock_monotonic_ns();
 	core_filter_widen();
 	if (daemon_run(&daemon, &status, &why) != 0) {
 		report_failure(why.text);

@@ -5,6 +5,7 @@
 
 #include "base/list.h"
 #include "data/engine/engine.h"
+#include "data/store/bdev/bdev.h"
 #include "rpc/jsonrpc/rpc.h"
 
 /* ---- engine.c ---- */
@@ -17,6 +18,7 @@ MUST_CHECK int engine_init(engine_done_fn done, void *ctx);
 /* Call `done` when the engine is READY, possibly at once. */
 void engine_wait_ready(engine_done_fn done, void *ctx);
 const struct engine_options *engine_options(void);
+uint64_t engine_uptime_ns(void);
 /* Stop as on SIGTERM. Must be called from the reactor's loop. */
 void engine_stop(void);
 
@@ -53,6 +55,15 @@ void space_watch_stop(void);
 /* Start once the engine is ready; stop before the devices are removed. */
 void device_health_start(void);
 void device_health_stop(void);
+
+/* Devices of which one thing is wrong now, by the last check. */
+struct device_alarm {
+	uint32_t count;
+	char name[BDEV_NAME_BYTES_MAX]; /* of that with the earliest `since_ns`; "" if count is 0 */
+	uint64_t since_ns;		/* of a monotonic clock */
+};
+/* Devices that have I/O in flight of which none completes, and devices whose I/O takes long. */
+void device_health_get(struct device_alarm *stalled_ret, struct device_alarm *slow_ret);
 
 /* ---- config.c: a file of calls, as save_config writes it ---- */
 

@@ -83,7 +83,8 @@ struct nvmf_poll_group {
 	TAILQ_HEAD(, nvmf_drain) drains;	/* armed */
 	struct poller *drain_poller;
 	uint64_t completed_io;
-	uint64_t admin_qpairs, io_qpairs; /* ever */
+	uint64_t ended_bytes[NVMF_TRANSFERS_MAX]; /* moved by I/O queues that are closed; the others have their own */
+	uint64_t admin_qpairs, io_qpairs;	  /* ever */
 	uint32_t current_qpairs, current_admin_qpairs, current_io_qpairs;
 	void *transport_states[NVMF_TRANSPORTS_MAX];
 	struct channel *channel;		  /* the thread's to nvmf_tgt */

@@ -150,6 +150,12 @@ static void fill_qpair(struct nvmf_qpair_info *info, const struct nvmf_qpair *qp
 	info->command_count = qpair->command_count;
 	info->bytes_read = qpair->data_bytes[NVMF_TRANSFER_C2H];
 	info->bytes_written = qpair->data_bytes[NVMF_TRANSFER_H2C];
+	if (qpair->qid == 0)
+		return; /* its opcodes have other meanings */
+	info->read_count = qpair->times[NVMF_TIMED_READ].ops;
+	info->read_ticks = qpair->times[NVMF_TIMED_READ].ticks;
+	info->write_count = qpair->times[NVMF_TIMED_WRITE].ops;
+	info->write_ticks = qpair->times[NVMF_TIMED_WRITE].ticks;
 }
 
 static void qpairs_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
@@ -229,6 +235,26 @@ static void free_users(struct nvmf_group_buffers *buffers)
 	free(buffers->users);
 }
 
+static void add_io_qpairs(struct nvmf_group_stats *stats, const struct nvmf_poll_group *group)
+{
+	uint64_t now = reactor_now();
+	const struct nvmf_qpair *qpair;
+
+	stats->bytes_read = group->ended_bytes[NVMF_TRANSFER_C2H];
+	stats->bytes_written = group->ended_bytes[NVMF_TRANSFER_H2C];
+	TAILQ_FOREACH (qpair, &group->qpairs, group_link) {
+		const struct nvmf_req *oldest = TAILQ_FIRST(&qpair->reqs); /* the list has the order of arrival */
+
+		if (!qpair->ctrlr || qpair->qid == 0)
+			continue;
+		stats->bytes_read += qpair->data_bytes[NVMF_TRANSFER_C2H];
+		stats->bytes_written += qpair->data_bytes[NVMF_TRANSFER_H2C];
+		stats->io_request_count += qpair->req_count;
+		if (oldest && now > oldest->received_tick)
+			stats->oldest_ticks = max_u64(stats->oldest_ticks, now - oldest->received_tick);
+	}
+}
+
 static void stats_on_group(struct channel_iter *iter, struct channel *channel, void *ctx)
 {
 	struct nvmf_poll_group *group = nvmf_group_of(channel);
@@ -244,6 +270,7 @@ static void stats_on_group(struct channel_iter *iter, struct channel *channel, v
 	stats->current_io_qpairs = group->current_io_qpairs;
 	stats->current_unassociated_qpairs = group->current_qpairs - group->current_admin_qpairs - group->current_io_qpairs;
 	stats->completed_nvme_io = group->completed_io;
+	add_io_qpairs(stats, group);
 	for (uint32_t i = 0; i < NVMF_SUBSYSTEMS_MAX; i++) {
 		if (group->subsystems[i])
 			stats->pending_bdev_io += group->subsystems[i]->outstanding;

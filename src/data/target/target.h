@@ -392,6 +392,8 @@ struct nvmf_qpair_info {
 	uint32_t request_count;		    /* in flight */
 	uint64_t command_count;		    /* since it connected */
 	uint64_t bytes_read, bytes_written; /* since it connected, by successful commands */
+	/* likewise, of an I/O queue: Reads and Writes, and their time from the capsule to the result; else 0 */
+	uint64_t read_count, read_ticks, write_count, write_ticks;
 };
 /* Likewise; ordered by cntlid and qid. */
 typedef void (*nvmf_qpairs_fn)(void *ctx, int rc, const struct fathom_fault *why, const struct nvmf_qpair_info *infos,
@@ -413,6 +415,9 @@ struct nvmf_group_stats {
 	uint32_t current_unassociated_qpairs; /* no Connect yet */
 	uint64_t pending_bdev_io;
 	uint64_t completed_nvme_io;
+	uint64_t bytes_read, bytes_written; /* by I/O queues, also closed ones */
+	uint32_t io_request_count;	    /* commands of I/O queues in flight */
+	uint64_t oldest_ticks;		    /* age of the oldest of these; 0: none */
 	struct nvmf_group_buffers
 		buffers[NVMF_TRANSPORTS_MAX]; /* one per transport with shared buffers; in others `transport` is NULL */
 };

@@ -208,6 +208,11 @@ static json_t *group_json(const struct nvmf_group_stats *stats)
 	json_put(group, "current_unassociated_qpairs", json_integer(stats->current_unassociated_qpairs));
 	json_put(group, "pending_bdev_io", json_integer((json_int_t)stats->pending_bdev_io));
 	json_put(group, "completed_nvme_io", json_integer((json_int_t)stats->completed_nvme_io));
+	/* beyond SPDK's keys: the activity of all hosts */
+	json_put(group, "bytes_read", json_integer((json_int_t)stats->bytes_read));
+	json_put(group, "bytes_written", json_integer((json_int_t)stats->bytes_written));
+	json_put(group, "commands_under_way", json_integer(stats->io_request_count));
+	json_put(group, "oldest_command_ticks", json_integer((json_int_t)stats->oldest_ticks));
 	json_put(group, "transports", transports);
 	return group;
 }

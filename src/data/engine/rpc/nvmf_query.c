@@ -170,6 +170,10 @@ static json_t *qpair_json(const struct nvmf_qpair_info *info)
 	json_put(qpair, "num_commands", json_integer((json_int_t)info->command_count));
 	json_put(qpair, "bytes_read", json_integer((json_int_t)info->bytes_read));
 	json_put(qpair, "bytes_written", json_integer((json_int_t)info->bytes_written));
+	json_put(qpair, "num_read_ops", json_integer((json_int_t)info->read_count));
+	json_put(qpair, "read_latency_ticks", json_integer((json_int_t)info->read_ticks));
+	json_put(qpair, "num_write_ops", json_integer((json_int_t)info->write_count));
+	json_put(qpair, "write_latency_ticks", json_integer((json_int_t)info->write_ticks));
 	return qpair;
 }
 

@@ -37,6 +37,7 @@ void nvmf_qpair_open(struct nvmf_qpair *qpair, struct nvmf_poll_group *group)
 	qpair->req_count = 0;
 	qpair->command_count = 0;
 	memset(qpair->data_bytes, 0, sizeof(qpair->data_bytes));
+	memset(qpair->times, 0, sizeof(qpair->times));
 	qpair->io_bytes_max = nvmf_transport_rules()->max_io_size;
 	qpair->write_through = false;
 	qpair->going = false;
@@ -198,10 +199,13 @@ void nvmf_qpair_finish(struct nvmf_qpair *qpair)
 	must(group->current_qpairs > 0);
 	must(!io || group->current_io_qpairs > 0);
 	must(io || !part || group->current_admin_qpairs > 0);
-	if (io)
+	if (io) {
 		group->current_io_qpairs--;
-	else if (part)
+		for (size_t i = 0; i < NVMF_TRANSFERS_MAX; i++)
+			group->ended_bytes[i] += qpair->data_bytes[i];
+	} else if (part) {
 		group->current_admin_qpairs--;
+	}
 	group->current_qpairs--;
 	TAILQ_REMOVE(&group->qpairs, qpair, group_link);
 	nvmf_account_close(qpair);

@@ -284,6 +284,20 @@ static inline uint16_t next_head(const struct nvmf_req *req)
 	return unlikely(qpair->flow_control_off) ? reserved_head(req) : head;
 }
 
+static_assert((int)NVMF_TIMED_WRITE == (int)NVME_NVM_WRITE, "the opcode is the index");
+static_assert((int)NVMF_TIMED_READ == (int)NVME_NVM_READ, "likewise");
+
+static inline void count_success(const struct nvmf_req *req, uint64_t now)
+{
+	struct nvmf_qpair *qpair = req->qpair;
+	uint64_t from = req->received_tick & ~TICK_SHARED, to = now & ~TICK_SHARED;
+	struct nvmf_time *time = &qpair->times[req->cmd.opc < NVMF_TIMED_MAX ? req->cmd.opc : NVMF_TIMED_OTHER];
+
+	qpair->data_bytes[req->transfer] += req->data_bytes;
+	time->ops++;
+	time->ticks += to > from ? to - from : 0;
+}
+
 void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t now)
 {
 	struct nvmf_qpair *qpair = req->qpair;
@@ -305,7 +319,7 @@ void nvmf_req_complete(struct nvmf_req *req, enum nvme_status status, uint64_t n
 	if (unlikely(status != NVME_SC_SUCCESS))
 		set_failed(req, status, now);
 	else
-		qpair->data_bytes[req->transfer] += req->data_bytes;
+		count_success(req, now);
 	if (unlikely(req->kept_data && !req->lent))
 		nvmf_req_release_kept(req);
 	nvmf_req_state_move(now, req, NVMF_REQ_COMPLETED);

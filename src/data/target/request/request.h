@@ -87,6 +87,16 @@ struct nvmf_qpair_ops {
 	void (*returned)(struct nvmf_req *req, uint64_t now);
 };
 
+/*
+ * The time of a queue's commands, from the arrival of the capsule to the result: it includes the wait for a buffer, the
+ * data that the host sends, and the device, but not the sending of the response.
+ */
+enum nvmf_timed { NVMF_TIMED_OTHER, NVMF_TIMED_WRITE, NVMF_TIMED_READ, NVMF_TIMED_MAX }; /* by opcode of an I/O queue */
+
+struct nvmf_time {
+	uint64_t ops, ticks;
+};
+
 /* Embedded in a transport's connection. The transport sets the fields above the line, the target those below. */
 struct nvmf_qpair {
 	const struct nvmf_qpair_ops *ops;
@@ -104,6 +114,7 @@ struct nvmf_qpair {
 	uint32_t req_count;			 /* requests held by the target */
 	uint64_t command_count;			 /* since it connected */
 	uint64_t data_bytes[NVMF_TRANSFERS_MAX]; /* likewise: moved each way by commands that succeeded */
+	struct nvmf_time times[NVMF_TIMED_MAX];	 /* likewise, of commands that succeeded */
 	struct nvmf_group_subsystem *subsystem;	 /* its group's part of the subsystem; NULL like ctrlr */
 	struct nvmf_account *account;		 /* of its host in the subsystem; NULL: none (accounts.c) */
 	uint32_t io_bytes_max;			 /* MDTS */
