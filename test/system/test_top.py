@@ -20,6 +20,7 @@ from terminal import Terminal
 HOST = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-3333-4444-555555555555"
 IOS = 5000
 BLOCK = 4096
+FULL_BAR = "█" * 8
 KINDS = ("active", "timed", "paused")     # of pollers
 
 
@@ -43,8 +44,8 @@ class TopTest(EngineTest):
         engine.serve("bdev_malloc_create", "-b", "m0", 16, BLOCK)
         return engine
 
-    def top(self, *words, columns=80, lines=24):
-        terminal = Terminal(FATHOM, "top", *words, columns=columns, lines=lines)
+    def top(self, *words, columns=80, lines=24, env=None):
+        terminal = Terminal(FATHOM, "top", *words, columns=columns, lines=lines, env=env)
         self.terminals.append(terminal)
         return terminal
 
@@ -63,9 +64,12 @@ class TopTest(EngineTest):
         return child
 
 
+TITLE, SUMMARY, ALARMS, TABS, HEADER, ROWS = range(6)      # lines of the screen
+
+
 def row(lines, name):
     """The words of the row that begins with `name`, or None."""
-    for line in lines[3:-2]:
+    for line in lines[ROWS:-2]:
         if line.split() and line.split()[0] == name:
             return line.split()
     return None
@@ -75,7 +79,7 @@ class Screen(TopTest):
     def test_each_tab_equals_the_rpcs_and_a_known_load(self):
         engine = self.serving_engine()
         self.held_load(engine)
-        for columns, lines in ((80, 24), (132, 40)):
+        for columns, lines in ((80, 24), (200, 40)):
             top = self.top("--totals", engine.pid, columns=columns, lines=lines)
             self.check_threads(engine, top)
             self.check_pollers(engine, top)
@@ -109,22 +113,31 @@ class Screen(TopTest):
     def check_volumes(self, engine, top):
         top.press("4")
         self.assertEqual(engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"], IOS)
-        # OPS and READS; the wider screen has room for WRITES
-        counts = [IOS, IOS] if top.screen.columns == 80 else [IOS, IOS, 0]
+        # OPS; the wider screen has room for READS and WRITES
+        counts = [IOS] if top.screen.columns == 80 else [IOS, IOS, 0]
         self.wait_row(top, "m0", 1, counts + [f"{IOS * BLOCK / (1 << 20):.1f}Mi", 0])
 
     def check_hosts(self, engine, top, columns):
         top.press("5")
-        shown = HOST if columns == 132 else "~" + HOST[-23:]
-        self.wait_row(top, shown, 1, [1, 1, 1, IOS + 1, f"{IOS * BLOCK / (1 << 20):.1f}Mi", "1.0ki", 0])   # with Connect and its data
+        shown = HOST if columns == 200 else "~" + HOST[-17:]
+        bytes_moved = [f"{IOS * BLOCK / (1 << 20):.1f}Mi", "1.0ki", 0]    # with Connect and its data
         qpairs = engine.rpc("nvmf_subsystem_get_qpairs", nqn=NQN)
+        latency = f"{qpairs[1]['read_latency_ticks'] / qpairs[1]['num_read_ops'] / self.ticks_per_us(engine):.1f}"
+        if columns == 200:
+            self.wait_row(top, shown, 1, [1, 1, 1, IOS + 1, latency, FULL_BAR, latency, "-"] + bytes_moved)
+        else:
+            self.wait_row(top, shown, 1, [IOS + 1, FULL_BAR, latency, "-"] + bytes_moved)
         self.assertEqual([(q["qid"], q["commands_under_way"]) for q in qpairs], [(0, 0), (1, 0)])
         self.assertEqual((qpairs[1]["bytes_read"], qpairs[1]["num_commands"]), (IOS * BLOCK, IOS + 1))
         top.press("enter")
         top.wait_text("controller 1, io, host id")
         top.wait_text(f"port {qpairs[1]['peer_address']['trsvcid']}")
         top.press("esc")
-        top.wait_text("CTRLRS")
+        top.wait(lambda lines: lines[HEADER].startswith("HOST ") and row(lines, shown), "the hosts again")
+
+    @staticmethod
+    def ticks_per_us(engine):
+        return engine.rpc("framework_get_reactors")["tick_rate"] / 1e6
 
     def wait_row(self, top, name, begin, expected):
         """Wait until the row's words from the `begin`th on are these."""
@@ -138,10 +151,10 @@ class Screen(TopTest):
         top.press("4")
 
         def order(lines):
-            return [line.split()[0] for line in lines[3:-2] if line]
+            return [line.split()[0] for line in lines[ROWS:-2] if line]
         top.press("s")
         top.wait_text("Sort by:")
-        top.press(*["up"] * 13, "enter")
+        top.press(*["up"] * 15, "enter")
         top.wait(lambda lines: order(lines) == ["alpha", "beta", "gamma"], "the ascending order")
         top.wait_text("3 of 3, by VOLUME, ascending")
         top.press("R")
@@ -155,31 +168,31 @@ class Screen(TopTest):
         top.wait_text("by IOPS, descending")
         top.press("<", "<")
         top.wait_text("by ERRORS, descending")
-        top.wait(lambda lines: "ERRORS" in lines[2], "the column that is sorted by")
+        top.wait(lambda lines: "ERRORS" in lines[HEADER], "the column that is sorted by")
 
     def test_keys_show_and_hide_columns(self):
         top = self.top(self.serving_engine().sock)
 
         def marks(lines):
-            return {line[5:16].strip(): line[1:4] for line in lines[3:-2] if line}
+            return {line[5:16].strip(): line[1:4] for line in lines[ROWS:-2] if line}
         top.press("4")
-        top.wait(lambda lines: row(lines, "m0") and "UNMAP/S" not in lines[2] and "READ B/S" in lines[2], "the columns that fit")
+        top.wait(lambda lines: row(lines, "m0") and "UNMAP/S" not in lines[HEADER] and "READ B/S" in lines[HEADER], "the columns that fit")
         top.press("c")
         top.wait_text("Columns: ")
         top.wait(lambda lines: marks(lines).get("IOPS") == "[x]" and marks(lines).get("UNMAP/S") == "[-]", "marks of shown columns")
         top.press("down", " ", *["down"] * 3, "enter", "down", " ")  # IOPS, READ B/S, WRITE B/S
         top.wait(lambda lines: [marks(lines).get(title) for title in ("IOPS", "READ B/S", "WRITE B/S")] == ["[ ]"] * 3, "marks of hidden columns")
         top.press("esc")
-        top.wait(lambda lines: row(lines, "m0") and not {"IOPS", "B/S"} & set(lines[2].split()), "the table without these columns")
-        self.assertEqual(top.lines[2].split()[0], "VOLUME")
-        self.assertIn("READ us", top.lines[2], "hidden columns make room for others")
+        top.wait(lambda lines: row(lines, "m0") and not {"IOPS", "B/S"} & set(lines[HEADER].split()), "the table without these columns")
+        self.assertEqual(top.lines[HEADER].split()[0], "VOLUME")
+        self.assertIn("READ/S", top.lines[HEADER], "hidden columns make room for others")
         self.assertIn("by IOPS", top.lines[-2])
         top.press("c", " ")
         top.wait_text("the first column cannot be hidden")
         top.press("down", "enter", "c")
-        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "the column IOPS")
+        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[HEADER].split() and "READ B/S" not in lines[HEADER], "the column IOPS")
         top.press("5", "4")
-        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[2].split() and "READ B/S" not in lines[2], "the columns as chosen before")
+        top.wait(lambda lines: row(lines, "m0") and "IOPS" in lines[HEADER].split() and "READ B/S" not in lines[HEADER], "the columns as chosen before")
 
     def test_a_selected_row_stays_selected_and_has_details(self):
         engine = self.engine("-m", "0x1")
@@ -199,12 +212,12 @@ class Screen(TopTest):
         top.press("4")
         top.wait(lambda lines: row(lines, "m0"), "m0")
         self.assertNotIn("UNMAP/S", top.text)
-        top.resize(132, 43)
-        top.wait(lambda lines: "UNMAP/S" in lines[2] and "h help" in lines[42] and row(lines, "m0"), "all columns")
+        top.resize(200, 43)
+        top.wait(lambda lines: "UNMAP/S" in lines[HEADER] and "h help" in lines[42] and row(lines, "m0"), "all columns")
         top.resize(30, 6)
         top.wait_text("80x24 shows all")
         top.resize(80, 24)
-        top.wait(lambda lines: "UNMAP/S" not in lines[2] and "h help" in lines[23] and row(lines, "m0"), "the first screen")
+        top.wait(lambda lines: "UNMAP/S" not in lines[HEADER] and "h help" in lines[23] and row(lines, "m0"), "the first screen")
 
     def test_keys_set_rate_totals_and_pause_and_show_help(self):
         top = self.top(self.serving_engine().sock)
@@ -227,7 +240,7 @@ class Screen(TopTest):
         top.press("left", "left")
         top.wait_text("KIND")
         top.press("left")
-        top.wait_text("QPAIRS")
+        top.wait(lambda lines: lines[HEADER].startswith("HOST "), "the hosts")
         top.press("q")
         self.assertEqual(top.wait_exit(), 0)
 
@@ -245,7 +258,7 @@ class Screen(TopTest):
         again.sock = engine.sock
         again.wait_ready()
         again.run_commands("bdev_null_create other 8 512\n")
-        top.wait(lambda lines: str(again.pid) in lines[0] and row(lines, "other"), "the other engine")
+        top.wait(lambda lines: str(again.pid) in lines[TITLE] and row(lines, "other"), "the other engine")
         top.wait(lambda lines: "retrying" not in lines[-2], "the status without an error")
 
 

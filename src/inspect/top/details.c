@@ -119,6 +119,13 @@ static const char *format_value(struct top_value value, enum top_unit unit, char
 	return top_value_text(&value, unit, text_ret);
 }
 
+static struct top_value average(const struct pair *pair, const char *ticks, const char *ops)
+{
+	struct top_value count = pair_count(pair, ops);
+
+	return pair_us(pair, value_divide(pair_count(pair, ticks), count.kind == TOP_NUMBER ? count.number : 0));
+}
+
 static void print_qpair(const struct teller *to, const struct pair *pair)
 {
 	char iops[TOP_TEXT_BYTES_MAX], read[TOP_TEXT_BYTES_MAX], written[TOP_TEXT_BYTES_MAX], depth[TOP_TEXT_BYTES_MAX];
@@ -133,6 +140,9 @@ static void print_qpair(const struct teller *to, const struct pair *pair)
 		   format_value(pair_rate(pair, "bytes_read"), TOP_UNIT_BYTES, read), rate,
 		   format_value(pair_rate(pair, "bytes_written"), TOP_UNIT_BYTES, written), rate,
 		   format_value(pair_gauge(pair, "commands_under_way"), TOP_UNIT_COUNT, depth));
+	print_line(to, "      reads take %.40s us, writes %.40s us on average",
+		   format_value(average(pair, "read_latency_ticks", "num_read_ops"), TOP_UNIT_LATENCY, read),
+		   format_value(average(pair, "write_latency_ticks", "num_write_ops"), TOP_UNIT_LATENCY, written));
 }
 
 static void print_host(const struct teller *to, const struct top_sample *before, const struct top_sample *now,
@@ -176,6 +186,8 @@ void top_details(const struct top_table *table, const struct top_sample *before,
 		char value[TOP_TEXT_BYTES_MAX];
 		bool total = table->totals && columns[i].title_total;
 
+		if (top_unit_is_picture(columns[i].unit))
+			continue;
 		print_line(&to, "%-10s %s   (%s)", total ? columns[i].title_total : columns[i].title,
 			   top_value_text_full(&table->rows[index].values[i],
 					       table->totals ? columns[i].unit_total : columns[i].unit, value),

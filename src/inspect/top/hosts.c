@@ -3,9 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "inspect/top/internal.h"
 
-enum column { HOST, SUBSYSTEMS, CONTROLLERS, QPAIRS, IOPS, BYTES_READ, BYTES_WRITTEN, NOW };
+enum column {
+	HOST,
+	SUBSYSTEMS,
+	CONTROLLERS,
+	QPAIRS,
+	IOPS,
+	LATENCY,
+	LATENCY_BAR,
+	READ_LATENCY,
+	WRITE_LATENCY,
+	BYTES_READ,
+	BYTES_WRITTEN,
+	NOW,
+};
+
+/* The reads and writes of a host's I/O queues in the interval, and their time in ticks. TOP_NOTHING: not reported. */
+struct times {
+	struct top_value reads, read_ticks, writes, write_ticks;
+};
 
 const char *host_of(const struct item *qpair)
 {
@@ -71,15 +90,48 @@ static void add_qpair(struct top_row *row, const struct items *items, uint32_t i
 	add_figure(&row->values[NOW], pair_gauge(pair, "commands_under_way"), does_io);
 }
 
+static void add_times(struct times *times, const struct pair *pair)
+{
+	bool does_io = json_integer_value(json_object_get(pair->item->json, "qid")) != 0;
+
+	add_figure(&times->reads, pair_count(pair, "num_read_ops"), does_io);
+	add_figure(&times->read_ticks, pair_count(pair, "read_latency_ticks"), does_io);
+	add_figure(&times->writes, pair_count(pair, "num_write_ops"), does_io);
+	add_figure(&times->write_ticks, pair_count(pair, "write_latency_ticks"), does_io);
+}
+
+static struct top_value average_us(const struct pair *pair, struct top_value ticks, struct top_value ops)
+{
+	return pair_us(pair, value_divide(ticks, ops.kind == TOP_NUMBER ? ops.number : 0));
+}
+
+static void fill_latencies(struct top_row *row, const struct times *times, const struct pair *pair)
+{
+	row->values[READ_LATENCY] = average_us(pair, times->read_ticks, times->reads);
+	row->values[WRITE_LATENCY] = average_us(pair, times->write_ticks, times->writes);
+	row->values[LATENCY] = average_us(pair, value_add(times->read_ticks, times->write_ticks),
+					  value_add(times->reads, times->writes));
+}
+
 void hosts_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table)
 {
 	const struct items *items = &now->items[TOP_HOSTS];
+	struct times *times = calloc(items->count ? items->count : 1, sizeof(*times)); /* of each row */
+	bool offers_times = false;
 
 	table->rows = calloc(items->count ? items->count : 1, sizeof(*table->rows));
 	must(table->rows);
+	must(times);
 	for (uint32_t i = 0; i < items->count; i++) {
 		struct pair pair = pair_make(before, now, TOP_HOSTS, &items->items[i], table->totals);
+		struct top_row *row = host_row_of(table, host_of(&items->items[i]));
 
-		add_qpair(host_row_of(table, host_of(&items->items[i])), items, i, &pair);
+		add_qpair(row, items, i, &pair);
+		add_times(&times[row - table->rows], &pair);
+		fill_latencies(row, &times[row - table->rows], &pair);
+		offers_times |= json_object_get(items->items[i].json, "read_latency_ticks") != NULL;
 	}
+	if (!offers_times)
+		table->not_offered = BIT(LATENCY) | BIT(READ_LATENCY) | BIT(WRITE_LATENCY);
+	free(times);
 }

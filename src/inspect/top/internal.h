@@ -14,6 +14,8 @@ enum call {
 	CALL_IOSTAT,
 	CALL_SUBSYSTEMS,
 	CALL_BUFFERS,
+	CALL_SUMMARY,
+	CALL_VERSION, /* only if the target has no CALL_SUMMARY */
 	CALL_CONTROLLERS,
 	CALL_QPAIRS,
 };
@@ -92,13 +94,18 @@ static inline struct top_value value_text(const char *value)
 struct top_value pair_gauge(const struct pair *pair, const char *field);
 struct top_value pair_count(const struct pair *pair, const char *field);
 struct top_value pair_rate(const struct pair *pair, const char *field);
-struct top_value value_add(struct top_value a, struct top_value b); /* TOP_NOTHING if either is */
-struct top_value value_divide(struct top_value a, double by);	    /* TOP_NOTHING if `by` is 0 */
+struct top_value pair_us(const struct pair *pair, struct top_value ticks); /* ticks in microseconds */
+struct top_value value_add(struct top_value a, struct top_value b);	   /* TOP_NOTHING if either is */
+struct top_value value_divide(struct top_value a, double by);		   /* TOP_NOTHING if `by` is 0 */
 
 /* Fill the tab's rows. Keys are those of the items or, of HOSTS, texts of the sample. */
 void rows_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table);
 void hosts_make(const struct top_sample *before, const struct top_sample *now, struct top_table *table);
 const char *host_of(const struct item *qpair); /* its NQN; never NULL */
+
+/* bar.c: the level of a share in percent, and of a latency. */
+enum top_level level_of_share(double percent);
+enum top_level level_of_latency(double us);
 
 /* The call with the data of a tab. */
 enum call call_of(enum top_tab tab);

@@ -20,7 +20,7 @@ static const char *const counters[TOP_TABS][8] = {
 	[TOP_CORES] = { "busy", "idle" },
 	[TOP_VOLUMES] = { "bytes_read", "num_read_ops", "bytes_written", "num_write_ops", "num_unmap_ops",
 			  "read_latency_ticks", "write_latency_ticks", "bytes_unmapped" },
-	[TOP_HOSTS] = { "num_commands", "bytes_read", "bytes_written" },
+	[TOP_HOSTS] = { "num_commands", "bytes_read", "bytes_written", "read_latency_ticks", "write_latency_ticks" },
 };
 
 static double get_number(const json_t *json, const char *name)
@@ -121,7 +121,7 @@ static struct top_value get_text_value(const json_t *object, const char *name)
 	return value_text(json_string_value(json_object_get(object, name)));
 }
 
-static struct top_value convert_to_us(const struct pair *pair, struct top_value ticks)
+struct top_value pair_us(const struct pair *pair, struct top_value ticks)
 {
 	return value_divide(ticks, pair->now->tick_rate / 1e6);
 }
@@ -136,17 +136,19 @@ static struct top_value busy_status(struct top_value busy)
 static void fill_thread(const struct pair *pair, struct top_value *to)
 {
 	const json_t *thread = pair->item->json, *core = json_object_get(pair->now->cores, pair->item->key);
-	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle");
+	struct top_value busy = pair_count(pair, "busy"), idle = pair_count(pair, "idle"), share;
 
+	share = value_percent(busy, pair->totals ? value_add(busy, idle) : value_number(pair->ticks));
 	*to++ = get_text_value(thread, "name");
 	*to++ = pair_gauge(pair, "id");
 	*to++ = core ? value_number(json_number_value(core)) : value_none();
 	*to++ = pair_gauge(pair, "active_pollers_count");
 	*to++ = pair_gauge(pair, "timed_pollers_count");
 	*to++ = pair_gauge(pair, "paused_pollers_count");
-	*to++ = convert_to_us(pair, idle);
-	*to++ = convert_to_us(pair, busy);
-	*to++ = value_percent(busy, pair->totals ? value_add(busy, idle) : value_number(pair->ticks));
+	*to++ = pair_us(pair, idle);
+	*to++ = pair_us(pair, busy);
+	*to++ = share;
+	*to++ = share; /* the bar */
 	*to = busy_status(busy);
 }
 
@@ -161,7 +163,7 @@ static void fill_poller(const struct pair *pair, struct top_value *to)
 	*to++ = get_text_value(pair->item->parent, "name");
 	*to++ = pair_count(pair, "run_count");
 	*to++ = busy;
-	*to++ = convert_to_us(pair, pair_gauge(pair, "period_ticks"));
+	*to++ = pair_us(pair, pair_gauge(pair, "period_ticks"));
 	*to = state.kind == TOP_TEXT && strcmp(state.text, "waiting") != 0 ? state : busy_status(busy);
 }
 
@@ -202,9 +204,10 @@ static void fill_core(const struct pair *pair, struct top_value *to)
 	*to++ = pair_gauge(pair, "lcore");
 	*to++ = json_is_array(threads) ? value_number((double)json_array_size(threads)) : value_none();
 	*to++ = count_pollers_on_core(pair->now, threads);
-	*to++ = convert_to_us(pair, idle);
-	*to++ = convert_to_us(pair, busy);
+	*to++ = pair_us(pair, idle);
+	*to++ = pair_us(pair, busy);
 	*to++ = value_percent(busy, all);
+	*to++ = value_percent(busy, all); /* the bar */
 	*to++ = busy.kind == TOP_NUMBER && busy.number == 0 && json_is_true(asleep) ? value_text("asleep")
 										    : busy_status(busy);
 	*to++ = json_is_boolean(asleep) ? value_text(json_is_true(asleep) ? "yes" : "no") : value_none();
@@ -258,9 +261,11 @@ static void fill_volume(const struct pair *pair, struct top_value *to)
 	*to++ = value_divide(writes, pair->seconds);
 	*to++ = pair_rate(pair, "bytes_read");
 	*to++ = pair_rate(pair, "bytes_written");
-	*to++ = convert_to_us(pair, value_divide(ticks, number_or_zero(all)));
-	*to++ = convert_to_us(pair, value_divide(read_ticks, number_or_zero(reads)));
-	*to++ = convert_to_us(pair, value_divide(write_ticks, number_or_zero(writes)));
+	*to++ = pair_us(pair, value_divide(ticks, number_or_zero(all)));
+	*to++ = value_none(); /* the bar: scale_latencies() */
+	*to++ = value_none(); /* the history */
+	*to++ = pair_us(pair, value_divide(read_ticks, number_or_zero(reads)));
+	*to++ = pair_us(pair, value_divide(write_ticks, number_or_zero(writes)));
 	*to++ = value_divide(ticks, pair->ticks);
 	*to++ = pair_gauge(pair, "queue_depth");
 	*to++ = value_divide(unmaps, pair->seconds);
@@ -273,7 +278,7 @@ static void fill_buffer(const struct pair *pair, struct top_value *to)
 {
 	const json_t *share = pair->item->json, *all = pair->item->parent, *limit = NULL;
 	struct top_value host = get_text_value(share, "host"), device = get_text_value(share, "name"),
-			 lent = pair_gauge(pair, "lent_bytes");
+			 lent = pair_gauge(pair, "lent_bytes"), share_of_limit;
 	struct top_value kind = value_text(host.kind == TOP_TEXT ? "host" : device.kind == TOP_TEXT ? "device" : "all");
 
 	if (host.kind == TOP_TEXT)
@@ -285,7 +290,9 @@ static void fill_buffer(const struct pair *pair, struct top_value *to)
 	*to++ = value_text(pair->item->text);
 	*to++ = lent;
 	*to++ = json_is_number(limit) ? value_number(json_number_value(limit)) : value_none();
-	*to++ = json_is_number(limit) ? value_percent(lent, value_number(json_number_value(limit))) : value_none();
+	share_of_limit = json_is_number(limit) ? value_percent(lent, value_number(json_number_value(limit))) : value_none();
+	*to++ = share_of_limit;
+	*to++ = share_of_limit; /* the bar */
 	*to = pair_gauge(pair, "waiting");
 }
 

@@ -18,6 +18,8 @@ static const struct {
 	[CALL_IOSTAT] = { "bdev_get_iostat", "bdevs" },
 	[CALL_SUBSYSTEMS] = { "nvmf_get_subsystems", NULL },
 	[CALL_BUFFERS] = { "nvmf_get_stats", "poll_groups" },
+	[CALL_SUMMARY] = { "framework_get_summary", "alarms" },
+	[CALL_VERSION] = { "spdk_get_version", NULL },
 	[CALL_CONTROLLERS] = { "nvmf_subsystem_get_controllers", NULL },
 	[CALL_QPAIRS] = { "nvmf_subsystem_get_qpairs", NULL },
 };
@@ -38,7 +40,10 @@ const char *call_method(enum call call)
 	return calls[call].method;
 }
 
-/* The calls that a tab and its details need, beside the reactors, which report the process and its clock. */
+/* The calls of each sample: the process and its clock, and the summary. */
+enum { CALLS_OF_ALL = BIT(CALL_REACTORS) | BIT(CALL_BUFFERS) | BIT(CALL_SUMMARY) | BIT(CALL_VERSION) };
+
+/* The calls that a tab and its details need beside these. */
 static const uint32_t calls_of[] = {
 	[TOP_THREADS] = BIT(CALL_THREADS) | BIT(CALL_POLLERS) | BIT(CALL_CHANNELS),
 	[TOP_POLLERS] = BIT(CALL_POLLERS),
@@ -58,7 +63,7 @@ struct top_sample *top_sample_create(uint32_t tabs)
 	must((tabs & ~(uint32_t)TOP_ALL_TABS) == 0);
 	sample->holders = 1;
 	sample->tabs = tabs;
-	sample->calls = BIT(CALL_REACTORS);
+	sample->calls = CALLS_OF_ALL;
 	for (size_t tab = 0; tab < TOP_TABS; tab++)
 		sample->calls |= tabs & BIT(tab) ? calls_of[tab] : 0;
 	sample->nqns = json_array();
@@ -119,6 +124,8 @@ static enum call call_at(uint32_t index)
 /* Is the call needed? After an error for one subsystem (removed meanwhile, or unknown method) it is not repeated. */
 static bool is_call_needed(const struct top_sample *sample, enum call call)
 {
+	if (call == CALL_VERSION && !sample->refusals[CALL_SUMMARY])
+		return false;
 	return (sample->calls & BIT(call)) && (call < CALL_CONTROLLERS || !sample->refusals[call]);
 }
 
@@ -179,7 +186,7 @@ void top_sample_answer(struct top_sample *sample, json_t *result, uint64_t now_n
 	enum call call = call_at(sample->calls_made);
 	const json_t *list = list_of(call, result);
 
-	if (!json_is_array(list)) {
+	if (call == CALL_VERSION ? !json_is_object(result) : !json_is_array(list)) {
 		json_decref(result);
 		top_sample_refuse(sample, "the response has an unexpected structure");
 		return;

@@ -7,6 +7,31 @@
 #include "base/bits.h"
 #include "inspect/top/internal.h"
 
+/* The bars of latencies: relative to the slowest row. */
+static void scale_latencies(struct top_table *table)
+{
+	uint32_t count, bar = 1;
+	const struct top_column *columns = top_columns(table->tab, &count);
+	double slowest = 0;
+
+	while (bar < count && (columns[bar].unit != TOP_UNIT_BAR || columns[bar - 1].unit != TOP_UNIT_LATENCY))
+		bar++;
+	if (bar == count)
+		return;
+	for (uint32_t i = 0; i < table->row_count; i++) {
+		const struct top_value *latency = &table->rows[i].values[bar - 1];
+
+		if (latency->kind == TOP_NUMBER && latency->number > slowest)
+			slowest = latency->number;
+	}
+	for (uint32_t i = 0; i < table->row_count; i++) {
+		const struct top_value *latency = &table->rows[i].values[bar - 1];
+
+		if (latency->kind == TOP_NUMBER && slowest > 0)
+			table->rows[i].values[bar] = value_number(100 * latency->number / slowest);
+	}
+}
+
 struct top_table *top_table_create(const struct top_sample *before, const struct top_sample *now, enum top_tab tab,
 				   bool totals)
 {
@@ -23,6 +48,7 @@ struct top_table *top_table_create(const struct top_sample *before, const struct
 		hosts_make(before, now, table);
 	else
 		rows_make(before, now, table);
+	scale_latencies(table);
 	return table;
 }
 
@@ -107,8 +133,10 @@ void top_table_filter(struct top_table *table, const char *text)
 /* Are all values missing? Values that need an interval may be missing in totals, and for an idle device. */
 static bool is_empty(const struct top_table *table, uint32_t column, const struct top_column *about)
 {
-	if (table->row_count == 0 || about->unit == TOP_UNIT_LATENCY || (table->totals && about->unit == TOP_UNIT_DEPTH))
+	if (table->row_count == 0 || top_unit_is_picture(about->unit) || (table->totals && about->unit == TOP_UNIT_DEPTH))
 		return false;
+	if (about->unit == TOP_UNIT_LATENCY)
+		return table->not_offered & BIT(column);
 	for (uint32_t i = 0; i < table->row_count; i++) {
 		if (table->rows[i].values[column].kind != TOP_NOTHING)
 			return false;
@@ -183,9 +211,11 @@ json_t *top_row_json(const struct top_table *table, const struct top_row *row)
 	json_t *object = json_object();
 
 	must(object);
-	for (uint32_t i = 0; i < count; i++)
-		json_object_set_new(object, key_of(table, &columns[i]),
-				    value_json(&row->values[i], unit_of(table, &columns[i])));
+	for (uint32_t i = 0; i < count; i++) {
+		if (!top_unit_is_picture(columns[i].unit))
+			json_object_set_new(object, key_of(table, &columns[i]),
+					    value_json(&row->values[i], unit_of(table, &columns[i])));
+	}
 	return object;
 }
 
@@ -197,6 +227,8 @@ static json_t *list_missing_columns(const struct top_table *table, const struct 
 
 	must(list);
 	for (uint32_t i = 0; i < count; i++) {
+		if (top_unit_is_picture(columns[i].unit))
+			continue;
 		if (now->refusals[call_of(table->tab)] || (is_interval_known(table) && is_empty(table, i, &columns[i])))
 			json_array_append_new(list, json_string(key_of(table, &columns[i])));
 	}

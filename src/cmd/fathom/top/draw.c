@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Draws the screen of `fathom top`: title, tabs, columns and rows; details, help or a choice over them; status and keys.
+ * Draws the screen of `fathom top`: title, summary, alarms, tabs, columns and rows; details, help or a choice over them;
+ * status and keys. A value above its threshold has a mark behind it, and a colour if the terminal has colours.
  */
 #include <curses.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #include "base/clock.h"
 #include "cmd/fathom/top/screen.h"
 
-enum { COLUMNS_LEAST = 40, LINES_LEAST = LINES_FIXED + 3, CELL_MAX = 512 };
+enum { COLUMNS_LEAST = 40, LINES_LEAST = LINES_FIXED + 3, CELL_MAX = 512, NAME_MORE = 12 };
 enum cut { CUT_END, CUT_BEGIN };
 
 static const char *const help_lines[] = {
@@ -34,6 +35,10 @@ static const char *const help_lines[] = {
 	"",
 	"A - means that the engine does not report the value, or that nothing happened.",
 	"IOPS and columns with /S are per second; other numbers are of the interval.",
+	"A * marks a high value, a ! one that is too high: shares from 75 and 90 %,",
+	"latencies from 10 and 100 ms, failed I/Os, commands that wait for a buffer.",
+	"The bar LATENCY compares rows: that of the slowest one is full.",
+	"Above: \"under way\" are commands of hosts, with the age of the oldest one.",
 };
 
 uint32_t top_draw_help_lines(void)
@@ -114,6 +119,27 @@ struct layout {
 	int widths[TOP_COLUMNS_MAX];
 };
 
+/* Distribute the remaining width: some to a name, then to the history, then the rest to the name. */
+static void widen_columns(const struct top_column *columns, struct layout *layout, int left)
+{
+	bool has_name = layout->columns[0] == 0 && top_show_is_text(columns[0].unit);
+
+	for (uint32_t i = 0; i < layout->count; i++) {
+		int *width = &layout->widths[i], more;
+
+		if (columns[layout->columns[i]].unit != TOP_UNIT_HISTORY || left <= 0)
+			continue;
+		more = has_name ? (int)min_u64((uint64_t)left, NAME_MORE) : 0;
+		layout->widths[0] += more;
+		left -= more;
+		more = (int)min_u64((uint64_t)left, (uint64_t)(TOP_HISTORY_SLOTS - *width));
+		*width += more;
+		left -= more;
+	}
+	if (left > 0 && has_name)
+		layout->widths[0] += left;
+}
+
 /*
  * Of the columns that are not hidden: the sort column, then those of rank 0 that fit, then others by rank. Remaining
  * width goes to the first column, if it is a name.
@@ -123,7 +149,7 @@ static void choose_columns(const struct top_screen *screen, struct layout *layou
 	uint32_t count, sort = screen->views[screen->tab].sort, hidden = screen->views[screen->tab].hidden;
 	const struct top_column *columns = top_columns(screen->tab, &count);
 	bool shown[TOP_COLUMNS_MAX] = { false };
-	int left = COLS + 1;
+	int left = COLS; /* each column has a blank behind it, for its mark */
 
 	for (uint32_t i = 0; i < count; i++) {
 		shown[i] = !(hidden & BIT(i)) && (columns[i].rank == 0 || i == sort);
@@ -150,50 +176,82 @@ static void choose_columns(const struct top_screen *screen, struct layout *layou
 		layout->columns[layout->count] = i;
 		layout->widths[layout->count++] = columns[i].width;
 	}
-	if (left > 0 && top_show_is_text(columns[0].unit))
-		layout->widths[0] += left;
+	widen_columns(columns, layout, left);
 }
 
 /* ---- parts ---- */
 
-static void draw_title(const struct top_screen *screen)
+static void draw_title(const struct top_screen *screen, const struct top_summary *summary)
 {
 	const struct top_show *show = &screen->show;
 	time_t wall = (time_t)show->wall_sec;
-	char text[CELL_MAX], when[16] = "";
+	char text[CELL_MAX], when[16] = "", uptime[TOP_TEXT_BYTES_MAX];
 	struct tm parts;
 
 	if (show->sampled_ns)
 		strftime(when, sizeof(when), "%H:%M:%S", localtime_r(&wall, &parts));
-	snprintf(text, sizeof(text), "fathom top  %s %lld  %s", show->program[0] ? show->program : "process",
-		 (long long)(show->pid > 0 ? show->pid : 0), show->path);
+	snprintf(text, sizeof(text), "%s %lld  %.32s  up %.20s  %s", show->program[0] ? show->program : "process",
+		 (long long)(show->pid > 0 ? show->pid : 0), summary->version[0] ? summary->version : "-",
+		 top_uptime_text(&summary->uptime_seconds, uptime), show->path);
 	attron(A_BOLD);
-	draw_cell(0, 0, COLS - 20, false, CUT_END, text);
+	draw_cell(LINE_TITLE, 0, COLS - 20, false, CUT_END, text);
 	snprintf(text, sizeof(text), "every %g s %s", (double)screen->interval_ns / NS_PER_SEC, when);
-	draw_cell(0, COLS - 20, 20, true, CUT_END, text);
+	draw_cell(LINE_TITLE, COLS - 20, 20, true, CUT_END, text);
 	attroff(A_BOLD);
+}
+
+/* The figures that fit, then the alarms. */
+static void draw_summary(const struct top_screen *screen, const struct top_summary *summary)
+{
+	char alarms[TOP_ALARMS_MAX * TOP_ALARM_BYTES_MAX], text[sizeof(alarms) + 2];
+	bool is_lost = screen->show.lost.error != 0, is_bad = is_lost || summary->alarm_count > 0;
+	struct top_part parts[TOP_PARTS_MAX];
+	uint32_t count = top_summary_parts(summary, parts);
+	int x = 0;
+
+	draw_line(LINE_SUMMARY, "");
+	for (uint32_t i = 0; i < count && x + (int)strlen(parts[i].text) <= COLS; i++) {
+		attron(top_color_of(parts[i].level));
+		draw_cell(LINE_SUMMARY, x, (int)strlen(parts[i].text), false, CUT_END, parts[i].text);
+		attroff(top_color_of(parts[i].level));
+		x += (int)strlen(parts[i].text) + 2;
+	}
+	snprintf(text, sizeof(text), "%s%s", is_bad ? "! " : "",
+		 is_lost ? "the target does not answer" : top_summary_alarms(summary, alarms, sizeof(alarms)));
+	attron(is_bad ? top_color_of(TOP_LEVEL_BAD) : A_DIM);
+	draw_line(LINE_ALARMS, screen->show.last || is_lost ? text : "");
+	attroff(is_bad ? top_color_of(TOP_LEVEL_BAD) : A_DIM);
 }
 
 static void draw_tabs(const struct top_screen *screen)
 {
 	int x = 0;
 
-	draw_line(1, "");
+	draw_line(LINE_TABS, "");
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		char text[32];
 
 		snprintf(text, sizeof(text), " %d %s ", (int)tab + 1, top_tab_title(tab));
 		if (tab == screen->tab)
 			attron(A_REVERSE);
-		draw_cell(1, x, (int)strlen(text), false, CUT_END, text);
+		draw_cell(LINE_TABS, x, (int)strlen(text), false, CUT_END, text);
 		attroff(A_REVERSE);
 		x += (int)strlen(text) + 1;
 	}
-	draw_cell(1, x, COLS - x, true, CUT_END,
+	draw_cell(LINE_TABS, x, COLS - x, true, CUT_END,
 		  screen->paused				     ? "paused"
 		  : screen->totals				     ? "totals"
 		  : top_show_seconds(&screen->show, screen->tab) > 0 ? "interval"
 								     : "first sample");
+}
+
+struct top_place {
+	int y, x, width;
+};
+
+static bool is_right(enum top_unit unit)
+{
+	return !top_show_is_text(unit) && !top_unit_is_picture(unit);
 }
 
 static void draw_header(const struct top_screen *screen, const struct layout *layout)
@@ -202,34 +260,58 @@ static void draw_header(const struct top_screen *screen, const struct layout *la
 	const struct top_column *columns = top_columns(screen->tab, &count);
 	int x = 0;
 
-	draw_line(2, "");
+	draw_line(LINE_HEADER, "");
 	for (uint32_t i = 0; i < layout->count; i++) {
 		const struct top_column *column = &columns[layout->columns[i]];
 
 		attron(layout->columns[i] == sort ? A_BOLD | A_UNDERLINE : A_BOLD);
-		draw_cell(2, x, layout->widths[i], !top_show_is_text(column->unit), CUT_END,
+		draw_cell(LINE_HEADER, x, layout->widths[i], is_right(column->unit), CUT_END,
 			  top_show_title(column, screen->totals));
 		attroff(A_BOLD | A_UNDERLINE);
 		x += layout->widths[i] + 1;
 	}
 }
 
-static void draw_row(const struct top_screen *screen, const struct layout *layout, const struct top_row *row, int y)
+/* A value that is neither fine nor nothing has its mark behind it. `is_plain`: without a colour. */
+static void draw_value(const struct top_screen *screen, const struct top_row *row, uint32_t index,
+		       const struct top_place *place, bool is_plain)
 {
 	uint32_t count;
-	const struct top_column *columns = top_columns(screen->tab, &count);
-	char text[TOP_TEXT_BYTES_MAX];
-	int x = 0;
+	const struct top_column *column = &top_columns(screen->tab, &count)[index];
+	enum top_unit unit = top_show_unit(column, screen->totals);
+	/* a bar has the level of the value before it */
+	uint32_t watched = unit == TOP_UNIT_BAR ? index - 1 : index;
+	enum top_level level = top_value_level(column - (index - watched), &row->values[watched], screen->totals);
+	unsigned long attributes = is_plain ? 0 : top_color_of(level);
+	char text[TOP_TEXT_BYTES_MAX] = "";
 
+	if (unit == TOP_UNIT_HISTORY)
+		top_history_bars(screen->show.history, row->key, (uint32_t)place->width, screen->utf8, text);
+	else if (unit != TOP_UNIT_BAR)
+		top_value_text(&row->values[index], unit, text);
+	else if (row->values[index].kind == TOP_NUMBER)
+		top_bar_text(row->values[index].number, (uint32_t)place->width, screen->utf8, text);
+	attron(attributes);
+	draw_cell(place->y, place->x, place->width, is_right(unit), unit == TOP_UNIT_NAME ? CUT_BEGIN : CUT_END, text);
+	if (unit != TOP_UNIT_BAR && level != TOP_LEVEL_FINE)
+		mvaddch(place->y, place->x + place->width, (chtype)top_level_mark(level));
+	attroff(attributes);
+}
+
+static void draw_row(const struct top_screen *screen, const struct layout *layout, const struct top_row *row, int y,
+		     bool is_selected)
+{
+	struct top_place place = { .y = y };
+
+	if (is_selected)
+		attron(A_REVERSE);
 	draw_line(y, "");
 	for (uint32_t i = 0; i < layout->count; i++) {
-		const struct top_column *column = &columns[layout->columns[i]];
-		enum top_unit unit = top_show_unit(column, screen->totals);
-
-		draw_cell(y, x, layout->widths[i], !top_show_is_text(unit), unit == TOP_UNIT_NAME ? CUT_BEGIN : CUT_END,
-			  top_value_text(&row->values[layout->columns[i]], unit, text));
-		x += layout->widths[i] + 1;
+		place.width = layout->widths[i];
+		draw_value(screen, row, layout->columns[i], &place, is_selected);
+		place.x += layout->widths[i] + 1;
 	}
+	attroff(A_REVERSE);
 }
 
 /* Scroll so that the selected row is visible. */
@@ -259,10 +341,7 @@ static void draw_rows(struct top_screen *screen)
 	for (uint32_t i = 0; i < rows && view->first + i < table->row_count; i++) {
 		uint32_t row = view->first + i;
 
-		if (row == (selected < 0 ? 0 : selected))
-			attron(A_REVERSE);
-		draw_row(screen, &layout, &table->rows[row], (int)i + 3);
-		attroff(A_REVERSE);
+		draw_row(screen, &layout, &table->rows[row], (int)i + LINE_ROWS, row == (selected < 0 ? 0 : selected));
 	}
 }
 
@@ -327,10 +406,10 @@ static void draw_text(struct top_screen *screen, const char *title, const char *
 	if (screen->text.first + rows > count)
 		screen->text.first = count > rows ? count - rows : 0;
 	attron(A_BOLD);
-	draw_line(2, title);
+	draw_line(LINE_HEADER, title);
 	attroff(A_BOLD);
 	for (uint32_t i = 0; i < rows; i++)
-		draw_line((int)i + 3, screen->text.first + i < count ? lines[screen->text.first + i] : "");
+		draw_line((int)i + LINE_ROWS, screen->text.first + i < count ? lines[screen->text.first + i] : "");
 }
 
 /* The mark of a column in a list: a chosen column may not fit. */
@@ -353,7 +432,7 @@ static void draw_choice(const struct top_screen *screen)
 	choose_columns(screen, &layout);
 	first = rows > 0 && screen->choice >= rows ? screen->choice - rows + 1 : 0;
 	attron(A_BOLD);
-	draw_line(2, is_sort ? "Sort by:" : "Columns: [x] shown, [-] where there is room, [ ] hidden");
+	draw_line(LINE_HEADER, is_sort ? "Sort by:" : "Columns: [x] shown, [-] where there is room, [ ] hidden");
 	attroff(A_BOLD);
 	for (uint32_t i = 0; i < rows; i++) {
 		char text[CELL_MAX] = "";
@@ -363,13 +442,15 @@ static void draw_choice(const struct top_screen *screen)
 				 top_show_title(&columns[first + i], screen->totals), columns[first + i].help);
 		if (first + i == screen->choice)
 			attron(A_REVERSE);
-		draw_line((int)i + 3, text);
+		draw_line((int)i + LINE_ROWS, text);
 		attroff(A_REVERSE);
 	}
 }
 
 void top_draw(struct top_screen *screen)
 {
+	struct top_summary summary = { .version = "" };
+
 	erase();
 	if (COLS < COLUMNS_LEAST || LINES < LINES_LEAST) {
 		draw_line(0, "The terminal is too small:");
@@ -377,7 +458,10 @@ void top_draw(struct top_screen *screen)
 		refresh();
 		return;
 	}
-	draw_title(screen);
+	if (screen->show.last)
+		top_summary_get(screen->show.before_last, screen->show.last, &summary);
+	draw_title(screen, &summary);
+	draw_summary(screen, &summary);
 	draw_tabs(screen);
 	if (screen->mode == TOP_MODE_DETAILS)
 		draw_text(screen, "Details", (const char *const *)screen->text.lines, screen->text.count);

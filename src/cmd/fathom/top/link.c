@@ -137,7 +137,7 @@ static int make_cores_call(struct top_link *link, struct top_sample *sample, con
 		rc = 0;
 	}
 	if (rc == 0 && link->samples_to_skip > 0)
-		top_sample_refuse(sample, "a core does not answer; the tab CORES shows which one is busy");
+		top_sample_refuse(sample, TOP_CORE_SILENT);
 	return rc;
 }
 

@@ -88,21 +88,32 @@ static void rebuild_table(struct top_screen *screen)
 	if (screen->mode == TOP_MODE_DETAILS) {
 		clear_text(&screen->text);
 		top_details(screen->table, before, now, view->selected, add_text_line, &screen->text);
+		if (screen->tab == TOP_VOLUMES && view->selected)
+			top_history_details(screen->show.history, view->selected, screen->utf8, add_text_line,
+					    &screen->text);
 	}
 	top_table_filter(screen->table, screen->filter);
 	top_table_sort(screen->table, view->sort, view->descending);
 }
 
+/* Whether the history needs a sample of the volumes, which no other tab makes. */
+static bool is_history_due(const struct top_show *show)
+{
+	return clock_monotonic_ns() - show->volumes_ns >= top_history_slot_ns(show->history);
+}
+
 /*
  * Start a sample; at most one is in progress. The first is for all tabs, so that each has data; later ones only for the
- * shown tab.
+ * shown tab and for the history of volumes.
  */
 static void start_sample(struct top_screen *screen)
 {
-	bool first = !screen->show.now[screen->tab];
+	uint32_t tabs = screen->show.now[screen->tab] ? (uint32_t)BIT(screen->tab) : TOP_ALL_TABS;
 
+	if (is_history_due(&screen->show))
+		tabs |= (uint32_t)BIT(TOP_VOLUMES);
 	if (!top_sampler_is_busy(screen->sampler))
-		top_sampler_begin(screen->sampler, first ? TOP_ALL_TABS : BIT(screen->tab));
+		top_sampler_begin(screen->sampler, tabs);
 }
 
 /* Show a finished sample. The table borrows from samples that will be released, so it is destroyed first. */
@@ -321,11 +332,12 @@ static int ms_until_sample(const struct top_screen *screen)
 
 static void init_screen(struct top_screen *screen, const struct top_options *options, struct top_link *link)
 {
-	*screen = (struct top_screen){ .show = { .pid = -1 },
-				       .sampler = top_sampler_create(link),
+	*screen = (struct top_screen){ .sampler = top_sampler_create(link),
 				       .tab = options->tab,
 				       .totals = options->totals,
+				       .utf8 = top_show_is_utf8(),
 				       .interval_ns = options->interval_ns };
+	top_show_init(&screen->show, options->history_ns ? options->history_ns : TOP_HISTORY_NS_DEFAULT);
 	(void)text_copy(screen->filter, sizeof(screen->filter), options->filter); /* longer texts are cut */
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
 		int32_t column = top_show_column(tab, tab == options->tab ? options->sort : NULL);
@@ -348,7 +360,7 @@ static void deinit_screen(struct top_screen *screen, struct top_link *link)
 		free(screen->views[tab].selected);
 }
 
-static bool begin_curses(void)
+static bool begin_curses(enum top_color color)
 {
 	setlocale(LC_CTYPE, ""); /* only this category: numbers keep their decimal point */
 	if (!newterm(NULL, stdout, stdin))
@@ -358,6 +370,7 @@ static bool begin_curses(void)
 	nonl();
 	keypad(stdscr, TRUE);
 	set_escdelay(ESCAPE_DELAY_MS);
+	top_color_start(color);
 	return true;
 }
 
@@ -366,7 +379,7 @@ int top_screen(const struct top_options *options, struct top_link *link)
 	struct sigaction action = { .sa_handler = stop_screen };
 	struct top_screen screen;
 
-	if (!begin_curses()) {
+	if (!begin_curses(options->color)) {
 		fprintf(stderr, "fathom top: the terminal \"%s\" is unknown; set TERM, or use --batch\n", getenv("TERM"));
 		top_link_close(link);
 		return EXIT_USAGE;

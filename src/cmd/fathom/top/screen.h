@@ -8,7 +8,9 @@
 
 #include "cmd/fathom/top/top.h"
 
-enum { INPUT_BYTES_MAX = 64, LINES_FIXED = 5 /* title, tabs, header; status, keys */ };
+/* Lines of the screen from the top; below the rows stand the status and the keys. */
+enum { LINE_TITLE, LINE_SUMMARY, LINE_ALARMS, LINE_TABS, LINE_HEADER, LINE_ROWS, LINES_FIXED = LINE_ROWS + 2 };
+enum { INPUT_BYTES_MAX = 64 };
 
 enum top_mode {
 	TOP_MODE_ROWS,
@@ -29,8 +31,6 @@ struct top_view {
 	uint32_t first;	 /* first row on the screen */
 };
 
-static_assert(TOP_COLUMNS_MAX <= 32, "each has its bit");
-
 struct top_text {
 	char **lines;
 	uint32_t count;
@@ -43,6 +43,7 @@ struct top_screen {
 	enum top_tab tab;
 	enum top_mode mode;
 	bool totals, paused, quit;
+	bool utf8; /* the terminal has the characters of bars */
 	uint64_t interval_ns;
 	char filter[INPUT_BYTES_MAX];
 	char input[INPUT_BYTES_MAX]; /* text being typed */
@@ -53,6 +54,15 @@ struct top_screen {
 	struct top_text text;	 /* of details */
 	uint32_t choice;	 /* of TOP_MODE_SORT and TOP_MODE_COLUMNS */
 };
+
+/* ---- color.c ---- */
+
+/* Use colours if the terminal has them and `color` allows it. After newterm(). */
+void top_color_start(enum top_color color);
+/* The attributes of a level; of TOP_LEVEL_FINE none. */
+unsigned long top_color_of(enum top_level level);
+
+/* ---- draw.c ---- */
 
 /* Draw the whole screen. */
 void top_draw(struct top_screen *screen);

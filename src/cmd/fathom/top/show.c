@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* show - the latest samples of each tab, and the columns of tabs: shared by the screen and --batch. */
+#include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,32 @@ static void read_program_name(struct top_show *show)
 	(void)text_copy(show->program, sizeof(show->program), slash ? slash + 1 : file); /* long names are cut */
 }
 
+void top_show_init(struct top_show *show, uint64_t history_ns)
+{
+	*show = (struct top_show){ .pid = -1 };
+	if (history_ns)
+		show->history = top_history_create(history_ns / TOP_HISTORY_SLOTS);
+}
+
+static void keep_sample(struct top_show *show, struct top_sample *sample)
+{
+	top_sample_release(show->before_last);
+	show->before_last = show->last;
+	show->last = top_sample_hold(sample);
+	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+		if (!(top_sample_tabs(sample) & BIT(tab)))
+			continue;
+		top_sample_release(show->before[tab]);
+		show->before[tab] = show->now[tab];
+		show->now[tab] = top_sample_hold(sample);
+	}
+	if (!(top_sample_tabs(sample) & BIT(TOP_VOLUMES)))
+		return;
+	show->volumes_ns = show->sampled_ns;
+	if (show->history)
+		top_history_add(show->history, show->before[TOP_VOLUMES], show->now[TOP_VOLUMES]);
+}
+
 bool top_show_take(struct top_show *show, const struct top_reply *reply)
 {
 	show->sampled_ns = clock_monotonic_ns();
@@ -44,13 +71,7 @@ bool top_show_take(struct top_show *show, const struct top_reply *reply)
 		show->pid = top_sample_pid(reply->sample);
 		read_program_name(show);
 	}
-	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
-		if (!(top_sample_tabs(reply->sample) & BIT(tab)))
-			continue;
-		top_sample_release(show->before[tab]);
-		show->before[tab] = show->now[tab];
-		show->now[tab] = top_sample_hold(reply->sample);
-	}
+	keep_sample(show, reply->sample);
 	top_sample_release(reply->sample);
 	return true;
 }
@@ -61,6 +82,9 @@ void top_show_deinit(struct top_show *show)
 		top_sample_release(show->before[tab]);
 		top_sample_release(show->now[tab]);
 	}
+	top_sample_release(show->last);
+	top_sample_release(show->before_last);
+	top_history_destroy(show->history);
 }
 
 double top_show_seconds(const struct top_show *show, enum top_tab tab)
@@ -96,6 +120,11 @@ bool top_show_descending(enum top_tab tab, uint32_t column)
 	must(column < count);
 	return !top_show_is_text(columns[column].unit) && strcmp(columns[column].key, "core") != 0 &&
 	       strcmp(columns[column].key, "id") != 0;
+}
+
+bool top_show_is_utf8(void)
+{
+	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
 const char *top_show_title(const struct top_column *column, bool totals)

@@ -12,7 +12,13 @@
 #include "cmd/fathom/command.h"
 #include "cmd/fathom/top/top.h"
 
-enum { INTERVAL_MS_MIN = 100, INTERVAL_SEC_MAX = 3600, EXIT_NO_ENGINE = 1 };
+enum {
+	INTERVAL_MS_MIN = 100,
+	INTERVAL_SEC_MAX = 3600,
+	HISTORY_SEC_MIN = 60,
+	HISTORY_SEC_MAX = 86400,
+	EXIT_NO_ENGINE = 1,
+};
 
 bool top_read_interval(const char *text, uint64_t *ns_ret)
 {
@@ -43,6 +49,28 @@ static int read_tab(void *to, const char *text, struct fathom_fault *why)
 	return fault(why, -EINVAL, "is not threads, pollers, cores, volumes, hosts or buffers");
 }
 
+static int read_history(void *to, const char *text, struct fathom_fault *why)
+{
+	uint64_t ns;
+
+	if (text_parse_duration(text, &ns) != 0 || ns < HISTORY_SEC_MIN * NS_PER_SEC || ns > HISTORY_SEC_MAX * NS_PER_SEC)
+		return fault(why, -EINVAL, "is not a time from 1m to 24h");
+	*(uint64_t *)to = ns;
+	return 0;
+}
+
+static int read_color(void *to, const char *text, struct fathom_fault *why)
+{
+	*(enum top_color *)to = TOP_COLOR_ON;
+	return 0;
+}
+
+static int read_no_color(void *to, const char *text, struct fathom_fault *why)
+{
+	*(enum top_color *)to = TOP_COLOR_OFF;
+	return 0;
+}
+
 #define AT(member) .offset = offsetof(struct top_options, member)
 
 static const struct option_row rows[] = {
@@ -59,6 +87,12 @@ static const struct option_row rows[] = {
 	  .read = read_tab, .values = "threads pollers cores volumes hosts buffers" },
 	{ "sort", 0, OPTION_TEXT, "COLUMN", "sort the tab by this column: its title, or its key in --json", AT(sort) },
 	{ "filter", 0, OPTION_TEXT, "TEXT", "only rows with this text in a name", AT(filter) },
+	{ "history", 0, OPTION_CALL, "TIME",
+	  "period of the history of volumes (10m; from 1m to 24h); --batch and --json print it only with this option",
+	  AT(history_ns), .read = read_history },
+	{ "color", 0, OPTION_CALL, NULL, "use colours although the variable NO_COLOR is set", AT(color),
+	  .read = read_color },
+	{ "no-color", 0, OPTION_CALL, NULL, "use no colours", AT(color), .read = read_no_color },
 	OPTION_HELP_ROW,
 };
 

@@ -7,7 +7,7 @@
  *   link.c     the connection: makes the calls of a sample, reconnects after a loss
  *   sampler.c  makes samples in a thread, for the screen
  *   show.c     the samples that are shown: shared by the screen and --batch
- *   screen.c   ncurses: reads keys       draw.c   draws the state in screen.h
+ *   screen.c   ncurses: reads keys       draw.c   draws the state in screen.h       color.c   its colours
  *   batch.c    tables and JSON for scripts
  *
  * The calls, and the evaluation of their answers, are in inspect/top. `fathom trace top` has no screen and is a command of
@@ -16,8 +16,11 @@
 #ifndef CMD_FATHOM_TOP_TOP_H
 #define CMD_FATHOM_TOP_TOP_H
 
+#include "base/clock.h"
 #include "base/fault.h"
 #include "inspect/top/top.h"
+
+enum top_color { TOP_COLOR_AUTO, TOP_COLOR_ON, TOP_COLOR_OFF };
 
 struct top_options {
 	const char *target; /* NULL: the only running one */
@@ -28,6 +31,8 @@ struct top_options {
 	enum top_tab tab;
 	const char *sort;   /* a column's key; NULL: the tab's own */
 	const char *filter; /* "": all rows */
+	enum top_color color;
+	uint64_t history_ns; /* 0: not given */
 };
 
 /* Parse a sampling interval. False: invalid, or not from 100 ms to an hour. */
@@ -84,14 +89,21 @@ MUST_CHECK bool top_sampler_end(struct top_sampler *sampler, struct top_reply *r
 struct top_show {
 	/* for each tab its latest two samples, of any age; NULL: none */
 	struct top_sample *before[TOP_TABS], *now[TOP_TABS];
-	char path[TOP_PATH_BYTES]; /* the target's socket */
-	uint64_t sampled_ns;	   /* monotonic time of the latest sample, also a failed one; 0: never */
-	int64_t wall_sec;	   /* wall-clock time of the latest sample */
-	char program[64];	   /* the target's program and process; "" and 0: unknown */
+	struct top_sample *last, *before_last; /* the latest two of any tabs; NULL: none */
+	struct top_history *history;	       /* of volumes; NULL: not kept */
+	uint64_t volumes_ns;		       /* monotonic time of the latest sample with VOLUMES; 0: none */
+	char path[TOP_PATH_BYTES];	       /* the target's socket */
+	uint64_t sampled_ns;		       /* monotonic time of the latest sample, also a failed one; 0: never */
+	int64_t wall_sec;		       /* wall-clock time of the latest sample */
+	char program[64];		       /* the target's program and process; "" and 0: unknown */
 	int64_t pid;
 	struct fathom_fault lost; /* why the latest sample failed; error 0: it did not */
 };
 
+#define TOP_HISTORY_NS_DEFAULT (10 * 60 * NS_PER_SEC)
+
+/* `history_ns`: keep the history of volumes for that time; 0: keep none. Pair: top_show_deinit(). */
+void top_show_init(struct top_show *show, uint64_t history_ns);
 /*
  * Add the result of a sample. False: it failed, show->lost has the reason; earlier samples stay. Takes the contents of
  * `reply`.
@@ -108,6 +120,8 @@ bool top_show_descending(enum top_tab tab, uint32_t column);
 const char *top_show_title(const struct top_column *column, bool totals);
 enum top_unit top_show_unit(const struct top_column *column, bool totals);
 bool top_show_is_text(enum top_unit unit);
+/* Whether the locale has the characters of bars. */
+bool top_show_is_utf8(void);
 
 /* ---- output ---- */
 

@@ -12,69 +12,7 @@
 
 #include "base/bits.h"
 #include "inspect/top/top.h"
-
-#define SECOND 1000000000ull
-#define NO "refused"
-
-/* The answers of a target; NULL: an empty list; NO: an error. */
-struct target {
-	const char *threads, *pollers, *channels, *reactors, *iostat, *subsystems, *buffers, *controllers, *qpairs;
-};
-
-static const struct {
-	const char *method;
-	size_t at;
-	const char *empty;
-} answers[] = {
-	{ "thread_get_stats", offsetof(struct target, threads), "{'threads':[]}" },
-	{ "thread_get_pollers", offsetof(struct target, pollers), "{'threads':[]}" },
-	{ "thread_get_io_channels", offsetof(struct target, channels), "{'threads':[]}" },
-	{ "framework_get_reactors", offsetof(struct target, reactors), "{'tick_rate':1000000,'pid':7,'reactors':[]}" },
-	{ "bdev_get_iostat", offsetof(struct target, iostat), "{'tick_rate':1000000,'bdevs':[]}" },
-	{ "nvmf_get_subsystems", offsetof(struct target, subsystems), "[]" },
-	{ "nvmf_get_stats", offsetof(struct target, buffers), "{'poll_groups':[]}" },
-	{ "nvmf_subsystem_get_controllers", offsetof(struct target, controllers), "[]" },
-	{ "nvmf_subsystem_get_qpairs", offsetof(struct target, qpairs), "[]" },
-};
-
-/* Parse JSON with ' in place of ". */
-static json_t *parse(const char *text)
-{
-	char *json = strdup(text);
-	json_error_t error;
-	json_t *value;
-
-	assert_non_null(json);
-	for (char *at = json; *at; at++)
-		*at = *at == '\'' ? '"' : *at;
-	value = json_loads(json, 0, &error);
-	if (!value)
-		fail_msg("%s: %s", error.text, text);
-	free(json);
-	return value;
-}
-
-static struct top_sample *make_sample(const struct target *target, uint64_t now_ns)
-{
-	struct top_sample *sample = top_sample_create(TOP_ALL_TABS);
-	const json_t *params;
-	const char *method;
-
-	while (top_sample_ask(sample, &method, &params)) {
-		size_t i = 0;
-		const char *text;
-
-		while (i < ARRAY_COUNT(answers) && strcmp(answers[i].method, method) != 0)
-			i++;
-		assert_true(i < ARRAY_COUNT(answers));
-		text = *(const char *const *)((const char *)target + answers[i].at);
-		if (text && strcmp(text, NO) == 0)
-			top_sample_refuse(sample, "Method not found");
-		else
-			top_sample_answer(sample, parse(text ? text : answers[i].empty), now_ns);
-	}
-	return sample;
-}
+#include "target.h"
 
 /* The two samples, and the table made from them. */
 static struct top_sample *before, *now;
@@ -313,6 +251,38 @@ static void hosts_show_the_sums_of_their_queue_pairs(void **state)
 	free_table();
 }
 
+#define TIMED(qid, host, reads, read_ticks, writes, write_ticks)                                                           \
+	"{'cntlid':1,'qid':" #qid ",'hostnqn':'" host "','peer_address':{'traddr':'127.0.0.1','trsvcid':'1" #qid           \
+	"'},'num_commands':9,'num_read_ops':" #reads ",'read_latency_ticks':" #read_ticks ",'num_write_ops':" #writes      \
+	",'write_latency_ticks':" #write_ticks "}"
+
+static void hosts_show_the_average_latency_of_all_their_queues(void **state)
+{
+	const struct target first = { .subsystems = SUBSYSTEMS,
+				      .qpairs = "[" TIMED(1, "a", 10, 900, 0, 0) "," TIMED(2, "b", 0, 0, 0, 0) "]" };
+	const struct target second = {
+		.subsystems = SUBSYSTEMS,
+		.qpairs = "[" TIMED(0, "a", 0, 0, 0, 0) "," TIMED(1, "a", 20, 1900, 10, 4000) "," TIMED(
+			2, "b", 4, 4000, 0, 0) "," TIMED(3, "a", 30, 3000, 0, 0) "," TIMED(4, "c", 0, 0, 0, 0) "]"
+	};
+	char note[256];
+
+	make_table(&first, &second, 1, TOP_HOSTS, false);
+	assert_value("a", "read_latency_us", "100.0"); /* 1000 ticks of 1 us for 10 reads, and 3000 for 30 */
+	assert_value("a", "write_latency_us", "400.0");
+	assert_value("a", "latency_us", "160.0");
+	assert_value("b", "latency_us", "1000.0");
+	assert_value("b", "write_latency_us", "-");
+	assert_value("c", "latency_us", "-");
+	assert_value("a", "latency_bar", "16"); /* of the slowest */
+	assert_value("b", "latency_bar", "100");
+	assert_value("c", "latency_bar", "-");
+	top_table_sort(table, 5, true);
+	assert_string_equal(table->rows[0].key, "b");
+	assert_false(top_table_note(table, now, note, sizeof(note)) && strstr(note, "us")); /* it is offered */
+	free_table();
+}
+
 static void missing_values_and_methods_are_noted(void **state)
 {
 	const struct target spdk = { .subsystems = SUBSYSTEMS,
@@ -324,8 +294,9 @@ static void missing_values_and_methods_are_noted(void **state)
 	make_table(&spdk, &spdk, 1, TOP_HOSTS, false);
 	assert_value("a", "qpairs", "1"); /* assigned by the host of the controller */
 	assert_value("a", "iops", "-");
+	assert_value("a", "read_latency_us", "-");
 	assert_true(top_table_note(table, now, note, sizeof(note)));
-	assert_string_equal(note, "the target does not offer: IOPS, READ B/S, WRITE B/S, NOW");
+	assert_string_equal(note, "the target does not offer: IOPS, AVG us, READ us, WRITE us, READ B/S, WRITE B/S, NOW");
 	free_table();
 	make_table(&none, &none, 1, TOP_HOSTS, false);
 	assert_int_equal(table->row_count, 0);
@@ -341,14 +312,17 @@ static void answers_of_an_unexpected_shape_are_ignored(void **state)
 
 	for (size_t i = 0; i < ARRAY_COUNT(shapes); i++) {
 		const char *s = shapes[i];
-		const struct target target = { s, s, s, s, s, "[1,{},{'nqn':'x'}]", s, s, s };
+		const struct target target = { s, s, s, s, s, "[1,{},{'nqn':'x'}]", s, s, s, s, s };
 
 		for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
+			struct top_summary summary;
 			char text[256];
 
 			make_table(&target, &target, 1, tab, false);
 			(void)top_table_note(table, now, text, sizeof(text));
 			json_decref(top_json(before, now, false));
+			top_summary_get(before, now, &summary);
+			json_decref(top_summary_json(&summary));
 			free_table();
 		}
 	}
@@ -393,16 +367,18 @@ static void buffers_are_shown_by_host_and_device(void **state)
 	free_table();
 }
 
+#define ALL "nvmf_get_stats framework_get_summary " /* for the summary */
+
 static void only_the_methods_of_a_tab_are_called(void **state)
 {
 	static const char *const expected[] = {
-		[TOP_THREADS] = "thread_get_stats thread_get_pollers thread_get_io_channels framework_get_reactors ",
-		[TOP_POLLERS] = "thread_get_pollers framework_get_reactors ",
-		[TOP_CORES] = "thread_get_stats framework_get_reactors ",
-		[TOP_VOLUMES] = "framework_get_reactors bdev_get_iostat ",
-		[TOP_HOSTS] = ("framework_get_reactors nvmf_get_subsystems nvmf_subsystem_get_controllers "
-			       "nvmf_subsystem_get_qpairs "),
-		[TOP_BUFFERS] = "framework_get_reactors nvmf_get_stats ",
+		[TOP_THREADS] = "thread_get_stats thread_get_pollers thread_get_io_channels framework_get_reactors " ALL,
+		[TOP_POLLERS] = "thread_get_pollers framework_get_reactors " ALL,
+		[TOP_CORES] = "thread_get_stats framework_get_reactors " ALL,
+		[TOP_VOLUMES] = "framework_get_reactors bdev_get_iostat " ALL,
+		[TOP_HOSTS] = ("framework_get_reactors nvmf_get_subsystems " ALL
+			       "nvmf_subsystem_get_controllers nvmf_subsystem_get_qpairs "),
+		[TOP_BUFFERS] = "framework_get_reactors " ALL,
 	};
 
 	for (enum top_tab tab = 0; tab < TOP_TABS; tab++) {
@@ -416,10 +392,10 @@ static void only_the_methods_of_a_tab_are_called(void **state)
 		assert_non_null(to);
 		while (top_sample_ask(sample, &method, &params)) {
 			fprintf(to, "%s ", method);
-			for (size_t i = 0; i < ARRAY_COUNT(answers); i++) {
-				if (strcmp(answers[i].method, method) == 0)
-					top_sample_answer(sample, parse(i == 5 ? SUBSYSTEMS : answers[i].empty), SECOND);
-			}
+			top_sample_answer(sample,
+					  parse(strcmp(method, "nvmf_get_subsystems") == 0 ? SUBSYSTEMS
+											   : empty_answer(method)),
+					  SECOND);
 		}
 		assert_int_equal(fclose(to), 0);
 		assert_string_equal(text, expected[tab]);
@@ -481,6 +457,9 @@ static void values_are_abbreviated_to_fit_their_columns(void **state)
 		{ 1536.0 * 1024 * 1024, TOP_UNIT_BYTES, "1.5Gi", "1610612736" },
 		{ 1e18, TOP_UNIT_COUNT, "1000P", "1000000000000000000" },
 		{ 12.34, TOP_UNIT_PERCENT, "12.3", "12.3" },
+		{ 99999.94, TOP_UNIT_LATENCY, "99999.9", "99999.9" },
+		{ 1027991.5, TOP_UNIT_LATENCY, "1027992", "1027991.5" },
+		{ 123456789.0, TOP_UNIT_LATENCY, "123.5M", "123456789.0" },
 	};
 	const struct top_value rude = { .kind = TOP_TEXT, .text = "a\033[2Jb\nc" };
 	char text[TOP_TEXT_BYTES_MAX];
@@ -516,7 +495,8 @@ static void details_show_values_that_have_no_column(void **state)
 	assert_non_null(strstr(text,
 			       "subsystem nqn.x\n  controller 1, io, host id h-1\n    queue 0, enabled, g, from 127.0.0.1 "
 			       "port 110\n"));
-	assert_non_null(strstr(text, "100 commands, read 4.0kiB, written 0B, 1 under way\nIt no longer exists.\n"));
+	assert_non_null(strstr(text, "100 commands, read 4.0kiB, written 0B, 1 under way\n      reads take - us, writes - "
+				     "us on average\nIt no longer exists.\n"));
 	free(text);
 	free_table();
 }
@@ -534,6 +514,7 @@ int main(void)
 		cmocka_unit_test(pollers_show_their_runs_in_the_interval),
 		cmocka_unit_test(cores_show_busy_and_processor_time),
 		cmocka_unit_test(hosts_show_the_sums_of_their_queue_pairs),
+		cmocka_unit_test(hosts_show_the_average_latency_of_all_their_queues),
 		cmocka_unit_test(missing_values_and_methods_are_noted),
 		cmocka_unit_test(buffers_are_shown_by_host_and_device),
 		cmocka_unit_test(only_the_methods_of_a_tab_are_called),
