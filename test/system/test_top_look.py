@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 What `fathom top` draws: the summary and alarms, the latency of a slow host, marks and colours, bars in several locales, narrow
-terminals, the history of volumes.
+terminals, the history of volumes; and what it does with a target that offers less.
 """
 
 import json
 import os
+import socket
+import threading
 import unittest
 
 from harness import FATHOM, NQN, run, wait_for
@@ -86,6 +88,7 @@ class Summary(LookTest):
         top.wait(lambda lines: lines[ALARMS] == "no alarm" and row(lines, "0"), "an idle engine")
         engine.rpc("reactor_hold", reactor=0, milliseconds=60000)
         top.wait(lambda lines: lines[ALARMS] == "! a core does not answer" and "hosts 0" in lines[SUMMARY], "the alarm")
+        self.assertNotIn("retrying", top.lines[-2])
         top.press("2")
         top.wait(lambda lines: "RUNS" in lines[HEADER] and lines[ALARMS] == "! a core does not answer" and row(lines, "reactor_hold"), "the pollers")
 
@@ -213,6 +216,77 @@ class History(LookTest):
             done = run(FATHOM, "top", "--json", *words, engine.sock, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(sentence, done.stderr)
+
+
+class SpdkTarget:
+    """A control socket that answers as SPDK's target does, with its methods and keys alone. Two connections at most."""
+
+    def __init__(self, path):
+        self.path, self.reads = path, 0
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(path)
+        self.server.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection = self.server.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        text = ""
+        while data := connection.recv(65536):
+            text += data.decode()
+            while text:
+                try:
+                    request, end = json.JSONDecoder().raw_decode(text)
+                except ValueError:
+                    break
+                text = text[end:].lstrip()
+                result = self.answer(request["method"])
+                fields = {"result": result} if result is not None else {"error": {"code": -32601, "message": "Method not found"}}
+                connection.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], **fields}).encode())
+        connection.close()
+
+    def answer(self, method):
+        """None: SPDK does not have the method."""
+        self.reads += 100 if method == "bdev_get_iostat" else 0
+        stats = {"bytes_read": self.reads * 4096, "num_read_ops": self.reads, "bytes_written": 0, "num_write_ops": 0, "read_latency_ticks": self.reads * 50,
+                 "write_latency_ticks": 0}
+        return {
+            "thread_get_stats": {"tick_rate": 1000000, "threads": []},
+            "thread_get_pollers": {"tick_rate": 1000000, "threads": []},
+            "thread_get_io_channels": {"threads": []},
+            "framework_get_reactors": {"tick_rate": 1000000, "pid": os.getpid(), "reactors": []},
+            "spdk_get_version": {"version": "SPDK v26.09", "fields": {}},
+            "bdev_get_iostat": {"tick_rate": 1000000, "ticks": self.reads * 10000, "bdevs": [{"name": "Malloc0", **stats}]},
+            "nvmf_get_subsystems": [{"nqn": NQN, "subtype": "NVMe"}],
+            "nvmf_get_stats": {"tick_rate": 1000000, "poll_groups": [{"name": "g", "completed_nvme_io": self.reads, "pending_bdev_io": 4,
+                                                                      "transports": [{"trtype": "TCP"}]}]},
+            "nvmf_subsystem_get_controllers": [{"cntlid": 1, "hostnqn": HOST, "hostid": "x"}],
+            "nvmf_subsystem_get_qpairs": [{"cntlid": 1, "qid": 0}, {"cntlid": 1, "qid": 1}],
+        }.get(method)
+
+
+class Spdk(LookTest):
+    def test_what_spdk_does_not_offer_is_empty_and_noted(self):
+        target = SpdkTarget(os.path.join(self.directory, "spdk.sock"))
+        self.addCleanup(target.server.close)
+        top = self.top("-i", "100ms", "--tab", "hosts", target.path, columns=170)
+        top.wait(lambda lines: "does not offer: IOPS, AVG us, READ us, WRITE us, READ B/S, WRITE B/S, NOW" in lines[-2], "the note")
+        self.assertEqual(row(top.lines, HOST)[1:], ["1", "1", "1"] + ["-"] * 7)
+        top.wait(lambda lines: "SPDK v26.09" in lines[TITLE] and "under way 4" in lines[SUMMARY] and "hosts -" in lines[SUMMARY], "the summary")
+        self.assertEqual(top.lines[ALARMS], "the target does not report alarms")
+        top.press("4")
+        top.wait(lambda lines: row(lines, "Malloc0") and row(lines, "Malloc0")[1] != "-" and any(height in lines[ROWS] for height in HEIGHTS), "the volume")
+        document = json.loads(run(FATHOM, "top", "--json", "-n", 1, "-i", "100ms", target.path).stdout)
+        self.assertEqual(document["not_offered"]["hosts"], ["iops", "latency_us", "read_latency_us", "write_latency_us", "read_bytes_per_second",
+                                                            "write_bytes_per_second", "depth_now"])
+        self.assertEqual(document["volumes"][0]["latency_us"], 50)
+        self.assertEqual((document["summary"]["hosts"], document["summary"]["commands_under_way"]), (None, 4))
 
 
 if __name__ == "__main__":

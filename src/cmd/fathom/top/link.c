@@ -171,7 +171,8 @@ static int take_sample(struct top_link *link, uint32_t tabs, struct top_sample *
 void top_reply_get(struct top_link *link, uint32_t tabs, struct top_reply *reply_ret)
 {
 	*reply_ret = (struct top_reply){ .sample = NULL };
-	if (take_sample(link, tabs, &reply_ret->sample, &reply_ret->why) != 0)
-		must(!reply_ret->sample);
+	if (take_sample(link, tabs, &reply_ret->sample, &reply_ret->why) == 0)
+		reply_ret->why = (struct fathom_fault){ .error = 0 }; /* of a call that the target refused */
+	must((reply_ret->sample == NULL) == (reply_ret->why.error != 0));
 	(void)text_copy(reply_ret->path, sizeof(reply_ret->path), link->path); /* same size */
 }
