@@ -92,6 +92,18 @@ class Summary(LookTest):
         top.press("2")
         top.wait(lambda lines: "RUNS" in lines[HEADER] and lines[ALARMS] == "! a core does not answer" and row(lines, "reactor_hold"), "the pollers")
 
+    def test_a_pool_that_is_nearly_full_is_an_alarm(self):
+        storage = os.path.join(self.directory, "storage")
+        os.mkdir(storage)
+        engine = self.engine("--storage", storage)
+        engine.rpc("pool_create", pool="small", size=64 << 20)
+        top = self.top(engine.sock)
+        top.wait(lambda lines: lines[ALARMS] and "small" not in lines[ALARMS], "an empty pool")
+        engine.rpc("volume_create", pool="small", volume="a", size=60 << 20)
+        top.wait(lambda lines: "1 pool is nearly full (small)" in lines[ALARMS], "the alarm")
+        engine.rpc("volume_destroy", pool="small", volume="a")
+        top.wait(lambda lines: lines[ALARMS] and "small" not in lines[ALARMS], "its end")
+
     def test_an_engine_that_ends_is_an_alarm(self):
         engine = self.serving_engine()
         top = self.top("-i", "100ms", engine.sock)

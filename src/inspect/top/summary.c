@@ -119,6 +119,8 @@ static const struct {
 	{ "pool_errored", "1 pool cannot be used", "pools cannot be used" },
 	{ "volume_errored", "1 volume is not served", "volumes are not served" },
 	{ "volume_read_only", "1 volume takes no writes", "volumes take no writes" },
+	{ "pool_space_low", "1 pool is nearly full", "pools are nearly full" },
+	{ "storage_space_low", "the storage is nearly full", NULL },
 	{ "core_silent", "a core does not answer", NULL },
 	{ "waiting_for_buffers", "1 command waits for a data buffer", "commands wait for a data buffer" },
 };

@@ -13,6 +13,7 @@
 #include "data/engine/control.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
+#include "data/store/volume/volumes.h"
 #include "data/target/target.h"
 
 /* ---- hosts ---- */
@@ -97,6 +98,26 @@ static void add_alarm(json_t *alarms, const char *alarm, uint64_t count, const c
 	json_add(alarms, object);
 }
 
+static bool is_nearly_full(const struct usage *usage)
+{
+	return usage->state == SPACE_OVER_90 || usage->state == SPACE_OVER_95;
+}
+
+static void add_space_alarms(json_t *alarms)
+{
+	const struct volumes *volumes = engine_storage();
+	const struct pool *pool = volumes ? volumes_first_pool(volumes) : NULL;
+	const char *name = "";
+	uint64_t count = 0;
+
+	for (; pool; pool = TAILQ_NEXT(pool, link)) {
+		if (is_nearly_full(&pool->usage) && count++ == 0)
+			name = pool->record.name;
+	}
+	add_alarm(alarms, "pool_space_low", count, name, 0);
+	add_alarm(alarms, "storage_space_low", volumes && is_nearly_full(volumes_usage(volumes)), "", 0);
+}
+
 static void put_alarms(json_t *result)
 {
 	json_t *alarms = json_made(json_array());
@@ -113,6 +134,7 @@ static void put_alarms(json_t *result)
 		add_alarm(alarms, "volume_errored", storage->errored_volumes, "", 0);
 		add_alarm(alarms, "volume_read_only", storage->read_only_volumes, "", 0);
 	}
+	add_space_alarms(alarms);
 	json_put(result, "alarms", alarms);
 }
 
