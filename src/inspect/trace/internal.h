@@ -49,6 +49,7 @@ struct tick_scale {
 struct reader {
 	char *path;
 	int fd;
+	uint64_t fd_offset; /* of the trace in `fd`: a core file has other contents in front of it */
 	const uint8_t *map;
 	uint64_t bytes;
 	struct trace_header header; /* copied when the file was opened */
@@ -229,9 +230,9 @@ const struct reader_object *schema_object_by_id(const struct schema *schema, uin
 /* ---- unpack.c ---- */
 
 /*
- * If `fd` is a compressed trace file, or a core file that holds one, unpack it into an unnamed file and return that in
- * `*fd_ret`; otherwise `*fd_ret` is untouched. Errors (explained): -EBADMSG, -ENOSPC ...
+ * If `fd` is a compressed trace file, unpack it into an unnamed file and return that in `*fd_ret`. If it is a core file
+ * that holds one, store its place in the core. Otherwise the results are untouched. Errors (explained): -EBADMSG, -ENOSPC.
  */
-MUST_CHECK int trace_unpack(int fd, int *fd_ret, struct fathom_fault *why);
+MUST_CHECK int trace_unpack(int fd, int *fd_ret, uint64_t *offset_ret, uint64_t *bytes_ret, struct fathom_fault *why);
 
 #endif

@@ -206,15 +206,24 @@ static void read_schema(struct reader *reader)
 	reader->info.point_count = reader->schema.point_count;
 }
 
+/* Map `bytes` bytes of the file from reader->fd_offset on, which is within a core file. */
 static int map_fd(struct reader *reader, uint64_t bytes, struct fathom_fault *why)
 {
-	void *at = mmap(NULL, bytes, PROT_READ, MAP_SHARED, reader->fd, 0);
+	uint64_t before = reader->fd_offset % (uint64_t)sysconf(_SC_PAGESIZE);
+	void *at = mmap(NULL, before + bytes, PROT_READ, MAP_SHARED, reader->fd, (off_t)(reader->fd_offset - before));
 
 	if (at == MAP_FAILED)
 		return fault(why, -errno, "cannot map %s: %s", reader->path, strerror(errno));
-	reader->map = at;
+	reader->map = (uint8_t *)at + before;
 	reader->bytes = bytes;
 	return 0;
+}
+
+static void unmap_fd(const struct reader *reader)
+{
+	uint64_t before = reader->fd_offset % (uint64_t)sysconf(_SC_PAGESIZE);
+
+	munmap((uint8_t *)reader->map - before, before + reader->bytes);
 }
 
 static int report_open_failure(const char *path, struct fathom_fault *why)
@@ -232,13 +241,14 @@ static int report_open_failure(const char *path, struct fathom_fault *why)
 static int map_trace_file(struct reader *reader, const char *path, struct fathom_fault *why)
 {
 	struct fathom_fault reason;
+	uint64_t offset = 0, bytes = UINT64_MAX;
 	struct stat st;
 	int inside = -1, rc;
 
 	reader->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (reader->fd < 0)
 		return report_open_failure(path, why);
-	rc = trace_unpack(reader->fd, &inside, &reason);
+	rc = trace_unpack(reader->fd, &inside, &offset, &bytes, &reason);
 	if (rc)
 		return fault(why, rc, "%s: %.400s", path, reason.text);
 	if (inside >= 0) {
@@ -250,7 +260,10 @@ static int map_trace_file(struct reader *reader, const char *path, struct fathom
 	if (!S_ISREG(st.st_mode) || st.st_size == 0)
 		return fault(why, -EBADMSG, "%s is %s: it is not a trace file", path,
 			     S_ISREG(st.st_mode) ? "empty" : "not a regular file");
-	return map_fd(reader, (uint64_t)st.st_size, why);
+	if (offset >= (uint64_t)st.st_size)
+		return fault(why, -EBADMSG, "%s is truncated: its trace is missing", path);
+	reader->fd_offset = offset;
+	return map_fd(reader, min_u64(bytes, (uint64_t)st.st_size - offset), why);
 }
 
 /* The file was translated: from here on its image is read. A followed target's file stays mapped. */
@@ -261,9 +274,10 @@ static int read_image(struct reader *reader, struct fathom_fault *why)
 		reader->target_bytes = reader->bytes;
 		reader->target_fd = reader->fd;
 	} else {
-		munmap((void *)reader->map, reader->bytes);
+		unmap_fd(reader);
 		close(reader->fd);
 	}
+	reader->fd_offset = 0;
 	reader->map = NULL;
 	reader->fd = reader->spdk->fd;
 	reader->spdk->fd = -1;
@@ -376,7 +390,7 @@ void reader_close(struct reader *reader)
 		spdk_image_deinit(reader->spdk);
 	free(reader->spdk);
 	if (reader->map)
-		munmap((void *)reader->map, reader->bytes);
+		unmap_fd(reader);
 	if (reader->fd >= 0)
 		close(reader->fd);
 	free(reader->path);

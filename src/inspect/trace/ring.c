@@ -45,7 +45,7 @@ bool ring_reader_init(struct ring_reader *ring, const struct reader *reader, uin
 		return false;
 	ring->ring = there;
 	ring->fd = reader->fd;
-	ring->records_offset = offset + sizeof(*there);
+	ring->records_offset = reader->fd_offset + offset + sizeof(*there);
 	ring->entry_count = there->entry_count;
 	ring->slots_there = min_u64((reader->bytes - offset - sizeof(*there)) / sizeof(struct trace_record),
 				    ring->entry_count);

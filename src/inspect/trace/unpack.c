@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unpack - extracts trace files from others: compressed by zstd, or the core file of a program that was tracing.
+ * unpack - finds trace files in others: compressed by zstd, or the core file of a program that was tracing.
  *
- * The contents are written to an unnamed file in $TMPDIR (default /var/tmp), which is then read like any other. Zero
- * blocks become holes, so the file uses no more space than its data.
+ * In a core file the trace is read in place, unless its offset is not aligned. Other contents are written to an unnamed
+ * file in $TMPDIR (default /var/tmp), which is then read like any other. Zero blocks become holes, so the file uses no more
+ * space than its data.
  */
 #include <elf.h>
 #include <errno.h>
@@ -133,10 +134,10 @@ static int copy_part(int from, int to, uint64_t offset, uint64_t bytes, uint64_t
 	return rc;
 }
 
-/* Copy the largest segment of a core file that begins with a trace file's header. */
-static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fathom_fault *why)
+/* Find the largest segment of a core file that begins with a trace file's header. */
+static int find_in_core(int from, uint64_t *offset_ret, uint64_t *bytes_ret, struct fathom_fault *why)
 {
-	uint64_t count, largest = 0, offset = 0;
+	uint64_t count, largest = 0;
 	Elf64_Ehdr elf;
 
 	if (pread(from, &elf, sizeof(elf), 0) != sizeof(elf) || elf.e_ident[EI_CLASS] != ELFCLASS64 ||
@@ -159,35 +160,42 @@ static int unpack_core(int from, int to, uint64_t *bytes_ret, struct fathom_faul
 		/* the largest: a small segment may be just the first page of a trace file */
 		if (part.p_type == PT_LOAD && part.p_filesz > largest && begins_with_trace(from, part.p_offset)) {
 			largest = part.p_filesz;
-			offset = part.p_offset;
+			*offset_ret = part.p_offset;
 		}
 	}
 	if (largest == 0)
 		return fault(why, -EBADMSG,
 			     "the core file holds no trace (its program was not tracing, or its shared memory "
 			     "was left out: bit 3 of coredump_filter)");
-	return copy_part(from, to, offset, largest, bytes_ret, why);
+	*bytes_ret = largest;
+	return 0;
 }
 
 /* ---- entry point ---- */
 
-int trace_unpack(int fd, int *fd_ret, struct fathom_fault *why)
+int trace_unpack(int fd, int *fd_ret, uint64_t *offset_ret, uint64_t *bytes_ret, struct fathom_fault *why)
 {
 	uint8_t magic[4] = { 0 };
+	uint64_t offset = 0, bytes = 0;
 	bool zstd, core;
-	uint64_t bytes = 0;
 	int to, rc;
 
 	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
 		return 0;
 	zstd = memcmp(magic, zstd_magic, sizeof(magic)) == 0;
 	core = memcmp(magic, ELFMAG, SELFMAG) == 0;
-	if (!zstd && !core)
+	rc = core ? find_in_core(fd, &offset, &bytes, why) : 0;
+	if (rc || (!zstd && !core))
+		return rc;
+	if (core && offset % 8 == 0) {
+		*offset_ret = offset;
+		*bytes_ret = bytes;
 		return 0;
+	}
 	to = open_unnamed(why);
 	if (to < 0)
 		return to;
-	rc = zstd ? unpack_zstd(fd, to, &bytes, why) : unpack_core(fd, to, &bytes, why);
+	rc = zstd ? unpack_zstd(fd, to, &bytes, why) : copy_part(fd, to, offset, bytes, &bytes, why);
 	if (rc == 0 && ftruncate(to, (off_t)bytes) != 0)
 		rc = fault(why, -errno, "cannot unpack: %s", strerror(errno));
 	if (rc) {
