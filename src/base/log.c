@@ -170,6 +170,35 @@ void log_line(enum log_level level, const char *format, ...)
 		write_text(level, message);
 }
 
+void log_crash_line(const char *text)
+{
+	static const char json_begin[] = "{\"level\":\"ERROR\",\"program\":\"",
+			  json_message[] = "\",\"message\":\"crash: ", json_end[] = "\"}\n",
+			  text_begin[] = "ERROR: crash: ";
+	bool json = output == LOG_OUTPUT_JSON;
+	char line[LOG_JSON_BYTES_MAX];
+	size_t used = 0, bytes = min_u64(strlen(text), LOG_LINE_BYTES_MAX / 2);
+
+	if (json) {
+		memcpy(line, json_begin, sizeof(json_begin) - 1);
+		used = sizeof(json_begin) - 1;
+		used += escape_json(line + used, 64, program, strlen(program));
+		memcpy(line + used, json_message, sizeof(json_message) - 1);
+		used += sizeof(json_message) - 1;
+		used += escape_json(line + used, sizeof(line) - used - sizeof(json_end), text, bytes);
+		memcpy(line + used, json_end, sizeof(json_end) - 1);
+		used += sizeof(json_end) - 1;
+	} else {
+		memcpy(line, text_begin, sizeof(text_begin) - 1);
+		used = sizeof(text_begin) - 1;
+		memcpy(line + used, text, bytes);
+		used += bytes;
+		line[used++] = '\n';
+	}
+	/* as in write_text() */
+	(void)!write(output_fd, line, used);
+}
+
 void log_line_limited(struct log_limit *limit, uint64_t now_ns, enum log_level level, const char *format, ...)
 {
 	char message[LOG_LINE_BYTES_MAX], more[LOG_LIMIT_TEXT_BYTES];

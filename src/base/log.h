@@ -45,6 +45,12 @@ void log_set_fd(int fd);
 void log_line(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /*
+ * Log a line of the report of a crash, in a signal handler: without the time, and on stderr if the log is in syslog. `text`
+ * has no control characters. Async-signal-safe.
+ */
+void log_crash_line(const char *text);
+
+/*
  * Log one line if `limit` admits it at `now_ns`; the line ends with the number of lines suppressed before it. For every
  * condition that an unauthenticated peer or a broken device can cause repeatedly. Thread: the owner of `limit`.
  */

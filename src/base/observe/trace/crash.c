@@ -19,6 +19,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/observe/trace/crash_report.h"
 #include "base/observe/trace/internal.h"
 
 #if defined(__has_feature)
@@ -35,10 +36,10 @@
 
 static const struct {
 	int number;
-	const char *suffix;
+	const char *suffix, *name;
 } signals[] = {
-	{ SIGSEGV, ".sigsegv" }, { SIGBUS, ".sigbus" },	  { SIGILL, ".sigill" },
-	{ SIGFPE, ".sigfpe" },	 { SIGABRT, ".sigabrt" },
+	{ SIGSEGV, ".sigsegv", "SIGSEGV" }, { SIGBUS, ".sigbus", "SIGBUS" },	{ SIGILL, ".sigill", "SIGILL" },
+	{ SIGFPE, ".sigfpe", "SIGFPE" },    { SIGABRT, ".sigabrt", "SIGABRT" },
 };
 
 /* An executable segment of the program or a library. */
@@ -70,8 +71,11 @@ static int note_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 		module->to = module->from + header->p_memsz;
 		(void)text_copy(module->path, sizeof(module->path), info->dlpi_name); /* may be truncated */
 		/* the program itself has no name here */
-		if (!module->path[0] && readlink("/proc/self/exe", module->path, sizeof(module->path) - 1) < 0)
-			module->path[0] = '\0';
+		if (!module->path[0]) {
+			if (readlink("/proc/self/exe", module->path, sizeof(module->path) - 1) < 0)
+				module->path[0] = '\0';
+			trace_crash_symbols_open(module->base);
+		}
 		crash.module_count++;
 	}
 	return 0;
@@ -108,6 +112,15 @@ static const struct module *find_module(uint64_t address)
 			return &crash.modules[i];
 	}
 	return NULL;
+}
+
+bool trace_crash_module_of(uint64_t address, struct trace_crash_module *module_ret)
+{
+	const struct module *module = find_module(address);
+
+	if (module)
+		*module_ret = (struct trace_crash_module){ module->from, module->to, module->base, module->path };
+	return module != NULL;
 }
 
 static void copy_text(char *to, size_t to_bytes, const char *from)
@@ -175,6 +188,41 @@ static uint64_t instruction_of(const void *context)
 #endif
 }
 
+static uint64_t frame_pointer_of(const void *context)
+{
+	const ucontext_t *there = context;
+
+#if defined(__x86_64__)
+	return (uint64_t)there->uc_mcontext.gregs[REG_RBP];
+#elif defined(__aarch64__)
+	return there->uc_mcontext.regs[29];
+#else
+	(void)there;
+	return 0;
+#endif
+}
+
+static void report(int number, const siginfo_t *info, const void *context)
+{
+	struct trace_crash_cause cause = {
+		.signal = number,
+		.code = info->si_code,
+		.signal_name = "signal",
+		.tid = (int32_t)syscall(SYS_gettid),
+		.sender = info->si_code > 0 ? 0 : info->si_pid,
+		.address = (uint64_t)(uintptr_t)info->si_addr,
+		.has_address = info->si_code > 0,
+		.instruction = instruction_of(context),
+		.frame_pointer = frame_pointer_of(context),
+	};
+
+	for (size_t i = 0; i < ARRAY_COUNT(signals); i++) {
+		if (signals[i].number == number)
+			cause.signal_name = signals[i].name;
+	}
+	trace_crash_report(&cause);
+}
+
 static void freeze_signal(int number, const siginfo_t *info, uint64_t instruction)
 {
 	const struct module *module = find_module(instruction);
@@ -209,6 +257,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	if (crash.note)
 		crash.note(number, info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0, instruction,
 			   (int32_t)syscall(SYS_gettid));
+	report(number, info, context);
 	/*
 	 * raise it again: delivered with the default action when the handler returns, before the thread's next instruction
 	 */

@@ -14,6 +14,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/observe/trace/crash_report.h"
 #include "base/text.h"
 #include "fathom/trace/format.h"
 
@@ -160,6 +161,16 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
+/* Remove the report of a crash beside the file with the crash's name. */
+static void remove_report(const char *path)
+{
+	char report[TRACE_FILE_PATH_BYTES + sizeof(TRACE_CRASH_REPORT_SUFFIX)];
+	const char *dot = strrchr(path, '.');
+
+	(void)snprintf(report, sizeof(report), "%.*s%s", (int)(dot - path), path, TRACE_CRASH_REPORT_SUFFIX);
+	(void)unlink(report); /* there may be none */
+}
+
 bool trace_prune_oldest(const char *directory, const char *name, enum trace_file_kind kind, uint32_t keep,
 			char path_ret[TRACE_FILE_PATH_BYTES], uint64_t *bytes_ret)
 {
@@ -176,6 +187,8 @@ bool trace_prune_oldest(const char *directory, const char *name, enum trace_file
 	closedir(dir);
 	if (count <= keep || unlink(oldest.path) != 0)
 		return false;
+	if (kind == TRACE_FILE_CRASH)
+		remove_report(oldest.path);
 	(void)text_copy(path_ret, TRACE_FILE_PATH_BYTES, oldest.path);
 	/* removing one of several hard links frees no space */
 	*bytes_ret = oldest.st.st_nlink > 1 ? 0 : (uint64_t)oldest.st.st_blocks * 512;

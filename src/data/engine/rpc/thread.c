@@ -248,6 +248,30 @@ static void crash_must(void *unused)
 	must(unused == crash_must);
 }
 
+static void crash_abort(void *unused)
+{
+	abort();
+}
+
+static void crash_call(void *unused)
+{
+	void (*volatile nowhere)(void) = NULL;
+
+	nowhere();
+}
+
+static void crash_wild(void *unused)
+{
+	(void)*(volatile uint64_t *)0x6b6b6b6b6b6b6b6bull; /* no address at all: as in freed memory */
+}
+
+static void crash_divide(void *unused)
+{
+	volatile int zero = 0;
+
+	zero = 7 / zero;
+}
+
 static void start_crash(void *ctx)
 {
 	thread_exit(thread_self());
@@ -260,7 +284,10 @@ void method_engine_crash(struct rpc_request *request, const struct engine_crash_
 	static const struct {
 		const char *how;
 		void (*run)(void *ctx);
-	} ways[] = { { "store", crash_store }, { "stack", crash_stack }, { "must", crash_must } };
+	} ways[] = {
+		{ "store", crash_store }, { "stack", crash_stack }, { "must", crash_must },	{ "abort", crash_abort },
+		{ "call", crash_call },	  { "wild", crash_wild },   { "divide", crash_divide },
+	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(ways) && p->reactor < reactors_count(); i++) {
 		if (strcmp(p->how, ways[i].how) == 0)
