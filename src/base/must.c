@@ -6,6 +6,12 @@
 
 static must_hook_fn failed_hook;
 
+/* Read from core files (inspect/core). */
+static volatile struct {
+	const char *condition, *file;
+	int line;
+} failure;
+
 void must_set_hook(must_hook_fn hook)
 {
 	failed_hook = hook;
@@ -16,6 +22,9 @@ void must_failed(const char *condition, const char *file, int line, const char *
 	must_hook_fn hook = failed_hook;
 
 	fprintf(stderr, "%s:%d: %s: must(%s) failed\n", file, line, function, condition);
+	failure.condition = condition;
+	failure.file = file;
+	failure.line = line;
 	failed_hook = NULL; /* a must() that fails in the hook must not call the hook again */
 	if (hook)
 		hook(condition, file, line);

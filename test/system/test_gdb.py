@@ -4,22 +4,19 @@
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import threading
-import time
 import unittest
 
 from control_rig import SERVER, SystemTest
-from harness import ENGINE, FATHOM, NQN, TOP, EngineTest, run
+from core_rig import HELD, CoreTest
+from harness import ENGINE, FATHOM, NQN, TOP, run
 
 LISTS = ("fathom_print_bdevs", "fathom_print_io_devices", "fathom_print_nvmf_subsystems", "fathom_print_threads", "fathom_print_reactors",
          "fathom_print_pollers", "fathom_print_qpairs", "fathom_print_requests")
 SPLIT = os.path.join(TOP, "scripts", "split-debug")
-HELD = 200
-CORE_PATTERN = open("/proc/sys/kernel/core_pattern").read().strip()
 
 
 def gdb(*words, commands=(), debug=None, source=True):
@@ -68,57 +65,7 @@ print(json.dumps(wrong))
 
 
 @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
-class Gdb(EngineTest):
-    def setUp(self):
-        super().setUp()
-        self.hosts = []
-
-    def tearDown(self):
-        for host in self.hosts:
-            host.kill()
-            host.wait()
-        super().tearDown()
-
-    def engine_with_held_reads(self, above="", options=(), **kwargs):
-        """An engine with HELD reads under way that a faulty device holds. `above`: commands that make another device on top of it."""
-        engine = self.engine("-m", self.two_cpus(), *options, cwd=self.directory, **kwargs)
-        engine.run_commands("bdev_malloc_create -b Disk0 64 512\nbdev_malloc_create -b Spare 16 4096\nbdev_error_create Disk0\n")
-        engine.serve("bdev_null_create", "Null0", 16, 512)
-        top = engine.run_commands(above).split()[-1] if above else "EE_Disk0"
-        engine.run_commands(f"nvmf_subsystem_add_ns {NQN} {top} -n 2\nbdev_error_inject_error EE_Disk0 read pending -n {HELD}\n")
-        self.load(engine, 2)
-        self.wait(lambda: sum(group["pending_bdev_io"] for group in engine.rpc("nvmf_get_stats")["poll_groups"]) == HELD)
-        return engine
-
-    @staticmethod
-    def two_cpus():
-        return "[" + ",".join(map(str, sorted(os.sched_getaffinity(0))[:2])) + "]"
-
-    def load(self, engine, nsid, count=HELD):
-        host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", str(nsid), "--rw", "read",
-                                 "--bs", "4k", "--depth", str(count // 2), "--queues", "2", "--count", str(count), "--timeout", "0",
-                                 "--keep-alive", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.hosts.append(host)
-
-    def wait(self, condition, seconds=60):
-        end = time.monotonic() + seconds
-        while not condition():
-            self.assertLess(time.monotonic(), end, "the condition did not become true in time")
-            time.sleep(0.02)
-
-    def core_of(self, engine, number=signal.SIGSEGV):
-        """Kill the engine; its core. The kernel writes it where core_pattern names a plain file, else gdb."""
-        most = resource.prlimit(engine.pid, resource.RLIMIT_CORE)[1]
-        if "/" in CORE_PATTERN or CORE_PATTERN.startswith("|") or most == 0:
-            core = os.path.join(self.directory, "core")
-            gdb("-p", engine.pid, commands=[f"generate-core-file {core}"])
-            engine.process.send_signal(number)
-        else:
-            resource.prlimit(engine.pid, resource.RLIMIT_CORE, (most, most))
-            engine.process.send_signal(number)
-        self.assertEqual(engine.process.wait(60), -number)
-        return next(os.path.join(self.directory, name) for name in os.listdir(self.directory) if name.startswith("core"))
-
+class Gdb(CoreTest):
     def check_no_python_error(self, output):
         """The output has no error of Python."""
         for text in ("Traceback", "Python Exception", "Error occurred in Python"):

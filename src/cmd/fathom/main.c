@@ -12,6 +12,8 @@ static const struct option_command commands[] = {
 	{ "completion", NULL, "print a script that completes command lines in a shell", .run = cmd_completion,
 	  .table = &completion_table },
 	{ "config", NULL, "configuration files", .run = cmd_config, .table = &config_table },
+	{ "core", "FILE [PART...]", "read the core file of a crash: the cause, backtraces, objects, I/Os in progress",
+	  .operands = OPTION_FILES, .run = cmd_core, .table = &core_table },
 	{ "ddb", NULL, "look into the storage of an engine without an engine; verify and repair it", .run = cmd_ddb,
 	  .table = &ddb_table },
 	{ "host", NULL, "hosts that attach volumes: where they are connected, and since when", .run = cmd_host,

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* lists - makes the lists of objects, each at its first use. */
+#include "inspect/core/lists.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "inspect/core/internal.h"
+#include "inspect/trace/trace_file.h"
+
+static const struct core_list_kind *const kinds[] = {
+	&core_reactors,	  &core_light_threads, &core_pollers,	  &core_io_devices, &core_devices,
+	&core_subsystems, &core_namespaces,    &core_controllers, &core_qpairs,	    &core_io,
+	&core_volumes,	  &core_members,       &core_instances,	  &core_calls,	    &core_connections,
+};
+static_assert(ARRAY_COUNT(kinds) <= CORE_LISTS_MAX, "all have a place");
+
+const char *core_list_name(uint32_t index)
+{
+	return index < ARRAY_COUNT(kinds) ? kinds[index]->name : NULL;
+}
+
+const char *core_list_about(uint32_t index)
+{
+	return index < ARRAY_COUNT(kinds) ? kinds[index]->about : NULL;
+}
+
+/* ---- cells ---- */
+
+static struct core_cell *add_cell(struct core_rows *rows)
+{
+	struct core_cell *cell;
+
+	if (rows->cell_count == rows->cell_room) {
+		rows->cell_room = rows->cell_room ? 2 * rows->cell_room : 256;
+		rows->cells = realloc(rows->cells, rows->cell_room * sizeof(*rows->cells));
+		must(rows->cells);
+	}
+	cell = &rows->cells[rows->cell_count++];
+	*cell = (struct core_cell){ 0 };
+	if (rows->cell_count % rows->kind->column_count == 0)
+		rows->row_count++;
+	return cell;
+}
+
+static enum core_cell_kind kind_of_next(const struct core_rows *rows)
+{
+	return rows->kind->columns[rows->cell_count % rows->kind->column_count].kind;
+}
+
+void core_add_text(struct core_rows *rows, const char *text)
+{
+	must(kind_of_next(rows) == CORE_CELL_TEXT);
+	add_cell(rows)->text = text;
+}
+
+void core_add_number(struct core_rows *rows, uint64_t number)
+{
+	must(kind_of_next(rows) != CORE_CELL_TEXT && kind_of_next(rows) != CORE_CELL_NS);
+	add_cell(rows)->number = number;
+}
+
+void core_add_ticks(struct core_rows *rows, uint64_t ticks)
+{
+	must(kind_of_next(rows) == CORE_CELL_NS);
+	add_cell(rows)->number = (uint64_t)((unsigned __int128)ticks * NS_PER_SEC / rows->layout->tick_rate);
+}
+
+void core_add_age(struct core_rows *rows, uint64_t tick)
+{
+	core_add_ticks(rows, rows->layout->now > tick ? rows->layout->now - tick : 0);
+}
+
+const char *core_format(struct core_layout *layout, const char *format, ...)
+{
+	char text[CORE_WORDS_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof(text), format, args); /* what does not fit is left out */
+	va_end(args);
+	return core_keep_text(layout->core, text, sizeof(text));
+}
+
+void core_check_walk(struct core_rows *rows, const struct core_walk *walk)
+{
+	if (walk->is_broken)
+		rows->problem = "a list does not end, or a part of it is not in the core: the rest is missing";
+}
+
+/* ---- the program's layout ---- */
+
+/* A function that only this program has. */
+static uint8_t find_program(const struct core *core)
+{
+	int count = core->program && core->program->dwfl ? dwfl_module_getsymtab(core->program->dwfl) : 0;
+
+	for (int i = 0; i < count; i++) {
+		GElf_Sym symbol;
+		GElf_Addr address;
+		const char *name = dwfl_module_getsym_info(core->program->dwfl, i, &symbol, &address, NULL, NULL, NULL);
+
+		if (name && strcmp(name, "nvmf_tgt") == 0)
+			return CORE_ENGINE;
+		if (name && strcmp(name, "server_open") == 0)
+			return CORE_SERVER;
+	}
+	return 0;
+}
+
+/* The latest tick that is known: that of the trace, or of a reactor. */
+static void find_now(struct core_layout *layout)
+{
+	struct core *core = layout->core;
+	uint64_t rate = 0, reactors = 0, count = 0;
+	const uint8_t *process;
+
+	if (core->trace) {
+		layout->tick_rate = reader_info(core->trace)->tick_rate;
+		layout->now = reader_now(core->trace);
+	} else if (layout->variables[CORE_VARIABLE_tick_rate] &&
+		   core_read(core, layout->variables[CORE_VARIABLE_tick_rate], &rate, sizeof(rate))) {
+		layout->tick_rate = rate;
+	}
+	if (!layout->tick_rate)
+		layout->tick_rate = NS_PER_SEC;
+	process = core_object_of(layout, layout->variables[CORE_VARIABLE_reactors], CORE_STRUCTURE_variable_reactors);
+	if (process) {
+		reactors = core_number(layout, process, CORE_FIELD_variable_reactors_reactors);
+		count = core_number(layout, process, CORE_FIELD_variable_reactors_count) + 1;
+	}
+	for (uint64_t i = 0; reactors && i < min_u64(count, CORE_THREADS_MAX); i++) {
+		const uint8_t *reactor = core_object_of(layout,
+							reactors + i * layout->structure_bytes[CORE_STRUCTURE_reactor],
+							CORE_STRUCTURE_reactor);
+
+		if (reactor)
+			layout->now = max_u64(layout->now, core_number(layout, reactor, CORE_FIELD_reactor_now));
+	}
+}
+
+static struct core_layout *layout_of(struct core *core)
+{
+	uint64_t bias = 0;
+	Dwarf *dwarf;
+
+	if (core->layout)
+		return core->layout;
+	core->layout = calloc(1, sizeof(*core->layout));
+	must(core->layout);
+	core->layout->core = core;
+	dwarf = core_program_dwarf(core, &bias);
+	core->layout->program = find_program(core);
+	if (!dwarf && core->trace && core->info.program_file)
+		core_add_remark(core,
+				"%s has %s debug information, and there is no debug file of it: objects are not shown",
+				core->info.program_file, core->layout->program ? "no" : "neither symbols nor");
+	if (!dwarf || !core->layout->program)
+		return core->layout;
+	core_read_layout(core->layout, dwarf, bias);
+	find_now(core->layout);
+	return core->layout;
+}
+
+void core_close_layout(struct core *core)
+{
+	for (uint32_t i = 0; core->layout && i < ARRAY_COUNT(kinds); i++) {
+		if (core->layout->lists[i])
+			free(core->layout->lists[i]->cells);
+		free(core->layout->lists[i]);
+	}
+	free(core->layout);
+	core->layout = NULL;
+}
+
+bool core_list(struct core *core, uint32_t index, struct core_list *list_ret)
+{
+	struct core_layout *layout = layout_of(core);
+	struct core_rows *rows;
+
+	must(index < ARRAY_COUNT(kinds));
+	if (!(kinds[index]->program & layout->program))
+		return false;
+	rows = layout->lists[index];
+	if (!rows) {
+		rows = layout->lists[index] = calloc(1, sizeof(*rows));
+		must(rows);
+		rows->layout = layout;
+		rows->kind = kinds[index];
+		rows->problem = core->info.debug_information
+					? core_layout_problem(layout, rows->kind->needs)
+					: "the program has no debug information, and there is no debug file of it";
+		if (!rows->problem)
+			rows->kind->fill(rows);
+		must(rows->cell_count % rows->kind->column_count == 0);
+		if (rows->problem)
+			core_add_remark(core, "%s: %s", rows->kind->name, rows->problem);
+	}
+	*list_ret = (struct core_list){ .name = rows->kind->name,
+					.columns = rows->kind->columns,
+					.column_count = rows->kind->column_count,
+					.row_count = rows->row_count,
+					.cells = rows->cells,
+					.problem = rows->problem };
+	return true;
+}
