@@ -49,6 +49,7 @@ class Core(CoreTest):
             "store": ("SIGSEGV: write of 4 bytes at address 0x40, near the null pointer, in crash_store() at src/data/engine/rpc/thread.c:", "crash_store"),
             "stack": (": the stack has overflowed, in recurse_without_end", "recurse_without_end"),
             "must": ("must(unused == crash_must) failed at src/data/engine/rpc/thread.c:", None),
+            "check": ("must(crash_room.used + wanted <= 7 || crash_room.left > 0) failed at src/data/engine/rpc/thread.c:", None),
             "abort": ("SIGABRT: the program called abort(), in crash_abort() at src/data/engine/rpc/thread.c:", None),
             "call": ("SIGSEGV: a jump to address 0x0: a call of a null pointer", None),
             "wild": ("read of 8 bytes at address 0x6b6b6b6b6b6b6b6b; this is no address at all (not canonical)", "crash_wild"),
@@ -60,7 +61,9 @@ class Core(CoreTest):
                 found = core_json(core)
                 self.assertIn(words, found["crash"]["text"])
                 self.assertIn("thread reactor_0", found["crash"]["text"])
-                self.assertEqual(found["crash"]["kind"], "must" if how == "must" else "signal")
+                self.assertEqual(found["crash"]["kind"], "must" if how in ("must", "check") else "signal")
+                if how == "check":
+                    self.assertEqual(found["crash"]["values"], "crash_room.used = 3, wanted = 5, crash_room.left = -2")
                 self.check_program(found["program"], engine)
                 self.check_threads(found, function)
                 self.check_report(engine, how, function)

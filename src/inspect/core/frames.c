@@ -14,7 +14,7 @@
 #include "inspect/core/frames.h"
 #include "inspect/core/internal.h"
 
-enum { X86_RBP = 6, X86_RSP = 7, X86_RIP = 16, ARM_FP = 29, ARM_SP = 31, ARM_PC = 32, SCOPES_MAX = 32 };
+enum { X86_RBP = 6, X86_RSP = 7, X86_RIP = 16, ARM_FP = 29, ARM_SP = 31, ARM_PC = 32 };
 
 uint32_t core_sp_number(const struct core *core)
 {
@@ -163,20 +163,18 @@ static const char *scope_name(struct core *core, Dwarf_Die *scope)
 	return name ? core_keep_text(core, name, CORE_WORDS_BYTES) : NULL;
 }
 
-/* The children of `die` with `pc`, from the outermost on: functions and inlined functions. Returns their number. */
-static uint32_t find_scopes(Dwarf_Die *die, uint64_t pc, Dwarf_Die scopes[SCOPES_MAX])
+uint32_t core_find_scopes(Dwarf_Die *die, uint64_t pc, Dwarf_Die scopes[CORE_SCOPES_MAX])
 {
 	uint32_t count = 0;
 	Dwarf_Die at, child;
 	bool more = dwarf_child(die, &at) == 0;
 
-	while (more && count < SCOPES_MAX) {
+	while (more && count < CORE_SCOPES_MAX) {
 		int tag = dwarf_tag(&at);
 		bool is_function = tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine;
 
 		if ((is_function || tag == DW_TAG_lexical_block) && dwarf_haspc(&at, pc) > 0) {
-			if (is_function)
-				scopes[count++] = at;
+			scopes[count++] = at;
 			more = dwarf_child(&at, &child) == 0;
 			at = child;
 			continue;
@@ -192,19 +190,23 @@ static bool add_by_scopes(struct frame_walk *walk, struct core_module *module, u
 {
 	struct core *core = walk->core;
 	Dwarf_Addr bias = 0;
-	Dwarf_Die *unit = dwfl_module_addrdie(module->dwfl, pc, &bias), scopes[SCOPES_MAX];
+	Dwarf_Die *unit = dwfl_module_addrdie(module->dwfl, pc, &bias), scopes[CORE_SCOPES_MAX];
 	Dwfl_Line *source = unit ? dwfl_module_getsrc(module->dwfl, pc) : NULL;
 	int line = 0;
-	uint32_t count = unit ? find_scopes(unit, pc - bias, scopes) : 0;
+	uint32_t count = unit ? core_find_scopes(unit, pc - bias, scopes) : 0;
 	const char *file = source ? dwfl_lineinfo(source, NULL, &line, NULL, NULL, NULL) : NULL;
-	bool complete = count > 0;
+	bool complete = false;
 
 	for (; count > 0 && walk->count < CORE_FRAMES_MAX; count--) {
-		struct core_frame *frame = add_frame(walk, scope_name(core, &scopes[count - 1]));
+		struct core_frame *frame;
 
+		if (dwarf_tag(&scopes[count - 1]) == DW_TAG_lexical_block)
+			continue;
+		frame = add_frame(walk, scope_name(core, &scopes[count - 1]));
+		complete = dwarf_tag(&scopes[count - 1]) == DW_TAG_subprogram;
 		frame->file = source_of(core, file);
 		frame->line = line;
-		if (count > 1)
+		if (!complete)
 			read_call_site(unit, &scopes[count - 1], &file, &line);
 	}
 	return complete;

@@ -17,6 +17,13 @@ struct frame_walk {
 	void *ctx;
 };
 
+enum { CORE_SCOPES_MAX = 64 };
+
+/*
+ * The scopes of unit `die` with `pc`, from the outermost on: functions, inlined functions, blocks. Returns their number.
+ */
+uint32_t core_find_scopes(Dwarf_Die *die, uint64_t pc, Dwarf_Die scopes[CORE_SCOPES_MAX]);
+
 void core_walk_frames(struct frame_walk *walk, const struct core_thread *thread);
 
 #endif

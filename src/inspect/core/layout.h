@@ -104,6 +104,9 @@ void core_read_layout(struct core_layout *layout, Dwarf *dwarf, uint64_t bias);
  */
 const char *core_layout_problem(const struct core_layout *layout, const enum core_structure *structures);
 
+/* The layout of the core's program, read at the first call. */
+struct core_layout *core_layout_of(struct core *core);
+
 /* Print what the layout lacks on stderr; returns the number. For tests. */
 int core_layout_report(const struct core_layout *layout);
 

@@ -142,7 +142,7 @@ static void find_now(struct core_layout *layout)
 	}
 }
 
-static struct core_layout *layout_of(struct core *core)
+struct core_layout *core_layout_of(struct core *core)
 {
 	uint64_t bias = 0;
 	Dwarf *dwarf;
@@ -178,7 +178,7 @@ void core_close_layout(struct core *core)
 
 bool core_list(struct core *core, uint32_t index, struct core_list *list_ret)
 {
-	struct core_layout *layout = layout_of(core);
+	struct core_layout *layout = core_layout_of(core);
 	struct core_rows *rows;
 
 	must(index < ARRAY_COUNT(kinds));

@@ -248,6 +248,19 @@ static void crash_must(void *unused)
 	must(unused == crash_must);
 }
 
+/* Values that `fathom core` shows. */
+static volatile struct {
+	uint32_t used;
+	int32_t left;
+} crash_room = { .used = 3, .left = -2 };
+
+static void crash_check(void *unused)
+{
+	volatile uint32_t wanted = 5;
+
+	must(crash_room.used + wanted <= 7 || crash_room.left > 0);
+}
+
 static void crash_abort(void *unused)
 {
 	abort();
@@ -285,8 +298,8 @@ void method_engine_crash(struct rpc_request *request, const struct engine_crash_
 		const char *how;
 		void (*run)(void *ctx);
 	} ways[] = {
-		{ "store", crash_store }, { "stack", crash_stack }, { "must", crash_must },	{ "abort", crash_abort },
-		{ "call", crash_call },	  { "wild", crash_wild },   { "divide", crash_divide },
+		{ "store", crash_store }, { "stack", crash_stack }, { "must", crash_must }, { "check", crash_check },
+		{ "abort", crash_abort }, { "call", crash_call },   { "wild", crash_wild }, { "divide", crash_divide },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(ways) && p->reactor < reactors_count(); i++) {
