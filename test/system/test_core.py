@@ -116,6 +116,44 @@ class Core(CoreTest):
         logged = [json.loads(line) for line in engine.log_text().splitlines() if line.startswith('{"level":"ERROR"')]
         self.assertEqual([row["message"] for row in logged], ["crash: " + line for line in lines])
 
+    def test_the_commands_of_the_runbook_for_an_engine_that_is_gone_or_does_not_answer(self):
+        """Steps 1 and 2 of docs/runbook.md: each command there, as typed."""
+        with open(os.path.join(TOP, "docs", "runbook.md")) as f:
+            text = f.read()
+        running = self.engine("-m", self.two_cpus(), cwd=self.directory)
+        step = text[text.index("## 2 It does not answer"):text.index("## 3 A core hangs")]
+        commands = re.findall(r"(?m)^    \$ (.*)$", step)
+        self.assertEqual(commands, ["fathom trace threads -s rb"])
+        self.assertIn("control", self.typed(commands[0], running, ""))
+        self.assertEqual(running.stop(), 0)
+        engine, core = self.crashed("store")
+        step = text[text.index("## 1 It is gone"):text.index("## 2 It does not answer")]
+        commands = re.findall(r"(?m)^    \$ (.*)$", step)
+        self.assertEqual(commands, ["fathom trace stuck -s rb", "cat /dev/shm/rb_trace.pid6171.crash", "fathom core core crash", "fathom core core io"])
+        outputs = [self.typed(command, engine, core) for command in commands]
+        for output, wanted in zip(outputs, (f"# {engine.name} ", "crash of process ", "crash:     SIGSEGV: write of 4 bytes at address 0x40", "io: 0")):
+            self.assertIn(wanted, output)
+        # the commands in the tree
+        tree = text[:text.index("The same as a picture")]
+        for command in ("fathom trace stuck -s NAME", "ls /dev/shm/NAME_trace.*.crash", "fathom core core", "fathom trace threads -s NAME"):
+            self.assertIn(command, tree)
+            self.assertTrue(self.typed(command.replace("NAME", "rb"), engine, core), command)
+
+    def typed(self, command, engine, core):
+        """The output of a command of the runbook, for this engine and core."""
+        command = command.replace("rb_trace.pid6171", f"{engine.name}_trace.pid{engine.pid}").replace("-s rb", f"-s {engine.name}")
+        command = command.replace("rb_trace", engine.name + "_trace").replace("core core", f"core {core}")
+        path = os.path.dirname(FATHOM) + ":" + os.environ["PATH"]
+        done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, env=dict(os.environ, PATH=path))
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done.stdout
+
+    def test_a_failed_check_without_a_trace_has_its_text(self):
+        _, core = self.crashed("check", "--num-trace-entries", "0")
+        crash = core_json(core, "crash")["crash"]
+        self.assertIn("must(crash_room.used + wanted <= 7 || crash_room.left > 0) failed at src/data/engine/rpc/thread.c:", crash["text"])
+        self.assertEqual(crash["values"], "crash_room.used = 3, wanted = 5, crash_room.left = -2")
+
     # ---- the engine's objects ----
 
     def view(self, engine):

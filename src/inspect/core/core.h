@@ -43,6 +43,12 @@ struct reader;
 MUST_CHECK int core_open(const char *path, const char *program, struct core **core_ret, struct fathom_fault *why);
 void core_close(struct core *core); /* NULL is fine */
 
+/*
+ * Find the files of the program and its libraries. Until then core_info() has none. The functions that need them call it
+ * themselves.
+ */
+void core_load(struct core *core);
+
 struct core_info {
 	const char *path;
 	uint64_t bytes;

@@ -104,6 +104,11 @@ bool core_open_dwfl(struct core *core)
 	return core->can_unwind;
 }
 
+void core_load(struct core *core)
+{
+	(void)core_open_dwfl(core); /* without any file, remarks say so */
+}
+
 Dwarf *core_program_dwarf(struct core *core, uint64_t *bias_ret)
 {
 	Dwarf_Addr bias = 0;

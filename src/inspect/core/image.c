@@ -76,17 +76,21 @@ const char *core_remark_at(const struct core *core, uint32_t index)
 
 const struct core_segment *core_segment_of(const struct core *core, uint64_t address)
 {
-	uint32_t low = 0, high = core->segment_count;
+	uint32_t low = 0, high = core->segment_count, latest = *core->latest_segment;
 
+	if (latest < high && address >= core->segments[latest].from && address < core->segments[latest].to)
+		return &core->segments[latest];
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (address < core->segments[middle].from)
+		if (address < core->segments[middle].from) {
 			high = middle;
-		else if (address >= core->segments[middle].to)
+		} else if (address >= core->segments[middle].to) {
 			low = middle + 1;
-		else
+		} else {
+			*core->latest_segment = middle;
 			return &core->segments[middle];
+		}
 	}
 	return NULL;
 }
@@ -443,6 +447,7 @@ int core_open(const char *path, const char *program, struct core **core_ret, str
 		return rc;
 	}
 	core->machine = elf.e_machine;
+	core->latest_segment = core_keep(core, sizeof(*core->latest_segment));
 	core->info.path = core_keep_text(core, path, strlen(path));
 	if (program) {
 		core->program_file = strdup(program);

@@ -56,6 +56,7 @@ struct core {
 	uint16_t machine;
 	struct core_segment *segments; /* by address, without overlaps */
 	uint32_t segment_count;
+	uint32_t *latest_segment;    /* that was looked up: most lookups are for the same one */
 	struct core_file_row *files; /* by address */
 	uint32_t file_count;
 	struct core_thread *threads;

@@ -35,7 +35,7 @@ static struct core_cell *add_cell(struct core_rows *rows)
 	struct core_cell *cell;
 
 	if (rows->cell_count == rows->cell_room) {
-		rows->cell_room = rows->cell_room ? 2 * rows->cell_room : 256;
+		rows->cell_room = rows->cell_room ? 2 * rows->cell_room : 1024;
 		rows->cells = realloc(rows->cells, rows->cell_room * sizeof(*rows->cells));
 		must(rows->cells);
 	}

@@ -36,7 +36,13 @@ const uint8_t *core_part_of(const struct core_layout *layout, const uint8_t *obj
 const char *core_chars(struct core_layout *layout, const uint8_t *object, enum core_field field)
 {
 	const struct core_place *place = &layout->fields[field];
+	const char *text = (const char *)object + place->offset;
 
+	/* most texts can be used where they are */
+	for (size_t i = 0; i < place->bytes && (unsigned char)text[i] >= 0x20 && text[i] != 0x7f; i++) {
+		if (i + 1 < place->bytes && !text[i + 1])
+			return text;
+	}
 	return core_keep_text(layout->core, (const char *)object + place->offset, place->bytes);
 }
 

@@ -213,28 +213,43 @@ static void put_trace(struct core *core, uint64_t count)
 	putchar(']');
 }
 
+static void put_part(struct core *core, const struct core_request *request, enum core_part part)
+{
+	struct core_crash crash;
+
+	switch (part) {
+	case CORE_PART_PROGRAM:
+		put_program(core_info(core));
+		break;
+	case CORE_PART_CRASH:
+		core_crash(core, &crash);
+		put_crash(&crash);
+		break;
+	case CORE_PART_THREADS:
+		put_threads(core);
+		break;
+	case CORE_PART_MAPPINGS:
+		put_mappings(core);
+		break;
+	case CORE_PART_TRACE:
+	case CORE_PARTS:
+		put_trace(core, request->record_count);
+		break;
+	}
+}
+
 void core_print_json(struct core *core, const struct core_request *request)
 {
 	bool is_first = true;
-	struct core_crash crash;
 	struct core_list list;
 
-	core_crash(core, &crash); /* first: it loads the program */
+	core_load(core);
 	putchar('{');
 	for (int part = 0; part < CORE_PARTS; part++) {
 		if (!request->parts[part])
 			continue;
 		put_comma(&is_first);
-		if (part == CORE_PART_PROGRAM)
-			put_program(core_info(core));
-		else if (part == CORE_PART_CRASH)
-			put_crash(&crash);
-		else if (part == CORE_PART_THREADS)
-			put_threads(core);
-		else if (part == CORE_PART_MAPPINGS)
-			put_mappings(core);
-		else
-			put_trace(core, request->record_count);
+		put_part(core, request, (enum core_part)part);
 	}
 	for (uint32_t i = 0; core_list_name(i); i++) {
 		if (!request->lists[i] || !core_list(core, i, &list))

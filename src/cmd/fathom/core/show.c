@@ -231,11 +231,13 @@ void core_show(struct core *core, const struct core_request *request)
 	struct core_list list;
 	bool has_lists = false;
 
-	core_crash(core, &crash); /* first: it loads the program */
+	core_load(core);
 	if (request->parts[CORE_PART_PROGRAM])
 		show_program(core_info(core));
-	if (request->parts[CORE_PART_CRASH])
+	if (request->parts[CORE_PART_CRASH]) {
+		core_crash(core, &crash);
 		show_crash(&crash);
+	}
 	if (request->parts[CORE_PART_THREADS])
 		show_threads(core);
 	if (request->parts[CORE_PART_MAPPINGS])
