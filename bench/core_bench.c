@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* core_bench CORE - the time to open a core, to read the program's layout, and to walk its longest list. For bench/core.py. */
+/* core_bench CORE - times to open a core, to read the program's layout, and to walk a list. For bench/core.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
