@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test soak test-help check format probe-page fault-page method-page metric-page operation-pages bench fuzz stats deb install clean
+.PHONY: help deps build run test soak test-help check format probe-page finding-page fault-page method-page metric-page operation-pages bench fuzz stats deb install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ format: ## Format the sources
 probe-page: ## Write docs/probes.md and docs/states.md from the tables of probes
 	@src/base/observe/probe/page.py > docs/probes.md
 	@src/base/observe/probe/page.py --states > docs/states.md
+
+finding-page: ## Write docs/findings.md from the table of findings of fathom doctor
+	@src/inspect/doctor/generate.py --page src/inspect/doctor/findings.def > docs/findings.md
 
 fault-page: ## Write docs/faults.md from the table of faults
 	@src/control/fault/generate.py --page src/control/fault/faults.def > docs/faults.md

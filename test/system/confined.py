@@ -5,6 +5,8 @@ confined [--as-root] TEST.py - run a system test under the strictest conditions:
 and with a /dev/shm of 64 MiB. --as-root: as root, with io_uring and the usual
 size of /dev/shm; only the namespaces and copies below remain.
 
+A test of test/ward also has process ids of its own: the doctor looks at all processes of a machine.
+
 The test, the engine and the tools all run in mount and network namespaces of their own, with copies of the programs in a folder that
 the user may read. So confined tests share no port, shared memory or probe, and run side by side.
 """
@@ -42,6 +44,7 @@ def copy_programs(directory):
         os.makedirs(os.path.join(directory, readers))
         for path in glob.glob(os.path.join(TOP, readers, "*.py")):
             shutil.copy(path, os.path.join(directory, readers))
+    shutil.copytree(os.path.join(TOP, "test", "ward"), os.path.join(directory, "test", "ward"), ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(os.path.join(TOP, "test", "make-certificates"), os.path.join(directory, "test"))
     for name in ("scripts", "gdb", os.path.join("test", "keys"), os.path.join("src", "rpc", "proto"), os.path.join("src", "control", "operation"),
                  os.path.join("src", "control", "fault"), os.path.join("packaging", "prometheus")):
@@ -101,9 +104,12 @@ def main():
         env = dict(os.environ, FATHOM_BIN=os.path.join(directory, "build", "bin"), PYTHONDONTWRITEBYTECODE="1")
         if not as_root:
             env.update(FATHOM_CONFINED="1", HOME=directory, FATHOM_STUCK_SECONDS="5")
-        command = [sys.executable, os.path.join(directory, unittest_tap), os.path.join(directory, "test", "system", os.path.basename(path))]
+        folder = os.path.basename(os.path.dirname(os.path.abspath(path)))
+        command = [sys.executable, os.path.join(directory, unittest_tap), os.path.join(directory, "test", folder, os.path.basename(path))]
         if os.path.realpath(sys.executable).startswith("/root/"):
             command[0] = "/usr/bin/python3"
+        if folder == "ward":
+            command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
         return subprocess.call(command, env=env, preexec_fn=lambda: enter_namespaces(directory, as_root))
 
 

@@ -16,6 +16,8 @@ static const struct option_command commands[] = {
 	  .operands = OPTION_FILES, .run = cmd_core, .table = &core_table },
 	{ "ddb", NULL, "look into the storage of an engine without an engine; verify and repair it", .run = cmd_ddb,
 	  .table = &ddb_table },
+	{ "doctor", NULL, "find what is wrong with an engine: causes first, with evidence and what to do",
+	  .run = cmd_doctor, .table = &doctor_table },
 	{ "host", NULL, "hosts that attach volumes: where they are connected, and since when", .run = cmd_host,
 	  .table = &host_table },
 	{ "network", NULL, "network interfaces of the system's hosts", .run = cmd_network, .table = &network_table },

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* target - finds the process, the trace file and the control socket of an engine; no call here can block. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cmd/fathom/doctor/doctor.h"
+#include "cmd/fathom/top/top.h"
+#include "inspect/trace/trace_file.h"
+
+/* The process that listens on a socket; 0: not known. */
+static int32_t listener_of(const char *path)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct ucred peer = { .pid = 0 };
+	socklen_t bytes = sizeof(peer);
+
+	if (fd < 0 || text_copy(address.sun_path, sizeof(address.sun_path), path) != 0 ||
+	    connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0)
+		peer.pid = 0;
+	if (fd >= 0)
+		close(fd);
+	return peer.pid;
+}
+
+static void find_socket_of(struct doctor_target *target)
+{
+	char text[16], path[TOP_PATH_BYTES];
+	struct fathom_fault why;
+
+	snprintf(text, sizeof(text), "%d", target->pid);
+	if (target->pid > 0 && top_find_socket(text, path, &why) == 0)
+		(void)text_copy(target->socket, sizeof(target->socket), path); /* longer than a socket's path */
+	else
+		(void)text_copy(target->no_socket, sizeof(target->no_socket),
+				target->pid > 0 ? why.text : "the engine does not run");
+}
+
+/*
+ * The process of a trace file. A dead one's number is used only while it is free: with it the core may be found. An SPDK
+ * target may have no number in its file's name.
+ */
+static int find_by_trace(struct doctor_target *target, struct fathom_fault *why)
+{
+	struct reader *reader;
+	const struct reader_info *info;
+	int rc = reader_open(target->trace, &reader, why);
+
+	if (rc)
+		return rc;
+	info = reader_info(reader);
+	if (info->liveness == READER_ALIVE || (info->died && info->pid > 0 && kill(info->pid, 0) != 0 && errno == ESRCH))
+		target->pid = info->pid;
+	if (info->liveness == READER_ALIVE)
+		find_socket_of(target);
+	else
+		snprintf(target->no_socket, sizeof(target->no_socket), "the engine does not run");
+	reader_close(reader);
+	return 0;
+}
+
+static void find_trace_of(struct doctor_target *target)
+{
+	struct fathom_fault why;
+
+	if (reader_find_newest(NULL, NULL, target->pid, target->trace, sizeof(target->trace), &why) != 0)
+		target->trace[0] = '\0';
+}
+
+static int find_by_pid(struct doctor_target *target, int32_t pid, struct fathom_fault *why)
+{
+	target->pid = pid;
+	find_trace_of(target);
+	if (target->trace[0])
+		return find_by_trace(target, why);
+	if (kill(pid, 0) != 0 && errno == ESRCH)
+		return fault(why, -ESRCH, "there is no process %d, and no trace file of one with this number", pid);
+	find_socket_of(target);
+	return 0;
+}
+
+static int find_by_socket(struct doctor_target *target, const char *path, struct fathom_fault *why)
+{
+	target->pid = listener_of(path);
+	if (target->pid > 0)
+		find_trace_of(target);
+	else
+		return fault(why, -ECONNREFUSED, "%s: no process listens there", path);
+	(void)text_copy(target->socket, sizeof(target->socket), path);
+	return 0;
+}
+
+static bool is_evidence(const char *path)
+{
+	char begin[16] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd >= 0 ? read(fd, begin, sizeof(begin) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return got > 0 && (begin[0] == '{' || strncmp(begin, "evidence.json", strlen("evidence.json")) == 0);
+}
+
+static int find_by_path(struct doctor_target *target, const char *path, struct fathom_fault *why)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return fault(why, -errno, "%.200s: %s", path, strerror(errno));
+	if (S_ISSOCK(st.st_mode))
+		return find_by_socket(target, path, why);
+	if (text_copy(is_evidence(path) ? target->evidence : target->trace, PATH_MAX, path) != 0)
+		return fault(why, -ENAMETOOLONG, "%.200s: too long", path);
+	return target->evidence[0] ? 0 : find_by_trace(target, why);
+}
+
+/* The only engine that runs, else the one that ended last. */
+static int find_any(struct doctor_target *target, struct fathom_fault *why)
+{
+	char path[TOP_PATH_BYTES];
+	struct fathom_fault no_socket;
+	int rc = top_find_socket(NULL, path, &no_socket);
+
+	if (rc == 0 && find_by_socket(target, path, &no_socket) == 0)
+		return 0;
+	if (rc == -EEXIST)
+		return fault(why, rc, "%s", no_socket.text);
+	*target = (struct doctor_target){ .pid = 0 };
+	rc = reader_find_newest(NULL, NULL, 0, target->trace, sizeof(target->trace), why);
+	return rc ? rc : find_by_trace(target, why);
+}
+
+int doctor_find(const char *name, struct doctor_target *target_ret, struct fathom_fault *why)
+{
+	struct stat st;
+	uint64_t pid;
+	int rc;
+
+	*target_ret = (struct doctor_target){ .pid = 0 };
+	if (!name)
+		return find_any(target_ret, why);
+	if (text_parse_u64(name, 10, INT32_MAX, &pid) == 0 && pid > 0)
+		return find_by_pid(target_ret, (int32_t)pid, why);
+	if (strchr(name, '/') || stat(name, &st) == 0)
+		return find_by_path(target_ret, name, why);
+	rc = reader_find_newest(NULL, name, 0, target_ret->trace, sizeof(target_ret->trace), why);
+	return rc ? rc : find_by_trace(target_ret, why);
+}

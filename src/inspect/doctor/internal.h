@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* internal - shared by the files of inspect/doctor. */
+#ifndef INSPECT_DOCTOR_INTERNAL_H
+#define INSPECT_DOCTOR_INTERNAL_H
+
+#include "inspect/doctor/doctor.h"
+
+/* ---- JSON ---- */
+
+/* Add a value to an object or a list; takes `value`. A text that is not UTF-8 (NULL) is left out. */
+void doc_put(json_t *object, const char *key, json_t *value);
+void doc_add(json_t *list, json_t *value);
+json_t *new_object(void);
+json_t *new_list(void);
+/* A text with each invalid byte replaced. */
+json_t *new_text(const char *text);
+json_t *new_text_of(const char *text, size_t bytes);
+
+/* The value at "a.b.c"; NULL: not there. Pure. */
+const json_t *doc_at(const json_t *from, const char *path);
+int64_t number_at(const json_t *from, const char *path, int64_t otherwise);
+double real_at(const json_t *from, const char *path, double otherwise);
+const char *text_at(const json_t *from, const char *path); /* "": none */
+bool is_at(const json_t *from, const char *path);	   /* true: there, and JSON's true */
+
+/* ---- texts of values, for findings ---- */
+
+enum { SHORT_TEXT_BYTES = 32 };
+
+/* "1.507 s", "2 min 5 s", "3 h 10 min" */
+const char *duration_text(uint64_t ms, char to[SHORT_TEXT_BYTES]);
+/* "120 us", "3.4 ms", "1.2 s" */
+const char *latency_text(double us, char to[SHORT_TEXT_BYTES]);
+/* "1.5 GiB" */
+const char *bytes_text(uint64_t bytes, char to[SHORT_TEXT_BYTES]);
+
+/* ---- files of /proc and /sys ---- */
+
+enum { PROC_BYTES_MAX = 16384 };
+
+/* Read a small file into `to`, NUL-terminated, without blanks at its end. Errors: -errno. */
+MUST_CHECK int read_small(const char *path, char *to, size_t bytes);
+/* Read a number. False: not there, or not a number. */
+MUST_CHECK bool read_number(const char *path, int64_t *number_ret);
+/* The rest of the line of `text` that begins with `key`, without blanks in front; "": none. */
+const char *line_of(const char *text, const char *key, char *to, size_t bytes);
+
+/* ---- parts of sources ---- */
+
+struct reader;
+
+/* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read. */
+json_t *traced_events(struct doctor_out *out, struct reader *reader);
+/* traced_requests.c: groups of requests under way; ended lives that were kept. */
+json_t *traced_under_way(const struct reader *reader);
+json_t *traced_kept(const struct reader *reader);
+/* process.c */
+json_t *process_threads(int32_t pid);
+/* Add what happened to each thread since `threads` was read. */
+void process_threads_again(int32_t pid, json_t *threads);
+/* program.c */
+json_t *process_program(int32_t pid);
+json_t *process_libraries(int32_t pid);
+/* cgroup.c: the limits of its cgroups, and what they cost so far. */
+json_t *process_cgroups(int32_t pid);
+
+/* ---- rules: each reads the evidence and adds findings ---- */
+
+void rules_process(const json_t *evidence, struct findings *list);
+void rules_threads(const json_t *evidence, struct findings *list);
+void rules_machine(const json_t *evidence, struct findings *list);
+void rules_files(const json_t *evidence, struct findings *list);
+void rules_devices(const json_t *evidence, struct findings *list);
+void rules_storage(const json_t *evidence, struct findings *list);
+void rules_hosts(const json_t *evidence, struct findings *list);
+void rules_requests(const json_t *evidence, struct findings *list);
+void rules_control(const json_t *evidence, struct findings *list);
+void rules_program(const json_t *evidence, struct findings *list);
+
+/* The name and process id of the engine, for texts. */
+const char *engine_name(const json_t *evidence);
+int64_t engine_pid(const json_t *evidence);
+/* Does the process run? */
+bool is_running(const json_t *evidence);
+/* "-f PATH": the argument of `fathom trace` for this engine. */
+const char *trace_option(const json_t *evidence, char *to, size_t bytes);
+
+enum {
+	HUNG_MS = 2000,		/* an I/O, a request, a turn of a reactor that takes this long has a fault */
+	RECENT_MS = 10 * 60000, /* an event this long ago is of the present trouble */
+	TRACE_OPTION_BYTES = 320,
+};
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rules_threads - does a thread not turn? The trace says what it runs and since when, the kernel whether it uses the CPU or
+ * waits, and for what.
+ */
+#include <string.h>
+
+#include "base/bits.h"
+#include "inspect/doctor/findings.gen.h"
+#include "inspect/doctor/internal.h"
+
+enum { SILENT_MS = 5000, CALL_TEXT_BYTES = 192, BUSY_PERCENT = 50 };
+
+/* Of x86-64: calls in which an engine's thread can wait. */
+static const char *call_name(int64_t number)
+{
+	static const struct {
+		int64_t number;
+		const char *name;
+	} calls[] = { { 0, "read" },
+		      { 1, "write" },
+		      { 3, "close" },
+		      { 4, "stat" },
+		      { 5, "fstat" },
+		      { 7, "poll" },
+		      { 17, "pread64" },
+		      { 18, "pwrite64" },
+		      { 19, "readv" },
+		      { 20, "writev" },
+		      { 35, "nanosleep" },
+		      { 44, "sendto" },
+		      { 45, "recvfrom" },
+		      { 46, "sendmsg" },
+		      { 47, "recvmsg" },
+		      { 61, "wait4" },
+		      { 74, "fsync" },
+		      { 75, "fdatasync" },
+		      { 82, "rename" },
+		      { 137, "statfs" },
+		      { 138, "fstatfs" },
+		      { 202, "futex" },
+		      { 230, "clock_nanosleep" },
+		      { 232, "epoll_wait" },
+		      { 257, "openat" },
+		      { 262, "newfstatat" },
+		      { 281, "epoll_pwait" },
+		      { 285, "fallocate" },
+		      { 295, "preadv" },
+		      { 296, "pwritev" },
+		      { 426, "io_uring_enter" } };
+
+	for (size_t i = 0; i < ARRAY_COUNT(calls); i++) {
+		if (calls[i].number == number)
+			return calls[i].name;
+	}
+	return "a system call";
+}
+
+/* The kernel's view of the thread; NULL: none. */
+static const json_t *find_thread(const json_t *evidence, int64_t tid)
+{
+	const json_t *thread;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "process.threads"), i, thread) {
+		if (number_at(thread, "tid", 0) == tid)
+			return thread;
+	}
+	return NULL;
+}
+
+/* "nanosleep() in hrtimer_nanosleep" */
+static const char *where_text(const json_t *thread, char to[CALL_TEXT_BYTES])
+{
+	int64_t call = number_at(thread, "syscall", -1);
+	const char *wchan = text_at(thread, "wchan");
+
+	if (!thread)
+		snprintf(to, CALL_TEXT_BYTES, "not known where");
+	else if (call >= 0)
+		snprintf(to, CALL_TEXT_BYTES, "%s()%s%s", call_name(call), wchan[0] ? " in " : "", wchan);
+	else if (wchan[0])
+		snprintf(to, CALL_TEXT_BYTES, "%s", wchan);
+	else
+		snprintf(to, CALL_TEXT_BYTES, "state %s", text_at(thread, "state"));
+	return to;
+}
+
+static void show_thread(const json_t *evidence, struct finding *it, const json_t *traced, const json_t *thread)
+{
+	char option[TRACE_OPTION_BYTES];
+	const json_t *frame;
+	size_t i;
+
+	finding_shows(it, "thread %s, tid %" PRId64 ", CPU %" PRId64, text_at(traced, "name"), number_at(traced, "tid", 0),
+		      number_at(traced, "cpu", -1));
+	if (thread)
+		finding_shows(it, "state %s; in %" PRId64 " ms it ran for %.0f ms and waited %.0f ms for a CPU",
+			      text_at(thread, "state"), number_at(evidence, "process.interval_ms", 0),
+			      real_at(thread, "ran_ms", 0), real_at(thread, "waited_ms", 0));
+	json_array_foreach ((json_t *)doc_at(thread, "stack"), i, frame)
+		finding_shows(it, "stack in the kernel: %s", json_string_value(frame));
+	finding_see(it, "fathom trace threads%s", trace_option(evidence, option, sizeof(option)));
+	finding_see(it, "gdb -p %" PRId64 " -batch -ex 'thread apply all bt'", engine_pid(evidence));
+}
+
+static bool uses_cpu(const json_t *evidence, const json_t *thread)
+{
+	double interval_ms = real_at(evidence, "process.interval_ms", 0);
+
+	return interval_ms > 0 && real_at(thread, "ran_ms", 0) * 100 >= BUSY_PERCENT * interval_ms;
+}
+
+/* A thread that has run one poller or message for too long. */
+static void judge_thread(const json_t *evidence, const json_t *traced, struct findings *list)
+{
+	const json_t *thread = find_thread(evidence, number_at(traced, "tid", 0));
+	int64_t running_ms = number_at(traced, "running_ms", 0);
+	char since[SHORT_TEXT_BYTES], where[CALL_TEXT_BYTES], what[256];
+	const char *name = text_at(traced, "name"), *state = text_at(thread, "state");
+	bool control = strcmp(name, "control") == 0, runs = strcmp(state, "R") == 0 || uses_cpu(evidence, thread);
+	struct finding *it;
+
+	if (running_ms < HUNG_MS || strcmp(state, "T") == 0 || strcmp(state, "t") == 0)
+		return;
+	snprintf(what, sizeof(what), "%s%s%s", text_at(traced, "running"), text_at(traced, "of")[0] ? " of " : "",
+		 text_at(traced, "of"));
+	duration_text((uint64_t)running_ms, since);
+	where_text(thread, where);
+	if (control)
+		it = runs ? find_control_runaway(list, FINDING_CERTAIN, what)
+			  : find_control_blocked(list, FINDING_CERTAIN, what, where);
+	else
+		it = runs ? find_reactor_runaway(list, FINDING_CERTAIN, name, what, since)
+			  : find_reactor_blocked(list, thread ? FINDING_CERTAIN : FINDING_LIKELY, name, what, since, where);
+	show_thread(evidence, it, traced, thread);
+}
+
+static void judge_socket(const json_t *evidence, struct findings *list)
+{
+	const char *silent = text_at(evidence, "answers.silent"), *missing = text_at(evidence, "answers.missing");
+	struct finding *it;
+
+	if (silent[0]) {
+		it = find_control_silent(list, FINDING_CERTAIN, text_at(evidence, "answers.socket"), silent);
+		finding_see(it, "fathom rpc -t 2 -s %s spdk_get_version", text_at(evidence, "answers.socket"));
+	} else if (missing[0]) {
+		it = find_control_missing(list, FINDING_CERTAIN, missing);
+		finding_see(it, "ss -xlp | grep %" PRId64, engine_pid(evidence));
+	}
+}
+
+void rules_threads(const json_t *evidence, struct findings *list)
+{
+	int64_t silent_ms = number_at(evidence, "trace.silent_ms", 0);
+	char since[SHORT_TEXT_BYTES];
+	const json_t *traced;
+	struct finding *it;
+	size_t i;
+
+	if (!is_running(evidence))
+		return;
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, traced)
+		judge_thread(evidence, traced, list);
+	if (silent_ms >= SILENT_MS) {
+		it = find_process_silent(list, FINDING_CERTAIN, duration_text((uint64_t)silent_ms, since));
+		finding_see(it, "grep -H . /proc/%" PRId64 "/task/*/wchan", engine_pid(evidence));
+	}
+	judge_socket(evidence, list);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * threads - the threads of the process: state, what they wait for in the kernel, on which CPUs they may run, and how long
+ * they ran and waited for a CPU between two looks.
+ *
+ * A stack and a system call are readable only for root; what is refused is left out.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "inspect/doctor/internal.h"
+
+enum { THREADS_MAX = 1024, PATH_BYTES = 128, LINE_BYTES = 256, FRAMES_MAX = 12 };
+
+/* Read /proc/PID/task/TID/NAME. */
+static bool read_of_thread(int32_t pid, int64_t tid, const char *name, char *to, size_t bytes)
+{
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%" PRId64 "/%s", pid, tid, name);
+	return read_small(path, to, bytes) == 0;
+}
+
+/* The functions of a stack in the kernel, the innermost first: "[<0>] hrtimer_nanosleep+0x99/0x120". */
+static json_t *stack_of(const char *text)
+{
+	json_t *stack = new_list();
+
+	for (const char *line = text; *line && json_array_size(stack) < FRAMES_MAX;) {
+		size_t bytes = strcspn(line, "\n");
+		const char *name = memchr(line, ']', bytes);
+
+		if (name) {
+			name += 1 + strspn(name + 1, " ");
+			doc_add(stack, new_text_of(name, strcspn(name, "+\n")));
+		}
+		line += bytes + (line[bytes] == '\n');
+	}
+	return stack;
+}
+
+static void put_waiting(int32_t pid, int64_t tid, json_t *thread)
+{
+	char text[PROC_BYTES_MAX];
+
+	if (read_of_thread(pid, tid, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
+		doc_put(thread, "wchan", new_text(text));
+	if (read_of_thread(pid, tid, "syscall", text, sizeof(text)) && strcmp(text, "running") != 0)
+		doc_put(thread, "syscall", json_integer(strtoll(text, NULL, 10)));
+	if (read_of_thread(pid, tid, "stack", text, sizeof(text)))
+		doc_put(thread, "stack", stack_of(text));
+}
+
+/* Nanoseconds on a CPU, and waiting for one. */
+static bool read_schedule(int32_t pid, int64_t tid, int64_t *ran_ret, int64_t *waited_ret)
+{
+	char text[LINE_BYTES];
+
+	return read_of_thread(pid, tid, "schedstat", text, sizeof(text)) &&
+	       sscanf(text, "%" SCNd64 " %" SCNd64, ran_ret, waited_ret) == 2;
+}
+
+static void put_thread_status(int32_t pid, int64_t tid, json_t *thread)
+{
+	char text[PROC_BYTES_MAX], line[LINE_BYTES];
+	int64_t tracer;
+
+	if (!read_of_thread(pid, tid, "status", text, sizeof(text)))
+		return;
+	doc_put(thread, "name", new_text(line_of(text, "Name:", line, sizeof(line))));
+	line_of(text, "State:", line, sizeof(line));
+	doc_put(thread, "state", new_text_of(line, line[0] ? 1 : 0));
+	doc_put(thread, "cpus", new_text(line_of(text, "Cpus_allowed_list:", line, sizeof(line))));
+	tracer = strtoll(line_of(text, "TracerPid:", line, sizeof(line)), NULL, 10);
+	if (tracer > 0)
+		doc_put(thread, "tracer", json_integer(tracer));
+}
+
+static json_t *look_at_thread(int32_t pid, int64_t tid)
+{
+	json_t *thread = new_object();
+	int64_t ran, waited;
+
+	doc_put(thread, "tid", json_integer(tid));
+	put_thread_status(pid, tid, thread);
+	put_waiting(pid, tid, thread);
+	if (read_schedule(pid, tid, &ran, &waited)) {
+		doc_put(thread, "ran_ns", json_integer(ran));
+		doc_put(thread, "waited_ns", json_integer(waited));
+	}
+	return thread;
+}
+
+json_t *process_threads(int32_t pid)
+{
+	json_t *threads = new_list();
+	char path[PATH_BYTES];
+	struct dirent *entry;
+	DIR *directory;
+	uint64_t tid;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	directory = opendir(path);
+	while (directory && json_array_size(threads) < THREADS_MAX && (entry = readdir(directory))) {
+		if (text_parse_u64(entry->d_name, 10, INT32_MAX, &tid) == 0)
+			doc_add(threads, look_at_thread(pid, (int64_t)tid));
+	}
+	if (directory)
+		closedir(directory);
+	return threads;
+}
+
+void process_threads_again(int32_t pid, json_t *threads)
+{
+	json_t *thread;
+	size_t i;
+
+	json_array_foreach (threads, i, thread) {
+		int64_t tid = number_at(thread, "tid", 0), ran, waited;
+
+		if (!json_object_get(thread, "ran_ns") || !read_schedule(pid, tid, &ran, &waited))
+			continue;
+		doc_put(thread, "ran_ms", json_real((double)(ran - number_at(thread, "ran_ns", ran)) / 1e6));
+		doc_put(thread, "waited_ms", json_real((double)(waited - number_at(thread, "waited_ns", waited)) / 1e6));
+		put_thread_status(pid, tid, thread);
+		put_waiting(pid, tid, thread);
+	}
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The order of findings, rules over evidence that was written by hand, sources that hang or crash, and removed secrets. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "inspect/doctor/doctor.h"
+#include "inspect/doctor/findings.gen.h"
+
+/* ---- findings of evidence ---- */
+
+static struct findings *judge(const char *text)
+{
+	json_error_t error;
+	json_t *evidence = json_loads(text, 0, &error);
+	struct findings *list;
+
+	if (!evidence)
+		fail_msg("%s: %s", error.text, text);
+	list = doctor_judge(evidence);
+	json_decref(evidence);
+	return list;
+}
+
+/* The only finding of `text` is `name`; "": there is none. */
+static void check_only(const char *text, const char *name)
+{
+	struct findings *list = judge(text);
+
+	for (uint32_t i = 0; i < list->count; i++)
+		assert_string_equal(finding_name(&list->rows[i]), i == 0 ? name : "one finding");
+	if (list->count != (name[0] != '\0'))
+		fail_msg("%u findings of %s", list->count, text);
+	findings_destroy(list);
+}
+
+#define ALIVE "\"trace\": {\"state\": \"alive\", \"pid\": 7"
+
+static void no_evidence_gives_no_finding(void **state)
+{
+	(void)state;
+	check_only("{}", "");
+	check_only("{" ALIVE "}}", "");
+}
+
+static void each_row_of_evidence_gives_its_finding(void **state)
+{
+	(void)state;
+	check_only("{" ALIVE ", \"clock_steps\": [{\"by_ms\": -3600000, \"ago_ms\": 60000}]}}", "clock_stepped");
+	check_only("{" ALIVE ", \"clock_steps\": [{\"by_ms\": -3600000, \"ago_ms\": 86400000}]}}", "");
+	check_only("{" ALIVE ", \"clock_off_ms\": 5000}}", "clock_stepped");
+	check_only("{" ALIVE ", \"silent_ms\": 6000}}", "process_silent");
+	check_only("{" ALIVE "}, \"certificates\": {\"/a.crt\": {\"left_s\": -86400}}}", "certificate_expired");
+	check_only("{" ALIVE "}, \"certificates\": {\"/a.crt\": {\"left_s\": 86400}}}", "certificate_expiring");
+	check_only("{" ALIVE "}, \"certificates\": {\"/a.crt\": {\"left_s\": 31536000}}}", "");
+	check_only("{" ALIVE "}, \"process\": {\"swapped_kib\": 500, \"resident_kib\": 1000}}", "memory_swapped");
+	check_only("{" ALIVE "}, \"process\": {\"cgroups\": [{\"path\": \"/a\", \"memory\": 99, \"memory_max\": 100}]}}",
+		   "memory_near_limit");
+	check_only("{" ALIVE "}, \"files\": {\"systems\": {\"/a\": {\"read_only\": true}}}}", "file_system_read_only");
+	check_only("{" ALIVE "}, \"files\": {\"systems\": {\"/a\": {\"inodes\": 9, \"inodes_free\": 0}}}}",
+		   "inodes_exhausted");
+	check_only("{" ALIVE "}, \"files\": {\"systems\": {\"/a\": {\"size\": 100000000, \"free\": 1900000}}}}",
+		   "file_system_nearly_full");
+	check_only("{" ALIVE "}, \"files\": {\"devices\": {\"/dev/sda\": {\"name\": \"sda\", \"errors\": 4}}}}",
+		   "block_device_errors");
+	check_only("{" ALIVE "}, \"answers\": {\"pools\": {\"storage\": {\"state\": \"FAILED\"}}}}", "storage_failed");
+	check_only("{" ALIVE "}, \"answers\": {\"pools\": {\"pools\": [{\"name\": \"p\", \"used_percent\": 96}]}}}",
+		   "pool_nearly_full");
+	check_only("{" ALIVE "}, \"answers\": {\"pools\": {\"pools\": [{\"name\": \"p\", \"used_percent\": 100}]}}}",
+		   "pool_full");
+	check_only("{" ALIVE "}, \"answers\": {\"volumes\": [{\"name\": \"a\", \"state\": \"READ_ONLY\"}]}}", "data_lost");
+	check_only("{" ALIVE "}, \"answers\": {\"control\": {\"instance\": 0, \"state\": \"READY\"}}}", "rank_not_joined");
+	check_only("{" ALIVE "}, \"answers\": {\"control\": {\"state\": \"ALONE\"}}}", "");
+	check_only("{" ALIVE "}, \"machine\": {\"times_before\": {\"all\": 100, \"steal\": 0}, "
+		   "\"times\": {\"all\": 200, \"steal\": 20}}}",
+		   "cpu_stolen");
+	check_only("{" ALIVE ", \"under_way\": [{\"object\": \"nvmf_req\", \"stage\": \"EXECUTING\", \"hung\": 1}]}}",
+		   "requests_waiting");
+	check_only("{" ALIVE ", \"under_way\": [{\"object\": \"nvmf_req\", \"stage\": \"WAIT_EVENT\", \"resting\": true, "
+		   "\"hung\": 1}]}}",
+		   "");
+	check_only("{" ALIVE ", \"points_off\": 3}}", "trace_incomplete");
+	check_only("{" ALIVE ", \"spdk\": true, \"points_off\": 3}}", "");
+	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"|/bin/keep\", \"limits\": {\"core\": 0}}}", "");
+	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"core\", \"limits\": {\"core\": null}}}", "");
+	check_only("{" ALIVE "}, \"files\": {\"refused\": \"Permission denied\"}}", "evidence_missing");
+}
+
+/* A thread with the state and CPU time of the kernel's view, that has run one poller for 3 s. */
+static void check_thread(const char *thread, const char *kernel, const char *name)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE ", \"threads\": [{\"name\": \"%s\", \"tid\": 8, \"running\": \"p\", \"running_ms\": 3000}]}, "
+		 "\"process\": {\"interval_ms\": 1000, \"threads\": [{\"tid\": 8, %s}]}}",
+		 thread, kernel);
+	check_only(text, name);
+}
+
+static void a_thread_that_does_not_turn_waits_or_uses_the_cpu(void **state)
+{
+	(void)state;
+	check_thread("reactor_0", "\"state\": \"R\", \"ran_ms\": 900", "reactor_runaway");
+	check_thread("reactor_0", "\"state\": \"S\", \"ran_ms\": 900", "reactor_runaway");
+	check_thread("reactor_0", "\"state\": \"S\", \"ran_ms\": 0, \"syscall\": 230", "reactor_blocked");
+	check_thread("control", "\"state\": \"D\", \"ran_ms\": 0, \"wchan\": \"folio_wait\"", "control_blocked");
+	check_thread("control", "\"state\": \"R\", \"ran_ms\": 990", "control_runaway");
+}
+
+/* ---- the end of a process ---- */
+
+static void the_file_of_a_dead_process_says_how_it_ended(void **state)
+{
+	(void)state;
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true}}", "process_killed");
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": false}}", ""); /* a copy of a live engine's file */
+	check_only("{\"trace\": {\"state\": \"ended\"}}", "process_ended");
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"must\"}}}", "must_failed");
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"frozen\": {\"why\": \"signal\", \"signal\": 11}}}",
+		   "process_crashed");
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"pid\": 7, \"last_sign_s\": 100}, "
+		   "\"machine\": {\"kills\": [{\"pid\": 7, \"at_s\": 101}]}}",
+		   "killed_out_of_memory");
+	check_only("{\"trace\": {\"state\": \"dead\", \"died\": true, \"pid\": 7, \"last_sign_s\": 100}, "
+		   "\"machine\": {\"kills\": [{\"pid\": 7, \"at_s\": 9000}]}}",
+		   "process_killed");
+}
+
+/* ---- order ---- */
+
+static void causes_stand_above_what_follows_from_them(void **state)
+{
+	struct findings *list = findings_create();
+
+	(void)state;
+	(void)find_core_lost(list, FINDING_CERTAIN, "why");
+	(void)find_requests_waiting(list, FINDING_CERTAIN, "EXECUTING", 1, "3 s");
+	(void)find_host_refused(list, FINDING_CERTAIN, "h", "s", "why", 1);
+	(void)find_device_hung(list, FINDING_CERTAIN, "d", 1, "3 s");
+	(void)find_cgroup_throttled(list, FINDING_CERTAIN, "/", 50, "1 CPU");
+	(void)find_file_system_hangs(list, FINDING_CERTAIN, "/a", "statvfs");
+	findings_order(list);
+	assert_int_equal(list->count, 6);
+	assert_string_equal(finding_name(&list->rows[0]), "file_system_hangs");
+	assert_string_equal(finding_name(&list->rows[1]), "device_hung");
+	assert_string_equal(finding_name(&list->rows[2]), "requests_waiting");
+	assert_int_equal(list->rows[1].cause, 0);
+	assert_int_equal(list->rows[2].cause, 0);
+	assert_string_equal(finding_name(&list->rows[3]), "cgroup_throttled");
+	assert_string_equal(finding_name(&list->rows[4]), "host_refused");
+	assert_string_equal(finding_name(&list->rows[5]), "core_lost");
+	assert_int_equal(list->rows[3].cause, -1);
+	assert_string_equal(doctor_health(list), "broken");
+	findings_destroy(list);
+}
+
+static void a_full_list_counts_what_it_leaves_out(void **state)
+{
+	struct findings *list = findings_create();
+
+	(void)state;
+	for (int i = 0; i < FINDINGS_MAX + 3; i++)
+		finding_shows(find_core_lost(list, FINDING_CERTAIN, "why"), "evidence");
+	findings_order(list);
+	assert_int_equal(list->count, FINDINGS_MAX);
+	assert_int_equal(list->left_out, 3);
+	findings_destroy(list);
+}
+
+/* ---- sources ---- */
+
+static void look_and_hang(struct doctor_out *out, const void *ctx)
+{
+	(void)ctx;
+	doctor_put(out, "seen", json_integer(1));
+	doctor_step(out, "a call that %s", "hangs");
+	pause();
+}
+
+static void look_and_crash(struct doctor_out *out, const void *ctx)
+{
+	(void)ctx;
+	doctor_put(out, "seen", json_integer(2));
+	signal(SIGTERM, SIG_DFL);
+	raise(SIGTERM);
+}
+
+static void look_well(struct doctor_out *out, const void *ctx)
+{
+	doctor_step(out, "a step");
+	doctor_put(out, "seen", json_integer(*(const int *)ctx));
+}
+
+static void a_source_that_hangs_or_crashes_costs_only_itself(void **state)
+{
+	static const int three = 3;
+	const struct doctor_source sources[] = { { "a", look_and_hang, NULL },
+						 { "b", look_and_crash, NULL },
+						 { "c", look_well, &three } };
+	json_t *evidence = doctor_look(sources, 3, 2000), *expected;
+
+	(void)state;
+	expected = json_pack("{s:{s:i, s:s}, s:{s:i, s:s}, s:{s:i}}", "a", "seen", 1, "unfinished", "a call that hangs",
+			     "b", "seen", 2, "crashed", "looking at the b ended with signal 15", "c", "seen", 3);
+	assert_non_null(expected);
+	assert_true(json_equal(evidence, expected));
+	json_decref(evidence);
+	json_decref(expected);
+}
+
+static void this_process_can_be_looked_at(void **state)
+{
+	int32_t pid = getpid();
+	const struct doctor_source sources[] = { { "process", doctor_look_process, &pid },
+						 { "machine", doctor_look_machine, &pid },
+						 { "files", doctor_look_files, &pid },
+						 { "trace", doctor_look_trace, "/nonexistent" } };
+	json_t *evidence = doctor_look(sources, 4, 60000), *process = json_object_get(evidence, "process");
+
+	(void)state;
+	assert_int_equal(json_integer_value(json_object_get(process, "pid")), pid);
+	assert_non_null(json_object_get(process, "program"));
+	assert_true(json_array_size(json_object_get(process, "threads")) >= 1);
+	assert_non_null(json_object_get(json_object_get(evidence, "machine"), "neighbours"));
+	assert_non_null(json_object_get(json_object_get(evidence, "trace"), "refused"));
+	assert_null(json_object_get(process, "unfinished"));
+	findings_destroy(doctor_judge(evidence));
+	json_decref(evidence);
+}
+
+/* ---- the report ---- */
+
+static void secrets_are_removed_at_every_depth(void **state)
+{
+	json_t *evidence = json_pack("{s:[{s:s, s:s}], s:{s:s}}", "a", "dhchap_key", "x", "name", "n", "b", "psk", "y");
+	json_t *clean = doctor_without_secrets(evidence), *expected;
+
+	(void)state;
+	expected = json_pack("{s:[{s:s, s:s}], s:{s:s}}", "a", "dhchap_key", "(removed)", "name", "n", "b", "psk",
+			     "(removed)");
+	assert_true(json_equal(clean, expected));
+	json_decref(evidence);
+	json_decref(clean);
+	json_decref(expected);
+}
+
+static void the_report_has_each_finding_as_text_and_json(void **state)
+{
+	struct findings *list = findings_create();
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+	json_t *report, *row;
+
+	(void)state;
+	finding_see(find_process_stopped(list, FINDING_CERTAIN, "fathom", 7), "cat %s", "it");
+	findings_order(list);
+	doctor_print(list, "fathom (pid 7)", to);
+	fclose(to);
+	assert_non_null(strstr(text, "fathom (pid 7): broken, 1 finding\n"));
+	assert_non_null(strstr(text, "broken    113 process_stopped (certain)\n"));
+	assert_non_null(strstr(text, "see       cat it\n"));
+	report = doctor_json(list);
+	assert_string_equal(json_string_value(json_object_get(report, "health")), "broken");
+	row = json_array_get(json_object_get(report, "findings"), 0);
+	assert_int_equal(json_integer_value(json_object_get(row, "code")), 113);
+	assert_true(json_is_null(json_object_get(row, "because_of")));
+	json_decref(report);
+	findings_destroy(list);
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_evidence_gives_no_finding),
+		cmocka_unit_test(each_row_of_evidence_gives_its_finding),
+		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
+		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
+		cmocka_unit_test(causes_stand_above_what_follows_from_them),
+		cmocka_unit_test(a_full_list_counts_what_it_leaves_out),
+		cmocka_unit_test(a_source_that_hangs_or_crashes_costs_only_itself),
+		cmocka_unit_test(this_process_can_be_looked_at),
+		cmocka_unit_test(secrets_are_removed_at_every_depth),
+		cmocka_unit_test(the_report_has_each_finding_as_text_and_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Devices that hang, lose, delay or fail I/O, and file systems below volumes."""
+
+import os
+import subprocess
+import unittest
+
+import ward
+from ward import Ward, illness, run, wait_for
+
+from hanging import HangingFile, READ, STATFS
+from harness import NQN
+
+MIB = 1 << 20
+
+
+class Devices(Ward):
+    @illness("a device hangs", "device_hung")
+    def test_a_device_that_hangs(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.load(engine, "--depth", 4)
+        self.inject(engine, "pending", num=0)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4)
+        self.wait_under_way(engine, "DISPATCHED", count=4)
+        self.check(engine.pid)
+
+    @illness("a device loses the completion of one command", "command_lost")
+    def test_a_lost_completion(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.inject(engine, "pending", num=1)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4)
+        self.wait_under_way(engine, "DISPATCHED")
+        self.check(engine.pid)
+
+    @illness("a device is slow", "device_slow")
+    def test_a_slow_device(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.inject(engine, "delay", num=0, delay_us=200000)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 8)
+        wait_for(lambda: self.ios(engine, "EE_M1") >= 16)
+        self.check(engine.pid)
+
+    @illness("a few commands of many are slow", "rare_slow_io")
+    def test_a_few_slow_commands(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.inject(engine, "delay", num=3, skip=20000, delay_us=400000)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4, "--count", 30000).wait(60)
+        self.check(engine.pid)
+
+    @illness("a device fails I/O", "device_fails")
+    def test_a_device_that_fails(self):
+        engine = self.engine()
+        self.error_device(engine)
+        self.inject(engine, "failure", num=20)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4, "--count", 1000).wait(60)
+        self.check(engine.pid)
+
+    @illness("the file system below a volume does not answer", "file_system_hangs")
+    def test_a_file_system_that_hangs(self):
+        hanging = HangingFile(self.directory, 16 * MIB)
+        self.addCleanup(hanging.close)
+        engine = self.engine()
+        engine.serve("bdev_aio_create", hanging.path, "F0", 512)
+        hanging.hang(READ, STATFS)
+        try:
+            self.load(engine, "--rw", "read", "--depth", 4)
+            self.wait_under_way(engine, "DISPATCHED", count=4)
+            self.check(engine.pid)
+        finally:
+            hanging.release()   # the kernel keeps a process until its calls return
+
+    @illness("the file system below a volume is full", "file_system_full")
+    def test_a_full_file_system(self):
+        folder = os.path.join(self.directory, "small")
+        os.mkdir(folder)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", folder], check=False).returncode != 0:
+            raise unittest.SkipTest("mounting needs root")
+        self.addCleanup(run, "umount", "-l", folder)
+        path = os.path.join(folder, "volume")
+        with open(path, "wb") as file:
+            file.truncate(32 * MIB)
+        engine = self.engine()
+        engine.serve("bdev_aio_create", path, "F0", 512)
+        self.load(engine, "--rw", "write", "--depth", 4, "--bs", "64k", "--count", 500).wait(60)
+        self.check(engine.pid)
+
+
+class Storage(Ward):
+    def setUp(self):
+        super().setUp()
+        self.storage = os.path.join(self.directory, "storage")
+        os.mkdir(self.storage)
+
+    def start(self):
+        return self.engine("--storage", self.storage)
+
+    def files(self, name):
+        return sorted(os.path.join(folder, file) for folder, _, files in os.walk(self.storage) for file in files if file.startswith(name))
+
+    @illness("a block changes below a volume with checksums", "checksum_mismatch")
+    def test_a_corrupted_block(self):
+        engine = self.start()
+        engine.run_commands("pool_create p\n")
+        engine.rpc("volume_create", pool="p", volume="a", size=8 * MIB, checksums=True)
+        engine.run_commands(f"nvmf_create_transport -t tcp\nnvmf_create_subsystem {NQN} -a -m 10\n"
+                            f"nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {engine.port}\nnvmf_subsystem_add_ns {NQN} p/a\n")
+        engine.perf("--rw", "write", "--depth", 1, "--count", 64)
+        path = next(path for path in self.files("data") if os.path.getsize(path) == 8 * MIB)
+        with open(path, "r+b") as file:
+            file.seek(5 * 4096 + 100)
+            byte, = file.read(1)
+            file.seek(5 * 4096 + 100)
+            file.write(bytes([byte ^ 1]))
+        engine.perf("--rw", "read", "--depth", 1, "--count", 64, check=False)
+        self.check(engine.pid)
+
+    @illness("the record of a volume is damaged", "storage_damaged")
+    def test_a_damaged_record(self):
+        engine = self.start()
+        engine.run_commands("pool_create p\nvolume_create p a 8M\n")
+        engine.kill()
+        path = next(path for path in self.files("") if os.path.basename(os.path.dirname(path)) == "a" and "data" not in os.path.basename(path))
+        with open(path, "r+b") as file:
+            file.seek(20)
+            file.write(b"damaged")
+        self.check(self.start().pid)
+
+    @illness("a pool promises more than it has", "pool_overcommitted")
+    def test_an_overcommitted_pool(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p", size=64 * MIB, overcommit=True)
+        for name in "abc":
+            engine.rpc("volume_create", pool="p", volume=name, size=60 * MIB)
+        self.check(engine.pid)
+
+
+if __name__ == "__main__":
+    unittest.main()

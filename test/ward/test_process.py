@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes that are stopped, held, killed or crashed, threads that do not turn, and programs that are not those on disk."""
+
+import ctypes
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from ward import NQN, Ward, illness, run, wait_for
+
+from harness import BIN, ENGINE, RpcError
+
+HOLD_THREAD = """
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+for tid in map(int, sys.argv[1:]):
+    if libc.ptrace(0x4206, tid, None, None) or libc.ptrace(0x4207, tid, None, None):    # PTRACE_SEIZE, PTRACE_INTERRUPT
+        sys.exit(1)
+time.sleep(3600)
+"""
+
+
+class Process(Ward):
+    def serving(self, *options, **kwargs):
+        engine = self.engine("--test-methods", *options, **kwargs)
+        engine.serve("bdev_malloc_create", "-b", "M0", 16, 512)
+        return engine
+
+    @illness("the process is stopped", "process_stopped")
+    def test_a_stopped_process(self):
+        engine = self.serving()
+        os.kill(engine.pid, signal.SIGSTOP)
+        self.check(engine.pid)
+
+    def threads(self, engine):
+        return sorted(int(tid) for tid in os.listdir(f"/proc/{engine.pid}/task"))
+
+    def hold(self, engine, tids):
+        self.program(sys.executable, "-c", HOLD_THREAD, *tids)
+        wait_for(lambda: all(re.search(r"State:\s+t", open(f"/proc/{engine.pid}/task/{tid}/status").read()) for tid in tids))
+
+    @illness("a debugger holds the process", "process_traced")
+    def test_a_process_in_a_debugger(self):
+        engine = self.serving()
+        self.hold(engine, self.threads(engine))
+        self.check(engine.pid)
+
+    @illness("a debugger holds the control thread", "thread_held")
+    def test_a_thread_in_a_debugger(self):
+        engine = self.serving()
+        self.hold(engine, [engine.pid])
+        self.check(engine.pid)
+
+    @illness("a reactor sleeps in a system call", "reactor_blocked")
+    def test_a_poller_that_sleeps(self):
+        engine = self.serving()
+        engine.rpc("reactor_hold", reactor=0, milliseconds=60000)
+        wait_for(lambda: re.search(r"reactor_0.*runs reactor_hold .* for ([3-9]|\d\d)[.]\d* s", engine.trace("threads", "-f", engine.trace_path).stdout))
+        self.check(engine.pid)
+
+    @illness("the process was killed", "process_killed")
+    def test_kill_9(self):
+        engine = self.serving()
+        engine.kill()
+        self.check(engine.trace_path)
+
+    def crash(self, how):
+        engine = self.serving()
+        try:
+            engine.rpc("engine_crash", how=how)
+        except (OSError, RpcError):
+            pass
+        engine.process.wait(60)
+        return engine
+
+    @illness("a must() failed", "must_failed")
+    def test_a_failed_must(self):
+        self.check(self.crash("must").trace_path)
+
+    @illness("a store to an unmapped address", "process_crashed")
+    def test_a_crash(self):
+        self.check(self.crash("store").trace_path)
+
+    @illness("the engine was stopped in an orderly way", "process_ended")
+    def test_an_orderly_end(self):
+        engine = self.serving()
+        self.assertEqual(engine.stop(), 0)
+        self.check(engine.trace_path)
+
+    @illness("the control socket was removed", "control_missing")
+    def test_a_removed_socket(self):
+        engine = self.serving()
+        os.unlink(engine.sock)
+        self.check(engine.pid)
+
+
+class Program(Ward):
+    def copy(self, source):
+        path = os.path.join(self.directory, os.path.basename(source))
+        shutil.copy(os.path.realpath(source), path)
+        return path
+
+    def replace(self, path):
+        """As a package manager does: a new file gets the name."""
+        with open(path, "rb") as old, open(path + ".new", "wb") as new:
+            new.write(old.read())
+        os.chmod(path + ".new", 0o755)
+        os.rename(path + ".new", path)
+
+    @illness("the program was replaced on disk", "program_replaced")
+    def test_a_replaced_program(self):
+        program = self.copy(ENGINE)
+        engine = self.engine(program=program)
+        self.replace(program)
+        self.check(engine.pid)
+
+    @illness("a library was replaced on disk", "library_replaced")
+    def test_a_replaced_library(self):
+        listed = run("ldd", ENGINE).stdout
+        name, path = re.search(r"(libjansson\S*) => (\S+)", listed).groups()
+        library = os.path.join(self.directory, name)
+        shutil.copy(os.path.realpath(path), library)
+        engine = self.engine(env={"LD_LIBRARY_PATH": self.directory})
+        self.replace(library)
+        self.check(engine.pid)
+
+    @illness("the program has no symbols", "program_stripped")
+    def test_a_stripped_program(self):
+        program = self.copy(ENGINE)
+        if not shutil.which("strip"):
+            raise unittest.SkipTest("strip is missing")
+        run("strip", program)
+        self.check(self.engine(program=program).pid)
+
+    @illness("a crash would leave no core", "core_lost")
+    def test_no_core(self):
+        self.check(self.engine(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))).pid)
+
+
+if __name__ == "__main__":
+    unittest.main()
