@@ -57,11 +57,22 @@ class Process(Ward):
         self.hold(engine, [engine.pid])
         self.check(engine.pid)
 
+    def wait_held(self, engine):
+        """Wait until reactor 0 has not turned for three seconds."""
+        wait_for(lambda: re.search(r"reactor_0.*runs reactor_hold .* for ([3-9]|\d\d)[.]\d* s", engine.trace("threads", "-f", engine.trace_path).stdout))
+
     @illness("a reactor sleeps in a system call", "reactor_blocked")
     def test_a_poller_that_sleeps(self):
         engine = self.serving()
         engine.rpc("reactor_hold", reactor=0, milliseconds=60000)
-        wait_for(lambda: re.search(r"reactor_0.*runs reactor_hold .* for ([3-9]|\d\d)[.]\d* s", engine.trace("threads", "-f", engine.trace_path).stdout))
+        self.wait_held(engine)
+        self.check(engine.pid)
+
+    @illness("a poller does not return", "reactor_runaway")
+    def test_a_poller_that_does_not_return(self):
+        engine = self.serving()
+        engine.rpc("reactor_hold", reactor=0, milliseconds=60000, busy=True)
+        self.wait_held(engine)
         self.check(engine.pid)
 
     @illness("the process was killed", "process_killed")

@@ -7,9 +7,10 @@
  * By file:
  *
  *   source.c     looks at all sources at the same time, each in a child process with a time limit
- *   process.c    threads.c  program.c  cgroup.c  machine.c  files.c      what the kernel knows of the process, the machine
- *                and the file systems of its open files
- *   traced.c     traced_*.c  what the trace file has
+ *   process.c    threads.c, program.c, cgroup.c, machine.c, files.c: what the kernel knows of the process, the machine and the
+ *                file systems of its open files
+ *   certificates.c  when certificates expire
+ *   traced.c     traced_*.c: what the trace file has
  *   answers.c    which calls of the control socket to make; the caller makes them
  *   rules*.c     evidence -> findings. Pure
  *   findings.def findings.c  all findings, and their order
@@ -66,6 +67,8 @@ json_t *doctor_look(const struct doctor_source *sources, size_t count, uint64_t 
 void doctor_look_process(struct doctor_out *out, const void *ctx);
 void doctor_look_machine(struct doctor_out *out, const void *ctx);
 void doctor_look_files(struct doctor_out *out, const void *ctx);
+/* `ctx` is a const char *: a folder. */
+void doctor_look_certificates(struct doctor_out *out, const void *ctx);
 /* `ctx` is a const char *: the path of the trace file. */
 void doctor_look_trace(struct doctor_out *out, const void *ctx);
 

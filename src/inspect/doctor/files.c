@@ -4,6 +4,7 @@
  * errors. A call can hang with the file system, so each is a step of its own.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -143,6 +144,19 @@ static bool is_of_interest(const char *path)
 	       strncmp(path, "/sys/", 5) != 0 && strncmp(path, "/memfd:", 7) != 0 && strncmp(path, "/anon_", 6) != 0;
 }
 
+/* Is the descriptor open for writing, or is it a folder? */
+static bool may_write(int32_t pid, const char *name)
+{
+	char path[PATH_MAX], text[1024], line[64];
+	long flags;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", pid, name);
+	if (read_small(path, text, sizeof(text)) != 0)
+		return false;
+	flags = strtol(line_of(text, "flags:", line, sizeof(line)), NULL, 8);
+	return (flags & O_ACCMODE) != O_RDONLY || (flags & O_DIRECTORY);
+}
+
 /* An open block device: its own errors. */
 static void look_at_block_device(const char *path, json_t *devices)
 {
@@ -169,7 +183,7 @@ void doctor_look_files(struct doctor_out *out, const void *ctx)
 		ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, path, sizeof(path) - 1);
 
 		path[bytes > 0 ? bytes : 0] = '\0';
-		if (!is_of_interest(path))
+		if (!is_of_interest(path) || !may_write(pid, entry->d_name))
 			continue;
 		if (strncmp(path, "/dev/", 5) == 0)
 			look_at_block_device(path, devices);

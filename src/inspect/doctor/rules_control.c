@@ -61,6 +61,14 @@ static void judge_member(const json_t *evidence, struct findings *list)
 	const json_t *control = doc_at(evidence, "answers.control");
 	const char *state = text_at(control, "state");
 
+	const char *file_state = text_at(control, "state_file.state");
+
+	if (strcmp(file_state, "HELD") == 0 || strcmp(file_state, "UNSAVED") == 0)
+		finding_see(find_configuration_unsaved(list, FINDING_CERTAIN, text_at(control, "state_file.path"),
+						       text_at(control, "state_file.reason")[0]
+							       ? text_at(control, "state_file.reason")
+							       : "the last write failed"),
+			    "fathom rpc framework_get_control");
 	if (json_object_get(control, "instance") && strcmp(state, "SERVING") != 0)
 		finding_see(find_rank_not_joined(list, FINDING_CERTAIN, state), "fathom rpc framework_get_control");
 	if (number_at(control, "events.waiting", 0) >= EVENTS_WAITING_MIN &&

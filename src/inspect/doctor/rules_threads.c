@@ -144,6 +144,8 @@ static void judge_socket(const json_t *evidence, struct findings *list)
 	if (silent[0]) {
 		it = find_control_silent(list, FINDING_CERTAIN, text_at(evidence, "answers.socket"), silent);
 		finding_see(it, "fathom rpc -t 2 -s %s spdk_get_version", text_at(evidence, "answers.socket"));
+	} else if (text_at(evidence, "answers.cores_silent")[0] && list->count == 0) {
+		(void)find_reactor_silent(list, FINDING_LIKELY, text_at(evidence, "answers.cores_silent"));
 	} else if (missing[0]) {
 		it = find_control_missing(list, FINDING_CERTAIN, missing);
 		finding_see(it, "ss -xlp | grep %" PRId64, engine_pid(evidence));

@@ -154,7 +154,7 @@ static int write_all(int fd, const struct doctor_bundle *bundle)
 int doctor_write_bundle(const char *path, const struct doctor_bundle *bundle, struct fathom_fault *why)
 {
 	char part[PATH_MAX];
-	int fd, rc = file_check_new(path, false, why);
+	int fd, rc = file_check_new(path, bundle->force, why);
 
 	if (rc)
 		return rc;
@@ -167,7 +167,7 @@ int doctor_write_bundle(const char *path, const struct doctor_bundle *bundle, st
 	if (close(fd) != 0 && rc == 0)
 		rc = -errno;
 	if (rc == 0)
-		rc = file_give_name(part, path, false);
+		rc = file_give_name(part, path, bundle->force);
 	if (rc) {
 		(void)unlink(part); /* it may not exist any more */
 		return fault(why, rc, "%.200s: %s", path, strerror(-rc));

@@ -13,16 +13,20 @@
 enum { EXIT_HEALTHY = 0, EXIT_DEGRADED = 1, EXIT_BROKEN = 2, EXIT_COULD_NOT_LOOK = 3 };
 
 struct doctor_options {
-	bool json;
-	const char *bundle;
+	bool json, force;
+	const char *bundle, *certificates;
 };
 
+#define CERTIFICATES "/etc/fathom/certs"
 #define AT(member) .offset = offsetof(struct doctor_options, member)
 
 static const struct option_row rows[] = {
 	{ "json", 0, OPTION_FLAG, NULL, "print the findings as a JSON document", AT(json) },
 	{ "bundle", 0, OPTION_TEXT, "FILE", "also write the evidence, without secrets, to this archive (tar)", AT(bundle),
 	  .values = OPTION_FILES },
+	{ "force", 0, OPTION_FLAG, NULL, "overwrite the file of --bundle", AT(force) },
+	{ "certificates", 0, OPTION_TEXT, "DIR", "look at the certificates in this folder (/etc/fathom/certs)",
+	  AT(certificates), .values = OPTION_FOLDERS },
 	OPTION_HELP_ROW,
 };
 
@@ -43,12 +47,15 @@ const struct option_table doctor_table = {
 		"line.",
 };
 
-static json_t *look(const struct doctor_target *target)
+static json_t *look(const struct doctor_options *options, const struct doctor_target *target)
 {
 	const struct doctor_source sources[] = {
-		{ "process", doctor_look_process, &target->pid }, { "machine", doctor_look_machine, &target->pid },
-		{ "files", doctor_look_files, &target->pid },	  { "trace", doctor_look_trace, target->trace },
+		{ "process", doctor_look_process, &target->pid },
+		{ "machine", doctor_look_machine, &target->pid },
+		{ "files", doctor_look_files, &target->pid },
+		{ "trace", doctor_look_trace, target->trace },
 		{ "answers", doctor_look_answers, target },
+		{ "certificates", doctor_look_certificates, options->certificates },
 	};
 	json_t *evidence = doctor_look(sources, ARRAY_COUNT(sources), DOCTOR_LIMIT_MS);
 
@@ -101,7 +108,7 @@ static int report(const struct doctor_options *options, const struct doctor_targ
 	make_title(evidence, title, sizeof(title));
 	print_report(options, list, title);
 	if (options->bundle) {
-		const struct doctor_bundle bundle = { evidence, list, title, target->trace };
+		const struct doctor_bundle bundle = { evidence, list, title, target->trace, options->force };
 
 		if (doctor_write_bundle(options->bundle, &bundle, &why) != 0) {
 			fprintf(stderr, "fathom doctor: %s\n", why.text);
@@ -114,7 +121,7 @@ static int report(const struct doctor_options *options, const struct doctor_targ
 
 int cmd_doctor(int argc, char **argv)
 {
-	struct doctor_options options = { 0 };
+	struct doctor_options options = { .certificates = CERTIFICATES };
 	struct doctor_target target;
 	struct fathom_fault why;
 	json_t *evidence;
@@ -132,7 +139,7 @@ int cmd_doctor(int argc, char **argv)
 		return EXIT_COULD_NOT_LOOK;
 	}
 	if (!target.evidence[0])
-		evidence = look(&target);
+		evidence = look(&options, &target);
 	status = report(&options, &target, evidence);
 	json_decref(evidence);
 	if (fflush(stdout) != 0 || ferror(stdout))

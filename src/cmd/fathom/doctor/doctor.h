@@ -43,6 +43,7 @@ struct doctor_bundle {
 	const struct findings *findings;
 	const char *title;
 	const char *trace; /* path; "": none */
+	bool force;	   /* replace a file */
 };
 MUST_CHECK int doctor_write_bundle(const char *path, const struct doctor_bundle *bundle, struct fathom_fault *why);
 /* Read the evidence of an archive, or of its file evidence.json. Errors (explained): -EBADMSG; those of the file. */

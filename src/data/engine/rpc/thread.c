@@ -166,6 +166,7 @@ enum { HOLDS_MAX = 4 }; /* at a time */
 
 struct hold {
 	uint32_t milliseconds;
+	bool busy;
 	struct poller *poller;
 };
 
@@ -183,7 +184,14 @@ static int poll_hold(void *ctx)
 	struct hold *hold = ctx;
 	struct timespec pause = { hold->milliseconds / 1000, hold->milliseconds % 1000 * (long)NS_PER_MS };
 
-	nanosleep(&pause, NULL);
+	if (hold->busy) {
+		uint64_t until_ns = clock_monotonic_ns() + hold->milliseconds * NS_PER_MS;
+
+		while (clock_monotonic_ns() < until_ns)
+			;
+	} else {
+		nanosleep(&pause, NULL);
+	}
 	poller_unregister(&hold->poller);
 	thread_send_msg(thread_control(), end_hold, hold);
 	thread_exit(thread_self());
@@ -219,6 +227,7 @@ void method_reactor_hold(struct rpc_request *request, const struct reactor_hold_
 	must(hold);
 	must(thread);
 	hold->milliseconds = p->milliseconds;
+	hold->busy = p->busy;
 	thread_send_msg(thread, start_hold, hold);
 	rpc_reply(request, json_true());
 }

@@ -19,7 +19,7 @@ class Devices(Ward):
     def test_a_device_that_hangs(self):
         engine = self.engine()
         self.error_device(engine)
-        self.load(engine, "--depth", 4)
+        self.load(engine, "--depth", 4, "--rate", 500)
         self.inject(engine, "pending", num=0)
         self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4)
         self.wait_under_way(engine, "DISPATCHED", count=4)
@@ -30,7 +30,7 @@ class Devices(Ward):
         engine = self.engine()
         self.error_device(engine)
         self.inject(engine, "pending", num=1)
-        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4, "--rate", 500)
         self.wait_under_way(engine, "DISPATCHED")
         self.check(engine.pid)
 
@@ -47,8 +47,8 @@ class Devices(Ward):
     def test_a_few_slow_commands(self):
         engine = self.engine()
         self.error_device(engine)
-        self.inject(engine, "delay", num=3, skip=20000, delay_us=400000)
-        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4, "--count", 30000).wait(60)
+        self.inject(engine, "delay", num=3, skip=5000, delay_us=400000)
+        self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 4, "--count", 8000).wait(60)
         self.check(engine.pid)
 
     @illness("a device fails I/O", "device_fails")
@@ -136,6 +136,21 @@ class Storage(Ward):
         for name in "abc":
             engine.rpc("volume_create", pool="p", volume=name, size=60 * MIB)
         self.check(engine.pid)
+
+    @illness("a pool is nearly full", "pool_nearly_full")
+    def test_a_pool_that_is_nearly_full(self):
+        engine = self.start()
+        engine.rpc("pool_create", pool="p", size=64 * MIB, overcommit=True)
+        engine.rpc("volume_create", pool="p", volume="a", size=62 * MIB, thick=True)
+        wait_for(lambda: engine.rpc("pool_get_pools")["pools"][0]["used_percent"] >= 95)
+        self.check(engine.pid)
+
+    @illness("the saved configuration cannot be read", "configuration_unsaved")
+    def test_a_damaged_state_file(self):
+        path = os.path.join(self.directory, "state")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("{ damaged")
+        self.check(self.engine("--state", path).pid)
 
 
 if __name__ == "__main__":
