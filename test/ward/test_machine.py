@@ -53,6 +53,7 @@ class Cgroup:
         return open(f"{self.path}/{name}", encoding="ascii").read()
 
 
+@unittest.skipUnless(os.geteuid() == 0, "cgroups and priorities need root")
 class Machine(Ward):
     def serving(self, *options):
         engine = self.engine(*options)
@@ -64,12 +65,13 @@ class Machine(Ward):
         group = Cgroup(self, "cpu")
         engine = self.serving("-m", "0x1")
         if group.version2:
-            group.set("cpu.max", "10000 100000")
+            group.set("cpu.max", "20000 100000")
         else:
             group.set("cpu.cfs_period_us", 100000)
-            group.set("cpu.cfs_quota_us", 10000)
-        group.set("cgroup.procs", engine.pid)
+            group.set("cpu.cfs_quota_us", 20000)
         self.load(engine, "--depth", 64)
+        wait_for(lambda: self.ios(engine, "M0") > 0)
+        group.set("cgroup.procs", engine.pid)
 
         def is_throttled():
             rows = dict(line.split() for line in group.get("cpu.stat").splitlines())

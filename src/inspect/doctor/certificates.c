@@ -21,9 +21,9 @@ static json_t *look_at_certificate(const char *path)
 	int days, seconds;
 
 	if (certificate && ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(certificate))) {
-		about = new_object();
+		about = doc_object();
 		X509_NAME_oneline(X509_get_subject_name(certificate), subject, sizeof(subject));
-		doc_put(about, "subject", new_text(subject));
+		doc_put(about, "subject", doc_text(subject));
 		doc_put(about, "left_s", json_integer((json_int_t)days * DAY_S + seconds));
 	}
 	X509_free(certificate);
@@ -43,7 +43,7 @@ void doctor_look_certificates(struct doctor_out *out, const void *ctx)
 	doctor_step(out, "reading the folder %s", folder);
 	directory = opendir(folder);
 	if (!directory && errno != ENOENT)
-		doctor_put(out, "refused", new_text(strerror(errno)));
+		doctor_put(out, "refused", doc_text(strerror(errno)));
 	while (directory && count < CERTIFICATES_MAX && (entry = readdir(directory))) {
 		end = strrchr(entry->d_name, '.');
 		if (!end || (strcmp(end, ".crt") != 0 && strcmp(end, ".pem") != 0) ||

@@ -44,7 +44,7 @@ static void put_number(json_t *to, const char *key, const char *folder, const ch
 	int64_t number;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, file);
-	if (read_number(path, &number))
+	if (doc_read_number(path, &number))
 		doc_put(to, key, json_integer(number));
 }
 
@@ -54,7 +54,7 @@ static void put_row(json_t *to, const char *key, const char *folder, const char 
 	char path[PATH_MAX + 64], text[PROC_BYTES_MAX], line[64];
 
 	snprintf(path, sizeof(path), "%s/%s", folder, file);
-	if (read_small(path, text, sizeof(text)) == 0 && line_of(text, row, line, sizeof(line))[0])
+	if (doc_read(path, text, sizeof(text)) == 0 && doc_line(text, row, line, sizeof(line))[0])
 		doc_put(to, key, json_integer(strtoll(line, NULL, 10)));
 }
 
@@ -71,7 +71,7 @@ static void put_cpu(json_t *to, const char *folder, bool second)
 		return;
 	}
 	snprintf(path, sizeof(path), "%s/cpu.max", folder);
-	if (read_small(path, text, sizeof(text)) == 0 && sscanf(text, "%lld %lld", &quota, &period) == 2) {
+	if (doc_read(path, text, sizeof(text)) == 0 && sscanf(text, "%lld %lld", &quota, &period) == 2) {
 		doc_put(to, "quota_us", json_integer(quota));
 		doc_put(to, "period_us", json_integer(period));
 	}
@@ -90,7 +90,7 @@ static void put_freezer(json_t *to, const char *folder, bool second)
 	char path[PATH_MAX + 64], text[64];
 
 	snprintf(path, sizeof(path), "%s/%s", folder, second ? "cgroup.freeze" : "freezer.state");
-	if (read_small(path, text, sizeof(text)) == 0)
+	if (doc_read(path, text, sizeof(text)) == 0)
 		doc_put(to, "frozen", json_boolean(strcmp(text, second ? "1" : "FROZEN") == 0));
 }
 
@@ -105,11 +105,11 @@ static void look_at_levels(json_t *list, const char *mount, char *path, const st
 	char folder[2 * PATH_MAX];
 
 	for (uint32_t level = 0; level < LEVELS_MAX; level++) {
-		json_t *group = new_object();
+		json_t *group = doc_object();
 		char *slash = strrchr(path, '/');
 
 		snprintf(folder, sizeof(folder), "%s%s", mount, strcmp(path, "/") == 0 ? "" : path);
-		doc_put(group, "path", new_text(path[0] ? path : "/"));
+		doc_put(group, "path", doc_text(path[0] ? path : "/"));
 		for (size_t i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++) {
 			if (!controller || controller == &controllers[i])
 				controllers[i].look(group, folder, !controller);
@@ -143,10 +143,10 @@ static void look_at_line(json_t *list, char *line)
 	}
 }
 
-json_t *process_cgroups(int32_t pid)
+json_t *doc_cgroups(int32_t pid)
 {
 	char path[64], line[LINE_BYTES];
-	json_t *list = new_list();
+	json_t *list = doc_list();
 	FILE *groups;
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);

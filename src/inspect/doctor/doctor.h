@@ -7,8 +7,8 @@
  * By file:
  *
  *   source.c     looks at all sources at the same time, each in a child process with a time limit
- *   process.c    threads.c, program.c, cgroup.c, machine.c, files.c: what the kernel knows of the process, the machine and the
- *                file systems of its open files
+ *   process.c    threads.c, program.c, cgroup.c, machine.c, files.c: what the kernel knows of the process, of the
+ *                machine, and of the file systems of its open files
  *   certificates.c  when certificates expire
  *   traced.c     traced_*.c: what the trace file has
  *   answers.c    which calls of the control socket to make; the caller makes them

@@ -76,7 +76,7 @@ static json_t *look_at_device(unsigned int major_number, unsigned int minor_numb
 		{ "read_only", "ro" },
 	};
 	char folder[64], path[128], link[PATH_MAX], text[64];
-	json_t *device = new_object();
+	json_t *device = doc_object();
 	ssize_t bytes;
 
 	snprintf(folder, sizeof(folder), "/sys/dev/block/%u:%u", major_number, minor_number);
@@ -86,10 +86,10 @@ static json_t *look_at_device(unsigned int major_number, unsigned int minor_numb
 		return NULL; /* such as tmpfs */
 	}
 	link[bytes] = '\0';
-	doc_put(device, "name", new_text(strrchr(link, '/') ? strrchr(link, '/') + 1 : link));
+	doc_put(device, "name", doc_text(strrchr(link, '/') ? strrchr(link, '/') + 1 : link));
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", folder, counters[i].file);
-		if (read_small(path, text, sizeof(text)) == 0 && text[0])
+		if (doc_read(path, text, sizeof(text)) == 0 && text[0])
 			doc_put(device, counters[i].key, json_integer(strtoll(text, NULL, 0)));
 	}
 	return device;
@@ -115,10 +115,10 @@ static void look_at_file_system(struct doctor_out *out, int32_t pid, const char 
 	if (!find_mount_of(pid, path, &row) || json_object_get(systems, row.place) ||
 	    json_object_size(systems) >= FILE_SYSTEMS_MAX)
 		return;
-	system = new_object();
-	doc_put(system, "file", new_text(path));
-	doc_put(system, "type", new_text(row.type));
-	doc_put(system, "source", new_text(row.source));
+	system = doc_object();
+	doc_put(system, "file", doc_text(path));
+	doc_put(system, "type", doc_text(row.type));
+	doc_put(system, "source", doc_text(row.source));
 	doc_put(system, "read_only", json_boolean(row.read_only));
 	doc_put(systems, row.place, system);
 	doc_put(system, "device", look_at_device(row.major_number, row.minor_number));
@@ -151,9 +151,9 @@ static bool may_write(int32_t pid, const char *name)
 	long flags;
 
 	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", pid, name);
-	if (read_small(path, text, sizeof(text)) != 0)
+	if (doc_read(path, text, sizeof(text)) != 0)
 		return false;
-	flags = strtol(line_of(text, "flags:", line, sizeof(line)), NULL, 8);
+	flags = strtol(doc_line(text, "flags:", line, sizeof(line)), NULL, 8);
 	return (flags & O_ACCMODE) != O_RDONLY || (flags & O_DIRECTORY);
 }
 
@@ -172,7 +172,7 @@ static void look_at_block_device(const char *path, json_t *devices)
 void doctor_look_files(struct doctor_out *out, const void *ctx)
 {
 	int32_t pid = *(const int32_t *)ctx;
-	json_t *systems = new_object(), *devices = new_object();
+	json_t *systems = doc_object(), *devices = doc_object();
 	char folder[64], path[PATH_MAX];
 	struct dirent *entry;
 	DIR *directory;

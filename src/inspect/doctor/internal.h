@@ -10,40 +10,42 @@
 /* Add a value to an object or a list; takes `value`. A text that is not UTF-8 (NULL) is left out. */
 void doc_put(json_t *object, const char *key, json_t *value);
 void doc_add(json_t *list, json_t *value);
-json_t *new_object(void);
-json_t *new_list(void);
+json_t *doc_object(void);
+json_t *doc_list(void);
 /* A text with each invalid byte replaced. */
-json_t *new_text(const char *text);
-json_t *new_text_of(const char *text, size_t bytes);
+json_t *doc_text(const char *text);
+json_t *doc_text_of(const char *text, size_t bytes);
 
 /* The value at "a.b.c"; NULL: not there. Pure. */
 const json_t *doc_at(const json_t *from, const char *path);
-int64_t number_at(const json_t *from, const char *path, int64_t otherwise);
-double real_at(const json_t *from, const char *path, double otherwise);
-const char *text_at(const json_t *from, const char *path); /* "": none */
-bool is_at(const json_t *from, const char *path);	   /* true: there, and JSON's true */
+int64_t doc_number(const json_t *from, const char *path, int64_t otherwise);
+double doc_real(const json_t *from, const char *path, double otherwise);
+const char *doc_text_at(const json_t *from, const char *path); /* "": none */
+bool doc_is(const json_t *from, const char *path);	       /* true: there, and JSON's true */
 
 /* ---- texts of values, for findings ---- */
 
 enum { SHORT_TEXT_BYTES = 32 };
 
 /* "1.507 s", "2 min 5 s", "3 h 10 min" */
-const char *duration_text(uint64_t ms, char to[SHORT_TEXT_BYTES]);
+const char *doc_duration(uint64_t ms, char to[SHORT_TEXT_BYTES]);
+/* "2026-11-29 12:40:00 UTC" */
+const char *doc_time(int64_t realtime_s, char to[SHORT_TEXT_BYTES]);
 /* "120 us", "3.4 ms", "1.2 s" */
-const char *latency_text(double us, char to[SHORT_TEXT_BYTES]);
+const char *doc_latency(double us, char to[SHORT_TEXT_BYTES]);
 /* "1.5 GiB" */
-const char *bytes_text(uint64_t bytes, char to[SHORT_TEXT_BYTES]);
+const char *doc_bytes(uint64_t bytes, char to[SHORT_TEXT_BYTES]);
 
 /* ---- files of /proc and /sys ---- */
 
 enum { PROC_BYTES_MAX = 16384 };
 
 /* Read a small file into `to`, NUL-terminated, without blanks at its end. Errors: -errno. */
-MUST_CHECK int read_small(const char *path, char *to, size_t bytes);
+MUST_CHECK int doc_read(const char *path, char *to, size_t bytes);
 /* Read a number. False: not there, or not a number. */
-MUST_CHECK bool read_number(const char *path, int64_t *number_ret);
+MUST_CHECK bool doc_read_number(const char *path, int64_t *number_ret);
 /* The rest of the line of `text` that begins with `key`, without blanks in front; "": none. */
-const char *line_of(const char *text, const char *key, char *to, size_t bytes);
+const char *doc_line(const char *text, const char *key, char *to, size_t bytes);
 
 /* ---- parts of sources ---- */
 
@@ -55,14 +57,14 @@ json_t *traced_events(struct doctor_out *out, struct reader *reader);
 json_t *traced_under_way(const struct reader *reader);
 json_t *traced_kept(const struct reader *reader);
 /* process.c */
-json_t *process_threads(int32_t pid);
+json_t *doc_threads(int32_t pid);
 /* Add what happened to each thread since `threads` was read. */
-void process_threads_again(int32_t pid, json_t *threads);
+void doc_threads_again(int32_t pid, json_t *threads);
 /* program.c */
-json_t *process_program(int32_t pid);
-json_t *process_libraries(int32_t pid);
+json_t *doc_program(int32_t pid);
+json_t *doc_libraries(int32_t pid);
 /* cgroup.c: the limits of its cgroups, and what they cost so far. */
-json_t *process_cgroups(int32_t pid);
+json_t *doc_cgroups(int32_t pid);
 
 /* ---- rules: each reads the evidence and adds findings ---- */
 
@@ -78,12 +80,12 @@ void rules_control(const json_t *evidence, struct findings *list);
 void rules_program(const json_t *evidence, struct findings *list);
 
 /* The name and process id of the engine, for texts. */
-const char *engine_name(const json_t *evidence);
-int64_t engine_pid(const json_t *evidence);
+const char *doc_engine_name(const json_t *evidence);
+int64_t doc_engine_pid(const json_t *evidence);
 /* Does the process run? */
-bool is_running(const json_t *evidence);
+bool doc_is_running(const json_t *evidence);
 /* "-f PATH": the argument of `fathom trace` for this engine. */
-const char *trace_option(const json_t *evidence, char *to, size_t bytes);
+const char *doc_trace_option(const json_t *evidence, char *to, size_t bytes);
 
 enum {
 	HUNG_MS = 2000,		/* an I/O, a request, a turn of a reactor that takes this long has a fault */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/bits.h"
 #include "base/text.h"
@@ -23,7 +24,7 @@ void doc_add(json_t *list, json_t *value)
 		must(json_array_append_new(list, value) == 0);
 }
 
-json_t *new_object(void)
+json_t *doc_object(void)
 {
 	json_t *object = json_object();
 
@@ -31,7 +32,7 @@ json_t *new_object(void)
 	return object;
 }
 
-json_t *new_list(void)
+json_t *doc_list(void)
 {
 	json_t *list = json_array();
 
@@ -39,7 +40,7 @@ json_t *new_list(void)
 	return list;
 }
 
-json_t *new_text_of(const char *text, size_t bytes)
+json_t *doc_text_of(const char *text, size_t bytes)
 {
 	char copy[TEXT_BYTES_MAX];
 	json_t *value = json_stringn(copy, text_utf8_copy(copy, sizeof(copy), text, bytes));
@@ -48,9 +49,9 @@ json_t *new_text_of(const char *text, size_t bytes)
 	return value;
 }
 
-json_t *new_text(const char *text)
+json_t *doc_text(const char *text)
 {
-	return new_text_of(text, strlen(text));
+	return doc_text_of(text, strlen(text));
 }
 
 const json_t *doc_at(const json_t *from, const char *path)
@@ -68,7 +69,7 @@ const json_t *doc_at(const json_t *from, const char *path)
 	return from;
 }
 
-int64_t number_at(const json_t *from, const char *path, int64_t otherwise)
+int64_t doc_number(const json_t *from, const char *path, int64_t otherwise)
 {
 	const json_t *value = doc_at(from, path);
 
@@ -77,26 +78,26 @@ int64_t number_at(const json_t *from, const char *path, int64_t otherwise)
 	return json_is_real(value) ? (int64_t)json_real_value(value) : otherwise;
 }
 
-double real_at(const json_t *from, const char *path, double otherwise)
+double doc_real(const json_t *from, const char *path, double otherwise)
 {
 	const json_t *value = doc_at(from, path);
 
 	return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
-const char *text_at(const json_t *from, const char *path)
+const char *doc_text_at(const json_t *from, const char *path)
 {
 	const char *text = json_string_value(doc_at(from, path));
 
 	return text ? text : "";
 }
 
-bool is_at(const json_t *from, const char *path)
+bool doc_is(const json_t *from, const char *path)
 {
 	return json_is_true(doc_at(from, path));
 }
 
-const char *duration_text(uint64_t ms, char to[SHORT_TEXT_BYTES])
+const char *doc_duration(uint64_t ms, char to[SHORT_TEXT_BYTES])
 {
 	uint64_t sec = ms / 1000;
 
@@ -111,7 +112,17 @@ const char *duration_text(uint64_t ms, char to[SHORT_TEXT_BYTES])
 	return to;
 }
 
-const char *latency_text(double us, char to[SHORT_TEXT_BYTES])
+const char *doc_time(int64_t realtime_s, char to[SHORT_TEXT_BYTES])
+{
+	time_t seconds = (time_t)realtime_s;
+	struct tm parts;
+
+	if (!gmtime_r(&seconds, &parts) || strftime(to, SHORT_TEXT_BYTES, "%Y-%m-%d %H:%M:%S UTC", &parts) == 0)
+		snprintf(to, SHORT_TEXT_BYTES, "?");
+	return to;
+}
+
+const char *doc_latency(double us, char to[SHORT_TEXT_BYTES])
 {
 	if (us < 1000)
 		snprintf(to, SHORT_TEXT_BYTES, "%.0f us", us);
@@ -122,7 +133,7 @@ const char *latency_text(double us, char to[SHORT_TEXT_BYTES])
 	return to;
 }
 
-const char *bytes_text(uint64_t bytes, char to[SHORT_TEXT_BYTES])
+const char *doc_bytes(uint64_t bytes, char to[SHORT_TEXT_BYTES])
 {
 	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
 	double value = (double)bytes;

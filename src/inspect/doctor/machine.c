@@ -41,7 +41,7 @@ static bool read_usage(const char *path, uint64_t *ticks_ret)
 	uint64_t flags, user, system;
 	const char *rest;
 
-	if (read_small(path, text, sizeof(text)) != 0)
+	if (doc_read(path, text, sizeof(text)) != 0)
 		return false;
 	/* "PID (NAME) STATE ...": the name may contain any character */
 	rest = strrchr(text, ')');
@@ -100,17 +100,17 @@ static void add_neighbour(json_t *neighbours, int32_t pid, int32_t tid, double p
 	long cpu;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
-	if (json_array_size(neighbours) >= NEIGHBOURS_MAX || read_small(path, text, sizeof(text)) != 0)
+	if (json_array_size(neighbours) >= NEIGHBOURS_MAX || doc_read(path, text, sizeof(text)) != 0)
 		return;
-	line_of(text, "Cpus_allowed_list:", line, sizeof(line));
+	doc_line(text, "Cpus_allowed_list:", line, sizeof(line));
 	cpu = strtol(line, &end, 10);
 	if (end == line || *end)
 		return;
-	neighbour = new_object();
+	neighbour = doc_object();
 	doc_put(neighbour, "pid", json_integer(pid));
 	doc_put(neighbour, "tid", json_integer(tid));
 	doc_put(neighbour, "cpu", json_integer(cpu));
-	doc_put(neighbour, "name", new_text(line_of(text, "Name:", line, sizeof(line))));
+	doc_put(neighbour, "name", doc_text(doc_line(text, "Name:", line, sizeof(line))));
 	doc_put(neighbour, "percent", json_real(percent));
 	doc_add(neighbours, neighbour);
 }
@@ -149,12 +149,12 @@ static bool may_be_bound(int32_t pid)
 	char path[PATH_BYTES], text[PROC_BYTES_MAX], line[LINE_BYTES], *end;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	if (read_small(path, text, sizeof(text)) != 0)
+	if (doc_read(path, text, sizeof(text)) != 0)
 		return false;
-	(void)strtol(line_of(text, "Cpus_allowed_list:", line, sizeof(line)), &end, 10);
+	(void)strtol(doc_line(text, "Cpus_allowed_list:", line, sizeof(line)), &end, 10);
 	if (end != line && !*end)
 		return true;
-	return strtol(line_of(text, "Threads:", line, sizeof(line)), NULL, 10) > 1;
+	return strtol(doc_line(text, "Threads:", line, sizeof(line)), NULL, 10) > 1;
 }
 
 static void put_cpu_times(json_t *to)
@@ -163,7 +163,7 @@ static void put_cpu_times(json_t *to)
 	uint64_t times[8];
 
 	/* user nice system idle iowait irq softirq steal */
-	if (read_small("/proc/stat", text, sizeof(text)) != 0 ||
+	if (doc_read("/proc/stat", text, sizeof(text)) != 0 ||
 	    sscanf(text, "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
 		   &times[0], &times[1], &times[2], &times[3], &times[4], &times[5], &times[6], &times[7]) != 8)
 		return;
@@ -177,13 +177,13 @@ static void put_cpu_times(json_t *to)
 static void put_pressure(struct doctor_out *out)
 {
 	static const char *const kinds[] = { "cpu", "memory", "io" };
-	json_t *pressure = new_object();
+	json_t *pressure = doc_object();
 	char path[PATH_BYTES], text[LINE_BYTES];
 	double share;
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		snprintf(path, sizeof(path), "/proc/pressure/%s", kinds[i]);
-		if (read_small(path, text, sizeof(text)) == 0 && sscanf(text, "some avg10=%lf", &share) == 1)
+		if (doc_read(path, text, sizeof(text)) == 0 && sscanf(text, "some avg10=%lf", &share) == 1)
 			doc_put(pressure, kinds[i], json_real(share));
 	}
 	doctor_put(out, "pressure", pressure);
@@ -197,7 +197,7 @@ static json_t *kills_for_memory(void)
 {
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	uint64_t start_ns = clock_realtime_ns() - clock_monotonic_ns();
-	json_t *kills = new_list();
+	json_t *kills = doc_list();
 	char text[8192];
 	ssize_t got;
 
@@ -213,11 +213,11 @@ static json_t *kills_for_memory(void)
 		if (!killed || sscanf(text, "%*u,%*u,%" SCNu64, &us) != 1 ||
 		    sscanf(killed, "Killed process %" SCNd32 " (%31[^)])", &pid, name) != 2)
 			continue;
-		row = new_object();
+		row = doc_object();
 		doc_put(row, "pid", json_integer(pid));
-		doc_put(row, "name", new_text(name));
+		doc_put(row, "name", doc_text(name));
 		doc_put(row, "at_s", json_integer((json_int_t)((start_ns + us * NS_PER_US) / NS_PER_SEC)));
-		doc_put(row, "line", new_text(killed));
+		doc_put(row, "line", doc_text(killed));
 		doc_add(kills, row);
 	}
 	if (fd >= 0)
@@ -228,7 +228,7 @@ static json_t *kills_for_memory(void)
 void doctor_look_machine(struct doctor_out *out, const void *ctx)
 {
 	int32_t pid = *(const int32_t *)ctx;
-	json_t *neighbours = new_list(), *before_times = new_object(), *times = new_object();
+	json_t *neighbours = doc_list(), *before_times = doc_object(), *times = doc_object();
 	struct usages before = read_usages(0), now;
 	uint64_t since_ms = doctor_elapsed_ms(out), interval_ms, ticks;
 

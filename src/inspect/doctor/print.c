@@ -53,25 +53,25 @@ void doctor_print(const struct findings *list, const char *title, FILE *to)
 
 static json_t *finding_json(const struct findings *list, const struct finding *it)
 {
-	json_t *row = new_object();
+	json_t *row = doc_object();
 
 	doc_put(row, "code", json_integer(finding_code(it)));
-	doc_put(row, "name", new_text(finding_name(it)));
-	doc_put(row, "severity", new_text(finding_severity_name(finding_severity(it))));
-	doc_put(row, "certainty", new_text(finding_certainty_name(it->sure)));
-	doc_put(row, "says", new_text(it->says));
-	doc_put(row, "do", new_text(it->does));
+	doc_put(row, "name", doc_text(finding_name(it)));
+	doc_put(row, "severity", doc_text(finding_severity_name(finding_severity(it))));
+	doc_put(row, "certainty", doc_text(finding_certainty_name(it->sure)));
+	doc_put(row, "says", doc_text(it->says));
+	doc_put(row, "do", doc_text(it->does));
 	doc_put(row, "evidence", json_incref(it->shows));
 	doc_put(row, "see", json_incref(it->see));
-	doc_put(row, "because_of", it->cause >= 0 ? new_text(finding_name(&list->rows[it->cause])) : json_null());
+	doc_put(row, "because_of", it->cause >= 0 ? doc_text(finding_name(&list->rows[it->cause])) : json_null());
 	return row;
 }
 
 json_t *doctor_json(const struct findings *list)
 {
-	json_t *report = new_object(), *rows = new_list();
+	json_t *report = doc_object(), *rows = doc_list();
 
-	doc_put(report, "health", new_text(doctor_health(list)));
+	doc_put(report, "health", doc_text(doctor_health(list)));
 	for (uint32_t i = 0; i < list->count; i++)
 		doc_add(rows, finding_json(list, &list->rows[i]));
 	doc_put(report, "findings", rows);

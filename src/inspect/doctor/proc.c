@@ -8,7 +8,7 @@
 
 #include "inspect/doctor/internal.h"
 
-int read_small(const char *path, char *to, size_t bytes)
+int doc_read(const char *path, char *to, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
 	size_t used = 0;
@@ -29,12 +29,12 @@ int read_small(const char *path, char *to, size_t bytes)
 	return used > 0 ? 0 : error;
 }
 
-bool read_number(const char *path, int64_t *number_ret)
+bool doc_read_number(const char *path, int64_t *number_ret)
 {
 	char text[64], *end;
 	long long number;
 
-	if (read_small(path, text, sizeof(text)) != 0 || !text[0])
+	if (doc_read(path, text, sizeof(text)) != 0 || !text[0])
 		return false;
 	errno = 0;
 	number = strtoll(text, &end, 10);
@@ -44,7 +44,7 @@ bool read_number(const char *path, int64_t *number_ret)
 	return true;
 }
 
-const char *line_of(const char *text, const char *key, char *to, size_t bytes)
+const char *doc_line(const char *text, const char *key, char *to, size_t bytes)
 {
 	size_t key_bytes = strlen(key), length;
 

@@ -17,7 +17,7 @@ static int64_t number_of_line(const char *text, const char *key)
 {
 	char line[LINE_BYTES];
 
-	return strtoll(line_of(text, key, line, sizeof(line)), NULL, 10);
+	return strtoll(doc_line(text, key, line, sizeof(line)), NULL, 10);
 }
 
 /* "State", "TracerPid" ... of /proc/PID/status. False: there is no such process. */
@@ -27,11 +27,11 @@ static bool put_status(struct doctor_out *out, int32_t pid)
 	int64_t tracer;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	if (read_small(path, text, sizeof(text)) != 0)
+	if (doc_read(path, text, sizeof(text)) != 0)
 		return false;
-	doctor_put(out, "name", new_text(line_of(text, "Name:", line, sizeof(line))));
-	line_of(text, "State:", line, sizeof(line));
-	doctor_put(out, "state", new_text_of(line, line[0] ? 1 : 0));
+	doctor_put(out, "name", doc_text(doc_line(text, "Name:", line, sizeof(line))));
+	doc_line(text, "State:", line, sizeof(line));
+	doctor_put(out, "state", doc_text_of(line, line[0] ? 1 : 0));
 	doctor_put(out, "uid", json_integer(number_of_line(text, "Uid:")));
 	doctor_put(out, "resident_kib", json_integer(number_of_line(text, "VmRSS:")));
 	doctor_put(out, "swapped_kib", json_integer(number_of_line(text, "VmSwap:")));
@@ -39,8 +39,8 @@ static bool put_status(struct doctor_out *out, int32_t pid)
 	if (tracer > 0) {
 		doctor_put(out, "tracer", json_integer(tracer));
 		snprintf(path, sizeof(path), "/proc/%" PRId64 "/comm", tracer);
-		if (read_small(path, name, sizeof(name)) == 0)
-			doctor_put(out, "tracer_name", new_text(name));
+		if (doc_read(path, name, sizeof(name)) == 0)
+			doctor_put(out, "tracer_name", doc_text(name));
 	}
 	return true;
 }
@@ -50,7 +50,7 @@ static json_t *soft_limit(const char *text, const char *name)
 {
 	char line[LINE_BYTES];
 
-	line_of(text, name, line, sizeof(line));
+	doc_line(text, name, line, sizeof(line));
 	if (strncmp(line, "unlimited", strlen("unlimited")) == 0)
 		return json_null();
 	return line[0] ? json_integer(strtoll(line, NULL, 10)) : NULL;
@@ -59,12 +59,12 @@ static json_t *soft_limit(const char *text, const char *name)
 static void put_limits(struct doctor_out *out, int32_t pid)
 {
 	char path[PATH_BYTES], text[PROC_BYTES_MAX];
-	json_t *limits = new_object();
+	json_t *limits = doc_object();
 	int64_t filter;
 	int rc;
 
 	snprintf(path, sizeof(path), "/proc/%d/limits", pid);
-	rc = read_small(path, text, sizeof(text));
+	rc = doc_read(path, text, sizeof(text));
 	if (rc == 0) {
 		doc_put(limits, "core", soft_limit(text, "Max core file size"));
 		doc_put(limits, "files", soft_limit(text, "Max open files"));
@@ -72,12 +72,12 @@ static void put_limits(struct doctor_out *out, int32_t pid)
 	}
 	doctor_put(out, "limits", limits);
 	snprintf(path, sizeof(path), "/proc/%d/coredump_filter", pid);
-	if (read_small(path, text, sizeof(text)) == 0 && text[0]) {
+	if (doc_read(path, text, sizeof(text)) == 0 && text[0]) {
 		filter = strtoll(text, NULL, 16);
 		doctor_put(out, "coredump_filter", json_integer(filter));
 	}
-	if (read_small("/proc/sys/kernel/core_pattern", text, LINE_BYTES) == 0)
-		doctor_put(out, "core_pattern", new_text(text));
+	if (doc_read("/proc/sys/kernel/core_pattern", text, LINE_BYTES) == 0)
+		doctor_put(out, "core_pattern", doc_text(text));
 }
 
 /* Count the open descriptors. */
@@ -90,7 +90,7 @@ static void put_descriptors(struct doctor_out *out, int32_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
 	directory = opendir(path);
 	if (!directory) {
-		doctor_put(out, "refused", new_text(strerror(errno)));
+		doctor_put(out, "refused", doc_text(strerror(errno)));
 		return;
 	}
 	for (struct dirent *entry; (entry = readdir(directory));)
@@ -106,7 +106,7 @@ static void put_core(struct doctor_out *out, int32_t pid)
 	char *slash;
 	glob_t found;
 
-	if (read_small("/proc/sys/kernel/core_pattern", pattern, sizeof(pattern)) != 0)
+	if (doc_read("/proc/sys/kernel/core_pattern", pattern, sizeof(pattern)) != 0)
 		return;
 	slash = strrchr(pattern, '/');
 	if (strstr(pattern, "systemd-coredump"))
@@ -116,7 +116,7 @@ static void put_core(struct doctor_out *out, int32_t pid)
 	else
 		snprintf(search, sizeof(search), "./core*.%d", pid);
 	if (glob(search, GLOB_NOSORT, NULL, &found) == 0) {
-		doctor_put(out, "core", new_text(found.gl_pathv[0]));
+		doctor_put(out, "core", doc_text(found.gl_pathv[0]));
 		globfree(&found);
 	}
 }
@@ -135,19 +135,19 @@ void doctor_look_process(struct doctor_out *out, const void *ctx)
 		return;
 	}
 	doctor_step(out, "reading the threads of process %d", pid);
-	threads = process_threads(pid);
-	cgroups = process_cgroups(pid);
+	threads = doc_threads(pid);
+	cgroups = doc_cgroups(pid);
 	since_ms = doctor_elapsed_ms(out);
 	put_limits(out, pid);
 	put_descriptors(out, pid);
 	doctor_step(out, "reading the program of process %d", pid);
-	doctor_put(out, "program", process_program(pid));
-	doctor_put(out, "libraries", process_libraries(pid));
+	doctor_put(out, "program", doc_program(pid));
+	doctor_put(out, "libraries", doc_libraries(pid));
 	doctor_put(out, "threads", json_deep_copy(threads));
 	doctor_wait_look(out, since_ms);
-	process_threads_again(pid, threads);
+	doc_threads_again(pid, threads);
 	doctor_put(out, "threads", threads);
 	doctor_put(out, "interval_ms", json_integer((json_int_t)(doctor_elapsed_ms(out) - since_ms)));
 	doctor_put(out, "cgroups_before", cgroups);
-	doctor_put(out, "cgroups", process_cgroups(pid));
+	doctor_put(out, "cgroups", doc_cgroups(pid));
 }

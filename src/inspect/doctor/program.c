@@ -39,7 +39,7 @@ static void put_build_id(const struct elf *elf, const Elf64_Shdr *section, json_
 	for (uint32_t i = 0; id && i < note->n_descsz; i++)
 		snprintf(&text[2 * i], 3, "%02x", id[i]);
 	if (text[0])
-		doc_put(about, "build_id", new_text(text));
+		doc_put(about, "build_id", doc_text(text));
 }
 
 static void put_sections(const struct elf *elf, json_t *about)
@@ -76,7 +76,7 @@ static json_t *look_at_elf(const char *path)
 		if (map != MAP_FAILED) {
 			struct elf elf = { map, (uint64_t)st.st_size };
 
-			about = new_object();
+			about = doc_object();
 			doc_put(about, "device", json_integer((json_int_t)st.st_dev));
 			doc_put(about, "inode", json_integer((json_int_t)st.st_ino));
 			put_sections(&elf, about);
@@ -100,10 +100,10 @@ static bool has_debug_file(const char *build_id)
 
 #define DELETED " (deleted)"
 
-json_t *process_program(int32_t pid)
+json_t *doc_program(int32_t pid)
 {
 	char link[PATH_BYTES], path[PATH_MAX];
-	json_t *program = new_object(), *running, *on_disk;
+	json_t *program = doc_object(), *running, *on_disk;
 	size_t bytes, tail = strlen(DELETED);
 	ssize_t got;
 
@@ -119,11 +119,11 @@ json_t *process_program(int32_t pid)
 		doc_put(program, "deleted", json_true());
 		path[bytes - tail] = '\0';
 	}
-	doc_put(program, "path", new_text(path));
+	doc_put(program, "path", doc_text(path));
 	running = look_at_elf(link);
 	on_disk = look_at_elf(path);
-	if (running && !is_at(running, "symbols"))
-		doc_put(running, "debug_file", json_boolean(has_debug_file(text_at(running, "build_id"))));
+	if (running && !doc_is(running, "symbols"))
+		doc_put(running, "debug_file", json_boolean(has_debug_file(doc_text_at(running, "build_id"))));
 	doc_put(program, "running", running);
 	doc_put(program, "on_disk", on_disk);
 	return program;
@@ -139,17 +139,17 @@ static void look_at_library(const char *path, const char *device, uint64_t inode
 
 	if (!deleted && (stat(path, &st) != 0 || st.st_ino == inode))
 		return;
-	library = new_object();
-	doc_put(library, "path", new_text_of(path, bytes - (deleted ? tail : 0)));
-	doc_put(library, "device", new_text(device));
+	library = doc_object();
+	doc_put(library, "path", doc_text_of(path, bytes - (deleted ? tail : 0)));
+	doc_put(library, "device", doc_text(device));
 	doc_put(library, deleted ? "deleted" : "replaced", json_true());
 	doc_add(libraries, library);
 }
 
-json_t *process_libraries(int32_t pid)
+json_t *doc_libraries(int32_t pid)
 {
 	char file[PATH_BYTES], line[PATH_MAX + 128], permissions[8], device[16], path[PATH_MAX], last[PATH_MAX] = "";
-	json_t *libraries = new_list();
+	json_t *libraries = doc_list();
 	uint64_t inode;
 	FILE *maps;
 

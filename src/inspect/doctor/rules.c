@@ -6,35 +6,65 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
-const char *engine_name(const json_t *evidence)
+enum { COMMAND_BYTES = 512 };
+
+const char *doc_engine_name(const json_t *evidence)
 {
-	const char *name = text_at(evidence, "trace.program");
+	const char *name = doc_text_at(evidence, "trace.program");
 
 	if (!name[0])
-		name = text_at(evidence, "process.name");
+		name = doc_text_at(evidence, "process.name");
 	return name[0] ? name : "the engine";
 }
 
-int64_t engine_pid(const json_t *evidence)
+int64_t doc_engine_pid(const json_t *evidence)
 {
-	return number_at(evidence, "process.pid", number_at(evidence, "trace.pid", 0));
+	return doc_number(evidence, "process.pid", doc_number(evidence, "trace.pid", 0));
 }
 
-bool is_running(const json_t *evidence)
+bool doc_is_running(const json_t *evidence)
 {
-	const char *state = text_at(evidence, "trace.state");
+	const char *state = doc_text_at(evidence, "trace.state");
 
-	return state[0] ? strcmp(state, "alive") == 0 : doc_at(evidence, "process") && !is_at(evidence, "process.gone");
+	return state[0] ? strcmp(state, "alive") == 0 : doc_at(evidence, "process") && !doc_is(evidence, "process.gone");
 }
 
-const char *trace_option(const json_t *evidence, char *to, size_t bytes)
+const char *doc_trace_option(const json_t *evidence, char *to, size_t bytes)
 {
-	const char *path = text_at(evidence, "trace.path");
+	const char *path = doc_text_at(evidence, "trace.path");
 
 	to[0] = '\0';
 	if (path[0])
 		snprintf(to, bytes, " -f %s", path);
 	return to;
+}
+
+/* Name the engine in a command that shows more. */
+static json_t *with_engine(const json_t *evidence, const char *command)
+{
+	static const char rpc[] = "fathom rpc ", top[] = "fathom top ";
+	const char *socket = doc_text_at(evidence, "answers.socket");
+	char text[COMMAND_BYTES];
+
+	if (socket[0] && strncmp(command, rpc, strlen(rpc)) == 0)
+		snprintf(text, sizeof(text), "%s-s %s %s", rpc, socket, command + strlen(rpc));
+	else if (strncmp(command, top, strlen(top)) == 0)
+		snprintf(text, sizeof(text), "%s %" PRId64, command, doc_engine_pid(evidence));
+	else
+		return NULL;
+	return doc_text(text);
+}
+
+static void complete_commands(const json_t *evidence, struct findings *list)
+{
+	for (uint32_t i = 0; i < list->count; i++) {
+		for (size_t j = 0; j < json_array_size(list->rows[i].see); j++) {
+			json_t *command = with_engine(evidence, json_string_value(json_array_get(list->rows[i].see, j)));
+
+			if (command)
+				must(json_array_set_new(list->rows[i].see, j, command) == 0);
+		}
+	}
 }
 
 /* What could not be seen. */
@@ -46,7 +76,7 @@ static void rules_sources(const json_t *evidence, struct findings *list)
 
 	json_object_foreach ((json_t *)evidence, name, source) {
 		for (size_t i = 0; i < ARRAY_COUNT(problems); i++) {
-			const char *why = text_at(source, problems[i]);
+			const char *why = doc_text_at(source, problems[i]);
 
 			/* files.c names the file system; rules_files() makes a finding of it */
 			if (why[0] && !(strcmp(name, "files") == 0 && json_is_object(doc_at(source, "hangs"))))
@@ -65,6 +95,7 @@ struct findings *doctor_judge(const json_t *evidence)
 
 	for (size_t i = 0; i < ARRAY_COUNT(rules); i++)
 		rules[i](evidence, list);
+	complete_commands(evidence, list);
 	findings_order(list);
 	return list;
 }

@@ -13,21 +13,21 @@ static void clock_finding(const json_t *evidence, struct findings *list, int64_t
 	char by[SHORT_TEXT_BYTES + 2], ago[SHORT_TEXT_BYTES], text[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
-	snprintf(by, sizeof(by), "%s%s", by_ms < 0 ? "-" : "+", duration_text((uint64_t)llabs(by_ms), text));
-	it = find_clock_stepped(list, FINDING_CERTAIN, by, duration_text((uint64_t)ago_ms, ago));
+	snprintf(by, sizeof(by), "%s%s", by_ms < 0 ? "-" : "+", doc_duration((uint64_t)llabs(by_ms), text));
+	it = find_clock_stepped(list, FINDING_CERTAIN, by, doc_duration((uint64_t)ago_ms, ago));
 	finding_shows(it, "the wall clock against the time stamp counter, in the trace file");
-	finding_see(it, "fathom trace summary%s", trace_option(evidence, option, sizeof(option)));
+	finding_see(it, "fathom trace summary%s", doc_trace_option(evidence, option, sizeof(option)));
 }
 
 static void judge_clock(const json_t *evidence, struct findings *list)
 {
-	int64_t off_ms = number_at(evidence, "trace.clock_off_ms", 0);
+	int64_t off_ms = doc_number(evidence, "trace.clock_off_ms", 0);
 	const json_t *step;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.clock_steps"), i, step) {
-		if (number_at(step, "ago_ms", 0) < 6 * RECENT_MS)
-			clock_finding(evidence, list, number_at(step, "by_ms", 0), number_at(step, "ago_ms", 0));
+		if (doc_number(step, "ago_ms", 0) < 6 * RECENT_MS)
+			clock_finding(evidence, list, doc_number(step, "by_ms", 0), doc_number(step, "ago_ms", 0));
 	}
 	if (llabs(off_ms) >= CLOCK_OFF_MS)
 		clock_finding(evidence, list, off_ms, 0);
@@ -39,7 +39,7 @@ static void judge_certificates(const json_t *evidence, struct findings *list)
 	const char *path;
 
 	json_object_foreach ((json_t *)doc_at(evidence, "certificates"), path, certificate) {
-		int64_t left_s = number_at(certificate, "left_s", INT64_MAX);
+		int64_t left_s = doc_number(certificate, "left_s", INT64_MAX);
 		char text[SHORT_TEXT_BYTES];
 		struct finding *it = NULL;
 
@@ -47,10 +47,10 @@ static void judge_certificates(const json_t *evidence, struct findings *list)
 			continue;
 		if (left_s <= 0)
 			it = find_certificate_expired(list, FINDING_CERTAIN, path,
-						      duration_text((uint64_t)-left_s * 1000, text));
+						      doc_duration((uint64_t)-left_s * 1000, text));
 		else if (left_s < EXPIRES_DAYS * DAY_S)
 			it = find_certificate_expiring(list, FINDING_CERTAIN, path,
-						       duration_text((uint64_t)left_s * 1000, text));
+						       doc_duration((uint64_t)left_s * 1000, text));
 		if (it)
 			finding_see(it, "openssl x509 -noout -subject -dates -in %s", path);
 	}
@@ -59,21 +59,21 @@ static void judge_certificates(const json_t *evidence, struct findings *list)
 static void judge_member(const json_t *evidence, struct findings *list)
 {
 	const json_t *control = doc_at(evidence, "answers.control");
-	const char *state = text_at(control, "state");
+	const char *state = doc_text_at(control, "state");
 
-	const char *file_state = text_at(control, "state_file.state");
+	const char *file_state = doc_text_at(control, "state_file.state");
 
 	if (strcmp(file_state, "HELD") == 0 || strcmp(file_state, "UNSAVED") == 0)
-		finding_see(find_configuration_unsaved(list, FINDING_CERTAIN, text_at(control, "state_file.path"),
-						       text_at(control, "state_file.reason")[0]
-							       ? text_at(control, "state_file.reason")
+		finding_see(find_configuration_unsaved(list, FINDING_CERTAIN, doc_text_at(control, "state_file.path"),
+						       doc_text_at(control, "state_file.reason")[0]
+							       ? doc_text_at(control, "state_file.reason")
 							       : "the last write failed"),
 			    "fathom rpc framework_get_control");
 	if (json_object_get(control, "instance") && strcmp(state, "SERVING") != 0)
 		finding_see(find_rank_not_joined(list, FINDING_CERTAIN, state), "fathom rpc framework_get_control");
-	if (number_at(control, "events.waiting", 0) >= EVENTS_WAITING_MIN &&
-	    number_at(control, "events.waiting_ms", 0) > RECENT_MS)
-		finding_see(find_events_waiting(list, FINDING_LIKELY, (uint64_t)number_at(control, "events.waiting", 0)),
+	if (doc_number(control, "events.waiting", 0) >= EVENTS_WAITING_MIN &&
+	    doc_number(control, "events.waiting_ms", 0) > RECENT_MS)
+		finding_see(find_events_waiting(list, FINDING_LIKELY, (uint64_t)doc_number(control, "events.waiting", 0)),
 			    "fathom rpc framework_get_control");
 }
 
@@ -81,6 +81,6 @@ void rules_control(const json_t *evidence, struct findings *list)
 {
 	judge_clock(evidence, list);
 	judge_certificates(evidence, list);
-	if (is_running(evidence))
+	if (doc_is_running(evidence))
 		judge_member(evidence, list);
 }

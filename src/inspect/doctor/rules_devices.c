@@ -29,7 +29,7 @@ static const json_t *stats_of(const json_t *evidence, const char *list, const ch
 
 	snprintf(path, sizeof(path), "answers.%s.bdevs", list);
 	json_array_foreach ((json_t *)doc_at(evidence, path), i, row) {
-		if (strcmp(text_at(row, "name"), device) == 0)
+		if (strcmp(doc_text_at(row, "name"), device) == 0)
 			return row;
 	}
 	return NULL;
@@ -37,14 +37,14 @@ static const json_t *stats_of(const json_t *evidence, const char *list, const ch
 
 static int64_t ios_of(const json_t *stats)
 {
-	return number_at(stats, "num_read_ops", 0) + number_at(stats, "num_write_ops", 0) +
-	       number_at(stats, "num_unmap_ops", 0);
+	return doc_number(stats, "num_read_ops", 0) + doc_number(stats, "num_write_ops", 0) +
+	       doc_number(stats, "num_unmap_ops", 0);
 }
 
 static double ticks_of(const json_t *stats)
 {
-	return real_at(stats, "read_latency_ticks", 0) + real_at(stats, "write_latency_ticks", 0) +
-	       real_at(stats, "unmap_latency_ticks", 0);
+	return doc_real(stats, "read_latency_ticks", 0) + doc_real(stats, "write_latency_ticks", 0) +
+	       doc_real(stats, "unmap_latency_ticks", 0);
 }
 
 /* I/Os that ended between the two looks; -1: not known. */
@@ -59,16 +59,16 @@ static int64_t progress_of(const json_t *evidence, const char *device)
 
 static void judge_under_way(const json_t *evidence, const json_t *group, struct findings *list)
 {
-	int64_t hung = number_at(group, "hung", 0), count = number_at(group, "count", 0);
-	const char *device = text_at(group, "owner");
+	int64_t hung = doc_number(group, "hung", 0), count = doc_number(group, "count", 0);
+	const char *device = doc_text_at(group, "owner");
 	int64_t ended = progress_of(evidence, device);
 	char oldest[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
-	if (strcmp(text_at(group, "object"), "bdev_io") != 0 || strcmp(text_at(group, "stage"), "DISPATCHED") != 0 ||
-	    hung == 0)
+	if (strcmp(doc_text_at(group, "object"), "bdev_io") != 0 ||
+	    strcmp(doc_text_at(group, "stage"), "DISPATCHED") != 0 || hung == 0)
 		return;
-	duration_text((uint64_t)number_at(group, "stage_ms", 0), oldest);
+	doc_duration((uint64_t)doc_number(group, "stage_ms", 0), oldest);
 	if (ended > 0)
 		it = find_command_lost(list, FINDING_LIKELY, device, (uint64_t)hung, oldest);
 	else
@@ -76,21 +76,22 @@ static void judge_under_way(const json_t *evidence, const json_t *group, struct 
 	finding_shows(it,
 		      "%" PRId64 " I/Os are DISPATCHED, %" PRId64
 		      " of them for more than %d ms; the oldest is %s of request %s",
-		      count, hung, HUNG_MS, text_at(group, "oldest"), text_at(group, "oldest_of"));
+		      count, hung, HUNG_MS, doc_text_at(group, "oldest"), doc_text_at(group, "oldest_of"));
 	if (ended >= 0)
 		finding_shows(it, "%" PRId64 " I/Os of %s ended while the doctor looked", ended, device);
-	trace_option(evidence, option, sizeof(option));
+	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom trace stuck%s", option);
 	finding_see(it, "fathom trace io %s%s",
-		    text_at(group, "oldest_of")[0] ? text_at(group, "oldest_of") : text_at(group, "oldest"), option);
+		    doc_text_at(group, "oldest_of")[0] ? doc_text_at(group, "oldest_of") : doc_text_at(group, "oldest"),
+		    option);
 }
 
 /* ---- slow devices ---- */
 
 static void judge_latency(const json_t *evidence, const json_t *now, struct findings *list)
 {
-	const json_t *before = stats_of(evidence, "iostat_before", text_at(now, "name"));
-	double rate = real_at(evidence, "answers.iostat.tick_rate", 0), us, past_us;
+	const json_t *before = stats_of(evidence, "iostat_before", doc_text_at(now, "name"));
+	double rate = doc_real(evidence, "answers.iostat.tick_rate", 0), us, past_us;
 	int64_t ios = before ? ios_of(now) - ios_of(before) : 0, past = ios_of(before);
 	char now_text[SHORT_TEXT_BYTES], past_text[SHORT_TEXT_BYTES], before_text[96], option[TRACE_OPTION_BYTES];
 	struct finding *it;
@@ -101,13 +102,13 @@ static void judge_latency(const json_t *evidence, const json_t *now, struct find
 	if (us < SLOW_US)
 		return;
 	past_us = past > 0 ? ticks_of(before) * 1e6 / rate / (double)past : us;
-	latency_text(us, now_text);
+	doc_latency(us, now_text);
 	snprintf(before_text, sizeof(before_text), past_us * 2 < us ? "%s on average before" : "as before (%s)",
-		 latency_text(past_us, past_text));
-	it = find_device_slow(list, FINDING_CERTAIN, text_at(now, "name"), now_text, before_text);
+		 doc_latency(past_us, past_text));
+	it = find_device_slow(list, FINDING_CERTAIN, doc_text_at(now, "name"), now_text, before_text);
 	finding_shows(it, "%" PRId64 " I/Os ended while the doctor looked, in %s on average; %" PRId64 " before, in %s",
 		      ios, now_text, past, past_text);
-	finding_see(it, "fathom trace slowest%s", trace_option(evidence, option, sizeof(option)));
+	finding_see(it, "fathom trace slowest%s", doc_trace_option(evidence, option, sizeof(option)));
 	finding_see(it, "fathom top --tab volumes");
 }
 
@@ -120,9 +121,9 @@ static double longest_kept_us(const json_t *evidence, const char *device, uint64
 
 	*count_ret = 0;
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.kept"), i, row) {
-		double us = real_at(row, "device_us", 0);
+		double us = doc_real(row, "device_us", 0);
 
-		if (strcmp(text_at(row, "device"), device) != 0 || is_at(row, "failed") || us < RARE_US)
+		if (strcmp(doc_text_at(row, "device"), device) != 0 || doc_is(row, "failed") || us < RARE_US)
 			continue;
 		++*count_ret;
 		longest = us > longest ? us : longest;
@@ -137,9 +138,9 @@ static bool is_memory(const json_t *evidence, const char *device)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "answers.devices"), i, row) {
-		const char *product = text_at(row, "product_name");
+		const char *product = doc_text_at(row, "product_name");
 
-		if (strcmp(text_at(row, "name"), device) == 0)
+		if (strcmp(doc_text_at(row, "name"), device) == 0)
 			return strncmp(product, "Malloc", strlen("Malloc")) == 0 ||
 			       strncmp(product, "Null", strlen("Null")) == 0;
 	}
@@ -149,7 +150,7 @@ static bool is_memory(const json_t *evidence, const char *device)
 /* A few I/Os that took a hundred times as long as others. */
 static void judge_rare(const json_t *evidence, const char *device, struct findings *list)
 {
-	double usual = real_at(evidence, "trace.lives.nvmf_req.stages.EXECUTING.p50_us", 0), longest;
+	double usual = doc_real(evidence, "trace.lives.nvmf_req.stages.EXECUTING.p50_us", 0), longest;
 	char longest_text[SHORT_TEXT_BYTES], usual_text[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 	uint64_t count;
@@ -157,10 +158,10 @@ static void judge_rare(const json_t *evidence, const char *device, struct findin
 	longest = longest_kept_us(evidence, device, &count);
 	if (count == 0 || longest < RARE_FACTOR * usual || is_memory(evidence, device))
 		return;
-	it = find_rare_slow_io(list, FINDING_LIKELY, device, latency_text(longest, longest_text),
-			       latency_text(usual, usual_text));
+	it = find_rare_slow_io(list, FINDING_LIKELY, device, doc_latency(longest, longest_text),
+			       doc_latency(usual, usual_text));
 	finding_shows(it, "%" PRIu64 " I/Os of the last minutes took %d ms or more at the device", count, RARE_US / 1000);
-	finding_see(it, "fathom trace slowest%s", trace_option(evidence, option, sizeof(option)));
+	finding_see(it, "fathom trace slowest%s", doc_trace_option(evidence, option, sizeof(option)));
 }
 
 /* ---- what devices reported: conditions and errors ---- */
@@ -172,8 +173,8 @@ static bool is_newer(const json_t *events, size_t index)
 
 	for (size_t i = 0; i < index; i++) {
 		newer = json_array_get(events, i);
-		if (strcmp(text_at(newer, "args.device"), text_at(event, "args.device")) == 0 &&
-		    strcmp(text_at(newer, "args.condition"), text_at(event, "args.condition")) == 0)
+		if (strcmp(doc_text_at(newer, "args.device"), doc_text_at(event, "args.device")) == 0 &&
+		    strcmp(doc_text_at(newer, "args.condition"), doc_text_at(event, "args.condition")) == 0)
 			return false;
 	}
 	return true;
@@ -186,15 +187,15 @@ static uint64_t count_conditions(const json_t *events, const char *device, const
 	size_t i;
 
 	json_array_foreach ((json_t *)events, i, event)
-		count += strcmp(text_at(event, "args.device"), device) == 0 &&
-			 strcmp(text_at(event, "args.condition"), condition) == 0;
+		count += strcmp(doc_text_at(event, "args.device"), device) == 0 &&
+			 strcmp(doc_text_at(event, "args.condition"), condition) == 0;
 	return count;
 }
 
 static void judge_condition(const json_t *evidence, const json_t *events, const json_t *event, struct findings *list)
 {
-	const char *device = text_at(event, "args.device"), *condition = text_at(event, "args.condition");
-	int64_t value = number_at(event, "args.value", 0), ago_ms = number_at(event, "ago_ms", 0);
+	const char *device = doc_text_at(event, "args.device"), *condition = doc_text_at(event, "args.condition");
+	int64_t value = doc_number(event, "args.value", 0), ago_ms = doc_number(event, "ago_ms", 0);
 	char option[TRACE_OPTION_BYTES], ago[SHORT_TEXT_BYTES];
 	struct finding *it = NULL;
 
@@ -207,8 +208,8 @@ static void judge_condition(const json_t *evidence, const json_t *events, const 
 		it = find_space_waits(list, FINDING_LIKELY, device);
 	}
 	if (it) {
-		finding_shows(it, "reported %s ago", duration_text((uint64_t)ago_ms, ago));
-		finding_see(it, "fathom trace -n bdev_condition%s", trace_option(evidence, option, sizeof(option)));
+		finding_shows(it, "reported %s ago", doc_duration((uint64_t)ago_ms, ago));
+		finding_see(it, "fathom trace -n bdev_condition%s", doc_trace_option(evidence, option, sizeof(option)));
 	}
 }
 
@@ -228,28 +229,28 @@ static bool is_device_error(const char *status)
 static void judge_errors(const json_t *evidence, struct findings *list)
 {
 	const json_t *events = doc_at(evidence, "trace.events.bdev_io_error.last"), *event;
-	json_t *counts = new_object();
+	json_t *counts = doc_object();
 	char option[TRACE_OPTION_BYTES], ago[SHORT_TEXT_BYTES];
 	size_t i;
 
 	json_array_foreach ((json_t *)events, i, event) {
-		if (number_at(event, "ago_ms", 0) < RECENT_MS && is_device_error(text_at(event, "args.status")))
-			doc_put(counts, text_at(event, "args.device"),
-				json_integer(1 +
-					     json_integer_value(json_object_get(counts, text_at(event, "args.device")))));
+		if (doc_number(event, "ago_ms", 0) < RECENT_MS && is_device_error(doc_text_at(event, "args.status")))
+			doc_put(counts, doc_text_at(event, "args.device"),
+				json_integer(1 + json_integer_value(
+							 json_object_get(counts, doc_text_at(event, "args.device")))));
 	}
 	json_array_foreach ((json_t *)events, i, event) {
-		const char *device = text_at(event, "args.device");
+		const char *device = doc_text_at(event, "args.device");
 		struct finding *it;
 
-		if (!json_object_get(counts, device) || !is_device_error(text_at(event, "args.status")))
+		if (!json_object_get(counts, device) || !is_device_error(doc_text_at(event, "args.status")))
 			continue;
 		it = find_device_fails(list, FINDING_CERTAIN, device,
 				       (uint64_t)json_integer_value(json_object_get(counts, device)),
-				       text_at(event, "args.status"));
-		finding_shows(it, "the latest was at block %" PRId64 ", %s ago", number_at(event, "args.block_index", 0),
-			      duration_text((uint64_t)number_at(event, "ago_ms", 0), ago));
-		finding_see(it, "fathom trace slowest --failed%s", trace_option(evidence, option, sizeof(option)));
+				       doc_text_at(event, "args.status"));
+		finding_shows(it, "the latest was at block %" PRId64 ", %s ago", doc_number(event, "args.block_index", 0),
+			      doc_duration((uint64_t)doc_number(event, "ago_ms", 0), ago));
+		finding_see(it, "fathom trace slowest --failed%s", doc_trace_option(evidence, option, sizeof(option)));
 		(void)json_object_del(counts, device);
 	}
 	json_decref(counts);
@@ -258,7 +259,7 @@ static void judge_errors(const json_t *evidence, struct findings *list)
 void rules_devices(const json_t *evidence, struct findings *list)
 {
 	const json_t *row, *events = doc_at(evidence, "trace.events.bdev_condition.last");
-	json_t *seen = new_object();
+	json_t *seen = doc_object();
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, row)
@@ -271,7 +272,7 @@ void rules_devices(const json_t *evidence, struct findings *list)
 	}
 	judge_errors(evidence, list);
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.kept"), i, row) {
-		const char *device = text_at(row, "device");
+		const char *device = doc_text_at(row, "device");
 
 		if (device[0] && !json_object_get(seen, device))
 			judge_rare(evidence, device, list);

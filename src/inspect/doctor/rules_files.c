@@ -11,34 +11,34 @@ enum { FULL_BYTES = 1 << 20, NEARLY_PERCENT = 2 };
 
 static void judge_space(const char *place, const json_t *system, struct findings *list)
 {
-	int64_t size = number_at(system, "size", 0), free_bytes = number_at(system, "free", 0);
+	int64_t size = doc_number(system, "size", 0), free_bytes = doc_number(system, "free", 0);
 	char free_text[SHORT_TEXT_BYTES], size_text[SHORT_TEXT_BYTES];
 	struct finding *it = NULL;
 
-	if (number_at(system, "inodes", 0) > 0 && number_at(system, "inodes_free", 1) == 0)
+	if (doc_number(system, "inodes", 0) > 0 && doc_number(system, "inodes_free", 1) == 0)
 		finding_see(find_inodes_exhausted(list, FINDING_CERTAIN, place), "df -i %s", place);
 	if (size <= 0)
 		return;
-	bytes_text((uint64_t)free_bytes, free_text);
-	bytes_text((uint64_t)size, size_text);
+	doc_bytes((uint64_t)free_bytes, free_text);
+	doc_bytes((uint64_t)size, size_text);
 	if (free_bytes < FULL_BYTES)
 		it = find_file_system_full(list, FINDING_CERTAIN, place, free_text, size_text);
 	else if (free_bytes * 100 < NEARLY_PERCENT * size && free_bytes < NEARLY_BYTES)
 		it = find_file_system_nearly_full(list, FINDING_CERTAIN, place, free_text, size_text);
 	if (it) {
-		finding_shows(it, "%s on %s; the engine has %s open there", text_at(system, "type"),
-			      text_at(system, "source"), text_at(system, "file"));
+		finding_shows(it, "%s on %s; the engine has %s open there", doc_text_at(system, "type"),
+			      doc_text_at(system, "source"), doc_text_at(system, "file"));
 		finding_see(it, "df -h %s", place);
 	}
 }
 
 static void judge_device(const json_t *device, struct findings *list)
 {
-	int64_t errors = number_at(device, "errors", 0);
+	int64_t errors = doc_number(device, "errors", 0);
 
 	if (errors > 0)
-		finding_see(find_block_device_errors(list, FINDING_POSSIBLE, text_at(device, "name"), (uint64_t)errors),
-			    "dmesg | grep %s", text_at(device, "name"));
+		finding_see(find_block_device_errors(list, FINDING_POSSIBLE, doc_text_at(device, "name"), (uint64_t)errors),
+			    "dmesg | grep %s", doc_text_at(device, "name"));
 }
 
 void rules_files(const json_t *evidence, struct findings *list)
@@ -48,16 +48,16 @@ void rules_files(const json_t *evidence, struct findings *list)
 	struct finding *it;
 
 	if (json_is_object(doc_at(evidence, "files.hangs"))) {
-		path = text_at(evidence, "files.hangs.path");
-		it = find_file_system_hangs(list, FINDING_CERTAIN, path, text_at(evidence, "files.hangs.what"));
+		path = doc_text_at(evidence, "files.hangs.path");
+		it = find_file_system_hangs(list, FINDING_CERTAIN, path, doc_text_at(evidence, "files.hangs.what"));
 		finding_shows(it, "the doctor waited %d ms for it", DOCTOR_LIMIT_MS);
 		finding_see(it, "findmnt %s", path);
 	}
 	json_object_foreach ((json_t *)doc_at(evidence, "files.systems"), place, system) {
-		if (is_at(system, "read_only")) {
+		if (doc_is(system, "read_only")) {
 			it = find_file_system_read_only(list, FINDING_CERTAIN, place);
-			finding_shows(it, "%s on %s; the engine has %s open there for writing", text_at(system, "type"),
-				      text_at(system, "source"), text_at(system, "file"));
+			finding_shows(it, "%s on %s; the engine has %s open there for writing", doc_text_at(system, "type"),
+				      doc_text_at(system, "source"), doc_text_at(system, "file"));
 			finding_see(it, "findmnt %s", place);
 		}
 		judge_space(place, system, list);

@@ -10,24 +10,17 @@ enum { HOST_BYTES = 256, GROUPS_MAX = 32 };
 
 /* ---- connections under way ---- */
 
-/* "q6 10.0.0.2:39316 nqn.2016-06.io.spdk:cnode1 qid:1 uuid:ad4f...": its address, and its name if it has one. */
-static const char *host_of(const char *owner, char to[HOST_BYTES])
-{
-	snprintf(to, HOST_BYTES, "%s", owner);
-	return to;
-}
-
 static void judge_waiting_host(const json_t *evidence, const json_t *group, struct findings *list)
 {
-	uint64_t hung = (uint64_t)number_at(group, "hung", 0);
-	const char *stage = text_at(group, "stage");
-	char oldest[SHORT_TEXT_BYTES], host[HOST_BYTES], option[TRACE_OPTION_BYTES];
+	uint64_t hung = (uint64_t)doc_number(group, "hung", 0);
+	const char *stage = doc_text_at(group, "stage"),
+		   *host = doc_text_at(group, "owner"); /* address, subsystem, queue, name */
+	char oldest[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
-	if (strcmp(text_at(group, "object"), "nvmf_req") != 0 || hung == 0)
+	if (strcmp(doc_text_at(group, "object"), "nvmf_req") != 0 || hung == 0)
 		return;
-	duration_text((uint64_t)number_at(group, "stage_ms", 0), oldest);
-	host_of(text_at(group, "owner"), host);
+	doc_duration((uint64_t)doc_number(group, "stage_ms", 0), oldest);
 	if (strcmp(stage, "SENDING") == 0)
 		it = find_host_not_reading(list, FINDING_CERTAIN, host, hung, oldest);
 	else if (strcmp(stage, "TRANSFER_IN") == 0)
@@ -35,8 +28,8 @@ static void judge_waiting_host(const json_t *evidence, const json_t *group, stru
 	else
 		return;
 	finding_shows(it, "%" PRId64 " requests of this connection are in %s, %" PRIu64 " of them for more than %d ms",
-		      number_at(group, "count", 0), stage, hung, HUNG_MS);
-	finding_see(it, "fathom trace stuck%s", trace_option(evidence, option, sizeof(option)));
+		      doc_number(group, "count", 0), stage, hung, HUNG_MS);
+	finding_see(it, "fathom trace stuck%s", doc_trace_option(evidence, option, sizeof(option)));
 	finding_see(it, "ss -tnpi");
 }
 
@@ -49,7 +42,7 @@ static const json_t *largest_user(const json_t *buffers, const char *list)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(buffers, list), i, user) {
-		if (number_at(user, "lent_bytes", 0) > number_at(largest, "lent_bytes", 0))
+		if (doc_number(user, "lent_bytes", 0) > doc_number(largest, "lent_bytes", 0))
 			largest = user;
 	}
 	return largest;
@@ -58,18 +51,18 @@ static const json_t *largest_user(const json_t *buffers, const char *list)
 static void judge_buffers(const json_t *buffers, bool waits_long, struct findings *list)
 {
 	const json_t *host = largest_user(buffers, "hosts"), *device = largest_user(buffers, "bdevs");
-	bool is_device = number_at(device, "lent_bytes", 0) >= number_at(host, "lent_bytes", 0);
-	int64_t waiting = number_at(buffers, "waiting", 0);
+	bool is_device = doc_number(device, "lent_bytes", 0) >= doc_number(host, "lent_bytes", 0);
+	int64_t waiting = doc_number(buffers, "waiting", 0);
 	char holder[HOST_BYTES + 32], text[SHORT_TEXT_BYTES];
 	struct finding *it;
 
 	if (waiting == 0 || !waits_long)
 		return;
 	snprintf(holder, sizeof(holder), "%s %s", is_device ? "the device" : "the host",
-		 is_device ? text_at(device, "name") : text_at(host, "host"));
+		 is_device ? doc_text_at(device, "name") : doc_text_at(host, "host"));
 	it = find_buffers_exhausted(list, FINDING_LIKELY, (uint64_t)waiting, holder);
-	finding_shows(it, "it holds %s", bytes_text((uint64_t)number_at(is_device ? device : host, "lent_bytes", 0), text));
-	finding_shows(it, "%s are lent in all", bytes_text((uint64_t)number_at(buffers, "lent_bytes", 0), text));
+	finding_shows(it, "it holds %s", doc_bytes((uint64_t)doc_number(is_device ? device : host, "lent_bytes", 0), text));
+	finding_shows(it, "%s are lent in all", doc_bytes((uint64_t)doc_number(buffers, "lent_bytes", 0), text));
 	finding_see(it, "fathom top --tab buffers");
 }
 
@@ -80,7 +73,7 @@ static void judge_all_buffers(const json_t *evidence, struct findings *list)
 	size_t i, j;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, row)
-		waits_long |= strcmp(text_at(row, "stage"), "WAIT_BUFFER") == 0 && number_at(row, "hung", 0) > 0;
+		waits_long |= strcmp(doc_text_at(row, "stage"), "WAIT_BUFFER") == 0 && doc_number(row, "hung", 0) > 0;
 	json_array_foreach ((json_t *)doc_at(evidence, "answers.poll_groups.poll_groups"), i, group) {
 		json_array_foreach ((json_t *)doc_at(group, "transports"), j, transport)
 			judge_buffers(doc_at(transport, "buffers"), waits_long, list);
@@ -106,7 +99,7 @@ static size_t group_events(const json_t *evidence, const char *point, const char
 	snprintf(key_a, sizeof(key_a), "args.%s", a);
 	snprintf(key_b, sizeof(key_b), "args.%s", b ? b : a);
 	json_array_foreach ((json_t *)doc_at(evidence, path), i, event) {
-		if (number_at(event, "ago_ms", 0) >= RECENT_MS)
+		if (doc_number(event, "ago_ms", 0) >= RECENT_MS)
 			continue;
 		for (place = 0; place < count; place++) {
 			if (json_equal(doc_at(groups[place].newest, key_a), doc_at(event, key_a)) &&
@@ -127,9 +120,9 @@ static void show_event(const json_t *evidence, struct finding *it, const struct 
 	char option[TRACE_OPTION_BYTES], ago[SHORT_TEXT_BYTES];
 
 	finding_shows(it, "%" PRIu64 " times in the last minutes, the latest %s ago%s%s", group->count,
-		      duration_text((uint64_t)number_at(group->newest, "ago_ms", 0), ago),
-		      text_at(group->newest, "owner")[0] ? ", from " : "", text_at(group->newest, "owner"));
-	finding_see(it, "fathom trace -n %s%s", point, trace_option(evidence, option, sizeof(option)));
+		      doc_duration((uint64_t)doc_number(group->newest, "ago_ms", 0), ago),
+		      doc_text_at(group->newest, "owner")[0] ? ", from " : "", doc_text_at(group->newest, "owner"));
+	finding_see(it, "fathom trace -n %s%s", point, doc_trace_option(evidence, option, sizeof(option)));
 }
 
 /* The statuses of a Connect command, of status code type 1. */
@@ -157,9 +150,9 @@ static void judge_refused(const json_t *evidence, struct findings *list)
 	size_t count = group_events(evidence, "nvmf_connect_refused", "hostnqn", "subnqn", groups);
 
 	for (size_t i = 0; i < count; i++) {
-		int64_t status = number_at(groups[i].newest, "args.status", 0);
-		struct finding *it = find_host_refused(list, FINDING_CERTAIN, text_at(groups[i].newest, "args.hostnqn"),
-						       text_at(groups[i].newest, "args.subnqn"), refusal_text(status),
+		int64_t status = doc_number(groups[i].newest, "args.status", 0);
+		struct finding *it = find_host_refused(list, FINDING_CERTAIN, doc_text_at(groups[i].newest, "args.hostnqn"),
+						       doc_text_at(groups[i].newest, "args.subnqn"), refusal_text(status),
 						       groups[i].count);
 
 		finding_shows(it, "status 0x%" PRIx64, (uint64_t)status);
@@ -175,12 +168,13 @@ static void judge_keep_alive(const json_t *evidence, struct findings *list)
 	char last[SHORT_TEXT_BYTES];
 
 	for (size_t i = 0; i < count; i++) {
-		duration_text((uint64_t)number_at(groups[i].newest, "ago_ms", 0), last);
+		doc_duration((uint64_t)doc_number(groups[i].newest, "ago_ms", 0), last);
 		struct finding *it = find_keep_alive_expired(list, FINDING_CERTAIN,
-							     text_at(groups[i].newest, "args.hostnqn"), groups[i].count,
+							     doc_text_at(groups[i].newest, "args.hostnqn"), groups[i].count,
 							     last);
 
-		finding_shows(it, "its keep-alive time-out is %" PRId64 " ms", number_at(groups[i].newest, "args.kato", 0));
+		finding_shows(it, "its keep-alive time-out is %" PRId64 " ms",
+			      doc_number(groups[i].newest, "args.kato", 0));
 		show_event(evidence, it, &groups[i], "nvmf_ctrlr_keep_alive_expired");
 	}
 }
@@ -193,10 +187,10 @@ static void judge_connections(const json_t *evidence, struct findings *list)
 	struct finding *it;
 
 	for (size_t i = 0; i < count; i++) {
-		duration_text((uint64_t)number_at(groups[i].newest, "ago_ms", 0), last);
+		doc_duration((uint64_t)doc_number(groups[i].newest, "ago_ms", 0), last);
 		it = find_connections_refused(list, FINDING_CERTAIN, groups[i].count,
-					      text_at(groups[i].newest, "args.reason"), last);
-		finding_shows(it, "the latest was from %s", text_at(groups[i].newest, "args.address"));
+					      doc_text_at(groups[i].newest, "args.reason"), last);
+		finding_shows(it, "the latest was from %s", doc_text_at(groups[i].newest, "args.address"));
 		show_event(evidence, it, &groups[i], "tcp_refuse");
 	}
 }
@@ -210,12 +204,12 @@ static void judge_protocol(const json_t *evidence, struct findings *list)
 		size_t count = group_events(evidence, points[p], "fes", NULL, groups);
 
 		for (size_t i = 0; i < count; i++) {
-			const char *what = text_at(groups[i].newest, "args.fes");
+			const char *what = doc_text_at(groups[i].newest, "args.fes");
 
 			show_event(evidence,
 				   find_protocol_errors(list, FINDING_CERTAIN,
-							text_at(groups[i].newest, "owner")[0]
-								? text_at(groups[i].newest, "owner")
+							doc_text_at(groups[i].newest, "owner")[0]
+								? doc_text_at(groups[i].newest, "owner")
 								: "a host",
 							groups[i].count, what[0] ? what : points[p]),
 				   &groups[i], points[p]);

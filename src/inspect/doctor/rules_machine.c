@@ -26,7 +26,7 @@ static const json_t *row_before(const json_t *evidence, const json_t *row)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "process.cgroups_before"), i, before) {
-		if (strcmp(text_at(before, "path"), text_at(row, "path")) == 0 &&
+		if (strcmp(doc_text_at(before, "path"), doc_text_at(row, "path")) == 0 &&
 		    !json_object_get(before, "periods") == !json_object_get(row, "periods"))
 			return before;
 	}
@@ -36,9 +36,9 @@ static const json_t *row_before(const json_t *evidence, const json_t *row)
 static void judge_cpu_limit(const json_t *evidence, const json_t *row, struct findings *list)
 {
 	const json_t *before = row_before(evidence, row);
-	int64_t periods = number_at(row, "periods", 0) - number_at(before, "periods", 0);
-	int64_t throttled = number_at(row, "throttled", 0) - number_at(before, "throttled", 0);
-	int64_t quota = number_at(row, "quota_us", -1), period = number_at(row, "period_us", 0);
+	int64_t periods = doc_number(row, "periods", 0) - doc_number(before, "periods", 0);
+	int64_t throttled = doc_number(row, "throttled", 0) - doc_number(before, "throttled", 0);
+	int64_t quota = doc_number(row, "quota_us", -1), period = doc_number(row, "period_us", 0);
 	char limit[SHORT_TEXT_BYTES];
 	struct finding *it;
 
@@ -48,28 +48,28 @@ static void judge_cpu_limit(const json_t *evidence, const json_t *row, struct fi
 		snprintf(limit, sizeof(limit), "%.2f CPUs", (double)quota / (double)period);
 	else
 		snprintf(limit, sizeof(limit), "not readable");
-	it = find_cgroup_throttled(list, FINDING_CERTAIN, text_at(row, "path"), (uint64_t)(throttled * 100 / periods),
+	it = find_cgroup_throttled(list, FINDING_CERTAIN, doc_text_at(row, "path"), (uint64_t)(throttled * 100 / periods),
 				   limit);
 	finding_shows(it,
 		      "throttled in %" PRId64 " of %" PRId64 " periods while the doctor looked; %" PRId64
 		      " times since it exists",
-		      throttled, periods, number_at(row, "throttled", 0));
-	finding_see(it, "cat /proc/%" PRId64 "/cgroup", engine_pid(evidence));
+		      throttled, periods, doc_number(row, "throttled", 0));
+	finding_see(it, "cat /proc/%" PRId64 "/cgroup", doc_engine_pid(evidence));
 }
 
 static void judge_memory_limit(const json_t *row, struct findings *list)
 {
-	int64_t limit = number_at(row, "memory_max", 0),
-		used = number_at(row, "memory", 0) - number_at(row, "inactive_file", 0);
+	int64_t limit = doc_number(row, "memory_max", 0),
+		used = doc_number(row, "memory", 0) - doc_number(row, "inactive_file", 0);
 	char used_text[SHORT_TEXT_BYTES], limit_text[SHORT_TEXT_BYTES];
 	struct finding *it;
 
 	if (limit <= 0 || limit >= NO_LIMIT_BYTES || used * 100 < MEMORY_PERCENT * limit)
 		return;
-	it = find_memory_near_limit(list, FINDING_CERTAIN, text_at(row, "path"), bytes_text((uint64_t)used, used_text),
-				    bytes_text((uint64_t)limit, limit_text));
+	it = find_memory_near_limit(list, FINDING_CERTAIN, doc_text_at(row, "path"), doc_bytes((uint64_t)used, used_text),
+				    doc_bytes((uint64_t)limit, limit_text));
 	finding_shows(it, "the kernel killed %" PRId64 " processes of this cgroup for memory",
-		      number_at(row, "oom_kills", 0));
+		      doc_number(row, "oom_kills", 0));
 }
 
 /* ---- CPUs ---- */
@@ -81,8 +81,8 @@ static const json_t *neighbour_on(const json_t *evidence, int64_t cpu)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "machine.neighbours"), i, row) {
-		if (number_at(row, "cpu", -1) == cpu && real_at(row, "percent", 0) >= NEIGHBOUR_PERCENT &&
-		    real_at(row, "percent", 0) > real_at(busiest, "percent", 0))
+		if (doc_number(row, "cpu", -1) == cpu && doc_real(row, "percent", 0) >= NEIGHBOUR_PERCENT &&
+		    doc_real(row, "percent", 0) > doc_real(busiest, "percent", 0))
 			busiest = row;
 	}
 	return busiest;
@@ -90,44 +90,45 @@ static const json_t *neighbour_on(const json_t *evidence, int64_t cpu)
 
 static double waited_percent(const json_t *evidence, int64_t tid)
 {
-	double interval_ms = real_at(evidence, "process.interval_ms", 0);
+	double interval_ms = doc_real(evidence, "process.interval_ms", 0);
 	const json_t *thread;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "process.threads"), i, thread) {
-		if (number_at(thread, "tid", 0) == tid && interval_ms > 0)
-			return real_at(thread, "waited_ms", 0) * 100 / interval_ms;
+		if (doc_number(thread, "tid", 0) == tid && interval_ms > 0)
+			return doc_real(thread, "waited_ms", 0) * 100 / interval_ms;
 	}
 	return 0;
 }
 
 static void judge_cpu(const json_t *evidence, const json_t *traced, struct findings *list)
 {
-	int64_t cpu = number_at(traced, "cpu", -1), tid = number_at(traced, "tid", 0);
+	int64_t cpu = doc_number(traced, "cpu", -1), tid = doc_number(traced, "tid", 0);
 	double waited = waited_percent(evidence, tid);
 	const json_t *neighbour = cpu >= 0 ? neighbour_on(evidence, cpu) : NULL;
 	struct finding *it;
 	char who[128];
 
 	if (neighbour) {
-		snprintf(who, sizeof(who), "%s (tid %" PRId64 " of process %" PRId64 ")", text_at(neighbour, "name"),
-			 number_at(neighbour, "tid", 0), number_at(neighbour, "pid", 0));
+		snprintf(who, sizeof(who), "%s (tid %" PRId64 " of process %" PRId64 ")", doc_text_at(neighbour, "name"),
+			 doc_number(neighbour, "tid", 0), doc_number(neighbour, "pid", 0));
 		it = find_reactor_cpu_shared(list, waited >= WAITED_PERCENT ? FINDING_CERTAIN : FINDING_LIKELY,
-					     text_at(traced, "name"), cpu, who, (uint64_t)real_at(neighbour, "percent", 0));
+					     doc_text_at(traced, "name"), cpu, who,
+					     (uint64_t)doc_real(neighbour, "percent", 0));
 		finding_shows(it, "the reactor waited for the CPU in %.0f %% of the time while the doctor looked", waited);
-		finding_see(it, "taskset -pc %" PRId64, number_at(neighbour, "tid", 0));
+		finding_see(it, "taskset -pc %" PRId64, doc_number(neighbour, "tid", 0));
 	} else if (waited >= WAITED_PERCENT) {
-		it = find_cpu_contended(list, FINDING_CERTAIN, text_at(traced, "name"), (uint64_t)waited);
+		it = find_cpu_contended(list, FINDING_CERTAIN, doc_text_at(traced, "name"), (uint64_t)waited);
 		finding_shows(it, "pressure on CPUs: some thread waits in %.0f %% of the time",
-			      real_at(evidence, "machine.pressure.cpu", 0));
+			      doc_real(evidence, "machine.pressure.cpu", 0));
 	}
 }
 
 static void judge_steal(const json_t *evidence, struct findings *list)
 {
-	int64_t all = number_at(evidence, "machine.times.all", 0) - number_at(evidence, "machine.times_before.all", 0);
-	int64_t steal = number_at(evidence, "machine.times.steal", 0) -
-			number_at(evidence, "machine.times_before.steal", 0);
+	int64_t all = doc_number(evidence, "machine.times.all", 0) - doc_number(evidence, "machine.times_before.all", 0);
+	int64_t steal = doc_number(evidence, "machine.times.steal", 0) -
+			doc_number(evidence, "machine.times_before.steal", 0);
 
 	if (all > 0 && steal * 100 >= STOLEN_PERCENT * all)
 		finding_see(find_cpu_stolen(list, FINDING_CERTAIN, (uint64_t)(steal * 100 / all)), "vmstat 1");
@@ -137,16 +138,16 @@ static void judge_steal(const json_t *evidence, struct findings *list)
 
 static void judge_descriptors(const json_t *evidence, struct findings *list)
 {
-	int64_t used = number_at(evidence, "process.descriptors", 0),
-		limit = number_at(evidence, "process.limits.files", 0);
+	int64_t used = doc_number(evidence, "process.descriptors", 0),
+		limit = doc_number(evidence, "process.limits.files", 0);
 	const json_t *event;
 	bool refused = false;
 	struct finding *it;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.tcp_refuse.last"), i, event)
-		refused |= number_at(event, "ago_ms", RECENT_MS) < RECENT_MS &&
-			   strcmp(text_at(event, "args.reason"), "DESCRIPTORS") == 0;
+		refused |= doc_number(event, "ago_ms", RECENT_MS) < RECENT_MS &&
+			   strcmp(doc_text_at(event, "args.reason"), "DESCRIPTORS") == 0;
 	if (limit <= 0 || used <= 0)
 		return;
 	if (used + 1 >= limit || refused) {
@@ -158,19 +159,19 @@ static void judge_descriptors(const json_t *evidence, struct findings *list)
 	} else {
 		return;
 	}
-	finding_see(it, "ls -l /proc/%" PRId64 "/fd", engine_pid(evidence));
-	finding_see(it, "grep 'open files' /proc/%" PRId64 "/limits", engine_pid(evidence));
+	finding_see(it, "ls -l /proc/%" PRId64 "/fd", doc_engine_pid(evidence));
+	finding_see(it, "grep 'open files' /proc/%" PRId64 "/limits", doc_engine_pid(evidence));
 }
 
 static void judge_swap(const json_t *evidence, struct findings *list)
 {
-	int64_t swapped = number_at(evidence, "process.swapped_kib", 0),
-		resident = number_at(evidence, "process.resident_kib", 0);
+	int64_t swapped = doc_number(evidence, "process.swapped_kib", 0),
+		resident = doc_number(evidence, "process.resident_kib", 0);
 	char text[SHORT_TEXT_BYTES];
 
 	if (swapped > 0 && swapped * 100 >= SWAPPED_PERCENT * (resident + swapped))
-		finding_see(find_memory_swapped(list, FINDING_CERTAIN, bytes_text((uint64_t)swapped * 1024, text)),
-			    "grep -E 'VmRSS|VmSwap' /proc/%" PRId64 "/status", engine_pid(evidence));
+		finding_see(find_memory_swapped(list, FINDING_CERTAIN, doc_bytes((uint64_t)swapped * 1024, text)),
+			    "grep -E 'VmRSS|VmSwap' /proc/%" PRId64 "/status", doc_engine_pid(evidence));
 }
 
 void rules_machine(const json_t *evidence, struct findings *list)
@@ -178,14 +179,14 @@ void rules_machine(const json_t *evidence, struct findings *list)
 	const json_t *row;
 	size_t i;
 
-	if (!is_running(evidence))
+	if (!doc_is_running(evidence))
 		return;
 	json_array_foreach ((json_t *)doc_at(evidence, "process.cgroups"), i, row) {
 		judge_cpu_limit(evidence, row, list);
 		judge_memory_limit(row, list);
 	}
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, row) {
-		if (number_at(row, "tid", 0) > 0)
+		if (doc_number(row, "tid", 0) > 0)
 			judge_cpu(evidence, row, list);
 	}
 	judge_steal(evidence, list);

@@ -22,24 +22,25 @@ static const char *signal_name(int64_t number)
 /* What a dead process was doing. */
 static void show_end(const json_t *evidence, struct finding *it)
 {
-	char option[TRACE_OPTION_BYTES];
-	int64_t last = number_at(evidence, "trace.last_sign_s", 0);
+	char option[TRACE_OPTION_BYTES], text[SHORT_TEXT_BYTES];
+	int64_t last = doc_number(evidence, "trace.last_sign_s", 0);
 	const json_t *group;
 	size_t i;
 
-	finding_shows(it, "its trace file is %s", text_at(evidence, "trace.path"));
+	finding_shows(it, "its trace file is %s", doc_text_at(evidence, "trace.path"));
 	if (last)
-		finding_shows(it, "last sign of life at %" PRId64 " (seconds since 1970)", last);
+		finding_shows(it, "last sign of life at %s", doc_time(last, text));
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, group) {
-		if (i < 8 && !is_at(group, "resting"))
-			finding_shows(it, "%" PRId64 " %s were in %s [%s]", number_at(group, "count", 0),
-				      text_at(group, "object"), text_at(group, "stage"), text_at(group, "owner"));
+		if (i < 8 && !doc_is(group, "resting"))
+			finding_shows(it, "%" PRId64 " %s were in %s [%s]", doc_number(group, "count", 0),
+				      doc_text_at(group, "object"), doc_text_at(group, "stage"),
+				      doc_text_at(group, "owner"));
 	}
-	trace_option(evidence, option, sizeof(option));
+	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom trace stuck%s", option);
 	finding_see(it, "fathom trace -n 100%s", option);
-	if (text_at(evidence, "process.core")[0])
-		finding_see(it, "fathom core %s", text_at(evidence, "process.core"));
+	if (doc_text_at(evidence, "process.core")[0])
+		finding_see(it, "fathom core %s", doc_text_at(evidence, "process.core"));
 }
 
 /*
@@ -48,18 +49,18 @@ static void show_end(const json_t *evidence, struct finding *it)
  */
 static const json_t *kill_for_memory(const json_t *evidence, int64_t pid, enum finding_certainty *sure_ret)
 {
-	int64_t last_s = number_at(evidence, "trace.last_sign_s", 0);
+	int64_t last_s = doc_number(evidence, "trace.last_sign_s", 0);
 	const json_t *row;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "machine.kills"), i, row) {
-		int64_t after_s = number_at(row, "at_s", 0) - last_s;
+		int64_t after_s = doc_number(row, "at_s", 0) - last_s;
 		bool is_near = after_s >= -KILL_S && after_s <= KILL_S;
 
-		if (!is_near ||
-		    (number_at(row, "pid", 0) != pid && strncmp(text_at(row, "name"), "fathom", strlen("fathom")) != 0))
+		if (!is_near || (doc_number(row, "pid", 0) != pid &&
+				 strncmp(doc_text_at(row, "name"), "fathom", strlen("fathom")) != 0))
 			continue;
-		*sure_ret = number_at(row, "pid", 0) == pid ? FINDING_CERTAIN : FINDING_LIKELY;
+		*sure_ret = doc_number(row, "pid", 0) == pid ? FINDING_CERTAIN : FINDING_LIKELY;
 		return row;
 	}
 	return NULL;
@@ -67,31 +68,31 @@ static const json_t *kill_for_memory(const json_t *evidence, int64_t pid, enum f
 
 static void judge_end(const json_t *evidence, struct findings *list)
 {
-	const char *name = engine_name(evidence), *why = text_at(evidence, "trace.frozen.why"),
-		   *state = text_at(evidence, "trace.state");
-	int64_t pid = number_at(evidence, "trace.pid", number_at(evidence, "process.pid", 0));
+	const char *name = doc_engine_name(evidence), *why = doc_text_at(evidence, "trace.frozen.why"),
+		   *state = doc_text_at(evidence, "trace.state");
+	int64_t pid = doc_number(evidence, "trace.pid", doc_number(evidence, "process.pid", 0));
 	enum finding_certainty sure = FINDING_POSSIBLE;
 	const json_t *kill = kill_for_memory(evidence, pid, &sure);
 	struct finding *it = NULL;
 
 	if (strcmp(why, "must") == 0) {
-		it = find_must_failed(list, FINDING_CERTAIN, name, pid, text_at(evidence, "trace.frozen.text"));
-		finding_shows(it, "at %s", text_at(evidence, "trace.frozen.place"));
+		it = find_must_failed(list, FINDING_CERTAIN, name, pid, doc_text_at(evidence, "trace.frozen.text"));
+		finding_shows(it, "at %s", doc_text_at(evidence, "trace.frozen.place"));
 	} else if (strcmp(why, "signal") == 0) {
 		it = find_process_crashed(list, FINDING_CERTAIN, name, pid,
-					  signal_name(number_at(evidence, "trace.frozen.signal", 0)),
-					  text_at(evidence, "trace.frozen.place"));
+					  signal_name(doc_number(evidence, "trace.frozen.signal", 0)),
+					  doc_text_at(evidence, "trace.frozen.place"));
 		finding_shows(it, "thread %" PRId64 ", at offset 0x%" PRIx64 " of the file, address 0x%" PRIx64,
-			      number_at(evidence, "trace.frozen.tid", 0),
-			      (uint64_t)number_at(evidence, "trace.frozen.offset", 0),
-			      (uint64_t)number_at(evidence, "trace.frozen.address", 0));
-	} else if (is_at(evidence, "trace.died") && kill) {
+			      doc_number(evidence, "trace.frozen.tid", 0),
+			      (uint64_t)doc_number(evidence, "trace.frozen.offset", 0),
+			      (uint64_t)doc_number(evidence, "trace.frozen.address", 0));
+	} else if (doc_is(evidence, "trace.died") && kill) {
 		it = find_killed_out_of_memory(list, sure, name, pid);
-		finding_shows(it, "the kernel's log: %s", text_at(kill, "line"));
+		finding_shows(it, "the kernel's log: %s", doc_text_at(kill, "line"));
 	} else if (strcmp(state, "ended") == 0) {
 		it = find_process_ended(list, FINDING_CERTAIN, name, pid);
-	} else if (is_at(evidence, "trace.died")) {
-		it = find_process_killed(list, is_at(evidence, "process.gone") ? FINDING_CERTAIN : FINDING_LIKELY, name,
+	} else if (doc_is(evidence, "trace.died")) {
+		it = find_process_killed(list, doc_is(evidence, "process.gone") ? FINDING_CERTAIN : FINDING_LIKELY, name,
 					 pid);
 		finding_shows(it, "no signal and no failed check is in the trace file, and it was not closed");
 	}
@@ -106,48 +107,48 @@ static size_t count_in_state(const json_t *threads, const char *state)
 	size_t i, count = 0;
 
 	json_array_foreach ((json_t *)threads, i, thread)
-		count += strcmp(text_at(thread, "state"), state) == 0;
+		count += strcmp(doc_text_at(thread, "state"), state) == 0;
 	return count;
 }
 
 static void judge_stop(const json_t *evidence, struct findings *list)
 {
-	const char *name = engine_name(evidence), *tracer = text_at(evidence, "process.tracer_name");
+	const char *name = doc_engine_name(evidence), *tracer = doc_text_at(evidence, "process.tracer_name");
 	const json_t *threads = doc_at(evidence, "process.threads"), *row;
 	size_t i, all = json_array_size(threads), traced = count_in_state(threads, "t");
-	int64_t pid = engine_pid(evidence);
+	int64_t pid = doc_engine_pid(evidence);
 	struct finding *it = NULL;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "process.cgroups"), i, row) {
-		if (is_at(row, "frozen")) {
-			it = find_process_frozen(list, FINDING_CERTAIN, name, pid, text_at(row, "path"));
+		if (doc_is(row, "frozen")) {
+			it = find_process_frozen(list, FINDING_CERTAIN, name, pid, doc_text_at(row, "path"));
 			finding_see(it, "cat /proc/%" PRId64 "/cgroup", pid);
 			return;
 		}
 	}
 	if (traced > 0 && traced == all) {
 		it = find_process_traced(list, FINDING_CERTAIN, name, pid, tracer[0] ? tracer : "?");
-	} else if (strcmp(text_at(evidence, "process.state"), "T") == 0 && count_in_state(threads, "T") == all) {
+	} else if (strcmp(doc_text_at(evidence, "process.state"), "T") == 0 && count_in_state(threads, "T") == all) {
 		it = find_process_stopped(list, FINDING_CERTAIN, name, pid);
 	}
 	if (it) {
-		finding_shows(it, "the state of all %zu threads is %s", all, text_at(evidence, "process.state"));
-		finding_shows(it, "no sign of life for %" PRId64 " ms", number_at(evidence, "trace.silent_ms", 0));
+		finding_shows(it, "the state of all %zu threads is %s", all, doc_text_at(evidence, "process.state"));
+		finding_shows(it, "no sign of life for %" PRId64 " ms", doc_number(evidence, "trace.silent_ms", 0));
 		finding_see(it, "grep -E 'State|TracerPid' /proc/%" PRId64 "/status", pid);
 		return;
 	}
 	json_array_foreach ((json_t *)threads, i, row) {
-		if (strcmp(text_at(row, "state"), "t") == 0)
-			finding_see(find_thread_held(list, FINDING_CERTAIN, text_at(row, "name"), number_at(row, "tid", 0),
-						     tracer[0] ? tracer : "?"),
+		if (strcmp(doc_text_at(row, "state"), "t") == 0)
+			finding_see(find_thread_held(list, FINDING_CERTAIN, doc_text_at(row, "name"),
+						     doc_number(row, "tid", 0), tracer[0] ? tracer : "?"),
 				    "grep -E 'State|TracerPid' /proc/%" PRId64 "/task/%" PRId64 "/status", pid,
-				    number_at(row, "tid", 0));
+				    doc_number(row, "tid", 0));
 	}
 }
 
 void rules_process(const json_t *evidence, struct findings *list)
 {
-	if (is_running(evidence))
+	if (doc_is_running(evidence))
 		judge_stop(evidence, list);
 	else
 		judge_end(evidence, list);

@@ -22,21 +22,21 @@ static void judge_waiting(const json_t *evidence, struct findings *list)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.under_way"), i, group) {
-		if (strcmp(text_at(group, "object"), "nvmf_req") != 0 || is_at(group, "resting") ||
-		    number_at(group, "hung", 0) == 0 || is_of_host(text_at(group, "stage")))
+		if (strcmp(doc_text_at(group, "object"), "nvmf_req") != 0 || doc_is(group, "resting") ||
+		    doc_number(group, "hung", 0) == 0 || is_of_host(doc_text_at(group, "stage")))
 			continue;
-		hung += (uint64_t)number_at(group, "hung", 0);
-		if (number_at(group, "stage_ms", 0) > number_at(oldest, "stage_ms", -1))
+		hung += (uint64_t)doc_number(group, "hung", 0);
+		if (doc_number(group, "stage_ms", 0) > doc_number(oldest, "stage_ms", -1))
 			oldest = group;
 	}
 	if (!oldest)
 		return;
-	duration_text((uint64_t)number_at(oldest, "stage_ms", 0), text);
-	it = find_requests_waiting(list, FINDING_CERTAIN, text_at(oldest, "stage"), hung, text);
-	finding_shows(it, "the oldest is %s of [%s]", text_at(oldest, "oldest"), text_at(oldest, "owner"));
-	trace_option(evidence, option, sizeof(option));
+	doc_duration((uint64_t)doc_number(oldest, "stage_ms", 0), text);
+	it = find_requests_waiting(list, FINDING_CERTAIN, doc_text_at(oldest, "stage"), hung, text);
+	finding_shows(it, "the oldest is %s of [%s]", doc_text_at(oldest, "oldest"), doc_text_at(oldest, "owner"));
+	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom trace stuck%s", option);
-	finding_see(it, "fathom trace io %s%s", text_at(oldest, "oldest"), option);
+	finding_see(it, "fathom trace io %s%s", doc_text_at(oldest, "oldest"), option);
 }
 
 /* Failed requests that no device failed. */
@@ -49,19 +49,19 @@ static void judge_failing(const json_t *evidence, struct findings *list)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.kept"), i, row) {
-		if (!is_at(row, "failed") || !text_at(row, "device")[0])
+		if (!doc_is(row, "failed") || !doc_text_at(row, "device")[0])
 			continue;
 		count++;
-		if (!newest || number_at(row, "ago_ms", 0) < number_at(newest, "ago_ms", 0))
+		if (!newest || doc_number(row, "ago_ms", 0) < doc_number(newest, "ago_ms", 0))
 			newest = row;
 	}
 	if (count < FAILURES_MIN)
 		return;
 	it = find_requests_fail(list, FINDING_LIKELY, count,
-				text_at(newest, "status")[0] ? text_at(newest, "status") : "of different kinds");
-	finding_shows(it, "the latest is %s at %s of [%s]", text_at(newest, "id"), text_at(newest, "device"),
-		      text_at(newest, "owner"));
-	finding_see(it, "fathom trace slowest --failed%s", trace_option(evidence, option, sizeof(option)));
+				doc_text_at(newest, "status")[0] ? doc_text_at(newest, "status") : "of different kinds");
+	finding_shows(it, "the latest is %s at %s of [%s]", doc_text_at(newest, "id"), doc_text_at(newest, "device"),
+		      doc_text_at(newest, "owner"));
+	finding_see(it, "fathom trace slowest --failed%s", doc_trace_option(evidence, option, sizeof(option)));
 }
 
 /* Turns that took long, unless the reactor had no CPU. */
@@ -73,22 +73,22 @@ static void judge_turns(const json_t *evidence, struct findings *list)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.poller_slow.last"), i, event) {
-		if (number_at(event, "ago_ms", 0) >= MINUTE_MS || real_at(event, "args.ran", 0) < SLOW_TURN_US)
+		if (doc_number(event, "ago_ms", 0) >= MINUTE_MS || doc_real(event, "args.ran", 0) < SLOW_TURN_US)
 			continue;
 		count++;
-		if (real_at(event, "args.ran", 0) > real_at(longest, "args.ran", 0))
+		if (doc_real(event, "args.ran", 0) > doc_real(longest, "args.ran", 0))
 			longest = event;
 	}
 	if (count < SLOW_TURNS_MIN || findings_have(list, FINDING_CPU_CONTENDED))
 		return;
-	finding_see(find_reactor_slow(list, FINDING_LIKELY, text_at(longest, "args.name"), count,
-				      latency_text(real_at(longest, "args.ran", 0), text)),
-		    "fathom trace -n poller_slow%s", trace_option(evidence, option, sizeof(option)));
+	finding_see(find_reactor_slow(list, FINDING_LIKELY, doc_text_at(longest, "args.name"), count,
+				      doc_latency(doc_real(longest, "args.ran", 0), text)),
+		    "fathom trace -n poller_slow%s", doc_trace_option(evidence, option, sizeof(option)));
 }
 
 void rules_requests(const json_t *evidence, struct findings *list)
 {
-	if (!is_running(evidence))
+	if (!doc_is_running(evidence))
 		return;
 	judge_waiting(evidence, list);
 	judge_failing(evidence, list);

@@ -9,11 +9,11 @@ enum { NEARLY_FULL_PERCENT = 95, FULL_PERCENT = 100 };
 
 static void judge_storage(const json_t *storage, struct findings *list)
 {
-	const char *path = text_at(storage, "path"), *state = text_at(storage, "state");
+	const char *path = doc_text_at(storage, "path"), *state = doc_text_at(storage, "state");
 
 	if (strcmp(state, "FAILED") == 0)
 		finding_see(find_storage_failed(list, FINDING_CERTAIN, path), "fathom rpc pool_get_pools");
-	if (number_at(storage, "damaged", 0) > 0)
+	if (doc_number(storage, "damaged", 0) > 0)
 		finding_see(find_storage_damaged(list, FINDING_CERTAIN, path, "records of pools or volumes are damaged"),
 			    "fathom ddb %s", path);
 }
@@ -26,35 +26,35 @@ static int64_t committed_bytes(const json_t *evidence, const char *pool)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "answers.volumes"), i, volume)
-		bytes += strcmp(text_at(volume, "pool"), pool) == 0 ? number_at(volume, "size", 0) : 0;
+		bytes += strcmp(doc_text_at(volume, "pool"), pool) == 0 ? doc_number(volume, "size", 0) : 0;
 	return bytes;
 }
 
 static void judge_pool(const json_t *evidence, const json_t *pool, struct findings *list)
 {
-	int64_t percent = number_at(pool, "used_percent", 0), size = number_at(pool, "size", 0);
-	int64_t limit = number_at(pool, "limit_bytes", 0), used = number_at(pool, "used_bytes", 0);
-	int64_t committed = committed_bytes(evidence, text_at(pool, "name"));
-	const char *name = text_at(pool, "name");
+	int64_t percent = doc_number(pool, "used_percent", 0), size = doc_number(pool, "size", 0);
+	int64_t limit = doc_number(pool, "limit_bytes", 0), used = doc_number(pool, "used_bytes", 0);
+	int64_t committed = committed_bytes(evidence, doc_text_at(pool, "name"));
+	const char *name = doc_text_at(pool, "name");
 	char text[SHORT_TEXT_BYTES], more[SHORT_TEXT_BYTES];
 	struct finding *it;
 
-	if (strcmp(text_at(pool, "state"), "ERRORED") == 0)
-		finding_see(find_storage_damaged(list, FINDING_CERTAIN, name, text_at(pool, "reason")),
+	if (strcmp(doc_text_at(pool, "state"), "ERRORED") == 0)
+		finding_see(find_storage_damaged(list, FINDING_CERTAIN, name, doc_text_at(pool, "reason")),
 			    "fathom rpc pool_get_pools");
 	if (percent >= NEARLY_FULL_PERCENT) {
 		it = percent >= FULL_PERCENT ? find_pool_full(list, FINDING_CERTAIN, name,
-							      bytes_text((uint64_t)(limit > used ? limit - used : 0), text))
+							      doc_bytes((uint64_t)(limit > used ? limit - used : 0), text))
 					     : find_pool_nearly_full(list, FINDING_CERTAIN, name, (uint64_t)percent);
-		finding_shows(it, "%s of %s are used", bytes_text((uint64_t)used, text), bytes_text((uint64_t)limit, more));
-		if (number_at(pool, "full_in_ns", 0) > 0)
+		finding_shows(it, "%s of %s are used", doc_bytes((uint64_t)used, text), doc_bytes((uint64_t)limit, more));
+		if (doc_number(pool, "full_in_ns", 0) > 0)
 			finding_shows(it, "at this rate it is full in %s",
-				      duration_text((uint64_t)number_at(pool, "full_in_ns", 0) / 1000000, text));
+				      doc_duration((uint64_t)doc_number(pool, "full_in_ns", 0) / 1000000, text));
 		finding_see(it, "fathom pool query %s", name);
 	}
 	if (committed > size && size > 0) {
-		it = find_pool_overcommitted(list, FINDING_CERTAIN, name, bytes_text((uint64_t)committed, text),
-					     bytes_text((uint64_t)size, more));
+		it = find_pool_overcommitted(list, FINDING_CERTAIN, name, doc_bytes((uint64_t)committed, text),
+					     doc_bytes((uint64_t)size, more));
 		finding_shows(it, "it is %" PRId64 " %% full", percent);
 		finding_see(it, "fathom pool query %s", name);
 	}
@@ -62,21 +62,21 @@ static void judge_pool(const json_t *evidence, const json_t *pool, struct findin
 
 static void judge_volume(const json_t *volume, struct findings *list)
 {
-	const char *state = text_at(volume, "state");
+	const char *state = doc_text_at(volume, "state");
 
 	if (strcmp(state, "ERRORED") == 0)
 		finding_see(find_volume_errored(list, FINDING_CERTAIN,
-						text_at(volume, "device")[0] ? text_at(volume, "device")
-									     : text_at(volume, "name"),
-						text_at(volume, "reason")[0] ? text_at(volume, "reason")
-									     : "its record or its file is damaged"),
+						doc_text_at(volume, "device")[0] ? doc_text_at(volume, "device")
+										 : doc_text_at(volume, "name"),
+						doc_text_at(volume, "reason")[0] ? doc_text_at(volume, "reason")
+										 : "its record or its file is damaged"),
 			    "fathom rpc volume_get_volumes");
 	else if (strcmp(state, "READ_ONLY") == 0)
-		finding_see(find_data_lost(list, FINDING_CERTAIN, text_at(volume, "device"), "its state is READ_ONLY"),
+		finding_see(find_data_lost(list, FINDING_CERTAIN, doc_text_at(volume, "device"), "its state is READ_ONLY"),
 			    "fathom rpc volume_get_volumes");
-	if (number_at(volume, "scrub.mismatches", 0) > 0 && !findings_have(list, FINDING_CHECKSUM_MISMATCH))
-		finding_see(find_checksum_mismatch(list, FINDING_CERTAIN, text_at(volume, "device"),
-						   (uint64_t)number_at(volume, "scrub.mismatches", 0)),
+	if (doc_number(volume, "scrub.mismatches", 0) > 0 && !findings_have(list, FINDING_CHECKSUM_MISMATCH))
+		finding_see(find_checksum_mismatch(list, FINDING_CERTAIN, doc_text_at(volume, "device"),
+						   (uint64_t)doc_number(volume, "scrub.mismatches", 0)),
 			    "fathom rpc volume_get_volumes");
 }
 

@@ -63,7 +63,7 @@ static const json_t *find_thread(const json_t *evidence, int64_t tid)
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "process.threads"), i, thread) {
-		if (number_at(thread, "tid", 0) == tid)
+		if (doc_number(thread, "tid", 0) == tid)
 			return thread;
 	}
 	return NULL;
@@ -72,8 +72,8 @@ static const json_t *find_thread(const json_t *evidence, int64_t tid)
 /* "nanosleep() in hrtimer_nanosleep" */
 static const char *where_text(const json_t *thread, char to[CALL_TEXT_BYTES])
 {
-	int64_t call = number_at(thread, "syscall", -1);
-	const char *wchan = text_at(thread, "wchan");
+	int64_t call = doc_number(thread, "syscall", -1);
+	const char *wchan = doc_text_at(thread, "wchan");
 
 	if (!thread)
 		snprintf(to, CALL_TEXT_BYTES, "not known where");
@@ -82,7 +82,7 @@ static const char *where_text(const json_t *thread, char to[CALL_TEXT_BYTES])
 	else if (wchan[0])
 		snprintf(to, CALL_TEXT_BYTES, "%s", wchan);
 	else
-		snprintf(to, CALL_TEXT_BYTES, "state %s", text_at(thread, "state"));
+		snprintf(to, CALL_TEXT_BYTES, "state %s", doc_text_at(thread, "state"));
 	return to;
 }
 
@@ -92,40 +92,40 @@ static void show_thread(const json_t *evidence, struct finding *it, const json_t
 	const json_t *frame;
 	size_t i;
 
-	finding_shows(it, "thread %s, tid %" PRId64 ", CPU %" PRId64, text_at(traced, "name"), number_at(traced, "tid", 0),
-		      number_at(traced, "cpu", -1));
+	finding_shows(it, "thread %s, tid %" PRId64 ", CPU %" PRId64, doc_text_at(traced, "name"),
+		      doc_number(traced, "tid", 0), doc_number(traced, "cpu", -1));
 	if (thread)
 		finding_shows(it, "state %s; in %" PRId64 " ms it ran for %.0f ms and waited %.0f ms for a CPU",
-			      text_at(thread, "state"), number_at(evidence, "process.interval_ms", 0),
-			      real_at(thread, "ran_ms", 0), real_at(thread, "waited_ms", 0));
+			      doc_text_at(thread, "state"), doc_number(evidence, "process.interval_ms", 0),
+			      doc_real(thread, "ran_ms", 0), doc_real(thread, "waited_ms", 0));
 	json_array_foreach ((json_t *)doc_at(thread, "stack"), i, frame)
 		finding_shows(it, "stack in the kernel: %s", json_string_value(frame));
-	finding_see(it, "fathom trace threads%s", trace_option(evidence, option, sizeof(option)));
-	finding_see(it, "gdb -p %" PRId64 " -batch -ex 'thread apply all bt'", engine_pid(evidence));
+	finding_see(it, "fathom trace threads%s", doc_trace_option(evidence, option, sizeof(option)));
+	finding_see(it, "gdb -p %" PRId64 " -batch -ex 'thread apply all bt'", doc_engine_pid(evidence));
 }
 
 static bool uses_cpu(const json_t *evidence, const json_t *thread)
 {
-	double interval_ms = real_at(evidence, "process.interval_ms", 0);
+	double interval_ms = doc_real(evidence, "process.interval_ms", 0);
 
-	return interval_ms > 0 && real_at(thread, "ran_ms", 0) * 100 >= BUSY_PERCENT * interval_ms;
+	return interval_ms > 0 && doc_real(thread, "ran_ms", 0) * 100 >= BUSY_PERCENT * interval_ms;
 }
 
 /* A thread that has run one poller or message for too long. */
 static void judge_thread(const json_t *evidence, const json_t *traced, struct findings *list)
 {
-	const json_t *thread = find_thread(evidence, number_at(traced, "tid", 0));
-	int64_t running_ms = number_at(traced, "running_ms", 0);
+	const json_t *thread = find_thread(evidence, doc_number(traced, "tid", 0));
+	int64_t running_ms = doc_number(traced, "running_ms", 0);
 	char since[SHORT_TEXT_BYTES], where[CALL_TEXT_BYTES], what[256];
-	const char *name = text_at(traced, "name"), *state = text_at(thread, "state");
+	const char *name = doc_text_at(traced, "name"), *state = doc_text_at(thread, "state");
 	bool control = strcmp(name, "control") == 0, runs = strcmp(state, "R") == 0 || uses_cpu(evidence, thread);
 	struct finding *it;
 
 	if (running_ms < HUNG_MS || strcmp(state, "T") == 0 || strcmp(state, "t") == 0)
 		return;
-	snprintf(what, sizeof(what), "%s%s%s", text_at(traced, "running"), text_at(traced, "of")[0] ? " of " : "",
-		 text_at(traced, "of"));
-	duration_text((uint64_t)running_ms, since);
+	snprintf(what, sizeof(what), "%s%s%s", doc_text_at(traced, "running"), doc_text_at(traced, "of")[0] ? " of " : "",
+		 doc_text_at(traced, "of"));
+	doc_duration((uint64_t)running_ms, since);
 	where_text(thread, where);
 	if (control)
 		it = runs ? find_control_runaway(list, FINDING_CERTAIN, what)
@@ -138,35 +138,35 @@ static void judge_thread(const json_t *evidence, const json_t *traced, struct fi
 
 static void judge_socket(const json_t *evidence, struct findings *list)
 {
-	const char *silent = text_at(evidence, "answers.silent"), *missing = text_at(evidence, "answers.missing");
+	const char *silent = doc_text_at(evidence, "answers.silent"), *missing = doc_text_at(evidence, "answers.missing");
 	struct finding *it;
 
 	if (silent[0]) {
-		it = find_control_silent(list, FINDING_CERTAIN, text_at(evidence, "answers.socket"), silent);
-		finding_see(it, "fathom rpc -t 2 -s %s spdk_get_version", text_at(evidence, "answers.socket"));
-	} else if (text_at(evidence, "answers.cores_silent")[0] && list->count == 0) {
-		(void)find_reactor_silent(list, FINDING_LIKELY, text_at(evidence, "answers.cores_silent"));
-	} else if (missing[0]) {
+		it = find_control_silent(list, FINDING_CERTAIN, doc_text_at(evidence, "answers.socket"), silent);
+		finding_see(it, "fathom rpc -t 2 spdk_get_version");
+	} else if (doc_text_at(evidence, "answers.cores_silent")[0] && list->count == 0) {
+		(void)find_reactor_silent(list, FINDING_LIKELY, doc_text_at(evidence, "answers.cores_silent"));
+	} else if (missing[0] && !json_is_false(doc_at(evidence, "trace.engine"))) {
 		it = find_control_missing(list, FINDING_CERTAIN, missing);
-		finding_see(it, "ss -xlp | grep %" PRId64, engine_pid(evidence));
+		finding_see(it, "ss -xlp | grep %" PRId64, doc_engine_pid(evidence));
 	}
 }
 
 void rules_threads(const json_t *evidence, struct findings *list)
 {
-	int64_t silent_ms = number_at(evidence, "trace.silent_ms", 0);
+	int64_t silent_ms = doc_number(evidence, "trace.silent_ms", 0);
 	char since[SHORT_TEXT_BYTES];
 	const json_t *traced;
 	struct finding *it;
 	size_t i;
 
-	if (!is_running(evidence))
+	if (!doc_is_running(evidence))
 		return;
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, traced)
 		judge_thread(evidence, traced, list);
 	if (silent_ms >= SILENT_MS) {
-		it = find_process_silent(list, FINDING_CERTAIN, duration_text((uint64_t)silent_ms, since));
-		finding_see(it, "grep -H . /proc/%" PRId64 "/task/*/wchan", engine_pid(evidence));
+		it = find_process_silent(list, FINDING_CERTAIN, doc_duration((uint64_t)silent_ms, since));
+		finding_see(it, "grep -H . /proc/%" PRId64 "/task/*/wchan", doc_engine_pid(evidence));
 	}
 	judge_socket(evidence, list);
 }

@@ -42,7 +42,7 @@ struct child {
 
 static void send_line(const struct doctor_out *out, const char *key, json_t *value)
 {
-	json_t *line = new_object();
+	json_t *line = doc_object();
 	char *text;
 
 	doc_put(line, key, value);
@@ -69,7 +69,7 @@ void doctor_step(struct doctor_out *out, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	send_line(out, "unfinished", new_text(text));
+	send_line(out, "unfinished", doc_text(text));
 }
 
 uint64_t doctor_elapsed_ms(const struct doctor_out *out)
@@ -168,7 +168,7 @@ static void read_children(struct child *children, size_t count, uint64_t deadlin
 static json_t *evidence_of(const struct child *child)
 {
 	const char *from = (const char *)child->sent, *end = from + child->bytes;
-	json_t *evidence = new_object();
+	json_t *evidence = doc_object();
 
 	while (from && from < end) {
 		const char *line_end = memchr(from, '\n', (size_t)(end - from));
@@ -189,7 +189,7 @@ static json_t *end_child(struct child *child, const struct doctor_source *source
 	int status = 0;
 
 	if (child->pid < 0) {
-		doc_put(evidence, "crashed", new_text("its process could not be started"));
+		doc_put(evidence, "crashed", doc_text("its process could not be started"));
 		return evidence;
 	}
 	if (!ended) {
@@ -202,7 +202,7 @@ static json_t *end_child(struct child *child, const struct doctor_source *source
 		char text[64];
 
 		snprintf(text, sizeof(text), "looking at the %s ended with signal %d", source->name, WTERMSIG(status));
-		doc_put(evidence, "crashed", new_text(text));
+		doc_put(evidence, "crashed", doc_text(text));
 	}
 	if (json_is_null(json_object_get(evidence, "unfinished")))
 		(void)json_object_del(evidence, "unfinished");
@@ -214,7 +214,7 @@ json_t *doctor_look(const struct doctor_source *sources, size_t count, uint64_t 
 {
 	uint64_t deadline_ns = clock_monotonic_ns() + limit_ms * NS_PER_MS;
 	struct child children[SOURCES_MAX];
-	json_t *evidence = new_object();
+	json_t *evidence = doc_object();
 
 	must(count <= SOURCES_MAX);
 	fflush(NULL); /* else a child's end would print what is buffered again */

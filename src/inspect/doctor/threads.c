@@ -21,13 +21,13 @@ static bool read_of_thread(int32_t pid, int64_t tid, const char *name, char *to,
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%" PRId64 "/%s", pid, tid, name);
-	return read_small(path, to, bytes) == 0;
+	return doc_read(path, to, bytes) == 0;
 }
 
 /* The functions of a stack in the kernel, the innermost first: "[<0>] hrtimer_nanosleep+0x99/0x120". */
 static json_t *stack_of(const char *text)
 {
-	json_t *stack = new_list();
+	json_t *stack = doc_list();
 
 	for (const char *line = text; *line && json_array_size(stack) < FRAMES_MAX;) {
 		size_t bytes = strcspn(line, "\n");
@@ -35,7 +35,7 @@ static json_t *stack_of(const char *text)
 
 		if (name) {
 			name += 1 + strspn(name + 1, " ");
-			doc_add(stack, new_text_of(name, strcspn(name, "+\n")));
+			doc_add(stack, doc_text_of(name, strcspn(name, "+\n")));
 		}
 		line += bytes + (line[bytes] == '\n');
 	}
@@ -47,7 +47,7 @@ static void put_waiting(int32_t pid, int64_t tid, json_t *thread)
 	char text[PROC_BYTES_MAX];
 
 	if (read_of_thread(pid, tid, "wchan", text, sizeof(text)) && strcmp(text, "0") != 0)
-		doc_put(thread, "wchan", new_text(text));
+		doc_put(thread, "wchan", doc_text(text));
 	if (read_of_thread(pid, tid, "syscall", text, sizeof(text)) && strcmp(text, "running") != 0)
 		doc_put(thread, "syscall", json_integer(strtoll(text, NULL, 10)));
 	if (read_of_thread(pid, tid, "stack", text, sizeof(text)))
@@ -70,18 +70,18 @@ static void put_thread_status(int32_t pid, int64_t tid, json_t *thread)
 
 	if (!read_of_thread(pid, tid, "status", text, sizeof(text)))
 		return;
-	doc_put(thread, "name", new_text(line_of(text, "Name:", line, sizeof(line))));
-	line_of(text, "State:", line, sizeof(line));
-	doc_put(thread, "state", new_text_of(line, line[0] ? 1 : 0));
-	doc_put(thread, "cpus", new_text(line_of(text, "Cpus_allowed_list:", line, sizeof(line))));
-	tracer = strtoll(line_of(text, "TracerPid:", line, sizeof(line)), NULL, 10);
+	doc_put(thread, "name", doc_text(doc_line(text, "Name:", line, sizeof(line))));
+	doc_line(text, "State:", line, sizeof(line));
+	doc_put(thread, "state", doc_text_of(line, line[0] ? 1 : 0));
+	doc_put(thread, "cpus", doc_text(doc_line(text, "Cpus_allowed_list:", line, sizeof(line))));
+	tracer = strtoll(doc_line(text, "TracerPid:", line, sizeof(line)), NULL, 10);
 	if (tracer > 0)
 		doc_put(thread, "tracer", json_integer(tracer));
 }
 
 static json_t *look_at_thread(int32_t pid, int64_t tid)
 {
-	json_t *thread = new_object();
+	json_t *thread = doc_object();
 	int64_t ran, waited;
 
 	doc_put(thread, "tid", json_integer(tid));
@@ -94,9 +94,9 @@ static json_t *look_at_thread(int32_t pid, int64_t tid)
 	return thread;
 }
 
-json_t *process_threads(int32_t pid)
+json_t *doc_threads(int32_t pid)
 {
-	json_t *threads = new_list();
+	json_t *threads = doc_list();
 	char path[PATH_BYTES];
 	struct dirent *entry;
 	DIR *directory;
@@ -113,18 +113,18 @@ json_t *process_threads(int32_t pid)
 	return threads;
 }
 
-void process_threads_again(int32_t pid, json_t *threads)
+void doc_threads_again(int32_t pid, json_t *threads)
 {
 	json_t *thread;
 	size_t i;
 
 	json_array_foreach (threads, i, thread) {
-		int64_t tid = number_at(thread, "tid", 0), ran, waited;
+		int64_t tid = doc_number(thread, "tid", 0), ran, waited;
 
 		if (!json_object_get(thread, "ran_ns") || !read_schedule(pid, tid, &ran, &waited))
 			continue;
-		doc_put(thread, "ran_ms", json_real((double)(ran - number_at(thread, "ran_ns", ran)) / 1e6));
-		doc_put(thread, "waited_ms", json_real((double)(waited - number_at(thread, "waited_ns", waited)) / 1e6));
+		doc_put(thread, "ran_ms", json_real((double)(ran - doc_number(thread, "ran_ns", ran)) / 1e6));
+		doc_put(thread, "waited_ms", json_real((double)(waited - doc_number(thread, "waited_ns", waited)) / 1e6));
 		put_thread_status(pid, tid, thread);
 		put_waiting(pid, tid, thread);
 	}

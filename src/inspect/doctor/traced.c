@@ -24,14 +24,14 @@ static json_t *frozen_json(const struct reader *reader, const struct reader_froz
 
 	if (!frozen)
 		return NULL;
-	object = new_object();
+	object = doc_object();
 	if ((size_t)frozen->why < ARRAY_COUNT(why) && why[frozen->why])
-		doc_put(object, "why", new_text(why[frozen->why]));
+		doc_put(object, "why", doc_text(why[frozen->why]));
 	doc_put(object, "signal", json_integer(frozen->signal));
 	doc_put(object, "code", json_integer(frozen->code));
 	doc_put(object, "tid", json_integer(frozen->tid));
-	doc_put(object, "text", new_text(frozen->text));
-	doc_put(object, "place", new_text(frozen->place));
+	doc_put(object, "text", doc_text(frozen->text));
+	doc_put(object, "place", doc_text(frozen->place));
 	doc_put(object, "offset", json_integer((json_int_t)frozen->offset));
 	doc_put(object, "address", json_integer((json_int_t)frozen->address));
 	(void)reader;
@@ -49,21 +49,23 @@ static void put_info(struct doctor_out *out, const struct reader *reader)
 	const struct reader_info *info = reader_info(reader);
 	uint64_t realtime_ns;
 
-	doctor_put(out, "path", new_text(info->path));
-	doctor_put(out, "program", new_text(info->name));
-	doctor_put(out, "version", new_text(info->version));
-	doctor_put(out, "host", new_text(info->host));
+	doctor_put(out, "path", doc_text(info->path));
+	doctor_put(out, "program", doc_text(info->name));
+	doctor_put(out, "version", doc_text(info->version));
+	doctor_put(out, "host", doc_text(info->host));
 	doctor_put(out, "pid", json_integer(info->pid));
 	doctor_put(out, "spdk", json_boolean(info->spdk));
-	doctor_put(out, "build_id", new_text(info->build_id));
-	doctor_put(out, "state", new_text(states[info->liveness]));
+	/* servers, agents and registries have trace files, too */
+	doctor_put(out, "engine", json_boolean(info->spdk || reader_point_by_name(reader, "nvmf_ctrlr_create")));
+	doctor_put(out, "build_id", doc_text(info->build_id));
+	doctor_put(out, "state", doc_text(states[info->liveness]));
 	doctor_put(out, "died", json_boolean(info->died));
 	doctor_put(out, "frozen", frozen_json(reader, info->frozen));
 	doctor_put(out, "refused_threads", json_integer((json_int_t)info->refused_threads));
 	doctor_put(out, "unregistered", json_integer((json_int_t)info->unregistered_records));
 	doctor_put(out, "recording", json_boolean(reader_is_recording(reader)));
 	if (info->problem)
-		doctor_put(out, "problem", new_text(info->problem));
+		doctor_put(out, "problem", doc_text(info->problem));
 	if (!info->spdk || info->start_tick)
 		doctor_put(out, "up_ms",
 			   json_integer((json_int_t)ms_between(reader, info->start_tick, reader_now(reader))));
@@ -76,7 +78,7 @@ static void put_info(struct doctor_out *out, const struct reader *reader)
 static json_t *threads_json(const struct reader *reader)
 {
 	uint64_t now = reader_now(reader);
-	json_t *threads = new_list();
+	json_t *threads = doc_list();
 
 	for (uint32_t i = 0; i < reader_info(reader)->thread_count; i++) {
 		struct reader_thread thread;
@@ -84,14 +86,14 @@ static json_t *threads_json(const struct reader *reader)
 
 		if (!reader_thread(reader, i, &thread) || thread.state != TRACE_THREAD_LIVE)
 			continue;
-		row = new_object();
-		doc_put(row, "name", new_text(thread.name));
+		row = doc_object();
+		doc_put(row, "name", doc_text(thread.name));
 		doc_put(row, "tid", json_integer(thread.tid));
 		doc_put(row, "cpu", json_integer(thread.cpu));
 		doc_put(row, "turns", json_integer((json_int_t)thread.turns));
 		if (thread.running[0]) {
-			doc_put(row, "running", new_text(thread.running));
-			doc_put(row, "of", new_text(thread.running_thread));
+			doc_put(row, "running", doc_text(thread.running));
+			doc_put(row, "of", doc_text(thread.running_thread));
 			doc_put(row, "running_ms", json_integer((json_int_t)ms_between(reader, thread.running_since, now)));
 		}
 		doc_add(threads, row);
@@ -145,7 +147,7 @@ static void put_sums(json_t *to, const char *prefix, const struct reader *reader
 static json_t *lives_json(const struct reader *reader, const struct reader_lives *now, const struct reader_lives *before)
 {
 	const struct reader_machine *machine = now->object->machine;
-	json_t *lives = new_object(), *stages = new_object();
+	json_t *lives = doc_object(), *stages = doc_object();
 
 	doc_put(lives, "ended", json_integer((json_int_t)now->stages[0].count));
 	doc_put(lives, "failed", json_integer((json_int_t)now->failed));
@@ -158,7 +160,7 @@ static json_t *lives_json(const struct reader *reader, const struct reader_lives
 
 		if (now->stages[state].count == 0)
 			continue;
-		stage = new_object();
+		stage = doc_object();
 		put_sums(stage, "", reader, &now->stages[state]);
 		if (before) {
 			reader_dwell_difference(&now->stages[state], &before->stages[state], &recent);
@@ -192,7 +194,7 @@ static json_t *clock_steps(const struct reader *reader)
 {
 	uint64_t start = reader_info(reader)->start_tick, now = reader_now(reader), wall;
 	int64_t last = 0, step = 0, delta;
-	json_t *steps = new_list();
+	json_t *steps = doc_list();
 
 	for (uint32_t i = 0; i <= CLOCK_SAMPLES && now > start; i++) {
 		uint64_t tick = start + (now - start) / CLOCK_SAMPLES * i;
@@ -209,7 +211,7 @@ static json_t *clock_steps(const struct reader *reader)
 			step = delta;
 		}
 		if (llabs(step) / (int64_t)NS_PER_MS >= CLOCK_STEP_MS_MIN && llabs(delta) > (int64_t)NS_PER_MS) {
-			json_t *row = new_object();
+			json_t *row = doc_object();
 
 			doc_put(row, "by_ms", json_integer(step / (int64_t)NS_PER_MS));
 			doc_put(row, "ago_ms", json_integer((json_int_t)ms_between(reader, tick, now)));
@@ -253,7 +255,7 @@ static void look_twice(struct doctor_out *out, struct reader *reader)
 	uint32_t count = list_objects(reader, objects);
 	struct reader_lives *before = read_lives(reader, objects, count, known_before), *now;
 	bool alive = reader_info(reader)->liveness == READER_ALIVE && !reader_info(reader)->spdk;
-	json_t *lives = new_object();
+	json_t *lives = doc_object();
 
 	doctor_put(out, "threads_before", threads_json(reader));
 	if (alive)
@@ -280,12 +282,12 @@ void doctor_look_trace(struct doctor_out *out, const void *ctx)
 	struct fathom_fault why;
 
 	if (!path || !path[0]) {
-		doctor_put(out, "refused", new_text("no trace file was found"));
+		doctor_put(out, "refused", doc_text("no trace file was found"));
 		return;
 	}
 	doctor_step(out, "opening %s", path);
 	if (reader_open(path, &reader, &why) != 0) {
-		doctor_put(out, "refused", new_text(why.text));
+		doctor_put(out, "refused", doc_text(why.text));
 		return;
 	}
 	put_info(out, reader);
@@ -293,7 +295,7 @@ void doctor_look_trace(struct doctor_out *out, const void *ctx)
 	put_clocks(out, reader);
 	doctor_step(out, "reading the requests of %s", path);
 	if (!reader_has_lives(reader) && reader_lives_from_rings(reader) != 0)
-		doctor_put(out, "refused", new_text("out of memory"));
+		doctor_put(out, "refused", doc_text("out of memory"));
 	look_twice(out, reader);
 	doctor_put(out, "kept", traced_kept(reader));
 	doctor_step(out, "reading the events of %s", path);

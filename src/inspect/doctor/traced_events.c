@@ -54,10 +54,10 @@ static json_t *value_of(const struct reader *reader, const struct reader_arg *ar
 
 	if (arg->type == READER_STR) {
 		text = reader_string(reader, (uint32_t)value, &bytes);
-		return new_text_of(text, strnlen(text, bytes));
+		return doc_text_of(text, strnlen(text, bytes));
 	}
 	if (arg->labels && (text = reader_label(arg->labels, (int64_t)value)))
-		return new_text(text);
+		return doc_text(text);
 	if (arg->unit_kind == READER_UNIT_TICKS)
 		return json_real((double)reader_ns_from_ticks(reader, value) / 1e3);
 	return arg->type == READER_BOOL ? json_boolean(value != 0) : json_integer((json_int_t)value);
@@ -65,14 +65,14 @@ static json_t *value_of(const struct reader *reader, const struct reader_arg *ar
 
 static json_t *event_json(const struct reader *reader, const struct reader_event *event, uint64_t now)
 {
-	json_t *row = new_object(), *args = new_object();
+	json_t *row = doc_object(), *args = doc_object();
 	struct reader_owner owner;
 
 	doc_put(row, "ago_ms",
 		json_integer(
 			(json_int_t)(now > event->tick ? reader_ns_from_ticks(reader, now - event->tick) / NS_PER_MS : 0)));
 	if (reader_owner(reader, event->owner, event->tick, &owner))
-		doc_put(row, "owner", new_text(owner.text));
+		doc_put(row, "owner", doc_text(owner.text));
 	for (uint32_t i = 0; i < event->point->arg_count; i++)
 		doc_put(args, event->point->args[i].name, value_of(reader, &event->point->args[i], event->slots));
 	doc_put(row, "args", args);
@@ -82,7 +82,7 @@ static json_t *event_json(const struct reader *reader, const struct reader_event
 static json_t *latest_json(const struct reader *reader, const struct latest *latest)
 {
 	uint64_t first = latest->count > LAST_MAX ? latest->count - LAST_MAX : 0, now = reader_now(reader);
-	json_t *row = new_object(), *last = new_list();
+	json_t *row = doc_object(), *last = doc_list();
 
 	doc_put(row, "count", json_integer((json_int_t)latest->count));
 	for (uint64_t i = latest->count; i > first; i--)
@@ -96,7 +96,7 @@ json_t *traced_events(struct doctor_out *out, struct reader *reader)
 	struct latest *latest = calloc(ARRAY_COUNT(wanted), sizeof(*latest));
 	int16_t place[TRACE_POINTS_MAX];
 	uint64_t since_ms = doctor_elapsed_ms(out), count = 0;
-	json_t *result = new_object();
+	json_t *result = doc_object();
 	struct reader_events *events;
 	struct reader_event event;
 

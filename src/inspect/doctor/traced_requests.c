@@ -48,10 +48,10 @@ static json_t *group_of(json_t *groups, const struct reader *reader, const struc
 	group = json_object_get(groups, key);
 	if (group || json_object_size(groups) >= GROUPS_MAX)
 		return group;
-	group = new_object();
-	doc_put(group, "object", new_text(story->object->name));
-	doc_put(group, "stage", new_text(state_name(story->object, story->state)));
-	doc_put(group, "owner", new_text(owner));
+	group = doc_object();
+	doc_put(group, "object", doc_text(story->object->name));
+	doc_put(group, "stage", doc_text(state_name(story->object, story->state)));
+	doc_put(group, "owner", doc_text(owner));
 	doc_put(group, "resting", json_boolean(is_resting_state(story->object, story->state)));
 	doc_put(groups, key, group);
 	return group;
@@ -62,26 +62,26 @@ static void add_story(json_t *group, const struct reader *reader, const struct r
 	uint64_t stage_ms = ms_since(reader, story->entered_tick, now), age_ms = ms_since(reader, story->begin_tick, now);
 	char id[64];
 
-	doc_put(group, "count", json_integer(number_at(group, "count", 0) + 1));
+	doc_put(group, "count", json_integer(doc_number(group, "count", 0) + 1));
 	if (stage_ms >= OLD_MS)
-		doc_put(group, "old", json_integer(number_at(group, "old", 0) + 1));
+		doc_put(group, "old", json_integer(doc_number(group, "old", 0) + 1));
 	if (stage_ms >= HUNG_MS)
-		doc_put(group, "hung", json_integer(number_at(group, "hung", 0) + 1));
-	if ((int64_t)stage_ms < number_at(group, "stage_ms", -1))
+		doc_put(group, "hung", json_integer(doc_number(group, "hung", 0) + 1));
+	if ((int64_t)stage_ms < doc_number(group, "stage_ms", -1))
 		return;
 	snprintf(id, sizeof(id), "%s%u", story->object->prefix, story->id);
 	doc_put(group, "stage_ms", json_integer((json_int_t)stage_ms));
 	doc_put(group, "age_ms", json_integer((json_int_t)age_ms));
-	doc_put(group, "oldest", new_text(id));
+	doc_put(group, "oldest", doc_text(id));
 	if (story->parent) {
 		snprintf(id, sizeof(id), "%s%u", story->parent->prefix, story->parent_id);
-		doc_put(group, "oldest_of", new_text(id));
+		doc_put(group, "oldest_of", doc_text(id));
 	}
 }
 
 json_t *traced_under_way(const struct reader *reader)
 {
-	json_t *groups = new_object(), *list = new_list(), *group;
+	json_t *groups = doc_object(), *list = doc_list(), *group;
 	struct reader_walk walk = { 0 };
 	struct reader_story story;
 	uint64_t now = reader_now(reader);
@@ -115,7 +115,7 @@ static void put_status(const struct reader *reader, const struct reader_exemplar
 						    : NULL;
 
 			if (label && strcmp(arg->name, "status") == 0)
-				doc_put(row, "status", new_text(label));
+				doc_put(row, "status", doc_text(label));
 		}
 	}
 }
@@ -124,15 +124,15 @@ static json_t *kept_json(const struct reader *reader, const struct reader_exempl
 {
 	const struct reader_story *story = &exemplar->stories[0];
 	char text[READER_OWNER_TEXT_BYTES], id[64];
-	json_t *row = new_object(), *stages = new_object();
+	json_t *row = doc_object(), *stages = doc_object();
 
 	snprintf(id, sizeof(id), "%s%u", story->object->prefix, story->id);
-	doc_put(row, "id", new_text(id));
+	doc_put(row, "id", doc_text(id));
 	doc_put(row, "failed", json_boolean(exemplar->failed));
 	doc_put(row, "ago_ms", json_integer((json_int_t)ms_since(reader, exemplar->end_ticks[0], now)));
 	doc_put(row, "spent_us", json_real((double)reader_ns_from_ticks(reader, exemplar->spent_ticks) / 1e3));
 	owner_text(reader, story->owner, story->begin_tick, text);
-	doc_put(row, "owner", new_text(text));
+	doc_put(row, "owner", doc_text(text));
 	for (uint32_t i = 0; i < exemplar->stays[0].count; i++)
 		doc_put(stages, state_name(story->object, exemplar->stays[0].states[i]),
 			json_real((double)reader_ns_from_ticks(reader, exemplar->stays[0].ticks[i]) / 1e3));
@@ -141,14 +141,14 @@ static json_t *kept_json(const struct reader *reader, const struct reader_exempl
 		const struct reader_story *io = &exemplar->stories[1];
 
 		owner_text(reader, io->owner, io->begin_tick, text);
-		doc_put(row, "device", new_text(text));
+		doc_put(row, "device", doc_text(text));
 		doc_put(row, "device_us",
 			json_real((double)reader_ns_from_ticks(reader, exemplar->end_ticks[1] > io->begin_tick
 									       ? exemplar->end_ticks[1] - io->begin_tick
 									       : 0) /
 				  1e3));
 	} else if (strcmp(story->object->name, "bdev_io") == 0) {
-		doc_put(row, "device", new_text(text));
+		doc_put(row, "device", doc_text(text));
 		doc_put(row, "device_us", json_real((double)reader_ns_from_ticks(reader, exemplar->spent_ticks) / 1e3));
 	}
 	if (exemplar->failed)
@@ -161,7 +161,7 @@ json_t *traced_kept(const struct reader *reader)
 	struct reader_exemplar_walk walk = { 0 };
 	struct reader_exemplar *exemplar = calloc(1, sizeof(*exemplar));
 	uint64_t now = reader_now(reader);
-	json_t *list = new_list();
+	json_t *list = doc_list();
 
 	must(exemplar);
 	while (reader_exemplar_next(reader, &walk, exemplar) && json_array_size(list) < 4 * KEPT_MAX) {

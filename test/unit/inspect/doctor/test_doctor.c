@@ -87,11 +87,29 @@ static void each_row_of_evidence_gives_its_finding(void **state)
 	check_only("{" ALIVE ", \"under_way\": [{\"object\": \"nvmf_req\", \"stage\": \"WAIT_EVENT\", \"resting\": true, "
 		   "\"hung\": 1}]}}",
 		   "");
+	check_only("{" ALIVE "}, \"answers\": {\"missing\": \"no socket\"}}", "control_missing");
+	check_only("{" ALIVE ", \"engine\": false}, \"answers\": {\"missing\": \"no socket\"}}", ""); /* a server */
+	check_only("{" ALIVE "}, \"answers\": {\"silent\": \"no answer\"}}", "control_silent");
+	check_only("{" ALIVE "}, \"answers\": {\"cores_silent\": \"no answer\"}}", "reactor_silent");
+	check_only("{" ALIVE "}, \"answers\": {\"control\": {\"state_file\": {\"state\": \"HELD\"}}}}",
+		   "configuration_unsaved");
 	check_only("{" ALIVE ", \"points_off\": 3}}", "trace_incomplete");
 	check_only("{" ALIVE ", \"spdk\": true, \"points_off\": 3}}", "");
 	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"|/bin/keep\", \"limits\": {\"core\": 0}}}", "");
 	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"core\", \"limits\": {\"core\": null}}}", "");
 	check_only("{" ALIVE "}, \"files\": {\"refused\": \"Permission denied\"}}", "evidence_missing");
+}
+
+static void commands_name_the_engine(void **state)
+{
+	struct findings *list = judge(
+		"{" ALIVE "}, \"answers\": {\"socket\": \"/e.sock\", \"pools\": {\"storage\": {\"state\": \"FAILED\"}}}}");
+
+	(void)state;
+	assert_int_equal(list->count, 1);
+	assert_string_equal(json_string_value(json_array_get(list->rows[0].see, 0)),
+			    "fathom rpc -s /e.sock pool_get_pools");
+	findings_destroy(list);
 }
 
 /* A thread with the state and CPU time of the kernel's view, that has run one poller for 3 s. */
@@ -284,6 +302,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_evidence_gives_no_finding),
 		cmocka_unit_test(each_row_of_evidence_gives_its_finding),
+		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
