@@ -5,7 +5,6 @@ import os
 import subprocess
 import unittest
 
-import ward
 from ward import Ward, illness, run, wait_for
 
 from hanging import HangingFile, READ, STATFS
@@ -40,7 +39,7 @@ class Devices(Ward):
         self.error_device(engine)
         self.inject(engine, "delay", num=0, delay_us=200000)
         self.load(engine, "--nsid", 2, "--rw", "read", "--depth", 8)
-        wait_for(lambda: self.ios(engine, "EE_M1") >= 16)
+        wait_for(lambda: self.ios(engine, "EE_M1") >= 32)
         self.check(engine.pid)
 
     @illness("a few commands of many are slow", "rare_slow_io")

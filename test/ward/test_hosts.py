@@ -7,8 +7,7 @@ import signal
 import socket
 import unittest
 
-import ward
-from ward import FATHOM, NQN, Ward, illness, run, wait_for
+from ward import FATHOM, Ward, illness, run, wait_for
 
 import test_hostile as hostile
 import test_sharing as sharing

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes that are stopped, held, killed or crashed, threads that do not turn, and programs that are not those on disk."""
 
-import ctypes
 import os
 import re
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import unittest
 
-from ward import NQN, Ward, illness, run, wait_for
+from ward import Ward, illness, run, wait_for
 
-from harness import BIN, ENGINE, RpcError
+from harness import ENGINE, RpcError
 
 HOLD_THREAD = """
 import ctypes, os, sys, time

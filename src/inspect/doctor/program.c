@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -102,7 +103,7 @@ static bool has_debug_file(const char *build_id)
 
 json_t *doc_program(int32_t pid)
 {
-	char link[PATH_BYTES], path[PATH_MAX];
+	char link[PATH_BYTES], path[PATH_MAX], reached[PATH_MAX + PATH_BYTES];
 	json_t *program = doc_object(), *running, *on_disk;
 	size_t bytes, tail = strlen(DELETED);
 	ssize_t got;
@@ -121,7 +122,8 @@ json_t *doc_program(int32_t pid)
 	}
 	doc_put(program, "path", doc_text(path));
 	running = look_at_elf(link);
-	on_disk = look_at_elf(path);
+	snprintf(reached, sizeof(reached), "/proc/%d/root%s", pid, path); /* it may run in a container */
+	on_disk = look_at_elf(reached);
 	if (running && !doc_is(running, "symbols"))
 		doc_put(running, "debug_file", json_boolean(has_debug_file(doc_text_at(running, "build_id"))));
 	doc_put(program, "running", running);
@@ -129,19 +131,26 @@ json_t *doc_program(int32_t pid)
 	return program;
 }
 
-/* A mapped file with code: deleted, or another one at its path? */
-static void look_at_library(const char *path, const char *device, uint64_t inode, json_t *libraries)
+/*
+ * A mapped file with code: deleted, or another one at its path? A file system that reports other numbers for a mapped file
+ * than for the file (overlayfs, btrfs) has another device, too: there it is not known.
+ */
+static void look_at_library(int32_t pid, const char *path, const char *device, uint64_t inode, json_t *libraries)
 {
 	size_t bytes = strlen(path), tail = strlen(DELETED);
 	bool deleted = bytes > tail && strcmp(path + bytes - tail, DELETED) == 0;
+	char reached[PATH_MAX + PATH_BYTES];
+	unsigned int major_number, minor_number;
 	json_t *library;
 	struct stat st;
 
-	if (!deleted && (stat(path, &st) != 0 || st.st_ino == inode))
+	snprintf(reached, sizeof(reached), "/proc/%d/root%s", pid, path);
+	if (!deleted &&
+	    (stat(reached, &st) != 0 || st.st_ino == inode || sscanf(device, "%x:%x", &major_number, &minor_number) != 2 ||
+	     st.st_dev != makedev(major_number, minor_number)))
 		return;
 	library = doc_object();
 	doc_put(library, "path", doc_text_of(path, bytes - (deleted ? tail : 0)));
-	doc_put(library, "device", doc_text(device));
 	doc_put(library, deleted ? "deleted" : "replaced", json_true());
 	doc_add(libraries, library);
 }
@@ -160,7 +169,7 @@ json_t *doc_libraries(int32_t pid)
 		    permissions[2] != 'x' || path[0] != '/' || strcmp(path, last) == 0)
 			continue;
 		memcpy(last, path, sizeof(last));
-		look_at_library(path, device, inode, libraries);
+		look_at_library(pid, path, device, inode, libraries);
 	}
 	if (maps)
 		fclose(maps);

@@ -96,16 +96,22 @@ static void judge_latency(const json_t *evidence, const json_t *now, struct find
 	char now_text[SHORT_TEXT_BYTES], past_text[SHORT_TEXT_BYTES], before_text[96], option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
-	if (ios < SLOW_IOS_MIN || rate <= 0)
+	if (rate <= 0)
 		return;
-	us = (ticks_of(now) - ticks_of(before)) * 1e6 / rate / (double)ios;
+	past_us = past > 0 ? ticks_of(before) * 1e6 / rate / (double)past : 0;
+	if (ios >= SLOW_IOS_MIN)
+		us = (ticks_of(now) - ticks_of(before)) * 1e6 / rate / (double)ios;
+	else if (past >= SLOW_IOS_MIN && doc_number(now, "queue_depth", 0) > 0)
+		us = past_us; /* so slow that too few ended to tell: as before, it seems */
+	else
+		return;
 	if (us < SLOW_US)
 		return;
-	past_us = past > 0 ? ticks_of(before) * 1e6 / rate / (double)past : us;
 	doc_latency(us, now_text);
 	snprintf(before_text, sizeof(before_text), past_us * 2 < us ? "%s on average before" : "as before (%s)",
 		 doc_latency(past_us, past_text));
-	it = find_device_slow(list, FINDING_CERTAIN, doc_text_at(now, "name"), now_text, before_text);
+	it = find_device_slow(list, ios >= SLOW_IOS_MIN ? FINDING_CERTAIN : FINDING_LIKELY, doc_text_at(now, "name"),
+			      now_text, before_text);
 	finding_shows(it, "%" PRId64 " I/Os ended while the doctor looked, in %s on average; %" PRId64 " before, in %s",
 		      ios, now_text, past, past_text);
 	finding_see(it, "fathom trace slowest%s", doc_trace_option(evidence, option, sizeof(option)));

@@ -100,6 +100,29 @@ static void each_row_of_evidence_gives_its_finding(void **state)
 	check_only("{" ALIVE "}, \"files\": {\"refused\": \"Permission denied\"}}", "evidence_missing");
 }
 
+/* Of the looks at a device: I/Os and ticks of both, and the I/Os under way. A tick is a microsecond. */
+static void check_latency(int ios_before, int us_before, int ios, int us, int depth, const char *name)
+{
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE "}, \"answers\": {\"iostat_before\": {\"bdevs\": [{\"name\": \"d\", \"num_read_ops\": %d, "
+		 "\"read_latency_ticks\": %d}]}, \"iostat\": {\"tick_rate\": 1000000, \"bdevs\": [{\"name\": \"d\", "
+		 "\"num_read_ops\": %d, \"read_latency_ticks\": %d, \"queue_depth\": %d}]}}}",
+		 ios_before, us_before, ios, us, depth);
+	check_only(text, name);
+}
+
+static void a_device_is_slow_now_or_has_always_been(void **state)
+{
+	(void)state;
+	check_latency(1000, 100000, 1010, 1100000, 0, "device_slow"); /* 100 ms each */
+	check_latency(1000, 100000, 1010, 200000, 0, "");	      /* 10 ms each */
+	check_latency(1000, 100000, 1002, 600000, 4, "");	      /* two slow ones of a fast device */
+	check_latency(100, 20000000, 100, 20000000, 4, "device_slow");
+	check_latency(100, 20000000, 100, 20000000, 0, ""); /* idle now */
+}
+
 static void commands_name_the_engine(void **state)
 {
 	struct findings *list = judge(
@@ -302,6 +325,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_evidence_gives_no_finding),
 		cmocka_unit_test(each_row_of_evidence_gives_its_finding),
+		cmocka_unit_test(a_device_is_slow_now_or_has_always_been),
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
