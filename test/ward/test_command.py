@@ -24,7 +24,7 @@ class Command(Ward):
         self.assertIn(f"{name}: healthy", self.doctor(status=0).stdout)     # the only one
 
     def test_what_cannot_be_looked_at_is_status_3(self):
-        for words in (["/nonexistent"], ["no-such-name"], [4000000], ["--wrong"], ["a", "b"], [os.path.abspath(__file__)]):
+        for words in (["/nonexistent"], ["no-such-name"], [4000000], ["--wrong"], ["a", "b"], [os.getpid()], [os.path.abspath(__file__)]):
             self.assertTrue(self.doctor(*words, status=3).stderr.startswith("fathom doctor: "))
 
     def test_an_archive_gives_the_same_findings_on_another_machine(self):

@@ -85,6 +85,8 @@ static int find_by_pid(struct doctor_target *target, int32_t pid, struct fathom_
 	if (kill(pid, 0) != 0 && errno == ESRCH)
 		return fault(why, -ESRCH, "there is no process %d, and no trace file of one with this number", pid);
 	find_socket_of(target);
+	if (!target->socket[0])
+		return fault(why, -ENOENT, "%.200s; and it has no trace file", target->no_socket);
 	return 0;
 }
 
