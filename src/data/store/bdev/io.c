@@ -286,6 +286,8 @@ static inline __attribute__((always_inline)) void submit_io(struct bdev_io *io, 
 	counter_add(&ch->queue_depth, 1);
 	ch->changing += changes_data(type);
 	io_enter(ch, io, now);
+	if (type == IO_TYPE_UNMAP || type == IO_TYPE_WRITE_ZEROES) /* known to the compiler: other types pay nothing */
+		probe_bdev_io_range(now | TICK_SHARED, io, block_index, (uint32_t)min_u64(block_count, UINT32_MAX));
 	status = validate_io(ch, io);
 	if (unlikely(status != IO_SUCCESS))
 		io_finish(ch, io, status, now | TICK_SHARED);
