@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * compare - the latencies of a recording beside those of its replay.
+ *
+ * Only operations that ended without an error in both count, so both sides have the same operations. Each thread of a
+ * replay fills a comparison of its own; comparison_merge() adds them up.
+ *
+ * The recording's latencies are those of the engine, from the command's capsule to the end of its response; the replay's
+ * are those of the host. So a ratio is computed without the round trip, which is measured before the replay.
+ */
+#ifndef INSPECT_REPLAY_COMPARE_H
+#define INSPECT_REPLAY_COMPARE_H
+
+#include "base/histogram.h"
+#include "base/must.h"
+#include "inspect/replay/operation.h"
+
+enum { COMPARISON_WORST_MAX = 10 };
+
+/* Latencies in ns. */
+struct comparison_pair {
+	struct histogram recorded, replayed;
+};
+
+/* An operation that took much longer than in the recording. */
+struct comparison_worst {
+	struct replay_operation operation;
+	uint64_t number; /* of the operation in the recording */
+	uint64_t replayed_ns;
+};
+
+struct comparison {
+	struct comparison_pair kinds[REPLAY_KINDS];
+	uint32_t queue_count;
+	struct comparison_pair **queues; /* owned; NULL until an operation of the queue counts */
+	uint64_t failed_in_recording, failed_in_replay, failed_in_both;
+	uint64_t unknown; /* replayed, and the recording has no latency */
+	uint32_t worst_count;
+	struct comparison_worst worst[COMPARISON_WORST_MAX]; /* the largest difference first, after comparison_sort() */
+};
+
+/* NULL: out of memory. Pair: comparison_destroy(). */
+struct comparison *comparison_create(uint32_t queue_count);
+/* Accepts NULL. */
+void comparison_destroy(struct comparison *comparison);
+
+/* An operation of the recording was replayed in `replayed_ns`. Errors: -ENOMEM. */
+MUST_CHECK int comparison_add(struct comparison *comparison, const struct replay_operation *operation, uint64_t number,
+			      uint64_t replayed_ns, bool failed);
+/* Both have the same number of queues. Errors: -ENOMEM. */
+MUST_CHECK int comparison_merge(struct comparison *to, const struct comparison *from);
+void comparison_sort(struct comparison *comparison);
+
+/*
+ * How many times as long the replay took at a percentile (of 10,000), without the round trip. 0: one side has no latency.
+ */
+double comparison_ratio(const struct comparison_pair *pair, uint32_t per_10000, uint64_t round_trip_ns);
+
+enum { COMPARISON_SENTENCE_BYTES = 256 };
+/*
+ * "reads took 1.9 times as long as in the recording: p99 812 us, was 430 us" into `text`, which is returned. Without the
+ * round trip.
+ */
+const char *comparison_sentence(const struct comparison *comparison, unsigned int kind, uint64_t round_trip_ns,
+				char text[COMPARISON_SENTENCE_BYTES]);
+
+#endif
