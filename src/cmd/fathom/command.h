@@ -21,6 +21,7 @@ int cmd_network(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_pool(int argc, char **argv);
 int cmd_probe(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
 int cmd_rpc(int argc, char **argv);
 int cmd_server(int argc, char **argv);
 int cmd_storage(int argc, char **argv);
@@ -31,7 +32,7 @@ int cmd_trace(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
 
 /* The command lines, for completion. */
-extern const struct option_table completion_table, core_table, ddb_table, doctor_table, perf_table, probe_table, rpc_table, top_table,
+extern const struct option_table completion_table, core_table, ddb_table, doctor_table, perf_table, probe_table, replay_table, rpc_table, top_table,
 	trace_table;
 extern const struct option_table config_table, host_table, network_table, pool_table, server_table, storage_table,
 	support_table, system_table, volume_table;

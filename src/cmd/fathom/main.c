@@ -26,6 +26,8 @@ static const struct option_command commands[] = {
 	{ "pool", NULL, "pools of storage: create, list, query, destroy them", .run = cmd_pool, .table = &pool_table },
 	{ "probe", NULL, "the USDT probes of running engines, with their arguments", .run = cmd_probe,
 	  .table = &probe_table },
+	{ "replay", NULL, "send the operations of a recording to a target again, and compare", .run = cmd_replay,
+	  .table = &replay_table },
 	{ "rpc", NULL, "call methods of an engine, as SPDK's rpc.py does", .run = cmd_rpc, .table = &rpc_table },
 	{ "server", NULL, "servers of hosts: their engines, log masks, restart policies, version", .run = cmd_server,
 	  .table = &server_table },

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""`fathom replay`: a recording of an engine under a known load is shared, shown, and replayed against other engines."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from harness import FATHOM, NQN, EngineTest, run, wait_for
+
+RING_OF_ALL = ("--num-trace-entries", str(1 << 17))     # it holds all records of a test
+COUNT = 400
+BLOCK = 512
+DELAY_US = 1000000      # of a slow device: far more than a busy machine adds to an I/O
+
+
+class Replaying(EngineTest):
+    def recorded(self, *load, create=("bdev_malloc_create", "-b", "Source", 16, BLOCK), kept=()):
+        """The engine of the recording, and the path of its trace after `load`."""
+        engine = self.engine(*RING_OF_ALL)
+        engine.serve(*create)
+        for command in kept:
+            engine.run_commands(command + "\n")
+        engine.perf(*(load or ("--rw", "mix", "--bs", "4k", "--depth", "4", "--queues", "2", "--count", COUNT)), "--quiet")
+        path = os.path.join(self.directory, "recording")
+        engine.rpc("trace_freeze", path=path)
+        return engine, path
+
+    def extracted(self, path, *options):
+        incident = os.path.join(self.directory, "incident")
+        done = run(FATHOM, "replay", "extract", path, "-o", incident, "--json", *options)
+        return incident, json.loads(done.stdout)
+
+    def target(self, *create):
+        engine = self.engine()
+        engine.serve(*(create or ("bdev_malloc_create", "-b", "Target", 16, BLOCK)))
+        return engine
+
+    @staticmethod
+    def replay(engine, path, *options, status=0):
+        """Replay against the engine: (result, standard error)."""
+        done = run(FATHOM, "replay", path, "--against", f"127.0.0.1:{engine.port}", "--nqn", NQN, "--json", *options, check=False)
+        if done.returncode != status:
+            raise AssertionError(f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return json.loads(done.stdout) if done.stdout else None, done.stderr
+
+    @staticmethod
+    def show(path, *options):
+        return json.loads(run(FATHOM, "replay", "show", path, "--json", *options).stdout)
+
+    @staticmethod
+    def counts(engine, device):
+        stats = engine.rpc("bdev_get_iostat", names=[device])["bdevs"][0]
+        return stats["num_read_ops"], stats["num_write_ops"]
+
+    # ---- extract and show ----
+
+    def test_an_incident_has_each_operation_and_no_name(self):
+        engine, path = self.recorded()
+        incident, said = self.extracted(path)
+        reads, writes = self.counts(engine, "Source")
+        self.assertEqual(reads + writes, COUNT)
+        self.assertEqual((said["operations"], said["left_out"], said["records_missing"]), (COUNT, 0, 0))
+        self.assertLess(said["bytes"], COUNT * 16 + 1000)
+        shown = self.show(incident)
+        self.assertEqual((shown["kinds"]["read"]["operations"], shown["kinds"]["write"]["operations"]), (reads, writes))
+        self.assertEqual(shown["kinds"]["read"]["size_max"], 4096)
+        self.assertEqual([(queue["host"], queue["qid"]) for queue in shown["queues"]], [(1, 1), (1, 2)])
+        self.assertTrue(all(1 <= queue["depth"] <= 4 for queue in shown["queues"]), shown["queues"])
+        self.assertEqual([(device["nsid"], device["block_bytes"]) for device in shown["devices"]], [(1, BLOCK)])
+        with open(incident, "rb") as file:
+            content = file.read()
+        for name in ("Source", "127.0.0.1", NQN, "uuid", engine.name):
+            self.assertNotIn(name.encode(), content)
+        incident, said = self.extracted(path, "--names", "--force")
+        self.assertEqual(self.show(incident)["devices"][0]["name"], "Source")
+        self.assertEqual(self.show(incident)["kinds"], shown["kinds"])
+        self.assertEqual(self.show(path)["kinds"], shown["kinds"], "a trace shows the same as its incident")
+
+    def test_an_existing_file_is_overwritten_only_with_force(self):
+        _, path = self.recorded("--count", "10")
+        incident, _ = self.extracted(path)
+        done = run(FATHOM, "replay", "extract", path, "-o", incident, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--force overwrites it", done.stderr)
+        self.extracted(path, "--force")
+        self.assertEqual(sorted(name for name in os.listdir(self.directory) if name.startswith("incident")), ["incident"])
+
+    def test_files_that_are_damaged_or_of_another_kind_are_refused(self):
+        _, path = self.recorded("--count", "10")
+        incident, _ = self.extracted(path)
+        with open(incident, "rb") as file:
+            content = file.read()
+        damaged = os.path.join(self.directory, "damaged")
+        for at, words in ((20, "header is damaged"), (70, "header of a block is damaged"), (100, "is damaged"),
+                          (len(content) - 5, "description is damaged")):
+            with open(damaged, "wb") as file:
+                file.write(content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1:])
+            done = run(FATHOM, "replay", "show", damaged, check=False)
+            self.assertEqual((done.returncode, words in done.stderr), (2, True), done.stderr)
+        with open(damaged, "wb") as file:
+            file.write(content[:-1])
+        self.assertIn("cut", run(FATHOM, "replay", "show", damaged, check=False).stderr)
+        done = run(FATHOM, "replay", "show", FATHOM, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr.count(FATHOM), 1, done.stderr)
+        self.assertIn("neither a Fathom trace file", done.stderr)
+
+    def test_operations_are_selected_by_host_device_and_time(self):
+        _, path = self.recorded("--count", "50", "--hostnqn", "nqn.2026-11.org.fathom:left")
+        incident, _ = self.extracted(path, "--names")
+        self.assertEqual(self.show(incident, "--owner", "LEFT")["operations"], 50)
+        self.assertEqual(self.show(incident, "--owner", "1", "--device", "Source")["operations"], 50)
+        done = run(FATHOM, "replay", "show", incident, "--owner", "right", check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('no operation of host "right"', done.stderr)
+        self.assertIn(self.show(incident, "--to", "0")["operations"], range(1, 51), "the first one begins at 0")
+        self.assertEqual(self.show(incident, "--from", "1h")["operations"], 0)
+        self.assertEqual(self.show(path, "--owner", "left")["operations"], 50)
+
+    # ---- replay ----
+
+    def test_reads_and_writes_go_to_the_target_with_a_pattern_that_names_them(self):
+        _, path = self.recorded()
+        incident, _ = self.extracted(path)
+        shown = self.show(incident)
+        disk = self.file("disk", 16)
+        target = self.target("bdev_aio_create", disk, "Target", BLOCK)
+        result, _ = self.replay(target, incident, "--write")
+        expected = (shown["kinds"]["read"]["operations"], shown["kinds"]["write"]["operations"])
+        self.assertEqual(self.counts(target, "Target"), expected)
+        self.assertEqual((result["operations"], result["failed"], result["not_sent"], result["queue_pairs"]), (COUNT, 0, 0, 2))
+        self.assertEqual({kind: pair["operations"] for kind, pair in result["kinds"].items()}, dict(zip(("read", "write"), expected)))
+        self.assertEqual(sum(pair["operations"] for pair in result["queues"].values()), COUNT)
+        self.assertEqual(len(result["sentences"]), 2)
+        self.assertLessEqual(len(result["worst"]), 10)
+        target.stop()
+        written = set()
+        with open(disk, "rb") as file:
+            for block in range((16 << 20) // BLOCK):
+                content = file.read(BLOCK)
+                if not content.strip(b"\0"):
+                    continue
+                match = re.fullmatch(rb"(fathom replay  operation (\d{13})  block (\d{17})\n){8}", content)
+                self.assertTrue(match, content[:80])
+                self.assertEqual(int(match.group(3)), block)
+                written.add(int(match.group(2)))
+        self.assertTrue(0 < len(written) <= expected[1])
+        self.assertLess(max(written), COUNT)
+
+    def test_writes_are_left_out_unless_they_are_wanted(self):
+        _, path = self.recorded()
+        shown = self.show(path)["kinds"]
+        target = self.target()
+        result, complaint = self.replay(target, path)
+        self.assertEqual(self.counts(target, "Target"), (shown["read"]["operations"], 0))
+        self.assertEqual(result["left_out"]["destructive"], shown["write"]["operations"])
+        self.assertIn("they would destroy data; --write replays them", complaint)
+
+    def test_a_slow_device_is_called_slower(self):
+        _, path = self.recorded("--rw", "randread", "--bs", "4k", "--depth", "4", "--count", "8")
+        target = self.target()
+        target.run_commands(f"bdev_malloc_create -b Slow 16 512\nbdev_error_create Slow\nnvmf_subsystem_add_ns {NQN} EE_Slow -n 2\n")
+        target.rpc("bdev_error_inject_error", name="EE_Slow", io_type="read", error_type="delay", delay_us=DELAY_US, num=8)
+        result, _ = self.replay(target, path, "--nsid", "2", "--depth", "8", "--threshold", "50", status=3)
+        self.assertGreaterEqual(result["kinds"]["read"]["replayed"]["p50_us"], DELAY_US)
+        self.assertGreater(result["kinds"]["read"]["ratio"]["p50"], 1)
+        self.assertTrue(result["slower"])
+        self.assertRegex(result["sentences"][0], r"^reads took [0-9.]+ times as long as in the recording: p99 [0-9]+ us, was [0-9]+ us$")
+        self.assertGreaterEqual(result["worst"][0]["replayed_us"], DELAY_US)
+        text = run(FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--map", "1=2", "--speed", "max").stdout
+        self.assertTrue(text.startswith("reads took "), text)
+        self.assertIn("queue had room", text)
+
+    def test_other_speeds_and_gaps_replay_the_same_operations(self):
+        _, path = self.recorded("--rw", "randread", "--depth", "2", "--count", "100")
+        target = self.target()
+        for options in (("--speed", "10"), ("--speed", "max"), ("--keep-gaps",), ("--speed", "max", "--keep-gaps", "--depth", "1")):
+            with self.subTest(" ".join(options)):
+                result, _ = self.replay(target, path, *options)
+                self.assertEqual((result["operations"], result["kinds"]["read"]["operations"]), (100, 100))
+        self.assertEqual(self.counts(target, "Target"), (400, 0))
+
+    def test_namespaces_are_those_of_the_recording_or_as_mapped(self):
+        engine, _ = self.recorded("--rw", "randread", "--count", "10",
+                                  kept=("bdev_malloc_create -b Second 16 4096", f"nvmf_subsystem_add_ns {NQN} Second -n 3"))
+        engine.perf("--nsid", "3", "--rw", "randread", "--count", "20", "--quiet")
+        devices = self.show(engine.trace_path)["devices"]
+        self.assertEqual([(device["name"], device["nsid"], device["block_bytes"], device["operations"]) for device in devices],
+                         [("Source", 1, BLOCK, 10), ("Second", 3, 4096, 20)])
+        target = self.target()
+        _, complaint = self.replay(target, engine.trace_path, status=2)
+        self.assertIn("device 2", complaint)
+        result, _ = self.replay(target, engine.trace_path, "--map", "Second=1")
+        self.assertEqual(result["operations"], 30)
+        result, _ = self.replay(target, engine.trace_path, "--device", "2", "--nsid", "1")
+        self.assertEqual(result["operations"], 20)
+        self.assertEqual(self.counts(target, "Target"), (50, 0))
+
+    def test_a_target_that_is_too_small_is_refused_or_wrapped(self):
+        _, path = self.recorded("--rw", "read", "--bs", "128k", "--depth", "2", "--count", "128")
+        target = self.target("bdev_malloc_create", "-b", "Target", 4, 4096)
+        _, complaint = self.replay(target, path, status=2)
+        self.assertIn("the recording uses 16777216 bytes of device 1, and namespace 1 has 4194304", complaint)
+        result, _ = self.replay(target, path, "--wrap")
+        self.assertEqual((result["operations"], result["failed"], result["wrapped"]), (128, 0, 96))
+        self.assertEqual(self.counts(target, "Target"), (128, 0))
+
+    def test_a_signal_ends_a_replay_with_a_report(self):
+        _, path = self.recorded("--rw", "randread", "--depth", "1", "--count", "50", "--rate", "100")
+        target = self.target()
+        process = subprocess.Popen([FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--json",
+                                    "--speed", "0.001"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        wait_for(lambda: self.counts(target, "Target")[0] > 0)
+        process.send_signal(signal.SIGINT)
+        said, complaint = process.communicate(timeout=60)
+        result = json.loads(said)
+        self.assertEqual((process.returncode, result["interrupted"]), (1, True), complaint)
+        self.assertGreater(result["operations"], 0)
+        self.assertEqual(result["operations"] + result["not_sent"] + result["not_answered"], 50)
+        self.assertIn("ended by a signal", complaint)
+
+    def test_the_end_of_the_target_is_reported_with_what_was_done(self):
+        _, path = self.recorded("--rw", "randread", "--depth", "1", "--count", "50", "--rate", "100")
+        target = self.target()
+        process = subprocess.Popen([FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--json",
+                                    "--speed", "0.001"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        wait_for(lambda: self.counts(target, "Target")[0] > 0)
+        target.kill()
+        said, complaint = process.communicate(timeout=60)
+        result = json.loads(said)
+        self.assertEqual(process.returncode, 1, complaint)
+        self.assertEqual(result["operations"] + result["not_sent"] + result["not_answered"], 50)
+        self.assertIn("error", result)
+
+    def test_command_lines_that_are_not_valid_are_refused(self):
+        for words, complaint in (((), "FILE is missing"), (("x",), "--against ADDRESS and --nqn NQN are missing"),
+                                 (("x", "--against", "[::1", "--nqn", NQN), "is not an address"),
+                                 (("x", "--against", "h", "--nqn", NQN, "--speed", "0"), "from 0.001 to 1000, or max"),
+                                 (("x", "--against", "h", "--nqn", NQN, "--map", "1=2", "--nsid", "1"), "exclude each other"),
+                                 (("x", "--against", "h", "--nqn", NQN, "--map", "2"), "is not DEVICE=NAMESPACE"),
+                                 (("extract", "x"), "-o INCIDENT is missing"), (("show",), "FILE is missing"),
+                                 (("/nonexistent", "--against", "h", "--nqn", NQN), "No such file")):
+            done = run(FATHOM, "replay", *words, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), words)
+            self.assertIn(complaint, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
