@@ -52,14 +52,35 @@ static int64_t difference(const struct comparison_worst *worst)
 	return (int64_t)(worst->replayed_ns - worst->operation.latency_ns);
 }
 
+/* The entry for the stall that delayed this operation; NULL: none. */
+static struct comparison_worst *find_stall(struct comparison *comparison, uint64_t end_ns)
+{
+	for (uint32_t i = 0; i < comparison->worst_count; i++) {
+		uint64_t other_ns = comparison->worst[i].end_ns;
+
+		if ((end_ns > other_ns ? end_ns - other_ns : other_ns - end_ns) < COMPARISON_STALL_NS)
+			return &comparison->worst[i];
+	}
+	return NULL;
+}
+
 static void add_worst(struct comparison *comparison, const struct comparison_worst *worst)
 {
-	struct comparison_worst *least = &comparison->worst[0];
+	struct comparison_worst *least = find_stall(comparison, worst->end_ns);
+	uint64_t others;
 
+	if (least) {
+		others = least->others + worst->others + 1;
+		if (difference(worst) > difference(least))
+			*least = *worst;
+		least->others = others;
+		return;
+	}
 	if (comparison->worst_count < COMPARISON_WORST_MAX) {
 		comparison->worst[comparison->worst_count++] = *worst;
 		return;
 	}
+	least = &comparison->worst[0];
 	for (uint32_t i = 1; i < COMPARISON_WORST_MAX; i++) {
 		if (difference(&comparison->worst[i]) < difference(least))
 			least = &comparison->worst[i];
@@ -74,16 +95,19 @@ static void add_latencies(struct comparison_pair *pair, uint64_t recorded_ns, ui
 	histogram_add(&pair->replayed, replayed_ns);
 }
 
-int comparison_add(struct comparison *comparison, const struct replay_operation *operation, uint64_t number,
-		   uint64_t replayed_ns, bool failed)
+int comparison_add(struct comparison *comparison, const struct comparison_result *result)
 {
-	struct comparison_worst worst = { .operation = *operation, .number = number, .replayed_ns = replayed_ns };
+	const struct replay_operation *operation = result->operation;
+	struct comparison_worst worst = { .operation = *operation,
+					  .number = result->number,
+					  .replayed_ns = result->replayed_ns,
+					  .end_ns = result->end_ns };
 	struct comparison_pair *queue;
 
 	comparison->failed_in_recording += operation->failed;
-	comparison->failed_in_replay += failed;
-	comparison->failed_in_both += operation->failed && failed;
-	if (operation->failed || failed)
+	comparison->failed_in_replay += result->failed;
+	comparison->failed_in_both += operation->failed && result->failed;
+	if (operation->failed || result->failed)
 		return 0;
 	if (operation->latency_ns == REPLAY_NO_LATENCY) {
 		comparison->unknown++;
@@ -92,9 +116,9 @@ int comparison_add(struct comparison *comparison, const struct replay_operation 
 	queue = queue_pair(comparison, operation->queue);
 	if (!queue)
 		return -ENOMEM;
-	add_latencies(&comparison->kinds[operation->kind], operation->latency_ns, replayed_ns);
-	add_latencies(queue, operation->latency_ns, replayed_ns);
-	if (replayed_ns > operation->latency_ns)
+	add_latencies(&comparison->kinds[operation->kind], operation->latency_ns, result->replayed_ns);
+	add_latencies(queue, operation->latency_ns, result->replayed_ns);
+	if (result->replayed_ns > operation->latency_ns)
 		add_worst(comparison, &worst);
 	return 0;
 }

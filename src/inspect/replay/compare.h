@@ -15,7 +15,10 @@
 #include "base/must.h"
 #include "inspect/replay/operation.h"
 
-enum { COMPARISON_WORST_MAX = 10 };
+enum {
+	COMPARISON_WORST_MAX = 10,
+	COMPARISON_STALL_NS = 1000000, /* operations that end within this time of each other were delayed by one stall */
+};
 
 /* Latencies in ns. */
 struct comparison_pair {
@@ -27,6 +30,8 @@ struct comparison_worst {
 	struct replay_operation operation;
 	uint64_t number; /* of the operation in the recording */
 	uint64_t replayed_ns;
+	uint64_t end_ns; /* when it ended in the replay */
+	uint64_t others; /* operations that took less longer, and that the same stall delayed */
 };
 
 struct comparison {
@@ -44,9 +49,15 @@ struct comparison *comparison_create(uint32_t queue_count);
 /* Accepts NULL. */
 void comparison_destroy(struct comparison *comparison);
 
-/* An operation of the recording was replayed in `replayed_ns`. Errors: -ENOMEM. */
-MUST_CHECK int comparison_add(struct comparison *comparison, const struct replay_operation *operation, uint64_t number,
-			      uint64_t replayed_ns, bool failed);
+/* What became of an operation of the recording. */
+struct comparison_result {
+	const struct replay_operation *operation; /* borrowed */
+	uint64_t number;			  /* of the operation in the recording */
+	uint64_t replayed_ns, end_ns;		  /* how long it took; when it ended in the replay */
+	bool failed;
+};
+/* Errors: -ENOMEM. */
+MUST_CHECK int comparison_add(struct comparison *comparison, const struct comparison_result *result);
 /* Both have the same number of queues. Errors: -ENOMEM. */
 MUST_CHECK int comparison_merge(struct comparison *to, const struct comparison *from);
 void comparison_sort(struct comparison *comparison);

@@ -33,6 +33,7 @@ struct queue {
 	STAILQ_HEAD(, item) items;
 	uint32_t depth, in_flight;
 	uint64_t order;		    /* of the latest added */
+	uint64_t full_ns;	    /* when an operation was due and had no room, the last time */
 	struct recorded_end latest; /* in the recording, before the latest added began */
 	struct recorded_end *heap;  /* SCHEDULE_ENDS_MAX, with `keeps_gaps` */
 	uint32_t heap_count;
@@ -220,11 +221,12 @@ bool schedule_take(struct schedule *schedule, uint64_t now_ns, struct scheduled 
 		if (due_ns > now_ns)
 			continue;
 		if (!has_room(queue)) {
-			item->scheduled.had_to_wait = true;
+			queue->full_ns = now_ns;
 			continue;
 		}
 		if (item->follows != FOLLOWS_NONE)
 			item->scheduled.due_ns = due_ns > 0 ? due_ns : now_ns;
+		item->scheduled.had_to_wait = item->scheduled.due_ns < queue->full_ns;
 		*item_ret = item->scheduled;
 		STAILQ_REMOVE_HEAD(&queue->items, link);
 		STAILQ_INSERT_HEAD(&schedule->free, item, link);

@@ -115,10 +115,13 @@ static void print_worst(const struct comparison *comparison)
 		const struct replay_operation *operation = &worst->operation;
 
 		printf("  operation %" PRIu64 " at %.6f s, queue %u, device %u: %s of %" PRIu32 " blocks from %" PRIu64
-		       ": %.1f us, was %.1f us\n",
+		       ": %.1f us, was %.1f us",
 		       worst->number, (double)operation->start_ns / NS_PER_SEC, operation->queue + 1u,
 		       operation->device + 1u, replay_kind_name(operation->kind), operation->blocks, operation->block,
 		       us(worst->replayed_ns), us(operation->latency_ns));
+		if (worst->others > 0)
+			printf("; %" PRIu64 " more ended within a millisecond", worst->others);
+		putchar('\n');
 	}
 }
 
@@ -159,8 +162,6 @@ static void print_lateness(const struct replay *replay, const struct totals *tot
 	}
 	printf("sent after their time: p50 %.1f us, p99 %.1f us, at most %.1f us", us(histogram_percentile(lateness, 5000)),
 	       us(histogram_percentile(lateness, 9900)), us(lateness->max));
-	if (totals->lateness_for_room > 0)
-		printf("; %" PRIu64 " waited for room in their queue", totals->lateness_for_room);
 	putchar('\n');
 }
 
@@ -178,6 +179,9 @@ static void print_text(const struct replay *replay, const struct totals *totals)
 	}
 	printf("%" PRIu64 " operations in %.2f s (recorded: %.2f s)\n", totals->ended,
 	       (double)totals->longest_ns / NS_PER_SEC, (double)replay->file.summary.span_ns / NS_PER_SEC);
+	if (totals->lateness_for_room > 0)
+		printf("the target did not keep up: %" PRIu64 " operations were sent late, because their queue was full\n",
+		       totals->lateness_for_room);
 	print_omitted(totals);
 	puts(table_line_titles(&line, &layout));
 	for (unsigned int kind = 0; kind < REPLAY_KINDS; kind++)
@@ -235,14 +239,13 @@ static json_t *worst_json(const struct comparison *comparison)
 		const struct comparison_worst *worst = &comparison->worst[i];
 		const struct replay_operation *operation = &worst->operation;
 
-		json_array_append_new(array,
-				      json_pack("{sI sf sI sI ss sI sI sf sf}", "operation", (json_int_t)worst->number,
-						"at_s", (double)operation->start_ns / NS_PER_SEC, "queue",
-						(json_int_t)operation->queue + 1, "device",
-						(json_int_t)operation->device + 1, "kind",
-						replay_kind_name(operation->kind), "block", (json_int_t)operation->block,
-						"blocks", (json_int_t)operation->blocks, "replayed_us",
-						us(worst->replayed_ns), "recorded_us", us(operation->latency_ns)));
+		json_array_append_new(
+			array, json_pack("{sI sf sI sI ss sI sI sf sf sI}", "operation", (json_int_t)worst->number, "at_s",
+					 (double)operation->start_ns / NS_PER_SEC, "queue",
+					 (json_int_t)operation->queue + 1, "device", (json_int_t)operation->device + 1,
+					 "kind", replay_kind_name(operation->kind), "block", (json_int_t)operation->block,
+					 "blocks", (json_int_t)operation->blocks, "replayed_us", us(worst->replayed_ns),
+					 "recorded_us", us(operation->latency_ns), "others", (json_int_t)worst->others));
 	}
 	return array;
 }

@@ -141,7 +141,13 @@ static void note_end(void *ctx, const struct fathom_completion *completion)
 	uint64_t end_ns = clock_monotonic_ns();
 	struct replay_flight *flight = ctx;
 	struct job *job = flight->ctx;
-	bool failed = completion->error || completion->status;
+	const struct comparison_result result = {
+		.operation = &flight->item.operation,
+		.number = flight->item.number,
+		.replayed_ns = end_ns - flight->start_ns,
+		.end_ns = end_ns - job->replay->origin_ns,
+		.failed = completion->error || completion->status,
+	};
 
 	must(job->in_flight > 0);
 	job->in_flight--;
@@ -151,10 +157,9 @@ static void note_end(void *ctx, const struct fathom_completion *completion)
 	} else {
 		job->worker->ended++;
 		job->position_ns = max_u64(job->position_ns, flight->item.operation.start_ns);
-		if (failed)
+		if (result.failed)
 			note_failure(job, flight, completion);
-		if (comparison_add(job->worker->comparison, &flight->item.operation, flight->item.number,
-				   end_ns - flight->start_ns, failed) != 0)
+		if (comparison_add(job->worker->comparison, &result) != 0)
 			fail(job, -ENOMEM, "out of memory for the comparison");
 	}
 	free(flight->data);

@@ -19,12 +19,25 @@ static struct comparison *make(void)
 	return comparison;
 }
 
+static int add_result(struct comparison *comparison, const struct replay_operation *operation, uint64_t number,
+		      uint64_t replayed_ns, bool failed)
+{
+	/* no two end at about the same time */
+	const struct comparison_result result = { .operation = operation,
+						  .number = number,
+						  .replayed_ns = replayed_ns,
+						  .end_ns = number << 32,
+						  .failed = failed };
+
+	return comparison_add(comparison, &result);
+}
+
 static void add(struct comparison *comparison, unsigned int kind, uint64_t recorded_us, uint64_t replayed_us,
 		uint64_t number)
 {
 	const struct replay_operation operation = { .kind = (uint8_t)kind, .latency_ns = recorded_us * 1000, .queue = 1 };
 
-	assert_int_equal(comparison_add(comparison, &operation, number, replayed_us * 1000, false), 0);
+	assert_int_equal(add_result(comparison, &operation, number, replayed_us * 1000, false), 0);
 }
 
 static const char *sentence(const struct comparison *comparison, unsigned int kind, uint64_t round_trip_us)
@@ -74,12 +87,12 @@ static void failed_and_unfinished_operations_are_not_compared(void **state)
 	struct replay_operation operation = { .latency_ns = 1000, .failed = true };
 	struct comparison *comparison = make();
 
-	assert_int_equal(comparison_add(comparison, &operation, 0, 5000, true), 0);
-	assert_int_equal(comparison_add(comparison, &operation, 1, 5000, false), 0);
+	assert_int_equal(add_result(comparison, &operation, 0, 5000, true), 0);
+	assert_int_equal(add_result(comparison, &operation, 1, 5000, false), 0);
 	operation.failed = false;
-	assert_int_equal(comparison_add(comparison, &operation, 2, 5000, true), 0);
+	assert_int_equal(add_result(comparison, &operation, 2, 5000, true), 0);
 	operation.latency_ns = REPLAY_NO_LATENCY;
-	assert_int_equal(comparison_add(comparison, &operation, 3, 5000, false), 0);
+	assert_int_equal(add_result(comparison, &operation, 3, 5000, false), 0);
 	assert_int_equal(comparison->failed_in_recording, 2);
 	assert_int_equal(comparison->failed_in_replay, 2);
 	assert_int_equal(comparison->failed_in_both, 1);
@@ -108,6 +121,29 @@ static void the_ten_largest_differences_are_kept_over_all_threads(void **state)
 	comparison_destroy(other);
 }
 
+static void operations_that_one_stall_delayed_are_one_entry(void **state)
+{
+	const struct replay_operation operation = { .latency_ns = 1000 };
+	struct comparison *comparison = make();
+
+	for (uint64_t i = 0; i < 40; i++) {
+		/* four stalls of ten operations each; the last but one of each took longest */
+		const struct comparison_result result = { .operation = &operation,
+							  .number = i,
+							  .replayed_ns = 5000000 + 1000 * (i % 10 == 8 ? 99 : i),
+							  .end_ns = 1000000000 * (1 + i / 10) + i };
+
+		assert_int_equal(comparison_add(comparison, &result), 0);
+	}
+	comparison_sort(comparison);
+	assert_int_equal(comparison->worst_count, 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(comparison->worst[i].number % 10, 8);
+		assert_int_equal(comparison->worst[i].others, 9);
+	}
+	comparison_destroy(comparison);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +152,7 @@ int main(void)
 		cmocka_unit_test(a_faster_target_is_called_faster),
 		cmocka_unit_test(failed_and_unfinished_operations_are_not_compared),
 		cmocka_unit_test(the_ten_largest_differences_are_kept_over_all_threads),
+		cmocka_unit_test(operations_that_one_stall_delayed_are_one_entry),
 	};
 
 	return cmocka_run_group_tests_name("replay compare", tests, NULL, NULL);
