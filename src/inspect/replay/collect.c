@@ -149,12 +149,12 @@ static void note_submit(struct replay_collector *collector, const struct reader_
 	int kind = type < REPLAY_TYPES_MAX ? names->kinds[type] : -1;
 	const struct reader_object *parent;
 	struct waiting *command;
-	uint32_t request;
+	uint32_t request, device;
 
 	map_clear(&collector->ios, event->object_id);
 	if (!reader_arg_object(collector->reader, names->request, event->slots, &parent, &request))
 		return;
-	if (parent != names->req_state->object)
+	if (parent != names->req)
 		return; /* a part of a split I/O */
 	command = map_find(collector, &collector->requests, request);
 	if (!command) {
@@ -168,9 +168,9 @@ static void note_submit(struct replay_collector *collector, const struct reader_
 		note_further_io(collector, command, event, kind);
 		return;
 	}
+	device = names->device ? (uint32_t)reader_arg_value(names->device, event->slots) : event->owner;
 	if (!replay_find_queue(collector, command->owner, command->begin_tick, &command->operation.queue) ||
-	    !replay_find_device(collector, (uint32_t)reader_arg_value(names->device, event->slots),
-				&command->operation.device)) {
+	    !replay_find_device(collector, device, event->tick, &command->operation.device)) {
 		collector->left_out.tables++;
 		return;
 	}
@@ -197,15 +197,37 @@ static void note_place(struct replay_collector *collector, const struct reader_e
 
 static void note_done(struct replay_collector *collector, const struct reader_event *event)
 {
+	const struct event_names *names = &collector->names;
 	struct waiting *command = map_find(collector, &collector->ios, event->object_id);
 
 	if (!command)
 		return;
-	if (reader_arg_value(collector->names.status, event->slots) != collector->names.success)
+	if (names->status && reader_arg_value(names->status, event->slots) != names->success)
 		command->operation.failed = true;
 	if (command->ends_with_io)
 		end_command(collector, command, event->tick);
 	map_clear(&collector->ios, event->object_id);
+}
+
+/* An event of an SPDK target: one event has all about an I/O, and the command's end is its move to state 0. */
+static void note_spdk_event(struct replay_collector *collector, const struct reader_event *event)
+{
+	const struct event_names *names = &collector->names;
+	struct waiting *command;
+
+	if (event->point == names->spdk_new) {
+		begin_request(collector, event, 0);
+	} else if (event->point == names->submit) {
+		note_submit(collector, event);
+		note_place(collector, event, &names->places[0]);
+	} else if (event->point == names->done) {
+		note_done(collector, event);
+	} else if (event->point->object == names->req && event->point->machine && event->point->moves_to == 0) {
+		command = map_find(collector, &collector->requests, event->object_id);
+		if (command)
+			end_command(collector, command, event->tick);
+		map_clear(&collector->requests, event->object_id);
+	}
 }
 
 static void note_event(struct replay_collector *collector, const struct reader_event *event)
@@ -214,7 +236,9 @@ static void note_event(struct replay_collector *collector, const struct reader_e
 
 	if (!event->point)
 		return;
-	if (event->point == names->req_state) {
+	if (names->spdk_new) {
+		note_spdk_event(collector, event);
+	} else if (event->point == names->req_state) {
 		note_request(collector, event);
 	} else if (event->point == names->submit) {
 		note_submit(collector, event);
@@ -246,7 +270,7 @@ static bool fill_blocks(struct replay_collector *collector, struct waiting *comm
 		collector->left_out.unplaced++;
 		return false;
 	}
-	if (!replay_kind_has_data(operation->kind))
+	if (!replay_kind_has_data(operation->kind) || collector->names.spdk_new)
 		return true;
 	if (operation->blocks > 0)
 		replay_learn_block_bytes(device, command->bytes, operation->blocks);

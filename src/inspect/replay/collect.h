@@ -13,6 +13,8 @@
  * stories of requests that the file keeps (exemplars, requests in progress) and in bdev_register. So a command has no
  * record of its own for this.
  *
+ * Of an SPDK target, TCP_REQ_NEW, BDEV_IO_START and BDEV_IO_DONE have the same, but no block size and no status.
+ *
  * Operations come out in the order in which they began. One that has not ended delays those behind it, until 131072
  * wait; then it comes out without a latency. Memory is bounded for a file of any size and content.
  *

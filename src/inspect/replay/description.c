@@ -157,7 +157,8 @@ static bool parse_devices(const json_t *array, struct replay_summary *summary)
 		device->blocks_used = get_number(row, "blocks_used", REPLAY_BLOCK_MAX + REPLAY_BLOCKS_MAX, &good);
 		device->operations = get_number(row, "operations", INT64_MAX, &good);
 		get_name(row, "name", device->name);
-		good = good && device->block_bytes >= REPLAY_BLOCK_BYTES_MIN && is_power_of_two(device->block_bytes);
+		good = good && (device->block_bytes == 0 ||
+				(device->block_bytes >= REPLAY_BLOCK_BYTES_MIN && is_power_of_two(device->block_bytes)));
 	}
 	return good;
 }

@@ -28,6 +28,8 @@ struct event_names {
 	const struct reader_arg *status;
 	const struct reader_arg *registered_device, *registered_block_bytes;
 	struct place_names places[PLACE_POINTS];
+	const struct reader_object *req;       /* the type of a command */
+	const struct reader_point *spdk_new;   /* of an SPDK target: a command begins; req_state is NULL then */
 	uint64_t received, parked, wait_event; /* states; UINT64_MAX: there is none */
 	uint64_t success;
 	int8_t kinds[REPLAY_TYPES_MAX]; /* by type; -1: not an operation */
@@ -69,7 +71,8 @@ struct host_row {
 
 /* What the file says about a device. */
 struct known_device {
-	uint32_t string;	    /* id of its name */
+	uint64_t tick;		    /* of SPDK: the device is this owner at this tick */
+	uint32_t string;	    /* id of its name; of SPDK: of its owner */
 	uint32_t nsid, block_bytes; /* 0: not known */
 };
 
@@ -110,6 +113,7 @@ void replay_note_register(struct replay_collector *collector, const struct reade
 
 /* The queue of an owner, or the device with a name; made when it is new. False: the table is full. */
 MUST_CHECK bool replay_find_queue(struct replay_collector *collector, uint16_t owner, uint64_t tick, uint16_t *queue_ret);
-MUST_CHECK bool replay_find_device(struct replay_collector *collector, uint32_t string, uint16_t *device_ret);
+MUST_CHECK bool replay_find_device(struct replay_collector *collector, uint32_t string, uint64_t tick,
+				   uint16_t *device_ret);
 
 #endif

@@ -73,38 +73,75 @@ static void learn_places(const struct reader *reader, struct event_names *names)
 	}
 }
 
+/* The points of an SPDK target. False: it is not one, or lacks them. */
+static bool learn_spdk_names(const struct reader *reader, struct event_names *names)
+{
+	/* spdk/bdev.h, enum spdk_bdev_io_type */
+	static const int8_t kinds[REPLAY_TYPES_MAX] = {
+		[0] = -1,  [1] = REPLAY_READ, [2] = REPLAY_WRITE, [3] = REPLAY_UNMAP, [4] = REPLAY_FLUSH,
+		[5] = -1,  [6] = -1,	      [7] = -1,		  [8] = -1,	      [9] = REPLAY_ZEROES,
+		[10] = -1, [11] = -1,	      [12] = -1,	  [13] = -1,	      [14] = REPLAY_COMPARE,
+		[15] = -1,
+	};
+	const struct reader_point *start = reader_point_by_name(reader, "BDEV_IO_START");
+
+	names->spdk_new = reader_point_by_name(reader, "TCP_REQ_NEW");
+	names->submit = start;
+	names->done = reader_point_by_name(reader, "BDEV_IO_DONE");
+	names->type = point_arg(start, "type");
+	names->request = point_arg(start, "within");
+	names->places[0] = (struct place_names){ start, point_arg(start, "offset"), point_arg(start, "size") };
+	memcpy(names->kinds, kinds, sizeof(kinds));
+	if (!names->spdk_new || !names->done || !names->type || !names->request || !names->places[0].block_index ||
+	    !names->places[0].block_count)
+		return false;
+	names->req = names->spdk_new->object;
+	return names->req != NULL;
+}
+
+static bool learn_own_names(const struct reader *reader, struct event_names *names)
+{
+	names->req_state = reader_point_by_name(reader, "nvmf_req_state");
+	names->submit = reader_point_by_name(reader, "bdev_io_submit");
+	names->done = reader_point_by_name(reader, "bdev_io_done");
+	names->registered = reader_point_by_name(reader, "bdev_register");
+	names->to = point_arg(names->req_state, "to");
+	names->length = point_arg(names->req_state, "length");
+	names->type = point_arg(names->submit, "type");
+	names->device = point_arg(names->submit, "device");
+	names->request = point_arg(names->submit, "request");
+	names->status = point_arg(names->done, "status");
+	names->registered_device = point_arg(names->registered, "device");
+	names->registered_block_bytes = point_arg(names->registered, "block_bytes");
+	if (!names->registered_device || !names->registered_block_bytes)
+		names->registered = NULL;
+	learn_places(reader, names);
+	if (!names->to || !names->length || !names->type || !names->device || !names->request || !names->status ||
+	    !names->places[0].point)
+		return false;
+	names->req = names->req_state->object;
+	names->received = find_state(names->req_state->machine, "RECEIVED");
+	names->parked = find_state(names->req_state->machine, "PARKED");
+	names->wait_event = find_state(names->req_state->machine, "WAIT_EVENT");
+	names->success = find_label(names->status->labels, "SUCCESS");
+	learn_kinds(names);
+	return names->req != NULL;
+}
+
 int replay_learn_names(struct reader *reader, struct event_names *names_ret, struct fathom_fault *why)
 {
-	struct event_names names = {
-		.req_state = reader_point_by_name(reader, "nvmf_req_state"),
-		.submit = reader_point_by_name(reader, "bdev_io_submit"),
-		.done = reader_point_by_name(reader, "bdev_io_done"),
-		.registered = reader_point_by_name(reader, "bdev_register"),
-	};
+	bool spdk = reader_info(reader)->spdk;
 
-	names.to = point_arg(names.req_state, "to");
-	names.length = point_arg(names.req_state, "length");
-	names.type = point_arg(names.submit, "type");
-	names.device = point_arg(names.submit, "device");
-	names.request = point_arg(names.submit, "request");
-	names.status = point_arg(names.done, "status");
-	names.registered_device = point_arg(names.registered, "device");
-	names.registered_block_bytes = point_arg(names.registered, "block_bytes");
-	if (!names.registered_device || !names.registered_block_bytes)
-		names.registered = NULL;
-	learn_places(reader, &names);
-	if (!names.to || !names.length || !names.type || !names.device || !names.request || !names.status ||
-	    !names.req_state->object || !names.places[0].point)
-		return fault(why, -ENODATA,
-			     "the file does not contain what hosts asked for: it is not the trace of a "
-			     "fathom-engine, or of one that is too old");
-	names.received = find_state(names.req_state->machine, "RECEIVED");
-	names.parked = find_state(names.req_state->machine, "PARKED");
-	names.wait_event = find_state(names.req_state->machine, "WAIT_EVENT");
-	names.success = find_label(names.status->labels, "SUCCESS");
-	learn_kinds(&names);
-	*names_ret = names;
-	return 0;
+	memset(names_ret, 0, sizeof(*names_ret));
+	if (spdk ? learn_spdk_names(reader, names_ret) : learn_own_names(reader, names_ret))
+		return 0;
+	if (spdk)
+		return fault(
+			why, -ENODATA,
+			"the file lacks events of hosts' commands: the target must record the groups nvmf_tcp and bdev");
+	return fault(why, -ENODATA,
+		     "the file does not contain what hosts asked for: it is not the trace of a "
+		     "fathom-engine, or of one that is too old");
 }
 
 /* ---- queues ---- */
@@ -163,6 +200,8 @@ bool replay_find_queue(struct replay_collector *collector, uint16_t owner, uint6
 		return true;
 	}
 	(void)reader_owner(collector->reader, owner, tick, &row); /* false: no owner, as row says */
+	if (row.text[0] == '\0')
+		row.from_tick = 0; /* a former owner of this id: all that is known of it is that its time is over */
 	if (queue && queue->from_tick == row.from_tick) {
 		queue->to_tick = max_u64(queue->to_tick, row.to_tick);
 		*queue_ret = latest - 1;
@@ -198,7 +237,7 @@ static struct known_device *know_device(struct replay_collector *collector, uint
 	return row;
 }
 
-bool replay_find_device(struct replay_collector *collector, uint32_t string, uint16_t *device_ret)
+bool replay_find_device(struct replay_collector *collector, uint32_t string, uint64_t tick, uint16_t *device_ret)
 {
 	struct known_device *known;
 
@@ -211,6 +250,7 @@ bool replay_find_device(struct replay_collector *collector, uint32_t string, uin
 	known = know_device(collector, string);
 	if (!known || collector->device_count == REPLAY_DEVICES_MAX)
 		return false;
+	known->tick = tick;
 	collector->devices[collector->device_count].known = known;
 	*device_ret = (uint16_t)collector->device_count++;
 	return true;
@@ -278,7 +318,7 @@ void replay_learn_devices(struct replay_collector *collector)
 	struct reader_exemplar_walk walk = { 0 };
 	struct reader_exemplar life;
 
-	while (reader_exemplar_next(collector->reader, &walk, &life)) {
+	while (names->req_state && reader_exemplar_next(collector->reader, &walk, &life)) {
 		if (life.story_count == 2 && life.args_known[0] && life.args_known[1] &&
 		    life.stories[0].object == names->req_state->object && life.stories[1].object == names->submit->object)
 			learn_device(collector, &life);
@@ -323,12 +363,20 @@ void replay_collector_destroy(struct replay_collector *collector)
 	free(collector);
 }
 
-static void copy_device_name(const struct replay_collector *collector, uint32_t string, char name[REPLAY_NAME_BYTES])
+static void copy_device_name(const struct replay_collector *collector, const struct known_device *device,
+			     char name[REPLAY_NAME_BYTES])
 {
-	size_t bytes;
-	const char *text = reader_string(collector->reader, string, &bytes);
 	char copy[REPLAY_NAME_BYTES];
+	struct reader_owner owner;
+	const char *text;
+	size_t bytes;
 
+	if (collector->names.spdk_new) {
+		if (reader_owner(collector->reader, (uint16_t)device->string, device->tick, &owner))
+			text_copy_words(name, REPLAY_NAME_BYTES, owner.text);
+		return;
+	}
+	text = reader_string(collector->reader, device->string, &bytes);
 	bytes = min_u64(bytes, sizeof(copy) - 1);
 	memcpy(copy, text, bytes);
 	copy[bytes] = '\0';
@@ -352,13 +400,12 @@ static void fill_tables(const struct replay_collector *collector, bool names, st
 
 		summary->devices[i] = (struct replay_device){
 			.nsid = row->known->nsid,
-			/* without a size there are no operations with data, so any size is right */
-			.block_bytes = row->known->block_bytes ? row->known->block_bytes : REPLAY_BLOCK_BYTES_MIN,
+			.block_bytes = row->known->block_bytes,
 			.blocks_used = row->blocks_used,
 			.operations = row->operations,
 		};
 		if (names)
-			copy_device_name(collector, row->known->string, summary->devices[i].name);
+			copy_device_name(collector, row->known, summary->devices[i].name);
 	}
 }
 

@@ -61,8 +61,8 @@ struct replay_queue {
 struct replay_device {
 	char name[REPLAY_NAME_BYTES]; /* "": left out of the file */
 	uint32_t nsid;		      /* 0: not known */
-	uint32_t block_bytes;
-	uint64_t blocks_used; /* the end of the operation that reaches farthest */
+	uint32_t block_bytes;	      /* 0: not known */
+	uint64_t blocks_used;	      /* the end of the operation that reaches farthest */
 	uint64_t operations;
 };
 

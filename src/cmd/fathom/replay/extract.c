@@ -180,8 +180,12 @@ static void print_tables(const struct incident_file *file, const struct incident
 		printf("device %" PRIu32 "%s%s: ", i + 1, device->name[0] ? " " : "", device->name);
 		if (device->nsid)
 			printf("namespace %" PRIu32 ", ", device->nsid);
-		printf("%" PRIu64 " operations, blocks of %" PRIu32 " bytes, used up to byte %" PRIu64 "\n",
-		       shown->devices[i], device->block_bytes, device->blocks_used * device->block_bytes);
+		printf("%" PRIu64 " operations, ", shown->devices[i]);
+		if (device->block_bytes)
+			printf("blocks of %" PRIu32 " bytes, used up to byte %" PRIu64 "\n", device->block_bytes,
+			       device->blocks_used * device->block_bytes);
+		else
+			printf("blocks of unknown size, used up to block %" PRIu64 "\n", device->blocks_used);
 	}
 }
 

@@ -48,7 +48,8 @@ static uint32_t choose_nsid(const struct replay_options *options, uint32_t index
 static int check_size(const struct replay_options *options, uint32_t index, const struct replay_device *device,
 		      const struct fathom_namespace_info *ns, struct fathom_fault *why)
 {
-	uint64_t used = device->blocks_used * device->block_bytes, bytes = ns->blocks * ns->block_bytes;
+	uint32_t block_bytes = device->block_bytes ? device->block_bytes : ns->block_bytes;
+	uint64_t used = device->blocks_used * block_bytes, bytes = ns->blocks * ns->block_bytes;
 
 	if (ns->metadata_bytes > 0)
 		return fault(why, -ENOTSUP, "namespace %" PRIu32 " has metadata, which replay does not support", ns->nsid);
@@ -90,7 +91,7 @@ static int find_places(struct replay_target *target, const struct replay_options
 			return fault(why, rc, "device %" PRIu32 ": %s", i + 1, reason.text);
 		rc = check_size(options, i, device, &place->ns, why);
 		place->used = true;
-		place->source_block_bytes = device->block_bytes;
+		place->source_block_bytes = device->block_bytes ? device->block_bytes : place->ns.block_bytes;
 	}
 	return rc;
 }
