@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "base/observe/trace/points.gen.h"
 #include "data/store/bdev/probes.gen.h"
 #include "data/target/probes.gen.h"
@@ -313,6 +314,73 @@ static void names_are_left_out_unless_wanted(void **state)
 	reader_close(reader);
 }
 
+/* Collect from damaged bytes, whatever they say. */
+static void collect_damaged(const uint8_t *bytes, size_t count)
+{
+	struct replay_summary damaged;
+	struct replay_collector *collector;
+	struct replay_operation operation;
+	struct fathom_fault why;
+	struct reader *reader;
+	char copy[sizeof(path) + 8];
+	FILE *file;
+
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	file = fopen(copy, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, count, file), count);
+	fclose(file);
+	if (reader_open(copy, &reader, &why) == 0) {
+		if (replay_collector_create(reader, &all, &collector, &why) == 0) {
+			while (replay_collector_next(collector, &operation))
+				assert_true(replay_operation_is_valid(&operation, REPLAY_QUEUES_MAX, REPLAY_DEVICES_MAX));
+			assert_int_equal(replay_collector_summary(collector, true, &damaged), 0);
+			replay_summary_deinit(&damaged);
+			replay_collector_destroy(collector);
+		}
+		reader_close(reader);
+	}
+	unlink(copy);
+}
+
+static void damage_gives_valid_operations_or_none(void **state)
+{
+	enum { ROUNDS = 60, CHANGES = 40, BYTES_MAX = 64 << 20 };
+	struct random random;
+	size_t count, used = 0;
+	uint8_t *bytes = malloc(BYTES_MAX), **places;
+	FILE *file = fopen(path, "r");
+
+	for (int i = 0; i < REQUESTS / 2; i++)
+		command(i, i % 3 ? IO_TYPE_READ : IO_TYPE_UNMAP, (uint64_t)i << 20, 8, 10);
+	assert_non_null(file);
+	assert_non_null(bytes);
+	count = fread(bytes, 1, BYTES_MAX, file);
+	fclose(file);
+	places = malloc(count * sizeof(uint8_t *));
+	assert_non_null(places);
+	for (size_t i = 576; i < count; i++) { /* behind the header */
+		if (bytes[i])
+			places[used++] = &bytes[i];
+	}
+	random_init(&random, 1);
+	for (int round = 0; round < ROUNDS; round++) {
+		uint8_t *changed[CHANGES], former[CHANGES];
+
+		for (int i = 0; i < CHANGES; i++) {
+			changed[i] = places[random_below(&random, used)];
+			former[i] = *changed[i];
+			*changed[i] = (uint8_t)random_next(&random);
+		}
+		collect_damaged(bytes, count);
+		for (int i = CHANGES; i-- > 0;)
+			*changed[i] = former[i];
+	}
+	collect_damaged(bytes, count / 2);
+	free(places);
+	free(bytes);
+}
+
 static int free_summary(void **state)
 {
 	replay_summary_deinit(&summary);
@@ -331,6 +399,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(queues_hosts_and_devices_are_distinguished, open_trace, close_trace),
 		cmocka_unit_test_setup_teardown(commands_without_a_device_are_no_operations, open_trace, close_trace),
 		cmocka_unit_test_setup_teardown(names_are_left_out_unless_wanted, open_trace, close_trace),
+		cmocka_unit_test_setup_teardown(damage_gives_valid_operations_or_none, open_trace, close_trace),
 	};
 
 	return cmocka_run_group_tests_name("replay collect", tests, NULL, free_summary);
