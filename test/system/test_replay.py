@@ -209,6 +209,19 @@ class Replaying(EngineTest):
         self.assertEqual((result["operations"], result["failed"], result["wrapped"]), (128, 0, 96))
         self.assertEqual(self.counts(target, "Target"), (128, 0))
 
+    def test_queues_share_the_few_queue_pairs_that_a_target_grants(self):
+        _, path = self.recorded("--rw", "randread", "--depth", "4", "--queues", "8", "--count", "200")
+        target = self.engine()
+        target.run_commands(f"""bdev_malloc_create -b Target 16 {BLOCK}
+nvmf_create_transport -t tcp -m 1 -q 4
+nvmf_create_subsystem {NQN} -a -s SPDK00000000000001 -m 10
+nvmf_subsystem_add_listener {NQN} -t tcp -a 127.0.0.1 -s {target.port}
+nvmf_subsystem_add_ns {NQN} Target
+""")
+        for depth in ("1", "64"):
+            result, _ = self.replay(target, path, "--depth", depth, "--speed", "max")
+            self.assertEqual((result["operations"], result["queue_pairs"], result["not_sent"]), (200, 1, 0))
+
     def test_a_signal_ends_a_replay_with_a_report(self):
         _, path = self.recorded("--rw", "randread", "--depth", "1", "--count", "50", "--rate", "100")
         target = self.target()

@@ -12,7 +12,7 @@ static const struct {
 	[REPLAY_WRITE] = { "write", "writes" },
 	[REPLAY_FLUSH] = { "flush", "flushes" },
 	[REPLAY_UNMAP] = { "unmap", "unmaps" },
-	[REPLAY_ZEROES] = { "write zeroes", "writes of zeroes" },
+	[REPLAY_ZEROES] = { "write_zeroes", "writes of zeroes" },
 	[REPLAY_COMPARE] = { "compare", "compares" },
 };
 static_assert(ARRAY_COUNT(kinds) == REPLAY_KINDS, "each kind has its names");

@@ -97,7 +97,7 @@ static inline bool replay_kind_is_destructive(unsigned int kind)
 	return kind == REPLAY_WRITE || kind == REPLAY_UNMAP || kind == REPLAY_ZEROES;
 }
 
-/* "read" and "reads". */
+/* "read" and "reads". A name is also a key in JSON. */
 const char *replay_kind_name(unsigned int kind);
 const char *replay_kind_plural(unsigned int kind);
 

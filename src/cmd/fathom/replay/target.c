@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * target - connects to the target as the hosts of the recording did: a controller for each host, a queue pair for each
- * queue. Where the target grants fewer queue pairs, queues of a host share one.
+ * queue. Where the target grants fewer queue pairs, or a host had more than HOST_QUEUES_MAX connections, queues of a host
+ * share them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 enum {
 	ROUND_TRIPS = 64,
 	ROUND_TRIP_WAIT_MS = 100,
+	HOST_QUEUES_MAX = 64,
 	GET_FEATURES = 0x0a,
 	FEATURE_QUEUES = 0x07,
 };
@@ -107,6 +109,21 @@ static uint32_t count_queues(const struct incident_file *file, const struct inci
 	return count;
 }
 
+static uint32_t count_hosts(const struct incident_file *file, const struct incident_selection *selection)
+{
+	uint32_t count = 0;
+
+	for (uint32_t host = 1; host <= REPLAY_QUEUES_MAX; host++)
+		count += count_queues(file, selection, host) > 0;
+	return count;
+}
+
+/* Queue pairs of one host at most: a host that connected often in the recording had fewer at a time. */
+static uint32_t host_queues_max(const struct incident_file *file, const struct incident_selection *selection)
+{
+	return (uint32_t)min_u64(HOST_QUEUES_MAX, REPLAY_CONNECTIONS_MAX / count_hosts(file, selection));
+}
+
 static uint32_t queue_depth(const struct replay_options *options, const struct replay_queue *queue)
 {
 	return options->depth ? options->depth : (uint32_t)min_u64(queue->depth, FATHOM_DEPTH_MAX);
@@ -117,8 +134,8 @@ static int open_queues(struct replay_target *target, const struct replay_options
 		       const struct incident_selection *selection, uint32_t host, struct fathom_fault *why)
 {
 	struct fathom_controller *controller = target->controllers[target->controller_count - 1];
-	uint32_t wanted = count_queues(file, selection, host);
-	uint32_t count = (uint32_t)min_u64(wanted, fathom_controller_info(controller)->io_queues);
+	uint32_t wanted = count_queues(file, selection, host), granted = fathom_controller_info(controller)->io_queues;
+	uint32_t count = (uint32_t)min_u64(min_u64(wanted, granted), host_queues_max(file, selection));
 	uint32_t sums[REPLAY_CONNECTIONS_MAX] = { 0 }, shares[REPLAY_CONNECTIONS_MAX] = { 0 }, at = 0;
 
 	if (count == 0)
@@ -222,23 +239,22 @@ static uint64_t measure_round_trip(struct fathom_controller *controller)
 int replay_target_open(struct replay_target *target, const struct replay_options *options, const struct incident_file *file,
 		       const struct incident_selection *selection, struct fathom_fault *why)
 {
-	uint32_t queues = count_queues(file, selection, 0), limit;
+	uint32_t hosts = count_hosts(file, selection), limit;
 	int rc = 0;
 
 	memset(target, 0, sizeof(*target));
-	if (queues > REPLAY_CONNECTIONS_MAX)
+	if (hosts > REPLAY_CONNECTIONS_MAX)
 		return fault(why, -E2BIG,
-			     "the recording has %" PRIu32
-			     " queues, more than %d: select a part with --owner, --from and --to",
-			     queues, REPLAY_CONNECTIONS_MAX);
-	target->controllers = calloc(queues, sizeof(struct fathom_controller *));
+			     "the recording has %" PRIu32 " hosts, more than %d: select some with --owner, --from and --to",
+			     hosts, REPLAY_CONNECTIONS_MAX);
+	target->controllers = calloc(hosts, sizeof(struct fathom_controller *));
 	must(target->controllers);
 	for (uint32_t host = 1; host <= REPLAY_QUEUES_MAX && rc == 0; host++) {
 		uint32_t own = count_queues(file, selection, host);
 
 		if (own == 0)
 			continue;
-		rc = connect_host(target, options, own, why);
+		rc = connect_host(target, options, (uint32_t)min_u64(own, host_queues_max(file, selection)), why);
 		if (rc == 0 && target->controller_count == 1)
 			rc = find_places(target, options, file, selection, why);
 		if (rc == 0)

@@ -35,6 +35,8 @@ struct job {
 	struct replay_operation next; /* of the recording; valid if has_next */
 	uint64_t next_number, next_at_ns;
 	bool has_next, at_end, stopping;
+	struct scheduled held; /* taken, and its queue pair, which queues share, had no room; valid if has_held */
+	bool has_held;
 	uint64_t publish_ns, give_up_ns, position_ns;
 	uint32_t in_flight, flight_count;
 	struct replay_flight *flights, *free_flights;
@@ -184,7 +186,8 @@ static void drop(struct job *job, const struct scheduled *item)
 	schedule_end(job->schedule, item, now_ns(job));
 }
 
-static void start(struct job *job, const struct scheduled *item)
+/* Send an operation. False: its queue pair has no room; it is held. */
+static bool start(struct job *job, const struct scheduled *item)
 {
 	const struct replay_target *target = &job->replay->target;
 	struct replay_flight *flight = job->free_flights;
@@ -194,21 +197,27 @@ static void start(struct job *job, const struct scheduled *item)
 	must(flight);
 	flight->item = *item;
 	flight->ctx = job;
+	job->has_held = false;
 	if (!replay_place_operation(target, &item->operation, flight, &widened, &wrapped)) {
 		job->worker->omitted.too_large++;
 		drop(job, item);
-		return;
+		return true;
 	}
 	flight->start_ns = clock_monotonic_ns();
 	rc = replay_send(flight, qpair_of(job, &item->operation), &target->places[item->operation.device], job->scratch,
 			 note_end);
 	if (rc) {
 		free(flight->data);
+		if (rc == -EAGAIN) {
+			job->held = flight->item;
+			job->has_held = true;
+			return false;
+		}
 		drop(job, item);
 		job->worker->omitted.not_reached++;
 		if (rc != -ENOTCONN) /* a lost connection is reported by the poll */
 			fail(job, rc, rc == -ENOMEM ? "out of memory for a write" : strerror(-rc));
-		return;
+		return true;
 	}
 	job->free_flights = flight->next_free;
 	job->in_flight++;
@@ -217,6 +226,29 @@ static void start(struct job *job, const struct scheduled *item)
 	job->worker->wrapped += wrapped;
 	job->worker->as_reads += item->operation.kind == REPLAY_COMPARE;
 	note_lateness(job, item, flight->start_ns - job->replay->origin_ns);
+	return true;
+}
+
+/* Send all that is due. False: nothing was sent. */
+static bool start_due(struct job *job, uint64_t now)
+{
+	struct scheduled item;
+	bool any = false;
+
+	if (job->stopping)
+		return false;
+	if (job->has_held) {
+		item = job->held;
+		if (!start(job, &item))
+			return false;
+		any = true;
+	}
+	while (!job->stopping && schedule_take(job->schedule, now, &item)) {
+		if (!start(job, &item))
+			break;
+		any = true;
+	}
+	return any;
 }
 
 /* ---- the loop ---- */
@@ -284,25 +316,21 @@ static void sleep_until_due(struct job *job, uint64_t now)
 
 static bool has_work(const struct job *job)
 {
-	return job->in_flight > 0 || (!job->stopping && (job->has_next || schedule_waiting(job->schedule) > 0));
+	return job->in_flight > 0 ||
+	       (!job->stopping && (job->has_next || job->has_held || schedule_waiting(job->schedule) > 0));
 }
 
 static void run(struct job *job)
 {
-	struct scheduled item;
-
 	find_next(job);
 	while (has_work(job)) {
 		uint64_t now = now_ns(job);
-		bool any = false;
+		bool any;
 
 		if (now >= job->publish_ns)
 			publish(job, now);
 		read_due(job, now);
-		while (!job->stopping && schedule_take(job->schedule, now, &item)) {
-			start(job, &item);
-			any = true;
-		}
+		any = start_due(job, now);
 		if (poll_queues(job) == 0 && !any)
 			sleep_until_due(job, now_ns(job));
 	}
@@ -311,7 +339,7 @@ static void run(struct job *job)
 /* Count what was not done, to the end of the recording. */
 static void count_rest(struct job *job)
 {
-	job->worker->omitted.not_reached += schedule_waiting(job->schedule);
+	job->worker->omitted.not_reached += schedule_waiting(job->schedule) + job->has_held;
 	for (; job->has_next; find_next(job))
 		job->worker->omitted.not_reached++;
 }
