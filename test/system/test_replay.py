@@ -14,7 +14,7 @@ from harness import FATHOM, NQN, EngineTest, run, wait_for
 RING_OF_ALL = ("--num-trace-entries", str(1 << 17))     # it holds all records of a test
 COUNT = 400
 BLOCK = 512
-DELAY_US = 1000000      # of a slow device: far more than a busy machine adds to an I/O
+DELAY_US = 3000000      # of a slow device: far more than a busy machine adds to an I/O
 
 
 class Replaying(EngineTest):
@@ -226,9 +226,9 @@ nvmf_subsystem_add_ns {NQN} Target
         _, path = self.recorded("--rw", "randread", "--depth", "1", "--count", "50", "--rate", "100")
         target = self.target()
         process = subprocess.Popen([FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--json",
-                                    "--speed", "0.001"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    "--speed", "0.01"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
-        wait_for(lambda: self.counts(target, "Target")[0] > 0)
+        wait_for(lambda: self.counts(target, "Target")[0] > 1)    # so the first one was answered long ago
         process.send_signal(signal.SIGINT)
         said, complaint = process.communicate(timeout=60)
         result = json.loads(said)
@@ -241,7 +241,7 @@ nvmf_subsystem_add_ns {NQN} Target
         _, path = self.recorded("--rw", "randread", "--depth", "1", "--count", "50", "--rate", "100")
         target = self.target()
         process = subprocess.Popen([FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--json",
-                                    "--speed", "0.001"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    "--speed", "0.01"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
         wait_for(lambda: self.counts(target, "Target")[0] > 0)
         target.kill()

@@ -256,16 +256,18 @@ static bool start_due(struct job *job, uint64_t now)
 static void publish(struct job *job, uint64_t now)
 {
 	struct replay *replay = job->replay;
+	enum replay_stop stop;
 
 	pthread_mutex_lock(&replay->mutex);
 	job->worker->progress.done = job->worker->ended;
 	job->worker->progress.position_ns = job->position_ns;
-	if (replay->stop != REPLAY_GO_ON && !job->stopping) {
-		job->stopping = true;
-		if (replay->stop == REPLAY_LOST)
-			job->give_up_ns = now;
-	}
+	stop = replay->stop;
 	pthread_mutex_unlock(&replay->mutex);
+	if (stop == REPLAY_LOST && !job->stopping) {
+		fail(job, -ENOTCONN, "the connection to the controller is lost");
+		job->give_up_ns = now;
+	}
+	job->stopping |= stop != REPLAY_GO_ON;
 	job->publish_ns = now + PUBLISH_MS * NS_PER_MS;
 	if (job->stopping && job->give_up_ns == 0)
 		job->give_up_ns = now + DRAIN_MS * NS_PER_MS;
