@@ -200,6 +200,25 @@ class Replaying(EngineTest):
         self.assertEqual(result["operations"], 20)
         self.assertEqual(self.counts(target, "Target"), (50, 0))
 
+    def test_namespaces_of_different_subsystems_are_not_mixed(self):
+        engine, _ = self.recorded("--rw", "randread", "--count", "10")
+        other = NQN + "0"
+        engine.run_commands(f"""bdev_malloc_create -b Second 16 {BLOCK}
+nvmf_create_subsystem {other} -a -s SPDK00000000000002 -m 10
+nvmf_subsystem_add_listener {other} -t tcp -a 127.0.0.1 -s {engine.port}
+nvmf_subsystem_add_ns {other} Second
+""")
+        run(FATHOM, "perf", "-a", "127.0.0.1", "-s", engine.port, "-n", other, "--rw", "randread", "--count", "20", "--quiet")
+        target = self.target()
+        _, complaint = self.replay(target, engine.trace_path, status=2)
+        self.assertIn("devices 1 and 2 were both namespace 1, of different subsystems", complaint)
+        result, _ = self.replay(target, engine.trace_path, "--nsid", "1")
+        self.assertEqual(result["operations"], 30)
+        result, _ = self.replay(target, engine.trace_path, "--map", "2=1")
+        self.assertEqual(result["operations"], 30)
+        result, _ = self.replay(target, engine.trace_path, "--device", "Second")
+        self.assertEqual(result["operations"], 20)
+
     def test_a_target_that_is_too_small_is_refused_or_wrapped(self):
         _, path = self.recorded("--rw", "read", "--bs", "128k", "--depth", "2", "--count", "128")
         target = self.target("bdev_malloc_create", "-b", "Target", 4, 4096)

@@ -31,19 +31,41 @@ static bool names_device(const struct replay_map *map, uint32_t index, const str
 	return strcmp(map->device, digits) == 0 || (device->name[0] && strcmp(map->device, device->name) == 0);
 }
 
-/* The namespace of a device. 0: not known. `only`: it is the only device. */
-static uint32_t choose_nsid(const struct replay_options *options, uint32_t index, const struct replay_device *device,
-			    bool only)
+/* The namespace that the command line gives a device. 0: none. */
+static uint32_t mapped_nsid(const struct replay_options *options, uint32_t index, const struct replay_device *device)
 {
-	if (options->nsid)
-		return options->nsid;
 	for (uint32_t i = 0; i < options->map_count; i++) {
 		if (names_device(&options->maps[i], index, device))
 			return options->maps[i].nsid;
 	}
-	if (device->nsid)
-		return device->nsid;
-	return only ? 1 : 0;
+	return options->nsid;
+}
+
+/* Set the namespace of a device: as the command line says, or as in the recording. `only`: it is the only device. */
+static int choose_nsid(struct replay_target *target, const struct replay_options *options, const struct incident_file *file,
+		       uint32_t index, bool only, struct fathom_fault *why)
+{
+	const struct replay_device *devices = file->summary.devices;
+	uint32_t nsid = mapped_nsid(options, index, &devices[index]);
+
+	if (nsid == 0)
+		nsid = devices[index].nsid > 0 ? devices[index].nsid : only;
+	if (nsid == 0)
+		return fault(why, -EINVAL,
+			     "the recording does not say which namespace device %" PRIu32 " was: add --map %" PRIu32
+			     "=N for it (`fathom replay show` lists the devices), or --device to replay one of them",
+			     index + 1, index + 1);
+	for (uint32_t i = 0; i < index; i++) {
+		if (target->places[i].used && mapped_nsid(options, i, &devices[i]) == 0 &&
+		    mapped_nsid(options, index, &devices[index]) == 0 && devices[i].nsid == nsid)
+			return fault(why, -EINVAL,
+				     "devices %" PRIu32 " and %" PRIu32 " were both namespace %" PRIu32
+				     ", of different subsystems: add --map %" PRIu32 "=N, --nsid N for all, or --device to "
+				     "replay one of them",
+				     i + 1, index + 1, nsid, index + 1);
+	}
+	target->places[index].ns.nsid = nsid;
+	return 0;
 }
 
 /* Does the recording stay within the namespace? */
@@ -76,19 +98,13 @@ static int find_places(struct replay_target *target, const struct replay_options
 		struct replay_place *place = &target->places[i];
 		const struct replay_device *device = &summary->devices[i];
 		struct fathom_fault reason = { 0 };
-		uint32_t nsid;
 
 		if (!selection->devices[i])
 			continue;
-		nsid = choose_nsid(options, i, device, used == 1);
-		if (nsid == 0)
-			return fault(why, -EINVAL,
-				     "the recording has %" PRIu32
-				     " devices, and does not say which namespace device %" PRIu32 " was: add --map %" PRIu32
-				     "=N for it (`fathom replay show` lists them), or --device to "
-				     "replay one of them",
-				     used, i + 1, i + 1);
-		rc = fathom_namespace_info(target->controllers[0], nsid, &reason, &place->ns);
+		rc = choose_nsid(target, options, file, i, used == 1, why);
+		if (rc)
+			return rc;
+		rc = fathom_namespace_info(target->controllers[0], place->ns.nsid, &reason, &place->ns);
 		if (rc)
 			return fault(why, rc, "device %" PRIu32 ": %s", i + 1, reason.text);
 		rc = check_size(options, i, device, &place->ns, why);
