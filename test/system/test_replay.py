@@ -14,7 +14,7 @@ from harness import FATHOM, NQN, EngineTest, run, wait_for
 RING_OF_ALL = ("--num-trace-entries", str(1 << 17))     # it holds all records of a test
 COUNT = 400
 BLOCK = 512
-DELAY_US = 3000000      # of a slow device: far more than a busy machine adds to an I/O
+DELAY_US = 1000000      # of a slow device, at least: on a busy machine it takes longer
 
 
 class Replaying(EngineTest):
@@ -165,12 +165,12 @@ class Replaying(EngineTest):
         target = self.target()
         target.run_commands(f"bdev_malloc_create -b Slow 16 512\nbdev_error_create Slow\nnvmf_subsystem_add_ns {NQN} EE_Slow -n 2\n")
         target.rpc("bdev_error_inject_error", name="EE_Slow", io_type="read", error_type="delay", delay_us=DELAY_US, num=8)
-        result, _ = self.replay(target, path, "--nsid", "2", "--depth", "8", "--threshold", "50", status=3)
-        self.assertGreaterEqual(result["kinds"]["read"]["replayed"]["p50_us"], DELAY_US)
+        result, _ = self.replay(target, path, "--nsid", "2", "--depth", "8", "--timeout", "0", "--threshold", "10", status=3)
+        self.assertGreaterEqual(result["kinds"]["read"]["replayed"]["p50_us"], DELAY_US * 0.95)
         self.assertGreater(result["kinds"]["read"]["ratio"]["p50"], 1)
         self.assertTrue(result["slower"])
         self.assertRegex(result["sentences"][0], r"^reads took [0-9.]+ times as long as in the recording: p99 [0-9]+ us, was [0-9]+ us$")
-        self.assertGreaterEqual(result["worst"][0]["replayed_us"], DELAY_US)
+        self.assertGreaterEqual(result["worst"][0]["replayed_us"], DELAY_US * 0.95)
         text = run(FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--map", "1=2", "--speed", "max").stdout
         self.assertTrue(text.startswith("reads took "), text)
         self.assertIn("queue had room", text)
