@@ -178,6 +178,13 @@ static uint64_t sim_unsent(struct sock *sock)
 	return wire->reset ? 0 : wire->down.tail - wire->down.visible;
 }
 
+/* Packets are neither lost nor delayed by a closed window: only bytes that wait are counted. */
+static bool sim_info(struct sock *sock, struct sock_info *info_ret)
+{
+	*info_ret = (struct sock_info){ .unsent_bytes = (uint32_t)sim_unsent(sock) };
+	return true;
+}
+
 static int poll(void *ctx)
 {
 	struct sim_sock *sock = ctx;
@@ -239,6 +246,7 @@ static const struct sock_ops sim_ops = {
 	.receive = sim_receive,
 	.send = sim_send,
 	.unsent = sim_unsent,
+	.info = sim_info,
 	.start = sim_start,
 	.want_write = sim_want_write,
 	.shutdown = sim_shutdown,

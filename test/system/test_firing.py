@@ -292,9 +292,14 @@ bdev_malloc_delete M3
         slow2.s.sendall(hostile.capsule(struct.pack("<BBHI16x", DSM, 0x40, 1, 1) + hostile.sgl_in_capsule(len(ranges)) +
                                         struct.pack("<II16x", 255, 4), ranges))
         slow2.response()
-        slow2.s.sendall(hostile.capsule(struct.pack("<BBHI16x", WRITE, 0x40, 2, 1) + hostile.sgl_transport(65536) +
-                                        struct.pack("<QI12x", 0, 127)))
-        slow2.pdu()                      # R2T; the host never sends the data
+        for cid in (2, 3):
+            slow2.s.sendall(hostile.capsule(struct.pack("<BBHI16x", WRITE, 0x40, cid, 1) + hostile.sgl_transport(65536) +
+                                            struct.pack("<QI12x", 0, 127)))
+            r2t = slow2.pdu()
+            if cid == 2:                 # the data of the second are never sent
+                time.sleep(0.01)
+                slow2.s.sendall(hostile.h2c_data(r2t, bytes(65536)))
+                slow2.response()
         for one in (slow, slow2, slow_admin, wrong, admin, stranger):
             one.s.close()
 

@@ -16,7 +16,7 @@ import harness
 from harness import NQN, wait_for
 
 READ, FABRICS, IDENTIFY, CONNECT, PROPERTY_SET = 0x02, 0x7f, 0x06, 1, 0
-IC_RESP, TERM_REQ, RESPONSE, C2H_DATA, R2T = 1, 3, 5, 7, 9
+IC_RESP, TERM_REQ, RESPONSE, H2C_DATA, C2H_DATA, R2T = 1, 3, 5, 6, 7, 9
 LARGE = 131072
 LARGE_BUFFERS = 256  # of a poll group
 
@@ -46,6 +46,12 @@ def connect_data(host, cntlid, subsystem):
 def read(cid, length):
     return (struct.pack("<BBHI16x", READ, 0x40, cid, 1) + sgl_transport(length) +
             struct.pack("<QI12x", 0, length // 512 - 1))
+
+
+def h2c_data(r2t, data):
+    """The data that an R2T requests."""
+    cid, ttag, offset, length = struct.unpack("<HHII", r2t[8:20])
+    return struct.pack("<BBBBIHHII4x", H2C_DATA, 4, 24, 24, 24 + length, cid, ttag, offset, length) + data[:length]
 
 
 class Host:

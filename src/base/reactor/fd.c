@@ -144,7 +144,7 @@ bool fds_run(struct reactor *r, struct fathom_thread *thread)
 		watch->fn(watch->ctx, event->events);
 	}
 	thread->event_count = thread->event_at = 0;
-	if (told && charge_busy(r, thread) > r->slow_ticks)
-		r->suspect_turns = SUSPECT_TURNS;
+	if (told)
+		thread_charge(r, thread, running_names.descriptors);
 	return told;
 }

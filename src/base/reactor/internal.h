@@ -310,6 +310,8 @@ void reactor_wake(struct reactor *reactor);
 /* ---- thread.c ---- */
 
 bool thread_turn(struct reactor *reactor, struct fathom_thread *thread, uint64_t now, bool look_at_fds, uint32_t sample);
+/* Charge the time since the last charge to `thread` as busy. `name`: of what ran; it is recorded if it ran for long. */
+void thread_charge(struct reactor *reactor, struct fathom_thread *thread, const struct trace_istr *name);
 /* Add the threads that were created for or moved to `reactor`. True if there were any. */
 bool threads_arrive(struct reactor *reactor);
 /* True if no message and no completion by a helper is pending. Sequentially consistent. */

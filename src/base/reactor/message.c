@@ -51,7 +51,6 @@ bool messages_run(struct reactor *r, struct fathom_thread *thread)
 	}
 	if (count == 0)
 		return false;
-	if (charge_busy(r, thread) > r->slow_ticks)
-		r->suspect_turns = SUSPECT_TURNS;
+	thread_charge(r, thread, running_names.messages);
 	return true;
 }

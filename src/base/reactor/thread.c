@@ -299,6 +299,16 @@ void threads_free(void)
 	registry.thread_id_last = 0;
 }
 
+void thread_charge(struct reactor *r, struct fathom_thread *thread, const struct trace_istr *name)
+{
+	uint64_t ticks = charge_busy(r, thread);
+
+	if (likely(ticks <= r->slow_ticks))
+		return;
+	r->suspect_turns = SUSPECT_TURNS;
+	probe_thread_slow(counter_read(&r->now), thread, name, ticks);
+}
+
 struct fathom_thread *thread_self(void)
 {
 	return self_thread;

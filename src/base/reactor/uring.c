@@ -351,7 +351,7 @@ bool file_io_reap(struct reactor *r, struct fathom_thread *thread)
 		if (unlikely(io_uring_sq_ready(thread->uring) > 0))
 			unsent = ring_flush(thread);
 	}
-	if (count > 0 && charge_busy(r, thread) > r->slow_ticks)
-		r->suspect_turns = SUSPECT_TURNS;
+	if (count > 0)
+		thread_charge(r, thread, running_names.file_io);
 	return count > 0 || unsent;
 }

@@ -25,6 +25,7 @@ enum {
 	SLOW_ROWS = 128,
 	FAILED_ROWS = 128,
 	SCAN_RECORDS_MAX = 4096, /* records searched backwards for one life's records */
+	SCAN_RECORDS_MIN = 16,	 /* searched in any case: the last records of a life often explain it */
 	SCAN_BUDGET = 16384,	 /* records searched per refill: scanning must not make a burst of slow lives slower */
 	SCAN_REFILLS_PER_SEC = 50,
 	WINDOW_SEC_MAX = 60,
@@ -351,15 +352,17 @@ static void copy_records(struct trace_exemplar *row)
 {
 	const struct trace_lane *lane = &trace_self.lane[TRACE_RING_IO];
 	uint64_t head = lane->ring->head, oldest = head > lane->mask ? head - lane->mask : 0;
-	uint64_t begin = row->begin_tick & ~TICK_SHARED, look = min_u64(SCAN_RECORDS_MAX, scratch->scan_left);
+	uint64_t begin = row->begin_tick & ~TICK_SHARED;
+	uint64_t look = max_u64(SCAN_RECORDS_MIN, min_u64(SCAN_RECORDS_MAX, scratch->scan_left));
 	const struct trace_record *end = NULL; /* the state change that ended the life */
 	uint32_t room = TRACE_EXEMPLAR_RECORDS_MAX;
 	bool at_begin = false, whole = false;
 
-	for (; head > oldest && look > 0 && room > 0 && !whole; look--, scratch->scan_left--) {
+	for (; head > oldest && look > 0 && room > 0 && !whole; look--) {
 		const struct trace_record *record = trace_slot(lane, --head);
 		bool is_request = is_about(record, &row->stories[0]);
 
+		scratch->scan_left -= scratch->scan_left > 0;
 		whole = at_begin && (!trace_tick_is(record->tick, begin) || (is_request && is_same_move(record, end)));
 		if (whole || record->point == TRACE_POINT_PART)
 			continue;

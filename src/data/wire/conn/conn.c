@@ -46,8 +46,11 @@ static void complete_request(struct nvmf_req *req, uint64_t now)
 		tcp_req_release(treq, now);
 		return;
 	}
-	if (unlikely(conn->left_count > 0))
-		nvmf_req_sending(req, now | TICK_SHARED); /* the send buffer is full, so the request waits for the socket */
+	if (unlikely(conn->left_count > 0)) {
+		/* the send buffer is full, so the request waits for the socket */
+		nvmf_req_sending(req, now | TICK_SHARED);
+		tcp_kernel_info_begin(treq, now);
+	}
 	STAILQ_INSERT_TAIL(&conn->done, treq, link);
 	conn->done_count++;
 	tcp_conn_want_flush(conn);

@@ -76,6 +76,7 @@ static int check_connections(void *ctx)
 	TAILQ_FOREACH_SAFE (conn, &group->conns, link, next) {
 		tcp_conn_check_deadline(conn, now);
 		tcp_conn_trim(conn);
+		tcp_kernel_info_sample(conn, now);
 		/* a slow host is tolerated, unless other requests wait for the buffers it holds */
 		if (scarce && conn->state == TCP_CONN_READY && tcp_conn_hoards(conn, now))
 			tcp_conn_fail(conn, "the host neither sends nor reads data, and others wait for the buffers");

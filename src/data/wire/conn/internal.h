@@ -9,6 +9,7 @@
  *   request.c  requests of a group, tags and slots of a connection
  *   admission.c  limits on the number of connections
  *   send_sample.c  how long bytes stay in the kernel's send buffer
+ *   kernel_info.c  what the kernel counts for a connection: time with a closed window, lost packets
  *
  * A free request belongs to the group; from its capsule to its response it belongs to a connection. The connection gives it
  * a tag, which is the TTAG of its R2T and the number of its slot. An idle connection has no requests, and memory only for
@@ -63,6 +64,21 @@ static_assert(TCP_SEND_IOV_MAX < 1024, "IOV_MAX");
 static_assert((int)TCP_SLOT_BYTES_MIN >= (int)TCP_ADMIN_IN_CAPSULE_BYTES, "in-capsule data has a place");
 static_assert((int)TCP_TAGS_MAX <= UINT16_MAX, "a TTAG has 16 bits");
 
+/* kernel_info.c: the counters at the beginning of a wait. They wrap around; only differences count. */
+struct tcp_mark {
+	uint64_t tick; /* 0: none */
+	uint32_t busy_us, closed_us, recovery_us, lost;
+};
+
+/* kernel_info.c */
+struct tcp_kernel_info {
+	struct sock_info info;	  /* as read at `tick` */
+	uint64_t tick;		  /* 0: never read */
+	struct tcp_mark recorded; /* at the latest tcp_info record */
+	uint64_t send_position;	  /* at the latest sample */
+	uint32_t quiet_seconds;
+};
+
 struct tcp_req {
 	struct nvmf_req req;   /* first */
 	struct tcp_conn *conn; /* owner; NULL: free */
@@ -78,6 +94,7 @@ struct tcp_req {
 	uint64_t send_end;   /* position in the connection's stream where its response ends */
 	uint32_t data_digest;
 	STAILQ_ENTRY(tcp_req) link;	  /* free, done, sending, r2t; a share's waiting */
+	struct tcp_mark mark;		  /* when it began to wait for its data, or for room in the socket */
 	uint8_t header[TCP_HEADER_BYTES]; /* of C2HData */
 };
 
@@ -146,6 +163,7 @@ struct tcp_conn {
 	bool overrun;	       /* the host sent more commands than the queue has entries */
 	struct tcp_peer *peer; /* the control thread's: lent until the connection is freed */
 	struct tcp_send_sample sample;
+	struct tcp_kernel_info kernel;
 };
 
 /* TCP_REQS_OF_CHUNK requests in one trace pool. */
@@ -240,6 +258,14 @@ void tcp_send_sample_begin(struct tcp_conn *conn, uint64_t now);
 void tcp_send_sample_end(struct tcp_conn *conn, uint64_t now);
 /* Poller, runs every TCP_SEND_SAMPLE_CHECK_NS while samples of the group are open. */
 int tcp_send_samples_check(void *group);
+
+/* kernel_info.c */
+/* `req` begins to wait for its data or for room in the socket; or it waits already. */
+void tcp_kernel_info_begin(struct tcp_req *req, uint64_t now);
+/* Its wait, which is its present state, ends: record tcp_waited, if it was long. */
+void tcp_kernel_info_waited(struct tcp_req *req, uint64_t now);
+/* Called once a second: record tcp_info, if something changed. */
+void tcp_kernel_info_sample(struct tcp_conn *conn, uint64_t now);
 
 /* transport.c */
 struct tcp_group *tcp_group_of(struct nvmf_poll_group *poll_group);

@@ -60,6 +60,7 @@ static void continue_with_buffer(struct tcp_req *treq, uint64_t now)
 	probe_tcp_r2t(now | TICK_SHARED, &treq->req, treq->ttag, treq->req.data_bytes);
 	if (treq->share)
 		(*asked_count(treq))++;
+	tcp_kernel_info_begin(treq, now);
 	STAILQ_INSERT_TAIL(&conn->r2t, treq, link);
 	tcp_conn_want_flush(conn);
 }
@@ -116,6 +117,7 @@ static void on_capsule(struct tcp_conn *conn, const struct pdu_step *step, uint6
 	must(!treq->lent);
 	treq->req.cmd = capsule->command;
 	treq->digest_bad = false;
+	treq->mark.tick = 0;
 	treq->h2c_bytes = 0;
 	conn->current = NULL;
 	conn->current_at = NULL;
@@ -242,6 +244,8 @@ static void on_end(struct tcp_conn *conn, const struct pdu_step *step, uint64_t 
 			(*asked_count(treq))--;
 		}
 	}
+	if (unlikely(treq->mark.tick != 0))
+		tcp_kernel_info_waited(treq, now);
 	if (treq->digest_bad)
 		nvmf_req_fail(&treq->req, NVME_SC_TRANSIENT_TRANSPORT_ERROR, start_tick());
 	else
@@ -277,6 +281,8 @@ static void decode_window(struct tcp_conn *conn, const uint8_t *at, size_t bytes
 		return;
 	if (conn->current && !conn->current_at && pdu_data_left(&conn->decoder) > 0)
 		place_current(conn); /* the next receive writes the data there directly */
+	if (conn->current && pdu_data_left(&conn->decoder) > 0)
+		tcp_kernel_info_begin(conn->current, now);
 	must(bytes < TCP_CARRY_BYTES);
 	conn->carry_bytes = (uint32_t)bytes;
 	memcpy(conn->carry, at, bytes);

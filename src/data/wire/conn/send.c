@@ -159,6 +159,8 @@ static void release_sent(struct tcp_conn *conn, uint64_t now)
 
 	while ((treq = STAILQ_FIRST(&conn->sending)) && treq->send_end <= conn->send_position) {
 		STAILQ_REMOVE_HEAD(&conn->sending, link);
+		if (unlikely(treq->mark.tick != 0))
+			tcp_kernel_info_waited(treq, now);
 		tcp_req_release(treq, now);
 		now |= TICK_SHARED;
 	}
@@ -172,7 +174,10 @@ static void mark_waiting_for_socket(struct tcp_conn *conn, uint64_t now)
 	STAILQ_FOREACH (treq, &conn->done, link) {
 		if (treq->req.story.state == NVMF_REQ_COMPLETED)
 			nvmf_req_sending(&treq->req, now);
+		tcp_kernel_info_begin(treq, now);
 	}
+	STAILQ_FOREACH (treq, &conn->sending, link)
+		tcp_kernel_info_begin(treq, now);
 }
 
 /* Offer `count` pieces, `bytes` in all, to the socket. */

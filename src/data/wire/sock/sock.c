@@ -21,6 +21,7 @@
 #include "base/log_limit.h"
 #include "base/text.h"
 #include "base/reactor/reactor.h"
+#include "data/wire/sock/tcp_info.h"
 
 struct tcp_sock {
 	struct sock sock;
@@ -76,6 +77,11 @@ static uint64_t tcp_unsent(struct sock *sock)
 	return (uint64_t)bytes;
 }
 
+static bool tcp_info(struct sock *sock, struct sock_info *info_ret)
+{
+	return tcp_info_read(container_of(sock, struct tcp_sock, sock)->fd, info_ret);
+}
+
 static void tcp_event(void *ctx, uint32_t events)
 {
 	struct tcp_sock *tcp = ctx;
@@ -119,6 +125,7 @@ static const struct sock_ops tcp_ops = {
 	.receive = tcp_receive,
 	.send = tcp_send,
 	.unsent = tcp_unsent,
+	.info = tcp_info,
 	.start = tcp_start,
 	.want_write = tcp_want_write,
 	.shutdown = tcp_shutdown,

@@ -30,6 +30,23 @@ struct sock;
 /* The socket became readable or writable. Called on the owning thread. */
 typedef void (*sock_ready_fn)(void *ctx, bool readable, bool writable);
 
+/*
+ * What the kernel knows about a connection. Counters are since its begin; times have the resolution of the kernel's timer
+ * tick, 1 to 10 ms.
+ */
+struct sock_info {
+	uint64_t busy_us;	     /* bytes were unacknowledged, or waited in the send buffer */
+	uint64_t window_closed_us;   /* a part of busy_us: the peer's receive window had no room */
+	uint64_t buffer_full_us;     /* a part of busy_us: the send buffer was too small for the network */
+	uint64_t recovery_us;	     /* packets were lost, and sent again after a time-out */
+	bool recovery_known;	     /* false: Linux before 6.7 */
+	uint32_t retransmits;	     /* packets sent again */
+	uint32_t reordered;	     /* packets that arrived before an earlier one, as after a loss */
+	uint32_t rtt_us, rtt_min_us; /* round-trip time: smoothed; the shortest of the last minutes. 0: not measured */
+	uint32_t unacked;	     /* packets in flight now */
+	uint32_t unsent_bytes;	     /* in the send buffer now */
+};
+
 struct sock_ops {
 	/* Returns the bytes received, 0 at the end of the stream, or negative errno; -EAGAIN: no data yet. */
 	ssize_t (*receive)(struct sock *sock, const struct iovec *iov, int iov_count);
@@ -42,6 +59,8 @@ struct sock_ops {
 	 * Bytes accepted by send() that the kernel has not sent yet: the peer's window is closed, or the network is slow.
 	 */
 	uint64_t (*unsent)(struct sock *sock);
+	/* False: the connection is gone. */
+	bool (*info)(struct sock *sock, struct sock_info *info_ret);
 	/* Start calling `ready`. Errors: -ENOMEM, -ENOSPC (epoll). */
 	int (*start)(struct sock *sock);
 	/* Start or stop calling `ready` when the socket is writable; used after a short send. */
