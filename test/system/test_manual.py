@@ -10,7 +10,7 @@ import unittest
 
 from harness import BIN, TOP, run
 
-PAGES = {("fathom", "trace"): "fathom-trace.1", ("fathom", "probe"): "fathom-probe.1", ("fathom", "top"): "fathom-top.1", ("fathom", "perf"): "fathom-perf.1", ("fathom", "ddb"): "fathom-ddb.1", ("fathom", "core"): "fathom-core.1", ("fathom", "doctor"): "fathom-doctor.1",
+PAGES = {("fathom", "blame"): "fathom-blame.1", ("fathom", "trace"): "fathom-trace.1", ("fathom", "probe"): "fathom-probe.1", ("fathom", "top"): "fathom-top.1", ("fathom", "perf"): "fathom-perf.1", ("fathom", "ddb"): "fathom-ddb.1", ("fathom", "core"): "fathom-core.1", ("fathom", "doctor"): "fathom-doctor.1",
          ("fathom", "rpc"): "fathom-rpc.1", ("fathom", "replay"): "fathom-replay.1", ("fathom-agent",): "fathom-agent.8", ("fathom-engine",): "fathom-engine.8", ("fathom-server",): "fathom-server.8",
          ("fathom-helper",): "fathom-helper.8", ("fathom-probed",): "fathom-probed.8"}
 NAMED_ELSEWHERE = ("fathom", "rpc")  # docs/json-rpc.md has its commands

@@ -9,6 +9,8 @@
 
 /* In alphabetical order. */
 static const struct option_command commands[] = {
+	{ "blame", NULL, "why slow requests were slow: the disk, the host, the network, a queue, the CPU", .run = cmd_blame,
+	  .table = &blame_table },
 	{ "completion", NULL, "print a script that completes command lines in a shell", .run = cmd_completion,
 	  .table = &completion_table },
 	{ "config", NULL, "configuration files", .run = cmd_config, .table = &config_table },
