@@ -15,7 +15,7 @@ MESON_OPTIONS += --prefix=$(abspath $(PREFIX))
 endif
 
 .DEFAULT_GOAL := build
-.PHONY: help deps build run test soak test-help check format probe-page finding-page fault-page method-page metric-page operation-pages bench fuzz stats deb install clean
+.PHONY: help deps build run test soak test-help check format probe-page finding-page fault-page method-page metric-page inject-page operation-pages bench fuzz stats deb install clean
 
 help: ## List these targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ method-page: ## Write docs/json-rpc.md from the table of JSON-RPC methods
 metric-page: ## Write docs/metrics.md from the table of metrics
 	@src/rpc/figures/generate.py --page src/rpc/figures/figures.def > docs/metrics.md
 
+inject-page: ## Write docs/fault-injection.md from the table of points
+	@src/base/inject/generate.py --page src/base/inject/points.def > docs/fault-injection.md
+
 operation-pages: ## Write the pages about management operations from their table
 	@src/control/operation/generate.py --write
 
@@ -95,8 +98,11 @@ deb: deps ## Build Debian packages of this tree in build/deb
 image: deb ## Make an OCI image of the engine in build/image, from Debian's packages and ours
 	@scripts/make-image $(BUILD)/deb $(BUILD)/image
 
-install: build ## Install into PREFIX (/usr/local), below DESTDIR if that is given
-	@meson install -C $(BUILD)
+# What is installed has neither tests nor fault injection, so it is another build.
+install: deps ## Install into PREFIX (/usr/local), below DESTDIR if that is given; builds without tests and fault injection
+	@[ -f $(BUILD)/installed/build.ninja ] || meson setup $(BUILD)/installed $(MESON_OPTIONS) -Dtests=false
+	@[ -z '$(strip $(MESON_OPTIONS))' ] || meson configure $(BUILD)/installed $(MESON_OPTIONS)
+	@meson install -C $(BUILD)/installed
 
 clean: ## Remove the build directory
 	@rm -rf $(BUILD)

@@ -431,6 +431,13 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_restart_policy(struct fathom_contro
 	struct fathom_fault *why);
 
 /*
+ * Remove rules of fault injection (`clear`: points, or "all"; NULL: none), give some (`arm`; NULL: none), and return all
+ * points. Result of a host: `injection_points`.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_faults(struct fathom_control *control, const char *arm, const char *clear,
+	struct fathom_control_answers **ret, struct fathom_fault *why);
+
+/*
  * Set what the engines log. A mask that is NULL is reset to that of the configuration. Result of a host: `masks`, with the
  * engines that failed.
  */

@@ -588,6 +588,25 @@ struct fathom_control_policies {
 	size_t count;
 };
 
+/* A point at which a server can be made to fail. */
+struct fathom_control_injection_point {
+	const char *name;
+	const char *at;
+	const char *const *actions;
+	size_t action_count;
+	const char *rule;
+	uint64_t passed;
+	uint64_t fired;
+	uint32_t held;
+	uint64_t armed_ns; /* when it got its rule; 0: none */
+	uint64_t fired_ns; /* when it had its last effect; 0: never */
+};
+
+struct fathom_control_injection_points {
+	const struct fathom_control_injection_point *points;
+	size_t count;
+};
+
 struct fathom_control_masks {
 	const char *const *errors; /* of the engines that failed */
 	size_t error_count;
@@ -642,6 +661,7 @@ struct fathom_control_answer {
 	const struct fathom_control_log *log;
 	const struct fathom_control_proposal *proposal;
 	const char *version;
+	const struct fathom_control_injection_points *injection_points;
 	/* clang-format on */
 	/* end */
 };

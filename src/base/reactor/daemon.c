@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/observe/probes.gen.h"
 #include "base/observe/trace/daemon.h"
@@ -27,6 +28,51 @@ static struct {
 	bool is_ready, is_stopping, has_ended;
 	int status;
 } process = { .signal_fd = -1 };
+
+/* ---- faults on purpose ---- */
+
+struct fired {
+	const struct trace_istr *point, *action;
+	int error;
+	uint64_t count;
+};
+
+static void record_fired(void *ctx)
+{
+	struct fired *fired = ctx;
+
+	probe_inject_fired(clock_ticks(), fired->point, fired->action, fired->error, fired->count);
+	free(fired);
+}
+
+/* On the thread of the point. Only light threads have a trace of their own. */
+static void on_fault(const struct inject_status *point, const struct inject_rule *rule)
+{
+	struct fired *fired = malloc(sizeof(*fired));
+
+	if (!fired)
+		return;
+	*fired = (struct fired){ trace_intern(point->name), trace_intern(inject_action_name(rule->action)), rule->error,
+				 point->fired };
+	if (thread_self())
+		record_fired(fired);
+	else if (thread_control())
+		thread_send_msg(thread_control(), record_fired, fired);
+	else
+		free(fired); /* the trace is not open yet */
+}
+
+static int arm_points(struct fathom_fault *why)
+{
+	const char *rules = getenv("FATHOM_INJECT");
+
+	if (!inject_is_built())
+		return 0;
+	inject_set_hook(on_fault);
+	return rules ? inject_arm_texts(rules, why) : 0;
+}
+
+/* ---- signals, clocks ---- */
 
 static void on_signal_readable(void *ctx, uint32_t events)
 {
@@ -75,6 +121,7 @@ void daemon_stopping(void)
 {
 	must(!process.is_stopping);
 	process.is_stopping = true;
+	inject_clear_all(); /* a thread that hangs must end */
 	supervisor_notify("STOPPING=1");
 }
 
@@ -116,6 +163,9 @@ static int open_process(const struct daemon_options *options, struct fathom_faul
 {
 	int error;
 
+	error = arm_points(why);
+	if (error)
+		return error;
 	supervisor_raise_descriptor_limit();
 	error = trace_daemon_signals(&process.signal_fd); /* all threads inherit the mask and see no signal */
 	if (error)

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/observe/trace/daemon.h"
 #include "base/observe/trace/points.gen.h"
@@ -59,7 +60,7 @@ static const struct option_table start_table = {
 	.usage = "fathom-agent [start] [OPTION...]",
 	.about = "Serve the programs of this client host: attach information, credentials, and volumes as block devices.",
 	OPTION_ROWS(start_rows),
-	.version = FATHOM_VERSION,
+	.version = FATHOM_VERSION INJECT_NOTE,
 	.more = "Without --log-level, the configuration sets the level of the log.",
 };
 
@@ -318,7 +319,7 @@ static int command_udev_name(int argc, char **argv)
 
 static int command_version(int argc, char **argv)
 {
-	printf("fathom-agent %s\n", FATHOM_VERSION);
+	puts("fathom-agent " FATHOM_VERSION INJECT_NOTE);
 	return EXIT_SUCCESS;
 }
 
@@ -344,7 +345,7 @@ static const struct option_table agent_table = {
 	OPTION_COMMANDS(commands),
 	OPTION_ROWS(agent_rows),
 	.more = "`fathom-agent COMMAND --help` shows the options of a command.",
-	.version = FATHOM_VERSION,
+	.version = FATHOM_VERSION INJECT_NOTE,
 	.otherwise = &start_table,
 	.in_front = true,
 };

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/cpuset.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/engine/options.h"
@@ -123,7 +124,7 @@ const struct option_table engine_table = {
 	.usage = "fathom-engine [OPTION...]",
 	.about = "Serve block devices over NVMe/TCP. `fathom rpc` configures what is served.",
 	OPTION_ROWS(rows),
-	.version = FATHOM_VERSION,
+	.version = FATHOM_VERSION INJECT_NOTE,
 };
 
 int main(int argc, char **argv)

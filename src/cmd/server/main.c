@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cmd/options/daemon.h"
@@ -47,7 +48,7 @@ static const struct option_table start_table = {
 	.usage = "fathom-server [start] [OPTION...]",
 	.about = "Run the engines of this host, and answer `fathom` and other servers.",
 	OPTION_ROWS(start_rows),
-	.version = FATHOM_VERSION,
+	.version = FATHOM_VERSION INJECT_NOTE,
 	.more = "Without --log-level and --log-to, the configuration sets the level and the destination of the log.",
 };
 
@@ -310,7 +311,7 @@ static int command_stop_engines(int argc, char **argv)
 
 static int command_version(int argc, char **argv)
 {
-	printf("fathom-server %s\n", FATHOM_VERSION);
+	puts("fathom-server " FATHOM_VERSION INJECT_NOTE);
 	return EXIT_SUCCESS;
 }
 
@@ -340,7 +341,7 @@ static const struct option_table server_table = {
 	OPTION_COMMANDS(commands),
 	OPTION_ROWS(server_rows),
 	.more = "`fathom-server COMMAND --help` shows the options of a command.",
-	.version = FATHOM_VERSION,
+	.version = FATHOM_VERSION INJECT_NOTE,
 	.otherwise = &start_table,
 	.in_front = true,
 };

@@ -6,6 +6,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "control/agent/attachment.h"
 #include "control/fault/fault.h"
@@ -76,9 +77,13 @@ void attachment_work(struct worker_job *job)
 {
 	struct attachment *attachment = container_of(job, struct attachment, job);
 	char folder[ATTACH_PATH_BYTES];
-	int error = 0;
+	int error = inject(INJECT_ATTACH_STEP);
 
 	must(attachment->is_working);
+	if (error) {
+		fill_fault(&attachment->job_why, error, "%s: %s", attachment->record.name, strerror(-error)); /* reported */
+		return;
+	}
 	folder_of(attachment->agent, attachment->is_temporary, folder);
 	switch (attachment->job_kind) {
 	case ATTACHMENT_JOB_CONNECT:

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/inject/inject.h"
 #include "control/db/backend.h"
 #include "control/db/sqlite_internal.h"
 #include "control/fault/fault.h"
@@ -175,6 +176,23 @@ static int scan_rows(struct db *db, const char *prefix, bool is_one, db_row_fn r
 	return error;
 }
 
+/* An injected error as the fault that SQLite would cause. */
+static int injected_fault(const struct sqlite_db *sqlite, int error, const char *operation, struct fathom_fault *why)
+{
+	if (error == 0)
+		return 0;
+	return error == -ENOSPC ? fault_db_full(why, sqlite->path)
+				: fault_db_failed(why, sqlite->path, operation, strerror(-error));
+}
+
+static int scan_for_caller(struct db *db, const char *prefix, bool is_one, db_row_fn row, void *ctx,
+			   struct fathom_fault *why)
+{
+	int error = injected_fault(sqlite_of(db), inject(INJECT_DB_READ), "be read", why);
+
+	return error ? error : scan_rows(db, prefix, is_one, row, ctx, why);
+}
+
 static int read_version(void *ctx, const char *key, const void *value, size_t bytes, uint64_t version)
 {
 	*(uint64_t *)ctx = version;
@@ -234,6 +252,8 @@ static int commit_changes(struct db *db, const struct db_change *changes, size_t
 		error = step_once(sqlite, STATEMENT_SET_REVISION, why);
 	}
 	if (!error)
+		error = injected_fault(sqlite, inject(INJECT_DB_WRITE), "be written", why);
+	if (!error)
 		error = exec_sql(sqlite, "COMMIT", "commit", why);
 	must(error || sqlite3_get_autocommit(sqlite->handle)); /* the transaction has ended */
 	if (!error)
@@ -243,7 +263,7 @@ static int commit_changes(struct db *db, const struct db_change *changes, size_t
 	return error;
 }
 
-static const struct db_backend backend = { close_sqlite,     scan_rows,		 commit_changes, sqlite_copy_begin,
+static const struct db_backend backend = { close_sqlite,     scan_for_caller,	 commit_changes, sqlite_copy_begin,
 					   sqlite_copy_step, sqlite_copy_finish, sqlite_copy_end };
 
 /* Check that the file is ours or empty, and that this program knows its schema version. */

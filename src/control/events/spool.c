@@ -13,6 +13,7 @@
 #include "base/bits.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/inject/inject.h"
 #include "control/events/spool_internal.h"
 #include "control/fault/fault.h"
 #include "rpc/ras/event.h"
@@ -242,7 +243,9 @@ int spool_flush(struct spool *spool, struct fathom_fault *why)
 	if (error)
 		return error;
 	/* a retry writes at the same offset, and so overwrites the rest of a failed attempt */
-	error = file_write_at(spool->fd, spool->pending, spool->pending_bytes, spool->bytes);
+	error = inject(INJECT_SPOOL_WRITE);
+	if (!error)
+		error = file_write_at(spool->fd, spool->pending, spool->pending_bytes, spool->bytes);
 	if (error)
 		return report_failure(spool, error, "be written", why);
 	if (fdatasync(spool->fd) < 0)

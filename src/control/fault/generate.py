@@ -16,6 +16,7 @@ import sys
 
 TYPES = {"str": ("const char *", "%s"), "u32": ("uint32_t ", "%\" PRIu32 \""), "u64": ("uint64_t ", "%\" PRIu64 \""),
          "i32": ("int32_t ", "%\" PRId32 \"")}
+DAOS_END = 1400  # DAOS has no codes from here on
 NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 CLOSED = ("what", "which", "how", "use", "operation")  # names of values that have few forms: a row `values` lists them
 VALUE = re.compile(r"\{(\w+)\}")
@@ -33,7 +34,7 @@ to do. To add one, add a row to `src/control/fault/faults.def`, then run `make f
         values what: "started"; "stopped"; "erased"
 
 and makes the function `fault_rank_busy(why, rank, what)`. The row stands below the `domain` whose range contains its code. Take a free code whose
-last two digits are 50 or more: the others are DAOS's. A row `values` lists the forms of a value. Programs print two lines:
+last two digits are 50 or more, or one from 1400 on: the others are DAOS's. A row `values` lists the forms of a value. Programs print two lines:
 
     server: code = 609 description = "pool label \\"p1\\" already exists in the system"
     server: code = 609 resolution = "retry the request with a unique pool label"
@@ -51,7 +52,7 @@ fields are the rows of `faults`, which is there if something failed; `hosts` say
       }
     ]
 
-Codes whose last two digits are below 50 are DAOS's, and mean the same there. Words in braces stand for values. [Values](#values) lists what the values
+Codes below 1400 whose last two digits are below 50 are DAOS's, and mean the same there. Words in braces stand for values. [Values](#values) lists what the values
 of some faults can be.
 """
 VALUES_HEAD = """
@@ -99,7 +100,7 @@ def parse_fault(line, where, domain):
         raise DefError(f"{error} is no errno")
     if not domain[1] <= code <= domain[2]:
         raise DefError(f"code {code} is not of {domain[0]}, {domain[1]}-{domain[2]}")
-    if code % 100 < 50 and code not in domain[3]:
+    if code < DAOS_END and code % 100 < 50 and code not in domain[3]:
         raise DefError(f"code {code} is below {code // 100 * 100 + 50} and none of those that DAOS has in {domain[0]}")
     return Fault(where, domain[0], code, name, error, parse_args(args))
 

@@ -11,6 +11,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/helper/client_internal.h"
@@ -232,12 +233,21 @@ static void send_waiting(struct helper_client *client)
 	must(client->state == HELPER_READY);
 	must(sent <= HELPER_REQUESTS_MAX);
 	TAILQ_FOREACH (call, &client->calls, link) {
+		struct fathom_fault why;
 		size_t bytes;
+		int error;
 
 		if (call->state != HELPER_CALL_WAITING)
 			continue;
 		if (sent == HELPER_REQUESTS_MAX)
 			return;
+		error = inject(INJECT_HELPER_CALL);
+		if (error) {
+			fill_fault(&why, error, "no request can be sent to %s: %s", client->program, strerror(-error));
+			helper_call_fail(call, &why);
+			schedule_turn(client); /* for the others */
+			return;
+		}
 		bytes = helper_encode_request(&call->request, frame);
 		if (send(client->process.fd, frame, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)bytes)
 			return; /* it has ended, which its pidfd reports; or the socket is full, and on_tick() retries */

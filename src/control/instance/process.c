@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "control/fault/fault.h"
 #include "control/instance/internal.h"
 #include "control/instance/probes.gen.h"
@@ -189,8 +190,10 @@ static int start_process(struct instance *instance, pid_t *pid_ret)
 {
 	struct provider *os = instance->options.os;
 	struct instance_words words;
-	int error = instance_words_make(instance, &words);
+	int error = inject(INJECT_ENGINE_START);
 
+	if (!error)
+		error = instance_words_make(instance, &words);
 	if (error)
 		return error;
 	instance_remove_end_report(instance);

@@ -9,6 +9,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
@@ -279,17 +280,19 @@ static void send_map(struct mgmt_target *target)
 	must(!target->is_gone);
 	target->sent = mgmt->map_version;
 	mgmt_target_state_move(reactor_now(), target, MGMT_TARGET_SENDING);
-	error = mgmt_call(mgmt,
-			  &(struct grpc_request){
-				  .address = target->address,
-				  .path = PATH,
-				  .message = &mgmt->map->request.base,
-				  .response = &mgmt__group_update_resp__descriptor,
-				  .timeout_ns = TIMEOUT_S * NS_PER_SEC,
-				  .done = map_call_done,
-				  .ctx = target,
-			  },
-			  NULL);
+	error = inject(INJECT_GROUP_SEND);
+	if (!error)
+		error = mgmt_call(mgmt,
+				  &(struct grpc_request){
+					  .address = target->address,
+					  .path = PATH,
+					  .message = &mgmt->map->request.base,
+					  .response = &mgmt__group_update_resp__descriptor,
+					  .timeout_ns = TIMEOUT_S * NS_PER_SEC,
+					  .done = map_call_done,
+					  .ctx = target,
+				  },
+				  NULL);
 	if (error) {
 		probe_mgmt_map_sent(reactor_now(), target, target->name, target->sent, error);
 		pause_target(target);

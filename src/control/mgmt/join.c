@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 #include "control/fault/fault.h"
 #include "control/mgmt/internal.h"
@@ -315,9 +316,16 @@ void mgmt_join(struct grpc_call *call, const ProtobufCMessage *request)
 	struct mgmt *mgmt = mgmt_enter(call, asked->sys, false);
 	struct fathom_fault why = { 0 };
 	struct mgmt_join *join;
+	int error;
 
 	if (!mgmt)
 		return;
+	error = inject(INJECT_JOIN);
+	if (error) {
+		fill_fault(&why, error, "the join cannot be handled: %s", strerror(-error));
+		mgmt_fail(call, error, &why);
+		return;
+	}
 	if (mgmt->join_count >= mgmt->joins_max) {
 		mgmt_fail(call, mgmt_refuse_full(mgmt, "joins", mgmt->join_count, &why), &why);
 		return;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/observe/trace/points.gen.h"
 #include "base/reactor/daemon.h"
@@ -157,6 +158,19 @@ static int prepare_files(const struct server_config *config, struct fathom_fault
 	return error;
 }
 
+static int arm_points(const struct server_config *config, struct fathom_fault *why)
+{
+	struct fathom_fault reason;
+
+	if (config->inject.count > 0 && !inject_is_built())
+		return fault_injection_absent(why);
+	for (size_t i = 0; i < config->inject.count; i++) {
+		if (inject_arm_text(config->inject.items[i], &reason) != 0)
+			return fault_injection_rule(why, reason.text);
+	}
+	return 0;
+}
+
 int server_run(const struct server_options *options)
 {
 	const struct small_daemon_options daemon = {
@@ -175,7 +189,8 @@ int server_run(const struct server_options *options)
 	must(options->config && options->places);
 	process.options = options;
 	umask(027);
-	if (prepare_files(options->config, &why) != 0 || daemon_run_small(&daemon, &status, &why) != 0) {
+	if (prepare_files(options->config, &why) != 0 || arm_points(options->config, &why) != 0 ||
+	    daemon_run_small(&daemon, &status, &why) != 0) {
 		server_log_fault(LOG_LEVEL_ERROR, "", &why);
 		return EXIT_FAILURE;
 	}

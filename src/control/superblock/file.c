@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/inject/inject.h"
 #include "control/fault/fault.h"
 #include "control/superblock/superblock.h"
 
@@ -70,7 +71,9 @@ int superblock_write(const char *path, const struct superblock *superblock, stru
 	must(bytes <= sizeof(text));
 	if ((size_t)snprintf(new_path, sizeof(new_path), "%s.new", path) >= sizeof(new_path))
 		return fault_superblock_unwritten(why, path, strerror(ENAMETOOLONG));
-	error = write_new(new_path, text, bytes);
+	error = inject(INJECT_SUPERBLOCK_WRITE);
+	if (!error)
+		error = write_new(new_path, text, bytes);
 	if (!error && rename(new_path, path) < 0)
 		error = -errno;
 	if (error)

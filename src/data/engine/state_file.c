@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "data/engine/control.h"
 #include "data/engine/probes.gen.h"
@@ -116,7 +117,9 @@ static void write_file(struct worker_job *job)
 {
 	struct state_file *written = container_of(job, struct state_file, job);
 
-	written->error = write_new_file(written->new_path, written->text);
+	written->error = inject(INJECT_STATE_WRITE);
+	if (!written->error)
+		written->error = write_new_file(written->new_path, written->text);
 	if (!written->error)
 		written->error = file_give_name(written->new_path, written->path, true);
 	if (!written->error)

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "base/bits.h"
+#include "base/inject/inject.h"
 #include "rpc/drpc/internal.h"
 
 enum drpc_packets drpc_packets_receive(int fd, struct drpc_message *in, uint64_t bytes_max, enum drpc_chunk *chunk_ret)
@@ -12,6 +13,9 @@ enum drpc_packets drpc_packets_receive(int fd, struct drpc_message *in, uint64_t
 	/* room for one byte over the limit, so that a longer packet is noticed */
 	static _Thread_local uint8_t packet[DRPC_PACKET_BYTES_MAX + 1];
 
+	errno = -inject(INJECT_DRPC_RECEIVE);
+	if (errno)
+		return DRPC_PACKETS_FAILED;
 	for (int i = 0; i < DRPC_PACKETS_PER_STEP; i++) {
 		ssize_t received = recv(fd, packet, sizeof(packet), MSG_DONTWAIT);
 
@@ -32,6 +36,9 @@ enum drpc_packets drpc_packets_receive(int fd, struct drpc_message *in, uint64_t
 
 enum drpc_packets drpc_packets_send(int fd, const uint8_t *data, uint64_t bytes, uint64_t *offset)
 {
+	errno = -inject(INJECT_DRPC_SEND);
+	if (errno)
+		return DRPC_PACKETS_FAILED;
 	for (;;) {
 		struct drpc_chunk_header header = drpc_chunk_at(bytes, *offset);
 		struct iovec iov[] = { { &header, sizeof(header) }, { (uint8_t *)data + *offset, header.chunk_bytes } };

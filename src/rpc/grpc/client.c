@@ -16,6 +16,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 #include "rpc/grpc/address.h"
 #include "rpc/grpc/probes.gen.h"
@@ -518,6 +519,9 @@ int grpc_client_call(struct grpc_client *client, const struct grpc_request *requ
 	must(request->response);
 	if (client->stats.calls_open >= GRPC_CLIENT_CALLS_MAX)
 		return -EBUSY;
+	error = inject(INJECT_GRPC_CALL);
+	if (error)
+		return error;
 	call = calloc(1, sizeof(*call));
 	if (!call)
 		return -ENOMEM;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/observe/trace/internal.h"
@@ -265,6 +266,9 @@ static int map_file(const struct trace_options *options, struct layout *layout_r
 	rc = replace_former(file->path, why);
 	if (rc)
 		return rc;
+	rc = inject(INJECT_TRACE_CREATE);
+	if (rc)
+		return report_create_error(options, rc, why);
 	fd = create_unnamed(directory);
 	file->unnamed = fd >= 0;
 	if (fd < 0)

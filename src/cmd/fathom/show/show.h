@@ -122,6 +122,7 @@ void show_engines(const struct fathom_control_answers *answers, bool verbose, FI
 void show_versions(const struct fathom_control_answers *answers, FILE *out);
 json_t *json_versions(const struct fathom_control_answers *answers);
 
+void show_faults(const struct fathom_control_answers *answers, FILE *out);
 void show_policies(const struct fathom_control_answers *answers, FILE *out);
 
 void show_masks(const struct fathom_control_answers *answers, FILE *out);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/cpuset.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 #include "control/system/member.h"
 
@@ -64,6 +65,11 @@ static const char *check_log_mask(const char *value)
 	enum log_level level;
 
 	return log_level_parse(value, &level) == 0 ? NULL : "ERROR, WARNING, NOTICE, INFO or DEBUG";
+}
+
+static const char *check_injection(const char *value)
+{
+	return inject_check_text(value, NULL) == 0 ? NULL : "a rule of fault injection, such as db_write=fail";
 }
 
 static const char *check_assignment(const char *value)
@@ -438,6 +444,13 @@ static const struct config_key keys[] = {
 	  AT(server_config, restart),
 	  .schema = &restart_schema,
 	  .doc = "restarts of an engine that ended without a stop, for each cause" },
+	{ .name = "inject",
+	  .type = CONFIG_STRINGS,
+	  AT(server_config, inject),
+	  .check = check_injection,
+	  .doc = "for tests: rules of fault injection, such as [\"db_write=fail,count=1\"]; only if the server was built "
+		 "with it "
+		 "(docs/fault-injection.md)" },
 	{ .name = "events_max",
 	  .type = CONFIG_NUMBER,
 	  AT(server_config, events_max),

@@ -15,4 +15,10 @@ MUST_CHECK int scans_open(struct server *server, struct fathom_fault *why);
 /* No scan may be under way. Accepts scans that are not open. */
 void scans_close(struct server *server);
 
+/*
+ * Change the rules of fault injection of this process: remove those of the points `clear` ("all"), then give the rules `arm`.
+ * Both are separated by blanks. All or none. Errors (explained): injection_absent, injection_rule.
+ */
+MUST_CHECK int injection_change(const char *clear, const char *arm, struct fathom_fault *why);
+
 #endif

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/reactor/reactor.h"
 #include "data/store/backend/file_internal.h"
@@ -206,6 +207,8 @@ static void flush_done(struct uring_op *op, int32_t result)
 	must(self->io->type == IO_TYPE_FLUSH);
 	if (retry_operation(self, result))
 		return;
+	if (result >= 0)
+		result = inject(INJECT_VOLUME_FLUSH);
 	if (result < 0)
 		note_failed_sync(self->channel, result);
 	/* another channel's flush may have got the error meanwhile: the kernel reports it only once */

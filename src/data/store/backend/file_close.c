@@ -15,6 +15,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/log.h"
 #include "data/store/backend/file_internal.h"
 
@@ -36,8 +37,10 @@ static void close_batch(struct worker_job *job)
 {
 	struct file_bdev *first = container_of(job, struct file_bdev, closing), *file;
 
-	STAILQ_FOREACH (file, &first->batch, in_batch)
+	STAILQ_FOREACH (file, &first->batch, in_batch) {
+		inject_wait(INJECT_VOLUME_CLOSE);
 		file_close(file);
+	}
 }
 
 static void note_closed(struct worker_job *job)

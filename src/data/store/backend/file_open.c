@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 #include "data/store/backend/file_internal.h"
 #include "data/store/backend/sums.h"
@@ -308,9 +309,11 @@ int file_open(struct file_bdev *self, const struct file_options *options, struct
 	int flags = O_CLOEXEC | (options->read_only ? O_RDONLY : O_RDWR);
 	struct direct_rules rules = { 1, 1 };
 	struct stat st;
-	int fd = -1, rc = 0;
+	int fd = -1, rc = inject(INJECT_VOLUME_OPEN);
 
 	must(self->fd == -1);
+	if (rc < 0)
+		return fault_cannot_open(self, options, -rc, why);
 	/* before open(), which would wait for the other end of a pipe */
 	if (stat(self->filename, &st) < 0)
 		return fault_cannot_open(self, options, errno, why);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/inject/inject.h"
 
 static int open_folder(void *ctx, int folder, const char *name)
 {
@@ -208,11 +209,19 @@ static int unshare(void *ctx, int fd, uint64_t offset, uint64_t bytes)
 
 static int sync_fd(void *ctx, int fd)
 {
+	int error = inject(INJECT_POOL_SYNC);
+
+	if (error)
+		return error;
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
 static int rename_name(void *ctx, int from_folder, const char *from, int to_folder, const char *to, bool replace)
 {
+	int error = inject(INJECT_POOL_RENAME);
+
+	if (error)
+		return error;
 	return renameat2(from_folder, from, to_folder, to, replace ? 0 : RENAME_NOREPLACE) < 0 ? -errno : 0;
 }
 

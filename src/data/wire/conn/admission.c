@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/inject/inject.h"
 #include "base/text.h"
 
 enum { HURRY_INTERVAL_SEC = 1 };
@@ -49,7 +50,10 @@ static struct tcp_peer *find_peer(const struct tcp_admission *admission, const c
 int tcp_admission_enter(struct tcp_admission *admission, const char *address, struct tcp_peer **peer_ret)
 {
 	struct tcp_peer *peer = find_peer(admission, address);
+	int error = inject(INJECT_HOST_ADMIT);
 
+	if (error)
+		return error;
 	if (admission->connection_count >= admission->connections_max)
 		return -EUSERS;
 	if (peer && peer->connection_count >= admission->connections_per_address_max)

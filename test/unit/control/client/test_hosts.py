@@ -384,6 +384,16 @@ class Servers(CommandTest):
                 self.fathom(server, "server", "restart-policy", bad, status=2)
             self.assertEqual(len(server.calls), count)
 
+    def test_points_of_fault_injection_are_shown_and_set(self):
+        path = "/fathom.ControlSvc/FaultInject"
+        armed = OURS.InjectionPoint(name="db_write", at="it writes", actions=["fail", "crash"], rule="fail:EIO,count=1", passed=5, fired=1,
+                                    armed_ns=1795000000 * 10**9, fired_ns=1795000001 * 10**9)
+        with FakeServer({path: OURS.FaultInjectResp(points=[armed, OURS.InjectionPoint(name="join", at="it joins", actions=["fail"])])}) as server:
+            self.show("server_faults", server, "server", "faults")
+            self.fathom(server, "server", "faults", "--arm", "db_write=fail join=fail", "--clear", "all")
+            asked = server.requests(path, OURS.FaultInjectReq)
+            self.assertEqual([(request.arm, request.clear) for request in asked], [("", "")] * 2 + [("db_write=fail join=fail", "all")])
+
     def test_log_masks_are_set(self):
         path = "/ctl.CtlSvc/SetEngineLogMasks"
         with FakeServer({path: CTL.SetLogMasksResp(errors=["", ""])}) as server, FakeServer({path: CTL.SetLogMasksResp(errors=["", "engine 1 is down"])}) as bad:

@@ -160,6 +160,7 @@ class FaultTable(unittest.TestCase):
     def test_a_code_of_daos_has_its_meaning_or_is_not_used(self):
         for code, status in ((601, 0), (602, 1), (604, 0), (606, 1), (649, 1), (650, 0), (699, 0)):
             self.assertEqual(self.run_on(GOOD.replace("fault 601", f"fault {code}"))[0].returncode, status, code)
+        self.assertEqual(self.run_on("domain own 1400-1499\n" + "\n".join(GOOD.replace("601", "1401").split("\n")[1:]))[0].returncode, 0)
         self.assert_refused(GOOD.replace("fault 601", "fault 602"), 2, "none of those that DAOS has")
         self.assert_refused(GOOD.replace(" daos: 601 603-605", " daos: x"), 1, "expected: domain")
 
