@@ -100,6 +100,10 @@ static const struct option_row rows[] = {
 	{ "num-trace-entries", 0, OPTION_CALL, "N",
 	  "trace records of each reactor, a power of two from 1024 to 67108864 (default 32768); 0: no trace file",
 	  AT(trace_entries), .read = read_trace_entries },
+	{ "paranoid", 0, OPTION_NUMBER32, "BLOCKS",
+	  "keep checksums of the last BLOCKS blocks of 4 KiB that were written to each file or device, such as 16384, "
+	  "and let reads fail that do not return them",
+	  AT(paranoid_blocks), OPTION_RANGE(64, 16777216) },
 	DAEMON_OPTION_ROWS(struct engine_command_line, daemon, ENGINE_NAME_DEFAULT),
 	{ "version", 0, OPTION_PRINT_VERSION, .help = "print the version" },
 	OPTION_HELP_ROW,

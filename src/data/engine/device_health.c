@@ -50,7 +50,7 @@ struct health {
 	char name[BDEV_NAME_BYTES_MAX];
 	struct counted errors[BDEV_STATUSES_MAX];
 	struct counted waits;
-	struct log_limit mismatches;
+	struct log_limit mismatches, changed;
 	uint64_t ops, latency_ticks;
 	uint64_t progress_ns; /* the last check that found progress, or nothing in flight */
 	uint64_t slow_since_ns;
@@ -118,6 +118,7 @@ static struct health *health_create(const struct bdev *bdev, uint64_t now_ns)
 	for (size_t i = 0; i < BDEV_STATUSES_MAX; i++)
 		health->errors[i].limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
 	health->mismatches = (struct log_limit)LOG_LIMIT(1, MISMATCH_SEC * NS_PER_SEC);
+	health->changed = health->mismatches;
 	health->waits.limit = (struct log_limit)LOG_LIMIT(1, LINE_SEC * NS_PER_SEC);
 	health->progress_ns = now_ns;
 	TAILQ_INSERT_TAIL(&healths, health, link);
@@ -296,6 +297,26 @@ static void check_sums(struct health *health, struct bdev *bdev, uint64_t now_ns
 			   count == 1 ? " does" : "s do", count == 1 ? "its checksum" : "their checksums", text);
 }
 
+/* Blocks that were not read as they were written: the disk below lost or changed them. Likewise. */
+static void check_written(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
+{
+	uint64_t blocks[FILE_MISMATCHES_MAX], suppressed;
+	char text[BLOCKS_SHOWN * 22 + 16], uuid[UUID_STR_LEN];
+	struct file_written_info info;
+	uint32_t count;
+
+	file_get_written(bdev, &info);
+	if (info.pending == 0 || (!log_limit_admit(&health->changed, now_ns, &suppressed) && !is_last))
+		return;
+	count = file_take_changed(bdev, blocks);
+	list_blocks(text, sizeof(text), blocks, count);
+	uuid_unparse_lower(bdev->uuid, uuid);
+	log_error("device %s: %u block%s not read as written: LBA %s; do not trust the disk below it", health->name, count,
+		  count == 1 ? " was" : "s were", text);
+	engine_raise_event(RAS_VOLUME_MISMATCH, uuid, "device %s: %u block%s not read as written: LBA %s", health->name,
+			   count, count == 1 ? " was" : "s were", text);
+}
+
 /* ---- the periodic check ---- */
 
 static void check_device(struct health *health, struct bdev *bdev, uint64_t now_ns, bool is_last)
@@ -313,6 +334,8 @@ static void check_device(struct health *health, struct bdev *bdev, uint64_t now_
 	check_slow(health, bdev, &stats, now_ns);
 	if (file_has_sums(bdev))
 		check_sums(health, bdev, now_ns, is_last);
+	if (file_keeps_written(bdev))
+		check_written(health, bdev, now_ns, is_last);
 }
 
 static void remove_health(struct health *health, uint64_t now_ns)

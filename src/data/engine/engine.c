@@ -21,6 +21,7 @@
 #include "fathom/trace/trace.h"
 #include "base/reactor/daemon.h"
 #include "base/reactor/reactor.h"
+#include "data/store/backend/backend.h"
 #include "data/store/bdev/bdev.h"
 #include "data/target/target.h"
 #include "data/wire/conn/conn.h"
@@ -553,6 +554,7 @@ int engine_run(const struct engine_options *options)
 	must(!engine.options);
 	engine.options = options;
 	engine.started_ns = clock_monotonic_ns();
+	file_keep_written(options->paranoid_blocks);
 	core_filter_widen();
 	if (daemon_run(&daemon, &status, &why) != 0) {
 		report_failure(why.text);

@@ -53,6 +53,7 @@ struct engine_options {
 	struct engine_metrics_options metrics;
 	enum log_level log_level; /* of -L */
 	uint32_t trace_entries;	  /* a power of two; 0: no trace file */
+	uint32_t paranoid_blocks; /* whose checksums are kept for each file; 0: none */
 	bool wait_for_rpc;
 	bool test_methods; /* allow methods that hang or crash the engine, for tests: reactor_hold, engine_crash */
 };

@@ -100,7 +100,7 @@
 	X(SPACE_EXCEEDED, 1051, "space_exceeded", INFO, ERROR,                                                             \
 	  "writes to volumes of pools with overcommit ended with Capacity Exceeded, although the storage is not full")     \
 	X(VOLUME_MISMATCH, 1052, "volume_mismatch", INFO, ERROR,                                                           \
-	  "blocks of a volume do not fit their checksums; it names the blocks, by LBA")                                    \
+	  "blocks of a volume do not fit their checksums, or were not read as written (--paranoid); it names their LBAs")  \
 	X(VOLUME_MOVED, 1054, "volume_moved", INFO, NOTICE, "a volume was moved to another rank; it names the operator")   \
 	X(VOLUME_MOVE_UNDONE, 1055, "volume_move_undone", INFO, ERROR,                                                     \
 	  "a volume could not be moved to another rank, and stays; it gives the reason")                                   \

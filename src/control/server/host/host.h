@@ -16,8 +16,8 @@ MUST_CHECK int scans_open(struct server *server, struct fathom_fault *why);
 void scans_close(struct server *server);
 
 /*
- * Change the rules of fault injection of this process: remove those of the points `clear` ("all"), then give the rules `arm`.
- * Both are separated by blanks. All or none. Errors (explained): injection_absent, injection_rule.
+ * Change the rules of fault injection of this process: remove those of the points `clear` ("all"), then give the rules
+ * `arm`. Both are separated by blanks. All or none. Errors (explained): injection_absent, injection_rule.
  */
 MUST_CHECK int injection_change(const char *clear, const char *arm, struct fathom_fault *why);
 

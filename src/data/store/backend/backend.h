@@ -167,6 +167,30 @@ void file_sums_end_check(struct bdev *bdev, uint64_t failures, bool is_whole);
 void file_sums_grow(struct bdev *bdev, uint64_t block_count);
 
 /*
+ * ---- checks of what was written ----
+ *
+ * The engine can keep checksums of the last blocks of 4096 bytes that were written to each file, in memory, and compare
+ * reads with them (written.h). A read that differs fails with IO_MEDIA_ERROR.
+ */
+struct file_written_info {
+	uint64_t blocks;     /* that are kept at most */
+	uint64_t recorded;   /* blocks that writes have added, since the start, as are the others */
+	uint64_t checked;    /* blocks of reads that were compared */
+	uint64_t mismatches; /* of them, those that differed */
+	uint32_t pending;    /* for file_take_changed() */
+};
+
+/* Files that are opened from now on keep so many blocks; 0: none, as at the start. Before the first file is opened. */
+void file_keep_written(uint32_t blocks);
+/* Whether `bdev`, of any kind, does that. The others need one that does. Control thread. */
+bool file_keeps_written(const struct bdev *bdev);
+void file_get_written(const struct bdev *bdev, struct file_written_info *info_ret);
+/* Take the LBAs of blocks that differed since the last call, not more than FILE_MISMATCHES_MAX. Returns their number. */
+uint32_t file_take_changed(struct bdev *bdev, uint64_t blocks_ret[FILE_MISMATCHES_MAX]);
+/* The content of the file may have changed without a write of `bdev`. */
+void file_forget_written(struct bdev *bdev);
+
+/*
  * Remove the bdev `name` if it is of `kind` (bdev_ops.kind: "null", "malloc", "uring", "aio"; NULL: any). Calls `done(ctx)`
  * after removal, possibly before this returns: see bdev_unregister(). Errors: -ENODEV (none, or of another kind), -EBUSY.
  */

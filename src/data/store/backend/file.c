@@ -24,12 +24,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/inject/inject.h"
 #include "base/log.h"
 #include "base/reactor/reactor.h"
 #include "data/store/backend/file_internal.h"
 #include "data/store/backend/internal.h"
 #include "data/store/backend/sums.h"
+#include "data/store/backend/written.h"
 
 enum { ATTEMPTS_MAX = 1000 }; /* of a system call that returns EAGAIN or EINTR; then its error is final */
 
@@ -48,14 +50,19 @@ struct file_channel {
 struct file_io {
 	struct uring_op op; /* first */
 	struct file_channel *channel;
-	struct bdev_io *io;
 	uint64_t bytes_done;
 	struct iovec cut; /* the original iov[cut_index], if cut_index is not -1 */
 	int16_t cut_index;
 	uint16_t attempts;
-	uint32_t slot; /* of the checksums */
+	uint32_t slot;	     /* of the checksums */
+	uint64_t written_id; /* if reads are compared with writes */
 };
 static_assert(sizeof(struct file_io) <= BDEV_IO_BACKEND_BYTES, "fits in the I/O");
+
+static struct bdev_io *io_of(const struct file_io *self)
+{
+	return container_of((uint8_t(*)[BDEV_IO_BACKEND_BYTES])(void *)(uintptr_t)self, struct bdev_io, backend);
+}
 
 /* ---- completion ---- */
 
@@ -63,18 +70,63 @@ static void restore_vector(struct file_io *self)
 {
 	if (self->cut_index < 0)
 		return;
-	must(self->cut_index < self->io->iov_count);
-	self->io->iov[self->cut_index] = self->cut;
+	must(self->cut_index < io_of(self)->iov_count);
+	io_of(self)->iov[self->cut_index] = self->cut;
 	self->cut_index = -1;
+}
+
+/* ---- what was written ---- */
+
+static bool is_change(const struct bdev_io *io)
+{
+	return io->type == IO_TYPE_WRITE || io->type == IO_TYPE_WRITE_ZEROES || io->type == IO_TYPE_UNMAP;
+}
+
+static struct written_range range_of(const struct file_io *self)
+{
+	uint32_t block_bytes = self->channel->block_bytes;
+
+	return (struct written_range){ io_of(self)->block_index * block_bytes, io_of(self)->block_count * block_bytes };
+}
+
+static void begin_written(struct file_io *self)
+{
+	struct written *written = self->channel->file->written;
+	struct written_range range = range_of(self);
+
+	if (is_change(io_of(self)))
+		self->written_id = written_begin_change(written, &range);
+	else if (io_of(self)->type == IO_TYPE_READ)
+		self->written_id = written_begin_read(written);
+}
+
+/* The status of the I/O: a read that returned something else than was written fails. */
+static enum io_status end_written(struct file_io *self, enum io_status status)
+{
+	struct file_bdev *file = self->channel->file;
+	const struct bdev_io *io = io_of(self);
+	struct written_range range = range_of(self);
+	uint64_t block;
+
+	if (is_change(io))
+		written_end_change(file->written, self->written_id, &range,
+				   io->type == IO_TYPE_WRITE && status == IO_SUCCESS ? io->iov : NULL);
+	if (io->type != IO_TYPE_READ || status != IO_SUCCESS ||
+	    written_check(file->written, self->written_id, &range, io->iov, &block))
+		return status;
+	bdev_note_condition(&file->bdev, BDEV_CONDITION_MISMATCH, block * WRITTEN_BLOCK_BYTES / self->channel->block_bytes);
+	return IO_MEDIA_ERROR;
 }
 
 static void complete_io(struct file_io *self, enum io_status status)
 {
 	restore_vector(self);
+	if (unlikely(self->channel->file->written))
+		status = end_written(self, status);
 	if (self->channel->sums)
 		sums_data_done(self->channel->sums, self->slot, status);
 	else
-		bdev_io_complete(self->io, status, reactor_now());
+		bdev_io_complete(io_of(self), status, reactor_now());
 }
 
 /* True: the error is transient, and the operation runs again. */
@@ -136,7 +188,7 @@ static COLD void note_failed_sync(struct file_channel *channel, int32_t error)
 /* Start the rest of a short transfer. */
 static void continue_transfer(struct file_io *self)
 {
-	struct bdev_io *io = self->io;
+	struct bdev_io *io = io_of(self);
 	uint64_t skip = self->bytes_done;
 	int index = 0;
 
@@ -178,9 +230,9 @@ static enum io_status settle_durable(struct file_channel *channel, int32_t resul
 static void transfer_done(struct uring_op *op, int32_t result)
 {
 	struct file_io *self = container_of(op, struct file_io, op);
-	uint64_t bytes = self->io->block_count * self->channel->block_bytes;
+	uint64_t bytes = io_of(self)->block_count * self->channel->block_bytes;
 
-	must(op->kind == (self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
+	must(op->kind == (io_of(self)->type == IO_TYPE_READ ? URING_READV : URING_WRITEV));
 	if (result < 0) {
 		if (!retry_operation(self, result))
 			complete_io(self, op->is_durable ? settle_durable(self->channel, result)
@@ -192,7 +244,7 @@ static void transfer_done(struct uring_op *op, int32_t result)
 	if (self->bytes_done == bytes)
 		complete_io(self, unlikely(op->is_durable) ? settle_durable(self->channel, 0) : IO_SUCCESS);
 	else if (result == 0) /* the file was truncated */
-		complete_io(self, self->io->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
+		complete_io(self, io_of(self)->type == IO_TYPE_READ ? IO_MEDIA_ERROR : IO_NO_SPACE);
 	else
 		continue_transfer(self);
 }
@@ -204,7 +256,7 @@ static void flush_done(struct uring_op *op, int32_t result)
 	struct file_io *self = container_of(op, struct file_io, op);
 	struct file_bdev *file = self->channel->file;
 
-	must(self->io->type == IO_TYPE_FLUSH);
+	must(io_of(self)->type == IO_TYPE_FLUSH);
 	if (retry_operation(self, result))
 		return;
 	if (result >= 0)
@@ -237,9 +289,9 @@ static void fallocate_done(struct uring_op *op, int32_t result)
 /* Start the fallocate() that makes the range read as zeroes. */
 static void start_fallocate(struct file_io *self)
 {
-	bool zero_range = self->io->type == IO_TYPE_WRITE_ZEROES && !self->channel->zero_range_refused;
+	bool zero_range = io_of(self)->type == IO_TYPE_WRITE_ZEROES && !self->channel->zero_range_refused;
 
-	must(self->io->type == IO_TYPE_UNMAP || self->io->type == IO_TYPE_WRITE_ZEROES);
+	must(io_of(self)->type == IO_TYPE_UNMAP || io_of(self)->type == IO_TYPE_WRITE_ZEROES);
 	if (!zero_range && !self->channel->can_punch) {
 		complete_io(self, IO_UNSUPPORTED);
 		return;
@@ -247,7 +299,7 @@ static void start_fallocate(struct file_io *self)
 	self->op.done = fallocate_done;
 	self->op.kind = URING_FALLOCATE;
 	self->op.mode = FALLOC_FL_KEEP_SIZE | (zero_range ? FALLOC_FL_ZERO_RANGE : FALLOC_FL_PUNCH_HOLE);
-	self->op.length_bytes = self->io->block_count * self->channel->block_bytes;
+	self->op.length_bytes = io_of(self)->block_count * self->channel->block_bytes;
 	uring_submit(&self->op);
 }
 
@@ -272,23 +324,25 @@ static enum file_space take_space(struct file_channel *channel, const struct bde
 /* Nothing was written: checksums and data still fit. */
 static COLD void refuse_space(struct file_io *self)
 {
+	if (self->channel->file->written)
+		(void)end_written(self, IO_NO_SPACE); /* the same */
 	if (self->channel->sums)
 		sums_refused(self->channel->sums, self->slot);
 	else
-		bdev_io_complete(self->io, IO_NO_SPACE, reactor_now());
+		bdev_io_complete(io_of(self), IO_NO_SPACE, reactor_now());
 }
 
 static void start_transfer(struct file_io *self)
 {
 	self->op.done = transfer_done;
-	self->op.kind = self->io->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
+	self->op.kind = io_of(self)->type == IO_TYPE_READ ? URING_READV : URING_WRITEV;
 	uring_submit(&self->op);
 }
 
 /* The write has its space. */
 static void start_change(struct file_io *self)
 {
-	if (self->io->type == IO_TYPE_WRITE)
+	if (io_of(self)->type == IO_TYPE_WRITE)
 		start_transfer(self);
 	else
 		start_fallocate(self);
@@ -299,7 +353,7 @@ static void holes_counted(struct uring_op *op, int32_t result)
 	struct file_io *self = container_of(op, struct file_io, op);
 
 	must(op->kind == URING_CALL);
-	op->iov = self->io->iov;
+	op->iov = io_of(self)->iov;
 	op->lane = &self->channel->lane;
 	if (file_take_holes(self->channel->file, result))
 		start_change(self);
@@ -313,13 +367,13 @@ static void count_holes(struct file_io *self)
 	self->op.kind = URING_CALL;
 	self->op.call = file_count_holes;
 	self->op.lane = &self->channel->seek_lane;
-	self->op.length_bytes = self->io->block_count * self->channel->block_bytes;
+	self->op.length_bytes = io_of(self)->block_count * self->channel->block_bytes;
 	uring_submit(&self->op);
 }
 
 static void start_write(struct file_io *self)
 {
-	switch (take_space(self->channel, self->io)) {
+	switch (take_space(self->channel, io_of(self))) {
 	case FILE_SPACE_TAKEN:
 		start_change(self);
 		return;
@@ -338,7 +392,6 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 	must(channel->fd >= 0);
 	must((uint32_t)io->iov_count <= bdev_channel_bdev(io->channel)->iov_count_max);
 	self->channel = channel;
-	self->io = io;
 	self->bytes_done = 0;
 	self->cut_index = -1;
 	self->attempts = 0;
@@ -349,6 +402,8 @@ int file_start(struct file_channel *channel, struct bdev_io *io, uint32_t slot)
 	self->op.iov = io->iov;
 	self->op.iov_count = io->iov_count;
 	self->op.is_durable = io->is_durable && io->type == IO_TYPE_WRITE;
+	if (unlikely(channel->file->written))
+		begin_written(self);
 	if (unlikely(uring_lane_is_full(&channel->lane)))
 		__atomic_fetch_add(&channel->file->bdev.share_waits, 1, __ATOMIC_RELAXED);
 	switch (io->type) {
@@ -435,6 +490,7 @@ void file_free(struct file_bdev *self)
 	uring_device_deinit(&self->seek_io);
 	file_close(self);
 	space_limit_unref(self->limit);
+	written_destroy(self->written);
 	free(self->filename);
 	free(self);
 }
@@ -479,8 +535,17 @@ static void uring_describe_driver(const struct bdev *bdev, const struct bdev_vis
 {
 	const struct file_bdev *self = container_of(bdev, struct file_bdev, bdev);
 
+	struct file_written_info info;
+
 	visitor->string(visitor->ctx, "filename", self->filename);
 	visitor->boolean(visitor->ctx, "direct", self->direct);
+	if (!self->written)
+		return;
+	written_get(self->written, &info);
+	visitor->number(visitor->ctx, "paranoid_blocks", info.blocks);
+	visitor->number(visitor->ctx, "paranoid_recorded", info.recorded);
+	visitor->number(visitor->ctx, "paranoid_checked", info.checked);
+	visitor->number(visitor->ctx, "paranoid_mismatches", info.mismatches);
 }
 
 static void aio_describe_driver(const struct bdev *bdev, const struct bdev_visitor *visitor)

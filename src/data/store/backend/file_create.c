@@ -9,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/reactor/reactor.h"
 #include "data/store/backend/file_internal.h"
 #include "data/store/backend/internal.h"
 #include "data/store/backend/sums.h"
+#include "data/store/backend/written.h"
 
 static const struct {
 	const char *product;
@@ -22,6 +24,14 @@ static const struct {
 	[FILE_KIND_AIO] = { "AIO disk", &file_aio_ops },
 	[FILE_KIND_VOLUME] = { "Volume", &file_volume_ops },
 };
+
+/* Set before the first file is opened. */
+static uint32_t written_blocks;
+
+void file_keep_written(uint32_t blocks)
+{
+	written_blocks = blocks;
+}
 
 /* I/O of one region only, because marks and ranges are of one. */
 static int attach_sums(struct file_bdev *self, const char *filename, struct fathom_fault *why)
@@ -79,6 +89,11 @@ static int open_files(struct file_bdev *self, const struct file_options *options
 		return rc;
 	uring_device_init(&self->io, self->is_blocking);
 	file_identify(self, SYSFS);
+	if (written_blocks > 0) {
+		self->written = written_create(written_blocks);
+		if (!self->written)
+			return fault(why, -ENOMEM, "out of memory for the checks of %s", self->filename);
+	}
 	return options->sums_filename ? attach_sums(self, options->sums_filename, why) : 0;
 }
 
@@ -193,7 +208,44 @@ void file_volume_exchange(struct bdev *bdev, struct file_bdev *file)
 	must(dup3(file->fd, self->fd, O_CLOEXEC) == self->fd);
 	self->sums = file->sums;
 	file->sums = sums;
+	file_forget_written(bdev);
 	file_swap_identity(self, file);
 	file_set_path(bdev, file->filename);
 	file_bdev_abandon(file);
+}
+
+/* ---- checks of what was written ---- */
+
+static struct written *written_of(const struct bdev *bdev)
+{
+	return container_of(bdev, struct file_bdev, bdev)->written;
+}
+
+bool file_keeps_written(const struct bdev *bdev)
+{
+	for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+		if (bdev->ops == kinds[i].ops)
+			return written_of(bdev);
+	}
+	return false;
+}
+
+void file_get_written(const struct bdev *bdev, struct file_written_info *info_ret)
+{
+	written_get(written_of(bdev), info_ret);
+}
+
+uint32_t file_take_changed(struct bdev *bdev, uint64_t blocks_ret[FILE_MISMATCHES_MAX])
+{
+	uint32_t count = written_take_bad(written_of(bdev), blocks_ret);
+
+	for (uint32_t i = 0; i < count; i++)
+		blocks_ret[i] = blocks_ret[i] * WRITTEN_BLOCK_BYTES / bdev->block_bytes;
+	return count;
+}
+
+void file_forget_written(struct bdev *bdev)
+{
+	if (file_keeps_written(bdev))
+		written_forget(written_of(bdev));
 }

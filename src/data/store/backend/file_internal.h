@@ -12,6 +12,7 @@
 #include "data/store/bdev/bdev.h"
 
 struct sums;
+struct written;
 struct file_bdev;
 
 STAILQ_HEAD(file_queue, file_bdev);
@@ -39,6 +40,7 @@ struct file_bdev {
 	struct uring_device io;	   /* its share of the io_uring queue or of the helper pthreads */
 	char *filename;
 	struct sums *sums;	     /* NULL: it has no checksums */
+	struct written *written;     /* NULL: reads are not compared with writes */
 	struct uring_device sums_io; /* of the sidecar */
 	struct uring_device seek_io; /* of searches for holes, see file_limit.c */
 	int former_fd;		     /* of files that another bdev got: keeps its former file open until their close */

@@ -335,6 +335,7 @@ void model_grow_device(const struct volume *volume)
 		return;
 	if (file_has_sums(bdev))
 		file_sums_grow(bdev, volume->record.size_bytes / bdev->block_bytes);
+	file_forget_written(bdev); /* of blocks that a former, longer volume had */
 	bdev_grow(bdev, volume->record.size_bytes / bdev->block_bytes);
 }
 
