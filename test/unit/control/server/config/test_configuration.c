@@ -92,6 +92,7 @@ static const char everything[] =
 	"  gone: {limit: 6}\n"
 	"  hung: {limit: 7}\n"
 	"events_max: 1000\n"
+	"inject: [\"db_write=fail,count=1\", join=crash]\n"
 	"server_heartbeat: 2s\n"
 	"engine_heartbeat: 3s\n"
 	"database_copy_after: 5m\n"
@@ -140,6 +141,8 @@ static void each_key_is_read(void **state)
 	for (size_t i = 1; i < SERVER_CAUSES; i++)
 		assert_int_equal(config.restart[i].limit, i);
 	assert_int_equal(config.events_max, 1000);
+	assert_int_equal(config.inject.count, 2);
+	assert_string_equal(config.inject.items[0], "db_write=fail,count=1");
 	assert_string_equal(config.server_heartbeat, "2s");
 	assert_string_equal(config.engine_heartbeat, "3s");
 	assert_string_equal(config.database_copy_after, "5m");
@@ -273,6 +276,7 @@ static void invalid_values_are_refused(void **state)
 		{ "socket_dir: run", "socket_dir", "run" },
 		{ "control_log_mask: LOUD", "control_log_mask", "LOUD" },
 		{ "events_max: 1", "events_max", "1" },
+		{ "inject: [db_write=hang]", "inject", "db_write=hang" },
 		{ "server_heartbeat: 99ms", "server_heartbeat", "99ms" },
 		{ "server_heartbeat: 61m", "server_heartbeat", "61m" },
 		{ "engine_heartbeat: 0s", "engine_heartbeat", "0s" },
