@@ -218,7 +218,7 @@ class Gdb(CoreTest):
         for nsid, place, shown, wanted in (
                 (1, "malloc_submit", "io", r'(?s)^nvmf_req (r\d+): READ.*\n    bdev_io (i\d+): READ of 8 blocks at \d+ on "Disk0", SPLIT for .*, for nvmf_req \1\n'
                  r'.*\n        split: 1 piece under way\n        bdev_io i\d+: READ of 4 blocks at \d+ on "Disk0", DISPATCHED for .*, for .*<-- this one'),
-                (2, "uring_submit", "((struct file_io *) op)->io", r'(?s)^nvmf_req (r\d+): READ.*bdev_io i\d+: READ of 1 block at (\d+) on "File0", DISPATCHED for .*'
+                (2, "uring_submit", "(struct bdev_io *) ((char *) op - (unsigned long) &((struct bdev_io *) 0)->backend)", r'(?s)^nvmf_req (r\d+): READ.*bdev_io i\d+: READ of 1 block at (\d+) on "File0", DISPATCHED for .*'
                  r'\n        at the kernel: URING_READV of descriptor \d+ at byte \d+, 0 bytes done before$')):
             host = subprocess.Popen([FATHOM, "perf", "-a", "127.0.0.1", "-s", str(engine.port), "-n", NQN, "--nsid", str(nsid), "--bs", "4k", "--depth", "1",
                                      "--time", "60", "--timeout", "0", "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
