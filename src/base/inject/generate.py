@@ -55,7 +55,7 @@ how often a rule had an effect, the rule and since when it holds.
 
 | where | how |
 |---|---|
-| a running engine | `fathom rpc fault_inject state_write fail --count 1`, `fault_clear`, `fault_get_points` |
+| a running engine | `fathom rpc fault_inject POINT ACTION --count 1`, `fault_clear`, `fault_get_points` |
 | a running server | `fathom server faults --arm db_write=fail,count=1`, `fathom server faults --clear all`, `fathom server faults` |
 | a server, from its start | `inject: [\"db_write=fail,count=1\"]` in `fathom_server.yml` |
 | an engine under a server, from its start | `env_vars: [\"FATHOM_INJECT=state_write=hang\"]` of the engine in `fathom_server.yml` |
