@@ -16,17 +16,17 @@ from harness import BIN
 from loop_device import NOBODY, attach, detach
 
 HELPER = os.path.join(BIN, "fathom-helper")
-PING, CHECK_FORMAT, FORMAT, MOUNT, UNMOUNT, READ_LABEL, PREPARE = range(1, 8)
+PING, CHECK_FORMAT, FORMAT, MOUNT, UNMOUNT, READ_LABEL, PREPARE, HEALTH = range(1, 9)
 FORCE, WIPE, OWN = 1, 2, 4
 FORMATS = ("none", "xfs", "damaged-xfs", "other", "unknown")
 MIB = 1 << 20
 ANSWER_SECONDS = 60
-REQUEST_FIELDS = {PING: "", CHECK_FORMAT: "s", FORMAT: "ssu", MOUNT: "sss", UNMOUNT: "s", READ_LABEL: "s", PREPARE: "su"}
+REQUEST_FIELDS = {PING: "", CHECK_FORMAT: "s", FORMAT: "ssu", MOUNT: "sss", UNMOUNT: "s", READ_LABEL: "s", PREPARE: "su", HEALTH: "s"}
 REPLY_FIELDS = {PING: (("version", "s"), ("privileged", "u")),
                 CHECK_FORMAT: (("format", "u"), ("type", "s"), ("label", "s"), ("uuid", "s"), ("damage", "s")),
                 FORMAT: (("format", "u"), ("type", "s"), ("label", "s"), ("uuid", "s")),
                 MOUNT: (("already", "u"),), UNMOUNT: (("already", "u"),),
-                READ_LABEL: (("type", "s"), ("label", "s"), ("uuid", "s")), PREPARE: ()}
+                READ_LABEL: (("type", "s"), ("label", "s"), ("uuid", "s")), PREPARE: (), HEALTH: (("identify", 320), ("smart", 216), ("slots", 64))}
 
 
 def frame(operation, *values, number=1, timeout_ms=0, version=1, magic=b"FHRQ", length=None):
@@ -51,6 +51,9 @@ def unpack(data):
         if kind == "u":
             fields[name] = struct.unpack_from("<I", data, at)[0]
             at += 4
+        elif isinstance(kind, int):     # that many bytes
+            fields[name] = data[at:at + kind]
+            at += kind
         else:
             count = struct.unpack_from("<H", data, at)[0]
             fields[name] = data[at + 2:at + 2 + count].decode()

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from harness import run
-from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FORCE, FORMAT, FORMATS, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, HelperTest, Refused
+from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FORCE, FORMAT, FORMATS, HEALTH, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, HelperTest, Refused
 from loop_device import NOBODY, NO_LOOP, is_attached
 
 
@@ -125,6 +125,9 @@ class Devices(HelperTest):
         self.assert_refused(errno.ENODEV, "is a link: name the device itself", lambda: helper.call(CHECK_FORMAT, link))
         self.assert_refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop99"))
         self.assert_refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop-control"))
+
+    def test_the_health_of_a_device_that_is_no_nvme_device_is_refused(self):
+        self.assert_refused(errno.ENOTTY, "is no NVMe device", lambda: self.helper().call(HEALTH, self.loop(16)))
 
     def test_a_link_or_a_file_as_mount_point_is_refused(self):
         helper, device = self.helper(), self.loop()

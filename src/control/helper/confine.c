@@ -3,10 +3,12 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/nvme_ioctl.h>
 #include <linux/securebits.h>
 #include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,7 +17,10 @@
 
 #include "base/bits.h"
 
-/* CHOWN, FOWNER, DAC_OVERRIDE: for files and devices of other users. SYS_ADMIN: for mounts, and for ioctls of mkfs.xfs. */
+/*
+ * CHOWN, FOWNER, DAC_OVERRIDE: for files and devices of other users. SYS_ADMIN: for mounts, for ioctls of mkfs.xfs, and for
+ * NVMe commands.
+ */
 #define CAPS_OF_ALL (BIT(CAP_SYS_ADMIN) | BIT(CAP_CHOWN) | BIT(CAP_FOWNER) | BIT(CAP_DAC_OVERRIDE))
 #define CAPS_OF_FORMAT (BIT(CAP_SYS_ADMIN) | BIT(CAP_DAC_OVERRIDE))
 #define CAPS_OF_READING BIT(CAP_DAC_OVERRIDE)
@@ -145,6 +150,12 @@ static const int allowed[] = {
 static const int starting_processes[] = { SCMP_SYS(clone),  SCMP_SYS(clone3),	 SCMP_SYS(fork),     SCMP_SYS(vfork),
 					  SCMP_SYS(execve), SCMP_SYS(setresuid), SCMP_SYS(setresgid) };
 static const int mounting[] = { SCMP_SYS(mount), SCMP_SYS(umount2) };
+/* With commands to a device: the reply, the end, and what the C library may call to free memory or to fail a must(). */
+static const int with_commands[] = {
+	SCMP_SYS(write),  SCMP_SYS(close),   SCMP_SYS(exit_group), SCMP_SYS(exit),	   SCMP_SYS(brk),
+	SCMP_SYS(munmap), SCMP_SYS(futex),   SCMP_SYS(getpid),	   SCMP_SYS(gettid),	   SCMP_SYS(tgkill),
+	SCMP_SYS(mmap),	  SCMP_SYS(madvise), SCMP_SYS(mprotect),   SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigprocmask),
+};
 static const int giving_away[] = { SCMP_SYS(fchown), SCMP_SYS(fchmod), SCMP_SYS(mkdir), SCMP_SYS(mkdirat) };
 
 static int explain_refused(struct fathom_fault *why, const char *what, int error)
@@ -152,13 +163,10 @@ static int explain_refused(struct fathom_fault *why, const char *what, int error
 	return fault(why, error, "the helper cannot be confined: %s: %s", what, strerror(-error));
 }
 
-/* Add a filter: `action` for the calls of the list, `otherwise` for the rest. Earlier filters stay in force. */
-static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, size_t count, struct fathom_fault *why)
+/* Add the rules, and load the filter, with which earlier ones stay in force. Frees `ctx`; NULL: out of memory. */
+static int load_rules(scmp_filter_ctx ctx, uint32_t action, const int *calls, size_t count, int error,
+		      struct fathom_fault *why)
 {
-	scmp_filter_ctx ctx = seccomp_init(otherwise);
-	int error = 0;
-
-	must(count > 0);
 	if (!ctx)
 		return explain_refused(why, "seccomp", -ENOMEM);
 	for (size_t i = 0; i < count && !error; i++)
@@ -169,9 +177,28 @@ static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, si
 	return error ? explain_refused(why, "seccomp", error) : 0;
 }
 
+/* Add a filter: `action` for the calls of the list, `otherwise` for the rest. Earlier filters stay in force. */
+static int load_filter(uint32_t otherwise, uint32_t action, const int *calls, size_t count, struct fathom_fault *why)
+{
+	must(count > 0);
+	return load_rules(seccomp_init(otherwise), action, calls, count, 0, why);
+}
+
 static int deny_calls(const int *calls, size_t count, struct fathom_fault *why)
 {
 	return load_filter(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), calls, count, why);
+}
+
+int helper_confine_to_nvme(int fd, struct fathom_fault *why)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+	int error = 0;
+
+	must(fd > STDERR_FILENO);
+	if (ctx)
+		error = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 2, SCMP_A0(SCMP_CMP_EQ, (unsigned int)fd),
+					 SCMP_A1(SCMP_CMP_MASKED_EQ, UINT32_MAX, NVME_IOCTL_ADMIN_CMD));
+	return load_rules(ctx, SCMP_ACT_ALLOW, with_commands, ARRAY_COUNT(with_commands), error, why);
 }
 
 /* Drop all other capabilities; `bounding`: also from the bounding set, so that no executed program gets more. */
@@ -241,6 +268,7 @@ static uint64_t capabilities_of(enum helper_operation operation)
 {
 	switch (operation) {
 	case HELPER_FORMAT:
+	case HELPER_HEALTH:
 		return CAPS_OF_FORMAT;
 	case HELPER_PREPARE:
 		return CAPS_OF_PREPARE;

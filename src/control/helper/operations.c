@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Operations on devices: check, read, format and wipe them. The mounts are in operation_mounts.c. */
+/* Operations on devices: check, read, format and wipe them. Mounts and NVMe commands are in files of their own. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,8 +38,7 @@ static int find_device(struct helper_job *job)
 	return fault_device_vanished(&job->why, job->request->device);
 }
 
-/* Open the device. The path must not be a link, and must be the block device that the scan found. */
-static int open_device(struct helper_job *job, int flags)
+int helper_open_device(struct helper_job *job, int flags)
 {
 	const char *path = job->facts.path;
 	struct stat stat;
@@ -65,7 +64,7 @@ static int open_device(struct helper_job *job, int flags)
 	return error;
 }
 
-static void close_device(struct helper_job *job, int fd)
+void helper_close_device(struct helper_job *job, int fd)
 {
 	job->provider->calls->close_fd(job->provider, fd);
 }
@@ -90,12 +89,12 @@ static int read_contents(struct helper_job *job, int fd, struct storage_contents
 
 int helper_read_contents(struct helper_job *job, struct storage_contents *contents)
 {
-	int fd = open_device(job, O_RDONLY), error;
+	int fd = helper_open_device(job, O_RDONLY), error;
 
 	if (fd < 0)
 		return fd;
 	error = read_contents(job, fd, contents);
-	close_device(job, fd);
+	helper_close_device(job, fd);
 	return error;
 }
 
@@ -115,12 +114,12 @@ static int check_format(struct helper_job *job)
 static int read_label(struct helper_job *job)
 {
 	struct provider_signature signature;
-	int fd = open_device(job, O_RDONLY), error;
+	int fd = helper_open_device(job, O_RDONLY), error;
 
 	if (fd < 0)
 		return fd;
 	error = storage_read_signature(job->provider, fd, &signature);
-	close_device(job, fd);
+	helper_close_device(job, fd);
 	if (error)
 		return fault_device_unreadable(&job->why, job->facts.path, strerror(-error));
 	fill_signature(job, &signature);
@@ -133,7 +132,7 @@ static int read_label(struct helper_job *job)
  */
 static int open_for_overwriting(struct helper_job *job)
 {
-	int fd = open_device(job, O_RDWR), claimed, error;
+	int fd = helper_open_device(job, O_RDWR), claimed, error;
 
 	must(job->request->operation == HELPER_FORMAT || job->request->operation == HELPER_PREPARE);
 	if (fd < 0)
@@ -144,21 +143,21 @@ static int open_for_overwriting(struct helper_job *job)
 	else if (error)
 		error = fault(&job->why, error, "%s cannot be locked: %s", job->facts.path, strerror(-error));
 	if (!error) {
-		claimed = open_device(job, O_RDWR | O_EXCL);
+		claimed = helper_open_device(job, O_RDWR | O_EXCL);
 		for (int i = 0; i < CLAIM_TRIES && claimed < 0 && job->why.code == FAULT_DEVICE_IN_USE; i++) {
 			usleep(CLAIM_PAUSE_US);
 			job->why = (struct fathom_fault){ 0 };
-			claimed = open_device(job, O_RDWR | O_EXCL);
+			claimed = helper_open_device(job, O_RDWR | O_EXCL);
 		}
 		must(claimed < 0 || job->why.error == 0); /* a success leaves no fault behind */
 		if (claimed >= 0)
-			close_device(job, claimed);
+			helper_close_device(job, claimed);
 		else
 			error = claimed;
 	}
 	if (!error)
 		return fd;
-	close_device(job, fd);
+	helper_close_device(job, fd);
 	return error;
 }
 
@@ -242,7 +241,7 @@ static int format_device(struct helper_job *job)
 		error = run_mkfs(job);
 	if (!error)
 		error = verify_format(job, fd);
-	close_device(job, fd);
+	helper_close_device(job, fd);
 	return error;
 }
 
@@ -295,7 +294,7 @@ static int open_and_wipe(struct helper_job *job)
 	error = check_contents(job, fd);
 	if (!error)
 		error = wipe_ends(job, fd);
-	close_device(job, fd);
+	helper_close_device(job, fd);
 	return error;
 }
 
@@ -304,13 +303,13 @@ static int give_device_to_user(struct helper_job *job)
 	int fd, error;
 
 	must(job->request->flags & HELPER_FLAG_OWN);
-	fd = open_device(job, O_RDONLY);
+	fd = helper_open_device(job, O_RDONLY);
 	if (fd < 0)
 		return fd;
 	error = job->provider->calls->change_mode(job->provider, fd, MODE_OWN);
 	if (!error)
 		error = job->provider->calls->change_owner(job->provider, fd, job->by->uid, job->by->gid);
-	close_device(job, fd);
+	helper_close_device(job, fd);
 	if (error)
 		return fault(&job->why, error, "%s cannot be given to user %u: %s", job->facts.path, job->by->uid,
 			     strerror(-error));
@@ -352,6 +351,8 @@ static int perform_operation(struct helper_job *job)
 		return read_label(job);
 	case HELPER_PREPARE:
 		return prepare_device(job);
+	case HELPER_HEALTH:
+		return helper_read_health(job);
 	default:
 		must(false);
 	}

@@ -18,6 +18,8 @@ struct helper_operator {
 	struct provider *provider;
 	const struct helper_policy *policy;
 	uint32_t uid, gid; /* of the requesting user: the new owner of prepared devices and mounted folders */
+	/* Before NVMe commands: allow only those, on `fd`. NULL: in a test. Errors (explained). */
+	int (*confine_to_nvme)(int fd, struct fathom_fault *why);
 };
 
 /* Perform the request, except ping, and fill in the reply. Blocks as long as devices do. */

@@ -22,6 +22,13 @@ struct helper_job {
 	struct fathom_fault why;
 };
 
+/*
+ * Open the device. The path must not be a link, and must be the block device that the scan found. Errors (explained in
+ * `job->why`). The caller closes it.
+ */
+MUST_CHECK int helper_open_device(struct helper_job *job, int flags);
+void helper_close_device(struct helper_job *job, int fd);
+
 /* Open the device and determine its contents. Errors (explained in `job->why`): it cannot be opened or read. */
 MUST_CHECK int helper_read_contents(struct helper_job *job, struct storage_contents *contents);
 
@@ -31,5 +38,8 @@ MUST_CHECK int helper_read_contents(struct helper_job *job, struct storage_conte
  */
 MUST_CHECK int helper_mount_device(struct helper_job *job);
 MUST_CHECK int helper_unmount_target(struct helper_job *job);
+
+/* Read what an NVMe device says of itself. Errors (explained in `job->why`). */
+MUST_CHECK int helper_read_health(struct helper_job *job);
 
 #endif

@@ -10,9 +10,10 @@
 enum { REQUEST_MAGIC = 0x51524846 /* "FHRQ" */, REPLY_MAGIC = 0x50524846 /* "FHRP" */ };
 enum { MAGIC_AT = 0, BYTES_AT = 4, VERSION_AT = 8, OPERATION_AT = 10, WORD_AT = 12, ID_AT = 16 };
 
-/* A field of a message: a string with its room, or a u32 (room 0). */
+/* A field of a message: a string with its room, a u32 (room 0), or `room` bytes. */
 struct field {
 	uint16_t offset, room;
+	bool is_bytes;
 };
 
 static_assert(sizeof(struct helper_request) <= UINT16_MAX, "each offset fits a field");
@@ -20,11 +21,15 @@ static_assert(sizeof(struct helper_reply) <= UINT16_MAX, "each offset fits a fie
 
 #define TEXT_OF(type, member)                                                                                              \
 	{                                                                                                                  \
-		offsetof(struct type, member), sizeof(((struct type *)0)->member)                                          \
+		offsetof(struct type, member), sizeof(((struct type *)0)->member), false                                   \
 	}
 #define U32_OF(type, member)                                                                                               \
 	{                                                                                                                  \
-		offsetof(struct type, member), 0                                                                           \
+		offsetof(struct type, member), 0, false                                                                    \
+	}
+#define BYTES_OF(type, member)                                                                                             \
+	{                                                                                                                  \
+		offsetof(struct type, member), sizeof(((struct type *)0)->member), true                                    \
 	}
 #define FIELD_COUNT_MAX 6
 
@@ -52,15 +57,20 @@ static const struct operation_row rows[HELPER_OPERATIONS_END] = {
 	[HELPER_UNMOUNT] = { "unmount", 120000, { TARGET }, { U32_OF(helper_reply, already) } },
 	[HELPER_READ_LABEL] = { "read-label", 30000, { DEVICE }, { SIGNATURE } },
 	[HELPER_PREPARE] = { "prepare", 120000, { DEVICE, FLAGS }, { { 0 } } },
+	[HELPER_HEALTH] = { "health",
+			    30000,
+			    { DEVICE },
+			    { BYTES_OF(helper_reply, pages.identify), BYTES_OF(helper_reply, pages.smart),
+			      BYTES_OF(helper_reply, pages.slots) } },
 };
 
 static const struct field error_fields[] = {
-	TEXT_OF(helper_reply, text), U32_OF(helper_reply, code), TEXT_OF(helper_reply, resolution), { 0, 0 }
+	TEXT_OF(helper_reply, text), U32_OF(helper_reply, code), TEXT_OF(helper_reply, resolution), { 0 }
 };
 static_assert(HELPER_HEADER_BYTES + 2 + FAULT_TEXT_BYTES_MAX + 4 + 2 + FAULT_RESOLUTION_BYTES_MAX <=
 		      HELPER_FRAME_BYTES_MAX / 2,
 	      "the longest error fits a frame");
-static const struct field no_fields[] = { { 0, 0 } };
+static const struct field no_fields[] = { { 0 } };
 
 const char *helper_operation_name(enum helper_operation operation)
 {
@@ -155,6 +165,9 @@ static size_t encode_message(uint8_t *frame, const struct head *head, const stru
 			memcpy(&number, value, sizeof(number));
 			put_le(frame + used, 4, number);
 			used += 4;
+		} else if (fields->is_bytes) {
+			memcpy(frame + used, value, fields->room);
+			used += fields->room;
 		} else {
 			size_t length = strnlen((const char *)value, fields->room);
 
@@ -246,6 +259,13 @@ static int decode_fields(const uint8_t *frame, size_t bytes, const struct field 
 			number = (uint32_t)get_le(frame + at, 4);
 			memcpy(value, &number, sizeof(number));
 			at += 4;
+			continue;
+		}
+		if (fields->is_bytes) {
+			if (bytes - at < fields->room)
+				return malformed(why, "bytes are cut short");
+			memcpy(value, frame + at, fields->room);
+			at += fields->room;
 			continue;
 		}
 		if (bytes - at < 2)

@@ -3,13 +3,15 @@
  * protocol - requests of a server to the privileged helper, and its replies: docs/formats/helper.md.
  *
  * One frame is one packet of a SOCK_SEQPACKET socketpair: a header of 24 bytes and the operation's fields in a fixed order,
- * of two kinds, u32 and string. Each message has exactly one encoding, and decoded messages are within the limits here.
+ * of three kinds: u32, string, and bytes of a fixed length. Each message has exactly one encoding, and decoded messages are
+ * within the limits here.
  * Pure.
  */
 #ifndef CONTROL_HELPER_PROTOCOL_H
 #define CONTROL_HELPER_PROTOCOL_H
 
 #include "base/fault.h"
+#include "control/storage/health.h"
 #include "control/storage/storage.h"
 
 enum {
@@ -31,6 +33,7 @@ enum helper_operation {
 	HELPER_UNMOUNT = 5,
 	HELPER_READ_LABEL = 6,
 	HELPER_PREPARE = 7,
+	HELPER_HEALTH = 8,
 	HELPER_OPERATIONS_END
 };
 
@@ -64,6 +67,7 @@ struct helper_reply {
 	uint32_t format;			/* check format, format: enum storage_format */
 	struct provider_signature signature;	/* check format, format, read label; not its partition table */
 	char damage[STORAGE_TEXT_BYTES_MAX];	/* check format */
+	struct storage_nvme_pages pages;	/* health */
 };
 
 const char *helper_operation_name(enum helper_operation operation); /* "ping", "check-format" ... */

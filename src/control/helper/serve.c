@@ -77,8 +77,11 @@ static void answer_ping(struct server *server, const struct helper_request *requ
 
 static void run_child(const struct server *server, const struct helper_request *request, int fd, pid_t parent)
 {
-	struct helper_operator by = { server->options->provider, server->options->policy, server->peer.uid,
-				      server->peer.gid };
+	struct helper_operator by = { .provider = server->options->provider,
+				      .policy = server->options->policy,
+				      .uid = server->peer.uid,
+				      .gid = server->peer.gid,
+				      .confine_to_nvme = helper_confine_to_nvme };
 	struct helper_reply reply = { .operation = request->operation, .id = request->id };
 	uint8_t frame[HELPER_FRAME_BYTES_MAX];
 	struct fathom_fault why;
@@ -107,13 +110,17 @@ static struct worker *find_free_worker(struct server *server)
 	return NULL;
 }
 
-/* A request under way for the same device or folder. */
+/*
+ * A request under way for the same device or folder. Health is read beside all other requests: no engine may fail to start
+ * because its device is being read.
+ */
 static const struct worker *find_conflicting(const struct server *server, const struct helper_request *request)
 {
 	for (size_t i = 0; i < HELPER_REQUESTS_MAX; i++) {
 		const struct worker *worker = &server->workers[i];
 
-		if (worker->pid == 0)
+		if (worker->pid == 0 ||
+		    (worker->request.operation == HELPER_HEALTH) != (request->operation == HELPER_HEALTH))
 			continue;
 		if (request->device[0] != '\0' && strcmp(worker->request.device, request->device) == 0)
 			return worker;

@@ -7,9 +7,9 @@
  *      RUNNING --limit---> KILLED ---> free      the reply -ETIMEDOUT is sent at once; device and folder stay reserved
  *
  * The loop itself opens no device, so no device can block it. A child that hangs in the kernel blocks only its own slot,
- * device and folder. A second request for the same device or folder is rejected while the first is under way. When the
- * server's end of the socketpair closes, running children finish within their time-outs, and the helper ends. When the
- * helper is killed, the kernel kills its children.
+ * device and folder. A second request for the same device or folder is rejected while the first is under way, except that
+ * health is read beside the others. When the server's end of the socketpair closes, running children finish within their
+ * time-outs, and the helper ends. When the helper is killed, the kernel kills its children.
  */
 #ifndef CONTROL_HELPER_SERVE_H
 #define CONTROL_HELPER_SERVE_H

@@ -45,6 +45,14 @@ struct provider_run {
 	char output[PROVIDER_OUTPUT_BYTES_MAX];
 };
 
+/* An admin command to an NVMe controller. Its opcode tells the direction of the data. */
+struct provider_nvme {
+	uint8_t opcode;
+	uint32_t nsid, cdw10, cdw11;
+	void *data;
+	uint32_t bytes, timeout_ms;
+};
+
 /* An address of a network interface. */
 struct provider_address {
 	const char *interface;
@@ -81,6 +89,8 @@ struct provider_calls {
 	/* The bytes of a block device. */
 	int (*device_bytes)(struct provider *self, int fd, uint64_t *bytes_ret);
 	int (*signature)(struct provider *self, int fd, struct provider_signature *signature_ret);
+	/* 0; -errno, -ENOTTY: no NVMe device; or the status of the controller, which is positive. */
+	int (*nvme_admin)(struct provider *self, int fd, const struct provider_nvme *command);
 
 	/* As mount(2), on the open folder `target_fd`, even if its path leads elsewhere meanwhile. */
 	int (*mount)(struct provider *self, const char *device, int target_fd, const char *type, unsigned long flags);

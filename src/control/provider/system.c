@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/nvme_ioctl.h>
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
@@ -176,6 +177,22 @@ static int system_device_bytes(struct provider *self, int fd, uint64_t *bytes_re
 {
 	must(fd >= 0);
 	return or_errno(ioctl(fd, BLKGETSIZE64, bytes_ret));
+}
+
+static int system_nvme_admin(struct provider *self, int fd, const struct provider_nvme *command)
+{
+	struct nvme_passthru_cmd passed = {
+		.opcode = command->opcode,
+		.nsid = command->nsid,
+		.addr = (uintptr_t)command->data,
+		.data_len = command->bytes,
+		.cdw10 = command->cdw10,
+		.cdw11 = command->cdw11,
+		.timeout_ms = command->timeout_ms,
+	};
+
+	must(fd >= 0);
+	return or_errno(ioctl(fd, NVME_IOCTL_ADMIN_CMD, &passed));
 }
 
 static int system_mount(struct provider *self, const char *device, int target_fd, const char *type, unsigned long flags)
@@ -359,6 +376,7 @@ static const struct provider_calls system_calls = {
 	.lock = system_lock,
 	.device_bytes = system_device_bytes,
 	.signature = provider_blkid_signature,
+	.nvme_admin = system_nvme_admin,
 	.mount = system_mount,
 	.unmount = system_unmount,
 	.run = system_run,

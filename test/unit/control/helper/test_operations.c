@@ -91,6 +91,49 @@ static const struct helper_request preparing = { .operation = HELPER_PREPARE,
 						 .device = "/dev/nvme0n1",
 						 .flags = HELPER_FLAG_WIPE | HELPER_FLAG_OWN | HELPER_FLAG_FORCE };
 
+static int confined_fd, confined;
+
+static int note_confined(int fd, struct fathom_fault *why)
+{
+	confined_fd = fd;
+	return confined ? fault(why, confined, "not confined") : 0;
+}
+
+static void health_is_read_by_a_child_that_is_confined_to_the_device(void **state)
+{
+	const struct helper_request request = { .operation = HELPER_HEALTH, .device = "/dev/nvme0n1" };
+	const struct helper_operator by = { .provider = &fake.provider,
+					    .policy = &policy,
+					    .confine_to_nvme = note_confined };
+	struct storage_nvme_pages pages = { .smart = { [3] = 77 } };
+
+	fake_nvme(&fake, &pages);
+	confined_fd = -1;
+	helper_perform(&by, &request, &reply);
+	assert_int_equal(reply.error, 0);
+	assert_true(confined_fd > 2);
+	assert_memory_equal(&reply.pages, &pages, sizeof(pages));
+	confined = -EPERM;
+	fake.nvme_count = 0;
+	helper_perform(&by, &request, &reply);
+	confined = 0;
+	assert_int_equal(reply.error, -EPERM);
+	assert_int_equal(fake.nvme_count, 0); /* no command without the confinement */
+}
+
+static void only_an_nvme_device_has_its_health_read(void **state)
+{
+	static const struct helper_policy all = { .devices = { "*" }, .device_count = 1, .operations = UINT32_MAX };
+	const struct helper_request request = { .operation = HELPER_HEALTH, .device = "/dev/sda" };
+	const struct helper_operator by = { .provider = &fake.provider, .policy = &all };
+
+	fake_nvme(&fake, &(const struct storage_nvme_pages){ 0 });
+	helper_perform(&by, &request, &reply);
+	assert_int_equal(reply.error, -ENOTTY);
+	assert_string_equal(reply.text, "/dev/sda is no NVMe device");
+	assert_int_equal(fake.nvme_count, 0);
+}
+
 static void mkfs_runs_with_fixed_arguments_and_environment(void **state)
 {
 	assert_int_equal(perform(format), 0);
@@ -279,9 +322,12 @@ static void each_failed_call_is_answered_with_a_reason(void **state)
 						   mounting,
 						   unmounting,
 						   preparing,
-						   { .operation = HELPER_READ_LABEL, .device = "/dev/nvme0n1" } };
+						   { .operation = HELPER_READ_LABEL, .device = "/dev/nvme0n1" },
+						   { .operation = HELPER_HEALTH, .device = "/dev/nvme0n1" } };
 	static const int errors[] = { -EIO, -EACCES, -ENOENT, -EBUSY, -ENOSPC };
 	uint32_t rounds = 0, refused = 0, unreadable = 0, missing = 0;
+
+	fake_nvme(&fake, &(const struct storage_nvme_pages){ 0 });
 
 	for (size_t r = 0; r < ARRAY_COUNT(requests); r++) {
 		for (size_t e = 0; e < ARRAY_COUNT(errors); e++) {
@@ -330,6 +376,8 @@ static void each_failed_call_is_answered_with_a_reason(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(health_is_read_by_a_child_that_is_confined_to_the_device, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_an_nvme_device_has_its_health_read, setup, teardown),
 		cmocka_unit_test_setup_teardown(mkfs_runs_with_fixed_arguments_and_environment, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failure_of_mkfs_is_reported_and_its_result_is_verified, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_mount_waits_for_a_claim_of_a_moment, setup, teardown),

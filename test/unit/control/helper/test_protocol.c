@@ -42,6 +42,8 @@ static struct helper_reply full_reply(enum helper_operation operation, int error
 	memset(reply.signature.label, 'l', sizeof(reply.signature.label) - 1);
 	memset(reply.signature.uuid, 'u', sizeof(reply.signature.uuid) - 1);
 	memset(reply.damage, 'd', sizeof(reply.damage) - 1);
+	memset(&reply.pages, 0, sizeof(reply.pages)); /* bytes of any value, also 0 */
+	memset(reply.pages.smart, 0xff, sizeof(reply.pages.smart));
 	return reply;
 }
 
@@ -83,7 +85,7 @@ static void each_operation_encodes_only_its_fields(void **state)
 		{ HELPER_PING, false, false, false, false },   { HELPER_CHECK_FORMAT, true, false, false, false },
 		{ HELPER_FORMAT, true, false, true, true },    { HELPER_MOUNT, true, true, true, false },
 		{ HELPER_UNMOUNT, false, true, false, false }, { HELPER_READ_LABEL, true, false, false, false },
-		{ HELPER_PREPARE, true, false, false, true },
+		{ HELPER_PREPARE, true, false, false, true },  { HELPER_HEALTH, true, false, false, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

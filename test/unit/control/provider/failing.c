@@ -42,6 +42,7 @@ PASS(int, change_mode, (SELF, int fd, mode_t mode), fd, mode)
 PASS(int, lock, (SELF, int fd), fd)
 PASS(int, device_bytes, (SELF, int fd, uint64_t *bytes_ret), fd, bytes_ret)
 PASS(int, signature, (SELF, int fd, struct provider_signature *signature_ret), fd, signature_ret)
+PASS(int, nvme_admin, (SELF, int fd, const struct provider_nvme *command), fd, command)
 PASS(int, mount, (SELF, const char *device, int target_fd, const char *type, unsigned long flags), device, target_fd, type,
      flags)
 PASS(int, unmount, (SELF, int parent_fd, const char *name), parent_fd, name)
@@ -76,6 +77,7 @@ static const struct provider_calls failing_calls = {
 	.lock = failing_lock,
 	.device_bytes = failing_device_bytes,
 	.signature = failing_signature,
+	.nvme_admin = failing_nvme_admin,
 	.mount = failing_mount,
 	.unmount = failing_unmount,
 	.run = failing_run,

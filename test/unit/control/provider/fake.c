@@ -330,6 +330,41 @@ static int fake_run(struct provider *self, const char *const argv[], const char 
 	return 0;
 }
 
+void fake_nvme(struct fake *fake, const struct storage_nvme_pages *pages)
+{
+	fake->is_nvme = true;
+	fake->pages = *pages;
+}
+
+static int fake_nvme_admin(struct provider *self, int fd, const struct provider_nvme *command)
+{
+	struct fake *fake = fake_of(self);
+	uint32_t page = command->cdw10 & 0xff;
+
+	if (!fake->is_nvme)
+		return real->nvme_admin(self, fd, command);
+	fake->nvme_count++;
+	if (command->opcode == 6 && command->cdw10 == 1) {
+		must(command->bytes == 4096);
+		memcpy(command->data, fake->pages.identify, sizeof(fake->pages.identify));
+		return fake->nvme_status[0];
+	}
+	if (command->opcode == 0x11) { /* download, in order */
+		must(command->cdw10 == command->bytes / 4 - 1 && command->cdw11 == fake->image_bytes / 4);
+		fake->image_bytes += command->bytes;
+		return fake->nvme_status[3];
+	}
+	if (command->opcode == 0x10) {
+		fake->commit_cdw10 = command->cdw10;
+		return fake->nvme_status[4];
+	}
+	must(command->opcode == 2 && (page == 2 || page == 3) && command->nsid == UINT32_MAX);
+	must(command->bytes == 512 && command->cdw10 >> 16 == 127);
+	memcpy(command->data, page == 2 ? fake->pages.smart : fake->pages.slots,
+	       page == 2 ? sizeof(fake->pages.smart) : sizeof(fake->pages.slots));
+	return fake->nvme_status[page - 1];
+}
+
 static int fake_owner(struct provider *self, int fd, uid_t uid, gid_t gid)
 {
 	fake_of(self)->owner_uid = uid;
@@ -362,6 +397,7 @@ void fake_begin(struct fake *fake)
 	fake_calls.run = fake_run;
 	fake_calls.change_owner = fake_owner;
 	fake_calls.addresses = fake_addresses;
+	fake_calls.nvme_admin = fake_nvme_admin;
 	snprintf(fake->folder, sizeof(fake->folder), "/tmp/fathom-fake-XXXXXX");
 	must(mkdtemp(fake->folder));
 	must(provider_init_below(&fake->provider, fake->folder) == 0);

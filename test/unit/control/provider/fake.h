@@ -11,7 +11,9 @@
 #define TEST_UNIT_CONTROL_PROVIDER_FAKE_H
 
 #include "control/provider/provider.h"
+#include "control/storage/health.h"
 
+enum { FAKE_NVME_COMMANDS = 5 };
 enum { FAKE_SIGNATURES_MAX = 16, FAKE_ADDRESSES_MAX = 16, FAKE_COMMAND_BYTES_MAX = 1024 };
 
 struct fake {
@@ -35,6 +37,12 @@ struct fake {
 	uid_t owner_uid;		   /* set by the last change_owner */
 	gid_t owner_gid;
 	int open_fds; /* descriptors that are open */
+
+	bool is_nvme; /* each device answers NVMe commands with `pages` */
+	struct storage_nvme_pages pages;
+	uint32_t nvme_count;		     /* commands */
+	int nvme_status[FAKE_NVME_COMMANDS]; /* of Identify, the SMART log, the Firmware Slot log, download, commit */
+	uint32_t image_bytes, commit_cdw10;  /* downloaded; of the last commit */
 };
 
 void fake_begin(struct fake *fake);
@@ -61,6 +69,8 @@ void fake_attribute(struct fake *fake, const char *name, const char *file, const
 void fake_interface(struct fake *fake, const char *name, const char *place, const char *type, const char *state,
 		    const char *speed);
 void fake_address(struct fake *fake, const char *name, const char *text, unsigned int prefix_bits);
+/* From now on all devices are NVMe devices, which answer with these pages. */
+void fake_nvme(struct fake *fake, const struct storage_nvme_pages *pages);
 /* Set the signature of a device. */
 void fake_signature(struct fake *fake, const char *path, const char *type, const char *usage, const char *label);
 void fake_signature_error(struct fake *fake, const char *path, int error);
