@@ -385,6 +385,13 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_devices(struct fathom_control *cont
 	struct fathom_control_answers **ret, struct fathom_fault *why);
 
 /*
+ * The health of each host's devices, which the servers read before they answer. Result of a host: `health`. DAOS's servers
+ * do not have this call.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_host_health(struct fathom_control *control,
+	struct fathom_control_answers **ret, struct fathom_fault *why);
+
+/*
  * Format the storage of engines. Result of a host: `format`. `instances`: engines of each host, such as "0,2-3"; NULL: all
  * that wait for it; an empty list is -EINVAL. `reformat`: also storage that holds data; -EBUSY (format_running) while
  * ranks of these hosts run, if no instances are named. `replace`: take over the ranks that were there. `new_storage`: also

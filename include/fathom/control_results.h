@@ -405,6 +405,31 @@ struct fathom_control_smd {
 	uint64_t rdb_wal_bytes;
 };
 
+/* What an NVMe device says of its health. Keys as of dmg. */
+struct fathom_control_health_stats {
+	uint64_t timestamp; /* seconds since 1970 of the engine's figures; 0: none */
+	uint32_t warning_minutes; /* above these temperatures */
+	uint32_t critical_minutes;
+	uint64_t busy_minutes;
+	uint64_t power_cycles;
+	uint64_t power_on_hours;
+	uint64_t unsafe_shutdowns;
+	uint64_t media_errors;
+	uint64_t error_entries;
+	uint32_t used_percent; /* of the estimated life */
+	uint32_t temperature_k; /* Kelvin */
+	bool hot;
+	bool spare_low;
+	bool unreliable;
+	bool read_only;
+	bool backup_failed;
+	uint32_t link_port;
+	uint64_t link_speed_max; /* of PCIe, transfers a second */
+	uint64_t link_speed;
+	uint32_t link_width_max;
+	uint32_t link_width;
+};
+
 struct fathom_control_nvme {
 	const char *address; /* PCI address, or path of the device */
 	const char *model;
@@ -419,6 +444,7 @@ struct fathom_control_nvme {
 	size_t namespace_count;
 	const struct fathom_control_smd *smds;
 	size_t smd_count;
+	const struct fathom_control_health_stats *stats; /* NULL: it reports none, or its server has not read it */
 };
 
 struct fathom_control_module {
@@ -480,6 +506,61 @@ struct fathom_control_storage {
 	size_t node_count;
 	const char *nvme_error; /* why the host could not scan these; "": it could */
 	const char *scm_error;
+};
+
+/* What is wrong with a device. */
+struct fathom_control_health_condition {
+	const char *name; /* "spare-low", "hot", "unreliable", "read-only", "backup-failed", "worn" */
+	const char *text; /* a line for a person */
+	uint64_t since_ns; /* since 1970, when its server saw it first */
+};
+
+/* A slot for firmware. */
+struct fathom_control_firmware_slot {
+	uint32_t number;
+	const char *revision; /* "": empty */
+	bool active;
+	bool next; /* at the next reset */
+};
+
+struct fathom_control_device_health {
+	const char *path;
+	const char *kind; /* "nvme", "hdd" ... */
+	uint64_t bytes;
+	const char *model;
+	const char *serial;
+	const char *firmware;
+	const char *pci_address;
+	int32_t numa_node; /* -1: not known */
+	const char *state; /* "ok", "warning", "unread", "gone", "none" */
+	const char *reason; /* of unread, gone and none */
+	const char *remedy; /* of unread; "": none */
+	uint64_t since_ns; /* of warning, unread and gone: since 1970 */
+	uint64_t read_ns; /* when the figures were read; 0: there are none */
+	const uint32_t *instances; /* engines of the host whose data is on it */
+	size_t instance_count;
+	const struct fathom_control_health_condition *conditions;
+	size_t condition_count;
+	const struct fathom_control_health_stats *stats; /* NULL: it reports none, or was never read */
+	uint32_t temperature_k; /* Kelvin, as these; 0: not known */
+	uint32_t warning_k;
+	uint32_t critical_k;
+	uint32_t spare_percent;
+	uint32_t spare_minimum_percent;
+	uint64_t read_bytes; /* by hosts, since it was made */
+	uint64_t written_bytes;
+	uint64_t read_commands;
+	uint64_t write_commands;
+	uint64_t io_errors; /* of SCSI and SATA, counted by the kernel */
+	const struct fathom_control_firmware_slot *slots;
+	size_t slot_count;
+	bool can_update;
+};
+
+/* The health of a host's devices. */
+struct fathom_control_health {
+	const struct fathom_control_device_health *devices;
+	size_t count;
 };
 
 struct fathom_control_formatted {
@@ -662,6 +743,7 @@ struct fathom_control_answer {
 	const struct fathom_control_proposal *proposal;
 	const char *version;
 	const struct fathom_control_injection_points *injection_points;
+	const struct fathom_control_health *health;
 	/* clang-format on */
 	/* end */
 };

@@ -19,7 +19,8 @@ AGENT = shutil.which("daos_agent")
 DMG_VERSION = tuple(int(number) for number in re.findall(r"\d+", run(DMG, "version").stdout)[:2]) if DMG else ()
 # Commands that both programs have, with the same words.
 COMMANDS = (["system", "query"], ["system", "query", "-v"], ["system", "leader-query"], ["system", "get-prop"], ["system", "get-attr"],
-            ["storage", "scan"], ["storage", "query", "usage"], ["storage", "query", "list-devices"], ["network", "scan"])
+            ["storage", "scan"], ["storage", "scan", "--nvme-health"], ["storage", "query", "usage"], ["storage", "query", "list-devices"],
+            ["storage", "query", "list-devices", "--health"], ["network", "scan"])
 
 
 # dmg's tables that cannot be compared: the header of get-attr has Go's %!s(), and get-prop has no fixed order.

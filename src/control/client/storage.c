@@ -19,6 +19,17 @@ void add_namespaces(struct arena *arena, const Ctl__NvmeController *from, struct
 		to->bytes += from->namespaces[i]->size;
 }
 
+/* DAOS's messages have speeds as floats. */
+void add_link(struct arena *arena, const Ctl__BioHealthResp *from, struct fathom_control_health_stats *to)
+{
+	const float most = 1e15f;
+
+	if (from->link_max_speed > 0 && from->link_max_speed < most)
+		to->link_speed_max = (uint64_t)from->link_max_speed;
+	if (from->link_neg_speed > 0 && from->link_neg_speed < most)
+		to->link_speed = (uint64_t)from->link_neg_speed;
+}
+
 static const char *error_of(struct arena *arena, const Ctl__ResponseState *state)
 {
 	if (!state || state->status == CTL__RESPONSE_STATUS__CTL_SUCCESS)

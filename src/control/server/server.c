@@ -18,6 +18,7 @@
 #include "control/server/database/database.h"
 #include "control/server/engines/engines.h"
 #include "control/server/events/events.h"
+#include "control/server/health/health.h"
 #include "control/server/host/host.h"
 #include "control/server/internal.h"
 #include "rpc/grpc/address.h"
@@ -189,6 +190,7 @@ static void close_all(struct server_frame *frame)
 	grpc_client_destroy(server->client);
 	engines_close(server);
 	helper_client_destroy(server->helper);
+	health_close(server);
 	events_cancel_calls(server);
 	drpc_server_close(frame->drpc);
 	events_close(server);
@@ -198,7 +200,7 @@ static void close_all(struct server_frame *frame)
 	collection_free(server->collection);
 	deadlines_deinit(&server->deadlines);
 	must(server->jobs == 0);
-	must(!server->events && !server->database && !server->engines && !server->scans);
+	must(!server->events && !server->database && !server->engines && !server->scans && !server->health);
 	must(server->instance_count == 0);
 	server_state_move(reactor_now(), server, SERVER_CLOSED);
 	free(frame);
@@ -223,6 +225,8 @@ static int open_all(struct server_frame *frame, struct fathom_fault *why)
 		error = database_open(server, why);
 	if (!error)
 		error = helper_open(frame, why);
+	if (!error)
+		error = health_open(server, why);
 	if (!error)
 		error = engines_open(server, why);
 	if (!error)
@@ -277,6 +281,7 @@ int server_open(const struct server_options *options, struct server_frame **fram
 	certificates_watch(frame);
 	helper_check(frame);
 	engines_start(server);
+	health_start(server);
 	events_send(server);
 	*frame_ret = frame;
 	return 0;
@@ -338,6 +343,7 @@ void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_cl
 		mgmt_leave(server->of_call.mgmt);
 	engines_begin_formats(server); /* fails the waiting calls */
 	engines_end_storage_calls(server);
+	health_leave(server);
 	frame->grpc_drains = frame->local_grpc ? 2 : 1;
 	if (frame->local_grpc)
 		grpc_server_drain(frame->local_grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, frame);

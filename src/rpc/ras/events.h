@@ -32,14 +32,17 @@
 	X(SYSTEM_START_FAILED, 18, "system_start_failed", INFO, ERROR, "a system start failed for some of its ranks")      \
 	X(SYSTEM_STOP_FAILED, 19, "system_stop_failed", INFO, ERROR, "a system stop failed for some of its ranks")         \
 	X(DEVICE_SET_FAULTY, 20, "device_set_faulty", INFO, NOTICE, "")                                                    \
-	X(DEVICE_MEDIA_ERROR, 21, "device_media_error", INFO, ERROR, "a device of an engine reported media errors")        \
-	X(DEVICE_UNPLUGGED, 22, "device_unplugged", INFO, NOTICE, "a device of an engine was removed")                     \
-	X(DEVICE_PLUGGED, 23, "device_plugged", INFO, NOTICE, "a device of an engine was added")                           \
+	X(DEVICE_MEDIA_ERROR, 21, "device_media_error", INFO, ERROR,                                                       \
+	  "a device of an engine or of a host reported media errors")                                                      \
+	X(DEVICE_UNPLUGGED, 22, "device_unplugged", INFO, NOTICE, "a device of an engine or of a host was removed")        \
+	X(DEVICE_PLUGGED, 23, "device_plugged", INFO, NOTICE, "a device of an engine or of a host was added")              \
 	X(DEVICE_REPLACE, 24, "device_replace", INFO, NOTICE, "")                                                          \
 	X(SYSTEM_FABRIC_PROVIDER_CHANGED, 25, "system_fabric_provider_changed", INFO, NOTICE, "")                          \
 	X(ENGINE_JOIN_FAILED, 26, "engine_join_failed", INFO, ERROR, "the join of an engine was rejected")                 \
-	X(DEVICE_LINK_SPEED_CHANGED, 27, "device_link_speed_changed", INFO, NOTICE, "")                                    \
-	X(DEVICE_LINK_WIDTH_CHANGED, 28, "device_link_width_changed", INFO, NOTICE, "")                                    \
+	X(DEVICE_LINK_SPEED_CHANGED, 27, "device_link_speed_changed", INFO, NOTICE,                                        \
+	  "the speed of an NVMe device's PCIe link has changed")                                                           \
+	X(DEVICE_LINK_WIDTH_CHANGED, 28, "device_link_width_changed", INFO, NOTICE,                                        \
+	  "the width of an NVMe device's PCIe link has changed")                                                           \
 	X(OBJ_CSUM_ERROR, 29, "obj_csum_error", INFO, ERROR, "")                                                           \
 	X(DEVICE_LED_SET, 30, "device_led_set", INFO, NOTICE, "")                                                          \
 	X(SERVER_SILENT, 1001, "server_silent", STATE_CHANGE, ERROR,                                                       \
@@ -123,6 +126,11 @@
 	X(RANK_DATA_LOST, 1070, "rank_data_lost", INFO, ERROR,                                                             \
 	  "a rank with shares of pools was replaced; it counts the volumes that are lost")                                 \
 	X(DEVICE_UNRESPONSIVE, 1072, "device_unresponsive", INFO, ERROR,                                                   \
-	  "the disk of a device, or of a volume, did not respond when its engine stopped, so the engine ended without it")
+	  "the disk of a device, or of a volume, did not respond when its engine stopped, so the engine ended without it") \
+	X(DEVICE_WARNING, 1080, "device_warning", INFO, WARNING,                                                           \
+	  "a device is hot, worn or unreliable, has few spare blocks, or takes no writes; it gives the figures")           \
+	X(DEVICE_RECOVERED, 1081, "device_recovered", INFO, NOTICE, "a warning of a device has ended")                     \
+	X(DEVICE_HEALTH_UNREAD, 1082, "device_health_unread", INFO, WARNING,                                               \
+	  "a device does not answer requests for its health; it gives the reason")
 
 #endif

@@ -18,8 +18,10 @@ int run_scan(struct control_run *run)
 		return control_host_devices(run, show_block_devices);
 	if (fathom_control_storage_scan(run->control, false, verbose, &answers, &why))
 		return control_fail(run, &why);
-	if (!control_is_json(run) && verbose)
-		show_storage_verbose(answers, run->values.nvme_health, stdout);
+	if (!control_is_json(run) && run->values.nvme_health)
+		show_storage_health(answers, stdout);
+	else if (!control_is_json(run) && verbose)
+		show_storage_verbose(answers, stdout);
 	else if (!control_is_json(run))
 		show_storage(answers, stdout);
 	return control_answered(run, answers, control_is_json(run) ? json_of_storage_answers(answers) : NULL, NULL);
@@ -54,6 +56,7 @@ int run_devices(struct control_run *run)
 		.rank = (uint32_t)run->values.rank,
 		.uuid = run->values.uuid,
 		.evicted = run->values.show_evicted,
+		.health = run->values.health,
 	};
 	struct fathom_control_answers *answers;
 	struct fathom_fault why;
@@ -68,5 +71,26 @@ int run_devices(struct control_run *run)
 	else if (choice.rank != FATHOM_CONTROL_NO_RANK && !has_devices(answers, &choice))
 		snprintf(failed, sizeof(failed), "no device has the rank %" PRIu32, choice.rank);
 	return control_answered(run, answers, control_is_json(run) ? json_devices(answers, &choice) : NULL,
+				failed[0] ? failed : NULL);
+}
+
+int run_device_health(struct control_run *run)
+{
+	const char *only = run->argc > 0 ? run->argv[0] : NULL;
+	struct fathom_control_answers *answers;
+	char failed[FAILED_BYTES] = "";
+	struct fathom_fault why;
+	size_t bad;
+
+	if (fathom_control_host_health(run->control, &answers, &why))
+		return control_fail(run, &why);
+	if (!control_is_json(run))
+		show_device_health(answers, only, stdout);
+	bad = count_devices_health(answers, only, true);
+	if (only && count_devices_health(answers, only, false) == 0)
+		snprintf(failed, sizeof(failed), "no host has the device %s", only);
+	else if (bad > 0)
+		snprintf(failed, sizeof(failed), "%zu device%s not in good health", bad, bad == 1 ? " is" : "s are");
+	return control_answered(run, answers, control_is_json(run) ? json_device_health(answers, only) : NULL,
 				failed[0] ? failed : NULL);
 }

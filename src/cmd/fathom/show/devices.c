@@ -59,6 +59,10 @@ static size_t print_host_devices(const struct fathom_control_storage *storage, c
 				fprintf(out, " NSID:%" PRIu32, nvme->namespaces[0].id);
 			fprintf(out, "]\n      Roles:%s Targets:[%s] Rank:%" PRIu32 " State:%s LED:" LED "\n",
 				roles_text(smd->roles, roles), targets_text(smd, targets), smd->rank, nvme->state);
+			if (!choice->health || !nvme->stats)
+				continue;
+			print_health_stats(nvme->stats, 6, out);
+			fputc('\n', out);
 		}
 	}
 	return shown;
@@ -102,6 +106,8 @@ static json_t *json_controller(const struct fathom_control_nvme *nvme)
 	put_text(controller, "pci_type", "");
 	put(controller, "namespaces", namespaces);
 	put(controller, "smd_devices", json_null());
+	if (!json_choice->health)
+		put(controller, "health_stats", json_null());
 	put_text(controller, "led_state", LED);
 	return controller;
 }

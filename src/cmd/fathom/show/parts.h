@@ -65,6 +65,9 @@ const char *lower_text(const char *from, char *text, size_t bytes);
 /* "1 device", "2 devices". */
 const char *plural(size_t count, const char *one);
 
+/* Health in dmg's layout, `indent` blanks behind the margin; NULL: that there is none. */
+void print_health_stats(const struct fathom_control_health_stats *stats, unsigned int indent, FILE *out);
+
 /* ---- pools ---- */
 
 /* Its state as dmg shows it: "TargetsExcluded" if ranks of a pool that is ready get no volumes. */

@@ -89,7 +89,8 @@ json_t *json_answers(const struct fathom_control_answers *answers, const char *n
 		     const char *body_key, json_t *(*body)(const struct fathom_control_answer *answer));
 
 void show_storage(const struct fathom_control_answers *answers, FILE *out);
-void show_storage_verbose(const struct fathom_control_answers *answers, bool health, FILE *out);
+void show_storage_verbose(const struct fathom_control_answers *answers, FILE *out);
+void show_storage_health(const struct fathom_control_answers *answers, FILE *out);
 void show_usage(const struct fathom_control_answers *answers, bool usable, FILE *out);
 
 /* Selects devices; all zero, except `rank` FATHOM_CONTROL_NO_RANK: all. */
@@ -97,11 +98,18 @@ struct device_choice {
 	uint32_t rank;
 	const char *uuid;
 	bool evicted;
+	bool health; /* also show their health */
 };
 /* Does any device match the choice? */
 bool has_devices(const struct fathom_control_answers *answers, const struct device_choice *choice);
 void show_devices(const struct fathom_control_answers *answers, const struct device_choice *choice, FILE *out);
 json_t *json_devices(const struct fathom_control_answers *answers, const struct device_choice *choice);
+
+/* `only`: the device with this path, PCI address or serial number; NULL: all. */
+void show_device_health(const struct fathom_control_answers *answers, const char *only, FILE *out);
+/* How many of them there are; `only_bad`: with a warning, not read, or gone. */
+size_t count_devices_health(const struct fathom_control_answers *answers, const char *only, bool only_bad);
+json_t *json_device_health(const struct fathom_control_answers *answers, const char *only);
 
 void show_format(const struct fathom_control_answers *answers, bool verbose, FILE *out);
 /* Print the resolution for each device that could not be formatted; equal texts once. */

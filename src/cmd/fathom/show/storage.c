@@ -49,7 +49,7 @@ void show_storage(const struct fathom_control_answers *answers, FILE *out)
 
 /* ---- details ---- */
 
-void show_storage_verbose(const struct fathom_control_answers *answers, bool health, FILE *out)
+void show_storage_verbose(const struct fathom_control_answers *answers, FILE *out)
 {
 	for (size_t i = 0; i < answers->count; i++) {
 		const struct fathom_control_storage *storage = answers->answers[i].storage;
@@ -69,7 +69,7 @@ void show_storage_verbose(const struct fathom_control_answers *answers, bool hea
 		if (storage->nvme_error[0])
 			fprintf(out, "  NVMe scan failed: %s\n", storage->nvme_error);
 		else if (storage->nvme_count > 0)
-			table_of_nvme(storage->nvmes, storage->nvme_count, health ? 0 : NVME_COLUMNS, 0, out);
+			table_of_nvme(storage->nvmes, storage->nvme_count, NVME_COLUMNS, 0, out);
 		else
 			fprintf(out, "  No NVMe devices found\n");
 		fputc('\n', out);

@@ -76,9 +76,9 @@ struct server_config {
 	uint64_t engine_auto_restart_min_delay; /* seconds */
 	struct server_restart restart[SERVER_CAUSES];
 	uint64_t events_max;
-	char *server_heartbeat, *engine_heartbeat, *database_copy_after; /* durations */
+	char *server_heartbeat, *engine_heartbeat, *database_copy_after, *health_interval; /* durations */
 	struct config_strings inject;					 /* rules of fault injection */
-	struct config_list engines;					 /* of struct server_engine */
+	struct config_list engines;							   /* of struct server_engine */
 };
 
 extern const struct config_schema server_config_schema;

@@ -479,6 +479,12 @@ static const struct config_key keys[] = {
 	  .check = check_pause,
 	  .doc = "on the management host: the time from the start to the first copy of the database, if it has changed; "
 		 "then it is copied once a day" },
+	{ .name = "health_interval",
+	  .type = CONFIG_STRING,
+	  AT(server_config, health_interval),
+	  .initial = "60s",
+	  .check = check_pause,
+	  .doc = "the time between two readings of the health of this host's devices" },
 	{ .name = "engines",
 	  .type = CONFIG_LIST,
 	  AT(server_config, engines),

@@ -9,6 +9,7 @@
  *	events		the spool of events; what is sent to the management service		events/
  *	database	the system's database and its copies, on the management host		database/
  *	engines		the engines' life: start, join, restart, report				engines/
+ *	health		the health of this host's devices					health/
  *	scans		scans of this host							host/
  *	collection	the latest collection of logs						collection/
  *
@@ -58,6 +59,7 @@ struct server {
 	struct server_events *events;
 	struct server_database *database; /* NULL also if the management service is elsewhere */
 	struct server_engines *engines;
+	struct server_health *health;
 	struct server_scans *scans;
 	struct collection *collection; /* NULL also before the first collection */
 };

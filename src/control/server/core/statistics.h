@@ -21,7 +21,9 @@
 	X(send_failures, "calls with events that the management service did not answer well")                              \
 	X(report_failures, "reports of the engines that the management service did not answer well")                       \
 	X(storage_calls, "requests about the storage of engines here")                                                     \
-	X(storage_failures, "those that no engine answered")
+	X(storage_failures, "those that no engine answered")                                                               \
+	X(health_readings, "requests to the helper for the health of a device")                                            \
+	X(health_failures, "those that failed")
 
 struct server_stats {
 #define SERVER_STATS_FIELD(name, meaning) uint64_t name;

@@ -9,6 +9,7 @@
 #include "control/fault/fault.h"
 #include "control/server/core/probes.gen.h"
 #include "base/reactor/worker.h"
+#include "control/server/health/health.h"
 #include "control/server/host/device_labels.h"
 #include "control/server/host/facts.h"
 #include "control/server/host/host.h"
@@ -180,17 +181,47 @@ static void fill_engines(const struct server *server, struct facts_engine *engin
 	}
 }
 
+/* Add what is known of a device's health. Its address is that of PCI, or its path. */
+static void add_health(const struct server *server, Ctl__NvmeController *controller, struct arena *arena)
+{
+	const struct device_health *device = NULL;
+
+	while ((device = health_next(server, device))) {
+		const char *pci = device->facts.pci_address;
+
+		if (device->is_present && strcmp(pci[0] ? pci : device->facts.path, controller->pci_addr) == 0)
+			controller->health_stats = health_stats(device, arena);
+	}
+}
+
+static const ProtobufCMessage *smd_answer(const struct scan *scan, const struct facts_engine *engines,
+					  const Ctl__SmdQueryReq *request, struct arena *arena)
+{
+	const Ctl__SmdQueryResp *answer = smd_query_answer(&scan->storage, scan->server->config, engines, request, arena);
+
+	for (size_t i = 0; request->include_bio_health && i < answer->n_ranks; i++) {
+		for (size_t k = 0; k < answer->ranks[i]->n_devices; k++)
+			add_health(scan->server, answer->ranks[i]->devices[k]->ctrlr, arena);
+	}
+	return &answer->base;
+}
+
 /* StorageScan and SmdQuery share the facts of one scan. */
 static const ProtobufCMessage *storage_answer(const struct scan *scan, const ProtobufCMessage *request, struct arena *arena)
 {
-	const struct server_config *config = scan->server->config;
+	const struct server *server = scan->server;
 	struct facts_engine engines[SERVER_ENGINES_MAX] = { 0 };
+	const Ctl__StorageScanReq *asked = (const Ctl__StorageScanReq *)request;
+	const Ctl__StorageScanResp *answer;
 
-	fill_engines(scan->server, engines);
+	fill_engines(server, engines);
 	if (request->descriptor == &ctl__smd_query_req__descriptor)
-		return &smd_query_answer(&scan->storage, config, engines, (const Ctl__SmdQueryReq *)request, arena)->base;
+		return smd_answer(scan, engines, (const Ctl__SmdQueryReq *)request, arena);
 	must(request->descriptor == &ctl__storage_scan_req__descriptor);
-	return &storage_scan_answer(&scan->storage, config, engines, (const Ctl__StorageScanReq *)request, arena)->base;
+	answer = storage_scan_answer(&scan->storage, server->config, engines, asked, arena);
+	for (size_t i = 0; asked->nvme && asked->nvme->health && i < answer->nvme->n_ctrlrs; i++)
+		add_health(server, answer->nvme->ctrlrs[i], arena);
+	return &answer->base;
 }
 
 static void on_storage_collected(struct worker_job *job)

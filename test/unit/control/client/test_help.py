@@ -53,7 +53,7 @@ class Completion(CommandTest):
         self.assertIn("trace", self.complete(""))
         self.assertEqual(self.complete("-j", "-l", "node1", "sys"), ["system"])
         self.assertEqual(self.complete("storage", ""), ["format", "query", "scan"])
-        self.assertEqual(self.complete("storage", "query", ""), ["list-devices", "usage"])
+        self.assertEqual(self.complete("storage", "query", ""), ["device-health", "list-devices", "usage"])
         self.assertEqual(self.complete("storage", "query", "u"), ["usage"])
         self.assertEqual(self.complete("system", "st"), ["start", "stop"])
         self.assertEqual(self.complete("volume", "s"), ["set-prop", "show", "snapshot", "snapshot-destroy"])

@@ -16,6 +16,7 @@ P = protocols()
 CTL, MGMT, OURS = P["ctl"], P["mgmt"], P["fathom"]
 SCAN, FORMAT, NETWORK = "/ctl.CtlSvc/StorageScan", "/ctl.CtlSvc/StorageFormat", "/ctl.CtlSvc/NetworkScan"
 QUERY = "/mgmt.MgmtSvc/SystemQuery"
+SMD, HEALTH = "/ctl.CtlSvc/SmdQuery", "/fathom.ControlSvc/HostHealth"
 GIB = 1 << 30
 
 
@@ -86,6 +87,40 @@ class Hosts(CommandTest):
         self.show("storage_scan_health", server, "storage", "scan", "-n")
         asked = server.requests(SCAN, CTL.StorageScanReq)
         self.assertEqual([a.nvme.Basic for a in asked], [True, True, False, False, False, False])
+
+    def test_health_of_devices_in_the_layout_of_dmg(self):
+        stats = CTL.BioHealthResp(temperature=323, ctrl_busy_time=90, power_cycles=7, power_on_hours=26, unsafe_shutdowns=2, media_errs=3, err_log_entries=4,
+                                  percentage_used=5, avail_spare_warn=True, warn_temp_time=61, crit_temp_time=2, link_max_speed=8e9, link_neg_speed=2.5e9,
+                                  link_max_width=4, link_neg_width=2)
+        server, = self.hosts(SCAN, storage(health_stats=stats))
+        self.show("storage_scan_health_stats", server, "storage", "scan", "-n")
+        drive = CTL.NvmeController(pci_addr="0000:01:00.0", dev_state=1, namespaces=[CTL.NvmeController.Namespace(id=1, size=GIB)], health_stats=stats)
+        server, = self.hosts(SMD, CTL.SmdQueryResp(ranks=[CTL.SmdQueryResp.RankResp(rank=0, devices=[smd(0, ctrlr=drive)])]))
+        self.show("storage_devices_health", server, "storage", "query", "list-devices", "--health")
+        plain = json.loads(self.fathom(server, "storage", "query", "list-devices", "-j").stdout)["response"]["host_storage_map"]
+        self.assertIsNone(next(iter(plain.values()))["storage"]["smd_info"]["devices"][0]["ctrlr"]["health_stats"])
+
+    def test_device_health_shows_each_device_with_its_state(self):
+        device, slot, since = OURS.HostHealthResp.Device, OURS.HostHealthResp.Slot, 1795868630000000000
+        worn = OURS.HostHealthResp.Condition(name="worn", text="101 % of its estimated life are used", since_ns=since)
+        good = device(path="/dev/nvme0n1", kind="nvme", bytes=100 * GIB, model="Drive 9000", serial="S1", firmware="1.2", pci_address="0000:01:00.0",
+                      state="ok", read_ns=since, instances=[0, 2], stats=CTL.BioHealthResp(temperature=310), temperature_k=310, warning_k=343,
+                      spare_percent=99, spare_minimum_percent=10, read_bytes=5 * GIB, slots=[slot(number=1, revision="1.2", active=True), slot(number=2)],
+                      can_update=True)
+        bad = [device(path="/dev/nvme1n1", numa_node=-1, state="warning", since_ns=since, read_ns=since, conditions=[worn],
+                      stats=CTL.BioHealthResp(percentage_used=101)),
+               device(path="/dev/nvme2n1", numa_node=-1, state="unread", since_ns=since, reason="health of /dev/nvme2n1 timed out", remedy="look at dmesg"),
+               device(path="/dev/sda", numa_node=-1, state="none", reason="this device reports no health"),
+               device(path="/dev/sdb", numa_node=-1, state="ok", temperature_k=314, io_errors=3, read_ns=since),
+               device(path="/dev/sdc", numa_node=-1, state="gone", since_ns=since, reason="the device is not in this host any more")]
+        with FakeServer({HEALTH: OURS.HostHealthResp(devices=[good, *bad])}) as server:
+            self.show("storage_device_health", server, "storage", "query", "device-health", status=1)
+            self.assertIn("3 devices are not in good health", self.fathom(server, "storage", "query", "device-health", status=1).stderr)
+            for name in ("/dev/nvme0n1", "S1", "0000:01:00.0", "/dev/sda"):
+                self.fathom(server, "storage", "query", "device-health", name)
+            self.assertIn("no host has the device /dev/no", self.fathom(server, "storage", "query", "device-health", "/dev/no", status=1).stderr)
+        with FakeServer({HEALTH: OURS.HostHealthResp()}) as server:
+            self.assertIn("No devices found", self.fathom(server, "storage", "query", "device-health").stdout)
 
     def test_scan_all_shows_all_devices_and_interfaces(self):
         host = OURS.HostDevicesResp(devices=[

@@ -96,6 +96,7 @@ static const char everything[] =
 	"server_heartbeat: 2s\n"
 	"engine_heartbeat: 3s\n"
 	"database_copy_after: 5m\n"
+	"health_interval: 90s\n"
 	"engines:\n"
 	"- fabric_iface: eth1\n"
 	"  fabric_iface_port: 4500\n"
@@ -146,6 +147,7 @@ static void each_key_is_read(void **state)
 	assert_string_equal(config.server_heartbeat, "2s");
 	assert_string_equal(config.engine_heartbeat, "3s");
 	assert_string_equal(config.database_copy_after, "5m");
+	assert_string_equal(config.health_interval, "90s");
 	assert_int_equal(config.engines.count, 3);
 	engine = server_config_engine(&config, 0);
 	assert_string_equal(engine->fabric_iface, "eth1");
