@@ -384,6 +384,17 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_storage_scan(struct fathom_control 
 FATHOM_CONTROL_MUST_CHECK int fathom_control_devices(struct fathom_control *control, uint32_t rank, const char *uuid,
 	struct fathom_control_answers **ret, struct fathom_fault *why);
 
+/* Store firmware on a device of each host. Result of a host: `updated`. DAOS's servers do not have this call. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_firmware_update(struct fathom_control *control,
+	const struct fathom_control_firmware_update *update, struct fathom_control_answers **ret, struct fathom_fault *why);
+
+/*
+ * Switch the lamp of a device of each host. Result of a host: `led`. `device`: path, PCI address or serial number;
+ * `action`: 0: only check, 1: on, 2: off. DAOS's servers do not have this call.
+ */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_device_led(struct fathom_control *control, const char *device, uint32_t action,
+	struct fathom_control_answers **ret, struct fathom_fault *why);
+
 /*
  * The health of each host's devices, which the servers read before they answer. Result of a host: `health`. DAOS's servers
  * do not have this call.

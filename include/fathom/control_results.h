@@ -563,6 +563,28 @@ struct fathom_control_health {
 	size_t count;
 };
 
+/* Firmware to be stored on a device. */
+struct fathom_control_firmware_update {
+	const char *device; /* path, PCI address or serial number */
+	const char *file; /* absolute, on the host */
+	uint32_t slot; /* 0: the device chooses */
+	bool force; /* also if the device is in use */
+};
+
+/* A device on which firmware was stored. */
+struct fathom_control_updated {
+	const char *path;
+	const char *model;
+	const char *active_when; /* a line for a person */
+};
+
+/* The lamp at a device's slot. */
+struct fathom_control_led {
+	const char *path;
+	const char *serial;
+	const char *state; /* "on", "off" */
+};
+
 struct fathom_control_formatted {
 	const char *what; /* a mount point, or a device */
 	bool is_mount;
@@ -744,6 +766,8 @@ struct fathom_control_answer {
 	const char *version;
 	const struct fathom_control_injection_points *injection_points;
 	const struct fathom_control_health *health;
+	const struct fathom_control_updated *updated;
+	const struct fathom_control_led *led;
 	/* clang-format on */
 	/* end */
 };

@@ -16,17 +16,18 @@ from harness import BIN
 from loop_device import NOBODY, attach, detach
 
 HELPER = os.path.join(BIN, "fathom-helper")
-PING, CHECK_FORMAT, FORMAT, MOUNT, UNMOUNT, READ_LABEL, PREPARE, HEALTH = range(1, 9)
+PING, CHECK_FORMAT, FORMAT, MOUNT, UNMOUNT, READ_LABEL, PREPARE, HEALTH, FIRMWARE, LED = range(1, 11)
 FORCE, WIPE, OWN = 1, 2, 4
 FORMATS = ("none", "xfs", "damaged-xfs", "other", "unknown")
 MIB = 1 << 20
 ANSWER_SECONDS = 60
-REQUEST_FIELDS = {PING: "", CHECK_FORMAT: "s", FORMAT: "ssu", MOUNT: "sss", UNMOUNT: "s", READ_LABEL: "s", PREPARE: "su", HEALTH: "s"}
+REQUEST_FIELDS = {PING: "", CHECK_FORMAT: "s", FORMAT: "ssu", MOUNT: "sss", UNMOUNT: "s", READ_LABEL: "s", PREPARE: "su", HEALTH: "s", FIRMWARE: "ssuu", LED: "su"}
 REPLY_FIELDS = {PING: (("version", "s"), ("privileged", "u")),
                 CHECK_FORMAT: (("format", "u"), ("type", "s"), ("label", "s"), ("uuid", "s"), ("damage", "s")),
                 FORMAT: (("format", "u"), ("type", "s"), ("label", "s"), ("uuid", "s")),
                 MOUNT: (("already", "u"),), UNMOUNT: (("already", "u"),),
-                READ_LABEL: (("type", "s"), ("label", "s"), ("uuid", "s")), PREPARE: (), HEALTH: (("identify", 320), ("smart", 216), ("slots", 64))}
+                READ_LABEL: (("type", "s"), ("label", "s"), ("uuid", "s")), PREPARE: (), HEALTH: (("identify", 320), ("smart", 216), ("slots", 64)),
+                FIRMWARE: (("activation", "u"), ("slots", 64)), LED: (("led", "u"),)}
 
 
 def frame(operation, *values, number=1, timeout_ms=0, version=1, magic=b"FHRQ", length=None):

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from harness import run
-from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FORCE, FORMAT, FORMATS, HEALTH, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, HelperTest, Refused
+from helper_rig import ANSWER_SECONDS, CHECK_FORMAT, FIRMWARE, FORCE, FORMAT, FORMATS, HEALTH, LED, MIB, MOUNT, OWN, PING, PREPARE, READ_LABEL, UNMOUNT, WIPE, HelperTest, Refused
 from loop_device import NOBODY, NO_LOOP, is_attached
 
 
@@ -127,7 +127,12 @@ class Devices(HelperTest):
         self.assert_refused(errno.ENODEV, lambda: helper.call(CHECK_FORMAT, "/dev/loop-control"))
 
     def test_the_health_of_a_device_that_is_no_nvme_device_is_refused(self):
-        self.assert_refused(errno.ENOTTY, "is no NVMe device", lambda: self.helper().call(HEALTH, self.loop(16)))
+        helper, device = self.helper(), self.loop(16)
+        self.assert_refused(errno.ENOTTY, "is no NVMe device", lambda: helper.call(HEALTH, device))
+        self.assert_refused(errno.ENODEV, "has no lamp", lambda: helper.call(LED, device, 8))
+        self.assert_refused(errno.EPERM, "is in no folder of the helper's list", lambda: helper.call(FIRMWARE, device, "/etc/passwd", 0, 0))
+        helper = self.helper(self.write_config("device loop*", f"firmware {self.folder}/images", name="firmware.conf"))
+        self.assert_refused(errno.EOPNOTSUPP, "it is no NVMe device", lambda: helper.call(FIRMWARE, device, f"{self.folder}/images/a", 0, 0))
 
     def test_a_link_or_a_file_as_mount_point_is_refused(self):
         helper, device = self.helper(), self.loop()

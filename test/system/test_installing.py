@@ -11,7 +11,7 @@ import unittest
 from harness import NQN, TOP, EngineTest, free_port, run
 
 PAGES = ("fathom.1", "fathom-agent.8", "fathom_agent.yml.5", "fathom-engine.8", "fathom-helper.8", "fathom-server.8", "fathom-perf.1", "fathom-probe.1", "fathom-probed.8", "fathom-probes.1", "fathom-replay.1", "fathom-rpc.1", "fathom-top.1", "fathom-trace.1",
-         "fathom-blame.1", "fathom-config.1", "fathom-core.1", "fathom-ddb.1", "fathom-doctor.1", "fathom-host.1", "fathom-network.1", "fathom-pool.1", "fathom-server-command.1", "fathom-storage.1", "fathom-support.1", "fathom-system.1", "fathom-volume.1")
+         "fathom-blame.1", "fathom-config.1", "fathom-core.1", "fathom-ddb.1", "fathom-doctor.1", "fathom-firmware.1", "fathom-host.1", "fathom-network.1", "fathom-pool.1", "fathom-server-command.1", "fathom-storage.1", "fathom-support.1", "fathom-system.1", "fathom-volume.1")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -25,7 +25,7 @@ SLOW_SECONDS = 100
 PORT = 10001
 SERIAL = "fathom-test-1"
 DMG = shutil.which("dmg")
-HELPER_CONF = "mounts /srv\ndevice nvme*\n"
+HELPER_CONF = "mounts /srv\ndevice nvme*\nfirmware /etc/fathom/firmware\n"
 SERVER_YML = """name: fathom
 port: 10001
 control_iface: eth0
@@ -79,17 +79,22 @@ class TestHealth(unittest.TestCase):
             cls.addClassCleanup(directory.cleanup)
             folder = pathlib.Path(directory.name)
             (folder / "etc").mkdir()
+            (folder / "etc/firmware").mkdir()
+            (folder / "etc/firmware/image").write_bytes(os.urandom(64 << 10))
+            (folder / "etc/firmware/odd").write_bytes(b"odd")
             (folder / "etc/helper.conf").write_text(HELPER_CONF)
             (folder / "etc/server.yml").write_text(SERVER_YML)
             (folder / "etc/control.yml").write_text("name: fathom\nhostlist: [10.0.2.15]\ntransport_config:\n  allow_insecure: true\n")
-            for path in (folder / "etc").iterdir():
-                path.chmod(0o644)
+            for path in (folder / "etc").rglob("*"):
+                path.chmod(0o755 if path.is_dir() else 0o644)
             with open(folder / "disk", "wb") as file:
                 file.truncate(DISK_BYTES)
             cls.port = targets.free_port()
             cls.host = guest.boot(programs, 1024, {"etc/fathom": folder / "etc"}, guest.Devices(ports={cls.port: PORT}), words=[
                 "-drive", f"file={folder}/disk,format=raw,if=none,id=health",
-                "-device", f"nvme,serial={SERIAL},drive=health,id=nvme0",
+                # a hot-plug slot with a lamp, which the kernel drives, not ACPI
+                "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off", "-device", "pcie-root-port,id=port0,chassis=1,slot=7",
+                "-device", f"nvme,serial={SERIAL},drive=health,id=nvme0,bus=port0",
                 "-qmp", f"unix:{folder}/qmp,server=on,wait=off"])
         except kernel.Missing as missing:
             raise unittest.SkipTest(str(missing)) from None
@@ -147,6 +152,8 @@ class TestHealth(unittest.TestCase):
         said = self.fathom("storage", "query", "list-devices", "--health")
         self.assertIn("TrAddr:0000:", said)
         self.assertIn("Media Errors:0", said)
+        refused = self.fathom("firmware", "update", SERIAL, "--file", "/etc/fathom/firmware/image", status=1)
+        self.assertIn("code = 173 ", refused)       # its storage is mounted
 
     def test_a_critical_warning_is_an_event_and_so_is_its_end(self):
         self.monitor.call("qom-set", path="/machine/peripheral/nvme0", property="smart_critical_warning", value=8)
@@ -161,10 +168,35 @@ class TestHealth(unittest.TestCase):
         self.assertIn("id: [device_warning]", log)
         self.assertIn("id: [device_recovered]", log)
 
+    def test_the_lamp_of_a_hot_plug_slot_is_switched(self):
+        self.assertIn("LED:off", self.fathom("storage", "led", "check", SERIAL))
+        self.assertIn("LED:on", self.fathom("storage", "led", "identify", "/dev/nvme0n1"))
+        self.assertEqual(self.host.check("cat /sys/bus/pci/slots/7/attention").strip(), "1")
+        self.assertIn("LED:on", self.fathom("storage", "led", "check", SERIAL))
+        self.assertIn("LED:off", self.fathom("storage", "led", "reset", SERIAL))
+        self.assertEqual(self.host.check("cat /sys/bus/pci/slots/7/attention").strip(), "0")
+        self.assertIn("code = 175", self.fathom("storage", "led", "check", "/dev/no", status=1))
+        self.assertIn("id: [device_led_set]", self.host.check("cat /tmp/server.log"))
+
+    def test_firmware_is_shown_and_an_update_is_refused(self):
+        self.assertIn("1: 1.0, active", self.fathom("firmware", "query", SERIAL))
+        image = "/etc/fathom/firmware/image"
+        for code, words in ((170, [SERIAL, "--force", "--file", image]),                # QEMU's device has no commands for firmware
+                            (171, [SERIAL, "--force", "--file", image + "2"]),
+                            (171, [SERIAL, "--force", "--file", "/etc/fathom/firmware/odd"]),
+                            (175, ["/dev/no", "--file", image])):
+            self.assertIn(f"code = {code} ", self.fathom("firmware", "update", *words, status=1), words)
+        self.assertIn("is in no folder of the helper's list", self.fathom("firmware", "update", SERIAL, "--file", "/etc/passwd", status=1))
+        self.host.check(f"chmod 666 {image}")
+        self.assertIn("other users than root can change it", self.fathom("firmware", "update", SERIAL, "--force", "--file", image, status=1))
+        self.host.check(f"chmod 644 {image}; ln -s image /etc/fathom/firmware/link")
+        self.assertIn("code = 171 ", self.fathom("firmware", "update", SERIAL, "--force", "--file", "/etc/fathom/firmware/link", status=1))
+
     @unittest.skipUnless(DMG, "dmg is not in the PATH")
     def test_dmg_shows_the_health_as_fathom_does(self):
         for words in (["storage", "scan", "--nvme-health"],):
-            theirs = subprocess.run([DMG, "-i", *words, "-l", f"127.0.0.1:{self.port}"], stdout=subprocess.PIPE, text=True, timeout=SLOW_SECONDS, check=True)
+            theirs = subprocess.run([DMG, "-i", *words, "-l", f"127.0.0.1:{self.port}"], stdout=subprocess.PIPE, text=True,
+                                    timeout=SLOW_SECONDS, check=True)
             self.assertIn("Temperature:323K(49.85C)", theirs.stdout)
             ours = self.fathom(*words)
             self.assertEqual(theirs.stdout.splitlines()[3:], ours.splitlines()[3:])     # without the host's address

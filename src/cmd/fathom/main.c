@@ -20,6 +20,8 @@ static const struct option_command commands[] = {
 	  .table = &ddb_table },
 	{ "doctor", NULL, "find what is wrong with an engine: causes first, with evidence and what to do",
 	  .run = cmd_doctor, .table = &doctor_table },
+	{ "firmware", NULL, "the firmware of NVMe devices: show it, update it", .run = cmd_firmware,
+	  .table = &firmware_table },
 	{ "host", NULL, "hosts that attach volumes: where they are connected, and since when", .run = cmd_host,
 	  .table = &host_table },
 	{ "network", NULL, "network interfaces of the system's hosts", .run = cmd_network, .table = &network_table },

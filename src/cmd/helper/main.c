@@ -39,6 +39,10 @@ static void print_policy(const struct helper_policy *policy)
 	printf("\nmounts in: ");
 	for (size_t i = 0; i < policy->mount_count; i++)
 		printf(" %s", policy->mounts[i]);
+	if (policy->firmware_count > 0)
+		printf("\nfirmware in:");
+	for (size_t i = 0; i < policy->firmware_count; i++)
+		printf(" %s", policy->firmware[i]);
 	printf("\noperations:");
 	for (int i = HELPER_PING; i < HELPER_OPERATIONS_END; i++) {
 		if (helper_policy_allows_operation(policy, (enum helper_operation)i))

@@ -269,6 +269,7 @@ static uint64_t capabilities_of(enum helper_operation operation)
 	switch (operation) {
 	case HELPER_FORMAT:
 	case HELPER_HEALTH:
+	case HELPER_FIRMWARE:
 		return CAPS_OF_FORMAT;
 	case HELPER_PREPARE:
 		return CAPS_OF_PREPARE;

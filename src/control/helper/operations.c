@@ -353,6 +353,10 @@ static int perform_operation(struct helper_job *job)
 		return prepare_device(job);
 	case HELPER_HEALTH:
 		return helper_read_health(job);
+	case HELPER_FIRMWARE:
+		return helper_update_firmware(job);
+	case HELPER_LED:
+		return helper_switch_led(job);
 	default:
 		must(false);
 	}

@@ -39,6 +39,15 @@ MUST_CHECK int helper_read_contents(struct helper_job *job, struct storage_conte
 MUST_CHECK int helper_mount_device(struct helper_job *job);
 MUST_CHECK int helper_unmount_target(struct helper_job *job);
 
+/*
+ * Store the image in the requested file as firmware of an NVMe device. Errors (explained in `job->why`): firmware_...; of
+ * the file and the device.
+ */
+MUST_CHECK int helper_update_firmware(struct helper_job *job);
+
+/* Switch or read the lamp at the device's slot. Errors (explained in `job->why`): led_absent; of the file in sysfs. */
+MUST_CHECK int helper_switch_led(struct helper_job *job);
+
 /* Read what an NVMe device says of itself. Errors (explained in `job->why`). */
 MUST_CHECK int helper_read_health(struct helper_job *job);
 

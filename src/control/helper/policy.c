@@ -74,6 +74,15 @@ static int add_mount(struct helper_policy *policy, const char *value)
 	return text_copy(policy->mounts[policy->mount_count++], sizeof(policy->mounts[0]), value);
 }
 
+static int add_firmware(struct helper_policy *policy, const char *value)
+{
+	if (policy->firmware_count == POLICY_FIRMWARE_MAX)
+		return -E2BIG;
+	if (!is_plain_path(value))
+		return -EINVAL;
+	return text_copy(policy->firmware[policy->firmware_count++], sizeof(policy->firmware[0]), value);
+}
+
 static int add_device(struct helper_policy *policy, const char *value)
 {
 	if (policy->device_count == POLICY_DEVICES_MAX)
@@ -116,13 +125,17 @@ static const char *parse_line(struct helper_policy *policy, char *line, policy_u
 		error = add_mount(policy, value);
 		return error == -E2BIG ? "too many folders" : error ? "not an absolute path of plain names" : NULL;
 	}
+	if (strcmp(word, "firmware") == 0) {
+		error = add_firmware(policy, value);
+		return error == -E2BIG ? "too many folders" : error ? "not an absolute path of plain names" : NULL;
+	}
 	if (strcmp(word, "device") == 0) {
 		error = add_device(policy, value);
 		return error == -E2BIG ? "too many devices" : error ? "not a name as below /dev" : NULL;
 	}
 	if (strcmp(word, "operation") == 0)
 		return add_operation(policy, value) ? "there is no such operation" : NULL;
-	return "not one of user, mounts, device and operation";
+	return "not one of user, mounts, firmware, device and operation";
 }
 
 int helper_policy_parse(char *text, const char *path, policy_user_fn user_of, struct helper_policy *policy_ret,
@@ -168,7 +181,7 @@ static int find_user_in_passwd(const char *name, uint32_t *uid_ret)
 }
 
 /* Root must own it, and no other user may write it; a folder may be writable if it is sticky: its files cannot be moved. */
-static int check_safe(struct provider *provider, int fd, const char *path, struct fathom_fault *why)
+int helper_policy_check_safe(struct provider *provider, int fd, const char *path, struct fathom_fault *why)
 {
 	struct stat stat;
 	int error = provider->calls->stat(provider, fd, &stat);
@@ -203,7 +216,7 @@ static int check_path_safe(struct provider *provider, const char *path, struct f
 			return fault(why, fd, "%s contains a symbolic link; write the path without it", part);
 		if (fd < 0)
 			return fault(why, fd, "%s: %s", part, strerror(-fd));
-		error = check_safe(provider, fd, part, why);
+		error = helper_policy_check_safe(provider, fd, part, why);
 		provider->calls->close_fd(provider, fd);
 		if (error)
 			return error;
@@ -243,6 +256,10 @@ int helper_policy_load(struct provider *provider, const char *path, struct helpe
 	free(text);
 	for (size_t i = 0; !error && i < policy.mount_count; i++)
 		error = check_mounts(provider, policy.mounts[i], why);
+	for (size_t i = 0; !error && i < policy.firmware_count; i++) {
+		error = check_path_safe(provider, policy.firmware[i], why);
+		error = error == -ENOENT ? 0 : error; /* only root can create it */
+	}
 	if (!error)
 		*policy_ret = policy;
 	return error;
@@ -294,27 +311,50 @@ static int check_device(const struct helper_policy *policy, const char *path, co
 	return fault(why, -EPERM, "%s is not on the helper's list: add \"device %s\" to " HELPER_POLICY_PATH, path, name);
 }
 
-static int check_target(const struct helper_policy *policy, const char *path, const char **mount_ret,
-			const char **folder_ret, struct fathom_fault *why)
+/* A list of folders, and the word of its lines. */
+struct folders {
+	const char (*items)[HELPER_TARGET_BYTES_MAX];
+	size_t count;
+	const char *word;
+};
+
+static int check_target(const struct folders *folders, const char *path, const char **mount_ret, const char **folder_ret,
+			struct fathom_fault *why)
 {
 	char text[64];
 
 	if (!is_plain_path(path))
 		return fault(why, -EINVAL, "\"%s\" is not a plain path: absolute, without links and \"..\"",
 			     printable(path, text));
-	for (size_t i = 0; i < policy->mount_count; i++) {
-		size_t length = strlen(policy->mounts[i]);
+	for (size_t i = 0; i < folders->count; i++) {
+		size_t length = strlen(folders->items[i]);
 
-		if (strncmp(path, policy->mounts[i], length) == 0 && path[length] == '/' &&
+		if (strncmp(path, folders->items[i], length) == 0 && path[length] == '/' &&
 		    !strchr(path + length + 1, '/')) {
-			*mount_ret = policy->mounts[i];
+			*mount_ret = folders->items[i];
 			*folder_ret = path + length + 1;
 			return 0;
 		}
 	}
 	return fault(why, -EPERM,
-		     "%s is in no folder of the helper's list: choose one, or add \"mounts FOLDER\" to " HELPER_POLICY_PATH,
-		     printable(path, text));
+		     "%s is in no folder of the helper's list: choose one, or add \"%s FOLDER\" to " HELPER_POLICY_PATH,
+		     printable(path, text), folders->word);
+}
+
+/* The flags that an operation has. */
+static uint32_t flags_of(enum helper_operation operation)
+{
+	switch (operation) {
+	case HELPER_FORMAT:
+	case HELPER_FIRMWARE:
+		return HELPER_FLAG_FORCE;
+	case HELPER_PREPARE:
+		return HELPER_FLAG_FORCE | HELPER_FLAG_WIPE | HELPER_FLAG_OWN;
+	case HELPER_LED:
+		return HELPER_FLAG_ON | HELPER_FLAG_OFF;
+	default:
+		return 0;
+	}
 }
 
 int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request, const char **name_ret,
@@ -322,10 +362,10 @@ int helper_policy_check(const struct helper_policy *policy, const struct helper_
 {
 	enum helper_operation operation = request->operation;
 	bool has_device = operation != HELPER_PING && operation != HELPER_UNMOUNT;
-	bool has_target = operation == HELPER_MOUNT || operation == HELPER_UNMOUNT;
-	uint32_t flags = operation == HELPER_FORMAT    ? HELPER_FLAG_FORCE
-			 : operation == HELPER_PREPARE ? HELPER_FLAG_FORCE | HELPER_FLAG_WIPE | HELPER_FLAG_OWN
-						       : 0;
+	bool mounts = operation == HELPER_MOUNT || operation == HELPER_UNMOUNT;
+	bool has_target = mounts || operation == HELPER_FIRMWARE;
+	const struct folders of_mounts = { policy->mounts, policy->mount_count, "mounts" };
+	const struct folders of_firmware = { policy->firmware, policy->firmware_count, "firmware" };
 	int error = 0;
 
 	must(policy->mount_count <= POLICY_MOUNTS_MAX);
@@ -334,7 +374,7 @@ int helper_policy_check(const struct helper_policy *policy, const struct helper_
 	if (!helper_policy_allows_operation(policy, operation))
 		return fault(why, -EPERM, "%s is not on the helper's list: add \"operation %s\" to " HELPER_POLICY_PATH,
 			     helper_operation_name(operation), helper_operation_name(operation));
-	if ((request->flags & ~flags) != 0)
+	if ((request->flags & ~flags_of(operation)) != 0)
 		return fault(why, -EINVAL, "%s has no such flags: 0x%x", helper_operation_name(operation), request->flags);
 	if (request->label[0] != '\0' && !is_name(request->label))
 		return fault(why, -EINVAL, "a label consists of letters, digits, dots, hyphens and underscores");
@@ -343,7 +383,7 @@ int helper_policy_check(const struct helper_policy *policy, const struct helper_
 	if (has_device)
 		error = check_device(policy, request->device, name_ret, why);
 	if (!error && has_target)
-		error = check_target(policy, request->target, mount_ret, folder_ret, why);
+		error = check_target(mounts ? &of_mounts : &of_firmware, request->target, mount_ret, folder_ret, why);
 	/* an allowed operation has all names that it needs, each from the list */
 	must(error || has_device == (*name_ret != NULL));
 	must(error || has_target == (*mount_ret != NULL));

@@ -6,6 +6,7 @@
  *	user fathom			a user who may send requests, by name or number; root always may
  *	mounts /srv/fathom		the parent folder of allowed mount points; created if it is missing
  *	device nvme*			names of block devices, a pattern of fnmatch(3)
+ *	firmware /etc/fathom/firmware	a folder of firmware images; without such a line no firmware is updated
  *	operation format		if there are such lines, only these operations and ping are allowed
  *
  * Everything else is denied. Names of devices and folders are checked as text before any system call: links, ".." and
@@ -17,6 +18,7 @@
 #include "control/helper/protocol.h"
 
 enum { POLICY_USERS_MAX = 8, POLICY_MOUNTS_MAX = 16, POLICY_DEVICES_MAX = 32, POLICY_FILE_BYTES_MAX = 65536 };
+enum { POLICY_FIRMWARE_MAX = 4 };
 
 #define HELPER_POLICY_PATH "/etc/fathom/helper.conf"
 
@@ -25,6 +27,8 @@ struct helper_policy {
 	size_t user_count;
 	char mounts[POLICY_MOUNTS_MAX][HELPER_TARGET_BYTES_MAX]; /* absolute, without a slash at the end */
 	size_t mount_count;
+	char firmware[POLICY_FIRMWARE_MAX][HELPER_TARGET_BYTES_MAX]; /* the same */
+	size_t firmware_count;
 	char devices[POLICY_DEVICES_MAX][STORAGE_NAME_BYTES_MAX];
 	size_t device_count;
 	uint32_t operations; /* a bit for each */
@@ -45,12 +49,15 @@ MUST_CHECK int helper_policy_parse(char *text, const char *path, policy_user_fn 
 MUST_CHECK int helper_policy_load(struct provider *provider, const char *path, struct helper_policy *policy_ret,
 				  struct fathom_fault *why);
 
+/* Root owns the open file, and no other user may write it. `path` is its name. Errors (explained): -EPERM; of fstat(2). */
+MUST_CHECK int helper_policy_check_safe(struct provider *provider, int fd, const char *path, struct fathom_fault *why);
+
 bool helper_policy_allows_user(const struct helper_policy *policy, uint32_t uid);
 bool helper_policy_allows_operation(const struct helper_policy *policy, enum helper_operation operation);
 
 /*
  * Check all names of the request, as text. `*name_ret`: the device's name, in `request`; `*mount_ret`: the entry of
- * `mounts` with the target, `*folder_ret`: the target's name in it; NULL if the operation has none.
+ * `mounts` or `firmware` with the target, `*folder_ret`: the target's name in it; NULL if the operation has none.
  * Errors (explained, with the remedy): -EPERM: not on the list; -EINVAL: an invalid name.
  */
 MUST_CHECK int helper_policy_check(const struct helper_policy *policy, const struct helper_request *request,

@@ -62,6 +62,11 @@ static const struct operation_row rows[HELPER_OPERATIONS_END] = {
 			    { DEVICE },
 			    { BYTES_OF(helper_reply, pages.identify), BYTES_OF(helper_reply, pages.smart),
 			      BYTES_OF(helper_reply, pages.slots) } },
+	[HELPER_FIRMWARE] = { "firmware",
+			      600000,
+			      { DEVICE, TARGET, FLAGS, U32_OF(helper_request, slot) },
+			      { U32_OF(helper_reply, activation), BYTES_OF(helper_reply, pages.slots) } },
+	[HELPER_LED] = { "led", 10000, { DEVICE, FLAGS }, { U32_OF(helper_reply, led) } },
 };
 
 static const struct field error_fields[] = {
@@ -212,6 +217,7 @@ size_t helper_encode_reply(const struct helper_reply *reply, uint8_t frame[HELPE
 	must(reply->error <= 0);
 	must(reply->operation != 0 || reply->error != 0);
 	must(reply->format < STORAGE_FORMATS);
+	must(reply->activation < STORAGE_ACTIVATIONS);
 	return encode_message(frame, &head, reply_fields(reply->operation, reply->error), reply);
 }
 
@@ -326,5 +332,7 @@ int helper_decode_reply(const uint8_t *frame, size_t bytes, struct helper_reply 
 		return malformed(why, "an unknown fault code");
 	if (!error && reply_ret->format >= STORAGE_FORMATS)
 		return malformed(why, "an unknown format");
+	if (!error && reply_ret->activation >= STORAGE_ACTIVATIONS)
+		return malformed(why, "an unknown activation");
 	return error;
 }

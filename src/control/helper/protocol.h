@@ -34,22 +34,28 @@ enum helper_operation {
 	HELPER_READ_LABEL = 6,
 	HELPER_PREPARE = 7,
 	HELPER_HEALTH = 8,
+	HELPER_FIRMWARE = 9,
+	HELPER_LED = 10,
 	HELPER_OPERATIONS_END
 };
 
 enum helper_flags {
-	HELPER_FLAG_FORCE = 1, /* format, prepare: destroy the device's data; never of a device in use */
-	HELPER_FLAG_WIPE = 2,  /* prepare: overwrite its beginning and its end with zeroes */
-	HELPER_FLAG_OWN = 4,   /* prepare: give the device to the requesting user, with mode 0600 */
+	HELPER_FLAG_FORCE =
+		1, /* format, prepare: destroy the device's data; never of a device in use. firmware: also in use */
+	HELPER_FLAG_WIPE = 2, /* prepare: overwrite its beginning and its end with zeroes */
+	HELPER_FLAG_OWN = 4,  /* prepare: give the device to the requesting user, with mode 0600 */
+	HELPER_FLAG_ON = 8,   /* led: switch it on; without ON and OFF it is only read */
+	HELPER_FLAG_OFF = 16,
 };
 
 struct helper_request {
 	enum helper_operation operation;
 	uint64_t id;
 	uint32_t timeout_ms;		      /* then the helper kills the operation; 0: the operation's limit */
-	uint32_t flags;			      /* format, prepare */
+	uint32_t flags;			      /* format, prepare, firmware, led */
+	uint32_t slot;			      /* firmware; 0: the controller chooses */
 	char device[STORAGE_NAME_BYTES_MAX];  /* all but ping and unmount: "/dev/nvme0n1" */
-	char target[HELPER_TARGET_BYTES_MAX]; /* mount, unmount: a folder */
+	char target[HELPER_TARGET_BYTES_MAX]; /* mount, unmount: a folder; firmware: the image's file */
 	char label[HELPER_LABEL_BYTES_MAX];   /* format: written; mount: required, "": any */
 };
 
@@ -67,7 +73,9 @@ struct helper_reply {
 	uint32_t format;			/* check format, format: enum storage_format */
 	struct provider_signature signature;	/* check format, format, read label; not its partition table */
 	char damage[STORAGE_TEXT_BYTES_MAX];	/* check format */
-	struct storage_nvme_pages pages;	/* health */
+	struct storage_nvme_pages pages;	/* health; firmware: only the slots */
+	uint32_t activation;			/* firmware: enum storage_activation */
+	uint32_t led;				/* led: 1: it is on */
 };
 
 const char *helper_operation_name(enum helper_operation operation); /* "ping", "check-format" ... */

@@ -124,7 +124,8 @@ static const struct worker *find_conflicting(const struct server *server, const 
 			continue;
 		if (request->device[0] != '\0' && strcmp(worker->request.device, request->device) == 0)
 			return worker;
-		if (request->target[0] != '\0' && strcmp(worker->request.target, request->target) == 0)
+		if (request->target[0] != '\0' && request->operation != HELPER_FIRMWARE &&
+		    strcmp(worker->request.target, request->target) == 0)
 			return worker;
 	}
 	return NULL;

@@ -91,6 +91,34 @@ int32_t storage_celsius(uint32_t kelvin);
 MUST_CHECK int storage_nvme_read(struct provider *provider, int fd, const char *path, struct storage_nvme_pages *pages_ret,
 				 struct fathom_fault *why);
 
+/* When a stored image becomes active. */
+enum storage_activation {
+	STORAGE_ACTIVE_AT_RESET,	   /* of the controller, most often a restart of the host */
+	STORAGE_ACTIVE_AT_SUBSYSTEM_RESET, /* of all its controllers, most often a power cycle of the host */
+	STORAGE_ACTIVE_AT_POWER_CYCLE,	   /* of the drive */
+	STORAGE_ACTIVATIONS
+};
+
+enum { STORAGE_IMAGE_BYTES_MAX = 64 << 20 };
+
+struct storage_image {
+	const uint8_t *bytes;
+	uint32_t count;	      /* a multiple of four, up to STORAGE_IMAGE_BYTES_MAX */
+	uint32_t slot;	      /* 0: the controller chooses one */
+	uint32_t piece_bytes; /* of struct storage_firmware */
+};
+
+/* Whether an image may be stored in `slot`. Errors: firmware_unsupported. */
+MUST_CHECK int storage_firmware_check(const struct storage_firmware *firmware, const char *path, uint32_t slot,
+				      struct fathom_fault *why);
+/*
+ * Send an image to the open device, in pieces of its `piece_bytes`, and store it in its slot, which must have been checked.
+ * It is never activated at once. Errors (explained; `path` is the device's name): firmware_refused: the active firmware is
+ * as before; those of the ioctl.
+ */
+MUST_CHECK int storage_nvme_update(struct provider *provider, int fd, const char *path, const struct storage_image *image,
+				   enum storage_activation *activation_ret, struct fathom_fault *why);
+
 /* What the kernel knows of a device. */
 struct storage_kernel_health {
 	uint32_t temperature_k;			   /* of SCSI and SATA devices; 0: not known */

@@ -44,7 +44,7 @@
 	X(DEVICE_LINK_WIDTH_CHANGED, 28, "device_link_width_changed", INFO, NOTICE,                                        \
 	  "the width of an NVMe device's PCIe link has changed")                                                           \
 	X(OBJ_CSUM_ERROR, 29, "obj_csum_error", INFO, ERROR, "")                                                           \
-	X(DEVICE_LED_SET, 30, "device_led_set", INFO, NOTICE, "")                                                          \
+	X(DEVICE_LED_SET, 30, "device_led_set", INFO, NOTICE, "the lamp of a device was switched; it names the operator")  \
 	X(SERVER_SILENT, 1001, "server_silent", STATE_CHANGE, ERROR,                                                       \
 	  "a server missed three reports; its ranks become Unresponsive")                                                  \
 	X(SERVER_HEARD, 1002, "server_heard", STATE_CHANGE, NOTICE, "a silent server reports again")                       \
@@ -131,6 +131,8 @@
 	  "a device is hot, worn or unreliable, has few spare blocks, or takes no writes; it gives the figures")           \
 	X(DEVICE_RECOVERED, 1081, "device_recovered", INFO, NOTICE, "a warning of a device has ended")                     \
 	X(DEVICE_HEALTH_UNREAD, 1082, "device_health_unread", INFO, WARNING,                                               \
-	  "a device does not answer requests for its health; it gives the reason")
+	  "a device does not answer requests for its health; it gives the reason")                                         \
+	X(FIRMWARE_UPDATED, 1083, "firmware_updated", INFO, NOTICE,                                                        \
+	  "firmware was stored on a device; it names the operator")
 
 #endif

@@ -249,6 +249,7 @@ void show_device_health(const struct fathom_control_answers *answers, const char
 }
 
 static const char *json_only;
+static const char *const firmware_keys[] = { "path", "model", "serial", "firmware", "pci_address", "slots", "can_update" };
 
 static json_t *make_health_json(const struct fathom_control_answer *answer)
 {
@@ -266,4 +267,77 @@ json_t *json_device_health(const struct fathom_control_answers *answers, const c
 {
 	json_only = only;
 	return json_answers(answers, "HostHealth", "hosts", "health", make_health_json);
+}
+
+/* ---- firmware ---- */
+
+void show_firmware(const struct fathom_control_answers *answers, const char *only, FILE *out)
+{
+	char size[SIZE_TEXT_BYTES];
+
+	for (size_t i = 0; i < answers->count; i++) {
+		const struct fathom_control_health *health = answers->answers[i].health;
+		size_t shown = 0;
+
+		print_hosts(&answers->answers[i], out);
+		for (size_t k = 0; k < health->count; k++) {
+			const struct fathom_control_device_health *device = &health->devices[k];
+
+			if (!is_chosen(device, only) || device->slot_count == 0)
+				continue;
+			fprintf(out, "%s Model:%s Serial:%s FW:%s Capacity:%s\n", device->path, device->model,
+				device->serial, device->firmware, size_text(device->bytes, size));
+			print_slots(device, out);
+			fputc('\n', out);
+			shown++;
+		}
+		if (shown == 0)
+			fprintf(out, "  No devices with firmware slots found\n");
+	}
+}
+
+static json_t *make_firmware_json(const struct fathom_control_answer *answer)
+{
+	json_t *host = json_object(), *devices = json_array();
+
+	for (size_t i = 0; i < answer->health->count; i++) {
+		const struct fathom_control_device_health *device = &answer->health->devices[i];
+		json_t *row, *whole;
+
+		if (!is_chosen(device, json_only) || device->slot_count == 0)
+			continue;
+		whole = json_of_device_health(device);
+		row = json_object();
+		for (size_t k = 0; k < ARRAY_COUNT(firmware_keys); k++)
+			put(row, firmware_keys[k], json_incref(json_object_get(whole, firmware_keys[k])));
+		json_decref(whole);
+		append(devices, row);
+	}
+	put(host, "devices", devices);
+	return host;
+}
+
+json_t *json_firmware(const struct fathom_control_answers *answers, const char *only)
+{
+	json_only = only;
+	return json_answers(answers, "HostFirmware", "hosts", "firmware", make_firmware_json);
+}
+
+void show_firmware_updated(const struct fathom_control_answers *answers, FILE *out)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		print_hosts(&answers->answers[i], out);
+		fprintf(out, "  %s: the firmware is stored, and active %s\n", answers->answers[i].updated->path,
+			answers->answers[i].updated->active_when);
+	}
+}
+
+void show_led(const struct fathom_control_answers *answers, FILE *out)
+{
+	for (size_t i = 0; i < answers->count; i++) {
+		const struct fathom_control_led *led = answers->answers[i].led;
+
+		print_hosts(&answers->answers[i], out);
+		fprintf(out, "  %s Serial:%s LED:%s\n", led->path, led->serial, led->state);
+	}
 }

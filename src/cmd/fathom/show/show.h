@@ -110,6 +110,11 @@ void show_device_health(const struct fathom_control_answers *answers, const char
 /* How many of them there are; `only_bad`: with a warning, not read, or gone. */
 size_t count_devices_health(const struct fathom_control_answers *answers, const char *only, bool only_bad);
 json_t *json_device_health(const struct fathom_control_answers *answers, const char *only);
+/* The firmware slots of the same devices. */
+void show_firmware(const struct fathom_control_answers *answers, const char *only, FILE *out);
+json_t *json_firmware(const struct fathom_control_answers *answers, const char *only);
+void show_firmware_updated(const struct fathom_control_answers *answers, FILE *out);
+void show_led(const struct fathom_control_answers *answers, FILE *out);
 
 void show_format(const struct fathom_control_answers *answers, bool verbose, FILE *out);
 /* Print the resolution for each device that could not be formatted; equal texts once. */

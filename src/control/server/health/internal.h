@@ -6,6 +6,7 @@
  *	found.c		what a scan on a worker thread finds
  *	judge.c		compares readings, and raises events
  *	answer.c	HostHealth
+ *	manage.c	FirmwareUpdate, DeviceLed
  */
 #ifndef CONTROL_SERVER_HEALTH_INTERNAL_H
 #define CONTROL_SERVER_HEALTH_INTERNAL_H

@@ -9,7 +9,7 @@ import unittest
 from fake_server import TOP
 from rig import FATHOM, CommandTest
 
-GROUPS = {"config": "fathom-config.1", "host": "fathom-host.1", "network": "fathom-network.1", "pool": "fathom-pool.1", "server": "fathom-server-command.1", "storage": "fathom-storage.1",
+GROUPS = {"config": "fathom-config.1", "firmware": "fathom-firmware.1", "host": "fathom-host.1", "network": "fathom-network.1", "pool": "fathom-pool.1", "server": "fathom-server-command.1", "storage": "fathom-storage.1",
           "support": "fathom-support.1", "system": "fathom-system.1", "volume": "fathom-volume.1"}
 
 

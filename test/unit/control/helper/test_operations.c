@@ -134,6 +134,178 @@ static void only_an_nvme_device_has_its_health_read(void **state)
 	assert_int_equal(fake.nvme_count, 0);
 }
 
+/* ---- firmware ---- */
+
+static const struct helper_policy with_firmware = {
+	.devices = { "*" }, .device_count = 1, .firmware = { "/fw" }, .firmware_count = 1, .operations = UINT32_MAX
+};
+static struct helper_request updating = { .operation = HELPER_FIRMWARE, .device = "/dev/nvme0n1", .target = "/fw/image" };
+
+static int update(struct provider *provider)
+{
+	const struct helper_operator by = { .provider = provider, .policy = &with_firmware };
+
+	helper_perform(&by, &updating, &reply);
+	assert_int_equal(reply.text[0] != '\0', reply.error != 0);
+	return reply.error;
+}
+
+/* A controller with three slots, the first read-only, which takes firmware. */
+static void begin_firmware(size_t image_bytes)
+{
+	struct storage_nvme_pages pages = { .identify = { [256] = 1 << 2, [260] = 3 << 1 | 1 }, .slots = { 2 } };
+	static uint8_t image[20000];
+
+	if (geteuid() != 0)
+		skip(); /* root must own the image */
+	must(image_bytes <= sizeof(image));
+	fake_nvme(&fake, &pages);
+	fake_bytes(&fake, "/fw/image", image, image_bytes);
+	updating.slot = updating.flags = 0;
+	snprintf(updating.target, sizeof(updating.target), "/fw/image");
+}
+
+static void firmware_is_sent_in_pieces_and_stored(void **state)
+{
+	begin_firmware(20000);
+	updating.slot = 3;
+	assert_int_equal(update(&fake.provider), 0);
+	assert_int_equal(fake.image_bytes, 20000);
+	assert_int_equal(fake.commit_cdw10, 3 | 1 << 3); /* active after the next reset */
+	assert_int_equal(reply.activation, STORAGE_ACTIVE_AT_RESET);
+	assert_int_equal(reply.pages.slots[0], 2);
+	fake.image_bytes = 0;
+	fake.nvme_status[4] = 0x4110;
+	assert_int_equal(update(&fake.provider), 0);
+	assert_int_equal(reply.activation, STORAGE_ACTIVE_AT_SUBSYSTEM_RESET);
+	fake.image_bytes = 0;
+	fake.nvme_status[4] = 0x10b;
+	assert_int_equal(update(&fake.provider), 0);
+	assert_int_equal(reply.activation, STORAGE_ACTIVE_AT_POWER_CYCLE);
+}
+
+static void refuse(int error, int code, const char *text)
+{
+	fake.image_bytes = fake.commit_cdw10 = 0;
+	assert_int_equal(update(&fake.provider), error);
+	assert_int_equal(reply.code, code);
+	assert_non_null(strstr(reply.text, text));
+}
+
+static void firmware_that_a_device_cannot_take_is_refused(void **state)
+{
+	begin_firmware(64);
+	updating.slot = 4;
+	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "it has no slot 4");
+	updating.slot = 1;
+	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "its slot 1 cannot be written");
+	updating.slot = 0;
+	fake.pages.identify[260] = 1 << 1 | 1;
+	fake.pages.slots[0] = 1;
+	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "its only slot cannot be written");
+	fake.pages.identify[256] = 0;
+	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "its controller has no commands for firmware");
+	assert_int_equal(fake.image_bytes, 0);
+	snprintf(updating.device, sizeof(updating.device), "/dev/sda");
+	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "it is no NVMe device");
+	snprintf(updating.device, sizeof(updating.device), "/dev/nvme0n1");
+}
+
+static void an_image_that_the_controller_refuses_is_a_fault(void **state)
+{
+	begin_firmware(64);
+	fake.nvme_status[4] = 0x4107;
+	refuse(-EIO, FAULT_FIRMWARE_REFUSED, "Firmware Commit: Invalid Firmware Image");
+	fake.nvme_status[3] = 0x4114;
+	refuse(-EIO, FAULT_FIRMWARE_REFUSED, "Firmware Image Download: Overlapping Range");
+	assert_int_equal(fake.commit_cdw10, 0);
+}
+
+static void a_file_that_is_no_image_is_refused(void **state)
+{
+	char path[128];
+
+	begin_firmware(63);
+	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "it has 63 bytes");
+	begin_firmware(0);
+	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "it has 0 bytes");
+	begin_firmware(64);
+	snprintf(path, sizeof(path), "%s/fw/image", fake.folder);
+	assert_int_equal(chmod(path, 0664), 0);
+	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "other users than root can change it");
+	snprintf(updating.target, sizeof(updating.target), "/fw/none");
+	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "No such file");
+	fake_link(&fake, "/fw/link", "image");
+	snprintf(updating.target, sizeof(updating.target), "/fw/link");
+	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "symbolic link");
+	snprintf(updating.target, sizeof(updating.target), "/etc/image");
+	refuse(-EPERM, 0, "is in no folder of the helper's list: choose one, or add \"firmware FOLDER\"");
+	snprintf(updating.target, sizeof(updating.target), "/fw/../image");
+	refuse(-EINVAL, 0, "is not a plain path");
+}
+
+static void firmware_of_a_device_in_use_needs_force(void **state)
+{
+	begin_firmware(64);
+	fake_file(&fake, "/sys/block/nvme0n1/holders/md0", "");
+	refuse(-EBUSY, FAULT_FIRMWARE_IN_USE, "held by md0");
+	updating.flags = HELPER_FLAG_FORCE;
+	assert_int_equal(update(&fake.provider), 0);
+}
+
+static void each_failed_call_of_an_update_is_answered(void **state)
+{
+	struct failing failing;
+	uint32_t refused = 0;
+
+	begin_firmware(64);
+	for (failing_begin(&failing, &fake.provider, -EIO); failing_goes_on(&failing);) {
+		fake.image_bytes = 0;
+		refused += update(&failing.provider) != 0;
+	}
+	assert_true(refused > 5);
+}
+
+/* ---- lamps ---- */
+
+static int switch_led(const char *device, uint32_t flags)
+{
+	const struct helper_operator by = { .provider = &fake.provider, .policy = &with_firmware };
+	struct helper_request request = { .operation = HELPER_LED, .flags = flags };
+
+	snprintf(request.device, sizeof(request.device), "%s", device);
+	helper_perform(&by, &request, &reply);
+	return reply.error;
+}
+
+static void the_lamp_of_a_slot_is_switched_and_read(void **state)
+{
+	fake_file(&fake, "/sys/bus/pci/slots/3/address", "0000:02:00\n");
+	fake_file(&fake, "/sys/bus/pci/slots/3/attention", "0\n");
+	fake_file(&fake, "/sys/bus/pci/slots/4/address", "0000:01:00\n");
+	fake_file(&fake, "/sys/bus/pci/slots/4/attention", "0\n");
+	assert_int_equal(switch_led("/dev/nvme0n1", HELPER_FLAG_ON), 0);
+	assert_int_equal(reply.led, 1);
+	assert_int_equal(switch_led("/dev/nvme0n1", 0), 0);
+	assert_int_equal(reply.led, 1);
+	assert_int_equal(switch_led("/dev/nvme1n1", 0), 0); /* another slot */
+	assert_int_equal(reply.led, 0);
+	assert_int_equal(switch_led("/dev/nvme0n1", HELPER_FLAG_OFF), 0);
+	assert_int_equal(reply.led, 0);
+	fake_attribute(&fake, "sda", "device/enclosure_device:Slot 01/locate", "0\n");
+	assert_int_equal(switch_led("/dev/sda", HELPER_FLAG_ON), 0);
+	assert_int_equal(reply.led, 1);
+}
+
+static void a_device_without_a_lamp_is_a_fault(void **state)
+{
+	assert_int_equal(switch_led("/dev/sda", HELPER_FLAG_ON), -ENODEV);
+	assert_int_equal(reply.code, FAULT_LED_ABSENT);
+	fake_file(&fake, "/sys/bus/pci/slots/4/address", "0000:01:00\n"); /* a slot without an indicator */
+	assert_int_equal(switch_led("/dev/nvme0n1", HELPER_FLAG_ON), -ENODEV);
+	assert_int_equal(reply.code, FAULT_LED_ABSENT);
+}
+
 static void mkfs_runs_with_fixed_arguments_and_environment(void **state)
 {
 	assert_int_equal(perform(format), 0);
@@ -378,6 +550,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(health_is_read_by_a_child_that_is_confined_to_the_device, setup, teardown),
 		cmocka_unit_test_setup_teardown(only_an_nvme_device_has_its_health_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(firmware_is_sent_in_pieces_and_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(firmware_that_a_device_cannot_take_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_image_that_the_controller_refuses_is_a_fault, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_is_no_image_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(firmware_of_a_device_in_use_needs_force, setup, teardown),
+		cmocka_unit_test_setup_teardown(each_failed_call_of_an_update_is_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_lamp_of_a_slot_is_switched_and_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_device_without_a_lamp_is_a_fault, setup, teardown),
 		cmocka_unit_test_setup_teardown(mkfs_runs_with_fixed_arguments_and_environment, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failure_of_mkfs_is_reported_and_its_result_is_verified, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_mount_waits_for_a_claim_of_a_moment, setup, teardown),

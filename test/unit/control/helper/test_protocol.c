@@ -86,6 +86,7 @@ static void each_operation_encodes_only_its_fields(void **state)
 		{ HELPER_FORMAT, true, false, true, true },    { HELPER_MOUNT, true, true, true, false },
 		{ HELPER_UNMOUNT, false, true, false, false }, { HELPER_READ_LABEL, true, false, false, false },
 		{ HELPER_PREPARE, true, false, false, true },  { HELPER_HEALTH, true, false, false, false },
+		{ HELPER_FIRMWARE, true, true, false, true },  { HELPER_LED, true, false, false, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
