@@ -52,7 +52,7 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("s"), ["server", "storage", "support", "system"])
         self.assertIn("trace", self.complete(""))
         self.assertEqual(self.complete("-j", "-l", "node1", "sys"), ["system"])
-        self.assertEqual(self.complete("storage", ""), ["format", "query", "scan"])
+        self.assertEqual(self.complete("storage", ""), ["format", "led", "query", "scan"])
         self.assertEqual(self.complete("storage", "query", ""), ["device-health", "list-devices", "usage"])
         self.assertEqual(self.complete("storage", "query", "u"), ["usage"])
         self.assertEqual(self.complete("system", "st"), ["start", "stop"])

@@ -184,11 +184,10 @@ static void firmware_is_sent_in_pieces_and_stored(void **state)
 	assert_int_equal(reply.activation, STORAGE_ACTIVE_AT_POWER_CYCLE);
 }
 
-static void refuse(int error, int code, const char *text)
+static void refuse(int error, const char *text)
 {
 	fake.image_bytes = fake.commit_cdw10 = 0;
 	assert_int_equal(update(&fake.provider), error);
-	assert_int_equal(reply.code, code);
 	assert_non_null(strstr(reply.text, text));
 }
 
@@ -196,18 +195,23 @@ static void firmware_that_a_device_cannot_take_is_refused(void **state)
 {
 	begin_firmware(64);
 	updating.slot = 4;
-	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "it has no slot 4");
+	refuse(-EOPNOTSUPP, "it has no slot 4");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_UNSUPPORTED);
 	updating.slot = 1;
-	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "its slot 1 cannot be written");
+	refuse(-EOPNOTSUPP, "its slot 1 cannot be written");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_UNSUPPORTED);
 	updating.slot = 0;
 	fake.pages.identify[260] = 1 << 1 | 1;
 	fake.pages.slots[0] = 1;
-	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "its only slot cannot be written");
+	refuse(-EOPNOTSUPP, "its only slot cannot be written");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_UNSUPPORTED);
 	fake.pages.identify[256] = 0;
-	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "its controller has no commands for firmware");
+	refuse(-EOPNOTSUPP, "its controller has no commands for firmware");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_UNSUPPORTED);
 	assert_int_equal(fake.image_bytes, 0);
 	snprintf(updating.device, sizeof(updating.device), "/dev/sda");
-	refuse(-EOPNOTSUPP, FAULT_FIRMWARE_UNSUPPORTED, "it is no NVMe device");
+	refuse(-EOPNOTSUPP, "it is no NVMe device");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_UNSUPPORTED);
 	snprintf(updating.device, sizeof(updating.device), "/dev/nvme0n1");
 }
 
@@ -215,9 +219,11 @@ static void an_image_that_the_controller_refuses_is_a_fault(void **state)
 {
 	begin_firmware(64);
 	fake.nvme_status[4] = 0x4107;
-	refuse(-EIO, FAULT_FIRMWARE_REFUSED, "Firmware Commit: Invalid Firmware Image");
+	refuse(-EIO, "Firmware Commit: Invalid Firmware Image");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_REFUSED);
 	fake.nvme_status[3] = 0x4114;
-	refuse(-EIO, FAULT_FIRMWARE_REFUSED, "Firmware Image Download: Overlapping Range");
+	refuse(-EIO, "Firmware Image Download: Overlapping Range");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_REFUSED);
 	assert_int_equal(fake.commit_cdw10, 0);
 }
 
@@ -226,29 +232,37 @@ static void a_file_that_is_no_image_is_refused(void **state)
 	char path[128];
 
 	begin_firmware(63);
-	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "it has 63 bytes");
+	refuse(-EINVAL, "it has 63 bytes");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_FILE_BAD);
 	begin_firmware(0);
-	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "it has 0 bytes");
+	refuse(-EINVAL, "it has 0 bytes");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_FILE_BAD);
 	begin_firmware(64);
 	snprintf(path, sizeof(path), "%s/fw/image", fake.folder);
 	assert_int_equal(chmod(path, 0664), 0);
-	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "other users than root can change it");
+	refuse(-EINVAL, "other users than root can change it");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_FILE_BAD);
 	snprintf(updating.target, sizeof(updating.target), "/fw/none");
-	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "No such file");
+	refuse(-EINVAL, "No such file");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_FILE_BAD);
 	fake_link(&fake, "/fw/link", "image");
 	snprintf(updating.target, sizeof(updating.target), "/fw/link");
-	refuse(-EINVAL, FAULT_FIRMWARE_FILE_BAD, "symbolic link");
+	refuse(-EINVAL, "symbolic link");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_FILE_BAD);
 	snprintf(updating.target, sizeof(updating.target), "/etc/image");
-	refuse(-EPERM, 0, "is in no folder of the helper's list: choose one, or add \"firmware FOLDER\"");
+	refuse(-EPERM, "is in no folder of the helper's list: choose one, or add \"firmware FOLDER\"");
+	assert_int_equal(reply.code, 0);
 	snprintf(updating.target, sizeof(updating.target), "/fw/../image");
-	refuse(-EINVAL, 0, "is not a plain path");
+	refuse(-EINVAL, "is not a plain path");
+	assert_int_equal(reply.code, 0);
 }
 
 static void firmware_of_a_device_in_use_needs_force(void **state)
 {
 	begin_firmware(64);
 	fake_file(&fake, "/sys/block/nvme0n1/holders/md0", "");
-	refuse(-EBUSY, FAULT_FIRMWARE_IN_USE, "held by md0");
+	refuse(-EBUSY, "held by md0");
+	assert_int_equal(reply.code, FAULT_FIRMWARE_IN_USE);
 	updating.flags = HELPER_FLAG_FORCE;
 	assert_int_equal(update(&fake.provider), 0);
 }

@@ -16,6 +16,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "control/fault/fault.h"
 #include "control/server/health/health.h"
 #include "control/server/health/internal.h"
 #include "fake.h"
@@ -111,6 +112,14 @@ bool __wrap_server_is_addressed(const struct server *of, struct grpc_call *call,
 bool __wrap_server_is_addressed(const struct server *of, struct grpc_call *call, const char *sys)
 {
 	return true;
+}
+
+static struct fathom_fault failure; /* of the last call that failed */
+
+void __wrap_call_fail(struct grpc_call *call, const struct fathom_fault *why);
+void __wrap_call_fail(struct grpc_call *call, const struct fathom_fault *why)
+{
+	failure = *why;
 }
 
 static char states[256];
@@ -402,6 +411,24 @@ static void a_call_starts_a_round_and_leaving_answers_it(void **state)
 	assert_string_equal(events, "");
 }
 
+static void a_request_for_an_unknown_device_is_a_fault(void **state)
+{
+	Fathom__FirmwareUpdateReq update = FATHOM__FIRMWARE_UPDATE_REQ__INIT;
+	Fathom__DeviceLedReq led = FATHOM__DEVICE_LED_REQ__INIT;
+	char name[] = "/dev/nvme9n1", file[] = "/fw/image";
+
+	health_start(&server);
+	run_round(&good, NULL);
+	update.device = led.device = name;
+	update.file = file;
+	call_firmware_update((struct grpc_call *)&server, &update.base);
+	assert_int_equal(failure.code, FAULT_NO_SUCH_DEVICE);
+	failure.code = 0;
+	call_device_led((struct grpc_call *)&server, &led.base);
+	assert_int_equal(failure.code, FAULT_NO_SUCH_DEVICE);
+	assert_int_equal(sent_count, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -413,6 +440,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pages_that_make_no_sense_are_a_failure, setup, teardown),
 		cmocka_unit_test_setup_teardown(devices_that_go_and_come_are_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_link_that_changes_is_reported, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_request_for_an_unknown_device_is_a_fault, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_call_starts_a_round_and_leaving_answers_it, setup, teardown),
 	};
 
