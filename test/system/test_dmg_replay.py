@@ -201,7 +201,10 @@ class Replaying(ServerTest):
         server = self.server(engines=0).start()
         self.assert_absent(server, "/mgmt.MgmtSvc/ContSetOwner", b"", "container set-owner")
         # the number of the field that is set selects the command
-        for request, command in ((b"\x0a\x00", "storage led"), (b"\x12\x00", "storage replace nvme"), (b"\x1a\x00", "storage set nvme-faulty"),
+        with self.assertRaises(Refused) as refused:
+            server.call("/ctl.CtlSvc/SmdManage", None, raw=b"\x0a\x00", answer=self.messages.mgmt.DaosResp)
+        self.assertEqual((refused.exception.fault["Code"], refused.exception.fault["Resolution"]), ("567", "run `fathom storage led identify DEVICE`"))
+        for request, command in ((b"\x12\x00", "storage replace nvme"), (b"\x1a\x00", "storage set nvme-faulty"),
                                  (b"", "storage set nvme-faulty")):
             self.assert_absent(server, "/ctl.CtlSvc/SmdManage", request, command)
         for request, command in ((b"\x0a\x01x", "system drain"), (b"\x0a\x01x\x20\x01", "system reintegrate")):
