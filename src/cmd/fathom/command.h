@@ -34,8 +34,8 @@ int cmd_trace(int argc, char **argv);
 int cmd_volume(int argc, char **argv);
 
 /* The command lines, for completion. */
-extern const struct option_table blame_table, completion_table, core_table, ddb_table, doctor_table, perf_table, probe_table, replay_table, rpc_table, top_table,
-	trace_table;
+extern const struct option_table blame_table, completion_table, core_table, ddb_table, doctor_table, perf_table,
+	probe_table, replay_table, rpc_table, top_table, trace_table;
 extern const struct option_table config_table, firmware_table, host_table, network_table, pool_table, server_table,
 	storage_table, support_table, system_table, volume_table;
 

@@ -77,7 +77,7 @@ struct server_config {
 	struct server_restart restart[SERVER_CAUSES];
 	uint64_t events_max;
 	char *server_heartbeat, *engine_heartbeat, *database_copy_after, *health_interval; /* durations */
-	struct config_strings inject;					 /* rules of fault injection */
+	struct config_strings inject;							   /* rules of fault injection */
 	struct config_list engines;							   /* of struct server_engine */
 };
 
