@@ -237,6 +237,7 @@ class Documents(unittest.TestCase):
         "docs/man/fathom.1": "".join(f".B {name}\n" for name in COMMANDS) + "".join(f".BR {page[:-2]} ({page[-1]})\n" for page in PAGES),
         "docs/faults.md": "one fault\n",
         "src/control/operation/generate.py": "",
+        "src/base/inject/generate.py": "",
         "src/rpc/ras/events.h": '#define RAS_EVENTS(X) \\\n\tX(ONE, 1, "one", INFO, NOTICE, "it happens")\n',
         "docs/events.md": "<!-- of src/rpc/ras/events.h: it -->\n| id | event | type | severity | raised when |\n|---|---|---|---|---|\n"
                           "| 1 | `one` | INFO | NOTICE | it happens |\n<!-- end -->\n",

@@ -13,7 +13,7 @@
 #include "rpc/proto/srv.pb-c.h"
 
 /* host_methods, mgmt_methods, and absent methods. The gRPC server borrows the table. */
-static struct grpc_method grpc_methods[128];
+static struct grpc_method grpc_methods[160];
 
 static void check_paths_unique(size_t count)
 {

@@ -57,7 +57,7 @@ def write(folder, name, text):
 
 def code(folder, sections):
     families = [family for section in sections for family in section.families]
-    lines = [HEAD, "#ifndef RPC_FIGURES_GEN_H", "#define RPC_FIGURES_GEN_H", "", "struct figures;", "struct figure_histogram;", "",
+    lines = [HEAD, "#ifndef RPC_FIGURES_GEN_H", "#define RPC_FIGURES_GEN_H", "", "#include <stddef.h>", "", "struct figures;", "struct figure_histogram;", "",
              "enum figure {", *(f"\t{enumerator(family)}," for family in families), "\tFIGURE_COUNT,", "};", "",
              "void figure_add(struct figures *figures, enum figure figure, const char *const *labels, double value);",
              "void figure_add_histogram(struct figures *figures, enum figure figure, const char *const *labels,",
