@@ -23,6 +23,7 @@ test('crashes', executable('crashes', 'crashes.c'), suite: 'two')
 test('passes', executable('passes', 'passes.c', install: true), suite: 'two')
 test('alone', find_program('good.sh'), protocol: 'tap', suite: 'three', is_parallel: false)
 """
+MESON_OPTIONS = "option('tests', type: 'boolean', value: true)\n"     # `make install` turns it off
 SCRIPT = """#!/bin/sh
 n=0
 has() {
@@ -41,7 +42,7 @@ class Scripts(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.mkdtemp(prefix="fathom-")
         cls.build = os.path.join(cls.directory, "build")
-        for name, text in (("meson.build", MESON_BUILD), ("good.sh", GOOD), ("other.sh", OTHER),
+        for name, text in (("meson.build", MESON_BUILD), ("meson_options.txt", MESON_OPTIONS), ("good.sh", GOOD), ("other.sh", OTHER),
                            ("crashes.c", "int main(void) { __builtin_trap(); }\n"), ("passes.c", "int main(void) { return 0; }\n")):
             path = os.path.join(cls.directory, name)
             with open(path, "w") as file:
@@ -237,7 +238,10 @@ class Documents(unittest.TestCase):
         "docs/man/fathom.1": "".join(f".B {name}\n" for name in COMMANDS) + "".join(f".BR {page[:-2]} ({page[-1]})\n" for page in PAGES),
         "docs/faults.md": "one fault\n",
         "src/control/operation/generate.py": "",
-        "src/base/inject/generate.py": "",
+        "src/base/inject/generate.py": "print('one point')\n",
+        "docs/fault-injection.md": "one point\n",
+        "src/inspect/doctor/generate.py": "print('one finding')\n",
+        "docs/findings.md": "one finding\n",
         "src/rpc/ras/events.h": '#define RAS_EVENTS(X) \\\n\tX(ONE, 1, "one", INFO, NOTICE, "it happens")\n',
         "docs/events.md": "<!-- of src/rpc/ras/events.h: it -->\n| id | event | type | severity | raised when |\n|---|---|---|---|---|\n"
                           "| 1 | `one` | INFO | NOTICE | it happens |\n<!-- end -->\n",
