@@ -129,20 +129,20 @@ class Core(CoreTest):
         engine, core = self.crashed("store")
         step = text[text.index("## 1 It is gone"):text.index("## 2 It does not answer")]
         commands = re.findall(r"(?m)^    \$ (.*)$", step)
-        self.assertEqual(commands, ["fathom trace stuck -s rb", "cat /dev/shm/rb_trace.pid6171.crash", "fathom core core crash", "fathom core core io"])
+        self.assertEqual(commands, ["fathom trace stuck -s rb", "cat /dev/shm/rb_trace.pid6171.crash", "fathom core ./core crash", "fathom core ./core io"])
         outputs = [self.typed(command, engine, core) for command in commands]
         for output, wanted in zip(outputs, (f"# {engine.name} ", "crash of process ", "crash:     SIGSEGV: write of 4 bytes at address 0x40", "io: 0")):
             self.assertIn(wanted, output)
         # the commands in the tree
         tree = text[:text.index("The same as a picture")]
-        for command in ("fathom trace stuck -s NAME", "ls /dev/shm/NAME_trace.*.crash", "fathom core core", "fathom trace threads -s NAME"):
+        for command in ("fathom trace stuck -s NAME", "ls /dev/shm/NAME_trace.*.crash", "fathom core ./core", "fathom trace threads -s NAME"):
             self.assertIn(command, tree)
             self.assertTrue(self.typed(command.replace("NAME", "rb"), engine, core), command)
 
     def typed(self, command, engine, core):
         """The output of a command of the runbook, for this engine and core."""
         command = command.replace("rb_trace.pid6171", f"{engine.name}_trace.pid{engine.pid}").replace("-s rb", f"-s {engine.name}")
-        command = command.replace("rb_trace", engine.name + "_trace").replace("core core", f"core {core}")
+        command = command.replace("rb_trace", engine.name + "_trace").replace("core ./core", f"core {core}")
         path = os.path.dirname(FATHOM) + ":" + os.environ["PATH"]
         done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100, env=dict(os.environ, PATH=path))
         self.assertIn(done.returncode, (0, 1), done.stderr)
