@@ -76,7 +76,7 @@ class Completion(unittest.TestCase):
             self.assertEqual({line.split("\t")[0] for line in done.stdout.splitlines()}, options, program)
 
     def test_nested_commands_offer_their_own_words_and_options(self):
-        self.assertEqual(offers("fathom", "storage", "query", ""), ["usage", "list-devices"])
+        self.assertEqual(offers("fathom", "storage", "query", ""), ["usage", "list-devices", "device-health"])
         self.assertEqual(offers("fathom", "storage", "-l", "node1", "query", "u"), ["usage"])
         self.assertEqual(offers("fathom", "trace", "s"), ["show", "stuck", "summary", "slowest", "stages"])
         self.assertIn("--rotate", offers("fathom", "trace", "record", "--"))

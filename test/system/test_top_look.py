@@ -203,7 +203,7 @@ class History(LookTest):
         self.load(engine, 1, HOST, "--rate", 300)
         wait_for(lambda: engine.rpc("bdev_get_iostat")["bdevs"][0]["num_read_ops"] > 600)
         top.press("4")
-        top.wait(lambda lines: any(height in "".join(row(lines, "m0") or []) for height in HEIGHTS[:-1]), "the history of m0")
+        top.wait(lambda lines: len(cells := row(lines, "m0") or []) == 8 and set(cells[-2]) <= set(HEIGHTS), "the history of m0")
         top.press("enter")
         top.wait_text("the last 60 s, 1 s in each bar")
         top.wait(lambda lines: any(line.startswith("  IOPS ") and line.endswith(HEIGHTS) for line in lines), "the bars")
