@@ -127,6 +127,7 @@ class Helper:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+                raise
         self.log.close()
 
 
@@ -149,6 +150,7 @@ class OtherUser:
             os._exit(0)
         received_orders.close()
         _, (ours, self.theirs), _, _ = socket.recv_fds(self.orders, 1, 2)
+        os.set_inheritable(ours, False)  # received descriptors are inheritable: a helper that has it never sees the end
         self.answers = socket.socket(fileno=ours)
         self.send, self.recv, self.fileno = self.orders.send, self.answers.recv, self.answers.fileno
 
