@@ -33,7 +33,7 @@ import kernel       # noqa: E402
 SAMPLES = TOP / "test" / "unit" / "inspect" / "probed" / "samples"
 MEMORY_MB = 1536
 LARGE = 5000
-DTRACE_S = 120                  # dtrace first reads the kernel's types
+DTRACE_S = 300                  # dtrace first reads the kernel's types
 STATE = "/run/dtrace"
 OURS = f"fathom-probed --cuse --state-dir {STATE} --socket /run/probed.sock"
 THEIRS = f"chroot {dtrace.PLACE} /usr/sbin/dtprobed -F"
