@@ -25,6 +25,7 @@ struct db_copy {
 struct db {
 	const struct db_backend *backend;
 	uint64_t revision;
+	struct db_health health;
 	struct {
 		char prefix[DB_KEY_BYTES_MAX];
 		db_watch_fn changed;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "control/db/backend.h"
 #include "control/fault/fault.h"
@@ -68,6 +69,24 @@ static void notify_watches(struct db *db, const struct db_change *change)
 	}
 }
 
+const struct db_health *db_health(const struct db *db)
+{
+	return &db->health;
+}
+
+static void note_commit(struct db *db, int error, const struct fathom_fault *why)
+{
+	if (error == 0) {
+		db->health = (struct db_health){ 0 };
+	} else if (error != -ESTALE) {
+		if (db->health.failing_ns == 0)
+			db->health.failing_ns = clock_realtime_ns();
+		db->health.failures++;
+		if (why)
+			db->health.why = *why;
+	}
+}
+
 int db_commit(struct db *db, const struct db_change *changes, size_t count, uint64_t *revision_ret,
 	      struct fathom_fault *why)
 {
@@ -84,6 +103,7 @@ int db_commit(struct db *db, const struct db_change *changes, size_t count, uint
 	}
 	error = db->backend->commit(db, changes, count, why);
 	must(db->revision == before + (error == 0));
+	note_commit(db, error, why);
 	if (error < 0)
 		return error;
 	for (size_t i = 0; i < count; i++)

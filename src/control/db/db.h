@@ -90,6 +90,17 @@ MUST_CHECK int db_lease_take(struct db *db, const char *name, const char *owner,
 /* Release the lease if `owner` has it, else do nothing. Errors: those of db_commit(). */
 MUST_CHECK int db_lease_release(struct db *db, const char *name, const char *owner, struct fathom_fault *why);
 
+/* ---- health ---- */
+
+/* Whether commits reach the disk. Conflicts (db_conflict) are no failures. */
+struct db_health {
+	uint64_t failing_ns;	 /* CLOCK_REALTIME of the first failure since a commit succeeded; 0: the last one did */
+	uint64_t failures;	 /* since then */
+	struct fathom_fault why; /* of the latest one */
+};
+/* Borrowed until the next call. */
+const struct db_health *db_health(const struct db *db);
+
 /* ---- copies ---- */
 
 /* Copy the whole database into the file `path`, which appears complete or not at all. Errors: with `why`. */

@@ -513,6 +513,33 @@ static void after_a_failed_restore_the_old_or_the_new_database_is_complete(void 
 	}
 }
 
+/* ---- health ---- */
+
+static void a_failed_commit_is_remembered_until_one_succeeds(void **state)
+{
+	struct db_change change = { .key = "k", .expected = DB_VERSION_ANY, .what = DB_PUT, .value = "v", .bytes = 1 };
+	struct fathom_fault why = { 0 };
+	struct db *db;
+
+	remove_all();
+	assert_int_equal(db_open_sqlite(path, &db, NULL), 0);
+	assert_int_equal(db_health(db)->failing_ns, 0);
+	arm(SPACE, 1);
+	assert_true(db_commit(db, &change, 1, NULL, &why) < 0);
+	assert_true(disarm(SPACE));
+	assert_true(db_health(db)->failing_ns > 0);
+	assert_int_equal(db_health(db)->failures, 1);
+	assert_string_equal(db_health(db)->why.text, why.text);
+	change.expected = 99;
+	assert_int_equal(db_commit(db, &change, 1, NULL, &why), -ESTALE);
+	assert_int_equal(db_health(db)->failures, 1);
+	change.expected = DB_VERSION_ANY;
+	assert_int_equal(db_commit(db, &change, 1, NULL, &why), 0);
+	assert_int_equal(db_health(db)->failing_ns, 0);
+	assert_int_equal(db_health(db)->failures, 0);
+	db_close(db);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -522,6 +549,7 @@ int main(void)
 		cmocka_unit_test(after_a_failed_copy_the_old_or_the_new_copy_is_complete),
 		cmocka_unit_test(a_copy_over_the_database_itself_is_refused),
 		cmocka_unit_test(after_a_failed_restore_the_old_or_the_new_database_is_complete),
+		cmocka_unit_test(a_failed_commit_is_remembered_until_one_succeeds),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
