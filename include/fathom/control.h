@@ -177,6 +177,10 @@ FATHOM_CONTROL_MUST_CHECK int fathom_control_set_properties(struct fathom_contro
 /* The events after number `after`. `max`: 0: as many as fit. `wait_ms`: if there are none yet, wait up to this time. */
 FATHOM_CONTROL_MUST_CHECK int fathom_control_events(struct fathom_control *control, uint64_t after, uint32_t max,
 	uint32_t wait_ms, struct fathom_control_events **ret, struct fathom_fault *why);
+
+/* What `fathom doctor` finds on each host; each server runs it, which takes some seconds. Result of a host: `diagnosis`. */
+FATHOM_CONTROL_MUST_CHECK int fathom_control_host_doctor(struct fathom_control *control,
+	struct fathom_control_answers **ret, struct fathom_fault *why);
 /* clang-format on */
 /* end */
 

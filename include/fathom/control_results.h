@@ -20,6 +20,30 @@
 
 /* of the table: results of system */
 /* clang-format off */
+/* A finding of `fathom doctor` on a host. */
+struct fathom_control_finding {
+	const char *program; /* "fathom-server (pid 71)" */
+	uint32_t code;
+	const char *name; /* "database_unwritable" */
+	const char *severity; /* "note", "degraded", "broken" */
+	const char *certainty; /* "possible", "likely", "certain" */
+	const char *says;
+	const char *remedy;
+	const char *const *evidence;
+	size_t evidence_count;
+	const char *const *see; /* commands that show more */
+	size_t see_count;
+	const char *because_of; /* name of the finding from which it follows; "": none */
+};
+
+/* What the doctor of a host has found, causes first. */
+struct fathom_control_diagnosis {
+	const char *health; /* "healthy", "degraded", "broken" */
+	uint64_t taken_ns; /* when it looked, since 1970 */
+	const struct fathom_control_finding *findings;
+	size_t count;
+};
+
 struct fathom_control_member {
 	uint32_t rank;
 	const char *state; /* "joined", as the service reports it */
@@ -768,6 +792,7 @@ struct fathom_control_answer {
 	const struct fathom_control_health *health;
 	const struct fathom_control_updated *updated;
 	const struct fathom_control_led *led;
+	const struct fathom_control_diagnosis *diagnosis;
 	/* clang-format on */
 	/* end */
 };

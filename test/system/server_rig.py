@@ -121,10 +121,10 @@ class Server:
     def mount_path(self, index):
         return os.path.join(self.mounts or self.directory, f"e{index}")
 
-    def start(self, *options, ready=True, stderr=None, env=None):
+    def start(self, *options, ready=True, stderr=None, env=None, program=SERVER):
         """
         Start it and wait until it sends READY=1 to NOTIFY_SOCKET. `ready` false: wait until it ends; its exit status.
-        `stderr`: a descriptor, instead of its log. `env`: variables to add.
+        `stderr`: a descriptor, instead of its log. `env`: variables to add. `program`: a copy of it.
         """
         path = os.path.join(self.directory, "notify")
         if os.path.exists(path):
@@ -133,7 +133,7 @@ class Server:
             notify.bind(path)
             notify.settimeout(READY_SECONDS)
             began = time.monotonic()
-            self.process = subprocess.Popen([SERVER, "start", "-o", self.config_path, "--name", self.trace_name, *options], stdout=log,
+            self.process = subprocess.Popen([program, "start", "-o", self.config_path, "--name", self.trace_name, *options], stdout=log,
                                             stderr=log if stderr is None else stderr, env=dict(os.environ, NOTIFY_SOCKET=path, **(env or {})))
             if not ready:
                 return self.process.wait(READY_SECONDS)

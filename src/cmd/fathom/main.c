@@ -18,7 +18,7 @@ static const struct option_command commands[] = {
 	  .operands = OPTION_FILES, .run = cmd_core, .table = &core_table },
 	{ "ddb", NULL, "look into the storage of an engine without an engine; verify and repair it", .run = cmd_ddb,
 	  .table = &ddb_table },
-	{ "doctor", NULL, "find what is wrong with an engine: causes first, with evidence and what to do",
+	{ "doctor", NULL, "find what is wrong with an engine or a server: causes first, with evidence and what to do",
 	  .run = cmd_doctor, .table = &doctor_table },
 	{ "firmware", NULL, "the firmware of NVMe devices: show it, update it", .run = cmd_firmware,
 	  .table = &firmware_table },

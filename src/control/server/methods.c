@@ -4,6 +4,7 @@
 
 #include "control/mgmt/absent.h"
 #include "control/server/database/database.h"
+#include "control/server/doctor/doctor.h"
 #include "control/server/engines/engines.h"
 #include "control/server/events/events.h"
 #include "control/server/internal.h"
@@ -47,6 +48,7 @@ static const struct drpc_method drpc_methods[] = {
 	  call_validate_credentials },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_BACKUP, "BACKUP", &fathom__backup_req__descriptor, call_backup },
 	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_STATS, "STATS", &fathom__stats_req__descriptor, call_stats },
+	{ DRPC_MODULE_FATHOM, DRPC_FATHOM_CONDITION, "CONDITION", &fathom__condition_req__descriptor, call_condition },
 };
 
 const struct drpc_method *server_drpc_methods(size_t *count_ret)

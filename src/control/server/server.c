@@ -16,6 +16,7 @@
 #include "control/server/collection/collection.h"
 #include "control/server/core/probes.gen.h"
 #include "control/server/database/database.h"
+#include "control/server/doctor/doctor.h"
 #include "control/server/engines/engines.h"
 #include "control/server/events/events.h"
 #include "control/server/health/health.h"
@@ -183,6 +184,7 @@ static void close_all(struct server_frame *frame)
 	/* the next server opens it last */
 	grpc_server_close(frame->local_grpc);
 	grpc_server_close(frame->grpc);
+	doctor_close(server);
 	engines_begin_formats(server);
 	database_finish_copies(server);
 	mgmt_close(server->of_call.mgmt);
@@ -200,7 +202,8 @@ static void close_all(struct server_frame *frame)
 	collection_free(server->collection);
 	deadlines_deinit(&server->deadlines);
 	must(server->jobs == 0);
-	must(!server->events && !server->database && !server->engines && !server->scans && !server->health);
+	must(!server->events && !server->database && !server->engines && !server->scans && !server->health &&
+	     !server->doctor);
 	must(server->instance_count == 0);
 	server_state_move(reactor_now(), server, SERVER_CLOSED);
 	free(frame);
@@ -229,6 +232,8 @@ static int open_all(struct server_frame *frame, struct fathom_fault *why)
 		error = health_open(server, why);
 	if (!error)
 		error = engines_open(server, why);
+	if (!error)
+		error = doctor_open(server, why);
 	if (!error)
 		error = open_drpc(frame, why);
 	if (!error)
@@ -344,6 +349,7 @@ void server_leave(struct server_frame *frame, void (*left)(void *ctx, bool is_cl
 	engines_begin_formats(server); /* fails the waiting calls */
 	engines_end_storage_calls(server);
 	health_leave(server);
+	doctor_leave(server);
 	frame->grpc_drains = frame->local_grpc ? 2 : 1;
 	if (frame->local_grpc)
 		grpc_server_drain(frame->local_grpc, LEAVE_SECONDS * NS_PER_SEC, on_grpc_drained, frame);

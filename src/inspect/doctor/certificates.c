@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* certificates - the certificates of a folder, and the time that each is still valid. Keys are not read. */
+/* certificates - certificates, alone or in folders, and the time that each is still valid. Keys are not read. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -32,27 +33,39 @@ static json_t *look_at_certificate(const char *path)
 	return about;
 }
 
-void doctor_look_certificates(struct doctor_out *out, const void *ctx)
+static void look_at_folder(struct doctor_out *out, const char *folder, uint32_t *count)
 {
-	const char *folder = ctx, *end;
+	const char *end;
 	char path[PATH_MAX];
 	struct dirent *entry;
-	uint32_t count = 0;
-	DIR *directory;
+	DIR *directory = opendir(folder);
 
-	doctor_step(out, "reading the folder %s", folder);
-	directory = opendir(folder);
 	if (!directory && errno != ENOENT)
 		doctor_put(out, "refused", doc_text(strerror(errno)));
-	while (directory && count < CERTIFICATES_MAX && (entry = readdir(directory))) {
+	while (directory && *count < CERTIFICATES_MAX && (entry = readdir(directory))) {
 		end = strrchr(entry->d_name, '.');
 		if (!end || (strcmp(end, ".crt") != 0 && strcmp(end, ".pem") != 0) ||
 		    snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name) >= (int)sizeof(path))
 			continue;
 		doctor_step(out, "reading %s", path);
 		doctor_put(out, path, look_at_certificate(path));
-		count++;
+		(*count)++;
 	}
 	if (directory)
 		closedir(directory);
+}
+
+void doctor_look_certificates(struct doctor_out *out, const void *ctx)
+{
+	const struct doctor_paths *paths = ctx;
+	uint32_t count = 0;
+	struct stat st;
+
+	for (size_t i = 0; i < paths->count; i++) {
+		doctor_step(out, "reading %s", paths->paths[i]);
+		if (stat(paths->paths[i], &st) == 0 && S_ISREG(st.st_mode))
+			doctor_put(out, paths->paths[i], look_at_certificate(paths->paths[i]));
+		else
+			look_at_folder(out, paths->paths[i], &count);
+	}
 }

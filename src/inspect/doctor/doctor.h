@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * doctor - finds what is wrong with one engine: Fathom's or an SPDK target, alive, stopped or dead.
+ * doctor - finds what is wrong with one engine: Fathom's or an SPDK target, alive, stopped or dead; or with a server.
  *
  *   sources -> evidence (one JSON document) -> rules -> findings -> text or JSON
  *
@@ -35,6 +35,7 @@
 enum {
 	DOCTOR_LOOK_MS = 1000,	/* the time between two looks at one counter */
 	DOCTOR_LIMIT_MS = 7000, /* after this, sources that have not ended are cut off */
+	DOCTOR_SOURCES_MAX = 128,
 };
 
 /* ---- evidence ---- */
@@ -50,6 +51,11 @@ void doctor_step(struct doctor_out *out, const char *format, ...) PRINTF_LIKE(2,
 uint64_t doctor_elapsed_ms(const struct doctor_out *out);
 /* Wait until DOCTOR_LOOK_MS after `since_ms` of doctor_elapsed_ms(). */
 void doctor_wait_look(const struct doctor_out *out, uint64_t since_ms);
+
+struct doctor_paths {
+	const char *const *paths;
+	size_t count;
+};
 
 struct doctor_source {
 	const char *name;
@@ -67,8 +73,10 @@ json_t *doctor_look(const struct doctor_source *sources, size_t count, uint64_t 
 void doctor_look_process(struct doctor_out *out, const void *ctx);
 void doctor_look_machine(struct doctor_out *out, const void *ctx);
 void doctor_look_files(struct doctor_out *out, const void *ctx);
-/* `ctx` is a const char *: a folder. */
+/* `ctx` is a const struct doctor_paths *: certificates, or folders of them. A path that does not exist is left out. */
 void doctor_look_certificates(struct doctor_out *out, const void *ctx);
+/* `ctx` is a const struct doctor_paths *: of this machine, whose file systems are looked at as those of open files. */
+void doctor_look_folders(struct doctor_out *out, const void *ctx);
 /* `ctx` is a const char *: the path of the trace file. */
 void doctor_look_trace(struct doctor_out *out, const void *ctx);
 

@@ -48,7 +48,10 @@ static bool find_mount_of(int32_t pid, const char *path, struct mount_row *row_r
 	size_t longest = 0;
 	FILE *rows;
 
-	snprintf(file, sizeof(file), "/proc/%d/mountinfo", pid);
+	if (pid)
+		snprintf(file, sizeof(file), "/proc/%d/mountinfo", pid);
+	else
+		snprintf(file, sizeof(file), "/proc/self/mountinfo");
 	rows = fopen(file, "re");
 	while (rows && fgets(line, sizeof(line), rows)) {
 		size_t bytes;
@@ -95,16 +98,18 @@ static json_t *look_at_device(unsigned int major_number, unsigned int minor_numb
 	return device;
 }
 
-/* How the process reaches the file, which may be in another root than ours. */
+/* How the process reaches the file, which may be in another root than ours. pid 0: we do. */
 static void reach(int32_t pid, const char *name, const char *path, char *to, size_t bytes)
 {
-	if (name)
+	if (pid == 0)
+		snprintf(to, bytes, "%s", path);
+	else if (name)
 		snprintf(to, bytes, "/proc/%d/fd/%s", pid, name);
 	else
 		snprintf(to, bytes, "/proc/%d/root%s", pid, path);
 }
 
-/* Look at the file system of an open file, once for each file system. `name`: of the descriptor. */
+/* Look at the file system of a file, once for each file system. `name`: of the descriptor; NULL: it is not open. */
 static void look_at_file_system(struct doctor_out *out, int32_t pid, const char *name, const char *path, json_t *systems)
 {
 	char reached[PATH_MAX + 64];
@@ -194,4 +199,14 @@ void doctor_look_files(struct doctor_out *out, const void *ctx)
 		closedir(directory);
 	doctor_put(out, "systems", systems);
 	doctor_put(out, "devices", devices);
+}
+
+void doctor_look_folders(struct doctor_out *out, const void *ctx)
+{
+	const struct doctor_paths *paths = ctx;
+	json_t *systems = doc_object();
+
+	for (size_t i = 0; i < paths->count; i++)
+		look_at_file_system(out, 0, NULL, paths->paths[i], systems);
+	doctor_put(out, "systems", systems);
 }

@@ -23,9 +23,10 @@ PAGE_HEAD = """\
 
 <!-- Made from src/inspect/doctor/findings.def by src/inspect/doctor/generate.py: `make finding-page`. -->
 
-`fathom doctor` looks at an engine and reports what it finds. A finding has a code that never changes its meaning, a severity, what is wrong, the
-evidence, how sure that is, and what to do next. Rows stand in the order of causes: of two findings with one severity, the upper one comes first
-in a report. A finding that follows from another one stands below it, whatever its severity.
+`fathom doctor` looks at an engine, or at a server and its engines, and reports what it finds. A finding has a code that never changes its meaning, a
+severity, what is wrong, the evidence, how sure that is, and what to do next. Rows stand in the order of causes: of two findings with one severity, the
+upper one comes first in a report. A finding that follows from another one stands below it, whatever its severity. `fathom system doctor` asks the servers of
+all hosts, and prints equal findings once.
 
 | severity | means | exit status |
 |---|---|---|

@@ -78,6 +78,8 @@ void rules_hosts(const json_t *evidence, struct findings *list);
 void rules_requests(const json_t *evidence, struct findings *list);
 void rules_control(const json_t *evidence, struct findings *list);
 void rules_program(const json_t *evidence, struct findings *list);
+void rules_server(const json_t *evidence, struct findings *list);
+void rules_system(const json_t *evidence, struct findings *list);
 
 /* The name and process id of the engine, for texts. */
 const char *doc_engine_name(const json_t *evidence);
@@ -86,6 +88,10 @@ int64_t doc_engine_pid(const json_t *evidence);
 bool doc_is_running(const json_t *evidence);
 /* "-f PATH": the argument of `fathom trace` for this engine. */
 const char *doc_trace_option(const json_t *evidence, char *to, size_t bytes);
+
+/* Where a thread of the evidence waits: "nanosleep() in hrtimer_nanosleep". */
+enum { CALL_TEXT_BYTES = 192 };
+const char *doc_where(const json_t *thread, char to[CALL_TEXT_BYTES]);
 
 enum {
 	HUNG_MS = 2000,		/* an I/O, a request, a turn of a reactor that takes this long has a fault */

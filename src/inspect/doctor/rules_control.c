@@ -33,6 +33,19 @@ static void judge_clock(const json_t *evidence, struct findings *list)
 		clock_finding(evidence, list, off_ms, 0);
 }
 
+/* rules_server.c judges it. */
+static bool is_of_server(const json_t *evidence, const char *path)
+{
+	const json_t *own;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "server.own_certificates"), i, own) {
+		if (json_is_string(own) && strcmp(json_string_value(own), path) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void judge_certificates(const json_t *evidence, struct findings *list)
 {
 	const json_t *certificate;
@@ -43,7 +56,7 @@ static void judge_certificates(const json_t *evidence, struct findings *list)
 		char text[SHORT_TEXT_BYTES];
 		struct finding *it = NULL;
 
-		if (!json_is_object(certificate))
+		if (!json_is_object(certificate) || (left_s <= 0 && is_of_server(evidence, path)))
 			continue;
 		if (left_s <= 0)
 			it = find_certificate_expired(list, FINDING_CERTAIN, path,

@@ -26,8 +26,8 @@ static void judge_space(const char *place, const json_t *system, struct findings
 	else if (free_bytes * 100 < NEARLY_PERCENT * size && free_bytes < NEARLY_BYTES)
 		it = find_file_system_nearly_full(list, FINDING_CERTAIN, place, free_text, size_text);
 	if (it) {
-		finding_shows(it, "%s on %s; the engine has %s open there", doc_text_at(system, "type"),
-			      doc_text_at(system, "source"), doc_text_at(system, "file"));
+		finding_shows(it, "%s on %s; %s is there", doc_text_at(system, "type"), doc_text_at(system, "source"),
+			      doc_text_at(system, "file"));
 		finding_see(it, "df -h %s", place);
 	}
 }
@@ -41,28 +41,40 @@ static void judge_device(const json_t *device, struct findings *list)
 			    "dmesg | grep %s", doc_text_at(device, "name"));
 }
 
-void rules_files(const json_t *evidence, struct findings *list)
+/* The file systems below open files, or below the folders of a server. `already`: those that were judged. */
+static void judge_systems(const json_t *files, const json_t *already, struct findings *list)
 {
-	const json_t *system, *device;
+	const json_t *system;
 	const char *place, *path;
 	struct finding *it;
 
-	if (json_is_object(doc_at(evidence, "files.hangs"))) {
-		path = doc_text_at(evidence, "files.hangs.path");
-		it = find_file_system_hangs(list, FINDING_CERTAIN, path, doc_text_at(evidence, "files.hangs.what"));
+	if (json_is_object(doc_at(files, "hangs"))) {
+		path = doc_text_at(files, "hangs.path");
+		it = find_file_system_hangs(list, FINDING_CERTAIN, path, doc_text_at(files, "hangs.what"));
 		finding_shows(it, "the doctor waited %d ms for it", DOCTOR_LIMIT_MS);
 		finding_see(it, "findmnt %s", path);
 	}
-	json_object_foreach ((json_t *)doc_at(evidence, "files.systems"), place, system) {
+	json_object_foreach ((json_t *)doc_at(files, "systems"), place, system) {
+		if (json_object_get(already, place))
+			continue;
 		if (doc_is(system, "read_only")) {
 			it = find_file_system_read_only(list, FINDING_CERTAIN, place);
-			finding_shows(it, "%s on %s; the engine has %s open there for writing", doc_text_at(system, "type"),
+			finding_shows(it, "%s on %s; %s is there and must be written", doc_text_at(system, "type"),
 				      doc_text_at(system, "source"), doc_text_at(system, "file"));
 			finding_see(it, "findmnt %s", place);
 		}
 		judge_space(place, system, list);
 		judge_device(doc_at(system, "device"), list);
 	}
+}
+
+void rules_files(const json_t *evidence, struct findings *list)
+{
+	const json_t *device;
+	const char *path;
+
+	judge_systems(doc_at(evidence, "files"), NULL, list);
+	judge_systems(doc_at(evidence, "folders"), doc_at(evidence, "files.systems"), list);
 	json_object_foreach ((json_t *)doc_at(evidence, "files.devices"), path, device)
 		judge_device(device, list);
 }

@@ -79,7 +79,8 @@ static void judge_turns(const json_t *evidence, struct findings *list)
 		if (doc_real(event, "args.ran", 0) > doc_real(longest, "args.ran", 0))
 			longest = event;
 	}
-	if (count < SLOW_TURNS_MIN || findings_have(list, FINDING_CPU_CONTENDED))
+	/* a server waits for the disk on its control thread, and serves no hosts */
+	if (count < SLOW_TURNS_MIN || doc_at(evidence, "server") || findings_have(list, FINDING_CPU_CONTENDED))
 		return;
 	finding_see(find_reactor_slow(list, FINDING_LIKELY, doc_text_at(longest, "args.name"), count,
 				      doc_latency(doc_real(longest, "args.ran", 0), text)),

@@ -9,7 +9,7 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
-enum { SILENT_MS = 5000, CALL_TEXT_BYTES = 192, BUSY_PERCENT = 50 };
+enum { SILENT_MS = 5000, BUSY_PERCENT = 50 };
 
 /* Of x86-64: calls in which an engine's thread can wait. */
 static const char *call_name(int64_t number)
@@ -69,8 +69,7 @@ static const json_t *find_thread(const json_t *evidence, int64_t tid)
 	return NULL;
 }
 
-/* "nanosleep() in hrtimer_nanosleep" */
-static const char *where_text(const json_t *thread, char to[CALL_TEXT_BYTES])
+const char *doc_where(const json_t *thread, char to[CALL_TEXT_BYTES])
 {
 	int64_t call = doc_number(thread, "syscall", -1);
 	const char *wchan = doc_text_at(thread, "wchan");
@@ -126,7 +125,7 @@ static void judge_thread(const json_t *evidence, const json_t *traced, struct fi
 	snprintf(what, sizeof(what), "%s%s%s", doc_text_at(traced, "running"), doc_text_at(traced, "of")[0] ? " of " : "",
 		 doc_text_at(traced, "of"));
 	doc_duration((uint64_t)running_ms, since);
-	where_text(thread, where);
+	doc_where(thread, where);
 	if (control)
 		it = runs ? find_control_runaway(list, FINDING_CERTAIN, what)
 			  : find_control_blocked(list, FINDING_CERTAIN, what, where);

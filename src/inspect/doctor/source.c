@@ -24,7 +24,7 @@
 #include "base/file.h"
 #include "inspect/doctor/internal.h"
 
-enum { SOURCES_MAX = 16, SENT_BYTES_MAX = 64 << 20, READ_BYTES = 65536, STEP_BYTES = 256 };
+enum { SOURCES_MAX = DOCTOR_SOURCES_MAX, SENT_BYTES_MAX = 64 << 20, READ_BYTES = 65536, STEP_BYTES = 256 };
 
 struct doctor_out {
 	int fd;

@@ -62,6 +62,7 @@ enum drpc_method_number {
 	DRPC_FATHOM_STATS = 7003,
 	DRPC_FATHOM_STORAGE = 7004, /* to an engine: store.proto */
 	DRPC_FATHOM_FIGURES = 7005,
+	DRPC_FATHOM_CONDITION = 7010,
 	DRPC_FATHOM_ATTACH = 7101, /* to an agent, as those below: agent.proto */
 	DRPC_FATHOM_DETACH = 7102,
 	DRPC_FATHOM_LIST = 7103,

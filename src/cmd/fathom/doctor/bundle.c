@@ -127,7 +127,7 @@ static int write_text(int fd, const struct doctor_bundle *bundle)
 	int rc;
 
 	must(to);
-	doctor_print(bundle->findings, bundle->title, to);
+	doctor_report_print(bundle->report, to);
 	fclose(to);
 	rc = write_member(fd, "report.txt", text, bytes);
 	free(text);
@@ -137,7 +137,7 @@ static int write_text(int fd, const struct doctor_bundle *bundle)
 static int write_all(int fd, const struct doctor_bundle *bundle)
 {
 	static const char end[2 * BLOCK];
-	json_t *evidence = doctor_without_secrets(bundle->evidence), *report = doctor_json(bundle->findings);
+	json_t *evidence = doctor_without_secrets(bundle->evidence), *report = doctor_report_json(bundle->report);
 	int rc = write_json(fd, "evidence.json", evidence);
 
 	if (rc == 0)

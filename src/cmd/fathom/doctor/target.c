@@ -60,7 +60,7 @@ static int find_by_trace(struct doctor_target *target, struct fathom_fault *why)
 	info = reader_info(reader);
 	if (info->liveness == READER_ALIVE || (info->died && info->pid > 0 && kill(info->pid, 0) != 0 && errno == ESRCH))
 		target->pid = info->pid;
-	if (info->liveness == READER_ALIVE)
+	if (info->liveness == READER_ALIVE && !doctor_is_server(target))
 		find_socket_of(target);
 	else
 		snprintf(target->no_socket, sizeof(target->no_socket), "the engine does not run");
@@ -68,7 +68,7 @@ static int find_by_trace(struct doctor_target *target, struct fathom_fault *why)
 	return 0;
 }
 
-static void find_trace_of(struct doctor_target *target)
+void doctor_find_trace(struct doctor_target *target)
 {
 	struct fathom_fault why;
 
@@ -79,7 +79,9 @@ static void find_trace_of(struct doctor_target *target)
 static int find_by_pid(struct doctor_target *target, int32_t pid, struct fathom_fault *why)
 {
 	target->pid = pid;
-	find_trace_of(target);
+	doctor_find_trace(target);
+	if (doctor_is_server(target))
+		return 0;
 	if (target->trace[0])
 		return find_by_trace(target, why);
 	if (kill(pid, 0) != 0 && errno == ESRCH)
@@ -94,7 +96,7 @@ static int find_by_socket(struct doctor_target *target, const char *path, struct
 {
 	target->pid = listener_of(path);
 	if (target->pid > 0)
-		find_trace_of(target);
+		doctor_find_trace(target);
 	else
 		return fault(why, -ECONNREFUSED, "%s: no process listens there", path);
 	(void)text_copy(target->socket, sizeof(target->socket), path);

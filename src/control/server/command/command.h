@@ -32,4 +32,11 @@ typedef int (*server_counter_fn)(void *ctx, const char *group, const char *name,
 MUST_CHECK int server_statistics(const struct server_config *config, server_counter_fn each, void *ctx,
 				 struct fathom_fault *why);
 
+/*
+ * Ask the server of this host for its condition, a JSON document (docs/control-plane.md), within `timeout_ms`; the caller
+ * frees it. Errors (explained): of the call.
+ */
+MUST_CHECK int server_condition(const struct server_config *config, uint32_t timeout_ms, char **text_ret,
+				struct fathom_fault *why);
+
 #endif

@@ -11,6 +11,7 @@
  *	engines		the engines' life: start, join, restart, report				engines/
  *	health		the health of this host's devices					health/
  *	scans		scans of this host							host/
+ *	doctor		what the doctor finds on this host					doctor/
  *	collection	the latest collection of logs						collection/
  *
  * The frame (control/server/server.c) opens the parts from the lowest to the highest. Everything runs on the control
@@ -61,6 +62,7 @@ struct server {
 	struct server_engines *engines;
 	struct server_health *health;
 	struct server_scans *scans;
+	struct server_doctor *doctor;
 	struct collection *collection; /* NULL also before the first collection */
 };
 

@@ -23,7 +23,9 @@
 	X(storage_calls, "requests about the storage of engines here")                                                     \
 	X(storage_failures, "those that no engine answered")                                                               \
 	X(health_readings, "requests to the helper for the health of a device")                                            \
-	X(health_failures, "those that failed")
+	X(health_failures, "those that failed")                                                                            \
+	X(doctor_looks, "looks of the doctor at this host, for other hosts or the status page")                            \
+	X(doctor_failures, "those that gave no report")
 
 struct server_stats {
 #define SERVER_STATS_FIELD(name, meaning) uint64_t name;

@@ -97,6 +97,18 @@ int database_open(struct server *server, struct fathom_fault *why)
 	return open_service(server, path, why);
 }
 
+bool database_get_info(const struct server *server, struct database_info *info_ret)
+{
+	const struct server_database *database = server->database;
+
+	if (!database || server_database_path(server->config, info_ret->path, sizeof(info_ret->path)) != 0)
+		return false;
+	info_ret->revision = db_revision(database->db);
+	info_ret->copied_revision = database->copied_revision;
+	info_ret->health = *db_health(database->db);
+	return true;
+}
+
 void database_finish_copies(struct server *server)
 {
 	if (!server->database)

@@ -8,6 +8,7 @@
 #ifndef CONTROL_SERVER_DATABASE_DATABASE_H
 #define CONTROL_SERVER_DATABASE_DATABASE_H
 
+#include "control/db/db.h"
 #include "control/server/core/core.h"
 #include "rpc/drpc/drpc.h"
 
@@ -17,6 +18,15 @@ MUST_CHECK int database_open(struct server *server, struct fathom_fault *why);
 void database_finish_copies(struct server *server);
 /* Close it. The management service must be closed. */
 void database_close(struct server *server);
+
+/* For diagnosis. */
+struct database_info {
+	char path[SERVER_PATH_BYTES];
+	uint64_t revision, copied_revision; /* of the last change; of the last daily copy since the start, 0: none */
+	struct db_health health;
+};
+/* False: the database is on another host. */
+MUST_CHECK bool database_get_info(const struct server *server, struct database_info *info_ret);
 
 /* The dRPC method BACKUP: copy the database to a path. */
 void call_backup(struct drpc_call *call, const ProtobufCMessage *request);

@@ -25,6 +25,14 @@ void engines_begin_formats(struct server *server);
 /* LEAVING: end the calls of engines about their storage. Accepts none. */
 void engines_end_storage_calls(struct server *server);
 
+/* Whether the management service takes the reports of this host. */
+struct engines_report {
+	uint64_t failing_ns;	 /* CLOCK_REALTIME of the first failure in a row; 0: the last report succeeded */
+	struct fathom_fault why; /* of the latest one */
+};
+/* Borrowed until the next turn. */
+const struct engines_report *engines_report(const struct server *server);
+
 /* The dRPC method NOTIFY_READY. */
 void call_notify_ready(struct drpc_call *call, const ProtobufCMessage *request);
 

@@ -29,6 +29,7 @@ struct server_engines {
 	bool is_reporting;		     /* a report is under way */
 	struct deadline report_due;
 	uint64_t report_pause_ms; /* 0: the last report succeeded */
+	struct engines_report report;
 	struct random random;
 };
 

@@ -127,6 +127,9 @@ static void on_reported(void *ctx, const struct grpc_result *result)
 	if (result->code != GRPC_OK) {
 		server->stats.report_failures++;
 		fault_from_result(result, server->places->replica, &why);
+		if (engines->report.failing_ns == 0)
+			engines->report.failing_ns = clock_realtime_ns();
+		engines->report.why = why;
 		if (engines->report_pause_ms == 0)
 			server_log_fault(LOG_LEVEL_WARNING,
 					 "the engines' states cannot be reported to the management service", &why);
@@ -138,6 +141,7 @@ static void on_reported(void *ctx, const struct grpc_result *result)
 	if (engines->report_pause_ms > 0)
 		log_notice("the engines' states are reported to the management service again");
 	engines->report_pause_ms = 0;
+	engines->report.failing_ns = 0;
 	if (!engines->report_due.set)
 		report_in(engines, beat_ns(engines, answer->again_ms));
 }
@@ -195,6 +199,12 @@ void reports_begin(struct server_engines *engines)
 	must(!engines->report_due.set);
 	random_init(&engines->random, clock_ticks());
 	send_report(engines);
+}
+
+const struct engines_report *engines_report(const struct server *server)
+{
+	must(server->engines);
+	return &server->engines->report;
 }
 
 uint32_t engines_map_version(const struct server *server)

@@ -429,6 +429,29 @@ class Servers(CommandTest):
             asked = server.requests(path, OURS.FaultInjectReq)
             self.assertEqual([(request.arm, request.clear) for request in asked], [("", "")] * 2 + [("db_write=fail join=fail", "all")])
 
+    def test_findings_of_hosts_are_folded(self):
+        path, finding = "/fathom.ControlSvc/HostDoctor", OURS.HostDoctorResp.Finding
+        down = dict(code=530, name="engine_down", severity="broken", certainty="certain", says="engine 0 of this host does not serve", remedy="start it",
+                    evidence=["its storage is /mnt/0"], see=["fathom server query"])
+        member = finding(program="fathom-server (pid 7)", code=532, name="member_down", severity="broken", certainty="certain", because_of="engine_down",
+                         says="rank 0 does not serve", remedy="ask the doctor of its host")
+        slow = dict(code=314, name="device_slow", severity="degraded", certainty="likely", remedy="check what is below it")
+        one = OURS.HostDoctorResp(health="broken", taken_ns=1795000000 * 10**9, findings=[
+            finding(program="fathom-server (pid 7)", **down), member, finding(program="e (pid 8)", says="the device d (pid 8) is slow", **slow)])
+        two = OURS.HostDoctorResp(health="broken", taken_ns=1795000001 * 10**9, findings=[
+            finding(program="fathom-server (pid 9)", **down), finding(program="e (pid 10)", says="the device d (pid 10) is slow", **slow)])
+        servers = []
+        answer = lambda server: one if server.port == servers[0].port else two
+        with FakeServer({path: lambda _: answer(a)}) as a, FakeServer({path: lambda _: answer(b)}) as b, \
+                FakeServer({path: OURS.HostDoctorResp(health="healthy")}) as healthy:
+            servers += sorted([a, b], key=lambda server: server.port)
+            self.show("system_doctor", servers, "system", "doctor", status=2)
+            self.assertIn("1 host: healthy, 0 findings", self.fathom(healthy, "system", "doctor").stdout)
+            done = self.fathom([healthy, "127.0.0.1:1"], "system", "doctor", "--json", status=2)
+            silent = json.loads(done.stdout)["response"]["findings"][0]
+            self.assertEqual((silent["name"], silent["hosts"], silent["host_count"]), ("host_silent", "127.0.0.1:1", 1))
+            self.fathom("127.0.0.1:1", "system", "doctor", status=3)
+
     def test_log_masks_are_set(self):
         path = "/ctl.CtlSvc/SetEngineLogMasks"
         with FakeServer({path: CTL.SetLogMasksResp(errors=["", ""])}) as server, FakeServer({path: CTL.SetLogMasksResp(errors=["", "engine 1 is down"])}) as bad:
