@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""fathom system doctor: hosts that are asked, folded findings, hosts that do not answer."""
+"""fathom system doctor: hosts that are asked, folded findings, hosts that do not answer; the status page shows what the doctor found."""
 
 import json
 import os
 import signal
 import unittest
+import urllib.request
 
 from control_rig import SERVER, System, SystemTest
-from harness import BIN, run
+from harness import BIN, free_port, run, wait_for
 from server_rig import Refused, ServerTest
 
 SERVER_CODES = range(520, 550)
@@ -114,6 +115,24 @@ class Program(ServerTest):
         self.assertTrue(idle.program.startswith(server.trace_name))
         again = server.call("/fathom.ControlSvc/HostDoctor", self.messages.fathom.HostDoctorReq(), timeout=60)
         self.assertGreaterEqual(again.taken_ns, first.taken_ns)
+
+    def test_the_status_page_has_the_findings_with_their_time(self):
+        port = free_port()
+        self.server(engines=1, keys=f"telemetry_port: {port}\n").start()
+        seen = {}
+
+        def look():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/status.json", timeout=60) as answer:
+                seen.update(json.load(answer))
+            return "findings" in seen
+
+        wait_for(look)
+        idle = next(row for row in seen["findings"] if row["name"] == "engine_idle")
+        self.assertTrue(all(idle[key] for key in ("severity", "what", "do", "next", "program")))
+        taken = seen["findings_ns"]
+        self.assertGreater(taken, 1795000000 * 10**9)
+        look()
+        self.assertEqual(seen["findings_ns"], taken)   # not looked at again within a minute
 
 
 if __name__ == "__main__":

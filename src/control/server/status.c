@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* status - what the status page shows beside the metrics: on the management host the members and the latest events. */
+/*
+ * status - what the status page shows beside the metrics: what the doctor has found on this host, and on the management
+ * host the members and the latest events.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +10,7 @@
 
 #include "base/json/json_memory.h"
 #include "base/text.h"
+#include "control/server/doctor/doctor.h"
 #include "control/server/internal.h"
 #include "control/system/system.h"
 #include "rpc/ras/event.h"
@@ -50,16 +54,52 @@ static void add_event(void *ctx, const Shared__RASEvent *event)
 	(void)json_array_append_new(ctx, row);
 }
 
+static bool is_text(const json_t *row, const char *key, const char *expected)
+{
+	const char *value = json_string_value(json_object_get(row, key));
+
+	return value && strcmp(value, expected) == 0;
+}
+
+/* The findings above "note", in the order of causes. */
+static json_t *finding_rows(const json_t *report)
+{
+	json_t *rows = json_array();
+	const json_t *finding;
+	size_t i;
+
+	json_array_foreach ((json_t *)json_object_get(report, "findings"), i, finding) {
+		json_t *row;
+
+		if (is_text(finding, "severity", "note"))
+			continue;
+		row = json_object();
+		(void)json_object_set(row, "severity", json_object_get(finding, "severity"));
+		(void)json_object_set(row, "name", json_object_get(finding, "name"));
+		(void)json_object_set(row, "program", json_object_get(finding, "program"));
+		(void)json_object_set(row, "what", json_object_get(finding, "says"));
+		(void)json_object_set(row, "do", json_object_get(finding, "do"));
+		(void)json_object_set(row, "next", json_array_get(json_object_get(finding, "see"), 0));
+		(void)json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
 char *server_status_text(void *ctx)
 {
-	const struct server_frame *frame = ctx;
+	struct server_frame *frame = ctx;
 	struct mgmt *mgmt = frame->server.of_call.mgmt;
+	const json_t *report = doctor_report_for_page(&frame->server);
 	json_t *status, *members, *events;
 	char *made;
 
 	json_memory_begin();
 	status = json_object();
 	put(status, "system", text(frame->server.config->name));
+	if (report) {
+		put(status, "findings", finding_rows(report));
+		(void)json_object_set(status, "findings_ns", json_object_get(report, "taken_ns"));
+	}
 	if (mgmt) {
 		members = json_array();
 		events = json_array();

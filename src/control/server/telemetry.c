@@ -223,7 +223,7 @@ static void collect(void *ctx, struct figures_scrape *scrape)
 
 static char *status(void *ctx)
 {
-	const struct telemetry *telemetry = ctx;
+	struct telemetry *telemetry = ctx;
 
 	return server_status_text(telemetry->frame);
 }

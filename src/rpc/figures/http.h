@@ -35,8 +35,8 @@ struct figures_http_options {
 	/* Collect, and call figures_scrape_end() once, now or later. */
 	void (*collect)(void *ctx, struct figures_scrape *scrape);
 	/*
-	 * The text of /status.json, which is freed: an object with "system", the name, "members" and "events"; see
-	 * page/status.js. NULL: the program has nothing more than its figures.
+	 * The text of /status.json, which is freed: an object with "system", the name, "findings", "members" and
+	 * "events"; see page/status.js. NULL: the program has nothing more than its figures.
 	 */
 	char *(*status)(void *ctx);
 	void *ctx;

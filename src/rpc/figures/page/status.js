@@ -252,7 +252,8 @@ function findProblems(now) {
     const each = rate(before, now, "volume_errors_total", row.labels);
     if (each > 0) add("warn", `${rankText(row.labels)}I/Os to ${row.labels.volume} fail: ${row.labels.status}.`, "fathom trace slowest --failed");
   }
-  for (const finding of status?.findings || []) add(finding.severity === "broken" ? "bad" : "warn", finding.what, finding.next);
+  for (const finding of status?.findings || [])
+    add(finding.severity === "broken" ? "bad" : "warn", `${finding.what}. To do: ${finding.do}.`, finding.next);
   return found.sort((a, b) => (a.severity === "bad" ? 0 : 1) - (b.severity === "bad" ? 0 : 1));
 }
 
@@ -263,6 +264,8 @@ function drawHealth(now) {
   $("verdict").className = worst;
   $("checks").replaceChildren(...found.map(({ severity, what, next }) => element("li", { class: severity },
     element("b", {}, (severity === "bad" ? "Broken: " : "Attention: ") + what), next ? " Next: " : "", next ? element("code", {}, next) : "")));
+  if (status?.findings_ns)
+    $("checks").append(element("li", {}, `The doctor looked at this host at ${clockText(status.findings_ns / 1e6)}; it looks again at most once a minute, while a page is open.`));
   document.title = (found.length ? `(${found.length}) ` : "") + $("title").textContent;
 }
 
