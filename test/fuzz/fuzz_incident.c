@@ -65,7 +65,8 @@ static bool same(const struct replay_operation *a, const struct replay_operation
 {
 	return a->start_ns == b->start_ns && a->latency_ns == b->latency_ns && a->block == b->block &&
 	       a->blocks == b->blocks && a->queue == b->queue && a->device == b->device && a->kind == b->kind &&
-	       a->failed == b->failed && a->durable == b->durable;
+	       a->failed == b->failed && a->durable == b->durable && a->device_known == b->device_known &&
+	       a->device_ns == b->device_ns;
 }
 
 /* Decode a block, and encode and decode each of its operations again. */
@@ -143,8 +144,8 @@ static const char *const seeds[] = {
 	"1{\"incident\":1,\"operations\":0,\"kinds\":{\"read\":0},\"queues\":[{\"host\":1,\"qid\":1,\"depth\":4,"
 	"\"operations\":"
 	"0}],\"devices\":[{\"name\":\"v\",\"nsid\":1,\"block_bytes\":512,\"blocks_used\":8,\"operations\":0}]}",
-	"2\1\x20\1\x80\2\x08\xc0\x84\x3d",
-	"2\2\x20\1\x80\2\x08\xc0\x84\x3d\xd9\xe8\7\1\2\xc0\x84\x3d\x80\x08",
+	"2\1\x20\1\x80\2\x08\xc0\x84\x3d\x81\x10",
+	"2\2\x20\1\x80\2\x08\xc0\x84\x3d\x05\xd9\xe8\7\1\2\xc0\x84\x3d\x80\x08",
 	"0FATHOMRP",
 };
 

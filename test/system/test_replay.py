@@ -6,15 +6,18 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import unittest
 
+import test_hostile as hostile
 from harness import FATHOM, NQN, EngineTest, run, wait_for
 
 RING_OF_ALL = ("--num-trace-entries", str(1 << 17))     # it holds all records of a test
 COUNT = 400
 BLOCK = 512
 DELAY_US = 1000000      # of a slow device, at least: on a busy machine it takes longer
+WRITE = 0x01
 
 
 class Replaying(EngineTest):
@@ -174,6 +177,85 @@ class Replaying(EngineTest):
         text = run(FATHOM, "replay", path, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--map", "1=2", "--speed", "max").stdout
         self.assertTrue(text.startswith("reads took "), text)
         self.assertIn("queue had room", text)
+
+    # ---- where the difference is ----
+
+    def slow_engine(self):
+        """An engine whose namespace 2 delays 8 reads by DELAY_US. A device with delayed I/O keeps its reactor awake, which is recorded, too."""
+        engine = self.engine("--num-trace-entries", str(1 << 20))
+        engine.serve("bdev_malloc_create", "-b", "Source", 16, BLOCK)
+        engine.run_commands(f"bdev_malloc_create -b Slow 16 {BLOCK}\nbdev_error_create Slow\nnvmf_subsystem_add_ns {NQN} EE_Slow -n 2\n")
+        engine.rpc("bdev_error_inject_error", name="EE_Slow", io_type="read", error_type="delay", delay_us=DELAY_US, num=8)
+        return engine
+
+    def test_the_slow_device_of_an_incident_is_found_when_its_engine_is_gone(self):
+        engine = self.slow_engine()
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "4", "--count", "8", "--quiet")
+        path = os.path.join(self.directory, "recording")
+        engine.rpc("trace_freeze", path=path)
+        incident, _ = self.extracted(path)
+        engine.kill()
+        os.unlink(path)
+        target = self.target()
+        result, _ = self.replay(target, incident, "--nsid", "1")
+        reads = result["kinds"]["read"]
+        self.assertEqual((result["operations"], reads["difference"]["where"]), (8, "device"), result)
+        self.assertGreater(reads["difference"]["at_least"], 0.5)
+        self.assertGreaterEqual(reads["difference"]["device_us"], DELAY_US * 0.95)
+        self.assertLess(reads["ratio"]["p50"], 1)
+        # the second four reads were sent when the first ones ended, a second later: so at their time, or ten times as fast
+        self.assertGreaterEqual(result["seconds"], DELAY_US * 0.95e-6)
+        text = run(FATHOM, "replay", incident, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--nsid", "1", "--speed", "10").stdout
+        self.assertRegex(text, r"(?m)^at least \d+ % of the difference is the device of the recording: reads took \d+ us on average, \d+ us of "
+                               r"them at the device; the replay took \d+ us$")
+        self.assertRegex(text, r"(?m)^read +8 recorded .*\n +replayed .*\n +ratio ")
+
+    def test_the_pause_of_a_host_is_not_taken_for_the_device(self):
+        engine = self.engine(*RING_OF_ALL)
+        engine.serve("bdev_malloc_create", "-b", "Source", 16, BLOCK)
+        admin, io = hostile.Host(engine), hostile.Host(engine)
+        self.addCleanup(admin.s.close)
+        self.addCleanup(io.s.close)
+        cntlid, status = admin.connect()
+        self.assertEqual((status, admin.enable()[1], io.connect(1, cntlid & 0xffff)[1]), (0, 0, 0))
+        for cid in range(4):
+            io.s.sendall(hostile.capsule(struct.pack("<BBHI16x", WRITE, 0x40, cid, 1) + hostile.sgl_transport(65536) +
+                                         struct.pack("<QI12x", 128 * cid, 127)))
+        r2ts = [io.pdu() for _ in range(4)]
+        wait_for(lambda: [row for row in engine.operations_under_way("--older-than", "1s") if row.get("stage") == "TRANSFER_IN"])
+        for pdu in r2ts:
+            io.s.sendall(hostile.h2c_data(pdu, bytes(65536)))
+        for _ in range(4):
+            self.assertEqual(io.response()[1], 0)
+        result, _ = self.replay(self.target(), engine.trace_path, "--write")
+        self.assertEqual((result["operations"], result["kinds"]["write"]["difference"]["where"]), (4, "elsewhere"), result)
+
+    # ---- a recording in several files ----
+
+    def test_the_files_of_a_rotated_recording_are_replayed_together(self):
+        engine, _ = self.recorded("--rw", "randread", "--bs", "4k", "--depth", "16", "--queues", "2", "--count", "10000")
+        output = os.path.join(self.directory, "rotated")
+        engine.trace("record", "-o", output, "--rotate", "1M", "--time", "100ms", "-f", engine.trace_path)
+        files = sorted(os.path.join(self.directory, name) for name in os.listdir(self.directory) if name.startswith("rotated"))
+        self.assertGreater(len(files), 1)
+        whole = self.show(engine.trace_path)
+        counts = [self.show(path)["operations"] for path in files]
+        self.assertLess(sum(counts), 10001)
+        for order in (files, files[::-1]):
+            shown = json.loads(run(FATHOM, "replay", "show", *order, "--json").stdout)
+            self.assertEqual(shown["kinds"], whole["kinds"])
+            self.assertEqual((shown["kinds"]["read"]["operations"], shown["kinds"]["read"]["unfinished"]), (10000, 0))
+            self.assertEqual((shown["queues"], shown["devices"], shown["records_missing"], shown["left_out"]),
+                             (whole["queues"], whole["devices"], 0, 0))
+        incident = os.path.join(self.directory, "incident")
+        run(FATHOM, "replay", "extract", *files, "-o", incident)
+        self.assertEqual(self.show(incident)["kinds"], whole["kinds"])
+        target = self.target()
+        done = run(FATHOM, "replay", *files, "--against", f"127.0.0.1:{target.port}", "--nqn", NQN, "--speed", "max", "--json")
+        self.assertEqual(json.loads(done.stdout)["operations"], 10000)
+        for words, complaint in (((files[0], target.trace_path), "are not files of one recording"), ((incident, files[0]), "is replayed alone")):
+            done = run(FATHOM, "replay", "show", *words, check=False)
+            self.assertEqual((done.returncode, complaint in done.stderr), (2, True), done.stderr)
 
     def test_other_speeds_and_gaps_replay_the_same_operations(self):
         _, path = self.recorded("--rw", "randread", "--depth", "2", "--count", "100")

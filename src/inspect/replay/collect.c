@@ -88,7 +88,7 @@ static void begin_request(struct replay_collector *collector, const struct reade
 /* A move of nvmf_req_state. */
 static void note_request(struct replay_collector *collector, const struct reader_event *event)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 	uint64_t to = reader_arg_value(names->to, event->slots);
 	struct waiting *command;
 
@@ -121,16 +121,18 @@ static void enter_queue(struct replay_collector *collector, struct waiting *comm
 }
 
 /*
- * A further I/O of a command: the flush behind a durable write, or the next range of an unmap, which becomes an
+ * A further I/O of command `number`: the flush behind a durable write, or the next range of an unmap, which becomes an
  * operation of its own.
  */
-static void note_further_io(struct replay_collector *collector, struct waiting *command, const struct reader_event *event,
-			    int kind)
+static void note_further_io(struct replay_collector *collector, uint64_t number, const struct reader_event *event, int kind)
 {
+	struct waiting *command = waiting_at(collector, number);
 	struct waiting *range;
 
-	if (command->operation.kind == REPLAY_WRITE && kind == REPLAY_FLUSH)
+	if (command->operation.kind == REPLAY_WRITE && kind == REPLAY_FLUSH) {
 		command->operation.durable = true;
+		map_set(&collector->ios, event->object_id, number); /* its time at the device counts, too */
+	}
 	if (command->operation.kind != REPLAY_UNMAP || kind != REPLAY_UNMAP)
 		return;
 	map_set(&collector->ios, event->object_id, collector->next);
@@ -144,12 +146,13 @@ static void note_further_io(struct replay_collector *collector, struct waiting *
 
 static void note_submit(struct replay_collector *collector, const struct reader_event *event)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 	uint64_t type = reader_arg_value(names->type, event->slots);
 	int kind = type < REPLAY_TYPES_MAX ? names->kinds[type] : -1;
 	const struct reader_object *parent;
 	struct waiting *command;
 	uint32_t request, device;
+	uint64_t number;
 
 	map_clear(&collector->ios, event->object_id);
 	if (!reader_arg_object(collector->reader, names->request, event->slots, &parent, &request))
@@ -164,8 +167,9 @@ static void note_submit(struct replay_collector *collector, const struct reader_
 	}
 	if (kind < 0)
 		return;
+	number = collector->requests.rows[request % REPLAY_MAP_ROWS].number;
 	if (command->has_device) {
-		note_further_io(collector, command, event, kind);
+		note_further_io(collector, number, event, kind);
 		return;
 	}
 	device = names->device ? (uint32_t)reader_arg_value(names->device, event->slots) : event->owner;
@@ -176,7 +180,7 @@ static void note_submit(struct replay_collector *collector, const struct reader_
 	}
 	command->has_device = true;
 	command->operation.kind = (uint8_t)kind;
-	map_set(&collector->ios, event->object_id, collector->requests.rows[request % REPLAY_MAP_ROWS].number);
+	map_set(&collector->ios, event->object_id, number);
 	enter_queue(collector, command);
 }
 
@@ -188,6 +192,8 @@ static void note_place(struct replay_collector *collector, const struct reader_e
 
 	if (!command)
 		return;
+	if (place->at_device && command->device_from == 0)
+		command->device_from = event->tick;
 	if (!command->has_block)
 		command->operation.block = reader_arg_value(place->block_index, event->slots);
 	command->has_block = true;
@@ -197,13 +203,18 @@ static void note_place(struct replay_collector *collector, const struct reader_e
 
 static void note_done(struct replay_collector *collector, const struct reader_event *event)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 	struct waiting *command = map_find(collector, &collector->ios, event->object_id);
 
 	if (!command)
 		return;
 	if (names->status && reader_arg_value(names->status, event->slots) != names->success)
 		command->operation.failed = true;
+	if (command->device_from && event->tick >= command->device_from) {
+		command->operation.device_known = true;
+		command->device_ticks += event->tick - command->device_from;
+	}
+	command->device_from = 0;
 	if (command->ends_with_io)
 		end_command(collector, command, event->tick);
 	map_clear(&collector->ios, event->object_id);
@@ -212,7 +223,7 @@ static void note_done(struct replay_collector *collector, const struct reader_ev
 /* An event of an SPDK target: one event has all about an I/O, and the command's end is its move to state 0. */
 static void note_spdk_event(struct replay_collector *collector, const struct reader_event *event)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 	struct waiting *command;
 
 	if (event->point == names->spdk_new) {
@@ -232,7 +243,7 @@ static void note_spdk_event(struct replay_collector *collector, const struct rea
 
 static void note_event(struct replay_collector *collector, const struct reader_event *event)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 
 	if (!event->point)
 		return;
@@ -270,7 +281,7 @@ static bool fill_blocks(struct replay_collector *collector, struct waiting *comm
 		collector->left_out.unplaced++;
 		return false;
 	}
-	if (!replay_kind_has_data(operation->kind) || collector->names.spdk_new)
+	if (!replay_kind_has_data(operation->kind) || collector->names->spdk_new)
 		return true;
 	if (operation->blocks > 0)
 		replay_learn_block_bytes(device, command->bytes, operation->blocks);
@@ -315,6 +326,10 @@ static bool take_first(struct replay_collector *collector, struct replay_operati
 	operation->start_ns = collector->last_ns = max_u64(collector->last_ns, start_ns);
 	operation->latency_ns = command->latency_known ? reader_ns_from_ticks(collector->reader, command->latency_ticks)
 						       : REPLAY_NO_LATENCY;
+	operation->device_known = operation->device_known && command->latency_known;
+	if (operation->device_known)
+		operation->device_ns = min_u64(reader_ns_from_ticks(collector->reader, command->device_ticks),
+					       operation->latency_ns);
 	if (!replay_operation_is_valid(operation, collector->queue_count, collector->device_count)) {
 		collector->left_out.unplaced++;
 		return false;
@@ -340,6 +355,8 @@ bool replay_collector_next(struct replay_collector *collector, struct replay_ope
 			return false;
 		} else if (reader_event_next(collector->events, &event)) {
 			note_event(collector, &event);
+		} else if (collector->file_index + 1 < collector->file_count) {
+			replay_use_file(collector, collector->file_index + 1);
 		} else {
 			collector->at_end = true;
 		}

@@ -15,6 +15,9 @@
  *
  * Of an SPDK target, TCP_REQ_NEW, BDEV_IO_START and BDEV_IO_DONE have the same, but no block size and no status.
  *
+ * A recording may be several files, as `fathom trace record --rotate` writes them. They are read one after the other, and
+ * a command may begin in one and end in another: ids of objects, owners and strings mean the same in all of them.
+ *
  * Operations come out in the order in which they began. One that has not ended delays those behind it, until 131072
  * wait; then it comes out without a latency. Memory is bounded for a file of any size and content.
  *
@@ -26,15 +29,19 @@
 #include "inspect/replay/operation.h"
 #include "inspect/trace/filter.h"
 
+enum { REPLAY_FILES_MAX = 64 };
+
 struct replay_collector;
 
 /*
- * Collect from `reader`, which is lent. `spec`: only commands of this owner and time (its other members are not used).
- * Pair: replay_collector_destroy(). Errors (explained): -ENODATA: the file lacks the events; -ENOMEM; those of
+ * Collect from `readers`, which are lent: the files of one recording in any order, 1 to REPLAY_FILES_MAX. `spec`: only
+ * commands of this owner and time (its other members are not used). Pair: replay_collector_destroy(). Errors (explained):
+ * -ENODATA: a file lacks the events; -EINVAL: the files are of several processes; -ENOMEM; those of
  * reader_filter_create().
  */
-MUST_CHECK int replay_collector_create(struct reader *reader, const struct reader_filter_spec *spec,
-				       struct replay_collector **collector_ret, struct fathom_fault *why);
+MUST_CHECK int replay_collector_create(struct reader *const *readers, uint32_t reader_count,
+				       const struct reader_filter_spec *spec, struct replay_collector **collector_ret,
+				       struct fathom_fault *why);
 /* Accepts NULL. */
 void replay_collector_destroy(struct replay_collector *collector);
 

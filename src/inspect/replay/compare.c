@@ -89,10 +89,16 @@ static void add_worst(struct comparison *comparison, const struct comparison_wor
 		*least = *worst;
 }
 
-static void add_latencies(struct comparison_pair *pair, uint64_t recorded_ns, uint64_t replayed_ns)
+static void add_latencies(struct comparison_pair *pair, const struct replay_operation *operation, uint64_t replayed_ns)
 {
-	histogram_add(&pair->recorded, recorded_ns);
+	histogram_add(&pair->recorded, operation->latency_ns);
 	histogram_add(&pair->replayed, replayed_ns);
+	if (!operation->device_known)
+		return;
+	pair->known_count++;
+	pair->known_device_ns += operation->device_ns;
+	pair->known_recorded_ns += operation->latency_ns;
+	pair->known_replayed_ns += replayed_ns;
 }
 
 int comparison_add(struct comparison *comparison, const struct comparison_result *result)
@@ -116,8 +122,8 @@ int comparison_add(struct comparison *comparison, const struct comparison_result
 	queue = queue_pair(comparison, operation->queue);
 	if (!queue)
 		return -ENOMEM;
-	add_latencies(&comparison->kinds[operation->kind], operation->latency_ns, result->replayed_ns);
-	add_latencies(queue, operation->latency_ns, result->replayed_ns);
+	add_latencies(&comparison->kinds[operation->kind], operation, result->replayed_ns);
+	add_latencies(queue, operation, result->replayed_ns);
 	if (result->replayed_ns > operation->latency_ns)
 		add_worst(comparison, &worst);
 	return 0;
@@ -127,6 +133,10 @@ static void merge_pair(struct comparison_pair *to, const struct comparison_pair 
 {
 	histogram_merge(&to->recorded, &from->recorded);
 	histogram_merge(&to->replayed, &from->replayed);
+	to->known_count += from->known_count;
+	to->known_device_ns += from->known_device_ns;
+	to->known_recorded_ns += from->known_recorded_ns;
+	to->known_replayed_ns += from->known_replayed_ns;
 }
 
 int comparison_merge(struct comparison *to, const struct comparison *from)
@@ -202,5 +212,79 @@ const char *comparison_sentence(const struct comparison *comparison, unsigned in
 		snprintf(how, sizeof(how), "as long as");
 	snprintf(text, COMPARISON_SENTENCE_BYTES, "%s took %s in the recording: p99 %" PRIu64 " us, was %" PRIu64 " us",
 		 replay_kind_plural(kind), how, own_us, recorded_us);
+	return text;
+}
+
+/* ---- where the difference is ---- */
+
+struct comparison_difference comparison_find_difference(const struct comparison_pair *pair, uint64_t round_trip_ns)
+{
+	struct comparison_difference found = { 0 };
+	double difference, elsewhere_ns;
+
+	if (pair->known_count == 0)
+		return found;
+	found.recorded_ns = pair->known_recorded_ns / pair->known_count;
+	found.device_ns = min_u64(pair->known_device_ns / pair->known_count, found.recorded_ns);
+	found.replayed_ns = pair->known_replayed_ns / pair->known_count;
+	found.replayed_ns -= min_u64(round_trip_ns, found.replayed_ns);
+	if ((double)found.replayed_ns > equal_to * (double)found.recorded_ns) {
+		found.where = COMPARISON_SLOWER;
+		return found;
+	}
+	if ((double)found.replayed_ns >= equal_from * (double)found.recorded_ns) {
+		found.where = COMPARISON_EQUAL;
+		return found;
+	}
+	difference = (double)(found.recorded_ns - found.replayed_ns);
+	elsewhere_ns = (double)(found.recorded_ns - found.device_ns);
+	found.where = COMPARISON_UNCLEAR;
+	if (difference - elsewhere_ns > difference / 2) {
+		found.where = COMPARISON_DEVICE;
+		found.least = (difference - elsewhere_ns) / difference;
+	} else if (difference - (double)found.device_ns > difference / 2) {
+		found.where = COMPARISON_ELSEWHERE;
+		found.least = (difference - (double)found.device_ns) / difference;
+	}
+	return found;
+}
+
+const char *comparison_where_key(enum comparison_where where)
+{
+	switch (where) {
+	case COMPARISON_DEVICE:
+		return "device";
+	case COMPARISON_ELSEWHERE:
+		return "elsewhere";
+	case COMPARISON_UNCLEAR:
+		return "unclear";
+	case COMPARISON_NOT_KNOWN:
+	case COMPARISON_EQUAL:
+	case COMPARISON_SLOWER:
+		break;
+	}
+	return NULL;
+}
+
+const char *comparison_difference_sentence(const struct comparison *comparison, unsigned int kind, uint64_t round_trip_ns,
+					   char text[COMPARISON_SENTENCE_BYTES])
+{
+	struct comparison_difference found = comparison_find_difference(&comparison->kinds[kind], round_trip_ns);
+	char lead[96];
+
+	if (!comparison_where_key(found.where))
+		return NULL;
+	if (found.where == COMPARISON_DEVICE)
+		snprintf(lead, sizeof(lead), "at least %d %% of the difference is the device of the recording",
+			 (int)(100 * found.least));
+	else if (found.where == COMPARISON_ELSEWHERE)
+		snprintf(lead, sizeof(lead), "at least %d %% of the difference is not the device of the recording",
+			 (int)(100 * found.least));
+	else
+		snprintf(lead, sizeof(lead), "the difference may be the device of the recording or the rest of it");
+	snprintf(text, COMPARISON_SENTENCE_BYTES,
+		 "%s: %s took %.0f us on average, %.0f us of them at the device; the replay took %.0f us", lead,
+		 replay_kind_plural(kind), (double)found.recorded_ns / NS_PER_US, (double)found.device_ns / NS_PER_US,
+		 (double)found.replayed_ns / NS_PER_US);
 	return text;
 }

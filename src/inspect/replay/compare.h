@@ -7,6 +7,10 @@
  *
  * The recording's latencies are those of the engine, from the command's capsule to the end of its response; the replay's
  * are those of the host. So a ratio is computed without the round trip, which is measured before the replay.
+ *
+ * Of a recording that took longer, the comparison says whether the difference is in its block device. A recording has the
+ * time of each operation at the device; the replay has only the whole. But the time outside the device can explain at most
+ * itself: what the difference exceeds it by is the device's for sure, whatever the target is. And the reverse.
  */
 #ifndef INSPECT_REPLAY_COMPARE_H
 #define INSPECT_REPLAY_COMPARE_H
@@ -23,6 +27,24 @@ enum {
 /* Latencies in ns. */
 struct comparison_pair {
 	struct histogram recorded, replayed;
+	/* sums of the operations whose time at the device is in the recording */
+	uint64_t known_count, known_device_ns, known_recorded_ns, known_replayed_ns;
+};
+
+enum comparison_where {
+	COMPARISON_NOT_KNOWN, /* the recording does not have the time at the device */
+	COMPARISON_EQUAL,
+	COMPARISON_SLOWER,    /* the replay took longer: the recording does not say where */
+	COMPARISON_DEVICE,    /* more than half of the difference is the device of the recording */
+	COMPARISON_ELSEWHERE, /* more than half of it is not */
+	COMPARISON_UNCLEAR,
+};
+
+/* Where the recording lost the time that the replay did not need. Averages in ns. */
+struct comparison_difference {
+	enum comparison_where where;
+	double least; /* of COMPARISON_DEVICE and _ELSEWHERE: the part of the difference that is there for sure */
+	uint64_t recorded_ns, device_ns, replayed_ns; /* replayed: without the round trip */
 };
 
 /* An operation that took much longer than in the recording. */
@@ -67,6 +89,10 @@ void comparison_sort(struct comparison *comparison);
  */
 double comparison_ratio(const struct comparison_pair *pair, uint32_t per_10000, uint64_t round_trip_ns);
 
+struct comparison_difference comparison_find_difference(const struct comparison_pair *pair, uint64_t round_trip_ns);
+/* "device", "elsewhere", "unclear"; NULL: it does not say. */
+const char *comparison_where_key(enum comparison_where where);
+
 enum { COMPARISON_SENTENCE_BYTES = 256 };
 /*
  * "reads took 1.9 times as long as in the recording: p99 812 us, was 430 us" into `text`, which is returned. Without the
@@ -74,5 +100,9 @@ enum { COMPARISON_SENTENCE_BYTES = 256 };
  */
 const char *comparison_sentence(const struct comparison *comparison, unsigned int kind, uint64_t round_trip_ns,
 				char text[COMPARISON_SENTENCE_BYTES]);
+/* "at least 98 % of the difference is the device of the recording: ..." into `text`.
+ * Returns `text`; NULL: the recording does not say. */
+const char *comparison_difference_sentence(const struct comparison *comparison, unsigned int kind, uint64_t round_trip_ns,
+					   char text[COMPARISON_SENTENCE_BYTES]);
 
 #endif

@@ -65,9 +65,9 @@ static json_t *describe(const struct replay_summary *summary)
 	json_t *object = json_object(), *kinds = json_object(), *left_out = json_object();
 
 	set_number(object, "incident", INCIDENT_VERSION);
-	json_object_set_new(
-		object, "encoding",
-		json_string("flags; since the operation before, ns; [queue]; [device]; place, blocks; [latency, ns]"));
+	json_object_set_new(object, "encoding",
+			    json_string("flags; since the operation before, ns; [queue]; [device]; place, blocks; "
+					"[latency, ns; time at the device, ns, plus 1]"));
 	if (summary->source[0])
 		json_object_set_new(object, "source", json_string(summary->source));
 	set_number(object, "operations", summary->operations);
@@ -201,7 +201,7 @@ static bool parse_all(const json_t *object, struct replay_summary *summary)
 int incident_parse_description(const struct incident_header *header, const char *text, size_t bytes,
 			       struct replay_summary *summary_ret, struct fathom_fault *why)
 {
-	struct replay_summary summary = { .operations = header->operations };
+	struct replay_summary summary = { .operations = header->operations, .lacks_device_times = header->version < 2 };
 	json_t *object;
 
 	if (bytes != header->description_bytes || sum(text, bytes) != header->description_crc)

@@ -86,12 +86,14 @@ int incident_decode_header(const uint8_t *bytes, size_t count, struct incident_h
 		return fault(why, -EBADMSG, "not an incident of `fathom replay extract`");
 	if (count < INCIDENT_HEADER_BYTES)
 		return fault(why, -EBADMSG, "the file ends within its header");
-	if (get_u32(bytes + 8) != INCIDENT_VERSION)
-		return fault(why, -EPROTONOSUPPORT, "version %" PRIu32 " of the format, and this program knows version %d",
+	if (get_u32(bytes + 8) == 0 || get_u32(bytes + 8) > INCIDENT_VERSION)
+		return fault(why, -EPROTONOSUPPORT,
+			     "version %" PRIu32 " of the format, and this program knows versions up to %d",
 			     get_u32(bytes + 8), INCIDENT_VERSION);
 	if (get_u32(bytes + 12) != INCIDENT_HEADER_BYTES || get_u32(bytes + 60) != sum(bytes, 60))
 		return fault(why, -EBADMSG, "the header is damaged");
 	*header_ret = (struct incident_header){
+		.version = get_u32(bytes + 8),
 		.operations = get_u64(bytes + 16),
 		.blocks_bytes = get_u64(bytes + 24),
 		.description_bytes = get_u32(bytes + 32),
@@ -163,6 +165,7 @@ bool incident_encoder_add(struct incident_encoder *encoder, const struct replay_
 	if (operation->latency_ns != REPLAY_NO_LATENCY) {
 		flags |= FLAG_LATENCY;
 		count += put_number(at + count, operation->latency_ns);
+		count += put_number(at + count, operation->device_known ? operation->device_ns + 1 : 0);
 	}
 	must(count <= INCIDENT_OPERATION_BYTES_MAX);
 	at[0] = flags;
@@ -226,6 +229,7 @@ int incident_decoder_begin(struct incident_decoder *decoder, const uint8_t *byte
 		.left = get_u32(bytes + 4),
 		.queue_count = summary->queue_count,
 		.device_count = summary->device_count,
+		.lacks_device_times = summary->lacks_device_times,
 	};
 	return 0;
 }
@@ -263,6 +267,22 @@ static bool get_place(struct incident_decoder *decoder, struct replay_operation 
 	return true;
 }
 
+/* The latency, and the time at the device plus 1; 0: not known. */
+static bool get_times(struct incident_decoder *decoder, struct replay_operation *operation)
+{
+	uint64_t number;
+
+	if (!get_number(decoder, REPLAY_TIME_NS_MAX, &operation->latency_ns))
+		return false;
+	if (decoder->lacks_device_times)
+		return true;
+	if (!get_number(decoder, REPLAY_TIME_NS_MAX + 1, &number))
+		return false;
+	operation->device_known = number > 0;
+	operation->device_ns = number > 0 ? number - 1 : 0;
+	return true;
+}
+
 static bool get_operation(struct incident_decoder *decoder, struct replay_operation *operation)
 {
 	uint64_t number, flags;
@@ -294,7 +314,7 @@ static bool get_operation(struct incident_decoder *decoder, struct replay_operat
 	operation->device = decoder->device;
 	if (operation->kind != REPLAY_FLUSH && !get_place(decoder, operation))
 		return false;
-	return !(flags & FLAG_LATENCY) || get_number(decoder, REPLAY_TIME_NS_MAX, &operation->latency_ns);
+	return !(flags & FLAG_LATENCY) || get_times(decoder, operation);
 }
 
 int incident_decoder_next(struct incident_decoder *decoder, struct replay_operation *operation_ret,

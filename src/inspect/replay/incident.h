@@ -23,19 +23,20 @@
 #include "inspect/replay/operation.h"
 
 enum {
-	INCIDENT_VERSION = 1,
+	INCIDENT_VERSION = 2, /* 1, without the time at the device, is read, too */
 	INCIDENT_HEADER_BYTES = 64,
 	INCIDENT_BLOCK_HEADER_BYTES = 32,
 	INCIDENT_PAYLOAD_BYTES_MAX = 1 << 16,
 	INCIDENT_BLOCK_BYTES_MAX = INCIDENT_BLOCK_HEADER_BYTES + INCIDENT_PAYLOAD_BYTES_MAX,
-	INCIDENT_OPERATION_BYTES_MAX = 48, /* flags, and six numbers of at most 10, 3, 3, 10, 5 and 10 bytes */
+	INCIDENT_OPERATION_BYTES_MAX = 56, /* flags, and seven numbers of at most 10, 3, 3, 10, 5, 10 and 10 bytes */
 	INCIDENT_DESCRIPTION_BYTES_MAX = 1 << 20,
 };
-static_assert(1 + 10 + 3 + 3 + 10 + 5 + 10 <= INCIDENT_OPERATION_BYTES_MAX, "the longest operation fits");
+static_assert(1 + 10 + 3 + 3 + 10 + 5 + 10 + 10 <= INCIDENT_OPERATION_BYTES_MAX, "the longest operation fits");
 
 /* ---- header ---- */
 
 struct incident_header {
+	uint32_t version; /* set by decoding; encoded is INCIDENT_VERSION */
 	uint64_t operations;
 	uint64_t blocks_bytes; /* of all blocks; the description is behind them */
 	uint32_t description_bytes;
@@ -87,6 +88,7 @@ struct incident_decoder {
 	uint64_t last_ns;
 	uint32_t left; /* operations */
 	uint32_t queue_count, device_count;
+	bool lacks_device_times;
 	uint16_t queue, device;
 	uint64_t ends[REPLAY_QUEUES_MAX];
 };

@@ -17,6 +17,7 @@ struct place_names {
 	const struct reader_point *point;     /* NULL: the file has none */
 	const struct reader_arg *block_index; /* never NULL beside a point */
 	const struct reader_arg *block_count; /* NULL: it has none */
+	bool at_device;			      /* from this event on, the device has the I/O */
 };
 
 /* The points and arguments of this file. */
@@ -39,7 +40,8 @@ struct event_names {
 struct waiting {
 	struct replay_operation operation; /* times are set when it comes out */
 	uint64_t begin_tick, latency_ticks;
-	uint32_t bytes; /* of its data */
+	uint64_t device_from, device_ticks; /* from: of the I/O that the device has; 0: none */
+	uint32_t bytes;			    /* of its data */
 	uint16_t owner;
 	bool has_device, has_block, has_ended, latency_known;
 	bool ends_with_io; /* a further range of an unmap */
@@ -82,11 +84,22 @@ struct device_row {
 	uint64_t blocks_used, operations;
 };
 
-struct replay_collector {
+/* A file of the recording. */
+struct collector_file {
 	struct reader *reader;
 	struct reader_events *events;
 	struct reader_filter *filter; /* NULL: all commands */
 	struct event_names names;
+};
+
+struct replay_collector {
+	struct collector_file files[REPLAY_FILES_MAX]; /* in the order of their events */
+	uint32_t file_count, file_index;
+	/* those of the present file */
+	struct reader *reader;
+	struct reader_events *events;
+	struct reader_filter *filter;
+	const struct event_names *names;
 	bool at_end;
 	uint64_t first, next; /* numbers of commands: those from first to next wait */
 	uint64_t base_tick, last_ns;
@@ -105,8 +118,8 @@ struct replay_collector {
 
 /* Find the points and arguments of a file. Errors (explained): -ENODATA. */
 MUST_CHECK int replay_learn_names(struct reader *reader, struct event_names *names_ret, struct fathom_fault *why);
-/* Learn namespaces and block sizes from the lives that the file keeps. */
-void replay_learn_devices(struct replay_collector *collector);
+/* Go on with the events of this file. */
+void replay_use_file(struct replay_collector *collector, uint32_t index);
 /* An I/O of `blocks` has `bytes` of data. */
 void replay_learn_block_bytes(struct known_device *device, uint64_t bytes, uint64_t blocks);
 void replay_note_register(struct replay_collector *collector, const struct reader_event *event);

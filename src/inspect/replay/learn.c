@@ -61,15 +61,21 @@ static void learn_kinds(struct event_names *names)
 
 static void learn_places(const struct reader *reader, struct event_names *names)
 {
-	static const char *const points[PLACE_POINTS] = { "bdev_io_dispatch", "bdev_io_range", "bdev_io_split",
-							  "bdev_io_hold" };
+	static const struct {
+		const char *name;
+		bool at_device;
+	} points[PLACE_POINTS] = { { "bdev_io_dispatch", true },
+				   { "bdev_io_range", false },
+				   { "bdev_io_split", true },
+				   { "bdev_io_hold", false } };
 
 	for (unsigned int i = 0; i < PLACE_POINTS; i++) {
-		const struct reader_point *point = reader_point_by_name(reader, points[i]);
+		const struct reader_point *point = reader_point_by_name(reader, points[i].name);
 		const struct reader_arg *block_index = point_arg(point, "block_index");
 
 		if (block_index)
-			names->places[i] = (struct place_names){ point, block_index, point_arg(point, "block_count") };
+			names->places[i] = (struct place_names){ point, block_index, point_arg(point, "block_count"),
+								 points[i].at_device };
 	}
 }
 
@@ -90,7 +96,7 @@ static bool learn_spdk_names(const struct reader *reader, struct event_names *na
 	names->done = reader_point_by_name(reader, "BDEV_IO_DONE");
 	names->type = point_arg(start, "type");
 	names->request = point_arg(start, "within");
-	names->places[0] = (struct place_names){ start, point_arg(start, "offset"), point_arg(start, "size") };
+	names->places[0] = (struct place_names){ start, point_arg(start, "offset"), point_arg(start, "size"), true };
 	memcpy(names->kinds, kinds, sizeof(kinds));
 	if (!names->spdk_new || !names->done || !names->type || !names->request || !names->places[0].block_index ||
 	    !names->places[0].block_count)
@@ -269,7 +275,7 @@ void replay_learn_block_bytes(struct known_device *device, uint64_t bytes, uint6
 
 void replay_note_register(struct replay_collector *collector, const struct reader_event *event)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 	uint64_t block_bytes = reader_arg_value(names->registered_block_bytes, event->slots);
 	struct known_device *device = know_device(collector,
 						  (uint32_t)reader_arg_value(names->registered_device, event->slots));
@@ -291,9 +297,9 @@ static struct known_device *find_exemplar_device(struct replay_collector *collec
 	struct reader_event event;
 
 	for (uint32_t i = 0; i < life->record_count; i++) {
-		if (reader_exemplar_event(collector->reader, life, i, &event) && event.point == collector->names.submit &&
+		if (reader_exemplar_event(collector->reader, life, i, &event) && event.point == collector->names->submit &&
 		    event.object_id == life->stories[1].id)
-			return know_device(collector, (uint32_t)reader_arg_value(collector->names.device, event.slots));
+			return know_device(collector, (uint32_t)reader_arg_value(collector->names->device, event.slots));
 	}
 	return NULL;
 }
@@ -308,13 +314,14 @@ static void learn_device(struct replay_collector *collector, const struct reader
 		return;
 	if (nsid > 0 && nsid < UINT32_MAX)
 		device->nsid = (uint32_t)nsid;
-	if (type < REPLAY_TYPES_MAX && replay_kind_has_data((unsigned int)collector->names.kinds[type]))
+	if (type < REPLAY_TYPES_MAX && replay_kind_has_data((unsigned int)collector->names->kinds[type]))
 		replay_learn_block_bytes(device, story_value(request, "length"), story_value(io, "block_count"));
 }
 
-void replay_learn_devices(struct replay_collector *collector)
+/* Learn namespaces and block sizes from the lives that the file keeps. */
+static void learn_devices(struct replay_collector *collector)
 {
-	const struct event_names *names = &collector->names;
+	const struct event_names *names = collector->names;
 	struct reader_exemplar_walk walk = { 0 };
 	struct reader_exemplar life;
 
@@ -327,29 +334,95 @@ void replay_learn_devices(struct replay_collector *collector)
 
 /* ---- the collector as a whole ---- */
 
-int replay_collector_create(struct reader *reader, const struct reader_filter_spec *spec,
-			    struct replay_collector **collector_ret, struct fathom_fault *why)
+void replay_use_file(struct replay_collector *collector, uint32_t index)
+{
+	struct collector_file *file = &collector->files[index];
+
+	collector->file_index = index;
+	collector->reader = file->reader;
+	collector->events = file->events;
+	collector->filter = file->filter;
+	collector->names = &file->names;
+	learn_devices(collector);
+}
+
+static int compare_files(const void *left, const void *right)
+{
+	const struct collector_file *a = left, *b = right;
+	uint64_t one = reader_latest_record(a->reader), other = reader_latest_record(b->reader);
+
+	return one < other ? -1 : one > other;
+}
+
+/* Are both of one run of one program? */
+static bool is_same_process(const struct reader_info *one, const struct reader_info *other)
+{
+	return one->pid == other->pid && one->start_tick == other->start_tick && one->tick_rate == other->tick_rate &&
+	       one->spdk == other->spdk && strcmp(one->build_id, other->build_id) == 0;
+}
+
+/* The times of all files, for times that count from the start or from the end. */
+static void find_span(const struct replay_collector *collector, struct reader_filter_spec *spec)
+{
+	struct reader *first = collector->files[0].reader, *last = collector->files[collector->file_count - 1].reader;
+	uint64_t start_ns, end_ns;
+
+	if (collector->file_count > 1 && reader_wall_ns(first, reader_info(first)->start_tick, &start_ns) == 0 &&
+	    reader_wall_ns(last, reader_now(last), &end_ns) == 0) {
+		spec->start_ns = start_ns;
+		spec->end_ns = end_ns;
+	}
+}
+
+static int open_file(struct collector_file *file, const struct reader_filter_spec *spec, struct fathom_fault *why)
+{
+	int rc = replay_learn_names(file->reader, &file->names, why);
+
+	if (rc == 0 && (spec->owner || spec->since || spec->until))
+		rc = reader_filter_create(file->reader, spec, &file->filter, why);
+	if (rc)
+		return rc;
+	rc = reader_events(file->reader, &file->events);
+	return rc ? fault(why, rc, "out of memory") : 0;
+}
+
+static int open_files(struct replay_collector *collector, const struct reader_filter_spec *spec, struct fathom_fault *why)
 {
 	struct reader_filter_spec wanted = { .owner = spec->owner, .since = spec->since, .until = spec->until };
+	const struct reader_info *first = reader_info(collector->files[0].reader);
+	int rc = 0;
+
+	for (uint32_t i = 1; i < collector->file_count; i++) {
+		const struct reader_info *info = reader_info(collector->files[i].reader);
+
+		if (info->spdk || !is_same_process(first, info))
+			return fault(why, -EINVAL, "%s and %s are not files of one recording", first->path, info->path);
+	}
+	qsort(collector->files, collector->file_count, sizeof(collector->files[0]), compare_files);
+	find_span(collector, &wanted);
+	for (uint32_t i = 0; i < collector->file_count && rc == 0; i++)
+		rc = open_file(&collector->files[i], &wanted, why);
+	return rc;
+}
+
+int replay_collector_create(struct reader *const *readers, uint32_t reader_count, const struct reader_filter_spec *spec,
+			    struct replay_collector **collector_ret, struct fathom_fault *why)
+{
 	struct replay_collector *collector = calloc(1, sizeof(*collector));
 	int rc = collector ? 0 : fault(why, -ENOMEM, "out of memory");
 
+	must(reader_count >= 1 && reader_count <= REPLAY_FILES_MAX);
 	if (rc)
 		return rc;
-	collector->reader = reader;
-	rc = replay_learn_names(reader, &collector->names, why);
-	if (rc == 0 && (wanted.owner || wanted.since || wanted.until))
-		rc = reader_filter_create(reader, &wanted, &collector->filter, why);
-	if (rc == 0) {
-		rc = reader_events(reader, &collector->events);
-		if (rc)
-			fill_fault(why, rc, "out of memory");
-	}
+	collector->file_count = reader_count;
+	for (uint32_t i = 0; i < reader_count; i++)
+		collector->files[i].reader = readers[i];
+	rc = open_files(collector, spec, why);
 	if (rc) {
 		replay_collector_destroy(collector);
 		return rc;
 	}
-	replay_learn_devices(collector);
+	replay_use_file(collector, 0);
 	*collector_ret = collector;
 	return 0;
 }
@@ -358,8 +431,10 @@ void replay_collector_destroy(struct replay_collector *collector)
 {
 	if (!collector)
 		return;
-	reader_events_free(collector->events);
-	reader_filter_destroy(collector->filter);
+	for (uint32_t i = 0; i < collector->file_count; i++) {
+		reader_events_free(collector->files[i].events);
+		reader_filter_destroy(collector->files[i].filter);
+	}
 	free(collector);
 }
 
@@ -371,7 +446,7 @@ static void copy_device_name(const struct replay_collector *collector, const str
 	const char *text;
 	size_t bytes;
 
-	if (collector->names.spdk_new) {
+	if (collector->names->spdk_new) {
 		if (reader_owner(collector->reader, (uint16_t)device->string, device->tick, &owner))
 			text_copy_words(name, REPLAY_NAME_BYTES, owner.text);
 		return;
@@ -418,10 +493,13 @@ int replay_collector_summary(const struct replay_collector *collector, bool name
 		.queue_count = collector->queue_count,
 		.device_count = collector->device_count,
 	};
-	struct reader_counts counts;
 
-	reader_events_counts(collector->events, &counts);
-	summary.records_missing = counts.missing + counts.torn;
+	for (uint32_t i = 0; i < collector->file_count; i++) {
+		struct reader_counts counts;
+
+		reader_events_counts(collector->files[i].events, &counts);
+		summary.records_missing += counts.missing + counts.torn;
+	}
 	memcpy(summary.kinds, collector->kinds, sizeof(summary.kinds));
 	if (names)
 		text_copy_words(summary.source, sizeof(summary.source), reader_info(collector->reader)->name);

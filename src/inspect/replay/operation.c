@@ -37,6 +37,9 @@ bool replay_operation_is_valid(const struct replay_operation *operation, uint32_
 		return false;
 	if (operation->latency_ns != REPLAY_NO_LATENCY && operation->latency_ns > REPLAY_TIME_NS_MAX)
 		return false;
+	if (operation->device_known &&
+	    (operation->latency_ns == REPLAY_NO_LATENCY || operation->device_ns > operation->latency_ns))
+		return false;
 	if (operation->kind == REPLAY_FLUSH)
 		return operation->block == 0 && operation->blocks == 0;
 	return operation->blocks >= 1 && operation->blocks <= REPLAY_BLOCKS_MAX;

@@ -40,6 +40,7 @@ enum replay_kind {
 struct replay_operation {
 	uint64_t start_ns;   /* since the first operation of the recording; never less than that of the one before */
 	uint64_t latency_ns; /* REPLAY_NO_LATENCY: unknown */
+	uint64_t device_ns;  /* the part of the latency at the block device; valid if device_known */
 	uint64_t block;	     /* the first; 0 for a flush */
 	uint32_t blocks;     /* 0 for a flush, else at least 1 */
 	uint16_t queue;	     /* index */
@@ -47,6 +48,7 @@ struct replay_operation {
 	uint8_t kind;
 	bool failed;  /* it ended with an error */
 	bool durable; /* a write that was flushed before it was answered (FUA) */
+	bool device_known;
 };
 
 /* A connection of a host. */
@@ -80,6 +82,7 @@ struct replay_summary {
 	uint64_t operations, span_ns;	/* span: from the first start to the last end */
 	uint64_t kinds[REPLAY_KINDS];
 	uint64_t records_missing; /* of the trace: the recording has gaps */
+	bool lacks_device_times;  /* the file's version does not have them */
 	struct replay_left_out left_out;
 	uint32_t queue_count, device_count;
 	struct replay_queue *queues;   /* owned */

@@ -49,7 +49,7 @@ int replay_extract(int argc, char **argv)
 
 	if (status != OPTIONS_RUN)
 		return status;
-	if (incident_write(options.file, &options, &summary, &why) != 0)
+	if (incident_write(&options, &summary, &why) != 0)
 		return replay_complain(why.text);
 	if (options.json) {
 		printf("{\"operations\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"queues\": %" PRIu32
@@ -305,7 +305,7 @@ int replay_show(int argc, char **argv)
 
 	if (status != OPTIONS_RUN)
 		return status;
-	if (incident_open(options.file, &options.choice, true, &file, &why) != 0)
+	if (incident_open(&options.files, &options.choice, true, &file, &why) != 0)
 		return replay_complain(why.text);
 	selection = calloc(1, sizeof(*selection));
 	shown = calloc(1, sizeof(*shown));

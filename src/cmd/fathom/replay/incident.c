@@ -13,7 +13,6 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/fathom/replay/replay.h"
-#include "inspect/replay/collect.h"
 
 /* Read up to `bytes` at `offset`; fewer at the end of the file. Errors: -errno. */
 static ssize_t read_at(int fd, void *to, size_t bytes, uint64_t offset)
@@ -85,19 +84,21 @@ static int write_description(const struct replay_summary *summary, int fd, uint6
 	return 0;
 }
 
-/* Write the operations of the trace `path` to `fd`. */
-static int write_trace(const char *path, const struct replay_choice *choice, bool names, struct incident_file *file,
-		       struct fathom_fault *why)
+/* Write the operations of the trace to the file. */
+static int write_trace(const struct replay_files *files, const struct replay_choice *choice, bool names,
+		       struct incident_file *file, struct fathom_fault *why)
 {
 	const struct reader_filter_spec spec = { .owner = choice->owner, .since = choice->from, .until = choice->to };
 	struct replay_collector *collector = NULL;
+	struct reader *readers[REPLAY_FILES_MAX] = { NULL };
 	uint64_t offset = INCIDENT_HEADER_BYTES;
-	struct reader *reader;
-	int rc = reader_open(path, &reader, why);
+	uint32_t count = 0;
+	int rc = 0;
 
-	if (rc)
-		return rc;
-	rc = replay_collector_create(reader, &spec, &collector, why);
+	for (; count < files->count && rc == 0; count += rc == 0)
+		rc = reader_open(files->paths[count], &readers[count], why);
+	if (rc == 0)
+		rc = replay_collector_create(readers, count, &spec, &collector, why);
 	if (rc == 0)
 		rc = write_blocks(collector, file->fd, &offset, why);
 	if (rc == 0) {
@@ -106,7 +107,8 @@ static int write_trace(const char *path, const struct replay_choice *choice, boo
 			fill_fault(why, rc, "out of memory");
 	}
 	replay_collector_destroy(collector);
-	reader_close(reader);
+	while (count > 0)
+		reader_close(readers[--count]);
 	if (rc)
 		return rc;
 	rc = write_description(&file->summary, file->fd, offset, &file->header, why);
@@ -115,8 +117,7 @@ static int write_trace(const char *path, const struct replay_choice *choice, boo
 	return rc;
 }
 
-int incident_write(const char *path, const struct replay_options *options, struct replay_summary *summary_ret,
-		   struct fathom_fault *why)
+int incident_write(const struct replay_options *options, struct replay_summary *summary_ret, struct fathom_fault *why)
 {
 	struct incident_file file = { .fd = -1 };
 	char temporary[PATH_MAX];
@@ -129,7 +130,7 @@ int incident_write(const char *path, const struct replay_options *options, struc
 	file.fd = mkostemp(temporary, O_CLOEXEC);
 	if (file.fd < 0)
 		return fault(why, -errno, "cannot create %s: %s", options->output, strerror(errno));
-	rc = write_trace(path, &options->choice, options->names, &file, why);
+	rc = write_trace(&options->files, &options->choice, options->names, &file, why);
 	if (rc == 0) {
 		rc = file_give_name(temporary, options->output, options->force);
 		if (rc)
@@ -192,9 +193,10 @@ static bool is_incident(int fd)
 	return read_at(fd, begin, sizeof(begin), 0) == sizeof(begin) && incident_recognise(begin, sizeof(begin));
 }
 
-int incident_open(const char *path, const struct replay_choice *choice, bool names, struct incident_file *file_ret,
-		  struct fathom_fault *why)
+int incident_open(const struct replay_files *files, const struct replay_choice *choice, bool names,
+		  struct incident_file *file_ret, struct fathom_fault *why)
 {
+	const char *path = files->paths[0];
 	struct incident_file file = { .fd = open(path, O_RDONLY | O_CLOEXEC) };
 	struct fathom_fault reason = { 0 };
 	int rc;
@@ -202,13 +204,15 @@ int incident_open(const char *path, const struct replay_choice *choice, bool nam
 	if (file.fd < 0)
 		return fault(why, -errno, "%s: %s", path, strerror(errno));
 	if (is_incident(file.fd)) {
-		rc = open_incident(&file, &reason);
+		rc = files->count > 1 ? fault(&reason, -EINVAL, "an incident is replayed alone, and %s is another file",
+					      files->paths[1])
+				      : open_incident(&file, &reason);
 	} else {
 		close(file.fd);
 		file.is_trace = true;
 		file.fd = rc = open_temporary(&reason);
 		if (rc >= 0)
-			rc = write_trace(path, choice, names, &file, &reason);
+			rc = write_trace(files, choice, names, &file, &reason);
 	}
 	if (rc < 0) {
 		if (file.fd >= 0)

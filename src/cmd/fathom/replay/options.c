@@ -160,10 +160,12 @@ static const struct option_row show_rows[] = {
 
 const struct option_table replay_extract_table = {
 	.name = "fathom replay extract",
-	.usage = "fathom replay extract FILE -o INCIDENT [OPTION...]",
+	.usage = "fathom replay extract FILE... -o INCIDENT [OPTION...]",
 	.about =
 		"Write the operations of hosts in a trace file to a small file that can be shared. It has the kind, place, "
-		"length, queue and times of each operation, and no data. Hosts and devices become numbers.",
+		"length, queue and times of each operation, and no data. Hosts and devices become numbers. Several files "
+		"are "
+		"those of one recording.",
 	OPTION_ROWS(extract_rows),
 	.operands = OPTION_FILES,
 	.more = "Exit status: 0: success; 2: an error.",
@@ -171,7 +173,7 @@ const struct option_table replay_extract_table = {
 
 const struct option_table replay_show_table = {
 	.name = "fathom replay show",
-	.usage = "fathom replay show FILE [OPTION...]",
+	.usage = "fathom replay show FILE... [OPTION...]",
 	.about = "Print what an incident, or a trace file, has for a replay: operations, rates, sizes, queues and devices.",
 	OPTION_ROWS(show_rows),
 	.operands = OPTION_FILES,
@@ -179,19 +181,21 @@ const struct option_table replay_show_table = {
 };
 
 static const struct option_command commands[] = {
-	{ "extract", "FILE", "write the operations of a trace to a small file without data", .run = replay_extract,
+	{ "extract", "FILE...", "write the operations of a trace to a small file without data", .run = replay_extract,
 	  .table = &replay_extract_table },
-	{ "show", "FILE", "print what a file has for a replay", .run = replay_show, .table = &replay_show_table },
+	{ "show", "FILE...", "print what a file has for a replay", .run = replay_show, .table = &replay_show_table },
 };
 
 const struct option_table replay_table = {
 	.name = "fathom replay",
-	.usage = "fathom replay FILE --against ADDRESS[:PORT] --nqn NQN [OPTION...]\n"
-		 "fathom replay extract FILE -o INCIDENT [OPTION...]\n"
-		 "fathom replay show FILE [OPTION...]",
+	.usage = "fathom replay FILE... --against ADDRESS[:PORT] --nqn NQN [OPTION...]\n"
+		 "fathom replay extract FILE... -o INCIDENT [OPTION...]\n"
+		 "fathom replay show FILE... [OPTION...]",
 	.about =
 		"Send the operations of a recording to a target again, with the queues, depths and times of the recording, "
-		"and compare the latencies. FILE is an incident, or a trace file of an engine. Operations that change data "
+		"and compare the latencies. FILE is an incident, or a trace file of an engine; several files are those of "
+		"one "
+		"recording, as `fathom trace record --rotate` writes them. Operations that change data "
 		"are left out unless --write is given; what is written then is a pattern.",
 	OPTION_COMMANDS(commands),
 	OPTION_ROWS(rows),
@@ -214,9 +218,10 @@ int replay_parse_options(const struct option_table *table, int argc, char **argv
 		return status;
 	if (at == argc)
 		return options_reject(table, "FILE is missing: an incident or a trace file");
-	if (argc - at > 1)
-		return options_reject(table, "unexpected argument \"%s\"", argv[at + 1]);
-	options->file = argv[at];
+	if (argc - at > REPLAY_FILES_MAX)
+		return options_reject(table, "%d files are too many: at most %d of a recording", argc - at,
+				      REPLAY_FILES_MAX);
+	options->files = (struct replay_files){ argv + at, (uint32_t)(argc - at) };
 	options->connect.address = options->address;
 	options->connect.service = options->service[0] ? options->service : NULL;
 	if (table == &replay_extract_table && !options->output)

@@ -75,7 +75,7 @@ static int open_all(struct replay *replay, struct fathom_fault *why)
 
 	if (!options->quiet)
 		options->connect.waiting = print_waiting_step;
-	rc = incident_open(options->file, &options->choice, true, &replay->file, why);
+	rc = incident_open(&options->files, &options->choice, true, &replay->file, why);
 	if (rc == 0)
 		rc = incident_select(&replay->file, &options->choice, &replay->selection, why);
 	if (rc)

@@ -23,6 +23,7 @@
 #include "base/must.h"
 #include "cmd/fathom/command.h"
 #include "fathom/initiator.h"
+#include "inspect/replay/collect.h"
 #include "inspect/replay/compare.h"
 #include "inspect/replay/incident.h"
 #include "inspect/replay/schedule.h"
@@ -51,9 +52,16 @@ struct replay_choice {
 	const char *device;
 };
 
+/* The files of one recording, or one incident. Borrowed from argv. */
+struct replay_files {
+	char *const *paths;
+	uint32_t count; /* 1 to REPLAY_FILES_MAX */
+};
+
 struct replay_options {
 	struct replay_choice choice;
-	const char *file, *output;
+	struct replay_files files;
+	const char *output;
 	const char *against;
 	struct fathom_connect_options connect;
 	char address[256], service[32]; /* of --against */
@@ -88,15 +96,15 @@ struct incident_file {
 };
 
 /*
- * Open an incident, or make one of the trace `path`. `choice` selects operations of a trace; those of an incident are
+ * Open an incident, or make one of a trace. `choice` selects operations of a trace; those of an incident are
  * selected by incident_stream_next(). `names`: keep the names of hosts and devices of a trace. Pair: incident_close().
  * Errors (explained): of files; -EBADMSG; -ENODATA.
  */
-MUST_CHECK int incident_open(const char *path, const struct replay_choice *choice, bool names,
+MUST_CHECK int incident_open(const struct replay_files *files, const struct replay_choice *choice, bool names,
 			     struct incident_file *file_ret, struct fathom_fault *why);
 void incident_close(struct incident_file *file);
-/* Write the trace `path` as an incident. Errors (explained): of files; as incident_open(). */
-MUST_CHECK int incident_write(const char *path, const struct replay_options *options, struct replay_summary *summary_ret,
+/* Write the trace of the options as an incident. Errors (explained): of files; as incident_open(). */
+MUST_CHECK int incident_write(const struct replay_options *options, struct replay_summary *summary_ret,
 			      struct fathom_fault *why);
 
 /* Reads the operations of a file, which is lent. Each reader has its own; zero it, then set `file` and `selection`. */

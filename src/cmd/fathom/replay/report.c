@@ -176,6 +176,8 @@ static void print_text(const struct replay *replay, const struct totals *totals)
 	for (unsigned int kind = 0; kind < REPLAY_KINDS; kind++) {
 		if (comparison->kinds[kind].recorded.count > 0)
 			puts(comparison_sentence(comparison, kind, round_trip_ns, text));
+		if (comparison_difference_sentence(comparison, kind, round_trip_ns, text))
+			puts(text);
 	}
 	printf("%" PRIu64 " operations in %.2f s (recorded: %.2f s)\n", totals->ended,
 	       (double)totals->longest_ns / NS_PER_SEC, (double)replay->file.summary.span_ns / NS_PER_SEC);
@@ -231,6 +233,19 @@ static json_t *pair_json(const struct comparison_pair *pair, uint64_t round_trip
 	return object;
 }
 
+/* null: the recording does not say where the difference is, or there is none. */
+static json_t *difference_json(const struct comparison *comparison, unsigned int kind, uint64_t round_trip_ns)
+{
+	struct comparison_difference found = comparison_find_difference(&comparison->kinds[kind], round_trip_ns);
+	char text[COMPARISON_SENTENCE_BYTES];
+
+	if (!comparison_difference_sentence(comparison, kind, round_trip_ns, text))
+		return json_null();
+	return json_pack("{ss sf ss sf sf sf}", "where", comparison_where_key(found.where), "at_least", found.least,
+			 "sentence", text, "recorded_us", us(found.recorded_ns), "device_us", us(found.device_ns),
+			 "replayed_us", us(found.replayed_ns));
+}
+
 static json_t *worst_json(const struct comparison *comparison)
 {
 	json_t *array = json_array();
@@ -252,13 +267,15 @@ static json_t *worst_json(const struct comparison *comparison)
 
 static json_t *comparison_json(const struct comparison *comparison, uint64_t round_trip_ns)
 {
-	json_t *object = json_object(), *kinds = json_object(), *queues = json_object(), *sentences = json_array();
+	json_t *object = json_object(), *kinds = json_object(), *queues = json_object(), *sentences = json_array(), *pair;
 	char text[COMPARISON_SENTENCE_BYTES];
 
 	for (unsigned int kind = 0; kind < REPLAY_KINDS; kind++) {
 		if (comparison->kinds[kind].recorded.count == 0)
 			continue;
-		json_object_set_new(kinds, replay_kind_name(kind), pair_json(&comparison->kinds[kind], round_trip_ns));
+		pair = pair_json(&comparison->kinds[kind], round_trip_ns);
+		json_object_set_new(pair, "difference", difference_json(comparison, kind, round_trip_ns));
+		json_object_set_new(kinds, replay_kind_name(kind), pair);
 		json_array_append_new(sentences, json_string(comparison_sentence(comparison, kind, round_trip_ns, text)));
 	}
 	for (uint32_t i = 0; i < comparison->queue_count; i++) {

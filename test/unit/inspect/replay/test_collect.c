@@ -138,7 +138,7 @@ static uint32_t collect(const struct reader_filter_spec *spec)
 	uint32_t count = 0;
 
 	assert_int_equal(reader_open(path, &reader, &why), 0);
-	assert_int_equal(replay_collector_create(reader, spec, &collector, &why), 0);
+	assert_int_equal(replay_collector_create(&reader, 1, spec, &collector, &why), 0);
 	while (replay_collector_next(collector, &found[count])) {
 		count++;
 		assert_true(count < ARRAY_COUNT(found));
@@ -184,6 +184,8 @@ static void a_command_has_its_kind_place_length_and_times(void **state)
 	assert_near(found[0].latency_ns, 100);
 	assert_near(found[1].start_ns, 150);
 	assert_near(found[1].latency_ns, 30);
+	assert_true(found[0].device_known);
+	assert_near(found[0].device_ns, 100);
 	assert_int_equal(summary.queue_count, 1);
 	assert_int_equal(summary.queues[0].qid, 3);
 	assert_string_equal(summary.queues[0].host, "nqn.host-a");
@@ -255,6 +257,26 @@ static void the_ranges_of_an_unmap_are_operations_and_the_flush_of_a_durable_wri
 	assert_place(&found[3], REPLAY_WRITE, 30, 1);
 	assert_true(found[3].durable);
 	assert_near(found[3].latency_ns, 40);
+	assert_near(found[3].device_ns, 40); /* the flush is a part of the write */
+}
+
+static void only_the_time_behind_the_dispatch_is_at_the_device(void **state)
+{
+	receive(0, 4096);
+	pass(70); /* waits for a buffer, say */
+	submit(0, IO_TYPE_READ, disk, 8, 8);
+	pass(20);
+	end_io(0, IO_SUCCESS);
+	pass(5);
+	answer(0);
+	receive(1, 512);
+	submit(1, IO_TYPE_READ, disk, 1, 1);
+	pass(10);
+	answer(1); /* its end at the device is not recorded */
+	assert_int_equal(collect(&all), 2);
+	assert_near(found[0].latency_ns, 95);
+	assert_near(found[0].device_ns, 20);
+	assert_false(found[1].device_known);
 }
 
 static void queues_hosts_and_devices_are_distinguished(void **state)
@@ -302,7 +324,7 @@ static void names_are_left_out_unless_wanted(void **state)
 
 	command(0, IO_TYPE_READ, 1, 1, 10);
 	assert_int_equal(reader_open(path, &reader, &why), 0);
-	assert_int_equal(replay_collector_create(reader, &all, &collector, &why), 0);
+	assert_int_equal(replay_collector_create(&reader, 1, &all, &collector, &why), 0);
 	while (replay_collector_next(collector, &operation))
 		;
 	replay_summary_deinit(&summary);
@@ -331,7 +353,7 @@ static void collect_damaged(const uint8_t *bytes, size_t count)
 	assert_int_equal(fwrite(bytes, 1, count, file), count);
 	fclose(file);
 	if (reader_open(copy, &reader, &why) == 0) {
-		if (replay_collector_create(reader, &all, &collector, &why) == 0) {
+		if (replay_collector_create(&reader, 1, &all, &collector, &why) == 0) {
 			while (replay_collector_next(collector, &operation))
 				assert_true(replay_operation_is_valid(&operation, REPLAY_QUEUES_MAX, REPLAY_DEVICES_MAX));
 			assert_int_equal(replay_collector_summary(collector, true, &damaged), 0);
@@ -396,6 +418,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			the_ranges_of_an_unmap_are_operations_and_the_flush_of_a_durable_write_is_not, open_trace,
 			close_trace),
+		cmocka_unit_test_setup_teardown(only_the_time_behind_the_dispatch_is_at_the_device, open_trace,
+						close_trace),
 		cmocka_unit_test_setup_teardown(queues_hosts_and_devices_are_distinguished, open_trace, close_trace),
 		cmocka_unit_test_setup_teardown(commands_without_a_device_are_no_operations, open_trace, close_trace),
 		cmocka_unit_test_setup_teardown(names_are_left_out_unless_wanted, open_trace, close_trace),

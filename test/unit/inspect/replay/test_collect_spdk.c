@@ -60,7 +60,7 @@ static void an_spdk_target_gives_the_same_without_a_block_size(void **state)
 	command(FORGOTTEN, READ, 6, 1, 30); /* the file has no text of this connection */
 	command(FORGOTTEN, READ, 7, 1, 30);
 	reader = rig_open(&file, path);
-	assert_int_equal(replay_collector_create(reader, &(struct reader_filter_spec){ 0 }, &collector, &why), 0);
+	assert_int_equal(replay_collector_create(&reader, 1, &(struct reader_filter_spec){ 0 }, &collector, &why), 0);
 	while (count < ARRAY_COUNT(found) && replay_collector_next(collector, &found[count]))
 		count++;
 	assert_int_equal(count, 6);
@@ -69,6 +69,8 @@ static void an_spdk_target_gives_the_same_without_a_block_size(void **state)
 	assert_int_equal(found[0].block, 1234);
 	assert_int_equal(found[0].blocks, 8);
 	assert_in_range(found[0].latency_ns, 50 * us, 51 * us);
+	assert_true(found[0].device_known);
+	assert_in_range(found[0].device_ns, 50 * us, 51 * us);
 	assert_int_equal(found[1].kind, REPLAY_WRITE);
 	assert_int_equal(found[1].blocks, 16);
 	assert_in_range(found[1].start_ns, 51 * us, 52 * us);

@@ -82,6 +82,80 @@ static void a_faster_target_is_called_faster(void **state)
 	comparison_destroy(comparison);
 }
 
+/* Add `count` reads: recorded, of that at the device, and replayed, in microseconds. */
+static void add_known(struct comparison *comparison, int count, uint64_t recorded_us, uint64_t device_us,
+		      uint64_t replayed_us)
+{
+	const struct replay_operation operation = { .latency_ns = recorded_us * 1000,
+						    .device_ns = device_us * 1000,
+						    .device_known = true };
+
+	for (int i = 0; i < count; i++)
+		assert_int_equal(add_result(comparison, &operation, 1, replayed_us * 1000, false), 0);
+}
+
+static enum comparison_where where(const struct comparison *comparison, uint64_t round_trip_us, double *least_ret)
+{
+	struct comparison_difference found = comparison_find_difference(&comparison->kinds[REPLAY_READ],
+									round_trip_us * 1000);
+
+	*least_ret = found.least;
+	return found.where;
+}
+
+static void a_difference_that_the_rest_cannot_explain_is_the_device(void **state)
+{
+	struct comparison *comparison = make(), *other = make();
+	char text[COMPARISON_SENTENCE_BYTES];
+	double least;
+
+	add_known(comparison, 5, 1000, 990, 110);
+	add_known(other, 5, 1000, 990, 110);
+	assert_int_equal(comparison_merge(comparison, other), 0);
+	assert_int_equal(where(comparison, 10, &least), COMPARISON_DEVICE);
+	assert_true(least > 0.988 && least < 0.989); /* 900 us less, of which 10 us can be something else */
+	assert_string_equal(
+		comparison_difference_sentence(comparison, REPLAY_READ, 10000, text),
+		"at least 98 % of the difference is the device of the recording: reads took 1000 us on average, 990 us "
+		"of them at the device; the replay took 100 us");
+	comparison_destroy(comparison);
+	comparison_destroy(other);
+}
+
+static void a_difference_that_the_device_cannot_explain_is_elsewhere(void **state)
+{
+	struct comparison *comparison = make();
+	char text[COMPARISON_SENTENCE_BYTES];
+	double least;
+
+	add_known(comparison, 5, 1000, 50, 100);
+	assert_int_equal(where(comparison, 0, &least), COMPARISON_ELSEWHERE);
+	assert_true(least > 0.94 && least < 0.95);
+	assert_non_null(strstr(comparison_difference_sentence(comparison, REPLAY_READ, 0, text),
+			       "at least 94 % of the difference is not the device of the recording: "));
+	comparison_destroy(comparison);
+}
+
+static void a_difference_says_nothing_that_is_not_sure(void **state)
+{
+	struct comparison *comparison = make();
+	char text[COMPARISON_SENTENCE_BYTES];
+	double least;
+
+	assert_int_equal(where(comparison, 0, &least), COMPARISON_NOT_KNOWN);
+	add(comparison, REPLAY_READ, 1000, 100, 1); /* without the time at the device */
+	assert_int_equal(where(comparison, 0, &least), COMPARISON_NOT_KNOWN);
+	add_known(comparison, 1, 1000, 500, 100);
+	assert_int_equal(where(comparison, 0, &least), COMPARISON_UNCLEAR);
+	assert_non_null(strstr(comparison_difference_sentence(comparison, REPLAY_READ, 0, text), "may be the device"));
+	add_known(comparison, 100, 100, 99, 100);
+	assert_int_equal(where(comparison, 0, &least), COMPARISON_EQUAL);
+	add_known(comparison, 100, 100, 99, 1000);
+	assert_int_equal(where(comparison, 0, &least), COMPARISON_SLOWER);
+	assert_null(comparison_difference_sentence(comparison, REPLAY_READ, 0, text));
+	comparison_destroy(comparison);
+}
+
 static void failed_and_unfinished_operations_are_not_compared(void **state)
 {
 	struct replay_operation operation = { .latency_ns = 1000, .failed = true };
@@ -150,6 +224,9 @@ int main(void)
 		cmocka_unit_test(a_slower_target_is_called_slower),
 		cmocka_unit_test(the_round_trip_does_not_count),
 		cmocka_unit_test(a_faster_target_is_called_faster),
+		cmocka_unit_test(a_difference_that_the_rest_cannot_explain_is_the_device),
+		cmocka_unit_test(a_difference_that_the_device_cannot_explain_is_elsewhere),
+		cmocka_unit_test(a_difference_says_nothing_that_is_not_sure),
 		cmocka_unit_test(failed_and_unfinished_operations_are_not_compared),
 		cmocka_unit_test(the_ten_largest_differences_are_kept_over_all_threads),
 		cmocka_unit_test(operations_that_one_stall_delayed_are_one_entry),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file format: what is encoded is decoded, the bytes of version 1 stay, and every damage is found. */
+/* The file format: what is encoded is decoded, the bytes of each version stay, and every damage is found. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +42,8 @@ static void assert_equal_operations(const struct replay_operation *a, const stru
 	assert_int_equal(a->kind, b->kind);
 	assert_int_equal(a->failed, b->failed);
 	assert_int_equal(a->durable, b->durable);
+	assert_int_equal(a->device_known, b->device_known);
+	assert_int_equal(a->device_ns, b->device_ns);
 }
 
 /* ---- blocks ---- */
@@ -62,6 +64,9 @@ static struct replay_operation random_operation(struct random *random, uint64_t 
 
 	if (operation.kind == REPLAY_FLUSH)
 		operation.block = operation.blocks = 0;
+	operation.device_known = operation.latency_ns != REPLAY_NO_LATENCY && random_below(random, 3);
+	if (operation.device_known)
+		operation.device_ns = random_below(random, operation.latency_ns + 1);
 	return operation;
 }
 
@@ -163,9 +168,9 @@ static void a_queue_that_the_description_lacks_is_refused(void **state)
 
 /* ---- the file as a whole ---- */
 
-static void version_1_has_these_bytes(void **state)
+static void version_2_has_these_bytes(void **state)
 {
-	static const uint8_t numbers[] = { 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+	static const uint8_t numbers[] = { 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
 	static const struct replay_operation operations[] = {
 		{ .latency_ns = 1000000, .block = 128, .blocks = 8 },
 		{ .start_ns = 1000,
@@ -176,10 +181,38 @@ static void version_1_has_these_bytes(void **state)
 		  .kind = REPLAY_WRITE,
 		  .failed = true,
 		  .durable = true },
+		{ .start_ns = 1000, .latency_ns = 300, .block = 8, .blocks = 1, .device_ns = 200, .device_known = true },
 	};
 	static const uint8_t payload[] = {
-		0x20, 0x00, 0x80, 0x02, 0x08, 0xc0, 0x84, 0x3d,	      /* flags; 0 ns; place; 8 blocks; 1000000 ns */
-		0x59, 0xe8, 0x07, 0x01, 0xc0, 0x84, 0x3d, 0x80, 0x08, /* flags; 1000 ns; queue; place; 1024 blocks */
+		0x20,
+		0x00,
+		0x80,
+		0x02,
+		0x08,
+		0xc0,
+		0x84,
+		0x3d,
+		0x00, /* flags; 0 ns; place; 8 blocks; 1000000 ns; not known */
+		0x59,
+		0xe8,
+		0x07,
+		0x01,
+		0xc0,
+		0x84,
+		0x3d,
+		0x80,
+		0x08, /* flags; 1000 ns; queue; place; 1024 blocks */
+		/* flags; 0 ns; queue; place: 128 back; 1 block; 300 ns; 200 ns plus 1 */
+		0x60,
+		0x00,
+		0x00,
+		0xff,
+		0x01,
+		0x01,
+		0xac,
+		0x02,
+		0xc9,
+		0x01,
 	};
 
 	incident_encoder_init(&encoder);
@@ -189,6 +222,32 @@ static void version_1_has_these_bytes(void **state)
 	assert_memory_equal(encoder.bytes + INCIDENT_BLOCK_HEADER_BYTES, payload, sizeof(payload));
 	assert_int_equal(encoder.bytes[0], sizeof(payload));
 	assert_memory_equal(encoder.bytes + 4, numbers, sizeof(numbers));
+}
+
+/* A block of version 1, which has no times at the device. */
+static void version_1_is_read(void **state)
+{
+	static const uint8_t block[] = {
+		0x11, 0,    0,	  0,	2,    0,    0,	  0,	0,    0,    0,	  0,	0,    0,    0,	  0,	0,
+		0,    0,    0,	  0,	0,    0,    0,	  0x3a, 0xce, 1,    0xcf, 0x94, 0x0e, 0xb0, 0x7d, 0x20, 0x00,
+		0x80, 0x02, 0x08, 0xc0, 0x84, 0x3d, 0x59, 0xe8, 0x07, 0x01, 0xc0, 0x84, 0x3d, 0x80, 0x08,
+	};
+	struct replay_summary summary = make_summary(2, 1);
+	struct replay_operation operation;
+
+	summary.lacks_device_times = true;
+	assert_int_equal(incident_decoder_begin(&decoder, block, sizeof(block), 0, &summary, NULL), 0);
+	assert_int_equal(incident_decoder_next(&decoder, &operation, NULL), 1);
+	assert_int_equal(operation.latency_ns, 1000000);
+	assert_int_equal(operation.block, 128);
+	assert_false(operation.device_known);
+	assert_int_equal(incident_decoder_next(&decoder, &operation, NULL), 1);
+	assert_int_equal(operation.latency_ns, REPLAY_NO_LATENCY);
+	assert_int_equal(operation.block, 500000);
+	assert_int_equal(operation.queue, 1);
+	assert_true(operation.durable);
+	assert_int_equal(incident_decoder_next(&decoder, &operation, NULL), 0);
+	replay_summary_deinit(&summary);
 }
 
 static void a_header_comes_back_and_damage_is_found(void **state)
@@ -201,7 +260,7 @@ static void a_header_comes_back_and_damage_is_found(void **state)
 	struct fathom_fault why;
 
 	incident_encode_header(&header, bytes);
-	assert_memory_equal(bytes, "FATHOMRP\1\0\0\0\x40\0\0\0", 16);
+	assert_memory_equal(bytes, "FATHOMRP\2\0\0\0\x40\0\0\0", 16);
 	assert_true(incident_recognise(bytes, sizeof(bytes)));
 	assert_int_equal(incident_decode_header(bytes, sizeof(bytes), &again, &why), 0);
 	assert_int_equal(again.operations, 77);
@@ -213,16 +272,17 @@ static void a_header_comes_back_and_damage_is_found(void **state)
 		assert_int_not_equal(incident_decode_header(bytes, sizeof(bytes), &again, &why), 0);
 		bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
 	}
-	bytes[8] = 2;
+	assert_int_equal(again.version, 2);
+	bytes[8] = 3;
 	assert_int_equal(incident_decode_header(bytes, sizeof(bytes), &again, &why), -EPROTONOSUPPORT);
-	assert_non_null(strstr(why.text, "version 2"));
+	assert_non_null(strstr(why.text, "version 3"));
 	assert_int_equal(incident_decode_header(bytes, 20, &again, &why), -EBADMSG);
 }
 
 static void a_description_comes_back(void **state)
 {
 	struct replay_summary summary = make_summary(3, 2), again;
-	struct incident_header header = { .operations = 30 };
+	struct incident_header header = { .version = 2, .operations = 30 };
 	struct fathom_fault why;
 	size_t bytes;
 	char *text;
@@ -250,6 +310,11 @@ static void a_description_comes_back(void **state)
 	assert_int_equal(again.span_ns, 123456789);
 	assert_int_equal(again.left_out.partial, 4);
 	assert_int_equal(again.records_missing, 5);
+	assert_false(again.lacks_device_times);
+	replay_summary_deinit(&again);
+	header.version = 1;
+	assert_int_equal(incident_parse_description(&header, text, bytes, &again, &why), 0);
+	assert_true(again.lacks_device_times);
 	replay_summary_deinit(&again);
 	assert_int_equal(incident_parse_description(&header, text, bytes - 1, &again, &why), -EBADMSG);
 	header.operations = 31; /* the kinds have 30 */
@@ -279,7 +344,8 @@ int main(void)
 		cmocka_unit_test(an_empty_block_is_not_written),
 		cmocka_unit_test(each_changed_bit_of_a_block_is_found),
 		cmocka_unit_test(a_queue_that_the_description_lacks_is_refused),
-		cmocka_unit_test(version_1_has_these_bytes),
+		cmocka_unit_test(version_2_has_these_bytes),
+		cmocka_unit_test(version_1_is_read),
 		cmocka_unit_test(a_header_comes_back_and_damage_is_found),
 		cmocka_unit_test(a_description_comes_back),
 		cmocka_unit_test(a_file_without_names_has_none),
