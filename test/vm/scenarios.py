@@ -76,10 +76,15 @@ class HostScenarios:
     def setUpClass(cls):
         try:
             cls.check_needs()
-            cls.host = guest.boot()
+            cls.host = cls.boot()
         except kernel.Missing as missing:
             raise unittest.SkipTest(str(missing)) from None
         cls.addClassCleanup(cls.host.close)
+
+    @classmethod
+    def boot(cls):
+        """A guest for all tests of the class."""
+        return guest.boot()
 
     @classmethod
     def check_needs(cls):
