@@ -157,6 +157,15 @@ class Look(LookTest):
                 top.press("q")
                 self.assertEqual(top.wait_exit(), 0)
 
+    def test_terminals_without_a_screen_are_refused_with_the_way_out(self):
+        engine = self.serving_engine()
+        for name, problem in (("dumb", 'the terminal "dumb" cannot place its cursor; set TERM, or use --batch'),
+                              ("none-such", 'the terminal "none-such" is unknown; set TERM, or use --batch')):
+            top = self.top(engine.sock, env={"TERM": name}, columns=100)
+            self.assertEqual(top.wait_exit(), 2)
+            self.assertIn(problem, top.text)
+            self.assertIn("m0 ", run(FATHOM, "top", "-b", "-t", "-n", 1, "--tab", "volumes", engine.sock, env={**os.environ, "TERM": name}).stdout)
+
     def test_bars_are_ascii_without_utf8(self):
         engine = self.engine_with_slow_disk()
         self.load(engine, 2, SLOW_HOST, "--depth", 2)

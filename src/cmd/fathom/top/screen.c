@@ -360,11 +360,30 @@ static void deinit_screen(struct top_screen *screen, struct top_link *link)
 		free(screen->views[tab].selected);
 }
 
+/* Does the terminal have this capability? */
+static bool has_string(const char *capability)
+{
+	const char *text = tigetstr(capability);
+
+	return text && text != (const char *)-1;
+}
+
 static bool begin_curses(enum top_color color)
 {
+	const char *name = getenv("TERM"), *problem = NULL;
+
 	setlocale(LC_CTYPE, ""); /* only this category: numbers keep their decimal point */
-	if (!newterm(NULL, stdout, stdin))
+	if (!newterm(NULL, stdout, stdin)) {
+		problem = "is unknown";
+	} else if (!has_string("cup")) { /* such as "dumb", of a shell in an editor */
+		endwin();
+		problem = "cannot place its cursor";
+	}
+	if (problem) {
+		fprintf(stderr, "fathom top: the terminal \"%s\" %s; set TERM, or use --batch\n", name ? name : "",
+			problem);
 		return false;
+	}
 	cbreak();
 	noecho();
 	nonl();
@@ -380,7 +399,6 @@ int top_screen(const struct top_options *options, struct top_link *link)
 	struct top_screen screen;
 
 	if (!begin_curses(options->color)) {
-		fprintf(stderr, "fathom top: the terminal \"%s\" is unknown; set TERM, or use --batch\n", getenv("TERM"));
 		top_link_close(link);
 		return EXIT_USAGE;
 	}
