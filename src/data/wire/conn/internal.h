@@ -73,6 +73,7 @@ struct tcp_mark {
 /* kernel_info.c */
 struct tcp_kernel_info {
 	struct sock_info info;	  /* as read at `tick` */
+	uint64_t way_us;	  /* of info.window_closed_us: while bytes were on their way */
 	uint64_t tick;		  /* 0: never read */
 	struct tcp_mark recorded; /* at the latest tcp_info record */
 	uint64_t send_position;	  /* at the latest sample */

@@ -7,11 +7,16 @@
  * its wait: the record tcp_waited, which is kept with the request if it is slow. The wait begins with a mark in the
  * request: the counters at that time.
  *
+ * On a long way the window of a host that reads is full, too, until the acknowledgement arrives, one round trip later. So
+ * of the time that the kernel counts between two readings, one round trip is the network's. While acknowledgements arrive,
+ * requests end and the counters are read.
+ *
  * Reading the counters is a system call of a microsecond. Counters that are younger than INFO_AGE_NS are used again, so a
  * connection costs at most a thousand calls per second, and one per second if no request waits. The kernel's times are no
- * more exact.
+ * more exact. While tcp_waited is not recorded, there is no mark, so waits cost no call.
  */
 #include "base/clock.h"
+#include "base/observe/trace/points.gen.h"
 #include "base/reactor/reactor.h"
 #include "data/wire/conn/internal.h"
 #include "data/wire/conn/probes.gen.h"
@@ -29,6 +34,7 @@ enum {
 static bool refresh(struct tcp_conn *conn, uint64_t now)
 {
 	struct tcp_kernel_info *kernel = &conn->kernel;
+	uint64_t closed_us = kernel->info.window_closed_us;
 
 	now &= ~TICK_SHARED;
 	if (kernel->tick != 0 && now < kernel->tick + clock_ticks_from_ns(INFO_AGE_NS))
@@ -36,6 +42,7 @@ static bool refresh(struct tcp_conn *conn, uint64_t now)
 	if (!conn->sock || !conn->sock->ops->info(conn->sock, &kernel->info))
 		return false;
 	kernel->tick = now;
+	kernel->way_us += min_u64(kernel->info.window_closed_us - closed_us, kernel->info.rtt_min_us);
 	return true;
 }
 
@@ -44,7 +51,7 @@ static struct tcp_mark current_mark(const struct tcp_kernel_info *kernel)
 	return (struct tcp_mark){
 		.tick = kernel->tick,
 		.busy_us = (uint32_t)kernel->info.busy_us,
-		.closed_us = (uint32_t)kernel->info.window_closed_us,
+		.closed_us = (uint32_t)(kernel->info.window_closed_us - kernel->way_us),
 		.recovery_us = (uint32_t)kernel->info.recovery_us,
 		.lost = kernel->info.retransmits + kernel->info.reordered,
 	};
@@ -63,7 +70,7 @@ static void record(struct tcp_conn *conn, uint64_t now)
 
 void tcp_kernel_info_begin(struct tcp_req *treq, uint64_t now)
 {
-	if (treq->mark.tick == 0 && refresh(treq->conn, now))
+	if (treq->mark.tick == 0 && trace_wanted(TRACE_POINT_TCP_WAITED) && refresh(treq->conn, now))
 		treq->mark = current_mark(&treq->conn->kernel);
 }
 
