@@ -253,6 +253,30 @@ class Blaming(EngineTest):
         self.assertIn('is our CPU (reactor_0 ran "reactor_hold"): 4 writes waited ', answer["sentence"])
         self.assertIn("poller_slow", answer["next"][0])
 
+    def test_a_mixture_is_split_into_its_causes(self):
+        """A host sends the data of its writes late, and then the device is slow."""
+        engine = self.start("--num-trace-entries", str(1 << 20))     # a device that delays keeps its reactor awake, which is recorded
+        engine.rpc("bdev_error_inject_error", name="EE_Disk1", io_type="write", error_type="delay", delay_us=2 * SLOW_MS * 1000, num=4)
+        io = self.connect(engine)
+        for cid in range(4):
+            command = bytearray(write(cid, 65536, 128 * cid))
+            command[4] = 2      # the namespace
+            io.s.sendall(hostile.capsule(bytes(command)))
+        r2ts = [io.pdu() for _ in range(4)]
+        self.wait_in_stage(engine, "TRANSFER_IN")
+        for pdu in r2ts:
+            io.s.sendall(hostile.h2c_data(pdu, bytes(65536)))
+        for _ in range(4):
+            self.assertEqual(io.response()[1], 0)
+        self.wait_until_idle(engine)
+        answer = self.blame(engine, "EE_Disk1", "--slow", f"{SLOW_MS}ms")
+        rows = {row["cause"]: row for row in answer["causes"]}
+        self.assertEqual((answer["requests"], rows["host"]["stage"], rows["disk"]["stage"]), (4, "TRANSFER_IN", "DISPATCHED"), answer)
+        self.assertIn(answer["cause"], ("host", "disk"))
+        self.assertGreaterEqual(rows["host"]["us"], 4 * SLOW_MS * 1000 * 0.9)
+        self.assertGreaterEqual(rows["disk"]["us"], 4 * 2 * SLOW_MS * 1000)
+        self.assertAlmostEqual(sum(row["us"] for row in rows.values()), answer["us"], delta=1)
+
     def test_exhausted_buffers_are_blamed(self):
         """Connections of a host share its buffers. The first reads of each hold them at a slow device, so most reads of the last one wait."""
         engine = self.start()

@@ -88,6 +88,17 @@ static const char *device_of(struct blame *blame, const struct reader_exemplar *
 	return owner_text(blame, exemplar->stories[1].owner, exemplar->stories[1].begin_tick);
 }
 
+/* Owners of SPDK's target are named "bdev_NAME". */
+static bool is_volume(const struct blame *blame, const char *device)
+{
+	static const char prefix[] = "bdev_";
+
+	if (strcmp(device, blame->volume) == 0)
+		return true;
+	return reader_info(blame->reader)->spdk && strncmp(device, prefix, strlen(prefix)) == 0 &&
+	       strcmp(device + strlen(prefix), blame->volume) == 0;
+}
+
 static bool is_of_query(const void *ctx, const struct reader_exemplar *exemplar)
 {
 	struct blame *blame = (struct blame *)(uintptr_t)ctx;
@@ -100,7 +111,7 @@ static bool is_of_query(const void *ctx, const struct reader_exemplar *exemplar)
 	device = device_of(blame, exemplar);
 	if (device[0])
 		note_device(blame, device);
-	if (blame->volume && blame->nsid == 0 && strcmp(device, blame->volume) != 0)
+	if (blame->volume && blame->nsid == 0 && !is_volume(blame, device))
 		return false;
 	return reader_filter_life(blame->filter, exemplar);
 }

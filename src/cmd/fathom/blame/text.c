@@ -235,7 +235,8 @@ uint32_t blame_next_steps(const struct blame_answer *answer, char lines[BLAME_NE
 			  "ss -tni: rtt and retrans of the connection; ip -s link: errors and drops of the interface");
 		snprintf(line, sizeof(line), "fathom trace -n tcp_info,tcp_path %s: what the kernel counted, each second",
 			 answer->selector);
-		next_line(lines, &count, line);
+		if (reader_point_by_name(answer->reader, "tcp_path"))
+			next_line(lines, &count, line);
 		break;
 	case BLAME_QUEUE:
 		next_line(lines, &count,
@@ -248,7 +249,8 @@ uint32_t blame_next_steps(const struct blame_answer *answer, char lines[BLAME_NE
 	case BLAME_CPU:
 		snprintf(line, sizeof(line), "fathom trace -n poller_slow,thread_slow %s: what held the reactors",
 			 answer->selector);
-		next_line(lines, &count, line);
+		if (reader_point_by_name(answer->reader, "poller_slow")) /* SPDK's targets have none */
+			next_line(lines, &count, line);
 		next_line(lines, &count, "fathom top --tab pollers: what each reactor spends its time on");
 		break;
 	case BLAME_UNKNOWN:

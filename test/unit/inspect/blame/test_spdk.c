@@ -5,7 +5,18 @@
 #include "inspect/blame/blame.h"
 #include "../spdk/rig.h"
 
-enum { NEW = 5 * 64 + 8, NEED_BUFFER, TX_H_TO_C, RDY_TO_EXECUTE, EXECUTING, EXECUTED, RDY_TO_COMPL, COMPLETED, MS = 1000 };
+enum {
+	NEW = 5 * 64 + 8,
+	NEED_BUFFER,
+	TX_H_TO_C,
+	RDY_TO_EXECUTE,
+	EXECUTING,
+	EXECUTED,
+	RDY_TO_COMPL,
+	COMPLETED,
+	MS = 1000,
+	DISK = 41
+};
 
 static struct spdk_file file;
 static char path[256];
@@ -23,6 +34,7 @@ static uint64_t request(uint64_t tick, uint64_t object, uint64_t buffer_ms, uint
 	spdk_file_record(&file, 0,
 			 &(struct spdk_file_event){ .tick = tick += 3,
 						    .tpoint = IO_START,
+						    .owner = DISK,
 						    .object = io,
 						    .values = { { .number = 1 }, { .number = object } } });
 	rig_record(&file, 0, tick += disk_ms * MS, IO_DONE, io, object);
@@ -52,6 +64,7 @@ static int setup(void **state)
 		snprintf(name, sizeof(name), "TCP_REQ_%s", names[i]);
 		spdk_file_tpoint(&file, (uint16_t)(NEED_BUFFER + i), name, REQUEST, false, NULL);
 	}
+	spdk_file_owner(&file, DISK, 1, OWNER_QPAIR, "bdev_Disk");
 	spdk_file_object_type(&file, REQUEST, 'r');
 	spdk_file_object_type(&file, IO, 'i');
 	return 0;
@@ -102,6 +115,26 @@ static void requests_of_spdk_are_split_by_cause(void **state)
 	reader_close(reader);
 }
 
+static void a_device_has_its_name_of_the_rpcs_or_of_the_trace(void **state)
+{
+	static const char *const names[] = { "Disk", "bdev_Disk" };
+	struct fathom_fault why;
+	struct reader *reader;
+	struct blame *blame;
+
+	(void)request(1000, 0x10000, 0, 0, 1);
+	reader = rig_open(&file, path);
+	for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+		const struct blame_query query = { .volume = names[i], .slow_ns = 1 };
+
+		assert_int_equal(blame_create(reader, &query, &blame, &why), 0);
+		assert_int_equal(blame_request_count(blame), 1);
+		assert_string_equal(blame_request_at(blame, 0)->device, "bdev_Disk");
+		blame_destroy(blame);
+	}
+	reader_close(reader);
+}
+
 static void a_query_for_another_device_finds_nothing(void **state)
 {
 	const struct blame_query query = { .volume = "absent", .slow_ns = 1 };
@@ -123,6 +156,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(requests_of_spdk_are_split_by_cause),
+		CASE(a_device_has_its_name_of_the_rpcs_or_of_the_trace),
 		CASE(a_query_for_another_device_finds_nothing),
 	};
 
