@@ -190,7 +190,7 @@ class Replaying(EngineTest):
 
     def test_the_slow_device_of_an_incident_is_found_when_its_engine_is_gone(self):
         engine = self.slow_engine()
-        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "4", "--count", "8", "--quiet")
+        engine.perf("--nsid", "2", "--rw", "randread", "--bs", "4k", "--depth", "4", "--count", "8", "--time", "300", "--timeout", "0", "--quiet")
         path = os.path.join(self.directory, "recording")
         engine.rpc("trace_freeze", path=path)
         incident, _ = self.extracted(path)

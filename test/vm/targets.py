@@ -219,7 +219,6 @@ class KernelTarget:
     nqn = NQN
     address = "127.0.0.1"
     port = 4420
-    listens_on = "0.0.0.0"      # so that a port of this machine can be one of the guest's
     expected_dmesg = [(r"Cmd\(0x8\)|op 0x9:\(WRITE_ZEROES\)", "tmpfs, under nvmet's file, cannot write zeroes")]
     _ROOT = "/sys/kernel/config/nvmet"
     _SUBSYSTEM = f"{_ROOT}/subsystems/{NQN}"
@@ -240,7 +239,7 @@ class KernelTarget:
             cd {self._PORT}
             echo tcp > addr_trtype
             echo ipv4 > addr_adrfam
-            echo {self.listens_on} > addr_traddr
+            echo {self.address} > addr_traddr
             echo {self.port} > addr_trsvcid""")
         for name, size in volumes.items():
             self.add_namespace(name, size)

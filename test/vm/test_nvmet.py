@@ -22,6 +22,8 @@ import scenarios    # noqa: E402
 import targets      # noqa: E402
 
 OPERATIONS = 200
+ADDRESS, PORT = "10.0.2.15", 4421       # of the guest, beside the port of the scenarios
+SECOND = "/sys/kernel/config/nvmet/ports/2"
 
 
 class TestKernelTarget(scenarios.HostScenarios, unittest.TestCase):
@@ -39,7 +41,20 @@ class TestKernelTarget(scenarios.HostScenarios, unittest.TestCase):
     @classmethod
     def boot(cls):
         cls.port = targets.free_port()
-        return guest.boot(devices=guest.Devices(ports={cls.port: targets.KernelTarget.port}))
+        return guest.boot(devices=guest.Devices(ports={cls.port: PORT}))
+
+    def open_port(self):
+        """Serve the subsystem also at an address that this machine reaches."""
+        self.addCleanup(self.host.run, f"rm {SECOND}/subsystems/{targets.NQN}; rmdir {SECOND}")
+        self.host.check(f"""
+            set -e
+            mkdir {SECOND}
+            cd {SECOND}
+            echo tcp > addr_trtype
+            echo ipv4 > addr_adrfam
+            echo {ADDRESS} > addr_traddr
+            echo {PORT} > addr_trsvcid
+            ln -s /sys/kernel/config/nvmet/subsystems/{targets.NQN} {SECOND}/subsystems/{targets.NQN}""")
 
     def make_incident(self, folder):
         """Record an engine on this machine under a load of reads and writes; the path of the incident."""
@@ -57,15 +72,16 @@ class TestKernelTarget(scenarios.HostScenarios, unittest.TestCase):
         folder = tempfile.mkdtemp(prefix="fathom-replay-")
         self.addCleanup(shutil.rmtree, folder)
         incident = self.make_incident(folder)
+        self.open_port()
         command = [harness.FATHOM, "replay", incident, "--against", f"127.0.0.1:{self.port}", "--nqn", targets.NQN, "--write", "--timeout", "0",
                    "--connect-timeout", "60000"]
         for speed in ("1", "4"):
-            done = harness.run(*command, "--speed", speed, "--json")
+            done = harness.run(*command, "--speed", speed, "--json", timeout=300)
             result = json.loads(done.stdout)
             self.assertEqual((result["operations"], result["failed"], result["not_sent"], result["queue_pairs"]), (OPERATIONS, 0, 0, 2), result)
             self.assertEqual(sum(kind["operations"] for kind in result["kinds"].values()), OPERATIONS)
             self.assertTrue(all(kind["ratio"]["p99"] > 0 for kind in result["kinds"].values()), result)
-        text = harness.run(*command, "--speed", "max").stdout
+        text = harness.run(*command, "--speed", "max", timeout=300).stdout
         self.assertRegex(text, r"(?m)^reads took .* in the recording: p99 \d+ us, was \d+ us$")
         self.assertRegex(text, r"(?m)^write +\d+ recorded .*\n +replayed .*\n +ratio ")
         # what the kernel's target has are the lines that the replay wrote
