@@ -143,12 +143,12 @@ static struct base_io *base_get(struct faulty_channel *channel, struct bdev_io *
 	return base_init(channel, base, io);
 }
 
-static void base_submit(struct faulty_channel *channel, struct base_io *base, uint64_t block_index)
+/* At the tick `now`: after a delay it is not that at which the filter got the I/O, because the base was not slow. */
+static void base_submit(struct faulty_channel *channel, struct base_io *base, uint64_t block_index, uint64_t now)
 {
 	struct bdev_io *io = base->upper;
 	struct iovec *iov = base->copy ? &base->copy_iov : io->iov;
 	int iov_count = base->copy ? 1 : io->iov_count;
-	uint64_t now = bdev_io_dispatch_tick(io);
 
 	must(base->channel == channel);
 	must(block_index + io->block_count <= channel->self->bdev.block_count);
@@ -215,7 +215,7 @@ static int delay_poll(void *ctx)
 		if (!base)
 			break;
 		TAILQ_REMOVE(&channel->delayed, held, link);
-		base_submit(channel, base, held->io->block_index);
+		base_submit(channel, base, held->io->block_index, reactor_tick());
 		count++;
 	}
 	if (TAILQ_EMPTY(&channel->delayed))
@@ -283,7 +283,7 @@ static void reset_channel(struct faulty_channel *channel, struct base_io *base)
 		TAILQ_REMOVE(&channel->delayed, held, link);
 		end_io(held->io, IO_ABORTED);
 	}
-	base_submit(channel, base, 0);
+	base_submit(channel, base, 0, bdev_io_dispatch_tick(base->upper));
 }
 
 /* Submit to the base, with the effect of `rule` if it applies to the type of `io`. False: out of memory. */
@@ -297,7 +297,8 @@ static bool apply_at_base(struct faulty_channel *channel, struct bdev_io *io, st
 		return false;
 	if (changes_data(io->type))
 		versions_write(&self->versions, io_offset(channel, io), io_bytes(channel, io), io->iov, io->iov_count);
-	base_submit(channel, base, rule->effect == FILTER_SWAP && data ? pick_other_range(channel, io) : io->block_index);
+	base_submit(channel, base, rule->effect == FILTER_SWAP && data ? pick_other_range(channel, io) : io->block_index,
+		    bdev_io_dispatch_tick(io));
 	return true;
 }
 
