@@ -50,7 +50,9 @@ struct finding *finding_add(struct findings *list, uint32_t row, enum finding_ce
 		return NULL;
 	}
 	finding = &list->rows[list->count++];
-	*finding = (struct finding){ .row = row, .sure = sure, .shows = json_array(), .see = json_array(), .cause = -1 };
+	*finding = (struct finding){
+		.row = row, .sure = sure, .shows = json_array(), .see = json_array(), .cause = -1, .ended_ms = -1
+	};
 	must(finding->shows);
 	must(finding->see);
 	return finding;
@@ -109,6 +111,13 @@ void finding_see(struct finding *finding, const char *format, ...)
 	va_end(args);
 }
 
+void finding_end(struct finding *finding, int64_t ago_ms)
+{
+	must(ago_ms >= 0);
+	if (finding)
+		finding->ended_ms = ago_ms;
+}
+
 int finding_code(const struct finding *finding)
 {
 	return kinds[finding->row].code;
@@ -122,6 +131,11 @@ const char *finding_name(const struct finding *finding)
 enum finding_severity finding_severity(const struct finding *finding)
 {
 	return kinds[finding->row].severity;
+}
+
+enum finding_severity finding_weight(const struct finding *finding)
+{
+	return finding->ended_ms >= 0 ? FINDING_NOTE : finding_severity(finding);
 }
 
 const char *finding_severity_name(enum finding_severity severity)
@@ -156,8 +170,8 @@ enum finding_severity findings_worst(const struct findings *list)
 	enum finding_severity worst = FINDING_NOTE;
 
 	for (uint32_t i = 0; i < list->count; i++) {
-		if (finding_severity(&list->rows[i]) > worst)
-			worst = finding_severity(&list->rows[i]);
+		if (finding_weight(&list->rows[i]) > worst)
+			worst = finding_weight(&list->rows[i]);
 	}
 	return worst;
 }
@@ -166,14 +180,23 @@ enum finding_severity findings_worst(const struct findings *list)
 
 static bool explains(const struct finding *cause, const struct finding *other)
 {
-	return kinds[cause->row].explains[other->row / 64] >> other->row % 64 & 1;
+	return (cause->ended_ms < 0 || other->ended_ms >= 0) &&
+	       (kinds[cause->row].explains[other->row / 64] >> other->row % 64 & 1);
+}
+
+/* Of those with one weight: what is past, the worse first, then notes. */
+static int rank_of(const struct finding *finding)
+{
+	return finding->ended_ms >= 0 ? (int)finding_severity(finding) : 0;
 }
 
 /* The worse first, then the upper row, then as they were found. */
 static bool stands_before(const struct finding *a, const struct finding *b)
 {
-	if (finding_severity(a) != finding_severity(b))
-		return finding_severity(a) > finding_severity(b);
+	if (finding_weight(a) != finding_weight(b))
+		return finding_weight(a) > finding_weight(b);
+	if (rank_of(a) != rank_of(b))
+		return rank_of(a) > rank_of(b);
 	return a->row < b->row;
 }
 
@@ -208,11 +231,11 @@ static int32_t cause_of(const struct findings *list, uint32_t index)
 /* The worst severity of a finding and of all that follow from it. */
 static enum finding_severity weight(const struct findings *list, const int32_t *causes, uint32_t index)
 {
-	enum finding_severity worst = finding_severity(&list->rows[index]);
+	enum finding_severity worst = finding_weight(&list->rows[index]);
 
 	for (uint32_t i = 0; i < list->count; i++) {
-		if (causes[i] == (int32_t)index && finding_severity(&list->rows[i]) > worst)
-			worst = finding_severity(&list->rows[i]);
+		if (causes[i] == (int32_t)index && finding_weight(&list->rows[i]) > worst)
+			worst = finding_weight(&list->rows[i]);
 	}
 	return worst;
 }

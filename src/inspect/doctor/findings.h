@@ -31,6 +31,7 @@ struct finding {
 	char *says, *does;
 	json_t *shows, *see; /* lists of texts: evidence, and commands that show more */
 	int32_t cause;	     /* the index of the finding from which this one follows; -1: none */
+	int64_t ended_ms;    /* the time since its last sign, if it is of the past; -1: it is of the present */
 };
 
 struct findings {
@@ -52,18 +53,23 @@ struct finding *finding_set(struct finding *finding, char *says, char *does);
 void finding_shows(struct finding *finding, const char *format, ...) PRINTF_LIKE(2, 3);
 void finding_see(struct finding *finding, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* It is of the past: its last sign was `ago_ms` ago. It counts as a note, and explains only what is past, too. */
+void finding_end(struct finding *finding, int64_t ago_ms);
+
 /* Sort by causes, and set `cause` of each: causes first, each followed by what follows from it. */
 void findings_order(struct findings *list);
 
 int finding_code(const struct finding *finding);
 const char *finding_name(const struct finding *finding);
 enum finding_severity finding_severity(const struct finding *finding);
+/* What it counts for: its severity, or FINDING_NOTE if it has ended. */
+enum finding_severity finding_weight(const struct finding *finding);
 /* "broken", "certain" */
 const char *finding_severity_name(enum finding_severity severity);
 const char *finding_certainty_name(enum finding_certainty sure);
 /* Is the finding of this row in the list? */
 bool findings_have(const struct findings *list, uint32_t row);
-/* The worst severity; FINDING_NOTE if there is no finding. */
+/* The worst severity of the present; FINDING_NOTE if there is no finding. */
 enum finding_severity findings_worst(const struct findings *list);
 
 #endif

@@ -34,6 +34,10 @@ all hosts, and prints equal findings once.
 | degraded | they get less than they should | 1 |
 | note | worth knowing | 0 |
 
+A finding by events, such as failed I/Os of a device, is of the past if there was no event for 30 s. If events came at longer intervals, it is if there
+was none for two of them. The report marks it as `past` and says when its last sign was. It stands below the findings of the present, and counts as a note. After ten
+minutes it is gone.
+
 Words in braces stand for values. To add a finding, add a row to `src/inspect/doctor/findings.def`, a rule that makes it in the same folder, and an
 illness with its first finding in `test/ward`; then run `make finding-page`.
 

@@ -86,6 +86,16 @@ const char *doc_engine_name(const json_t *evidence);
 int64_t doc_engine_pid(const json_t *evidence);
 /* Does the process run? */
 bool doc_is_running(const json_t *evidence);
+/* Signs of a fault, such as failed I/Os: how many, and when the newest and the oldest of them were. */
+struct doc_signs {
+	uint64_t count;
+	int64_t newest_ms, oldest_ms; /* ago */
+};
+
+/* Add a sign of `ago_ms` ago. */
+void doc_sign(struct doc_signs *signs, int64_t ago_ms);
+/* Is the fault of the past? Not while its next sign may still come. */
+void doc_end_by_signs(struct finding *finding, const struct doc_signs *signs);
 /* "-f PATH": the argument of `fathom trace` for this engine. */
 const char *doc_trace_option(const json_t *evidence, char *to, size_t bytes);
 

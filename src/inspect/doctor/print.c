@@ -26,10 +26,14 @@ static void print_list(const json_t *texts, const char *indent, const char *titl
 static void print_finding(const struct findings *list, uint32_t index, FILE *to)
 {
 	const struct finding *it = &list->rows[index];
-	const char *indent = it->cause >= 0 ? "    " : "";
+	const char *indent = it->cause >= 0 ? "    " : "", *severity = finding_severity_name(finding_severity(it));
+	char ago[SHORT_TEXT_BYTES];
 
-	fprintf(to, "\n%s%-8s  %d %s (%s)\n", indent, finding_severity_name(finding_severity(it)), finding_code(it),
+	fprintf(to, "\n%s%-8s  %d %s (%s)\n", indent, it->ended_ms >= 0 ? "past" : severity, finding_code(it),
 		finding_name(it), finding_certainty_name(it->sure));
+	if (it->ended_ms >= 0)
+		fprintf(to, "%s  ended     its last sign was %s ago; it was %s\n", indent,
+			doc_duration((uint64_t)it->ended_ms, ago), severity);
 	fprintf(to, "%s  what      %s\n", indent, it->says);
 	print_list(it->shows, indent, "evidence", to);
 	fprintf(to, "%s  do        %s\n", indent, it->does);
@@ -63,6 +67,7 @@ static json_t *finding_json(const struct findings *list, const struct finding *i
 	doc_put(row, "do", doc_text(it->does));
 	doc_put(row, "evidence", json_incref(it->shows));
 	doc_put(row, "see", json_incref(it->see));
+	doc_put(row, "ended_ms_ago", it->ended_ms >= 0 ? json_integer(it->ended_ms) : json_null());
 	doc_put(row, "because_of", it->cause >= 0 ? doc_text(finding_name(&list->rows[it->cause])) : json_null());
 	return row;
 }

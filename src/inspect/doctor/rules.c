@@ -6,7 +6,28 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
-enum { COMMAND_BYTES = 512 };
+/* ENDED_MS: a fault without a sign for so long has ended, unless INTERVALS_MIN signs or more came at longer intervals. */
+enum { COMMAND_BYTES = 512, ENDED_MS = 30000, INTERVALS_MIN = 3 };
+
+void doc_sign(struct doc_signs *signs, int64_t ago_ms)
+{
+	signs->newest_ms = signs->count == 0 || ago_ms < signs->newest_ms ? ago_ms : signs->newest_ms;
+	signs->oldest_ms = signs->count == 0 || ago_ms > signs->oldest_ms ? ago_ms : signs->oldest_ms;
+	signs->count++;
+}
+
+void doc_end_by_signs(struct finding *finding, const struct doc_signs *signs)
+{
+	int64_t quiet_ms = ENDED_MS, interval_ms;
+
+	must(signs->count > 0);
+	if (signs->count > INTERVALS_MIN) {
+		interval_ms = (signs->oldest_ms - signs->newest_ms) / (int64_t)(signs->count - 1);
+		quiet_ms = 2 * interval_ms > quiet_ms ? 2 * interval_ms : quiet_ms;
+	}
+	if (signs->newest_ms > quiet_ms)
+		finding_end(finding, signs->newest_ms);
+}
 
 const char *doc_engine_name(const json_t *evidence)
 {

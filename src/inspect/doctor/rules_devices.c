@@ -212,6 +212,7 @@ static void judge_condition(const json_t *evidence, const json_t *events, const 
 		it = find_data_lost(list, FINDING_CERTAIN, device, strerror((int)value));
 	} else if (strcmp(condition, "FULL") == 0 && ago_ms < RECENT_MS) {
 		it = find_space_waits(list, FINDING_LIKELY, device);
+		doc_end_by_signs(it, &(struct doc_signs){ 1, ago_ms, ago_ms });
 	}
 	if (it) {
 		finding_shows(it, "reported %s ago", doc_duration((uint64_t)ago_ms, ago));
@@ -231,35 +232,45 @@ static bool is_device_error(const char *status)
 	return false;
 }
 
+/* The recent errors of a device. */
+static struct doc_signs errors_of(const json_t *events, const char *device)
+{
+	struct doc_signs signs = { 0 };
+	const json_t *event;
+	size_t i;
+
+	json_array_foreach ((json_t *)events, i, event) {
+		if (doc_number(event, "ago_ms", 0) < RECENT_MS && is_device_error(doc_text_at(event, "args.status")) &&
+		    strcmp(doc_text_at(event, "args.device"), device) == 0)
+			doc_sign(&signs, doc_number(event, "ago_ms", 0));
+	}
+	return signs;
+}
+
 /* One finding for each device that failed I/O in the last minutes. */
 static void judge_errors(const json_t *evidence, struct findings *list)
 {
 	const json_t *events = doc_at(evidence, "trace.events.bdev_io_error.last"), *event;
-	json_t *counts = doc_object();
+	json_t *seen = doc_object();
 	char option[TRACE_OPTION_BYTES], ago[SHORT_TEXT_BYTES];
 	size_t i;
 
 	json_array_foreach ((json_t *)events, i, event) {
-		if (doc_number(event, "ago_ms", 0) < RECENT_MS && is_device_error(doc_text_at(event, "args.status")))
-			doc_put(counts, doc_text_at(event, "args.device"),
-				json_integer(1 + json_integer_value(
-							 json_object_get(counts, doc_text_at(event, "args.device")))));
-	}
-	json_array_foreach ((json_t *)events, i, event) {
 		const char *device = doc_text_at(event, "args.device");
+		struct doc_signs signs = errors_of(events, device);
 		struct finding *it;
 
-		if (!json_object_get(counts, device) || !is_device_error(doc_text_at(event, "args.status")))
+		if (signs.count == 0 || json_object_get(seen, device) ||
+		    !is_device_error(doc_text_at(event, "args.status")))
 			continue;
-		it = find_device_fails(list, FINDING_CERTAIN, device,
-				       (uint64_t)json_integer_value(json_object_get(counts, device)),
-				       doc_text_at(event, "args.status"));
+		it = find_device_fails(list, FINDING_CERTAIN, device, signs.count, doc_text_at(event, "args.status"));
+		doc_end_by_signs(it, &signs);
 		finding_shows(it, "the latest was at block %" PRId64 ", %s ago", doc_number(event, "args.block_index", 0),
 			      doc_duration((uint64_t)doc_number(event, "ago_ms", 0), ago));
 		finding_see(it, "fathom trace slowest --failed%s", doc_trace_option(evidence, option, sizeof(option)));
-		(void)json_object_del(counts, device);
+		doc_put(seen, device, json_true());
 	}
-	json_decref(counts);
+	json_decref(seen);
 }
 
 void rules_devices(const json_t *evidence, struct findings *list)

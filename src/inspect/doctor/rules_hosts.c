@@ -84,7 +84,7 @@ static void judge_all_buffers(const json_t *evidence, struct findings *list)
 
 struct group {
 	const json_t *newest;
-	uint64_t count;
+	struct doc_signs signs;
 };
 
 /* Groups of the recent events of a point that have the same values of two arguments. `b` NULL: of one. */
@@ -110,7 +110,7 @@ static size_t group_events(const json_t *evidence, const char *point, const char
 			continue;
 		if (place == count)
 			groups[count++] = (struct group){ .newest = event };
-		groups[place].count++;
+		doc_sign(&groups[place].signs, doc_number(event, "ago_ms", 0));
 	}
 	return count;
 }
@@ -119,7 +119,8 @@ static void show_event(const json_t *evidence, struct finding *it, const struct 
 {
 	char option[TRACE_OPTION_BYTES], ago[SHORT_TEXT_BYTES];
 
-	finding_shows(it, "%" PRIu64 " times in the last minutes, the latest %s ago%s%s", group->count,
+	doc_end_by_signs(it, &group->signs);
+	finding_shows(it, "%" PRIu64 " times in the last minutes, the latest %s ago%s%s", group->signs.count,
 		      doc_duration((uint64_t)doc_number(group->newest, "ago_ms", 0), ago),
 		      doc_text_at(group->newest, "owner")[0] ? ", from " : "", doc_text_at(group->newest, "owner"));
 	finding_see(it, "fathom trace -n %s%s", point, doc_trace_option(evidence, option, sizeof(option)));
@@ -153,7 +154,7 @@ static void judge_refused(const json_t *evidence, struct findings *list)
 		int64_t status = doc_number(groups[i].newest, "args.status", 0);
 		struct finding *it = find_host_refused(list, FINDING_CERTAIN, doc_text_at(groups[i].newest, "args.hostnqn"),
 						       doc_text_at(groups[i].newest, "args.subnqn"), refusal_text(status),
-						       groups[i].count);
+						       groups[i].signs.count);
 
 		finding_shows(it, "status 0x%" PRIx64, (uint64_t)status);
 		show_event(evidence, it, &groups[i], "nvmf_connect_refused");
@@ -170,8 +171,8 @@ static void judge_keep_alive(const json_t *evidence, struct findings *list)
 	for (size_t i = 0; i < count; i++) {
 		doc_duration((uint64_t)doc_number(groups[i].newest, "ago_ms", 0), last);
 		struct finding *it = find_keep_alive_expired(list, FINDING_CERTAIN,
-							     doc_text_at(groups[i].newest, "args.hostnqn"), groups[i].count,
-							     last);
+							     doc_text_at(groups[i].newest, "args.hostnqn"),
+							     groups[i].signs.count, last);
 
 		finding_shows(it, "its keep-alive time-out is %" PRId64 " ms",
 			      doc_number(groups[i].newest, "args.kato", 0));
@@ -188,7 +189,7 @@ static void judge_connections(const json_t *evidence, struct findings *list)
 
 	for (size_t i = 0; i < count; i++) {
 		doc_duration((uint64_t)doc_number(groups[i].newest, "ago_ms", 0), last);
-		it = find_connections_refused(list, FINDING_CERTAIN, groups[i].count,
+		it = find_connections_refused(list, FINDING_CERTAIN, groups[i].signs.count,
 					      doc_text_at(groups[i].newest, "args.reason"), last);
 		finding_shows(it, "the latest was from %s", doc_text_at(groups[i].newest, "args.address"));
 		show_event(evidence, it, &groups[i], "tcp_refuse");
@@ -211,7 +212,7 @@ static void judge_protocol(const json_t *evidence, struct findings *list)
 							doc_text_at(groups[i].newest, "owner")[0]
 								? doc_text_at(groups[i].newest, "owner")
 								: "a host",
-							groups[i].count, what[0] ? what : points[p]),
+							groups[i].signs.count, what[0] ? what : points[p]),
 				   &groups[i], points[p]);
 		}
 	}

@@ -140,20 +140,25 @@ static void judge_descriptors(const json_t *evidence, struct findings *list)
 {
 	int64_t used = doc_number(evidence, "process.descriptors", 0),
 		limit = doc_number(evidence, "process.limits.files", 0);
+	struct doc_signs refused = { 0 };
+	bool none_left = used + 1 >= limit;
 	const json_t *event;
-	bool refused = false;
 	struct finding *it;
 	size_t i;
 
-	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.tcp_refuse.last"), i, event)
-		refused |= doc_number(event, "ago_ms", RECENT_MS) < RECENT_MS &&
-			   strcmp(doc_text_at(event, "args.reason"), "DESCRIPTORS") == 0;
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.tcp_refuse.last"), i, event) {
+		if (doc_number(event, "ago_ms", RECENT_MS) < RECENT_MS &&
+		    strcmp(doc_text_at(event, "args.reason"), "DESCRIPTORS") == 0)
+			doc_sign(&refused, doc_number(event, "ago_ms", 0));
+	}
 	if (limit <= 0 || used <= 0)
 		return;
-	if (used + 1 >= limit || refused) {
+	if (none_left || refused.count > 0) {
 		it = find_descriptors_exhausted(list, FINDING_CERTAIN, (uint64_t)used, (uint64_t)limit);
-		if (refused)
+		if (refused.count > 0)
 			finding_shows(it, "connections were refused for this reason in the last minutes");
+		if (!none_left)
+			doc_end_by_signs(it, &refused);
 	} else if (used * 100 >= SCARCE_PERCENT * limit) {
 		it = find_descriptors_scarce(list, FINDING_CERTAIN, (uint64_t)used, (uint64_t)limit);
 	} else {

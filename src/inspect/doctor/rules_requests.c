@@ -44,21 +44,22 @@ static void judge_failing(const json_t *evidence, struct findings *list)
 {
 	char option[TRACE_OPTION_BYTES];
 	const json_t *row, *newest = NULL;
-	uint64_t count = 0;
+	struct doc_signs signs = { 0 };
 	struct finding *it;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.kept"), i, row) {
 		if (!doc_is(row, "failed") || !doc_text_at(row, "device")[0])
 			continue;
-		count++;
+		doc_sign(&signs, doc_number(row, "ago_ms", 0));
 		if (!newest || doc_number(row, "ago_ms", 0) < doc_number(newest, "ago_ms", 0))
 			newest = row;
 	}
-	if (count < FAILURES_MIN)
+	if (signs.count < FAILURES_MIN)
 		return;
-	it = find_requests_fail(list, FINDING_LIKELY, count,
+	it = find_requests_fail(list, FINDING_LIKELY, signs.count,
 				doc_text_at(newest, "status")[0] ? doc_text_at(newest, "status") : "of different kinds");
+	doc_end_by_signs(it, &signs);
 	finding_shows(it, "the latest is %s at %s of [%s]", doc_text_at(newest, "id"), doc_text_at(newest, "device"),
 		      doc_text_at(newest, "owner"));
 	finding_see(it, "fathom trace slowest --failed%s", doc_trace_option(evidence, option, sizeof(option)));
@@ -69,22 +70,24 @@ static void judge_turns(const json_t *evidence, struct findings *list)
 {
 	char option[TRACE_OPTION_BYTES], text[SHORT_TEXT_BYTES];
 	const json_t *event, *longest = NULL;
-	uint64_t count = 0;
+	struct doc_signs signs = { 0 };
+	struct finding *it;
 	size_t i;
 
 	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.poller_slow.last"), i, event) {
 		if (doc_number(event, "ago_ms", 0) >= MINUTE_MS || doc_real(event, "args.ran", 0) < SLOW_TURN_US)
 			continue;
-		count++;
+		doc_sign(&signs, doc_number(event, "ago_ms", 0));
 		if (doc_real(event, "args.ran", 0) > doc_real(longest, "args.ran", 0))
 			longest = event;
 	}
 	/* a server waits for the disk on its control thread, and serves no hosts */
-	if (count < SLOW_TURNS_MIN || doc_at(evidence, "server") || findings_have(list, FINDING_CPU_CONTENDED))
+	if (signs.count < SLOW_TURNS_MIN || doc_at(evidence, "server") || findings_have(list, FINDING_CPU_CONTENDED))
 		return;
-	finding_see(find_reactor_slow(list, FINDING_LIKELY, doc_text_at(longest, "args.name"), count,
-				      doc_latency(doc_real(longest, "args.ran", 0), text)),
-		    "fathom trace -n poller_slow%s", doc_trace_option(evidence, option, sizeof(option)));
+	it = find_reactor_slow(list, FINDING_LIKELY, doc_text_at(longest, "args.name"), signs.count,
+			       doc_latency(doc_real(longest, "args.ran", 0), text));
+	doc_end_by_signs(it, &signs);
+	finding_see(it, "fathom trace -n poller_slow%s", doc_trace_option(evidence, option, sizeof(option)));
 }
 
 void rules_requests(const json_t *evidence, struct findings *list)

@@ -157,6 +157,81 @@ static void a_thread_that_does_not_turn_waits_or_uses_the_cpu(void **state)
 	check_thread("control", "\"state\": \"R\", \"ran_ms\": 990", "control_runaway");
 }
 
+/* ---- the past ---- */
+
+/* Of I/O errors of the device "d", the first and the last so long ago. */
+static void check_ended(int count, int64_t newest_ms, int64_t oldest_ms, const char *health, int64_t ended_ms)
+{
+	json_t *events = json_array(), *evidence;
+	struct findings *list;
+
+	for (int i = 0; i < count; i++) {
+		int64_t ago_ms = count > 1 ? newest_ms + (oldest_ms - newest_ms) * i / (count - 1) : newest_ms;
+
+		json_array_append_new(events, json_pack("{s:I, s:{s:s, s:s}}", "ago_ms", (json_int_t)ago_ms, "args",
+							"device", "d", "status", "FAILED"));
+	}
+	evidence = json_pack("{s:{s:s, s:{s:{s:o}}}}", "trace", "state", "alive", "events", "bdev_io_error", "last",
+			     events);
+	assert_non_null(evidence);
+	list = doctor_judge(evidence);
+	assert_int_equal(list->count, 1);
+	assert_string_equal(finding_name(&list->rows[0]), "device_fails");
+	assert_string_equal(doctor_health(list), health);
+	assert_int_equal(list->rows[0].ended_ms, ended_ms);
+	findings_destroy(list);
+	json_decref(evidence);
+}
+
+static void a_fault_without_signs_is_of_the_past(void **state)
+{
+	(void)state;
+	check_ended(20, 1000, 9000, "degraded", -1);
+	check_ended(1, 29000, 29000, "degraded", -1);
+	check_ended(1, 31000, 31000, "healthy", 31000);
+	check_ended(20, 31000, 40000, "healthy", 31000);
+	check_ended(3, 31000, 400000, "healthy", 31000);    /* too few to have an interval */
+	check_ended(10, 50000, 500000, "degraded", -1);	    /* one in 50 s: the next may come */
+	check_ended(10, 110000, 500000, "healthy", 110000); /* it did not */
+}
+
+static void the_past_stands_below_the_present_and_above_notes(void **state)
+{
+	struct findings *list = findings_create();
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *to = open_memstream(&text, &bytes);
+	json_t *report;
+
+	(void)state;
+	(void)find_core_lost(list, FINDING_CERTAIN, "why");
+	finding_end(find_descriptors_exhausted(list, FINDING_CERTAIN, 9, 9), 61000);
+	finding_end(find_host_refused(list, FINDING_CERTAIN, "h", "s", "why", 1), 40000);
+	(void)find_connections_refused(list, FINDING_CERTAIN, 1, "why", "1 s");
+	(void)find_cgroup_throttled(list, FINDING_CERTAIN, "/", 50, "1 CPU");
+	findings_order(list);
+	assert_string_equal(finding_name(&list->rows[0]), "cgroup_throttled");
+	assert_string_equal(finding_name(&list->rows[1]), "connections_refused");
+	assert_int_equal(list->rows[1].cause, -1); /* its cause is of the past */
+	assert_string_equal(finding_name(&list->rows[2]), "descriptors_exhausted");
+	assert_string_equal(finding_name(&list->rows[3]), "host_refused");
+	assert_int_equal(list->rows[3].cause, 2);
+	assert_string_equal(finding_name(&list->rows[4]), "core_lost");
+	assert_string_equal(doctor_health(list), "degraded");
+	doctor_print(list, "e", to);
+	fclose(to);
+	assert_non_null(strstr(text, "past      131 descriptors_exhausted (certain)\n"));
+	assert_non_null(strstr(text, "ended     its last sign was 1 min 1 s ago; it was broken\n"));
+	report = doctor_json(list);
+	assert_true(json_is_null(json_object_get(json_array_get(json_object_get(report, "findings"), 0), "ended_ms_ago")));
+	assert_int_equal(json_integer_value(
+				 json_object_get(json_array_get(json_object_get(report, "findings"), 2), "ended_ms_ago")),
+			 61000);
+	json_decref(report);
+	free(text);
+	findings_destroy(list);
+}
+
 /* ---- the end of a process ---- */
 
 static void the_file_of_a_dead_process_says_how_it_ended(void **state)
@@ -328,6 +403,8 @@ int main(void)
 		cmocka_unit_test(a_device_is_slow_now_or_has_always_been),
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
+		cmocka_unit_test(a_fault_without_signs_is_of_the_past),
+		cmocka_unit_test(the_past_stands_below_the_present_and_above_notes),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
 		cmocka_unit_test(a_full_list_counts_what_it_leaves_out),
