@@ -22,6 +22,12 @@ test('other cases', find_program('other.sh'), protocol: 'tap', suite: 'one')
 test('crashes', executable('crashes', 'crashes.c'), suite: 'two')
 test('passes', executable('passes', 'passes.c', install: true), suite: 'two')
 test('alone', find_program('good.sh'), protocol: 'tap', suite: 'three', is_parallel: false)
+test('slow', find_program('slow.sh'), suite: 'three', is_parallel: false)
+"""
+# It runs until the test has seen its progress.
+SLOW = """#!/bin/sh
+echo half of it >> "$FATHOM_PROGRESS/slow"
+while [ -n "$FATHOM_GO_ON" ] && [ ! -e "$FATHOM_GO_ON" ]; do sleep 0.05; done
 """
 MESON_OPTIONS = "option('tests', type: 'boolean', value: true)\n"     # `make install` turns it off
 SCRIPT = """#!/bin/sh
@@ -42,7 +48,7 @@ class Scripts(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.mkdtemp(prefix="fathom-")
         cls.build = os.path.join(cls.directory, "build")
-        for name, text in (("meson.build", MESON_BUILD), ("meson_options.txt", MESON_OPTIONS), ("good.sh", GOOD), ("other.sh", OTHER),
+        for name, text in (("meson.build", MESON_BUILD), ("meson_options.txt", MESON_OPTIONS), ("good.sh", GOOD), ("other.sh", OTHER), ("slow.sh", SLOW),
                            ("crashes.c", "int main(void) { __builtin_trap(); }\n"), ("passes.c", "int main(void) { return 0; }\n")):
             path = os.path.join(cls.directory, name)
             with open(path, "w") as file:
@@ -111,6 +117,19 @@ class Scripts(unittest.TestCase):
         self.assertIn("machine: 1/1 ", said)
         self.assertIn("rest: 1/1", said)
         self.assertIn("3 passed, 0 failed, 0 skipped", said)
+
+    def test_what_runs_is_said_now_and_then_with_the_last_line_of_its_progress(self):
+        path = os.path.join(self.directory, "go on")
+        with subprocess.Popen([os.path.join(TOP, "scripts", "run-tests"), "--build", self.build, "--no-lint", "--name", "slow", "--progress", "0.1"],
+                              env=dict(os.environ, FATHOM_GO_ON=path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            lines = []
+            for line in process.stdout:
+                lines.append(line.rstrip("\n"))
+                if line == "    slow: half of it\n":
+                    open(path, "w").close()
+        self.assertEqual(process.returncode, 0, lines)
+        self.assertIn("after 0 min: machine 0 of 1, left: slow", lines)
+        self.assertIn("    slow: half of it", lines)
 
     @unittest.skipUnless(shutil.which("gdb"), "gdb is missing")
     def test_gdb_without_a_terminal_ends_with_the_program_s_status(self):
