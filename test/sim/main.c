@@ -6,6 +6,7 @@
  *   sim --seeds A-B [--steps N]                            many; stops at the first failure
  *   sim --seeds A-B --twice                                each twice: the traces must be equal
  *   sim --tap --seeds A-B [--twice]                        with TAP output
+ *   sim --seed N --real-time                               a seed that other programs can watch (live.c)
  *   --hangs                                                devices or hosts hang in each seed (hang.c), not only in a third
  */
 #include <getopt.h>
@@ -21,11 +22,11 @@
 #include "sim.h"
 
 /* SEED_SECONDS_MAX ends a seed that loops. With sanitizers, beside other tests, a seed took more than 60 s. */
-enum { STEPS_DEFAULT = 20000, SEED_SECONDS_MAX = 300 };
+enum { STEPS_DEFAULT = 20000, SEED_SECONDS_MAX = 300, LIVE_SECONDS_MAX = 3600 };
 
 struct options {
 	uint64_t first, last, steps;
-	bool verbose, twice, tap, keep_going, hangs;
+	bool verbose, twice, tap, keep_going, hangs, real_time;
 	const char *trace;
 	int hash_fd; /* inherited descriptor; -1: none */
 };
@@ -39,7 +40,7 @@ static struct {
 static void usage(void)
 {
 	fprintf(stderr, "usage: sim --seed N | --seeds A-B [--steps N] [--verbose] [--trace FILE] [--twice] [--keep-going] "
-			"[--hangs] [--tap]\n");
+			"[--hangs] [--real-time] [--tap]\n");
 	exit(2);
 }
 
@@ -54,12 +55,12 @@ static uint64_t number(const char *text)
 
 static void parse(int argc, char **argv, struct options *options)
 {
-	static const struct option names[] = {
-		{ "seed", 1, NULL, 's' },	{ "seeds", 1, NULL, 'S' }, { "steps", 1, NULL, 'n' },
-		{ "verbose", 0, NULL, 'v' },	{ "trace", 1, NULL, 't' }, { "twice", 0, NULL, '2' },
-		{ "keep-going", 0, NULL, 'k' }, { "tap", 0, NULL, 'T' },   { "hash-fd", 1, NULL, 'h' },
-		{ "hangs", 0, NULL, 'H' },	{ NULL, 0, NULL, 0 }
-	};
+	static const struct option names[] = { { "seed", 1, NULL, 's' },       { "seeds", 1, NULL, 'S' },
+					       { "steps", 1, NULL, 'n' },      { "verbose", 0, NULL, 'v' },
+					       { "trace", 1, NULL, 't' },      { "twice", 0, NULL, '2' },
+					       { "keep-going", 0, NULL, 'k' }, { "tap", 0, NULL, 'T' },
+					       { "hash-fd", 1, NULL, 'h' },    { "hangs", 0, NULL, 'H' },
+					       { "real-time", 0, NULL, 'r' },  { NULL, 0, NULL, 0 } };
 	char *dash;
 	int c;
 
@@ -96,6 +97,9 @@ static void parse(int argc, char **argv, struct options *options)
 			break;
 		case 'H':
 			options->hangs = true;
+			break;
+		case 'r':
+			options->real_time = true;
 			break;
 		case 'T':
 			options->tap = true;
@@ -148,11 +152,12 @@ static bool run(uint64_t seed, const struct options *options, bool again, uint64
 	if (pid == 0 && again)
 		run_in_new_image(seed, options);
 	if (pid == 0) {
-		alarm(SEED_SECONDS_MAX);
+		alarm(options->real_time ? LIVE_SECONDS_MAX : SEED_SECONDS_MAX);
 		sim.seed = seed;
 		sim.steps = options->steps;
 		sim.verbose = options->verbose;
 		sim.always_hangs = options->hangs;
+		sim.real_time = options->real_time;
 		world_run(options->trace);
 		if (options->hash_fd < 0 && (options->verbose || options->first == options->last))
 			print_figures();

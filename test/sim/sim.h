@@ -13,6 +13,7 @@
  *   evil.c      invalid PDUs, commands and Connects
  *   operator.c  set-up, changes during I/O, and tear-down
  *   check.c     the checks of the trace
+ *   live.c      a trace file in /dev/shm and real time, for programs that watch
  *   hang.c      devices and hosts that hang or slow down until `sim.woken`, and the check that no other is affected
  *
  * One pthread, no clock but `sim.now`, no randomness but `sim.random`: the same seed gives the same trace, byte for byte.
@@ -37,6 +38,7 @@ struct sim {
 	struct random random;
 	bool verbose;
 	bool always_hangs; /* --hangs: devices or hosts hang in each seed */
+	bool real_time;	   /* --real-time: other programs can watch this seed */
 	bool calm;	   /* no disturbances any longer, except permanent hangs */
 	bool woken;	   /* hung devices and hosts work again: the last phase, so that the world can be taken down */
 	/* the disturbances of this seed */

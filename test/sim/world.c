@@ -8,6 +8,7 @@
 
 #include "host.h"
 #include "ledger.h"
+#include "live.h"
 #include "net.h"
 #include "base/observe/trace/points.gen.h"
 #include "fathom/trace/trace.h"
@@ -74,6 +75,7 @@ void world_step(void)
 {
 	sim.step++;
 	pass_time();
+	live_pace();
 	net_step();
 	step_reactors();
 	host_step(&hosts[sim_below(host_count)]);
@@ -156,6 +158,8 @@ static void open_trace(void)
 	sim_check(trace_open(&options, &why) == 0, "trace: %s", why.text);
 	sim_check(trace_thread_attach("sim", -1, true) == 0, "trace: no ring");
 	sim_check(trace_mask_set("all", &why) == 0, "trace: %s", why.text);
+	if (sim.real_time)
+		live_begin();
 }
 
 static void start_reactors(void)
@@ -299,6 +303,7 @@ void world_run(const char *trace_path)
 	check_trace();
 	hash_trace();
 	write_trace();
+	live_end();
 	trace_thread_detach();
 	trace_close();
 }
