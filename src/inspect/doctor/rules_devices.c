@@ -14,6 +14,7 @@
 enum {
 	SLOW_US = 50000,   /* on average: slower than any disk that works */
 	SLOW_IOS_MIN = 3,  /* in the interval */
+	FEW_OF = 8,	   /* one of so many is slow: judge_rare() */
 	RARE_US = 50000,   /* a single I/O */
 	RARE_FACTOR = 100, /* of what is usual */
 	CONDITIONS_MAX = 64,
@@ -88,6 +89,26 @@ static void judge_under_way(const json_t *evidence, const json_t *group, struct 
 
 /* ---- slow devices ---- */
 
+/* Of `ios` that took `us` in all while the doctor looked: the average without a few that took very long. */
+static double usual_us(const json_t *evidence, const char *device, int64_t ios, double us)
+{
+	double few_us = 0;
+	const json_t *row;
+	int64_t few = 0;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.kept"), i, row) {
+		if (strcmp(doc_text_at(row, "device"), device) == 0 && doc_number(row, "ago_ms", 0) < 2 * DOCTOR_LOOK_MS &&
+		    doc_real(row, "device_us", 0) >= SLOW_US) {
+			few_us += doc_real(row, "device_us", 0);
+			few++;
+		}
+	}
+	if (few * FEW_OF > ios || few_us > us)
+		return us / (double)ios;
+	return (us - few_us) / (double)(ios - few);
+}
+
 static void judge_latency(const json_t *evidence, const json_t *now, struct findings *list)
 {
 	const json_t *before = stats_of(evidence, "iostat_before", doc_text_at(now, "name"));
@@ -100,7 +121,7 @@ static void judge_latency(const json_t *evidence, const json_t *now, struct find
 		return;
 	past_us = past > 0 ? ticks_of(before) * 1e6 / rate / (double)past : 0;
 	if (ios >= SLOW_IOS_MIN)
-		us = (ticks_of(now) - ticks_of(before)) * 1e6 / rate / (double)ios;
+		us = usual_us(evidence, doc_text_at(now, "name"), ios, (ticks_of(now) - ticks_of(before)) * 1e6 / rate);
 	else if (past >= SLOW_IOS_MIN && doc_number(now, "queue_depth", 0) > 0)
 		us = past_us; /* so slow that too few ended to tell: as before, it seems */
 	else

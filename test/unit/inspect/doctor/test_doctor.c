@@ -123,6 +123,35 @@ static void a_device_is_slow_now_or_has_always_been(void **state)
 	check_latency(100, 20000000, 100, 20000000, 0, ""); /* idle now */
 }
 
+/* 100 I/Os ended while the doctor looked, `few` of them after a second each, all others at once. */
+static void check_few(int few, const char *name)
+{
+	json_t *kept = json_array(), *evidence;
+	struct findings *list;
+
+	for (int i = 0; i < few; i++)
+		json_array_append_new(kept, json_pack("{s:s, s:i, s:f}", "device", "d", "ago_ms", 500, "device_us", 1e6));
+	evidence = json_pack("{s:{s:s, s:o}, s:{s:{s:[{s:s, s:i}]}, s:{s:i, s:[{s:s, s:i, s:i}]}}}", "trace", "state",
+			     "alive", "kept", kept, "answers", "iostat_before", "bdevs", "name", "d", "num_read_ops", 900,
+			     "iostat", "tick_rate", 1000000, "bdevs", "name", "d", "num_read_ops", 1000,
+			     "read_latency_ticks", few * 1000000);
+	assert_non_null(evidence);
+	list = doctor_judge(evidence);
+	assert_int_equal(list->count, name[0] ? 1 : 0);
+	if (name[0])
+		assert_string_equal(finding_name(&list->rows[0]), name);
+	findings_destroy(list);
+	json_decref(evidence);
+}
+
+static void a_device_with_a_few_slow_ios_is_not_slow(void **state)
+{
+	(void)state;
+	check_few(0, "");
+	check_few(12, "");
+	check_few(13, "device_slow");
+}
+
 static void commands_name_the_engine(void **state)
 {
 	struct findings *list = judge(
@@ -401,6 +430,7 @@ int main(void)
 		cmocka_unit_test(no_evidence_gives_no_finding),
 		cmocka_unit_test(each_row_of_evidence_gives_its_finding),
 		cmocka_unit_test(a_device_is_slow_now_or_has_always_been),
+		cmocka_unit_test(a_device_with_a_few_slow_ios_is_not_slow),
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(a_fault_without_signs_is_of_the_past),
