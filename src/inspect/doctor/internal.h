@@ -51,7 +51,8 @@ const char *doc_line(const char *text, const char *key, char *to, size_t bytes);
 
 struct reader;
 
-/* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read. */
+/* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read;
+ * "ended_ios": { DEVICE: number of its I/Os that ended in the last second }. */
 json_t *traced_events(struct doctor_out *out, struct reader *reader);
 /* traced_requests.c: groups of requests under way; ended lives that were kept. */
 json_t *traced_under_way(const struct reader *reader);

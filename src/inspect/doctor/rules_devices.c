@@ -48,12 +48,16 @@ static double ticks_of(const json_t *stats)
 	       doc_real(stats, "unmap_latency_ticks", 0);
 }
 
-/* I/Os that ended between the two looks; -1: not known. */
+/* I/Os that ended between the two looks or, without a socket, in the last second of the trace; -1: not known. */
 static int64_t progress_of(const json_t *evidence, const char *device)
 {
 	const json_t *before = stats_of(evidence, "iostat_before", device), *now = stats_of(evidence, "iostat", device);
 
-	return before && now ? ios_of(now) - ios_of(before) : -1;
+	const json_t *traced = doc_at(evidence, "trace.events.ended_ios");
+
+	if (before && now)
+		return ios_of(now) - ios_of(before);
+	return doc_is_running(evidence) && traced ? json_integer_value(json_object_get(traced, device)) : -1;
 }
 
 /* ---- I/Os under way ---- */

@@ -152,6 +152,15 @@ static void a_device_with_a_few_slow_ios_is_not_slow(void **state)
 	check_few(13, "device_slow");
 }
 
+static void without_a_socket_the_trace_says_whether_ios_end(void **state)
+{
+#define WAITS ALIVE ", \"under_way\": [{\"object\": \"bdev_io\", \"stage\": \"DISPATCHED\", \"owner\": \"d\", \"hung\": 1}]"
+	(void)state;
+	check_only("{" WAITS "}}", "device_hung");
+	check_only("{" WAITS ", \"events\": {\"ended_ios\": {\"e\": 4}}}}", "device_hung");
+	check_only("{" WAITS ", \"events\": {\"ended_ios\": {\"d\": 4}}}}", "command_lost");
+}
+
 static void commands_name_the_engine(void **state)
 {
 	struct findings *list = judge(
@@ -431,6 +440,7 @@ int main(void)
 		cmocka_unit_test(each_row_of_evidence_gives_its_finding),
 		cmocka_unit_test(a_device_is_slow_now_or_has_always_been),
 		cmocka_unit_test(a_device_with_a_few_slow_ios_is_not_slow),
+		cmocka_unit_test(without_a_socket_the_trace_says_whether_ios_end),
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(a_fault_without_signs_is_of_the_past),
