@@ -9,6 +9,7 @@ removes the fault. `night.check(...)` is not for faults: they use the functions 
 import contextlib
 import dataclasses
 import os
+import re
 import resource
 import shutil
 import signal
@@ -92,6 +93,9 @@ class Night(Ward):
         self.make_certificate("server", 365)
         self.program_path = os.path.join(self.directory, "fathom-engine")
         shutil.copy(os.path.realpath(os.path.join(BIN, "fathom-engine")), self.program_path)
+        name, path = re.search(r"(libjansson\S*) => (\S+)", run("ldd", self.program_path).stdout).groups()
+        self.library = os.path.join(self.folder("libraries"), name)
+        shutil.copy(os.path.realpath(path), self.library)
         self.start()
 
     def tearDown(self):
@@ -118,7 +122,8 @@ class Night(Ward):
         if os.path.exists(self.state):
             os.unlink(self.state)
         mask = hex(sum(1 << cpu for cpu in self.cpus))
-        engine = self.patient = self.engine("--test-methods", "--storage", self.storage, "--state", self.state, "-m", mask, program=self.program_path)
+        engine = self.patient = self.engine("--test-methods", "--storage", self.storage, "--state", self.state, "-m", mask, program=self.program_path,
+                                            env={"LD_LIBRARY_PATH": os.path.dirname(self.library)})
         pools = engine.rpc("pool_get_pools")["pools"]
         if not pools:
             engine.run_commands("pool_create p\n")

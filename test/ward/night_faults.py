@@ -4,8 +4,10 @@
 import os
 import re
 import resource
+import shutil
 import signal
 import socket
+import struct
 import sys
 import time
 
@@ -134,7 +136,38 @@ def no_inodes(night):
             os.unlink(path)
 
 
+@fault("a sync of a file failed", "data_lost", uses=["small"], also=["device_fails", "requests_fail"], restarts=True)
+def sync_fails(night):
+    night.rpc("fault_inject", point="volume_flush", action="fail", count=1)
+    admin, io = connect_queues(night, b"nqn.2026-11.org.fathom:flusher")
+    io.s.sendall(hostile.capsule(struct.pack("<BBHI16x", 0, 0x40, 1, 4) + hostile.sgl_transport(0) + bytes(24)))
+    assert io.response()[1] != 0
+    yield "F0"
+    for s in (admin.s, io.s):
+        s.close()
+
+
 # ---- storage ----
+
+
+def change_byte(path, at):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        byte, = file.read(1)
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+@fault("a block changes below a volume with checksums", "checksum_mismatch", uses=["storage"], also=["device_fails", "requests_fail"], restarts=True)
+def block_is_corrupted(night):
+    options = ["--nsid", 5, "--depth", 1, "--range", "8M:64k", "--count", 16]
+    night.perf("--rw", "write", *options)
+    path = next(path for folder, _, names in os.walk(night.storage) for path in (os.path.join(folder, name) for name in names)
+                if os.path.basename(path).startswith("data") and os.path.getsize(path) == 16 * MIB)
+    change_byte(path, 8 * MIB + 100)
+    night.perf("--rw", "read", *options)
+    yield "p/a"
+    night.perf("--rw", "write", *options)
 
 
 @fault("a pool promises more than it has", "pool_overcommitted", uses=["storage"])
@@ -203,11 +236,16 @@ def host_stops(night):
         night.hosts["lively"].send_signal(signal.SIGCONT)
 
 
-def slow_host(night, command, stage, nqn):
-    """A host that sends 64 commands and then does nothing."""
+def connect_queues(night, nqn):
     admin, io = hostile.Host(night.patient), hostile.Host(night.patient, receive_bytes=4096)
     cntlid, status = admin.connect(host=nqn)
     assert status == 0 and admin.enable()[1] == 0 and io.connect(1, cntlid & 0xffff, host=nqn)[1] == 0
+    return admin, io
+
+
+def slow_host(night, command, stage, nqn):
+    """A host that sends 64 commands and then does nothing."""
+    admin, io = connect_queues(night, nqn)
     io.s.sendall(b"".join(hostile.capsule(command(cid, hostile.LARGE)) for cid in range(64)))
     night.wait_hung(stage, nqn.decode())
     return admin.s, io.s
@@ -353,7 +391,7 @@ def cgroup_throttles(night):
         def throttled():
             return int(dict(line.split() for line in group.get("cpu.stat").splitlines())["nr_throttled"])
         before = throttled()
-        limit(1000)     # 1 % of a CPU
+        limit(2000)     # 2 % of a CPU
         try:
             wait_for(lambda: throttled() >= before + 20)
             yield os.path.basename(group.path)
@@ -385,10 +423,34 @@ def must_fails(night):
     yield str(night.patient.pid)
 
 
+@fault("a must() with values failed", "must_failed", restarts=True)
+def check_fails(night):
+    night.crash("check")
+    yield str(night.patient.pid)
+
+
 @fault("a store to an unmapped address", "process_crashed", restarts=True)
 def process_crashes(night):
     night.crash("store")
     yield "SIGSEGV"
+
+
+@fault("a call of abort()", "process_crashed", restarts=True)
+def process_aborts(night):
+    night.crash("abort")
+    yield "SIGABRT"
+
+
+@fault("a stack overflow", "process_crashed", restarts=True)
+def stack_overflows(night):
+    night.crash("stack")
+    yield "SIGSEGV"
+
+
+@fault("a division by zero", "process_crashed", restarts=True)
+def process_divides(night):
+    night.crash("divide")
+    yield "SIGFPE"
 
 
 @fault("the engine was stopped in an orderly way", "process_ended", restarts=True)
@@ -398,6 +460,24 @@ def engine_is_stopped(night):
 
 
 # ---- the machine, the program, certificates ----
+
+
+def replace(path):
+    """As a package manager does: a new file gets the name."""
+    shutil.copy(path, path + ".new")
+    os.rename(path + ".new", path)
+
+
+@fault("the program was replaced on disk", "program_replaced", uses=["program"], restarts=True)
+def program_is_replaced(night):
+    replace(night.program_path)
+    yield night.program_path
+
+
+@fault("a library was replaced on disk", "library_replaced", uses=["library"], restarts=True)
+def library_is_replaced(night):
+    replace(night.library)
+    yield night.library
 
 
 @fault("a crash would leave no core", "core_lost", uses=["core"])

@@ -3,6 +3,7 @@
 
 import os
 import sys
+import tempfile
 import unittest
 
 from ward import Ward, allow_cores, illness, wait_for
@@ -20,9 +21,8 @@ class Cgroup:
             root, self.version2 = "/sys/fs/cgroup", True
             if controller not in open(f"{root}/cgroup.subtree_control", encoding="ascii").read():
                 raise unittest.SkipTest(f"no cgroup controller {controller}")
-        self.path = f"{root}/fathom-ward-{os.getpid()}-{controller}"
         try:
-            os.mkdir(self.path)
+            self.path = tempfile.mkdtemp(prefix=f"fathom-ward-{controller}-", dir=root)     # pids are not unique: tests run in namespaces
         except OSError as error:
             raise unittest.SkipTest(f"cgroups cannot be made: {error}") from error
         case.addCleanup(self.remove)

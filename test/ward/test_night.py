@@ -32,7 +32,7 @@ NONE_IN, TWO_IN = 12, 5     # one round of so many has no fault; two
 
 def is_present(row):
     """Is the finding of the present, and more than a note?"""
-    return row["severity"] != "note" and row.get("ended_ms_ago") is None
+    return row["severity"] != "note" and row["ended_ms_ago"] is None
 
 
 def text_of(row):
@@ -104,10 +104,11 @@ class TestNight(Night):
 
     def judge(self, faults, details, report, seconds):
         """The verdict, as a text for the row."""
-        rows, verdicts, explained = report["findings"], [], set()
+        present = [row for row in report["findings"] if row["ended_ms_ago"] is None]
+        verdicts, explained = [], set()
         for fault, detail in zip(faults, details):
             tally = self.tallies.setdefault(fault.key, Tally())
-            found = [index for index, row in enumerate(rows) if row["name"] == fault.finding and detail in text_of(row) and row.get("ended_ms_ago") is None]
+            found = [index for index, row in enumerate(present) if row["name"] == fault.finding and detail in text_of(row)]
             tally.put += 1
             tally.seconds.append(seconds)
             tally.named += bool(found)
@@ -117,11 +118,11 @@ class TestNight(Night):
                 verdicts.append("first" if found[0] == 0 else "second" if len(faults) > 1 and found[0] < 2 else f"at place {found[0] + 1}")
             else:
                 verdicts.append("MISSED")
-                self.misses.append(f"{fault.text}: {fault.finding} {detail}: the doctor says: {names(rows)}")
+                self.misses.append(f"{fault.text}: {fault.finding} {detail}: the doctor says: {names(report['findings'])}")
                 self.keep(report)
-        causes = {rows[index]["name"] for index in explained}
+        causes = {present[index]["name"] for index in explained}
         allowed = {name for fault in faults for name in fault.also}
-        wrong = [row for index, row in enumerate(rows) if is_present(row) and index not in explained and row["because_of"] not in causes and
+        wrong = [row for index, row in enumerate(present) if is_present(row) and index not in explained and row["because_of"] not in causes and
                  row["name"] not in allowed]
         self.note_false_alarms(faults, wrong, report)
         return ", ".join(verdicts or ["healthy" if not wrong else "no"]) + (f"; FALSE: {names(wrong)}" if wrong else "")
@@ -149,7 +150,7 @@ class TestNight(Night):
             present = [row for row in report["findings"] if is_present(row)]
             spent = time.monotonic() - began
             if not present:
-                return spent, [row for row in report["findings"] if row.get("ended_ms_ago") is not None]
+                return spent, [row for row in report["findings"] if row["ended_ms_ago"] is not None]
             if spent > RECOVERY_SECONDS:
                 self.unrecovered.append(f"{' and '.join(fault.text for fault in faults)}: {RECOVERY_SECONDS} s after its removal: {names(present)}")
                 self.keep(report)
