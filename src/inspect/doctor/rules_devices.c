@@ -223,6 +223,19 @@ static uint64_t count_conditions(const json_t *events, const char *device, const
 	return count;
 }
 
+/* Does the engine have this device no longer? */
+static bool is_removed(const json_t *evidence, const char *device)
+{
+	const json_t *devices = doc_at(evidence, "answers.devices"), *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)devices, i, row) {
+		if (strcmp(doc_text_at(row, "name"), device) == 0)
+			return false;
+	}
+	return json_is_array(devices);
+}
+
 static void judge_condition(const json_t *evidence, const json_t *events, const json_t *event, struct findings *list)
 {
 	const char *device = doc_text_at(event, "args.device"), *condition = doc_text_at(event, "args.condition");
@@ -238,6 +251,10 @@ static void judge_condition(const json_t *evidence, const json_t *events, const 
 	} else if (strcmp(condition, "FULL") == 0 && ago_ms < RECENT_MS) {
 		it = find_space_waits(list, FINDING_LIKELY, device);
 		doc_end_by_signs(it, &(struct doc_signs){ 1, ago_ms, ago_ms });
+	}
+	if (it && is_removed(evidence, device)) {
+		finding_shows(it, "the device was removed since");
+		finding_end(it, ago_ms);
 	}
 	if (it) {
 		finding_shows(it, "reported %s ago", doc_duration((uint64_t)ago_ms, ago));

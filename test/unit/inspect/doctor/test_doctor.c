@@ -233,6 +233,24 @@ static void a_fault_without_signs_is_of_the_past(void **state)
 	check_ended(10, 110000, 500000, "healthy", 110000); /* it did not */
 }
 
+/* An event that stays of the present until the engine starts again. */
+static void what_a_removed_device_reported_is_of_the_past(void **state)
+{
+	struct findings *list = judge("{" ALIVE
+				      ", \"events\": {\"bdev_condition\": {\"last\": [{\"ago_ms\": 5000000, \"args\": "
+				      "{\"device\": \"d\", \"condition\": \"DATA_LOST\", \"value\": 5}}]}}}, "
+				      "\"answers\": {\"devices\": [{\"name\": \"d\"}]}}");
+
+	(void)state;
+	assert_int_equal(list->rows[0].ended_ms, -1);
+	findings_destroy(list);
+	list = judge("{" ALIVE
+		     ", \"events\": {\"bdev_condition\": {\"last\": [{\"ago_ms\": 5000000, \"args\": {\"device\": \"d\", "
+		     "\"condition\": \"DATA_LOST\", \"value\": 5}}]}}}, \"answers\": {\"devices\": [{\"name\": \"e\"}]}}");
+	assert_int_equal(list->rows[0].ended_ms, 5000000);
+	findings_destroy(list);
+}
+
 static void the_past_stands_below_the_present_and_above_notes(void **state)
 {
 	struct findings *list = findings_create();
@@ -444,6 +462,7 @@ int main(void)
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(a_fault_without_signs_is_of_the_past),
+		cmocka_unit_test(what_a_removed_device_reported_is_of_the_past),
 		cmocka_unit_test(the_past_stands_below_the_present_and_above_notes),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
 		cmocka_unit_test(causes_stand_above_what_follows_from_them),
