@@ -18,7 +18,7 @@ import sys
 import time
 import typing
 
-from ward import FATHOM, NQN, RpcError, Ward, diagnose, run, wait_for     # first: it finds the modules of test/system
+from ward import FATHOM, LONG_MS, NQN, RpcError, Ward, diagnose, run, wait_for     # first: it finds the modules of test/system
 
 from hanging import HangingFile
 from harness import BIN
@@ -128,6 +128,12 @@ class Night(Ward):
         if not pools:
             engine.run_commands("pool_create p\n")
             engine.rpc("volume_create", pool="p", volume="a", size=16 * MIB, checksums=True)
+        for row in engine.rpc("volume_get_volumes"):    # what a fault left when it ended the engine
+            if (row["pool"], row["name"]) != ("p", "a"):
+                engine.rpc("volume_destroy", pool=row["pool"], volume=row["name"])
+        for row in pools:
+            if row["name"] != "p":
+                engine.rpc("pool_destroy", pool=row["name"])
         engine.serve("bdev_malloc_create", "-b", "M0", 64, 512)
         engine.run_commands(f"""bdev_malloc_create -b M1 16 512
 bdev_error_create M1
@@ -196,12 +202,13 @@ nvmf_subsystem_add_listener {CLOSED} -t tcp -a 127.0.0.1 -s {engine.port}
     def clear_io(self):
         self.rpc("bdev_error_inject_error", name="EE_M1", io_type="clear", error_type="failure")
 
-    def wait_hung(self, stage, owner="", milliseconds=2500):
+    def is_hung(self, stage, owner, milliseconds):
+        rows = self.patient.operations_under_way("--older-than", f"{milliseconds}ms")
+        return any(row.get("stage") == stage and row["stage_us"] >= milliseconds * 1000 and owner in str(row) for row in rows)
+
+    def wait_hung(self, stage, owner=""):
         """Wait until an operation has been in this stage for long."""
-        def is_there():
-            rows = self.patient.operations_under_way("--older-than", f"{milliseconds}ms")
-            return any(row.get("stage") == stage and row["stage_us"] >= milliseconds * 1000 and owner in str(row) for row in rows)
-        wait_for(is_there, pause=0.5)
+        wait_for(lambda: self.is_hung(stage, owner, LONG_MS), pause=0.5)
 
     def wait_record(self, point, text="", newer_than=None):
         """Wait until the trace has an event of this point that contains `text`."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """night_faults - the table of faults of test_night.py. Each puts a fault in, waits for its symptom, yields a text of the finding, and removes the fault."""
 
+import contextlib
 import os
 import re
 import resource
@@ -11,7 +12,7 @@ import struct
 import sys
 import time
 
-from night import CLOSED, MIB, RpcError, fault, host, wait_for
+from night import CLOSED, MIB, NQN, RpcError, fault, host, wait_for
 
 import test_hostile as hostile
 import test_sharing as sharing
@@ -72,8 +73,8 @@ def device_is_slow(night):
 @fault("a few I/Os of a device are slow", "rare_slow_io", uses=["EE_M1"])
 def few_ios_are_slow(night):
     before = night.ios(night.patient, "EE_M1")
-    night.inject_io("delay", num=3, skip=50, delay_us=900_000)
-    wait_for(lambda: night.ios(night.patient, "EE_M1") >= before + 200, pause=0.2)
+    night.inject_io("delay", num=3, skip=50, delay_us=300_000)
+    wait_for(lambda: night.ios(night.patient, "EE_M1") >= before + 200 and not night.is_hung("DISPATCHED", "EE_M1", 100), pause=0.2)
     yield "EE_M1"
     night.clear_io()
 
@@ -136,17 +137,6 @@ def no_inodes(night):
             os.unlink(path)
 
 
-@fault("a sync of a file failed", "data_lost", uses=["small"], also=["device_fails", "requests_fail"], restarts=True)
-def sync_fails(night):
-    night.rpc("fault_inject", point="volume_flush", action="fail", count=1)
-    admin, io = connect_queues(night, b"nqn.2026-11.org.fathom:flusher")
-    io.s.sendall(hostile.capsule(struct.pack("<BBHI16x", 0, 0x40, 1, 4) + hostile.sgl_transport(0) + bytes(24)))
-    assert io.response()[1] != 0
-    yield "F0"
-    for s in (admin.s, io.s):
-        s.close()
-
-
 # ---- storage ----
 
 
@@ -158,16 +148,49 @@ def change_byte(path, at):
         file.write(bytes([byte ^ 1]))
 
 
-@fault("a block changes below a volume with checksums", "checksum_mismatch", uses=["storage"], also=["device_fails", "requests_fail"], restarts=True)
+@contextlib.contextmanager
+def extra_volume(night):
+    """A volume with checksums as namespace 6."""
+    night.rpc("volume_create", pool="p", volume="c", size=12 * MIB, checksums=True)
+    night.rpc("nvmf_subsystem_add_ns", nqn=NQN, namespace={"bdev_name": "p/c", "nsid": 6})
+    yield
+    night.rpc("nvmf_subsystem_remove_ns", nqn=NQN, nsid=6)
+    night.rpc("volume_destroy", pool="p", volume="c")
+
+
+@fault("a block changes below a volume with checksums", "checksum_mismatch", uses=["storage"], also=["device_fails", "requests_fail"])
 def block_is_corrupted(night):
-    options = ["--nsid", 5, "--depth", 1, "--range", "8M:64k", "--count", 16]
-    night.perf("--rw", "write", *options)
-    path = next(path for folder, _, names in os.walk(night.storage) for path in (os.path.join(folder, name) for name in names)
-                if os.path.basename(path).startswith("data") and os.path.getsize(path) == 16 * MIB)
-    change_byte(path, 8 * MIB + 100)
-    night.perf("--rw", "read", *options)
-    yield "p/a"
-    night.perf("--rw", "write", *options)
+    with extra_volume(night):
+        options = ["--nsid", 6, "--depth", 1, "--count", 64]
+        night.perf("--rw", "write", *options)
+        change_byte(next(path for folder, _, names in os.walk(night.storage) for path in (os.path.join(folder, name) for name in names)
+                         if os.path.basename(path).startswith("data") and os.path.getsize(path) == 12 * MIB), 5 * 4096 + 100)
+        night.perf("--rw", "read", *options)
+        yield "p/c"
+
+
+@fault("a flush of a volume failed", "data_lost", uses=["storage"], also=["device_fails", "requests_fail"])
+def flush_fails(night):
+    with extra_volume(night):
+        night.perf("--nsid", 6, "--rw", "write", "--depth", 1, "--count", 64)
+        night.rpc("fault_inject", point="volume_flush", action="fail", count=1)
+        admin, io = connect_queues(night, b"nqn.2026-11.org.fathom:flusher")
+        io.s.sendall(hostile.capsule(struct.pack("<BBHI16x", 0, 0x40, 1, 6) + hostile.sgl_transport(0) + bytes(24)))
+        assert io.response()[1] != 0
+        yield "p/c"
+        for s in (admin.s, io.s):
+            s.close()
+
+
+@fault("a flush of a file failed", "device_fails", uses=["small"])
+def file_flush_fails(night):
+    night.rpc("fault_inject", point="volume_flush", action="fail", count=1)
+    admin, io = connect_queues(night, b"nqn.2026-11.org.fathom:flusher")
+    io.s.sendall(hostile.capsule(struct.pack("<BBHI16x", 0, 0x40, 1, 4) + hostile.sgl_transport(0) + bytes(24)))
+    assert io.response()[1] != 0
+    yield "F0"
+    for s in (admin.s, io.s):
+        s.close()
 
 
 @fault("a pool promises more than it has", "pool_overcommitted", uses=["storage"])
@@ -193,10 +216,9 @@ def pool_is_nearly_full(night):
 
 @fault("a change of the storage cannot be synced", "storage_failed", uses=["storage"], restarts=True)
 def storage_fails(night):
-    night.rpc("fault_inject", point="pool_sync", action="fail", count=1)
+    night.rpc("fault_inject", point="pool_sync", action="fail", skip=3, count=1)    # after the rename, so that it cannot be undone
     try:
         night.rpc("volume_create", pool="p", volume="b", size=MIB)
-        night.rpc("volume_destroy", pool="p", volume="b")
     except RpcError:
         pass
     yield night.storage

@@ -111,4 +111,4 @@ class Ward(EngineTest):
         return stats["num_read_ops"] + stats["num_write_ops"]
 
 
-__all__ = ["DOCTOR_SECONDS", "FATHOM", "NQN", "RpcError", "Ward", "allow_cores", "diagnose", "illness", "run", "wait_for"]
+__all__ = ["DOCTOR_SECONDS", "FATHOM", "LONG_MS", "NQN", "RpcError", "Ward", "allow_cores", "diagnose", "illness", "run", "wait_for"]
