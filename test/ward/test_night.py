@@ -94,7 +94,8 @@ class TestNight(Night):
         if not first.uses or first.restarts or len(self.wanted) == 1 or self.chance.randrange(TWO_IN) != 0:
             return [first]
         second = self.next_fault(lambda fault: fault.uses and not fault.restarts and not fault.uses & first.uses)
-        return [first, second] if second else [first]
+        # the socket goes last and comes back first: other faults need it
+        return sorted([first, second] if second else [first], key=lambda fault: "socket" in fault.uses)
 
     # ---- a round ----
 
