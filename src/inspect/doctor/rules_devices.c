@@ -197,6 +197,27 @@ static void judge_rare(const json_t *evidence, const char *device, struct findin
 
 /* ---- what devices reported: conditions and errors ---- */
 
+/* Does the engine have this device no longer? */
+static bool is_removed(const json_t *evidence, const char *device)
+{
+	const json_t *devices = doc_at(evidence, "answers.devices"), *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)devices, i, row) {
+		if (strcmp(doc_text_at(row, "name"), device) == 0)
+			return false;
+	}
+	return json_is_array(devices);
+}
+
+static void end_if_removed(const json_t *evidence, struct finding *it, const char *device, int64_t ago_ms)
+{
+	if (!it || !is_removed(evidence, device))
+		return;
+	finding_shows(it, "the device was removed since");
+	finding_end(it, ago_ms);
+}
+
 /* Did this device report this condition before, in the list from the newest on? */
 static bool is_newer(const json_t *events, size_t index)
 {
@@ -223,19 +244,6 @@ static uint64_t count_conditions(const json_t *events, const char *device, const
 	return count;
 }
 
-/* Does the engine have this device no longer? */
-static bool is_removed(const json_t *evidence, const char *device)
-{
-	const json_t *devices = doc_at(evidence, "answers.devices"), *row;
-	size_t i;
-
-	json_array_foreach ((json_t *)devices, i, row) {
-		if (strcmp(doc_text_at(row, "name"), device) == 0)
-			return false;
-	}
-	return json_is_array(devices);
-}
-
 static void judge_condition(const json_t *evidence, const json_t *events, const json_t *event, struct findings *list)
 {
 	const char *device = doc_text_at(event, "args.device"), *condition = doc_text_at(event, "args.condition");
@@ -252,10 +260,7 @@ static void judge_condition(const json_t *evidence, const json_t *events, const 
 		it = find_space_waits(list, FINDING_LIKELY, device);
 		doc_end_by_signs(it, &(struct doc_signs){ 1, ago_ms, ago_ms });
 	}
-	if (it && is_removed(evidence, device)) {
-		finding_shows(it, "the device was removed since");
-		finding_end(it, ago_ms);
-	}
+	end_if_removed(evidence, it, device, ago_ms);
 	if (it) {
 		finding_shows(it, "reported %s ago", doc_duration((uint64_t)ago_ms, ago));
 		finding_see(it, "fathom trace -n bdev_condition%s", doc_trace_option(evidence, option, sizeof(option)));
@@ -307,6 +312,7 @@ static void judge_errors(const json_t *evidence, struct findings *list)
 			continue;
 		it = find_device_fails(list, FINDING_CERTAIN, device, signs.count, doc_text_at(event, "args.status"));
 		doc_end_by_signs(it, &signs);
+		end_if_removed(evidence, it, device, signs.newest_ms);
 		finding_shows(it, "the latest was at block %" PRId64 ", %s ago", doc_number(event, "args.block_index", 0),
 			      doc_duration((uint64_t)doc_number(event, "ago_ms", 0), ago));
 		finding_see(it, "fathom trace slowest --failed%s", doc_trace_option(evidence, option, sizeof(option)));
