@@ -97,6 +97,8 @@ struct doc_signs {
 void doc_sign(struct doc_signs *signs, int64_t ago_ms);
 /* Is the fault of the past? Not while its next sign may still come. */
 void doc_end_by_signs(struct finding *finding, const struct doc_signs *signs);
+/* A finding by a time that the engine measured is only possible if its threads waited long for a CPU. */
+void doc_doubt_if_contended(const json_t *evidence, struct finding *it);
 /* "-f PATH": the argument of `fathom trace` for this engine. */
 const char *doc_trace_option(const json_t *evidence, char *to, size_t bytes);
 

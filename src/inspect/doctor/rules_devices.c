@@ -12,11 +12,12 @@
 #include "inspect/doctor/internal.h"
 
 enum {
-	SLOW_US = 50000,   /* on average: slower than any disk that works */
-	SLOW_IOS_MIN = 3,  /* in the interval */
-	FEW_OF = 8,	   /* one of so many is slow: judge_rare() */
-	RARE_US = 50000,   /* a single I/O */
-	RARE_FACTOR = 100, /* of what is usual */
+	SLOW_US = 50000,       /* on average: slower than any disk that works */
+	SLOW_IOS_MIN = 3,      /* in the interval */
+	CONTENDED_US = 500000, /* longer than the wait for a CPU alone takes */
+	FEW_OF = 8,	       /* one of so many is slow: judge_rare() */
+	RARE_US = 50000,       /* a single I/O */
+	RARE_FACTOR = 100,     /* of what is usual */
 	CONDITIONS_MAX = 64,
 };
 
@@ -139,6 +140,8 @@ static void judge_latency(const json_t *evidence, const json_t *now, struct find
 			      now_text, before_text);
 	finding_shows(it, "%" PRId64 " I/Os ended while the doctor looked, in %s on average; %" PRId64 " before, in %s",
 		      ios, now_text, past, past_text);
+	if (us < CONTENDED_US)
+		doc_doubt_if_contended(evidence, it);
 	finding_see(it, "fathom trace slowest%s", doc_trace_option(evidence, option, sizeof(option)));
 	finding_see(it, "fathom top --tab volumes");
 }

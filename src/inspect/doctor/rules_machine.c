@@ -8,6 +8,7 @@
 enum {
 	THROTTLED_PERCENT = 20, /* of the periods of a cgroup */
 	WAITED_PERCENT = 20,	/* of the time, for a CPU */
+	CONTENDED_PERCENT = 50, /* of the time: all that the engine measures is too long */
 	NEIGHBOUR_PERCENT = 10, /* of a CPU */
 	MEMORY_PERCENT = 95,
 	SWAPPED_PERCENT = 10, /* of the resident memory */
@@ -99,6 +100,30 @@ static double waited_percent(const json_t *evidence, int64_t tid)
 			return doc_real(thread, "waited_ms", 0) * 100 / interval_ms;
 	}
 	return 0;
+}
+
+/* Of the engine's threads, the one that waited most. */
+static double most_waited_percent(const json_t *evidence)
+{
+	double waited = 0, most = 0;
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.threads"), i, row) {
+		waited = waited_percent(evidence, doc_number(row, "tid", 0));
+		most = waited > most ? waited : most;
+	}
+	return most;
+}
+
+void doc_doubt_if_contended(const json_t *evidence, struct finding *it)
+{
+	double waited = most_waited_percent(evidence);
+
+	if (it && waited >= CONTENDED_PERCENT) {
+		it->sure = FINDING_POSSIBLE;
+		finding_shows(it, "a reactor waited for a CPU in %.0f %% of the time: that may be the cause", waited);
+	}
 }
 
 static void judge_cpu(const json_t *evidence, const json_t *traced, struct findings *list)

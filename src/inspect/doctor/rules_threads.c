@@ -138,13 +138,16 @@ static void judge_thread(const json_t *evidence, const json_t *traced, struct fi
 static void judge_socket(const json_t *evidence, struct findings *list)
 {
 	const char *silent = doc_text_at(evidence, "answers.silent"), *missing = doc_text_at(evidence, "answers.missing");
+	char option[TRACE_OPTION_BYTES];
 	struct finding *it;
 
 	if (silent[0]) {
 		it = find_control_silent(list, FINDING_CERTAIN, doc_text_at(evidence, "answers.socket"), silent);
 		finding_see(it, "fathom rpc -t 2 spdk_get_version");
 	} else if (doc_text_at(evidence, "answers.cores_silent")[0] && list->count == 0) {
-		(void)find_reactor_silent(list, FINDING_LIKELY, doc_text_at(evidence, "answers.cores_silent"));
+		it = find_reactor_silent(list, FINDING_LIKELY, doc_text_at(evidence, "answers.cores_silent"));
+		doc_doubt_if_contended(evidence, it);
+		finding_see(it, "fathom trace threads%s", doc_trace_option(evidence, option, sizeof(option)));
 	} else if (missing[0] && !json_is_false(doc_at(evidence, "trace.engine"))) {
 		it = find_control_missing(list, FINDING_CERTAIN, missing);
 		finding_see(it, "ss -xlp | grep %" PRId64, doc_engine_pid(evidence));

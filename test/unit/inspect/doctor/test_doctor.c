@@ -123,6 +123,34 @@ static void a_device_is_slow_now_or_has_always_been(void **state)
 	check_latency(100, 20000000, 100, 20000000, 0, ""); /* idle now */
 }
 
+/* A device takes 100 ms for an I/O, and the reactor waits `waited_ms` of a second for a CPU. */
+static enum finding_certainty certainty_of_slow(int waited_ms)
+{
+	enum finding_certainty sure;
+	struct findings *list;
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE ", \"threads\": [{\"name\": \"reactor_0\", \"tid\": 8, \"cpu\": 0}]}, "
+		 "\"process\": {\"interval_ms\": 1000, \"threads\": [{\"tid\": 8, \"waited_ms\": %d}]}, "
+		 "\"answers\": {\"iostat_before\": {\"bdevs\": [{\"name\": \"d\", \"num_read_ops\": 0}]}, "
+		 "\"iostat\": {\"tick_rate\": 1000000, \"bdevs\": [{\"name\": \"d\", \"num_read_ops\": 10, "
+		 "\"read_latency_ticks\": 1000000}]}}}",
+		 waited_ms);
+	list = judge(text);
+	assert_string_equal(finding_name(&list->rows[0]), "device_slow");
+	sure = list->rows[0].sure;
+	findings_destroy(list);
+	return sure;
+}
+
+static void what_a_busy_machine_explains_is_only_possible(void **state)
+{
+	(void)state;
+	assert_int_equal(certainty_of_slow(100), FINDING_CERTAIN);
+	assert_int_equal(certainty_of_slow(600), FINDING_POSSIBLE);
+}
+
 /* 100 I/Os ended while the doctor looked, `few` of them after a second each, all others at once. */
 static void check_few(int few, const char *name)
 {
@@ -457,6 +485,7 @@ int main(void)
 		cmocka_unit_test(no_evidence_gives_no_finding),
 		cmocka_unit_test(each_row_of_evidence_gives_its_finding),
 		cmocka_unit_test(a_device_is_slow_now_or_has_always_been),
+		cmocka_unit_test(what_a_busy_machine_explains_is_only_possible),
 		cmocka_unit_test(a_device_with_a_few_slow_ios_is_not_slow),
 		cmocka_unit_test(without_a_socket_the_trace_says_whether_ios_end),
 		cmocka_unit_test(commands_name_the_engine),
