@@ -186,9 +186,11 @@ class RealEngine(EngineTest):
                             f"nvmf_subsystem_add_ns {NQN} EE_M1 -n 2\nnvmf_subsystem_add_ns {NQN} F0 -n 3\n")
 
         def inject():
-            engine.rpc("bdev_error_inject_error", name="EE_M1", io_type="all", error_type="failure", num=2)
+            for io_type, options in (("clear", {}), ("all", {"num": 2})):
+                engine.rpc("bdev_error_inject_error", name="EE_M1", io_type=io_type, error_type="failure", **options)
         watchers = Watchers(engine, port, self.directory) if watched else None
         if watchers:
+            self.addCleanup(watchers.top.kill)
             wait_for(watchers.are_ready)
         threads = [SeededHost(engine, number, nsid, inject if nsid == 2 else None) for number, nsid in enumerate((1, 1, 2, 3, 3))] + [SeededOperator(engine)]
         for thread in threads:

@@ -31,8 +31,8 @@ NONE_IN, TWO_IN = 12, 5     # one round of so many has no fault; two
 
 
 def is_present(row):
-    """Is the finding of the present, and more than a note?"""
-    return row["severity"] != "note" and row["ended_ms_ago"] is None
+    """Is the finding of the present, and more than a note? Not one that the doctor calls only possible: this machine may be too busy to know."""
+    return row["severity"] != "note" and row["ended_ms_ago"] is None and row["certainty"] != "possible"
 
 
 def text_of(row):
