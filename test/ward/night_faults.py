@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
 
 from night import CLOSED, MIB, NQN, RpcError, fault, host, wait_for
@@ -234,6 +235,33 @@ def configuration_is_not_saved(night):
     yield night.state
     night.rpc("fault_clear", point="state_write")
     night.rpc("bdev_null_delete", name="N0")
+
+
+@contextlib.contextmanager
+def hanging_call(night, point, method, **params):
+    """A call that an operator makes does not return."""
+    night.rpc("fault_inject", point=point, action="hang")
+    call = threading.Thread(target=night.patient.rpc, args=(method, 600), kwargs=params, daemon=True)
+    call.start()
+    wait_for(lambda: next(row for row in night.rpc("fault_get_points")["points"] if row["point"] == point)["held"] == 1)
+    time.sleep(13)
+    yield
+    night.rpc("fault_clear", point=point)
+    call.join(60)
+
+
+@fault("a change of the storage does not end", "call_hangs", uses=["storage"])
+def storage_change_hangs(night):
+    with hanging_call(night, "pool_sync", "volume_create", pool="p", volume="h", size=MIB):
+        yield "volume_create"
+    night.rpc("volume_destroy", pool="p", volume="h")
+
+
+@fault("the write of the configuration does not end", "call_hangs", uses=["state"])
+def configuration_write_hangs(night):
+    with hanging_call(night, "state_write", "bdev_null_create", name="N1", num_blocks=64, block_size=512):
+        yield "bdev_null_create"
+    night.rpc("bdev_null_delete", name="N1")
 
 
 # ---- hosts ----

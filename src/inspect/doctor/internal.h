@@ -50,9 +50,18 @@ const char *doc_line(const char *text, const char *key, char *to, size_t bytes);
 /* ---- parts of sources ---- */
 
 struct reader;
+struct reader_event;
+struct traced_calls;
 
-/* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read;
- * "ended_ios": { DEVICE: number of its I/Os that ended in the last second }. */
+/* traced_calls.c: calls of the control socket that have no reply. Pass all events in their order. */
+struct traced_calls *traced_calls_create(const struct reader *reader);
+void traced_calls_destroy(struct traced_calls *calls);
+void traced_calls_event(struct traced_calls *calls, const struct reader_event *event);
+/* [ { "method", "ago_ms" } ] */
+json_t *traced_calls_json(const struct traced_calls *calls);
+/* traced_ended.c: { DEVICE: number of its I/Os that ended in the last second }; NULL: no I/O waits, or it is not known. */
+json_t *traced_ended_ios(struct doctor_out *out, struct reader *reader, const json_t *under_way);
+/* traced_events.c: { POINT: { "count", "last": [ { "ago_ms", "owner", "args" } ] } } of the points that rules read. */
 json_t *traced_events(struct doctor_out *out, struct reader *reader);
 /* traced_requests.c: groups of requests under way; ended lives that were kept. */
 json_t *traced_under_way(const struct reader *reader);

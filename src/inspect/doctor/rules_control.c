@@ -6,7 +6,13 @@
 #include "inspect/doctor/findings.gen.h"
 #include "inspect/doctor/internal.h"
 
-enum { CLOCK_OFF_MS = 2000, EVENTS_WAITING_MIN = 1, DAY_S = 86400, EXPIRES_DAYS = 30 };
+enum {
+	CLOCK_OFF_MS = 2000,
+	EVENTS_WAITING_MIN = 1,
+	DAY_S = 86400,
+	EXPIRES_DAYS = 30,
+	CALL_MS = 12000 /* removals of namespaces drain for 10 s */
+};
 
 static void clock_finding(const json_t *evidence, struct findings *list, int64_t by_ms, int64_t ago_ms)
 {
@@ -90,10 +96,39 @@ static void judge_member(const json_t *evidence, struct findings *list)
 			    "fathom rpc framework_get_control");
 }
 
+/* The oldest call of an operator that does not end. */
+static void judge_calls(const json_t *evidence, struct findings *list)
+{
+	const json_t *row, *oldest = NULL;
+	char since[SHORT_TEXT_BYTES], option[TRACE_OPTION_BYTES];
+	struct finding *it;
+	int64_t count = 0;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.calls"), i, row) {
+		if (doc_number(row, "ago_ms", 0) < CALL_MS)
+			continue;
+		count++;
+		if (doc_number(row, "ago_ms", 0) > doc_number(oldest, "ago_ms", 0))
+			oldest = row;
+	}
+	/* not if its cause is known: a file system or a thread that hangs */
+	if (!oldest || findings_have(list, FINDING_FILE_SYSTEM_HANGS) || findings_have(list, FINDING_CONTROL_BLOCKED) ||
+	    findings_have(list, FINDING_REACTOR_BLOCKED) || findings_have(list, FINDING_REACTOR_RUNAWAY))
+		return;
+	doc_duration((uint64_t)doc_number(oldest, "ago_ms", 0), since);
+	it = find_call_hangs(list, FINDING_LIKELY, doc_text_at(oldest, "method"), since);
+	finding_shows(it, "%" PRId64 " calls of the control socket have no reply after %d s", count, CALL_MS / 1000);
+	finding_see(it, "fathom trace -n rpc_request_received%s", doc_trace_option(evidence, option, sizeof(option)));
+	finding_see(it, "grep -H . /proc/%" PRId64 "/task/*/wchan", doc_engine_pid(evidence));
+}
+
 void rules_control(const json_t *evidence, struct findings *list)
 {
 	judge_clock(evidence, list);
 	judge_certificates(evidence, list);
-	if (doc_is_running(evidence))
-		judge_member(evidence, list);
+	if (!doc_is_running(evidence))
+		return;
+	judge_member(evidence, list);
+	judge_calls(evidence, list);
 }

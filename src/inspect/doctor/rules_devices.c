@@ -54,7 +54,7 @@ static int64_t progress_of(const json_t *evidence, const char *device)
 {
 	const json_t *before = stats_of(evidence, "iostat_before", device), *now = stats_of(evidence, "iostat", device);
 
-	const json_t *traced = doc_at(evidence, "trace.events.ended_ios");
+	const json_t *traced = doc_at(evidence, "trace.ended_ios");
 
 	if (before && now)
 		return ios_of(now) - ios_of(before);

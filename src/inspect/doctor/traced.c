@@ -255,7 +255,7 @@ static void look_twice(struct doctor_out *out, struct reader *reader)
 	uint32_t count = list_objects(reader, objects);
 	struct reader_lives *before = read_lives(reader, objects, count, known_before), *now;
 	bool alive = reader_info(reader)->liveness == READER_ALIVE && !reader_info(reader)->spdk;
-	json_t *lives = doc_object();
+	json_t *lives = doc_object(), *under_way;
 
 	doctor_put(out, "threads_before", threads_json(reader));
 	if (alive)
@@ -268,7 +268,9 @@ static void look_twice(struct doctor_out *out, struct reader *reader)
 	}
 	doctor_put(out, "lives", lives);
 	doctor_put(out, "threads", threads_json(reader));
-	doctor_put(out, "under_way", traced_under_way(reader));
+	under_way = traced_under_way(reader);
+	doctor_put(out, "ended_ios", traced_ended_ios(out, reader, under_way));
+	doctor_put(out, "under_way", under_way);
 	doctor_put(out, "silent_ms", json_integer((json_int_t)(reader_silent_ns(reader) / NS_PER_MS)));
 	doctor_put(out, "stopped", json_boolean(reader_info(reader)->stopped));
 	free(before);

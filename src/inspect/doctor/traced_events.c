@@ -9,8 +9,7 @@
 #include "inspect/trace/trace_file.h"
 
 enum {
-	LAST_MAX = 128, /* events of one point */
-	DEVICES_MAX = 256,
+	LAST_MAX = 128,		/* events of one point */
 	CHECKED_EACH = 1 << 14, /* events between two looks at the time */
 	EVENTS_MS_MAX = 4000,
 };
@@ -92,92 +91,15 @@ static json_t *latest_json(const struct reader *reader, const struct latest *lat
 	return row;
 }
 
-/* How many I/Os each device ended in the last second. */
-struct ended {
-	const struct reader_point *point; /* NULL: the file does not have it */
-	const struct reader_arg *device;
-	uint32_t count;
-	uint32_t names[DEVICES_MAX]; /* as in the file */
-	uint64_t ios[DEVICES_MAX];
-};
-
-static void find_ended(const struct reader *reader, struct ended *ended)
-{
-	ended->point = reader_point_by_name(reader, "bdev_io_done");
-	if (ended->point && !reader_point_enabled(reader, ended->point))
-		ended->point = NULL; /* no records, whatever ends */
-	for (uint32_t i = 0; ended->point && i < ended->point->arg_count; i++) {
-		if (strcmp(ended->point->args[i].name, "device") == 0)
-			ended->device = &ended->point->args[i];
-	}
-}
-
-static void count_ended(const struct reader *reader, struct ended *ended, const struct reader_event *event, uint64_t now)
-{
-	uint32_t name, i = 0;
-
-	if (!ended->device || event->point != ended->point ||
-	    (now > event->tick && reader_ns_from_ticks(reader, now - event->tick) > DOCTOR_LOOK_MS * NS_PER_MS))
-		return;
-	name = (uint32_t)reader_arg_value(ended->device, event->slots);
-	while (i < ended->count && ended->names[i] != name)
-		i++;
-	if (i == DEVICES_MAX)
-		return;
-	if (i == ended->count)
-		ended->names[ended->count++] = name;
-	ended->ios[i]++;
-}
-
-/* { DEVICE: count }; NULL: not known. */
-static json_t *ended_json(const struct reader *reader, const struct ended *ended)
-{
-	json_t *rows;
-	size_t bytes;
-
-	if (!ended->device)
-		return NULL;
-	rows = doc_object();
-	for (uint32_t i = 0; i < ended->count; i++) {
-		const char *text = reader_string(reader, ended->names[i], &bytes);
-		char name[READER_OWNER_TEXT_BYTES];
-
-		snprintf(name, sizeof(name), "%.*s", (int)bytes, text);
-		doc_put(rows, name, json_integer((json_int_t)ended->ios[i]));
-	}
-	return rows;
-}
-
-/* All events, the oldest first. False: they are too many, so that the newest were not seen. */
-static bool walk_events(struct doctor_out *out, struct reader *reader, struct latest *latest,
-			const int16_t place[TRACE_POINTS_MAX], struct ended *ended)
-{
-	uint64_t since_ms = doctor_elapsed_ms(out), count = 0, now = reader_now(reader);
-	struct reader_events *events;
-	struct reader_event event;
-	bool whole = true;
-
-	if (reader_events(reader, &events) != 0)
-		return false;
-	while (whole && reader_event_next(events, &event)) {
-		if (event.point && event.point_id < TRACE_POINTS_MAX && place[event.point_id] >= 0) {
-			struct latest *of = &latest[place[event.point_id]];
-
-			of->events[of->count++ % LAST_MAX] = event;
-		}
-		count_ended(reader, ended, &event, now);
-		whole = ++count % CHECKED_EACH != 0 || doctor_elapsed_ms(out) - since_ms <= EVENTS_MS_MAX;
-	}
-	reader_events_free(events);
-	return whole;
-}
-
 json_t *traced_events(struct doctor_out *out, struct reader *reader)
 {
 	struct latest *latest = calloc(ARRAY_COUNT(wanted), sizeof(*latest));
 	int16_t place[TRACE_POINTS_MAX];
-	struct ended ended = { 0 };
+	uint64_t since_ms = doctor_elapsed_ms(out), count = 0;
 	json_t *result = doc_object();
+	struct traced_calls *calls = traced_calls_create(reader);
+	struct reader_events *events;
+	struct reader_event event;
 
 	must(latest);
 	memset(place, -1, sizeof(place));
@@ -186,9 +108,21 @@ json_t *traced_events(struct doctor_out *out, struct reader *reader)
 		if (latest[i].point && latest[i].point->id < TRACE_POINTS_MAX)
 			place[latest[i].point->id] = (int16_t)i;
 	}
-	find_ended(reader, &ended);
-	if (walk_events(out, reader, latest, place, &ended))
-		doc_put(result, "ended_ios", ended_json(reader, &ended));
+	if (reader_events(reader, &events) == 0) {
+		while (reader_event_next(events, &event)) {
+			if (event.point && event.point_id < TRACE_POINTS_MAX && place[event.point_id] >= 0) {
+				struct latest *of = &latest[place[event.point_id]];
+
+				of->events[of->count++ % LAST_MAX] = event;
+			}
+			traced_calls_event(calls, &event);
+			if (++count % CHECKED_EACH == 0 && doctor_elapsed_ms(out) - since_ms > EVENTS_MS_MAX)
+				break;
+		}
+		reader_events_free(events);
+	}
+	doctor_put(out, "calls", traced_calls_json(calls));
+	traced_calls_destroy(calls);
 	for (size_t i = 0; i < ARRAY_COUNT(wanted); i++) {
 		if (latest[i].count)
 			doc_put(result, wanted[i], latest_json(reader, &latest[i]));

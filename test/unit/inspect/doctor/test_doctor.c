@@ -93,6 +93,8 @@ static void each_row_of_evidence_gives_its_finding(void **state)
 	check_only("{" ALIVE "}, \"answers\": {\"cores_silent\": \"no answer\"}}", "reactor_silent");
 	check_only("{" ALIVE "}, \"answers\": {\"control\": {\"state_file\": {\"state\": \"HELD\"}}}}",
 		   "configuration_unsaved");
+	check_only("{" ALIVE ", \"calls\": [{\"method\": \"m\", \"ago_ms\": 13000}]}}", "call_hangs");
+	check_only("{" ALIVE ", \"calls\": [{\"method\": \"m\", \"ago_ms\": 11000}]}}", "");
 	check_only("{" ALIVE ", \"points_off\": 3}}", "trace_incomplete");
 	check_only("{" ALIVE ", \"spdk\": true, \"points_off\": 3}}", "");
 	check_only("{" ALIVE "}, \"process\": {\"core_pattern\": \"|/bin/keep\", \"limits\": {\"core\": 0}}}", "");
@@ -185,8 +187,8 @@ static void without_a_socket_the_trace_says_whether_ios_end(void **state)
 #define WAITS ALIVE ", \"under_way\": [{\"object\": \"bdev_io\", \"stage\": \"DISPATCHED\", \"owner\": \"d\", \"hung\": 1}]"
 	(void)state;
 	check_only("{" WAITS "}}", "device_hung");
-	check_only("{" WAITS ", \"events\": {\"ended_ios\": {\"e\": 4}}}}", "device_hung");
-	check_only("{" WAITS ", \"events\": {\"ended_ios\": {\"d\": 4}}}}", "command_lost");
+	check_only("{" WAITS ", \"ended_ios\": {\"e\": 4}}}", "device_hung");
+	check_only("{" WAITS ", \"ended_ios\": {\"d\": 4}}}", "command_lost");
 }
 
 static void commands_name_the_engine(void **state)
