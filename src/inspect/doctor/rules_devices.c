@@ -200,12 +200,16 @@ static void judge_rare(const json_t *evidence, const char *device, struct findin
 
 /* ---- what devices reported: conditions and errors ---- */
 
-/* Does the engine have this device no longer? */
-static bool is_removed(const json_t *evidence, const char *device)
+/* Was this device removed since? Another one may have its name now. */
+static bool is_removed(const json_t *evidence, const char *device, int64_t ago_ms)
 {
 	const json_t *devices = doc_at(evidence, "answers.devices"), *row;
 	size_t i;
 
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.bdev_unregister.last"), i, row) {
+		if (doc_number(row, "ago_ms", INT64_MAX) <= ago_ms && strcmp(doc_text_at(row, "args.device"), device) == 0)
+			return true;
+	}
 	json_array_foreach ((json_t *)devices, i, row) {
 		if (strcmp(doc_text_at(row, "name"), device) == 0)
 			return false;
@@ -215,7 +219,7 @@ static bool is_removed(const json_t *evidence, const char *device)
 
 static void end_if_removed(const json_t *evidence, struct finding *it, const char *device, int64_t ago_ms)
 {
-	if (!it || !is_removed(evidence, device))
+	if (!it || !is_removed(evidence, device, ago_ms))
 		return;
 	finding_shows(it, "the device was removed since");
 	finding_end(it, ago_ms);

@@ -17,6 +17,7 @@ enum {
 static const char *const wanted[] = {
 	"bdev_condition",
 	"bdev_io_error",
+	"bdev_unregister",
 	"engine_event_lost",
 	"nvmf_command_failed",
 	"nvmf_command_given_up",

@@ -263,22 +263,35 @@ static void a_fault_without_signs_is_of_the_past(void **state)
 	check_ended(10, 110000, 500000, "healthy", 110000); /* it did not */
 }
 
-/* An event that stays of the present until the engine starts again. */
+/* A device reported 5,000 s ago that data are lost. `removals`: events; `devices`: what the engine has now. */
+static void check_removed(const char *removals, const char *devices, int64_t ended_ms)
+{
+	struct findings *list;
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE
+		 ", \"events\": {\"bdev_condition\": {\"last\": [{\"ago_ms\": 5000000, \"args\": {\"device\": \"d\", "
+		 "\"condition\": \"DATA_LOST\", \"value\": 5}}]}, \"bdev_unregister\": {\"last\": [%s]}}}, "
+		 "\"answers\": {%s}}",
+		 removals, devices);
+	list = judge(text);
+	assert_int_equal(list->count, 1);
+	assert_int_equal(list->rows[0].ended_ms, ended_ms);
+	findings_destroy(list);
+}
+
+/* Otherwise it is of the present until the engine starts again. */
 static void what_a_removed_device_reported_is_of_the_past(void **state)
 {
-	struct findings *list = judge("{" ALIVE
-				      ", \"events\": {\"bdev_condition\": {\"last\": [{\"ago_ms\": 5000000, \"args\": "
-				      "{\"device\": \"d\", \"condition\": \"DATA_LOST\", \"value\": 5}}]}}}, "
-				      "\"answers\": {\"devices\": [{\"name\": \"d\"}]}}");
-
+#define D "\"devices\": [{\"name\": \"d\"}]"
 	(void)state;
-	assert_int_equal(list->rows[0].ended_ms, -1);
-	findings_destroy(list);
-	list = judge("{" ALIVE
-		     ", \"events\": {\"bdev_condition\": {\"last\": [{\"ago_ms\": 5000000, \"args\": {\"device\": \"d\", "
-		     "\"condition\": \"DATA_LOST\", \"value\": 5}}]}}}, \"answers\": {\"devices\": [{\"name\": \"e\"}]}}");
-	assert_int_equal(list->rows[0].ended_ms, 5000000);
-	findings_destroy(list);
+	check_removed("", D, -1);
+	check_removed("", "\"devices\": [{\"name\": \"e\"}]", 5000000);
+	check_removed("", "", -1); /* no answers */
+	check_removed("{\"ago_ms\": 4000000, \"args\": {\"device\": \"d\"}}", D, 5000000);
+	check_removed("{\"ago_ms\": 4000000, \"args\": {\"device\": \"e\"}}", D, -1);
+	check_removed("{\"ago_ms\": 6000000, \"args\": {\"device\": \"d\"}}", D, -1);
 }
 
 static void the_past_stands_below_the_present_and_above_notes(void **state)
