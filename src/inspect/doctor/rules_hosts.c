@@ -162,6 +162,20 @@ static void judge_refused(const json_t *evidence, struct findings *list)
 	}
 }
 
+/* Has the host connected since? */
+static bool has_returned(const json_t *evidence, const char *host, int64_t ago_ms)
+{
+	const json_t *event;
+	size_t i;
+
+	json_array_foreach ((json_t *)doc_at(evidence, "trace.events.nvmf_subsystem_add_ctrlr.last"), i, event) {
+		if (doc_number(event, "ago_ms", INT64_MAX) <= ago_ms &&
+		    strcmp(doc_text_at(event, "args.hostnqn"), host) == 0)
+			return true;
+	}
+	return false;
+}
+
 static void judge_keep_alive(const json_t *evidence, struct findings *list)
 {
 	struct group groups[GROUPS_MAX];
@@ -177,6 +191,11 @@ static void judge_keep_alive(const json_t *evidence, struct findings *list)
 		finding_shows(it, "its keep-alive time-out is %" PRId64 " ms",
 			      doc_number(groups[i].newest, "args.kato", 0));
 		show_event(evidence, it, &groups[i], "nvmf_ctrlr_keep_alive_expired");
+		if (it &&
+		    !has_returned(evidence, doc_text_at(groups[i].newest, "args.hostnqn"), groups[i].signs.newest_ms)) {
+			finding_shows(it, "it has not connected again");
+			it->ended_ms = -1;
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ static const char *const wanted[] = {
 	"nvmf_ctrlr_keep_alive_expired",
 	"nvmf_ctrlr_never_enabled",
 	"nvmf_qpair_disconnect",
+	"nvmf_subsystem_add_ctrlr",
 	"poller_slow",
 	"process_end",
 	"state_file_written",

@@ -263,6 +263,31 @@ static void a_fault_without_signs_is_of_the_past(void **state)
 	check_ended(10, 110000, 500000, "healthy", 110000); /* it did not */
 }
 
+/* A host's keep-alives stopped 60 s ago; the host `returned` connected 50 s ago. */
+static void check_returned(const char *returned, int64_t ended_ms)
+{
+	struct findings *list;
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{" ALIVE ", \"events\": {\"nvmf_ctrlr_keep_alive_expired\": {\"last\": [{\"ago_ms\": 60000, \"args\": "
+		 "{\"hostnqn\": \"h\"}}]}, \"nvmf_subsystem_add_ctrlr\": {\"last\": [{\"ago_ms\": 50000, \"args\": "
+		 "{\"hostnqn\": \"%s\"}}, {\"ago_ms\": 99000, \"args\": {\"hostnqn\": \"h\"}}]}}}}",
+		 returned);
+	list = judge(text);
+	assert_int_equal(list->count, 1);
+	assert_string_equal(finding_name(&list->rows[0]), "keep_alive_expired");
+	assert_int_equal(list->rows[0].ended_ms, ended_ms);
+	findings_destroy(list);
+}
+
+static void a_host_that_has_not_returned_is_of_the_present(void **state)
+{
+	(void)state;
+	check_returned("h", 60000);
+	check_returned("other", -1);
+}
+
 /* A device reported 5,000 s ago that data are lost. `removals`: events; `devices`: what the engine has now. */
 static void check_removed(const char *removals, const char *devices, int64_t ended_ms)
 {
@@ -506,6 +531,7 @@ int main(void)
 		cmocka_unit_test(commands_name_the_engine),
 		cmocka_unit_test(a_thread_that_does_not_turn_waits_or_uses_the_cpu),
 		cmocka_unit_test(a_fault_without_signs_is_of_the_past),
+		cmocka_unit_test(a_host_that_has_not_returned_is_of_the_present),
 		cmocka_unit_test(what_a_removed_device_reported_is_of_the_past),
 		cmocka_unit_test(the_past_stands_below_the_present_and_above_notes),
 		cmocka_unit_test(the_file_of_a_dead_process_says_how_it_ended),
