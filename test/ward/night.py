@@ -173,6 +173,18 @@ nvmf_subsystem_add_listener {CLOSED} -t tcp -a 127.0.0.1 -s {engine.port}
             self.starts[name] = self.starts.get(name, 0) + 1
         self.loads = [process for process in self.loads if process.poll() is None]
 
+    @contextlib.contextmanager
+    def flooded(self):
+        """One host sends as much as it can."""
+        before = self.ios(self.patient, "M0")
+        flood = self.load(self.patient, "--rw", "mix", "--depth", 128)
+        try:
+            wait_for(lambda: self.ios(self.patient, "M0") > before + 10000)
+            yield
+        finally:
+            flood.kill()
+            flood.wait()
+
     def wait_served(self):
         """Wait until each device ends I/O of its host."""
         before = self.all_ios()

@@ -8,7 +8,7 @@ FATHOM_NIGHT_SECONDS: the length, default an hour. FATHOM_NIGHT_SEED: repeats th
 default 60. FATHOM_NIGHT_FAULTS: a regular expression for names of faults. FATHOM_NIGHT_LOG: a file to which each row is appended when it is known;
 scripts/run-tests names one and prints its last row each minute. FILE.reports has the reports of misses and false alarms.
 
-A round: one fault of night_faults.py is put in, sometimes two, sometimes none. The doctor is asked once; its report is judged. The fault is removed;
+A round: one fault of night_faults.py is put in, sometimes two, sometimes none, or none and a host sends as fast as it can. The doctor is asked once; its report is judged. The fault is removed;
 then the doctor is asked until no finding above "note" is of the present. Each round is a row, and the table at the end has a row for each fault.
 """
 
@@ -162,8 +162,11 @@ class TestNight(Night):
 
     def round(self, number):
         faults = self.choose()
+        flood = not faults and self.chance.randrange(2) == 0
         self.tend()
         with contextlib.ExitStack() as stack:
+            if flood:
+                stack.enter_context(self.flooded())
             details = [stack.enter_context(fault.put(self)) for fault in faults]
             dead = self.patient.process.poll() is not None
             report, seconds = self.ask(self.patient.trace_path if dead else None)
@@ -173,7 +176,7 @@ class TestNight(Night):
             self.tallies[fault.key].recoveries.append(recovered)
         self.healthy_rounds += not faults
         self.double_rounds += len(faults) > 1
-        self.say(f"{number:3}  {' and '.join(fault.key for fault in faults) or 'no fault':60} {seconds:5.1f} s  {verdict}; "
+        self.say(f"{number:3}  {' and '.join(fault.key for fault in faults) or ('no fault, a host floods' if flood else 'no fault'):60} {seconds:5.1f} s  {verdict}; "
                  f"{'NOT RECOVERED' if recovered is None else f'recovered in {recovered:.0f} s'}; past: {names(past)}")
 
     def survive(self, number, error):
