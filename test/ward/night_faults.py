@@ -328,7 +328,10 @@ def host_is_no_host(night):
     yield ""
 
 
-@fault("the engine is out of descriptors", "descriptors_exhausted", uses=["descriptors"])
+DESCRIPTORS = ["descriptors", "lively", "stranger", "browser", "reader", "sender", "storage", "small"]    # no other host may come or go
+
+
+@fault("the engine is out of descriptors", "descriptors_exhausted", uses=DESCRIPTORS)
 def no_descriptors(night):
     before, sockets = night.count_records("tcp_refuse"), []
     with night.limit(resource.RLIMIT_NOFILE, night.descriptors() + 2):
@@ -343,7 +346,7 @@ def no_descriptors(night):
         s.close()
 
 
-@fault("few descriptors are left", "descriptors_scarce", uses=["descriptors"])
+@fault("few descriptors are left", "descriptors_scarce", uses=DESCRIPTORS)
 def few_descriptors(night):
     with night.limit(resource.RLIMIT_NOFILE, night.descriptors() + 4):
         yield ""
