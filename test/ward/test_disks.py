@@ -3,9 +3,10 @@
 
 import os
 import subprocess
+import threading
 import unittest
 
-from ward import Ward, illness, run, wait_for
+from ward import Ward, diagnose, illness, run, wait_for
 
 from hanging import HangingFile, READ, STATFS
 from harness import NQN
@@ -127,6 +128,22 @@ class Storage(Ward):
             file.seek(20)
             file.write(b"damaged")
         self.check(self.start().pid)
+
+    @illness("a call of an operator does not end", "call_hangs")
+    def test_a_call_that_hangs(self):
+        engine = self.start()
+        if not engine.rpc("fault_get_points")["built"]:
+            raise unittest.SkipTest("a build without fault injection")
+        engine.run_commands("pool_create p\n")
+        engine.rpc("fault_inject", point="pool_sync", action="hang")
+        call = threading.Thread(target=engine.rpc, args=("volume_create", 600), kwargs={"pool": "p", "volume": "a", "size": 8 * MIB})
+        call.start()
+        try:
+            wait_for(lambda: any(row["name"] == "call_hangs" for row in diagnose(engine.pid)["findings"]), pause=2)     # after 12 s
+            self.assertIn("volume_create", self.check(engine.pid)["findings"][0]["says"])
+        finally:
+            engine.rpc("fault_clear", point="all")
+            call.join(60)
 
     @illness("a pool promises more than it has", "pool_overcommitted")
     def test_an_overcommitted_pool(self):
