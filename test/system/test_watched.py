@@ -7,7 +7,8 @@ The simulator has no control socket and no HTTP: only the trace file and the pro
 the same, byte for byte. So the other tools watch a real engine (RealEngine), under seeded hosts and a seeded operator. There the order of two hosts'
 commands is not that of the seed, so that each host has blocks of its own, and the digests are those of the results of each host.
 
-FATHOM_WATCHED_COMMANDS: commands of each host. FATHOM_WATCHED_SEED: another seed. FATHOM_SIM: the simulator.
+FATHOM_WATCHED_COMMANDS: commands of each host. FATHOM_WATCHED_SEED: another seed. FATHOM_WATCHED_SIM_SEEDS: those of the
+simulator FATHOM_SIM.
 """
 
 import glob
@@ -29,7 +30,7 @@ from harness import FATHOM, NQN, EngineTest, RpcError, free_port, run, wait_for
 COMMANDS = int(os.environ.get("FATHOM_WATCHED_COMMANDS", "400"))
 SEED = int(os.environ.get("FATHOM_WATCHED_SEED", "1"))
 SIM = os.environ.get("FATHOM_SIM", "")
-SIM_SEEDS = [int(word) for word in os.environ.get("FATHOM_WATCHED_SIM_SEEDS", "3 8 10").split()]
+SIM_SEEDS = [int(word) for word in os.environ.get("FATHOM_WATCHED_SIM_SEEDS", "17").split()]
 MIB, BLOCK = 1 << 20, 512
 FLUSH, WRITE, READ, COMPARE, WRITE_ZEROES, UNKNOWN = 0, 1, 2, 5, 8, 0x7b
 REGION_BLOCKS, BLOCKS_MAX = 4096, 64        # of a host; of a command
