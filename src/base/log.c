@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include "base/text.h"
 
 /* Each character of a message may need an escape in JSON; 256 bytes hold the other members. */
-enum { LOG_LINE_BYTES_MAX = 1024, LOG_JSON_BYTES_MAX = 2 * LOG_LINE_BYTES_MAX + 256 };
+enum { LOG_LINE_BYTES_MAX = 1024, LOG_JSON_BYTES_MAX = 2 * LOG_LINE_BYTES_MAX + 256, CRASH_WAIT_MS = 1000 };
 
 static const char *const level_names[] = { "ERROR", "WARNING", "NOTICE", "INFO", "DEBUG" };
 
@@ -178,7 +179,13 @@ void log_crash_line(const char *text)
 	bool json = output == LOG_OUTPUT_JSON;
 	char line[LOG_JSON_BYTES_MAX];
 	size_t used = 0, bytes = min_u64(strlen(text), LOG_LINE_BYTES_MAX / 2);
+	struct pollfd out = { .fd = output_fd, .events = POLLOUT };
+	static bool is_stuck;
 
+	/* a crash does not wait for a reader of the log that does not read */
+	is_stuck = is_stuck || poll(&out, 1, CRASH_WAIT_MS) <= 0;
+	if (is_stuck)
+		return;
 	if (json) {
 		memcpy(line, json_begin, sizeof(json_begin) - 1);
 		used = sizeof(json_begin) - 1;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/reactor/internal.h"
 
 enum { HELPER_STACK_BYTES = 256 * 1024 };
@@ -116,6 +117,7 @@ static void wait_for_work(void)
 
 static void *helper_main(void *unused)
 {
+	signals_give_stack();
 	must(pthread_mutex_lock(&helpers.mutex) == 0);
 	for (;;) {
 		struct uring_op *op = op_take(&helpers.pool);

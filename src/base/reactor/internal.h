@@ -15,7 +15,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 #include "base/bits.h"
@@ -234,20 +233,6 @@ bool reactors_stopping(void);
 const cpu_set_t *reactors_process_cpus(void);
 /* Those of them without a data reactor. May be empty. */
 cpu_set_t reactors_other_cpus(void);
-
-/*
- * The signals that all pthreads but the control reactor's block: all except those that a fault of the pthread itself
- * raises.
- */
-static inline void signals_of_others(sigset_t *signals_ret)
-{
-	sigfillset(signals_ret);
-	sigdelset(signals_ret, SIGSEGV);
-	sigdelset(signals_ret, SIGBUS);
-	sigdelset(signals_ret, SIGILL);
-	sigdelset(signals_ret, SIGFPE);
-	sigdelset(signals_ret, SIGABRT);
-}
 
 /* ---- accounting of time ---- */
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/reactor/internal.h"
 
 enum { TIMER_SLACK_NS = 1000 }; /* the default of 50 us would be added to every timed sleep */
@@ -190,6 +191,8 @@ static void attach_trace(const struct reactor *r)
 
 static void attach_pthread(struct reactor *r)
 {
+	if (!r->control)
+		signals_give_stack(); /* the first pthread has one, if the program reports crashes */
 	self_reactor = r;
 	atomic_store(&r->tid, gettid());
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* refused: timers are 50 us late */

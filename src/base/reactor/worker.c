@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/reactor/internal.h"
+#include "base/signals.h"
 
 static void finish_job(void *ctx)
 {
@@ -21,6 +22,8 @@ static void *run_job(void *ctx)
 {
 	struct worker_job *job = ctx;
 
+	(void)pthread_setname_np(pthread_self(), "worker"); /* only informative */
+	signals_give_stack();
 	must(!thread_self()); /* a worker is no light thread: it may block */
 	job->work(job);
 	thread_send_msg(job->home, finish_job, job);

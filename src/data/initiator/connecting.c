@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "data/initiator/internal.h"
 
 enum { DELAY_MIN_MS = 1000, DELAY_MAX_MS = 30000 };
@@ -48,10 +49,12 @@ static void *connect_thread(void *ctx)
 	struct fathom_connecting *connecting = ctx;
 	struct fathom_controller *controller = NULL;
 	struct fathom_fault why = { 0 };
-	int error = fathom_connect(&connecting->words.options, &why, &controller);
 	const uint64_t one = 1;
 	bool left;
+	int error;
 
+	signals_give_stack();
+	error = fathom_connect(&connecting->words.options, &why, &controller);
 	(void)pthread_mutex_lock(&connecting->lock);
 	connecting->ended = true;
 	connecting->error = error;
@@ -66,7 +69,7 @@ static void *connect_thread(void *ctx)
 	return NULL;
 }
 
-/* All signals are blocked in the thread, so the program's own threads handle them. */
+/* All signals but those of its own faults are blocked in the thread: the program's own threads handle them. */
 static int start_thread(struct fathom_connecting *connecting)
 {
 	pthread_attr_t attributes;
@@ -77,7 +80,7 @@ static int start_thread(struct fathom_connecting *connecting)
 	if (pthread_attr_init(&attributes) != 0)
 		return -ENOMEM;
 	(void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
+	signals_of_others(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(&thread, &attributes, connect_thread, connecting);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Outputs and formats of log lines. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -141,6 +142,24 @@ static void outputs_have_names(void **state)
 	assert_int_equal(log_output_parse("journal", &output), -EINVAL);
 }
 
+/* A reader that does not read costs one wait. */
+static void a_line_of_a_crash_does_not_wait_for_a_reader(void **state)
+{
+	char text[4096] = { 0 };
+	int ends[2];
+
+	assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+	while (write(ends[1], text, sizeof(text)) > 0)
+		;
+	assert_int_equal(fcntl(ends[1], F_SETFL, 0), 0);
+	log_set_fd(ends[1]);
+	log_crash_line("one");
+	log_crash_line("two");
+	log_set_fd(STDERR_FILENO);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +167,7 @@ int main(void)
 		cmocka_unit_test(a_json_line_is_one_object_for_any_message),
 		cmocka_unit_test(syslog_gets_priority_and_message),
 		cmocka_unit_test(outputs_have_names),
+		cmocka_unit_test(a_line_of_a_crash_does_not_wait_for_a_reader), /* the last one: later lines are left out */
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

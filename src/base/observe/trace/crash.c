@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <link.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,21 +20,10 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/observe/trace/crash_report.h"
 #include "base/observe/trace/internal.h"
-
-#if defined(__has_feature)
-#define HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAS_FEATURE(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) ||                     \
-	HAS_FEATURE(thread_sanitizer)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
 
 static const struct {
 	int number;
@@ -51,7 +42,10 @@ struct module {
 static struct {
 	bool on;
 	trace_crash_note_fn note;
-	int taken; /* the first thread handles its signal; the others wait until the process ends */
+	int32_t owner;	 /* the first thread handles its signal; the others wait until the process ends. 0: none has one */
+	sigjmp_buf back; /* valid if can_go_back: to where a fault of the handler leads */
+	volatile sig_atomic_t can_go_back, more;
+	volatile uint32_t part; /* of the report: the next one */
 	uint32_t module_count;
 	struct module modules[TRACE_CRASH_MODULES_MAX];
 } crash;
@@ -81,26 +75,9 @@ static int note_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	return 0;
 }
 
-void trace_crash_stack_give(void)
+bool trace_crash_is_caught(void)
 {
-	stack_t stack = { .ss_size = TRACE_CRASH_STACK_BYTES };
-
-	if (!crash.on)
-		return;
-	stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (stack.ss_sp == MAP_FAILED)
-		return; /* the handler then runs on the thread's own stack */
-	if (sigaltstack(&stack, NULL) != 0)
-		munmap(stack.ss_sp, stack.ss_size);
-}
-
-void trace_crash_stack_take(void)
-{
-	const stack_t none = { .ss_flags = SS_DISABLE };
-	stack_t stack;
-
-	if (crash.on && sigaltstack(&none, &stack) == 0 && !(stack.ss_flags & SS_DISABLE))
-		munmap(stack.ss_sp, stack.ss_size);
+	return crash.on;
 }
 
 /* ---- in the handler ---- */
@@ -202,7 +179,7 @@ static uint64_t frame_pointer_of(const void *context)
 #endif
 }
 
-static void report(int number, const siginfo_t *info, const void *context)
+static struct trace_crash_cause cause_of(int number, const siginfo_t *info, const void *context)
 {
 	struct trace_crash_cause cause = {
 		.signal = number,
@@ -220,7 +197,7 @@ static void report(int number, const siginfo_t *info, const void *context)
 		if (signals[i].number == number)
 			cause.signal_name = signals[i].name;
 	}
-	trace_crash_report(&cause);
+	return cause;
 }
 
 static void freeze_signal(int number, const siginfo_t *info, uint64_t instruction)
@@ -246,23 +223,83 @@ static void freeze_signal(int number, const siginfo_t *info, uint64_t instructio
 	}
 }
 
+/* What the handler does. Each part may crash, and is then left. */
+struct work {
+	int number;
+	const siginfo_t *info;
+	const void *context;
+};
+
+static void do_freeze(const struct work *work)
+{
+	freeze_signal(work->number, work->info, instruction_of(work->context));
+}
+
+static void do_note(const struct work *work)
+{
+	if (crash.note)
+		crash.note(work->number, work->info->si_code > 0 ? (uint64_t)(uintptr_t)work->info->si_addr : 0,
+			   instruction_of(work->context), (int32_t)syscall(SYS_gettid));
+}
+
+static void do_report(const struct work *work)
+{
+	struct trace_crash_cause cause = cause_of(work->number, work->info, work->context);
+
+	crash.more = trace_crash_report_part(&cause, crash.part++);
+}
+
+static void do_part(void (*part)(const struct work *work), const struct work *work)
+{
+	if (sigsetjmp(crash.back, 1) == 0) {
+		crash.can_go_back = 1;
+		part(work);
+	}
+	crash.can_go_back = 0;
+}
+
+/* A signal of the thread that is in the handler: a fault of the handler itself. */
+static void leave_part(int number, const siginfo_t *info)
+{
+	const struct sigaction normal = { .sa_handler = SIG_DFL };
+
+	if (info->si_code <= 0 && info->si_pid != getpid())
+		return; /* another process sent it: the first signal ends this one in a moment */
+	if (crash.can_go_back) {
+		crash.can_go_back = 0;
+		siglongjmp(crash.back, number);
+	}
+	sigaction(number, &normal, NULL); /* the fault repeats, and ends the process */
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	const struct sigaction normal = { .sa_handler = SIG_DFL };
-	uint64_t instruction = instruction_of(context);
+	const struct work work = { .number = number, .info = info, .context = context };
+	int32_t self = (int32_t)syscall(SYS_gettid), owner = 0;
+	sigset_t all;
 
-	while (__atomic_exchange_n(&crash.taken, 1, __ATOMIC_ACQ_REL) != 0)
-		pause(); /* all signals are blocked: waits until the process ends */
-	freeze_signal(number, info, instruction);
-	if (crash.note)
-		crash.note(number, info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0, instruction,
-			   (int32_t)syscall(SYS_gettid));
-	report(number, info, context);
+	if (!__atomic_compare_exchange_n(&crash.owner, &owner, self, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (owner == self) {
+			leave_part(number, info);
+			return;
+		}
+		for (;;)
+			pause(); /* until the process ends */
+	}
+	do_part(do_freeze, &work);
+	do_part(do_note, &work);
+	do {
+		crash.more = 1; /* also after a part that crashed */
+		do_part(do_report, &work);
+	} while (crash.more && crash.part < TRACE_CRASH_PARTS_MAX);
 	/*
 	 * raise it again: delivered with the default action when the handler returns, before the thread's next instruction
 	 */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	sigaction(number, &normal, NULL);
-	syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), number, info);
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), self, number, info);
 }
 
 void trace_crash_must(const char *condition, const char *file, int line)
@@ -287,15 +324,21 @@ void trace_crash_must(const char *condition, const char *file, int line)
 
 void trace_crash_catch(trace_crash_note_fn note)
 {
-	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+	/* the handler can be interrupted by its own faults only */
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
 
 	must(!crash.on);
-	if (SANITIZED)
+	if (SIGNALS_SANITIZED)
 		return;
+	signals_give_stack();
 	crash.on = true;
 	crash.note = note;
 	dl_iterate_phdr(note_module, NULL);
 	sigfillset(&action.sa_mask);
+	sigdelset(&action.sa_mask, SIGSEGV);
+	sigdelset(&action.sa_mask, SIGBUS);
+	sigdelset(&action.sa_mask, SIGILL);
+	sigdelset(&action.sa_mask, SIGFPE);
 	for (size_t i = 0; i < ARRAY_COUNT(signals); i++)
 		must(sigaction(signals[i].number, &action, NULL) == 0);
 }

@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/observe/trace/internal.h"
@@ -94,7 +96,7 @@ static struct {
 	char text[LINE_BYTES];
 	size_t used;
 	int fd; /* of the file; -1: none */
-} line;
+} line = { .fd = -1 };
 
 static void put_text(const char *text)
 {
@@ -184,9 +186,8 @@ static void put_place(uint64_t address)
 
 /* ---- what happened ---- */
 
-static void report_cause(const struct trace_crash_cause *cause)
+static void report_title(const struct trace_crash_cause *cause)
 {
-	const struct trace_frozen *frozen = trace_file.frozen;
 	const struct trace_process *process = trace_file.process;
 
 	put_text("crash of process ");
@@ -200,13 +201,23 @@ static void report_cause(const struct trace_crash_cause *cause)
 		put_text(process->name);
 	}
 	end_line();
-	if (frozen && frozen->why == TRACE_FROZEN_MUST && cause->signal == (int)frozen->signal) {
-		put_text("must(");
-		put_text(frozen->text);
-		put_text(") failed at ");
-		put_text(frozen->place);
-		end_line();
-	}
+}
+
+static void report_must(const struct trace_crash_cause *cause)
+{
+	const struct trace_frozen *frozen = trace_file.frozen;
+
+	if (!frozen || frozen->why != TRACE_FROZEN_MUST || cause->signal != (int)frozen->signal)
+		return;
+	put_text("must(");
+	put_text(frozen->text);
+	put_text(") failed at ");
+	put_text(frozen->place);
+	end_line();
+}
+
+static void report_signal(const struct trace_crash_cause *cause)
+{
 	put_text(cause->signal_name);
 	put_text(", code ");
 	put_number(cause->code);
@@ -288,8 +299,12 @@ static const char *string_of(uint32_t id)
 	return id >= sizeof(*strings) && id < section->bytes && id < strings->used ? (const char *)strings + id : "?";
 }
 
-static void report_threads(const struct trace_crash_cause *cause, uint64_t now)
+static void report_threads(const struct trace_crash_cause *cause)
 {
+	uint64_t now = clock_ticks();
+	char name[16] = "";
+	bool found = false;
+
 	put_text("threads:");
 	end_line();
 	for (uint32_t i = 0; i < trace_file.thread_count; i++) {
@@ -315,8 +330,19 @@ static void report_threads(const struct trace_crash_cause *cause, uint64_t now)
 			put_text(", between two pollers, or asleep");
 		}
 		put_text(thread->tid == cause->tid ? " <- crashed" : "");
+		found |= thread->tid == cause->tid;
 		end_line();
 	}
+	if (found)
+		return;
+	/* it runs this handler */
+	(void)prctl(PR_GET_NAME, name, 0, 0, 0);
+	put_text("  ");
+	put_text(name);
+	put_text(", tid ");
+	put_number(cause->tid);
+	put_text(", is not in the trace <- crashed");
+	end_line();
 }
 
 /* ---- records ---- */
@@ -388,12 +414,15 @@ static void report_record(const struct lane *lane)
 }
 
 /* The newest first. */
-static void report_records(void)
+static void report_records(const struct trace_crash_cause *cause)
 {
-	uint32_t count = find_lanes();
+	uint32_t count;
 
+	if (!trace_file.memory)
+		return;
 	put_text("last records, the newest first:");
 	end_line();
+	count = find_lanes();
 	for (int i = 0; i < TRACE_CRASH_RECORDS; i++) {
 		struct lane *newest = NULL;
 
@@ -413,29 +442,21 @@ static void report_records(void)
 /* ---- all ---- */
 
 /* The file gets the name of the trace file with a suffix; one that an earlier process with this pid left is replaced. */
-static int open_file(void)
+static void open_file(const struct trace_crash_cause *cause)
 {
 	char path[sizeof(trace_file.path) + sizeof(TRACE_CRASH_REPORT_SUFFIX)];
 	size_t bytes = strlen(trace_file.path);
 
 	if (!bytes || trace_file.in_memory)
-		return -1;
+		return;
 	memcpy(path, trace_file.path, bytes);
 	memcpy(path + bytes, TRACE_CRASH_REPORT_SUFFIX, sizeof(TRACE_CRASH_REPORT_SUFFIX));
 	unlink(path);
-	return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	line.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-void trace_crash_report(const struct trace_crash_cause *cause)
+static void report_end(const struct trace_crash_cause *cause)
 {
-	line.fd = open_file();
-	line.used = 0;
-	report_cause(cause);
-	report_frames(cause);
-	if (trace_file.memory) {
-		report_threads(cause, clock_ticks());
-		report_records();
-	}
 	put_text("`fathom core FILE` reads the core file of this crash");
 	if (trace_file.memory && !trace_file.in_memory) {
 		put_text(", `fathom trace -f ");
@@ -445,4 +466,25 @@ void trace_crash_report(const struct trace_crash_cause *cause)
 	end_line();
 	if (line.fd >= 0)
 		close(line.fd);
+	line.fd = -1;
+}
+
+bool trace_crash_report_part(const struct trace_crash_cause *cause, uint32_t part)
+{
+	static void (*const parts[])(const struct trace_crash_cause *cause) = {
+		open_file,     report_title,   report_must,    report_signal,
+		report_frames, report_threads, report_records, report_end,
+	};
+	static volatile bool is_in_part;
+
+	static_assert(ARRAY_COUNT(parts) <= TRACE_CRASH_PARTS_MAX, "all are written");
+	if (is_in_part) {
+		put_text(line.used ? " ... " : "  ");
+		put_text("(the rest of this part cannot be read)");
+		end_line();
+	}
+	is_in_part = true;
+	parts[part](cause);
+	is_in_part = false;
+	return part + 1 < ARRAY_COUNT(parts);
 }

@@ -45,7 +45,13 @@ void trace_crash_symbols_open(uint64_t base);
 /* The module with this code; false: none. Async-signal-safe. */
 bool trace_crash_module_of(uint64_t address, struct trace_crash_module *module_ret);
 
-/* Write the report. Async-signal-safe. */
-void trace_crash_report(const struct trace_crash_cause *cause);
+enum { TRACE_CRASH_PARTS_MAX = 8 };
+
+/*
+ * Write a part of the report; parts count from 0, in order. False: it was the last one. Async-signal-safe. A part may
+ * crash, if the trace or a file of a program was damaged or truncated: the caller's handler leaves it, and the next part
+ * notes that.
+ */
+bool trace_crash_report_part(const struct trace_crash_cause *cause, uint32_t part);
 
 #endif

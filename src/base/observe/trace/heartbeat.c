@@ -5,7 +5,8 @@
  * A process that hangs completely records nothing more. The header's `alive_tick` still advances while it hangs; it stops
  * when the process is killed or stopped. So a reader knows how long requests had been in flight when the process died.
  *
- * The thread blocks all signals and holds no lock of the program. If it cannot be started, the file has no heartbeat.
+ * The thread blocks all signals but those of its own faults, and holds no lock of the program. If it cannot be started,
+ * the file has no heartbeat.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "base/observe/trace/internal.h"
 
 enum { STACK_BYTES = 256 * 1024 }; /* with room for the thread-local storage of the program */
@@ -35,6 +37,7 @@ static struct timespec next_beat(void)
 static void *run_heartbeat(void *unused)
 {
 	(void)pthread_setname_np(pthread_self(), "trace_heartbeat"); /* only informative */
+	signals_give_stack();
 	pthread_mutex_lock(&heart.lock);
 	while (!heart.stop) {
 		struct timespec until = next_beat();
@@ -58,7 +61,7 @@ void trace_heartbeat_start(struct trace_header *header)
 	heart.stop = false;
 	header->alive_tick = clock_ticks();
 	(void)pthread_attr_setstacksize(&attributes, STACK_BYTES); /* on failure: default size */
-	sigfillset(&all);
+	signals_of_others(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
 	heart.running = pthread_create(&heart.thread, &attributes, run_heartbeat, NULL) == 0;
 	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);

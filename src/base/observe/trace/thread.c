@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/signals.h"
 #include "base/text.h"
 #include "base/observe/trace/crash.h"
 #include "base/observe/trace/internal.h"
@@ -151,7 +152,8 @@ int trace_thread_attach(const char *name, int cpu, bool full)
 	attached_to = generation;
 	(void)pthread_setspecific(end_key, slot); /* if out of memory, the slot is lost when the thread ends */
 	pthread_mutex_unlock(&trace_lock);
-	trace_crash_stack_give();
+	if (trace_crash_is_caught())
+		signals_give_stack();
 	return 0;
 }
 
@@ -159,7 +161,6 @@ void trace_thread_detach(void)
 {
 	if (!trace_self.slot)
 		return;
-	trace_crash_stack_take();
 	trace_running(NULL, NULL, 0);
 	__atomic_store_n(&trace_self.slot->state, TRACE_THREAD_ENDED, __ATOMIC_RELEASE);
 	trace_self = (struct trace_writer){ 0 };

@@ -10,6 +10,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/signals.h"
 #include "data/engine/internal.h"
 #include "data/engine/methods.gen.h"
 #include "fathom/trace/trace.h"
@@ -212,6 +213,8 @@ static void freeze_done(void *unused)
 
 static void *freeze_main(void *unused)
 {
+	(void)pthread_setname_np(pthread_self(), "trace_freeze"); /* only informative */
+	signals_give_stack();
 	freeze.rc = trace_freeze(freeze.path, freeze.force, freeze.reason, freeze.made, sizeof(freeze.made), &freeze.why);
 	thread_send_msg(thread_control(), freeze_done, NULL);
 	return NULL;
@@ -246,8 +249,7 @@ void method_trace_freeze(struct rpc_request *request, const struct trace_freeze_
 	freeze.reason = p->reason ? strdup(p->reason) : NULL;
 	must(!p->path || freeze.path);
 	must(!p->reason || freeze.reason);
-	/* all signals are blocked in the pthread */
-	sigfillset(&all);
+	signals_of_others(&all);
 	must(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
 	rc = pthread_create(&freeze.pthread, NULL, freeze_main, NULL);
 	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
