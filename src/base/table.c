@@ -8,14 +8,25 @@
 
 #include "base/text.h"
 
-enum { TABLE_TITLE_MAX = 128 }; /* characters */
+enum {
+	TABLE_TITLE_MAX = 128, /* characters */
+	OUT_BYTES = 32 * 1024,
+	SHORT_BYTES = 32, /* shorter pieces are copied as one of this length, which costs no call */
+};
+
+struct cell {
+	uint32_t bytes, width;
+};
 
 struct table {
 	struct table_layout layout; /* its `columns` are those below, without titles: these are the first row */
 	struct table_column columns[TABLE_COLUMNS_MAX];
-	size_t row_count; /* with the titles */
-	size_t row_room;
-	char **cells;
+	size_t widths[TABLE_COLUMNS_MAX];
+	size_t cell_count; /* with the titles */
+	size_t cell_room;
+	struct cell *cells;
+	char *text; /* of all cells, one behind the other */
+	size_t text_used, text_room;
 };
 
 /* Copy `text` as one line; `to` has room for all of it. */
@@ -36,9 +47,8 @@ struct padding {
 	int before, behind;
 };
 
-static struct padding padding_of(const struct table_column *column, size_t width, const char *cell)
+static struct padding padding_of(const struct table_column *column, size_t width, size_t own)
 {
-	size_t own = text_utf8_width(cell);
 	int blanks = own < width ? (int)(width - own) : 0;
 
 	return column->align == TABLE_RIGHT ? (struct padding){ .before = blanks } : (struct padding){ .behind = blanks };
@@ -81,9 +91,11 @@ struct table *table_create(const struct table_layout *layout)
 		return NULL;
 	table->layout = *layout;
 	table->layout.columns = table->columns;
-	for (size_t i = 0; i < layout->column_count; i++)
+	for (size_t i = 0; i < layout->column_count; i++) {
 		table->columns[i] = (struct table_column){ .align = layout->columns[i].align,
 							   .width = layout->columns[i].width };
+		table->widths[i] = layout->columns[i].width;
+	}
 	if (add_titles(table, layout->columns) < 0) {
 		table_destroy(table);
 		return NULL;
@@ -95,72 +107,155 @@ void table_destroy(struct table *table)
 {
 	if (!table)
 		return;
-	for (size_t i = 0; i < table->row_count * table->layout.column_count; i++)
-		free(table->cells[i]);
 	free(table->cells);
+	free(table->text);
 	free(table);
 }
 
-static bool copy_row(char **row, const char *const *cells, size_t count)
+static bool make_room_for_text(struct table *table, size_t bytes)
 {
-	for (size_t i = 0; i < count; i++) {
-		size_t bytes = strlen(cells[i]);
+	size_t room = max_u64(max_u64(table->text_used + bytes, 2 * table->text_room), 1024);
+	char *grown;
 
-		row[i] = malloc(bytes + 1);
-		if (!row[i]) {
-			while (i > 0)
-				free(row[--i]);
-			return false;
-		}
-		copy_line(row[i], cells[i], bytes);
+	if (bytes <= table->text_room - table->text_used)
+		return true;
+	grown = realloc(table->text, room);
+	if (!grown)
+		return false;
+	table->text = grown;
+	table->text_room = room;
+	return true;
+}
+
+static bool make_room_for_cell(struct table *table)
+{
+	size_t room = max_u64(2 * table->cell_room, 64);
+	struct cell *grown;
+
+	if (table->cell_count < table->cell_room)
+		return true;
+	grown = realloc(table->cells, room * sizeof(*grown));
+	if (!grown)
+		return false;
+	table->cells = grown;
+	table->cell_room = room;
+	return true;
+}
+
+/* Append a cell. `text` of printable ASCII is copied as it is. */
+static bool add_cell(struct table *table, size_t column, const char *text)
+{
+	size_t bytes = strlen(text), width = bytes;
+	bool is_plain = true;
+	char *to;
+
+	if (bytes > INT32_MAX || !make_room_for_text(table, bytes + SHORT_BYTES) || !make_room_for_cell(table))
+		return false;
+	to = table->text + table->text_used;
+	for (size_t i = 0; i < bytes; i++) {
+		to[i] = text[i];
+		is_plain &= (unsigned char)(text[i] - 0x20) < 0x7f - 0x20;
 	}
+	if (!is_plain) {
+		copy_line(to, text, bytes);
+		bytes = strlen(to);
+		width = text_utf8_width(to);
+	}
+	table->text_used += bytes;
+	table->cells[table->cell_count++] = (struct cell){ .bytes = (uint32_t)bytes, .width = (uint32_t)width };
+	table->widths[column] = max_u64(table->widths[column], width);
 	return true;
 }
 
 int table_add(struct table *table, const char *const *cells)
 {
-	size_t column_count = table->layout.column_count;
+	size_t text_used = table->text_used, cell_count = table->cell_count;
 
-	must(table->row_count <= table->row_room);
-	if (table->row_count == table->row_room) {
-		size_t room = max_u64(table->row_room * 2, 8);
-		char **grown = realloc(table->cells, room * column_count * sizeof(*grown));
-
-		if (!grown)
+	for (size_t i = 0; i < table->layout.column_count; i++) {
+		if (!add_cell(table, i, cells[i])) {
+			table->text_used = text_used;
+			table->cell_count = cell_count;
 			return -ENOMEM;
-		table->cells = grown;
-		table->row_room = room;
+		}
 	}
-	if (!copy_row(table->cells + table->row_count * column_count, cells, column_count))
-		return -ENOMEM;
-	table->row_count++;
 	return 0;
 }
 
-static void print_row(const struct table_layout *layout, const size_t *widths, char *const *cells, unsigned int indent,
-		      FILE *out)
-{
-	fprintf(out, "%*s", (int)(layout->indent + indent), "");
-	for (size_t i = 0; i < layout->column_count; i++) {
-		struct padding padding = padding_of(&layout->columns[i], widths[i], cells[i]);
-		bool has_gap = layout->gap_at_end || i + 1 < layout->column_count;
+struct out {
+	FILE *file;
+	size_t used;
+	char data[OUT_BYTES];
+};
 
-		fprintf(out, "%*s%s%*s", padding.before, "", cells[i], padding.behind + (has_gap ? layout->gap : 0), "");
-	}
-	fputc('\n', out);
+static void flush_out(struct out *out)
+{
+	fwrite(out->data, 1, out->used, out->file);
+	out->used = 0;
 }
 
-void table_print(const struct table *table, unsigned int indent, FILE *out)
+/* SHORT_BYTES bytes at `from` can be read. */
+static void put_bytes(struct out *out, const char *from, size_t bytes)
 {
-	size_t widths[TABLE_COLUMNS_MAX] = { 0 }, column_count = table->layout.column_count;
+	if (bytes <= SHORT_BYTES && OUT_BYTES - out->used >= SHORT_BYTES) {
+		memcpy(out->data + out->used, from, SHORT_BYTES);
+		out->used += bytes;
+		return;
+	}
+	if (bytes > OUT_BYTES - out->used)
+		flush_out(out);
+	if (bytes > OUT_BYTES) {
+		fwrite(from, 1, bytes, out->file);
+		return;
+	}
+	memcpy(out->data + out->used, from, bytes);
+	out->used += bytes;
+}
 
-	must(table->row_count > 0); /* the titles */
-	for (size_t i = 0; i < column_count; i++)
-		widths[i] = table->columns[i].width;
-	for (size_t i = 0; i < table->row_count * column_count; i++)
-		widths[i % column_count] = max_u64(widths[i % column_count], text_utf8_width(table->cells[i]));
-	for (size_t row = 0; row < table->row_count; row++)
-		print_row(&table->layout, widths, table->cells + row * column_count, indent, out);
+static void put_blanks(struct out *out, size_t count)
+{
+	static const char blanks[SHORT_BYTES + 1] = "                                ";
+
+	if (count <= SHORT_BYTES) {
+		put_bytes(out, blanks, count);
+		return;
+	}
+	while (count) {
+		size_t part = min_u64(count, OUT_BYTES - out->used);
+
+		if (part == 0)
+			flush_out(out);
+		memset(out->data + out->used, ' ', part);
+		out->used += part;
+		count -= part;
+	}
+}
+
+void table_print(const struct table *table, unsigned int indent, FILE *file)
+{
+	const struct table_layout *layout = &table->layout;
+	static const char end[SHORT_BYTES] = "\n";
+	const char *text = table->text;
+	struct out out;
+
+	must(table->cell_count > 0); /* the titles */
+	out.file = file;
+	out.used = 0;
+	for (size_t i = 0, column = 0; i < table->cell_count; i++) {
+		const struct cell *cell = &table->cells[i];
+		struct padding padding = padding_of(&layout->columns[column], table->widths[column], cell->width);
+		bool is_last = column + 1 == layout->column_count;
+
+		if (column == 0)
+			put_blanks(&out, layout->indent + indent);
+		put_blanks(&out, (size_t)padding.before);
+		put_bytes(&out, text, cell->bytes);
+		put_blanks(&out, (size_t)padding.behind + (!is_last || layout->gap_at_end ? layout->gap : 0));
+		if (is_last)
+			put_bytes(&out, end, 1);
+		text += cell->bytes;
+		column = is_last ? 0 : column + 1;
+	}
+	flush_out(&out);
 }
 
 /* ---- one line at a time ---- */
@@ -205,7 +300,7 @@ void table_cell(struct table_line *line, const char *format, ...)
 	va_end(args);
 	column = &line->layout->columns[line->column];
 	copy_line(cell, made, strlen(made));
-	padding = padding_of(column, column->width, cell);
+	padding = padding_of(column, column->width, text_utf8_width(cell));
 	if (line->column > 0)
 		add_blanks(line, line->layout->gap);
 	add_blanks(line, padding.before);

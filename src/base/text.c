@@ -241,3 +241,27 @@ int text_copy(char *to, size_t to_bytes, const char *from)
 	to[to_bytes - 1] = '\0';
 	return -ENAMETOOLONG;
 }
+
+size_t text_decimal(char to[TEXT_NUMBER_BYTES], uint64_t number)
+{
+	size_t count = 1;
+
+	for (uint64_t left = number; left >= 10; left /= 10)
+		count++;
+	to[count] = '\0';
+	for (size_t at = count; at > 0; number /= 10)
+		to[--at] = (char)('0' + number % 10);
+	return count;
+}
+
+size_t text_hexadecimal(char to[TEXT_NUMBER_BYTES], uint64_t number)
+{
+	size_t count = 1;
+
+	for (uint64_t left = number; left >= 16; left >>= 4)
+		count++;
+	to[count] = '\0';
+	for (size_t at = count; at > 0; number >>= 4)
+		to[--at] = "0123456789abcdef"[number & 15];
+	return count;
+}

@@ -80,6 +80,12 @@ enum { TEXT_DISTANCE_BYTES_MAX = 255 };
 /* The Levenshtein distance in bytes; SIZE_MAX if `b` is longer than TEXT_DISTANCE_BYTES_MAX. */
 size_t text_distance(const char *a, const char *b);
 
+enum { TEXT_NUMBER_BYTES = 21 };
+
+/* Write `number` in decimal digits, or in hexadecimal ones, and a NUL. Returns the digits. */
+size_t text_decimal(char to[TEXT_NUMBER_BYTES], uint64_t number);
+size_t text_hexadecimal(char to[TEXT_NUMBER_BYTES], uint64_t number);
+
 /* Copy `from`, truncated to fit; `to` is always NUL-terminated. Returns 0, or -ENAMETOOLONG if the copy is truncated. */
 int text_copy(char *to, size_t to_bytes, const char *from);
 

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -150,6 +151,22 @@ static void durations_have_units_and_default_to_seconds(void **state)
 	}
 	assert_int_equal(text_parse_duration("1000000000", &ns), 0);
 	assert_int_equal(ns, DURATION_NS_MAX);
+}
+
+static void numbers_are_printed_in_both_bases(void **state)
+{
+	static const uint64_t numbers[] = { 0, 1, 9, 10, 15, 16, 99, 100, 4096, UINT32_MAX, INT64_MAX, UINT64_MAX };
+
+	for (size_t i = 0; i < ARRAY_COUNT(numbers); i++) {
+		char text[TEXT_NUMBER_BYTES], expected[32];
+
+		assert_int_equal(text_decimal(text, numbers[i]),
+				 snprintf(expected, sizeof(expected), "%" PRIu64, numbers[i]));
+		assert_string_equal(text, expected);
+		assert_int_equal(text_hexadecimal(text, numbers[i]),
+				 snprintf(expected, sizeof(expected), "%" PRIx64, numbers[i]));
+		assert_string_equal(text, expected);
+	}
 }
 
 static void invalid_numbers_are_refused_and_change_nothing(void **state)
@@ -438,6 +455,7 @@ int main(void)
 		cmocka_unit_test(sizes_are_powers_of_1024),
 		cmocka_unit_test(a_switch_is_on_or_true),
 		cmocka_unit_test(durations_have_units_and_default_to_seconds),
+		cmocka_unit_test(numbers_are_printed_in_both_bases),
 		cmocka_unit_test(invalid_numbers_are_refused_and_change_nothing),
 		cmocka_unit_test(overlong_and_invalid_utf8_is_refused),
 		cmocka_unit_test(json_strings_have_escapes),

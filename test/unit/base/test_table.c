@@ -160,6 +160,41 @@ static void a_table_can_be_printed_twice(void **state)
 	free(text);
 }
 
+/* More bytes than the buffer of the output, cells that are longer than it, and characters of several bytes. */
+static void long_tables_are_complete(void **state)
+{
+	enum { ROWS = 3000, LONG_BYTES = 100000 };
+	static const struct table_column two[] = { { "A", TABLE_LEFT, 0 }, { "B", TABLE_RIGHT, 0 } };
+	static const struct table_layout plain = { TABLE_COLUMNS(two), .gap = 1 };
+	const char **cells = calloc(2 * ROWS, sizeof(*cells));
+	char *long_cell = malloc(LONG_BYTES + 1), *text, *at;
+
+	assert_non_null(cells);
+	assert_non_null(long_cell);
+	for (size_t i = 0; i < ROWS; i++) {
+		cells[2 * i] = i % 2 ? "odd" : "\xc3\xbc\x01";
+		cells[2 * i + 1] = "7";
+	}
+	text = print(&plain, cells, ROWS, 2);
+	at = text;
+	for (size_t i = 0; i <= ROWS; i++) {
+		const char *line = i == 0 ? "  A   B\n" : i % 2 ? "  \xc3\xbc?  7\n" : "  odd 7\n";
+
+		assert_memory_equal(at, line, strlen(line));
+		at += strlen(line);
+	}
+	assert_int_equal(*at, 0);
+	free(text);
+	memset(long_cell, 'x', LONG_BYTES);
+	long_cell[LONG_BYTES] = '\0';
+	cells[0] = long_cell;
+	text = print(&plain, cells, 2, 0);
+	assert_int_equal(strlen(text), 3 * (LONG_BYTES + strlen(" 7\n")));
+	free(text);
+	free(long_cell);
+	free(cells);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +207,7 @@ int main(void)
 		cmocka_unit_test(columns_are_at_least_as_wide_as_the_layout),
 		cmocka_unit_test(a_table_has_dashes_below_titles_and_a_trailing_gap),
 		cmocka_unit_test(a_table_can_be_printed_twice),
+		cmocka_unit_test(long_tables_are_complete),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
