@@ -39,6 +39,8 @@ static void show_end(const json_t *evidence, struct finding *it)
 	doc_trace_option(evidence, option, sizeof(option));
 	finding_see(it, "fathom trace stuck%s", option);
 	finding_see(it, "fathom trace -n 100%s", option);
+	if (doc_text_at(evidence, "trace.report")[0])
+		finding_see(it, "cat %s", doc_text_at(evidence, "trace.report"));
 	if (doc_text_at(evidence, "process.core")[0])
 		finding_see(it, "fathom core %s", doc_text_at(evidence, "process.core"));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* traced - what the trace file has: the end of the process, what each thread runs, times of stages, clocks. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ static void put_info(struct doctor_out *out, const struct reader *reader)
 {
 	static const char *const states[] = { [READER_ALIVE] = "alive", [READER_ENDED] = "ended", [READER_DEAD] = "dead" };
 	const struct reader_info *info = reader_info(reader);
+	char report[PATH_MAX];
 	uint64_t realtime_ns;
 
 	doctor_put(out, "path", doc_text(info->path));
@@ -61,6 +63,8 @@ static void put_info(struct doctor_out *out, const struct reader *reader)
 	doctor_put(out, "state", doc_text(states[info->liveness]));
 	doctor_put(out, "died", json_boolean(info->died));
 	doctor_put(out, "frozen", frozen_json(reader, info->frozen));
+	if (reader_crash_report(reader, report, sizeof(report)))
+		doctor_put(out, "report", doc_text(report));
 	doctor_put(out, "refused_threads", json_integer((json_int_t)info->refused_threads));
 	doctor_put(out, "unregistered", json_integer((json_int_t)info->unregistered_records));
 	doctor_put(out, "recording", json_boolean(reader_is_recording(reader)));

@@ -226,3 +226,20 @@ int reader_find_newest(const char *directory, const char *name, int32_t pid, cha
 	return fault(why, -ENOENT, "no trace file%s%s%s in %s", name ? " of \"" : "", name ? name : "", name ? "\"" : "",
 		     where);
 }
+
+bool reader_crash_report(const struct reader *reader, char *path_ret, size_t path_bytes)
+{
+	const struct reader_info *info = &reader->info;
+	const char *pid = strrchr(info->path, '/');
+	int length;
+
+	if (!info->frozen || (info->frozen->why != TRACE_FROZEN_SIGNAL && info->frozen->why != TRACE_FROZEN_MUST))
+		return false;
+	pid = strstr(pid ? pid : info->path, NAME_MARK "pid");
+	if (!pid)
+		return false; /* a copy with a name of its own, or a core */
+	pid += strlen(NAME_MARK "pid");
+	pid += strspn(pid, "0123456789");
+	length = snprintf(path_ret, path_bytes, "%.*s.crash", (int)(pid - info->path), info->path);
+	return length > 0 && (size_t)length < path_bytes && access(path_ret, R_OK) == 0;
+}

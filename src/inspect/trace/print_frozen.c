@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* print_frozen - prints why a file was frozen: one line at the top of the header. */
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 
@@ -85,12 +86,17 @@ static void add_reason(struct reader_printer *printer, const struct reader_froze
 void print_frozen_text(struct reader_printer *printer)
 {
 	const struct reader_frozen *frozen = printer->reader->info.frozen;
+	char report[PATH_MAX];
 
 	if (!frozen)
 		return;
 	ADD_LITERAL(printer, "# ");
 	add_reason(printer, frozen);
 	end_line(printer);
+	if (reader_crash_report(printer->reader, report, sizeof(report))) {
+		add_format(printer, "# the report of the crash: %s", report);
+		end_line(printer);
+	}
 }
 
 static void add_frozen_text(struct reader_printer *printer, const char *key, const char *text)
@@ -103,7 +109,7 @@ static void add_frozen_text(struct reader_printer *printer, const char *key, con
 void add_frozen_json(struct reader_printer *printer)
 {
 	const struct reader_frozen *frozen = printer->reader->info.frozen;
-	char name[32];
+	char name[32], report[PATH_MAX];
 
 	if (!frozen)
 		return;
@@ -126,5 +132,7 @@ void add_frozen_json(struct reader_printer *printer)
 	}
 	if (frozen->place[0])
 		add_frozen_text(printer, "place", frozen->place);
+	if (reader_crash_report(printer->reader, report, sizeof(report)))
+		add_frozen_text(printer, "report", report);
 	add_char(printer, '}');
 }

@@ -200,6 +200,15 @@ void reader_close(struct reader *reader);
 
 const struct reader_info *reader_info(const struct reader *reader);
 
+/* The path of the report that the process wrote when it crashed, beside its trace file. False: there is none. */
+bool reader_crash_report(const struct reader *reader, char *path_ret, size_t path_bytes);
+
+/*
+ * If `fd` is compressed by zstd, unpack it into an unnamed file in $TMPDIR (default /var/tmp) and return that in `*fd_ret`,
+ * as much as is not truncated or damaged. Otherwise `*fd_ret` is untouched. Errors (explained): -ENOSPC, -EACCES ...
+ */
+MUST_CHECK int reader_decompress(int fd, int *fd_ret, struct fathom_fault *why);
+
 /*
  * Find the newest trace file in `directory` (NULL: /dev/shm) of a program named `name` (NULL: any) with `pid` (0: any).
  * Files of other formats with such names are skipped. SPDK's files are accepted; their names may end with an instance

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unpack - finds trace files in others: compressed by zstd, or the core file of a program that was tracing.
+ * unpack - finds trace files in others: compressed by zstd, or the core file of a program that was tracing, or both.
  *
  * In a core file the trace is read in place, unless its offset is not aligned. Other contents are written to an unnamed
  * file in $TMPDIR (default /var/tmp), which is then read like any other. Zero blocks become holes, so the file uses no more
@@ -171,23 +171,14 @@ static int find_in_core(int from, uint64_t *offset_ret, uint64_t *bytes_ret, str
 	return 0;
 }
 
-/* ---- entry point ---- */
-
-int trace_unpack(int fd, int *fd_ret, uint64_t *offset_ret, uint64_t *bytes_ret, struct fathom_fault *why)
+static int find_or_copy(int from, int *fd_ret, uint64_t *offset_ret, uint64_t *bytes_ret, struct fathom_fault *why)
 {
-	uint8_t magic[4] = { 0 };
 	uint64_t offset = 0, bytes = 0;
-	bool zstd, core;
-	int to, rc;
+	int rc = find_in_core(from, &offset, &bytes, why), to;
 
-	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic))
-		return 0;
-	zstd = memcmp(magic, zstd_magic, sizeof(magic)) == 0;
-	core = memcmp(magic, ELFMAG, SELFMAG) == 0;
-	rc = core ? find_in_core(fd, &offset, &bytes, why) : 0;
-	if (rc || (!zstd && !core))
+	if (rc)
 		return rc;
-	if (core && offset % 8 == 0) {
+	if (offset % 8 == 0) {
 		*offset_ret = offset;
 		*bytes_ret = bytes;
 		return 0;
@@ -195,13 +186,58 @@ int trace_unpack(int fd, int *fd_ret, uint64_t *offset_ret, uint64_t *bytes_ret,
 	to = open_unnamed(why);
 	if (to < 0)
 		return to;
-	rc = zstd ? unpack_zstd(fd, to, &bytes, why) : copy_part(fd, to, offset, bytes, &bytes, why);
+	rc = copy_part(from, to, offset, bytes, &bytes, why);
 	if (rc == 0 && ftruncate(to, (off_t)bytes) != 0)
 		rc = fault(why, -errno, "cannot unpack: %s", strerror(errno));
-	if (rc) {
+	if (rc)
 		close(to);
+	else
+		*fd_ret = to;
+	return rc;
+}
+
+/* ---- entry points ---- */
+
+static bool begins_with(int fd, const void *magic)
+{
+	uint8_t begin[4];
+
+	return pread(fd, begin, sizeof(begin), 0) == sizeof(begin) && memcmp(begin, magic, sizeof(begin)) == 0;
+}
+
+int reader_decompress(int fd, int *fd_ret, struct fathom_fault *why)
+{
+	uint64_t bytes = 0;
+	int to, rc;
+
+	if (!begins_with(fd, zstd_magic))
+		return 0;
+	to = open_unnamed(why);
+	if (to < 0)
+		return to;
+	rc = unpack_zstd(fd, to, &bytes, why);
+	if (rc == 0 && ftruncate(to, (off_t)bytes) != 0)
+		rc = fault(why, -errno, "cannot unpack: %s", strerror(errno));
+	if (rc)
+		close(to);
+	else
+		*fd_ret = to;
+	return rc;
+}
+
+int trace_unpack(int fd, int *fd_ret, uint64_t *offset_ret, uint64_t *bytes_ret, struct fathom_fault *why)
+{
+	int plain = -1, copy = -1, rc = reader_decompress(fd, &plain, why);
+
+	if (rc == 0 && begins_with(plain >= 0 ? plain : fd, ELFMAG))
+		rc = find_or_copy(plain >= 0 ? plain : fd, &copy, offset_ret, bytes_ret, why);
+	if (plain >= 0 && (rc || copy >= 0))
+		close(plain);
+	if (rc)
 		return rc;
-	}
-	*fd_ret = to;
+	if (copy >= 0)
+		*fd_ret = copy;
+	else if (plain >= 0)
+		*fd_ret = plain;
 	return 0;
 }
