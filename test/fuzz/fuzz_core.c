@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fuzz_core - any bytes as a core file.
+ * fuzz_core - any bytes as a core file, plain or compressed, with and without a trace in it.
  *
  * Invariants: the file is refused with a reason, or all that it has is read: threads, mappings, memory, the crash,
  * backtraces, lists; without access outside of the file, and in finite time. Built by clang -fsanitize=fuzzer it fuzzes.
  * Built by gcc, or with -DFUZZ_REPLAY, it runs the given files, and with `--seeds DIR` it writes the seeds.
  */
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/bits.h"
 #include "inspect/core/core.h"
+
+enum { UNPACKED_BYTES_MAX = 16 << 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,11 +57,20 @@ static void read_core(struct core *core)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const struct rlimit limit = { .rlim_cur = UNPACKED_BYTES_MAX, .rlim_max = UNPACKED_BYTES_MAX };
 	int fd = memfd_create("fuzz_core", MFD_CLOEXEC);
 	struct fathom_fault why = { 0 };
+	static bool limited;
 	struct core *core;
 	char path[64];
 
+	if (!limited) {
+		/* a few compressed bytes may unpack to a huge file */
+		signal(SIGXFSZ, SIG_IGN);
+		must(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+		must(setenv("TMPDIR", "/dev/shm", 1) == 0);
+		limited = true;
+	}
 	must(fd >= 0);
 	must(write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -74,6 +89,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 #include "../unit/inspect/core/make_core.h"
 #include "replay.h"
+#define TRACE_SEED_OBJECT "nvmf_req"
+#define TRACE_SEED_POINT "nvmf_ctrlr_create"
+#include "trace_seed.h"
+
+static int write_seed(const char *folder, const char *name, const void *data, size_t bytes)
+{
+	char path[512];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	file = fopen(path, "w");
+	if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file)) {
+		perror(path);
+		return 1;
+	}
+	return 0;
+}
 
 static int write_seeds(const char *folder)
 {
@@ -94,21 +126,23 @@ static int write_seeds(const char *folder)
 		  .instruction_bytes = 4 },
 		{ .signal = 6, .code = -6, .address = MADE_TID },
 	};
-	static uint8_t bytes[MADE_BYTES_MAX];
+	static uint8_t bytes[MADE_BYTES_MAX], packed[MADE_BYTES_MAX];
+	size_t count;
 
 	for (size_t i = 0; i < ARRAY_COUNT(seeds); i++) {
-		size_t count = make_core(&seeds[i], bytes);
-		char path[512];
-		FILE *file;
+		char name[32];
 
-		snprintf(path, sizeof(path), "%s/seed-%zu", folder, i);
-		file = fopen(path, "w");
-		if (!file || fwrite(bytes, 1, count, file) != count || fclose(file)) {
-			perror(path);
+		count = make_core(&seeds[i], bytes);
+		snprintf(name, sizeof(name), "seed-%zu", i);
+		if (write_seed(folder, name, bytes, count) != 0)
 			return 1;
-		}
 	}
-	return 0;
+	count = ZSTD_compress(packed, sizeof(packed), bytes, count, 1);
+	must(!ZSTD_isError(count));
+	make_seed();
+	make_seed_core();
+	return write_seed(folder, "seed-zstd", packed, count) +
+	       write_seed(folder, "seed-trace", &seed_core, sizeof(seed_core));
 }
 
 int main(int argc, char **argv)
